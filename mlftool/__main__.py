@@ -1,0 +1,7 @@
+"""`python -m mlftool` is the same as the `mlftool` command."""
+
+import sys
+
+from mlftool.cli import main
+
+sys.exit(main())

@@ -1,0 +1,67 @@
+"""What can go wrong, in one shape: `FILE:LINE:COL: error[MLFnnnn]: KEY.PATH: what; got X, expected Y`.
+
+Every error a user can cause is a `Problem` with a code from `CODES`. A stage that can find several
+problems collects them all and raises one `MlfError`; nothing else reaches the terminal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+CHECK_FAILED = 1  # a comparison, budget or test did not hold
+BAD_INPUT = 2  # the user's files or flags are wrong
+ENVIRONMENT = 3  # a program or package is missing on this machine
+INTERNAL = 4  # our own bug
+
+# code -> one sentence for the generated reference page. 01xx manifest, 02xx model file,
+# 03xx operators, 04xx flags and targets, 05xx archives, 06xx running and checking,
+# 07xx environment, 09xx our own bugs.
+CODES: dict[str, str] = {
+    "MLF0400": "A command-line argument is missing, unknown or malformed.",
+    "MLF0900": "mlftool itself failed; the message says where, please report it.",
+}
+
+
+def one_line(text: str) -> str:
+    """`text` with control characters escaped, so that hostile names cannot forge output lines."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong and where. `line` and `column` count from 1; 0 means unknown."""
+
+    code: str
+    message: str
+    file: str = ""
+    line: int = 0
+    column: int = 0
+    path: str = ""  # key path in a manifest, node or tensor in a model, member of an archive
+    help: str = ""
+
+    def __str__(self) -> str:
+        place = self.file or "mlftool"
+        if self.line:
+            place += f":{self.line}:{self.column}"
+        where = f"{self.path}: " if self.path else ""
+        text = one_line(f"{place}: error[{self.code}]: {where}{self.message}")
+        return text + (f"\nhelp: {one_line(self.help)}" if self.help else "")
+
+
+class MlfError(Exception):
+    """Raised with every problem found at a stage; the command line prints them and exits."""
+
+    def __init__(self, problems: Problem | Iterable[Problem], exit_code: int = BAD_INPUT) -> None:
+        self.problems = (problems,) if isinstance(problems, Problem) else tuple(problems)
+        self.exit_code = exit_code
+        super().__init__("\n".join(map(str, self.problems)))
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """A help line naming the nearest of `known`, or listing them when none is near."""
+    import difflib
+
+    names = sorted(known)
+    near = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
+    return f"did you mean '{near[0]}'?" if near else "one of: " + ", ".join(names)
