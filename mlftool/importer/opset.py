@@ -1,0 +1,106 @@
+"""Old spellings of operators, brought to the newest one we know, once.
+
+Each entry is (operator, first opset of the new spelling, function on the node's parts). Later stages
+only ever see the current form: attributes that became inputs are inputs, changed defaults are spelt
+out, and derived attributes (`auto_pad`, `kernel_shape`) are resolved.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from mlftool.ir.graph import Array, TensorType
+
+
+@dataclass
+class Draft:
+    """A node on its way in. `add_const(hint, value)` makes a new constant and returns its name."""
+
+    op: str
+    inputs: list[str]
+    outputs: list[str]
+    attrs: dict[str, Any]
+    types: Sequence[TensorType | None]
+    add_const: Callable[[str, Array], str]
+    fresh: Callable[[str], str] = field(default=lambda hint: hint)
+
+
+def modernise(draft: Draft, opset: int) -> None:
+    """Rewrite `draft`, written for `opset` of the default domain, into the current spelling."""
+    for name, since, change in CHANGES:
+        if name == draft.op and opset < since:
+            change(draft)
+    if draft.op in RESOLVERS:
+        RESOLVERS[draft.op](draft)
+
+
+def _attr_to_input(attr: str, position: int, dtype: str = "int64") -> Callable[[Draft], None]:
+    def change(d: Draft) -> None:
+        if attr in d.attrs and len(d.inputs) <= position:
+            value = np.asarray(d.attrs.pop(attr), dtype)
+            d.inputs += [""] * (position - len(d.inputs))
+            d.inputs.append(d.add_const(attr, value))
+
+    return change
+
+
+def _clip(d: Draft) -> None:
+    low, high = d.attrs.pop("min", -3.4028234663852886e38), d.attrs.pop("max", 3.4028234663852886e38)
+    d.inputs += [d.add_const("min", np.float32(low).reshape(())),
+                 d.add_const("max", np.float32(high).reshape(()))]
+
+
+def _softmax(d: Draft) -> None:
+    """Before 13 Softmax flattened to 2-D at `axis` (default 1); equal when axis is the last."""
+    type_ = d.types[0]
+    axis = d.attrs.get("axis", 1)
+    d.attrs["axis"] = axis
+    if type_ is not None and math.prod(type_.shape[axis:]) == type_.shape[axis]:
+        return
+    d.attrs["mlf.flattened"] = 1
+
+
+CHANGES: tuple[tuple[str, int, Callable[[Draft], None]], ...] = (
+    ("Clip", 11, _clip),
+    ("Squeeze", 13, _attr_to_input("axes", 1)),
+    ("Unsqueeze", 13, _attr_to_input("axes", 1)),
+    ("Softmax", 13, _softmax),
+    ("Reshape", 5, _attr_to_input("shape", 1)),
+)
+
+
+def _window(d: Draft) -> None:
+    """Spell out kernel_shape, strides, dilations and pads; global pooling becomes pooling."""
+    type_ = d.types[0]
+    if type_ is None:
+        return
+    spatial = type_.shape[2:]
+    if d.op.startswith("Global"):
+        d.op = d.op.removeprefix("Global")
+        d.attrs["kernel_shape"] = list(spatial)
+    weights = d.types[3 if d.op == "QLinearConv" else 1] if "Conv" in d.op else None
+    kernel = d.attrs.get("kernel_shape") or (list(weights.shape[2:]) if weights else [])
+    strides = d.attrs.get("strides") or [1] * len(spatial)
+    dilations = d.attrs.get("dilations") or [1] * len(spatial)
+    pads = d.attrs.get("pads") or [0] * (2 * len(spatial))
+    auto_pad = d.attrs.pop("auto_pad", "NOTSET")
+    if auto_pad in ("SAME_UPPER", "SAME_LOWER"):
+        totals = [max(0, (-(-n // s) - 1) * s + (k - 1) * dl + 1 - n)
+                  for n, s, k, dl in zip(spatial, strides, kernel, dilations, strict=True)]
+        small = [t // 2 for t in totals]
+        large = [t - t // 2 for t in totals]
+        pads = small + large if auto_pad == "SAME_UPPER" else large + small
+    d.attrs.update(kernel_shape=kernel, strides=strides, dilations=dilations, pads=pads)
+    d.attrs.pop("ceil_mode", None)  # the output shape is already inferred
+    d.attrs.pop("storage_order", None)
+
+
+RESOLVERS: dict[str, Callable[[Draft], None]] = {
+    name: _window for name in (
+        "Conv", "QLinearConv", "MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool")
+}

@@ -1,0 +1,146 @@
+"""What is computed: tensors by name, nodes in order. Frozen; every pass returns a new Graph.
+
+Values are names, as in ONNX: a graph prints, compares and hashes without pointers, and `types` and
+`consts` are the only side tables.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from mlftool.ir.dtype import DType
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class TensorType:
+    """Element type and static shape; `()` is a scalar and an extent may be 0."""
+
+    dtype: DType
+    shape: tuple[int, ...]
+
+    @property
+    def elements(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def bytes(self) -> int:
+        return self.elements * self.dtype.bytes
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[{'x'.join(map(str, self.shape))}]"
+
+
+@dataclass(frozen=True)
+class Node:
+    """One operator application.
+
+    `op` is ONNX's name, prefixed by its domain unless that is the default one. Omitted optional
+    inputs are "". A node made by fusion keeps the nodes it stands for in `body`, in order; exactly
+    one of them, the core, has this node's `op` and `attrs`, the others are elementwise.
+    """
+
+    op: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+    name: str = ""
+    body: tuple[Node, ...] = ()
+
+    @property
+    def core(self) -> Node:
+        """The node whose kernel computes this one; the rest of the body rides along."""
+        return next((n for n in self.body if n.op == self.op), self)
+
+    @property
+    def label(self) -> str:
+        """How messages name this node."""
+        return f"node '{self.name}' ({self.op})"
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A model. Nodes are in execution order; graph inputs, consts and node outputs are all typed."""
+
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    nodes: tuple[Node, ...]
+    types: Mapping[str, TensorType]
+    consts: Mapping[str, Array]
+
+    def replace(self, **changes: Any) -> Graph:
+        return replace(self, **changes)
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        def show(name: str) -> str:
+            if name in self.consts:
+                value = self.consts[name]
+                return f"{value.item()!r}" if value.size == 1 else f"<{self.types[name]}>"
+            return f"%{name}" if name else "_"
+
+        ins = ", ".join(f"%{n}: {self.types[n]}" for n in self.inputs)
+        yield f"graph {self.name}({ins}) {{"
+        for node in self.nodes:
+            attrs = "".join(f" {k}={v}" for k, v in sorted(node.attrs.items()))
+            outs = ", ".join(f"%{n}: {self.types[n]}" for n in node.outputs)
+            args = ", ".join(map(show, node.inputs))
+            body = " { " + "; ".join(n.op for n in node.body) + " }" if node.body else ""
+            yield f"  {outs} = {node.op}({args}){attrs}{body}"
+        yield "  return " + ", ".join(f"%{n}" for n in self.outputs)
+        yield "}"
+
+
+@dataclass(frozen=True)
+class View:
+    """A node seen with the types and constants of its graph; what kernels are given."""
+
+    graph: Graph
+    node: Node
+
+    @property
+    def core(self) -> Node:
+        return self.node.core
+
+    def has(self, i: int) -> bool:
+        """Whether the core's input `i` is there (optional inputs may be left out)."""
+        return i < len(self.core.inputs) and self.core.inputs[i] != ""
+
+    def type(self, name: str) -> TensorType:
+        return self.graph.types[name]
+
+    def x(self, i: int) -> TensorType:
+        """Type of the core's input `i`."""
+        return self.graph.types[self.core.inputs[i]]
+
+    @property
+    def y(self) -> TensorType:
+        """Type of the core's first output, before any fused epilogue."""
+        return self.graph.types[self.core.outputs[0]]
+
+    @property
+    def out(self) -> TensorType:
+        """Type of the first output that is stored."""
+        return self.graph.types[self.node.outputs[0]]
+
+    def const(self, i: int) -> Array | None:
+        """Value of the core's input `i` if it is known at compile time."""
+        return self.graph.consts.get(self.core.inputs[i]) if self.has(i) else None
+
+    def known(self, i: int) -> Array:
+        """Like `const`, for inputs that earlier passes made sure are constant."""
+        value = self.const(i)
+        assert value is not None, f"{self.node.label}: input {i} is not constant"
+        return value
+
+    def attr(self, name: str, default: Any = None) -> Any:
+        return self.core.attrs.get(name, default)

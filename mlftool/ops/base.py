@@ -1,0 +1,84 @@
+"""What an operator is to the rest of the compiler: its portable kernel and its traits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import Any
+
+from mlftool.ir.graph import Array, View
+
+
+class Trait(Enum):
+    """What passes may ask about an operator, so that they need not know its name."""
+
+    ELEMENTWISE = auto()  # each output element depends on the input elements at its own index
+    VIEW = auto()  # same bytes, other shape: costs nothing
+    MOVES_DATA = auto()  # copies elements without looking at them
+    ORDER_PRESERVING = auto()  # picks elements by comparing them: commutes with quantisation
+    SPATIAL = auto()  # input 0 and the output are [N, C, D1, ...]
+    EPILOGUE = auto()  # its kernels can apply elementwise operators to what they store
+    PROLOGUE = auto()  # its kernels can apply unary elementwise operators to what they load
+    QUANTISE = auto()  # QuantizeLinear and its like: kept out of constant folding at import
+
+
+@dataclass(frozen=True)
+class Operand:
+    """One parameter of a kernel's C function."""
+
+    name: str  # the C parameter
+    ctype: str  # of one element
+    role: str  # "in", "out", "const" or "scratch"
+    value: str = ""  # in, out: the tensor
+    array: Array | None = None  # const: what the weights section holds
+    bytes: int = 0  # scratch: how much of the arena it needs
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One way to compute one node: a template, and everything the template may read."""
+
+    name: str  # how reports and bids call it, e.g. "portable.conv"
+    template: str  # file beside the operator or beside the target's kernels
+    params: Mapping[str, Any]
+    operands: tuple[Operand, ...]
+    cost: float  # estimated instructions; the lowest bid wins
+    macs: int = 0
+    includes: tuple[str, ...] = ("mlf/kernel.h",)
+    inplace: tuple[str, ...] = ()  # tensors whose memory the output may take over
+
+
+Bid = Callable[[View], "Kernel | None"]
+
+
+@dataclass(frozen=True)
+class OpDef:
+    """Everything any stage may ask about an operator."""
+
+    name: str
+    kernel: Bid  # the portable implementation; None when this very form is not supported
+    traits: frozenset[Trait] = field(default_factory=frozenset)
+
+
+OPS: dict[str, OpDef] = {}
+
+
+def op(name: str, *traits: Trait) -> Callable[[Bid], Bid]:
+    """Register the function below as operator `name`'s portable kernel."""
+
+    def register(kernel: Bid) -> Bid:
+        assert name not in OPS, name
+        OPS[name] = OpDef(name, kernel, frozenset(traits))
+        return kernel
+
+    return register
+
+
+def has(name: str, trait: Trait) -> bool:
+    """Whether operator `name` is known and has `trait`."""
+    return name in OPS and trait in OPS[name].traits
+
+
+class Unsupported(Exception):
+    """Raised by a kernel that cannot compute this node; the text says what and what would work."""
