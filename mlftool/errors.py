@@ -19,6 +19,24 @@ INTERNAL = 4  # our own bug
 # 07xx environment, 09xx our own bugs.
 CODES: dict[str, str] = {
     "MLF0400": "A command-line argument is missing, unknown or malformed.",
+    "MLF0201": "The model file cannot be read.",
+    "MLF0202": "The model file is not an ONNX model, or too large to be one.",
+    "MLF0203": "External data of the model are missing, misplaced, linked or do not fit.",
+    "MLF0204": "The model's opset is missing, too old or newer than the installed onnx.",
+    "MLF0205": "A tensor has an element type or kind that is not supported.",
+    "MLF0206": "A shape is unknown, negative, too large, or does not fit its data.",
+    "MLF0207": "The graph is malformed: undefined, repeated or cyclic values.",
+    "MLF0208": "A given input shape does not fit the model.",
+    "MLF0301": "An operator does not exist or is not supported.",
+    "MLF0302": "This form of an operator is not supported; the message names what is.",
+    "MLF0303": "A node's inputs do not fit together, or its value cannot be computed.",
+    "MLF0401": "An environment variable has a value that makes no sense.",
+    "MLF0402": "An output file cannot be written.",
+    "MLF0403": "The target is not known.",
+    "MLF0404": "The module name cannot be part of a C identifier.",
+    "MLF0501": "An archive cannot be read.",
+    "MLF0502": "A file is not an archive in Model Library Format, or an unsafe one.",
+    "MLF0503": "Several modules of one archive have the same name.",
     "MLF0900": "mlftool itself failed; the message says where, please report it.",
 }
 

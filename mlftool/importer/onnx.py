@@ -3,7 +3,6 @@ gets its static types. The standard's own package does the typing and the evalua
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,6 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
 from onnx import numpy_helper as np_helper
-from onnx.reference import ReferenceEvaluator
 from onnx.shape_inference import InferenceError, infer_node_outputs
 
 from mlftool.errors import MlfError, Problem, did_you_mean
@@ -22,6 +20,7 @@ from mlftool.ir import dtype
 from mlftool.ir.edit import toposort
 from mlftool.ir.graph import Array, Graph, Node, TensorType
 from mlftool.ops import OPS, Trait, has
+from mlftool.ops.reference import evaluate_proto
 
 MAX_TENSOR_BYTES = 2**31 - 1  # offsets in generated C are int32
 OLDEST_OPSET = 7
@@ -236,9 +235,7 @@ class Importer:
 
     def _evaluate(self, node: NodeProto, index: int) -> None:
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                results = evaluate(node, [self.consts.get(n) for n in node.input], self.opsets)
+            results = evaluate_proto(node, [self.consts.get(n) for n in node.input], self.opsets)
         except Exception as error:
             self._problem("MLF0303", f"cannot be evaluated: {_first_line(error)}", _where(node, index))
             return
@@ -306,18 +303,6 @@ class Importer:
             name += "_"
         self._add_const(name, value)
         return name
-
-
-def evaluate(node: NodeProto, inputs: Sequence[Array | None], opsets: Mapping[str, int]) -> list[Any]:
-    """The node's outputs for known inputs, by the standard's reference implementation."""
-    imports = [helper.make_opsetid(d, v) for d, v in opsets.items()]
-    names = [n for n in node.input if n]
-    feeds = {n: v for n, v in zip(node.input, inputs, strict=True) if n and v is not None}
-    graph = helper.make_graph(
-        [node], "node", [helper.make_empty_tensor_value_info(n) for n in dict.fromkeys(names)],
-        [helper.make_empty_tensor_value_info(n) for n in node.output if n])
-    model = helper.make_model(graph, opset_imports=imports)
-    return list(ReferenceEvaluator(model).run(None, feeds))
 
 
 def _type_proto(type_: TensorType) -> onnx.TypeProto:

@@ -25,7 +25,7 @@ class Editor:
         self._producer = {out: n for n in self.nodes for out in n.outputs if out}
         self._users: dict[str, list[Node]] = {}
         for node in self.nodes:
-            for name in node.inputs:
+            for name in dict.fromkeys(node.inputs):
                 self._users.setdefault(name, []).append(node)
 
     def producer(self, name: str) -> Node | None:

@@ -275,14 +275,18 @@ def depthwise(v: View) -> Kernel | None:
     acc = f"({v.y.dtype.c}){requantize(c, q, 'acc', 'c')}" if q else "acc"
     store = Store(v, acc, f"p * {c.oc} + c", "c")
     taps = np.ascontiguousarray(np.moveaxis(c.weights, 0, -1)).reshape(-1, c.oc)  # [KH*KW, C]
+    unroll = taps.shape[0] <= 25
     operands = [
         Operand("x", v.x(0).dtype.c, "in", v.core.inputs[0]),
         Operand("w", {"int8": "int8_t", "uint8": "uint8_t"}.get(taps.dtype.name, "float"),
-                "const", array=taps),
-        Operand("b", "int32_t" if q else "float", "const", array=c.bias)]
+                "const", array=taps)]
+    if not q or c.padded or not unroll:
+        operands.append(Operand("b", "int32_t" if q else "float", "const", array=c.bias))
+    if q and unroll:
+        operands.append(Operand("b_inner", "int32_t", "const",
+                                array=folded_bias(c, q).astype(np.int32)))
     if q:
-        operands += [Operand("b_inner", "int32_t", "const",
-                             array=folded_bias(c, q).astype(np.int32)), scale_operand(q)]
+        operands.append(scale_operand(q))
     operands += [*store.operands, Operand("y", v.out.dtype.c, "out", v.node.outputs[0])]
     g = geometry(c)
     tap_list = [((ky * g["dh"] * g["iw"] + kx * g["dw"]) * c.ic, ky * g["kw"] + kx)
@@ -290,7 +294,8 @@ def depthwise(v: View) -> Kernel | None:
     return Kernel(
         "portable.depthwise", "depthwise.c.j2",
         {**g, "taps": tap_list, "quantised": bool(q), "store": store,
-         "zero_point": q.x_zero_point if q else 0, "unroll": len(tap_list) <= 25},
+         "zero_point": q.x_zero_point if q else 0, "unroll": unroll,
+         "acc_type": "int32_t" if q else "float"},
         tuple(operands), cost=c.macs * 4.5 + c.pixels * c.oc * 12.0, macs=c.macs,
         includes=("mlf/kernel.h", *store.includes), inplace=store.inplace)
 

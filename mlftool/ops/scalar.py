@@ -133,8 +133,11 @@ class Store:
         self.statements = body.statements
         self.includes = tuple(body.includes)
         self.result = str(body.env[v.node.outputs[0]])
+        # What the core reads must stay whole until the last element is stored.
+        before = v.node.body[: v.node.body.index(v.core) + 1] if v.node.body else (v.core,)
+        kept = {name for n in before for name in n.inputs}
         self.inplace = tuple(o.value for o in self.operands if o.role == "in"
-                             and v.type(o.value).bytes == v.out.bytes
+                             and o.value not in kept and v.type(o.value).bytes == v.out.bytes
                              and operand_kind(v.type(o.value), v.out) == "linear")
         self.ops = len(nodes)
 

@@ -8,6 +8,8 @@
 #define MLF_KERNEL_H_
 
 #include <float.h>
+#include <math.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -16,6 +18,22 @@
 #endif
 #if defined(FLT_EVAL_METHOD) && (FLT_EVAL_METHOD == 1 || FLT_EVAL_METHOD == 2)
 #error "mlf/kernel.h: float must be evaluated as float (on x86: -mfpmath=sse -msse2)"
+#endif
+
+/* Kernels promise that their operands do not overlap, unless the memory plan lets them. */
+#ifdef __cplusplus
+#define MLF_RESTRICT __restrict
+#else
+#define MLF_RESTRICT restrict
+#endif
+
+/* One function per kernel: keeps profiles readable and registers free, costs one call per layer. */
+#if defined(__GNUC__)
+#define MLF_KERNEL static __attribute__((noinline))
+#define MLF_ALIGNED(bytes) __attribute__((aligned(bytes)))
+#else
+#define MLF_KERNEL static
+#define MLF_ALIGNED(bytes)
 #endif
 
 #ifdef __cplusplus
@@ -57,6 +75,35 @@ static inline int32_t mlf_clamp_i32(int32_t x, int32_t low, int32_t high) {
 /* `x` limited to [low, high]; low <= high, neither is nan. A nan stays nan. */
 static inline float mlf_clamp_f32(float x, float low, float high) {
   return x < low ? low : (x > high ? high : x);
+}
+
+/* The smaller of two. */
+static inline int32_t mlf_min_i32(int32_t a, int32_t b) {
+  return a < b ? a : b;
+}
+
+/* round_even(x) + zero_point, saturated to [low, high]: ONNX's QuantizeLinear after its division.
+ *
+ * Any x, infinities included; a nan becomes low. The clamp comes first because mlf_round_even
+ * needs a small argument; |low - zero_point| is at most 2^16. */
+static inline int32_t mlf_quantize(float x, int32_t zero_point, int32_t low, int32_t high) {
+  const float floor = (float)(low - zero_point);
+  const float ceiling = (float)(high - zero_point);
+  const float at_least = x > floor ? x : floor;
+  return mlf_round_even(at_least < ceiling ? at_least : ceiling) + zero_point;
+}
+
+/* A 32-bit accumulator as a quantised value, for any accumulator. One float multiplication and one
+ * rounding, as onnxruntime's integer path does it, so results are equal bit for bit. */
+static inline int32_t mlf_requantize_wide(int32_t acc, float scale, int32_t zero_point, int32_t low,
+                                          int32_t high) {
+  return mlf_quantize((float)acc * scale, zero_point, low, high);
+}
+
+/* The same where |acc * scale| < 2^22 is known beforehand: the clamp is then an integer one. */
+static inline int32_t mlf_requantize(int32_t acc, float scale, int32_t zero_point, int32_t low,
+                                     int32_t high) {
+  return mlf_clamp_i32(mlf_round_even((float)acc * scale) + zero_point, low, high);
 }
 
 #ifdef __cplusplus

@@ -1,0 +1,39 @@
+"""The C runtime's files, which archives carry under runtime/ and templates/."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mlftool.errors import INTERNAL, MlfError, Problem
+
+PARTS = ("include", "src", "CMakeLists.txt")
+
+
+def crt_root() -> Path:
+    """Where crt/ lies: beside the package in a checkout, inside it when installed."""
+    package = Path(__file__).resolve().parent.parent
+    for root in (package.parent / "crt", package / "_crt"):
+        if (root / "include" / "mlf" / "kernel.h").is_file():
+            return root
+    raise MlfError(Problem("MLF0900", "the C runtime's files are missing from this installation",
+                           help="install mlftool again"), INTERNAL)
+
+
+def runtime_files() -> dict[str, bytes]:
+    """runtime/... and templates/... as an archive holds them."""
+    root = crt_root()
+    files: dict[str, bytes] = {}
+    for part in PARTS:
+        at = root / part
+        for path in [at] if at.is_file() else sorted(at.rglob("*")) if at.is_dir() else []:
+            if path.is_file() and path.suffix in (".h", ".c", ".txt"):
+                files[f"runtime/{path.relative_to(root).as_posix()}"] = path.read_bytes()
+    for path in sorted((root / "templates").glob("*.template")):
+        files[f"templates/{path.name}"] = path.read_bytes()
+    return files
+
+
+def helper_headers() -> dict[str, bytes]:
+    """codegen/host/include/mlf/*.h: what generated sources include, so that they need nothing else."""
+    folder = crt_root() / "include" / "mlf"
+    return {f"codegen/host/include/mlf/{p.name}": p.read_bytes() for p in sorted(folder.glob("*.h"))}

@@ -1,0 +1,37 @@
+"""Values of operators by the standard's reference implementation: constant folding and tables."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import NodeProto, helper
+from onnx.reference import ReferenceEvaluator
+
+from mlftool.ir.graph import Array, Node
+
+
+def evaluate_proto(node: NodeProto, inputs: Sequence[Array | None],
+                   opsets: Mapping[str, int]) -> list[Any]:
+    """The outputs of an ONNX node for known inputs. Raises whatever onnx raises."""
+    imports = [helper.make_opsetid(d, v) for d, v in opsets.items()]
+    feeds = {n: v for n, v in zip(node.input, inputs, strict=True) if n and v is not None}
+    graph = helper.make_graph(
+        [node], "node", [helper.make_empty_tensor_value_info(n) for n in feeds],
+        [helper.make_empty_tensor_value_info(n) for n in node.output if n])
+    model = helper.make_model(graph, opset_imports=imports)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return list(ReferenceEvaluator(model).run(None, feeds))
+
+
+def evaluate(node: Node, inputs: Sequence[Array | None]) -> Array:
+    """The first output of one of our nodes, in the newest spelling of its operator."""
+    names = [f"i{k}" if value is not None else "" for k, value in enumerate(inputs)]
+    attrs = {k: v for k, v in node.attrs.items() if not k.startswith("mlf.")}
+    proto = helper.make_node(node.op, names, ["y"], **attrs)
+    results = evaluate_proto(proto, inputs, {"": onnx.defs.onnx_opset_version()})
+    return np.asarray(results[0])

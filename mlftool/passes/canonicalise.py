@@ -1,0 +1,114 @@
+"""One spelling for things ONNX can say in several ways.
+
+    %t = MatMul(%x, w)        =>   %y = Gemm(%x, w, b)
+    %y = Add(%t, b)
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from mlftool.ir.edit import Editor
+from mlftool.ir.graph import Graph, Node, TensorType
+from mlftool.ops import Trait, has
+
+
+def canonicalise(graph: Graph) -> Graph:
+    """No Identity or Dropout, views are Reshapes, products of matrices are Gemms."""
+    e = Editor(graph)
+    for rule in (_drop_identities, _views, _matmul, _gemm_bias, _gemm_factors, _quantisation_axis):
+        for node in list(e.nodes):
+            rule(e, node)
+    return e.finish()
+
+
+def _drop_identities(e: Editor, node: Node) -> None:
+    same = node.op in ("Identity", "Dropout") or (
+        node.op == "Cast" and e.types[node.inputs[0]] == e.types[node.outputs[0]])
+    if same and node.outputs[0] not in e.outputs and len(node.outputs) == 1:
+        e.nodes = [n for n in e.nodes if n is not node]
+        e.rename(node.outputs[0], node.inputs[0])
+    elif same:
+        e.substitute([node], [replace(node, op="Reshape", inputs=node.inputs[:1],
+                                      outputs=node.outputs[:1], attrs={})])
+
+
+def _views(e: Editor, node: Node) -> None:
+    """Reshape and its kin only differ in how they spell the result's shape, which types hold."""
+    if has(node.op, Trait.VIEW):
+        e.substitute([node], [replace(node, op="Reshape", inputs=node.inputs[:1], attrs={})])
+
+
+def _matmul(e: Editor, node: Node) -> None:
+    """x[..., K] @ w[K, N] is a Gemm on the rows of x."""
+    if node.op != "MatMul" or len(e.types[node.inputs[1]].shape) != 2:
+        return
+    x, y = e.types[node.inputs[0]], e.types[node.outputs[0]]
+    if len(x.shape) == 2:
+        e.substitute([node], [replace(node, op="Gemm")])
+    elif len(x.shape) > 2:
+        rows = x.elements // x.shape[-1]
+        flat_x = e.fresh(node.inputs[0] + ".rows", TensorType(x.dtype, (rows, x.shape[-1])))
+        flat_y = e.fresh(node.outputs[0] + ".rows", TensorType(y.dtype, (rows, y.shape[-1])))
+        e.substitute([node], [
+            e.add("Reshape", (node.inputs[0],), node, flat_x),
+            e.add("Gemm", (flat_x, node.inputs[1]), node, flat_y),
+            e.add("Reshape", (flat_y,), node, node.outputs[0])])
+
+
+def _gemm_bias(e: Editor, node: Node) -> None:
+    """Add of one value per output column becomes the Gemm's third input."""
+    if node.op != "Add":
+        return
+    for product, bias in (node.inputs, node.inputs[::-1]):
+        gemm = e.producer(product)
+        if gemm is None or gemm.op != "Gemm" or len(gemm.inputs) > 2 or not e.only_user(product):
+            continue
+        columns = e.types[product].shape[-1]
+        shape = e.types[bias].shape
+        if not shape or shape[-1] != columns or e.types[bias].elements != columns:
+            continue
+        if len(shape) > 2 or e.types[node.outputs[0]].shape != e.types[product].shape:
+            continue
+        e.substitute([gemm, node], [replace(gemm, inputs=(*gemm.inputs, bias),
+                                            outputs=node.outputs)])
+        return
+
+
+def _gemm_factors(e: Editor, node: Node) -> None:
+    """alpha and beta go into constant weights and bias, transA into constant or explicit form."""
+    if node.op != "Gemm":
+        return
+    alpha, beta = node.attrs.get("alpha", 1.0), node.attrs.get("beta", 1.0)
+    attrs = {"transB": node.attrs.get("transB", 0)}
+    inputs = list(node.inputs)
+    for i, factor in ((1, alpha), (2, beta)):
+        if i < len(inputs) and factor != 1.0 and inputs[i] in e.consts:
+            inputs[i] = e.const(inputs[i] + ".scaled", e.consts[inputs[i]] * np.float32(factor))
+        elif i < len(inputs) and factor != 1.0:
+            return  # left as it is; no kernel takes it, and the kernel's message will say so
+    news = []
+    if node.attrs.get("transA", 0):
+        x = e.types[inputs[0]]
+        turned = e.fresh(inputs[0] + ".T", TensorType(x.dtype, x.shape[::-1]))
+        news.append(e.add("Transpose", (inputs[0],), node, turned, {"perm": [1, 0]}))
+        inputs[0] = turned
+    e.substitute([node], [*news, replace(node, inputs=tuple(inputs), attrs=attrs)])
+
+
+def _quantisation_axis(e: Editor, node: Node) -> None:
+    """A scale per channel becomes a scale that broadcasts, so that Q and DQ are plain elementwise."""
+    if node.op not in ("QuantizeLinear", "DequantizeLinear"):
+        return
+    rank = len(e.types[node.inputs[0]].shape)
+    inputs = list(node.inputs)
+    for i in (1, 2):
+        if i < len(inputs) and inputs[i] in e.consts and len(e.types[inputs[i]].shape) == 1:
+            value = e.consts[inputs[i]]
+            shape = [1] * rank
+            if value.size > 1:
+                shape[node.attrs.get("axis", 1) % rank] = value.size
+            inputs[i] = e.const(inputs[i] + ".broadcast", value.reshape(shape))
+    e.substitute([node], [replace(node, inputs=tuple(inputs), attrs={})])

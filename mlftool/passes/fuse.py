@@ -1,0 +1,143 @@
+"""Elementwise operators join each other and the kernels around them, so that no tensor is stored
+between them.
+
+    %a = DequantizeLinear(%p); %b = DequantizeLinear(%q)
+    %s = Add(%a, %b); %r = Relu(%s); %y = QuantizeLinear(%r)     =>   %y = Add(%p, %q) { all five }
+
+    %p = QLinearConv(%x); %y = Add(%p, %q) { ... }               =>   %y = QLinearConv(%x, %q) { ... }
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mlftool.ir.edit import Editor
+from mlftool.ir.graph import Graph, Node
+from mlftool.ops import Trait, has
+from mlftool.ops.reference import evaluate
+from mlftool.ops.scalar import operand_kind
+
+
+def _nodes(node: Node) -> tuple[Node, ...]:
+    return node.body or (node,)
+
+
+def _is_elementwise(node: Node) -> bool:
+    return all(has(n.op, Trait.ELEMENTWISE) for n in _nodes(node))
+
+
+def _external_inputs(body: tuple[Node, ...]) -> tuple[str, ...]:
+    made = {out for n in body for out in n.outputs}
+    return tuple(dict.fromkeys(i for n in body for i in n.inputs if i and i not in made))
+
+
+def _joined(parts: tuple[Node, ...], core: Node, out: Node) -> Node:
+    """One node for `parts`, which computes `core` and stores the output of `out`."""
+    return Node(core.op, _external_inputs(parts), out.outputs, core.attrs, core.name, parts)
+
+
+def fuse_chains(graph: Graph) -> Graph:
+    """Elementwise nodes absorb elementwise producers that nobody else reads.
+
+    A DequantizeLinear is absorbed even when others read it: computing it again is cheaper than
+    storing a float tensor.
+    """
+    e = Editor(graph)
+    for node in list(e.nodes):
+        if not any(node is n for n in e.nodes) or not _is_elementwise(node):
+            continue
+        at = node
+        for name in node.inputs:
+            producer = e.producer(name)
+            if producer is None or not _is_elementwise(producer):
+                continue
+            if _nodes(producer)[-1].op == "QuantizeLinear":
+                continue  # a quantised value is the cheap thing to store
+            again = producer.op == "DequantizeLinear" and not producer.body
+            private = e.only_user(name) is at
+            same = e.types[name].shape == e.types[at.outputs[0]].shape
+            if not private and not again or not same and not again:
+                continue
+            # A group's op and attrs are those of its last node; it has no core.
+            held = _nodes(at)
+            parts = (*(n for n in _nodes(producer) if not any(n is h for h in held)), *held)
+            joined = _joined(parts, held[-1], at)
+            e.substitute([at], [joined])
+            at = joined
+    return e.finish()
+
+
+def tabulate(graph: Graph) -> Graph:
+    """A chain that maps one 8-bit value to one 8-bit value is a table of 256 results."""
+    e = Editor(graph)
+    for node in list(e.nodes):
+        tensors = [i for i in node.inputs if i not in e.consts]
+        if (not node.body or not _is_elementwise(node) or len(tensors) != 1
+                or any(e.consts[i].size != 1 for i in node.inputs if i in e.consts)):
+            continue
+        x, y = e.types[tensors[0]], e.types[node.outputs[0]]
+        if not x.dtype.is_int8 or not y.dtype.is_int8 or x.shape != y.shape:
+            continue
+        values = {tensors[0]: np.arange(256, dtype=np.uint8).view(x.dtype.numpy)}
+        for n in node.body:
+            args = [values.get(i, e.consts.get(i)) if i else None for i in n.inputs]
+            values[n.outputs[0]] = evaluate(n, args)
+        table = e.const(node.outputs[0] + ".table", values[node.outputs[0]])
+        e.substitute([node], [e.add("mlf.Table", (tensors[0], table), node, node.outputs[0])])
+    return e.finish()
+
+
+def fuse_prologues(graph: Graph) -> Graph:
+    """Kernels that can, dequantise what they load."""
+    e = Editor(graph)
+    for node in list(e.nodes):
+        if not has(node.op, Trait.PROLOGUE) or node.body:
+            continue
+        source = e.producer(node.inputs[0])
+        if source is None or not _is_elementwise(source):
+            continue
+        if sum(i not in e.consts for i in source.inputs) != 1 or any(
+                e.consts[i].size != 1 for i in source.inputs if i in e.consts):
+            continue
+        if source.inputs[0] in e.consts or e.types[source.inputs[0]].shape != e.types[
+                node.inputs[0]].shape:
+            continue
+        if e.only_user(node.inputs[0]) is not node and source.op != "DequantizeLinear":
+            continue
+        e.substitute([node], [_joined((*_nodes(source), node), node, node)])
+    return e.finish()
+
+
+def fuse_epilogues(graph: Graph) -> Graph:
+    """Elementwise groups join the kernel that makes their last-computed operand."""
+    e = Editor(graph)
+    for node in list(e.nodes):
+        if _is_elementwise(node):
+            host = _host(e, node)
+            if host is not None:
+                core = host.core
+                e.substitute([host, node], [_joined((*_nodes(host), *_nodes(node)), core, node)])
+    return e.finish()
+
+
+def _host(e: Editor, group: Node) -> Node | None:
+    """The latest node whose kernel can carry `group` as its epilogue."""
+    order = {id(n): k for k, n in enumerate(e.nodes)}
+    hosts = []
+    for name in group.inputs:
+        host = e.producer(name)
+        if host is None or not has(host.op, Trait.EPILOGUE) or e.only_user(name) is not group:
+            continue
+        out = e.types[group.outputs[0]]
+        if e.types[name].shape != out.shape:
+            continue
+        others = [i for i in group.inputs if i != name]
+        inner = [i for n in _nodes(group) for i in n.inputs
+                 if i and i in e.types and i not in others and i != name]
+        if any(operand_kind(e.types[i], out) is None for i in others):
+            continue
+        if any(e.types[i].elements not in (1, out.elements) for i in inner):
+            continue
+        hosts.append(host)
+    return max(hosts, key=lambda h: order[id(h)], default=None)
+

@@ -1,0 +1,213 @@
+"""Channels last: every spatial operator works on [N, H, W, C], and the transposes that buys vanish.
+
+    %y = Conv(%x)    =>    %x' = Transpose(%x, NCHW to NHWC);  %y' = Conv(%x');  %y = Transpose(%y')
+
+Then transposes sink through elementwise operators, meet their inverses and cancel; one that meets a
+Gemm's constant weights disappears into them, one that moves no data becomes a Reshape, a view.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from mlftool.ir.edit import Editor
+from mlftool.ir.graph import Graph, Node, TensorType
+from mlftool.ops import Trait, has
+
+GEMM_WEIGHTS = {"Gemm": 1, "com.microsoft.QGemm": 3}
+
+
+def channels_last(graph: Graph) -> Graph:
+    """All spatial operators on channels-last data, as few transposes as these rules find."""
+    e = Editor(graph)
+    for node in list(e.nodes):
+        if has(node.op, Trait.SPATIAL) and len(node.outputs) == 1:
+            _wrap(e, node)
+    _to_fixpoint(e, (_compose, _sink_through_elementwise, _sink_through_concat, _into_gemm_weights))
+    _to_fixpoint(e, (_renaming, _compose_reshapes, _sink_reshape))
+    return e.finish()
+
+
+def _to_fixpoint(e: Editor, rules: tuple[Callable[[Editor, Node], bool], ...]) -> None:
+    changed = True
+    while changed:
+        changed = False
+        for node in list(e.nodes):
+            if any(node is n for n in e.nodes):
+                changed = any(rule(e, node) for rule in rules) or changed
+
+
+def _last(rank: int) -> list[int]:
+    return [0, *range(2, rank), 1]
+
+
+def _first(rank: int) -> list[int]:
+    return [0, rank - 1, *range(1, rank - 1)]
+
+
+def _permuted(type_: TensorType, perm: list[int]) -> TensorType:
+    return TensorType(type_.dtype, tuple(type_.shape[p] for p in perm))
+
+
+def _transposed(e: Editor, name: str, perm: list[int], like: Node) -> tuple[str, list[Node]]:
+    """A value holding `name` transposed, and the node that makes it unless it is a constant."""
+    if name in e.consts:
+        return e.const(name + ".t", np.ascontiguousarray(e.consts[name].transpose(perm))), []
+    out = e.fresh(name + ".t", _permuted(e.types[name], perm))
+    return out, [e.add("Transpose", (name,), like, out, {"perm": perm})]
+
+
+def _wrap(e: Editor, node: Node) -> None:
+    rank = len(e.types[node.inputs[0]].shape)
+    x, before = _transposed(e, node.inputs[0], _last(rank), node)
+    y = e.fresh(node.outputs[0] + ".nhwc", _permuted(e.types[node.outputs[0]], _last(rank)))
+    inner = replace(node, inputs=(x, *node.inputs[1:]), outputs=(y,))
+    after = e.add("Transpose", (y,), node, node.outputs[0], {"perm": _first(rank)})
+    e.substitute([node], [*before, inner, after])
+
+
+def _compose(e: Editor, node: Node) -> bool:
+    """Transpose(Transpose(x, p), q) -> Transpose(x, p[q]), or x."""
+    source = e.producer(node.inputs[0]) if node.op == "Transpose" else None
+    if source is None or source.op != "Transpose":
+        return False
+    perm = [source.attrs["perm"][q] for q in node.attrs["perm"]]
+    if perm == sorted(perm) and node.outputs[0] not in e.outputs:
+        e.nodes = [n for n in e.nodes if n is not node]
+        e.rename(node.outputs[0], source.inputs[0])
+    else:
+        e.substitute([node], [replace(node, inputs=source.inputs, attrs={"perm": perm})])
+    return True
+
+
+def _sink_through_elementwise(e: Editor, node: Node) -> bool:
+    """f(T(a), T(b), const) -> T(f(a, b, const')), when every full-rank operand can follow."""
+    if not (has(node.op, Trait.ELEMENTWISE) or node.op == "mlf.Table"):
+        return False
+    out = e.types[node.outputs[0]]
+    rank = len(out.shape)
+    first = next((e.producer(i) for i in node.inputs if _is_transpose(e, i)), None)
+    if first is None or len(e.types[first.outputs[0]].shape) != rank:
+        return False
+    perm = list(first.attrs["perm"])
+    back = [perm.index(k) for k in range(rank)]
+    inputs = []
+    for name in node.inputs:
+        producer = e.producer(name)
+        if not name or e.types[name].elements == 1 and name in e.consts:
+            inputs.append(name)
+        elif producer is not None and producer.op == "Transpose" and producer.attrs["perm"] == perm:
+            inputs.append(producer.inputs[0])
+        elif name in e.consts:
+            value = e.consts[name]
+            value = value.reshape((1,) * (rank - value.ndim) + value.shape).transpose(back)
+            inputs.append(e.const(name + ".t", np.ascontiguousarray(value)))
+        else:
+            return False
+    inner = e.fresh(node.outputs[0] + ".t", _permuted(out, back))
+    e.substitute([node], [
+        replace(node, inputs=tuple(inputs), outputs=(inner,)),
+        e.add("Transpose", (inner,), node, node.outputs[0], {"perm": perm})])
+    return True
+
+
+def _is_transpose(e: Editor, name: str) -> bool:
+    producer = e.producer(name)
+    return producer is not None and producer.op == "Transpose"
+
+
+def _sink_through_concat(e: Editor, node: Node) -> bool:
+    """Concat(T(a), T(b)) -> T(Concat(a, b)) along the axis it was."""
+    if node.op != "Concat":
+        return False
+    sources = [e.producer(i) for i in node.inputs]
+    perms = {tuple(s.attrs["perm"]) if s is not None and s.op == "Transpose" else () for s in sources}
+    if len(perms) != 1 or () in perms:
+        return False
+    perm = list(perms.pop())
+    out = e.types[node.outputs[0]]
+    back = [perm.index(k) for k in range(len(perm))]
+    inner = e.fresh(node.outputs[0] + ".t", _permuted(out, back))
+    axis = perm[node.attrs["axis"] % len(perm)]
+    e.substitute([node], [
+        replace(node, inputs=tuple(s.inputs[0] for s in sources if s is not None),
+                outputs=(inner,), attrs={"axis": axis}),
+        e.add("Transpose", (inner,), node, node.outputs[0], {"perm": perm})])
+    return True
+
+
+def _into_gemm_weights(e: Editor, node: Node) -> bool:
+    """Gemm(Reshape(T(x)), w) -> Gemm(Reshape(x), w with its rows permuted)."""
+    if node.op not in GEMM_WEIGHTS or node.inputs[GEMM_WEIGHTS[node.op]] not in e.consts:
+        return False
+    reshape = e.producer(node.inputs[0])
+    if reshape is None or reshape.op != "Reshape":
+        return False
+    turn = e.producer(reshape.inputs[0])
+    if turn is None or turn.op != "Transpose" or turn.attrs["perm"][0] != 0:
+        return False
+    source, flat = e.types[turn.inputs[0]], e.types[node.inputs[0]]
+    if flat.shape[0] != source.shape[0]:
+        return False
+    perm = turn.attrs["perm"]
+    # Where each element of the transposed row came from: weights must follow it there.
+    origin = np.arange(flat.shape[1]).reshape(source.shape[1:]).transpose([p - 1 for p in perm[1:]])
+    order = np.argsort(origin.reshape(-1), kind="stable")
+    w_input = GEMM_WEIGHTS[node.op]
+    w = e.consts[node.inputs[w_input]]
+    w = w[:, order] if node.attrs.get("transB", 0) else w[order]
+    inputs = list(node.inputs)
+    inputs[w_input] = e.const(node.inputs[w_input] + ".nhwc", np.ascontiguousarray(w))
+    inputs[0] = e.fresh(node.inputs[0] + ".nhwc", flat)
+    e.substitute([node], [e.add("Reshape", (turn.inputs[0],), reshape, inputs[0]),
+                          replace(node, inputs=tuple(inputs))])
+    return True
+
+
+def _renaming(e: Editor, node: Node) -> bool:
+    """A transpose that keeps the order of all axes longer than 1 moves nothing: a Reshape."""
+    if node.op != "Transpose":
+        return False
+    shape = e.types[node.inputs[0]].shape
+    long = [p for p in node.attrs["perm"] if shape[p] != 1]
+    if long != sorted(long):
+        return False
+    e.substitute([node], [replace(node, op="Reshape", attrs={})])
+    return True
+
+
+def _compose_reshapes(e: Editor, node: Node) -> bool:
+    """Reshape(Reshape(x)) -> Reshape(x); a Reshape to the same shape -> nothing."""
+    if node.op != "Reshape":
+        return False
+    if (e.types[node.inputs[0]] == e.types[node.outputs[0]] and node.outputs[0] not in e.outputs):
+        e.nodes = [n for n in e.nodes if n is not node]
+        e.rename(node.outputs[0], node.inputs[0])
+        return True
+    source = e.producer(node.inputs[0])
+    if source is None or source.op != "Reshape":
+        return False
+    e.substitute([node], [replace(node, inputs=source.inputs)])
+    return True
+
+
+def _sink_reshape(e: Editor, node: Node) -> bool:
+    """f(Reshape(a), scalars) -> Reshape(f(a, scalars)), so that f can join what computes a."""
+    if not has(node.op, Trait.ELEMENTWISE):
+        return False
+    sources = {i: e.producer(i) for i in node.inputs if i and e.types[i].elements != 1}
+    views = [s for s in sources.values() if s is not None and s.op == "Reshape"]
+    if not views or len(views) != len(sources):
+        return False
+    shapes = {e.types[s.inputs[0]].shape for s in views}
+    out = e.types[node.outputs[0]]
+    if len(shapes) != 1 or any(e.types[i].elements != out.elements for i in sources):
+        return False
+    inner = e.fresh(node.outputs[0] + ".v", TensorType(out.dtype, shapes.pop()))
+    inputs = tuple(s.inputs[0] if (s := sources.get(i)) is not None else i for i in node.inputs)
+    e.substitute([node], [replace(node, inputs=inputs, outputs=(inner,)),
+                          e.add("Reshape", (inner,), node, node.outputs[0])])
+    return True

@@ -1,0 +1,58 @@
+"""Every graph output is stored by a node of its own.
+
+    return %x                 =>   %x' = mlf.Copy(%x);  return %x'     (an input or constant)
+    %v = Reshape(%x)          =>   %v = mlf.Copy(%x)                   (when %x lives elsewhere)
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mlftool.ir.edit import Editor
+from mlftool.ir.graph import Graph, Node
+from mlftool.ops import Trait, has
+
+
+def store_outputs(graph: Graph) -> Graph:
+    """Outputs that are inputs, constants, or views of something another buffer holds are copied."""
+    e = Editor(graph)
+    taken: set[str] = set()
+    for name in graph.outputs:
+        producer = e.producer(name)
+        if producer is None:
+            continue
+        if has(producer.op, Trait.VIEW):
+            root = _root(e, name)
+            if e.producer(root) is None or root in e.outputs or root in taken:
+                e.substitute([producer], [replace(producer, op="mlf.Copy", inputs=(root,), attrs={})])
+            taken.add(root)
+    return _copy_unmade(e.finish())
+
+
+def _root(e: Editor, name: str) -> str:
+    producer = e.producer(name)
+    while producer is not None and has(producer.op, Trait.VIEW):
+        name = producer.inputs[0]
+        producer = e.producer(name)
+    return name
+
+
+def _copy_unmade(graph: Graph) -> Graph:
+    """Outputs that no node makes get a Copy; the output keeps its name, its source a new one."""
+    made = {out for n in graph.nodes for out in n.outputs}
+    nodes, types, consts = list(graph.nodes), dict(graph.types), dict(graph.consts)
+    inputs = graph.inputs
+    for name in graph.outputs:
+        if name in made:
+            continue
+        source = name + ".in"
+        while source in types:
+            source += "_"
+        types[source] = types[name]
+        if name in consts:
+            consts[source] = consts.pop(name)
+        inputs = tuple(source if i == name else i for i in inputs)
+        nodes = [replace(n, inputs=tuple(source if i == name else i for i in n.inputs))
+                 for n in nodes]
+        nodes.append(Node("mlf.Copy", (source,), (name,), {}, f"copy of {name}"))
+    return graph.replace(nodes=tuple(nodes), types=types, consts=consts, inputs=inputs)

@@ -1,0 +1,61 @@
+"""How, in which order, at which address: a Graph with every decision taken."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from mlftool.ir.graph import Graph, Node
+from mlftool.ops.base import Kernel
+from mlftool.targets import Target
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """Where a tensor or a kernel's scratch lives in the workspace, and during which steps."""
+
+    name: str
+    offset_bytes: int
+    size_bytes: int
+    first_step: int
+    last_step: int
+
+
+@dataclass(frozen=True)
+class MemoryPlan:
+    """The workspace. `lower_bound_bytes` is what is alive at the worst step, `peak_step`."""
+
+    size_bytes: int
+    lower_bound_bytes: int
+    peak_step: int
+    buffers: tuple[Buffer, ...]
+    place: Mapping[str, Buffer]  # tensor, or "scratch of step N" -> its buffer
+
+    @property
+    def proven_optimal(self) -> bool:
+        return self.size_bytes == self.lower_bound_bytes
+
+
+@dataclass(frozen=True)
+class Call:
+    """One step: a node and the kernel that won it."""
+
+    node: Node
+    kernel: Kernel
+
+
+@dataclass(frozen=True)
+class Program:
+    """Everything decided; code generation only formats it."""
+
+    graph: Graph
+    target: Target
+    calls: tuple[Call, ...]
+    memory: MemoryPlan
+    aliases: Mapping[str, str]  # view -> the tensor whose bytes it shares
+
+    def storage(self, name: str) -> str:
+        """The tensor whose buffer holds `name`."""
+        while name in self.aliases:
+            name = self.aliases[name]
+        return name

@@ -1,0 +1,42 @@
+"""Kernels bid for each node; the cheapest wins, ties break by name."""
+
+from __future__ import annotations
+
+import sys
+
+from mlftool.errors import MlfError, Problem, did_you_mean
+from mlftool.ir.graph import Graph, View
+from mlftool.ops import OPS, Kernel, Trait, Unsupported, has
+from mlftool.plan.program import Call
+from mlftool.targets import Target, debug_level
+from mlftool.targets.kernels import KERNELS
+
+
+def select(graph: Graph, target: Target, file: str) -> tuple[Call, ...]:
+    """One call per node that computes something. Raises MlfError naming every node that nobody can."""
+    problems: list[Problem] = []
+    calls = []
+    for node in graph.nodes:
+        if has(node.op, Trait.VIEW):
+            continue
+        try:
+            calls.append(Call(node, _auction(View(graph, node), target)))
+        except Unsupported as error:
+            problems.append(Problem("MLF0302", str(error), file, path=node.label))
+        except KeyError:
+            problems.append(Problem("MLF0301", f"operator '{node.op}' is not supported yet", file,
+                                    path=f"node '{node.name}'", help=did_you_mean(node.op, OPS)))
+    if problems:
+        raise MlfError(problems)
+    return tuple(calls)
+
+
+def _auction(v: View, target: Target) -> Kernel:
+    """The winning kernel; the portable one always bids, so coverage never depends on the target."""
+    bids = [OPS[v.node.op].kernel(v)]
+    bids += [s.bid(v) for s in KERNELS.get(v.node.op, ()) if s.needs <= target.features]
+    made = sorted((b for b in bids if b is not None), key=lambda b: (b.cost, b.name))
+    if debug_level() >= 2:
+        offers = ", ".join(f"{b.name} {b.cost:.0f}" for b in made)
+        print(f"mlftool: bids for {v.node.label}: {offers}", file=sys.stderr)
+    return made[0]

@@ -1,0 +1,35 @@
+"""Specialised kernels: each names the features it needs and bids on the nodes it can compute."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from mlftool.ops.base import Bid
+
+
+@dataclass(frozen=True)
+class Specialised:
+    """A bid that is asked only on targets with all of `needs`."""
+
+    bid: Bid
+    needs: frozenset[str]
+
+
+KERNELS: dict[str, list[Specialised]] = {}
+
+
+def kernel(*ops: str, needs: str) -> Callable[[Bid], Bid]:
+    """Register a specialised kernel for operators `ops` on targets with the features `needs`."""
+
+    def register(bid: Bid) -> Bid:
+        for op in ops:
+            KERNELS.setdefault(op, []).append(Specialised(bid, frozenset(needs.split())))
+        return bid
+
+    return register
+
+
+from mlftool.targets.kernels import dsp  # noqa: E402  (registers itself)
+
+__all__ = ["KERNELS", "Specialised", "dsp", "kernel"]

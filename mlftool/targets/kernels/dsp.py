@@ -1,0 +1,95 @@
+"""int8 contractions with the ARMv7E-M DSP instructions: two 16-bit products per SMLAD.
+
+The operands of two output pixels are widened to int16 once; then every four weights of two output
+channels cost two loads and four SXTB16, and eight SMLAD do the sixteen products. SXTB16 takes bytes
+0 and 2, then 1 and 3; weights are packed so that this is the order of the widened pixels. A dense
+layer has one pixel, nothing to widen for, and treats its input as it does its weights.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mlftool.ir.graph import Array, View
+from mlftool.ops.base import Kernel, Operand
+from mlftool.ops.contract import (
+    Contraction,
+    Quantisation,
+    contraction,
+    fits_int32,
+    folded_bias,
+    geometry,
+    pad_rows,
+    stores,
+)
+from mlftool.targets.kernels import kernel
+
+
+def _prepare(v: View) -> tuple[Contraction, Quantisation] | None:
+    c = contraction(v)
+    if c.group != 1 or len(c.inputs) > 2:
+        return None
+    q = Quantisation.of(v)
+    signed = v.x(0).dtype.name == "int8" and v.known(3).dtype == np.int8
+    if not signed or np.any(q.w_zero_point) or not fits_int32(c, q):
+        return None
+    return c.planar(), q
+
+
+def _pack(c: Contraction, width: int, order: list[int]) -> Array:
+    """[OC/width, K/4, width, 4] with each four bytes in `order`, zeros added."""
+    w = pad_rows(c.weights.reshape(c.oc, -1), width)
+    w = np.concatenate([w, np.zeros((w.shape[0], -w.shape[1] % 4), w.dtype)], axis=1)
+    quads = w.reshape(-1, width, w.shape[1] // 4, 4)[..., order]
+    return np.ascontiguousarray(quads.transpose(0, 2, 1, 3)).reshape(-1)
+
+
+def _operands(v: View, c: Contraction, q: Quantisation, width: int, order: list[int],
+              ) -> list[Operand]:
+    scale = q.scale if q.scale.size == 1 else pad_rows(q.scale, width)
+    return [
+        Operand("x", "int8_t", "in", v.core.inputs[0]),
+        Operand("w", "int8_t", "const", array=_pack(c, width, order)),
+        Operand("b", "int32_t", "const",
+                array=pad_rows(folded_bias(c, q).astype(np.int32), width)),
+        Operand("scale", "float", "const", array=scale)]
+
+
+@kernel("QLinearConv", "com.microsoft.QGemm", needs="dsp")
+def two_by_two(v: View) -> Kernel | None:
+    """Two pixels x two channels at a time; wants more than one pixel."""
+    prepared = _prepare(v)
+    if prepared is None or prepared[0].pixels < 2:
+        return None
+    c, q = prepared
+    entries = stores(c, q, 2, 2, 2)
+    store = entries[0]["store"]
+    column = -(-c.depth // 4) * 4
+    return Kernel(
+        "dsp.two_by_two", "dsp_two_by_two.c.j2",
+        {**geometry(c), "column": column, "stores": entries, "fill": q.x_zero_point,
+         "run": c.depth if c.dense else c.kernel[1] * c.ic, "unroll": 4 if column % 16 == 0 else 2},
+        (*_operands(v, c, q, 2, [0, 2, 1, 3]), *store.operands,
+         Operand("y", v.out.dtype.c, "out", v.node.outputs[0]),
+         Operand("columns", "int16_t", "scratch", bytes=2 * 2 * column)),
+        cost=c.macs * 1.3 + c.pixels * (c.oc * 10.0 + c.depth * 2.5), macs=c.macs,
+        includes=("mlf/kernel.h", "mlf/dsp.h", *store.includes), inplace=store.inplace)
+
+
+@kernel("com.microsoft.QGemm", "QLinearConv", needs="dsp")
+def rows_of_four(v: View) -> Kernel | None:
+    """One pixel whose operands lie together (a dense layer): four channels at a time."""
+    prepared = _prepare(v)
+    if prepared is None:
+        return None
+    c, q = prepared
+    if c.pixels != 1 or not c.dense or c.depth % 4:
+        return None
+    entries = stores(c, q, 1, 4, 4)
+    store = entries[0]["store"]
+    return Kernel(
+        "dsp.rows_of_four", "dsp_rows_of_four.c.j2", {**geometry(c), "stores": entries},
+        (*_operands(v, c, q, 4, [0, 1, 2, 3]), *store.operands,
+         Operand("y", v.out.dtype.c, "out", v.node.outputs[0])),
+        cost=c.macs * 1.7 + c.oc * 14.0, macs=c.macs,
+        includes=("mlf/kernel.h", "mlf/dsp.h", *store.includes), inplace=store.inplace)
