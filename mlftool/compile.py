@@ -1,6 +1,6 @@
-"""The page to read first: which passes there are, in which order, and how a model becomes an archive.
+"""The page to read first: which passes there are, and how a model becomes an archive.
 
-    .onnx --import--> Graph --PIPELINE--> Graph --lower--> Program --emit--> Bundle --> .tar
+.onnx --import--> Graph --PIPELINE--> Graph --lower--> Program --emit--> Bundle --> .tar
 """
 
 from __future__ import annotations
@@ -67,15 +67,21 @@ class Module:
 
 def compile_modules(specs: Sequence[ModuleSpec]) -> Bundle:
     """One archive with a module per spec. Raises MlfError with every problem of every model."""
-    modules, problems = [], []
+    modules: list[Module] = []
+    problems: list[Problem] = []
     for spec in specs:
         try:
             modules.append(compile_module(spec))
         except MlfError as error:
             problems += error.problems
     if len({s.module_name for s in specs}) != len(specs):
-        problems.append(Problem("MLF0503", "Multiple modules should have unique names; got "
-                                + ", ".join(s.module_name for s in specs)))
+        problems.append(
+            Problem(
+                "MLF0503",
+                "Multiple modules should have unique names; got "
+                + ", ".join(s.module_name for s in specs),
+            )
+        )
     if problems:
         raise MlfError(problems)
     return bundle(modules)
@@ -102,8 +108,13 @@ def _target(spec: ModuleSpec) -> Target:
     if isinstance(spec.target, Target):
         return spec.target
     if spec.target not in TARGETS:
-        raise MlfError(Problem("MLF0403", f"unknown target '{spec.target}'",
-                               help=did_you_mean(spec.target, TARGETS)))
+        raise MlfError(
+            Problem(
+                "MLF0403",
+                f"unknown target '{spec.target}'",
+                help=did_you_mean(spec.target, TARGETS),
+            )
+        )
     return TARGETS[spec.target]
 
 
@@ -116,8 +127,10 @@ class _Clock:
     def stage(self, name: str, graph: Graph) -> None:
         now = time.perf_counter()
         if debug_level() >= 1:
-            print(f"mlftool: {self.module}: {name}: {len(graph.nodes)} nodes, "
-                  f"{now - self.at:.3f} s", file=sys.stderr)
+            print(
+                f"mlftool: {self.module}: {name}: {len(graph.nodes)} nodes, {now - self.at:.3f} s",
+                file=sys.stderr,
+            )
         if debug_level() >= 3:
             print(graph, file=sys.stderr)
         self.at = now
@@ -146,14 +159,26 @@ def _info(m: Module) -> metadata.ModuleInfo:
     def tensor(name: str) -> metadata.TensorInfo:
         type_ = m.imported.types[name]
         scale, zero_point = _quantisation(m.imported, name)
-        return metadata.TensorInfo(name, m.sources.members[name], str(type_.dtype), type_.shape,
-                                   type_.bytes, scale, zero_point)
+        return metadata.TensorInfo(
+            name,
+            m.sources.members[name],
+            str(type_.dtype),
+            type_.shape,
+            type_.bytes,
+            scale,
+            zero_point,
+        )
 
     return metadata.ModuleInfo(
-        m.spec.module_name, m.spec.executor, m.program.target.tvm,
-        tuple(map(tensor, m.imported.inputs)), tuple(map(tensor, m.imported.outputs)),
-        m.program.memory.size_bytes, m.sources.constants_bytes,
-        tuple(f.symbol for f in m.sources.functions))
+        m.spec.module_name,
+        m.spec.executor,
+        m.program.target.tvm,
+        tuple(map(tensor, m.imported.inputs)),
+        tuple(map(tensor, m.imported.outputs)),
+        m.program.memory.size_bytes,
+        m.sources.constants_bytes,
+        tuple(f.symbol for f in m.sources.functions),
+    )
 
 
 def _quantisation(graph: Graph, name: str) -> tuple[float | None, int | None]:
@@ -189,17 +214,36 @@ def _interface(m: Module, info: metadata.ModuleInfo) -> bytes:
         "constants_bytes": info.constants_bytes,
         "macs": sum(c.kernel.macs for c in calls),
         "memory": {
-            "pools": [{
-                "name": "global_workspace", "size_bytes": memory.size_bytes,
-                "lower_bound_bytes": memory.lower_bound_bytes,
-                "proven_optimal": memory.proven_optimal,
-                "peak_node": calls[memory.peak_step].node.name if calls else ""}],
-            "buffers": [{
-                "name": b.name, "pool": "global_workspace", "offset_bytes": b.offset_bytes,
-                "size_bytes": b.size_bytes, "first_step": b.first_step, "last_step": b.last_step}
-                for b in memory.buffers]},
-        "nodes": [{"name": c.node.name, "op": c.node.op, "kernel": c.kernel.name,
-                   "function": symbol, "macs": c.kernel.macs}
-                  for c, symbol in zip(calls, m.sources.symbols, strict=True)],
+            "pools": [
+                {
+                    "name": "global_workspace",
+                    "size_bytes": memory.size_bytes,
+                    "lower_bound_bytes": memory.lower_bound_bytes,
+                    "proven_optimal": memory.proven_optimal,
+                    "peak_node": calls[memory.peak_step].node.name if calls else "",
+                }
+            ],
+            "buffers": [
+                {
+                    "name": b.name,
+                    "pool": "global_workspace",
+                    "offset_bytes": b.offset_bytes,
+                    "size_bytes": b.size_bytes,
+                    "first_step": b.first_step,
+                    "last_step": b.last_step,
+                }
+                for b in memory.buffers
+            ],
+        },
+        "nodes": [
+            {
+                "name": c.node.name,
+                "op": c.node.op,
+                "kernel": c.kernel.name,
+                "function": symbol,
+                "macs": c.kernel.macs,
+            }
+            for c, symbol in zip(calls, m.sources.symbols, strict=True)
+        ],
     }
     return json.dumps(data, indent=1).encode()

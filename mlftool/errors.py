@@ -1,4 +1,6 @@
-"""What can go wrong, in one shape: `FILE:LINE:COL: error[MLFnnnn]: KEY.PATH: what; got X, expected Y`.
+"""What can go wrong, in one shape:
+
+    FILE:LINE:COL: error[MLFnnnn]: KEY.PATH: what is wrong; got X, expected Y
 
 Every error a user can cause is a `Problem` with a code from `CODES`. A stage that can find several
 problems collects them all and raises one `MlfError`; nothing else reaches the terminal.
@@ -37,6 +39,8 @@ CODES: dict[str, str] = {
     "MLF0501": "An archive cannot be read.",
     "MLF0502": "A file is not an archive in Model Library Format, or an unsafe one.",
     "MLF0503": "Several modules of one archive have the same name.",
+    "MLF0504": "An archive does not hold what was asked of it.",
+    "MLF0505": "An archive's metadata do not follow the format.",
     "MLF0900": "mlftool itself failed; the message says where, please report it.",
 }
 

@@ -62,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return error.exit_code
     except BrokenPipeError:
-        # The reader of our stdout went away (`| head`): nothing is wrong, but python would complain.
+        # The reader of our stdout went away (`| head`): nothing is wrong.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:
@@ -75,7 +75,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             where = where.tb_next
         place = f"{where.tb_frame.f_code.co_filename}:{where.tb_lineno}" if where else "?"
         text = f"{type(error).__name__} at {os.path.basename(place)}: {error}"
-        print(Problem("MLF0900", text, help="run again with MLF_DEBUG=1 for details"), file=sys.stderr)
+        print(
+            Problem("MLF0900", text, help="run again with MLF_DEBUG=1 for details"), file=sys.stderr
+        )
         return INTERNAL
 
 

@@ -16,10 +16,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--target", default="host", help="a short target name")
     parser.add_argument("--executor", choices=["aot"], default="aot")
     parser.add_argument("--interface-api", choices=["c"], default="c")
-    parser.add_argument("--input-shape", action="append", default=[], metavar="NAME:1,3,32,32",
-                        help="bind an input's symbolic dimensions; repeatable")
-    parser.add_argument("--data", action="append", default=[], metavar="FILE", type=Path,
-                        help="an external data file of the model that may be a link; repeatable")
+    parser.add_argument(
+        "--input-shape",
+        action="append",
+        default=[],
+        metavar="NAME:1,3,32,32",
+        help="bind an input's symbolic dimensions; repeatable",
+    )
+    parser.add_argument(
+        "--data",
+        action="append",
+        default=[],
+        metavar="FILE",
+        type=Path,
+        help="an external data file of the model that may be a link; repeatable",
+    )
 
 
 def parse_shapes(texts: list[str]) -> dict[str, tuple[int, ...]]:
@@ -30,7 +41,9 @@ def parse_shapes(texts: list[str]) -> dict[str, tuple[int, ...]]:
         if match:
             shapes[match[1]] = tuple(map(int, match[2].split(",")))
         else:
-            problems.append(Problem("MLF0400", f"--input-shape: got '{text}', expected NAME:1,3,32,32"))
+            problems.append(
+                Problem("MLF0400", f"--input-shape: got '{text}', expected NAME:1,3,32,32")
+            )
     if problems:
         raise MlfError(problems)
     return shapes
@@ -42,8 +55,15 @@ def run(args: argparse.Namespace) -> int:
     from mlftool.compile import ModuleSpec, compile_modules
     from mlftool.mlf import write_tar
 
-    spec = ModuleSpec(args.model, args.module_name, args.target, args.executor, args.interface_api,
-                      shapes, tuple(args.data))
+    spec = ModuleSpec(
+        args.model,
+        args.module_name,
+        args.target,
+        args.executor,
+        args.interface_api,
+        shapes,
+        tuple(args.data),
+    )
     write_tar(compile_modules([spec]), args.output)
     return 0
 
@@ -51,5 +71,10 @@ def run(args: argparse.Namespace) -> int:
 def check_module_name(name: str) -> None:
     """Module names are part of every C symbol. Raises MlfError for any that cannot be."""
     if not re.fullmatch(r"[a-z_][a-z0-9_]{0,63}", name):
-        raise MlfError(Problem("MLF0404", f"module name '{name}'; expected lower-case letters, "
-                               "digits and _, at most 64, not starting with a digit"))
+        raise MlfError(
+            Problem(
+                "MLF0404",
+                f"module name '{name}'; expected lower-case letters, "
+                "digits and _, at most 64, not starting with a digit",
+            )
+        )

@@ -20,10 +20,15 @@ from mlftool.plan.program import Call, Program
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 _TEMPLATES = Environment(
-    loader=FileSystemLoader([_PACKAGE / "ops", _PACKAGE / "targets" / "kernels",
-                             _PACKAGE / "codegen"]),
-    undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
-    auto_reload=False)
+    loader=FileSystemLoader(
+        [_PACKAGE / "ops", _PACKAGE / "targets" / "kernels", _PACKAGE / "codegen"]
+    ),
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    keep_trailing_newline=True,
+    auto_reload=False,
+)
 
 
 @dataclass(frozen=True)
@@ -54,27 +59,53 @@ def emit(program: Program, module: str, interface: Graph) -> Sources:
     writer = _Writer(program, module, members, interface)
     steps = [writer.step(k, call) for k, call in enumerate(program.calls)]
     common = {
-        "module": module, "inputs": _tensors(interface, interface.inputs, members),
+        "module": module,
+        "inputs": _tensors(interface, interface.inputs, members),
         "outputs": _tensors(interface, interface.outputs, members),
-        "workspace_bytes": program.memory.size_bytes, "target": program.target.tvm}
-    render = {name: _TEMPLATES.get_template(name + ".j2").render(
-        **common, functions=writer.functions.values(), constants=writer.constants.values(),
-        includes=sorted(writer.includes), steps=steps) for name in ("lib0.c", "lib1.c", "header.h")}
-    return Sources(render["lib0.c"], render["lib1.c"], render["header.h"],
-                   tuple(writer.functions.values()), tuple(s["symbol"] for s in steps), members,
-                   sum(c["bytes"] for c in writer.constants.values()))
+        "workspace_bytes": program.memory.size_bytes,
+        "target": program.target.tvm,
+    }
+    render = {
+        name: _TEMPLATES.get_template(name + ".j2").render(
+            **common,
+            functions=writer.functions.values(),
+            constants=writer.constants.values(),
+            includes=sorted(writer.includes),
+            steps=steps,
+        )
+        for name in ("lib0.c", "lib1.c", "header.h")
+    }
+    return Sources(
+        render["lib0.c"],
+        render["lib1.c"],
+        render["header.h"],
+        tuple(writer.functions.values()),
+        tuple(s["symbol"] for s in steps),
+        members,
+        sum(c["bytes"] for c in writer.constants.values()),
+    )
 
 
-def _tensors(graph: Graph, names: tuple[str, ...], members: Mapping[str, str]) -> list[dict[str, Any]]:
-    return [{"member": members[n], "macro": members[n].upper(), "bytes": graph.types[n].bytes,
-             "comment": f"{comment(n)}: {graph.types[n]}"} for n in names]
+def _tensors(
+    graph: Graph, names: tuple[str, ...], members: Mapping[str, str]
+) -> list[dict[str, Any]]:
+    return [
+        {
+            "member": members[n],
+            "macro": members[n].upper(),
+            "bytes": graph.types[n].bytes,
+            "comment": f"{comment(n)}: {graph.types[n]}",
+        }
+        for n in names
+    ]
 
 
 class _Writer:
     """Collects functions and constants while the steps are written."""
 
-    def __init__(self, program: Program, module: str, members: Mapping[str, str],
-                 interface: Graph) -> None:
+    def __init__(
+        self, program: Program, module: str, members: Mapping[str, str], interface: Graph
+    ) -> None:
         self.program, self.module = program, module
         self.functions: dict[str, Function] = {}
         self.constants: dict[tuple[str, bytes], dict[str, Any]] = {}
@@ -89,17 +120,19 @@ class _Writer:
         self.includes |= set(kernel.includes)
         function = self._function(call)
         arguments = [self._argument(k, call, o) for o in kernel.operands if not _is_local(o)]
-        return {"symbol": function.symbol, "arguments": arguments,
-                "comment": self._describe(call)}
+        return {"symbol": function.symbol, "arguments": arguments, "comment": self._describe(call)}
 
     def _function(self, call: Call) -> Function:
         kernel = call.kernel
         locals_ = [o for o in kernel.operands if _is_local(o)]
         body = _TEMPLATES.get_template(kernel.template).render(
-            **kernel.params, types={o.name: o.ctype for o in kernel.operands})
+            **kernel.params, types={o.name: o.ctype for o in kernel.operands}
+        )
         overlap = bool(kernel.inplace)
         signature = ", ".join(_parameter(o, overlap) for o in kernel.operands if not _is_local(o))
-        head = "".join(f"  {o.ctype} {o.name}[{o.bytes // dtype_bytes(o.ctype)}];\n" for o in locals_)
+        head = "".join(
+            f"  {o.ctype} {o.name}[{o.bytes // dtype_bytes(o.ctype)}];\n" for o in locals_
+        )
         key = f"({signature}) {{\n{head}{body}}}"
         if key not in self.functions:
             symbol = self._symbol(call)
@@ -137,9 +170,13 @@ class _Writer:
         if key not in self.constants:
             words = {"w": "weights", "b": "bias", "b_inner": "bias_inner"}
             self.constants[key] = {
-                "name": f"step{k}_{words.get(role, role)}", "ctype": ctype, "elements": array.size,
-                "bytes": array.nbytes, "text": initialiser(array),
-                "shape": "x".join(map(str, array.shape))}
+                "name": f"step{k}_{words.get(role, role)}",
+                "ctype": ctype,
+                "elements": array.size,
+                "bytes": array.nbytes,
+                "text": initialiser(array),
+                "shape": "x".join(map(str, array.shape)),
+            }
         return str(self.constants[key]["name"])
 
     def _describe(self, call: Call) -> str:
@@ -153,8 +190,10 @@ class _Writer:
         ins = ", ".join(show(i) for i in node.inputs if i and i not in graph.consts)
         ops = " + ".join(n.op.rsplit(".", 1)[-1] for n in node.body) or node.op.rsplit(".", 1)[-1]
         out = graph.types[node.outputs[0]]
-        return (f"{comment(node.name, 40)}: {comment(ops, 90)}, {ins} -> {show(node.outputs[0])} "
-                f"{out.dtype} ({call.kernel.name})")
+        return (
+            f"{comment(node.name, 40)}: {comment(ops, 90)}, {ins} -> {show(node.outputs[0])} "
+            f"{out.dtype} ({call.kernel.name})"
+        )
 
 
 def _is_local(operand: Operand) -> bool:
@@ -169,5 +208,3 @@ def _parameter(operand: Operand, overlap: bool) -> str:
 
 def dtype_bytes(ctype: str) -> int:
     return next(d.bytes for d in dtype.DTYPES if d.c == ctype)
-
-

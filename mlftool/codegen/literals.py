@@ -15,13 +15,15 @@ def initialiser(array: Array) -> str:
     """The elements, row-major, wrapped to lines of at most 100 characters."""
     flat = array.reshape(-1)
     kind = dtype.of(flat)
-    if kind.kind == "i" and kind.bits <= 16 or kind.kind == "u" and kind.bits <= 16:
+    if (kind.kind == "i" and kind.bits <= 16) or (kind.kind == "u" and kind.bits <= 16):
         words = list(map(str, flat.tolist()))
     elif kind.name == "float32" and bool(np.all(np.isfinite(flat))):
         words = [_hex_float(x) for x in flat.tolist()]
     else:
         words = [literal(x, kind) for x in flat]
-    lines, line, used = [], [], 2
+    lines: list[str] = []
+    line: list[str] = []
+    used = 2
     for word in words:
         if used + len(word) + 2 > WIDTH and line:
             lines.append("  " + ", ".join(line))

@@ -1,4 +1,4 @@
-"""Reading an ONNX file that we do not trust: size, bytes, external data, and nothing half-checked."""
+"""Reading an ONNX file that we do not trust: its size, its bytes, its external data."""
 
 from __future__ import annotations
 
@@ -27,16 +27,24 @@ def load_model(path: Path, data_files: Sequence[Path] = ()) -> ModelProto:
     try:
         size = path.stat().st_size
         if size > MAX_BYTES:
-            raise _error(path, "MLF0202", f"the file has {size} bytes, expected at most {MAX_BYTES}",
-                         "keep the weights in external data files")
+            raise _error(
+                path,
+                "MLF0202",
+                f"the file has {size} bytes, expected at most {MAX_BYTES}",
+                "keep the weights in external data files",
+            )
         data = path.read_bytes()
     except OSError as error:
         raise _error(path, "MLF0201", f"cannot be read: {error.strerror or error}") from None
     try:
         model = onnx.load_model_from_string(data)
     except (DecodeError, ValueError):
-        raise _error(path, "MLF0202", "is not an ONNX model: its bytes do not parse",
-                     "is the download complete, and not a Git LFS pointer or an archive?") from None
+        raise _error(
+            path,
+            "MLF0202",
+            "is not an ONNX model: its bytes do not parse",
+            "is the download complete, and not a Git LFS pointer or an archive?",
+        ) from None
     if not model.HasField("graph") or not model.graph.output:
         raise _error(path, "MLF0202", "is not an ONNX model: it holds no graph with outputs")
     external = [t for t in tensors(model.graph) if t.data_location == TensorProto.EXTERNAL]
@@ -58,9 +66,10 @@ def tensors(graph: GraphProto) -> Iterator[TensorProto]:
                 yield from tensors(attribute.g)
 
 
-def _load_external(model: ModelProto, path: Path, external: Sequence[TensorProto],
-                   data_files: Sequence[Path]) -> None:
-    """Fill in external tensors, from declared copies if there are any, else from beside the model."""
+def _load_external(
+    model: ModelProto, path: Path, external: Sequence[TensorProto], data_files: Sequence[Path]
+) -> None:
+    """Fill in external tensors from declared copies, else from beside the model."""
     declared = {f.name: f for f in data_files}
     folder = path.resolve().parent
     problems = []
@@ -68,8 +77,15 @@ def _load_external(model: ModelProto, path: Path, external: Sequence[TensorProto
         location = next((e.value for e in tensor.external_data if e.key == "location"), "")
         problem = _external_problem(location, folder, declared)
         if problem:
-            problems.append(Problem("MLF0203", f"external data '{location}' {problem[0]}", str(path),
-                                    path=f"tensor '{tensor.name}'", help=problem[1]))
+            problems.append(
+                Problem(
+                    "MLF0203",
+                    f"external data '{location}' {problem[0]}",
+                    str(path),
+                    path=f"tensor '{tensor.name}'",
+                    help=problem[1],
+                )
+            )
     if problems:
         raise MlfError(problems)
     with tempfile.TemporaryDirectory() as scratch:
@@ -82,12 +98,18 @@ def _load_external(model: ModelProto, path: Path, external: Sequence[TensorProto
             load_external_data_for_model(model, str(base))
         except Exception as error:  # onnx raises several kinds for one cause: the data do not fit
             text = str(error).strip().splitlines()
-            raise _error(path, "MLF0203", f"external data cannot be loaded: {text[0] if text else error}",
-                         ) from None
+            raise _error(
+                path,
+                "MLF0203",
+                f"external data cannot be loaded: {text[0] if text else error}",
+            ) from None
 
 
-def _external_problem(location: str, folder: Path, declared: dict[str, Path],
-                      ) -> tuple[str, str] | None:
+def _external_problem(
+    location: str,
+    folder: Path,
+    declared: dict[str, Path],
+) -> tuple[str, str] | None:
     """What is wrong with where a tensor's data lie, and the remedy."""
     inside = "keep the data file in the model's own folder"
     parts = PurePosixPath(location).parts

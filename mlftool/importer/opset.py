@@ -1,7 +1,7 @@
 """Old spellings of operators, brought to the newest one we know, once.
 
-Each entry is (operator, first opset of the new spelling, function on the node's parts). Later stages
-only ever see the current form: attributes that became inputs are inputs, changed defaults are spelt
+Each entry is (operator, first opset of the new spelling, function on the node's parts). Later
+stages only ever see the current form: attributes that became inputs are inputs, changed defaults are spelt
 out, and derived attributes (`auto_pad`, `kernel_shape`) are resolved.
 """
 
@@ -50,9 +50,14 @@ def _attr_to_input(attr: str, position: int, dtype: str = "int64") -> Callable[[
 
 
 def _clip(d: Draft) -> None:
-    low, high = d.attrs.pop("min", -3.4028234663852886e38), d.attrs.pop("max", 3.4028234663852886e38)
-    d.inputs += [d.add_const("min", np.float32(low).reshape(())),
-                 d.add_const("max", np.float32(high).reshape(()))]
+    low, high = (
+        d.attrs.pop("min", -3.4028234663852886e38),
+        d.attrs.pop("max", 3.4028234663852886e38),
+    )
+    d.inputs += [
+        d.add_const("min", np.array(low, np.float32)),
+        d.add_const("max", np.array(high, np.float32)),
+    ]
 
 
 def _softmax(d: Draft) -> None:
@@ -90,8 +95,10 @@ def _window(d: Draft) -> None:
     pads = d.attrs.get("pads") or [0] * (2 * len(spatial))
     auto_pad = d.attrs.pop("auto_pad", "NOTSET")
     if auto_pad in ("SAME_UPPER", "SAME_LOWER"):
-        totals = [max(0, (-(-n // s) - 1) * s + (k - 1) * dl + 1 - n)
-                  for n, s, k, dl in zip(spatial, strides, kernel, dilations, strict=True)]
+        totals = [
+            max(0, (-(-n // s) - 1) * s + (k - 1) * dl + 1 - n)
+            for n, s, k, dl in zip(spatial, strides, kernel, dilations, strict=True)
+        ]
         small = [t // 2 for t in totals]
         large = [t - t // 2 for t in totals]
         pads = small + large if auto_pad == "SAME_UPPER" else large + small
@@ -101,6 +108,13 @@ def _window(d: Draft) -> None:
 
 
 RESOLVERS: dict[str, Callable[[Draft], None]] = {
-    name: _window for name in (
-        "Conv", "QLinearConv", "MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool")
+    name: _window
+    for name in (
+        "Conv",
+        "QLinearConv",
+        "MaxPool",
+        "AveragePool",
+        "GlobalMaxPool",
+        "GlobalAveragePool",
+    )
 }

@@ -10,7 +10,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class DType:
-    """An element type. `name` is numpy's and TVM's spelling; `c` the type that stores one element."""
+    """An element type. `name` is numpy's and TVM's spelling; `c` stores one element."""
 
     name: str
     c: str
@@ -40,8 +40,11 @@ class DType:
         """Smallest and largest value of an integer type."""
         if self.kind == "b":
             return 0, 1
-        return (-(1 << (self.bits - 1)), (1 << (self.bits - 1)) - 1) if self.kind == "i" else (
-            0, (1 << self.bits) - 1)
+        return (
+            (-(1 << (self.bits - 1)), (1 << (self.bits - 1)) - 1)
+            if self.kind == "i"
+            else (0, (1 << self.bits) - 1)
+        )
 
     def __str__(self) -> str:
         return self.name
@@ -60,7 +63,17 @@ uint32 = DType("uint32", "uint32_t", 12, 32, "u")
 uint64 = DType("uint64", "uint64_t", 13, 64, "u")
 
 DTYPES = (
-    float32, uint8, int8, uint16, int16, int32, int64, bool_, float64, uint32, uint64,
+    float32,
+    uint8,
+    int8,
+    uint16,
+    int16,
+    int32,
+    int64,
+    bool_,
+    float64,
+    uint32,
+    uint64,
 )
 BY_ONNX = {d.onnx: d for d in DTYPES}
 BY_NAME = {d.name: d for d in DTYPES}

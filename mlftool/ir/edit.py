@@ -54,8 +54,14 @@ class Editor:
         self.consts[name] = value
         return name
 
-    def add(self, op: str, inputs: Iterable[str], like: Node, out: str,
-            attrs: Mapping[str, Any] | None = None) -> Node:
+    def add(
+        self,
+        op: str,
+        inputs: Iterable[str],
+        like: Node,
+        out: str,
+        attrs: Mapping[str, Any] | None = None,
+    ) -> Node:
         """A new node named after `like`, not yet placed."""
         return Node(op, tuple(inputs), (out,), dict(attrs or {}), like.name)
 
@@ -63,7 +69,7 @@ class Editor:
         """Replace nodes by others; `news` stand where the last of `olds` stood."""
         doomed = list(olds)
         at = max(self._position(n) for n in doomed)
-        self.nodes[at + 1:at + 1] = news
+        self.nodes[at + 1 : at + 1] = news
         self.nodes = [n for n in self.nodes if not any(n is d for d in doomed)]
         self._index()
 
@@ -74,7 +80,10 @@ class Editor:
         """Let every reader of `old`, the graph's outputs included, read `new` instead."""
         self.nodes = [
             replace(n, inputs=tuple(new if i == old else i for i in n.inputs))
-            if old in n.inputs else n for n in self.nodes]
+            if old in n.inputs
+            else n
+            for n in self.nodes
+        ]
         self.outputs = tuple(new if o == old else o for o in self.outputs)
         self._index()
 
@@ -84,9 +93,11 @@ class Editor:
         live = {n for node in order for n in (*node.inputs, *node.outputs, *body_values(node))}
         live |= {*self._graph.inputs, *self.outputs}
         return self._graph.replace(
-            nodes=tuple(order), outputs=self.outputs,
+            nodes=tuple(order),
+            outputs=self.outputs,
             types={k: v for k, v in self.types.items() if k in live},
-            consts={k: v for k, v in self.consts.items() if k in live})
+            consts={k: v for k, v in self.consts.items() if k in live},
+        )
 
 
 def body_values(node: Node) -> set[str]:
@@ -112,11 +123,14 @@ def toposort(nodes: Iterable[Node], outputs: Iterable[str]) -> list[Node]:
     order: list[Node] = []
     pending = sorted(needed)
     while pending:
-        ready = [i for i in pending if all(
-            position[name] in done for name in nodes[i].inputs if name in position)]
+        ready = [
+            i
+            for i in pending
+            if all(position[name] in done for name in nodes[i].inputs if name in position)
+        ]
         if not ready:
             raise ValueError(nodes[pending[0]].outputs[0])
-        # One sweep in the given order; nodes freed by it are taken by the same sweep where possible.
+        # One sweep in the given order; it takes the nodes it frees where it can.
         left = []
         for i in pending:
             if all(position[name] in done for name in nodes[i].inputs if name in position):

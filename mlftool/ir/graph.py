@@ -66,7 +66,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Graph:
-    """A model. Nodes are in execution order; graph inputs, consts and node outputs are all typed."""
+    """A model. Nodes are in execution order; inputs, consts and node outputs are all typed."""
 
     name: str
     inputs: tuple[str, ...]

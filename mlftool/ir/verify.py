@@ -1,4 +1,4 @@
-"""The invariants of a Graph, checked after every pass. A failure is our own bug, never the user's."""
+"""The invariants of a Graph, checked after every pass. A failure is our own bug."""
 
 from __future__ import annotations
 

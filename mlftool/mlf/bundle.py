@@ -22,7 +22,7 @@ _NAME = re.compile(rf"{_PART}(?:/{_PART})*")
 
 @dataclass(frozen=True)
 class Bundle:
-    """The files of a Model Library Format archive by name, such as "codegen/host/src/kws_lib0.c"."""
+    """An archive's files by name, such as "codegen/host/src/kws_lib0.c"."""
 
     files: Mapping[str, bytes]
 
@@ -31,13 +31,16 @@ class Bundle:
 
 
 def epoch() -> int:
-    """The one time an archive carries: SOURCE_DATE_EPOCH, else the start of 1980 (zip's first day)."""
+    """The one time an archive carries: SOURCE_DATE_EPOCH, else the start of 1980."""
     text = os.environ.get("SOURCE_DATE_EPOCH", "")
     if not text:
         return 315532800
     if not text.isdecimal():
-        raise MlfError(Problem("MLF0401", f"SOURCE_DATE_EPOCH is '{text}'; expected a number of "
-                               "seconds since 1970"))
+        raise MlfError(
+            Problem(
+                "MLF0401", f"SOURCE_DATE_EPOCH is '{text}'; expected a number of seconds since 1970"
+            )
+        )
     return int(text)
 
 
@@ -70,11 +73,13 @@ def write_tar(bundle: Bundle, path: Path) -> None:
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Replace `path` by a complete file with `data`. Raises MlfError when the place cannot be written."""
+    """Replace `path` by a complete file with `data`. Raises MlfError if it cannot be written."""
     try:
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.")
     except OSError as error:
-        raise MlfError(Problem("MLF0402", f"cannot be written: {error.strerror}", str(path))) from None
+        raise MlfError(
+            Problem("MLF0402", f"cannot be written: {error.strerror}", str(path))
+        ) from None
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
@@ -85,7 +90,9 @@ def write_atomically(path: Path, data: bytes) -> None:
         os.chmod(temporary, 0o666 & ~umask)
         os.replace(temporary, path)
     except OSError as error:
-        raise MlfError(Problem("MLF0402", f"cannot be written: {error.strerror}", str(path))) from None
+        raise MlfError(
+            Problem("MLF0402", f"cannot be written: {error.strerror}", str(path))
+        ) from None
     finally:
         if os.path.exists(temporary):
             os.unlink(temporary)
@@ -114,7 +121,9 @@ def read_tar(path: Path) -> Bundle:
     return Bundle(files)
 
 
-def _take(path: Path, tar: tarfile.TarFile, member: tarfile.TarInfo, files: dict[str, bytes]) -> None:
+def _take(
+    path: Path, tar: tarfile.TarFile, member: tarfile.TarInfo, files: dict[str, bytes]
+) -> None:
     """Add one member, if it is an ordinary file."""
     name = member.name.removeprefix("./")
     if member.isdir() and name in (".", ""):

@@ -27,8 +27,13 @@ class TensorInfo:
     zero_point: int | None = None
 
     def to_json(self) -> dict[str, Any]:
-        data: dict[str, Any] = {"name": self.name, "c_name": self.c_name, "dtype": self.dtype,
-                                "shape": list(self.shape), "size_bytes": self.size_bytes}
+        data: dict[str, Any] = {
+            "name": self.name,
+            "c_name": self.c_name,
+            "dtype": self.dtype,
+            "shape": list(self.shape),
+            "size_bytes": self.size_bytes,
+        }
         if self.scale is not None:
             data |= {"scale": self.scale, "zero_point": self.zero_point}
         return data
@@ -54,20 +59,37 @@ class ModuleInfo:
         return {
             "executors": [self.executor],
             "export_datetime": datetime_,
-            "external_dependencies": [{
-                "short_name": "tvm_standalone_crt", "url": "./runtime", "url_type": "mlf_path",
-                "version_spec": CRT_VERSION}],
-            "memory": {"functions": {
-                "main": [{
-                    "constants_size_bytes": self.constants_bytes,
-                    "device": CPU,
-                    "inputs": sizes(self.inputs),
-                    "io_size_bytes": sum(t.size_bytes for t in (*self.inputs, *self.outputs)),
-                    "outputs": sizes(self.outputs),
-                    "workspace_size_bytes": self.workspace_bytes}],
-                "operator_functions": [
-                    {"function_name": f, "workspace": [{"device": CPU, "workspace_size_bytes": 0}]}
-                    for f in sorted(self.functions)]}},
+            "external_dependencies": [
+                {
+                    "short_name": "tvm_standalone_crt",
+                    "url": "./runtime",
+                    "url_type": "mlf_path",
+                    "version_spec": CRT_VERSION,
+                }
+            ],
+            "memory": {
+                "functions": {
+                    "main": [
+                        {
+                            "constants_size_bytes": self.constants_bytes,
+                            "device": CPU,
+                            "inputs": sizes(self.inputs),
+                            "io_size_bytes": sum(
+                                t.size_bytes for t in (*self.inputs, *self.outputs)
+                            ),
+                            "outputs": sizes(self.outputs),
+                            "workspace_size_bytes": self.workspace_bytes,
+                        }
+                    ],
+                    "operator_functions": [
+                        {
+                            "function_name": f,
+                            "workspace": [{"device": CPU, "workspace_size_bytes": 0}],
+                        }
+                        for f in sorted(self.functions)
+                    ],
+                }
+            },
             "model_name": self.name,
             "style": "full-model",
             "target": [self.target],

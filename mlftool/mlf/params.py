@@ -23,7 +23,9 @@ def encode(arrays: Mapping[str, np.ndarray[Any, Any]]) -> bytes:
         kind = array.dtype.kind
         bits = 1 if kind == "b" else array.dtype.itemsize * 8
         data = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<")).tobytes()
-        parts.append(struct.pack("<QQiiiBBH", ARRAY_MAGIC, 0, 1, 0, array.ndim, _CODES[kind], bits, 1))
+        parts.append(
+            struct.pack("<QQiiiBBH", ARRAY_MAGIC, 0, 1, 0, array.ndim, _CODES[kind], bits, 1)
+        )
         parts.append(struct.pack(f"<{array.ndim}q", *array.shape))
         parts.append(struct.pack("<q", len(data)) + data)
     return b"".join(parts)

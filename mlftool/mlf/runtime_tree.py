@@ -15,8 +15,14 @@ def crt_root() -> Path:
     for root in (package.parent / "crt", package / "_crt"):
         if (root / "include" / "mlf" / "kernel.h").is_file():
             return root
-    raise MlfError(Problem("MLF0900", "the C runtime's files are missing from this installation",
-                           help="install mlftool again"), INTERNAL)
+    raise MlfError(
+        Problem(
+            "MLF0900",
+            "the C runtime's files are missing from this installation",
+            help="install mlftool again",
+        ),
+        INTERNAL,
+    )
 
 
 def runtime_files() -> dict[str, bytes]:
@@ -34,6 +40,8 @@ def runtime_files() -> dict[str, bytes]:
 
 
 def helper_headers() -> dict[str, bytes]:
-    """codegen/host/include/mlf/*.h: what generated sources include, so that they need nothing else."""
+    """codegen/host/include/mlf/*.h: all that generated sources include."""
     folder = crt_root() / "include" / "mlf"
-    return {f"codegen/host/include/mlf/{p.name}": p.read_bytes() for p in sorted(folder.glob("*.h"))}
+    return {
+        f"codegen/host/include/mlf/{p.name}": p.read_bytes() for p in sorted(folder.glob("*.h"))
+    }

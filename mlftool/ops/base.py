@@ -80,5 +80,5 @@ def has(name: str, trait: Trait) -> bool:
     return name in OPS and trait in OPS[name].traits
 
 
-class Unsupported(Exception):
+class UnsupportedError(Exception):
     """Raised by a kernel that cannot compute this node; the text says what and what would work."""

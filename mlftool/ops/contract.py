@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from mlftool.ir.graph import Array, View
-from mlftool.ops.base import Kernel, Operand, Trait, Unsupported, op
+from mlftool.ops.base import Kernel, Operand, Trait, UnsupportedError, op
 from mlftool.ops.scalar import Store, literal
 
 BLOCK = 256
@@ -69,22 +69,42 @@ class Contraction:
         """The same contraction with exactly two spatial axes; it must have at most two."""
         grow = 2 - len(self.inputs)
         one, zero = (1,) * grow, (0,) * grow
-        return Contraction(self.v, self.batch, self.ic, self.oc, one + self.inputs,
-                           one + self.outputs, one + self.kernel, one + self.strides,
-                           one + self.dilations, zero + self.pads, self.group)
+        return Contraction(
+            self.v,
+            self.batch,
+            self.ic,
+            self.oc,
+            one + self.inputs,
+            one + self.outputs,
+            one + self.kernel,
+            one + self.strides,
+            one + self.dilations,
+            zero + self.pads,
+            self.group,
+        )
 
     @property
     def padded(self) -> bool:
         """Whether some window reaches outside the input."""
-        return any(p > 0 or (o - 1) * s - p + (k - 1) * d >= n for o, s, p, k, d, n in zip(
-            self.outputs, self.strides, self.pads, self.kernel, self.dilations, self.inputs,
-            strict=True))
+        return any(
+            p > 0 or (o - 1) * s - p + (k - 1) * d >= n
+            for o, s, p, k, d, n in zip(
+                self.outputs,
+                self.strides,
+                self.pads,
+                self.kernel,
+                self.dilations,
+                self.inputs,
+                strict=True,
+            )
+        )
 
     @property
     def dense(self) -> bool:
         """Whether the pixels' operands lie one after the other in memory, as in a Gemm."""
         return not self.padded and all(
-            k == 1 and s == 1 for k, s in zip(self.kernel, self.strides, strict=True))
+            k == 1 and s == 1 for k, s in zip(self.kernel, self.strides, strict=True)
+        )
 
     @cached_property
     def weights(self) -> Array:
@@ -106,21 +126,30 @@ class Contraction:
 
 
 def contraction(v: View) -> Contraction:
-    """Read the geometry of the node's core. Raises Unsupported for forms no kernel takes."""
+    """Read the geometry of the node's core. Raises UnsupportedError for forms no kernel takes."""
     quantised = v.core.op in QUANTISED
     if v.const(3 if quantised else 1) is None:
-        raise Unsupported("weights are computed at run time; supported: constant weights")
+        raise UnsupportedError("weights are computed at run time; supported: constant weights")
     if v.x(0).dtype.name != "float32" and not quantised:
-        raise Unsupported(f"{v.x(0).dtype} input; supported: float32 or quantised int8/uint8")
+        raise UnsupportedError(f"{v.x(0).dtype} input; supported: float32 or quantised int8/uint8")
     if v.core.op in CONVOLUTIONS:
         shape, out = v.x(0).shape, v.y.shape
         rank = len(shape) - 2
         pads = tuple(v.attr("pads", (0,) * (2 * rank)))
         one = (1,) * rank
         return Contraction(
-            v, shape[0], shape[-1], out[-1], shape[1:-1], out[1:-1], tuple(v.attr("kernel_shape")),
-            tuple(v.attr("strides", one)), tuple(v.attr("dilations", one)), pads[:rank],
-            v.attr("group", 1))
+            v,
+            shape[0],
+            shape[-1],
+            out[-1],
+            shape[1:-1],
+            out[1:-1],
+            tuple(v.attr("kernel_shape")),
+            tuple(v.attr("strides", one)),
+            tuple(v.attr("dilations", one)),
+            pads[:rank],
+            v.attr("group", 1),
+        )
     m, k = v.x(0).shape
     return Contraction(v, 1, k, v.y.shape[-1], (m,), (m,), (1,), (1,), (1,), (0,), 1)
 
@@ -144,8 +173,14 @@ class Quantisation:
         lo, hi = v.attr("activation", v.y.dtype.range)
         w_zp = v.const(5)
         w_zp = np.zeros(1, np.int32) if w_zp is None else w_zp.reshape(-1).astype(np.int32)
-        return Quantisation(int(v.known(2).item()), w_zp, scale.astype(np.float32),
-                            int(v.known(y_zp).item()), lo, hi)
+        return Quantisation(
+            int(v.known(2).item()),
+            w_zp,
+            scale.astype(np.float32),
+            int(v.known(y_zp).item()),
+            lo,
+            hi,
+        )
 
 
 def folded_bias(c: Contraction, q: Quantisation) -> Array:
@@ -178,8 +213,13 @@ def scale_operand(q: Quantisation) -> Operand:
     return Operand("scale", "float", "const", array=q.scale)
 
 
-def stores(c: Contraction, q: Quantisation | None, rows: int, columns: int, width: int,
-           ) -> list[dict[str, Any]]:
+def stores(
+    c: Contraction,
+    q: Quantisation | None,
+    rows: int,
+    columns: int,
+    width: int,
+) -> list[dict[str, Any]]:
     """What to do with accumulators acc<j><b> of `rows` pixels x `columns` channels.
 
     One entry per accumulator: guard condition ("" if it always holds), statements and result.
@@ -200,9 +240,15 @@ def stores(c: Contraction, q: Quantisation | None, rows: int, columns: int, widt
                 guards.append(f"p + {j} < {c.pixels}")
             if b and c.oc % width:
                 guards.append(f"{channel} < {c.oc}")
-            entries.append({
-                "guard": " && ".join(guards), "statements": store.statements,
-                "index": f"{pixel} * {c.oc} + {channel}", "result": store.result, "store": store})
+            entries.append(
+                {
+                    "guard": " && ".join(guards),
+                    "statements": store.statements,
+                    "index": f"{pixel} * {c.oc} + {channel}",
+                    "result": store.result,
+                    "store": store,
+                }
+            )
     return entries
 
 
@@ -217,9 +263,26 @@ def geometry(c: Contraction) -> dict[str, Any]:
     """The numbers every planar template needs, by short C-like names."""
     (ih, iw), (oh, ow), (kh, kw) = c.inputs, c.outputs, c.kernel
     (sh, sw), (dh, dw), (ph, pw) = c.strides, c.dilations, c.pads
-    return {"ih": ih, "iw": iw, "ic": c.ic, "oh": oh, "ow": ow, "oc": c.oc, "kh": kh, "kw": kw,
-            "sh": sh, "sw": sw, "dh": dh, "dw": dw, "ph": ph, "pw": pw, "pixels": c.pixels,
-            "depth": c.depth, "dense": c.dense, "padded": c.padded}
+    return {
+        "ih": ih,
+        "iw": iw,
+        "ic": c.ic,
+        "oh": oh,
+        "ow": ow,
+        "oc": c.oc,
+        "kh": kh,
+        "kw": kw,
+        "sh": sh,
+        "sw": sw,
+        "dh": dh,
+        "dw": dw,
+        "ph": ph,
+        "pw": pw,
+        "pixels": c.pixels,
+        "depth": c.depth,
+        "dense": c.dense,
+        "padded": c.padded,
+    }
 
 
 def pack_rows(w: Array, width: int) -> Array:
@@ -251,28 +314,49 @@ def blocked(v: View) -> Kernel | None:
     entries = stores(c, q, rows, columns, columns)
     first: Store = entries[0]["store"]
     ctype = v.x(0).dtype.c
+    extra: tuple[Operand, ...] = ()
     if q:
         bias = pad_rows(folded_bias(c, q).astype(np.int32), columns)
         weights = pad_rows(c.weights.reshape(c.oc, -1), columns)
         scales = q.scale if q.scale.size == 1 else pad_rows(q.scale, columns)
         extra = (Operand("scale", "float", "const", array=scales),)
     else:
-        bias, weights, extra = pad_rows(c.bias, columns), pack_rows(c.weights, columns), ()
+        bias, weights = pad_rows(c.bias, columns), pack_rows(c.weights, columns)
     operands = [
         Operand("x", ctype, "in", v.core.inputs[0]),
-        Operand("w", "int8_t" if q and weights.dtype == np.int8 else "uint8_t" if q else "float",
-                "const", array=weights),
-        Operand("b", "int32_t" if q else "float", "const", array=bias), *extra, *first.operands,
-        Operand("y", v.out.dtype.c, "out", v.node.outputs[0])]
+        Operand(
+            "w",
+            "int8_t" if q and weights.dtype == np.int8 else "uint8_t" if q else "float",
+            "const",
+            array=weights,
+        ),
+        Operand("b", "int32_t" if q else "float", "const", array=bias),
+        *extra,
+        *first.operands,
+        Operand("y", v.out.dtype.c, "out", v.node.outputs[0]),
+    ]
     if not c.dense and (c.padded or c.dilations[1] != 1):
-        operands.append(Operand("patch", ctype, "scratch", bytes=rows * c.depth * v.x(0).dtype.bytes))
+        operands.append(
+            Operand("patch", ctype, "scratch", bytes=rows * c.depth * v.x(0).dtype.bytes)
+        )
     return Kernel(
-        "portable.blocked", "contract_s8.c.j2" if q else "contract_f32.c.j2",
-        {**geometry(c), "rows": rows, "columns": columns, "stores": entries, 
-         "blocks": blocks(c), "block": min(BLOCK, c.depth),
-         "fill": q.x_zero_point if q else "0.0f"},
-        tuple(operands), cost=c.macs * (2.6 if q else 3.0) + c.pixels * c.oc * 12.0, macs=c.macs,
-        includes=("mlf/kernel.h", *first.includes), inplace=first.inplace)
+        "portable.blocked",
+        "contract_s8.c.j2" if q else "contract_f32.c.j2",
+        {
+            **geometry(c),
+            "rows": rows,
+            "columns": columns,
+            "stores": entries,
+            "blocks": blocks(c),
+            "block": min(BLOCK, c.depth),
+            "fill": q.x_zero_point if q else "0.0f",
+        },
+        tuple(operands),
+        cost=c.macs * (2.6 if q else 3.0) + c.pixels * c.oc * 12.0,
+        macs=c.macs,
+        includes=("mlf/kernel.h", *first.includes),
+        inplace=first.inplace,
+    )
 
 
 def depthwise(v: View) -> Kernel | None:
@@ -290,26 +374,46 @@ def depthwise(v: View) -> Kernel | None:
     unroll = taps.shape[0] <= 25
     operands = [
         Operand("x", v.x(0).dtype.c, "in", v.core.inputs[0]),
-        Operand("w", {"int8": "int8_t", "uint8": "uint8_t"}.get(taps.dtype.name, "float"),
-                "const", array=taps)]
+        Operand(
+            "w",
+            {"int8": "int8_t", "uint8": "uint8_t"}.get(taps.dtype.name, "float"),
+            "const",
+            array=taps,
+        ),
+    ]
     if not q or c.padded or not unroll:
         operands.append(Operand("b", "int32_t" if q else "float", "const", array=c.bias))
     if q and unroll:
-        operands.append(Operand("b_inner", "int32_t", "const",
-                                array=folded_bias(c, q).astype(np.int32)))
+        operands.append(
+            Operand("b_inner", "int32_t", "const", array=folded_bias(c, q).astype(np.int32))
+        )
     if q:
         operands.append(scale_operand(q))
     operands += [*store.operands, Operand("y", v.out.dtype.c, "out", v.node.outputs[0])]
     g = geometry(c)
-    tap_list = [((ky * g["dh"] * g["iw"] + kx * g["dw"]) * c.ic, ky * g["kw"] + kx)
-                for ky in range(g["kh"]) for kx in range(g["kw"])]
+    tap_list = [
+        ((ky * g["dh"] * g["iw"] + kx * g["dw"]) * c.ic, ky * g["kw"] + kx)
+        for ky in range(g["kh"])
+        for kx in range(g["kw"])
+    ]
     return Kernel(
-        "portable.depthwise", "depthwise.c.j2",
-        {**g, "taps": tap_list, "quantised": bool(q), "store": store,
-         "zero_point": q.x_zero_point if q else 0, "unroll": unroll,
-         "acc_type": "int32_t" if q else "float"},
-        tuple(operands), cost=c.macs * 4.5 + c.pixels * c.oc * 12.0, macs=c.macs,
-        includes=("mlf/kernel.h", *store.includes), inplace=store.inplace)
+        "portable.depthwise",
+        "depthwise.c.j2",
+        {
+            **g,
+            "taps": tap_list,
+            "quantised": bool(q),
+            "store": store,
+            "zero_point": q.x_zero_point if q else 0,
+            "unroll": unroll,
+            "acc_type": "int32_t" if q else "float",
+        },
+        tuple(operands),
+        cost=c.macs * 4.5 + c.pixels * c.oc * 12.0,
+        macs=c.macs,
+        includes=("mlf/kernel.h", *store.includes),
+        inplace=store.inplace,
+    )
 
 
 def any_rank(v: View) -> Kernel:
@@ -317,29 +421,57 @@ def any_rank(v: View) -> Kernel:
     c = contraction(v)
     q = Quantisation.of(v) if c.quantised else None
     if q and c.depth * 255 * 255 + int(np.abs(c.bias.astype(np.int64)).max()) >= 2**31:
-        raise Unsupported(f"{c.depth} products per output may overflow the int32 accumulator")
+        raise UnsupportedError(f"{c.depth} products per output may overflow the int32 accumulator")
     acc = f"({v.y.dtype.c}){requantize(c, q, 'acc', 'oc')}" if q else "(b[oc] + acc)"
     store = Store(v, acc, f"p * {c.oc} + oc", "oc")
-    w_zp = ("wz[oc]" if q.w_zero_point.size > 1 else literal(q.w_zero_point[0], v.x(2).dtype)) \
-        if q else ""
-    axes = [{"k": i, "n": c.inputs[i], "o": c.outputs[i], "kernel": c.kernel[i],
-             "stride": c.strides[i], "dilation": c.dilations[i], "pad": c.pads[i]}
-            for i in range(len(c.inputs))]
-    operands = [Operand("x", v.x(0).dtype.c, "in", v.core.inputs[0]),
-                Operand("w", v.type(v.core.inputs[3 if q else 1]).dtype.c, "const", array=c.weights),
-                Operand("b", "int32_t" if q else "float", "const", array=c.bias)]
+    w_zp = (
+        ("wz[oc]" if q.w_zero_point.size > 1 else literal(q.w_zero_point[0], v.x(2).dtype))
+        if q
+        else ""
+    )
+    axes = [
+        {
+            "k": i,
+            "n": c.inputs[i],
+            "o": c.outputs[i],
+            "kernel": c.kernel[i],
+            "stride": c.strides[i],
+            "dilation": c.dilations[i],
+            "pad": c.pads[i],
+        }
+        for i in range(len(c.inputs))
+    ]
+    operands = [
+        Operand("x", v.x(0).dtype.c, "in", v.core.inputs[0]),
+        Operand("w", v.type(v.core.inputs[3 if q else 1]).dtype.c, "const", array=c.weights),
+        Operand("b", "int32_t" if q else "float", "const", array=c.bias),
+    ]
     if q:
         operands.append(scale_operand(q))
         if q.w_zero_point.size > 1:
             operands.append(Operand("wz", "int32_t", "const", array=q.w_zero_point))
     operands += [*store.operands, Operand("y", v.out.dtype.c, "out", v.node.outputs[0])]
     return Kernel(
-        "portable.any_rank", "contract_any.c.j2",
-        {"axes": axes, "batch": c.batch, "ic": c.ic, "oc": c.oc, "group": c.group, "store": store,
-         "quantised": bool(q), "zero_point": q.x_zero_point if q else 0, "w_zero_point": w_zp,
-         "area": math.prod(c.kernel)},
-        tuple(operands), cost=c.macs * 9.0 + c.pixels * c.oc * 20.0, macs=c.macs,
-        includes=("mlf/kernel.h", *store.includes), inplace=store.inplace)
+        "portable.any_rank",
+        "contract_any.c.j2",
+        {
+            "axes": axes,
+            "batch": c.batch,
+            "ic": c.ic,
+            "oc": c.oc,
+            "group": c.group,
+            "store": store,
+            "quantised": bool(q),
+            "zero_point": q.x_zero_point if q else 0,
+            "w_zero_point": w_zp,
+            "area": math.prod(c.kernel),
+        },
+        tuple(operands),
+        cost=c.macs * 9.0 + c.pixels * c.oc * 20.0,
+        macs=c.macs,
+        includes=("mlf/kernel.h", *store.includes),
+        inplace=store.inplace,
+    )
 
 
 def contract(v: View) -> Kernel:

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from typing import Any
 
 from mlftool.ir.dtype import DType
 from mlftool.ir.graph import Node, View
-from mlftool.ops.base import OPS, Kernel, OpDef, Operand, Trait, Unsupported
+from mlftool.ops.base import OPS, Kernel, OpDef, Operand, Trait, UnsupportedError
 from mlftool.ops.scalar import (
     EXPRESSIONS,
     INCLUDES,
@@ -74,7 +73,6 @@ def _quantize(m: Maths, x: Scalar, scale: Scalar, zero_point: Scalar | None = No
 FLOAT_ONLY = ("HardSigmoid", "HardSwish", "Exp", "Sigmoid", "LeakyRelu")
 
 
-
 def loop_nest(v: View) -> Kernel:
     """One loop nest over the output, whatever the inputs' broadcasting; contiguous axes merged."""
     nodes = v.node.body or (v.node,)
@@ -94,24 +92,38 @@ def loop_nest(v: View) -> Kernel:
     y = Operand("y", v.out.dtype.c, "out", v.node.outputs[0])
     loops = [(f"i{k}", n) for k, n in enumerate(dims)]
     return Kernel(
-        "portable.elementwise", "elementwise.c.j2",
-        {"loops": loops, "y_index": _index(_row_major(dims)), "statements": body.statements,
-         "result": str(body.env[v.node.outputs[0]])},
-        (*operands, y), cost=v.out.elements * (4.0 + 2 * len(nodes)),
+        "portable.elementwise",
+        "elementwise.c.j2",
+        {
+            "loops": loops,
+            "y_index": _index(_row_major(dims)),
+            "statements": body.statements,
+            "result": str(body.env[v.node.outputs[0]]),
+        },
+        (*operands, y),
+        cost=v.out.elements * (4.0 + 2 * len(nodes)),
         includes=("mlf/kernel.h", *body.includes),
-        inplace=tuple(n for n in names if n not in v.graph.consts
-                      and v.type(n).shape == out and v.type(n).dtype.bytes == v.out.dtype.bytes))
+        inplace=tuple(
+            n
+            for n in names
+            if n not in v.graph.consts
+            and v.type(n).shape == out
+            and v.type(n).dtype.bytes == v.out.dtype.bytes
+        ),
+    )
 
 
 def _check(v: View, nodes: Sequence[Node]) -> None:
     for node in nodes:
         dtype = v.type(node.inputs[0]).dtype
         if node.op in FLOAT_ONLY and dtype.name != "float32":
-            raise Unsupported(f"{node.op} on {dtype}; supported: float32")
+            raise UnsupportedError(f"{node.op} on {dtype}; supported: float32")
         for name in (*node.inputs, *node.outputs):
             if name and v.type(name).dtype.name not in SUPPORTED:
-                raise Unsupported(f"element type {v.type(name).dtype} of '{name}'; "
-                                  f"supported: {', '.join(SUPPORTED)}")
+                raise UnsupportedError(
+                    f"element type {v.type(name).dtype} of '{name}'; "
+                    f"supported: {', '.join(SUPPORTED)}"
+                )
 
 
 SUPPORTED = ("float32", "int8", "uint8", "int16", "uint16", "int32", "int64")
@@ -131,15 +143,16 @@ def _row_major(dims: Sequence[int]) -> tuple[int, ...]:
     return _broadcast_strides(tuple(dims), tuple(dims))
 
 
-def _merge(out: tuple[int, ...], strides: dict[str, tuple[int, ...]],
-           ) -> tuple[list[int], dict[str, tuple[int, ...]]]:
+def _merge(
+    out: tuple[int, ...],
+    strides: dict[str, tuple[int, ...]],
+) -> tuple[list[int], dict[str, tuple[int, ...]]]:
     """Drop extents of 1 and merge neighbouring axes that every operand walks contiguously."""
     axes = [k for k, n in enumerate(out) if n != 1]
     dims: list[int] = []
     merged: dict[str, list[int]] = {name: [] for name in strides}
     for k in axes:
-        joins = bool(dims) and all(
-            merged[name][-1] == s[k] * out[k] for name, s in strides.items())
+        joins = bool(dims) and all(merged[name][-1] == s[k] * out[k] for name, s in strides.items())
         for name, s in strides.items():
             if joins:
                 merged[name][-1] = s[k]
@@ -167,16 +180,26 @@ elementwise("Abs", lambda m, a: f"{a} < {m.lit(0)} ? -{a} : {a}")
 elementwise("Min", lambda m, a, b: f"{b} < {a} ? {b} : {a}")
 elementwise("Max", lambda m, a, b: f"{b} > {a} ? {b} : {a}")
 elementwise("Relu", lambda m, a: f"{a} < {m.lit(0)} ? {m.lit(0)} : {a}")
-elementwise("LeakyRelu",
-            lambda m, a, *, alpha=0.01: f"{a} < {m.lit(0)} ? {m.lit(alpha)} * {a} : {a}")
+elementwise(
+    "LeakyRelu", lambda m, a, *, alpha=0.01: f"{a} < {m.lit(0)} ? {m.lit(alpha)} * {a} : {a}"
+)
 elementwise("Clip", _clip)
-elementwise("HardSigmoid", lambda m, a, *, alpha=0.2, beta=0.5:
-            f"mlf_clamp_f32({m.lit(alpha)} * {a} + {m.lit(beta)}, {m.lit(0)}, {m.lit(1)})")
-elementwise("HardSwish", lambda m, a:
-            f"{a} * mlf_clamp_f32({a} * {m.lit(1 / 6)} + {m.lit(0.5)}, {m.lit(0)}, {m.lit(1)})")
+elementwise(
+    "HardSigmoid",
+    lambda m, a, *, alpha=0.2, beta=0.5: (
+        f"mlf_clamp_f32({m.lit(alpha)} * {a} + {m.lit(beta)}, {m.lit(0)}, {m.lit(1)})"
+    ),
+)
+elementwise(
+    "HardSwish",
+    lambda m, a: (
+        f"{a} * mlf_clamp_f32({a} * {m.lit(1 / 6)} + {m.lit(0.5)}, {m.lit(0)}, {m.lit(1)})"
+    ),
+)
 elementwise("Exp", lambda m, a: f"mlf_expf({a})", includes=("mlf/math.h",))
-elementwise("Sigmoid", lambda m, a: f"{m.lit(1)} / ({m.lit(1)} + mlf_expf(-{a}))",
-            includes=("mlf/math.h",))
+elementwise(
+    "Sigmoid", lambda m, a: f"{m.lit(1)} / ({m.lit(1)} + mlf_expf(-{a}))", includes=("mlf/math.h",)
+)
 elementwise("Cast", lambda m, a, *, to=1: f"{a}" if m.dtype == a.dtype else f"({m.dtype.c}){a}")
 elementwise("DequantizeLinear", _dequantize, Trait.QUANTISE)
 elementwise("QuantizeLinear", _quantize, Trait.QUANTISE)

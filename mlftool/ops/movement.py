@@ -1,4 +1,4 @@
-"""Operators that move elements without looking at them. Those that only rename are views: no code."""
+"""Operators that move elements without looking at them; those that only rename are views."""
 
 from __future__ import annotations
 
@@ -11,11 +11,15 @@ from mlftool.ops.base import Kernel, Operand, Trait, op
 def _run(v: View, name: str, loops: list[tuple[str, int]], x_index: str, y_index: str) -> Kernel:
     """A copy under `loops`."""
     return Kernel(
-        name, "elementwise.c.j2",
+        name,
+        "elementwise.c.j2",
         {"loops": loops, "y_index": y_index, "statements": [], "result": f"x[{x_index}]"},
-        (Operand("x", v.x(0).dtype.c, "in", v.core.inputs[0]),
-         Operand("y", v.y.dtype.c, "out", v.node.outputs[0])),
-        cost=v.y.elements * 6.0)
+        (
+            Operand("x", v.x(0).dtype.c, "in", v.core.inputs[0]),
+            Operand("y", v.y.dtype.c, "out", v.node.outputs[0]),
+        ),
+        cost=v.y.elements * 6.0,
+    )
 
 
 @op("mlf.Copy", Trait.MOVES_DATA)
@@ -33,18 +37,27 @@ def transpose(v: View) -> Kernel:
     """y[i_perm] = x[i], with axes that stay together merged into one."""
     perm = tuple(v.attr("perm", tuple(reversed(range(len(v.x(0).shape))))))
     shape, perm = merged_axes(v.x(0).shape, perm)
-    steps = [math.prod(shape[k + 1:]) for k in range(len(shape))]
+    steps = [math.prod(shape[k + 1 :]) for k in range(len(shape))]
     out = [shape[p] for p in perm]
     loops = [(f"i{k}", n) for k, n in enumerate(out)]
-    x_index = " + ".join(f"i{k} * {steps[p]}" if steps[p] != 1 else f"i{k}"
-                         for k, p in enumerate(perm)) or "0"
-    y_index = " + ".join(f"i{k} * {math.prod(out[k + 1:])}" if math.prod(out[k + 1:]) != 1
-                         else f"i{k}" for k in range(len(out))) or "0"
+    x_index = (
+        " + ".join(f"i{k} * {steps[p]}" if steps[p] != 1 else f"i{k}" for k, p in enumerate(perm))
+        or "0"
+    )
+    y_index = (
+        " + ".join(
+            f"i{k} * {math.prod(out[k + 1 :])}" if math.prod(out[k + 1 :]) != 1 else f"i{k}"
+            for k in range(len(out))
+        )
+        or "0"
+    )
     return _run(v, "portable.transpose", loops, x_index, y_index)
 
 
-def merged_axes(shape: tuple[int, ...], perm: tuple[int, ...],
-                ) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def merged_axes(
+    shape: tuple[int, ...],
+    perm: tuple[int, ...],
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The same transpose with extents of 1 dropped and axes that move together merged."""
     kept = [p for p in perm if shape[p] != 1]
     groups: list[list[int]] = []
@@ -63,16 +76,23 @@ def merged_axes(shape: tuple[int, ...], perm: tuple[int, ...],
 def concat(v: View) -> Kernel:
     """Inputs one after the other along `axis`."""
     axis = v.attr("axis") % len(v.y.shape)
-    inner = math.prod(v.y.shape[axis + 1:])
+    inner = math.prod(v.y.shape[axis + 1 :])
     outer = math.prod(v.y.shape[:axis])
     operands, parts, offset = [], [], 0
     for k, name in enumerate(v.core.inputs):
         type_ = v.type(name)
         run = type_.shape[axis] * inner
-        operands.append(Operand(f"x{k}", type_.dtype.c, "in", name) if name not in v.graph.consts
-                        else Operand(f"x{k}", type_.dtype.c, "const", name, v.graph.consts[name]))
+        operands.append(
+            Operand(f"x{k}", type_.dtype.c, "in", name)
+            if name not in v.graph.consts
+            else Operand(f"x{k}", type_.dtype.c, "const", name, v.graph.consts[name])
+        )
         parts.append({"k": k, "run": run, "offset": offset})
         offset += run
     return Kernel(
-        "portable.concat", "concat.c.j2", {"outer": outer, "row": offset, "parts": parts},
-        (*operands, Operand("y", v.y.dtype.c, "out", v.node.outputs[0])), cost=v.y.elements * 5.0)
+        "portable.concat",
+        "concat.c.j2",
+        {"outer": outer, "row": offset, "parts": parts},
+        (*operands, Operand("y", v.y.dtype.c, "out", v.node.outputs[0])),
+        cost=v.y.elements * 5.0,
+    )

@@ -14,14 +14,18 @@ from onnx.reference import ReferenceEvaluator
 from mlftool.ir.graph import Array, Node
 
 
-def evaluate_proto(node: NodeProto, inputs: Sequence[Array | None],
-                   opsets: Mapping[str, int]) -> list[Any]:
+def evaluate_proto(
+    node: NodeProto, inputs: Sequence[Array | None], opsets: Mapping[str, int]
+) -> list[Any]:
     """The outputs of an ONNX node for known inputs. Raises whatever onnx raises."""
     imports = [helper.make_opsetid(d, v) for d, v in opsets.items()]
     feeds = {n: v for n, v in zip(node.input, inputs, strict=True) if n and v is not None}
     graph = helper.make_graph(
-        [node], "node", [helper.make_empty_tensor_value_info(n) for n in feeds],
-        [helper.make_empty_tensor_value_info(n) for n in node.output if n])
+        [node],
+        "node",
+        [helper.make_empty_tensor_value_info(n) for n in feeds],
+        [helper.make_empty_tensor_value_info(n) for n in node.output if n],
+    )
     model = helper.make_model(graph, opset_imports=imports)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

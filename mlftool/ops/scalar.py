@@ -51,7 +51,7 @@ def literal(value: Any, dtype: DType) -> str:
     else:
         # Shortest decimal that reads back as the same value.
         text = np.format_float_scientific(abs(number), unique=True, trim="0", exp_digits=1)
-        mantissa, exponent = text.split("e")
+        _, exponent = text.split("e")
         if -5 < int(exponent) < 7:
             text = np.format_float_positional(abs(number), unique=True, trim="0")
         text += "f" if dtype.bits == 32 else ""
@@ -71,8 +71,14 @@ class Body:
     `env` maps value names to scalars that are at hand; all else is asked from `load`.
     """
 
-    def __init__(self, graph: Graph, nodes: Sequence[Node], env: Mapping[str, Scalar],
-                 load: Callable[[str], Scalar], prefix: str = "t") -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        nodes: Sequence[Node],
+        env: Mapping[str, Scalar],
+        load: Callable[[str], Scalar],
+        prefix: str = "t",
+    ) -> None:
         self.statements: list[str] = []
         self.includes: list[str] = []
         self.env = dict(env)
@@ -124,10 +130,13 @@ class Store:
     """
 
     def __init__(self, v: View, acc: str, linear: str, channel: str) -> None:
-        nodes = v.node.body[v.node.body.index(v.core) + 1:] if v.node.body else ()
+        nodes = v.node.body[v.node.body.index(v.core) + 1 :] if v.node.body else ()
         self.operands: list[Operand] = []
-        self._graph, self._out, self._index = v.graph, v.out, {"linear": linear, "channel": channel,
-                                                              "scalar": "0"}
+        self._graph, self._out, self._index = (
+            v.graph,
+            v.out,
+            {"linear": linear, "channel": channel, "scalar": "0"},
+        )
         env = {v.core.outputs[0]: Scalar(acc, v.y.dtype)}
         body = Body(v.graph, nodes, env, self._load)
         self.statements = body.statements
@@ -136,9 +145,14 @@ class Store:
         # What the core reads must stay whole until the last element is stored.
         before = v.node.body[: v.node.body.index(v.core) + 1] if v.node.body else (v.core,)
         kept = {name for n in before for name in n.inputs}
-        self.inplace = tuple(o.value for o in self.operands if o.role == "in"
-                             and o.value not in kept and v.type(o.value).bytes == v.out.bytes
-                             and operand_kind(v.type(o.value), v.out) == "linear")
+        self.inplace = tuple(
+            o.value
+            for o in self.operands
+            if o.role == "in"
+            and o.value not in kept
+            and v.type(o.value).bytes == v.out.bytes
+            and operand_kind(v.type(o.value), v.out) == "linear"
+        )
         self.ops = len(nodes)
 
     def _load(self, name: str) -> Scalar:
@@ -165,7 +179,7 @@ class Load:
     """
 
     def __init__(self, v: View) -> None:
-        nodes = v.node.body[:v.node.body.index(v.core)] if v.node.body else ()
+        nodes = v.node.body[: v.node.body.index(v.core)] if v.node.body else ()
         self.includes: tuple[str, ...] = ()
         self._graph, self._nodes = v.graph, nodes
         self._result = v.core.inputs[0]
@@ -178,7 +192,11 @@ class Load:
         env = {self.tensor: Scalar(c, self.dtype)}
         for node in self._nodes:
             args = [env[i] if i in env else self._const(i) if i else None for i in node.inputs]
-            text = "(" + EXPRESSIONS[node.op](node, self._graph.types[node.outputs[0]].dtype, args) + ")"
+            text = (
+                "("
+                + EXPRESSIONS[node.op](node, self._graph.types[node.outputs[0]].dtype, args)
+                + ")"
+            )
             env[node.outputs[0]] = Scalar(text, self._graph.types[node.outputs[0]].dtype)
         return text
 

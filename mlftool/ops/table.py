@@ -11,10 +11,19 @@ def table(v: View) -> Kernel:
     """y = table[(uint8_t)x]; input 1 holds the results for x's bytes 0, 1, ... 255."""
     x = v.core.inputs[0]
     return Kernel(
-        "portable.table", "elementwise.c.j2",
-        {"loops": [("i0", v.y.elements)], "y_index": "i0", "statements": [],
-         "result": "table[(uint8_t)x[i0]]"},
-        (Operand("x", v.x(0).dtype.c, "in", x),
-         Operand("table", v.y.dtype.c, "const", array=v.known(1)),
-         Operand("y", v.y.dtype.c, "out", v.node.outputs[0])),
-        cost=v.y.elements * 4.0, inplace=(x,))
+        "portable.table",
+        "elementwise.c.j2",
+        {
+            "loops": [("i0", v.y.elements)],
+            "y_index": "i0",
+            "statements": [],
+            "result": "table[(uint8_t)x[i0]]",
+        },
+        (
+            Operand("x", v.x(0).dtype.c, "in", x),
+            Operand("table", v.y.dtype.c, "const", array=v.known(1)),
+            Operand("y", v.y.dtype.c, "out", v.node.outputs[0]),
+        ),
+        cost=v.y.elements * 4.0,
+        inplace=(x,),
+    )

@@ -1,7 +1,7 @@
-"""BatchNormalization is a factor and an addend per channel, and a Conv or Gemm before it takes both.
+"""BatchNormalization is a factor and an addend per channel; a Conv or Gemm before it takes both.
 
-    %t = Conv(%x, w, b)                          =>   %y = Conv(%x, w * f, b * f + a)
-    %y = BatchNormalization(%t, s, o, m, v)           f = s / sqrt(v + eps), a = o - m * f
+%t = Conv(%x, w, b)                          =>   %y = Conv(%x, w * f, b * f + a)
+%y = BatchNormalization(%t, s, o, m, v)           f = s / sqrt(v + eps), a = o - m * f
 """
 
 from __future__ import annotations
@@ -30,8 +30,12 @@ def _fold(e: Editor, node: Node) -> None:
     factor = scale / np.sqrt(variance + node.attrs.get("epsilon", 1e-5))
     addend = offset - mean * factor
     producer = e.producer(node.inputs[0])
-    if (producer is not None and producer.op in TAKES_FACTORS and e.only_user(node.inputs[0])
-            and all(i in e.consts for i in producer.inputs[1:])):
+    if (
+        producer is not None
+        and producer.op in TAKES_FACTORS
+        and e.only_user(node.inputs[0])
+        and all(i in e.consts for i in producer.inputs[1:])
+    ):
         _into_producer(e, producer, node, factor, addend)
         return
     rank = len(e.types[node.inputs[0]].shape)
@@ -39,8 +43,13 @@ def _fold(e: Editor, node: Node) -> None:
     f = e.const(node.outputs[0] + ".factor", factor.astype(np.float32).reshape(shape))
     a = e.const(node.outputs[0] + ".addend", addend.astype(np.float32).reshape(shape))
     scaled = e.fresh(node.outputs[0] + ".scaled", e.types[node.outputs[0]])
-    e.substitute([node], [e.add("Mul", (node.inputs[0], f), node, scaled),
-                          e.add("Add", (scaled, a), node, node.outputs[0])])
+    e.substitute(
+        [node],
+        [
+            e.add("Mul", (node.inputs[0], f), node, scaled),
+            e.add("Add", (scaled, a), node, node.outputs[0]),
+        ],
+    )
 
 
 def _into_producer(e: Editor, producer: Node, node: Node, factor: Array, addend: Array) -> None:
@@ -49,7 +58,11 @@ def _into_producer(e: Editor, producer: Node, node: Node, factor: Array, addend:
     shape = [1] * w.ndim
     shape[axis] = -1
     bias = e.consts[producer.inputs[2]].astype(np.float64) if len(producer.inputs) > 2 else 0.0
-    new_w = e.const(producer.inputs[1] + ".normalised", (w * factor.reshape(shape)).astype(np.float32))
+    new_w = e.const(
+        producer.inputs[1] + ".normalised", (w * factor.reshape(shape)).astype(np.float32)
+    )
     new_b = e.const(node.outputs[0] + ".bias", (bias * factor + addend).astype(np.float32))
-    e.substitute([producer, node], [
-        replace(producer, inputs=(producer.inputs[0], new_w, new_b), outputs=node.outputs[:1])])
+    e.substitute(
+        [producer, node],
+        [replace(producer, inputs=(producer.inputs[0], new_w, new_b), outputs=node.outputs[:1])],
+    )

@@ -1,7 +1,7 @@
 """One spelling for things ONNX can say in several ways.
 
-    %t = MatMul(%x, w)        =>   %y = Gemm(%x, w, b)
-    %y = Add(%t, b)
+%t = MatMul(%x, w)        =>   %y = Gemm(%x, w, b)
+%y = Add(%t, b)
 """
 
 from __future__ import annotations
@@ -26,13 +26,20 @@ def canonicalise(graph: Graph) -> Graph:
 
 def _drop_identities(e: Editor, node: Node) -> None:
     same = node.op in ("Identity", "Dropout") or (
-        node.op == "Cast" and e.types[node.inputs[0]] == e.types[node.outputs[0]])
+        node.op == "Cast" and e.types[node.inputs[0]] == e.types[node.outputs[0]]
+    )
     if same and node.outputs[0] not in e.outputs and len(node.outputs) == 1:
         e.nodes = [n for n in e.nodes if n is not node]
         e.rename(node.outputs[0], node.inputs[0])
     elif same:
-        e.substitute([node], [replace(node, op="Reshape", inputs=node.inputs[:1],
-                                      outputs=node.outputs[:1], attrs={})])
+        e.substitute(
+            [node],
+            [
+                replace(
+                    node, op="Reshape", inputs=node.inputs[:1], outputs=node.outputs[:1], attrs={}
+                )
+            ],
+        )
 
 
 def _views(e: Editor, node: Node) -> None:
@@ -52,10 +59,14 @@ def _matmul(e: Editor, node: Node) -> None:
         rows = x.elements // x.shape[-1]
         flat_x = e.fresh(node.inputs[0] + ".rows", TensorType(x.dtype, (rows, x.shape[-1])))
         flat_y = e.fresh(node.outputs[0] + ".rows", TensorType(y.dtype, (rows, y.shape[-1])))
-        e.substitute([node], [
-            e.add("Reshape", (node.inputs[0],), node, flat_x),
-            e.add("Gemm", (flat_x, node.inputs[1]), node, flat_y),
-            e.add("Reshape", (flat_y,), node, node.outputs[0])])
+        e.substitute(
+            [node],
+            [
+                e.add("Reshape", (node.inputs[0],), node, flat_x),
+                e.add("Gemm", (flat_x, node.inputs[1]), node, flat_y),
+                e.add("Reshape", (flat_y,), node, node.outputs[0]),
+            ],
+        )
 
 
 def _gemm_bias(e: Editor, node: Node) -> None:
@@ -72,8 +83,9 @@ def _gemm_bias(e: Editor, node: Node) -> None:
             continue
         if len(shape) > 2 or e.types[node.outputs[0]].shape != e.types[product].shape:
             continue
-        e.substitute([gemm, node], [replace(gemm, inputs=(*gemm.inputs, bias),
-                                            outputs=node.outputs)])
+        e.substitute(
+            [gemm, node], [replace(gemm, inputs=(*gemm.inputs, bias), outputs=node.outputs)]
+        )
         return
 
 
@@ -99,7 +111,7 @@ def _gemm_factors(e: Editor, node: Node) -> None:
 
 
 def _quantisation_axis(e: Editor, node: Node) -> None:
-    """A scale per channel becomes a scale that broadcasts, so that Q and DQ are plain elementwise."""
+    """A scale per channel becomes one that broadcasts: Q and DQ are plain elementwise."""
     if node.op not in ("QuantizeLinear", "DequantizeLinear"):
         return
     rank = len(e.types[node.inputs[0]].shape)

@@ -1,6 +1,6 @@
 """Nodes whose inputs are all constant are constants.
 
-    %w = DequantizeLinear(q, s, z)   =>   w
+%w = DequantizeLinear(q, s, z)   =>   w
 """
 
 from __future__ import annotations

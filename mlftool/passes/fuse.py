@@ -4,7 +4,7 @@ between them.
     %a = DequantizeLinear(%p); %b = DequantizeLinear(%q)
     %s = Add(%a, %b); %r = Relu(%s); %y = QuantizeLinear(%r)     =>   %y = Add(%p, %q) { all five }
 
-    %p = QLinearConv(%x); %y = Add(%p, %q) { ... }               =>   %y = QLinearConv(%x, %q) { ... }
+    %p = QLinearConv(%x); %y = Add(%p, %q) { ... }          =>   %y = QLinearConv(%x, %q) { ... }
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def fuse_chains(graph: Graph) -> Graph:
             again = producer.op == "DequantizeLinear" and not producer.body
             private = e.only_user(name) is at
             same = e.types[name].shape == e.types[at.outputs[0]].shape
-            if not private and not again or not same and not again:
+            if (not private and not again) or (not same and not again):
                 continue
             # A group's op and attrs are those of its last node; it has no core.
             held = _nodes(at)
@@ -72,8 +72,12 @@ def tabulate(graph: Graph) -> Graph:
     e = Editor(graph)
     for node in list(e.nodes):
         tensors = [i for i in node.inputs if i not in e.consts]
-        if (not node.body or not _is_elementwise(node) or len(tensors) != 1
-                or any(e.consts[i].size != 1 for i in node.inputs if i in e.consts)):
+        if (
+            not node.body
+            or not _is_elementwise(node)
+            or len(tensors) != 1
+            or any(e.consts[i].size != 1 for i in node.inputs if i in e.consts)
+        ):
             continue
         x, y = e.types[tensors[0]], e.types[node.outputs[0]]
         if not x.dtype.is_int8 or not y.dtype.is_int8 or x.shape != y.shape:
@@ -97,10 +101,13 @@ def fuse_prologues(graph: Graph) -> Graph:
         if source is None or not _is_elementwise(source):
             continue
         if sum(i not in e.consts for i in source.inputs) != 1 or any(
-                e.consts[i].size != 1 for i in source.inputs if i in e.consts):
+            e.consts[i].size != 1 for i in source.inputs if i in e.consts
+        ):
             continue
-        if source.inputs[0] in e.consts or e.types[source.inputs[0]].shape != e.types[
-                node.inputs[0]].shape:
+        if (
+            source.inputs[0] in e.consts
+            or e.types[source.inputs[0]].shape != e.types[node.inputs[0]].shape
+        ):
             continue
         if e.only_user(node.inputs[0]) is not node and source.op != "DequantizeLinear":
             continue
@@ -132,12 +139,15 @@ def _host(e: Editor, group: Node) -> Node | None:
         if e.types[name].shape != out.shape:
             continue
         others = [i for i in group.inputs if i != name]
-        inner = [i for n in _nodes(group) for i in n.inputs
-                 if i and i in e.types and i not in others and i != name]
+        inner = [
+            i
+            for n in _nodes(group)
+            for i in n.inputs
+            if i and i in e.types and i not in others and i != name
+        ]
         if any(operand_kind(e.types[i], out) is None for i in others):
             continue
         if any(e.types[i].elements not in (1, out.elements) for i in inner):
             continue
         hosts.append(host)
     return max(hosts, key=lambda h: order[id(h)], default=None)
-

@@ -97,7 +97,7 @@ def _sink_through_elementwise(e: Editor, node: Node) -> bool:
     inputs = []
     for name in node.inputs:
         producer = e.producer(name)
-        if not name or e.types[name].elements == 1 and name in e.consts:
+        if not name or (e.types[name].elements == 1 and name in e.consts):
             inputs.append(name)
         elif producer is not None and producer.op == "Transpose" and producer.attrs["perm"] == perm:
             inputs.append(producer.inputs[0])
@@ -108,9 +108,13 @@ def _sink_through_elementwise(e: Editor, node: Node) -> bool:
         else:
             return False
     inner = e.fresh(node.outputs[0] + ".t", _permuted(out, back))
-    e.substitute([node], [
-        replace(node, inputs=tuple(inputs), outputs=(inner,)),
-        e.add("Transpose", (inner,), node, node.outputs[0], {"perm": perm})])
+    e.substitute(
+        [node],
+        [
+            replace(node, inputs=tuple(inputs), outputs=(inner,)),
+            e.add("Transpose", (inner,), node, node.outputs[0], {"perm": perm}),
+        ],
+    )
     return True
 
 
@@ -124,7 +128,9 @@ def _sink_through_concat(e: Editor, node: Node) -> bool:
     if node.op != "Concat":
         return False
     sources = [e.producer(i) for i in node.inputs]
-    perms = {tuple(s.attrs["perm"]) if s is not None and s.op == "Transpose" else () for s in sources}
+    perms = {
+        tuple(s.attrs["perm"]) if s is not None and s.op == "Transpose" else () for s in sources
+    }
     if len(perms) != 1 or () in perms:
         return False
     perm = list(perms.pop())
@@ -132,10 +138,18 @@ def _sink_through_concat(e: Editor, node: Node) -> bool:
     back = [perm.index(k) for k in range(len(perm))]
     inner = e.fresh(node.outputs[0] + ".t", _permuted(out, back))
     axis = perm[node.attrs["axis"] % len(perm)]
-    e.substitute([node], [
-        replace(node, inputs=tuple(s.inputs[0] for s in sources if s is not None),
-                outputs=(inner,), attrs={"axis": axis}),
-        e.add("Transpose", (inner,), node, node.outputs[0], {"perm": perm})])
+    e.substitute(
+        [node],
+        [
+            replace(
+                node,
+                inputs=tuple(s.inputs[0] for s in sources if s is not None),
+                outputs=(inner,),
+                attrs={"axis": axis},
+            ),
+            e.add("Transpose", (inner,), node, node.outputs[0], {"perm": perm}),
+        ],
+    )
     return True
 
 
@@ -162,8 +176,13 @@ def _into_gemm_weights(e: Editor, node: Node) -> bool:
     inputs = list(node.inputs)
     inputs[w_input] = e.const(node.inputs[w_input] + ".nhwc", np.ascontiguousarray(w))
     inputs[0] = e.fresh(node.inputs[0] + ".nhwc", flat)
-    e.substitute([node], [e.add("Reshape", (turn.inputs[0],), reshape, inputs[0]),
-                          replace(node, inputs=tuple(inputs))])
+    e.substitute(
+        [node],
+        [
+            e.add("Reshape", (turn.inputs[0],), reshape, inputs[0]),
+            replace(node, inputs=tuple(inputs)),
+        ],
+    )
     return True
 
 
@@ -183,7 +202,7 @@ def _compose_reshapes(e: Editor, node: Node) -> bool:
     """Reshape(Reshape(x)) -> Reshape(x); a Reshape to the same shape -> nothing."""
     if node.op != "Reshape":
         return False
-    if (e.types[node.inputs[0]] == e.types[node.outputs[0]] and node.outputs[0] not in e.outputs):
+    if e.types[node.inputs[0]] == e.types[node.outputs[0]] and node.outputs[0] not in e.outputs:
         e.nodes = [n for n in e.nodes if n is not node]
         e.rename(node.outputs[0], node.inputs[0])
         return True
@@ -208,6 +227,11 @@ def _sink_reshape(e: Editor, node: Node) -> bool:
         return False
     inner = e.fresh(node.outputs[0] + ".v", TensorType(out.dtype, shapes.pop()))
     inputs = tuple(s.inputs[0] if (s := sources.get(i)) is not None else i for i in node.inputs)
-    e.substitute([node], [replace(node, inputs=inputs, outputs=(inner,)),
-                          e.add("Reshape", (inner,), node, node.outputs[0])])
+    e.substitute(
+        [node],
+        [
+            replace(node, inputs=inputs, outputs=(inner,)),
+            e.add("Reshape", (inner,), node, node.outputs[0]),
+        ],
+    )
     return True

@@ -1,7 +1,7 @@
 """Every graph output is stored by a node of its own.
 
-    return %x                 =>   %x' = mlf.Copy(%x);  return %x'     (an input or constant)
-    %v = Reshape(%x)          =>   %v = mlf.Copy(%x)                   (when %x lives elsewhere)
+return %x                 =>   %x' = mlf.Copy(%x);  return %x'     (an input or constant)
+%v = Reshape(%x)          =>   %v = mlf.Copy(%x)                   (when %x lives elsewhere)
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ def store_outputs(graph: Graph) -> Graph:
         if has(producer.op, Trait.VIEW):
             root = _root(e, name)
             if e.producer(root) is None or root in e.outputs or root in taken:
-                e.substitute([producer], [replace(producer, op="mlf.Copy", inputs=(root,), attrs={})])
+                e.substitute(
+                    [producer], [replace(producer, op="mlf.Copy", inputs=(root,), attrs={})]
+                )
             taken.add(root)
     return _copy_unmade(e.finish())
 
@@ -52,7 +54,8 @@ def _copy_unmade(graph: Graph) -> Graph:
         if name in consts:
             consts[source] = consts.pop(name)
         inputs = tuple(source if i == name else i for i in inputs)
-        nodes = [replace(n, inputs=tuple(source if i == name else i for i in n.inputs))
-                 for n in nodes]
+        nodes = [
+            replace(n, inputs=tuple(source if i == name else i for i in n.inputs)) for n in nodes
+        ]
         nodes.append(Node("mlf.Copy", (source,), (name,), {}, f"copy of {name}"))
     return graph.replace(nodes=tuple(nodes), types=types, consts=consts, inputs=inputs)

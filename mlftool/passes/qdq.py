@@ -26,8 +26,13 @@ def sink_and_hoist(graph: Graph) -> Graph:
     e = Editor(graph)
     changed = True
     while changed:
-        changed = any([_sink(e, n) or _hoist(e, n) or _cancel(e, n) for n in list(e.nodes)
-                       if any(n is m for m in e.nodes)])
+        changed = any(
+            [
+                _sink(e, n) or _hoist(e, n) or _cancel(e, n)
+                for n in list(e.nodes)
+                if any(n is m for m in e.nodes)
+            ]
+        )
     return e.finish()
 
 
@@ -42,7 +47,8 @@ def _per_tensor(e: Editor, node: Node) -> bool:
 def _same_parameters(e: Editor, a: Node, b: Node) -> bool:
     return len(a.inputs) == len(b.inputs) and all(
         np.array_equal(e.consts[i], e.consts[j]) and e.types[i].dtype == e.types[j].dtype
-        for i, j in zip(a.inputs[1:], b.inputs[1:], strict=True))
+        for i, j in zip(a.inputs[1:], b.inputs[1:], strict=True)
+    )
 
 
 def _sink(e: Editor, node: Node) -> bool:
@@ -50,19 +56,24 @@ def _sink(e: Editor, node: Node) -> bool:
     if not _commutes(node) or len(node.outputs) > 1:
         return False
     sources = [e.producer(i) for i in node.inputs]
-    if not sources or any(s is None or s.op != "DequantizeLinear" or not _per_tensor(e, s)
-                          for s in sources):
+    if not sources or any(
+        s is None or s.op != "DequantizeLinear" or not _per_tensor(e, s) for s in sources
+    ):
         return False
     first = sources[0]
     assert first is not None
     if any(not _same_parameters(e, first, s) for s in sources if s is not None):
         return False
     out = e.types[node.outputs[0]]
-    moved = e.fresh(node.outputs[0] + ".q",
-                    TensorType(e.types[first.inputs[0]].dtype, out.shape))
+    moved = e.fresh(node.outputs[0] + ".q", TensorType(e.types[first.inputs[0]].dtype, out.shape))
     inputs = tuple(s.inputs[0] for s in sources if s is not None)
-    e.substitute([node], [replace(node, inputs=inputs, outputs=(moved,)),
-                          replace(first, inputs=(moved, *first.inputs[1:]), outputs=node.outputs)])
+    e.substitute(
+        [node],
+        [
+            replace(node, inputs=inputs, outputs=(moved,)),
+            replace(first, inputs=(moved, *first.inputs[1:]), outputs=node.outputs),
+        ],
+    )
     return True
 
 
@@ -71,14 +82,23 @@ def _hoist(e: Editor, node: Node) -> bool:
     if node.op != "QuantizeLinear" or not _per_tensor(e, node):
         return False
     move = e.producer(node.inputs[0])
-    if (move is None or not _commutes(move) or len(move.inputs) != 1 or len(move.outputs) > 1
-            or e.only_user(node.inputs[0]) is not node):
+    if (
+        move is None
+        or not _commutes(move)
+        or len(move.inputs) != 1
+        or len(move.outputs) > 1
+        or e.only_user(node.inputs[0]) is not node
+    ):
         return False
     source, out = e.types[move.inputs[0]], e.types[node.outputs[0]]
     early = e.fresh(node.outputs[0] + ".q", TensorType(out.dtype, source.shape))
-    e.substitute([move, node], [
-        replace(node, inputs=(move.inputs[0], *node.inputs[1:]), outputs=(early,)),
-        replace(move, inputs=(early,), outputs=node.outputs)])
+    e.substitute(
+        [move, node],
+        [
+            replace(node, inputs=(move.inputs[0], *node.inputs[1:]), outputs=(early,)),
+            replace(move, inputs=(early,), outputs=node.outputs),
+        ],
+    )
     return True
 
 
@@ -87,9 +107,13 @@ def _cancel(e: Editor, node: Node) -> bool:
     if node.op != "QuantizeLinear" or not _per_tensor(e, node):
         return False
     source = e.producer(node.inputs[0])
-    if (source is None or source.op != "DequantizeLinear" or not _per_tensor(e, source)
-            or not _same_parameters(e, source, node)
-            or e.types[source.inputs[0]].dtype != e.types[node.outputs[0]].dtype):
+    if (
+        source is None
+        or source.op != "DequantizeLinear"
+        or not _per_tensor(e, source)
+        or not _same_parameters(e, source, node)
+        or e.types[source.inputs[0]].dtype != e.types[node.outputs[0]].dtype
+    ):
         return False
     if node.outputs[0] in e.outputs:
         e.substitute([node], [replace(node, op="Reshape", inputs=source.inputs[:1], attrs={})])
@@ -127,7 +151,8 @@ def _match(e: Editor, core: Node) -> _Match | None:
         return None
     x, w = sources[0], sources[1]
     b = sources[2] if len(sources) > 2 else None
-    assert x is not None and w is not None
+    assert x is not None
+    assert w is not None
     if not _per_tensor(e, x) or w.inputs[0] not in e.consts or len(x.inputs) < 3:
         return None
     if not e.types[x.inputs[0]].dtype.is_int8 or not e.types[w.inputs[0]].dtype.is_int8:
@@ -142,7 +167,8 @@ def _match(e: Editor, core: Node) -> _Match | None:
         if user.op == "QuantizeLinear":
             break
         if user.op != "Relu" and not (
-                user.op == "Clip" and all(not i or i in e.consts for i in user.inputs[1:])):
+            user.op == "Clip" and all(not i or i in e.consts for i in user.inputs[1:])
+        ):
             return None
         chain.append(user)
         at = user
@@ -158,7 +184,8 @@ def _is_accumulator_bias(e: Editor, core: Node, x: Node, w: Node, b: Node) -> bo
     if b.op != "DequantizeLinear" or b.inputs[0] not in e.consts:
         return False
     if e.consts[b.inputs[0]].dtype != np.int32 or (
-            len(b.inputs) > 2 and np.any(e.consts[b.inputs[2]])):
+        len(b.inputs) > 2 and np.any(e.consts[b.inputs[2]])
+    ):
         return False
     unit = e.consts[x.inputs[1]].reshape(-1) * e.consts[w.inputs[1]].reshape(-1)
     scale = e.consts[b.inputs[1]].reshape(-1)
@@ -173,8 +200,11 @@ def _replace(e: Editor, m: _Match) -> None:
         low, high = _bounds(e, activation)
         lo = max(lo, _quantised(low, y_scale, y_zero_point, dtype.range))
         hi = min(hi, _quantised(high, y_scale, y_zero_point, dtype.range))
-    w_zero_point = m.w.inputs[2] if len(m.w.inputs) > 2 else e.const(
-        m.w.inputs[0] + ".zero_point", np.zeros((), e.consts[m.w.inputs[0]].dtype))
+    w_zero_point = (
+        m.w.inputs[2]
+        if len(m.w.inputs) > 2
+        else e.const(m.w.inputs[0] + ".zero_point", np.zeros((), e.consts[m.w.inputs[0]].dtype))
+    )
     xs, ws = m.x.inputs, (m.w.inputs[0], m.w.inputs[1], w_zero_point)
     bias = (m.b.inputs[0],) if m.b else ()
     attrs = {**m.core.attrs, "activation": (lo, hi)}
@@ -190,8 +220,10 @@ def _bounds(e: Editor, activation: Node) -> tuple[float, float]:
     if activation.op == "Relu":
         return 0.0, float("inf")
     low, high = (*activation.inputs[1:], "", "")[:2]
-    return (float(e.consts[low].item()) if low else float("-inf"),
-            float(e.consts[high].item()) if high else float("inf"))
+    return (
+        float(e.consts[low].item()) if low else float("-inf"),
+        float(e.consts[high].item()) if high else float("inf"),
+    )
 
 
 def _quantised(value: float, scale: Array, zero_point: Array, limits: tuple[int, int]) -> int:

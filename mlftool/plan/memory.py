@@ -31,7 +31,7 @@ class Interval:
 
 
 def aliases(graph: Graph) -> dict[str, str]:
-    """view -> viewed. Where a view is a graph output, what it views is stored there: output wins."""
+    """view -> viewed; the other way round where the view is a graph output, which is storage."""
     result: dict[str, str] = {}
     for node in reversed(graph.nodes):
         if has(node.op, Trait.VIEW):
@@ -54,21 +54,28 @@ def plan_memory(graph: Graph, calls: Sequence[Call], alias: Mapping[str, str]) -
     intervals, shared = _intervals(graph, calls, alias)
     bound, peak_step = lower_bound(intervals, len(calls))
     placed = best_placement(intervals, bound)
-    buffers = tuple(Buffer(i.name, placed[i.name], i.size_bytes, i.first, i.last)
-                    for i in intervals)
+    buffers = tuple(
+        Buffer(i.name, placed[i.name], i.size_bytes, i.first, i.last) for i in intervals
+    )
     by_name = {b.name: b for b in buffers}
     place = {name: by_name[_final(shared, name)] for name in (*by_name, *shared)}
     size = max((b.offset_bytes + b.size_bytes for b in buffers), default=0)
     plan = MemoryPlan(size, bound, peak_step, buffers, place)
     if debug_level() >= 2:
         for b in sorted(buffers, key=lambda b: (b.first_step, b.offset_bytes)):
-            print(f"mlftool: memory {b.offset_bytes:8d} +{b.size_bytes:<8d} steps {b.first_step}-"
-                  f"{b.last_step} {b.name}", file=sys.stderr)
+            print(
+                f"mlftool: memory {b.offset_bytes:8d} +{b.size_bytes:<8d} steps {b.first_step}-"
+                f"{b.last_step} {b.name}",
+                file=sys.stderr,
+            )
     return plan
 
 
-def _intervals(graph: Graph, calls: Sequence[Call], alias: Mapping[str, str],
-               ) -> tuple[list[Interval], dict[str, str]]:
+def _intervals(
+    graph: Graph,
+    calls: Sequence[Call],
+    alias: Mapping[str, str],
+) -> tuple[list[Interval], dict[str, str]]:
     """Lifetimes, after in-place reuse: the second result maps a tensor to the one it took over."""
     outside = {*graph.inputs, *graph.outputs, *graph.consts}
     last: dict[str, int] = {}
@@ -84,8 +91,14 @@ def _intervals(graph: Graph, calls: Sequence[Call], alias: Mapping[str, str],
                 continue
             end = last.get(name, step)
             size = _aligned(graph.types[name].bytes)
-            donor = next((d for d in (_final(shared, _final(alias, i)) for i in call.kernel.inplace)
-                          if d in live and live[d].last == step and live[d].size_bytes >= size), None)
+            donor = next(
+                (
+                    d
+                    for d in (_final(shared, _final(alias, i)) for i in call.kernel.inplace)
+                    if d in live and live[d].last == step and live[d].size_bytes >= size
+                ),
+                None,
+            )
             if donor:
                 live[donor] = replace(live[donor], last=end)
                 shared[name] = donor
@@ -110,7 +123,7 @@ def lower_bound(intervals: Sequence[Interval], steps: int) -> tuple[int, int]:
 
 
 def best_placement(intervals: Sequence[Interval], bound: int) -> dict[str, int]:
-    """Offsets by first fit in several orders, then a bounded, deterministic search towards `bound`."""
+    """Offsets by first fit in several orders, then a bounded search towards `bound`."""
     orders = [
         sorted(intervals, key=lambda i: (-i.size_bytes, i.first, i.name)),
         sorted(intervals, key=lambda i: (-i.size_bytes * (i.last - i.first + 1), i.first, i.name)),
@@ -140,8 +153,10 @@ def first_fit(order: Sequence[Interval]) -> dict[str, int]:
     done: list[Interval] = []
     for block in order:
         at = 0
-        for other in sorted((o for o in done if o.first <= block.last and block.first <= o.last),
-                            key=lambda o: offsets[o.name]):
+        for other in sorted(
+            (o for o in done if o.first <= block.last and block.first <= o.last),
+            key=lambda o: offsets[o.name],
+        ):
             if offsets[other.name] - at >= block.size_bytes:
                 break
             at = max(at, offsets[other.name] + other.size_bytes)

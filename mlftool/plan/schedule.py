@@ -1,4 +1,4 @@
-"""The order of nodes that do not depend on each other: the one that keeps the least memory alive."""
+"""The order of independent nodes: the one that keeps the least memory alive."""
 
 from __future__ import annotations
 
@@ -50,13 +50,19 @@ def _greedy(graph: Graph) -> list[Node]:
     def growth(k: int) -> int:
         node = graph.nodes[k]
         born = sum(graph.types[o].bytes for o in node.outputs if o not in outside)
-        freed = sum(graph.types[i].bytes for i in dict.fromkeys(node.inputs)
-                    if i and i not in outside and readers[i] == 1)
+        freed = sum(
+            graph.types[i].bytes
+            for i in dict.fromkeys(node.inputs)
+            if i and i not in outside and readers[i] == 1
+        )
         return born - freed
 
     while pending:
-        ready = [k for k in pending if all(
-            position[i] in done for i in graph.nodes[k].inputs if i in position)]
+        ready = [
+            k
+            for k in pending
+            if all(position[i] in done for i in graph.nodes[k].inputs if i in position)
+        ]
         k = min(ready, key=lambda k: (growth(k), k))
         for name in dict.fromkeys(graph.nodes[k].inputs):
             readers[name] -= 1

@@ -6,14 +6,14 @@ import sys
 
 from mlftool.errors import MlfError, Problem, did_you_mean
 from mlftool.ir.graph import Graph, View
-from mlftool.ops import OPS, Kernel, Trait, Unsupported, has
+from mlftool.ops import OPS, Kernel, Trait, UnsupportedError, has
 from mlftool.plan.program import Call
 from mlftool.targets import Target, debug_level
 from mlftool.targets.kernels import KERNELS
 
 
 def select(graph: Graph, target: Target, file: str) -> tuple[Call, ...]:
-    """One call per node that computes something. Raises MlfError naming every node that nobody can."""
+    """One call per node that computes something. Raises MlfError naming all that nobody can."""
     problems: list[Problem] = []
     calls = []
     for node in graph.nodes:
@@ -21,11 +21,18 @@ def select(graph: Graph, target: Target, file: str) -> tuple[Call, ...]:
             continue
         try:
             calls.append(Call(node, _auction(View(graph, node), target)))
-        except Unsupported as error:
+        except UnsupportedError as error:
             problems.append(Problem("MLF0302", str(error), file, path=node.label))
         except KeyError:
-            problems.append(Problem("MLF0301", f"operator '{node.op}' is not supported yet", file,
-                                    path=f"node '{node.name}'", help=did_you_mean(node.op, OPS)))
+            problems.append(
+                Problem(
+                    "MLF0301",
+                    f"operator '{node.op}' is not supported yet",
+                    file,
+                    path=f"node '{node.name}'",
+                    help=did_you_mean(node.op, OPS),
+                )
+            )
     if problems:
         raise MlfError(problems)
     return tuple(calls)

@@ -33,29 +33,34 @@ def _target(name: str, tvm: str, features: str, cflags: str) -> tuple[str, Targe
 
 
 def _cortex_m(core: str, features: str, fpu: str) -> tuple[str, Target]:
-    return _target(core, f"c -keys=arm_cpu,cpu -mcpu={core}", features,
-                   f"-mcpu={core} -mthumb {fpu}")
+    return _target(
+        core, f"c -keys=arm_cpu,cpu -mcpu={core}", features, f"-mcpu={core} -mthumb {fpu}"
+    )
 
 
 def _riscv(arch: str, features: str, abi: str) -> tuple[str, Target]:
     return _target(arch, f"c -keys=cpu -march={arch}", features, f"-march={arch} -mabi={abi}")
 
 
-TARGETS: Mapping[str, Target] = dict((
-    _target("host", "c -keys=cpu -model=host", "fpu", ""),
-    _target("x86-64-v3", "c -keys=cpu -mcpu=x86-64-v3", "fpu avx2", "-march=x86-64-v3"),
-    _target("x86-64-v4", "c -keys=cpu -mcpu=x86-64-v4", "fpu avx2 avx512", "-march=x86-64-v4"),
-    _target("aarch64", "c -keys=arm_cpu,cpu -mtriple=aarch64-linux-gnu", "fpu", "-march=armv8-a"),
-    _cortex_m("cortex-m0", "", "-mfloat-abi=soft"),
-    _cortex_m("cortex-m3", "", "-mfloat-abi=soft"),
-    _cortex_m("cortex-m4", "dsp fpu", "-mfloat-abi=hard -mfpu=fpv4-sp-d16"),
-    _cortex_m("cortex-m7", "dsp fpu", "-mfloat-abi=hard -mfpu=fpv5-d16"),
-    _cortex_m("cortex-m33", "dsp fpu", "-mfloat-abi=hard -mfpu=fpv5-sp-d16"),
-    _cortex_m("cortex-m55", "dsp fpu mve", "-mfloat-abi=hard"),
-    _riscv("rv32imc", "", "ilp32"),
-    _riscv("rv32imafc", "fpu", "ilp32f"),
-    _riscv("rv64gc", "fpu", "lp64d"),
-))
+TARGETS: Mapping[str, Target] = dict(
+    (
+        _target("host", "c -keys=cpu -model=host", "fpu", ""),
+        _target("x86-64-v3", "c -keys=cpu -mcpu=x86-64-v3", "fpu avx2", "-march=x86-64-v3"),
+        _target("x86-64-v4", "c -keys=cpu -mcpu=x86-64-v4", "fpu avx2 avx512", "-march=x86-64-v4"),
+        _target(
+            "aarch64", "c -keys=arm_cpu,cpu -mtriple=aarch64-linux-gnu", "fpu", "-march=armv8-a"
+        ),
+        _cortex_m("cortex-m0", "", "-mfloat-abi=soft"),
+        _cortex_m("cortex-m3", "", "-mfloat-abi=soft"),
+        _cortex_m("cortex-m4", "dsp fpu", "-mfloat-abi=hard -mfpu=fpv4-sp-d16"),
+        _cortex_m("cortex-m7", "dsp fpu", "-mfloat-abi=hard -mfpu=fpv5-d16"),
+        _cortex_m("cortex-m33", "dsp fpu", "-mfloat-abi=hard -mfpu=fpv5-sp-d16"),
+        _cortex_m("cortex-m55", "dsp fpu mve", "-mfloat-abi=hard"),
+        _riscv("rv32imc", "", "ilp32"),
+        _riscv("rv32imafc", "fpu", "ilp32f"),
+        _riscv("rv64gc", "fpu", "lp64d"),
+    )
+)
 
 # Bit identity between targets: no fused multiply-add behind the program's back.
 CFLAGS = ("-std=c99", "-ffp-contract=off")

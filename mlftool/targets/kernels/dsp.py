@@ -44,15 +44,20 @@ def _pack(c: Contraction, width: int, order: list[int]) -> Array:
     return np.ascontiguousarray(quads.transpose(0, 2, 1, 3)).reshape(-1)
 
 
-def _operands(v: View, c: Contraction, q: Quantisation, width: int, order: list[int],
-              ) -> list[Operand]:
+def _operands(
+    v: View,
+    c: Contraction,
+    q: Quantisation,
+    width: int,
+    order: list[int],
+) -> list[Operand]:
     scale = q.scale if q.scale.size == 1 else pad_rows(q.scale, width)
     return [
         Operand("x", "int8_t", "in", v.core.inputs[0]),
         Operand("w", "int8_t", "const", array=_pack(c, width, order)),
-        Operand("b", "int32_t", "const",
-                array=pad_rows(folded_bias(c, q).astype(np.int32), width)),
-        Operand("scale", "float", "const", array=scale)]
+        Operand("b", "int32_t", "const", array=pad_rows(folded_bias(c, q).astype(np.int32), width)),
+        Operand("scale", "float", "const", array=scale),
+    ]
 
 
 @kernel("QLinearConv", "com.microsoft.QGemm", needs="dsp")
@@ -66,14 +71,27 @@ def two_by_two(v: View) -> Kernel | None:
     store = entries[0]["store"]
     column = -(-c.depth // 4) * 4
     return Kernel(
-        "dsp.two_by_two", "dsp_two_by_two.c.j2",
-        {**geometry(c), "column": column, "stores": entries, "fill": q.x_zero_point,
-         "run": c.depth if c.dense else c.kernel[1] * c.ic, "unroll": 4 if column % 16 == 0 else 2},
-        (*_operands(v, c, q, 2, [0, 2, 1, 3]), *store.operands,
-         Operand("y", v.out.dtype.c, "out", v.node.outputs[0]),
-         Operand("columns", "int16_t", "scratch", bytes=2 * 2 * column)),
-        cost=c.macs * 1.3 + c.pixels * (c.oc * 10.0 + c.depth * 2.5), macs=c.macs,
-        includes=("mlf/kernel.h", "mlf/dsp.h", *store.includes), inplace=store.inplace)
+        "dsp.two_by_two",
+        "dsp_two_by_two.c.j2",
+        {
+            **geometry(c),
+            "column": column,
+            "stores": entries,
+            "fill": q.x_zero_point,
+            "run": c.depth if c.dense else c.kernel[1] * c.ic,
+            "unroll": 4 if column % 16 == 0 else 2,
+        },
+        (
+            *_operands(v, c, q, 2, [0, 2, 1, 3]),
+            *store.operands,
+            Operand("y", v.out.dtype.c, "out", v.node.outputs[0]),
+            Operand("columns", "int16_t", "scratch", bytes=2 * 2 * column),
+        ),
+        cost=c.macs * 1.3 + c.pixels * (c.oc * 10.0 + c.depth * 2.5),
+        macs=c.macs,
+        includes=("mlf/kernel.h", "mlf/dsp.h", *store.includes),
+        inplace=store.inplace,
+    )
 
 
 @kernel("com.microsoft.QGemm", "QLinearConv", needs="dsp")
@@ -88,8 +106,16 @@ def rows_of_four(v: View) -> Kernel | None:
     entries = stores(c, q, 1, 4, 4)
     store = entries[0]["store"]
     return Kernel(
-        "dsp.rows_of_four", "dsp_rows_of_four.c.j2", {**geometry(c), "stores": entries},
-        (*_operands(v, c, q, 4, [0, 1, 2, 3]), *store.operands,
-         Operand("y", v.out.dtype.c, "out", v.node.outputs[0])),
-        cost=c.macs * 1.7 + c.oc * 14.0, macs=c.macs,
-        includes=("mlf/kernel.h", "mlf/dsp.h", *store.includes), inplace=store.inplace)
+        "dsp.rows_of_four",
+        "dsp_rows_of_four.c.j2",
+        {**geometry(c), "stores": entries},
+        (
+            *_operands(v, c, q, 4, [0, 1, 2, 3]),
+            *store.operands,
+            Operand("y", v.out.dtype.c, "out", v.node.outputs[0]),
+        ),
+        cost=c.macs * 1.7 + c.oc * 14.0,
+        macs=c.macs,
+        includes=("mlf/kernel.h", "mlf/dsp.h", *store.includes),
+        inplace=store.inplace,
+    )
