@@ -1,8 +1,8 @@
 """Old spellings of operators, brought to the newest one we know, once.
 
 Each entry is (operator, first opset of the new spelling, function on the node's parts). Later
-stages only ever see the current form: attributes that became inputs are inputs, changed defaults are spelt
-out, and derived attributes (`auto_pad`, `kernel_shape`) are resolved.
+stages only ever see the current form: attributes that became inputs are inputs, changed defaults
+are spelt out, and derived attributes (`auto_pad`, `kernel_shape`) are resolved.
 """
 
 from __future__ import annotations
