@@ -1,0 +1,114 @@
+"""The runtime has TVM's layouts on 64-bit x86 and on Arm, and its memory functions hold."""
+
+from __future__ import annotations
+
+import shutil
+import struct
+import subprocess
+from pathlib import Path
+
+import pytest
+from elftools.elf.elffile import ELFFile
+
+ROOT = Path(__file__).resolve().parents[2]
+WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror", "-pedantic")
+INCLUDES = (f"-I{ROOT / 'crt/include'}",)
+ARM_M4 = "arm-none-eabi-gcc -mcpu=cortex-m4 -mthumb -mfloat-abi=hard -mfpu=fpv4-sp-d16"
+
+# What abi.c lists, with the offsets of mlf.md 5.1: (64-bit x86, 32-bit Arm).
+LAYOUT = {
+    "sizeof DLDevice": (8, 8),
+    "DLDevice.device_id": (4, 4),
+    "sizeof DLDataType": (4, 4),
+    "DLDataType.bits": (1, 1),
+    "DLDataType.lanes": (2, 2),
+    "sizeof TVMValue": (8, 8),
+    "alignof TVMValue": (8, 8),
+    "DLTensor.data": (0, 0),
+    "DLTensor.device": (8, 4),
+    "DLTensor.ndim": (16, 12),
+    "DLTensor.dtype": (20, 16),
+    "DLTensor.shape": (24, 20),
+    "DLTensor.strides": (32, 24),
+    "DLTensor.byte_offset": (40, 32),
+    "sizeof DLTensor": (48, 40),
+    "alignof DLTensor": (8, 8),
+    "sizeof tvm_index_t": (8, 8),
+    "TVMByteArray.size": (8, 4),
+}
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    """A directory with the template's crt_config.h, as an application would make it."""
+    template = ROOT / "crt/templates/crt_config.h.template"
+    (tmp_path / "crt_config.h").write_text(template.read_text())
+    return tmp_path
+
+
+def words_of(object_file: Path, symbol: str) -> list[int]:
+    with object_file.open("rb") as stream:
+        elf = ELFFile(stream)
+        (found,) = elf.get_section_by_name(".symtab").get_symbol_by_name(symbol)
+        data = elf.get_section(found["st_shndx"]).data()[found["st_value"] :][: found["st_size"]]
+    return list(struct.unpack(f"<{len(data) // 4}I", data))
+
+
+@pytest.mark.parametrize(("compiler", "column"), [("gcc", 0), (ARM_M4, 1)], ids=["host", "arm"])
+def test_layouts_are_tvms(compiler: str, column: int, config: Path) -> None:
+    program, *machine = compiler.split()
+    if shutil.which(program) is None:
+        pytest.skip(f"{program} is not installed")
+    out = config / "abi.o"
+    flags = [*machine, "-std=c99", *WARNINGS, *INCLUDES, f"-I{config}"]
+    subprocess.run([program, *flags, "-c", ROOT / "tests/crt/abi.c", "-o", out], check=True)
+    measured = dict(zip(LAYOUT, words_of(out, "abi"), strict=True))
+    assert measured == {name: sizes[column] for name, sizes in LAYOUT.items()}
+
+
+@pytest.mark.parametrize("check", [[], ["-DTVM_CRT_STACK_ALLOCATOR_ENABLE_LIFO_CHECK"]])
+def test_stack_allocator(check: list[str], config: Path) -> None:
+    platform = config / "platform.c"
+    platform.write_text((ROOT / "crt/templates/platform.c.template").read_text())
+    crt = ROOT / "crt/src/runtime/crt"
+    sources = [ROOT / "tests/crt/stack_allocator.c", platform]
+    sources += [crt / "common/crt_backend_api.c", crt / "memory/stack_allocator.c"]
+    program = config / "stack_allocator"
+    flags = ["-std=c99", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+    flags += [*WARNINGS, *INCLUDES, f"-I{config}", *check]
+    subprocess.run(["gcc", *flags, *sources, "-o", program], check=True)
+    run = subprocess.run([program], capture_output=True, text=True)
+    assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "gcc -O3 -m64", ARM_M4])
+def test_sources_compile_without_a_warning(compiler: str, config: Path) -> None:
+    program, *machine = compiler.split()
+    if shutil.which(program) is None:
+        pytest.skip(f"{program} is not installed")
+    flags = [*machine, "-std=c99", *WARNINGS, *INCLUDES, f"-I{config}"]
+    for source in sorted((ROOT / "crt/src").rglob("*.c")):
+        command = [program, *flags, "-c", source, "-o", config / "out.o"]
+        run = subprocess.run(command, capture_output=True, text=True)
+        assert (run.returncode, run.stderr) == (0, ""), source.name
+
+
+@pytest.mark.parametrize("dialect", ["-std=c++11", "-std=c++20"])
+def test_headers_serve_cplusplus(dialect: str, config: Path) -> None:
+    headers = sorted((ROOT / "crt/include").rglob("*.h"))
+    text = "".join(f'#include "{h.relative_to(ROOT / "crt/include")}"\n' for h in headers)
+    source = config / "all.cc"
+    source.write_text(text)
+    flags = [dialect, *WARNINGS, *INCLUDES, f"-I{config}"]
+    command = ["g++", *flags, "-c", source, "-o", config / "all.o"]
+    run = subprocess.run(command, capture_output=True, text=True)
+    assert (run.returncode, run.stderr) == (0, "")
+
+
+@pytest.mark.skipif(shutil.which("cmake") is None, reason="cmake is not installed")
+def test_cmake_builds_the_libraries(config: Path) -> None:
+    build = config / "build"
+    command = ["cmake", "-S", ROOT / "crt", "-B", build, f"-DCRT_CONFIG_PATH={config}"]
+    subprocess.run(command, check=True, capture_output=True)
+    subprocess.run(["cmake", "--build", build], check=True, capture_output=True)
+    assert {p.name for p in build.glob("*.a")} == {"libcommon.a", "libmemory.a"}
