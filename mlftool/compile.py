@@ -32,6 +32,7 @@ PIPELINE: tuple[Pass, ...] = (
     batchnorm.fold_batchnorm,
     qdq.sink_and_hoist,
     qdq.to_integer,
+    qdq.average_to_integer,
     fold.fold_constants,
     layout.channels_last,
     fuse.fuse_chains,

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+
+import numpy as np
 
 from mlftool.ir.graph import View
 from mlftool.ops.base import Kernel, Operand, Trait, UnsupportedError, op
 from mlftool.ops.scalar import Load, Store, literal
 
 
-def _pool(v: View, name: str, init: str, step: str, finish: str, acc_type: str) -> Kernel:
-    load = Load(v)
+def _axes(v: View) -> list[dict[str, int]]:
+    """Geometry of each spatial axis, by the names the template uses."""
     shape, out = v.x(0).shape, v.y.shape
     rank = len(shape) - 2
     kernel = tuple(v.attr("kernel_shape"))
     one = (1,) * rank
     strides, dilations = tuple(v.attr("strides", one)), tuple(v.attr("dilations", one))
     pads = tuple(v.attr("pads", (0,) * (2 * rank)))
-    axes = [
+    return [
         {
             "k": k,
             "n": shape[k + 1],
@@ -30,16 +31,26 @@ def _pool(v: View, name: str, init: str, step: str, finish: str, acc_type: str) 
         }
         for k in range(rank)
     ]
-    padded = any(p for p in pads) or any(
-        (a["o"] - 1) * a["stride"] + (a["kernel"] - 1) * a["dilation"] >= a["n"] for a in axes
+
+
+def _reaches_outside(v: View) -> bool:
+    """Whether some window reaches outside the input, through padding or rounding up."""
+    return any(
+        a["pad"] or (a["o"] - 1) * a["stride"] + (a["kernel"] - 1) * a["dilation"] >= a["n"]
+        for a in _axes(v)
     )
+
+
+def _pool(v: View, name: str, init: str, step: str, finish: str, acc_type: str) -> Kernel:
+    load = Load(v)
+    shape, out = v.x(0).shape, v.y.shape
     store = Store(v, "result", f"p * {out[-1]} + c", "c")
-    macs = math.prod(out) * math.prod(kernel)
+    steps = math.prod(out) * math.prod(v.attr("kernel_shape"))
     return Kernel(
         name,
         "window.c.j2",
         {
-            "axes": axes,
+            "axes": _axes(v),
             "batch": shape[0],
             "channels": out[-1],
             "load": load.expr("*at"),
@@ -47,7 +58,7 @@ def _pool(v: View, name: str, init: str, step: str, finish: str, acc_type: str) 
             "step": step,
             "finish": finish,
             "acc_type": acc_type,
-            "padded": padded,
+            "padded": _reaches_outside(v),
             "store": store,
             "counts": "count" in finish,
             "result_type": v.y.dtype.c,
@@ -57,10 +68,15 @@ def _pool(v: View, name: str, init: str, step: str, finish: str, acc_type: str) 
             *store.operands,
             Operand("y", v.out.dtype.c, "out", v.node.outputs[0]),
         ),
-        cost=macs * 4.0,
+        cost=steps * 4.0,
         includes=("mlf/kernel.h", *store.includes),
         inplace=store.inplace,
     )
+
+
+def _counts_inside(v: View) -> bool:
+    """Whether the mean is over the elements inside the input only, whose number varies."""
+    return not v.attr("count_include_pad", 0) and _reaches_outside(v)
 
 
 @op("MaxPool", Trait.SPATIAL, Trait.EPILOGUE, Trait.ORDER_PRESERVING)
@@ -75,14 +91,35 @@ def max_pool(v: View) -> Kernel:
     return _pool(v, "portable.max_pool", lowest, "value > acc ? value : acc", "acc", dtype.c)
 
 
+@op("com.microsoft.QLinearAveragePool", Trait.SPATIAL, Trait.EPILOGUE)
+def quantised_average_pool(v: View) -> Kernel:
+    """Mean of each window of an 8-bit tensor: one integer sum, one requantisation.
+
+    y = sat(round(sum(x - x_zero_point) * (x_scale / (y_scale * count))) + y_zero_point), with the
+    factor in float32: the arithmetic of onnxruntime's integer path, ties included.
+    """
+    x_scale, y_scale = np.float32(v.known(1).item()), np.float32(v.known(3).item())
+    x_zero, y_zero = int(v.known(2).item()), int(v.known(4).item())
+    area = math.prod(v.attr("kernel_shape"))
+    if _counts_inside(v):
+        f32 = v.type(v.core.inputs[1]).dtype
+        count = "count"
+        factor = f"{literal(x_scale, f32)} / ({literal(y_scale, f32)} * (float)count)"
+    else:
+        count = str(area)
+        factor = literal(x_scale / (y_scale * np.float32(area)), v.type(v.core.inputs[1]).dtype)
+    lo, hi = v.y.dtype.range
+    total = f"acc - {count} * {x_zero}" if x_zero > 0 else f"acc + {count} * {-x_zero}"
+    total = total if x_zero else "acc"
+    finish = f"({v.y.dtype.c})mlf_requantize_wide({total}, {factor}, {y_zero}, {lo}, {hi})"
+    return _pool(v, "portable.average_pool_s8", "0", "acc + value", finish, "int32_t")
+
+
 @op("AveragePool", Trait.SPATIAL, Trait.EPILOGUE, Trait.PROLOGUE)
 def average_pool(v: View) -> Kernel:
     """Mean of each window, summed in float in window order."""
     if v.y.dtype.name != "float32":
         raise UnsupportedError(f"AveragePool on {v.y.dtype}; supported: float32 or its QDQ form")
-    count: Any = math.prod(v.attr("kernel_shape"))
-    if not v.attr("count_include_pad", 0) and any(v.attr("pads", ())):
-        divisor = "(float)count"
-    else:
-        divisor = literal(count, v.y.dtype)
+    area = math.prod(v.attr("kernel_shape"))
+    divisor = "(float)count" if _counts_inside(v) else literal(area, v.y.dtype)
     return _pool(v, "portable.average_pool", "0.0f", "acc + value", f"acc / {divisor}", "float")

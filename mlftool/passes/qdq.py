@@ -145,6 +145,23 @@ def to_integer(graph: Graph) -> Graph:
     return e.finish()
 
 
+def average_to_integer(graph: Graph) -> Graph:
+    """Q(AveragePool(DQ(x))) becomes QLinearAveragePool, which sums integers."""
+    e = Editor(graph)
+    for node in list(e.nodes):
+        x = e.producer(node.inputs[0]) if node.op == "AveragePool" else None
+        q = e.only_user(node.outputs[0])
+        if x is None or x.op != "DequantizeLinear" or q is None or q.op != "QuantizeLinear":
+            continue
+        eight_bits = e.types[x.inputs[0]].dtype.is_int8 and e.types[q.outputs[0]].dtype.is_int8
+        if not eight_bits or any(len(n.inputs) < 3 or not _per_tensor(e, n) for n in (x, q)):
+            continue
+        inputs = (*x.inputs, *q.inputs[1:])
+        pool = Node("com.microsoft.QLinearAveragePool", inputs, q.outputs, node.attrs, node.name)
+        e.substitute([node, q], [pool])
+    return e.finish()
+
+
 def _match(e: Editor, core: Node) -> _Match | None:
     sources = [e.producer(i) if i else None for i in core.inputs]
     if any(s is None or s.op != "DequantizeLinear" for s in sources[:2]):
