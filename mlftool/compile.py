@@ -45,7 +45,11 @@ PIPELINE: tuple[Pass, ...] = (
 
 @dataclass(frozen=True)
 class ModuleSpec:
-    """One model to compile. `data_files` are external data the caller vouches for."""
+    """One model to compile. `data_files` are external data the caller vouches for.
+
+    With `workspace_io` inputs and outputs live in the workspace, where they may share memory with
+    intermediate tensors, and the header has functions that say where (TVM's use_workspace_io).
+    """
 
     model: Path
     module_name: str = "default"
@@ -54,6 +58,7 @@ class ModuleSpec:
     interface_api: str = "c"
     input_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     data_files: tuple[Path, ...] = ()
+    workspace_io: bool = False
 
 
 @dataclass(frozen=True)
@@ -98,7 +103,7 @@ def compile_module(spec: ModuleSpec) -> Module:
     for rewrite in PIPELINE:
         graph = verify(rewrite(graph), rewrite.__name__)
         clock.stage(rewrite.__name__, graph)
-    program = lower(graph, target, str(spec.model))
+    program = lower(graph, target, str(spec.model), spec.workspace_io)
     clock.stage(f"lower for {target.name}: {program.memory.size_bytes} bytes of workspace", graph)
     sources = emit(program, spec.module_name, imported)
     clock.stage("emit", graph)
@@ -211,6 +216,7 @@ def _interface(m: Module, info: metadata.ModuleInfo) -> bytes:
         "target": m.program.target.name,
         "inputs": [t.to_json() for t in info.inputs],
         "outputs": [t.to_json() for t in info.outputs],
+        "workspace_io": m.program.workspace_io,
         "workspace_bytes": info.workspace_bytes,
         "constants_bytes": info.constants_bytes,
         "macs": sum(c.kernel.macs for c in calls),

@@ -24,6 +24,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="bind an input's symbolic dimensions; repeatable",
     )
     parser.add_argument(
+        "--workspace-io",
+        action="store_true",
+        help="inputs and outputs live in the workspace and share its memory",
+    )
+    parser.add_argument(
         "--data",
         action="append",
         default=[],
@@ -63,6 +68,7 @@ def run(args: argparse.Namespace) -> int:
         args.interface_api,
         shapes,
         tuple(args.data),
+        args.workspace_io,
     )
     write_tar(compile_modules([spec]), args.output)
     return 0

@@ -63,6 +63,8 @@ def emit(program: Program, module: str, interface: Graph) -> Sources:
         "inputs": _tensors(interface, interface.inputs, members),
         "outputs": _tensors(interface, interface.outputs, members),
         "workspace_bytes": program.memory.size_bytes,
+        "workspace_io": program.workspace_io,
+        "offsets": writer.offsets(),
         "target": program.target.tvm,
     }
     render = {
@@ -112,8 +114,8 @@ class _Writer:
         self.includes: set[str] = {"mlf/kernel.h"}
         graph = program.graph
         # An output pass may have renamed an input; positions stay.
-        self.external = dict(zip(graph.inputs, (members[n] for n in interface.inputs), strict=True))
-        self.external |= {n: members[n] for n in interface.outputs}
+        self.members = dict(zip(graph.inputs, (members[n] for n in interface.inputs), strict=True))
+        self.members |= {n: members[n] for n in interface.outputs}
 
     def step(self, k: int, call: Call) -> dict[str, Any]:
         kernel = call.kernel
@@ -121,6 +123,15 @@ class _Writer:
         function = self._function(call)
         arguments = [self._argument(k, call, o) for o in kernel.operands if not _is_local(o)]
         return {"symbol": function.symbol, "arguments": arguments, "comment": self._describe(call)}
+
+    def offsets(self) -> dict[str, int]:
+        """Where inputs and outputs lie in the workspace, by member name, if they do."""
+        place, storage = self.program.memory.place, self.program.storage
+        return {
+            member: place[storage(name)].offset_bytes
+            for name, member in self.members.items()
+            if self.program.workspace_io
+        }
 
     def _function(self, call: Call) -> Function:
         kernel = call.kernel
@@ -159,8 +170,8 @@ class _Writer:
         name = f"scratch of step {k}"
         if operand.role != "scratch":
             name = self.program.storage(operand.value)
-        if name in self.external:
-            return f"({const}{operand.ctype} *){self.external[name]}"
+        if name in self.members and not self.program.workspace_io:
+            return f"({const}{operand.ctype} *){self.members[name]}"
         offset = self.program.memory.place[name].offset_bytes
         return f"({const}{operand.ctype} *)(void *)(workspace + {offset})"
 

@@ -10,9 +10,10 @@ from mlftool.plan.select import select
 from mlftool.targets import Target
 
 
-def lower(graph: Graph, target: Target, file: str) -> Program:
+def lower(graph: Graph, target: Target, file: str, workspace_io: bool = False) -> Program:
     """Decide everything for one target. Raises MlfError for nodes that no kernel can compute."""
     graph = schedule(graph)
     calls = select(graph, target, file)
     alias = aliases(graph)
-    return Program(graph, target, calls, plan_memory(graph, calls, alias), alias)
+    memory = plan_memory(graph, calls, alias, workspace_io)
+    return Program(graph, target, calls, memory, alias, workspace_io)

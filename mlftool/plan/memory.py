@@ -49,9 +49,11 @@ def _final(table: Mapping[str, str], name: str) -> str:
     return name
 
 
-def plan_memory(graph: Graph, calls: Sequence[Call], alias: Mapping[str, str]) -> MemoryPlan:
-    """Offsets for everything that lives between the graph's inputs and outputs."""
-    intervals, shared = _intervals(graph, calls, alias)
+def plan_memory(
+    graph: Graph, calls: Sequence[Call], alias: Mapping[str, str], workspace_io: bool
+) -> MemoryPlan:
+    """Offsets for everything between the graph's inputs and outputs; for those too if asked."""
+    intervals, shared = _intervals(graph, calls, alias, workspace_io)
     bound, peak_step = lower_bound(intervals, len(calls))
     placed = best_placement(intervals, bound)
     buffers = tuple(
@@ -75,14 +77,21 @@ def _intervals(
     graph: Graph,
     calls: Sequence[Call],
     alias: Mapping[str, str],
+    workspace_io: bool,
 ) -> tuple[list[Interval], dict[str, str]]:
     """Lifetimes, after in-place reuse: the second result maps a tensor to the one it took over."""
-    outside = {*graph.inputs, *graph.outputs, *graph.consts}
+    outside = {*graph.consts} if workspace_io else {*graph.inputs, *graph.outputs, *graph.consts}
     last: dict[str, int] = {}
     for step, call in enumerate(calls):
         for name in call.node.inputs:
             last[_final(alias, name)] = step
-    live: dict[str, Interval] = {}
+    if workspace_io:
+        last |= dict.fromkeys(graph.outputs, len(calls) - 1)
+    live = {
+        name: Interval(name, _aligned(graph.types[name].bytes), 0, last.get(name, 0))
+        for name in graph.inputs
+        if name not in outside
+    }
     shared: dict[str, str] = {}
     for step, call in enumerate(calls):
         for out in call.node.outputs:
@@ -108,7 +117,7 @@ def _intervals(
             if operand.role == "scratch" and operand.bytes > STACK_LIMIT_BYTES:
                 name = f"scratch of step {step}"
                 live[name] = Interval(name, _aligned(operand.bytes), step, step)
-    return [i for i in live.values() if i.size_bytes], shared
+    return list(live.values()), shared
 
 
 def _aligned(size: int) -> int:

@@ -53,6 +53,7 @@ class Program:
     calls: tuple[Call, ...]
     memory: MemoryPlan
     aliases: Mapping[str, str]  # view -> the tensor whose bytes it shares
+    workspace_io: bool = False  # inputs and outputs live in the workspace
 
     def storage(self, name: str) -> str:
         """The tensor whose buffer holds `name`."""
