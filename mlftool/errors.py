@@ -41,6 +41,18 @@ CODES: dict[str, str] = {
     "MLF0503": "Several modules of one archive have the same name.",
     "MLF0504": "An archive does not hold what was asked of it.",
     "MLF0505": "An archive's metadata do not follow the format.",
+    "MLF0600": "A file of test vectors is not a readable .npz file of plain arrays.",
+    "MLF0601": "Test vectors hold no array for a tensor of the model.",
+    "MLF0602": "An array of test vectors has another type or shape than its tensor.",
+    "MLF0603": "Arrays of test vectors hold different numbers of samples.",
+    "MLF0604": "Results differ from the reference by more than the tolerance.",
+    "MLF0605": "A module failed while it ran: it crashed, ran too long or broke a rule.",
+    "MLF0606": "The archive has no such module, or several where one must be named.",
+    "MLF0607": "The archive does not describe a module well enough to run it.",
+    "MLF0608": "The sources of a module do not compile, or do not fit where they should run.",
+    "MLF0609": "A file that should be firmware is none.",
+    "MLF0610": "There is no simulated board for this target.",
+    "MLF0700": "A program that this command needs is not installed.",
     "MLF0900": "mlftool itself failed; the message says where, please report it.",
 }
 

@@ -1,0 +1,58 @@
+"""Built programs and libraries, kept by the content they were built from."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+
+def default_cache() -> Path:
+    """$MLFTOOL_CACHE, else mlftool/ in the user's cache directory."""
+    given = os.environ.get("MLFTOOL_CACHE")
+    if given:
+        return Path(given)
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return Path(base) / "mlftool"
+
+
+def key_of(settings: Iterable[str], files: Mapping[str, bytes]) -> str:
+    """A name for what these settings make of these files."""
+    digest = hashlib.sha256()
+    parts = [s.encode() for s in settings]
+    for name in sorted(files):
+        parts += [name.encode(), files[name]]
+    for part in parts:  # lengths keep parts from running together
+        digest.update(len(part).to_bytes(8, "little"))
+        digest.update(part)
+    return digest.hexdigest()[:32]
+
+
+def build_once(
+    cache: Path, key: str, files: Mapping[str, bytes], build: Callable[[Path], None]
+) -> Path:
+    """The directory for `key`: `files`, and what `build` adds to them when it is called there.
+
+    Built aside and renamed, so that an interrupted or a simultaneous build never shows.
+    """
+    final = cache / key
+    if final.is_dir():
+        return final
+    cache.mkdir(parents=True, exist_ok=True)
+    work = Path(tempfile.mkdtemp(prefix=f"{key}.", dir=cache))
+    try:
+        for name, data in files.items():
+            path = work / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+        build(work)
+        os.rename(work, final)
+    except OSError:
+        if not final.is_dir():  # else another process was first: its build is as good
+            raise
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    return final

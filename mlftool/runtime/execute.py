@@ -1,0 +1,134 @@
+"""One run of one module: where it runs, what it gives, what it costs, and the report of it all."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mlftool.errors import MlfError, Problem
+from mlftool.mlf import Bundle
+from mlftool.runtime.boards import BOARDS
+from mlftool.runtime.compare import Comparison
+from mlftool.runtime.host import build_runner
+from mlftool.runtime.interface import Interface
+from mlftool.runtime.link import Footprint, footprint, link_firmware
+from mlftool.runtime.runner import RunResult, run_on_board, run_on_host
+from mlftool.runtime.vectors import Array
+from mlftool.targets import TARGETS
+
+HOST = "host"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a module runs: `host`, or the target whose board QEMU simulates."""
+
+    target: str
+
+    @property
+    def title(self) -> str:
+        return BOARDS[self.target].title if self.target in BOARDS else "this computer"
+
+
+def place_for(target: str, on: str | None, file: str = "") -> Place:
+    """The place that `on` names; without it, the one that fits code compiled for `target`."""
+    wanted = on or (HOST if target in TARGETS and TARGETS[target].is_host else target)
+    if wanted == HOST or (wanted in TARGETS and TARGETS[wanted].is_host):
+        return Place(HOST)
+    if wanted in BOARDS:
+        return Place(wanted)
+    choices = ", ".join((HOST, *BOARDS))
+    text = f"no simulated board for target '{wanted}'; got it from "
+    text += "--on" if on else "the archive"
+    raise MlfError(Problem("MLF0610", text, file, help=f"choose with --on one of: {choices}"))
+
+
+def execute(
+    bundle: Bundle,
+    interface: Interface,
+    place: Place,
+    samples: Sequence[Mapping[str, Array]],
+    runner: Path | None = None,
+    repetitions: int = 1,
+) -> tuple[RunResult, Footprint | None]:
+    """Runs all samples, with `runner` if that program is built already. Raises MlfError."""
+    if runner is not None and not runner.is_file():
+        raise MlfError(Problem("MLF0609", "no such program", str(runner)))
+    if place.target == HOST:
+        program = runner or build_runner(bundle, interface)
+        return run_on_host(program, interface, samples, repetitions), None
+    board = BOARDS[place.target]
+    elf = runner or link_firmware(bundle, interface, board)
+    return run_on_board(elf, board, interface, samples, repetitions), footprint(elf)
+
+
+def report(
+    interface: Interface,
+    place: Place,
+    result: RunResult,
+    sizes: Footprint | None,
+    comparison: Comparison | None,
+    accuracy: float | None,
+) -> dict[str, Any]:
+    """The run as JSON. What was not measured is absent; an infinite error is null."""
+    data: dict[str, Any] = {
+        "schema_version": 1,
+        "module": interface.module,
+        "target": place.target,
+        "samples": len(result.outputs),
+        "passed": comparison is None or comparison.passed,
+        "workspace_bytes": interface.workspace_bytes,
+        "constants_bytes": interface.constants_bytes,
+    }
+    if comparison is not None:
+        data |= {
+            "elements": comparison.elements,
+            "mismatches": comparison.mismatches,
+            "max_abs_error": _finite(comparison.max_abs_error),
+            "max_rel_error": _finite(comparison.max_rel_error),
+        }
+    if accuracy is not None:
+        data["accuracy"] = accuracy
+    # Counts are whole numbers, microseconds are not.
+    for key in ("instructions", "stack_bytes", "microseconds", "microseconds_min"):
+        if key in result.figures:
+            value = result.figures[key]
+            data[key] = value if key.startswith("microseconds") else round(value)
+    if sizes is not None:
+        data |= {"flash_bytes": sizes.flash, "ram_bytes": sizes.ram}
+    return data
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def summary(data: Mapping[str, Any], title: str, worst: str) -> str:
+    """The report for people: a few lines, sizes in bytes and KiB."""
+    count = data["samples"]
+    lines = [f"{data['module']} on {data['target']} ({title}): {_plural(count, 'sample')}"]
+    if "elements" in data:
+        verdict = "equal to the reference within the tolerance"
+        if not data["passed"]:
+            verdict = f"{data['mismatches']} outside the tolerance"
+        lines.append(f"  outputs       {_plural(data['elements'], 'element')}, {verdict}")
+        error = "infinite" if data["max_abs_error"] is None else f"{data['max_abs_error']:.6g}"
+        lines.append(f"  largest error {error}" + (f" ({worst})" if worst else ""))
+    if "accuracy" in data:
+        lines.append(f"  accuracy      {100 * data['accuracy']:.2f} %")
+    if "instructions" in data:
+        lines.append(f"  instructions  {data['instructions']:,} per inference")
+    if "microseconds" in data:
+        lines.append(f"  time          {data['microseconds_min']:,.1f} us per inference (best)")
+    for key, name in (("flash", "flash"), ("ram", "RAM"), ("stack", "stack")):
+        if f"{key}_bytes" in data:
+            value = data[f"{key}_bytes"]
+            lines.append(f"  {name:<13} {value:,} B ({value / 1024:.1f} KiB)")
+    return "\n".join(lines)
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")

@@ -1,0 +1,76 @@
+"""Firmware for a simulated board: a module with the test runner, linked as an ELF."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from mlftool.errors import ENVIRONMENT, MlfError, Problem
+from mlftool.mlf import Bundle
+from mlftool.runtime import toolchain
+from mlftool.runtime.boards import Board
+from mlftool.runtime.cache import build_once, default_cache, key_of
+from mlftool.runtime.interface import Interface
+from mlftool.runtime.sources import INCLUDES, module_files, runner_files, tree_under
+from mlftool.targets import CFLAGS, TARGETS
+
+_SECTIONS = ("-ffunction-sections", "-fdata-sections", "-Wl,--gc-sections")
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """What a firmware takes of a board's memories, in bytes.
+
+    `ram` is data and bss, with the stack's reservation left out: what the stack really needs is
+    measured by running.
+    """
+
+    flash: int
+    ram: int
+    stack_reserved: int
+
+
+def link_firmware(
+    bundle: Bundle,
+    interface: Interface,
+    board: Board,
+    cache_dir: Path | None = None,
+    optimise: str = "-O2",
+) -> Path:
+    """The ELF of a module's test runner for `board`. Raises MlfError."""
+    files, sources = module_files(bundle, interface.module)
+    own, common = f"boards/{board.name}", "boards/common"
+    files |= runner_files(interface, (*tree_under(own), *tree_under(common)))
+    command = toolchain.find(toolchain.ARM_GCC)
+    flags = (*TARGETS[board.target].cflags, *CFLAGS, optimise, "-g", *_SECTIONS, *INCLUDES)
+    folders = ("crt/runner", "crt/platform", f"crt/{own}", f"crt/{common}")
+    flags += tuple(f"-I{folder}" for folder in folders)
+    flags += ("-nostartfiles", "-Lcrt/boards", f"-Tcrt/{own}/link.ld")
+    sources += ("runner_module.c", "crt/runner/runner.c")
+    sources += tuple(f"crt/{n}" for n in tree_under(common) if n.endswith(".c"))
+    key = key_of((toolchain.identity(command), *flags, *sources), files)
+
+    def build(work: Path) -> None:
+        arguments = (*flags, *sources, "-o", "firmware.elf", "-Wl,-Map,firmware.map", "-lm")
+        what = f"module '{interface.module}' for {board.target}"
+        toolchain.compile_c(command, arguments, work, what)
+
+    return build_once(cache_dir or default_cache(), key, files, build) / "firmware.elf"
+
+
+def footprint(elf: Path) -> Footprint:
+    """Sizes of a firmware's sections, as `arm-none-eabi-size` lists them."""
+    command = [*toolchain.find(toolchain.ARM_SIZE), "-A", "-d", str(elf)]
+    run = subprocess.run(command, capture_output=True, text=True)
+    if run.returncode != 0:
+        text = f"cannot be measured: {run.stderr.strip()}"
+        raise MlfError(Problem("MLF0609", text, str(elf)), ENVIRONMENT)
+    rows = (line.split() for line in run.stdout.splitlines())
+    sizes = {row[0]: int(row[1]) for row in rows if len(row) == 3 and row[1].isdigit()}
+    in_flash = (".vectors", ".text", ".ARM.exidx", ".data")
+    return Footprint(
+        flash=sum(sizes.get(name, 0) for name in in_flash),
+        ram=sizes.get(".data", 0) + sizes.get(".bss", 0),
+        stack_reserved=sizes.get(".stack", 0),
+    )

@@ -1,0 +1,163 @@
+"""Driving the test runner of crt/runner: samples in, outputs and what an inference costs out."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from mlftool.errors import CHECK_FAILED, ENVIRONMENT, MlfError, Problem
+from mlftool.runtime import toolchain
+from mlftool.runtime.boards import Board
+from mlftool.runtime.interface import Interface
+from mlftool.runtime.vectors import Array
+
+# How a program is started with these arguments.
+Command = Callable[[Sequence[str]], list[str]]
+
+_BAD_COUNTER = 3  # runner.c's exit status
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """Outputs per sample, and the figures of the runner's line, such as {"instructions": 123.0}."""
+
+    outputs: tuple[dict[str, Array], ...]
+    figures: Mapping[str, float]
+
+
+def run_on_host(
+    program: Path,
+    interface: Interface,
+    samples: Sequence[Mapping[str, Array]],
+    repetitions: int = 1,
+    time_limit: float = 300.0,
+) -> RunResult:
+    """Runs a program of host.build_runner. Raises MlfError when it fails or takes too long."""
+
+    def command(arguments: Sequence[str]) -> list[str]:
+        return [str(program.resolve()), *arguments]
+
+    return _run(command, interface, samples, repetitions, time_limit)
+
+
+def run_on_board(
+    elf: Path,
+    board: Board,
+    interface: Interface,
+    samples: Sequence[Mapping[str, Array]],
+    repetitions: int = 1,
+    time_limit: float = 600.0,
+) -> RunResult:
+    """Runs a firmware of link.link_firmware under QEMU, which counts instructions."""
+
+    def command(arguments: Sequence[str]) -> list[str]:
+        return qemu_command(board, elf.resolve(), arguments)
+
+    return _run(command, interface, samples, repetitions, time_limit)
+
+
+def qemu_command(board: Board, elf: Path, arguments: Sequence[str]) -> list[str]:
+    """The command line of a simulation; the program sees argv = ["firmware", *arguments].
+
+    `-icount shift=0` lets virtual time pass by 1 ns per instruction; align and sleep off let it
+    run as fast as it can. The console is stdout. Arguments must have no commas and no spaces: the
+    program gets them as one line.
+    """
+    semihosting = "enable=on,target=native,chardev=console"
+    semihosting += "".join(f",arg={a}" for a in ("firmware", *arguments))
+    return [
+        *toolchain.find(toolchain.QEMU_ARM),
+        *("-machine", board.machine, "-icount", "shift=0,align=off,sleep=off"),
+        *("-display", "none", "-monitor", "none", "-serial", "none"),
+        *("-chardev", "stdio,id=console,signal=off", "-semihosting-config", semihosting),
+        *("-kernel", str(elf)),
+    ]
+
+
+def _run(
+    command: Command,
+    interface: Interface,
+    samples: Sequence[Mapping[str, Array]],
+    repetitions: int,
+    time_limit: float,
+) -> RunResult:
+    # File names of our own choice in a directory of our own: nothing of the user's reaches the
+    # program's command line, which cannot hold spaces on a board.
+    with tempfile.TemporaryDirectory(prefix="mlftool-run-") as folder:
+        work = Path(folder)
+        with (work / "inputs.bin").open("wb") as stream:
+            for sample in samples:
+                stream.writelines(sample[t.name].tobytes() for t in interface.inputs)
+        arguments = command(("inputs.bin", "outputs.bin", str(repetitions)))
+        text = _execute(arguments, work, interface.module, time_limit)
+        data = (work / "outputs.bin").read_bytes()
+    return RunResult(_outputs(data, interface, len(samples)), _figures(text, interface.module))
+
+
+def _execute(arguments: Sequence[str], work: Path, module: str, time_limit: float) -> str:
+    """The program's standard output. Raises MlfError unless it ends well and in time."""
+    try:
+        run = subprocess.run(
+            arguments,
+            cwd=work,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=time_limit,
+        )
+    except subprocess.TimeoutExpired:
+        text = f"module '{module}' did not finish within {time_limit:g} seconds"
+        raise MlfError(Problem("MLF0605", text), CHECK_FAILED) from None
+    if run.returncode == 0:
+        return run.stdout
+    text = f"module '{module}': {_complaint(run)}"
+    status = ENVIRONMENT if run.returncode == _BAD_COUNTER else CHECK_FAILED
+    raise MlfError(Problem("MLF0605", text), status)
+
+
+def _complaint(run: subprocess.CompletedProcess[str]) -> str:
+    """The line of a failed program that says why: ours, a sanitizer's, or the last one."""
+    lines = [s.strip() for s in f"{run.stdout}\n{run.stderr}".splitlines() if s.strip()]
+    marks = ("runner: ", "fault: ", "runtime error: ", "ERROR: AddressSanitizer", "qemu: fatal")
+    for line in lines:
+        if any(mark in line for mark in marks):
+            return line.removeprefix("runner: ")
+    ending = f"signal {-run.returncode}" if run.returncode < 0 else f"status {run.returncode}"
+    return " ".join([*lines[-1:], f"(the program ended with {ending})"])
+
+
+def _figures(text: str, module: str) -> dict[str, float]:
+    """The numbers of the runner's last line of key=value pairs."""
+    lines = text.strip().splitlines() or [""]
+    try:
+        pairs = (pair.split("=", 1) for pair in lines[-1].split())
+        figures = {key: float(value) for key, value in pairs}
+    except ValueError:
+        figures = {}
+    if "samples" not in figures:
+        text = f"module '{module}': the program printed no result; got '{lines[-1]}'"
+        raise MlfError(Problem("MLF0605", text), CHECK_FAILED)
+    return figures
+
+
+def _outputs(data: bytes, interface: Interface, samples: int) -> tuple[dict[str, Array], ...]:
+    expected = samples * sum(t.size_bytes for t in interface.outputs)
+    if len(data) != expected:
+        text = f"module '{interface.module}': {len(data)} bytes of output, expected {expected}"
+        raise MlfError(Problem("MLF0605", text), CHECK_FAILED)
+    results = []
+    offset = 0
+    for _ in range(samples):
+        result: dict[str, Array] = {}
+        for t in interface.outputs:
+            flat = np.frombuffer(data, np.uint8, t.size_bytes, offset)
+            result[t.name] = flat.view(t.dtype).reshape(t.shape)
+            offset += t.size_bytes
+        results.append(result)
+    return tuple(results)

@@ -1,0 +1,82 @@
+"""The programs that running needs: where they are, and what to install when they are not."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shlex
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mlftool.errors import BAD_INPUT, ENVIRONMENT, MlfError, Problem
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program by its usual name; `variable` may name another, with arguments."""
+
+    name: str
+    variable: str
+    packages: str  # Debian's
+    purpose: str
+
+    @property
+    def install(self) -> str:
+        return f"apt-get install {self.packages}"
+
+
+CC = Program("cc", "CC", "gcc libc6-dev", "to run models on this computer")
+ARM_GCC = Program(
+    "arm-none-eabi-gcc",
+    "MLFTOOL_ARM_GCC",
+    "gcc-arm-none-eabi libnewlib-arm-none-eabi",
+    "to build firmware for Cortex-M",
+)
+ARM_SIZE = Program(
+    "arm-none-eabi-size",
+    "MLFTOOL_ARM_SIZE",
+    "binutils-arm-none-eabi",
+    "to measure firmware",
+)
+QEMU_ARM = Program(
+    "qemu-system-arm",
+    "MLFTOOL_QEMU_ARM",
+    "qemu-system-arm",
+    "to run firmware on simulated boards",
+)
+
+
+def find(program: Program) -> tuple[str, ...]:
+    """The command that starts `program`. Raises MlfError that says what to install."""
+    given = os.environ.get(program.variable, "")
+    command = shlex.split(given) or [program.name]
+    path = shutil.which(command[0])
+    if path is None:
+        source = f" (from ${program.variable})" if given else ""
+        text = f"'{command[0]}'{source} is not installed; it is needed {program.purpose}"
+        problem = Problem("MLF0700", text, help=f"install it with: {program.install}")
+        raise MlfError(problem, ENVIRONMENT)
+    return (path, *command[1:])
+
+
+@functools.cache
+def identity(command: tuple[str, ...]) -> str:
+    """What distinguishes this compiler from others: its path and the first line of --version."""
+    run = subprocess.run([*command, "--version"], capture_output=True, text=True)
+    return "\n".join([*command, *run.stdout.splitlines()[:1]])
+
+
+def compile_c(command: Sequence[str], arguments: Sequence[str], cwd: Path, what: str) -> None:
+    """Runs a C compiler in `cwd`. Raises MlfError with its first error line."""
+    run = subprocess.run(
+        [*command, *arguments], cwd=cwd, capture_output=True, text=True, errors="replace"
+    )
+    if run.returncode == 0:
+        return
+    lines = run.stderr.strip().splitlines() or [f"exit status {run.returncode}"]
+    line = next((s for s in lines if "error" in s or "overflowed" in s), lines[-1])
+    text = f"{what} cannot be built with {Path(command[0]).name}: {line.strip()}"
+    raise MlfError(Problem("MLF0608", text), BAD_INPUT)

@@ -1,0 +1,113 @@
+"""Test vectors: .npz files of samples, keyed by the model's own tensor names.
+
+An array has its tensor's shape, or one more axis in front that counts samples.
+"""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mlftool.errors import MlfError, Problem, did_you_mean
+from mlftool.mlf import write_atomically
+from mlftool.runtime.interface import Tensor
+
+Array = npt.NDArray[Any]
+LABELS = "labels"  # the class of each sample, for accuracy; not a tensor of the model
+
+
+def load_npz(path: Path) -> dict[str, Array]:
+    """The arrays of an .npz file. Nothing is unpickled. Raises MlfError with what is wrong."""
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            if not isinstance(archive, np.lib.npyio.NpzFile):
+                raise ValueError("it is a single array; save it with numpy.savez")
+            return {name: archive[name] for name in archive.files}
+    except OSError as error:
+        text = f"cannot be read: {error.strerror or error}"
+        raise MlfError(Problem("MLF0600", text, str(path))) from None
+    except (ValueError, EOFError, KeyError, zipfile.BadZipFile, MemoryError, RuntimeError) as error:
+        raise MlfError(Problem("MLF0600", _why(error), str(path), help=_HELP)) from None
+    except Exception as error:  # zlib.error, struct.error, NotImplementedError: damaged data
+        raise MlfError(Problem("MLF0600", _why(error), str(path), help=_HELP)) from None
+
+
+_HELP = "write the file with numpy.savez(path, **{'tensor name': array})"
+
+
+def _why(error: Exception) -> str:
+    text = str(error).splitlines()[0] if str(error) else type(error).__name__
+    if "allow_pickle" in text or "pickle" in text.lower():
+        return "holds Python objects or is no .npz file; got pickled data, expected plain arrays"
+    return f"is no readable .npz file: {text}"
+
+
+def save_npz(path: Path, arrays: Mapping[str, Array]) -> None:
+    """Writes `arrays` to `path`, whole or not at all, with the same bytes every time."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for key, array in arrays.items():
+            # A fixed date: numpy.savez would write the clock's.
+            member = zipfile.ZipInfo(f"{key}.npy", (1980, 1, 1, 0, 0, 0))
+            with archive.open(member, "w", force_zip64=True) as out:
+                np.lib.format.write_array(out, np.asanyarray(array), allow_pickle=False)
+    write_atomically(path, buffer.getvalue())
+
+
+def samples_of(
+    arrays: Mapping[str, Array], tensors: Sequence[Tensor], file: str
+) -> list[dict[str, Array]]:
+    """`arrays` as samples, each a dict with every one of `tensors`, contiguous.
+
+    Arrays of other names are left alone: one file may hold inputs, references and notes. Raises
+    MlfError with all problems at once.
+    """
+    problems = []
+    counts: dict[str, int] = {}
+    for tensor in tensors:
+        if tensor.name not in arrays:
+            text = f"no array for tensor '{tensor.name}'"
+            hint = did_you_mean(tensor.name, arrays) if arrays else ""
+            problems.append(Problem("MLF0601", text, file, help=hint))
+            continue
+        try:
+            counts[tensor.name] = _sample_count(arrays[tensor.name], tensor)
+        except ValueError as error:
+            problems.append(Problem("MLF0602", str(error), file, path=tensor.name))
+    if len(set(counts.values())) > 1:
+        text = ", ".join(f"'{name}' {count}" for name, count in counts.items())
+        text = f"the arrays hold different numbers of samples: {text}"
+        problems.append(Problem("MLF0603", text, file))
+    if problems:
+        raise MlfError(problems)
+    count = next(iter(counts.values()), 1)
+    return [{t.name: _sample(arrays[t.name], t, i) for t in tensors} for i in range(count)]
+
+
+def _sample_count(array: Array, tensor: Tensor) -> int:
+    if array.dtype != tensor.dtype:
+        raise ValueError(f"wrong type; got {array.dtype}, expected {tensor.dtype}")
+    if array.shape == tensor.shape:
+        return 1
+    if array.ndim == len(tensor.shape) + 1 and array.shape[1:] == tensor.shape and len(array):
+        return len(array)
+    expected = f"{list(tensor.shape)} or {['samples', *tensor.shape]}".replace("'", "")
+    raise ValueError(f"wrong shape; got {list(array.shape)}, expected {expected}")
+
+
+def _sample(array: Array, tensor: Tensor, index: int) -> Array:
+    sample = array if array.shape == tensor.shape else array[index]
+    return np.asarray(sample, dtype=tensor.dtype, order="C")
+
+
+def check_labels(labels: Array, samples: int, file: str) -> None:
+    """Raises MlfError unless `labels` holds one class index per sample."""
+    if labels.dtype.kind not in "iu" or labels.shape != (samples,):
+        text = f"got {labels.dtype} {list(labels.shape)}, expected integers [{samples}]"
+        raise MlfError(Problem("MLF0602", text, file, path=LABELS))
