@@ -22,6 +22,7 @@ COMMANDS: dict[str, str] = {
     "build": "build every entry of a manifest, without Bazel",
     "check": "report every problem of a manifest or model; writes nothing",
     "run": "run a model or archive on the host or a simulated board, and compare",
+    "runner": "write the C descriptor of a module for the test runner",
     "inspect": "show what an archive holds",
     "extract": "take files out of an archive",
     "schema": "print the JSON Schema of manifests, for editors",

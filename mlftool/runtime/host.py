@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,21 +33,41 @@ class HostModule:
     def __init__(self, interface: Interface, library: Path) -> None:
         self.interface = interface
         self.library = library
-        self._run = getattr(ctypes.CDLL(str(library)), f"tvmgen_{interface.module}_run")
-        self._run.restype = ctypes.c_int32
+        self._functions = ctypes.CDLL(str(library))
         self._lock = threading.Lock()
 
     def __call__(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """One inference. Raises MlfError for wrong names, shapes or types, or if the C fails."""
-        (sample,) = samples_of(inputs, self.interface.inputs, self.interface.module)
-        given = [_aligned(t, sample[t.name]) for t in self.interface.inputs]
-        results = [_aligned(t, None) for t in self.interface.outputs]
+        m = self.interface
+        (sample,) = samples_of(inputs, m.inputs, m.module)
+        given = [_aligned(t, sample[t.name]) for t in m.inputs]
+        results = [_aligned(t, None) for t in m.outputs]
         with self._lock:
-            status = self._run(_pointers(given), _pointers(results))
+            run = self._run_in_workspace if m.workspace_io else self._run
+            status = run(given, results)
         if status != 0:
-            text = f"tvmgen_{self.interface.module}_run returned {status}"
+            text = f"tvmgen_{m.module}_run returned {status}"
             raise MlfError(Problem("MLF0605", text), CHECK_FAILED)
-        return {t.name: r for t, r in zip(self.interface.outputs, results, strict=True)}
+        return {t.name: r for t, r in zip(m.outputs, results, strict=True)}
+
+    def _function(self, name: str, result: Any = ctypes.c_int32) -> Any:
+        function = getattr(self._functions, f"tvmgen_{self.interface.module}_{name}")
+        function.restype = result
+        return function
+
+    def _run(self, given: Sequence[Array], results: Sequence[Array]) -> int:
+        arguments = (_pointers(len(a))(*(x.ctypes.data for x in a)) for a in (given, results))
+        return int(self._function("run")(*map(ctypes.byref, arguments)))
+
+    def _run_in_workspace(self, given: Sequence[Array], results: Sequence[Array]) -> int:
+        at = self._function("map_inputs", _pointers(len(given)))()
+        for i, array in enumerate(given):
+            ctypes.memmove(getattr(at, f"p{i}"), array.ctypes.data, array.nbytes)
+        status = int(self._function("run")())
+        at = self._function("map_outputs", _pointers(len(results)))()
+        for i, array in enumerate(results):
+            ctypes.memmove(array.ctypes.data, getattr(at, f"p{i}"), array.nbytes)
+        return status
 
 
 def _aligned(tensor: Tensor, value: Array | None) -> Array:
@@ -59,9 +80,11 @@ def _aligned(tensor: Tensor, value: Array | None) -> Array:
     return array
 
 
-def _pointers(arrays: list[Array]) -> Any:
-    """struct tvmgen_<module>_inputs or _outputs: one pointer per tensor, in call order."""
-    return (ctypes.c_void_p * max(1, len(arrays)))(*(a.ctypes.data for a in arrays))
+@functools.cache
+def _pointers(count: int) -> type[ctypes.Structure]:
+    """struct tvmgen_<module>_inputs or _outputs: a pointer per tensor, at least one."""
+    fields = [(f"p{i}", ctypes.c_void_p) for i in range(max(1, count))]
+    return type(f"Pointers{count}", (ctypes.Structure,), {"_fields_": fields})
 
 
 def load_host(

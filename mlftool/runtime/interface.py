@@ -28,7 +28,10 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Interface:
-    """One module, its tensors in call order, and the sizes its compiler stated."""
+    """One module, its tensors in call order, and the sizes its compiler stated.
+
+    With `workspace_io` the module itself holds its inputs and outputs and says where they are.
+    """
 
     module: str
     target: str
@@ -36,6 +39,7 @@ class Interface:
     outputs: tuple[Tensor, ...]
     workspace_bytes: int
     constants_bytes: int
+    workspace_io: bool = False
 
 
 def module_names(bundle: Bundle) -> tuple[str, ...]:
@@ -81,6 +85,7 @@ def _interface(module: str, data: Mapping[str, Any]) -> Interface:
         outputs=tuple(_tensor(t) for t in data["outputs"]),
         workspace_bytes=int(data["workspace_bytes"]),
         constants_bytes=int(data["constants_bytes"]),
+        workspace_io=data.get("workspace_io", False) is True,
     )
 
 

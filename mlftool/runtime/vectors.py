@@ -22,7 +22,7 @@ Array = npt.NDArray[Any]
 LABELS = "labels"  # the class of each sample, for accuracy; not a tensor of the model
 
 
-def load_npz(path: Path) -> dict[str, Array]:
+def load_vectors(path: Path) -> dict[str, Array]:
     """The arrays of an .npz file. Nothing is unpickled. Raises MlfError with what is wrong."""
     try:
         with np.load(path, allow_pickle=False) as archive:

@@ -1,0 +1,29 @@
+"""`mlftool doctor`: what is installed, and the command that installs what is not."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict
+
+from mlftool.errors import ENVIRONMENT
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print the findings as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    from mlftool.runtime.doctor import examine
+
+    findings = examine()
+    missing = [f for f in findings if not f.ok and f.needed]
+    if args.json:
+        rows = [asdict(f) for f in findings]
+        print(json.dumps({"schema_version": 1, "ok": not missing, "findings": rows}, indent=2))
+    else:
+        for f in findings:
+            state = "ok     " if f.ok else "missing"
+            note = f.found if f.ok else f"{f.install}"
+            print(f"{state}  {f.name:<20} {note}  ({f.purpose})")
+    return ENVIRONMENT if missing else 0

@@ -1,0 +1,120 @@
+"""`mlftool run FILE.tar|MODEL.onnx --inputs IN.npz`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mlftool.errors import CHECK_FAILED, MlfError, Problem
+
+if TYPE_CHECKING:
+    from mlftool.mlf import Bundle
+    from mlftool.runtime.interface import Interface
+    from mlftool.runtime.runner import RunResult
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("file", metavar="FILE.tar|MODEL.onnx", type=Path)
+    add("--inputs", metavar="IN.npz", type=Path, required=True, help="samples, by input name")
+    add("-o", "--output", metavar="OUT.npz", type=Path, help="write outputs, by output name")
+    add("--on", metavar="TARGET", help="host, or a target with a simulated board")
+    add("--module", metavar="M", help="which module of the archive")
+    add("--expect", metavar="REF.npz", type=Path, help="compare with these outputs")
+    add("--absolute", metavar="A", type=tolerance, default=0.0, help="absolute tolerance (0)")
+    add("--relative", metavar="R", type=tolerance, default=0.0, help="relative tolerance (0)")
+    add("--repetitions", metavar="N", type=repetitions, default=1, help="timed runs per sample (1)")
+    add("--runner", metavar="ELF", type=Path, help="a test runner that is built already")
+    add("--report", metavar="R.json", type=Path, help="write all figures as JSON")
+    add("--json", action="store_true", help="print the figures as JSON")
+    add("--input-shape", action="append", default=[], metavar="NAME:1,3,32,32",
+        help="of a MODEL.onnx: bind an input's symbolic dimensions; repeatable")  # fmt: skip
+
+
+def tolerance(text: str) -> float:
+    value = float(text)
+    if not (math.isfinite(value) and value >= 0):
+        raise ValueError(text)
+    return value
+
+
+def repetitions(text: str) -> int:
+    value = int(text)
+    if not 1 <= value < 1_000_000:  # what crt/runner/runner.c takes
+        raise ValueError(text)
+    return value
+
+
+def run(args: argparse.Namespace) -> int:
+    from mlftool.runtime import compare, execute, vectors
+    from mlftool.runtime.interface import read_interface
+
+    bundle = _bundle(args)
+    interface = read_interface(bundle, args.module, str(args.file))
+    place = execute.place_for(interface.target, args.on, str(args.file))
+    arrays = vectors.load_vectors(args.inputs)
+    samples = vectors.samples_of(arrays, interface.inputs, str(args.inputs))
+    expected, labels = None, arrays.get(vectors.LABELS)
+    if args.expect:
+        given = vectors.load_vectors(args.expect)
+        expected = vectors.samples_of(given, interface.outputs, str(args.expect))
+        labels = given.get(vectors.LABELS, labels)
+        _check_count(len(expected), len(samples), str(args.expect))
+    if labels is not None:
+        vectors.check_labels(labels, len(samples), str(args.inputs))
+
+    result, sizes = execute.execute(
+        bundle, interface, place, samples, args.runner, args.repetitions
+    )
+    comparison = accuracy = None
+    if expected is not None:
+        comparison = compare.compare(result.outputs, expected, args.absolute, args.relative)
+    if labels is not None:
+        first = interface.outputs[0].name
+        accuracy = compare.accuracy([o[first] for o in result.outputs], labels)
+    data = execute.report(interface, place, result, sizes, comparison, accuracy)
+    _write(args, interface, result, data)
+    worst = comparison.worst if comparison else ""
+    print(json.dumps(data) if args.json else execute.summary(data, place.title, worst))
+    if comparison is None or comparison.passed:
+        return 0
+    text = f"{comparison.mismatches} of {comparison.elements} elements differ from the reference"
+    text += f" by more than absolute {args.absolute:g}, relative {args.relative:g}; largest: "
+    raise MlfError(Problem("MLF0604", text + worst, str(args.expect)), CHECK_FAILED)
+
+
+def _bundle(args: argparse.Namespace) -> Bundle:
+    """The archive; a model is compiled to one, for the place where it shall run."""
+    from mlftool.mlf import read_tar
+
+    if args.file.suffix != ".onnx":
+        return read_tar(args.file)
+    from mlftool.cli.compile import parse_shapes
+    from mlftool.compile import ModuleSpec, compile_modules
+
+    shapes = parse_shapes(args.input_shape)
+    return compile_modules([ModuleSpec(args.file, target=args.on or "host", input_shapes=shapes)])
+
+
+def _check_count(got: int, expected: int, file: str) -> None:
+    if got != expected:
+        text = f"the number of samples; got {got}, expected {expected} as in the inputs"
+        raise MlfError(Problem("MLF0603", text, file))
+
+
+def _write(
+    args: argparse.Namespace, interface: Interface, result: RunResult, data: dict[str, object]
+) -> None:
+    import numpy as np
+
+    from mlftool.mlf import write_atomically
+    from mlftool.runtime.vectors import save_npz
+
+    if args.output:
+        names = [t.name for t in interface.outputs]
+        save_npz(args.output, {n: np.stack([o[n] for o in result.outputs]) for n in names})
+    if args.report:
+        write_atomically(args.report, (json.dumps(data, indent=2) + "\n").encode())
