@@ -1,0 +1,20 @@
+"""`mlftool schema`: the JSON Schema of manifests, for editors."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = (
+        "Save it as manifest.schema.json and begin a manifest with "
+        "'# yaml-language-server: $schema=manifest.schema.json'."
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    from mlftool.manifest import schema
+
+    print(json.dumps(schema(), indent=2))
+    return 0

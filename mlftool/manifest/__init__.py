@@ -1,0 +1,102 @@
+"""Reads manifests: YAML in, typed and checked dataclasses out.
+
+Imports PyYAML and the standard library only, because Bazel's repository rule runs it with the
+system's Python, before any package has been fetched.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from mlftool.errors import MlfError, Problem
+from mlftool.manifest.keys import (
+    MANIFEST,
+    Archive,
+    Budget,
+    Defaults,
+    Manifest,
+    Model,
+    Test,
+    UserTarget,
+)
+from mlftool.manifest.kinds import Reading, refuse
+from mlftool.manifest.nodes import Mapping, Node, Place
+from mlftool.manifest.reader import MAX_BYTES, read_nodes
+
+__all__ = [
+    "Archive",
+    "Budget",
+    "Defaults",
+    "Manifest",
+    "Model",
+    "Place",
+    "Test",
+    "UserTarget",
+    "load",
+    "read",
+    "schema",
+]
+
+
+def load(file: str | Path, *, check_files: bool = True) -> Manifest:
+    """The manifest in `file`. Raises MlfError with every problem in it, in the file's order.
+
+    Without `check_files` the files it names need not exist.
+    """
+    manifest, problems = read(file, check_files=check_files)
+    if problems or manifest is None:
+        raise MlfError(problems)
+    return manifest
+
+
+def read(
+    file: str | Path, *, check_files: bool = True
+) -> tuple[Manifest | None, tuple[Problem, ...]]:
+    """The sound part of `file`, or None, and every problem: for whoever goes on regardless."""
+    file = Path(file)
+    reading = Reading(str(file), file.parent if check_files else None)
+    data = _read_bytes(file, reading)
+    root = None if data is None else read_nodes(data, reading.report)
+    readable = not reading.problems
+    manifest = None if root is None else _read_manifest(root, file, reading)
+    problems = sorted(set(reading.problems), key=lambda p: (p.line, p.column, p.code, p.path))
+    return (manifest if readable else None), tuple(problems)
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema (draft-07) of manifests, for editors."""
+    return {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "title": "mlftool manifest",
+        "description": "ONNX models, and what to build from them for which devices.",
+        **MANIFEST.schema(),
+    }
+
+
+def _read_bytes(file: Path, reading: Reading) -> bytes | None:
+    try:
+        with file.open("rb") as stream:
+            return stream.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        reason = getattr(error, "strerror", None) or str(error)
+        message = f"cannot read the manifest; got '{reason}', expected a YAML file"
+        reading.problems.append(Problem("MLF0100", message, reading.file))
+        return None
+
+
+def _read_manifest(root: Node, file: Path, reading: Reading) -> Manifest | None:
+    if not isinstance(root, Mapping):
+        refuse(MANIFEST, root, "", reading, help="begin with 'version: 1'")
+        return None
+    # Names are known before anything is read, so sections may refer to each other in any order.
+    reading.inherited.update(vars(Defaults()))
+    sections = {key.text: child for key, child in root.entries}
+    for section in ("models", "targets"):
+        child = sections.get(section, Mapping(root.at, ()))
+        names = tuple(key.text for key, _ in child.entries) if isinstance(child, Mapping) else None
+        reading.declared[section] = names
+    values = MANIFEST.read_keys(root, "", reading)
+    if not {"version", "models"} <= values.keys():
+        return None
+    return Manifest(file=file, places=reading.places, **values)

@@ -1,0 +1,292 @@
+"""Every key of a manifest, once: validator, JSON Schema and reference page all read this table.
+
+To add a key, add a field here. The classes are also what `load` returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mlftool.manifest import known
+from mlftool.manifest.kinds import (
+    NAME,
+    Constant,
+    File,
+    Integer,
+    Number,
+    OneOf,
+    Reading,
+    Size,
+    Text,
+)
+from mlftool.manifest.nodes import TOP, Place
+from mlftool.manifest.records import ListOf, MapOf, OneOrMany, Record, Shape, key
+
+MAX_ELEMENTS = (1 << 31) - 1
+
+_ENTRY_NAME = Text(
+    "a name of at most 63 lower-case letters, digits, '-' and '_', beginning with a letter",
+    NAME,
+    code="MLF0110",
+)
+_MODULE_NAME = Text(
+    "a C identifier of at most 63 lower-case letters, digits and '_' that is no keyword",
+    r"[a-z_][a-z0-9_]{0,62}",
+    code="MLF0110",
+    reserved=known.KEYWORDS,
+)
+_TENSOR_NAME = Text("the name of an input of the model", r"[\s\S]+", code="MLF0110")
+
+_BOARD = OneOf("a built-in target", known.targets, "MLF0112")
+_TARGET = OneOf("a target", known.targets, "MLF0112", section="targets")
+_EXECUTOR = OneOf("an executor", known.executors, "MLF0113")
+_MODEL = OneOf("a model of this manifest", lambda: (), "MLF0114", section="models")
+
+
+def _names(item: OneOf, expected: str) -> ListOf:
+    return ListOf(item, expected, minimum=1, unique=True)
+
+
+_TARGETS = OneOrMany(_names(_TARGET, "a list of targets"))
+_EXECUTORS = OneOrMany(_names(_EXECUTOR, "a list of executors"))
+_SHAPE = Shape(
+    ListOf(Integer(1, MAX_ELEMENTS), "a list of whole numbers such as [1, 3, 32, 32]", maximum=8),
+    MAX_ELEMENTS,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Defaults:
+    """What models and archives take that do not say otherwise."""
+
+    targets: tuple[str, ...] = key(
+        _TARGETS,
+        "The targets of every model that names none.",
+        example="[host, cortex-m4]",
+        default=("host",),
+        default_text="`host`",
+    )
+    executors: tuple[str, ...] = key(
+        _EXECUTORS,
+        "The executors of every model that names none; an archive takes the first.",
+        example="aot",
+        default=("aot",),
+        default_text="`aot`",
+        yaml="executor",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Test:
+    """Input tensors with the outputs they must give, and how far off these may be.
+
+    An output passes where |got - expected| <= absolute + relative x |expected|.
+    """
+
+    vectors: str = key(
+        File(".npz"),
+        "NumPy archive with the model's inputs and expected outputs, under the names the model "
+        "gives them; each has the tensor's shape, or one more leading axis that counts samples.",
+        example="kws.npz",
+    )
+    absolute: float = key(
+        Number(), "Largest absolute error that passes.", example="1e-5", default=0
+    )
+    relative: float = key(
+        Number(),
+        "Largest error relative to the expected value that passes.",
+        example="1e-5",
+        default=0,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """The most memory a model may take, in bytes."""
+
+    flash: int | None = key(
+        Size(),
+        "Code, constants and weights.",
+        example="64KiB",
+        default=None,
+        default_text="no limit",
+    )
+    ram: int | None = key(
+        Size(),
+        "Working memory with inputs and outputs.",
+        example="16KiB",
+        default=None,
+        default_text="no limit",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model:
+    """One ONNX model and everything that is to be built from it."""
+
+    name: str
+    model: str = key(File(".onnx"), "The ONNX file.", example="kws.onnx")
+    module_name: str = key(
+        _MODULE_NAME,
+        "The name in the generated C: the model runs as `tvmgen_<module_name>_run`. No two models "
+        "may share one, so that any of them can be linked into one program.",
+        example="kws",
+        default="",
+        default_text="the model's name, with `-` as `_`",
+    )
+    targets: tuple[str, ...] = key(
+        _TARGETS,
+        "What the model is compiled for: one target or a list.",
+        example="[host, cortex-m4]",
+        default=(),
+        default_text="`defaults.targets`",
+    )
+    executors: tuple[str, ...] = key(
+        _EXECUTORS,
+        "How the generated program runs the model: one executor or a list.",
+        example="aot",
+        default=(),
+        default_text="`defaults.executor`",
+        yaml="executor",
+    )
+    input_shapes: Mapping[str, tuple[int, ...]] = key(
+        MapOf(_TENSOR_NAME, _SHAPE, "a mapping from input names to shapes"),
+        "Shapes for inputs whose extents the ONNX file leaves open.",
+        example="{image: [1, 3, 32, 32]}",
+        default={},
+        default_text="the shapes in the file",
+    )
+    test: Test | None = key(
+        Record(Test, "a test"),
+        "Test vectors to check the built model with.",
+        default=None,
+        default_text="no test",
+    )
+    budget: Budget | None = key(
+        Record(Budget, "a budget", any_of=("flash", "ram")),
+        "The most memory the model may take.",
+        default=None,
+        default_text="no limit",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Archive:
+    """Several models in one Model Library Format archive, for one target."""
+
+    name: str
+    models: tuple[str, ...] = key(
+        _names(_MODEL, "a list of models of this manifest"),
+        "The models to put in, by their names in `models`.",
+        example="[kws, vww]",
+    )
+    target: str = key(_TARGET, "What the archive is compiled for.", example="cortex-m4")
+    executor: str = key(
+        _EXECUTOR,
+        "How the generated programs run the models.",
+        example="aot",
+        default="",
+        default_text="the first of `defaults.executor`",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class UserTarget:
+    """A board of your own: a built-in target with the memory it really has."""
+
+    name: str
+    base: str = key(_BOARD, "The built-in target whose code it runs.", example="cortex-m4")
+    flash: int | None = key(
+        Size(), "Flash of the board.", example="512KiB", default=None, default_text="not checked"
+    )
+    ram: int | None = key(
+        Size(), "RAM of the board.", example="128KiB", default=None, default_text="not checked"
+    )
+
+
+def _finish_defaults(values: dict[str, Any], path: str, reading: Reading) -> None:
+    reading.inherited.update(values)
+
+
+def _finish_model(values: dict[str, Any], path: str, reading: Reading) -> None:
+    values["name"] = name = path.split(".", 1)[1]
+    for attribute in ("targets", "executors"):
+        values.setdefault(attribute, reading.inherited[attribute])
+    at = f"{path}.module_name" if f"{path}.module_name" in reading.places else path
+    if at == path:
+        values["module_name"] = name.replace("-", "_")
+    module = values.get("module_name")
+    owner = reading.modules.setdefault(module, path) if module else path
+    if owner != path:
+        message = f"module name taken; got '{module}', expected another name than that of {owner}"
+        reading.report("MLF0111", reading.places[at], message, "set module_name", at)
+    elif at == path and module in known.KEYWORDS:
+        message = f"not a module name; got '{module}', expected {_MODULE_NAME.expected}"
+        reading.report("MLF0110", reading.places[at], message, "set module_name", path)
+
+
+def _finish_archive(values: dict[str, Any], path: str, reading: Reading) -> None:
+    values["name"] = name = path.split(".", 1)[1]
+    values.setdefault("executor", reading.inherited["executors"][0])
+    if name in (reading.declared["models"] or ()):
+        message = f"name taken; got '{name}', expected another name than that of models.{name}"
+        reading.report("MLF0111", reading.places[path], message, path=path)
+
+
+def _finish_target(values: dict[str, Any], path: str, reading: Reading) -> None:
+    values["name"] = name = path.split(".", 1)[1]
+    if name in known.targets():
+        message = f"name taken; got '{name}', expected another name than that of a built-in target"
+        reading.report("MLF0111", reading.places[path], message, path=path)
+
+
+MODEL = Record(Model, "a model", _finish_model)
+ARCHIVE = Record(Archive, "an archive", _finish_archive)
+USER_TARGET = Record(UserTarget, "a target", _finish_target)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manifest:
+    """A whole manifest, checked, with defaults applied."""
+
+    file: Path
+    version: int = key(Constant(1, "MLF0117"), "The version of this format.", example="1")
+    defaults: Defaults = key(
+        Record(Defaults, "defaults", _finish_defaults),
+        "What models and archives take that do not say otherwise.",
+        default=Defaults(),
+        default_text="see there",
+    )
+    models: Mapping[str, Model] = key(
+        MapOf(_ENTRY_NAME, MODEL, "a mapping from names to models", minimum=1),
+        "The models, each under a name of its own.",
+    )
+    archives: Mapping[str, Archive] = key(
+        MapOf(_ENTRY_NAME, ARCHIVE, "a mapping from names to archives"),
+        "Archives that hold several models, each under a name of its own.",
+        default={},
+        default_text="none",
+    )
+    targets: Mapping[str, UserTarget] = key(
+        MapOf(_ENTRY_NAME, USER_TARGET, "a mapping from names to targets"),
+        "Boards of your own, each under a name of its own.",
+        default={},
+        default_text="none",
+    )
+    places: Mapping[str, Place] = field(default_factory=dict, repr=False, compare=False)
+
+    def locate(self, path: str) -> Path:
+        """The file that the manifest calls `path`."""
+        return self.file.parent / path
+
+    def place(self, path: str) -> Place:
+        """Where the value of key path `path` stands: there, or else at what encloses it."""
+        while path and path not in self.places:
+            path = path.rpartition(".")[0]
+        return self.places.get(path, TOP)
+
+
+MANIFEST = Record(Manifest, "a manifest")

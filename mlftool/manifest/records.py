@@ -1,0 +1,248 @@
+"""The kinds of value that hold other values: lists, mappings and records."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import MISSING, Field, dataclass, field, fields
+from typing import Any
+
+from mlftool.errors import did_you_mean
+from mlftool.manifest.kinds import BAD, Kind, Reading, Text, refuse
+from mlftool.manifest.nodes import Mapping, Node, Place, Scalar, Sequence, clip, describe, join
+
+
+@dataclass(frozen=True)
+class ListOf:
+    """A list, as a tuple; `unique` refuses an entry that is there already."""
+
+    item: Kind
+    expected: str
+    minimum: int = 0
+    maximum: int = 1000
+    unique: bool = False
+
+    def read(self, node: Node, path: str, reading: Reading) -> Any:
+        if not isinstance(node, Sequence):
+            return refuse(self, node, path, reading)
+        count = len(node.items)
+        if not self.minimum <= count <= self.maximum:
+            bound = f"least {self.minimum}" if count < self.minimum else f"most {self.maximum}"
+            message = f"wrong length; got {count} entries, expected at {bound}"
+            reading.report("MLF0109", node.at, message, path=path)
+            return BAD
+        values: list[Any] = []
+        for i, item in enumerate(node.items):
+            value = self.item.read(item, f"{path}[{i}]", reading)
+            if self.unique and value is not BAD and value in values:
+                message = f"listed twice; got {describe(item)} again, expected it once"
+                reading.report("MLF0118", item.at, message, path=f"{path}[{i}]")
+            reading.places[f"{path}[{i}]"] = item.at
+            values.append(value)
+        return BAD if BAD in values else tuple(values)
+
+    def schema(self) -> dict[str, Any]:
+        bounds = {"minItems": self.minimum, "maxItems": self.maximum}
+        unique = {"uniqueItems": True} if self.unique else {}
+        return {"type": "array", "items": self.item.schema(), **bounds, **unique}
+
+
+@dataclass(frozen=True)
+class OneOrMany:
+    """One value, or a list of different ones; always read as a tuple."""
+
+    many: ListOf
+
+    @property
+    def expected(self) -> str:
+        return f"{self.many.item.expected}, or a list of such names"
+
+    def read(self, node: Node, path: str, reading: Reading) -> Any:
+        if isinstance(node, Sequence):
+            return self.many.read(node, path, reading)
+        if not isinstance(node, Scalar) or not isinstance(node.value, str):
+            return refuse(self, node, path, reading)
+        value = self.many.item.read(node, path, reading)
+        return BAD if value is BAD else (value,)
+
+    def schema(self) -> dict[str, Any]:
+        return {"anyOf": [self.many.item.schema(), self.many.schema()]}
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The extents of a tensor; their product must be one a 32-bit device can index."""
+
+    extents: ListOf
+    maximum: int
+
+    @property
+    def expected(self) -> str:
+        return self.extents.expected
+
+    def read(self, node: Node, path: str, reading: Reading) -> Any:
+        shape = self.extents.read(node, path, reading)
+        if shape is BAD or math.prod(shape) <= self.maximum:
+            return shape
+        message = f"too large; got {math.prod(shape)} elements, expected at most {self.maximum}"
+        reading.report("MLF0109", node.at, message, path=path)
+        return BAD
+
+    def schema(self) -> dict[str, Any]:
+        return self.extents.schema()
+
+
+def _place(key: Scalar, value: Node) -> Place:
+    """Of a mapping its key is the place to look at, of anything else the value itself."""
+    return key.at if isinstance(value, Mapping) else value.at
+
+
+@dataclass(frozen=True)
+class MapOf:
+    """A mapping from names the user chooses to values of one kind; a bad entry is left out."""
+
+    key: Text
+    value: Kind
+    expected: str
+    minimum: int = 0
+
+    def read(self, node: Node, path: str, reading: Reading) -> Any:
+        if not isinstance(node, Mapping):
+            return refuse(self, node, path, reading)
+        if len(node.entries) < self.minimum:
+            return refuse(self, node, path, reading, "empty", "MLF0109")
+        values: dict[str, Any] = {}
+        for key, child in node.entries:
+            place = join(path, key.text)
+            reading.places[place] = _place(key, child)
+            name = self.key.check(key, place, reading)
+            value = self.value.read(child, place, reading)
+            if name is not BAD and value is not BAD:
+                values[name] = value
+        return values
+
+    def schema(self) -> dict[str, Any]:
+        names = {"pattern": self.key.schema()["pattern"]}
+        least = {"minProperties": self.minimum} if self.minimum else {}
+        values = self.value.schema()
+        return {"type": "object", "propertyNames": names, "additionalProperties": values, **least}
+
+
+@dataclass(frozen=True)
+class Key:
+    """What the table says about one key."""
+
+    kind: Kind
+    doc: str
+    example: str
+    required: bool
+    default: int | float | None  # for the schema; None: `default_text` tells
+    default_text: str
+
+
+def key(
+    kind: Kind,
+    doc: str,
+    *,
+    example: str = "",
+    default: Any = MISSING,
+    default_text: str = "",
+    yaml: str = "",
+) -> Any:
+    """A dataclass field that is also a manifest key (called `yaml` there, if that is given)."""
+    shown = default if isinstance(default, int | float) else None
+    about = Key(kind, doc, example, default is MISSING, shown, default_text)
+    metadata = {"key": about, "yaml": yaml}
+    if isinstance(default, dict):  # empty, and dataclasses want a fresh one each time
+        return field(default_factory=dict, metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+def keys_of(record: type) -> dict[str, tuple[str, Key]]:
+    """The keys of a record class: name in YAML -> (name in Python, what the table says)."""
+    found: list[Field[Any]] = [f for f in fields(record) if "key" in f.metadata]
+    return {f.metadata["yaml"] or f.name: (f.name, f.metadata["key"]) for f in found}
+
+
+Finish = Callable[[dict[str, Any], str, Reading], None]
+
+
+@dataclass(frozen=True)
+class Record:
+    """A mapping with known keys, read into the dataclass `cls`.
+
+    `finish` sees the values that are right so far: it fills in defaults that depend on other
+    places and reports what only the whole record can show.
+    """
+
+    cls: type
+    noun: str
+    finish: Finish | None = None
+    any_of: tuple[str, ...] = ()  # at least one of these keys must be there
+
+    @property
+    def expected(self) -> str:
+        table = keys_of(self.cls)
+        required = [name for name, (_, about) in table.items() if about.required]
+        return f"{self.noun}: a mapping with {' and '.join(required) or ' or '.join(table)}"
+
+    def read(self, node: Node, path: str, reading: Reading) -> Any:
+        if not isinstance(node, Mapping):
+            return refuse(self, node, path, reading)
+        before = len(reading.problems)
+        values = self.read_keys(node, path, reading)
+        if self.finish is not None:
+            self.finish(values, path, reading)
+        needed = (name for name, about in keys_of(self.cls).values() if about.required)
+        sound = len(reading.problems) == before and all(name in values for name in needed)
+        return self.cls(**values) if sound else BAD
+
+    def read_keys(self, node: Mapping, path: str, reading: Reading) -> dict[str, Any]:
+        """The values that are there and right, by their Python names; the rest is reported."""
+        table = keys_of(self.cls)
+        given = {k.text: (k, child) for k, child in node.entries}
+        for name, (at_key, _) in given.items():
+            if name not in table:
+                message = f"unknown key; got '{clip(name)}', expected a key of {self.noun}"
+                help_text = did_you_mean(clip(name), table)
+                reading.report("MLF0106", at_key.at, message, help_text, join(path, name))
+        self._check_missing(node, given, path, reading)
+        values = {}
+        for name, (attribute, about) in table.items():
+            if name not in given:
+                continue
+            at_key, child = given[name]
+            place = join(path, name)
+            reading.places[place] = _place(at_key, child)
+            value = about.kind.read(child, place, reading)
+            if value is not BAD:
+                values[attribute] = value
+        return values
+
+    def _check_missing(
+        self, node: Mapping, given: dict[str, Any], path: str, reading: Reading
+    ) -> None:
+        at = reading.places.get(path, node.at)
+        for name, (_, about) in keys_of(self.cls).items():
+            if about.required and name not in given:
+                message = f"key is missing; got nothing, expected {about.kind.expected}"
+                help_text = f"for example '{name}: {about.example}'" if about.example else ""
+                reading.report("MLF0107", at, message, help_text, join(path, name))
+        if self.any_of and not any(name in given for name in self.any_of):
+            message = f"empty; got none of its keys, expected {' or '.join(self.any_of)}"
+            reading.report("MLF0107", at, message, path=path)
+
+    def schema(self) -> dict[str, Any]:
+        table = keys_of(self.cls)
+        properties = {}
+        for name, (_, about) in table.items():
+            default = {} if about.default is None else {"default": about.default}
+            properties[name] = {"description": about.doc, **default, **about.kind.schema()}
+        required = [name for name, (_, about) in table.items() if about.required]
+        result: dict[str, Any] = {"type": "object", "additionalProperties": False}
+        result["properties"] = properties
+        if required:
+            result["required"] = required
+        if self.any_of:
+            result["minProperties"] = 1
+        return result
