@@ -40,7 +40,7 @@ CODES: dict[str, str] = {
     "MLF0116": "A file that the manifest names does not exist.",
     "MLF0117": "The manifest's version is not one that this mlftool reads.",
     "MLF0118": "A list holds the same name twice.",
-    "MLF0400": "A command-line argument is missing, unknown or malformed.",
+    "MLF0119": "What was built needs more memory than its budget or its board has.",
     "MLF0201": "The model file cannot be read.",
     "MLF0202": "The model file is not an ONNX model, or too large to be one.",
     "MLF0203": "External data of the model are missing, misplaced, linked or do not fit.",
@@ -52,6 +52,7 @@ CODES: dict[str, str] = {
     "MLF0301": "An operator does not exist or is not supported.",
     "MLF0302": "This form of an operator is not supported; the message names what is.",
     "MLF0303": "A node's inputs do not fit together, or its value cannot be computed.",
+    "MLF0400": "A command-line argument is missing, unknown or malformed.",
     "MLF0401": "An environment variable has a value that makes no sense.",
     "MLF0402": "An output file cannot be written.",
     "MLF0403": "The target is not known.",
@@ -73,6 +74,7 @@ CODES: dict[str, str] = {
     "MLF0609": "A file that should be firmware is none.",
     "MLF0610": "There is no simulated board for this target.",
     "MLF0700": "A program that this command needs is not installed.",
+    "MLF0790": "A compiling process was killed, perhaps for lack of memory.",
     "MLF0900": "mlftool itself failed; the message says where, please report it.",
 }
 

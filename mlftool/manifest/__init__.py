@@ -6,10 +6,12 @@ system's Python, before any package has been fetched.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from mlftool.errors import MlfError, Problem
+from mlftool.manifest import known
 from mlftool.manifest.keys import (
     MANIFEST,
     Archive,
@@ -99,4 +101,16 @@ def _read_manifest(root: Node, file: Path, reading: Reading) -> Manifest | None:
     values = MANIFEST.read_keys(root, "", reading)
     if not {"version", "models"} <= values.keys():
         return None
-    return Manifest(file=file, places=reading.places, **values)
+    return _sound(Manifest(file=file, places=reading.places, **values))
+
+
+def _sound(manifest: Manifest) -> Manifest:
+    """Without the models and archives that lean on what was refused; all of it, if nothing was."""
+    targets = {*known.targets(), *manifest.targets}
+    models = {n: m for n, m in manifest.models.items() if targets.issuperset(m.targets)}
+    archives = {
+        name: archive
+        for name, archive in manifest.archives.items()
+        if archive.target in targets and all(model in models for model in archive.models)
+    }
+    return replace(manifest, models=models, archives=archives)

@@ -159,6 +159,14 @@ class Model:
         default={},
         default_text="the shapes in the file",
     )
+    data_files: tuple[str, ...] = key(
+        ListOf(File(""), "a list of files at or below the manifest's folder", 1, unique=True),
+        "Files with the weights that the ONNX file keeps outside itself. Bazel needs them listed; "
+        "without it they are found beside the model, unless they are links.",
+        example="[kws.onnx.data]",
+        default=(),
+        default_text="none",
+    )
     test: Test | None = key(
         Record(Test, "a test"),
         "Test vectors to check the built model with.",

@@ -100,7 +100,8 @@ class File:
 
     @property
     def expected(self) -> str:
-        return f"the path of a {self.suffix} file at or below the manifest's folder"
+        file = f"{self.suffix} file" if self.suffix else "file"
+        return f"the path of a {file} at or below the manifest's folder"
 
     @property
     def pattern(self) -> str:
@@ -135,7 +136,9 @@ class File:
     def _near(self, text: str, folder: Path) -> str:
         try:
             parent = (folder / text).parent
-            names = [p.name for p in parent.iterdir() if p.suffix == self.suffix and p.is_file()]
+            names = [
+                p.name for p in parent.iterdir() if p.name.endswith(self.suffix) and p.is_file()
+            ]
         except OSError:
             return "paths are relative to the manifest's folder"
         return did_you_mean(clip(Path(text).name), names) if 0 < len(names) <= 50 else ""

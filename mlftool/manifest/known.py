@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+from mlftool.targets import TARGETS
+
 EXECUTORS = ("aot",)
 
 
 def targets() -> tuple[str, ...]:
     """The built-in targets."""
-    return (
-        *("host", "x86-64-v3", "x86-64-v4", "aarch64", "cortex-m0", "cortex-m3", "cortex-m4"),
-        *("cortex-m7", "cortex-m33", "cortex-m55", "rv32imc", "rv32imafc", "rv64gc"),
-    )
+    return tuple(TARGETS)
 
 
 def executors() -> tuple[str, ...]:

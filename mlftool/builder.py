@@ -1,0 +1,239 @@
+"""Builds the entries of a manifest, several at a time; one entry's failure stops no other."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mlftool.errors import BAD_INPUT, CHECK_FAILED, ENVIRONMENT, INTERNAL, MlfError, Problem
+from mlftool.manifest import Budget, Manifest, UserTarget
+from mlftool.manifest.entries import Entry
+
+if TYPE_CHECKING:
+    from mlftool.compile import ModuleSpec
+    from mlftool.mlf import Bundle
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What a module needs on a device, as far as that is known without linking."""
+
+    module: str
+    workspace_bytes: int
+    input_bytes: int
+    output_bytes: int
+    constants_bytes: int
+
+    @property
+    def ram_bytes(self) -> int:
+        return self.workspace_bytes + self.input_bytes + self.output_bytes
+
+
+@dataclass(frozen=True)
+class Over:
+    """A limit in the manifest that an entry does not keep."""
+
+    bytes: int
+    problem: Problem
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of one entry. `exit_code` is 0 when all is well."""
+
+    entry: Entry
+    seconds: float
+    changed: bool = False
+    memory: tuple[Memory, ...] = ()
+    over: tuple[Over, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    exit_code: int = 0
+
+
+def build(
+    manifest: Manifest,
+    wanted: Sequence[Entry],
+    folder: Path | None,
+    jobs: int,
+    on_done: Callable[[Result], None] = lambda result: None,
+) -> tuple[Result, ...]:
+    """Builds `wanted` into `folder`, or with None only finds out what would go wrong.
+
+    Results come in the order of `wanted`; `on_done` sees each one as it is ready. An interrupt
+    leaves whole files only: those that were written before it.
+    """
+    results: dict[Entry, Result] = {}
+    for result in _run(manifest, wanted, folder, min(jobs, len(wanted))):
+        on_done(result)
+        results[result.entry] = result
+    return tuple(results[entry] for entry in wanted)
+
+
+def raise_problems(results: Sequence[Result], more: Sequence[Problem] = ()) -> None:
+    """Raises one MlfError with every problem, if there are any; a limit shows its worst entry."""
+    worst: dict[str, Over] = {}
+    for over in (over for result in results for over in result.over):
+        path = over.problem.path
+        if path not in worst or over.bytes > worst[path].bytes:
+            worst[path] = over
+    limits = sorted((o.problem for o in worst.values()), key=lambda p: (p.line, p.column))
+    problems = dict.fromkeys([*more, *limits, *(p for r in results for p in r.problems)])
+    if problems:
+        codes = [r.exit_code for r in results] + ([BAD_INPUT] if more else [])
+        raise MlfError(problems, max(codes))
+
+
+def _run(
+    manifest: Manifest, wanted: Sequence[Entry], folder: Path | None, jobs: int
+) -> Iterator[Result]:
+    if jobs <= 1:
+        yield from (_build_one(manifest, entry, folder) for entry in wanted)
+        return
+    # Forked workers start at once, and safely: this process has no threads and no numpy.
+    methods = multiprocessing.get_all_start_methods()
+    context = multiprocessing.get_context("fork" if "fork" in methods else methods[0])
+    pool = ProcessPoolExecutor(jobs, context, initializer=_ignore_interrupts)
+    futures = {pool.submit(_build_one, manifest, entry, folder): entry for entry in wanted}
+    try:
+        for future in as_completed(futures):
+            try:
+                yield future.result()
+            except BrokenProcessPool:  # every future that was left gets this
+                problem = Problem(
+                    "MLF0790",
+                    "the compiling process was killed; got no result, expected an archive",
+                    path=futures[future].output,
+                    help="perhaps memory ran out: try fewer jobs, -j 1",
+                )
+                yield Result(futures[future], 0, problems=(problem,), exit_code=ENVIRONMENT)
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _ignore_interrupts() -> None:
+    # Ctrl-C reaches the whole process group; the parent alone answers it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _build_one(manifest: Manifest, entry: Entry, folder: Path | None) -> Result:
+    start = time.monotonic()
+    result = Result(entry, 0)
+    try:
+        from mlftool.compile import compile_modules
+
+        bundle = compile_modules([_spec(manifest, entry, name) for name in entry.models])
+        memory = tuple(_memory(manifest, entry, name, bundle) for name in entry.models)
+        over = tuple(_over_limits(manifest, entry, memory))
+        changed = folder is not None and _write(bundle, folder / entry.output)
+        result = replace(result, changed=changed, memory=memory, over=over)
+        result = replace(result, exit_code=CHECK_FAILED if over else 0)
+    except MlfError as error:
+        problems = tuple(_in_manifest(manifest, entry, p) for p in error.problems)
+        result = replace(result, problems=problems, exit_code=error.exit_code)
+    except Exception as error:
+        if os.environ.get("MLF_DEBUG"):
+            raise
+        text = f"{type(error).__name__}: {error}; got an exception, expected an archive"
+        help_text = "run again with MLF_DEBUG=1 and -j 1 for details"
+        problem = Problem("MLF0900", text, path=entry.output, help=help_text)
+        result = replace(result, problems=(problem,), exit_code=INTERNAL)
+    return replace(result, seconds=time.monotonic() - start)
+
+
+def _spec(manifest: Manifest, entry: Entry, name: str) -> ModuleSpec:
+    from mlftool.compile import ModuleSpec
+    from mlftool.targets import TARGETS
+
+    model = manifest.models[name]
+    board = manifest.targets.get(entry.target)
+    target = replace(TARGETS[board.base], name=board.name) if board else TARGETS[entry.target]
+    return ModuleSpec(
+        model=manifest.locate(model.model),
+        module_name=model.module_name,
+        target=target,
+        executor=entry.executor,
+        input_shapes=model.input_shapes,
+        data_files=tuple(map(manifest.locate, model.data_files)),
+    )
+
+
+def _in_manifest(manifest: Manifest, entry: Entry, problem: Problem) -> Problem:
+    """A shape that does not fit the model is the manifest's mistake, so its place is there."""
+    for name in entry.models:
+        path = f"models.{name}.input_shapes"
+        file = manifest.locate(manifest.models[name].model)
+        if problem.code == "MLF0208" and problem.file == str(file) and path in manifest.places:
+            line, column = manifest.place(path)
+            where = f"{file.name}: {problem.path}" if problem.path else file.name
+            message = f"{problem.message} (in {where})"
+            place = replace(problem, file=str(manifest.file), line=line, column=column)
+            return replace(place, path=path, message=message)
+    return problem
+
+
+def _memory(manifest: Manifest, entry: Entry, name: str, bundle: Bundle) -> Memory:
+    module = manifest.models[name].module_name
+    facts: dict[str, Any] = json.loads(
+        bundle.text(f"executor-config/{entry.executor}/{module}.json")
+    )
+    return Memory(
+        module,
+        facts["workspace_bytes"],
+        sum(tensor["size_bytes"] for tensor in facts["inputs"]),
+        sum(tensor["size_bytes"] for tensor in facts["outputs"]),
+        facts["constants_bytes"],
+    )
+
+
+def _over_limits(manifest: Manifest, entry: Entry, memory: Sequence[Memory]) -> Iterator[Over]:
+    """Each model against its budget, and all of them together against the board."""
+    limits: list[tuple[str, Budget | UserTarget | None, Sequence[Memory]]] = [
+        (f"models.{name}.budget", manifest.models[name].budget, (needed,))
+        for name, needed in zip(entry.models, memory, strict=True)
+    ]
+    limits.append((f"targets.{entry.target}", manifest.targets.get(entry.target), memory))
+    for path, limit, modules in limits:
+        if limit is None:
+            continue
+        ram, constants = sum(m.ram_bytes for m in modules), sum(m.constants_bytes for m in modules)
+        work = sum(m.workspace_bytes for m in modules)
+        if limit.ram is not None and ram > limit.ram:
+            got = f"{ram} bytes ({work} working memory, {ram - work} inputs and outputs)"
+            yield Over(ram, _over(manifest, entry, f"{path}.ram", got, limit.ram))
+        if limit.flash is not None and constants > limit.flash:
+            got = f"{constants} bytes of constants, before any code"
+            yield Over(constants, _over(manifest, entry, f"{path}.flash", got, limit.flash))
+
+
+def _over(manifest: Manifest, entry: Entry, path: str, got: str, limit: int) -> Problem:
+    line, column = manifest.place(path)
+    message = f"{entry.output} is over this limit; got {got}, expected at most {limit} bytes"
+    return Problem("MLF0119", message, str(manifest.file), line, column, path)
+
+
+def _write(bundle: Bundle, path: Path) -> bool:
+    """Writes the archive, unless that very file is there already. Whether it was written."""
+    from mlftool.mlf import tar_bytes, write_atomically
+
+    data = tar_bytes(bundle)
+    try:
+        if path.read_bytes() == data:
+            return False
+    except OSError:
+        pass  # absent or unreadable: writing it will tell
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        message = f"cannot be made; got '{error.strerror}', expected a folder to write into"
+        raise MlfError(Problem("MLF0402", message, str(path.parent))) from None
+    write_atomically(path, data)
+    return True

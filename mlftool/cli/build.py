@@ -1,0 +1,118 @@
+"""`mlftool build MANIFEST.yaml`: every archive a manifest asks for."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from mlftool.builder import Result, build, raise_problems
+from mlftool.errors import MlfError, Problem, did_you_mean
+from mlftool.manifest import load
+from mlftool.manifest.entries import Entry, entries
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("manifest", metavar="MANIFEST.yaml", type=Path)
+    parser.add_argument(
+        "-o", "--output", metavar="DIR", type=Path, default=Path("build"), help="default: build"
+    )
+    parser.add_argument(
+        "--only",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="build only this model or archive; repeatable",
+    )
+    parser.add_argument("--json", action="store_true", help="tell what was built as JSON on stdout")
+    add_jobs(parser)
+
+
+def add_jobs(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "-j",
+        "--jobs",
+        metavar="N",
+        type=positive,
+        default=os.cpu_count() or 1,
+        help="how many to compile at a time; default: one per core",
+    )
+
+
+def positive(text: str) -> int:
+    """The type of -j. argparse adds the flag and the value to the message."""
+    if not (text.isascii() and text.isdigit() and 1 <= len(text) <= 4 and int(text) >= 1):
+        raise argparse.ArgumentTypeError(f"got '{text}', expected a whole number from 1 to 9999")
+    return int(text)
+
+
+def run(args: argparse.Namespace) -> int:
+    manifest = load(args.manifest)
+    wanted = _only(entries(manifest), args.only)
+    progress = Progress(len(wanted))
+    results = build(manifest, wanted, args.output, args.jobs, progress)
+    if args.json:
+        print(json.dumps(to_json(args.output, results), indent=2))
+    raise_problems(results)
+    return 0
+
+
+def _only(all_entries: Sequence[Entry], names: Sequence[str]) -> tuple[Entry, ...]:
+    known = dict.fromkeys(entry.name for entry in all_entries)
+    problems = [
+        Problem(
+            "MLF0400",
+            f"--only: unknown name; got '{name}', expected a model or archive of the manifest",
+            help=did_you_mean(name, known),
+        )
+        for name in names
+        if name not in known
+    ]
+    if problems:
+        raise MlfError(problems)
+    return tuple(entry for entry in all_entries if not names or entry.name in names)
+
+
+class Progress:
+    """One line on stderr for each entry, as it is done."""
+
+    def __init__(self, total: int) -> None:
+        self._total, self._done = total, 0
+
+    def __call__(self, result: Result) -> None:
+        self._done += 1
+        outcome = "written" if result.changed else "unchanged"
+        if result.problems:
+            outcome = "FAILED"
+        elif result.over:
+            outcome += ", over its limits"
+        memory = ", ".join(
+            f"{m.module}: {m.workspace_bytes} B workspace, {m.constants_bytes} B constants"
+            for m in result.memory
+        )
+        text = f"[{self._done}/{self._total}] {result.entry.output}: {outcome}"
+        details = f", {result.seconds:.2f} s" + (f"; {memory}" if memory else "")
+        print(text + details, file=sys.stderr, flush=True)
+
+
+def to_json(folder: Path, results: Sequence[Result]) -> dict[str, object]:
+    """What a script wants to know; keys are only ever added."""
+    return {
+        "schema_version": 1,
+        "entries": [
+            {
+                "path": str(folder / r.entry.output),
+                "name": r.entry.name,
+                "models": r.entry.models,
+                "target": r.entry.target,
+                "executor": r.entry.executor,
+                "ok": r.exit_code == 0,
+                "changed": r.changed,
+                "modules": [{**vars(m), "ram_bytes": m.ram_bytes} for m in r.memory],
+            }
+            for r in results
+        ],
+    }
