@@ -151,15 +151,13 @@ def _build_one(manifest: Manifest, entry: Entry, folder: Path | None) -> Result:
 
 def _spec(manifest: Manifest, entry: Entry, name: str) -> ModuleSpec:
     from mlftool.compile import ModuleSpec
-    from mlftool.targets import TARGETS
 
     model = manifest.models[name]
     board = manifest.targets.get(entry.target)
-    target = replace(TARGETS[board.base], name=board.name) if board else TARGETS[entry.target]
     return ModuleSpec(
         model=manifest.locate(model.model),
         module_name=model.module_name,
-        target=target,
+        target=board.base if board else entry.target,
         executor=entry.executor,
         input_shapes=model.input_shapes,
         data_files=tuple(map(manifest.locate, model.data_files)),

@@ -2,27 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
+from manifest_corpus import Place
 
-HERE = Path(__file__).parent
 FILES = ("kws.onnx", "vww.onnx", "kws.npz", "models/kws.onnx", "models/kws.npz")
-
-# The same examples every run, unless MLF_FUZZ asks for that many random ones.
-FUZZ = settings(
-    max_examples=int(os.environ.get("MLF_FUZZ", "500")),
-    derandomize="MLF_FUZZ" not in os.environ,
-    database=None,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
-
-Place = Callable[[Path], Path]
 
 
 @pytest.fixture
@@ -45,9 +31,3 @@ def put(folder: Path) -> Place:
         return Path(manifest.name)
 
     return copy
-
-
-def corpus(kind: str) -> list[object]:
-    files = sorted((HERE / kind).rglob("*.yaml"))
-    assert files
-    return [pytest.param(f, id=f"{f.parent.name}/{f.stem}") for f in files]

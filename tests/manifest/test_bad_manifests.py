@@ -12,7 +12,7 @@ import re
 from pathlib import Path
 
 import pytest
-from conftest import HERE, Place, corpus
+from manifest_corpus import HERE, Place, corpus
 
 from mlftool.errors import BAD_INPUT, CODES, MlfError
 from mlftool.manifest import load

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import HERE, Place, corpus
+from manifest_corpus import HERE, Place, corpus
 
 from mlftool.manifest import Archive, Budget, Model, UserTarget, load
 from mlftool.manifest import Test as Check  # pytest would collect a class named Test

@@ -10,9 +10,9 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
-from conftest import FUZZ, HERE, corpus
 from hypothesis import given
 from hypothesis import strategies as st
+from manifest_corpus import FUZZ, HERE, corpus
 
 from mlftool.cli import main
 from mlftool.manifest import read, schema

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import HERE
+from manifest_corpus import HERE
 
 from mlftool.errors import CODES
 from mlftool.manifest import read

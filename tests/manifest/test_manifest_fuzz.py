@@ -6,9 +6,9 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import FUZZ, HERE
 from hypothesis import example, given
 from hypothesis import strategies as st
+from manifest_corpus import FUZZ, HERE
 
 from mlftool.errors import CODES
 from mlftool.manifest import read
