@@ -34,12 +34,14 @@ def settled(model: Path, samples: NDArray[Any]) -> NDArray[np.bool_]:
 def write_vectors(model: Path, samples: NDArray[Any], **more: NDArray[Any]) -> NDArray[Any]:
     """Writes `<model>.npz` beside `<model>.onnx`; returns the outputs.
 
-    The arrays are keyed by the model's own input and output name, each with a leading sample axis.
+    The arrays are keyed by the model's own input and output name. Each has one axis more than the
+    tensor, [N, 1, ...]: N samples, each of the tensor's own shape with its batch of 1.
     """
     session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
     outputs = answers(model, samples)
-    arrays = {session.get_inputs()[0].name: samples, session.get_outputs()[0].name: outputs, **more}
-    np.savez_compressed(model.with_suffix(".npz"), **arrays)
+    tensors = {session.get_inputs()[0].name: samples, session.get_outputs()[0].name: outputs}
+    batches = {name: values[:, np.newaxis] for name, values in tensors.items()}
+    np.savez_compressed(model.with_suffix(".npz"), **batches, **more)
     return outputs
 
 

@@ -29,11 +29,12 @@ INPUT_SCALE = {"digits": (1 / 16, 0), "gesture": (1 / 32, 0), "vibration": (1 / 
 
 
 def load(name: str) -> tuple[onnx.ModelProto, NDArray[Any], NDArray[Any], dict[str, NDArray[Any]]]:
-    """The model, its inputs and outputs [N, ...], and the whole vectors file."""
+    """The model, its inputs and outputs [N, ...] without the batch of 1, and the vectors file."""
     model = onnx.load(MODELS / f"{name}.onnx")
     with np.load(MODELS / f"{name}.npz", allow_pickle=False) as file:
         arrays = dict(file)
-    return model, arrays[model.graph.input[0].name], arrays[model.graph.output[0].name], arrays
+    inputs, outputs = (arrays[v.name] for v in (model.graph.input[0], model.graph.output[0]))
+    return model, inputs[:, 0], outputs[:, 0], arrays
 
 
 def initialisers(model: onnx.ModelProto) -> dict[str, NDArray[Any]]:
@@ -67,6 +68,16 @@ def test_names_are_clean_and_every_node_has_its_own(name: str) -> None:
     values = [v for n in graph.node for v in (*n.input, *n.output)]
     odd = [v for v in (*names, *values) if not v or not v.replace(".", "_").isidentifier()]
     assert odd == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_vectors_hold_the_tensors_with_one_leading_axis(name: str) -> None:
+    model, inputs, _, arrays = load(name)
+    for value in (model.graph.input[0], model.graph.output[0]):
+        tensor = value.type.tensor_type
+        shape = tuple(d.dim_value for d in tensor.shape.dim)
+        assert arrays[value.name].shape == (len(inputs), *shape)
+        assert arrays[value.name].dtype == onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
 
 
 @pytest.mark.parametrize("name", FLOAT32)

@@ -20,7 +20,7 @@ def rows(page: str) -> dict[str, list[str]]:
 def percent(name: str) -> str:
     """Share of samples a classifier gets right, as the pages write it."""
     with np.load(MODELS / f"{name}.npz") as file:
-        right = np.mean(file["probability"].argmax(axis=1) == file["labels"])
+        right = np.mean(file["probability"][:, 0].argmax(axis=1) == file["labels"])
     return f"{100 * right:.1f} %"
 
 
@@ -42,7 +42,7 @@ def test_stated_accuracies_are_the_vectors(network: str) -> None:
 def test_stated_detection_quality_is_the_vectors(kind: str) -> None:
     with np.load(MODELS / f"vibration_{kind}.npz") as file:
         levels, redrawn, faulty = file["levels"], file["reconstruction"], file["faulty"]
-    error = ((levels.astype(np.float64) - redrawn) ** 2).sum(axis=1)
+    error = ((levels.astype(np.float64) - redrawn) ** 2).sum(axis=(1, 2))
     area = np.mean(error[faulty][:, np.newaxis] > error[~faulty])
     assert f"{area:.3f}" in rows("README.md")[f"vibration_{kind}"][2]
     assert f"{area:.3f}" in rows("training/README.md")["vibration"][-2 if kind == "float32" else -1]
