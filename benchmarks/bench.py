@@ -183,7 +183,7 @@ Printed by `python benchmarks/bench.py --markdown docs/benchmarks.md`; nothing h
 
 {text}
 
-- *arena*: the module's workspace; inputs and outputs are the caller's. *liveness*: bytes alive at the
+- *arena*: the workspace; inputs and outputs are the caller's. *liveness*: bytes alive at the
   worst step with inputs and outputs and nothing in place, the bound other planners are measured by.
 - *code*: flash of the whole Cortex-M4 test firmware beside the weights, so with startup,
   semihosting and the test runner. *stack*: painted high water of one inference on Cortex-M4.
