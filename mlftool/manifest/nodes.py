@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 
 class Place(NamedTuple):
@@ -98,3 +98,12 @@ def clip(text: str, length: int = 60) -> str:
 def join(path: str, key: str) -> str:
     """The key path of `key` inside `path`."""
     return f"{path}.{clip(key, 63)}" if path else clip(key, 63)
+
+
+def plain(node: Node) -> Any:
+    """`node` as the JSON value an editor sees."""
+    if isinstance(node, Mapping):
+        return {key.text: plain(child) for key, child in node.entries}
+    if isinstance(node, Sequence):
+        return [plain(item) for item in node.items]
+    return node.value if isinstance(node, Scalar) else None

@@ -97,7 +97,7 @@ def read_nodes(data: bytes, report: Report) -> Node | None:
 
 def _decode(data: bytes, report: Report) -> str | None:
     if len(data) > MAX_BYTES:
-        message = f"the manifest is too large; got {len(data)} bytes, expected at most {MAX_BYTES}"
+        message = f"the manifest is too large; got more, expected at most {MAX_BYTES} bytes"
         report("MLF0103", TOP, message, "split it into several manifests")
         return None
     try:

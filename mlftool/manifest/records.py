@@ -9,7 +9,18 @@ from typing import Any
 
 from mlftool.errors import did_you_mean
 from mlftool.manifest.kinds import BAD, Kind, Reading, Text, refuse
-from mlftool.manifest.nodes import Mapping, Node, Place, Scalar, Sequence, clip, describe, join
+from mlftool.manifest.nodes import (
+    Mapping,
+    Node,
+    Place,
+    Scalar,
+    Sequence,
+    clip,
+    describe,
+    join,
+    plain,
+)
+from mlftool.manifest.reader import read_nodes
 
 
 @dataclass(frozen=True)
@@ -164,6 +175,13 @@ def keys_of(record: type) -> dict[str, tuple[str, Key]]:
     return {f.metadata["yaml"] or f.name: (f.name, f.metadata["key"]) for f in found}
 
 
+def _hints(about: Key) -> dict[str, Any]:
+    """What an editor may offer to fill in."""
+    default = {} if about.default is None else {"default": about.default}
+    node = read_nodes(about.example.encode(), lambda *_: None) if about.example else None
+    return {**default, **({"examples": [plain(node)]} if node else {})}
+
+
 Finish = Callable[[dict[str, Any], str, Reading], None]
 
 
@@ -236,8 +254,7 @@ class Record:
         table = keys_of(self.cls)
         properties = {}
         for name, (_, about) in table.items():
-            default = {} if about.default is None else {"default": about.default}
-            properties[name] = {"description": about.doc, **default, **about.kind.schema()}
+            properties[name] = {"description": about.doc, **_hints(about), **about.kind.schema()}
         required = [name for name, (_, about) in table.items() if about.required]
         result: dict[str, Any] = {"type": "object", "additionalProperties": False}
         result["properties"] = properties

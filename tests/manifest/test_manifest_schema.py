@@ -16,23 +16,13 @@ from manifest_corpus import FUZZ, HERE, corpus
 
 from mlftool.cli import main
 from mlftool.manifest import read, schema
-from mlftool.manifest.nodes import Mapping, Node, Scalar, Sequence
+from mlftool.manifest.nodes import plain
 from mlftool.manifest.reader import read_nodes
 
 VALIDATOR = jsonschema.Draft7Validator(schema())
 # What the validator alone knows: other places of the manifest, the files, and that 1.0 is no
 # whole number (JSON has one kind of number).
 MEANING = {"MLF0108", "MLF0109", "MLF0110", "MLF0111", "MLF0112", "MLF0114", "MLF0115", "MLF0116"}
-
-
-def plain(node: Node) -> Any:
-    """What an editor sees: the JSON value of a YAML 1.2 document."""
-    if isinstance(node, Mapping):
-        return {key.text: plain(child) for key, child in node.entries}
-    if isinstance(node, Sequence):
-        return [plain(item) for item in node.items]
-    assert isinstance(node, Scalar)
-    return node.value
 
 
 def document(manifest: Path) -> Any:
@@ -76,6 +66,13 @@ def test_every_key_has_hover_text_and_names_are_offered() -> None:
     assert len(found) >= 20
     assert all(k["description"].endswith(".") for k in found)
     assert "cortex-m4" in json.dumps(schema()["properties"]["models"])
+
+
+def test_examples_are_values_of_their_keys() -> None:
+    with_examples = [k for k in keys(schema()) if "examples" in k]
+    assert len(with_examples) >= 15
+    for about in with_examples:
+        jsonschema.Draft7Validator(about).validate(about["examples"][0])
 
 
 def test_schema_command_prints_it(capsys: pytest.CaptureFixture[str]) -> None:
