@@ -109,7 +109,7 @@ def _run(
                 yield future.result()
             except BrokenProcessPool:  # every future that was left gets this
                 problem = Problem(
-                    "MLF0790",
+                    "MLF0701",
                     "the compiling process was killed; got no result, expected an archive",
                     path=futures[future].output,
                     help="perhaps memory ran out: try fewer jobs, -j 1",
@@ -134,6 +134,8 @@ def _build_one(manifest: Manifest, entry: Entry, folder: Path | None) -> Result:
         memory = tuple(_memory(manifest, entry, name, bundle) for name in entry.models)
         over = tuple(_over_limits(manifest, entry, memory))
         changed = folder is not None and _write(bundle, folder / entry.output)
+        if folder is None:
+            _check_vectors(manifest, entry, bundle)
         result = replace(result, changed=changed, memory=memory, over=over)
         result = replace(result, exit_code=CHECK_FAILED if over else 0)
     except MlfError as error:
@@ -190,6 +192,28 @@ def _memory(manifest: Manifest, entry: Entry, name: str, bundle: Bundle) -> Memo
         sum(tensor["size_bytes"] for tensor in facts["outputs"]),
         facts["constants_bytes"],
     )
+
+
+def _check_vectors(manifest: Manifest, entry: Entry, bundle: Bundle) -> None:
+    """Raises MlfError with all reasons why test vectors cannot be those of their model."""
+    from mlftool.runtime.interface import read_interface
+    from mlftool.runtime.vectors import LABELS, check_labels, load_vectors, samples_of
+
+    problems: list[Problem] = []
+    for model in (manifest.models[name] for name in entry.models):
+        if model.test is None:
+            continue
+        file = manifest.locate(model.test.vectors)
+        interface = read_interface(bundle, model.module_name, entry.output)
+        try:
+            arrays = load_vectors(file)
+            samples = samples_of(arrays, interface.inputs + interface.outputs, str(file))
+            if LABELS in arrays:
+                check_labels(arrays[LABELS], len(samples), str(file))
+        except MlfError as error:
+            problems += error.problems
+    if problems:
+        raise MlfError(problems)
 
 
 def _over_limits(manifest: Manifest, entry: Entry, memory: Sequence[Memory]) -> Iterator[Over]:

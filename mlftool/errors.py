@@ -74,7 +74,7 @@ CODES: dict[str, str] = {
     "MLF0609": "A file that should be firmware is none.",
     "MLF0610": "There is no simulated board for this target.",
     "MLF0700": "A program that this command needs is not installed.",
-    "MLF0790": "A compiling process was killed, perhaps for lack of memory.",
+    "MLF0701": "A compiling process was killed, perhaps for lack of memory.",
     "MLF0900": "mlftool itself failed; the message says where, please report it.",
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -77,6 +78,22 @@ def test_builds_every_entry(work: Path, capsys: Captured) -> None:
         read_tar(Path("out/large/board-aot.tar")).text("executor-config/aot/large.json")
     )
     assert facts["target"] == "cortex-m4"  # which any tool knows, unlike the board's name
+
+
+def test_the_manual_is_true(work: Path) -> None:
+    """The first example of docs/manifest.md and the commands below it, as they stand there."""
+    page = (ROOT / "docs" / "manifest.md").read_text(encoding="utf-8")
+    example = re.search(r"```yaml\n(.*?)```", page, re.DOTALL)
+    commands = re.search(r"\nThen\n\n```\n(.*?)```", page, re.DOTALL)
+    assert example
+    assert commands
+    Path("models.yaml").write_text(example[1])
+    save_model("kws.onnx", 4)
+    for line in commands[1].splitlines():
+        name, *arguments = line.partition("#")[0].split()
+        assert name == "mlftool"
+        assert main(arguments) == 0
+    assert {f"out/{file}" for file in tree()} == set(re.findall(r"out/kws/[^ ]*\.tar", page))
 
 
 def test_what_did_not_change_is_left_alone(work: Path, capsys: Captured) -> None:
@@ -183,7 +200,7 @@ def test_killed_worker(work: Path, capsys: Captured, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(mlftool.compile, "compile_modules", die)
     assert mlftool_build("-j", "2", "--only", "small") == 3
-    assert "error[MLF0790]: small/host-aot.tar: " in capsys.readouterr().err
+    assert "error[MLF0701]: small/host-aot.tar: " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("jobs", ["1", "2"])
@@ -248,6 +265,35 @@ def test_check_json(work: Path, capsys: Captured) -> None:
     assert [(p["code"], p["line"], p["path"]) for p in report["problems"]] == [
         ("MLF0107", 1, "models"),
         ("MLF0117", 1, "version"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arrays", "codes"),
+    [
+        ({"x": (3, 1, 4), "y": (3, 1, 4), "labels": (3,), "notes": (7,)}, []),
+        ({"x": (1, 4), "y": (1, 4)}, []),
+        ({"x": (3, 1, 4)}, ["MLF0601"]),
+        ({"x": (3, 1, 5), "z": (3, 1, 4)}, ["MLF0602", "MLF0601"]),
+        ({"x": (3, 1, 4), "y": (2, 1, 4)}, ["MLF0603"]),
+        ({"x": (3, 1, 4), "y": (3, 1, 4), "labels": (4,)}, ["MLF0602"]),
+        (None, ["MLF0600"]),
+    ],
+)
+def test_check_looks_into_the_vectors(
+    work: Path, capsys: Captured, arrays: dict[str, tuple[int, ...]] | None, codes: list[str]
+) -> None:
+    Path("v.npz").write_bytes(b"junk")
+    if arrays is not None:
+        kinds = {"labels": np.int64}
+        np.savez("v.npz", **{n: np.zeros(s, kinds.get(n, np.float32)) for n, s in arrays.items()})
+    Path("m.yaml").write_text(
+        MANIFEST.replace("small.onnx}", "small.onnx, test: {vectors: v.npz}}")
+    )
+    assert main(["check", "m.yaml"]) == (2 if codes else 0)
+    errors = [line for line in capsys.readouterr().err.splitlines() if ": error[" in line]
+    assert [line[: len("v.npz: error[MLF0000]")] for line in errors] == [
+        f"v.npz: error[{code}]" for code in codes
     ]
 
 
