@@ -7,6 +7,7 @@ the reference page `expected`, so none of the three can say something else than 
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -117,8 +118,9 @@ class File:
         if not re.fullmatch(self.pattern, text) or not _encodable(text):
             what, help_text = "path not allowed", self._remedy(text)
             return refuse(self, node, path, reading, what, "MLF0115", help_text)
-        if reading.folder is not None and not (reading.folder / text).is_file():
-            if (reading.folder / text).exists():
+        # os.path answers False where pathlib raises: a name too long, a folder closed to us.
+        if reading.folder is not None and not os.path.isfile(reading.folder / text):
+            if os.path.exists(reading.folder / text):
                 return refuse(self, node, path, reading, "not a file", "MLF0116")
             near = self._near(text, reading.folder)
             return refuse(self, node, path, reading, "no such file", "MLF0116", near)
@@ -137,7 +139,9 @@ class File:
         try:
             parent = (folder / text).parent
             names = [
-                p.name for p in parent.iterdir() if p.name.endswith(self.suffix) and p.is_file()
+                p.name
+                for p in parent.iterdir()
+                if p.name.endswith(self.suffix) and os.path.isfile(p)
             ]
         except OSError:
             return "paths are relative to the manifest's folder"

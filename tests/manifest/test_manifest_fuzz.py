@@ -32,6 +32,7 @@ BITS = [
     ),
     *(b"\\U00110000", b"\\ud800", b"\x00", b"\xff", b"\xef\xbb\xbf", b"\xe2\x80\xa8", b"9" * 5000),
     *(b"1e999", b".nan", b"-.inf", b"0x", b"[" * 100, b"version: 1\n", b"models:", b"kws.onnx"),
+    *(b"k" * 300 + b".onnx", b"a/" * 400 + b"kws.onnx", b"kws.npz/kws.onnx"),
 ]
 
 
