@@ -176,6 +176,9 @@ static int run_sample(const struct runner_module *m, uint32_t repetitions, struc
   if (stack_bytes == SIZE_MAX) {
     return complain(kCheckFailed, m->name, "the stack overflowed");
   }
+  if (hash_of(m->inputs, m->num_inputs) != given) {
+    return complain(kCheckFailed, m->name, "the inputs were changed");
+  }
   cost->stack_bytes = stack_bytes > cost->stack_bytes ? stack_bytes : cost->stack_bytes;
   first = hash_of(m->outputs, m->num_outputs);
   for (i = 0; i < repetitions; i++) {
@@ -186,9 +189,6 @@ static int run_sample(const struct runner_module *m, uint32_t repetitions, struc
     if (hash_of(m->outputs, m->num_outputs) != first) {
       return complain(kCheckFailed, m->name, "a second inference gives other outputs");
     }
-  }
-  if (hash_of(m->inputs, m->num_inputs) != given) {
-    return complain(kCheckFailed, m->name, "the inputs were changed");
   }
   return kOk;
 }
@@ -209,8 +209,7 @@ static int transfer(platform_file file, const struct runner_tensor *tensors, siz
 }
 
 static int run_samples(const struct runner_module *m, platform_file in, platform_file out,
-                       uint64_t samples, uint32_t repetitions) {
-  struct cost cost = {0, 0, 0, 0, 0};
+                       uint64_t samples, uint32_t repetitions, struct cost *cost) {
   uint64_t i;
   for (i = 0; i < samples; i++) {
     int status;
@@ -218,7 +217,7 @@ static int run_samples(const struct runner_module *m, platform_file in, platform
     if (transfer(in, m->inputs, m->num_inputs, 0) != 0) {
       return complain(kBadInput, "inputs", "cannot be read");
     }
-    status = run_sample(m, repetitions, &cost);
+    status = run_sample(m, repetitions, cost);
     if (status != kOk) {
       return status;
     }
@@ -226,7 +225,6 @@ static int run_samples(const struct runner_module *m, platform_file in, platform
       return complain(kBadInput, "outputs", "cannot be written");
     }
   }
-  print_result(samples, &cost);
   return kOk;
 }
 
@@ -235,7 +233,9 @@ static int run_file(const struct runner_module *m, platform_file in, const char 
                     uint32_t repetitions) {
   const uint64_t sample_bytes = size_of(m->inputs, m->num_inputs);
   const int64_t bytes = platform_size(in);
+  struct cost cost = {0, 0, 0, 0, 0};
   platform_file out;
+  uint64_t samples;
   int status;
   if (bytes <= 0 || sample_bytes == 0 || (uint64_t)bytes % sample_bytes != 0) {
     return complain(kBadInput, "inputs", "the size of the file is no multiple of a sample's");
@@ -244,9 +244,13 @@ static int run_file(const struct runner_module *m, platform_file in, const char 
   if (out < 0) {
     return complain(kBadInput, out_path, "cannot be opened for writing");
   }
-  status = run_samples(m, in, out, (uint64_t)bytes / sample_bytes, repetitions);
+  samples = (uint64_t)bytes / sample_bytes;
+  status = run_samples(m, in, out, samples, repetitions, &cost);
   if (platform_close(out) != 0 && status == kOk) {
-    return complain(kBadInput, out_path, "cannot be written");
+    status = complain(kBadInput, out_path, "cannot be written");
+  }
+  if (status == kOk) {
+    print_result(samples, &cost);
   }
   return status;
 }

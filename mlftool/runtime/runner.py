@@ -116,7 +116,7 @@ def _execute(arguments: Sequence[str], work: Path, module: str, time_limit: floa
         raise MlfError(Problem("MLF0605", text), CHECK_FAILED) from None
     if run.returncode == 0:
         return run.stdout
-    text = f"module '{module}': {_complaint(run)}"
+    text = f"module '{module}': {_complaint(run).removeprefix(f'{module}: ')}"
     status = ENVIRONMENT if run.returncode == _BAD_COUNTER else CHECK_FAILED
     raise MlfError(Problem("MLF0605", text), status)
 

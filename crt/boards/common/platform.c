@@ -17,16 +17,16 @@ void platform_complain(const char *text) {
   (void)semihosting(SYS_WRITE0, text);
 }
 
-static platform_file open_file(const char *path, int32_t mode) {
-  struct {
-    const char *path;
-    int32_t mode;
-    uint32_t length;
-  } block = {path, mode, 0};
-  while (path[block.length] != '\0') {
-    block.length++;
+/* A call's block of arguments is an array of words; pointers are words here. */
+static platform_file open_file(const char *path, uintptr_t mode) {
+  uintptr_t length = 0;
+  while (path[length] != '\0') {
+    length++;
   }
-  return (platform_file)semihosting(SYS_OPEN, &block);
+  {
+    const uintptr_t block[3] = {(uintptr_t)path, mode, length};
+    return (platform_file)semihosting(SYS_OPEN, block);
+  }
 }
 
 platform_file platform_open_to_read(const char *path) {
@@ -44,12 +44,8 @@ int64_t platform_size(platform_file file) {
 
 /* SYS_READ and SYS_WRITE return the number of bytes they did not transfer. */
 static int transfer(int32_t operation, platform_file file, uintptr_t data, size_t bytes) {
-  const struct {
-    int32_t file;
-    uintptr_t data;
-    size_t bytes;
-  } block = {file, data, bytes};
-  return semihosting(operation, &block) == 0 ? 0 : -1;
+  const uintptr_t block[3] = {(uintptr_t)file, data, bytes};
+  return semihosting(operation, block) == 0 ? 0 : -1;
 }
 
 int platform_read(platform_file file, void *data, size_t bytes) {

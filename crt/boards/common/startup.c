@@ -1,4 +1,5 @@
 /* From reset to main(argc, argv) on a Cortex-M, and to the simulator's exit status after it. */
+#include "board.h"
 #include "semihosting.h"
 
 /* The linker script's marks (sections.ld). */
@@ -62,14 +63,15 @@ static int split_command_line(char *line, char **argv, int limit) {
   return argc;
 }
 
-/* A plain loop: the C library's memcpy and memset may want what is not set up yet. */
+/* Plain loops: the C library's memcpy and memset may want what is not set up yet. Marks are
+ * compared as numbers, since C only orders pointers into one object. */
 __attribute__((optimize("no-tree-loop-distribute-patterns"))) static void set_up_memory(void) {
   const uint32_t *from = __data_load;
   uint32_t *to;
-  for (to = __data_start; to < __data_end; to++) {
+  for (to = __data_start; (uintptr_t)to < (uintptr_t)__data_end; to++) {
     *to = *from++;
   }
-  for (to = __bss_start; to < __bss_end; to++) {
+  for (to = __bss_start; (uintptr_t)to < (uintptr_t)__bss_end; to++) {
     *to = 0;
   }
 }
@@ -77,17 +79,16 @@ __attribute__((optimize("no-tree-loop-distribute-patterns"))) static void set_up
 __attribute__((used, noreturn)) static void start(void) {
   static char line[256];
   static char *argv[9];
-  struct {
-    char *line;
-    uint32_t bytes;
-  } command_line = {line, sizeof line};
+  const uintptr_t block[2] = {(uintptr_t)line, sizeof line};
   const function *initialise;
   int argc = 0;
+  board_guard_stack();
   set_up_memory();
-  for (initialise = __init_array_start; initialise < __init_array_end; initialise++) {
+  for (initialise = __init_array_start; (uintptr_t)initialise < (uintptr_t)__init_array_end;
+       initialise++) {
     (*initialise)();
   }
-  if (semihosting(SYS_GET_CMDLINE, &command_line) == 0) {
+  if (semihosting(SYS_GET_CMDLINE, block) == 0) {
     argc = split_command_line(line, argv, 8);
   }
   semihosting_exit(main(argc, argv));

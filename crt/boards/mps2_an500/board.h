@@ -1,2 +1,2 @@
-/* The instruction counter of the MPS2 boards: CMSDK APB timer 0, see common/cmsdk_timer.h. */
-#include "cmsdk_timer.h"
+/* The counter and the stack guard: those of all MPS2 boards. */
+#include "mps2.h"

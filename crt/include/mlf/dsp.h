@@ -63,7 +63,8 @@ static inline uint32_t mlf_sxtb16_ror8(uint32_t x) {
 
 static inline int32_t mlf_smlad(uint32_t x, uint32_t y, int32_t acc) {
   const int32_t low = (int32_t)(int16_t)(uint16_t)x * (int32_t)(int16_t)(uint16_t)y;
-  const int32_t high = (int32_t)(int16_t)(uint16_t)(x >> 16) * (int32_t)(int16_t)(uint16_t)(y >> 16);
+  const int32_t high =
+      (int32_t)(int16_t)(uint16_t)(x >> 16) * (int32_t)(int16_t)(uint16_t)(y >> 16);
   return acc + low + high;
 }
 

@@ -29,7 +29,7 @@
 
 /* One function per kernel: keeps profiles readable and registers free, costs one call per layer. */
 #if defined(__GNUC__)
-#define MLF_KERNEL static __attribute__((noinline))
+#define MLF_KERNEL         static __attribute__((noinline))
 #define MLF_ALIGNED(bytes) __attribute__((aligned(bytes)))
 #else
 #define MLF_KERNEL static

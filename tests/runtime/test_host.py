@@ -1,0 +1,110 @@
+"""Modules as libraries called from Python, and the cache they are kept in."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from archives import HOSTILE, toy, vectors
+
+from mlftool.errors import MlfError
+from mlftool.runtime import toolchain
+from mlftool.runtime.cache import key_of
+from mlftool.runtime.host import load_host
+
+
+def sample(i: int = 0) -> dict[str, np.ndarray]:
+    return {name: array[i] for name, array in vectors().items() if name in ("a:0", HOSTILE)}
+
+
+def test_a_module_is_a_function_of_arrays() -> None:
+    module = load_host(toy())
+    for i in range(3):
+        outputs = module(sample(i))
+        assert list(outputs) == ["sum", "s/c"]
+        for name, value in outputs.items():
+            np.testing.assert_array_equal(value, vectors()[name][i], strict=True)
+
+
+def test_buffers_are_aligned_and_inputs_may_be_views() -> None:
+    module = load_host(toy("return ((uintptr_t)a | (uintptr_t)b | (uintptr_t)sum) % 64 != 0;"))
+    given = sample()
+    given[HOSTILE] = np.asfortranarray(given[HOSTILE])[:, ::1]
+    np.testing.assert_array_equal(module(given)["s/c"], given[HOSTILE] * np.float32(0.5))
+
+
+def test_the_second_load_compiles_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = load_host(toy())
+
+    def fail(*_: object) -> None:
+        raise AssertionError("compiled again")
+
+    monkeypatch.setattr(toolchain, "compile_c", fail)
+    assert load_host(toy()).library == first.library
+    with pytest.raises(AssertionError):
+        load_host(toy("return 0; /* other bytes */"))
+
+
+def test_simultaneous_loads_agree(tmp_path: Path) -> None:
+    found = []
+    load = lambda: found.append(load_host(toy(), cache_dir=tmp_path).library)  # noqa: E731
+    threads = [threading.Thread(target=load) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert len(set(found)) == 1
+    assert [p.name for p in tmp_path.iterdir()] == [found[0].parent.name]  # no leftovers
+
+
+def test_keys_do_not_run_together() -> None:
+    assert key_of(["ab", "c"], {}) != key_of(["a", "bc"], {})
+    assert key_of([], {"a": b"b"}) != key_of(["a", "b"], {"": b""})
+
+
+def test_failure_of_the_c_function_is_an_error() -> None:
+    with pytest.raises(MlfError, match="tvmgen_toy_run returned -7"):
+        load_host(toy("return -7;"))(sample())
+
+
+def test_sources_that_do_not_compile_are_one_line() -> None:
+    with pytest.raises(MlfError) as caught:
+        load_host(toy("return no_such_thing;"))
+    (problem,) = caught.value.problems
+    assert problem.code == "MLF0608"
+    assert "no_such_thing" in problem.message
+    assert "\n" not in str(problem)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"schema_version": 2}, "schema_version is 2"),
+        ({"module": "other"}, "describes module 'other'"),
+        ({"inputs": [{"name": "a"}]}, "KeyError"),
+        ({"workspace_bytes": "many"}, "ValueError"),
+        (
+            {"inputs": [dict(name="a", c_name="a", dtype="int8", shape=[4], size_bytes=3)]},
+            "3 bytes",
+        ),
+        ({"inputs": [dict(name="a", c_name="a", dtype="O", shape=[4], size_bytes=32)]}, "object"),
+        ({"inputs": [dict(name="a", c_name="a;b", dtype="i1", shape=[4], size_bytes=4)]}, "a;b"),
+        ({"inputs": [dict(name="a", c_name="a", dtype="i1", shape=[-4], size_bytes=-4)]}, "-4"),
+    ],
+)
+def test_an_interface_that_lies_is_refused(changes: dict[str, object], message: str) -> None:
+    with pytest.raises(MlfError, match=message) as caught:
+        load_host(toy(**changes))
+    assert caught.value.problems[0].code == "MLF0607"
+
+
+def test_modules_are_chosen_by_name() -> None:
+    with pytest.raises(MlfError, match="did you mean 'toy'"):
+        load_host(toy(), "toi")
+    two = toy()
+    files = {**two.files, "executor-config/aot/other.json": b"{}"}
+    with pytest.raises(MlfError, match="2 modules"):
+        load_host(type(two)(files))
+    assert load_host(type(two)(files), "toy").interface.module == "toy"

@@ -1,0 +1,253 @@
+"""The test runner on the host, under sanitizers, and on every simulated board."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from archives import HOSTILE, toy, vectors
+
+from mlftool.errors import CHECK_FAILED, ENVIRONMENT, MlfError
+from mlftool.mlf import Bundle
+from mlftool.mlf.runtime_tree import crt_root
+from mlftool.runtime import runner
+from mlftool.runtime.boards import BOARDS
+from mlftool.runtime.compare import compare
+from mlftool.runtime.descriptor import c_string
+from mlftool.runtime.host import build_runner
+from mlftool.runtime.interface import read_interface
+from mlftool.runtime.link import footprint, link_firmware
+from mlftool.runtime.runner import RunResult, run_on_board, run_on_host
+from mlftool.runtime.vectors import samples_of
+
+needs_boards = pytest.mark.skipif(
+    not (shutil.which("arm-none-eabi-gcc") and shutil.which("qemu-system-arm")),
+    reason="apt-get install gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm",
+)
+PLACES = ["host", *(pytest.param(name, marks=needs_boards) for name in BOARDS)]
+
+
+def run(bundle: Bundle, place: str, sanitize: bool = False, repetitions: int = 1) -> RunResult:
+    interface = read_interface(bundle)
+    samples = samples_of(vectors(), interface.inputs, "vectors")
+    if place == "host":
+        program = build_runner(bundle, interface, sanitize=sanitize)
+        return run_on_host(program, interface, samples, repetitions, time_limit=20)
+    elf = link_firmware(bundle, interface, BOARDS[place])
+    return run_on_board(elf, BOARDS[place], interface, samples, repetitions, time_limit=20)
+
+
+def failure(bundle: Bundle, place: str, sanitize: bool = False) -> tuple[str, int]:
+    with pytest.raises(MlfError) as caught:
+        run(bundle, place, sanitize)
+    (problem,) = caught.value.problems
+    return problem.message, caught.value.exit_code
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_outputs_are_right_and_counted(place: str) -> None:
+    result = run(toy(), place)
+    expected = samples_of(vectors(), read_interface(toy()).outputs, "vectors")
+    assert compare(result.outputs, expected).mismatches == 0
+    assert result.figures["samples"] == 3
+    if place == "host":
+        assert 0 < result.figures["microseconds_min"] <= result.figures["microseconds"]
+    else:
+        assert 50 < result.figures["instructions_min"] <= result.figures["instructions"] < 2000
+        assert 0 < result.figures["stack_bytes"] < 400
+
+
+def test_the_host_runner_is_clean_under_sanitizers() -> None:
+    assert run(toy(), "host", sanitize=True).figures["samples"] == 3
+
+
+@needs_boards
+def test_instructions_are_the_same_in_every_run() -> None:
+    spin = '__asm volatile("1: subs %0, %0, #1\\n bne 1b" : "+r"(n) : : "cc");'
+    busy = toy(f"unsigned n = 500000; {spin} return 0;")
+    first, second = (run(busy, "cortex-m4", repetitions=3).figures for _ in range(2))
+    assert first == second
+    assert first["instructions_max"] - first["instructions_min"] <= 40  # one tick
+    assert 1_000_000 < first["instructions"] < 1_001_000
+
+
+@needs_boards
+@pytest.mark.parametrize("place", BOARDS)
+def test_stack_use_is_measured(place: str) -> None:
+    figures = run(
+        toy("{ volatile char deep[5000]; deep[0] = 1; deep[4999] = 2; } return 0;"), place
+    )
+    assert 5000 <= figures.figures["stack_bytes"] < 5400
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        ("return -1;", "'toy': the run function reports failure"),
+        ("sum[4] = 1; return 0;", "sum: bytes next to this tensor were overwritten"),
+        ("scaled[-1] = 1; return 0;", "s/c: bytes next to this tensor were overwritten"),
+        ("a[-1] = 1; return 0;", "a:0: bytes next to this tensor were overwritten"),
+        ("a[0] ^= 1; return 0;", "'toy': the inputs were changed"),
+        ("{ static short n; sum[0] = n++; } return 0;", "'toy': a second inference gives other"),
+    ],
+)  # fmt: skip
+def test_misbehaviour_is_found(place: str, fault: str, message: str) -> None:
+    text, status = failure(toy(fault), place)
+    assert message in text
+    assert status == CHECK_FAILED
+
+
+def test_an_output_that_is_not_written_is_found() -> None:
+    bundle = toy()
+    member = "codegen/host/src/toy_lib0.c"
+    source = bundle.files[member].replace(b"i < 6", b"i < 5")
+    text, _ = failure(Bundle({**bundle.files, member: source}), "host")
+    assert "a second inference gives other outputs" in text
+
+
+def test_sanitizers_speak_in_one_line() -> None:
+    text, status = failure(toy("{ int8_t *volatile p = a; p[72] = 1; } return 0;"), "host", True)
+    assert "AddressSanitizer" in text or "runtime error" in text
+    assert "\n" not in text
+    assert status == CHECK_FAILED
+
+
+@needs_boards
+@pytest.mark.parametrize("place", BOARDS)
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        ("*(volatile int *)0x5ffffff0 = 1; return 0;", "bfar=0x5ffffff0"),
+        ("{ volatile char big[70000]; big[0] = 1; return big[0] - 1; }", "the stack overflowed"),
+    ],
+)
+def test_a_crash_on_a_board_says_where(place: str, fault: str, message: str) -> None:
+    text, status = failure(toy(fault), place)
+    assert message in text
+    assert status == CHECK_FAILED
+
+
+ENDLESS = "{ volatile int forever = 1; while (forever) { } } return 0;"
+
+
+def test_an_endless_run_on_the_host_is_stopped() -> None:
+    interface = read_interface(toy(ENDLESS))
+    samples = samples_of(vectors(), interface.inputs, "vectors")
+    runner_program = build_runner(toy(ENDLESS), interface)
+    with pytest.raises(MlfError, match="did not finish within 1 seconds"):
+        run_on_host(runner_program, interface, samples, time_limit=1)
+
+
+@needs_boards
+def test_an_endless_run_on_a_board_is_stopped() -> None:
+    interface = read_interface(toy(ENDLESS))
+    samples = samples_of(vectors(), interface.inputs, "vectors")
+    elf = link_firmware(toy(ENDLESS), interface, BOARDS["cortex-m4"])
+    with pytest.raises(MlfError, match="did not finish within 1 seconds"):
+        run_on_board(elf, BOARDS["cortex-m4"], interface, samples, time_limit=1)
+
+
+@needs_boards
+def test_a_counter_that_counts_time_makes_the_run_void(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = runner.qemu_command
+
+    def without_icount(*args: object) -> list[str]:
+        command = real(*args)
+        at = command.index("-icount")
+        return command[:at] + command[at + 2 :]
+
+    monkeypatch.setattr(runner, "qemu_command", without_icount)
+    text, status = failure(toy(), "cortex-m4")
+    assert "2,000,000 instructions do not count as 2,000,000" in text
+    assert status == ENVIRONMENT
+
+
+@needs_boards
+def test_what_does_not_fit_is_one_line() -> None:
+    with pytest.raises(MlfError, match="overflowed by") as caught:
+        run(
+            toy("{ static volatile char huge[5 << 20]; huge[a[0] & 1] = 1; } return 0;"),
+            "cortex-m3",
+        )
+    assert caught.value.problems[0].code == "MLF0608"
+
+
+@needs_boards
+def test_the_footprint_counts_what_is_there() -> None:
+    interface = read_interface(toy())
+    small = footprint(link_firmware(toy(), interface, BOARDS["cortex-m4"]))
+    table = toy("{ static const char t[4096] = {1}; return t[a[0] & 4095] > 1; }")
+    more = footprint(link_firmware(table, interface, BOARDS["cortex-m4"]))
+    pool = toy("{ static volatile char t[4096]; t[a[0] & 4095] = 0; return 0; }")
+    ram = footprint(link_firmware(pool, interface, BOARDS["cortex-m4"]))
+    assert 4096 <= more.flash - small.flash < 4300
+    assert ram.ram - small.ram == 4096
+    assert small.stack_reserved == 64 * 1024
+
+
+def program(tmp_path: Path) -> Path:
+    return build_runner(toy(), read_interface(toy()), sanitize=True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "usage"),
+        (["in.bin"], "usage"),
+        (["in.bin", "out.bin", "0"], "usage"),
+        (["in.bin", "out.bin", "x"], "usage"),
+        (["in.bin", "out.bin", "1000000000000"], "usage"),
+        (["in.bin", "out.bin", "1", "2"], "usage"),
+        (["absent.bin", "out.bin"], "absent.bin: cannot be opened"),
+        (["short.bin", "out.bin"], "no multiple of a sample's"),
+        (["empty.bin", "out.bin"], "no multiple of a sample's"),
+        (["in.bin", "no/such/folder/out.bin"], "cannot be opened for writing"),
+        (["in.bin", "/dev/full"], "cannot be written"),
+    ],
+)
+def test_wrong_arguments_end_with_status_2(
+    arguments: list[str], message: str, tmp_path: Path
+) -> None:
+    (tmp_path / "in.bin").write_bytes(bytes(28))
+    (tmp_path / "short.bin").write_bytes(bytes(27))
+    (tmp_path / "empty.bin").write_bytes(b"")
+    command = [program(tmp_path), *arguments]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert done.stdout == ""
+
+
+def test_descriptors_escape_hostile_names(tmp_path: Path) -> None:
+    literal = c_string(HOSTILE)
+    source = tmp_path / "name.c"
+    text = f"#include <stdio.h>\nint main(void) {{ fputs({literal}, stdout); return 0; }}\n"
+    source.write_text(text)
+    flags = ["-std=c99", "-trigraphs", "-Wall", "-Werror"]
+    subprocess.run(["cc", *flags, source, "-o", tmp_path / "name"], check=True)
+    shown = subprocess.run([tmp_path / "name"], capture_output=True, check=True)
+    assert shown.stdout == HOSTILE.encode()
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_runner_and_platform_compile_without_a_warning(place: str, tmp_path: Path) -> None:
+    from mlftool.targets import TARGETS
+
+    root = crt_root()
+    sources = [root / "runner/runner.c"]
+    folders = [root / "runner", root / "platform"]
+    compiler, machine = "gcc", ()
+    if place == "host":
+        sources += [root / "platform/host/platform.c"]
+    else:
+        compiler, machine = "arm-none-eabi-gcc", TARGETS[place].cflags
+        folders += [root / "boards/common", root / "boards" / BOARDS[place].name]
+        sources += sorted((root / "boards/common").glob("*.c"))
+    flags = ["-std=c99", "-O2", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror"]
+    for source in sources:
+        command = [compiler, *machine, *flags, *(f"-I{f}" for f in folders), "-c", source]
+        done = subprocess.run([*command, "-o", tmp_path / "x.o"], capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (0, ""), source.name
