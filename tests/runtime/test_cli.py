@@ -1,0 +1,252 @@
+"""`mlftool run`, `runner` and `doctor` as a user meets them: text, files and exit codes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from archives import HOSTILE, toy, vectors
+
+from mlftool.cli import main
+from mlftool.mlf import write_tar
+from mlftool.mlf.runtime_tree import crt_root
+from mlftool.runtime.boards import BOARDS
+
+needs_boards = pytest.mark.skipif(
+    not (shutil.which("arm-none-eabi-gcc") and shutil.which("qemu-system-arm")),
+    reason="apt-get install gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm",
+)
+
+
+@pytest.fixture
+def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with toy.tar and v.npz, and the process in it."""
+    monkeypatch.chdir(tmp_path)
+    write_tar(toy(), tmp_path / "toy.tar")
+    np.savez(tmp_path / "v.npz", **vectors())
+    return tmp_path
+
+
+def fails(arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    """Exit code and the one error line, with its help line if it has one."""
+    code = main(arguments.split())
+    out = capsys.readouterr()
+    lines = out.err.splitlines()
+    assert "Traceback" not in out.err
+    assert ": error[MLF" in lines[0]
+    assert [line for line in lines[1:] if not line.startswith("help: ")] == []
+    assert len(lines) <= 2
+    return code, out.err
+
+
+def test_a_run_on_the_host(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = "run toy.tar --inputs v.npz --expect v.npz -o out.npz --report r.json"
+    assert main(command.split()) == 0
+    shown = capsys.readouterr()
+    assert shown.err == ""
+    assert "30 elements, equal to the reference" in shown.out
+    with np.load(work / "out.npz") as out:
+        assert out.files == ["sum", "s/c"]
+        for name in out.files:
+            np.testing.assert_array_equal(out[name], vectors()[name], strict=True)
+    report = json.loads((work / "r.json").read_text())
+    assert report.pop("microseconds") >= report.pop("microseconds_min") > 0
+    assert report == {
+        "schema_version": 1,
+        "module": "toy",
+        "target": "host",
+        "samples": 3,
+        "passed": True,
+        "elements": 30,
+        "mismatches": 0,
+        "max_abs_error": 0.0,
+        "max_rel_error": 0.0,
+        "workspace_bytes": 0,
+        "constants_bytes": 0,
+    }
+
+
+@needs_boards
+@pytest.mark.parametrize("place", BOARDS)
+def test_a_run_on_a_board(place: str, work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = f"run toy.tar --inputs v.npz --expect v.npz --on {place} --json"
+    assert main(command.split()) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["target"] == place
+    assert report["passed"] is True
+    assert 50 < report["instructions"] < 2000
+    assert 1000 < report["flash_bytes"] < 10_000
+    assert 0 < report["ram_bytes"] < 2000
+    assert 0 < report["stack_bytes"] < 400
+
+
+def test_a_difference_is_exit_1_and_everything_is_written(
+    work: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arrays = vectors()
+    arrays["s/c"][1, 0, 2] += 0.25
+    np.savez(work / "ref.npz", **arrays)
+    files = "--inputs v.npz --expect ref.npz --report r.json -o out.npz"
+    code, text = fails(f"run toy.tar {files} --absolute 0.125", capsys)
+    assert code == 1
+    assert "error[MLF0604]: 1 of 30 elements differ" in text
+    assert "sample 1, 's/c'[0, 2]" in text
+    report = json.loads((work / "r.json").read_text())
+    assert (report["passed"], report["mismatches"]) == (False, 1)
+    assert (work / "out.npz").exists()
+    assert main(f"run toy.tar {files} --absolute 0.26".split()) == 0
+
+
+def test_an_infinite_error_is_null_in_json(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arrays = vectors()
+    arrays["s/c"][0, 0, 0] = np.nan
+    np.savez(work / "ref.npz", **arrays)
+    fails("run toy.tar --inputs v.npz --expect ref.npz --report r.json", capsys)
+    assert json.loads((work / "r.json").read_text())["max_abs_error"] is None
+
+
+def test_labels_give_accuracy(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    best = vectors()["sum"].argmax(axis=1)
+    np.savez(work / "v.npz", **vectors(), labels=np.array([best[0], best[1], 3 - best[2]]))
+    assert main(["run", "toy.tar", "--inputs", "v.npz", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["accuracy"] == pytest.approx(2 / 3)
+    assert "elements" not in report
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        ("run absent.tar --inputs v.npz", "MLF0501", "absent.tar"),
+        ("run v.npz --inputs v.npz", "MLF0502", "v.npz"),
+        ("run toy.tar --inputs absent.npz", "MLF0600", "absent.npz"),
+        ("run toy.tar --inputs toy.tar", "MLF0600", "toy.tar"),
+        ("run toy.tar --inputs objects.npz", "MLF0600", "pickled"),
+        ("run toy.tar --inputs names.npz", "MLF0601", "no array for tensor 'a:0'"),
+        ("run toy.tar --inputs type.npz", "MLF0602", "got int16, expected int8"),
+        ("run toy.tar --inputs v.npz --expect two.npz", "MLF0603", "got 2, expected 3"),
+        ("run toy.tar --inputs v.npz --module tiy", "MLF0606", "got 'tiy'"),
+        ("run toy.tar --inputs v.npz --on cortex-m33", "MLF0610", "--on"),
+        ("run toy.tar --inputs v.npz --on nonsense", "MLF0610", "nonsense"),
+        ("run toy.tar --inputs v.npz --runner absent.elf", "MLF0609", "absent.elf"),
+        ("run toy.tar --inputs v.npz --absolute -1", "MLF0400", "--absolute"),
+        ("run toy.tar --inputs v.npz --relative nan", "MLF0400", "--relative"),
+        ("run toy.tar --inputs v.npz --repetitions 0", "MLF0400", "--repetitions"),
+        ("run toy.tar --inputs v.npz -o no/such/out.npz", "MLF0402", "no/such/out.npz"),
+        ("run toy.tar", "MLF0400", "--inputs"),
+        ("runner toy.tar --module tiy -o x.c", "MLF0606", "got 'tiy'"),
+        ("runner v.npz -o x.c", "MLF0502", "v.npz"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_2(
+    arguments: str, code: str, message: str, work: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    np.savez(work / "objects.npz", x=np.array([None], dtype=object))
+    np.savez(work / "names.npz", **{HOSTILE: vectors()[HOSTILE], "A": np.zeros(3)})
+    np.savez(work / "type.npz", **{**vectors(), "a:0": vectors()["a:0"].astype(np.int16)})
+    np.savez(work / "two.npz", **{name: array[:2] for name, array in vectors().items()})
+    status, text = fails(arguments, capsys)
+    assert status == 2
+    assert f"error[{code}]" in text
+    assert message in text
+    assert not (work / "x.c").exists()
+
+
+@pytest.mark.parametrize(
+    ("on", "variable", "package"),
+    [
+        ("host", "CC", "gcc"),
+        ("cortex-m4", "MLFTOOL_ARM_GCC", "gcc-arm-none-eabi"),
+        pytest.param("cortex-m4", "MLFTOOL_QEMU_ARM", "qemu-system-arm", marks=needs_boards),
+        pytest.param("cortex-m4", "MLFTOOL_ARM_SIZE", "binutils-arm", marks=needs_boards),
+    ],
+)
+def test_a_missing_program_is_exit_3_with_what_to_install(
+    on: str,
+    variable: str,
+    package: str,
+    work: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv(variable, "no-such-program --flag")
+    code, text = fails(f"run toy.tar --inputs v.npz --on {on}", capsys)
+    assert code == 3
+    assert "error[MLF0700]: 'no-such-program'" in text
+    assert f"help: install it with: apt-get install {package}" in text
+
+
+def test_a_runner_that_is_built_already(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What the Bazel rules do: descriptor, compiler, then run with --runner and no compiler."""
+    assert main(["runner", "toy.tar", "-o", "runner_toy.c"]) == 0
+    files = toy().files
+    for name in ("codegen/host/include/tvmgen_toy.h", "codegen/host/src/toy_lib0.c"):
+        (work / Path(name).name).write_bytes(files[name])
+    crt = crt_root()
+    sources = ["toy_lib0.c", "runner_toy.c", crt / "runner/runner.c"]
+    sources += [crt / "platform/host/platform.c"]
+    folders = [f"-I{crt / f}" for f in ("runner", "platform")]
+    flags = ["-std=c99", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror", "-I."]
+    subprocess.run(["cc", *flags, *folders, *sources, "-o", "program"], check=True)
+    command = "run toy.tar --inputs v.npz --expect v.npz --runner program"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CC", "no-such-program")
+        assert main(command.split()) == 0
+    assert "equal to the reference" in capsys.readouterr().out
+
+
+def test_a_model_is_compiled_first(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    float1x3 = [onnx.helper.make_tensor_value_info(n, 1, ["n", 3]) for n in ("x y", "z")]
+    node = onnx.helper.make_node("Relu", ["x y"], ["z"])
+    graph = onnx.helper.make_graph([node], "g", float1x3[:1], float1x3[1:])
+    opset = [onnx.helper.make_opsetid("", 17)]
+    onnx.save(onnx.helper.make_model(graph, opset_imports=opset, ir_version=8), "m.onnx")
+    x = np.array([[[-1.5, 0, 2.5]], [[1, -2, 3]]], np.float32)
+    np.savez("io.npz", **{"x y": x, "z": np.maximum(x, 0)})
+    command = ["run", "m.onnx", "--inputs", "io.npz", "--expect", "io.npz"]
+    assert main([*command, "--input-shape", "x y:1,3"]) == 0
+    assert "6 elements, equal" in capsys.readouterr().out
+    assert main(command) == 2
+    assert "m.onnx: error[MLF0206]" in capsys.readouterr().err
+
+
+def test_doctor_lists_what_is_there(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MLFTOOL_QEMU_ARM", "no-such-program")
+    assert main(["doctor"]) == 3
+    lines = capsys.readouterr().out.splitlines()
+    missing = [line for line in lines if line.startswith("missing")]
+    assert any("apt-get install qemu-system-arm" in line for line in missing)
+    assert any(line.startswith("ok       numpy") for line in lines)
+    assert main(["doctor", "--json"]) == 3
+    findings = json.loads(capsys.readouterr().out)
+    assert findings["ok"] is False
+    (qemu,) = [f for f in findings["findings"] if f["name"] == "qemu-system-arm"]
+    assert (qemu["ok"], qemu["needed"], qemu["install"]) == (
+        False,
+        True,
+        "apt-get install qemu-system-arm",
+    )
+
+
+def test_doctor_is_content_when_nothing_needed_is_missing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for variable in ("CC", "MLFTOOL_ARM_GCC", "MLFTOOL_ARM_SIZE", "MLFTOOL_QEMU_ARM"):
+        monkeypatch.setenv(variable, "cc")
+    monkeypatch.setenv("BAZEL", "no-such-program")  # asked for, but no command needs it
+    monkeypatch.setattr("mlftool.runtime.doctor._newlib", lambda: _ok("newlib"))
+    assert main(["doctor"]) == 0
+    assert "missing  bazel" in capsys.readouterr().out
+
+
+def _ok(name: str) -> object:
+    from mlftool.runtime.doctor import Finding
+
+    return Finding(name, True, True, "here", "", "")
