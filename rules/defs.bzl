@@ -1,0 +1,55 @@
+"""The rules of mlftool: ONNX models to tested firmware.
+
+A manifest makes all of these for you (see `mlf_manifest_repository`); by hand:
+
+```starlark
+load("@mlftool//rules:defs.bzl", "mlf_cc_library", "mlf_compile", "mlf_firmware")
+
+mlf_compile(name = "keyword", model = "keyword.onnx", target = "cortex-m4")
+
+mlf_cc_library(name = "keyword_lib", archive = ":keyword")
+
+mlf_firmware(
+    name = "sensor",
+    srcs = ["main.c"],
+    platform = "@mlftool//rules/platforms:cortex-m4",
+    deps = [":keyword_lib"],
+)
+```
+"""
+
+load("//rules/private:compile.bzl", _mlf_compile = "mlf_compile", _mlf_module = "mlf_module", _mlf_package = "mlf_package")
+load("//rules/private:firmware.bzl", _mlf_firmware = "mlf_firmware")
+load("//rules/private:library.bzl", _mlf_cc_library = "mlf_cc_library")
+load(
+    "//rules/private:providers.bzl",
+    _MlfFirmwareInfo = "MlfFirmwareInfo",
+    _MlfInfo = "MlfInfo",
+    _MlfReportInfo = "MlfReportInfo",
+    _MlfRunnerInfo = "MlfRunnerInfo",
+)
+load(
+    "//rules/private:run.bzl",
+    _mlf_budget_test = "mlf_budget_test",
+    _mlf_device_test = "mlf_device_test",
+    _mlf_host_test = "mlf_host_test",
+    _mlf_report = "mlf_report",
+    _mlf_summary = "mlf_summary",
+)
+load("//rules/private:runner.bzl", _mlf_runner = "mlf_runner")
+
+MlfFirmwareInfo = _MlfFirmwareInfo
+MlfInfo = _MlfInfo
+MlfReportInfo = _MlfReportInfo
+MlfRunnerInfo = _MlfRunnerInfo
+mlf_budget_test = _mlf_budget_test
+mlf_cc_library = _mlf_cc_library
+mlf_compile = _mlf_compile
+mlf_device_test = _mlf_device_test
+mlf_firmware = _mlf_firmware
+mlf_host_test = _mlf_host_test
+mlf_module = _mlf_module
+mlf_package = _mlf_package
+mlf_report = _mlf_report
+mlf_runner = _mlf_runner
+mlf_summary = _mlf_summary

@@ -1,0 +1,203 @@
+"""One or several models -> one Model Library Format archive."""
+
+load(":mlftool.bzl", "TOOLCHAIN_TYPE", "run_mlftool")
+load(":providers.bzl", "MlfInfo")
+load(":transitions.bzl", "ALLOWLIST", "model_transition")
+
+EXECUTORS = ["aot", "graph", "vm"]
+INTERFACES = ["c", "packed"]
+
+# Attributes that describe one module; mlf_compile has them, and so has each mlf_module of a package.
+_MODULE_ATTRS = {
+    "data": attr.label_list(
+        allow_files = True,
+        doc = """Files the model reads besides itself: ONNX external data. They must lie where the model
+says, relative to itself.""",
+    ),
+    "executor": attr.string(
+        default = "aot",
+        values = EXECUTORS,
+        doc = "How the module runs: `aot` is straight-line C.",
+    ),
+    "input_shapes": attr.string_dict(
+        doc = "Shapes of inputs the model leaves open: input name -> `\"1,3,32,32\"`.",
+    ),
+    "interface_api": attr.string(
+        default = "c",
+        values = INTERFACES,
+        doc = "The C interface of the module: `c` is one struct of inputs and one of outputs.",
+    ),
+    "model": attr.label(
+        mandatory = True,
+        allow_single_file = [".onnx"],
+        doc = "The ONNX file.",
+    ),
+    "module_name": attr.string(
+        doc = "Name of the module, part of every C symbol. Default: the target's name.",
+    ),
+    "target": attr.string(
+        default = "host",
+        doc = "What to compile for, as `mlftool compile --target` spells it: `host`, `cortex-m4`, ...",
+    ),
+}
+
+def module_name_of(ctx):
+    """The module's name, checked: it becomes part of C identifiers.
+
+    Args:
+      ctx: context of a rule with _MODULE_ATTRS.
+
+    Returns:
+      string.
+    """
+    name = ctx.attr.module_name or ctx.label.name
+    if not name.replace("_", "a").isalnum() or name[0].isdigit():
+        fail(("module_name: '%s' cannot be part of a C identifier; got it from the %s, expected letters, " +
+              "digits and '_'") % (name, "attribute" if ctx.attr.module_name else "target's name"))
+    return name
+
+def _archive(ctx):
+    return ctx.actions.declare_file(ctx.attr.out or (ctx.label.name + ".tar"))
+
+def _mlf_compile_impl(ctx):
+    module = module_name_of(ctx)
+    archive = _archive(ctx)
+    args = ctx.actions.args()
+    args.add("compile")
+    args.add(ctx.file.model)
+    args.add("-o", archive)
+    args.add("--module-name", module)
+    args.add("--target", ctx.attr.target)
+    args.add("--executor", ctx.attr.executor)
+    args.add("--interface-api", ctx.attr.interface_api)
+    for name, shape in sorted(ctx.attr.input_shapes.items()):
+        args.add("--input-shape", "%s:%s" % (name, shape.replace(" ", "")))
+    run_mlftool(
+        ctx,
+        "mlftool",
+        [args],
+        inputs = [ctx.file.model] + ctx.files.data,
+        outputs = [archive],
+        mnemonic = "MlfCompile",
+        progress_message = "Compiling model %s for %s" % (module, ctx.attr.target),
+    )
+    return [
+        DefaultInfo(files = depset([archive])),
+        MlfInfo(
+            archive = archive,
+            executor = ctx.attr.executor,
+            modules = [module],
+            target = ctx.attr.target,
+        ),
+    ]
+
+_OUT = {
+    "out": attr.string(doc = "Name of the archive. Default: the target's name with `.tar`."),
+    "_allowlist_function_transition": attr.label(default = ALLOWLIST),
+}
+
+mlf_compile = rule(
+    doc = """Compiles one ONNX model to a Model Library Format archive.
+
+```starlark
+mlf_compile(
+    name = "keyword",
+    model = "keyword.onnx",
+    target = "cortex-m4",
+)
+```
+
+The archive is made in one fixed configuration: host tests, every firmware image and a plain
+`bazel build` share one action, whatever `-c`, `--copt` or `--platforms` say.""",
+    implementation = _mlf_compile_impl,
+    attrs = dict(_MODULE_ATTRS, **_OUT),
+    cfg = model_transition,
+    provides = [MlfInfo],
+    toolchains = [TOOLCHAIN_TYPE],
+)
+
+MlfModuleInfo = provider(
+    doc = "One module of an mlf_package, not compiled yet.",
+    fields = {
+        "files": "list of Files: the model and its data.",
+        "spec": "struct: what mlftool.compile.ModuleSpec takes.",
+    },
+)
+
+def _mlf_module_impl(ctx):
+    return [MlfModuleInfo(
+        files = [ctx.file.model] + ctx.files.data,
+        spec = struct(
+            executor = ctx.attr.executor,
+            input_shapes = ctx.attr.input_shapes,
+            interface_api = ctx.attr.interface_api,
+            model = ctx.file.model.path,
+            module_name = module_name_of(ctx),
+            target = ctx.attr.target,
+        ),
+    )]
+
+mlf_module = rule(
+    doc = "One model of an `mlf_package`; the attributes are those of `mlf_compile`.",
+    implementation = _mlf_module_impl,
+    attrs = _MODULE_ATTRS,
+    provides = [MlfModuleInfo],
+)
+
+def _mlf_package_impl(ctx):
+    archive = _archive(ctx)
+    specs = [module[MlfModuleInfo].spec for module in ctx.attr.modules]
+    names = [spec.module_name for spec in specs]
+    for name in names:
+        if names.count(name) > 1:
+            fail("modules: two modules are called '%s'; set module_name of one of them" % name)
+    for what in ["target", "executor"]:
+        if len({getattr(spec, what): None for spec in specs}) > 1:
+            fail("modules: one archive has one %s; got %s" %
+                 (what, ", ".join(["%s = %s" % (s.module_name, getattr(s, what)) for s in specs])))
+    request = ctx.actions.declare_file(ctx.label.name + "_modules.json")
+    ctx.actions.write(request, json.encode(struct(modules = specs)))
+    files = [file for module in ctx.attr.modules for file in module[MlfModuleInfo].files]
+    args = ctx.actions.args()
+    args.add_all([request, archive])
+    run_mlftool(
+        ctx,
+        "rules.private.tools.package",
+        [args],
+        inputs = [request] + files,
+        outputs = [archive],
+        mnemonic = "MlfPackage",
+        progress_message = "Compiling models %s for %s" % (", ".join(names), specs[0].target),
+    )
+    return [
+        DefaultInfo(files = depset([archive])),
+        MlfInfo(
+            archive = archive,
+            executor = specs[0].executor,
+            modules = names,
+            target = specs[0].target,
+        ),
+    ]
+
+mlf_package = rule(
+    doc = """Compiles several models to one archive.
+
+```starlark
+mlf_module(name = "keyword", model = "keyword.onnx", target = "cortex-m4")
+mlf_module(name = "vibration", model = "vibration.onnx", target = "cortex-m4")
+mlf_package(name = "both", modules = [":keyword", ":vibration"])
+```""",
+    implementation = _mlf_package_impl,
+    attrs = dict(
+        modules = attr.label_list(
+            mandatory = True,
+            allow_empty = False,
+            providers = [MlfModuleInfo],
+            doc = "The `mlf_module` targets, in the order they take in the archive.",
+        ),
+        **_OUT
+    ),
+    cfg = model_transition,
+    provides = [MlfInfo],
+    toolchains = [TOOLCHAIN_TYPE],
+)

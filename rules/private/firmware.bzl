@@ -1,0 +1,178 @@
+"""Libraries -> a program image for a board."""
+
+load(":cc.bzl", "CC_TOOLCHAIN_TYPE", "CcInfo", "cc_common", "cc_library", "find_cpp_toolchain")
+load(":providers.bzl", "MlfFirmwareInfo")
+load(":transitions.bzl", "ALLOWLIST", "firmware_transition")
+
+_LINK_ACTION = "c++-link-executable"
+
+def _libraries(contexts):
+    """The archives to link and the options and files that come with them, in link order."""
+    plain, whole, flags, files = [], [], [], []
+    for context in contexts:
+        for linker_input in context.linker_inputs.to_list():
+            flags += linker_input.user_link_flags
+            files += linker_input.additional_inputs
+            for library in linker_input.libraries:
+                archive = library.static_library or library.pic_static_library
+                if archive:
+                    (whole if library.alwayslink else plain).append(archive)
+    return struct(plain = plain, whole = whole, flags = flags, files = files)
+
+def _link(ctx, toolchain, elf, map_file):
+    # Deliberately our own action, not cc_binary: that cannot declare the linker's map as an output.
+    features = cc_common.configure_features(
+        ctx = ctx,
+        cc_toolchain = toolchain,
+        requested_features = ctx.features,
+        unsupported_features = ctx.disabled_features,
+    )
+    variables = cc_common.create_link_variables(
+        cc_toolchain = toolchain,
+        feature_configuration = features,
+        is_using_linker = True,
+        output_file = elf.path,
+    )
+    libraries = _libraries([dep[CcInfo].linking_context for dep in ctx.attr.deps + [ctx.attr.board]])
+    args = ctx.actions.args()
+    args.add_all(cc_common.get_memory_inefficient_command_line(
+        action_name = _LINK_ACTION,
+        feature_configuration = features,
+        variables = variables,
+    ))
+    args.add(map_file, format = "-Wl,-Map=%s")
+    if libraries.whole:
+        args.add("-Wl,--whole-archive")
+        args.add_all(libraries.whole)
+        args.add("-Wl,--no-whole-archive")
+    args.add("-Wl,--start-group")
+    args.add_all(libraries.plain)
+    args.add("-Wl,--end-group")
+    args.add_all(libraries.flags)
+    args.add_all(ctx.attr.linkopts)
+    ctx.actions.run(
+        executable = cc_common.get_tool_for_action(
+            action_name = _LINK_ACTION,
+            feature_configuration = features,
+        ),
+        arguments = [args],
+        env = cc_common.get_environment_variables(
+            action_name = _LINK_ACTION,
+            feature_configuration = features,
+            variables = variables,
+        ),
+        inputs = depset(
+            libraries.plain + libraries.whole + libraries.files,
+            transitive = [toolchain.all_files],
+        ),
+        outputs = [elf, map_file],
+        mnemonic = "MlfLink",
+        progress_message = "Linking firmware %s" % elf.short_path,
+    )
+
+def _image(ctx, toolchain, elf, suffix, format):
+    image = ctx.actions.declare_file(ctx.label.name + suffix)
+    ctx.actions.run(
+        executable = toolchain.objcopy_executable,
+        arguments = ["-O", format, elf.path, image.path],
+        inputs = depset([elf], transitive = [toolchain.all_files]),
+        outputs = [image],
+        mnemonic = "MlfImage",
+        progress_message = "Writing %s" % image.short_path,
+    )
+    return image
+
+def _mlf_firmware_impl(ctx):
+    toolchain = find_cpp_toolchain(ctx)
+    elf = ctx.actions.declare_file(ctx.label.name + ".elf")
+    map_file = ctx.actions.declare_file(ctx.label.name + ".map")
+    _link(ctx, toolchain, elf, map_file)
+    raw = _image(ctx, toolchain, elf, ".bin", "binary")
+    text = _image(ctx, toolchain, elf, ".hex", "ihex")
+    return [
+        DefaultInfo(files = depset([elf, raw, text, map_file])),
+        OutputGroupInfo(
+            bin = depset([raw]),
+            elf = depset([elf]),
+            hex = depset([text]),
+            map = depset([map_file]),
+        ),
+        MlfFirmwareInfo(
+            bin = raw,
+            cpu = ctx.attr.platform.name,
+            elf = elf,
+            hex = text,
+            map = map_file,
+        ),
+    ]
+
+_mlf_firmware = rule(
+    implementation = _mlf_firmware_impl,
+    attrs = {
+        "board": attr.label(mandatory = True, providers = [CcInfo]),
+        "deps": attr.label_list(mandatory = True, providers = [CcInfo]),
+        "linkopts": attr.string_list(),
+        "platform": attr.label(mandatory = True),
+        "_allowlist_function_transition": attr.label(default = ALLOWLIST),
+        "_cc_toolchain": attr.label(default = "@bazel_tools//tools/cpp:current_cc_toolchain"),
+    },
+    cfg = firmware_transition,
+    fragments = ["cpp"],
+    provides = [MlfFirmwareInfo],
+    toolchains = [CC_TOOLCHAIN_TYPE],
+)
+
+def mlf_firmware(
+        name,
+        platform,
+        deps = [],
+        srcs = [],
+        board = Label("//crt:board"),
+        copts = [],
+        linkopts = [],
+        **kwargs):
+    """A firmware image: `<name>.elf`, `.bin`, `.hex` and the linker's `.map`.
+
+    ```starlark
+    mlf_firmware(
+        name = "sensor",
+        srcs = ["main.c"],
+        platform = "//rules/platforms:cortex-m4",
+        deps = ["@models//keyword:cortex-m4"],
+    )
+    ```
+
+    Everything below is built for `platform`; the rest of the build is not touched by it. One build can
+    hold images for several boards beside host tests.
+
+    Args:
+      name: the image's name.
+      platform: label of the platform to build for.
+      deps: libraries, for instance those of `mlf_cc_library` or of a manifest.
+      srcs: C files with `main`.
+      board: a `cc_library` with start-up code and, in its `linkopts`, the linker script. The default
+        serves the simulated boards; give your own for your hardware.
+      copts: options for compiling `srcs`.
+      linkopts: options for the linker.
+      **kwargs: `tags`, `visibility`, `testonly` and so on.
+    """
+    if srcs:
+        cc_library(
+            name = name + "_sources",
+            srcs = srcs,
+            copts = copts,
+            linkstatic = True,
+            tags = ["manual"],
+            visibility = ["//visibility:private"],
+            deps = deps,
+            testonly = kwargs.get("testonly", False),
+        )
+        deps = [name + "_sources"]
+    _mlf_firmware(
+        name = name,
+        board = board,
+        deps = deps,
+        linkopts = linkopts,
+        platform = platform,
+        **kwargs
+    )

@@ -1,0 +1,120 @@
+"""The compiler as a toolchain, and the one way actions and tests start it."""
+
+load("@mlf_system//:tools.bzl", "PYTHON")
+
+TOOLCHAIN_TYPE = "//rules/toolchains:mlftool_type"
+
+# Fixed for every action: hash order, locale, and no thread pool in a one-CPU action.
+ENVIRONMENT = {
+    "LC_ALL": "C.UTF-8",
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "PATH": "/usr/bin:/bin",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "PYTHONHASHSEED": "0",
+}
+
+# -s and -S: nothing from the machine's site-packages. Not -I, which would ignore PYTHONHASHSEED.
+FLAGS = ["-B", "-s", "-S"]
+
+def _root(path, levels):
+    parts = path.split("/")[:-levels]
+    return "/".join(parts) or "."
+
+def import_path(launcher, packages, short = False):
+    """The folders on the import path, joined for launch.py.
+
+    Args:
+      launcher: File of launch.py, which lies at a known depth in our repository.
+      packages: File inside a package folder of the wheels' repository.
+      short: whether the paths are for a test's runfiles.
+
+    Returns:
+      "ROOT:SITE".
+    """
+    return "%s:%s" % (
+        _root(launcher.short_path if short else launcher.path, 4),
+        _root(packages.short_path if short else packages.path, 2),
+    )
+
+def run_mlftool(ctx, module, arguments, inputs, outputs, mnemonic, progress_message, **kwargs):
+    """Declares an action that runs a Python module of ours.
+
+    Args:
+      ctx: the rule's context; the rule declares TOOLCHAIN_TYPE.
+      module: "mlftool" or a module under rules/private/tools, dotted.
+      arguments: list of strings and Args objects.
+      inputs: list of Files.
+      outputs: list of Files.
+      mnemonic: for --strategy and logs.
+      progress_message: what the terminal shows.
+      **kwargs: more for ctx.actions.run.
+    """
+    tool = ctx.toolchains[TOOLCHAIN_TYPE].mlftool
+    start = ctx.actions.args()
+    start.add_all(FLAGS)
+    start.add(tool.launcher)
+    start.add(import_path(tool.launcher, tool.packages))
+    start.add(module)
+    ctx.actions.run(
+        executable = PYTHON,
+        arguments = [start] + arguments,
+        inputs = depset(inputs, transitive = [tool.files]),
+        outputs = outputs,
+        env = ENVIRONMENT,
+        mnemonic = mnemonic,
+        progress_message = progress_message,
+        **kwargs
+    )
+
+def launcher_script(tool, module, arguments, before = []):
+    """The text of a POSIX shell script that runs a module of ours in a test's or program's runfiles.
+
+    Args:
+      tool: the toolchain's `mlftool`.
+      module: dotted name.
+      arguments: list of strings, quoted here.
+      before: lines of shell to run first.
+
+    Returns:
+      The script; it appends its own arguments.
+    """
+    exports = ["export %s=%s" % (name, value) for name, value in ENVIRONMENT.items() if name != "PATH"]
+    command = [PYTHON] + FLAGS + [tool.launcher.short_path, import_path(tool.launcher, tool.packages, short = True), module]
+    return "\n".join(
+        ["#!/bin/sh", "set -eu"] + exports + before +
+        ["exec %s \"$@\"" % " ".join([_quote(a) for a in command + arguments])],
+    ) + "\n"
+
+def _quote(text):
+    return "'" + text.replace("'", "'\\''") + "'"
+
+def _mlftool_toolchain_impl(ctx):
+    files = depset(
+        [ctx.file.launcher, ctx.file.interpreter],
+        transitive = [target[DefaultInfo].files for target in ctx.attr.srcs],
+    )
+    return [platform_common.ToolchainInfo(mlftool = struct(
+        files = files,
+        launcher = ctx.file.launcher,
+        packages = ctx.file.packages,
+    ))]
+
+mlftool_toolchain = rule(
+    doc = "Where actions find the mlftool compiler, its Python packages and the interpreter's fingerprint.",
+    implementation = _mlftool_toolchain_impl,
+    attrs = {
+        "interpreter": attr.label(
+            mandatory = True,
+            allow_single_file = True,
+            doc = "File that changes when the interpreter does; an input of every action.",
+        ),
+        "launcher": attr.label(mandatory = True, allow_single_file = True, doc = "launch.py."),
+        "packages": attr.label(
+            mandatory = True,
+            allow_single_file = True,
+            doc = "A file directly inside a package of the wheels' folder.",
+        ),
+        "srcs": attr.label_list(mandatory = True, allow_files = True, doc = "Sources and wheels."),
+    },
+)

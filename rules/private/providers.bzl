@@ -1,0 +1,42 @@
+"""What our rules tell each other, and rules of others that want to build on them."""
+
+MlfInfo = provider(
+    doc = "A Model Library Format archive.",
+    fields = {
+        "archive": "File: the .tar.",
+        "executor": "string: aot, graph or vm.",
+        "modules": "list of strings: the names of its modules, in order.",
+        "target": "string: what it was compiled for, as mlftool spells it.",
+    },
+)
+
+MlfFirmwareInfo = provider(
+    doc = "A linked program image.",
+    fields = {
+        "bin": "File: raw bytes from the start of flash, or None for the host.",
+        "cpu": "string: the board's processor, or 'host'.",
+        "elf": "File: the program with its symbols.",
+        "hex": "File: Intel HEX, or None for the host.",
+        "map": "File: the linker's map.",
+    },
+)
+
+MlfRunnerInfo = provider(
+    doc = "A program that runs one module on files of inputs.",
+    fields = {
+        "archive": "File: the archive the module came from.",
+        "cpu": "string: where it runs, 'host' or a board's processor.",
+        "elf": "File: the program.",
+        "images": "list of Files: what there is to flash; empty for the host.",
+        "module": "string: the module's name.",
+    },
+)
+
+MlfReportInfo = provider(
+    doc = "What one run of one module on one target measured.",
+    fields = {
+        "report": "File: JSON as `mlftool run --report` writes it.",
+        "runner": "MlfRunnerInfo: the program that ran.",
+        "title": "string: how the module is called in tables.",
+    },
+)

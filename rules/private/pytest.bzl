@@ -1,0 +1,60 @@
+"""A folder of pytest files as a Bazel test: for this repository, not for users."""
+
+load(":mlftool.bzl", "TOOLCHAIN_TYPE", "launcher_script")
+
+def _pytest_test_impl(ctx):
+    tool = ctx.toolchains[TOOLCHAIN_TYPE].mlftool
+    with_test_packages = struct(launcher = tool.launcher, packages = ctx.file._packages)
+    tests = [file.short_path for file in ctx.files.srcs if file.basename.startswith("test_")]
+    arguments = ["-p", "no:cacheprovider", "-o", "addopts=--strict-markers"] + tests
+    script = ctx.actions.declare_file(ctx.label.name + ".sh")
+    ctx.actions.write(
+        script,
+        launcher_script(with_test_packages, "pytest", arguments, before = [
+            # Programs that a test starts find what the test itself finds.
+            "export PYTHONPATH=\"$PWD:$PWD/%s\"" % ctx.file._packages.short_path.rsplit("/", 2)[0],
+            "export HOME=\"$TEST_TMPDIR\"",
+            "set -- --basetemp=\"$TEST_TMPDIR/pytest\" --junitxml=\"${XML_OUTPUT_FILE:-/dev/null}\" \"$@\"",
+        ]),
+        is_executable = True,
+    )
+    return [DefaultInfo(
+        executable = script,
+        runfiles = ctx.runfiles(
+            files = ctx.files.srcs + ctx.files.data,
+            transitive_files = depset(transitive = [tool.files, ctx.attr._test_packages[DefaultInfo].files]),
+        ),
+    )]
+
+pytest_test = rule(
+    doc = "Runs the `test_*.py` among `srcs` with pytest, offline, with the packages of requirements-test.lock.",
+    implementation = _pytest_test_impl,
+    attrs = {
+        "data": attr.label_list(allow_files = True, doc = "Other files the tests read."),
+        "srcs": attr.label_list(mandatory = True, allow_files = True, doc = "Test files and what they import."),
+        "_packages": attr.label(
+            default = "@mlf_python_test//:site/numpy/__init__.py",
+            allow_single_file = True,
+        ),
+        "_test_packages": attr.label(default = "@mlf_python_test//:files"),
+    },
+    test = True,
+    toolchains = [TOOLCHAIN_TYPE],
+)
+
+def pytest_suites(shared, data, sizes = {}):
+    """A `pytest_test` for each folder of tests below this package, named like the folder.
+
+    Args:
+      shared: files every suite may import: conftest.py and helpers.
+      data: what every suite may read.
+      sizes: folder -> test size, where it is not `medium`.
+    """
+    folders = {path.split("/")[0]: None for path in native.glob(["*/**/test_*.py", "*/test_*.py"])}
+    for folder in folders:
+        pytest_test(
+            name = folder,
+            size = sizes.get(folder, "medium"),
+            srcs = shared + native.glob([folder + "/**/*"], exclude = ["**/__pycache__/**", "**/*.pyc"]),
+            data = data,
+        )

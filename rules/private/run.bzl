@@ -1,0 +1,228 @@
+"""Runs a runner: as a test, as a build action that measures, and against a budget."""
+
+load("@mlf_system//:tools.bzl", "QEMU")
+load(":mlftool.bzl", "TOOLCHAIN_TYPE", "launcher_script", "run_mlftool")
+load(":providers.bzl", "MlfReportInfo", "MlfRunnerInfo")
+
+_RUN_ATTRS = {
+    "absolute": attr.string(
+        default = "0",
+        doc = "Largest difference allowed, plus `relative` times the reference.",
+    ),
+    "relative": attr.string(default = "0", doc = "Allowed difference as a share of the reference."),
+    "runner": attr.label(
+        mandatory = True,
+        providers = [MlfRunnerInfo],
+        doc = "The `mlf_runner` to run.",
+    ),
+    "vectors": attr.label(
+        mandatory = True,
+        allow_single_file = [".npz"],
+        doc = "Inputs and expected outputs under the model's own tensor names.",
+    ),
+    "_qemu": attr.label(default = "@mlf_system//:qemu.txt", allow_single_file = True),
+}
+
+def _arguments(ctx, path):
+    """`mlftool run` for this target; `path` gives a File's path where the command will run."""
+    runner = ctx.attr.runner[MlfRunnerInfo]
+    if runner.cpu != "host" and not QEMU:
+        fail("%s: the board simulator is not installed; run: apt-get install qemu-system-arm" % ctx.label)
+    return [
+        "run",
+        path(runner.archive),
+        "--module",
+        runner.module,
+        "--on",
+        runner.cpu,
+        "--runner",
+        path(runner.elf),
+        "--inputs",
+        path(ctx.file.vectors),
+        "--expect",
+        path(ctx.file.vectors),
+        "--absolute",
+        ctx.attr.absolute,
+        "--relative",
+        ctx.attr.relative,
+    ]
+
+def _inputs(ctx):
+    runner = ctx.attr.runner[MlfRunnerInfo]
+    return [runner.archive, runner.elf, ctx.file.vectors] + ([] if runner.cpu == "host" else [ctx.file._qemu])
+
+def _path(file):
+    return file.path
+
+def _short_path(file):
+    return file.short_path
+
+def _executable(ctx, module, arguments, files):
+    """DefaultInfo of a program that runs `module` on `files`."""
+    tool = ctx.toolchains[TOOLCHAIN_TYPE].mlftool
+    script = ctx.actions.declare_file(ctx.label.name + ".sh")
+    ctx.actions.write(script, launcher_script(tool, module, arguments), is_executable = True)
+    return DefaultInfo(
+        executable = script,
+        runfiles = ctx.runfiles(files = files, transitive_files = tool.files),
+    )
+
+def _mlf_test_impl(ctx):
+    return [_executable(ctx, "mlftool", _arguments(ctx, _short_path), _inputs(ctx))]
+
+_mlf_run_test = rule(
+    implementation = _mlf_test_impl,
+    attrs = _RUN_ATTRS,
+    test = True,
+    toolchains = [TOOLCHAIN_TYPE],
+)
+
+def mlf_host_test(name, runner, vectors, absolute = "0", relative = "0", **kwargs):
+    """Runs a module on the host and compares every output with the reference.
+
+    Args:
+      name: the test's name.
+      runner: an `mlf_runner` without platform.
+      vectors: `.npz` file with inputs and expected outputs.
+      absolute: largest difference allowed; 0 means equal.
+      relative: allowed difference as a share of the reference, added to `absolute`.
+      **kwargs: `tags`, `size`, `visibility` and so on.
+    """
+    _mlf_run_test(
+        name = name,
+        absolute = str(absolute),
+        relative = str(relative),
+        runner = runner,
+        vectors = vectors,
+        size = kwargs.pop("size", "small"),
+        **kwargs
+    )
+
+def mlf_device_test(name, runner, vectors, absolute = "0", relative = "0", **kwargs):
+    """Runs a module on a simulated board and compares every output with the reference.
+
+    Args:
+      name: the test's name.
+      runner: an `mlf_runner` with a platform.
+      vectors: `.npz` file with inputs and expected outputs.
+      absolute: largest difference allowed; 0 means equal.
+      relative: allowed difference as a share of the reference, added to `absolute`.
+      **kwargs: `tags`, `size`, `visibility` and so on.
+    """
+    _mlf_run_test(
+        name = name,
+        absolute = str(absolute),
+        relative = str(relative),
+        runner = runner,
+        vectors = vectors,
+        size = kwargs.pop("size", "medium"),
+        **kwargs
+    )
+
+def _mlf_report_impl(ctx):
+    runner = ctx.attr.runner[MlfRunnerInfo]
+    report = ctx.actions.declare_file(ctx.label.name + ".json")
+    args = ctx.actions.args()
+    args.add_all(_arguments(ctx, _path))
+    args.add("--report", report)
+    run_mlftool(
+        ctx,
+        "rules.private.tools.report",
+        [args],
+        inputs = _inputs(ctx),
+        outputs = [report],
+        mnemonic = "MlfReport",
+        progress_message = "Running %s on %s" % (runner.module, runner.cpu),
+    )
+    return [
+        DefaultInfo(files = depset([report])),
+        MlfReportInfo(
+            report = report,
+            runner = runner,
+            title = ctx.attr.title or runner.module,
+        ),
+    ]
+
+mlf_report = rule(
+    doc = """Runs a module while building and keeps what was measured: a JSON file with errors against the
+reference, accuracy, flash, RAM, stack and instructions per inference.
+
+Results that are off do not fail the build, they are in the report; `mlf_host_test` and
+`mlf_device_test` fail.""",
+    implementation = _mlf_report_impl,
+    attrs = dict(_RUN_ATTRS, title = attr.string(doc = "Name in tables. Default: the module's.")),
+    provides = [MlfReportInfo],
+    toolchains = [TOOLCHAIN_TYPE],
+)
+
+_LIMITS = {
+    "flash_bytes": "Code and constants of the whole program.",
+    "instructions": "Instructions per inference on the simulated board.",
+    "ram_bytes": "Static data of the whole program, the model's workspace included.",
+    "stack_bytes": "Deepest stack during an inference.",
+    "workspace_bytes": "The model's own working memory.",
+}
+
+def _mlf_budget_test_impl(ctx):
+    limits = {name: getattr(ctx.attr, name) for name in _LIMITS if getattr(ctx.attr, name) >= 0}
+    if not limits:
+        fail("%s: a budget needs at least one of: %s" % (ctx.label, ", ".join(sorted(_LIMITS))))
+    report = ctx.attr.report[MlfReportInfo].report
+    arguments = [report.short_path] + ["%s=%d" % item for item in sorted(limits.items())]
+    return [_executable(ctx, "rules.private.tools.budget", arguments, [report])]
+
+mlf_budget_test = rule(
+    doc = """Fails when a report exceeds a limit.
+
+```starlark
+mlf_budget_test(
+    name = "keyword_fits",
+    flash_bytes = 96 * 1024,
+    ram_bytes = 24 * 1024,
+    report = ":keyword_report",
+)
+```""",
+    implementation = _mlf_budget_test_impl,
+    attrs = dict(
+        {name: attr.int(default = -1, doc = text) for name, text in _LIMITS.items()},
+        report = attr.label(
+            mandatory = True,
+            providers = [MlfReportInfo],
+            doc = "The `mlf_report` to check.",
+        ),
+    ),
+    test = True,
+    toolchains = [TOOLCHAIN_TYPE],
+)
+
+def _mlf_summary_impl(ctx):
+    infos = [target[MlfReportInfo] for target in ctx.attr.reports]
+    rows = [
+        struct(
+            archive = info.runner.archive.path,
+            cpu = info.runner.cpu,
+            images = [file.path for file in [info.runner.elf] + info.runner.images],
+            report = info.report.short_path,
+            title = info.title,
+        )
+        for info in infos
+    ]
+    request = ctx.actions.declare_file(ctx.label.name + "_rows.json")
+    ctx.actions.write(request, json.encode(rows))
+    files = [request] + [info.report for info in infos]
+    made = [file for info in infos for file in [info.runner.archive, info.runner.elf] + info.runner.images]
+    return [_executable(ctx, "rules.private.tools.summary", [request.short_path], files + made)]
+
+mlf_summary = rule(
+    doc = "A program (`bazel run`) that prints one table of reports and where archives and images are.",
+    implementation = _mlf_summary_impl,
+    attrs = {
+        "reports": attr.label_list(
+            mandatory = True,
+            providers = [MlfReportInfo],
+            doc = "The `mlf_report` targets, a row each.",
+        ),
+    },
+    executable = True,
+    toolchains = [TOOLCHAIN_TYPE],
+)

@@ -1,0 +1,118 @@
+"""A module of an archive -> a program that runs it on files of inputs."""
+
+load(":cc.bzl", "cc_binary", "cc_library")
+load(":firmware.bzl", "mlf_firmware")
+load(":library.bzl", "MODEL_COPTS")
+load(":mlftool.bzl", "TOOLCHAIN_TYPE", "run_mlftool")
+load(":providers.bzl", "MlfFirmwareInfo", "MlfInfo", "MlfRunnerInfo")
+load(":transitions.bzl", "ALLOWLIST", "model_transition")
+
+def module_of(ctx, info):
+    """The module a rule is about: its attribute `module`, or the only one there is.
+
+    Args:
+      ctx: context of a rule with attributes `archive` and `module`.
+      info: the archive's MlfInfo.
+
+    Returns:
+      string.
+    """
+    if not ctx.attr.module and len(info.modules) == 1:
+        return info.modules[0]
+    if ctx.attr.module not in info.modules:
+        fail("module: %s has no module '%s'; one of: %s" %
+             (ctx.attr.archive.label, ctx.attr.module, ", ".join(info.modules)))
+    return ctx.attr.module
+
+def _runner_source_impl(ctx):
+    info = ctx.attr.archive[MlfInfo]
+    module = module_of(ctx, info)
+    source = ctx.actions.declare_file("%s/runner_%s.c" % (ctx.label.name, module))
+    args = ctx.actions.args()
+    args.add("runner")
+    args.add(info.archive)
+    args.add("--module", module)
+    args.add("-o", source)
+    run_mlftool(
+        ctx,
+        "mlftool",
+        [args],
+        inputs = [info.archive],
+        outputs = [source],
+        mnemonic = "MlfRunner",
+        progress_message = "Describing module %s" % module,
+    )
+    return [DefaultInfo(files = depset([source]))]
+
+_runner_source = rule(
+    implementation = _runner_source_impl,
+    attrs = {
+        "archive": attr.label(mandatory = True, providers = [MlfInfo]),
+        "module": attr.string(),
+        "_allowlist_function_transition": attr.label(default = ALLOWLIST),
+    },
+    cfg = model_transition,
+    toolchains = [TOOLCHAIN_TYPE],
+)
+
+def _mlf_runner_impl(ctx):
+    info = ctx.attr.archive[MlfInfo]
+    if MlfFirmwareInfo in ctx.attr.program:
+        firmware = ctx.attr.program[MlfFirmwareInfo]
+        cpu, elf, images = firmware.cpu, firmware.elf, [firmware.bin, firmware.hex, firmware.map]
+    else:
+        cpu, elf, images = "host", ctx.executable.program, []
+    return [
+        DefaultInfo(files = depset([elf] + images)),
+        MlfRunnerInfo(
+            archive = info.archive,
+            cpu = cpu,
+            elf = elf,
+            images = images,
+            module = module_of(ctx, info),
+        ),
+    ]
+
+_mlf_runner = rule(
+    implementation = _mlf_runner_impl,
+    attrs = {
+        "archive": attr.label(mandatory = True, providers = [MlfInfo]),
+        "module": attr.string(),
+        "program": attr.label(mandatory = True, cfg = "target", executable = True),
+    },
+    provides = [MlfRunnerInfo],
+)
+
+def mlf_runner(name, archive, library, module = "", platform = None, **kwargs):
+    """A program that runs one module of an archive on a file of inputs, for tests and measurements.
+
+    Args:
+      name: the target's name. The images are `<name>_program.elf` and so on.
+      archive: an `mlf_compile` or `mlf_package` target.
+      library: the `mlf_cc_library` of that archive.
+      module: which module, when the archive has several.
+      platform: the board's platform; none means the host.
+      **kwargs: `tags`, `visibility` and so on.
+    """
+    shared = dict(tags = ["manual"], visibility = ["//visibility:private"])
+    _runner_source(name = name + "_source", archive = archive, module = module, **shared)
+    cc_library(
+        name = name + "_main",
+        srcs = [name + "_source"],
+        copts = MODEL_COPTS,
+        linkstatic = True,
+        deps = [library, Label("//crt:runner")],
+        alwayslink = True,
+        **shared
+    )
+    if platform:
+        mlf_firmware(name = name + "_program", platform = platform, deps = [name + "_main"], **shared)
+    else:
+        cc_binary(name = name + "_program", deps = [name + "_main"], linkstatic = True, **shared)
+    _mlf_runner(
+        name = name,
+        archive = archive,
+        module = module,
+        program = name + "_program",
+        **kwargs
+    )

@@ -1,0 +1,43 @@
+"""Compiles several models into one archive: `package REQUEST.json OUT.tar`, for the rule mlf_package."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from mlftool.compile import ModuleSpec, compile_modules
+from mlftool.errors import MlfError
+from mlftool.mlf import write_tar
+
+
+def module_spec(entry: dict[str, object]) -> ModuleSpec:
+    """The ModuleSpec that an entry of REQUEST describes; the rule has checked its values."""
+    shapes = {
+        name: tuple(int(extent) for extent in text.replace(" ", "").split(","))
+        for name, text in dict(entry["input_shapes"]).items()  # type: ignore[call-overload]
+    }
+    return ModuleSpec(
+        model=Path(str(entry["model"])),
+        module_name=str(entry["module_name"]),
+        target=str(entry["target"]),
+        executor=str(entry["executor"]),
+        interface_api=str(entry["interface_api"]),
+        input_shapes=shapes,
+    )
+
+
+def main(arguments: list[str]) -> int:
+    """Exit code as the command line's."""
+    request, archive = map(Path, arguments)
+    try:
+        specs = [module_spec(entry) for entry in json.loads(request.read_text())["modules"]]
+        write_tar(compile_modules(specs), archive)
+    except MlfError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,40 @@
+"""What a WORKSPACE calls: mlf_dependencies() first, then mlf_register_toolchains()."""
+
+load("//rules/private:python_packages.bzl", _python_packages = "python_packages")
+load("//rules/private:shims.bzl", _shim_repository = "shim_repository")
+load("//rules/private:system_tools.bzl", _system_tools = "system_tools")
+load("//rules/private:cpus.bzl", "CPUS")
+
+def _maybe(rule, name, **kwargs):
+    # First definition wins, so that a workspace may bring its own.
+    if not native.existing_rule(name):
+        rule(name = name, **kwargs)
+
+def mlf_dependencies():
+    """Defines every repository the rules need.
+
+    Nothing is downloaded except the Python wheels named by requirements.lock, which pip fetches from
+    the index it is configured for. Repositories the workspace defined before are left alone.
+    """
+    _maybe(_shim_repository, "rules_cc", files = {
+        "//rules/compat:empty.BUILD": "cc/BUILD.bazel",
+        "//rules/compat:rules_cc_defs.bzl": "cc/defs.bzl",
+        "//rules/compat:rules_cc_globals.bzl": "cc/globals.bzl",
+    })
+    _maybe(_shim_repository, "rules_java", files = {
+        "//rules/compat:empty.BUILD": "java/BUILD.bazel",
+        "//rules/compat:rules_java_defs.bzl": "java/defs.bzl",
+    })
+    _maybe(_shim_repository, "remote_coverage_tools", files = {
+        "//rules/compat:coverage.BUILD": "BUILD.bazel",
+    })
+    _maybe(_system_tools, "mlf_system")
+    _maybe(_python_packages, "mlf_python", lock = Label("//:requirements.lock"))
+    _maybe(_python_packages, "mlf_python_test", lock = Label("//:requirements-test.lock"), whole = True)
+
+def mlf_register_toolchains():
+    """Registers the compiler toolchain and the C toolchain of every Cortex-M we know."""
+    native.register_toolchains(
+        str(Label("//rules/toolchains:mlftool")),
+        *[str(Label("//rules/toolchains:" + cpu)) for cpu in CPUS]
+    )
