@@ -18,9 +18,11 @@ mlf_firmware(
 ```
 """
 
+load("//rules/private:board.bzl", _mlf_board = "mlf_board")
 load("//rules/private:compile.bzl", _mlf_compile = "mlf_compile", _mlf_module = "mlf_module", _mlf_package = "mlf_package")
 load("//rules/private:firmware.bzl", _mlf_firmware = "mlf_firmware")
 load("//rules/private:library.bzl", _mlf_cc_library = "mlf_cc_library")
+load("//rules/private:model.bzl", _mlf_model = "mlf_model")
 load(
     "//rules/private:providers.bzl",
     _MlfFirmwareInfo = "MlfFirmwareInfo",
@@ -42,12 +44,14 @@ MlfFirmwareInfo = _MlfFirmwareInfo
 MlfInfo = _MlfInfo
 MlfReportInfo = _MlfReportInfo
 MlfRunnerInfo = _MlfRunnerInfo
+mlf_board = _mlf_board
 mlf_budget_test = _mlf_budget_test
 mlf_cc_library = _mlf_cc_library
 mlf_compile = _mlf_compile
 mlf_device_test = _mlf_device_test
 mlf_firmware = _mlf_firmware
 mlf_host_test = _mlf_host_test
+mlf_model = _mlf_model
 mlf_module = _mlf_module
 mlf_package = _mlf_package
 mlf_report = _mlf_report

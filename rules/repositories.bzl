@@ -1,5 +1,6 @@
 """What a WORKSPACE calls: mlf_dependencies() first, then mlf_register_toolchains()."""
 
+load("//rules/private:manifest_repository.bzl", _mlf_manifest_repository = "mlf_manifest_repository")
 load("//rules/private:python_packages.bzl", _python_packages = "python_packages")
 load("//rules/private:shims.bzl", _shim_repository = "shim_repository")
 load("//rules/private:system_tools.bzl", _system_tools = "system_tools")
@@ -9,6 +10,8 @@ def _maybe(rule, name, **kwargs):
     # First definition wins, so that a workspace may bring its own.
     if not native.existing_rule(name):
         rule(name = name, **kwargs)
+
+mlf_manifest_repository = _mlf_manifest_repository
 
 def mlf_dependencies():
     """Defines every repository the rules need.

@@ -99,7 +99,7 @@ def _mlf_firmware_impl(ctx):
         ),
         MlfFirmwareInfo(
             bin = raw,
-            cpu = ctx.attr.platform.name,
+            cpu = ctx.attr.platform.label.name,
             elf = elf,
             hex = text,
             map = map_file,

@@ -1,6 +1,7 @@
 """An archive -> a cc_library."""
 
 load(":cc.bzl", "CcInfo", "cc_common", "cc_library")
+load(":cpus.bzl", "HOSTS")
 load(":mlftool.bzl", "TOOLCHAIN_TYPE", "run_mlftool")
 load(":providers.bzl", "MlfInfo")
 load(":transitions.bzl", "ALLOWLIST", "model_transition")
@@ -62,7 +63,10 @@ _mlf_extract = rule(
     toolchains = [TOOLCHAIN_TYPE],
 )
 
-def mlf_cc_library(name, archive, copts = [], deps = [], **kwargs):
+def _constraints(target):
+    return [Label("//rules/platforms:cpu_" + target)] if target and target not in HOSTS else []
+
+def mlf_cc_library(name, archive, target = "", copts = [], deps = [], **kwargs):
     """A `cc_library` with the modules of an archive.
 
     ```starlark
@@ -78,6 +82,8 @@ def mlf_cc_library(name, archive, copts = [], deps = [], **kwargs):
     Args:
       name: the library's name.
       archive: an `mlf_compile` or `mlf_package` target.
+      target: the archive's target, when its C is for that processor only: the library is then left
+        out of builds for others.
       copts: more options for the C compiler, after ours.
       deps: more libraries.
       **kwargs: more for `cc_library`, for instance `visibility` or `target_compatible_with`.
@@ -91,9 +97,10 @@ def mlf_cc_library(name, archive, copts = [], deps = [], **kwargs):
     cc_library(
         name = name,
         srcs = [name + "_sources"],
-        copts = MODEL_COPTS + copts,
+        copts = MODEL_COPTS + HOSTS.get(target, []) + copts,
         # A shared object of one model helps nobody, and cc_test would make one.
         linkstatic = True,
+        target_compatible_with = kwargs.pop("target_compatible_with", []) + _constraints(target),
         deps = [name + "_sources"] + deps,
         **kwargs
     )

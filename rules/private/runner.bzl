@@ -57,8 +57,8 @@ _runner_source = rule(
 
 def _mlf_runner_impl(ctx):
     info = ctx.attr.archive[MlfInfo]
-    if MlfFirmwareInfo in ctx.attr.program:
-        firmware = ctx.attr.program[MlfFirmwareInfo]
+    if ctx.attr.firmware:
+        firmware = ctx.attr.firmware[MlfFirmwareInfo]
         cpu, elf, images = firmware.cpu, firmware.elf, [firmware.bin, firmware.hex, firmware.map]
     else:
         cpu, elf, images = "host", ctx.executable.program, []
@@ -77,23 +77,27 @@ _mlf_runner = rule(
     implementation = _mlf_runner_impl,
     attrs = {
         "archive": attr.label(mandatory = True, providers = [MlfInfo]),
+        "firmware": attr.label(providers = [MlfFirmwareInfo]),
         "module": attr.string(),
-        "program": attr.label(mandatory = True, cfg = "target", executable = True),
+        "program": attr.label(cfg = "target", executable = True),
     },
     provides = [MlfRunnerInfo],
 )
 
-def mlf_runner(name, archive, library, module = "", platform = None, **kwargs):
+def mlf_runner(name, archive, library, module = "", platform = None, program = "", **kwargs):
     """A program that runs one module of an archive on a file of inputs, for tests and measurements.
 
     Args:
-      name: the target's name. The images are `<name>_program.elf` and so on.
+      name: the target's name.
       archive: an `mlf_compile` or `mlf_package` target.
       library: the `mlf_cc_library` of that archive.
       module: which module, when the archive has several.
       platform: the board's platform; none means the host.
+      program: the name of the program, so that its images are `<program>.elf` and so on. Default:
+        `<name>_program`.
       **kwargs: `tags`, `visibility` and so on.
     """
+    program = program or name + "_program"
     shared = dict(tags = ["manual"], visibility = ["//visibility:private"])
     _runner_source(name = name + "_source", archive = archive, module = module, **shared)
     cc_library(
@@ -106,13 +110,15 @@ def mlf_runner(name, archive, library, module = "", platform = None, **kwargs):
         **shared
     )
     if platform:
-        mlf_firmware(name = name + "_program", platform = platform, deps = [name + "_main"], **shared)
+        mlf_firmware(name = program, platform = platform, deps = [name + "_main"], **kwargs)
     else:
-        cc_binary(name = name + "_program", deps = [name + "_main"], linkstatic = True, **shared)
+        deps = [name + "_main", Label("//crt:board")]
+        cc_binary(name = program, deps = deps, linkstatic = True, **kwargs)
     _mlf_runner(
         name = name,
         archive = archive,
+        firmware = program if platform else None,
         module = module,
-        program = name + "_program",
+        program = None if platform else program,
         **kwargs
     )

@@ -1,0 +1,217 @@
+"""Prints the Bazel packages of a manifest, for the repository rule that makes @models from it.
+
+`python -m mlftool.manifest.bazel MANIFEST LABEL RULES` writes one JSON object, path -> text, to stdout.
+LABEL is the manifest's own label, RULES the repository of our rules ("@mlftool"). The text depends on
+what the manifest means and not on how it is written, so an edited comment changes no package.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from mlftool.errors import MlfError
+from mlftool.manifest import Archive, Manifest, Model, load
+
+BUILD_FILES = ("BUILD.bazel", "BUILD")
+HEADER = "# Written from a manifest by mlftool.manifest.bazel; edit the manifest instead.\n\n"
+
+
+def literal(value: object, indent: str = "    ") -> str:
+    """`value` as Starlark, laid out as buildifier does."""
+    if isinstance(value, str):
+        return json.dumps(value)
+    if isinstance(value, dict):
+        rows = [f"{json.dumps(k)}: {literal(v, indent + '    ')}" for k, v in value.items()]
+        return _block("{", rows, "}", indent)
+    if isinstance(value, list | tuple):
+        rows = [literal(item, indent + "    ") for item in value]
+        return f"[{rows[0]}]" if len(rows) == 1 else _block("[", rows, "]", indent)
+    return repr(value)
+
+
+def _block(start: str, rows: list[str], end: str, indent: str) -> str:
+    if not rows:
+        return start + end
+    return start + "".join(f"\n{indent}    {row}," for row in rows) + f"\n{indent}{end}"
+
+
+def call(rule: str, **attributes: object) -> str:
+    """One call of a rule; attributes without value are left out, `name` comes first."""
+    given = {k: v for k, v in attributes.items() if v not in (None, "", (), [], {})}
+    order = sorted(given, key=lambda k: (k != "name", k))
+    return rule + "(" + "".join(f"\n    {k} = {literal(given[k])}," for k in order) + "\n)\n"
+
+
+class Labels:
+    """Turns paths of the manifest into labels of the workspace it lies in."""
+
+    def __init__(self, manifest: Manifest, label: str) -> None:
+        self.repository, _, rest = label.partition("//")
+        self.package, _, name = rest.partition(":")
+        # The manifest may lie in a folder below its package.
+        self.folder = [p for p in [*self.package.split("/"), *name.split("/")[:-1]] if p]
+        # From the folder of the manifest up to the root of the workspace, following no link.
+        self.root = manifest.file.absolute().parent
+        for _part in self.folder:
+            self.root = self.root.parent
+
+    def __call__(self, path: str) -> str:
+        """The label of the file the manifest calls `path`: in the nearest package above it."""
+        parts: list[str] = list(self.folder)
+        for part in path.split("/"):
+            if part == "..":
+                del parts[-1:]
+            elif part not in ("", "."):
+                parts.append(part)
+        for depth in range(len(parts) - 1, -1, -1):
+            package = "/".join(parts[:depth])
+            if any((self.root / package / name).is_file() for name in BUILD_FILES):
+                return f"{self.repository}//{package}:{'/'.join(parts[depth:])}"
+        return f"{self.repository}//{self.package}:{path}"
+
+
+def variants(model: Model) -> Iterator[tuple[str, str, str]]:
+    """(name, target, executor) of what is built from `model`; the first executor needs no suffix."""
+    for target in model.targets:
+        for i, executor in enumerate(model.executors):
+            yield (target if i == 0 else f"{target}_{executor}"), target, executor
+
+
+def base_target(manifest: Manifest, target: str) -> str:
+    """The built-in target that `target` is, or is based on."""
+    own = manifest.targets.get(target)
+    return own.base if own else target
+
+
+def model_package(manifest: Manifest, model: Model, labels: Labels, rules: str) -> str:
+    """The BUILD file of one model."""
+    calls = [
+        call(
+            "mlf_model",
+            name=name,
+            model=labels(model.model),
+            module_name=model.module_name,
+            target=base_target(manifest, target),
+            executor=executor,
+            input_shapes=shapes(model),
+            title=model.name,
+            visibility=["//visibility:public"],
+            **checks(manifest, model, target, labels),
+        )
+        for name, target, executor in variants(model)
+    ]
+    return f'{HEADER}load("{rules}//rules:defs.bzl", "mlf_model")\n\n' + "\n".join(calls)
+
+
+def shapes(model: Model) -> dict[str, str]:
+    """The model's input shapes as mlf_compile takes them."""
+    return {name: ",".join(map(str, shape)) for name, shape in model.input_shapes.items()}
+
+
+def checks(manifest: Manifest, model: Model, target: str, labels: Labels) -> dict[str, object]:
+    """What mlf_model is to check of a model on one target."""
+    test, own = model.test, manifest.targets.get(target)
+    found: dict[str, object] = {}
+    if test:
+        found["vectors"] = labels(test.vectors)
+        found["absolute"] = f"{test.absolute:g}" if test.absolute else ""
+        found["relative"] = f"{test.relative:g}" if test.relative else ""
+    for name in ("flash", "ram"):
+        limits = [getattr(holder, name) for holder in (model.budget, own) if holder]
+        known = [limit for limit in limits if limit is not None]
+        found[f"{name}_bytes"] = min(known) if known else None
+    return found
+
+
+def archive_package(manifest: Manifest, archive: Archive, labels: Labels, rules: str) -> str:
+    """The BUILD file of an archive of several models."""
+    public = ["//visibility:public"]
+    target = base_target(manifest, archive.target)
+    models = [manifest.models[name] for name in archive.models]
+    calls = [
+        call(
+            "mlf_module",
+            name=f"{model.name}_module",
+            model=labels(model.model),
+            module_name=model.module_name,
+            target=target,
+            executor=archive.executor,
+            input_shapes=shapes(model),
+        )
+        for model in models
+    ]
+    modules = [f":{model.name}_module" for model in models]
+    out = f"{archive.target}.tar"
+    calls += [
+        call("mlf_package", name="archive", out=out, modules=modules, visibility=public),
+        call(
+            "mlf_cc_library",
+            name=archive.target,
+            archive=":archive",
+            target=target,
+            visibility=public,
+        ),
+    ]
+    names = '"mlf_cc_library", "mlf_module", "mlf_package"'
+    return f'{HEADER}load("{rules}//rules:defs.bzl", {names})\n\n' + "\n".join(calls)
+
+
+def index(manifest: Manifest) -> str:
+    """The hub's defs.bzl: what there is, for BUILD files that want all of it."""
+    tests, reports, table = [], [], {}
+    for model in manifest.models.values():
+        table[model.name] = [name for name, _target, _executor in variants(model)]
+        for name, target, _executor in variants(model):
+            base = base_target(manifest, target)
+            tests.append((f"//{model.name}:{name}", base, model.test is not None))
+    archives = {a.name: [a.target] for a in manifest.archives.values()}
+    reports = [label for label, base, tested in tests if tested and base in SIMULATED]
+    return (
+        '"""What the manifest holds, as labels of this repository."""\n\n'
+        + constant("MODELS", "model -> its libraries, one per target and executor", table)
+        + constant("ARCHIVES", "archive of several models -> its library", archives)
+        + constant("TESTS", "tests and budget tests", [f"{label}_tests" for label in reports])
+        + constant("REPORTS", "measurements", [f"{label}_report" for label in reports])
+    )
+
+
+def constant(name: str, comment: str, value: object) -> str:
+    """A documented constant; labels are resolved in this repository, wherever it is loaded."""
+    text = literal(value, "")
+    if isinstance(value, list):
+        text = f"[str(Label(label)) for label in {text}]"
+    return f"# {comment}\n{name} = {text}\n\n"
+
+
+# Where tests can run: this machine and the boards that QEMU simulates (rules/private/cpus.bzl).
+SIMULATED = frozenset(("host", "cortex-m3", "cortex-m4", "cortex-m7", "cortex-m55"))
+
+
+def packages(manifest: Manifest, label: str, rules: str) -> dict[str, str]:
+    """Path -> text of every file of the repository."""
+    labels = Labels(manifest, label)
+    files = {"BUILD.bazel": HEADER + 'exports_files(["defs.bzl"])\n', "defs.bzl": index(manifest)}
+    for model in manifest.models.values():
+        files[f"{model.name}/BUILD.bazel"] = model_package(manifest, model, labels, rules)
+    for archive in manifest.archives.values():
+        files[f"{archive.name}/BUILD.bazel"] = archive_package(manifest, archive, labels, rules)
+    return files
+
+
+def main(arguments: Iterable[str]) -> int:
+    """Exit code as the command line's; problems go to stderr in the usual form."""
+    file, label, rules = arguments
+    try:
+        manifest = load(file)
+    except MlfError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    json.dump(packages(manifest, label, rules), sys.stdout, indent=1, sort_keys=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,107 @@
+"""Everything for one model on one target, in one call."""
+
+load(":compile.bzl", "mlf_compile")
+load(":cpus.bzl", "CPUS", "HOSTS")
+load(":library.bzl", "mlf_cc_library")
+load(":run.bzl", "mlf_budget_test", "mlf_device_test", "mlf_host_test", "mlf_report")
+load(":runner.bzl", "mlf_runner")
+
+def mlf_model(
+        name,
+        model,
+        target = "host",
+        module_name = "",
+        executor = "aot",
+        input_shapes = {},
+        data = [],
+        vectors = None,
+        absolute = "0",
+        relative = "0",
+        flash_bytes = None,
+        ram_bytes = None,
+        title = "",
+        visibility = None):
+    """Archive, library, firmware, test and measurements of one model on one target.
+
+    ```starlark
+    mlf_model(
+        name = "keyword",
+        model = "keyword.onnx",
+        target = "cortex-m4",
+        vectors = "keyword.npz",
+    )
+    ```
+
+    | target | what it is |
+    |---|---|
+    | `<name>` | the `cc_library` |
+    | `<name>.tar` | the archive; the rule is `<name>_archive` |
+    | `<name>_firmware` | `.elf`, `.bin`, `.hex`, `.map`: a program that runs the model on a file of inputs |
+    | `<name>_test` | that program against `vectors`, on the host or on the simulated board |
+    | `<name>_report` | what was measured on the way, as JSON |
+    | `<name>_budget_test` | the measurements against `flash_bytes` and `ram_bytes` |
+    | `<name>_tests` | the tests there are |
+
+    Without `vectors` there are neither tests nor report; for a target that is neither the host nor a
+    simulated board there are the archive and the library.
+
+    Args:
+      name: the library's name.
+      model: the ONNX file.
+      target: what to compile for.
+      module_name: the module's name in C; default: `name`.
+      executor: how the module runs.
+      input_shapes: shapes of inputs the model leaves open.
+      data: files of ONNX external data.
+      vectors: `.npz` with inputs and expected outputs.
+      absolute: largest difference from the expected outputs.
+      relative: allowed difference as a share of the expected outputs.
+      flash_bytes: most flash the program may take.
+      ram_bytes: most static RAM the program may take.
+      title: name in tables.
+      visibility: of everything a user may want.
+    """
+    if (flash_bytes != None or ram_bytes != None) and not vectors:
+        fail("mlf_model %s: a budget is checked against a run, so it needs vectors" % name)
+    archive, runner = name + "_archive", name + "_runner"
+    mlf_compile(
+        name = archive,
+        data = data,
+        executor = executor,
+        input_shapes = input_shapes,
+        model = model,
+        module_name = module_name or name.replace("-", "_"),
+        out = name + ".tar",
+        target = target,
+        visibility = visibility,
+    )
+    mlf_cc_library(name = name, archive = archive, target = target, visibility = visibility)
+    if target not in HOSTS and not (target in CPUS and CPUS[target].board):
+        return
+    platform = None if target in HOSTS else Label("//rules/platforms:" + target)
+    mlf_runner(
+        name = runner,
+        archive = archive,
+        library = name,
+        platform = platform,
+        program = name + "_firmware",
+        visibility = visibility,
+    )
+    if not vectors:
+        return
+    check = dict(runner = runner, vectors = vectors, absolute = absolute, relative = relative, visibility = visibility)
+    test = mlf_device_test if platform else mlf_host_test
+    test(name = name + "_test", **check)
+    mlf_report(name = name + "_report", title = title, **check)
+    tests = [name + "_test"]
+    if flash_bytes != None or ram_bytes != None:
+        tests.append(name + "_budget_test")
+        mlf_budget_test(
+            name = name + "_budget_test",
+            size = "small",
+            flash_bytes = flash_bytes,
+            ram_bytes = ram_bytes,
+            report = name + "_report",
+            visibility = visibility,
+        )
+    native.test_suite(name = name + "_tests", tests = tests, visibility = visibility)

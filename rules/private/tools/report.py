@@ -1,0 +1,20 @@
+"""`report ARGUMENTS OF mlftool run --report FILE`: measures, and leaves judging to whoever reads FILE."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from mlftool.cli import main as mlftool
+from mlftool.errors import CHECK_FAILED
+
+
+def main(arguments: list[str]) -> int:
+    """mlftool's exit code, except that results which are off are a finding and no failure."""
+    report = Path(arguments[arguments.index("--report") + 1])
+    code = mlftool(arguments)
+    return 0 if code == CHECK_FAILED and report.exists() else code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

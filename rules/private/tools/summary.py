@@ -1,0 +1,79 @@
+"""`summary ROWS.json`: one table of reports, then where the archives and images are."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+Report = Mapping[str, Any]
+
+
+def count(report: Report, key: str) -> str:
+    """A number with its thousands apart, a dash where nothing was measured."""
+    value = report.get(key)
+    return "-" if value is None else f"{round(value):,}"
+
+
+def error(report: Report) -> str:
+    """The largest difference from the reference; an integer network that agrees says so."""
+    value = report["max_abs_error"]
+    text = "exact" if value == 0 else f"{value:.2g}"
+    return text if report["passed"] else f"{text} FAILED"
+
+
+def accuracy(report: Report) -> str:
+    """Share of labelled samples that were classified right."""
+    value = report.get("accuracy")
+    return "-" if value is None else f"{100 * value:.2f} %"
+
+
+# Column -> what stands in it, left to right after model and target.
+COLUMNS = {
+    "largest error": error,
+    "accuracy": accuracy,
+    "flash bytes": lambda report: count(report, "flash_bytes"),
+    "RAM bytes": lambda report: count(report, "ram_bytes"),
+    "instructions": lambda report: count(report, "instructions"),
+}
+
+
+def table(rows: list[tuple[str, str, Report]]) -> Table:
+    """The table; the model's name stands only where it changes."""
+    view = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    view.add_column("model", style="bold", no_wrap=True)
+    view.add_column("target", no_wrap=True)
+    for heading in COLUMNS:
+        view.add_column(heading, justify="right", no_wrap=True)
+    before = ""
+    for title, cpu, report in rows:
+        style = None if report["passed"] else "red"
+        cells = [cell(report) for cell in COLUMNS.values()]
+        view.add_row("" if title == before else title, cpu, *cells, style=style)
+        before = title
+    return view
+
+
+def main(arguments: list[str]) -> int:
+    """0 when every run agreed with its reference, 1 otherwise."""
+    rows = json.loads(Path(arguments[0]).read_text())
+    reports = [json.loads(Path(row["report"]).read_text()) for row in rows]
+    console = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+    entries = [(r["title"], r["cpu"], report) for r, report in zip(rows, reports, strict=True)]
+    console.print(table(entries))
+    console.print("Instructions are per inference, counted by QEMU; flash and RAM are the whole program's.\n")
+    for row in rows:
+        console.print(f"[bold]{row['title']}[/] on {row['cpu']}")
+        for path in [row["archive"], *row["images"]]:
+            console.print(f"  {path}", soft_wrap=True)
+    return 0 if all(report["passed"] for report in reports) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
