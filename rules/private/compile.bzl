@@ -51,13 +51,14 @@ def module_name_of(ctx):
       string.
     """
     name = ctx.attr.module_name or ctx.label.name
-    if not name.replace("_", "a").isalnum() or name[0].isdigit():
-        fail(("module_name: '%s' cannot be part of a C identifier; got it from the %s, expected letters, " +
-              "digits and '_'") % (name, "attribute" if ctx.attr.module_name else "target's name"))
+    allowed = "abcdefghijklmnopqrstuvwxyz_0123456789"
+    if [c for c in name.elems() if c not in allowed] or name[0].isdigit():
+        fail("module_name: got '%s' from the %s, expected lower-case letters, digits and '_', no digit first" %
+             (name, "attribute" if ctx.attr.module_name else "target's name; set module_name"))
     return name
 
 def _archive(ctx):
-    return ctx.actions.declare_file(ctx.attr.out or (ctx.label.name + ".tar"))
+    return ctx.outputs.out or ctx.actions.declare_file(ctx.label.name + ".tar")
 
 def _mlf_compile_impl(ctx):
     module = module_name_of(ctx)
@@ -72,6 +73,7 @@ def _mlf_compile_impl(ctx):
     args.add("--interface-api", ctx.attr.interface_api)
     for name, shape in sorted(ctx.attr.input_shapes.items()):
         args.add("--input-shape", "%s:%s" % (name, shape.replace(" ", "")))
+    args.add_all(ctx.files.data, before_each = "--data")
     run_mlftool(
         ctx,
         "mlftool",
@@ -92,7 +94,7 @@ def _mlf_compile_impl(ctx):
     ]
 
 _OUT = {
-    "out": attr.string(doc = "Name of the archive. Default: the target's name with `.tar`."),
+    "out": attr.output(doc = "Name of the archive. Default: the target's name with `.tar`."),
     "_allowlist_function_transition": attr.label(default = ALLOWLIST),
 }
 
@@ -128,6 +130,7 @@ def _mlf_module_impl(ctx):
     return [MlfModuleInfo(
         files = [ctx.file.model] + ctx.files.data,
         spec = struct(
+            data_files = [file.path for file in ctx.files.data],
             executor = ctx.attr.executor,
             input_shapes = ctx.attr.input_shapes,
             interface_api = ctx.attr.interface_api,
@@ -148,8 +151,8 @@ def _mlf_package_impl(ctx):
     archive = _archive(ctx)
     specs = [module[MlfModuleInfo].spec for module in ctx.attr.modules]
     names = [spec.module_name for spec in specs]
-    for name in names:
-        if names.count(name) > 1:
+    for i, name in enumerate(names):
+        if name in names[:i]:
             fail("modules: two modules are called '%s'; set module_name of one of them" % name)
     for what in ["target", "executor"]:
         if len({getattr(spec, what): None for spec in specs}) > 1:

@@ -1,6 +1,7 @@
 """Libraries -> a program image for a board."""
 
 load(":cc.bzl", "CC_TOOLCHAIN_TYPE", "CcInfo", "cc_common", "cc_library", "find_cpp_toolchain")
+load(":mlftool.bzl", "TOOLCHAIN_TYPE", "run_mlftool")
 load(":providers.bzl", "MlfFirmwareInfo")
 load(":transitions.bzl", "ALLOWLIST", "firmware_transition")
 
@@ -70,48 +71,56 @@ def _link(ctx, toolchain, elf, map_file):
         progress_message = "Linking firmware %s" % elf.short_path,
     )
 
-def _image(ctx, toolchain, elf, suffix, format):
-    image = ctx.actions.declare_file(ctx.label.name + suffix)
+def _hex(ctx, toolchain, elf):
     ctx.actions.run(
         executable = toolchain.objcopy_executable,
-        arguments = ["-O", format, elf.path, image.path],
+        arguments = ["-O", "ihex", elf.path, ctx.outputs.hex.path],
         inputs = depset([elf], transitive = [toolchain.all_files]),
-        outputs = [image],
-        mnemonic = "MlfImage",
-        progress_message = "Writing %s" % image.short_path,
+        outputs = [ctx.outputs.hex],
+        mnemonic = "MlfHex",
+        progress_message = "Writing %s" % ctx.outputs.hex.short_path,
     )
-    return image
+
+def _bin(ctx, elf):
+    args = ctx.actions.args()
+    args.add_all([elf, ctx.outputs.bin])
+    run_mlftool(
+        ctx,
+        "rules.private.tools.image",
+        [args],
+        inputs = [elf],
+        outputs = [ctx.outputs.bin],
+        mnemonic = "MlfBin",
+        progress_message = "Writing %s" % ctx.outputs.bin.short_path,
+    )
 
 def _mlf_firmware_impl(ctx):
     toolchain = find_cpp_toolchain(ctx)
-    elf = ctx.actions.declare_file(ctx.label.name + ".elf")
-    map_file = ctx.actions.declare_file(ctx.label.name + ".map")
-    _link(ctx, toolchain, elf, map_file)
-    raw = _image(ctx, toolchain, elf, ".bin", "binary")
-    text = _image(ctx, toolchain, elf, ".hex", "ihex")
+    files = ctx.outputs
+    _link(ctx, toolchain, files.elf, files.map)
+    _hex(ctx, toolchain, files.elf)
+    _bin(ctx, files.elf)
     return [
-        DefaultInfo(files = depset([elf, raw, text, map_file])),
-        OutputGroupInfo(
-            bin = depset([raw]),
-            elf = depset([elf]),
-            hex = depset([text]),
-            map = depset([map_file]),
-        ),
+        DefaultInfo(files = depset([files.elf, files.bin, files.hex, files.map])),
         MlfFirmwareInfo(
-            bin = raw,
+            bin = files.bin,
             cpu = ctx.attr.platform.label.name,
-            elf = elf,
-            hex = text,
-            map = map_file,
+            elf = files.elf,
+            hex = files.hex,
+            map = files.map,
         ),
     ]
 
 _mlf_firmware = rule(
     implementation = _mlf_firmware_impl,
     attrs = {
+        "bin": attr.output(mandatory = True),
         "board": attr.label(mandatory = True, providers = [CcInfo]),
         "deps": attr.label_list(mandatory = True, providers = [CcInfo]),
+        "elf": attr.output(mandatory = True),
+        "hex": attr.output(mandatory = True),
         "linkopts": attr.string_list(),
+        "map": attr.output(mandatory = True),
         "platform": attr.label(mandatory = True),
         "_allowlist_function_transition": attr.label(default = ALLOWLIST),
         "_cc_toolchain": attr.label(default = "@bazel_tools//tools/cpp:current_cc_toolchain"),
@@ -119,7 +128,7 @@ _mlf_firmware = rule(
     cfg = firmware_transition,
     fragments = ["cpp"],
     provides = [MlfFirmwareInfo],
-    toolchains = [CC_TOOLCHAIN_TYPE],
+    toolchains = [CC_TOOLCHAIN_TYPE, TOOLCHAIN_TYPE],
 )
 
 def mlf_firmware(
@@ -141,6 +150,9 @@ def mlf_firmware(
         deps = ["@models//keyword:cortex-m4"],
     )
     ```
+
+    `.bin` holds the bytes to write at the start of flash. Where a board keeps its vectors in another
+    memory far from the code, it holds the larger of the two; `.hex` always holds everything.
 
     Everything below is built for `platform`; the rest of the build is not touched by it. One build can
     hold images for several boards beside host tests.
@@ -170,9 +182,13 @@ def mlf_firmware(
         deps = [name + "_sources"]
     _mlf_firmware(
         name = name,
+        bin = name + ".bin",
         board = board,
         deps = deps,
+        elf = name + ".elf",
+        hex = name + ".hex",
         linkopts = linkopts,
+        map = name + ".map",
         platform = platform,
         **kwargs
     )

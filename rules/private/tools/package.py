@@ -5,25 +5,27 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 from mlftool.compile import ModuleSpec, compile_modules
 from mlftool.errors import MlfError
 from mlftool.mlf import write_tar
 
 
-def module_spec(entry: dict[str, object]) -> ModuleSpec:
+def module_spec(entry: dict[str, Any]) -> ModuleSpec:
     """The ModuleSpec that an entry of REQUEST describes; the rule has checked its values."""
     shapes = {
         name: tuple(int(extent) for extent in text.replace(" ", "").split(","))
-        for name, text in dict(entry["input_shapes"]).items()  # type: ignore[call-overload]
+        for name, text in entry["input_shapes"].items()
     }
     return ModuleSpec(
-        model=Path(str(entry["model"])),
-        module_name=str(entry["module_name"]),
-        target=str(entry["target"]),
-        executor=str(entry["executor"]),
-        interface_api=str(entry["interface_api"]),
+        model=Path(entry["model"]),
+        module_name=entry["module_name"],
+        target=entry["target"],
+        executor=entry["executor"],
+        interface_api=entry["interface_api"],
         input_shapes=shapes,
+        data_files=tuple(Path(file) for file in entry["data_files"]),
     )
 
 

@@ -36,10 +36,10 @@ def accuracy(report: Report) -> str:
 
 # Column -> what stands in it, left to right after model and target.
 COLUMNS = {
-    "largest error": error,
+    "error": error,
     "accuracy": accuracy,
-    "flash bytes": lambda report: count(report, "flash_bytes"),
-    "RAM bytes": lambda report: count(report, "ram_bytes"),
+    "flash": lambda report: count(report, "flash_bytes"),
+    "RAM": lambda report: count(report, "ram_bytes"),
     "instructions": lambda report: count(report, "instructions"),
 }
 
@@ -64,10 +64,13 @@ def main(arguments: list[str]) -> int:
     """0 when every run agreed with its reference, 1 otherwise."""
     rows = json.loads(Path(arguments[0]).read_text())
     reports = [json.loads(Path(row["report"]).read_text()) for row in rows]
-    console = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 100)
     entries = [(r["title"], r["cpu"], report) for r, report in zip(rows, reports, strict=True)]
     console.print(table(entries))
-    console.print("Instructions are per inference, counted by QEMU; flash and RAM are the whole program's.\n")
+    console.print(
+        "Error is the largest difference from the reference. Flash and RAM are bytes of the whole "
+        "program, instructions are per inference, counted by QEMU.\n"
+    )
     for row in rows:
         console.print(f"[bold]{row['title']}[/] on {row['cpu']}")
         for path in [row["archive"], *row["images"]]:

@@ -1,0 +1,181 @@
+"""Writes docs/rules.md from the docstrings of the rules: `python3 tools/rules_doc.py [--check]`.
+
+Starlark is close enough to Python that the .bzl files run here, with stand-ins for what Bazel provides;
+each stand-in only remembers what it was told. So the page cannot say what the rules do not.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+ROOT = Path(__file__).absolute().parent.parent
+PAGE = ROOT / "docs" / "rules.md"
+HEADER = """# The Bazel rules
+
+<!-- Written by tools/rules_doc.py from the .bzl files; edit those and run it again. -->
+
+Load everything from one file, except what a `WORKSPACE` calls:
+
+```starlark
+load("@mlftool//rules:defs.bzl", "mlf_model")
+load("@mlftool//rules:repositories.bzl", "mlf_dependencies")  # in WORKSPACE
+```
+"""
+
+
+class Told:
+    """A stand-in for a rule, provider or attribute: its kind and what it was given."""
+
+    def __init__(self, kind: str, **given: Any) -> None:
+        self.kind, self.given = kind, given
+
+    def __call__(self, *_args: Any, **_kwargs: Any) -> Told:
+        return self
+
+
+class Attributes:
+    """`attr`: attr.string(default = "x") becomes Told("string", default = "x")."""
+
+    def __getattr__(self, kind: str) -> Callable[..., Told]:
+        return lambda **given: Told(kind, **given)
+
+
+class Anything:
+    """A stand-in for Bazel's other globals: any attribute and any call of it."""
+
+    def __getattr__(self, _name: str) -> Anything:
+        return self
+
+    def __call__(self, *_args: Any, **_kwargs: Any) -> Anything:
+        return self
+
+
+def run_bzl(label: str, loaded: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """The globals of a .bzl file of ours after it ran; of another repository's, anything."""
+    if label in loaded:
+        return loaded[label]
+    package, _, name = label[2:].partition(":")
+    names: dict[str, Any] = {
+        "attr": Attributes(),
+        "rule": lambda **given: Told("rule", **given),
+        "repository_rule": lambda **given: Told("repository rule", **given),
+        "provider": lambda **given: Told("provider", **given),
+        "Label": str,
+        "struct": SimpleNamespace,
+        "native": Anything(),
+        "transition": Told("transition"),
+    }
+
+    def load(source: str, *same: str, **renamed: str) -> None:
+        if source.startswith("@"):
+            names.update({new: Anything() for new in (*same, *renamed)})
+            return
+        full = source if source.startswith("//") else f"//{package}{source}"
+        other = run_bzl(full, loaded)
+        names.update({new: other[old] for new, old in {**{s: s for s in same}, **renamed}.items()})
+
+    names["load"] = load
+    path = ROOT / package / name
+    exec(compile(path.read_text(), str(path), "exec"), names)
+    loaded[label] = names
+    return names
+
+
+def cell(text: str) -> str:
+    """Text for one cell of a table."""
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def default(about: Told) -> str:
+    """How an attribute's default is written."""
+    if about.given.get("mandatory"):
+        return "required"
+    value = about.given.get("default")
+    return "" if value is None else f"`{value!r}`".replace("'", '"')
+
+
+def rule_text(name: str, rule: Told) -> str:
+    """A rule: its doc and its attributes."""
+    rows = ["| attribute | type | default | |", "|---|---|---|---|"]
+    for attribute, about in sorted(rule.given.get("attrs", {}).items()):
+        if attribute.startswith("_"):
+            continue
+        values = about.given.get("values")
+        one_of = f" One of: {', '.join(f'`{v}`' for v in values)}." if values else ""
+        text = cell(about.given.get("doc", "") + one_of)
+        rows.append(f"| `{attribute}` | {about.kind} | {default(about)} | {text} |")
+    table = "\n".join(rows) if len(rows) > 2 else ""
+    return f"### {name}\n\n{inspect.cleandoc(rule.given['doc'])}\n\n{table}\n"
+
+
+def provider_text(name: str, provider: Told) -> str:
+    """A provider: its doc and its fields."""
+    rows = ["| field | |", "|---|---|"]
+    rows += [f"| `{field}` | {cell(text)} |" for field, text in provider.given["fields"].items()]
+    return f"### {name}\n\n{provider.given['doc']}\n\n" + "\n".join(rows) + "\n"
+
+
+def macro_text(name: str, macro: Callable[..., Any]) -> str:
+    """A macro: its docstring, the Args section as a table with the defaults of the signature."""
+    body, _, arguments = inspect.cleandoc(macro.__doc__ or "").partition("\nArgs:\n")
+    rows = ["| argument | default | |", "|---|---|---|"]
+    signature = inspect.signature(macro).parameters
+    for argument, text in re.findall(r"^  (\*{0,2}\w+): ((?:.|\n(?!  \S))*)", arguments, re.MULTILINE):
+        value = signature[argument.lstrip("*")]
+        shown = "required" if value.default is value.empty else f"`{value.default!r}`"
+        if argument.startswith("*"):
+            shown = ""
+        rows.append(f"| `{argument}` | {shown.replace(chr(39), chr(34))} | {cell(text)} |")
+    table = "\n".join(rows) + "\n" if len(rows) > 2 else ""
+    return f"### {name}\n\n{body.strip()}\n\n{table}"
+
+
+def section(title: str, names: dict[str, Any]) -> str:
+    """Every public name, in alphabetical order."""
+    parts = [f"## {title}\n"]
+    for name, value in sorted(names.items()):
+        if not isinstance(value, Told):
+            parts.append(macro_text(name, value))
+        elif value.kind == "provider":
+            parts.append(provider_text(name, value))
+        else:
+            parts.append(rule_text(name, value))
+    return "\n".join(parts)
+
+
+def page() -> str:
+    """The whole page."""
+    loaded: dict[str, dict[str, Any]] = {}
+    defs = run_bzl("//rules:defs.bzl", loaded)
+    workspace = run_bzl("//rules:repositories.bzl", loaded)
+    rules = {n: v for n, v in defs.items() if n.startswith("mlf_")}
+    providers = {n: v for n, v in defs.items() if n.startswith("Mlf")}
+    repositories = {n: v for n, v in workspace.items() if n.startswith("mlf_")}
+    return "\n".join(
+        [
+            HEADER,
+            inspect.cleandoc(defs["__doc__"]).partition("\n\n")[2] + "\n",
+            section("In a WORKSPACE", repositories),
+            section("Rules and macros", rules),
+            section("Providers", providers),
+        ]
+    )
+
+
+def main(arguments: list[str]) -> int:
+    """Writes the page, or with --check says whether it is what would be written."""
+    text = page()
+    if "--check" in arguments:
+        return 0 if PAGE.read_text() == text else 1
+    PAGE.write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
