@@ -60,12 +60,7 @@ class Labels:
 
     def __call__(self, path: str) -> str:
         """The label of the file the manifest calls `path`: in the nearest package above it."""
-        parts: list[str] = list(self.folder)
-        for part in path.split("/"):
-            if part == "..":
-                del parts[-1:]
-            elif part not in ("", "."):
-                parts.append(part)
+        parts = [*self.folder, *path.split("/")]
         for depth in range(len(parts) - 1, -1, -1):
             package = "/".join(parts[:depth])
             if any((self.root / package / name).is_file() for name in BUILD_FILES):
@@ -97,6 +92,7 @@ def model_package(manifest: Manifest, model: Model, labels: Labels, rules: str) 
             target=base_target(manifest, target),
             executor=executor,
             input_shapes=shapes(model),
+            data=[labels(path) for path in model.data_files],
             title=model.name,
             visibility=["//visibility:public"],
             **checks(manifest, model, target, labels),
@@ -140,6 +136,7 @@ def archive_package(manifest: Manifest, archive: Archive, labels: Labels, rules:
             target=target,
             executor=archive.executor,
             input_shapes=shapes(model),
+            data=[labels(path) for path in model.data_files],
         )
         for model in models
     ]

@@ -11,7 +11,7 @@ PARTS = ("include", "src", "CMakeLists.txt")
 
 def crt_root() -> Path:
     """Where crt/ lies: beside the package in a checkout, inside it when installed."""
-    package = Path(__file__).resolve().parent.parent
+    package = Path(__file__).absolute().parent.parent
     for root in (package.parent / "crt", package / "_crt"):
         if (root / "include" / "mlf" / "kernel.h").is_file():
             return root

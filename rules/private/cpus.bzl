@@ -27,7 +27,7 @@ CPUS = {
     ),
     "cortex-m7": struct(
         board = "mps2_an500",
-        flags = ["-mcpu=cortex-m7", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv5-sp-d16"],
+        flags = ["-mcpu=cortex-m7", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv5-d16"],
     ),
 }
 

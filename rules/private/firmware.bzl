@@ -48,6 +48,7 @@ def _link(ctx, toolchain, elf, map_file):
         args.add("-Wl,--no-whole-archive")
     args.add("-Wl,--start-group")
     args.add_all(libraries.plain)
+    args.add("-lm")
     args.add("-Wl,--end-group")
     args.add_all(libraries.flags)
     args.add_all(ctx.attr.linkopts)

@@ -6,16 +6,16 @@ load(":mlftool.bzl", "TOOLCHAIN_TYPE", "run_mlftool")
 load(":providers.bzl", "MlfInfo")
 load(":transitions.bzl", "ALLOWLIST", "model_transition")
 
-# Headers every archive carries for its kernels, so that it builds without this repository.
-SUPPORT_HEADERS = ["mlf/kernel.h", "mlf/math.h"]
-
 # Generated code is C99, and its results may not depend on which processor fuses multiply and add.
 MODEL_COPTS = ["-std=c99", "-O2", "-ffp-contract=off", "-ffunction-sections", "-fdata-sections"]
 
 def _mlf_extract_impl(ctx):
     info = ctx.attr.archive[MlfInfo]
     folder = ctx.label.name
-    members = {"codegen/host/include/" + name: name for name in SUPPORT_HEADERS}
+
+    # Headers every archive carries for its kernels, so that it builds without this repository.
+    names = ["mlf/" + header.basename for header in ctx.files._support_headers]
+    members = {"codegen/host/include/" + name: name for name in names}
     for module in info.modules:
         members["codegen/host/include/tvmgen_%s.h" % module] = "tvmgen_%s.h" % module
         for part in ["lib0", "lib1"]:
@@ -58,6 +58,7 @@ _mlf_extract = rule(
     attrs = {
         "archive": attr.label(mandatory = True, providers = [MlfInfo]),
         "_allowlist_function_transition": attr.label(default = ALLOWLIST),
+        "_support_headers": attr.label(default = Label("//crt:support_headers")),
     },
     cfg = model_transition,
     toolchains = [TOOLCHAIN_TYPE],

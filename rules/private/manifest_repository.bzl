@@ -5,12 +5,14 @@
 READER_FILES = [
     "__init__.py",
     "bazel.py",
+    "entries.py",
     "keys.py",
     "kinds.py",
     "known.py",
     "nodes.py",
     "reader.py",
     "records.py",
+    "reference.py",
 ]
 
 def _manifest_repository_impl(rctx):

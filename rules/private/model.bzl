@@ -62,7 +62,7 @@ def mlf_model(
       visibility: of everything a user may want.
     """
     if (flash_bytes != None or ram_bytes != None) and not vectors:
-        fail("mlf_model %s: a budget is checked against a run, so it needs vectors" % name)
+        fail("mlf_model %s: a budget is checked against a run, so it needs vectors (in a manifest: test)" % name)
     archive, runner = name + "_archive", name + "_runner"
     mlf_compile(
         name = archive,
