@@ -34,6 +34,7 @@ load(
     "//rules/private:run.bzl",
     _mlf_budget_test = "mlf_budget_test",
     _mlf_device_test = "mlf_device_test",
+    _mlf_firmware_test = "mlf_firmware_test",
     _mlf_host_test = "mlf_host_test",
     _mlf_report = "mlf_report",
     _mlf_summary = "mlf_summary",
@@ -50,6 +51,7 @@ mlf_cc_library = _mlf_cc_library
 mlf_compile = _mlf_compile
 mlf_device_test = _mlf_device_test
 mlf_firmware = _mlf_firmware
+mlf_firmware_test = _mlf_firmware_test
 mlf_host_test = _mlf_host_test
 mlf_model = _mlf_model
 mlf_module = _mlf_module

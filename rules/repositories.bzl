@@ -20,16 +20,16 @@ def mlf_dependencies():
     the index it is configured for. Repositories the workspace defined before are left alone.
     """
     _maybe(_shim_repository, "rules_cc", files = {
-        "//rules/compat:empty.BUILD": "cc/BUILD.bazel",
-        "//rules/compat:rules_cc_defs.bzl": "cc/defs.bzl",
-        "//rules/compat:rules_cc_globals.bzl": "cc/globals.bzl",
+        Label("//rules/compat:empty.BUILD"): "cc/BUILD.bazel",
+        Label("//rules/compat:rules_cc_defs.bzl"): "cc/defs.bzl",
+        Label("//rules/compat:rules_cc_globals.bzl"): "cc/globals.bzl",
     })
     _maybe(_shim_repository, "rules_java", files = {
-        "//rules/compat:empty.BUILD": "java/BUILD.bazel",
-        "//rules/compat:rules_java_defs.bzl": "java/defs.bzl",
+        Label("//rules/compat:empty.BUILD"): "java/BUILD.bazel",
+        Label("//rules/compat:rules_java_defs.bzl"): "java/defs.bzl",
     })
     _maybe(_shim_repository, "remote_coverage_tools", files = {
-        "//rules/compat:coverage.BUILD": "BUILD.bazel",
+        Label("//rules/compat:coverage.BUILD"): "BUILD.bazel",
     })
     _maybe(_system_tools, "mlf_system")
     _maybe(_python_packages, "mlf_python", lock = Label("//:requirements.lock"))

@@ -2,7 +2,8 @@
 
 load("@mlf_system//:tools.bzl", "PYTHON")
 
-TOOLCHAIN_TYPE = "//rules/toolchains:mlftool_type"
+# As text with its repository: Bazel 4 resolves a bare "//..." here in the main repository.
+TOOLCHAIN_TYPE = str(Label("//rules/toolchains:mlftool_type"))
 
 # Fixed for every action: hash order, locale, and no thread pool in a one-CPU action.
 ENVIRONMENT = {

@@ -42,13 +42,15 @@ pytest_test = rule(
     toolchains = [TOOLCHAIN_TYPE],
 )
 
-def pytest_suites(shared, data, sizes = {}):
+def pytest_suites(shared, data, extra_data = {}, sizes = {}, tags = {}):
     """A `pytest_test` for each folder of tests below this package, named like the folder.
 
     Args:
       shared: files every suite may import: conftest.py and helpers.
       data: what every suite may read.
+      extra_data: folder -> what it alone reads.
       sizes: folder -> test size, where it is not `medium`.
+      tags: folder -> tags.
     """
     folders = {path.split("/")[0]: None for path in native.glob(["*/**/test_*.py", "*/test_*.py"])}
     for folder in folders:
@@ -56,5 +58,6 @@ def pytest_suites(shared, data, sizes = {}):
             name = folder,
             size = sizes.get(folder, "medium"),
             srcs = shared + native.glob([folder + "/**/*"], exclude = ["**/__pycache__/**", "**/*.pyc"]),
-            data = data,
+            data = data + extra_data.get(folder, []),
+            tags = tags.get(folder, []),
         )

@@ -2,7 +2,7 @@
 
 load("@mlf_system//:tools.bzl", "QEMU")
 load(":mlftool.bzl", "TOOLCHAIN_TYPE", "launcher_script", "run_mlftool")
-load(":providers.bzl", "MlfReportInfo", "MlfRunnerInfo")
+load(":providers.bzl", "MlfFirmwareInfo", "MlfReportInfo", "MlfRunnerInfo")
 
 _RUN_ATTRS = {
     "absolute": attr.string(
@@ -23,11 +23,15 @@ _RUN_ATTRS = {
     "_qemu": attr.label(default = "@mlf_system//:qemu.txt", allow_single_file = True),
 }
 
+def _require_qemu(ctx):
+    if not QEMU:
+        fail("%s: the board simulator is not installed; run: apt-get install qemu-system-arm" % ctx.label)
+
 def _arguments(ctx, path):
     """`mlftool run` for this target; `path` gives a File's path where the command will run."""
     runner = ctx.attr.runner[MlfRunnerInfo]
-    if runner.cpu != "host" and not QEMU:
-        fail("%s: the board simulator is not installed; run: apt-get install qemu-system-arm" % ctx.label)
+    if runner.cpu != "host":
+        _require_qemu(ctx)
     return [
         "run",
         path(runner.archive),
@@ -118,6 +122,41 @@ def mlf_device_test(name, runner, vectors, absolute = "0", relative = "0", **kwa
         size = kwargs.pop("size", "medium"),
         **kwargs
     )
+
+def _mlf_firmware_test_impl(ctx):
+    firmware = ctx.attr.firmware[MlfFirmwareInfo]
+    _require_qemu(ctx)
+    return [_executable(
+        ctx,
+        "rules.private.tools.simulate",
+        [firmware.cpu, firmware.elf.short_path] + ctx.attr.arguments,
+        [firmware.elf, ctx.file._qemu],
+    )]
+
+mlf_firmware_test = rule(
+    doc = """Runs a firmware image on the simulated board and passes when its `main` returns 0.
+
+```starlark
+mlf_firmware_test(
+    name = "sensor_test",
+    firmware = ":sensor",
+)
+```
+
+What the program prints with `platform_print` (`//crt:platform_headers`) is in the test's log.""",
+    implementation = _mlf_firmware_test_impl,
+    attrs = {
+        "arguments": attr.string_list(doc = "The program's `argv`, from `argv[1]` on."),
+        "firmware": attr.label(
+            mandatory = True,
+            providers = [MlfFirmwareInfo],
+            doc = "The `mlf_firmware` to run; its platform is one of `//rules/platforms` with a board.",
+        ),
+        "_qemu": attr.label(default = "@mlf_system//:qemu.txt", allow_single_file = True),
+    },
+    test = True,
+    toolchains = [TOOLCHAIN_TYPE],
+)
 
 def _mlf_report_impl(ctx):
     runner = ctx.attr.runner[MlfRunnerInfo]

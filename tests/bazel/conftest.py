@@ -1,0 +1,26 @@
+"""A built copy of examples/external_workspace, shared by the tests of this folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from nested import EVERYTHING, Workspace, make_workspace
+
+
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The disk cache that all workspaces share."""
+    return tmp_path_factory.mktemp("disk_cache")
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[Workspace]:
+    """The workspace after a first full build."""
+    workspace = make_workspace(tmp_path_factory.mktemp("first"), cache)
+    first = workspace.build(*EVERYTHING)
+    # What the other tests count must be there to be counted.
+    assert {"MlfCompile", "MlfExtract", "CppCompile", "MlfLink"} <= {a["mnemonic"] for a in first}
+    yield workspace
+    workspace.shutdown()

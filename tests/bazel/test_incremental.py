@@ -1,0 +1,117 @@
+"""What Bazel builds again after an edit, counted in its execution log."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import onnx
+import pytest
+from nested import EVERYTHING, Workspace, make_workspace
+
+
+def flip_one_byte(model: Path) -> None:
+    """Changes one byte of one weight and nothing else of the file."""
+    data = bytearray(model.read_bytes())
+    weights = max(onnx.load_from_string(bytes(data)).graph.initializer, key=lambda t: len(t.raw_data))
+    at = data.index(weights.raw_data) + len(weights.raw_data) // 2
+    data[at] ^= 1
+    model.write_bytes(bytes(data))
+
+
+def test_one_byte_of_a_model_rebuilds_only_its_chain(built: Workspace) -> None:
+    flip_one_byte(built.folder / "models" / "gesture_int8.onnx")
+
+    actions = built.build(*EVERYTHING)
+
+    outputs = [path for action in actions for path in action["listedOutputs"]]
+    strangers = [p for p in outputs if "models/gesture_int8/" not in p and "/bin/sensor." not in p]
+    assert strangers == []
+    counts = Counter(action["mnemonic"] for action in actions)
+    # Two targets; the host links one program, the board two, and only the weights' file is new.
+    assert (counts["MlfCompile"], counts["MlfExtract"], counts["MlfLink"]) == (2, 2, 2)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param("version: 1\n", "# changed\nversion: 1  # too\n", id="comment"),
+        pytest.param("[host, cortex-m4]", "[ 'host' , cortex-m4 ]", id="spelling"),
+    ],
+)
+def test_an_edit_that_means_the_same_rebuilds_nothing(
+    built: Workspace, before: str, after: str
+) -> None:
+    manifest = built.folder / "models.yaml"
+    text = manifest.read_text()
+    assert before in text
+    built.build(*EVERYTHING)
+    manifest.write_text(text.replace(before, after))
+
+    actions = built.build(*EVERYTHING)
+
+    assert [action["listedOutputs"] for action in actions] == []
+    manifest.write_text(text)
+
+
+def test_an_edit_that_means_something_is_noticed(built: Workspace) -> None:
+    manifest = built.folder / "models.yaml"
+    text = manifest.read_text()
+    manifest.write_text(text.replace("gesture_int8:\n", "gesture_int8:\n    module_name: hand\n", 1))
+
+    actions = built.build("@models//gesture_int8:host_archive")
+
+    assert [action["mnemonic"] for action in actions] == ["MlfCompile"]
+    manifest.write_text(text)
+
+
+def test_a_bad_manifest_is_reported_by_line(built: Workspace) -> None:
+    manifest = built.folder / "models.yaml"
+    text = manifest.read_text()
+    manifest.write_text(text.replace("absolute: 0", "absolut: 0", 1))
+
+    talk = built.bazel("build", *built.options(), "//:sensor", fails=True)
+
+    line = 1 + text[: text.index("absolute: 0")].count("\n")
+    assert f"models.yaml:{line}:" in talk
+    assert "error[MLF0106]: models.gesture_int8.test.absolut: unknown key" in talk
+    assert "did you mean 'absolute'?" in talk
+    manifest.write_text(text)
+
+
+def test_external_data_is_read_in_the_sandbox(built: Workspace) -> None:
+    """The sandbox shows every file as a link, and onnx reads no external data through links."""
+    models = built.folder / "models"
+    model = onnx.load(str(models / "vibration_int8.onnx"))
+    onnx.save_model(
+        model, str(models / "split.onnx"), save_as_external_data=True, location="split.data",
+        size_threshold=0,
+    )  # fmt: skip
+    manifest = built.folder / "models.yaml"
+    text = manifest.read_text()
+    manifest.write_text(
+        text + "  split:\n    model: models/split.onnx\n    data_files: [models/split.data]\n"
+        "    module_name: vibration_int8_split\n"
+    )
+
+    actions = built.build("@models//split:host_archive")
+
+    assert [action["mnemonic"] for action in actions] == ["MlfCompile"]
+    manifest.write_text(text)
+
+
+def test_another_folder_takes_everything_from_a_shared_cache(
+    built: Workspace, tmp_path: Path, cache: Path
+) -> None:
+    built.build(*EVERYTHING)
+    other = make_workspace(tmp_path / "elsewhere", cache)
+    for model in ("models/gesture_int8.onnx", "models.yaml"):
+        (other.folder / model).write_bytes((built.folder / model).read_bytes())
+    built.shutdown()
+
+    actions = other.build(*EVERYTHING)
+    other.shutdown()
+
+    missed = [action["listedOutputs"] for action in actions if not action.get("remoteCacheHit")]
+    assert missed == []
+    assert len(actions) > 30
