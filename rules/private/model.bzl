@@ -39,8 +39,11 @@ def mlf_model(
     | `<name>_firmware` | `.elf`, `.bin`, `.hex`, `.map`: a program that runs the model on a file of inputs |
     | `<name>_test` | that program against `vectors`, on the host or on the simulated board |
     | `<name>_report` | what was measured on the way, as JSON |
-    | `<name>_budget_test` | the measurements against `flash_bytes` and `ram_bytes` |
+    | `<name>_budget_test` | on a board, the measurements against `flash_bytes` and `ram_bytes` |
     | `<name>_tests` | the tests there are |
+
+    The library of a cross target is for that processor only: link it into an `mlf_firmware`, or build
+    it with `--platforms=@mlftool//rules/platforms:<target>`. On its own it is "incompatible".
 
     Without `vectors` there are neither tests nor report; for a target that is neither the host nor a
     simulated board there are the archive and the library.
@@ -56,8 +59,8 @@ def mlf_model(
       vectors: `.npz` with inputs and expected outputs.
       absolute: largest difference from the expected outputs.
       relative: allowed difference as a share of the expected outputs.
-      flash_bytes: most flash the program may take.
-      ram_bytes: most static RAM the program may take.
+      flash_bytes: most flash the program may take on a simulated board.
+      ram_bytes: most static RAM the program may take there.
       title: name in tables.
       visibility: of everything a user may want.
     """
@@ -94,7 +97,7 @@ def mlf_model(
     test(name = name + "_test", **check)
     mlf_report(name = name + "_report", title = title, **check)
     tests = [name + "_test"]
-    if flash_bytes != None or ram_bytes != None:
+    if platform and (flash_bytes != None or ram_bytes != None):
         tests.append(name + "_budget_test")
         mlf_budget_test(
             name = name + "_budget_test",

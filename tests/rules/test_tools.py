@@ -1,0 +1,105 @@
+"""The small programs that actions and tests of the rules run."""
+
+from __future__ import annotations
+
+import json
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rules.private.tools import budget, image, summary
+
+
+def elf_with(segments: list[tuple[int, bytes]]) -> bytes:
+    """A 32-bit little-endian ARM ELF whose program headers load `segments`."""
+    size, count = 32, len(segments)
+    header = b"\x7fELF\x01\x01\x01" + bytes(9)
+    header += struct.pack("<HHIIIIIHHHHHH", 2, 40, 1, 0, 52, 0, 0, 52, size, count, 40, 0, 0)
+    table, data = b"", b""
+    for address, content in segments:
+        offset = 52 + size * count + len(data)
+        length = len(content)
+        table += struct.pack("<8I", 1, offset, address, address, length, length, 5, 4)
+        data += content
+    return header + table + data
+
+
+@pytest.mark.parametrize(
+    ("segments", "expected"),
+    [
+        ([(0, b"abcd")], b"abcd"),
+        ([(0x100, b"abcd"), (0x106, b"ef")], b"abcd\xff\xffef"),
+        ([(0x20, b"ef"), (0x10, b"abcd")], b"abcd" + b"\xff" * 12 + b"ef"),
+        # Vectors in one memory, code in another far away: the larger of the two.
+        ([(0x10000000, b"vv"), (0x70000000, b"code")], b"code"),
+    ],
+)
+def test_image_is_what_goes_to_the_start_of_flash(
+    tmp_path: Path, segments: list[tuple[int, bytes]], expected: bytes
+) -> None:
+    (tmp_path / "x.elf").write_bytes(elf_with(segments))
+
+    assert image.main([str(tmp_path / "x.elf"), str(tmp_path / "x.bin")]) == 0
+
+    assert (tmp_path / "x.bin").read_bytes() == expected
+
+
+@pytest.mark.parametrize(
+    ("limits", "code", "said"),
+    [
+        (["flash_bytes=1000"], 0, "flash_bytes: 1,000 of 1,000 (100.0 %): fits"),
+        (["flash_bytes=999"], 1, "flash_bytes: 1,000 of 999 (100.1 %): over by 1"),
+        (["flash_bytes=1000", "ram_bytes=1"], 1, "ram_bytes: 20 of 1 (2000.0 %): over by 19"),
+        (["instructions=5"], 1, "instructions: not measured on host; limit 5"),
+    ],
+)
+def test_budget(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], limits: list[str], code: int, said: str
+) -> None:
+    report = {"module": "m", "target": "host", "flash_bytes": 1000, "ram_bytes": 20}
+    (tmp_path / "r.json").write_text(json.dumps(report))
+
+    assert budget.main([str(tmp_path / "r.json"), *limits]) == code
+
+    assert said in capsys.readouterr().out
+
+
+def test_summary_shows_every_run_and_fails_with_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good = {"max_abs_error": 0, "passed": True, "accuracy": 0.975, "flash_bytes": 12345,
+            "ram_bytes": 678, "instructions": 1234567.4}  # fmt: skip
+    bad = {"max_abs_error": 0.25, "passed": False, "flash_bytes": 1, "ram_bytes": 2}
+    rows = []
+    for name, report in {"good": good, "bad": bad}.items():
+        (tmp_path / f"{name}.json").write_text(json.dumps(report))
+        rows.append({"title": name, "cpu": "cortex-m4", "archive": f"{name}.tar",
+                     "images": [f"{name}.elf"], "report": str(tmp_path / f"{name}.json")})  # fmt: skip
+    (tmp_path / "rows.json").write_text(json.dumps(rows))
+
+    assert summary.main([str(tmp_path / "rows.json")]) == 1
+
+    out = capsys.readouterr().out
+    good_line = next(line for line in out.splitlines() if line.split()[:1] == ["good"])
+    assert good_line.split()[1:] == ["cortex-m4", "exact", "97.50", "%", "12,345", "678", "1,234,567"]
+    assert "0.25 FAILED" in out
+    assert "bad.elf" in out
+
+
+def test_launch_imports_only_what_it_is_given(tmp_path: Path) -> None:
+    launch = Path(budget.__file__).with_name("launch.py")
+    (tmp_path / "probe_module.py").write_text("import sys; print(sys.path, sys.argv)")
+
+    def run(*arguments: str) -> str:
+        start = [sys.executable, "-B", "-s", "-S", str(launch), *arguments]
+        return subprocess.run(start, capture_output=True, text=True, check=True, env={}).stdout
+
+    out = run(f"{tmp_path}:/nowhere", "probe_module", "one", "two")
+
+    assert out.startswith(f"['{tmp_path}', '/nowhere', ")
+    assert out.rstrip().endswith("'one', 'two']")
+    assert "-packages" not in out
+    assert str(launch.parent) not in out
