@@ -18,7 +18,16 @@ from mlftool.ops import Trait, has
 def canonicalise(graph: Graph) -> Graph:
     """No Identity or Dropout, views are Reshapes, products of matrices are Gemms."""
     e = Editor(graph)
-    for rule in (_drop_identities, _views, _matmul, _gemm_bias, _gemm_factors, _quantisation_axis):
+    rules = (
+        _drop_identities,
+        _views,
+        _matmul,
+        _gemm_bias,
+        _gemm_factors,
+        _separate_bias,
+        _quantisation_axis,
+    )
+    for rule in rules:
         for node in list(e.nodes):
             rule(e, node)
     return e.finish()
@@ -83,10 +92,42 @@ def _gemm_bias(e: Editor, node: Node) -> None:
             continue
         if len(shape) > 2 or e.types[node.outputs[0]].shape != e.types[product].shape:
             continue
+        if not _is_known(e, bias):
+            continue
         e.substitute(
             [gemm, node], [replace(gemm, inputs=(*gemm.inputs, bias), outputs=node.outputs)]
         )
         return
+
+
+def _is_known(e: Editor, name: str) -> bool:
+    """Whether a bias is constant, or the DequantizeLinear of one."""
+    source = e.producer(name)
+    if source is not None and source.op == "DequantizeLinear":
+        name = source.inputs[0]
+    return name in e.consts
+
+
+def _separate_bias(e: Editor, node: Node) -> None:
+    """A bias that is computed, or is not one value per output channel, becomes an Add."""
+    if node.op not in ("Gemm", "Conv") or len(node.inputs) < 3:
+        return
+    bias, out = node.inputs[2], e.types[node.outputs[0]]
+    channels = out.shape[1]
+    b = e.types[bias]
+    per_channel = b.elements == 1 or (b.elements == channels and b.shape[-1] == channels)
+    if per_channel and _is_known(e, bias):
+        return
+    news = []
+    if node.op == "Conv":
+        shape = (1, channels, *(1,) * (len(out.shape) - 2))
+        spread = e.fresh(bias + ".spread", TensorType(b.dtype, shape))
+        news.append(e.add("Reshape", (bias,), node, spread))
+        bias = spread
+    product = e.fresh(node.outputs[0] + ".product", out)
+    news.append(replace(node, inputs=node.inputs[:2], outputs=(product,)))
+    news.append(e.add("Add", (product, bias), node, node.outputs[0]))
+    e.substitute([node], news)
 
 
 def _gemm_factors(e: Editor, node: Node) -> None:
@@ -96,12 +137,17 @@ def _gemm_factors(e: Editor, node: Node) -> None:
     alpha, beta = node.attrs.get("alpha", 1.0), node.attrs.get("beta", 1.0)
     attrs = {"transB": node.attrs.get("transB", 0)}
     inputs = list(node.inputs)
-    for i, factor in ((1, alpha), (2, beta)):
-        if i < len(inputs) and factor != 1.0 and inputs[i] in e.consts:
-            inputs[i] = e.const(inputs[i] + ".scaled", e.consts[inputs[i]] * np.float32(factor))
-        elif i < len(inputs) and factor != 1.0:
-            return  # left as it is; no kernel takes it, and the kernel's message will say so
     news = []
+    for i, factor in ((1, alpha), (2, beta)):
+        if i >= len(inputs) or factor == 1.0:
+            continue
+        if inputs[i] in e.consts:
+            inputs[i] = e.const(inputs[i] + ".scaled", e.consts[inputs[i]] * np.float32(factor))
+        else:
+            by = e.const(inputs[i] + ".factor", np.array(factor, np.float32))
+            scaled = e.fresh(inputs[i] + ".scaled", e.types[inputs[i]])
+            news.append(e.add("Mul", (inputs[i], by), node, scaled))
+            inputs[i] = scaled
     if node.attrs.get("transA", 0):
         x = e.types[inputs[0]]
         turned = e.fresh(inputs[0] + ".T", TensorType(x.dtype, x.shape[::-1]))

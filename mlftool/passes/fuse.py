@@ -100,7 +100,7 @@ def fuse_prologues(graph: Graph) -> Graph:
         source = e.producer(node.inputs[0])
         if source is None or not _is_elementwise(source):
             continue
-        if sum(i not in e.consts for i in source.inputs) != 1 or any(
+        if sum(i not in e.consts for i in source.inputs if i) != 1 or any(
             e.consts[i].size != 1 for i in source.inputs if i in e.consts
         ):
             continue
@@ -138,7 +138,7 @@ def _host(e: Editor, group: Node) -> Node | None:
         out = e.types[group.outputs[0]]
         if e.types[name].shape != out.shape:
             continue
-        others = [i for i in group.inputs if i != name]
+        others = [i for i in group.inputs if i and i != name]
         inner = [
             i
             for n in _nodes(group)

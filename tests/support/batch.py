@@ -1,0 +1,218 @@
+"""Compiling and running many small models as real C: every module becomes one object file, all are
+linked into one program with sanitizers on, and one process runs them.
+
+A module whose C does not compile, or that a sanitizer stops, fails alone.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+
+from mlftool.compile import Module, ModuleSpec, compile_module
+from mlftool.errors import MlfError
+from mlftool.mlf.runtime_tree import helper_headers
+from mlftool.targets import CFLAGS
+
+Array = np.ndarray[Any, Any]
+WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror")
+SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+INCLUDE = "codegen/host/include"
+
+MAIN = r"""
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+struct module { int samples, inputs, outputs; const long *sizes; int32_t (*run)(void **, void **); };
+%(modules)s
+static void *block(long size) {
+  void *p = malloc(size ? (size_t)size : 1);
+  if (!p) exit(9);
+  memset(p, 0xa5, (size_t)size);
+  return p;
+}
+int main(int argc, char **argv) {
+  (void)argc;
+  for (int m = atoi(argv[1]); m < %(count)d; m++) {
+    char name[64];
+    const struct module *module = &modules[m];
+    snprintf(name, sizeof name, "in%%d.bin", m);
+    FILE *in = fopen(name, "rb");
+    snprintf(name, sizeof name, "out%%d.bin", m);
+    FILE *out = fopen(name, "wb");
+    fprintf(stderr, "@@%%d\n", m);
+    for (int s = 0; s < module->samples; s++) {
+      void *at[64];
+      void *copy[64];
+      for (int i = 0; i < module->inputs + module->outputs; i++) {
+        at[i] = block(module->sizes[i]);
+        if (i >= module->inputs) continue;
+        copy[i] = block(module->sizes[i]);
+        if (fread(at[i], 1, (size_t)module->sizes[i], in) != (size_t)module->sizes[i]) exit(8);
+        memcpy(copy[i], at[i], (size_t)module->sizes[i]);
+      }
+      if (module->run(at, at + module->inputs)) exit(7);
+      for (int i = 0; i < module->inputs + module->outputs; i++) {
+        if (i >= module->inputs) fwrite(at[i], 1, (size_t)module->sizes[i], out);
+        else if (memcmp(copy[i], at[i], (size_t)module->sizes[i])) {
+          fprintf(stderr, "input %%d was overwritten\n", i);
+          exit(6);
+        } else free(copy[i]);
+        free(at[i]);
+      }
+    }
+    fclose(in);
+    fclose(out);
+  }
+  return 0;
+}
+"""
+
+
+@dataclass
+class Job:
+    """One model on one target. After `run_jobs`, `results` or `failure` is set."""
+
+    model: onnx.ModelProto | Path
+    feeds: Sequence[dict[str, Array]]
+    target: str = "host"
+    module: Module | None = None
+    results: list[dict[str, Array]] = field(default_factory=list)
+    failure: str = ""
+
+
+def compile_model(
+    model: onnx.ModelProto | Path, name: str = "m", target: str = "host", folder: Path | None = None
+) -> Module:
+    """The compiler's own result for a model in memory or in a file."""
+    if isinstance(model, Path):
+        return compile_module(ModuleSpec(model, name, target))
+    with tempfile.TemporaryDirectory(dir=folder) as scratch:
+        path = Path(scratch) / "model.onnx"
+        path.write_bytes(model.SerializeToString())
+        return compile_module(ModuleSpec(path, name, target))
+
+
+def run_jobs(
+    jobs: Sequence[Job], work: Path, flags: Sequence[str] = ("-O1", *SANITIZERS)
+) -> None:
+    """Compile, link and run all jobs in folder `work`; results are left in the jobs."""
+    write_headers(work)
+    alive: list[Job] = []
+    for job in jobs:
+        try:
+            job.module = compile_model(job.model, f"m{len(alive)}", job.target, work)
+            alive.append(job)
+        except MlfError as error:
+            job.failure = str(error)
+        except Exception as error:  # a bug of the compiler: the test that owns the job fails
+            job.failure = f"{type(error).__name__}: {error}"
+    with ThreadPoolExecutor(2) as pool:
+        objects = list(pool.map(lambda k: _object(alive[k], k, work, flags), range(len(alive))))
+    built = [k for k, name in enumerate(objects) if name]
+    _link([alive[k] for k in built], built, work, flags)
+    _run([alive[k] for k in built], work)
+
+
+def write_headers(work: Path) -> None:
+    for name, data in helper_headers().items():
+        path = work / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+
+
+def write_sources(module: Module, work: Path) -> str:
+    """The module's C as one file that includes both parts; returns its name."""
+    name = module.spec.module_name
+    (work / INCLUDE / f"tvmgen_{name}.h").write_text(module.sources.header)
+    (work / f"{name}_lib0.c").write_text(module.sources.lib0)
+    (work / f"{name}_lib1.c").write_text(module.sources.lib1)
+    (work / f"{name}.c").write_text(f'#include "{name}_lib0.c"\n#include "{name}_lib1.c"\n')
+    return f"{name}.c"
+
+
+def _object(job: Job, k: int, work: Path, flags: Sequence[str]) -> str:
+    assert job.module is not None
+    source = write_sources(job.module, work)
+    command = ["gcc", *CFLAGS, *flags, *WARNINGS, f"-I{INCLUDE}", "-c", source, "-o", f"m{k}.o"]
+    done = subprocess.run(command, cwd=work, capture_output=True, text=True)
+    if done.returncode:
+        job.failure = "C does not compile:\n" + done.stderr[:2000]
+        return ""
+    return f"m{k}.o"
+
+
+def _link(jobs: Sequence[Job], built: Sequence[int], work: Path, flags: Sequence[str]) -> None:
+    """Write the program's table and link it with the objects."""
+    parts, rows, includes = [], [], []
+    for k, job in zip(built, jobs, strict=True):
+        assert job.module is not None
+        graph, members = job.module.imported, job.module.sources.members
+        sizes = [graph.types[n].bytes for n in (*graph.inputs, *graph.outputs)]
+        ins = ", ".join(f"in[{i}]" for i in range(len(graph.inputs))) or "0"
+        outs = ", ".join(f"out[{i}]" for i in range(len(graph.outputs)))
+        assert len(members) <= 64
+        includes.append(f'#include "tvmgen_m{k}.h"\n')
+        parts.append(
+            f"static const long sizes{k}[] = {{{', '.join(map(str, sizes))}}};\n"
+            f"static int32_t run{k}(void **in, void **out) {{\n"
+            f"  struct tvmgen_m{k}_inputs i = {{{ins}}};\n"
+            f"  struct tvmgen_m{k}_outputs o = {{{outs}}};\n"
+            f"  (void)in;\n  return tvmgen_m{k}_run(&i, &o);\n}}\n"
+        )
+        rows.append(
+            f"  {{{len(job.feeds)}, {len(graph.inputs)}, {len(graph.outputs)}, sizes{k}, run{k}}},"
+        )
+    table = "static const struct module modules[] = {\n" + "\n".join(rows) + "\n};\n"
+    modules = "".join(includes) + "".join(parts) + table
+    (work / "main.c").write_text(MAIN % {"modules": modules, "count": len(jobs)})
+    objects = [f"m{k}.o" for k in built]
+    command = ["gcc", "-std=c11", *flags, f"-I{INCLUDE}", "main.c", *objects, "-o", "program"]
+    subprocess.run(command, cwd=work, check=True)
+
+
+def _run(jobs: Sequence[Job], work: Path) -> None:
+    for index, job in enumerate(jobs):
+        assert job.module is not None
+        names = job.module.imported.inputs
+        data = b"".join(feed[n].tobytes() for feed in job.feeds for n in names)
+        (work / f"in{index}.bin").write_bytes(data)
+    start = 0
+    while start < len(jobs):
+        done = subprocess.run(["./program", str(start)], cwd=work, capture_output=True, text=True)
+        if done.returncode == 0:
+            break
+        last, _, message = done.stderr.rpartition("@@")[2].partition("\n")
+        jobs[int(last)].failure = f"stopped with {done.returncode}:\n{message[:2000]}"
+        start = int(last) + 1
+    for index, job in enumerate(jobs):
+        if not job.failure:
+            job.results = _results(job, (work / f"out{index}.bin").read_bytes())
+
+
+def _results(job: Job, data: bytes) -> list[dict[str, Array]]:
+    assert job.module is not None
+    graph = job.module.imported
+    results, at = [], 0
+    for _ in job.feeds:
+        sample = {}
+        for name in graph.outputs:
+            type_ = graph.types[name]
+            array = np.frombuffer(data, type_.dtype.numpy, type_.elements, at)
+            sample[name] = array.reshape(type_.shape)
+            at += type_.bytes
+        results.append(sample)
+    assert at == len(data)
+    return results
+
+
+

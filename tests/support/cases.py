@@ -1,0 +1,78 @@
+"""A case: one small model, its inputs, and what the generated C must give for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from batch import Job, run_jobs
+from builders import random_feeds
+from oracle import Feeds, onnxruntime_float, onnxruntime_integer, reference, relative_error
+
+Oracle = Callable[[onnx.ModelProto, Feeds], list[dict[str, np.ndarray[Any, Any]]]]
+ORACLES: dict[str, Oracle] = {
+    "integer": onnxruntime_integer,
+    "float": onnxruntime_float,
+    "reference": reference,
+}
+FLOAT_TOLERANCE = 1e-5
+
+
+@dataclass(frozen=True)
+class Case:
+    """Integer outputs must equal the oracle's bit for bit, float ones within 1e-5.
+
+    With `every_target` the kernels of Cortex-M4 are run too; their DSP instructions have plain C.
+    """
+
+    name: str
+    model: onnx.ModelProto = field(repr=False)
+    oracle: str = "float"
+    every_target: bool = False
+    feeds: Feeds | None = None
+    seed: int = 1
+
+
+    def inputs(self) -> Feeds:
+        return self.feeds or random_feeds(self.model, self.seed)
+
+
+class Results:
+    """All cases of a file, compiled and run together."""
+
+    def __init__(self, cases: Sequence[Case], work: Path) -> None:
+        self._jobs: dict[tuple[str, str], Job] = {}
+        for case in cases:
+            for target in ("host", "cortex-m4") if case.every_target else ("host",):
+                self._jobs[case.name, target] = Job(case.model, case.inputs(), target)
+        assert len({c.name for c in cases}) == len(cases)
+        run_jobs(list(self._jobs.values()), work)
+
+    def job(self, case: Case, target: str = "host") -> Job:
+        return self._jobs[case.name, target]
+
+    def check(self, case: Case) -> None:
+        expected = ORACLES[case.oracle](case.model, case.inputs())
+        for target in ("host", "cortex-m4") if case.every_target else ("host",):
+            job = self.job(case, target)
+            assert not job.failure, f"{target}: {job.failure}"
+            for got, want in zip(job.results, expected, strict=True):
+                for name, value in want.items():
+                    compare(got[name], value, f"{target}: {name}")
+
+
+def compare(got: np.ndarray[Any, Any], want: np.ndarray[Any, Any], what: str) -> None:
+    assert got.dtype == want.dtype, what
+    assert got.shape == want.shape, what
+    if want.dtype.kind == "f":
+        error = relative_error(got, want)
+        assert error <= FLOAT_TOLERANCE, f"{what}: relative error {error:.3g}"
+        return
+    different = got != want
+    worst = np.abs(got.astype(np.int64) - want.astype(np.int64)).max(initial=0)
+    text = f"{different.sum()} of {want.size} elements differ, by up to {worst}"
+    assert not different.any(), f"{what}: {text}"
