@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from archives import HOSTILE, toy, vectors
+from runtime_archives import HOSTILE, toy, vectors
 
 from mlftool.cli import main
 from mlftool.mlf import write_tar

@@ -7,7 +7,7 @@ import shutil
 
 import numpy as np
 import pytest
-from archives import tensor
+from runtime_archives import tensor
 
 from mlftool.mlf import Bundle
 from mlftool.mlf.runtime_tree import helper_headers

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from archives import HOSTILE, toy, vectors
+from runtime_archives import HOSTILE, toy, vectors
 
 from mlftool.errors import MlfError
 from mlftool.runtime import toolchain

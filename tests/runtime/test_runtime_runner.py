@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from archives import HOSTILE, toy, vectors
+from runtime_archives import HOSTILE, toy, vectors
 
 from mlftool.errors import CHECK_FAILED, ENVIRONMENT, MlfError
 from mlftool.mlf import Bundle
