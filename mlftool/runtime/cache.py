@@ -9,6 +9,8 @@ import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
+from mlftool.errors import ENVIRONMENT, MlfError, Problem
+
 
 def default_cache() -> Path:
     """$MLFTOOL_CACHE, else mlftool/ in the user's cache directory."""
@@ -36,13 +38,19 @@ def build_once(
 ) -> Path:
     """The directory for `key`: `files`, and what `build` adds to them when it is called there.
 
-    Built aside and renamed, so that an interrupted or a simultaneous build never shows.
+    Built aside and renamed, so that an interrupted or a simultaneous build never shows. Raises
+    MlfError when `cache` cannot be written.
     """
     final = cache / key
     if final.is_dir():
         return final
-    cache.mkdir(parents=True, exist_ok=True)
-    work = Path(tempfile.mkdtemp(prefix=f"{key}.", dir=cache))
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        work = Path(tempfile.mkdtemp(prefix=f"{key}.", dir=cache))
+    except OSError as error:
+        text = f"the cache of built programs cannot be written: {error.strerror}"
+        hint = "set MLFTOOL_CACHE to a directory of yours"
+        raise MlfError(Problem("MLF0702", text, str(cache), help=hint), ENVIRONMENT) from None
     try:
         for name, data in files.items():
             path = work / name

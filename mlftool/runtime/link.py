@@ -20,7 +20,8 @@ _SECTIONS = ("-ffunction-sections", "-fdata-sections", "-Wl,--gc-sections")
 
 @dataclass(frozen=True)
 class Footprint:
-    """What a firmware takes of a board's memories, in bytes.
+    """What a firmware takes of a board's memories, in bytes: all of it, so with the startup code
+    and the test runner, about 4 KiB of flash.
 
     `ram` is data and bss, with the stack's reservation left out: what the stack really needs is
     measured by running.

@@ -108,3 +108,11 @@ def test_modules_are_chosen_by_name() -> None:
     with pytest.raises(MlfError, match="2 modules"):
         load_host(type(two)(files))
     assert load_host(type(two)(files), "toy").interface.module == "toy"
+
+
+def test_a_cache_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    with pytest.raises(MlfError, match="set MLFTOOL_CACHE") as caught:
+        load_host(toy(), cache_dir=blocked / "cache")
+    assert caught.value.exit_code == 3

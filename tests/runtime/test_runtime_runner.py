@@ -251,3 +251,14 @@ def test_runner_and_platform_compile_without_a_warning(place: str, tmp_path: Pat
         command = [compiler, *machine, *flags, *(f"-I{f}" for f in folders), "-c", source]
         done = subprocess.run([*command, "-o", tmp_path / "x.o"], capture_output=True, text=True)
         assert (done.returncode, done.stderr) == (0, ""), source.name
+
+
+@needs_boards
+@pytest.mark.parametrize("place", BOARDS)
+def test_firmware_has_no_heap_and_no_stdio(place: str) -> None:
+    elf = link_firmware(toy(), read_interface(toy()), BOARDS[place])
+    done = subprocess.run(["arm-none-eabi-nm", elf], capture_output=True, text=True, check=True)
+    symbols = {line.split()[-1] for line in done.stdout.splitlines()}
+    assert "platform_print" in symbols
+    heap = {"malloc", "_malloc_r", "calloc", "realloc", "free", "_free_r", "sbrk", "_sbrk"}
+    assert symbols & {*heap, "printf", "_write", "__sf", "_impure_ptr"} == set()
