@@ -1,5 +1,6 @@
 """The committed example models are what their README says, and their vectors are onnxruntime's."""
 
+import platform
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import onnx
 import pytest
 from numpy.typing import NDArray
 from quantise import to_int8
-from vectors import answers, settled
+from vectors import answers
 
 MODELS = Path(__file__).parents[2] / "examples" / "models"
 NETWORKS = ("digits", "gesture", "vibration")
@@ -116,10 +117,24 @@ def test_both_kinds_are_judged_on_the_same_samples(network: str) -> None:
 
 
 @pytest.mark.parametrize("name", INT8)
-def test_int8_vectors_are_onnxruntimes_and_hang_on_no_rounding_tie(name: str) -> None:
+def test_int8_vectors_are_onnxruntimes_integers(name: str) -> None:
+    # Without VNNI its kernels for x86 add products in 16 bits that saturate, so such a machine
+    # gives other answers; see "U8S8" in onnxruntime's page on quantisation.
+    if platform.machine() == "x86_64" and "vnni" not in Path("/proc/cpuinfo").read_text():
+        pytest.skip("this processor has no VNNI: onnxruntime's int8 products may saturate")
     _, inputs, outputs, _ = load(name)
     np.testing.assert_array_equal(answers(MODELS / f"{name}.onnx", inputs), outputs)
-    assert settled(MODELS / f"{name}.onnx", inputs).all()
+
+
+@pytest.mark.parametrize("name", INT8)
+def test_int8_vectors_are_what_the_float_simulation_of_the_integers_gives(name: str) -> None:
+    _, inputs, outputs, _ = load(name)
+    simulated = answers(MODELS / f"{name}.onnx", inputs, optimised=False)
+    off = np.abs(simulated.astype(np.int32) - outputs)
+    # Equal where they were made. Elsewhere floats may be summed in another order, and a value
+    # next to a rounding tie may fall to the other side.
+    assert off.max() <= 1
+    assert np.mean(off > 0) < 1e-3
 
 
 @pytest.mark.parametrize("name", FLOAT32)
