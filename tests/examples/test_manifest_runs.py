@@ -1,0 +1,52 @@
+"""Every model of examples/models.yaml on every target it names, through the command line."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mlftool import manifest
+from mlftool.cli import main
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+MANIFEST = manifest.load(EXAMPLES / "models.yaml")
+RUNS = [(model.name, target) for model in MANIFEST.models.values() for target in model.targets]
+
+
+def test_every_committed_model_is_in_the_manifest() -> None:
+    committed = {f"models/{path.name}" for path in (EXAMPLES / "models").glob("*.onnx")}
+    assert {model.model for model in MANIFEST.models.values()} == committed
+    assert {"host", "cortex-m3", "cortex-m4", "cortex-m7", "cortex-m55"} == {t for _, t in RUNS}
+
+
+@pytest.mark.parametrize(("name", "target"), RUNS)
+def test_run_agrees_with_the_vectors_and_keeps_the_budget(
+    name: str, target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = MANIFEST.models[name]
+    assert model.test
+    assert model.budget
+    for program in ("gcc",) if target == "host" else ("arm-none-eabi-gcc", "qemu-system-arm"):
+        if shutil.which(program) is None:
+            pytest.skip(f"{program} is not installed")
+    monkeypatch.setenv("MLFTOOL_CACHE", str(tmp_path / "cache"))
+    vectors, report = EXAMPLES / model.test.vectors, tmp_path / "report.json"
+    files = ["--inputs", str(vectors), "--expect", str(vectors), "--report", str(report)]
+    bars = [f"--absolute={model.test.absolute}", f"--relative={model.test.relative}"]
+    assert main(["run", str(EXAMPLES / model.model), *files, *bars, "--on", target]) == 0
+
+    measured = json.loads(report.read_text())
+    with np.load(vectors) as arrays:
+        labelled = "labels" in arrays
+        assert measured["samples"] == len(arrays["labels" if labelled else "faulty"])
+    assert measured["passed"] is True
+    assert (measured["max_abs_error"] == 0) or "float32" in name
+    if labelled:
+        assert measured["accuracy"] > 0.97
+    if target != "host":
+        assert measured["flash_bytes"] <= model.budget.flash
+        assert measured["ram_bytes"] <= model.budget.ram
