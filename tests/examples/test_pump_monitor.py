@@ -11,7 +11,7 @@ import pytest
 from mlftool.compile import ModuleSpec, compile_modules
 from mlftool.targets import TARGETS
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "examples" / "two_models"
 MODULES = ("digits_int8", "vibration_int8")
 WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror")
