@@ -1,10 +1,10 @@
 """What a WORKSPACE calls: mlf_dependencies() first, then mlf_register_toolchains()."""
 
+load("//rules/private:cpus.bzl", "CPUS")
 load("//rules/private:manifest_repository.bzl", _mlf_manifest_repository = "mlf_manifest_repository")
 load("//rules/private:python_packages.bzl", _python_packages = "python_packages")
 load("//rules/private:shims.bzl", _shim_repository = "shim_repository")
 load("//rules/private:system_tools.bzl", _system_tools = "system_tools")
-load("//rules/private:cpus.bzl", "CPUS")
 
 def _maybe(rule, name, **kwargs):
     # First definition wins, so that a workspace may bring its own.
@@ -35,6 +35,7 @@ def mlf_dependencies():
     _maybe(_python_packages, "mlf_python", lock = Label("//:requirements.lock"))
     _maybe(_python_packages, "mlf_python_test", lock = Label("//:requirements-test.lock"), whole = True)
 
+# buildifier: disable=unnamed-macro
 def mlf_register_toolchains():
     """Registers the compiler toolchain and the C toolchain of every Cortex-M we know."""
     native.register_toolchains(

@@ -1,7 +1,7 @@
 """Writes docs/rules.md from the docstrings of the rules: `python3 tools/rules_doc.py [--check]`.
 
-Starlark is close enough to Python that the .bzl files run here, with stand-ins for what Bazel provides;
-each stand-in only remembers what it was told. So the page cannot say what the rules do not.
+Starlark is close enough to Python that the .bzl files run here, with stand-ins for what Bazel
+provides; each only remembers what it was told. So the page cannot say what the rules do not.
 """
 
 from __future__ import annotations
@@ -126,7 +126,9 @@ def macro_text(name: str, macro: Callable[..., Any]) -> str:
     body, _, arguments = inspect.cleandoc(macro.__doc__ or "").partition("\nArgs:\n")
     rows = ["| argument | default | |", "|---|---|---|"]
     signature = inspect.signature(macro).parameters
-    for argument, text in re.findall(r"^  (\*{0,2}\w+): ((?:.|\n(?!  \S))*)", arguments, re.MULTILINE):
+    for argument, text in re.findall(
+        r"^  (\*{0,2}\w+): ((?:.|\n(?!  \S))*)", arguments, re.MULTILINE
+    ):
         value = signature[argument.lstrip("*")]
         shown = "required" if value.default is value.empty else f"`{value.default!r}`"
         if argument.startswith("*"):

@@ -1,8 +1,8 @@
 """Prints the Bazel packages of a manifest, for the repository rule that makes @models from it.
 
-`python -m mlftool.manifest.bazel MANIFEST LABEL RULES` writes one JSON object, path -> text, to stdout.
-LABEL is the manifest's own label, RULES the repository of our rules ("@mlftool"). The text depends on
-what the manifest means and not on how it is written, so an edited comment changes no package.
+`python -m mlftool.manifest.bazel MANIFEST LABEL RULES` writes one JSON object, path -> text, to
+stdout. LABEL is the manifest's own label, RULES the repository of our rules ("@mlftool"). The text
+depends on what the manifest means and not on how it is written: a new comment changes no package.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
 from mlftool.errors import MlfError
 from mlftool.manifest import Archive, Manifest, Model, load
@@ -69,7 +68,7 @@ class Labels:
 
 
 def variants(model: Model) -> Iterator[tuple[str, str, str]]:
-    """(name, target, executor) of what is built from `model`; the first executor needs no suffix."""
+    """(name, target, executor) of all that `model` becomes; the first executor has no suffix."""
     for target in model.targets:
         for i, executor in enumerate(model.executors):
             yield (target if i == 0 else f"{target}_{executor}"), target, executor

@@ -42,6 +42,8 @@ pytest_test = rule(
     toolchains = [TOOLCHAIN_TYPE],
 )
 
+# One call makes many targets, each named by its folder.
+# buildifier: disable=unnamed-macro
 def pytest_suites(shared, data, extra_data = {}, sizes = {}, tags = {}):
     """A `pytest_test` for each folder of tests below this package, named like the folder.
 

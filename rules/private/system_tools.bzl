@@ -25,6 +25,7 @@ def _system_tools_impl(rctx):
     for name in ["python", "arm_gcc", "qemu"]:
         tool = tools[name]
         constants.append("%s = %s" % (name.upper(), repr(tool.get("path", ""))))
+
         # The path is not part of the fingerprint: the same compiler elsewhere makes the same code.
         rctx.file(name + ".txt", "%s %s\n" % (tool.get("fingerprint", "missing"), tool.get("version", "")))
     constants.append("ARM_GCC_INCLUDES = %s" % repr(tools["arm_gcc"].get("includes", [])))

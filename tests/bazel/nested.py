@@ -1,4 +1,4 @@
-"""A copy of examples/external_workspace that real Bazel builds, in a folder and a server of its own.
+"""A copy of examples/external_workspace that real Bazel builds, in a folder of its own.
 
 Under Bazel this test sees its declared files only, so the workspaces are copies of those.
 """

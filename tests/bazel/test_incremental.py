@@ -13,7 +13,9 @@ from nested import EVERYTHING, Workspace, make_workspace
 def flip_one_byte(model: Path) -> None:
     """Changes one byte of one weight and nothing else of the file."""
     data = bytearray(model.read_bytes())
-    weights = max(onnx.load_from_string(bytes(data)).graph.initializer, key=lambda t: len(t.raw_data))
+    weights = max(
+        onnx.load_from_string(bytes(data)).graph.initializer, key=lambda t: len(t.raw_data)
+    )
     at = data.index(weights.raw_data) + len(weights.raw_data) // 2
     data[at] ^= 1
     model.write_bytes(bytes(data))
@@ -57,7 +59,9 @@ def test_an_edit_that_means_the_same_rebuilds_nothing(
 def test_an_edit_that_means_something_is_noticed(built: Workspace) -> None:
     manifest = built.folder / "models.yaml"
     text = manifest.read_text()
-    manifest.write_text(text.replace("gesture_int8:\n", "gesture_int8:\n    module_name: hand\n", 1))
+    manifest.write_text(
+        text.replace("gesture_int8:\n", "gesture_int8:\n    module_name: hand\n", 1)
+    )
 
     actions = built.build("@models//gesture_int8:host_archive")
 

@@ -111,3 +111,14 @@ def test_bazelw_without_root_prints_the_line_to_run(tmp_path: Path) -> None:
     assert "apt-get install --no-install-recommends -y bazel-bootstrap gcc g++" in run.stderr
     assert "gcc-arm-none-eabi" in run.stderr
     assert "qemu-system-arm" in run.stderr
+
+
+def test_module_bazel_registers_what_the_workspace_does() -> None:
+    """register_toolchains in MODULE.bazel takes no loop."""
+    calls = [
+        node
+        for node in ast.walk(ast.parse((ROOT / "MODULE.bazel").read_text()))
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "register_toolchains"
+    ]
+    names = [ast.literal_eval(a) for a in calls[0].args]
+    assert names == [f"//rules/toolchains:{name}" for name in ("mlftool", *CPUS)]

@@ -76,15 +76,24 @@ def test_summary_shows_every_run_and_fails_with_one(
     rows = []
     for name, report in {"good": good, "bad": bad}.items():
         (tmp_path / f"{name}.json").write_text(json.dumps(report))
-        rows.append({"title": name, "cpu": "cortex-m4", "archive": f"{name}.tar",
-                     "images": [f"{name}.elf"], "report": str(tmp_path / f"{name}.json")})  # fmt: skip
+        paths = {"archive": f"{name}.tar", "images": [f"{name}.elf"]}
+        paths["report"] = str(tmp_path / f"{name}.json")
+        rows.append({"title": name, "cpu": "cortex-m4", **paths})
     (tmp_path / "rows.json").write_text(json.dumps(rows))
 
     assert summary.main([str(tmp_path / "rows.json")]) == 1
 
     out = capsys.readouterr().out
     good_line = next(line for line in out.splitlines() if line.split()[:1] == ["good"])
-    assert good_line.split()[1:] == ["cortex-m4", "exact", "97.50", "%", "12,345", "678", "1,234,567"]
+    assert good_line.split()[1:] == [
+        "cortex-m4",
+        "exact",
+        "97.50",
+        "%",
+        "12,345",
+        "678",
+        "1,234,567",
+    ]
     assert "0.25 FAILED" in out
     assert "bad.elf" in out
 

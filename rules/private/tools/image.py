@@ -1,8 +1,8 @@
 """`image FIRMWARE.elf OUT.bin`: the bytes to write at the start of flash.
 
-Not objcopy -O binary, which fills the space between two memories: the image of a board whose vectors
-and code lie 1.5 GB apart would be 1.5 GB long. What lies further than MAX_GAP from the largest piece is
-left out; the .hex file holds everything.
+Not objcopy -O binary, which fills the space between two memories: the image of a board whose
+vectors and code lie 1.5 GB apart would be 1.5 GB long. What lies further than MAX_GAP from the
+largest piece is left out; the .hex file holds everything.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Installs a hash-locked requirements file into a folder: `install_wheels.py LOCK FOLDER [--whole]`.
+"""Installs a hash-locked file of packages: `install_wheels.py LOCK FOLDER [--whole]`.
 
 Runs in Bazel's repository phase. pip keeps its own configuration (index, proxy, wheelhouse); every
-file must match a hash in LOCK and nothing is built from source. Without --whole, files that the build
-never imports (test suites, type stubs, C headers) are dropped: each one costs every sandbox a link.
+file must match a hash in LOCK and nothing is built from source. Without --whole, files that the
+build never imports (test suites, stubs, C headers) are dropped: each costs every sandbox a link.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Runs a Python module from declared inputs only: `launch.py ROOT[:SITE...] MODULE ARGUMENTS...`.
 
-Started as `python3 -B -s -S launch.py`, so that neither site-packages nor dist-packages of the machine
-nor this script's folder is importable: what a module may import is ROOT, SITE and the standard library.
+Started as `python3 -B -s -S launch.py`, so that neither site-packages nor dist-packages of the
+machine nor this script's folder is importable: only ROOT, SITE and the standard library are.
 """
 
 import runpy

@@ -1,4 +1,4 @@
-"""Compiles several models into one archive: `package REQUEST.json OUT.tar`, for the rule mlf_package."""
+"""`package REQUEST.json OUT.tar`: compiles several models into one archive, for mlf_package."""
 
 from __future__ import annotations
 

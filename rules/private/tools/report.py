@@ -1,4 +1,4 @@
-"""`report ARGUMENTS OF mlftool run --report FILE`: measures, and leaves judging to whoever reads FILE."""
+"""`report ARGUMENTS OF mlftool run --report FILE`: measures; whoever reads FILE judges."""
 
 from __future__ import annotations
 

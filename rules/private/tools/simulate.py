@@ -1,4 +1,4 @@
-"""`simulate CPU FIRMWARE.elf ARGUMENTS...`: runs a firmware on the simulated board; its exit code."""
+"""`simulate CPU FIRMWARE.elf ARGUMENTS...`: runs a firmware on the simulated board."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ def main(arguments: list[str]) -> int:
         if cpu not in BOARDS:
             text = f"no board with this processor is simulated; got '{cpu}'"
             raise MlfError(Problem("MLF0400", text, elf, help=did_you_mean(cpu, BOARDS)))
-        return subprocess.run(qemu_command(BOARDS[cpu], Path(elf).resolve(), rest), check=False).returncode
+        return subprocess.run(
+            qemu_command(BOARDS[cpu], Path(elf).resolve(), rest), check=False
+        ).returncode
     except MlfError as error:
         print(error, file=sys.stderr)
         return BAD_INPUT

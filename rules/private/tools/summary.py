@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,13 +34,28 @@ def accuracy(report: Report) -> str:
     return "-" if value is None else f"{100 * value:.2f} %"
 
 
+def flash(report: Report) -> str:
+    """Bytes of the whole program in flash."""
+    return count(report, "flash_bytes")
+
+
+def ram(report: Report) -> str:
+    """Bytes of the whole program's static data."""
+    return count(report, "ram_bytes")
+
+
+def instructions(report: Report) -> str:
+    """Per inference, on a simulated board."""
+    return count(report, "instructions")
+
+
 # Column -> what stands in it, left to right after model and target.
-COLUMNS = {
+COLUMNS: Mapping[str, Callable[[Report], str]] = {
     "error": error,
     "accuracy": accuracy,
-    "flash": lambda report: count(report, "flash_bytes"),
-    "RAM": lambda report: count(report, "ram_bytes"),
-    "instructions": lambda report: count(report, "instructions"),
+    "flash": flash,
+    "RAM": ram,
+    "instructions": instructions,
 }
 
 
