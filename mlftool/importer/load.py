@@ -2,132 +2,182 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-from collections.abc import Iterator, Sequence
+import hashlib
+import os
+import stat
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 import onnx
 from google.protobuf.message import DecodeError
-from onnx import AttributeProto, GraphProto, ModelProto, TensorProto
-from onnx.external_data_helper import load_external_data_for_model
+from onnx import GraphProto, ModelProto, TensorProto
 
 from mlftool.errors import MlfError, Problem
 
 MAX_BYTES = 2**31 - 1  # protobuf's own limit on one message
+INSIDE = "keep the data file in the model's own folder, or declare it (--data FILE)"
 
 
 def load_model(path: Path, data_files: Sequence[Path] = ()) -> ModelProto:
     """The parsed model with its external data inside.
 
     `data_files` are external data files the caller vouches for, such as the declared inputs of a
-    build action: in Bazel's sandbox they are symbolic links, which onnx rightly refuses when nobody
-    vouches for them, so they are copied beside a copy of the model first.
+    build action: in Bazel's sandbox they are symbolic links, which are refused when nobody vouches
+    for them. Nothing else is ever opened.
     """
     try:
-        size = path.stat().st_size
-        if size > MAX_BYTES:
-            raise _error(
-                path,
-                "MLF0202",
-                f"the file has {size} bytes, expected at most {MAX_BYTES}",
-                "keep the weights in external data files",
-            )
-        data = path.read_bytes()
-    except OSError as error:
-        raise _error(path, "MLF0201", f"cannot be read: {error.strerror or error}") from None
+        data = read_file(path)
+    except FileError as error:
+        raise MlfError(Problem(error.code, str(error), str(path), help=error.help)) from None
     try:
         model = onnx.load_model_from_string(data)
     except (DecodeError, ValueError):
         raise _error(
             path,
-            "MLF0202",
             "is not an ONNX model: its bytes do not parse",
             "is the download complete, and not a Git LFS pointer or an archive?",
         ) from None
     if not model.HasField("graph") or not model.graph.output:
-        raise _error(path, "MLF0202", "is not an ONNX model: it holds no graph with outputs")
-    external = [t for t in tensors(model.graph) if t.data_location == TensorProto.EXTERNAL]
-    if external:
-        _load_external(model, path, external, data_files)
+        raise _error(path, "is not an ONNX model: it holds no graph with outputs")
+    _External(path, data_files).load(model.graph)
     return model
 
 
+class FileError(Exception):
+    """Why a file was not read; `code` and `help` are for the message."""
+
+    def __init__(self, message: str, code: str = "MLF0201", help: str = "") -> None:
+        super().__init__(message)
+        self.code, self.help = code, help
+
+
+def read_file(path: Path, follow: bool = True) -> bytes:
+    """All bytes of a regular file. Raises FileError for anything else, without waiting for it."""
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)
+    try:
+        with os.fdopen(os.open(path, flags), "rb") as file:
+            info = os.fstat(file.fileno())
+            if not stat.S_ISREG(info.st_mode):
+                what = "a folder" if stat.S_ISDIR(info.st_mode) else "a device, pipe or socket"
+                raise FileError(f"cannot be read: it is {what}, expected a file")
+            if not follow and info.st_nlink > 1:
+                raise FileError(
+                    "has several hard links", help="copy the file, or declare it (--data FILE)"
+                )
+            if info.st_size > MAX_BYTES:
+                raise FileError(
+                    f"the file has {info.st_size} bytes, expected at most {MAX_BYTES}",
+                    "MLF0202",
+                    "keep the weights in external data files",
+                )
+            return file.read(info.st_size)
+    except OSError as error:
+        raise FileError(f"cannot be read: {error.strerror or error}") from None
+    except ValueError:  # a NUL in the path
+        raise FileError("cannot be read: not a file name") from None
+
+
 def tensors(graph: GraphProto) -> Iterator[TensorProto]:
-    """Every tensor stored in a graph and its subgraphs."""
+    """Every tensor stored anywhere in a graph, whatever its attributes claim to be."""
     yield from graph.initializer
+    for sparse in graph.sparse_initializer:
+        yield from (sparse.values, sparse.indices)
     for node in graph.node:
         for attribute in node.attribute:
-            if attribute.type == AttributeProto.TENSOR:
-                yield attribute.t
-            elif attribute.type == AttributeProto.TENSORS:
-                yield from attribute.tensors
-            elif attribute.type == AttributeProto.GRAPH:
-                yield from tensors(attribute.g)
+            yield from (attribute.t, *attribute.tensors)
+            for sparse in (attribute.sparse_tensor, *attribute.sparse_tensors):
+                yield from (sparse.values, sparse.indices)
+            for inner in ([attribute.g] if attribute.HasField("g") else []) + [*attribute.graphs]:
+                yield from tensors(inner)
 
 
-def _load_external(
-    model: ModelProto, path: Path, external: Sequence[TensorProto], data_files: Sequence[Path]
-) -> None:
-    """Fill in external tensors from declared copies, else from beside the model."""
-    declared = {f.name: f for f in data_files}
-    folder = path.resolve().parent
-    problems = []
-    for tensor in external:
-        location = next((e.value for e in tensor.external_data if e.key == "location"), "")
-        problem = _external_problem(location, folder, declared)
-        if problem:
-            problems.append(
-                Problem(
-                    "MLF0203",
-                    f"external data '{location}' {problem[0]}",
-                    str(path),
-                    path=f"tensor '{tensor.name}'",
-                    help=problem[1],
-                )
+class _External:
+    """Brings external data into a model: from declared files, else from beside the model."""
+
+    def __init__(self, path: Path, data_files: Sequence[Path]) -> None:
+        self.path, self.declared = path, {f.name: f for f in data_files}
+        self.files: dict[str, bytes] = {}
+        self.used = 0
+        if len(self.declared) != len(data_files):
+            raise MlfError(
+                Problem("MLF0203", "two --data files have the same name", str(path))
             )
-    if problems:
-        raise MlfError(problems)
-    with tempfile.TemporaryDirectory() as scratch:
-        base = folder
-        if declared:
-            base = Path(scratch)
-            for name, file in declared.items():
-                shutil.copyfile(file, base / name)
-        try:
-            load_external_data_for_model(model, str(base))
-        except Exception as error:  # onnx raises several kinds for one cause: the data do not fit
-            text = str(error).strip().splitlines()
-            raise _error(
-                path,
-                "MLF0203",
-                f"external data cannot be loaded: {text[0] if text else error}",
-            ) from None
+
+    def load(self, graph: GraphProto) -> None:
+        """Fill in every external tensor. Raises MlfError with all that cannot be."""
+        problems = []
+        for tensor in tensors(graph):
+            if tensor.data_location != TensorProto.EXTERNAL:
+                continue
+            keys = {e.key: e.value for e in tensor.external_data}
+            try:
+                if len(keys) != len(tensor.external_data):
+                    raise FileError("has a key twice")
+                tensor.raw_data = self._bytes(keys)
+            except FileError as error:
+                text = f"external data '{keys.get('location', '')[:200]}' {error}"
+                where = f"tensor '{tensor.name}'"
+                problems.append(Problem("MLF0203", text, str(self.path), path=where, help=error.help))
+            tensor.data_location = TensorProto.DEFAULT
+            del tensor.external_data[:]
+        if problems:
+            raise MlfError(problems)
+
+    def _bytes(self, keys: Mapping[str, str]) -> bytes:
+        location = keys.get("location", "")
+        unknown = sorted(keys.keys() - {"location", "offset", "length", "checksum"})
+        if unknown:
+            raise FileError(f"has the unknown key '{unknown[0][:200]}'")
+        if location not in self.files:
+            self.files[location] = self._read(location)
+        data = self.files[location]
+        if keys.get("checksum", "") not in ("", hashlib.sha1(data).hexdigest()):
+            raise FileError("does not have the SHA-1 checksum that the model states")
+        offset = _number(keys, "offset", 0)
+        length = _number(keys, "length", len(data) - offset)
+        if offset + max(length, 0) > len(data):
+            raise FileError(
+                f"has {len(data)} bytes; expected {length} at offset {offset}"
+                if "length" in keys
+                else f"has {len(data)} bytes; expected more than the offset {offset}"
+            )
+        self.used += length
+        if self.used > MAX_BYTES:
+            raise FileError(f"would take more than {MAX_BYTES} bytes in all")
+        return data[offset : offset + length]
+
+    def _read(self, location: str) -> bytes:
+        if not location or "\0" in location or "\\" in location or location in (".", ".."):
+            raise FileError("is not a file name", help=INSIDE)
+        parts = PurePosixPath(location).parts
+        if location.startswith("/") or ".." in parts:
+            raise FileError("lies outside the model's folder", help=INSIDE)
+        if len(parts) != 1:
+            raise FileError("lies in a subfolder", help=INSIDE)
+        declared = self.declared.get(location)
+        if declared is not None:
+            return read_file(declared)
+        # Beside the model as it was named, not beside what a link to it points to: a build
+        # action must not reach past its sandbox.
+        file = self.path.parent / location
+        if file.is_symlink():
+            raise FileError(
+                "is a symbolic link",
+                help="replace the link by the file, or declare it (--data FILE)",
+            )
+        if not os.path.lexists(file):
+            raise FileError("does not exist", help=INSIDE)
+        return read_file(file, follow=False)
 
 
-def _external_problem(
-    location: str,
-    folder: Path,
-    declared: dict[str, Path],
-) -> tuple[str, str] | None:
-    """What is wrong with where a tensor's data lie, and the remedy."""
-    inside = "keep the data file in the model's own folder"
-    parts = PurePosixPath(location).parts
-    if not location or "\0" in location or "\\" in location:
-        return "is not a file name", inside
-    if location.startswith("/") or ".." in parts or len(parts) != 1:
-        return "lies outside the model's folder", inside
-    if location in declared:
-        return None
-    file = folder / location
-    if file.is_symlink():
-        return "is a symbolic link", "replace the link by the file, or declare it (--data FILE)"
-    if not file.is_file():
-        return "does not exist", inside
-    if file.stat().st_nlink > 1:
-        return "has several hard links", "copy the file, or declare it (--data FILE)"
-    return None
+def _number(keys: Mapping[str, str], key: str, default: int) -> int:
+    text = keys.get(key, "")
+    if not text:
+        return default
+    if not (text.isascii() and text.isdecimal()) or len(text) > 19:
+        raise FileError(f"has {key} '{text[:40]}'; expected a number of bytes")
+    return int(text)
 
 
-def _error(path: Path, code: str, message: str, help: str = "") -> MlfError:
-    return MlfError(Problem(code, message, str(path), help=help))
+def _error(path: Path, message: str, help: str = "") -> MlfError:
+    return MlfError(Problem("MLF0202", message, str(path), help=help))
