@@ -42,8 +42,12 @@ def parse_shapes(texts: list[str]) -> dict[str, tuple[int, ...]]:
     """`NAME:1,3,32,32` arguments. Raises MlfError naming each malformed one."""
     shapes, problems = {}, []
     for text in texts:
-        match = re.fullmatch(r"(.+):(\d+(?:,\d+)*)", text)
-        if match:
+        match = re.fullmatch(r"(.+):([0-9]+(?:,[0-9]+)*)", text, re.DOTALL)
+        if match and max(map(len, match[2].split(","))) > 18:
+            problems.append(
+                Problem("MLF0400", f"--input-shape: a dimension of '{match[1]}' has over 18 digits")
+            )
+        elif match:
             shapes[match[1]] = tuple(map(int, match[2].split(",")))
         else:
             problems.append(

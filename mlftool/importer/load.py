@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import stat
@@ -13,6 +14,7 @@ from google.protobuf.message import DecodeError
 from onnx import GraphProto, ModelProto, TensorProto
 
 from mlftool.errors import MlfError, Problem
+from mlftool.importer.protos import bad_text
 
 MAX_BYTES = 2**31 - 1  # protobuf's own limit on one message
 INSIDE = "keep the data file in the model's own folder, or declare it (--data FILE)"
@@ -39,6 +41,9 @@ def load_model(path: Path, data_files: Sequence[Path] = ()) -> ModelProto:
         ) from None
     if not model.HasField("graph") or not model.graph.output:
         raise _error(path, "is not an ONNX model: it holds no graph with outputs")
+    text = bad_text(model.graph)
+    if text:
+        raise _error(path, f"is not an ONNX model: {text} is not UTF-8")
     _External(path, data_files).load(model.graph)
     return model
 
@@ -72,7 +77,11 @@ def read_file(path: Path, follow: bool = True) -> bytes:
                 )
             return file.read(info.st_size)
     except OSError as error:
-        raise FileError(f"cannot be read: {error.strerror or error}") from None
+        if error.errno == errno.ELOOP and not follow:
+            remedy = "replace the link by the file, or declare it (--data FILE)"
+            raise FileError("is a symbolic link", help=remedy) from None
+        remedy = "" if follow else INSIDE
+        raise FileError(f"cannot be read: {error.strerror or error}", help=remedy) from None
     except ValueError:  # a NUL in the path
         raise FileError("cannot be read: not a file name") from None
 
@@ -99,9 +108,7 @@ class _External:
         self.files: dict[str, bytes] = {}
         self.used = 0
         if len(self.declared) != len(data_files):
-            raise MlfError(
-                Problem("MLF0203", "two --data files have the same name", str(path))
-            )
+            raise MlfError(Problem("MLF0203", "two --data files have the same name", str(path)))
 
     def load(self, graph: GraphProto) -> None:
         """Fill in every external tensor. Raises MlfError with all that cannot be."""
@@ -117,7 +124,9 @@ class _External:
             except FileError as error:
                 text = f"external data '{keys.get('location', '')[:200]}' {error}"
                 where = f"tensor '{tensor.name}'"
-                problems.append(Problem("MLF0203", text, str(self.path), path=where, help=error.help))
+                problems.append(
+                    Problem("MLF0203", text, str(self.path), path=where, help=error.help)
+                )
             tensor.data_location = TensorProto.DEFAULT
             del tensor.external_data[:]
         if problems:
@@ -159,15 +168,7 @@ class _External:
             return read_file(declared)
         # Beside the model as it was named, not beside what a link to it points to: a build
         # action must not reach past its sandbox.
-        file = self.path.parent / location
-        if file.is_symlink():
-            raise FileError(
-                "is a symbolic link",
-                help="replace the link by the file, or declare it (--data FILE)",
-            )
-        if not os.path.lexists(file):
-            raise FileError("does not exist", help=INSIDE)
-        return read_file(file, follow=False)
+        return read_file(self.path.parent / location, follow=False)
 
 
 def _number(keys: Mapping[str, str], key: str, default: int) -> int:

@@ -9,20 +9,33 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
+from onnx import ModelProto, NodeProto, TensorProto, helper
 from onnx import numpy_helper as np_helper
 from onnx.shape_inference import InferenceError, infer_node_outputs
 
 from mlftool.errors import MlfError, Problem, did_you_mean
+from mlftool.importer.checks import Facts, wrong
+from mlftool.importer.interface import check_names, check_output, declared_type
 from mlftool.importer.load import load_model
 from mlftool.importer.opset import Draft, modernise
+from mlftool.importer.protos import (
+    domain_of,
+    first_line,
+    op_name,
+    place,
+    plain,
+    stored_fields,
+    type_name,
+    type_proto,
+)
+from mlftool.importer.structure import check_values, execution_order, unknown_operators
 from mlftool.ir import dtype
-from mlftool.ir.edit import toposort
 from mlftool.ir.graph import Array, Graph, Node, TensorType
-from mlftool.ops import OPS, Trait, has
+from mlftool.ops import Trait, has
 from mlftool.ops.reference import evaluate_proto
 
 MAX_TENSOR_BYTES = 2**31 - 1  # offsets in generated C are int32
+MAX_FOLDED_BYTES = 2**28  # what one node may make of constants
 OLDEST_OPSET = 7
 
 
@@ -49,13 +62,17 @@ class Importer:
         self.consts: dict[str, Array] = {}
         self.nodes: list[Node] = []
         self.opsets: dict[str, int] = {}
+        self.spoiled: set[str] = set()  # initialisers with a problem, which is listed already
 
     def run(self, name: str) -> Graph:
         self._opsets()
         self._initializers()
         inputs = self._inputs()
-        order = self._order()
-        self._unknown_operators(order)
+        defined = self.types.keys() | self.spoiled | {i.name for i in self.model.graph.input}
+        check_values(self.model.graph, defined, self._problem)
+        self._raise()
+        order = execution_order(self.model.graph, self._problem)
+        unknown_operators(order, self.opsets, self.consts, self._problem)
         self._raise()
         for index, node in enumerate(order):
             self._node(node, index)
@@ -63,6 +80,10 @@ class Importer:
         for output in outputs:
             if output not in self.types and not self.problems:
                 self._problem("MLF0207", f"output '{output}' is never computed")
+        problems = len(self.problems)
+        for info in self.model.graph.output:
+            if info.name in self.types and not problems:
+                check_output(info, self.types[info.name], self._problem)
         self._raise()
         return Graph(name, inputs, outputs, tuple(self.nodes), self.types, self.consts)
 
@@ -77,6 +98,8 @@ class Importer:
         newest = onnx.defs.onnx_opset_version()
         for entry in self.model.opset_import:
             domain = "" if entry.domain == "ai.onnx" else entry.domain
+            if domain in self.opsets:
+                self._problem("MLF0204", f"opset of domain '{entry.domain}' is imported twice")
             self.opsets[domain] = entry.version
         version = self.opsets.get("")
         if version is None:
@@ -94,13 +117,18 @@ class Importer:
             self._constant(tensor.name, tensor)
         if self.model.graph.sparse_initializer:
             self._problem("MLF0205", "sparse initialisers; expected dense ones")
+            self.spoiled |= {s.values.name for s in self.model.graph.sparse_initializer}
 
     def _constant(self, name: str, tensor: TensorProto) -> None:
         where = f"tensor '{name}'"
+        self.spoiled.add(name)
+        if stored_fields(tensor) > 1:
+            self._problem("MLF0206", "its data stand in several fields; expected one", where)
+            return
         if tensor.data_type not in dtype.BY_ONNX:
             self._problem(
                 "MLF0205",
-                f"element type {_type_name(tensor.data_type)}; "
+                f"element type {type_name(tensor.data_type)}; "
                 f"supported: {', '.join(d.name for d in dtype.DTYPES)}",
                 where,
             )
@@ -119,10 +147,11 @@ class Importer:
         except Exception as error:
             self._problem(
                 "MLF0206",
-                f"its data do not fit its shape {list(tensor.dims)}: {_first_line(error)}",
+                f"its data do not fit its shape {list(tensor.dims)}: {first_line(error)}",
                 where,
             )
             return
+        self.spoiled.discard(name)
         self._add_const(name, value)
 
     def _add_const(self, name: str, value: Array) -> None:
@@ -145,8 +174,9 @@ class Importer:
             if info.name in self.consts:
                 continue  # an initialiser with a default that callers may override: ours may not
             names.append(info.name)
-            type_ = self._declared(info)
-            if type_ is not None:
+            given = self.input_shapes.get(info.name)
+            type_ = declared_type(info, given, self._problem)
+            if type_ is not None and not self._too_large(type_, f"input '{info.name}'"):
                 self.types[info.name] = type_
         for name in sorted(set(self.input_shapes) - set(names)):
             self._problem(
@@ -154,147 +184,47 @@ class Importer:
                 f"shape given for '{name}', which is not an input of the model",
                 help=did_you_mean(name, names) if names else "",
             )
-        if len(set(names)) != len(names):
-            self._problem("MLF0207", "an input is listed twice")
+        check_names("input", names, self._problem)
+        check_names("output", [o.name for o in self.model.graph.output], self._problem)
         return tuple(names)
-
-    def _declared(self, info: ValueInfoProto) -> TensorType | None:
-        """Type of a graph input, with run-time dimensions taken from `input_shapes`."""
-        where = f"input '{info.name}'"
-        if not info.type.HasField("tensor_type"):
-            self._problem(
-                "MLF0205",
-                f"is a {info.type.WhichOneof('value') or 'typeless value'}; expected a tensor",
-                where,
-            )
-            return None
-        tensor = info.type.tensor_type
-        if tensor.elem_type not in dtype.BY_ONNX:
-            self._problem(
-                "MLF0205",
-                f"element type {_type_name(tensor.elem_type)}; supported: "
-                f"{', '.join(d.name for d in dtype.DTYPES)}",
-                where,
-            )
-            return None
-        given = self.input_shapes.get(info.name)
-        if not tensor.HasField("shape") and given is None:
-            self._problem(
-                "MLF0206", "has no shape", where, f"give it: --input-shape {info.name}:1,3,32,32"
-            )
-            return None
-        dims = [
-            d.dim_value if d.HasField("dim_value") else d.dim_param or "?" for d in tensor.shape.dim
-        ]
-        shape = self._bind(dims, given, where, info.name, tensor.HasField("shape"))
-        if shape is None:
-            return None
-        type_ = TensorType(dtype.BY_ONNX[tensor.elem_type], shape)
-        return None if self._too_large(type_, where) else type_
-
-    def _bind(
-        self, dims: list[Any], given: Sequence[int] | None, where: str, name: str, ranked: bool
-    ) -> tuple[int, ...] | None:
-        shown = ",".join(map(str, dims))
-        if given is not None:
-            fits = not ranked or (
-                len(given) == len(dims)
-                and all(not isinstance(d, int) or d == g for d, g in zip(dims, given, strict=True))
-            )
-            if not fits:
-                self._problem(
-                    "MLF0208",
-                    f"shape {','.join(map(str, given))} does not fit the model's {shown}",
-                    where,
-                )
-                return None
-            return tuple(given)
-        if any(not isinstance(d, int) for d in dims):
-            example = ",".join("1" if not isinstance(d, int) else str(d) for d in dims)
-            self._problem(
-                "MLF0206",
-                f"shape {shown} is not known before run time",
-                where,
-                f"bind it: --input-shape {name}:{example}, or input_shapes in the manifest",
-            )
-            return None
-        if any(d < 0 for d in dims):
-            self._problem("MLF0206", f"shape {shown}; expected no negative dimension", where)
-            return None
-        return tuple(dims)
-
-    def _order(self) -> list[NodeProto]:
-        """All nodes in execution order, having checked that every value is defined exactly once."""
-        defined = set(self.types) | set(self.consts) | {i.name for i in self.model.graph.input}
-        nodes = list(self.model.graph.node)
-        for index, node in enumerate(nodes):
-            for out in node.output:
-                if out and out in defined:
-                    self._problem(
-                        "MLF0207", f"output '{out}' is defined twice", _where(node, index)
-                    )
-                defined.add(out)
-        for index, node in enumerate(nodes):
-            for name in node.input:
-                if name and name not in defined:
-                    self._problem(
-                        "MLF0207",
-                        f"input '{name}' is not defined by any node, initialiser or graph input",
-                        _where(node, index),
-                    )
-        for output in self.model.graph.output:
-            if output.name not in defined:
-                self._problem("MLF0207", f"output '{output.name}' is not defined by any node")
-        self._raise()
-        shells = [Node(str(i), tuple(n.input), tuple(n.output)) for i, n in enumerate(nodes)]
-        try:
-            order = toposort(shells, [o.name for o in self.model.graph.output])
-        except ValueError as error:
-            self._problem("MLF0207", f"value '{error}' depends on itself")
-            self._raise()
-        return [nodes[int(shell.op)] for shell in order]
-
-    def _unknown_operators(self, order: list[NodeProto]) -> None:
-        """Name every operator that cannot work, before anything else is tried."""
-        for index, node in enumerate(order):
-            if not _is_known(node, self.opsets):
-                self._problem(
-                    "MLF0301",
-                    f"operator '{_op_name(node)}' of opset "
-                    f"{self.opsets.get(_domain(node), '?')} does not exist",
-                    _where(node, index),
-                    did_you_mean(_op_name(node), OPS),
-                )
-            elif any(
-                a.type in (AttributeProto.GRAPH, AttributeProto.GRAPHS) for a in node.attribute
-            ):
-                self._problem(
-                    "MLF0302",
-                    f"operator '{node.op_type}' has a subgraph; control flow is not supported yet",
-                    _where(node, index),
-                )
 
     def _node(self, node: NodeProto, index: int) -> None:
         """Evaluate, or type and keep, one node."""
         if any(name and name not in self.types for name in node.input):
             return  # its producer had a problem, which is listed already
-        if node.op_type == "Constant" and not _domain(node):
-            self._evaluate(node, index)
+        found = self._infer(node, index)
+        if found is None:
             return
         known = all(name in self.consts for name in node.input if name)
-        if known and not has(_op_name(node), Trait.QUANTISE):
-            self._evaluate(node, index)
-            return
-        if not self._infer(node, index):
-            return
-        self._keep(node, index)
+        if known and not has(op_name(node), Trait.QUANTISE):
+            if self._affordable(found, index, node):
+                self._evaluate(node, index)
+        elif all(self._typed(n, found.get(n), place(node, index)) for n in node.output if n):
+            self._keep(node, index)
+
+    def _affordable(self, found: Mapping[str, Any], index: int, node: NodeProto) -> bool:
+        """Whether a node's values are small enough to compute them."""
+        for name, proto in found.items():
+            tensor = proto.tensor_type
+            dims = [d.dim_value for d in tensor.shape.dim]
+            if tensor.elem_type in dtype.BY_ONNX and all(d > 0 for d in dims):
+                type_ = TensorType(dtype.BY_ONNX[tensor.elem_type], tuple(dims))
+                if type_.bytes > MAX_FOLDED_BYTES:
+                    self._problem(
+                        "MLF0206",
+                        f"makes a constant '{name}' of {type_.bytes} bytes; "
+                        f"expected at most {MAX_FOLDED_BYTES}",
+                        place(node, index),
+                    )
+                    return False
+        return True
 
     def _evaluate(self, node: NodeProto, index: int) -> None:
         try:
             results = evaluate_proto(node, [self.consts.get(n) for n in node.input], self.opsets)
         except Exception as error:
             self._problem(
-                "MLF0303", f"cannot be evaluated: {_first_line(error)}", _where(node, index)
+                "MLF0303", f"cannot be evaluated: {first_line(error)}", place(node, index)
             )
             return
         for name, value in zip(node.output, results, strict=False):
@@ -303,15 +233,18 @@ class Importer:
                     "MLF0205",
                     f"makes a constant of type {np.asarray(value).dtype}; "
                     f"supported: {', '.join(dtype.BY_NAME)}",
-                    _where(node, index),
+                    place(node, index),
                 )
             elif name:
                 self._add_const(name, np.asarray(value))
 
-    def _infer(self, node: NodeProto, index: int) -> bool:
+    def _infer(self, node: NodeProto, index: int) -> Mapping[str, Any] | None:
         """Types of the node's outputs by the standard's own inference."""
-        where = _where(node, index)
-        types = {n: _type_proto(self.types[n]) for n in node.input if n}
+        where = place(node, index)
+        if any(a.HasField("sparse_tensor") for a in node.attribute):
+            self._problem("MLF0205", "is a sparse constant; expected a dense one", where)
+            return None
+        types = {n: type_proto(self.types[n]) for n in node.input if n}
         data = {
             n: np_helper.from_array(self.consts[n])
             for n in node.input
@@ -319,7 +252,9 @@ class Importer:
         }
         imports = [helper.make_opsetid(d, v) for d, v in self.opsets.items()]
         try:
-            schema = onnx.defs.get_schema(node.op_type, self.opsets[_domain(node)], _domain(node))
+            schema = onnx.defs.get_schema(
+                node.op_type, self.opsets[domain_of(node)], domain_of(node)
+            )
             found = infer_node_outputs(schema, node, types, data, opset_imports=imports)
         except (
             InferenceError,
@@ -328,12 +263,9 @@ class Importer:
             ValueError,
             RuntimeError,
         ) as error:
-            self._problem("MLF0303", f"its inputs do not fit together: {_first_line(error)}", where)
-            return False
-        for name in node.output:
-            if name and not self._typed(name, found.get(name), where):
-                return False
-        return True
+            self._problem("MLF0303", f"is not valid: {first_line(error)}", where)
+            return None
+        return dict(found)
 
     def _typed(self, name: str, proto: Any, where: str) -> bool:
         if proto is None or not proto.HasField("tensor_type"):
@@ -343,10 +275,14 @@ class Importer:
         dims = [d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim]
         if tensor.elem_type not in dtype.BY_ONNX:
             self._problem(
-                "MLF0205", f"output '{name}' has element type {_type_name(tensor.elem_type)}", where
+                "MLF0205", f"output '{name}' has element type {type_name(tensor.elem_type)}", where
             )
             return False
-        if not tensor.HasField("shape") or any(d is None or d < 0 for d in dims):
+        if any(d is not None and d < 1 for d in dims):
+            shown = ",".join("?" if d is None else str(d) for d in dims)
+            self._problem("MLF0206", f"output '{name}' has shape {shown}, so no elements", where)
+            return False
+        if not tensor.HasField("shape") or None in dims:
             self._problem(
                 "MLF0206",
                 f"shape of output '{name}' is not known before run time",
@@ -359,16 +295,23 @@ class Importer:
         return not self._too_large(type_, where)
 
     def _keep(self, node: NodeProto, index: int) -> None:
-        attrs = {a.name: _plain(helper.get_attribute_value(a)) for a in node.attribute}
+        attrs = {a.name: plain(helper.get_attribute_value(a)) for a in node.attribute}
+        types = [self.types.get(n) for n in node.input]
+        values = [self.consts.get(n) for n in node.input]
+        facts = Facts(op_name(node), attrs, types, values, self.types[node.output[0]])
+        problem = wrong(facts)
+        if problem:
+            self._problem("MLF0303", problem, place(node, index))
+            return
         draft = Draft(
-            _op_name(node),
+            op_name(node),
             list(node.input),
             list(node.output),
             attrs,
-            [self.types.get(n) for n in node.input],
+            types,
             lambda hint, value: self._new_const(f"{node.output[0]}.{hint}", value),
         )
-        if not _domain(node):
+        if not domain_of(node):
             modernise(draft, self.opsets[""])
         while draft.inputs and not draft.inputs[-1]:
             draft.inputs.pop()
@@ -390,51 +333,3 @@ class Importer:
             name += "_"
         self._add_const(name, value)
         return name
-
-
-def _type_proto(type_: TensorType) -> onnx.TypeProto:
-    return helper.make_tensor_type_proto(type_.dtype.onnx, type_.shape)
-
-
-def _is_known(node: NodeProto, opsets: Mapping[str, int]) -> bool:
-    if _op_name(node) in OPS and _domain(node):
-        return True
-    version = opsets.get(_domain(node))
-    return version is not None and onnx.defs.has(node.op_type, version, _domain(node))
-
-
-def _domain(node: NodeProto) -> str:
-    return "" if node.domain == "ai.onnx" else str(node.domain)
-
-
-def _op_name(node: NodeProto) -> str:
-    return f"{_domain(node)}.{node.op_type}" if _domain(node) else str(node.op_type)
-
-
-def _where(node: NodeProto, index: int) -> str:
-    return f"node '{node.name or index}' ({_op_name(node)})"
-
-
-def _type_name(code: int) -> str:
-    try:
-        return str(TensorProto.DataType.Name(code)).lower()
-    except ValueError:
-        return f"number {code}"
-
-
-def _first_line(error: BaseException) -> str:
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__
-
-
-def _plain(value: Any) -> Any:
-    """An attribute's value in Python's own types."""
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
-    if isinstance(value, TensorProto):
-        return np_helper.to_array(value)
-    if isinstance(value, (list, tuple)) or (
-        hasattr(value, "__iter__") and not isinstance(value, str)
-    ):
-        return [_plain(v) for v in value]
-    return value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -119,24 +120,24 @@ def toposort(nodes: Iterable[Node], outputs: Iterable[str]) -> list[Node]:
         if i not in needed:
             needed.add(i)
             stack += [position[name] for name in nodes[i].inputs if name in position]
-    done: set[int] = set()
+    waits = {i: {position[n] for n in nodes[i].inputs if n in position} for i in needed}
+    readers: dict[int, list[int]] = {}
+    for i, producers in waits.items():
+        for p in producers:
+            readers.setdefault(p, []).append(i)
+    # Sweeps in the given order; each takes the nodes it frees where it can.
+    sweep = sorted(i for i in needed if not waits[i])
+    later: list[int] = []
     order: list[Node] = []
-    pending = sorted(needed)
-    while pending:
-        ready = [
-            i
-            for i in pending
-            if all(position[name] in done for name in nodes[i].inputs if name in position)
-        ]
-        if not ready:
-            raise ValueError(nodes[pending[0]].outputs[0])
-        # One sweep in the given order; it takes the nodes it frees where it can.
-        left = []
-        for i in pending:
-            if all(position[name] in done for name in nodes[i].inputs if name in position):
-                done.add(i)
-                order.append(nodes[i])
-            else:
-                left.append(i)
-        pending = left
+    while sweep or later:
+        if not sweep:
+            sweep, later = sorted(later), []
+        i = heapq.heappop(sweep)
+        order.append(nodes[i])
+        for reader in readers.get(i, ()):
+            waits[reader].discard(i)
+            if not waits[reader]:
+                heapq.heappush(sweep, reader) if reader > i else later.append(reader)
+    if len(order) < len(needed):
+        raise ValueError(nodes[min(i for i in needed if waits[i])].outputs[0])
     return order

@@ -15,6 +15,7 @@ from mlftool.errors import MlfError, Problem
 
 MAX_MEMBERS = 20_000
 MAX_BYTES = 2**31 - 1
+LATEST = 8**11 - 1  # the last second a tar header can hold
 # Path grammar of members: no empty, dot or dot-dot parts, no backslash, no control characters.
 _PART = r"(?!\.{1,2}(?:/|$))[^/\\\x00-\x1f\x7f]+"
 _NAME = re.compile(rf"{_PART}(?:/{_PART})*")
@@ -35,10 +36,12 @@ def epoch() -> int:
     text = os.environ.get("SOURCE_DATE_EPOCH", "")
     if not text:
         return 315532800
-    if not text.isdecimal():
+    if not re.fullmatch("[0-9]{1,10}", text) or int(text) > LATEST:
         raise MlfError(
             Problem(
-                "MLF0401", f"SOURCE_DATE_EPOCH is '{text}'; expected a number of seconds since 1970"
+                "MLF0401",
+                f"SOURCE_DATE_EPOCH is '{text[:40]}'; expected a number of seconds since 1970, "
+                f"at most {LATEST}",
             )
         )
     return int(text)

@@ -1,7 +1,7 @@
 """How the corpus of bad models is written down: one function per case, which makes the model.
 
 A case is given an empty folder and returns the model's bytes, a ModelProto, or the path of a file
-that it wrote there itself. Its expected lines stand beside it, with FILE for the model's path.
+that it wrote there itself. What the command says of each stands in bad_models.txt.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ Made = bytes | ModelProto | Path
 @dataclass(frozen=True)
 class Case:
     name: str
-    lines: tuple[str, ...]  # every error line; help lines are not counted
     make: Callable[[Path], Made]
 
     def write(self, folder: Path) -> Path:
@@ -36,17 +35,29 @@ class Case:
 CASES: list[Case] = []
 
 
-def case(*lines: str) -> Callable[[Callable[[Path], Made]], Callable[[Path], Made]]:
-    """Register the function below as a bad model that gives exactly these error lines."""
-
-    def register(make: Callable[[Path], Made]) -> Callable[[Path], Made]:
-        CASES.append(Case(make.__name__, lines, make))
-        return make
-
-    return register
+def case(make: Callable[[Path], Made]) -> Callable[[Path], Made]:
+    """Register the function below as a bad model."""
+    CASES.append(Case(make.__name__, make))
+    return make
 
 
-def value(name: str, shape: Sequence[int | str] | None = (1, 4), kind: int = FLOAT) -> ValueInfoProto:
+def expected_lines() -> dict[str, tuple[str, ...]]:
+    """The error lines of each case, from the file beside this one."""
+    expected: dict[str, tuple[str, ...]] = {}
+    name = ""
+    for line in (Path(__file__).parent / "bad_models.txt").read_text("utf-8").splitlines():
+        if line.startswith("    "):
+            expected[name] += (line[4:],)
+        elif line and not line.startswith("#"):
+            name = line
+            assert name not in expected, name
+            expected[name] = ()
+    return expected
+
+
+def value(
+    name: str, shape: Sequence[int | str] | None = (1, 4), kind: int = FLOAT
+) -> ValueInfoProto:
     return helper.make_tensor_value_info(name, kind, shape)
 
 

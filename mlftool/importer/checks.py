@@ -1,0 +1,140 @@
+"""What the standard demands of a node and its own shape inference does not check.
+
+Each check is given the node's operator, attributes and input and output types, and returns what is
+wrong, or "". They run before old spellings are modernised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mlftool.ir.graph import Array, TensorType
+from mlftool.ops import Trait, has
+
+AUTO_PADS = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
+
+
+@dataclass(frozen=True)
+class Facts:
+    """A typed node. Inputs that were left out are None."""
+
+    op: str
+    attrs: Mapping[str, Any]
+    inputs: Sequence[TensorType | None]
+    values: Sequence[Array | None]  # of inputs known at compile time
+    output: TensorType
+
+    def shape(self, i: int) -> tuple[int, ...] | None:
+        type_ = self.inputs[i] if i < len(self.inputs) else None
+        return None if type_ is None else type_.shape
+
+
+def wrong(facts: Facts) -> str:
+    """The first thing that is wrong with a node, or ""."""
+    if has(facts.op, Trait.VIEW) and facts.inputs[0] is not None:
+        have, want = facts.inputs[0].elements, facts.output.elements
+        if have != want:
+            return f"{have} elements do not fill its output {facts.output}, which has {want}"
+    return next(filter(None, (check(facts) for check in CHECKS.get(facts.op, ()))), "")
+
+
+def _auto_pad(f: Facts) -> str:
+    mode = f.attrs.get("auto_pad", "NOTSET")
+    return "" if mode in AUTO_PADS else f"auto_pad '{mode}'; expected {', '.join(AUTO_PADS)}"
+
+
+def _conv(weights: int, bias: int) -> Callable[[Facts], str]:
+    def check(f: Facts) -> str:
+        x, w, b, group = f.shape(0), f.shape(weights), f.shape(bias), f.attrs.get("group", 1)
+        if x is None or w is None or len(x) != len(w):
+            return f"weights {_text(w)} do not fit input {_text(x)}"
+        if group < 1:
+            return f"group is {group}; expected at least 1"
+        if x[1] != w[1] * group:
+            return f"input {_text(x)} has {x[1]} channels; weights {_text(w)} take {w[1] * group}"
+        if w[0] % group:
+            return f"{w[0]} output channels; expected a multiple of its {group} groups"
+        kernel = f.attrs.get("kernel_shape")
+        if kernel is not None and tuple(kernel) != w[2:]:
+            return f"kernel_shape {_text(kernel)} does not fit weights {_text(w)}"
+        if b is not None and b != w[:1]:
+            return f"bias {_text(b)}; expected one value for each of {w[0]} output channels"
+        return ""
+
+    return check
+
+
+def _pool_pads(f: Facts) -> str:
+    kernel = f.attrs["kernel_shape"]
+    pads = f.attrs.get("pads") or [0] * (2 * len(kernel))
+    if any(p >= k for p, k in zip(pads, [*kernel, *kernel], strict=True)):
+        return f"pads {_text(pads)}; expected less than the kernel {_text(kernel)}"
+    return ""
+
+
+def _permutation(f: Facts) -> str:
+    perm, shape = f.attrs.get("perm"), f.shape(0)
+    if perm is None or shape is None or sorted(perm) == list(range(len(shape))):
+        return ""
+    return f"perm {_text(perm)} is no permutation of {len(shape)} axes"
+
+
+def _batchnorm(f: Facts) -> str:
+    x = f.shape(0)
+    shapes = [f.shape(i) for i in range(1, 5)]
+    if x is None or len(x) < 2 or any(s != (x[1],) for s in shapes):
+        return f"input {_text(x)} does not fit parameters {', '.join(map(_text, shapes))}"
+    return ""
+
+
+def _gemm_bias(f: Facts) -> str:
+    bias = f.shape(2)
+    if bias is None:
+        return ""
+    try:
+        fits = np.broadcast_shapes(bias, f.output.shape) == f.output.shape
+    except ValueError:
+        fits = False
+    return "" if fits else f"bias {_text(bias)} does not broadcast to {_text(f.output.shape)}"
+
+
+def _quantisation(f: Facts) -> str:
+    x, scale, zero = f.shape(0), f.shape(1), f.shape(2)
+    if x is None or scale is None:
+        return "has no scale"
+    if zero is not None and zero != scale:
+        return f"zero point {_text(zero)} does not fit scale {_text(scale)}"
+    axis = f.attrs.get("axis", 1)
+    if len(scale) == 1 and scale != (1,):
+        if not -len(x) <= axis < len(x):
+            return f"axis {axis}; expected {-len(x)} to {len(x) - 1}"
+        if scale[0] != x[axis]:
+            return f"{scale[0]} scales for {x[axis]} slices along axis {axis}"
+    value = f.values[1]
+    if value is not None and not bool(np.all(np.isfinite(value) & (value > 0))):
+        return "its scale is not a positive finite number"
+    return ""
+
+
+def _text(shape: Sequence[int] | None) -> str:
+    if shape is None:
+        return "(none)"
+    shown = "x".join(map(str, shape[:16])) + ("..." if len(shape) > 16 else "")
+    return shown or "scalar"
+
+
+CHECKS: dict[str, tuple[Callable[[Facts], str], ...]] = {
+    "Conv": (_auto_pad, _conv(1, 2)),
+    "QLinearConv": (_auto_pad, _conv(3, 8)),
+    "MaxPool": (_auto_pad, _pool_pads),
+    "AveragePool": (_auto_pad, _pool_pads),
+    "Transpose": (_permutation,),
+    "BatchNormalization": (_batchnorm,),
+    "Gemm": (_gemm_bias,),
+    "QuantizeLinear": (_quantisation,),
+    "DequantizeLinear": (_quantisation,),
+}

@@ -1,0 +1,100 @@
+"""Inputs and outputs as an ONNX graph declares them, with run-time dimensions bound."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from onnx import ValueInfoProto
+
+from mlftool.importer.protos import type_name
+from mlftool.importer.structure import Report
+from mlftool.ir import dtype
+from mlftool.ir.graph import TensorType
+
+
+def check_names(kind: str, names: Sequence[str], report: Report) -> None:
+    """Inputs and outputs become members of C structs: each needs a name of its own."""
+    for k, name in enumerate(names):
+        if not name:
+            report("MLF0207", f"{kind} {k} has no name")
+        elif name in names[:k]:
+            report("MLF0207", f"{kind} '{name}' is listed twice")
+
+
+def declared_type(
+    info: ValueInfoProto, given: Sequence[int] | None, report: Report
+) -> TensorType | None:
+    """Type of a graph input; `given` binds its run-time dimensions. None after a report."""
+    where = f"input '{info.name}'"
+    if not info.type.HasField("tensor_type"):
+        kind = (info.type.WhichOneof("value") or "value without a type").removesuffix("_type")
+        report("MLF0205", f"expected a tensor; got: {kind.replace('_', ' ')}", where)
+        return None
+    tensor = info.type.tensor_type
+    if tensor.elem_type not in dtype.BY_ONNX:
+        supported = ", ".join(d.name for d in dtype.DTYPES)
+        text = f"element type {type_name(tensor.elem_type)}; supported: {supported}"
+        report("MLF0205", text, where)
+        return None
+    if not tensor.HasField("shape") and given is None:
+        help = f"give it: --input-shape {info.name}:1,3,32,32"
+        report("MLF0206", "has no shape", where, help)
+        return None
+    dims = [
+        d.dim_value if d.HasField("dim_value") else d.dim_param or "?" for d in tensor.shape.dim
+    ]
+    if given is not None:
+        shape = _bound(dims, given, where, tensor.HasField("shape"), report)
+    else:
+        shape = _fixed(dims, where, info.name, report)
+    return None if shape is None else TensorType(dtype.BY_ONNX[tensor.elem_type], shape)
+
+
+def _bound(
+    dims: list[Any], given: Sequence[int], where: str, ranked: bool, report: Report
+) -> tuple[int, ...] | None:
+    fits = not ranked or (
+        len(given) == len(dims)
+        and all(not isinstance(d, int) or d == g for d, g in zip(dims, given, strict=True))
+    )
+    if not fits:
+        text = f"shape {_commas(given)} does not fit the model's {_commas(dims)}"
+        report("MLF0208", text, where)
+        return None
+    if any(d < 1 for d in given):
+        report("MLF0208", f"shape {_commas(given)}; expected dimensions of at least 1", where)
+        return None
+    return tuple(given)
+
+
+def _fixed(dims: list[Any], where: str, name: str, report: Report) -> tuple[int, ...] | None:
+    if any(not isinstance(d, int) for d in dims):
+        example = ",".join("1" if not isinstance(d, int) else str(d) for d in dims)
+        help = f"bind it: --input-shape {name}:{example}, or input_shapes in the manifest"
+        report("MLF0206", f"shape {_commas(dims)} is not known before run time", where, help)
+        return None
+    if any(d < 1 for d in dims):
+        report("MLF0206", f"shape {_commas(dims)}; expected dimensions of at least 1", where)
+        return None
+    return tuple(dims)
+
+
+def check_output(info: ValueInfoProto, made: TensorType, report: Report) -> None:
+    """An output must have the type that the model declares for it, as far as it does."""
+    declared = info.type.tensor_type
+    dims = [d.dim_value if d.dim_value > 0 else None for d in declared.shape.dim]
+    fits = declared.elem_type in (0, made.dtype.onnx)
+    if declared.HasField("shape"):
+        fits = fits and len(dims) == len(made.shape)
+        fits = fits and all(d in (None, m) for d, m in zip(dims, made.shape, strict=True))
+    if not fits:
+        shown = "x".join("?" if d is None else str(d) for d in dims)
+        known = dtype.BY_ONNX.get(declared.elem_type)
+        kind = known.name if known else type_name(declared.elem_type)
+        text = f"is declared as {kind}[{shown}], but the model computes {made}"
+        report("MLF0206", text, f"output '{info.name}'")
+
+
+def _commas(dims: Sequence[Any]) -> str:
+    return ",".join(map(str, dims))

@@ -1,0 +1,84 @@
+"""Small questions about ONNX's messages, and how error messages spell their parts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import onnx
+from onnx import GraphProto, NodeProto, TensorProto, helper
+from onnx import numpy_helper as np_helper
+
+from mlftool.ir.graph import TensorType
+
+LONGEST_QUOTE = 200  # characters of somebody else's message that we repeat
+
+
+def type_proto(type_: TensorType) -> onnx.TypeProto:
+    return helper.make_tensor_type_proto(type_.dtype.onnx, type_.shape)
+
+
+def domain_of(node: NodeProto) -> str:
+    return "" if node.domain == "ai.onnx" else str(node.domain)
+
+
+def op_name(node: NodeProto) -> str:
+    return f"{domain_of(node)}.{node.op_type}" if domain_of(node) else str(node.op_type)
+
+
+def place(node: NodeProto, index: int) -> str:
+    return f"node '{node.name or index}' ({op_name(node)})"
+
+
+def type_name(code: int) -> str:
+    try:
+        return str(TensorProto.DataType.Name(code)).lower()
+    except ValueError:
+        return f"number {code}"
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of a library's message, without the name of its error class."""
+    text = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    text = re.sub(r"^\[\w+\] ", "", text)
+    return text if len(text) <= LONGEST_QUOTE else text[: LONGEST_QUOTE - 3] + "..."
+
+
+def plain(value: Any) -> Any:
+    """An attribute's value in Python's own types."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, TensorProto):
+        return np_helper.to_array(value)
+    if isinstance(value, (list, tuple)) or (
+        hasattr(value, "__iter__") and not isinstance(value, str)
+    ):
+        return [plain(v) for v in value]
+    return value
+
+
+def stored_fields(tensor: TensorProto) -> int:
+    """How many of the fields that can hold a tensor's data do; the standard allows one."""
+    names = ("float", "int32", "int64", "double", "uint64", "string")
+    return sum(len(getattr(tensor, f"{name}_data")) > 0 for name in names) + bool(tensor.raw_data)
+
+
+def bad_text(graph: GraphProto) -> str:
+    """Where the graph holds a name that is not UTF-8, which protobuf gives as bytes; else ""."""
+    for kind, name in _texts(graph):
+        if not isinstance(name, str):
+            return f"{kind} {bytes(name[:40])!r}"
+    return ""
+
+
+def _texts(graph: GraphProto) -> Iterator[tuple[str, Any]]:
+    for info in (*graph.input, *graph.output):
+        yield "tensor name", info.name
+        yield from (("dimension", d.dim_param) for d in info.type.tensor_type.shape.dim)
+    yield from (("tensor name", t.name) for t in graph.initializer)
+    for node in graph.node:
+        yield from (("node name", node.name), ("operator", node.op_type), ("domain", node.domain))
+        yield from (("tensor name", name) for name in (*node.input, *node.output))
+        yield from (("attribute", a.name) for a in node.attribute)
+        yield from (("attribute", a.ref_attr_name) for a in node.attribute)

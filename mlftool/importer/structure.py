@@ -1,0 +1,98 @@
+"""How the nodes of an ONNX graph hang together: values, order, operators. Nothing is typed yet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+
+import onnx
+from onnx import AttributeProto, GraphProto, NodeProto
+
+from mlftool.errors import did_you_mean
+from mlftool.importer.protos import domain_of, op_name, place
+from mlftool.ir.edit import toposort
+from mlftool.ir.graph import Node
+from mlftool.ops import OPS
+
+Report = Callable[..., None]  # (code, message, path, help)
+
+# Known to the importer or the passes, which leave none of them to a kernel.
+REWRITTEN = frozenset(
+    ["BatchNormalization", "Constant", "Dropout", "GlobalAveragePool", "GlobalMaxPool", "MatMul"]
+)
+RANDOM = frozenset(
+    [
+        "Bernoulli",
+        "Multinomial",
+        "RandomNormal",
+        "RandomNormalLike",
+        "RandomUniform",
+        "RandomUniformLike",
+    ]
+)
+
+
+def check_values(graph: GraphProto, given: Collection[str], report: Report) -> None:
+    """Every value is defined once: by a node, or `given` as an input or initialiser."""
+    defined = set(given)
+    for index, node in enumerate(graph.node):
+        for out in filter(None, node.output):
+            if out in defined:
+                report("MLF0207", f"output '{out}' is defined twice", place(node, index))
+            defined.add(out)
+    for index, node in enumerate(graph.node):
+        for name in filter(None, node.input):
+            if name not in defined:
+                text = f"input '{name}' is not defined by any node, initialiser or graph input"
+                report("MLF0207", text, place(node, index))
+    for output in graph.output:
+        if output.name and output.name not in defined:
+            report("MLF0207", f"output '{output.name}' is not defined by any node")
+
+
+def execution_order(graph: GraphProto, report: Report) -> list[NodeProto]:
+    """The nodes that the outputs need, each after those it reads; none if they go in a circle."""
+    nodes = list(graph.node)
+    shells = [Node(str(i), tuple(n.input), tuple(n.output)) for i, n in enumerate(nodes)]
+    try:
+        order = toposort(shells, [o.name for o in graph.output])
+    except ValueError as error:
+        report("MLF0207", f"value '{error}' depends on itself")
+        return []
+    return [nodes[int(shell.op)] for shell in order]
+
+
+def unknown_operators(
+    order: list[NodeProto], opsets: Mapping[str, int], consts: Collection[str], report: Report
+) -> None:
+    """Name every operator that cannot work, before anything else is tried."""
+    bad = [k for k, node in enumerate(order) if not _fine(node, place(node, k), opsets, report)]
+    if not bad:
+        return
+    # The model fails anyway: name what no kernel would take, too, so that one run tells all.
+    known = set(consts)
+    for index, node in enumerate(order):
+        if all(not name or name in known for name in node.input):
+            known.update(node.output)
+        elif index not in bad and op_name(node) not in OPS.keys() | REWRITTEN:
+            help = did_you_mean(op_name(node), OPS)
+            report("MLF0301", "this operator is not supported yet", place(node, index), help)
+
+
+def _fine(node: NodeProto, where: str, opsets: Mapping[str, int], report: Report) -> bool:
+    domain = domain_of(node)
+    graphs = (AttributeProto.GRAPH, AttributeProto.GRAPHS)
+    foreign = next((a.name for a in node.attribute if a.ref_attr_name), "")
+    if domain not in opsets:
+        report("MLF0301", f"the model imports no opset of domain '{domain}'", where)
+    elif not onnx.defs.has(node.op_type, opsets[domain], domain):
+        help = did_you_mean(op_name(node), OPS)
+        report("MLF0301", f"opset {opsets[domain]} has no such operator", where, help)
+    elif any(a.type in graphs for a in node.attribute):
+        report("MLF0302", "has a subgraph; control flow is not supported yet", where)
+    elif op_name(node) in RANDOM:
+        report("MLF0302", "draws random numbers, so no two builds would agree", where)
+    elif foreign:
+        report("MLF0303", f"attribute '{foreign}' refers to a function, but is in none", where)
+    else:
+        return True
+    return False

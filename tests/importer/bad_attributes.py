@@ -1,0 +1,264 @@
+"""Bad models whose nodes have impossible attributes, subgraphs or constants, or are too many."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from bad_corpus import case, model, node, tensor, value
+from onnx import ModelProto, NodeProto, TensorProto, helper
+
+
+def _transpose(**attrs: object) -> ModelProto:
+    return model([node("Transpose", "x", **attrs)], outputs=[value("y", (4, 1))])
+
+
+@case
+def attribute_of_the_wrong_type(_: Path) -> ModelProto:
+    return _transpose(perm="up")
+
+
+@case
+def attribute_out_of_range(_: Path) -> ModelProto:
+    return _transpose(perm=[0, 7])
+
+
+@case
+def attribute_too_short(_: Path) -> ModelProto:
+    return _transpose(perm=[0])
+
+
+@case
+def attribute_given_twice(_: Path) -> ModelProto:
+    made = _transpose(perm=[1, 0])
+    made.graph.node[0].attribute.append(helper.make_attribute("perm", [0, 1]))
+    return made
+
+
+@case
+def attribute_without_type(_: Path) -> ModelProto:
+    made = _transpose(perm=[1, 0])
+    made.graph.node[0].attribute[0].type = 0
+    return made
+
+
+@case
+def attribute_of_unknown_type(_: Path) -> bytes:
+    ints, unknown = b"\xa0\x01\x07", b"\xa0\x01\x7f"  # field 20, AttributeProto.type
+    return _transpose(perm=[1, 0]).SerializeToString().replace(ints, unknown)
+
+
+@case
+def attribute_refers_to_a_function(_: Path) -> ModelProto:
+    made = _transpose(perm=[1, 0])
+    made.graph.node[0].attribute[0].ref_attr_name = "perm"
+    return made
+
+
+@case
+def attribute_nobody_knows(_: Path) -> ModelProto:
+    return model([node("Relu", "x", colour="red")])
+
+
+@case
+def required_attribute_missing(_: Path) -> ModelProto:
+    return model([node("Concat", "x x")], outputs=[value("y", (2, 4))])
+
+
+@case
+def required_attribute_of_pool_missing(_: Path) -> ModelProto:
+    return model([node("MaxPool", "x")], [value("x", (1, 1, 4, 4))])
+
+
+def _pool(**attrs: object) -> ModelProto:
+    shape = (1, 1, 4, 4)
+    return model([node("MaxPool", "x", **attrs)], [value("x", shape)], [value("y", shape)])
+
+
+@case
+def stride_zero(_: Path) -> ModelProto:
+    return _pool(kernel_shape=[2, 2], strides=[0, 0])
+
+
+@case
+def stride_negative(_: Path) -> ModelProto:
+    return _pool(kernel_shape=[2, 2], strides=[-1, -1])
+
+
+@case
+def kernel_negative(_: Path) -> ModelProto:
+    return _pool(kernel_shape=[-2, -2])
+
+
+@case
+def kernel_zero(_: Path) -> ModelProto:
+    return _pool(kernel_shape=[0, 0])
+
+
+@case
+def kernel_of_other_rank(_: Path) -> ModelProto:
+    return _pool(kernel_shape=[2, 2, 2])
+
+
+@case
+def pads_negative(_: Path) -> ModelProto:
+    return _pool(kernel_shape=[2, 2], pads=[-9, -9, -9, -9])
+
+
+@case
+def pads_too_few(_: Path) -> ModelProto:
+    return _pool(kernel_shape=[2, 2], pads=[1])
+
+
+@case
+def pads_of_2_to_the_62(_: Path) -> ModelProto:
+    return _pool(kernel_shape=[2, 2], pads=[1 << 62] * 4)
+
+
+@case
+def auto_pad_nonsense(_: Path) -> ModelProto:
+    return _pool(kernel_shape=[2, 2], auto_pad="SIDEWAYS")
+
+
+@case
+def group_zero(_: Path) -> ModelProto:
+    weights = [tensor("w", np.ones((1, 1, 3, 3)))]
+    return model([node("Conv", "x w", group=0)], [value("x", (1, 1, 8, 8))], weights=weights)
+
+
+@case
+def group_does_not_divide(_: Path) -> ModelProto:
+    weights = [tensor("w", np.ones((4, 2, 3, 3)))]
+    return model([node("Conv", "x w", group=3)], [value("x", (1, 4, 8, 8))], weights=weights)
+
+
+@case
+def axis_out_of_range(_: Path) -> ModelProto:
+    return model([node("Softmax", "x", axis=7)])
+
+
+@case
+def axis_out_of_range_before_13(_: Path) -> ModelProto:
+    return model([node("Softmax", "x", axis=-9)], opsets=[("", 11)])
+
+
+def _branch() -> object:
+    return helper.make_graph([node("Relu", "x", "r")], "b", [], [value("r")])
+
+
+@case
+def subgraph_of_if(_: Path) -> ModelProto:
+    step = node("If", "c", then_branch=_branch(), else_branch=_branch())
+    return model([step], [value("x"), value("c", (), TensorProto.BOOL)])
+
+
+@case
+def subgraph_of_loop(_: Path) -> ModelProto:
+    body = helper.make_graph(
+        [node("Identity", "c", "d"), node("Relu", "v", "w")],
+        "b",
+        [value("i", (), TensorProto.INT64), value("c", (), TensorProto.BOOL), value("v")],
+        [value("d", (), TensorProto.BOOL), value("w")],
+    )
+    return model([node("Loop", "- - x", body=body)])
+
+
+@case
+def subgraph_with_known_condition(_: Path) -> ModelProto:
+    always = helper.make_tensor("c", TensorProto.BOOL, [], [True])
+    step = node("If", "c", then_branch=_branch(), else_branch=_branch())
+    return model([step], weights=[always])
+
+
+@case
+def constant_without_value(_: Path) -> ModelProto:
+    return model([node("Constant", "", "c"), node("Add", "x c")])
+
+
+@case
+def constant_of_a_huge_shape(_: Path) -> ModelProto:
+    shape = helper.make_tensor("s", TensorProto.INT64, [3], [1 << 20] * 3)
+    return model([node("ConstantOfShape", "s", "c"), node("Add", "x c")], weights=[shape])
+
+
+@case
+def tile_of_a_weight_to_terabytes(_: Path) -> ModelProto:
+    times = helper.make_tensor("t", TensorProto.INT64, [1], [1 << 40])
+    steps = [node("Tile", "w t", "c"), node("Add", "x c")]
+    return model(steps, weights=[times, tensor("w", [1.0])])
+
+
+@case
+def expand_of_a_weight_to_terabytes(_: Path) -> ModelProto:
+    shape = helper.make_tensor("s", TensorProto.INT64, [2], [1 << 20, 1 << 20])
+    steps = [node("Expand", "w s", "c"), node("Add", "x c")]
+    return model(steps, weights=[shape, tensor("w", [1.0])])
+
+
+@case
+def range_without_end(_: Path) -> ModelProto:
+    numbers = {"a": 0, "b": 1 << 50, "d": 1}
+    weights = [helper.make_tensor(k, TensorProto.INT64, [], [v]) for k, v in numbers.items()]
+    return model([node("Range", "a b d", "c"), node("Add", "x c")], weights=weights)
+
+
+@case
+def constant_folding_divides_by_zero(_: Path) -> ModelProto:
+    weights = [helper.make_tensor(n, TensorProto.INT64, [1], [0]) for n in "ab"]
+    return model([node("Div", "a b", "s"), node("Reshape", "x s")], weights=weights)
+
+
+@case
+def random_numbers(_: Path) -> ModelProto:
+    return model([node("RandomNormal", "", "r", shape=[1, 4]), node("Add", "x r")])
+
+
+@case
+def scale_zero(_: Path) -> ModelProto:
+    steps = [node("QuantizeLinear", "x s", "q"), node("DequantizeLinear", "q s", name="d")]
+    return model(steps, weights=[tensor("s", 0.0)])
+
+
+@case
+def scales_of_another_number(_: Path) -> ModelProto:
+    steps = [node("QuantizeLinear", "x s", "q"), node("DequantizeLinear", "q s", name="d")]
+    return model(steps, weights=[tensor("s", [1.0] * 3)])
+
+
+@case
+def bias_of_another_number(_: Path) -> ModelProto:
+    weights = [tensor("w", np.ones((2, 1, 3, 3))), tensor("b", np.ones(5))]
+    return model([node("Conv", "x w b")], [value("x", (1, 1, 8, 8))], weights=weights)
+
+
+@case
+def internal_operator(_: Path) -> ModelProto:
+    made = model([node("Copy", "x", domain="mlf")], opsets=[("", 17), ("mlf", 1)])
+    return made
+
+
+@case
+def attribute_list_of_a_million(_: Path) -> ModelProto:
+    return _transpose(perm=list(range(1_000_000)))
+
+
+def _chain(op: str, length: int) -> list[NodeProto]:
+    return [node(op, f"v{i}", f"v{i + 1}", f"n{i}") for i in range(length)]
+
+
+@case
+def chain_of_5000_unknown_at_the_end(_: Path) -> ModelProto:
+    steps = [*_chain("Relu", 5000), node("Reluu", "v5000", "y", "last")]
+    return model(steps, [value("v0")], [value("y")])
+
+
+@case
+def chain_of_5000_in_reverse_order(_: Path) -> ModelProto:
+    steps = [*_chain("Relu", 5000), node("Reluu", "v5000", "y", "last")][::-1]
+    return model(steps, [value("v0")], [value("y")])
+
+
+@case
+def cycle_of_5000(_: Path) -> ModelProto:
+    steps = [*_chain("Relu", 5000), node("Add", "v5000 x", "v0", "back")]
+    return model(steps, [value("x")], [value("v7")])
