@@ -23,7 +23,7 @@ CPUS = {
     ),
     "cortex-m55": struct(
         board = "mps3_an547",
-        flags = ["-mcpu=cortex-m55", "-mthumb", "-mfloat-abi=hard"],
+        flags = ["-mcpu=cortex-m55+nomve.fp", "-mthumb", "-mfloat-abi=hard"],
     ),
     "cortex-m7": struct(
         board = "mps2_an500",
