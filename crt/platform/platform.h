@@ -33,9 +33,11 @@ int platform_close(platform_file file);
 /* Counts what a run costs. `platform_counter_start` returns 0, or -1 when the counter does not
  * count what it says it does; then its readings mean nothing. */
 int platform_counter_start(void);
-/* A reading, and the cost between two of them: in platform_counter_name, which is "instructions"
- * on a simulated board and "microseconds" on the host, times platform_counter_scale. */
-uint64_t platform_counter(void);
+/* Readings before and after what is measured, and the cost between them: in platform_counter_name,
+ * which is "instructions" on a simulated board and "microseconds" on the host, times
+ * platform_counter_scale. Costs are cut to whole ticks of the counter. */
+uint64_t platform_counter_begin(void);
+uint64_t platform_counter_end(void);
 uint64_t platform_counter_cost(uint64_t begin, uint64_t end);
 extern const char platform_counter_name[];
 extern const uint32_t platform_counter_scale;

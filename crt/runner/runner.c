@@ -134,12 +134,12 @@ static size_t size_of(const struct runner_tensor *tensors, size_t count) {
 static int infer(const struct runner_module *m, uint8_t fill, struct cost *cost) {
   const struct runner_tensor *tensor;
   uint64_t begin;
-  uint64_t spent;
+  uint64_t end;
   int32_t status;
   prepare(m->outputs, m->num_outputs, fill);
-  begin = platform_counter();
+  begin = platform_counter_begin();
   status = m->run();
-  spent = platform_counter_cost(begin, platform_counter());
+  end = platform_counter_end();
   if (status != 0) {
     return complain(kCheckFailed, m->name, "the run function reports failure");
   }
@@ -151,6 +151,7 @@ static int infer(const struct runner_module *m, uint8_t fill, struct cost *cost)
     return complain(kCheckFailed, tensor->name, "bytes next to this tensor were overwritten");
   }
   if (cost != NULL) {
+    const uint64_t spent = platform_counter_cost(begin, end);
     cost->min = cost->count == 0 || spent < cost->min ? spent : cost->min;
     cost->max = spent > cost->max ? spent : cost->max;
     cost->sum += spent;

@@ -63,7 +63,7 @@ int platform_close(platform_file file) {
 
 /* Waits for the counter to move, so that what follows starts at the beginning of a tick: a
  * measured length is then cut to whole ticks, never rounded up by a tick that began earlier. */
-static uint64_t counter_edge(void) {
+uint64_t platform_counter_begin(void) {
   const uint64_t before = board_counter_ticks();
   uint64_t now;
   do {
@@ -80,18 +80,18 @@ int platform_counter_start(void) {
   uint64_t end;
   uint32_t turns = 1000000;
   board_counter_start();
-  begin = counter_edge();
+  begin = platform_counter_begin();
   __asm volatile("1: subs %0, %0, #1\n"
                  "bne 1b\n"
                  : "+r"(turns)
                  :
                  : "cc");
-  end = board_counter_ticks();
+  end = platform_counter_end();
   return platform_counter_cost(begin, end) == 2000000u ? 0 : -1;
 }
 
-uint64_t platform_counter(void) {
-  return counter_edge();
+uint64_t platform_counter_end(void) {
+  return board_counter_ticks();
 }
 
 uint64_t platform_counter_cost(uint64_t begin, uint64_t end) {

@@ -68,10 +68,14 @@ int platform_counter_start(void) {
   return 0;
 }
 
-uint64_t platform_counter(void) {
+uint64_t platform_counter_begin(void) {
   struct timespec now;
   (void)clock_gettime(CLOCK_MONOTONIC, &now);
   return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+uint64_t platform_counter_end(void) {
+  return platform_counter_begin();
 }
 
 uint64_t platform_counter_cost(uint64_t begin, uint64_t end) {
