@@ -11,6 +11,7 @@ import pytest
 
 from mlftool import manifest
 from mlftool.cli import main
+from mlftool.manifest.bazel import packages
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 MANIFEST = manifest.load(EXAMPLES / "models.yaml")
@@ -21,6 +22,17 @@ def test_every_committed_model_is_in_the_manifest() -> None:
     committed = {f"models/{path.name}" for path in (EXAMPLES / "models").glob("*.onnx")}
     assert {model.model for model in MANIFEST.models.values()} == committed
     assert {"host", "cortex-m3", "cortex-m4", "cortex-m7", "cortex-m55"} == {t for _, t in RUNS}
+
+
+def test_bazel_checks_budgets_on_boards_and_vectors_everywhere() -> None:
+    files = packages(MANIFEST, "//examples:models.yaml", "")
+    for name, model in MANIFEST.models.items():
+        calls = files[f"{name}/BUILD.bazel"].split("\nmlf_model(")[1:]
+        assert len(calls) == len(model.targets)
+        for call in calls:
+            on_host = 'target = "host"' in call
+            assert ("flash_bytes" in call, "ram_bytes" in call) == (not on_host, not on_host)
+            assert "vectors = " in call
 
 
 @pytest.mark.parametrize(("name", "target"), RUNS)
