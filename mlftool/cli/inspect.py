@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from mlftool.errors import MlfError, Problem
+from mlftool.errors import MlfError, Problem, one_line
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -19,7 +19,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     data = describe(args.archive)
-    print(json.dumps(data, indent=2, sort_keys=True) if args.json else "\n".join(render(data)))
+    text = "\n".join(map(one_line, render(data)))  # names in an archive are untrusted text
+    print(json.dumps(data, indent=2, sort_keys=True) if args.json else text)
     return 0
 
 

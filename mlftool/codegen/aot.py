@@ -11,7 +11,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from mlftool.codegen.literals import initialiser
-from mlftool.codegen.names import comment, member_names
+from mlftool.codegen.names import comment, member_names, parameter
 from mlftool.ir import dtype
 from mlftool.ir.graph import Array, Graph, TensorType
 from mlftool.ops.base import Operand
@@ -94,6 +94,7 @@ def _tensors(
     return [
         {
             "member": members[n],
+            "parameter": parameter(members[n]),
             "macro": members[n].upper(),
             "bytes": graph.types[n].bytes,
             "comment": f"{comment(n)}: {graph.types[n]}",
@@ -171,7 +172,7 @@ class _Writer:
         if operand.role != "scratch":
             name = self.program.storage(operand.value)
         if name in self.members and not self.program.workspace_io:
-            return f"({const}{operand.ctype} *){self.members[name]}"
+            return f"({const}{operand.ctype} *){parameter(self.members[name])}"
         offset = self.program.memory.place[name].offset_bytes
         return f"({const}{operand.ctype} *)(void *)(workspace + {offset})"
 

@@ -5,122 +5,52 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-# C99, C++20 and the macros of headers that generated code includes.
-RESERVED = frozenset(
-    [
-        "alignas",
-        "alignof",
-        "and",
-        "and_eq",
-        "asm",
-        "atomic_cancel",
-        "atomic_commit",
-        "atomic_noexcept",
-        "auto",
-        "bitand",
-        "bitor",
-        "bool",
-        "break",
-        "case",
-        "catch",
-        "char",
-        "char8_t",
-        "char16_t",
-        "char32_t",
-        "class",
-        "compl",
-        "concept",
-        "const",
-        "consteval",
-        "constexpr",
-        "constinit",
-        "const_cast",
-        "continue",
-        "co_await",
-        "co_return",
-        "co_yield",
-        "decltype",
-        "default",
-        "delete",
-        "do",
-        "double",
-        "dynamic_cast",
-        "else",
-        "enum",
-        "explicit",
-        "export",
-        "extern",
-        "false",
-        "float",
-        "for",
-        "friend",
-        "goto",
-        "if",
-        "inline",
-        "int",
-        "long",
-        "mutable",
-        "namespace",
-        "new",
-        "noexcept",
-        "not",
-        "not_eq",
-        "nullptr",
-        "operator",
-        "or",
-        "or_eq",
-        "private",
-        "protected",
-        "public",
-        "reflexpr",
-        "register",
-        "reinterpret_cast",
-        "requires",
-        "restrict",
-        "return",
-        "short",
-        "signed",
-        "sizeof",
-        "static",
-        "static_assert",
-        "static_cast",
-        "struct",
-        "switch",
-        "synchronized",
-        "template",
-        "this",
-        "thread_local",
-        "throw",
-        "true",
-        "try",
-        "typedef",
-        "typeid",
-        "typename",
-        "union",
-        "unsigned",
-        "using",
-        "virtual",
-        "void",
-        "volatile",
-        "wchar_t",
-        "while",
-        "xor",
-        "xor_eq",
-        "_Bool",
-        "_Complex",
-        "_Imaginary",
-        "NULL",
-        "NAN",
-        "INFINITY",
-        "errno",
-        "linux",
-        "unix",
-        "main",
-        "inputs",
-        "outputs",
-        "workspace",
-        "global_workspace",
-    ]
+# Words of C11 and C++20, which are no identifiers.
+_KEYWORDS = """
+    _Bool _Complex _Imaginary alignas alignof and and_eq asm atomic_cancel atomic_commit
+    atomic_noexcept auto bitand bitor bool break case catch char char16_t char32_t char8_t class
+    co_await co_return co_yield compl concept const const_cast consteval constexpr constinit
+    continue decltype default delete do double dynamic_cast else enum explicit export extern
+    float for friend goto if inline int long main mutable namespace new noexcept not not_eq
+    nullptr operator or or_eq private protected public reflexpr register reinterpret_cast
+    requires restrict return short signed sizeof static static_assert static_cast struct switch
+    synchronized template this thread_local throw try typedef typeid typename union unsigned
+    using virtual void volatile wchar_t while xor xor_eq
+"""
+
+# Names that the standard headers of glibc and newlib define as macros: a struct member of that name
+# would be replaced when a program includes them first.
+_MACROS = """
+    BIG_ENDIAN BUFSIZ BYTE_ORDER CHAR_BIT CLK_TCK CLOCKS_PER_SEC E2BIG EACCES EADDRINUSE
+    EADDRNOTAVAIL EADV EAFNOSUPPORT EAGAIN EALREADY EBADE EBADF EBADFD EBADMSG EBADR EBADRQC
+    EBADSLT EBFONT EBUSY ECANCELED ECHILD ECHRNG ECOMM ECONNABORTED ECONNREFUSED ECONNRESET
+    EDEADLK EDEADLOCK EDESTADDRREQ EDOM EDOTDOT EDQUOT EEXIST EFAULT EFBIG EFTYPE EHOSTDOWN
+    EHOSTUNREACH EHWPOISON EIDRM EILSEQ EINPROGRESS EINTR EINVAL EIO EISCONN EISDIR EISNAM
+    EKEYEXPIRED EKEYREJECTED EKEYREVOKED EL2HLT EL2NSYNC EL3HLT EL3RST ELIBACC ELIBBAD ELIBEXEC
+    ELIBMAX ELIBSCN ELNRNG ELOOP EMEDIUMTYPE EMFILE EMLINK EMSGSIZE EMULTIHOP ENAMETOOLONG
+    ENAVAIL ENETDOWN ENETRESET ENETUNREACH ENFILE ENOANO ENOBUFS ENOCSI ENODATA ENODEV ENOENT
+    ENOEXEC ENOKEY ENOLCK ENOLINK ENOMEDIUM ENOMEM ENOMSG ENONET ENOPKG ENOPROTOOPT ENOSPC ENOSR
+    ENOSTR ENOSYS ENOTBLK ENOTCONN ENOTDIR ENOTEMPTY ENOTNAM ENOTRECOVERABLE ENOTSOCK ENOTSUP
+    ENOTTY ENOTUNIQ ENXIO EOF EOPNOTSUPP EOVERFLOW EOWNERDEAD EPERM EPFNOSUPPORT EPIPE EPROTO
+    EPROTONOSUPPORT EPROTOTYPE ERANGE EREMCHG EREMOTE EREMOTEIO ERESTART ERFKILL EROFS ESHUTDOWN
+    ESOCKTNOSUPPORT ESPIPE ESRCH ESRMNT ESTALE ESTRPIPE ETIME ETIMEDOUT ETOOMANYREFS ETXTBSY
+    EUCLEAN EUNATCH EUSERS EWOULDBLOCK EXDEV EXFULL EXIT_FAILURE EXIT_SUCCESS FD_SETSIZE
+    HAVE_INITFINI_ARRAY I INFINITY LITTLE_ENDIAN L_ctermid L_tmpnam MATH_ERREXCEPT MATH_ERRNO
+    MAXFLOAT MAX_CANON MAX_INPUT MINSIGSTKSZ NAN NFDBITS NGREG NSIG NULL PDP_ENDIAN PIPE_BUF
+    PTHREAD_DESTRUCTOR_ITERATIONS P_tmpdir TIME_UTC WCONTINUED WEOF WEXITED WNOHANG WNOWAIT
+    WSTOPPED WUNTRACED arm complex errno false fd_set i386 imaginary linux math_errhandling
+    noreturn physadr quad signgam stderr stdin stdout strtodf true tzname unix
+"""
+KEYWORDS, MACROS = frozenset(_KEYWORDS.split()), frozenset(_MACROS.split())
+MACRO_FORMS = re.compile(
+    r"(PRI|SCN)[dioxuX]\w+|U?INT\w*_C|SIG[A-Z0-9]+|si_\w+|sa_\w+|st_[acm]time|sigev_notify_\w+"
+    r"|(BUS|CLD|CLOCK|DBL|DEC\d+|DECIMAL|FE|FLT\d*X?|FP|FPE|HUGE|ILL|LC|LDBL|M|MLF|POLL|PTHREAD)_\w+"
+    r"|(SA|SCHED|SEEK|SEGV|SI|SIGEV|SIG|SS|TIMER|TRAP|U?INT|WINT)_\w+"
+    r"|[A-Z0-9_]+_(MAX|MIN|BIT|WIDTH)"
+    # What compilers and C libraries keep for themselves; the rest of _[A-Z] is PyTorch's "/Add".
+    r"|__\w*|_[A-Z][A-Z0-9_]*|_(Complex_I|Mdouble_complex_|Kmax|Non[nN]ull|Null_unspecified|Nullable)"
+    r"|_(Accum|Alignas|Alignof|Atomic|Decimal\d+|Float\d+x?|Fract|Generic|Noreturn|Pragma|Sat)"
+    r"|_(Static_assert|Thread_local)"
 )
 
 
@@ -132,11 +62,13 @@ def sanitise(name: str) -> str:
 def member_names(names: Iterable[str]) -> dict[str, str]:
     """A C identifier for each tensor name, different from the others even in upper case."""
     result: dict[str, str] = {}
-    taken: set[str] = set()
+    taken = {"WORKSPACE"}  # TVMGEN_<MODULE>_WORKSPACE_SIZE is the arena's
     for name in names:
         base = sanitise(name)[:64] or "_"
-        if base[0].isdigit() or base in RESERVED:
-            base = "_" + base if base[0].isdigit() else base + "_"
+        if base[0].isdigit():
+            base = "_" + base
+        elif base in KEYWORDS or base in MACROS or MACRO_FORMS.fullmatch(base):
+            base = "t_" + base if base[0] == "_" else base + "_"
         c_name, k = base, 1
         while c_name.upper() in taken:
             c_name = f"{base}_{k}"
@@ -144,6 +76,11 @@ def member_names(names: Iterable[str]) -> dict[str, str]:
         taken.add(c_name.upper())
         result[name] = c_name
     return result
+
+
+def parameter(member: str) -> str:
+    """The parameter for a tensor, TVM's way: the suffix keeps it apart from our own names."""
+    return f"{member}_buffer_var"
 
 
 def comment(text: str, limit: int = 72) -> str:
