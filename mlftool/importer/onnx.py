@@ -186,6 +186,13 @@ class Importer:
             )
         check_names("input", names, self._problem)
         check_names("output", [o.name for o in self.model.graph.output], self._problem)
+        for output in self.model.graph.output:
+            if output.name in names:  # files of test vectors could not tell the two apart
+                self._problem(
+                    "MLF0207",
+                    f"'{output.name}' is an input and an output",
+                    help="put an Identity node between them",
+                )
         return tuple(names)
 
     def _node(self, node: NodeProto, index: int) -> None:

@@ -10,12 +10,14 @@ from mlftool.ops.base import Kernel, Operand, Trait, op
 
 def _run(v: View, name: str, loops: list[tuple[str, int]], x_index: str, y_index: str) -> Kernel:
     """A copy under `loops`."""
+    source, value = v.core.inputs[0], v.const(0)
+    role = "in" if value is None else "const"
     return Kernel(
         name,
         "elementwise.c.j2",
         {"loops": loops, "y_index": y_index, "statements": [], "result": f"x[{x_index}]"},
         (
-            Operand("x", v.x(0).dtype.c, "in", v.core.inputs[0]),
+            Operand("x", v.x(0).dtype.c, role, source, value),
             Operand("y", v.y.dtype.c, "out", v.node.outputs[0]),
         ),
         cost=v.y.elements * 6.0,

@@ -105,6 +105,11 @@ def output_listed_twice(_: Path) -> ModelProto:
 
 
 @case
+def output_is_an_input(_: Path) -> ModelProto:
+    return model(outputs=[value("y"), value("x")])
+
+
+@case
 def input_listed_twice(_: Path) -> ModelProto:
     return model(inputs=[value("x"), value("x")])
 

@@ -102,9 +102,7 @@ def compile_model(
         return compile_module(ModuleSpec(path, name, target))
 
 
-def run_jobs(
-    jobs: Sequence[Job], work: Path, flags: Sequence[str] = ("-O1", *SANITIZERS)
-) -> None:
+def run_jobs(jobs: Sequence[Job], work: Path, flags: Sequence[str] = ("-O1", *SANITIZERS)) -> None:
     """Compile, link and run all jobs in folder `work`; results are left in the jobs."""
     write_headers(work)
     alive: list[Job] = []
@@ -213,6 +211,3 @@ def _results(job: Job, data: bytes) -> list[dict[str, Array]]:
         results.append(sample)
     assert at == len(data)
     return results
-
-
-

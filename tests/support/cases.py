@@ -36,7 +36,6 @@ class Case:
     feeds: Feeds | None = None
     seed: int = 1
 
-
     def inputs(self) -> Feeds:
         return self.feeds or random_feeds(self.model, self.seed)
 

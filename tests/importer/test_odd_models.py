@@ -1,0 +1,133 @@
+"""Models that look wrong and are not: they compile, cleanly, and compute what ONNX says."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from bad_corpus import model, node, tensor, value
+from onnx import ModelProto, TensorProto, helper
+from onnx.reference import ReferenceEvaluator
+
+from mlftool.compile import ModuleSpec, compile_modules
+
+INT64 = TensorProto.INT64
+LIMITS = np.array([-(2**63), 2**63 - 2, -(2**31), 0], np.int64)
+FLAGS = "-std=c99 -Wall -Wextra -Wconversion -Wshadow -pedantic -Werror -ffp-contract=off -lm"
+
+
+def output_is_a_weight() -> ModelProto:
+    outputs = [value("w", (4,)), value("y")]
+    return model(outputs=outputs, weights=[tensor("w", [1.0, -0.0, np.nan, np.inf])])
+
+
+def everything_is_known() -> ModelProto:
+    outputs = [value("y", (4,))]
+    return model([node("Neg", "w")], [], outputs, [tensor("w", [1.0, -2.0, 3.0, 1e-45])])
+
+
+def weight_is_also_an_input() -> ModelProto:
+    inputs = [value("x"), value("w", (4,))]
+    return model([node("Add", "x w")], inputs, weights=[tensor("w", [1.0, 2.0, 3.0, 4.0])])
+
+
+def input_is_not_used() -> ModelProto:
+    return model(inputs=[value("x"), value("z")])
+
+
+def scalars() -> ModelProto:
+    return model(inputs=[value("x", ())], outputs=[value("y", ())])
+
+
+def sixty_dimensions() -> ModelProto:
+    return model(inputs=[value("x", [1] * 60)], outputs=[value("y", [1] * 60)])
+
+
+def one_value_twice() -> ModelProto:
+    steps = [node("Identity", "x"), node("Identity", "x", "z")]
+    return model(steps, outputs=[value("y"), value("z")])
+
+
+def integers_at_their_limits() -> ModelProto:
+    limits = helper.make_tensor("w", INT64, [4], LIMITS.tolist())
+    return model(
+        [node("Add", "x w")], [value("x", (4,), INT64)], [value("y", (4,), INT64)], [limits]
+    )
+
+
+def dead_node_that_is_wrong() -> ModelProto:
+    return model([node("Relu", "x"), node("Reluu", "x", "dead")])
+
+
+def three_hundred_nodes_backwards() -> ModelProto:
+    steps = [node("Softmax", f"v{i}", f"v{i + 1}") for i in range(300)]
+    return model(steps[::-1], [value("v0")], [value("v300")])
+
+
+ODD = [
+    output_is_a_weight,
+    everything_is_known,
+    weight_is_also_an_input,
+    input_is_not_used,
+    scalars,
+    sixty_dimensions,
+    one_value_twice,
+    integers_at_their_limits,
+    three_hundred_nodes_backwards,
+]
+
+
+@pytest.mark.parametrize("make", [*ODD, dead_node_that_is_wrong], ids=lambda f: f.__name__)
+def test_odd_model(make: Callable[[], ModelProto], tmp_path: Path) -> None:
+    made = make()
+    names = [
+        i.name for i in made.graph.input if i.name not in {w.name for w in made.graph.initializer}
+    ]
+    dtype = np.int64 if make is integers_at_their_limits else np.float32
+    shape = [d.dim_value for d in made.graph.input[0].type.tensor_type.shape.dim] if names else []
+    feed = np.arange(int(np.prod(shape)), dtype=dtype).reshape(shape)
+    (tmp_path / "m.onnx").write_bytes(made.SerializeToString())
+    got = run(ModuleSpec(tmp_path / "m.onnx", "m"), [feed] * len(names), tmp_path)
+    if make is dead_node_that_is_wrong:
+        del made.graph.node[1]
+    if make is three_hundred_nodes_backwards:  # onnx wants them in order
+        made.graph.node.reverse()
+    want = ReferenceEvaluator(made).run(None, dict.fromkeys(names, feed))
+    if make is three_hundred_nodes_backwards:
+        np.testing.assert_allclose(np.frombuffer(got, np.float32), want[0].reshape(-1), rtol=1e-6)
+        return
+    assert got == b"".join(w.tobytes() for w in want)
+
+
+def run(spec: ModuleSpec, feeds: list[np.ndarray], folder: Path) -> bytes:
+    """All outputs, from the real C, under sanitizers."""
+    bundle = compile_modules([spec])
+    for name, data in bundle.files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(data)
+    sizes = [f.nbytes for f in feeds]
+    interface = json.loads(bundle.files["executor-config/aot/m.json"])
+    lines = ["#include <stdio.h>", '#include "tvmgen_m.h"', "int main(void) {"]
+    lines += ["  struct tvmgen_m_inputs in; struct tvmgen_m_outputs out; int bad = 0;"]
+    if not sizes:
+        lines.append("  in.unused = 0;")
+    for kind in ("input", "output"):
+        for k, t in enumerate(interface[f"{kind}s"]):
+            lines.append(f"  static double {kind}{k}[{-(-t['size_bytes'] // 8)}];")
+            lines.append(f"  {kind[:-3]}.{t['c_name']} = {kind}{k};")
+    lines += [f"  bad += fread(input{k}, {size}, 1, stdin) != 1;" for k, size in enumerate(sizes)]
+    lines.append("  bad += tvmgen_m_run(&in, &out) != 0;")
+    for k, t in enumerate(interface["outputs"]):
+        lines.append(f"  bad += fwrite(output{k}, {t['size_bytes']}, 1, stdout) != 1;")
+    (folder / "main.c").write_text("\n".join([*lines, "  return bad;", "}", ""]))
+    sources = [str(p) for p in (folder / "codegen/host/src").glob("*.c")] + [str(folder / "main.c")]
+    command = ["gcc", *sources, "-I", str(folder / "codegen/host/include"), "-o", str(folder / "p")]
+    sanitizers = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+    done = subprocess.run([*command, *FLAGS.split(), *sanitizers], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[:3000]
+    data = b"".join(f.tobytes() for f in feeds)
+    return subprocess.run([folder / "p"], input=data, capture_output=True, check=True).stdout
