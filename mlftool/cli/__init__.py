@@ -10,8 +10,12 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
 from typing import NoReturn
 
 from mlftool.errors import BAD_INPUT, INTERNAL, MlfError, Problem
@@ -52,13 +56,39 @@ def _parser(name: str | None) -> argparse.ArgumentParser:
     return top
 
 
+class _StoppedError(BaseException):
+    """A signal asked us to end."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+def _stop(number: int, _: FrameType | None) -> NoReturn:
+    raise _StoppedError(number)
+
+
+@contextmanager
+def _tidy_end() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP unwind the stack as SIGINT does, so that temporary files go."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    old = {n: signal.signal(n, _stop) for n in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in old.items():
+            signal.signal(number, handler)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command. Returns its exit code; no exception leaves this function."""
     argv = list(sys.argv[1:] if argv is None else argv)
     name = next((a for a in argv if not a.startswith("-")), None)
     try:
-        args = _parser(name if name in COMMANDS else None).parse_args(argv)
-        return int(args.run(args))
+        with _tidy_end():
+            args = _parser(name if name in COMMANDS else None).parse_args(argv)
+            return int(args.run(args))
     except MlfError as error:
         print(error, file=sys.stderr)
         return error.exit_code
@@ -68,6 +98,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     except KeyboardInterrupt:
         return 130
+    except _StoppedError as stop:
+        return 128 + stop.number
     except Exception as error:
         if os.environ.get("MLF_DEBUG"):
             raise

@@ -39,7 +39,7 @@ def describe(path: Path) -> dict[str, Any]:
             for n in names
             if f"executor-config/aot/{n}.json" in bundle.files
         }
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise MlfError(
             Problem(
                 "MLF0505",

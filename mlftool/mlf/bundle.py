@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import re
+import secrets
 import tarfile
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from mlftool.errors import MlfError, Problem
+from mlftool.errors import BAD_INPUT, ENVIRONMENT, MlfError, Problem
+from mlftool.mlf.untar import TarError, read_members
 
-MAX_MEMBERS = 20_000
-MAX_BYTES = 2**31 - 1
+MACHINE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE}
 LATEST = 8**11 - 1  # the last second a tar header can hold
-# Path grammar of members: no empty, dot or dot-dot parts, no backslash, no control characters.
-_PART = r"(?!\.{1,2}(?:/|$))[^/\\\x00-\x1f\x7f]+"
-_NAME = re.compile(rf"{_PART}(?:/{_PART})*")
 
 
 @dataclass(frozen=True)
@@ -76,76 +74,45 @@ def write_tar(bundle: Bundle, path: Path) -> None:
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Replace `path` by a complete file with `data`. Raises MlfError if it cannot be written."""
+    """Replace `path` by a complete file with `data`. Raises MlfError if it cannot be written.
+
+    A link keeps pointing where it points. Devices and pipes are written to, never replaced.
+    """
     try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.")
+        if os.path.exists(path) and not (path.is_file() or path.is_dir()):
+            path.write_bytes(data)
+        else:
+            _replace(Path(os.path.realpath(path)), data)
     except OSError as error:
+        code = ENVIRONMENT if error.errno in MACHINE_ERRORS else BAD_INPUT
         raise MlfError(
-            Problem("MLF0402", f"cannot be written: {error.strerror}", str(path))
+            Problem("MLF0402", f"cannot be written: {error.strerror}", str(path)), code
         ) from None
+
+
+def _replace(path: Path, data: bytes) -> None:
+    temporary = path.parent / f".{path.name[:100]}.{secrets.token_hex(6)}.tmp"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        with os.fdopen(handle, "wb") as file:
+        with os.fdopen(os.open(temporary, flags, 0o666), "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)
         os.replace(temporary, path)
-    except OSError as error:
-        raise MlfError(
-            Problem("MLF0402", f"cannot be written: {error.strerror}", str(path))
-        ) from None
-    finally:
-        if os.path.exists(temporary):
-            os.unlink(temporary)
+    finally:  # reached by every signal but SIGKILL, see cli.main
+        temporary.unlink(missing_ok=True)
 
 
 def read_tar(path: Path) -> Bundle:
     """The archive in `path`. Raises MlfError for anything but plain files under plain names."""
     try:
-        size = path.stat().st_size
-        if size > MAX_BYTES:
-            raise _error(path, f"has {size} bytes; expected at most {MAX_BYTES}")
-        data = path.read_bytes()
+        files = read_members(path)
     except OSError as error:
         raise MlfError(Problem("MLF0501", f"cannot be read: {error.strerror}", str(path))) from None
-    files: dict[str, bytes] = {}
-    try:
-        with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as tar:
-            for count, member in enumerate(tar):
-                if count >= MAX_MEMBERS:
-                    raise _error(path, f"has more than {MAX_MEMBERS} members")
-                _take(path, tar, member, files)
-    except tarfile.TarError as error:
-        raise _error(path, f"is not an uncompressed tar archive: {error}") from None
+    except TarError as error:
+        where = f"member '{error.member[:200]}'" if error.member else ""
+        raise MlfError(Problem("MLF0502", str(error), str(path), path=where)) from None
     if "metadata.json" not in files:
-        raise _error(path, "holds no metadata.json, so it is no Model Library Format archive")
+        text = "holds no metadata.json, so it is no Model Library Format archive"
+        raise MlfError(Problem("MLF0502", text, str(path)))
     return Bundle(files)
-
-
-def _take(
-    path: Path, tar: tarfile.TarFile, member: tarfile.TarInfo, files: dict[str, bytes]
-) -> None:
-    """Add one member, if it is an ordinary file."""
-    name = member.name.removeprefix("./")
-    if member.isdir() and name in (".", ""):
-        return
-    if not _NAME.fullmatch(name) or len(name) > 1024:
-        raise _error(path, "has a name that leaves the archive or is not plain", member.name)
-    if member.isdir():
-        return
-    if member.type not in (tarfile.REGTYPE, tarfile.AREGTYPE) or member.issparse():
-        raise _error(path, "is not a plain file or folder", member.name)
-    if name in files:
-        raise _error(path, "stands twice in the archive", member.name)
-    handle = tar.extractfile(member)
-    content = handle.read() if handle else b""
-    if len(content) != member.size:
-        raise _error(path, f"is cut short: {len(content)} of {member.size} bytes", member.name)
-    files[name] = content
-
-
-def _error(path: Path, message: str, member: str = "") -> MlfError:
-    where = f"member '{member[:200]}'" if member else ""
-    return MlfError(Problem("MLF0502", message, str(path), path=where))
