@@ -320,6 +320,9 @@ class Importer:
         )
         if not domain_of(node):
             modernise(draft, self.opsets[""])
+        if draft.out_shape:
+            out = draft.outputs[0]
+            self.types[out] = TensorType(self.types[out].dtype, draft.out_shape)
         while draft.inputs and not draft.inputs[-1]:
             draft.inputs.pop()
         while draft.outputs and not draft.outputs[-1]:

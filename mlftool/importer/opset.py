@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,7 @@ class Draft:
     attrs: dict[str, Any]
     types: Sequence[TensorType | None]
     add_const: Callable[[str, Array], str]
-    fresh: Callable[[str], str] = field(default=lambda hint: hint)
+    out_shape: tuple[int, ...] = ()  # of the first output, where inference is known to be wrong
 
 
 def modernise(draft: Draft, opset: int) -> None:
@@ -64,6 +64,8 @@ def _softmax(d: Draft) -> None:
     """Before 13 Softmax flattened to 2-D at `axis` (default 1); equal when axis is the last."""
     type_ = d.types[0]
     axis = d.attrs.get("axis", 1)
+    if type_ is not None and axis < 0:
+        axis += len(type_.shape)
     d.attrs["axis"] = axis
     if type_ is not None and math.prod(type_.shape[axis:]) == type_.shape[axis]:
         return
@@ -103,8 +105,32 @@ def _window(d: Draft) -> None:
         large = [t - t // 2 for t in totals]
         pads = small + large if auto_pad == "SAME_UPPER" else large + small
     d.attrs.update(kernel_shape=kernel, strides=strides, dilations=dilations, pads=pads)
-    d.attrs.pop("ceil_mode", None)  # the output shape is already inferred
+    if d.attrs.pop("ceil_mode", 0) and auto_pad == "NOTSET":
+        d.out_shape = (*type_.shape[:2], *_rounded_up(spatial, kernel, strides, dilations, pads))
     d.attrs.pop("storage_order", None)
+
+
+def _rounded_up(
+    spatial: Sequence[int],
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    pads: Sequence[int],
+) -> list[int]:
+    """Extents of a pool with ceil_mode. A window that would start past the input and its leading
+    padding is dropped; onnx's own inference keeps it."""
+    out = []
+    for k, n in enumerate(spatial):
+        begin, end = pads[k], pads[k + len(spatial)]
+        rest = n + begin + end - (kernel[k] - 1) * dilations[k] - 1
+        windows = -(-rest // strides[k]) + 1
+        out.append(windows - ((windows - 1) * strides[k] >= n + begin))
+    return out
+
+
+def _transpose(d: Draft) -> None:
+    if d.types[0] is not None and "perm" not in d.attrs:
+        d.attrs["perm"] = list(reversed(range(len(d.types[0].shape))))
 
 
 RESOLVERS: dict[str, Callable[[Draft], None]] = {
@@ -118,3 +144,4 @@ RESOLVERS: dict[str, Callable[[Draft], None]] = {
         "GlobalAveragePool",
     )
 }
+RESOLVERS["Transpose"] = _transpose

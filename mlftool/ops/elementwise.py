@@ -24,10 +24,10 @@ from mlftool.ops.scalar import (
 
 
 class Maths:
-    """Literals of the computing type, and whether it is a float."""
+    """Literals of the computing type; `out` is the type of the result."""
 
-    def __init__(self, dtype: DType) -> None:
-        self.dtype = dtype
+    def __init__(self, dtype: DType, out: DType) -> None:
+        self.dtype, self.out = dtype, out
 
     def lit(self, value: float) -> str:
         return literal(value, self.dtype)
@@ -42,7 +42,7 @@ def elementwise(name: str, expr: ExprFn, *traits: Trait, includes: tuple[str, ..
         given = {k: node.attrs.get(k, default) for k, default in attrs.items()}
         first = args[0]
         assert first is not None
-        return expr(Maths(dtype if dtype.is_float else first.dtype), *args, **given)
+        return expr(Maths(dtype if dtype.is_float else first.dtype, dtype), *args, **given)
 
     EXPRESSIONS[name] = render
     INCLUDES[name] = includes
@@ -51,7 +51,7 @@ def elementwise(name: str, expr: ExprFn, *traits: Trait, includes: tuple[str, ..
 
 def _clip(m: Maths, a: Scalar, lo: Scalar | None = None, hi: Scalar | None = None) -> str:
     text = str(a)
-    if lo is not None:
+    if lo is not None and not (lo.value == 0 and m.dtype.kind == "u"):
         text = f"({text} < {lo} ? {lo} : {text})"
     return text if hi is None else f"({text} > {hi} ? {hi} : {text})"
 
@@ -63,10 +63,26 @@ def _dequantize(m: Maths, x: Scalar, scale: Scalar, zero_point: Scalar | None = 
 
 
 def _quantize(m: Maths, x: Scalar, scale: Scalar, zero_point: Scalar | None = None) -> str:
-    dtype = m.dtype if zero_point is None else zero_point.dtype
-    lo, hi = dtype.range
+    lo, hi = m.out.range
     zero = "0" if zero_point is None else str(zero_point)
     return f"mlf_quantize({x} / {scale}, {zero}, {lo}, {hi})"
+
+
+def _extreme(sign: str) -> ExprFn:
+    """Min or Max of any number of operands; a NaN anywhere wins."""
+
+    def expr(m: Maths, *operands: Scalar) -> str:
+        text = str(operands[0])
+        for b in operands[1:]:
+            nan = f" || {b} != {b}" if m.dtype.is_float else ""
+            text = f"({b} {sign} {text}{nan} ? {b} : {text})"
+        return text
+
+    return expr
+
+
+def _abs(m: Maths, a: Scalar) -> str:
+    return str(a) if m.dtype.kind == "u" else f"{a} < {m.lit(0)} ? -{a} : {a}"
 
 
 # Operators whose arithmetic is defined for float only.
@@ -118,6 +134,8 @@ def _check(v: View, nodes: Sequence[Node]) -> None:
         dtype = v.type(node.inputs[0]).dtype
         if node.op in FLOAT_ONLY and dtype.name != "float32":
             raise UnsupportedError(f"{node.op} on {dtype}; supported: float32")
+        if node.attrs.get("block_size", 0):
+            raise UnsupportedError(f"{node.op} by blocks; supported: per tensor or per channel")
         for name in (*node.inputs, *node.outputs):
             if name and v.type(name).dtype.name not in SUPPORTED:
                 raise UnsupportedError(
@@ -176,9 +194,9 @@ elementwise("Sub", lambda m, a, b: f"{a} - {b}")
 elementwise("Mul", lambda m, a, b: f"{a} * {b}")
 elementwise("Div", lambda m, a, b: f"{a} / {b}")
 elementwise("Neg", lambda m, a: f"-{a}")
-elementwise("Abs", lambda m, a: f"{a} < {m.lit(0)} ? -{a} : {a}")
-elementwise("Min", lambda m, a, b: f"{b} < {a} ? {b} : {a}")
-elementwise("Max", lambda m, a, b: f"{b} > {a} ? {b} : {a}")
+elementwise("Abs", _abs)
+elementwise("Min", _extreme("<"))
+elementwise("Max", _extreme(">"))
 elementwise("Relu", lambda m, a: f"{a} < {m.lit(0)} ? {m.lit(0)} : {a}")
 elementwise(
     "LeakyRelu", lambda m, a, *, alpha=0.01: f"{a} < {m.lit(0)} ? {m.lit(alpha)} * {a} : {a}"

@@ -6,18 +6,17 @@ import math
 
 from mlftool.ir.graph import View
 from mlftool.ops.base import Kernel, Operand, Trait, op
+from mlftool.ops.scalar import tensor_operand
 
 
 def _run(v: View, name: str, loops: list[tuple[str, int]], x_index: str, y_index: str) -> Kernel:
     """A copy under `loops`."""
-    source, value = v.core.inputs[0], v.const(0)
-    role = "in" if value is None else "const"
     return Kernel(
         name,
         "elementwise.c.j2",
         {"loops": loops, "y_index": y_index, "statements": [], "result": f"x[{x_index}]"},
         (
-            Operand("x", v.x(0).dtype.c, role, source, value),
+            tensor_operand(v.graph, "x", v.core.inputs[0]),
             Operand("y", v.y.dtype.c, "out", v.node.outputs[0]),
         ),
         cost=v.y.elements * 6.0,
@@ -84,11 +83,7 @@ def concat(v: View) -> Kernel:
     for k, name in enumerate(v.core.inputs):
         type_ = v.type(name)
         run = type_.shape[axis] * inner
-        operands.append(
-            Operand(f"x{k}", type_.dtype.c, "in", name)
-            if name not in v.graph.consts
-            else Operand(f"x{k}", type_.dtype.c, "const", name, v.graph.consts[name])
-        )
+        operands.append(tensor_operand(v.graph, f"x{k}", name))
         parts.append({"k": k, "run": run, "offset": offset})
         offset += run
     return Kernel(

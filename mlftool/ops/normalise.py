@@ -9,6 +9,13 @@ from mlftool.ops.base import Kernel, Operand, Trait, UnsupportedError, op
 from mlftool.ops.scalar import Load, Store
 
 
+def _last_axis(extent: int, inner: int, flattened: int) -> str:
+    """C index along the last axis: `k` walks the normalised axis, `i` all that lie inside it."""
+    if flattened:
+        return f"(k % {extent})"
+    return "k" if inner == 1 else f"(i % {extent})"
+
+
 @op("Softmax", Trait.EPILOGUE, Trait.PROLOGUE)
 def softmax(v: View) -> Kernel:
     """exp(x - max) / sum(exp(x - max)) along `axis`; three passes, no scratch.
@@ -20,9 +27,12 @@ def softmax(v: View) -> Kernel:
     load, shape = Load(v), v.x(0).shape
     axis = v.attr("axis", -1) % max(1, len(shape))
     outer, n, inner = math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
+    flattened = v.attr("mlf.flattened", 0)  # opset 12 and older: all axes from `axis` are one
+    if flattened:
+        n, inner = n * inner, 1
     index = f"base + k{f' * {inner}' if inner > 1 else ''}"
     # A per-channel operand is indexed by the last axis, which is `k` or the inner loop's variable.
-    store = Store(v, "result", index, "k" if inner == 1 else f"(i % {shape[-1]})")
+    store = Store(v, "result", index, _last_axis(shape[-1], inner, flattened))
     return Kernel(
         "portable.softmax",
         "softmax.c.j2",
@@ -40,6 +50,6 @@ def softmax(v: View) -> Kernel:
             Operand("y", v.out.dtype.c, "out", v.node.outputs[0]),
         ),
         cost=outer * n * inner * 80.0,
-        includes=("mlf/kernel.h", "mlf/math.h", *store.includes),
+        includes=("mlf/kernel.h", "mlf/math.h", *load.includes, *store.includes),
         inplace=((load.tensor,) if load.dtype.bytes == v.out.dtype.bytes else ()) + store.inplace,
     )

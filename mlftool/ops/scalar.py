@@ -182,7 +182,9 @@ class Load:
 
     def __init__(self, v: View) -> None:
         nodes = v.node.body[: v.node.body.index(v.core)] if v.node.body else ()
-        self.includes: tuple[str, ...] = ()
+        self.includes = tuple(
+            dict.fromkeys(i for node in nodes for i in INCLUDES.get(node.op, ()))
+        )
         self._graph, self._nodes = v.graph, nodes
         self._result = v.core.inputs[0]
         self.tensor = nodes[0].inputs[0] if nodes else v.core.inputs[0]
@@ -194,12 +196,11 @@ class Load:
         env = {self.tensor: Scalar(c, self.dtype)}
         for node in self._nodes:
             args = [env[i] if i in env else self._const(i) if i else None for i in node.inputs]
-            text = (
-                "("
-                + EXPRESSIONS[node.op](node, self._graph.types[node.outputs[0]].dtype, args)
-                + ")"
-            )
-            env[node.outputs[0]] = Scalar(text, self._graph.types[node.outputs[0]].dtype)
+            dtype = self._graph.types[node.outputs[0]].dtype
+            text = f"({EXPRESSIONS[node.op](node, dtype, args)})"
+            if not dtype.is_float:
+                text = f"(({dtype.c}){text})"
+            env[node.outputs[0]] = Scalar(text, dtype)
         return text
 
     def _const(self, name: str) -> Scalar:

@@ -28,6 +28,7 @@ def _axes(v: View) -> list[dict[str, int]]:
             "stride": strides[k],
             "dilation": dilations[k],
             "pad": pads[k],
+            "end": shape[k + 1] + pads[rank + k],
         }
         for k in range(rank)
     ]
@@ -60,7 +61,8 @@ def _pool(v: View, name: str, init: str, step: str, finish: str, acc_type: str) 
             "acc_type": acc_type,
             "padded": _reaches_outside(v),
             "store": store,
-            "counts": "count" in finish,
+            "inside": "inside" in finish,
+            "count": "count" in finish,
             "result_type": v.y.dtype.c,
         },
         (
@@ -69,14 +71,24 @@ def _pool(v: View, name: str, init: str, step: str, finish: str, acc_type: str) 
             Operand("y", v.out.dtype.c, "out", v.node.outputs[0]),
         ),
         cost=steps * 4.0,
-        includes=("mlf/kernel.h", *store.includes),
+        includes=("mlf/kernel.h", *load.includes, *store.includes),
         inplace=store.inplace,
     )
 
 
-def _counts_inside(v: View) -> bool:
-    """Whether the mean is over the elements inside the input only, whose number varies."""
-    return not v.attr("count_include_pad", 0) and _reaches_outside(v)
+def _divisor(v: View) -> str:
+    """What a mean divides by, in C: a number, or a variable of the template where windows differ.
+
+    `inside` counts a window's elements in the input, `count` those in the input and its padding;
+    rounding up (ceil_mode) may reach beyond both.
+    """
+    if not v.attr("count_include_pad", 0):
+        return "inside" if _reaches_outside(v) else str(math.prod(v.attr("kernel_shape")))
+    beyond = any(
+        (a["o"] - 1) * a["stride"] - a["pad"] + (a["kernel"] - 1) * a["dilation"] >= a["end"]
+        for a in _axes(v)
+    )
+    return "count" if beyond else str(math.prod(v.attr("kernel_shape")))
 
 
 @op("MaxPool", Trait.SPATIAL, Trait.EPILOGUE, Trait.ORDER_PRESERVING)
@@ -100,14 +112,15 @@ def quantised_average_pool(v: View) -> Kernel:
     """
     x_scale, y_scale = np.float32(v.known(1).item()), np.float32(v.known(3).item())
     x_zero, y_zero = int(v.known(2).item()), int(v.known(4).item())
-    area = math.prod(v.attr("kernel_shape"))
-    if _counts_inside(v):
-        f32 = v.type(v.core.inputs[1]).dtype
-        count = "count"
-        factor = f"{literal(x_scale, f32)} / ({literal(y_scale, f32)} * (float)count)"
+    divisor = _divisor(v)
+    f32 = v.type(v.core.inputs[1]).dtype
+    if divisor.isdecimal():
+        factor = literal(x_scale / (y_scale * np.float32(divisor)), f32)
     else:
-        count = str(area)
-        factor = literal(x_scale / (y_scale * np.float32(area)), v.type(v.core.inputs[1]).dtype)
+        factor = f"{literal(x_scale, f32)} / ({literal(y_scale, f32)} * (float){divisor})"
+    # Padding holds the zero point: it adds nothing to the sum, whether it counts or not.
+    area = math.prod(v.attr("kernel_shape"))
+    count = "inside" if _reaches_outside(v) else str(area)
     lo, hi = v.y.dtype.range
     total = f"acc - {count} * {x_zero}" if x_zero > 0 else f"acc + {count} * {-x_zero}"
     total = total if x_zero else "acc"
@@ -120,6 +133,6 @@ def average_pool(v: View) -> Kernel:
     """Mean of each window, summed in float in window order."""
     if v.y.dtype.name != "float32":
         raise UnsupportedError(f"AveragePool on {v.y.dtype}; supported: float32 or its QDQ form")
-    area = math.prod(v.attr("kernel_shape"))
-    divisor = "(float)count" if _counts_inside(v) else literal(area, v.y.dtype)
+    divisor = _divisor(v)
+    divisor = literal(int(divisor), v.y.dtype) if divisor.isdecimal() else f"(float){divisor}"
     return _pool(v, "portable.average_pool", "0.0f", "acc + value", f"acc / {divisor}", "float")

@@ -158,15 +158,23 @@ def _gemm_factors(e: Editor, node: Node) -> None:
 
 def _quantisation_axis(e: Editor, node: Node) -> None:
     """A scale per channel becomes one that broadcasts: Q and DQ are plain elementwise."""
-    if node.op not in ("QuantizeLinear", "DequantizeLinear"):
+    if node.op not in ("QuantizeLinear", "DequantizeLinear") or node.attrs.get("block_size", 0):
         return
     rank = len(e.types[node.inputs[0]].shape)
     inputs = list(node.inputs)
-    for i in (1, 2):
-        if i < len(inputs) and inputs[i] in e.consts and len(e.types[inputs[i]].shape) == 1:
-            value = e.consts[inputs[i]]
-            shape = [1] * rank
-            if value.size > 1:
-                shape[node.attrs.get("axis", 1) % rank] = value.size
-            inputs[i] = e.const(inputs[i] + ".broadcast", value.reshape(shape))
-    e.substitute([node], [replace(node, inputs=tuple(inputs), attrs={})])
+    views = []
+    for i in range(1, len(inputs)):
+        type_ = e.types[inputs[i]] if inputs[i] else None
+        if type_ is None or len(type_.shape) != 1:
+            continue
+        shape = [1] * rank
+        if type_.elements > 1:
+            shape[node.attrs.get("axis", 1) % rank] = type_.elements
+        spread = inputs[i] + ".broadcast"
+        if inputs[i] in e.consts:
+            inputs[i] = e.const(spread, e.consts[inputs[i]].reshape(shape))
+        else:
+            view = e.fresh(spread, TensorType(type_.dtype, tuple(shape)))
+            views.append(e.add("Reshape", (inputs[i],), node, view))
+            inputs[i] = view
+    e.substitute([node], [*views, replace(node, inputs=tuple(inputs), attrs={})])

@@ -12,11 +12,11 @@ from mlftool.ops.reference import evaluate
 
 
 def fold_constants(graph: Graph) -> Graph:
-    """No node is left that could be evaluated now, unless it makes a graph output."""
+    """No node is left that could be evaluated now; an output may become a constant."""
     e = Editor(graph)
     for node in list(e.nodes):
         out = node.outputs[0]
-        if len(node.outputs) > 1 or "." in node.op or out in e.outputs:
+        if len(node.outputs) > 1 or "." in node.op:
             continue
         if not all(i in e.consts for i in node.inputs if i):
             continue

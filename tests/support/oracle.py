@@ -52,6 +52,21 @@ def relative_error(got: Array, expected: Array) -> float:
     """The largest |got - expected| / max(1, |expected|); nan and infinities must be equal."""
     same = (got == expected) | (np.isnan(got) & np.isnan(expected))
     with np.errstate(invalid="ignore"):
-        error = np.where(same, 0.0, np.abs(got.astype(np.float64) - expected))
-        error = error / np.maximum(1.0, np.abs(expected))
-    return float(np.max(np.where(np.isnan(error), np.inf, error), initial=0.0))
+        error = np.abs(got.astype(np.float64) - expected) / np.maximum(1.0, np.abs(expected))
+    return float(np.where(same, 0.0, np.where(np.isnan(error), np.inf, error)).max(initial=0.0))
+
+
+def is_tie(model: onnx.ModelProto, feed: dict[str, Array], different: Array) -> bool:
+    """Whether the values that the model's last QuantizeLinear rounds lie within float rounding of
+    half a quantum wherever `different` is true. The scale must be per tensor."""
+    quantise = model.graph.node[-1]
+    assert quantise.op_type == "QuantizeLinear"
+    scale = next(t for t in model.graph.initializer if t.name == quantise.input[1])
+    before = onnx.ModelProto()
+    before.CopyFrom(model)
+    del before.graph.node[-1], before.graph.output[:]
+    before.graph.output.append(onnx.helper.make_empty_tensor_value_info(quantise.input[0]))
+    (values,) = _run(session(before, False), [quantise.input[0]], [feed])
+    ratio = values[quantise.input[0]].astype(np.float64) / onnx.numpy_helper.to_array(scale).item()
+    from_tie = np.abs(ratio - np.floor(ratio) - 0.5)
+    return bool(np.all(from_tie[different] <= 1e-5 * np.maximum(1.0, np.abs(ratio[different]))))

@@ -1,0 +1,252 @@
+"""Pooling, Softmax, and operators that move data, in float and between Q and DQ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from builders import Net
+from cases import Case, Results
+
+
+def pool(op: str, dtype: Any, seed: int) -> Case:
+    """One to three spatial axes; pads, ceil_mode, count_include_pad, dilations."""
+    rng = np.random.default_rng(seed)
+    rank = int(rng.integers(1, 4))
+    kernel = [int(k) for k in rng.integers(1, 4, rank)]
+    attrs: dict[str, Any] = {"kernel_shape": kernel}
+    attrs["strides"] = [int(s) for s in rng.integers(1, 4, rank)]
+    dilations = [int(d) for d in rng.integers(1, 3, rank)] if seed % 3 == 0 else [1] * rank
+    if op == "MaxPool" and seed % 3 == 0 and seed % 4 != 1:
+        attrs["dilations"] = dilations
+    else:
+        dilations = [1] * rank
+    if seed % 4 == 1:
+        attrs["auto_pad"] = ("SAME_UPPER", "SAME_LOWER", "VALID")[seed % 3]
+        attrs.pop("dilations", None)
+        # onnxruntime refuses the negative padding that a stride beyond the kernel asks for.
+        attrs["strides"] = [min(s, k) for s, k in zip(attrs["strides"], kernel, strict=True)]
+    elif seed % 2:
+        attrs["pads"] = [int(rng.integers(0, k)) for k in kernel * 2]
+    if "auto_pad" not in attrs:
+        attrs["ceil_mode"] = int(rng.integers(2))
+    if op == "AveragePool":
+        attrs["count_include_pad"] = int(rng.integers(2))
+    spatial = [int(rng.integers((k - 1) * d + 1, 9)) for k, d in zip(kernel, dilations, strict=True)]
+    shape = (int(rng.integers(1, 3)), int(rng.integers(1, 6)), *spatial)
+    net = Net()
+    x = net.input("x", dtype, shape)
+    quantised = op == "AveragePool" and dtype != np.float32
+    zero = np.asarray(9, dtype) if quantised else None
+    if zero is not None:
+        x = net.dq(x, 0.0513, zero)
+    y = net.node(op, x, **attrs)
+    if zero is not None:
+        y = net.q(y, 0.0417, zero)
+    elif dtype == np.float32 and seed % 2:
+        y = net.node("Relu", y)
+    return Case(f"{op}_{np.dtype(dtype).name}_{seed}".lower(), net.model(y), "integer", ties=quantised, seed=seed)
+
+
+def global_pool(op: str, dtype: Any) -> Case:
+    net = Net()
+    x = net.input("x", dtype, (2, 3, 5, 4))
+    if dtype != np.float32:
+        x = net.dq(x, 0.05, np.asarray(9, dtype))
+    y = net.node(op, x)
+    if dtype != np.float32:
+        y = net.q(y, 0.05, np.asarray(9, dtype))
+    return Case(f"{op}_{np.dtype(dtype).name}".lower(), net.model(y), "integer")
+
+
+def pool_after(op: str) -> Case:
+    """A unary operator before a pool is computed as the pool loads."""
+    net = Net()
+    x = net.input("x", np.float32, (1, 2, 6, 6))
+    y = net.node("AveragePool", net.node(op, x), kernel_shape=[2, 2], strides=[2, 2])
+    return Case(f"pool_after_{op}".lower(), net.model(y))
+
+
+def softmax(shape: tuple[int, ...], axis: int, opset: int) -> Case:
+    net = Net(opset)
+    y = net.node("Softmax", net.input("x", np.float32, shape), axis=axis)
+    return Case(f"softmax_{opset}_{'x'.join(map(str, shape))}_{axis}", net.model(y))
+
+
+def softmax_default(opset: int) -> Case:
+    net = Net(opset)
+    y = net.node("Softmax", net.input("x", np.float32, (2, 3, 4)))
+    return Case(f"softmax_{opset}_default", net.model(y))
+
+
+def softmax_large() -> Case:
+    net = Net()
+    y = net.node("Softmax", net.input("x", np.float32, (3, 4)))
+    x = np.array([[1e30, 0, -1e30, 5], [-200, -200, -200, -300], [88, 89, 90, 91]], np.float32)
+    return Case("softmax_large", net.model(y), feeds=[{"x": x}])
+
+
+def softmax_quantised(axis: int) -> Case:
+    net = Net()
+    x = net.dq(net.input("x", np.int8, (2, 3, 5)), 0.1, np.int8(4))
+    y = net.q(net.node("Softmax", x, axis=axis), 1 / 256, np.int8(-128))
+    return Case(f"softmax_quantised_{axis}", net.model(y), "float")
+
+
+def softmax_then_scale(axis: int) -> Case:
+    net = Net()
+    y = net.node("Softmax", net.input("x", np.float32, (2, 3, 5)), axis=axis)
+    y = net.node("Mul", y, net.const(np.arange(5), np.float32))
+    return Case(f"softmax_scale_{axis}", net.model(y))
+
+
+def transpose(shape: tuple[int, ...], perm: list[int] | None, dtype: Any) -> Case:
+    net = Net()
+    attrs = {} if perm is None else {"perm": perm}
+    y = net.node("Transpose", net.input("x", dtype, shape), **attrs)
+    return Case(f"transpose_{'x'.join(map(str, shape))}_{perm}_{np.dtype(dtype).name}", net.model(y))
+
+
+def concat(shapes: list[tuple[int, ...]], axis: int, dtype: Any, constant: bool = False) -> Case:
+    net = Net()
+    names = [net.input(f"x{k}", dtype, s) for k, s in enumerate(shapes)]
+    if constant:
+        names.insert(1, net.const(np.full(shapes[0], 3), dtype))
+    y = net.node("Concat", *names, axis=axis)
+    return Case(f"concat_{len(names)}_{axis}_{np.dtype(dtype).name}_{constant}", net.model(y))
+
+
+def concat_after_convs(quantised: bool) -> Case:
+    """Branches joined along channels, whose transposes sink through the Concat."""
+    rng = np.random.default_rng(5)
+    net = Net()
+    dtype = np.int8 if quantised else np.float32
+    x = net.input("x", dtype, (1, 3, 5, 4))
+    zero = np.int8(2)
+    parts = []
+    for k in (1, 2):
+        a = net.dq(x, 0.05, zero) if quantised else x
+        w = rng.integers(-90, 90, (k + 1, 3, 1, 1))
+        if quantised:
+            weights = net.dq(net.const(w, np.int8), 0.01, np.int8(0))
+        else:
+            weights = net.const(w / 90, np.float32)
+        y = net.node("Conv", a, weights)
+        parts.append(net.dq(net.q(y, 0.06, zero), 0.06, zero) if quantised else y)
+    y = net.node("Concat", *parts, axis=1)
+    y = net.q(y, 0.06, zero) if quantised else net.node("Relu", y)
+    return Case(f"concat_after_convs_{quantised}", net.model(y), "integer")
+
+
+def views(dtype: Any) -> Case:
+    """Reshape, Flatten, Squeeze, Unsqueeze and Identity in a row, and an operator that computes."""
+    net = Net()
+    x = net.input("x", dtype, (2, 3, 1, 4))
+    y = net.node("Squeeze", x, net.const([2], np.int64))
+    y = net.node("Flatten", y, axis=1)
+    y = net.node("Transpose", y, perm=[1, 0])
+    y = net.node("Reshape", y, net.const([4, 0, -1] if dtype == np.int8 else [3, 8], np.int64))
+    y = net.node("Identity", net.node("Unsqueeze", y, net.const([0], np.int64)))
+    return Case(f"views_{np.dtype(dtype).name}", net.model(y))
+
+
+def outputs(kind: str) -> Case:
+    """Outputs that are inputs, constants, views of each other, or read again later."""
+    net = Net()
+    x = net.input("x", np.float32, (2, 3))
+    if kind == "input":
+        return Case("output_is_input", net.model(net.node("Identity", x)))
+    if kind == "view_of_input":
+        return Case("output_is_view", net.model(net.node("Flatten", x)))
+    relu = net.node("Relu", x)
+    flat = net.node("Reshape", relu, net.const([6], np.int64))
+    if kind == "two_views":
+        other = net.node("Reshape", relu, net.const([3, 2], np.int64))
+        return Case("outputs_two_views", net.model(flat, other, relu))
+    if kind == "read_again":
+        return Case("output_read_again", net.model(flat, net.node("Neg", relu)))
+    if kind == "constant":
+        c = net.node("Identity", net.const([[1, 2], [3, 4]], np.float32))
+        return Case("output_is_constant", net.model(c, relu))
+    if kind == "constant_dq":
+        c = net.dq(net.const([[1, 2], [3, 4]], np.int8), 0.5, np.int8(1))
+        return Case("output_is_dequantised_constant", net.model(net.node("Transpose", c), relu))
+    raise ValueError(kind)
+
+
+def view_in_place() -> Case:
+    """A convolution reads one view of a buffer while its epilogue reads another: not in place."""
+    rng = np.random.default_rng(0)
+    net = Net()
+    r = net.node("Relu", net.input("x", np.float32, (60,)))
+    shape = net.const([1, 3, 4, 5], np.int64)
+    a, b = net.node("Reshape", r, shape), net.node("Reshape", r, shape)
+    a = net.node("Transpose", a, perm=[0, 1, 3, 2])
+    a = net.node("Transpose", a, perm=[0, 1, 3, 2])
+    w = net.const(rng.normal(size=(3, 3, 3, 3)), np.float32)
+    y = net.node("Add", net.node("Conv", a, w, pads=[1] * 4), b)
+    return Case("view_in_place", net.model(net.node("Relu", net.node("Neg", y))))
+
+
+def gemm_view_in_place() -> Case:
+    rng = np.random.default_rng(0)
+    net = Net()
+    r = net.node("Relu", net.input("x", np.float32, (2, 3, 4)))
+    a = net.node("Reshape", r, net.const([6, 4], np.int64))
+    b = net.node("Reshape", r, net.const([1, 6, 4], np.int64))
+    y = net.node("Gemm", a, net.const(rng.normal(size=(4, 4)), np.float32))
+    y = net.node("Reshape", y, net.const([1, 6, 4], np.int64))
+    y = net.node("Exp", net.node("Add", y, b))
+    return Case("gemm_view_in_place", net.model(net.node("Softmax", net.node("Neg", y))))
+
+
+def cases() -> Iterator[Case]:
+    for dtype in (np.float32, np.int8, np.uint8):
+        yield from (pool("MaxPool", dtype, seed) for seed in range(24))
+        yield from (pool("AveragePool", dtype, seed) for seed in range(24))
+        yield global_pool("GlobalAveragePool", dtype)
+        yield global_pool("GlobalMaxPool", dtype)
+    yield from map(pool_after, ("Sigmoid", "Relu", "HardSwish", "Exp"))
+    for opset in (9, 11, 13, 21):
+        yield from (softmax((2, 3, 4), axis, opset) for axis in (0, 1, 2))
+        yield softmax_default(opset)
+    yield softmax((2, 3, 4), -2, 21)
+    yield softmax((2, 3, 4), -1, 11)
+    yield softmax((2, 3, 4), -2, 11)
+    yield softmax((7,), 0, 21)
+    yield softmax((2, 3, 1), 1, 21)
+    yield softmax_large()
+    yield from map(softmax_quantised, (0, 1, 2))
+    yield from map(softmax_then_scale, (1, 2))
+    for dtype in (np.float32, np.int8, np.int64):
+        yield transpose((2, 3, 4), None, dtype)
+        yield transpose((2, 3, 4, 5), [0, 2, 3, 1], dtype)
+        yield transpose((2, 3, 1, 5), [3, 2, 0, 1], dtype)
+        yield transpose((1, 1, 1), [2, 0, 1], dtype)
+        yield transpose((2, 2, 3, 2, 3), [4, 0, 1, 3, 2], dtype)
+        yield concat([(2, 3, 4), (2, 1, 4), (2, 5, 4)], 1, dtype)
+        yield concat([(2, 3, 4), (4, 3, 4)], 0, dtype)
+        yield concat([(2, 3, 4), (2, 3, 1)], -1, dtype)
+        yield concat([(2, 3), (2, 3)], 1, dtype, constant=True)
+        yield views(dtype)
+    yield concat_after_convs(False)
+    yield concat_after_convs(True)
+    kinds = ("input", "view_of_input", "two_views", "read_again", "constant", "constant_dq")
+    yield from map(outputs, kinds)
+    yield view_in_place()
+    yield gemm_view_in_place()
+
+
+CASES = tuple(cases())
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    return Results(CASES, tmp_path_factory.mktemp("window"))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
+def test_matches_the_oracle(case: Case, results: Results) -> None:
+    results.check(case)
