@@ -182,9 +182,7 @@ class Load:
 
     def __init__(self, v: View) -> None:
         nodes = v.node.body[: v.node.body.index(v.core)] if v.node.body else ()
-        self.includes = tuple(
-            dict.fromkeys(i for node in nodes for i in INCLUDES.get(node.op, ()))
-        )
+        self.includes = tuple(dict.fromkeys(i for node in nodes for i in INCLUDES.get(node.op, ())))
         self._graph, self._nodes = v.graph, nodes
         self._result = v.core.inputs[0]
         self.tensor = nodes[0].inputs[0] if nodes else v.core.inputs[0]
