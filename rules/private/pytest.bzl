@@ -5,8 +5,8 @@ load(":mlftool.bzl", "TOOLCHAIN_TYPE", "launcher_script")
 def _pytest_test_impl(ctx):
     tool = ctx.toolchains[TOOLCHAIN_TYPE].mlftool
     with_test_packages = struct(launcher = tool.launcher, packages = ctx.file._packages)
-    tests = [file.short_path for file in ctx.files.srcs if file.basename.startswith("test_")]
-    arguments = ["-p", "no:cacheprovider", "-o", "addopts=--strict-markers"] + tests
+    tests = [file.short_path for file in ctx.files.srcs if file.basename.startswith("test_") and file.extension == "py"]
+    arguments = ["-p", "no:cacheprovider", "-o", "addopts=--strict-markers -m 'not slow'"] + tests
     script = ctx.actions.declare_file(ctx.label.name + ".sh")
     ctx.actions.write(
         script,
