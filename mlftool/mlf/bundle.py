@@ -15,7 +15,7 @@ from pathlib import Path
 from mlftool.errors import BAD_INPUT, ENVIRONMENT, MlfError, Problem
 from mlftool.mlf.untar import TarError, read_members
 
-MACHINE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE}
+MACHINE_ERRORS = {errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE}
 LATEST = 8**11 - 1  # the last second a tar header can hold
 
 

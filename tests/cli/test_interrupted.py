@@ -1,0 +1,295 @@
+"""Whatever stops a compile, the output is the old file or the whole new one.
+
+Only SIGKILL may leave a temporary file behind, as nothing can run after it; its name starts with a
+dot and ends in .tmp.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mlftool.cli import main
+
+ROOT = Path(__file__).parents[2]
+MODEL = ROOT / "examples" / "models" / "digits_int8.onnx"
+OLD = b"the old archive"
+STOPS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL]
+
+
+@pytest.fixture(scope="module")
+def new(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """What an undisturbed compile writes; it also pays for the imports."""
+    out = tmp_path_factory.mktemp("new") / "out.tar"
+    assert compile_(out) == 0
+    return out.read_bytes()
+
+
+def compile_(out: Path) -> int:
+    return main(["compile", str(MODEL), "-o", str(out)])
+
+
+def in_child(work: Callable[[], int]) -> int:
+    """Fork, so that imports are paid for; the child's pid."""
+    pid = os.fork()
+    if pid == 0:
+        code = 99
+        try:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            code = work()
+        finally:
+            os._exit(code)
+    return pid
+
+
+def end_of(pid: int) -> int:
+    """Exit code, or minus the signal that killed it."""
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def check(folder: Path, new: bytes, code: int, stop: signal.Signals) -> None:
+    content = (folder / "out.tar").read_bytes()
+    assert content in (OLD, new)
+    assert code in (0, -stop if stop == signal.SIGKILL else 128 + stop)
+    if code == 0:
+        assert content == new
+    stray = [p.name for p in folder.iterdir() if p.name != "out.tar"]
+    if stop == signal.SIGKILL:
+        assert len(stray) <= 1
+        assert all(n.startswith(".out.tar.") and n.endswith(".tmp") for n in stray)
+    else:
+        assert stray == []
+
+
+MOMENTS = ["open", "fsync", "replace", "unlink"]
+
+
+@pytest.mark.parametrize("stop", STOPS, ids=lambda s: s.name)
+@pytest.mark.parametrize("moment", [f"{w} {m}" for m in MOMENTS for w in ("before", "after")])
+def test_stopped_while_writing(
+    moment: str, stop: signal.Signals, tmp_path: Path, new: bytes
+) -> None:
+    """The signal arrives exactly before or after a system call of the writer."""
+    (tmp_path / "out.tar").write_bytes(OLD)
+    when, name = moment.split()
+    real = getattr(os, name)
+
+    def stopped(*args: Any, **kwargs: Any) -> Any:
+        ours = ".tmp" in str(args[0]) or name == "fsync"
+        if ours and when == "before":
+            os.kill(os.getpid(), stop)
+        result = real(*args, **kwargs)
+        if ours and when == "after":
+            os.kill(os.getpid(), stop)
+        return result
+
+    def work() -> int:
+        setattr(os, name, stopped)
+        return compile_(tmp_path / "out.tar")
+
+    check(tmp_path, new, end_of(in_child(work)), stop)
+
+
+@pytest.mark.parametrize("stop", STOPS, ids=lambda s: s.name)
+def test_stopped_at_any_time(stop: signal.Signals, tmp_path: Path, new: bytes) -> None:
+    start = time.perf_counter()
+    assert end_of(in_child(lambda: compile_(tmp_path / "out.tar"))) == 0
+    whole = time.perf_counter() - start
+    for step in range(10):
+        folder = tmp_path / str(step)
+        folder.mkdir()
+        (folder / "out.tar").write_bytes(OLD)
+        ready, tell = os.pipe()
+
+        def work(folder: Path = folder, tell: int = tell) -> int:
+            os.write(tell, b"x")
+            return compile_(folder / "out.tar")
+
+        pid = in_child(work)
+        os.read(ready, 1)
+        time.sleep(0.005 + whole * step / 9)  # the handlers stand after the first instants
+        os.kill(pid, stop)
+        check(folder, new, end_of(pid), stop)
+        os.close(ready)
+        os.close(tell)
+
+
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM], ids=lambda s: s.name)
+def test_stopped_in_a_process_of_its_own(stop: signal.Signals, tmp_path: Path, new: bytes) -> None:
+    (tmp_path / "out.tar").write_bytes(OLD)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "mlftool", "compile", MODEL, "-o", tmp_path / "out.tar"],
+        cwd=ROOT,
+        env={**os.environ, "MLF_DEBUG": "1"},  # says when the first stage is done
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    process.stderr.readline()
+    process.send_signal(stop)
+    rest = process.stderr.read()
+    check(tmp_path, new, process.wait(), stop)
+    assert "Traceback" not in rest
+
+
+def faults() -> Iterator[tuple[str, int, int]]:
+    for name in ("open", "fsync", "replace"):
+        for number, code in (
+            (errno.ENOSPC, 3),
+            (errno.EDQUOT, 3),
+            (errno.EIO, 3),
+            (errno.EMFILE, 3),
+            (errno.EACCES, 2),
+            (errno.EROFS, 2),
+        ):
+            yield name, number, code
+
+
+@pytest.mark.parametrize(("name", "number", "code"), faults())
+def test_a_call_that_fails(
+    name: str,
+    number: int,
+    code: int,
+    tmp_path: Path,
+    new: bytes,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    out = tmp_path / "out.tar"
+    out.write_bytes(OLD)
+    real = getattr(os, name)
+
+    def failing(*args: Any, **kwargs: Any) -> Any:
+        if name == "fsync" or ".tmp" in str(args[0]):
+            raise OSError(number, os.strerror(number))
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(os, name, failing)
+    assert compile_(out) == code
+    monkeypatch.undo()
+    said = capsys.readouterr().err
+    assert said == f"{out}: error[MLF0402]: cannot be written: {os.strerror(number)}\n"
+    assert out.read_bytes() == OLD
+    assert list(tmp_path.iterdir()) == [out]
+
+
+def test_the_kernel_cuts_the_file_short(
+    tmp_path: Path, new: bytes, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A real limit on file sizes: the write stops half-way."""
+    out = tmp_path / "out.tar"
+    out.write_bytes(OLD)
+
+    def work() -> int:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
+        return compile_(out)
+
+    assert end_of(in_child(work)) == 3
+    assert out.read_bytes() == OLD
+    assert list(tmp_path.iterdir()) == [out]
+
+
+@pytest.fixture
+def public() -> Iterator[Path]:
+    """A folder that any user may enter."""
+    with tempfile.TemporaryDirectory() as name:
+        os.chmod(name, 0o755)
+        yield Path(name)
+
+
+def test_a_folder_that_is_not_ours(public: Path, new: bytes) -> None:
+    """As a plain user, in a folder of another."""
+    (public / "read_only").mkdir(mode=0o555)
+    pipe_out, pipe_in = os.pipe()
+
+    def work() -> int:
+        if os.geteuid() == 0:
+            os.setuid(65534)
+        with open(pipe_in, "w") as said, contextlib.redirect_stderr(said):
+            return compile_(public / "read_only" / "out.tar")
+
+    assert end_of(in_child(work)) == 2
+    os.close(pipe_in)
+    with open(pipe_out) as said:
+        assert said.read().endswith(
+            "out.tar: error[MLF0402]: cannot be written: Permission denied\n"
+        )
+    assert list((public / "read_only").iterdir()) == []
+
+
+def _missing(folder: Path) -> Path:
+    return folder / "nowhere" / "out.tar"
+
+
+def _below_a_file(folder: Path) -> Path:
+    (folder / "file").write_bytes(b"")
+    return folder / "file" / "out.tar"
+
+
+def _a_folder(folder: Path) -> Path:
+    (folder / "out.tar").mkdir()
+    return folder / "out.tar"
+
+
+def _too_long(folder: Path) -> Path:
+    return folder / ("o" * 300)
+
+
+@pytest.mark.parametrize(
+    ("make", "number"),
+    [
+        (_missing, errno.ENOENT),
+        (_below_a_file, errno.ENOTDIR),
+        (_a_folder, errno.EISDIR),
+        (_too_long, errno.ENAMETOOLONG),
+    ],
+)
+def test_a_place_where_nothing_can_be(
+    make: Callable[[Path], Path], number: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = make(tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+    assert compile_(out) == 2
+    said = capsys.readouterr().err
+    assert said == f"{out}: error[MLF0402]: cannot be written: {os.strerror(number)}\n"
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_full_device_stays_a_device(capsys: pytest.CaptureFixture[str]) -> None:
+    """`-o /dev/full`, and so /dev/null, is written to and never replaced, as root too."""
+    assert compile_(Path("/dev/full")) == 3
+    assert capsys.readouterr().err == (
+        "/dev/full: error[MLF0402]: cannot be written: No space left on device\n"
+    )
+    assert compile_(Path("/dev/null")) == 0
+    assert Path("/dev/null").is_char_device()
+
+
+def test_a_linked_output_stays_a_link(tmp_path: Path, new: bytes) -> None:
+    (tmp_path / "real.tar").write_bytes(OLD)
+    (tmp_path / "out.tar").symlink_to("real.tar")
+    assert compile_(tmp_path / "out.tar") == 0
+    assert (tmp_path / "out.tar").is_symlink()
+    assert (tmp_path / "real.tar").read_bytes() == new
+
+
+@pytest.mark.parametrize("umask", [0o022, 0o077, 0])
+def test_the_umask_decides_who_may_read(umask: int, tmp_path: Path, new: bytes) -> None:
+    old = os.umask(umask)
+    try:
+        assert compile_(tmp_path / "out.tar") == 0
+    finally:
+        os.umask(old)
+    assert (tmp_path / "out.tar").stat().st_mode & 0o777 == 0o666 & ~umask
