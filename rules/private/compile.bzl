@@ -76,6 +76,7 @@ def _mlf_compile_impl(ctx):
     args.add_all(ctx.files.data, before_each = "--data")
     run_mlftool(
         ctx,
+        "compiler",
         "mlftool",
         [args],
         inputs = [ctx.file.model] + ctx.files.data,
@@ -165,6 +166,7 @@ def _mlf_package_impl(ctx):
     args.add_all([request, archive])
     run_mlftool(
         ctx,
+        "compiler",
         "rules.private.tools.package",
         [args],
         inputs = [request] + files,

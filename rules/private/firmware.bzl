@@ -87,6 +87,7 @@ def _bin(ctx, elf):
     args.add_all([elf, ctx.outputs.bin])
     run_mlftool(
         ctx,
+        "runtime",
         "rules.private.tools.image",
         [args],
         inputs = [elf],

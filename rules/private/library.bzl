@@ -30,6 +30,7 @@ def _mlf_extract_impl(ctx):
         args.add(file, format = member + "=%s")
     run_mlftool(
         ctx,
+        "runtime",
         "mlftool",
         [args],
         inputs = [info.archive],

@@ -38,18 +38,18 @@ def import_path(launcher, packages, short = False):
         _root(packages.short_path if short else packages.path, 2),
     )
 
-def run_mlftool(ctx, module, arguments, inputs, outputs, mnemonic, progress_message, **kwargs):
+def run_mlftool(ctx, part, module, arguments, inputs, outputs, mnemonic, progress_message):
     """Declares an action that runs a Python module of ours.
 
     Args:
       ctx: the rule's context; the rule declares TOOLCHAIN_TYPE.
+      part: which of the toolchain's files the module needs: "compiler", "runtime" or "console".
       module: "mlftool" or a module under rules/private/tools, dotted.
       arguments: list of strings and Args objects.
       inputs: list of Files.
       outputs: list of Files.
       mnemonic: for --strategy and logs.
       progress_message: what the terminal shows.
-      **kwargs: more for ctx.actions.run.
     """
     tool = ctx.toolchains[TOOLCHAIN_TYPE].mlftool
     start = ctx.actions.args()
@@ -60,12 +60,11 @@ def run_mlftool(ctx, module, arguments, inputs, outputs, mnemonic, progress_mess
     ctx.actions.run(
         executable = PYTHON,
         arguments = [start] + arguments,
-        inputs = depset(inputs, transitive = [tool.files]),
+        inputs = depset(inputs, transitive = [getattr(tool, part)]),
         outputs = outputs,
         env = ENVIRONMENT,
         mnemonic = mnemonic,
         progress_message = progress_message,
-        **kwargs
     )
 
 def launcher_script(tool, module, arguments, before = []):
@@ -90,21 +89,29 @@ def launcher_script(tool, module, arguments, before = []):
 def _quote(text):
     return "'" + text.replace("'", "'\\''") + "'"
 
-def _mlftool_toolchain_impl(ctx):
-    files = depset(
+def _files(ctx, targets):
+    return depset(
         [ctx.file.launcher, ctx.file.interpreter],
-        transitive = [target[DefaultInfo].files for target in ctx.attr.srcs],
+        transitive = [target[DefaultInfo].files for target in targets],
     )
+
+def _mlftool_toolchain_impl(ctx):
     return [platform_common.ToolchainInfo(mlftool = struct(
-        files = files,
+        compiler = _files(ctx, ctx.attr.compiler),
+        console = _files(ctx, ctx.attr.console),
         launcher = ctx.file.launcher,
         packages = ctx.file.packages,
+        runtime = _files(ctx, ctx.attr.runtime),
     ))]
 
 mlftool_toolchain = rule(
-    doc = "Where actions find the mlftool compiler, its Python packages and the interpreter's fingerprint.",
+    doc = """Where actions find mlftool, its Python packages and the interpreter's fingerprint.
+
+Three sets of files, because every file is a link in every sandbox and a reason to run again.""",
     implementation = _mlftool_toolchain_impl,
     attrs = {
+        "compiler": attr.label_list(mandatory = True, allow_files = True, doc = "Sources and wheels that compile."),
+        "console": attr.label_list(mandatory = True, allow_files = True, doc = "Sources and wheels that print tables."),
         "interpreter": attr.label(
             mandatory = True,
             allow_single_file = True,
@@ -116,6 +123,6 @@ mlftool_toolchain = rule(
             allow_single_file = True,
             doc = "A file directly inside a package of the wheels' folder.",
         ),
-        "srcs": attr.label_list(mandatory = True, allow_files = True, doc = "Sources and wheels."),
+        "runtime": attr.label_list(mandatory = True, allow_files = True, doc = "Sources and wheels that unpack and run."),
     },
 )

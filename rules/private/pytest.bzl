@@ -5,7 +5,11 @@ load(":mlftool.bzl", "TOOLCHAIN_TYPE", "launcher_script")
 def _pytest_test_impl(ctx):
     tool = ctx.toolchains[TOOLCHAIN_TYPE].mlftool
     with_test_packages = struct(launcher = tool.launcher, packages = ctx.file._packages)
-    tests = [file.short_path for file in ctx.files.srcs if file.basename.startswith("test_") and file.extension == "py"]
+    tests = [
+        file.short_path
+        for file in ctx.files.srcs
+        if file.basename.startswith("test_") and file.extension == "py"
+    ]
     arguments = ["-p", "no:cacheprovider", "-o", "addopts=--strict-markers -m 'not slow'"] + tests
     script = ctx.actions.declare_file(ctx.label.name + ".sh")
     ctx.actions.write(
@@ -21,8 +25,8 @@ def _pytest_test_impl(ctx):
     return [DefaultInfo(
         executable = script,
         runfiles = ctx.runfiles(
-            files = ctx.files.srcs + ctx.files.data,
-            transitive_files = depset(transitive = [tool.files, ctx.attr._test_packages[DefaultInfo].files]),
+            files = [tool.launcher, ctx.file._interpreter] + ctx.files.srcs + ctx.files.data,
+            transitive_files = ctx.attr._test_packages[DefaultInfo].files,
         ),
     )]
 
@@ -32,6 +36,7 @@ pytest_test = rule(
     attrs = {
         "data": attr.label_list(allow_files = True, doc = "Other files the tests read."),
         "srcs": attr.label_list(mandatory = True, allow_files = True, doc = "Test files and what they import."),
+        "_interpreter": attr.label(default = "@mlf_system//:python.txt", allow_single_file = True),
         "_packages": attr.label(
             default = "@mlf_python_test//:site/numpy/__init__.py",
             allow_single_file = True,

@@ -20,6 +20,30 @@ filegroup(
     srcs = glob(["site/**"], exclude = ["**/* *"]),
 )
 
+# What running and unpacking needs. Each file is a link in every sandbox, so fewer are faster.
+filegroup(
+    name = "numeric_files",
+    srcs = glob([
+        "site/elftools/**",
+        "site/numpy/**",
+        "site/numpy.libs/**",
+    ]),
+)
+
+# What the compiler needs: all but what prints tables.
+filegroup(
+    name = "compiler_files",
+    srcs = glob(
+        ["site/**"],
+        exclude = [
+            "site/markdown_it/**",
+            "site/pygments/**",
+            "site/rich/**",
+            "**/*.dist-info/**",
+        ],
+    ),
+)
+
 # Its folder is what goes on the import path.
 exports_files(["site/numpy/__init__.py"])
 """)

@@ -61,14 +61,14 @@ def _path(file):
 def _short_path(file):
     return file.short_path
 
-def _executable(ctx, module, arguments, files):
+def _executable(ctx, module, arguments, files, part = "runtime"):
     """DefaultInfo of a program that runs `module` on `files`."""
     tool = ctx.toolchains[TOOLCHAIN_TYPE].mlftool
     script = ctx.actions.declare_file(ctx.label.name + ".sh")
     ctx.actions.write(script, launcher_script(tool, module, arguments), is_executable = True)
     return DefaultInfo(
         executable = script,
-        runfiles = ctx.runfiles(files = files, transitive_files = tool.files),
+        runfiles = ctx.runfiles(files = files, transitive_files = getattr(tool, part)),
     )
 
 def _mlf_test_impl(ctx):
@@ -166,6 +166,7 @@ def _mlf_report_impl(ctx):
     args.add("--report", report)
     run_mlftool(
         ctx,
+        "runtime",
         "rules.private.tools.report",
         [args],
         inputs = _inputs(ctx),
@@ -250,7 +251,7 @@ def _mlf_summary_impl(ctx):
     ctx.actions.write(request, json.encode(rows))
     files = [request] + [info.report for info in infos]
     made = [file for info in infos for file in [info.runner.archive, info.runner.elf] + info.runner.images]
-    return [_executable(ctx, "rules.private.tools.summary", [request.short_path], files + made)]
+    return [_executable(ctx, "rules.private.tools.summary", [request.short_path], files + made, "console")]
 
 mlf_summary = rule(
     doc = "A program (`bazel run`) that prints one table of reports and where archives and images are.",

@@ -35,6 +35,7 @@ def _runner_source_impl(ctx):
     args.add("-o", source)
     run_mlftool(
         ctx,
+        "runtime",
         "mlftool",
         [args],
         inputs = [info.archive],

@@ -321,7 +321,7 @@ def test_interrupt_leaves_whole_files_only(work: Path) -> None:
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
     )
     assert process.stderr
     first = process.stderr.readline()
