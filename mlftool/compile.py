@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from mlftool.codegen.aot import Sources, emit
+from mlftool.codegen.names import check_module_name
 from mlftool.codegen.relay import relay_text
 from mlftool.errors import MlfError, Problem, did_you_mean
 from mlftool.importer.onnx import import_onnx
@@ -95,6 +96,7 @@ def compile_modules(specs: Sequence[ModuleSpec]) -> Bundle:
 
 def compile_module(spec: ModuleSpec) -> Module:
     """Import, rewrite, plan and emit one model."""
+    check_module_name(spec.module_name)
     target = _target(spec)
     clock = _Clock(spec.module_name)
     imported = import_onnx(spec.model, spec.module_name, spec.input_shapes, spec.data_files)

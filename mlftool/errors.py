@@ -76,6 +76,7 @@ CODES: dict[str, str] = {
     "MLF0700": "A program that this command needs is not installed.",
     "MLF0701": "A compiling process was killed, perhaps for lack of memory.",
     "MLF0702": "The cache of built programs cannot be written.",
+    "MLF0703": "There is not enough memory for this model.",
     "MLF0900": "mlftool itself failed; the message says where, please report it.",
 }
 

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import NoReturn
 
-from mlftool.errors import BAD_INPUT, INTERNAL, MlfError, Problem
+from mlftool.errors import BAD_INPUT, ENVIRONMENT, INTERNAL, MlfError, Problem
 
 # command -> the line `mlftool --help` shows; the module of the same name does the work.
 COMMANDS: dict[str, str] = {
@@ -100,6 +100,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
     except _StoppedError as stop:
         return 128 + stop.number
+    except MemoryError:
+        print(Problem("MLF0703", "not enough memory"), file=sys.stderr)
+        return ENVIRONMENT
     except Exception as error:
         if os.environ.get("MLF_DEBUG"):
             raise

@@ -6,6 +6,7 @@ import argparse
 import re
 from pathlib import Path
 
+from mlftool.codegen.names import check_module_name
 from mlftool.errors import MlfError, Problem
 
 
@@ -76,15 +77,3 @@ def run(args: argparse.Namespace) -> int:
     )
     write_tar(compile_modules([spec]), args.output)
     return 0
-
-
-def check_module_name(name: str) -> None:
-    """Module names are part of every C symbol. Raises MlfError for any that cannot be."""
-    if not re.fullmatch(r"[a-z_][a-z0-9_]{0,63}", name):
-        raise MlfError(
-            Problem(
-                "MLF0404",
-                f"module name '{name}'; expected lower-case letters, "
-                "digits and _, at most 64, not starting with a digit",
-            )
-        )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from mlftool.errors import MlfError, Problem
+
 # Words of C11 and C++20, which are no identifiers.
 _KEYWORDS = """
     _Bool _Complex _Imaginary alignas alignof and and_eq asm atomic_cancel atomic_commit
@@ -87,3 +89,15 @@ def comment(text: str, limit: int = 72) -> str:
     """`text` as it may appear inside a C comment: no way out of it, one line, bounded."""
     safe = re.sub(r"[^A-Za-z0-9 _.,:;()\[\]<>=+-]", "_", text)
     return safe if len(safe) <= limit else safe[: limit - 3] + "..."
+
+
+def check_module_name(name: str) -> None:
+    """Module names are part of every C symbol. Raises MlfError for any that cannot be."""
+    if not re.fullmatch(r"[a-z_][a-z0-9_]{0,63}", name):
+        raise MlfError(
+            Problem(
+                "MLF0404",
+                f"module name '{name[:100]}'; expected lower-case letters, "
+                "digits and _, at most 64, not starting with a digit",
+            )
+        )

@@ -34,8 +34,20 @@ def evaluate_proto(
 
 def evaluate(node: Node, inputs: Sequence[Array | None]) -> Array:
     """The first output of one of our nodes, in the newest spelling of its operator."""
-    names = [f"i{k}" if value is not None else "" for k, value in enumerate(inputs)]
     attrs = {k: v for k, v in node.attrs.items() if not k.startswith("mlf.")}
+    if node.op in ("QuantizeLinear", "DequantizeLinear"):
+        inputs, attrs = _per_axis(inputs)
+    names = [f"i{k}" if value is not None else "" for k, value in enumerate(inputs)]
     proto = helper.make_node(node.op, names, ["y"], **attrs)
     results = evaluate_proto(proto, inputs, {"": onnx.defs.onnx_opset_version()})
     return np.asarray(results[0])
+
+
+def _per_axis(inputs: Sequence[Array | None]) -> tuple[list[Array | None], dict[str, Any]]:
+    """Our scales broadcast; the standard's are one value, or a vector along `axis`."""
+    scale = inputs[1]
+    assert scale is not None
+    axis = int(np.argmax(scale.shape)) if scale.ndim else 0
+    shape = () if scale.size == 1 else (scale.size,)
+    flat = [None if value is None else value.reshape(shape) for value in inputs[1:]]
+    return [inputs[0], *flat], {"axis": axis}

@@ -54,8 +54,14 @@ def _copy_unmade(graph: Graph) -> Graph:
         if name in consts:
             consts[source] = consts.pop(name)
         inputs = tuple(source if i == name else i for i in inputs)
-        nodes = [
-            replace(n, inputs=tuple(source if i == name else i for i in n.inputs)) for n in nodes
-        ]
+        nodes = [_reading(n, name, source) for n in nodes]
         nodes.append(Node("mlf.Copy", (source,), (name,), {}, f"copy of {name}"))
     return graph.replace(nodes=tuple(nodes), types=types, consts=consts, inputs=inputs)
+
+
+def _reading(node: Node, old: str, new: str) -> Node:
+    """`node` and all nodes inside it, reading `new` where they read `old`."""
+    if old not in node.inputs:
+        return node
+    inputs = tuple(new if i == old else i for i in node.inputs)
+    return replace(node, inputs=inputs, body=tuple(_reading(n, old, new) for n in node.body))

@@ -63,6 +63,44 @@ def dead_node_that_is_wrong() -> ModelProto:
     return model([node("Relu", "x"), node("Reluu", "x", "dead")])
 
 
+def output_is_a_weight_in_use() -> ModelProto:
+    weights = [tensor("w", np.ones((1, 1, 1, 1))), tensor("b", [2.0])]
+    steps = [node("Conv", "x w b", "c"), node("Relu", "c", "r"), node("Mul", "r b")]
+    outputs = [value("y", (1, 1, 2, 2)), value("b", (1,)), value("w", (1, 1, 1, 1))]
+    return model(steps, [value("x", (1, 1, 2, 2))], outputs, weights)
+
+
+def dequantised_per_channel(axis: int, shape: tuple[int, ...]) -> ModelProto:
+    """A constant that becomes float at compile time, one scale for each slice along `axis`."""
+    count = shape[axis]
+    numbers = np.arange(np.prod(shape), dtype=np.int8).reshape(shape)
+    step = node("DequantizeLinear", "q s z", "w", axis=axis)
+    weights = [
+        helper.make_tensor("q", TensorProto.INT8, shape, numbers.reshape(-1).tolist()),
+        helper.make_tensor("z", TensorProto.INT8, [count], list(range(count))),
+        tensor("s", np.arange(1, count + 1) * 0.5),
+    ]
+    info = value("x", shape)
+    steps = [step, node("Add", "x w")]
+    return model(steps, [info], [value("y", shape)], weights, opsets=[("", 21)])
+
+
+def dequantised_vector() -> ModelProto:
+    return dequantised_per_channel(0, (3,))
+
+
+def dequantised_rows() -> ModelProto:
+    return dequantised_per_channel(0, (3, 2))
+
+
+def dequantised_columns() -> ModelProto:
+    return dequantised_per_channel(1, (3, 2, 1))
+
+
+def dequantised_ones() -> ModelProto:
+    return dequantised_per_channel(1, (3, 1))
+
+
 def three_hundred_nodes_backwards() -> ModelProto:
     steps = [node("Softmax", f"v{i}", f"v{i + 1}") for i in range(300)]
     return model(steps[::-1], [value("v0")], [value("v300")])
@@ -78,6 +116,11 @@ ODD = [
     one_value_twice,
     integers_at_their_limits,
     three_hundred_nodes_backwards,
+    output_is_a_weight_in_use,
+    dequantised_vector,
+    dequantised_rows,
+    dequantised_columns,
+    dequantised_ones,
 ]
 
 

@@ -1,0 +1,68 @@
+"""What `mlftool compile` says of its own arguments and of a machine that is too small."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import mlftool.compile
+from mlftool.cli import main
+from mlftool.compile import ModuleSpec, compile_modules
+from mlftool.errors import MlfError
+
+MODEL = Path(__file__).parents[2] / "examples" / "models" / "vibration_float32.onnx"
+BAD_MODULES = ["", "A", "1a", "a-b", "a b", "a/b", "../a", "a\n", "é", "a" * 65, "a;b", "%s"]
+
+
+@pytest.mark.parametrize("name", BAD_MODULES)
+def test_module_names(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out.tar"
+    assert main(["compile", str(MODEL), "-o", str(out), f"--module-name={name}"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("mlftool: error[MLF0404]: module name '")
+    assert said.count("\n") == 1
+    assert not out.exists()
+    with pytest.raises(MlfError, match="MLF0404"):
+        compile_modules([ModuleSpec(MODEL, name)])
+
+
+def test_every_model_of_an_archive_is_reported(tmp_path: Path) -> None:
+    (tmp_path / "empty.onnx").write_bytes(b"")
+    specs = [
+        ModuleSpec(tmp_path / "empty.onnx", "a"),
+        ModuleSpec(MODEL, "a", "cortex-m99"),
+        ModuleSpec(tmp_path / "gone.onnx", "b"),
+    ]
+    with pytest.raises(MlfError) as caught:
+        compile_modules(specs)
+    assert [p.code for p in caught.value.problems] == ["MLF0202", "MLF0403", "MLF0201", "MLF0503"]
+
+
+def test_not_enough_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def too_much(_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(mlftool.compile, "compile_modules", too_much)
+    assert main(["compile", str(MODEL), "-o", str(tmp_path / "out.tar")]) == 3
+    assert capsys.readouterr().err == "mlftool: error[MLF0703]: not enough memory\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "the following arguments are required: MODEL.onnx, -o/--output"),
+        (["m.onnx"], "the following arguments are required: -o/--output"),
+        (["m.onnx", "-o", "o", "--executor", "vm2"], "argument --executor: invalid choice: 'vm2'"),
+        (["m.onnx", "-o", "o", "--colour", "red"], "unrecognized arguments: --colour red"),
+        (["m.onnx", "-o", "o", "more.onnx"], "unrecognized arguments: more.onnx"),
+    ],
+)
+def test_arguments(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compile", *arguments]) == 2
+    first, *rest = capsys.readouterr().err.splitlines()
+    assert first.startswith(f"mlftool: error[MLF0400]: {message}")
+    assert len(rest) == 1
+    assert rest[0].startswith("help: see 'mlftool")
