@@ -103,7 +103,7 @@ def _intervals(
             donor = next(
                 (
                     d
-                    for d in (_final(shared, _final(alias, i)) for i in call.kernel.inplace)
+                    for d in _donors(call, alias, shared)
                     if d in live and live[d].last == step and live[d].size_bytes >= size
                 ),
                 None,
@@ -118,6 +118,18 @@ def _intervals(
                 name = f"scratch of step {step}"
                 live[name] = Interval(name, _aligned(operand.bytes), step, step)
     return list(live.values()), shared
+
+
+def _donors(call: Call, alias: Mapping[str, str], shared: Mapping[str, str]) -> list[str]:
+    """Buffers whose every reader in this call lets the output take them over: the kernel may read
+    two views of one buffer, and allow it for one of them only."""
+
+    def block(name: str) -> str:
+        return _final(shared, _final(alias, name))
+
+    reads = {o.value for o in call.kernel.operands if o.role == "in"}
+    kept = {block(name) for name in reads - set(call.kernel.inplace)}
+    return [b for b in map(block, call.kernel.inplace) if b not in kept]
 
 
 def _aligned(size: int) -> int:

@@ -24,9 +24,8 @@ def conv_geometry(rng: np.random.Generator, rank: int, depthwise: bool) -> dict[
     spatial = [int(pick(max(1, r - 2), max(r, top) + 1)) for r in reach]
     attrs: dict[str, Any] = {"strides": strides, "dilations": dilations, "kernel_shape": kernel}
     mode = ["NOTSET", "NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"][int(pick(5))]
-    if mode == "VALID" and all(n >= r for n, r in zip(spatial, reach, strict=True)):
-        attrs["auto_pad"] = mode
-    elif mode.startswith("SAME") and max(dilations) == 1:
+    fits = all(n >= r for n, r in zip(spatial, reach, strict=True))
+    if (mode == "VALID" and fits) or (mode.startswith("SAME") and max(dilations) == 1):
         attrs["auto_pad"] = mode
     else:
         before = [int(pick(0, k + 1)) for k in kernel]

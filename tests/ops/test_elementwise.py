@@ -97,7 +97,7 @@ def cast(source: Any, to: Any) -> Case:
 
 
 def quantise(dtype: Any, form: str, opset: int = 21) -> Case:
-    """QuantizeLinear: per tensor, per channel along each axis, without zero point; ties included."""
+    """QuantizeLinear: per tensor, per channel along each axis, no zero point; ties too."""
     net = Net(opset)
     x = net.input("x", np.float32, (3, 4, 5))
     zero = np.asarray({np.int8: -3, np.uint8: 130, np.int16: 7, np.uint16: 9}.get(dtype, 0), dtype)

@@ -32,7 +32,11 @@ MAIN = r"""
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-struct module { int samples, inputs, outputs; const long *sizes; int32_t (*run)(void **, void **); };
+struct module {
+  int samples, inputs, outputs;
+  const long *sizes;
+  int32_t (*run)(void **, void **);
+};
 %(modules)s
 static void *block(long size) {
   void *p = malloc(size ? (size_t)size : 1);

@@ -1,0 +1,95 @@
+"""Imports go one way (docs/DESIGN.md): what they are is read from the sources, not by importing."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from shared import REPO
+
+PACKAGE = REPO / "mlftool"
+# What each part may import of mlftool, beside itself. A part that is not listed fails the test.
+ALLOWED = {
+    "errors": set(),
+    "ir": {"errors"},
+    "ops": {"errors", "ir"},
+    "importer": {"errors", "ir", "ops"},
+    "passes": {"errors", "ir", "ops"},
+    "targets": {"errors", "ir", "ops"},
+    "plan": {"errors", "ir", "ops", "targets"},
+    "codegen": {"errors", "ir", "ops", "targets", "plan"},
+    "mlf": {"errors"},
+    "runtime": {"errors", "mlf", "targets"},
+    "compile": {
+        *("errors", "ir", "ops", "importer", "passes", "targets", "plan", "codegen", "mlf")
+    },
+    "manifest": {"errors", "targets"},
+    "builder": {"errors", "compile", "manifest", "mlf", "runtime", "targets"},
+    "report": {"errors", "mlf", "targets", "manifest", "runtime"},
+}
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+
+def part_of(module: str) -> str:
+    return module.split(".")[1] if "." in module else ""
+
+
+def module_of(file: Path) -> str:
+    parts = file.relative_to(REPO).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imports(file: Path) -> set[str]:
+    """The modules of mlftool that a file names in an import, inside functions too."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {a.name for a in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{file}: relative import"
+            found.add(node.module or "")
+            if node.module == "mlftool":
+                found |= {f"mlftool.{a.name}" for a in node.names}
+    return {m for m in found if m.startswith("mlftool.")}
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda f: module_of(f))
+def test_imports_go_one_way(file: Path) -> None:
+    part = part_of(module_of(file))
+    if part in ("", "__main__", "cli"):
+        return  # the top: may import anything, and nothing may import it
+    assert part in ALLOWED, f"{part} has no place in the order of imports yet"
+    strangers = {m for m in imports(file) if part_of(m) not in ALLOWED[part] | {part}}
+    assert not strangers, f"{module_of(file)} imports {sorted(strangers)}"
+
+
+def test_the_order_has_no_cycle() -> None:
+    done: set[str] = set()
+    while ready := {p for p, below in ALLOWED.items() if p not in done and below <= done}:
+        done |= ready
+    assert done == set(ALLOWED)
+
+
+@pytest.mark.parametrize("module", ["mlftool.manifest", "mlftool.targets", "mlftool.errors"])
+def test_light_modules_stay_light(module: str) -> None:
+    """Bazel's repository rule runs the manifest with the system's Python: no numpy, no onnx."""
+    code = (
+        "import sys\n"
+        "for name in ('numpy', 'onnx', 'jinja2', 'google'): sys.modules[name] = None\n"
+        f"import {module}\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=REPO, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_running_archives_never_loads_the_compiler() -> None:
+    modules = ", ".join(module_of(f) for f in FILES if part_of(module_of(f)) in ("mlf", "runtime"))
+    code = (
+        f"import sys, {modules}\n"
+        "print([m for m in sys.modules if m.startswith(('mlftool.ir', 'mlftool.compile'))])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=REPO, capture_output=True, text=True)
+    assert done.stdout.strip() == "[]", done.stdout + done.stderr

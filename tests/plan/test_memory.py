@@ -1,0 +1,207 @@
+"""The memory plan: nothing that is alive overlaps, in place never destroys what is still read, and
+the arena that a module declares is exactly what it touches."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from batch import INCLUDE, compile_model, write_headers, write_sources
+from builders import Net
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from shared import NETWORKS, Network
+
+from mlftool.compile import Module, ModuleSpec, compile_module
+from mlftool.plan.memory import Interval, best_placement, first_fit, lower_bound
+
+# Liveness bounds of the MLPerf networks, inputs and outputs counted, Relu fused: bytes.
+LIVENESS = {"kws": 16000, "vww": 55296, "ic": 49152, "ad": 768}
+
+
+@st.composite
+def interval_sets(draw: Callable[[st.SearchStrategy[Any]], Any]) -> list[Interval]:
+    count = draw(st.integers(0, 14))
+    result = []
+    for k in range(count):
+        first = draw(st.integers(0, 11))
+        last = draw(st.integers(first, 11))
+        size = 16 * draw(st.integers(1, 40))
+        result.append(Interval(f"b{k}", size, first, last))
+    return result
+
+
+def overlap_in_time(a: Interval, b: Interval) -> bool:
+    return a.first <= b.last and b.first <= a.last
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(interval_sets())
+def test_placements_never_overlap(intervals: list[Interval]) -> None:
+    bound, peak = lower_bound(intervals, 12)
+    placed = best_placement(intervals, bound)
+    assert placed.keys() == {i.name for i in intervals}
+    for k, a in enumerate(intervals):
+        assert placed[a.name] >= 0
+        assert placed[a.name] % 16 == 0
+        for b in intervals[:k]:
+            if overlap_in_time(a, b):
+                one, two = sorted((a, b), key=lambda i: placed[i.name])
+                assert placed[one.name] + one.size_bytes <= placed[two.name]
+    size = max((placed[i.name] + i.size_bytes for i in intervals), default=0)
+    assert size >= bound
+    alive = sum(i.size_bytes for i in intervals if i.first <= peak <= i.last)
+    assert alive == bound
+    assert best_placement(intervals, bound) == placed
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(interval_sets())
+def test_the_search_never_loses_to_first_fit(intervals: list[Interval]) -> None:
+    bound, _ = lower_bound(intervals, 12)
+
+    def height(placed: dict[str, int]) -> int:
+        return max((placed[i.name] + i.size_bytes for i in intervals), default=0)
+
+    plain = first_fit(sorted(intervals, key=lambda i: (-i.size_bytes, i.first, i.name)))
+    assert height(best_placement(intervals, bound)) <= height(plain)
+
+
+def check_plan(module: Module) -> None:
+    """Walk the steps as the device does, remembering what each byte holds."""
+    program = module.program
+    graph, memory = program.graph, program.memory
+    outside = {*graph.inputs, *graph.outputs, *graph.consts}
+    holds: dict[int, str] = {}
+    for step, call in enumerate(program.calls):
+        operands = call.kernel.operands
+        reads = {program.storage(o.value) for o in operands if o.role == "in"} - outside
+        for name in reads:
+            buffer = memory.place[name]
+            at = range(buffer.offset_bytes, buffer.offset_bytes + graph.types[name].bytes)
+            assert all(holds.get(b) == name for b in at), f"step {step}: '{name}' was overwritten"
+        out = program.storage(call.node.outputs[0])
+        may_replace = {program.storage(n) for n in call.kernel.inplace}
+        kept = {
+            program.storage(o.value)
+            for o in operands
+            if o.role == "in" and o.value not in call.kernel.inplace
+        }
+        if out not in outside:
+            buffer = memory.place[out]
+            end = buffer.offset_bytes + graph.types[out].bytes
+            assert end <= memory.size_bytes
+            for b in range(buffer.offset_bytes, end):
+                if holds.get(b) in reads:
+                    assert holds[b] in may_replace, f"step {step}: clobbers '{holds[b]}'"
+                    assert holds[b] not in kept, f"step {step}: clobbers '{holds[b]}'"
+                holds[b] = out
+
+
+@pytest.mark.parametrize("network", NETWORKS, ids=str)
+def test_no_network_reads_what_was_overwritten(network: Network) -> None:
+    for target in ("host", "cortex-m4"):
+        module = compile_module(ModuleSpec(network.path, "m", target))
+        memory = module.program.memory
+        assert memory.size_bytes >= memory.lower_bound_bytes
+        check_plan(module)
+
+
+@pytest.mark.parametrize("network", [n for n in NETWORKS if n.shared], ids=str)
+def test_mlperf_arenas_meet_the_liveness_bound(network: Network) -> None:
+    name, kind = network.name.split("_")
+    if name not in LIVENESS:
+        pytest.skip("no bound was measured for this network")
+    for target in ("host", "cortex-m3", "cortex-m4"):
+        module = compile_module(ModuleSpec(network.path, "m", target))
+        bound = LIVENESS[name] * (4 if kind == "fp32" else 1)
+        assert module.program.memory.size_bytes <= bound
+
+
+def test_a_chain_needs_its_two_largest_neighbours() -> None:
+    net = Net()
+    y = net.input("x", np.float32, (1, 8))
+    for n, m in ((8, 100), (100, 60), (60, 20), (20, 4)):
+        y = net.node("Gemm", y, net.const(np.ones((n, m)), np.float32))
+    memory = compile_model(net.model(y)).program.memory
+    assert memory.size_bytes == memory.lower_bound_bytes == 400 + 240
+    assert memory.proven_optimal
+    assert memory.peak_step == 1
+
+
+def test_a_diamond_runs_one_branch_after_the_other() -> None:
+    """The model interleaves two branches, which would keep both wide tensors: 760 bytes."""
+    net = Net()
+    x = net.input("x", np.float32, (1, 8))
+    wide = [net.node("Gemm", x, net.const(np.ones((8, n)), np.float32)) for n in (100, 90)]
+    thin = [
+        net.node("Gemm", w, net.const(np.ones((n, 4)), np.float32))
+        for w, n in zip(wide, (100, 90), strict=True)
+    ]
+    module = compile_model(net.model(net.node("Concat", *thin, axis=1)))
+    assert module.program.memory.size_bytes == 16 + 400 + 16
+    check_plan(module)
+
+
+def test_in_place_chains_cost_one_buffer() -> None:
+    net = Net()
+    y = net.node("Softmax", net.input("x", np.float32, (3, 40)))
+    for _ in range(3):
+        y = net.node("Softmax", y)
+    assert compile_model(net.model(y)).program.memory.size_bytes == 480
+
+
+def test_in_place_respects_another_view_of_the_same_bytes() -> None:
+    """The Gemm reads one view of a buffer, its fused Add another of the same shape."""
+    module = compile_model(two_views())
+    check_plan(module)
+
+
+def two_views() -> Any:
+    net = Net()
+    r = net.node("Softmax", net.input("x", np.float32, (6, 4)))
+    a = net.node("Reshape", r, net.const([3, 8], np.int64))
+    y = net.node("Gemm", a, net.const(np.ones((8, 8)), np.float32))
+    y = net.node("Add", y, net.node("Reshape", r, net.const([3, 8], np.int64)))
+    return net.model(net.node("Softmax", net.node("Neg", y)))
+
+
+def test_plans_are_deterministic() -> None:
+    first, second = compile_model(two_views()), compile_model(two_views())
+    assert first.program.memory == second.program.memory
+    assert first.sources == second.sources
+
+
+@pytest.mark.parametrize("network", [n for n in NETWORKS if not n.shared], ids=str)
+def test_the_arena_is_exactly_sufficient(network: Network, tmp_path: Path) -> None:
+    """With a pool of the declared size between guard bytes, no guard is touched, and the last
+    16 bytes of the pool are: one block less would not do."""
+    module = compile_module(ModuleSpec(network.path, "m", "cortex-m4"))
+    graph, size = module.imported, module.program.memory.size_bytes
+    assert size
+    write_headers(tmp_path)
+    write_sources(module, tmp_path)
+    parameters = ["void *"] * len((*graph.inputs, *graph.outputs)) + ["unsigned char *"]
+    tensors = [np.zeros(graph.types[n].bytes, np.uint8) for n in (*graph.inputs, *graph.outputs)]
+    blocks = "".join(f"static double t{k}[{t.size // 8 + 1}];\n" for k, t in enumerate(tensors))
+    arguments = ", ".join(f"t{k}" for k in range(len(tensors)))
+    (tmp_path / "main.c").write_text(
+        f"int tvmgen_m___tvm_main__({', '.join(parameters)});\n{blocks}"
+        f"static _Alignas(16) unsigned char pool[{size} + 128];\n"
+        "int main(void) {\n"
+        f"  for (int fill = 0; fill < 256; fill += 85) {{\n"
+        "    int touched = 0;\n"
+        "    for (int i = 0; i < (int)sizeof pool; i++) pool[i] = (unsigned char)fill;\n"
+        f"    tvmgen_m___tvm_main__({arguments}, pool + 64);\n"
+        f"    for (int i = 0; i < 64; i++)\n"
+        f"      if (pool[i] != fill || pool[{size} + 64 + i] != fill) return 1;\n"
+        f"    for (int i = 0; i < 16; i++) touched += pool[{size} + 48 + i] != fill;\n"
+        "    if (touched) return 0;\n  }\n  return 2;\n}\n"
+    )
+    command = ["gcc", "-std=c11", "-O1", "-w", f"-I{INCLUDE}", "main.c", "m_lib1.c", "-o", "arena"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    assert subprocess.run([tmp_path / "arena"]).returncode == 0
