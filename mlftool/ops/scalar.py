@@ -39,7 +39,7 @@ def literal(value: Any, dtype: DType) -> str:
         number = int(value)
         suffix = "U" if dtype.kind == "u" and dtype.bits >= 32 else ""
         if number == -(1 << 63):
-            return "(INT64_C(-9223372036854775807) - 1)"
+            return "(-INT64_C(9223372036854775807) - 1)"
         if dtype.bits == 64:
             return f"INT64_C({number})" if dtype.kind == "i" else f"UINT64_C({number})"
         if number == -(1 << 31):

@@ -1,0 +1,113 @@
+"""One small model per kernel family, for golden files and for every compiler."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import onnx
+from builders import Net
+
+from mlftool.targets import TARGETS
+
+
+def weights(*shape: int) -> np.ndarray[Any, Any]:
+    """Small fixed integers of both signs."""
+    return np.arange(int(np.prod(shape))).reshape(shape) * 7 % 11 - 5
+
+
+def conv_f32() -> onnx.ModelProto:
+    net = Net()
+    x = net.input("image", np.float32, (1, 2, 5, 4))
+    w, b = net.const(weights(3, 2, 3, 3) / 8, np.float32), net.const([0.5, -0.25, 1], np.float32)
+    return net.model(net.node("Relu", net.node("Conv", x, w, b, pads=[1] * 4)))
+
+
+def quantised_conv(group: int, size: int = 3, last: str = "Relu") -> onnx.ModelProto:
+    net = Net()
+    ic = 4
+    x = net.dq(net.input("image", np.int8, (1, ic, 6, 5)), 0.05, np.int8(-3))
+    w = net.const(weights(4, ic // group, size, size), np.int8)
+    w = net.dq(w, np.array([0.01, 0.02, 0.03, 0.04]), np.zeros(4, np.int8), 0)
+    b = net.const([10, -20, 30, -40], np.int32)
+    b = net.dq(b, np.float32([0.01, 0.02, 0.03, 0.04]) * np.float32(0.05), np.zeros(4, np.int32), 0)
+    y = net.node(last, net.node("Conv", x, w, b, group=group, pads=[size // 2] * 4))
+    return net.model(net.q(y, 0.04, np.int8(-128)))
+
+
+def gemm_s8() -> onnx.ModelProto:
+    net = Net()
+    x = net.dq(net.input("features", np.int8, (1, 8)), 0.05, np.int8(4))
+    w = net.dq(net.const(weights(8, 5), np.int8), 0.02, np.int8(0))
+    return net.model(net.q(net.node("MatMul", x, w), 0.1, np.int8(1)))
+
+
+def gemm_f32() -> onnx.ModelProto:
+    net = Net()
+    x = net.input("features", np.float32, (3, 6))
+    return net.model(net.node("Gemm", x, net.const(weights(6, 5) / 4, np.float32)))
+
+
+def pool_s8() -> onnx.ModelProto:
+    net = Net()
+    x = net.dq(net.input("x", np.int8, (1, 2, 5, 5)), 0.05, np.int8(3))
+    y = net.node("AveragePool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
+    return net.model(net.q(y, 0.05, np.int8(3)))
+
+
+def max_pool() -> onnx.ModelProto:
+    net = Net()
+    x = net.input("x", np.float32, (1, 2, 6, 6))
+    return net.model(net.node("MaxPool", x, kernel_shape=[2, 2], strides=[2, 2]))
+
+
+def softmax() -> onnx.ModelProto:
+    net = Net()
+    x = net.dq(net.input("x", np.int8, (1, 7)), 0.1, np.int8(2))
+    return net.model(net.q(net.node("Softmax", x), 1 / 256, np.int8(-128)))
+
+
+def residual() -> onnx.ModelProto:
+    """An elementwise group: Q(Relu(DQ(a) + DQ(b)))."""
+    net = Net()
+    a = net.dq(net.input("a", np.int8, (2, 5)), 0.05, np.int8(3))
+    b = net.dq(net.input("b", np.int8, (5,)), 0.07, np.int8(-4))
+    return net.model(net.q(net.node("Relu", net.node("Add", a, b)), 0.09, np.int8(-128)))
+
+
+def table() -> onnx.ModelProto:
+    net = Net()
+    x = net.dq(net.input("x", np.int8, (9,)), 0.05, np.int8(0))
+    return net.model(net.q(net.node("Sigmoid", x), 1 / 256, np.int8(-128)))
+
+
+def movement() -> onnx.ModelProto:
+    net = Net()
+    x = net.node("Transpose", net.input("x", np.int16, (2, 3, 4)), perm=[0, 2, 1])
+    return net.model(net.node("Concat", x, net.input("y", np.int16, (2, 1, 3)), axis=1))
+
+
+def conv_3d() -> onnx.ModelProto:
+    net = Net()
+    x = net.input("volume", np.float32, (1, 2, 4, 4, 4))
+    return net.model(net.node("Conv", x, net.const(weights(2, 1, 2, 2, 2), np.float32), group=2))
+
+
+# name -> (target, model)
+FAMILIES: dict[str, tuple[str, Callable[[], onnx.ModelProto]]] = {
+    "contract_f32": ("host", conv_f32),
+    "contract_s8": ("host", lambda: quantised_conv(1)),
+    "contract_any": ("host", conv_3d),
+    "depthwise_s8": ("host", lambda: quantised_conv(4)),
+    "dsp_two_by_two": ("cortex-m4", lambda: quantised_conv(1)),
+    "dsp_rows_of_four": ("cortex-m4", gemm_s8),
+    "gemm_f32": ("host", gemm_f32),
+    "window_average_s8": ("host", pool_s8),
+    "window_max_f32": ("host", max_pool),
+    "softmax_s8": ("host", softmax),
+    "elementwise_s8": ("host", residual),
+    "table_s8": ("host", table),
+    "movement_s16": ("host", movement),
+}
+assert all(target in TARGETS for target, _ in FAMILIES.values())
