@@ -18,7 +18,7 @@ from mlftool.ops.base import Operand
 from mlftool.plan.memory import STACK_LIMIT_BYTES
 from mlftool.plan.program import Call, Program
 
-_PACKAGE = Path(__file__).resolve().parent.parent
+_PACKAGE = Path(__file__).parent.parent
 _TEMPLATES = Environment(
     loader=FileSystemLoader(
         [_PACKAGE / "ops", _PACKAGE / "targets" / "kernels", _PACKAGE / "codegen"]
