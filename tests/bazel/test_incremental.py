@@ -56,6 +56,13 @@ def test_an_edit_that_means_the_same_rebuilds_nothing(
     manifest.write_text(text)
 
 
+def test_the_firmware_runs_on_the_simulated_board(built: Workspace) -> None:
+    talk = built.bazel("test", *built.options(), "--test_output=all", "//:sensor_test")
+
+    assert "sensor: one gesture judged" in talk
+    assert "1 test passes" in talk
+
+
 def test_an_edit_that_means_something_is_noticed(built: Workspace) -> None:
     manifest = built.folder / "models.yaml"
     text = manifest.read_text()

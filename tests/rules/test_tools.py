@@ -7,6 +7,7 @@ import struct
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -76,7 +77,11 @@ def test_summary_shows_every_run_and_fails_with_one(
     rows = []
     for name, report in {"good": good, "bad": bad}.items():
         (tmp_path / f"{name}.json").write_text(json.dumps(report))
-        paths = {"archive": f"{name}.tar", "images": [f"{name}.elf"]}
+        paths: dict[str, Any] = {"archive": f"out/{name}/m4.tar"}
+        if name == "good":
+            paths["images"] = [f"out/{name}/m4.elf", f"out/{name}/m4.bin"]
+        else:
+            paths["images"] = [f"out/{name}/host"]
         paths["report"] = str(tmp_path / f"{name}.json")
         rows.append({"title": name, "cpu": "cortex-m4", **paths})
     (tmp_path / "rows.json").write_text(json.dumps(rows))
@@ -95,7 +100,11 @@ def test_summary_shows_every_run_and_fails_with_one(
         "1,234,567",
     ]
     assert "0.25 FAILED" in out
-    assert "bad.elf" in out
+    assert out.splitlines()[-3:] == [
+        "  out/*/*.tar",
+        "  out/*/m4.{elf,bin}",
+        "  out/*/host",
+    ]
 
 
 def test_launch_imports_only_what_it_is_given(tmp_path: Path) -> None:

@@ -75,6 +75,22 @@ def table(rows: list[tuple[str, str, Report]]) -> Table:
     return view
 
 
+def patterns(rows: list[dict[str, Any]]) -> list[str]:
+    """Where the files are, as patterns for the shell: models differ only in the folder's name."""
+    archives = {str(Path(row["archive"]).parent.parent / "*" / "*.tar") for row in rows}
+    images: dict[str, list[str]] = {}
+    for row in rows:
+        for path in map(Path, row["images"]):
+            stem = str(path.parent.parent / "*" / path.stem)
+            endings = images.setdefault(stem, [])
+            if path.suffix not in endings:
+                endings.append(path.suffix)
+    return sorted(archives) + [
+        stem + (f".{{{','.join(e[1:] for e in endings)}}}" if len(endings) > 1 else endings[0])
+        for stem, endings in images.items()
+    ]
+
+
 def main(arguments: list[str]) -> int:
     """0 when every run agreed with its reference, 1 otherwise."""
     rows = json.loads(Path(arguments[0]).read_text())
@@ -86,10 +102,10 @@ def main(arguments: list[str]) -> int:
         "Error is the largest difference from the reference. Flash and RAM are bytes of the whole "
         "program, instructions are per inference, counted by QEMU.\n"
     )
-    for row in rows:
-        console.print(f"[bold]{row['title']}[/] on {row['cpu']}")
-        for path in [row["archive"], *row["images"]]:
-            console.print(f"  {path}", soft_wrap=True)
+    console.print("Archives and firmware, by model:")
+    for pattern in patterns(rows):
+        # Not console.print: braces and brackets are part of the text.
+        print(f"  {pattern}")
     return 0 if all(report["passed"] for report in reports) else 1
 
 
