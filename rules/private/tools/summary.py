@@ -61,7 +61,7 @@ COLUMNS: Mapping[str, Callable[[Report], str]] = {
 
 def table(rows: list[tuple[str, str, Report]]) -> Table:
     """The table; the model's name stands only where it changes."""
-    view = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    view = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     view.add_column("model", style="bold", no_wrap=True)
     view.add_column("target", no_wrap=True)
     for heading in COLUMNS:
