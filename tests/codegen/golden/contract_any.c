@@ -67,16 +67,16 @@ MLF_KERNEL void tvmgen_contract_any_transpose_1(const float *MLF_RESTRICT x, flo
   }
 }
 
-int32_t tvmgen_contract_any___tvm_main__(const void *volume, void *conv_0, uint8_t *workspace);
+int32_t tvmgen_contract_any___tvm_main__(const void *volume_buffer_var, void *conv_0_buffer_var, uint8_t *workspace);
 
 // Runs the model once. `workspace` has 736 bytes and is aligned to 16.
 //   in  volume: float32[1x2x4x4x4]
 //   out conv_0: float32[1x2x3x3x3]
-int32_t tvmgen_contract_any___tvm_main__(const void *volume, void *conv_0, uint8_t *workspace) {
-  (void)volume;
+int32_t tvmgen_contract_any___tvm_main__(const void *volume_buffer_var, void *conv_0_buffer_var, uint8_t *workspace) {
+  (void)volume_buffer_var;
   (void)workspace;
   // conv_0: Transpose, 1x2x4x4x4 -> 1x4x4x4x2 float32 (portable.transpose)
-  tvmgen_contract_any_transpose((const float *)volume,
+  tvmgen_contract_any_transpose((const float *)volume_buffer_var,
                                 (float *)(void *)(workspace + 0));
   // conv_0: Conv, 1x4x4x4x2 -> 1x3x3x3x2 float32 (portable.any_rank)
   tvmgen_contract_any_conv((const float *)(void *)(workspace + 0),
@@ -85,6 +85,6 @@ int32_t tvmgen_contract_any___tvm_main__(const void *volume, void *conv_0, uint8
                            (float *)(void *)(workspace + 512));
   // conv_0: Transpose, 1x3x3x3x2 -> 1x2x3x3x3 float32 (portable.transpose)
   tvmgen_contract_any_transpose_1((const float *)(void *)(workspace + 512),
-                                  (float *)conv_0);
+                                  (float *)conv_0_buffer_var);
   return 0;
 }

@@ -163,16 +163,16 @@ MLF_KERNEL void tvmgen_contract_f32_transpose_1(const float *MLF_RESTRICT x, flo
   }
 }
 
-int32_t tvmgen_contract_f32___tvm_main__(const void *image, void *relu_1, uint8_t *workspace);
+int32_t tvmgen_contract_f32___tvm_main__(const void *image_buffer_var, void *relu_1_buffer_var, uint8_t *workspace);
 
 // Runs the model once. `workspace` has 400 bytes and is aligned to 16.
 //   in  image: float32[1x2x5x4]
 //   out relu_1: float32[1x3x5x4]
-int32_t tvmgen_contract_f32___tvm_main__(const void *image, void *relu_1, uint8_t *workspace) {
-  (void)image;
+int32_t tvmgen_contract_f32___tvm_main__(const void *image_buffer_var, void *relu_1_buffer_var, uint8_t *workspace) {
+  (void)image_buffer_var;
   (void)workspace;
   // conv_0: Transpose, 1x2x5x4 -> 1x5x4x2 float32 (portable.transpose)
-  tvmgen_contract_f32_transpose((const float *)image,
+  tvmgen_contract_f32_transpose((const float *)image_buffer_var,
                                 (float *)(void *)(workspace + 240));
   // conv_0: Conv + Relu, 1x5x4x2 -> 1x5x4x3 float32 (portable.blocked)
   tvmgen_contract_f32_fused_conv_relu((const float *)(void *)(workspace + 240),
@@ -181,6 +181,6 @@ int32_t tvmgen_contract_f32___tvm_main__(const void *image, void *relu_1, uint8_
                                       (float *)(void *)(workspace + 0));
   // relu_1: Transpose, 1x5x4x3 -> 1x3x5x4 float32 (portable.transpose)
   tvmgen_contract_f32_transpose_1((const float *)(void *)(workspace + 0),
-                                  (float *)relu_1);
+                                  (float *)relu_1_buffer_var);
   return 0;
 }

@@ -123,16 +123,16 @@ MLF_KERNEL void tvmgen_contract_s8_transpose_1(const int8_t *MLF_RESTRICT x, int
   }
 }
 
-int32_t tvmgen_contract_s8___tvm_main__(const void *image, void *quantizelinear_5, uint8_t *workspace);
+int32_t tvmgen_contract_s8___tvm_main__(const void *image_buffer_var, void *quantizelinear_5_buffer_var, uint8_t *workspace);
 
 // Runs the model once. `workspace` has 256 bytes and is aligned to 16.
 //   in  image: int8[1x4x6x5]
 //   out quantizelinear_5: int8[1x4x6x5]
-int32_t tvmgen_contract_s8___tvm_main__(const void *image, void *quantizelinear_5, uint8_t *workspace) {
-  (void)image;
+int32_t tvmgen_contract_s8___tvm_main__(const void *image_buffer_var, void *quantizelinear_5_buffer_var, uint8_t *workspace) {
+  (void)image_buffer_var;
   (void)workspace;
   // conv_3: Transpose, 1x4x6x5 -> 1x6x5x4 int8 (portable.transpose)
-  tvmgen_contract_s8_transpose((const int8_t *)image,
+  tvmgen_contract_s8_transpose((const int8_t *)image_buffer_var,
                                (int8_t *)(void *)(workspace + 0));
   // conv_3: QLinearConv, 1x6x5x4 -> 1x6x5x4 int8 (portable.blocked)
   tvmgen_contract_s8_qlinearconv((const int8_t *)(void *)(workspace + 0),
@@ -142,6 +142,6 @@ int32_t tvmgen_contract_s8___tvm_main__(const void *image, void *quantizelinear_
                                  (int8_t *)(void *)(workspace + 128));
   // conv_3: Transpose, 1x6x5x4 -> 1x4x6x5 int8 (portable.transpose)
   tvmgen_contract_s8_transpose_1((const int8_t *)(void *)(workspace + 128),
-                                 (int8_t *)quantizelinear_5);
+                                 (int8_t *)quantizelinear_5_buffer_var);
   return 0;
 }

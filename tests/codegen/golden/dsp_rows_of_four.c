@@ -63,19 +63,19 @@ MLF_KERNEL void tvmgen_dsp_rows_of_four_qgemm(const int8_t *MLF_RESTRICT x, cons
   }
 }
 
-int32_t tvmgen_dsp_rows_of_four___tvm_main__(const void *features, void *quantizelinear_3, uint8_t *workspace);
+int32_t tvmgen_dsp_rows_of_four___tvm_main__(const void *features_buffer_var, void *quantizelinear_3_buffer_var, uint8_t *workspace);
 
 // Runs the model once. `workspace` has 0 bytes and is aligned to 16.
 //   in  features: int8[1x8]
 //   out quantizelinear_3: int8[1x5]
-int32_t tvmgen_dsp_rows_of_four___tvm_main__(const void *features, void *quantizelinear_3, uint8_t *workspace) {
-  (void)features;
+int32_t tvmgen_dsp_rows_of_four___tvm_main__(const void *features_buffer_var, void *quantizelinear_3_buffer_var, uint8_t *workspace) {
+  (void)features_buffer_var;
   (void)workspace;
   // matmul_2: QGemm, 1x8 -> 1x5 int8 (dsp.rows_of_four)
-  tvmgen_dsp_rows_of_four_qgemm((const int8_t *)features,
+  tvmgen_dsp_rows_of_four_qgemm((const int8_t *)features_buffer_var,
                                 step0_weights,
                                 step0_bias,
                                 step0_scale,
-                                (int8_t *)quantizelinear_3);
+                                (int8_t *)quantizelinear_3_buffer_var);
   return 0;
 }

@@ -21,19 +21,19 @@ MLF_KERNEL void tvmgen_elementwise_s8_fused_dequantizelinear_dequantizelinear_ad
   }
 }
 
-int32_t tvmgen_elementwise_s8___tvm_main__(const void *a, const void *b, void *quantizelinear_4, uint8_t *workspace);
+int32_t tvmgen_elementwise_s8___tvm_main__(const void *a_buffer_var, const void *b_buffer_var, void *quantizelinear_4_buffer_var, uint8_t *workspace);
 
 // Runs the model once. `workspace` has 0 bytes and is aligned to 16.
 //   in  a: int8[2x5]
 //   in  b: int8[5]
 //   out quantizelinear_4: int8[2x5]
-int32_t tvmgen_elementwise_s8___tvm_main__(const void *a, const void *b, void *quantizelinear_4, uint8_t *workspace) {
-  (void)a;
-  (void)b;
+int32_t tvmgen_elementwise_s8___tvm_main__(const void *a_buffer_var, const void *b_buffer_var, void *quantizelinear_4_buffer_var, uint8_t *workspace) {
+  (void)a_buffer_var;
+  (void)b_buffer_var;
   (void)workspace;
   // quantizelinear_4: DequantizeLinear + DequantizeLinear + Add + Relu + QuantizeLinear, 5, 2x5 -> 2x5 int8 (portable.elementwise)
-  tvmgen_elementwise_s8_fused_dequantizelinear_dequantizelinear_add_relu_quantizelinear((const int8_t *)b,
-                                                                                        (const int8_t *)a,
-                                                                                        (int8_t *)quantizelinear_4);
+  tvmgen_elementwise_s8_fused_dequantizelinear_dequantizelinear_add_relu_quantizelinear((const int8_t *)b_buffer_var,
+                                                                                        (const int8_t *)a_buffer_var,
+                                                                                        (int8_t *)quantizelinear_4_buffer_var);
   return 0;
 }

@@ -83,18 +83,18 @@ MLF_KERNEL void tvmgen_gemm_f32_gemm(const float *MLF_RESTRICT x, const float *M
   }
 }
 
-int32_t tvmgen_gemm_f32___tvm_main__(const void *features, void *gemm_0, uint8_t *workspace);
+int32_t tvmgen_gemm_f32___tvm_main__(const void *features_buffer_var, void *gemm_0_buffer_var, uint8_t *workspace);
 
 // Runs the model once. `workspace` has 0 bytes and is aligned to 16.
 //   in  features: float32[3x6]
 //   out gemm_0: float32[3x5]
-int32_t tvmgen_gemm_f32___tvm_main__(const void *features, void *gemm_0, uint8_t *workspace) {
-  (void)features;
+int32_t tvmgen_gemm_f32___tvm_main__(const void *features_buffer_var, void *gemm_0_buffer_var, uint8_t *workspace) {
+  (void)features_buffer_var;
   (void)workspace;
   // gemm_0: Gemm, 3x6 -> 3x5 float32 (portable.blocked)
-  tvmgen_gemm_f32_gemm((const float *)features,
+  tvmgen_gemm_f32_gemm((const float *)features_buffer_var,
                        step0_weights,
                        step0_bias,
-                       (float *)gemm_0);
+                       (float *)gemm_0_buffer_var);
   return 0;
 }

@@ -29,22 +29,22 @@ MLF_KERNEL void tvmgen_movement_s16_concat(const int16_t *MLF_RESTRICT x0, const
   }
 }
 
-int32_t tvmgen_movement_s16___tvm_main__(const void *x, const void *y, void *concat_1, uint8_t *workspace);
+int32_t tvmgen_movement_s16___tvm_main__(const void *x_buffer_var, const void *y_buffer_var, void *concat_1_buffer_var, uint8_t *workspace);
 
 // Runs the model once. `workspace` has 48 bytes and is aligned to 16.
 //   in  x: int16[2x3x4]
 //   in  y: int16[2x1x3]
 //   out concat_1: int16[2x5x3]
-int32_t tvmgen_movement_s16___tvm_main__(const void *x, const void *y, void *concat_1, uint8_t *workspace) {
-  (void)x;
-  (void)y;
+int32_t tvmgen_movement_s16___tvm_main__(const void *x_buffer_var, const void *y_buffer_var, void *concat_1_buffer_var, uint8_t *workspace) {
+  (void)x_buffer_var;
+  (void)y_buffer_var;
   (void)workspace;
   // transpose_0: Transpose, 2x3x4 -> 2x4x3 int16 (portable.transpose)
-  tvmgen_movement_s16_transpose((const int16_t *)x,
+  tvmgen_movement_s16_transpose((const int16_t *)x_buffer_var,
                                 (int16_t *)(void *)(workspace + 0));
   // concat_1: Concat, 2x4x3, 2x1x3 -> 2x5x3 int16 (portable.concat)
   tvmgen_movement_s16_concat((const int16_t *)(void *)(workspace + 0),
-                             (const int16_t *)y,
-                             (int16_t *)concat_1);
+                             (const int16_t *)y_buffer_var,
+                             (int16_t *)concat_1_buffer_var);
   return 0;
 }

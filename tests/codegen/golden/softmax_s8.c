@@ -31,16 +31,16 @@ MLF_KERNEL void tvmgen_softmax_s8_fused_dequantizelinear_softmax_quantizelinear(
   }
 }
 
-int32_t tvmgen_softmax_s8___tvm_main__(const void *x, void *quantizelinear_2, uint8_t *workspace);
+int32_t tvmgen_softmax_s8___tvm_main__(const void *x_buffer_var, void *quantizelinear_2_buffer_var, uint8_t *workspace);
 
 // Runs the model once. `workspace` has 0 bytes and is aligned to 16.
 //   in  x: int8[1x7]
 //   out quantizelinear_2: int8[1x7]
-int32_t tvmgen_softmax_s8___tvm_main__(const void *x, void *quantizelinear_2, uint8_t *workspace) {
-  (void)x;
+int32_t tvmgen_softmax_s8___tvm_main__(const void *x_buffer_var, void *quantizelinear_2_buffer_var, uint8_t *workspace) {
+  (void)x_buffer_var;
   (void)workspace;
   // softmax_1: DequantizeLinear + Softmax + QuantizeLinear, 1x7 -> 1x7 int8 (portable.softmax)
-  tvmgen_softmax_s8_fused_dequantizelinear_softmax_quantizelinear((const int8_t *)x,
-                                                                  (int8_t *)quantizelinear_2);
+  tvmgen_softmax_s8_fused_dequantizelinear_softmax_quantizelinear((const int8_t *)x_buffer_var,
+                                                                  (int8_t *)quantizelinear_2_buffer_var);
   return 0;
 }

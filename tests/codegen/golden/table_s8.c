@@ -31,17 +31,17 @@ MLF_KERNEL void tvmgen_table_s8_table(const int8_t *x, const int8_t *MLF_RESTRIC
   }
 }
 
-int32_t tvmgen_table_s8___tvm_main__(const void *x, void *quantizelinear_2, uint8_t *workspace);
+int32_t tvmgen_table_s8___tvm_main__(const void *x_buffer_var, void *quantizelinear_2_buffer_var, uint8_t *workspace);
 
 // Runs the model once. `workspace` has 0 bytes and is aligned to 16.
 //   in  x: int8[9]
 //   out quantizelinear_2: int8[9]
-int32_t tvmgen_table_s8___tvm_main__(const void *x, void *quantizelinear_2, uint8_t *workspace) {
-  (void)x;
+int32_t tvmgen_table_s8___tvm_main__(const void *x_buffer_var, void *quantizelinear_2_buffer_var, uint8_t *workspace) {
+  (void)x_buffer_var;
   (void)workspace;
   // quantizelinear_2: Table, 9 -> 9 int8 (portable.table)
-  tvmgen_table_s8_table((const int8_t *)x,
+  tvmgen_table_s8_table((const int8_t *)x_buffer_var,
                         step0_table,
-                        (int8_t *)quantizelinear_2);
+                        (int8_t *)quantizelinear_2_buffer_var);
   return 0;
 }

@@ -54,22 +54,22 @@ MLF_KERNEL void tvmgen_window_average_s8_transpose_1(const int8_t *MLF_RESTRICT 
   }
 }
 
-int32_t tvmgen_window_average_s8___tvm_main__(const void *x, void *quantizelinear_2, uint8_t *workspace);
+int32_t tvmgen_window_average_s8___tvm_main__(const void *x_buffer_var, void *quantizelinear_2_buffer_var, uint8_t *workspace);
 
 // Runs the model once. `workspace` has 96 bytes and is aligned to 16.
 //   in  x: int8[1x2x5x5]
 //   out quantizelinear_2: int8[1x2x3x3]
-int32_t tvmgen_window_average_s8___tvm_main__(const void *x, void *quantizelinear_2, uint8_t *workspace) {
-  (void)x;
+int32_t tvmgen_window_average_s8___tvm_main__(const void *x_buffer_var, void *quantizelinear_2_buffer_var, uint8_t *workspace) {
+  (void)x_buffer_var;
   (void)workspace;
   // averagepool_1: Transpose, 1x2x5x5 -> 1x5x5x2 int8 (portable.transpose)
-  tvmgen_window_average_s8_transpose((const int8_t *)x,
+  tvmgen_window_average_s8_transpose((const int8_t *)x_buffer_var,
                                      (int8_t *)(void *)(workspace + 0));
   // averagepool_1: QLinearAveragePool, 1x5x5x2 -> 1x3x3x2 int8 (portable.average_pool_s8)
   tvmgen_window_average_s8_qlinearaveragepool((const int8_t *)(void *)(workspace + 0),
                                               (int8_t *)(void *)(workspace + 64));
   // averagepool_1: Transpose, 1x3x3x2 -> 1x2x3x3 int8 (portable.transpose)
   tvmgen_window_average_s8_transpose_1((const int8_t *)(void *)(workspace + 64),
-                                       (int8_t *)quantizelinear_2);
+                                       (int8_t *)quantizelinear_2_buffer_var);
   return 0;
 }

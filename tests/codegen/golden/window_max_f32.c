@@ -49,22 +49,22 @@ MLF_KERNEL void tvmgen_window_max_f32_transpose_1(const float *MLF_RESTRICT x, f
   }
 }
 
-int32_t tvmgen_window_max_f32___tvm_main__(const void *x, void *maxpool_0, uint8_t *workspace);
+int32_t tvmgen_window_max_f32___tvm_main__(const void *x_buffer_var, void *maxpool_0_buffer_var, uint8_t *workspace);
 
 // Runs the model once. `workspace` has 368 bytes and is aligned to 16.
 //   in  x: float32[1x2x6x6]
 //   out maxpool_0: float32[1x2x3x3]
-int32_t tvmgen_window_max_f32___tvm_main__(const void *x, void *maxpool_0, uint8_t *workspace) {
-  (void)x;
+int32_t tvmgen_window_max_f32___tvm_main__(const void *x_buffer_var, void *maxpool_0_buffer_var, uint8_t *workspace) {
+  (void)x_buffer_var;
   (void)workspace;
   // maxpool_0: Transpose, 1x2x6x6 -> 1x6x6x2 float32 (portable.transpose)
-  tvmgen_window_max_f32_transpose((const float *)x,
+  tvmgen_window_max_f32_transpose((const float *)x_buffer_var,
                                   (float *)(void *)(workspace + 0));
   // maxpool_0: MaxPool, 1x6x6x2 -> 1x3x3x2 float32 (portable.max_pool)
   tvmgen_window_max_f32_maxpool((const float *)(void *)(workspace + 0),
                                 (float *)(void *)(workspace + 288));
   // maxpool_0: Transpose, 1x3x3x2 -> 1x2x3x3 float32 (portable.transpose)
   tvmgen_window_max_f32_transpose_1((const float *)(void *)(workspace + 288),
-                                    (float *)maxpool_0);
+                                    (float *)maxpool_0_buffer_var);
   return 0;
 }
