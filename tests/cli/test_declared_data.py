@@ -95,7 +95,7 @@ def test_in_a_process_with_relative_paths(inside: bytes, sandbox: Path) -> None:
     subprocess.run(
         [sys.executable, "-m", "mlftool", *arguments],
         cwd=sandbox,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
         check=True,
     )
     assert (sandbox / "out.tar").read_bytes() == inside

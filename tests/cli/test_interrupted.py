@@ -157,7 +157,7 @@ def faults() -> Iterator[tuple[str, int, int]]:
             yield name, number, code
 
 
-@pytest.mark.parametrize(("name", "number", "code"), faults())
+@pytest.mark.parametrize(("name", "number", "code"), list(faults()))
 def test_a_call_that_fails(
     name: str,
     number: int,
@@ -216,12 +216,19 @@ def test_a_folder_that_is_not_ours(public: Path, new: bytes) -> None:
 
     def work() -> int:
         if os.geteuid() == 0:
-            os.setuid(65534)
+            try:
+                os.setuid(65534)
+            except OSError:
+                return 77
         with open(pipe_in, "w") as said, contextlib.redirect_stderr(said):
             return compile_(public / "read_only" / "out.tar")
 
-    assert end_of(in_child(work)) == 2
+    code = end_of(in_child(work))
     os.close(pipe_in)
+    if code == 77:
+        os.close(pipe_out)
+        pytest.skip("root here cannot become another user: no folder is closed to it")
+    assert code == 2
     with open(pipe_out) as said:
         assert said.read().endswith(
             "out.tar: error[MLF0402]: cannot be written: Permission denied\n"

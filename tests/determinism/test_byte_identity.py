@@ -52,6 +52,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 def test_ten_worlds_give_one_archive(archive: bytes, tmp_path: Path) -> None:
     """Real processes, each in a folder of its own with a name of its own length."""
+    packages = os.pathsep.join([str(ROOT), *filter(None, sys.path)])
     found = {}
     for number, (world, variables) in enumerate(WORLDS.items()):
         folder = tmp_path / (world * (number + 1))
@@ -65,7 +66,7 @@ def test_ten_worlds_give_one_archive(archive: bytes, tmp_path: Path) -> None:
             + [name if number % 2 else str(folder / name)]
             + ["-o", f"out{number}.tar", "--module-name", "m"],
             cwd=folder,
-            env={**clean, "PYTHONPATH": str(ROOT), **variables},
+            env={**clean, "PYTHONPATH": packages, **variables},
             umask=[0o022, 0o077, 0][number % 3],
             stderr=subprocess.DEVNULL,
             check=True,
