@@ -174,6 +174,8 @@ def _match(e: Editor, core: Node) -> _Match | None:
         return None
     if not e.types[x.inputs[0]].dtype.is_int8 or not e.types[w.inputs[0]].dtype.is_int8:
         return None
+    if not all(_per_output_channel(e, core, name) for name in w.inputs[1:]):
+        return None
     if len(core.inputs) > 2 and (b is None or not _is_accumulator_bias(e, core, x, w, b)):
         return None
     chain, at = [], core
@@ -194,6 +196,15 @@ def _match(e: Editor, core: Node) -> _Match | None:
     if not e.types[user.outputs[0]].dtype.is_int8:
         return None
     return _Match(core, x, w, b, tuple(chain), user)
+
+
+def _per_output_channel(e: Editor, core: Node, name: str) -> bool:
+    """Whether a parameter of the weights can leave the sum: one value, or one per output."""
+    if name not in e.consts:
+        return False
+    shape = e.types[name].shape
+    axis = 0 if core.op == "Conv" or core.attrs.get("transB", 0) else 1
+    return all(n == 1 for k, n in enumerate(shape) if k != axis)
 
 
 def _is_accumulator_bias(e: Editor, core: Node, x: Node, w: Node, b: Node) -> bool:

@@ -82,7 +82,7 @@ def test_compiles_clean_and_stands_alone(family: str, compiler: str, tmp_path: P
 
 
 def check_constants(elf: ELFFile, compiled: Module, all_of_them: bool) -> None:
-    """Constants lie in .rodata, aligned to 16; nothing but the workspace is writable."""
+    """Constant arrays lie in .rodata, aligned to 16; only the workspace is writable."""
     names = re.findall(r"static const \w+ (\w+)\[", compiled.sources.lib1)
     sections = list(elf.iter_sections())
     found = set()
