@@ -12,7 +12,7 @@ import numpy as np
 
 from mlftool.ir.graph import Array, View
 from mlftool.ops.base import Kernel, Operand
-from mlftool.ops.contract import (
+from mlftool.ops.contraction import (
     Contraction,
     Quantisation,
     contraction,

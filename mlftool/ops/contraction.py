@@ -1,0 +1,296 @@
+"""What a contraction is: its geometry, its quantisation, and what becomes of an accumulator.
+
+The kernels of ops/contract.py and of the targets are written in these terms.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from mlftool.ir.graph import Array, View
+from mlftool.ops.base import Operand, UnsupportedError
+from mlftool.ops.scalar import Store
+
+BLOCK = 256
+QUANTISED = {"QLinearConv", "com.microsoft.QGemm"}
+CONVOLUTIONS = {"Conv", "QLinearConv"}
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """The geometry of one contraction. A Gemm is a 1x1 convolution over its rows.
+
+    Spatial tuples have one entry per spatial axis; `pads` are those before the first element.
+    """
+
+    v: View
+    batch: int
+    ic: int  # input channels
+    oc: int  # output channels
+    inputs: tuple[int, ...]  # spatial extents of x
+    outputs: tuple[int, ...]  # spatial extents of y
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    pads: tuple[int, ...]
+    group: int
+
+    @property
+    def pixels(self) -> int:
+        return self.batch * math.prod(self.outputs)
+
+    @property
+    def depth(self) -> int:
+        """Products per output element: kernel area x input channels of a group."""
+        return math.prod(self.kernel) * self.ic // self.group
+
+    @property
+    def macs(self) -> int:
+        return self.pixels * self.oc * self.depth
+
+    @property
+    def quantised(self) -> bool:
+        return self.v.core.op in QUANTISED
+
+    @property
+    def depthwise(self) -> bool:
+        return self.group > 1 and self.group == self.ic == self.oc
+
+    def planar(self) -> Contraction:
+        """The same contraction with exactly two spatial axes; it must have at most two."""
+        grow = 2 - len(self.inputs)
+        one, zero = (1,) * grow, (0,) * grow
+        return Contraction(
+            self.v,
+            self.batch,
+            self.ic,
+            self.oc,
+            one + self.inputs,
+            one + self.outputs,
+            one + self.kernel,
+            one + self.strides,
+            one + self.dilations,
+            zero + self.pads,
+            self.group,
+        )
+
+    @property
+    def padded(self) -> bool:
+        """Whether some window reaches outside the input."""
+        return any(
+            p > 0 or (o - 1) * s - p + (k - 1) * d >= n
+            for o, s, p, k, d, n in zip(
+                self.outputs,
+                self.strides,
+                self.pads,
+                self.kernel,
+                self.dilations,
+                self.inputs,
+                strict=True,
+            )
+        )
+
+    @property
+    def dense(self) -> bool:
+        """Whether the pixels' operands lie one after the other in memory, as in a Gemm."""
+        return not self.padded and all(
+            k == 1 and s == 1 for k, s in zip(self.kernel, self.strides, strict=True)
+        )
+
+    @cached_property
+    def weights(self) -> Array:
+        """[output channel, *kernel, input channel]."""
+        w = self.v.known(3 if self.quantised else 1)
+        if self.v.core.op in CONVOLUTIONS:
+            return np.ascontiguousarray(np.moveaxis(w, 1, -1))
+        w = w if self.v.attr("transB", 0) else w.T
+        return np.ascontiguousarray(w).reshape(self.oc, *(1,) * len(self.kernel), self.ic)
+
+    @cached_property
+    def bias(self) -> Array:
+        """[output channel], int32 or float32; zeros if there is none."""
+        i = {"Conv": 2, "Gemm": 2, "QLinearConv": 8}.get(self.v.core.op, 6)
+        dtype = np.int32 if self.quantised else np.float32
+        if not self.v.has(i):
+            return np.zeros(self.oc, dtype)
+        return np.broadcast_to(self.v.known(i).reshape(-1), (self.oc,)).astype(dtype)
+
+
+def contraction(v: View) -> Contraction:
+    """Read the geometry of the node's core. Raises UnsupportedError for forms no kernel takes."""
+    quantised = v.core.op in QUANTISED
+    if v.const(3 if quantised else 1) is None:
+        raise UnsupportedError("weights are computed at run time; supported: constant weights")
+    if v.x(0).dtype.name != "float32" and not quantised:
+        raise UnsupportedError(f"{v.x(0).dtype} input; supported: float32 or quantised int8/uint8")
+    if v.core.op in CONVOLUTIONS:
+        shape, out = v.x(0).shape, v.y.shape
+        rank = len(shape) - 2
+        pads = tuple(v.attr("pads", (0,) * (2 * rank)))
+        one = (1,) * rank
+        return Contraction(
+            v,
+            shape[0],
+            shape[-1],
+            out[-1],
+            shape[1:-1],
+            out[1:-1],
+            tuple(v.attr("kernel_shape")),
+            tuple(v.attr("strides", one)),
+            tuple(v.attr("dilations", one)),
+            pads[:rank],
+            v.attr("group", 1),
+        )
+    m, k = v.x(0).shape
+    return Contraction(v, 1, k, v.y.shape[-1], (m,), (m,), (1,), (1,), (1,), (0,), 1)
+
+
+@dataclass(frozen=True)
+class Quantisation:
+    """The constants of a quantised contraction: y = sat(round(acc * scale) + y_zero_point)."""
+
+    x_zero_point: int
+    w_zero_point: Array  # int32 [1] or [output channel]
+    scale: Array  # float32 [1] or [output channel]: x_scale * w_scale / y_scale
+    y_zero_point: int
+    lo: int  # of the stored value, activation included
+    hi: int
+
+    @staticmethod
+    def of(v: View) -> Quantisation:
+        y_scale, y_zp = (6, 7) if v.core.op == "QLinearConv" else (7, 8)
+        # In float32 and in this order, as onnxruntime does; the order decides the last bit.
+        scale = (v.known(1).reshape(-1) * v.known(4).reshape(-1)) / v.known(y_scale).reshape(-1)
+        lo, hi = v.attr("activation", v.y.dtype.range)
+        w_zp = v.const(5)
+        w_zp = np.zeros(1, np.int32) if w_zp is None else w_zp.reshape(-1).astype(np.int32)
+        return Quantisation(
+            int(v.known(2).item()),
+            w_zp,
+            scale.astype(np.float32),
+            int(v.known(y_zp).item()),
+            lo,
+            hi,
+        )
+
+
+def folded_bias(c: Contraction, q: Quantisation) -> Array:
+    """Bias with the input's zero point folded in, so that kernels multiply raw input bytes.
+
+    Exact whenever padding is filled with the zero point. int64; callers check the range.
+    """
+    w = c.weights.reshape(c.oc, -1).astype(np.int64)
+    return np.asarray(c.bias.astype(np.int64) - q.x_zero_point * w.sum(axis=1))
+
+
+def fits_int32(c: Contraction, q: Quantisation) -> bool:
+    """Whether no accumulator, whatever the input, can leave int32."""
+    w = np.abs(c.weights.reshape(c.oc, -1).astype(np.int64)).sum(axis=1)
+    return bool(np.all(np.abs(folded_bias(c, q)) + 255 * w < 2**31))
+
+
+def requantize(c: Contraction, q: Quantisation, acc: str, channel: str) -> str:
+    """C text that turns an accumulator into a stored value; the only place that does."""
+    w = np.abs(c.weights.reshape(c.oc, -1).astype(np.int64) - q.w_zero_point.reshape(-1, 1)).sum(1)
+    bound = (np.abs(c.bias.astype(np.int64)) + 255 * w) * q.scale.astype(np.float64)
+    # mlf_round_even is exact below 2^22; where the accumulator cannot get there, the clamp may
+    # come after the rounding and be an integer one, which is a single instruction on many cores.
+    name = "mlf_requantize" if np.all(bound < 2**22 - 1) else "mlf_requantize_wide"
+    scale = "scale[0]" if q.scale.size == 1 else f"scale[{channel}]"
+    return f"{name}({acc}, {scale}, {q.y_zero_point}, {q.lo}, {q.hi})"
+
+
+def scale_operand(q: Quantisation) -> Operand:
+    return Operand("scale", "float", "const", array=q.scale)
+
+
+def stores(
+    c: Contraction,
+    q: Quantisation | None,
+    rows: int,
+    columns: int,
+    width: int,
+) -> list[dict[str, Any]]:
+    """What to do with accumulators acc<j><b> of `rows` pixels x `columns` channels.
+
+    One entry per accumulator: guard condition ("" if it always holds), statements and result.
+    """
+    entries = []
+    for j in range(rows):
+        for b in range(columns):
+            channel = f"oc + {b}" if b else "oc"
+            pixel = f"(p + {j})" if j else "p"
+            acc = f"acc{j}{b}"
+            if q:
+                acc = f"({c.v.y.dtype.c}){requantize(c, q, acc, channel)}"
+            elif blocks(c) == 1:
+                acc = f"(b[{channel}] + {acc})"
+            store = Store(c.v, acc, f"{pixel} * {c.oc} + {channel}", channel)
+            guards = []
+            if j and c.pixels % rows:
+                guards.append(f"p + {j} < {c.pixels}")
+            if b and c.oc % width:
+                guards.append(f"{channel} < {c.oc}")
+            entries.append(
+                {
+                    "guard": " && ".join(guards),
+                    "statements": store.statements,
+                    "index": f"{pixel} * {c.oc} + {channel}",
+                    "result": store.result,
+                    "store": store,
+                }
+            )
+    return entries
+
+
+def blocks(c: Contraction) -> int:
+    """How many partial sums make one float output element."""
+    if c.depth <= BLOCK:
+        return 1
+    return -(-c.depth // BLOCK) if c.dense else c.kernel[0]
+
+
+def geometry(c: Contraction) -> dict[str, Any]:
+    """The numbers every planar template needs, by short C-like names."""
+    (ih, iw), (oh, ow), (kh, kw) = c.inputs, c.outputs, c.kernel
+    (sh, sw), (dh, dw), (ph, pw) = c.strides, c.dilations, c.pads
+    return {
+        "ih": ih,
+        "iw": iw,
+        "ic": c.ic,
+        "oh": oh,
+        "ow": ow,
+        "oc": c.oc,
+        "kh": kh,
+        "kw": kw,
+        "sh": sh,
+        "sw": sw,
+        "dh": dh,
+        "dw": dw,
+        "ph": ph,
+        "pw": pw,
+        "pixels": c.pixels,
+        "depth": c.depth,
+        "dense": c.dense,
+        "padded": c.padded,
+    }
+
+
+def pack_rows(w: Array, width: int) -> Array:
+    """[OC, ...] -> [ceil(OC/width), depth, width]: `width` output channels interleaved."""
+    flat = w.reshape(w.shape[0], -1)
+    rows = -(-flat.shape[0] // width) * width
+    padded = np.zeros((rows, flat.shape[1]), w.dtype)
+    padded[: flat.shape[0]] = flat
+    return np.ascontiguousarray(padded.reshape(-1, width, flat.shape[1]).transpose(0, 2, 1))
+
+
+def pad_rows(values: Array, multiple: int) -> Array:
+    """First axis grown with zeros to a multiple."""
+    short = -values.shape[0] % multiple
+    return np.concatenate([values, np.zeros((short, *values.shape[1:]), values.dtype)])
