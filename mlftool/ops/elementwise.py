@@ -33,6 +33,18 @@ class Maths:
         return literal(value, self.dtype)
 
 
+def _wrapping(sign: str) -> ExprFn:
+    """An integer operation that wraps around as ONNX's does; signed overflow is undefined in C."""
+
+    def expr(m: Maths, a: Scalar, b: Scalar) -> str:
+        if m.dtype.is_float:
+            return f"{a} {sign} {b}"
+        wide = "uint64_t" if m.dtype.bits == 64 else "uint32_t"
+        return f"({wide}){a} {sign} ({wide}){b}"
+
+    return expr
+
+
 def elementwise(name: str, expr: ExprFn, *traits: Trait, includes: tuple[str, ...] = ()) -> None:
     """Register operator `name`; `expr(m, *operands, **attrs)` returns its C expression."""
     signature = inspect.signature(expr).parameters.values()
@@ -189,9 +201,9 @@ def _index(strides: Sequence[int]) -> str:
     return " + ".join(terms) or "0"
 
 
-elementwise("Add", lambda m, a, b: f"{a} + {b}")
-elementwise("Sub", lambda m, a, b: f"{a} - {b}")
-elementwise("Mul", lambda m, a, b: f"{a} * {b}")
+elementwise("Add", _wrapping("+"))
+elementwise("Sub", _wrapping("-"))
+elementwise("Mul", _wrapping("*"))
 elementwise("Div", lambda m, a, b: f"{a} / {b}")
 elementwise("Neg", lambda m, a: f"-{a}")
 elementwise("Abs", _abs)
