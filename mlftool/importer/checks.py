@@ -6,6 +6,7 @@ wrong, or "". They run before old spellings are modernised.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -106,7 +107,9 @@ def _quantisation(f: Facts) -> str:
     x, scale, zero = f.shape(0), f.shape(1), f.shape(2)
     if x is None or scale is None:
         return "has no scale"
-    if zero is not None and zero != scale:
+    # onnxruntime's quantiser pairs a scalar with a tensor of one element.
+    one_value = zero is not None and math.prod(zero) == 1 == math.prod(scale)
+    if zero is not None and zero != scale and not one_value:
         return f"zero point {_text(zero)} does not fit scale {_text(scale)}"
     axis = f.attrs.get("axis", 1)
     if len(scale) == 1 and scale != (1,):

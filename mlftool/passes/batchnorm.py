@@ -12,6 +12,7 @@ import numpy as np
 
 from mlftool.ir.edit import Editor
 from mlftool.ir.graph import Array, Graph, Node
+from mlftool.ops.reference import evaluate
 
 TAKES_FACTORS = ("Conv", "Gemm")
 
@@ -20,13 +21,24 @@ def fold_batchnorm(graph: Graph) -> Graph:
     """No BatchNormalization is left: it went into its producer, or became a Mul and an Add."""
     e = Editor(graph)
     for node in list(e.nodes):
-        if node.op == "BatchNormalization" and all(i in e.consts for i in node.inputs[1:5]):
-            _fold(e, node)
+        if node.op != "BatchNormalization":
+            continue
+        parameters = [_known(e, i) for i in node.inputs[1:5]]
+        if all(p is not None for p in parameters):
+            _fold(e, node, *(p.astype(np.float64) for p in parameters if p is not None))
     return e.finish()
 
 
-def _fold(e: Editor, node: Node) -> None:
-    scale, offset, mean, variance = (e.consts[i].astype(np.float64) for i in node.inputs[1:5])
+def _known(e: Editor, name: str) -> Array | None:
+    """The value of a parameter that is constant, or dequantised from constants."""
+    source = e.producer(name)
+    if source is not None and source.op == "DequantizeLinear":
+        inputs = [e.consts.get(i) for i in source.inputs]
+        return None if any(i is None for i in inputs) else evaluate(source, inputs)
+    return e.consts.get(name)
+
+
+def _fold(e: Editor, node: Node, scale: Array, offset: Array, mean: Array, variance: Array) -> None:
     factor = scale / np.sqrt(variance + node.attrs.get("epsilon", 1e-5))
     addend = offset - mean * factor
     producer = e.producer(node.inputs[0])
