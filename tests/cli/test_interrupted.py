@@ -220,6 +220,8 @@ def test_a_folder_that_is_not_ours(public: Path, new: bytes) -> None:
                 os.setuid(65534)
             except OSError:
                 return 77
+        if not os.access(MODEL, os.R_OK) or not os.access(ROOT / "crt" / "include", os.R_OK):
+            return 77
         with open(pipe_in, "w") as said, contextlib.redirect_stderr(said):
             return compile_(public / "read_only" / "out.tar")
 
@@ -227,7 +229,7 @@ def test_a_folder_that_is_not_ours(public: Path, new: bytes) -> None:
     os.close(pipe_in)
     if code == 77:
         os.close(pipe_out)
-        pytest.skip("root here cannot become another user: no folder is closed to it")
+        pytest.skip("root here cannot become a user who may read this checkout")
     assert code == 2
     with open(pipe_out) as said:
         assert said.read().endswith(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import yaml
 from manifest_corpus import HERE, Place, corpus
 
 from mlftool.manifest import Archive, Budget, Model, UserTarget, load
@@ -109,7 +111,7 @@ def test_bazel_can_load_with_pyyaml_alone(put: Place) -> None:
         "import sys; from mlftool.manifest import load; load(sys.argv[1]);"
         "print(sorted({m.partition('.')[0] for m in sys.modules} & {'numpy', 'onnx', 'jinja2'}))"
     )
-    here = str(HERE.parent.parent)
+    here = os.pathsep.join([str(HERE.parent.parent), str(Path(yaml.__file__).parent.parent)])
     manifest = put(GOOD / "everything.yaml")
     command = [sys.executable, "-c", code, str(manifest)]
     done = subprocess.run(command, capture_output=True, text=True, env={"PYTHONPATH": here})
