@@ -16,24 +16,54 @@ class Editor:
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
-        self.nodes: list[Node] = list(graph.nodes)
         self.types: dict[str, TensorType] = dict(graph.types)
         self.consts: dict[str, Array] = dict(graph.consts)
         self.outputs = graph.outputs
-        self._index()
+        # The nodes in order: what replaces a node stands in its slot, so that no edit is slower
+        # in a large graph.
+        self._slots: list[list[Node]] = [[] for _ in graph.nodes]
+        self._slot_of: dict[int, int] = {}
+        self._producer: dict[str, Node] = {}
+        self._users: dict[str, dict[int, Node]] = {}
+        for slot, node in enumerate(graph.nodes):
+            self._slots[slot].append(node)
+            self._slot_of[id(node)] = slot
+            self._link(node)
 
-    def _index(self) -> None:
-        self._producer = {out: n for n in self.nodes for out in n.outputs if out}
-        self._users: dict[str, list[Node]] = {}
-        for node in self.nodes:
-            for name in dict.fromkeys(node.inputs):
-                self._users.setdefault(name, []).append(node)
+    @property
+    def nodes(self) -> list[Node]:
+        """All nodes, in order."""
+        return [n for slot in self._slots for n in slot]
+
+    def holds(self, node: Node) -> bool:
+        """Whether this very node is still part of the graph."""
+        return id(node) in self._slot_of
+
+    def position(self, node: Node) -> tuple[int, int]:
+        """Sorts nodes by their order."""
+        slot = self._slot_of[id(node)]
+        return slot, next(i for i, n in enumerate(self._slots[slot]) if n is node)
+
+    def _link(self, node: Node) -> None:
+        self._producer |= {out: node for out in node.outputs if out}
+        for name in node.inputs:
+            self._users.setdefault(name, {})[id(node)] = node
+
+    def remove(self, node: Node) -> None:
+        """Take a node out; whoever reads its outputs must be given something else."""
+        slot, index = self.position(node)
+        del self._slots[slot][index], self._slot_of[id(node)]
+        for out in node.outputs:
+            if self._producer.get(out) is node:
+                del self._producer[out]
+        for name in dict.fromkeys(node.inputs):
+            del self._users[name][id(node)]
 
     def producer(self, name: str) -> Node | None:
         return self._producer.get(name)
 
     def users(self, name: str) -> list[Node]:
-        return self._users.get(name, [])
+        return list(self._users.get(name, {}).values())
 
     def only_user(self, name: str) -> Node | None:
         """The one node that reads `name`, if there is one and the value is not a graph output."""
@@ -69,24 +99,22 @@ class Editor:
     def substitute(self, olds: Iterable[Node], news: Iterable[Node]) -> None:
         """Replace nodes by others; `news` stand where the last of `olds` stood."""
         doomed = list(olds)
-        at = max(self._position(n) for n in doomed)
-        self.nodes[at + 1 : at + 1] = news
-        self.nodes = [n for n in self.nodes if not any(n is d for d in doomed)]
-        self._index()
-
-    def _position(self, node: Node) -> int:
-        return next(i for i, n in enumerate(self.nodes) if n is node)
+        slot, index = max(self.position(n) for n in doomed)
+        fresh = list(news)
+        for k, node in enumerate(fresh):
+            self._slots[slot].insert(index + 1 + k, node)
+            self._slot_of[id(node)] = slot
+        for node in doomed:
+            self.remove(node)
+        for node in fresh:
+            self._link(node)
 
     def rename(self, old: str, new: str) -> None:
         """Let every reader of `old`, the graph's outputs included, read `new` instead."""
-        self.nodes = [
-            replace(n, inputs=tuple(new if i == old else i for i in n.inputs))
-            if old in n.inputs
-            else n
-            for n in self.nodes
-        ]
+        for node in self.users(old):
+            inputs = tuple(new if i == old else i for i in node.inputs)
+            self.substitute([node], [replace(node, inputs=inputs)])
         self.outputs = tuple(new if o == old else o for o in self.outputs)
-        self._index()
 
     def finish(self) -> Graph:
         """The edited graph, without dead nodes and values, in topological order."""

@@ -38,7 +38,7 @@ def _drop_identities(e: Editor, node: Node) -> None:
         node.op == "Cast" and e.types[node.inputs[0]] == e.types[node.outputs[0]]
     )
     if same and node.outputs[0] not in e.outputs and len(node.outputs) == 1:
-        e.nodes = [n for n in e.nodes if n is not node]
+        e.remove(node)
         e.rename(node.outputs[0], node.inputs[0])
     elif same:
         e.substitute(

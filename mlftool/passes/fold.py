@@ -24,7 +24,7 @@ def fold_constants(graph: Graph) -> Graph:
             value = e.consts[node.inputs[0]].reshape(e.types[out].shape)
         else:
             value = evaluate(node, [e.consts[i] if i else None for i in node.inputs])
-        e.nodes = [n for n in e.nodes if n is not node]
+        e.remove(node)
         e.consts[out] = value
         e.types[out] = TensorType(dtype.of(value), tuple(value.shape))
     return e.finish()

@@ -17,6 +17,8 @@ from mlftool.ops import Trait, has
 from mlftool.ops.reference import evaluate
 from mlftool.ops.scalar import operand_kind
 
+LONGEST_CHAIN = 64  # nodes in one kernel: beyond that a reader is lost and nothing is saved
+
 
 def _nodes(node: Node) -> tuple[Node, ...]:
     return node.body or (node,)
@@ -44,7 +46,7 @@ def fuse_chains(graph: Graph) -> Graph:
     """
     e = Editor(graph)
     for node in list(e.nodes):
-        if not any(node is n for n in e.nodes) or not _is_elementwise(node):
+        if not e.holds(node) or not _is_elementwise(node):
             continue
         at = node
         for name in node.inputs:
@@ -57,6 +59,8 @@ def fuse_chains(graph: Graph) -> Graph:
             private = e.only_user(name) is at
             same = e.types[name].shape == e.types[at.outputs[0]].shape
             if (not private and not again) or (not same and not again):
+                continue
+            if len(_nodes(producer)) + len(_nodes(at)) > LONGEST_CHAIN:
                 continue
             # A group's op and attrs are those of its last node; it has no core.
             held = _nodes(at)
@@ -129,7 +133,6 @@ def fuse_epilogues(graph: Graph) -> Graph:
 
 def _host(e: Editor, group: Node) -> Node | None:
     """The latest node whose kernel can carry `group` as its epilogue."""
-    order = {id(n): k for k, n in enumerate(e.nodes)}
     hosts = []
     for name in group.inputs:
         host = e.producer(name)
@@ -150,4 +153,4 @@ def _host(e: Editor, group: Node) -> Node | None:
         if any(e.types[i].elements not in (1, out.elements) for i in inner):
             continue
         hosts.append(host)
-    return max(hosts, key=lambda h: order[id(h)], default=None)
+    return max(hosts, key=e.position, default=None)

@@ -36,7 +36,7 @@ def _to_fixpoint(e: Editor, rules: tuple[Callable[[Editor, Node], bool], ...]) -
     while changed:
         changed = False
         for node in list(e.nodes):
-            if any(node is n for n in e.nodes):
+            if e.holds(node):
                 changed = any(rule(e, node) for rule in rules) or changed
 
 
@@ -76,7 +76,7 @@ def _compose(e: Editor, node: Node) -> bool:
         return False
     perm = [source.attrs["perm"][q] for q in node.attrs["perm"]]
     if perm == sorted(perm) and node.outputs[0] not in e.outputs:
-        e.nodes = [n for n in e.nodes if n is not node]
+        e.remove(node)
         e.rename(node.outputs[0], source.inputs[0])
     else:
         e.substitute([node], [replace(node, inputs=source.inputs, attrs={"perm": perm})])
@@ -203,7 +203,7 @@ def _compose_reshapes(e: Editor, node: Node) -> bool:
     if node.op != "Reshape":
         return False
     if e.types[node.inputs[0]] == e.types[node.outputs[0]] and node.outputs[0] not in e.outputs:
-        e.nodes = [n for n in e.nodes if n is not node]
+        e.remove(node)
         e.rename(node.outputs[0], node.inputs[0])
         return True
     source = e.producer(node.inputs[0])

@@ -27,11 +27,7 @@ def sink_and_hoist(graph: Graph) -> Graph:
     changed = True
     while changed:
         changed = any(
-            [
-                _sink(e, n) or _hoist(e, n) or _cancel(e, n)
-                for n in list(e.nodes)
-                if any(n is m for m in e.nodes)
-            ]
+            [_sink(e, n) or _hoist(e, n) or _cancel(e, n) for n in list(e.nodes) if e.holds(n)]
         )
     return e.finish()
 
@@ -118,7 +114,7 @@ def _cancel(e: Editor, node: Node) -> bool:
     if node.outputs[0] in e.outputs:
         e.substitute([node], [replace(node, op="Reshape", inputs=source.inputs[:1], attrs={})])
     else:
-        e.nodes = [n for n in e.nodes if n is not node]
+        e.remove(node)
         e.rename(node.outputs[0], source.inputs[0])
     return True
 
