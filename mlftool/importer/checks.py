@@ -92,6 +92,13 @@ def _batchnorm(f: Facts) -> str:
     return ""
 
 
+def _gemm_flags(f: Facts) -> str:
+    for name in ("transA", "transB"):
+        if f.attrs.get(name, 0) not in (0, 1):
+            return f"{name} is {f.attrs[name]}; expected 0 or 1"
+    return ""
+
+
 def _gemm_bias(f: Facts) -> str:
     bias = f.shape(2)
     if bias is None:
@@ -137,7 +144,7 @@ CHECKS: dict[str, tuple[Callable[[Facts], str], ...]] = {
     "AveragePool": (_auto_pad, _pool_pads),
     "Transpose": (_permutation,),
     "BatchNormalization": (_batchnorm,),
-    "Gemm": (_gemm_bias,),
+    "Gemm": (_gemm_flags, _gemm_bias),
     "QuantizeLinear": (_quantisation,),
     "DequantizeLinear": (_quantisation,),
 }

@@ -29,7 +29,7 @@ from mlftool.ops.contraction import (
     scale_operand,
     stores,
 )
-from mlftool.ops.scalar import Store, literal
+from mlftool.ops.scalar import Store, literal, tensor_operand
 
 
 def blocked(v: View) -> Kernel | None:
@@ -55,7 +55,7 @@ def blocked(v: View) -> Kernel | None:
     else:
         bias, weights = pad_rows(c.bias, columns), pack_rows(c.weights, columns)
     operands = [
-        Operand("x", ctype, "in", v.core.inputs[0]),
+        tensor_operand(v.graph, "x", v.core.inputs[0]),
         Operand(
             "w",
             "int8_t" if q and weights.dtype == np.int8 else "uint8_t" if q else "float",
@@ -105,7 +105,7 @@ def depthwise(v: View) -> Kernel | None:
     taps = np.ascontiguousarray(np.moveaxis(c.weights, 0, -1)).reshape(-1, c.oc)  # [KH*KW, C]
     unroll = taps.shape[0] <= 25
     operands = [
-        Operand("x", v.x(0).dtype.c, "in", v.core.inputs[0]),
+        tensor_operand(v.graph, "x", v.core.inputs[0]),
         Operand(
             "w",
             {"int8": "int8_t", "uint8": "uint8_t"}.get(taps.dtype.name, "float"),
@@ -174,7 +174,7 @@ def any_rank(v: View) -> Kernel:
         for i in range(len(c.inputs))
     ]
     operands = [
-        Operand("x", v.x(0).dtype.c, "in", v.core.inputs[0]),
+        tensor_operand(v.graph, "x", v.core.inputs[0]),
         Operand("w", v.type(v.core.inputs[3 if q else 1]).dtype.c, "const", array=c.weights),
         Operand("b", "int32_t" if q else "float", "const", array=c.bias),
     ]

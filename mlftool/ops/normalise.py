@@ -6,7 +6,7 @@ import math
 
 from mlftool.ir.graph import View
 from mlftool.ops.base import Kernel, Operand, Trait, UnsupportedError, op
-from mlftool.ops.scalar import Load, Store
+from mlftool.ops.scalar import Load, Store, tensor_operand
 
 
 def _last_axis(extent: int, inner: int, flattened: int) -> str:
@@ -45,7 +45,7 @@ def softmax(v: View) -> Kernel:
             "store": store,
         },
         (
-            Operand("x", load.dtype.c, "in", load.tensor),
+            tensor_operand(v.graph, "x", load.tensor),
             *store.operands,
             Operand("y", v.out.dtype.c, "out", v.node.outputs[0]),
         ),

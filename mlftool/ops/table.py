@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mlftool.ir.graph import View
 from mlftool.ops.base import Kernel, Operand, op
+from mlftool.ops.scalar import tensor_operand
 
 
 @op("mlf.Table")
@@ -20,7 +21,7 @@ def table(v: View) -> Kernel:
             "result": "table[(uint8_t)x[i0]]",
         },
         (
-            Operand("x", v.x(0).dtype.c, "in", x),
+            tensor_operand(v.graph, "x", x),
             Operand("table", v.y.dtype.c, "const", array=v.known(1)),
             Operand("y", v.y.dtype.c, "out", v.node.outputs[0]),
         ),

@@ -8,7 +8,7 @@ import numpy as np
 
 from mlftool.ir.graph import View
 from mlftool.ops.base import Kernel, Operand, Trait, UnsupportedError, op
-from mlftool.ops.scalar import Load, Store, literal
+from mlftool.ops.scalar import Load, Store, literal, tensor_operand
 
 
 def _axes(v: View) -> list[dict[str, int]]:
@@ -66,7 +66,7 @@ def _pool(v: View, name: str, init: str, step: str, finish: str, acc_type: str) 
             "result_type": v.y.dtype.c,
         },
         (
-            Operand("x", load.dtype.c, "in", load.tensor),
+            tensor_operand(v.graph, "x", load.tensor),
             *store.operands,
             Operand("y", v.out.dtype.c, "out", v.node.outputs[0]),
         ),

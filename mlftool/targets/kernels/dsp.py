@@ -22,6 +22,7 @@ from mlftool.ops.contraction import (
     pad_rows,
     stores,
 )
+from mlftool.ops.scalar import tensor_operand
 from mlftool.targets.kernels import kernel
 
 
@@ -53,7 +54,7 @@ def _operands(
 ) -> list[Operand]:
     scale = q.scale if q.scale.size == 1 else pad_rows(q.scale, width)
     return [
-        Operand("x", "int8_t", "in", v.core.inputs[0]),
+        tensor_operand(v.graph, "x", v.core.inputs[0]),
         Operand("w", "int8_t", "const", array=_pack(c, width, order)),
         Operand("b", "int32_t", "const", array=pad_rows(folded_bias(c, q).astype(np.int32), width)),
         Operand("scale", "float", "const", array=scale),
