@@ -5,26 +5,26 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Sequence
 
-from mlftool.codegen.aot import Sources, emit
+from mlftool.codegen.executors import EXECUTORS
 from mlftool.codegen.names import check_module_name
-from mlftool.codegen.relay import relay_text
+from mlftool.codegen.options import Options
+from mlftool.describe import bundle
 from mlftool.errors import MlfError, Problem, did_you_mean
+from mlftool.importer.load import model_name
 from mlftool.importer.onnx import import_onnx
 from mlftool.ir.graph import Graph
 from mlftool.ir.verify import verify
-from mlftool.mlf import Bundle, epoch, metadata, params, runtime_tree
+from mlftool.mlf import Bundle
+from mlftool.module import Module, ModuleSpec
 from mlftool.passes import batchnorm, canonicalise, fold, fuse, layout, outputs, qdq
 from mlftool.plan.lower import lower
-from mlftool.plan.program import Program
 from mlftool.targets import TARGETS, Target, debug_level
+
+__all__ = ["Module", "ModuleSpec", "compile_module", "compile_modules"]
 
 Pass = Callable[[Graph], Graph]
 
@@ -43,33 +43,29 @@ PIPELINE: tuple[Pass, ...] = (
     outputs.store_outputs,
 )
 
+# The lowest opt_level with each pass; the others always run.
+LEVELS = {
+    "fold_constants": 1,
+    "fuse_chains": 1,
+    "tabulate": 1,
+    "fuse_prologues": 1,
+    "fuse_epilogues": 1,
+    "fold_batchnorm": 2,
+    "sink_and_hoist": 2,
+    "to_integer": 2,
+    "average_to_integer": 2,
+    "channels_last": 3,
+}
 
-@dataclass(frozen=True)
-class ModuleSpec:
-    """One model to compile. `data_files` are external data the caller vouches for.
-
-    With `workspace_io` inputs and outputs live in the workspace, where they may share memory with
-    intermediate tensors, and the header has functions that say where (TVM's use_workspace_io).
-    """
-
-    model: Path
-    module_name: str = "default"
-    target: str | Target = "host"
-    executor: str = "aot"
-    interface_api: str = "c"
-    input_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    data_files: tuple[Path, ...] = ()
-    workspace_io: bool = False
-
-
-@dataclass(frozen=True)
-class Module:
-    """A compiled model: what it is, what was decided, what was written."""
-
-    spec: ModuleSpec
-    imported: Graph
-    program: Program
-    sources: Sources
+# What TVM calls passes that do what ours do.
+TVM_PASSES = {
+    "AlterOpLayout": ("channels_last",),
+    "ConvertLayout": ("channels_last",),
+    "FakeQuantizationToInteger": ("sink_and_hoist", "to_integer", "average_to_integer"),
+    "FoldConstant": ("fold_constants",),
+    "FoldScaleAxis": ("fold_batchnorm",),
+    "FuseOps": ("fuse_chains", "tabulate", "fuse_prologues", "fuse_epilogues"),
+}
 
 
 def compile_modules(specs: Sequence[ModuleSpec]) -> Bundle:
@@ -97,19 +93,62 @@ def compile_modules(specs: Sequence[ModuleSpec]) -> Bundle:
 def compile_module(spec: ModuleSpec) -> Module:
     """Import, rewrite, plan and emit one model."""
     check_module_name(spec.module_name)
-    target = _target(spec)
+    target, options = _target(spec), _options(spec)
     clock = _Clock(spec.module_name)
     imported = import_onnx(spec.model, spec.module_name, spec.input_shapes, spec.data_files)
+    imported = _with_output_names(imported, spec)
     graph = verify(imported, "import")
     clock.stage("import", graph)
-    for rewrite in PIPELINE:
+    for rewrite in wanted_passes(spec.opt_level, spec.disabled_pass):
         graph = verify(rewrite(graph), rewrite.__name__)
         clock.stage(rewrite.__name__, graph)
-    program = lower(graph, target, str(spec.model), spec.workspace_io)
+    program = lower(graph, target, str(model_name(spec.model)), spec.workspace_io)
     clock.stage(f"lower for {target.name}: {program.memory.size_bytes} bytes of workspace", graph)
-    sources = emit(program, spec.module_name, imported)
+    sources = EXECUTORS[spec.executor].emit(program, options, imported)
     clock.stage("emit", graph)
-    return Module(spec, imported, program, sources)
+    return Module(spec, options, imported, program, sources)
+
+
+def wanted_passes(opt_level: int, disabled: Sequence[str]) -> tuple[Pass, ...]:
+    """The passes of `opt_level`, 0 to 3, without the `disabled` ones, by our names or TVM's."""
+    names = {rewrite.__name__ for rewrite in PIPELINE}
+    unknown = [d for d in disabled if d not in names and d not in TVM_PASSES]
+    if unknown:
+        known = [*sorted(names), *TVM_PASSES]
+        text = f"no pass of this name; got '{unknown[0]}'"
+        raise MlfError(Problem("MLF0400", text, help=did_you_mean(unknown[0], known)))
+    off = {name for d in disabled for name in TVM_PASSES.get(d, (d,))}
+    off |= {name for name, level in LEVELS.items() if level > opt_level}
+    always = {name for name in names if name not in LEVELS}
+    return tuple(p for p in PIPELINE if p.__name__ in always or p.__name__ not in off)
+
+
+def _options(spec: ModuleSpec) -> Options:
+    """Raises MlfError for an executor or runtime that we have not, or options it has not."""
+    if spec.executor not in EXECUTORS:
+        text = f"no such executor; got '{spec.executor}'"
+        raise MlfError(Problem("MLF0405", text, help=did_you_mean(spec.executor, EXECUTORS)))
+    if spec.runtime != "crt":
+        text = f"no such runtime; got '{spec.runtime}', expected crt: the code is C"
+        raise MlfError(Problem("MLF0405", text))
+    return EXECUTORS[spec.executor].options(
+        spec.module_name, spec.interface_api, spec.unpacked_api, spec.link_params, spec.system_lib
+    )
+
+
+def _with_output_names(graph: Graph, spec: ModuleSpec) -> Graph:
+    names = spec.output_names
+    if not names:
+        return graph
+    if len(names) != len(graph.outputs):
+        text = f"{len(names)} output names; expected {len(graph.outputs)}"
+    elif len(set(names)) != len(names) or not all(names):
+        text = "an output name is empty or given twice"
+    elif taken := [n for n in names if n in graph.inputs]:
+        text = f"output name '{taken[0]}' is an input's"
+    else:
+        return outputs.rename_outputs(graph, names)
+    raise MlfError(Problem("MLF0400", text, str(model_name(spec.model))))
 
 
 def _target(spec: ModuleSpec) -> Target:
@@ -142,117 +181,3 @@ class _Clock:
         if debug_level() >= 3:
             print(graph, file=sys.stderr)
         self.at = now
-
-
-def bundle(modules: Sequence[Module]) -> Bundle:
-    """The archive's files."""
-    files: dict[str, bytes] = {}
-    infos = []
-    for m in modules:
-        name = m.spec.module_name
-        info = _info(m)
-        infos.append(info)
-        files[f"codegen/host/src/{name}_lib0.c"] = m.sources.lib0.encode()
-        files[f"codegen/host/src/{name}_lib1.c"] = m.sources.lib1.encode()
-        files[f"codegen/host/include/tvmgen_{name}.h"] = m.sources.header.encode()
-        files[f"parameters/{name}.params"] = params.encode({})
-        files[f"src/{name}.relay"] = relay_text(m.imported).encode()
-        files[f"executor-config/aot/{name}.json"] = _interface(m, info)
-    files |= runtime_tree.helper_headers() | runtime_tree.runtime_files()
-    files["metadata.json"] = metadata.encode(infos, epoch())
-    return Bundle(files)
-
-
-def _info(m: Module) -> metadata.ModuleInfo:
-    def tensor(name: str) -> metadata.TensorInfo:
-        type_ = m.imported.types[name]
-        scale, zero_point = _quantisation(m.imported, name)
-        return metadata.TensorInfo(
-            name,
-            m.sources.members[name],
-            str(type_.dtype),
-            type_.shape,
-            type_.bytes,
-            scale,
-            zero_point,
-        )
-
-    return metadata.ModuleInfo(
-        m.spec.module_name,
-        m.spec.executor,
-        m.program.target.tvm,
-        tuple(map(tensor, m.imported.inputs)),
-        tuple(map(tensor, m.imported.outputs)),
-        m.program.memory.size_bytes,
-        m.sources.constants_bytes,
-        tuple(f.symbol for f in m.sources.functions),
-    )
-
-
-def _quantisation(graph: Graph, name: str) -> tuple[float | None, int | None]:
-    """Scale and zero point of a quantised input or output, seen through views."""
-    node = next((n for n in graph.nodes if name in n.outputs), None)
-    if name in graph.inputs:
-        node = next((n for n in graph.nodes if name in n.inputs), None)
-        if node is not None and node.op in ("Reshape", "Transpose"):
-            return _quantisation(graph.replace(inputs=node.outputs), node.outputs[0])
-    if node is None or node.op not in ("QuantizeLinear", "DequantizeLinear"):
-        return None, None
-    if (name in graph.inputs) != (node.op == "DequantizeLinear"):
-        return None, None
-    values = [graph.consts.get(i) for i in node.inputs[1:]]
-    if any(v is None or v.size != 1 for v in values):
-        return None, None
-    zero = values[1].item() if len(values) > 1 and values[1] is not None else 0
-    assert values[0] is not None
-    return float(values[0].item()), int(zero)
-
-
-def _interface(m: Module, info: metadata.ModuleInfo) -> bytes:
-    """executor-config/aot/<module>.json: call order, shapes, quantisation, memory plan, kernels."""
-    memory = m.program.memory
-    calls = m.program.calls
-    data: dict[str, Any] = {
-        "schema_version": 1,
-        "module": info.name,
-        "target": m.program.target.name,
-        "inputs": [t.to_json() for t in info.inputs],
-        "outputs": [t.to_json() for t in info.outputs],
-        "workspace_io": m.program.workspace_io,
-        "workspace_bytes": info.workspace_bytes,
-        "constants_bytes": info.constants_bytes,
-        "macs": sum(c.kernel.macs for c in calls),
-        "memory": {
-            "pools": [
-                {
-                    "name": "global_workspace",
-                    "size_bytes": memory.size_bytes,
-                    "lower_bound_bytes": memory.lower_bound_bytes,
-                    "proven_optimal": memory.proven_optimal,
-                    "peak_node": calls[memory.peak_step].node.name if calls else "",
-                }
-            ],
-            "buffers": [
-                {
-                    "name": b.name,
-                    "pool": "global_workspace",
-                    "offset_bytes": b.offset_bytes,
-                    "size_bytes": b.size_bytes,
-                    "first_step": b.first_step,
-                    "last_step": b.last_step,
-                }
-                for b in memory.buffers
-            ],
-        },
-        "nodes": [
-            {
-                "name": c.node.name,
-                "op": c.node.op,
-                "kernel": c.kernel.name,
-                "function": symbol,
-                "macs": c.kernel.macs,
-            }
-            for c, symbol in zip(calls, m.sources.symbols, strict=True)
-        ],
-    }
-    return json.dumps(data, indent=1).encode()

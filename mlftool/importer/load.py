@@ -20,32 +20,48 @@ MAX_BYTES = 2**31 - 1  # protobuf's own limit on one message
 INSIDE = "keep the data file in the model's own folder, or declare it (--data FILE)"
 
 
-def load_model(path: Path, data_files: Sequence[Path] = ()) -> ModelProto:
-    """The parsed model with its external data inside.
+def load_model(model: Path | ModelProto, data_files: Sequence[Path] = ()) -> ModelProto:
+    """The parsed model with its external data inside; of one that is parsed already, a copy.
 
     `data_files` are external data files the caller vouches for, such as the declared inputs of a
     build action: in Bazel's sandbox they are symbolic links, which are refused when nobody vouches
     for them. Nothing else is ever opened.
     """
+    path, on_disk = model_name(model), isinstance(model, Path)
+    if isinstance(model, Path):
+        model = _parse(model)
+    else:
+        given, model = model, ModelProto()
+        model.CopyFrom(given)
+    if not model.HasField("graph") or not model.graph.output:
+        raise _error(path, "is not an ONNX model: it holds no graph with outputs")
+    text = bad_text(model.graph)
+    if text:
+        raise _error(path, f"is not an ONNX model: {text} is not UTF-8")
+    _External(path, data_files, on_disk).load(model.graph)
+    return model
+
+
+def model_name(model: Path | ModelProto) -> Path:
+    """How messages call the model: by its file, or by the name of its graph."""
+    if isinstance(model, Path):
+        return model
+    return Path(model.graph.name.replace("/", "_") or "model")
+
+
+def _parse(path: Path) -> ModelProto:
     try:
         data = read_file(path)
     except FileError as error:
         raise MlfError(Problem(error.code, str(error), str(path), help=error.help)) from None
     try:
-        model = onnx.load_model_from_string(data)
+        return onnx.load_model_from_string(data)
     except (DecodeError, ValueError):
         raise _error(
             path,
             "is not an ONNX model: its bytes do not parse",
             "is the download complete, and not a Git LFS pointer or an archive?",
         ) from None
-    if not model.HasField("graph") or not model.graph.output:
-        raise _error(path, "is not an ONNX model: it holds no graph with outputs")
-    text = bad_text(model.graph)
-    if text:
-        raise _error(path, f"is not an ONNX model: {text} is not UTF-8")
-    _External(path, data_files).load(model.graph)
-    return model
 
 
 class FileError(Exception):
@@ -103,8 +119,9 @@ def tensors(graph: GraphProto) -> Iterator[TensorProto]:
 class _External:
     """Brings external data into a model: from declared files, else from beside the model."""
 
-    def __init__(self, path: Path, data_files: Sequence[Path]) -> None:
+    def __init__(self, path: Path, data_files: Sequence[Path], on_disk: bool) -> None:
         self.path, self.declared = path, {f.name: f for f in data_files}
+        self.on_disk = on_disk
         self.files: dict[str, bytes] = {}
         self.used = 0
         if len(self.declared) != len(data_files):
@@ -166,6 +183,9 @@ class _External:
         declared = self.declared.get(location)
         if declared is not None:
             return read_file(declared)
+        if not self.on_disk:
+            remedy = "give the model's file, or declare the data file (--data FILE)"
+            raise FileError("lies beside a file, and this model is none", help=remedy)
         # Beside the model as it was named, not beside what a link to it points to: a build
         # action must not reach past its sandbox.
         return read_file(self.path.parent / location, follow=False)

@@ -16,7 +16,7 @@ from onnx.shape_inference import InferenceError, infer_node_outputs
 from mlftool.errors import MlfError, Problem, did_you_mean
 from mlftool.importer.checks import Facts, wrong
 from mlftool.importer.interface import check_names, check_output, declared_type
-from mlftool.importer.load import load_model
+from mlftool.importer.load import load_model, model_name
 from mlftool.importer.opset import Draft, modernise
 from mlftool.importer.protos import (
     domain_of,
@@ -40,14 +40,14 @@ OLDEST_OPSET = 7
 
 
 def import_onnx(
-    path: Path,
+    model: Path | ModelProto,
     name: str,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
     data_files: Sequence[Path] = (),
 ) -> Graph:
-    """The model in `path` with static types. Raises MlfError with every problem found."""
-    model = load_model(path, data_files)
-    return Importer(model, str(path), input_shapes or {}).run(name)
+    """The model, a file or a proto, with static types. Raises MlfError with every problem found."""
+    loaded = load_model(model, data_files)
+    return Importer(loaded, str(model_name(model)), input_shapes or {}).run(name)
 
 
 class Importer:

@@ -6,6 +6,7 @@ return %x                 =>   %x' = mlf.Copy(%x);  return %x'     (an input or 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from mlftool.ir.edit import Editor
@@ -29,6 +30,34 @@ def store_outputs(graph: Graph) -> Graph:
                 )
             taken.add(root)
     return _copy_unmade(e.finish())
+
+
+def rename_outputs(graph: Graph, names: tuple[str, ...]) -> Graph:
+    """The graph with other names for its outputs. Values inside give way; inputs keep their names,
+    so one that is an output too is copied. `names` are different, and no input's."""
+    made = {out for n in graph.nodes for out in n.outputs}
+    new = {old: name for old, name in zip(graph.outputs, names, strict=True) if old in made}
+    for value in graph.types:
+        other = value
+        while value not in new and other in names:
+            other += "_"
+        new.setdefault(value, other)
+    types = {new[n]: t for n, t in graph.types.items()}
+    nodes = [_renamed(n, new) for n in graph.nodes]
+    for old, name in zip(graph.outputs, names, strict=True):
+        if old not in made:
+            types[name] = graph.types[old]
+            nodes.append(Node("mlf.Copy", (new[old],), (name,), {}, f"copy of {old}"))
+    consts = {new[n]: c for n, c in graph.consts.items()}
+    return graph.replace(outputs=names, nodes=tuple(nodes), types=types, consts=consts)
+
+
+def _renamed(node: Node, new: Mapping[str, str]) -> Node:
+    return replace(
+        node,
+        inputs=tuple(new.get(i, i) for i in node.inputs),
+        outputs=tuple(new.get(o, o) for o in node.outputs),
+    )
 
 
 def _root(e: Editor, name: str) -> str:

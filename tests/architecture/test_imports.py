@@ -23,8 +23,11 @@ ALLOWED = {
     "codegen": {"errors", "ir", "ops", "targets", "plan"},
     "mlf": {"errors"},
     "runtime": {"errors", "mlf", "targets"},
+    "module": {"ir", "targets", "plan", "codegen"},
+    "describe": {"ir", "codegen", "mlf", "module"},
     "compile": {
-        *("errors", "ir", "ops", "importer", "passes", "targets", "plan", "codegen", "mlf")
+        *("errors", "ir", "ops", "importer", "passes", "targets", "plan", "codegen", "mlf"),
+        *("module", "describe"),
     },
     "manifest": {"errors", "targets"},
     "builder": {"errors", "compile", "manifest", "mlf", "runtime", "targets"},

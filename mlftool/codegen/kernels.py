@@ -1,0 +1,216 @@
+"""A Program's kernels as C functions, their constants, and what each call passes.
+
+Every executor starts here, so that all of them run the same C and give the same bits.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from mlftool.codegen.literals import initialiser
+from mlftool.codegen.names import comment
+from mlftool.codegen.templates import render
+from mlftool.ir import dtype
+from mlftool.ir.graph import Array, TensorType
+from mlftool.ops.base import Operand
+from mlftool.plan.memory import STACK_LIMIT_BYTES
+from mlftool.plan.program import Call, Program
+
+
+@dataclass(frozen=True)
+class Function:
+    """One static C function; calls whose kernels render to the same text share it."""
+
+    symbol: str
+    text: str
+    macs: int
+    operands: tuple[Operand, ...]  # its parameters, as the first call has them
+
+
+@dataclass(frozen=True)
+class Constant:
+    """An array of the module's read-only data; equal contents are stored once."""
+
+    name: str
+    ctype: str
+    array: Array
+
+    @property
+    def elements(self) -> int:
+        return self.array.size
+
+    @property
+    def bytes(self) -> int:
+        return self.array.nbytes
+
+    @property
+    def shape(self) -> str:
+        return "x".join(map(str, self.array.shape))
+
+    @property
+    def text(self) -> str:
+        return initialiser(self.array)
+
+
+@dataclass(frozen=True)
+class Argument:
+    """What one call passes for one parameter: a constant, or what lives in a storage."""
+
+    operand: Operand
+    constant: Constant | None = None
+    storage: str = ""  # a tensor that owns its bytes, or "scratch of step N"
+
+    @property
+    def pointer(self) -> str:
+        """The C type of the parameter."""
+        const = "const " if self.operand.role in ("in", "const") else ""
+        return f"{const}{self.operand.ctype} *"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One call of one function."""
+
+    function: Function
+    arguments: tuple[Argument, ...]
+    call: Call
+    comment: str
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """All that a Program computes, as C."""
+
+    functions: tuple[Function, ...]
+    constants: tuple[Constant, ...]
+    includes: tuple[str, ...]
+    steps: tuple[Step, ...]
+
+    @property
+    def constants_bytes(self) -> int:
+        return sum(c.bytes for c in self.constants)
+
+
+def write_kernels(program: Program, module: str) -> Kernels:
+    """The functions and constants of `program`, and its steps in order."""
+    writer = _Writer(program, module)
+    steps = tuple(writer.step(k, call) for k, call in enumerate(program.calls))
+    return Kernels(
+        tuple(writer.functions.values()),
+        tuple(writer.constants.values()),
+        tuple(sorted(writer.includes)),
+        steps,
+    )
+
+
+class _Writer:
+    """Collects functions and constants while the steps are written."""
+
+    def __init__(self, program: Program, module: str) -> None:
+        self.program, self.module = program, module
+        self.functions: dict[str, Function] = {}
+        self.constants: dict[tuple[str, bytes], Constant] = {}
+        self.includes: set[str] = {"mlf/kernel.h"}
+
+    def step(self, k: int, call: Call) -> Step:
+        self.includes |= set(call.kernel.includes)
+        function = self._function(call)
+        passed = (o for o in call.kernel.operands if not _is_local(o))
+        arguments = tuple(self._argument(k, o) for o in passed)
+        return Step(function, arguments, call, self._describe(call))
+
+    def _function(self, call: Call) -> Function:
+        kernel = call.kernel
+        locals_ = [o for o in kernel.operands if _is_local(o)]
+        passed = tuple(o for o in kernel.operands if not _is_local(o))
+        types = {o.name: o.ctype for o in kernel.operands}
+        body = render(kernel.template, **kernel.params, types=types)
+        overlap = bool(kernel.inplace)
+        signature = ", ".join(_parameter(o, overlap) for o in passed)
+        head = "".join(
+            f"  {o.ctype} {o.name}[{o.bytes // dtype_bytes(o.ctype)}];\n" for o in locals_
+        )
+        key = f"({signature}) {{\n{head}{body}}}"
+        if key not in self.functions:
+            symbol = self._symbol(call)
+            text = f"MLF_KERNEL void {symbol}{key}\n"
+            self.functions[key] = Function(symbol, text, kernel.macs, passed)
+        return self.functions[key]
+
+    def _symbol(self, call: Call) -> str:
+        """tvmgen_<module>_<operators>, numbered where that is taken; model names play no part."""
+        nodes = call.node.body or (call.node,)
+        names = [re.sub(r"[^a-z0-9]+", "_", n.op.rsplit(".", 1)[-1].lower()) for n in nodes]
+        base = f"tvmgen_{self.module}_" + ("fused_" if len(names) > 1 else "") + "_".join(names)
+        return unused(base[: 80 + len(self.module)], {f.symbol for f in self.functions.values()})
+
+    def _argument(self, k: int, operand: Operand) -> Argument:
+        if operand.role == "const":
+            assert operand.array is not None
+            return Argument(operand, self._constant(k, operand.name, operand.array, operand.ctype))
+        if operand.role == "scratch":
+            return Argument(operand, storage=f"scratch of step {k}")
+        return Argument(operand, storage=self.program.storage(operand.value))
+
+    def _constant(self, k: int, role: str, array: Array, ctype: str) -> Constant:
+        """The constant that holds `array`; the first to need it names it."""
+        key = (ctype, array.tobytes())
+        if key not in self.constants:
+            words = {"w": "weights", "b": "bias", "b_inner": "bias_inner"}
+            self.constants[key] = Constant(f"step{k}_{words.get(role, role)}", ctype, array)
+        return self.constants[key]
+
+    def _describe(self, call: Call) -> str:
+        graph = self.program.graph
+        node = call.node
+
+        def show(name: str) -> str:
+            type_: TensorType = graph.types[name]
+            return "x".join(map(str, type_.shape)) or "scalar"
+
+        ins = ", ".join(show(i) for i in node.inputs if i and i not in graph.consts)
+        ops = " + ".join(n.op.rsplit(".", 1)[-1] for n in node.body) or node.op.rsplit(".", 1)[-1]
+        out = graph.types[node.outputs[0]]
+        return (
+            f"{comment(node.name, 40)}: {comment(ops, 90)}, {ins} -> {show(node.outputs[0])} "
+            f"{out.dtype} ({call.kernel.name})"
+        )
+
+
+def unused(base: str, taken: set[str]) -> str:
+    """`base`, with the first free number behind it if it is taken."""
+    symbol, k = base, 1
+    while symbol in taken:
+        symbol, k = f"{base}_{k}", k + 1
+    return symbol
+
+
+def places(program: Program, arguments: Mapping[str, str]) -> dict[str, str]:
+    """Storage -> C expression of its first byte; `arguments` are those that have a pointer."""
+    at = {name: f"workspace + {b.offset_bytes}" for name, b in program.memory.place.items()}
+    return at | dict(arguments)
+
+
+def expression(argument: Argument, place: Mapping[str, str]) -> str:
+    """The C expression that passes `argument`."""
+    if argument.constant is not None:
+        return argument.constant.name
+    where = place[argument.storage]
+    cast = f"({argument.pointer})"
+    return f"{cast}{where}" if where.isidentifier() else f"{cast}(void *)({where})"
+
+
+def _is_local(operand: Operand) -> bool:
+    return operand.role == "scratch" and operand.bytes <= STACK_LIMIT_BYTES
+
+
+def _parameter(operand: Operand, overlap: bool) -> str:
+    const = "const " if operand.role in ("in", "const") else ""
+    restrict = "" if overlap and operand.role in ("in", "out") else "MLF_RESTRICT "
+    return f"{const}{operand.ctype} *{restrict}{operand.name}"
+
+
+def dtype_bytes(ctype: str) -> int:
+    return next(d.bytes for d in dtype.DTYPES if d.c == ctype)

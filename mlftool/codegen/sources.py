@@ -1,0 +1,57 @@
+"""What an executor gives: files by their names in the archive, and facts about them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from mlftool.ir.graph import Array
+
+SRC, INCLUDE = "codegen/host/src", "codegen/host/include"
+
+
+@dataclass(frozen=True)
+class OperatorFunction:
+    """A C function that computes a step, and what it allocates for itself while it runs."""
+
+    symbol: str
+    workspace_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Storage:
+    """One entry of the graph executor's storage table; `binding` is the input that lives there."""
+
+    id: int
+    size_bytes: int
+    binding: str = ""
+
+
+@dataclass(frozen=True)
+class Sources:
+    """What an executor emits for one module, and what the archive says of it."""
+
+    files: Mapping[str, str]  # by their names in the archive
+    functions: tuple[OperatorFunction, ...]
+    symbols: tuple[str, ...]  # the function of each call
+    members: Mapping[str, str]  # input or output -> C member name
+    constants_bytes: int
+    workspace_bytes: int
+    params: Mapping[str, Array] = field(default_factory=dict)
+    packed: tuple[str, ...] = ()  # functions that a registry may list, in its order
+    storages: tuple[Storage, ...] = ()
+
+    def _file(self, end: str) -> str:
+        return next(text for name, text in self.files.items() if name.endswith(end))
+
+    @property
+    def header(self) -> str:
+        return self._file(".h")
+
+    @property
+    def lib0(self) -> str:
+        return self._file("_lib0.c")
+
+    @property
+    def lib1(self) -> str:
+        return self._file("_lib1.c")

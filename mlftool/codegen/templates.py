@@ -1,0 +1,25 @@
+"""Where the text of generated files comes from: Jinja, beside operators, kernels and this file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+_PACKAGE = Path(__file__).parent.parent
+_TEMPLATES = Environment(
+    loader=FileSystemLoader(
+        [_PACKAGE / "ops", _PACKAGE / "targets" / "kernels", _PACKAGE / "codegen"]
+    ),
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    keep_trailing_newline=True,
+    auto_reload=False,
+)
+
+
+def render(template: str, **values: Any) -> str:
+    """The template with `values`, and nothing else, filled in."""
+    return _TEMPLATES.get_template(template).render(**values)

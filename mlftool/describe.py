@@ -1,0 +1,128 @@
+"""What an archive says of its modules, and the archive itself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from mlftool.codegen.relay import relay_text
+from mlftool.ir.graph import Graph
+from mlftool.mlf import Bundle, epoch, metadata, params, runtime_tree
+from mlftool.module import Module
+
+
+def bundle(modules: Sequence[Module]) -> Bundle:
+    """The archive's files."""
+    files: dict[str, bytes] = {}
+    infos = []
+    for m in modules:
+        name = m.spec.module_name
+        info = _info(m)
+        infos.append(info)
+        files |= {file: text.encode() for file, text in m.sources.files.items()}
+        files[f"parameters/{name}.params"] = params.encode(m.sources.params)
+        files[f"src/{name}.relay"] = relay_text(m.imported).encode()
+        files[f"executor-config/{m.spec.executor}/{name}.json"] = _interface(m, info)
+    files |= runtime_tree.helper_headers() | runtime_tree.runtime_files()
+    files["metadata.json"] = metadata.encode(infos, epoch())
+    return Bundle(files)
+
+
+def _info(m: Module) -> metadata.ModuleInfo:
+    def tensor(name: str) -> metadata.TensorInfo:
+        type_ = m.imported.types[name]
+        scale, zero_point = _quantisation(m.imported, name)
+        return metadata.TensorInfo(
+            name,
+            m.sources.members[name],
+            str(type_.dtype),
+            type_.shape,
+            type_.bytes,
+            scale,
+            zero_point,
+        )
+
+    return metadata.ModuleInfo(
+        m.spec.module_name,
+        m.spec.executor,
+        m.program.target.tvm,
+        tuple(map(tensor, m.imported.inputs)),
+        tuple(map(tensor, m.imported.outputs)),
+        m.sources.workspace_bytes,
+        m.sources.constants_bytes,
+        tuple(f.symbol for f in m.sources.functions),
+    )
+
+
+def _quantisation(graph: Graph, name: str) -> tuple[float | None, int | None]:
+    """Scale and zero point of a quantised input or output, seen through views."""
+    node = next((n for n in graph.nodes if name in n.outputs), None)
+    if name in graph.inputs:
+        node = next((n for n in graph.nodes if name in n.inputs), None)
+        if node is not None and node.op in ("Reshape", "Transpose"):
+            return _quantisation(graph.replace(inputs=node.outputs), node.outputs[0])
+    if node is None or node.op not in ("QuantizeLinear", "DequantizeLinear"):
+        return None, None
+    if (name in graph.inputs) != (node.op == "DequantizeLinear"):
+        return None, None
+    values = [graph.consts.get(i) for i in node.inputs[1:]]
+    if any(v is None or v.size != 1 for v in values):
+        return None, None
+    zero = values[1].item() if len(values) > 1 and values[1] is not None else 0
+    assert values[0] is not None
+    return float(values[0].item()), int(zero)
+
+
+def _interface(m: Module, info: metadata.ModuleInfo) -> bytes:
+    """executor-config/<executor>/<module>.json: call order, shapes, memory plan, kernels."""
+    memory = m.program.memory
+    calls = m.program.calls
+    data: dict[str, Any] = {
+        "schema_version": 1,
+        "module": info.name,
+        "executor": m.spec.executor,
+        "interface_api": m.options.interface_api,
+        "unpacked_api": m.options.unpacked_api,
+        "system_lib": m.options.system_lib,
+        "target": m.program.target.name,
+        "inputs": [t.to_json() for t in info.inputs],
+        "outputs": [t.to_json() for t in info.outputs],
+        "workspace_io": m.program.workspace_io,
+        "workspace_bytes": info.workspace_bytes,
+        "constants_bytes": info.constants_bytes,
+        "macs": sum(c.kernel.macs for c in calls),
+        "memory": {
+            "pools": [
+                {
+                    "name": "global_workspace",
+                    "size_bytes": memory.size_bytes,
+                    "lower_bound_bytes": memory.lower_bound_bytes,
+                    "proven_optimal": memory.proven_optimal,
+                    "peak_node": calls[memory.peak_step].node.name if calls else "",
+                }
+            ],
+            "buffers": [
+                {
+                    "name": b.name,
+                    "pool": "global_workspace",
+                    "offset_bytes": b.offset_bytes,
+                    "size_bytes": b.size_bytes,
+                    "first_step": b.first_step,
+                    "last_step": b.last_step,
+                }
+                for b in memory.buffers
+            ],
+        },
+        "nodes": [
+            {
+                "name": c.node.name,
+                "op": c.node.op,
+                "kernel": c.kernel.name,
+                "function": symbol,
+                "macs": c.kernel.macs,
+            }
+            for c, symbol in zip(calls, m.sources.symbols, strict=True)
+        ],
+    }
+    return json.dumps(data, indent=1).encode()
