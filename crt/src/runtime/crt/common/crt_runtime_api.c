@@ -1,0 +1,315 @@
+/* Modules, functions and their handles; memory and the last error. */
+#include <stdarg.h>
+#include <string.h>
+#include <tvm/runtime/c_runtime_api.h>
+#include <tvm/runtime/crt/crt.h>
+#include <tvm/runtime/crt/func_registry.h>
+#include <tvm/runtime/crt/internal/common/ndarray.h>
+#include <tvm/runtime/crt/internal/common/time_evaluator.h>
+#include <tvm/runtime/crt/module.h>
+#include <tvm/runtime/crt/platform.h>
+
+#include "crt_config.h"
+
+/* An archive without a system library links all the same. */
+#if defined(__GNUC__)
+#pragma weak TVMSystemLibEntryPoint
+#endif
+
+enum {
+  kHandleFlag = 0x8000, /* in both halves of a handle, so that none is NULL */
+  kGlobalModule = TVM_CRT_MAX_REGISTERED_MODULES
+};
+
+static const TVMModule *registered_modules[TVM_CRT_MAX_REGISTERED_MODULES];
+
+/* The global functions. In memory of its own rather than the platform's: it is needed by everyone
+ * who calls TVMInitializeRuntime, as long as the program runs. */
+static TVMMutableFuncRegistry global_functions;
+static union {
+  TVMBackendPackedCFunc alignment;
+  uint8_t bytes[TVM_CRT_GLOBAL_FUNC_REGISTRY_SIZE_BYTES];
+} global_functions_memory;
+
+static char last_error[1024];
+
+void TVMAPISetLastError(const char *msg) {
+  const size_t length = strlen(msg);
+  const size_t kept = length < sizeof last_error ? length : sizeof last_error - 1;
+  memcpy(last_error, msg, kept);
+  last_error[kept] = '\0';
+}
+
+void TVMAPIErrorf(const char *msg, ...) {
+  va_list args;
+  va_start(args, msg);
+  last_error[0] = '\0';
+  (void)TVMPlatformFormatMessage(last_error, sizeof last_error, msg, args);
+  va_end(args);
+}
+
+const char *TVMGetLastError(void) {
+  return last_error;
+}
+
+static void *handle_of(uintptr_t number) {
+  return (void *)number;
+}
+
+static TVMModuleHandle module_handle(size_t index) {
+  return handle_of(index | kHandleFlag);
+}
+
+static TVMFunctionHandle function_handle(size_t module, tvm_function_index_t function) {
+  return handle_of((uintptr_t)(module | kHandleFlag) << 16 | function | kHandleFlag);
+}
+
+/* The registered module behind a handle, or NULL. */
+static const TVMModule *module_of(uintptr_t number) {
+  const size_t index = number & ~(uintptr_t)kHandleFlag;
+  if ((number & kHandleFlag) == 0 || index >= TVM_CRT_MAX_REGISTERED_MODULES) {
+    TVMAPIErrorf("invalid module handle: %08lx", (unsigned long)number);
+    return NULL;
+  }
+  if (registered_modules[index] == NULL) {
+    TVMAPIErrorf("no module %lu", (unsigned long)index);
+  }
+  return registered_modules[index];
+}
+
+int TVMModCreateFromCModule(const TVMModule *mod, TVMModuleHandle *out_handle) {
+  size_t unused = TVM_CRT_MAX_REGISTERED_MODULES;
+  size_t i;
+  for (i = TVM_CRT_MAX_REGISTERED_MODULES; i-- > 0;) {
+    if (registered_modules[i] == mod) {
+      *out_handle = module_handle(i);
+      return 0;
+    }
+    if (registered_modules[i] == NULL) {
+      unused = i;
+    }
+  }
+  if (unused == TVM_CRT_MAX_REGISTERED_MODULES) {
+    TVMAPISetLastError("more modules than TVM_CRT_MAX_REGISTERED_MODULES");
+    return -1;
+  }
+  registered_modules[unused] = mod;
+  *out_handle = module_handle(unused);
+  return 0;
+}
+
+int TVMModFree(TVMModuleHandle mod) {
+  const uintptr_t number = (uintptr_t)mod;
+  if (module_of(number) == NULL) {
+    return -1;
+  }
+  registered_modules[number & ~(uintptr_t)kHandleFlag] = NULL;
+  return 0;
+}
+
+int TVMModGetFunction(TVMModuleHandle mod, const char *func_name, int query_imports,
+                      TVMFunctionHandle *out) {
+  const TVMModule *const module = module_of((uintptr_t)mod);
+  tvm_function_index_t index;
+  tvm_crt_error_t code;
+  (void)query_imports;
+  *out = NULL;
+  if (module == NULL) {
+    return -1;
+  }
+  code = TVMFuncRegistry_Lookup(module->registry, func_name, &index);
+  if (code != kTvmErrorNoError) {
+    TVMAPIErrorf("no function named %s", func_name);
+    return (int)code;
+  }
+  *out = function_handle((uintptr_t)mod & ~(uintptr_t)kHandleFlag, index);
+  return 0;
+}
+
+int TVMFuncGetGlobal(const char *name, TVMFunctionHandle *out) {
+  tvm_function_index_t index;
+  *out = NULL;
+  if (global_functions.registry.names != NULL &&
+      TVMFuncRegistry_Lookup(&global_functions.registry, name, &index) == kTvmErrorNoError) {
+    *out = function_handle(kGlobalModule, index);
+  }
+  return 0;
+}
+
+/* C has no conversion between pointers to data and to functions; all our machines do. */
+static TVMBackendPackedCFunc function_at(TVMFunctionHandle f) {
+  TVMBackendPackedCFunc function;
+  memcpy(&function, &f, sizeof function);
+  return function;
+}
+
+int TVMFuncRegisterGlobal(const char *name, TVMFunctionHandle f, int override) {
+  if (global_functions.registry.names == NULL) {
+    TVMAPISetLastError("TVMInitializeRuntime has not been called");
+    return -1;
+  }
+  return (int)TVMMutableFuncRegistry_Set(&global_functions, name, function_at(f), override != 0);
+}
+
+/* The function behind a handle, and the registry it is in; or NULL. */
+static TVMBackendPackedCFunc find(TVMFunctionHandle func, const TVMFuncRegistry **registry) {
+  const uintptr_t number = (uintptr_t)func;
+  const tvm_function_index_t index = (tvm_function_index_t)(number & (kHandleFlag - 1));
+  TVMBackendPackedCFunc function = NULL;
+  *registry = &global_functions.registry;
+  if (number >> 16 != (kGlobalModule | kHandleFlag)) {
+    const TVMModule *const module = module_of(number >> 16);
+    if (module == NULL) {
+      return NULL;
+    }
+    *registry = module->registry;
+  }
+  if ((number & kHandleFlag) == 0 || (*registry)->names == NULL ||
+      TVMFuncRegistry_GetByIndex(*registry, index, &function) != kTvmErrorNoError) {
+    TVMAPIErrorf("invalid function handle: %08lx", (unsigned long)number);
+    return NULL;
+  }
+  return function;
+}
+
+int TVMFuncCall(TVMFunctionHandle func, TVMValue *arg_values, int *type_codes, int num_args,
+                TVMValue *ret_val, int *ret_type_code) {
+  const TVMFuncRegistry *registry;
+  TVMBackendPackedCFunc function;
+  union {
+    const TVMFuncRegistry *constant;
+    void *handle;
+  } resource;
+  ret_val[0].v_handle = NULL;
+  ret_type_code[0] = kTVMNullptr;
+  if (func == kTVMTimeEvaluatorHandle) {
+    return TVMTimeEvaluator_Call(arg_values, type_codes, num_args, ret_val, ret_type_code);
+  }
+  function = find(func, &registry);
+  if (function == NULL) {
+    return kTvmErrorFunctionIndexInvalid;
+  }
+  resource.constant = registry == &global_functions.registry ? NULL : registry;
+  return function(arg_values, type_codes, num_args, ret_val, ret_type_code, resource.handle);
+}
+
+int TVMFuncFree(TVMFunctionHandle func) {
+  (void)func;
+  return 0;
+}
+
+int TVMCFuncSetReturn(TVMRetValueHandle ret, TVMValue *value, int *type_code, int num_ret) {
+  const TVMCReturnValue *const results = (const TVMCReturnValue *)ret;
+  int i;
+  for (i = 0; i < num_ret; i++) {
+    results->ret_val_value[i] = value[i];
+    results->ret_val_type_code[i] = type_code[i];
+  }
+  return 0;
+}
+
+int TVMByteArrayFree(TVMByteArray *arr) {
+  DLDevice cpu;
+  cpu.device_type = kDLCPU;
+  cpu.device_id = 0;
+  return (int)TVMPlatformMemoryFree(arr, cpu);
+}
+
+int TVMObjectFree(TVMObjectHandle obj) {
+  (void)obj;
+  return 0;
+}
+
+static int system_lib(TVMValue *args, int *type_codes, int num_args, TVMValue *ret_value,
+                      int *ret_tcode, void *resource_handle) {
+  /* Through a variable, because compilers know that functions have addresses. */
+  const TVMModule *(*volatile entry_point)(void) = TVMSystemLibEntryPoint;
+  TVMModuleHandle module;
+  (void)args;
+  (void)type_codes;
+  (void)num_args;
+  (void)resource_handle;
+  if (entry_point == NULL) {
+    TVMAPISetLastError("no system library is linked");
+    return -1;
+  }
+  if (TVMModCreateFromCModule(entry_point(), &module) != 0) {
+    return -1;
+  }
+  ret_value[0].v_handle = module;
+  ret_tcode[0] = kTVMModuleHandle;
+  return 0;
+}
+
+/* (module, name, query_imports) -> function */
+static int module_get_function(TVMValue *args, int *type_codes, int num_args, TVMValue *ret_value,
+                               int *ret_tcode, void *resource_handle) {
+  TVMFunctionHandle function;
+  int code;
+  (void)resource_handle;
+  if (num_args != 3) {
+    return kTvmErrorFunctionCallNumArguments;
+  }
+  if (type_codes[0] != kTVMModuleHandle || type_codes[1] != kTVMStr ||
+      type_codes[2] != kTVMArgInt) {
+    return kTvmErrorFunctionCallWrongArgType;
+  }
+  code = TVMModGetFunction(args[0].v_handle, args[1].v_str, (int)args[2].v_int64, &function);
+  if (code == 0) {
+    ret_value[0].v_handle = function;
+    ret_tcode[0] = kTVMPackedFuncHandle;
+  }
+  return code;
+}
+
+static int max_packet_size(TVMValue *args, int *type_codes, int num_args, TVMValue *ret_value,
+                           int *ret_tcode, void *resource_handle) {
+  (void)args;
+  (void)type_codes;
+  (void)num_args;
+  (void)resource_handle;
+  ret_value[0].v_int64 = TVM_CRT_MAX_PACKET_SIZE_BYTES;
+  ret_tcode[0] = kTVMArgInt;
+  return 0;
+}
+
+static int random_fill(TVMValue *args, int *type_codes, int num_args, TVMValue *ret_value,
+                       int *ret_tcode, void *resource_handle) {
+  (void)ret_value;
+  (void)ret_tcode;
+  (void)resource_handle;
+  if (num_args != 1) {
+    return kTvmErrorFunctionCallNumArguments;
+  }
+  if (type_codes[0] != kTVMDLTensorHandle && type_codes[0] != kTVMNDArrayHandle) {
+    return kTvmErrorFunctionCallWrongArgType;
+  }
+  return TVMTensor_RandomFill((DLTensor *)args[0].v_handle);
+}
+
+tvm_crt_error_t TVMInitializeRuntime(void) {
+  static const struct {
+    const char *name;
+    TVMBackendPackedCFunc function;
+  } kFunctions[] = {
+      {"runtime.SystemLib", system_lib},
+      {"tvm.rpc.server.ModuleGetFunction", module_get_function},
+      {"runtime.RPCTimeEvaluator", TVMTimeEvaluator_Create},
+      {"tvm.rpc.server.GetCRTMaxPacketSize", max_packet_size},
+      {"tvm.contrib.random.random_fill", random_fill},
+  };
+  tvm_crt_error_t code;
+  size_t i;
+  for (i = 0; i < TVM_CRT_MAX_REGISTERED_MODULES; i++) {
+    registered_modules[i] = NULL;
+  }
+  last_error[0] = '\0';
+  TVMTimeEvaluator_Reset();
+  code = TVMMutableFuncRegistry_Create(&global_functions, global_functions_memory.bytes,
+                                       sizeof global_functions_memory.bytes);
+  for (i = 0; code == kTvmErrorNoError && i < sizeof kFunctions / sizeof kFunctions[0]; i++) {
+    code = TVMMutableFuncRegistry_Set(&global_functions, kFunctions[i].name, kFunctions[i].function,
+                                      0);
+  }
+  return code;
+}

@@ -1,0 +1,23 @@
+/* The optional hooks of a platform that has none of its own. */
+#include <tvm/runtime/crt/platform.h>
+
+#if defined(__GNUC__)
+#define WEAK __attribute__((weak))
+#else
+#define WEAK
+#endif
+
+WEAK tvm_crt_error_t TVMPlatformBeforeMeasurement(void) {
+  return kTvmErrorNoError;
+}
+
+WEAK tvm_crt_error_t TVMPlatformAfterMeasurement(void) {
+  return kTvmErrorNoError;
+}
+
+/* Deliberately no numbers that only look random. */
+WEAK tvm_crt_error_t TVMPlatformGenerateRandom(uint8_t *buffer, size_t num_bytes) {
+  (void)buffer;
+  (void)num_bytes;
+  return kTvmErrorFunctionCallNotImplemented;
+}
