@@ -19,12 +19,14 @@ import onnx
 
 from mlftool.compile import Module, ModuleSpec, compile_module
 from mlftool.errors import MlfError
+from mlftool.ir.graph import TensorType
 from mlftool.mlf.runtime_tree import helper_headers
 from mlftool.targets import CFLAGS
 
 Array = np.ndarray[Any, Any]
 WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror")
 SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+LONGEST_RUN_S = 120  # all jobs together
 INCLUDE = "codegen/host/include"
 
 MAIN = r"""
@@ -84,14 +86,37 @@ int main(int argc, char **argv) {
 
 @dataclass
 class Job:
-    """One model on one target. After `run_jobs`, `results` or `failure` is set."""
+    """One model on one target. After `run_jobs`, `results` or `failure` is set.
+
+    `name` is the module's, numbered if left out; `output` is what the program wrote.
+    """
 
     model: onnx.ModelProto | Path
     feeds: Sequence[dict[str, Array]]
     target: str = "host"
+    name: str = ""
     module: Module | None = None
     results: list[dict[str, Array]] = field(default_factory=list)
     failure: str = ""
+    output: bytes = b""
+
+    def c_text(self) -> bytes:
+        """Everything that gcc reads for this module alone."""
+        assert self.module is not None
+        sources = self.module.sources
+        return "\0".join((sources.header, sources.lib0, sources.lib1)).encode()
+
+    def encode(self, feed: dict[str, Array]) -> bytes:
+        """One sample's inputs as the bytes that C reads."""
+        assert self.module is not None
+        graph = self.module.imported
+        return b"".join(_bytes_of(graph.types[n], feed[n]) for n in graph.inputs)
+
+    def read(self, data: bytes) -> None:
+        """Take `data`, which the program wrote, as results."""
+        assert self.module is not None
+        self.output = data
+        self.results = _results(self, data)
 
 
 def compile_model(
@@ -108,21 +133,33 @@ def compile_model(
 
 def run_jobs(jobs: Sequence[Job], work: Path, flags: Sequence[str] = ("-O1", *SANITIZERS)) -> None:
     """Compile, link and run all jobs in folder `work`; results are left in the jobs."""
-    write_headers(work)
     alive: list[Job] = []
     for job in jobs:
+        job.name = job.name or f"m{len(alive)}"
         try:
-            job.module = compile_model(job.model, f"m{len(alive)}", job.target, work)
+            compile_job(job, work)
             alive.append(job)
         except MlfError as error:
             job.failure = str(error)
         except Exception as error:  # a bug of the compiler: the test that owns the job fails
             job.failure = f"{type(error).__name__}: {error}"
-    with ThreadPoolExecutor(2) as pool:
-        objects = list(pool.map(lambda k: _object(alive[k], k, work, flags), range(len(alive))))
-    built = [k for k, name in enumerate(objects) if name]
-    _link([alive[k] for k in built], built, work, flags)
-    _run([alive[k] for k in built], work)
+    build_jobs(alive, work, flags)
+
+
+def compile_job(job: Job, work: Path) -> None:
+    """The compiler's part. Raises what the compiler raises."""
+    job.module = compile_model(job.model, job.name, job.target, work)
+
+
+def build_jobs(jobs: Sequence[Job], work: Path, flags: Sequence[str], threads: int = 2) -> None:
+    """The C compiler's part for jobs that are compiled, then one program that runs them all."""
+    write_headers(work)
+    with ThreadPoolExecutor(threads) as pool:
+        built = list(pool.map(lambda job: _object(job, work, flags), jobs))
+    alive = [job for job, done in zip(jobs, built, strict=True) if done]
+    if alive:
+        _link(alive, work, flags)
+        _run(alive, work)
 
 
 def write_headers(work: Path) -> None:
@@ -142,34 +179,33 @@ def write_sources(module: Module, work: Path) -> str:
     return f"{name}.c"
 
 
-def _object(job: Job, k: int, work: Path, flags: Sequence[str]) -> str:
+def _object(job: Job, work: Path, flags: Sequence[str]) -> bool:
     assert job.module is not None
     source = write_sources(job.module, work)
-    command = ["gcc", *CFLAGS, *flags, *WARNINGS, f"-I{INCLUDE}", "-c", source, "-o", f"m{k}.o"]
+    command = ["gcc", *CFLAGS, *flags, *WARNINGS, f"-I{INCLUDE}", "-c", source]
     done = subprocess.run(command, cwd=work, capture_output=True, text=True)
     if done.returncode:
         job.failure = "C does not compile:\n" + done.stderr[:2000]
-        return ""
-    return f"m{k}.o"
+    return done.returncode == 0
 
 
-def _link(jobs: Sequence[Job], built: Sequence[int], work: Path, flags: Sequence[str]) -> None:
+def _link(jobs: Sequence[Job], work: Path, flags: Sequence[str]) -> None:
     """Write the program's table and link it with the objects."""
     parts, rows, includes = [], [], []
-    for k, job in zip(built, jobs, strict=True):
+    for k, job in enumerate(jobs):
         assert job.module is not None
         graph, members = job.module.imported, job.module.sources.members
         sizes = [graph.types[n].bytes for n in (*graph.inputs, *graph.outputs)]
         ins = ", ".join(f"in[{i}]" for i in range(len(graph.inputs))) or "0"
         outs = ", ".join(f"out[{i}]" for i in range(len(graph.outputs)))
         assert len(members) <= 64
-        includes.append(f'#include "tvmgen_m{k}.h"\n')
+        includes.append(f'#include "tvmgen_{job.name}.h"\n')
         parts.append(
             f"static const long sizes{k}[] = {{{', '.join(map(str, sizes))}}};\n"
             f"static int32_t run{k}(void **in, void **out) {{\n"
-            f"  struct tvmgen_m{k}_inputs i = {{{ins}}};\n"
-            f"  struct tvmgen_m{k}_outputs o = {{{outs}}};\n"
-            f"  (void)in;\n  return tvmgen_m{k}_run(&i, &o);\n}}\n"
+            f"  struct tvmgen_{job.name}_inputs i = {{{ins}}};\n"
+            f"  struct tvmgen_{job.name}_outputs o = {{{outs}}};\n"
+            f"  (void)in;\n  return tvmgen_{job.name}_run(&i, &o);\n}}\n"
         )
         rows.append(
             f"  {{{len(job.feeds)}, {len(graph.inputs)}, {len(graph.outputs)}, sizes{k}, run{k}}},"
@@ -177,20 +213,18 @@ def _link(jobs: Sequence[Job], built: Sequence[int], work: Path, flags: Sequence
     table = "static const struct module modules[] = {\n" + "\n".join(rows) + "\n};\n"
     modules = "".join(includes) + "".join(parts) + table
     (work / "main.c").write_text(MAIN % {"modules": modules, "count": len(jobs)})
-    objects = [f"m{k}.o" for k in built]
+    objects = [f"{job.name}.o" for job in jobs]
     command = ["gcc", "-std=c11", *flags, f"-I{INCLUDE}", "main.c", *objects, "-o", "program"]
     subprocess.run(command, cwd=work, check=True)
 
 
 def _run(jobs: Sequence[Job], work: Path) -> None:
     for index, job in enumerate(jobs):
-        assert job.module is not None
-        names = job.module.imported.inputs
-        data = b"".join(feed[n].tobytes() for feed in job.feeds for n in names)
-        (work / f"in{index}.bin").write_bytes(data)
+        (work / f"in{index}.bin").write_bytes(b"".join(map(job.encode, job.feeds)))
     start = 0
     while start < len(jobs):
-        done = subprocess.run(["./program", str(start)], cwd=work, capture_output=True, text=True)
+        command = ["timeout", str(LONGEST_RUN_S), "./program", str(start)]
+        done = subprocess.run(command, cwd=work, capture_output=True, text=True)
         if done.returncode == 0:
             break
         last, _, message = done.stderr.rpartition("@@")[2].partition("\n")
@@ -198,7 +232,7 @@ def _run(jobs: Sequence[Job], work: Path) -> None:
         start = int(last) + 1
     for index, job in enumerate(jobs):
         if not job.failure:
-            job.results = _results(job, (work / f"out{index}.bin").read_bytes())
+            job.read((work / f"out{index}.bin").read_bytes())
 
 
 def _results(job: Job, data: bytes) -> list[dict[str, Array]]:
@@ -209,9 +243,16 @@ def _results(job: Job, data: bytes) -> list[dict[str, Array]]:
         sample = {}
         for name in graph.outputs:
             type_ = graph.types[name]
-            array = np.frombuffer(data, type_.dtype.numpy, type_.elements, at)
-            sample[name] = array.reshape(type_.shape)
+            sample[name] = _array_of(type_, data[at : at + type_.bytes])
             at += type_.bytes
         results.append(sample)
     assert at == len(data)
     return results
+
+
+def _bytes_of(type_: TensorType, value: Array) -> bytes:
+    return np.ascontiguousarray(value).tobytes()
+
+
+def _array_of(type_: TensorType, data: bytes) -> Array:
+    return np.frombuffer(data, type_.dtype.numpy, type_.elements).reshape(type_.shape)
