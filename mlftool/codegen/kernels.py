@@ -9,6 +9,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from mlftool.codegen.literals import initialiser
 from mlftool.codegen.names import comment
 from mlftool.codegen.templates import render
@@ -39,11 +41,12 @@ class Constant:
 
     @property
     def elements(self) -> int:
-        return self.array.size
+        """Of the C array, which holds packed elements together and is never empty."""
+        return max(1, dtype.stored(self.array).size)
 
     @property
     def bytes(self) -> int:
-        return self.array.nbytes
+        return dtype.stored(self.array).nbytes
 
     @property
     def shape(self) -> str:
@@ -51,7 +54,8 @@ class Constant:
 
     @property
     def text(self) -> str:
-        return initialiser(self.array)
+        values = dtype.stored(self.array)
+        return initialiser(values if values.size else np.zeros(1, values.dtype))
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from onnx import ValueInfoProto
+from onnx import TypeProto, ValueInfoProto, helper
 
 from mlftool.importer.protos import type_name
 from mlftool.importer.structure import Report
@@ -33,8 +33,7 @@ def declared_type(
         return None
     tensor = info.type.tensor_type
     if tensor.elem_type not in dtype.BY_ONNX:
-        supported = ", ".join(d.name for d in dtype.DTYPES)
-        text = f"element type {type_name(tensor.elem_type)}; supported: {supported}"
+        text = f"element type {type_name(tensor.elem_type)}; supported: {dtype.SUPPORTED}"
         report("MLF0205", text, where)
         return None
     if not tensor.HasField("shape") and given is None:
@@ -62,8 +61,8 @@ def _bound(
         text = f"shape {_commas(given)} does not fit the model's {_commas(dims)}"
         report("MLF0208", text, where)
         return None
-    if any(d < 1 for d in given):
-        report("MLF0208", f"shape {_commas(given)}; expected dimensions of at least 1", where)
+    if any(d < 0 for d in given):
+        report("MLF0208", f"shape {_commas(given)}; expected no negative dimension", where)
         return None
     return tuple(given)
 
@@ -74,8 +73,8 @@ def _fixed(dims: list[Any], where: str, name: str, report: Report) -> tuple[int,
         help = f"bind it: --input-shape {name}:{example}, or input_shapes in the manifest"
         report("MLF0206", f"shape {_commas(dims)} is not known before run time", where, help)
         return None
-    if any(d < 1 for d in dims):
-        report("MLF0206", f"shape {_commas(dims)}; expected dimensions of at least 1", where)
+    if any(d < 0 for d in dims):
+        report("MLF0206", f"shape {_commas(dims)}; expected no negative dimension", where)
         return None
     return tuple(dims)
 
@@ -83,7 +82,7 @@ def _fixed(dims: list[Any], where: str, name: str, report: Report) -> tuple[int,
 def check_output(info: ValueInfoProto, made: TensorType, report: Report) -> None:
     """An output must have the type that the model declares for it, as far as it does."""
     declared = info.type.tensor_type
-    dims = [d.dim_value if d.dim_value > 0 else None for d in declared.shape.dim]
+    dims = _static(declared)
     fits = declared.elem_type in (0, made.dtype.onnx)
     if declared.HasField("shape"):
         fits = fits and len(dims) == len(made.shape)
@@ -94,6 +93,27 @@ def check_output(info: ValueInfoProto, made: TensorType, report: Report) -> None
         kind = known.name if known else type_name(declared.elem_type)
         text = f"is declared as {kind}[{shown}], but the model computes {made}"
         report("MLF0206", text, f"output '{info.name}'")
+
+
+def completed(proto: TypeProto | None, declared: TypeProto | None) -> TypeProto | None:
+    """What inference found out about a value, with what the model declares where it is silent."""
+    known = declared is not None and declared.HasField("tensor_type")
+    if proto is None or not proto.HasField("tensor_type"):
+        return declared if proto is None and known else proto
+    if declared is None or not known or not declared.tensor_type.HasField("shape"):
+        return proto
+    found, stated = proto.tensor_type, declared.tensor_type
+    dims = _static(found) if found.HasField("shape") else [None] * len(stated.shape.dim)
+    if len(dims) != len(stated.shape.dim):
+        return proto
+    merged = [d if d is not None else s for d, s in zip(dims, _static(stated), strict=True)]
+    return helper.make_tensor_type_proto(found.elem_type, merged)
+
+
+def _static(tensor: Any) -> list[int | None]:
+    """The extents that a type states; one that is negative is as good as none."""
+    dims = tensor.shape.dim
+    return [d.dim_value if d.HasField("dim_value") and d.dim_value >= 0 else None for d in dims]
 
 
 def _commas(dims: Sequence[Any]) -> str:

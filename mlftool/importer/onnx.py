@@ -3,6 +3,7 @@ gets its static types. The standard's own package does the typing and the evalua
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from onnx.shape_inference import InferenceError, infer_node_outputs
 
 from mlftool.errors import MlfError, Problem, did_you_mean
 from mlftool.importer.checks import Facts, wrong
-from mlftool.importer.interface import check_names, check_output, declared_type
+from mlftool.importer.interface import check_names, check_output, completed, declared_type
 from mlftool.importer.load import load_model, model_name
 from mlftool.importer.opset import Draft, modernise
 from mlftool.importer.protos import (
@@ -36,7 +37,7 @@ from mlftool.ops.reference import evaluate_proto
 
 MAX_TENSOR_BYTES = 2**31 - 1  # offsets in generated C are int32
 MAX_FOLDED_BYTES = 2**28  # what one node may make of constants
-OLDEST_OPSET = 7
+OLDEST_OPSET = 1
 
 
 def import_onnx(
@@ -63,6 +64,8 @@ class Importer:
         self.nodes: list[Node] = []
         self.opsets: dict[str, int] = {}
         self.spoiled: set[str] = set()  # initialisers with a problem, which is listed already
+        infos = (*model.graph.value_info, *model.graph.output)
+        self.declared = {info.name: info.type for info in infos}
 
     def run(self, name: str) -> Graph:
         self._opsets()
@@ -101,10 +104,11 @@ class Importer:
             if domain in self.opsets:
                 self._problem("MLF0204", f"opset of domain '{entry.domain}' is imported twice")
             self.opsets[domain] = entry.version
-        version = self.opsets.get("")
-        if version is None:
-            self._problem("MLF0204", "the model imports no opset of the default domain")
+        version = self.opsets.setdefault("", 0)
+        if version == 0:
             self.opsets[""] = newest
+            if any(not domain_of(node) for node in self.model.graph.node):
+                self._problem("MLF0204", "the model imports no opset of the default domain")
         elif not OLDEST_OPSET <= version <= newest:
             self._problem(
                 "MLF0204",
@@ -128,8 +132,7 @@ class Importer:
         if tensor.data_type not in dtype.BY_ONNX:
             self._problem(
                 "MLF0205",
-                f"element type {type_name(tensor.data_type)}; "
-                f"supported: {', '.join(d.name for d in dtype.DTYPES)}",
+                f"element type {type_name(tensor.data_type)}; supported: {dtype.SUPPORTED}",
                 where,
             )
             return
@@ -143,7 +146,7 @@ class Importer:
         if name in self.consts:
             self._problem("MLF0207", "is defined twice", where)
         try:
-            value = np_helper.to_array(tensor)
+            value = _value_of(tensor)
         except Exception as error:
             self._problem(
                 "MLF0206",
@@ -203,15 +206,26 @@ class Importer:
         if found is None:
             return
         known = all(name in self.consts for name in node.input if name)
-        if known and not has(op_name(node), Trait.QUANTISE):
+        if not known and all(_is_empty(found.get(n)) for n in node.output if n):
+            self._nothing(node, found)
+        elif known and not has(op_name(node), Trait.QUANTISE):
             if self._affordable(found, index, node):
                 self._evaluate(node, index)
         elif all(self._typed(n, found.get(n), place(node, index)) for n in node.output if n):
             self._keep(node, index)
 
+    def _nothing(self, node: NodeProto, found: Mapping[str, Any]) -> None:
+        """Tensors without elements are known, whatever their producer reads."""
+        for name in filter(None, node.output):
+            tensor = found[name].tensor_type
+            shape = [d.dim_value for d in tensor.shape.dim]
+            self._add_const(name, np.zeros(shape, dtype.BY_ONNX[tensor.elem_type].numpy))
+
     def _affordable(self, found: Mapping[str, Any], index: int, node: NodeProto) -> bool:
         """Whether a node's values are small enough to compute them."""
         for name, proto in found.items():
+            if proto is None:
+                continue
             tensor = proto.tensor_type
             dims = [d.dim_value for d in tensor.shape.dim]
             if tensor.elem_type in dtype.BY_ONNX and all(d > 0 for d in dims):
@@ -239,7 +253,7 @@ class Importer:
                 self._problem(
                     "MLF0205",
                     f"makes a constant of type {np.asarray(value).dtype}; "
-                    f"supported: {', '.join(dtype.BY_NAME)}",
+                    f"supported: {dtype.SUPPORTED}",
                     place(node, index),
                 )
             elif name:
@@ -272,7 +286,8 @@ class Importer:
         ) as error:
             self._problem("MLF0303", f"is not valid: {first_line(error)}", where)
             return None
-        return dict(found)
+        names = filter(None, node.output)
+        return {name: completed(found.get(name), self.declared.get(name)) for name in names}
 
     def _typed(self, name: str, proto: Any, where: str) -> bool:
         if proto is None or not proto.HasField("tensor_type"):
@@ -285,9 +300,11 @@ class Importer:
                 "MLF0205", f"output '{name}' has element type {type_name(tensor.elem_type)}", where
             )
             return False
-        if any(d is not None and d < 1 for d in dims):
+        if any(d is not None and d < 0 for d in dims):
             shown = ",".join("?" if d is None else str(d) for d in dims)
-            self._problem("MLF0206", f"output '{name}' has shape {shown}, so no elements", where)
+            self._problem(
+                "MLF0206", f"output '{name}' has shape {shown}; expected none negative", where
+            )
             return False
         if not tensor.HasField("shape") or None in dims:
             self._problem(
@@ -305,7 +322,8 @@ class Importer:
         attrs = {a.name: plain(helper.get_attribute_value(a)) for a in node.attribute}
         types = [self.types.get(n) for n in node.input]
         values = [self.consts.get(n) for n in node.input]
-        facts = Facts(op_name(node), attrs, types, values, self.types[node.output[0]])
+        first = next(name for name in node.output if name)
+        facts = Facts(op_name(node), attrs, types, values, self.types[first])
         problem = wrong(facts)
         if problem:
             self._problem("MLF0303", problem, place(node, index))
@@ -343,3 +361,23 @@ class Importer:
             name += "_"
         self._add_const(name, value)
         return name
+
+
+def _value_of(tensor: TensorProto) -> Array:
+    """The tensor as an array. Raises an exception if its data do not fit its shape."""
+    row = dtype.BY_ONNX[tensor.data_type]
+    wanted = row.size(math.prod(tensor.dims))
+    if row.packed and tensor.raw_data and len(tensor.raw_data) != wanted:  # onnx lets these pass
+        raise ValueError(f"they have {len(tensor.raw_data)} bytes instead of {wanted}")
+    value: Array = np_helper.to_array(tensor)
+    return value
+
+
+def _is_empty(proto: Any) -> bool:
+    """Whether a type has no elements, for certain."""
+    if proto is None or not proto.HasField("tensor_type"):
+        return False
+    tensor = proto.tensor_type
+    dims = tensor.shape.dim
+    known = all(d.HasField("dim_value") and d.dim_value >= 0 for d in dims)
+    return tensor.elem_type in dtype.BY_ONNX and known and any(d.dim_value == 0 for d in dims)

@@ -1,26 +1,58 @@
-"""One row per element type: its name in numpy and TVM, its C type, its ONNX code."""
+"""One row per element type: its name in numpy and TVM, its C type, its ONNX code.
+
+Types that C does not have are stored as unsigned integers. Narrow floats have a `codec`, a word in
+the names of the helpers of mlf/convert.h that turn their bits into float32, in which all arithmetic
+happens, and back. Types of 2 and 4 bits are packed into bytes, the first element lowest.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
+import ml_dtypes  # its import teaches numpy the names of the narrow types
 import numpy as np
+
+assert ml_dtypes.bfloat16
 
 
 @dataclass(frozen=True)
 class DType:
-    """An element type. `name` is numpy's and TVM's spelling; `c` stores one element."""
+    """An element type. `name` is numpy's and TVM's spelling; `c` stores one element, or several
+    packed ones."""
 
     name: str
     c: str
     onnx: int  # onnx.TensorProto.DataType
     bits: int
     kind: str  # i signed, u unsigned, f float, b bool
+    codec: str = ""
 
     @property
     def bytes(self) -> int:
-        return self.bits // 8
+        """Of one stored unit: an element, or the byte that holds several."""
+        return max(8, self.bits) // 8
+
+    @property
+    def packed(self) -> bool:
+        """Whether several elements share a byte."""
+        return self.bits < 8
+
+    @property
+    def value_c(self) -> str:
+        """The C type of an element's value in an expression."""
+        if self.codec:
+            return "float"
+        return "int8_t" if self.packed and self.kind == "i" else self.c
+
+    @property
+    def raw(self) -> DType:
+        """The unsigned integer with the same bits, for code that only moves elements."""
+        return BY_NAME[f"uint{self.bits}"] if self.codec or self.packed else self
+
+    def size(self, elements: int) -> int:
+        """Bytes of so many elements."""
+        return (elements * self.bits + 7) // 8
 
     @property
     def numpy(self) -> np.dtype[Any]:
@@ -62,6 +94,19 @@ float64 = DType("float64", "double", 11, 64, "f")
 uint32 = DType("uint32", "uint32_t", 12, 32, "u")
 uint64 = DType("uint64", "uint64_t", 13, 64, "u")
 
+float16 = DType("float16", "uint16_t", 10, 16, "f", "f16")
+bfloat16 = DType("bfloat16", "uint16_t", 16, 16, "f", "bf16")
+float8_e4m3fn = DType("float8_e4m3fn", "uint8_t", 17, 8, "f", "e4m3fn")
+float8_e4m3fnuz = DType("float8_e4m3fnuz", "uint8_t", 18, 8, "f", "e4m3fnuz")
+float8_e5m2 = DType("float8_e5m2", "uint8_t", 19, 8, "f", "e5m2")
+float8_e5m2fnuz = DType("float8_e5m2fnuz", "uint8_t", 20, 8, "f", "e5m2fnuz")
+uint4 = DType("uint4", "uint8_t", 21, 4, "u")
+int4 = DType("int4", "uint8_t", 22, 4, "i")
+float4_e2m1 = DType("float4_e2m1fn", "uint8_t", 23, 4, "f", "e2m1")
+float8_e8m0 = DType("float8_e8m0fnu", "uint8_t", 24, 8, "f", "e8m0")
+uint2 = DType("uint2", "uint8_t", 25, 2, "u")
+int2 = DType("int2", "uint8_t", 26, 2, "i")
+
 DTYPES = (
     float32,
     uint8,
@@ -74,7 +119,20 @@ DTYPES = (
     float64,
     uint32,
     uint64,
+    float16,
+    bfloat16,
+    float8_e4m3fn,
+    float8_e4m3fnuz,
+    float8_e5m2,
+    float8_e5m2fnuz,
+    float8_e8m0,
+    float4_e2m1,
+    int4,
+    uint4,
+    int2,
+    uint2,
 )
+SUPPORTED = "bool, integers of 2 to 64 bits, floats of 4 to 64 bits"  # for messages
 BY_ONNX = {d.onnx: d for d in DTYPES}
 BY_NAME = {d.name: d for d in DTYPES}
 
@@ -82,3 +140,27 @@ BY_NAME = {d.name: d for d in DTYPES}
 def of(array: np.ndarray[Any, Any]) -> DType:
     """The row of a numpy array's dtype. Raises KeyError for types we have no row for."""
     return BY_NAME[array.dtype.name]
+
+
+def stored(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The elements as C stores them: an array of a type that C has, flat if they are packed."""
+    row = of(array)
+    if not row.packed:
+        return array.view(f"u{row.bytes}") if row.codec else array
+    per_byte = 8 // row.bits
+    flat = array.reshape(-1).view(np.uint8) & ((1 << row.bits) - 1)
+    flat = np.append(flat, np.zeros(-flat.size % per_byte, np.uint8)).reshape(-1, per_byte)
+    shifts = np.arange(per_byte, dtype=np.uint8) * row.bits
+    packed: np.ndarray[Any, Any] = np.bitwise_or.reduce(flat << shifts, axis=1).astype(np.uint8)
+    return packed
+
+
+def restored(data: bytes, row: DType, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    """The array whose `stored` form has the bytes `data`."""
+    if not row.packed:
+        return np.frombuffer(data, row.numpy).reshape(shape)
+    count = int(np.prod(shape))
+    shifts = np.arange(8 // row.bits, dtype=np.uint8) * row.bits
+    parts = (np.frombuffer(data, np.uint8)[:, None] >> shifts) & ((1 << row.bits) - 1)
+    flat = parts.astype(np.uint8).reshape(-1)[:count]
+    return flat.view(row.numpy).reshape(shape)

@@ -31,7 +31,7 @@ class TensorType:
 
     @property
     def bytes(self) -> int:
-        return self.elements * self.dtype.bytes
+        return self.dtype.size(self.elements)
 
     def __str__(self) -> str:
         return f"{self.dtype}[{'x'.join(map(str, self.shape))}]"

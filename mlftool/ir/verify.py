@@ -14,7 +14,7 @@ def verify(graph: Graph, after: str) -> Graph:
     for node in graph.nodes:
         for name in node.inputs:
             _check(not name or name in defined, after, f"{node.label} reads undefined '{name}'")
-        for name in node.outputs:
+        for name in filter(None, node.outputs):
             _check(name not in defined, after, f"'{name}' is defined twice")
             _check(name in graph.types, after, f"'{name}' has no type")
             defined.add(name)

@@ -9,17 +9,21 @@ from __future__ import annotations
 import inspect
 from collections.abc import Sequence
 
-from mlftool.ir.dtype import DType
+from mlftool.ir.dtype import DTYPES, DType, float32
 from mlftool.ir.graph import Node, View
 from mlftool.ops.base import OPS, Kernel, OpDef, Operand, Trait, UnsupportedError
 from mlftool.ops.scalar import (
     EXPRESSIONS,
     INCLUDES,
     Body,
+    Exact,
     ExprFn,
     Scalar,
+    fetch,
     literal,
+    put,
     tensor_operand,
+    widen,
 )
 
 
@@ -27,7 +31,7 @@ class Maths:
     """Literals of the computing type; `out` is the type of the result."""
 
     def __init__(self, dtype: DType, out: DType) -> None:
-        self.dtype, self.out = dtype, out
+        self.dtype, self.out = float32 if dtype.codec else dtype, out
 
     def lit(self, value: float) -> str:
         return literal(value, self.dtype)
@@ -97,6 +101,34 @@ def _abs(m: Maths, a: Scalar) -> str:
     return str(a) if m.dtype.kind == "u" else f"{a} < {m.lit(0)} ? -{a} : {a}"
 
 
+def _as_float(a: Scalar) -> str:
+    """A value as a float that rounds to narrower types as the value itself would."""
+    if a.dtype.codec or a.dtype.name == "float32":
+        return str(a)
+    if a.dtype.name == "float64":
+        return f"mlf_float_to_odd({a})"
+    return f"mlf_float_to_odd((double){a})" if a.dtype.bits >= 32 else f"(float){a}"
+
+
+def _cast(m: Maths, a: Scalar, *, to: int = 1, saturate: int = 1, round_mode: str = "up") -> str:
+    out, source = m.out, a.dtype
+    if out == source:
+        return Exact(a)
+    if out.kind == "b":
+        return Exact(f"{a} != 0")
+    if out.codec:
+        mode = "_sat" if saturate and out.codec.startswith(("e4", "e5", "e8")) else ""
+        mode = f"_{round_mode}{mode}" if out.codec == "e8m0" else mode
+        return Exact(widen(out, f"mlf_{out.codec}_of_float{mode}({_as_float(a)})"))
+    if out.is_float:
+        return Exact(a) if source.codec and out.bits == 32 else Exact(f"({out.c}){a}")
+    if source.is_float:
+        name = "double" if source.bits == 64 else "float"
+        kind = {"uint64": "u64", "uint32": "i64", "int64": "i64"}.get(out.name, "i32")
+        return f"mlf_{kind}_of_{name}({a})"
+    return str(a)
+
+
 # Operators whose arithmetic is defined for float only.
 FLOAT_ONLY = ("HardSigmoid", "HardSwish", "Exp", "Sigmoid", "LeakyRelu")
 
@@ -114,9 +146,11 @@ def loop_nest(v: View) -> Kernel:
     def load(name: str) -> Scalar:
         param = f"a{len(operands)}"
         operands.append(tensor_operand(v.graph, param, name))
-        return Scalar(f"{param}[{_index(strides[name])}]", v.type(name).dtype)
+        dtype = v.type(name).dtype
+        return Scalar(fetch(dtype, param, _index(strides[name])), dtype)
 
     body = Body(v.graph, nodes, {}, load)
+    result = str(body.env[v.node.outputs[0]])
     y = Operand("y", v.out.dtype.c, "out", v.node.outputs[0])
     loops = [(f"i{k}", n) for k, n in enumerate(dims)]
     return Kernel(
@@ -124,9 +158,8 @@ def loop_nest(v: View) -> Kernel:
         "elementwise.c.j2",
         {
             "loops": loops,
-            "y_index": _index(_row_major(dims)),
             "statements": body.statements,
-            "result": str(body.env[v.node.outputs[0]]),
+            "store": put(v.out.dtype, "y", _index(_row_major(dims)), result),
         },
         (*operands, y),
         cost=v.out.elements * (4.0 + 2 * len(nodes)),
@@ -136,7 +169,8 @@ def loop_nest(v: View) -> Kernel:
             for n in names
             if n not in v.graph.consts
             and v.type(n).shape == out
-            and v.type(n).dtype.bytes == v.out.dtype.bytes
+            and v.type(n).dtype.bits == v.out.dtype.bits
+            and not v.out.dtype.packed
         ),
     )
 
@@ -156,7 +190,7 @@ def _check(v: View, nodes: Sequence[Node]) -> None:
                 )
 
 
-SUPPORTED = ("float32", "int8", "uint8", "int16", "uint16", "int32", "int64")
+SUPPORTED = tuple(d.name for d in DTYPES)
 
 
 def _broadcast_strides(shape: tuple[int, ...], out: tuple[int, ...]) -> tuple[int, ...]:
@@ -230,6 +264,6 @@ elementwise("Exp", lambda m, a: f"mlf_expf({a})", includes=("mlf/math.h",))
 elementwise(
     "Sigmoid", lambda m, a: f"{m.lit(1)} / ({m.lit(1)} + mlf_expf(-{a}))", includes=("mlf/math.h",)
 )
-elementwise("Cast", lambda m, a, *, to=1: f"{a}" if m.dtype == a.dtype else f"({m.dtype.c}){a}")
+elementwise("Cast", _cast, includes=("mlf/convert.h",))
 elementwise("DequantizeLinear", _dequantize, Trait.QUANTISE)
 elementwise("QuantizeLinear", _quantize, Trait.QUANTISE)

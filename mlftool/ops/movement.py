@@ -6,20 +6,27 @@ import math
 
 from mlftool.ir.graph import View
 from mlftool.ops.base import Kernel, Operand, Trait, op
-from mlftool.ops.scalar import tensor_operand
+from mlftool.ops.scalar import conversions, fetch, put, tensor_operand
 
 
 def _run(v: View, name: str, loops: list[tuple[str, int]], x_index: str, y_index: str) -> Kernel:
-    """A copy under `loops`."""
+    """A copy under `loops`, of stored elements: only packed ones are taken apart."""
+    raw = v.y.dtype.raw
+    store = put(raw, "y", y_index, fetch(raw, "x", x_index))
     return Kernel(
         name,
         "elementwise.c.j2",
-        {"loops": loops, "y_index": y_index, "statements": [], "result": f"x[{x_index}]"},
+        {
+            "loops": loops,
+            "statements": [],
+            "store": store,
+        },
         (
             tensor_operand(v.graph, "x", v.core.inputs[0]),
             Operand("y", v.y.dtype.c, "out", v.node.outputs[0]),
         ),
         cost=v.y.elements * 6.0,
+        includes=("mlf/kernel.h", *conversions(raw)),
     )
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from mlftool.ir.dtype import DType
+from mlftool.ir.dtype import DType, float32
 from mlftool.ir.graph import Graph, Node, TensorType, View
 from mlftool.ops.base import Operand
 
@@ -45,6 +45,8 @@ def literal(value: Any, dtype: DType) -> str:
         if number == -(1 << 31):
             return "(-2147483647 - 1)"
         return f"{number}{suffix}" if number >= 0 else f"({number})"
+    if dtype.codec:
+        return literal(float(dtype.numpy.type(value)), float32)
     number = dtype.numpy.type(value)
     if math.isnan(number):
         text = "NAN"
@@ -58,6 +60,53 @@ def literal(value: Any, dtype: DType) -> str:
             text = np.format_float_positional(abs(number), unique=True, trim="0")
         text += "f" if dtype.bits == 32 else ""
     return f"-{text}" if np.signbit(number) and not math.isnan(number) else text
+
+
+class Exact(str):
+    """Text of an expression whose value is one of its type already: no rounding is needed."""
+
+    __slots__ = ()
+
+
+def fetch(dtype: DType, array: str, index: str) -> str:
+    """C text of the value of an element of a tensor."""
+    if dtype.packed:
+        name = f"mlf_get_{'u' if dtype.codec else dtype.kind}{dtype.bits}"
+        return widen(dtype, f"{name}({array}, {index})")
+    return widen(dtype, f"{array}[{index}]")
+
+
+def widen(dtype: DType, element: str) -> str:
+    """The value that the stored `element` stands for."""
+    return f"mlf_float_of_{dtype.codec}({element})" if dtype.codec else element
+
+
+def narrow(dtype: DType, value: str) -> str:
+    """What is stored for `value`, which is one of the type."""
+    return f"mlf_{dtype.codec}_of_float({value})" if dtype.codec else value
+
+
+def settle(dtype: DType, text: str) -> str:
+    """`text` rounded, wrapped or converted to a value of the type."""
+    if isinstance(text, Exact) or dtype.name in ("float32", "float64"):
+        return text
+    if dtype.codec:
+        return widen(dtype, narrow(dtype, text))
+    if dtype.packed:
+        return f"mlf_wrap_{dtype.kind}{dtype.bits}({text})"
+    return f"({dtype.c})({text})"
+
+
+def put(dtype: DType, array: str, index: str, value: str) -> str:
+    """C statement that stores `value`. Packed tensors must be stored in ascending order."""
+    if dtype.packed:
+        return f"mlf_put_{dtype.bits}({array}, {index}, {narrow(dtype, value)});"
+    return f"{array}[{index}] = {narrow(dtype, value)};"
+
+
+def conversions(*dtypes: DType) -> tuple[str, ...]:
+    """The header that `fetch`, `settle` and `put` need for these types, if any."""
+    return ("mlf/convert.h",) if any(d.codec or d.packed for d in dtypes) else ()
 
 
 ExprFn = Callable[..., str]
@@ -87,13 +136,12 @@ class Body:
         for node in nodes:
             args = [self._get(graph, name, load) if name else None for name in node.inputs]
             dtype = graph.types[node.outputs[0]].dtype
-            text = EXPRESSIONS[node.op](node, dtype, args)
-            if not dtype.is_float:
-                text = f"({dtype.c})({text})"
+            text = settle(dtype, EXPRESSIONS[node.op](node, dtype, args))
             name = f"{prefix}{len(self.statements)}"
-            self.statements.append(f"const {dtype.c} {name} = {text};")
+            self.statements.append(f"const {dtype.value_c} {name} = {text};")
             self.env[node.outputs[0]] = Scalar(name, dtype)
-            self.includes += [i for i in INCLUDES.get(node.op, ()) if i not in self.includes]
+            types = (graph.types[n].dtype for n in (*node.inputs, *node.outputs) if n)
+            self.includes += [*INCLUDES.get(node.op, ()), *conversions(*types)]
 
     def _get(self, graph: Graph, name: str, load: Callable[[str], Scalar]) -> Scalar:
         if name not in self.env:
@@ -143,7 +191,7 @@ class Store:
         body = Body(v.graph, nodes, env, self._load)
         self.statements = body.statements
         self.includes = tuple(body.includes)
-        self.result = str(body.env[v.node.outputs[0]])
+        self.result = narrow(v.out.dtype, str(body.env[v.node.outputs[0]]))
         # What the core reads must stay whole until the last element is stored.
         before = v.node.body[: v.node.body.index(v.core) + 1] if v.node.body else (v.core,)
         kept = {name for n in before for name in n.inputs}
@@ -163,7 +211,7 @@ class Store:
         assert kind, name
         param = f"e{len(self.operands)}"
         self.operands.append(tensor_operand(self._graph, param, name))
-        return Scalar(f"{param}[{self._index[kind]}]", type_.dtype)
+        return Scalar(fetch(type_.dtype, param, self._index[kind]), type_.dtype)
 
 
 def tensor_operand(graph: Graph, param: str, name: str) -> Operand:
@@ -182,22 +230,22 @@ class Load:
 
     def __init__(self, v: View) -> None:
         nodes = v.node.body[: v.node.body.index(v.core)] if v.node.body else ()
-        self.includes = tuple(dict.fromkeys(i for node in nodes for i in INCLUDES.get(node.op, ())))
         self._graph, self._nodes = v.graph, nodes
         self._result = v.core.inputs[0]
         self.tensor = nodes[0].inputs[0] if nodes else v.core.inputs[0]
         self.dtype = v.type(self.tensor).dtype
+        types = (v.type(n).dtype for node in nodes for n in (*node.inputs, *node.outputs) if n)
+        includes = [i for node in nodes for i in INCLUDES.get(node.op, ())]
+        self.includes = tuple(dict.fromkeys([*includes, *conversions(*types)]))
 
     def expr(self, c: str) -> str:
         """The value the core sees, given the C text of the stored element."""
-        text = c
-        env = {self.tensor: Scalar(c, self.dtype)}
+        text = widen(self.dtype, c)
+        env = {self.tensor: Scalar(text, self.dtype)}
         for node in self._nodes:
             args = [env[i] if i in env else self._const(i) if i else None for i in node.inputs]
             dtype = self._graph.types[node.outputs[0]].dtype
-            text = f"({EXPRESSIONS[node.op](node, dtype, args)})"
-            if not dtype.is_float:
-                text = f"(({dtype.c}){text})"
+            text = f"({settle(dtype, EXPRESSIONS[node.op](node, dtype, args))})"
             env[node.outputs[0]] = Scalar(text, dtype)
         return text
 

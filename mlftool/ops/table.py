@@ -16,9 +16,8 @@ def table(v: View) -> Kernel:
         "elementwise.c.j2",
         {
             "loops": [("i0", v.y.elements)],
-            "y_index": "i0",
             "statements": [],
-            "result": "table[(uint8_t)x[i0]]",
+            "store": "y[i0] = table[(uint8_t)x[i0]];",
         },
         (
             tensor_operand(v.graph, "x", x),

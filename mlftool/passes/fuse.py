@@ -108,6 +108,8 @@ def fuse_prologues(graph: Graph) -> Graph:
             e.consts[i].size != 1 for i in source.inputs if i in e.consts
         ):
             continue
+        if e.types[source.inputs[0]].dtype.packed:
+            continue
         if (
             source.inputs[0] in e.consts
             or e.types[source.inputs[0]].shape != e.types[node.inputs[0]].shape
@@ -148,6 +150,8 @@ def _host(e: Editor, group: Node) -> Node | None:
             for i in n.inputs
             if i and i in e.types and i not in others and i != name
         ]
+        if out.dtype.packed or e.types[name].dtype.packed:
+            continue  # kernels store where they please; packed elements must come in order
         if any(operand_kind(e.types[i], out) is None for i in others):
             continue
         if any(e.types[i].elements not in (1, out.elements) for i in inner):

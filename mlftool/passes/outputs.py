@@ -74,8 +74,8 @@ def _copy_unmade(graph: Graph) -> Graph:
     nodes, types, consts = list(graph.nodes), dict(graph.types), dict(graph.consts)
     inputs = graph.inputs
     for name in graph.outputs:
-        if name in made:
-            continue
+        if name in made or (name in consts and not consts[name].size):
+            continue  # it is made already, or there is nothing to store
         source = name + ".in"
         while source in types:
             source += "_"

@@ -94,7 +94,7 @@ def _intervals(
     }
     shared: dict[str, str] = {}
     for step, call in enumerate(calls):
-        for out in call.node.outputs:
+        for out in filter(None, call.node.outputs):
             name = _final(alias, out)
             if name in outside:
                 continue

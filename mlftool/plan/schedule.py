@@ -26,7 +26,7 @@ def _peak(graph: Graph) -> int:
     live: dict[str, int] = {}
     peak = 0
     for k, node in enumerate(graph.nodes):
-        for out in map(root, node.outputs):
+        for out in map(root, filter(None, node.outputs)):
             if out not in outside:
                 live[out] = graph.types[out].bytes
         peak = max(peak, sum(live.values()))
@@ -49,7 +49,7 @@ def _greedy(graph: Graph) -> list[Node]:
 
     def growth(k: int) -> int:
         node = graph.nodes[k]
-        born = sum(graph.types[o].bytes for o in node.outputs if o not in outside)
+        born = sum(graph.types[o].bytes for o in node.outputs if o and o not in outside)
         freed = sum(
             graph.types[i].bytes
             for i in dict.fromkeys(node.inputs)

@@ -78,7 +78,7 @@ def _run_batch(task: tuple[Sequence[str], Path | None]) -> list[Outcome]:
     cases = [by_name[n] for n in names]
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        tried = [_compile(case, Path(folder)) for case in cases]
+        tried = [_compile(case) for case in cases]
         made = {o.name: o for o in tried if isinstance(o, Outcome)}
         jobs = [j for j in tried if isinstance(j, Job)]
         new = [j for j in jobs if not _recall(j, cache_dir)]
@@ -95,10 +95,10 @@ def _module_name(name: str) -> str:
     return name.lower()[:40] + "_" + hashlib.sha256(name.encode()).hexdigest()[:6]
 
 
-def _compile(case: SuiteCase, work: Path) -> Job | Outcome:
+def _compile(case: SuiteCase) -> Job | Outcome:
     try:
         job = Job(case.model, _feeds(case), name=_module_name(case.name))
-        compile_job(job, work)
+        compile_job(job)
     except MlfError as error:
         problem = error.problems[0]
         where = f"{problem.path}: " if problem.path else ""
@@ -128,7 +128,8 @@ def _judge(case: SuiteCase, job: Job) -> Outcome:
 
 def _one_line(text: str) -> str:
     text = re.sub(r"/\S*/|0x[0-9a-f]{6,}|==\d+==", "", text)  # nothing that differs between runs
-    return " ".join(text.split())[:160]
+    mark = max(text.find("error: "), text.find("ERROR: "), text.find("runtime error: "))
+    return " ".join(text[max(0, mark) :].split())[:160]
 
 
 def _recall(job: Job, cache_dir: Path | None) -> bool:

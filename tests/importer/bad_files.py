@@ -165,11 +165,6 @@ def opset_of_another_domain_only(_: Path) -> ModelProto:
 
 
 @case
-def opset_too_old(_: Path) -> ModelProto:
-    return model(opsets=[("", 1)])
-
-
-@case
 def opset_too_new(_: Path) -> ModelProto:
     return model(opsets=[("", 1000)])
 

@@ -185,7 +185,7 @@ def reshape_to_another_size(_: Path) -> ModelProto:
 @case
 def reshape_at_run_time(_: Path) -> ModelProto:
     inputs = [value("x"), value("s", (2,), TensorProto.INT64)]
-    return model([node("Reshape", "x s")], inputs)
+    return model([node("Reshape", "x s")], inputs, [value("y", ("N", "M"))])
 
 
 @case

@@ -46,17 +46,6 @@ def input_of_two_gigabytes(_: Path) -> ModelProto:
 
 
 @case
-def input_without_elements(_: Path) -> ModelProto:
-    return model(inputs=[value("x", (0, 4))], outputs=[value("y", (0, 4))])
-
-
-@case
-def conv_input_without_elements(_: Path) -> ModelProto:
-    weights = [tensor("w", [[[[1.0]]]])]
-    return model([node("Conv", "x w")], [value("x", (1, 1, 0, 4))], weights=weights)
-
-
-@case
 def input_without_shape(_: Path) -> ModelProto:
     return model(inputs=[value("x", None)])
 
@@ -69,11 +58,6 @@ def input_without_type(_: Path) -> ModelProto:
 @case
 def input_of_strings(_: Path) -> ModelProto:
     return model(inputs=[value("x", (1, 4), TensorProto.STRING)])
-
-
-@case
-def input_of_bfloat16(_: Path) -> ModelProto:
-    return model(inputs=[value("x", (1, 4), TensorProto.BFLOAT16)])
 
 
 @case
@@ -181,18 +165,28 @@ def weight_complex(_: Path) -> ModelProto:
 
 
 @case
-def weight_float8(_: Path) -> ModelProto:
-    return add_weight(raw("w", [4], bytes(4), TensorProto.FLOAT8E4M3FN))
+def weight_float8_too_short(_: Path) -> ModelProto:
+    return add_weight(raw("w", [4], bytes(3), TensorProto.FLOAT8E4M3FN))
 
 
 @case
-def weight_bfloat16(_: Path) -> ModelProto:
-    return add_weight(raw("w", [4], bytes(8), TensorProto.BFLOAT16))
+def weight_bfloat16_too_short(_: Path) -> ModelProto:
+    return add_weight(raw("w", [4], bytes(7), TensorProto.BFLOAT16))
 
 
 @case
-def weight_int4(_: Path) -> ModelProto:
-    return add_weight(raw("w", [4], bytes(2), TensorProto.INT4))
+def weight_int4_too_short(_: Path) -> ModelProto:
+    return add_weight(raw("w", [4], bytes(1), TensorProto.INT4))
+
+
+@case
+def weight_int4_too_long(_: Path) -> ModelProto:
+    return add_weight(raw("w", [4], bytes(3), TensorProto.INT4))
+
+
+@case
+def weight_uint2_too_long(_: Path) -> ModelProto:
+    return add_weight(raw("w", [4], bytes(2), TensorProto.UINT2))
 
 
 @case

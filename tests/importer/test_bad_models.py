@@ -118,7 +118,7 @@ def test_the_old_archive_survives_a_bad_model(tmp_path: Path) -> None:
         ("x:1,4", ""),
         ("x:3,5", "FILE: error[MLF0208]: input 'x': shape 3,5 does not fit the model's N,4"),
         ("x:4", "FILE: error[MLF0208]: input 'x': shape 4 does not fit the model's N,4"),
-        ("x:0,4", "FILE: error[MLF0208]: input 'x': shape 0,4; expected dimensions of at least 1"),
+        ("x:0,4", ""),
         (
             "z:1,4",
             "FILE: error[MLF0208]: shape given for 'z', which is not an input of the model",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -90,8 +91,25 @@ def test_every_element_type_is_known_by_all_its_names() -> None:
 
     for row in dtype.DTYPES:
         assert onnx.helper.tensor_dtype_to_np_dtype(row.onnx) == row.numpy
-        assert row.numpy.itemsize == row.bytes
+        assert row.numpy.itemsize == row.bytes  # numpy keeps a packed element in a byte
         assert dtype.of(np.zeros(1, row.numpy)) is row
         if row.kind in "iu":
-            info = np.iinfo(row.numpy)
+            info = ml_dtypes.iinfo(row.numpy)
             assert row.range == (info.min, info.max)
+
+
+@pytest.mark.parametrize("row", dtype.DTYPES, ids=str)
+def test_stored_elements_can_be_restored(row: dtype.DType) -> None:
+    for count in range(10):
+        values = np.arange(count) % 2 if row.kind == "b" else np.arange(count) % 5 - 2
+        array = values.astype(row.numpy)
+        data = dtype.stored(array).tobytes()
+        assert len(data) == row.size(count)
+        again = dtype.restored(data, row, array.shape)
+        assert again.dtype == array.dtype
+        assert again.tobytes() == array.tobytes()
+
+
+def test_packed_elements_start_in_the_lowest_bits() -> None:
+    assert dtype.stored(np.array([1, -1, 2], ml_dtypes.int4)).tolist() == [0xF1, 0x02]
+    assert dtype.stored(np.array([3, 0, 1, 2, 1], ml_dtypes.uint2)).tolist() == [0x93, 0x01]

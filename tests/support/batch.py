@@ -7,7 +7,6 @@ A module whose C does not compile, or that a sanitizer stops, fails alone.
 from __future__ import annotations
 
 import subprocess
-import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ import onnx
 
 from mlftool.compile import Module, ModuleSpec, compile_module
 from mlftool.errors import MlfError
+from mlftool.ir.dtype import restored, stored
 from mlftool.ir.graph import TensorType
 from mlftool.mlf.runtime_tree import helper_headers
 from mlftool.targets import CFLAGS
@@ -103,8 +103,8 @@ class Job:
     def c_text(self) -> bytes:
         """Everything that gcc reads for this module alone."""
         assert self.module is not None
-        sources = self.module.sources
-        return "\0".join((sources.header, sources.lib0, sources.lib1)).encode()
+        files = self.module.sources.files
+        return repr(sorted(files.items())).encode()
 
     def encode(self, feed: dict[str, Array]) -> bytes:
         """One sample's inputs as the bytes that C reads."""
@@ -119,16 +119,9 @@ class Job:
         self.results = _results(self, data)
 
 
-def compile_model(
-    model: onnx.ModelProto | Path, name: str = "m", target: str = "host", folder: Path | None = None
-) -> Module:
+def compile_model(model: onnx.ModelProto | Path, name: str = "m", target: str = "host") -> Module:
     """The compiler's own result for a model in memory or in a file."""
-    if isinstance(model, Path):
-        return compile_module(ModuleSpec(model, name, target))
-    with tempfile.TemporaryDirectory(dir=folder) as scratch:
-        path = Path(scratch) / "model.onnx"
-        path.write_bytes(model.SerializeToString())
-        return compile_module(ModuleSpec(path, name, target))
+    return compile_module(ModuleSpec(model, name, target))
 
 
 def run_jobs(jobs: Sequence[Job], work: Path, flags: Sequence[str] = ("-O1", *SANITIZERS)) -> None:
@@ -137,7 +130,7 @@ def run_jobs(jobs: Sequence[Job], work: Path, flags: Sequence[str] = ("-O1", *SA
     for job in jobs:
         job.name = job.name or f"m{len(alive)}"
         try:
-            compile_job(job, work)
+            compile_job(job)
             alive.append(job)
         except MlfError as error:
             job.failure = str(error)
@@ -146,9 +139,9 @@ def run_jobs(jobs: Sequence[Job], work: Path, flags: Sequence[str] = ("-O1", *SA
     build_jobs(alive, work, flags)
 
 
-def compile_job(job: Job, work: Path) -> None:
+def compile_job(job: Job) -> None:
     """The compiler's part. Raises what the compiler raises."""
-    job.module = compile_model(job.model, job.name, job.target, work)
+    job.module = compile_model(job.model, job.name, job.target)
 
 
 def build_jobs(jobs: Sequence[Job], work: Path, flags: Sequence[str], threads: int = 2) -> None:
@@ -251,8 +244,10 @@ def _results(job: Job, data: bytes) -> list[dict[str, Array]]:
 
 
 def _bytes_of(type_: TensorType, value: Array) -> bytes:
-    return np.ascontiguousarray(value).tobytes()
+    array = np.asarray(value)
+    assert array.dtype == type_.dtype.numpy, array.dtype
+    return stored(np.ascontiguousarray(array).reshape(array.shape)).tobytes()
 
 
 def _array_of(type_: TensorType, data: bytes) -> Array:
-    return np.frombuffer(data, type_.dtype.numpy, type_.elements).reshape(type_.shape)
+    return restored(data, type_.dtype, type_.shape)
