@@ -12,7 +12,7 @@ from mlftool.errors import CHECK_FAILED, MlfError, Problem
 
 if TYPE_CHECKING:
     from mlftool.mlf import Bundle
-    from mlftool.runtime.interface import Interface
+    from mlftool.mlf.interface import Interface
     from mlftool.runtime.runner import RunResult
 
 

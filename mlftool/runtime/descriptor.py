@@ -5,7 +5,7 @@ from __future__ import annotations
 import string
 from collections.abc import Sequence
 
-from mlftool.runtime.interface import Interface, Tensor
+from mlftool.mlf.interface import Interface, Tensor
 
 _PLAIN = frozenset((string.ascii_letters + string.digits + " _-./:").encode())
 

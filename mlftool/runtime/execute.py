@@ -10,10 +10,10 @@ from typing import Any
 
 from mlftool.errors import MlfError, Problem
 from mlftool.mlf import Bundle
+from mlftool.mlf.interface import Interface
 from mlftool.runtime.boards import BOARDS
 from mlftool.runtime.compare import Comparison
 from mlftool.runtime.host import build_runner
-from mlftool.runtime.interface import Interface
 from mlftool.runtime.link import Footprint, footprint, link_firmware
 from mlftool.runtime.runner import RunResult, run_on_board, run_on_host
 from mlftool.runtime.vectors import Array

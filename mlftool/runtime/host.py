@@ -13,9 +13,10 @@ import numpy as np
 
 from mlftool.errors import CHECK_FAILED, MlfError, Problem
 from mlftool.mlf import Bundle
+from mlftool.mlf.interface import Interface, Tensor
 from mlftool.runtime import toolchain
 from mlftool.runtime.cache import build_once, default_cache, key_of
-from mlftool.runtime.interface import Interface, Tensor, read_interface
+from mlftool.runtime.interface import read_interface
 from mlftool.runtime.sources import INCLUDES, module_files, runner_files
 from mlftool.runtime.vectors import Array, samples_of
 from mlftool.targets import CFLAGS, TARGETS

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from mlftool.errors import ENVIRONMENT, MlfError, Problem
 from mlftool.mlf import Bundle
+from mlftool.mlf.interface import Interface
 from mlftool.runtime import toolchain
 from mlftool.runtime.boards import Board
 from mlftool.runtime.cache import build_once, default_cache, key_of
-from mlftool.runtime.interface import Interface
 from mlftool.runtime.sources import INCLUDES, module_files, runner_files, tree_under
 from mlftool.targets import CFLAGS, TARGETS
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 
 from mlftool.errors import CHECK_FAILED, ENVIRONMENT, MlfError, Problem
+from mlftool.mlf.interface import Interface
 from mlftool.runtime import toolchain
 from mlftool.runtime.boards import Board
-from mlftool.runtime.interface import Interface
 from mlftool.runtime.vectors import Array
 
 # How a program is started with these arguments.

@@ -6,9 +6,9 @@ import re
 
 from mlftool.errors import MlfError, Problem
 from mlftool.mlf import Bundle
+from mlftool.mlf.interface import Interface
 from mlftool.mlf.runtime_tree import crt_root
 from mlftool.runtime.descriptor import runner_c
-from mlftool.runtime.interface import Interface
 
 INCLUDES = ("-Icodegen/host/include", "-Iruntime/include")
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from mlftool.errors import MlfError, Problem, did_you_mean
 from mlftool.mlf import write_atomically
-from mlftool.runtime.interface import Tensor
+from mlftool.mlf.interface import Tensor
 
 Array = npt.NDArray[Any]
 LABELS = "labels"  # the class of each sample, for accuracy; not a tensor of the model

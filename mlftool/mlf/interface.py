@@ -1,0 +1,137 @@
+"""`executor-config/<executor>/<module>.json`, our own file: what a module takes and gives.
+
+TVM's archives have none, and old readers ignore it. `schema_version` is 1; keys are only added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mlftool.errors import MlfError, Problem
+from mlftool.mlf.strict import parse_json
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """An input or output. `name` is the model's own and may hold anything; `c_name` is C's.
+
+    `scale` and `zero_point` tell what the integers of a quantised tensor stand for.
+    """
+
+    name: str
+    c_name: str
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    size_bytes: int
+    scale: float | None = None
+    zero_point: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        data: dict[str, Any] = {
+            "name": self.name,
+            "c_name": self.c_name,
+            "dtype": self.dtype.name,
+            "shape": list(self.shape),
+            "size_bytes": self.size_bytes,
+        }
+        if self.scale is not None:
+            data |= {"scale": self.scale, "zero_point": self.zero_point}
+        return data
+
+
+@dataclass(frozen=True)
+class Interface:
+    """One module, its tensors in call order, and the sizes its compiler stated.
+
+    With `workspace_io` the module itself holds its inputs and outputs and says where they are.
+    """
+
+    module: str
+    target: str
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    workspace_bytes: int
+    constants_bytes: int
+    workspace_io: bool = False
+    executor: str = "aot"
+    interface_api: str = "c"
+
+
+def decode(module: str, data: bytes, file: str = "", member: str = "") -> Interface:
+    """The interface of `module`. Raises MlfError if the file is not a truthful one."""
+    try:
+        return _interface(module, parse_json(data))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        text = f"not a description of a module: {type(error).__name__}: {error}"
+        raise MlfError(Problem("MLF0607", text, file, path=member)) from None
+
+
+def _interface(module: str, data: Mapping[str, Any]) -> Interface:
+    if data["schema_version"] != SCHEMA_VERSION:
+        raise ValueError(f"schema_version is {data['schema_version']}, expected {SCHEMA_VERSION}")
+    if data["module"] != module:
+        raise ValueError(f"it describes module '{data['module']}'")
+    return Interface(
+        module=module,
+        target=str(data["target"]),
+        inputs=tuple(_tensor(t) for t in data["inputs"]),
+        outputs=tuple(_tensor(t) for t in data["outputs"]),
+        workspace_bytes=int(data["workspace_bytes"]),
+        constants_bytes=int(data["constants_bytes"]),
+        workspace_io=data.get("workspace_io", False) is True,
+        executor=str(data.get("executor", "aot")),
+        interface_api=str(data.get("interface_api", "c")),
+    )
+
+
+def _tensor(data: Mapping[str, Any]) -> Tensor:
+    shape = tuple(int(extent) for extent in data["shape"])
+    dtype = numpy_dtype(str(data["dtype"]))
+    size = int(data["size_bytes"])
+    # The sizes become C arrays and ctypes buffers: a wrong one would be a wrong memory access.
+    if min(shape, default=0) < 0:
+        raise ValueError(f"tensor '{data['name']}' is {dtype} {list(shape)}")
+    if size != byte_size(dtype, shape):
+        raise ValueError(f"tensor '{data['name']}' says {size} bytes for {dtype} {list(shape)}")
+    c_name = str(data["c_name"])
+    if not (c_name.isascii() and c_name.isidentifier()):
+        raise ValueError(f"'{c_name}' is no C identifier")
+    scale = data.get("scale")
+    return Tensor(
+        str(data["name"]),
+        c_name,
+        dtype,
+        shape,
+        size,
+        None if scale is None else float(scale),
+        None if scale is None else int(data["zero_point"]),
+    )
+
+
+def numpy_dtype(name: str) -> np.dtype[Any]:
+    """The type of this name, bfloat16 among them. Raises ValueError for what is no number."""
+    if name in ("bfloat16", "int4", "uint4"):
+        import ml_dtypes
+
+        small: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
+        return small
+    try:
+        dtype: np.dtype[Any] = np.dtype(name)
+    except TypeError:
+        dtype = np.dtype(object)
+    if dtype.kind not in "biufc":
+        raise ValueError(f"'{name[:40]}' is no type of tensors here (object, text or unknown)")
+    return dtype.newbyteorder("=")
+
+
+def byte_size(dtype: np.dtype[Any], shape: tuple[int, ...]) -> int:
+    size = dtype.itemsize
+    for extent in shape:  # Python's integers do not overflow
+        size *= extent
+    return size

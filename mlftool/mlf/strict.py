@@ -1,0 +1,118 @@
+"""Reading JSON that somebody else wrote: duplicate keys, wrong types and lies about sizes are said.
+
+`Checked` walks parsed JSON and notes every problem with its place instead of stopping at the first.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+MAX_SIZE = 2**63 - 1  # of anything that is counted in bytes
+
+
+def parse_json(data: bytes) -> Any:
+    """Strict JSON: UTF-8, no duplicate keys, no NaN. Raises ValueError that says what is wrong."""
+    try:
+        return json.loads(data.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_refuse)
+    except UnicodeDecodeError:
+        raise ValueError("is not UTF-8") from None
+    except json.JSONDecodeError as error:
+        text = f"is not JSON: {error.msg} in line {error.lineno}, column {error.colno}"
+        raise ValueError(text) from None
+    except RecursionError:
+        raise ValueError("is nested too deeply") from None
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(n for n in names if names.count(n) > 1)
+        raise ValueError(f"has the key '{twice[:100]}' twice in one object")
+    return found
+
+
+def _refuse(name: str) -> Any:
+    raise ValueError(f"holds {name}, which is not JSON")
+
+
+class Checked:
+    """A value and its place; what it is asked for and does not have becomes a note.
+
+    Each method answers with a harmless value after a note, so that reading goes on to the next
+    problem. All places of one document share `notes`: (place, text).
+    """
+
+    def __init__(self, value: Any, place: str = "", notes: list[tuple[str, str]] | None = None):
+        self.value, self.place = value, place
+        self.notes: list[tuple[str, str]] = [] if notes is None else notes
+
+    def note(self, text: str) -> None:
+        if (self.place, text) not in self.notes:
+            self.notes.append((self.place, text))
+
+    def _want(self, ok: bool, what: str) -> bool:
+        if not ok:
+            self.note(f"got {_short(self.value)}, expected {what}")
+        return ok
+
+    def __contains__(self, key: str) -> bool:
+        return isinstance(self.value, dict) and key in self.value
+
+    def at(self, key: str) -> Checked:
+        """The value of a key, which must be there; notes of one that is not are dropped."""
+        place = f"{self.place}.{key}" if self.place else key
+        if not isinstance(self.value, dict):
+            self._want(False, "an object")
+            return Checked(_Missing, place, [])
+        if key not in self.value:
+            self.notes.append((place, "is missing"))
+            return Checked(_Missing, place, [])
+        return Checked(self.value[key], place, self.notes)
+
+    def maybe(self, key: str) -> Checked | None:
+        return self.at(key) if key in self else None
+
+    def items(self) -> Iterator[tuple[str, Checked]]:
+        """The entries of an object."""
+        if self._want(isinstance(self.value, Mapping), "an object"):
+            for key in self.value:
+                yield key, self.at(key)
+
+    def each(self) -> Iterator[Checked]:
+        """The entries of a list."""
+        if self._want(isinstance(self.value, list), "a list"):
+            for i, value in enumerate(self.value):
+                yield Checked(value, f"{self.place}[{i}]", self.notes)
+
+    def list(self, read: Callable[[Checked], Any]) -> tuple[Any, ...]:
+        return tuple(read(entry) for entry in self.each())
+
+    def text(self) -> str:
+        if not self._want(isinstance(self.value, str), "text"):
+            return ""
+        try:
+            self.value.encode()
+        except UnicodeEncodeError:  # half of a surrogate pair, which JSON can spell
+            self.note("is text that is not Unicode")
+            return ""
+        return str(self.value)
+
+    def number(self, least: int = 0, most: int = MAX_SIZE) -> int:
+        ok = type(self.value) is int and least <= self.value <= most
+        return int(self.value) if self._want(ok, f"an integer from {least} to {most}") else least
+
+
+class _Missing:
+    """Stands for the value of a key that is not there."""
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, list):
+        return f"a list of {len(value)}"
+    text = json.dumps(value) if value is not _Missing else "nothing"
+    return text if len(text) <= 60 else text[:57] + "..."
