@@ -8,51 +8,68 @@ from typing import Any
 
 from mlftool.codegen.relay import relay_text
 from mlftool.ir.graph import Graph
-from mlftool.mlf import Bundle, epoch, metadata, params, runtime_tree
+from mlftool.mlf import Bundle, archive, params, runtime_tree
+from mlftool.mlf.interface import Tensor, numpy_dtype
+from mlftool.mlf.records import (
+    CPU,
+    STANDALONE_CRT,
+    Archive,
+    FunctionMemory,
+    IoTensor,
+    MainMemory,
+    Memory,
+    ModuleRecord,
+    Storage,
+    TargetString,
+)
 from mlftool.module import Module
 
 
 def bundle(modules: Sequence[Module]) -> Bundle:
-    """The archive's files."""
-    files: dict[str, bytes] = {}
-    infos = []
-    for m in modules:
-        name = m.spec.module_name
-        info = _info(m)
-        infos.append(info)
-        files |= {file: text.encode() for file, text in m.sources.files.items()}
-        files[f"parameters/{name}.params"] = params.encode(m.sources.params)
-        files[f"src/{name}.relay"] = relay_text(m.imported).encode()
-        files[f"executor-config/{m.spec.executor}/{name}.json"] = _interface(m, info)
-    files |= runtime_tree.helper_headers() | runtime_tree.runtime_files()
-    files["metadata.json"] = metadata.encode(infos, epoch())
-    return Bundle(files)
+    """The archive's files, in the version that the modules ask for."""
+    shared = runtime_tree.helper_headers() | runtime_tree.runtime_files()
+    records = tuple(map(_record, modules))
+    return archive.write(Archive(modules[0].spec.mlf_version, records, shared))
 
 
-def _info(m: Module) -> metadata.ModuleInfo:
-    def tensor(name: str) -> metadata.TensorInfo:
-        type_ = m.imported.types[name]
-        scale, zero_point = _quantisation(m.imported, name)
-        return metadata.TensorInfo(
-            name,
-            m.sources.members[name],
-            str(type_.dtype),
-            type_.shape,
-            type_.bytes,
-            scale,
-            zero_point,
-        )
-
-    return metadata.ModuleInfo(
-        m.spec.module_name,
-        m.spec.executor,
-        m.program.target.tvm,
-        tuple(map(tensor, m.imported.inputs)),
-        tuple(map(tensor, m.imported.outputs)),
-        m.sources.workspace_bytes,
-        m.sources.constants_bytes,
-        tuple(f.symbol for f in m.sources.functions),
+def _record(m: Module) -> ModuleRecord:
+    """What the archive says of a module, and its files by their names in version 7."""
+    name = m.spec.module_name
+    inputs = tuple(_tensor(m, n) for n in m.imported.inputs)
+    outputs = tuple(_tensor(m, n) for n in m.imported.outputs)
+    main = MainMemory(
+        workspace_bytes=m.sources.workspace_bytes,
+        constants_bytes=m.sources.constants_bytes,
+        io_bytes=sum(t.size_bytes for t in (*inputs, *outputs)),
+        inputs=tuple(IoTensor(t.name, t.dtype.name, t.size_bytes) for t in inputs),
+        outputs=tuple(IoTensor(t.name, t.dtype.name, t.size_bytes) for t in outputs),
     )
+    functions = tuple(
+        FunctionMemory(f.symbol, ((CPU, f.workspace_bytes),))
+        for f in sorted(m.sources.functions, key=lambda f: f.symbol)
+    )
+    sids = tuple(Storage(s.id, s.size_bytes, s.binding or None) for s in m.sources.storages)
+    files = {file: text.encode() for file, text in m.sources.files.items()}
+    files |= {
+        f"parameters/{name}.params": params.encode(m.sources.params),
+        f"src/{name}.relay": relay_text(m.imported).encode(),
+        f"executor-config/{m.spec.executor}/{name}.json": _interface(m, inputs, outputs),
+    }
+    return ModuleRecord(
+        name,
+        (m.spec.executor,),
+        (TargetString(m.program.target.tvm),),
+        Memory((main,), functions, sids or None),
+        files,
+        dependencies=(STANDALONE_CRT,),
+    )
+
+
+def _tensor(m: Module, name: str) -> Tensor:
+    type_ = m.imported.types[name]
+    dtype = numpy_dtype(str(type_.dtype))
+    quantised = _quantisation(m.imported, name)
+    return Tensor(name, m.sources.members[name], dtype, type_.shape, type_.bytes, *quantised)
 
 
 def _quantisation(graph: Graph, name: str) -> tuple[float | None, int | None]:
@@ -74,23 +91,23 @@ def _quantisation(graph: Graph, name: str) -> tuple[float | None, int | None]:
     return float(values[0].item()), int(zero)
 
 
-def _interface(m: Module, info: metadata.ModuleInfo) -> bytes:
+def _interface(m: Module, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> bytes:
     """executor-config/<executor>/<module>.json: call order, shapes, memory plan, kernels."""
     memory = m.program.memory
     calls = m.program.calls
     data: dict[str, Any] = {
         "schema_version": 1,
-        "module": info.name,
+        "module": m.spec.module_name,
         "executor": m.spec.executor,
         "interface_api": m.options.interface_api,
         "unpacked_api": m.options.unpacked_api,
         "system_lib": m.options.system_lib,
         "target": m.program.target.name,
-        "inputs": [t.to_json() for t in info.inputs],
-        "outputs": [t.to_json() for t in info.outputs],
+        "inputs": [t.to_json() for t in inputs],
+        "outputs": [t.to_json() for t in outputs],
         "workspace_io": m.program.workspace_io,
-        "workspace_bytes": info.workspace_bytes,
-        "constants_bytes": info.constants_bytes,
+        "workspace_bytes": m.sources.workspace_bytes,
+        "constants_bytes": m.sources.constants_bytes,
         "macs": sum(c.kernel.macs for c in calls),
         "memory": {
             "pools": [

@@ -5,6 +5,7 @@ TVM's archives have none, and old readers ignore it. `schema_version` is 1; keys
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -116,7 +117,7 @@ def _tensor(data: Mapping[str, Any]) -> Tensor:
 
 def numpy_dtype(name: str) -> np.dtype[Any]:
     """The type of this name, bfloat16 among them. Raises ValueError for what is no number."""
-    if name in ("bfloat16", "int4", "uint4"):
+    if re.fullmatch(r"bfloat16|u?int[24]|float[48]_e\w+", name):
         import ml_dtypes
 
         small: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
@@ -131,7 +132,8 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
 
 
 def byte_size(dtype: np.dtype[Any], shape: tuple[int, ...]) -> int:
-    size = dtype.itemsize
+    small = re.fullmatch(r"(?:u?int|float)([24])(?:_e\w+)?", dtype.name)
+    bits = int(small[1]) if small else 8 * dtype.itemsize  # several small ones share a byte
     for extent in shape:  # Python's integers do not overflow
-        size *= extent
-    return size
+        bits *= extent
+    return (bits + 7) // 8

@@ -169,4 +169,4 @@ def test_a_date_that_is_given_changes_only_the_dates(
             for m in new
             if m.isfile() and new.extractfile(m).read() != old.extractfile(m.name).read()
         ]
-    assert changed == ["./metadata.json"]
+    assert changed == ["./checksums.sha256", "./metadata.json"]

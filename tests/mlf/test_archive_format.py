@@ -215,6 +215,8 @@ def test_the_tree_of_version_7(bundle: Bundle) -> None:
         assert len(bundle.files[f"parameters/{name}.params"]) == 32
     tops = {name.split("/")[0] for name in bundle.files}
     assert tops == {
+        "README.md",
+        "checksums.sha256",
         "metadata.json",
         "codegen",
         "executor-config",

@@ -1,0 +1,175 @@
+"""Whole archives: records to files and back, in every version of the format."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+
+from mlftool.errors import MlfError, Problem
+from mlftool.mlf import checksums, metadata, params
+from mlftool.mlf.bundle import Bundle
+from mlftool.mlf.layout import Layout
+from mlftool.mlf.readme import readme
+from mlftool.mlf.records import (
+    FULL_MODEL,
+    OPERATOR,
+    VERSIONS,
+    Archive,
+    IoTensor,
+    MainMemory,
+    Memory,
+    ModuleRecord,
+    TargetString,
+)
+
+README = "README.md"
+
+
+def write(archive: Archive) -> Bundle:
+    """The archive's files. Raises MlfError for what its version has no way to say.
+
+    README.md, parameters/<module>.json and checksums.sha256 are made here, not part of the record.
+    """
+    check(archive)
+    archive = normal(archive)
+    files = dict(archive.shared)
+    for m in archive.modules:
+        layout = Layout(archive.version, m.style)
+        files |= {layout.name(name, m.name): data for name, data in m.files.items()}
+        arrays = params.decode(m.params, member=f"parameters/{m.name}.params") if m.params else {}
+        if arrays:
+            files[f"parameters/{m.name}.json"] = params.encode_json(arrays)
+    files[metadata.MEMBER] = metadata.encode(archive)
+    files[README] = readme(archive).encode()
+    files[checksums.MEMBER] = checksums.encode(files)
+    return Bundle(files)
+
+
+def read(bundle: Bundle, file: str = "") -> Archive:
+    """The archive as records, whatever its version. Raises MlfError with every problem."""
+    if metadata.MEMBER not in bundle.files:
+        text = "holds no metadata.json, so it is no Model Library Format archive"
+        raise MlfError(Problem("MLF0502", text, file))
+    checksums.verify(bundle.files, file)
+    version, modules = metadata.decode(bundle.files[metadata.MEMBER], file)
+    made = {metadata.MEMBER, README, checksums.MEMBER}
+    made |= {f"parameters/{m.name}.json" for m in modules}
+    rest = {name: data for name, data in bundle.files.items() if name not in made}
+    found = []
+    for m in modules:
+        layout = Layout(version, m.style)
+        names = {name: layout.owned(name, m.name) for name in rest}
+        files = {own: rest[name] for name, own in names.items() if own is not None}
+        rest = {name: data for name, data in rest.items() if names[name] is None}
+        found.append(replace(m, files=files))
+    return Archive(version, tuple(found), rest)
+
+
+def check(archive: Archive) -> None:
+    """Raises MlfError with the reasons why the archive cannot be written in its version."""
+    for find in (_version_problems, _members_problems, _place_problems):
+        problems = list(find(archive))
+        if problems:  # the later ones would only be its consequences
+            raise MlfError(problems)
+
+
+def _version_problems(archive: Archive) -> Iterable[Problem]:
+    names = [m.name for m in archive.modules]
+    if archive.version not in VERSIONS:
+        yield Problem("MLF0506", f"version {archive.version}; expected one of 1 to 7")
+        return
+    if not names:
+        yield Problem("MLF0506", "an archive holds at least one module")
+    if len(set(names)) != len(names):
+        text = f"Multiple modules should have unique names; got {', '.join(names)}"
+        yield Problem("MLF0503", text)
+    operators = [m.name for m in archive.modules if m.style == OPERATOR]
+    if operators and len(names) > 1:
+        text = f"Multiple operator is not supported. Got {', '.join(names)}"
+        yield Problem("MLF0506", text, help="write one archive for each operator")
+    elif len(names) > 1 and archive.version < 7:
+        text = f"version {archive.version} holds one module; got {', '.join(names)}"
+        yield Problem("MLF0506", text, help="write version 7")
+    if operators and archive.version < 4:
+        text = f"operators can be written from version 4 on; got {archive.version}"
+        yield Problem("MLF0506", text, path=operators[0])
+
+
+def _members_problems(archive: Archive) -> Iterable[Problem]:
+    for m in archive.modules:
+        yield from _module_problems(m, archive.version)
+
+
+def _place_problems(archive: Archive) -> Iterable[Problem]:
+    taken = list(archive.shared)
+    for m in archive.modules:
+        layout = Layout(archive.version, m.style)
+        taken += [layout.name(name, m.name) for name in m.files]
+    for name, count in sorted(Counter(taken).items()):
+        if count > 1:
+            yield Problem("MLF0506", f"two files would be '{name}'", help="rename the module")
+
+
+def _module_problems(m: ModuleRecord, version: int) -> Iterable[Problem]:
+    if not metadata.MODULE_NAME.fullmatch(m.name):
+        yield Problem("MLF0404", f"module name '{m.name}'; expected letters, digits and _")
+    if m.style not in (FULL_MODEL, OPERATOR):
+        yield Problem("MLF0506", f"style '{m.style}'", path=m.name)
+    if m.style == FULL_MODEL and len(m.executors) != 1:
+        yield Problem("MLF0506", f"a model has one executor; got {len(m.executors)}", path=m.name)
+    devices = [t.device for t in m.targets]
+    if version < 6 and len(set(devices)) != len(devices):
+        text = f"version {version} names one target for each device type; got {len(devices)}: "
+        text += ", ".join(t.text for t in m.targets)
+        yield Problem("MLF0506", text, path=m.name, help="write version 6 or 7")
+    layout = Layout(version, m.style)
+    for name in m.files:
+        if layout.owned(layout.name(name, m.name), m.name) != name:
+            text = f"'{name}' has no place among a module's files in version {version}"
+            yield Problem("MLF0506", text, path=m.name)
+
+
+def normal(archive: Archive) -> Archive:
+    """The archive as far as its version can say it, which is what reading gives back.
+
+    Version 1 knows of memory only the graph executor's; up to 6 there are no inputs and outputs;
+    device types of targets are in 2 to 5; the C runtime came with 5; JSON objects have no order.
+    """
+    version = archive.version
+    shared = {
+        name: data
+        for name, data in archive.shared.items()
+        if version >= 5 or not name.startswith(("runtime/", "templates/"))
+    }
+    modules = tuple(_normal(m, version) for m in archive.modules)
+    modules = tuple(sorted(modules, key=lambda m: m.name))
+    return Archive(version, modules, shared)
+
+
+def _normal(m: ModuleRecord, version: int) -> ModuleRecord:
+    if m.style == OPERATOR:
+        memory = Memory(operators=m.memory.operators)
+    elif version == 1:
+        sids = m.memory.sids or ()
+        memory = Memory(sids=sids if "graph" in m.executors else None)
+    else:
+        main = tuple(_normal_main(entry, version) for entry in m.memory.main)
+        memory = replace(m.memory, main=main, operators={})
+    targets = m.targets
+    if version >= 6:
+        targets = tuple(TargetString(t.text) for t in targets)
+    elif m.style != OPERATOR:
+        targets = tuple(sorted(targets, key=lambda t: str(t.device)))
+    dependencies = m.dependencies if version >= 5 else ()
+    return replace(m, memory=memory, targets=targets, dependencies=dependencies)
+
+
+def _normal_main(main: MainMemory, version: int) -> MainMemory:
+    if version < 7:
+        return replace(main, inputs=None, outputs=None)
+
+    def ordered(tensors: tuple[IoTensor, ...] | None) -> tuple[IoTensor, ...] | None:
+        return None if tensors is None else tuple(sorted(tensors, key=lambda t: t.name))
+
+    return replace(main, inputs=ordered(main.inputs), outputs=ordered(main.outputs))

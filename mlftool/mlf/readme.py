@@ -1,0 +1,175 @@
+"""README.md of an archive: how to build and run exactly what it holds, from its own records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mlftool.errors import MlfError, one_line
+from mlftool.mlf.interface import Interface, Tensor, decode
+from mlftool.mlf.records import OPERATOR, Archive, ModuleRecord
+
+_FLAGS = "-std=c99 -O2 -ffp-contract=off -I codegen/host/include -I runtime/include"
+
+
+def readme(archive: Archive) -> str:
+    """The page. All names in it are data: they cannot leave their place in the text."""
+    return "\n".join(_page(archive)) + "\n"
+
+
+def _page(archive: Archive) -> Iterator[str]:
+    names = ", ".join(_code(m.name) for m in archive.modules)
+    yield f"# {names}"
+    yield ""
+    yield f"An archive in Model Library Format, version {archive.version}. `metadata.json` says the"
+    yield "same for programs, `sha256sum -c checksums.sha256` checks the files, and"
+    yield "`mlftool inspect` and `mlftool run` read the archive as it is. Commands below start in"
+    yield "the folder it was unpacked to."
+    for m in archive.modules:
+        yield ""
+        yield f"## {_code(m.name)}"
+        yield ""
+        targets = ", ".join(_code(t.text) for t in m.targets)
+        kind = "An operator" if m.style == OPERATOR else f"A model for the {m.executor} executor"
+        yield f"{kind}, compiled for {targets}."
+        interface = _interface(m)
+        yield from _arguments(m) if m.style == OPERATOR else _tensors(m, interface)
+        yield from _memory(m)
+        yield from _build(archive, m, interface)
+        yield from _run(m, interface)
+
+
+def _code(text: str) -> str:
+    """Untrusted text as an inline code span that nothing in it can end."""
+    plain = one_line(text).replace("`", "'").replace("|", "/").replace("<", "(").replace(">", ")")
+    return f"`{plain[:200]}`"
+
+
+def _interface(m: ModuleRecord) -> Interface | None:
+    try:
+        return decode(m.name, m.interface) if m.interface else None
+    except MlfError:
+        return None  # foreign, or of a later schema: the metadata still stand
+
+
+def _tensors(m: ModuleRecord, interface: Interface | None) -> Iterator[str]:
+    main = m.memory.main[0] if m.memory.main else None
+    yield ""
+    if interface is not None:
+        yield "| | name | in C | type | shape | bytes | quantisation |"
+        yield "|---|---|---|---|---|---|---|"
+        for kind, tensors in (("input", interface.inputs), ("output", interface.outputs)):
+            for t in tensors:
+                yield _tensor_row(kind, t)
+    elif main is not None and main.inputs is not None:
+        yield "In alphabetical order; the order of calls is not in the metadata."
+        yield ""
+        yield "| | name | type | bytes |"
+        yield "|---|---|---|---|"
+        for kind, entries in (("input", main.inputs), ("output", main.outputs or ())):
+            for e in entries:
+                yield f"| {kind} | {_code(e.name)} | {_code(e.dtype)} | {e.size_bytes} |"
+
+
+def _tensor_row(kind: str, t: Tensor) -> str:
+    shape = " x ".join(map(str, t.shape)) or "scalar"
+    value = "" if t.scale is None else f"{t.scale:.9g} * (q - {t.zero_point})"
+    cells = (kind, _code(t.name), _code(t.c_name), t.dtype.name, shape, t.size_bytes, value)
+    return "| " + " | ".join(map(str, cells)) + " |"
+
+
+def _arguments(m: ModuleRecord) -> Iterator[str]:
+    for function, arguments in m.memory.operators.items():
+        yield ""
+        yield f"Function {_code(function)}, its arguments in order:"
+        yield ""
+        yield "| name | type | shape | bytes |"
+        yield "|---|---|---|---|"
+        for a in arguments:
+            shape = " x ".join(map(str, a.shape)) or "scalar"
+            yield f"| {_code(a.name)} | {_code(a.dtype)} | {shape} | {a.size_bytes} |"
+
+
+def _memory(m: ModuleRecord) -> Iterator[str]:
+    for entry in m.memory.main:
+        yield ""
+        yield f"Memory: {entry.workspace_bytes} bytes of workspace, {entry.constants_bytes} of"
+        yield f"constants, {entry.io_bytes} of inputs and outputs."
+
+
+def _build(archive: Archive, m: ModuleRecord, interface: Interface | None) -> Iterator[str]:
+    from mlftool.mlf.layout import Layout
+
+    layout = Layout(archive.version, m.style)
+    names = [layout.name(n, m.name) for n in m.sources]
+    objects = [n for n in names if n.endswith(".o")]
+    sources = [n for n in names if not n.endswith(".o")]
+    if sources:
+        flags = _FLAGS if any(n.startswith("runtime/") for n in archive.shared) else (
+            _FLAGS.replace("-I runtime/include", "-I CRT/include")
+        )  # fmt: skip
+        yield ""
+        yield "Build, with the compiler of your device:"
+        yield ""
+        yield "```sh"
+        yield f"cc {flags} -c {' '.join(sources)}"
+        yield "```"
+        if flags != _FLAGS:
+            yield ""
+            yield "`CRT` is TVM's or mlftool's C runtime, which this version does not carry."
+    if objects:
+        yield ""
+        yield f"Link {', '.join(map(_code, objects))}, compiled for the target above."
+    if interface is None or interface.interface_api != "c" or m.executor != "aot":
+        yield ""
+        yield "It calls functions of the C runtime (`runtime/` in archives that carry it):"
+        yield "`TVMBackendAllocWorkspace` and `TVMBackendFreeWorkspace`, over your"
+        yield "`TVMPlatformMemoryAllocate` and `TVMPlatformMemoryFree`."
+
+
+def _run(m: ModuleRecord, interface: Interface | None) -> Iterator[str]:
+    if interface is None or m.style == OPERATOR:
+        return
+    yield ""
+    yield "Run:"
+    yield ""
+    yield "```c"
+    if m.executor == "aot" and interface.interface_api == "c":
+        yield from _run_struct(m.name, interface)
+    elif m.executor == "aot":
+        yield f"/* values[i].v_handle points to a DLTensor each for {_order(interface)} */"
+        yield f"int32_t status = tvmgen_{m.name}_run(values, type_codes, {_count(interface)},"
+        yield "                                  &result, &result_code, NULL);"
+    elif m.executor == "graph":
+        yield "TVMInitializeRuntime();"
+        yield "TVMModCreateFromCModule(TVMSystemLibEntryPoint(), &module);"
+        yield f"/* json and params: executor-config/graph/{m.name}.graph, parameters/ */"
+        yield "TVMGraphExecutor_Create(json, module, &device, &executor);"
+        yield "TVMGraphExecutor_LoadParams(executor, params, params_size);"
+        yield f"/* TVMGraphExecutor_SetInput for {_order(interface)} */"
+        yield "TVMGraphExecutor_Run(executor);"
+    else:
+        yield f"/* executor-config/{m.executor}/{m.name}.* holds the program */"
+    yield "```"
+
+
+def _run_struct(name: str, interface: Interface) -> Iterator[str]:
+    yield f'#include "tvmgen_{name}.h"'
+    yield ""
+    if interface.workspace_io:
+        yield f"struct tvmgen_{name}_inputs inputs = tvmgen_{name}_map_inputs();"
+        yield "/* write to where its members point, then: */"
+        yield f"int32_t status = tvmgen_{name}_run(); /* 0: done */"
+        yield f"struct tvmgen_{name}_outputs outputs = tvmgen_{name}_map_outputs();"
+        return
+    for kind, tensors in (("inputs", interface.inputs), ("outputs", interface.outputs)):
+        members = ", ".join(f".{t.c_name} = {t.c_name}" for t in tensors)
+        yield f"struct tvmgen_{name}_{kind} {kind} = {{{members}}};"
+    yield f"int32_t status = tvmgen_{name}_run(&inputs, &outputs); /* 0: done */"
+
+
+def _order(interface: Interface) -> str:
+    return ", ".join(t.c_name for t in (*interface.inputs, *interface.outputs))
+
+
+def _count(interface: Interface) -> int:
+    return len(interface.inputs) + len(interface.outputs)
