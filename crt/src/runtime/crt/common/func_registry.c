@@ -2,6 +2,7 @@
  * once each. */
 #include <string.h>
 #include <tvm/runtime/crt/func_registry.h>
+#include <tvm/runtime/crt/internal/common/func_names.h>
 
 /* Function names are printable, so this tells the one-byte form: the second byte of a count is not,
  * unless there are more than 8000 functions. */
@@ -9,29 +10,61 @@ static int has_one_byte_count(const uint8_t *names) {
   return names[0] != 0 && names[1] > 0x20 && names[1] < 0x7f;
 }
 
-static const char *first_name(const char *names) {
-  return names + (has_one_byte_count((const uint8_t *)names) ? 1 : 2);
+/* 1 if just `count` names stand before the empty one at the end. */
+static int holds(const TVMFuncNames *names, uint16_t count) {
+  TVMFuncNames walk = *names;
+  walk.count = count;
+  while (walk.count > 0) {
+    if (TVMFuncNames_Next(&walk) == NULL) {
+      return 0;
+    }
+  }
+  return walk.left > 0 && *walk.at == '\0';
+}
+
+int TVMFuncNames_Open(TVMFuncNames *names, const char *blob, size_t length) {
+  const uint8_t *const bytes = (const uint8_t *)blob;
+  const size_t count_bytes = length >= 2 && has_one_byte_count(bytes) ? 1 : 2;
+  if (length < 2) {
+    return -1;
+  }
+  names->at = blob + count_bytes;
+  names->left = length - count_bytes;
+  if (count_bytes == 1) {
+    names->count = bytes[0];
+  } else if (bytes[0] == 0 && bytes[1] != 0 && holds(names, bytes[1])) {
+    names->count = bytes[1]; /* 00 03 are three functions here, not 768 */
+  } else {
+    names->count = (uint16_t)(bytes[0] | bytes[1] << 8);
+  }
+  return 0;
+}
+
+const char *TVMFuncNames_Next(TVMFuncNames *names) {
+  const char *const name = names->at;
+  size_t length = 0;
+  if (names->count == 0 || names->left == 0 || *name == '\0') {
+    return NULL;
+  }
+  while (name[length] != '\0') {
+    if (++length == names->left) {
+      return NULL;
+    }
+  }
+  names->count--;
+  names->at += length + 1;
+  names->left -= length + 1;
+  return name;
+}
+
+static TVMFuncNames names_of(const TVMFuncRegistry *reg) {
+  TVMFuncNames names;
+  (void)TVMFuncNames_Open(&names, reg->names, SIZE_MAX);
+  return names;
 }
 
 uint16_t TVMFuncRegistry_GetNumFuncs(const TVMFuncRegistry *reg) {
-  const uint8_t *const bytes = (const uint8_t *)reg->names;
-  const char *name = reg->names + 2;
-  uint16_t walked = 0;
-  if (has_one_byte_count(bytes)) {
-    return bytes[0];
-  }
-  if (bytes[0] != 0 || bytes[1] == 0) {
-    return (uint16_t)(bytes[0] | bytes[1] << 8);
-  }
-  /* 00 03: 768 functions, or 3 with the high byte first. The empty name at the end decides. */
-  while (walked < bytes[1] && *name != '\0') {
-    name += strlen(name) + 1;
-    walked++;
-  }
-  if (walked == bytes[1] && *name == '\0') {
-    return walked;
-  }
-  return (uint16_t)(bytes[1] << 8);
+  return names_of(reg).count;
 }
 
 int TVMFuncRegistry_SetNumFuncs(const TVMFuncRegistry *reg, const uint16_t num_funcs) {
@@ -47,21 +80,20 @@ int TVMFuncRegistry_SetNumFuncs(const TVMFuncRegistry *reg, const uint16_t num_f
 }
 
 const char *TVMFuncRegistry_Get0thFunctionName(const TVMFuncRegistry *reg) {
-  return first_name(reg->names);
+  return names_of(reg).at;
 }
 
 tvm_crt_error_t TVMFuncRegistry_Lookup(const TVMFuncRegistry *reg, const char *name,
                                        tvm_function_index_t *function_index) {
-  const uint16_t count = TVMFuncRegistry_GetNumFuncs(reg);
-  const char *candidate = first_name(reg->names);
-  uint16_t i;
-  /* An empty name ends the list, whatever the count says. */
-  for (i = 0; i < count && *candidate != '\0'; i++) {
+  TVMFuncNames names = names_of(reg);
+  tvm_function_index_t index = 0;
+  const char *candidate;
+  while ((candidate = TVMFuncNames_Next(&names)) != NULL) {
     if (strcmp(candidate, name) == 0) {
-      *function_index = i;
+      *function_index = index;
       return kTvmErrorNoError;
     }
-    candidate += strlen(candidate) + 1;
+    index++;
   }
   return kTvmErrorFunctionNameNotFound;
 }
@@ -110,13 +142,12 @@ tvm_crt_error_t TVMMutableFuncRegistry_Set(TVMMutableFuncRegistry *reg, const ch
                                            TVMBackendPackedCFunc func, int override) {
   const uint16_t count = TVMFuncRegistry_GetNumFuncs(&reg->registry);
   const size_t name_bytes = strlen(name) + 1;
+  TVMFuncNames names = names_of(&reg->registry);
   tvm_function_index_t index;
   union {
     const char *constant;
     char *variable;
   } end;
-  size_t room;
-  uint16_t i;
   if (TVMFuncRegistry_Lookup(&reg->registry, name, &index) == kTvmErrorNoError) {
     if (!override) {
       return kTvmErrorFunctionAlreadyDefined;
@@ -124,17 +155,16 @@ tvm_crt_error_t TVMMutableFuncRegistry_Set(TVMMutableFuncRegistry *reg, const ch
     store(reg, index, func);
     return kTvmErrorNoError;
   }
-  end.constant = first_name(reg->registry.names);
-  for (i = 0; i < count; i++) {
-    end.constant += strlen(end.constant) + 1;
-  }
-  room = (size_t)((const char *)reg->registry.funcs - end.constant);
-  /* An empty name would end the list; one NUL has to stay behind the last name. */
-  if (count >= reg->max_functions || name_bytes >= room) {
-    return kTvmErrorFunctionRegistryFull;
-  }
-  if (name_bytes == 1) {
+  if (name_bytes == 1) { /* an empty name would end the list */
     return kTvmErrorFunctionNameNotFound;
+  }
+  while (TVMFuncNames_Next(&names) != NULL) {
+  }
+  end.constant = names.at;
+  /* One NUL has to stay behind the last name. */
+  if (count >= reg->max_functions ||
+      name_bytes >= (size_t)((const char *)reg->registry.funcs - end.constant)) {
+    return kTvmErrorFunctionRegistryFull;
   }
   memcpy(end.variable, name, name_bytes);
   end.variable[name_bytes] = '\0';
