@@ -21,6 +21,7 @@ mlf_firmware(
 load("//rules/private:board.bzl", _mlf_board = "mlf_board")
 load("//rules/private:compile.bzl", _mlf_compile = "mlf_compile", _mlf_module = "mlf_module", _mlf_package = "mlf_package")
 load("//rules/private:firmware.bzl", _mlf_firmware = "mlf_firmware")
+load("//rules/private:import.bzl", _mlf_import = "mlf_import")
 load("//rules/private:library.bzl", _mlf_cc_library = "mlf_cc_library")
 load("//rules/private:model.bzl", _mlf_model = "mlf_model")
 load(
@@ -53,6 +54,7 @@ mlf_device_test = _mlf_device_test
 mlf_firmware = _mlf_firmware
 mlf_firmware_test = _mlf_firmware_test
 mlf_host_test = _mlf_host_test
+mlf_import = _mlf_import
 mlf_model = _mlf_model
 mlf_module = _mlf_module
 mlf_package = _mlf_package

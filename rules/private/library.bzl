@@ -1,6 +1,6 @@
 """An archive -> a cc_library."""
 
-load(":cc.bzl", "CcInfo", "cc_common", "cc_library")
+load(":cc.bzl", "CC_TOOLCHAIN_TYPE", "CcInfo", "cc_common", "cc_library", "find_cpp_toolchain")
 load(":cpus.bzl", "HOSTS")
 load(":mlftool.bzl", "TOOLCHAIN_TYPE", "run_mlftool")
 load(":providers.bzl", "MlfInfo")
@@ -11,58 +11,89 @@ MODEL_COPTS = ["-std=c99", "-O2", "-ffp-contract=off", "-ffunction-sections", "-
 
 def _mlf_extract_impl(ctx):
     info = ctx.attr.archive[MlfInfo]
-    folder = ctx.label.name
 
-    # Headers every archive carries for its kernels, so that it builds without this repository.
-    names = ["mlf/" + header.basename for header in ctx.files._support_headers]
-    members = {"codegen/host/include/" + name: name for name in names}
-    for module in info.modules:
-        members["codegen/host/include/tvmgen_%s.h" % module] = "tvmgen_%s.h" % module
-        for part in ["lib0", "lib1"]:
-            name = "%s_%s.c" % (module, part)
-            members["codegen/host/src/" + name] = name
-    files = {member: ctx.actions.declare_file(folder + "/" + name) for member, name in members.items()}
+    # Folders, because what an archive holds depends on who made it: read when the action runs.
+    sources, headers, objects = [
+        ctx.actions.declare_directory("%s/%s" % (ctx.label.name, part))
+        for part in ["src", "include", "lib"]
+    ]
     args = ctx.actions.args()
-    args.add("extract")
     args.add(info.archive)
-    for member, file in files.items():
-        args.add("--member")
-        args.add(file, format = member + "=%s")
+    args.add_all([sources, headers, objects], expand_directories = False)
+    args.add_all(info.modules, before_each = "--module")
+    args.add("--executor", info.executor)
+    args.add("--label", str(ctx.label).rpartition("_sources")[0])
+    if ctx.attr.has_libraries:
+        args.add("--libraries")
     run_mlftool(
         ctx,
         "runtime",
-        "mlftool",
+        "rules.private.tools.unpack",
         [args],
         inputs = [info.archive],
-        outputs = files.values(),
+        outputs = [sources, headers, objects],
         mnemonic = "MlfExtract",
         progress_message = "Unpacking %s" % info.archive.short_path,
     )
-    sources = [file for file in files.values() if file.extension == "c"]
-    headers = [file for file in files.values() if file.extension == "h"]
     return [
-        DefaultInfo(files = depset(sources)),
-        OutputGroupInfo(hdrs = depset(headers), srcs = depset(sources)),
+        DefaultInfo(files = depset([sources])),
+        OutputGroupInfo(hdrs = depset([headers]), objects = depset([objects]), srcs = depset([sources])),
         # Headers of another configuration's folder: cc_library(includes) would look in its own.
         CcInfo(compilation_context = cc_common.create_compilation_context(
-            headers = depset(headers),
-            includes = depset([_folder_of(headers, "tvmgen_%s.h" % info.modules[0])]),
+            headers = depset([headers]),
+            includes = depset([headers.path]),
         )),
     ]
-
-def _folder_of(files, name):
-    return [file.dirname for file in files if file.basename == name][0]
 
 _mlf_extract = rule(
     doc = "The C files of an archive, in the fixed configuration of the models.",
     implementation = _mlf_extract_impl,
     attrs = {
         "archive": attr.label(mandatory = True, providers = [MlfInfo]),
+        "has_libraries": attr.bool(doc = "Whether the user gives libraries that sources may need."),
         "_allowlist_function_transition": attr.label(default = ALLOWLIST),
-        "_support_headers": attr.label(default = Label("//crt:support_headers")),
     },
     cfg = model_transition,
     toolchains = [TOOLCHAIN_TYPE],
+)
+
+def _mlf_objects_impl(ctx):
+    """The object files of an archive, which an `llvm` target has, as a library of this platform."""
+    objects = ctx.attr.sources[OutputGroupInfo].objects
+    toolchain = find_cpp_toolchain(ctx)
+    library = ctx.actions.declare_file("lib%s.a" % ctx.label.name)
+    args = ctx.actions.args()
+    args.add("rcsD", library)
+    args.add_all(objects, expand_directories = True)
+    ctx.actions.run(
+        executable = toolchain.ar_executable,
+        arguments = [args],
+        inputs = depset(transitive = [objects, toolchain.all_files]),
+        outputs = [library],
+        mnemonic = "MlfObjects",
+        progress_message = "Collecting %s" % library.short_path,
+    )
+    features = cc_common.configure_features(ctx = ctx, cc_toolchain = toolchain)
+    return [CcInfo(linking_context = cc_common.create_linking_context(
+        linker_inputs = depset([cc_common.create_linker_input(
+            owner = ctx.label,
+            libraries = depset([cc_common.create_library_to_link(
+                actions = ctx.actions,
+                cc_toolchain = toolchain,
+                feature_configuration = features,
+                static_library = library,
+            )]),
+        )]),
+    ))]
+
+_mlf_objects = rule(
+    implementation = _mlf_objects_impl,
+    attrs = {
+        "sources": attr.label(mandatory = True),
+        "_cc_toolchain": attr.label(default = "@bazel_tools//tools/cpp:current_cc_toolchain"),
+    },
+    fragments = ["cpp"],
+    toolchains = [CC_TOOLCHAIN_TYPE],
 )
 
 def _constraints(target):
@@ -80,21 +111,31 @@ def mlf_cc_library(name, archive, target = "", copts = [], deps = [], **kwargs):
 
     A program that depends on it includes `tvmgen_<module>.h` and calls `tvmgen_<module>_run`. The
     library is compiled for whatever platform asks for it, from sources that are generated once.
+    Modules that need the C runtime (packed functions, the graph executor) find it linked; of a module
+    that needs none of it, nothing is linked.
 
     Args:
       name: the library's name.
-      archive: an `mlf_compile` or `mlf_package` target.
+      archive: an `mlf_compile`, `mlf_package` or `mlf_import` target.
       target: the archive's target, when its C is for that processor only: the library is then left
         out of builds for others.
       copts: more options for the C compiler, after ours.
-      deps: more libraries.
+      deps: more libraries, for instance those that sources of an external code generator need.
       **kwargs: more for `cc_library`, for instance `visibility` or `target_compatible_with`.
     """
+    compatible = kwargs.pop("target_compatible_with", []) + _constraints(target)
+    shared = dict(tags = ["manual"], visibility = ["//visibility:private"])
     _mlf_extract(
         name = name + "_sources",
         archive = archive,
-        tags = ["manual"],
-        visibility = ["//visibility:private"],
+        has_libraries = bool(deps),
+        **shared
+    )
+    _mlf_objects(
+        name = name + "_objects",
+        sources = name + "_sources",
+        target_compatible_with = compatible,
+        **shared
     )
     cc_library(
         name = name,
@@ -102,7 +143,7 @@ def mlf_cc_library(name, archive, target = "", copts = [], deps = [], **kwargs):
         copts = MODEL_COPTS + HOSTS.get(target, []) + copts,
         # A shared object of one model helps nobody, and cc_test would make one.
         linkstatic = True,
-        target_compatible_with = kwargs.pop("target_compatible_with", []) + _constraints(target),
-        deps = [name + "_sources"] + deps,
+        target_compatible_with = compatible,
+        deps = [name + "_sources", name + "_objects", Label("//crt:runtime")] + deps,
         **kwargs
     )

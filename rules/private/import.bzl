@@ -1,0 +1,74 @@
+"""An archive made elsewhere: by TVM, or by mlftool outside this build."""
+
+load(":compile.bzl", "EXECUTORS")
+load(":library.bzl", "mlf_cc_library")
+load(":providers.bzl", "MlfInfo")
+
+def _mlf_archive_impl(ctx):
+    return [
+        DefaultInfo(files = depset([ctx.file.archive])),
+        MlfInfo(
+            archive = ctx.file.archive,
+            executor = ctx.attr.executor,
+            modules = ctx.attr.modules,
+            target = ctx.attr.target,
+        ),
+    ]
+
+_mlf_archive = rule(
+    implementation = _mlf_archive_impl,
+    attrs = {
+        "archive": attr.label(mandatory = True, allow_single_file = [".tar", ".model-library-format"]),
+        "executor": attr.string(default = "aot", values = EXECUTORS),
+        "modules": attr.string_list(mandatory = True, allow_empty = False),
+        "target": attr.string(),
+    },
+    provides = [MlfInfo],
+)
+
+def mlf_import(name, archive, modules = ["default"], executor = "aot", target = "", deps = [], copts = [], **kwargs):
+    """An archive that TVM, or mlftool in another place, has made: as `cc_library` and as archive.
+
+    ```starlark
+    mlf_import(
+        name = "keyword",
+        archive = "third_party/keyword_tvm.tar",
+        modules = ["keyword"],
+    )
+    ```
+
+    | target | what it is |
+    |---|---|
+    | `<name>` | the `cc_library` |
+    | `<name>_archive` | the archive, for `mlf_runner` and whatever else takes one |
+
+    Every version of the format is read, 1 to 7. The sources are compiled against this project's C
+    runtime, whatever runtime the archive carries. What it holds is checked when it is unpacked.
+
+    Args:
+      name: the library's name.
+      archive: the `.tar`.
+      modules: the names of its modules; TVM's default is `default`.
+      executor: how they run.
+      target: a target of mlftool, when the C inside is for that processor only.
+      deps: libraries that sources of external code generators need, such as CMSIS-NN.
+      copts: more options for the C compiler.
+      **kwargs: more for `cc_library`.
+    """
+    _mlf_archive(
+        name = name + "_archive",
+        archive = archive,
+        executor = executor,
+        modules = modules,
+        tags = ["manual"],
+        target = target,
+        visibility = kwargs.get("visibility"),
+    )
+    mlf_cc_library(
+        name = name,
+        archive = name + "_archive",
+        copts = copts,
+        target = target,
+        deps = deps,
+        **kwargs
+    )
