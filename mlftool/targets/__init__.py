@@ -43,9 +43,15 @@ def _riscv(arch: str, features: str, abi: str) -> tuple[str, Target]:
 
 TARGETS: Mapping[str, Target] = dict(
     (
-        _target("host", "c -keys=cpu -model=host", "fpu", ""),
-        _target("x86-64-v3", "c -keys=cpu -mcpu=x86-64-v3", "fpu avx2", "-march=x86-64-v3"),
-        _target("x86-64-v4", "c -keys=cpu -mcpu=x86-64-v4", "fpu avx2 avx512", "-march=x86-64-v4"),
+        _target("host", "c -keys=cpu -model=host", "fpu vector", ""),
+        _target("x86-64-v3", "c -keys=cpu -mcpu=x86-64-v3", "fpu vector avx2", "-march=x86-64-v3"),
+        # VNNI is no part of the level, but of every processor since that has it and is worth it.
+        _target(
+            "x86-64-v4",
+            "c -keys=cpu -mcpu=x86-64-v4",
+            "fpu vector avx2 avx512",
+            "-march=x86-64-v4 -mavx512vnni",
+        ),
         _target(
             "aarch64", "c -keys=arm_cpu,cpu -mtriple=aarch64-linux-gnu", "fpu", "-march=armv8-a"
         ),

@@ -30,6 +30,6 @@ def kernel(*ops: str, needs: str) -> Callable[[Bid], Bid]:
     return register
 
 
-from mlftool.targets.kernels import dsp  # noqa: E402  (registers itself)
+from mlftool.targets.kernels import dsp, simd  # noqa: E402  (they register themselves)
 
-__all__ = ["KERNELS", "Specialised", "dsp", "kernel"]
+__all__ = ["KERNELS", "Specialised", "dsp", "kernel", "simd"]
