@@ -94,20 +94,25 @@ def conv_3d() -> onnx.ModelProto:
     return net.model(net.node("Conv", x, net.const(weights(2, 1, 2, 2, 2), np.float32), group=2))
 
 
+# Has no feature that a specialised kernel asks for, so its kernels are the portable ones.
+PORTABLE = "rv32imc"
+
 # name -> (target, model)
 FAMILIES: dict[str, tuple[str, Callable[[], onnx.ModelProto]]] = {
-    "contract_f32": ("host", conv_f32),
-    "contract_s8": ("host", lambda: quantised_conv(1)),
-    "contract_any": ("host", conv_3d),
-    "depthwise_s8": ("host", lambda: quantised_conv(4)),
+    "contract_f32": (PORTABLE, conv_f32),
+    "simd_f32": ("host", conv_f32),
+    "simd_s8": ("host", lambda: quantised_conv(1)),
+    "contract_s8": (PORTABLE, lambda: quantised_conv(1)),
+    "contract_any": (PORTABLE, conv_3d),
+    "depthwise_s8": (PORTABLE, lambda: quantised_conv(4)),
     "dsp_two_by_two": ("cortex-m4", lambda: quantised_conv(1)),
     "dsp_rows_of_four": ("cortex-m4", gemm_s8),
-    "gemm_f32": ("host", gemm_f32),
-    "window_average_s8": ("host", pool_s8),
-    "window_max_f32": ("host", max_pool),
-    "softmax_s8": ("host", softmax),
-    "elementwise_s8": ("host", residual),
-    "table_s8": ("host", table),
-    "movement_s16": ("host", movement),
+    "gemm_f32": (PORTABLE, gemm_f32),
+    "window_average_s8": (PORTABLE, pool_s8),
+    "window_max_f32": (PORTABLE, max_pool),
+    "softmax_s8": (PORTABLE, softmax),
+    "elementwise_s8": (PORTABLE, residual),
+    "table_s8": (PORTABLE, table),
+    "movement_s16": (PORTABLE, movement),
 }
 assert all(target in TARGETS for target, _ in FAMILIES.values())

@@ -48,7 +48,8 @@ static inline void mlf_simd_flip_s8(const int8_t *from, uint8_t *to, int32_t n) 
   }
 }
 
-/* acc[k] += pair[2k] * w[2k] + pair[2k + 1] * w[2k + 1], where `pair` is two int16 for all lanes. */
+/* acc[k] += pair[2k] * w[2k] + pair[2k + 1] * w[2k + 1], where `pair` is two int16 for all lanes.
+ */
 static inline mlf_i32x4 mlf_madd_x4(mlf_i32x4 acc, const int16_t *pair, const int8_t *w) {
   mlf_i8x8 bytes;
   mlf_i16x8 wide;
@@ -80,7 +81,8 @@ static inline mlf_i32x8 mlf_madd_x8(mlf_i32x8 acc, const int16_t *pair, const in
 #endif
 
 #if defined(__AVX512VNNI__)
-/* acc[k] += the four products of quad[i] and w[4k + i], where `quad` is four bytes for all lanes. */
+/* acc[k] += the four products of quad[i] and w[4k + i], where `quad` is four bytes for all lanes.
+ */
 static inline mlf_i32x16 mlf_dot4_x16(mlf_i32x16 acc, const uint8_t *quad, const int8_t *w) {
   int32_t all;
   memcpy(&all, quad, sizeof all);
