@@ -101,3 +101,22 @@ def test_boards_give_the_bits_of_the_host(
     for feed, got in zip(feeds, result.outputs, strict=True):
         for name, value in run(feed).items():
             assert got[name].tobytes() == value.tobytes(), name
+
+
+def levels() -> list[str]:
+    """The x86-64 levels with kernels of their own that this processor can run."""
+    info = Path("/proc/cpuinfo")
+    flags = set(info.read_text().split()) if info.exists() else set()
+    needs = {"x86-64-v3": {"avx2", "fma", "bmi2"}, "x86-64-v4": {"avx512vl", "avx512_vnni"}}
+    return [level for level, wanted in needs.items() if wanted <= flags]
+
+
+@pytest.mark.parametrize("target", ["host", *levels()])
+@pytest.mark.parametrize("network", NETWORKS, ids=str)
+def test_vectors_give_the_bits_of_scalars(network: Network, target: str, cache: Path) -> None:
+    scalar = compiled(network, "rv32imc", cache)
+    vector = compiled(network, target, cache)
+    for inputs in network.random_feeds(2):
+        want, got = scalar(inputs), vector(inputs)
+        for name, array in want.items():
+            assert array.tobytes() == got[name].tobytes(), name

@@ -1,6 +1,6 @@
 """`unpack ARCHIVE SOURCES HEADERS OBJECTS --module M --executor E`: for mlf_cc_library.
 
-Writes three folders from an archive of any version, after checking that it holds what the rule says.
+Writes three folders from an archive of any version, after checking it against the rule.
 """
 
 from __future__ import annotations
