@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import struct
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
@@ -17,7 +18,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from mlftool.errors import MlfError, Problem
-from mlftool.mlf.interface import byte_size, numpy_dtype
+from mlftool.mlf.interface import numpy_dtype
 from mlftool.mlf.strict import parse_json
 
 Array = np.ndarray[Any, Any]
@@ -158,7 +159,7 @@ def _array(cursor: _Cursor, what: str) -> Array:
 def _check_size(shape: tuple[int, ...], dtype: np.dtype[Any], size: int, what: str) -> None:
     if min(shape, default=0) < 0:
         raise ValueError(f"{what} has a negative extent in its shape {list(shape)}")
-    wanted = byte_size(dtype, shape)
+    wanted = dtype.itemsize * math.prod(shape)
     if size != wanted:
         text = f"{what} says {size} bytes; {dtype.name} {list(shape)} takes {wanted}"
         raise ValueError(text)

@@ -104,7 +104,7 @@ def check_plan(module: Module) -> None:
 
 @pytest.mark.parametrize("network", NETWORKS, ids=str)
 def test_no_network_reads_what_was_overwritten(network: Network) -> None:
-    for target in ("host", "cortex-m4"):
+    for target in ("host", "rv32imc", "cortex-m4"):
         module = compile_module(ModuleSpec(network.path, "m", target))
         memory = module.program.memory
         assert memory.size_bytes >= memory.lower_bound_bytes
@@ -116,7 +116,7 @@ def test_mlperf_arenas_meet_the_liveness_bound(network: Network) -> None:
     name, kind = network.name.split("_")
     if name not in LIVENESS:
         pytest.skip("no bound was measured for this network")
-    for target in ("host", "cortex-m3", "cortex-m4"):
+    for target in ("rv32imc", "cortex-m3", "cortex-m4"):
         module = compile_module(ModuleSpec(network.path, "m", target))
         bound = LIVENESS[name] * (4 if kind == "fp32" else 1)
         assert module.program.memory.size_bytes <= bound
