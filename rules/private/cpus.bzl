@@ -35,5 +35,5 @@ CPUS = {
 HOSTS = {
     "host": [],
     "x86-64-v3": ["-march=x86-64-v3"],
-    "x86-64-v4": ["-march=x86-64-v4"],
+    "x86-64-v4": ["-march=x86-64-v4", "-mavx512vnni"],
 }
