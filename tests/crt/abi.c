@@ -3,7 +3,11 @@
  * that others rely on are asserted here. */
 #include <stddef.h>
 #include <tvm/runtime/c_backend_api.h>
+#include <tvm/runtime/crt/aot_executor.h>
 #include <tvm/runtime/crt/error_codes.h>
+#include <tvm/runtime/crt/module.h>
+#include <tvm/runtime/crt/packed_func.h>
+#include <tvm/runtime/crt/page_allocator.h>
 #include <tvm/runtime/crt/platform.h>
 #include <tvm/runtime/crt/stack_allocator.h>
 
@@ -40,6 +44,9 @@ ASSERT_VALUE(kTvmErrorGeneratedInvalidStorageId, 0x0600);
 ASSERT_VALUE(kTvmErrorExecutorModuleNoSuchInput, 0x0702);
 ASSERT_VALUE(kTvmErrorFunctionCallInvalidArg, 0x0803);
 ASSERT_VALUE(kTvmErrorTimeEvaluatorBadHandle, 0x0900);
+ASSERT_VALUE(TVM_METADATA_VERSION, 1);
+ASSERT_VALUE(TVM_AVERAGE_FUNCTION_NAME_SIZE_BYTES, 10);
+ASSERT_VALUE(STACK_ALLOCATOR_TAG, 0xabcd1234);
 typedef char assert_system_error[kTvmErrorSystemErrorMask < 0 ? 1 : -1];
 
 extern const uint32_t abi[];
@@ -62,4 +69,20 @@ const uint32_t abi[] = {
     ALIGN_OF(DLTensor),
     sizeof(tvm_index_t),
     offsetof(TVMByteArray, size),
+    sizeof(struct TVMTensorInfo),
+    offsetof(struct TVMTensorInfo, num_shape),
+    offsetof(struct TVMTensorInfo, dtype),
+    sizeof(struct TVMConstantInfo),
+    sizeof(struct TVMMetadata),
+    offsetof(struct TVMMetadata, inputs),
+    offsetof(struct TVMMetadata, num_inputs),
+    offsetof(struct TVMMetadata, mod_name),
+    sizeof(TVMFuncRegistry),
+    sizeof(TVMModule),
+    offsetof(TVMAotExecutor, args),
+    offsetof(TVMAotExecutor, num_args),
+    offsetof(TVMPackedFunc, fexec),
+    offsetof(TVMPackedFunc, args),
+    offsetof(TVMArgs, values_count),
+    offsetof(MemoryManagerInterface, vleak_size),
 };

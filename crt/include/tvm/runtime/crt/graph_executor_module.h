@@ -1,0 +1,25 @@
+/* The graph executor as a module of packed functions, for a host that drives the device. */
+#ifndef TVM_RUNTIME_CRT_GRAPH_EXECUTOR_MODULE_H_
+#define TVM_RUNTIME_CRT_GRAPH_EXECUTOR_MODULE_H_
+
+#include <tvm/runtime/crt/error_codes.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Registers the global function tvm.graph_executor.create, which takes (graph JSON, module, device
+ * type, device id) and returns a module with the functions get_input, get_input_index,
+ * get_num_inputs, get_num_outputs, get_output, load_params, run, set_input and more. There is one
+ * executor at a time: kTvmErrorExecutorModuleAlreadyCreated for a second. */
+tvm_crt_error_t TVMGraphExecutorModule_Register(void);
+
+/* Ends the executor, if there is one, and gives back its memory. Its module handle is to be freed
+ * with TVMModFree. */
+int TVMGraphExecutorModule_Reset(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* TVM_RUNTIME_CRT_GRAPH_EXECUTOR_MODULE_H_ */

@@ -1,0 +1,389 @@
+/* Registries, handles, packed calls, arrays, errors and measuring. Prints what failed, exits 1 if
+ * any. No system library is linked. */
+#include "expect.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <tvm/runtime/c_runtime_api.h>
+#include <tvm/runtime/crt/crt.h>
+#include <tvm/runtime/crt/func_registry.h>
+#include <tvm/runtime/crt/internal/common/func_names.h>
+#include <tvm/runtime/crt/internal/common/ndarray.h>
+#include <tvm/runtime/crt/packed_func.h>
+
+static const DLDevice kCpu = {kDLCPU, 0};
+static const DLDataType kFloat32 = {kDLFloat, 32, 1};
+
+static int calls;
+
+static int first(TVMValue *args, int *tcodes, int n, TVMValue *ret, int *rcode, void *resource) {
+  (void)tcodes;
+  (void)resource;
+  calls++;
+  ret[0].v_int64 = n > 0 ? args[0].v_int64 + 1 : 0;
+  *rcode = kTVMArgInt;
+  return 0;
+}
+
+static int second(TVMValue *args, int *tcodes, int n, TVMValue *ret, int *rcode, void *resource) {
+  TVMCReturnValue result;
+  TVMValue value;
+  int tcode = kTVMArgFloat;
+  (void)args;
+  (void)tcodes;
+  (void)n;
+  (void)resource;
+  result.ret_val_value = ret;
+  result.ret_val_type_code = rcode;
+  value.v_float64 = 2.5;
+  EXPECT(TVMCFuncSetReturn(&result, &value, &tcode, 1) == 0);
+  return 0;
+}
+
+static int failing(TVMValue *args, int *tcodes, int n, TVMValue *ret, int *rcode, void *resource) {
+  (void)args;
+  (void)tcodes;
+  (void)n;
+  (void)ret;
+  (void)rcode;
+  (void)resource;
+  return 77;
+}
+
+static const TVMBackendPackedCFunc kFunctions[] = {first, second, failing};
+
+static void *handle_of(TVMBackendPackedCFunc function) {
+  void *handle;
+  memcpy(&handle, &function, sizeof handle);
+  return handle;
+}
+
+/* The same three functions in each of the forms that archives come in. */
+static void registries_of_all_forms_are_read(void) {
+  static const char *const kForms[] = {
+      "\003\000first\0second\0failing\0",
+      "\003first\0second\0failing\0",
+      "\000\003first\0second\0failing\0",
+  };
+  size_t i;
+  for (i = 0; i < 3; i++) {
+    TVMFuncRegistry reg;
+    tvm_function_index_t index = 9;
+    TVMBackendPackedCFunc function = NULL;
+    reg.names = kForms[i];
+    reg.funcs = kFunctions;
+    EXPECT(TVMFuncRegistry_GetNumFuncs(&reg) == 3);
+    EXPECT(strcmp(TVMFuncRegistry_Get0thFunctionName(&reg), "first") == 0);
+    EXPECT(TVMFuncRegistry_Lookup(&reg, "failing", &index) == kTvmErrorNoError && index == 2);
+    EXPECT(TVMFuncRegistry_Lookup(&reg, "fail", &index) == kTvmErrorFunctionNameNotFound);
+    EXPECT(TVMFuncRegistry_Lookup(&reg, "", &index) == kTvmErrorFunctionNameNotFound && index == 2);
+    EXPECT(TVMFuncRegistry_GetByIndex(&reg, 1, &function) == kTvmErrorNoError);
+    EXPECT(function == second);
+    EXPECT(TVMFuncRegistry_GetByIndex(&reg, 3, &function) == kTvmErrorFunctionIndexInvalid);
+  }
+}
+
+/* 256 functions: 00 01, which could be one function with the high byte first. */
+static void a_count_of_256_is_not_taken_for_1(void) {
+  static char names[2 + 256 * 2 + 1];
+  TVMFuncRegistry reg;
+  tvm_function_index_t index = 0;
+  int i;
+  memset(names, 0, sizeof names);
+  names[1] = 1;
+  for (i = 0; i < 256; i++) {
+    names[2 + 2 * i] = (char)(i == 255 ? 'z' : 'a');
+  }
+  reg.names = names;
+  reg.funcs = NULL;
+  EXPECT(TVMFuncRegistry_GetNumFuncs(&reg) == 256);
+  EXPECT(TVMFuncRegistry_Lookup(&reg, "z", &index) == kTvmErrorNoError && index == 255);
+}
+
+static void names_end_with_their_bytes(void) {
+  static const char kNames[] = "\002\000ab\0cd";
+  TVMFuncNames names;
+  EXPECT(TVMFuncNames_Open(&names, kNames, 1) == -1);
+  EXPECT(TVMFuncNames_Open(&names, kNames, 4) == 0 && TVMFuncNames_Next(&names) == NULL);
+  EXPECT(TVMFuncNames_Open(&names, kNames, 7) == 0);
+  EXPECT(strcmp(TVMFuncNames_Next(&names), "ab") == 0 && TVMFuncNames_Next(&names) == NULL);
+}
+
+static void functions_are_added_and_replaced(void) {
+  static union {
+    void *alignment;
+    uint8_t bytes[4 * (11 + sizeof(void *))];
+  } memory;
+  TVMMutableFuncRegistry reg;
+  TVMBackendPackedCFunc function = NULL;
+  EXPECT(TVMMutableFuncRegistry_Create(&reg, memory.bytes, kTvmAverageFuncEntrySizeBytes - 1) ==
+         kTvmErrorBufferTooSmall);
+  EXPECT(TVMMutableFuncRegistry_Create(&reg, memory.bytes, sizeof memory.bytes) ==
+         kTvmErrorNoError);
+  EXPECT(reg.max_functions == 4);
+  EXPECT(TVMMutableFuncRegistry_Set(&reg, "a", first, 0) == kTvmErrorNoError);
+  EXPECT(TVMMutableFuncRegistry_Set(&reg, "a", second, 0) == kTvmErrorFunctionAlreadyDefined);
+  EXPECT(TVMFuncRegistry_GetByIndex(&reg.registry, 0, &function) == kTvmErrorNoError);
+  EXPECT(function == first);
+  EXPECT(TVMMutableFuncRegistry_Set(&reg, "a", second, 1) == kTvmErrorNoError);
+  EXPECT(TVMFuncRegistry_GetByIndex(&reg.registry, 0, &function) == kTvmErrorNoError);
+  EXPECT(function == second);
+  EXPECT(TVMMutableFuncRegistry_Set(&reg, "", first, 1) != kTvmErrorNoError);
+  EXPECT(TVMMutableFuncRegistry_Set(
+             &reg, "a name so long that it would take up all of the buffer, and then some", first,
+             0) == kTvmErrorFunctionRegistryFull);
+  EXPECT(TVMMutableFuncRegistry_Set(&reg, "b", first, 0) == kTvmErrorNoError);
+  EXPECT(TVMMutableFuncRegistry_Set(&reg, "c", first, 0) == kTvmErrorNoError);
+  EXPECT(TVMMutableFuncRegistry_Set(&reg, "d", first, 0) == kTvmErrorNoError);
+  EXPECT(TVMMutableFuncRegistry_Set(&reg, "e", first, 0) == kTvmErrorFunctionRegistryFull);
+  EXPECT(TVMFuncRegistry_GetNumFuncs(&reg.registry) == 4);
+}
+
+static void global_functions_are_called(void) {
+  TVMFunctionHandle f = &f;
+  TVMArgs args = TVMArgs_Create(NULL, NULL, 0);
+  TVMPackedFunc pf;
+  EXPECT(TVMFuncGetGlobal("nowhere", &f) == 0 && f == NULL);
+  EXPECT(TVMFuncRegisterGlobal("first", handle_of(first), 0) == 0);
+  EXPECT(TVMFuncRegisterGlobal("first", handle_of(first), 0) == kTvmErrorFunctionAlreadyDefined);
+  EXPECT(TVMFuncRegisterGlobal("first", handle_of(first), 1) == 0);
+  args.values[0].v_int64 = 41;
+  args.tcodes[0] = kTVMArgInt;
+  args.values_count = 1;
+  EXPECT(TVMPackedFunc_InitGlobalFunc(&pf, "first", &args) == 0);
+  EXPECT(pf.Call(&pf) == 0 && pf.ret_value.values[0].v_int64 == 42);
+  EXPECT(pf.ret_value.tcodes[0] == kTVMArgInt && pf.ret_value.values_count == 1);
+  pf.SetArgs(&pf, &pf.ret_value);
+  EXPECT(TVMPackedFunc_Call(&pf) == 0 && pf.ret_value.values[0].v_int64 == 43);
+  EXPECT(TVMPackedFunc_InitGlobalFunc(&pf, "none", NULL) == kTvmErrorFunctionNameNotFound);
+  EXPECT(TVMFuncFree(f) == 0);
+}
+
+static void modules_come_and_go(void) {
+  static const TVMFuncRegistry kRegistry = {"\003\000first\0second\0failing\0", kFunctions};
+  static const TVMModule kModules[TVM_CRT_MAX_REGISTERED_MODULES + 1] = {{&kRegistry}};
+  TVMModuleHandle handles[TVM_CRT_MAX_REGISTERED_MODULES];
+  TVMModuleHandle again;
+  TVMPackedFunc pf;
+  int i;
+  for (i = 0; i < TVM_CRT_MAX_REGISTERED_MODULES; i++) {
+    EXPECT(TVMModCreateFromCModule(&kModules[i], &handles[i]) == 0);
+    EXPECT((uintptr_t)handles[i] == (0x8000u | (unsigned)i));
+  }
+  EXPECT(TVMModCreateFromCModule(&kModules[i], &again) == -1);
+  EXPECT(TVMModCreateFromCModule(&kModules[0], &again) == 0 && again == handles[0]);
+  EXPECT(TVMPackedFunc_InitModuleFunc(&pf, handles[0], "second", NULL) == 0);
+  EXPECT((uintptr_t)pf.fexec == 0x80008001u);
+  EXPECT(TVMPackedFunc_Call(&pf) == 0 && pf.ret_value.values[0].v_float64 == 2.5);
+  EXPECT(TVMPackedFunc_InitModuleFunc(&pf, handles[0], "failing", NULL) == 0);
+  EXPECT(TVMPackedFunc_Call(&pf) == 77 && pf.ret_value.tcodes[0] == kTVMNullptr);
+  EXPECT(TVMPackedFunc_InitModuleFunc(&pf, handles[0], "x", NULL) == kTvmErrorFunctionNameNotFound);
+  EXPECT(strcmp(TVMGetLastError(), "no function named x") == 0);
+  for (i = 0; i < TVM_CRT_MAX_REGISTERED_MODULES; i++) {
+    EXPECT(TVMModFree(handles[i]) == 0);
+  }
+  EXPECT(TVMModFree(handles[0]) == -1);
+  EXPECT(TVMPackedFunc_InitModuleFunc(&pf, handles[0], "first", NULL) == -1);
+}
+
+static void handles_that_are_none_are_refused(void) {
+  static const uintptr_t kNone[] = {0,          1,          0x8000,     0x7fff,    0xffff,
+                                    0x80000000, 0x8000ffff, 0x80107fff, 0x80100000};
+  size_t i;
+  TVMValue value;
+  int tcode;
+  TVMFunctionHandle f;
+  for (i = 0; i < sizeof kNone / sizeof kNone[0]; i++) {
+    EXPECT(TVMFuncCall((TVMFunctionHandle)kNone[i], NULL, NULL, 0, &value, &tcode) ==
+           kTvmErrorFunctionIndexInvalid);
+    EXPECT(TVMModGetFunction((TVMModuleHandle)kNone[i], "first", 0, &f) == -1 && f == NULL);
+  }
+}
+
+static void a_missing_system_library_is_an_error(void) {
+  TVMPackedFunc pf;
+  EXPECT(TVMPackedFunc_InitGlobalFunc(&pf, "runtime.SystemLib", NULL) == 0);
+  EXPECT(TVMPackedFunc_Call(&pf) == -1);
+  EXPECT(strcmp(TVMGetLastError(), "no system library is linked") == 0);
+}
+
+static void errors_are_kept(void) {
+  char text[2000];
+  TVMAPIErrorf("%d and %s", 7, "eight");
+  EXPECT(strcmp(TVMGetLastError(), "7 and eight") == 0);
+  memset(text, 'e', sizeof text);
+  text[sizeof text - 1] = '\0';
+  TVMAPISetLastError(text);
+  EXPECT(strlen(TVMGetLastError()) == 1023);
+  TVMAPIErrorf("%s", text);
+  EXPECT(strlen(TVMGetLastError()) == 1023);
+}
+
+static void data_types_have_names(void) {
+  static const struct {
+    const char *name;
+    DLDataType dtype;
+  } kTypes[] = {
+      {"float32", {kDLFloat, 32, 1}}, {"int8", {kDLInt, 8, 1}},
+      {"uint16", {kDLUInt, 16, 1}},   {"bool", {kDLUInt, 1, 1}},
+      {"int4", {kDLInt, 4, 1}},       {"bfloat16", {kDLBfloat, 16, 1}},
+      {"uint8x4", {kDLUInt, 8, 4}},   {"float64", {kDLFloat, 64, 1}},
+      {"float0", {0, 0, 0}},          {"float", {0, 0, 0}},
+      {"int65", {0, 0, 0}},           {"int8x", {0, 0, 0}},
+      {"int8x65536", {0, 0, 0}},      {"Int8", {0, 0, 0}},
+      {"int8 ", {0, 0, 0}},           {"", {0, 0, 0}},
+      {"bool8", {0, 0, 0}},           {"int99999999999", {0, 0, 0}},
+  };
+  size_t i;
+  for (i = 0; i < sizeof kTypes / sizeof kTypes[0]; i++) {
+    const DLDataType dtype = String2DLDataType(kTypes[i].name);
+    EXPECT(dtype.code == kTypes[i].dtype.code && dtype.bits == kTypes[i].dtype.bits &&
+           dtype.lanes == kTypes[i].dtype.lanes);
+  }
+}
+
+static void arrays_own_their_memory(void) {
+  const int64_t shape[2] = {3, 4};
+  const int64_t flat[1] = {12};
+  const int64_t more[1] = {13};
+  const int64_t negative[1] = {-1};
+  const int64_t huge[2] = {65536, 65536};
+  DLTensor *from;
+  DLTensor *to;
+  TVMNDArray array;
+  TVMNDArray view;
+  EXPECT(TVMArrayAlloc(shape, 2, kDLFloat, 32, 1, kDLCPU, 0, &from) == 0);
+  EXPECT(TVMArrayAlloc(flat, 1, kDLInt, 32, 1, kDLCPU, 0, &to) == 0);
+  EXPECT(((uintptr_t)from->data & 15) == 0 && from->shape[1] == 4);
+  memset(from->data, 0x11, 48);
+  EXPECT(TVMDeviceCopyDataFromTo(from, to, NULL) == 0 && ((uint8_t *)to->data)[47] == 0x11);
+  EXPECT(TVMArrayFree(to) == 0);
+  EXPECT(TVMArrayAlloc(more, 1, kDLFloat, 32, 1, kDLCPU, 0, &to) == 0);
+  EXPECT(TVMDeviceCopyDataFromTo(from, to, NULL) == kTvmErrorFunctionCallInvalidArg);
+  EXPECT(TVMArrayFree(to) == 0 && TVMArrayFree(from) == 0);
+  EXPECT(TVMArrayAlloc(negative, 1, kDLInt, 8, 1, kDLCPU, 0, &to) != 0 && to == NULL);
+  EXPECT(TVMArrayAlloc(huge, 2, kDLFloat, 32, 1, kDLCPU, 0, &to) != 0);
+  EXPECT(TVMArrayAlloc(flat, 1, kDLInt, 300, 1, kDLCPU, 0, &to) != 0);
+  EXPECT(TVMArrayAlloc(flat, 7, kDLInt, 8, 0, kDLCPU, 0, &to) != 0);
+
+  EXPECT(TVMNDArray_Empty(2, shape, kFloat32, kCpu, &array) == 0);
+  EXPECT(TVMNDArray_DataSizeBytes(&array) == 48);
+  EXPECT(TVMNDArray_CreateView(&array, flat, 1, kFloat32, &view) == 0);
+  EXPECT(view.dl_tensor.data == array.dl_tensor.data);
+  EXPECT(TVMNDArray_Release(&view) == 0); /* not the data */
+  EXPECT(TVMNDArray_CreateView(&array, more, 1, kFloat32, &view) ==
+         kTvmErrorFunctionCallInvalidArg);
+  TVMNDArray_IncrementReference(&array);
+  EXPECT(TVMNDArray_Release(&array) == 0 && array.dl_tensor.data != NULL);
+  EXPECT(TVMNDArray_Release(&array) == 0 && array.dl_tensor.data == NULL);
+  EXPECT(TVMNDArray_Release(&array) == 0); /* and once more is no harm */
+  EXPECT(TVMNDArray_Create(2, shape, kFloat32, kCpu, &array) == 0 && array.dl_tensor.data == NULL);
+  EXPECT(TVMNDArray_Release(&array) == 0);
+}
+
+static void array_records_are_read_on_any_machine(void) {
+  static const char kRecord[] = "\x3f\xa1\xb4\x96\xf0\x40\x5e\xdd\0\0\0\0\0\0\0\0"
+                                "\1\0\0\0\0\0\0\0\1\0\0\0\0\x10\1\0\2\0\0\0\0\0\0\0"
+                                "\4\0\0\0\0\0\0\0\x34\x12\xfe\xff";
+  const char *at = kRecord;
+  TVMNDArray array;
+  EXPECT(TVMNDArray_Load(&array, &at) == 0);
+  EXPECT(at == kRecord + sizeof kRecord - 1);
+  EXPECT(((int16_t *)array.dl_tensor.data)[0] == 0x1234);
+  EXPECT(((int16_t *)array.dl_tensor.data)[1] == -2);
+  EXPECT(TVMNDArray_Release(&array) == 0);
+}
+
+static void device_memory_is_the_platforms(void) {
+  const int64_t shape[1] = {10};
+  void *block = NULL;
+  TVMStreamHandle stream = &block;
+  EXPECT(TVMDeviceAllocDataSpace(kCpu, 100, 16, kFloat32, &block) == 0);
+  EXPECT(TVMDeviceFreeDataSpace(kCpu, block) == 0);
+  EXPECT(TVMDeviceAllocDataSpace(kCpu, 100, 4096, kFloat32, &block) != 0 && block == NULL);
+  EXPECT(TVMDeviceAllocDataSpaceWithScope(kCpu, 1, shape, kFloat32, "global", &block) == 0);
+  EXPECT(TVMDeviceFreeDataSpace(kCpu, block) == 0);
+  EXPECT(TVMDeviceAllocDataSpaceWithScope(kCpu, 1, shape, kFloat32, "texture", &block) != 0);
+  EXPECT(TVMStreamCreate(kDLCPU, 0, &stream) == 0 && stream == NULL);
+  EXPECT(TVMSetStream(kDLCPU, 0, stream) == 0 && TVMSynchronize(kDLCPU, 0, stream) == 0);
+  EXPECT(TVMStreamStreamSynchronize(kDLCPU, 0, stream, stream) == 0);
+  EXPECT(TVMStreamFree(kDLCPU, 0, stream) == 0 && TVMObjectFree(NULL) == 0);
+}
+
+static void random_numbers_fill_a_tensor(void) {
+  const int64_t shape[1] = {100};
+  TVMArgs args = TVMArgs_Create(NULL, NULL, 0);
+  TVMPackedFunc pf;
+  DLTensor *t;
+  int i;
+  EXPECT(TVMArrayAlloc(shape, 1, kDLFloat, 32, 1, kDLCPU, 0, &t) == 0);
+  args.values[0].v_handle = t;
+  args.tcodes[0] = kTVMNDArrayHandle;
+  args.values_count = 1;
+  EXPECT(TVMPackedFunc_InitGlobalFunc(&pf, "tvm.contrib.random.random_fill", &args) == 0);
+  EXPECT(TVMPackedFunc_Call(&pf) == 0);
+  for (i = 0; i < 100; i++) {
+    const float x = ((const float *)t->data)[i];
+    EXPECT(x >= 0.0f && x < 1.0f && (i == 0 || x != ((const float *)t->data)[i - 1]));
+  }
+  EXPECT(TVMArrayFree(t) == 0);
+}
+
+static void a_function_is_measured(void) {
+  static const TVMFuncRegistry kRegistry = {"\001\000first\0", kFunctions};
+  static const TVMModule kModule = {&kRegistry};
+  TVMArgs args = TVMArgs_Create(NULL, NULL, 0);
+  TVMModuleHandle module;
+  TVMPackedFunc pf;
+  TVMByteArray *times;
+  int i;
+  EXPECT(TVMModCreateFromCModule(&kModule, &module) == 0);
+  for (i = 2; i < 7; i++) {
+    args.tcodes[i] = kTVMArgInt;
+    args.values[i].v_int64 = 0;
+  }
+  args.values[0].v_handle = module;
+  args.tcodes[0] = kTVMModuleHandle;
+  args.values[1].v_str = "first";
+  args.tcodes[1] = kTVMStr;
+  args.values[2].v_int64 = kDLCPU;
+  args.values[4].v_int64 = 5; /* calls per measurement */
+  args.values[5].v_int64 = 3; /* measurements */
+  args.values_count = 7;
+  EXPECT(TVMPackedFunc_InitGlobalFunc(&pf, "runtime.RPCTimeEvaluator", &args) == 0);
+  EXPECT(TVMPackedFunc_Call(&pf) == 0 && pf.ret_value.tcodes[0] == kTVMPackedFuncHandle);
+  pf.fexec = pf.ret_value.values[0].v_handle;
+  EXPECT((uintptr_t)pf.fexec >> 16 == 0xffff);
+  pf.args.values_count = 0;
+  calls = 0;
+  EXPECT(TVMPackedFunc_Call(&pf) == 0 && pf.ret_value.tcodes[0] == kTVMBytes);
+  EXPECT(calls == 15);
+  times = pf.ret_value.values[0].v_handle;
+  EXPECT(times->size == 3 * 8);
+  EXPECT(((const uint8_t *)times->data)[7] < 0x40); /* non-negative and below 2 seconds */
+  EXPECT(TVMByteArrayFree(times) == 0);
+  EXPECT(TVMInitializeRuntime() == kTvmErrorNoError);
+  EXPECT(TVMPackedFunc_Call(&pf) == kTvmErrorTimeEvaluatorBadHandle);
+}
+
+int main(void) {
+  EXPECT(TVMFuncRegisterGlobal("early", handle_of(first), 0) == -1);
+  EXPECT(TVMPlatformInitialize() == kTvmErrorNoError);
+  EXPECT(TVMInitializeRuntime() == kTvmErrorNoError);
+  registries_of_all_forms_are_read();
+  a_count_of_256_is_not_taken_for_1();
+  names_end_with_their_bytes();
+  functions_are_added_and_replaced();
+  global_functions_are_called();
+  modules_come_and_go();
+  handles_that_are_none_are_refused();
+  a_missing_system_library_is_an_error();
+  errors_are_kept();
+  data_types_have_names();
+  arrays_own_their_memory();
+  array_records_are_read_on_any_machine();
+  device_memory_is_the_platforms();
+  random_numbers_fill_a_tensor();
+  a_function_is_measured();
+  return failures != 0;
+}
