@@ -6,7 +6,7 @@ from pathlib import Path
 
 from mlftool.errors import INTERNAL, MlfError, Problem
 
-PARTS = ("include", "src", "CMakeLists.txt")
+PARTS = ("include", "src", "CMakeLists.txt", "Makefile")
 
 
 def crt_root() -> Path:
@@ -32,7 +32,7 @@ def runtime_files() -> dict[str, bytes]:
     for part in PARTS:
         at = root / part
         for path in [at] if at.is_file() else sorted(at.rglob("*")) if at.is_dir() else []:
-            if path.is_file() and path.suffix in (".h", ".c", ".txt"):
+            if path.is_file() and (path.suffix in (".h", ".c", ".txt") or path.name == "Makefile"):
                 files[f"runtime/{path.relative_to(root).as_posix()}"] = path.read_bytes()
     for path in sorted((root / "templates").glob("*.template")):
         files[f"templates/{path.name}"] = path.read_bytes()
