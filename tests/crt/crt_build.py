@@ -11,7 +11,7 @@ HOST = CRT / "platform/host"
 
 WARNINGS = (
     *("-std=c99", "-pedantic", "-Werror", "-Wall", "-Wextra", "-Wconversion", "-Wshadow"),
-    *("-Wcast-align", "-Wundef", "-Wstrict-prototypes"),
+    *("-Wcast-align", "-Wundef", "-Wstrict-prototypes", "-Wvla"),
 )
 SANITIZE = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 INCLUDES = (f"-I{CRT / 'include'}", f"-I{HOST}")

@@ -114,3 +114,53 @@ def test_headers_serve_cplusplus(dialect: str, config: Path) -> None:
     command = ["g++", *flags, "-c", source, "-o", config / "all.o"]
     run = subprocess.run(command, capture_output=True, text=True)
     assert (run.returncode, run.stderr) == (0, "")
+
+
+# What each part may leave undefined: other parts, the platform's hooks, and functions of the C
+# library that need neither memory nor files.
+C_LIBRARY = {"memcpy", "memmove", "memset", "memcmp", "strcmp", "strlen", "strncmp", "strchr"}
+HOOKS = {
+    *("TVMPlatformMemoryAllocate", "TVMPlatformMemoryFree", "TVMPlatformFormatMessage"),
+    *("TVMPlatformTimerStart", "TVMPlatformTimerStop"),
+}
+NEEDS: dict[str, tuple[str, ...]] = {
+    "aot_executor": ("common",),
+    "aot_executor_module": ("aot_executor", "common"),
+    "common": (),
+    "graph_executor": ("common",),
+    "graph_executor_module": ("graph_executor", "common"),
+    "memory": (),
+}
+
+
+def symbols(folder: Path, kinds: str) -> set[str]:
+    """Names in the objects of a folder whose kind, as nm says, is one of `kinds`."""
+    command = ["nm", "-P", "-g", *sorted(folder.glob("*.o"))]
+    lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    return {line.split()[0] for line in lines if len(line.split()) > 1 and line.split()[1] in kinds}
+
+
+def test_parts_need_no_heap_and_only_each_other(config: Path) -> None:
+    assert set(NEEDS) == {folder.name for folder in SOURCES.iterdir()}
+    for name in NEEDS:
+        (config / name).mkdir()
+        command = ["gcc", "-O2", "-ffreestanding", "-fno-pie", *WARNINGS, INCLUDE]
+        command += [f"-I{config}", "-c", *map(str, sorted((SOURCES / name).glob("*.c")))]
+        subprocess.run(command, cwd=config / name, check=True)
+    defined = {name: symbols(config / name, "TDRBCWV") for name in NEEDS}
+    for name, others in NEEDS.items():
+        known = C_LIBRARY | HOOKS | defined[name] | {s for other in others for s in defined[other]}
+        assert symbols(config / name, "U") <= known, name
+    assert symbols(config / "common", "w") == {"TVMSystemLibEntryPoint"}
+
+
+def test_kernels_of_a_c_interface_need_two_files_at_most(config: Path) -> None:
+    """Workspace functions and the stack allocator: no registry, no handles, no error texts."""
+    files = [SOURCES / "common/crt_backend_api.c", SOURCES / "memory/stack_allocator.c"]
+    command = ["gcc", "-O2", "-ffreestanding", "-fno-pie", *WARNINGS, INCLUDE, f"-I{config}"]
+    command += ["-c", *map(str, files)]
+    subprocess.run(command, cwd=config, check=True)
+    assert symbols(config, "U") <= C_LIBRARY | {
+        "TVMPlatformMemoryAllocate",
+        "TVMPlatformMemoryFree",
+    }

@@ -135,8 +135,8 @@ static void read_node_attrs(Reader *r, Node *node) {
       if (read_quoted_number(r) != 0) {
         TVMJson_Fail(&r->json, "flatten_data is not supported");
       }
-    } else { /* "hash", layouts and the like say nothing about how to run it; all are strings */
-      TVMJson_String(&r->json, key, sizeof key);
+    } else { /* "hash", layouts and the like say nothing about how to run it */
+      TVMJson_Skip(&r->json);
     }
   }
 }
