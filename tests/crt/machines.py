@@ -74,3 +74,4 @@ MACHINES = (
     Machine("rv64gc", f"{_RISCV_GCC} -march=rv64gc -mabi=lp64d", RISCV),
 )
 RUNNING = tuple(machine for machine in MACHINES if machine.run is not None)
+BY_NAME = {machine.name: machine for machine in MACHINES}

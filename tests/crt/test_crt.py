@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 from crt_build import CRT, ROOT, SANITIZE, SOURCES, WARNINGS
 from elftools.elf.elffile import ELFFile
-from machines import MACHINES, Machine
+from machines import BY_NAME, MACHINES, Machine
 
 INCLUDE = f"-I{CRT / 'include'}"
 CPP_WARNINGS = tuple(w for w in WARNINGS if w not in ("-std=c99", "-Wstrict-prototypes"))
-BY_NAME = {machine.name: machine for machine in MACHINES}
 
 # What abi.c lists, with the offsets of mlf.md 5.1: (64-bit x86, 32-bit Arm).
 LAYOUT = {
@@ -164,3 +163,10 @@ def test_kernels_of_a_c_interface_need_two_files_at_most(config: Path) -> None:
         "TVMPlatformMemoryAllocate",
         "TVMPlatformMemoryFree",
     }
+
+
+def test_the_analyser_finds_nothing(config: Path) -> None:
+    command = ["gcc", "-O2", "-fanalyzer", *WARNINGS, INCLUDE, f"-I{config}", "-c"]
+    command += map(str, sorted(SOURCES.rglob("*.c")))
+    run = subprocess.run(command, cwd=config, capture_output=True, text=True)
+    assert (run.returncode, run.stderr) == (0, "")

@@ -38,7 +38,8 @@ tvm_crt_error_t TVMPlatformTimerStart(void);
 /* Stops it and stores the seconds since TVMPlatformTimerStart. */
 tvm_crt_error_t TVMPlatformTimerStop(double *elapsed_time_seconds);
 
-/* Optional hooks around a measured run, and random bytes. */
+/* Hooks around a measured run, and random bytes. Optional: `common` has weak ones, which do nothing
+ * and return kTvmErrorFunctionCallNotImplemented for random bytes. */
 tvm_crt_error_t TVMPlatformBeforeMeasurement(void);
 tvm_crt_error_t TVMPlatformAfterMeasurement(void);
 tvm_crt_error_t TVMPlatformGenerateRandom(uint8_t *buffer, size_t num_bytes);

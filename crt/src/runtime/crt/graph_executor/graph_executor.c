@@ -191,32 +191,38 @@ int TVMGraphExecutor_GetNumOutputs(TVMGraphExecutor *executor) {
   return (int)executor->graph.counts.heads;
 }
 
-const char *TVMGraphExecutor_GetInputName(TVMGraphExecutor *executor, int index) {
-  const TVMGraph *const g = &executor->graph;
-  if (index < 0 || (uint32_t)index >= g->counts.arg_nodes) {
-    return NULL;
-  }
-  return g->names + g->nodes[g->arg_nodes[index]].name;
+/* The null node that is input `index`, which must be one. */
+static const TVMGraphNode *input_node(const TVMGraph *g, int index) {
+  return &g->nodes[g->arg_nodes[index]];
 }
 
-int TVMGraphExecutor_GetInputIndex(TVMGraphExecutor *executor, const char *name) {
-  int i;
-  for (i = 0; i < TVMGraphExecutor_GetNumInputs(executor); i++) {
-    if (strcmp(TVMGraphExecutor_GetInputName(executor, i), name) == 0) {
-      return i;
-    }
-  }
-  return -1;
+static DLTensor *input_tensor(const TVMGraph *g, int index) {
+  return &g->entries[g->node_row_ptr[g->arg_nodes[index]]];
+}
+
+static int is_input(const TVMGraph *g, int index) {
+  return index >= 0 && (uint32_t)index < g->counts.arg_nodes;
+}
+
+const char *TVMGraphExecutor_GetInputName(TVMGraphExecutor *executor, int index) {
+  const TVMGraph *const g = &executor->graph;
+  return is_input(g, index) ? g->names + input_node(g, index)->name : NULL;
 }
 
 DLTensor *TVMGraphExecutor_GetInputTensor(TVMGraphExecutor *executor, int index) {
   const TVMGraph *const g = &executor->graph;
-  TVMGraphNodeEntry entry = {0, 0};
-  if (index < 0 || (uint32_t)index >= g->counts.arg_nodes) {
-    return NULL;
+  return is_input(g, index) ? input_tensor(g, index) : NULL;
+}
+
+int TVMGraphExecutor_GetInputIndex(TVMGraphExecutor *executor, const char *name) {
+  const TVMGraph *const g = &executor->graph;
+  int i;
+  for (i = 0; is_input(g, i); i++) {
+    if (strcmp(g->names + input_node(g, i)->name, name) == 0) {
+      return i;
+    }
   }
-  entry.node = g->arg_nodes[index];
-  return tensor_of(g, entry);
+  return -1;
 }
 
 DLTensor *TVMGraphExecutor_GetOutputTensor(TVMGraphExecutor *executor, int index) {
@@ -243,7 +249,7 @@ int TVMGraphExecutor_SetInput(TVMGraphExecutor *executor, const char *name, DLTe
     TVMAPIErrorf("no input named %s", name);
     return -1;
   }
-  tensor = TVMGraphExecutor_GetInputTensor(executor, index);
+  tensor = input_tensor(&executor->graph, index);
   if (!is_interchangeable(tensor, data_in)) {
     TVMAPIErrorf("another type or size than input %s", name);
     return kTvmErrorFunctionCallInvalidArg;

@@ -142,14 +142,14 @@ static void put_byte(TVMJson *json, Text *out, uint32_t byte) {
   }
 }
 
-/* In UTF-8. */
+/* In UTF-8: a byte that says how many follow, then those, of six bits each. */
 static void put_code_point(TVMJson *json, Text *out, uint32_t c) {
-  int shift = c < 0x80 ? 0 : c < 0x800 ? 6 : c < 0x10000 ? 12 : 18;
   static const uint8_t kLead[] = {0x00, 0xc0, 0xe0, 0xf0};
-  put_byte(json, out, kLead[shift / 6] | c >> shift);
-  while (shift > 0) {
-    shift -= 6;
-    put_byte(json, out, 0x80 | (c >> shift & 0x3f));
+  unsigned following = c < 0x80 ? 0 : c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
+  put_byte(json, out, kLead[following] | c >> (6 * following));
+  while (following > 0) {
+    following--;
+    put_byte(json, out, 0x80 | (c >> (6 * following) & 0x3f));
   }
 }
 
