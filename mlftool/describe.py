@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from mlftool.codegen import registry
 from mlftool.codegen.relay import relay_text
 from mlftool.ir.graph import Graph
 from mlftool.mlf import Bundle, archive, params, runtime_tree
@@ -28,11 +29,27 @@ from mlftool.module import Module
 def bundle(modules: Sequence[Module]) -> Bundle:
     """The archive's files, in the version that the modules ask for."""
     shared = runtime_tree.helper_headers() | runtime_tree.runtime_files()
-    records = tuple(map(_record, modules))
+    sources = [dict(m.sources.files) for m in modules]
+    shared |= _add_system_library(modules, sources)
+    records = tuple(map(_record, modules, sources))
     return archive.write(Archive(modules[0].spec.mlf_version, records, shared))
 
 
-def _record(m: Module) -> ModuleRecord:
+def _add_system_library(
+    modules: Sequence[Module], sources: Sequence[dict[str, str]]
+) -> dict[str, bytes]:
+    """One registry: a module's own file has it, or one of its own if several modules share it."""
+    listed = [k for k, m in enumerate(modules) if m.options.system_lib]
+    names = [name for k in listed for name in modules[k].sources.packed]
+    if len(listed) > 1:
+        return {registry.FILE: registry.registry_c(names).encode()}
+    for k in listed:
+        lib0 = f"codegen/host/src/{modules[k].spec.module_name}_lib0.c"
+        sources[k][lib0] += "\n" + registry.registry_c(names)
+    return {}
+
+
+def _record(m: Module, sources: Mapping[str, str]) -> ModuleRecord:
     """What the archive says of a module, and its files by their names in version 7."""
     name = m.spec.module_name
     inputs = tuple(_tensor(m, n) for n in m.imported.inputs)
@@ -49,7 +66,7 @@ def _record(m: Module) -> ModuleRecord:
         for f in sorted(m.sources.functions, key=lambda f: f.symbol)
     )
     sids = tuple(Storage(s.id, s.size_bytes, s.binding or None) for s in m.sources.storages)
-    files = {file: text.encode() for file, text in m.sources.files.items()}
+    files = {file: text.encode() for file, text in sources.items()}
     files |= {
         f"parameters/{name}.params": params.encode(m.sources.params),
         f"src/{name}.relay": relay_text(m.imported).encode(),

@@ -17,7 +17,7 @@ from mlftool.codegen.templates import render
 from mlftool.ir import dtype
 from mlftool.ir.graph import Array, TensorType
 from mlftool.ops.base import Operand
-from mlftool.plan.memory import STACK_LIMIT_BYTES
+from mlftool.plan.memory import STACK_LIMIT_BYTES, aligned, scratch_name
 from mlftool.plan.program import Call, Program
 
 
@@ -26,9 +26,16 @@ class Function:
     """One static C function; calls whose kernels render to the same text share it."""
 
     symbol: str
-    text: str
+    code: str  # parameters and body
     macs: int
-    operands: tuple[Operand, ...]  # its parameters, as the first call has them
+
+    @property
+    def text(self) -> str:
+        return self.named(self.symbol)
+
+    def named(self, symbol: str) -> str:
+        """The definition under another name."""
+        return f"MLF_KERNEL void {symbol}{self.code}\n"
 
 
 @dataclass(frozen=True)
@@ -65,6 +72,7 @@ class Argument:
     operand: Operand
     constant: Constant | None = None
     storage: str = ""  # a tensor that owns its bytes, or "scratch of step N"
+    offset: int = 0  # in the storage
 
     @property
     def pointer(self) -> str:
@@ -121,14 +129,17 @@ class _Writer:
     def step(self, k: int, call: Call) -> Step:
         self.includes |= set(call.kernel.includes)
         function = self._function(call)
-        passed = (o for o in call.kernel.operands if not _is_local(o))
-        arguments = tuple(self._argument(k, o) for o in passed)
-        return Step(function, arguments, call, self._describe(call))
+        arguments, offset = [], 0
+        for operand in call.kernel.operands:
+            if not _is_local(operand):
+                arguments.append(self._argument(k, operand, offset))
+                offset += aligned(operand.bytes) if operand.role == "scratch" else 0
+        return Step(function, tuple(arguments), call, self._describe(call))
 
     def _function(self, call: Call) -> Function:
         kernel = call.kernel
         locals_ = [o for o in kernel.operands if _is_local(o)]
-        passed = tuple(o for o in kernel.operands if not _is_local(o))
+        passed = [o for o in kernel.operands if not _is_local(o)]
         types = {o.name: o.ctype for o in kernel.operands}
         body = render(kernel.template, **kernel.params, types=types)
         overlap = bool(kernel.inplace)
@@ -139,8 +150,7 @@ class _Writer:
         key = f"({signature}) {{\n{head}{body}}}"
         if key not in self.functions:
             symbol = self._symbol(call)
-            text = f"MLF_KERNEL void {symbol}{key}\n"
-            self.functions[key] = Function(symbol, text, kernel.macs, passed)
+            self.functions[key] = Function(symbol, key, kernel.macs)
         return self.functions[key]
 
     def _symbol(self, call: Call) -> str:
@@ -148,14 +158,16 @@ class _Writer:
         nodes = call.node.body or (call.node,)
         names = [re.sub(r"[^a-z0-9]+", "_", n.op.rsplit(".", 1)[-1].lower()) for n in nodes]
         base = f"tvmgen_{self.module}_" + ("fused_" if len(names) > 1 else "") + "_".join(names)
-        return unused(base[: 80 + len(self.module)], {f.symbol for f in self.functions.values()})
+        # TVM cuts at 80 behind its prefix; CRT readers take names of up to 118.
+        base = base[: min(80 + len(self.module), 112)]
+        return unused(base, {f.symbol for f in self.functions.values()})
 
-    def _argument(self, k: int, operand: Operand) -> Argument:
+    def _argument(self, k: int, operand: Operand, offset: int) -> Argument:
         if operand.role == "const":
             assert operand.array is not None
             return Argument(operand, self._constant(k, operand.name, operand.array, operand.ctype))
         if operand.role == "scratch":
-            return Argument(operand, storage=f"scratch of step {k}")
+            return Argument(operand, storage=scratch_name(k), offset=offset)
         return Argument(operand, storage=self.program.storage(operand.value))
 
     def _constant(self, k: int, role: str, array: Array, ctype: str) -> Constant:
@@ -191,19 +203,16 @@ def unused(base: str, taken: set[str]) -> str:
     return symbol
 
 
-def places(program: Program, arguments: Mapping[str, str]) -> dict[str, str]:
-    """Storage -> C expression of its first byte; `arguments` are those that have a pointer."""
-    at = {name: f"workspace + {b.offset_bytes}" for name, b in program.memory.place.items()}
-    return at | dict(arguments)
-
-
-def expression(argument: Argument, place: Mapping[str, str]) -> str:
-    """The C expression that passes `argument`."""
+def expression(program: Program, argument: Argument, named: Mapping[str, str]) -> str:
+    """The C expression that passes `argument`: a constant's name, one of `named`, by storage, or
+    an address in `workspace`."""
+    cast = f"({argument.pointer})"
     if argument.constant is not None:
         return argument.constant.name
-    where = place[argument.storage]
-    cast = f"({argument.pointer})"
-    return f"{cast}{where}" if where.isidentifier() else f"{cast}(void *)({where})"
+    if argument.storage in named:
+        return f"{cast}{named[argument.storage]}"
+    offset = program.memory.place[argument.storage].offset_bytes + argument.offset
+    return f"{cast}(void *)(workspace + {offset})"
 
 
 def _is_local(operand: Operand) -> bool:

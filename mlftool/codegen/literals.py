@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import string
+
 import numpy as np
 
 from mlftool.ir import dtype
@@ -9,6 +11,7 @@ from mlftool.ir.graph import Array
 from mlftool.ops.scalar import literal
 
 WIDTH = 100
+_PLAIN = frozenset((string.ascii_letters + string.digits + " _-./:").encode())
 
 
 def initialiser(array: Array) -> str:
@@ -40,3 +43,9 @@ def _hex_float(value: float) -> str:
     if "." in mantissa:
         mantissa = mantissa.rstrip("0").rstrip(".")
     return f"{mantissa}p{exponent}f"
+
+
+def c_string(text: str) -> str:
+    """A string literal for untrusted text: whatever could end it or mean something is octal."""
+    data = text.encode("utf-8", "surrogatepass")
+    return '"' + "".join(chr(b) if b in _PLAIN else f"\\{b:03o}" for b in data) + '"'

@@ -88,7 +88,7 @@ def _intervals(
     if workspace_io:
         last |= dict.fromkeys(graph.outputs, len(calls) - 1)
     live = {
-        name: Interval(name, _aligned(graph.types[name].bytes), 0, last.get(name, 0))
+        name: Interval(name, aligned(graph.types[name].bytes), 0, last.get(name, 0))
         for name in graph.inputs
         if name not in outside
     }
@@ -99,7 +99,7 @@ def _intervals(
             if name in outside:
                 continue
             end = last.get(name, step)
-            size = _aligned(graph.types[name].bytes)
+            size = aligned(graph.types[name].bytes)
             donor = next(
                 (
                     d
@@ -113,11 +113,15 @@ def _intervals(
                 shared[name] = donor
             else:
                 live[name] = Interval(name, size, step, end)
-        for operand in call.kernel.operands:
-            if operand.role == "scratch" and operand.bytes > STACK_LIMIT_BYTES:
-                name = f"scratch of step {step}"
-                live[name] = Interval(name, _aligned(operand.bytes), step, step)
+        areas = [o.bytes for o in call.kernel.operands if o.role == "scratch"]
+        if size := sum(aligned(area) for area in areas if area > STACK_LIMIT_BYTES):
+            live[scratch_name(step)] = Interval(scratch_name(step), size, step, step)
     return list(live.values()), shared
+
+
+def scratch_name(step: int) -> str:
+    """The block that holds a step's scratch areas, one behind the other, each aligned."""
+    return f"scratch of step {step}"
 
 
 def _donors(call: Call, alias: Mapping[str, str], shared: Mapping[str, str]) -> list[str]:
@@ -132,7 +136,7 @@ def _donors(call: Call, alias: Mapping[str, str], shared: Mapping[str, str]) -> 
     return [b for b in map(block, call.kernel.inplace) if b not in kept]
 
 
-def _aligned(size: int) -> int:
+def aligned(size: int) -> int:
     return -(-size // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
 
 

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mlftool.codegen.kernels import Kernels, expression, places, write_kernels
+from mlftool.codegen.kernels import Argument, Kernels, expression, write_kernels
+from mlftool.codegen.literals import c_string
 from mlftool.codegen.names import comment, member_names, parameter
 from mlftool.codegen.options import Options
+from mlftool.codegen.packed import PackedStep, Shapes, code_values, pack
+from mlftool.codegen.packed import functions as packed_functions
 from mlftool.codegen.sources import INCLUDE, SRC, OperatorFunction, Sources
 from mlftool.codegen.templates import render
+from mlftool.errors import MlfError, Problem
 from mlftool.ir.graph import Graph
 from mlftool.plan.program import Program
 
 
 def emit(program: Program, options: Options, interface: Graph) -> Sources:
     """C for `program`. `interface` is the imported graph: its inputs and outputs, in call order."""
+    emit_form = emit_packed if options.interface_api == "packed" else emit_c
+    return emit_form(program, options, interface)
+
+
+def emit_c(program: Program, options: Options, interface: Graph) -> Sources:
+    """Entry point with structs of pointers; plain C calls."""
     module = options.module
     members = member_names((*interface.inputs, *interface.outputs))
     kernels = write_kernels(program, module)
@@ -35,6 +45,91 @@ def emit(program: Program, options: Options, interface: Graph) -> Sources:
     )
 
 
+def emit_packed(program: Program, options: Options, interface: Graph) -> Sources:
+    """Packed entry point; the calls inside are packed ones too, or with unpacked_api plain C."""
+    module = options.module
+    if program.workspace_io:
+        text = "inputs and outputs in the workspace need --interface-api c"
+        raise MlfError(Problem("MLF0405", text))
+    members = member_names((*interface.inputs, *interface.outputs))
+    kernels = write_kernels(program, module)
+    values = _values(program, module, interface, members, kernels)
+    values["unpacked"] = options.unpacked_api
+    io = (*interface.inputs, *interface.outputs)
+    values["checked"] = [parameter(members[n]) for n in io if interface.types[n].bytes]
+    steps = () if options.unpacked_api else pack(kernels, link_params=True)
+    if options.unpacked_api:
+        code, functions = render("lib1.c.j2", **values), [f.symbol for f in kernels.functions]
+    else:
+        values |= _packed_values(program, kernels, steps, values["io"])
+        values["allocates"] = options.system_lib
+        code = render("packed_main.c.j2", **values)
+        functions = [p.symbol for p in packed_functions(steps)]
+    files = {
+        f"{SRC}/{module}_lib0.c": render("packed_lib0.c.j2", **values),
+        f"{SRC}/{module}_lib1.c": _c_metadata(module, interface),
+        f"{SRC}/{module}_lib2.c": code,
+    }
+    prefix = f"tvmgen_{module}"
+    kept = [] if options.unpacked_api else functions
+    symbols = [s.packed.symbol for s in steps] or [s.function.symbol for s in kernels.steps]
+    return Sources(
+        files,
+        tuple(map(OperatorFunction, functions)),
+        tuple(symbols),
+        members,
+        kernels.constants_bytes,
+        program.memory.size_bytes,
+        packed=(f"{prefix}_run", *kept, f"{prefix}_get_c_metadata"),
+    )
+
+
+def _packed_values(
+    program: Program, kernels: Kernels, steps: Sequence[PackedStep], named: Mapping[str, str]
+) -> dict[str, Any]:
+    """The packed calls of the main function."""
+    shapes = Shapes()
+    place = program.memory.place
+
+    def tensor(argument: Argument) -> dict[str, Any]:
+        storage = argument.storage
+        data = named.get(storage) or f"workspace + {place[storage].offset_bytes}"
+        if argument.operand.role == "in" and storage in named:
+            data = f"(void *){data}"
+        type_ = program.graph.types[argument.operand.value]
+        return {"data": data, **shapes.describe(type_)}
+
+    def scratch(step: PackedStep) -> str:
+        argument = next((a for a in step.step.arguments if a.operand.role == "scratch"), None)
+        return f"workspace + {place[argument.storage].offset_bytes}" if argument else ""
+
+    calls = [
+        {
+            "symbol": s.packed.symbol,
+            "comment": s.step.comment,
+            "tensors": [tensor(a) for a in s.tensors],
+            "scratch": scratch(s),
+        }
+        for s in steps
+    ]
+    return {
+        **code_values(program, kernels, steps),
+        "planned": True,
+        "steps": calls,
+        "shapes": shapes.arrays,
+        "most": max((len(s.tensors) for s in steps), default=1),
+    }
+
+
+def _c_metadata(module: str, interface: Graph) -> str:
+    shapes = Shapes()
+    infos = {
+        kind: [{"name": c_string(n), **shapes.describe(interface.types[n])} for n in names]
+        for kind, names in (("inputs", interface.inputs), ("outputs", interface.outputs))
+    }
+    return render("c_metadata.c.j2", module=module, infos=infos, shapes=shapes.arrays)
+
+
 def _values(
     program: Program, module: str, interface: Graph, members: Mapping[str, str], kernels: Kernels
 ) -> dict[str, Any]:
@@ -44,11 +139,11 @@ def _values(
     io |= {n: members[n] for n in interface.outputs}
     memory = program.memory
     arguments = {} if program.workspace_io else {n: parameter(m) for n, m in io.items()}
-    place = places(program, arguments)
     return {
         "module": module,
         "inputs": _tensors(interface, interface.inputs, members),
         "outputs": _tensors(interface, interface.outputs, members),
+        "io": arguments,
         "workspace_bytes": memory.size_bytes,
         "workspace_io": program.workspace_io,
         "offsets": {
@@ -63,7 +158,7 @@ def _values(
         "steps": [
             {
                 "symbol": s.function.symbol,
-                "arguments": [expression(a, place) for a in s.arguments],
+                "arguments": [expression(program, a, arguments) for a in s.arguments],
                 "comment": s.comment,
             }
             for s in kernels.steps

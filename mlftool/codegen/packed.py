@@ -1,0 +1,150 @@
+"""Kernels as packed functions: TVM's calling convention, by which executors find them by name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mlftool.codegen.kernels import Argument, Function, Kernels, Step, unused
+from mlftool.ir.dtype import DType
+from mlftool.ir.graph import TensorType
+from mlftool.plan.memory import aligned
+from mlftool.plan.program import Program
+
+# DLPack's codes. Types that it has not travel as plain bytes.
+_CODES = {"i": 0, "u": 1, "f": 2, "b": 1}
+_BFLOAT = 4
+ROLES = ("in", "const", "scratch", "out")
+
+LIMIT = 118  # TVM_CRT_MAX_STRLEN_FUNCTION_NAME - 2: what TVM's readers of names take
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A packed function round one static kernel, with the constants that are linked into it.
+
+    Its arguments are `tensors`, inputs before outputs, then the address of its scratch block if the
+    caller has planned that memory. `passed` is what the kernel gets, parameter by parameter.
+    """
+
+    symbol: str
+    function: Function
+    tensors: tuple[Argument, ...]  # as the first step that calls it has them
+    scratch_bytes: int
+    passed: tuple[Argument, ...]
+    first: Step
+
+
+@dataclass(frozen=True)
+class PackedStep:
+    """One call of a packed function with its tensors."""
+
+    packed: Packed
+    tensors: tuple[Argument, ...]
+    step: Step
+
+
+def pack(kernels: Kernels, link_params: bool) -> tuple[PackedStep, ...]:
+    """The steps as calls of packed functions. Without `link_params` constants are arguments."""
+    made: dict[tuple[str, ...], Packed] = {}
+    steps = []
+    for step in kernels.steps:
+        by_role = {role: [a for a in step.arguments if a.operand.role == role] for role in ROLES}
+        constants = by_role["const"]
+        linked = [a.constant.name for a in constants if a.constant and link_params]
+        reads = [a for a in step.arguments if a.operand.role in ("in", "const")]
+        tensors = (*(by_role["in"] if link_params else reads), *by_role["out"])
+        key = (step.function.symbol, *linked)
+        if key not in made:
+            symbol = unused(step.function.symbol, {p.symbol for p in made.values()})
+            scratch = sum(aligned(a.operand.bytes) for a in by_role["scratch"])
+            made[key] = Packed(symbol, step.function, tensors, scratch, step.arguments, step)
+        steps.append(PackedStep(made[key], tensors, step))
+    return tuple(steps)
+
+
+def functions(steps: Sequence[PackedStep]) -> tuple[Packed, ...]:
+    """Each function once, in the order of their names, as TVM lists them."""
+    by_name = {s.packed.symbol: s.packed for s in steps}
+    return tuple(by_name[name] for name in sorted(by_name))
+
+
+def dl_type(dtype: DType) -> tuple[int, int]:
+    """DLPack's code and bits."""
+    if dtype.name == "bfloat16":
+        return _BFLOAT, 16
+    if dtype.kind == "b":
+        return _CODES["b"], 1
+    if (dtype.kind == "f" and dtype.bits < 16) or dtype.bits < 8:
+        return _CODES["u"], 8
+    return _CODES[dtype.kind], dtype.bits
+
+
+_CODE_NAMES = {0: "kDLInt", 1: "kDLUInt", 2: "kDLFloat", _BFLOAT: "kDLBfloat"}
+
+
+class Shapes:
+    """Arrays of extents for C, equal ones once."""
+
+    def __init__(self) -> None:
+        self._names: dict[tuple[int, ...], str] = {}
+
+    def describe(self, type_: TensorType) -> dict[str, Any]:
+        """Rank, shape, code and bits as C says them."""
+        code, bits = dl_type(type_.dtype)
+        name = "NULL"
+        if type_.shape:
+            name = self._names.setdefault(type_.shape, f"shape_{len(self._names)}")
+        return {"rank": len(type_.shape), "shape": name, "code": _CODE_NAMES[code], "bits": bits}
+
+    @property
+    def arrays(self) -> list[dict[str, Any]]:
+        return [{"name": name, "extents": shape} for shape, name in self._names.items()]
+
+
+def code_values(program: Program, kernels: Kernels, steps: Sequence[PackedStep]) -> dict[str, Any]:
+    """What packed.j2 shows: kernels under names of their own, and packed functions round them."""
+    wrapped = functions(steps)
+    return {
+        "includes": kernels.includes,
+        "kernels": [f.named(_static(f.symbol)) for f in kernels.functions],
+        "packed": [_function(program, p) for p in wrapped],
+    }
+
+
+def _bytes(program: Program, argument: Argument) -> int:
+    if argument.constant is not None:
+        return argument.constant.bytes
+    return program.graph.types[argument.operand.value].bytes
+
+
+def _static(symbol: str) -> str:
+    """tvmgen_<module>_conv -> kernel_<module>_conv, since the packed function has the name."""
+    return "kernel_" + symbol.removeprefix("tvmgen_")
+
+
+def _function(program: Program, p: Packed) -> dict[str, Any]:
+    tensors = [
+        {"name": f"{a.operand.name}_data", "pointer": a.pointer, "bytes": _bytes(program, a)}
+        for a in p.tensors
+    ]
+    names = {id(a): t["name"] for a, t in zip(p.tensors, tensors, strict=True)}
+
+    def passed(a: Argument) -> str:
+        if a.operand.role == "scratch":
+            return f"({a.pointer})(void *)(scratch + {a.offset})"
+        if id(a) in names:
+            return str(names[id(a)])
+        assert a.constant is not None
+        return a.constant.name
+
+    return {
+        "symbol": p.symbol,
+        "kernel": _static(p.function.symbol),
+        "comment": p.first.comment,
+        "tensors": tensors,
+        "checked": [t["name"] for t in tensors if t["bytes"]],
+        "scratch_bytes": p.scratch_bytes,
+        "passed": [passed(a) for a in p.passed],
+    }
