@@ -119,6 +119,11 @@ def _quantisation(f: Facts) -> str:
     if zero is not None and zero != scale and not one_value:
         return f"zero point {_text(zero)} does not fit scale {_text(scale)}"
     axis = f.attrs.get("axis", 1)
+    block = f.attrs.get("block_size", 0)
+    if block:
+        blocks = {k: -(-n // block) for k, n in enumerate(x) if k == axis % max(1, len(x))}
+        if block < 0 or scale != tuple(blocks.get(k, n) for k, n in enumerate(x)):
+            return f"scale {_text(scale)} by blocks of {block} does not fit {_text(x)}"
     if len(scale) == 1 and scale != (1,):
         if not -len(x) <= axis < len(x):
             return f"axis {axis}; expected {-len(x)} to {len(x) - 1}"
@@ -128,6 +133,14 @@ def _quantisation(f: Facts) -> str:
     if value is not None and not bool(np.all(np.isfinite(value) & (value > 0))):
         return "its scale is not a positive finite number"
     return ""
+
+
+def _dropout(f: Facts) -> str:
+    if len(f.inputs) > 2 and f.inputs[2] is not None:
+        mode = f.values[2]
+        if mode is None or bool(mode):
+            return "may be in training mode, which draws random numbers; expected inference"
+    return "" if f.attrs.get("is_test", 1) else "is in training mode; expected is_test"
 
 
 def _text(shape: Sequence[int] | None) -> str:
@@ -144,6 +157,7 @@ CHECKS: dict[str, tuple[Callable[[Facts], str], ...]] = {
     "AveragePool": (_auto_pad, _pool_pads),
     "Transpose": (_permutation,),
     "BatchNormalization": (_batchnorm,),
+    "Dropout": (_dropout,),
     "Gemm": (_gemm_flags, _gemm_bias),
     "QuantizeLinear": (_quantisation,),
     "DequantizeLinear": (_quantisation,),

@@ -334,7 +334,10 @@ class Importer:
             list(node.output),
             attrs,
             types,
+            [self.types[n] if n else self.types[first] for n in node.output],
             lambda hint, value: self._new_const(f"{node.output[0]}.{hint}", value),
+            lambda op, x, type_: self._emit(op, x, type_, node),
+            self._add_const,
         )
         if not domain_of(node):
             modernise(draft, self.opsets[""])
@@ -354,6 +357,15 @@ class Importer:
                 node.name or f"{node.op_type}_{index}",
             )
         )
+
+    def _emit(self, op: str, x: str, type_: TensorType, like: NodeProto) -> str:
+        """A node that makes `type_` of `x`; returns the name of its value."""
+        name = f"{like.output[0]}.{x}"
+        while name in self.types:
+            name += "_"
+        self.types[name] = type_
+        self.nodes.append(Node(op, (x,), (name,), {}, f"{like.name or like.op_type} {op}"))
+        return name
 
     def _new_const(self, hint: str, value: Array) -> str:
         name = hint

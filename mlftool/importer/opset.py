@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from mlftool.ir.dtype import float32
 from mlftool.ir.graph import Array, TensorType
 
 
@@ -26,7 +27,12 @@ class Draft:
     outputs: list[str]
     attrs: dict[str, Any]
     types: Sequence[TensorType | None]
+    out_types: Sequence[TensorType]
     add_const: Callable[[str, Array], str]
+    emit: Callable[[str, str, TensorType], str] = lambda op, x, type_: x  # a node before this one
+    set_const: Callable[[str, Array], None] = lambda name, value: (
+        None
+    )  # for an output that is known
     out_shape: tuple[int, ...] = ()  # of the first output, where inference is known to be wrong
 
 
@@ -50,14 +56,54 @@ def _attr_to_input(attr: str, position: int, dtype: str = "int64") -> Callable[[
 
 
 def _clip(d: Draft) -> None:
-    low, high = (
-        d.attrs.pop("min", -3.4028234663852886e38),
-        d.attrs.pop("max", 3.4028234663852886e38),
-    )
-    d.inputs += [
-        d.add_const("min", np.array(low, np.float32)),
-        d.add_const("max", np.array(high, np.float32)),
-    ]
+    row = d.types[0].dtype if d.types[0] is not None else float32
+    for name in ("min", "max"):
+        bound = d.attrs.pop(name, None)
+        d.inputs.append("" if bound is None else d.add_const(name, np.array(bound, row.numpy)))
+
+
+def _one_sided_broadcast(d: Draft) -> None:
+    """Before 7 the second operand alone was repeated, its first axis standing at `axis`."""
+    x, y = d.types[0], d.types[1]
+    axis = d.attrs.pop("axis", None)
+    d.attrs.pop("broadcast", None)
+    if axis is None or x is None or y is None:
+        return
+    after = len(x.shape) - axis % len(x.shape) - len(y.shape)
+    d.inputs[1] = d.emit("Reshape", d.inputs[1], TensorType(y.dtype, y.shape + (1,) * after))
+
+
+def _slope_per_channel(d: Draft) -> None:
+    """Before 7 a vector of slopes went along the channels, axis 1."""
+    x, slope = d.types[0], d.types[1]
+    if x is None or slope is None or len(slope.shape) != 1 or slope.shape == (1,):
+        return
+    shape = slope.shape + (1,) * (len(x.shape) - 2)
+    d.inputs[1] = d.emit("Reshape", d.inputs[1], TensorType(slope.dtype, shape))
+
+
+def _dropout(d: Draft) -> None:
+    """Nothing is dropped outside of training; the mask is all true, in old opsets all 1."""
+    x = d.types[0]
+    if len(d.outputs) > 1 and d.outputs[1] and x is not None:
+        mask = d.out_types[1]
+        d.set_const(d.outputs[1], np.ones(x.shape, mask.dtype.numpy))
+    d.inputs, d.outputs = d.inputs[:1], d.outputs[:1]
+    d.op, d.attrs = "Identity", {}
+
+
+def _cast(d: Draft) -> None:
+    """Also CastLike, and the types that were spelt out before 6."""
+    d.op, d.inputs = "Cast", d.inputs[:1]
+    d.attrs["to"] = d.out_types[0].dtype.onnx
+
+
+def _float_zero_point(d: Draft) -> None:
+    """The zero points of narrow floats are zero, or count for nothing."""
+    quantised = d.out_types[0] if d.op == "QuantizeLinear" else d.types[0]
+    name = quantised.dtype.name if quantised is not None else ""
+    if name.startswith("float8") or (name.startswith("float4") and d.op == "DequantizeLinear"):
+        d.inputs = d.inputs[:2]
 
 
 def _softmax(d: Draft) -> None:
@@ -74,6 +120,9 @@ def _softmax(d: Draft) -> None:
 
 CHANGES: tuple[tuple[str, int, Callable[[Draft], None]], ...] = (
     ("Clip", 11, _clip),
+    ("PRelu", 7, _slope_per_channel),
+    *((op, 7, _one_sided_broadcast) for op in ("Add", "Sub", "Mul", "Div", "Pow")),
+    *((op, 7, _one_sided_broadcast) for op in ("And", "Or", "Xor", "Equal", "Less", "Greater")),
     ("Squeeze", 13, _attr_to_input("axes", 1)),
     ("Unsqueeze", 13, _attr_to_input("axes", 1)),
     ("Softmax", 13, _softmax),
@@ -144,4 +193,5 @@ RESOLVERS: dict[str, Callable[[Draft], None]] = {
         "GlobalAveragePool",
     )
 }
-RESOLVERS["Transpose"] = _transpose
+RESOLVERS |= {"Transpose": _transpose, "Dropout": _dropout, "Cast": _cast, "CastLike": _cast}
+RESOLVERS |= {op: _float_zero_point for op in ("QuantizeLinear", "DequantizeLinear")}

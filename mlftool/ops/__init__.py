@@ -1,6 +1,16 @@
 """Every operator, grouped by kernel family. Importing this package fills the registry."""
 
-from mlftool.ops import contract, elementwise, movement, normalise, table, window
+from mlftool.ops import (
+    binary,
+    contract,
+    elementwise,
+    movement,
+    normalise,
+    quantise,
+    table,
+    unary,
+    window,
+)
 from mlftool.ops.base import OPS, Kernel, OpDef, Operand, Trait, UnsupportedError, has
 
 __all__ = [
@@ -10,11 +20,14 @@ __all__ = [
     "Operand",
     "Trait",
     "UnsupportedError",
+    "binary",
     "contract",
     "elementwise",
     "has",
     "movement",
     "normalise",
+    "quantise",
     "table",
+    "unary",
     "window",
 ]

@@ -1,7 +1,9 @@
-"""Elementwise operators: one line each. The family supplies loops, broadcasting and fusion.
+"""The elementwise family: loops, broadcasting and fusion. Its members are one line each, in
+unary.py, binary.py and quantise.py.
 
-Positional parameters after `m` are C operands, keyword-only ones are ONNX attributes with their
-defaults. NaN must propagate, so comparisons are written such that a NaN falls through.
+A member is a function that returns a C expression. Its positional parameters after `m` are C
+operands, keyword-only ones are ONNX attributes with their defaults. NaN must propagate, so
+comparisons are written such that a NaN falls through.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Sequence
 
-from mlftool.ir.dtype import DTYPES, DType, float32
+from mlftool.ir.dtype import DType, float32
 from mlftool.ir.graph import Node, View
 from mlftool.ops.base import OPS, Kernel, OpDef, Operand, Trait, UnsupportedError
 from mlftool.ops.scalar import (
@@ -23,7 +25,6 @@ from mlftool.ops.scalar import (
     literal,
     put,
     tensor_operand,
-    widen,
 )
 
 
@@ -36,17 +37,22 @@ class Maths:
     def lit(self, value: float) -> str:
         return literal(value, self.dtype)
 
+    def call(self, name: str, *arguments: object) -> str:
+        """A function of mlf/math.h, in the computing type's version."""
+        suffix = "" if self.dtype.bits == 64 else "f"
+        return f"mlf_{name}{suffix}({', '.join(map(str, arguments))})"
 
-def _wrapping(sign: str) -> ExprFn:
-    """An integer operation that wraps around as ONNX's does; signed overflow is undefined in C."""
+    def size(self, a: object) -> str:
+        """The absolute value of a float."""
+        return f"fabs({a})" if self.dtype.bits == 64 else f"fabsf({a})"
 
-    def expr(m: Maths, a: Scalar, b: Scalar) -> str:
-        if m.dtype.is_float:
-            return f"{a} {sign} {b}"
-        wide = "uint64_t" if m.dtype.bits == 64 else "uint32_t"
-        return f"({wide}){a} {sign} ({wide}){b}"
+    def clamp(self, text: str, low: float, high: float) -> str:
+        name = "mlf_clamp_f64" if self.dtype.bits == 64 else "mlf_clamp_f32"
+        return f"{name}({text}, {self.lit(low)}, {self.lit(high)})"
 
-    return expr
+    def same(self, text: str) -> str:
+        """`text` gives one of the operands: there is nothing to round in a narrow float."""
+        return Exact(text) if self.out.codec else text
 
 
 def elementwise(name: str, expr: ExprFn, *traits: Trait, includes: tuple[str, ...] = ()) -> None:
@@ -65,78 +71,13 @@ def elementwise(name: str, expr: ExprFn, *traits: Trait, includes: tuple[str, ..
     OPS[name] = OpDef(name, loop_nest, frozenset({Trait.ELEMENTWISE, *traits}))
 
 
-def _clip(m: Maths, a: Scalar, lo: Scalar | None = None, hi: Scalar | None = None) -> str:
-    text = str(a)
-    if lo is not None and not (lo.value == 0 and m.dtype.kind == "u"):
-        text = f"({text} < {lo} ? {lo} : {text})"
-    return text if hi is None else f"({text} > {hi} ? {hi} : {text})"
-
-
-def _dequantize(m: Maths, x: Scalar, scale: Scalar, zero_point: Scalar | None = None) -> str:
-    if zero_point is None or zero_point.value == 0:
-        return f"(float){x} * {scale}"
-    return f"(float)({x} - {zero_point}) * {scale}"
-
-
-def _quantize(m: Maths, x: Scalar, scale: Scalar, zero_point: Scalar | None = None) -> str:
-    lo, hi = m.out.range
-    zero = "0" if zero_point is None else str(zero_point)
-    return f"mlf_quantize({x} / {scale}, {zero}, {lo}, {hi})"
-
-
-def _extreme(sign: str) -> ExprFn:
-    """Min or Max of any number of operands; a NaN anywhere wins."""
-
-    def expr(m: Maths, *operands: Scalar) -> str:
-        text = str(operands[0])
-        for b in operands[1:]:
-            nan = f" || {b} != {b}" if m.dtype.is_float else ""
-            text = f"({b} {sign} {text}{nan} ? {b} : {text})"
-        return text
-
-    return expr
-
-
-def _abs(m: Maths, a: Scalar) -> str:
-    return str(a) if m.dtype.kind == "u" else f"{a} < {m.lit(0)} ? -{a} : {a}"
-
-
-def _as_float(a: Scalar) -> str:
-    """A value as a float that rounds to narrower types as the value itself would."""
-    if a.dtype.codec or a.dtype.name == "float32":
-        return str(a)
-    if a.dtype.name == "float64":
-        return f"mlf_float_to_odd({a})"
-    return f"mlf_float_to_odd((double){a})" if a.dtype.bits >= 32 else f"(float){a}"
-
-
-def _cast(m: Maths, a: Scalar, *, to: int = 1, saturate: int = 1, round_mode: str = "up") -> str:
-    out, source = m.out, a.dtype
-    if out == source:
-        return Exact(a)
-    if out.kind == "b":
-        return Exact(f"{a} != 0")
-    if out.codec:
-        mode = "_sat" if saturate and out.codec.startswith(("e4", "e5", "e8")) else ""
-        mode = f"_{round_mode}{mode}" if out.codec == "e8m0" else mode
-        return Exact(widen(out, f"mlf_{out.codec}_of_float{mode}({_as_float(a)})"))
-    if out.is_float:
-        return Exact(a) if source.codec and out.bits == 32 else Exact(f"({out.c}){a}")
-    if source.is_float:
-        name = "double" if source.bits == 64 else "float"
-        kind = {"uint64": "u64", "uint32": "i64", "int64": "i64"}.get(out.name, "i32")
-        return f"mlf_{kind}_of_{name}({a})"
-    return str(a)
-
-
-# Operators whose arithmetic is defined for float only.
-FLOAT_ONLY = ("HardSigmoid", "HardSwish", "Exp", "Sigmoid", "LeakyRelu")
-
-
 def loop_nest(v: View) -> Kernel:
     """One loop nest over the output, whatever the inputs' broadcasting; contiguous axes merged."""
     nodes = v.node.body or (v.node,)
-    _check(v, nodes)
+    if any(node.attrs.get("block_size", 0) for node in nodes):
+        raise UnsupportedError(
+            "scales by blocks that do not divide their axis; supported: those that do"
+        )
     out = v.out.shape
     names = [n for n in v.node.inputs if n]
     strides = {n: _broadcast_strides(v.type(n).shape, out) for n in names}
@@ -173,24 +114,6 @@ def loop_nest(v: View) -> Kernel:
             and not v.out.dtype.packed
         ),
     )
-
-
-def _check(v: View, nodes: Sequence[Node]) -> None:
-    for node in nodes:
-        dtype = v.type(node.inputs[0]).dtype
-        if node.op in FLOAT_ONLY and dtype.name != "float32":
-            raise UnsupportedError(f"{node.op} on {dtype}; supported: float32")
-        if node.attrs.get("block_size", 0):
-            raise UnsupportedError(f"{node.op} by blocks; supported: per tensor or per channel")
-        for name in (*node.inputs, *node.outputs):
-            if name and v.type(name).dtype.name not in SUPPORTED:
-                raise UnsupportedError(
-                    f"element type {v.type(name).dtype} of '{name}'; "
-                    f"supported: {', '.join(SUPPORTED)}"
-                )
-
-
-SUPPORTED = tuple(d.name for d in DTYPES)
 
 
 def _broadcast_strides(shape: tuple[int, ...], out: tuple[int, ...]) -> tuple[int, ...]:
@@ -233,37 +156,3 @@ def _index(strides: Sequence[int]) -> str:
     """C text of an element's index from the loop variables i0, i1, ..."""
     terms = [f"i{k}" if s == 1 else f"i{k} * {s}" for k, s in enumerate(strides) if s]
     return " + ".join(terms) or "0"
-
-
-elementwise("Add", _wrapping("+"))
-elementwise("Sub", _wrapping("-"))
-elementwise("Mul", _wrapping("*"))
-elementwise("Div", lambda m, a, b: f"{a} / {b}")
-elementwise("Neg", lambda m, a: f"-{a}")
-elementwise("Abs", _abs)
-elementwise("Min", _extreme("<"))
-elementwise("Max", _extreme(">"))
-elementwise("Relu", lambda m, a: f"{a} < {m.lit(0)} ? {m.lit(0)} : {a}")
-elementwise(
-    "LeakyRelu", lambda m, a, *, alpha=0.01: f"{a} < {m.lit(0)} ? {m.lit(alpha)} * {a} : {a}"
-)
-elementwise("Clip", _clip)
-elementwise(
-    "HardSigmoid",
-    lambda m, a, *, alpha=0.2, beta=0.5: (
-        f"mlf_clamp_f32({m.lit(alpha)} * {a} + {m.lit(beta)}, {m.lit(0)}, {m.lit(1)})"
-    ),
-)
-elementwise(
-    "HardSwish",
-    lambda m, a: (
-        f"{a} * mlf_clamp_f32({a} * {m.lit(1 / 6)} + {m.lit(0.5)}, {m.lit(0)}, {m.lit(1)})"
-    ),
-)
-elementwise("Exp", lambda m, a: f"mlf_expf({a})", includes=("mlf/math.h",))
-elementwise(
-    "Sigmoid", lambda m, a: f"{m.lit(1)} / ({m.lit(1)} + mlf_expf(-{a}))", includes=("mlf/math.h",)
-)
-elementwise("Cast", _cast, includes=("mlf/convert.h",))
-elementwise("DequantizeLinear", _dequantize, Trait.QUANTISE)
-elementwise("QuantizeLinear", _quantize, Trait.QUANTISE)

@@ -36,7 +36,10 @@ def evaluate(node: Node, inputs: Sequence[Array | None]) -> Array:
     """The first output of one of our nodes, in the newest spelling of its operator."""
     attrs = {k: v for k, v in node.attrs.items() if not k.startswith("mlf.")}
     if node.op in ("QuantizeLinear", "DequantizeLinear"):
-        inputs, attrs = _per_axis(inputs)
+        if inputs[1] is not None and sum(n > 1 for n in inputs[1].shape) > 1:
+            return _per_block(node.op, inputs)
+        inputs, named = _per_axis(inputs)
+        attrs |= named
     names = [f"i{k}" if value is not None else "" for k, value in enumerate(inputs)]
     proto = helper.make_node(node.op, names, ["y"], **attrs)
     results = evaluate_proto(proto, inputs, {"": onnx.defs.onnx_opset_version()})
@@ -51,3 +54,15 @@ def _per_axis(inputs: Sequence[Array | None]) -> tuple[list[Array | None], dict[
     shape = () if scale.size == 1 else (scale.size,)
     flat = [None if value is None else value.reshape(shape) for value in inputs[1:]]
     return [inputs[0], *flat], {"axis": axis}
+
+
+def _per_block(operator: str, inputs: Sequence[Array | None]) -> Array:
+    """Scales that repeat along an axis inside the tensor, which the standard has no spelling for:
+    everything is spread to x's shape and taken as one scale per element of one long axis."""
+    x = inputs[0]
+    assert x is not None
+    flat = [None if i is None else np.broadcast_to(i, x.shape).reshape(-1) for i in inputs]
+    names = [f"i{k}" if value is not None else "" for k, value in enumerate(flat)]
+    proto = helper.make_node(operator, names, ["y"], axis=0)
+    (y,) = evaluate_proto(proto, flat, {"": onnx.defs.onnx_opset_version()})
+    return np.asarray(y).reshape(x.shape)

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -34,7 +35,7 @@ def canonicalise(graph: Graph) -> Graph:
 
 
 def _drop_identities(e: Editor, node: Node) -> None:
-    same = node.op in ("Identity", "Dropout") or (
+    same = node.op == "Identity" or (
         node.op == "Cast" and e.types[node.inputs[0]] == e.types[node.outputs[0]]
     )
     if same and node.outputs[0] not in e.outputs and len(node.outputs) == 1:
@@ -158,23 +159,48 @@ def _gemm_factors(e: Editor, node: Node) -> None:
 
 def _quantisation_axis(e: Editor, node: Node) -> None:
     """A scale per channel becomes one that broadcasts: Q and DQ are plain elementwise."""
-    if node.op not in ("QuantizeLinear", "DequantizeLinear") or node.attrs.get("block_size", 0):
+    if node.op not in ("QuantizeLinear", "DequantizeLinear"):
         return
-    rank = len(e.types[node.inputs[0]].shape)
+    x = e.types[node.inputs[0]]
+    kept = {k: v for k, v in node.attrs.items() if k in ("saturate", "precision")}
+    axis = node.attrs.get("axis", 1) % max(1, len(x.shape))
+    block = node.attrs.get("block_size", 0)
+    if block:
+        if x.shape[axis] % block == 0:
+            _by_blocks(e, node, axis, block, kept)
+        return
     inputs = list(node.inputs)
-    views = []
+    views: list[Node] = []
     for i in range(1, len(inputs)):
         type_ = e.types[inputs[i]] if inputs[i] else None
         if type_ is None or len(type_.shape) != 1:
             continue
-        shape = [1] * rank
+        shape = [1] * len(x.shape)
         if type_.elements > 1:
-            shape[node.attrs.get("axis", 1) % rank] = type_.elements
-        spread = inputs[i] + ".broadcast"
-        if inputs[i] in e.consts:
-            inputs[i] = e.const(spread, e.consts[inputs[i]].reshape(shape))
-        else:
-            view = e.fresh(spread, TensorType(type_.dtype, tuple(shape)))
-            views.append(e.add("Reshape", (inputs[i],), node, view))
-            inputs[i] = view
-    e.substitute([node], [*views, replace(node, inputs=tuple(inputs), attrs={})])
+            shape[axis] = type_.elements
+        inputs[i] = _reshaped(e, node, inputs[i], tuple(shape), views)
+    e.substitute([node], [*views, replace(node, inputs=tuple(inputs), attrs=kept)])
+
+
+def _by_blocks(e: Editor, node: Node, axis: int, block: int, kept: dict[str, Any]) -> None:
+    """The axis is split in two, blocks and what lies inside them, along which the scale repeats."""
+    views: list[Node] = []
+    x, y = e.types[node.inputs[0]], e.types[node.outputs[0]]
+    count = x.shape[axis] // block
+    inside = (*x.shape[:axis], count, block, *x.shape[axis + 1 :])
+    scales = (*x.shape[:axis], count, 1, *x.shape[axis + 1 :])
+    inputs = [_reshaped(e, node, node.inputs[0], inside, views)]
+    inputs += [_reshaped(e, node, i, scales, views) if i else "" for i in node.inputs[1:]]
+    split = e.fresh(node.outputs[0] + ".blocks", TensorType(y.dtype, inside))
+    core = replace(node, inputs=tuple(inputs), outputs=(split,), attrs=kept)
+    joined = e.add("Reshape", (split,), node, node.outputs[0])
+    e.substitute([node], [*views, core, joined])
+
+
+def _reshaped(e: Editor, node: Node, name: str, shape: tuple[int, ...], views: list[Node]) -> str:
+    """`name` in another shape; unless it is constant, by a node that is added to `views`."""
+    if name in e.consts:
+        return e.const(name + ".broadcast", e.consts[name].reshape(shape))
+    view = e.fresh(name + ".broadcast", TensorType(e.types[name].dtype, shape))
+    views.append(e.add("Reshape", (name,), node, view))
+    return view

@@ -207,7 +207,17 @@ def _link(jobs: Sequence[Job], work: Path, flags: Sequence[str]) -> None:
     modules = "".join(includes) + "".join(parts) + table
     (work / "main.c").write_text(MAIN % {"modules": modules, "count": len(jobs)})
     objects = [f"{job.name}.o" for job in jobs]
-    command = ["gcc", "-std=c11", *flags, f"-I{INCLUDE}", "main.c", *objects, "-o", "program"]
+    command = [
+        "gcc",
+        "-std=c11",
+        *flags,
+        f"-I{INCLUDE}",
+        "main.c",
+        *objects,
+        "-o",
+        "program",
+        "-lm",
+    ]
     subprocess.run(command, cwd=work, check=True)
 
 

@@ -1,4 +1,4 @@
-/* Elementary functions with the same bits on every target.
+/* Elementary functions of float with the same bits on every target, at most 1 ULP off.
  *
  * C libraries disagree in the last bits of expf and its kin, so a network would give other results
  * on the host than on the device. These versions use only float +, -, * and integer operations,
@@ -12,10 +12,7 @@
 #define MLF_MATH_H_
 
 #include "kernel.h"
-
-#ifdef MLF_USE_LIBM
-#include <math.h>
-#endif
+#include "math64.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -25,6 +22,74 @@ extern "C" {
 
 static inline float mlf_expf(float x) {
   return expf(x);
+}
+
+static inline float mlf_expm1f(float x) {
+  return expm1f(x);
+}
+
+static inline float mlf_logf(float x) {
+  return logf(x);
+}
+
+static inline float mlf_log1pf(float x) {
+  return log1pf(x);
+}
+
+static inline float mlf_sinf(float x) {
+  return sinf(x);
+}
+
+static inline float mlf_cosf(float x) {
+  return cosf(x);
+}
+
+static inline float mlf_tanf(float x) {
+  return tanf(x);
+}
+
+static inline float mlf_asinf(float x) {
+  return asinf(x);
+}
+
+static inline float mlf_acosf(float x) {
+  return acosf(x);
+}
+
+static inline float mlf_atanf(float x) {
+  return atanf(x);
+}
+
+static inline float mlf_sinhf(float x) {
+  return sinhf(x);
+}
+
+static inline float mlf_coshf(float x) {
+  return coshf(x);
+}
+
+static inline float mlf_tanhf(float x) {
+  return tanhf(x);
+}
+
+static inline float mlf_asinhf(float x) {
+  return asinhf(x);
+}
+
+static inline float mlf_acoshf(float x) {
+  return acoshf(x);
+}
+
+static inline float mlf_atanhf(float x) {
+  return atanhf(x);
+}
+
+static inline float mlf_erff(float x) {
+  return erff(x);
+}
+
+static inline float mlf_powf(float x, float y) {
+  return powf(x, y);
 }
 
 #else
@@ -90,7 +155,128 @@ static inline float mlf_expf(float x) {
   return mlf_scale_exponent_(y, k);
 }
 
+/* The others go by way of double, which leaves nothing to lose in the last rounding. */
+static inline float mlf_expm1f(float x) {
+  return (float)mlf_expm1((double)x);
+}
+
+static inline float mlf_logf(float x) {
+  return (float)mlf_log((double)x);
+}
+
+static inline float mlf_log1pf(float x) {
+  return (float)mlf_log1p((double)x);
+}
+
+static inline float mlf_sinf(float x) {
+  return (float)mlf_sin((double)x);
+}
+
+static inline float mlf_cosf(float x) {
+  return (float)mlf_cos((double)x);
+}
+
+static inline float mlf_tanf(float x) {
+  return (float)mlf_tan((double)x);
+}
+
+static inline float mlf_asinf(float x) {
+  return (float)mlf_asin((double)x);
+}
+
+static inline float mlf_acosf(float x) {
+  return (float)mlf_acos((double)x);
+}
+
+static inline float mlf_atanf(float x) {
+  return (float)mlf_atan((double)x);
+}
+
+static inline float mlf_sinhf(float x) {
+  return (float)mlf_sinh((double)x);
+}
+
+static inline float mlf_coshf(float x) {
+  return (float)mlf_cosh((double)x);
+}
+
+static inline float mlf_tanhf(float x) {
+  return (float)mlf_tanh((double)x);
+}
+
+static inline float mlf_asinhf(float x) {
+  return (float)mlf_asinh((double)x);
+}
+
+static inline float mlf_acoshf(float x) {
+  return (float)mlf_acosh((double)x);
+}
+
+static inline float mlf_atanhf(float x) {
+  return (float)mlf_atanh((double)x);
+}
+
+static inline float mlf_erff(float x) {
+  return (float)mlf_erf((double)x);
+}
+
+static inline float mlf_powf(float x, float y) {
+  return (float)mlf_pow((double)x, (double)y);
+}
+
 #endif /* MLF_USE_LIBM */
+
+/* Rounding to integers: exact, and a few instructions where C's own would be calls. From 2^23 on,
+ * or 2^52 for double, every number is an integer. */
+#define MLF_ROUNDING_(floating, suffix, integer, limit)                                            \
+  static inline floating mlf_ceil##suffix(floating x) {                                            \
+    const floating size = x < 0 ? -x : x;                                                          \
+    floating y;                                                                                    \
+    if (!(size < (limit))) {                                                                       \
+      return x;                                                                                    \
+    }                                                                                              \
+    y = (floating)(integer)x;                                                                      \
+    y = y < x ? y + 1 : y;                                                                         \
+    return y != 0 ? y : x * 0; /* the zero has x's sign */                                         \
+  }                                                                                                \
+  static inline floating mlf_floor##suffix(floating x) {                                           \
+    return -mlf_ceil##suffix(-x);                                                                  \
+  }                                                                                                \
+  static inline floating mlf_rint##suffix(floating x) {                                            \
+    const floating size = x < 0 ? -x : x;                                                          \
+    floating y;                                                                                    \
+    if (!(size < (limit))) {                                                                       \
+      return x;                                                                                    \
+    }                                                                                              \
+    y = (size + (limit)) - (limit); /* the sum has no place for a fraction */                      \
+    return x < 0 ? -y : (y != 0 ? y : x * 0);                                                      \
+  }                                                                                                \
+  /* The remainder with the sign of y, as ONNX's Mod without fmod. */                              \
+  static inline floating mlf_mod##suffix(floating x, floating y) {                                 \
+    const floating r = fmod##suffix(x, y);                                                         \
+    return r != 0 && (r < 0) != (y < 0) ? r + y : (r != 0 || r != r ? r : y * 0);                  \
+  }
+MLF_ROUNDING_(float, f, int32_t, 8388608.0f)
+MLF_ROUNDING_(double, , int64_t, 4503599627370496.0)
+#undef MLF_ROUNDING_
+
+/* base^exponent modulo 2^64; a negative exponent gives the integer part of the power. */
+static inline uint64_t mlf_pow_integer(int64_t base, int64_t exponent) {
+  uint64_t result = 1;
+  uint64_t square = (uint64_t)base;
+  if (exponent < 0) {
+    if (base != 1 && base != -1) {
+      return 0;
+    }
+    exponent &= 1;
+  }
+  while (exponent) {
+    result *= exponent & 1 ? square : 1u;
+    square *= square;
+    exponent >>= 1;
+  }
+  return result;
+}
 
 #ifdef __cplusplus
 }

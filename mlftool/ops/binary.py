@@ -1,0 +1,129 @@
+"""Elementwise operators of several tensors: arithmetic, comparisons, logic, bits, choice.
+
+Integers wrap around and division by zero gives 0, whatever the target: both are undefined in C.
+"""
+
+from __future__ import annotations
+
+from mlftool.ops.elementwise import Maths, elementwise
+from mlftool.ops.scalar import Exact, ExprFn, Scalar
+
+
+def _wide(m: Maths) -> str:
+    """The unsigned type in which integers of the computing type wrap around."""
+    return "uint64_t" if m.dtype.bits == 64 else "uint32_t"
+
+
+def _wrapping(sign: str) -> ExprFn:
+    def expr(m: Maths, *operands: Scalar) -> str:
+        if m.dtype.is_float:
+            return _rounding(m, sign, operands)
+        return f" {sign} ".join(f"({_wide(m)}){o}" for o in operands)
+
+    return expr
+
+
+def _rounding(m: Maths, sign: str, operands: tuple[Scalar, ...]) -> str:
+    """From left to right."""
+    return f" {sign} ".join(map(str, operands))
+
+
+def _divide(m: Maths, a: Scalar, b: Scalar) -> str:
+    """Integers towards zero."""
+    if m.dtype.is_float:
+        return f"{a} / {b}"
+    if b.value is not None and b.value not in (0, -1):
+        return f"{a} / {b}"
+    text = f"{a} / {b}"
+    if m.dtype.kind == "i" and m.dtype.bits >= 32:
+        text = f"({b} == -1 ? ({m.dtype.c})(0U - ({_wide(m)}){a}) : {text})"
+    return f"{b} == 0 ? 0 : {text}"
+
+
+def _mod(m: Maths, a: Scalar, b: Scalar, *, fmod: int = 0) -> str:
+    """The remainder has the sign of b, or of a with `fmod`."""
+    if m.dtype.is_float:
+        if fmod:
+            return f"fmod({a}, {b})" if m.dtype.bits == 64 else f"fmodf({a}, {b})"
+        return m.call("mod", a, b)
+    if m.dtype.kind == "u":
+        return f"{b} == 0 ? 0 : {a} % {b}"
+    rest = f"{a} % {b}"
+    if not fmod:
+        rest = f"({rest} != 0 && ({rest} < 0) != ({b} < 0) ? {rest} + {b} : {rest})"
+    return f"{b} == 0 || {b} == -1 ? 0 : {rest}"
+
+
+def _pow(m: Maths, a: Scalar, b: Scalar) -> str:
+    if not m.dtype.is_float:
+        if not b.dtype.is_float:
+            return f"mlf_pow_integer((int64_t){a}, (int64_t){b})"
+        return f"mlf_i64_of_double(mlf_pow((double){a}, (double){b}))"
+    simple = {1: str(a), 2: f"{a} * {a}", -1: f"{m.lit(1)} / {a}"}  # as exact as any
+    if b.value in simple:
+        return simple[int(b.value or 0)]
+    return m.call("pow", a, f"({m.dtype.c}){b}")
+
+
+def _extreme(sign: str) -> ExprFn:
+    """Min or Max of any number of operands; a NaN anywhere wins."""
+
+    def expr(m: Maths, *operands: Scalar) -> str:
+        text = str(operands[0])
+        for b in operands[1:]:
+            nan = f" || {b} != {b}" if m.dtype.is_float else ""
+            text = f"({b} {sign} {text}{nan} ? {b} : {text})"
+        return m.same(text)
+
+    return expr
+
+
+def _shift(m: Maths, a: Scalar, b: Scalar, *, direction: str) -> str:
+    """Bits that are shifted out are gone, however far it goes; a negative number stays negative."""
+    bits = m.dtype.bits
+    if direction == "LEFT":
+        return f"({_wide(m)}){b} < {bits} ? ({_wide(m)}){a} << {b} : 0"
+    beyond = f"({a} < 0 ? -1 : 0)" if m.dtype.kind == "i" else "0"
+    return f"({_wide(m)}){b} < {bits} ? {a} >> {b} : {beyond}"
+
+
+def _compare(sign: str) -> ExprFn:
+    return lambda m, a, b: Exact(f"{a} {sign} {b}")
+
+
+def _bitwise(sign: str) -> ExprFn:
+    return lambda m, a, b: f"{a} {sign} {b}"
+
+
+def _prelu(m: Maths, a: Scalar, slope: Scalar) -> str:
+    if m.dtype.kind == "u":
+        return str(a)
+    return f"{a} < {m.lit(0)} ? {slope} * {a} : {a}"
+
+
+elementwise("Add", _wrapping("+"))
+elementwise("Sub", _wrapping("-"))
+elementwise("Mul", _wrapping("*"))
+elementwise("Sum", _wrapping("+"))
+elementwise(
+    "Mean", lambda m, *operands: f"({_rounding(m, '+', operands)}) / {m.lit(len(operands))}"
+)
+elementwise("Div", _divide)
+elementwise("Mod", _mod, includes=("mlf/math.h",))
+elementwise("Pow", _pow, includes=("mlf/math.h", "mlf/convert.h"))
+elementwise("Min", _extreme("<"))
+elementwise("Max", _extreme(">"))
+elementwise("PRelu", _prelu)
+elementwise("BitShift", _shift)
+elementwise("BitwiseAnd", _bitwise("&"))
+elementwise("BitwiseOr", _bitwise("|"))
+elementwise("BitwiseXor", _bitwise("^"))
+elementwise("And", _compare("&&"))
+elementwise("Or", _compare("||"))
+elementwise("Xor", _compare("!="))
+elementwise("Equal", _compare("=="))
+elementwise("Less", _compare("<"))
+elementwise("LessOrEqual", _compare("<="))
+elementwise("Greater", _compare(">"))
+elementwise("GreaterOrEqual", _compare(">="))
+elementwise("Where", lambda m, condition, a, b: m.same(f"{condition} ? {a} : {b}"))
