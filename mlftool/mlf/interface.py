@@ -51,6 +51,8 @@ class Interface:
     """One module, its tensors in call order, and the sizes its compiler stated.
 
     With `workspace_io` the module itself holds its inputs and outputs and says where they are.
+    `symbol` is the function of an operator archive. `pools` and `devices` are members of the
+    structures that TVM's C interface takes besides, for memory and for accelerators.
     """
 
     module: str
@@ -62,6 +64,13 @@ class Interface:
     workspace_io: bool = False
     executor: str = "aot"
     interface_api: str = "c"
+    symbol: str = ""
+    pools: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
+
+    @property
+    def run_symbol(self) -> str:
+        return self.symbol or f"tvmgen_{self.module}_run"
 
 
 def decode(module: str, data: bytes, file: str = "", member: str = "") -> Interface:
