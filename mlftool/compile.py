@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from mlftool.codegen.executors import EXECUTORS
 from mlftool.codegen.names import check_module_name
@@ -100,13 +101,24 @@ def compile_module(spec: ModuleSpec) -> Module:
     graph = verify(imported, "import")
     clock.stage("import", graph)
     for rewrite in wanted_passes(spec.opt_level, spec.disabled_pass):
-        graph = verify(rewrite(graph), rewrite.__name__)
+        graph = verify(everywhere(rewrite, graph), rewrite.__name__)
         clock.stage(rewrite.__name__, graph)
     program = lower(graph, target, str(model_name(spec.model)), spec.workspace_io)
     clock.stage(f"lower for {target.name}: {program.memory.size_bytes} bytes of workspace", graph)
     sources = EXECUTORS[spec.executor].emit(program, options, imported)
     clock.stage("emit", graph)
     return Module(spec, options, imported, program, sources)
+
+
+def everywhere(rewrite: Pass, graph: Graph) -> Graph:
+    """The graph rewritten, its subgraphs first."""
+    nodes = tuple(
+        replace(n, graphs={k: everywhere(rewrite, g) for k, g in n.graphs.items()})
+        if n.graphs
+        else n
+        for n in graph.nodes
+    )
+    return rewrite(graph.replace(nodes=nodes))
 
 
 def wanted_passes(opt_level: int, disabled: Sequence[str]) -> tuple[Pass, ...]:

@@ -17,7 +17,7 @@ from mlftool.codegen.templates import render
 from mlftool.ir import dtype
 from mlftool.ir.graph import Array, TensorType
 from mlftool.ops.base import Operand
-from mlftool.plan.memory import STACK_LIMIT_BYTES, aligned, scratch_name
+from mlftool.plan.memory import aligned, is_local, scratch_name
 from mlftool.plan.program import Call, Program
 
 
@@ -99,6 +99,7 @@ class Kernels:
     constants: tuple[Constant, ...]
     includes: tuple[str, ...]
     steps: tuple[Step, ...]
+    inner: frozenset[str]  # constants that functions of subgraphs name themselves
 
     @property
     def constants_bytes(self) -> int:
@@ -114,34 +115,65 @@ def write_kernels(program: Program, module: str) -> Kernels:
         tuple(writer.constants.values()),
         tuple(sorted(writer.includes)),
         steps,
+        frozenset(writer.inner),
     )
 
 
 class _Writer:
     """Collects functions and constants while the steps are written."""
 
-    def __init__(self, program: Program, module: str) -> None:
-        self.program, self.module = program, module
+    def __init__(self, program: Program, module: str, path: str = "step") -> None:
+        self.program, self.module, self.path = program, module, path
         self.functions: dict[str, Function] = {}
         self.constants: dict[tuple[str, bytes], Constant] = {}
         self.includes: set[str] = {"mlf/kernel.h"}
+        self.inner: set[str] = set()
 
     def step(self, k: int, call: Call) -> Step:
         self.includes |= set(call.kernel.includes)
-        function = self._function(call)
+        parts = {key: self._part(k, key, call, part) for key, part in call.parts.items()}
+        function = self._function(call, parts)
         arguments, offset = [], 0
         for operand in call.kernel.operands:
-            if not _is_local(operand):
+            if not is_local(operand):
                 arguments.append(self._argument(k, operand, offset))
                 offset += aligned(operand.bytes) if operand.role == "scratch" else 0
         return Step(function, tuple(arguments), call, self._describe(call))
 
-    def _function(self, call: Call) -> Function:
+    def _part(self, k: int, key: str, call: Call, part: Program) -> str:
+        """Writes the function of a subgraph; returns its symbol."""
+        writer = _Writer(part, self.module, f"{self.path}{k}_{key}_")
+        writer.functions, writer.constants = self.functions, self.constants
+        writer.includes, writer.inner = self.includes, self.inner
+        steps = [writer.step(i, c) for i, c in enumerate(part.calls)]
+        graph = part.graph
+        named = {name: f"in{i}" for i, name in enumerate(graph.inputs)}
+        named |= {name: f"out{i}" for i, name in enumerate(graph.outputs)}
+        lines = [
+            {
+                "symbol": s.function.symbol,
+                "arguments": expressions(part, s, named),
+                "comment": s.comment,
+            }
+            for s in steps
+        ]
+        self.inner |= {a.constant.name for s in steps for a in s.arguments if a.constant}
+        code = render(
+            "part.c.j2", inputs=len(graph.inputs), outputs=len(graph.outputs), steps=lines
+        )
+        if code not in self.functions:
+            base = f"tvmgen_{self.module}_{call.node.op.lower()}_{key}"[:112]
+            symbol = unused(base, {f.symbol for f in self.functions.values()})
+            self.functions[code] = Function(symbol, code, sum(c.kernel.macs for c in part.calls))
+        return self.functions[code].symbol
+
+    def _function(self, call: Call, parts: Mapping[str, str]) -> Function:
         kernel = call.kernel
-        locals_ = [o for o in kernel.operands if _is_local(o)]
-        passed = [o for o in kernel.operands if not _is_local(o)]
+        locals_ = [o for o in kernel.operands if is_local(o)]
+        passed = [o for o in kernel.operands if not is_local(o)]
         types = {o.name: o.ctype for o in kernel.operands}
-        body = render(kernel.template, **kernel.params, types=types)
+        arena = next((o.name for o in passed if o.planned), "0")
+        body = render(kernel.template, **kernel.params, types=types, bodies=parts, arena=arena)
         overlap = bool(kernel.inplace)
         signature = ", ".join(_parameter(o, overlap) for o in passed)
         head = "".join(
@@ -175,7 +207,7 @@ class _Writer:
         key = (ctype, array.tobytes())
         if key not in self.constants:
             words = {"w": "weights", "b": "bias", "b_inner": "bias_inner"}
-            self.constants[key] = Constant(f"step{k}_{words.get(role, role)}", ctype, array)
+            self.constants[key] = Constant(f"{self.path}{k}_{words.get(role, role)}", ctype, array)
         return self.constants[key]
 
     def _describe(self, call: Call) -> str:
@@ -203,6 +235,11 @@ def unused(base: str, taken: set[str]) -> str:
     return symbol
 
 
+def expressions(program: Program, step: Step, named: Mapping[str, str]) -> list[str]:
+    """What a call passes, in C."""
+    return [expression(program, a, named) for a in step.arguments]
+
+
 def expression(program: Program, argument: Argument, named: Mapping[str, str]) -> str:
     """The C expression that passes `argument`: a constant's name, one of `named`, by storage, or
     an address in `workspace`."""
@@ -213,10 +250,6 @@ def expression(program: Program, argument: Argument, named: Mapping[str, str]) -
         return f"{cast}{named[argument.storage]}"
     offset = program.memory.place[argument.storage].offset_bytes + argument.offset
     return f"{cast}(void *)(workspace + {offset})"
-
-
-def _is_local(operand: Operand) -> bool:
-    return operand.role == "scratch" and operand.bytes <= STACK_LIMIT_BYTES
 
 
 def _parameter(operand: Operand, overlap: bool) -> str:

@@ -30,6 +30,7 @@ from mlftool.importer.protos import (
     type_proto,
 )
 from mlftool.importer.structure import check_values, execution_order, unknown_operators
+from mlftool.importer.subgraphs import has_subgraphs, import_control
 from mlftool.ir import dtype
 from mlftool.ir.graph import Array, Graph, Node, TensorType
 from mlftool.ops import Trait, has
@@ -59,6 +60,7 @@ class Importer:
     ) -> None:
         self.model, self.file, self.input_shapes = model, file, input_shapes
         self.problems: list[Problem] = []
+        self.where = ""  # the node and attribute whose subgraph this is
         self.types: dict[str, TensorType] = {}
         self.consts: dict[str, Array] = {}
         self.nodes: list[Node] = []
@@ -69,29 +71,29 @@ class Importer:
 
     def run(self, name: str) -> Graph:
         self._opsets()
-        self._initializers()
+        self.add_initializers()
         inputs = self._inputs()
         defined = self.types.keys() | self.spoiled | {i.name for i in self.model.graph.input}
-        check_values(self.model.graph, defined, self._problem)
+        check_values(self.model.graph, defined, self.problem)
         self._raise()
-        order = execution_order(self.model.graph, self._problem)
-        unknown_operators(order, self.opsets, self.consts, self._problem)
+        order = execution_order(self.model.graph, self.problem)
+        unknown_operators(order, self.opsets, self.consts, self.problem)
         self._raise()
         for index, node in enumerate(order):
-            self._node(node, index)
+            self.node(node, index)
         outputs = tuple(o.name for o in self.model.graph.output)
         for output in outputs:
             if output not in self.types and not self.problems:
-                self._problem("MLF0207", f"output '{output}' is never computed")
+                self.problem("MLF0207", f"output '{output}' is never computed")
         problems = len(self.problems)
         for info in self.model.graph.output:
             if info.name in self.types and not problems:
-                check_output(info, self.types[info.name], self._problem)
+                check_output(info, self.types[info.name], self.problem)
         self._raise()
         return Graph(name, inputs, outputs, tuple(self.nodes), self.types, self.consts)
 
-    def _problem(self, code: str, message: str, path: str = "", help: str = "") -> None:
-        self.problems.append(Problem(code, message, self.file, path=path, help=help))
+    def problem(self, code: str, message: str, path: str = "", help: str = "") -> None:
+        self.problems.append(Problem(code, message, self.file, path=self.where + path, help=help))
 
     def _raise(self) -> None:
         if self.problems:
@@ -102,53 +104,53 @@ class Importer:
         for entry in self.model.opset_import:
             domain = "" if entry.domain == "ai.onnx" else entry.domain
             if domain in self.opsets:
-                self._problem("MLF0204", f"opset of domain '{entry.domain}' is imported twice")
+                self.problem("MLF0204", f"opset of domain '{entry.domain}' is imported twice")
             self.opsets[domain] = entry.version
         version = self.opsets.setdefault("", 0)
         if version == 0:
             self.opsets[""] = newest
             if any(not domain_of(node) for node in self.model.graph.node):
-                self._problem("MLF0204", "the model imports no opset of the default domain")
+                self.problem("MLF0204", "the model imports no opset of the default domain")
         elif not OLDEST_OPSET <= version <= newest:
-            self._problem(
+            self.problem(
                 "MLF0204",
                 f"opset {version}; expected {OLDEST_OPSET} to {newest}",
                 help="convert the model with onnx.version_converter",
             )
 
-    def _initializers(self) -> None:
+    def add_initializers(self) -> None:
         for tensor in self.model.graph.initializer:
             self._constant(tensor.name, tensor)
         if self.model.graph.sparse_initializer:
-            self._problem("MLF0205", "sparse initialisers; expected dense ones")
+            self.problem("MLF0205", "sparse initialisers; expected dense ones")
             self.spoiled |= {s.values.name for s in self.model.graph.sparse_initializer}
 
     def _constant(self, name: str, tensor: TensorProto) -> None:
         where = f"tensor '{name}'"
         self.spoiled.add(name)
         if stored_fields(tensor) > 1:
-            self._problem("MLF0206", "its data stand in several fields; expected one", where)
+            self.problem("MLF0206", "its data stand in several fields; expected one", where)
             return
         if tensor.data_type not in dtype.BY_ONNX:
-            self._problem(
+            self.problem(
                 "MLF0205",
                 f"element type {type_name(tensor.data_type)}; supported: {dtype.SUPPORTED}",
                 where,
             )
             return
         if any(d < 0 for d in tensor.dims):
-            self._problem(
+            self.problem(
                 "MLF0206", f"dimensions {list(tensor.dims)}; expected none negative", where
             )
             return
         if self._too_large(TensorType(dtype.BY_ONNX[tensor.data_type], tuple(tensor.dims)), where):
             return
         if name in self.consts:
-            self._problem("MLF0207", "is defined twice", where)
+            self.problem("MLF0207", "is defined twice", where)
         try:
             value = _value_of(tensor)
         except Exception as error:
-            self._problem(
+            self.problem(
                 "MLF0206",
                 f"its data do not fit its shape {list(tensor.dims)}: {first_line(error)}",
                 where,
@@ -163,7 +165,7 @@ class Importer:
 
     def _too_large(self, type_: TensorType, where: str) -> bool:
         if type_.bytes > MAX_TENSOR_BYTES:
-            self._problem(
+            self.problem(
                 "MLF0206",
                 f"{type_} has {type_.bytes} bytes; expected at most {MAX_TENSOR_BYTES}",
                 where,
@@ -178,30 +180,33 @@ class Importer:
                 continue  # an initialiser with a default that callers may override: ours may not
             names.append(info.name)
             given = self.input_shapes.get(info.name)
-            type_ = declared_type(info, given, self._problem)
+            type_ = declared_type(info, given, self.problem)
             if type_ is not None and not self._too_large(type_, f"input '{info.name}'"):
                 self.types[info.name] = type_
         for name in sorted(set(self.input_shapes) - set(names)):
-            self._problem(
+            self.problem(
                 "MLF0208",
                 f"shape given for '{name}', which is not an input of the model",
                 help=did_you_mean(name, names) if names else "",
             )
-        check_names("input", names, self._problem)
-        check_names("output", [o.name for o in self.model.graph.output], self._problem)
+        check_names("input", names, self.problem)
+        check_names("output", [o.name for o in self.model.graph.output], self.problem)
         for output in self.model.graph.output:
             if output.name in names:  # files of test vectors could not tell the two apart
-                self._problem(
+                self.problem(
                     "MLF0207",
                     f"'{output.name}' is an input and an output",
                     help="put an Identity node between them",
                 )
         return tuple(names)
 
-    def _node(self, node: NodeProto, index: int) -> None:
+    def node(self, node: NodeProto, index: int) -> None:
         """Evaluate, or type and keep, one node."""
         if any(name and name not in self.types for name in node.input):
             return  # its producer had a problem, which is listed already
+        if has_subgraphs(node):
+            import_control(self, node, index)
+            return
         found = self._infer(node, index)
         if found is None:
             return
@@ -231,7 +236,7 @@ class Importer:
             if tensor.elem_type in dtype.BY_ONNX and all(d > 0 for d in dims):
                 type_ = TensorType(dtype.BY_ONNX[tensor.elem_type], tuple(dims))
                 if type_.bytes > MAX_FOLDED_BYTES:
-                    self._problem(
+                    self.problem(
                         "MLF0206",
                         f"makes a constant '{name}' of {type_.bytes} bytes; "
                         f"expected at most {MAX_FOLDED_BYTES}",
@@ -244,13 +249,11 @@ class Importer:
         try:
             results = evaluate_proto(node, [self.consts.get(n) for n in node.input], self.opsets)
         except Exception as error:
-            self._problem(
-                "MLF0303", f"cannot be evaluated: {first_line(error)}", place(node, index)
-            )
+            self.problem("MLF0303", f"cannot be evaluated: {first_line(error)}", place(node, index))
             return
         for name, value in zip(node.output, results, strict=False):
             if name and np.asarray(value).dtype.name not in dtype.BY_NAME:
-                self._problem(
+                self.problem(
                     "MLF0205",
                     f"makes a constant of type {np.asarray(value).dtype}; "
                     f"supported: {dtype.SUPPORTED}",
@@ -263,7 +266,7 @@ class Importer:
         """Types of the node's outputs by the standard's own inference."""
         where = place(node, index)
         if any(a.HasField("sparse_tensor") for a in node.attribute):
-            self._problem("MLF0205", "is a sparse constant; expected a dense one", where)
+            self.problem("MLF0205", "is a sparse constant; expected a dense one", where)
             return None
         types = {n: type_proto(self.types[n]) for n in node.input if n}
         data = {
@@ -284,30 +287,30 @@ class Importer:
             ValueError,
             RuntimeError,
         ) as error:
-            self._problem("MLF0303", f"is not valid: {first_line(error)}", where)
+            self.problem("MLF0303", f"is not valid: {first_line(error)}", where)
             return None
         names = filter(None, node.output)
         return {name: completed(found.get(name), self.declared.get(name)) for name in names}
 
     def _typed(self, name: str, proto: Any, where: str) -> bool:
         if proto is None or not proto.HasField("tensor_type"):
-            self._problem("MLF0303", f"type of output '{name}' cannot be inferred", where)
+            self.problem("MLF0303", f"type of output '{name}' cannot be inferred", where)
             return False
         tensor = proto.tensor_type
         dims = [d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim]
         if tensor.elem_type not in dtype.BY_ONNX:
-            self._problem(
+            self.problem(
                 "MLF0205", f"output '{name}' has element type {type_name(tensor.elem_type)}", where
             )
             return False
         if any(d is not None and d < 0 for d in dims):
             shown = ",".join("?" if d is None else str(d) for d in dims)
-            self._problem(
+            self.problem(
                 "MLF0206", f"output '{name}' has shape {shown}; expected none negative", where
             )
             return False
         if not tensor.HasField("shape") or None in dims:
-            self._problem(
+            self.problem(
                 "MLF0206",
                 f"shape of output '{name}' is not known before run time",
                 where,
@@ -326,7 +329,7 @@ class Importer:
         facts = Facts(op_name(node), attrs, types, values, self.types[first])
         problem = wrong(facts)
         if problem:
-            self._problem("MLF0303", problem, place(node, index))
+            self.problem("MLF0303", problem, place(node, index))
             return
         draft = Draft(
             op_name(node),
@@ -360,19 +363,21 @@ class Importer:
 
     def _emit(self, op: str, x: str, type_: TensorType, like: NodeProto) -> str:
         """A node that makes `type_` of `x`; returns the name of its value."""
-        name = f"{like.output[0]}.{x}"
-        while name in self.types:
-            name += "_"
+        name = self.fresh(f"{like.output[0]}.{x}")
         self.types[name] = type_
         self.nodes.append(Node(op, (x,), (name,), {}, f"{like.name or like.op_type} {op}"))
         return name
 
     def _new_const(self, hint: str, value: Array) -> str:
-        name = hint
-        while name in self.types:
-            name += "_"
+        name = self.fresh(hint)
         self._add_const(name, value)
         return name
+
+    def fresh(self, hint: str) -> str:
+        """A name that no value has."""
+        while hint in self.types:
+            hint += "_"
+        return hint
 
 
 def _value_of(tensor: TensorProto) -> Array:

@@ -19,6 +19,7 @@ Report = Callable[..., None]  # (code, message, path, help)
 REWRITTEN = frozenset(
     ["BatchNormalization", "Constant", "Dropout", "GlobalAveragePool", "GlobalMaxPool", "MatMul"]
 )
+CONTROL = ("If", "Loop", "Scan")
 RANDOM = frozenset(
     [
         "Bernoulli",
@@ -52,13 +53,28 @@ def check_values(graph: GraphProto, given: Collection[str], report: Report) -> N
 def execution_order(graph: GraphProto, report: Report) -> list[NodeProto]:
     """The nodes that the outputs need, each after those it reads; none if they go in a circle."""
     nodes = list(graph.node)
-    shells = [Node(str(i), tuple(n.input), tuple(n.output)) for i, n in enumerate(nodes)]
+    shells = [Node(str(i), _reads(n), tuple(n.output)) for i, n in enumerate(nodes)]
     try:
         order = toposort(shells, [o.name for o in graph.output])
     except ValueError as error:
         report("MLF0207", f"value '{error}' depends on itself")
         return []
     return [nodes[int(shell.op)] for shell in order]
+
+
+def _reads(node: NodeProto) -> tuple[str, ...]:
+    """A node's inputs, and what its subgraphs read of the graph it stands in."""
+    graphs = [a.g for a in node.attribute if a.type == AttributeProto.GRAPH]
+    return (*node.input, *(name for graph in graphs for name in free_names(graph)))
+
+
+def free_names(graph: GraphProto) -> list[str]:
+    """What a subgraph reads and does not define, in order of first use."""
+    own = {i.name for i in graph.input} | {t.name for t in graph.initializer}
+    own |= {name for node in graph.node for name in node.output}
+    read = [name for node in graph.node for name in _reads(node)]
+    read += [o.name for o in graph.output]
+    return list(dict.fromkeys(n for n in read if n and n not in own))
 
 
 def unknown_operators(
@@ -87,8 +103,9 @@ def _fine(node: NodeProto, where: str, opsets: Mapping[str, int], report: Report
     elif not onnx.defs.has(node.op_type, opsets[domain], domain):
         help = did_you_mean(op_name(node), OPS)
         report("MLF0301", f"opset {opsets[domain]} has no such operator", where, help)
-    elif any(a.type in graphs for a in node.attribute):
-        report("MLF0302", "has a subgraph; control flow is not supported yet", where)
+    elif any(a.type in graphs for a in node.attribute) and op_name(node) not in CONTROL:
+        text = f"has a subgraph; supported: {', '.join(CONTROL)}"
+        report("MLF0302", text, where)
     elif op_name(node) in RANDOM:
         report("MLF0302", "draws random numbers, so no two builds would agree", where)
     elif foreign:

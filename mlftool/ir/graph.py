@@ -44,6 +44,9 @@ class Node:
     `op` is ONNX's name, prefixed by its domain unless that is the default one. Omitted optional
     inputs are "". A node made by fusion keeps the nodes it stands for in `body`, in order; exactly
     one of them, the core, has this node's `op` and `attrs`, the others are elementwise.
+
+    `graphs` are the subgraphs of control flow, by ONNX's attribute. They are closed: their inputs
+    are the formal ones and then what they read of this graph, which this node's inputs end with.
     """
 
     op: str
@@ -52,6 +55,7 @@ class Node:
     attrs: Mapping[str, Any] = field(default_factory=dict)
     name: str = ""
     body: tuple[Node, ...] = ()
+    graphs: Mapping[str, Graph] = field(default_factory=dict)
 
     @property
     def core(self) -> Node:
@@ -96,6 +100,8 @@ class Graph:
             args = ", ".join(map(show, node.inputs))
             body = " { " + "; ".join(n.op for n in node.body) + " }" if node.body else ""
             yield f"  {outs} = {node.op}({args}){attrs}{body}"
+            for key, graph in node.graphs.items():
+                yield from (f"    {line}" for line in graph.replace(name=key)._lines())
         yield "  return " + ", ".join(f"%{n}" for n in self.outputs)
         yield "}"
 

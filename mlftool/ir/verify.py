@@ -19,6 +19,9 @@ def verify(graph: Graph, after: str) -> Graph:
             _check(name in graph.types, after, f"'{name}' has no type")
             defined.add(name)
         _verify_body(graph, node, after)
+        for inner in node.graphs.values():
+            _check(len(inner.inputs) <= len(node.inputs) + 1, after, f"{node.label}: captures")
+            verify(inner, after)
     for name in graph.outputs:
         _check(name in defined, after, f"output '{name}' is never computed")
     return graph

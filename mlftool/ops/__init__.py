@@ -3,6 +3,7 @@
 from mlftool.ops import (
     binary,
     contract,
+    control,
     elementwise,
     movement,
     normalise,
@@ -22,6 +23,7 @@ __all__ = [
     "UnsupportedError",
     "binary",
     "contract",
+    "control",
     "elementwise",
     "has",
     "movement",

@@ -33,6 +33,7 @@ class Operand:
     value: str = ""  # in, out: the tensor
     array: Array | None = None  # const: what the weights section holds
     bytes: int = 0  # scratch: how much of the arena it needs
+    planned: bool = False  # scratch: in the arena however small it is
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from mlftool.ir.graph import Graph
+from mlftool.ops.base import Operand
 from mlftool.plan.memory import aliases, plan_memory
-from mlftool.plan.program import Program
+from mlftool.plan.program import Call, Program
 from mlftool.plan.schedule import schedule
 from mlftool.plan.select import select
 from mlftool.targets import Target
@@ -13,7 +16,19 @@ from mlftool.targets import Target
 def lower(graph: Graph, target: Target, file: str, workspace_io: bool = False) -> Program:
     """Decide everything for one target. Raises MlfError for nodes that no kernel can compute."""
     graph = schedule(graph)
-    calls = select(graph, target, file)
+    calls = tuple(_with_parts(c, target, file) for c in select(graph, target, file))
     alias = aliases(graph)
     memory = plan_memory(graph, calls, alias, workspace_io)
     return Program(graph, target, calls, memory, alias, workspace_io)
+
+
+def _with_parts(call: Call, target: Target, file: str) -> Call:
+    """The call with its subgraphs planned; one of them runs at a time, so they share memory."""
+    if not call.node.graphs:
+        return call
+    parts = {key: lower(inner, target, file) for key, inner in call.node.graphs.items()}
+    size = max(p.memory.size_bytes for p in parts.values())
+    macs = sum(c.kernel.macs for p in parts.values() for c in p.calls)
+    arena = (Operand("arena", "uint8_t", "scratch", bytes=size, planned=True),) if size else ()
+    kernel = replace(call.kernel, operands=(*call.kernel.operands, *arena), macs=macs)
+    return Call(call.node, kernel, parts)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mlftool.ir.graph import Graph
-from mlftool.ops import Trait, has
+from mlftool.ops import Operand, Trait, has
 from mlftool.plan.program import Buffer, Call, MemoryPlan
 from mlftool.targets import debug_level
 
@@ -113,10 +113,16 @@ def _intervals(
                 shared[name] = donor
             else:
                 live[name] = Interval(name, size, step, end)
-        areas = [o.bytes for o in call.kernel.operands if o.role == "scratch"]
-        if size := sum(aligned(area) for area in areas if area > STACK_LIMIT_BYTES):
+        areas = [o for o in call.kernel.operands if o.role == "scratch" and not is_local(o)]
+        if size := sum(aligned(o.bytes) for o in areas):
             live[scratch_name(step)] = Interval(scratch_name(step), size, step, step)
     return list(live.values()), shared
+
+
+def is_local(operand: Operand) -> bool:
+    """Whether this scratch is an array of the C function, not part of the workspace."""
+    small = operand.bytes <= STACK_LIMIT_BYTES
+    return operand.role == "scratch" and small and not operand.planned
 
 
 def scratch_name(step: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mlftool.ir.graph import Graph, Node
 from mlftool.ops.base import Kernel
@@ -38,10 +38,11 @@ class MemoryPlan:
 
 @dataclass(frozen=True)
 class Call:
-    """One step: a node and the kernel that won it."""
+    """One step: a node and the kernel that won it; `parts` are its subgraphs, planned."""
 
     node: Node
     kernel: Kernel
+    parts: Mapping[str, Program] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

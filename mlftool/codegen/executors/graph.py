@@ -85,7 +85,9 @@ def emit(program: Program, options: Options, interface: Graph) -> Sources:
     values = {
         "module": module,
         "target": program.target.tvm,
-        "constants": kernels.constants if options.link_params else (),
+        "constants": [
+            c for c in kernels.constants if options.link_params or c.name in kernels.inner
+        ],
         "planned": False,
         "allocates": True,
         **code_values(program, kernels, steps),

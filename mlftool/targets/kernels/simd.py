@@ -1,8 +1,8 @@
 """Contractions in vectors of output channels, for processors with SSE2, AVX2 or AVX-512.
 
-The operands of `rows` pixels are gathered once into `columns` (unless they lie together anyway), then
-`vectors` of `lanes` output channels each are computed for all of them, in registers. A lane adds its
-products in the same order as the portable kernel, so float results are the same bits.
+The operands of `rows` pixels are gathered once into `columns` (unless they lie together anyway),
+then `vectors` of `lanes` output channels each are computed for all of them, in registers. A lane
+adds its products in the same order as the portable kernel, so float results are the same bits.
 
 int8 activations meet weights in pairs (PMADDWD on int16) or, with VNNI, in quads (VPDPBUSD). That
 one takes unsigned bytes, so signed activations are stored 128 larger and the bias makes up for it.
