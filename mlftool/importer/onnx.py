@@ -16,9 +16,10 @@ from onnx.shape_inference import InferenceError, infer_node_outputs
 
 from mlftool.errors import MlfError, Problem, did_you_mean
 from mlftool.importer.checks import Facts, wrong
+from mlftool.importer.functions import body_of, has_body, inlined
 from mlftool.importer.interface import check_names, check_output, completed, declared_type
 from mlftool.importer.load import load_model, model_name
-from mlftool.importer.opset import Draft, modernise
+from mlftool.importer.opset import RESOLVERS, Draft, modernise
 from mlftool.importer.protos import (
     domain_of,
     first_line,
@@ -29,13 +30,15 @@ from mlftool.importer.protos import (
     type_name,
     type_proto,
 )
-from mlftool.importer.structure import check_values, execution_order, unknown_operators
+from mlftool.importer.shapes import value_of_shapes
+from mlftool.importer.structure import REWRITTEN, check_values, execution_order, unknown_operators
 from mlftool.importer.subgraphs import has_subgraphs, import_control
 from mlftool.ir import dtype
 from mlftool.ir.graph import Array, Graph, Node, TensorType
-from mlftool.ops import Trait, has
+from mlftool.ops import OPS, Trait, has
 from mlftool.ops.reference import evaluate_proto
 
+KNOWN = OPS.keys() | REWRITTEN | RESOLVERS.keys()  # operators whose definition we do not need
 MAX_TENSOR_BYTES = 2**31 - 1  # offsets in generated C are int32
 MAX_FOLDED_BYTES = 2**28  # what one node may make of constants
 OLDEST_OPSET = 1
@@ -216,8 +219,33 @@ class Importer:
         elif known and not has(op_name(node), Trait.QUANTISE):
             if self._affordable(found, index, node):
                 self._evaluate(node, index)
+        elif self._inline(node, index):
+            return
         elif all(self._typed(n, found.get(n), place(node, index)) for n in node.output if n):
-            self._keep(node, index)
+            types = [self.types[n] for n in node.input if n]
+            value = value_of_shapes(node, types, self.types.get(node.output[0]), self.opsets)
+            if value is None:
+                self._keep(node, index)
+            else:
+                self._add_const(node.output[0], value)
+
+    def _inline(self, node: NodeProto, index: int) -> bool:
+        """Import the operator's definition in its place if it has one and we have no kernel."""
+        opset = self.opsets[domain_of(node)]
+        if op_name(node) in KNOWN or not has_body(node, opset):
+            return False
+        body = body_of(node, opset, [type_proto(self.types[n]) for n in node.input if n])
+        if body is None:
+            return False
+        outside, self.opsets = (
+            self.opsets,
+            self.opsets
+            | {"" if o.domain == "ai.onnx" else o.domain: o.version for o in body.opset_import},
+        )
+        for inner in inlined(node, body, opset):
+            self.node(inner, index)
+        self.opsets = outside
+        return True
 
     def _nothing(self, node: NodeProto, found: Mapping[str, Any]) -> None:
         """Tensors without elements are known, whatever their producer reads."""

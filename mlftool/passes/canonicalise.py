@@ -29,8 +29,11 @@ def canonicalise(graph: Graph) -> Graph:
         _quantisation_axis,
     )
     for rule in rules:
-        for node in list(e.nodes):
-            rule(e, node)
+        # By their outputs: a rule may put another node in the place of one that comes later.
+        for out in [next(filter(None, node.outputs)) for node in e.nodes]:
+            node = e.producer(out)
+            if node is not None:
+                rule(e, node)
     return e.finish()
 
 

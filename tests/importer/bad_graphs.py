@@ -53,10 +53,12 @@ def five_problems(_: Path) -> ModelProto:
 
 
 @case
-def five_operators_we_lack(_: Path) -> ModelProto:
-    names = ["Erf", "Sin", "Cosh", "Acos", "HardSwish"]
-    steps = [node(op, f"v{i}", f"v{i + 1}", f"n{i}") for i, op in enumerate(names)]
-    return model(steps, [value("v0")], [value("v5")])
+def two_operators_we_lack(_: Path) -> ModelProto:
+    attributes = {"mode": "TF", "min_gram_length": 1, "max_gram_length": 1, "max_skip_count": 0}
+    attributes |= {"ngram_counts": [0], "ngram_indexes": [0, 1], "pool_int64s": [2, 3]}
+    steps = [node("TfIdfVectorizer", "x", f"y{i}", f"n{i}", **attributes) for i in range(2)]
+    steps.append(node("Add", "y0 y1", "y", "sum"))
+    return model(steps, [value("x", (4,), TensorProto.INT32)], [value("y", (2,))])
 
 
 @case

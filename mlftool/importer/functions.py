@@ -1,0 +1,122 @@
+"""Operators that the standard defines by other operators: a node becomes the nodes of its body.
+
+%y = Mish(%x)   =>   %y.s = Softplus(%x); %y.t = Tanh(%y.s); %y = Mul(%x, %y.t)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import onnx
+from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto
+
+from mlftool.importer.protos import domain_of, op_name
+
+
+def has_body(node: NodeProto, opset: int) -> bool:
+    """Whether the standard defines the operator by others."""
+    if not onnx.defs.has(node.op_type, opset, domain_of(node)):
+        return False
+    schema: Any = onnx.defs.get_schema(node.op_type, opset, domain_of(node))
+    return bool(schema.has_function or schema.has_context_dependent_function)
+
+
+def body_of(
+    node: NodeProto, opset: int, input_types: Sequence[onnx.TypeProto]
+) -> FunctionProto | None:
+    """The function that `node` stands for; types choose it where it depends on them."""
+    schema: Any = onnx.defs.get_schema(node.op_type, opset, domain_of(node))
+    fixed, dependent = (
+        schema.function_opset_versions,
+        schema.context_dependent_function_opset_versions,
+    )
+    if fixed:
+        version = max((v for v in fixed if v <= opset), default=min(fixed))
+        return _parsed(schema.get_function_with_opset_version(version))
+    if not dependent:
+        return None
+    version = max((v for v in dependent if v <= opset), default=min(dependent))
+    types = [t.SerializeToString() for t in input_types]
+    data = schema.get_context_dependent_function_with_opset_version(
+        version, node.SerializeToString(), types
+    )
+    return _parsed(data) if data else None
+
+
+def _parsed(data: bytes) -> FunctionProto:
+    body = FunctionProto()
+    body.ParseFromString(data)
+    return body
+
+
+def inlined(node: NodeProto, body: FunctionProto, opset: int) -> list[NodeProto]:
+    """The body's nodes with the node's own names and attributes; inner names get a prefix."""
+    prefix = next(filter(None, node.output))
+    names: dict[str, str] = dict(
+        zip(body.input, [*node.input, *[""] * len(body.input)], strict=False)
+    )
+    for k, formal in enumerate(body.output):
+        actual = node.output[k] if k < len(node.output) else ""
+        names[formal] = actual or f"{prefix}.{formal}"
+    attributes = _attributes(node, body, opset)
+
+    def renamed(name: str) -> str:
+        return names.get(name, f"{prefix}.{name}" if name else "")
+
+    result = []
+    for k, inner in enumerate(body.node):
+        copy = _copy(inner, renamed, attributes)
+        copy.name = f"{node.name or op_name(node)}/{inner.op_type}_{k}"
+        result.append(copy)
+    return result
+
+
+def _attributes(node: NodeProto, body: FunctionProto, opset: int) -> Mapping[str, AttributeProto]:
+    """What the body's references to attributes mean: as given, else the defaults."""
+    schema = onnx.defs.get_schema(node.op_type, opset, domain_of(node))
+    defaults = {k: a.default_value for k, a in schema.attributes.items() if a.default_value.name}
+    stated = {a.name: a for a in body.attribute_proto}
+    return {**defaults, **stated, **{a.name: a for a in node.attribute}}
+
+
+def _copy(
+    inner: NodeProto, renamed: Callable[[str], str], attributes: Mapping[str, AttributeProto]
+) -> NodeProto:
+    copy = NodeProto()
+    copy.CopyFrom(inner)
+    copy.input[:] = map(renamed, inner.input)
+    copy.output[:] = map(renamed, inner.output)
+    del copy.attribute[:]
+    for attribute in inner.attribute:
+        if not attribute.ref_attr_name:
+            copy.attribute.append(_renamed_graphs(attribute, renamed, attributes))
+        elif attribute.ref_attr_name in attributes:
+            given = AttributeProto()
+            given.CopyFrom(attributes[attribute.ref_attr_name])
+            given.name = attribute.name
+            copy.attribute.append(given)
+    return copy
+
+
+def _renamed_graphs(
+    attribute: AttributeProto,
+    renamed: Callable[[str], str],
+    attributes: Mapping[str, AttributeProto],
+) -> AttributeProto:
+    """Names inside a subgraph follow the names outside, so that captures stay captures."""
+    copy = AttributeProto()
+    copy.CopyFrom(attribute)
+    for graph in [copy.g] if copy.HasField("g") else copy.graphs:
+        _rename_graph(graph, renamed, attributes)
+    return copy
+
+
+def _rename_graph(
+    graph: GraphProto, renamed: Callable[[str], str], attributes: Mapping[str, AttributeProto]
+) -> None:
+    for info in (*graph.input, *graph.output, *graph.value_info, *graph.initializer):
+        info.name = renamed(info.name)
+    nodes = [_copy(inner, renamed, attributes) for inner in graph.node]
+    del graph.node[:]
+    graph.node.extend(nodes)
