@@ -21,7 +21,7 @@ from mlftool.ir.graph import Graph
 from mlftool.ir.verify import verify
 from mlftool.mlf import Bundle
 from mlftool.module import Module, ModuleSpec
-from mlftool.passes import batchnorm, canonicalise, fold, fuse, layout, outputs, qdq
+from mlftool.passes import batchnorm, canonicalise, fold, fuse, layout, outputs, qdq, widen
 from mlftool.plan.lower import lower
 from mlftool.targets import TARGETS, Target, debug_level
 
@@ -31,6 +31,7 @@ Pass = Callable[[Graph], Graph]
 
 PIPELINE: tuple[Pass, ...] = (
     canonicalise.canonicalise,
+    widen.widen,
     batchnorm.fold_batchnorm,
     qdq.sink_and_hoist,
     qdq.to_integer,

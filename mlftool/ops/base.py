@@ -20,6 +20,7 @@ class Trait(Enum):
     SPATIAL = auto()  # input 0 and the output are [N, C, D1, ...]
     EPILOGUE = auto()  # its kernels can apply elementwise operators to what they store
     PROLOGUE = auto()  # its kernels can apply unary elementwise operators to what they load
+    NARROW = auto()  # its kernels read and write 16-bit floats themselves
     QUANTISE = auto()  # QuantizeLinear and its like: kept out of constant folding at import
 
 

@@ -29,6 +29,7 @@ ALLOWED = {
         *("errors", "ir", "ops", "importer", "passes", "targets", "plan", "codegen", "mlf"),
         *("module", "describe"),
     },
+    "backend": {"errors", "ir", "mlf", "runtime", "targets", "module", "compile"},
     "manifest": {"errors", "targets"},
     "builder": {"errors", "compile", "manifest", "mlf", "runtime", "targets"},
     "report": {"errors", "mlf", "targets", "manifest", "runtime"},
