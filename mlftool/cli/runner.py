@@ -14,9 +14,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from mlftool.mlf import read_tar, write_atomically
+    from mlftool.mlf.archive import read
     from mlftool.runtime.descriptor import runner_c
-    from mlftool.runtime.interface import read_interface
+    from mlftool.runtime.interface import interface_of
 
-    interface = read_interface(read_tar(args.file), args.module, str(args.file))
-    write_atomically(args.output, runner_c(interface).encode())
+    archive = read(read_tar(args.file), str(args.file))
+    interface = interface_of(archive, args.module, str(args.file))
+    text = runner_c(interface, archive.module(interface.module))
+    write_atomically(args.output, text.encode())
     return 0

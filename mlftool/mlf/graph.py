@@ -77,7 +77,7 @@ def _graph(top: Checked) -> Graph:
     rows = top.at("node_row_ptr").list(lambda n: n.number(most=2**31 - 1))
     nodes_at = top.at("nodes")
     count = len(nodes_at.value) if isinstance(nodes_at.value, list) else 0
-    if len(rows) != count + 1 or rows[:1] != (0,) or any(a > b for a, b in zip(rows, rows[1:])):
+    if len(rows) != count + 1 or rows[:1] != (0,) or list(rows) != sorted(rows):
         top.at("node_row_ptr").note(f"does not count from 0 up over {count} nodes")
         return Graph((), (), (), ())
     nodes = tuple(_node(at, i, rows) for i, at in enumerate(nodes_at.each()))

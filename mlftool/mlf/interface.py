@@ -51,8 +51,9 @@ class Interface:
     """One module, its tensors in call order, and the sizes its compiler stated.
 
     With `workspace_io` the module itself holds its inputs and outputs and says where they are.
-    `symbol` is the function of an operator archive. `pools` and `devices` are members of the
-    structures that TVM's C interface takes besides, for memory and for accelerators.
+    `symbol` is the function of an operator archive, and `order` where each of its arguments is
+    among inputs and outputs. `pools` and `devices` are members of the structures that TVM's C
+    interface takes besides, for memory and for accelerators.
     """
 
     module: str
@@ -65,6 +66,7 @@ class Interface:
     executor: str = "aot"
     interface_api: str = "c"
     symbol: str = ""
+    order: tuple[int, ...] = ()
     pools: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
 

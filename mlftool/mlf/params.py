@@ -39,6 +39,13 @@ _NAMES = _NUMPY | {(0, 4): "int4", (1, 4): "uint4", (4, 16): "bfloat16"}
 _CODES = {name: code for code, name in _NAMES.items()}
 
 
+def numpy_name(code: int, bits: int) -> str:
+    """The type of DLPack's code and bits. Raises ValueError if there is none."""
+    if (code, bits) not in _NAMES:
+        raise ValueError(f"type code {code} with {bits} bits")
+    return _NAMES[code, bits]
+
+
 def encode(arrays: Mapping[str, Array]) -> bytes:
     """The file's bytes, names in the given order; 32 bytes when there are none."""
     names = [name.encode() for name in arrays]

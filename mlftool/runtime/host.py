@@ -3,89 +3,83 @@
 from __future__ import annotations
 
 import ctypes
-import functools
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from mlftool.errors import CHECK_FAILED, MlfError, Problem
 from mlftool.mlf import Bundle
-from mlftool.mlf.interface import Interface, Tensor
-from mlftool.runtime import toolchain
-from mlftool.runtime.cache import build_once, default_cache, key_of
-from mlftool.runtime.interface import read_interface
-from mlftool.runtime.sources import INCLUDES, module_files, runner_files
+from mlftool.mlf.archive import read
+from mlftool.mlf.interface import Interface
+from mlftool.mlf.records import Archive
+from mlftool.runtime.build import build_code
+from mlftool.runtime.interface import interface_of
+from mlftool.runtime.sources import module_code, runner_files, uses_crt
 from mlftool.runtime.vectors import Array, samples_of
-from mlftool.targets import CFLAGS, TARGETS
+from mlftool.targets import TARGETS
 
 SANITIZERS = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
-_ALIGNMENT = 64  # of tensors: a cache line, and enough for every vector type
+_GUARD = 64  # kGuardBytes of crt/runner/runner.h
+
+
+class _Tensor(ctypes.Structure):
+    """struct runner_tensor"""
+
+    _fields_ = (("name", ctypes.c_char_p), ("buffer", ctypes.c_void_p), ("bytes", ctypes.c_size_t))
+
+
+class _Module(ctypes.Structure):
+    """struct runner_module"""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("inputs", ctypes.POINTER(_Tensor)),
+        ("num_inputs", ctypes.c_size_t),
+        ("outputs", ctypes.POINTER(_Tensor)),
+        ("num_outputs", ctypes.c_size_t),
+        ("run", ctypes.CFUNCTYPE(ctypes.c_int32)),
+    )
 
 
 class HostModule:
     """A compiled module: call it with {input name: array} to get {output name: array}.
 
-    Calls are serialised: a module has one static workspace.
+    Calls are serialised: a module has one static workspace, and its descriptor (runtime/descriptor)
+    has one buffer for each tensor.
     """
 
     def __init__(self, interface: Interface, library: Path) -> None:
         self.interface = interface
         self.library = library
-        self._functions = ctypes.CDLL(str(library))
+        self._module = _Module.in_dll(ctypes.CDLL(str(library)), "runner_module")
         self._lock = threading.Lock()
 
     def __call__(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """One inference. Raises MlfError for wrong names, shapes or types, or if the C fails."""
         m = self.interface
         (sample,) = samples_of(inputs, m.inputs, m.module)
-        given = [_aligned(t, sample[t.name]) for t in m.inputs]
-        results = [_aligned(t, None) for t in m.outputs]
         with self._lock:
-            run = self._run_in_workspace if m.workspace_io else self._run
-            status = run(given, results)
-        if status != 0:
-            text = f"tvmgen_{m.module}_run returned {status}"
-            raise MlfError(Problem("MLF0605", text), CHECK_FAILED)
-        return {t.name: r for t, r in zip(m.outputs, results, strict=True)}
+            for i, t in enumerate(m.inputs):
+                array = sample[t.name]
+                ctypes.memmove(_address(self._module.inputs[i]), array.ctypes.data, t.size_bytes)
+            for i, t in enumerate(m.outputs):  # never a result of the call before
+                ctypes.memset(_address(self._module.outputs[i]), 0, t.size_bytes)
+            status = self._module.run()
+            if status != 0:
+                what = "the graph executor" if m.executor == "graph" else m.run_symbol
+                raise MlfError(Problem("MLF0605", f"{what} returned {status}"), CHECK_FAILED)
+            return {t.name: self._output(i) for i, t in enumerate(m.outputs)}
 
-    def _function(self, name: str, result: Any = ctypes.c_int32) -> Any:
-        function = getattr(self._functions, f"tvmgen_{self.interface.module}_{name}")
-        function.restype = result
-        return function
-
-    def _run(self, given: Sequence[Array], results: Sequence[Array]) -> int:
-        arguments = (_pointers(len(a))(*(x.ctypes.data for x in a)) for a in (given, results))
-        return int(self._function("run")(*map(ctypes.byref, arguments)))
-
-    def _run_in_workspace(self, given: Sequence[Array], results: Sequence[Array]) -> int:
-        at = self._function("map_inputs", _pointers(len(given)))()
-        for i, array in enumerate(given):
-            ctypes.memmove(getattr(at, f"p{i}"), array.ctypes.data, array.nbytes)
-        status = int(self._function("run")())
-        at = self._function("map_outputs", _pointers(len(results)))()
-        for i, array in enumerate(results):
-            ctypes.memmove(array.ctypes.data, getattr(at, f"p{i}"), array.nbytes)
-        return status
+    def _output(self, index: int) -> Array:
+        t = self.interface.outputs[index]
+        raw = ctypes.string_at(_address(self._module.outputs[index]), t.size_bytes)
+        return np.frombuffer(bytearray(raw), t.dtype).reshape(t.shape)
 
 
-def _aligned(tensor: Tensor, value: Array | None) -> Array:
-    """A fresh array for `tensor` at an aligned address, holding `value`."""
-    raw = np.zeros(tensor.size_bytes + _ALIGNMENT, np.uint8)
-    start = -raw.ctypes.data % _ALIGNMENT
-    array: Array = raw[start : start + tensor.size_bytes].view(tensor.dtype).reshape(tensor.shape)
-    if value is not None:
-        array[...] = value
-    return array
-
-
-@functools.cache
-def _pointers(count: int) -> type[ctypes.Structure]:
-    """struct tvmgen_<module>_inputs or _outputs: a pointer per tensor, at least one."""
-    fields = [(f"p{i}", ctypes.c_void_p) for i in range(max(1, count))]
-    return type(f"Pointers{count}", (ctypes.Structure,), {"_fields_": fields})
+def _address(tensor: _Tensor) -> int:
+    return int(tensor.buffer) + _GUARD
 
 
 def load_host(
@@ -99,20 +93,39 @@ def load_host(
     Libraries are kept in `cache_dir`, by content, so loading the same archive again compiles
     nothing. Raises MlfError.
     """
-    interface = read_interface(bundle, module)
-    files, sources = module_files(bundle, interface.module)
-    command = toolchain.find(toolchain.CC)
-    flags = (*machine_flags(interface.target), *CFLAGS, optimise, "-fPIC", "-shared", *INCLUDES)
-    key = key_of((toolchain.identity(command), *flags, *sources), files)
+    archive = read(bundle)
+    return host_module(archive, interface_of(archive, module), cache_dir, optimise)
+
+
+def host_module(
+    archive: Archive, interface: Interface, cache_dir: Path | None = None, optimise: str = "-O2"
+) -> HostModule:
+    """The same of an archive that has been read."""
+    flags = ("-fPIC", "-shared", "-Wl,-Bsymbolic", "-Wl,--no-undefined")
     # The file is named after its key: the dynamic loader takes equal paths for one library.
-    name = f"lib{key}.so"
+    library = _build(archive, interface, flags, "lib{key}.so", cache_dir, optimise)
+    return HostModule(interface, library)
 
-    def build(work: Path) -> None:
-        arguments = (*flags, *sources, "-o", name, "-lm")
-        toolchain.compile_c(command, arguments, work, f"module '{interface.module}'")
 
-    folder = build_once(cache_dir or default_cache(), key, files, build)
-    return HostModule(interface, folder / name)
+def _build(
+    archive: Archive,
+    interface: Interface,
+    flags: tuple[str, ...],
+    name: str,
+    cache_dir: Path | None,
+    optimise: str,
+) -> Path:
+    record = archive.module(interface.module)
+    code = module_code(archive, record)
+    platform = ("platform/host/tvm_platform.h",)
+    program = "-shared" not in flags
+    files = runner_files(interface, record, (*platform, "platform/host/platform.c"))
+    if not program:  # the descriptor alone: Python takes the runner's part
+        files = {n: d for n, d in files.items() if n.endswith(".h") or n == "runner_module.c"}
+    crt = record if uses_crt(interface, record) else None
+    every = (*machine_flags(interface.target), optimise, *flags)
+    what = f"module '{interface.module}'"
+    return build_code(code, files, every, name, what, cache_dir, crt)
 
 
 def machine_flags(target: str) -> tuple[str, ...]:
@@ -128,16 +141,5 @@ def build_runner(
     sanitize: bool = False,
 ) -> Path:
     """The test runner of a module as a program for this computer."""
-    files, sources = module_files(bundle, interface.module)
-    files |= runner_files(interface, ("platform/host/platform.c",))
-    command = toolchain.find(toolchain.CC)
-    flags = (*machine_flags(interface.target), *CFLAGS, optimise, *INCLUDES)
-    flags += (*(SANITIZERS if sanitize else ()), "-Icrt/runner", "-Icrt/platform")
-    sources += ("runner_module.c", "crt/runner/runner.c", "crt/platform/host/platform.c")
-    key = key_of((toolchain.identity(command), *flags, *sources), files)
-
-    def build(work: Path) -> None:
-        arguments = (*flags, *sources, "-o", "runner", "-lm")
-        toolchain.compile_c(command, arguments, work, f"module '{interface.module}'")
-
-    return build_once(cache_dir or default_cache(), key, files, build) / "runner"
+    flags = SANITIZERS if sanitize else ()
+    return _build(read(bundle), interface, flags, "runner", cache_dir, optimise)

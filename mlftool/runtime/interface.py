@@ -1,29 +1,56 @@
-"""What a module of an archive takes and gives, read from its executor-config."""
+"""What a module of an archive takes and gives, whoever made the archive."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from mlftool.errors import MlfError, Problem, did_you_mean
 from mlftool.mlf import Bundle
+from mlftool.mlf.archive import read
 from mlftool.mlf.interface import Interface, decode
-
-_PREFIX = "executor-config/aot/"
-
-
-def module_names(bundle: Bundle) -> tuple[str, ...]:
-    """The modules of the archive that can be run, sorted."""
-    names = (n.removeprefix(_PREFIX) for n in bundle.files if n.startswith(_PREFIX))
-    return tuple(sorted(n.removesuffix(".json") for n in names if n.endswith(".json")))
+from mlftool.mlf.records import OPERATOR, Archive
+from mlftool.runtime import probe
+from mlftool.runtime.derive import derive, header_name, operator_interface
 
 
-def read_interface(bundle: Bundle, module: str | None = None, file: str = "") -> Interface:
+def module_names(archive: Archive) -> tuple[str, ...]:
+    """What can be run: the modules, or the functions of an operator archive; sorted."""
+    if archive.modules[0].style == OPERATOR:
+        return tuple(sorted(archive.modules[0].memory.operators))
+    return tuple(sorted(m.name for m in archive.modules))
+
+
+def read_interface(
+    bundle: Bundle, module: str | None = None, file: str = "", outputs: Sequence[str] = ()
+) -> Interface:
     """The interface of `module`; without a name, of the only module there is.
 
-    `file` is the archive's name, for messages. Raises MlfError.
+    `outputs` names those of an operator's arguments; without, its last one is the output. `file`
+    is the archive's name, for messages. Raises MlfError.
     """
-    names = module_names(bundle)
+    return interface_of(read(bundle, file), module, file, outputs)
+
+
+def interface_of(
+    archive: Archive, module: str | None, file: str = "", outputs: Sequence[str] = ()
+) -> Interface:
+    """The same of an archive that has been read."""
+    name = _choose(module_names(archive), module, file)
+    first = archive.modules[0]
+    if first.style == OPERATOR:
+        return operator_interface(first, name, outputs, file)
+    record = archive.module(name)
+    if record.interface is not None:
+        member = f"executor-config/{record.executor}/{name}.json"
+        return decode(name, record.interface, file, member)
+    if record.executor == "aot" and header_name(record) is None and probe.has_metadata(record):
+        return probe.c_metadata(archive, record)
+    return derive(record, file)
+
+
+def _choose(names: tuple[str, ...], module: str | None, file: str) -> str:
     if not names:
-        text = f"no module that can be run; expected {_PREFIX}MODULE.json"
-        raise MlfError(Problem("MLF0606", text, file, help="compile with --executor aot"))
+        raise MlfError(Problem("MLF0606", "the archive names no function to run", file))
     if module is None and len(names) > 1:
         text = f"the archive holds {len(names)} modules"
         hint = f"choose one with --module: {', '.join(names)}"
@@ -32,5 +59,4 @@ def read_interface(bundle: Bundle, module: str | None = None, file: str = "") ->
     if name not in names:
         text = f"no module of this name; got '{name}', expected one of {', '.join(names)}"
         raise MlfError(Problem("MLF0606", text, file, help=did_you_mean(name, names)))
-    member = f"{_PREFIX}{name}.json"
-    return decode(name, bundle.files[member], file, member)
+    return name

@@ -8,11 +8,18 @@ from pathlib import Path
 
 from mlftool.errors import ENVIRONMENT, MlfError, Problem
 from mlftool.mlf import Bundle
+from mlftool.mlf.archive import read
 from mlftool.mlf.interface import Interface
 from mlftool.runtime import toolchain
 from mlftool.runtime.boards import Board
 from mlftool.runtime.cache import build_once, default_cache, key_of
-from mlftool.runtime.sources import INCLUDES, module_files, runner_files, tree_under
+from mlftool.runtime.sources import (
+    INCLUDES,
+    module_code,
+    runner_files,
+    tree_under,
+    uses_crt,
+)
 from mlftool.targets import CFLAGS, TARGETS
 
 _SECTIONS = ("-ffunction-sections", "-fdata-sections", "-Wl,--gc-sections")
@@ -40,9 +47,16 @@ def link_firmware(
     optimise: str = "-O2",
 ) -> Path:
     """The ELF of a module's test runner for `board`. Raises MlfError."""
-    files, sources = module_files(bundle, interface.module)
+    archive = read(bundle)
+    record = archive.module(interface.module)
+    if uses_crt(interface, record):
+        text = "a simulated board runs modules with interface c of mlftool's own making only"
+        hint = "run it on the host, or compile with --executor aot --interface-api c"
+        raise MlfError(Problem("MLF0610", text, path=interface.module, help=hint))
+    code = module_code(archive, record)
+    files, sources = dict(code.files), code.c
     own, common = f"boards/{board.name}", "boards/common"
-    files |= runner_files(interface, (*tree_under(own), *tree_under(common)))
+    files |= runner_files(interface, record, (*tree_under(own), *tree_under(common)))
     command = toolchain.find(toolchain.ARM_GCC)
     flags = (*TARGETS[board.target].cflags, *CFLAGS, optimise, "-g", *_SECTIONS, *INCLUDES)
     folders = ("crt/runner", "crt/platform", f"crt/{own}", f"crt/{common}")

@@ -3,35 +3,110 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from mlftool.errors import MlfError, Problem
-from mlftool.mlf import Bundle
+from mlftool.mlf import graph as graph_json
 from mlftool.mlf.interface import Interface
+from mlftool.mlf.records import Archive, ModuleRecord
 from mlftool.mlf.runtime_tree import crt_root
 from mlftool.runtime.descriptor import runner_c
+from mlftool.runtime.objects import check_objects
+from mlftool.targets import CFLAGS
 
-INCLUDES = ("-Icodegen/host/include", "-Iruntime/include")
+INCLUDES = ("-Icodegen/host/include", "-Icrt/include", "-Icrt/config")
+# TVM's C is GNU C (empty arrays) and not without warnings.
+FOREIGN_CFLAGS = ("-std=gnu11", "-ffp-contract=off", "-w")
 
-_INCLUDE = re.compile(r"(codegen/host|runtime)/include/[A-Za-z0-9_./-]+\.h")
+_HEADER = re.compile(r"codegen/host/include/[A-Za-z0-9_./-]+\.h")
+# More than any archive is known to need: memory is no concern on this computer.
+_CONFIG = {
+    "TVM_CRT_LOG_LEVEL": 0,
+    "TVM_CRT_DEBUG": 0,
+    "TVM_CRT_MAX_NDIM": 8,
+    "TVM_CRT_MAX_ARGS": 64,
+    "TVM_CRT_GLOBAL_FUNC_REGISTRY_SIZE_BYTES": 4096,
+    "TVM_CRT_MAX_REGISTERED_MODULES": 8,
+    "TVM_CRT_MAX_PACKET_SIZE_BYTES": 2048,
+    "TVM_CRT_MAX_STRLEN_DLTYPE": 16,
+    "TVM_CRT_MAX_STRLEN_FUNCTION_NAME": 256,
+    "TVM_CRT_MAX_STRLEN_PARAM_NAME": 256,
+}
+CRT_LIBRARIES = ("common", "graph_executor", "memory")
 
 
-def module_files(bundle: Bundle, module: str) -> tuple[dict[str, bytes], tuple[str, ...]]:
-    """The sources and headers of `module`, and the names of its sources in order."""
-    pattern = re.compile(rf"codegen/host/src/{re.escape(module)}_lib\d+\.c")
-    sources = tuple(sorted(n for n in bundle.files if pattern.fullmatch(n)))
+@dataclass(frozen=True)
+class Code:
+    """What is compiled for a module: files by name, and which of them are what."""
+
+    files: Mapping[str, bytes]
+    c: tuple[str, ...]
+    cxx: tuple[str, ...]
+    objects: tuple[str, ...]
+    cflags: tuple[str, ...]
+
+
+def module_code(archive: Archive, record: ModuleRecord) -> Code:
+    """The sources, objects and headers of a module, and the headers of our C runtime."""
+    sources = record.sources
     if not sources:
-        text = f"no C sources; expected codegen/host/src/{module}_lib0.c"
-        raise MlfError(Problem("MLF0607", text, path=module))
-    headers = (n for n in bundle.files if _INCLUDE.fullmatch(n) and ".." not in n)
-    return {n: bundle.files[n] for n in (*sources, *headers)}, sources
+        text = f"no C sources; expected codegen/host/src/{record.name}_lib0.c"
+        raise MlfError(Problem("MLF0607", text, path=record.name))
+    check_objects(sources)
+    every = {**record.files, **archive.shared}
+    headers = {n: every[n] for n in every if _HEADER.fullmatch(n) and ".." not in n}
+    return Code(
+        {**sources, **headers, **crt_headers(record)},
+        tuple(n for n in sources if n.endswith(".c")),
+        tuple(n for n in sources if n.endswith((".cc", ".cpp"))),
+        tuple(n for n in sources if n.endswith(".o")),
+        CFLAGS if record.interface is not None else FOREIGN_CFLAGS,
+    )
 
 
-def runner_files(interface: Interface, platform: tuple[str, ...]) -> dict[str, bytes]:
+def uses_crt(interface: Interface, record: ModuleRecord) -> bool:
+    """Whether it needs more than itself: only our own C interface does not."""
+    return interface.interface_api != "c" or record.interface is None
+
+
+def runner_files(
+    interface: Interface, record: ModuleRecord, platform: tuple[str, ...]
+) -> dict[str, bytes]:
     """The test runner for a module: its descriptor, and `platform` files of crt/."""
     common = ("runner/runner.c", "runner/runner.h", "platform/platform.h")
     files = {f"crt/{name}": (crt_root() / name).read_bytes() for name in (*common, *platform)}
-    files["runner_module.c"] = runner_c(interface).encode()
+    files["runner_module.c"] = runner_c(interface, record).encode()
     return files
+
+
+def crt_headers(record: ModuleRecord) -> dict[str, bytes]:
+    """Our C runtime's headers, with limits wide enough for a module.
+
+    An archive's own copy of the runtime is never used: it may be another release's.
+    """
+    folder = crt_root() / "include"
+    paths = sorted(folder.rglob("*.h"))
+    files = {f"crt/include/{p.relative_to(folder).as_posix()}": p.read_bytes() for p in paths}
+    limits = dict(_CONFIG)
+    if record.graph is not None:
+        graph, _ = graph_json.decode(record.graph)
+        for macro, least in graph_json.needs(graph).items():
+            limits[macro] = max(limits[macro], least)
+    config = "".join(f"#define {macro} {value}\n" for macro, value in limits.items())
+    return {**files, "crt/config/crt_config.h": config.encode()}
+
+
+def crt_files(record: ModuleRecord) -> tuple[dict[str, bytes], tuple[str, ...]]:
+    """The C runtime for this computer, made for a module: files and sources."""
+    root = crt_root()
+    paths = [p for n in CRT_LIBRARIES for p in sorted((root / "src/runtime/crt" / n).glob("*.c"))]
+    paths += [root / "platform/host/tvm_platform.c"]
+    sources = {f"crt/{p.relative_to(root).as_posix()}": p.read_bytes() for p in paths}
+    files = {**sources, **crt_headers(record)}
+    header = "platform/host/tvm_platform.h"
+    files[f"crt/{header}"] = (root / header).read_bytes()
+    return files, tuple(sources)
 
 
 def tree_under(folder: str) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -29,6 +30,7 @@ class Program:
 
 
 CC = Program("cc", "CC", "gcc libc6-dev", "to run models on this computer")
+CXX = Program("c++", "CXX", "g++", "to run models with C++ sources on this computer")
 ARM_GCC = Program(
     "arm-none-eabi-gcc",
     "MLFTOOL_ARM_GCC",
@@ -69,13 +71,46 @@ def identity(command: tuple[str, ...]) -> str:
     return "\n".join([*command, *run.stdout.splitlines()[:1]])
 
 
+# What the headers and functions that external code generators use belong to.
+_LIBRARIES = (
+    (r"arm_nn|arm_nnsupport|arm_.*_s8", "CMSIS-NN"),
+    (r"arm_math|arm_common_tables|cmsis_", "CMSIS-Core or CMSIS-DSP"),
+    (r"tvm_ethosu_runtime|TVMEthosULaunch|TVMDeviceEthosU|ethosu", "the Arm Ethos-U core driver"),
+    (r"dnnl", "oneDNN"),
+    (r"mkl|cblas", "a BLAS library"),
+    (r"[Hh]exagon|HAP_", "the Hexagon SDK"),
+)
+
+
+def _missing(stderr: str, what: str) -> Problem | None:
+    """The problem of a header or of functions that the module needs and the archive lacks."""
+    header = re.search(r"fatal error: '?([^:'\n]+)'?(?:: No such file| file not found)", stderr)
+    functions = re.findall(r"undefined (?:reference to|symbol:) [`']?([A-Za-z_]\w*)", stderr)
+    if header is None and not functions:
+        return None
+    names = list(dict.fromkeys(functions))
+    needs = f"the header '{header[1]}'" if header else f"the function {', '.join(names[:5])}"
+    library = next((n for p, n in _LIBRARIES if re.search(p, needs)), "")
+    text = f"{what} needs {needs}, which the archive does not hold"
+    hint = f"it belongs to {library}; " if library else ""
+    hint += "build the module in a project of its own, with that library"
+    return Problem("MLF0611", text, help=hint)
+
+
 def compile_c(command: Sequence[str], arguments: Sequence[str], cwd: Path, what: str) -> None:
     """Runs a C compiler in `cwd`. Raises MlfError with its first error line."""
     run = subprocess.run(
-        [*command, *arguments], cwd=cwd, capture_output=True, text=True, errors="replace"
+        [*command, *arguments],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        env={**os.environ, "LC_ALL": "C"},  # the messages are read below
     )
     if run.returncode == 0:
         return
+    if problem := _missing(run.stderr, what):
+        raise MlfError(problem)
     lines = run.stderr.strip().splitlines() or [f"exit status {run.returncode}"]
     line = next((s for s in lines if "error" in s or "overflowed" in s), lines[-1])
     text = f"{what} cannot be built with {Path(command[0]).name}: {line.strip()}"

@@ -57,11 +57,24 @@ def interface_json(**changes: object) -> bytes:
     return json.dumps(data | changes).encode()
 
 
+def metadata(*names: str) -> bytes:
+    """metadata.json of AOT modules of these names."""
+    module = {
+        "executors": ["aot"],
+        "export_datetime": "2021-01-02 03:04:05Z",
+        "memory": {"functions": {"main": [], "operator_functions": []}},
+        "style": "full-model",
+        "target": ["c -keys=cpu"],
+    }
+    modules = {name: {"model_name": name, **module} for name in names}
+    return json.dumps({"version": 7, "modules": modules}).encode()
+
+
 def toy(extra: str = "return 0;", **changes: object) -> Bundle:
     """The archive; `extra` replaces the end of the run function, `changes` entries of its JSON."""
     return Bundle(
         {
-            "metadata.json": b"{}",
+            "metadata.json": metadata("toy"),
             "codegen/host/include/tvmgen_toy.h": HEADER.encode(),
             "codegen/host/src/toy_lib0.c": SOURCE.replace("EXTRA", extra).encode(),
             "executor-config/aot/toy.json": interface_json(**changes),

@@ -7,7 +7,7 @@ import shutil
 
 import numpy as np
 import pytest
-from runtime_archives import tensor
+from runtime_archives import metadata, tensor
 
 from mlftool.mlf import Bundle
 from mlftool.mlf.runtime_tree import helper_headers
@@ -54,6 +54,7 @@ def function(expression: str) -> Bundle:
     }
     return Bundle(
         {
+            "metadata.json": metadata("f"),
             **helper_headers(),
             "codegen/host/include/tvmgen_f.h": HEADER.encode(),
             "codegen/host/src/f_lib0.c": source.encode(),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from runtime_archives import HOSTILE, toy, vectors
+from runtime_archives import HOSTILE, metadata, toy, vectors
 
 from mlftool.errors import MlfError
 from mlftool.runtime import toolchain
@@ -104,7 +104,11 @@ def test_modules_are_chosen_by_name() -> None:
     with pytest.raises(MlfError, match="did you mean 'toy'"):
         load_host(toy(), "toi")
     two = toy()
-    files = {**two.files, "executor-config/aot/other.json": b"{}"}
+    files = {
+        **two.files,
+        "metadata.json": metadata("toy", "other"),
+        "executor-config/aot/other.json": b"{}",
+    }
     with pytest.raises(MlfError, match="2 modules"):
         load_host(type(two)(files))
     assert load_host(type(two)(files), "toy").interface.module == "toy"

@@ -1,0 +1,65 @@
+"""Compiling a module of an archive for this computer, as a library or a program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from mlftool.mlf.records import ModuleRecord
+from mlftool.runtime import toolchain
+from mlftool.runtime.cache import build_once, default_cache, key_of
+from mlftool.runtime.sources import INCLUDES, Code, crt_files
+
+_HOST_INCLUDES = ("-Icrt/runner", "-Icrt/platform", "-Icrt/platform/host")
+
+
+def crt_objects(record: ModuleRecord, cache: Path) -> tuple[str, ...]:
+    """Our C runtime as object files, compiled once for all modules with the same limits."""
+    files, sources = crt_files(record)
+    command = toolchain.find(toolchain.CC)
+    flags = ("-std=gnu99", "-O2", "-fPIC", *INCLUDES, *_HOST_INCLUDES, "-c")
+    key = key_of((toolchain.identity(command), *flags, *sources), files)
+
+    def build(work: Path) -> None:
+        toolchain.compile_c(command, (*flags, *sources), work, "the C runtime")
+
+    folder = build_once(cache, key, files, build)
+    return tuple(str(p) for p in sorted(folder.glob("*.o")))
+
+
+def build_code(
+    code: Code,
+    extra: Mapping[str, bytes],
+    flags: Sequence[str],
+    name: str,
+    what: str,
+    cache_dir: Path | None = None,
+    crt: ModuleRecord | None = None,
+) -> Path:
+    """The file made of a module's code and `extra` files, whose .c files are compiled with it.
+
+    `name` may hold "{key}", which becomes that of the cache. With `crt` the C runtime is linked,
+    made for that module. Raises MlfError, naming libraries that the archive does not hold.
+    """
+    cache = cache_dir or default_cache()
+    files = {**code.files, **extra}
+    objects = crt_objects(crt, cache) if crt is not None else ()
+    cc = toolchain.find(toolchain.CC)
+    cxx = toolchain.find(toolchain.CXX) if code.cxx else ()
+    common = (*flags, *INCLUDES, *_HOST_INCLUDES)
+    sources = (*code.c, *(n for n in extra if n.endswith(".c")))
+    identities = (toolchain.identity(cc), *((toolchain.identity(cxx),) if cxx else ()))
+    key = key_of((*identities, *common, *code.cflags, *sources, *objects), files)
+    out = name.format(key=key)
+
+    def build(work: Path) -> None:
+        linked = [*code.objects]
+        for i, source in enumerate(code.cxx):
+            linked.append(f"cxx{i}.o")
+            plain = (*common, "-ffp-contract=off", "-w", "-c", source, "-o", linked[-1])
+            toolchain.compile_c(cxx, plain, work, what)
+        libraries = ("-lstdc++", "-lm") if code.cxx else ("-lm",)
+        arguments = (*common, *code.cflags, *sources, *linked, *objects, "-o", out, *libraries)
+        toolchain.compile_c(cc, arguments, work, what)
+
+    return build_once(cache, key, files, build) / out

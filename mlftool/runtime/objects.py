@@ -1,0 +1,54 @@
+"""Object files of archives: whether they are for this computer, from their ELF headers."""
+
+from __future__ import annotations
+
+import platform
+import struct
+from collections.abc import Mapping
+
+from mlftool.errors import MlfError, Problem
+
+# e_machine of the ELF specification -> what `platform.machine()` says there
+_MACHINES = {
+    3: "i686",
+    8: "mips",
+    20: "ppc",
+    21: "ppc64le",
+    40: "armv7l",
+    62: "x86_64",
+    164: "hexagon",
+    183: "aarch64",
+    243: "riscv64",
+}
+_ALSO = {"amd64": "x86_64", "arm64": "aarch64", "i386": "i686", "arm": "armv7l"}
+
+
+def machine_of(data: bytes) -> str:
+    """The machine an object file is for. Raises ValueError if it is no relocatable ELF file."""
+    if len(data) < 52 or data[:4] != b"\x7fELF" or data[4] not in (1, 2) or data[5] not in (1, 2):
+        raise ValueError("is no ELF object file")
+    kind, machine = struct.unpack_from("<HH" if data[5] == 1 else ">HH", data, 16)
+    if kind != 1:
+        raise ValueError(f"is an ELF file of type {kind}, expected a relocatable object")
+    name = _MACHINES.get(machine, f"machine {machine}")
+    return "riscv32" if name == "riscv64" and data[4] == 1 else name
+
+
+def check_objects(files: Mapping[str, bytes]) -> None:
+    """Raises MlfError naming every object among `files` that cannot be linked on this computer."""
+    here = platform.machine().lower()
+    here = _ALSO.get(here, here)
+    problems = []
+    for name, data in files.items():
+        if not name.endswith(".o"):
+            continue
+        try:
+            machine = machine_of(data)
+        except ValueError as error:
+            problems.append(Problem("MLF0612", str(error), path=name))
+            continue
+        if machine != here:
+            text = f"is compiled for {machine}; this computer is {here}"
+            problems.append(Problem("MLF0612", text, path=name))
+    if problems:
+        raise MlfError(problems)

@@ -1,0 +1,158 @@
+"""C that calls packed functions and the graph executor: the parts of a descriptor for them."""
+
+from __future__ import annotations
+
+import re
+import string
+
+from mlftool.errors import MlfError, Problem
+from mlftool.mlf import graph as graph_json
+from mlftool.mlf import params
+from mlftool.mlf.interface import Interface, Tensor
+from mlftool.mlf.records import ModuleRecord
+
+_PLAIN = frozenset((string.ascii_letters + string.digits + " _-./:").encode())
+_CODES = {"i": 0, "u": 1, "b": 1, "f": 2, "V": 4, "c": 5}  # DLDataTypeCode; V is bfloat16
+_PACKED = "(void *, int32_t *, int32_t, void *, int32_t *, void *)"
+_INCLUDES = """#include "tvm_platform.h"
+
+#include <tvm/runtime/c_backend_api.h>
+#include <tvm/runtime/c_runtime_api.h>
+"""
+
+
+def c_string(text: str) -> str:
+    """A C string literal for untrusted text: whatever could end it or mean something is octal."""
+    return c_bytes(text.encode("utf-8", "surrogatepass"))
+
+
+def c_bytes(data: bytes) -> str:
+    """The bytes as C string literals, at most 16 KiB on a line: compilers dislike longer ones."""
+    text = [chr(b) if b in _PLAIN else f"\\{b:03o}" for b in data]
+    lines = ["".join(text[i : i + 4096]) for i in range(0, len(text), 4096)] or [""]
+    return "\n    ".join(f'"{line}"' for line in lines)
+
+
+def checked_symbol(name: str) -> str:
+    """The name of a function of the archive, before it becomes C. Raises MlfError."""
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+        raise MlfError(Problem("MLF0607", f"'{name[:100]}' is no name of a C function"))
+    return name
+
+
+def packed_run(interface: Interface) -> str:
+    """run_module for a packed function, which takes all tensors as DLTensors."""
+    symbol = checked_symbol(interface.run_symbol)
+    tensors = (*interface.inputs, *interface.outputs)
+    order = interface.order or tuple(range(len(tensors)))
+    lines = [_INCLUDES, f"int32_t {symbol}{_PACKED};", *_tensor_table(interface)]
+    lines += [
+        "static int32_t call(void) {",
+        f"  static const uint8_t order[] = {{{', '.join(map(str, order))}}};",
+        f"  TVMValue values[{len(tensors)}];",
+        f"  int32_t codes[{len(tensors)}];",
+        "  TVMValue result;",
+        "  int32_t result_code = kTVMNullptr;",
+        "  size_t i;",
+        "  result.v_int64 = 0;",
+        "  point_tensors();",
+        f"  for (i = 0; i < {len(tensors)}; i++) {{",
+        "    values[i].v_handle = &tensors[order[i]];",
+        "    codes[i] = kTVMDLTensorHandle;",
+        "  }",
+        f"  return {symbol}(values, codes, {len(tensors)}, &result, &result_code, NULL);",
+        "}\n",
+        "static int32_t run_module(void) {",
+        "  return tvm_platform_guard(call);",
+        "}\n",
+    ]
+    return "\n".join(lines)
+
+
+def _tensor_table(interface: Interface) -> list[str]:
+    """`tensors`, all inputs and then all outputs, and point_tensors, which gives them data."""
+    named = [(f"input_{i}", t) for i, t in enumerate(interface.inputs)]
+    named += [(f"output_{i}", t) for i, t in enumerate(interface.outputs)]
+    lines = []
+    for name, t in named:
+        extents = ", ".join(map(str, t.shape)) or "1"
+        lines.append(f"static int64_t {name}_shape[] = {{{extents}}};")
+    lines.append("static DLTensor tensors[] = {")
+    lines += [f"    {_dltensor(name, t)}," for name, t in named]
+    lines += ["};\n", "static void point_tensors(void) {"]
+    lines += [f"  tensors[{i}].data = {n} + kGuardBytes;" for i, (n, _) in enumerate(named)]
+    return [*lines, "}\n"]
+
+
+def _dltensor(name: str, t: Tensor) -> str:
+    bits = 1 if t.dtype.kind == "b" else 8 * t.dtype.itemsize
+    dtype = f"{{{_CODES[t.dtype.kind]}, {bits}, 1}}"
+    return f"{{NULL, {{kDLCPU, 0}}, {len(t.shape)}, {dtype}, {name}_shape, NULL, 0}}"
+
+
+def graph_run(interface: Interface, record: ModuleRecord) -> str:
+    """run_module for the graph executor of crt/, with a function registry of its own.
+
+    The archive's registry is left alone: it is missing without a system library, and its count has
+    one byte in archives of TVM before release 0.9.
+    """
+    member = f"executor-config/graph/{record.name}.graph"
+    text = record.graph or b""
+    graph, _ = graph_json.decode(text, member=member)
+    symbols = [checked_symbol(f) for f in graph.functions]
+    names = len(symbols).to_bytes(2, "little") + b"".join(f.encode() + b"\0" for f in symbols)
+    lines = [
+        _INCLUDES + "#include <tvm/runtime/crt/crt.h>\n#include <tvm/runtime/crt/graph_executor.h>",
+        "#include <tvm/runtime/crt/module.h>\n",
+        *(f"int32_t {f}{_PACKED};" for f in symbols),
+        *_tensor_table(interface),
+        f"static const char graph[] = {c_bytes(text)};\n",
+        f"static const char params[] = {c_bytes(record.params or params.encode({}))};\n",
+        "static const TVMBackendPackedCFunc functions[] = {",
+        *(f"    (TVMBackendPackedCFunc){f}," for f in symbols or ["0"]),
+        "};",
+        f"static const TVMFuncRegistry registry = {{{c_bytes(names)}, functions}};",
+        "static const TVMModule module = {&registry};",
+        "static TVMGraphExecutor *executor;\n",
+        *_open_graph(),
+        *_call_graph(interface, {graph.nodes[i].name for i in graph.arguments}),
+    ]
+    return "\n".join(lines)
+
+
+def _open_graph() -> list[str]:
+    return [
+        "static int32_t open_graph(void) {",
+        "  const DLDevice device = {kDLCPU, 0};",
+        "  TVMModuleHandle handle = NULL;",
+        "  int32_t status = (int32_t)TVMInitializeRuntime();",
+        "  if (status == 0) status = TVMModCreateFromCModule(&module, &handle);",
+        "  if (status == 0) {",
+        "    status = TVMGraphExecutor_CreateSized(graph, sizeof graph - 1, handle, &device,",
+        "                                          &executor);",
+        "  }",
+        "  if (status == 0) {",
+        "    status = TVMGraphExecutor_LoadParams(executor, params, sizeof params - 1);",
+        "  }",
+        "  return status;",
+        "}\n",
+    ]
+
+
+def _call_graph(interface: Interface, arguments: set[str]) -> list[str]:
+    lines = [
+        "static int32_t call(void) {",
+        "  int32_t status = executor == NULL ? open_graph() : 0;",
+        "  point_tensors();",
+    ]
+    for i, t in enumerate(interface.inputs):
+        name = t.name if t.name in arguments else t.c_name
+        lines.append(f"  if (status == 0) status = TVMGraphExecutor_SetInput(executor, "
+                     f"{c_string(name)}, &tensors[{i}]);")  # fmt: skip
+    lines.append("  if (status == 0) status = TVMGraphExecutor_Run(executor);")
+    for i in range(len(interface.outputs)):
+        at = len(interface.inputs) + i
+        call = f"TVMGraphExecutor_GetOutput(executor, {i}, &tensors[{at}])"
+        lines.append(f"  if (status == 0) status = {call};")
+    return [*lines, "  return status;", "}\n", "static int32_t run_module(void) {",
+            "  return tvm_platform_guard(call);", "}\n"]  # fmt: skip
