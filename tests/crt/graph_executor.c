@@ -195,6 +195,13 @@ static void scalars_bools_and_empty_tensors(TVMModuleHandle module) {
   EXPECT(TVMGraphExecutor_Release(&e) == 0);
 }
 
+static void a_text_of_2_gib_is_not_looked_at(TVMModuleHandle module) {
+  const DLDevice cpu = {kDLCPU, 0};
+  TVMGraphExecutor *e = NULL;
+  EXPECT(TVMGraphExecutor_CreateSized(kGraph, (size_t)INT32_MAX + 1, module, &cpu, &e) == -1);
+  EXPECT(strcmp(TVMGetLastError(), "graph JSON, byte 0: a text of more than 2 GiB") == 0);
+}
+
 int main(void) {
   const DLDevice cpu = {kDLCPU, 0};
   TVMGraphExecutor *e = NULL;
@@ -213,5 +220,6 @@ int main(void) {
   EXPECT(TVMGraphExecutor_Release(&e) == 0 && e == NULL);
   EXPECT(TVMGraphExecutor_Release(&e) == 0);
   scalars_bools_and_empty_tensors(module);
+  a_text_of_2_gib_is_not_looked_at(module);
   return failures != 0;
 }

@@ -1,7 +1,8 @@
-/* loader GRAPH.json PARAMS: loads both with no functions called. Exit 0 if they are accepted; 3,
- * and the code and message on standard output, if they are refused. Anything else is a fault. */
-#include <stdio.h>
-#include <stdlib.h>
+/* loader GRAPH.json PARAMS [BLOCKS]: loads both and runs the graph, with a platform that gives
+ * BLOCKS blocks of memory of at most 64 MiB. Exit 0 if they are accepted; 3, and the code and
+ * message on standard output, if they are refused. Anything else is a fault. */
+#include "fuzz/fuzz.h"
+
 #include <tvm/runtime/crt/crt.h>
 #include <tvm/runtime/crt/graph_executor.h>
 
@@ -43,9 +44,12 @@ int main(int argc, char **argv) {
   size_t size;
   char *bytes;
   int code;
-  if (argc != 3 || TVMInitializeRuntime() != kTvmErrorNoError ||
+  if (argc < 3 || TVMInitializeRuntime() != kTvmErrorNoError ||
       TVMModCreateFromCModule(&kModule, &module) != 0) {
     return 1;
+  }
+  if (argc == 4) {
+    fuzz_blocks_left = atoi(argv[3]);
   }
   bytes = read_file(argv[1], &size);
   code = TVMGraphExecutor_CreateSized(bytes, size, module, &cpu, &executor);
@@ -58,7 +62,7 @@ int main(int argc, char **argv) {
   if (code == 0) {
     code = TVMGraphExecutor_Run(executor);
   }
-  if (TVMGraphExecutor_Release(&executor) != 0) {
+  if (TVMGraphExecutor_Release(&executor) != 0 || fuzz_live_blocks != 0) {
     return 1;
   }
   if (code != 0) {

@@ -2,31 +2,37 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from pathlib import Path
 
 import pytest
-from crt_build import SANITIZE, WARNINGS, sources
+from crt_build import INCLUDES, ROOT, SANITIZE, WARNINGS, part, sources
 from malformed import CASES, CONTROL, Case
+from malformed_more import ACCEPTED, REFUSED
+
+PARTS = ("common", "graph_executor")
+PLATFORM = (str(ROOT / "tests/crt/fuzz/platform.c"), "-DFUZZ_TEXT", "-DFUZZ_MAX_BLOCK=(64<<20)")
 
 
 @pytest.fixture(scope="module")
 def loader(tmp_path_factory: pytest.TempPathFactory) -> Path:
     program = tmp_path_factory.mktemp("malformed") / "loader"
-    files = sources("tests/crt/loader.c", "common", "graph_executor", "host")
+    files = [*sources("tests/crt/loader.c", *PARTS), *PLATFORM]
     subprocess.run(["gcc", *WARNINGS, *SANITIZE, *files, "-o", program], check=True)
     return program
 
 
-def load(loader: Path, case: Case, folder: Path) -> subprocess.CompletedProcess[str]:
+def load(loader: Path, case: Case, folder: Path, *blocks: str) -> subprocess.CompletedProcess[str]:
     (folder / "graph").write_bytes(case.graph)
     (folder / "params").write_bytes(case.params)
-    command = [loader, folder / "graph", folder / "params"]
+    command = [loader, folder / "graph", folder / "params", *blocks]
     return subprocess.run(command, capture_output=True, text=True, timeout=60)
 
 
-def test_the_control_is_accepted(loader: Path, tmp_path: Path) -> None:
-    done = load(loader, CONTROL, tmp_path)
+@pytest.mark.parametrize("name", ["control", *ACCEPTED])
+def test_a_well_formed_file_is_accepted(name: str, loader: Path, tmp_path: Path) -> None:
+    done = load(loader, CONTROL if name == "control" else ACCEPTED[name], tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
@@ -34,10 +40,52 @@ def test_there_are_54_cases() -> None:
     assert len(CASES) == 54
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", [*CASES, *REFUSED])
 def test_a_malformed_file_is_refused(name: str, loader: Path, tmp_path: Path) -> None:
-    done = load(loader, CASES[name], tmp_path)
+    done = load(loader, {**CASES, **REFUSED}[name], tmp_path)
     assert (done.returncode, done.stderr) == (3, ""), done.stdout
     code, _, reason = done.stdout.strip().partition(" ")
     assert int(code) != 0
     assert reason.startswith(("graph", "parameters")), reason
+
+
+@pytest.mark.parametrize("blocks", ["0", "1"])
+def test_a_lack_of_memory_is_an_error(blocks: str, loader: Path, tmp_path: Path) -> None:
+    done = load(loader, CONTROL, tmp_path, blocks)
+    assert (done.returncode, done.stderr) == (3, "")
+    assert done.stdout.startswith(f"{0x503} graph: no memory for ")
+
+
+def test_an_executor_takes_two_blocks(loader: Path, tmp_path: Path) -> None:
+    done = load(loader, CONTROL, tmp_path, "2")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_every_line_of_the_readers_is_executed(tmp_path: Path) -> None:
+    """By these cases and graph_executor.c: what no test reaches is not known to hold."""
+    files = [file for name in PARTS for file in part(name)]
+    command = ["gcc", "-std=c99", "-O0", "--coverage", *INCLUDES, "-c", *files]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    objects = sorted(tmp_path.glob("*.o"))
+    for test, platform in (("loader", PLATFORM), ("graph_executor", part("host"))):
+        link = ["gcc", "--coverage", *sources(f"tests/crt/{test}.c"), *platform, *objects]
+        subprocess.run([*link, "-o", tmp_path / test], cwd=tmp_path, check=True)
+    subprocess.run([tmp_path / "graph_executor"], cwd=tmp_path, check=True)
+    for case in (CONTROL, *ACCEPTED.values(), *CASES.values(), *REFUSED.values()):
+        load(tmp_path / "loader", case, tmp_path)
+    for blocks in ("0", "1"):
+        load(tmp_path / "loader", CONTROL, tmp_path, blocks)
+
+    executed: dict[tuple[str, int], int] = {}
+    command = ["gcov", "--json-format", "--stdout", *sorted(tmp_path.glob("[!-]*.gcda"))]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    for report in map(json.loads, done.stdout.splitlines()):
+        for file in report["files"]:
+            for line in file["lines"]:
+                where = (file["file"], line["line_number"])
+                executed[where] = executed.get(where, 0) + line["count"]
+    reader = f"{ROOT}/crt/src/runtime/crt/graph_executor/"
+    readers = {where: count for where, count in executed.items() if where[0].startswith(reader)}
+    assert len(readers) > 500
+    missed = [f"{Path(name).name}:{line}" for (name, line), n in readers.items() if n == 0]
+    assert " ".join(sorted(missed)) == ""

@@ -11,6 +11,9 @@
 /* Blocks of TVMPlatformMemoryAllocate that were not given back. */
 extern int fuzz_live_blocks;
 
+/* How many more it gives; INT_MAX is no limit. */
+extern int fuzz_blocks_left;
+
 #define REQUIRE(condition)                                                                         \
   do {                                                                                             \
     if (!(condition)) {                                                                            \

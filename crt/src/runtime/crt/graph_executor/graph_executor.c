@@ -9,22 +9,33 @@
 
 enum { kTableAlignment = 8, kStorageAlignment = TVM_RUNTIME_ALLOC_ALIGNMENT_BYTES };
 
-/* Hands out parts of a block, or, without one, counts what they take. */
+/* Hands out parts of a block, or, without one, counts what they take. Counts are below 2^31 and
+ * rows below 2^8 bytes, so 64 bits hold any sum of them on any machine. */
 typedef struct {
   uint8_t *block;
-  size_t used;
-  int overflow;
+  uint64_t used;
 } Carver;
 
-static void *carve(Carver *carver, size_t rows, size_t row_bytes) {
-  const size_t start = carver->used;
-  size_t bytes;
-  if (TVMSize_Mul(rows, row_bytes, &bytes) != 0 ||
-      TVMSize_AlignUp(bytes, kTableAlignment, &bytes) != 0 ||
-      TVMSize_Add(start, bytes, &carver->used) != 0) {
-    carver->overflow = 1;
+static void *carve(Carver *carver, uint32_t rows, size_t row_bytes) {
+  const uint64_t start = carver->used;
+  const uint64_t bytes = (uint64_t)rows * row_bytes;
+  carver->used += (bytes + kTableAlignment - 1) / kTableAlignment * kTableAlignment;
+  return carver->block != NULL ? carver->block + (size_t)start : NULL;
+}
+
+/* `bytes` of memory, zeroed. */
+static tvm_crt_error_t allocate(uint64_t bytes, DLDevice device, void **block) {
+  tvm_crt_error_t code = kTvmErrorPlatformNoMemory;
+  if (bytes <= SIZE_MAX / 2) {
+    code = TVMPlatformMemoryAllocate((size_t)bytes, device, block);
   }
-  return carver->block != NULL ? carver->block + start : NULL;
+  if (code != kTvmErrorNoError) {
+    *block = NULL;
+    TVMAPIErrorf("graph: no memory for %lu KiB", (unsigned long)(bytes / 1024));
+    return code;
+  }
+  memset(*block, 0, (size_t)bytes);
+  return kTvmErrorNoError;
 }
 
 /* Lays the executor and its tables out in the carver's block. */
@@ -53,19 +64,15 @@ static TVMGraphExecutor *lay_out(Carver *carver, const TVMGraphCounts *counts) {
 /* The executor with its tables, still empty. */
 static tvm_crt_error_t allocate_tables(const TVMGraphCounts *counts, DLDevice device,
                                        TVMGraphExecutor **executor) {
-  Carver measure = {NULL, 0, 0};
-  Carver cut = {NULL, 0, 0};
+  Carver measure = {NULL, 0};
+  Carver cut = {NULL, 0};
   void *block = NULL;
   tvm_crt_error_t code;
   (void)lay_out(&measure, counts);
-  if (measure.overflow) {
-    return kTvmErrorPlatformNoMemory;
-  }
-  code = TVMPlatformMemoryAllocate(measure.used, device, &block);
+  code = allocate(measure.used, device, &block);
   if (code != kTvmErrorNoError) {
     return code;
   }
-  memset(block, 0, measure.used);
   cut.block = block;
   *executor = lay_out(&cut, counts);
   (*executor)->device = device;
@@ -78,33 +85,30 @@ static size_t tensor_bytes(const DLTensor *tensor) {
   return bytes;
 }
 
+static size_t align_up(size_t bytes) {
+  return (bytes + kStorageAlignment - 1) & ~(size_t)(kStorageAlignment - 1);
+}
+
 /* Sizes and places of all storage, in one zeroed block; a storage is as large as its largest
  * tensor. */
 static tvm_crt_error_t allocate_storage(TVMGraphExecutor *e) {
   const TVMGraph *const g = &e->graph;
-  size_t total = kStorageAlignment - 1; /* the block may start between two multiples */
+  uint64_t total = kStorageAlignment - 1; /* the block may start between two multiples */
   uint8_t *next;
   tvm_crt_error_t code;
   uint32_t i;
   for (i = 0; i < g->counts.outputs; i++) {
     TVMGraphStorage *const storage = &e->storage[g->storage_ids[i]];
-    const size_t bytes = tensor_bytes(&g->entries[i]);
+    const size_t bytes = align_up(tensor_bytes(&g->entries[i])); /* of at most 2^31 */
     if (bytes > storage->bytes) {
+      total += bytes - storage->bytes;
       storage->bytes = bytes;
     }
   }
-  for (i = 0; i < g->counts.outputs; i++) {
-    if (TVMSize_AlignUp(e->storage[i].bytes, kStorageAlignment, &e->storage[i].bytes) != 0 ||
-        TVMSize_Add(total, e->storage[i].bytes, &total) != 0) {
-      return kTvmErrorPlatformNoMemory;
-    }
-  }
-  code = TVMPlatformMemoryAllocate(total, e->device, &e->pool);
+  code = allocate(total, e->device, &e->pool);
   if (code != kTvmErrorNoError) {
-    e->pool = NULL;
     return code;
   }
-  memset(e->pool, 0, total);
   next = (uint8_t *)e->pool + ((size_t)(-(uintptr_t)e->pool) & (kStorageAlignment - 1));
   for (i = 0; i < g->counts.outputs; i++) {
     e->storage[i].data = next;
@@ -173,10 +177,6 @@ int TVMGraphExecutor_Release(TVMGraphExecutor **executor) {
   }
   code = TVMPlatformMemoryFree(e, e->device);
   return (int)(pool_code != kTvmErrorNoError ? pool_code : code);
-}
-
-uint32_t TVMGraphExecutor_GetEntryId(TVMGraphExecutor *executor, uint32_t nid, uint32_t index) {
-  return executor->graph.node_row_ptr[nid] + index;
 }
 
 static DLTensor *tensor_of(const TVMGraph *g, TVMGraphNodeEntry entry) {

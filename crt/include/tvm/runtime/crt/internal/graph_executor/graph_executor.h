@@ -88,8 +88,6 @@ struct TVMGraphExecutor {
   void *pool;               /* the block all storage lies in */
 };
 
-uint32_t TVMGraphExecutor_GetEntryId(TVMGraphExecutor *executor, uint32_t nid, uint32_t index);
-
 #ifdef __cplusplus
 }
 #endif
