@@ -163,11 +163,8 @@ def _restore(type_: TensorType, data: bytes) -> Array:
 
 
 def _cut(array: Array, extents: Array | None) -> Array:
-    """`array` without the room beyond its true extents; what is there lies together."""
-    if extents is None:
-        return array
-    shape = tuple(int(n) for n in extents)
-    return array.reshape(-1)[: int(np.prod(shape))].reshape(shape)
+    """`array`, a box of upper bounds, without the room beyond its true extents."""
+    return array if extents is None else array[tuple(slice(int(n)) for n in extents)]
 
 
 def _pointers(buffers: Sequence[Any]) -> Any:

@@ -207,7 +207,7 @@ def _check_vectors(manifest: Manifest, entry: Entry, bundle: Bundle) -> None:
         interface = read_interface(bundle, model.module_name, entry.output)
         try:
             arrays = load_vectors(file)
-            samples = samples_of(arrays, interface.inputs + interface.outputs, str(file))
+            samples = samples_of(arrays, interface.inputs + interface.results, str(file))
             if LABELS in arrays:
                 check_labels(arrays[LABELS], len(samples), str(file))
         except MlfError as error:

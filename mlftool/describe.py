@@ -86,7 +86,13 @@ def _tensor(m: Module, name: str) -> Tensor:
     type_ = m.imported.types[name]
     dtype = numpy_dtype(str(type_.dtype))
     quantised = _quantisation(m.imported, name)
-    return Tensor(name, m.sources.members[name], dtype, type_.shape, type_.bytes, *quantised)
+    extents = next(
+        (n.outputs[0] for n in m.imported.nodes if n.op == "mlf.Extents" and n.attrs["of"] == name),
+        "",
+    )
+    extents = extents if extents in m.imported.outputs else ""
+    member = m.sources.members[name]
+    return Tensor(name, member, dtype, type_.shape, type_.bytes, *quantised, extents)
 
 
 def _quantisation(graph: Graph, name: str) -> tuple[float | None, int | None]:

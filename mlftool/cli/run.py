@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from mlftool.mlf import Bundle
     from mlftool.mlf.interface import Interface
     from mlftool.runtime.runner import RunResult
+    from mlftool.runtime.vectors import Array
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -60,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
     expected, labels = None, arrays.get(vectors.LABELS)
     if args.expect:
         given = vectors.load_vectors(args.expect)
-        expected = vectors.samples_of(given, interface.outputs, str(args.expect))
+        expected = vectors.samples_of(given, interface.results, str(args.expect))
         labels = given.get(vectors.LABELS, labels)
         _check_count(len(expected), len(samples), str(args.expect))
     if labels is not None:
@@ -73,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
     if expected is not None:
         comparison = compare.compare(result.outputs, expected, args.absolute, args.relative)
     if labels is not None:
-        first = interface.outputs[0].name
+        first = interface.results[0].name
         accuracy = compare.accuracy([o[first] for o in result.outputs], labels)
     data = execute.report(interface, place, result, sizes, comparison, accuracy)
     _write(args, interface, result, data)
@@ -108,13 +109,23 @@ def _check_count(got: int, expected: int, file: str) -> None:
 def _write(
     args: argparse.Namespace, interface: Interface, result: RunResult, data: dict[str, object]
 ) -> None:
-    import numpy as np
 
     from mlftool.mlf import write_atomically
     from mlftool.runtime.vectors import save_npz
 
     if args.output:
-        names = [t.name for t in interface.outputs]
-        save_npz(args.output, {n: np.stack([o[n] for o in result.outputs]) for n in names})
+        names = [t.name for t in interface.results]
+        save_npz(args.output, {n: _stacked([o[n] for o in result.outputs]) for n in names})
     if args.report:
         write_atomically(args.report, (json.dumps(data, indent=2) + "\n").encode())
+
+
+def _stacked(samples: list[Array]) -> Array:
+    """All samples in one array; those with fewer elements than others have zeros behind theirs."""
+    import numpy as np
+
+    bounds = tuple(np.max([s.shape for s in samples], axis=0).astype(int)) if samples else ()
+    result = np.zeros((len(samples), *bounds), samples[0].dtype)
+    for box, sample in zip(result, samples, strict=True):
+        box[tuple(map(slice, sample.shape))] = sample
+    return result

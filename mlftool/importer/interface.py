@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from onnx import TypeProto, ValueInfoProto, helper
@@ -80,13 +80,14 @@ def _fixed(dims: list[Any], where: str, name: str, report: Report) -> tuple[int,
 
 
 def check_output(info: ValueInfoProto, made: TensorType, report: Report) -> None:
-    """An output must have the type that the model declares for it, as far as it does."""
+    """An output must have the type that the model declares for it, as far as it does; `made` has -1
+    for extents known only at run time."""
     declared = info.type.tensor_type
     dims = _static(declared)
     fits = declared.elem_type in (0, made.dtype.onnx)
     if declared.HasField("shape"):
         fits = fits and len(dims) == len(made.shape)
-        fits = fits and all(d in (None, m) for d, m in zip(dims, made.shape, strict=True))
+        fits = fits and all(d in (None, m) or m < 0 for d, m in zip(dims, made.shape, strict=True))
     if not fits:
         shown = "x".join("?" if d is None else str(d) for d in dims)
         known = dtype.BY_ONNX.get(declared.elem_type)
@@ -95,15 +96,22 @@ def check_output(info: ValueInfoProto, made: TensorType, report: Report) -> None
         report("MLF0206", text, f"output '{info.name}'")
 
 
-def completed(proto: TypeProto | None, declared: TypeProto | None) -> TypeProto | None:
-    """What inference found out about a value, with what the model declares where it is silent."""
+def completed(
+    proto: TypeProto | None, declared: TypeProto | None, symbols: Collection[str] = ()
+) -> TypeProto | None:
+    """What inference found out about a value, with what the model declares where it is silent.
+
+    `symbols` are the names of extents that are known at run time only, and by name."""
     known = declared is not None and declared.HasField("tensor_type")
     if proto is None or not proto.HasField("tensor_type"):
         return declared if proto is None and known else proto
     if declared is None or not known or not declared.tensor_type.HasField("shape"):
         return proto
     found, stated = proto.tensor_type, declared.tensor_type
-    dims = _static(found) if found.HasField("shape") else [None] * len(stated.shape.dim)
+    dims: list[int | str | None] = [None] * len(stated.shape.dim)
+    if found.HasField("shape"):
+        named = [d.dim_param if d.dim_param in symbols else None for d in found.shape.dim]
+        dims = [n if d is None else d for n, d in zip(named, _static(found), strict=True)]
     if len(dims) != len(stated.shape.dim):
         return proto
     merged = [d if d is not None else s for d, s in zip(dims, _static(stated), strict=True)]

@@ -16,6 +16,7 @@ from onnx.shape_inference import InferenceError, infer_node_outputs
 
 from mlftool.errors import MlfError, Problem, did_you_mean
 from mlftool.importer.checks import Facts, wrong
+from mlftool.importer.extents import Symbols, adapt, keep_shape, produce
 from mlftool.importer.functions import body_of, has_body, inlined
 from mlftool.importer.interface import check_names, check_output, completed, declared_type
 from mlftool.importer.load import load_model, model_name
@@ -65,6 +66,7 @@ class Importer:
         self.problems: list[Problem] = []
         self.where = ""  # the node and attribute whose subgraph this is
         self.types: dict[str, TensorType] = {}
+        self.symbols: dict[str, Symbols] = {}  # of tensors with extents known at run time
         self.consts: dict[str, Array] = {}
         self.nodes: list[Node] = []
         self.opsets: dict[str, int] = {}
@@ -91,8 +93,9 @@ class Importer:
         problems = len(self.problems)
         for info in self.model.graph.output:
             if info.name in self.types and not problems:
-                check_output(info, self.types[info.name], self.problem)
+                check_output(info, self._known(info.name), self.problem)
         self._raise()
+        outputs = self._with_shapes(outputs)
         return Graph(name, inputs, outputs, tuple(self.nodes), self.types, self.consts)
 
     def problem(self, code: str, message: str, path: str = "", help: str = "") -> None:
@@ -160,9 +163,9 @@ class Importer:
             )
             return
         self.spoiled.discard(name)
-        self._add_const(name, value)
+        self.add_const(name, value)
 
-    def _add_const(self, name: str, value: Array) -> None:
+    def add_const(self, name: str, value: Array) -> None:
         self.consts[name] = np.ascontiguousarray(value).reshape(value.shape)
         self.types[name] = TensorType(dtype.of(value), tuple(value.shape))
 
@@ -210,6 +213,10 @@ class Importer:
         if has_subgraphs(node):
             import_control(self, node, index)
             return
+        adapted = adapt(self, node, index)
+        if adapted is None:
+            return
+        node = adapted
         found = self._infer(node, index)
         if found is None:
             return
@@ -219,7 +226,7 @@ class Importer:
         elif known and not has(op_name(node), Trait.QUANTISE):
             if self._affordable(found, index, node):
                 self._evaluate(node, index)
-        elif self._inline(node, index):
+        elif self._inline(node, index) or produce(self, node, index):
             return
         elif all(self._typed(n, found.get(n), place(node, index)) for n in node.output if n):
             types = [self.types[n] for n in node.input if n]
@@ -227,14 +234,15 @@ class Importer:
             if value is None:
                 self._keep(node, index)
             else:
-                self._add_const(node.output[0], value)
+                self.add_const(node.output[0], value)
 
     def _inline(self, node: NodeProto, index: int) -> bool:
         """Import the operator's definition in its place if it has one and we have no kernel."""
         opset = self.opsets[domain_of(node)]
         if op_name(node) in KNOWN or not has_body(node, opset):
             return False
-        body = body_of(node, opset, [type_proto(self.types[n]) for n in node.input if n])
+        types = [type_proto(self.types[n], self.symbols.get(n, ())) for n in node.input if n]
+        body = body_of(node, opset, types)
         if body is None:
             return False
         outside, self.opsets = (
@@ -252,7 +260,7 @@ class Importer:
         for name in filter(None, node.output):
             tensor = found[name].tensor_type
             shape = [d.dim_value for d in tensor.shape.dim]
-            self._add_const(name, np.zeros(shape, dtype.BY_ONNX[tensor.elem_type].numpy))
+            self.add_const(name, np.zeros(shape, dtype.BY_ONNX[tensor.elem_type].numpy))
 
     def _affordable(self, found: Mapping[str, Any], index: int, node: NodeProto) -> bool:
         """Whether a node's values are small enough to compute them."""
@@ -280,15 +288,16 @@ class Importer:
             self.problem("MLF0303", f"cannot be evaluated: {first_line(error)}", place(node, index))
             return
         for name, value in zip(node.output, results, strict=False):
-            if name and np.asarray(value).dtype.name not in dtype.BY_NAME:
+            listed = isinstance(value, list)
+            kind = "sequence" if listed else np.asarray(value).dtype
+            if name and (listed or np.asarray(value).dtype.name not in dtype.BY_NAME):
                 self.problem(
                     "MLF0205",
-                    f"makes a constant of type {np.asarray(value).dtype}; "
-                    f"supported: {dtype.SUPPORTED}",
+                    f"makes a constant of type {kind}; supported: {dtype.SUPPORTED}",
                     place(node, index),
                 )
             elif name:
-                self._add_const(name, np.asarray(value))
+                self.add_const(name, np.asarray(value))
 
     def _infer(self, node: NodeProto, index: int) -> Mapping[str, Any] | None:
         """Types of the node's outputs by the standard's own inference."""
@@ -296,7 +305,7 @@ class Importer:
         if any(a.HasField("sparse_tensor") for a in node.attribute):
             self.problem("MLF0205", "is a sparse constant; expected a dense one", where)
             return None
-        types = {n: type_proto(self.types[n]) for n in node.input if n}
+        types = {n: type_proto(self.types[n], self.symbols.get(n, ())) for n in node.input if n}
         data = {
             n: np_helper.from_array(self.consts[n])
             for n in node.input
@@ -318,14 +327,20 @@ class Importer:
             self.problem("MLF0303", f"is not valid: {first_line(error)}", where)
             return None
         names = filter(None, node.output)
-        return {name: completed(found.get(name), self.declared.get(name)) for name in names}
+        known = self.bounds
+        return {n: completed(found.get(n), self.declared.get(n), known) for n in names}
 
     def _typed(self, name: str, proto: Any, where: str) -> bool:
         if proto is None or not proto.HasField("tensor_type"):
             self.problem("MLF0303", f"type of output '{name}' cannot be inferred", where)
             return False
         tensor = proto.tensor_type
-        dims = [d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim]
+        bounds = self.bounds
+        symbols = tuple(d.dim_param if d.dim_param in bounds else "" for d in tensor.shape.dim)
+        dims = [
+            d.dim_value if d.HasField("dim_value") else bounds.get(d.dim_param)
+            for d in tensor.shape.dim
+        ]
         if tensor.elem_type not in dtype.BY_ONNX:
             self.problem(
                 "MLF0205", f"output '{name}' has element type {type_name(tensor.elem_type)}", where
@@ -347,7 +362,42 @@ class Importer:
             return False
         type_ = TensorType(dtype.BY_ONNX[tensor.elem_type], tuple(d for d in dims if d is not None))
         self.types[name] = type_
+        if any(symbols):
+            self.symbols[name] = symbols
         return not self._too_large(type_, where)
+
+    def _known(self, name: str) -> TensorType:
+        """A tensor's type with -1 for extents that are not known."""
+        type_, symbols = self.types[name], self.symbols.get(name)
+        if not symbols:
+            return type_
+        shape = tuple(-1 if s else n for s, n in zip(symbols, type_.shape, strict=True))
+        return TensorType(type_.dtype, shape)
+
+    @property
+    def bounds(self) -> dict[str, int]:
+        """The upper bound of each symbol."""
+        return {
+            symbol: self.types[name].shape[axis]
+            for name, symbols in self.symbols.items()
+            for axis, symbol in enumerate(symbols)
+            if symbol
+        }
+
+    def without_symbols(self, node: NodeProto) -> None:
+        """Import `node` as if its inputs filled their boxes."""
+        hidden, self.symbols = self.symbols, {}
+        self.node(node, 0)
+        self.symbols = hidden | self.symbols
+
+    def _with_shapes(self, outputs: tuple[str, ...]) -> tuple[str, ...]:
+        """The outputs, and the true shape of each that has one, as int32 `<name>.shape`."""
+        shapes = []
+        for name in outputs:
+            if name in self.symbols:
+                shapes.append(self.fresh(f"{name}.shape"))
+                keep_shape(self, name, shapes[-1], dtype.int32)
+        return (*outputs, *shapes)
 
     def _keep(self, node: NodeProto, index: int) -> None:
         attrs = {a.name: plain(helper.get_attribute_value(a)) for a in node.attribute}
@@ -368,7 +418,7 @@ class Importer:
             [self.types[n] if n else self.types[first] for n in node.output],
             lambda hint, value: self._new_const(f"{node.output[0]}.{hint}", value),
             lambda op, x, type_: self._emit(op, x, type_, node),
-            self._add_const,
+            self.add_const,
         )
         if not domain_of(node):
             modernise(draft, self.opsets[""])
@@ -398,7 +448,7 @@ class Importer:
 
     def _new_const(self, hint: str, value: Array) -> str:
         name = self.fresh(hint)
-        self._add_const(name, value)
+        self.add_const(name, value)
         return name
 
     def fresh(self, hint: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import onnx
@@ -15,8 +15,11 @@ from mlftool.ir.graph import TensorType
 LONGEST_QUOTE = 200  # characters of somebody else's message that we repeat
 
 
-def type_proto(type_: TensorType) -> onnx.TypeProto:
-    return helper.make_tensor_type_proto(type_.dtype.onnx, type_.shape)
+def type_proto(type_: TensorType, symbols: Sequence[str] = ()) -> onnx.TypeProto:
+    """ONNX's form of a type; extents that have a symbol are that instead of their bound."""
+    named = symbols or [""] * len(type_.shape)
+    dims = [symbol or extent for symbol, extent in zip(named, type_.shape, strict=True)]
+    return helper.make_tensor_type_proto(type_.dtype.onnx, dims)
 
 
 def domain_of(node: NodeProto) -> str:

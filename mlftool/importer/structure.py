@@ -41,7 +41,7 @@ def check_values(graph: GraphProto, given: Collection[str], report: Report) -> N
                 report("MLF0207", f"output '{out}' is defined twice", place(node, index))
             defined.add(out)
     for index, node in enumerate(graph.node):
-        for name in filter(None, node.input):
+        for name in filter(None, _reads(node)):
             if name not in defined:
                 text = f"input '{name}' is not defined by any node, initialiser or graph input"
                 report("MLF0207", text, place(node, index))

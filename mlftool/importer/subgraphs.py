@@ -32,6 +32,7 @@ def import_control(importer: Importer, node: NodeProto, index: int) -> None:
     """Keep an If, Loop or Scan whose inputs are typed; problems go to the importer's list."""
     bodies = {a.name: a.g for a in node.attribute if a.type == AttributeProto.GRAPH}
     free = list(dict.fromkeys(n for body in bodies.values() for n in free_names(body)))
+    free += [s for n in free for s in importer.symbols.get(n, ()) if s and s not in free]
     if any(n not in importer.types for n in free):
         return  # its producer had a problem, which is listed already
     captures = tuple(n for n in free if n not in importer.consts)
@@ -40,7 +41,12 @@ def import_control(importer: Importer, node: NodeProto, index: int) -> None:
         for a in node.attribute
         if a.type != AttributeProto.GRAPH
     }
-    FORMS[node.op_type](_Control(importer, node, index, bodies, captures, attrs))
+    form, keys = FORMS[node.op_type]
+    missing = [key for key in keys if key not in bodies]
+    if missing:
+        importer.problem("MLF0303", f"has no attribute '{missing[0]}'", place(node, index))
+        return
+    form(_Control(importer, node, index, bodies, captures, attrs))
 
 
 class _Control:
@@ -78,8 +84,8 @@ class _Control:
 
     def keep(
         self, graphs: Mapping[str, Graph], types: Sequence[TensorType], attrs: Attributes
-    ) -> None:
-        """The node, with names for outputs that the model leaves out."""
+    ) -> list[str]:
+        """The node, with names for outputs that the model leaves out; returns those of all."""
         outputs = []
         for k, type_ in enumerate(types):
             name = self.node.output[k] if k < len(self.node.output) else ""
@@ -96,6 +102,24 @@ class _Control:
                 graphs=graphs,
             )
         )
+        return outputs
+
+    def is_one(self, what: str, name: str, row: dtype.DType) -> bool:
+        """Whether input `name` is one element of a type, or left out."""
+        type_ = self.type(name) if name else TensorType(row, ())
+        if type_.dtype != row or type_.elements != 1:
+            self.problem("MLF0303", f"its {what} is {type_}; expected one {row}")
+            return False
+        return True
+
+    def gives(self, graph: Graph, fewest: int, extra: int = 0) -> bool:
+        """Whether a body has at least `fewest` outputs, and those that the node names; `extra` of
+        its own are not the node's."""
+        made = len(graph.outputs) - extra
+        wanted = max(fewest, len(self.node.output))
+        if made < wanted:
+            self.problem("MLF0303", f"its subgraph gives {made} outputs; expected {wanted}")
+        return made >= wanted
 
     def same(self, what: str, found: TensorType, wanted: TensorType) -> bool:
         if found != wanted:
@@ -120,6 +144,8 @@ def import_body(
     inner.add_initializers()
     for name in (*captures, *free_names(proto)):
         inner.types[name] = outer.types[name]
+        if name in outer.symbols:
+            inner.symbols[name] = outer.symbols[name]
         if name in outer.consts:
             inner.consts[name] = outer.consts[name]
     names = [i.name for i in proto.input]
@@ -159,6 +185,8 @@ def _distinct(graph: Graph, inner: Importer) -> Graph:
 
 
 def _if(c: _Control) -> None:
+    if not c.is_one("condition", c.node.input[0], dtype.bool_):
+        return
     condition = c.importer.consts.get(c.node.input[0])
     if condition is not None:
         _inline(c, "then_branch" if condition.reshape(-1)[0] else "else_branch")
@@ -171,6 +199,8 @@ def _if(c: _Control) -> None:
     if len(then.outputs) != len(other.outputs):
         c.problem("MLF0303", f"branches give {len(then.outputs)} and {len(other.outputs)} outputs")
         return
+    if not c.gives(then, 1):
+        return
     types = [then.types[n] for n in then.outputs]
     others = [other.types[n] for n in other.outputs]
     if all(c.same(f"output {k}", b, a) for k, (a, b) in enumerate(zip(types, others, strict=True))):
@@ -180,7 +210,7 @@ def _if(c: _Control) -> None:
 def _inline(c: _Control, key: str) -> None:
     """The nodes of the branch that a constant condition chooses, in place of the If."""
     graph = c.body(key, ())
-    if graph is None:
+    if graph is None or not c.gives(graph, 1):
         return
     importer = c.importer
     names = {n: n for n in graph.inputs}
@@ -188,7 +218,7 @@ def _inline(c: _Control, key: str) -> None:
         names.setdefault(
             name, name if name in importer.consts else importer.fresh(f"{c.name}.{name}")
         )
-    for inner, outer in zip(graph.outputs, c.node.output, strict=True):
+    for inner, outer in zip(graph.outputs, c.node.output, strict=False):
         if inner in graph.consts:
             importer.types[outer], importer.consts[outer] = graph.types[inner], graph.consts[inner]
         else:
@@ -210,11 +240,16 @@ def _scalar(proto: GraphProto, k: int, row: dtype.DType) -> TensorType:
 def _loop(c: _Control) -> None:
     proto = c.bodies["body"]
     c.inputs += [""] * (2 - len(c.inputs))
+    if not (
+        c.is_one("trip count", c.inputs[0], dtype.int64)
+        and c.is_one("condition", c.inputs[1], dtype.bool_)
+    ):
+        return
     states = [c.type(n) for n in c.inputs[2:]]
     graph = c.body(
         "body", [_scalar(proto, 0, dtype.int64), _scalar(proto, 1, dtype.bool_), *states]
     )
-    if graph is None:
+    if graph is None or not c.gives(graph, len(states), extra=1):
         return
     made = [graph.types[n] for n in graph.outputs[1:]]
     if not all(
@@ -223,7 +258,7 @@ def _loop(c: _Control) -> None:
     ):
         return
     scans = made[len(states) :]
-    length = _iterations(c, len(states)) if scans else 0
+    length, exact = _iterations(c, len(states), graph) if scans else (0, True)
     if length is None:
         c.problem(
             "MLF0206",
@@ -233,28 +268,59 @@ def _loop(c: _Control) -> None:
         )
         return
     types = [*states, *(TensorType(t.dtype, (length, *t.shape)) for t in scans)]
-    c.keep({"body": graph}, types, {"mlf.scans": len(scans)})
+    if exact:
+        c.keep({"body": graph}, types, {"mlf.scans": len(scans)})
+        return
+    outputs = c.keep({"body": graph}, [*types, COUNT], {"mlf.scans": len(scans), "mlf.counts": 1})
+    for name, type_ in zip(outputs[len(states) : -1], scans, strict=True):
+        c.importer.symbols[name] = (outputs[-1], *("" for _ in type_.shape))
 
 
-def _iterations(c: _Control, states: int) -> int | None:
-    """How many times the body runs: the trip count, or what the model declares of the outputs."""
+COUNT = TensorType(dtype.int32, ())
+
+
+def _iterations(c: _Control, states: int, body: Graph) -> tuple[int | None, bool]:
+    """How many times the body runs, and whether always: the trip count, or what the model declares
+    of the outputs."""
     count = c.importer.consts.get(c.inputs[0])
     if count is not None:
-        return max(0, int(count.reshape(-1)[0]))
+        start = c.importer.consts.get(c.inputs[1]) if c.inputs[1] else np.array(True)
+        always = start is not None and bool(np.all(start)) and _goes_on(body)
+        return max(0, int(count.reshape(-1)[0])), always
     for name in c.node.output[states:]:
         declared = c.importer.declared.get(name)
         if declared is not None and declared.tensor_type.shape.dim:
             first = declared.tensor_type.shape.dim[0]
             if first.HasField("dim_value"):
-                return int(first.dim_value)
-    return None
+                return int(first.dim_value), True
+    return None, False
+
+
+def _goes_on(body: Graph) -> bool:
+    """Whether a body's condition is always true, or the one it was given."""
+    makers = {n.outputs[0]: n for n in body.nodes}
+    name = body.outputs[0]
+    while name in makers and makers[name].op == "Identity":
+        name = makers[name].inputs[0]
+    value = body.consts.get(name)
+    return name == body.inputs[1] or (value is not None and bool(np.all(value)))
 
 
 def _scan(c: _Control) -> None:
-    sequences = int(c.attrs["num_scan_inputs"])
+    if c.importer.opsets[""] < 9:
+        c.problem("MLF0302", "is of opset 8, with a batch axis; supported: 9 and newer")
+        return
+    sequences = int(c.attrs.get("num_scan_inputs", 0))
     count = len(c.inputs) - sequences
+    if not 0 < sequences <= len(c.inputs):
+        c.problem("MLF0303", f"scans {sequences} of {len(c.inputs)} inputs")
+        return
     states = [c.type(n) for n in c.inputs[:count]]
     axes = list(c.attrs.get("scan_input_axes", [0] * sequences))
+    ranks = [len(c.type(n).shape) for n in c.inputs[count:]]
+    if len(axes) != sequences or any(not -r <= a < r for a, r in zip(axes, ranks, strict=True)):
+        c.problem("MLF0303", f"scans along axes {axes} of inputs with {ranks} dimensions")
+        return
     for k, axis in enumerate(axes):
         c.inputs[count + k] = _first_axis(c, c.inputs[count + k], axis)
     read = [c.type(n) for n in c.inputs[count:]]
@@ -263,7 +329,7 @@ def _scan(c: _Control) -> None:
         c.problem("MLF0303", f"its sequences have {lengths} elements; expected as many in each")
         return
     graph = c.body("body", [*states, *(TensorType(t.dtype, t.shape[1:]) for t in read)])
-    if graph is None:
+    if graph is None or not c.gives(graph, count):
         return
     made = [graph.types[n] for n in graph.outputs]
     if not all(
@@ -323,4 +389,9 @@ def _first_axis(c: _Control, name: str, axis: int) -> str:
     return moved
 
 
-FORMS: Mapping[str, Callable[[_Control], None]] = {"If": _if, "Loop": _loop, "Scan": _scan}
+# What imports each, and the subgraphs it must have.
+FORMS: Mapping[str, tuple[Callable[[_Control], None], tuple[str, ...]]] = {
+    "If": (_if, ("then_branch", "else_branch")),
+    "Loop": (_loop, ("body",)),
+    "Scan": (_scan, ("body",)),
+}

@@ -32,6 +32,7 @@ class Tensor:
     size_bytes: int
     scale: float | None = None
     zero_point: int | None = None
+    extents: str = ""  # the output that holds the true extents, if `shape` is their upper bound
 
     def to_json(self) -> dict[str, Any]:
         data: dict[str, Any] = {
@@ -43,6 +44,8 @@ class Tensor:
         }
         if self.scale is not None:
             data |= {"scale": self.scale, "zero_point": self.zero_point}
+        if self.extents:
+            data["extents"] = self.extents
         return data
 
 
@@ -69,6 +72,24 @@ class Interface:
     order: tuple[int, ...] = ()
     pools: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
+
+    @property
+    def results(self) -> tuple[Tensor, ...]:
+        """The model's own outputs, without those that hold extents of others."""
+        shapes = {t.extents for t in self.outputs}
+        return tuple(t for t in self.outputs if t.name not in shapes)
+
+    def cut(self, made: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, np.ndarray[Any, Any]]:
+        """What a run made, as the model's outputs: boxes are cut to their true extents.
+
+        Raises ValueError if extents do not fit their box."""
+        cut = {}
+        for t in self.results:
+            extents = [int(n) for n in made[t.extents]] if t.extents else list(t.shape)
+            if any(not 0 <= n <= most for n, most in zip(extents, t.shape, strict=True)):
+                raise ValueError(f"output '{t.name}' has extents {extents}, above {list(t.shape)}")
+            cut[t.name] = made[t.name][tuple(slice(n) for n in extents)]
+        return cut
 
     @property
     def run_symbol(self) -> str:
@@ -123,6 +144,7 @@ def _tensor(data: Mapping[str, Any]) -> Tensor:
         size,
         None if scale is None else float(scale),
         None if scale is None else int(data["zero_point"]),
+        str(data.get("extents", "")),
     )
 
 

@@ -74,7 +74,9 @@ def loop(v: View) -> Kernel:
     count, condition = v.node.inputs[:2]
     states = len(body.outputs) - 1 - v.attr("mlf.scans", 0)
     first, captured = v.node.inputs[2 : 2 + states], v.node.inputs[2 + states :]
-    finals, scans = v.node.outputs[:states], v.node.outputs[states:]
+    counts = v.attr("mlf.counts", 0)
+    stop = len(v.node.outputs) - counts
+    finals, scans = v.node.outputs[:states], v.node.outputs[states:stop]
     call = _Call(v)
     limit = call.reads((count,), "count") if count else []
     start = call.reads((condition,), "condition") if condition else []
@@ -82,6 +84,7 @@ def loop(v: View) -> Kernel:
     captures = call.reads(captured, "c")
     state = call.writes(finals, "y")
     scanned = call.writes(scans, "s")
+    counted = call.writes(v.node.outputs[stop:], "iterations")
     following = call.scratch(finals, "n")
     each = [v.type(name).elements // max(1, v.type(name).shape[0]) for name in scans]
     return call.kernel(
@@ -93,6 +96,8 @@ def loop(v: View) -> Kernel:
         moves=list(zip(initial, state, following, _bytes(v, finals), strict=True)),
         captures=captures,
         scans=[f"{name} + i * {step}" for name, step in zip(scanned, each, strict=True)],
+        boxes=list(zip(scanned, _bytes(v, scans), strict=True)) if counts else [],
+        counted=counted[0] if counts else "",
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -47,8 +48,14 @@ def compare(
     worst = ""
     for index, (ours, reference) in enumerate(zip(got, expected, strict=True)):
         for name, ref in reference.items():
-            error, rel, bad = _errors(ours[name], ref, absolute, relative)
             elements += ref.size
+            if ours[name].shape != ref.shape:
+                mismatches += max(1, ref.size)
+                max_abs = max_rel = math.inf
+                shapes = f"{list(ours[name].shape)}, expected {list(ref.shape)}"
+                worst = f"sample {index}, '{name}': got shape {shapes}"
+                continue
+            error, rel, bad = _errors(ours[name], ref, absolute, relative)
             mismatches += int(bad.sum())
             if ref.size == 0:
                 continue

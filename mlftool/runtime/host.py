@@ -70,7 +70,7 @@ class HostModule:
             if status != 0:
                 what = "the graph executor" if m.executor == "graph" else m.run_symbol
                 raise MlfError(Problem("MLF0605", f"{what} returned {status}"), CHECK_FAILED)
-            return {t.name: self._output(i) for i, t in enumerate(m.outputs)}
+            return m.cut({t.name: self._output(i) for i, t in enumerate(m.outputs)})
 
     def _output(self, index: int) -> Array:
         t = self.interface.outputs[index]

@@ -100,7 +100,8 @@ class LoadedModule:
 
     @property
     def outputs(self) -> tuple[Tensor, ...]:
-        return tuple(self.interface.outputs)
+        results: tuple[Tensor, ...] = self.interface.results
+        return results
 
     @property
     def graph(self) -> dict[str, Any] | None:

@@ -159,5 +159,5 @@ def _outputs(data: bytes, interface: Interface, samples: int) -> tuple[dict[str,
             flat = np.frombuffer(data, np.uint8, t.size_bytes, offset)
             result[t.name] = flat.view(t.dtype).reshape(t.shape)
             offset += t.size_bytes
-        results.append(result)
+        results.append(interface.cut(result))
     return tuple(results)

@@ -97,16 +97,23 @@ def samples_of(
 def _sample_count(array: Array, tensor: Tensor) -> int:
     if array.dtype != tensor.dtype:
         raise ValueError(f"wrong type; got {array.dtype}, expected {tensor.dtype}")
-    if array.shape == tensor.shape:
+    if array.shape == tensor.shape or (tensor.extents and _fits(array.shape, tensor.shape)):
         return 1
+    if tensor.extents and array.ndim and _fits(array.shape[1:], tensor.shape):
+        return len(array)
     if array.ndim == len(tensor.shape) + 1 and array.shape[1:] == tensor.shape and len(array):
         return len(array)
     expected = f"{list(tensor.shape)} or {['samples', *tensor.shape]}".replace("'", "")
     raise ValueError(f"wrong shape; got {list(array.shape)}, expected {expected}")
 
 
+def _fits(shape: tuple[int, ...], bounds: tuple[int, ...]) -> bool:
+    same_rank = len(shape) == len(bounds)
+    return same_rank and all(n <= most for n, most in zip(shape, bounds, strict=True))
+
+
 def _sample(array: Array, tensor: Tensor, index: int) -> Array:
-    sample = array if array.shape == tensor.shape else array[index]
+    sample = array if array.ndim == len(tensor.shape) else array[index]
     return np.asarray(sample, dtype=tensor.dtype, order="C")
 
 

@@ -121,7 +121,7 @@ def _judge(case: SuiteCase, job: Job) -> Outcome:
         try:
             got = list(result.values())
             Runner.assert_similar_outputs(list(wanted), got, case.rtol, case.atol)
-        except (AssertionError, TypeError) as error:
+        except (AssertionError, AttributeError, TypeError) as error:
             return Outcome(case.name, "wrong", _one_line(str(error)))
     return Outcome(case.name, "pass")
 

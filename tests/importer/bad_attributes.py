@@ -146,28 +146,73 @@ def _branch() -> object:
     return helper.make_graph([node("Relu", "x", "r")], "b", [], [value("r")])
 
 
-@case
-def subgraph_of_if(_: Path) -> ModelProto:
-    step = node("If", "c", then_branch=_branch(), else_branch=_branch())
-    return model([step], [value("x"), value("c", (), TensorProto.BOOL)])
-
-
-@case
-def subgraph_of_loop(_: Path) -> ModelProto:
-    body = helper.make_graph(
-        [node("Identity", "c", "d"), node("Relu", "v", "w")],
+def _body(outputs: int, states: int = 1) -> object:
+    return helper.make_graph(
+        [node("Identity", "c", "d"), node("Relu", "v0", "w0")],
         "b",
-        [value("i", (), TensorProto.INT64), value("c", (), TensorProto.BOOL), value("v")],
-        [value("d", (), TensorProto.BOOL), value("w")],
+        [value("i", (), TensorProto.INT64), value("c", (), TensorProto.BOOL)]
+        + [value(f"v{k}") for k in range(states)],
+        [value("d", (), TensorProto.BOOL), value("w0"), value("w0")][:outputs],
     )
-    return model([node("Loop", "- - x", body=body)])
+
+
+FLAG = value("c", (), TensorProto.BOOL)
 
 
 @case
-def subgraph_with_known_condition(_: Path) -> ModelProto:
-    always = helper.make_tensor("c", TensorProto.BOOL, [], [True])
-    step = node("If", "c", then_branch=_branch(), else_branch=_branch())
-    return model([step], weights=[always])
+def if_without_else(_: Path) -> ModelProto:
+    return model([node("If", "c", then_branch=_branch())], [value("x"), FLAG])
+
+
+@case
+def if_of_a_number(_: Path) -> ModelProto:
+    return model([node("If", "x", then_branch=_branch(), else_branch=_branch())])
+
+
+@case
+def if_with_more_outputs_than_its_branches(_: Path) -> ModelProto:
+    step = node("If", "c", "y z", then_branch=_branch(), else_branch=_branch())
+    return model([step], [value("x"), FLAG])
+
+
+@case
+def loop_whose_body_forgets_the_state(_: Path) -> ModelProto:
+    return model([node("Loop", "- - x", body=_body(1))])
+
+
+@case
+def loop_whose_body_takes_more(_: Path) -> ModelProto:
+    return model([node("Loop", "- - x", body=_body(2, states=2))])
+
+
+@case
+def loop_counted_in_floats(_: Path) -> ModelProto:
+    return model([node("Loop", "x - x", body=_body(2))])
+
+
+@case
+def scan_of_more_sequences_than_inputs(_: Path) -> ModelProto:
+    return model([node("Scan", "x", body=_branch(), num_scan_inputs=3)])
+
+
+@case
+def scan_along_no_axis(_: Path) -> ModelProto:
+    step = node("Scan", "x", body=_branch(), num_scan_inputs=1, scan_input_axes=[7])
+    return model([step])
+
+
+@case
+def subgraph_reads_what_nobody_makes(_: Path) -> ModelProto:
+    lost = helper.make_graph([node("Relu", "nowhere", "r")], "b", [], [value("r")])
+    step = node("If", "c", then_branch=lost, else_branch=_branch())
+    return model([step], [value("x"), FLAG])
+
+
+@case
+def subgraph_defines_a_name_again(_: Path) -> ModelProto:
+    again = helper.make_graph([node("Relu", "x", "x")], "b", [], [value("x")])
+    step = node("If", "c", then_branch=again, else_branch=_branch())
+    return model([step], [value("x"), FLAG])
 
 
 @case

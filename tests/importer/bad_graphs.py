@@ -47,7 +47,7 @@ def known_operator_we_lack(_: Path) -> ModelProto:
 
 @case
 def five_problems(_: Path) -> ModelProto:
-    names = ["Det", "Reluu", "NonZero", "FooBar", "LSTMM"]
+    names = ["Det", "Reluu", "TfIdfVectorizer", "FooBar", "LSTMM"]
     steps = [node(op, f"v{i}", f"v{i + 1}", f"n{i}") for i, op in enumerate(names)]
     return model(steps, [value("v0", (4, 4))], [value("v5")])
 

@@ -248,6 +248,10 @@ def _results(job: Job, data: bytes) -> list[dict[str, Array]]:
             type_ = graph.types[name]
             sample[name] = _array_of(type_, data[at : at + type_.bytes])
             at += type_.bytes
+        for name in graph.outputs:
+            extents = sample.pop(f"{name}.shape", None)
+            if extents is not None:
+                sample[name] = sample[name][tuple(slice(int(n)) for n in extents)]
         results.append(sample)
     assert at == len(data)
     return results

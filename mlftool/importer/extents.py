@@ -1,0 +1,422 @@
+"""Extents known only at run time.
+
+A tensor that has one is typed by its upper bounds and lies in a box of that size (ops/extents.py).
+Each such extent is a *symbol*: the name of an int32 tensor that holds it, which the node that makes
+the box stores too. onnx's own inference carries symbols from tensor to tensor as `dim_param`s. What
+follows holds for the rest of the compiler: there are only static tensors.
+
+An operator whose result depends on what lies beyond the extents gets its input filled with what
+changes nothing: zeros for a sum, the least value for a maximum.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from onnx import NodeProto, helper
+
+from mlftool.importer.protos import op_name, place
+from mlftool.ir import dtype
+from mlftool.ir.dtype import DType
+from mlftool.ir.graph import Node, TensorType
+from mlftool.ops import Trait, has
+
+if TYPE_CHECKING:
+    from mlftool.importer.onnx import Importer
+
+Symbols = tuple[str, ...]  # per axis: the tensor with its extent, "" where it is static
+
+
+def attributes(node: NodeProto) -> dict[str, Any]:
+    return {a.name: helper.get_attribute_value(a) for a in node.attribute}
+
+
+# -- operators that make such tensors ------------------------------------------------------------
+
+
+def produce(importer: Importer, node: NodeProto, index: int) -> bool:
+    """Keep `node` if it makes a tensor whose extents depend on values; else False."""
+    maker = PRODUCERS.get(op_name(node))
+    if maker is None:
+        return False
+    attrs = attributes(node)
+    made = maker(importer, node, attrs)
+    if isinstance(made, str):
+        importer.problem("MLF0302", made, place(node, index))
+        return True
+    position = made.pop("", len(made))
+    symbol = importer.fresh(f"{node.output[0]}.extent")
+    importer.types[symbol] = TensorType(dtype.int32, ())
+    outputs = [""] * position
+    for k, (row, shape, axis) in made.items():
+        name = node.output[k] if k < len(node.output) else ""
+        if k == 0:
+            name = name or importer.fresh(f"{symbol}.of")
+        if name:
+            importer.types[name] = TensorType(row, shape)
+            if axis >= 0:
+                importer.symbols[name] = tuple(
+                    symbol if a == axis else "" for a in range(len(shape))
+                )
+        outputs[k] = name
+    while node.op_type != "Unique" and outputs and not outputs[-1]:
+        outputs.pop()
+    name = node.name or f"{node.op_type}_{index}"
+    importer.nodes.append(Node(node.op_type, tuple(node.input), (*outputs, symbol), attrs, name))
+    return True
+
+
+# position -> (element type, bounds, the axis with the extent or -1); "" -> the extent's position
+Made = dict[Any, Any]
+
+
+def _nonzero(importer: Importer, node: NodeProto, attrs: Mapping[str, Any]) -> Made | str:
+    x = filled(importer, node, 0, 0)
+    if not x.shape:
+        return "of a scalar; supported: tensors with dimensions"
+    return {0: (dtype.int64, (len(x.shape), x.elements), 1)}
+
+
+def _compress(importer: Importer, node: NodeProto, attrs: Mapping[str, Any]) -> Made | str:
+    x, condition = importer.types[node.input[0]], filled(importer, node, 1, False)
+    if "axis" not in attrs:
+        if importer.symbols.get(node.input[0]):
+            return "of a flat tensor whose extents are known only at run time"
+        return {0: (x.dtype, (min(x.elements, condition.elements),), 0)}
+    axis = attrs["axis"] % len(x.shape)
+    symbols = importer.symbols.get(node.input[0], ())
+    if any(s for k, s in enumerate(symbols) if k != axis):
+        return "of a tensor with other extents that are known only at run time"
+    if symbols and not importer.symbols.get(node.input[1]):  # nothing lies beyond the extent
+        filled(importer, node, 1, False, (symbols[axis],))
+    bound = min(x.shape[axis], condition.elements)
+    return {0: (x.dtype, (*x.shape[:axis], bound, *x.shape[axis + 1 :]), axis)}
+
+
+def _unique(importer: Importer, node: NodeProto, attrs: Mapping[str, Any]) -> Made | str:
+    x = importer.types[node.input[0]]
+    if importer.symbols.get(node.input[0]):
+        return "of a tensor whose extents are known only at run time"
+    axis = attrs.get("axis")
+    shape = (x.elements,) if axis is None else x.shape
+    axis = 0 if axis is None else axis % len(shape)
+    count = (shape[axis],)
+    index = (dtype.int64, count, 0)
+    return {
+        0: (x.dtype, shape, axis),
+        1: index,
+        2: (dtype.int64, count, -1),
+        3: index,
+        "": 4,
+    }
+
+
+def _non_max_suppression(
+    importer: Importer, node: NodeProto, attrs: Mapping[str, Any]
+) -> Made | str:
+    boxes, scores = (importer.types[n] for n in node.input[:2])
+    if any(importer.symbols.get(n) for n in node.input[:2] if n):
+        return "of boxes whose number is known only at run time"
+    most = importer.consts.get(node.input[2]) if len(node.input) > 2 else np.zeros(1)
+    each = boxes.shape[1]
+    if most is not None:
+        each = max(0, min(each, int(most.reshape(-1)[0])))
+    return {0: (dtype.int64, (scores.shape[0] * scores.shape[1] * each, 3), 0)}
+
+
+PRODUCERS: Mapping[str, Callable[[Importer, NodeProto, Mapping[str, Any]], Made | str]] = {
+    "NonZero": _nonzero,
+    "Compress": _compress,
+    "Unique": _unique,
+    "NonMaxSuppression": _non_max_suppression,
+}
+
+
+# -- operators that read such tensors ------------------------------------------------------------
+
+
+def adapt(importer: Importer, node: NodeProto, index: int) -> NodeProto | None:
+    """`node` in a form that is right on boxes. None when it has been kept here, or refused."""
+    if not any(importer.symbols.get(n) for n in node.input):
+        return node
+    name = op_name(node)
+    changed = NodeProto()
+    changed.CopyFrom(node)
+    if name in PRODUCERS:
+        return changed
+    rule = RULES.get(name)
+    if rule is None and not has(name, Trait.ELEMENTWISE):
+        supported = ", ".join(sorted((*RULES, *PRODUCERS)))
+        text = (
+            "reads a tensor whose extents are known only at run time; supported there: elementwise"
+        )
+        importer.problem("MLF0302", f"{text} operators, {supported}", place(node, index))
+        return None
+    found = (rule or _elementwise)(importer, changed)
+    if found:
+        importer.problem("MLF0302", found, place(node, index))
+    return changed if found is None else None
+
+
+# None: the node, as changed, goes on; "": it is kept already; else what is wrong.
+Rule = Callable[["Importer", NodeProto], "str | None"]
+
+
+def _elementwise(importer: Importer, node: NodeProto) -> str | None:
+    """Equal bounds, or 1: a box of one extent cannot stretch to another's."""
+    shapes = [importer.types[n].shape for n in node.input if n]
+    rank = max(map(len, shapes))
+    padded = [(1,) * (rank - len(s)) + s for s in shapes]
+    for extents in zip(*padded, strict=True):
+        if len(set(extents) - {1}) > 1:
+            return f"extents up to {' and '.join(map(str, extents))} do not match for certain"
+    return None
+
+
+def _as_it_is(importer: Importer, node: NodeProto) -> str | None:
+    return None
+
+
+def filled(
+    importer: Importer, node: NodeProto, k: int, value: Any, symbols: Symbols = ()
+) -> TensorType:
+    """Let input `k` hold `value` beyond its extents, or `symbols`; returns its type."""
+    name = node.input[k]
+    type_, symbols = importer.types[name], symbols or importer.symbols.get(name, ())
+    if any(symbols):
+        box = importer.fresh(f"{name}.filled")
+        importer.types[box], importer.symbols[box] = type_, symbols
+        axes = [a for a, s in enumerate(symbols) if s]
+        inputs = (name, *(symbols[a] for a in axes))
+        attrs = {"axes": axes, "value": value}
+        importer.nodes.append(Node("mlf.FillBeyond", inputs, (box,), attrs, f"beyond {name}"))
+        node.input[k] = box
+    return type_
+
+
+def _least(row: DType) -> Any:
+    return -math.inf if row.is_float else row.range[0]
+
+
+def _greatest(row: DType) -> Any:
+    return math.inf if row.is_float else row.range[1]
+
+
+def _reduction(neutral: Callable[[DType], Any]) -> Rule:
+    def rule(importer: Importer, node: NodeProto) -> str | None:
+        filled(importer, node, 0, neutral(importer.types[node.input[0]].dtype))
+        return None
+
+    return rule
+
+
+def _mean(importer: Importer, node: NodeProto) -> str | None:
+    """ReduceMean: the sum over how many there are."""
+    type_ = importer.types[node.input[0]]
+    axes = _axes(importer, node, len(type_.shape))
+    if axes is None:
+        return "axes are known only at run time"
+    symbols = importer.symbols[node.input[0]]
+    factor = math.prod(type_.shape[a] for a in axes if not symbols[a])
+    count = importer.fresh(f"{node.output[0]}.count")
+    importer.types[count] = TensorType(type_.dtype, ())
+    inputs = tuple(symbols[a] for a in axes if symbols[a])
+    importer.nodes.append(Node("mlf.Count", inputs, (count,), {"factor": factor}, count))
+    total = NodeProto()
+    total.CopyFrom(node)
+    total.op_type, total.output[0] = "ReduceSum", importer.fresh(f"{node.output[0]}.sum")
+    if importer.opsets[""] < 18 and importer.opsets[""] >= 13:  # there axes became an input earlier
+        del total.attribute[:]
+        total.attribute.extend(a for a in node.attribute if a.name != "axes")
+        given = importer.fresh(f"{total.output[0]}.axes")
+        importer.add_const(given, np.array(axes, np.int64))
+        total.input.append(given)
+    importer.node(total, 0)
+    importer.node(helper.make_node("Div", [total.output[0], count], [node.output[0]]), 0)
+    return ""
+
+
+def _axes(importer: Importer, node: NodeProto, rank: int) -> list[int] | None:
+    axes = attributes(node).get("axes")
+    if len(node.input) > 1 and node.input[1]:
+        given = importer.consts.get(node.input[1])
+        axes = None if given is None else given.reshape(-1).tolist()
+        if axes is None:
+            return None
+    return [a % rank for a in axes] if axes else list(range(rank))
+
+
+def _matmul(importer: Importer, node: NodeProto) -> str | None:
+    for k in range(2):
+        filled(importer, node, k, 0)
+    return None
+
+
+def _gather(importer: Importer, node: NodeProto) -> str | None:
+    """Indices beyond their extents must be indices too; those from the end need the true end."""
+    filled(importer, node, 1, 0)
+    symbols = importer.symbols.get(node.input[0], ())
+    axis = attributes(node).get("axis", 0)
+    indices = importer.consts.get(node.input[1])
+    moving = node.op_type != "GatherND" and any(symbols[axis % max(1, len(symbols)) :][:1])
+    if moving and (indices is None or (indices.size and indices.min() < 0)):
+        return "indices may count from an end that is known only at run time"
+    return None
+
+
+def _shape(importer: Importer, node: NodeProto) -> str | None:
+    name, attrs = node.input[0], attributes(node)
+    part = slice(attrs.get("start", 0), attrs.get("end"))
+    keep_shape(importer, name, node.output[0], dtype.int64, part)
+    return ""
+
+
+def keep_shape(
+    importer: Importer, name: str, out: str, row: DType, part: slice = slice(None)
+) -> None:
+    """A node that makes a vector of the true extents of `name`."""
+    symbols = importer.symbols[name][part]
+    static = [
+        -1 if s else n for s, n in zip(symbols, importer.types[name].shape[part], strict=True)
+    ]
+    importer.types[out] = TensorType(row, (len(static),))
+    inputs = tuple(s for s in symbols if s)
+    attrs = {"static": static, "of": name}
+    importer.nodes.append(Node("mlf.Extents", inputs, (out,), attrs, f"shape of {name}"))
+
+
+def _size(importer: Importer, node: NodeProto) -> str | None:
+    name = node.input[0]
+    symbols, shape = importer.symbols[name], importer.types[name].shape
+    _count(importer, node.output[0], symbols, shape, dtype.int64)
+    return ""
+
+
+def _count(
+    importer: Importer, out: str, symbols: Symbols, shape: Sequence[int], row: DType
+) -> None:
+    """A node that multiplies extents."""
+    factor = math.prod(n for s, n in zip(symbols, shape, strict=True) if not s)
+    importer.types[out] = TensorType(row, ())
+    inputs = tuple(s for s in symbols if s)
+    importer.nodes.append(Node("mlf.Count", inputs, (out,), {"factor": factor}, out))
+
+
+def _concat(importer: Importer, node: NodeProto) -> str | None:
+    """Along an axis with symbols the parts are joined; along another the box's kernel is right."""
+    types = [importer.types[n] for n in node.input]
+    axis = attributes(node)["axis"] % len(types[0].shape)
+    rows = [importer.symbols.get(n, ("",) * len(types[0].shape)) for n in node.input]
+    others = [tuple(s for a, s in enumerate(r) if a != axis) for r in rows]
+    if len(set(others)) > 1:
+        return "tensors whose other extents may differ"
+    if not any(r[axis] for r in rows):
+        return None
+    out, shape = node.output[0], list(types[0].shape)
+    shape[axis] = sum(t.shape[axis] for t in types)
+    symbol = importer.fresh(f"{out}.extent")
+    importer.types[symbol] = TensorType(dtype.int32, ())
+    importer.types[out] = TensorType(types[0].dtype, tuple(shape))
+    importer.symbols[out] = (*rows[0][:axis], symbol, *rows[0][axis + 1 :])
+    extents = [-1 if r[axis] else t.shape[axis] for r, t in zip(rows, types, strict=True)]
+    inputs = (*node.input, *(r[axis] for r in rows if r[axis]))
+    attrs = {"axis": axis, "extents": extents}
+    importer.nodes.append(Node("mlf.Join", inputs, (out, symbol), attrs, node.name or out))
+    return ""
+
+
+def _reshape(importer: Importer, node: NodeProto) -> str | None:
+    """Where only the first extent is a symbol, a box is as contiguous as a tensor."""
+    name, out = node.input[0], node.output[0]
+    type_, symbols = importer.types[name], importer.symbols[name]
+    if any(symbols[1:]):
+        return "only a first extent may be known at run time here"
+    inner = math.prod(type_.shape[1:])
+    target = _target(importer, node, type_.shape)
+    if target is None:
+        return "the new shape is known only at run time"
+    rest = math.prod(target[1:])
+    if target[0] != -1 or any(n < 0 for n in target[1:]) or rest == 0 or inner % rest:
+        return (
+            f"to {target}; supported: [-1, ...], which leaves rows of {inner} whole or splits them"
+        )
+    symbol = symbols[0]
+    if inner != rest:
+        symbol = importer.fresh(f"{out}.extent")
+        _count(importer, symbol, (symbols[0], ""), (0, inner // rest), dtype.int32)
+    bound = type_.shape[0] * (inner // rest)
+    importer.types[out] = TensorType(type_.dtype, (bound, *target[1:]))
+    importer.symbols[out] = (symbol, *("" for _ in target[1:]))
+    shape = importer.fresh(f"{out}.target")
+    importer.add_const(shape, np.array([bound, *target[1:]], np.int64))
+    importer.nodes.append(Node("Reshape", (name, shape), (out,), {}, node.name or out))
+    return ""
+
+
+def _target(importer: Importer, node: NodeProto, shape: Sequence[int]) -> list[int] | None:
+    """The shape that a Reshape or Flatten asks for, its first extent -1 where that is the rest."""
+    if node.op_type == "Flatten":
+        axis = attributes(node).get("axis", 1) % (len(shape) + 1)
+        return [-1, math.prod(shape[axis:])] if axis else [1, -1]
+    given = importer.consts.get(node.input[1])
+    if given is None:
+        return None
+    keep = not attributes(node).get("allowzero", 0)
+    target = [int(n) for n in given.reshape(-1)]
+    target = [shape[k] if n == 0 and keep and k else n for k, n in enumerate(target)]
+    if target and target[0] == 0 and keep:
+        target[0] = -1
+        rest = math.prod(shape[1:]) // max(1, -math.prod(target[1:]))
+        target = [target[0], *(rest if n == -1 else n for n in target[1:])]
+    return target
+
+
+def _slice(importer: Importer, node: NodeProto) -> str | None:
+    """Static windows; along an axis with a symbol, from the front and by steps of one."""
+    name, out = node.input[0], node.output[0]
+    type_, symbols = importer.types[name], importer.symbols[name]
+    values = [importer.consts.get(n) if n else None for n in node.input[1:]]
+    if importer.opsets[""] < 10:
+        return "windows in attributes, as before opset 10"
+    starts, ends, axes, steps = (*values, None, None)[:4] if len(values) < 4 else values[:4]
+    if starts is None or ends is None:
+        return "windows that are known only at run time"
+    axes = np.arange(len(starts)) if axes is None else axes % len(type_.shape)
+    moved = list(symbols)
+    for k, axis in enumerate(axes):
+        if not symbols[axis]:
+            continue
+        start, end = int(starts[k]), int(ends[k])
+        if start < 0 or end < 0 or (steps is not None and steps[k] != 1):
+            return "windows that count from an end which is known only at run time"
+        end = min(end, type_.shape[axis])
+        symbol = importer.fresh(f"{out}.extent")
+        importer.types[symbol] = TensorType(dtype.int32, ())
+        attrs = {"start": start, "end": max(start, end)}
+        importer.nodes.append(Node("mlf.Window", (symbols[axis],), (symbol,), attrs, symbol))
+        moved[axis] = symbol
+    importer.without_symbols(node)
+    importer.symbols[out] = tuple(moved)
+    return ""
+
+
+RULES: Mapping[str, Rule] = {
+    **dict.fromkeys(("Transpose", "Unsqueeze", "Squeeze", "Identity", "Cast"), _as_it_is),
+    **dict.fromkeys(
+        ("ReduceSum", "ReduceL1", "ReduceL2", "ReduceSumSquare"), _reduction(lambda row: 0)
+    ),
+    **dict.fromkeys(("ReduceMax", "ArgMax", "TopK", "Softmax", "LogSoftmax"), _reduction(_least)),
+    **dict.fromkeys(("ReduceMin", "ArgMin"), _reduction(_greatest)),
+    "ReduceProd": _reduction(lambda row: 1),
+    "ReduceMean": _mean,
+    **dict.fromkeys(("MatMul", "Gemm"), _matmul),
+    **dict.fromkeys(("Gather", "GatherElements", "GatherND"), _gather),
+    "Shape": _shape,
+    "Size": _size,
+    "Concat": _concat,
+    **dict.fromkeys(("Reshape", "Flatten"), _reshape),
+    "Slice": _slice,
+}

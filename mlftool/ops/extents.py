@@ -1,0 +1,186 @@
+"""Tensors whose extents are known only at run time.
+
+Such a tensor is a box of its upper bounds; what is true of it lies in the box's first corner, and
+each extent that may be smaller is an int32 of its own, which the node that makes it stores beside
+the box. Kernels of other operators work on whole boxes and never need to know (importer/extents.py
+says when a box must be filled for that). What lies beyond the extents of an output is zero.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from mlftool.ir.graph import View
+from mlftool.ops.base import Kernel, Operand, UnsupportedError, op
+from mlftool.ops.scalar import literal, tensor_operand
+
+
+def _kernel(v: View, name: str, params: dict[str, Any], *scratch: Operand) -> Kernel:
+    """Inputs are x0, x1 ..., outputs y0, y1 ...; omitted ones have no parameter."""
+    ins = [tensor_operand(v.graph, f"x{k}", n) for k, n in enumerate(v.node.inputs) if n]
+    outs = [
+        Operand(f"y{k}", v.type(n).dtype.c, "out", n) for k, n in enumerate(v.node.outputs) if n
+    ]
+    for name_ in (*v.node.inputs, *v.node.outputs):
+        if name_ and (v.type(name_).dtype.codec or v.type(name_).dtype.packed):
+            raise UnsupportedError(f"{v.node.op} on {v.type(name_).dtype}")
+    work = sum(v.type(n).elements for n in (*v.node.inputs, *v.node.outputs) if n)
+    return Kernel(
+        f"portable.{name}",
+        f"extents_{name}.c.j2",
+        params | {"given": {o.name for o in (*ins, *outs)}},
+        (*ins, *outs, *scratch),
+        cost=8.0 * work,
+        includes=("mlf/kernel.h", "mlf/boxes.h") if name == "nms" else ("mlf/kernel.h",),
+    )
+
+
+def _strides(shape: tuple[int, ...]) -> list[int]:
+    return [math.prod(shape[k + 1 :]) for k in range(len(shape))]
+
+
+@op("NonZero")
+def nonzero(v: View) -> Kernel:
+    """[rank, bound] coordinates in order, and how many there are."""
+    shape = v.x(0).shape
+    return _kernel(
+        v,
+        "nonzero",
+        {
+            "elements": v.x(0).elements,
+            "bound": v.y.shape[1],
+            "axes": list(zip(_strides(shape), shape, strict=True)),
+        },
+    )
+
+
+@op("Compress")
+def compress(v: View) -> Kernel:
+    """The slices along `axis` (of the flat tensor without one) whose condition holds."""
+    shape, axis = v.x(0).shape, v.attr("axis")
+    if axis is None:
+        shape, axis = (v.x(0).elements,), 0
+    axis %= len(shape)
+    return _kernel(
+        v,
+        "compress",
+        {
+            "outer": math.prod(shape[:axis]),
+            "extent": shape[axis],
+            "bound": v.y.shape[axis if v.attr("axis") is not None else 0],
+            "conditions": min(v.x(1).elements, shape[axis]),
+            "inner": math.prod(shape[axis + 1 :]),
+        },
+    )
+
+
+@op("Unique")
+def unique(v: View) -> Kernel:
+    """The different slices along `axis` (elements without one), where each first stood, which one
+    each is, how often it stood there, and how many there are."""
+    shape, axis = v.x(0).shape, v.attr("axis")
+    if axis is None:
+        shape, axis = (v.x(0).elements,), 0
+    axis %= len(shape)
+    count = shape[axis]
+    tables = [Operand(n, "int32_t", "scratch", bytes=4 * count) for n in ("first", "order", "rank")]
+    return _kernel(
+        v,
+        "unique",
+        {
+            "outer": math.prod(shape[:axis]),
+            "count": count,
+            "inner": math.prod(shape[axis + 1 :]),
+            "sorted": bool(v.attr("sorted", 1)),
+        },
+        *tables,
+    )
+
+
+@op("NonMaxSuppression")
+def non_max_suppression(v: View) -> Kernel:
+    """[bound, 3] of (batch, class, box), best scores first, and how many there are.
+
+    Inputs: boxes [batch, boxes, 4], scores [batch, classes, boxes], boxes per class at most,
+    threshold of the intersection over union, threshold of the score.
+    """
+    boxes = v.x(0).shape[1]
+    batch, classes = v.x(1).shape[:2]
+    return _kernel(
+        v,
+        "nms",
+        {
+            "batch": batch,
+            "classes": classes,
+            "boxes": boxes,
+            "bound": v.y.shape[0],
+            "center": bool(v.attr("center_point_box", 0)),
+        },
+        Operand("done", "uint8_t", "scratch", bytes=boxes),
+    )
+
+
+@op("mlf.FillBeyond")
+def fill_beyond(v: View) -> Kernel:
+    """The box with `value` wherever an index on one of `axes` is not below its extent."""
+    shape = v.x(0).shape
+    strides = _strides(shape)
+    return _kernel(
+        v,
+        "fill",
+        {
+            "elements": v.x(0).elements,
+            "axes": [(strides[a], shape[a], f"x{k + 1}") for k, a in enumerate(v.attr("axes"))],
+            "value": literal(v.attr("value"), v.y.dtype),
+        },
+    )
+
+
+@op("mlf.Extents")
+def extents(v: View) -> Kernel:
+    """A shape as a vector: `static` extents, and where those are -1 the inputs in turn."""
+    given = iter(range(len(v.node.inputs)))
+    values = [f"*x{next(given)}" if n < 0 else str(n) for n in v.attr("static")]
+    return _kernel(v, "values", {"values": values})
+
+
+@op("mlf.Count")
+def count(v: View) -> Kernel:
+    """`factor` times the product of all inputs, as a scalar of the output's type."""
+    product = " * ".join([f"*x{k}" for k in range(len(v.node.inputs))] + [str(v.attr("factor"))])
+    return _kernel(v, "values", {"values": [f"({v.y.dtype.c})({product})"]})
+
+
+@op("mlf.Window")
+def window(v: View) -> Kernel:
+    """How much of an extent lies in [start, end)."""
+    start, end = v.attr("start"), v.attr("end")
+    least = f"mlf_min_i32(*x0, {end})"
+    return _kernel(v, "values", {"values": [f"{least} > {start} ? {least} - {start} : 0"]})
+
+
+@op("mlf.Join")
+def join(v: View) -> Kernel:
+    """Concat along an axis where extents are known only at run time; also the sum of them.
+
+    `extents` has for each tensor its static extent, or -1: then the next of the inputs behind the
+    tensors.
+    """
+    axis, parts = v.attr("axis"), v.attr("extents")
+    given = iter(range(len(parts), len(v.node.inputs)))
+    pieces = [
+        (f"x{k}", f"*x{next(given)}" if n < 0 else str(n), v.x(k).shape[axis])
+        for k, n in enumerate(parts)
+    ]
+    shape = v.y.shape
+    return _kernel(
+        v,
+        "join",
+        {
+            "outer": math.prod(shape[:axis]),
+            "inner": math.prod(shape[axis + 1 :]),
+            "bound": shape[axis],
+            "pieces": pieces,
+        },
+    )

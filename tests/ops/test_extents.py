@@ -1,0 +1,125 @@
+"""Extents known only at run time, through chains of operators, against onnxruntime."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from batch import Job, run_jobs
+from onnx import parser
+from oracle import Array, onnxruntime_float, relative_error
+
+from mlftool.compile import ModuleSpec, compile_module
+from mlftool.errors import MlfError
+
+HEAD = '<ir_version: 9, opset_import: ["": 17]>\n'
+MODELS = {
+    "elementwise_on_positions": """g (float[3,4] x) => (float[k,2] y, int64[2] s) {
+        p = NonZero(x)
+        t = Transpose(p)
+        f = Cast <to = 1> (t)
+        half = Constant <value = float {0.5}> ()
+        m = Mul(f, half)
+        y = Neg(m)
+        s = Shape(y)
+    }""",
+    "joined": """g (float[5] x, float[3] z, bool[5] c, bool[3] d) => (float[k] y, int64 n) {
+        a = Compress <axis = 0> (x, c)
+        b = Compress <axis = 0> (z, d)
+        e = Exp(b)
+        y = Concat <axis = 0> (a, z, e)
+        n = Size(y)
+    }""",
+    "softmax_over_what_is_there": """g (float[2,6] x, bool[6] c) => (float[2,k] y) {
+        a = Compress <axis = 1> (x, c)
+        y = Softmax <axis = 1> (a)
+    }""",
+    "rows_split": """g (float[6,4] x, bool[6] c) => (float[k,2] y) {
+        a = Compress <axis = 0> (x, c)
+        pairs = Constant <value = int64[2] {-1, 2}> ()
+        y = Reshape(a, pairs)
+    }""",
+    "compress_twice": """g (float[8] x, bool[8] c, bool[8] d) => (float[k] y) {
+        a = Compress <axis = 0> (x, c)
+        y = Compress <axis = 0> (a, d)
+    }""",
+    "a_loop_that_stops_early": """g (float[2] x, float limit) => (float[2] y, float[k,2] all) {
+        ten = Constant <value = int64 {10}> ()
+        t = Constant <value = bool {1}> ()
+        zero = Constant <value = int64[1] {0}> ()
+        y, all = Loop (ten, t, x) <
+            body = b (int64 i, bool c, float[2] s) => (bool d, float[2] n, float[2] o) {
+                n = Add(s, s)
+                o = Neg(n)
+                first = Constant <value = float[2,1] {1, 0}> ()
+                row = Unsqueeze(n, zero)
+                product = MatMul(row, first)
+                picked = Squeeze(product)
+                d = Less(picked, limit)
+            }>
+    }""",
+    "captured_by_a_branch": """g (float[6] x, bool[6] c, bool a) => (float y) {
+        p = Compress <axis = 0> (x, c)
+        y = If (a) <
+            then_branch = t () => (float ty)
+                { s = Shape(p) f = Cast <to = 1> (s) z = Constant <value = int64[1] {0}> ()
+                  ty = Squeeze(f, z) },
+            else_branch = e () => (float q) { q = Constant <value = float {-1}> () }
+        >
+    }""",
+}
+
+
+def feeds(name: str, model: onnx.ModelProto) -> list[dict[str, Array]]:
+    random = np.random.default_rng(len(name))
+    result = []
+    for share in (0.5, 0.9, 1.0):
+        sample = {}
+        for info in model.graph.input:
+            type_ = info.type.tensor_type
+            shape = [d.dim_value for d in type_.shape.dim]
+            dtype = onnx.helper.tensor_dtype_to_np_dtype(type_.elem_type)
+            chosen = random.random(shape) < share
+            value = chosen if dtype.kind == "b" else random.normal(0, 2, shape) * chosen
+            sample[info.name] = np.asarray(value, dtype)
+        if "limit" in sample:
+            sample["x"], sample["limit"] = (
+                np.abs(sample["x"]) + 0.1,
+                np.asarray(20 * share, np.float32),
+            )
+        result.append(sample)
+    return result
+
+
+@pytest.fixture(scope="module")
+def jobs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Job]:
+    models = {name: parser.parse_model(HEAD + text) for name, text in MODELS.items()}
+    made = {name: Job(model, feeds(name, model)) for name, model in models.items()}
+    run_jobs(list(made.values()), tmp_path_factory.mktemp("extents"))
+    return made
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_equals_onnxruntime(name: str, jobs: dict[str, Job]) -> None:
+    job = jobs[name]
+    assert not job.failure, job.failure
+    for want, got in zip(onnxruntime_float(job.model, job.feeds), job.results, strict=True):
+        for key, value in want.items():
+            assert got[key].dtype == value.dtype
+            assert got[key].shape == value.shape, key
+            assert relative_error(got[key], value) <= 1e-5, key
+
+
+BAD = {
+    "two extents that may differ": """g (float[4] x, bool[4] c, bool[3] d) => (float[k] y) {
+        a = Compress <axis = 0> (x, c) b = Compress <axis = 0> (x, d) y = Add(a, b) }""",
+    "an operator nobody taught": """g (float[4] x, bool[4] c) => (float[k] y) {
+        a = Compress <axis = 0> (x, c) z = Constant <value = int64 {0}> () y = CumSum(a, z) }""",
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_is_not_certain_is_refused(name: str) -> None:
+    with pytest.raises(MlfError) as caught:
+        compile_module(ModuleSpec(parser.parse_model(HEAD + BAD[name])))
+    assert "MLF0302" in str(caught.value)
