@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <tvm/runtime/c_backend_api.h>
 #include <tvm/runtime/c_runtime_api.h>
 #include <tvm/runtime/crt/crt.h>
 #include <tvm/runtime/crt/func_registry.h>
@@ -159,6 +160,47 @@ static void global_functions_are_called(void) {
   EXPECT(TVMFuncFree(f) == 0);
 }
 
+static int count_up(void *cdata) {
+  return ++*(int *)cdata;
+}
+
+static void kernels_ask_for_what_is_round_them(void) {
+  TVMParallelGroupEnv env = {NULL, 1};
+  void *handle = NULL;
+  TVMFunctionHandle f = NULL;
+  int count = 6;
+  EXPECT(TVMBackendParallelBarrier(0, &env) == 0);
+  EXPECT(TVMBackendRunOnce(&handle, count_up, &count, sizeof count) == 7);
+  EXPECT(TVMBackendRunOnce(&handle, count_up, &count, sizeof count) == 0 && count == 7);
+  EXPECT(TVMBackendRegisterSystemLibSymbol("symbol", handle_of(first)) == 0);
+  EXPECT(TVMBackendGetFuncFromEnv(NULL, "symbol", &f) == 0 && f != NULL);
+  EXPECT(TVMBackendGetFuncFromEnv(NULL, "cymbal", &f) == kTvmErrorFunctionNameNotFound);
+  EXPECT(f == NULL);
+}
+
+/* What a host calls through the serial link. */
+static void hosts_look_up_functions(TVMModuleHandle module) {
+  TVMArgs args = TVMArgs_Create(NULL, NULL, 0);
+  TVMPackedFunc pf;
+  args.values[0].v_handle = module;
+  args.tcodes[0] = kTVMModuleHandle;
+  args.values[1].v_str = "second";
+  args.tcodes[1] = kTVMStr;
+  args.values[2].v_int64 = 0;
+  args.tcodes[2] = kTVMArgInt;
+  args.values_count = 3;
+  EXPECT(TVMPackedFunc_InitGlobalFunc(&pf, "tvm.rpc.server.ModuleGetFunction", &args) == 0);
+  EXPECT(TVMPackedFunc_Call(&pf) == 0 && pf.ret_value.tcodes[0] == kTVMPackedFuncHandle);
+  EXPECT((uintptr_t)pf.ret_value.values[0].v_handle == 0x80008001u);
+  pf.args.values[1].v_str = "third";
+  EXPECT(TVMPackedFunc_Call(&pf) == 0 && pf.ret_value.tcodes[0] == kTVMNullptr);
+  pf.args.values_count = 2;
+  EXPECT(TVMPackedFunc_Call(&pf) == kTvmErrorFunctionCallNumArguments);
+  EXPECT(TVMPackedFunc_InitGlobalFunc(&pf, "tvm.rpc.server.GetCRTMaxPacketSize", NULL) == 0);
+  EXPECT(TVMPackedFunc_Call(&pf) == 0);
+  EXPECT(pf.ret_value.values[0].v_int64 == TVM_CRT_MAX_PACKET_SIZE_BYTES - 11);
+}
+
 static void modules_come_and_go(void) {
   static const TVMFuncRegistry kRegistry = {"\003\000first\0second\0failing\0", kFunctions};
   static const TVMModule kModules[TVM_CRT_MAX_REGISTERED_MODULES + 1] = {{&kRegistry}};
@@ -172,6 +214,7 @@ static void modules_come_and_go(void) {
   }
   EXPECT(TVMModCreateFromCModule(&kModules[i], &again) == -1);
   EXPECT(TVMModCreateFromCModule(&kModules[0], &again) == 0 && again == handles[0]);
+  hosts_look_up_functions(handles[0]);
   EXPECT(TVMPackedFunc_InitModuleFunc(&pf, handles[0], "second", NULL) == 0);
   EXPECT((uintptr_t)pf.fexec == 0x80008001u);
   EXPECT(TVMPackedFunc_Call(&pf) == 0 && pf.ret_value.values[0].v_float64 == 2.5);
@@ -375,6 +418,7 @@ int main(void) {
   names_end_with_their_bytes();
   functions_are_added_and_replaced();
   global_functions_are_called();
+  kernels_ask_for_what_is_round_them();
   modules_come_and_go();
   handles_that_are_none_are_refused();
   a_missing_system_library_is_an_error();

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 import subprocess
 from pathlib import Path
@@ -170,3 +171,23 @@ def test_the_analyser_finds_nothing(config: Path) -> None:
     command += map(str, sorted(SOURCES.rglob("*.c")))
     run = subprocess.run(command, cwd=config, capture_output=True, text=True)
     assert (run.returncode, run.stderr) == (0, "")
+
+
+def test_stack_frames_are_small_and_nothing_calls_itself(config: Path) -> None:
+    BY_NAME["cortex-m4"].need()
+    command = [*BY_NAME["cortex-m4"].command, "-Os", *WARNINGS, "-Wstack-usage=600"]
+    command += ["-fcallgraph-info", INCLUDE, f"-I{config}", "-c"]
+    subprocess.run([*command, *sorted(SOURCES.rglob("*.c"))], cwd=config, check=True)
+    calls: dict[str, set[str]] = {}
+    for graph in sorted(config.glob("*.ci")):
+        edges = re.findall(r'sourcename: "([^"]+)" targetname: "([^"]+)"', graph.read_text())
+        for caller, callee in edges:
+            calls.setdefault(caller, set()).add(callee)
+    assert len(calls) > 100
+    # What has only callees that are gone is gone; a cycle stays.
+    while leaves := [f for f, callees in calls.items() if not callees & calls.keys()]:
+        for function in leaves:
+            del calls[function]
+    # A function of the application called through its handle may call the runtime again: that is
+    # an edge to "__indirect_call", which has none of its own.
+    assert calls == {}

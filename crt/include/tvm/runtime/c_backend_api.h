@@ -34,6 +34,20 @@ typedef int (*FTVMParallelLambda)(int task_id, TVMParallelGroupEnv *penv, void *
  * the task returns: 0, or -1 on failure. */
 TVM_DLL int TVMBackendParallelLaunch(FTVMParallelLambda flambda, void *cdata, int num_task);
 
+/* Waits for the other tasks of the group, of which there are none: 0. */
+TVM_DLL int TVMBackendParallelBarrier(int task_id, TVMParallelGroupEnv *penv);
+
+/* Calls `f` with `cdata` unless it was called for this `handle` before, which starts as NULL. What
+ * `f` returns; 0 for the calls that are left out. */
+TVM_DLL int TVMBackendRunOnce(void **handle, int (*f)(void *), void *cdata, int nbytes);
+
+/* Makes a TVMBackendPackedCFunc global, as TVMFuncRegisterGlobal does. */
+TVM_DLL int TVMBackendRegisterSystemLibSymbol(const char *name, void *ptr);
+
+/* The global function `func_name`: kTvmErrorFunctionNameNotFound, and NULL, when there is none. C
+ * modules have no imports, so `mod_node` is not looked at. */
+TVM_DLL int TVMBackendGetFuncFromEnv(void *mod_node, const char *func_name, TVMFunctionHandle *out);
+
 #ifdef __cplusplus
 }
 #endif

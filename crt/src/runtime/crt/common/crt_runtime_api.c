@@ -18,7 +18,8 @@
 
 enum {
   kHandleFlag = 0x8000, /* in both halves of a handle, so that none is NULL */
-  kGlobalModule = TVM_CRT_MAX_REGISTERED_MODULES
+  kGlobalModule = TVM_CRT_MAX_REGISTERED_MODULES,
+  kPacketOverhead = 11
 };
 
 static const TVMModule *registered_modules[TVM_CRT_MAX_REGISTERED_MODULES];
@@ -172,25 +173,31 @@ static TVMBackendPackedCFunc find(TVMFunctionHandle func, const TVMFuncRegistry 
   return function;
 }
 
-int TVMFuncCall(TVMFunctionHandle func, TVMValue *arg_values, int *type_codes, int num_args,
-                TVMValue *ret_val, int *ret_type_code) {
+int TVMPlainFunction_Call(TVMFunctionHandle func, TVMValue *arg_values, int *type_codes,
+                          int num_args, TVMValue *ret_val, int *ret_type_code) {
   const TVMFuncRegistry *registry;
-  TVMBackendPackedCFunc function;
+  const TVMBackendPackedCFunc function = find(func, &registry);
   union {
     const TVMFuncRegistry *constant;
     void *handle;
   } resource;
   ret_val[0].v_handle = NULL;
   ret_type_code[0] = kTVMNullptr;
-  if (func == kTVMTimeEvaluatorHandle) {
-    return TVMTimeEvaluator_Call(arg_values, type_codes, num_args, ret_val, ret_type_code);
-  }
-  function = find(func, &registry);
   if (function == NULL) {
     return kTvmErrorFunctionIndexInvalid;
   }
   resource.constant = registry == &global_functions.registry ? NULL : registry;
   return function(arg_values, type_codes, num_args, ret_val, ret_type_code, resource.handle);
+}
+
+int TVMFuncCall(TVMFunctionHandle func, TVMValue *arg_values, int *type_codes, int num_args,
+                TVMValue *ret_val, int *ret_type_code) {
+  if (func == kTVMTimeEvaluatorHandle) {
+    ret_val[0].v_handle = NULL;
+    ret_type_code[0] = kTVMNullptr;
+    return TVMTimeEvaluator_Call(arg_values, type_codes, num_args, ret_val, ret_type_code);
+  }
+  return TVMPlainFunction_Call(func, arg_values, type_codes, num_args, ret_val, ret_type_code);
 }
 
 int TVMFuncFree(TVMFunctionHandle func) {
@@ -241,7 +248,8 @@ static int system_lib(TVMValue *args, int *type_codes, int num_args, TVMValue *r
   return 0;
 }
 
-/* (module, name, query_imports) -> function */
+/* (module, name, query_imports) -> function; nothing, and no error, if there is none: hosts ask for
+ * functions that a module may have. */
 static int module_get_function(TVMValue *args, int *type_codes, int num_args, TVMValue *ret_value,
                                int *ret_tcode, void *resource_handle) {
   TVMFunctionHandle function;
@@ -259,16 +267,17 @@ static int module_get_function(TVMValue *args, int *type_codes, int num_args, TV
     ret_value[0].v_handle = function;
     ret_tcode[0] = kTVMPackedFuncHandle;
   }
-  return code;
+  return code == kTvmErrorFunctionNameNotFound ? 0 : code;
 }
 
+/* What fits between start (2), length (4), session header (3) and checksum (2) of a packet. */
 static int max_packet_size(TVMValue *args, int *type_codes, int num_args, TVMValue *ret_value,
                            int *ret_tcode, void *resource_handle) {
   (void)args;
   (void)type_codes;
   (void)num_args;
   (void)resource_handle;
-  ret_value[0].v_int64 = TVM_CRT_MAX_PACKET_SIZE_BYTES;
+  ret_value[0].v_int64 = TVM_CRT_MAX_PACKET_SIZE_BYTES - kPacketOverhead;
   ret_tcode[0] = kTVMArgInt;
   return 0;
 }

@@ -4,7 +4,7 @@
 #include <tvm/runtime/crt/internal/common/time_evaluator.h>
 #include <tvm/runtime/crt/platform.h>
 
-enum { kMaxRepeat = 4096, kMaxNumber = 1 << 30 };
+enum { kMaxRepeat = 4096, kMaxNumber = 1 << 30, kMaxZeroTimes = 10 };
 
 /* No module has this index with the flag. */
 const TVMFunctionHandle kTVMTimeEvaluatorHandle = (TVMFunctionHandle)(uintptr_t)0xffff8000u;
@@ -67,7 +67,8 @@ static int measure(TVMValue *args, int *type_codes, int num_args, int64_t number
     return code;
   }
   for (i = 0; code == 0 && i < number; i++) {
-    code = TVMFuncCall(wanted.function, args, type_codes, num_args, &result, &result_tcode);
+    code =
+        TVMPlainFunction_Call(wanted.function, args, type_codes, num_args, &result, &result_tcode);
   }
   /* The timer is stopped after a failure too: it would not start again. */
   {
@@ -78,17 +79,20 @@ static int measure(TVMValue *args, int *type_codes, int num_args, int64_t number
   }
 }
 
-/* One mean: with more and more calls, until they take as long as was asked for. */
+/* One mean: with more and more calls, until they take as long as was asked for; a timer that shows
+ * nothing over and over is taken at its word. */
 static int measure_mean(TVMValue *args, int *type_codes, int num_args, double *mean) {
   const double wanted_seconds = (double)wanted.min_repeat_ms / 1000.0;
   int64_t number = wanted.number;
   double seconds = 0.0;
+  int zero_times = 0;
   for (;;) {
     const int code = measure(args, type_codes, num_args, number, &seconds);
     if (code != 0) {
       return code;
     }
-    if (seconds >= wanted_seconds || number > kMaxNumber / 2) {
+    zero_times += seconds <= 0.0;
+    if (seconds >= wanted_seconds || number > kMaxNumber / 2 || zero_times == kMaxZeroTimes) {
       *mean = seconds / (double)number;
       return 0;
     }

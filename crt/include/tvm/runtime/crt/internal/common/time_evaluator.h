@@ -23,6 +23,10 @@ extern const TVMFunctionHandle kTVMTimeEvaluatorHandle;
 int TVMTimeEvaluator_Call(TVMValue *args, int *type_codes, int num_args, TVMValue *ret_value,
                           int *ret_tcode);
 
+/* TVMFuncCall of any other function. The evaluator calls this one, so that nothing calls itself. */
+int TVMPlainFunction_Call(TVMFunctionHandle func, TVMValue *arg_values, int *type_codes,
+                          int num_args, TVMValue *ret_val, int *ret_type_code);
+
 #ifdef __cplusplus
 }
 #endif
