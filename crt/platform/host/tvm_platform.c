@@ -1,8 +1,11 @@
 /* The C runtime's platform on a desktop computer, where an archive that somebody else made is run:
  * memory from malloc, and an abort that ends the call and not the process. */
+#define _POSIX_C_SOURCE 200112L /* posix_memalign, clock_gettime */
+
 #include "tvm_platform.h"
 
 #include <setjmp.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +18,7 @@ enum { kAlignment = 64 }; /* a cache line, and enough for every vector type */
 static jmp_buf escape;
 static int guarded;
 static tvm_crt_error_t abort_code;
-static clock_t timer_start;
+static struct timespec timer_start;
 static int timer_runs;
 
 int32_t tvm_platform_guard(int32_t (*call)(void)) {
@@ -36,6 +39,7 @@ tvm_crt_error_t TVMPlatformInitialize(void) {
 
 void TVMPlatformAbort(tvm_crt_error_t code) {
   if (!guarded) {
+    fprintf(stderr, "TVMPlatformAbort: 0x%04x\n", (unsigned)code);
     abort();
   }
   abort_code = code;
@@ -45,7 +49,10 @@ void TVMPlatformAbort(tvm_crt_error_t code) {
 size_t TVMPlatformFormatMessage(char *out_buf, size_t out_buf_size_bytes, const char *fmt,
                                 va_list args) {
   const int length = vsnprintf(out_buf, out_buf_size_bytes, fmt, args);
-  return length < 0 ? 0 : (size_t)length;
+  if (length < 0 || out_buf_size_bytes == 0) {
+    return 0;
+  }
+  return (size_t)length < out_buf_size_bytes ? (size_t)length : out_buf_size_bytes - 1;
 }
 
 void TVMLogf(const char *fmt, ...) {
@@ -55,49 +62,53 @@ void TVMLogf(const char *fmt, ...) {
   va_end(args);
 }
 
-/* Zeroed, which TVM's graph executor silently counts on. The block starts behind what malloc gave,
- * whose address is kept in front of it. */
+/* Zeroed, which TVM's graph executor silently counts on; and no byte longer than asked for, so that
+ * a sanitizer sees what goes beyond. */
 tvm_crt_error_t TVMPlatformMemoryAllocate(size_t num_bytes, DLDevice dev, void **out_ptr) {
-  char *raw;
-  size_t skip;
+  const size_t bytes = num_bytes > 0 ? num_bytes : 1;
   (void)dev;
-  if (num_bytes > SIZE_MAX - sizeof raw - kAlignment) {
+  if (posix_memalign(out_ptr, kAlignment, bytes) != 0) {
+    *out_ptr = NULL;
     return kTvmErrorPlatformNoMemory;
   }
-  raw = calloc(1, num_bytes + sizeof raw + kAlignment);
-  if (raw == NULL) {
-    return kTvmErrorPlatformNoMemory;
-  }
-  skip = sizeof raw + (kAlignment - ((uintptr_t)raw + sizeof raw) % kAlignment) % kAlignment;
-  memcpy(raw + skip - sizeof raw, &raw, sizeof raw);
-  *out_ptr = raw + skip;
+  memset(*out_ptr, 0, bytes);
   return kTvmErrorNoError;
 }
 
 tvm_crt_error_t TVMPlatformMemoryFree(void *ptr, DLDevice dev) {
-  char *raw;
   (void)dev;
-  if (ptr != NULL) {
-    memcpy(&raw, (char *)ptr - sizeof raw, sizeof raw);
-    free(raw);
-  }
+  free(ptr);
   return kTvmErrorNoError;
 }
 
 tvm_crt_error_t TVMPlatformTimerStart(void) {
-  if (timer_runs) {
+  if (timer_runs || clock_gettime(CLOCK_MONOTONIC, &timer_start) != 0) {
     return kTvmErrorPlatformTimerBadState;
   }
   timer_runs = 1;
-  timer_start = clock();
   return kTvmErrorNoError;
 }
 
 tvm_crt_error_t TVMPlatformTimerStop(double *elapsed_time_seconds) {
-  if (!timer_runs) {
+  struct timespec now;
+  if (!timer_runs || clock_gettime(CLOCK_MONOTONIC, &now) != 0) {
     return kTvmErrorPlatformTimerBadState;
   }
   timer_runs = 0;
-  *elapsed_time_seconds = (double)(clock() - timer_start) / CLOCKS_PER_SEC;
+  *elapsed_time_seconds =
+      (double)(now.tv_sec - timer_start.tv_sec) + (double)(now.tv_nsec - timer_start.tv_nsec) / 1e9;
+  return kTvmErrorNoError;
+}
+
+/* The same numbers in every run (splitmix64), which is what a test wants. */
+tvm_crt_error_t TVMPlatformGenerateRandom(uint8_t *buffer, size_t num_bytes) {
+  static uint64_t state;
+  size_t i;
+  for (i = 0; i < num_bytes; i++) {
+    uint64_t z = state += UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    buffer[i] = (uint8_t)((z ^ (z >> 31)) >> 56);
+  }
   return kTvmErrorNoError;
 }
