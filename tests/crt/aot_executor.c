@@ -75,6 +75,33 @@ static void the_executor_runs(TVMModuleHandle module) {
   EXPECT(TVMAotExecutor_Release(NULL, kCpu) == 0);
 }
 
+static int nothing(TVMValue *args, int *tcodes, int n, TVMValue *ret, int *rcode, void *resource) {
+  (void)args;
+  (void)tcodes;
+  (void)n;
+  (void)ret;
+  (void)rcode;
+  (void)resource;
+  return 0;
+}
+
+/* A function of that name that returns nothing, and metadata that name a function nobody has. */
+static void half_a_module_is_refused(TVMModuleHandle module) {
+  static const TVMBackendPackedCFunc kNothing[] = {nothing};
+  static const TVMFuncRegistry kEmpty = {"\001\000tvmgen_small_get_c_metadata\0", kNothing};
+  static const TVMModule kHalf = {&kEmpty};
+  TVMModuleHandle half;
+  TVMAotExecutor *e = NULL;
+  EXPECT(TVMModCreateFromCModule(&kHalf, &half) == 0);
+  EXPECT(TVMAotExecutor_Create(half, kCpu, &e, "small") == -1 && e == NULL);
+  EXPECT(TVMModFree(half) == 0);
+  metadata.mod_name = "tvmgen_large";
+  EXPECT(TVMAotExecutor_Create(module, kCpu, &e, "small") == 0);
+  EXPECT(TVMAotExecutor_Run(e) == kTvmErrorFunctionNameNotFound);
+  EXPECT(TVMAotExecutor_Release(e, kCpu) == 0);
+  metadata.mod_name = "tvmgen_small";
+}
+
 static void bad_modules_are_refused(TVMModuleHandle module) {
   static const struct TVMTensorInfo kHuge[] = {{"x", kShape, 7, {kDLInt, 8, 1}}};
   static const int64_t kNegative[] = {2, -3};
@@ -264,6 +291,7 @@ int main(void) {
   EXPECT(TVMModCreateFromCModule(&kModule, &module) == 0);
   the_executor_runs(module);
   bad_modules_are_refused(module);
+  half_a_module_is_refused(module);
   the_aot_module_works(module);
   the_graph_module_works(module);
   return failures != 0;

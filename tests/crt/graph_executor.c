@@ -127,6 +127,7 @@ static void wrong_use_is_an_error(TVMGraphExecutor *e) {
   int64_t shape[2] = {2, 2};
   int64_t large[1] = {8};
   int64_t strides[2] = {1, 2};
+  int64_t row_major[2] = {2, 1};
   DLTensor t = tensor_of(data, shape, 2);
   DLTensor larger = tensor_of(data, large, 1);
   EXPECT(TVMGraphExecutor_GetInputIndex(e, "sum") == -1);
@@ -139,6 +140,8 @@ static void wrong_use_is_an_error(TVMGraphExecutor *e) {
   EXPECT(TVMGraphExecutor_GetOutput(e, -1, &t) == -1);
   t.strides = strides;
   EXPECT(TVMGraphExecutor_SetInput(e, "x", &t) == kTvmErrorFunctionCallInvalidArg);
+  t.strides = row_major;
+  EXPECT(TVMGraphExecutor_SetInput(e, "x", &t) == 0);
   t.strides = NULL;
   t.dtype.code = kDLInt;
   EXPECT(TVMGraphExecutor_SetInput(e, "x", &t) == kTvmErrorFunctionCallInvalidArg);
@@ -202,6 +205,20 @@ static void a_text_of_2_gib_is_not_looked_at(TVMModuleHandle module) {
   EXPECT(strcmp(TVMGetLastError(), "graph JSON, byte 0: a text of more than 2 GiB") == 0);
 }
 
+static void a_full_table_of_modules_is_an_error(TVMModuleHandle system_lib_handle) {
+  static TVMModule modules[TVM_CRT_MAX_REGISTERED_MODULES];
+  TVMModuleHandle handle;
+  TVMPackedFunc pf;
+  int i;
+  EXPECT(TVMModFree(system_lib_handle) == 0);
+  for (i = 0; i < TVM_CRT_MAX_REGISTERED_MODULES; i++) {
+    modules[i].registry = &kRegistry;
+    EXPECT(TVMModCreateFromCModule(&modules[i], &handle) == 0);
+  }
+  EXPECT(TVMPackedFunc_InitGlobalFunc(&pf, "runtime.SystemLib", NULL) == 0);
+  EXPECT(TVMPackedFunc_Call(&pf) == -1);
+}
+
 int main(void) {
   const DLDevice cpu = {kDLCPU, 0};
   TVMGraphExecutor *e = NULL;
@@ -221,5 +238,6 @@ int main(void) {
   EXPECT(TVMGraphExecutor_Release(&e) == 0);
   scalars_bools_and_empty_tensors(module);
   a_text_of_2_gib_is_not_looked_at(module);
+  a_full_table_of_modules_is_an_error(module);
   return failures != 0;
 }

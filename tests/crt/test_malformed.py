@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from pathlib import Path
 
 import pytest
-from crt_build import INCLUDES, ROOT, SANITIZE, WARNINGS, part, sources
+from crt_build import ROOT, SANITIZE, WARNINGS, sources
 from malformed import CASES, CONTROL, Case
 from malformed_more import ACCEPTED, REFUSED
 
@@ -59,33 +58,3 @@ def test_a_lack_of_memory_is_an_error(blocks: str, loader: Path, tmp_path: Path)
 def test_an_executor_takes_two_blocks(loader: Path, tmp_path: Path) -> None:
     done = load(loader, CONTROL, tmp_path, "2")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-
-
-def test_every_line_of_the_readers_is_executed(tmp_path: Path) -> None:
-    """By these cases and graph_executor.c: what no test reaches is not known to hold."""
-    files = [file for name in PARTS for file in part(name)]
-    command = ["gcc", "-std=c99", "-O0", "--coverage", *INCLUDES, "-c", *files]
-    subprocess.run(command, cwd=tmp_path, check=True)
-    objects = sorted(tmp_path.glob("*.o"))
-    for test, platform in (("loader", PLATFORM), ("graph_executor", part("host"))):
-        link = ["gcc", "--coverage", *sources(f"tests/crt/{test}.c"), *platform, *objects]
-        subprocess.run([*link, "-o", tmp_path / test], cwd=tmp_path, check=True)
-    subprocess.run([tmp_path / "graph_executor"], cwd=tmp_path, check=True)
-    for case in (CONTROL, *ACCEPTED.values(), *CASES.values(), *REFUSED.values()):
-        load(tmp_path / "loader", case, tmp_path)
-    for blocks in ("0", "1"):
-        load(tmp_path / "loader", CONTROL, tmp_path, blocks)
-
-    executed: dict[tuple[str, int], int] = {}
-    command = ["gcov", "--json-format", "--stdout", *sorted(tmp_path.glob("[!-]*.gcda"))]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
-    for report in map(json.loads, done.stdout.splitlines()):
-        for file in report["files"]:
-            for line in file["lines"]:
-                where = (file["file"], line["line_number"])
-                executed[where] = executed.get(where, 0) + line["count"]
-    reader = f"{ROOT}/crt/src/runtime/crt/graph_executor/"
-    readers = {where: count for where, count in executed.items() if where[0].startswith(reader)}
-    assert len(readers) > 500
-    missed = [f"{Path(name).name}:{line}" for (name, line), n in readers.items() if n == 0]
-    assert " ".join(sorted(missed)) == ""

@@ -1,7 +1,6 @@
 /* The AOT executor: tensors as the module's metadata describe them, and one call. */
 #include <string.h>
 #include <tvm/runtime/crt/aot_executor.h>
-#include <tvm/runtime/crt/internal/common/bytes.h>
 #include <tvm/runtime/crt/platform.h>
 
 enum { kMaxFunctionName = TVM_CRT_MAX_STRLEN_FUNCTION_NAME };
@@ -102,22 +101,19 @@ static TVMValue *values_of(const TVMAotExecutor *e, int64_t num_args) {
 
 /* The executor and its tables in one block. */
 static int allocate(const TVMMetadata *m, DLDevice device, TVMAotExecutor **executor) {
-  const int64_t num_args = m->num_inputs + m->num_outputs + m->num_workspace_pools;
+  const size_t head = (sizeof **executor + 7) / 8 * 8;
+  const uint64_t rows = (uint64_t)(m->num_inputs + m->num_outputs + m->num_workspace_pools);
+  const uint64_t bytes = head + rows * (sizeof(TVMNDArray) + sizeof(TVMValue) + sizeof(int));
   void *block = NULL;
-  size_t head;
-  size_t bytes;
-  int code;
-  if (TVMSize_AlignUp(sizeof **executor, 8, &head) != 0 ||
-      TVMSize_Mul((size_t)num_args, sizeof(TVMNDArray) + sizeof(TVMValue) + sizeof(int), &bytes) !=
-          0 ||
-      TVMSize_Add(bytes, head, &bytes) != 0) {
-    return kTvmErrorPlatformNoMemory;
+  int code = kTvmErrorPlatformNoMemory;
+  if (bytes <= SIZE_MAX / 2) {
+    code = (int)TVMPlatformMemoryAllocate((size_t)bytes, device, &block);
   }
-  code = (int)TVMPlatformMemoryAllocate(bytes, device, &block);
   if (code != 0) {
+    TVMAPISetLastError("no memory for the executor");
     return code;
   }
-  memset(block, 0, bytes);
+  memset(block, 0, (size_t)bytes);
   *executor = block;
   (*executor)->metadata = m;
   (*executor)->device = device;
