@@ -5,11 +5,15 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mlftool.errors import MlfError, Problem, one_line
+
+if TYPE_CHECKING:
+    from mlftool.mlf.records import Archive, ModuleRecord
+    from mlftool.runtime.load import LoadedArchive
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -18,71 +22,98 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    data = describe(args.archive)
-    text = "\n".join(map(one_line, render(data)))  # names in an archive are untrusted text
+    from mlftool.runtime.load import load
+
+    archive = load(args.archive)
+    data = describe(archive)
+    # Names in an archive are untrusted text.
+    text = "\n".join(one_line(line) for line in render(archive.record, data))
     print(json.dumps(data, indent=2, sort_keys=True) if args.json else text)
     return 0
 
 
-def describe(path: Path) -> dict[str, Any]:
-    """Everything known about an archive. Raises MlfError when its metadata are malformed."""
-    from mlftool.mlf import read_tar
-
-    bundle = read_tar(path)
-    try:
-        metadata = json.loads(bundle.files["metadata.json"])
-        version = metadata["version"]
-        modules = metadata["modules"] if version >= 7 else {metadata["model_name"]: metadata}
-        names = sorted(modules)
-        interfaces = {
-            n: json.loads(bundle.files[f"executor-config/aot/{n}.json"])
-            for n in names
-            if f"executor-config/aot/{n}.json" in bundle.files
-        }
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise MlfError(
-            Problem(
-                "MLF0505",
-                f"metadata do not follow the format: {error}",
-                str(path),
-                path="metadata.json",
-            )
-        ) from None
+def describe(archive: LoadedArchive) -> dict[str, Any]:
+    """Everything known about an archive, as JSON; `interfaces` are our own descriptions."""
+    records = archive.record.modules
     return {
         "schema_version": 1,
-        "file": str(path),
-        "mlf_version": version,
-        "metadata": metadata,
-        "modules": names,
-        "interfaces": interfaces,
+        "file": archive.file,
+        "mlf_version": archive.version,
+        "metadata": archive.metadata,
+        "modules": [m.name for m in records],
+        "interfaces": {
+            m.name: _interface(m, archive.file) for m in records if m.interface is not None
+        },
+        "graphs": {m.name: graph for m in records if (graph := _graph(m)) is not None},
+        "params": {m.name: _params(m) for m in records if m.params is not None},
         "files": {
             name: {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
-            for name, content in sorted(bundle.files.items())
+            for name, content in sorted(archive.files.items())
         },
     }
 
 
-def render(data: dict[str, Any]) -> Iterator[str]:
+def _interface(m: ModuleRecord, file: str) -> dict[str, Any]:
+    """Our description, and that its report can be made of it: it may be anybody's."""
+    from mlftool.mlf.interface import decode
+    from mlftool.mlf.strict import parse_json
+
+    member = f"executor-config/{m.executor}/{m.name}.json"
+    decode(m.name, m.interface or b"", file, member)
+    data: dict[str, Any] = parse_json(m.interface or b"")
+    try:
+        list(_described(data))
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        text = f"not a description of a module: {type(error).__name__}: {error}"
+        raise MlfError(Problem("MLF0607", text, file, path=member)) from None
+    return data
+
+
+def _graph(m: ModuleRecord) -> dict[str, Any] | None:
+    """The graph executor's JSON in short; `crt_config` are limits beyond the C runtime's own."""
+    from mlftool.mlf import graph as graph_json
+
+    if m.graph is None:
+        return None
+    graph, data = graph_json.decode(m.graph)
+    return {
+        "nodes": len(graph.nodes),
+        "arguments": [graph.nodes[i].name for i in graph.arguments],
+        "functions": list(graph.functions),
+        "outputs": [
+            {"dtype": graph.entries[e].dtype, "shape": list(graph.entries[e].shape)}
+            for e in graph.heads
+        ],
+        "crt_config": list(graph_json.beyond_defaults(graph)),
+        "cannot_run": list(graph_json.refusals(graph, data)),
+    }
+
+
+def _params(m: ModuleRecord) -> dict[str, Any]:
+    from mlftool.mlf import params
+
+    return {
+        name: {"dtype": array.dtype.name, "shape": list(array.shape), "bytes": array.nbytes}
+        for name, array in params.decode(m.params or b"").items()
+    }
+
+
+def render(archive: Archive, data: Mapping[str, Any]) -> Iterator[str]:
     """The same for people: what matters first."""
-    yield f"{data['file']}: Model Library Format version {data['mlf_version']}"
-    modules = data["metadata"].get("modules", {n: data["metadata"] for n in data["modules"]})
-    for name in data["modules"]:
-        module = modules[name]
-        target = module.get("target", "")
+    yield f"{data['file']}: Model Library Format version {archive.version}"
+    for m in archive.modules:
+        targets = ", ".join(t.text for t in m.targets)
         yield ""
-        yield (
-            f"module {name}: {', '.join(module.get('executors', module.get('runtimes', [])))} "
-            f"executor for {', '.join(target) if isinstance(target, list) else target}"
-        )
-        interface = data["interfaces"].get(name)
-        if interface is None:
-            yield from _memory(module)
-            continue
-        for kind in ("inputs", "outputs"):
-            for tensor in interface[kind]:
-                yield "  " + _tensor(kind[:-1], tensor)
-        yield from _plan(interface)
-        yield from _kernels(interface)
+        if m.executor:
+            yield f"module {m.name}: {m.executor} executor for {targets}"
+        else:
+            yield f"operator {m.name} for {targets}"
+        if m.name in data["interfaces"]:
+            yield from _described(data["interfaces"][m.name])
+        else:
+            yield from _undescribed(m)
+        yield from _graph_lines(data["graphs"].get(m.name))
+        yield from _param_lines(data["params"].get(m.name, {}))
     yield ""
     yield f"{len(data['files'])} files, {sum(f['bytes'] for f in data['files'].values())} bytes"
     for name, file in data["files"].items():
@@ -90,17 +121,54 @@ def render(data: dict[str, Any]) -> Iterator[str]:
             yield f"  {file['bytes']:>10}  {name}"
 
 
-def _memory(module: dict[str, Any]) -> Iterator[str]:
+def _undescribed(m: ModuleRecord) -> Iterator[str]:
     """What TVM's own metadata say, for archives without an interface file."""
-    functions = module.get("memory", {})
-    main = functions.get("functions", {}).get("main", []) if isinstance(functions, dict) else []
-    for entry in main:
-        yield "  memory: " + ", ".join(
-            f"{k} {v}" for k, v in sorted(entry.items()) if isinstance(v, int)
+    for main in m.memory.main:
+        for kind, tensors in (("input", main.inputs), ("output", main.outputs)):
+            for t in tensors or ():
+                yield f"  {kind:<6} {t.name}: {t.dtype}, {t.size_bytes} bytes"
+        yield (
+            f"  memory on device {main.device}: workspace {main.workspace_bytes} bytes, "
+            f"constants {main.constants_bytes}, inputs and outputs {main.io_bytes}"
         )
+    for function, arguments in m.memory.operators.items():
+        yield f"  function {function}"
+        for a in arguments:
+            shape = "x".join(map(str, a.shape)) or "scalar"
+            yield f"    {a.name}: {a.dtype} {shape}, {a.size_bytes} bytes"
+    for f in m.memory.functions:
+        workspace = ", ".join(str(size) for _, size in f.workspace) or "0"
+        yield f"  kernel {f.name}: workspace {workspace} bytes"
 
 
-def _tensor(kind: str, tensor: dict[str, Any]) -> str:
+def _graph_lines(graph: Mapping[str, Any] | None) -> Iterator[str]:
+    if graph is None:
+        return
+    yield (
+        f"  graph of {graph['nodes']} nodes, {len(graph['arguments'])} of them arguments, "
+        f"calling {len(graph['functions'])} functions"
+    )
+    if graph["crt_config"]:
+        yield f"  needs in crt_config.h at least {', '.join(graph['crt_config'])}"
+    for reason in graph["cannot_run"]:
+        yield f"  cannot run: {reason}"
+
+
+def _param_lines(params: Mapping[str, Any]) -> Iterator[str]:
+    for name, p in params.items():
+        shape = "x".join(map(str, p["shape"])) or "scalar"
+        yield f"  parameter {name}: {p['dtype']} {shape}, {p['bytes']} bytes"
+
+
+def _described(interface: Mapping[str, Any]) -> Iterator[str]:
+    for kind in ("inputs", "outputs"):
+        for tensor in interface[kind]:
+            yield "  " + _tensor(kind[:-1], tensor)
+    yield from _plan(interface)
+    yield from _kernels(interface)
+
+
+def _tensor(kind: str, tensor: Mapping[str, Any]) -> str:
     shape = "x".join(map(str, tensor["shape"])) or "scalar"
     quantised = ""
     if "scale" in tensor:
@@ -111,7 +179,7 @@ def _tensor(kind: str, tensor: dict[str, Any]) -> str:
     )
 
 
-def _plan(interface: dict[str, Any]) -> Iterator[str]:
+def _plan(interface: Mapping[str, Any]) -> Iterator[str]:
     pool = interface["memory"]["pools"][0]
     proof = (
         "which is optimal for this order"
@@ -124,7 +192,7 @@ def _plan(interface: dict[str, Any]) -> Iterator[str]:
     )
 
 
-def _kernels(interface: dict[str, Any]) -> Iterator[str]:
+def _kernels(interface: Mapping[str, Any]) -> Iterator[str]:
     yield f"  {'node':<28} {'operator':<24} {'kernel':<22} {'MACs':>10}"
     for node in interface["nodes"]:
         yield (

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlftool.errors import MlfError, Problem
+from mlftool.mlf.params import MAX_NDIM
 from mlftool.mlf.strict import Checked, parse_json
 
 # What crt_config.h says unless somebody changes it. Strings count their closing NUL and, in TVM's
@@ -76,12 +77,14 @@ def decode(data: bytes, file: str = "", member: str = "") -> tuple[Graph, dict[s
 def _graph(top: Checked) -> Graph:
     rows = top.at("node_row_ptr").list(lambda n: n.number(most=2**31 - 1))
     nodes_at = top.at("nodes")
-    count = len(nodes_at.value) if isinstance(nodes_at.value, list) else 0
+    count = len(tuple(nodes_at.each()))
     if len(rows) != count + 1 or rows[:1] != (0,) or list(rows) != sorted(rows):
         top.at("node_row_ptr").note(f"does not count from 0 up over {count} nodes")
         return Graph((), (), (), ())
-    nodes = tuple(_node(at, i, rows) for i, at in enumerate(nodes_at.each()))
     entries = _entries(top.at("attrs"), rows[-1], count)
+    if len(entries) != rows[-1]:  # a lie that must not become a table of that size
+        return Graph((), (), (), ())
+    nodes = tuple(_node(at, i, rows) for i, at in enumerate(nodes_at.each()))
     arguments = top.at("arg_nodes").list(lambda n: n.number(most=max(count - 1, 0)))
     inputs = tuple(i for i, n in enumerate(nodes) if not n.function)
     if sorted(arguments) != list(inputs):
@@ -126,6 +129,8 @@ def _entry_id(at: Checked, before: int, rows: tuple[int, ...]) -> int:
 
 
 def _entries(attrs: Checked, count: int, nodes: int) -> tuple[Entry, ...]:
+    """`count` entries, or none after a note."""
+
     def column(key: str, tag: str) -> tuple[Checked, ...]:
         at = attrs.at(key)
         value = at.value
@@ -139,13 +144,17 @@ def _entries(attrs: Checked, count: int, nodes: int) -> tuple[Entry, ...]:
 
     dtypes = [at.text() for at in column("dltype", "list_str")]
     ids = [at.number(most=max(nodes - 1, 0)) for at in column("storage_id", "list_int")]
-    shapes = [
-        at.list(lambda extent: extent.number(most=2**31 - 1))
-        for at in column("shape", "list_shape")
-    ]
+    shapes = [_shape(at) for at in column("shape", "list_shape")]
     if not len(dtypes) == len(ids) == len(shapes) == count:
         return ()
     return tuple(Entry(d, s, i) for d, s, i in zip(dtypes, shapes, ids, strict=True))
+
+
+def _shape(at: Checked) -> tuple[int, ...]:
+    shape = at.list(lambda extent: extent.number(most=2**31 - 1))
+    if len(shape) > MAX_NDIM:
+        at.note(f"has rank {len(shape)}, expected at most {MAX_NDIM}")
+    return shape
 
 
 def needs(graph: Graph) -> Mapping[str, int]:

@@ -16,6 +16,7 @@ from mlftool.errors import MlfError, Problem
 from mlftool.mlf.strict import parse_json
 
 SCHEMA_VERSION = 1
+MAX_TENSOR = 2**31 - 1  # bytes; microcontrollers have less by far
 
 
 @dataclass(frozen=True)
@@ -130,7 +131,7 @@ def _tensor(data: Mapping[str, Any]) -> Tensor:
     # The sizes become C arrays and ctypes buffers: a wrong one would be a wrong memory access.
     if min(shape, default=0) < 0:
         raise ValueError(f"tensor '{data['name']}' is {dtype} {list(shape)}")
-    if size != byte_size(dtype, shape):
+    if size != checked_size(dtype, shape):
         raise ValueError(f"tensor '{data['name']}' says {size} bytes for {dtype} {list(shape)}")
     c_name = str(data["c_name"])
     if not (c_name.isascii() and c_name.isidentifier()):
@@ -162,6 +163,14 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
     if dtype.kind not in "biufc":
         raise ValueError(f"'{name[:40]}' is no type of tensors here (object, text or unknown)")
     return dtype.newbyteorder("=")
+
+
+def checked_size(dtype: np.dtype[Any], shape: tuple[int, ...]) -> int:
+    """The bytes of a tensor that becomes a C array. Raises ValueError if they are too many."""
+    size = byte_size(dtype, shape)
+    if size > MAX_TENSOR:
+        raise ValueError(f"a tensor of {dtype} {list(shape)} takes {size} bytes, over {MAX_TENSOR}")
+    return size
 
 
 def byte_size(dtype: np.dtype[Any], shape: tuple[int, ...]) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from mlftool.errors import MlfError, Problem
 from mlftool.mlf import graph as graph_json
 from mlftool.mlf import params
-from mlftool.mlf.interface import Interface, Tensor, byte_size, numpy_dtype
+from mlftool.mlf.interface import Interface, Tensor, byte_size, checked_size, numpy_dtype
 from mlftool.mlf.records import Argument, IoTensor, ModuleRecord
 from mlftool.runtime.signature import (
     Parameter,
@@ -94,7 +94,7 @@ def _argument(a: Argument, index: int) -> Tensor:
 
 def _tensor(name: str, c_name: str, dtype: str, shape: tuple[int, ...]) -> Tensor:
     type_ = numpy_dtype(dtype)
-    return Tensor(name, c_name, type_, shape, byte_size(type_, shape))
+    return Tensor(name, c_name, type_, shape, checked_size(type_, shape))
 
 
 def _sizes(record: ModuleRecord) -> tuple[int, int]:

@@ -53,7 +53,11 @@ class HostModule:
     def __init__(self, interface: Interface, library: Path) -> None:
         self.interface = interface
         self.library = library
-        self._module = _Module.in_dll(ctypes.CDLL(str(library)), "runner_module")
+        try:
+            self._module = _Module.in_dll(ctypes.CDLL(str(library)), "runner_module")
+        except (OSError, ValueError) as error:
+            text = f"module '{interface.module}' cannot be loaded: {error}"
+            raise MlfError(Problem("MLF0605", text), CHECK_FAILED) from None
         self._lock = threading.Lock()
 
     def __call__(self, inputs: Mapping[str, Array]) -> dict[str, Array]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mlftool.errors import MlfError, Problem
-from mlftool.mlf.interface import Interface, Tensor, byte_size, numpy_dtype
+from mlftool.mlf.interface import Interface, Tensor, checked_size, numpy_dtype
 from mlftool.mlf.params import numpy_name
 from mlftool.mlf.records import Archive, ModuleRecord
 from mlftool.runtime.build import build_code
@@ -107,7 +107,7 @@ def _tensors(infos: Any, count: int, kind: str) -> tuple[Tensor, ...]:
             raise ValueError(f"tensor {i} has shape {shape}")
         dtype = numpy_dtype(numpy_name(info.code, info.bits))
         name = (info.name or b"").decode("utf-8", "replace")
-        size = byte_size(dtype, tuple(shape))
+        size = checked_size(dtype, tuple(shape))
         tensors.append(Tensor(name, f"{kind}{i}", dtype, tuple(shape), size))
     names = [t.name for t in tensors]
     if len(set(names)) != len(names):

@@ -244,3 +244,74 @@ def test_what_nothing_says_is_not_guessed(bundle: Bundle, message: str, tmp_path
     with pytest.raises(MlfError, match=message) as caught:
         archive.module().run({"x": X})
     assert [p.code for p in caught.value.problems] == ["MLF0607"]
+
+
+def graph_with(*changes: tuple[str, str]) -> Bundle:
+    text = GRAPH
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    return changed(graph_archive(7), **{GRAPH_FILE: text.encode()})
+
+
+@pytest.mark.parametrize(
+    ("bundle", "code_", "message"),
+    [
+        (graph_with(("[0, 1, 2, 3]", "[0, 1, 2, 9]")), "MLF0509", "got 9, expected an integer"),
+        (graph_with(("[1, 4]", "[65536, 65536]")), "MLF0607", "takes 17179869184 bytes, over 2147"),
+        (graph_with(("[1, 4]", "[-1, 4]")), "MLF0509", "got -1, expected an integer from 0"),
+        (graph_with(("float32", "string")), "MLF0607", "'string' is no type of tensors"),
+        (graph_with(("fused_multiply", "fused(); evil")), "MLF0607", "is no name of a C function"),
+        (
+            changed(graph_archive(7), **{"parameters/default.params": bytes(24)}),
+            "MLF0508",
+            "magic number",
+        ),
+        (
+            changed(graph_archive(2), **{"parameters/default.params": b""}),
+            "MLF0508",
+            "claims 16 bytes at 0; 0 are left",
+        ),
+        (
+            changed(operator_archive(7), **{"metadata.json": operator_archive(7).files[
+                "metadata.json"].replace(b'"size_bytes": 4', b'"size_bytes": 5')}),
+            "MLF0607",
+            "argument 'A' says 5 bytes for int8 [4]",
+        ),
+        (
+            changed(operator_archive(7), **{"metadata.json": operator_archive(7).files[
+                "metadata.json"].replace(b'"add": [', b'"add; x": [')}),
+            "MLF0607",
+            "'add; x' is no name of a C function",
+        ),
+    ],
+)  # fmt: skip
+def test_hostile_archives(bundle: Bundle, code_: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(MlfError) as caught:
+        run_with_zeros(bundle, tmp_path)
+    problem = caught.value.problems[0]
+    assert (problem.code, message in problem.message) == (code_, True), problem
+
+
+def run_with_zeros(bundle: Bundle, path: Path) -> None:
+    module = loaded(bundle, path).module()
+    module.run({t.name: np.zeros(t.shape, t.dtype) for t in module.inputs})
+
+
+def test_c_metadata_that_lie_are_refused(tmp_path: Path) -> None:
+    lies = (
+        ("1L /* version*/", "2L /* version*/", "they have version 2"),
+        ("1L /* num_inputs*/", "-1L /* num_inputs*/", "they name -1 tensors"),
+        ("2L /* num_shape*/", "99L /* num_shape*/", "tensor 0 has rank 99"),
+        ("1L, \n4L};", "1L, \n-4L};", "tensor 0 has shape \\[1, -4\\]"),
+        ("{2, 32, 1}", "{2, 33, 1}", "type code 2 with 33 bits"),
+        ("    return 0;\n};", "    return 3;\n};", "get_c_metadata returned 3"),
+    )
+    archive = packed_archive()
+    for old, new, message in lies:
+        source = archive.files[code(7, 1)].decode()
+        assert old in source
+        bundle = changed(archive, **{code(7, 1): source.replace(old, new).encode()})
+        with pytest.raises(MlfError, match=message) as caught:
+            loaded(bundle, tmp_path).module()
+        assert [p.code for p in caught.value.problems] == ["MLF0607"]

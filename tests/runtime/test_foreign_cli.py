@@ -1,0 +1,77 @@
+"""`mlftool inspect` and `mlftool run` on archives that TVM made."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tvm_archives import X, Y, graph_archive, operator_archive, packed_archive, struct_archive
+
+from mlftool.cli import main
+from mlftool.mlf import Bundle, write_tar
+
+ARCHIVES = {
+    "graph": graph_archive(5),
+    "oldest": graph_archive(1),
+    "packed": packed_archive(),
+    "interface_c": struct_archive(),
+    "operator": operator_archive(4),
+}
+SHOWN = {
+    "graph": [
+        "Model Library Format version 5",
+        "module default: graph executor for c -keys=cpu -model=host",
+        "graph of 4 nodes, 2 of them arguments, calling 2 functions",
+        "parameter p0: float32 1x4, 16 bytes",
+        "kernel tvmgen_default_fused_add_nn_relu: workspace 16 bytes",
+        "memory on device 1: workspace 48 bytes, constants 16, inputs and outputs 32",
+    ],
+    "oldest": ["Model Library Format version 1", "graph of 4 nodes", "parameter p0: float32 1x4"],
+    "packed": ["input  x: float32, 16 bytes", "output output: float32, 16 bytes"],
+    "interface_c": ["module default: aot executor", "input  x: float32, 16 bytes"],
+    "operator": ["operator add for c -keys=cpu", "function add", "C: int8 4, 4 bytes"],
+}
+
+
+def tar(name: str, path: Path, bundle: Bundle | None = None) -> str:
+    write_tar(bundle or ARCHIVES[name], path / f"{name}.tar")
+    return str(path / f"{name}.tar")
+
+
+@pytest.mark.parametrize("name", ARCHIVES)
+def test_inspect(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["inspect", tar(name, tmp_path)]) == 0
+    text = capsys.readouterr().out
+    for line in SHOWN[name]:
+        assert line in text
+    assert main(["inspect", "--json", tar(name, tmp_path)]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["files"].keys() == ARCHIVES[name].files.keys()
+    if name == "graph":
+        assert data["graphs"]["default"]["arguments"] == ["x", "p0"]
+        assert data["params"]["default"]["p0"]["shape"] == [1, 4]
+
+
+@pytest.mark.parametrize("name", ARCHIVES)
+def test_run(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """In a process of its own, with guards round the tensors; two samples."""
+    x = np.stack([X, 2 * X])
+    y = np.stack([Y, np.maximum(2 * X + [[1, -2, 3, -4]], 0) * 2]).astype(np.float32)
+    ones = np.ones((2, 4), np.int8)
+    vectors = {"x": x, "output": y, "output0": y, "A": ones, "B": ones, "C": 2 * ones}
+    np.savez(tmp_path / "v.npz", **vectors)
+    given = ["--inputs", str(tmp_path / "v.npz"), "--expect", str(tmp_path / "v.npz")]
+    assert main(["run", tar(name, tmp_path), *given, "--json"]) == 0, capsys.readouterr().err
+    data = json.loads(capsys.readouterr().out)
+    assert (data["samples"], data["elements"], data["passed"]) == (2, 8, True)
+
+
+def test_a_board_runs_our_c_interface_only(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    np.savez(tmp_path / "v.npz", x=X)
+    given = ["--inputs", str(tmp_path / "v.npz"), "--on", "cortex-m4"]
+    assert main(["run", tar("graph", tmp_path), *given]) == 2
+    assert "error[MLF0610]" in capsys.readouterr().err
