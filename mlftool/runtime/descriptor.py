@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mlftool.errors import MlfError, Problem
 from mlftool.mlf.interface import Interface, Tensor
 from mlftool.mlf.records import ModuleRecord
 from mlftool.runtime.packed import c_string, graph_run, packed_run
@@ -15,6 +16,9 @@ def runner_c(interface: Interface, record: ModuleRecord) -> str:
     Everything but the C interface also needs the C runtime, and crt/platform/host/tvm_platform.c
     or another that has tvm_platform_guard.
     """
+    if interface.executor not in ("aot", "graph", ""):
+        text = f"the {interface.executor} executor's modules cannot be run from archives"
+        raise MlfError(Problem("MLF0607", text, path=interface.module))
     if interface.executor == "graph":
         run = graph_run(interface, record)
     elif interface.interface_api == "packed":

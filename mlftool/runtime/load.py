@@ -14,7 +14,7 @@ from mlftool.errors import MlfError, Problem, did_you_mean
 from mlftool.mlf import Bundle, params, read_tar
 from mlftool.mlf import archive as archives
 from mlftool.mlf import graph as graph_json
-from mlftool.mlf.interface import Tensor
+from mlftool.mlf.interface import Interface, Tensor
 from mlftool.mlf.metadata import MEMBER
 from mlftool.mlf.records import Archive, ModuleRecord
 from mlftool.mlf.strict import parse_json
@@ -76,7 +76,7 @@ class LoadedModule:
         self,
         archive: Archive,
         record: ModuleRecord,
-        interface: Any,
+        interface: Interface,
         file: str,
         cache_dir: Path | None,
     ) -> None:
@@ -86,7 +86,7 @@ class LoadedModule:
 
     @property
     def name(self) -> str:
-        return str(self.interface.symbol or self.record.name)
+        return self.interface.symbol or self.record.name
 
     @property
     def executor(self) -> str:
@@ -96,12 +96,11 @@ class LoadedModule:
     @property
     def inputs(self) -> tuple[Tensor, ...]:
         """In call order: name, dtype, shape; scale and zero_point if it is quantised."""
-        return tuple(self.interface.inputs)
+        return self.interface.inputs
 
     @property
     def outputs(self) -> tuple[Tensor, ...]:
-        results: tuple[Tensor, ...] = self.interface.results
-        return results
+        return self.interface.results
 
     @property
     def graph(self) -> dict[str, Any] | None:

@@ -1,0 +1,108 @@
+"""mlftool.load on archives of our own: executors, versions, several modules, and the docs."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mlftool
+from mlftool.compile import ModuleSpec, compile_modules
+from mlftool.errors import MlfError
+from mlftool.mlf import Bundle, write_tar
+from mlftool.mlf.records import VERSIONS
+from mlftool.runtime.load import LoadedArchive
+
+ROOT = Path(__file__).parents[2]
+MODEL = ROOT / "examples" / "models" / "digits_int8.onnx"
+EXECUTORS = (
+    {"executor": "aot"},
+    {"executor": "aot", "workspace_io": True},
+    {"executor": "aot", "interface_api": "packed"},
+    {"executor": "aot", "interface_api": "packed", "system_lib": True},
+    {"executor": "graph"},
+    {"executor": "graph", "link_params": True, "system_lib": True},
+)
+
+
+def image() -> np.ndarray:
+    with np.load(MODEL.with_suffix(".npz")) as file:
+        return np.asarray(file["image"][0])
+
+
+def loaded(bundle: Bundle, path: Path) -> LoadedArchive:
+    write_tar(bundle, path / "a.tar")
+    return mlftool.load(path / "a.tar")
+
+
+@pytest.mark.parametrize("options", EXECUTORS, ids=lambda o: "-".join(map(str, o.values())))
+def test_every_executor_gives_the_same_bits_in_every_version(
+    options: dict[str, object], tmp_path: Path
+) -> None:
+    """Versions differ in names only: what is compiled is the same, and is compiled once."""
+    reference = compile_modules([ModuleSpec(MODEL, "m")])
+    wanted = loaded(reference, tmp_path).module().run({"image": image()})["probability"]
+    libraries = set()
+    for version in VERSIONS:
+        bundle = compile_modules([ModuleSpec(MODEL, "m", mlf_version=version, **options)])
+        archive = loaded(bundle, tmp_path)
+        module = archive.module()
+        assert (archive.version, module.executor) == (version, options["executor"])
+        assert (module.inputs[0].scale, module.inputs[0].zero_point) == (0.0625, 0)
+        result = module.run({"image": image()})["probability"]
+        np.testing.assert_array_equal(result, wanted, strict=True)
+        libraries.add(module.compiled().library)
+    assert len(libraries) == 1
+
+
+def test_several_modules_with_one_system_library(tmp_path: Path) -> None:
+    specs = [ModuleSpec(MODEL, f"m{i}", **options) for i, options in enumerate(EXECUTORS)]
+    archive = loaded(compile_modules(specs), tmp_path)
+    assert archive.modules == tuple(f"m{i}" for i in range(len(EXECUTORS)))
+    results = [archive.module(name).run({"image": image()}) for name in archive.modules]
+    for a, b in itertools.pairwise(results):
+        np.testing.assert_array_equal(a["probability"], b["probability"], strict=True)
+    with pytest.raises(MlfError, match="the archive holds 6 modules"):
+        archive.module()
+
+
+def test_a_changed_archive_is_refused(tmp_path: Path) -> None:
+    bundle = compile_modules([ModuleSpec(MODEL, "m")])
+    source = "codegen/host/src/m_lib1.c"
+    with pytest.raises(MlfError, match="is not what was written") as caught:
+        loaded(Bundle({**bundle.files, source: bundle.files[source] + b" "}), tmp_path)
+    assert [p.path for p in caught.value.problems] == [source]
+
+
+def test_the_readme_of_an_archive_builds_it(tmp_path: Path) -> None:
+    """Its commands, run as they stand in the unpacked folder."""
+    import subprocess
+
+    for options in EXECUTORS:
+        bundle = compile_modules([ModuleSpec(MODEL, "m", **options)])
+        folder = tmp_path / str(len(list(tmp_path.iterdir())))
+        for name, data in bundle.files.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(data)
+        config = (folder / "templates/crt_config.h.template").read_bytes()
+        (folder / "runtime/include/crt_config.h").write_bytes(config)
+        command = re.findall(r"```sh\n(.*?)\n```", bundle.text("README.md"))
+        assert len(command) == 1
+        run = subprocess.run(command[0], cwd=folder, shell=True, capture_output=True, text=True)
+        assert (run.returncode, run.stderr) == (0, ""), run.stderr
+
+
+def test_what_the_docs_say_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (ROOT / "docs" / "mlf.md").read_text()
+    (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    write_tar(compile_modules([ModuleSpec(MODEL, "m")]), tmp_path / "model.tar")
+    monkeypatch.chdir(tmp_path)
+    scope = {"image": image()}
+    exec(code, scope)
+    assert list(scope["outputs"]) == ["probability"]
+    assert capsys.readouterr().out == "image int8 (1, 1, 8, 8)\nprobability int8 (1, 10)\n"
