@@ -10,7 +10,7 @@ from mlftool.runtime import toolchain
 from mlftool.runtime.cache import build_once, default_cache, key_of
 from mlftool.runtime.sources import INCLUDES, Code, crt_files
 
-_HOST_INCLUDES = ("-Icrt/runner", "-Icrt/platform", "-Icrt/platform/host")
+_HOST_INCLUDES = ("-Icrt/runner", "-Icrt/platform")
 
 
 def crt_objects(record: ModuleRecord, cache: Path) -> tuple[str, ...]:

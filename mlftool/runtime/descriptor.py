@@ -13,8 +13,8 @@ from mlftool.runtime.packed import c_string, graph_run, packed_run
 def runner_c(interface: Interface, record: ModuleRecord) -> str:
     """The source of the descriptor, to be compiled with the module's headers on the include path.
 
-    Everything but the C interface also needs the C runtime, and crt/platform/host/tvm_platform.c
-    or another that has tvm_platform_guard.
+    Everything but the C interface also needs the C runtime, a platform for it, and
+    crt/runner/guard.c.
     """
     if interface.executor not in ("aot", "graph", ""):
         text = f"the {interface.executor} executor's modules cannot be run from archives"

@@ -121,9 +121,8 @@ def _build(
 ) -> Path:
     record = archive.module(interface.module)
     code = module_code(archive, record)
-    platform = ("platform/host/tvm_platform.h",)
     program = "-shared" not in flags
-    files = runner_files(interface, record, (*platform, "platform/host/platform.c"))
+    files = runner_files(interface, record, ("platform/host/platform.c",))
     if not program:  # the descriptor alone: Python takes the runner's part
         files = {n: d for n, d in files.items() if n.endswith(".h") or n == "runner_module.c"}
     crt = record if uses_crt(interface, record) else None

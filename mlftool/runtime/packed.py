@@ -14,7 +14,7 @@ from mlftool.mlf.records import ModuleRecord
 _PLAIN = frozenset((string.ascii_letters + string.digits + " _-./:").encode())
 _CODES = {"i": 0, "u": 1, "b": 1, "f": 2, "V": 4, "c": 5}  # DLDataTypeCode; V is bfloat16
 _PACKED = "(void *, int32_t *, int32_t, void *, int32_t *, void *)"
-_INCLUDES = """#include "tvm_platform.h"
+_INCLUDES = """#include "guard.h"
 
 #include <tvm/runtime/c_backend_api.h>
 #include <tvm/runtime/c_runtime_api.h>
@@ -63,7 +63,7 @@ def packed_run(interface: Interface) -> str:
         f"  return {symbol}(values, codes, {len(tensors)}, &result, &result_code, NULL);",
         "}\n",
         "static int32_t run_module(void) {",
-        "  return tvm_platform_guard(call);",
+        "  return runner_guard(call);",
         "}\n",
     ]
     return "\n".join(lines)
@@ -155,4 +155,4 @@ def _call_graph(interface: Interface, arguments: set[str]) -> list[str]:
         call = f"TVMGraphExecutor_GetOutput(executor, {i}, &tensors[{at}])"
         lines.append(f"  if (status == 0) status = {call};")
     return [*lines, "  return status;", "}\n", "static int32_t run_module(void) {",
-            "  return tvm_platform_guard(call);", "}\n"]  # fmt: skip
+            "  return runner_guard(call);", "}\n"]  # fmt: skip

@@ -74,7 +74,7 @@ def runner_files(
     interface: Interface, record: ModuleRecord, platform: tuple[str, ...]
 ) -> dict[str, bytes]:
     """The test runner for a module: its descriptor, and `platform` files of crt/."""
-    common = ("runner/runner.c", "runner/runner.h", "platform/platform.h")
+    common = ("runner/runner.c", "runner/runner.h", "runner/guard.h", "platform/platform.h")
     files = {f"crt/{name}": (crt_root() / name).read_bytes() for name in (*common, *platform)}
     files["runner_module.c"] = runner_c(interface, record).encode()
     return files
@@ -101,11 +101,10 @@ def crt_files(record: ModuleRecord) -> tuple[dict[str, bytes], tuple[str, ...]]:
     """The C runtime for this computer, made for a module: files and sources."""
     root = crt_root()
     paths = [p for n in CRT_LIBRARIES for p in sorted((root / "src/runtime/crt" / n).glob("*.c"))]
-    paths += [root / "platform/host/tvm_platform.c"]
+    paths += [root / "platform/host/tvm_platform.c", root / "runner/guard.c"]
     sources = {f"crt/{p.relative_to(root).as_posix()}": p.read_bytes() for p in paths}
     files = {**sources, **crt_headers(record)}
-    header = "platform/host/tvm_platform.h"
-    files[f"crt/{header}"] = (root / header).read_bytes()
+    files["crt/runner/guard.h"] = (root / "runner/guard.h").read_bytes()
     return files, tuple(sources)
 
 

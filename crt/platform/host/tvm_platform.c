@@ -1,49 +1,25 @@
-/* The C runtime's platform on a desktop computer, where an archive that somebody else made is run:
- * memory from malloc, and an abort that ends the call and not the process. */
+/* The C runtime's platform on a desktop computer: malloc, a clock, standard error. */
 #define _POSIX_C_SOURCE 200112L /* posix_memalign, clock_gettime */
 
-#include "tvm_platform.h"
-
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <tvm/runtime/crt/logging.h>
 #include <tvm/runtime/crt/platform.h>
+#include <tvm/runtime/crt/stack_allocator.h> /* TVM_RUNTIME_ALLOC_ALIGNMENT_BYTES */
 
-enum { kAlignment = 64 }; /* a cache line, and enough for every vector type */
-
-static jmp_buf escape;
-static int guarded;
-static tvm_crt_error_t abort_code;
 static struct timespec timer_start;
 static int timer_runs;
-
-int32_t tvm_platform_guard(int32_t (*call)(void)) {
-  int32_t status;
-  if (setjmp(escape) != 0) {
-    guarded = 0;
-    return (int32_t)abort_code;
-  }
-  guarded = 1;
-  status = call();
-  guarded = 0;
-  return status;
-}
 
 tvm_crt_error_t TVMPlatformInitialize(void) {
   return kTvmErrorNoError;
 }
 
-void TVMPlatformAbort(tvm_crt_error_t code) {
-  if (!guarded) {
-    fprintf(stderr, "TVMPlatformAbort: 0x%04x\n", (unsigned)code);
-    abort();
-  }
-  abort_code = code;
-  longjmp(escape, 1);
+/* Weak: runner/guard.c has one that ends the call only. */
+__attribute__((weak)) void TVMPlatformAbort(tvm_crt_error_t code) {
+  fprintf(stderr, "TVMPlatformAbort: 0x%04x\n", (unsigned)code);
+  abort();
 }
 
 size_t TVMPlatformFormatMessage(char *out_buf, size_t out_buf_size_bytes, const char *fmt,
@@ -58,20 +34,17 @@ size_t TVMPlatformFormatMessage(char *out_buf, size_t out_buf_size_bytes, const 
 void TVMLogf(const char *fmt, ...) {
   va_list args;
   va_start(args, fmt);
-  (void)vfprintf(stderr, fmt, args);
+  vfprintf(stderr, fmt, args);
   va_end(args);
 }
 
-/* Zeroed, which TVM's graph executor silently counts on; and no byte longer than asked for, so that
- * a sanitizer sees what goes beyond. */
 tvm_crt_error_t TVMPlatformMemoryAllocate(size_t num_bytes, DLDevice dev, void **out_ptr) {
-  const size_t bytes = num_bytes > 0 ? num_bytes : 1;
   (void)dev;
-  if (posix_memalign(out_ptr, kAlignment, bytes) != 0) {
+  if (posix_memalign(out_ptr, TVM_RUNTIME_ALLOC_ALIGNMENT_BYTES, num_bytes > 0 ? num_bytes : 1) !=
+      0) {
     *out_ptr = NULL;
     return kTvmErrorPlatformNoMemory;
   }
-  memset(*out_ptr, 0, bytes);
   return kTvmErrorNoError;
 }
 
