@@ -15,12 +15,14 @@ from mlftool.runtime.boards import Board
 from mlftool.runtime.cache import build_once, default_cache, key_of
 from mlftool.runtime.sources import (
     INCLUDES,
+    crt_files,
     module_code,
+    pool_bytes,
     runner_files,
     tree_under,
     uses_crt,
 )
-from mlftool.targets import CFLAGS, TARGETS
+from mlftool.targets import TARGETS
 
 _SECTIONS = ("-ffunction-sections", "-fdata-sections", "-Wl,--gc-sections")
 
@@ -49,21 +51,25 @@ def link_firmware(
     """The ELF of a module's test runner for `board`. Raises MlfError."""
     archive = read(bundle)
     record = archive.module(interface.module)
-    if uses_crt(interface, record):
-        text = "a simulated board runs modules with interface c of mlftool's own making only"
-        hint = "run it on the host, or compile with --executor aot --interface-api c"
-        raise MlfError(Problem("MLF0610", text, path=interface.module, help=hint))
     code = module_code(archive, record)
+    if code.cxx or code.objects:
+        text = "a simulated board runs C sources only; got " + ", ".join(code.cxx + code.objects)
+        raise MlfError(Problem("MLF0610", text, path=interface.module, help="run it on the host"))
     files, sources = dict(code.files), code.c
     own, common = f"boards/{board.name}", "boards/common"
     files |= runner_files(interface, record, (*tree_under(own), *tree_under(common)))
     command = toolchain.find(toolchain.ARM_GCC)
-    flags = (*TARGETS[board.target].cflags, *CFLAGS, optimise, "-g", *_SECTIONS, *INCLUDES)
+    flags = (*TARGETS[board.target].cflags, *code.cflags, optimise, "-g", *_SECTIONS, *INCLUDES)
     folders = ("crt/runner", "crt/platform", f"crt/{own}", f"crt/{common}")
     flags += tuple(f"-I{folder}" for folder in folders)
     flags += ("-nostartfiles", "-Lcrt/boards", f"-Tcrt/{own}/link.ld")
     sources += ("runner_module.c", "crt/runner/runner.c")
     sources += tuple(f"crt/{n}" for n in tree_under(common) if n.endswith(".c"))
+    if uses_crt(interface, record):
+        crt, crt_sources = crt_files(record, "board")
+        files |= crt
+        sources += crt_sources
+        flags += (f"-DTVM_WORKSPACE_SIZE_BYTES={pool_bytes(record)}",)
     key = key_of((toolchain.identity(command), *flags, *sources), files)
 
     def build(work: Path) -> None:

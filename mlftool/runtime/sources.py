@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from mlftool.errors import MlfError, Problem
 from mlftool.mlf import graph as graph_json
-from mlftool.mlf.interface import Interface
-from mlftool.mlf.records import Archive, ModuleRecord
+from mlftool.mlf.interface import Interface, byte_size, numpy_dtype
+from mlftool.mlf.records import OPERATOR, Archive, ModuleRecord
 from mlftool.mlf.runtime_tree import crt_root
 from mlftool.runtime.descriptor import runner_c
 from mlftool.runtime.objects import check_objects
@@ -97,15 +97,34 @@ def crt_headers(record: ModuleRecord) -> dict[str, bytes]:
     return {**files, "crt/config/crt_config.h": config.encode()}
 
 
-def crt_files(record: ModuleRecord) -> tuple[dict[str, bytes], tuple[str, ...]]:
-    """The C runtime for this computer, made for a module: files and sources."""
+def crt_files(
+    record: ModuleRecord, platform: str = "host"
+) -> tuple[dict[str, bytes], tuple[str, ...]]:
+    """The C runtime for this computer or a "board", made for a module: files and sources."""
     root = crt_root()
     paths = [p for n in CRT_LIBRARIES for p in sorted((root / "src/runtime/crt" / n).glob("*.c"))]
-    paths += [root / "platform/host/tvm_platform.c", root / "runner/guard.c"]
+    paths += [root / f"platform/{platform}/tvm_platform.c", root / "runner/guard.c"]
     sources = {f"crt/{p.relative_to(root).as_posix()}": p.read_bytes() for p in paths}
     files = {**sources, **crt_headers(record)}
     files["crt/runner/guard.h"] = (root / "runner/guard.h").read_bytes()
     return files, tuple(sources)
+
+
+def pool_bytes(record: ModuleRecord) -> int:
+    """What a module allocates through the C runtime, at most, with room for its bookkeeping."""
+    if record.style == OPERATOR:
+        return 1 << 16  # the metadata do not say
+    size = max((b for f in record.memory.functions for _, b in f.workspace), default=0)
+    if record.graph is None:
+        size += sum(m.workspace_bytes for m in record.memory.main)
+        return size + 64 * len(record.memory.functions) + 1024
+    graph, _ = graph_json.decode(record.graph)
+    buffers: dict[int, int] = {}
+    for e in graph.entries:
+        held = buffers.get(e.storage_id, 0)
+        buffers[e.storage_id] = max(held, byte_size(numpy_dtype(e.dtype), e.shape) + 16)
+    # The executor keeps tables of nodes, entries and names, smaller than the text they come from.
+    return size + sum(buffers.values()) + len(record.graph) + 4096
 
 
 def tree_under(folder: str) -> tuple[str, ...]:
