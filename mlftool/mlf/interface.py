@@ -69,6 +69,7 @@ class Interface:
     workspace_io: bool = False
     executor: str = "aot"
     interface_api: str = "c"
+    system_lib: bool = False
     symbol: str = ""
     order: tuple[int, ...] = ()
     pools: tuple[str, ...] = ()
@@ -121,6 +122,7 @@ def _interface(module: str, data: Mapping[str, Any]) -> Interface:
         workspace_io=data.get("workspace_io", False) is True,
         executor=str(data.get("executor", "aot")),
         interface_api=str(data.get("interface_api", "c")),
+        system_lib=data.get("system_lib", False) is True,
     )
 
 

@@ -140,8 +140,11 @@ def _run(m: ModuleRecord, interface: Interface | None) -> Iterator[str]:
         yield f"int32_t status = tvmgen_{m.name}_run(values, type_codes, {_count(interface)},"
         yield "                                  &result, &result_code, NULL);"
     elif m.executor == "graph":
+        if not interface.system_lib:
+            yield "/* functions: a TVMModule with a registry of the kernels; --system-lib makes one */"
+        functions = "TVMSystemLibEntryPoint()" if interface.system_lib else "&functions"
         yield "TVMInitializeRuntime();"
-        yield "TVMModCreateFromCModule(TVMSystemLibEntryPoint(), &module);"
+        yield f"TVMModCreateFromCModule({functions}, &module);"
         yield f"/* json and params: executor-config/graph/{m.name}.graph, parameters/ */"
         yield "TVMGraphExecutor_Create(json, module, &device, &executor);"
         yield "TVMGraphExecutor_LoadParams(executor, params, params_size);"

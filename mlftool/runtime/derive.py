@@ -15,6 +15,7 @@ from mlftool.mlf.interface import Interface, Tensor, byte_size, checked_size, nu
 from mlftool.mlf.records import Argument, IoTensor, ModuleRecord
 from mlftool.runtime.signature import (
     Parameter,
+    linked_storage,
     packed_arguments,
     relay_main,
     sanitised,
@@ -103,7 +104,7 @@ def _sizes(record: ModuleRecord) -> tuple[int, int]:
 
 
 def _of_graph(record: ModuleRecord, file: str) -> Interface:
-    """Inputs are the arguments that .params does not give, in the graph's order."""
+    """Inputs are the arguments that neither .params nor the code gives, in the graph's order."""
     member = f"executor-config/graph/{record.name}.graph"
     if record.graph is None:
         raise ValueError(f"no graph; expected {member}")
@@ -111,7 +112,8 @@ def _of_graph(record: ModuleRecord, file: str) -> Interface:
     if why := graph_json.refusals(graph, data):
         raise ValueError(f"the graph cannot run: {'; '.join(why)}")
     given = params.decode(record.params, file) if record.params else {}
-    arguments = [graph.nodes[i] for i in graph.arguments]
+    linked = linked_nodes(record, graph)
+    arguments = [graph.nodes[i] for i in graph.arguments if i not in linked]
     inputs = [n for n in arguments if n.name not in given]
     names = _output_names(record, len(graph.heads))
     entries = graph.entries
@@ -130,6 +132,13 @@ def _of_graph(record: ModuleRecord, file: str) -> Interface:
         executor="graph",
         interface_api="packed",
     )
+
+
+def linked_nodes(record: ModuleRecord, graph: graph_json.Graph) -> frozenset[int]:
+    """The argument nodes whose data are C arrays of the module."""
+    linked = linked_storage(data for n, data in record.sources.items() if not n.endswith(".o"))
+    nodes = ((i, graph.entries[graph.nodes[i].outputs[0]]) for i in graph.arguments)
+    return frozenset(i for i, entry in nodes if entry.storage_id in linked)
 
 
 def _output_names(record: ModuleRecord, count: int) -> tuple[str, ...]:

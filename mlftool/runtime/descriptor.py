@@ -19,6 +19,10 @@ def runner_c(interface: Interface, record: ModuleRecord) -> str:
     if interface.executor not in ("aot", "graph", ""):
         text = f"the {interface.executor} executor's modules cannot be run from archives"
         raise MlfError(Problem("MLF0607", text, path=interface.module))
+    if interface.devices:
+        text = f"the module runs on {', '.join(interface.devices)}, whose drivers are not here"
+        hint = "build the module in a project of its own, with the device's driver"
+        raise MlfError(Problem("MLF0611", text, path=interface.module, help=hint))
     if interface.executor == "graph":
         run = graph_run(interface, record)
     elif interface.interface_api == "packed":

@@ -8,8 +8,10 @@ import string
 from mlftool.errors import MlfError, Problem
 from mlftool.mlf import graph as graph_json
 from mlftool.mlf import params
-from mlftool.mlf.interface import Interface, Tensor
+from mlftool.mlf.interface import Interface, Tensor, byte_size, numpy_dtype
 from mlftool.mlf.records import ModuleRecord
+from mlftool.runtime.derive import linked_nodes
+from mlftool.runtime.signature import LOOKUP
 
 _PLAIN = frozenset((string.ascii_letters + string.digits + " _-./:").encode())
 _CODES = {"i": 0, "u": 1, "b": 1, "f": 2, "V": 4, "c": 5}  # DLDataTypeCode; V is bfloat16
@@ -114,10 +116,39 @@ def graph_run(interface: Interface, record: ModuleRecord) -> str:
         f"static const TVMFuncRegistry registry = {{{c_bytes(names)}, functions}};",
         "static const TVMModule module = {&registry};",
         "static TVMGraphExecutor *executor;\n",
+        *_linked_tensors(record, graph),
         *_open_graph(),
         *_call_graph(interface, {graph.nodes[i].name for i in graph.arguments}),
     ]
     return "\n".join(lines)
+
+
+def _linked_tensors(record: ModuleRecord, graph: graph_json.Graph) -> list[str]:
+    """link_params, which points the graph to parameters that are arrays of the module's code."""
+    nodes = sorted(linked_nodes(record, graph))
+    lines = [f"int32_t {LOOKUP}{_PACKED};"] if nodes else []
+    for i in nodes:
+        shape = graph.entries[graph.nodes[i].outputs[0]].shape
+        extents = ", ".join(map(str, shape)) or "1"
+        lines.append(f"static int64_t linked_{i}_shape[] = {{{extents}}};")
+    lines += ["static int32_t link_params(void) {", "  int32_t status = 0;"]
+    for i in nodes:
+        entry = graph.entries[graph.nodes[i].outputs[0]]
+        dtype = numpy_dtype(entry.dtype)
+        tensor = Tensor("", "", dtype, entry.shape, byte_size(dtype, entry.shape))
+        lines += [
+            "  if (status == 0) {",
+            f"    DLTensor tensor = {_dltensor(f'linked_{i}', tensor)};",
+            "    TVMValue id, data;",
+            "    int32_t code = kTVMArgInt;",
+            f"    id.v_int64 = {entry.storage_id};",
+            f"    status = {LOOKUP}(&id, &code, 1, &data, &code, NULL);",
+            "    tensor.data = data.v_handle;",
+            "    if (status == 0) status = TVMGraphExecutor_SetInput(executor, "
+            f"{c_string(graph.nodes[i].name)}, &tensor);",
+            "  }",
+        ]
+    return [*lines, "  return status;", "}\n"]
 
 
 def _open_graph() -> list[str]:
@@ -134,7 +165,7 @@ def _open_graph() -> list[str]:
         "  if (status == 0) {",
         "    status = TVMGraphExecutor_LoadParams(executor, params, sizeof params - 1);",
         "  }",
-        "  return status;",
+        "  return status == 0 ? link_params() : status;",
         "}\n",
     ]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -21,6 +22,7 @@ class Signature:
     results: tuple[Parameter, ...]
 
 
+LOOKUP = "_lookup_linked_param"
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 _MEMBER = re.compile(r"void\s*\*\s*([A-Za-z_]\w*)\s*;")
 _TENSOR = re.compile(r"Tensor\[\(([0-9, ]*)\), ([a-z]+[0-9]*)\]")
@@ -75,6 +77,18 @@ def _tensor(name: str, text: str) -> Parameter | None:
     if found is None:
         return None
     return Parameter(name, found[2], tuple(int(e) for e in re.findall("[0-9]+", found[1])))
+
+
+def linked_storage(sources: Iterable[bytes]) -> frozenset[int]:
+    """The storage ids whose parameters are C arrays, found by `_lookup_linked_param`.
+
+    TVM up to 0.8 made that function for graphs with link-params, a switch over storage ids.
+    """
+    found: set[int] = set()
+    for source in sources:
+        _, name, body = source.partition(LOOKUP.encode() + b"(void* args")
+        found |= {int(n) for n in re.findall(rb"\bcase (\d{1,9}):", body)} if name else set()
+    return frozenset(found)
 
 
 def packed_arguments(source: str, function: str) -> int | None:

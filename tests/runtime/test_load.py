@@ -19,6 +19,7 @@ from tvm_archives import (
     Y,
     code,
     graph_archive,
+    linked_archive,
     operator_archive,
     packed_archive,
     struct_archive,
@@ -29,6 +30,8 @@ from mlftool.errors import MlfError
 from mlftool.mlf import Bundle, write_tar
 from mlftool.mlf.archive import read, write
 from mlftool.runtime.load import LoadedArchive
+
+HEADER_FILE = "codegen/host/include/tvmgen_default.h"
 
 
 def loaded(bundle: Bundle, path: Path) -> LoadedArchive:
@@ -58,6 +61,21 @@ def test_graph_archives_of_every_version(version: int, tmp_path: Path) -> None:
     for x in (X, -X, X * 3):
         y = np.maximum(x + P0, 0) * np.float32(2)
         np.testing.assert_array_equal(module.run({"x": x})["output"], y, strict=True)
+
+
+def test_graphs_with_linked_parameters(tmp_path: Path) -> None:
+    module = loaded(linked_archive(), tmp_path).module()
+    assert ([t.name for t in module.inputs], module.params) == (["x"], {})
+    for x in (X, -X):
+        np.testing.assert_array_equal(module.run({"x": x})["output"], np.maximum(x + P0, 0) * 2)
+
+
+def test_modules_for_devices_are_refused(tmp_path: Path) -> None:
+    header = struct_archive().files[HEADER_FILE].decode()
+    header += "struct tvmgen_default_devices {\n  void* ethos_u;\n};\n"
+    bundle = changed(struct_archive(), **{HEADER_FILE: header.encode()})
+    with pytest.raises(MlfError, match="runs on ethos_u, whose drivers are not here"):
+        loaded(bundle, tmp_path).module().run({"x": X})
 
 
 @pytest.mark.parametrize(
@@ -224,7 +242,6 @@ def test_sizes_without_shapes_are_flat(tmp_path: Path) -> None:
 GRAPH_FILE = "executor-config/graph/default.graph"
 COPY = GRAPH.replace('"func_name": "tvmgen_default_fused_multiply"', '"func_name": "__copy"')
 WEIGHT = RELAY.replace("float32])", "float32], %w: Tensor[(3, 3), int8])", 1)
-EMPTY_HEADER = {"codegen/host/include/tvmgen_default.h": b"\xff"}
 
 
 @pytest.mark.parametrize(
@@ -235,7 +252,10 @@ EMPTY_HEADER = {"codegen/host/include/tvmgen_default.h": b"\xff"}
             "Relay's main has 3 tensors; the C code does not read as many arguments",
         ),
         (changed(packed_archive(5, False), **{"src/relay.txt": b""}), "nothing says what the mod"),
-        (changed(struct_archive(), **EMPTY_HEADER), "declares no struct tvmgen_default_outputs"),
+        (
+            changed(struct_archive(), **{HEADER_FILE: b"\xff"}),
+            "declares no struct tvmgen_",
+        ),
         (changed(graph_archive(7), **{GRAPH_FILE: COPY.encode()}), "it copies between devices"),
     ],
 )

@@ -274,6 +274,36 @@ def graph_archive(version: int) -> Bundle:
     )
 
 
+# 0.8 with link-params: parameters are arrays of the code, found by storage id.
+LINKED = f"""
+static const float __attribute__((section(".rodata.tvm"), aligned(16))) __tvm_param__p0[4] = {{
+    0x1p+0, -0x1p+1, 0x1.8p+1, -0x1p+2
+}};
+{EXTERN}_lookup_linked_param({SIGNATURE.replace("int32_t", "int")}) {{
+    switch (((int64_t*) args)[0]) {{
+    default:
+        out_ret_tcode[0] = 4;
+        return 0;
+    case 1:
+        ((uint64_t*)out_ret_value)[0] = (uint64_t) (uintptr_t) __tvm_param__p0;
+        out_ret_tcode[0] = 3;
+        return 0;
+    }}
+}}
+"""
+
+
+def linked_archive() -> Bundle:
+    """A graph of 0.8 whose parameters are linked: .params is empty."""
+    lib0 = registry([*FUNCTIONS, "_lookup_linked_param"], "\\003", FIVE)
+    files = {
+        code(5, 0): lib0.encode(),
+        code(5, 1): (PREAMBLE + LINKED + KERNELS).encode(),
+        "parameters/default.params": params.encode({}),
+    }
+    return Bundle({**graph_archive(5).files, **files})
+
+
 # AOT: main calls the kernels with DLTensors on its stack, and p0 is a constant of the code.
 CONSTANT = """
 static const float __attribute__((section(".rodata.tvm"), aligned(16))) constant_0[4] = {
