@@ -8,13 +8,17 @@ from typing import Any
 
 from mlftool.codegen import registry
 from mlftool.codegen.relay import relay_text
+from mlftool.codegen.sources import SRC
+from mlftool.errors import MlfError, Problem
 from mlftool.ir.graph import Graph
 from mlftool.mlf import Bundle, archive, params, runtime_tree
 from mlftool.mlf.interface import Tensor, numpy_dtype
 from mlftool.mlf.records import (
     CPU,
+    OPERATOR,
     STANDALONE_CRT,
     Archive,
+    Argument,
     FunctionMemory,
     IoTensor,
     MainMemory,
@@ -28,11 +32,43 @@ from mlftool.module import Module
 
 def bundle(modules: Sequence[Module]) -> Bundle:
     """The archive's files, in the version that the modules ask for."""
+    versions = sorted({m.spec.mlf_version for m in modules})
+    if len(versions) > 1:
+        text = f"one archive has one version; got {', '.join(map(str, versions))}"
+        raise MlfError(Problem("MLF0506", text))
     shared = runtime_tree.helper_headers() | runtime_tree.runtime_files()
     sources = [dict(m.sources.files) for m in modules]
     shared |= _add_system_library(modules, sources)
     records = tuple(map(_record, modules, sources))
-    return archive.write(Archive(modules[0].spec.mlf_version, records, shared))
+    return archive.write(Archive(versions[0], records, shared))
+
+
+def operator_bundle(m: Module) -> Bundle:
+    """An archive of style operator: one function, tvmgen_<module>_run, that takes all tensors.
+
+    What TVM makes of `tvm.build`, for an operator or a small graph that somebody calls by itself.
+    Raises MlfError unless the module was compiled for aot with interface packed.
+    """
+    if (m.spec.executor, m.options.interface_api) != ("aot", "packed"):
+        text = f"an operator archive needs a packed function; got {m.spec.executor} with interface "
+        hint = "compile with --executor aot --interface-api packed"
+        raise MlfError(Problem("MLF0506", text + m.options.interface_api, help=hint))
+    shared = runtime_tree.helper_headers() | runtime_tree.runtime_files()
+    sources = dict(m.sources.files)
+    _add_system_library([m], [sources])
+    tensors = [_tensor(m, n) for n in (*m.imported.inputs, *m.imported.outputs)]
+    arguments = tuple(Argument(t.name, t.dtype.name, t.shape, t.size_bytes) for t in tensors)
+    files = {name: text.encode() for name, text in sources.items() if name.startswith(SRC)}
+    files[f"src/tir-{CPU}.txt"] = f"{m.imported}\n".encode()
+    record = ModuleRecord(
+        m.spec.module_name,
+        (),
+        (TargetString(m.program.target.tvm),),
+        Memory(operators={f"tvmgen_{m.spec.module_name}_run": arguments}),
+        files,
+        OPERATOR,
+    )
+    return archive.write(Archive(m.spec.mlf_version, (record,), shared))
 
 
 def _add_system_library(

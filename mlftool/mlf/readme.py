@@ -141,7 +141,7 @@ def _run(m: ModuleRecord, interface: Interface | None) -> Iterator[str]:
         yield "                                  &result, &result_code, NULL);"
     elif m.executor == "graph":
         if not interface.system_lib:
-            yield "/* functions: a TVMModule with a registry of the kernels; --system-lib makes one */"
+            yield "/* functions: a TVMModule of the kernels; --system-lib makes one */"
         functions = "TVMSystemLibEntryPoint()" if interface.system_lib else "&functions"
         yield "TVMInitializeRuntime();"
         yield f"TVMModCreateFromCModule({functions}, &module);"

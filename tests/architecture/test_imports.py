@@ -24,7 +24,7 @@ ALLOWED = {
     "mlf": {"errors"},
     "runtime": {"errors", "mlf", "targets"},
     "module": {"ir", "targets", "plan", "codegen"},
-    "describe": {"ir", "codegen", "mlf", "module"},
+    "describe": {"errors", "ir", "codegen", "mlf", "module"},
     "compile": {
         *("errors", "ir", "ops", "importer", "passes", "targets", "plan", "codegen", "mlf"),
         *("module", "describe"),

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import mlftool
-from mlftool.compile import ModuleSpec, compile_modules
+from mlftool.compile import ModuleSpec, compile_module, compile_modules
+from mlftool.describe import operator_bundle
 from mlftool.errors import MlfError
 from mlftool.mlf import Bundle, write_tar
 from mlftool.mlf.records import VERSIONS
@@ -67,6 +68,36 @@ def test_several_modules_with_one_system_library(tmp_path: Path) -> None:
         np.testing.assert_array_equal(a["probability"], b["probability"], strict=True)
     with pytest.raises(MlfError, match="the archive holds 6 modules"):
         archive.module()
+
+
+@pytest.mark.parametrize("version", [4, 5, 6, 7])
+@pytest.mark.parametrize("system_lib", [False, True])
+def test_a_model_as_an_operator(version: int, system_lib: bool, tmp_path: Path) -> None:
+    options = {"executor": "aot", "interface_api": "packed", "system_lib": system_lib}
+    spec = ModuleSpec(MODEL, "m", mlf_version=version, **options)
+    bundle = operator_bundle(compile_module(spec))
+    assert {n for n in bundle.files if n.startswith(("codegen/host/src", "src/"))} == {
+        "codegen/host/src/lib0.c",
+        "codegen/host/src/lib1.c",
+        "codegen/host/src/lib2.c",  # C metadata, as in every packed module
+        "src/tir-1.txt",
+    }
+    archive = loaded(bundle, tmp_path)
+    assert (archive.version, archive.modules) == (version, ("tvmgen_m_run",))
+    wanted = loaded(compile_modules([ModuleSpec(MODEL, "m")]), tmp_path).module()
+    np.testing.assert_array_equal(
+        archive.module().run({"image": image()})["probability"],
+        wanted.run({"image": image()})["probability"],
+        strict=True,
+    )
+
+
+def test_what_is_no_operator() -> None:
+    with pytest.raises(MlfError, match="needs a packed function; got aot with interface c"):
+        operator_bundle(compile_module(ModuleSpec(MODEL, "m")))
+    specs = [ModuleSpec(MODEL, f"m{v}", mlf_version=v) for v in (6, 7)]
+    with pytest.raises(MlfError, match="one archive has one version; got 6, 7"):
+        compile_modules(specs)
 
 
 def test_a_changed_archive_is_refused(tmp_path: Path) -> None:
