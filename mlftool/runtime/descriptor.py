@@ -26,7 +26,7 @@ def runner_c(interface: Interface, record: ModuleRecord) -> str:
     if interface.executor == "graph":
         run = graph_run(interface, record)
     elif interface.interface_api == "packed":
-        run = packed_run(interface)
+        run = packed_run(interface, record)
     else:
         run = _run(interface)
     parts = [

@@ -42,12 +42,28 @@ def checked_symbol(name: str) -> str:
     return name
 
 
-def packed_run(interface: Interface) -> str:
+# Object files that LLVM made for TVM's C++ runtime call it through pointers, which that runtime
+# sets when it loads a module; here it is done before each call.
+_POINTERS = ("TVMFuncCall", "TVMAPISetLastError", "TVMBackendParallelLaunch")
+
+
+def _set_pointers(record: ModuleRecord) -> list[str]:
+    """set_pointers, which does that for those pointers that the module has."""
+    used = any(name.endswith(".o") for name in record.sources)
+    names = _POINTERS if used else ()
+    lines = [f"extern void *__{name} __attribute__((weak));" for name in names]
+    lines.append("static void set_pointers(void) {")
+    lines += [f"  if (&__{name} != NULL) __{name} = (void *){name};" for name in names]
+    return [*lines, "}\n"]
+
+
+def packed_run(interface: Interface, record: ModuleRecord) -> str:
     """run_module for a packed function, which takes all tensors as DLTensors."""
     symbol = checked_symbol(interface.run_symbol)
     tensors = (*interface.inputs, *interface.outputs)
     order = interface.order or tuple(range(len(tensors)))
     lines = [_INCLUDES, f"int32_t {symbol}{_PACKED};", *_tensor_table(interface)]
+    lines += _set_pointers(record)
     lines += [
         "static int32_t call(void) {",
         f"  static const uint8_t order[] = {{{', '.join(map(str, order))}}};",
@@ -58,6 +74,7 @@ def packed_run(interface: Interface) -> str:
         "  size_t i;",
         "  result.v_int64 = 0;",
         "  point_tensors();",
+        "  set_pointers();",
         f"  for (i = 0; i < {len(tensors)}; i++) {{",
         "    values[i].v_handle = &tensors[order[i]];",
         "    codes[i] = kTVMDLTensorHandle;",
@@ -116,6 +133,7 @@ def graph_run(interface: Interface, record: ModuleRecord) -> str:
         f"static const TVMFuncRegistry registry = {{{c_bytes(names)}, functions}};",
         "static const TVMModule module = {&registry};",
         "static TVMGraphExecutor *executor;\n",
+        *_set_pointers(record),
         *_linked_tensors(record, graph),
         *_open_graph(),
         *_call_graph(interface, {graph.nodes[i].name for i in graph.arguments}),
@@ -175,6 +193,7 @@ def _call_graph(interface: Interface, arguments: set[str]) -> list[str]:
         "static int32_t call(void) {",
         "  int32_t status = executor == NULL ? open_graph() : 0;",
         "  point_tensors();",
+        "  set_pointers();",
     ]
     for i, t in enumerate(interface.inputs):
         name = t.name if t.name in arguments else t.c_name

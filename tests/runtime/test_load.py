@@ -149,6 +149,25 @@ def test_objects_for_this_machine_are_linked(tmp_path: Path) -> None:
     np.testing.assert_array_equal(module.run({"x": X})["output"], Y)
 
 
+def test_objects_may_call_through_pointers(tmp_path: Path) -> None:
+    """As LLVM's do that were made for TVM's C++ runtime, which sets the pointers; so do we."""
+    source = (
+        PREAMBLE
+        + """__attribute__((weak)) void *__TVMBackendParallelLaunch;
+typedef int (*launch)(int (*)(int, TVMParallelGroupEnv *, void *), void *, int);
+static int work(int id, TVMParallelGroupEnv *env, void *data) { return *(int *)data += 41 + id, 0; }
+static int parallel(void) {
+  int got = 0;
+  return ((launch)__TVMBackendParallelLaunch)(work, &got, 4) == 0 && got == 41 ? 0 : -2;
+}
+"""
+    )
+    source += KERNELS.replace("  return 0;\n", "  return parallel();\n", 1)
+    data = compile_object(source, tmp_path)
+    module = loaded(with_object(data), tmp_path).module()
+    np.testing.assert_array_equal(module.run({"x": X})["output"], Y)
+
+
 def test_objects_for_others_are_refused(tmp_path: Path) -> None:
     arm = bytearray(compile_object(PREAMBLE + KERNELS, tmp_path))
     arm[4], arm[18] = 1, 40  # a 32-bit file for Arm
