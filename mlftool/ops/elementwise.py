@@ -10,6 +10,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
 
 from mlftool.ir.dtype import DType, float32
 from mlftool.ir.graph import Node, View
@@ -58,7 +61,7 @@ class Maths:
 def elementwise(name: str, expr: ExprFn, *traits: Trait, includes: tuple[str, ...] = ()) -> None:
     """Register operator `name`; `expr(m, *operands, **attrs)` returns its C expression."""
     signature = inspect.signature(expr).parameters.values()
-    attrs = {p.name: p.default for p in signature if p.kind is p.KEYWORD_ONLY}
+    attrs = {p.name: _attribute(p.default) for p in signature if p.kind is p.KEYWORD_ONLY}
 
     def render(node: Node, dtype: DType, args: Sequence[Scalar | None]) -> str:
         given = {k: node.attrs.get(k, default) for k, default in attrs.items()}
@@ -69,6 +72,11 @@ def elementwise(name: str, expr: ExprFn, *traits: Trait, includes: tuple[str, ..
     EXPRESSIONS[name] = render
     INCLUDES[name] = includes
     OPS[name] = OpDef(name, loop_nest, frozenset({Trait.ELEMENTWISE, *traits}))
+
+
+def _attribute(default: Any) -> Any:
+    """A default as ONNX has it: attributes are float32, whatever the tensors are."""
+    return float(np.float32(default)) if isinstance(default, float) else default
 
 
 def loop_nest(v: View) -> Kernel:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mlftool.ir.dtype import float32
+from mlftool.ir.dtype import float64
 from mlftool.ops.elementwise import Maths, elementwise
 from mlftool.ops.scalar import Exact, Scalar
 
@@ -74,23 +74,22 @@ def _gelu(m: Maths, a: Scalar, *, approximate: str = "none") -> str:
 
 
 def _celu(m: Maths, a: Scalar, *, alpha: float = 1.0) -> str:
-    below = f"{m.lit(alpha)} * ({m.call('exp', f'{a} / {m.lit(alpha)}')} - {m.lit(1)})"
+    below = f"{m.lit(alpha)} * {m.call('expm1', f'{a} / {m.lit(alpha)}')}"
     return f"{a} < {m.lit(0)} ? {below} : {a}"
 
 
 def _selu(
     m: Maths, a: Scalar, *, alpha: float = 1.6732631921768188, gamma: float = 1.0507010221481323
 ) -> str:
-    below = f"{m.call('exp', a)} * {m.lit(alpha)} - {m.lit(alpha)}"
+    below = f"{m.lit(alpha)} * {m.call('expm1', a)}"
     return f"{m.lit(gamma)} * ({a} > {m.lit(0)} ? {a} : {below})"
 
 
 def _shrink(m: Maths, a: Scalar, *, bias: float = 0.0, lambd: float = 0.5) -> str:
     if not m.dtype.is_float:  # the parameters are floats all the same
-        text = _shrink(
-            Maths(float32, float32), Scalar(f"(float){a}", float32), bias=bias, lambd=lambd
-        )
-        return f"mlf_i64_of_float({text})"
+        value = Scalar(f"(double){a}", float64)
+        text = _shrink(Maths(float64, float64), value, bias=bias, lambd=lambd)
+        return f"mlf_i64_of_double({text})"
     inside = f"{a} > {m.lit(lambd)} ? {a} - {m.lit(bias)} : {m.lit(0)}"
     return f"{a} < {m.lit(-lambd)} ? {a} + {m.lit(bias)} : ({inside})"
 
@@ -108,7 +107,7 @@ elementwise("IsNaN", lambda m, a: Exact(f"{a} != {a}"))
 elementwise("IsInf", _isinf)
 elementwise("Reciprocal", lambda m, a: f"{m.lit(1)} / {a}")
 elementwise("Sqrt", lambda m, a: f"sqrt({a})" if m.dtype.bits == 64 else f"sqrtf({a})")
-elementwise("Relu", lambda m, a: m.same(f"{a} < {m.lit(0)} ? {m.lit(0)} : {a}"))
+elementwise("Relu", lambda m, a: m.same(f"{a} <= {m.lit(0)} ? {m.lit(0)} : {a}"))
 elementwise("Clip", _clip)
 
 for _operator in ("Exp", "Log", "Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh"):
@@ -127,9 +126,7 @@ _activation("Mish", lambda m, a: f"{a} * {m.call('tanh', _softplus(m, a))}")
 _activation("Swish", lambda m, a, *, alpha=1.0: f"{a} * ({_sigmoid(m, f'{m.lit(alpha)} * {a}')})")
 _activation(
     "Elu",
-    lambda m, a, *, alpha=1.0: (
-        f"{a} < {m.lit(0)} ? {m.lit(alpha)} * ({m.call('exp', a)} - {m.lit(1)}) : {a}"
-    ),
+    lambda m, a, *, alpha=1.0: f"{a} < {m.lit(0)} ? {m.lit(alpha)} * {m.call('expm1', a)} : {a}",
 )
 elementwise("Softsign", lambda m, a: f"{a} / ({m.lit(1)} + {m.size(a)})")
 elementwise(

@@ -94,14 +94,14 @@ static inline float mlf_powf(float x, float y) {
 
 #else
 
-/* exp(x) for |x| < 128 as y * 2^k: returns y, near [0.70, 1.42], and stores k.
+/* exp(x) for |x| < 128 as (1 + r + r^2 P(r)) * 2^k: returns P(r), stores k and r.
  *
  * Cody and Waite's reduction: k = round(x / ln 2) and r = x - k * ln 2 in two steps. The high part
  * of ln 2 has 16 significant bits, so its product with k (at most 8 bits) and the subtraction are
  * exact; the low part brings the rest. Then exp(r) = 1 + r + r^2 * P(r), P a degree-4 minimax
  * polynomial fitted for |r| <= ln 2 / 2 with its coefficients rounded to float one after the other
  * (error of the fit: 2^-28.2). */
-static inline float mlf_exp_reduced_(float x, int32_t *k) {
+static inline float mlf_exp_tail_(float x, int32_t *k, float *rest) {
   const float shifted = x * 1.44269504f + 12582912.0f; /* mlf_round_even, keeping the float */
   const float kf = shifted - 12582912.0f;
   const float r = (x - kf * 0.693145752f) - kf * 1.42860677e-6f;
@@ -111,6 +111,13 @@ static inline float mlf_exp_reduced_(float x, int32_t *k) {
   p = p * r + 0.1666652113f;
   p = p * r + 0.4999999404f;
   *k = (int32_t)(mlf_bits_of_float(shifted) - 0x4b400000u);
+  *rest = r;
+  return p;
+}
+
+static inline float mlf_exp_reduced_(float x, int32_t *k) {
+  float r;
+  const float p = mlf_exp_tail_(x, k, &r);
   return 1.0f + (r + r * r * p);
 }
 
@@ -140,7 +147,7 @@ static inline float mlf_exp_edge_(float x) {
   return mlf_scale_exponent_(y, k + 32) * 2.32830644e-10f; /* 2^-32 */
 }
 
-/* e^x, at most 1 ULP from the exact value for every float (tests/crt/exp_ulp.c tries all 2^32).
+/* e^x, at most 1 ULP from the exact value for every float (tests/crt/math_ulp.c tries all 2^32).
  * inf gives inf, -inf gives 0, nan gives a quiet nan, overflow gives inf, tiny results are
  * subnormal.
  */
@@ -155,11 +162,71 @@ static inline float mlf_expf(float x) {
   return mlf_scale_exponent_(y, k);
 }
 
-/* The others go by way of double, which leaves nothing to lose in the last rounding. */
-static inline float mlf_expm1f(float x) {
-  return (float)mlf_expm1((double)x);
+/* The sum of `a` and `b`; adds its rounding error to *lost (Knuth's two-sum). */
+static inline float mlf_add_exactly_(float a, float b, float *lost) {
+  const float sum = a + b;
+  const float part = sum - a;
+  *lost += (a - (sum - part)) + (b - part);
+  return sum;
 }
 
+/* e^x - 1 for -87 < x < 87 as the sum of the result and *lost, good to 27 bits: (2^k - 1) +
+ * 2^k (r + r^2 / 2 + r^3 ...), where the first and the largest terms are exact and are added with
+ * their rounding errors. */
+static inline float mlf_expm1_as_sum_(float x, float *lost) {
+  int32_t k;
+  float r, top, sum;
+  const float p = mlf_exp_tail_(x, &k, &r);
+  const float power = mlf_scale_exponent_(1.0f, k);
+  /* What the reduction lost when it subtracted the low part of k ln 2. */
+  *lost = ((x - (float)k * 0.693145752f) - r - (float)k * 1.42860677e-6f) * power;
+  sum = mlf_add_exactly_(power, -1.0f, lost);
+  sum = mlf_add_exactly_(sum, power * r, lost);
+  /* r^2 / 2 of r's upper half is exact; P begins with 1/2, less 2^-24. */
+  top = mlf_float_of_bits(mlf_bits_of_float(r) & 0xfffff000u);
+  sum = mlf_add_exactly_(sum, power * (0.5f * top * top), lost);
+  *lost += power * (0.5f * (r - top) * (r + top) + r * r * (p - 0.5f));
+  top = sum + *lost;
+  *lost -= top - sum;
+  return top;
+}
+
+static inline float mlf_expm1f(float x) {
+  float lost;
+  if (!(x > -17.5f && x < 40.0f)) { /* also nan */
+    return mlf_expf(x) - 1.0f;
+  }
+  if (x == 0) {
+    return x;
+  }
+  return mlf_expm1_as_sum_(x, &lost);
+}
+
+/* tanh(x) = t / (t + 2) with t = e^2x - 1; the quotient's remainder is put back. */
+static inline float mlf_tanhf(float x) {
+  const float size = x < 0 ? -x : x;
+  float t, d, q, product, top, rest, t_lost, d_lost;
+  if (!(size >= 0.00024414062f)) { /* 2^-12: the next term, x^3 / 3, is too small; also nan */
+    return x;
+  }
+  if (size > 9.1f) {
+    return x < 0 ? -1.0f : 1.0f;
+  }
+  t = mlf_expm1_as_sum_(2.0f * size, &t_lost);
+  d_lost = t_lost;
+  d = mlf_add_exactly_(2.0f, t, &d_lost);
+  q = t / d;
+  /* t - q d: with q and d cut in halves, all but the last product is exact (Dekker). */
+  top = mlf_float_of_bits(mlf_bits_of_float(d) & 0xfffff000u);
+  rest = mlf_float_of_bits(mlf_bits_of_float(q) & 0xfffff000u);
+  product = q * d;
+  t_lost -= q * d_lost;
+  t_lost -= ((rest * top - product) + rest * (d - top) + (q - rest) * top) + (q - rest) * (d - top);
+  q += ((t - product) + t_lost) / d;
+  return x < 0 ? -q : q;
+}
+
+/* The others go by way of double, which leaves nothing to lose in the last rounding. */
 static inline float mlf_logf(float x) {
   return (float)mlf_log((double)x);
 }
@@ -198,10 +265,6 @@ static inline float mlf_sinhf(float x) {
 
 static inline float mlf_coshf(float x) {
   return (float)mlf_cosh((double)x);
-}
-
-static inline float mlf_tanhf(float x) {
-  return (float)mlf_tanh((double)x);
 }
 
 static inline float mlf_asinhf(float x) {

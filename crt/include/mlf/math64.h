@@ -415,7 +415,7 @@ static inline double mlf_atan_core_(double t) {
 static inline double mlf_atan(double x) {
   const double size = x < 0 ? -x : x;
   double y;
-  if (x != x) {
+  if (x != x || x == 0) {
     return x + x;
   }
   if (size <= 0.41421356237309503) {

@@ -119,35 +119,35 @@ MLF_KERNEL void tvmgen_contract_f32_fused_conv_relu(const float *MLF_RESTRICT x,
         }
       }
       {
-        const float t0 = (b[oc] + acc00) < 0.0f ? 0.0f : (b[oc] + acc00);
+        const float t0 = (b[oc] + acc00) <= 0.0f ? 0.0f : (b[oc] + acc00);
         y[p * 3 + oc] = t0;
       }
       if (oc + 1 < 3) {
-        const float t0 = (b[oc + 1] + acc01) < 0.0f ? 0.0f : (b[oc + 1] + acc01);
+        const float t0 = (b[oc + 1] + acc01) <= 0.0f ? 0.0f : (b[oc + 1] + acc01);
         y[p * 3 + oc + 1] = t0;
       }
       if (oc + 2 < 3) {
-        const float t0 = (b[oc + 2] + acc02) < 0.0f ? 0.0f : (b[oc + 2] + acc02);
+        const float t0 = (b[oc + 2] + acc02) <= 0.0f ? 0.0f : (b[oc + 2] + acc02);
         y[p * 3 + oc + 2] = t0;
       }
       if (oc + 3 < 3) {
-        const float t0 = (b[oc + 3] + acc03) < 0.0f ? 0.0f : (b[oc + 3] + acc03);
+        const float t0 = (b[oc + 3] + acc03) <= 0.0f ? 0.0f : (b[oc + 3] + acc03);
         y[p * 3 + oc + 3] = t0;
       }
       {
-        const float t0 = (b[oc] + acc10) < 0.0f ? 0.0f : (b[oc] + acc10);
+        const float t0 = (b[oc] + acc10) <= 0.0f ? 0.0f : (b[oc] + acc10);
         y[(p + 1) * 3 + oc] = t0;
       }
       if (oc + 1 < 3) {
-        const float t0 = (b[oc + 1] + acc11) < 0.0f ? 0.0f : (b[oc + 1] + acc11);
+        const float t0 = (b[oc + 1] + acc11) <= 0.0f ? 0.0f : (b[oc + 1] + acc11);
         y[(p + 1) * 3 + oc + 1] = t0;
       }
       if (oc + 2 < 3) {
-        const float t0 = (b[oc + 2] + acc12) < 0.0f ? 0.0f : (b[oc + 2] + acc12);
+        const float t0 = (b[oc + 2] + acc12) <= 0.0f ? 0.0f : (b[oc + 2] + acc12);
         y[(p + 1) * 3 + oc + 2] = t0;
       }
       if (oc + 3 < 3) {
-        const float t0 = (b[oc + 3] + acc13) < 0.0f ? 0.0f : (b[oc + 3] + acc13);
+        const float t0 = (b[oc + 3] + acc13) <= 0.0f ? 0.0f : (b[oc + 3] + acc13);
         y[(p + 1) * 3 + oc + 3] = t0;
       }
 

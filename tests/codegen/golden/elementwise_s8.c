@@ -14,7 +14,7 @@ MLF_KERNEL void tvmgen_elementwise_s8_fused_dequantizelinear_dequantizelinear_ad
       const float t0 = (float)(a0[i1] - (-4)) * 0.07f;
       const float t1 = (float)(a1[i0 * 5 + i1] - 3) * 0.05f;
       const float t2 = t1 + t0;
-      const float t3 = t2 < 0.0f ? 0.0f : t2;
+      const float t3 = t2 <= 0.0f ? 0.0f : t2;
       const int8_t t4 = (int8_t)(mlf_quantize(t3 / 0.09f, (-128), -128, 127));
       y[i0 * 5 + i1] = t4;
     }

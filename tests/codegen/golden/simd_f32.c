@@ -118,7 +118,7 @@ MLF_KERNEL void tvmgen_simd_f32_fused_conv_relu(const float *MLF_RESTRICT x, con
         }
         const float *const a = results + j * 4;
         for (int32_t i = 0; i < channels; i++) {
-          const float t0 = (b[oc + i] + a[i]) < 0.0f ? 0.0f : (b[oc + i] + a[i]);
+          const float t0 = (b[oc + i] + a[i]) <= 0.0f ? 0.0f : (b[oc + i] + a[i]);
           y[(p + j) * 3 + oc + i] = t0;
         }
       }
