@@ -55,7 +55,7 @@ class MlfBackendRep(BackendRep):
             name: _restore(graph.types[name], buffer.raw)
             for name, buffer in zip(graph.outputs, made, strict=True)
         }
-        results = [_cut(arrays[n], arrays.get(n + EXTENTS)) for n in self.outputs]
+        results = [cut(arrays[n], arrays.get(n + EXTENTS)) for n in self.outputs]
         return namedtupledict("Outputs", self.outputs)(*results)
 
 
@@ -162,7 +162,7 @@ def _restore(type_: TensorType, data: bytes) -> Array:
     return dtype.restored(data[: type_.bytes], type_.dtype, type_.shape).copy()
 
 
-def _cut(array: Array, extents: Array | None) -> Array:
+def cut(array: Array, extents: Array | None) -> Array:
     """`array`, a box of upper bounds, without the room beyond its true extents."""
     return array if extents is None else array[tuple(slice(int(n)) for n in extents)]
 
