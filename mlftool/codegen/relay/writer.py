@@ -1,0 +1,191 @@
+"""Relay's lexis, and the lines of a function while they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from mlftool.codegen.names import comment, sanitise
+from mlftool.ir.graph import Array, Graph, Node, TensorType
+
+_WORDS = "let fn def if else type match extern free_var ref ref_read ref_write True False None"
+_KEYWORDS = frozenset(_WORDS.split())
+# How literals of a type end; those of other types are cast.
+_SUFFIX = {"float32": "f", "float64": "f64", "float16": "f16", "int32": "", "int64": "i64"}
+
+
+def tensor_type(t: TensorType) -> str:
+    return f"Tensor[({', '.join(map(str, t.shape))}), {t.dtype}]"
+
+
+def local_names(graph: Graph) -> dict[str, str]:
+    """%names for inputs and constants, the same whatever the nodes do with them."""
+    result: dict[str, str] = {}
+    taken: set[str] = set()
+    for name in (*graph.inputs, *graph.consts):
+        base = sanitise(name)
+        # The lexer takes `inff` for a number wherever it stands.
+        if not base or base[0].isdigit() or base in _KEYWORDS | {"_"} or base.startswith("inff"):
+            base = "v" + base
+        local, k = base, 1
+        while local in taken:
+            local, k = f"{base}_{k}", k + 1
+        taken.add(local)
+        result[name] = f"%{local}"
+    return result
+
+
+def attribute(value: Any) -> str:
+    """The value of an attribute."""
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(map(attribute, value)) + "]"
+    if isinstance(value, (bool, np.bool_)):
+        return str(bool(value))
+    if isinstance(value, str):
+        return '"' + "".join(c if c.isprintable() and c not in '"\\' else "_" for c in value) + '"'
+    if isinstance(value, (float, np.floating)):
+        return number(float(value), "f")
+    return str(int(value))
+
+
+def number(value: float, suffix: str) -> str:
+    """A float; without its suffix it would be read as an integer."""
+    if np.isinf(value):
+        return "-inff" if value < 0 else "inff"
+    with np.errstate(over="ignore"):
+        short = np.float32(value)
+    return (str(short) if float(short) == value else repr(value)) + suffix
+
+
+@dataclass
+class Body:
+    """Lines so far; `used` are the constants that became parameters, in order of use."""
+
+    graph: Graph
+    names: Mapping[str, str]
+    lines: list[str] = field(default_factory=list)
+    values: dict[str, str] = field(default_factory=dict)  # what a node made -> expression
+    used: dict[str, None] = field(default_factory=dict)
+    count: int = 0
+
+    def expression(self, name: str) -> str:
+        if name in self.values:
+            return self.values[name]
+        if name in self.graph.consts:
+            self.used.setdefault(name)
+        return self.names[name]
+
+    def bind(self, expression: str) -> str:
+        self.lines.append(f"  %{self.count} = {expression};")
+        self.count += 1
+        return f"%{self.count - 1}"
+
+    def let(self, expression: str, type_: str, remark: str) -> str:
+        name = f"%onnx_value_{len(self.lines)}"
+        while name in self.names.values():
+            name += "_"
+        self.lines.append(f"  let {name}: {type_} = {expression}; /* {remark} */")
+        return name
+
+    def mark(self) -> tuple[int, int, int]:
+        return len(self.lines), self.count, len(self.used)
+
+    def back_to(self, mark: tuple[int, int, int]) -> None:
+        """Forget what a rule wrote before it gave up."""
+        del self.lines[mark[0] :]
+        self.count = mark[1]
+        self.used = dict.fromkeys(list(self.used)[: mark[2]])
+
+    def describe(self, mark: tuple[int, int, int], node: Node) -> None:
+        """A comment behind the last line of `node`, if it needed one."""
+        if len(self.lines) > mark[0]:
+            types = ", ".join(tensor_type(self.graph.types[o]) for o in node.outputs if o)
+            self.lines[-1] += f" /* ty={types} span={comment(node.name, 60)} */"
+
+
+@dataclass(frozen=True)
+class Site:
+    """One node, and what a rule may ask and write there."""
+
+    node: Node
+    body: Body
+
+    @property
+    def odd(self) -> bool:
+        """Whether an output that is not the last is left out: Relay's tuples have no holes."""
+        return any(not o for o in self.node.outputs)
+
+    @property
+    def count(self) -> int:
+        return len(self.node.inputs)
+
+    @property
+    def out(self) -> TensorType:
+        return self.body.graph.types[self.node.outputs[0]]
+
+    def has(self, index: int) -> bool:
+        return index < self.count and bool(self.node.inputs[index])
+
+    def type(self, index: int = 0) -> TensorType:
+        return self.body.graph.types[self.node.inputs[index]]
+
+    @property
+    def rank(self) -> int:
+        return len(self.type().shape)
+
+    def const(self, index: int) -> Array | None:
+        return self.body.graph.consts.get(self.node.inputs[index]) if self.has(index) else None
+
+    def scalar(self, index: int, default: float | None = None) -> float | None:
+        """The value of a constant with one element; `default` if it is left out."""
+        if not self.has(index):
+            return default
+        value = self.const(index)
+        return float(value.item()) if value is not None and value.size == 1 else None
+
+    def ints(self, index: int) -> list[int] | None:
+        value = self.const(index)
+        return None if value is None else [int(v) for v in value.reshape(-1)]
+
+    def attr(self, name: str, default: Any) -> Any:
+        return self.node.attrs.get(name, default)
+
+    def axis(self, default: int, rank: int | None = None) -> int:
+        at = int(self.attr("axis", default))
+        return at + (self.rank if rank is None else rank) if at < 0 else at
+
+    def arg(self, index: int = 0) -> str:
+        return self.body.expression(self.node.inputs[index])
+
+    def args(self) -> list[str]:
+        return [self.arg(i) for i in range(self.count)]
+
+    def call(self, op: str, *arguments: str, **attrs: Any) -> str:
+        """`%k = op(arguments, attrs)`; attributes that are None are left out."""
+        named = [f"{k}={attribute(v)}" for k, v in attrs.items() if v is not None]
+        return self.body.bind(f"{op}({', '.join([*arguments, *named])})")
+
+    def tuple(self, parts: Iterable[str]) -> str:
+        members = list(parts)
+        return self.body.bind(f"({', '.join(members)}{',' if len(members) == 1 else ''})")
+
+    def literal(self, value: float, dtype: str | None = None) -> str:
+        """A scalar constant of `dtype`, else of the first input's."""
+        name = dtype or str(self.type().dtype)
+        if name == "bool":
+            return str(bool(value))
+        if name.startswith("float") and name in _SUFFIX:
+            return number(value, _SUFFIX[name])
+        if name in _SUFFIX:
+            return f"{int(value)}{_SUFFIX[name]}"
+        text = number(value, "f") if name.startswith(("float", "bfloat")) else str(int(value))
+        return self.call("cast", text, dtype=name)
+
+    def single(self, index: int) -> str:
+        """The input as a scalar: tensors with one element lose their axes."""
+        shape = self.type(index).shape
+        text = self.arg(index)
+        return self.call("squeeze", text, axis=list(range(len(shape)))) if shape else text
