@@ -38,6 +38,7 @@ PIPELINE: tuple[Pass, ...] = (
     qdq.average_to_integer,
     fold.fold_constants,
     layout.channels_last,
+    layout.cancel_transposes,
     fuse.fuse_chains,
     fuse.tabulate,
     fuse.fuse_prologues,
@@ -56,13 +57,13 @@ LEVELS = {
     "sink_and_hoist": 2,
     "to_integer": 2,
     "average_to_integer": 2,
-    "channels_last": 3,
+    "cancel_transposes": 3,
 }
 
 # What TVM calls passes that do what ours do.
 TVM_PASSES = {
-    "AlterOpLayout": ("channels_last",),
-    "ConvertLayout": ("channels_last",),
+    "AlterOpLayout": ("cancel_transposes",),
+    "ConvertLayout": ("cancel_transposes",),
     "FakeQuantizationToInteger": ("sink_and_hoist", "to_integer", "average_to_integer"),
     "FoldConstant": ("fold_constants",),
     "FoldScaleAxis": ("fold_batchnorm",),

@@ -21,11 +21,17 @@ GEMM_WEIGHTS = {"Gemm": 1, "com.microsoft.QGemm": 3}
 
 
 def channels_last(graph: Graph) -> Graph:
-    """All spatial operators on channels-last data, as few transposes as these rules find."""
+    """All spatial operators on channels-last data, between transposes: kernels know no other."""
     e = Editor(graph)
     for node in list(e.nodes):
         if has(node.op, Trait.SPATIAL) and len(node.outputs) == 1:
             _wrap(e, node)
+    return e.finish()
+
+
+def cancel_transposes(graph: Graph) -> Graph:
+    """As few transposes as these rules find."""
+    e = Editor(graph)
     _to_fixpoint(e, (_compose, _sink_through_elementwise, _sink_through_concat, _into_gemm_weights))
     _to_fixpoint(e, (_renaming, _compose_reshapes, _sink_reshape))
     return e.finish()

@@ -32,6 +32,17 @@ ALLOWED = {
     "backend": {"errors", "ir", "mlf", "runtime", "targets", "module", "compile"},
     "manifest": {"errors", "targets"},
     "builder": {"errors", "compile", "manifest", "mlf", "runtime", "targets"},
+    "api": {
+        *("errors", "ir", "importer", "passes", "targets", "plan", "codegen", "mlf", "runtime"),
+        *("module", "describe", "compile"),
+    },
+    # Where TVM's scripts look for what api and runtime hold.
+    "relay": {"api"},
+    "micro": {"api", "errors", "runtime"},
+    "transform": {"api"},
+    "target": {"api"},
+    "contrib": {"api", "runtime"},
+    "nd": {"runtime"},
     "report": {"errors", "mlf", "targets", "manifest", "runtime"},
 }
 FILES = sorted(PACKAGE.rglob("*.py"))

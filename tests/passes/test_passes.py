@@ -169,7 +169,11 @@ def test_channels_last(tmp_path: Path) -> None:
     for n in (3, 4):
         y = net.node("Conv", y, net.const(np.ones((n, n - 1, 1, 1)), np.float32))
         y = net.node("Relu", y)
-    assert run(net.model(y), tmp_path, layout.channels_last) == [
+    alone = run(net.model(y), tmp_path, layout.channels_last)
+    assert [line.partition(" = ")[2].partition("(")[0] for line in alone] == [
+        *("Transpose", "Conv", "Transpose", "Relu", "Transpose", "Conv", "Transpose", "Relu")
+    ]
+    assert run(net.model(y), tmp_path, layout.channels_last, layout.cancel_transposes) == [
         "float32[1x4x5x2] = Transpose(%) perm=[0, 2, 3, 1]",
         "float32[1x4x5x3] = Conv(%, <float32[3x2x1x1]>)",
         "float32[1x4x5x3] = Relu(%)",

@@ -1,0 +1,31 @@
+"""mlftool from Python, with the names and shapes of TVM's microTVM interface.
+
+    mod, params = mlftool.from_onnx("kws.onnx")
+    with mlftool.transform.PassContext(opt_level=3):
+        factory = mlftool.build(mod, "cortex-m4", executor=Executor("aot"), params=params)
+    mlftool.micro.export_model_library_format(factory, "kws.tar")
+
+docs/migration.md tells what of TVM is here under the same name, and what is not.
+"""
+
+from mlftool.api.config import Executor, PassContext, Runtime
+from mlftool.api.debug import DebugModule
+from mlftool.api.evaluate import create_executor
+from mlftool.api.export import export_model_library_format
+from mlftool.api.factory import Factory, build
+from mlftool.api.module import IRModule, from_onnx
+from mlftool.api.target import Target
+
+__all__ = [
+    "DebugModule",
+    "Executor",
+    "Factory",
+    "IRModule",
+    "PassContext",
+    "Runtime",
+    "Target",
+    "build",
+    "create_executor",
+    "export_model_library_format",
+    "from_onnx",
+]

@@ -1,0 +1,272 @@
+"""PassContext, Executor and Runtime: what TVM lets a script ask for, and what we make of it.
+
+Options that TVM has not, and that no script can mean, are refused. Those that steer how TVM makes
+code, and steer nothing here, are taken and have no effect (docs/migration.md lists them).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+from mlftool.errors import MlfError, Problem, did_you_mean
+
+
+def _is_flag(value: Any) -> bool:
+    return isinstance(value, (bool, int)) and value in (0, 1)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and value >= 0
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_any(value: Any) -> bool:
+    return True
+
+
+@dataclass(frozen=True)
+class Option:
+    """A key: how its value must be, in words and as a test, and what it does here."""
+
+    expected: str
+    fits: Callable[[Any], bool]
+    effect: str = ""  # "" none
+
+
+FLAG = Option("True or False", _is_flag)
+COUNT = Option("a number", _is_count)
+ANY = Option("anything", _is_any)
+ALGORITHMS = ("greedy_by_size", "greedy_by_conflicts", "hill_climb")
+
+CONFIG: Mapping[str, Option] = {
+    "tir.usmp.use_workspace_io": Option(
+        "True or False",
+        _is_flag,
+        "inputs and outputs live in the workspace (aot with interface c)",
+    ),
+    "tir.usmp.enable": FLAG,
+    "tir.usmp.algorithm": Option(f"one of {', '.join(ALGORITHMS)}", lambda v: v in ALGORITHMS),
+    "tir.usmp.custom_algorithm": Option("a name", _is_text),
+    **dict.fromkeys(
+        (
+            "tir.disable_vectorize",
+            "tir.disable_storage_rewrite",
+            "tir.disable_assert",
+            "tir.disable_cse_tir",
+            "tir.enable_equiv_terms_in_cse_tir",
+            "tir.debug_keep_trivial_loop",
+            "tir.detect_global_barrier",
+            "tir.enable_buffer_level_predication",
+            "tir.enable_debug",
+            "tir.instrument_bound_checkers",
+            "tir.instrument_lwp",
+            "tir.is_entry_func",
+            "tir.merge_static_smem",
+            "tir.noalias",
+            "tir.ptx_ldg32",
+            "tir.use_async_copy",
+            "relay.backend.disable_memory_plan",
+            "relay.backend.use_auto_scheduler",
+            "relay.backend.use_meta_schedule",
+            "relay.backend.use_meta_schedule_dispatch",
+            "relay.FuseOps.link_params",
+            "relay.ToMixedPrecision.keep_orig_output_dtype",
+            "relay.frontend.fill_span",
+            "relay.remove_standalone_reshapes.enable",
+            "relay.reconstruct_virtual_device",
+            "te.keep_schedule_record",
+            "testing.immutable_module",
+            "tir.vtcm_capacity_checks",
+        ),
+        FLAG,
+    ),
+    **dict.fromkeys(
+        ("relay.FuseOps.max_depth", "relay.fallback_device_type", "tir.vtcm_capacity"), COUNT
+    ),
+    **dict.fromkeys(
+        (
+            "tir.add_lower_pass",
+            "tir.HoistIfThenElse",
+            "tir.HoistExpression",
+            "tir.InjectDoubleBuffer",
+            "tir.LoopPartition",
+            "tir.ReduceBranchingThroughOvercompute",
+            "tir.RemoveNoOp",
+            "tir.Simplify",
+            "tir.UnrollLoop",
+            "tir.async_dma",
+            "relay.backend.tir_converter",
+            "relay.ext.cmsisnn.options",
+            "relay.ext.ethos-u.options",
+            "relay.ext.ethos-n.options",
+            "relay.collage.byoc_fusion_style",
+            "relay.collage.tvm_max_depth",
+        ),
+        ANY,
+    ),
+}
+
+# Passes of TVM that have no counterpart here; compile.TVM_PASSES has those that do.
+_IGNORED = """
+    AnnotateSpans BackwardFoldScaleAxis CanonicalizeCast CanonicalizeOps
+    CombineParallelBatchMatmul CombineParallelConv2D CombineParallelDense CommonSubexprElimTIR
+    ConvertToSSA DeadCodeElimination DefuseOps DynamicToStatic EliminateCommonSubexpr EtaExpand
+    FastMath FlattenAtrousConv FoldExplicitPadding ForwardFoldScaleAxis InferType Inline
+    InlinePrimitives LambdaLift LazyGradientInit Legalize ManifestAlloc ManifestLifetimes
+    MergeCompilerRegions PartialEval PartitionGraph PlanDevices RemoveStandaloneReshapes
+    RemoveUnusedFunctions SimplifyExpr SimplifyExprPostAlterOp SimplifyFCTranspose
+    SimplifyInference SplitArgs ToANormalForm ToBasicBlockNormalForm ToGraphNormalForm
+    ToMixedPrecision qnn.Legalize tir.BF16Legalize tir.CommonSubexprElimTIR
+    tir.ConvertBlocksToOpaque tir.FP8ComputeLegalize tir.InjectDoubleBuffer
+    tir.InstrumentBoundCheckers tir.LoopPartition tir.NarrowDataType tir.RemoveNoOp
+    tir.RewriteUnsafeSelect tir.Simplify tir.StorageFlatten tir.StorageRewrite tir.UnrollLoop
+    tir.UnifyThreadBinding tir.VectorizeLoop
+"""
+IGNORED_PASSES = frozenset(_IGNORED.split())
+
+
+def _error(text: str, help: str = "", code: str = "MLF0405") -> MlfError:
+    return MlfError(Problem(code, text, help=help))
+
+
+def check_options(what: str, given: Mapping[str, Any], known: Mapping[str, Option]) -> None:
+    """Raises MlfError for a key that `known` has not, or a value that it does not take."""
+    problems = []
+    for key, value in given.items():
+        if key not in known:
+            text = f"{what} has no option '{key}'"
+            problems.append(Problem("MLF0405", text, help=did_you_mean(key, known)))
+        elif value is not None and not known[key].fits(value):
+            text = f"{what}: '{key}' is {value!r}; expected {known[key].expected}"
+            problems.append(Problem("MLF0405", text))
+    if problems:
+        raise MlfError(problems)
+
+
+class _Stack(threading.local):
+    def __init__(self) -> None:
+        self.contexts: list[PassContext] = []
+
+
+_STACK = _Stack()
+
+
+class PassContext:
+    """How models are compiled inside its `with` block; contexts nest, the innermost counts."""
+
+    def __init__(
+        self,
+        opt_level: int = 3,
+        required_pass: Sequence[str] | None = None,
+        disabled_pass: Sequence[str] | None = None,
+        instruments: Sequence[Any] | None = None,
+        config: Mapping[str, Any] | None = None,
+        trace: Any = None,
+    ) -> None:
+        if not isinstance(opt_level, int) or opt_level < 0:
+            raise _error(f"opt_level is {opt_level!r}; expected 0 to 3", code="MLF0400")
+        if instruments or trace is not None:
+            raise _error("instruments and traces of passes", "set MLF_DEBUG=1 to see the stages")
+        check_options("PassContext", config or {}, CONFIG)
+        self.opt_level = min(opt_level, 3)  # TVM's 4 is 3 and unsafe mathematics
+        self.required_pass = tuple(required_pass or ())
+        self.disabled_pass = tuple(disabled_pass or ())
+        self.config = dict(config or {})
+
+    @staticmethod
+    def current() -> PassContext:
+        return _STACK.contexts[-1] if _STACK.contexts else PassContext()
+
+    @property
+    def disabled(self) -> tuple[str, ...]:
+        """The disabled passes that exist here, under TVM's names or ours."""
+        return tuple(p for p in self.disabled_pass if p not in IGNORED_PASSES)
+
+    def __enter__(self) -> PassContext:
+        _STACK.contexts.append(self)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        _STACK.contexts.remove(self)
+
+
+# Buffers and constants are aligned to 16 bytes: less is granted, more is not.
+_ALIGNMENT = Option("a power of two up to 16", lambda v: v in (1, 2, 4, 8, 16))
+_INTERFACE = Option("c or packed", lambda v: v in ("c", "packed"))
+EXECUTOR_OPTIONS: Mapping[str, Mapping[str, Option]] = {
+    "aot": {
+        "interface-api": _INTERFACE,
+        "unpacked-api": FLAG,
+        "link-params": FLAG,
+        "workspace-byte-alignment": _ALIGNMENT,
+        "constant-byte-alignment": _ALIGNMENT,
+    },
+    "graph": {"link-params": FLAG},
+    "vm": {},
+    "debug": {},
+}
+RUNTIME_OPTIONS: Mapping[str, Mapping[str, Option]] = {"crt": {"system-lib": FLAG}}
+
+
+class _Choice:
+    """A name with options, such as Executor("aot", {"unpacked-api": True})."""
+
+    kind = ""
+    table: Mapping[str, Mapping[str, Option]] = {}
+
+    def __init__(self, name: str, options: Mapping[str, Any] | None = None) -> None:
+        if name not in self.table:
+            help = did_you_mean(name, self.table)
+            if name == "cpp":
+                help = "use Runtime('crt'): the code is C, and needs no runtime with interface c"
+            raise _error(f"no such {self.kind}; got '{name}'", help)
+        self.name, self.options = name, dict(options or {})
+        check_options(f"{self.kind} {name}", self.options, self.table[name])
+
+    def __getitem__(self, key: str) -> Any:
+        if key not in self.table[self.name]:
+            raise KeyError(key)
+        return self.options.get(key)
+
+    def __contains__(self, key: str) -> bool:
+        return self.options.get(key) is not None
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and vars(other) == vars(self)
+
+    def __hash__(self) -> int:
+        return hash((self.name, *sorted(self.options.items())))
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r}, {self.options!r})"
+
+    def flag(self, key: str) -> bool | None:
+        value = self.options.get(key)
+        return None if value is None else bool(value)
+
+
+class Executor(_Choice):
+    """How a model is run: aot, graph, vm or debug."""
+
+    kind, table = "executor", EXECUTOR_OPTIONS
+
+
+class Runtime(_Choice):
+    """The runtime that a model is for: crt."""
+
+    kind, table = "runtime", RUNTIME_OPTIONS

@@ -1,0 +1,201 @@
+"""Models as TVM's scripts hold them: a frozen module of one function, and its parameters."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import ModelProto, numpy_helper
+
+from mlftool.codegen.relay import relay_text
+from mlftool.errors import MlfError, Problem, did_you_mean
+from mlftool.importer.load import load_model
+from mlftool.importer.onnx import import_onnx
+from mlftool.ir import dtype as dtypes
+from mlftool.ir.graph import Graph
+from mlftool.passes.outputs import rename_outputs
+from mlftool.runtime.nd import NDArray, array
+
+Shapes = Mapping[str, Sequence[int]]
+
+
+@dataclass(frozen=True)
+class TensorType:
+    """Extents and element type, under TVM's names."""
+
+    shape: tuple[int, ...]
+    dtype: str
+
+
+@dataclass(frozen=True)
+class Var:
+    """An input of a function."""
+
+    name_hint: str
+    checked_type: TensorType
+
+    @property
+    def type_annotation(self) -> TensorType:
+        return self.checked_type
+
+
+@dataclass(frozen=True)
+class Function:
+    """The model's one function; `str()` is its Relay text."""
+
+    params: tuple[Var, ...]
+    outputs: tuple[Var, ...]
+    text: str = field(repr=False)
+
+    @property
+    def ret_type(self) -> TensorType | tuple[TensorType, ...]:
+        types = tuple(o.checked_type for o in self.outputs)
+        return types[0] if len(types) == 1 else types
+
+    @property
+    def attrs(self) -> dict[str, Any]:
+        return {"output_tensor_names": [o.name_hint for o in self.outputs]}
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True)
+class IRModule:
+    """An ONNX model. Methods return new modules; nothing changes in place."""
+
+    model: ModelProto = field(repr=False)
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    output_names: tuple[str, ...] = ()
+
+    @cached_property
+    def graph(self) -> Graph:
+        """The imported model. Raises MlfError with every problem of the model."""
+        graph = import_onnx(self.model, "main", self.shapes)
+        return rename_outputs(graph, self.output_names) if self.output_names else graph
+
+    def __str__(self) -> str:
+        return relay_text(self.graph)
+
+    def astext(self, show_meta_data: bool = True) -> str:
+        return str(self)
+
+    def __getitem__(self, name: str) -> Function:
+        if name != "main":
+            raise KeyError(name)
+        graph = self.graph
+        inputs = tuple(_var(graph, n) for n in graph.inputs)
+        return Function(inputs, tuple(_var(graph, n) for n in graph.outputs), str(self))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(("main",))
+
+    @property
+    def functions(self) -> dict[str, Function]:
+        return {"main": self["main"]}
+
+    def with_attr(self, key: str, value: Any) -> IRModule:
+        """`output_tensor_names` is the one attribute of a model."""
+        if key != "output_tensor_names":
+            help = did_you_mean(key, ["output_tensor_names"])
+            raise MlfError(Problem("MLF0400", f"no attribute '{key}'", help=help))
+        return replace(self, output_names=tuple(value))
+
+    def bound(self, params: Mapping[str, Any] | None) -> IRModule:
+        """The module with these values for weights, or for inputs, which are none then."""
+        if not params:
+            return self
+        return replace(self, model=_bind(self.model, params))
+
+
+def _var(graph: Graph, name: str) -> Var:
+    t = graph.types[name]
+    return Var(name, TensorType(t.shape, str(t.dtype)))
+
+
+def _bind(model: ModelProto, params: Mapping[str, Any]) -> ModelProto:
+    result = ModelProto()
+    result.CopyFrom(model)
+    graph = result.graph
+    stored = {t.name: k for k, t in enumerate(graph.initializer)}
+    inputs = {i.name: i.type.tensor_type for i in graph.input}
+    problems = []
+    for name, value in params.items():
+        tensor = numpy_helper.from_array(np.ascontiguousarray(value), name)
+        if name in stored:
+            old = graph.initializer[stored[name]]
+            kind, dims = old.data_type, list(old.dims)
+        elif name in inputs:
+            kind = inputs[name].elem_type
+            declared = inputs[name].shape.dim
+            known = len(declared) == len(tensor.dims)
+            dims = (
+                [
+                    d.dim_value if d.HasField("dim_value") else t
+                    for d, t in zip(declared, tensor.dims, strict=False)
+                ]
+                if known
+                else [-1]
+            )
+        else:
+            help = did_you_mean(name, [*stored, *inputs]) if stored or inputs else ""
+            text = f"the model has no weights and no input of this name; got '{name}'"
+            problems.append(Problem("MLF0400", text, help=help))
+            continue
+        if tensor.data_type != kind or list(tensor.dims) != dims:
+            row = dtypes.BY_ONNX.get(kind)
+            text = f"params['{name}'] is {np.asarray(value).dtype}{list(tensor.dims)}"
+            problems.append(Problem("MLF0602", f"{text}, expected {row}{dims}"))
+            continue
+        if name in stored:
+            graph.initializer[stored[name]].CopyFrom(tensor)
+        else:
+            graph.initializer.append(tensor)
+    if problems:
+        raise MlfError(problems)
+    return result
+
+
+def from_onnx(
+    model: ModelProto | str | os.PathLike[str] | bytes,
+    shape: Shapes | None = None,
+    dtype: str | Mapping[str, str] = "float32",
+    opset: int | None = None,
+    freeze_params: bool = False,
+) -> tuple[IRModule, dict[str, NDArray]]:
+    """A model and its weights by name. Raises MlfError with every problem of the model.
+
+    `shape` binds inputs whose extents are known at run time only. Types of inputs are the model's;
+    a mapping `dtype` must agree with them. With `freeze_params` the weights stay in the module, as
+    they do without, but are not returned.
+    """
+    if isinstance(model, bytes):
+        model = onnx.load_model_from_string(model)
+    loaded = load_model(model if isinstance(model, ModelProto) else Path(model))
+    if opset is not None:
+        for entry in loaded.opset_import:
+            if entry.domain in ("", "ai.onnx"):
+                entry.version = opset
+    shapes = {name: tuple(int(d) for d in given) for name, given in (shape or {}).items()}
+    mod = IRModule(loaded, shapes)
+    _check_types(mod, dtype)
+    if freeze_params:
+        return mod, {}
+    used = {i for n in loaded.graph.node for i in n.input}
+    stored = [t for t in loaded.graph.initializer if t.name in used]
+    return mod, {t.name: array(numpy_helper.to_array(t)) for t in stored}
+
+
+def _check_types(mod: IRModule, dtype: str | Mapping[str, str]) -> None:
+    given = {} if isinstance(dtype, str) else dtype
+    for name in mod.graph.inputs:
+        made = str(mod.graph.types[name].dtype)
+        if given.get(name, made) != made:
+            text = f"dtype of input '{name}' is {given[name]}; the model says {made}"
+            raise MlfError(Problem("MLF0208", text))

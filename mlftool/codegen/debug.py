@@ -1,0 +1,68 @@
+"""The steps of a Program as C functions of their own, for the debug executor.
+
+The kernels are those of every executor; only who calls them differs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mlftool.codegen.kernels import Step, write_kernels
+from mlftool.codegen.templates import render
+from mlftool.ir.graph import Node
+from mlftool.plan.program import Program
+
+
+@dataclass(frozen=True)
+class DebugStep:
+    """One call. `storages` are what its pointers point to, in order: (name, bytes if scratch)."""
+
+    name: str
+    node: Node
+    kernel: str
+    storages: tuple[tuple[str, int], ...]
+
+
+def debug_c(program: Program, module: str) -> tuple[str, tuple[DebugStep, ...]]:
+    """One C file, and the functions in it in the order in which they must be called."""
+    kernels = write_kernels(program, module)
+    steps = tuple(_step(k, step) for k, step in enumerate(kernels.steps))
+    text = render(
+        "debug.c.j2",
+        module=module,
+        target=program.target.tvm,
+        includes=kernels.includes,
+        constants=kernels.constants,
+        functions=kernels.functions,
+        steps=[
+            {
+                "name": d.name,
+                "symbol": s.function.symbol,
+                "arguments": _arguments(s),
+                "uses": d.storages,
+                "comment": s.comment,
+            }
+            for d, s in zip(steps, kernels.steps, strict=True)
+        ],
+    )
+    return text, steps
+
+
+def _step(k: int, step: Step) -> DebugStep:
+    storages = tuple(
+        (a.storage, a.operand.bytes if a.operand.role == "scratch" else 0)
+        for a in step.arguments
+        if a.constant is None
+    )
+    return DebugStep(f"mlf_debug_step_{k}", step.call.node, step.call.kernel.name, storages)
+
+
+def _arguments(step: Step) -> list[str]:
+    result, at = [], 0
+    for a in step.arguments:
+        if a.constant is not None:
+            result.append(a.constant.name)
+        else:
+            result.append(f"({a.pointer})at[{at}]")
+            at += 1
+    return result

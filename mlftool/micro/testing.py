@@ -1,0 +1,26 @@
+"""TVM's `tvm.micro.testing`: what its tutorials take from it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from mlftool.api import Target
+from mlftool.errors import MlfError, Problem, did_you_mean
+from mlftool.runtime.load import load
+
+PLATFORMS = ("crt", "zephyr", "arduino")
+
+
+def get_target(platform: str, board: str | None = None) -> Target:
+    """The target of `crt` is this computer; of others, `board` is one of our target names."""
+    if platform not in PLATFORMS:
+        help = did_you_mean(platform, PLATFORMS)
+        raise MlfError(Problem("MLF0403", f"no such platform; got '{platform}'", help=help))
+    return Target("host" if platform == "crt" else board or "host")
+
+
+def mlf_extract_workspace_size_bytes(mlf_tar_path: str | os.PathLike[str]) -> int:
+    """The workspace of all modules of an archive together."""
+    record = load(Path(mlf_tar_path)).record
+    return sum(m.memory.main[0].workspace_bytes for m in record.modules if m.memory.main)

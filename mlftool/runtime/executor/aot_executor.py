@@ -1,0 +1,5 @@
+"""TVM's place for AotModule."""
+
+from mlftool.runtime.executor import AotModule
+
+__all__ = ["AotModule"]

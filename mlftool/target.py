@@ -1,0 +1,5 @@
+"""TVM's `tvm.target`."""
+
+from mlftool.api import Target
+
+__all__ = ["Target"]

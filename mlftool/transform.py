@@ -1,0 +1,5 @@
+"""TVM's `tvm.transform`."""
+
+from mlftool.api import PassContext
+
+__all__ = ["PassContext"]
