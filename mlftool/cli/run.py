@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from mlftool.mlf.interface import Interface
     from mlftool.runtime.runner import RunResult
     from mlftool.runtime.vectors import Array
+
+
+EXECUTORS = ("aot", "graph", "vm", "debug")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,6 +35,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--runner", metavar="ELF", type=Path, help="a test runner that is built already")
     add("--report", metavar="R.json", type=Path, help="write all figures as JSON")
     add("--json", action="store_true", help="print the figures as JSON")
+    add("--executor", choices=EXECUTORS, help="of a MODEL.onnx: how it is run (aot)")
+    add("--dump", metavar="DIR", type=Path,
+        help="with --executor debug: write every tensor of each sample")  # fmt: skip
     add("--input-shape", action="append", default=[], metavar="NAME:1,3,32,32",
         help="of a MODEL.onnx: bind an input's symbolic dimensions; repeatable")  # fmt: skip
 
@@ -53,6 +60,7 @@ def run(args: argparse.Namespace) -> int:
     from mlftool.runtime import compare, execute, vectors
     from mlftool.runtime.interface import read_interface
 
+    _check_executor(args)
     bundle = _bundle(args)
     interface = read_interface(bundle, args.module, str(args.file))
     place = execute.place_for(interface.target, args.on, str(args.file))
@@ -67,9 +75,12 @@ def run(args: argparse.Namespace) -> int:
     if labels is not None:
         vectors.check_labels(labels, len(samples), str(args.inputs))
 
-    result, sizes = execute.execute(
-        bundle, interface, place, samples, args.runner, args.repetitions
-    )
+    if args.executor == "debug":
+        result, sizes = _debug(args, samples), None
+    else:
+        result, sizes = execute.execute(
+            bundle, interface, place, samples, args.runner, args.repetitions
+        )
     comparison = accuracy = None
     if expected is not None:
         comparison = compare.compare(result.outputs, expected, args.absolute, args.relative)
@@ -97,7 +108,38 @@ def _bundle(args: argparse.Namespace) -> Bundle:
     from mlftool.compile import ModuleSpec, compile_modules
 
     shapes = parse_shapes(args.input_shape)
-    return compile_modules([ModuleSpec(args.file, target=args.on or "host", input_shapes=shapes)])
+    executor = "aot" if args.executor in (None, "debug") else args.executor
+    target = args.on or "host"
+    spec = ModuleSpec(args.file, target=target, executor=executor, input_shapes=shapes)
+    return compile_modules([spec])
+
+
+def _check_executor(args: argparse.Namespace) -> None:
+    """Raises MlfError for an executor or a dump that something else rules out."""
+    text = ""
+    if args.executor and args.file.suffix != ".onnx":
+        text = "--executor is for a MODEL.onnx; an archive has its own"
+    elif args.dump and args.executor != "debug":
+        text = "--dump needs --executor debug: the others keep no tensors"
+    elif args.executor == "debug" and (args.runner or args.on not in (None, "host")):
+        text = "--executor debug runs on this computer only"
+    if text:
+        raise MlfError(Problem("MLF0405", text, str(args.file)))
+
+
+def _debug(args: argparse.Namespace, samples: Sequence[Mapping[str, Array]]) -> RunResult:
+    """The model node by node; DIR/sample0.npz and so on have every tensor."""
+    from mlftool.api import DebugModule, from_onnx
+    from mlftool.cli.compile import parse_shapes
+    from mlftool.runtime.runner import RunResult
+
+    module = DebugModule(from_onnx(args.file, parse_shapes(args.input_shape))[0])
+    outputs = []
+    for k, sample in enumerate(samples):
+        outputs.append(module.run(sample))
+        if args.dump:
+            module.dump(args.dump, f"sample{k}")
+    return RunResult(tuple(outputs), {})
 
 
 def _check_count(got: int, expected: int, file: str) -> None:

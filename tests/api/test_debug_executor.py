@@ -15,6 +15,7 @@ from shared import NETWORKS, Network
 
 from mlftool import create_executor, from_onnx
 from mlftool.api import DebugModule
+from mlftool.cli import main
 from mlftool.errors import MlfError
 from mlftool.runtime.executor import Runnable
 
@@ -88,3 +89,24 @@ def test_wrong_inputs_are_named() -> None:
         run(xx=np.zeros((2, 3), np.float32))
     results = run(x=np.zeros((2, 3), np.float32))
     assert [r.numpy().shape for r in results] == [(3, 2), (2, 3)]
+
+
+def test_the_command_line_dumps_every_sample(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    onnx.save(chain(), "m.onnx")
+    x = np.arange(12, dtype=np.float32).reshape(2, 2, 3) / 4
+    np.savez("v.npz", x=x)
+    for executor in EXECUTORS:
+        command = f"run m.onnx --inputs v.npz -o {executor}.npz --executor {executor}"
+        assert main([*command.split(), *(["--dump", "d"] if executor == "debug" else [])]) == 0
+    results = [np.load(f"{executor}.npz") for executor in EXECUTORS]
+    assert all(r["exp_1"].tobytes() == results[0]["exp_1"].tobytes() for r in results)
+    assert sorted(p.name for p in Path("d").iterdir()) == [
+        *("sample0.json", "sample0.npz", "sample1.json", "sample1.npz")
+    ]
+    capsys.readouterr()
+    for wrong in ("--dump d", "--executor debug --on cortex-m4"):
+        assert main(["run", "m.onnx", "--inputs", "v.npz", *wrong.split()]) == 2
+        assert "error[MLF0405]" in capsys.readouterr().err
