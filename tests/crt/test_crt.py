@@ -80,6 +80,17 @@ def test_layouts_are_tvms(machine: str, column: int, config: Path) -> None:
     assert measured == {name: sizes[column] for name, sizes in LAYOUT.items()}
 
 
+def test_i386_aligns_values_to_4_bytes(config: Path) -> None:
+    """As TVM's do there; everywhere else 8."""
+    BY_NAME["i386"].need()
+    out = config / "abi.o"
+    flags = [*WARNINGS, INCLUDE, f"-I{config}", "-c", ROOT / "tests/crt/abi.c", "-o", out]
+    subprocess.run([*BY_NAME["i386"].command, *flags], check=True)
+    measured = dict(zip(LAYOUT, words_of(out, "abi"), strict=True))
+    values = ("sizeof TVMValue", "alignof TVMValue", "DLTensor.byte_offset", "sizeof DLTensor")
+    assert [measured[name] for name in values] == [8, 4, 28, 36]
+
+
 @pytest.mark.parametrize("check", [[], ["-DTVM_CRT_STACK_ALLOCATOR_ENABLE_LIFO_CHECK"]])
 def test_stack_allocator(check: list[str], config: Path) -> None:
     platform = config / "platform.c"
