@@ -62,6 +62,46 @@ def test_cmake_builds_the_tree_of_an_archive(project: Path) -> None:
     run_programs(project, build)
 
 
+# An application as CMake people write it: the module in a library of its own.
+CMAKE_PROJECT = """cmake_minimum_required(VERSION 3.13)
+project(application C)
+set(CRT_CONFIG_PATH "${CMAKE_CURRENT_LIST_DIR}/app")
+add_subdirectory(runtime)
+file(GLOB sources "${CMAKE_CURRENT_LIST_DIR}/codegen/host/src/*.c")
+add_library(model STATIC ${sources})
+target_include_directories(model PUBLIC codegen/host/include)
+target_link_libraries(model PUBLIC common m)
+add_executable(application app/main.c app/platform.c)
+target_link_libraries(application model graph_executor common memory)
+"""
+MAIN = """#include <tvm/runtime/crt/crt.h>
+#include <tvm/runtime/crt/packed_func.h>
+int main(void) {
+  TVMPackedFunc pf;
+  return TVMPlatformInitialize() || TVMInitializeRuntime() ||
+         TVMPackedFunc_InitGlobalFunc(&pf, "runtime.SystemLib", NULL) || pf.Call(&pf) ||
+         TVMPackedFunc_InitModuleFunc(&pf, TVMArgs_AsModuleHandle(&pf.ret_value, 0),
+                                      "tvmgen_digits_run", NULL);
+}
+"""
+
+
+@pytest.mark.skipif(shutil.which("cmake") is None, reason="apt-get install cmake")
+def test_a_system_library_in_a_static_library_is_found(project: Path, tmp_path: Path) -> None:
+    shutil.copytree(project / "runtime", tmp_path / "runtime")
+    shutil.copytree(project / "app", tmp_path / "app")
+    spec = ModuleSpec(MODEL, "digits", interface_api="packed", system_lib=True)
+    for name, data in compile_modules([spec]).files.items():
+        if name.startswith("codegen/"):
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).write_bytes(data)
+    (tmp_path / "CMakeLists.txt").write_text(CMAKE_PROJECT)
+    (tmp_path / "app/main.c").write_text(MAIN)
+    subprocess.run(["cmake", "-S", ".", "-B", "out"], cwd=tmp_path, check=True, capture_output=True)
+    subprocess.run(["cmake", "--build", "out"], cwd=tmp_path, check=True, capture_output=True)
+    assert subprocess.run([tmp_path / "out/application"], check=False).returncode == 0
+
+
 @pytest.mark.skipif(shutil.which("make") is None, reason="apt-get install make")
 def test_make_builds_the_tree_of_an_archive(project: Path) -> None:
     build = project / "make"
