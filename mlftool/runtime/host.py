@@ -127,6 +127,8 @@ def _build(
         files = {n: d for n, d in files.items() if n.endswith(".h") or n == "runner_module.c"}
     crt = record if uses_crt(interface, record) else None
     every = (*machine_flags(interface.target), optimise, *flags)
+    if program and code.objects:
+        every += ("-no-pie",)  # objects compiled for a fixed address can be linked then
     what = f"module '{interface.module}'"
     return build_code(code, files, every, name, what, cache_dir, crt)
 

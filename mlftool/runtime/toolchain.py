@@ -112,6 +112,7 @@ def compile_c(command: Sequence[str], arguments: Sequence[str], cwd: Path, what:
     if problem := _missing(run.stderr, what):
         raise MlfError(problem)
     lines = run.stderr.strip().splitlines() or [f"exit status {run.returncode}"]
-    line = next((s for s in lines if "error" in s or "overflowed" in s), lines[-1])
+    marks = ("error:", "overflowed", "relocation", "multiple definition")
+    line = next((s for s in lines if any(m in s for m in marks)), lines[-1])
     text = f"{what} cannot be built with {Path(command[0]).name}: {line.strip()}"
     raise MlfError(Problem("MLF0608", text), BAD_INPUT)

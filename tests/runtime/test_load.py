@@ -29,7 +29,9 @@ import mlftool
 from mlftool.errors import MlfError
 from mlftool.mlf import Bundle, write_tar
 from mlftool.mlf.archive import read, write
+from mlftool.runtime.host import build_runner
 from mlftool.runtime.load import LoadedArchive
+from mlftool.runtime.runner import run_on_host
 
 HEADER_FILE = "codegen/host/include/tvmgen_default.h"
 
@@ -147,6 +149,17 @@ def test_objects_for_this_machine_are_linked(tmp_path: Path) -> None:
     data = compile_object(PREAMBLE + KERNELS, tmp_path)
     module = loaded(with_object(data), tmp_path).module()
     np.testing.assert_array_equal(module.run({"x": X})["output"], Y)
+
+
+def test_objects_for_a_fixed_address_run_as_programs_only(tmp_path: Path) -> None:
+    source = PREAMBLE + KERNELS + "int a[9]; int *get(void) { return a; }\n"
+    bundle = with_object(compile_object(source, tmp_path, "-fno-pie", "-fno-pic", "-O2"))
+    module = loaded(bundle, tmp_path).module()
+    with pytest.raises(MlfError, match=r"relocation R_.* recompile with -fPIC"):
+        module.run({"x": X})
+    program = build_runner(bundle, module.interface)
+    (output,) = run_on_host(program, module.interface, [{"x": X}]).outputs
+    np.testing.assert_array_equal(output["output"], Y)
 
 
 def test_objects_may_call_through_pointers(tmp_path: Path) -> None:
