@@ -16,6 +16,7 @@ from mlftool.errors import MlfError, Problem
 from mlftool.mlf.strict import parse_json
 
 SCHEMA_VERSION = 1
+_PLAIN_TYPE = re.compile("bool|u?int(8|16|32|64)|float(16|32|64)|complex(64|128)")
 MAX_TENSOR = 2**31 - 1  # bytes; microcontrollers have less by far
 
 
@@ -152,19 +153,18 @@ def _tensor(data: Mapping[str, Any]) -> Tensor:
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:
-    """The type of this name, bfloat16 among them. Raises ValueError for what is no number."""
-    if re.fullmatch(r"bfloat16|u?int[24]|float[48]_e\w+", name):
+    """The type of this name, bfloat16 among them. Raises ValueError for what is no number.
+
+    Only plain names: numpy would take whole expressions.
+    """
+    if name in ("bfloat16", "int4", "uint4"):
         import ml_dtypes
 
         small: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
         return small
-    try:
-        dtype: np.dtype[Any] = np.dtype(name)
-    except TypeError:
-        dtype = np.dtype(object)
-    if dtype.kind not in "biufc":
+    if not _PLAIN_TYPE.fullmatch(name):
         raise ValueError(f"'{name[:40]}' is no type of tensors here (object, text or unknown)")
-    return dtype.newbyteorder("=")
+    return np.dtype(name)
 
 
 def checked_size(dtype: np.dtype[Any], shape: tuple[int, ...]) -> int:

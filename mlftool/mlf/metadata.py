@@ -145,7 +145,8 @@ def _decode(top: Checked) -> tuple[ModuleRecord, ...]:
 def _module(at: Checked, version: int, key: str) -> ModuleRecord:
     name_at = at.at("model_name")
     name = name_at.text()
-    if name and (not MODULE_NAME.fullmatch(name) or name != (key or name)):
+    plain = MODULE_NAME.fullmatch(name) and name == (key or name)
+    if (name or name_at.value == "") and not plain:
         wanted = f"'{key[:100]}'" if key else "a plain name"
         name_at.note(f"got '{name[:100]}', expected {wanted}")
     style = _style(at, version)

@@ -152,7 +152,10 @@ def _linked_tensors(record: ModuleRecord, graph: graph_json.Graph) -> list[str]:
     lines += ["static int32_t link_params(void) {", "  int32_t status = 0;"]
     for i in nodes:
         entry = graph.entries[graph.nodes[i].outputs[0]]
-        dtype = numpy_dtype(entry.dtype)
+        try:
+            dtype = numpy_dtype(entry.dtype)
+        except ValueError as error:
+            raise MlfError(Problem("MLF0607", str(error), path=record.name)) from None
         tensor = Tensor("", "", dtype, entry.shape, byte_size(dtype, entry.shape))
         lines += [
             "  if (status == 0) {",

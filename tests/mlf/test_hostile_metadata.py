@@ -76,6 +76,10 @@ HOSTILE: dict[str, tuple[bytes, list[tuple[str, str]]]] = {
         changed(3, ("model_name", "../../etc")),
         [("model_name", "got '../../etc', expected a plain name")],
     ),
+    "name_empty": (
+        changed(3, ("model_name", "")),
+        [("model_name", "got '', expected a plain name")],
+    ),
     "name_other": (
         changed(7, ("modules.vad.model_name", "kws")),
         [("modules.vad.model_name", "got 'kws', expected 'vad'")],

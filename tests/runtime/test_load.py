@@ -313,6 +313,13 @@ def graph_with(*changes: tuple[str, str]) -> Bundle:
         (graph_with(("[1, 4]", "[65536, 65536]")), "MLF0607", "takes 17179869184 bytes, over 2147"),
         (graph_with(("[1, 4]", "[-1, 4]")), "MLF0509", "got -1, expected an integer from 0"),
         (graph_with(("float32", "string")), "MLF0607", "'string' is no type of tensors"),
+        (graph_with(("float32", "08")), "MLF0607", "'08' is no type of tensors"),
+        (
+            changed(linked_archive(), **{"executor-config/graph/graph.json": GRAPH.replace(
+                '"float32"', '"flat32"', 2).replace('"flat32"', '"float32"', 1).encode()}),
+            "MLF0607",
+            "'flat32' is no type of tensors",
+        ),
         (graph_with(("fused_multiply", "fused(); evil")), "MLF0607", "is no name of a C function"),
         (
             changed(graph_archive(7), **{"parameters/default.params": bytes(24)}),

@@ -90,8 +90,8 @@ def test_sources_that_do_not_compile_are_one_line() -> None:
             "3 bytes",
         ),
         ({"inputs": [dict(name="a", c_name="a", dtype="O", shape=[4], size_bytes=32)]}, "object"),
-        ({"inputs": [dict(name="a", c_name="a;b", dtype="i1", shape=[4], size_bytes=4)]}, "a;b"),
-        ({"inputs": [dict(name="a", c_name="a", dtype="i1", shape=[-4], size_bytes=-4)]}, "-4"),
+        ({"inputs": [dict(name="a", c_name="a;b", dtype="int8", shape=[4], size_bytes=4)]}, "a;b"),
+        ({"inputs": [dict(name="a", c_name="a", dtype="int8", shape=[-4], size_bytes=-4)]}, "-4"),
     ],
 )
 def test_an_interface_that_lies_is_refused(changes: dict[str, object], message: str) -> None:
