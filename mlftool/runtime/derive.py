@@ -16,6 +16,7 @@ from mlftool.mlf.records import Argument, IoTensor, ModuleRecord
 from mlftool.runtime.signature import (
     Parameter,
     linked_storage,
+    network_of,
     packed_arguments,
     relay_main,
     sanitised,
@@ -215,11 +216,12 @@ def _of_packed(record: ModuleRecord) -> Interface:
     names = None if sizes is None else {t.name for t in sizes}
     inputs = [p for p in main.parameters if names is None or p.name in names]
     count = len(inputs) + len(main.results)
+    sources = [data for name, data in record.sources.items() if not name.endswith(".o")]
+    ends = ("run", "run_model", "__tvm_main__")
     read = [
-        packed_arguments(source.decode("utf-8", "replace"), f"tvmgen_{record.name}_{end}")
-        for end in ("run", "run_model", "__tvm_main__")
-        for name, source in record.sources.items()
-        if not name.endswith(".o")
+        packed_arguments(source.decode("utf-8", "replace"), function)
+        for function in (*(f"tvmgen_{record.name}_{end}" for end in ends), "__tvm_main__")
+        for source in sources
     ]
     if count not in read:
         text = f"Relay's main has {count} tensors; the C code does not read as many arguments"
@@ -232,4 +234,5 @@ def _of_packed(record: ModuleRecord) -> Interface:
         tuple(_tensor(n, f"out{i}", r.dtype, r.shape) for i, (n, r) in enumerate(outputs)),
         *_sizes(record),
         interface_api="packed",
+        symbol=network_of(sources),
     )

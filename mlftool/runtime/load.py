@@ -86,7 +86,7 @@ class LoadedModule:
 
     @property
     def name(self) -> str:
-        return self.interface.symbol or self.record.name
+        return self.record.name if self.record.executors else self.interface.symbol
 
     @property
     def executor(self) -> str:

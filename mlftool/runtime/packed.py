@@ -42,6 +42,9 @@ def checked_symbol(name: str) -> str:
     return name
 
 
+# How AOT code of TVM before July 2021 declares its entry; sources.py has the header.
+MODEL_HEADER = "tvm/runtime/crt/internal/aot_executor/aot_executor.h"
+
 # Object files that LLVM made for TVM's C++ runtime call it through pointers, which that runtime
 # sets when it loads a module; here it is done before each call.
 _POINTERS = ("TVMFuncCall", "TVMAPISetLastError", "TVMBackendParallelLaunch")
@@ -62,7 +65,11 @@ def packed_run(interface: Interface, record: ModuleRecord) -> str:
     symbol = checked_symbol(interface.run_symbol)
     tensors = (*interface.inputs, *interface.outputs)
     order = interface.order or tuple(range(len(tensors)))
-    lines = [_INCLUDES, f"int32_t {symbol}{_PACKED};", *_tensor_table(interface)]
+    declaration, function = f"int32_t {symbol}{_PACKED};", symbol
+    if record.executor and interface.symbol:  # a model of TVM before July 2021
+        declaration = f"#include <{MODEL_HEADER}>\nextern const tvm_model_t {symbol};"
+        function = f"{symbol}.run_func"
+    lines = [_INCLUDES, declaration, *_tensor_table(interface)]
     lines += _set_pointers(record)
     lines += [
         "static int32_t call(void) {",
@@ -79,7 +86,7 @@ def packed_run(interface: Interface, record: ModuleRecord) -> str:
         "    values[i].v_handle = &tensors[order[i]];",
         "    codes[i] = kTVMDLTensorHandle;",
         "  }",
-        f"  return {symbol}(values, codes, {len(tensors)}, &result, &result_code, NULL);",
+        f"  return {function}(values, codes, {len(tensors)}, &result, &result_code, NULL);",
         "}\n",
         "static int32_t run_module(void) {",
         "  return runner_guard(call);",

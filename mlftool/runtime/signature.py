@@ -91,6 +91,15 @@ def linked_storage(sources: Iterable[bytes]) -> frozenset[int]:
     return frozenset(found)
 
 
+def network_of(sources: Iterable[bytes]) -> str:
+    """The tvm_model_t that AOT code of TVM before July 2021 is entered by; "" if there is none."""
+    for source in sources:
+        found = re.search(rb"\bconst tvm_model_t ([A-Za-z_]\w*) = \{", source)
+        if found:
+            return found[1].decode()
+    return ""
+
+
 def packed_arguments(source: str, function: str) -> int | None:
     """How many arguments a packed function of TVM's making reads; None if it is not in `source`."""
     start = re.search(rf"\b{re.escape(function)}\(void\* ?args[^;{{]*\{{", source)

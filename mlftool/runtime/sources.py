@@ -13,11 +13,16 @@ from mlftool.mlf.records import OPERATOR, Archive, ModuleRecord
 from mlftool.mlf.runtime_tree import crt_root
 from mlftool.runtime.descriptor import runner_c
 from mlftool.runtime.objects import check_objects
+from mlftool.runtime.packed import MODEL_HEADER
+from mlftool.runtime.signature import network_of
 from mlftool.targets import CFLAGS
 
 INCLUDES = ("-Icodegen/host/include", "-Icrt/include", "-Icrt/config")
-# TVM's C is GNU C (empty arrays) and not without warnings.
-FOREIGN_CFLAGS = ("-std=gnu11", "-ffp-contract=off", "-w")
+# TVM's C is GNU C (empty arrays) and not without warnings, some of which newer compilers insist on.
+FOREIGN_CFLAGS = (
+    *("-std=gnu11", "-ffp-contract=off", "-w", "-Wno-implicit-function-declaration"),
+    *("-Wno-incompatible-pointer-types", "-Wno-int-conversion"),
+)
 
 _HEADER = re.compile(r"codegen/host/include/[A-Za-z0-9_./-]+\.h")
 # More than any archive is known to need: memory is no concern on this computer.
@@ -33,6 +38,14 @@ _CONFIG = {
     "TVM_CRT_MAX_STRLEN_FUNCTION_NAME": 256,
     "TVM_CRT_MAX_STRLEN_PARAM_NAME": 256,
 }
+_MODEL = b"""/* The entry of AOT code that TVM made before July 2021. */
+#include <tvm/runtime/c_backend_api.h>
+typedef struct {
+  uint32_t num_input_tensors;
+  uint32_t num_output_tensors;
+  TVMBackendPackedCFunc run_func;
+} tvm_model_t;
+"""
 CRT_LIBRARIES = ("common", "graph_executor", "memory")
 
 
@@ -55,9 +68,10 @@ def module_code(archive: Archive, record: ModuleRecord) -> Code:
         raise MlfError(Problem("MLF0607", text, path=record.name))
     check_objects(sources)
     every = {**record.files, **archive.shared}
+    old = {f"crt/include/{MODEL_HEADER}": _MODEL} if network_of(sources.values()) else {}
     headers = {n: every[n] for n in every if _HEADER.fullmatch(n) and ".." not in n}
     return Code(
-        {**sources, **headers, **crt_headers(record)},
+        {**sources, **headers, **crt_headers(record), **old},
         tuple(n for n in sources if n.endswith(".c")),
         tuple(n for n in sources if n.endswith((".cc", ".cpp"))),
         tuple(n for n in sources if n.endswith(".o")),

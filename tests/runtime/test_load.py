@@ -20,6 +20,7 @@ from tvm_archives import (
     code,
     graph_archive,
     linked_archive,
+    network_archive,
     operator_archive,
     packed_archive,
     struct_archive,
@@ -87,12 +88,14 @@ def test_modules_for_devices_are_refused(tmp_path: Path) -> None:
         (packed_archive(5, with_metadata=False), "output"),
         (struct_archive(), "output"),
         (struct_archive(external_pools=True), "output"),
+        (network_archive(1), "output"),
+        (network_archive(4), "output"),
     ],
-    ids=["packed", "packed_of_2021", "interface_c", "external_pools"],
+    ids=["packed", "packed_of_2021", "interface_c", "external_pools", "oldest", "old"],
 )
 def test_aot_archives(bundle: Bundle, output: str, tmp_path: Path) -> None:
     module = loaded(bundle, tmp_path).module("default")
-    assert (module.executor, module.graph, module.params) == ("aot", None, {})
+    assert (module.name, module.executor, module.graph) == ("default", "aot", None)
     assert [(t.name, t.dtype.name, t.shape) for t in module.inputs] == [("x", "float32", (1, 4))]
     np.testing.assert_array_equal(module.run({"x": X})[output], Y, strict=True)
     np.testing.assert_array_equal(module.run({"x": -X})[output], np.maximum(P0 - X, 0) * 2)

@@ -440,6 +440,52 @@ def packed_archive(version: int = 7, with_metadata: bool = True) -> Bundle:
     )
 
 
+# Before July 2021 (versions 1 to 3): a structure is the entry, and p0 is linked.
+NETWORK = """#include "tvm/runtime/crt/internal/aot_executor/aot_executor.h"
+#include "tvm/runtime/c_runtime_api.h"
+#ifdef __cplusplus
+extern "C"
+#endif
+TVM_DLL int32_t tvmgen_default_run_model(arg0,arg1);
+static int32_t __tvm_main__(void* args, void* type_code, int num_args, void* out_value, void* out_type_code, void* resource_handle) {
+return tvmgen_default_run_model(((DLTensor*)(((TVMValue*)args)[0].v_handle))[0].data,((DLTensor*)(((TVMValue*)args)[1].v_handle))[0].data);
+}
+const tvm_model_t tvmgen_default_network = {
+    .run_func = &__tvm_main__,
+    .num_input_tensors = 1,
+    .num_output_tensors = 1, 
+};
+;"""  # noqa: E501
+RUN_MODEL = """
+TVM_DLL int32_t tvmgen_default_run_model(void* arg0, void* arg1) {
+  void* x = arg0;
+  void* output = arg1;
+  void* sid_1 = TVMBackendAllocWorkspace(1, 0, (uint64_t)16, 0, 8);
+  for (int32_t i = 0; i < 4; ++i) {
+    ((float*)sid_1)[i] = ((float*)x)[i] + constant_0[i];
+    ((float*)output)[i] = (((float*)sid_1)[i] > 0 ? ((float*)sid_1)[i] : 0) * 2.000000e+00f;
+  }
+  if (TVMBackendFreeWorkspace(1, 0, sid_1) != 0) {
+    return -1;
+  }
+  return 0;
+}
+"""
+
+
+def network_archive(version: int) -> Bundle:
+    """AOT as it was first, unpacked inside and entered through a tvm_model_t."""
+    return Bundle(
+        {
+            "metadata.json": metadata(version, "aot"),
+            code(version, 0): NETWORK.encode(),
+            code(version, 1): (PREAMBLE + CONSTANT + RUN_MODEL).encode(),
+            "parameters/default.params": params.encode({"p0": P0}),
+            relay_name(version): RELAY.encode(),
+        }
+    )
+
+
 HEADER = """#ifndef TVMGEN_DEFAULT_H_
 #define TVMGEN_DEFAULT_H_
 #include <stdint.h>
