@@ -22,6 +22,7 @@ INCLUDES = ("-Icodegen/host/include", "-Icrt/include", "-Icrt/config")
 FOREIGN_CFLAGS = (
     *("-std=gnu11", "-ffp-contract=off", "-w", "-Wno-implicit-function-declaration"),
     *("-Wno-incompatible-pointer-types", "-Wno-int-conversion"),
+    "-Wno-declaration-missing-parameter-type",
 )
 
 _HEADER = re.compile(r"codegen/host/include/[A-Za-z0-9_./-]+\.h")
