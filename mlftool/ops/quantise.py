@@ -1,11 +1,13 @@
-"""Elementwise operators that change the element type: Cast, QuantizeLinear, DequantizeLinear."""
+"""Operators that change the element type: Cast, QuantizeLinear, DequantizeLinear, which are
+elementwise, and DynamicQuantizeLinear, which finds its scale out first."""
 
 from __future__ import annotations
 
 from mlftool.ir.dtype import BY_ONNX, DType
-from mlftool.ops.base import Trait
+from mlftool.ir.graph import View
+from mlftool.ops.base import Kernel, Operand, Trait, op
 from mlftool.ops.elementwise import Maths, elementwise
-from mlftool.ops.scalar import Exact, Scalar, settle, widen
+from mlftool.ops.scalar import Exact, Scalar, settle, tensor_operand, widen
 
 CONVERT = ("mlf/convert.h",)
 
@@ -77,3 +79,21 @@ def _quantize(
 elementwise("Cast", _cast, includes=CONVERT)
 elementwise("DequantizeLinear", _dequantize, Trait.QUANTISE)
 elementwise("QuantizeLinear", _quantize, Trait.QUANTISE)
+
+
+@op("DynamicQuantizeLinear")
+def dynamic_quantize(v: View) -> Kernel:
+    """uint8 between the least and the largest element, zero included; scale and zero point too."""
+    y, scale, zero_point = v.node.outputs
+    return Kernel(
+        "portable.dynamic_quantise",
+        "dynamic_quantise.c.j2",
+        {"elements": v.x(0).elements},
+        (
+            tensor_operand(v.graph, "x", v.core.inputs[0]),
+            Operand("y", "uint8_t", "out", y),
+            Operand("scale", "float", "out", scale),
+            Operand("zero_point", "uint8_t", "out", zero_point),
+        ),
+        cost=v.x(0).elements * 30.0,
+    )

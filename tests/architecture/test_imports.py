@@ -108,3 +108,14 @@ def test_running_archives_never_loads_the_compiler() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=REPO, capture_output=True, text=True)
     assert done.stdout.strip() == "[]", done.stdout + done.stderr
+
+
+def test_operators_stay_cheap_to_own() -> None:
+    """Breadth must not cost more than this; if it does, the families need mending first."""
+    folder = PACKAGE / "ops"
+    python, templates = (
+        sum(len(p.read_text().splitlines()) for p in folder.rglob(pattern))
+        for pattern in ("*.py", "*.j2")
+    )
+    assert python <= 8000
+    assert templates <= 2500

@@ -8,27 +8,18 @@ python -m tests.conformance.run --update       write what became of each to expe
 from __future__ import annotations
 
 import argparse
-import functools
 import re
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
+from tests.conformance.expectations import expectations, write
 from tests.conformance.outcome import Outcome, run_cases
 from tests.conformance.suite import load_suite, matching
 
-EXPECTED = Path(__file__).with_name("expected.txt")
-CACHE = Path(__file__).parents[2] / "build" / "conformance"
-HEAD = """\
-# Backend cases that do not pass, and why: `python -m tests.conformance.run --update` writes this.
-# A case that is not listed passes. The test fails when a listed case passes, or another does not.
-"""
-
-
-@functools.cache
-def expectations() -> dict[str, str]:
-    """Case -> its line in expected.txt, for cases that are expected not to pass."""
-    lines = [line for line in EXPECTED.read_text().splitlines() if not line.startswith("#")]
-    return {line.split(":")[0]: line for line in lines}
+ROOT = Path(__file__).parents[2]
+CACHE = ROOT / "build" / "conformance"
 
 
 def main() -> None:
@@ -69,8 +60,8 @@ def _table(outcomes: list[Outcome]) -> None:
 def _update(outcomes: list[Outcome]) -> None:
     ran = {o.name for o in outcomes}
     lines = {n: line for n, line in expectations().items() if n not in ran}
-    lines |= {o.name: o.line for o in outcomes if o.status != "pass"}
-    EXPECTED.write_text(HEAD + "".join(f"{lines[n]}\n" for n in sorted(lines)))
+    write(lines | {o.name: o.line for o in outcomes if o.status != "pass"})
+    subprocess.run([sys.executable, ROOT / "tools" / "operators_doc.py"], check=True)
 
 
 if __name__ == "__main__":

@@ -4,11 +4,14 @@ that gets better must be recorded (`python -m tests.conformance.run --update`)."
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 
 import pytest
 
+from tests.conformance.expectations import expectations
 from tests.conformance.outcome import Outcome, run_cases
-from tests.conformance.run import CACHE, expectations
+from tests.conformance.run import CACHE, ROOT
 from tests.conformance.suite import SuiteCase, load_suite
 
 
@@ -34,6 +37,12 @@ def test_does_what_is_expected(case: str, outcomes: dict[str, Outcome]) -> None:
 
 def test_expectations_are_about_cases_that_exist() -> None:
     assert expectations().keys() <= {c.name for c in load_suite()}
+
+
+def test_the_page_about_operators_is_current() -> None:
+    command = [sys.executable, ROOT / "tools" / "operators_doc.py", "--check"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.stdout, done.returncode) == ("", 0)
 
 
 def _has_data(case: SuiteCase) -> bool:

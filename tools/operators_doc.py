@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+"""Writes docs/operators.md from the operators' registry and tests/conformance/expected.txt.
+
+python3 tools/operators_doc.py            write it (the conformance runner's --update does, too)
+python3 tools/operators_doc.py --check    exit 1 if it is out of date
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+import onnx  # noqa: E402
+
+from mlftool.importer.opset import RESOLVERS  # noqa: E402
+from mlftool.importer.shapes import OF_SHAPE  # noqa: E402
+from mlftool.importer.structure import RANDOM, REWRITTEN  # noqa: E402
+from mlftool.ops import OPS, Trait, has  # noqa: E402
+from tests.conformance.expectations import expectations  # noqa: E402
+from tests.conformance.suite import SuiteCase, load_suite  # noqa: E402
+
+PAGE = ROOT / "docs" / "operators.md"
+TOP = """# Operators
+
+What compiles, of all operators that the installed `onnx` package ({version}, opset {opset}) knows.
+`tools/operators_doc.py` writes this page; a test keeps it current.
+
+* **kernel**: computed by a kernel of our own; *elementwise* ones also fuse with their neighbours.
+* **rewritten**: the importer or a pass turns it into other operators.
+* **by definition**: the standard defines it by other operators, which take its place.
+* **constant**: depends on shapes alone, so it is a constant in the generated code.
+
+*Suite* counts the cases of the standard's own backend suite that pass as generated C under
+sanitizers, of those whose model is this operator (or its definition spelt out). *Types* are those
+of the first operand in these cases.
+
+Every opset from {oldest} to {opset} is read; old spellings become the newest one, in
+`importer/opset.py`.
+
+"""
+DOMAINS = ("", "ai.onnx.ml", "com.microsoft")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing, exit 1 if stale")
+    if parser.parse_args().check:
+        stale = not PAGE.is_file() or PAGE.read_text(encoding="utf-8") != page()
+        if stale:
+            print("docs/operators.md: out of date, run 'python3 tools/operators_doc.py'")
+        return int(stale)
+    PAGE.write_text(page(), encoding="utf-8")
+    return 0
+
+
+def page() -> str:
+    """The whole page."""
+    expected = expectations()
+    cases: dict[str, list[SuiteCase]] = {}
+    for case in load_suite():
+        cases.setdefault(_subject(case), []).append(case)
+    total = sum(map(len, cases.values()))
+    head = TOP.format(version=onnx.__version__, opset=onnx.defs.onnx_opset_version(), oldest=1)
+    lines = [f"**{total - len(expected)} of {total} cases of the suite pass.**", ""]
+    lines += ["| operator | changed in opset | support | types | suite |", "|---|---|---|---|---|"]
+    lines += [_row(name, opsets, cases.get(name, []), expected) for name, opsets in _operators()]
+    lines += ["", "## Cases that do not pass", ""]
+    reasons = Counter(_reason(line) for line in expected.values())
+    for reason, count in sorted(reasons.items(), key=lambda r: (-r[1], r[0])):
+        names = [n for n, line in sorted(expected.items()) if _reason(line) == reason]
+        lines += [f"* {count}: {reason}", "  " + ", ".join(f"`{n}`" for n in names)]
+    return head + "\n".join(lines) + "\n"
+
+
+def _operators() -> list[tuple[str, list[int]]]:
+    """Every operator of the standard and of ours, with the opsets that changed it."""
+    found: dict[str, set[int]] = {}
+    for schema in onnx.defs.get_all_schemas_with_history():
+        if schema.domain in DOMAINS and not schema.deprecated:
+            name = f"{schema.domain}.{schema.name}" if schema.domain else schema.name
+            found.setdefault(name, set()).add(schema.since_version)
+    for name in OPS:
+        if not name.startswith("mlf."):
+            found.setdefault(name, set())
+    return [(name, sorted(found[name])) for name in sorted(found)]
+
+
+def _support(name: str, opset: int) -> str:
+    if name in OPS:
+        family = OPS[name].kernel.__module__.rsplit(".", 1)[-1]
+        return "kernel, elementwise" if has(name, Trait.ELEMENTWISE) else f"kernel, {family}"
+    if name in OF_SHAPE or name == "ConstantOfShape":
+        return "constant"
+    if name in REWRITTEN or name in RESOLVERS:
+        return "rewritten"
+    if name in RANDOM:
+        return "no: draws random numbers, so no two builds would agree"
+    domain, _, op = name.rpartition(".")
+    if onnx.defs.has(op, opset, domain):
+        schema = onnx.defs.get_schema(op, opset, domain)
+        if schema.has_function or schema.has_context_dependent_function:
+            return "by definition"
+    return "no"
+
+
+def _row(name: str, opsets: list[int], cases: list[SuiteCase], expected: dict[str, str]) -> str:
+    passing = [c for c in cases if c.name not in expected]
+    newest = max(opsets, default=1)
+    support = _support(name, newest)
+    if support in ("kernel, control", "by definition") and cases and not passing:
+        support += ", but not yet"
+    types = sorted({_type(c) for c in passing} - {""})
+    suite = f"{len(passing)} of {len(cases)}" if cases else ""
+    return f"| {name} | {', '.join(map(str, opsets))} | {support} | {', '.join(types)} | {suite} |"
+
+
+def _subject(case: SuiteCase) -> str:
+    """The operator that a case is about; its definition spelt out counts for it, too."""
+    name = case.name.removesuffix("_expanded")
+    if name != case.name:
+        spelt = {c.name: c for c in load_suite()}.get(name)
+        if spelt is not None:
+            return _subject(spelt)
+    nodes = [n for n in case.model.graph.node if n.op_type != "Constant"]
+    node = nodes[-1] if nodes else case.model.graph.node[-1]
+    return f"{node.domain}.{node.op_type}" if node.domain else str(node.op_type)
+
+
+def _type(case: SuiteCase) -> str:
+    if not case.model.graph.input:
+        return ""
+    code = case.model.graph.input[0].type.tensor_type.elem_type
+    return str(onnx.TensorProto.DataType.Name(code)).lower() if code else ""
+
+
+def _reason(line: str) -> str:
+    """The reason in a line of expected.txt, without what differs between cases of one kind."""
+    text = line.split(": ", 2)[2]
+    code, _, rest = text.partition(" ")
+    if rest.startswith(("node ", "input ", "output ", "tensor ")) and ": " in rest:
+        where, rest = rest.split(": ", 1)
+        operator = where.rsplit("(", 1)[-1].rstrip(")") if "(" in where else ""
+        rest = f"{operator}: {rest}" if operator and operator not in rest else rest
+    if (code == "MLF0206" and "before run time" in text[-40:]) or "is not known" in rest:
+        return "a shape that is not known before run time"
+    return rest
+
+
+if __name__ == "__main__":
+    sys.exit(main())
