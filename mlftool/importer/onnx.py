@@ -3,7 +3,6 @@ gets its static types. The standard's own package does the typing and the evalua
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,20 +26,19 @@ from mlftool.importer.protos import (
     op_name,
     place,
     plain,
-    stored_fields,
     type_name,
     type_proto,
 )
 from mlftool.importer.shapes import value_of_shapes
 from mlftool.importer.structure import REWRITTEN, check_values, execution_order, unknown_operators
 from mlftool.importer.subgraphs import has_subgraphs, import_control
+from mlftool.importer.tensors import checked_value, too_large
 from mlftool.ir import dtype
 from mlftool.ir.graph import Array, Graph, Node, TensorType
 from mlftool.ops import OPS, Trait, has
 from mlftool.ops.reference import evaluate_proto
 
 KNOWN = OPS.keys() | REWRITTEN | RESOLVERS.keys()  # operators whose definition we do not need
-MAX_TENSOR_BYTES = 2**31 - 1  # offsets in generated C are int32
 MAX_FOLDED_BYTES = 2**28  # what one node may make of constants
 OLDEST_OPSET = 1
 
@@ -132,52 +130,20 @@ class Importer:
             self.spoiled |= {s.values.name for s in self.model.graph.sparse_initializer}
 
     def _constant(self, name: str, tensor: TensorProto) -> None:
-        where = f"tensor '{name}'"
         self.spoiled.add(name)
-        if stored_fields(tensor) > 1:
-            self.problem("MLF0206", "its data stand in several fields; expected one", where)
-            return
-        if tensor.data_type not in dtype.BY_ONNX:
-            self.problem(
-                "MLF0205",
-                f"element type {type_name(tensor.data_type)}; supported: {dtype.SUPPORTED}",
-                where,
-            )
-            return
-        if any(d < 0 for d in tensor.dims):
-            self.problem(
-                "MLF0206", f"dimensions {list(tensor.dims)}; expected none negative", where
-            )
-            return
-        if self._too_large(TensorType(dtype.BY_ONNX[tensor.data_type], tuple(tensor.dims)), where):
-            return
         if name in self.consts:
-            self.problem("MLF0207", "is defined twice", where)
-        try:
-            value = _value_of(tensor)
-        except Exception as error:
-            self.problem(
-                "MLF0206",
-                f"its data do not fit its shape {list(tensor.dims)}: {first_line(error)}",
-                where,
-            )
-            return
-        self.spoiled.discard(name)
-        self.add_const(name, value)
+            self.problem("MLF0207", "is defined twice", f"tensor '{name}'")
+        value = checked_value(name, tensor, self.problem)
+        if value is not None:
+            self.spoiled.discard(name)
+            self.add_const(name, value)
 
     def add_const(self, name: str, value: Array) -> None:
         self.consts[name] = np.ascontiguousarray(value).reshape(value.shape)
         self.types[name] = TensorType(dtype.of(value), tuple(value.shape))
 
     def _too_large(self, type_: TensorType, where: str) -> bool:
-        if type_.bytes > MAX_TENSOR_BYTES:
-            self.problem(
-                "MLF0206",
-                f"{type_} has {type_.bytes} bytes; expected at most {MAX_TENSOR_BYTES}",
-                where,
-            )
-            return True
-        return False
+        return too_large(type_, where, self.problem)
 
     def _inputs(self) -> tuple[str, ...]:
         names = []
@@ -456,16 +422,6 @@ class Importer:
         while hint in self.types:
             hint += "_"
         return hint
-
-
-def _value_of(tensor: TensorProto) -> Array:
-    """The tensor as an array. Raises an exception if its data do not fit its shape."""
-    row = dtype.BY_ONNX[tensor.data_type]
-    wanted = row.size(math.prod(tensor.dims))
-    if row.packed and tensor.raw_data and len(tensor.raw_data) != wanted:  # onnx lets these pass
-        raise ValueError(f"they have {len(tensor.raw_data)} bytes instead of {wanted}")
-    value: Array = np_helper.to_array(tensor)
-    return value
 
 
 def _is_empty(proto: Any) -> bool:

@@ -1,0 +1,57 @@
+"""Tensors that a model stores: what of them can be trusted."""
+
+from __future__ import annotations
+
+import math
+
+from onnx import TensorProto
+from onnx import numpy_helper as np_helper
+
+from mlftool.importer.protos import first_line, stored_fields, type_name
+from mlftool.importer.structure import Report
+from mlftool.ir import dtype
+from mlftool.ir.graph import Array, TensorType
+
+MAX_TENSOR_BYTES = 2**31 - 1  # offsets in generated C are int32
+
+
+def checked_value(name: str, tensor: TensorProto, report: Report) -> Array | None:
+    """The tensor's value, or None after a report."""
+    where = f"tensor '{name}'"
+    if stored_fields(tensor) > 1:
+        report("MLF0206", "its data stand in several fields; expected one", where)
+        return None
+    if tensor.data_type not in dtype.BY_ONNX:
+        text = f"element type {type_name(tensor.data_type)}; supported: {dtype.SUPPORTED}"
+        report("MLF0205", text, where)
+        return None
+    if any(d < 0 for d in tensor.dims):
+        report("MLF0206", f"dimensions {list(tensor.dims)}; expected none negative", where)
+        return None
+    if too_large(TensorType(dtype.BY_ONNX[tensor.data_type], tuple(tensor.dims)), where, report):
+        return None
+    try:
+        return _value_of(tensor)
+    except Exception as error:
+        text = f"its data do not fit its shape {list(tensor.dims)}: {first_line(error)}"
+        report("MLF0206", text, where)
+        return None
+
+
+def too_large(type_: TensorType, where: str, report: Report) -> bool:
+    """Whether a tensor is larger than generated C can address; reported if so."""
+    if type_.bytes <= MAX_TENSOR_BYTES:
+        return False
+    text = f"{type_} has {type_.bytes} bytes; expected at most {MAX_TENSOR_BYTES}"
+    report("MLF0206", text, where)
+    return True
+
+
+def _value_of(tensor: TensorProto) -> Array:
+    """The tensor as an array. Raises an exception if its data do not fit its shape."""
+    row = dtype.BY_ONNX[tensor.data_type]
+    wanted = row.size(math.prod(tensor.dims))
+    if row.packed and tensor.raw_data and len(tensor.raw_data) != wanted:  # onnx lets these pass
+        raise ValueError(f"they have {len(tensor.raw_data)} bytes instead of {wanted}")
+    value: Array = np_helper.to_array(tensor)
+    return value
