@@ -103,8 +103,9 @@ def completed(
 
     `symbols` are the names of extents that are known at run time only, and by name."""
     known = declared is not None and declared.HasField("tensor_type")
+    silent = proto is None or not proto.WhichOneof("value")
     if proto is None or not proto.HasField("tensor_type"):
-        return declared if proto is None and known else proto
+        return declared if silent and known else proto
     if declared is None or not known or not declared.tensor_type.HasField("shape"):
         return proto
     found, stated = proto.tensor_type, declared.tensor_type
