@@ -6,6 +6,7 @@ The kernels of ops/contract.py and of the targets are written in these terms.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -215,10 +216,12 @@ def stores(
     rows: int,
     columns: int,
     width: int,
+    requantised: Callable[[str, str], str] | None = None,
 ) -> list[dict[str, Any]]:
     """What to do with accumulators acc<j><b> of `rows` pixels x `columns` channels.
 
     One entry per accumulator: guard condition ("" if it always holds), statements and result.
+    `requantised(accumulator, channel)` replaces `requantize` where a kernel has its own form.
     """
     entries = []
     for j in range(rows):
@@ -227,7 +230,8 @@ def stores(
             pixel = f"(p + {j})" if j else "p"
             acc = f"acc{j}{b}"
             if q:
-                acc = f"({c.v.y.dtype.c}){requantize(c, q, acc, channel)}"
+                text = requantised(acc, channel) if requantised else requantize(c, q, acc, channel)
+                acc = f"({c.v.y.dtype.c}){text}"
             elif blocks(c) == 1:
                 acc = f"(b[{channel}] + {acc})"
             store = Store(c.v, acc, f"{pixel} * {c.oc} + {channel}", channel)

@@ -17,6 +17,11 @@ def weights(*shape: int) -> np.ndarray[Any, Any]:
     return np.arange(int(np.prod(shape))).reshape(shape) * 7 % 11 - 5
 
 
+def lowered(w: np.ndarray[Any, Any], least: int) -> np.ndarray[Any, Any]:
+    """Negative weights replaced by `least`, unless it is what they have anyway."""
+    return w if least == -5 else np.where(w < 0, least, w)
+
+
 def conv_f32() -> onnx.ModelProto:
     net = Net()
     x = net.input("image", np.float32, (1, 2, 5, 4))
@@ -24,11 +29,13 @@ def conv_f32() -> onnx.ModelProto:
     return net.model(net.node("Relu", net.node("Conv", x, w, b, pads=[1] * 4)))
 
 
-def quantised_conv(group: int, size: int = 3, last: str = "Relu") -> onnx.ModelProto:
+def quantised_conv(
+    group: int, size: int = 3, last: str = "Relu", least: int = -5
+) -> onnx.ModelProto:
     net = Net()
     ic = 4
     x = net.dq(net.input("image", np.int8, (1, ic, 6, 5)), 0.05, np.int8(-3))
-    w = net.const(weights(4, ic // group, size, size), np.int8)
+    w = net.const(lowered(weights(4, ic // group, size, size), least), np.int8)
     w = net.dq(w, np.array([0.01, 0.02, 0.03, 0.04]), np.zeros(4, np.int8), 0)
     b = net.const([10, -20, 30, -40], np.int32)
     b = net.dq(b, np.float32([0.01, 0.02, 0.03, 0.04]) * np.float32(0.05), np.zeros(4, np.int32), 0)
@@ -36,10 +43,10 @@ def quantised_conv(group: int, size: int = 3, last: str = "Relu") -> onnx.ModelP
     return net.model(net.q(y, 0.04, np.int8(-128)))
 
 
-def gemm_s8() -> onnx.ModelProto:
+def gemm_s8(least: int = -5) -> onnx.ModelProto:
     net = Net()
     x = net.dq(net.input("features", np.int8, (1, 8)), 0.05, np.int8(4))
-    w = net.dq(net.const(weights(8, 5), np.int8), 0.02, np.int8(0))
+    w = net.dq(net.const(lowered(weights(8, 5), least), np.int8), 0.02, np.int8(0))
     return net.model(net.q(net.node("MatMul", x, w), 0.1, np.int8(1)))
 
 
@@ -105,8 +112,11 @@ FAMILIES: dict[str, tuple[str, Callable[[], onnx.ModelProto]]] = {
     "contract_s8": (PORTABLE, lambda: quantised_conv(1)),
     "contract_any": (PORTABLE, conv_3d),
     "depthwise_s8": (PORTABLE, lambda: quantised_conv(4)),
-    "dsp_two_by_two": ("cortex-m4", lambda: quantised_conv(1)),
-    "dsp_rows_of_four": ("cortex-m4", gemm_s8),
+    "dsp_pairs": ("cortex-m4", lambda: quantised_conv(1)),
+    "dsp_pairs_dense": ("cortex-m4", gemm_s8),
+    "dsp_planes": ("cortex-m4", lambda: quantised_conv(4)),
+    "dsp_two_by_two": ("cortex-m4", lambda: quantised_conv(1, least=-128)),
+    "dsp_rows_of_four": ("cortex-m4", lambda: gemm_s8(least=-128)),
     "gemm_f32": (PORTABLE, gemm_f32),
     "window_average_s8": (PORTABLE, pool_s8),
     "window_max_f32": (PORTABLE, max_pool),

@@ -12,7 +12,7 @@ from mlftool.targets import TARGETS
 
 def told(level: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setenv("MLF_DEBUG", level)
-    compile_model(FAMILIES["dsp_two_by_two"][1](), "demo", "cortex-m4")
+    compile_model(FAMILIES["dsp_pairs"][1](), "demo", "cortex-m4")
     out, err = capsys.readouterr()
     assert out == ""
     return err
@@ -40,7 +40,7 @@ def test_level_2_adds_bids_and_memory(
     text = told("2", capsys, monkeypatch)
     (bids,) = [x for x in text.splitlines() if "bids for" in x and "QLinearConv" in x]
     offers = [o.split() for o in bids.rpartition(": ")[2].split(", ")]
-    assert [name for name, _ in offers] == ["dsp.two_by_two", "portable.blocked"]
+    assert [name for name, _ in offers] == ["dsp.pairs", "dsp.two_by_two", "portable.blocked"]
     assert [float(cost) for _, cost in offers] == sorted(float(cost) for _, cost in offers)
     assert "mlftool: memory" in text
     assert "graph demo" not in text
@@ -55,8 +55,8 @@ def test_level_3_adds_the_graph_after_each_stage(
 
 
 def test_features_decide_which_kernels_bid() -> None:
-    make = FAMILIES["dsp_two_by_two"][1]
+    make = FAMILIES["dsp_pairs"][1]
     for name, target in TARGETS.items():
         module = compile_model(make(), "demo", name)
         kernels = [c.kernel.name for c in module.program.calls]
-        assert ("dsp.two_by_two" in kernels) == ("dsp" in target.features), name
+        assert ("dsp.pairs" in kernels) == ("dsp" in target.features), name

@@ -106,6 +106,23 @@ static inline int32_t mlf_requantize(int32_t acc, float scale, int32_t zero_poin
   return mlf_clamp_i32(mlf_round_even((float)acc * scale) + zero_point, low, high);
 }
 
+/* add + the upper half of the 64-bit product a * m. */
+static inline int32_t mlf_multiply_high(int32_t a, int32_t m, int32_t add) {
+#if defined(__ARM_FEATURE_DSP) && __ARM_FEATURE_DSP && !defined(MLF_PORTABLE_DSP)
+  int32_t sum;
+  __asm__("smmla %0, %1, %2, %3" : "=r"(sum) : "r"(a), "r"(m), "r"(add));
+  return sum;
+#else
+  return (int32_t)(((int64_t)a * m) >> 32) + add;
+#endif
+}
+
+/* mlf_requantize in integers: the compiler chose m, add and shift such that results are equal. */
+static inline int32_t mlf_requantize_fixed(int32_t acc, int32_t m, int32_t add, int32_t shift,
+                                           int32_t low, int32_t high) {
+  return mlf_clamp_i32(mlf_multiply_high(acc, m, add) >> shift, low, high);
+}
+
 #ifdef __cplusplus
 }
 #endif

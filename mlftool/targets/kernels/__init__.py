@@ -30,6 +30,6 @@ def kernel(*ops: str, needs: str) -> Callable[[Bid], Bid]:
     return register
 
 
-from mlftool.targets.kernels import dsp, simd  # noqa: E402  (they register themselves)
+from mlftool.targets.kernels import dsp, dsp_depthwise, dsp_pairs, simd  # noqa: E402  (they register themselves)
 
-__all__ = ["KERNELS", "Specialised", "dsp", "kernel", "simd"]
+__all__ = ["KERNELS", "Specialised", "dsp", "dsp_depthwise", "dsp_pairs", "kernel", "simd"]

@@ -1,4 +1,4 @@
-"""int8 contractions with the ARMv7E-M DSP instructions: two 16-bit products per SMLAD.
+"""int8 contractions with the ARMv7E-M DSP instructions, for weights that dsp_pairs.py cannot take.
 
 The operands of two output pixels are widened to int16 once; then every four weights of two output
 channels cost two loads and four SXTB16, and eight SMLAD do the sixteen products. SXTB16 takes bytes
@@ -26,7 +26,7 @@ from mlftool.ops.scalar import tensor_operand
 from mlftool.targets.kernels import kernel
 
 
-def _prepare(v: View) -> tuple[Contraction, Quantisation] | None:
+def prepare(v: View) -> tuple[Contraction, Quantisation] | None:
     c = contraction(v)
     if c.group != 1 or len(c.inputs) > 2:
         return None
@@ -64,7 +64,7 @@ def _operands(
 @kernel("QLinearConv", "com.microsoft.QGemm", needs="dsp")
 def two_by_two(v: View) -> Kernel | None:
     """Two pixels x two channels at a time; wants more than one pixel."""
-    prepared = _prepare(v)
+    prepared = prepare(v)
     if prepared is None or prepared[0].pixels < 2:
         return None
     c, q = prepared
@@ -98,7 +98,7 @@ def two_by_two(v: View) -> Kernel | None:
 @kernel("com.microsoft.QGemm", "QLinearConv", needs="dsp")
 def rows_of_four(v: View) -> Kernel | None:
     """One pixel whose operands lie together (a dense layer): four channels at a time."""
-    prepared = _prepare(v)
+    prepared = prepare(v)
     if prepared is None:
         return None
     c, q = prepared

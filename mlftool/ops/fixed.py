@@ -1,0 +1,119 @@
+"""Requantisation by one integer multiplication, with the bits of the float one.
+
+A quantised output is round_even(float(acc) * scale) + zero_point. It only grows with acc, so it is
+fully described by the accumulators where it steps from one value to the next, 255 at most. An
+integer form, (acc * m + add * 2^32) >> (32 + shift), that steps at the same accumulators is equal
+everywhere; for most channels some 31-bit m does. Where none does (several products lie within a
+float's rounding of one half, on either side), m is 0 and the kernel multiplies as floats do.
+
+Nothing here is approximate: a multiplier is used only if all steps were checked in integers.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from mlftool.ir.graph import Array
+from mlftool.ops.base import Operand
+from mlftool.ops.contraction import Contraction, Quantisation, folded_bias
+
+LARGEST_SHIFT = 21  # keeps every comparison of `_steps_at` inside int64
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """The integer form of a layer's requantisation; `multiplier` 0 marks channels without one."""
+
+    multiplier: Array  # int32 [output channel]
+    add: int  # zero point and one half, in units of 2^-shift
+    shift: int
+    lo: int
+    hi: int
+
+    @property
+    def exact(self) -> Array:
+        """Which channels need the float form."""
+        return np.asarray(self.multiplier == 0)
+
+    def text(self, acc: str, m: str, otherwise: str) -> str:
+        """C text that turns an accumulator into a stored value, given that of its multiplier;
+        `otherwise` is the float form."""
+        fixed = f"mlf_requantize_fixed({acc}, {m}, {self.add}, {self.shift}, {self.lo}, {self.hi})"
+        return f"({m} ? {fixed} : {otherwise})" if self.exact.any() else fixed
+
+    def operand(self, multiple: int = 1) -> Operand:
+        short = -self.multiplier.size % multiple
+        return Operand("m", "int32_t", "const", array=np.pad(self.multiplier, (0, short)))
+
+
+def fixed(c: Contraction, q: Quantisation) -> Fixed | None:
+    """The integer form, or None where scales or accumulators leave no room for one."""
+    w = c.weights.reshape(c.oc, -1).astype(np.int64)
+    lowest, highest = c.v.x(0).dtype.range
+    bias = folded_bias(c, q)
+    least = bias + np.minimum(w * lowest, w * highest).sum(axis=1)
+    most = bias + np.maximum(w * lowest, w * highest).sum(axis=1)
+    scale = np.broadcast_to(q.scale, (c.oc,)).astype(np.float64)
+    if not np.all(np.isfinite(scale) & (scale > 0)):
+        return None
+    reach = float((np.maximum(np.abs(least), np.abs(most)) * scale).max()) + 2 * 256 + 2
+    shift = min(
+        math.floor(30.99 - 32 - math.log2(float(scale.max()))),  # m below 2^31
+        30 - math.ceil(math.log2(reach)),  # and the sum inside int32
+        LARGEST_SHIFT,
+    )
+    if shift < 1 or np.abs(least).max() >= 2**31 or np.abs(most).max() >= 2**31:
+        return None
+    t = np.arange(q.lo - q.y_zero_point + 1, q.hi - q.y_zero_point + 1)
+    m = _multipliers(scale, t, least[:, None], most[:, None], shift)
+    add = (q.y_zero_point << shift) + (1 << (shift - 1))
+    return Fixed(m.astype(np.int32), add, shift, q.lo, q.hi)
+
+
+def _multipliers(scale: Array, t: Array, least: Array, most: Array, shift: int) -> Array:
+    """int64 [channel]: a multiplier that steps where the float form does, or 0."""
+    first, known = _first_at_least(scale, t, least, most)
+    # Where m * a must not be below, and where it must be below, the middle of t - 1 and t.
+    middle = (2 * t - 1)[None, :] << (31 + shift)
+    up, down = np.maximum(first, least), np.minimum(first - 1, most)
+    must, must_not = first <= most, first - 1 >= least
+    with np.errstate(divide="ignore", invalid="ignore"):
+        above, below = middle / up, middle / down
+    low = np.max(
+        np.where(must & (up > 0), above, np.where(must_not & (down < 0), below, -np.inf)), axis=1
+    )
+    low = np.maximum(low, np.max(np.where(must_not & (down < 0), below, -np.inf), axis=1))
+    high = np.min(np.where(must_not & (down > 0), below, np.inf), axis=1)
+    high = np.minimum(high, np.min(np.where(must & (up < 0), above, np.inf), axis=1))
+    ideal = np.rint(scale * 2.0 ** (32 + shift))
+    best = np.zeros(scale.size, np.int64)
+    for guess in (ideal, np.ceil(low), np.floor(high), np.floor((low + high) / 2)):
+        m = np.clip(np.where(np.isfinite(guess), guess, ideal), 1, 2**31 - 1).astype(np.int64)
+        good = np.where(must, m[:, None] * up >= middle, True)
+        good &= np.where(must_not, m[:, None] * down < middle, True)
+        best = np.where((best == 0) & good.all(axis=1) & known.all(axis=1), m, best)
+    return best
+
+
+def _first_at_least(scale: Array, t: Array, least: Array, most: Array) -> tuple[Array, Array]:
+    """[channel, t]: the first accumulator whose float result is t or more, and whether it is sure.
+
+    An estimate, then three steps either way; sure if the result really steps there, or if the step
+    is too far outside the range of accumulators for the difference to matter.
+    """
+    small = scale.astype(np.float32)[:, None]
+
+    def result(acc: Array) -> Array:
+        return np.asarray(np.rint(acc.astype(np.float32) * small))
+
+    estimate = np.ceil((t[None, :] - 0.5) / scale[:, None])
+    estimate = np.clip(estimate, -(2.0**40), 2.0**40).astype(np.int64)
+    margin = 16 + (np.abs(estimate) >> 20)
+    first = estimate + 3
+    for step in (2, 1, 0, -1, -2):
+        first = np.where(result(estimate + step) >= t, estimate + step, first)
+    sure = (result(first) >= t) & (result(first - 1) < t)
+    return first, sure | (estimate + margin < least) | (estimate - margin > most)

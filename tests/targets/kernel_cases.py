@@ -1,0 +1,109 @@
+"""Models full of one operator, for comparing specialised kernels with the portable one.
+
+Each model has many independent layers, so one compilation and one run covers all their shapes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import onnx
+from builders import Net
+
+Rng = np.random.Generator
+
+
+def _layer(net: Net, rng: Rng, k: int, g: dict[str, Any]) -> str:
+    """One quantised convolution: random quantisation, weights to the extremes now and then."""
+    pick = rng.integers
+    x_scale = np.float32(rng.uniform(0.01, 0.1))
+    x = net.dq(net.input(f"x{k}", np.int8, g["x"]), x_scale, np.int8(pick(-128, 128)))
+    oc = g["w"][0]
+    extreme = k % 3 == 0
+    w = rng.choice([-127, 127], size=g["w"]) if extreme else pick(-127, 128, size=g["w"])
+    if k % 7 == 1:
+        w.flat[0] = -128  # beyond what two channels in a halfword can hold
+        w.flat[-1] = -128
+    w = np.where(rng.random(g["w"]) < 0.2, 0, w).astype(np.int8)
+    w_scale = rng.uniform(0.0005, 0.03, size=oc).astype(np.float32)
+    bias = pick(-9000, 9000, size=oc).astype(np.int32)
+    args = (
+        x,
+        net.dq(net.const(w), w_scale, np.zeros(oc, np.int8), 0),
+        net.dq(net.const(bias), w_scale * x_scale, np.zeros(oc, np.int32), 0),
+    )
+    y = net.node("Conv", *args, group=g["group"], **g["attrs"])
+    if k % 4 == 1:
+        y = net.node("Clip", y, net.const(np.float32(0)), net.const(np.float32(2)))
+    elif k % 4:
+        y = net.node("Relu", y)
+    depth = float(np.prod(g["w"][1:]))
+    scale = np.float32(w_scale.mean() * x_scale * 75 * 75 * np.sqrt(depth) / 50)
+    return net.q(y, scale, np.int8(pick(-128, 128) if k % 2 else -128))
+
+
+def _geometry(rng: Rng, depthwise: bool, k: int) -> dict[str, Any]:
+    """Odd sizes, strides, dilations, padding that differs on every side."""
+    pick = rng.integers
+    kernel = [int(n) for n in pick(1, 6 if depthwise else 4, size=2)]
+    if not depthwise and k % 3 == 0:
+        kernel = [1, 1]
+    strides = [int(n) for n in pick(1, 4, size=2)]
+    dilations = [int(pick(2, 4)) if pick(6) == 0 else 1 for _ in kernel]
+    reach = [(n - 1) * d + 1 for n, d in zip(kernel, dilations, strict=True)]
+    size = [int(pick(r, r + 14)) for r in reach]
+    pads = [int(pick(0, n)) for n in (*kernel, *kernel)]
+    if depthwise:
+        group = oc = ic = int(pick(2, 9))
+    else:
+        group, ic, oc = 1, int(pick(1, 12) if k % 2 else 4 * pick(1, 9)), int(pick(1, 11))
+    return {
+        "x": (1 + (k % 11 == 5), ic, *size),
+        "w": (oc, ic // group, *kernel),
+        "group": group,
+        "attrs": {
+            "strides": strides,
+            "dilations": dilations,
+            "pads": pads,
+            "kernel_shape": kernel,
+        },
+    }
+
+
+def many_layers(seed: int, depthwise: bool, count: int) -> onnx.ModelProto:
+    """`count` convolutions side by side."""
+    rng = np.random.default_rng(seed)
+    net = Net()
+    return net.model(*[_layer(net, rng, k, _geometry(rng, depthwise, k)) for k in range(count)])
+
+
+def chains(seed: int) -> onnx.ModelProto:
+    """Layers whose output may take over their input's memory, one behind the other."""
+    rng = np.random.default_rng(seed)
+    net = Net()
+    outs = []
+    for k, (c, h, w) in enumerate([(6, 13, 9), (4, 40, 40), (8, 6, 25)]):
+        x = net.input(f"x{k}", np.int8, (1, c, h, w))
+        for step, (group, size, stride, oc) in enumerate(_steps(c)):
+            wide = rng.integers(-127, 128, size=(oc, c // group, size, size)).astype(np.int8)
+            scale = rng.uniform(0.002, 0.01, size=oc).astype(np.float32)
+            args = (
+                net.dq(x, 0.05, np.int8(step - 3)),
+                net.dq(net.const(wide), scale, np.zeros(oc, np.int8), 0),
+            )
+            y = net.node("Conv", *args, group=group, strides=[stride] * 2, pads=[size // 2] * 4)
+            x, c = net.q(y, 0.05, np.int8(step - 2)), oc
+        outs.append(x)
+    return net.model(*outs)
+
+
+def _steps(c: int) -> Iterator[tuple[int, int, int, int]]:
+    """(groups, kernel, stride, output channels)."""
+    yield 1, 1, 1, c
+    yield c, 3, 1, c
+    yield 1, 1, 1, 2 * c
+    yield 2 * c, 3, 2, 2 * c
+    yield 1, 3, 2, c
+    yield c, 5, 1, c

@@ -1,0 +1,65 @@
+"""Specialised kernels give the bits of the portable ones, as plain C and on their own core."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from batch import Job, run_jobs
+from builders import random_feeds
+from kernel_cases import chains, many_layers
+
+from mlftool.compile import ModuleSpec, compile_modules
+from mlftool.runtime.boards import BOARDS
+from mlftool.runtime.interface import read_interface
+from mlftool.runtime.link import link_firmware
+from mlftool.runtime.runner import run_on_board
+
+PORTABLE = "rv32imc"  # no feature that a specialised kernel asks for
+SPECIALISED = ("cortex-m4", "cortex-m55")
+MODELS = {
+    "dense": many_layers(1, False, 30),
+    "depthwise": many_layers(2, True, 30),
+    "chains": chains(3),
+}
+
+
+@pytest.fixture(scope="module")
+def jobs(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], Job]:
+    made = {
+        (name, target): Job(model, random_feeds(model, 5), target)
+        for name, model in MODELS.items()
+        for target in (PORTABLE, *SPECIALISED)
+    }
+    run_jobs(list(made.values()), tmp_path_factory.mktemp("specialised"))
+    for (name, target), job in made.items():
+        assert not job.failure, f"{name} for {target}: {job.failure}"
+    return made
+
+
+@pytest.mark.parametrize("target", SPECIALISED)
+@pytest.mark.parametrize("name", MODELS)
+def test_plain_c(name: str, target: str, jobs: dict[tuple[str, str], Job]) -> None:
+    """Every instruction has plain C, which sanitizers can watch."""
+    used = {c.kernel.name for c in jobs[name, target].module.program.calls}  # type: ignore[union-attr]
+    assert {"dense": "dsp.pairs", "depthwise": "dsp.planes", "chains": "dsp.planes"}[name] in used
+    assert jobs[name, target].output == jobs[name, PORTABLE].output
+
+
+@pytest.mark.parametrize("target", SPECIALISED)
+@pytest.mark.parametrize("name", MODELS)
+def test_on_its_core(
+    name: str, target: str, jobs: dict[tuple[str, str], Job], tmp_path: Path
+) -> None:
+    path = tmp_path / "model.onnx"
+    onnx.save(MODELS[name], path)
+    bundle = compile_modules([ModuleSpec(path, "m", target)])
+    interface = read_interface(bundle, "m")
+    elf = link_firmware(bundle, interface, BOARDS[target])
+    want = jobs[name, PORTABLE]
+    result = run_on_board(elf, BOARDS[target], interface, want.feeds)
+    for got, expected in zip(result.outputs, want.results, strict=True):
+        for key, value in zip(got, expected.values(), strict=True):
+            np.testing.assert_array_equal(got[key], value, err_msg=key)
