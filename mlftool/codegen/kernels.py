@@ -174,10 +174,11 @@ class _Writer:
         types = {o.name: o.ctype for o in kernel.operands}
         arena = next((o.name for o in passed if o.planned), "0")
         body = render(kernel.template, **kernel.params, types=types, bodies=parts, arena=arena)
-        overlap = bool(kernel.inplace)
+        overlap = bool(kernel.inplace or kernel.overlap)
         signature = ", ".join(_parameter(o, overlap) for o in passed)
         head = "".join(
-            f"  {o.ctype} {o.name}[{o.bytes // dtype_bytes(o.ctype)}];\n" for o in locals_
+            f"  MLF_ALIGNED(8) {o.ctype} {o.name}[{o.bytes // dtype_bytes(o.ctype)}];\n"
+            for o in locals_
         )
         key = f"({signature}) {{\n{head}{body}}}"
         if key not in self.functions:

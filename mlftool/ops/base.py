@@ -49,6 +49,8 @@ class Kernel:
     macs: int = 0
     includes: tuple[str, ...] = ("mlf/kernel.h",)
     inplace: tuple[str, ...] = ()  # tensors whose memory the output may take over
+    # Inputs the output may overlap: least and most bytes from the output's start to the input's.
+    overlap: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
 
 Bid = Callable[[View], "Kernel | None"]

@@ -1,7 +1,8 @@
 """The workspace: every intermediate tensor and scratch area gets an offset for its lifetime.
 
-Two things that are alive at the same step never overlap. An output may take over the memory of an
-input that dies at that step when the kernel allows it.
+Two things that are alive at the same step never overlap, with two exceptions for an input that dies
+at the step and the output: the output may start where the input does if the kernel works in place,
+and at certain distances if the kernel is known to write only what it has read.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from mlftool.ir.graph import Graph
 from mlftool.ops import Operand, Trait, has
@@ -28,6 +30,11 @@ class Interval:
     size_bytes: int
     first: int
     last: int
+
+
+Distances = tuple[int, int]  # least and most bytes from an output's start to an input's
+Overlaps = Mapping[tuple[str, str], Distances]  # (input's block, output's block)
+TOGETHER = (0, 0)
 
 
 def aliases(graph: Graph) -> dict[str, str]:
@@ -53,9 +60,9 @@ def plan_memory(
     graph: Graph, calls: Sequence[Call], alias: Mapping[str, str], workspace_io: bool
 ) -> MemoryPlan:
     """Offsets for everything between the graph's inputs and outputs; for those too if asked."""
-    intervals, shared = _intervals(graph, calls, alias, workspace_io)
-    bound, peak_step = lower_bound(intervals, len(calls))
-    placed = best_placement(intervals, bound)
+    intervals, shared, overlaps = _intervals(graph, calls, alias, workspace_io)
+    bound, peak_step = lower_bound(intervals, len(calls), overlaps)
+    placed = best_placement(intervals, bound, overlaps)
     buffers = tuple(
         Buffer(i.name, placed[i.name], i.size_bytes, i.first, i.last) for i in intervals
     )
@@ -78,8 +85,9 @@ def _intervals(
     calls: Sequence[Call],
     alias: Mapping[str, str],
     workspace_io: bool,
-) -> tuple[list[Interval], dict[str, str]]:
-    """Lifetimes, after in-place reuse: the second result maps a tensor to the one it took over."""
+) -> tuple[list[Interval], dict[str, str], dict[tuple[str, str], Distances]]:
+    """Lifetimes, after in-place reuse: the second result maps a tensor to the one it took over, the
+    third tells which others may overlap."""
     outside = {*graph.consts} if workspace_io else {*graph.inputs, *graph.outputs, *graph.consts}
     last: dict[str, int] = {}
     for step, call in enumerate(calls):
@@ -93,6 +101,7 @@ def _intervals(
         if name not in outside
     }
     shared: dict[str, str] = {}
+    overlaps: dict[tuple[str, str], Distances] = {}
     for step, call in enumerate(calls):
         for out in filter(None, call.node.outputs):
             name = _final(alias, out)
@@ -100,23 +109,25 @@ def _intervals(
                 continue
             end = last.get(name, step)
             size = aligned(graph.types[name].bytes)
-            donor = next(
-                (
-                    d
-                    for d in _donors(call, alias, shared)
-                    if d in live and live[d].last == step and live[d].size_bytes >= size
-                ),
-                None,
-            )
-            if donor:
-                live[donor] = replace(live[donor], last=end)
-                shared[name] = donor
-            else:
-                live[name] = Interval(name, size, step, end)
+            dying = {
+                d: distance
+                for d, distance in _donors(call, alias, shared).items()
+                if d in live and live[d].last == step
+            }
+            same = [d for d, n in dying.items() if n == TOGETHER and live[d].size_bytes == size]
+            if same:
+                live[same[0]] = replace(live[same[0]], last=end)
+                shared[name] = same[0]
+                continue
+            live[name] = Interval(name, size, step, end)
+            for d, distance in dying.items():
+                if distance != TOGETHER or live[d].size_bytes > size:
+                    overlaps[d, name] = distance
+                    break
         areas = [o for o in call.kernel.operands if o.role == "scratch" and not is_local(o)]
         if size := sum(aligned(o.bytes) for o in areas):
             live[scratch_name(step)] = Interval(scratch_name(step), size, step, step)
-    return list(live.values()), shared
+    return list(live.values()), shared, overlaps
 
 
 def is_local(operand: Operand) -> bool:
@@ -130,47 +141,70 @@ def scratch_name(step: int) -> str:
     return f"scratch of step {step}"
 
 
-def _donors(call: Call, alias: Mapping[str, str], shared: Mapping[str, str]) -> list[str]:
-    """Buffers whose every reader in this call lets the output take them over: the kernel may read
-    two views of one buffer, and allow it for one of them only."""
+def _donors(
+    call: Call, alias: Mapping[str, str], shared: Mapping[str, str]
+) -> dict[str, Distances]:
+    """Buffers whose every reader in this call lets the output overlap them, and how: the kernel may
+    read two views of one buffer, and allow it for one of them only."""
 
     def block(name: str) -> str:
         return _final(shared, _final(alias, name))
 
+    if len([o for o in call.node.outputs if o]) > 1:
+        allowed: dict[str, Distances] = dict.fromkeys(call.kernel.inplace, TOGETHER)
+    else:
+        allowed = {**call.kernel.overlap, **dict.fromkeys(call.kernel.inplace, TOGETHER)}
     reads = {o.value for o in call.kernel.operands if o.role == "in"}
-    kept = {block(name) for name in reads - set(call.kernel.inplace)}
-    return [b for b in map(block, call.kernel.inplace) if b not in kept]
+    kept = {block(name) for name in reads - set(allowed)}
+    return {block(n): distance for n, distance in allowed.items() if block(n) not in kept}
 
 
 def aligned(size: int) -> int:
     return -(-size // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
 
 
-def lower_bound(intervals: Sequence[Interval], steps: int) -> tuple[int, int]:
-    """The most bytes alive at one step, and that step: no plan for this order can do with less."""
-    totals = [sum(i.size_bytes for i in intervals if i.first <= s <= i.last) for s in range(steps)]
+def _down(size: int) -> int:
+    return size // ALIGNMENT_BYTES * ALIGNMENT_BYTES
+
+
+def lower_bound(
+    intervals: Sequence[Interval], steps: int, overlaps: Overlaps = MappingProxyType({})
+) -> tuple[int, int]:
+    """The most bytes needed at one step, and that step: no plan for this order can do with less."""
+    by_name = {i.name: i for i in intervals}
+    totals = [0] * steps
+    for i in intervals:
+        for step in range(i.first, i.last + 1):
+            totals[step] += i.size_bytes
+    for (source, out), distance in overlaps.items():
+        a, b = by_name[source], by_name[out]
+        least, most = distance
+        both = max(a.size_bytes, b.size_bytes, a.size_bytes + least, b.size_bytes - most)
+        totals[b.first] -= max(0, a.size_bytes + b.size_bytes - both)
     peak = max(totals, default=0)
     return peak, totals.index(peak) if totals else 0
 
 
-def best_placement(intervals: Sequence[Interval], bound: int) -> dict[str, int]:
+def best_placement(
+    intervals: Sequence[Interval], bound: int, overlaps: Overlaps = MappingProxyType({})
+) -> dict[str, int]:
     """Offsets by first fit in several orders, then a bounded search towards `bound`."""
     orders = [
         sorted(intervals, key=lambda i: (-i.size_bytes, i.first, i.name)),
         sorted(intervals, key=lambda i: (-i.size_bytes * (i.last - i.first + 1), i.first, i.name)),
         sorted(intervals, key=lambda i: (i.first, -i.size_bytes, i.name)),
     ]
-    best = min((first_fit(o) for o in orders), key=lambda p: _height(intervals, p))
+    best = min((first_fit(o, overlaps) for o in orders), key=lambda p: _height(intervals, p))
     order = list(orders[0])
     for _ in range(SEARCH_ROUNDS):
         if _height(intervals, best) == bound:
             break
         # Move what sticks out furthest to the front and try again.
-        placed = first_fit(order)
+        placed = first_fit(order, overlaps)
         top = max(order, key=lambda i: (placed[i.name] + i.size_bytes, i.name))
         order.remove(top)
         order.insert(0, top)
-        best = min(best, first_fit(order), key=lambda p: _height(intervals, p))
+        best = min(best, first_fit(order, overlaps), key=lambda p: _height(intervals, p))
     return best
 
 
@@ -178,19 +212,62 @@ def _height(intervals: Sequence[Interval], placed: Mapping[str, int]) -> int:
     return max((placed[i.name] + i.size_bytes for i in intervals), default=0)
 
 
-def first_fit(order: Sequence[Interval]) -> dict[str, int]:
+def first_fit(
+    order: Sequence[Interval], overlaps: Overlaps = MappingProxyType({})
+) -> dict[str, int]:
     """Each block, in turn, at the lowest offset that is free during its whole life."""
     offsets: dict[str, int] = {}
     done: list[Interval] = []
     for block in order:
-        at = 0
-        for other in sorted(
+        alive = sorted(
             (o for o in done if o.first <= block.last and block.first <= o.last),
             key=lambda o: offsets[o.name],
-        ):
-            if offsets[other.name] - at >= block.size_bytes:
-                break
-            at = max(at, offsets[other.name] + other.size_bytes)
-        offsets[block.name] = at
+        )
+        if any((o.name, block.name) in overlaps or (block.name, o.name) in overlaps for o in alive):
+            offsets[block.name] = _beside_partner(block, alive, offsets, overlaps)
+        else:
+            at = 0
+            for other in alive:
+                if offsets[other.name] - at >= block.size_bytes:
+                    break
+                at = max(at, offsets[other.name] + other.size_bytes)
+            offsets[block.name] = at
         done.append(block)
     return offsets
+
+
+def _beside_partner(
+    block: Interval,
+    alive: Sequence[Interval],
+    offsets: Mapping[str, int],
+    overlaps: Overlaps,
+) -> int:
+    """The lowest offset for a block that may overlap one of those alive: it can only be the bottom,
+    the end of another, or where the overlap begins to be allowed."""
+    starts = {0} | {offsets[o.name] + o.size_bytes for o in alive}
+    for other in alive:
+        at = offsets[other.name]
+        if (block.name, other.name) in overlaps:
+            least, most = overlaps[block.name, other.name]
+            starts |= {aligned(max(0, at + least)), _down(max(0, at + most))}
+        elif (other.name, block.name) in overlaps:
+            least, most = overlaps[other.name, block.name]
+            starts |= {_down(max(0, at - least)), aligned(max(0, at - most))}
+
+    def fits(at: int) -> bool:
+        return all(
+            at + block.size_bytes <= offsets[o.name]
+            or offsets[o.name] + o.size_bytes <= at
+            or may_overlap(overlaps, block.name, at, o.name, offsets[o.name])
+            for o in alive
+        )
+
+    return min(filter(fits, starts))
+
+
+def may_overlap(overlaps: Overlaps, a: str, a_at: int, b: str, b_at: int) -> bool:
+    """Whether two blocks that are alive together may share bytes when they start there."""
+    if (a, b) in overlaps:
+        least, most = overlaps[a, b]
+        return least <= a_at - b_at <= most
+    return (b, a) in overlaps and may_overlap(overlaps, b, b_at, a, a_at)

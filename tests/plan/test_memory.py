@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from shared import NETWORKS, Network
 
 from mlftool.compile import Module, ModuleSpec, compile_module
-from mlftool.plan.memory import Interval, best_placement, first_fit, lower_bound
+from mlftool.plan.memory import Interval, best_placement, first_fit, lower_bound, may_overlap
+from mlftool.plan.program import Program
 
 # Liveness bounds of the MLPerf networks, inputs and outputs counted, Relu fused: bytes.
 LIVENESS = {"kws": 16000, "vww": 55296, "ic": 49152, "ad": 768}
@@ -59,6 +60,31 @@ def test_placements_never_overlap(intervals: list[Interval]) -> None:
     assert best_placement(intervals, bound) == placed
 
 
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(
+    interval_sets(),
+    st.lists(st.tuples(st.integers(-400, 99), st.integers(99, 400)), min_size=30, max_size=30),
+)
+def test_only_what_may_overlap_does(
+    intervals: list[Interval], distances: list[tuple[int, int]]
+) -> None:
+    handovers = [(a, b) for a in intervals for b in intervals if a.last == b.first != a.first]
+    overlaps = {
+        (a.name, b.name): d for (a, b), d in zip(handovers, distances, strict=False) if a != b
+    }
+    bound, _ = lower_bound(intervals, 12)
+    placed = best_placement(intervals, bound, overlaps)
+    for k, a in enumerate(intervals):
+        assert placed[a.name] >= 0
+        assert placed[a.name] % 16 == 0
+        for b in intervals[:k]:
+            if overlap_in_time(a, b):
+                one, two = sorted((a, b), key=lambda i: placed[i.name])
+                apart = placed[one.name] + one.size_bytes <= placed[two.name]
+                at = placed[a.name], placed[b.name]
+                assert apart or may_overlap(overlaps, a.name, at[0], b.name, at[1])
+
+
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(interval_sets())
 def test_the_search_never_loses_to_first_fit(intervals: list[Interval]) -> None:
@@ -69,6 +95,15 @@ def test_the_search_never_loses_to_first_fit(intervals: list[Interval]) -> None:
 
     plain = first_fit(sorted(intervals, key=lambda i: (-i.size_bytes, i.first, i.name)))
     assert height(best_placement(intervals, bound)) <= height(plain)
+
+
+def replaces(program: Program, name: str, out: str, distances: dict[str, tuple[int, int]]) -> bool:
+    """Whether an output that lies where it does may overlap the input `name`."""
+    place, (least, most) = program.memory.place, distances[name]
+    if program.storage(name) not in place or out not in place:
+        return False
+    apart = place[program.storage(name)].offset_bytes - place[out].offset_bytes
+    return least <= apart <= most
 
 
 def check_plan(module: Module) -> None:
@@ -85,11 +120,14 @@ def check_plan(module: Module) -> None:
             at = range(buffer.offset_bytes, buffer.offset_bytes + graph.types[name].bytes)
             assert all(holds.get(b) == name for b in at), f"step {step}: '{name}' was overwritten"
         out = program.storage(call.node.outputs[0])
-        may_replace = {program.storage(n) for n in call.kernel.inplace}
+        distances = {**call.kernel.overlap, **dict.fromkeys(call.kernel.inplace, (0, 0))}
+        may_replace = {
+            program.storage(n) for n in distances if replaces(program, n, out, distances)
+        }
         kept = {
             program.storage(o.value)
             for o in operands
-            if o.role == "in" and o.value not in call.kernel.inplace
+            if o.role == "in" and o.value not in distances
         }
         if out not in outside:
             buffer = memory.place[out]

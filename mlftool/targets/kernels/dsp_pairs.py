@@ -73,6 +73,32 @@ def _entries(
     return [*first, *second]
 
 
+def _distances(c: Contraction, rows: int, backwards: bool) -> tuple[int, int]:
+    """The distances from the output to the input at which no block of `rows` pixels, which is read
+    whole and then written, destroys what a later one reads."""
+    (ih, iw), (oh, ow) = c.inputs, c.outputs
+    y, x = (_ends(c, axis, backwards) for axis in (0, 1))
+    image = np.arange(c.batch)[:, None, None] * ih * iw
+    at = (image + y[:, None] * iw + x).reshape(-1)
+    far = (c.batch * (ih * iw * c.ic + oh * ow * c.oc)) * 2
+    starts = np.arange(rows, c.pixels, rows)
+    if backwards:
+        read = np.maximum.accumulate((at + 1) * c.ic)[starts - 1]
+        return -far, int((starts * c.oc - read).min(initial=far))
+    read = np.minimum.accumulate((at * c.ic)[::-1])[::-1][starts]
+    return int((starts * c.oc - read).max(initial=-far)), far
+
+
+def _ends(c: Contraction, axis: int, last: bool) -> Array:
+    """The first or last position inside the input that each window of an axis reads."""
+    n, d = c.inputs[axis], c.dilations[axis]
+    at = np.arange(c.outputs[axis]) * c.strides[axis] - c.pads[axis]
+    if last:
+        at = at + (c.kernel[axis] - 1) * d
+        return np.clip(np.where(at >= n, at - -(-(at - n + 1) // d) * d, at), 0, n - 1)
+    return np.clip(np.where(at < 0, at % d, at), 0, n - 1)
+
+
 @kernel("QLinearConv", "com.microsoft.QGemm", needs="dsp")
 def pairs(v: View) -> Kernel | None:
     """Two pixels x two channels at a time, or one pixel x four."""
@@ -111,6 +137,11 @@ def pairs(v: View) -> Kernel | None:
     scatter = f"mlf_widen_s8(image + (y0 * {c.inputs[1]} + x0) * {c.ic}, to, {c.ic});"
     if ordered and c.ic % 4 == 0:
         scatter = scatter.replace("widen_s8", "widen_s8_pairs")
+    read = v.core.inputs[0]
+    again = direct or any(o.value == read for o in store.operands)
+    # An output that grows faster than the input is read goes from its end to its beginning.
+    backwards = c.oc * c.pixels > c.ic * c.inputs[0] * c.inputs[1] * c.batch
+    overlap = {} if again else {read: _distances(c, rows, backwards)}
     return Kernel(
         "dsp.pairs",
         "dsp_pairs.c.j2",
@@ -126,6 +157,7 @@ def pairs(v: View) -> Kernel | None:
             "fill_statement": f"to[c] = {q.x_zero_point};",
             "unroll": next(n for n in (8, 6, 7, 5, 4, 3, 2, 1) if column // 4 % n == 0),
             "direct": direct,
+            "backwards": backwards and c.pixels > rows,
             "twice": any("q1 *" in e["index"] for e in entries),
         },
         (
@@ -138,4 +170,5 @@ def pairs(v: View) -> Kernel | None:
         macs=c.macs,
         includes=("mlf/kernel.h", "mlf/dsp.h", *store.includes),
         inplace=store.inplace,
+        overlap=overlap,
     )

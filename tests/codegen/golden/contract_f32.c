@@ -32,7 +32,7 @@ MLF_KERNEL void tvmgen_contract_f32_transpose(const float *MLF_RESTRICT x, float
 }
 
 MLF_KERNEL void tvmgen_contract_f32_fused_conv_relu(const float *MLF_RESTRICT x, const float *MLF_RESTRICT w, const float *MLF_RESTRICT b, float *MLF_RESTRICT y) {
-  float patch[36];
+  MLF_ALIGNED(8) float patch[36];
   for (int32_t p = 0; p < 20; p += 2) {
     const float *from0;
     int32_t step0;

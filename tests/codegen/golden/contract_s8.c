@@ -34,7 +34,7 @@ MLF_KERNEL void tvmgen_contract_s8_transpose(const int8_t *MLF_RESTRICT x, int8_
 }
 
 MLF_KERNEL void tvmgen_contract_s8_qlinearconv(const int8_t *MLF_RESTRICT x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b, const float *MLF_RESTRICT scale, int8_t *MLF_RESTRICT y) {
-  int8_t patch[72];
+  MLF_ALIGNED(8) int8_t patch[72];
   for (int32_t p = 0; p < 30; p += 2) {
     const int8_t *from0;
     int32_t step0;

@@ -22,8 +22,8 @@ MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step0_m[8] = {
   1374389632, 1374389632, 1374389632, 1374389632, 1374389632, 0, 0, 0
 };
 
-MLF_KERNEL void tvmgen_dsp_pairs_dense_qgemm(const int8_t *MLF_RESTRICT x, const uint32_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b, const int32_t *MLF_RESTRICT m, int8_t *MLF_RESTRICT y) {
-  int16_t columns[8];
+MLF_KERNEL void tvmgen_dsp_pairs_dense_qgemm(const int8_t *x, const uint32_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b, const int32_t *MLF_RESTRICT m, int8_t *y) {
+  MLF_ALIGNED(8) int16_t columns[8];
   for (int32_t p = 0; p < 1; p += 1) {
     for (int32_t j = 0; j < 1; j++) {
       const int32_t q = p + j;

@@ -35,7 +35,7 @@ MLF_KERNEL void tvmgen_dsp_planes_transpose(const int8_t *MLF_RESTRICT x, int8_t
 }
 
 MLF_KERNEL void tvmgen_dsp_planes_qlinearconv(const int8_t *x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b, const int32_t *MLF_RESTRICT m, const float *MLF_RESTRICT scale, int8_t *y) {
-  int16_t plane[70];
+  MLF_ALIGNED(8) int16_t plane[70];
   for (int32_t i = 0; i < 70; i++) {
     plane[i] = -3;
   }

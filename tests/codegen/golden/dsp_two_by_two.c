@@ -36,7 +36,7 @@ MLF_KERNEL void tvmgen_dsp_two_by_two_transpose(const int8_t *MLF_RESTRICT x, in
 }
 
 MLF_KERNEL void tvmgen_dsp_two_by_two_qlinearconv(const int8_t *MLF_RESTRICT x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b, const float *MLF_RESTRICT scale, int8_t *MLF_RESTRICT y) {
-  int16_t columns[72];
+  MLF_ALIGNED(8) int16_t columns[72];
   for (int32_t p = 0; p < 30; p += 2) {
     for (int32_t j = 0; j < 2; j++) {
       const int32_t q = p + j < 30 ? p + j : p;

@@ -33,7 +33,7 @@ MLF_KERNEL void tvmgen_simd_f32_transpose(const float *MLF_RESTRICT x, float *ML
 }
 
 MLF_KERNEL void tvmgen_simd_f32_fused_conv_relu(const float *MLF_RESTRICT x, const float *MLF_RESTRICT w, const float *MLF_RESTRICT b, float *MLF_RESTRICT y) {
-  float columns[216];
+  MLF_ALIGNED(8) float columns[216];
   for (int32_t block = 0; block < 20; block += 12) {
     // The last block starts early enough to be whole; what an earlier one has stored stays.
     const int32_t p = mlf_min_i32(block, 8);

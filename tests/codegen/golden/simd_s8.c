@@ -35,7 +35,7 @@ MLF_KERNEL void tvmgen_simd_s8_transpose(const int8_t *MLF_RESTRICT x, int8_t *M
 }
 
 MLF_KERNEL void tvmgen_simd_s8_qlinearconv(const int8_t *MLF_RESTRICT x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b, const float *MLF_RESTRICT scale, int8_t *MLF_RESTRICT y) {
-  int16_t columns[432];
+  MLF_ALIGNED(8) int16_t columns[432];
   for (int32_t block = 0; block < 30; block += 12) {
     // The last block starts early enough to be whole; what an earlier one has stored stays.
     const int32_t p = mlf_min_i32(block, 18);
