@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         PassContext,
         Runtime,
         build,
+        build_operator,
         create_executor,
         export_model_library_format,
         from_onnx,
@@ -35,6 +36,7 @@ __all__ = [
     "Runtime",
     "__version__",
     "build",
+    "build_operator",
     "contrib",
     "cpu",
     "create_executor",
@@ -49,7 +51,7 @@ __all__ = [
 ]
 _HOMES = {
     **dict.fromkeys(("Executor", "IRModule", "PassContext", "Runtime"), "mlftool.api"),
-    **dict.fromkeys(("build", "create_executor", "from_onnx"), "mlftool.api"),
+    **dict.fromkeys(("build", "build_operator", "create_executor", "from_onnx"), "mlftool.api"),
     "export_model_library_format": "mlftool.api",
     "cpu": "mlftool.runtime.nd",
     "load": "mlftool.runtime.load",

@@ -14,6 +14,7 @@ from mlftool.api.evaluate import create_executor
 from mlftool.api.export import export_model_library_format
 from mlftool.api.factory import Factory, build
 from mlftool.api.module import IRModule, from_onnx
+from mlftool.api.operator import OperatorModule, build_operator
 from mlftool.api.target import Target
 
 __all__ = [
@@ -21,10 +22,12 @@ __all__ = [
     "Executor",
     "Factory",
     "IRModule",
+    "OperatorModule",
     "PassContext",
     "Runtime",
     "Target",
     "build",
+    "build_operator",
     "create_executor",
     "export_model_library_format",
     "from_onnx",

@@ -8,27 +8,42 @@ from dataclasses import replace
 from pathlib import Path
 
 from mlftool.api.factory import Factory
+from mlftool.api.operator import OperatorModule
 from mlftool.describe import bundle
 from mlftool.errors import MlfError, Problem
-from mlftool.mlf import write_tar
+from mlftool.mlf import Bundle, archive, runtime_tree, write_tar
+from mlftool.mlf.records import Archive
+
+Exportable = Factory | OperatorModule
 
 
 def export_model_library_format(
-    mods: Factory | Sequence[Factory], file_name: str | os.PathLike[str], version: int = 7
+    mods: Exportable | Sequence[Exportable], file_name: str | os.PathLike[str], version: int = 7
 ) -> Path:
     """Write one archive with all of `mods`, in a version of the format; returns its path.
 
-    Raises MlfError; its text for two modules of one name is TVM's.
+    Raises MlfError; its texts for two modules of one name and for two operators are TVM's.
     """
-    factories = [mods] if isinstance(mods, Factory) else list(mods)
-    for item in factories:
-        if not isinstance(item, Factory):
+    given = [mods] if isinstance(mods, Exportable) else mods
+    path = Path(file_name)
+    write_tar(_bundle(given, version), path)
+    return path
+
+
+def _bundle(mods: Sequence[Exportable], version: int) -> Bundle:
+    if not isinstance(mods, Sequence) or not mods:
+        raise MlfError(Problem("MLF0506", f"cannot export {mods!r}; expected built modules"))
+    for item in mods:
+        if not isinstance(item, Exportable):
             text = f"cannot export {type(item).__name__}; expected what mlftool.build returned"
             raise MlfError(Problem("MLF0506", text))
-    modules = [replace(f.compiled, spec=replace(f.compiled.spec, mlf_version=version))
-               for f in factories]  # fmt: skip
-    if not modules:
-        raise MlfError(Problem("MLF0506", "an archive holds at least one module"))
-    path = Path(file_name)
-    write_tar(bundle(modules), path)
-    return path
+    operators = [m for m in mods if isinstance(m, OperatorModule)]
+    if operators and len(mods) > 1:
+        text = "Multiple operator is not supported. Got "
+        text += ", ".join(m.name if isinstance(m, OperatorModule) else m.lib_name for m in mods)
+        raise MlfError(Problem("MLF0506", text, help="write one archive for each operator"))
+    if operators:
+        shared = runtime_tree.helper_headers()
+        return archive.write(Archive(version, (operators[0].record,), shared))
+    modules = [m.compiled for m in mods if isinstance(m, Factory)]
+    return bundle([replace(m, spec=replace(m.spec, mlf_version=version)) for m in modules])
