@@ -13,7 +13,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mlftool import contrib, micro, nd, relay, target, transform
+    from mlftool import api, contrib, micro, nd, relay, target, transform
     from mlftool.api import (
         Executor,
         IRModule,
@@ -35,6 +35,7 @@ __all__ = [
     "PassContext",
     "Runtime",
     "__version__",
+    "api",
     "build",
     "build_operator",
     "contrib",
@@ -56,7 +57,7 @@ _HOMES = {
     "cpu": "mlftool.runtime.nd",
     "load": "mlftool.runtime.load",
 }
-_MODULES = ("contrib", "micro", "nd", "relay", "runtime", "target", "transform")
+_MODULES = ("api", "contrib", "micro", "nd", "relay", "runtime", "target", "transform")
 
 
 def __getattr__(name: str) -> Any:

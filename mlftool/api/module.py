@@ -127,7 +127,7 @@ def _bind(model: ModelProto, params: Mapping[str, Any]) -> ModelProto:
     inputs = {i.name: i.type.tensor_type for i in graph.input}
     problems = []
     for name, value in params.items():
-        tensor = numpy_helper.from_array(np.ascontiguousarray(value), name)
+        tensor = numpy_helper.from_array(np.array(value, order="C"), name)
         if name in stored:
             old = graph.initializer[stored[name]]
             kind, dims = old.data_type, list(old.dims)

@@ -1,4 +1,4 @@
-"""The types of a whole function: every call against its operator, the result against what it says."""
+"""The types of a whole function: each call by its operator, the result by what it says."""
 
 from __future__ import annotations
 
