@@ -30,11 +30,12 @@ def test_block_runs(index: int, folder: Path) -> None:
     kind, text = BLOCKS[index]
     if kind == "sh":
         text = f'mlftool() {{ "{sys.executable}" -m mlftool "$@"; }}\nset -e\n{text}'
+    path = filter(None, [os.environ.get("PYTHONPATH")])
     command = [sys.executable, "-c", text] if kind == "python" else ["sh", "-c", text]
     run = subprocess.run(
         command,
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(REPO)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(REPO), *path])},
         capture_output=True,
         text=True,
     )
