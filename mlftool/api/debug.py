@@ -124,7 +124,10 @@ class DebugModule:
         return path
 
     def _call(self, step: DebugStep) -> None:
-        pointers = [self._buffer(name, size).ctypes.data for name, size in step.storages]
+        pointers = [
+            self._buffer(name, scratch).ctypes.data + offset
+            for name, offset, scratch in step.storages
+        ]
         function: Callable[..., Any] = getattr(self._library, step.name)
         function((ctypes.c_void_p * max(1, len(pointers)))(*pointers))
 

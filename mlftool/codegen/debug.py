@@ -15,12 +15,13 @@ from mlftool.plan.program import Program
 
 @dataclass(frozen=True)
 class DebugStep:
-    """One call. `storages` are what its pointers point to, in order: (name, bytes if scratch)."""
+    """One call. `storages` are what its pointers point to, in order: name, offset in it, and how
+    many bytes it has if it is scratch."""
 
     name: str
     node: Node
     kernel: str
-    storages: tuple[tuple[str, int], ...]
+    storages: tuple[tuple[str, int, int], ...]
 
 
 def debug_c(program: Program, module: str) -> tuple[str, tuple[DebugStep, ...]]:
@@ -49,11 +50,10 @@ def debug_c(program: Program, module: str) -> tuple[str, tuple[DebugStep, ...]]:
 
 
 def _step(k: int, step: Step) -> DebugStep:
-    storages = tuple(
-        (a.storage, a.operand.bytes if a.operand.role == "scratch" else 0)
-        for a in step.arguments
-        if a.constant is None
-    )
+    given = [a for a in step.arguments if a.constant is None]
+    scratch = [a for a in given if a.operand.role == "scratch"]
+    size = max((a.offset + a.operand.bytes for a in scratch), default=0)
+    storages = tuple((a.storage, a.offset, size if a in scratch else 0) for a in given)
     return DebugStep(f"mlf_debug_step_{k}", step.call.node, step.call.kernel.name, storages)
 
 

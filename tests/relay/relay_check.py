@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from relay_parser import Block, Call, Function, If, Item, Literal, Tensor, TupleOf, Var
+from relay_parser import Block, Call, Function, If, Item, Lambda, Literal, Tensor, TupleOf, Var
 from relay_types import KINDS, OPERATORS, want
 
 
@@ -25,7 +25,13 @@ class Types:
     def dialect(self, call: Any) -> None:
         want(isinstance(call, Call) and call.op.startswith("onnx."), "let binds dialect calls only")
         for argument in call.args:
-            self.of(argument)
+            if isinstance(argument, Lambda):
+                inner = Types(self.known)
+                inner.known |= dict(argument.params)
+                made = inner.block(argument.body)
+                want(made == argument.returns, f"declared {argument.returns}, got {made}")
+            else:
+                self.of(argument)
 
     def of(self, e: Any) -> Any:
         if isinstance(e, Var):

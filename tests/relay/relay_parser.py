@@ -80,6 +80,15 @@ class Block:
     result: Any
 
 
+@dataclass(frozen=True)
+class Lambda:
+    """fn (parameters) -> type { ... }"""
+
+    params: tuple[tuple[str, Tensor], ...]
+    returns: Type
+    body: Block
+
+
 @dataclass
 class Function:
     params: list[tuple[str, Tensor]]
@@ -245,9 +254,24 @@ class Parser:
             then = self.block()
             self.take("else")
             return If(condition, then, self.block())
+        if self.when("fn"):
+            return self.function()
         if self.when("("):
             return self.tuple()
         return self.call()
+
+    def function(self) -> Lambda:
+        params = []
+        self.take("(")
+        while not self.when(")"):
+            name = self.local()
+            self.take(":")
+            params.append((name, self.type()))
+            if self.text != ")":
+                self.take(",")
+        self.take("arrow")
+        returns = self.type()
+        return Lambda(tuple(params), returns, self.block())
 
     def tuple(self) -> Any:
         parts, commas = [], 0

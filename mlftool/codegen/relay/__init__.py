@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from mlftool.codegen.relay.layers import LAYERS
 from mlftool.codegen.relay.operators import OPERATORS
 from mlftool.codegen.relay.writer import Body, Site, attribute, local_names, tensor_type
-from mlftool.ir.graph import Graph, Node
+from mlftool.ir import dtype
+from mlftool.ir.graph import Array, Graph, Node, TensorType
 
 RULES = {**OPERATORS, **LAYERS}
 # Element types that TVM of those releases has no name for start so.
@@ -21,68 +22,104 @@ _UNKNOWN = ("float8", "float4")
 
 def relay_text(graph: Graph) -> str:
     """One `def @main`, a comment for each node."""
-    body = Body(graph, local_names(graph))
-    dialect: list[str] = []
-    for node in graph.nodes:
-        if not _write(body, node):
-            dialect.append(f"onnx.{_dialect_name(node)}")
-    results = [body.expression(name) for name in graph.outputs]
-    types = [tensor_type(graph.types[n]) for n in graph.outputs]
-    one = len(results) == 1
-    parameters = ", ".join(
-        f"{body.names[n]}: {tensor_type(graph.types[n])}" for n in (*graph.inputs, *body.used)
-    )
+    return relay_function(graph)[0]
+
+
+def relay_function(graph: Graph) -> tuple[str, dict[str, Array]]:
+    """The text, and the values of the parameters that are constants, by their names in it."""
+    body = Body.of(graph)
+    inner = _block(body)
+    params = body.shared.params
+    kinds = [(body.names[n], graph.types[n]) for n in graph.inputs]
+    kinds += [(name, TensorType(dtype.of(a), a.shape)) for name, a in params.items()]
+    parameters = [f"{name}: {tensor_type(t)}" for name, t in kinds]
     names = attribute([_plain(n) for n in graph.outputs])
-    parameters += f"{', ' if parameters else ''}output_tensor_names={names}"
+    parameters.append(f"output_tensor_names={names}")
     lines = [
         '#[version = "0.0.5"]',
-        f"/* mlftool: {_purity(graph, body, dialect)} */",
-        f"def @main({parameters}) -> {types[0] if one else _tuple(types)} {{",
-        *body.lines,
-        f"  {results[0] if one else _tuple(results)}",
-        "}",
+        f"/* mlftool: {_purity(graph, body)} */",
+        f"def @main({', '.join(parameters)}) -> {_type(graph, graph.outputs)} {inner}",
     ]
-    return "\n".join([*lines, ""])
+    return "\n".join([*lines, ""]), params
 
 
-def _write(body: Body, node: Node) -> bool:
-    """Whether the node could be written in Relay."""
+def _block(body: Body) -> str:
+    """{ the nodes of a graph; its results }"""
+    for node in body.graph.nodes:
+        _write(body, node)
+    results = [body.expression(name) for name in body.graph.outputs]
+    lines = [*body.lines, f"  {results[0] if len(results) == 1 else _tuple(results)}"]
+    return "{\n" + "\n".join(lines) + "\n}"
+
+
+def _write(body: Body, node: Node) -> None:
+    """The node in Relay where that can be, else in the dialect."""
     site, mark = Site(node, body), body.mark()
     rule = RULES.get(node.op)
-    made = rule(site) if rule is not None and not site.odd else None
+    if node.op == "If" and not site.odd:
+        made: str | tuple[str, ...] | None = _if(site)
+    else:
+        made = rule(site) if rule is not None and not site.odd else None
     if made is None:
         body.back_to(mark)
         _call_dialect(body, node)
-        return False
+        return
     results = (made,) if isinstance(made, str) else made
     body.describe(mark, node)
     body.values |= dict(zip(node.outputs, results, strict=True))
-    return True
+
+
+def _if(s: Site) -> tuple[str, ...]:
+    """The node's inputs are the condition and what both branches may read."""
+    condition = s.single(0)
+    branches = []
+    for key in ("then_branch", "else_branch"):
+        inner = s.node.graphs[key]
+        formals = dict(zip(inner.inputs, (s.arg(i) for i in range(1, s.count)), strict=True))
+        branches.append(_indented(_block(s.body.inside(inner, formals))))
+    made = s.body.bind(f"if ({condition}) {branches[0]} else {branches[1]}")
+    if len(s.node.outputs) == 1:
+        return (made,)
+    return tuple(f"{made}.{k}" for k in range(len(s.node.outputs)))
+
+
+def _indented(block: str) -> str:
+    return block.replace("\n", "\n  ")
 
 
 def _call_dialect(body: Body, node: Node) -> None:
-    """`let` states the type of what TVM does not know."""
+    """`let` states the type of what TVM does not know; subgraphs are functions."""
+    op = f"onnx.{_plain(node.op)}"
+    body.shared.dialect.append(op)
     arguments = [body.expression(i) if i else "()" for i in node.inputs]
-    attributes = [f"{k}={attribute(v)}" for k, v in sorted(node.attrs.items()) if _printable(v)]
-    types = [tensor_type(body.graph.types[o]) if o else "()" for o in node.outputs]
-    one = len(types) == 1
-    name = body.let(
-        f"onnx.{_dialect_name(node)}({', '.join([*arguments, *attributes])})",
-        types[0] if one else _tuple(types),
-        f"onnx dialect: {_plain(node.name)}",
-    )
+    arguments += [_indented(_function(body, inner)) for inner in node.graphs.values()]
+    arguments += [
+        f"{_plain(k).replace('.', '_')}={attribute(v)}"
+        for k, v in sorted(node.attrs.items())
+        if _printable(v)
+    ]
+    type_ = _type(body.graph, node.outputs)
+    remark = f"onnx dialect: {_plain(node.name)}"
+    name = body.let(f"{op}({', '.join(arguments)})", type_, remark)
     for k, out in enumerate(node.outputs):
-        body.values[out] = name if one else f"{name}.{k}"
+        body.values[out] = name if len(node.outputs) == 1 else f"{name}.{k}"
 
 
-def _dialect_name(node: Node) -> str:
-    return _plain(node.op)
+def _function(body: Body, inner: Graph) -> str:
+    formals = local_names(inner.inputs, body.shared.taken)
+    parameters = ", ".join(f"{formals[n]}: {tensor_type(inner.types[n])}" for n in inner.inputs)
+    block = _block(body.inside(inner, formals))
+    return f"fn ({parameters}) -> {_type(inner, inner.outputs)} {block}"
 
 
-def _purity(graph: Graph, body: Body, dialect: Sequence[str]) -> str:
-    shown = {*graph.inputs, *body.used, *(o for n in graph.nodes for o in n.outputs if o)}
-    types = {str(graph.types[n].dtype) for n in shown}
-    unknown = sorted(t for t in types if t.startswith(_UNKNOWN))
+def _type(graph: Graph, names: Sequence[str]) -> str:
+    types = [tensor_type(graph.types[n]) if n else "()" for n in names]
+    return types[0] if len(types) == 1 else _tuple(types)
+
+
+def _purity(graph: Graph, body: Body) -> str:
+    dialect = body.shared.dialect
+    unknown = sorted(t for t in _dtypes(graph) if t.startswith(_UNKNOWN))
     if not dialect and not unknown:
         return "pure Relay"
     parts = []
@@ -92,6 +129,14 @@ def _purity(graph: Graph, body: Body, dialect: Sequence[str]) -> str:
     if unknown:
         parts.append(f"types that TVM lacks: {', '.join(unknown)}")
     return "Relay with " + "; ".join(parts)
+
+
+def _dtypes(graph: Graph) -> set[str]:
+    """Of everything that nodes read and make."""
+    nodes = graph.nodes
+    shown = {*graph.inputs, *graph.outputs, *(o for n in nodes for o in (*n.inputs, *n.outputs))}
+    inner = (g for n in nodes for g in n.graphs.values())
+    return {str(graph.types[n].dtype) for n in shown if n}.union(*map(_dtypes, inner))
 
 
 def _tuple(parts: Sequence[str]) -> str:

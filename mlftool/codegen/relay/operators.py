@@ -16,7 +16,7 @@ Rule = Callable[[Site], "str | tuple[str, ...] | None"]
 
 UNARY = {
     **{op: op.lower() for op in ("Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Ceil")},
-    **{op: op.lower() for op in ("Cos", "Cosh", "Erf", "Exp", "Floor", "Log", "Round", "Sigmoid")},
+    **{op: op.lower() for op in ("Cos", "Cosh", "Erf", "Exp", "Floor", "Log", "Sigmoid")},
     **{op: op.lower() for op in ("Sign", "Sin", "Sinh", "Sqrt", "Tan", "Tanh", "IsNaN")},
     **{"BitwiseNot": "bitwise_not", "Neg": "negative", "Not": "logical_not", "Relu": "nn.relu"},
     "mlf.Copy": "copy",
@@ -63,6 +63,15 @@ def _shift(s: Site) -> str:
 def _mod(s: Site) -> str:
     # Relay's mod truncates, as C does.
     return s.call("mod" if s.attr("fmod", 0) else "floor_mod", s.arg(0), s.arg(1))
+
+
+def _round(s: Site) -> str:
+    """Halves to even; Relay's own round takes them away from zero."""
+    below = s.call("subtract", s.arg(), s.literal(0.5))
+    low = s.call("ceil", below)
+    odd = s.call("equal", s.call("abs", s.call("mod", low, s.literal(2))), s.literal(1))
+    up = s.call("logical_and", s.call("equal", low, below), odd)
+    return s.call("where", up, s.call("add", low, s.literal(1)), low)
 
 
 def _is_inf(s: Site) -> str | None:
@@ -296,6 +305,7 @@ OPERATORS: Mapping[str, Rule] = {
     "ArgMin": _arg_reduce("argmin"),
     "BitShift": _shift,
     "Mod": _mod,
+    "Round": _round,
     "IsInf": _is_inf,
     "Clip": _clip,
     "Cast": _cast,

@@ -21,11 +21,10 @@ def tensor_type(t: TensorType) -> str:
     return f"Tensor[({', '.join(map(str, t.shape))}), {t.dtype}]"
 
 
-def local_names(graph: Graph) -> dict[str, str]:
-    """%names for inputs and constants, the same whatever the nodes do with them."""
+def local_names(names: Iterable[str], taken: set[str]) -> dict[str, str]:
+    """A %name for each, none of `taken`, which grows."""
     result: dict[str, str] = {}
-    taken: set[str] = set()
-    for name in (*graph.inputs, *graph.consts):
+    for name in names:
         base = sanitise(name)
         # The lexer takes `inff` for a number wherever it stands.
         if not base or base[0].isdigit() or base in _KEYWORDS | {"_"} or base.startswith("inff"):
@@ -61,43 +60,67 @@ def number(value: float, suffix: str) -> str:
 
 
 @dataclass
+class Shared:
+    """What a function and the blocks in it have in common."""
+
+    taken: set[str] = field(default_factory=set)
+    params: dict[str, Array] = field(default_factory=dict)  # constants, in order of use
+    dialect: list[str] = field(default_factory=list)
+    count: int = 0
+
+
+@dataclass
 class Body:
-    """Lines so far; `used` are the constants that became parameters, in order of use."""
+    """The lines of a block so far. `names` are those of inputs and constants."""
 
     graph: Graph
     names: Mapping[str, str]
+    shared: Shared
     lines: list[str] = field(default_factory=list)
     values: dict[str, str] = field(default_factory=dict)  # what a node made -> expression
-    used: dict[str, None] = field(default_factory=dict)
-    count: int = 0
+
+    @staticmethod
+    def of(graph: Graph) -> Body:
+        """The body of @main, whose names are the same whatever the nodes do with them."""
+        shared = Shared()
+        return Body(graph, local_names((*graph.inputs, *graph.consts), shared.taken), shared)
+
+    def inside(self, inner: Graph, formals: Mapping[str, str]) -> Body:
+        """A block for a subgraph; what it shares with this graph keeps its name."""
+        here = self.graph.consts
+        same = {n for n, c in inner.consts.items() if n in here and np.array_equal(here[n], c)}
+        names = {n: self.names[n] for n in same}
+        names |= local_names((n for n in inner.consts if n not in same), self.shared.taken)
+        return Body(inner, names, self.shared, values=dict(formals))
 
     def expression(self, name: str) -> str:
         if name in self.values:
             return self.values[name]
+        local = self.names[name]
         if name in self.graph.consts:
-            self.used.setdefault(name)
-        return self.names[name]
+            self.shared.params.setdefault(local, self.graph.consts[name])
+        return local
 
     def bind(self, expression: str) -> str:
-        self.lines.append(f"  %{self.count} = {expression};")
-        self.count += 1
-        return f"%{self.count - 1}"
+        name = f"%{self.shared.count}"
+        self.lines.append(f"  {name} = {expression};")
+        self.shared.count += 1
+        return name
 
     def let(self, expression: str, type_: str, remark: str) -> str:
-        name = f"%onnx_value_{len(self.lines)}"
-        while name in self.names.values():
-            name += "_"
+        (name,) = local_names(("onnx_value",), self.shared.taken).values()
         self.lines.append(f"  let {name}: {type_} = {expression}; /* {remark} */")
         return name
 
     def mark(self) -> tuple[int, int, int]:
-        return len(self.lines), self.count, len(self.used)
+        return len(self.lines), self.shared.count, len(self.shared.params)
 
     def back_to(self, mark: tuple[int, int, int]) -> None:
         """Forget what a rule wrote before it gave up."""
         del self.lines[mark[0] :]
-        self.count = mark[1]
-        self.used = dict.fromkeys(list(self.used)[: mark[2]])
+        self.shared.count = mark[1]
+        for name in list(self.shared.params)[mark[2] :]:
+            del self.shared.params[name]
 
     def describe(self, mark: tuple[int, int, int], node: Node) -> None:
         """A comment behind the last line of `node`, if it needed one."""
