@@ -103,6 +103,7 @@ def _record(m: Module, sources: Mapping[str, str]) -> ModuleRecord:
     )
     sids = tuple(Storage(s.id, s.size_bytes, s.binding or None) for s in m.sources.storages)
     files = {file: text.encode() for file, text in sources.items()}
+    files |= m.sources.data
     files |= {
         f"parameters/{name}.params": params.encode(m.sources.params),
         f"src/{name}.relay": relay_text(m.imported).encode(),

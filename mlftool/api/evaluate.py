@@ -69,7 +69,8 @@ def create_executor(
     if kind == "debug":
         return ModelExecutor(DebugModule(mod.bound(params), target))
     factory = build(mod, target, executor=Executor(kind), runtime=Runtime("crt"), params=params)
-    return ModelExecutor(factory.load())
+    loaded = factory.load()
+    return ModelExecutor(loaded.interpreter() if kind == "vm" else loaded)
 
 
 __all__ = ["KINDS", "Evaluator", "ModelExecutor", "create_executor"]

@@ -108,18 +108,12 @@ class Kernels:
 
 def write_kernels(program: Program, module: str) -> Kernels:
     """The functions and constants of `program`, and its steps in order."""
-    writer = _Writer(program, module)
+    writer = Writer(program, module)
     steps = tuple(writer.step(k, call) for k, call in enumerate(program.calls))
-    return Kernels(
-        tuple(writer.functions.values()),
-        tuple(writer.constants.values()),
-        tuple(sorted(writer.includes)),
-        steps,
-        frozenset(writer.inner),
-    )
+    return writer.kernels(steps)
 
 
-class _Writer:
+class Writer:
     """Collects functions and constants while the steps are written."""
 
     def __init__(self, program: Program, module: str, path: str = "step") -> None:
@@ -129,22 +123,41 @@ class _Writer:
         self.includes: set[str] = {"mlf/kernel.h"}
         self.inner: set[str] = set()
 
+    def kernels(self, steps: tuple[Step, ...]) -> Kernels:
+        """All that was written, of which `steps` are the outermost."""
+        return Kernels(
+            tuple(self.functions.values()),
+            tuple(self.constants.values()),
+            tuple(sorted(self.includes)),
+            steps,
+            frozenset(self.inner),
+        )
+
     def step(self, k: int, call: Call) -> Step:
         self.includes |= set(call.kernel.includes)
         parts = {key: self._part(k, key, call, part) for key, part in call.parts.items()}
         function = self._function(call, parts)
+        return Step(function, self.addresses(k, call), call, self._describe(call))
+
+    def addresses(self, k: int, call: Call) -> tuple[Argument, ...]:
+        """What step `k` passes, parameter by parameter."""
         arguments, offset = [], 0
         for operand in call.kernel.operands:
             if not is_local(operand):
                 arguments.append(self._argument(k, operand, offset))
                 offset += aligned(operand.bytes) if operand.role == "scratch" else 0
-        return Step(function, tuple(arguments), call, self._describe(call))
+        return tuple(arguments)
+
+    def inside(self, k: int, key: str, part: Program) -> Writer:
+        """A writer for a subgraph of step `k`, adding to the same functions and constants."""
+        writer = Writer(part, self.module, f"{self.path}{k}_{key}_")
+        writer.functions, writer.constants = self.functions, self.constants
+        writer.includes, writer.inner = self.includes, self.inner
+        return writer
 
     def _part(self, k: int, key: str, call: Call, part: Program) -> str:
         """Writes the function of a subgraph; returns its symbol."""
-        writer = _Writer(part, self.module, f"{self.path}{k}_{key}_")
-        writer.functions, writer.constants = self.functions, self.constants
-        writer.includes, writer.inner = self.includes, self.inner
+        writer = self.inside(k, key, part)
         steps = [writer.step(i, c) for i, c in enumerate(part.calls)]
         graph = part.graph
         named = {name: f"in{i}" for i, name in enumerate(graph.inputs)}

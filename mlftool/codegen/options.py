@@ -62,5 +62,27 @@ def graph_options(
     return Options(module, "packed", False, bool(link_params), system_lib)
 
 
+def vm_options(
+    module: str,
+    interface_api: str | None,
+    unpacked_api: bool | None,
+    link_params: bool | None,
+    system_lib: bool,
+) -> Options:
+    """Options of the vm executor, whose modules are called through structs of pointers."""
+    if interface_api not in (None, "c") or unpacked_api is False or system_lib:
+        raise _error(
+            "the vm executor is called through its C interface; got interface packed, "
+            "unpacked-api 0 or a system library",
+            "leave them out, or use --executor aot",
+        )
+    if link_params is False:
+        raise _error(
+            "the vm executor reads its parameters from C arrays only; got link-params 0",
+            "use --executor graph for parameters in a file",
+        )
+    return Options(module)
+
+
 def _error(message: str, help: str = "") -> MlfError:
     return MlfError(Problem("MLF0405", message, help=help))

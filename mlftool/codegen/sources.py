@@ -40,6 +40,7 @@ class Sources:
     params: Mapping[str, Array] = field(default_factory=dict)
     packed: tuple[str, ...] = ()  # functions that a registry may list, in its order
     storages: tuple[Storage, ...] = ()
+    data: Mapping[str, bytes] = field(default_factory=dict)  # files that are no text
 
     def _file(self, end: str) -> str:
         return next(text for name, text in self.files.items() if name.endswith(end))

@@ -119,7 +119,7 @@ def _build(archive: Archive, m: ModuleRecord, interface: Interface | None) -> It
     if objects:
         yield ""
         yield f"Link {', '.join(map(_code, objects))}, compiled for the target above."
-    if interface is None or interface.interface_api != "c" or m.executor != "aot":
+    if interface is None or interface.interface_api != "c" or m.executor == "graph":
         yield ""
         yield "It calls functions of the C runtime (`runtime/` in archives that carry it):"
         yield "`TVMBackendAllocWorkspace` and `TVMBackendFreeWorkspace`, over your"
@@ -133,7 +133,7 @@ def _run(m: ModuleRecord, interface: Interface | None) -> Iterator[str]:
     yield "Run:"
     yield ""
     yield "```c"
-    if m.executor == "aot" and interface.interface_api == "c":
+    if interface.interface_api == "c" and m.executor in ("aot", "vm"):
         yield from _run_struct(m.name, interface)
     elif m.executor == "aot":
         yield f"/* values[i].v_handle points to a DLTensor each for {_order(interface)} */"

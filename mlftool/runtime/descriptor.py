@@ -16,7 +16,7 @@ def runner_c(interface: Interface, record: ModuleRecord) -> str:
     Everything but the C interface also needs the C runtime, a platform for it, and
     crt/runner/guard.c.
     """
-    if interface.executor not in ("aot", "graph", ""):
+    if interface.executor not in ("aot", "graph", "vm", ""):
         text = f"the {interface.executor} executor's modules cannot be run from archives"
         raise MlfError(Problem("MLF0607", text, path=interface.module))
     if interface.devices:

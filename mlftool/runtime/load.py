@@ -5,6 +5,7 @@ TVM's RFC described such a function; TVM never had one.
 
 from __future__ import annotations
 
+import ctypes
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,6 +22,7 @@ from mlftool.mlf.strict import parse_json
 from mlftool.runtime.host import HostModule, host_module
 from mlftool.runtime.interface import interface_of, module_names
 from mlftool.runtime.vectors import Array
+from mlftool.runtime.vm import VmModule
 
 
 def load(
@@ -146,6 +148,16 @@ class LoadedModule:
         if self._host is None:
             self._host = host_module(self._archive, self.interface, self._cache)
         return self._host
+
+    def interpreter(self) -> VmModule:
+        """A module of the vm executor to be interpreted in Python. Raises MlfError for others."""
+        member = f"executor-config/vm/{self.name}.vm"
+        code = self.record.files.get(member)
+        if code is None:
+            text = f"the {self.executor or 'operator'} module is no bytecode; only vm's is"
+            raise MlfError(Problem("MLF0607", text, self._file, path=self.name))
+        library = ctypes.CDLL(str(self.compiled().library))
+        return VmModule(self.interface, code, library)
 
     def __repr__(self) -> str:
         return f"LoadedModule({self.name!r}, executor={self.executor!r})"

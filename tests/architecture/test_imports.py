@@ -20,7 +20,7 @@ ALLOWED = {
     "passes": {"errors", "ir", "ops"},
     "targets": {"errors", "ir", "ops"},
     "plan": {"errors", "ir", "ops", "targets"},
-    "codegen": {"errors", "ir", "ops", "targets", "plan"},
+    "codegen": {"errors", "ir", "ops", "targets", "plan", "mlf"},
     "mlf": {"errors"},
     "runtime": {"errors", "mlf", "targets"},
     "module": {"ir", "targets", "plan", "codegen"},

@@ -31,6 +31,7 @@ FORMS: Mapping[str, Mapping[str, Any]] = {
     "plain": {"interface_api": "packed", "unpacked_api": True, "system_lib": True},
     "packed": {"interface_api": "packed", "system_lib": True},
     "graph": {"executor": "graph", "system_lib": True},
+    "vm": {"executor": "vm"},
     "linked": {"executor": "graph", "link_params": True, "system_lib": True},
 }
 

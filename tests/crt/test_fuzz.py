@@ -13,7 +13,7 @@ from machines import BY_NAME
 FUZZ = ROOT / "tests/crt/fuzz"
 
 
-@pytest.mark.parametrize("name", ["graph", "params", "registry"])
+@pytest.mark.parametrize("name", ["graph", "params", "registry", "vm"])
 def test_a_million_inputs_find_nothing(name: str, tmp_path: Path) -> None:
     program = tmp_path / name
     command = ["gcc", "-O1", *WARNINGS, *SANITIZE, f"{FUZZ}/platform.c", f"{FUZZ}/driver.c"]

@@ -153,6 +153,7 @@ def feeds(name: str, model: onnx.ModelProto) -> list[dict[str, Array]]:
 def jobs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Job]:
     models = {name: parser.parse_model(HEAD + text) for name, text in MODELS.items()}
     made = {name: Job(model, feeds(name, model)) for name, model in models.items()}
+    made |= {f"{name} by vm": Job(j.model, j.feeds, executor="vm") for name, j in made.items()}
     run_jobs(list(made.values()), tmp_path_factory.mktemp("control"))
     return made
 
@@ -161,6 +162,9 @@ def jobs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Job]:
 def test_equals_onnxruntime(name: str, jobs: dict[str, Job]) -> None:
     job = jobs[name]
     assert not job.failure, job.failure
+    by_vm = jobs[f"{name} by vm"]
+    assert not by_vm.failure, by_vm.failure
+    assert by_vm.output == job.output
     wanted = onnxruntime_float(job.model, job.feeds)
     for want, got in zip(wanted, job.results, strict=True):
         for key, value in want.items():

@@ -95,6 +95,7 @@ def feeds(name: str, model: onnx.ModelProto) -> list[dict[str, Array]]:
 def jobs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Job]:
     models = {name: parser.parse_model(HEAD + text) for name, text in MODELS.items()}
     made = {name: Job(model, feeds(name, model)) for name, model in models.items()}
+    made |= {f"{name} by vm": Job(j.model, j.feeds, executor="vm") for name, j in made.items()}
     run_jobs(list(made.values()), tmp_path_factory.mktemp("extents"))
     return made
 
@@ -103,6 +104,9 @@ def jobs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Job]:
 def test_equals_onnxruntime(name: str, jobs: dict[str, Job]) -> None:
     job = jobs[name]
     assert not job.failure, job.failure
+    by_vm = jobs[f"{name} by vm"]
+    assert not by_vm.failure, by_vm.failure
+    assert by_vm.output == job.output
     for want, got in zip(onnxruntime_float(job.model, job.feeds), job.results, strict=True):
         for key, value in want.items():
             assert got[key].dtype == value.dtype

@@ -25,6 +25,7 @@ EXECUTORS = (
     {"executor": "aot", "interface_api": "packed"},
     {"executor": "aot", "interface_api": "packed", "system_lib": True},
     {"executor": "graph"},
+    {"executor": "vm"},
     {"executor": "graph", "link_params": True, "system_lib": True},
 )
 
@@ -66,7 +67,7 @@ def test_several_modules_with_one_system_library(tmp_path: Path) -> None:
     results = [archive.module(name).run({"image": image()}) for name in archive.modules]
     for a, b in itertools.pairwise(results):
         np.testing.assert_array_equal(a["probability"], b["probability"], strict=True)
-    with pytest.raises(MlfError, match="the archive holds 6 modules"):
+    with pytest.raises(MlfError, match="the archive holds 7 modules"):
         archive.module()
 
 

@@ -95,6 +95,7 @@ class Job:
     feeds: Sequence[dict[str, Array]]
     target: str = "host"
     name: str = ""
+    executor: str = "aot"
     module: Module | None = None
     results: list[dict[str, Array]] = field(default_factory=list)
     failure: str = ""
@@ -119,9 +120,11 @@ class Job:
         self.results = _results(self, data)
 
 
-def compile_model(model: onnx.ModelProto | Path, name: str = "m", target: str = "host") -> Module:
+def compile_model(
+    model: onnx.ModelProto | Path, name: str = "m", target: str = "host", executor: str = "aot"
+) -> Module:
     """The compiler's own result for a model in memory or in a file."""
-    return compile_module(ModuleSpec(model, name, target))
+    return compile_module(ModuleSpec(model, name, target, executor))
 
 
 def run_jobs(jobs: Sequence[Job], work: Path, flags: Sequence[str] = ("-O1", *SANITIZERS)) -> None:
@@ -141,7 +144,7 @@ def run_jobs(jobs: Sequence[Job], work: Path, flags: Sequence[str] = ("-O1", *SA
 
 def compile_job(job: Job) -> None:
     """The compiler's part. Raises what the compiler raises."""
-    job.module = compile_model(job.model, job.name, job.target)
+    job.module = compile_model(job.model, job.name, job.target, job.executor)
 
 
 def build_jobs(jobs: Sequence[Job], work: Path, flags: Sequence[str], threads: int = 2) -> None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from mlftool.codegen.executors import aot, graph
-from mlftool.codegen.options import Options, aot_options, graph_options
+from mlftool.codegen.executors import aot, graph, vm
+from mlftool.codegen.options import Options, aot_options, graph_options, vm_options
 from mlftool.codegen.sources import Sources
 from mlftool.ir.graph import Graph
 from mlftool.plan.program import Program
@@ -30,4 +30,5 @@ class Executor:
 EXECUTORS: Mapping[str, Executor] = {
     "aot": Executor(aot_options, aot.emit),
     "graph": Executor(graph_options, graph.emit),
+    "vm": Executor(vm_options, vm.emit),
 }

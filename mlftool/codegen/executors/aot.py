@@ -29,7 +29,7 @@ def emit_c(program: Program, options: Options, interface: Graph) -> Sources:
     module = options.module
     members = member_names((*interface.inputs, *interface.outputs))
     kernels = write_kernels(program, module)
-    values = _values(program, module, interface, members, kernels)
+    values = values_of(program, module, interface, members, kernels)
     files = {
         f"{SRC}/{module}_lib0.c": render("lib0.c.j2", **values),
         f"{SRC}/{module}_lib1.c": render("lib1.c.j2", **values),
@@ -53,7 +53,7 @@ def emit_packed(program: Program, options: Options, interface: Graph) -> Sources
         raise MlfError(Problem("MLF0405", text))
     members = member_names((*interface.inputs, *interface.outputs))
     kernels = write_kernels(program, module)
-    values = _values(program, module, interface, members, kernels)
+    values = values_of(program, module, interface, members, kernels)
     values["unpacked"] = options.unpacked_api
     io = (*interface.inputs, *interface.outputs)
     values["checked"] = [parameter(members[n]) for n in io if interface.types[n].bytes]
@@ -130,7 +130,7 @@ def _c_metadata(module: str, interface: Graph) -> str:
     return render("c_metadata.c.j2", module=module, infos=infos, shapes=shapes.arrays)
 
 
-def _values(
+def values_of(
     program: Program, module: str, interface: Graph, members: Mapping[str, str], kernels: Kernels
 ) -> dict[str, Any]:
     """What the templates may read."""

@@ -1,0 +1,73 @@
+"""The `vm` executor: kernels in C, and bytecode that says when they are called.
+
+Control flow is jumps in the bytecode; `crt/include/mlf/vm.h` interprets it, and so does
+`mlftool/runtime/vm.py`. A module is called as one of aot's C interface is.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mlftool.codegen.bytecode import Code, listing, write_code
+from mlftool.codegen.executors.aot import values_of
+from mlftool.codegen.kernels import Writer
+from mlftool.codegen.names import member_names
+from mlftool.codegen.options import Options
+from mlftool.codegen.sources import INCLUDE, SRC, OperatorFunction, Sources
+from mlftool.codegen.templates import render
+from mlftool.errors import MlfError, Problem
+from mlftool.ir.graph import Graph
+from mlftool.mlf.bytecode import MAX_ARGUMENTS, MAX_NUMBER
+from mlftool.plan.program import Program
+
+AOT = "use --executor aot, which has no such limit"
+
+
+def emit(program: Program, options: Options, interface: Graph) -> Sources:
+    """C and bytecode for `program`; `interface` has the inputs' and outputs' own names."""
+    module = options.module
+    if program.workspace_io:
+        text = "inputs and outputs in the workspace need --executor aot --interface-api c"
+        raise MlfError(Problem("MLF0405", text))
+    writer = Writer(program, module)
+    code = write_code(program, writer)
+    _check(code, module)
+    kernels = writer.kernels(())
+    members = member_names((*interface.inputs, *interface.outputs))
+    values = values_of(program, module, interface, members, kernels)
+    values |= {
+        "workspace_bytes": code.workspace_bytes,
+        "calls": tuple(code.functions.values()),
+        "table": [constant for _, constant in code.constants.values()],
+        "code": listing(code),
+        "words": len(code.words),
+    }
+    files = {
+        f"{SRC}/{module}_lib0.c": render("vm_lib0.c.j2", **values),
+        f"{SRC}/{module}_lib1.c": render("vm_lib1.c.j2", **values),
+        f"{INCLUDE}/tvmgen_{module}.h": render("header.h.j2", **values),
+    }
+    return Sources(
+        files,
+        tuple(OperatorFunction(f.symbol) for f in kernels.functions),
+        tuple(code.symbols),
+        members,
+        kernels.constants_bytes,
+        code.workspace_bytes,
+        data={f"executor-config/vm/{module}.vm": np.array(code.words, "<u4").tobytes()},
+    )
+
+
+def _check(code: Code, module: str) -> None:
+    """Raises MlfError for what the instructions have no room for."""
+    problems = [
+        f"{f.kernel.symbol} takes {len(f.arguments)} tensors; the vm executor {MAX_ARGUMENTS}"
+        for f in code.functions.values()
+        if len(f.arguments) > MAX_ARGUMENTS
+    ]
+    if code.workspace_bytes > MAX_NUMBER:
+        problems.append(
+            f"{code.workspace_bytes} bytes of workspace; the vm executor has {MAX_NUMBER}"
+        )
+    if problems:
+        raise MlfError(Problem("MLF0304", f"module '{module}': {p}", help=AOT) for p in problems)
