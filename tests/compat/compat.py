@@ -64,7 +64,9 @@ class Exported:
         with tarfile.open(self.path) as tar:
             assert all(m.name == "." or m.name.startswith("./") for m in tar.getmembers())
             assert tar.extractfile("./metadata.json") is not None
-            tar.extractall(self.root, filter="data")
+            # Python 3.11.2, Debian's, has no `filter`; from 3.12 on its lack is a warning.
+            safe = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+            tar.extractall(self.root, **safe)
         self.metadata = json.loads((self.root / "metadata.json").read_text())
 
     def main(self, name: str) -> dict[str, Any]:
