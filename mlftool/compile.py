@@ -23,7 +23,8 @@ from mlftool.mlf import Bundle
 from mlftool.module import Module, ModuleSpec
 from mlftool.passes import batchnorm, canonicalise, fold, fuse, layout, outputs, qdq, widen
 from mlftool.plan.lower import lower
-from mlftool.targets import TARGETS, Target, debug_level
+from mlftool.targets import Target, debug_level
+from mlftool.targets.strings import parse
 
 __all__ = ["Module", "ModuleSpec", "compile_module", "compile_modules"]
 
@@ -33,6 +34,7 @@ PIPELINE: tuple[Pass, ...] = (
     canonicalise.canonicalise,
     widen.widen,
     batchnorm.fold_batchnorm,
+    batchnorm.spread_batchnorm,
     qdq.sink_and_hoist,
     qdq.to_integer,
     qdq.average_to_integer,
@@ -48,7 +50,6 @@ PIPELINE: tuple[Pass, ...] = (
 
 # The lowest opt_level with each pass; the others always run.
 LEVELS = {
-    "fold_constants": 1,
     "fuse_chains": 1,
     "tabulate": 1,
     "fuse_prologues": 1,
@@ -65,7 +66,6 @@ TVM_PASSES = {
     "AlterOpLayout": ("cancel_transposes",),
     "ConvertLayout": ("cancel_transposes",),
     "FakeQuantizationToInteger": ("sink_and_hoist", "to_integer", "average_to_integer"),
-    "FoldConstant": ("fold_constants",),
     "FoldScaleAxis": ("fold_batchnorm",),
     "FuseOps": ("fuse_chains", "tabulate", "fuse_prologues", "fuse_epilogues"),
 }
@@ -166,17 +166,12 @@ def _with_output_names(graph: Graph, spec: ModuleSpec) -> Graph:
 
 
 def _target(spec: ModuleSpec) -> Target:
-    if isinstance(spec.target, Target):
-        return spec.target
-    if spec.target not in TARGETS:
-        raise MlfError(
-            Problem(
-                "MLF0403",
-                f"unknown target '{spec.target}'",
-                help=did_you_mean(spec.target, TARGETS),
-            )
-        )
-    return TARGETS[spec.target]
+    target = spec.target if isinstance(spec.target, Target) else parse(spec.target)
+    if spec.cc and target.kind != "llvm":
+        text = f"compiler '{spec.cc}' for target kind {target.kind}, whose archives hold sources"
+        help = "leave it out, or take a target of kind llvm"
+        raise MlfError(Problem("MLF0405", text, help=help))
+    return target
 
 
 class _Clock:

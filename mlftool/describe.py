@@ -8,7 +8,7 @@ from typing import Any
 
 from mlftool.codegen import registry
 from mlftool.codegen.relay import relay_text
-from mlftool.codegen.sources import SRC
+from mlftool.codegen.sources import LIB, SRC
 from mlftool.errors import MlfError, Problem
 from mlftool.ir.graph import Graph
 from mlftool.mlf import Bundle, archive, params, runtime_tree
@@ -28,6 +28,7 @@ from mlftool.mlf.records import (
     TargetString,
 )
 from mlftool.module import Module
+from mlftool.objects import compile_objects
 
 
 def bundle(modules: Sequence[Module]) -> Bundle:
@@ -39,7 +40,7 @@ def bundle(modules: Sequence[Module]) -> Bundle:
     shared = runtime_tree.helper_headers() | runtime_tree.runtime_files()
     sources = [dict(m.sources.files) for m in modules]
     shared |= _add_system_library(modules, sources)
-    records = tuple(map(_record, modules, sources))
+    records = tuple(map(_record, modules, map(_code, modules, sources)))
     return archive.write(Archive(versions[0], records, shared))
 
 
@@ -58,7 +59,8 @@ def operator_bundle(m: Module) -> Bundle:
     _add_system_library([m], [sources])
     tensors = [_tensor(m, n) for n in (*m.imported.inputs, *m.imported.outputs)]
     arguments = tuple(Argument(t.name, t.dtype.name, t.shape, t.size_bytes) for t in tensors)
-    files = {name: text.encode() for name, text in sources.items() if name.startswith(SRC)}
+    code = _code(m, sources)
+    files = {name: data for name, data in code.items() if name.startswith((SRC, LIB))}
     files[f"src/tir-{CPU}.txt"] = f"{m.imported}\n".encode()
     record = ModuleRecord(
         m.spec.module_name,
@@ -85,7 +87,17 @@ def _add_system_library(
     return {}
 
 
-def _record(m: Module, sources: Mapping[str, str]) -> ModuleRecord:
+def _code(m: Module, sources: Mapping[str, str]) -> dict[str, bytes]:
+    """A module's files; its C as objects if its target is of kind llvm."""
+    made: dict[str, bytes] = {}
+    if m.program.target.kind == "llvm":
+        what = f"module '{m.spec.module_name}'"
+        made = compile_objects(m.program.target, sources, m.spec.cc, what)
+    kept = {n: text.encode() for n, text in sources.items() if not (made and n.endswith(".c"))}
+    return kept | made
+
+
+def _record(m: Module, code: Mapping[str, bytes]) -> ModuleRecord:
     """What the archive says of a module, and its files by their names in version 7."""
     name = m.spec.module_name
     inputs = tuple(_tensor(m, n) for n in m.imported.inputs)
@@ -102,9 +114,9 @@ def _record(m: Module, sources: Mapping[str, str]) -> ModuleRecord:
         for f in sorted(m.sources.functions, key=lambda f: f.symbol)
     )
     sids = tuple(Storage(s.id, s.size_bytes, s.binding or None) for s in m.sources.storages)
-    files = {file: text.encode() for file, text in sources.items()}
-    files |= m.sources.data
-    files |= {
+    files = {
+        **code,
+        **m.sources.data,
         f"parameters/{name}.params": params.encode(m.sources.params),
         f"src/{name}.relay": relay_text(m.imported).encode(),
         f"executor-config/{m.spec.executor}/{name}.json": _interface(m, inputs, outputs),

@@ -39,6 +39,7 @@ class ModuleSpec:
     mlf_version: int = 7
     opt_level: int = 3
     disabled_pass: tuple[str, ...] = ()
+    cc: str = ""  # the compiler of a target of kind llvm; "" is the usual one
     output_names: tuple[str, ...] = ()  # instead of the model's own
 
 

@@ -118,7 +118,8 @@ _IGNORED = """
     AnnotateSpans BackwardFoldScaleAxis CanonicalizeCast CanonicalizeOps
     CombineParallelBatchMatmul CombineParallelConv2D CombineParallelDense CommonSubexprElimTIR
     ConvertToSSA DeadCodeElimination DefuseOps DynamicToStatic EliminateCommonSubexpr EtaExpand
-    FastMath FlattenAtrousConv FoldExplicitPadding ForwardFoldScaleAxis InferType Inline
+    FastMath FlattenAtrousConv FoldConstant FoldExplicitPadding
+    ForwardFoldScaleAxis InferType Inline
     InlinePrimitives LambdaLift LazyGradientInit Legalize ManifestAlloc ManifestLifetimes
     MergeCompilerRegions PartialEval PartitionGraph PlanDevices RemoveStandaloneReshapes
     RemoveUnusedFunctions SimplifyExpr SimplifyExprPostAlterOp SimplifyFCTranspose

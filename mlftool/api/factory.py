@@ -175,7 +175,7 @@ def spec_of(
     return ModuleSpec(
         model=mod.model,
         module_name=name,
-        target=target.name,
+        target=target.device,
         executor=executor.name,
         interface_api=interface,
         input_shapes=mod.shapes,

@@ -1,18 +1,14 @@
-"""Targets by our short names, or by TVM's strings where those mean one of them."""
+"""TVM's `Target`: what a model is compiled for, by name, string or mapping."""
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mlftool.errors import MlfError, Problem, did_you_mean
-from mlftool.targets import TARGETS
-
-KINDS = ("c",)  # what a string may begin with
-# Attributes that say which device, and those that say what its targets say anyway.
-_DEVICE, _NOTED = ("mcpu", "march"), ("keys", "model", "device", "runtime", "host", "link-params")
+from mlftool.errors import MlfError, Problem
+from mlftool.targets import Target as Device
+from mlftool.targets.strings import of_mapping, parse
 
 
 @dataclass(frozen=True)
@@ -24,32 +20,32 @@ class Target:
     """A device. `name` is our short name, `str()` TVM's string."""
 
     def __init__(self, target: str | Target | Mapping[str, Any], host: Any = None) -> None:
-        self.name: str
+        self.device: Device
         if isinstance(target, Target):
-            self.name = target.name
-        elif isinstance(target, Mapping):
-            attrs = {k: v for k, v in target.items() if k not in ("kind", "host")}
-            words = [f"-{k}={','.join(v) if isinstance(v, list) else v}" for k, v in attrs.items()]
-            self.name = _resolve(" ".join([str(target.get("kind", "c")), *words]))
+            self.device = target.device
         else:
-            self.name = _resolve(target)
+            self.device = parse(of_mapping(target) if isinstance(target, Mapping) else target)
         self.host = host
 
     @property
+    def name(self) -> str:
+        return self.device.name
+
+    @property
     def kind(self) -> Kind:
-        return Kind(TARGETS[self.name].tvm.split()[0])
+        return Kind(self.device.kind)
 
     def __str__(self) -> str:
-        return TARGETS[self.name].tvm
+        return self.device.tvm
 
     def __repr__(self) -> str:
-        return f"Target({self.name!r})"
+        return f"Target({str(self)!r})"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Target) and other.name == self.name
+        return isinstance(other, Target) and other.device == self.device
 
     def __hash__(self) -> int:
-        return hash(self.name)
+        return hash(str(self))
 
 
 def the_target(given: Any) -> Target:
@@ -64,23 +60,3 @@ def the_target(given: Any) -> Target:
             raise MlfError(Problem("MLF0403", text))
         given = given[0]
     return Target(given)
-
-
-def _resolve(text: str) -> str:
-    if text in TARGETS:
-        return text
-    if same := [name for name, t in TARGETS.items() if t.tvm == text]:
-        return same[0]
-    kind, *words = shlex.split(text) or [""]
-    if kind not in KINDS:
-        help = did_you_mean(text.split(",")[0].strip(), [*TARGETS, *KINDS])
-        raise MlfError(Problem("MLF0403", f"unknown target '{text}'", help=help))
-    attrs = dict(w.lstrip("-").partition("=")[::2] for w in words)
-    if unknown := [k for k in attrs if k not in (*_DEVICE, *_NOTED)]:
-        help = did_you_mean(unknown[0], (*_DEVICE, *_NOTED))
-        raise MlfError(Problem("MLF0406", f"target attribute '{unknown[0]}'", help=help))
-    device = attrs.get("mcpu") or attrs.get("march") or "host"
-    if device not in TARGETS:
-        help = did_you_mean(device, TARGETS)
-        raise MlfError(Problem("MLF0403", f"unknown device '{device}' in '{text}'", help=help))
-    return device

@@ -6,6 +6,7 @@ import argparse
 import re
 from pathlib import Path
 
+from mlftool.cli import tvmc_options
 from mlftool.codegen.names import check_module_name
 from mlftool.errors import MlfError, Problem
 
@@ -14,9 +15,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL.onnx", type=Path)
     parser.add_argument("-o", "--output", metavar="OUT.tar", type=Path, required=True)
     parser.add_argument("--module-name", default="default", help="prefix of every C symbol")
-    parser.add_argument("--target", default="host", help="a short target name")
-    parser.add_argument("--executor", choices=["aot"], default="aot")
-    parser.add_argument("--interface-api", choices=["c"], default="c")
+    parser.add_argument(
+        "--target",
+        default="host",
+        help="a short name, or TVM's words: 'llvm -mcpu=cortex-m4' gives object files",
+    )
     parser.add_argument(
         "--input-shape",
         action="append",
@@ -37,6 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="an external data file of the model that may be a link; repeatable",
     )
+
+    tvmc_options.add_arguments(parser)
 
 
 def parse_shapes(texts: list[str]) -> dict[str, tuple[int, ...]]:
@@ -61,19 +66,17 @@ def parse_shapes(texts: list[str]) -> dict[str, tuple[int, ...]]:
 
 def run(args: argparse.Namespace) -> int:
     check_module_name(args.module_name)
-    shapes = parse_shapes(args.input_shape)
+    shapes = parse_shapes([*args.input_shape, *tvmc_options.shapes_of(args.input_shapes)])
+    options = tvmc_options.spec_options(args)
     from mlftool.compile import ModuleSpec, compile_modules
     from mlftool.mlf import write_tar
 
     spec = ModuleSpec(
         args.model,
         args.module_name,
-        args.target,
-        args.executor,
-        args.interface_api,
-        shapes,
-        tuple(args.data),
-        args.workspace_io,
+        input_shapes=shapes,
+        data_files=tuple(args.data),
+        **options,
     )
     write_tar(compile_modules([spec]), args.output)
     return 0

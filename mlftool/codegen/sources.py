@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from mlftool.ir.graph import Array
 
-SRC, INCLUDE = "codegen/host/src", "codegen/host/include"
+SRC, INCLUDE, LIB = "codegen/host/src", "codegen/host/include", "codegen/host/lib"
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mlftool.targets import TARGETS
 
-EXECUTORS = ("aot",)
+EXECUTORS = ("aot", "graph", "vm")
 
 
 def targets() -> tuple[str, ...]:

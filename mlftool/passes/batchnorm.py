@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -18,15 +19,39 @@ TAKES_FACTORS = ("Conv", "Gemm")
 
 
 def fold_batchnorm(graph: Graph) -> Graph:
-    """No BatchNormalization is left: it went into its producer, or became a Mul and an Add."""
+    """Every BatchNormalization that can be goes into its producer."""
     e = Editor(graph)
+    for node, factor, addend in _factors(e):
+        producer = e.producer(node.inputs[0])
+        if (
+            producer is not None
+            and producer.op in TAKES_FACTORS
+            and e.only_user(node.inputs[0])
+            and all(i in e.consts for i in producer.inputs[1:])
+        ):
+            _into_producer(e, producer, node, factor, addend)
+    return e.finish()
+
+
+def spread_batchnorm(graph: Graph) -> Graph:
+    """Every other BatchNormalization with known parameters becomes a Mul and an Add."""
+    e = Editor(graph)
+    for node, factor, addend in _factors(e):
+        _spread(e, node, factor, addend)
+    return e.finish()
+
+
+def _factors(e: Editor) -> Iterator[tuple[Node, Array, Array]]:
+    """Each BatchNormalization with its factor and addend per channel."""
     for node in list(e.nodes):
         if node.op != "BatchNormalization":
             continue
-        parameters = [_known(e, i) for i in node.inputs[1:5]]
-        if all(p is not None for p in parameters):
-            _fold(e, node, *(p.astype(np.float64) for p in parameters if p is not None))
-    return e.finish()
+        known = [_known(e, i) for i in node.inputs[1:5]]
+        parameters = [p.astype(np.float64) for p in known if p is not None]
+        if len(parameters) == 4:
+            scale, offset, mean, variance = parameters
+            factor = scale / np.sqrt(variance + node.attrs.get("epsilon", 1e-5))
+            yield node, factor, offset - mean * factor
 
 
 def _known(e: Editor, name: str) -> Array | None:
@@ -38,18 +63,7 @@ def _known(e: Editor, name: str) -> Array | None:
     return e.consts.get(name)
 
 
-def _fold(e: Editor, node: Node, scale: Array, offset: Array, mean: Array, variance: Array) -> None:
-    factor = scale / np.sqrt(variance + node.attrs.get("epsilon", 1e-5))
-    addend = offset - mean * factor
-    producer = e.producer(node.inputs[0])
-    if (
-        producer is not None
-        and producer.op in TAKES_FACTORS
-        and e.only_user(node.inputs[0])
-        and all(i in e.consts for i in producer.inputs[1:])
-    ):
-        _into_producer(e, producer, node, factor, addend)
-        return
+def _spread(e: Editor, node: Node, factor: Array, addend: Array) -> None:
     rank = len(e.types[node.inputs[0]].shape)
     shape = (1, -1, *(1,) * (rank - 2))
     f = e.const(node.outputs[0] + ".factor", factor.astype(np.float32).reshape(shape))

@@ -51,9 +51,9 @@ def link_firmware(
     """The ELF of a module's test runner for `board`. Raises MlfError."""
     archive = read(bundle)
     record = archive.module(interface.module)
-    code = module_code(archive, record)
-    if code.cxx or code.objects:
-        text = "a simulated board runs C sources only; got " + ", ".join(code.cxx + code.objects)
+    code = module_code(archive, record, "armv7l")
+    if code.cxx:
+        text = "a simulated board runs C only; got " + ", ".join(code.cxx)
         raise MlfError(Problem("MLF0610", text, path=interface.module, help="run it on the host"))
     files, sources = dict(code.files), code.c
     own, common = f"boards/{board.name}", "boards/common"
@@ -73,7 +73,8 @@ def link_firmware(
     key = key_of((toolchain.identity(command), *flags, *sources), files)
 
     def build(work: Path) -> None:
-        arguments = (*flags, *sources, "-o", "firmware.elf", "-Wl,-Map,firmware.map", "-lm")
+        linked = (*sources, *code.objects, "-o", "firmware.elf")
+        arguments = (*flags, *linked, "-Wl,-Map,firmware.map", "-lm")
         what = f"module '{interface.module}' for {board.target}"
         toolchain.compile_c(command, arguments, work, what)
 

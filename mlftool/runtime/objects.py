@@ -34,21 +34,25 @@ def machine_of(data: bytes) -> str:
     return "riscv32" if name == "riscv64" and data[4] == 1 else name
 
 
-def check_objects(files: Mapping[str, bytes]) -> None:
-    """Raises MlfError naming every object among `files` that cannot be linked on this computer."""
-    here = platform.machine().lower()
+def check_objects(files: Mapping[str, bytes], machine: str = "") -> None:
+    """Raises MlfError naming every object among `files` that cannot be linked for `machine`.
+
+    "" is this computer; other names are those that `machine_of` gives.
+    """
+    here = machine or platform.machine().lower()
     here = _ALSO.get(here, here)
+    place = f"the board is {here}" if machine else f"this computer is {here}"
     problems = []
     for name, data in files.items():
         if not name.endswith(".o"):
             continue
         try:
-            machine = machine_of(data)
+            found = machine_of(data)
         except ValueError as error:
             problems.append(Problem("MLF0612", str(error), path=name))
             continue
-        if machine != here:
-            text = f"is compiled for {machine}; this computer is {here}"
+        if found != here:
+            text = f"is compiled for {found}; {place}"
             problems.append(Problem("MLF0612", text, path=name))
     if problems:
         raise MlfError(problems)

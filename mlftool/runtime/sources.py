@@ -61,13 +61,16 @@ class Code:
     cflags: tuple[str, ...]
 
 
-def module_code(archive: Archive, record: ModuleRecord) -> Code:
-    """The sources, objects and headers of a module, and the headers of our C runtime."""
+def module_code(archive: Archive, record: ModuleRecord, machine: str = "") -> Code:
+    """The sources, objects and headers of a module, and the headers of our C runtime.
+
+    Raises MlfError for objects of another machine; "" is this computer's.
+    """
     sources = record.sources
     if not sources:
         text = f"no C sources; expected codegen/host/src/{record.name}_lib0.c"
         raise MlfError(Problem("MLF0607", text, path=record.name))
-    check_objects(sources)
+    check_objects(sources, machine)
     every = {**record.files, **archive.shared}
     old = {f"crt/include/{MODEL_HEADER}": _MODEL} if network_of(sources.values()) else {}
     headers = {n: every[n] for n in every if _HEADER.fullmatch(n) and ".." not in n}

@@ -37,6 +37,18 @@ ARM_GCC = Program(
     "gcc-arm-none-eabi libnewlib-arm-none-eabi",
     "to build firmware for Cortex-M",
 )
+RISCV_GCC = Program(
+    "riscv64-unknown-elf-gcc",
+    "MLFTOOL_RISCV_GCC",
+    "gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf",
+    "to compile for RISC-V",
+)
+AARCH64_GCC = Program(
+    "aarch64-linux-gnu-gcc",
+    "MLFTOOL_AARCH64_GCC",
+    "gcc-aarch64-linux-gnu libc6-dev-arm64-cross",
+    "to compile for 64-bit Arm",
+)
 ARM_SIZE = Program(
     "arm-none-eabi-size",
     "MLFTOOL_ARM_SIZE",
@@ -62,6 +74,19 @@ def find(program: Program) -> tuple[str, ...]:
         problem = Problem("MLF0700", text, help=f"install it with: {program.install}")
         raise MlfError(problem, ENVIRONMENT)
     return (path, *command[1:])
+
+
+def find_given(command: str) -> tuple[str, ...]:
+    """A compiler that the user names, with arguments. Raises MlfError if it is not there."""
+    try:
+        program, *arguments = shlex.split(command)
+    except ValueError as error:
+        raise MlfError(Problem("MLF0400", f"compiler '{command}': {error}")) from None
+    path = shutil.which(program)
+    if path is None:
+        help = "name one that is installed, or leave it out for the target's usual compiler"
+        raise MlfError(Problem("MLF0700", f"compiler '{program}' is not installed", help=help))
+    return (path, *arguments)
 
 
 @functools.cache

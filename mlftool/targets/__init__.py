@@ -22,6 +22,10 @@ class Target:
     tvm: str  # the target string that TVM's tools expect in metadata.json
     features: frozenset[str]
     cflags: tuple[str, ...]  # machine flags for gcc and clang
+    kind: str = "c"  # what archives hold: sources ("c") or object files ("llvm")
+    mattr: tuple[str, ...] = ()  # "+dsp", "-mve": LLVM's names of what the machine has
+    triple: str = ""  # what the compiler of object files is asked for, if not its own
+    opt_level: str = "3"  # of object files: -O3
 
     @property
     def is_host(self) -> bool:

@@ -24,7 +24,8 @@ ALLOWED = {
     "mlf": {"errors"},
     "runtime": {"errors", "mlf", "targets"},
     "module": {"ir", "targets", "plan", "codegen"},
-    "describe": {"errors", "ir", "codegen", "mlf", "module"},
+    "objects": {"errors", "codegen", "mlf", "runtime", "targets"},
+    "describe": {"errors", "ir", "codegen", "mlf", "module", "objects"},
     "compile": {
         *("errors", "ir", "ops", "importer", "passes", "targets", "plan", "codegen", "mlf"),
         *("module", "describe"),

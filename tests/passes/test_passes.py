@@ -92,7 +92,11 @@ def batchnorm_after(op: str, seed: int) -> onnx.ModelProto:
 
 def test_fold_batchnorm(tmp_path: Path) -> None:
     """Into the producer where it has weights, else a factor and an addend."""
-    into = (canonicalise.canonicalise, batchnorm.fold_batchnorm)
+    into = (
+        canonicalise.canonicalise,
+        batchnorm.fold_batchnorm,
+        batchnorm.spread_batchnorm,
+    )
     assert run(batchnorm_after("Conv", 1), tmp_path, *into) == [
         "float32[1x3x2x2] = Conv(%, <float32[3x2x3x3]>, <float32[3]>)"
     ]

@@ -94,6 +94,6 @@ def test_boards_take_c_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     np.savez(tmp_path / "v.npz", x=X)
     given = ["--inputs", str(tmp_path / "v.npz"), "--on", "cortex-m4"]
     assert main(["run", tar("graph", tmp_path, Bundle(files)), *given]) == 2
-    assert "a simulated board runs C sources only; got codegen/host/src/default_lib2.cc" in (
+    assert "a simulated board runs C only; got codegen/host/src/default_lib2.cc" in (
         capsys.readouterr().err
     )

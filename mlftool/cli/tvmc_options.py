@@ -1,0 +1,202 @@
+"""`mlftool compile` takes the options of `tvmc compile` that matter for an archive.
+
+As there, an option of an executor or target that was not chosen is an error. What steers TVM alone
+is refused, each with what to do instead.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from mlftool.errors import MlfError, Problem
+from mlftool.manifest.known import EXECUTORS
+from mlftool.targets.strings import ATTRIBUTES, KINDS
+
+# executor, its option -> what is written behind it
+_EXECUTOR_OPTIONS = {
+    ("aot", "interface-api"): "{c,packed}",
+    ("aot", "unpacked-api"): "{0,1}",
+    ("aot", "link-params"): "{0,1}",
+    ("aot", "workspace-byte-alignment"): "N",
+    ("aot", "constant-byte-alignment"): "N",
+    ("graph", "link-params"): "{0,1}",
+}
+# Options of tvmc that cannot mean anything here, and the remedy.
+_REFUSED = {
+    "--cross-compiler": "an archive of sources needs none; for object files name it with --cc and "
+    "a target of kind llvm",
+    "--cross-compiler-options": "put the options behind the compiler's name in --cc",
+    "--desired-layout": "layouts are chosen here, for each kernel",
+    "--tuning-records": "kernels are not tuned; leave it out",
+    "--dump-code": "the archive holds the code; see mlftool extract",
+    "--dump-offloads": "nothing is offloaded; MLF_DEBUG=2 prints which kernel takes which node",
+    "--print-pass-times": "MLF_DEBUG=1 prints the time of each stage",
+    "--mixed-precision": "convert the model before; float16 models compile as they are",
+    "--workspace-pools": "each module has one workspace; put it into a section with MLF_WORKSPACE",
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--executor", choices=EXECUTORS, default="aot", help="how the archive runs the model (aot)")
+    add("--interface-api", choices=["c", "packed"], help="how aot's entry point is called (c)")
+    for (executor, name), shown in _EXECUTOR_OPTIONS.items():
+        add(f"--executor-{executor}-{name}", metavar=shown, help=f"of the {executor} executor")
+    add("--runtime", default="crt", metavar="crt", help="crt: the code is C")
+    add("--runtime-crt-system-lib", metavar="{0,1}", help="packed functions are found by name")
+    for kind in KINDS:
+        for name in sorted(n for n, kinds in ATTRIBUTES.items() if kind in kinds):
+            add(f"--target-{kind}-{name}", metavar="VALUE", help=argparse.SUPPRESS)
+    add("--cc", default="", metavar="COMMAND",
+        help="the compiler of a target of kind llvm (the usual one of the target)")  # fmt: skip
+    add("--pass-config", action="append", default=[], metavar="KEY=VALUE",
+        help="a key of TVM's PassContext; docs/migration.md lists them; repeatable")  # fmt: skip
+    add("--disabled-pass", action="append", default=[], metavar="NAME,...",
+        help="passes to leave out, by our names or TVM's; repeatable")  # fmt: skip
+    add("-O", "--opt-level", default="3", metavar="0..3", help="how much is rewritten (3)")
+    add("--input-shapes", default="", metavar="'NAME:[1,3] ...'",
+        help="tvmc's form of --input-shape")  # fmt: skip
+    add("--output-names", default="", metavar="NAME,...", help="instead of the model's own")
+    add("-f", "--output-format", default="mlf", metavar="mlf", help="mlf")
+    add("--model-format", default="onnx", metavar="onnx", help="onnx")
+    add("--mlf-version", type=int, default=7, metavar="1..7", help="of the format (7)")
+    for name in _REFUSED:
+        add(name, nargs="?", const="", help=argparse.SUPPRESS)
+
+
+def spec_options(args: argparse.Namespace) -> dict[str, Any]:
+    """Fields of ModuleSpec that the options decide. Raises MlfError naming all that is wrong."""
+    problems = [
+        _problem(f"{name} has no meaning here", remedy)
+        for name, remedy in _REFUSED.items()
+        if _given(args, name[2:]) is not None
+    ]
+    problems += _fixed(args)
+    options = _executor_options(args, problems)
+    if problems:
+        raise MlfError(problems)
+    from mlftool.api.config import Executor, PassContext, Runtime
+
+    executor = Executor(args.executor, options)
+    runtime = Runtime(args.runtime, _flags("--runtime-crt-system-lib", args, "system-lib"))
+    disabled = [name for item in args.disabled_pass for name in item.split(",") if name]
+    level = _level(args.opt_level)
+    context = PassContext(level, disabled_pass=disabled, config=_config(args.pass_config))
+    of_aot = executor.name == "aot"
+    return {
+        "target": _target(args),
+        "executor": executor.name,
+        "interface_api": executor["interface-api"] if of_aot else None,
+        "unpacked_api": executor.flag("unpacked-api") if of_aot else None,
+        "link_params": executor.flag("link-params") if executor.name != "vm" else None,
+        "system_lib": bool(runtime.flag("system-lib")),
+        "workspace_io": bool(
+            args.workspace_io or context.config.get("tir.usmp.use_workspace_io", False)
+        ),
+        "opt_level": context.opt_level,
+        "disabled_pass": context.disabled,
+        "output_names": tuple(filter(None, args.output_names.split(","))),
+        "mlf_version": args.mlf_version,
+        "cc": args.cc,
+    }
+
+
+def shapes_of(text: str) -> list[str]:
+    """tvmc's `a:[1,2] b:[3]` as arguments of --input-shape. Raises MlfError."""
+    found = re.findall(r"\s*(.+?):\s*\[([0-9,\s]*)\]\s*,?", text)
+    rest = re.sub(r"\s*(.+?):\s*\[([0-9,\s]*)\]\s*,?", "", text).strip()
+    if rest:
+        raise MlfError(_problem(f"--input-shapes: got '{rest}'", "write NAME:[1,3,32,32]"))
+    return [f"{name}:{re.sub(r'[ ]', '', extents)}" for name, extents in found]
+
+
+def _problem(text: str, help: str = "", code: str = "MLF0400") -> Problem:
+    return Problem(code, text, help=help)
+
+
+def _given(args: argparse.Namespace, name: str) -> str | None:
+    value: str | None = getattr(args, name.replace("-", "_"))
+    return value
+
+
+def _fixed(args: argparse.Namespace) -> list[Problem]:
+    """What has one value only."""
+    problems = []
+    if args.output_format != "mlf":
+        text = f"--output-format is '{args.output_format}', expected mlf"
+        problems.append(_problem(text, "mlftool run and mlftool.load make a library of an archive"))
+    if args.model_format != "onnx":
+        text = f"--model-format is '{args.model_format}', expected onnx"
+        problems.append(_problem(text, "convert the model to ONNX"))
+    if args.runtime == "cpp":
+        text = "the code is C and needs no C++ runtime; use --runtime crt"
+        problems.append(_problem(f"--runtime is 'cpp', expected crt: {text}"))
+    return problems
+
+
+def _executor_options(args: argparse.Namespace, problems: list[Problem]) -> dict[str, Any]:
+    """Options of the chosen executor; those of others are problems."""
+    options: dict[str, Any] = {}
+    if args.interface_api is not None:
+        if args.executor != "aot":
+            text = f"--interface-api is aot's; got --executor {args.executor}"
+            problems.append(_problem(text, "leave it out", "MLF0405"))
+        options["interface-api"] = args.interface_api
+    for executor, name in _EXECUTOR_OPTIONS:
+        option = f"executor-{executor}-{name}"
+        value = _given(args, option)
+        if value is None:
+            continue
+        if executor != args.executor:
+            text = f"--{option} given, but not --executor {executor}"
+            problems.append(_problem(text, "leave one of them out", "MLF0405"))
+        elif name == "interface-api" and options.get(name, value) != value:
+            text = f"--{option} {value} and --interface-api {options[name]}"
+            problems.append(_problem(text, "leave one of them out", "MLF0405"))
+        else:
+            options[name] = int(value) if value.isdecimal() else value
+    return options
+
+
+def _flags(option: str, args: argparse.Namespace, name: str) -> Mapping[str, Any]:
+    value = _given(args, option[2:])
+    return {} if value is None else {name: int(value) if value.isdecimal() else value}
+
+
+def _target(args: argparse.Namespace) -> str:
+    """--target with the attributes of --target-<kind>-<attribute> behind it."""
+    text: str = args.target
+    for kind in KINDS:
+        for name in (n for n, kinds in ATTRIBUTES.items() if kind in kinds):
+            value = _given(args, f"target-{kind}-{name}")
+            if value is None:
+                continue
+            if text.split()[:1] != [kind]:
+                message = f"--target-{kind}-{name} given, but not --target {kind}"
+                raise MlfError(_problem(message, f"write --target {kind}", "MLF0405"))
+            text += f" -{name}={value}"
+    return text
+
+
+def _level(text: str) -> int:
+    if text not in ("0", "1", "2", "3"):
+        raise MlfError(_problem(f"--opt-level is '{text}', expected 0 to 3"))
+    return int(text)
+
+
+def _config(items: list[str]) -> dict[str, Any]:
+    """KEY=VALUE arguments; a value is a number, true, false or text."""
+    config = {}
+    for item in items:
+        key, equals, value = item.partition("=")
+        if not equals:
+            raise MlfError(_problem(f"--pass-config: got '{item}', expected KEY=VALUE"))
+        try:
+            config[key] = json.loads(value)
+        except ValueError:
+            config[key] = value
+    return config
