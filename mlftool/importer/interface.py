@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from onnx import TypeProto, ValueInfoProto, helper
+from onnx import NodeProto, TypeProto, ValueInfoProto, helper
 
-from mlftool.importer.protos import type_name
+from mlftool.importer.protos import op_name, type_name
 from mlftool.importer.structure import Report
 from mlftool.ir import dtype
 from mlftool.ir.graph import TensorType
+from mlftool.ops import Trait, has
 
 
 def check_names(kind: str, names: Sequence[str], report: Report) -> None:
@@ -105,7 +106,8 @@ def completed(
     known = declared is not None and declared.HasField("tensor_type")
     silent = proto is None or not proto.WhichOneof("value")
     if proto is None or not proto.HasField("tensor_type"):
-        return declared if silent and known else proto
+        stated_type = known and declared is not None and declared.tensor_type.elem_type != 0
+        return declared if silent and stated_type else proto
     if declared is None or not known or not declared.tensor_type.HasField("shape"):
         return proto
     found, stated = proto.tensor_type, declared.tensor_type
@@ -117,6 +119,24 @@ def completed(
         return proto
     merged = [d if d is not None else s for d, s in zip(dims, _static(stated), strict=True)]
     return helper.make_tensor_type_proto(found.elem_type, merged)
+
+
+def declare_sources(nodes: Sequence[NodeProto], declared: dict[str, TypeProto]) -> None:
+    """What is declared of a result holds for what it is made of, one element from one element.
+
+    y: float[3]; t = ReduceSum(x, axes); y = Sqrt(t)   =>   t: ?[3]
+    """
+    for node in reversed(nodes):
+        sources = [name for name in node.input if name]
+        of_one = has(op_name(node), Trait.ELEMENTWISE) and len(sources) == 1
+        if not of_one and op_name(node) != "CastLike":
+            continue
+        result = declared.get(node.output[0])
+        if result is None or sources[0] in declared or not result.tensor_type.HasField("shape"):
+            continue
+        source = TypeProto()
+        source.tensor_type.shape.CopyFrom(result.tensor_type.shape)
+        declared[sources[0]] = source
 
 
 def _static(tensor: Any) -> list[int | None]:

@@ -17,7 +17,13 @@ from mlftool.errors import MlfError, Problem, did_you_mean
 from mlftool.importer.checks import Facts, wrong
 from mlftool.importer.extents import Symbols, adapt, keep_shape, produce
 from mlftool.importer.functions import body_of, has_body, inlined
-from mlftool.importer.interface import check_names, check_output, completed, declared_type
+from mlftool.importer.interface import (
+    check_names,
+    check_output,
+    completed,
+    declare_sources,
+    declared_type,
+)
 from mlftool.importer.load import load_model, model_name
 from mlftool.importer.opset import RESOLVERS, Draft, modernise
 from mlftool.importer.protos import (
@@ -71,6 +77,7 @@ class Importer:
         self.spoiled: set[str] = set()  # initialisers with a problem, which is listed already
         infos = (*model.graph.value_info, *model.graph.output)
         self.declared = {info.name: info.type for info in infos}
+        declare_sources(model.graph.node, self.declared)
 
     def run(self, name: str) -> Graph:
         self._opsets()
@@ -216,7 +223,9 @@ class Importer:
             self.opsets
             | {"" if o.domain == "ai.onnx" else o.domain: o.version for o in body.opset_import},
         )
-        for inner in inlined(node, body, opset):
+        nodes = inlined(node, body, opset)
+        declare_sources(nodes, self.declared)
+        for inner in nodes:
             self.node(inner, index)
         self.opsets = outside
         return True

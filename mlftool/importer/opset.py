@@ -118,6 +118,20 @@ def _softmax(d: Draft) -> None:
     d.attrs["mlf.flattened"] = 1
 
 
+def _pad(d: Draft) -> None:
+    """Pads were an attribute, of another name in the first opset, and so was the value."""
+    row = d.types[0].dtype if d.types[0] is not None else float32
+    pads = d.attrs.pop("pads", None) or d.attrs.pop("paddings", [])
+    value = np.array(d.attrs.pop("value", 0.0), row.numpy)
+    d.inputs += [d.add_const("pads", np.array(pads, np.int64)), d.add_const("value", value)]
+
+
+def _scatter(d: Draft) -> None:
+    """The first name of ScatterElements."""
+    d.op = "ScatterElements"
+
+
+REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "SumSquare")
 CHANGES: tuple[tuple[str, int, Callable[[Draft], None]], ...] = (
     ("Clip", 11, _clip),
     ("PRelu", 7, _slope_per_channel),
@@ -125,7 +139,14 @@ CHANGES: tuple[tuple[str, int, Callable[[Draft], None]], ...] = (
     *((op, 7, _one_sided_broadcast) for op in ("And", "Or", "Xor", "Equal", "Less", "Greater")),
     ("Squeeze", 13, _attr_to_input("axes", 1)),
     ("Unsqueeze", 13, _attr_to_input("axes", 1)),
-    ("Softmax", 13, _softmax),
+    *((op, 13, _softmax) for op in ("Softmax", "LogSoftmax", "Hardmax")),
+    ("Pad", 11, _pad),
+    *(("Slice", 10, _attr_to_input(a, k + 1)) for k, a in enumerate(("starts", "ends", "axes"))),
+    ("Split", 13, _attr_to_input("split", 1)),
+    ("TopK", 10, _attr_to_input("k", 1)),
+    ("ReduceSum", 13, _attr_to_input("axes", 1)),
+    *((f"Reduce{op}", 18, _attr_to_input("axes", 1)) for op in REDUCTIONS),
+    ("Scatter", 99, _scatter),
     ("Reshape", 5, _attr_to_input("shape", 1)),
 )
 

@@ -88,15 +88,15 @@ def loop_nest(v: View) -> Kernel:
         )
     out = v.out.shape
     names = [n for n in v.node.inputs if n]
-    strides = {n: _broadcast_strides(v.type(n).shape, out) for n in names}
-    dims, strides = _merge(out, strides)
+    strides = {n: broadcast_strides(v.type(n).shape, out) for n in names}
+    dims, strides = merged(out, strides)
     operands: list[Operand] = []
 
     def load(name: str) -> Scalar:
         param = f"a{len(operands)}"
         operands.append(tensor_operand(v.graph, param, name))
         dtype = v.type(name).dtype
-        return Scalar(fetch(dtype, param, _index(strides[name])), dtype)
+        return Scalar(fetch(dtype, param, index_text(strides[name])), dtype)
 
     body = Body(v.graph, nodes, {}, load)
     result = str(body.env[v.node.outputs[0]])
@@ -108,7 +108,7 @@ def loop_nest(v: View) -> Kernel:
         {
             "loops": loops,
             "statements": body.statements,
-            "store": put(v.out.dtype, "y", _index(_row_major(dims)), result),
+            "store": put(v.out.dtype, "y", index_text(row_major(dims)), result),
         },
         (*operands, y),
         cost=v.out.elements * (4.0 + 2 * len(nodes)),
@@ -124,7 +124,7 @@ def loop_nest(v: View) -> Kernel:
     )
 
 
-def _broadcast_strides(shape: tuple[int, ...], out: tuple[int, ...]) -> tuple[int, ...]:
+def broadcast_strides(shape: tuple[int, ...], out: tuple[int, ...]) -> tuple[int, ...]:
     """Element strides of a tensor seen with the output's shape; 0 where it is repeated."""
     padded = (1,) * (len(out) - len(shape)) + shape
     strides, step = [], 1
@@ -134,11 +134,11 @@ def _broadcast_strides(shape: tuple[int, ...], out: tuple[int, ...]) -> tuple[in
     return tuple(reversed(strides))
 
 
-def _row_major(dims: Sequence[int]) -> tuple[int, ...]:
-    return _broadcast_strides(tuple(dims), tuple(dims))
+def row_major(dims: Sequence[int]) -> tuple[int, ...]:
+    return broadcast_strides(tuple(dims), tuple(dims))
 
 
-def _merge(
+def merged(
     out: tuple[int, ...],
     strides: dict[str, tuple[int, ...]],
 ) -> tuple[list[int], dict[str, tuple[int, ...]]]:
@@ -160,7 +160,7 @@ def _merge(
     return dims, {name: tuple(s) for name, s in merged.items()}
 
 
-def _index(strides: Sequence[int]) -> str:
+def index_text(strides: Sequence[int]) -> str:
     """C text of an element's index from the loop variables i0, i1, ..."""
     terms = [f"i{k}" if s == 1 else f"i{k} * {s}" for k, s in enumerate(strides) if s]
     return " + ".join(terms) or "0"

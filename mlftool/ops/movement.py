@@ -1,39 +1,91 @@
-"""Operators that move elements without looking at them; those that only rename are views."""
+"""Operators that move elements without looking at them; those that only rename are views.
+
+The output is walked in order and each element's place in the input follows from its indexes: by
+strides alone (Transpose, Expand, Tile, Slice ...), or from further tensors (ops/indexed.py).
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from mlftool.ir.graph import View
-from mlftool.ops.base import Kernel, Operand, Trait, op
+from mlftool.ops.base import Kernel, Operand, Trait, UnsupportedError, op
+from mlftool.ops.elementwise import index_text, merged, row_major
 from mlftool.ops.scalar import conversions, fetch, put, tensor_operand
 
+WORTH_MEMCPY = 4  # elements
+INDEXES = ("mlf/index.h",)
 
-def _run(v: View, name: str, loops: list[tuple[str, int]], x_index: str, y_index: str) -> Kernel:
-    """A copy under `loops`, of stored elements: only packed ones are taken apart."""
-    raw = v.y.dtype.raw
-    store = put(raw, "y", y_index, fetch(raw, "x", x_index))
+
+def copied(
+    v: View,
+    name: str,
+    dims: Sequence[int],
+    source: str,
+    *,
+    inside: str = "",
+    fill: str = "0",
+    head: Sequence[str] = (),
+    statements: Sequence[str] = (),
+    run: int = 1,
+    reads: Sequence[Operand] = (),
+    x: str = "",
+    y: str = "",
+) -> Kernel:
+    """y = x[source] for all indexes i0, i1 ... below `dims`, `run` elements at a time; or `fill`
+    where `inside` does not hold. Stored elements: only packed ones are taken apart."""
+    y = y or v.node.outputs[0]
+    row = v.type(y).dtype
+    raw = row.raw
+    target = index_text(row_major(tuple(dims)))
+    value = fetch(raw, "x", source)
+    if run > 1:
+        store = f"memcpy(y + ({target}) * {run}, x + ({source}) * {run}, {run} * sizeof *y);"
+    else:
+        value = f"{inside} ? {value} : {fill}" if inside else value
+        store = put(raw, "y", target, value)
     return Kernel(
-        name,
+        f"portable.{name}",
         "elementwise.c.j2",
         {
-            "loops": loops,
-            "statements": [],
+            "head": head,
+            "loops": [(f"i{k}", n) for k, n in enumerate(dims)],
+            "statements": statements,
             "store": store,
         },
         (
-            tensor_operand(v.graph, "x", v.core.inputs[0]),
-            Operand("y", v.y.dtype.c, "out", v.node.outputs[0]),
+            tensor_operand(v.graph, "x", x or v.core.inputs[0]),
+            *reads,
+            Operand("y", row.c, "out", y),
         ),
-        cost=v.y.elements * 6.0,
-        includes=("mlf/kernel.h", *conversions(raw)),
+        cost=math.prod(dims) * (6.0 + run + 4 * len(statements)),
+        includes=("mlf/kernel.h", *(INDEXES if head or statements else ()), *conversions(raw)),
     )
+
+
+def strided(
+    v: View, name: str, shape: Sequence[int], strides: Sequence[int], start: int = 0, y: str = ""
+) -> Kernel:
+    """y[i0, i1 ...] = x[start + i0 * strides[0] + ...] for an output seen as `shape`."""
+    dims, by = merged(tuple(shape), {"x": tuple(strides)})
+    steps, run = by["x"], 1
+    if steps and steps[-1] == 1 and dims[-1] > WORTH_MEMCPY and not v.y.dtype.packed:
+        run = dims[-1]
+        if any(s % run for s in (*steps[:-1], start)):
+            run = 1
+        else:
+            dims, steps, start = dims[:-1], tuple(s // run for s in steps[:-1]), start // run
+    text = index_text(steps)
+    if start:
+        text = str(start) if text == "0" else f"{start} + {text}"
+    return copied(v, name, dims, text, run=run, y=y)
 
 
 @op("mlf.Copy", Trait.MOVES_DATA)
 def copy(v: View) -> Kernel:
     """The input's bytes in the output's buffer, for outputs that are views of something else."""
-    return _run(v, "portable.copy", [("i0", v.y.elements)], "i0", "i0")
+    return copied(v, "copy", [v.y.elements], "i0")
 
 
 for _name in ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"):
@@ -43,41 +95,58 @@ for _name in ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"):
 @op("Transpose", Trait.MOVES_DATA)
 def transpose(v: View) -> Kernel:
     """y[i_perm] = x[i], with axes that stay together merged into one."""
-    perm = tuple(v.attr("perm", tuple(reversed(range(len(v.x(0).shape))))))
-    shape, perm = merged_axes(v.x(0).shape, perm)
-    steps = [math.prod(shape[k + 1 :]) for k in range(len(shape))]
-    out = [shape[p] for p in perm]
-    loops = [(f"i{k}", n) for k, n in enumerate(out)]
-    x_index = (
-        " + ".join(f"i{k} * {steps[p]}" if steps[p] != 1 else f"i{k}" for k, p in enumerate(perm))
-        or "0"
-    )
-    y_index = (
-        " + ".join(
-            f"i{k} * {math.prod(out[k + 1 :])}" if math.prod(out[k + 1 :]) != 1 else f"i{k}"
-            for k in range(len(out))
-        )
-        or "0"
-    )
-    return _run(v, "portable.transpose", loops, x_index, y_index)
+    shape = v.x(0).shape
+    perm = tuple(v.attr("perm", tuple(reversed(range(len(shape))))))
+    steps = _steps(shape)
+    return strided(v, "transpose", v.y.shape, [steps[p] for p in perm])
 
 
-def merged_axes(
-    shape: tuple[int, ...],
-    perm: tuple[int, ...],
-) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The same transpose with extents of 1 dropped and axes that move together merged."""
-    kept = [p for p in perm if shape[p] != 1]
-    groups: list[list[int]] = []
-    order = sorted(kept)
-    for p in kept:
-        if groups and order.index(p) == order.index(groups[-1][-1]) + 1:
-            groups[-1].append(p)
-        else:
-            groups.append([p])
-    ranked = sorted(range(len(groups)), key=lambda g: groups[g][0])
-    new_shape = tuple(math.prod(shape[p] for p in groups[g]) for g in ranked)
-    return new_shape, tuple(ranked.index(g) for g in range(len(groups)))
+@op("Expand", Trait.MOVES_DATA)
+def expand(v: View) -> Kernel:
+    """x repeated along axes where it has one element. The shape is the output's type."""
+    shape = (1,) * (len(v.y.shape) - len(v.x(0).shape)) + v.x(0).shape
+    pairs = zip(_steps(shape), shape, strict=True)
+    return strided(v, "expand", v.y.shape, [0 if n == 1 else s for s, n in pairs])
+
+
+@op("Tile", Trait.MOVES_DATA)
+def tile(v: View) -> Kernel:
+    """x again and again along each axis; how often is in the output's type."""
+    shape: list[int] = []
+    strides: list[int] = []
+    for n, s, out in zip(v.x(0).shape, _steps(v.x(0).shape), v.y.shape, strict=True):
+        shape += [out // n if n else 0, n]
+        strides += [0, s]
+    return strided(v, "tile", shape, strides)
+
+
+@op("Split", Trait.MOVES_DATA)
+def split(v: View) -> Kernel:
+    """Consecutive parts of x along `axis`; their sizes are the outputs' types."""
+    shape = v.x(0).shape
+    axis = v.attr("axis", 0) % len(shape)
+    if v.y.dtype.packed:
+        raise UnsupportedError(f"Split of {v.y.dtype}; supported: types of whole bytes")
+    inner, outer = math.prod(shape[axis + 1 :]), math.prod(shape[:axis])
+    operands, parts, offset = [], [], 0
+    for k, name in enumerate(v.node.outputs):
+        if not name:
+            raise UnsupportedError("Split with an output left out; supported: all outputs named")
+        run = v.type(name).shape[axis] * inner
+        if run * outer == 0:
+            continue
+        operands.append(Operand(f"y{k}", v.y.dtype.c, "out", name))
+        parts.append({"k": k, "run": run, "offset": offset})
+        offset += run
+    if offset != shape[axis] * inner:
+        raise UnsupportedError(f"Split of {shape[axis]} elements into {offset // max(1, inner)}")
+    return Kernel(
+        "portable.split",
+        "split.c.j2",
+        {"outer": outer, "row": offset, "parts": parts},
+        (tensor_operand(v.graph, "x", v.core.inputs[0]), *operands),
+        cost=v.x(0).elements * 5.0,
+    )
 
 
 @op("Concat", Trait.MOVES_DATA, Trait.ORDER_PRESERVING)
@@ -90,6 +159,8 @@ def concat(v: View) -> Kernel:
     for k, name in enumerate(v.core.inputs):
         type_ = v.type(name)
         run = type_.shape[axis] * inner
+        if run * outer == 0:
+            continue
         operands.append(tensor_operand(v.graph, f"x{k}", name))
         parts.append({"k": k, "run": run, "offset": offset})
         offset += run
@@ -100,3 +171,54 @@ def concat(v: View) -> Kernel:
         (*operands, Operand("y", v.y.dtype.c, "out", v.node.outputs[0])),
         cost=v.y.elements * 5.0,
     )
+
+
+@op("Slice", Trait.MOVES_DATA)
+def slice_(v: View) -> Kernel:
+    """Every step-th element from start along each axis of `axes`; how many is the output's type.
+
+    Windows that are computed are read at run time; one that leaves the tensor is cut off.
+    """
+    shape = v.x(0).shape
+    windows = [v.const(k) if v.has(k) else None for k in range(1, 5)]
+    if any(v.has(k) and windows[k - 1] is None for k in (1, 3, 4)):
+        return _windows_at_run_time(v)
+    starts, _, axes, steps = windows
+    first, by = [0] * len(shape), [1] * len(shape)
+    assert starts is not None
+    for k, start in enumerate(starts.reshape(-1).tolist()):
+        axis = int(axes.reshape(-1)[k]) % len(shape) if axes is not None else k
+        by[axis] = int(steps.reshape(-1)[k]) if steps is not None else 1
+        most = shape[axis] - 1 if by[axis] < 0 else shape[axis]
+        first[axis] = max(0, min(most, start + shape[axis] if start < 0 else start))
+    stride = _steps(shape)
+    start = sum(f * s for f, s in zip(first, stride, strict=True))
+    return strided(v, "slice", v.y.shape, [b * s for b, s in zip(by, stride, strict=True)], start)
+
+
+def _windows_at_run_time(v: View) -> Kernel:
+    shape = v.x(0).shape
+    rank, count = len(shape), v.x(1).elements
+    reads = [tensor_operand(v.graph, f"w{k}", v.core.inputs[k]) for k in (1, 3, 4) if v.has(k)]
+    axis = f"mlf_index(w3[k], {rank})" if v.has(3) else "k"
+    head = [
+        f"static const int32_t extent[{rank}] = {{{', '.join(map(str, shape))}}};",
+        f"int32_t start[{rank}] = {{0}};",
+        f"int64_t step[{rank}] = {{{', '.join(['1'] * rank)}}};",
+        f"for (int32_t k = 0; k < {count}; k++) {{",
+        f"  const int32_t axis = {axis};",
+        # A step that goes beyond both ends is as good as one that is just as long as the axis.
+        "  step[axis] = mlf_clamp_index(w4[k], -extent[axis], extent[axis]);" if v.has(4) else "",
+        "  start[axis] = mlf_slice_start(w1[k], step[axis], extent[axis]);",
+        "}",
+    ]
+    places = [
+        f"mlf_slice_at(start[{k}], i{k}, step[{k}], {n})" + (f" * {s}" if s != 1 else "")
+        for k, (n, s) in enumerate(zip(shape, _steps(shape), strict=True))
+    ]
+    lines = [line for line in head if line]
+    return copied(v, "slice", v.y.shape, " + ".join(places) or "0", head=lines, reads=reads)
+
+
+def _steps(shape: Sequence[int]) -> list[int]:
+    return [math.prod(shape[k + 1 :]) for k in range(len(shape))]

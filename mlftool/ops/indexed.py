@@ -1,0 +1,249 @@
+"""Operators that move elements to where further tensors say: the family of ops/movement.py, with
+statements that find an element's place.
+
+Indexes may be negative, counting from the end. One that leaves its axis is a mistake of whoever
+computed it: it is moved to the nearest end (crt/include/mlf/index.h), so no memory but the tensor's
+own is read or written.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from mlftool.ir.graph import View
+from mlftool.ops.base import Kernel, Operand, Trait, op
+from mlftool.ops.elementwise import index_text, row_major
+from mlftool.ops.movement import copied
+from mlftool.ops.scalar import fetch, literal, tensor_operand
+
+
+def steps(shape: Sequence[int]) -> list[int]:
+    """How far apart neighbours along each axis lie, in elements."""
+    return [math.prod(shape[k + 1 :]) for k in range(len(shape))]
+
+
+def place(terms: Sequence[str], shape: Sequence[int]) -> str:
+    """C index of the element of a tensor of `shape` whose index on each axis is a term."""
+    pairs = zip(terms, steps(shape), strict=True)
+    return " + ".join(t if s == 1 else f"{t} * {s}" for t, s in pairs) or "0"
+
+
+def _run(v: View, extent: int) -> int:
+    """How many elements to copy at a time: as many as lie together, unless they are packed."""
+    return 1 if v.y.dtype.packed else extent
+
+
+@op("Gather", Trait.MOVES_DATA)
+def gather(v: View) -> Kernel:
+    """y[o, j, i] = x[o, indices[j], i]."""
+    shape, count = v.x(0).shape, v.x(1).elements
+    axis = v.attr("axis", 0) % max(1, len(shape))
+    outer, n, inner = math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
+    run = _run(v, inner)
+    rest = inner // run
+    at = f"mlf_index({fetch(v.x(1).dtype, 'indices', 'i1')}, {n})"
+    return copied(
+        v,
+        "gather",
+        [outer, count, rest],
+        f"(i0 * {n} + at) * {rest} + i2" if rest > 1 else f"i0 * {n} + at",
+        statements=[f"const int32_t at = {at};"],
+        run=run,
+        reads=[tensor_operand(v.graph, "indices", v.core.inputs[1])],
+    )
+
+
+@op("GatherElements", Trait.MOVES_DATA)
+def gather_elements(v: View) -> Kernel:
+    """y[i...] = x[i...] with the index along `axis` taken from indices[i...]."""
+    shape = v.x(0).shape
+    axis = v.attr("axis", 0) % len(shape)
+    terms = [f"i{k}" for k in range(len(shape))]
+    linear = index_text(row_major(v.y.shape))
+    terms[axis] = f"mlf_index(indices[{linear}], {shape[axis]})"
+    return copied(
+        v,
+        "gather_elements",
+        v.y.shape,
+        "at",
+        statements=[f"const int32_t at = {place(terms, shape)};"],
+        reads=[tensor_operand(v.graph, "indices", v.core.inputs[1])],
+    )
+
+
+def coordinates(v: View, indices: str, row: str, first: int, count: int) -> tuple[str, list[str]]:
+    """For each of `count` coordinates in row `row` of tensor `indices`: the index on its axis of
+    input 0, of which `first` is the first."""
+    shape = v.x(0).shape[first : first + count]
+    terms = [
+        f"mlf_index({indices}[({row}) * {count} + {k}], {n})" if count > 1 or k else
+        f"mlf_index({indices}[{row}], {n})"
+        for k, n in enumerate(shape)
+    ]  # fmt: skip
+    return place(terms, shape), terms
+
+
+@op("GatherND", Trait.MOVES_DATA)
+def gather_nd(v: View) -> Kernel:
+    """y[b, j, i] = x[b, indices[b, j, 0], indices[b, j, 1] ..., i]."""
+    shape, indices = v.x(0).shape, v.x(1).shape
+    batch, count = v.attr("batch_dims", 0), indices[-1]
+    batches, rows = math.prod(indices[:batch]), math.prod(indices[batch:-1])
+    inner = math.prod(shape[batch + count :])
+    at, _ = coordinates(v, "indices", f"i0 * {rows} + i1" if batches > 1 else "i1", batch, count)
+    size = math.prod(shape[batch : batch + count])
+    run = _run(v, inner)
+    rest = inner // run
+    whole = f"i0 * {size} + at" if batches > 1 else "at"
+    return copied(
+        v,
+        "gather_nd",
+        [batches, rows, rest],
+        f"({whole}) * {rest} + i2" if rest > 1 else whole,
+        statements=[f"const int32_t at = {at};"],
+        run=run,
+        reads=[tensor_operand(v.graph, "indices", v.core.inputs[1])],
+    )
+
+
+@op("ReverseSequence", Trait.MOVES_DATA)
+def reverse_sequence(v: View) -> Kernel:
+    """The first `lengths[b]` steps of each batch backwards, the others as they are."""
+    shape = v.x(0).shape
+    time, batch = v.attr("time_axis", 0) % len(shape), v.attr("batch_axis", 1) % len(shape)
+    terms = [f"i{k}" for k in range(len(shape))]
+    terms[time] = "at"
+    return copied(
+        v,
+        "reverse_sequence",
+        shape,
+        place(terms, shape),
+        statements=[
+            f"const int32_t length = mlf_clamp_index(lengths[i{batch}], 0, {shape[time]});",
+            f"const int32_t at = i{time} < length ? length - 1 - i{time} : i{time};",
+        ],
+        reads=[tensor_operand(v.graph, "lengths", v.core.inputs[1])],
+    )
+
+
+@op("Trilu", Trait.MOVES_DATA)
+def trilu(v: View) -> Kernel:
+    """The elements on one side of a diagonal, `k` above the main one; zeros on the other."""
+    rows, columns = v.y.shape[-2:]
+    k = v.const(1)
+    given = v.has(1) and k is None
+    diagonal = "(int64_t)i2 - i1" if given else "i2 - i1"
+    value = "k[0]" if given else "0" if k is None else str(k.item())
+    return copied(
+        v,
+        "trilu",
+        [v.y.elements // max(1, rows * columns), rows, columns],
+        f"(i0 * {rows} + i1) * {columns} + i2",
+        inside=f"{diagonal} {'>=' if v.attr('upper', 1) else '<='} {value}",
+        reads=[tensor_operand(v.graph, "k", v.core.inputs[1])] if given else [],
+    )
+
+
+@op("OneHot", Trait.MOVES_DATA)
+def one_hot(v: View) -> Kernel:
+    """values[1] where the index along `axis` is that of `indices`, values[0] elsewhere."""
+    axis = v.attr("axis", -1) % len(v.y.shape)
+    outer, depth = math.prod(v.y.shape[:axis]), v.y.shape[axis]
+    inner = math.prod(v.y.shape[axis + 1 :])
+    row = v.x(0).dtype
+    index = fetch(row, "indices", f"i0 * {inner} + i2")
+    return copied(
+        v,
+        "one_hot",
+        [outer, depth, inner],
+        f"at == i1 || at + {depth} == i1 ? 1 : 0",
+        statements=[f"const int64_t at = (int64_t){index};"],
+        reads=[tensor_operand(v.graph, "indices", v.core.inputs[0])],
+        x=v.core.inputs[2],
+    )
+
+
+PADDED: dict[str, Callable[[str, int], str]] = {
+    "reflect": lambda i, n: f"mlf_reflect({i}, {n})",
+    "edge": lambda i, n: f"mlf_clamp_i32({i}, 0, {n - 1})",
+    "wrap": lambda i, n: f"mlf_wrap({i}, {n})",
+}
+
+
+@op("Pad", Trait.MOVES_DATA)
+def pad(v: View) -> Kernel:
+    """More elements before and behind each axis, fewer where a pad is negative."""
+    rank = len(v.x(0).shape)
+    axes = v.const(3) if v.has(3) else None
+    head: list[str] = []
+    reads: list[Operand] = []
+    begins = [""] * rank
+    known = v.const(1)
+    if known is not None and (axes is not None or not v.has(3)):
+        listed = range(rank) if axes is None else axes.reshape(-1).tolist()
+        each = dict.fromkeys(range(rank), 0)
+        each |= {a % rank: int(b) for a, b in zip(listed, known.reshape(-1), strict=False)}
+        begins = [str(each[k]) for k in range(rank)]
+    else:
+        head, reads = _begins(v, rank)
+        begins = [f"begin[{k}]" for k in range(rank)]
+    return padded(v, "pad", begins, v.attr("mode", "constant"), head, reads)
+
+
+def _begins(v: View, rank: int) -> tuple[list[str], list[Operand]]:
+    """Statements that read how much is added before each axis."""
+    count = v.x(1).elements // 2
+    axis = f"mlf_index(axes[k], {rank})" if v.has(3) else "k"
+    operands = {"pads": 1, "axes": 3} if v.has(3) else {"pads": 1}
+    limit = 1 << 30
+    head = [
+        f"int32_t begin[{rank}] = {{0}};",
+        f"for (int32_t k = 0; k < {count}; k++) {{",
+        f"  begin[{axis}] = mlf_clamp_index(pads[k], -{limit}, {limit});",
+        "}",
+    ]
+    return head, [tensor_operand(v.graph, n, v.core.inputs[k]) for n, k in operands.items()]
+
+
+def padded(
+    v: View,
+    name: str,
+    begins: Sequence[str],
+    mode: str,
+    head: Sequence[str] = (),
+    reads: Sequence[Operand] = (),
+) -> Kernel:
+    """x with so many elements before each axis, and what the output's type leaves behind it."""
+    shape, out = v.x(0).shape, v.y.shape
+    moved = [k for k, b in enumerate(begins) if b != "0" or shape[k] != out[k]]
+    terms = [f"p{k}" if k in moved else f"i{k}" for k in range(len(shape))]
+    within = {k: f"p{k} >= 0 && p{k} < {shape[k]}" for k in moved}
+    statements, inside, fill = [], "", "0"
+    reads = list(reads)
+    for k in moved:
+        at = f"i{k} - ({begins[k]})" if begins[k] != "0" else f"i{k}"
+        if mode != "constant":
+            at = PADDED[mode](at, shape[k])
+        statements.append(f"const int32_t p{k} = {at};")
+    if mode == "constant":
+        inside = " && ".join(within.values())
+        value = v.const(2) if len(v.core.inputs) > 2 and v.has(2) and v.core.op == "Pad" else None
+        if value is not None and not v.y.dtype.codec:
+            fill = literal(value.item(), v.y.dtype)
+        elif v.core.op == "Pad" and v.has(2):
+            fill = fetch(v.y.dtype.raw, "value", "0")
+            reads.append(tensor_operand(v.graph, "value", v.core.inputs[2]))
+    return copied(
+        v, name, out, place(terms, shape),
+        inside=f"({inside})" if inside else "", fill=fill, head=head, statements=statements,
+        reads=reads,
+    )  # fmt: skip
+
+
+@op("CenterCropPad", Trait.MOVES_DATA)
+def center_crop_pad(v: View) -> Kernel:
+    """The middle of x, or x in the middle of zeros; the shape is the output's type."""
+    sizes = zip(v.x(0).shape, v.y.shape, strict=True)
+    begins = [str((out - n) // 2 if out >= n else -((n - out) // 2)) for n, out in sizes]
+    return padded(v, "center_crop_pad", begins, "constant")

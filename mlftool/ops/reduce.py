@@ -1,0 +1,204 @@
+"""Reductions over any axes: one loop nest, of which a member fills three holes.
+
+A member is what an accumulator starts as, what becomes of it with each value, and what is stored in
+the end. Floats are summed in ascending order of the indexes, along the innermost reduced axes in
+blocks of at most BLOCK, as contractions are.
+
+Axes that are computed choose at run time to which element of the output each one of the input is
+added; the output's type then is what the model declares.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from mlftool.ir.dtype import DType
+from mlftool.ir.graph import Node, View
+from mlftool.ops.base import Kernel, Operand, UnsupportedError, op
+from mlftool.ops.elementwise import Maths, index_text, row_major
+from mlftool.ops.scalar import EXPRESSIONS, Scalar, literal, settle, tensor_operand
+
+BLOCK = 256
+
+
+@dataclass(frozen=True)
+class Member:
+    """`start`: the neutral element; `value`: what is made of an element first; `step`: the
+    elementwise operator that joins two; `finish`: of the accumulator and the number of elements."""
+
+    start: Callable[[DType], float]
+    step: str
+    value: Callable[[Maths, str], str] = lambda m, x: x
+    finish: Callable[[Maths, str, str], str] = lambda m, acc, count: acc
+
+
+def joined(operator: str, row: DType, a: str, b: str) -> str:
+    """C text of `a operator b`, settled to the type: wrapped if it is an integer."""
+    args = [Scalar(a, row), Scalar(b, row)]
+    return settle(row, EXPRESSIONS[operator](Node(operator, (), ()), row, args))
+
+
+def least(row: DType) -> float:
+    return -math.inf if row.is_float else row.range[0]
+
+
+def greatest(row: DType) -> float:
+    return math.inf if row.is_float else row.range[1]
+
+
+def _magnitude(m: Maths, x: str) -> str:
+    if m.dtype.is_float:
+        return m.size(x)
+    return x if m.dtype.kind == "u" else f"({x} < 0 ? ({m.dtype.c})-{x} : {x})"
+
+
+def _square(m: Maths, x: str) -> str:
+    return joined("Mul", m.dtype, x, x)
+
+
+def _root(m: Maths, acc: str, count: str) -> str:
+    if m.dtype.is_float:
+        return f"sqrt({acc})" if m.dtype.bits == 64 else f"sqrtf({acc})"
+    return f"({m.dtype.c})sqrt((double){acc})"
+
+
+def _log(m: Maths, acc: str, count: str) -> str:
+    if m.dtype.is_float:
+        return m.call("log", acc)
+    return f"({m.dtype.c})mlf_i64_of_double(mlf_log((double){acc}))"
+
+
+def _mean(m: Maths, acc: str, count: str) -> str:
+    """Integers towards zero; of nothing, 0."""
+    if m.dtype.is_float:
+        return f"{acc} / ({m.dtype.c}){count}"
+    return f"({m.dtype.c})({count} == 0 ? 0 : {acc} / ({m.dtype.c}){count})"
+
+
+def zero(row: DType) -> float:
+    return 0
+
+
+MEMBERS = {
+    "ReduceSum": Member(zero, "Add"),
+    "ReduceMean": Member(zero, "Add", finish=_mean),
+    "ReduceProd": Member(lambda row: 1, "Mul"),
+    "ReduceMax": Member(least, "Max"),
+    "ReduceMin": Member(greatest, "Min"),
+    "ReduceL1": Member(zero, "Add", _magnitude),
+    "ReduceL2": Member(zero, "Add", _square, _root),
+    "ReduceSumSquare": Member(zero, "Add", _square),
+    "ReduceLogSum": Member(zero, "Add", finish=_log),
+}
+
+
+def reduced_axes(v: View) -> list[int] | None:
+    """The axes that vanish or become 1; None if they are computed."""
+    rank = len(v.x(0).shape)
+    if not v.has(1):
+        return [] if v.attr("noop_with_empty_axes", 0) else list(range(rank))
+    axes = v.const(1)
+    if axes is None:
+        return None
+    if axes.size == 0:
+        return [] if v.attr("noop_with_empty_axes", 0) else list(range(rank))
+    return sorted(int(a) % rank for a in axes.reshape(-1))
+
+
+def reduce(v: View) -> Kernel:
+    """The output's elements one after the other, each from all that are reduced to it."""
+    axes, row = reduced_axes(v), v.y.dtype
+    if row.packed or row.codec:
+        raise UnsupportedError(f"{v.core.op} on {row}; supported: types that C has, 16-bit floats")
+    if axes is None:
+        return _axes_at_run_time(v)
+    shape = v.x(0).shape
+    groups = _groups(shape, axes)
+    kept = [g for g in groups if not g[2]]
+    gone = [g for g in groups if g[2]]
+    names = {id(g): f"{'o' if not g[2] else 'r'}{k}" for k, g in enumerate(groups)}
+    index = _sum(names[id(g)] if g[1] == 1 else f"{names[id(g)]} * {g[1]}" for g in groups)
+    target = index_text(row_major([g[0] for g in kept])).split(" + ")
+    for k, g in reversed(list(enumerate(kept))):
+        target = [t.replace(f"i{k}", names[id(g)]) for t in target]
+    count = math.prod(g[0] for g in gone)
+    return Kernel(
+        "portable.reduce",
+        "reduce.c.j2",
+        {
+            "outer": [(names[id(g)], g[0]) for g in kept],
+            "inner": [(names[id(g)], g[0]) for g in gone],
+            "block": BLOCK if row.is_float and gone and gone[-1][0] > BLOCK else 0,
+            "y": " + ".join(target) if kept else "0",
+            **_texts(v, index, str(count)),
+        },
+        (
+            tensor_operand(v.graph, "x", v.core.inputs[0]),
+            Operand("y", row.c, "out", v.node.outputs[0]),
+        ),
+        cost=math.prod(shape) * 6.0 + v.y.elements * 8.0,
+        includes=("mlf/kernel.h", "mlf/math.h", "mlf/convert.h"),
+    )
+
+
+def _sum(terms: object) -> str:
+    return " + ".join(terms) or "0"  # type: ignore[arg-type]
+
+
+def _texts(v: View, index: str, count: str) -> dict[str, str]:
+    """The member's holes as C."""
+    row = v.y.dtype
+    member, m = MEMBERS[v.core.op], Maths(row, row)
+    bare = member.value(m, f"x[{index}]")
+    return {
+        "type": row.c,
+        "start": literal(member.start(row), row),
+        "value": settle(row, bare) if bare != f"x[{index}]" else bare,
+        "step": joined(member.step, row, "acc", "value"),
+        "join": joined(member.step, row, "acc", "part"),
+        "part": joined(member.step, row, "part", "value"),
+        "finish": member.finish(m, "acc", count),
+    }
+
+
+def _groups(shape: tuple[int, ...], axes: list[int]) -> list[tuple[int, int, bool]]:
+    """Extent, stride and whether it is reduced, of axes and their merged neighbours of one kind."""
+    groups: list[tuple[int, int, bool]] = []
+    for k, n in enumerate(shape):
+        gone, step = k in axes, math.prod(shape[k + 1 :])
+        if n == 1:
+            continue
+        if groups and groups[-1][2] == gone:
+            groups[-1] = (groups[-1][0] * n, step, gone)
+        else:
+            groups.append((n, step, gone))
+    return groups
+
+
+def _axes_at_run_time(v: View) -> Kernel:
+    shape, rank = v.x(0).shape, len(v.x(0).shape)
+    return Kernel(
+        "portable.reduce_any",
+        "reduce_any.c.j2",
+        {
+            "shape": shape,
+            "axes": v.x(1).elements,
+            "all": not v.attr("noop_with_empty_axes", 0) and v.x(1).elements == 0,
+            "elements": v.y.elements,
+            "at": " + ".join(f"i{k} * step[{k}]" for k in range(rank)) or "0",
+            **_texts(v, index_text(row_major(shape)) if rank else "0", "count"),
+        },
+        (
+            tensor_operand(v.graph, "x", v.core.inputs[0]),
+            tensor_operand(v.graph, "axes", v.core.inputs[1]),
+            Operand("y", v.y.dtype.c, "out", v.node.outputs[0]),
+        ),
+        cost=math.prod(shape) * 12.0,
+        includes=("mlf/kernel.h", "mlf/math.h", "mlf/convert.h", "mlf/index.h"),
+    )
+
+
+for _name in MEMBERS:
+    op(_name)(reduce)
