@@ -208,6 +208,7 @@ RESOLVERS: dict[str, Callable[[Draft], None]] = {
     for name in (
         "Conv",
         "QLinearConv",
+        "ConvInteger",
         "MaxPool",
         "AveragePool",
         "GlobalMaxPool",

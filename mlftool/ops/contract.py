@@ -15,8 +15,11 @@ import numpy as np
 
 from mlftool.ir.graph import View
 from mlftool.ops.base import Kernel, Operand, Trait, UnsupportedError, op
+from mlftool.ops.contract_computed import computed, spatial_axes
 from mlftool.ops.contraction import (
     BLOCK,
+    CONVOLUTIONS,
+    QUANTISED,
     Quantisation,
     blocks,
     contraction,
@@ -24,11 +27,13 @@ from mlftool.ops.contraction import (
     folded_bias,
     geometry,
     pack_rows,
+    packable,
     pad_rows,
     requantize,
     scale_operand,
     stores,
 )
+from mlftool.ops.matmul import matmul
 from mlftool.ops.scalar import Store, literal, tensor_operand
 
 
@@ -161,18 +166,6 @@ def any_rank(v: View) -> Kernel:
         if q
         else ""
     )
-    axes = [
-        {
-            "k": i,
-            "n": c.inputs[i],
-            "o": c.outputs[i],
-            "kernel": c.kernel[i],
-            "stride": c.strides[i],
-            "dilation": c.dilations[i],
-            "pad": c.pads[i],
-        }
-        for i in range(len(c.inputs))
-    ]
     operands = [
         tensor_operand(v.graph, "x", v.core.inputs[0]),
         Operand("w", v.type(v.core.inputs[3 if q else 1]).dtype.c, "const", array=c.weights),
@@ -187,7 +180,7 @@ def any_rank(v: View) -> Kernel:
         "portable.any_rank",
         "contract_any.c.j2",
         {
-            "axes": axes,
+            "axes": spatial_axes(c),
             "batch": c.batch,
             "ic": c.ic,
             "oc": c.oc,
@@ -197,6 +190,8 @@ def any_rank(v: View) -> Kernel:
             "zero_point": q.x_zero_point if q else 0,
             "w_zero_point": w_zp,
             "area": math.prod(c.kernel),
+            "zero": "b[oc]" if q else "0.0f",
+            "onnx": False,
         },
         tuple(operands),
         cost=c.macs * 9.0 + c.pixels * c.oc * 20.0,
@@ -208,6 +203,11 @@ def any_rank(v: View) -> Kernel:
 
 def contract(v: View) -> Kernel:
     """The cheapest portable kernel of the family."""
+    if not packable(v) or (v.core.op not in QUANTISED and v.x(0).dtype.name != "float32"):
+        if v.core.op in CONVOLUTIONS:
+            return computed(v)
+        if v.core.op == "Gemm":
+            return matmul(v)
     return depthwise(v) or blocked(v) or any_rank(v)
 
 

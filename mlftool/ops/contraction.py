@@ -19,7 +19,7 @@ from mlftool.ops.scalar import Store
 
 BLOCK = 256
 QUANTISED = {"QLinearConv", "com.microsoft.QGemm"}
-CONVOLUTIONS = {"Conv", "QLinearConv"}
+CONVOLUTIONS = {"Conv", "QLinearConv", "ConvInteger"}
 
 
 @dataclass(frozen=True)
@@ -123,12 +123,24 @@ class Contraction:
 
 
 def contraction(v: View) -> Contraction:
-    """Read the geometry of the node's core. Raises UnsupportedError for forms no kernel takes."""
+    """Read the geometry of the node's core. Raises UnsupportedError for forms no kernel with packed
+    weights takes."""
     quantised = v.core.op in QUANTISED
-    if v.const(3 if quantised else 1) is None:
+    if not packable(v):
         raise UnsupportedError("weights are computed at run time; supported: constant weights")
     if v.x(0).dtype.name != "float32" and not quantised:
         raise UnsupportedError(f"{v.x(0).dtype} input; supported: float32 or quantised int8/uint8")
+    return shape_of(v)
+
+
+def packable(v: View) -> bool:
+    """Whether weights, and in quantised forms all parameters, are known at compile time."""
+    places = range(1, len(v.core.inputs)) if v.core.op in QUANTISED else (1, 2)
+    return all(v.const(i) is not None for i in places if v.has(i))
+
+
+def shape_of(v: View) -> Contraction:
+    """The geometry alone."""
     if v.core.op in CONVOLUTIONS:
         shape, out = v.x(0).shape, v.y.shape
         rank = len(shape) - 2

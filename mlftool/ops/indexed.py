@@ -231,7 +231,7 @@ def padded(
         value = v.const(2) if len(v.core.inputs) > 2 and v.has(2) and v.core.op == "Pad" else None
         if value is not None and not v.y.dtype.codec:
             fill = literal(value.item(), v.y.dtype)
-        elif v.core.op == "Pad" and v.has(2):
+        elif v.core.op == "Pad" and v.has(2) and moved:
             fill = fetch(v.y.dtype.raw, "value", "0")
             reads.append(tensor_operand(v.graph, "value", v.core.inputs[2]))
     return copied(

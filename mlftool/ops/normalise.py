@@ -1,4 +1,4 @@
-"""Operators that rescale along an axis: Softmax."""
+"""Operators that rescale along an axis: Softmax and LogSoftmax."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 
 from mlftool.ir.graph import View
 from mlftool.ops.base import Kernel, Operand, Trait, UnsupportedError, op
+from mlftool.ops.elementwise import Maths
 from mlftool.ops.scalar import Load, Store, tensor_operand
 
 
@@ -18,12 +19,15 @@ def _last_axis(extent: int, inner: int, flattened: int) -> str:
 
 @op("Softmax", Trait.EPILOGUE, Trait.PROLOGUE)
 def softmax(v: View) -> Kernel:
-    """exp(x - max) / sum(exp(x - max)) along `axis`; three passes, no scratch.
+    """exp(x - max) / sum(exp(x - max)) along `axis`; three passes, no scratch. LogSoftmax is
+    x - max - log(sum(exp(x - max))).
 
     The exponentials are computed twice rather than stored: a quantised output has no room for them.
     """
-    if v.y.dtype.name != "float32":
-        raise UnsupportedError(f"Softmax on {v.y.dtype}; supported: float32 or its QDQ form")
+    row = v.y.dtype
+    if row.name not in ("float32", "float64"):
+        raise UnsupportedError(f"{v.core.op} on {row}; supported: floats or its QDQ form")
+    m = Maths(row, row)
     load, shape = Load(v), v.x(0).shape
     axis = v.attr("axis", -1) % max(1, len(shape))
     outer, n, inner = math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
@@ -42,6 +46,9 @@ def softmax(v: View) -> Kernel:
             "inner": inner,
             "index": index,
             "load": load.expr(f"x[{index}]"),
+            "type": row.c,
+            "exp": m.call("exp", f"{load.expr(f'x[{index}]')} - top"),
+            "log": m.call("log", "sum") if v.core.op == "LogSoftmax" else "",
             "store": store,
         },
         (
@@ -53,3 +60,6 @@ def softmax(v: View) -> Kernel:
         includes=("mlf/kernel.h", "mlf/math.h", *load.includes, *store.includes),
         inplace=((load.tensor,) if load.dtype.bytes == v.out.dtype.bytes else ()) + store.inplace,
     )
+
+
+op("LogSoftmax", Trait.EPILOGUE, Trait.PROLOGUE)(softmax)

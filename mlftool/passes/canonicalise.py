@@ -146,9 +146,11 @@ def _gemm_factors(e: Editor, node: Node) -> None:
         if i >= len(inputs) or factor == 1.0:
             continue
         if inputs[i] in e.consts:
-            inputs[i] = e.const(inputs[i] + ".scaled", e.consts[inputs[i]] * np.float32(factor))
+            inputs[i] = e.const(
+                inputs[i] + ".scaled", e.consts[inputs[i]] * e.consts[inputs[i]].dtype.type(factor)
+            )
         else:
-            by = e.const(inputs[i] + ".factor", np.array(factor, np.float32))
+            by = e.const(inputs[i] + ".factor", np.array(factor, e.types[inputs[i]].dtype.numpy))
             scaled = e.fresh(inputs[i] + ".scaled", e.types[inputs[i]])
             news.append(e.add("Mul", (inputs[i], by), node, scaled))
             inputs[i] = scaled

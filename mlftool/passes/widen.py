@@ -23,7 +23,8 @@ def widen(graph: Graph) -> Graph:
     e = Editor(graph)
     for node in list(e.nodes):
         values = [n for n in (*node.inputs, *node.outputs) if n]
-        if not any(has(node.op, t) for t in NATIVE) and any(_narrow(e, n) for n in values):
+        native = node.graphs or any(has(node.op, t) for t in NATIVE)  # bodies are widened inside
+        if not native and any(_narrow(e, n) for n in values):
             _widen(e, node)
     return e.finish()
 

@@ -9,7 +9,7 @@ from mlftool.ir.graph import Graph, View
 from mlftool.ops import OPS, Kernel, Trait, UnsupportedError, has
 from mlftool.plan.program import Call
 from mlftool.targets import Target, debug_level
-from mlftool.targets.kernels import KERNELS
+from mlftool.targets.kernels import KERNELS, Specialised
 
 
 def select(graph: Graph, target: Target, file: str) -> tuple[Call, ...]:
@@ -41,9 +41,17 @@ def select(graph: Graph, target: Target, file: str) -> tuple[Call, ...]:
 def _auction(v: View, target: Target) -> Kernel:
     """The winning kernel; the portable one always bids, so coverage never depends on the target."""
     bids = [OPS[v.node.op].kernel(v)]
-    bids += [s.bid(v) for s in KERNELS.get(v.node.op, ()) if s.needs <= target.features]
+    bids += [_bid(s, v) for s in KERNELS.get(v.node.op, ()) if s.needs <= target.features]
     made = sorted((b for b in bids if b is not None), key=lambda b: (b.cost, b.name))
     if debug_level() >= 2:
         offers = ", ".join(f"{b.name} {b.cost:.0f}" for b in made)
         print(f"mlftool: bids for {v.node.label}: {offers}", file=sys.stderr)
     return made[0]
+
+
+def _bid(special: Specialised, v: View) -> Kernel | None:
+    """A specialised kernel that does not take a form makes no bid for it."""
+    try:
+        return special.bid(v)
+    except UnsupportedError:
+        return None

@@ -1,0 +1,88 @@
+"""Convolutions whose weights or quantisation are computed: the loops of `any_rank`, reading ONNX's
+layout of the weights and whatever parameters there are as they lie."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from mlftool.ir.dtype import int32
+from mlftool.ir.graph import View
+from mlftool.ops.base import Kernel, Operand, Trait, UnsupportedError, op
+from mlftool.ops.contraction import Contraction, shape_of
+from mlftool.ops.scalar import Store, literal, tensor_operand
+
+
+def spatial_axes(c: Contraction) -> list[dict[str, int]]:
+    """Geometry of each spatial axis, by the names the template uses."""
+    return [
+        {
+            "k": i,
+            "n": c.inputs[i],
+            "o": c.outputs[i],
+            "kernel": c.kernel[i],
+            "stride": c.strides[i],
+            "dilation": c.dilations[i],
+            "pad": c.pads[i],
+        }
+        for i in range(len(c.inputs))
+    ]
+
+
+def computed(v: View) -> Kernel:
+    """Conv of any type that C has, ConvInteger and QLinearConv."""
+    c, name = shape_of(v), v.core.op
+    at = {"w": 3, "xz": 2, "wz": 5, "b": 8} if name == "QLinearConv" else {"w": 1, "b": 2}
+    at = {"w": 1, "xz": 2, "wz": 3} if name == "ConvInteger" else at
+    row = int32 if name != "Conv" else v.y.dtype
+    if row.packed or row.codec:
+        raise UnsupportedError(f"{name} on {row}; supported: types that C has, 16-bit floats")
+    if name != "Conv" and not (v.x(0).dtype.is_int8 and v.x(at["w"]).dtype.is_int8):
+        raise UnsupportedError(f"{name} of {v.x(0).dtype}; supported: int8, uint8")
+    finish = "(b[oc] + acc)" if name == "Conv" else "acc"
+    if name == "QLinearConv":
+        at |= {"xs": 1, "ws": 4, "ys": 6, "yz": 7}
+        scale = f"xs[0] * ws[{'oc' if v.x(4).elements > 1 else 0}] / ys[0]"
+        lo, hi = v.attr("activation", v.y.dtype.range)
+        finish = f"({v.y.dtype.c})mlf_requantize_wide(acc, {scale}, yz[0], {lo}, {hi})"
+    store = Store(v, finish, f"p * {c.oc} + oc", "oc")
+    given = {n: i for n, i in at.items() if v.has(i)}
+    operands = [tensor_operand(v.graph, n, v.core.inputs[i]) for n, i in given.items()]
+    if "b" not in given:
+        operands.append(Operand("b", row.c, "const", array=np.zeros(c.oc, row.numpy)))
+    return Kernel(
+        "portable.computed_weights",
+        "contract_any.c.j2",
+        {
+            "axes": spatial_axes(c),
+            "batch": c.batch,
+            "ic": c.ic,
+            "oc": c.oc,
+            "group": c.group,
+            "store": store,
+            "quantised": name != "Conv",
+            "zero": literal(0, row),
+            "zero_point": "(int32_t)xz[0]" if "xz" in given else "0",
+            "w_zero_point": _of_channel(v, at) if "wz" in given else "0",
+            "area": math.prod(c.kernel),
+            "onnx": True,
+        },
+        (
+            tensor_operand(v.graph, "x", v.core.inputs[0]),
+            *operands,
+            *store.operands,
+            Operand("y", v.out.dtype.c, "out", v.node.outputs[0]),
+        ),
+        cost=c.macs * 10.0 + c.pixels * c.oc * 20.0,
+        macs=c.macs,
+        includes=("mlf/kernel.h", *store.includes),
+        inplace=store.inplace,
+    )
+
+
+def _of_channel(v: View, at: dict[str, int]) -> str:
+    return f"(int32_t)wz[{'oc' if v.x(at['wz']).elements > 1 else 0}]"
+
+
+op("ConvInteger", Trait.SPATIAL, Trait.EPILOGUE)(computed)

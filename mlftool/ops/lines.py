@@ -1,0 +1,146 @@
+"""Operators that look along one axis: a template each, inside the same walk over all lines.
+
+A line is the `n` elements of an axis, `inner` apart. Where the axis is computed, so are the numbers
+that say where lines lie (lines.c.j2).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from mlftool.ir.graph import View
+from mlftool.ops.base import Kernel, Operand, UnsupportedError, op
+from mlftool.ops.elementwise import Maths
+from mlftool.ops.reduce import joined
+from mlftool.ops.scalar import literal, settle, tensor_operand
+
+
+def along(
+    v: View,
+    name: str,
+    axis: int | str,
+    flattened: bool = False,
+    reads: Sequence[Operand] = (),
+    **params: Any,
+) -> Kernel:
+    """A kernel whose template is `name`; `axis` is a number, or C text of one known at run time."""
+    row, shape = v.x(0).dtype, v.x(0).shape
+    for type_ in (row, v.y.dtype):
+        if type_.packed or type_.codec:
+            text = "supported: types that C has, 16-bit floats"
+            raise UnsupportedError(f"{v.core.op} on {type_}; {text}")
+    if isinstance(axis, str):
+        place = {"outer": "outer", "n": "n", "inner": "inner", "n_inner": "n * inner"}
+    else:
+        axis %= max(1, len(shape))
+        n = shape[axis] if shape else 1
+        outer, inner = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
+        if flattened:  # opset 12 and older: all axes from `axis` are one
+            n, inner = n * inner, 1
+        place = {"outer": outer, "n": n, "inner": inner, "n_inner": n * inner}  # type: ignore[dict-item]
+    outputs = [n for n in v.node.outputs if n]
+    names = ["y"] if len(v.node.outputs) == 1 else [f"y{k}" for k in range(len(v.node.outputs))]
+    return Kernel(
+        f"portable.{name}",
+        f"{name}.c.j2",
+        {
+            "axis": axis if isinstance(axis, str) else "",
+            "shape": shape,
+            "type": row.c,
+            "float": row.is_float,
+            **place,
+            **params,
+        },
+        (
+            tensor_operand(v.graph, "x", v.core.inputs[0]),
+            *reads,
+            *(Operand(n, v.type(o).dtype.c, "out", o) for n, o in zip(names, outputs, strict=True)),
+        ),
+        cost=v.x(0).elements * 10.0,
+        includes=("mlf/kernel.h", "mlf/math.h", "mlf/index.h"),
+    )
+
+
+@op("ArgMax")
+def arg_max(v: View) -> Kernel:
+    """Where the largest (smallest) element of each line is: the first such, or the last. A nan is
+    larger and smaller than all."""
+    return along(
+        v,
+        "lines_best",
+        v.attr("axis", 0),
+        sign=("<" if v.core.op == "ArgMin" else ">"),
+        last=bool(v.attr("select_last_index", 0)),
+    )
+
+
+op("ArgMin")(arg_max)
+
+
+@op("Hardmax")
+def hardmax(v: View) -> Kernel:
+    """1 where the first largest element of each line is, 0 elsewhere."""
+    return along(
+        v,
+        "lines_hardmax",
+        v.attr("axis", -1),
+        flattened=bool(v.attr("mlf.flattened", 0)),
+        sign=">",
+        last=False,
+        one=literal(1, v.y.dtype),
+        zero=literal(0, v.y.dtype),
+    )
+
+
+@op("CumSum")
+def cumulative(v: View) -> Kernel:
+    """The sum (product) of all elements before, and of the element itself unless `exclusive`."""
+    row = v.y.dtype
+    axis = v.const(1)
+    step = "Add" if v.core.op == "CumSum" else "Mul"
+    known = axis is not None
+    return along(
+        v,
+        "lines_cumulative",
+        int(axis.item()) if axis is not None else "axis[0]",
+        reads=() if known else [tensor_operand(v.graph, "axis", v.core.inputs[1])],
+        start=literal(0 if step == "Add" else 1, row),
+        step=joined(step, row, "acc", "value"),
+        reverse=bool(v.attr("reverse", 0)),
+        exclusive=bool(v.attr("exclusive", 0)),
+    )
+
+
+op("CumProd")(cumulative)
+
+
+@op("TopK")
+def top_k(v: View) -> Kernel:
+    """The k largest (smallest) of each line, in order, and where they stood; of equal ones the
+    first. k is the output's type."""
+    if len(v.node.outputs) < 2 or not all(v.node.outputs):
+        raise UnsupportedError("TopK with one output left out; supported: Values and Indices")
+    axis = v.attr("axis", -1)
+    sign = ">" if v.attr("largest", 1) else "<"
+    return along(v, "lines_top", axis, sign=sign, k=v.y.shape[axis % len(v.y.shape)])
+
+
+@op("LpNormalization")
+def lp_normalization(v: View) -> Kernel:
+    """Each line divided by its sum of sizes, or the root of its sum of squares; zeros stay."""
+    row = v.y.dtype
+    m = Maths(row, row)
+    if not row.is_float or v.attr("p", 2) not in (1, 2):
+        raise UnsupportedError(f"LpNormalization on {row}, p={v.attr('p', 2)}; supported: floats")
+    squares = v.attr("p", 2) == 2
+    root = "sqrt" if row.bits == 64 else "sqrtf"
+    return along(
+        v,
+        "lines_normalised",
+        v.attr("axis", -1),
+        zero=literal(0, row),
+        size="value * value" if squares else settle(row, m.size("value")),
+        norm=f"{root}(sum)" if squares else "sum",
+    )

@@ -1,0 +1,136 @@
+"""Products of matrices that are both computed, of any element type, in batches that broadcast.
+
+The kernels of ops/contract.py want constant weights, which they pack; what they decline comes here.
+MatMul, Gemm, MatMulInteger and QLinearMatMul are one loop nest with three holes: an element of each
+operand, and what is stored. Float products are added as everywhere, in blocks of at most BLOCK.
+"""
+
+from __future__ import annotations
+
+import math
+
+from mlftool.ir.dtype import DType, int32
+from mlftool.ir.graph import TensorType, View
+from mlftool.ops.base import Kernel, Operand, Trait, UnsupportedError, op
+from mlftool.ops.contraction import BLOCK
+from mlftool.ops.elementwise import broadcast_strides, index_text, row_major
+from mlftool.ops.reduce import joined
+from mlftool.ops.scalar import Store, fetch, settle, tensor_operand
+
+
+def _shapes(v: View, b: int) -> tuple[tuple[int, ...], tuple[int, ...], int, int]:
+    """Batches of A and B, rows and columns of the product; vectors are matrices here."""
+    x, w = v.x(0).shape, v.x(b).shape
+    x = (1, *x) if len(x) == 1 else x
+    w = (*w, 1) if len(w) == 1 else w
+    rows, columns = x[-2], w[-2] if v.attr("transB", 0) else w[-1]
+    return x[:-2], w[:-2], rows, columns
+
+
+def product(
+    v: View, name: str, acc: DType, a: str, b: str, finish: str, reads: dict[str, int], at: int = 1
+) -> Kernel:
+    """y[batch, m, n] = finish(sum over k of a * b). `a` and `b` are C texts of the values of the
+    elements `ai` of x and `bi` of w; `reads` are further operands by their place in the inputs."""
+    left, right, rows, columns = _shapes(v, at)
+    depth = v.x(0).shape[-1]
+    batch = tuple(
+        max(p)
+        for p in zip(
+            *((1,) * (max(len(left), len(right)) - len(s)) + s for s in (left, right)), strict=True
+        )
+    )
+    loops = [(f"i{k}", n) for k, n in enumerate(batch)]
+    steps = [index_text(broadcast_strides(s, batch)) for s in (left, right)]
+    target = index_text(row_major(batch))
+    store = Store(v, finish, f"(({target}) * {rows} + m) * {columns} + n", "n")
+    turned = v.attr("transB", 0)
+    return Kernel(
+        f"portable.{name}",
+        "matmul.c.j2",
+        {
+            "loops": loops,
+            "rows": rows,
+            "columns": columns,
+            "depth": depth,
+            "type": acc.c,
+            "zero": "0.0f" if acc.c == "float" else "0",
+            "block": BLOCK if acc.is_float and depth > BLOCK else 0,
+            "a_from": f"(({steps[0]}) * {rows} + m) * {depth}",
+            "b_from": f"({steps[1]}) * {columns * depth} + n{f' * {depth}' if turned else ''}",
+            "b_step": 1 if turned else columns,
+            "step": joined("Add", acc, "acc", settle(acc, joined("Mul", acc, a, b))),
+            "part": joined("Add", acc, "part", settle(acc, joined("Mul", acc, a, b))),
+            "join": joined("Add", acc, "acc", "part"),
+            "store": store,
+            "y": f"(({target}) * {rows} + m) * {columns} + n",
+        },
+        (
+            tensor_operand(v.graph, "x", v.core.inputs[0]),
+            tensor_operand(v.graph, "w", v.core.inputs[at]),
+            *(tensor_operand(v.graph, n, v.core.inputs[k]) for n, k in reads.items()),
+            *store.operands,
+            Operand("y", v.out.dtype.c, "out", v.node.outputs[0]),
+        ),
+        cost=math.prod(batch) * rows * columns * (depth * 8.0 + 12.0),
+        macs=math.prod(batch) * rows * columns * depth,
+        includes=("mlf/kernel.h", *store.includes),
+        inplace=store.inplace,
+    )
+
+
+def matmul(v: View) -> Kernel:
+    """Also Gemm without its constants: alpha, beta, C and transA are nodes of their own."""
+    row = v.y.dtype
+    if row.packed or row.codec:
+        raise UnsupportedError(f"{v.core.op} on {row}; supported: types that C has, 16-bit floats")
+    return product(v, "matmul", row, fetch(row, "x", "ai"), fetch(row, "w", "bi"), "acc", {})
+
+
+op("MatMul", Trait.EPILOGUE)(matmul)
+
+
+def _less_zero(v: View, i: int, name: str, element: str, index: str, reads: dict[str, int]) -> str:
+    """An 8-bit element without its zero point, which may be one for each row or column."""
+    if not v.has(i):
+        return f"(int32_t){element}"
+    reads[name] = i
+    which = "0" if v.x(i).elements == 1 else index
+    return f"((int32_t){element} - (int32_t){name}[{which}])"
+
+
+def _along(v: View, i: int, other: int, axis: int) -> None:
+    """Refuse parameters that are neither one value nor one for each row or column."""
+    type_: TensorType | None = v.x(i) if v.has(i) else None
+    if type_ is not None and type_.elements not in (1, v.x(other).shape[axis]):
+        raise UnsupportedError(f"{v.core.op} with parameters {type_}; supported: 1 or per channel")
+
+
+@op("MatMulInteger", Trait.EPILOGUE)
+def matmul_integer(v: View) -> Kernel:
+    """int32 sums of 8-bit products, zero points subtracted."""
+    reads: dict[str, int] = {}
+    _along(v, 2, 0, -2 if len(v.x(0).shape) > 1 else -1)
+    _along(v, 3, 1, -1)
+    a = _less_zero(v, 2, "az", "x[ai]", "m", reads)
+    b = _less_zero(v, 3, "bz", "w[bi]", "n", reads)
+    return product(v, "matmul_integer", int32, a, b, "acc", reads)
+
+
+@op("QLinearMatMul", Trait.EPILOGUE)
+def quantised_matmul(v: View) -> Kernel:
+    """The same, requantised by a_scale * b_scale / y_scale, in float32 and in this order."""
+    if not (v.y.dtype.is_int8 and v.x(0).dtype.is_int8 and v.x(3).dtype.is_int8):
+        raise UnsupportedError(f"QLinearMatMul to {v.y.dtype}; supported: int8, uint8")
+    reads = {"as": 1, "bs": 4, "ys": 6, "yz": 7}
+    for i in (1, 2):
+        _along(v, i, 0, -2)
+    for i in (4, 5):
+        _along(v, i, 3, -1)
+    a = _less_zero(v, 2, "az", "x[ai]", "m", reads)
+    b = _less_zero(v, 5, "bz", "w[bi]", "n", reads)
+    which = {k: "0" if v.x(i).elements == 1 else n for k, i, n in (("as", 1, "m"), ("bs", 4, "n"))}
+    scale = f"as[{which['as']}] * bs[{which['bs']}] / ys[0]"
+    lo, hi = v.y.dtype.range
+    finish = f"({v.y.dtype.c})mlf_requantize_wide(acc, {scale}, yz[0], {lo}, {hi})"
+    return product(v, "quantised_matmul", int32, a, b, finish, reads, at=3)
