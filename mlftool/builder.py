@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlftool.errors import BAD_INPUT, CHECK_FAILED, ENVIRONMENT, INTERNAL, MlfError, Problem
 from mlftool.manifest import Budget, Manifest, UserTarget
-from mlftool.manifest.entries import Entry
+from mlftool.manifest.entries import Entry, executor_options
 
 if TYPE_CHECKING:
     from mlftool.compile import ModuleSpec
@@ -130,8 +130,9 @@ def _build_one(manifest: Manifest, entry: Entry, folder: Path | None) -> Result:
     try:
         from mlftool.compile import compile_modules
 
-        bundle = compile_modules([_spec(manifest, entry, name) for name in entry.models])
-        memory = tuple(_memory(manifest, entry, name, bundle) for name in entry.models)
+        parts = list(zip(entry.models, entry.executors, strict=True))
+        bundle = compile_modules([_spec(manifest, entry, *part) for part in parts])
+        memory = tuple(_memory(manifest, bundle, *part) for part in parts)
         over = tuple(_over_limits(manifest, entry, memory))
         changed = folder is not None and _write(bundle, folder / entry.output)
         if folder is None:
@@ -151,7 +152,7 @@ def _build_one(manifest: Manifest, entry: Entry, folder: Path | None) -> Result:
     return replace(result, seconds=time.monotonic() - start)
 
 
-def _spec(manifest: Manifest, entry: Entry, name: str) -> ModuleSpec:
+def _spec(manifest: Manifest, entry: Entry, name: str, executor: str) -> ModuleSpec:
     from mlftool.compile import ModuleSpec
 
     model = manifest.models[name]
@@ -160,9 +161,9 @@ def _spec(manifest: Manifest, entry: Entry, name: str) -> ModuleSpec:
         model=manifest.locate(model.model),
         module_name=model.module_name,
         target=board.base if board else entry.target,
-        executor=entry.executor,
         input_shapes=model.input_shapes,
         data_files=tuple(map(manifest.locate, model.data_files)),
+        **executor_options(model, executor),
     )
 
 
@@ -180,11 +181,14 @@ def _in_manifest(manifest: Manifest, entry: Entry, problem: Problem) -> Problem:
     return problem
 
 
-def _memory(manifest: Manifest, entry: Entry, name: str, bundle: Bundle) -> Memory:
+def _memory(manifest: Manifest, bundle: Bundle, name: str, executor: str) -> Memory:
     module = manifest.models[name].module_name
-    facts: dict[str, Any] = json.loads(
-        bundle.text(f"executor-config/{entry.executor}/{module}.json")
+    file = next(
+        n
+        for n in bundle.files
+        if n.endswith(f"-config/{executor}/{module}.json")  # in 1 to 4
     )
+    facts: dict[str, Any] = json.loads(bundle.text(file))
     return Memory(
         module,
         facts["workspace_bytes"],

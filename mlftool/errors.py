@@ -41,6 +41,7 @@ CODES: dict[str, str] = {
     "MLF0117": "The manifest's version is not one that this mlftool reads.",
     "MLF0118": "A list holds the same name twice.",
     "MLF0119": "What was built needs more memory than its budget or its board has.",
+    "MLF0120": "Keys of a model that do not go together.",
     "MLF0201": "The model file cannot be read.",
     "MLF0202": "The model file is not an ONNX model, or too large to be one.",
     "MLF0203": "External data of the model are missing, misplaced, linked or do not fit.",

@@ -34,6 +34,11 @@ struct runner_module {
 /* Defined by the module's descriptor, which is linked with runner.c. */
 extern const struct runner_module runner_module;
 
+/* What a module that calls the C runtime may allocate; defined by the descriptor of such a module.
+ */
+extern uint8_t runner_pool[];
+extern const size_t runner_pool_bytes;
+
 #ifdef __cplusplus
 }
 #endif

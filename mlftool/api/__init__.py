@@ -8,7 +8,6 @@
 docs/migration.md tells what of TVM is here under the same name, and what is not.
 """
 
-from mlftool.api.config import Executor, PassContext, Runtime
 from mlftool.api.debug import DebugModule
 from mlftool.api.evaluate import create_executor
 from mlftool.api.export import export_model_library_format
@@ -16,6 +15,7 @@ from mlftool.api.factory import Factory, build
 from mlftool.api.module import IRModule, from_onnx
 from mlftool.api.operator import OperatorModule, build_operator
 from mlftool.api.target import Target
+from mlftool.config import Executor, PassContext, Runtime
 
 __all__ = [
     "DebugModule",

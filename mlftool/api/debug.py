@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from mlftool.api.config import PassContext
 from mlftool.api.module import IRModule
 from mlftool.api.target import the_target
 from mlftool.codegen.debug import DebugStep, debug_c
 from mlftool.codegen.names import member_names
 from mlftool.compile import compile_module
+from mlftool.config import PassContext
 from mlftool.errors import BAD_INPUT, MlfError, Problem
 from mlftool.ir import dtype
 from mlftool.ir.graph import Array, Graph

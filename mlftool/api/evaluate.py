@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from mlftool.api.config import Executor, Runtime
 from mlftool.api.debug import DebugModule
 from mlftool.api.factory import build
 from mlftool.api.module import IRModule
+from mlftool.config import Executor, Runtime
 from mlftool.errors import MlfError, Problem, did_you_mean
 from mlftool.runtime.executor import Runnable
 from mlftool.runtime.nd import NDArray, array

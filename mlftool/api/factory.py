@@ -8,10 +8,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from mlftool.api.config import Executor, PassContext, Runtime
 from mlftool.api.module import IRModule
 from mlftool.api.target import Target, the_target
 from mlftool.compile import compile_module
+from mlftool.config import Executor, PassContext, Runtime
 from mlftool.describe import bundle
 from mlftool.errors import MlfError, Problem
 from mlftool.mlf import Bundle

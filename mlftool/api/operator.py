@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from mlftool.api.config import PassContext, Runtime
 from mlftool.api.module import IRModule
 from mlftool.api.target import Target, the_target
 from mlftool.codegen.names import KEYWORDS
@@ -18,6 +17,7 @@ from mlftool.codegen.registry import registry_c
 from mlftool.codegen.relay import relay_text
 from mlftool.codegen.templates import render
 from mlftool.compile import compile_module
+from mlftool.config import PassContext, Runtime
 from mlftool.errors import MlfError, Problem
 from mlftool.mlf.records import OPERATOR, Argument, Memory, ModuleRecord, TargetString
 from mlftool.module import Module, ModuleSpec

@@ -12,10 +12,11 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from mlftool.config import EXECUTOR_OPTIONS, Executor, PassContext, Runtime
 from mlftool.errors import MlfError, Problem
-from mlftool.manifest.known import EXECUTORS
 from mlftool.targets.strings import ATTRIBUTES, KINDS
 
+EXECUTORS = tuple(name for name in EXECUTOR_OPTIONS if name != "debug")
 # executor, its option -> what is written behind it
 _EXECUTOR_OPTIONS = {
     ("aot", "interface-api"): "{c,packed}",
@@ -79,8 +80,6 @@ def spec_options(args: argparse.Namespace) -> dict[str, Any]:
     options = _executor_options(args, problems)
     if problems:
         raise MlfError(problems)
-    from mlftool.api.config import Executor, PassContext, Runtime
-
     executor = Executor(args.executor, options)
     runtime = Runtime(args.runtime, _flags("--runtime-crt-system-lib", args, "system-lib"))
     disabled = [name for item in args.disabled_pass for name in item.split(",") if name]

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 
 from mlftool.errors import MlfError
 from mlftool.manifest import Archive, Manifest, Model, load
+from mlftool.manifest.entries import executor_options, executors_of
 
 BUILD_FILES = ("BUILD.bazel", "BUILD")
 HEADER = "# Written from a manifest by mlftool.manifest.bazel; edit the manifest instead.\n\n"
@@ -89,10 +90,10 @@ def model_package(manifest: Manifest, model: Model, labels: Labels, rules: str) 
             model=labels(model.model),
             module_name=model.module_name,
             target=base_target(manifest, target),
-            executor=executor,
             input_shapes=shapes(model),
             data=[labels(path) for path in model.data_files],
             title=model.name,
+            **attributes(model, executor),
             visibility=["//visibility:public"],
             **checks(manifest, model, target, labels),
         )
@@ -104,6 +105,17 @@ def model_package(manifest: Manifest, model: Model, labels: Labels, rules: str) 
 def shapes(model: Model) -> dict[str, str]:
     """The model's input shapes as mlf_compile takes them."""
     return {name: ",".join(map(str, shape)) for name, shape in model.input_shapes.items()}
+
+
+def attributes(model: Model, executor: str) -> dict[str, object]:
+    """What the manifest says of the executor, as mlf_compile takes it."""
+    asked = executor_options(model, executor)
+    three_valued = ("unpacked_api", "link_params")  # -1 is their default
+    found = {n: int(asked[n]) for n in three_valued if asked.get(n) is not None}
+    others = {n: v for n, v in asked.items() if n not in three_valued and v not in (None, False)}
+    if others["mlf_version"] == 7:
+        del others["mlf_version"]
+    return found | others
 
 
 def checks(manifest: Manifest, model: Model, target: str, labels: Labels) -> dict[str, object]:
@@ -135,11 +147,11 @@ def archive_package(manifest: Manifest, archive: Archive, labels: Labels, rules:
             model=labels(model.model),
             module_name=model.module_name,
             target=target,
-            executor=archive.executor,
             input_shapes=shapes(model),
             data=[labels(path) for path in model.data_files],
+            **attributes(model, executor),
         )
-        for model in models
+        for model, executor in zip(models, executors_of(manifest, archive), strict=True)
     ]
     modules = [f":{model.name}_module" for model in models]
     out = f"{archive.target}.tar"

@@ -15,6 +15,7 @@ from mlftool.manifest.kinds import (
     NAME,
     Constant,
     File,
+    Flag,
     Integer,
     Number,
     OneOf,
@@ -43,6 +44,7 @@ _TENSOR_NAME = Text("the name of an input of the model", r"[\s\S]+", code="MLF01
 _BOARD = OneOf("a built-in target", known.targets, "MLF0112")
 _TARGET = OneOf("a target", known.targets, "MLF0112", section="targets")
 _EXECUTOR = OneOf("an executor", known.executors, "MLF0113")
+_INTERFACE = OneOf("an interface", lambda: ("c", "packed"), "MLF0109")
 _MODEL = OneOf("a model of this manifest", lambda: (), "MLF0114", section="models")
 
 
@@ -152,6 +154,49 @@ class Model:
         default_text="`defaults.executor`",
         yaml="executor",
     )
+    interface_api: str | None = key(
+        _INTERFACE,
+        "How aot's entry point is called: `c` is a struct of inputs and one of outputs, `packed` "
+        "TVM's packed function.",
+        example="packed",
+        default=None,
+        default_text="`c`",
+    )
+    unpacked_api: bool | None = key(
+        Flag(),
+        "Whether calls inside an aot module are plain C calls.",
+        example="true",
+        default=None,
+        default_text="`true` with interface `c`, else `false`",
+    )
+    link_params: bool | None = key(
+        Flag(),
+        "Whether weights of the graph executor are C arrays instead of a parameter file.",
+        example="true",
+        default=None,
+        default_text="`false`",
+    )
+    system_lib: bool = key(
+        Flag(),
+        "Whether packed functions are found by name, through `TVMSystemLibEntryPoint`.",
+        example="true",
+        default=False,
+        default_text="`false`",
+    )
+    workspace_io: bool = key(
+        Flag(),
+        "Whether inputs and outputs live in the workspace and share its memory.",
+        example="true",
+        default=False,
+        default_text="`false`",
+    )
+    mlf_version: int = key(
+        Integer(1, 7),
+        "The version of Model Library Format that is written.",
+        example="7",
+        default=7,
+        default_text="7",
+    )
     input_shapes: Mapping[str, tuple[int, ...]] = key(
         MapOf(_TENSOR_NAME, _SHAPE, "a mapping from input names to shapes"),
         "Shapes for inputs whose extents the ONNX file leaves open.",
@@ -197,7 +242,7 @@ class Archive:
         "How the generated programs run the models.",
         example="aot",
         default="",
-        default_text="the first of `defaults.executor`",
+        default_text="the first executor of each model",
     )
 
 
@@ -223,6 +268,7 @@ def _finish_model(values: dict[str, Any], path: str, reading: Reading) -> None:
     values["name"] = name = path.split(".", 1)[1]
     for attribute in ("targets", "executors"):
         values.setdefault(attribute, reading.inherited[attribute])
+    _check_together(values, path, reading)
     at = f"{path}.module_name" if f"{path}.module_name" in reading.places else path
     if at == path:
         values["module_name"] = name.replace("-", "_")
@@ -236,9 +282,38 @@ def _finish_model(values: dict[str, Any], path: str, reading: Reading) -> None:
         reading.report("MLF0110", reading.places[at], message, "set module_name", path)
 
 
+# Keys that say something about one executor only.
+_OF_EXECUTOR = {
+    "interface_api": "aot",
+    "unpacked_api": "aot",
+    "workspace_io": "aot",
+    "link_params": "graph",
+}
+
+
+def _check_together(values: dict[str, Any], path: str, reading: Reading) -> None:
+    """Keys that say something about an executor, or a function, that is not there."""
+    executors, packed = values["executors"], values.get("interface_api") == "packed"
+    wrong = {
+        name: f"{executor} is not among the executors"
+        for name, executor in _OF_EXECUTOR.items()
+        if values.get(name) not in (None, False) and executor not in executors
+    }
+    if values.get("workspace_io") and packed:
+        wrong["workspace_io"] = "it needs interface_api c"
+    if values.get("unpacked_api") is False and not packed:
+        wrong["unpacked_api"] = "false needs interface_api packed"
+    if values.get("system_lib") and not packed and "graph" not in executors:
+        wrong["system_lib"] = "there are no packed functions to find"
+    for name, reason in wrong.items():
+        at = f"{path}.{name}"
+        got = str(values[name]).lower()
+        message = f"does not go together; got {got}, expected none, as {reason}"
+        reading.report("MLF0120", reading.places[at], message, "leave it out", at)
+
+
 def _finish_archive(values: dict[str, Any], path: str, reading: Reading) -> None:
     values["name"] = name = path.split(".", 1)[1]
-    values.setdefault("executor", reading.inherited["executors"][0])
     if name in (reading.declared["models"] or ()):
         message = f"name taken; got '{name}', expected another name than that of models.{name}"
         reading.report("MLF0111", reading.places[path], message, path=path)

@@ -227,6 +227,21 @@ class Number:
 
 
 @dataclass(frozen=True)
+class Flag:
+    """true or false."""
+
+    expected: str = "true or false"
+
+    def read(self, node: Node, path: str, reading: Reading) -> Any:
+        if not isinstance(node, Scalar) or type(node.value) is not bool:
+            return refuse(self, node, path, reading)
+        return node.value
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "boolean"}
+
+
+@dataclass(frozen=True)
 class Size:
     """A number of bytes, bare or with a unit."""
 

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from mlftool.errors import MlfError, Problem
 from mlftool.mlf.interface import Interface, Tensor
 from mlftool.mlf.records import ModuleRecord
-from mlftool.runtime.packed import c_string, graph_run, packed_run
+from mlftool.runtime.packed import c_string, graph_run, packed_run, pool_text
 
 
-def runner_c(interface: Interface, record: ModuleRecord) -> str:
+def runner_c(interface: Interface, record: ModuleRecord, for_board: bool = True) -> str:
     """The source of the descriptor, to be compiled with the module's headers on the include path.
 
     Everything but the C interface also needs the C runtime, a platform for it, and
-    crt/runner/guard.c.
+    crt/runner/guard.c. `for_board` adds the memory that the platform of a board gives it.
     """
     if interface.executor not in ("aot", "graph", "vm", ""):
         text = f"the {interface.executor} executor's modules cannot be run from archives"
@@ -36,12 +36,18 @@ def runner_c(interface: Interface, record: ModuleRecord) -> str:
         *_tensors("input", interface.inputs),
         *_tensors("output", interface.outputs),
         run,
+        *([pool_text(record)] if for_board and calls_crt(interface, record) else []),
         "const struct runner_module runner_module = {",
         f"    {c_string(interface.module)}, inputs, {len(interface.inputs)}, "
         f"outputs, {len(interface.outputs)}, run_module,",
         "};\n",
     ]
     return "\n".join(parts)
+
+
+def calls_crt(interface: Interface, record: ModuleRecord) -> bool:
+    """Whether it needs more than itself: only our own C interface does not."""
+    return interface.interface_api != "c" or record.interface is None
 
 
 def _tensors(kind: str, tensors: Sequence[Tensor]) -> list[str]:

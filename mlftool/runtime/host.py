@@ -15,8 +15,9 @@ from mlftool.mlf.archive import read
 from mlftool.mlf.interface import Interface
 from mlftool.mlf.records import Archive
 from mlftool.runtime.build import build_code
+from mlftool.runtime.descriptor import calls_crt
 from mlftool.runtime.interface import interface_of
-from mlftool.runtime.sources import module_code, runner_files, uses_crt
+from mlftool.runtime.sources import module_code, runner_files
 from mlftool.runtime.vectors import Array, samples_of
 from mlftool.targets import TARGETS
 
@@ -125,7 +126,7 @@ def _build(
     files = runner_files(interface, record, ("platform/host/platform.c",))
     if not program:  # the descriptor alone: Python takes the runner's part
         files = {n: d for n, d in files.items() if n.endswith(".h") or n == "runner_module.c"}
-    crt = record if uses_crt(interface, record) else None
+    crt = record if calls_crt(interface, record) else None
     every = (*machine_flags(interface.target), optimise, *flags)
     if program and code.objects:
         every += ("-no-pie",)  # objects compiled for a fixed address can be linked then

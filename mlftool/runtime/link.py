@@ -13,14 +13,13 @@ from mlftool.mlf.interface import Interface
 from mlftool.runtime import toolchain
 from mlftool.runtime.boards import Board
 from mlftool.runtime.cache import build_once, default_cache, key_of
+from mlftool.runtime.descriptor import calls_crt
 from mlftool.runtime.sources import (
     INCLUDES,
     crt_files,
     module_code,
-    pool_bytes,
     runner_files,
     tree_under,
-    uses_crt,
 )
 from mlftool.targets import TARGETS
 
@@ -65,11 +64,10 @@ def link_firmware(
     flags += ("-nostartfiles", "-Lcrt/boards", f"-Tcrt/{own}/link.ld")
     sources += ("runner_module.c", "crt/runner/runner.c")
     sources += tuple(f"crt/{n}" for n in tree_under(common) if n.endswith(".c"))
-    if uses_crt(interface, record):
+    if calls_crt(interface, record):
         crt, crt_sources = crt_files(record, "board")
         files |= crt
         sources += crt_sources
-        flags += (f"-DTVM_WORKSPACE_SIZE_BYTES={pool_bytes(record)}",)
     key = key_of((toolchain.identity(command), *flags, *sources), files)
 
     def build(work: Path) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 import string
+from typing import Any
+
+import numpy as np
 
 from mlftool.errors import MlfError, Problem
 from mlftool.mlf import graph as graph_json
 from mlftool.mlf import params
 from mlftool.mlf.interface import Interface, Tensor, byte_size, numpy_dtype
-from mlftool.mlf.records import ModuleRecord
+from mlftool.mlf.records import OPERATOR, ModuleRecord
 from mlftool.runtime.derive import linked_nodes
 from mlftool.runtime.signature import LOOKUP
 
@@ -58,6 +61,41 @@ def _set_pointers(record: ModuleRecord) -> list[str]:
     lines.append("static void set_pointers(void) {")
     lines += [f"  if (&__{name} != NULL) __{name} = (void *){name};" for name in names]
     return [*lines, "}\n"]
+
+
+def pool_bytes(record: ModuleRecord) -> int:
+    """What a module allocates through the C runtime, at most, with room for its bookkeeping."""
+    if record.style == OPERATOR:
+        return 1 << 16  # the metadata do not say
+    size = max((b for f in record.memory.functions for _, b in f.workspace), default=0)
+    if record.graph is None:
+        size += sum(m.workspace_bytes for m in record.memory.main)
+        return size + 64 * len(record.memory.functions) + 1024
+    graph, _ = graph_json.decode(record.graph)
+    buffers: dict[int, int] = {}
+    for e in graph.entries:
+        held = buffers.get(e.storage_id, 0)
+        dtype = _dtype(e.dtype, record)
+        buffers[e.storage_id] = max(held, byte_size(dtype, e.shape) + 16)
+    # The executor keeps tables of nodes, entries and names, smaller than the text they come from.
+    return size + sum(buffers.values()) + len(record.graph) + 4096
+
+
+def _dtype(name: str, record: ModuleRecord) -> np.dtype[Any]:
+    """Raises MlfError for what is no type."""
+    try:
+        return numpy_dtype(name)
+    except ValueError as error:
+        raise MlfError(Problem("MLF0607", str(error), path=record.name)) from None
+
+
+def pool_text(record: ModuleRecord) -> str:
+    """Memory for what the module allocates on a board; runner.h declares it."""
+    size = pool_bytes(record)
+    return (
+        f"__attribute__((aligned(16))) uint8_t runner_pool[{size}];\n"
+        f"const size_t runner_pool_bytes = {size};\n"
+    )
 
 
 def packed_run(interface: Interface, record: ModuleRecord) -> str:
@@ -159,10 +197,7 @@ def _linked_tensors(record: ModuleRecord, graph: graph_json.Graph) -> list[str]:
     lines += ["static int32_t link_params(void) {", "  int32_t status = 0;"]
     for i in nodes:
         entry = graph.entries[graph.nodes[i].outputs[0]]
-        try:
-            dtype = numpy_dtype(entry.dtype)
-        except ValueError as error:
-            raise MlfError(Problem("MLF0607", str(error), path=record.name)) from None
+        dtype = _dtype(entry.dtype, record)
         tensor = Tensor("", "", dtype, entry.shape, byte_size(dtype, entry.shape))
         lines += [
             "  if (status == 0) {",

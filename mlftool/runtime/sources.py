@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from mlftool.errors import MlfError, Problem
 from mlftool.mlf import graph as graph_json
-from mlftool.mlf.interface import Interface, byte_size, numpy_dtype
-from mlftool.mlf.records import OPERATOR, Archive, ModuleRecord
+from mlftool.mlf.interface import Interface
+from mlftool.mlf.records import Archive, ModuleRecord
 from mlftool.mlf.runtime_tree import crt_root
 from mlftool.runtime.descriptor import runner_c
 from mlftool.runtime.objects import check_objects
@@ -83,18 +83,14 @@ def module_code(archive: Archive, record: ModuleRecord, machine: str = "") -> Co
     )
 
 
-def uses_crt(interface: Interface, record: ModuleRecord) -> bool:
-    """Whether it needs more than itself: only our own C interface does not."""
-    return interface.interface_api != "c" or record.interface is None
-
-
 def runner_files(
     interface: Interface, record: ModuleRecord, platform: tuple[str, ...]
 ) -> dict[str, bytes]:
     """The test runner for a module: its descriptor, and `platform` files of crt/."""
     common = ("runner/runner.c", "runner/runner.h", "runner/guard.h", "platform/platform.h")
     files = {f"crt/{name}": (crt_root() / name).read_bytes() for name in (*common, *platform)}
-    files["runner_module.c"] = runner_c(interface, record).encode()
+    on_board = not any(name.startswith("platform/host") for name in platform)
+    files["runner_module.c"] = runner_c(interface, record, on_board).encode()
     return files
 
 
@@ -126,23 +122,6 @@ def crt_files(
     files = {**sources, **crt_headers(record)}
     files["crt/runner/guard.h"] = (root / "runner/guard.h").read_bytes()
     return files, tuple(sources)
-
-
-def pool_bytes(record: ModuleRecord) -> int:
-    """What a module allocates through the C runtime, at most, with room for its bookkeeping."""
-    if record.style == OPERATOR:
-        return 1 << 16  # the metadata do not say
-    size = max((b for f in record.memory.functions for _, b in f.workspace), default=0)
-    if record.graph is None:
-        size += sum(m.workspace_bytes for m in record.memory.main)
-        return size + 64 * len(record.memory.functions) + 1024
-    graph, _ = graph_json.decode(record.graph)
-    buffers: dict[int, int] = {}
-    for e in graph.entries:
-        held = buffers.get(e.storage_id, 0)
-        buffers[e.storage_id] = max(held, byte_size(numpy_dtype(e.dtype), e.shape) + 16)
-    # The executor keeps tables of nodes, entries and names, smaller than the text they come from.
-    return size + sum(buffers.values()) + len(record.graph) + 4096
 
 
 def tree_under(folder: str) -> tuple[str, ...]:

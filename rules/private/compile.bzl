@@ -6,6 +6,14 @@ load(":transitions.bzl", "ALLOWLIST", "model_transition")
 
 EXECUTORS = ["aot", "graph", "vm"]
 INTERFACES = ["c", "packed"]
+VERSIONS = [1, 2, 3, 4, 5, 6, 7]
+
+# What each executor understands of the attributes that not all have.
+_OPTIONS = {
+    "aot": ["interface_api", "system_lib", "unpacked_api", "workspace_io"],
+    "graph": ["link_params", "system_lib"],
+    "vm": [],
+}
 
 # Attributes that describe one module; mlf_compile has them, and so has each mlf_module of a package.
 _MODULE_ATTRS = {
@@ -17,15 +25,26 @@ says, relative to itself.""",
     "executor": attr.string(
         default = "aot",
         values = EXECUTORS,
-        doc = "How the module runs: `aot` is straight-line C.",
+        doc = """How the module runs: `aot` is straight-line C, `graph` TVM's graph executor over packed
+functions, `vm` bytecode. All give the same bits.""",
     ),
     "input_shapes": attr.string_dict(
         doc = "Shapes of inputs the model leaves open: input name -> `\"1,3,32,32\"`.",
     ),
     "interface_api": attr.string(
-        default = "c",
-        values = INTERFACES,
-        doc = "The C interface of the module: `c` is one struct of inputs and one of outputs.",
+        values = [""] + INTERFACES,
+        doc = """The interface of an aot module: `c`, the default, is one struct of inputs and one of
+outputs, `packed` is TVM's packed function.""",
+    ),
+    "link_params": attr.int(
+        default = -1,
+        values = [-1, 0, 1],
+        doc = "Whether weights of the graph executor are C arrays (1) or a parameter file (0, the default).",
+    ),
+    "mlf_version": attr.int(
+        default = 7,
+        values = VERSIONS,
+        doc = "The version of Model Library Format that is written.",
     ),
     "model": attr.label(
         mandatory = True,
@@ -35,11 +54,61 @@ says, relative to itself.""",
     "module_name": attr.string(
         doc = "Name of the module, part of every C symbol. Default: the target's name.",
     ),
+    "system_lib": attr.bool(
+        doc = "Whether packed functions are found by name, through `TVMSystemLibEntryPoint`.",
+    ),
     "target": attr.string(
         default = "host",
         doc = "What to compile for, as `mlftool compile --target` spells it: `host`, `cortex-m4`, ...",
     ),
+    "unpacked_api": attr.int(
+        default = -1,
+        values = [-1, 0, 1],
+        doc = """Whether calls inside an aot module are plain C calls (1) or packed ones (0). Default: as
+the interface.""",
+    ),
+    "workspace_io": attr.bool(
+        doc = "Whether inputs and outputs of an aot module live in the workspace and share its memory.",
+    ),
 }
+
+def options_of(ctx):
+    """What was asked of the executor, checked.
+
+    Args:
+      ctx: context of a rule with _MODULE_ATTRS.
+
+    Returns:
+      dict: attribute -> value, of those that were set.
+    """
+    attr, executor = ctx.attr, ctx.attr.executor
+    given = {
+        "interface_api": attr.interface_api,
+        "link_params": attr.link_params == 1 if attr.link_params != -1 else None,
+        "system_lib": attr.system_lib,
+        "unpacked_api": attr.unpacked_api == 1 if attr.unpacked_api != -1 else None,
+        "workspace_io": attr.workspace_io,
+    }
+    asked = {
+        name: value
+        for name, value in given.items()
+        if value == True or (value == False and name in ["link_params", "unpacked_api"]) or
+           (type(value) == "string" and value)
+    }
+    for name in asked:
+        if name not in _OPTIONS[executor]:
+            owners = [e for e in EXECUTORS if name in _OPTIONS[e]]
+            fail("%s: got %s with executor '%s', expected it with %s only; leave it out or set executor = \"%s\"" %
+                 (name, getattr(attr, name), executor, " or ".join(owners), owners[0]))
+    packed = executor == "graph" or attr.interface_api == "packed"
+    if attr.system_lib and not packed:
+        fail("system_lib: got True with interface_api 'c', which has no packed functions; " +
+             "set interface_api = \"packed\" or leave system_lib out")
+    if attr.unpacked_api == 0 and not packed:
+        fail("unpacked_api: got 0 with interface_api 'c'; set interface_api = \"packed\" or leave unpacked_api out")
+    if attr.workspace_io and packed:
+        fail("workspace_io: got True with interface_api 'packed', expected 'c'; leave one of them out")
+    return asked
 
 def module_name_of(ctx):
     """The module's name, checked: it becomes part of C identifiers.
@@ -60,6 +129,22 @@ def module_name_of(ctx):
 def _archive(ctx):
     return ctx.outputs.out or ctx.actions.declare_file(ctx.label.name + ".tar")
 
+def _add_options(args, ctx):
+    """What was asked of the executor, in the words of `mlftool compile`."""
+    asked = options_of(ctx)
+    if "interface_api" in asked:
+        args.add("--interface-api", asked["interface_api"])
+    for name in ["unpacked_api", "link_params"]:
+        if name in asked:
+            option = "--executor-%s-%s" % (ctx.attr.executor, name.replace("_", "-"))
+            args.add(option, int(asked[name]))
+    if "system_lib" in asked:
+        args.add("--runtime-crt-system-lib", 1)
+    if "workspace_io" in asked:
+        args.add("--workspace-io")
+    if ctx.attr.mlf_version != 7:
+        args.add("--mlf-version", ctx.attr.mlf_version)
+
 def _mlf_compile_impl(ctx):
     module = module_name_of(ctx)
     archive = _archive(ctx)
@@ -70,7 +155,7 @@ def _mlf_compile_impl(ctx):
     args.add("--module-name", module)
     args.add("--target", ctx.attr.target)
     args.add("--executor", ctx.attr.executor)
-    args.add("--interface-api", ctx.attr.interface_api)
+    _add_options(args, ctx)
     for name, shape in sorted(ctx.attr.input_shapes.items()):
         args.add("--input-shape", "%s:%s" % (name, shape.replace(" ", "")))
     args.add_all(ctx.files.data, before_each = "--data")
@@ -88,7 +173,7 @@ def _mlf_compile_impl(ctx):
         DefaultInfo(files = depset([archive])),
         MlfInfo(
             archive = archive,
-            executor = ctx.attr.executor,
+            executors = {module: ctx.attr.executor},
             modules = [module],
             target = ctx.attr.target,
         ),
@@ -134,9 +219,10 @@ def _mlf_module_impl(ctx):
             data_files = [file.path for file in ctx.files.data],
             executor = ctx.attr.executor,
             input_shapes = ctx.attr.input_shapes,
-            interface_api = ctx.attr.interface_api,
+            mlf_version = ctx.attr.mlf_version,
             model = ctx.file.model.path,
             module_name = module_name_of(ctx),
+            options = options_of(ctx),
             target = ctx.attr.target,
         ),
     )]
@@ -155,7 +241,7 @@ def _mlf_package_impl(ctx):
     for i, name in enumerate(names):
         if name in names[:i]:
             fail("modules: two modules are called '%s'; set module_name of one of them" % name)
-    for what in ["target", "executor"]:
+    for what in ["target", "mlf_version"]:
         if len({getattr(spec, what): None for spec in specs}) > 1:
             fail("modules: one archive has one %s; got %s" %
                  (what, ", ".join(["%s = %s" % (s.module_name, getattr(s, what)) for s in specs])))
@@ -178,7 +264,7 @@ def _mlf_package_impl(ctx):
         DefaultInfo(files = depset([archive])),
         MlfInfo(
             archive = archive,
-            executor = specs[0].executor,
+            executors = {spec.module_name: spec.executor for spec in specs},
             modules = names,
             target = specs[0].target,
         ),
@@ -191,7 +277,9 @@ mlf_package = rule(
 mlf_module(name = "keyword", model = "keyword.onnx", target = "cortex-m4")
 mlf_module(name = "vibration", model = "vibration.onnx", target = "cortex-m4")
 mlf_package(name = "both", modules = [":keyword", ":vibration"])
-```""",
+```
+
+The modules may have different executors; those with a system library share one.""",
     implementation = _mlf_package_impl,
     attrs = dict(
         modules = attr.label_list(

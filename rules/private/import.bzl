@@ -9,7 +9,7 @@ def _mlf_archive_impl(ctx):
         DefaultInfo(files = depset([ctx.file.archive])),
         MlfInfo(
             archive = ctx.file.archive,
-            executor = ctx.attr.executor,
+            executors = {name: ctx.attr.executor for name in ctx.attr.modules} if ctx.attr.executor else {},
             modules = ctx.attr.modules,
             target = ctx.attr.target,
         ),
@@ -19,14 +19,14 @@ _mlf_archive = rule(
     implementation = _mlf_archive_impl,
     attrs = {
         "archive": attr.label(mandatory = True, allow_single_file = [".tar", ".model-library-format"]),
-        "executor": attr.string(default = "aot", values = EXECUTORS),
+        "executor": attr.string(values = [""] + EXECUTORS),
         "modules": attr.string_list(mandatory = True, allow_empty = False),
         "target": attr.string(),
     },
     provides = [MlfInfo],
 )
 
-def mlf_import(name, archive, modules = ["default"], executor = "aot", target = "", deps = [], copts = [], **kwargs):
+def mlf_import(name, archive, modules = ["default"], executor = "", target = "", deps = [], copts = [], **kwargs):
     """An archive that TVM, or mlftool in another place, has made: as `cc_library` and as archive.
 
     ```starlark
@@ -49,7 +49,7 @@ def mlf_import(name, archive, modules = ["default"], executor = "aot", target = 
       name: the library's name.
       archive: the `.tar`.
       modules: the names of its modules; TVM's default is `default`.
-      executor: how they run.
+      executor: how they run, to have it checked. Default: as the archive says.
       target: a target of mlftool, when the C inside is for that processor only.
       deps: libraries that sources of external code generators need, such as CMSIS-NN.
       copts: more options for the C compiler.

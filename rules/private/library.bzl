@@ -17,11 +17,12 @@ def _mlf_extract_impl(ctx):
         ctx.actions.declare_directory("%s/%s" % (ctx.label.name, part))
         for part in ["src", "include", "lib"]
     ]
+    link_args = ctx.actions.declare_file("%s/link.args" % ctx.label.name)
     args = ctx.actions.args()
     args.add(info.archive)
-    args.add_all([sources, headers, objects], expand_directories = False)
+    args.add_all([sources, headers, objects, link_args], expand_directories = False)
     args.add_all(info.modules, before_each = "--module")
-    args.add("--executor", info.executor)
+    args.add_all(["%s=%s" % pair for pair in info.executors.items()], before_each = "--executor")
     args.add("--label", str(ctx.label).rpartition("_sources")[0])
     if ctx.attr.has_libraries:
         args.add("--libraries")
@@ -31,7 +32,7 @@ def _mlf_extract_impl(ctx):
         "rules.private.tools.unpack",
         [args],
         inputs = [info.archive],
-        outputs = [sources, headers, objects],
+        outputs = [sources, headers, objects, link_args],
         mnemonic = "MlfExtract",
         progress_message = "Unpacking %s" % info.archive.short_path,
     )
@@ -39,10 +40,21 @@ def _mlf_extract_impl(ctx):
         DefaultInfo(files = depset([sources])),
         OutputGroupInfo(hdrs = depset([headers]), objects = depset([objects]), srcs = depset([sources])),
         # Headers of another configuration's folder: cc_library(includes) would look in its own.
-        CcInfo(compilation_context = cc_common.create_compilation_context(
-            headers = depset([headers]),
-            includes = depset([headers.path]),
-        )),
+        CcInfo(
+            compilation_context = cc_common.create_compilation_context(
+                headers = depset([headers]),
+                includes = depset([headers.path]),
+            ),
+            # The runtime's reference to the system library is weak, so that programs link without one,
+            # and weak references take nothing out of a library. This does, if the archive has it.
+            linking_context = cc_common.create_linking_context(
+                linker_inputs = depset([cc_common.create_linker_input(
+                    owner = ctx.label,
+                    additional_inputs = depset([link_args]),
+                    user_link_flags = depset(["@" + link_args.path]),
+                )]),
+            ),
+        ),
     ]
 
 _mlf_extract = rule(
@@ -112,7 +124,9 @@ def mlf_cc_library(name, archive, target = "", copts = [], deps = [], **kwargs):
     A program that depends on it includes `tvmgen_<module>.h` and calls `tvmgen_<module>_run`. The
     library is compiled for whatever platform asks for it, from sources that are generated once.
     Modules that need the C runtime (packed functions, the graph executor) find it linked; of a module
-    that needs none of it, nothing is linked.
+    that needs none of it, nothing is linked. A module of the graph executor also brings
+    `tvmgen_<module>_graph.h` with its graph and parameters, `tvmgen_<module>_graph[]` and
+    `tvmgen_<module>_params[]`, each with `_size`.
 
     Args:
       name: the library's name.

@@ -12,6 +12,12 @@ def mlf_model(
         target = "host",
         module_name = "",
         executor = "aot",
+        interface_api = "",
+        unpacked_api = -1,
+        link_params = -1,
+        system_lib = False,
+        workspace_io = False,
+        mlf_version = 7,
         input_shapes = {},
         data = [],
         vectors = None,
@@ -54,6 +60,12 @@ def mlf_model(
       target: what to compile for.
       module_name: the module's name in C; default: `name`.
       executor: how the module runs.
+      interface_api: how an aot module is called.
+      unpacked_api: whether calls inside an aot module are plain C calls.
+      link_params: whether weights of the graph executor are C arrays.
+      system_lib: whether packed functions are found by name.
+      workspace_io: whether inputs and outputs live in the workspace.
+      mlf_version: the version of Model Library Format that is written.
       input_shapes: shapes of inputs the model leaves open.
       data: files of ONNX external data.
       vectors: `.npz` with inputs and expected outputs.
@@ -72,10 +84,16 @@ def mlf_model(
         data = data,
         executor = executor,
         input_shapes = input_shapes,
+        interface_api = interface_api,
+        link_params = link_params,
+        mlf_version = mlf_version,
         model = model,
         module_name = module_name or name.replace("-", "_"),
         out = name + ".tar",
+        system_lib = system_lib,
         target = target,
+        unpacked_api = unpacked_api,
+        workspace_io = workspace_io,
         visibility = visibility,
     )
     mlf_cc_library(name = name, archive = archive, target = target, visibility = visibility)

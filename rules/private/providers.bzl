@@ -4,7 +4,7 @@ MlfInfo = provider(
     doc = "A Model Library Format archive.",
     fields = {
         "archive": "File: the .tar.",
-        "executor": "string: aot, graph or vm.",
+        "executors": "dict: module -> aot, graph or vm; empty if only the archive knows.",
         "modules": "list of strings: the names of its modules, in order.",
         "target": "string: what it was compiled for, as mlftool spells it.",
     },

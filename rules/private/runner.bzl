@@ -90,7 +90,7 @@ def mlf_runner(name, archive, library, module = "", platform = None, program = "
 
     Args:
       name: the target's name.
-      archive: an `mlf_compile` or `mlf_package` target.
+      archive: an `mlf_compile`, `mlf_package` or `mlf_import` target.
       library: the `mlf_cc_library` of that archive.
       module: which module, when the archive has several.
       platform: the board's platform; none means the host.
@@ -106,7 +106,8 @@ def mlf_runner(name, archive, library, module = "", platform = None, program = "
         srcs = [name + "_source"],
         copts = MODEL_COPTS,
         linkstatic = True,
-        deps = [library, Label("//crt:runner")],
+        # The last two are linked for modules that call the C runtime only.
+        deps = [library, Label("//crt:runner"), Label("//crt:runner_guard"), Label("//crt:tvm_platform")],
         alwayslink = True,
         **shared
     )

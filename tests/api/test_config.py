@@ -12,9 +12,9 @@ from builders import Net
 from shared import REPO
 
 from mlftool import Executor, PassContext, Runtime, build, create_executor, from_onnx
-from mlftool.api.config import CONFIG, EXECUTOR_OPTIONS, IGNORED_PASSES
 from mlftool.api.target import Target, the_target
 from mlftool.compile import TVM_PASSES, wanted_passes
+from mlftool.config import CONFIG, EXECUTOR_OPTIONS, IGNORED_PASSES
 from mlftool.errors import MlfError
 
 

@@ -24,6 +24,7 @@ ALLOWED = {
     "mlf": {"errors"},
     "runtime": {"errors", "mlf", "targets"},
     "module": {"ir", "targets", "plan", "codegen"},
+    "config": {"errors"},
     "objects": {"errors", "codegen", "mlf", "runtime", "targets"},
     "describe": {"errors", "ir", "codegen", "mlf", "module", "objects"},
     "compile": {
@@ -35,7 +36,7 @@ ALLOWED = {
     "builder": {"errors", "compile", "manifest", "mlf", "runtime", "targets"},
     "api": {
         *("errors", "ir", "importer", "passes", "targets", "plan", "codegen", "mlf", "runtime"),
-        *("module", "describe", "compile"),
+        *("module", "describe", "compile", "config"),
     },
     # Where TVM's scripts look for what api and runtime hold.
     "relay": {"api"},

@@ -71,6 +71,7 @@ file(GLOB sources "${CMAKE_CURRENT_LIST_DIR}/codegen/host/src/*.c")
 add_library(model STATIC ${sources})
 target_include_directories(model PUBLIC codegen/host/include)
 target_link_libraries(model PUBLIC common m)
+target_link_options(model INTERFACE -Wl,-u,TVMSystemLibEntryPoint)
 add_executable(application app/main.c app/platform.c)
 target_link_libraries(application model graph_executor common memory)
 """

@@ -1,17 +1,17 @@
-/* The C runtime's platform on a board: a stack of TVM_WORKSPACE_SIZE_BYTES, and no clock. Generated
- * code and the graph executor free in the reverse order of allocation. */
+/* The C runtime's platform on a board: a stack in memory of the runner's descriptor, and no clock.
+ * Generated code and the graph executor free in the reverse order of allocation. */
 #include <string.h>
 #include <tvm/runtime/crt/logging.h>
 #include <tvm/runtime/crt/platform.h>
 #include <tvm/runtime/crt/stack_allocator.h>
 
 #include "platform.h"
+#include "runner.h"
 
-__attribute__((aligned(16))) static uint8_t memory[TVM_WORKSPACE_SIZE_BYTES];
 static tvm_workspace_t stack;
 
 tvm_crt_error_t TVMPlatformInitialize(void) {
-  return StackMemoryManager_Init(&stack, memory, sizeof memory);
+  return StackMemoryManager_Init(&stack, runner_pool, runner_pool_bytes);
 }
 
 /* Without the arguments: printf would be the largest part of the firmware. */

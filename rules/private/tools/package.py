@@ -23,9 +23,10 @@ def module_spec(entry: dict[str, Any]) -> ModuleSpec:
         module_name=entry["module_name"],
         target=entry["target"],
         executor=entry["executor"],
-        interface_api=entry["interface_api"],
         input_shapes=shapes,
         data_files=tuple(Path(file) for file in entry["data_files"]),
+        mlf_version=entry["mlf_version"],
+        **entry["options"],
     )
 
 

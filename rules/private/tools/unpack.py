@@ -1,6 +1,7 @@
-"""`unpack ARCHIVE SOURCES HEADERS OBJECTS --module M --executor E`: for mlf_cc_library.
+"""`unpack ARCHIVE SOURCES HEADERS OBJECTS LINK.ARGS --module M --executor M=E`: for mlf_cc_library.
 
-Writes three folders from an archive of any version, after checking it against the rule.
+Writes three folders from an archive of any version, after checking it against the rule, and options
+for the linker.
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from mlftool.errors import MlfError, Problem
-from mlftool.mlf import Bundle, read_tar, write_atomically
+from mlftool.mlf import Bundle, params, read_tar, write_atomically
+from mlftool.mlf.archive import read
+from mlftool.mlf.records import Archive, ModuleRecord
+from mlftool.runtime.packed import c_bytes
 
 FOLDERS = {
     "sources": ("codegen/host/src/", (".c", ".cc", ".cpp")),
@@ -22,6 +26,8 @@ FOLDERS = {
     "objects": ("codegen/host/lib/", (".o",)),
 }
 INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]+)[">]', re.MULTILINE)
+# Its definition in C, or its name in an object's table of symbols.
+SYSTEM_LIBRARY = re.compile(rb"TVMSystemLibEntryPoint\s*\([^)]*\)\s*\{|\0TVMSystemLibEntryPoint\0")
 # Of the C standard and of our runtime, which the library is compiled against.
 PROVIDED = re.compile(
     r"(tvm/runtime|dlpack|mlf)/[\w/.]+|(assert|ctype|errno|fenv|float|inttypes|limits|math|setjmp"
@@ -31,10 +37,10 @@ PROVIDED = re.compile(
 
 def parse(arguments: list[str]) -> argparse.Namespace:
     result = argparse.ArgumentParser("unpack")
-    for name in ("archive", *FOLDERS):
+    for name in ("archive", *FOLDERS, "link_args"):
         result.add_argument(name, type=Path)
     result.add_argument("--module", action="append", default=[])
-    result.add_argument("--executor", default="aot")
+    result.add_argument("--executor", action="append", default=[], metavar="MODULE=EXECUTOR")
     result.add_argument("--label", default="", help="the library, for messages")
     result.add_argument("--libraries", action="store_true", help="the user gives some")
     return result.parse_args(arguments)
@@ -60,10 +66,11 @@ def check_modules(metadata: Any, args: argparse.Namespace) -> Iterator[Problem]:
         text = f"{args.label}: modules: got {got}; the archive holds {expected}"
         yield Problem("MLF0504", text, str(args.archive))
         return
-    for name, module in sorted(modules.items()):
+    for name, _, executor in (pair.partition("=") for pair in args.executor):
+        module = modules[name]
         executors = module.get("executors", module.get("runtimes", []))
-        if args.executor not in executors and module.get("style") != "operator":
-            text = f"{args.label}: executor: got {args.executor}; module '{name}' has "
+        if executor not in executors and module.get("style") != "operator":
+            text = f"{args.label}: executor: got {executor}; module '{name}' has "
             yield Problem("MLF0504", text + ", ".join(executors), str(args.archive))
 
 
@@ -81,6 +88,37 @@ def check_headers(files: Mapping[str, Mapping[str, bytes]], archive: str) -> Ite
                 )
 
 
+def graph_data(record: ModuleRecord) -> tuple[str, str]:
+    """The graph executor's JSON and parameters as C: a header and its source."""
+    name = f"tvmgen_{record.name}"
+    parts = {"graph": record.graph or b"", "params": record.params or params.encode({})}
+    guard = f"{name.upper()}_GRAPH_H_"
+    header = [f"#ifndef {guard}", f"#define {guard}", "#include <stddef.h>", ""]
+    source = [f'#include "{name}_graph.h"', ""]
+    for part, data in parts.items():
+        header.append(f"extern const char {name}_{part}[];")
+        header.append(f"extern const size_t {name}_{part}_size;  // without the zero behind it")
+        source.append(f"const char {name}_{part}[] =\n    {c_bytes(data)};")
+        source.append(f"const size_t {name}_{part}_size = sizeof {name}_{part} - 1;")
+    return "\n".join([*header, "", "#endif", ""]), "\n".join([*source, ""])
+
+
+def add_graphs(files: dict[str, dict[str, bytes]], archive: Archive) -> None:
+    """Applications cannot open an archive's files on a board: they get them as C."""
+    for record in archive.modules:
+        if record.graph is not None:
+            header, source = graph_data(record)
+            files["headers"][f"tvmgen_{record.name}_graph.h"] = header.encode()
+            files["sources"][f"{record.name}_graph.c"] = source.encode()
+
+
+def link_args(files: Mapping[str, Mapping[str, bytes]]) -> bytes:
+    """Takes the system library out of the library that the files become, if they hold one."""
+    code = [*files["sources"].values(), *files["objects"].values()]
+    has_one = any(SYSTEM_LIBRARY.search(data) for data in code)
+    return b"-Wl,-u,TVMSystemLibEntryPoint\n" if has_one else b""
+
+
 def main(arguments: list[str]) -> int:
     """Exit code as the command line's."""
     args = parse(arguments)
@@ -92,11 +130,13 @@ def main(arguments: list[str]) -> int:
             problems += check_headers(files, str(args.archive))
         if problems:
             raise MlfError(problems)
+        add_graphs(files, read(bundle, str(args.archive)))
         for folder in FOLDERS:
             for name, data in files[folder].items():
                 path = getattr(args, folder) / name
                 path.parent.mkdir(parents=True, exist_ok=True)
                 write_atomically(path, data)
+        write_atomically(args.link_args, link_args(files))
     except MlfError as error:
         print(error, file=sys.stderr)
         return error.exit_code
