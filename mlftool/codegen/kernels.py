@@ -234,9 +234,9 @@ class Writer:
 
         ins = ", ".join(show(i) for i in node.inputs if i and i not in graph.consts)
         ops = " + ".join(n.op.rsplit(".", 1)[-1] for n in node.body) or node.op.rsplit(".", 1)[-1]
-        out = graph.types[node.outputs[0]]
+        out = graph.types[node.result]
         return (
-            f"{comment(node.name, 40)}: {comment(ops, 90)}, {ins} -> {show(node.outputs[0])} "
+            f"{comment(node.name, 40)}: {comment(ops, 90)}, {ins} -> {show(node.result)} "
             f"{out.dtype} ({call.kernel.name})"
         )
 

@@ -298,7 +298,7 @@ def _iterations(c: _Control, states: int, body: Graph) -> tuple[int | None, bool
 
 def _goes_on(body: Graph) -> bool:
     """Whether a body's condition is always true, or the one it was given."""
-    makers = {n.outputs[0]: n for n in body.nodes}
+    makers = {n.result: n for n in body.nodes}
     name = body.outputs[0]
     while name in makers and makers[name].op == "Identity":
         name = makers[name].inputs[0]

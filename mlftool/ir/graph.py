@@ -63,6 +63,11 @@ class Node:
         return next((n for n in self.body if n.op == self.op), self)
 
     @property
+    def result(self) -> str:
+        """The first output; the standard allows to leave out all but one."""
+        return next(name for name in self.outputs if name)
+
+    @property
     def label(self) -> str:
         """How messages name this node."""
         return f"node '{self.name}' ({self.op})"
@@ -131,12 +136,12 @@ class View:
     @property
     def y(self) -> TensorType:
         """Type of the core's first output, before any fused epilogue."""
-        return self.graph.types[self.core.outputs[0]]
+        return self.graph.types[self.core.result]
 
     @property
     def out(self) -> TensorType:
         """Type of the first output that is stored."""
-        return self.graph.types[self.node.outputs[0]]
+        return self.graph.types[self.node.result]
 
     def const(self, i: int) -> Array | None:
         """Value of the core's input `i` if it is known at compile time."""

@@ -37,7 +37,7 @@ def _peak(graph: Graph) -> int:
 
 def _greedy(graph: Graph) -> list[Node]:
     """Among the nodes that could run, always the one that leaves the least alive."""
-    position = {out: k for k, n in enumerate(graph.nodes) for out in n.outputs}
+    position = {out: k for k, n in enumerate(graph.nodes) for out in n.outputs if out}
     readers: dict[str, int] = {}
     for node in graph.nodes:
         for name in dict.fromkeys(node.inputs):

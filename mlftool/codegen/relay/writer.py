@@ -147,7 +147,7 @@ class Site:
 
     @property
     def out(self) -> TensorType:
-        return self.body.graph.types[self.node.outputs[0]]
+        return self.body.graph.types[self.node.result]
 
     def has(self, index: int) -> bool:
         return index < self.count and bool(self.node.inputs[index])

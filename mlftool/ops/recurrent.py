@@ -1,0 +1,148 @@
+"""Recurrent layers: RNN, GRU and LSTM are one walk through time with a cell of their own.
+
+Per direction and sequence: the rows of W and R give the sums of all gates from the element of this
+step and the last state, in the standard's order of gates; then the cell makes the next state. Each
+sum is (W x + R h) + (Wb + Rb), products as mlf/dot.h adds them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlftool.ir.dtype import DType
+from mlftool.ir.graph import Node, View
+from mlftool.ops.base import Kernel, Operand, UnsupportedError, op
+from mlftool.ops.elementwise import Maths
+from mlftool.ops.plain import float_of, plain_kernel
+from mlftool.ops.scalar import EXPRESSIONS, Scalar
+
+# What activations are called with if the node does not say: (alpha, beta), None where not taken.
+DEFAULTS: dict[str, tuple[float | None, float | None]] = {
+    "Affine": (1.0, 0.0),
+    "Relu": (None, None),
+    "LeakyRelu": (0.01, None),
+    "ThresholdedRelu": (1.0, None),
+    "Tanh": (None, None),
+    "ScaledTanh": (1.0, 1.0),
+    "Sigmoid": (None, None),
+    "HardSigmoid": (0.2, 0.5),
+    "Elu": (1.0, None),
+    "Softsign": (None, None),
+    "Softplus": (None, None),
+}
+SPELT = {name.lower(): name for name in DEFAULTS}
+GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
+USUAL = {"RNN": ("Tanh",), "GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "Tanh", "Tanh")}
+
+
+class Activation:
+    """One of a cell's functions, applied to C text."""
+
+    def __init__(self, name: str, alpha: float | None, beta: float | None, row: DType) -> None:
+        self.name, self.row, self.m = name, row, Maths(row, row)
+        self.attrs = {k: v for k, v in (("alpha", alpha), ("beta", beta)) if v is not None}
+
+    def __call__(self, c: str) -> str:
+        """C text of the function of `c`, which must be a variable."""
+        m, alpha = self.m, self.attrs.get("alpha", 1.0)
+        if self.name == "Affine":
+            return f"{m.lit(alpha)} * {c} + {m.lit(self.attrs['beta'])}"
+        if self.name == "ScaledTanh":
+            inner = m.call("tanh", f"{m.lit(self.attrs['beta'])} * {c}")
+            return f"{m.lit(alpha)} * {inner}"
+        node = Node(self.name, (), (), self.attrs)
+        return EXPRESSIONS[self.name](node, self.row, [Scalar(c, self.row)])
+
+
+def _activations(v: View, row: DType, directions: int) -> list[list[Activation]]:
+    """Those of each direction; parameters are given in order to those that take them."""
+    names = v.attr("activations") or list(USUAL[v.core.op]) * directions
+    unknown = [n for n in names if n.lower() not in SPELT]
+    if unknown:
+        raise UnsupportedError(f"activation {unknown[0]}; supported: {', '.join(DEFAULTS)}")
+    alphas, betas = iter(v.attr("activation_alpha") or ()), iter(v.attr("activation_beta") or ())
+    made = []
+    for name in (SPELT[n.lower()] for n in names):
+        alpha, beta = DEFAULTS[name]
+        alpha = alpha if alpha is None else next(alphas, alpha)
+        beta = beta if beta is None else next(betas, beta)
+        made.append(Activation(name, alpha, beta, row))
+    each = len(USUAL[v.core.op])
+    if len(made) != each * directions:
+        text = f"{len(made)} activations; supported: {each} for each of {directions} directions"
+        raise UnsupportedError(text)
+    return [made[d * each : (d + 1) * each] for d in range(directions)]
+
+
+def _layout(v: View, directions: int, hidden: int) -> dict[str, Any]:
+    """Strides of time, batch and direction in x, in the sequence of states and in the last ones."""
+    batch_first = bool(v.attr("layout", 0))
+    first, second, inputs = v.x(0).shape
+    batch, time = (first, second) if batch_first else (second, first)
+    row = directions * hidden
+    return {
+        "batch": batch,
+        "time": time,
+        "inputs": inputs,
+        "x_time": inputs if batch_first else batch * inputs,
+        "x_batch": time * inputs if batch_first else inputs,
+        "y_time": row if batch_first else batch * row,
+        "y_batch": time * row if batch_first else hidden,
+        "y_direction": hidden if batch_first else batch * hidden,
+        "state_batch": row if batch_first else hidden,
+        "state_direction": hidden if batch_first else batch * hidden,
+    }
+
+
+def recurrent(v: View) -> Kernel:
+    """Any direction, layout, peephole, lengths of sequences, first states."""
+    row = float_of(v, v.x(0).dtype)
+    kind, m = v.core.op, Maths(row, row)
+    gates, (directions, _, hidden) = GATES[kind], v.x(2).shape
+    if v.x(1).shape[:2] != (directions, gates * hidden) or v.x(2).shape[1] != gates * hidden:
+        raise UnsupportedError(f"weights {v.x(1)} and {v.x(2)} for {gates} gates of {hidden}")
+    layout = _layout(v, directions, hidden)
+    clip, backwards = v.attr("clip"), {"forward": [0], "reverse": [1], "bidirectional": [0, 1]}
+    size = gates * hidden * row.bytes
+    scratch = [Operand("gates", row.c, "scratch", bytes=size)]
+    scratch += [
+        Operand(name, row.c, "scratch", bytes=hidden * row.bytes) for name in ("h", "extra")
+    ]
+    before = bool(v.attr("linear_before_reset", 0))
+    if kind == "RNN" or (kind == "GRU" and before):
+        scratch.pop()
+    macs = directions * layout["batch"] * layout["time"] * gates * hidden
+    return plain_kernel(
+        v,
+        "recurrent",
+        {
+            **layout,
+            "kind": kind,
+            "hidden": hidden,
+            "rows": gates * hidden,
+            "plain": (gates - 1 if kind == "GRU" else gates) * hidden,
+            "floating": row.c,
+            "directions": list(
+                enumerate(
+                    zip(
+                        backwards[v.attr("direction", "forward")],
+                        _activations(v, row, directions),
+                        strict=True,
+                    )
+                )
+            ),
+            "clip": (lambda c: m.clamp(c, -clip, clip)) if clip else None,
+            "dot": "mlf_dot" if row.bits == 64 else "mlf_dotf",
+            "one": m.lit(1),
+            "zero": m.lit(0),
+            "before": before,
+            "coupled": bool(v.attr("input_forget", 0)),
+        },
+        *scratch,
+        cost=macs * (layout["inputs"] + hidden) * 4.0,
+        includes=("mlf/math.h", "mlf/dot.h"),
+    )
+
+
+for _name in GATES:
+    op(_name)(recurrent)
