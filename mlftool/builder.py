@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from mlftool.errors import BAD_INPUT, CHECK_FAILED, ENVIRONMENT, INTERNAL, MlfError, Problem
 from mlftool.manifest import Budget, Manifest, UserTarget
 from mlftool.manifest.entries import Entry, executor_options
+from mlftool.stamps import Stamp, compiler_digest
 
 if TYPE_CHECKING:
     from mlftool.compile import ModuleSpec
@@ -52,6 +53,7 @@ class Result:
 
     entry: Entry
     seconds: float
+    compiled: bool = False  # False: it was there, and as it would become
     changed: bool = False
     memory: tuple[Memory, ...] = ()
     over: tuple[Over, ...] = ()
@@ -95,14 +97,17 @@ def raise_problems(results: Sequence[Result], more: Sequence[Problem] = ()) -> N
 def _run(
     manifest: Manifest, wanted: Sequence[Entry], folder: Path | None, jobs: int
 ) -> Iterator[Result]:
+    compiler = "" if folder is None else compiler_digest()
     if jobs <= 1:
-        yield from (_build_one(manifest, entry, folder) for entry in wanted)
+        yield from (_build_one(manifest, entry, folder, compiler) for entry in wanted)
         return
     # Forked workers start at once, and safely: this process has no threads and no numpy.
     methods = multiprocessing.get_all_start_methods()
     context = multiprocessing.get_context("fork" if "fork" in methods else methods[0])
     pool = ProcessPoolExecutor(jobs, context, initializer=_ignore_interrupts)
-    futures = {pool.submit(_build_one, manifest, entry, folder): entry for entry in wanted}
+    futures = {
+        pool.submit(_build_one, manifest, entry, folder, compiler): entry for entry in wanted
+    }
     try:
         for future in as_completed(futures):
             try:
@@ -124,21 +129,19 @@ def _ignore_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _build_one(manifest: Manifest, entry: Entry, folder: Path | None) -> Result:
+def _build_one(manifest: Manifest, entry: Entry, folder: Path | None, compiler: str) -> Result:
     start = time.monotonic()
     result = Result(entry, 0)
     try:
-        from mlftool.compile import compile_modules
-
-        parts = list(zip(entry.models, entry.executors, strict=True))
-        bundle = compile_modules([_spec(manifest, entry, *part) for part in parts])
+        if folder is None:
+            bundle = _compile(manifest, entry)
+            _check_vectors(manifest, entry, bundle)
+        else:
+            bundle, result = _up_to_date(manifest, entry, folder, compiler)
+        parts = zip(entry.models, entry.executors, strict=True)
         memory = tuple(_memory(manifest, bundle, *part) for part in parts)
         over = tuple(_over_limits(manifest, entry, memory))
-        changed = folder is not None and _write(bundle, folder / entry.output)
-        if folder is None:
-            _check_vectors(manifest, entry, bundle)
-        result = replace(result, changed=changed, memory=memory, over=over)
-        result = replace(result, exit_code=CHECK_FAILED if over else 0)
+        result = replace(result, memory=memory, over=over, exit_code=CHECK_FAILED if over else 0)
     except MlfError as error:
         problems = tuple(_in_manifest(manifest, entry, p) for p in error.problems)
         result = replace(result, problems=problems, exit_code=error.exit_code)
@@ -150,6 +153,40 @@ def _build_one(manifest: Manifest, entry: Entry, folder: Path | None) -> Result:
         problem = Problem("MLF0900", text, path=entry.output, help=help_text)
         result = replace(result, problems=(problem,), exit_code=INTERNAL)
     return replace(result, seconds=time.monotonic() - start)
+
+
+def _compile(manifest: Manifest, entry: Entry) -> Bundle:
+    from mlftool.compile import compile_modules
+
+    return compile_modules(
+        [
+            _spec(manifest, entry, name, executor)
+            for name, executor in zip(entry.models, entry.executors, strict=True)
+        ]
+    )
+
+
+def _up_to_date(
+    manifest: Manifest, entry: Entry, folder: Path, compiler: str
+) -> tuple[Bundle, Result]:
+    """The archive, compiled unless it is there and nothing that goes into it has changed."""
+    from mlftool.mlf import read_tar
+
+    models = [manifest.models[name] for name in entry.models]
+    # All that the manifest says of the entry, so that no key can be forgotten.
+    settings = [compiler, repr(entry), *map(repr, models), repr(manifest.targets.get(entry.target))]
+    files = [
+        (manifest.locate(m.model), [manifest.locate(file) for file in m.data_files]) for m in models
+    ]
+    stamp = Stamp(folder, entry.output, settings, files)
+    # Who wants to see the compiler at work shall see it.
+    if stamp.holds() and not os.environ.get("MLF_DEBUG"):
+        return read_tar(stamp.archive), Result(entry, 0)
+    before = stamp.before()
+    bundle = _compile(manifest, entry)
+    changed = _write(bundle, folder / entry.output)
+    stamp.write(before)
+    return bundle, Result(entry, 0, compiled=True, changed=changed)
 
 
 def _spec(manifest: Manifest, entry: Entry, name: str, executor: str) -> ModuleSpec:

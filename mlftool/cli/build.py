@@ -85,6 +85,8 @@ class Progress:
     def __call__(self, result: Result) -> None:
         self._done += 1
         outcome = "written" if result.changed else "unchanged"
+        if not result.compiled:
+            outcome = "up to date"
         if result.problems:
             outcome = "FAILED"
         elif result.over:
@@ -110,6 +112,7 @@ def to_json(folder: Path, results: Sequence[Result]) -> dict[str, object]:
                 "target": r.entry.target,
                 "executor": r.entry.executor,
                 "ok": r.exit_code == 0,
+                "compiled": r.compiled,
                 "changed": r.changed,
                 "modules": [{**vars(m), "ram_bytes": m.ram_bytes} for m in r.memory],
             }

@@ -29,7 +29,7 @@ def load_model(model: Path | ModelProto, data_files: Sequence[Path] = ()) -> Mod
     """
     path, on_disk = model_name(model), isinstance(model, Path)
     if isinstance(model, Path):
-        model = _parse(model)
+        model = parse(model)
     else:
         given, model = model, ModelProto()
         model.CopyFrom(given)
@@ -49,7 +49,7 @@ def model_name(model: Path | ModelProto) -> Path:
     return Path(model.graph.name.replace("/", "_") or "model")
 
 
-def _parse(path: Path) -> ModelProto:
+def parse(path: Path) -> ModelProto:
     try:
         data = read_file(path)
     except FileError as error:

@@ -33,7 +33,8 @@ ALLOWED = {
     },
     "backend": {"errors", "ir", "mlf", "runtime", "targets", "module", "compile"},
     "manifest": {"errors", "targets"},
-    "builder": {"errors", "compile", "manifest", "mlf", "runtime", "targets"},
+    "stamps": {"errors", "importer", "mlf"},
+    "builder": {"errors", "compile", "manifest", "mlf", "runtime", "stamps", "targets"},
     "api": {
         *("errors", "ir", "importer", "passes", "targets", "plan", "codegen", "mlf", "runtime"),
         *("module", "describe", "compile", "config"),
