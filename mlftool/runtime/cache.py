@@ -16,7 +16,7 @@ def default_cache() -> Path:
     """$MLFTOOL_CACHE, else mlftool/ in the user's cache directory."""
     given = os.environ.get("MLFTOOL_CACHE")
     if given:
-        return Path(given)
+        return Path(given).absolute()  # compilers run in folders of their own
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     return Path(base) / "mlftool"
 

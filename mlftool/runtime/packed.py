@@ -103,19 +103,19 @@ def packed_run(interface: Interface, record: ModuleRecord) -> str:
     symbol = checked_symbol(interface.run_symbol)
     tensors = (*interface.inputs, *interface.outputs)
     order = interface.order or tuple(range(len(tensors)))
-    declaration, function = f"int32_t {symbol}{_PACKED};", symbol
+    declaration, function, code = f"int32_t {symbol}{_PACKED};", symbol, "int32_t"
     if record.executor and interface.symbol:  # a model of TVM before July 2021
         declaration = f"#include <{MODEL_HEADER}>\nextern const tvm_model_t {symbol};"
-        function = f"{symbol}.run_func"
+        function, code = f"{symbol}.run_func", "int"  # another type where int32_t is long
     lines = [_INCLUDES, declaration, *_tensor_table(interface)]
     lines += _set_pointers(record)
     lines += [
         "static int32_t call(void) {",
         f"  static const uint8_t order[] = {{{', '.join(map(str, order))}}};",
         f"  TVMValue values[{len(tensors)}];",
-        f"  int32_t codes[{len(tensors)}];",
+        f"  {code} codes[{len(tensors)}];",
         "  TVMValue result;",
-        "  int32_t result_code = kTVMNullptr;",
+        f"  {code} result_code = kTVMNullptr;",
         "  size_t i;",
         "  result.v_int64 = 0;",
         "  point_tensors();",

@@ -72,7 +72,7 @@ def module_code(archive: Archive, record: ModuleRecord, machine: str = "") -> Co
         raise MlfError(Problem("MLF0607", text, path=record.name))
     check_objects(sources, machine)
     every = {**record.files, **archive.shared}
-    old = {f"crt/include/{MODEL_HEADER}": _MODEL} if network_of(sources.values()) else {}
+    old = {f"crt/include/{n}": data for n, data in old_headers(sources).items()}
     headers = {n: every[n] for n in every if _HEADER.fullmatch(n) and ".." not in n}
     return Code(
         {**sources, **headers, **crt_headers(record), **old},
@@ -81,6 +81,11 @@ def module_code(archive: Archive, record: ModuleRecord, machine: str = "") -> Co
         tuple(n for n in sources if n.endswith(".o")),
         CFLAGS if record.interface is not None else FOREIGN_CFLAGS,
     )
+
+
+def old_headers(sources: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Headers of TVM's C runtime that these sources include and ours has not, by their names."""
+    return {MODEL_HEADER: _MODEL} if network_of(sources.values()) else {}
 
 
 def runner_files(

@@ -107,6 +107,11 @@ _LIBRARIES = (
 )
 
 
+def library_of(name: str) -> str:
+    """The library that a header or function belongs to; "" for those that are not known."""
+    return next((library for pattern, library in _LIBRARIES if re.search(pattern, name)), "")
+
+
 def _missing(stderr: str, what: str) -> Problem | None:
     """The problem of a header or of functions that the module needs and the archive lacks."""
     header = re.search(r"fatal error: '?([^:'\n]+)'?(?:: No such file| file not found)", stderr)
@@ -115,7 +120,7 @@ def _missing(stderr: str, what: str) -> Problem | None:
         return None
     names = list(dict.fromkeys(functions))
     needs = f"the header '{header[1]}'" if header else f"the function {', '.join(names[:5])}"
-    library = next((n for p, n in _LIBRARIES if re.search(p, needs)), "")
+    library = library_of(needs)
     text = f"{what} needs {needs}, which the archive does not hold"
     hint = f"it belongs to {library}; " if library else ""
     hint += "build the module in a project of its own, with that library"

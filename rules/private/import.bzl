@@ -3,6 +3,19 @@
 load(":compile.bzl", "EXECUTORS")
 load(":library.bzl", "mlf_cc_library")
 load(":providers.bzl", "MlfInfo")
+load(":transitions.bzl", "ALLOWLIST", "model_transition")
+
+# TVM's C is GNU C (empty arrays) and not without warnings, some of which newer compilers insist on. The
+# same list is in mlftool.runtime.sources; a test compares the two.
+FOREIGN_COPTS = [
+    "-std=gnu11",
+    "-ffp-contract=off",
+    "-w",
+    "-Wno-implicit-function-declaration",
+    "-Wno-incompatible-pointer-types",
+    "-Wno-int-conversion",
+    "-Wno-declaration-missing-parameter-type",
+]
 
 def _mlf_archive_impl(ctx):
     return [
@@ -22,7 +35,9 @@ _mlf_archive = rule(
         "executor": attr.string(values = [""] + EXECUTORS),
         "modules": attr.string_list(mandatory = True, allow_empty = False),
         "target": attr.string(),
+        "_allowlist_function_transition": attr.label(default = ALLOWLIST),
     },
+    cfg = model_transition,
     provides = [MlfInfo],
 )
 
@@ -67,7 +82,7 @@ def mlf_import(name, archive, modules = ["default"], executor = "", target = "",
     mlf_cc_library(
         name = name,
         archive = name + "_archive",
-        copts = copts,
+        copts = FOREIGN_COPTS + copts,
         target = target,
         deps = deps,
         **kwargs

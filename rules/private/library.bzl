@@ -4,7 +4,6 @@ load(":cc.bzl", "CC_TOOLCHAIN_TYPE", "CcInfo", "cc_common", "cc_library", "find_
 load(":cpus.bzl", "HOSTS")
 load(":mlftool.bzl", "TOOLCHAIN_TYPE", "run_mlftool")
 load(":providers.bzl", "MlfInfo")
-load(":transitions.bzl", "ALLOWLIST", "model_transition")
 
 # Generated code is C99, and its results may not depend on which processor fuses multiply and add.
 MODEL_COPTS = ["-std=c99", "-O2", "-ffp-contract=off", "-ffunction-sections", "-fdata-sections"]
@@ -39,7 +38,6 @@ def _mlf_extract_impl(ctx):
     return [
         DefaultInfo(files = depset([sources])),
         OutputGroupInfo(hdrs = depset([headers]), objects = depset([objects]), srcs = depset([sources])),
-        # Headers of another configuration's folder: cc_library(includes) would look in its own.
         CcInfo(
             compilation_context = cc_common.create_compilation_context(
                 headers = depset([headers]),
@@ -58,14 +56,14 @@ def _mlf_extract_impl(ctx):
     ]
 
 _mlf_extract = rule(
-    doc = "The C files of an archive, in the fixed configuration of the models.",
+    # In the configuration of whoever compiles them, not in that of the models: Bazel puts objects made
+    # of a folder beside the folder, so host and board would write the same files.
+    doc = "The C files of an archive.",
     implementation = _mlf_extract_impl,
     attrs = {
         "archive": attr.label(mandatory = True, providers = [MlfInfo]),
         "has_libraries": attr.bool(doc = "Whether the user gives libraries that sources may need."),
-        "_allowlist_function_transition": attr.label(default = ALLOWLIST),
     },
-    cfg = model_transition,
     toolchains = [TOOLCHAIN_TYPE],
 )
 

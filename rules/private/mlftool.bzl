@@ -43,7 +43,7 @@ def run_mlftool(ctx, part, module, arguments, inputs, outputs, mnemonic, progres
 
     Args:
       ctx: the rule's context; the rule declares TOOLCHAIN_TYPE.
-      part: which of the toolchain's files the module needs: "compiler", "runtime" or "console".
+      part: which of the toolchain's files the module needs: "compiler", "runtime", "runner" or "console".
       module: "mlftool" or a module under rules/private/tools, dotted.
       arguments: list of strings and Args objects.
       inputs: list of Files.
@@ -62,7 +62,8 @@ def run_mlftool(ctx, part, module, arguments, inputs, outputs, mnemonic, progres
         arguments = [start] + arguments,
         inputs = depset(inputs, transitive = [getattr(tool, part)]),
         outputs = outputs,
-        env = ENVIRONMENT,
+        # What an action builds on the way stays in its sandbox: a cache would be an input nobody declared.
+        env = dict(ENVIRONMENT, MLFTOOL_CACHE = ".mlftool_cache"),
         mnemonic = mnemonic,
         progress_message = progress_message,
     )
@@ -101,13 +102,14 @@ def _mlftool_toolchain_impl(ctx):
         console = _files(ctx, ctx.attr.console),
         launcher = ctx.file.launcher,
         packages = ctx.file.packages,
+        runner = _files(ctx, ctx.attr.runner),
         runtime = _files(ctx, ctx.attr.runtime),
     ))]
 
 mlftool_toolchain = rule(
     doc = """Where actions find mlftool, its Python packages and the interpreter's fingerprint.
 
-Three sets of files, because every file is a link in every sandbox and a reason to run again.""",
+Four sets of files, because every file is a link in every sandbox and a reason to run again.""",
     implementation = _mlftool_toolchain_impl,
     attrs = {
         "compiler": attr.label_list(mandatory = True, allow_files = True, doc = "Sources and wheels that compile."),
@@ -122,6 +124,11 @@ Three sets of files, because every file is a link in every sandbox and a reason 
             mandatory = True,
             allow_single_file = True,
             doc = "A file directly inside a package of the wheels' folder.",
+        ),
+        "runner": attr.label_list(
+            mandatory = True,
+            allow_files = True,
+            doc = "Those of `runtime` and the C runtime: some modules of TVM's must run to be described.",
         ),
         "runtime": attr.label_list(mandatory = True, allow_files = True, doc = "Sources and wheels that unpack and run."),
     },

@@ -61,18 +61,25 @@ def _path(file):
 def _short_path(file):
     return file.short_path
 
-def _executable(ctx, module, arguments, files, part = "runtime"):
-    """DefaultInfo of a program that runs `module` on `files`."""
+def _executable(ctx, module, arguments, files, part = "runtime", before = []):
+    """DefaultInfo of a program that runs `module` on `files`, after lines of shell."""
     tool = ctx.toolchains[TOOLCHAIN_TYPE].mlftool
     script = ctx.actions.declare_file(ctx.label.name + ".sh")
-    ctx.actions.write(script, launcher_script(tool, module, arguments), is_executable = True)
+    ctx.actions.write(script, launcher_script(tool, module, arguments, before), is_executable = True)
     return DefaultInfo(
         executable = script,
         runfiles = ctx.runfiles(files = files, transitive_files = getattr(tool, part)),
     )
 
 def _mlf_test_impl(ctx):
-    return [_executable(ctx, "mlftool", _arguments(ctx, _short_path), _inputs(ctx))]
+    return [_executable(
+        ctx,
+        "mlftool",
+        _arguments(ctx, _short_path),
+        _inputs(ctx),
+        "runner",
+        ["export MLFTOOL_CACHE=\"$TEST_TMPDIR/cache\""],
+    )]
 
 _mlf_run_test = rule(
     implementation = _mlf_test_impl,
@@ -166,7 +173,7 @@ def _mlf_report_impl(ctx):
     args.add("--report", report)
     run_mlftool(
         ctx,
-        "runtime",
+        "runner",
         "rules.private.tools.report",
         [args],
         inputs = _inputs(ctx),

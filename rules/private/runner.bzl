@@ -35,7 +35,7 @@ def _runner_source_impl(ctx):
     args.add("-o", source)
     run_mlftool(
         ctx,
-        "runtime",
+        "runner",
         "mlftool",
         [args],
         inputs = [info.archive],

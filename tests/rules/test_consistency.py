@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from mlftool.runtime.boards import BOARDS
+from mlftool.runtime.sources import FOREIGN_CFLAGS
 from mlftool.targets import TARGETS
 
 ROOT = Path(os.path.abspath(__file__)).parents[2]
@@ -35,6 +36,10 @@ def test_toolchain_flags_are_the_targets(cpu: str) -> None:
 def test_host_flags_are_the_targets() -> None:
     hosts = {name: tuple(flags) for name, flags in bzl("cpus")["HOSTS"].items()}
     assert hosts == {name: t.cflags for name, t in TARGETS.items() if t.is_host}
+
+
+def test_foreign_flags_are_those_of_the_runtime() -> None:
+    assert tuple(bzl("import")["FOREIGN_COPTS"]) == FOREIGN_CFLAGS
 
 
 def test_boards_are_those_of_the_runtime() -> None:

@@ -19,6 +19,8 @@ from mlftool.mlf import Bundle, params, read_tar, write_atomically
 from mlftool.mlf.archive import read
 from mlftool.mlf.records import Archive, ModuleRecord
 from mlftool.runtime.packed import c_bytes
+from mlftool.runtime.sources import old_headers
+from mlftool.runtime.toolchain import library_of
 
 FOLDERS = {
     "sources": ("codegen/host/src/", (".c", ".cc", ".cpp")),
@@ -48,7 +50,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
 def members(bundle: Bundle) -> dict[str, dict[str, bytes]]:
     """Folder -> file in it -> contents."""
-    return {
+    found = {
         folder: {
             name.removeprefix(prefix): data
             for name, data in bundle.files.items()
@@ -56,6 +58,8 @@ def members(bundle: Bundle) -> dict[str, dict[str, bytes]]:
         }
         for folder, (prefix, suffixes) in FOLDERS.items()
     }
+    found["headers"] |= old_headers(found["sources"])
+    return found
 
 
 def check_modules(metadata: Any, args: argparse.Namespace) -> Iterator[Problem]:
@@ -74,18 +78,23 @@ def check_modules(metadata: Any, args: argparse.Namespace) -> Iterator[Problem]:
             yield Problem("MLF0504", text + ", ".join(executors), str(args.archive))
 
 
-def check_headers(files: Mapping[str, Mapping[str, bytes]], archive: str) -> Iterator[Problem]:
+def check_headers(
+    files: Mapping[str, Mapping[str, bytes]], archive: str, label: str
+) -> Iterator[Problem]:
     """Headers that neither the archive nor our runtime has: of an external code generator."""
     for source, data in sorted(files["sources"].items()):
         for header in sorted({h.decode("utf-8", "replace") for h in INCLUDE.findall(data)}):
-            if header not in files["headers"] and not PROVIDED.fullmatch(header):
-                yield Problem(
-                    "MLF0611",
-                    f"includes '{header}', which neither the archive nor mlftool's C runtime has",
-                    archive,
-                    path=f"codegen/host/src/{source}",
-                    help="add the cc_library with that header to deps",
-                )
+            if header in files["headers"] or PROVIDED.fullmatch(header):
+                continue
+            library = library_of(header)
+            hint = f"it belongs to {library}; " if library else ""
+            yield Problem(
+                "MLF0611",
+                f"includes '{header}', which neither the archive nor mlftool's C runtime has",
+                archive,
+                path=f"codegen/host/src/{source}",
+                help=f"{hint}give the cc_library that has it: deps of {label}",
+            )
 
 
 def graph_data(record: ModuleRecord) -> tuple[str, str]:
@@ -127,7 +136,7 @@ def main(arguments: list[str]) -> int:
         files = members(bundle)
         problems = list(check_modules(json.loads(bundle.files["metadata.json"]), args))
         if not args.libraries:
-            problems += check_headers(files, str(args.archive))
+            problems += check_headers(files, str(args.archive), args.label)
         if problems:
             raise MlfError(problems)
         add_graphs(files, read(bundle, str(args.archive)))

@@ -1,0 +1,54 @@
+"""`make_archives FOLDER`: archives in TVM's shapes, and vectors for them, for the targets here."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from mlftool.mlf import Bundle, write_tar
+from tests.runtime import tvm_archives as tvm
+
+ONES = np.ones((1, 4), np.int8)
+
+
+def with_object(folder: Path) -> Bundle:
+    """As TVM's llvm targets give it: the kernels are an object file of this machine."""
+    files = dict(tvm.graph_archive(7).files)
+    del files[tvm.code(7, 1)]
+    with tempfile.TemporaryDirectory() as work:
+        (Path(work) / "kernels.c").write_text(tvm.PREAMBLE + tvm.KERNELS)
+        command = ["gcc", "-O1", "-ffp-contract=off", f"-I{folder}", "-c", "kernels.c"]
+        subprocess.run(command, cwd=work, check=True)
+        data = (Path(work) / "kernels.o").read_bytes()
+    return Bundle({**files, tvm.code(7, 0, "o"): data})
+
+
+def main(arguments: list[str]) -> int:
+    """Writes them all; INCLUDE is the folder with TVM's headers."""
+    out, include = map(Path, arguments)
+    archives = {
+        "graph_1": tvm.graph_archive(1),
+        "graph_5": tvm.graph_archive(5),
+        "graph_7": tvm.graph_archive(7),
+        "linked": tvm.linked_archive(),
+        "network": tvm.network_archive(3),
+        "objects": with_object(include.absolute()),
+        "operator": tvm.operator_archive(4),
+        "packed": tvm.packed_archive(),
+        "packed_4": tvm.packed_archive(4, with_metadata=False),
+        "struct": tvm.struct_archive(),
+    }
+    for name, bundle in archives.items():
+        write_tar(bundle, out / f"{name}.tar")
+    vectors = {"x": tvm.X, "output": tvm.Y, "output0": tvm.Y}
+    np.savez(out / "network.npz", **vectors)
+    np.savez(out / "operator.npz", A=ONES[0], B=ONES[0], C=2 * ONES[0])
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
