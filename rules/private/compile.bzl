@@ -59,7 +59,8 @@ outputs, `packed` is TVM's packed function.""",
     ),
     "target": attr.string(
         default = "host",
-        doc = "What to compile for, as `mlftool compile --target` spells it: `host`, `cortex-m4`, ...",
+        doc = """What to compile for, as `mlftool compile --target` spells it: `host`, `cortex-m4`, ... Of
+TVM's strings, `llvm -mcpu=cortex-m4` gives objects by the device's usual compiler.""",
     ),
     "unpacked_api": attr.int(
         default = -1,
@@ -70,6 +71,7 @@ the interface.""",
     "workspace_io": attr.bool(
         doc = "Whether inputs and outputs of an aot module live in the workspace and share its memory.",
     ),
+    "_compilers": attr.label(default = "@mlf_system//:compilers.txt", allow_single_file = True),
 }
 
 def options_of(ctx):
@@ -126,6 +128,11 @@ def module_name_of(ctx):
              (name, "attribute" if ctx.attr.module_name else "target's name; set module_name"))
     return name
 
+def _inputs(ctx):
+    """The files of one module; those of kind `llvm` depend on C compilers, too."""
+    compilers = [ctx.file._compilers] if ctx.attr.target.split(" ")[0] == "llvm" else []
+    return [ctx.file.model] + ctx.files.data + compilers
+
 def _archive(ctx):
     return ctx.outputs.out or ctx.actions.declare_file(ctx.label.name + ".tar")
 
@@ -164,7 +171,7 @@ def _mlf_compile_impl(ctx):
         "compiler",
         "mlftool",
         [args],
-        inputs = [ctx.file.model] + ctx.files.data,
+        inputs = _inputs(ctx),
         outputs = [archive],
         mnemonic = "MlfCompile",
         progress_message = "Compiling model %s for %s" % (module, ctx.attr.target),
@@ -207,14 +214,14 @@ The archive is made in one fixed configuration: host tests, every firmware image
 MlfModuleInfo = provider(
     doc = "One module of an mlf_package, not compiled yet.",
     fields = {
-        "files": "list of Files: the model and its data.",
+        "files": "list of Files: the model, its data and what else decides the archive.",
         "spec": "struct: what mlftool.compile.ModuleSpec takes.",
     },
 )
 
 def _mlf_module_impl(ctx):
     return [MlfModuleInfo(
-        files = [ctx.file.model] + ctx.files.data,
+        files = _inputs(ctx),
         spec = struct(
             data_files = [file.path for file in ctx.files.data],
             executor = ctx.attr.executor,

@@ -37,3 +37,17 @@ HOSTS = {
     "x86-64-v3": ["-march=x86-64-v3"],
     "x86-64-v4": ["-march=x86-64-v4", "-mavx512vnni"],
 }
+
+def device_of(target):
+    """The processor that a target means, which TVM's strings name by -mcpu.
+
+    Args:
+      target: as `mlftool compile --target` takes it.
+
+    Returns:
+      A key of CPUS or HOSTS, another target of mlftool's, or "host" where nothing is named.
+    """
+    for word in target.split(" "):
+        if word.startswith("-mcpu="):
+            return word[len("-mcpu="):]
+    return "host" if target.split(" ")[0] in ["", "c", "llvm"] else target

@@ -1,7 +1,7 @@
 """An archive -> a cc_library."""
 
 load(":cc.bzl", "CC_TOOLCHAIN_TYPE", "CcInfo", "cc_common", "cc_library", "find_cpp_toolchain")
-load(":cpus.bzl", "HOSTS")
+load(":cpus.bzl", "HOSTS", "device_of")
 load(":mlftool.bzl", "TOOLCHAIN_TYPE", "run_mlftool")
 load(":providers.bzl", "MlfInfo")
 
@@ -107,7 +107,8 @@ _mlf_objects = rule(
 )
 
 def _constraints(target):
-    return [Label("//rules/platforms:cpu_" + target)] if target and target not in HOSTS else []
+    device = device_of(target)
+    return [Label("//rules/platforms:cpu_" + device)] if device not in HOSTS else []
 
 def mlf_cc_library(name, archive, target = "", copts = [], deps = [], **kwargs):
     """A `cc_library` with the modules of an archive.
@@ -152,7 +153,7 @@ def mlf_cc_library(name, archive, target = "", copts = [], deps = [], **kwargs):
     cc_library(
         name = name,
         srcs = [name + "_sources"],
-        copts = MODEL_COPTS + HOSTS.get(target, []) + copts,
+        copts = MODEL_COPTS + HOSTS.get(device_of(target), []) + copts,
         # A shared object of one model helps nobody, and cc_test would make one.
         linkstatic = True,
         target_compatible_with = compatible,

@@ -1,7 +1,7 @@
 """Everything for one model on one target, in one call."""
 
 load(":compile.bzl", "mlf_compile")
-load(":cpus.bzl", "CPUS", "HOSTS")
+load(":cpus.bzl", "CPUS", "HOSTS", "device_of")
 load(":library.bzl", "mlf_cc_library")
 load(":run.bzl", "mlf_budget_test", "mlf_device_test", "mlf_host_test", "mlf_report")
 load(":runner.bzl", "mlf_runner")
@@ -97,9 +97,10 @@ def mlf_model(
         visibility = visibility,
     )
     mlf_cc_library(name = name, archive = archive, target = target, visibility = visibility)
-    if target not in HOSTS and not (target in CPUS and CPUS[target].board):
+    device = device_of(target)
+    if device not in HOSTS and not (device in CPUS and CPUS[device].board):
         return
-    platform = None if target in HOSTS else Label("//rules/platforms:" + target)
+    platform = None if device in HOSTS else Label("//rules/platforms:" + device)
     mlf_runner(
         name = runner,
         archive = archive,

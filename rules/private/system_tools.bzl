@@ -22,7 +22,7 @@ def _system_tools_impl(rctx):
         fail("mlf_system: '%s' could not describe this machine; %s\n%s" % (python, _PYTHON_HELP, probe.stderr))
     tools = json.decode(probe.stdout)
     constants = ["\"\"\"Programs of this machine, written by //rules/private:system_tools.bzl.\"\"\"", ""]
-    for name in ["python", "arm_gcc", "qemu"]:
+    for name in ["python", "arm_gcc", "qemu", "compilers"]:
         tool = tools[name]
         constants.append("%s = %s" % (name.upper(), repr(tool.get("path", ""))))
 
@@ -31,7 +31,7 @@ def _system_tools_impl(rctx):
     constants.append("ARM_GCC_INCLUDES = %s" % repr(tools["arm_gcc"].get("includes", [])))
     rctx.file("python_path.txt", tools["python"]["path"] + "\n")
     rctx.file("tools.bzl", "\n".join(constants) + "\n")
-    rctx.file("BUILD.bazel", "exports_files([\"python.txt\", \"arm_gcc.txt\", \"qemu.txt\"])\n")
+    rctx.file("BUILD.bazel", "exports_files([\"python.txt\", \"arm_gcc.txt\", \"qemu.txt\", \"compilers.txt\"])\n")
 
 system_tools = repository_rule(
     doc = """Finds python3, arm-none-eabi-gcc and qemu-system-arm.

@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 
+from mlftool.runtime import toolchain
 from mlftool.runtime.boards import BOARDS
 from mlftool.runtime.sources import FOREIGN_CFLAGS
 from mlftool.targets import TARGETS
+from rules.private.tools import probe
 
 ROOT = Path(os.path.abspath(__file__)).parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
@@ -40,6 +42,25 @@ def test_host_flags_are_the_targets() -> None:
 
 def test_foreign_flags_are_those_of_the_runtime() -> None:
     assert tuple(bzl("import")["FOREIGN_COPTS"]) == FOREIGN_CFLAGS
+
+
+def test_compilers_of_objects_are_fingerprinted() -> None:
+    programs = (toolchain.CC, toolchain.ARM_GCC, toolchain.RISCV_GCC, toolchain.AARCH64_GCC)
+    assert {p.name for p in programs} == set(probe.COMPILERS)
+
+
+@pytest.mark.parametrize(
+    ("target", "device"),
+    [
+        ("cortex-m4", "cortex-m4"),
+        ("llvm -mcpu=cortex-m4", "cortex-m4"),
+        ("c -keys=arm_cpu,cpu -mcpu=cortex-m7", "cortex-m7"),
+        ("llvm", "host"),
+        ("", "host"),
+    ],
+)
+def test_devices_of_targets(target: str, device: str) -> None:
+    assert bzl("cpus")["device_of"](target) == device
 
 
 def test_boards_are_those_of_the_runtime() -> None:

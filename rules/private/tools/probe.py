@@ -21,6 +21,9 @@ ARM_GCC = "arm-none-eabi-gcc"
 ARM_PARTS = ("cc1", "cc1plus", "as", "collect2", "ld", "objcopy")
 # Debian's QEMU reads its firmware folder even with -kernel; no file of it matters to us.
 QEMU = "qemu-system-arm"
+# What makes objects of models, where actions find it.
+COMPILERS = ("cc", "arm-none-eabi-gcc", "riscv64-unknown-elf-gcc", "aarch64-linux-gnu-gcc")
+ACTION_PATH = "/usr/bin:/bin"
 
 
 def digest(paths: list[Path]) -> str:
@@ -89,5 +92,14 @@ def qemu() -> dict[str, object]:
     return {"path": path, "fingerprint": digest([Path(path)]), "version": version}
 
 
+def compilers() -> dict[str, object]:
+    """All of COMPILERS that are installed, under one fingerprint."""
+    found = [p for p in (shutil.which(name, path=ACTION_PATH) for name in COMPILERS) if p]
+    parts = [output(p, f"-print-prog-name={part}").strip() for p in found for part in ("cc1", "as")]
+    programs = [p for p in (shutil.which(part, path=ACTION_PATH) for part in parts) if p]
+    return {"fingerprint": digest([Path(p) for p in found + programs])}
+
+
 if __name__ == "__main__":
-    print(json.dumps({"python": python(), "arm_gcc": arm_gcc(), "qemu": qemu()}, sort_keys=True))
+    tools = {"python": python(), "arm_gcc": arm_gcc(), "qemu": qemu(), "compilers": compilers()}
+    print(json.dumps(tools, sort_keys=True))
