@@ -121,22 +121,46 @@ def completed(
     return helper.make_tensor_type_proto(found.elem_type, merged)
 
 
-def declare_sources(nodes: Sequence[NodeProto], declared: dict[str, TypeProto]) -> None:
-    """What is declared of a result holds for what it is made of, one element from one element.
+def declare_sources(
+    nodes: Sequence[NodeProto], declared: dict[str, TypeProto], scalars: Collection[str]
+) -> None:
+    """What is declared of a result holds for the one thing it is made of element by element.
 
-    y: float[3]; t = ReduceSum(x, axes); y = Sqrt(t)   =>   t: ?[3]
+    y: float[3]; t = ReduceSum(x, axes); y = Mul(t, scalar)   =>   t: ?[3]
     """
-    for node in reversed(nodes):
-        sources = [name for name in node.input if name]
-        of_one = has(op_name(node), Trait.ELEMENTWISE) and len(sources) == 1
-        if not of_one and op_name(node) != "CastLike":
-            continue
-        result = declared.get(node.output[0])
-        if result is None or sources[0] in declared or not result.tensor_type.HasField("shape"):
-            continue
-        source = TypeProto()
-        source.tensor_type.shape.CopyFrom(result.tensor_type.shape)
-        declared[sources[0]] = source
+    known = _made_of_scalars(nodes, scalars)
+    made_of: dict[str, str] = {}
+    for node in nodes:
+        names = {made_of.get(n, n) for n in node.input if n and n not in known}
+        if op_name(node) == "CastLike":
+            names = {made_of.get(node.input[0], node.input[0])} - known
+        if _elementwise(node) and len(names) == 1:
+            made_of[node.output[0]] = names.pop()
+    shapes: dict[str, TypeProto] = {}
+    for result, source in made_of.items():
+        if result in declared and declared[result].tensor_type.HasField("shape"):
+            shapes[source] = TypeProto()
+            shapes[source].tensor_type.shape.CopyFrom(declared[result].tensor_type.shape)
+    for source, type_ in shapes.items():
+        declared.setdefault(source, type_)
+
+
+def _elementwise(node: NodeProto) -> bool:
+    return has(op_name(node), Trait.ELEMENTWISE) or op_name(node) == "CastLike"
+
+
+def _made_of_scalars(nodes: Sequence[NodeProto], scalars: Collection[str]) -> set[str]:
+    """`scalars`, which have no dimensions, and what is computed of nothing else."""
+    known = set(scalars)
+    for node in nodes:
+        if op_name(node) == "Constant":
+            tensors = [a.t for a in node.attribute if a.name == "value"]
+            single = any(a.name in ("value_int", "value_float") for a in node.attribute)
+            if single or any(not t.dims for t in tensors):
+                known.add(node.output[0])
+        elif _elementwise(node) and all(not name or name in known for name in node.input):
+            known.update(node.output)
+    return known
 
 
 def _static(tensor: Any) -> list[int | None]:

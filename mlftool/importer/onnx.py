@@ -77,7 +77,9 @@ class Importer:
         self.spoiled: set[str] = set()  # initialisers with a problem, which is listed already
         infos = (*model.graph.value_info, *model.graph.output)
         self.declared = {info.name: info.type for info in infos}
-        declare_sources(model.graph.node, self.declared)
+        kinds = ((i.name, i.type.tensor_type) for i in model.graph.input)
+        flat = {n for n, t in kinds if t.HasField("shape") and not t.shape.dim}
+        declare_sources(model.graph.node, self.declared, flat)
 
     def run(self, name: str) -> Graph:
         self._opsets()
@@ -224,7 +226,8 @@ class Importer:
             | {"" if o.domain == "ai.onnx" else o.domain: o.version for o in body.opset_import},
         )
         nodes = inlined(node, body, opset)
-        declare_sources(nodes, self.declared)
+        flat = {n for n in node.input if n and not self.types[n].shape}
+        declare_sources(nodes, self.declared, flat)
         for inner in nodes:
             self.node(inner, index)
         self.opsets = outside

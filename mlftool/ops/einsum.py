@@ -1,0 +1,90 @@
+"""Einsum: the loop nest of reductions, over products of elements."""
+
+from __future__ import annotations
+
+import math
+
+from mlftool.ir.graph import View
+from mlftool.ops.base import Kernel, Operand, UnsupportedError, op
+from mlftool.ops.indexed import steps
+from mlftool.ops.reduce import BLOCK, joined
+from mlftool.ops.scalar import fetch, literal, settle, tensor_operand
+
+
+def _labels(v: View) -> tuple[list[list[str]], list[str]]:
+    """One label for each axis of each operand, and those of the output; axes under an ellipsis are
+    labelled by how far they are from its end."""
+    equation = str(v.attr("equation")).replace(" ", "")
+    left, arrow, right = equation.partition("->")
+    terms = left.split(",")
+    if len(terms) != len(v.core.inputs):
+        raise UnsupportedError(f"Einsum '{equation}' of {len(v.core.inputs)} tensors")
+    shapes = [v.type(n).shape for n in v.core.inputs]
+    spread = [len(s) - len(t.replace("...", "")) for t, s in zip(terms, shapes, strict=True)]
+    dots = max((n for t, n in zip(terms, spread, strict=True) if "..." in t), default=0)
+    inputs = [_axes(t, n) for t, n in zip(terms, spread, strict=True)]
+    if not arrow:  # what stands once, in alphabetical order
+        once = sorted(c for c in set(left) - {".", ","} if left.count(c) == 1)
+        return inputs, [*(f"_{k}" for k in reversed(range(dots))), *once]
+    return inputs, _axes(right, dots)
+
+
+def _axes(term: str, spread: int) -> list[str]:
+    before, dots, after = term.partition("...")
+    middle = [f"_{k}" for k in reversed(range(spread))] if dots else []
+    return [*before, *middle, *after]
+
+
+@op("Einsum")
+def einsum(v: View) -> Kernel:
+    """y[output labels] = sum over all other labels of the product of one element of each operand,
+    multiplied from left to right."""
+    row = v.y.dtype
+    if row.packed or row.codec:
+        raise UnsupportedError(f"Einsum on {row}; supported: types that C has, 16-bit floats")
+    inputs, output = _labels(v)
+    extents: dict[str, int] = {}
+    value = ""
+    for k, (labels, name) in enumerate(zip(inputs, v.core.inputs, strict=True)):
+        shape = v.type(name).shape
+        terms = []
+        for label, n, step in zip(labels, shape, steps(shape), strict=True):
+            extents[label] = max(n, extents.get(label, 1))
+            if n > 1:
+                terms.append(_variable(label) if step == 1 else f"{_variable(label)} * {step}")
+        element = fetch(row, f"x{k}", " + ".join(terms) or "0")
+        value = settle(row, joined("Mul", row, value, element)) if value else element
+    summed = [label for label in extents if label not in output]
+    target = [
+        _variable(label) if step == 1 else f"{_variable(label)} * {step}"
+        for label, step in zip(output, steps(v.y.shape), strict=True)
+        if extents[label] > 1
+    ]
+    inner = [(_variable(label), extents[label]) for label in summed]
+    return Kernel(
+        "portable.einsum",
+        "reduce.c.j2",
+        {
+            "outer": [(_variable(label), extents[label]) for label in output],
+            "inner": inner,
+            "block": BLOCK if row.is_float and inner and inner[-1][1] > BLOCK else 0,
+            "y": " + ".join(target) or "0",
+            "type": row.c,
+            "start": literal(0, row),
+            "value": value,
+            "step": joined("Add", row, "acc", "value"),
+            "part": joined("Add", row, "part", "value"),
+            "join": joined("Add", row, "acc", "part"),
+            "finish": "acc",
+        },
+        (
+            *(tensor_operand(v.graph, f"x{k}", n) for k, n in enumerate(v.core.inputs)),
+            Operand("y", row.c, "out", v.node.outputs[0]),
+        ),
+        cost=math.prod(extents.values()) * 6.0 * len(inputs),
+    )
+
+
+def _variable(label: str) -> str:
+    """The loop variable of a label: upper-case letters are others than lower-case ones."""
+    return f"i{label}"

@@ -1,0 +1,207 @@
+"""Operators that put elements where further tensors say: a copy of x, then a walk over the updates.
+
+Indexes are those of ops/indexed.py: negative ones count from the end, wrong ones are moved to the
+nearest end. Where several updates meet, they are joined in order, the last one winning without a
+`reduction`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from mlftool.ir.graph import View
+from mlftool.ops.base import Kernel, Operand, Trait, UnsupportedError, op
+from mlftool.ops.elementwise import index_text, row_major
+from mlftool.ops.indexed import coordinates, place, steps
+from mlftool.ops.reduce import joined
+from mlftool.ops.scalar import conversions, fetch, narrow, tensor_operand
+
+REDUCTIONS = {"none": "", "add": "Add", "mul": "Mul", "min": "Min", "max": "Max"}
+
+
+def scattered(
+    v: View,
+    name: str,
+    dims: Sequence[int],
+    statements: Sequence[str],
+    *,
+    reads: dict[str, int],
+    updates: str = "updates",
+    inside: str = "",
+    reduction: str = "none",
+    head: Sequence[str] = (),
+) -> Kernel:
+    """y[at] = y[at] joined with the update, for all indexes below `dims`; `statements` find `at`.
+
+    `reads` are the operands by their place in the inputs; without an "x" among them y begins as
+    zeros.
+    """
+    row = v.y.dtype
+    if row.packed:
+        raise UnsupportedError(f"{v.core.op} on {row}; supported: types of whole bytes")
+    kind = row.raw if reduction == "none" else row
+    value = fetch(kind, updates, index_text(row_major(tuple(dims))))
+    if reduction != "none":
+        value = narrow(row, joined(REDUCTIONS[reduction], row, fetch(row, "y", "at"), value))
+    first = "memcpy(y, x, sizeof *y * {0});" if "x" in reads else "memset(y, 0, sizeof *y * {0});"
+    store = f"y[at] = {value};"
+    return Kernel(
+        f"portable.{name}",
+        "elementwise.c.j2",
+        {
+            "head": [first.format(v.y.elements), *head],
+            "loops": [(f"i{k}", n) for k, n in enumerate(dims)],
+            "statements": statements,
+            "store": f"if ({inside}) {{ {store} }}" if inside else store,
+        },
+        (
+            *(tensor_operand(v.graph, n, v.core.inputs[k]) for n, k in reads.items()),
+            Operand("y", row.c, "out", v.node.outputs[0]),
+        ),
+        cost=math.prod(dims) * 10.0 + v.y.elements,
+        includes=("mlf/kernel.h", "mlf/index.h", *conversions(row)),
+    )
+
+
+def _reduction(v: View) -> str:
+    name = str(v.attr("reduction", "none"))
+    if name not in REDUCTIONS:
+        raise UnsupportedError(f"reduction '{name}'; supported: {', '.join(REDUCTIONS)}")
+    return name
+
+
+@op("ScatterElements", Trait.MOVES_DATA)
+def scatter_elements(v: View) -> Kernel:
+    """y[i...], its index along `axis` taken from indices[i...], is updates[i...]."""
+    shape, dims = v.x(0).shape, v.x(1).shape
+    axis = v.attr("axis", 0) % len(shape)
+    terms = [f"i{k}" for k in range(len(shape))]
+    terms[axis] = f"mlf_index(indices[{index_text(row_major(dims))}], {shape[axis]})"
+    return scattered(
+        v,
+        "scatter_elements",
+        dims,
+        [f"const int32_t at = {place(terms, shape)};"],
+        reads={"x": 0, "indices": 1, "updates": 2},
+        reduction=_reduction(v),
+    )
+
+
+@op("ScatterND", Trait.MOVES_DATA)
+def scatter_nd(v: View) -> Kernel:
+    """y[indices[j, 0], indices[j, 1] ..., i] is updates[j, i]."""
+    shape, indices = v.x(0).shape, v.x(1).shape
+    inner = math.prod(shape[indices[-1] :])
+    whole, _ = coordinates(v, "indices", "i0", 0, indices[-1])
+    return scattered(
+        v,
+        "scatter_nd",
+        [math.prod(indices[:-1]), inner],
+        [f"const int32_t at = ({whole}) * {inner} + i1;"],
+        reads={"x": 0, "indices": 1, "updates": 2},
+        reduction=_reduction(v),
+    )
+
+
+@op("TensorScatter", Trait.MOVES_DATA)
+def tensor_scatter(v: View) -> Kernel:
+    """A cache with steps along `axis` replaced from each batch's write index on, or from 0."""
+    shape, dims = v.x(0).shape, v.x(1).shape
+    axis = v.attr("axis", -2) % len(shape)
+    n = shape[axis]
+    terms = [f"i{k}" for k in range(len(shape))]
+    start = f"mlf_index(starts[i0], {n})" if v.has(2) else "0"
+    circular = v.attr("mode", "linear") == "circular"
+    terms[axis] = f"(({start} + i{axis}) % {n})" if circular else f"({start} + i{axis})"
+    return scattered(
+        v,
+        "tensor_scatter",
+        dims,
+        [f"const int32_t at = {place(terms, shape)};"],
+        reads={"x": 0, "updates": 1, **({"starts": 2} if v.has(2) else {})},
+        inside="" if circular else f"{terms[axis]} < {n}",
+    )
+
+
+@op("MaxUnpool", Trait.MOVES_DATA)
+def max_unpool(v: View) -> Kernel:
+    """Zeros, with each element where its index in the flat output says."""
+    whole = math.prod(v.y.shape)
+    inside = math.prod(_pooled(v))
+    moved = "flat"
+    if whole != inside:  # indexes are those of a smaller output, of the shape the pool had
+        terms = []
+        for n, s in zip(_pooled(v), steps(_pooled(v)), strict=True):
+            terms.append(f"(flat / {s} % {n})")
+        moved = place(terms, v.y.shape)
+    return scattered(
+        v,
+        "max_unpool",
+        [v.x(0).elements],
+        [
+            f"const int32_t flat = mlf_index(indices[i0], {inside});",
+            f"const int32_t at = {moved};",
+        ],
+        reads={"updates": 0, "indices": 1},
+    )
+
+
+def _pooled(v: View) -> list[int]:
+    """The shape that a pool of this window would have read to give x."""
+    shape, kernel = v.x(0).shape, v.attr("kernel_shape")
+    strides = v.attr("strides") or [1] * len(kernel)
+    pads = v.attr("pads") or [0] * (2 * len(kernel))
+    rank = len(kernel)
+    spatial = [
+        (n - 1) * s + k - pads[a] - pads[a + rank]
+        for a, (n, s, k) in enumerate(zip(shape[2:], strides, kernel, strict=True))
+    ]
+    return [*shape[:2], *spatial]
+
+
+@op("Col2Im")
+def col_to_image(v: View) -> Kernel:
+    """The sum of all blocks, each put back where it was cut from the image."""
+    image = v.y.shape[2:]
+    block = v.const(2)
+    if block is None:
+        return _blocks_at_run_time(v, image)
+    return _columns(v, image, [str(int(k)) for k in block.reshape(-1)], [])
+
+
+def _blocks_at_run_time(v: View, image: tuple[int, ...]) -> Kernel:
+    head = [
+        f"const int32_t block{k} = mlf_clamp_index(block[{k}], 1, {n});"
+        for k, n in enumerate(image)
+    ]
+    return _columns(v, image, [f"block{k}" for k in range(len(image))], head)
+
+
+def _columns(v: View, image: tuple[int, ...], block: list[str], head: list[str]) -> Kernel:
+    rank, channels = len(image), v.y.shape[1]
+    strides = v.attr("strides") or [1] * rank
+    dilations = v.attr("dilations") or [1] * rank
+    pads = v.attr("pads") or [0] * (2 * rank)
+    batch, taps, columns = v.x(0).shape
+    statements = ["int32_t tap = i2;", "int32_t column = i3;"]
+    for k in reversed(range(rank)):
+        n, s, d = image[k], strides[k], dilations[k]
+        fits = f"({n + pads[k] + pads[k + rank]} - {d} * ({block[k]} - 1) - 1) / {s} + 1"
+        statements += [
+            f"const int32_t steps{k} = mlf_clamp_index({fits}, 1, {n + pads[k] + pads[k + rank]});",
+            f"const int32_t p{k} = column % steps{k} * {s} - {pads[k]} + tap % {block[k]} * {d};",
+            *([f"column /= steps{k};", f"tap /= {block[k]};"] if k else []),
+        ]
+    inside = " && ".join(f"p{k} >= 0 && p{k} < {n}" for k, n in enumerate(image))
+    at = place(["i0", "i1", *(f"p{k}" for k in range(rank))], v.y.shape)
+    return scattered(
+        v,
+        "col2im",
+        [batch, channels, taps // channels, columns],
+        [*statements, f"const int32_t at = {at};"],
+        reads={"updates": 0, **({"block": 2} if head else {})},
+        inside=inside,
+        reduction="add",
+        head=head,
+    )

@@ -1,0 +1,215 @@
+"""Operators of signal processing: Fourier transforms, windows, mel weights; and Det.
+
+Transforms are sums of products with a table of cosines and sines, n^2 of them: a table costs less
+code than a fast transform, and the order of the sum is the same for every length.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from mlftool.ir.dtype import float32
+from mlftool.ir.graph import Array, View
+from mlftool.ops.base import Kernel, Operand, UnsupportedError, op
+from mlftool.ops.elementwise import Maths
+from mlftool.ops.scalar import literal, settle, tensor_operand
+
+
+def _float_only(v: View) -> None:
+    if v.y.dtype.name not in ("float32", "float64"):
+        raise UnsupportedError(f"{v.core.op} on {v.y.dtype}; supported: floats")
+
+
+def transform(
+    v: View, length: int | str, most: int, params: Mapping[str, Any], reads: dict[str, int]
+) -> Kernel:
+    """y[o, k, i] = sum over t of x[o, t, i] * e^(-+2 pi i k t / length). A length known only at run
+    time, at most `most`, gets its table then."""
+    row = v.y.dtype
+    m = Maths(row, row)
+    if isinstance(length, int):
+        turn = Operand("turn", row.c, "const", array=_turn(length).astype(row.numpy))
+    else:
+        turn = Operand("turn", row.c, "scratch", bytes=2 * most * row.bytes)
+    inverse = bool(v.attr("inverse", 0))
+    shape = v.x(0).shape
+    return Kernel(
+        "portable.dft",
+        "dft.c.j2",
+        {
+            "type": row.c,
+            "length": length,
+            "most": most,
+            "filled": isinstance(length, int),
+            "quarter": f"{m.lit(math.pi / 2)} / ({row.c})length",
+            "cos": m.call("sin", f"({row.c})(length - u) * quarter"),
+            "sin": m.call("sin", f"({row.c})u * quarter"),
+            "sign": "+" if inverse else "-",
+            "counter": "-" if inverse else "+",
+            "inverse": inverse,
+            "mirrored": inverse and bool(v.attr("onesided", 0)),
+            "complex": shape[-1] == 2,
+            "parts": v.y.shape[-1],
+            "shape": shape[:-1],
+            "out": v.y.shape[:-1],
+            "zero": literal(0, row),
+            "windowed": "window" in reads,
+            **params,
+        },
+        (
+            *(tensor_operand(v.graph, n, v.core.inputs[k]) for n, k in reads.items()),
+            turn,
+            Operand("y", row.c, "out", v.node.outputs[0]),
+        ),
+        cost=v.y.elements * most * 10.0,
+        includes=("mlf/kernel.h", "mlf/math.h", "mlf/index.h"),
+    )
+
+
+def _turn(length: int) -> Array:
+    """Cosine and sine of 2 pi k / length, from the sines of the first quarter alone, so that what
+    should be zero is, and what should be equal."""
+    u = 4 * np.arange(length)
+    sine = np.where(u > 2 * length, -1.0, 1.0)
+    u = np.minimum(u, 4 * length - u)
+    cosine = np.where(u > length, -1.0, 1.0)
+    u = np.minimum(u, 2 * length - u)
+    quarter = np.pi / 2 / max(1, length)
+    cosine, sine = cosine * np.sin((length - u) * quarter), sine * np.sin(u * quarter)
+    return np.stack([cosine, sine], axis=1)
+
+
+@op("DFT")
+def dft(v: View) -> Kernel:
+    """Along one axis of [..., n, ..., 1 or 2], real or complex."""
+    _float_only(v)
+    shape, out = v.x(0).shape, v.y.shape
+    reads = {"x": 0}
+    axis = v.attr("axis", None)
+    if v.has(2):
+        known = v.const(2)
+        axis = None if known is None else int(known.item())
+        if axis is None:
+            reads["axis"] = 2
+    elif axis is None:
+        axis = -2
+    whole = not v.attr("onesided", 0) or v.attr("inverse", 0)  # then the output has the length
+    length: int | str = "out[along]" if whole else "extent[along]"
+    most = max(*out[:-1], *shape[:-1])
+    if axis is not None:
+        length = most = out[axis] if whole else shape[axis]
+    if v.has(1) and not whole:
+        given = v.const(1)
+        most = 2 * max(out[:-1]) if given is None else int(given.item())
+        length = most if given is not None else f"mlf_clamp_index(*count, 1, {most})"
+        if given is None:
+            reads["count"] = 1
+    rank = len(shape) - 1
+    at = f"mlf_index(*axis, {rank})" if axis is None else str(axis % len(shape))
+    return transform(v, length, most, {"along": at, "framed": False, "step": 0}, reads)
+
+
+@op("STFT")
+def stft(v: View) -> Kernel:
+    """Transforms of frames of a signal, `frame_step` apart, each times a window."""
+    _float_only(v)
+    reads = {"x": 0}
+    step, given = v.const(1), v.const(3)
+    if step is None:
+        reads["frame_step"] = 1
+    if v.has(2):
+        reads["window"] = 2
+    most = 2 * v.y.shape[2]
+    length: int | str = v.x(2).elements if v.has(2) else ""
+    if not v.has(2) and v.has(3):
+        length = int(given.item()) if given is not None else f"mlf_clamp_index(*count, 1, {most})"
+        if given is None:
+            reads["count"] = 3
+    if length == "":
+        raise UnsupportedError("STFT without a window or a frame length")
+    apart = "mlf_clamp_index(*frame_step, 1, INT32_MAX)" if step is None else str(int(step.item()))
+    if isinstance(length, int):
+        most = length
+    return transform(v, length, most, {"along": "1", "framed": True, "step": apart}, reads)
+
+
+WINDOWS = {
+    "HannWindow": (0.5, 0.5, 0.0),
+    "HammingWindow": (25 / 46, 21 / 46, 0.0),
+    "BlackmanWindow": (0.42, 0.5, 0.08),
+}
+
+
+def window(v: View) -> Kernel:
+    """a - b * cos(2 pi i / n) + c * cos(4 pi i / n), in float32; the size is the output's."""
+    row = v.y.dtype
+    if not row.is_float or row.codec:
+        raise UnsupportedError(f"{v.core.op} of {row}; supported: floats")
+    a, b, c = (literal(x, float32) for x in WINDOWS[v.core.op])
+    n = v.y.elements - (0 if v.attr("periodic", 1) else 1)
+    angle = f"(float)i0 * {literal(2 * math.pi, float32)} / {literal(max(1, n), float32)}"
+    value = f"{a} - {b} * mlf_cosf(angle)"
+    value += f" + {c} * mlf_cosf({literal(2, float32)} * angle)" if WINDOWS[v.core.op][2] else ""
+    return Kernel(
+        "portable.window_function",
+        "elementwise.c.j2",
+        {
+            "loops": [("i0", v.y.elements)],
+            "statements": [f"const float angle = {angle};"],
+            "store": f"y[i0] = {settle(row, value)};",
+        },
+        (Operand("y", row.c, "out", v.node.outputs[0]),),
+        cost=v.y.elements * 60.0,
+        includes=("mlf/kernel.h", "mlf/math.h"),
+    )
+
+
+@op("MelWeightMatrix")
+def mel_weight_matrix(v: View) -> Kernel:
+    """[spectrogram bins, mel bins]: triangles that are equally wide in mels."""
+    _float_only(v)
+    names = ("dft_length", "sample_rate", "lower", "upper")
+    bins, mels = v.y.shape
+    edges = Operand("edge", "int32_t", "scratch", bytes=4 * (mels + 2))
+    reads = [tensor_operand(v.graph, n, v.core.inputs[k + 1]) for k, n in enumerate(names)]
+    return Kernel(
+        "portable.mel",
+        "mel.c.j2",
+        {"bins": bins, "mels": mels, "type": v.y.dtype.c},
+        (*reads, edges, Operand("y", v.y.dtype.c, "out", v.node.outputs[0])),
+        cost=v.y.elements * 20.0,
+        includes=("mlf/kernel.h", "mlf/math.h", "mlf/index.h"),
+    )
+
+
+@op("Det")
+def determinant(v: View) -> Kernel:
+    """By elimination, the largest element of each column first."""
+    _float_only(v)
+    n, row = v.x(0).shape[-1], v.y.dtype
+    return Kernel(
+        "portable.det",
+        "det.c.j2",
+        {
+            "n": n,
+            "count": v.x(0).elements // max(1, n * n),
+            "type": row.c,
+            "one": literal(1, row),
+            "zero": literal(0, row),
+            "size": "fabs" if row.bits == 64 else "fabsf",
+        },
+        (
+            tensor_operand(v.graph, "x", v.core.inputs[0]),
+            Operand("a", row.c, "scratch", bytes=n * n * row.bytes),
+            Operand("y", row.c, "out", v.node.outputs[0]),
+        ),
+        cost=v.x(0).elements * n * 6.0,
+    )
+
+
+for _name in WINDOWS:
+    op(_name)(window)
