@@ -80,11 +80,16 @@ def product(
 
 
 def matmul(v: View) -> Kernel:
-    """Also Gemm without its constants: alpha, beta, C and transA are nodes of their own."""
-    row = v.y.dtype
+    """Also Gemm, whose C is one value or one for each column here; alpha, beta, transA and any
+    other C are nodes of their own."""
+    row, finish, reads = v.y.dtype, "acc", {}
+    if v.core.op == "Gemm" and v.has(2):
+        reads["c"] = 2
+        c = fetch(row, "c", "0" if v.x(2).elements == 1 else "n")
+        finish = settle(row, joined("Add", row, c, "acc"))
     if row.packed or row.codec:
         raise UnsupportedError(f"{v.core.op} on {row}; supported: types that C has, 16-bit floats")
-    return product(v, "matmul", row, fetch(row, "x", "ai"), fetch(row, "w", "bi"), "acc", {})
+    return product(v, "matmul", row, fetch(row, "x", "ai"), fetch(row, "w", "bi"), finish, reads)
 
 
 op("MatMul", Trait.EPILOGUE)(matmul)

@@ -26,7 +26,8 @@ BLOCK = 256
 @dataclass(frozen=True)
 class Member:
     """`start`: the neutral element; `value`: what is made of an element first; `step`: the
-    elementwise operator that joins two; `finish`: of the accumulator and the number of elements."""
+    elementwise operator that joins two, or mlf.LogAddExp; `finish`: of the accumulator and the
+    number of elements."""
 
     start: Callable[[DType], float]
     step: str
@@ -36,6 +37,8 @@ class Member:
 
 def joined(operator: str, row: DType, a: str, b: str) -> str:
     """C text of `a operator b`, settled to the type: wrapped if it is an integer."""
+    if operator == "mlf.LogAddExp":
+        return _log_add_exp(Maths(row, row), a, b)
     args = [Scalar(a, row), Scalar(b, row)]
     return settle(row, EXPRESSIONS[operator](Node(operator, (), ()), row, args))
 
@@ -70,6 +73,13 @@ def _log(m: Maths, acc: str, count: str) -> str:
     return f"({m.dtype.c})mlf_i64_of_double(mlf_log((double){acc}))"
 
 
+def _log_add_exp(m: Maths, a: str, b: str) -> str:
+    """log(e^a + e^b) without overflow; equal infinities stay, a nan falls through."""
+    above = f"{b} + {m.call('log1p', m.call('exp', f'{a} - {b}'))}"
+    below = f"{a} + {m.call('log1p', m.call('exp', f'{b} - {a}'))}"
+    return f"{b} > {a} ? {above} : ({b} == {a} ? {a} + {m.lit(math.log(2))} : {below})"
+
+
 def _mean(m: Maths, acc: str, count: str) -> str:
     """Integers towards zero; of nothing, 0."""
     if m.dtype.is_float:
@@ -91,6 +101,7 @@ MEMBERS = {
     "ReduceL2": Member(zero, "Add", _square, _root),
     "ReduceSumSquare": Member(zero, "Add", _square),
     "ReduceLogSum": Member(zero, "Add", finish=_log),
+    "ReduceLogSumExp": Member(lambda row: -math.inf, "mlf.LogAddExp"),
 }
 
 
@@ -112,6 +123,8 @@ def reduce(v: View) -> Kernel:
     axes, row = reduced_axes(v), v.y.dtype
     if row.packed or row.codec:
         raise UnsupportedError(f"{v.core.op} on {row}; supported: types that C has, 16-bit floats")
+    if v.core.op == "ReduceLogSumExp" and not row.is_float:
+        raise UnsupportedError(f"ReduceLogSumExp on {row}; supported: floats")
     if axes is None:
         return _axes_at_run_time(v)
     shape = v.x(0).shape
