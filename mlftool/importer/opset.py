@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from mlftool.importer.spatial import SPATIAL_RESOLVERS
 from mlftool.ir.dtype import float32
 from mlftool.ir.graph import Array, TensorType
 
@@ -177,7 +178,8 @@ def _window(d: Draft) -> None:
     d.attrs.update(kernel_shape=kernel, strides=strides, dilations=dilations, pads=pads)
     if d.attrs.pop("ceil_mode", 0) and auto_pad == "NOTSET":
         d.out_shape = (*type_.shape[:2], *_rounded_up(spatial, kernel, strides, dilations, pads))
-    d.attrs.pop("storage_order", None)
+    if len(d.outputs) < 2:  # it is the order in which the second output counts
+        d.attrs.pop("storage_order", None)
 
 
 def _rounded_up(
@@ -213,7 +215,10 @@ RESOLVERS: dict[str, Callable[[Draft], None]] = {
         "AveragePool",
         "GlobalMaxPool",
         "GlobalAveragePool",
+        "LpPool",
+        "GlobalLpPool",
     )
 }
+RESOLVERS |= SPATIAL_RESOLVERS
 RESOLVERS |= {"Transpose": _transpose, "Dropout": _dropout, "Cast": _cast, "CastLike": _cast}
 RESOLVERS |= {op: _float_zero_point for op in ("QuantizeLinear", "DequantizeLinear")}

@@ -8,12 +8,24 @@ import numpy as np
 
 from mlftool.ir.graph import View
 from mlftool.ops.base import Kernel, Operand, Trait, UnsupportedError, op
+from mlftool.ops.elementwise import Maths
+from mlftool.ops.plain import float_of, plain_kernel
 from mlftool.ops.scalar import Load, Store, literal, tensor_operand
+
+
+def _channels_last(v: View) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Shapes of input and output as kernels walk them. With indices nobody turned the input round:
+    each channel is an image of its own."""
+    shape, out = v.x(0).shape, v.y.shape
+    if len(v.core.outputs) == 1:
+        return shape, out
+    images = shape[0] * shape[1]
+    return (images, *shape[2:], 1), (images, *out[2:], 1)
 
 
 def _axes(v: View) -> list[dict[str, int]]:
     """Geometry of each spatial axis, by the names the template uses."""
-    shape, out = v.x(0).shape, v.y.shape
+    shape, out = _channels_last(v)
     rank = len(shape) - 2
     kernel = tuple(v.attr("kernel_shape"))
     one = (1,) * rank
@@ -42,9 +54,19 @@ def _reaches_outside(v: View) -> bool:
     )
 
 
-def _pool(v: View, name: str, init: str, step: str, finish: str, acc_type: str) -> Kernel:
+def _pool(
+    v: View,
+    name: str,
+    init: str,
+    step: str,
+    finish: str,
+    acc_type: str,
+    place: str = "",
+    includes: tuple[str, ...] = (),
+) -> Kernel:
+    """`place` is the index of an element, where the largest one's is an output, too."""
     load = Load(v)
-    shape, out = v.x(0).shape, v.y.shape
+    shape, out = _channels_last(v)
     store = Store(v, "result", f"p * {out[-1]} + c", "c")
     steps = math.prod(out) * math.prod(v.attr("kernel_shape"))
     return Kernel(
@@ -64,14 +86,16 @@ def _pool(v: View, name: str, init: str, step: str, finish: str, acc_type: str) 
             "inside": "inside" in finish,
             "count": "count" in finish,
             "result_type": v.y.dtype.c,
+            "place": place,
         },
         (
             tensor_operand(v.graph, "x", load.tensor),
             *store.operands,
-            Operand("y", v.out.dtype.c, "out", v.node.outputs[0]),
+            Operand("y", v.out.dtype.c, "out", v.node.result),
+            *([Operand("places", "int64_t", "out", v.node.outputs[1])] if place else []),
         ),
         cost=steps * 4.0,
-        includes=("mlf/kernel.h", *load.includes, *store.includes),
+        includes=("mlf/kernel.h", *includes, *load.includes, *store.includes),
         inplace=store.inplace,
     )
 
@@ -94,13 +118,59 @@ def _divisor(v: View) -> str:
 @op("MaxPool", Trait.SPATIAL, Trait.EPILOGUE, Trait.ORDER_PRESERVING)
 def max_pool(v: View) -> Kernel:
     """Largest element of each window; padding never wins."""
-    if len(v.core.outputs) > 1:
-        raise UnsupportedError("MaxPool's second output (Indices); supported: one output")
     dtype = v.y.dtype
-    if dtype.name not in ("float32", "int8", "uint8"):
-        raise UnsupportedError(f"MaxPool on {dtype}; supported: float32, int8, uint8")
+    if dtype.codec or dtype.packed:
+        raise UnsupportedError(f"MaxPool on {dtype}; supported: types that C has, 16-bit floats")
     lowest = literal(float("-inf") if dtype.is_float else dtype.range[0], dtype)
-    return _pool(v, "portable.max_pool", lowest, "value > acc ? value : acc", "acc", dtype.c)
+    step = "value > acc ? value : acc"
+    return _pool(v, "portable.max_pool", lowest, step, "acc", dtype.c, _place(v))
+
+
+def _place(v: View) -> str:
+    """C text of an element's index in the input, which may count columns first."""
+    if len(v.core.outputs) < 2:
+        return ""
+    axes = _axes(v)
+    if v.attr("storage_order", 0):
+        axes.reverse()
+    text = "0"
+    for a in axes:
+        position = f"s{a['k']} + k{a['k']} * {a['dilation']}"
+        text = f"({text}) * {a['n']} + {position}" if text != "0" else position
+    return f"(int64_t)image * {math.prod(a['n'] for a in axes)} + {text}"
+
+
+@op("LpPool", Trait.SPATIAL, Trait.EPILOGUE, Trait.PROLOGUE)
+def lp_pool(v: View) -> Kernel:
+    """The p-norm of each window."""
+    row, p = float_of(v, v.y.dtype), v.attr("p", 2)
+    m = Maths(row, row)
+    power = {1: m.size("value"), 2: "value * value"}.get(p)
+    power = power or m.call("pow", m.size("value"), m.lit(p))
+    root = {1: "acc", 2: f"sqrt{'' if row.bits == 64 else 'f'}(acc)"}.get(p)
+    root = root or m.call("pow", "acc", m.lit(1 / p))
+    step, includes = f"acc + {power}", ("mlf/math.h",)
+    return _pool(v, "portable.lp_pool", m.lit(0), step, root, row.c, includes=includes)
+
+
+@op("MaxUnpool")
+def max_unpool(v: View) -> Kernel:
+    """Each value where its index says, zeros elsewhere; what lies beyond the output is dropped."""
+    implied, out = v.attr("mlf.implied"), v.y.shape
+    axes = list(range(len(out)))
+    target = " + ".join(f"a{k} * {math.prod(out[k + 1 :])}" for k in axes)
+    inside = " && ".join(f"a{k} < {out[k]}" for k in axes if out[k] < implied[k])
+    return plain_kernel(
+        v,
+        "unpool",
+        {
+            "elements": v.x(0).elements,
+            "outputs": v.y.elements,
+            "places": math.prod(implied),
+            "axes": [(math.prod(implied[k + 1 :]), implied[k]) for k in axes],
+            "store": f"{f'if ({inside}) ' if inside else ''}y0[{target}] = x0[i];",
+        },
+    )
 
 
 @op("com.microsoft.QLinearAveragePool", Trait.SPATIAL, Trait.EPILOGUE)
@@ -131,8 +201,7 @@ def quantised_average_pool(v: View) -> Kernel:
 @op("AveragePool", Trait.SPATIAL, Trait.EPILOGUE, Trait.PROLOGUE)
 def average_pool(v: View) -> Kernel:
     """Mean of each window, summed in float in window order."""
-    if v.y.dtype.name != "float32":
-        raise UnsupportedError(f"AveragePool on {v.y.dtype}; supported: float32 or its QDQ form")
-    divisor = _divisor(v)
-    divisor = literal(int(divisor), v.y.dtype) if divisor.isdecimal() else f"(float){divisor}"
-    return _pool(v, "portable.average_pool", "0.0f", "acc + value", f"acc / {divisor}", "float")
+    row, divisor = float_of(v, v.y.dtype), _divisor(v)
+    divisor = literal(int(divisor), row) if divisor.isdecimal() else f"({row.c}){divisor}"
+    finish = f"acc / {divisor}"
+    return _pool(v, "portable.average_pool", literal(0, row), "acc + value", finish, row.c)
