@@ -1,59 +1,12 @@
-"""Every operator, grouped by kernel family. Importing this package fills the registry."""
+"""Every operator, grouped by kernel family: each module beside this one is a family, and importing
+this package fills the registry with all of them."""
 
-from mlftool.ops import (
-    binary,
-    contract,
-    contract_computed,
-    control,
-    einsum,
-    conv_transpose,
-    elementwise,
-    extents,
-    generate,
-    indexed,
-    lines,
-    matmul,
-    movement,
-    normalise,
-    quantise,
-    recurrent,
-    reduce,
-    scatter,
-    signal,
-    table,
-    unary,
-    window,
-)
+from importlib import import_module
+from pkgutil import iter_modules
+
 from mlftool.ops.base import OPS, Kernel, OpDef, Operand, Trait, UnsupportedError, has
 
-__all__ = [
-    "OPS",
-    "Kernel",
-    "OpDef",
-    "Operand",
-    "Trait",
-    "UnsupportedError",
-    "binary",
-    "contract",
-    "contract_computed",
-    "control",
-    "einsum",
-    "conv_transpose",
-    "elementwise",
-    "extents",
-    "generate",
-    "has",
-    "indexed",
-    "lines",
-    "matmul",
-    "movement",
-    "normalise",
-    "quantise",
-    "recurrent",
-    "reduce",
-    "scatter",
-    "signal",
-    "table",
-    "unary",
-    "window",
-]
+for _module in sorted(m.name for m in iter_modules(__path__)):
+    import_module(f"{__name__}.{_module}")
+
+__all__ = ["OPS", "Kernel", "OpDef", "Operand", "Trait", "UnsupportedError", "has"]
