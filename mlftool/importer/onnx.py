@@ -47,6 +47,7 @@ from mlftool.ops.reference import evaluate_proto
 KNOWN = OPS.keys() | REWRITTEN | RESOLVERS.keys()  # operators whose definition we do not need
 MAX_FOLDED_BYTES = 2**28  # what one node may make of constants
 OLDEST_OPSET = 1
+LIKE_FIRST = ("GroupNormalization",)  # has no inference of its own: the type is the input's
 
 
 def import_onnx(
@@ -304,6 +305,8 @@ class Importer:
         ) as error:
             self.problem("MLF0303", f"is not valid: {first_line(error)}", where)
             return None
+        if op_name(node) in LIKE_FIRST:
+            found = {node.output[0]: types[node.input[0]]}
         names = filter(None, node.output)
         known = self.bounds
         return {n: completed(found.get(n), self.declared.get(n), known) for n in names}

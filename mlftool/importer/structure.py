@@ -17,7 +17,7 @@ Report = Callable[..., None]  # (code, message, path, help)
 
 # Known to the importer or the passes, which leave none of them to a kernel.
 REWRITTEN = frozenset(
-    ["BatchNormalization", "Constant", "Dropout", "GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool"]
+    ["Constant", "Dropout", "GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool"]
 )
 CONTROL = ("If", "Loop", "Scan")
 RANDOM = frozenset(

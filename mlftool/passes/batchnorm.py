@@ -44,7 +44,7 @@ def spread_batchnorm(graph: Graph) -> Graph:
 def _factors(e: Editor) -> Iterator[tuple[Node, Array, Array]]:
     """Each BatchNormalization with its factor and addend per channel."""
     for node in list(e.nodes):
-        if node.op != "BatchNormalization":
+        if node.op != "BatchNormalization" or node.attrs.get("training_mode", 0):
             continue
         known = [_known(e, i) for i in node.inputs[1:5]]
         parameters = [p.astype(np.float64) for p in known if p is not None]

@@ -99,7 +99,7 @@ def fuse_prologues(graph: Graph) -> Graph:
     """Kernels that can, dequantise what they load."""
     e = Editor(graph)
     for node in list(e.nodes):
-        if not has(node.op, Trait.PROLOGUE) or node.body:
+        if not has(node.op, Trait.PROLOGUE) or node.body or len(node.outputs) > 1:
             continue
         source = e.producer(node.inputs[0])
         if source is None or not _is_elementwise(source):
@@ -140,6 +140,8 @@ def _host(e: Editor, group: Node) -> Node | None:
         host = e.producer(name)
         if host is None or not has(host.op, Trait.EPILOGUE) or e.only_user(name) is not group:
             continue
+        if len(host.outputs) > 1:
+            continue  # only one of them could be what is stored
         out = e.types[group.outputs[0]]
         if e.types[name].shape != out.shape:
             continue

@@ -1,0 +1,190 @@
+"""Operators that rescale rows of a tensor by a statistic of each: layer, instance, group and RMS
+normalisation; LRN; and BatchNormalization, whose rows are not contiguous.
+
+A row is `n` elements that lie together. With `centre` its mean is taken off first. The squares of
+what is left are added up, `factor` makes one number of that sum, and every element is multiplied by
+it, then by its scale, and its bias is added.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from mlftool.ir.graph import View
+from mlftool.ops.base import Kernel, Operand, Trait, UnsupportedError, op
+from mlftool.ops.elementwise import Maths, broadcast_strides
+from mlftool.ops.plain import float_of, maths, plain_kernel
+from mlftool.ops.scalar import Load, Store, tensor_operand
+
+BLOCK = 256  # of elements whose sum is added to the row's, as contractions do
+
+
+@dataclass(frozen=True)
+class Rows:
+    """How a tensor falls into rows."""
+
+    outer: int
+    n: int
+
+    index = "base + k"
+
+
+def _root(m: Maths, text: str) -> str:
+    return f"sqrt({text})" if m.dtype.bits == 64 else f"sqrtf({text})"
+
+
+def _standard(m: Maths, rows: Rows, epsilon: float) -> str:
+    """One over the standard deviation, or over the root of the mean square."""
+    return f"{m.lit(1)} / {_root(m, f'sum / {m.lit(rows.n)} + {m.lit(epsilon)}')}"
+
+
+def _rows(v: View, rows: Rows, centre: bool, factor: str, places: list[str]) -> Kernel:
+    """`places` has the C indices of scale and bias, for as many of them as there are."""
+    load, m = Load(v), maths(v)
+    float_of(v, m.dtype)
+    store = Store(v, "result", rows.index, f"({rows.index}) % {v.y.shape[-1]}")
+    names = ["scale", "bias"][: len(places)]
+    statistics = [n for n in v.core.outputs[1:] if n]
+    extra = dict(zip(("means", "factors"), v.core.outputs[1:], strict=False))
+    result = "(value - mean) * factor" if centre else "value * factor"
+    if places:
+        result = f"{result} * scale[{places[0]}]"
+    if len(places) > 1:
+        result = f"{result} + bias[{places[1]}]"
+    shrinks = load.dtype.bytes == v.out.dtype.bytes and not statistics
+    return Kernel(
+        "portable.standardise",
+        "standardise.c.j2",
+        {
+            "rows": rows,
+            "block": BLOCK if rows.n > BLOCK else 0,
+            "centre": centre,
+            "load": load.expr(f"x[{rows.index}]"),
+            "factor": factor,
+            "result": result,
+            "store": store,
+            "floating": m.dtype.c,
+            "zero": m.lit(0),
+            "count": m.lit(rows.n),
+            "statistics": [n for n, tensor in extra.items() if tensor],
+        },
+        (
+            tensor_operand(v.graph, "x", load.tensor),
+            *(tensor_operand(v.graph, n, v.core.inputs[k + 1]) for k, n in enumerate(names)),
+            *store.operands,
+            Operand("y", v.out.dtype.c, "out", v.node.outputs[0]),
+            *(Operand(n, m.dtype.c, "out", tensor) for n, tensor in extra.items() if tensor),
+        ),
+        cost=v.y.elements * 20.0,
+        includes=("mlf/kernel.h", "mlf/math.h", *load.includes, *store.includes),
+        inplace=((load.tensor,) if shrinks else ()) + store.inplace,
+    )
+
+
+def _layer(v: View, centre: bool) -> Kernel:
+    shape = v.x(0).shape
+    axis = v.attr("axis", -1) % len(shape)
+    rows = Rows(math.prod(shape[:axis]), math.prod(shape[axis:]))
+    places = [_place(v, k, axis, rows) for k in (1, 2) if v.has(k)]
+    return _rows(v, rows, centre, _standard(maths(v), rows, v.attr("epsilon", 1e-5)), places)
+
+
+def _place(v: View, i: int, axis: int, rows: Rows) -> str:
+    """Where the element of parameter `i` lies that belongs to element k of a row."""
+    shape, own = v.x(0).shape, v.x(i).shape
+    if own == shape[axis:]:
+        return "k"
+    strides = broadcast_strides(own, shape)
+    terms = [
+        f"({rows.index}) / {math.prod(shape[a + 1 :])} % {shape[a]} * {s}"
+        for a, s in enumerate(strides)
+        if s
+    ]
+    return " + ".join(terms) or "0"
+
+
+@op("LayerNormalization", Trait.EPILOGUE, Trait.PROLOGUE)
+def layer_normalisation(v: View) -> Kernel:
+    """Rows are all axes from `axis` on; their means and factors may be outputs."""
+    return _layer(v, True)
+
+
+@op("RMSNormalization", Trait.EPILOGUE, Trait.PROLOGUE)
+def rms_normalisation(v: View) -> Kernel:
+    """Like layer normalisation, but nothing is taken off."""
+    return _layer(v, False)
+
+
+def _grouped(v: View, groups: int) -> Kernel:
+    shape = v.x(0).shape
+    channels, spatial = shape[1] // groups, math.prod(shape[2:])
+    rows = Rows(shape[0] * groups, channels * spatial)
+    channel = f"o % {groups}" if channels == 1 else f"(o % {groups} * {channels} + k / {spatial})"
+    by = ["o % " + str(groups) if v.x(i).elements == groups else channel for i in (1, 2)]
+    factor = _standard(maths(v), rows, v.attr("epsilon", 1e-5))
+    return _rows(v, rows, True, factor, by)
+
+
+@op("InstanceNormalization", Trait.EPILOGUE, Trait.PROLOGUE)
+def instance_normalisation(v: View) -> Kernel:
+    """A row is a channel of an image."""
+    return _grouped(v, v.x(0).shape[1])
+
+
+@op("GroupNormalization", Trait.EPILOGUE, Trait.PROLOGUE)
+def group_normalisation(v: View) -> Kernel:
+    """A row is a group of channels; before opset 21 scale and bias were per group."""
+    return _grouped(v, v.attr("num_groups"))
+
+
+@op("LRN", Trait.SPATIAL)
+def local_response(v: View) -> Kernel:
+    """Each element by a power of the squares of its neighbours among the channels."""
+    row, channels = float_of(v, v.y.dtype), v.y.shape[-1]
+    m, size = Maths(row, row), v.attr("size")
+    base = f"{m.lit(v.attr('bias', 1.0))} + {m.lit(v.attr('alpha', 1e-4) / size)} * sum"
+    return plain_kernel(
+        v,
+        "lrn",
+        {
+            "pixels": v.y.elements // channels,
+            "channels": channels,
+            "before": (size - 1) // 2,
+            "after": size // 2,
+            "floating": row.c,
+            "zero": m.lit(0),
+            "power": m.call("pow", base, m.lit(v.attr("beta", 0.75))),
+        },
+        cost=v.y.elements * (100.0 + 4 * size),
+        includes=("mlf/math.h",),
+    )
+
+
+@op("BatchNormalization")
+def batch_normalisation(v: View) -> Kernel:
+    """Parameters known only at run time, or statistics of the batch itself, in training."""
+    training = bool(v.attr("training_mode", 0))
+    if len(v.core.outputs) > 1 and not training:
+        raise UnsupportedError("outputs beside the first; supported: those of training_mode 1")
+    rows = [v.x(i).dtype for i in range(5)]
+    if len({float_of(v, row).name for row in rows}) > 1:
+        raise UnsupportedError("parameters of another type; supported: the type of the input")
+    shape, m = v.x(0).shape, maths(v)
+    spatial, momentum = math.prod(shape[2:]), v.attr("momentum", 0.9)
+    return plain_kernel(
+        v,
+        "batchnorm",
+        {
+            "batch": shape[0],
+            "channels": shape[1],
+            "spatial": spatial,
+            "training": training,
+            "floating": rows[0].c,
+            "zero": m.lit(0),
+            "count": m.lit(shape[0] * spatial),
+            "kept": m.lit(momentum),
+            "taken": m.lit(1 - momentum),
+            "root": _root(m, f"variance + {m.lit(v.attr('epsilon', 1e-5))}"),
+        },
+    )
