@@ -61,6 +61,9 @@ LEVELS = {
     "cancel_transposes": 3,
 }
 
+# How floats are summed -> the feature that kernels ask for.
+FLOAT_MODES = {"exact": frozenset[str](), "fused": frozenset({"fused"})}
+
 # What TVM calls passes that do what ours do.
 TVM_PASSES = {
     "AlterOpLayout": ("cancel_transposes",),
@@ -171,7 +174,10 @@ def _target(spec: ModuleSpec) -> Target:
         text = f"compiler '{spec.cc}' for target kind {target.kind}, whose archives hold sources"
         help = "leave it out, or take a target of kind llvm"
         raise MlfError(Problem("MLF0405", text, help=help))
-    return target
+    if spec.float_mode not in FLOAT_MODES:
+        text = f"float mode '{spec.float_mode}', expected {' or '.join(FLOAT_MODES)}"
+        raise MlfError(Problem("MLF0400", text))
+    return replace(target, features=target.features | FLOAT_MODES[spec.float_mode])
 
 
 class _Clock:

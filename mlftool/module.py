@@ -38,6 +38,7 @@ class ModuleSpec:
     system_lib: bool = False
     mlf_version: int = 7
     opt_level: int = 3
+    float_mode: str = "exact"  # or "fused": products of sums are added with one rounding
     disabled_pass: tuple[str, ...] = ()
     cc: str = ""  # the compiler of a target of kind llvm; "" is the usual one
     output_names: tuple[str, ...] = ()  # instead of the model's own

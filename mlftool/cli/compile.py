@@ -33,6 +33,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="inputs and outputs live in the workspace and share its memory",
     )
     parser.add_argument(
+        "--float-mode",
+        choices=["exact", "fused"],
+        default="exact",
+        help="fused: products are added with one rounding (fmaf), faster where the FPU can",
+    )
+    parser.add_argument(
         "--data",
         action="append",
         default=[],
@@ -76,6 +82,7 @@ def run(args: argparse.Namespace) -> int:
         args.module_name,
         input_shapes=shapes,
         data_files=tuple(args.data),
+        float_mode=args.float_mode,
         **options,
     )
     write_tar(compile_modules([spec]), args.output)

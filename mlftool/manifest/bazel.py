@@ -113,9 +113,8 @@ def attributes(model: Model, executor: str) -> dict[str, object]:
     three_valued = ("unpacked_api", "link_params")  # -1 is their default
     found = {n: int(asked[n]) for n in three_valued if asked.get(n) is not None}
     others = {n: v for n, v in asked.items() if n not in three_valued and v not in (None, False)}
-    if others["mlf_version"] == 7:
-        del others["mlf_version"]
-    return found | others
+    defaults = {"mlf_version": 7, "float_mode": "exact"}
+    return found | {n: v for n, v in others.items() if v != defaults.get(n)}
 
 
 def checks(manifest: Manifest, model: Model, target: str, labels: Labels) -> dict[str, object]:

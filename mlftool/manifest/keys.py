@@ -190,6 +190,14 @@ class Model:
         default=False,
         default_text="`false`",
     )
+    float_mode: str = key(
+        OneOf("a float mode", lambda: ("exact", "fused"), "MLF0109"),
+        "`fused` adds each product of a convolution or dense layer with one rounding, which is "
+        "faster on FPUs that can; the bits are the same everywhere, but not those of `exact`.",
+        example="fused",
+        default="exact",
+        default_text="`exact`",
+    )
     mlf_version: int = key(
         Integer(1, 7),
         "The version of Model Library Format that is written.",

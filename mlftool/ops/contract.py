@@ -37,17 +37,17 @@ from mlftool.ops.matmul import matmul
 from mlftool.ops.scalar import Store, literal, tensor_operand
 
 
-def blocked(v: View) -> Kernel | None:
+def blocked(v: View, most_rows: int = 2, float_columns: int = 4) -> Kernel | None:
     """`rows` pixels x `columns` output channels at a time; ungrouped, at most two spatial axes."""
     c = contraction(v)
     if c.group != 1 or len(c.inputs) > 2:
         return None
     c = c.planar()
-    rows = 2 if c.pixels > 1 else 1
+    rows = min(most_rows, c.pixels)
     q = Quantisation.of(v) if c.quantised else None
     if q and (np.any(q.w_zero_point) or not fits_int32(c, q)):
         return None
-    columns = 2 if q else 4
+    columns = 2 if q else float_columns
     entries = stores(c, q, rows, columns, columns)
     first: Store = entries[0]["store"]
     ctype = v.x(0).dtype.c

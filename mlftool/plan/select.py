@@ -41,7 +41,7 @@ def select(graph: Graph, target: Target, file: str) -> tuple[Call, ...]:
 def _auction(v: View, target: Target) -> Kernel:
     """The winning kernel; the portable one always bids, so coverage never depends on the target."""
     bids = [OPS[v.node.op].kernel(v)]
-    bids += [_bid(s, v) for s in KERNELS.get(v.node.op, ()) if s.needs <= target.features]
+    bids += [_bid(s, v) for s in KERNELS.get(v.node.op, ()) if s.fits(target.features)]
     made = sorted((b for b in bids if b is not None), key=lambda b: (b.cost, b.name))
     if debug_level() >= 2:
         offers = ", ".join(f"{b.name} {b.cost:.0f}" for b in made)

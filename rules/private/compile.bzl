@@ -28,6 +28,12 @@ says, relative to itself.""",
         doc = """How the module runs: `aot` is straight-line C, `graph` TVM's graph executor over packed
 functions, `vm` bytecode. All give the same bits.""",
     ),
+    "float_mode": attr.string(
+        default = "exact",
+        values = ["exact", "fused"],
+        doc = """`fused` adds each product of a convolution or dense layer with one rounding: faster on FPUs
+that can, the same bits everywhere, but not those of `exact`.""",
+    ),
     "input_shapes": attr.string_dict(
         doc = "Shapes of inputs the model leaves open: input name -> `\"1,3,32,32\"`.",
     ),
@@ -149,6 +155,8 @@ def _add_options(args, ctx):
         args.add("--runtime-crt-system-lib", 1)
     if "workspace_io" in asked:
         args.add("--workspace-io")
+    if ctx.attr.float_mode != "exact":
+        args.add("--float-mode", ctx.attr.float_mode)
     if ctx.attr.mlf_version != 7:
         args.add("--mlf-version", ctx.attr.mlf_version)
 
@@ -225,6 +233,7 @@ def _mlf_module_impl(ctx):
         spec = struct(
             data_files = [file.path for file in ctx.files.data],
             executor = ctx.attr.executor,
+            float_mode = ctx.attr.float_mode,
             input_shapes = ctx.attr.input_shapes,
             mlf_version = ctx.attr.mlf_version,
             model = ctx.file.model.path,

@@ -17,6 +17,7 @@ def mlf_model(
         link_params = -1,
         system_lib = False,
         workspace_io = False,
+        float_mode = "exact",
         mlf_version = 7,
         input_shapes = {},
         data = [],
@@ -65,6 +66,7 @@ def mlf_model(
       link_params: whether weights of the graph executor are C arrays.
       system_lib: whether packed functions are found by name.
       workspace_io: whether inputs and outputs live in the workspace.
+      float_mode: `exact`, or `fused` for sums with one rounding per product.
       mlf_version: the version of Model Library Format that is written.
       input_shapes: shapes of inputs the model leaves open.
       data: files of ONNX external data.
@@ -83,6 +85,7 @@ def mlf_model(
         name = archive,
         data = data,
         executor = executor,
+        float_mode = float_mode,
         input_shapes = input_shapes,
         interface_api = interface_api,
         link_params = link_params,

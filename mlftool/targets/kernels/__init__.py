@@ -10,26 +10,40 @@ from mlftool.ops.base import Bid
 
 @dataclass(frozen=True)
 class Specialised:
-    """A bid that is asked only on targets with all of `needs`."""
+    """A bid that is asked only on targets with all of `needs` and nothing of `unless`."""
 
     bid: Bid
     needs: frozenset[str]
+    unless: frozenset[str] = frozenset()
+
+    def fits(self, features: frozenset[str]) -> bool:
+        return self.needs <= features and not self.unless & features
 
 
 KERNELS: dict[str, list[Specialised]] = {}
 
 
-def kernel(*ops: str, needs: str) -> Callable[[Bid], Bid]:
+def kernel(*ops: str, needs: str, unless: str = "") -> Callable[[Bid], Bid]:
     """Register a specialised kernel for operators `ops` on targets with the features `needs`."""
 
     def register(bid: Bid) -> Bid:
         for op in ops:
-            KERNELS.setdefault(op, []).append(Specialised(bid, frozenset(needs.split())))
+            special = Specialised(bid, frozenset(needs.split()), frozenset(unless.split()))
+            KERNELS.setdefault(op, []).append(special)
         return bid
 
     return register
 
 
-from mlftool.targets.kernels import dsp, dsp_depthwise, dsp_pairs, simd  # noqa: E402  (they register themselves)
+from mlftool.targets.kernels import dsp, dsp_depthwise, dsp_pairs, floats, simd  # noqa: E402  (they register themselves)
 
-__all__ = ["KERNELS", "Specialised", "dsp", "dsp_depthwise", "dsp_pairs", "kernel", "simd"]
+__all__ = [
+    "KERNELS",
+    "Specialised",
+    "dsp",
+    "dsp_depthwise",
+    "dsp_pairs",
+    "floats",
+    "kernel",
+    "simd",
+]

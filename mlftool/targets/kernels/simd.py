@@ -184,19 +184,23 @@ def _kernel(
     )
 
 
-_OPS = ("Conv", "Gemm", "QLinearConv", "com.microsoft.QGemm")
+_FLOATS = ("Conv", "Gemm")
+_INTEGERS = ("QLinearConv", "com.microsoft.QGemm")
 
 
-@kernel(*_OPS, needs="vector")
+@kernel(*_FLOATS, needs="vector", unless="fused")
+@kernel(*_INTEGERS, needs="vector")
 def sse2(v: View) -> Kernel | None:
     return _bid(v, SSE)
 
 
-@kernel(*_OPS, needs="avx2")
+@kernel(*_FLOATS, needs="avx2", unless="fused")
+@kernel(*_INTEGERS, needs="avx2")
 def avx2(v: View) -> Kernel | None:
     return _bid(v, AVX2)
 
 
-@kernel(*_OPS, needs="avx512")
+@kernel(*_FLOATS, needs="avx512", unless="fused")
+@kernel(*_INTEGERS, needs="avx512")
 def avx512(v: View) -> Kernel | None:
     return _bid(v, AVX512)

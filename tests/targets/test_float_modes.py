@@ -1,0 +1,121 @@
+"""Float contractions: more pixels at a time change no bit; the fused mode keeps its bound."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from batch import Job, build_jobs
+from builders import Net, random_feeds
+from oracle import onnxruntime_float, relative_error
+
+from mlftool.compile import ModuleSpec, compile_module, compile_modules
+from mlftool.errors import MlfError
+from mlftool.runtime.boards import BOARDS
+from mlftool.runtime.interface import read_interface
+from mlftool.runtime.link import link_firmware
+from mlftool.runtime.runner import run_on_board
+
+PORTABLE, DEVICE = "rv32imc", "cortex-m4"
+UNIT = 2.0**-24  # of float32's rounding
+
+
+def layers(seed: int) -> onnx.ModelProto:
+    """Dense, pointwise, padded, strided, dilated, grouped and depthwise layers side by side."""
+    rng = np.random.default_rng(seed)
+    net, outputs = Net(), []
+
+    def weights(*shape: int) -> str:
+        return net.const(rng.normal(size=shape), np.float32)
+
+    for k in range(12):
+        ic, oc = (int(n) for n in rng.integers(1, 21, size=2))
+        size = [int(n) for n in rng.integers(3, 9, size=2)]
+        x = net.input(f"x{k}", np.float32, (1, ic, *size))
+        kernel = [int(n) for n in rng.integers(1, 4, size=2)]
+        attrs = {"pads": [int(n) for n in rng.integers(0, 2, size=4)]}
+        attrs["strides"] = [int(n) for n in rng.integers(1, 3, size=2)]
+        group = ic if k % 3 == 2 else 1
+        oc = ic if group > 1 else oc
+        w = weights(oc, ic // group, *kernel)
+        outputs.append(net.node("Conv", x, w, weights(oc), group=group, **attrs))
+        flat = net.input(f"f{k}", np.float32, (1 + k % 2, 37 * (k + 1)))
+        outputs.append(net.node("Gemm", flat, weights(37 * (k + 1), oc), weights(oc)))
+    return net.model(*outputs)
+
+
+MODEL = layers(4)
+FEEDS = random_feeds(MODEL, 9)
+
+
+@pytest.fixture(scope="module")
+def jobs(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], Job]:
+    made: dict[tuple[str, str], Job] = {}
+    for mode in ("exact", "fused"):
+        for target in (PORTABLE, DEVICE, "host"):
+            job = Job(MODEL, FEEDS, target, name=f"{mode}_{target.replace('-', '_')}")
+            spec = ModuleSpec(MODEL, job.name, target, float_mode=mode)
+            job.module = compile_module(spec)
+            made[mode, target] = job
+    build_jobs(list(made.values()), tmp_path_factory.mktemp("floats"), ("-O1",))
+    for key, job in made.items():
+        assert not job.failure, f"{key}: {job.failure}"
+    return made
+
+
+@pytest.mark.parametrize("mode", ["exact", "fused"])
+def test_every_target_has_the_same_bits(mode: str, jobs: dict[tuple[str, str], Job]) -> None:
+    assert jobs[mode, DEVICE].output == jobs[mode, PORTABLE].output == jobs[mode, "host"].output
+    module = jobs[mode, DEVICE].module
+    assert module is not None
+    names = {c.kernel.name for c in module.program.calls}
+    assert ("fpu.tall" if mode == "exact" else "fused.portable.blocked") in names
+
+
+def test_the_modes_differ_by_rounding_only(jobs: dict[tuple[str, str], Job]) -> None:
+    exact, fused = jobs["exact", "host"], jobs["fused", "host"]
+    assert exact.output != fused.output
+    for mode in (exact, fused):
+        for got, want in zip(mode.results, onnxruntime_float(MODEL, FEEDS), strict=True):
+            assert all(relative_error(got[n], want[n]) <= 1e-5 for n in want)
+
+
+def test_fused_sums_keep_their_bound(tmp_path: Path) -> None:
+    """|error| <= (n + 1) u sum |x w|: one rounding per product, and one for the bias."""
+    n = 700
+    rng = np.random.default_rng(1)
+    net = Net()
+    w = rng.normal(size=(n, 16)).astype(np.float32)
+    net_input = net.input("x", np.float32, (1, n))
+    model = net.model(net.node("Gemm", net_input, net.const(w, np.float32)))
+    x = rng.normal(size=(1, n)).astype(np.float32)
+    job = Job(model, [{"x": x}], name="bound")
+    job.module = compile_module(ModuleSpec(model, "bound", float_mode="fused"))
+    build_jobs([job], tmp_path, ("-O1",))
+    ((got,),) = (tuple(r.values()) for r in job.results)
+    exact = x.astype(np.float64) @ w
+    size = np.abs(x).astype(np.float64) @ np.abs(w)
+    assert np.all(np.abs(got - exact) <= (n + 1) * UNIT * size)
+
+
+@pytest.mark.skipif(
+    not (shutil.which("arm-none-eabi-gcc") and shutil.which("qemu-system-arm")),
+    reason="apt-get install gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm",
+)
+@pytest.mark.parametrize("mode", ["exact", "fused"])
+def test_on_its_core(mode: str, jobs: dict[tuple[str, str], Job]) -> None:
+    bundle = compile_modules([ModuleSpec(MODEL, "m", DEVICE, float_mode=mode)])
+    interface = read_interface(bundle, "m")
+    elf = link_firmware(bundle, interface, BOARDS[DEVICE])
+    result = run_on_board(elf, BOARDS[DEVICE], interface, FEEDS[:2])
+    for got, want in zip(result.outputs, jobs[mode, PORTABLE].results, strict=False):
+        for name, value in want.items():
+            assert got[name].tobytes() == value.tobytes(), name
+
+
+def test_there_are_two_modes() -> None:
+    with pytest.raises(MlfError, match="float mode 'fast', expected exact or fused"):
+        compile_module(ModuleSpec(MODEL, float_mode="fast"))
