@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from mlftool.ir.graph import View
 from mlftool.ops.base import Kernel, Operand, Trait, UnsupportedError, op
 from mlftool.ops.elementwise import index_text, row_major
-from mlftool.ops.indexed import coordinates, place, steps
+from mlftool.ops.indexed import coordinates, place
 from mlftool.ops.reduce import joined
 from mlftool.ops.scalar import conversions, fetch, narrow, tensor_operand
 
@@ -122,42 +122,6 @@ def tensor_scatter(v: View) -> Kernel:
         reads={"x": 0, "updates": 1, **({"starts": 2} if v.has(2) else {})},
         inside="" if circular else f"{terms[axis]} < {n}",
     )
-
-
-@op("MaxUnpool", Trait.MOVES_DATA)
-def max_unpool(v: View) -> Kernel:
-    """Zeros, with each element where its index in the flat output says."""
-    whole = math.prod(v.y.shape)
-    inside = math.prod(_pooled(v))
-    moved = "flat"
-    if whole != inside:  # indexes are those of a smaller output, of the shape the pool had
-        terms = []
-        for n, s in zip(_pooled(v), steps(_pooled(v)), strict=True):
-            terms.append(f"(flat / {s} % {n})")
-        moved = place(terms, v.y.shape)
-    return scattered(
-        v,
-        "max_unpool",
-        [v.x(0).elements],
-        [
-            f"const int32_t flat = mlf_index(indices[i0], {inside});",
-            f"const int32_t at = {moved};",
-        ],
-        reads={"updates": 0, "indices": 1},
-    )
-
-
-def _pooled(v: View) -> list[int]:
-    """The shape that a pool of this window would have read to give x."""
-    shape, kernel = v.x(0).shape, v.attr("kernel_shape")
-    strides = v.attr("strides") or [1] * len(kernel)
-    pads = v.attr("pads") or [0] * (2 * len(kernel))
-    rank = len(kernel)
-    spatial = [
-        (n - 1) * s + k - pads[a] - pads[a + rank]
-        for a, (n, s, k) in enumerate(zip(shape[2:], strides, kernel, strict=True))
-    ]
-    return [*shape[:2], *spatial]
 
 
 @op("Col2Im")
