@@ -1,8 +1,8 @@
 /* One network, three ways to run it, in one program.
  *
- * The archive every_gesture of executors.yaml holds it three times: called through a struct, called as
- * a packed function that is found by name, and run by the graph executor over functions that are found
- * by name. The last two share one system library. All give the same bits.
+ * The archive every_gesture of executors.yaml holds it three times: called through a struct, called
+ * as a packed function that is found by name, and run by the graph executor over functions that are
+ * found by name. The last two share one system library. All give the same bits.
  */
 #include <stdio.h>
 #include <string.h>
@@ -53,8 +53,8 @@ static int by_graph_executor(TVMModuleHandle functions) {
   const DLDevice device = {kDLCPU, 0};
   DLTensor in = tensor(acceleration, in_shape, 3), out = tensor(probability[2], out_shape, 2);
   TVMGraphExecutor *executor = NULL;
-  int status = TVMGraphExecutor_CreateSized(tvmgen_gesture_graph_graph, tvmgen_gesture_graph_graph_size,
-                                            functions, &device, &executor);
+  int status = TVMGraphExecutor_CreateSized(
+      tvmgen_gesture_graph_graph, tvmgen_gesture_graph_graph_size, functions, &device, &executor);
   if (status == 0) {
     status = TVMGraphExecutor_LoadParams(executor, tvmgen_gesture_graph_params,
                                          (uint32_t)tvmgen_gesture_graph_params_size);
