@@ -42,23 +42,27 @@ def imported_unknown_domain(_: Path) -> ModelProto:
 
 @case
 def known_operator_we_lack(_: Path) -> ModelProto:
-    return model([node("Det", "x")], [value("x", (4, 4))], [value("y", ())])
+    image = value("y", (4, 4, 3), TensorProto.UINT8)
+    file = value("x", (64,), TensorProto.UINT8)
+    return model([node("ImageDecoder", "x")], [file], [image], opsets=[("", 20)])
 
 
 @case
 def five_problems(_: Path) -> ModelProto:
-    names = ["Det", "Reluu", "TfIdfVectorizer", "FooBar", "LSTMM"]
+    names = ["ImageDecoder", "Reluu", "ImageDecoder", "FooBar", "LSTMM"]
     steps = [node(op, f"v{i}", f"v{i + 1}", f"n{i}") for i, op in enumerate(names)]
-    return model(steps, [value("v0", (4, 4))], [value("v5")])
+    return model(steps, [value("v0", (4, 4))], [value("v5")], opsets=[("", 20)])
 
 
 @case
 def two_operators_we_lack(_: Path) -> ModelProto:
-    attributes = {"mode": "TF", "min_gram_length": 1, "max_gram_length": 1, "max_skip_count": 0}
-    attributes |= {"ngram_counts": [0], "ngram_indexes": [0, 1], "pool_int64s": [2, 3]}
-    steps = [node("TfIdfVectorizer", "x", f"y{i}", f"n{i}", **attributes) for i in range(2)]
+    steps = [node("ImageDecoder", "x", f"y{i}", f"n{i}") for i in range(2)]
     steps.append(node("Add", "y0 y1", "y", "sum"))
-    return model(steps, [value("x", (4,), TensorProto.INT32)], [value("y", (2,))])
+    image = [value(name, (4, 4, 3), TensorProto.UINT8) for name in ("y", "y0", "y1")]
+    file = value("x", (64,), TensorProto.UINT8)
+    made = model(steps, [file], image[:1], opsets=[("", 20)])
+    made.graph.value_info.extend(image[1:])
+    return made
 
 
 @case
