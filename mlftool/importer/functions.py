@@ -11,11 +11,15 @@ from typing import Any
 import onnx
 from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto
 
+from mlftool.importer.optimisers import body as optimiser
+from mlftool.importer.optimisers import is_optimiser
 from mlftool.importer.protos import domain_of, op_name
 
 
 def has_body(node: NodeProto, opset: int) -> bool:
-    """Whether the standard defines the operator by others."""
+    """Whether the operator is defined by others, by the standard or by us."""
+    if is_optimiser(node):
+        return True
     if not onnx.defs.has(node.op_type, opset, domain_of(node)):
         return False
     schema: Any = onnx.defs.get_schema(node.op_type, opset, domain_of(node))
@@ -26,6 +30,8 @@ def body_of(
     node: NodeProto, opset: int, input_types: Sequence[onnx.TypeProto]
 ) -> FunctionProto | None:
     """The function that `node` stands for; types choose it where it depends on them."""
+    if is_optimiser(node):
+        return optimiser(node)
     schema: Any = onnx.defs.get_schema(node.op_type, opset, domain_of(node))
     fixed, dependent = (
         schema.function_opset_versions,

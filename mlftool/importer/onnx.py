@@ -36,8 +36,14 @@ from mlftool.importer.protos import (
     type_proto,
 )
 from mlftool.importer.shapes import value_of_shapes
-from mlftool.importer.structure import REWRITTEN, check_values, execution_order, unknown_operators
-from mlftool.importer.subgraphs import has_subgraphs, import_control
+from mlftool.importer.structure import (
+    CONTROL,
+    REWRITTEN,
+    check_values,
+    execution_order,
+    unknown_operators,
+)
+from mlftool.importer.subgraphs import import_control
 from mlftool.importer.tensors import checked_value, too_large
 from mlftool.ir import dtype
 from mlftool.ir.graph import Array, Graph, Node, TensorType
@@ -186,7 +192,7 @@ class Importer:
         """Evaluate, or type and keep, one node."""
         if any(name and name not in self.types for name in node.input):
             return  # its producer had a problem, which is listed already
-        if has_subgraphs(node):
+        if op_name(node) in CONTROL:
             import_control(self, node, index)
             return
         adapted = adapt(self, node, index)

@@ -8,6 +8,7 @@ import onnx
 from onnx import AttributeProto, GraphProto, NodeProto
 
 from mlftool.errors import did_you_mean
+from mlftool.importer.functions import has_body
 from mlftool.importer.protos import domain_of, op_name, place
 from mlftool.ir.edit import toposort
 from mlftool.ir.graph import Node
@@ -101,7 +102,11 @@ def _fine(node: NodeProto, where: str, opsets: Mapping[str, int], report: Report
     elif not onnx.defs.has(node.op_type, opsets[domain], domain):
         help = did_you_mean(op_name(node), OPS)
         report("MLF0301", f"opset {opsets[domain]} has no such operator", where, help)
-    elif any(a.type in graphs for a in node.attribute) and op_name(node) not in CONTROL:
+    elif (
+        any(a.type in graphs for a in node.attribute)
+        and op_name(node) not in CONTROL
+        and not has_body(node, opsets[domain])
+    ):
         text = f"has a subgraph; supported: {', '.join(CONTROL)}"
         report("MLF0302", text, where)
     elif op_name(node) in RANDOM:

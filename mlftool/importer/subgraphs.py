@@ -24,10 +24,6 @@ if TYPE_CHECKING:
 Attributes = Mapping[str, Any]
 
 
-def has_subgraphs(node: NodeProto) -> bool:
-    return any(a.type == AttributeProto.GRAPH for a in node.attribute)
-
-
 def import_control(importer: Importer, node: NodeProto, index: int) -> None:
     """Keep an If, Loop or Scan whose inputs are typed; problems go to the importer's list."""
     bodies = {a.name: a.g for a in node.attribute if a.type == AttributeProto.GRAPH}
