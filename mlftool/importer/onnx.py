@@ -406,6 +406,7 @@ class Importer:
             lambda hint, value: self._new_const(f"{node.output[0]}.{hint}", value),
             lambda op, x, type_: self._emit(op, x, type_, node),
             self.add_const,
+            values,
         )
         if not domain_of(node):
             modernise(draft, self.opsets[""])

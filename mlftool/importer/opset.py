@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from mlftool.importer.spatial import SPATIAL_RESOLVERS
+from mlftool.importer.spatial import SPATIAL_RESOLVERS, old_resize, upsample
 from mlftool.ir.dtype import float32
 from mlftool.ir.graph import Array, TensorType
 
@@ -34,6 +34,7 @@ class Draft:
     set_const: Callable[[str, Array], None] = lambda name, value: (
         None
     )  # for an output that is known
+    values: Sequence[Array | None] = ()  # of inputs that are known
     out_shape: tuple[int, ...] = ()  # of the first output, where inference is known to be wrong
 
 
@@ -149,6 +150,8 @@ CHANGES: tuple[tuple[str, int, Callable[[Draft], None]], ...] = (
     *((f"Reduce{op}", 18, _attr_to_input("axes", 1)) for op in REDUCTIONS),
     ("Scatter", 99, _scatter),
     ("Reshape", 5, _attr_to_input("shape", 1)),
+    ("Resize", 11, old_resize),
+    ("Upsample", 99, upsample),
 )
 
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mlftool.ir.dtype import float32
+from mlftool.ir.graph import TensorType
 
 if TYPE_CHECKING:
     from mlftool.importer.opset import Draft
@@ -56,7 +61,102 @@ def _max_unpool(d: Draft) -> None:
     d.inputs = d.inputs[:2]
 
 
+def upsample(d: Draft) -> None:
+    """The first name of Resize, which had scales as attributes, for two axes at the very first."""
+    if "height_scale" in d.attrs:
+        d.attrs["scales"] = [1.0, 1.0, d.attrs.pop("height_scale"), d.attrs.pop("width_scale")]
+    d.op = "Resize"
+    if "scales" in d.attrs:
+        scales = np.array(d.attrs.pop("scales"), np.float32)
+        d.inputs, d.values = [d.inputs[0], d.add_const("scales", scales)], [d.values[0], scales]
+        d.types = [d.types[0], TensorType(float32, scales.shape)]
+    old_resize(d)
+
+
+def old_resize(d: Draft) -> None:
+    """Before 11 there was one transformation and one way to round, and scales came first."""
+    mode = "nearest" if d.attrs.get("mode", "nearest") == "nearest" else "linear"
+    d.attrs |= {
+        "mode": mode,
+        "coordinate_transformation_mode": "asymmetric",
+        "nearest_mode": "mlf.simple",
+    }
+    d.inputs, d.values = [d.inputs[0], "", d.inputs[1]], [d.values[0], None, d.values[1]]
+    d.types = [d.types[0], None, d.types[1]]
+
+
+def _resize(d: Draft) -> None:
+    """`axes` are those that change; their scales and crop are attributes if they are known.
+
+    Sizes that need not keep the image's proportions say no more than the output's type.
+    """
+    x, attrs = d.types[0], d.attrs
+    if x is None:
+        return
+    rank, out = len(x.shape), d.out_types[0].shape
+    policy = attrs.get("keep_aspect_ratio_policy", "stretch")
+    crop = attrs.get("coordinate_transformation_mode") == "tf_crop_and_resize"
+    axes = [a % rank for a in attrs.get("axes") or range(rank)]
+    given = dict(zip(("x", "roi", "scales", "sizes"), d.inputs, strict=False))
+    values = dict(zip(("x", "roi", "scales", "sizes"), d.values, strict=False))
+    scales: list[float] | None = None
+    if given.get("scales") and d.types[2] is not None and d.types[2].elements:
+        known = values["scales"]
+        scales = None if known is None else [float(s) for s in known]
+    else:
+        given["scales"] = ""
+        by = [out[a] / x.shape[a] for a in axes]
+        sizes = values.get("sizes")
+        if policy == "stretch":
+            scales = by
+        elif sizes is not None:
+            each = [int(n) / x.shape[a] for n, a in zip(sizes, axes, strict=True)]
+            scales = [min(each) if policy == "not_larger" else max(each)] * len(axes)
+    roi = values.get("roi")
+    if crop and roi is not None:
+        attrs["mlf.roi"] = [float(r) for r in roi]
+    if scales is not None:
+        attrs["mlf.scales"] = scales
+        _leave_out_same(d, axes, x.shape, out, crop)
+    else:
+        attrs["axes"] = axes
+    need_roi = crop and roi is None
+    d.inputs = [
+        d.inputs[0],
+        given.get("roi", "") if need_roi else "",
+        "" if scales is not None else given["scales"],
+        "" if scales is not None or given["scales"] else given["sizes"],
+    ]
+    if attrs.get("mode", "nearest") == "nearest" and len([i for i in d.inputs if i]) == 1:
+        d.op = "mlf.Nearest"
+
+
+def _leave_out_same(
+    d: Draft, axes: Sequence[int], shape: Sequence[int], out: Sequence[int], crop: bool
+) -> None:
+    """Only the axes that change, where what is said of each is known."""
+    scales, count = d.attrs["mlf.scales"], len(axes)
+    kept = [
+        j
+        for j, axis in enumerate(axes)
+        if scales[j] != 1.0 or out[axis] != shape[axis] or (crop and not _whole(d, j, count))
+    ]
+    if crop and "mlf.roi" not in d.attrs:
+        kept = list(range(count))
+    d.attrs["axes"] = [axes[j] for j in kept]
+    d.attrs["mlf.scales"] = [scales[j] for j in kept]
+    if "mlf.roi" in d.attrs:
+        roi = d.attrs["mlf.roi"]
+        d.attrs["mlf.roi"] = [roi[j] for j in kept] + [roi[count + j] for j in kept]
+
+
+def _whole(d: Draft, j: int, count: int) -> bool:
+    roi = d.attrs.get("mlf.roi")
+    return roi is not None and (roi[j], roi[count + j]) == (0.0, 1.0)
+
+
 SPATIAL_RESOLVERS: dict[str, Callable[[Draft], None]] = {
     "ConvTranspose": _conv_transpose,
     "MaxUnpool": _max_unpool,
+    "Resize": _resize,
 }

@@ -17,7 +17,9 @@ from mlftool.ops import OPS
 Report = Callable[..., None]  # (code, message, path, help)
 
 # Known to the importer or the passes, which leave none of them to a kernel.
-REWRITTEN = frozenset(["Constant", "Dropout", "GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool"])
+REWRITTEN = frozenset(
+    ["Constant", "Dropout", "GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool", "Upsample"]
+)
 CONTROL = ("If", "Loop", "Scan")
 RANDOM = frozenset(
     [

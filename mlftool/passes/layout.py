@@ -32,7 +32,8 @@ def channels_last(graph: Graph) -> Graph:
 def cancel_transposes(graph: Graph) -> Graph:
     """As few transposes as these rules find."""
     e = Editor(graph)
-    _to_fixpoint(e, (_compose, _sink_through_elementwise, _sink_through_concat, _into_gemm_weights))
+    sinks = (_sink_through_elementwise, _sink_through_concat, _sink_through_resize)
+    _to_fixpoint(e, (_compose, *sinks, _into_gemm_weights))
     _to_fixpoint(e, (_renaming, _compose_reshapes, _sink_reshape))
     return e.finish()
 
@@ -155,6 +156,23 @@ def _sink_through_concat(e: Editor, node: Node) -> bool:
             ),
             e.add("Transpose", (inner,), node, node.outputs[0], {"perm": perm}),
         ],
+    )
+    return True
+
+
+def _sink_through_resize(e: Editor, node: Node) -> bool:
+    """Resize(T(x)) -> T(Resize(x)) of the axes that it was."""
+    source = e.producer(node.inputs[0]) if node.op in ("Resize", "mlf.Nearest") else None
+    if source is None or source.op != "Transpose":
+        return False
+    perm, out = list(source.attrs["perm"]), e.types[node.outputs[0]]
+    back = [perm.index(k) for k in range(len(perm))]
+    inner = e.fresh(node.outputs[0] + ".t", _permuted(out, back))
+    attrs = {**node.attrs, "axes": [perm[a] for a in node.attrs["axes"]]}
+    inputs = (source.inputs[0], *node.inputs[1:])
+    core = replace(node, inputs=inputs, outputs=(inner,), attrs=attrs)
+    e.substitute(
+        [node], [core, e.add("Transpose", (inner,), node, node.outputs[0], {"perm": perm})]
     )
     return True
 

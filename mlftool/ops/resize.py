@@ -1,0 +1,178 @@
+"""Resize: every axis that changes has a table of which input elements make an output element, and
+with which weights; an output element is the sum over the tables of all such axes.
+
+Tables are worked out at run time (crt/include/mlf/resize.h), so scales may be computed. Attributes
+as importer/spatial.py spells them: `axes`, and `mlf.scales` and `mlf.roi` where they are known.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from mlftool.ir.dtype import float32
+from mlftool.ir.graph import View
+from mlftool.ops.base import Kernel, Operand, Trait, UnsupportedError, op
+from mlftool.ops.elementwise import index_text, row_major
+from mlftool.ops.plain import float_of
+from mlftool.ops.scalar import Load, Store, literal, tensor_operand
+
+TRANSFORMS = {
+    "half_pixel": "MLF_RESIZE_HALF_PIXEL",
+    "half_pixel_symmetric": "MLF_RESIZE_SYMMETRIC",
+    "pytorch_half_pixel": "MLF_RESIZE_PYTORCH",
+    "align_corners": "MLF_RESIZE_ALIGN_CORNERS",
+    "asymmetric": "MLF_RESIZE_ASYMMETRIC",
+    "tf_crop_and_resize": "MLF_RESIZE_CROP",
+    "tf_half_pixel_for_nn": "MLF_RESIZE_TF_HALF_PIXEL",
+}
+ROUNDINGS = {
+    "round_prefer_floor": "MLF_RESIZE_PREFER_FLOOR",
+    "round_prefer_ceil": "MLF_RESIZE_PREFER_CEIL",
+    "floor": "MLF_RESIZE_FLOOR",
+    "ceil": "MLF_RESIZE_CEIL",
+    "mlf.simple": "MLF_RESIZE_SIMPLE",
+}
+SUPPORT = {"nearest": 0, "linear": 1, "cubic": 2}  # half the width of the filter
+
+
+def _scale(v: View, j: int, axis: int) -> str:
+    """C text of the scale of the j-th axis that changes."""
+    if v.attr("mlf.scales") is not None:
+        return literal(v.attr("mlf.scales")[j], float32)
+    if v.has(2):
+        return f"scales[{j}]"
+    if v.has(3):
+        return "fit"
+    return f"({v.y.shape[axis]}.0f / {v.x(0).shape[axis]}.0f)"
+
+
+def _roi(v: View, j: int, count: int) -> tuple[str, str]:
+    if v.attr("mlf.roi") is not None:
+        return literal(v.attr("mlf.roi")[j], float32), literal(
+            v.attr("mlf.roi")[count + j], float32
+        )
+    return (f"roi[{j}]", f"roi[{count + j}]") if v.has(1) else ("0.0f", "1.0f")
+
+
+def _taps(v: View, axis: int) -> int:
+    """How many elements of an axis the filter can reach, which is more where it is stretched."""
+    support = SUPPORT[v.attr("mode", "nearest")]
+    if not support:
+        return 1
+    if not v.attr("antialias", 0):
+        return 2 * support
+    least = min(1.0, (v.y.shape[axis] - 0.5) / v.x(0).shape[axis])
+    return math.ceil(2 * support / least) + 1
+
+
+def _axes(v: View) -> list[dict[str, Any]]:
+    axes = v.attr("axes")
+    made = []
+    for j, axis in enumerate(axes):
+        start, end = _roi(v, j, len(axes))
+        made.append(
+            {
+                "axis": axis,
+                "n": v.x(0).shape[axis],
+                "out": v.y.shape[axis],
+                "step": math.prod(v.x(0).shape[axis + 1 :]),
+                "taps": _taps(v, axis),
+                "scale": _scale(v, j, axis),
+                "start": start,
+                "end": end,
+            }
+        )
+    return sorted(made, key=lambda a: int(a["axis"]))
+
+
+def _loops(v: View, axes: list[dict[str, Any]]) -> list[tuple[int, int, dict[str, Any] | None]]:
+    """Extent, step in the input, and the table of each loop over the output; axes without a table
+    are joined with their neighbours."""
+    by_axis = {a["axis"]: a for a in axes}
+    loops: list[tuple[int, int, dict[str, Any] | None]] = []
+    for axis, n in enumerate(v.y.shape):
+        table, step = by_axis.get(axis), math.prod(v.x(0).shape[axis + 1 :])
+        if table is None and loops and loops[-1][2] is None:
+            loops[-1] = (loops[-1][0] * n, step, None)
+        elif n > 1 or table is not None:
+            loops.append((n, step, table))
+    return loops
+
+
+def _resize(v: View, load: str, tensor: str, store: Store, *, fill: str) -> Kernel:
+    axes, mode = _axes(v), v.attr("mode", "nearest")
+    loops, antialias = _loops(v, axes), bool(v.attr("antialias", 0))
+    transform = v.attr("coordinate_transformation_mode", "half_pixel")
+    if transform not in TRANSFORMS:
+        raise UnsupportedError(f"transformation {transform}; supported: {', '.join(TRANSFORMS)}")
+    for a in axes:
+        a["loop"] = next(k for k, entry in enumerate(loops) if entry[2] is a)
+    scratch = []
+    for k, a in enumerate(axes):
+        size = a["out"] * a["taps"] * 4
+        scratch.append(Operand(f"place{k}", "int32_t", "scratch", bytes=size))
+        if mode != "nearest":
+            scratch.append(Operand(f"weight{k}", "float", "scratch", bytes=size))
+    names = [("roi", 1), ("scales", 2), ("sizes", 3)]
+    plain = [f"i{k} * {step}" for k, (_, step, table) in enumerate(loops) if table is None]
+    found = [f"place{k}[at{k}] * {a['step']}" for k, a in enumerate(axes)]
+    source = " + ".join([*plain, *found]) or "0"
+    return Kernel(
+        "portable.resize",
+        "resize.c.j2",
+        {
+            "axes": axes,
+            "loops": [n for n, _, _ in loops],
+            "transform": TRANSFORMS[transform],
+            "crop": transform == "tf_crop_and_resize",
+            "rounding": ROUNDINGS[v.attr("nearest_mode", "round_prefer_floor")],
+            "support": SUPPORT[mode],
+            "cubic": literal(v.attr("cubic_coeff_a", -0.75), float32),
+            "antialias": antialias,
+            "outside": "true" if v.attr("exclude_outside", 0) else "false",
+            "fit": v.attr("keep_aspect_ratio_policy") if v.has(3) else "",
+            "source": source,
+            "load": load.replace("@", source),
+            "fill": fill,
+            "type": v.y.dtype.c,
+            "zero": literal(0, v.y.dtype),
+            "store": store,
+            "target": _target(v)[0],
+        },
+        (
+            tensor_operand(v.graph, "x", tensor),
+            *(tensor_operand(v.graph, n, v.core.inputs[i]) for n, i in names if v.has(i)),
+            *store.operands,
+            Operand("y", v.out.dtype.c, "out", v.node.outputs[0]),
+            *scratch,
+        ),
+        cost=v.y.elements * (10.0 + 4 * math.prod(a["taps"] for a in axes)),
+        includes=("mlf/kernel.h", "mlf/resize.h", *store.includes),
+    )
+
+
+def _target(v: View) -> tuple[str, str]:
+    """C indices of an output element, and of it in the last axis."""
+    loops = _loops(v, _axes(v))
+    target = index_text(row_major([n for n, _, _ in loops])) if loops else "0"
+    return target, f"({target}) % {v.y.shape[-1]}"
+
+
+@op("Resize", Trait.EPILOGUE, Trait.PROLOGUE)
+def resize(v: View) -> Kernel:
+    """Linear and cubic, in float32 weights; antialiased where the attribute asks for it."""
+    load, row = Load(v), float_of(v, v.y.dtype)
+    store = Store(v, "result", *_target(v))
+    fill = literal(v.attr("extrapolation_value", 0.0), row)
+    return _resize(v, load.expr("x[@]"), load.tensor, store, fill=fill)
+
+
+@op("mlf.Nearest", Trait.MOVES_DATA, Trait.ORDER_PRESERVING)
+def nearest(v: View) -> Kernel:
+    """Each output element is one of the input's, whatever its type."""
+    row = v.y.dtype
+    if row.packed:
+        raise UnsupportedError(f"Resize of {row}; supported: types of whole bytes")
+    fill = literal(v.attr("extrapolation_value", 0.0) if row == row.raw else 0, row.raw)
+    return _resize(v, "x[@]", v.core.inputs[0], Store(v, "result", *_target(v)), fill=fill)

@@ -1,0 +1,123 @@
+"""Resize and Upsample in all modes and spellings: onnxruntime, or the standard's reference
+where onnxruntime has another opinion."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from builders import Net
+from cases import Case, Results
+
+COORDINATES = ("half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric")
+ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
+
+
+def case(
+    name: str,
+    shape: tuple[int, ...],
+    *,
+    sizes: Any = None,
+    scales: Any = None,
+    roi: Any = None,
+    opset: int = 19,
+    oracle: str = "float",
+    dtype: Any = np.float32,
+    around: str = "",
+    **attrs: Any,
+) -> Case:
+    """`around`: "conv" puts it between convolutions, "q" between DequantizeLinear and QuantizeLinear."""
+    rng = np.random.default_rng(5)
+    net = Net(opset)
+    x = net.input("x", np.int8 if around == "q" else dtype, shape)
+    w = net.const(rng.normal(size=(shape[1], shape[1], *[1] * (len(shape) - 2))), np.float32)
+    if around == "conv":
+        x = net.node("Conv", x, w)
+    if around == "q":
+        x = net.dq(x, 0.05, np.int8(3))
+    parts = ((roi, np.float32), (scales, np.float32), (sizes, np.int64))
+    given = [net.const(v, t) if v is not None else "" for v, t in parts]
+    given = {7: [], 9: given[1:2], 10: given[1:2]}.get(opset, given)
+    while given and not given[-1]:
+        given.pop()
+    if opset == 7:
+        attrs["scales"] = [float(s) for s in scales]
+    y = net.node("Resize" if opset > 9 else "Upsample", x, *given, **attrs)
+    if around == "conv":
+        y = net.node("Relu", net.node("Conv", y, w))
+    if around == "q":
+        y = net.q(y, 0.05, np.int8(3))
+    return Case(name, net.model(y), oracle, ties=around == "q" and attrs["mode"] != "nearest")
+
+
+def cases() -> Iterator[Case]:
+    shape = (1, 2, 5, 4)
+    for mode in ("nearest", "linear", "cubic"):
+        for way in COORDINATES:
+            for k, sizes in enumerate(([9, 7], [3, 2], [10, 4], [1, 1])):
+                if way == "align_corners" and mode == "nearest" and k:
+                    continue  # exact halves, which float32 rounds either way
+                full = {"sizes": [1, 2, *sizes], "coordinate_transformation_mode": way}
+                yield case(f"{mode}_{way}_{k}", shape, mode=mode, **full)
+    for rounding in ROUNDINGS:
+        attrs = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": rounding}
+        yield case(f"nearest_{rounding}", shape, scales=[1, 1, 2.0, 3.0], mode="nearest", **attrs)
+    for mode, scales in (("linear", [0.6, 0.4]), ("cubic", [0.6, 0.7]), ("linear", [0.5, 2])):
+        name = f"antialias_{mode}_{scales}"
+        yield case(
+            name, (1, 1, 8, 9), scales=[1, 1, *scales], mode=mode, antialias=1, oracle="reference"
+        )
+    yield case(
+        "axes", shape, sizes=[8, 10], axes=[3, 2], mode="linear", opset=18, oracle="reference"
+    )
+    yield case("axes_negative", shape, scales=[2.0], axes=[-1], mode="cubic", opset=18)
+    for policy in ("not_larger", "not_smaller"):
+        yield case(
+            policy, shape, sizes=[9, 9], axes=[2, 3], mode="linear", keep_aspect_ratio_policy=policy
+        )
+    crop = {
+        "coordinate_transformation_mode": "tf_crop_and_resize",
+        "roi": [0, 0, 0.2, 0.4, 1, 1, 0.9, 1.2],
+    }
+    for mode in ("nearest", "linear"):
+        yield case(
+            f"crop_{mode}", shape, sizes=[1, 2, 4, 5], mode=mode, extrapolation_value=7.0, **crop
+        )
+    yield case(
+        "exclude_outside",
+        shape,
+        scales=[1, 1, 1.7, 2.3],
+        mode="cubic",
+        exclude_outside=1,
+        cubic_coeff_a=-0.5,
+    )
+    yield case("signal", (2, 3, 7), sizes=[2, 3, 12], mode="linear")
+    yield case("volume", (1, 2, 3, 4, 3), sizes=[1, 2, 5, 3, 6], mode="linear")
+    yield case("channels", (2, 3, 4), sizes=[4, 6, 4], mode="linear")
+    yield case("nothing", shape, scales=[1, 1, 1, 1], mode="linear")
+    yield case(
+        "double", shape, scales=[1, 1, 2, 2], mode="nearest", dtype=np.int64, oracle="reference"
+    )
+    for opset in (7, 9):
+        yield case(f"upsample_{opset}", shape, mode="nearest", opset=opset, scales=[1, 1, 2, 3])
+    for k, scales in enumerate(([1, 1, 2, 3], [1, 1, 0.6, 0.5])):
+        yield case(f"ten_nearest_{k}", shape, mode="nearest", opset=10, scales=scales)
+        yield case(f"ten_linear_{k}", shape, mode="linear", opset=10, scales=scales)
+    for mode in ("nearest", "linear"):
+        yield case(f"between_convs_{mode}", shape, mode=mode, scales=[1, 1, 2, 2], around="conv")
+        yield case(f"quantised_{mode}", shape, mode=mode, scales=[1, 1, 2, 2], around="q")
+
+
+CASES = tuple(cases())
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    return Results(CASES, tmp_path_factory.mktemp("resize"))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
+def test_matches_the_oracle(case: Case, results: Results) -> None:
+    results.check(case)
