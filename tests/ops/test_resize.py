@@ -28,7 +28,7 @@ def case(
     around: str = "",
     **attrs: Any,
 ) -> Case:
-    """`around`: "conv" puts it between convolutions, "q" between DequantizeLinear and QuantizeLinear."""
+    """`around`: "conv" puts it between convolutions, "q" between DQ and Q."""
     rng = np.random.default_rng(5)
     net = Net(opset)
     x = net.input("x", np.int8 if around == "q" else dtype, shape)
