@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from mlftool.importer.spatial import SPATIAL_RESOLVERS, old_resize, upsample
+from mlftool.importer.spatial import SPATIAL_RESOLVERS, old_resize, old_roi_align, upsample
 from mlftool.ir.dtype import float32
 from mlftool.ir.graph import Array, TensorType
 
@@ -152,6 +152,7 @@ CHANGES: tuple[tuple[str, int, Callable[[Draft], None]], ...] = (
     ("Reshape", 5, _attr_to_input("shape", 1)),
     ("Resize", 11, old_resize),
     ("Upsample", 99, upsample),
+    ("RoiAlign", 16, old_roi_align),
 )
 
 

@@ -155,7 +155,18 @@ def _whole(d: Draft, j: int, count: int) -> bool:
     return roi is not None and (roi[j], roi[count + j]) == (0.0, 1.0)
 
 
+def old_roi_align(d: Draft) -> None:
+    """Before 16 coordinates were not moved by half an element."""
+    d.attrs["coordinate_transformation_mode"] = "output_half_pixel"
+
+
+def _affine_grid(d: Draft) -> None:
+    """The size is the output's type."""
+    d.inputs = d.inputs[:1]
+
+
 SPATIAL_RESOLVERS: dict[str, Callable[[Draft], None]] = {
+    "AffineGrid": _affine_grid,
     "ConvTranspose": _conv_transpose,
     "MaxUnpool": _max_unpool,
     "Resize": _resize,

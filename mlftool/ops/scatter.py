@@ -111,8 +111,10 @@ def tensor_scatter(v: View) -> Kernel:
     axis = v.attr("axis", -2) % len(shape)
     n = shape[axis]
     terms = [f"i{k}" for k in range(len(shape))]
-    start = f"mlf_index(starts[i0], {n})" if v.has(2) else "0"
     circular = v.attr("mode", "linear") == "circular"
+    start = f"mlf_index(starts[i0], {n})" if v.has(2) else "0"
+    if circular and v.has(2):  # it may count rounds
+        start = f"mlf_wrap((int32_t)(starts[i0] % {n}), {n})"
     terms[axis] = f"(({start} + i{axis}) % {n})" if circular else f"({start} + i{axis})"
     return scattered(
         v,

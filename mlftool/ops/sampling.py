@@ -1,0 +1,168 @@
+"""Operators that read images where coordinates say: GridSample, RoiAlign, MaxRoiPool, DeformConv,
+and AffineGrid, which makes such coordinates."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from mlftool.ir.dtype import float32
+from mlftool.ir.graph import View
+from mlftool.ops.base import Kernel, UnsupportedError, op
+from mlftool.ops.elementwise import Maths
+from mlftool.ops.plain import float_of, plain_kernel
+from mlftool.ops.scalar import literal
+
+SAMPLE = ("mlf/sample.h",)
+TAPS = {"nearest": 1, "linear": 2, "bilinear": 2, "cubic": 4, "bicubic": 4}
+
+
+@op("GridSample")
+def grid_sample(v: View) -> Kernel:
+    """Any number of axes; the taps of all axes multiply. The grid counts axes from the last.
+
+    With cubic taps a coordinate outside stays there and only elements are padded, as onnxruntime
+    and PyTorch do; the standard's reference moves the coordinate to the border first.
+    """
+    row, taps = float_of(v, v.y.dtype), TAPS[v.attr("mode", "linear")]
+    if v.x(1).dtype != row:
+        raise UnsupportedError(f"a grid of {v.x(1).dtype}; supported: the type of the input")
+    shape, points = v.x(0).shape, v.x(1).shape
+    rank = len(shape) - 2
+    return plain_kernel(
+        v,
+        "grid_sample",
+        {
+            "axes": [
+                {"n": shape[k + 2], "step": math.prod(shape[k + 3 :]), "from": rank - 1 - k}
+                for k in range(rank)
+            ],
+            "batch": shape[0],
+            "channels": shape[1],
+            "plane": math.prod(shape[2:]),
+            "points": math.prod(points[1:-1]),
+            "rank": rank,
+            "taps": taps,
+            "padding": f"MLF_PAD_{v.attr('padding_mode', 'zeros').upper()}",
+            "align": "true" if v.attr("align_corners", 0) else "false",
+            "floating": row.c,
+        },
+        cost=v.y.elements * (20.0 + 6 * taps**rank),
+        includes=(*SAMPLE, "mlf/resize.h"),
+    )
+
+
+@op("AffineGrid")
+def affine_grid(v: View) -> Kernel:
+    """Of every point of the grid its coordinates times theta; the grid's shape is the output's."""
+    row, out = float_of(v, v.y.dtype), v.y.shape
+    m, align = Maths(row, row), bool(v.attr("align_corners", 0))
+    rank = out[-1]
+
+    def coordinate(k: int, n: int) -> str:
+        if align:
+            return f"{m.lit(2)} * ({row.c})i{k} / {m.lit(max(1, n - 1))} - {m.lit(1)}"
+        return f"({m.lit(2)} * ({row.c})i{k} + {m.lit(1)}) / {m.lit(n)} - {m.lit(1)}"
+
+    return plain_kernel(
+        v,
+        "affine_grid",
+        {
+            "batch": out[0],
+            "extents": out[1:-1],
+            "coordinates": [coordinate(k, n) for k, n in enumerate(out[1:-1])],
+            "rank": rank,
+            "floating": row.c,
+        },
+    )
+
+
+@op("RoiAlign")
+def roi_align(v: View) -> Kernel:
+    """Bins of each region, sampled on a grid of points; `max` takes the largest weighted corner."""
+    row, shape = float_of(v, v.y.dtype), v.x(0).shape
+    if row != float32:
+        raise UnsupportedError(f"RoiAlign on {row}; supported: float32, float16, bfloat16")
+    half = v.attr("coordinate_transformation_mode", "half_pixel") == "half_pixel"
+    return plain_kernel(
+        v,
+        "roi_align",
+        {
+            "rois": v.y.shape[0],
+            "batch": shape[0],
+            "channels": shape[1],
+            "ih": shape[2],
+            "iw": shape[3],
+            "oh": v.y.shape[2],
+            "ow": v.y.shape[3],
+            "scale": literal(v.attr("spatial_scale", 1.0), row),
+            "ratio": v.attr("sampling_ratio", 0),
+            "half": half,
+            "largest": v.attr("mode", "avg") == "max",
+        },
+        cost=v.y.elements * 200.0,
+        includes=("mlf/math.h",),
+    )
+
+
+@op("MaxRoiPool")
+def max_roi_pool(v: View) -> Kernel:
+    """The largest element of each bin of each region; regions are rounded to whole elements."""
+    row, shape = float_of(v, v.y.dtype), v.x(0).shape
+    if row != float32:
+        raise UnsupportedError(f"MaxRoiPool on {row}; supported: float32, float16")
+    high, wide = v.attr("pooled_shape")
+    return plain_kernel(
+        v,
+        "max_roi_pool",
+        {
+            "rois": v.y.shape[0],
+            "batch": shape[0],
+            "channels": shape[1],
+            "ih": shape[2],
+            "iw": shape[3],
+            "oh": high,
+            "ow": wide,
+            "scale": literal(v.attr("spatial_scale", 1.0), row),
+        },
+        cost=v.y.elements * 100.0,
+        includes=("mlf/math.h",),
+    )
+
+
+@op("DeformConv")
+def deform_conv(v: View) -> Kernel:
+    """A convolution whose every tap is moved by an offset and weighed by a mask."""
+    row, shape, out = float_of(v, v.y.dtype), v.x(0).shape, v.y.shape
+    if len(shape) != 4:
+        raise UnsupportedError(f"DeformConv on {v.x(0)}; supported: two spatial axes")
+    kernel: Any = v.x(1).shape[2:]
+    group, offsets = v.attr("group", 1), v.attr("offset_group", 1)
+    strides, pads = v.attr("strides") or [1, 1], v.attr("pads") or [0] * 4
+    return plain_kernel(
+        v,
+        "deform_conv",
+        {
+            "batch": shape[0],
+            "ic": shape[1],
+            "ih": shape[2],
+            "iw": shape[3],
+            "oc": out[1],
+            "oh": out[2],
+            "ow": out[3],
+            "kh": kernel[0],
+            "kw": kernel[1],
+            "strides": strides,
+            "pads": pads,
+            "dilations": v.attr("dilations") or [1, 1],
+            "own": shape[1] // group,
+            "outputs": out[1] // group,
+            "offsets": offsets,
+            "share": shape[1] // offsets,
+            "floating": row.c,
+            "zero": literal(0, row),
+            "bilinear": "mlf_bilinear" if row.bits == 64 else "mlf_bilinearf",
+        },
+        cost=v.y.elements * math.prod(kernel) * (shape[1] // group) * 40.0,
+        includes=SAMPLE,
+    )
