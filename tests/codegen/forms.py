@@ -14,6 +14,7 @@ import families
 import numpy as np
 import onnx
 from builders import Net, random_feeds
+from onnx import parser
 
 from mlftool.compile import ModuleSpec, compile_modules
 from mlftool.mlf import Bundle
@@ -68,8 +69,30 @@ def chain() -> onnx.ModelProto:
     return net.model(x)
 
 
+CONTROL = """<ir_version: 8, opset_import: ["": 17]> g (float[2,3] x) => (float[2,3] y) {
+    four = Constant <value = int64 {4}> ()
+    y = Loop (four, , x) <
+        body = l (int64 i, bool go, float[2,3] v) => (bool on, float[2,3] w) {
+            two = Constant <value = int64 {2}> ()
+            on = Identity(go)
+            early = Less(i, two)
+            w = If (early) <
+                then_branch = a () => (float[2,3] p) { p = Mul(v, v) },
+                else_branch = b () => (float[2,3] q) { r = Exp(v) q = Sub(r, v) }
+            >
+        }
+    >
+}"""
+
+
+def control() -> onnx.ModelProto:
+    """Functions of subgraphs, which kernels call."""
+    return parser.parse_model(CONTROL)
+
+
 MODELS: Mapping[str, Callable[[], onnx.ModelProto]] = {
     **{name: make for name, (target, make) in families.FAMILIES.items() if "cortex" not in target},
+    "control": control,
     "scratch": scratch,
     "views": views,
     "chain": chain,
