@@ -211,7 +211,7 @@ mlf_compile(
 ```
 
 The archive is made in one fixed configuration: host tests, every firmware image and a plain
-`bazel build` share one action, whatever `-c`, `--copt` or `--platforms` say.""",
+`bazel build` share one action, whatever `--copt` or `--platforms` say, with `-c opt` or without.""",
     implementation = _mlf_compile_impl,
     attrs = dict(_MODULE_ATTRS, **_OUT),
     cfg = model_transition,

@@ -2,27 +2,23 @@
 
 def _model_impl(_settings, _attr):
     return {
-        "//command_line_option:compilation_mode": "opt",
-        "//command_line_option:conlyopt": [],
-        "//command_line_option:copt": [],
-        "//command_line_option:cxxopt": [],
-        "//command_line_option:linkopt": [],
+        "//command_line_option:compilation_mode": "dbg",
         "//command_line_option:platforms": [str(Label("//rules/platforms:model"))],
     }
 
-# A model's archive and C sources are the same bytes whoever asks for them. Built in one fixed
-# configuration they are one action with one path, which host tests, every firmware image and a plain
-# `bazel build` share; otherwise each would compile the model again. The platform is one that nothing
-# else uses, so that every way in changes the same options and arrives at the same output folder.
+# A model's archive is the same bytes whoever asks for it. Built in one fixed configuration it is one
+# action with one path, which host tests, every firmware image and a plain `bazel build` share;
+# otherwise each would compile the model again.
+#
+# Bazel 4 names the output folder after the options that a transition has changed, so every way in must
+# change the same ones: the platform is one that nothing else uses, and the mode the one that is least
+# used (no C is compiled here, so the mode itself means nothing). Options that are left alone, such as
+# --copt, do not show in the path, and no action here reads them.
 model_transition = transition(
     implementation = _model_impl,
     inputs = [],
     outputs = [
         "//command_line_option:compilation_mode",
-        "//command_line_option:conlyopt",
-        "//command_line_option:copt",
-        "//command_line_option:cxxopt",
-        "//command_line_option:linkopt",
         "//command_line_option:platforms",
     ],
 )

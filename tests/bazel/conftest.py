@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from nested import EVERYTHING, Workspace, make_workspace
+from nested import EVERYTHING, Workspace, digests, make_workspace
 
 
 @pytest.fixture(scope="session")
@@ -22,5 +22,6 @@ def built(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[Wor
     first = workspace.build(*EVERYTHING)
     # What the other tests count must be there to be counted.
     assert {"MlfCompile", "MlfExtract", "CppCompile", "MlfLink"} <= {a["mnemonic"] for a in first}
+    workspace.first = digests(first)
     yield workspace
     workspace.shutdown()

@@ -9,7 +9,7 @@ import json
 import os
 import shutil
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ class Workspace:
     folder: Path
     server: Path
     cache: Path
+    first: dict[str, str] = field(default_factory=dict)  # what its first build made
 
     def bazel(self, command: str, *arguments: str, fails: bool = False) -> str:
         """Runs Bazel and returns what it said; `fails` says how it has to end."""
@@ -76,6 +77,12 @@ def read_log(log: Path) -> list[dict[str, Any]]:
         entries.append(entry)
         at += length
     return entries
+
+
+def digests(actions: list[dict[str, Any]]) -> dict[str, str]:
+    """Path -> digest of all that the actions made."""
+    made = [output for action in actions for output in action["actualOutputs"]]
+    return {output["path"]: output["digest"]["hash"] for output in made}
 
 
 def make_workspace(folder: Path, cache: Path) -> Workspace:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from pathlib import Path
 
 import onnx
 import pytest
-from nested import EVERYTHING, Workspace, make_workspace
+from nested import EVERYTHING, Workspace, digests, make_workspace
 
 
 def flip_one_byte(model: Path) -> None:
@@ -54,6 +55,28 @@ def test_an_edit_that_means_the_same_rebuilds_nothing(
 
     assert [action["listedOutputs"] for action in actions] == []
     manifest.write_text(text)
+
+
+def test_compilation_modes_share_the_compiled_model(built: Workspace) -> None:
+    """An archive is the same whoever asks for it, so nobody compiles it a second time."""
+    built.build(*EVERYTHING)
+
+    options = ("-c", "opt", "--copt=-g", "--linkopt=-s", "--define=x=y")
+    actions = built.build(*options, "@models//gesture_int8:host_runner", "//:sensor")
+
+    counts = Counter(action["mnemonic"] for action in actions)
+    assert counts["MlfCompile"] == 0
+    assert counts["CppCompile"] > 3  # the C is compiled again, for it is another mode
+    assert counts["MlfLink"] == 1
+
+
+def test_firmware_for_the_c_interface_has_no_c_runtime(built: Workspace) -> None:
+    built.build(*EVERYTHING)
+    name = "*/bin/external/models/gesture_int8/cortex-m4_firmware.elf"
+    symbols = next((built.folder / "bazel-out").glob(name)).read_bytes()
+    assert b"tvmgen_gesture_int8_run" in symbols
+    for name in (b"TVMFuncCall", b"TVMInitializeRuntime", b"TVMPlatform", b"TVMBackend"):
+        assert name not in symbols
 
 
 def test_the_firmware_runs_on_the_simulated_board(built: Workspace) -> None:
@@ -109,6 +132,26 @@ def test_external_data_is_read_in_the_sandbox(built: Workspace) -> None:
 
     assert [action["mnemonic"] for action in actions] == ["MlfCompile"]
     manifest.write_text(text)
+
+
+def test_another_folder_and_user_get_the_same_bytes(
+    built: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Everything is built without what others have built: libraries, programs, images, maps."""
+    (tmp_path / "home").mkdir()
+    strange = {"HOME": str(tmp_path / "home"), "LANG": "C", "TZ": "Asia/Tokyo", "USER": "x"}
+    for name, value in strange.items():
+        monkeypatch.setenv(name, value)
+    other = make_workspace(tmp_path / "a-longer-name", tmp_path / "no-cache")
+    umask = os.umask(0o077)
+
+    made = digests(other.build("//:sensor", "@models//gesture_int8:host_runner"))
+    os.umask(umask)
+    other.shutdown()
+
+    assert {path: built.first.get(path) for path in made} == made
+    kinds = {Path(path).suffix for path in made}
+    assert {".tar", ".elf", ".bin", ".hex", ".map", ".a", ".o", ".c"} <= kinds
 
 
 def test_another_folder_takes_everything_from_a_shared_cache(

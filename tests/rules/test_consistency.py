@@ -139,6 +139,16 @@ def test_bazelw_without_root_prints_the_line_to_run(tmp_path: Path) -> None:
     assert "qemu-system-arm" in run.stderr
 
 
+def test_the_example_of_a_workspace_has_the_models_of_the_others() -> None:
+    # A repository of its own, which Bazel puts beside ours.
+    beside = ROOT.parent / "sensor_example"
+    example = beside if beside.exists() else ROOT / "examples" / "external_workspace"
+    copies = sorted((example / "models").iterdir())
+    assert copies
+    for copy in copies:
+        assert copy.read_bytes() == (ROOT / "examples" / "models" / copy.name).read_bytes()
+
+
 def test_module_bazel_registers_what_the_workspace_does() -> None:
     """register_toolchains in MODULE.bazel takes no loop."""
     calls = [
