@@ -24,6 +24,7 @@ load("//rules/private:firmware.bzl", _mlf_firmware = "mlf_firmware")
 load("//rules/private:import.bzl", _mlf_import = "mlf_import")
 load("//rules/private:library.bzl", _mlf_cc_library = "mlf_cc_library")
 load("//rules/private:model.bzl", _mlf_model = "mlf_model")
+load("//rules/private:project.bzl", _mlf_project = "mlf_project")
 load(
     "//rules/private:providers.bzl",
     _MlfFirmwareInfo = "MlfFirmwareInfo",
@@ -58,6 +59,7 @@ mlf_import = _mlf_import
 mlf_model = _mlf_model
 mlf_module = _mlf_module
 mlf_package = _mlf_package
+mlf_project = _mlf_project
 mlf_report = _mlf_report
 mlf_runner = _mlf_runner
 mlf_summary = _mlf_summary

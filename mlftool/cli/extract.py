@@ -1,11 +1,15 @@
-"""`mlftool extract FILE.tar`: named members to named files, or everything into a folder."""
+"""`mlftool extract FILE.tar`: members to files, everything into a folder, or a project of it."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mlftool.errors import MlfError, Problem, did_you_mean
+
+if TYPE_CHECKING:
+    from mlftool.mlf import Bundle
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -18,15 +22,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="write one member to OUT; repeatable",
     )
     parser.add_argument("--all", metavar="DIR", type=Path, help="write every member below DIR")
+    parser.add_argument(
+        "--project",
+        metavar="NAME=DIR",
+        help="write a project for CMake and Make, whose library is NAME, below DIR",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     from mlftool.mlf import read_tar, write_atomically
 
-    if not args.member and args.all is None:
-        raise MlfError(
-            Problem("MLF0400", "nothing to extract", help="give --member NAME=OUT or --all DIR")
-        )
+    if not args.member and args.all is None and args.project is None:
+        hint = "give --member NAME=OUT, --all DIR or --project NAME=DIR"
+        raise MlfError(Problem("MLF0400", "nothing to extract", help=hint))
     bundle = read_tar(args.archive)
     wanted: dict[Path, bytes] = {}
     problems = []
@@ -49,10 +57,22 @@ def run(args: argparse.Namespace) -> int:
         raise MlfError(problems)
     if args.all is not None:
         wanted |= {args.all / name: data for name, data in bundle.files.items()}
+    if args.project is not None:
+        wanted |= _project(bundle, args.project, str(args.archive))
     for path, data in wanted.items():
         _make_folder(path.parent)
         write_atomically(path, data)
     return 0
+
+
+def _project(bundle: Bundle, text: str, archive: str) -> dict[Path, bytes]:
+    from mlftool.runtime.project import project_files
+
+    name, _, folder = text.partition("=")
+    if not folder:
+        raise MlfError(Problem("MLF0400", f"--project: got '{text}', expected NAME=DIR"))
+    files = project_files(bundle, name, archive)
+    return {Path(folder) / path: data for path, data in files.items()}
 
 
 def _make_folder(folder: Path) -> None:

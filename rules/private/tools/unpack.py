@@ -15,18 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from mlftool.errors import MlfError, Problem
-from mlftool.mlf import Bundle, params, read_tar, write_atomically
-from mlftool.mlf.archive import read
-from mlftool.mlf.records import Archive, ModuleRecord
-from mlftool.runtime.packed import c_bytes
-from mlftool.runtime.sources import old_headers
+from mlftool.mlf import read_tar, write_atomically
+from mlftool.runtime.library import FOLDERS, library_files
 from mlftool.runtime.toolchain import library_of
 
-FOLDERS = {
-    "sources": ("codegen/host/src/", (".c", ".cc", ".cpp")),
-    "headers": ("codegen/host/include/", (".h",)),
-    "objects": ("codegen/host/lib/", (".o",)),
-}
 INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]+)[">]', re.MULTILINE)
 # Its definition in C, or its name in an object's table of symbols.
 SYSTEM_LIBRARY = re.compile(rb"TVMSystemLibEntryPoint\s*\([^)]*\)\s*\{|\0TVMSystemLibEntryPoint\0")
@@ -46,20 +38,6 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     result.add_argument("--label", default="", help="the library, for messages")
     result.add_argument("--libraries", action="store_true", help="the user gives some")
     return result.parse_args(arguments)
-
-
-def members(bundle: Bundle) -> dict[str, dict[str, bytes]]:
-    """Folder -> file in it -> contents."""
-    found = {
-        folder: {
-            name.removeprefix(prefix): data
-            for name, data in bundle.files.items()
-            if name.startswith(prefix) and name.endswith(suffixes)
-        }
-        for folder, (prefix, suffixes) in FOLDERS.items()
-    }
-    found["headers"] |= old_headers(found["sources"])
-    return found
 
 
 def check_modules(metadata: Any, args: argparse.Namespace) -> Iterator[Problem]:
@@ -82,9 +60,9 @@ def check_headers(
     files: Mapping[str, Mapping[str, bytes]], archive: str, label: str
 ) -> Iterator[Problem]:
     """Headers that neither the archive nor our runtime has: of an external code generator."""
-    for source, data in sorted(files["sources"].items()):
+    for source, data in sorted(files["src"].items()):
         for header in sorted({h.decode("utf-8", "replace") for h in INCLUDE.findall(data)}):
-            if header in files["headers"] or PROVIDED.fullmatch(header):
+            if header in files["include"] or PROVIDED.fullmatch(header):
                 continue
             library = library_of(header)
             hint = f"it belongs to {library}; " if library else ""
@@ -97,33 +75,9 @@ def check_headers(
             )
 
 
-def graph_data(record: ModuleRecord) -> tuple[str, str]:
-    """The graph executor's JSON and parameters as C: a header and its source."""
-    name = f"tvmgen_{record.name}"
-    parts = {"graph": record.graph or b"", "params": record.params or params.encode({})}
-    guard = f"{name.upper()}_GRAPH_H_"
-    header = [f"#ifndef {guard}", f"#define {guard}", "#include <stddef.h>", ""]
-    source = [f'#include "{name}_graph.h"', ""]
-    for part, data in parts.items():
-        header.append(f"extern const char {name}_{part}[];")
-        header.append(f"extern const size_t {name}_{part}_size;  // without the zero behind it")
-        source.append(f"const char {name}_{part}[] =\n    {c_bytes(data)};")
-        source.append(f"const size_t {name}_{part}_size = sizeof {name}_{part} - 1;")
-    return "\n".join([*header, "", "#endif", ""]), "\n".join([*source, ""])
-
-
-def add_graphs(files: dict[str, dict[str, bytes]], archive: Archive) -> None:
-    """Applications cannot open an archive's files on a board: they get them as C."""
-    for record in archive.modules:
-        if record.graph is not None:
-            header, source = graph_data(record)
-            files["headers"][f"tvmgen_{record.name}_graph.h"] = header.encode()
-            files["sources"][f"{record.name}_graph.c"] = source.encode()
-
-
 def link_args(files: Mapping[str, Mapping[str, bytes]]) -> bytes:
     """Takes the system library out of the library that the files become, if they hold one."""
-    code = [*files["sources"].values(), *files["objects"].values()]
+    code = [*files["src"].values(), *files["lib"].values()]
     has_one = any(SYSTEM_LIBRARY.search(data) for data in code)
     return b"-Wl,-u,TVMSystemLibEntryPoint\n" if has_one else b""
 
@@ -133,13 +87,12 @@ def main(arguments: list[str]) -> int:
     args = parse(arguments)
     try:
         bundle = read_tar(args.archive)
-        files = members(bundle)
+        files = library_files(bundle, str(args.archive))
         problems = list(check_modules(json.loads(bundle.files["metadata.json"]), args))
         if not args.libraries:
             problems += check_headers(files, str(args.archive), args.label)
         if problems:
             raise MlfError(problems)
-        add_graphs(files, read(bundle, str(args.archive)))
         for folder in FOLDERS:
             for name, data in files[folder].items():
                 path = getattr(args, folder) / name

@@ -1,0 +1,51 @@
+"""An archive -> a folder that CMake and Make build."""
+
+load(":mlftool.bzl", "TOOLCHAIN_TYPE", "run_mlftool")
+load(":providers.bzl", "MlfInfo")
+
+def _mlf_project_impl(ctx):
+    info = ctx.attr.archive[MlfInfo]
+    library = ctx.attr.library
+    if not library:
+        if len(info.modules) > 1:
+            fail("library: the archive has %d modules (%s), none of which can name it; set library" %
+                 (len(info.modules), ", ".join(info.modules)))
+        library = info.modules[0]
+    folder = ctx.actions.declare_directory(ctx.label.name)
+    args = ctx.actions.args()
+    args.add("extract")
+    args.add(info.archive)
+    args.add("--project", "%s=%s" % (library, folder.path))
+    run_mlftool(
+        ctx,
+        "runner",
+        "mlftool",
+        [args],
+        inputs = [info.archive],
+        outputs = [folder],
+        mnemonic = "MlfProject",
+        progress_message = "Writing project %s" % folder.short_path,
+    )
+    return [DefaultInfo(files = depset([folder]))]
+
+mlf_project = rule(
+    doc = """A folder with an archive as plain C: a `CMakeLists.txt` and a `Makefile` build it as a static
+library, for projects that do not use Bazel.
+
+```starlark
+mlf_project(name = "keyword_project", archive = ":keyword")
+```
+
+The folder, `bazel-bin/.../keyword_project`, has the C runtime in it when the modules call it, and for a
+target's processor its machine flags.""",
+    implementation = _mlf_project_impl,
+    attrs = {
+        "archive": attr.label(
+            mandatory = True,
+            providers = [MlfInfo],
+            doc = "An `mlf_compile`, `mlf_package` or `mlf_import` (`<name>_archive`) target.",
+        ),
+        "library": attr.string(doc = "What the library is called. Default: as the only module."),
+    },
+    toolchains = [TOOLCHAIN_TYPE],
+)

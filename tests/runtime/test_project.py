@@ -1,0 +1,142 @@
+"""`mlftool extract --project`: an archive as a project that CMake and Make build, run, compared."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tvm_archives import X, Y, graph_archive, struct_archive
+
+from mlftool.cli import main
+from mlftool.compile import ModuleSpec, compile_modules
+from mlftool.errors import MlfError
+from mlftool.mlf import Bundle, write_tar
+from mlftool.mlf.archive import read
+from mlftool.runtime.descriptor import runner_c
+from mlftool.runtime.interface import interface_of
+from mlftool.runtime.project import project_files
+from mlftool.runtime.runner import run_on_host
+
+ROOT = Path(os.path.abspath(__file__)).parents[2]
+MODEL = ROOT / "examples/models/gesture_int8.onnx"
+
+
+def ours(**options: object) -> Bundle:
+    return compile_modules([ModuleSpec(MODEL, "gesture", **options)])
+
+
+ARCHIVES = {
+    "aot": ours(),
+    "packed": ours(interface_api="packed", system_lib=True),
+    "graph": ours(executor="graph", system_lib=True),
+    "objects": ours(target="llvm"),
+    "several": compile_modules(
+        [
+            ModuleSpec(MODEL, "gesture", executor="graph", system_lib=True),
+            ModuleSpec(MODEL, "second", interface_api="packed", system_lib=True),
+        ]
+    ),
+    "tvm_graph": graph_archive(5),
+    "tvm_struct": struct_archive(),
+}
+RUNTIME = {"packed", "graph", "several", "tvm_graph", "tvm_struct"}
+# The application: the test runner, which calls the module as its descriptor says.
+CMAKE = """cmake_minimum_required(VERSION 3.13)
+project(application C)
+add_subdirectory(model)
+add_executable(application runner_module.c {sources})
+target_include_directories(application PRIVATE {crt}/runner {crt}/platform {includes})
+target_link_libraries(application model)
+"""
+
+
+def application(name: str, folder: Path) -> list[str]:
+    """Unpacks the project, writes a descriptor beside it; the other sources of a program."""
+    archive, tar = read(ARCHIVES[name]), folder / "archive.tar"
+    write_tar(ARCHIVES[name], tar)
+    assert main(["extract", str(tar), "--project", f"model={folder / 'model'}"]) == 0
+    module = "default" if name.startswith("tvm") else "gesture"
+    interface, record = interface_of(archive, module), archive.module(module)
+    (folder / "runner_module.c").write_text(runner_c(interface, record, False))
+    files = ["runner/runner.c", "platform/host/platform.c"]
+    assert (folder / "model/runtime").exists() == (name in RUNTIME)
+    files += ["runner/guard.c", "platform/host/tvm_platform.c"] if name in RUNTIME else []
+    return [str(ROOT / "crt" / file) for file in files]
+
+
+def check(name: str, program: Path) -> None:
+    """The program gives what the reference says."""
+    interface = interface_of(read(ARCHIVES[name]), "default" if "tvm" in name else "gesture")
+    if name.startswith("tvm"):
+        samples, expected = [{interface.inputs[0].name: X}], Y
+    else:
+        with np.load(MODEL.with_suffix(".npz")) as vectors:
+            samples = [{"acceleration": vectors["acceleration"][0]}]
+            expected = vectors["probability"][0]
+    (outputs,) = run_on_host(program, interface, samples).outputs
+    np.testing.assert_array_equal(outputs[interface.outputs[0].name], expected)
+
+
+@pytest.mark.skipif(shutil.which("cmake") is None, reason="apt-get install cmake")
+@pytest.mark.parametrize("name", ["aot", "objects", "several", "tvm_graph"])
+def test_cmake(name: str, tmp_path: Path) -> None:
+    sources = " ".join(application(name, tmp_path))
+    includes = "model/config" if name in RUNTIME else ""
+    text = CMAKE.format(sources=sources, crt=ROOT / "crt", includes=includes)
+    (tmp_path / "CMakeLists.txt").write_text(text)
+    for command in (["-S", ".", "-B", "out"], ["--build", "out"]):
+        done = subprocess.run(["cmake", *command], cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+    check(name, tmp_path / "out/application")
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="apt-get install make")
+@pytest.mark.parametrize("name", ARCHIVES)
+def test_make(name: str, tmp_path: Path) -> None:
+    """As the comment at the top of the Makefile says."""
+    sources = application(name, tmp_path)
+    done = subprocess.run(
+        ["make", "-C", "model", f"BUILD_DIR={tmp_path / 'out'}"],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    includes = [f"-Imodel/{n}" for n in ("include", "runtime/include", "config")]
+    includes += [f"-I{ROOT}/crt/{n}" for n in ("runner", "platform")]
+    libraries = ["-lmodel"]
+    if name in RUNTIME:
+        libraries += ["-laot_executor", "-lgraph_executor", "-lcommon", "-lmemory"]
+        libraries += ["-Wl,-u,TVMSystemLibEntryPoint"] if name != "tvm_struct" else []
+    command = ["gcc", *includes, "runner_module.c", *sources, "-Lout", *libraries, "-lm"]
+    subprocess.run([*command, "-o", "application"], cwd=tmp_path, check=True)
+    check(name, tmp_path / "application")
+    subprocess.run(["make", "-C", "model", f"BUILD_DIR={tmp_path / 'out'}", "clean"],
+                   cwd=tmp_path, check=True, capture_output=True)  # fmt: skip
+    assert not list((tmp_path / "out").rglob("*.c.o"))
+    assert bool(list((tmp_path / "model/lib").glob("*.o"))) == (name == "objects")
+
+
+def test_a_board_s_flags_are_in_the_project() -> None:
+    files = project_files(ours(target="cortex-m4"), "m")
+    flags = "-mcpu=cortex-m4 -mthumb -mfloat-abi=hard -mfpu=fpv4-sp-d16"
+    assert f"MACHINE ?= {flags}\n".encode() in files["Makefile"]
+    assert f'set(MLF_MACHINE "{flags}" CACHE'.encode() in files["CMakeLists.txt"]
+
+
+@pytest.mark.parametrize("member", ["a b.c", "$(shell id).c", "a;b.c", '"x.c', "a#.c"])
+def test_names_that_build_files_would_misread_are_refused(member: str) -> None:
+    files = {**graph_archive(5).files, f"codegen/host/src/{member}": b""}
+    with pytest.raises(MlfError, match="cannot be named in a Makefile"):
+        project_files(Bundle(files), "m")
+
+
+@pytest.mark.parametrize("text", ["m", "=dir", "a b=dir", "$(x)=dir"])
+def test_bad_names_of_projects(
+    text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_tar(graph_archive(5), tmp_path / "a.tar")
+    assert main(["extract", str(tmp_path / "a.tar"), "--project", text]) == 2
+    assert "error[MLF0400]" in capsys.readouterr().err
