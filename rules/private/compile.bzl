@@ -1,5 +1,6 @@
 """One or several models -> one Model Library Format archive."""
 
+load(":cpus.bzl", "device_of")
 load(":mlftool.bzl", "TOOLCHAIN_TYPE", "run_mlftool")
 load(":providers.bzl", "MlfInfo")
 load(":transitions.bzl", "ALLOWLIST", "model_transition")
@@ -90,6 +91,7 @@ def options_of(ctx):
       dict: attribute -> value, of those that were set.
     """
     attr, executor = ctx.attr, ctx.attr.executor
+    device_of(attr.target, "target")
     given = {
         "interface_api": attr.interface_api,
         "link_params": attr.link_params == 1 if attr.link_params != -1 else None,

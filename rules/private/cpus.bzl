@@ -38,16 +38,26 @@ HOSTS = {
     "x86-64-v4": ["-march=x86-64-v4", "-mavx512vnni"],
 }
 
-def device_of(target):
-    """The processor that a target means, which TVM's strings name by -mcpu.
+# Targets we generate C for but have no toolchain of our own for; a user's toolchain can name them.
+OTHERS = ["aarch64", "rv32imafc", "rv32imc", "rv64gc"]
+
+def device_of(target, where = "target"):
+    """The processor that a target means, which TVM's strings name by -mcpu or -march.
 
     Args:
       target: as `mlftool compile --target` takes it.
+      where: for messages: the label or name, and the attribute.
 
     Returns:
-      A key of CPUS or HOSTS, another target of mlftool's, or "host" where nothing is named.
+      A key of CPUS or HOSTS, one of OTHERS, or "" for one that is told by its triple only.
     """
-    for word in target.split(" "):
-        if word.startswith("-mcpu="):
-            return word[len("-mcpu="):]
-    return "host" if target.split(" ")[0] in ["", "c", "llvm"] else target
+    words = target.split(" ")
+    named = [w.rpartition("=")[2] for w in words if w.startswith("-mcpu=") or w.startswith("-march=")]
+    if not named and words[0] in ["c", "llvm"]:
+        named = [""] if [w for w in words if w.startswith("-mtriple=")] else ["host"]
+    device = named[0] if named else target or "host"
+    if device and not (device in CPUS or device in HOSTS or device in OTHERS):
+        known = ", ".join(sorted(HOSTS) + sorted(CPUS) + OTHERS)
+        fail("%s: got '%s', expected one of %s, or TVM's words for one, such as 'llvm -mcpu=cortex-m4'" %
+             (where, target, known))
+    return device

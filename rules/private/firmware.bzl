@@ -97,6 +97,10 @@ def _bin(ctx, elf):
     )
 
 def _mlf_firmware_impl(ctx):
+    # What //crt:board is where no board of ours is: the host's.
+    if ctx.attr.board.label == Label("//crt:host_platform"):
+        fail("%s: board: none of ours has the processor of platform %s; give your own mlf_board" %
+             (ctx.label, ctx.attr.platform.label))
     toolchain = find_cpp_toolchain(ctx)
     files = ctx.outputs
     _link(ctx, toolchain, files.elf, files.map)

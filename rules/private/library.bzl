@@ -106,9 +106,8 @@ _mlf_objects = rule(
     toolchains = [CC_TOOLCHAIN_TYPE],
 )
 
-def _constraints(target):
-    device = device_of(target)
-    return [Label("//rules/platforms:cpu_" + device)] if device not in HOSTS else []
+def _constraints(device):
+    return [Label("//rules/platforms:cpu_" + device)] if device and device not in HOSTS else []
 
 def mlf_cc_library(name, archive, target = "", copts = [], deps = [], **kwargs):
     """A `cc_library` with the modules of an archive.
@@ -136,7 +135,8 @@ def mlf_cc_library(name, archive, target = "", copts = [], deps = [], **kwargs):
       deps: more libraries, for instance those that sources of an external code generator need.
       **kwargs: more for `cc_library`, for instance `visibility` or `target_compatible_with`.
     """
-    compatible = kwargs.pop("target_compatible_with", []) + _constraints(target)
+    device = device_of(target, "mlf_cc_library %s: target" % name)
+    compatible = kwargs.pop("target_compatible_with", []) + _constraints(device)
     shared = dict(tags = ["manual"], visibility = ["//visibility:private"])
     _mlf_extract(
         name = name + "_sources",
@@ -153,7 +153,7 @@ def mlf_cc_library(name, archive, target = "", copts = [], deps = [], **kwargs):
     cc_library(
         name = name,
         srcs = [name + "_sources"],
-        copts = MODEL_COPTS + HOSTS.get(device_of(target), []) + copts,
+        copts = MODEL_COPTS + HOSTS.get(device, []) + copts,
         # A shared object of one model helps nobody, and cc_test would make one.
         linkstatic = True,
         target_compatible_with = compatible,

@@ -100,7 +100,7 @@ def mlf_model(
         visibility = visibility,
     )
     mlf_cc_library(name = name, archive = archive, target = target, visibility = visibility)
-    device = device_of(target)
+    device = device_of(target, "mlf_model %s: target" % name)
     if device not in HOSTS and not (device in CPUS and CPUS[device].board):
         return
     platform = None if device in HOSTS else Label("//rules/platforms:" + device)

@@ -16,8 +16,8 @@ from tvm_archives import code, graph_archive
 
 LOAD = """load(
     "@mlftool//rules:defs.bzl",
-    "mlf_budget_test", "mlf_cc_library", "mlf_compile", "mlf_import", "mlf_module", "mlf_package",
-    "mlf_report", "mlf_runner",
+    "mlf_budget_test", "mlf_cc_library", "mlf_compile", "mlf_firmware", "mlf_import", "mlf_module",
+    "mlf_package", "mlf_report", "mlf_runner",
 )
 load("@rules_cc//cc:defs.bzl", "cc_library")
 MODEL = "//:models/gesture_int8.onnx"
@@ -46,6 +46,13 @@ REFUSED = {
         "modules: two modules are called 'm7'; set module_name of one of them",
     'mlf_runner(name = "i", archive = "graph_archive", library = "graph", module = "other")':
         "module: //refused:graph_archive has no module 'other'; one of: default",
+    'mlf_compile(name = "o", model = MODEL, target = "cortex-m9")':
+        "target: got 'cortex-m9', expected one of host, x86-64-v3, x86-64-v4, cortex-m0, cortex-m3",
+    'mlf_firmware(name = "p", platform = "@mlftool//rules/platforms:cortex-m0", deps = [":cmsis"])':
+        "//refused:p: board: none of ours has the processor of platform "
+        "@mlftool//rules/platforms:cortex-m0; give your own mlf_board",
+    'mlf_budget_test(name = "q", report = ":report")':
+        "//refused:q: a budget needs at least one of: flash_bytes, instructions, ram_bytes",
     # By what the archives hold, found when they are unpacked.
     'mlf_import(name = "j", archive = "graph.tar", modules = ["keyword"])':
         "//refused:j: modules: got keyword; the archive holds default",
@@ -62,6 +69,8 @@ mlf_module(name = "m7", model = MODEL)
 mlf_module(name = "m6", model = MODEL, mlf_version = 6)
 mlf_module(name = "again", model = MODEL, module_name = "m7")
 mlf_import(name = "graph", archive = "graph.tar")
+mlf_runner(name = "runner", archive = "graph_archive", library = "graph")
+mlf_report(name = "report", runner = "runner", vectors = "//:models/gesture_int8.npz")
 """
 # As external code generators have it: a call into a library that is not in the archive.
 EXTERNAL = b"""#include <arm_nnfunctions.h>
@@ -98,6 +107,18 @@ def test_the_header_of_an_external_library_is_asked_for(refused: str) -> None:
     assert (
         "help: it belongs to CMSIS-NN; give the cc_library that has it: deps of //refused:l"
     ) in refused
+
+
+def test_a_library_for_no_processor(built: Workspace, refused: str) -> None:
+    """A macro's mistake: nothing of its package is built."""
+    folder = built.folder / "macro"
+    folder.mkdir()
+    line = 'mlf_cc_library(name = "a", archive = "//refused:graph_archive", target = "m4")\n'
+    (folder / "BUILD.bazel").write_text(LOAD + line)
+
+    talk = built.bazel("build", *built.options(), "//macro:a", fails=True)
+
+    assert "mlf_cc_library a: target: got 'm4', expected one of host, " in talk
 
 
 def test_external_code_builds_with_its_library(built: Workspace, refused: str) -> None:
