@@ -99,7 +99,18 @@ def model_package(manifest: Manifest, model: Model, labels: Labels, rules: str) 
         )
         for name, target, executor in variants(model)
     ]
-    return f'{HEADER}load("{rules}//rules:defs.bzl", "mlf_model")\n\n' + "\n".join(calls)
+    names = '"mlf_model"'
+    reports = [
+        f":{name}_report"
+        for name, target, _executor in variants(model)
+        if model.test and base_target(manifest, target) in SIMULATED
+    ]
+    # `bazel run @models//keyword:report`; a board of the user's may have taken the name.
+    if reports and "report" not in model.targets:
+        public = ["//visibility:public"]
+        calls.append(call("mlf_summary", name="report", reports=reports, visibility=public))
+        names += ', "mlf_summary"'
+    return f'{HEADER}load("{rules}//rules:defs.bzl", {names})\n\n' + "\n".join(calls)
 
 
 def shapes(model: Model) -> dict[str, str]:

@@ -86,6 +86,15 @@ def test_the_firmware_runs_on_the_simulated_board(built: Workspace) -> None:
     assert "1 test passes" in talk
 
 
+def test_a_model_reports_by_itself(built: Workspace) -> None:
+    table = built.bazel("run", *built.options(), "@models//vibration_int8:report")
+
+    rows = [line.split() for line in table.splitlines() if "exact" in line]
+    assert [row[:2] for row in rows] == [["vibration_int8", "host"], ["cortex-m4", "exact"]]
+    flash = rows[1][3].replace(",", "")  # behind the accuracy, which is not measured
+    assert int(flash) > 10_000
+
+
 def test_an_edit_that_means_something_is_noticed(built: Workspace) -> None:
     manifest = built.folder / "models.yaml"
     text = manifest.read_text()

@@ -27,7 +27,9 @@ def test_every_committed_model_is_in_the_manifest() -> None:
 def test_bazel_checks_budgets_on_boards_and_vectors_everywhere() -> None:
     files = packages(MANIFEST, "//examples:models.yaml", "")
     for name, model in MANIFEST.models.items():
-        calls = files[f"{name}/BUILD.bazel"].split("\nmlf_model(")[1:]
+        text, summary = files[f"{name}/BUILD.bazel"].split("\nmlf_summary(")
+        assert [f'":{t}_report"' in summary for t in model.targets] == [True] * len(model.targets)
+        calls = text.split("\nmlf_model(")[1:]
         assert len(calls) == len(model.targets)
         for call in calls:
             on_host = 'target = "host"' in call
