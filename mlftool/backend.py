@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import ModelProto, NodeProto, helper
+from onnx import ModelProto, NodeProto, ValueInfoProto, helper
 from onnx.backend.base import Backend, BackendRep, namedtupledict
 
 from mlftool.compile import compile_module
 from mlftool.errors import CHECK_FAILED, MlfError, Problem
 from mlftool.ir import dtype
-from mlftool.ir.graph import Array, TensorType
+from mlftool.ir.graph import Array, TensorType, element
 from mlftool.mlf.runtime_tree import helper_headers
 from mlftool.module import Module, ModuleSpec
 from mlftool.runtime import toolchain
@@ -35,9 +35,11 @@ EXTENTS = ".shape"  # ends the name of an output that holds the true extents of 
 class MlfBackendRep(BackendRep):
     """A model as a loaded library."""
 
-    def __init__(self, model: ModelProto) -> None:
-        self.module = compile_module(ModuleSpec(model, NAME))
-        self.outputs = tuple(o.name for o in model.graph.output)
+    def __init__(
+        self, model: ModelProto, shapes: Mapping[str, tuple[int, ...]] | None = None
+    ) -> None:
+        self.module = compile_module(ModuleSpec(model, NAME, input_shapes=shapes or {}))
+        self.outputs = tuple(model.graph.output)
         self._run = getattr(ctypes.CDLL(str(_library(self.module))), f"tvmgen_{NAME}_run")
         self._run.restype = ctypes.c_int32
 
@@ -45,6 +47,7 @@ class MlfBackendRep(BackendRep):
         """The outputs for `inputs`: arrays in the model's order, or {name: array}."""
         graph = self.module.imported
         named = inputs if isinstance(inputs, Mapping) else _in_order(graph.inputs, inputs)
+        named = taken_apart(named)
         given = [_store(name, graph.types[name], named[name]) for name in graph.inputs]
         made = [ctypes.create_string_buffer(graph.types[n].bytes or 1) for n in graph.outputs]
         status = self._run(_pointers(given), _pointers(made))
@@ -55,18 +58,68 @@ class MlfBackendRep(BackendRep):
             name: _restore(graph.types[name], buffer.raw)
             for name, buffer in zip(graph.outputs, made, strict=True)
         }
-        results = [cut(arrays[n], arrays.get(n + EXTENTS)) for n in self.outputs]
-        return namedtupledict("Outputs", self.outputs)(*results)
+        results = [put_together(info, arrays) for info in self.outputs]
+        return namedtupledict("Outputs", [o.name for o in self.outputs])(*results)
+
+
+class DeferredRep(BackendRep):
+    """A model that can be compiled only when its inputs are there: sequences and optionals have no
+    other way to say how many tensors they hold."""
+
+    def __init__(self, model: ModelProto) -> None:
+        self._model = model
+        self._made: dict[tuple[tuple[str, tuple[int, ...]], ...], MlfBackendRep] = {}
+
+    def run(self, inputs: Any, **kwargs: Any) -> Any:
+        names = [i.name for i in self._model.graph.input]
+        named = taken_apart(inputs if isinstance(inputs, Mapping) else _in_order(names, inputs))
+        shapes = {name: np.shape(value) for name, value in named.items()}
+        key = tuple(sorted(shapes.items()))
+        if key not in self._made:
+            self._made[key] = MlfBackendRep(self._model, shapes)
+        return self._made[key].run(named)
+
+
+def is_deferred(model: ModelProto) -> bool:
+    """Whether some input is no tensor."""
+    return any(not i.type.HasField("tensor_type") for i in model.graph.input)
+
+
+def taken_apart(named: Mapping[str, Any]) -> dict[str, Any]:
+    """Inputs by name with the elements of sequences as tensors of their own; None is left out."""
+    flat: dict[str, Any] = {}
+    for name, value in named.items():
+        if isinstance(value, list):
+            flat |= {element(name, k): one for k, one in enumerate(value)}
+        elif value is not None:
+            flat[name] = value
+    return flat
+
+
+def put_together(info: ValueInfoProto, arrays: Mapping[str, Array]) -> Any:
+    """An output of the model: an array; a list if it is a sequence; None for an absent optional."""
+    kind = info.type.WhichOneof("value")
+    if info.name in arrays:
+        return cut(arrays[info.name], arrays.get(info.name + EXTENTS))
+    optional = kind == "optional_type"
+    if optional and not info.type.optional_type.elem_type.HasField("sequence_type"):
+        return None
+    held: list[Array] = []
+    while element(info.name, len(held)) in arrays:
+        held.append(arrays[element(info.name, len(held))])
+    return held
 
 
 class MlfBackend(Backend):
     """onnx.backend.base.Backend on generated C; the only device is the computer it runs on."""
 
     @classmethod
-    def prepare(cls, model: ModelProto, device: str = "CPU", **kwargs: Any) -> MlfBackendRep:
+    def prepare(
+        cls, model: ModelProto, device: str = "CPU", **kwargs: Any
+    ) -> MlfBackendRep | DeferredRep:
         """`model`, compiled. Raises MlfError with every reason why it cannot be."""
         _check_device(device)
-        return MlfBackendRep(model)
+        return DeferredRep(model) if is_deferred(model) else MlfBackendRep(model)
 
     @classmethod
     def run_model(cls, model: ModelProto, inputs: Any, device: str = "CPU", **kwargs: Any) -> Any:

@@ -105,6 +105,11 @@ def _copy(
     return copy
 
 
+def renamed_copy(node: NodeProto, renamed: Callable[[str], str]) -> NodeProto:
+    """`node` with other names, also inside its subgraphs."""
+    return _copy(node, renamed, {})
+
+
 def _renamed_graphs(
     attribute: AttributeProto,
     renamed: Callable[[str], str],

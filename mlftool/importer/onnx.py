@@ -35,6 +35,7 @@ from mlftool.importer.protos import (
     type_name,
     type_proto,
 )
+from mlftool.importer.sequences import imported, listed_input, listed_outputs
 from mlftool.importer.shapes import value_of_shapes
 from mlftool.importer.structure import (
     CONTROL,
@@ -79,6 +80,8 @@ class Importer:
         self.types: dict[str, TensorType] = {}
         self.symbols: dict[str, Symbols] = {}  # of tensors with extents known at run time
         self.consts: dict[str, Array] = {}
+        self.sequences: dict[str, tuple[str, ...]] = {}  # of tensors
+        self.absent: set[str] = set()  # optionals that hold nothing
         self.nodes: list[Node] = []
         self.opsets: dict[str, int] = {}
         self.spoiled: set[str] = set()  # initialisers with a problem, which is listed already
@@ -101,6 +104,7 @@ class Importer:
         for index, node in enumerate(order):
             self.node(node, index)
         outputs = tuple(o.name for o in self.model.graph.output)
+        outputs = listed_outputs(self, outputs)
         for output in outputs:
             if output not in self.types and not self.problems:
                 self.problem("MLF0207", f"output '{output}' is never computed")
@@ -140,12 +144,12 @@ class Importer:
 
     def add_initializers(self) -> None:
         for tensor in self.model.graph.initializer:
-            self._constant(tensor.name, tensor)
+            self.constant(tensor.name, tensor)
         if self.model.graph.sparse_initializer:
             self.problem("MLF0205", "sparse initialisers; expected dense ones")
             self.spoiled |= {s.values.name for s in self.model.graph.sparse_initializer}
 
-    def _constant(self, name: str, tensor: TensorProto) -> None:
+    def constant(self, name: str, tensor: TensorProto) -> None:
         self.spoiled.add(name)
         if name in self.consts:
             self.problem("MLF0207", "is defined twice", f"tensor '{name}'")
@@ -166,6 +170,10 @@ class Importer:
         for info in self.model.graph.input:
             if info.name in self.consts:
                 continue  # an initialiser with a default that callers may override: ours may not
+            listed = listed_input(self, info)
+            if listed is not None:
+                names += listed
+                continue
             names.append(info.name)
             given = self.input_shapes.get(info.name)
             type_ = declared_type(info, given, self.problem)
@@ -190,6 +198,8 @@ class Importer:
 
     def node(self, node: NodeProto, index: int) -> None:
         """Evaluate, or type and keep, one node."""
+        if imported(self, node, index):
+            return
         if any(name and name not in self.types for name in node.input):
             return  # its producer had a problem, which is listed already
         if op_name(node) in CONTROL:

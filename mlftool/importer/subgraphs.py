@@ -157,6 +157,11 @@ def import_body(
     for index, node in enumerate(order):
         inner.node(node, index)
     outputs = tuple(o.name for o in proto.output)
+    for name in outputs:
+        if name in inner.sequences or name in inner.absent:
+            outer.problem(
+                "MLF0302", f"gives '{name}', a sequence or an optional", where.removesuffix(": ")
+            )
     if len(outer.problems) > before or any(o not in inner.types for o in outputs):
         return None
     graph = Graph(

@@ -37,6 +37,11 @@ class TensorType:
         return f"{self.dtype}[{'x'.join(map(str, self.shape))}]"
 
 
+def element(name: str, k: int) -> str:
+    """The name of element `k` of an input or output that is a sequence in the model."""
+    return f"{name}.{k}"
+
+
 @dataclass(frozen=True)
 class Node:
     """One operator application.

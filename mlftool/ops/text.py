@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 
@@ -57,7 +57,7 @@ def _grams(v: View, total: int) -> Iterator[tuple[int, int, int]]:
     """Where each n-gram of a wanted size stands in the pool, its size, what it is counted as."""
     starts, indexes = [*v.attr("ngram_counts"), total], v.attr("ngram_indexes")
     number = 0
-    for size, (first, last) in enumerate(itertools.pairwise(starts), start=1):
+    for size, (first, last) in enumerate(pairwise(starts), start=1):
         for at in range(first, last - size + 1, size):
             if v.attr("min_gram_length") <= size <= v.attr("max_gram_length"):
                 yield at, size, indexes[number]

@@ -23,7 +23,7 @@ sys.path.append(str(Path(__file__).parents[1] / "support"))
 from batch import SANITIZERS, Job, build_jobs, compile_job
 from onnx.backend.test.runner import Runner
 
-from mlftool.backend import EXTENTS, cut
+from mlftool.backend import is_deferred, put_together, taken_apart
 from mlftool.errors import MlfError
 from mlftool.mlf.runtime_tree import helper_headers
 from mlftool.targets import CFLAGS
@@ -98,7 +98,10 @@ def _module_name(name: str) -> str:
 
 def _compile(case: SuiteCase) -> Job | Outcome:
     try:
-        job = Job(case.model, _feeds(case), name=_module_name(case.name))
+        feeds = _feeds(case)
+        job = Job(case.model, feeds, name=_module_name(case.name))
+        if is_deferred(case.model):
+            job.shapes = {name: np.shape(value) for name, value in feeds[0].items()}
         compile_job(job)
     except MlfError as error:
         problem = error.problems[0]
@@ -112,7 +115,7 @@ def _compile(case: SuiteCase) -> Job | Outcome:
 def _feeds(case: SuiteCase) -> list[dict[str, Any]]:
     constant = {t.name for t in case.model.graph.initializer}
     names = [i.name for i in case.model.graph.input if i.name not in constant]
-    return [dict(zip(names, inputs, strict=False)) for inputs, _ in case.data_sets]
+    return [taken_apart(dict(zip(names, inputs, strict=False))) for inputs, _ in case.data_sets]
 
 
 def _judge(case: SuiteCase, job: Job) -> Outcome:
@@ -120,8 +123,7 @@ def _judge(case: SuiteCase, job: Job) -> Outcome:
         return Outcome(case.name, "crash", _one_line(job.failure))
     for result, (_, wanted) in zip(job.results, case.data_sets, strict=True):
         try:
-            names = [o.name for o in case.model.graph.output]
-            got = [cut(result[n], result.get(n + EXTENTS)) for n in names]
+            got = [put_together(info, result) for info in case.model.graph.output]
             Runner.assert_similar_outputs(list(wanted), got, case.rtol, case.atol)
         except (AssertionError, AttributeError, TypeError) as error:  # a sequence is no array
             return Outcome(case.name, "wrong", _one_line(str(error)))

@@ -7,7 +7,7 @@ A module whose C does not compile, or that a sanitizer stops, fails alone.
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -96,6 +96,7 @@ class Job:
     target: str = "host"
     name: str = ""
     executor: str = "aot"
+    shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
     module: Module | None = None
     results: list[dict[str, Array]] = field(default_factory=list)
     failure: str = ""
@@ -121,10 +122,14 @@ class Job:
 
 
 def compile_model(
-    model: onnx.ModelProto | Path, name: str = "m", target: str = "host", executor: str = "aot"
+    model: onnx.ModelProto | Path,
+    name: str = "m",
+    target: str = "host",
+    executor: str = "aot",
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
 ) -> Module:
     """The compiler's own result for a model in memory or in a file."""
-    return compile_module(ModuleSpec(model, name, target, executor))
+    return compile_module(ModuleSpec(model, name, target, executor, input_shapes=shapes or {}))
 
 
 def run_jobs(jobs: Sequence[Job], work: Path, flags: Sequence[str] = ("-O1", *SANITIZERS)) -> None:
@@ -144,7 +149,7 @@ def run_jobs(jobs: Sequence[Job], work: Path, flags: Sequence[str] = ("-O1", *SA
 
 def compile_job(job: Job) -> None:
     """The compiler's part. Raises what the compiler raises."""
-    job.module = compile_model(job.model, job.name, job.target, job.executor)
+    job.module = compile_model(job.model, job.name, job.target, job.executor, job.shapes)
 
 
 def build_jobs(jobs: Sequence[Job], work: Path, flags: Sequence[str], threads: int = 2) -> None:
