@@ -3,7 +3,7 @@ gets its static types. The standard's own package does the typing and the evalua
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from onnx.shape_inference import InferenceError, infer_node_outputs
 
 from mlftool.errors import MlfError, Problem, did_you_mean
 from mlftool.importer.checks import Facts, wrong
+from mlftool.importer.expand import EXPANSIONS, OPSETS, Steps
 from mlftool.importer.extents import Symbols, adapt, keep_shape, produce
 from mlftool.importer.functions import body_of, has_body, inlined
 from mlftool.importer.interface import (
@@ -48,7 +49,7 @@ from mlftool.importer.subgraphs import import_control
 from mlftool.importer.tensors import checked_value, too_large
 from mlftool.ir import dtype
 from mlftool.ir.graph import Array, Graph, Node, TensorType
-from mlftool.ops import OPS, Trait, has
+from mlftool.ops import OPS, Trait, UnsupportedError, has
 from mlftool.ops.reference import evaluate_proto
 
 KNOWN = OPS.keys() | REWRITTEN | RESOLVERS.keys()  # operators whose definition we do not need
@@ -209,6 +210,9 @@ class Importer:
         if adapted is None:
             return
         node = adapted
+        if op_name(node) in EXPANSIONS:
+            self._expand(node, index)
+            return
         found = self._infer(node, index)
         if found is None:
             return
@@ -237,18 +241,37 @@ class Importer:
         body = body_of(node, opset, types)
         if body is None:
             return False
-        outside, self.opsets = (
-            self.opsets,
-            self.opsets
-            | {"" if o.domain == "ai.onnx" else o.domain: o.version for o in body.opset_import},
-        )
-        nodes = inlined(node, body, opset)
+        imports = {"" if o.domain == "ai.onnx" else o.domain: o.version for o in body.opset_import}
         flat = {n for n in node.input if n and not self.types[n].shape}
+        self._import_all(inlined(node, body, opset), imports, index, flat)
+        return True
+
+    def _expand(self, node: NodeProto, index: int) -> None:
+        """Import the other operators that this one stands for."""
+        steps = Steps(node, [self.types.get(n) for n in node.input])
+        try:
+            EXPANSIONS[op_name(node)](steps)
+        except UnsupportedError as error:
+            self.problem("MLF0302", str(error), place(node, index))
+            return
+        except (KeyError, IndexError):
+            self.problem("MLF0303", "lacks an input or an attribute", place(node, index))
+            return
+        self._import_all(steps.made, OPSETS, index)
+
+    def _import_all(
+        self,
+        nodes: Sequence[NodeProto],
+        opsets: Mapping[str, int],
+        index: int,
+        flat: Collection[str] = (),
+    ) -> None:
+        """Import what stands for a node, written for `opsets`."""
+        outside, self.opsets = self.opsets, {**self.opsets, **opsets}
         declare_sources(nodes, self.declared, flat)
         for inner in nodes:
             self.node(inner, index)
         self.opsets = outside
-        return True
 
     def _nothing(self, node: NodeProto, found: Mapping[str, Any]) -> None:
         """Tensors without elements are known, whatever their producer reads."""

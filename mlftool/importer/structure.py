@@ -8,6 +8,7 @@ import onnx
 from onnx import AttributeProto, GraphProto, NodeProto
 
 from mlftool.errors import did_you_mean
+from mlftool.importer.expand import EXPANSIONS
 from mlftool.importer.functions import has_body
 from mlftool.importer.protos import domain_of, op_name, place
 from mlftool.ir.edit import toposort
@@ -90,7 +91,7 @@ def unknown_operators(
     for index, node in enumerate(order):
         if all(not name or name in known for name in node.input):
             known.update(node.output)
-        elif index not in bad and op_name(node) not in OPS.keys() | REWRITTEN:
+        elif index not in bad and op_name(node) not in OPS.keys() | REWRITTEN | EXPANSIONS.keys():
             help = did_you_mean(op_name(node), OPS)
             report("MLF0301", "this operator is not supported yet", place(node, index), help)
 
@@ -101,7 +102,9 @@ def _fine(node: NodeProto, where: str, opsets: Mapping[str, int], report: Report
     foreign = next((a.name for a in node.attribute if a.ref_attr_name), "")
     if domain not in opsets:
         report("MLF0301", f"the model imports no opset of domain '{domain}'", where)
-    elif not onnx.defs.has(node.op_type, opsets[domain], domain):
+    elif op_name(node) not in EXPANSIONS and not onnx.defs.has(
+        node.op_type, opsets[domain], domain
+    ):
         help = did_you_mean(op_name(node), OPS)
         report("MLF0301", f"opset {opsets[domain]} has no such operator", where, help)
     elif (

@@ -74,6 +74,22 @@ class Results:
                         continue
                     compare(got[name], value, f"{target}: {name}")
 
+    def check_near(self, case: Case, share: float = 0.02) -> None:
+        """Integers may be one off, `share` of them at most; floats as ever."""
+        job = self.job(case)
+        assert not job.failure, job.failure
+        for got, want in zip(
+            job.results, onnxruntime_float(case.model, case.inputs()), strict=True
+        ):
+            for name, value in want.items():
+                if value.dtype.kind == "f":
+                    compare(got[name], value, name)
+                    continue
+                assert (got[name].dtype, got[name].shape) == (value.dtype, value.shape)
+                off = np.abs(got[name].astype(np.int64) - value)
+                assert off.max() <= 1, f"{name}: off by {off.max()}"
+                assert np.count_nonzero(off) <= max(1, share * off.size), f"{name}: {off.sum()} off"
+
 
 def _only_ties(
     case: Case, feed: dict[str, Any], got: np.ndarray[Any, Any], want: np.ndarray[Any, Any]

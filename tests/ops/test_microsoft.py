@@ -1,0 +1,139 @@
+"""Operators that onnxruntime's own tools write: its quantiser's operator format, fused ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from builders import Net
+from cases import Case, Results
+
+MS = "com.microsoft"
+BYTES = (np.int8, np.uint8)
+
+
+class Bench(Net):
+    """A net of `com.microsoft` operators."""
+
+    def ms(self, op: str, *inputs: str, **attrs: Any) -> str:
+        return self.node(op, *inputs, domain=MS, **attrs)
+
+    def by(self, scale: float, zero: int, dtype: Any) -> tuple[str, str]:
+        return self.const(scale, np.float32), self.const(zero, dtype)
+
+    def quantised(self, name: str, shape: tuple[int, ...], dtype: Any) -> tuple[str, str, str]:
+        return (self.input(name, dtype, shape), *self.by(0.05, 3, dtype))
+
+
+def binary(op: str, dtype: Any, shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> Case:
+    net = Bench()
+    a, b = (net.quantised(n, s, dtype) for n, s in zip("ab", shapes, strict=True))
+    y = net.ms(op, *a, *b, *net.by(0.11, 7, dtype))
+    return Case(f"{op}_{np.dtype(dtype)}_{len(shapes[1])}".lower(), net.model(y), "near")
+
+
+def unary(op: str, dtype: Any, shape: tuple[int, ...] = (2, 3, 4, 4), **attrs: Any) -> Case:
+    net = Bench()
+    scale = 1 / 256 if op in ("QLinearSigmoid", "QLinearSoftmax") else 0.04
+    y = net.ms(op, *net.quantised("x", shape, dtype), *net.by(scale, 5, dtype), **attrs)
+    said = "".join(f"{v}" for v in attrs.values())
+    return Case(f"{op}_{np.dtype(dtype)}_{said}".lower(), net.model(y), "near")
+
+
+def concat(dtype: Any) -> Case:
+    net = Bench()
+    parts = [net.quantised(n, (2, k + 1, 3), dtype) for k, n in enumerate("abc")]
+    other = (parts[1][0], *net.by(0.08, -2 if dtype == np.int8 else 100, dtype))
+    named = [*parts[0], *other, *parts[2]]
+    y = net.ms("QLinearConcat", *net.by(0.06, 1, dtype), *named, axis=1)
+    return Case(f"concat_{np.dtype(dtype)}", net.model(y), "near")
+
+
+def gemm(dtype: Any, per_column: bool, to_float: bool) -> Case:
+    rng = np.random.default_rng(1)
+    net = Bench()
+    weights = net.const(rng.integers(-99, 99, (5, 6)), np.int8)
+    scale = rng.uniform(0.01, 0.02, 6) if per_column else 0.013
+    zero = np.zeros(6 if per_column else (), np.int8)
+    w = (weights, net.const(scale, np.float32), net.const(zero))
+    bias = net.const(rng.integers(-2000, 2000, 6), np.int32)
+    out = () if to_float else net.by(0.4, 2, dtype)
+    y = net.ms("QGemm", *net.quantised("x", (3, 5), dtype), *w, bias, *out)
+    return Case(f"gemm_{np.dtype(dtype)}_{per_column}_{to_float}", net.model(y), "near")
+
+
+def matmul(**attrs: Any) -> Case:
+    net = Bench()
+    a = net.input("a", np.float32, (2, 4, 3) if attrs.get("transA") else (2, 3, 4))
+    b = net.input("b", np.float32, (2, 5, 4) if attrs.get("transB") else (2, 4, 5))
+    name = "_".join(f"{k}{v}" for k, v in attrs.items())
+    return Case(f"matmul_{name}".lower(), net.model(net.ms("FusedMatMul", a, b, **attrs)))
+
+
+def dynamic(bias: bool) -> Case:
+    rng = np.random.default_rng(2)
+    net = Bench()
+    w = net.const(rng.integers(-99, 99, (4, 5)), np.int8), net.const(0.02, np.float32)
+    rest = ("", net.const(rng.normal(size=5), np.float32)) if bias else ()
+    x = net.input("x", np.float32, (3, 4))
+    return Case(f"dynamic_{bias}", net.model(net.ms("DynamicQuantizeMatMul", x, *w, *rest)))
+
+
+def fused(op: str, *shapes: tuple[int, ...], **attrs: Any) -> Case:
+    net = Bench()
+    names = [net.input(f"x{k}", np.float32, s) for k, s in enumerate(shapes)]
+    said = "_".join(str(v) for v in attrs.values())
+    name = f"{op}_{len(shapes)}_{said}".lower()
+    return Case(name, net.model(net.ms(op, *names, **attrs)))
+
+
+def cases() -> Iterator[Case]:
+    for dtype in BYTES:
+        for op in ("QLinearAdd", "QLinearMul"):
+            yield binary(op, dtype, ((2, 3, 4), (2, 3, 4)))
+            yield binary(op, dtype, ((2, 3, 4), (4,)))
+        yield unary("QLinearSigmoid", dtype)
+        yield unary("QLinearLeakyRelu", dtype, alpha=0.2)
+        yield unary("QLinearSoftmax", dtype, (2, 3, 4), axis=-1, opset=13)
+        yield unary("QLinearSoftmax", dtype, (2, 3, 4), axis=1, opset=11)
+        yield unary("QLinearGlobalAveragePool", dtype)
+        yield unary("QLinearGlobalAveragePool", dtype, channels_last=1)
+        yield unary("QLinearAveragePool", dtype, kernel_shape=[2, 2], strides=[1, 2])
+        yield concat(dtype)
+        yield gemm(dtype, False, False)
+        yield gemm(dtype, True, False)
+        yield gemm(dtype, False, True)
+    yield matmul(alpha=0.5)
+    yield matmul(transA=1)
+    yield matmul(transB=1, alpha=2.0)
+    yield dynamic(False)
+    yield dynamic(True)
+    yield fused("Gelu", (2, 5))
+    yield fused("FastGelu", (2, 5))
+    yield fused("FastGelu", (2, 5), (5,))
+    yield fused("BiasGelu", (2, 5), (5,))
+    yield fused("QuickGelu", (2, 5), alpha=1.5)
+    yield fused("SkipLayerNormalization", (2, 3, 4), (2, 3, 4), (4,), (4,), epsilon=1e-5)
+    yield fused("SkipLayerNormalization", (2, 3, 4), (2, 3, 4), (4,), (4,), (4,), epsilon=1e-5)
+    yield fused("SkipSimplifiedLayerNormalization", (2, 3, 4), (2, 3, 4), (4,), epsilon=1e-5)
+    yield fused("FusedConv", (1, 2, 4, 4), (3, 2, 2, 2), (3,), activation="Relu")
+    yield fused("FusedGemm", (2, 3), (3, 4), (4,), activation="LeakyRelu", activation_alpha=0.3)
+
+
+CASES = tuple(cases())
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    return Results(CASES, tmp_path_factory.mktemp("microsoft"))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
+def test_matches_onnxruntime(case: Case, results: Results) -> None:
+    """8-bit results may be off by one where onnxruntime looks them up in tables or rounds twice."""
+    if case.oracle == "near":
+        results.check_near(case)
+    else:
+        results.check(case)
