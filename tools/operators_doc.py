@@ -17,6 +17,7 @@ sys.path.insert(0, str(ROOT))
 
 import onnx  # noqa: E402
 
+from mlftool.importer.expansions import EXPANSIONS  # noqa: E402
 from mlftool.importer.opset import RESOLVERS  # noqa: E402
 from mlftool.importer.shapes import OF_SHAPE  # noqa: E402
 from mlftool.importer.structure import RANDOM, REWRITTEN  # noqa: E402
@@ -84,13 +85,15 @@ def _operators() -> list[tuple[str, list[int]]]:
         if schema.domain in DOMAINS and not schema.deprecated:
             name = f"{schema.domain}.{schema.name}" if schema.domain else schema.name
             found.setdefault(name, set()).add(schema.since_version)
-    for name in OPS:
+    for name in (*OPS, *EXPANSIONS):
         if not name.startswith("mlf."):
             found.setdefault(name, set())
     return [(name, sorted(found[name])) for name in sorted(found)]
 
 
 def _support(name: str, opset: int) -> str:
+    if name in EXPANSIONS:
+        return "rewritten"
     if name in OPS:
         family = OPS[name].kernel.__module__.rsplit(".", 1)[-1]
         return "kernel, elementwise" if has(name, Trait.ELEMENTWISE) else f"kernel, {family}"

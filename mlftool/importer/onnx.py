@@ -15,7 +15,7 @@ from onnx.shape_inference import InferenceError, infer_node_outputs
 
 from mlftool.errors import MlfError, Problem, did_you_mean
 from mlftool.importer.checks import Facts, wrong
-from mlftool.importer.expand import EXPANSIONS, OPSETS, Steps
+from mlftool.importer.expansions import EXPANSIONS, OPSETS, Steps, standard_form
 from mlftool.importer.extents import Symbols, adapt, keep_shape, produce
 from mlftool.importer.functions import body_of, has_body, inlined
 from mlftool.importer.interface import (
@@ -334,7 +334,8 @@ class Importer:
             schema = onnx.defs.get_schema(
                 node.op_type, self.opsets[domain_of(node)], domain_of(node)
             )
-            found = infer_node_outputs(schema, node, types, data, opset_imports=imports)
+            spoken = standard_form(node)
+            found = infer_node_outputs(schema, spoken, types, data, opset_imports=imports)
         except (
             InferenceError,
             onnx.onnx_cpp2py_export.shape_inference.InferenceError,

@@ -8,7 +8,7 @@ import onnx
 from onnx import AttributeProto, GraphProto, NodeProto
 
 from mlftool.errors import did_you_mean
-from mlftool.importer.expand import EXPANSIONS
+from mlftool.importer.expansions import EXPANSIONS
 from mlftool.importer.functions import has_body
 from mlftool.importer.protos import domain_of, op_name, place
 from mlftool.ir.edit import toposort

@@ -1,0 +1,237 @@
+"""The operators of ai.onnx.ml as scikit-learn models use them, in terms of others (expand.py).
+
+Linear models and support vectors become Gemms, encoders become comparisons, and both old tree
+ensembles become the new TreeEnsemble, whose leaves may hold several weights here. Numbers follow
+onnxruntime where the standard is silent, as for binary classifiers with one score.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import onnx
+
+from mlftool.importer.expand import Expansion, Steps, expands
+from mlftool.ir.graph import Array
+from mlftool.ops import UnsupportedError
+
+FLOAT, INT64 = onnx.TensorProto.FLOAT, onnx.TensorProto.INT64
+
+
+def ml(*names: str) -> Callable[[Expansion], Expansion]:
+    return expands(*(f"ai.onnx.ml.{n}" for n in names))
+
+
+def _floats(s: Steps) -> str:
+    return s("Cast", s.x(0), to=FLOAT)
+
+
+def _shape(s: Steps, i: int = 0) -> tuple[int, ...]:
+    type_ = s.types[i]
+    assert type_ is not None
+    return type_.shape
+
+
+def transformed(s: Steps, scores: str, out: int | None) -> None:
+    """The scores after `post_transform`."""
+    how = s.attrs.get("post_transform", "NONE")
+    if how not in ("NONE", "LOGISTIC", "SOFTMAX"):
+        raise UnsupportedError(f"post_transform {how}; supported: NONE, LOGISTIC, SOFTMAX")
+    if how == "SOFTMAX":
+        s("Softmax", scores, out=out, axis=-1)
+    else:
+        s("Sigmoid" if how == "LOGISTIC" else "Identity", scores, out=out)
+
+
+def labels_of(s: Steps, name: str) -> Array:
+    if s.attrs.get("classlabels_strings"):
+        text = "labels are strings; supported: integers, or the scores alone"
+        if s.wants(0):
+            raise UnsupportedError(text)
+        return np.arange(len(s.attrs["classlabels_strings"]))
+    return np.array(s.attrs[name], np.int64)
+
+
+def classified(
+    s: Steps, scores: str, labels: Array, least: float | None = None, columns: int = 0
+) -> None:
+    """Outputs label and scores. Without `least` the label is that of the largest score, otherwise
+    the second of two, if the last column exceeds it; one column becomes two."""
+    if least is None:
+        place = s("ArgMax", scores, axis=1, keepdims=0)
+    else:
+        last = s("Gather", scores, s.const(columns - 1, np.int64), axis=1)
+        place = s("Cast", s("Greater", last, s.const(least)), to=INT64)
+    if columns != 1:
+        transformed(s, scores, 1)
+    elif s.attrs.get("post_transform", "NONE") == "LOGISTIC":
+        s("Sigmoid", s("Concat", s("Neg", scores), scores, axis=1), out=1)
+    else:
+        other = s("Sub", s.const(1.0), scores) if least == 0.5 else s("Neg", scores)
+        s("Concat", other, scores, out=1, axis=1)
+    if s.wants(0):
+        s("Gather", s.const(labels, np.int64), place, out=0, axis=0)
+
+
+@ml("ArrayFeatureExtractor")
+def _extractor(s: Steps) -> None:
+    """A vector is one row."""
+    x = s.x(0)
+    if len(_shape(s)) == 1:
+        x = s("Unsqueeze", x, s.const([0], np.int64))
+    places = s("Reshape", s.x(1), s.const([-1], np.int64))
+    s("Gather", x, places, out=0, axis=-1)
+
+
+@ml("Binarizer")
+def _binarizer(s: Steps) -> None:
+    x = s.types[0]
+    assert x is not None
+    above = s("Greater", s.x(0), s.const(s.attrs.get("threshold", 0.0), x.dtype.numpy))
+    s("Cast", above, out=0, to=x.dtype.onnx)
+
+
+@ml("Scaler")
+def _scaler(s: Steps) -> None:
+    moved = s("Sub", _floats(s), s.const(s.attrs.get("offset") or [0.0]))
+    s("Mul", moved, s.const(s.attrs.get("scale") or [1.0]), out=0)
+
+
+@ml("Normalizer")
+def _normalizer(s: Steps) -> None:
+    """By the sum of magnitudes, the Euclidean norm, or the largest element unless that is 0."""
+    how = s.attrs.get("norm", "MAX")
+    if how in ("L1", "L2"):
+        s("LpNormalization", _floats(s), out=0, axis=-1, p=int(how[1]))
+        return
+    x = _floats(s)
+    largest = s("ReduceMax", x, s.const([-1], np.int64))
+    none = s("Equal", largest, s.const(0.0))
+    s("Div", x, s("Where", none, s.const(1.0), largest), out=0)
+
+
+@ml("Imputer")
+def _imputer(s: Steps) -> None:
+    whole = bool(s.attrs.get("imputed_value_int64s"))
+    kind, dtype = ("int64s", np.dtype(np.int64)) if whole else ("floats", np.dtype(np.float32))
+    replaced = s.attrs.get(f"replaced_value_{kind.removesuffix('s')}", 0)
+    x = s.x(0)
+    if not whole and math.isnan(replaced):
+        missing = s("IsNaN", x)
+    else:
+        missing = s("Equal", x, s.const(replaced, dtype))
+    s("Where", missing, s.const(s.attrs[f"imputed_value_{kind}"], dtype), x, out=0)
+
+
+@ml("FeatureVectorizer")
+def _vectorizer(s: Steps) -> None:
+    """Columns side by side; of each only the first `inputdimensions`."""
+    parts = []
+    for i, width in enumerate(s.attrs["inputdimensions"]):
+        value, shape = s("Cast", s.x(i), to=FLOAT), _shape(s, i)
+        rows = shape[0] if len(shape) > 1 else 1
+        value = s("Reshape", value, s.const([rows, -1], np.int64))
+        ends = (s.const([n], np.int64) for n in (0, width, 1))
+        parts.append(s("Slice", value, *ends))
+    s("Concat", *parts, out=0, axis=1)
+
+
+@ml("OneHotEncoder")
+def _one_hot(s: Steps) -> None:
+    if s.attrs.get("cats_strings"):
+        raise UnsupportedError("categories are strings; supported: integers")
+    x = s("Unsqueeze", s("Cast", s.x(0), to=INT64), s.const([-1], np.int64))
+    s("Cast", s("Equal", x, s.const(s.attrs["cats_int64s"], np.int64)), out=0, to=FLOAT)
+
+
+@ml("LabelEncoder")
+def _label_encoder(s: Steps) -> None:
+    """The value of the first key that is equal, or the default."""
+    keys = _table(s, "keys")
+    values = _table(s, "values")
+    default = s.attrs.get("default_tensor")
+    if default is None:
+        whole = values.dtype.kind == "i"
+        default = s.attrs.get("default_int64", -1) if whole else s.attrs.get("default_float", -0.0)
+    x = s("Unsqueeze", s.x(0), s.const([-1], np.int64))
+    same = s("Cast", s("Equal", x, s.const(keys, keys.dtype)), to=onnx.TensorProto.INT32)
+    place = s("ArgMax", same, axis=-1, keepdims=0)
+    known = s("Cast", s("ReduceMax", same, s.const([-1], np.int64), keepdims=0), to=9)
+    found = s("Gather", s.const(values, values.dtype), place, axis=0)
+    s("Where", known, found, s.const(np.asarray(default).reshape(()), values.dtype), out=0)
+
+
+def _table(s: Steps, side: str) -> Array:
+    for name, dtype in (("int64s", "int64"), ("floats", "float32")):
+        if s.attrs.get(f"{side}_{name}"):
+            return np.array(s.attrs[f"{side}_{name}"], dtype)
+    tensor = s.attrs.get(f"{side}_tensor")
+    if tensor is None or np.asarray(tensor).dtype.kind not in "if":
+        raise UnsupportedError(f"{side} are no numbers; supported: integers and floats")
+    return np.asarray(tensor)
+
+
+def _linear(s: Steps, targets: int) -> str:
+    """Every target's score: coefficients times features plus its intercept."""
+    weights = np.array(s.attrs["coefficients"], np.float32).reshape(targets, -1)
+    bias = s.attrs.get("intercepts") or [0.0] * targets
+    x = s("Reshape", _floats(s), s.const([-1, weights.shape[1]], np.int64))
+    return s("Gemm", x, s.const(weights), s.const(bias), transB=1)
+
+
+@ml("LinearRegressor")
+def _linear_regressor(s: Steps) -> None:
+    transformed(s, _linear(s, s.attrs.get("targets", 1)), 0)
+
+
+@ml("LinearClassifier")
+def _linear_classifier(s: Steps) -> None:
+    labels = labels_of(s, "classlabels_ints")
+    features = _shape(s)[-1]
+    targets = len(s.attrs["coefficients"]) // features
+    scores = _linear(s, targets)
+    if targets == 1:
+        raise UnsupportedError("one row of coefficients; supported: one for each label")
+    classified(s, scores, labels)
+
+
+@ml("SVMRegressor")
+def _svm_regressor(s: Steps) -> None:
+    """Coefficients times the kernel of the input with each support vector, plus rho."""
+    rho, weights = s.attrs["rho"][0], np.array(s.attrs["coefficients"], np.float32)
+    vectors = s.attrs.get("support_vectors") or []
+    x = _floats(s)
+    if vectors:
+        count = s.attrs.get("n_supports") or len(weights)
+        value = _kernel(s, x, np.array(vectors, np.float32).reshape(count, -1))
+    else:
+        value = x
+    value = s("Gemm", value, s.const(weights.reshape(1, -1)), s.const([rho]), transB=1)
+    if s.attrs.get("one_class", 0):
+        above = s("Greater", value, s.const(0.0))
+        s("Where", above, s.const(1.0), s.const(-1.0), out=0)
+    else:
+        transformed(s, value, 0)
+
+
+def _kernel(s: Steps, x: str, vectors: Array) -> str:
+    """[N, number of vectors]."""
+    kind = s.attrs.get("kernel_type", "LINEAR")
+    gamma, coef, degree = (s.attrs.get("kernel_params") or [0.0, 0.0, 0.0])[:3]
+    if kind == "RBF":
+        apart = s("Sub", s("Unsqueeze", x, s.const([1], np.int64)), s.const(vectors[None]))
+        square = s("ReduceSumSquare", apart, s.const([2], np.int64), keepdims=0)
+        return s("Exp", s("Mul", square, s.const(-gamma)))
+    product = s("Gemm", x, s.const(vectors), transB=1)
+    if kind == "LINEAR":
+        return product
+    inner = s("Add", s("Mul", product, s.const(gamma)), s.const(coef))
+    return s("Tanh", inner) if kind == "SIGMOID" else s("Pow", inner, s.const(degree))
+
+
+@ml("ZipMap")
+def _zip_map(s: Steps) -> None:
+    """A row of scores in the order of the labels: names and maps do not exist on a device."""
+    s("Identity", s.x(0), out=0)

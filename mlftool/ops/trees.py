@@ -1,0 +1,143 @@
+"""TreeEnsemble: every tree is walked from its root to a leaf, whose weights go to their targets.
+
+Nodes are arrays; a child that is negative is leaf number -1 - child.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mlftool.ir.dtype import DType
+from mlftool.ir.graph import Array, View
+from mlftool.ops.base import Kernel, Operand, UnsupportedError, op
+from mlftool.ops.plain import float_of, plain_kernel
+from mlftool.ops.scalar import literal
+
+TESTS = ("<=", "<", ">=", ">", "==", "!=")
+MEMBER = 6
+AVERAGE, SUM, LEAST, MOST = range(4)
+
+
+@dataclass(frozen=True)
+class Forest:
+    """The arrays of an ensemble, checked: no index leaves its array, no walk goes in a circle."""
+
+    roots: Array
+    features: Array
+    modes: Array
+    children: Array  # [node, 2]: where the test holds, where it does not
+    starts: Array  # of each leaf's weights, and the end
+    targets: Array
+
+    @staticmethod
+    def of(v: View) -> Forest:
+        def ints(name: str) -> Array:
+            return np.array(v.attr(name) if v.attr(name) is not None else [], np.int64).reshape(-1)
+
+        children = [
+            np.where(
+                ints(f"nodes_{side}leafs"),
+                -1 - ints(f"nodes_{side}nodeids"),
+                ints(f"nodes_{side}nodeids"),
+            )
+            for side in ("true", "false")
+        ]
+        targets = ints("leaf_targetids")
+        counts = (
+            ints("mlf.leaf_counts")
+            if v.attr("mlf.leaf_counts")
+            else np.ones(targets.size, np.int64)
+        )
+        made = Forest(
+            ints("tree_roots"),
+            ints("nodes_featureids"),
+            ints("nodes_modes"),
+            np.stack(children, axis=1),
+            np.concatenate([[0], np.cumsum(counts)]),
+            targets,
+        )
+        made.check(v)
+        return made
+
+    def check(self, v: View) -> None:
+        nodes, leaves = len(self.features), self.starts.size - 1
+        inside = (
+            np.all((self.roots >= 0) & (self.roots < nodes))
+            and np.all((self.features >= 0) & (self.features < v.x(0).shape[-1]))
+            and np.all((self.children < nodes) & (self.children >= -leaves))
+            and np.all((self.targets >= 0) & (self.targets < v.attr("n_targets")))
+            and np.all(self.modes <= MEMBER)
+            and self.starts[-1] == self.targets.size
+            and len(self.modes) == nodes
+        )
+        if not inside:
+            raise UnsupportedError("an index of its trees points nowhere; supported: whole trees")
+        parents = np.bincount(self.children[self.children >= 0], minlength=nodes)
+        parents[self.roots] += 1
+        # A tree reaches every node once; a circle has a node with two ways to it, or with none.
+        if np.any(parents != 1):
+            raise UnsupportedError("a node is reached by none or several; supported: trees")
+
+
+@op("ai.onnx.ml.TreeEnsemble")
+def tree_ensemble(v: View) -> Kernel:
+    """Sums, means, least or largest of the weights that each target gets."""
+    if v.attr("post_transform", 0):
+        raise UnsupportedError("post_transform; supported: NONE, and an operator behind it")
+    row, forest, how = float_of(v, v.x(0).dtype), Forest.of(v), v.attr("aggregate_function", SUM)
+    modes, missing = forest.modes, v.attr("nodes_missing_value_tracks_true") or []
+    same = len(set(modes.tolist())) == 1 and modes[0] != MEMBER
+    tables = [
+        Operand("root", "int32_t", "const", array=forest.roots.astype(np.int32)),
+        Operand("feature", "int32_t", "const", array=forest.features.astype(np.int32)),
+        Operand("split", row.c, "const", array=np.asarray(v.attr("nodes_splits"), row.numpy)),
+        Operand("child", "int32_t", "const", array=forest.children.astype(np.int32)),
+        Operand("start", "int32_t", "const", array=forest.starts.astype(np.int32)),
+        Operand("target", "int32_t", "const", array=forest.targets.astype(np.int32)),
+        Operand("weight", row.c, "const", array=np.asarray(v.attr("leaf_weights"), row.numpy)),
+    ]
+    if not same:
+        tables.append(Operand("mode", "uint8_t", "const", array=modes.astype(np.uint8)))
+    if any(missing):
+        tables.append(Operand("tracks", "uint8_t", "const", array=np.array(missing, np.uint8)))
+    if np.any(modes == MEMBER):
+        tables += _members(v, modes, row)
+    samples, features = v.x(0).shape
+    infinity = literal({LEAST: np.inf, MOST: -np.inf}.get(how, 0), row)
+    return plain_kernel(
+        v,
+        "trees",
+        {
+            "samples": samples,
+            "features": features,
+            "targets": v.y.shape[-1],
+            "trees": forest.roots.size,
+            "tests": [(k, t) for k, t in enumerate(TESTS) if k in modes],
+            "same": same,
+            "missing": any(missing),
+            "member": bool(np.any(modes == MEMBER)),
+            "floating": row.c,
+            "start_value": infinity,
+            "zero": literal(0, row),
+            "step": {LEAST: "<", MOST: ">"}.get(how, ""),
+            "average": literal(forest.roots.size, row) if how == AVERAGE else "",
+        },
+        *tables,
+        cost=samples * forest.roots.size * 100.0,
+    )
+
+
+def _members(v: View, modes: Array, row: DType) -> list[Operand]:
+    """The sets of values, one after the other, and where that of each node starts and ends."""
+    values = np.asarray(v.attr("membership_values"))
+    ends = np.flatnonzero(np.isnan(values))
+    if ends.size != np.count_nonzero(modes == MEMBER):
+        raise UnsupportedError(f"{ends.size} sets of members; supported: one for each such node")
+    spans = np.zeros((modes.size, 2), np.int32)
+    spans[modes == MEMBER] = np.stack([np.concatenate([[0], ends[:-1] + 1]), ends], axis=1)
+    return [
+        Operand("members", row.c, "const", array=values.astype(row.numpy)),
+        Operand("span", "int32_t", "const", array=spans),
+    ]
