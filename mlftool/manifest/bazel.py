@@ -207,7 +207,7 @@ def constant(name: str, comment: str, value: object) -> str:
 
 
 # Where tests can run: this machine and the boards that QEMU simulates (rules/private/cpus.bzl).
-BOARDS = frozenset(("cortex-m3", "cortex-m4", "cortex-m7", "cortex-m55"))
+BOARDS = frozenset(("cortex-m0", "cortex-m3", "cortex-m4", "cortex-m7", "cortex-m33", "cortex-m55"))
 SIMULATED = BOARDS | {"host"}
 
 

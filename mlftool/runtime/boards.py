@@ -17,9 +17,11 @@ class Board:
 
 
 _ALL = (
+    Board("microbit", "cortex-m0", "microbit", "BBC micro:bit, Cortex-M0"),
     Board("mps2_an385", "cortex-m3", "mps2-an385", "Arm MPS2+ AN385, Cortex-M3"),
     Board("mps2_an386", "cortex-m4", "mps2-an386", "Arm MPS2+ AN386, Cortex-M4F"),
     Board("mps2_an500", "cortex-m7", "mps2-an500", "Arm MPS2+ AN500, Cortex-M7F"),
+    Board("mps2_an505", "cortex-m33", "mps2-an505", "Arm MPS2+ AN505, Cortex-M33F"),
     Board("mps3_an547", "cortex-m55", "mps3-an547", "Arm MPS3 AN547, Cortex-M55 with MVE"),
 )
 

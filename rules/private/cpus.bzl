@@ -6,7 +6,7 @@ compares the two. `board` is the folder under crt/boards of the board that QEMU 
 
 CPUS = {
     "cortex-m0": struct(
-        board = "",
+        board = "microbit",
         flags = ["-mcpu=cortex-m0", "-mthumb", "-mfloat-abi=soft"],
     ),
     "cortex-m3": struct(
@@ -14,7 +14,7 @@ CPUS = {
         flags = ["-mcpu=cortex-m3", "-mthumb", "-mfloat-abi=soft"],
     ),
     "cortex-m33": struct(
-        board = "",
+        board = "mps2_an505",
         flags = ["-mcpu=cortex-m33", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv5-sp-d16"],
     ),
     "cortex-m4": struct(

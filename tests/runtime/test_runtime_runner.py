@@ -55,7 +55,7 @@ def test_outputs_are_right_and_counted(place: str) -> None:
     if place == "host":
         assert 0 < result.figures["microseconds_min"] <= result.figures["microseconds"]
     else:
-        assert 50 < result.figures["instructions_min"] <= result.figures["instructions"] < 2000
+        assert 40 < result.figures["instructions_min"] <= result.figures["instructions"] < 2000
         assert 0 < result.figures["stack_bytes"] < 400
 
 
@@ -77,9 +77,9 @@ def test_instructions_are_the_same_in_every_run() -> None:
 @pytest.mark.parametrize("place", BOARDS)
 def test_stack_use_is_measured(place: str) -> None:
     figures = run(
-        toy("{ volatile char deep[5000]; deep[0] = 1; deep[4999] = 2; } return 0;"), place
+        toy("{ volatile char deep[1200]; deep[0] = 1; deep[1199] = 2; } return 0;"), place
     )
-    assert 5000 <= figures.figures["stack_bytes"] < 5400
+    assert 1200 <= figures.figures["stack_bytes"] < 1600
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -126,7 +126,8 @@ def test_sanitizers_speak_in_one_line() -> None:
 )
 def test_a_crash_on_a_board_says_where(place: str, fault: str, message: str) -> None:
     text, status = failure(toy(fault), place)
-    assert message in text
+    # ARMv6-M has no register that tells the address.
+    assert (message if place != "cortex-m0" else message.replace("bfar=0x5ffffff0", "pc=")) in text
     assert status == CHECK_FAILED
 
 

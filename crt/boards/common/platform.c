@@ -81,9 +81,10 @@ int platform_counter_start(void) {
   uint32_t turns = 1000000;
   board_counter_start();
   begin = platform_counter_begin();
-  __asm volatile("1: subs %0, %0, #1\n"
+  __asm volatile(".syntax unified\n"
+                 "1: subs %0, %0, #1\n"
                  "bne 1b\n"
-                 : "+r"(turns)
+                 : "+l"(turns)
                  :
                  : "cc");
   end = platform_counter_end();

@@ -45,7 +45,7 @@ __attribute__((naked)) static void fault_handler(void) {
   __asm volatile("mrs r0, msp\n"
                  "ldr r1, =__stack_top\n"
                  "mov sp, r1\n"
-                 "b %0\n" ::"i"(fault_report));
+                 "b %c0\n" ::"i"(fault_report));
 }
 
 /* argv from the command line the simulator was given, split at spaces: names without them. */
@@ -94,15 +94,18 @@ __attribute__((used, noreturn)) static void start(void) {
   semihosting_exit(main(argc, argv));
 }
 
-/* CPACR: full access to coprocessors 10 and 11, the FPU and MVE, before any code uses them. */
+/* CPACR: full access to coprocessors 10 and 11, the FPU and MVE, before any code uses them. ARMv6-M
+ * has no coprocessors, and not all of these instructions. */
 __attribute__((naked, noreturn)) void reset_handler(void) {
+#if __ARM_ARCH >= 7
   __asm volatile("ldr r0, =0xe000ed88\n"
                  "ldr r1, [r0]\n"
                  "orr r1, r1, #0xf00000\n"
                  "str r1, [r0]\n"
                  "dsb\n"
-                 "isb\n"
-                 "b %0\n" ::"i"(start));
+                 "isb\n");
+#endif
+  __asm volatile("b %c0\n" ::"i"(start));
 }
 
 /* The first 16 vectors; no interrupt is enabled. */
