@@ -125,9 +125,11 @@ def test_sanitizers_speak_in_one_line() -> None:
     ],
 )
 def test_a_crash_on_a_board_says_where(place: str, fault: str, message: str) -> None:
+    if place == "cortex-m0":  # other addresses are free there, and no register tells them
+        fault = fault.replace("0x5ffffff0", "0x7ffffff0")
+        message = message.replace("bfar=0x5ffffff0", "fault: pc=")
     text, status = failure(toy(fault), place)
-    # ARMv6-M has no register that tells the address.
-    assert (message if place != "cortex-m0" else message.replace("bfar=0x5ffffff0", "pc=")) in text
+    assert message in text
     assert status == CHECK_FAILED
 
 

@@ -4,7 +4,7 @@
 #define MLF_BOARDS_MPS2_AN505_BOARD_H_
 
 #define BOARD_COUNTER_MILLIINSTRUCTIONS_PER_TICK 50000u
-#define BOARD_TIMER 0x50000000u
+#define BOARD_TIMER                              0x50000000u
 #include "cmsdk_timer.h"
 
 /* Nothing to do: what lies below RAM faults as it is. */
