@@ -18,6 +18,7 @@ mlf_firmware(
 ```
 """
 
+load("//rules/private:baseline.bzl", _mlf_baseline_test = "mlf_baseline_test")
 load("//rules/private:board.bzl", _mlf_board = "mlf_board")
 load("//rules/private:compile.bzl", _mlf_compile = "mlf_compile", _mlf_module = "mlf_module", _mlf_package = "mlf_package")
 load("//rules/private:firmware.bzl", _mlf_firmware = "mlf_firmware")
@@ -47,6 +48,7 @@ MlfFirmwareInfo = _MlfFirmwareInfo
 MlfInfo = _MlfInfo
 MlfReportInfo = _MlfReportInfo
 MlfRunnerInfo = _MlfRunnerInfo
+mlf_baseline_test = _mlf_baseline_test
 mlf_board = _mlf_board
 mlf_budget_test = _mlf_budget_test
 mlf_cc_library = _mlf_cc_library

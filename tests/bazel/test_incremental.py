@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections import Counter
 from pathlib import Path
@@ -93,6 +94,27 @@ def test_a_model_reports_by_itself(built: Workspace) -> None:
     assert [row[:2] for row in rows] == [["vibration_int8", "host"], ["cortex-m4", "exact"]]
     flash = rows[1][3].replace(",", "")  # behind the accuracy, which is not measured
     assert int(flash) > 10_000
+
+
+def test_a_baseline_is_kept_by_bazel_run(built: Workspace) -> None:
+    folder = built.folder / "sizes"
+    folder.mkdir()
+    (folder / "sizes.json").write_text("{}\n")
+    (folder / "BUILD.bazel").write_text(
+        'load("@mlftool//rules:defs.bzl", "mlf_baseline_test")\n'
+        'mlf_baseline_test(name = "sizes_test", size = "small", baseline = "sizes.json", '
+        'reports = ["@models//vibration_int8:cortex-m4_report"])\n'
+    )
+    test = ("--test_output=all", "//sizes:sizes_test")
+
+    talk = built.bazel("test", *built.options(), *test, fails=True)
+    assert "vibration_int8 cortex-m4: not in the baseline" in talk
+    assert "to accept this: bazel run //sizes:sizes_test -- --update" in talk
+    built.bazel("run", *built.options(), "//sizes:sizes_test", "--", "--update")
+    figures = json.loads((folder / "sizes.json").read_text())["vibration_int8 cortex-m4"]
+    assert figures["flash_bytes"] > 10_000
+    assert figures["instructions"] > 10_000
+    built.bazel("test", *built.options(), *test)
 
 
 def test_an_edit_that_means_something_is_noticed(built: Workspace) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from rules.private.tools import budget, image, summary
+from rules.private.tools import baseline, budget, image, summary
 
 
 def elf_with(segments: list[tuple[int, bytes]]) -> bytes:
@@ -66,6 +66,37 @@ def test_budget(
     assert budget.main([str(tmp_path / "r.json"), *limits]) == code
 
     assert said in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("old", "tolerance", "said"),
+    [
+        ({"m host": {"flash_bytes": 1000, "ram_bytes": 0}}, "0", []),
+        ({"m host": {"flash_bytes": 990, "ram_bytes": 0}}, "2", []),
+        ({"m host": {"flash_bytes": 990, "ram_bytes": 0}}, "1",
+         ["m host: flash_bytes: 1,000, baseline 990 (+1.0 %)"]),
+        ({"m host": {"flash_bytes": 1250, "ram_bytes": 8}}, "0",
+         ["m host: flash_bytes: 1,000, baseline 1,250 (-20.0 %)",
+          "m host: ram_bytes: 0, baseline 8 (-100.0 %)"]),
+        ({"m host": {"ram_bytes": 0}}, "0", ["m host: flash_bytes: 1000, baseline none"]),
+        ({"gone host": {}}, "0",
+         ["gone host: not measured any more", "m host: not in the baseline"]),
+    ],
+)  # fmt: skip
+def test_baseline(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], old: object, tolerance: str, said: list[str]
+) -> None:
+    report = {"passed": True, "flash_bytes": 1000, "ram_bytes": 0, "accuracy": 1.0}
+    (tmp_path / "r.json").write_text(json.dumps(report))
+    rows = [{"title": "m", "cpu": "host", "report": str(tmp_path / "r.json")}]
+    (tmp_path / "rows.json").write_text(json.dumps(rows))
+    (tmp_path / "old.json").write_text(json.dumps(old))
+    files = [str(tmp_path / "rows.json"), str(tmp_path / "old.json")]
+
+    assert baseline.main([*files, tolerance, "old.json", "//:t"]) == bool(said)
+
+    accept = ["to accept this: bazel run //:t -- --update"] if said else []
+    assert capsys.readouterr().out.splitlines() == said + accept
 
 
 def test_summary_shows_every_run_and_fails_with_one(

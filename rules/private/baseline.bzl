@@ -1,0 +1,57 @@
+"""Measurements against those that are committed."""
+
+load(":mlftool.bzl", "TOOLCHAIN_TYPE", "launcher_script")
+load(":providers.bzl", "MlfReportInfo")
+
+def _mlf_baseline_test_impl(ctx):
+    infos = [target[MlfReportInfo] for target in ctx.attr.reports]
+    rows = ctx.actions.declare_file(ctx.label.name + "_rows.json")
+    ctx.actions.write(rows, json.encode([
+        struct(cpu = info.runner.cpu, report = info.report.short_path, title = info.title)
+        for info in infos
+    ]))
+    tool = ctx.toolchains[TOOLCHAIN_TYPE].mlftool
+    baseline = ctx.file.baseline
+    arguments = [rows.short_path, baseline.short_path, ctx.attr.tolerance, baseline.path, str(ctx.label)]
+    script = ctx.actions.declare_file(ctx.label.name + ".sh")
+    text = launcher_script(tool, "rules.private.tools.baseline", arguments)
+    ctx.actions.write(script, text, is_executable = True)
+    return [DefaultInfo(
+        executable = script,
+        runfiles = ctx.runfiles(
+            files = [rows, baseline] + [info.report for info in infos],
+            transitive_files = tool.runtime,
+        ),
+    )]
+
+mlf_baseline_test = rule(
+    doc = """Fails when measurements are not those of a committed file: flash, RAM, stack, workspace,
+constants and instructions of each report.
+
+```starlark
+load("@models//:defs.bzl", "REPORTS")
+
+mlf_baseline_test(name = "sizes_test", baseline = "sizes.json", reports = REPORTS)
+```
+
+Begin with a file that holds `{}`. `bazel run //:sizes_test -- --update` writes what is measured now.""",
+    implementation = _mlf_baseline_test_impl,
+    attrs = {
+        "baseline": attr.label(
+            mandatory = True,
+            allow_single_file = [".json"],
+            doc = "The file in the source tree.",
+        ),
+        "reports": attr.label_list(
+            mandatory = True,
+            providers = [MlfReportInfo],
+            doc = "The `mlf_report` targets, each by its title and processor.",
+        ),
+        "tolerance": attr.string(
+            default = "0",
+            doc = "Change that passes, in percent, for instance of other compilers.",
+        ),
+    },
+    test = True,
+    toolchains = [TOOLCHAIN_TYPE],
+)
