@@ -48,9 +48,9 @@ REFUSED = {
         "module: //refused:graph_archive has no module 'other'; one of: default",
     'mlf_compile(name = "o", model = MODEL, target = "cortex-m9")':
         "target: got 'cortex-m9', expected one of host, x86-64-v3, x86-64-v4, cortex-m0, cortex-m3",
-    'mlf_firmware(name = "p", platform = "@mlftool//rules/platforms:cortex-m0", deps = [":cmsis"])':
+    'mlf_firmware(name = "p", platform = "@mlftool//rules/platforms:host", deps = [":cmsis"])':
         "//refused:p: board: none of ours has the processor of platform "
-        "@mlftool//rules/platforms:cortex-m0; give your own mlf_board",
+        "@mlftool//rules/platforms:host; give your own mlf_board",
     'mlf_budget_test(name = "q", report = ":report")':
         "//refused:q: a budget needs at least one of: flash_bytes, instructions, ram_bytes",
     # By what the archives hold, found when they are unpacked.
