@@ -27,10 +27,18 @@ def with_object(folder: Path) -> Bundle:
     return Bundle({**files, tvm.code(7, 0, "o"): data})
 
 
+def in_cxx() -> Bundle:
+    """As some external code generators give it: kernels in C++."""
+    files = dict(tvm.graph_archive(7).files)
+    files[tvm.code(7, 1, "cc")] = b"#include <vector>\n" + files.pop(tvm.code(7, 1))
+    return Bundle(files)
+
+
 def main(arguments: list[str]) -> int:
     """Writes them all; INCLUDE is the folder with TVM's headers."""
     out, include = map(Path, arguments)
     archives = {
+        "cxx": in_cxx(),
         "graph_1": tvm.graph_archive(1),
         "graph_5": tvm.graph_archive(5),
         "graph_7": tvm.graph_archive(7),

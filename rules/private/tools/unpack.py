@@ -22,9 +22,9 @@ from mlftool.runtime.toolchain import library_of
 INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]+)[">]', re.MULTILINE)
 # Its definition in C, or its name in an object's table of symbols.
 SYSTEM_LIBRARY = re.compile(rb"TVMSystemLibEntryPoint\s*\([^)]*\)\s*\{|\0TVMSystemLibEntryPoint\0")
-# Of the C standard and of our runtime, which the library is compiled against.
+# Of the C and C++ standards and of our runtime, which the library is compiled against.
 PROVIDED = re.compile(
-    r"(tvm/runtime|dlpack|mlf)/[\w/.]+|(assert|ctype|errno|fenv|float|inttypes|limits|math|setjmp"
+    r"[a-z_]+|(tvm/runtime|dlpack|mlf)/[\w/.]+|(assert|ctype|errno|fenv|float|inttypes|limits|math|setjmp"
     r"|stdarg|stdbool|stddef|stdint|stdio|stdlib|string|tgmath|time|arm_acle|arm_mve|immintrin)\.h"
 )
 
