@@ -213,6 +213,20 @@ def _reduction(neutral: Callable[[DType], Any]) -> Rule:
     return rule
 
 
+def _top(importer: Importer, node: NodeProto) -> str | None:
+    """k elements along an axis, of which there must be as many as that; other extents stay."""
+    attrs, name = attributes(node), node.input[0]
+    row, symbols = importer.types[name].dtype, importer.symbols[name]
+    axis = attrs.get("axis", -1) % len(symbols)
+    filled(importer, node, 0, (_least if attrs.get("largest", 1) else _greatest)(row))
+    importer.without_symbols(node)
+    others = tuple("" if a == axis else s for a, s in enumerate(symbols))
+    for out in node.output:
+        if out in importer.types and any(others):
+            importer.symbols[out] = others
+    return ""
+
+
 def _mean(importer: Importer, node: NodeProto) -> str | None:
     """ReduceMean: the sum over how many there are."""
     type_ = importer.types[node.input[0]]
@@ -408,9 +422,10 @@ RULES: Mapping[str, Rule] = {
     **dict.fromkeys(
         ("ReduceSum", "ReduceL1", "ReduceL2", "ReduceSumSquare"), _reduction(lambda row: 0)
     ),
-    **dict.fromkeys(("ReduceMax", "ArgMax", "TopK", "Softmax", "LogSoftmax"), _reduction(_least)),
+    **dict.fromkeys(("ReduceMax", "ArgMax", "Softmax", "LogSoftmax"), _reduction(_least)),
     **dict.fromkeys(("ReduceMin", "ArgMin"), _reduction(_greatest)),
     "ReduceProd": _reduction(lambda row: 1),
+    "TopK": _top,
     "ReduceMean": _mean,
     **dict.fromkeys(("MatMul", "Gemm"), _matmul),
     **dict.fromkeys(("Gather", "GatherElements", "GatherND"), _gather),

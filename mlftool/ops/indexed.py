@@ -127,7 +127,7 @@ def reverse_sequence(v: View) -> Kernel:
     )
 
 
-@op("Trilu", Trait.MOVES_DATA)
+@op("Trilu", Trait.NARROW)
 def trilu(v: View) -> Kernel:
     """The elements on one side of a diagonal, `k` above the main one; zeros on the other."""
     rows, columns = v.y.shape[-2:]
@@ -145,7 +145,7 @@ def trilu(v: View) -> Kernel:
     )
 
 
-@op("OneHot", Trait.MOVES_DATA)
+@op("OneHot", Trait.NARROW)
 def one_hot(v: View) -> Kernel:
     """values[1] where the index along `axis` is that of `indices`, values[0] elsewhere."""
     axis = v.attr("axis", -1) % len(v.y.shape)
@@ -171,7 +171,7 @@ PADDED: dict[str, Callable[[str, int], str]] = {
 }
 
 
-@op("Pad", Trait.MOVES_DATA)
+@op("Pad", Trait.NARROW)
 def pad(v: View) -> Kernel:
     """More elements before and behind each axis, fewer where a pad is negative."""
     rank = len(v.x(0).shape)
@@ -241,7 +241,7 @@ def padded(
     )  # fmt: skip
 
 
-@op("CenterCropPad", Trait.MOVES_DATA)
+@op("CenterCropPad", Trait.NARROW)
 def center_crop_pad(v: View) -> Kernel:
     """The middle of x, or x in the middle of zeros; the shape is the output's type."""
     sizes = zip(v.x(0).shape, v.y.shape, strict=True)

@@ -71,7 +71,7 @@ def _reduction(v: View) -> str:
     return name
 
 
-@op("ScatterElements", Trait.MOVES_DATA)
+@op("ScatterElements", Trait.NARROW)
 def scatter_elements(v: View) -> Kernel:
     """y[i...], its index along `axis` taken from indices[i...], is updates[i...]."""
     shape, dims = v.x(0).shape, v.x(1).shape
@@ -88,7 +88,7 @@ def scatter_elements(v: View) -> Kernel:
     )
 
 
-@op("ScatterND", Trait.MOVES_DATA)
+@op("ScatterND", Trait.NARROW)
 def scatter_nd(v: View) -> Kernel:
     """y[indices[j, 0], indices[j, 1] ..., i] is updates[j, i]."""
     shape, indices = v.x(0).shape, v.x(1).shape
@@ -104,7 +104,7 @@ def scatter_nd(v: View) -> Kernel:
     )
 
 
-@op("TensorScatter", Trait.MOVES_DATA)
+@op("TensorScatter", Trait.NARROW)
 def tensor_scatter(v: View) -> Kernel:
     """A cache with steps along `axis` replaced from each batch's write index on, or from 0."""
     shape, dims = v.x(0).shape, v.x(1).shape

@@ -36,6 +36,17 @@ def _commutes(node: Node) -> bool:
     return has(node.op, Trait.MOVES_DATA) or has(node.op, Trait.ORDER_PRESERVING)
 
 
+# Of operators that move data, the inputs that are moved; the others say where to.
+MOVED = {
+    **dict.fromkeys(("Gather", "GatherElements", "GatherND"), (0,)),
+    **dict.fromkeys(("Expand", "Tile", "Slice", "ReverseSequence"), (0,)),
+}
+
+
+def _moved(node: Node) -> tuple[int, ...]:
+    return MOVED.get(node.op, tuple(range(len(node.inputs))))
+
+
 def _per_tensor(e: Editor, node: Node) -> bool:
     return all(i in e.consts and e.consts[i].size == 1 for i in node.inputs[1:])
 
@@ -51,7 +62,7 @@ def _sink(e: Editor, node: Node) -> bool:
     """op(DQ(x)) -> DQ(op(x))."""
     if not _commutes(node) or len(node.outputs) > 1:
         return False
-    sources = [e.producer(i) for i in node.inputs]
+    sources = [e.producer(node.inputs[i]) for i in _moved(node)]
     if not sources or any(
         s is None or s.op != "DequantizeLinear" or not _per_tensor(e, s) for s in sources
     ):
@@ -62,11 +73,14 @@ def _sink(e: Editor, node: Node) -> bool:
         return False
     out = e.types[node.outputs[0]]
     moved = e.fresh(node.outputs[0] + ".q", TensorType(e.types[first.inputs[0]].dtype, out.shape))
-    inputs = tuple(s.inputs[0] for s in sources if s is not None)
+    inputs = list(node.inputs)
+    for i, source in zip(_moved(node), sources, strict=True):
+        assert source is not None
+        inputs[i] = source.inputs[0]
     e.substitute(
         [node],
         [
-            replace(node, inputs=inputs, outputs=(moved,)),
+            replace(node, inputs=tuple(inputs), outputs=(moved,)),
             replace(first, inputs=(moved, *first.inputs[1:]), outputs=node.outputs),
         ],
     )
@@ -81,18 +95,20 @@ def _hoist(e: Editor, node: Node) -> bool:
     if (
         move is None
         or not _commutes(move)
-        or len(move.inputs) != 1
+        or len(_moved(move)) != 1
         or len(move.outputs) > 1
         or e.only_user(node.inputs[0]) is not node
     ):
         return False
     source, out = e.types[move.inputs[0]], e.types[node.outputs[0]]
+    if source.elements > out.elements:  # it picks some elements: the others need no quantisation
+        return False
     early = e.fresh(node.outputs[0] + ".q", TensorType(out.dtype, source.shape))
     e.substitute(
         [move, node],
         [
             replace(node, inputs=(move.inputs[0], *node.inputs[1:]), outputs=(early,)),
-            replace(move, inputs=(early,), outputs=node.outputs),
+            replace(move, inputs=(early, *move.inputs[1:]), outputs=node.outputs),
         ],
     )
     return True

@@ -58,6 +58,50 @@ MODELS = {
                 d = Less(picked, limit)
             }>
     }""",
+    "reduced": """g (float[6,4] x, bool[6] c) => (float[4] a, float[4] b, float[4] m, float[k] r) {
+        p = Compress <axis = 0> (x, c)
+        zero = Constant <value = int64[1] {0}> ()
+        a = ReduceSum <keepdims = 0> (p, zero)
+        b = ReduceMax <axes = [0], keepdims = 0> (p)
+        m = ReduceMean <axes = [0], keepdims = 0> (p)
+        r = ReduceMin <axes = [1], keepdims = 0> (p)
+    }""",
+    "sums_of_sizes": """g (float[6,4] x, bool[6] c) => (float[4] a, float[4] b, float[1,1] s) {
+        p = Compress <axis = 0> (x, c)
+        a = ReduceL1 <axes = [0], keepdims = 0> (p)
+        b = ReduceL2 <axes = [0], keepdims = 0> (p)
+        s = ReduceSumSquare (p)
+    }""",
+    "best_of_what_is_there": """g (float[6,4] x, bool[6] c)
+        => (int64[4] a, int64[k] b, float[4] v) {
+        p = Compress <axis = 0> (x, c)
+        a = ArgMax <axis = 0, keepdims = 0> (p)
+        b = ArgMin <axis = 1, keepdims = 0> (p)
+        one = Constant <value = int64[1] {1}> ()
+        t, i = TopK <axis = 0, largest = 0> (p, one)
+        zero = Constant <value = int64[1] {0}> ()
+        v = Squeeze(t, zero)
+    }""",
+    "gathered_by_position": """g (float[3,4] x) => (float[k] y, float[k,4] rows) {
+        p = NonZero(x)
+        t = Transpose(p)
+        y = GatherND(x, t)
+        zero = Constant <value = int64 {0}> ()
+        r = Gather <axis = 0> (p, zero)
+        rows = Gather <axis = 0> (x, r)
+    }""",
+    "a_window_of_it": """g (float[8,3] x, bool[8] c) => (float[k,2] y) {
+        p = Compress <axis = 0> (x, c)
+        from = Constant <value = int64[2] {1, -2}> ()
+        to = Constant <value = int64[2] {5, 9}> ()
+        y = Slice(p, from, to)
+    }""",
+    "products": """g (float[5,4] x, float[4,3] w, bool[5] c) => (float[k,3] y, float[4,4] z) {
+        p = Compress <axis = 0> (x, c)
+        y = MatMul(p, w)
+        t = Transpose(p)
+        z = MatMul(t, p)
+    }""",
     "captured_by_a_branch": """g (float[6] x, bool[6] c, bool a) => (float y) {
         p = Compress <axis = 0> (x, c)
         y = If (a) <

@@ -227,12 +227,41 @@ CASES = tuple(cases())
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
-    return Results((*CASES, *BEYOND), tmp_path_factory.mktemp("movement"))
+    return Results((*CASES, *BEYOND, *QUANTISED), tmp_path_factory.mktemp("movement"))
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
 def test_matches_the_reference(case: Case, results: Results) -> None:
     results.check(case)
+
+
+def quantised(op: str) -> Case:
+    """DQ, movement, Q with one scale: elements are moved as they are stored."""
+    net = Net()
+    x = net.dq(net.input("x", np.int8, (3, 4)), 0.05, np.int8(7))
+    rest = {
+        "Gather": net.const([[2, 0], [1, -1]]),
+        "Slice": net.const([1]),
+        "Expand": net.const([2, 3, 4]),
+        "Tile": net.const([2, 1]),
+        "Trilu": "",
+    }[op]
+    more = [net.const([3])] if op == "Slice" else []
+    y = net.node(op, x, *([rest] if rest else []), *more)
+    return Case(f"quantised_{op}".lower(), net.model(net.q(y, 0.05, np.int8(7))), "integer")
+
+
+QUANTISED = tuple(map(quantised, ("Gather", "Slice", "Expand", "Tile", "Trilu")))
+
+
+@pytest.mark.parametrize("case", QUANTISED, ids=lambda c: c.name)
+def test_quantised_elements_move_as_they_are(case: Case, results: Results) -> None:
+    results.check(case)
+    module = results.job(case).module
+    assert module is not None
+    kinds = {call.node.op for call in module.program.calls}
+    # What Trilu leaves is a zero, which is not stored as a zero: it is computed in float.
+    assert ("DequantizeLinear" in kinds) == (case.name == "quantised_trilu"), kinds
 
 
 def _beyond(op: str, *rest: tuple[str, Array]) -> Case:

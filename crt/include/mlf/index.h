@@ -26,14 +26,6 @@ static inline int32_t mlf_slice_start(int64_t start, int64_t step, int32_t n) {
   return mlf_clamp_index(start < 0 ? start + n : start, 0, step < 0 ? n - 1 : n);
 }
 
-/* How many elements a slice from `start` to `end` takes. */
-static inline int32_t mlf_slice_count(int32_t start, int64_t end, int64_t step, int32_t n) {
-  const int32_t stop = mlf_clamp_index(end < 0 ? end + n : end, step < 0 ? -1 : 0, n);
-  const int64_t room = step < 0 ? (int64_t)start - stop : (int64_t)stop - start;
-  const int64_t by = step < 0 ? -step : step;
-  return room <= 0 || by == 0 ? 0 : (int32_t)((room - 1) / by + 1);
-}
-
 /* Element `i` of a slice, wherever its ends are. */
 static inline int32_t mlf_slice_at(int32_t start, int32_t i, int64_t step, int32_t n) {
   return mlf_clamp_index(start + i * step, 0, n - 1);
