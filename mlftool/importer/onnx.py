@@ -106,6 +106,13 @@ class Importer:
             self.node(node, index)
         outputs = tuple(o.name for o in self.model.graph.output)
         outputs = listed_outputs(self, outputs)
+        if not outputs and not self.problems:
+            help = (
+                "say what a sequence 'x' holds by the shapes of its elements: --input-shape x.0:2,3"
+            )
+            self.problem(
+                "MLF0206", "gives no tensors, only empty sequences or optionals", help=help
+            )
         for output in outputs:
             if output not in self.types and not self.problems:
                 self.problem("MLF0207", f"output '{output}' is never computed")

@@ -64,6 +64,9 @@ def test_every_operator_test_of_onnx_that_we_import() -> None:
         for case in cases:
             try:
                 model = case.model or onnx.load(f"{case.model_dir}/model.onnx")
+                values = (*model.graph.input, *model.graph.output)
+                if not all(v.type.HasField("tensor_type") for v in values):
+                    continue  # sequences, which only the model knows as such
                 graph = import_onnx(model, "net")
             except MlfError:
                 continue  # not a model of ours yet
