@@ -213,7 +213,7 @@ def test_quantised(name: str, form: str, jobs: dict[str, Job]) -> None:
     """Nine in ten results equal, the rest off by a step or two of the last quantisation."""
     job = jobs[f"{name}_{form}"]
     assert not job.failure, job.failure
-    # Its optimiser reorders what stands between a transformer's quantisers; as it stands is as good.
+    # Its optimiser reorders what lies between a transformer's quantisers: as it stands, then.
     oracle = onnxruntime_float if name == "transformer" else onnxruntime_integer
     for want, got in zip(oracle(job.model, job.feeds), job.results, strict=True):
         for key, value in want.items():
