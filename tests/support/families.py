@@ -115,6 +115,8 @@ FAMILIES: dict[str, tuple[str, Callable[[], onnx.ModelProto]]] = {
     "dsp_pairs": ("cortex-m4", lambda: quantised_conv(1)),
     "dsp_pairs_dense": ("cortex-m4", gemm_s8),
     "dsp_planes": ("cortex-m4", lambda: quantised_conv(4)),
+    "helium_quads": ("cortex-m55", lambda: quantised_conv(1)),
+    "helium_octets": ("cortex-m55", lambda: quantised_conv(4)),
     "dsp_two_by_two": ("cortex-m4", lambda: quantised_conv(1, least=-128)),
     "dsp_rows_of_four": ("cortex-m4", lambda: gemm_s8(least=-128)),
     "gemm_f32": (PORTABLE, gemm_f32),

@@ -35,7 +35,7 @@ def kernel(*ops: str, needs: str, unless: str = "") -> Callable[[Bid], Bid]:
     return register
 
 
-from mlftool.targets.kernels import dsp, dsp_depthwise, dsp_pairs, floats, simd  # noqa: E402  (they register themselves)
+from mlftool.targets.kernels import dsp, dsp_depthwise, dsp_pairs, floats, helium, simd  # noqa: E402  (they register themselves)
 
 __all__ = [
     "KERNELS",
@@ -44,6 +44,7 @@ __all__ = [
     "dsp_depthwise",
     "dsp_pairs",
     "floats",
+    "helium",
     "kernel",
     "simd",
 ]

@@ -73,7 +73,7 @@ def _entries(
     return [*first, *second]
 
 
-def _distances(c: Contraction, rows: int, backwards: bool) -> tuple[int, int]:
+def distances(c: Contraction, rows: int, backwards: bool) -> tuple[int, int]:
     """The distances from the output to the input at which no block of `rows` pixels, which is read
     whole and then written, destroys what a later one reads."""
     (ih, iw), (oh, ow) = c.inputs, c.outputs
@@ -141,7 +141,7 @@ def pairs(v: View) -> Kernel | None:
     again = direct or any(o.value == read for o in store.operands)
     # An output that grows faster than the input is read goes from its end to its beginning.
     backwards = c.oc * c.pixels > c.ic * c.inputs[0] * c.inputs[1] * c.batch
-    overlap = {} if again else {read: _distances(c, rows, backwards)}
+    overlap = {} if again else {read: distances(c, rows, backwards)}
     return Kernel(
         "dsp.pairs",
         "dsp_pairs.c.j2",
