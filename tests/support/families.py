@@ -109,6 +109,7 @@ FAMILIES: dict[str, tuple[str, Callable[[], onnx.ModelProto]]] = {
     "contract_f32": (PORTABLE, conv_f32),
     "simd_f32": ("host", conv_f32),
     "simd_s8": ("host", lambda: quantised_conv(1)),
+    "simd_depthwise": ("host", lambda: quantised_conv(4)),
     "contract_s8": (PORTABLE, lambda: quantised_conv(1)),
     "contract_any": (PORTABLE, conv_3d),
     "depthwise_s8": (PORTABLE, lambda: quantised_conv(4)),

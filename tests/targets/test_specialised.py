@@ -18,9 +18,11 @@ from mlftool.runtime.link import link_firmware
 from mlftool.runtime.runner import run_on_board
 
 PORTABLE = "rv32imc"  # no feature that a specialised kernel asks for
-SPECIALISED = ("cortex-m4", "cortex-m55")
+BOARD_TARGETS = ("cortex-m4", "cortex-m55")
+SPECIALISED = (*BOARD_TARGETS, "host")
 EXPECTED = {
     "cortex-m4": {"dense": "dsp.pairs", "depthwise": "dsp.planes", "chains": "dsp.planes"},
+    "host": {"dense": "sse2.s8", "depthwise": "vector.depthwise", "chains": "vector.depthwise"},
     "cortex-m55": {
         "dense": "helium.quads",
         "depthwise": "helium.octets",
@@ -56,7 +58,7 @@ def test_plain_c(name: str, target: str, jobs: dict[tuple[str, str], Job]) -> No
     assert jobs[name, target].output == jobs[name, PORTABLE].output
 
 
-@pytest.mark.parametrize("target", SPECIALISED)
+@pytest.mark.parametrize("target", BOARD_TARGETS)
 @pytest.mark.parametrize("name", MODELS)
 def test_on_its_core(
     name: str, target: str, jobs: dict[tuple[str, str], Job], tmp_path: Path

@@ -35,7 +35,15 @@ def kernel(*ops: str, needs: str, unless: str = "") -> Callable[[Bid], Bid]:
     return register
 
 
-from mlftool.targets.kernels import dsp, dsp_depthwise, dsp_pairs, floats, helium, simd  # noqa: E402  (they register themselves)
+from mlftool.targets.kernels import (  # noqa: E402  (they register themselves)
+    dsp,
+    dsp_depthwise,
+    dsp_pairs,
+    floats,
+    helium,
+    simd,
+    simd_depthwise,
+)
 
 __all__ = [
     "KERNELS",
@@ -47,4 +55,5 @@ __all__ = [
     "helium",
     "kernel",
     "simd",
+    "simd_depthwise",
 ]

@@ -1,0 +1,115 @@
+"""Depthwise contractions for processors whose compilers make vectors of a plain loop over channels.
+
+Every pixel takes the same loop: a tap outside the input reads a row of zeros or zero points, so no
+channel's sum has a condition in it. Adding such a product to a float sum, which begins with +0,
+changes no bit of it. int8 products are added in int16 where their weights leave room for that.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mlftool.ir.graph import Array, View
+from mlftool.ops.base import Kernel, Operand
+from mlftool.ops.contraction import (
+    Contraction,
+    Quantisation,
+    contraction,
+    fits_int32,
+    folded_bias,
+    geometry,
+    requantize,
+    scale_operand,
+)
+from mlftool.ops.scalar import Store, tensor_operand
+from mlftool.targets.kernels import kernel
+
+MOST_TAPS = 25
+
+
+@kernel("QLinearConv", needs="vector")
+def depthwise_int8(v: View) -> Kernel | None:
+    """Pairs of taps in int16."""
+    c = _depthwise(v)
+    if c is None:
+        return None
+    q = Quantisation.of(v)
+    if v.known(3).dtype != np.int8 or np.any(q.w_zero_point) or not fits_int32(c, q):
+        return None
+    acc = f"({v.y.dtype.c}){requantize(c, q, 'acc', 'c')}"
+    bias = Operand("b", "int32_t", "const", array=folded_bias(c, q).astype(np.int32))
+    weights = _taps(c)
+    largest = max(abs(n) for n in v.x(0).dtype.range)
+    return _kernel(v, c, acc, (bias, scale_operand(q)), q.x_zero_point, _groups(weights, largest))
+
+
+@kernel("Conv", needs="vector", unless="fused")
+def depthwise_float(v: View) -> Kernel | None:
+    """Taps in their order."""
+    c = _depthwise(v)
+    if c is None or v.x(0).dtype.name != "float32" or not np.all(np.isfinite(c.weights)):
+        return None
+    bias = Operand("b", "float", "const", array=c.bias)
+    groups = tuple((k,) for k in range(_taps(c).shape[0]))
+    return _kernel(v, c, "(b[c] + acc)", (bias,), "0.0f", groups)
+
+
+def _depthwise(v: View) -> Contraction | None:
+    c = contraction(v)
+    if not c.depthwise or len(c.inputs) > 2:
+        return None
+    c = c.planar()
+    return c if c.kernel[0] * c.kernel[1] <= MOST_TAPS else None
+
+
+def _taps(c: Contraction) -> Array:
+    """[KH*KW, C]."""
+    return np.ascontiguousarray(np.moveaxis(c.weights, 0, -1)).reshape(-1, c.oc)
+
+
+def _groups(weights: Array, largest: int) -> tuple[tuple[int, ...], ...]:
+    """Taps in runs whose products, added, stay within int16 for every channel."""
+    size = np.abs(weights.astype(np.int64)) * largest
+    groups: list[tuple[int, ...]] = []
+    k = 0
+    while k < size.shape[0]:
+        two = k + 1 < size.shape[0] and (size[k] + size[k + 1]).max() < 2**15
+        groups.append((k, k + 1) if two else (k,))
+        k += len(groups[-1])
+    return tuple(groups)
+
+
+def _kernel(
+    v: View,
+    c: Contraction,
+    acc: str,
+    constants: tuple[Operand, ...],
+    fill: int | str,
+    groups: tuple[tuple[int, ...], ...],
+) -> Kernel:
+    store = Store(v, acc, f"p * {c.oc} + c", "c")
+    weights, x = _taps(c), v.x(0).dtype
+    row = (Operand("outside", x.c, "scratch", bytes=c.oc * x.bytes),) if c.padded else ()
+    return Kernel(
+        "vector.depthwise",
+        "simd_depthwise.c.j2",
+        {
+            **geometry(c),
+            "groups": groups,
+            "quantised": c.quantised,
+            "fill": fill,
+            "store": store,
+        },
+        (
+            tensor_operand(v.graph, "x", v.core.inputs[0]),
+            Operand("w", "int8_t" if c.quantised else "float", "const", array=weights),
+            *constants,
+            *store.operands,
+            Operand("y", v.out.dtype.c, "out", v.node.outputs[0]),
+            *row,
+        ),
+        cost=c.macs * 0.5 + c.pixels * (c.oc + 4.0 * weights.shape[0]),
+        macs=c.macs,
+        includes=("mlf/kernel.h", *store.includes),
+        inplace=store.inplace,
+    )
