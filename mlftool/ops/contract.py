@@ -10,6 +10,9 @@ from it on MLPerf's anomaly detector, whose layers cancel almost completely.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -20,6 +23,7 @@ from mlftool.ops.contraction import (
     BLOCK,
     CONVOLUTIONS,
     QUANTISED,
+    Contraction,
     Quantisation,
     blocks,
     contraction,
@@ -37,7 +41,23 @@ from mlftool.ops.matmul import matmul
 from mlftool.ops.scalar import Store, literal, tensor_operand
 
 
-def blocked(v: View, most_rows: int = 2, float_columns: int = 4) -> Kernel | None:
+class Requantised(Protocol):
+    """Makes another form of requantisation, for weights padded to `columns` output channels."""
+
+    def __call__(self, c: Contraction, q: Quantisation, columns: int) -> Form | None: ...
+
+
+@dataclass(frozen=True)
+class Form:
+    """`text` is the C of (accumulator, channel); `operands` are the kernel's, given the scales."""
+
+    text: Callable[[str, str], str]
+    operands: Callable[[tuple[Operand, ...]], tuple[Operand, ...]]
+
+
+def blocked(
+    v: View, most_rows: int = 2, float_columns: int = 4, requantised: Requantised | None = None
+) -> Kernel | None:
     """`rows` pixels x `columns` output channels at a time; ungrouped, at most two spatial axes."""
     c = contraction(v)
     if c.group != 1 or len(c.inputs) > 2:
@@ -48,7 +68,8 @@ def blocked(v: View, most_rows: int = 2, float_columns: int = 4) -> Kernel | Non
     if q and (np.any(q.w_zero_point) or not fits_int32(c, q)):
         return None
     columns = 2 if q else float_columns
-    entries = stores(c, q, rows, columns, columns)
+    form = requantised(c, q, columns) if q and requantised else None
+    entries = stores(c, q, rows, columns, columns, form.text if form else None)
     first: Store = entries[0]["store"]
     ctype = v.x(0).dtype.c
     extra: tuple[Operand, ...] = ()
@@ -57,6 +78,7 @@ def blocked(v: View, most_rows: int = 2, float_columns: int = 4) -> Kernel | Non
         weights = pad_rows(c.weights.reshape(c.oc, -1), columns)
         scales = q.scale if q.scale.size == 1 else pad_rows(q.scale, columns)
         extra = (Operand("scale", "float", "const", array=scales),)
+        extra = form.operands(extra) if form else extra
     else:
         bias, weights = pad_rows(c.bias, columns), pack_rows(c.weights, columns)
     operands = [
@@ -96,7 +118,7 @@ def blocked(v: View, most_rows: int = 2, float_columns: int = 4) -> Kernel | Non
     )
 
 
-def depthwise(v: View) -> Kernel | None:
+def depthwise(v: View, requantised: Requantised | None = None) -> Kernel | None:
     """One filter per channel, channels innermost."""
     c = contraction(v)
     if not c.depthwise or len(c.inputs) > 2:
@@ -105,7 +127,9 @@ def depthwise(v: View) -> Kernel | None:
     q = Quantisation.of(v) if c.quantised else None
     if q and (np.any(q.w_zero_point) or not fits_int32(c, q)):
         return None
-    acc = f"({v.y.dtype.c}){requantize(c, q, 'acc', 'c')}" if q else "(b[c] + acc)"
+    form = requantised(c, q, 1) if q and requantised else None
+    text = form.text("acc", "c") if form else requantize(c, q, "acc", "c") if q else ""
+    acc = f"({v.y.dtype.c}){text}" if q else "(b[c] + acc)"
     store = Store(v, acc, f"p * {c.oc} + c", "c")
     taps = np.ascontiguousarray(np.moveaxis(c.weights, 0, -1)).reshape(-1, c.oc)  # [KH*KW, C]
     unroll = taps.shape[0] <= 25
@@ -125,7 +149,8 @@ def depthwise(v: View) -> Kernel | None:
             Operand("b_inner", "int32_t", "const", array=folded_bias(c, q).astype(np.int32))
         )
     if q:
-        operands.append(scale_operand(q))
+        scales = (scale_operand(q),)
+        operands += form.operands(scales) if form else scales
     operands += [*store.operands, Operand("y", v.out.dtype.c, "out", v.node.outputs[0])]
     g = geometry(c)
     tap_list = [

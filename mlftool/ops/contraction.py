@@ -218,6 +218,18 @@ def requantize(c: Contraction, q: Quantisation, acc: str, channel: str) -> str:
     return f"{name}({acc}, {scale}, {q.y_zero_point}, {q.lo}, {q.hi})"
 
 
+def has_normal_scales(q: Quantisation) -> bool:
+    """Whether mlf_requantize_soft takes all scales."""
+    scale = q.scale.astype(np.float32)
+    return bool(np.all(np.isfinite(scale) & (scale >= np.finfo(np.float32).tiny)))
+
+
+def requantize_soft(q: Quantisation, acc: str, channel: str) -> str:
+    """The same as `requantize`, without a single operation on floats."""
+    scale = "scale[0]" if q.scale.size == 1 else f"scale[{channel}]"
+    return f"mlf_requantize_soft({acc}, {scale}, {q.y_zero_point}, {q.lo}, {q.hi})"
+
+
 def scale_operand(q: Quantisation) -> Operand:
     return Operand("scale", "float", "const", array=q.scale)
 

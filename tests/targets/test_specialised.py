@@ -17,10 +17,15 @@ from mlftool.runtime.interface import read_interface
 from mlftool.runtime.link import link_firmware
 from mlftool.runtime.runner import run_on_board
 
-PORTABLE = "rv32imc"  # no feature that a specialised kernel asks for
-BOARD_TARGETS = ("cortex-m4", "cortex-m55")
+PORTABLE = "rv32imafc"  # an FPU and nothing else: what quantises multiplies floats
+BOARD_TARGETS = ("cortex-m3", "cortex-m4", "cortex-m55")
 SPECIALISED = (*BOARD_TARGETS, "host")
 EXPECTED = {
+    "cortex-m3": {
+        "dense": "integers.portable.blocked",
+        "depthwise": "integers.portable.depthwise",
+        "chains": "integers.portable.depthwise",
+    },
     "cortex-m4": {"dense": "dsp.pairs", "depthwise": "dsp.planes", "chains": "dsp.planes"},
     "host": {"dense": "sse2.s8", "depthwise": "vector.depthwise", "chains": "vector.depthwise"},
     "cortex-m55": {

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
+from pkgutil import iter_modules
 
 from mlftool.ops.base import Bid
 
@@ -35,25 +37,7 @@ def kernel(*ops: str, needs: str, unless: str = "") -> Callable[[Bid], Bid]:
     return register
 
 
-from mlftool.targets.kernels import (  # noqa: E402  (they register themselves)
-    dsp,
-    dsp_depthwise,
-    dsp_pairs,
-    floats,
-    helium,
-    simd,
-    simd_depthwise,
-)
+for _module in sorted(m.name for m in iter_modules(__path__)):
+    import_module(f"{__name__}.{_module}")  # which registers itself
 
-__all__ = [
-    "KERNELS",
-    "Specialised",
-    "dsp",
-    "dsp_depthwise",
-    "dsp_pairs",
-    "floats",
-    "helium",
-    "kernel",
-    "simd",
-    "simd_depthwise",
-]
+__all__ = ["KERNELS", "Specialised", "kernel"]

@@ -24,6 +24,10 @@ MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step1_bias[4] = {
 MLF_WEIGHTS MLF_ALIGNED(16) static const float step1_scale[4] = {
   0x1.99999cp-7f, 0x1.99999cp-6f, 0x1.333334p-5f, 0x1.99999cp-5f
 };
+// 4, 16 bytes
+MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step1_m[4] = {
+  429496768, 858993536, 0, 1717987072
+};
 
 MLF_KERNEL void tvmgen_contract_s8_transpose(const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
   for (int32_t i0 = 0; i0 < 30; i0++) {
@@ -33,7 +37,7 @@ MLF_KERNEL void tvmgen_contract_s8_transpose(const int8_t *MLF_RESTRICT x, int8_
   }
 }
 
-MLF_KERNEL void tvmgen_contract_s8_qlinearconv(const int8_t *MLF_RESTRICT x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b, const float *MLF_RESTRICT scale, int8_t *MLF_RESTRICT y) {
+MLF_KERNEL void tvmgen_contract_s8_qlinearconv(const int8_t *MLF_RESTRICT x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b, const float *MLF_RESTRICT scale, const int32_t *MLF_RESTRICT m, int8_t *MLF_RESTRICT y) {
   MLF_ALIGNED(8) int8_t patch[72];
   for (int32_t p = 0; p < 30; p += 2) {
     const int8_t *from0;
@@ -106,10 +110,10 @@ MLF_KERNEL void tvmgen_contract_s8_qlinearconv(const int8_t *MLF_RESTRICT x, con
           acc11 += (int32_t)x1[i] * (int32_t)w1[i];
         }
       }
-      y[p * 4 + oc] = (int8_t)mlf_requantize(acc00, scale[oc], -128, -128, 127);
-      y[p * 4 + oc + 1] = (int8_t)mlf_requantize(acc01, scale[oc + 1], -128, -128, 127);
-      y[(p + 1) * 4 + oc] = (int8_t)mlf_requantize(acc10, scale[oc], -128, -128, 127);
-      y[(p + 1) * 4 + oc + 1] = (int8_t)mlf_requantize(acc11, scale[oc + 1], -128, -128, 127);
+      y[p * 4 + oc] = (int8_t)(m[oc] ? mlf_requantize_fixed(acc00, m[oc], -1020, 3, -128, 127) : mlf_requantize_soft(acc00, scale[oc], -128, -128, 127));
+      y[p * 4 + oc + 1] = (int8_t)(m[oc + 1] ? mlf_requantize_fixed(acc01, m[oc + 1], -1020, 3, -128, 127) : mlf_requantize_soft(acc01, scale[oc + 1], -128, -128, 127));
+      y[(p + 1) * 4 + oc] = (int8_t)(m[oc] ? mlf_requantize_fixed(acc10, m[oc], -1020, 3, -128, 127) : mlf_requantize_soft(acc10, scale[oc], -128, -128, 127));
+      y[(p + 1) * 4 + oc + 1] = (int8_t)(m[oc + 1] ? mlf_requantize_fixed(acc11, m[oc + 1], -1020, 3, -128, 127) : mlf_requantize_soft(acc11, scale[oc + 1], -128, -128, 127));
 
     }
   }
@@ -134,11 +138,12 @@ int32_t tvmgen_contract_s8___tvm_main__(const void *image_buffer_var, void *quan
   // conv_3: Transpose, 1x4x6x5 -> 1x6x5x4 int8 (portable.transpose)
   tvmgen_contract_s8_transpose((const int8_t *)image_buffer_var,
                                (int8_t *)(void *)(workspace + 0));
-  // conv_3: QLinearConv, 1x6x5x4 -> 1x6x5x4 int8 (portable.blocked)
+  // conv_3: QLinearConv, 1x6x5x4 -> 1x6x5x4 int8 (integers.portable.blocked)
   tvmgen_contract_s8_qlinearconv((const int8_t *)(void *)(workspace + 0),
                                  step1_weights,
                                  step1_bias,
                                  step1_scale,
+                                 step1_m,
                                  (int8_t *)(void *)(workspace + 128));
   // conv_3: Transpose, 1x6x5x4 -> 1x4x6x5 int8 (portable.transpose)
   tvmgen_contract_s8_transpose_1((const int8_t *)(void *)(workspace + 128),

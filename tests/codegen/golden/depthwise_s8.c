@@ -24,6 +24,10 @@ MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step1_bias_inner[4] = {
 MLF_WEIGHTS MLF_ALIGNED(16) static const float step1_scale[4] = {
   0x1.99999cp-7f, 0x1.99999cp-6f, 0x1.333334p-5f, 0x1.99999cp-5f
 };
+// 4, 16 bytes
+MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step1_m[4] = {
+  429496768, 858993536, 0, 1717987072
+};
 
 MLF_KERNEL void tvmgen_depthwise_s8_transpose(const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
   for (int32_t i0 = 0; i0 < 30; i0++) {
@@ -33,7 +37,7 @@ MLF_KERNEL void tvmgen_depthwise_s8_transpose(const int8_t *MLF_RESTRICT x, int8
   }
 }
 
-MLF_KERNEL void tvmgen_depthwise_s8_qlinearconv(const int8_t *MLF_RESTRICT x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b, const int32_t *MLF_RESTRICT b_inner, const float *MLF_RESTRICT scale, int8_t *MLF_RESTRICT y) {
+MLF_KERNEL void tvmgen_depthwise_s8_qlinearconv(const int8_t *MLF_RESTRICT x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b, const int32_t *MLF_RESTRICT b_inner, const float *MLF_RESTRICT scale, const int32_t *MLF_RESTRICT m, int8_t *MLF_RESTRICT y) {
   for (int32_t p = 0; p < 30; p++) {
     const int32_t iy = p / 5 % 6 * 1 - 1;
     const int32_t ix = p % 5 * 1 - 1;
@@ -51,7 +55,7 @@ MLF_KERNEL void tvmgen_depthwise_s8_qlinearconv(const int8_t *MLF_RESTRICT x, co
         acc += (int32_t)xp[c + 40] * (int32_t)w[c + 24];
         acc += (int32_t)xp[c + 44] * (int32_t)w[c + 28];
         acc += (int32_t)xp[c + 48] * (int32_t)w[c + 32];
-        y[p * 4 + c] = (int8_t)mlf_requantize(acc, scale[c], -128, -128, 127);
+        y[p * 4 + c] = (int8_t)(m[c] ? mlf_requantize_fixed(acc, m[c], -1020, 3, -128, 127) : mlf_requantize_soft(acc, scale[c], -128, -128, 127));
       }
       continue;
     }
@@ -70,7 +74,7 @@ MLF_KERNEL void tvmgen_depthwise_s8_qlinearconv(const int8_t *MLF_RESTRICT x, co
           wp += 4;
         }
       }
-      y[p * 4 + c] = (int8_t)mlf_requantize(acc, scale[c], -128, -128, 127);
+      y[p * 4 + c] = (int8_t)(m[c] ? mlf_requantize_fixed(acc, m[c], -1020, 3, -128, 127) : mlf_requantize_soft(acc, scale[c], -128, -128, 127));
     }
   }
 }
@@ -94,12 +98,13 @@ int32_t tvmgen_depthwise_s8___tvm_main__(const void *image_buffer_var, void *qua
   // conv_3: Transpose, 1x4x6x5 -> 1x6x5x4 int8 (portable.transpose)
   tvmgen_depthwise_s8_transpose((const int8_t *)image_buffer_var,
                                 (int8_t *)(void *)(workspace + 0));
-  // conv_3: QLinearConv, 1x6x5x4 -> 1x6x5x4 int8 (portable.depthwise)
+  // conv_3: QLinearConv, 1x6x5x4 -> 1x6x5x4 int8 (integers.portable.depthwise)
   tvmgen_depthwise_s8_qlinearconv((const int8_t *)(void *)(workspace + 0),
                                   step1_weights,
                                   step1_bias,
                                   step1_bias_inner,
                                   step1_scale,
+                                  step1_m,
                                   (int8_t *)(void *)(workspace + 128));
   // conv_3: Transpose, 1x6x5x4 -> 1x4x6x5 int8 (portable.transpose)
   tvmgen_depthwise_s8_transpose_1((const int8_t *)(void *)(workspace + 128),
