@@ -59,4 +59,6 @@ def test_features_decide_which_kernels_bid() -> None:
     for name, target in TARGETS.items():
         module = compile_model(make(), "demo", name)
         kernels = [c.kernel.name for c in module.program.calls]
-        assert ("dsp.pairs" in kernels) == ("dsp" in target.features), name
+        helium = "mve" in target.features
+        assert ("helium.quads" in kernels) == helium, name
+        assert ("dsp.pairs" in kernels) == ("dsp" in target.features and not helium), name
