@@ -119,9 +119,10 @@ def test_a_backend_takes_and_gives_lists() -> None:
     model = _listed(lambda names: helper.make_node("SequenceErase", names, ["y"]))
     tensors = [np.full((k + 1,), k, np.float32) for k in range(3)]
     prepared = mlftool.backend.prepare(model)
-    for given in (tensors, tensors[:2], tensors[:1]):
+    for given in (tensors, tensors[:2]):
         (got,) = prepared.run([given])
         assert [t.tolist() for t in got] == [t.tolist() for t in given[:-1]]
+    assert _refused(model, [tensors[:1]]).startswith("gives no tensors")
 
 
 def _refused(model: onnx.ModelProto, inputs: Sequence[Any]) -> str:
