@@ -73,6 +73,16 @@ def _entries(
     return [*first, *second]
 
 
+def distances_while_reading(c: Contraction) -> tuple[int, int]:
+    """The same for a kernel that goes forward and writes a pixel before it has read all of it."""
+    (ih, iw), (oh, ow) = c.inputs, c.outputs
+    y, x = (_ends(c, axis, last=False) for axis in (0, 1))
+    at = (np.arange(c.batch)[:, None, None] * ih * iw + y[:, None] * iw + x).reshape(-1)
+    read = np.minimum.accumulate((at * c.ic)[::-1])[::-1]
+    far = (c.batch * (ih * iw * c.ic + oh * ow * c.oc)) * 2
+    return int((np.arange(1, c.pixels + 1) * c.oc - read).max()), far
+
+
 def distances(c: Contraction, rows: int, backwards: bool) -> tuple[int, int]:
     """The distances from the output to the input at which no block of `rows` pixels, which is read
     whole and then written, destroys what a later one reads."""

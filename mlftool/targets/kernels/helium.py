@@ -29,7 +29,11 @@ from mlftool.ops.fixed import fixed
 from mlftool.ops.scalar import Store, tensor_operand
 from mlftool.targets.kernels import kernel
 from mlftool.targets.kernels.dsp import prepare
-from mlftool.targets.kernels.dsp_pairs import STACK_LIMIT_BYTES, distances
+from mlftool.targets.kernels.dsp_pairs import (
+    STACK_LIMIT_BYTES,
+    distances,
+    distances_while_reading,
+)
 
 BYTES = 16  # of a vector
 
@@ -145,6 +149,8 @@ def octets(v: View) -> Kernel | None:
     finish = _finish(c, q, "octet", 8, "c")
     w = pad_rows(c.weights.reshape(c.oc, -1), 8)  # -> [C/8, taps, 8]
     w = np.ascontiguousarray(w.reshape(-1, 8, w.shape[1]).transpose(0, 2, 1)).reshape(-1)
+    read = v.core.inputs[0]
+    again = any(o.value == read for o in finish.operands)
     outside = (Operand("outside", "int8_t", "scratch", bytes=c.oc),) if c.padded else ()
     return Kernel(
         "helium.octets",
@@ -156,7 +162,7 @@ def octets(v: View) -> Kernel | None:
             "store": finish.store,
         },
         (
-            tensor_operand(v.graph, "x", v.core.inputs[0]),
+            tensor_operand(v.graph, "x", read),
             Operand("w", "int8_t", "const", array=w),
             *finish.operands,
             Operand("y", v.out.dtype.c, "out", v.node.outputs[0]),
@@ -166,4 +172,5 @@ def octets(v: View) -> Kernel | None:
         macs=c.macs,
         includes=("mlf/kernel.h", "mlf/mve.h", *finish.includes),
         inplace=finish.inplace,
+        overlap={} if again else {read: distances_while_reading(c)},
     )
