@@ -1,6 +1,7 @@
 """What the models cost: one command, one table.
 
-    python benchmarks/bench.py [--models DIR] [--boards cortex-m4,...] [--markdown FILE] [NAME ...]
+    python benchmarks/bench.py [--models DIR] [--boards cortex-m4,...] [--float-mode fused]
+                               [--no-host] [--markdown FILE] [NAME ...]
 
 For every model of --models (default: MLFTOOL_SHARED_MODELS, else ../shared/models) and of
 examples/models: seconds to an archive; flash, arena and stack bytes and exact instructions per
@@ -71,13 +72,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--models", type=Path, default=None)
     parser.add_argument("--boards", default=",".join(BOARDS))
     parser.add_argument("--markdown", type=Path, help="also write the table as a page")
+    parser.add_argument("--float-mode", choices=["exact", "fused"], default="exact")
     parser.add_argument("--no-host", action="store_true", help="leave out the timed part")
     parser.add_argument("names", nargs="*", metavar="NAME")
     args = parser.parse_args(argv)
     rows = []
     for model in models(args.models, args.names):
         print(f"measuring {model.stem} ...", file=sys.stderr, flush=True)
-        rows.append(measure(model, args.boards.split(","), not args.no_host))
+        rows.append(measure(model, args.boards.split(","), not args.no_host, args.float_mode))
     text = table(rows, args.boards.split(","))
     print(text)
     if args.markdown:
@@ -96,11 +98,11 @@ def models(folder: Path | None, names: Sequence[str]) -> Iterator[Path]:
                 yield path
 
 
-def measure(model: Path, boards: Sequence[str], host: bool) -> Row:
+def measure(model: Path, boards: Sequence[str], host: bool, mode: str) -> Row:
     """All figures of one model."""
     row = Row(model.stem)
     start = time.perf_counter()
-    bundle = compile_modules([ModuleSpec(model, "bench", "cortex-m4")])
+    bundle = compile_modules([ModuleSpec(model, "bench", "cortex-m4", float_mode=mode)])
     tar_bytes(bundle)
     row.compile_seconds = time.perf_counter() - start
     interface = read_interface(bundle, "bench")
@@ -109,15 +111,17 @@ def measure(model: Path, boards: Sequence[str], host: bool) -> Row:
     row.weights = interface.constants_bytes
     row.arena = interface.workspace_bytes
     for board in boards:
-        row.instructions[board] = on_board(model, board, samples, row)
+        row.instructions[board] = on_board(model, board, samples, row, mode)
     if host:
-        on_host(model, samples, row)
+        on_host(model, samples, row, mode)
     return row
 
 
-def on_board(model: Path, board: str, samples: Sequence[dict[str, np.ndarray]], row: Row) -> str:
+def on_board(
+    model: Path, board: str, samples: Sequence[dict[str, np.ndarray]], row: Row, mode: str
+) -> str:
     """Millions of instructions per inference, or why there are none."""
-    bundle = compile_modules([ModuleSpec(model, "bench", board)])
+    bundle = compile_modules([ModuleSpec(model, "bench", board, float_mode=mode)])
     interface = read_interface(bundle, "bench")
     try:
         elf = link_firmware(bundle, interface, BOARDS[board], optimise=OPTIMISE)
@@ -130,7 +134,7 @@ def on_board(model: Path, board: str, samples: Sequence[dict[str, np.ndarray]], 
     return f"{result.figures['instructions'] / 1e6:.3f}"
 
 
-def on_host(model: Path, samples: Sequence[dict[str, np.ndarray]], row: Row) -> None:
+def on_host(model: Path, samples: Sequence[dict[str, np.ndarray]], row: Row, mode: str) -> None:
     """Fastest of several turns each, ours and onnxruntime's, as a ratio."""
     import onnxruntime
 
@@ -140,7 +144,7 @@ def on_host(model: Path, samples: Sequence[dict[str, np.ndarray]], row: Row) -> 
     session = onnxruntime.InferenceSession(str(model), options)
     programs = {}
     for target in HOST_TARGETS:
-        bundle = compile_modules([ModuleSpec(model, "bench", target)])
+        bundle = compile_modules([ModuleSpec(model, "bench", target, float_mode=mode)])
         interface = read_interface(bundle, "bench")
         programs[target] = (build_runner(bundle, interface, optimise=OPTIMISE), interface)
     best = dict.fromkeys((*HOST_TARGETS, "onnxruntime"), float("inf"))
