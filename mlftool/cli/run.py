@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mlftool.config import EXECUTOR_OPTIONS
 from mlftool.errors import CHECK_FAILED, MlfError, Problem
 
 if TYPE_CHECKING:
@@ -16,9 +17,6 @@ if TYPE_CHECKING:
     from mlftool.mlf.interface import Interface
     from mlftool.runtime.runner import RunResult
     from mlftool.runtime.vectors import Array
-
-
-EXECUTORS = ("aot", "graph", "vm", "debug")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--runner", metavar="ELF", type=Path, help="a test runner that is built already")
     add("--report", metavar="R.json", type=Path, help="write all figures as JSON")
     add("--json", action="store_true", help="print the figures as JSON")
-    add("--executor", choices=EXECUTORS, help="of a MODEL.onnx: how it is run (aot)")
+    add("--executor", choices=EXECUTOR_OPTIONS, help="of a MODEL.onnx: how it is run (aot)")
     add("--dump", metavar="DIR", type=Path,
         help="with --executor debug: write every tensor of each sample")  # fmt: skip
     add("--input-shape", action="append", default=[], metavar="NAME:1,3,32,32",

@@ -323,7 +323,6 @@ OPERATORS: Mapping[str, Rule] = {
     "Mish": _mish,
     "Swish": _swish,
     "Gelu": _gelu,
-    "com.microsoft.Gelu": _gelu,
     "ThresholdedRelu": _thresholded_relu,
     "PRelu": _prelu,
     **dict.fromkeys(("Reshape", "Flatten", "Squeeze", "Unsqueeze"), _reshape),
