@@ -14,13 +14,14 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import ModelProto, NodeProto, ValueInfoProto, helper
+from onnx import ModelProto, NodeProto, helper
 from onnx.backend.base import Backend, BackendRep, namedtupledict
 
 from mlftool.compile import compile_module
 from mlftool.errors import CHECK_FAILED, MlfError, Problem
 from mlftool.ir import dtype
-from mlftool.ir.graph import Array, TensorType, element
+from mlftool.ir.graph import Array, TensorType
+from mlftool.ir.values import is_deferred, put_together, taken_apart
 from mlftool.mlf.runtime_tree import helper_headers
 from mlftool.module import Module, ModuleSpec
 from mlftool.runtime import toolchain
@@ -29,7 +30,6 @@ from mlftool.targets import CFLAGS
 
 NAME = "model"
 FLAGS = (*CFLAGS, "-O2", "-fPIC", "-shared", "-Icodegen/host/include")
-EXTENTS = ".shape"  # ends the name of an output that holds the true extents of another
 
 
 class MlfBackendRep(BackendRep):
@@ -78,36 +78,6 @@ class DeferredRep(BackendRep):
         if key not in self._made:
             self._made[key] = MlfBackendRep(self._model, shapes)
         return self._made[key].run(named)
-
-
-def is_deferred(model: ModelProto) -> bool:
-    """Whether some input is no tensor."""
-    return any(not i.type.HasField("tensor_type") for i in model.graph.input)
-
-
-def taken_apart(named: Mapping[str, Any]) -> dict[str, Any]:
-    """Inputs by name with the elements of sequences as tensors of their own; None is left out."""
-    flat: dict[str, Any] = {}
-    for name, value in named.items():
-        if isinstance(value, list):
-            flat |= {element(name, k): one for k, one in enumerate(value)}
-        elif value is not None:
-            flat[name] = value
-    return flat
-
-
-def put_together(info: ValueInfoProto, arrays: Mapping[str, Array]) -> Any:
-    """An output of the model: an array; a list if it is a sequence; None for an absent optional."""
-    kind = info.type.WhichOneof("value")
-    if info.name in arrays:
-        return cut(arrays[info.name], arrays.get(info.name + EXTENTS))
-    optional = kind == "optional_type"
-    if optional and not info.type.optional_type.elem_type.HasField("sequence_type"):
-        return None
-    held: list[Array] = []
-    while element(info.name, len(held)) in arrays:
-        held.append(arrays[element(info.name, len(held))])
-    return held
 
 
 class MlfBackend(Backend):
@@ -213,11 +183,6 @@ def _store(name: str, type_: TensorType, value: Any) -> ctypes.Array[ctypes.c_ch
 
 def _restore(type_: TensorType, data: bytes) -> Array:
     return dtype.restored(data[: type_.bytes], type_.dtype, type_.shape).copy()
-
-
-def cut(array: Array, extents: Array | None) -> Array:
-    """`array`, a box of upper bounds, without the room beyond its true extents."""
-    return array if extents is None else array[tuple(slice(int(n)) for n in extents)]
 
 
 def _pointers(buffers: Sequence[Any]) -> Any:

@@ -23,7 +23,7 @@ from mlftool.importer.shapes import OF_SHAPE  # noqa: E402
 from mlftool.importer.structure import RANDOM, REWRITTEN  # noqa: E402
 from mlftool.ops import OPS, Trait, has  # noqa: E402
 from tests.conformance.expectations import expectations  # noqa: E402
-from tests.conformance.suite import SuiteCase, load_suite  # noqa: E402
+from tests.conformance.suite import SuiteCase, load_suite, subject  # noqa: E402
 
 PAGE = ROOT / "docs" / "operators.md"
 TOP = """# Operators
@@ -64,7 +64,7 @@ def page() -> str:
     expected = expectations()
     cases: dict[str, list[SuiteCase]] = {}
     for case in load_suite():
-        cases.setdefault(_subject(case), []).append(case)
+        cases.setdefault(subject(case), []).append(case)
     total = sum(map(len, cases.values()))
     head = TOP.format(version=onnx.__version__, opset=onnx.defs.onnx_opset_version(), oldest=1)
     lines = [f"**{total - len(expected)} of {total} cases of the suite pass.**", ""]
@@ -120,18 +120,6 @@ def _row(name: str, opsets: list[int], cases: list[SuiteCase], expected: dict[st
     types = sorted({_type(c) for c in passing} - {""})
     suite = f"{len(passing)} of {len(cases)}" if cases else ""
     return f"| {name} | {', '.join(map(str, opsets))} | {support} | {', '.join(types)} | {suite} |"
-
-
-def _subject(case: SuiteCase) -> str:
-    """The operator that a case is about; its definition spelt out counts for it, too."""
-    name = case.name.removesuffix("_expanded")
-    if name != case.name:
-        spelt = {c.name: c for c in load_suite()}.get(name)
-        if spelt is not None:
-            return _subject(spelt)
-    nodes = [n for n in case.model.graph.node if n.op_type != "Constant"]
-    node = nodes[-1] if nodes else case.model.graph.node[-1]
-    return f"{node.domain}.{node.op_type}" if node.domain else str(node.op_type)
 
 
 def _type(case: SuiteCase) -> str:

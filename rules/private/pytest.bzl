@@ -49,7 +49,7 @@ pytest_test = rule(
 
 # One call makes many targets, each named by its folder.
 # buildifier: disable=unnamed-macro
-def pytest_suites(shared, data, extra_data = {}, sizes = {}, tags = {}, shards = {}):
+def pytest_suites(shared, data, extra_data = {}, sizes = {}, tags = {}):
     """A `pytest_test` for each folder of tests below this package, named like the folder.
 
     Args:
@@ -58,7 +58,6 @@ def pytest_suites(shared, data, extra_data = {}, sizes = {}, tags = {}, shards =
       extra_data: folder -> what it alone reads.
       sizes: folder -> test size, where it is not `medium`.
       tags: folder -> tags.
-      shards: folder -> number of shards; its conftest.py must share the tests out.
     """
     folders = {path.split("/")[0]: None for path in native.glob(["*/**/test_*.py", "*/test_*.py"])}
     for folder in folders:
@@ -67,6 +66,5 @@ def pytest_suites(shared, data, extra_data = {}, sizes = {}, tags = {}, shards =
             size = sizes.get(folder, "medium"),
             srcs = shared + native.glob([folder + "/**/*"], exclude = ["**/__pycache__/**", "**/*.pyc"]),
             data = data + extra_data.get(folder, []),
-            shard_count = shards.get(folder),
             tags = tags.get(folder, []),
         )

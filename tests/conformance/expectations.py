@@ -19,6 +19,12 @@ def expectations() -> dict[str, str]:
     return {line.split(":")[0]: line for line in lines}
 
 
+def met(name: str, status: str) -> bool:
+    """Whether `status` is what is expected of a case."""
+    line = expectations().get(name)
+    return status == ("pass" if line is None else line.split(": ")[1])
+
+
 def write(lines: dict[str, str]) -> None:
     """Make `lines` what is expected from now on."""
     EXPECTED.write_text(HEAD + "".join(f"{lines[n]}\n" for n in sorted(lines)))

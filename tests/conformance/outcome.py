@@ -4,46 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import subprocess
-import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-sys.path.append(str(Path(__file__).parents[1] / "support"))
-
-from batch import SANITIZERS, Job, build_jobs, compile_job
-from onnx.backend.test.runner import Runner
-
-from mlftool.backend import is_deferred, put_together, taken_apart
-from mlftool.errors import MlfError
 from mlftool.mlf.runtime_tree import helper_headers
 from mlftool.targets import CFLAGS
+from tests.conformance.compiling import compile_case
 from tests.conformance.suite import SuiteCase, load_suite
-
-FLAGS = ("-O1", *SANITIZERS)
-BATCH = 64  # cases that become one program
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """`status`: pass; refused, an error of the compiler; wrong, other results; crash, all else."""
-
-    name: str
-    status: str
-    reason: str = ""
-
-    @property
-    def line(self) -> str:
-        return f"{self.name}: {self.status}: {self.reason}" if self.reason else self.name
+from tests.conformance.trials import BATCH, FLAGS, Outcome, Ran, Trial, judge, run_trials
 
 
 def run_cases(
@@ -76,94 +52,40 @@ def _map(function: Callable[[Any], Any], items: Sequence[Any], jobs: int) -> Ite
 def _run_batch(task: tuple[Sequence[str], Path | None]) -> list[Outcome]:
     names, cache_dir = task
     by_name = {c.name: c for c in load_suite()}
-    cases = [by_name[n] for n in names]
-    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        tried = [_compile(case) for case in cases]
-        made = {o.name: o for o in tried if isinstance(o, Outcome)}
-        jobs = [j for j in tried if isinstance(j, Job)]
-        new = [j for j in jobs if not _recall(j, cache_dir)]
-        build_jobs(new, Path(folder), FLAGS, threads=1)
-        for job in new:
-            _remember(job, cache_dir)
-        judged = (_judge(c, j) for c, j in zip(cases, tried, strict=True) if isinstance(j, Job))
-        made |= {o.name: o for o in judged}
-    return [made[n] for n in names]
+        tried = [compile_case(by_name[n]) for n in names]
+        trials = [t for t in tried if isinstance(t, Trial)]
+        ran = _recalled(trials, cache_dir)
+        new = [t for t in trials if t.name not in ran]
+        with tempfile.TemporaryDirectory() as folder:
+            for trial, done in zip(new, run_trials(new, Path(folder)), strict=True):
+                ran[trial.name] = done
+                _remember(trial, done, cache_dir)
+        return [judge(t, ran[t.name]) if isinstance(t, Trial) else t for t in tried]
 
 
-def _module_name(name: str) -> str:
-    """Lower-case, short, and another one for each case."""
-    return name.lower()[:40] + "_" + hashlib.sha256(name.encode()).hexdigest()[:6]
+def _recalled(trials: Sequence[Trial], cache_dir: Path | None) -> dict[str, Ran]:
+    """What the cache knows of earlier runs of the same C on the same inputs."""
+    if cache_dir is None:
+        return {}
+    paths = {t.name: _entry(t, cache_dir) for t in trials}
+    return {name: Ran(path.read_bytes()) for name, path in paths.items() if path.is_file()}
 
 
-def _compile(case: SuiteCase) -> Job | Outcome:
-    try:
-        feeds = _feeds(case)
-        job = Job(case.model, feeds, name=_module_name(case.name))
-        if is_deferred(case.model):
-            job.shapes = {name: np.shape(value) for name, value in feeds[0].items()}
-        compile_job(job)
-    except MlfError as error:
-        problem = error.problems[0]
-        where = f"{problem.path}: " if problem.path else ""
-        return Outcome(case.name, "refused", _one_line(f"{problem.code} {where}{problem.message}"))
-    except Exception as error:
-        return Outcome(case.name, "crash", _one_line(f"{type(error).__name__}: {error}"))
-    return job
-
-
-def _feeds(case: SuiteCase) -> list[dict[str, Any]]:
-    constant = {t.name for t in case.model.graph.initializer}
-    names = [i.name for i in case.model.graph.input if i.name not in constant]
-    return [taken_apart(dict(zip(names, inputs, strict=False))) for inputs, _ in case.data_sets]
-
-
-def _judge(case: SuiteCase, job: Job) -> Outcome:
-    if job.failure:
-        return Outcome(case.name, "crash", _one_line(job.failure))
-    for result, (_, wanted) in zip(job.results, case.data_sets, strict=True):
-        try:
-            got = [put_together(info, result) for info in case.model.graph.output]
-            Runner.assert_similar_outputs(list(wanted), got, case.rtol, case.atol)
-        except (AssertionError, AttributeError, TypeError) as error:  # a sequence is no array
-            return Outcome(case.name, "wrong", _one_line(str(error)))
-    return Outcome(case.name, "pass")
-
-
-def _one_line(text: str) -> str:
-    text = re.sub(r"/\S*/|0x[0-9a-f]{6,}|==\d+==", "", text)  # nothing that differs between runs
-    mark = max(text.find("error: "), text.find("ERROR: "), text.find("runtime error: "))
-    return " ".join(text[max(0, mark) :].split())[:160]
-
-
-def _recall(job: Job, cache_dir: Path | None) -> bool:
-    """Take the job's results from the cache if they are there."""
-    path = _entry(job, cache_dir)
-    if path is None or not path.is_file():
-        return False
-    job.read(path.read_bytes())
-    return True
-
-
-def _remember(job: Job, cache_dir: Path | None) -> None:
-    path = _entry(job, cache_dir)
-    if path is None or job.failure:
+def _remember(trial: Trial, ran: Ran, cache_dir: Path | None) -> None:
+    if cache_dir is None or ran.failure:
         return
+    path = _entry(trial, cache_dir)
     path.parent.mkdir(parents=True, exist_ok=True)
     scratch = path.with_suffix(f".{os.getpid()}")
-    scratch.write_bytes(job.output)
+    scratch.write_bytes(ran.output)
     scratch.replace(path)
 
 
-def _entry(job: Job, cache_dir: Path | None) -> Path | None:
+def _entry(trial: Trial, cache_dir: Path) -> Path:
     """Where the output of this very C on these very inputs is kept."""
-    if cache_dir is None:
-        return None
-    assert job.module is not None
-    digest = hashlib.sha256(_fixed())
-    for part in (job.c_text(), *map(job.encode, job.feeds)):
-        digest.update(part)
-    return cache_dir / digest.hexdigest()[:40]
+    return cache_dir / hashlib.sha256(_fixed() + trial.digest).hexdigest()[:40]
 
 
 @cache
@@ -173,5 +95,6 @@ def _fixed() -> bytes:
     digest = hashlib.sha256(version + repr((CFLAGS, FLAGS, np.__version__)).encode())
     for name, data in sorted(helper_headers().items()):
         digest.update(name.encode() + data)
-    digest.update((Path(__file__).parents[1] / "support" / "batch.py").read_bytes())
+    support = Path(__file__).parents[1] / "support"
+    digest.update((support / "programs.py").read_bytes())
     return digest.digest()

@@ -15,8 +15,9 @@ from collections import Counter
 from pathlib import Path
 
 from tests.conformance.expectations import expectations, write
-from tests.conformance.outcome import Outcome, run_cases
+from tests.conformance.outcome import run_cases
 from tests.conformance.suite import load_suite, matching
+from tests.conformance.trials import Outcome
 
 ROOT = Path(__file__).parents[2]
 CACHE = ROOT / "build" / "conformance"

@@ -57,6 +57,21 @@ def matching(pattern: str) -> tuple[SuiteCase, ...]:
     )
 
 
+@functools.cache
+def _by_name() -> dict[str, SuiteCase]:
+    return {c.name: c for c in load_suite()}
+
+
+def subject(case: SuiteCase) -> str:
+    """The operator that a case is about; its definition spelt out counts for it, too."""
+    name = case.name.removesuffix("_expanded")
+    if name != case.name and name in _by_name():
+        return subject(_by_name()[name])
+    nodes = [n for n in case.model.graph.node if n.op_type != "Constant"]
+    node = nodes[-1] if nodes else case.model.graph.node[-1]
+    return f"{node.domain}.{node.op_type}" if node.domain else str(node.op_type)
+
+
 def _case(kind: str, test: Any) -> SuiteCase:
     if test.model is not None:
         sets = [tuple([_plain(v) for v in part] for part in pair) for pair in test.data_sets]

@@ -1,0 +1,104 @@
+"""Backend cases as C: what a C compiler and a judge need of each, and nothing of our compiler.
+
+Bazel compiles all cases in one action and judges groups of them in tests of their own, so a change
+to the compiler reruns only the groups whose C it changes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from onnx import ValueInfoProto
+
+sys.path.append(str(Path(__file__).parents[1] / "support"))
+
+from programs import SANITIZERS, Program, Ran, run_programs
+
+from mlftool.ir.values import put_together
+
+FLAGS = ("-O1", *SANITIZERS)
+BATCH = 64  # cases that become one program
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """`status`: pass; refused, an error of the compiler; wrong, other results; crash, all else."""
+
+    name: str
+    status: str
+    reason: str = ""
+
+    @property
+    def line(self) -> str:
+        return f"{self.name}: {self.status}: {self.reason}" if self.reason else self.name
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A compiled case: `outputs` are ValueInfoProtos as bytes, `wanted` each sample's outputs."""
+
+    name: str
+    program: Program = field(repr=False)
+    outputs: tuple[bytes, ...] = field(repr=False)
+    wanted: tuple[tuple[Any, ...], ...] = field(repr=False)
+    rtol: float
+    atol: float
+
+    @property
+    def digest(self) -> bytes:
+        """Of all that its results depend on, but for the C compiler."""
+        p = self.program
+        parts = (p.header, p.lib0, p.lib1, p.input_bytes, p.outputs, p.samples)
+        return hashlib.sha256(repr(parts).encode()).digest()
+
+
+def run_trials(trials: Sequence[Trial], work: Path) -> list[Ran]:
+    """What the C of each wrote, built and run under sanitizers in folder `work`."""
+    return run_programs([t.program for t in trials], work, FLAGS, threads=1)
+
+
+def judge(trial: Trial, ran: Ran) -> Outcome:
+    """Whether the outputs are the suite's, by dtype, shape and value at the suite's tolerances."""
+    from onnx.backend.test.runner import Runner  # imports pytest, which an action does not have
+
+    if ran.failure:
+        return Outcome(trial.name, "crash", one_line(ran.failure))
+    infos = [ValueInfoProto.FromString(data) for data in trial.outputs]
+    for result, wanted in zip(trial.program.results(ran.output), trial.wanted, strict=True):
+        try:
+            got = [put_together(info, result) for info in infos]
+            Runner.assert_similar_outputs(list(wanted), got, trial.rtol, trial.atol)
+        except (AssertionError, AttributeError, TypeError) as error:  # a sequence is no array
+            return Outcome(trial.name, "wrong", one_line(str(error)))
+    return Outcome(trial.name, "pass")
+
+
+def one_line(text: str) -> str:
+    """The first error in `text`, without what differs between runs."""
+    text = re.sub(r"/\S*/|0x[0-9a-f]{6,}|==\d+==", "", text)
+    mark = max(text.find("error: "), text.find("ERROR: "), text.find("runtime error: "))
+    return " ".join(text[max(0, mark) :].split())[:160]
+
+
+def save(path: Path, group: Sequence[Trial | Outcome]) -> None:
+    """Write a group of cases, compiled or refused, for `load`."""
+    path.write_bytes(pickle.dumps(list(group), protocol=4))
+
+
+def load(path: Path) -> list[Trial | Outcome]:
+    """What `save` wrote."""
+    found: list[Trial | Outcome] = pickle.loads(path.read_bytes())
+    return found
+
+
+def plain(value: Any) -> Any:
+    """`value` as an array that owns its elements, so that what is saved is the same every time."""
+    return np.array(value) if isinstance(value, np.ndarray) else value
