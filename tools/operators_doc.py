@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes docs/operators.md from the operators' registry and tests/conformance/expected.txt.
+"""Writes docs/operators.md from the operators' registry and tests/conformance/{expected,costs}.txt.
 
 python3 tools/operators_doc.py            write it (the conformance runner's --update does, too)
 python3 tools/operators_doc.py --check    exit 1 if it is out of date
@@ -22,6 +22,7 @@ from mlftool.importer.opset import RESOLVERS  # noqa: E402
 from mlftool.importer.shapes import OF_SHAPE  # noqa: E402
 from mlftool.importer.structure import RANDOM, REWRITTEN  # noqa: E402
 from mlftool.ops import OPS, Trait, has  # noqa: E402
+from tests.conformance.costs import committed  # noqa: E402
 from tests.conformance.expectations import expectations  # noqa: E402
 from tests.conformance.suite import SuiteCase, load_suite, subject  # noqa: E402
 
@@ -39,6 +40,10 @@ What compiles, of all operators that the installed `onnx` package ({version}, op
 *Suite* counts the cases of the standard's own backend suite that pass as generated C under
 sanitizers, of those whose model is this operator (or its definition spelt out). *Types* are those
 of the first operand in these cases.
+
+*Code* is what the operator costs in flash beside weights: the bytes of code of its plainest case for
+a Cortex-M4 at `-Os`, elementary functions included (`python -m tests.conformance.costs`). A kernel
+that several nodes share costs once.
 
 Every opset from {oldest} to {opset} is read; old spellings become the newest one, in
 `importer/opset.py`.
@@ -68,7 +73,8 @@ def page() -> str:
     total = sum(map(len, cases.values()))
     head = TOP.format(version=onnx.__version__, opset=onnx.defs.onnx_opset_version(), oldest=1)
     lines = [f"**{total - len(expected)} of {total} cases of the suite pass.**", ""]
-    lines += ["| operator | changed in opset | support | types | suite |", "|---|---|---|---|---|"]
+    lines += ["| operator | changed in opset | support | types | code | suite |"]
+    lines += ["|---|---|---|---|---|---|"]
     lines += [_row(name, opsets, cases.get(name, []), expected) for name, opsets in _operators()]
     lines += ["", "## Cases that do not pass", ""]
     reasons = Counter(_reason(line) for line in expected.values())
@@ -119,7 +125,8 @@ def _row(name: str, opsets: list[int], cases: list[SuiteCase], expected: dict[st
         support += ", but not yet"
     types = sorted({_type(c) for c in passing} - {""})
     suite = f"{len(passing)} of {len(cases)}" if cases else ""
-    return f"| {name} | {', '.join(map(str, opsets))} | {support} | {', '.join(types)} | {suite} |"
+    cells = [name, ", ".join(map(str, opsets)), support, ", ".join(types)]
+    return "| " + " | ".join([*cells, str(committed().get(name, "")), suite]) + " |"
 
 
 def _type(case: SuiteCase) -> str:

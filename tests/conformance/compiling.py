@@ -27,11 +27,11 @@ from tests.conformance.suite import SuiteCase, load_suite, subject
 from tests.conformance.trials import Outcome, Trial, one_line, plain, save
 
 
-def compile_case(case: SuiteCase) -> Trial | Outcome:
+def compile_case(case: SuiteCase, target: str = "host") -> Trial | Outcome:
     """The case as C, or why there is none."""
     try:
         feeds = _feeds(case)
-        job = Job(case.model, feeds, name=_module_name(case.name))
+        job = Job(case.model, feeds, target, _module_name(case.name))
         if is_deferred(case.model):
             job.shapes = {name: np.shape(value) for name, value in feeds[0].items()}
         compile_job(job)

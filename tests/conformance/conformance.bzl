@@ -1,8 +1,8 @@
 """The standard's backend suite as Bazel targets: one action compiles all cases, groups of them run."""
 
-load("//rules/private:mlftool.bzl", "ENVIRONMENT", "FLAGS", "TOOLCHAIN_TYPE", "import_path")
-load("//rules/private:pytest.bzl", "pytest_test")
 load("@mlf_system//:tools.bzl", "PYTHON")
+load("//rules/private:mlftool.bzl", "ENVIRONMENT", "FLAGS", "TOOLCHAIN_TYPE", "import_path")  # buildifier: disable=bzl-visibility
+load("//rules/private:pytest.bzl", "pytest_test")  # buildifier: disable=bzl-visibility
 
 def _conformance_programs_impl(ctx):
     tool = ctx.toolchains[TOOLCHAIN_TYPE].mlftool
