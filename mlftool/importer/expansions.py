@@ -1,14 +1,14 @@
-"""All operators that stand for others; importing this module fills the table."""
+"""All operators that stand for others: importing this module imports every expand_*.py beside it,
+which fills the table."""
 
-from mlftool.importer import expand_microsoft, expand_ml, expand_trees
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+
 from mlftool.importer.expand import EXPANSIONS, OPSETS, Steps, standard_form
 
-__all__ = [
-    "EXPANSIONS",
-    "OPSETS",
-    "Steps",
-    "expand_microsoft",
-    "expand_ml",
-    "expand_trees",
-    "standard_form",
-]
+for _module in sorted(m.name for m in iter_modules([str(Path(__file__).parent)])):
+    if _module.startswith("expand_"):
+        import_module(f"mlftool.importer.{_module}")
+
+__all__ = ["EXPANSIONS", "OPSETS", "Steps", "standard_form"]

@@ -27,6 +27,7 @@ from mlftool.importer.interface import (
 )
 from mlftool.importer.load import load_model, model_name
 from mlftool.importer.opset import RESOLVERS, Draft, modernise
+from mlftool.importer.own import is_own, result_types
 from mlftool.importer.protos import (
     domain_of,
     first_line,
@@ -226,7 +227,7 @@ class Importer:
         known = all(name in self.consts for name in node.input if name)
         if not known and all(_is_empty(found.get(n)) for n in node.output if n):
             self._nothing(node, found)
-        elif known and not has(op_name(node), Trait.QUANTISE):
+        elif known and not has(op_name(node), Trait.QUANTISE) and not is_own(node):
             if self._affordable(found, index, node):
                 self._evaluate(node, index)
         elif self._inline(node, index) or produce(self, node, index):
@@ -330,6 +331,8 @@ class Importer:
         if any(a.HasField("sparse_tensor") for a in node.attribute):
             self.problem("MLF0205", "is a sparse constant; expected a dense one", where)
             return None
+        if is_own(node):
+            return self._own(node, where)
         types = {n: type_proto(self.types[n], self.symbols.get(n, ())) for n in node.input if n}
         data = {
             n: np_helper.from_array(self.consts[n])
@@ -357,6 +360,13 @@ class Importer:
         names = filter(None, node.output)
         known = self.bounds
         return {n: completed(found.get(n), self.declared.get(n), known) for n in names}
+
+    def _own(self, node: NodeProto, where: str) -> Mapping[str, Any] | None:
+        try:
+            return result_types(node, self.types)
+        except UnsupportedError as error:
+            self.problem("MLF0303", f"is not valid: {error}", where)
+            return None
 
     def _typed(self, name: str, proto: Any, where: str) -> bool:
         if proto is None or not proto.HasField("tensor_type"):

@@ -10,6 +10,7 @@ from onnx import AttributeProto, GraphProto, NodeProto
 from mlftool.errors import did_you_mean
 from mlftool.importer.expansions import EXPANSIONS
 from mlftool.importer.functions import has_body
+from mlftool.importer.own import is_own
 from mlftool.importer.protos import domain_of, op_name, place
 from mlftool.ir.edit import toposort
 from mlftool.ir.graph import Node
@@ -102,8 +103,10 @@ def _fine(node: NodeProto, where: str, opsets: Mapping[str, int], report: Report
     foreign = next((a.name for a in node.attribute if a.ref_attr_name), "")
     if domain not in opsets:
         report("MLF0301", f"the model imports no opset of domain '{domain}'", where)
-    elif op_name(node) not in EXPANSIONS and not onnx.defs.has(
-        node.op_type, opsets[domain], domain
+    elif not (
+        op_name(node) in EXPANSIONS
+        or is_own(node)
+        or onnx.defs.has(node.op_type, opsets[domain], domain)
     ):
         help = did_you_mean(op_name(node), OPS)
         report("MLF0301", f"opset {opsets[domain]} has no such operator", where, help)

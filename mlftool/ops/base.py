@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any
 
-from mlftool.ir.graph import Array, View
+from mlftool.ir.graph import Array, TensorType, View
 
 
 class Trait(Enum):
@@ -54,6 +54,7 @@ class Kernel:
 
 
 Bid = Callable[[View], "Kernel | None"]
+Result = Callable[[Sequence[TensorType | None], Mapping[str, Any]], TensorType]
 
 
 @dataclass(frozen=True)
@@ -63,17 +64,19 @@ class OpDef:
     name: str
     kernel: Bid  # the portable implementation; None when this very form is not supported
     traits: frozenset[Trait] = field(default_factory=frozenset)
+    # Input types and attributes -> type of the output, for operators that onnx does not know.
+    result: Result | None = None
 
 
 OPS: dict[str, OpDef] = {}
 
 
-def op(name: str, *traits: Trait) -> Callable[[Bid], Bid]:
+def op(name: str, *traits: Trait, result: Result | None = None) -> Callable[[Bid], Bid]:
     """Register the function below as operator `name`'s portable kernel."""
 
     def register(kernel: Bid) -> Bid:
         assert name not in OPS, name
-        OPS[name] = OpDef(name, kernel, frozenset(traits))
+        OPS[name] = OpDef(name, kernel, frozenset(traits), result)
         return kernel
 
     return register
@@ -82,6 +85,13 @@ def op(name: str, *traits: Trait) -> Callable[[Bid], Bid]:
 def has(name: str, trait: Trait) -> bool:
     """Whether operator `name` is known and has `trait`."""
     return name in OPS and trait in OPS[name].traits
+
+
+def like_first(types: Sequence[TensorType | None], attrs: Mapping[str, Any]) -> TensorType:
+    """The result of operators whose output is like their first input."""
+    if not types or types[0] is None:
+        raise UnsupportedError("has no first input")
+    return types[0]
 
 
 class UnsupportedError(Exception):

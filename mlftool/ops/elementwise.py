@@ -9,13 +9,13 @@ comparisons are written such that a NaN falls through.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from mlftool.ir.dtype import DType, float32
-from mlftool.ir.graph import Node, View
+from mlftool.ir.graph import Node, TensorType, View
 from mlftool.ops.base import OPS, Kernel, OpDef, Operand, Trait, UnsupportedError
 from mlftool.ops.scalar import (
     EXPRESSIONS,
@@ -71,7 +71,19 @@ def elementwise(name: str, expr: ExprFn, *traits: Trait, includes: tuple[str, ..
 
     EXPRESSIONS[name] = render
     INCLUDES[name] = includes
-    OPS[name] = OpDef(name, loop_nest, frozenset({Trait.ELEMENTWISE, *traits}))
+    OPS[name] = OpDef(name, loop_nest, frozenset({Trait.ELEMENTWISE, *traits}), _broadcast)
+
+
+def _broadcast(types: Sequence[TensorType | None], attrs: Mapping[str, Any]) -> TensorType:
+    """The first input's element type in the shape that all inputs broadcast to."""
+    given = [t for t in types if t is not None]
+    if not given:
+        raise UnsupportedError("has no inputs")
+    try:
+        return TensorType(given[0].dtype, np.broadcast_shapes(*(t.shape for t in given)))
+    except ValueError:
+        shapes = ", ".join(str(t.shape) for t in given)
+        raise UnsupportedError(f"inputs of shapes {shapes} do not broadcast") from None
 
 
 def _attribute(default: Any) -> Any:
