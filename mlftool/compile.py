@@ -21,7 +21,17 @@ from mlftool.ir.graph import Graph
 from mlftool.ir.verify import verify
 from mlftool.mlf import Bundle
 from mlftool.module import Module, ModuleSpec
-from mlftool.passes import batchnorm, canonicalise, fold, fuse, layout, outputs, qdq, widen
+from mlftool.passes import (
+    batchnorm,
+    canonicalise,
+    fold,
+    fuse,
+    integers,
+    layout,
+    outputs,
+    qdq,
+    widen,
+)
 from mlftool.plan.lower import lower
 from mlftool.targets import Target, debug_level
 from mlftool.targets.strings import parse
@@ -36,8 +46,8 @@ PIPELINE: tuple[Pass, ...] = (
     batchnorm.fold_batchnorm,
     batchnorm.spread_batchnorm,
     qdq.sink_and_hoist,
-    qdq.to_integer,
-    qdq.average_to_integer,
+    integers.to_integer,
+    integers.average_to_integer,
     fold.fold_constants,
     layout.channels_last,
     layout.cancel_transposes,

@@ -22,8 +22,19 @@ def has_body(node: NodeProto, opset: int) -> bool:
         return True
     if not onnx.defs.has(node.op_type, opset, domain_of(node)):
         return False
-    schema: Any = onnx.defs.get_schema(node.op_type, opset, domain_of(node))
+    return _is_defined(_schema(node, opset))
+
+
+def _is_defined(schema: Any) -> bool:
     return bool(schema.has_function or schema.has_context_dependent_function)
+
+
+def _schema(node: NodeProto, opset: int) -> Any:
+    """The operator in `opset`; the newest one where only that has a body (DepthToSpace and its
+    opposite got theirs long after they were last changed)."""
+    schema = onnx.defs.get_schema(node.op_type, opset, domain_of(node))
+    newest = onnx.defs.get_schema(node.op_type, domain=domain_of(node))
+    return schema if _is_defined(schema) or not _is_defined(newest) else newest
 
 
 def body_of(
@@ -32,7 +43,7 @@ def body_of(
     """The function that `node` stands for; types choose it where it depends on them."""
     if is_optimiser(node):
         return optimiser(node)
-    schema: Any = onnx.defs.get_schema(node.op_type, opset, domain_of(node))
+    schema = _schema(node, opset)
     fixed, dependent = (
         schema.function_opset_versions,
         schema.context_dependent_function_opset_versions,
@@ -80,7 +91,7 @@ def inlined(node: NodeProto, body: FunctionProto, opset: int) -> list[NodeProto]
 
 def _attributes(node: NodeProto, body: FunctionProto, opset: int) -> Mapping[str, AttributeProto]:
     """What the body's references to attributes mean: as given, else the defaults."""
-    schema = onnx.defs.get_schema(node.op_type, opset, domain_of(node))
+    schema = _schema(node, opset)
     defaults = {k: a.default_value for k, a in schema.attributes.items() if a.default_value.name}
     stated = {a.name: a for a in body.attribute_proto}
     return {**defaults, **stated, **{a.name: a for a in node.attribute}}

@@ -16,8 +16,9 @@ from typing import Protocol
 
 import numpy as np
 
+from mlftool.ir.dtype import of
 from mlftool.ir.graph import View
-from mlftool.ops.base import Kernel, Operand, Trait, UnsupportedError, op
+from mlftool.ops.base import Kernel, Operand, Trait, op
 from mlftool.ops.contract_computed import computed, spatial_axes
 from mlftool.ops.contraction import (
     BLOCK,
@@ -30,6 +31,7 @@ from mlftool.ops.contraction import (
     fits_int32,
     folded_bias,
     geometry,
+    largest,
     pack_rows,
     packable,
     pad_rows,
@@ -85,7 +87,7 @@ def blocked(
         tensor_operand(v.graph, "x", v.core.inputs[0]),
         Operand(
             "w",
-            "int8_t" if q and weights.dtype == np.int8 else "uint8_t" if q else "float",
+            of(weights).c,
             "const",
             array=weights,
         ),
@@ -137,7 +139,7 @@ def depthwise(v: View, requantised: Requantised | None = None) -> Kernel | None:
         tensor_operand(v.graph, "x", v.core.inputs[0]),
         Operand(
             "w",
-            {"int8": "int8_t", "uint8": "uint8_t"}.get(taps.dtype.name, "float"),
+            of(taps).c,
             "const",
             array=taps,
         ),
@@ -182,8 +184,8 @@ def any_rank(v: View) -> Kernel:
     """Plain loops for what the others decline: groups, three spatial axes, weight zero points."""
     c = contraction(v)
     q = Quantisation.of(v) if c.quantised else None
-    if q and c.depth * 255 * 255 + int(np.abs(c.bias.astype(np.int64)).max()) >= 2**31:
-        raise UnsupportedError(f"{c.depth} products per output may overflow the int32 accumulator")
+    wide = q is not None and largest(c, q).max() >= 2**31  # of 16-bit activations, most often
+    bias = c.bias.astype(np.int64) if wide else c.bias
     acc = f"({v.y.dtype.c}){requantize(c, q, 'acc', 'oc')}" if q else "(b[oc] + acc)"
     store = Store(v, acc, f"p * {c.oc} + oc", "oc")
     w_zp = (
@@ -194,7 +196,7 @@ def any_rank(v: View) -> Kernel:
     operands = [
         tensor_operand(v.graph, "x", v.core.inputs[0]),
         Operand("w", v.type(v.core.inputs[3 if q else 1]).dtype.c, "const", array=c.weights),
-        Operand("b", "int32_t" if q else "float", "const", array=c.bias),
+        Operand("b", of(bias).c, "const", array=bias),
     ]
     if q:
         operands.append(scale_operand(q))

@@ -18,8 +18,9 @@ from mlftool.ops.base import Operand, UnsupportedError
 from mlftool.ops.scalar import Store
 
 BLOCK = 256
-QUANTISED = {"QLinearConv", "com.microsoft.QGemm"}
+QUANTISED = {"QLinearConv", "com.microsoft.QGemm", "mlf.QLinearConvTranspose"}
 CONVOLUTIONS = {"Conv", "QLinearConv", "ConvInteger"}
+TRANSPOSED = {"ConvTranspose", "mlf.QLinearConvTranspose"}
 
 
 @dataclass(frozen=True)
@@ -109,13 +110,18 @@ class Contraction:
         w = self.v.known(3 if self.quantised else 1)
         if self.v.core.op in CONVOLUTIONS:
             return np.ascontiguousarray(np.moveaxis(w, 1, -1))
+        if self.v.core.op in TRANSPOSED:
+            groups = w.reshape(self.group, -1, *w.shape[1:])  # [g, ic, oc, *kernel]
+            turned = np.moveaxis(groups, 1, -1)
+            return np.ascontiguousarray(turned).reshape(self.oc, *self.kernel, -1)
         w = w if self.v.attr("transB", 0) else w.T
         return np.ascontiguousarray(w).reshape(self.oc, *(1,) * len(self.kernel), self.ic)
 
     @cached_property
     def bias(self) -> Array:
         """[output channel], int32 or float32; zeros if there is none."""
-        i = {"Conv": 2, "Gemm": 2, "QLinearConv": 8}.get(self.v.core.op, 6)
+        float_, gemm = self.v.core.op in ("Conv", "Gemm"), self.v.core.op == "com.microsoft.QGemm"
+        i = 2 if float_ else 6 if gemm else 8
         dtype = np.int32 if self.quantised else np.float32
         if not self.v.has(i):
             return np.zeros(self.oc, dtype)
@@ -141,7 +147,7 @@ def packable(v: View) -> bool:
 
 def shape_of(v: View) -> Contraction:
     """The geometry alone."""
-    if v.core.op in CONVOLUTIONS:
+    if v.core.op in CONVOLUTIONS | TRANSPOSED:
         shape, out = v.x(0).shape, v.y.shape
         rank = len(shape) - 2
         pads = tuple(v.attr("pads", (0,) * (2 * rank)))
@@ -153,7 +159,7 @@ def shape_of(v: View) -> Contraction:
             out[-1],
             shape[1:-1],
             out[1:-1],
-            tuple(v.attr("kernel_shape")),
+            tuple(v.attr("kernel_shape") or v.x(3 if v.core.op in QUANTISED else 1).shape[2:]),
             tuple(v.attr("strides", one)),
             tuple(v.attr("dilations", one)),
             pads[:rank],
@@ -165,7 +171,8 @@ def shape_of(v: View) -> Contraction:
 
 @dataclass(frozen=True)
 class Quantisation:
-    """The constants of a quantised contraction: y = sat(round(acc * scale) + y_zero_point)."""
+    """The constants of a quantised contraction: y = sat(round(acc * scale) + y_zero_point), or, in
+    float, y = acc * scale."""
 
     x_zero_point: int
     w_zero_point: Array  # int32 [1] or [output channel]
@@ -173,22 +180,27 @@ class Quantisation:
     y_zero_point: int
     lo: int  # of the stored value, activation included
     hi: int
+    to_float: bool = False
 
     @staticmethod
     def of(v: View) -> Quantisation:
-        y_scale, y_zp = (6, 7) if v.core.op == "QLinearConv" else (7, 8)
+        y_scale, y_zp = (7, 8) if v.core.op == "com.microsoft.QGemm" else (6, 7)
         # In float32 and in this order, as onnxruntime does; the order decides the last bit.
-        scale = (v.known(1).reshape(-1) * v.known(4).reshape(-1)) / v.known(y_scale).reshape(-1)
-        lo, hi = v.attr("activation", v.y.dtype.range)
+        scale = v.known(1).reshape(-1) * v.known(4).reshape(-1)
+        to_float = not v.has(y_scale)
+        lo, hi = (0, 0) if to_float else v.attr("activation", v.y.dtype.range)
+        if not to_float:
+            scale = scale / v.known(y_scale).reshape(-1)
         w_zp = v.const(5)
         w_zp = np.zeros(1, np.int32) if w_zp is None else w_zp.reshape(-1).astype(np.int32)
         return Quantisation(
             int(v.known(2).item()),
             w_zp,
             scale.astype(np.float32),
-            int(v.known(y_zp).item()),
+            0 if to_float else int(v.known(y_zp).item()),
             lo,
             hi,
+            to_float,
         )
 
 
@@ -204,24 +216,43 @@ def folded_bias(c: Contraction, q: Quantisation) -> Array:
 def fits_int32(c: Contraction, q: Quantisation) -> bool:
     """Whether no accumulator, whatever the input, can leave int32."""
     w = np.abs(c.weights.reshape(c.oc, -1).astype(np.int64)).sum(axis=1)
-    return bool(np.all(np.abs(folded_bias(c, q)) + 255 * w < 2**31))
+    return bool(np.all(np.abs(folded_bias(c, q)) + span(c) * w < 2**31))
+
+
+def largest(c: Contraction, q: Quantisation) -> Array:
+    """int64 [output channel]: no accumulator, whatever the input, has a larger absolute value."""
+    w = c.weights.reshape(c.oc, -1).astype(np.int64) - q.w_zero_point.reshape(-1, 1)
+    return np.asarray(np.abs(c.bias.astype(np.int64)) + span(c) * np.abs(w).sum(axis=1))
+
+
+def span(c: Contraction) -> int:
+    """The largest difference of two inputs, and so between an input and its zero point."""
+    lowest, highest = c.v.x(0).dtype.range
+    return highest - lowest
 
 
 def requantize(c: Contraction, q: Quantisation, acc: str, channel: str) -> str:
-    """C text that turns an accumulator into a stored value; the only place that does."""
-    w = np.abs(c.weights.reshape(c.oc, -1).astype(np.int64) - q.w_zero_point.reshape(-1, 1)).sum(1)
-    bound = (np.abs(c.bias.astype(np.int64)) + 255 * w) * q.scale.astype(np.float64)
+    """C text that turns an accumulator into a stored value, or into a float; the only place that
+    does."""
+    scale = "scale[0]" if q.scale.size == 1 else f"scale[{channel}]"
+    if q.to_float:
+        return f"((float){acc} * {scale})"
+    most = largest(c, q)
+    bound = most * q.scale.astype(np.float64)
     # mlf_round_even is exact below 2^22; where the accumulator cannot get there, the clamp may
     # come after the rounding and be an integer one, which is a single instruction on many cores.
     name = "mlf_requantize" if np.all(bound < 2**22 - 1) else "mlf_requantize_wide"
-    scale = "scale[0]" if q.scale.size == 1 else f"scale[{channel}]"
+    if most.max(initial=0) >= 2**31:
+        return f"mlf_quantize((float){acc} * {scale}, {q.y_zero_point}, {q.lo}, {q.hi})"
     return f"{name}({acc}, {scale}, {q.y_zero_point}, {q.lo}, {q.hi})"
 
 
 def has_normal_scales(q: Quantisation) -> bool:
     """Whether mlf_requantize_soft takes all scales."""
     scale = q.scale.astype(np.float32)
-    return bool(np.all(np.isfinite(scale) & (scale >= np.finfo(np.float32).tiny)))
+    return not q.to_float and bool(
+        np.all(np.isfinite(scale) & (scale >= np.finfo(np.float32).tiny))
+    )
 
 
 def requantize_soft(q: Quantisation, acc: str, channel: str) -> str:

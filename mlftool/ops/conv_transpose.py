@@ -1,72 +1,114 @@
 """Transposed convolution: each output element gathers the products that fall onto it.
 
 Sums are bias + (products in the order kernel position, input channel), one running sum per element.
+The quantised form, which ONNX does not have, reads what QLinearConv does: its sums are integers.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
+from mlftool.ir.dtype import int32, int64
 from mlftool.ir.graph import View
 from mlftool.ops.base import Kernel, Operand, Trait, op
+from mlftool.ops.contract_computed import spatial_axes
+from mlftool.ops.contraction import (
+    Contraction,
+    Quantisation,
+    largest,
+    requantize,
+    scale_operand,
+    shape_of,
+)
 from mlftool.ops.plain import float_of
 from mlftool.ops.scalar import Store, literal, tensor_operand
+
+
+@dataclass(frozen=True)
+class _Sum:
+    """The holes of the loop nest: an accumulator's type and first value, the factors of a product,
+    and what is made of the sum."""
+
+    type: str
+    zero: str
+    factors: tuple[str, str]  # "@" is the element
+    finish: str
+    operands: tuple[Operand, ...]
+
+
+def _float(v: View, c: Contraction) -> _Sum:
+    row, weights = float_of(v, v.y.dtype), v.const(1)
+    bias = f"b[{'oc' if v.x(2).elements > 1 else 0}]" if v.has(2) else literal(0, row)
+    w = tensor_operand(v.graph, "w", v.core.inputs[1])
+    if weights is not None:
+        w = Operand("w", row.c, "const", array=c.weights)
+    b = (tensor_operand(v.graph, "b", v.core.inputs[2]),) if v.has(2) else ()
+    return _Sum(row.c, literal(0, row), ("@", "@"), f"({bias} + acc)", (w, *b))
+
+
+def _quantised(v: View, c: Contraction) -> _Sum:
+    """In int64 where an int32 might overflow."""
+    q = Quantisation.of(v)
+    row = int64 if largest(c, q).max(initial=0) >= 2**31 else int32
+    w_zero = Operand("wz", "int32_t", "const", array=q.w_zero_point)
+    minus = f" - wz[{'oc' if q.w_zero_point.size > 1 else 0}]" if np.any(q.w_zero_point) else ""
+    operands = [
+        Operand("w", v.x(3).dtype.c, "const", array=c.weights),
+        Operand("b", row.c, "const", array=c.bias.astype(row.numpy)),
+        scale_operand(q),
+        *([w_zero] if minus else []),
+    ]
+    return _Sum(
+        row.c,
+        "b[oc]",
+        (f"(({row.c})@ - ({q.x_zero_point}))", f"(({row.c})@{minus})"),
+        f"({v.y.dtype.c}){requantize(c, q, 'acc', 'oc')}",
+        tuple(operands),
+    )
 
 
 @op("ConvTranspose", Trait.SPATIAL, Trait.EPILOGUE)
 def conv_transpose(v: View) -> Kernel:
     """Any number of spatial axes; constant weights are packed, others read as ONNX has them."""
-    row, (shape, out) = float_of(v, v.y.dtype), (v.x(0).shape, v.y.shape)
-    rank, group = len(shape) - 2, v.attr("group", 1)
-    ic, oc, kernel = shape[-1] // group, out[-1] // group, v.x(1).shape[2:]
-    area, weights = math.prod(kernel), v.const(1)
-    bias = f"b[{'oc' if v.x(2).elements > 1 else 0}]" if v.has(2) else literal(0, row)
-    store = Store(v, f"({bias} + acc)", f"p * {out[-1]} + oc", "oc")
-    if weights is None:
-        w = tensor_operand(v.graph, "w", v.core.inputs[1])
-    else:
-        packed = weights.reshape(group, ic, oc, area).transpose(0, 2, 3, 1)  # [g][oc][k][ic]
-        w = Operand("w", row.c, "const", array=np.ascontiguousarray(packed))
-    b = (tensor_operand(v.graph, "b", v.core.inputs[2]),) if v.has(2) else ()
-    macs = math.prod(shape) * oc * area
+    c = shape_of(v)
+    total = _quantised(v, c) if c.quantised else _float(v, c)
+    store = Store(v, total.finish, f"p * {c.oc} + oc", "oc")
+    packed = total.operands[0].role == "const"
+    area, ic = math.prod(c.kernel), c.ic // c.group
+    x, w = total.factors
+    step = "c" if packed else f"c * {c.oc // c.group * area}"
     return Kernel(
         "portable.conv_transpose",
         "conv_transpose.c.j2",
         {
-            "axes": [
-                {
-                    "k": k,
-                    "n": shape[k + 1],
-                    "o": out[k + 1],
-                    "kernel": kernel[k],
-                    "stride": v.attr("strides")[k],
-                    "dilation": v.attr("dilations")[k],
-                    "pad": v.attr("pads")[k],
-                }
-                for k in range(rank)
-            ],
-            "batch": shape[0],
-            "channels": shape[-1],
-            "outputs": out[-1],
-            "group": group,
+            "axes": spatial_axes(c),
+            "batch": c.batch,
+            "channels": c.ic,
+            "outputs": c.oc,
+            "group": c.group,
             "ic": ic,
-            "oc": oc,
+            "oc": c.oc // c.group,
             "area": area,
-            "packed": weights is not None,
-            "zero": literal(0, row),
+            "packed": packed,
+            "type": total.type,
+            "zero": total.zero,
+            "step": f"acc += {x.replace('@', 'xp[c]')} * {w.replace('@', f'wp[{step}]')};",
             "store": store,
         },
         (
             tensor_operand(v.graph, "x", v.core.inputs[0]),
-            w,
-            *b,
+            *total.operands,
             *store.operands,
             Operand("y", v.out.dtype.c, "out", v.node.outputs[0]),
         ),
         cost=v.y.elements * area * (6.0 + 2 * ic),
-        macs=macs,
+        macs=math.prod(v.x(0).shape) * c.oc // c.group * area,
         includes=("mlf/kernel.h", *store.includes),
         inplace=store.inplace,
     )
+
+
+op("mlf.QLinearConvTranspose", Trait.SPATIAL, Trait.EPILOGUE)(conv_transpose)

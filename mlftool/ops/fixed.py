@@ -51,6 +51,8 @@ class Fixed:
 
 def fixed(c: Contraction, q: Quantisation) -> Fixed | None:
     """The integer form, or None where scales or accumulators leave no room for one."""
+    if q.to_float or not c.v.y.dtype.is_int8:
+        return None
     w = c.weights.reshape(c.oc, -1).astype(np.int64)
     lowest, highest = c.v.x(0).dtype.range
     bias = folded_bias(c, q)

@@ -171,7 +171,7 @@ PADDED: dict[str, Callable[[str, int], str]] = {
 }
 
 
-@op("Pad", Trait.NARROW)
+@op("Pad", Trait.MOVES_DATA)
 def pad(v: View) -> Kernel:
     """More elements before and behind each axis, fewer where a pad is negative."""
     rank = len(v.x(0).shape)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from mlftool.ir.dtype import DType, int32
+from mlftool.ir.dtype import DType, int32, int64
 from mlftool.ir.graph import TensorType, View
 from mlftool.ops.base import Kernel, Operand, Trait, UnsupportedError, op
 from mlftool.ops.contraction import BLOCK
@@ -95,13 +95,15 @@ def matmul(v: View) -> Kernel:
 op("MatMul", Trait.EPILOGUE)(matmul)
 
 
-def _less_zero(v: View, i: int, name: str, element: str, index: str, reads: dict[str, int]) -> str:
-    """An 8-bit element without its zero point, which may be one for each row or column."""
-    if not v.has(i):
-        return f"(int32_t){element}"
+def _less_zero(
+    v: View, i: int, name: str, element: str, index: str, reads: dict[str, int], row: DType = int32
+) -> str:
+    """An element without its zero point, which may be one for each row or column."""
+    value, zero = v.const(i), v.x(i).elements == 1 if v.has(i) else True
+    if not v.has(i) or (value is not None and not value.any()):
+        return f"({row.c}){element}"
     reads[name] = i
-    which = "0" if v.x(i).elements == 1 else index
-    return f"((int32_t){element} - (int32_t){name}[{which}])"
+    return f"(({row.c}){element} - ({row.c}){name}[{'0' if zero else index}])"
 
 
 def _along(v: View, i: int, other: int, axis: int) -> None:
@@ -124,18 +126,27 @@ def matmul_integer(v: View) -> Kernel:
 
 @op("QLinearMatMul", Trait.EPILOGUE)
 def quantised_matmul(v: View) -> Kernel:
-    """The same, requantised by a_scale * b_scale / y_scale, in float32 and in this order."""
-    if not (v.y.dtype.is_int8 and v.x(0).dtype.is_int8 and v.x(3).dtype.is_int8):
-        raise UnsupportedError(f"QLinearMatMul to {v.y.dtype}; supported: int8, uint8")
-    reads = {"as": 1, "bs": 4, "ys": 6, "yz": 7}
+    """The same, requantised by a_scale * b_scale / y_scale, in float32 and in this order; without
+    an output scale a float. Sums of 16-bit activations are int64."""
+    rows = [v.x(0).dtype, v.x(3).dtype]
+    to_float = not v.has(6)
+    if any(row.packed or row.bits > 16 for row in (*rows, *(() if to_float else (v.y.dtype,)))):
+        raise UnsupportedError(f"QLinearMatMul to {v.y.dtype}; supported: 8 and 16 bits")
+    bits = sum(row.bits for row in rows) + v.x(0).shape[-1].bit_length()
+    acc = int32 if bits <= 31 else int64
     for i in (1, 2):
         _along(v, i, 0, -2)
     for i in (4, 5):
-        _along(v, i, 3, -1)
-    a = _less_zero(v, 2, "az", "x[ai]", "m", reads)
-    b = _less_zero(v, 5, "bz", "w[bi]", "n", reads)
+        _along(v, i, 3, -2 if v.attr("transB", 0) else -1)
+    reads = {"as": 1, "bs": 4} | ({} if to_float else {"ys": 6, "yz": 7})
+    a = _less_zero(v, 2, "az", "x[ai]", "m", reads, acc)
+    b = _less_zero(v, 5, "bz", "w[bi]", "n", reads, acc)
     which = {k: "0" if v.x(i).elements == 1 else n for k, i, n in (("as", 1, "m"), ("bs", 4, "n"))}
-    scale = f"as[{which['as']}] * bs[{which['bs']}] / ys[0]"
-    lo, hi = v.y.dtype.range
-    finish = f"({v.y.dtype.c})mlf_requantize_wide(acc, {scale}, yz[0], {lo}, {hi})"
-    return product(v, "quantised_matmul", int32, a, b, finish, reads, at=3)
+    scale = f"as[{which['as']}] * bs[{which['bs']}]"
+    if to_float:
+        finish = f"((float)acc * ({scale}))"
+    else:
+        lo, hi = v.attr("activation", v.y.dtype.range)
+        scaled = f"(float)acc * ({scale} / ys[0])"
+        finish = f"({v.y.dtype.c})mlf_quantize({scaled}, yz[0], {lo}, {hi})"
+    return product(v, "quantised_matmul", acc, a, b, finish, reads, at=3)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from mlftool.ir.dtype import DType
 from mlftool.ir.graph import Node, View
-from mlftool.ops.base import Kernel, Operand, UnsupportedError, op
+from mlftool.ops.base import Kernel, Operand, Trait, UnsupportedError, op
 from mlftool.ops.elementwise import Maths, index_text, row_major
 from mlftool.ops.scalar import EXPRESSIONS, Scalar, literal, settle, tensor_operand
 
@@ -105,12 +105,12 @@ MEMBERS = {
 }
 
 
-def reduced_axes(v: View) -> list[int] | None:
-    """The axes that vanish or become 1; None if they are computed."""
+def reduced_axes(v: View, at: int = 1) -> list[int] | None:
+    """The axes that vanish or become 1, named by input `at`; None if they are computed."""
     rank = len(v.x(0).shape)
-    if not v.has(1):
+    if not v.has(at):
         return [] if v.attr("noop_with_empty_axes", 0) else list(range(rank))
-    axes = v.const(1)
+    axes = v.const(at)
     if axes is None:
         return None
     if axes.size == 0:
@@ -127,6 +127,14 @@ def reduce(v: View) -> Kernel:
         raise UnsupportedError(f"ReduceLogSumExp on {row}; supported: floats")
     if axes is None:
         return _axes_at_run_time(v)
+    return nest(v, axes, row, lambda index, count: _texts(v, index, count))
+
+
+def nest(
+    v: View, axes: list[int], row: DType, texts: Callable[[str, str], dict[str, str]]
+) -> Kernel:
+    """The loops over `axes`, with sums of type `row`; `texts` fill the holes, given the index of an
+    element and how many are joined."""
     shape = v.x(0).shape
     groups = _groups(shape, axes)
     kept = [g for g in groups if not g[2]]
@@ -145,11 +153,11 @@ def reduce(v: View) -> Kernel:
             "inner": [(names[id(g)], g[0]) for g in gone],
             "block": BLOCK if row.is_float and gone and gone[-1][0] > BLOCK else 0,
             "y": " + ".join(target) if kept else "0",
-            **_texts(v, index, str(count)),
+            **texts(index, str(count)),
         },
         (
             tensor_operand(v.graph, "x", v.core.inputs[0]),
-            Operand("y", row.c, "out", v.node.outputs[0]),
+            Operand("y", v.y.dtype.c, "out", v.node.outputs[0]),
         ),
         cost=math.prod(shape) * 6.0 + v.y.elements * 8.0,
         includes=("mlf/kernel.h", "mlf/math.h", "mlf/convert.h"),
@@ -214,4 +222,4 @@ def _axes_at_run_time(v: View) -> Kernel:
 
 
 for _name in MEMBERS:
-    op(_name)(reduce)
+    op(_name, *([Trait.ORDER_PRESERVING] if _name in ("ReduceMax", "ReduceMin") else []))(reduce)

@@ -71,7 +71,7 @@ def _reduction(v: View) -> str:
     return name
 
 
-@op("ScatterElements", Trait.NARROW)
+@op("ScatterElements", Trait.NARROW, Trait.MOVES_DATA)
 def scatter_elements(v: View) -> Kernel:
     """y[i...], its index along `axis` taken from indices[i...], is updates[i...]."""
     shape, dims = v.x(0).shape, v.x(1).shape
@@ -88,7 +88,7 @@ def scatter_elements(v: View) -> Kernel:
     )
 
 
-@op("ScatterND", Trait.NARROW)
+@op("ScatterND", Trait.NARROW, Trait.MOVES_DATA)
 def scatter_nd(v: View) -> Kernel:
     """y[indices[j, 0], indices[j, 1] ..., i] is updates[j, i]."""
     shape, indices = v.x(0).shape, v.x(1).shape

@@ -14,7 +14,7 @@ from builders import Net
 from mlftool.importer.onnx import import_onnx
 from mlftool.ir.graph import Graph
 from mlftool.ir.verify import verify
-from mlftool.passes import batchnorm, canonicalise, fold, fuse, layout, outputs, qdq
+from mlftool.passes import batchnorm, canonicalise, fold, fuse, integers, layout, outputs, qdq
 
 Pass = Callable[[Graph], Graph]
 
@@ -135,7 +135,7 @@ def quantised_gemm(w_scale: float | list[float], axis: int) -> onnx.ModelProto:
 
 def test_to_integer(tmp_path: Path) -> None:
     """Relu becomes the lower end of the stored range: real 0 is -10."""
-    passes = (canonicalise.canonicalise, qdq.sink_and_hoist, qdq.to_integer)
+    passes = (canonicalise.canonicalise, qdq.sink_and_hoist, integers.to_integer)
     assert run(quantised_gemm(0.125, 1), tmp_path, *passes) == [
         "int8[1x4] = com.microsoft.QGemm(%, 0.5, 3, <int8[4x4]>, 0.125, 0, _, 0.25, -10) "
         "activation=(-10, 127)"
@@ -144,7 +144,7 @@ def test_to_integer(tmp_path: Path) -> None:
 
 def test_to_integer_refuses_scales_along_the_wrong_axis(tmp_path: Path) -> None:
     """A scale per input channel cannot leave the sum: the Gemm stays in float."""
-    passes = (canonicalise.canonicalise, qdq.sink_and_hoist, qdq.to_integer)
+    passes = (canonicalise.canonicalise, qdq.sink_and_hoist, integers.to_integer)
     lines = run(quantised_gemm([0.1, 0.2, 0.3, 0.4], 0), tmp_path, *passes)
     assert not any("QGemm" in line for line in lines)
 
@@ -153,7 +153,7 @@ def test_average_to_integer(tmp_path: Path) -> None:
     net = Net()
     x = net.dq(net.input("x", np.uint8, (1, 2, 4, 4)), 0.5, np.uint8(3))
     model = net.model(net.q(net.node("GlobalAveragePool", x), 0.25, np.uint8(4)))
-    passes = (canonicalise.canonicalise, qdq.sink_and_hoist, qdq.average_to_integer)
+    passes = (canonicalise.canonicalise, qdq.sink_and_hoist, integers.average_to_integer)
     assert run(model, tmp_path, *passes) == [
         "uint8[1x2x1x1] = com.microsoft.QLinearAveragePool(%, 0.5, 3, 0.25, 4)"
     ]

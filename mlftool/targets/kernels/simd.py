@@ -94,7 +94,8 @@ def _float32(v: View, c: Contraction, unit: Unit) -> Kernel:
 def _int8(v: View, c: Contraction, unit: Unit) -> Kernel | None:
     q = Quantisation.of(v)
     weights = v.known(3)
-    if weights.dtype != np.int8 or np.any(q.w_zero_point) or not fits_int32(c, q):
+    bytes_ = v.x(0).dtype.is_int8 and weights.dtype == np.int8
+    if not bytes_ or np.any(q.w_zero_point) or not fits_int32(c, q):
         return None
     rows, vectors = unit.shape(c)
     width = vectors * unit.lanes

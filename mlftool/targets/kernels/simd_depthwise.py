@@ -34,7 +34,8 @@ def depthwise_int8(v: View) -> Kernel | None:
     if c is None:
         return None
     q = Quantisation.of(v)
-    if v.known(3).dtype != np.int8 or np.any(q.w_zero_point) or not fits_int32(c, q):
+    bytes_ = v.x(0).dtype.is_int8 and v.known(3).dtype == np.int8
+    if not bytes_ or np.any(q.w_zero_point) or not fits_int32(c, q):
         return None
     acc = f"({v.y.dtype.c}){requantize(c, q, 'acc', 'c')}"
     bias = Operand("b", "int32_t", "const", array=folded_bias(c, q).astype(np.int32))

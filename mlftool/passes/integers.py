@@ -1,0 +1,257 @@
+"""Sums of products between DequantizeLinear and QuantizeLinear become integer arithmetic.
+
+    QuantizeLinear(Relu(Conv(DequantizeLinear(%x), DequantizeLinear(w), DequantizeLinear(b))))
+                                          =>   QLinearConv(%x, w, b) with its range cut at zero
+
+Where no QuantizeLinear follows, or a bias is no multiple of the accumulator's unit, the integer
+form has no output scale: it gives float(accumulator) * x_scale * w_scale, and what follows stays as
+it is, to be fused into the kernel's store:
+
+    Sigmoid(Conv(DequantizeLinear(%x), DequantizeLinear(w), b))
+                                          =>   Sigmoid(Add(QLinearConv(%x, w), b))
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mlftool.ir.dtype import DType
+from mlftool.ir.edit import Editor
+from mlftool.ir.graph import Array, Graph, Node, TensorType
+from mlftool.passes.qdq import per_tensor
+
+CONVOLUTIONS = {"Conv": "QLinearConv", "ConvTranspose": "mlf.QLinearConvTranspose"}
+PRODUCTS = ("Gemm", "MatMul")
+SUMS = {
+    "AveragePool": "com.microsoft.QLinearAveragePool",
+    "ReduceMean": "mlf.QLinearReduceMean",
+    "ReduceSum": "mlf.QLinearReduceSum",
+}
+
+
+@dataclass(frozen=True)
+class _Match:
+    """A float contraction with everything quantised around it. What there is no `q` for is made in
+    float from the accumulator."""
+
+    core: Node
+    x: Node  # DequantizeLinear
+    w: Node  # DequantizeLinear
+    b: Node | None  # DequantizeLinear of an int32 constant, in units of the accumulator
+    addend: str  # any other bias
+    activations: tuple[Node, ...]  # Relu, Clip
+    q: Node | None  # QuantizeLinear
+
+
+def to_integer(graph: Graph) -> Graph:
+    """Contractions of dequantised tensors become QLinearConv, QGemm and their kin."""
+    e = Editor(graph)
+    for node in list(e.nodes):
+        match = _match(e, node) if node.op in (*CONVOLUTIONS, *PRODUCTS) else None
+        if match:
+            _replace(e, match)
+    return e.finish()
+
+
+def average_to_integer(graph: Graph) -> Graph:
+    """Q(AveragePool(DQ(x))) becomes QLinearAveragePool, which sums integers; means and sums along
+    axes likewise, where no Q follows in the form that gives floats."""
+    e = Editor(graph)
+    for node in list(e.nodes):
+        x = e.producer(node.inputs[0]) if node.op in SUMS else None
+        if x is None or x.op != "DequantizeLinear" or len(node.outputs) > 1:
+            continue
+        row = e.types[x.inputs[0]].dtype
+        axes = node.inputs[1] if len(node.inputs) > 1 else ""
+        if not (_is_stored(row, 16) and not row.packed and per_tensor(e, x)):
+            continue
+        if e.types[node.outputs[0]].dtype.name != "float32" or (axes and axes not in e.consts):
+            continue
+        found = _stored_by(e, node)
+        q = found[1] if found and not found[0] else None
+        if q is None and node.op == "AveragePool":
+            continue  # its kernel dequantises what it loads
+        ys = q.inputs[1:] if q else ("", "")
+        inputs = (*x.inputs, *_no_zero_point(e, x), *ys, *((axes,) if axes else ()))
+        last = q or node
+        made = Node(SUMS[node.op], inputs, last.outputs, node.attrs, node.name)
+        e.substitute([node, q] if q else [node], [made])
+    return e.finish()
+
+
+def _is_stored(row: DType, most: int) -> bool:
+    """Whether a quantised tensor of the type can be multiplied by integer kernels."""
+    return row.kind in "iu" and row.bits <= most
+
+
+def _match(e: Editor, core: Node) -> _Match | None:
+    x, w = (e.producer(i) for i in core.inputs[:2])
+    if x is None or w is None or {x.op, w.op} != {"DequantizeLinear"}:
+        return None
+    if e.types[core.outputs[0]].dtype.name != "float32" or not per_tensor(e, x):
+        return None
+    if not _is_stored(e.types[x.inputs[0]].dtype, 16) or e.types[x.inputs[0]].dtype.packed:
+        return None
+    if not _is_stored(e.types[w.inputs[0]].dtype, 16) or not _are_weights(e, core, w):
+        return None
+    bias = core.inputs[2] if len(core.inputs) > 2 else ""
+    b = e.producer(bias) if bias else None
+    if b is not None and not _is_accumulator_bias(e, x, w, b):
+        b = None
+    if bias and b is None:
+        return _Match(core, x, w, None, bias, (), None)
+    if b is not None and w.inputs[0] not in e.consts:
+        return _Match(core, x, w, None, bias, (), None)
+    found = _stored_by(e, core)
+    chain, q = found if found else ((), None)
+    return _Match(core, x, w, b, "", chain, q)
+
+
+def _are_weights(e: Editor, core: Node, w: Node) -> bool:
+    """Whether the second operand's parameters can leave the sum: there is one, or, of constant
+    weights, one for each output channel."""
+    if w.inputs[0] not in e.consts:
+        row = e.types[w.inputs[0]].dtype
+        return core.op in PRODUCTS and not row.packed and per_tensor(e, w)
+    rank = len(e.types[w.inputs[0]].shape)
+    axis = {"Conv": 0, "ConvTranspose": 1}.get(core.op, rank - 1)
+    if core.attrs.get("transB", 0):
+        axis = 0
+    return all(
+        name in e.consts and all(n == 1 for k, n in enumerate(e.types[name].shape) if k != axis)
+        for name in w.inputs[1:]
+    )
+
+
+def _stored_by(e: Editor, core: Node) -> tuple[tuple[Node, ...], Node] | None:
+    """The activations behind a contraction and the QuantizeLinear behind them."""
+    chain: list[Node] = []
+    while True:
+        user = e.only_user((chain[-1] if chain else core).outputs[0])
+        if user is None:
+            return None
+        if user.op == "QuantizeLinear":
+            row = e.types[user.outputs[0]].dtype
+            fits = per_tensor(e, user) and len(user.inputs) > 2 and not row.packed
+            return (tuple(chain), user) if fits and _is_stored(row, 16) else None
+        if user.op != "Relu" and not (
+            user.op == "Clip" and all(not i or i in e.consts for i in user.inputs[1:])
+        ):
+            return None
+        chain.append(user)
+
+
+def _is_accumulator_bias(e: Editor, x: Node, w: Node, b: Node) -> bool:
+    """Whether the bias is stored in units of the accumulator, x_scale * w_scale."""
+    if b.op != "DequantizeLinear" or b.inputs[0] not in e.consts:
+        return False
+    if e.consts[b.inputs[0]].dtype != np.int32 or (
+        len(b.inputs) > 2 and np.any(e.consts[b.inputs[2]])
+    ):
+        return False
+    unit = e.consts[x.inputs[1]].reshape(-1) * e.consts[w.inputs[1]].reshape(-1)
+    scale = e.consts[b.inputs[1]].reshape(-1)
+    if scale.size not in (1, unit.size) and unit.size != 1:
+        return False
+    return bool(np.allclose(scale, unit, rtol=1e-5, atol=0.0))
+
+
+def _replace(e: Editor, m: _Match) -> None:
+    xs = (*m.x.inputs, *_no_zero_point(e, m.x))
+    ws = _weights(e, m)
+    ys = m.q.inputs[1:] if m.q else ("", "")
+    bias = m.b.inputs[0] if m.b else ""
+    op = CONVOLUTIONS.get(m.core.op)
+    if op is not None:
+        inputs = (*xs, *ws, *ys, *((bias,) if bias else ()))
+    elif ws[0] in e.consts and len(e.types[ws[0]].shape) == 2:
+        op, inputs = "com.microsoft.QGemm", (*xs, *ws, bias, *ys)
+    else:
+        op, inputs = "QLinearMatMul", (*xs, *ws, *ys)
+    attrs = {k: a for k, a in m.core.attrs.items() if k not in ("alpha", "beta", "transA")}
+    if m.q:
+        attrs["activation"] = _range(e, m.q, m.activations)
+        node = Node(op, inputs, m.q.outputs, attrs, m.core.name)
+        e.substitute([m.core, *m.activations, m.q], [node])
+    elif m.addend:
+        product = e.fresh(m.core.outputs[0] + ".product", e.types[m.core.outputs[0]])
+        node = Node(op, inputs, (product,), attrs, m.core.name)
+        spread = _spread(e, m)
+        add = e.add("Add", (product, spread[0]), m.core, m.core.outputs[0])
+        e.substitute([m.core], [node, *spread[1], add])
+    else:
+        e.substitute([m.core], [Node(op, inputs, m.core.outputs, attrs, m.core.name)])
+
+
+def _no_zero_point(e: Editor, dq: Node) -> tuple[str, ...]:
+    """The zero point that a DequantizeLinear left out."""
+    if len(dq.inputs) > 2:
+        return ()
+    return (e.const(dq.inputs[0] + ".zero_point", np.zeros((), e.types[dq.inputs[0]].dtype.numpy)),)
+
+
+def _weights(e: Editor, m: _Match) -> tuple[str, ...]:
+    """The second operand with its parameters. Constants are centred at zero where that fits into as
+    many bits: kernels are fastest without a zero point. 4 bits become 8."""
+    w, scale, zero = (*m.w.inputs, *_no_zero_point(e, m.w))
+    if w not in e.consts:
+        return w, scale, zero
+    stored, zeros = e.consts[w], e.consts[zero]
+    groups = m.core.attrs.get("group", 1) if m.core.op == "ConvTranspose" else 1
+    centred = stored.astype(np.int32) - zeros.astype(np.int32)
+    bits = max(8, e.types[w].dtype.bits)
+    if centred.size and -(1 << (bits - 1)) <= centred.min() and centred.max() < 1 << (bits - 1):
+        kind = np.dtype(f"int{bits}")
+        if kind != stored.dtype or zeros.any():
+            w = e.const(w + ".centred", centred.astype(kind))
+        zero = e.const(zero + ".centred", np.zeros((), kind))
+    elif zeros.size > 1:
+        zero = e.const(zero + ".channels", np.tile(zeros.reshape(-1), groups))
+    scales = e.consts[scale]
+    if scales.size > 1 and groups > 1:
+        scale = e.const(scale + ".channels", np.tile(scales.reshape(-1), groups))
+    return w, scale, zero
+
+
+def _spread(e: Editor, m: _Match) -> tuple[str, list[Node]]:
+    """The bias in a shape that broadcasts to the output."""
+    b, rank = e.types[m.addend], len(e.types[m.core.outputs[0]].shape)
+    if m.core.op in PRODUCTS or b.elements == 1:
+        return m.addend, []
+    shape = (1, b.elements, *(1,) * (rank - 2))
+    if m.addend in e.consts:
+        return e.const(m.addend + ".spread", e.consts[m.addend].reshape(shape)), []
+    name = e.fresh(m.addend + ".spread", TensorType(b.dtype, shape))
+    return name, [e.add("Reshape", (m.addend,), m.core, name)]
+
+
+def _range(e: Editor, q: Node, activations: tuple[Node, ...]) -> tuple[int, int]:
+    """What is left of the stored type's range when activations have cut it."""
+    dtype = e.types[q.outputs[0]].dtype
+    scale, zero_point = e.consts[q.inputs[1]], e.consts[q.inputs[2]]
+    lo, hi = dtype.range
+    for activation in activations:
+        low, high = _bounds(e, activation)
+        lo = max(lo, _quantised(low, scale, zero_point, dtype.range))
+        hi = min(hi, _quantised(high, scale, zero_point, dtype.range))
+    return lo, hi
+
+
+def _bounds(e: Editor, activation: Node) -> tuple[float, float]:
+    if activation.op == "Relu":
+        return 0.0, float("inf")
+    low, high = (*activation.inputs[1:], "", "")[:2]
+    return (
+        float(e.consts[low].item()) if low else float("-inf"),
+        float(e.consts[high].item()) if high else float("inf"),
+    )
+
+
+def _quantised(value: float, scale: Array, zero_point: Array, limits: tuple[int, int]) -> int:
+    """QuantizeLinear of one value; it is monotonic, so a clamp before it is a clamp after it."""
+    if np.isinf(value):
+        return limits[0] if value < 0 else limits[1]
+    ratio = np.float32(value) / np.float32(scale.item())
+    return int(np.clip(np.rint(ratio) + int(zero_point.item()), *limits))
