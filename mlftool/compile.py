@@ -13,6 +13,7 @@ from dataclasses import replace
 from mlftool.codegen.executors import EXECUTORS
 from mlftool.codegen.names import check_module_name
 from mlftool.codegen.options import Options
+from mlftool.codegen.weights import MODES
 from mlftool.describe import bundle
 from mlftool.errors import MlfError, Problem, did_you_mean
 from mlftool.importer.load import model_name
@@ -158,9 +159,13 @@ def _options(spec: ModuleSpec) -> Options:
     if spec.runtime != "crt":
         text = f"no such runtime; got '{spec.runtime}', expected crt: the code is C"
         raise MlfError(Problem("MLF0405", text))
-    return EXECUTORS[spec.executor].options(
+    if spec.weights not in MODES:
+        text = f"weights '{spec.weights}', expected {' or '.join(MODES)}"
+        raise MlfError(Problem("MLF0400", text))
+    options = EXECUTORS[spec.executor].options(
         spec.module_name, spec.interface_api, spec.unpacked_api, spec.link_params, spec.system_lib
     )
+    return replace(options, weights=spec.weights)
 
 
 def _with_output_names(graph: Graph, spec: ModuleSpec) -> Graph:

@@ -8,7 +8,8 @@ from typing import Any
 
 from mlftool.codegen import registry
 from mlftool.codegen.relay import relay_text
-from mlftool.codegen.sources import LIB, SRC
+from mlftool.codegen.sources import INCLUDE, LIB, SRC
+from mlftool.codegen.weights import without_file
 from mlftool.errors import MlfError, Problem
 from mlftool.ir.graph import Graph
 from mlftool.mlf import Bundle, archive, params, runtime_tree
@@ -60,7 +61,7 @@ def operator_bundle(m: Module) -> Bundle:
     tensors = [_tensor(m, n) for n in (*m.imported.inputs, *m.imported.outputs)]
     arguments = tuple(Argument(t.name, t.dtype.name, t.shape, t.size_bytes) for t in tensors)
     code = _code(m, sources)
-    files = {name: data for name, data in code.items() if name.startswith((SRC, LIB))}
+    files = {name: data for name, data in code.items() if name.startswith((SRC, INCLUDE, LIB))}
     files[f"src/tir-{CPU}.txt"] = f"{m.imported}\n".encode()
     record = ModuleRecord(
         m.spec.module_name,
@@ -88,13 +89,13 @@ def _add_system_library(
 
 
 def _code(m: Module, sources: Mapping[str, str]) -> dict[str, bytes]:
-    """A module's files; its C as objects if its target is of kind llvm."""
+    """A module's files; its C and weights as objects if its target is of kind llvm."""
     made: dict[str, bytes] = {}
     if m.program.target.kind == "llvm":
         what = f"module '{m.spec.module_name}'"
-        made = compile_objects(m.program.target, sources, m.spec.cc, what)
+        made = compile_objects(m.program.target, sources, m.sources.data, m.spec.cc, what)
     kept = {n: text.encode() for n, text in sources.items() if not (made and n.endswith(".c"))}
-    return kept | made
+    return kept | made | (without_file(m.sources.data) if made else dict(m.sources.data))
 
 
 def _record(m: Module, code: Mapping[str, bytes]) -> ModuleRecord:
@@ -116,7 +117,6 @@ def _record(m: Module, code: Mapping[str, bytes]) -> ModuleRecord:
     sids = tuple(Storage(s.id, s.size_bytes, s.binding or None) for s in m.sources.storages)
     files = {
         **code,
-        **m.sources.data,
         f"parameters/{name}.params": params.encode(m.sources.params),
         f"src/{name}.relay": relay_text(m.imported).encode(),
         f"executor-config/{m.spec.executor}/{name}.json": _interface(m, inputs, outputs),

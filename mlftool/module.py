@@ -40,6 +40,7 @@ class ModuleSpec:
     opt_level: int = 3
     float_mode: str = "exact"  # or "fused": products of sums are added with one rounding
     disabled_pass: tuple[str, ...] = ()
+    weights: str = "auto"  # or "text", "binary": codegen/weights.py
     cc: str = ""  # the compiler of a target of kind llvm; "" is the usual one
     output_names: tuple[str, ...] = ()  # instead of the model's own
 

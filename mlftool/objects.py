@@ -22,24 +22,30 @@ INCLUDES = ("-Icodegen/host/include", "-Iruntime/include", "-Itemplates")
 
 
 def compile_objects(
-    target: Target, sources: Mapping[str, str], cc: str = "", what: str = "the module"
+    target: Target,
+    sources: Mapping[str, str],
+    data: Mapping[str, bytes],
+    cc: str = "",
+    what: str = "the module",
 ) -> dict[str, bytes]:
     """codegen/host/lib/*.o of the C files among `sources`, which are by their names in an archive.
 
+    `data` are files that they read.
     `cc` is a command, such as "clang --sysroot=..."; "" stands for the usual one of the target.
     Raises MlfError if there is no such compiler, or it refuses.
     """
     command = _command(target, cc)
     flags = machine_flags(target, clang="clang" in toolchain.identity(command))
     files = {name: text.encode() for name, text in sources.items()}
+    files |= data
     files |= runtime_tree.helper_headers() | runtime_tree.runtime_files()
     files["templates/crt_config.h"] = files["templates/crt_config.h.template"]
     made = {}
     with tempfile.TemporaryDirectory(prefix="mlftool-") as folder:
         work = Path(folder)
-        for name, data in files.items():
+        for name, content in files.items():
             (work / name).parent.mkdir(parents=True, exist_ok=True)
-            (work / name).write_bytes(data)
+            (work / name).write_bytes(content)
         for name in sources:
             if not name.endswith(".c"):
                 continue

@@ -71,8 +71,8 @@ class DebugModule:
         self.name = name
         self.inputs = _tensors(self.imported, self.imported.inputs)
         self.outputs = _tensors(self.imported, self.imported.outputs)
-        text, self.steps = debug_c(self.program, name)
-        self._library = ctypes.CDLL(str(_build(text, machine_flags(where.name), name)))
+        text, weights, self.steps = debug_c(self.program, name)
+        self._library = ctypes.CDLL(str(_build(text, weights, machine_flags(where.name), name)))
         self._buffers: dict[str, Array] = {}
         self.tensors: dict[str, Array] = {}
 
@@ -162,10 +162,10 @@ def _tensors(graph: Graph, names: tuple[str, ...]) -> tuple[Tensor, ...]:
     )
 
 
-def _build(text: str, machine: tuple[str, ...], name: str) -> Path:
+def _build(text: str, weights: Mapping[str, bytes], machine: tuple[str, ...], name: str) -> Path:
     command = toolchain.find(toolchain.CC)
     flags = (*machine, *CFLAGS, "-O2", "-fPIC", "-shared", f"-I{_INCLUDE}")
-    files = {"steps.c": text.encode(), **helper_headers()}
+    files = {"steps.c": text.encode(), **weights, **helper_headers()}
     key = key_of((toolchain.identity(command), *flags), files)
     library = f"lib{key}.so"
 

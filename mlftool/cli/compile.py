@@ -39,6 +39,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="fused: products are added with one rounding (fmaf), faster where the FPU can",
     )
     parser.add_argument(
+        "--weights",
+        choices=["auto", "text", "binary"],
+        default="auto",
+        help="binary: in a file that the assembler reads (gcc and clang only); text: C arrays; "
+        "auto: binary from 4 MiB on",
+    )
+    parser.add_argument(
         "--data",
         action="append",
         default=[],
@@ -83,6 +90,7 @@ def run(args: argparse.Namespace) -> int:
         input_shapes=shapes,
         data_files=tuple(args.data),
         float_mode=args.float_mode,
+        weights=args.weights,
         **options,
     )
     write_tar(compile_modules([spec]), args.output)

@@ -5,10 +5,12 @@ The kernels are those of every executor; only who calls them differs.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mlftool.codegen.kernels import Step, write_kernels
 from mlftool.codegen.templates import render
+from mlftool.codegen.weights import place
 from mlftool.ir.graph import Node
 from mlftool.plan.program import Program
 
@@ -24,16 +26,20 @@ class DebugStep:
     storages: tuple[tuple[str, int, int], ...]
 
 
-def debug_c(program: Program, module: str) -> tuple[str, tuple[DebugStep, ...]]:
-    """One C file, and the functions in it in the order in which they must be called."""
+def debug_c(
+    program: Program, module: str
+) -> tuple[str, Mapping[str, bytes], tuple[DebugStep, ...]]:
+    """One C file, the files that it needs, and its functions in the order in which they must be
+    called."""
     kernels = write_kernels(program, module)
     steps = tuple(_step(k, step) for k, step in enumerate(kernels.steps))
+    weights = place(kernels.constants, module, "auto")
     text = render(
         "debug.c.j2",
         module=module,
         target=program.target.tvm,
         includes=kernels.includes,
-        constants=kernels.constants,
+        weights=weights,
         functions=kernels.functions,
         steps=[
             {
@@ -46,7 +52,7 @@ def debug_c(program: Program, module: str) -> tuple[str, tuple[DebugStep, ...]]:
             for d, s in zip(steps, kernels.steps, strict=True)
         ],
     )
-    return text, steps
+    return text, weights.files, steps
 
 
 def _step(k: int, step: Step) -> DebugStep:

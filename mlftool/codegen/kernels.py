@@ -5,6 +5,7 @@ Every executor starts here, so that all of them run the same C and give the same
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -119,7 +120,7 @@ class Writer:
     def __init__(self, program: Program, module: str, path: str = "step") -> None:
         self.program, self.module, self.path = program, module, path
         self.functions: dict[str, Function] = {}
-        self.constants: dict[tuple[str, bytes], Constant] = {}
+        self.constants: dict[tuple[str, bytes], Constant] = {}  # by type and digest of contents
         self.includes: set[str] = {"mlf/kernel.h"}
         self.inner: set[str] = set()
 
@@ -218,7 +219,7 @@ class Writer:
 
     def _constant(self, k: int, role: str, array: Array, ctype: str) -> Constant:
         """The constant that holds `array`; the first to need it names it."""
-        key = (ctype, array.tobytes())
+        key = (ctype, hashlib.sha256(array.tobytes()).digest())
         if key not in self.constants:
             words = {"w": "weights", "b": "bias", "b_inner": "bias_inner"}
             self.constants[key] = Constant(f"{self.path}{k}_{words.get(role, role)}", ctype, array)

@@ -17,6 +17,7 @@ class Options:
     unpacked_api: bool = True
     link_params: bool = True
     system_lib: bool = False
+    weights: str = "auto"  # of weights.MODES
 
 
 def aot_options(

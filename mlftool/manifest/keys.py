@@ -198,6 +198,14 @@ class Model:
         default="exact",
         default_text="`exact`",
     )
+    weights: str = key(
+        OneOf("a form of weights", lambda: ("auto", "text", "binary"), "MLF0109"),
+        "`text` writes constants as C arrays, `binary` as a file that the assembler reads (gcc and "
+        "clang); `auto` takes the file from 4 MiB on.",
+        example="text",
+        default="auto",
+        default_text="`auto`",
+    )
     mlf_version: int = key(
         Integer(1, 7),
         "The version of Model Library Format that is written.",

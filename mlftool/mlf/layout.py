@@ -71,4 +71,6 @@ class Layout:
         # TVM lower-cases the header's name; the module's own case is found too.
         if name in (f"codegen/host/include/tvmgen_{n}.h" for n in (module, module.lower())):
             return name
+        if name == f"codegen/host/include/tvmgen_{module}.weights":
+            return name
         return None

@@ -125,7 +125,7 @@ def _build(
     program = "-shared" not in flags
     files = runner_files(interface, record, ("platform/host/platform.c",))
     if not program:  # the descriptor alone: Python takes the runner's part
-        files = {n: d for n, d in files.items() if n.endswith(".h") or n == "runner_module.c"}
+        files = {n: d for n, d in files.items() if not n.endswith(".c") or n == "runner_module.c"}
     crt = record if calls_crt(interface, record) else None
     every = (*machine_flags(interface.target), optimise, *flags)
     if program and code.objects:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Mapping, Sequence
 
-from mlftool.mlf import Bundle, params
+from mlftool.mlf import Bundle
 from mlftool.mlf.archive import read
 from mlftool.mlf.records import ModuleRecord
-from mlftool.runtime.packed import c_bytes
+from mlftool.runtime.packed import c_bytes, parameters
 from mlftool.runtime.sources import old_headers
 
 FOLDERS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "src": ("codegen/host/src/", (".c", ".cc", ".cpp")),
-    "include": ("codegen/host/include/", (".h",)),
+    "include": ("codegen/host/include/", (".h", ".weights")),
     "lib": ("codegen/host/lib/", (".o",)),
 }
 
@@ -31,22 +32,41 @@ def library_files(bundle: Bundle, file: str = "") -> dict[str, dict[str, bytes]]
     # Applications cannot open an archive's files on a board: they get graphs as C.
     for record in read(bundle, file).modules:
         if record.graph is not None:
-            header, source = graph_data(record)
+            data, files = parameters(record)
+            # TVM's archives have no such header, so theirs stay text.
+            files = files if "mlf/weights.h" in found["include"] else {}
+            header, source = graph_data(record, data, tuple(files))
+            found["include"] |= files
             found["include"][f"tvmgen_{record.name}_graph.h"] = header.encode()
             found["src"][f"{record.name}_graph.c"] = source.encode()
     return found
 
 
-def graph_data(record: ModuleRecord) -> tuple[str, str]:
-    """The graph executor's JSON and parameters as C: a header and its source."""
+def graph_data(record: ModuleRecord, data: bytes, files: Sequence[str]) -> tuple[str, str]:
+    """The graph executor's JSON and parameters as C: a header and its source.
+
+    `data` are the parameters; they are also in `files`, if that names one.
+    """
     name = f"tvmgen_{record.name}"
-    parts = {"graph": record.graph or b"", "params": record.params or params.encode({})}
+    parts = {"graph": record.graph or b"", "params": data}
     guard = f"{name.upper()}_GRAPH_H_"
     header = [f"#ifndef {guard}", f"#define {guard}", "#include <stddef.h>", ""]
     source = [f'#include "{name}_graph.h"', ""]
     for part, data in parts.items():
         header.append(f"extern const char {name}_{part}[];")
         header.append(f"extern const size_t {name}_{part}_size;  // without the zero behind it")
-        source.append(f"const char {name}_{part}[] =\n    {c_bytes(data)};")
-        source.append(f"const size_t {name}_{part}_size = sizeof {name}_{part} - 1;")
+        if part == "params" and files:
+            source += _filed(f"{name}_{part}", data, files[0])
+        else:
+            source.append(f"const char {name}_{part}[] =\n    {c_bytes(data)};")
+        source.append(f"const size_t {name}_{part}_size = {len(data)};")
     return "\n".join([*header, "", "#endif", ""]), "\n".join([*source, ""])
+
+
+def _filed(symbol: str, data: bytes, file: str) -> list[str]:
+    """The digest is there so that the source changes with the file."""
+    return [
+        f"// {hashlib.sha256(data).hexdigest()}",
+        '#include "mlf/weights.h"',
+        f'MLF_WEIGHTS_SYMBOL("{symbol}", "{file}", 0, {len(data) + 1}, "");',
+    ]

@@ -38,6 +38,26 @@ def c_bytes(data: bytes) -> str:
     return "\n    ".join(f'"{line}"' for line in lines)
 
 
+# Parameters from here on are read by the assembler: for a hundred megabytes of text, gcc takes a
+# minute and 7 GB.
+BIG = 4 << 20
+
+
+def parameters(record: ModuleRecord) -> tuple[bytes, dict[str, bytes]]:
+    """A module's parameters, and the file in the include path that C takes them from if there are
+    many; a zero is behind them there, as behind a string."""
+    data = record.params or params.encode({})
+    return data, {f"tvmgen_{record.name}.params": data + b"\0"} if len(data) >= BIG else {}
+
+
+def _parameters_c(record: ModuleRecord) -> str:
+    data, files = parameters(record)
+    for file, content in files.items():
+        arguments = f'"mlf_runner_params", "{file}", 0, {len(content)}'
+        return f"MLF_WEIGHTS_ARRAY(char, params, {len(content)}, {arguments});\n"
+    return f"static const char params[] = {c_bytes(data)};\n"
+
+
 def checked_symbol(name: str) -> str:
     """The name of a function of the archive, before it becomes C. Raises MlfError."""
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
@@ -168,10 +188,11 @@ def graph_run(interface: Interface, record: ModuleRecord) -> str:
     lines = [
         _INCLUDES + "#include <tvm/runtime/crt/crt.h>\n#include <tvm/runtime/crt/graph_executor.h>",
         "#include <tvm/runtime/crt/module.h>\n",
+        *(['#include "mlf/weights.h"\n'] if parameters(record)[1] else []),
         *(f"int32_t {f}{_PACKED};" for f in symbols),
         *_tensor_table(interface),
         f"static const char graph[] = {c_bytes(text)};\n",
-        f"static const char params[] = {c_bytes(record.params or params.encode({}))};\n",
+        _parameters_c(record),
         "static const TVMBackendPackedCFunc functions[] = {",
         *(f"    (TVMBackendPackedCFunc){f}," for f in symbols or ["0"]),
         "};",

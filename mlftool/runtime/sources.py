@@ -13,7 +13,7 @@ from mlftool.mlf.records import Archive, ModuleRecord
 from mlftool.mlf.runtime_tree import crt_root
 from mlftool.runtime.descriptor import runner_c
 from mlftool.runtime.objects import check_objects
-from mlftool.runtime.packed import MODEL_HEADER
+from mlftool.runtime.packed import MODEL_HEADER, parameters
 from mlftool.runtime.signature import network_of
 from mlftool.targets import CFLAGS
 
@@ -25,7 +25,7 @@ FOREIGN_CFLAGS = (
     "-Wno-declaration-missing-parameter-type",
 )
 
-_HEADER = re.compile(r"codegen/host/include/[A-Za-z0-9_./-]+\.h")
+_HEADER = re.compile(r"codegen/host/include/[A-Za-z0-9_./-]+\.(?:h|weights)")
 # More than any archive is known to need: memory is no concern on this computer.
 _CONFIG = {
     "TVM_CRT_LOG_LEVEL": 0,
@@ -96,6 +96,7 @@ def runner_files(
     files = {f"crt/{name}": (crt_root() / name).read_bytes() for name in (*common, *platform)}
     on_board = not any(name.startswith("platform/host") for name in platform)
     files["runner_module.c"] = runner_c(interface, record, on_board).encode()
+    files |= {f"codegen/host/include/{n}": data for n, data in parameters(record)[1].items()}
     return files
 
 

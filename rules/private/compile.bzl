@@ -78,6 +78,12 @@ the interface.""",
     "workspace_io": attr.bool(
         doc = "Whether inputs and outputs of an aot module live in the workspace and share its memory.",
     ),
+    "weights": attr.string(
+        default = "auto",
+        values = ["auto", "text", "binary"],
+        doc = """`text` writes constants as C arrays, `binary` as a file that the assembler reads (gcc and
+clang only); `auto` takes the file from 4 MiB on, which C compilers need minutes for.""",
+    ),
     "_compilers": attr.label(default = "@mlf_system//:compilers.txt", allow_single_file = True),
 }
 
@@ -159,6 +165,8 @@ def _add_options(args, ctx):
         args.add("--workspace-io")
     if ctx.attr.float_mode != "exact":
         args.add("--float-mode", ctx.attr.float_mode)
+    if ctx.attr.weights != "auto":
+        args.add("--weights", ctx.attr.weights)
     if ctx.attr.mlf_version != 7:
         args.add("--mlf-version", ctx.attr.mlf_version)
 
@@ -242,6 +250,7 @@ def _mlf_module_impl(ctx):
             module_name = module_name_of(ctx),
             options = options_of(ctx),
             target = ctx.attr.target,
+            weights = ctx.attr.weights,
         ),
     )]
 

@@ -18,6 +18,7 @@ def mlf_model(
         system_lib = False,
         workspace_io = False,
         float_mode = "exact",
+        weights = "auto",
         mlf_version = 7,
         input_shapes = {},
         data = [],
@@ -67,6 +68,7 @@ def mlf_model(
       system_lib: whether packed functions are found by name.
       workspace_io: whether inputs and outputs live in the workspace.
       float_mode: `exact`, or `fused` for sums with one rounding per product.
+      weights: `text`, `binary` or `auto`, as of `mlf_compile`.
       mlf_version: the version of Model Library Format that is written.
       input_shapes: shapes of inputs the model leaves open.
       data: files of ONNX external data.
@@ -96,6 +98,7 @@ def mlf_model(
         system_lib = system_lib,
         target = target,
         unpacked_api = unpacked_api,
+        weights = weights,
         workspace_io = workspace_io,
         visibility = visibility,
     )

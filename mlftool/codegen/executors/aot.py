@@ -13,6 +13,7 @@ from mlftool.codegen.packed import PackedStep, Shapes, code_values, pack
 from mlftool.codegen.packed import functions as packed_functions
 from mlftool.codegen.sources import INCLUDE, SRC, OperatorFunction, Sources
 from mlftool.codegen.templates import render
+from mlftool.codegen.weights import place
 from mlftool.errors import MlfError, Problem
 from mlftool.ir.graph import Graph
 from mlftool.plan.program import Program
@@ -29,7 +30,8 @@ def emit_c(program: Program, options: Options, interface: Graph) -> Sources:
     module = options.module
     members = member_names((*interface.inputs, *interface.outputs))
     kernels = write_kernels(program, module)
-    values = values_of(program, module, interface, members, kernels)
+    weights = place(kernels.constants, module, options.weights)
+    values = values_of(program, module, interface, members, kernels) | {"weights": weights}
     files = {
         f"{SRC}/{module}_lib0.c": render("lib0.c.j2", **values),
         f"{SRC}/{module}_lib1.c": render("lib1.c.j2", **values),
@@ -42,6 +44,7 @@ def emit_c(program: Program, options: Options, interface: Graph) -> Sources:
         members,
         kernels.constants_bytes,
         program.memory.size_bytes,
+        data=weights.files,
     )
 
 
@@ -53,7 +56,8 @@ def emit_packed(program: Program, options: Options, interface: Graph) -> Sources
         raise MlfError(Problem("MLF0405", text))
     members = member_names((*interface.inputs, *interface.outputs))
     kernels = write_kernels(program, module)
-    values = values_of(program, module, interface, members, kernels)
+    weights = place(kernels.constants, module, options.weights)
+    values = values_of(program, module, interface, members, kernels) | {"weights": weights}
     values["unpacked"] = options.unpacked_api
     io = (*interface.inputs, *interface.outputs)
     values["checked"] = [parameter(members[n]) for n in io if interface.types[n].bytes]
@@ -81,6 +85,7 @@ def emit_packed(program: Program, options: Options, interface: Graph) -> Sources
         kernels.constants_bytes,
         program.memory.size_bytes,
         packed=(f"{prefix}_run", *kept, f"{prefix}_get_c_metadata"),
+        data=weights.files,
     )
 
 
@@ -153,7 +158,6 @@ def values_of(
         },
         "target": program.target.tvm,
         "functions": kernels.functions,
-        "constants": kernels.constants,
         "includes": kernels.includes,
         "steps": [
             {

@@ -17,6 +17,7 @@ from mlftool.codegen.options import Options
 from mlftool.codegen.packed import LIMIT, PackedStep, code_values, functions, pack
 from mlftool.codegen.sources import SRC, OperatorFunction, Sources, Storage
 from mlftool.codegen.templates import render
+from mlftool.codegen.weights import place
 from mlftool.errors import MlfError, Problem
 from mlftool.ir import dtype
 from mlftool.ir.graph import Array, Graph, TensorType
@@ -82,12 +83,12 @@ def emit(program: Program, options: Options, interface: Graph) -> Sources:
     if problems:
         raise MlfError(Problem("MLF0304", f"module '{module}': {p}", help=AOT) for p in problems)
     packed = functions(steps)
+    linked = [c for c in kernels.constants if options.link_params or c.name in kernels.inner]
+    weights = place(linked, module, options.weights)
     values = {
         "module": module,
         "target": program.target.tvm,
-        "constants": [
-            c for c in kernels.constants if options.link_params or c.name in kernels.inner
-        ],
+        "weights": weights,
         "planned": False,
         "allocates": True,
         **code_values(program, kernels, steps),
@@ -110,6 +111,7 @@ def emit(program: Program, options: Options, interface: Graph) -> Sources:
         params=table.params,
         packed=tuple(p.symbol for p in packed),
         storages=storages,
+        data=weights.files,
     )
 
 

@@ -15,6 +15,7 @@ from mlftool.codegen.names import member_names
 from mlftool.codegen.options import Options
 from mlftool.codegen.sources import INCLUDE, SRC, OperatorFunction, Sources
 from mlftool.codegen.templates import render
+from mlftool.codegen.weights import place
 from mlftool.errors import MlfError, Problem
 from mlftool.ir.graph import Graph
 from mlftool.mlf.bytecode import MAX_ARGUMENTS, MAX_NUMBER
@@ -35,7 +36,9 @@ def emit(program: Program, options: Options, interface: Graph) -> Sources:
     kernels = writer.kernels(())
     members = member_names((*interface.inputs, *interface.outputs))
     values = values_of(program, module, interface, members, kernels)
+    weights = place(kernels.constants, module, options.weights)
     values |= {
+        "weights": weights,
         "workspace_bytes": code.workspace_bytes,
         "calls": tuple(code.functions.values()),
         "table": [constant for _, constant in code.constants.values()],
@@ -54,7 +57,10 @@ def emit(program: Program, options: Options, interface: Graph) -> Sources:
         members,
         kernels.constants_bytes,
         code.workspace_bytes,
-        data={f"executor-config/vm/{module}.vm": np.array(code.words, "<u4").tobytes()},
+        data={
+            f"executor-config/vm/{module}.vm": np.array(code.words, "<u4").tobytes(),
+            **weights.files,
+        },
     )
 
 

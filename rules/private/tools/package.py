@@ -26,6 +26,7 @@ def module_spec(entry: dict[str, Any]) -> ModuleSpec:
         input_shapes=shapes,
         data_files=tuple(Path(file) for file in entry["data_files"]),
         float_mode=entry["float_mode"],
+        weights=entry["weights"],
         mlf_version=entry["mlf_version"],
         **entry["options"],
     )
