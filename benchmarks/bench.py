@@ -1,7 +1,7 @@
 """What the models cost: one command, one table.
 
     python benchmarks/bench.py [--models DIR] [--boards cortex-m4,...] [--float-mode fused]
-                               [--no-host] [--markdown FILE] [NAME ...]
+                               [--optimize size] [--no-host] [--markdown FILE] [NAME ...]
 
 For every model of --models (default: MLFTOOL_SHARED_MODELS, else ../shared/models) and of
 examples/models: seconds to an archive; flash, arena and stack bytes and exact instructions per
@@ -15,16 +15,20 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 import numpy as np
+import onnx
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from mlftool.compile import ModuleSpec, compile_modules  # noqa: E402
+from mlftool.codegen.share import TABLES  # noqa: E402
+from mlftool.compile import Module, ModuleSpec, compile_module, compile_modules  # noqa: E402
+from mlftool.describe import bundle as bundle_of  # noqa: E402
 from mlftool.errors import MlfError  # noqa: E402
 from mlftool.mlf import tar_bytes  # noqa: E402
 from mlftool.runtime.boards import BOARDS  # noqa: E402
@@ -34,7 +38,8 @@ from mlftool.runtime.link import footprint, link_firmware  # noqa: E402
 from mlftool.runtime.runner import run_on_board, run_on_host  # noqa: E402
 from mlftool.runtime.vectors import load_vectors, samples_of  # noqa: E402
 
-OPTIMISE = "-O3"
+OPTIMISE = {"speed": "-O3", "size": "-Os"}
+Asked = Mapping[str, str]  # fields of ModuleSpec
 ROUNDS = 5  # turns taken by us and by onnxruntime
 HOST_TARGETS = ("host", "x86-64-v4")
 
@@ -61,6 +66,7 @@ class Row:
     weights: int = 0
     arena: int = 0
     code: int = 0
+    own: int = 0
     stack: int = 0
     instructions: dict[str, str] = field(default_factory=dict)
     host: dict[str, float] = field(default_factory=dict)  # target -> time / onnxruntime's
@@ -73,13 +79,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--boards", default=",".join(BOARDS))
     parser.add_argument("--markdown", type=Path, help="also write the table as a page")
     parser.add_argument("--float-mode", choices=["exact", "fused"], default="exact")
+    parser.add_argument("--optimize", choices=["speed", "size"], default="speed")
     parser.add_argument("--no-host", action="store_true", help="leave out the timed part")
     parser.add_argument("names", nargs="*", metavar="NAME")
     args = parser.parse_args(argv)
+    asked = {"float_mode": args.float_mode, "optimize": args.optimize}
     rows = []
     for model in models(args.models, args.names):
         print(f"measuring {model.stem} ...", file=sys.stderr, flush=True)
-        rows.append(measure(model, args.boards.split(","), not args.no_host, args.float_mode))
+        rows.append(measure(model, args.boards.split(","), not args.no_host, asked))
     text = table(rows, args.boards.split(","))
     print(text)
     if args.markdown:
@@ -98,11 +106,11 @@ def models(folder: Path | None, names: Sequence[str]) -> Iterator[Path]:
                 yield path
 
 
-def measure(model: Path, boards: Sequence[str], host: bool, mode: str) -> Row:
+def measure(model: Path, boards: Sequence[str], host: bool, asked: Asked) -> Row:
     """All figures of one model."""
     row = Row(model.stem)
     start = time.perf_counter()
-    bundle = compile_modules([ModuleSpec(model, "bench", "cortex-m4", float_mode=mode)])
+    bundle = compile_modules([ModuleSpec(model, "bench", "cortex-m4", **asked)])
     tar_bytes(bundle)
     row.compile_seconds = time.perf_counter() - start
     interface = read_interface(bundle, "bench")
@@ -111,30 +119,60 @@ def measure(model: Path, boards: Sequence[str], host: bool, mode: str) -> Row:
     row.weights = interface.constants_bytes
     row.arena = interface.workspace_bytes
     for board in boards:
-        row.instructions[board] = on_board(model, board, samples, row, mode)
+        row.instructions[board] = on_board(model, board, samples, row, asked)
     if host:
-        on_host(model, samples, row, mode)
+        on_host(model, samples, row, asked)
     return row
 
 
 def on_board(
-    model: Path, board: str, samples: Sequence[dict[str, np.ndarray]], row: Row, mode: str
+    model: Path, board: str, samples: Sequence[dict[str, np.ndarray]], row: Row, asked: Asked
 ) -> str:
     """Millions of instructions per inference, or why there are none."""
-    bundle = compile_modules([ModuleSpec(model, "bench", board, float_mode=mode)])
+    module = compile_module(ModuleSpec(model, "bench", board, **asked))
+    bundle = bundle_of([module])
     interface = read_interface(bundle, "bench")
     try:
-        elf = link_firmware(bundle, interface, BOARDS[board], optimise=OPTIMISE)
+        elf = link_firmware(bundle, interface, BOARDS[board], optimise=OPTIMISE[asked["optimize"]])
     except MlfError:
         return "too large"
     result = run_on_board(elf, BOARDS[board], interface, samples, repetitions=1)
     if board == "cortex-m4":
         row.code = footprint(elf).flash - interface.constants_bytes
+        weights = interface.constants_bytes - table_bytes(module)
+        row.own = footprint(elf).flash - flash_without_model(asked) - weights
         row.stack = int(result.figures["stack_bytes"])
     return f"{result.figures['instructions'] / 1e6:.3f}"
 
 
-def on_host(model: Path, samples: Sequence[dict[str, np.ndarray]], row: Row, mode: str) -> None:
+def table_bytes(module: Module) -> int:
+    """Constants that stand for code: the numbers that functions of several layers are passed."""
+    tables = {
+        o.array.tobytes()
+        for call in module.program.calls
+        for o in call.kernel.operands
+        if o.name in TABLES and o.array is not None
+    }
+    return sum(map(len, tables))
+
+
+@cache
+def _flash_of_nothing(optimize: str) -> int:
+    node = onnx.helper.make_node("Relu", ["x"], ["y"])
+    x, y = (onnx.helper.make_tensor_value_info(n, 1, [1]) for n in "xy")
+    model = onnx.helper.make_model(onnx.helper.make_graph([node], "nothing", [x], [y]))
+    bundle = compile_modules([ModuleSpec(model, "bench", "cortex-m4")])
+    interface = read_interface(bundle, "bench")
+    elf = link_firmware(bundle, interface, BOARDS["cortex-m4"], optimise=OPTIMISE[optimize])
+    return footprint(elf).flash
+
+
+def flash_without_model(asked: Asked) -> int:
+    """The test firmware around a single Relu: startup, semihosting and the test runner."""
+    return _flash_of_nothing(asked["optimize"])
+
+
+def on_host(model: Path, samples: Sequence[dict[str, np.ndarray]], row: Row, asked: Asked) -> None:
     """Fastest of several turns each, ours and onnxruntime's, as a ratio."""
     import onnxruntime
 
@@ -144,9 +182,12 @@ def on_host(model: Path, samples: Sequence[dict[str, np.ndarray]], row: Row, mod
     session = onnxruntime.InferenceSession(str(model), options)
     programs = {}
     for target in HOST_TARGETS:
-        bundle = compile_modules([ModuleSpec(model, "bench", target, float_mode=mode)])
+        bundle = compile_modules([ModuleSpec(model, "bench", target, **asked)])
         interface = read_interface(bundle, "bench")
-        programs[target] = (build_runner(bundle, interface, optimise=OPTIMISE), interface)
+        programs[target] = (
+            build_runner(bundle, interface, optimise=OPTIMISE[asked["optimize"]]),
+            interface,
+        )
     best = dict.fromkeys((*HOST_TARGETS, "onnxruntime"), float("inf"))
     for _ in range(ROUNDS):
         for target, (program, interface) in programs.items():
@@ -162,13 +203,22 @@ def on_host(model: Path, samples: Sequence[dict[str, np.ndarray]], row: Row, mod
 
 def table(rows: Sequence[Row], boards: Sequence[str]) -> str:
     """A Markdown table that also reads well in a terminal."""
-    heads = ["model", "compile s", "weights B", "arena B", "liveness B", "code B", "stack B"]
+    heads = [
+        "model",
+        "compile s",
+        "weights B",
+        "arena B",
+        "liveness B",
+        "code B",
+        "own code B",
+        "stack B",
+    ]
     heads += [f"{b} M instr" for b in boards] + ["best peer, M4"]
     heads += [f"{t} / ort" for t in HOST_TARGETS] + ["ort us"]
     body = []
     for r in rows:
         line = [r.name, f"{r.compile_seconds:.2f}", str(r.weights), str(r.arena)]
-        line += [str(LIVENESS.get(r.name, "-")), str(r.code), str(r.stack)]
+        line += [str(LIVENESS.get(r.name, "-")), str(r.code), str(r.own), str(r.stack)]
         line += [r.instructions[b] for b in boards] + [str(PEERS_M4.get(r.name, "-"))]
         line += [f"{r.host[t]:.2f}" if r.host else "-" for t in HOST_TARGETS]
         body.append([*line, f"{r.onnxruntime_us:.0f}" if r.host else "-"])
@@ -190,8 +240,10 @@ Printed by `python benchmarks/bench.py --markdown docs/benchmarks.md`; nothing h
 - *arena*: the workspace; inputs and outputs are the caller's. *liveness*: bytes alive at the
   worst step with inputs and outputs and nothing in place, the bound other planners are measured by.
 - *code*: flash of the whole Cortex-M4 test firmware beside the weights, so with startup,
-  semihosting and the test runner. *stack*: painted high water of one inference on Cortex-M4.
-- *M instr*: millions of instructions of one inference, gcc {OPTIMISE}, counted exactly by QEMU.
+  semihosting and the test runner. *own code*: what the model adds to that beside its weights.
+  *stack*: painted high water of one inference on Cortex-M4.
+- *M instr*: millions of instructions of one inference, counted exactly by QEMU; gcc -O3, with
+  `--optimize size` gcc -Os.
 - *best peer, M4*: the fewest any of TensorFlow Lite Micro with CMSIS-NN, onnx2c, emx-onnx-cgen and
   microTVM needs for the network on Cortex-M4, counted the same way (a constant in the script).
 - *host / ort*: our time over onnxruntime's (one thread, default settings), fastest of

@@ -13,6 +13,7 @@ from dataclasses import replace
 from mlftool.codegen.executors import EXECUTORS
 from mlftool.codegen.names import check_module_name
 from mlftool.codegen.options import Options
+from mlftool.codegen.share import share
 from mlftool.codegen.weights import MODES
 from mlftool.describe import bundle
 from mlftool.errors import MlfError, Problem, did_you_mean
@@ -75,6 +76,9 @@ LEVELS = {
 # How floats are summed -> the feature that kernels ask for.
 FLOAT_MODES = {"exact": frozenset[str](), "fused": frozenset({"fused"})}
 
+# What counts -> the feature that kernels ask for.
+OPTIMIZE = {"speed": frozenset[str](), "size": frozenset({"size"})}
+
 # What TVM calls passes that do what ours do.
 TVM_PASSES = {
     "AlterOpLayout": ("cancel_transposes",),
@@ -120,6 +124,8 @@ def compile_module(spec: ModuleSpec) -> Module:
         graph = verify(everywhere(rewrite, graph), rewrite.__name__)
         clock.stage(rewrite.__name__, graph)
     program = lower(graph, target, str(model_name(spec.model)), spec.workspace_io)
+    if spec.optimize == "size":
+        program = share(program)
     clock.stage(f"lower for {target.name}: {program.memory.size_bytes} bytes of workspace", graph)
     sources = EXECUTORS[spec.executor].emit(program, options, imported)
     clock.stage("emit", graph)
@@ -192,7 +198,12 @@ def _target(spec: ModuleSpec) -> Target:
     if spec.float_mode not in FLOAT_MODES:
         text = f"float mode '{spec.float_mode}', expected {' or '.join(FLOAT_MODES)}"
         raise MlfError(Problem("MLF0400", text))
-    return replace(target, features=target.features | FLOAT_MODES[spec.float_mode])
+    if spec.optimize not in OPTIMIZE:
+        text = f"optimize '{spec.optimize}', expected {' or '.join(OPTIMIZE)}"
+        raise MlfError(Problem("MLF0400", text))
+    features = FLOAT_MODES[spec.float_mode] | OPTIMIZE[spec.optimize]
+    opt_level = "s" if spec.optimize == "size" and target.opt_level == "3" else target.opt_level
+    return replace(target, features=target.features | features, opt_level=opt_level)
 
 
 class _Clock:

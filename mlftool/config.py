@@ -51,6 +51,11 @@ CONFIG: Mapping[str, Option] = {
         _is_flag,
         "inputs and outputs live in the workspace (aot with interface c)",
     ),
+    "mlf.optimize": Option(
+        "speed or size",
+        lambda v: v in ("speed", "size"),
+        "size: one C function for all layers of a kind, nothing unrolled",
+    ),
     "tir.usmp.enable": FLAG,
     "tir.usmp.algorithm": Option(f"one of {', '.join(ALGORITHMS)}", lambda v: v in ALGORITHMS),
     "tir.usmp.custom_algorithm": Option("a name", _is_text),

@@ -180,6 +180,7 @@ def spec_of(
         interface_api=interface,
         input_shapes=mod.shapes,
         workspace_io=bool(context.config.get("tir.usmp.use_workspace_io", False)),
+        optimize=context.config.get("mlf.optimize") or "speed",
         unpacked_api=executor.flag("unpacked-api") if executor.name == "aot" else None,
         link_params=executor.flag("link-params") if executor.name != "vm" else None,
         system_lib=bool(runtime.flag("system-lib")),

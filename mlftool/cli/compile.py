@@ -46,6 +46,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "auto: binary from 4 MiB on",
     )
     parser.add_argument(
+        "--optimize",
+        choices=["speed", "size"],
+        help="size: one C function for all layers of a kind; compile it with -Os (speed)",
+    )
+    parser.add_argument(
         "--data",
         action="append",
         default=[],

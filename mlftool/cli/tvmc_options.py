@@ -96,6 +96,7 @@ def spec_options(args: argparse.Namespace) -> dict[str, Any]:
         "workspace_io": bool(
             args.workspace_io or context.config.get("tir.usmp.use_workspace_io", False)
         ),
+        "optimize": args.optimize or context.config.get("mlf.optimize") or "speed",
         "opt_level": context.opt_level,
         "disabled_pass": context.disabled,
         "output_names": tuple(filter(None, args.output_names.split(","))),

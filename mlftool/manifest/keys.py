@@ -206,6 +206,14 @@ class Model:
         default="auto",
         default_text="`auto`",
     )
+    optimize: str = key(
+        OneOf("what counts", lambda: ("speed", "size"), "MLF0109"),
+        "`size` makes one C function of all layers of a kind and unrolls nothing, and Bazel "
+        "compiles it with `-Os`: fewer bytes of code, more instructions, the same bits.",
+        example="size",
+        default="speed",
+        default_text="`speed`",
+    )
     mlf_version: int = key(
         Integer(1, 7),
         "The version of Model Library Format that is written.",

@@ -51,6 +51,7 @@ class Kernel:
     inplace: tuple[str, ...] = ()  # tensors whose memory the output may take over
     # Inputs the output may overlap: least and most bytes from the output's start to the input's.
     overlap: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    parametric: bool = False  # any integer of its text may be an int32_t variable instead
 
 
 Bid = Callable[[View], "Kernel | None"]

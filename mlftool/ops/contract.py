@@ -117,6 +117,7 @@ def blocked(
         macs=c.macs,
         includes=("mlf/kernel.h", *first.includes),
         inplace=first.inplace,
+        parametric=True,
     )
 
 
@@ -177,6 +178,7 @@ def depthwise(v: View, requantised: Requantised | None = None) -> Kernel | None:
         macs=c.macs,
         includes=("mlf/kernel.h", *store.includes),
         inplace=store.inplace,
+        parametric=True,
     )
 
 
@@ -225,6 +227,7 @@ def any_rank(v: View) -> Kernel:
         macs=c.macs,
         includes=("mlf/kernel.h", *store.includes),
         inplace=store.inplace,
+        parametric=True,
     )
 
 

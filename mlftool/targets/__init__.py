@@ -15,7 +15,8 @@ class Target:
     """A device, or a family of devices that take the same code.
 
     `features` are what specialised kernels ask for: "dsp" (ARMv7E-M SIMD in core registers),
-    "fpu" (single-precision hardware floats), "mve" (Helium), "avx2", "avx512".
+    "fpu" (single-precision hardware floats), "mve" (Helium), "avx2", "avx512"; how the user wants
+    it adds "fused" (float sums) and "size" (code bytes count more than instructions).
     """
 
     name: str

@@ -61,6 +61,12 @@ outputs, `packed` is TVM's packed function.""",
     "module_name": attr.string(
         doc = "Name of the module, part of every C symbol. Default: the target's name.",
     ),
+    "optimize": attr.string(
+        default = "speed",
+        values = ["speed", "size"],
+        doc = """`size` makes one C function of all layers of a kind and unrolls nothing: fewer bytes of
+code, more instructions, the same bits.""",
+    ),
     "system_lib": attr.bool(
         doc = "Whether packed functions are found by name, through `TVMSystemLibEntryPoint`.",
     ),
@@ -167,6 +173,8 @@ def _add_options(args, ctx):
         args.add("--float-mode", ctx.attr.float_mode)
     if ctx.attr.weights != "auto":
         args.add("--weights", ctx.attr.weights)
+    if ctx.attr.optimize != "speed":
+        args.add("--optimize", ctx.attr.optimize)
     if ctx.attr.mlf_version != 7:
         args.add("--mlf-version", ctx.attr.mlf_version)
 
@@ -248,6 +256,7 @@ def _mlf_module_impl(ctx):
             mlf_version = ctx.attr.mlf_version,
             model = ctx.file.model.path,
             module_name = module_name_of(ctx),
+            optimize = ctx.attr.optimize,
             options = options_of(ctx),
             target = ctx.attr.target,
             weights = ctx.attr.weights,

@@ -19,6 +19,7 @@ def mlf_model(
         workspace_io = False,
         float_mode = "exact",
         weights = "auto",
+        optimize = "speed",
         mlf_version = 7,
         input_shapes = {},
         data = [],
@@ -69,6 +70,7 @@ def mlf_model(
       workspace_io: whether inputs and outputs live in the workspace.
       float_mode: `exact`, or `fused` for sums with one rounding per product.
       weights: `text`, `binary` or `auto`, as of `mlf_compile`.
+      optimize: `speed`, or `size` for one C function per kind of layer, compiled with `-Os`.
       mlf_version: the version of Model Library Format that is written.
       input_shapes: shapes of inputs the model leaves open.
       data: files of ONNX external data.
@@ -93,6 +95,7 @@ def mlf_model(
         link_params = link_params,
         mlf_version = mlf_version,
         model = model,
+        optimize = optimize,
         module_name = module_name or name.replace("-", "_"),
         out = name + ".tar",
         system_lib = system_lib,
@@ -102,7 +105,13 @@ def mlf_model(
         workspace_io = workspace_io,
         visibility = visibility,
     )
-    mlf_cc_library(name = name, archive = archive, target = target, visibility = visibility)
+    mlf_cc_library(
+        name = name,
+        archive = archive,
+        copts = ["-Os"] if optimize == "size" else [],
+        target = target,
+        visibility = visibility,
+    )
     device = device_of(target, "mlf_model %s: target" % name)
     if device not in HOSTS and not (device in CPUS and CPUS[device].board):
         return

@@ -171,8 +171,8 @@ static inline void mlf_widen_s8_pairs(const int8_t *from, int16_t *to, int32_t n
 
 /* Four products each for two pixels and two channels. A weight halfword is 256 * w1 + w0: `low`
  * sums the products with w0, `all` those with the halfword. Pointers move on. */
-static inline void mlf_dot_2x2(const uint32_t **w, const int16_t **x0, const int16_t **x1,
-                               int32_t *low0, int32_t *all0, int32_t *low1, int32_t *all1) {
+MLF_INLINE void mlf_dot_2x2(const uint32_t **w, const int16_t **x0, const int16_t **x1,
+                            int32_t *low0, int32_t *all0, int32_t *low1, int32_t *all1) {
 #if MLF_DSP
   uint32_t wa, wb, la, lb, xa, xb;
   __asm__("ldrd %[wa], %[wb], [%[w]], #8\n\t"
@@ -210,8 +210,8 @@ static inline void mlf_dot_2x2(const uint32_t **w, const int16_t **x0, const int
 }
 
 /* The same for one pixel, two of whose channel pairs have their weights one behind the other. */
-static inline void mlf_dot_1x4(const uint32_t **w, uint32_t xa, uint32_t xb, int32_t *low0,
-                               int32_t *all0, int32_t *low1, int32_t *all1) {
+MLF_INLINE void mlf_dot_1x4(const uint32_t **w, uint32_t xa, uint32_t xb, int32_t *low0,
+                            int32_t *all0, int32_t *low1, int32_t *all1) {
 #if MLF_DSP
   uint32_t wa, wb, l;
   __asm__("ldrd %[wa], %[wb], [%[w]], #8\n\t"

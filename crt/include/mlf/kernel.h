@@ -29,9 +29,11 @@
 
 /* One function per kernel: keeps profiles readable and registers free, costs one call per layer. */
 #if defined(__GNUC__)
+#define MLF_INLINE         static inline __attribute__((always_inline)) /* at -Os, too */
 #define MLF_KERNEL         static __attribute__((noinline))
 #define MLF_ALIGNED(bytes) __attribute__((aligned(bytes)))
 #else
+#define MLF_INLINE static inline
 #define MLF_KERNEL static
 #define MLF_ALIGNED(bytes)
 #endif

@@ -44,7 +44,7 @@ class Axis:
     y: int
 
 
-def _axes(c: Contraction) -> tuple[Axis, Axis]:
+def axes(c: Contraction) -> tuple[Axis, Axis]:
     """(outer, inner): the longer one inside, which shares more between outputs."""
     (_, iw), (_, ow) = c.inputs, c.outputs
     strides = ((iw * c.ic, ow * c.oc), (c.ic, c.oc))
@@ -56,7 +56,7 @@ def _axes(c: Contraction) -> tuple[Axis, Axis]:
     return (columns, rows) if flip else (rows, columns)
 
 
-def _plane(outer: Axis, inner: Axis) -> tuple[int, int, int]:
+def plane_of(outer: Axis, inner: Axis) -> tuple[int, int, int]:
     """(width, height, band): halfwords of a row, rows, and output rows computed at once."""
     width = (-(-inner.n_out // 2) * 2 - 1) * inner.s + inner.k + 1
     width = max(width, inner.pad + inner.n_in)
@@ -110,7 +110,7 @@ def _code(
     return lines, sorted(pairs.items())
 
 
-def _overtakes(c: Contraction, outer: Axis, inner: Axis, band: int) -> bool:
+def overtakes(c: Contraction, outer: Axis, inner: Axis, band: int) -> bool:
     """Whether a channel's outputs never land on pixels of it that are still to be read."""
     if c.batch > 1 or c.pixels > c.inputs[0] * c.inputs[1]:
         return False
@@ -142,8 +142,8 @@ def planes(v: View) -> Kernel | None:
     plain = max(c.dilations) == 1 and max(c.strides) <= 4 and taps <= MOST_TAPS
     if not (signed and plain) or np.any(q.w_zero_point) or not fits_int32(c, q):
         return None
-    outer, inner = _axes(c)
-    width, height, band = _plane(outer, inner)
+    outer, inner = axes(c)
+    width, height, band = plane_of(outer, inner)
     bands = band < outer.n_out
     turned = inner.x != c.ic
     w = np.moveaxis(c.weights.reshape(c.oc, *c.kernel), 1, 2) if turned else c.weights
@@ -165,7 +165,7 @@ def planes(v: View) -> Kernel | None:
         operands.append(fix.operand())
     if fix is None or fix.exact.any():
         operands.append(scale_operand(q))
-    over = (v.core.inputs[0],) if _overtakes(c, outer, inner, band) and not store.operands else ()
+    over = (v.core.inputs[0],) if overtakes(c, outer, inner, band) and not store.operands else ()
     return Kernel(
         "dsp.planes",
         "dsp_planes.c.j2",

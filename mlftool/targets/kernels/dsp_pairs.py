@@ -32,7 +32,7 @@ from mlftool.targets.kernels.dsp import prepare
 STACK_LIMIT_BYTES = 1024  # what plan/memory.py puts on the stack
 
 
-def _paired(c: Contraction, width: int, ordered: bool) -> Array | None:
+def paired(c: Contraction, width: int, ordered: bool) -> Array | None:
     """[OC/width, K/4, width/2, 2] words of two halfwords 256 * w1 + w0: two products of two
     channels. None if a halfword cannot hold that."""
     w = pad_rows(c.weights.reshape(c.oc, -1).astype(np.int32), width)
@@ -47,17 +47,18 @@ def _paired(c: Contraction, width: int, ordered: bool) -> Array | None:
     return np.ascontiguousarray(shuffled).reshape(-1)
 
 
-def _entries(
+def entries_of(
     c: Contraction,
     q: Quantisation,
     rows: int,
     width: int,
     requantised: Callable[[str, str], str],
+    always: bool = False,
 ) -> list[dict[str, Any]]:
     """`stores`, but where the last pixel has no second one it is stored twice, which needs no
-    condition, unless the store reads what it replaces."""
+    condition, unless the store reads what it replaces. `always`: also if no pixel is left over."""
     entries = stores(c, q, rows, width, width, requantised)
-    if rows == 1 or c.pixels % rows == 0 or entries[0]["store"].inplace:
+    if rows == 1 or (c.pixels % rows == 0 and not always) or entries[0]["store"].inplace:
         return entries
     first = entries[:width]
     second = []
@@ -119,7 +120,7 @@ def pairs(v: View) -> Kernel | None:
     rows, width = (1, 4) if c.pixels == 1 else (2, 2)
     run = c.depth if c.dense else c.kernel[1] * c.ic
     ordered = run % 4 == 0
-    w, largest = _paired(c, width, ordered), np.abs(c.weights.reshape(c.oc, -1).astype(int))
+    w, largest = paired(c, width, ordered), np.abs(c.weights.reshape(c.oc, -1).astype(int))
     if w is None or 128 * largest.sum(axis=1).max() >= 2**23:
         return None
     fix = fixed(c, q)
@@ -128,7 +129,7 @@ def pairs(v: View) -> Kernel | None:
         text = requantize(c, q, acc, channel)
         return fix.text(acc, f"m[{channel}]", text) if fix else text
 
-    entries = _entries(c, q, rows, width, requantised)
+    entries = entries_of(c, q, rows, width, requantised)
     store = entries[0]["store"]
     column = -(-c.depth // 4) * 4
     scratch = Operand("columns", "int16_t", "scratch", bytes=2 * rows * column)

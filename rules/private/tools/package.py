@@ -28,6 +28,7 @@ def module_spec(entry: dict[str, Any]) -> ModuleSpec:
         float_mode=entry["float_mode"],
         weights=entry["weights"],
         mlf_version=entry["mlf_version"],
+        optimize=entry["optimize"],
         **entry["options"],
     )
 

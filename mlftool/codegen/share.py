@@ -1,0 +1,116 @@
+"""Kernels of one shape class as one C function that is given its numbers: `optimize: size`.
+
+Templates write extents into the code, so layers that differ in nothing else still get a function
+each. Here the texts of all parametric kernels are compared with their numbers left out; where
+several agree, those numbers that differ become elements of an array that each call passes.
+
+    for (int32_t p = 0; p < 576; p++)      for (int32_t p = 0; p < layer[0]; p++)     {576, ...}
+    for (int32_t p = 0; p < 144; p++)  ->                                             {144, ...}
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from mlftool.codegen.templates import render
+from mlftool.ops.base import Kernel, Operand
+from mlftool.plan.memory import is_local
+from mlftool.plan.program import Call, Program
+
+# A float literal, or a decimal integer of its own: no part of a name or of a 64-bit literal. With
+# its sign and the parentheses that may need, unless that subtracts.
+_NUMBER = re.compile(
+    r"(?<![\w)])\(-\d+\)|"
+    r"(?<![\w.])(?<!e[-+])(?<!_C\()(?:(?<![)\]])-)?(?:\d+\.\d+(?:e-?\d+)?f|\d+(?![\w.]))"
+)
+
+
+# The parameters that hold numbers of layers: integers and floats.
+TABLES = ("layer", "factors")
+
+
+def share(program: Program) -> Program:
+    """The program whose parametric kernels are one function per shape class."""
+    texts = [_text(call) for call in program.calls]
+    classes: dict[object, list[int]] = {}
+    for i, text in enumerate(texts):
+        if text is not None:
+            classes.setdefault(_class(program.calls[i].kernel, text), []).append(i)
+    calls = list(program.calls)
+    for members in classes.values():
+        if len(members) > 1:
+            kernels = [calls[i].kernel for i in members]
+            merged = _merge(kernels, [texts[i] or "" for i in members])
+            for i, kernel in zip(members, merged, strict=True):
+                calls[i] = replace(calls[i], kernel=kernel)
+    return replace(program, calls=tuple(calls))
+
+
+def _text(call: Call) -> str | None:
+    """The C of a kernel whose numbers may become variables."""
+    kernel = call.kernel
+    if not kernel.parametric or call.parts:
+        return None
+    types = {o.name: o.ctype for o in kernel.operands}
+    return render(kernel.template, **kernel.params, types=types, bodies={}, arena="0")
+
+
+def _class(kernel: Kernel, text: str) -> object:
+    """What must be equal for two kernels to share a function."""
+    operands = tuple((o.name, o.ctype, o.role, is_local(o)) for o in kernel.operands)
+    blank = _NUMBER.sub(lambda m: "#f" if m[0].endswith("f") else "#", text)
+    return operands, bool(kernel.inplace or kernel.overlap), blank
+
+
+@dataclass(frozen=True)
+class _Table:
+    """The parameter that holds numbers of one type; columns that agree for all layers are one."""
+
+    name: str
+    ctype: str
+    dtype: Any
+    columns: dict[tuple[str, ...], int]
+
+    def element(self, column: tuple[str, ...]) -> str:
+        return f"{self.name}[{self.columns.setdefault(column, len(self.columns))}]"
+
+    def operand(self, row: int) -> tuple[Operand, ...]:
+        """What layer `row` passes; nothing if no number of this type differs."""
+        if not self.columns:
+            return ()
+        values = np.array([c[row].strip("(f)") for c in self.columns]).astype(self.dtype)
+        return (Operand(self.name, self.ctype, "const", array=values),)
+
+
+def _merge(kernels: Sequence[Kernel], texts: Sequence[str]) -> list[Kernel]:
+    """The kernels of one class, rendering to one text; each gets its own numbers."""
+    whole = _Table(TABLES[0], "int32_t", np.int32, {})
+    real = _Table(TABLES[1], "float", np.float32, {})
+    columns = zip(*(_NUMBER.findall(t) for t in texts), strict=True)
+    spelled = (
+        c[0] if len(set(c)) == 1 else (real if c[0].endswith("f") else whole).element(c)
+        for c in columns
+    )
+    body = _NUMBER.sub(lambda _: next(spelled), texts[0])
+    most = {
+        o.name: max(p.bytes for k in kernels for p in k.operands if p.name == o.name)
+        for o in kernels[0].operands
+    }
+    return [
+        replace(
+            kernel,
+            template="verbatim.c.j2",
+            params={"body": body},
+            operands=(
+                *whole.operand(row),
+                *real.operand(row),
+                *(replace(o, bytes=most[o.name]) if is_local(o) else o for o in kernel.operands),
+            ),
+        )
+        for row, kernel in enumerate(kernels)
+    ]

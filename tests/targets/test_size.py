@@ -1,0 +1,100 @@
+"""`optimize: size` changes the code and no bit of the results."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import onnx
+import pytest
+from batch import SANITIZERS, Job, build_jobs
+from builders import random_feeds
+from kernel_cases import chains, many_layers
+from test_float_modes import layers
+
+from mlftool.codegen.share import share
+from mlftool.compile import ModuleSpec, compile_module, compile_modules
+from mlftool.errors import MlfError
+from mlftool.runtime.boards import BOARDS
+from mlftool.runtime.interface import read_interface
+from mlftool.runtime.link import footprint, link_firmware
+from mlftool.runtime.runner import run_on_board
+
+DEVICE = "cortex-m4"
+MODELS = {
+    "dense": many_layers(1, False, 30),
+    "depthwise": many_layers(2, True, 30),
+    "chains": chains(3),
+    "floats": layers(4),
+}
+FEEDS = {name: random_feeds(model, 5) for name, model in MODELS.items()}
+# Of the generated text, most; chains of few layers have little to share.
+SHORTER = {"dense": 0.4, "depthwise": 0.8, "chains": 1.0, "floats": 0.8}
+
+
+@pytest.fixture(scope="module")
+def jobs(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str, str], Job]:
+    made: dict[tuple[str, str, str], Job] = {}
+    for name, model in MODELS.items():
+        for target in (DEVICE, "cortex-m3", "host"):
+            for optimize in ("speed", "size"):
+                job = Job(model, FEEDS[name], target, name=f"m{len(made)}")
+                spec = ModuleSpec(model, job.name, target, optimize=optimize)
+                job.module = compile_module(spec)
+                made[name, target, optimize] = job
+    build_jobs(list(made.values()), tmp_path_factory.mktemp("size"), ("-O1", *SANITIZERS))
+    for key, job in made.items():
+        assert not job.failure, f"{key}: {job.failure}"
+    return made
+
+
+@pytest.mark.parametrize("target", [DEVICE, "cortex-m3", "host"])
+@pytest.mark.parametrize("name", MODELS)
+def test_same_bits(name: str, target: str, jobs: dict[tuple[str, str, str], Job]) -> None:
+    assert jobs[name, target, "size"].output == jobs[name, target, "speed"].output
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_fewer_functions_and_less_text(name: str, jobs: dict[tuple[str, str, str], Job]) -> None:
+    def code(optimize: str) -> tuple[int, int]:
+        module = jobs[name, DEVICE, optimize].module
+        assert module is not None
+        kernels = re.findall(r"^MLF_KERNEL.*?^}", module.sources.lib1, re.M | re.S)
+        return len(kernels), sum(map(len, kernels))
+
+    (few, short), (many, long) = code("size"), code("speed")
+    assert few < many
+    assert short < SHORTER[name] * long, short / long
+
+
+@pytest.mark.skipif(
+    not (shutil.which("arm-none-eabi-gcc") and shutil.which("qemu-system-arm")),
+    reason="apt-get install gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm",
+)
+@pytest.mark.parametrize("name", ["dense", "chains"])
+def test_on_its_core(name: str, jobs: dict[tuple[str, str, str], Job], tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    onnx.save(MODELS[name], path)
+    flash = {}
+    for optimize in ("speed", "size"):
+        bundle = compile_modules([ModuleSpec(path, "m", DEVICE, optimize=optimize)])
+        interface = read_interface(bundle, "m")
+        elf = link_firmware(bundle, interface, BOARDS[DEVICE], optimise="-Os")
+        flash[optimize] = footprint(elf).flash
+    result = run_on_board(elf, BOARDS[DEVICE], interface, FEEDS[name][:2])
+    for got, want in zip(result.outputs, jobs[name, DEVICE, "speed"].results, strict=False):
+        for key, value in zip(got, want.values(), strict=True):
+            assert got[key].tobytes() == value.tobytes(), key
+    assert flash["size"] < flash["speed"]
+
+
+def test_one_layer_keeps_its_numbers() -> None:
+    module = compile_module(ModuleSpec(many_layers(5, False, 1), "one", DEVICE, optimize="size"))
+    assert "layer[" not in module.sources.lib1
+    assert share(module.program) == module.program
+
+
+def test_there_are_two_settings() -> None:
+    with pytest.raises(MlfError, match="optimize 'tiny', expected speed or size"):
+        compile_module(ModuleSpec(MODELS["chains"], optimize="tiny"))
