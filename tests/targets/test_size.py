@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import onnx
@@ -17,9 +18,11 @@ from mlftool.codegen.share import share
 from mlftool.compile import ModuleSpec, compile_module, compile_modules
 from mlftool.errors import MlfError
 from mlftool.runtime.boards import BOARDS
+from mlftool.runtime.host import build_runner
 from mlftool.runtime.interface import read_interface
 from mlftool.runtime.link import footprint, link_firmware
-from mlftool.runtime.runner import run_on_board
+from mlftool.runtime.runner import run_on_board, run_on_host
+from mlftool.targets import TARGETS
 
 DEVICE = "cortex-m4"
 MODELS = {
@@ -98,3 +101,20 @@ def test_one_layer_keeps_its_numbers() -> None:
 def test_there_are_two_settings() -> None:
     with pytest.raises(MlfError, match="optimize 'tiny', expected speed or size"):
         compile_module(ModuleSpec(MODELS["chains"], optimize="tiny"))
+
+
+@pytest.mark.parametrize("form", ["packed", "graph", "vm"])
+def test_every_executor_passes_the_numbers(
+    form: str, jobs: dict[tuple[str, str, str], Job]
+) -> None:
+    executor = "aot" if form == "packed" else form
+    interface_api = "packed" if form == "packed" else None
+    plain = replace(TARGETS["host"], features=frozenset({"fpu"}))  # without kernels in vectors
+    spec = ModuleSpec(MODELS["chains"], "m", plain, executor, interface_api, optimize="size")
+    bundle = compile_modules([spec])
+    assert any(b" *MLF_RESTRICT layer" in data for data in bundle.files.values())
+    interface = read_interface(bundle, "m")
+    result = run_on_host(build_runner(bundle, interface), interface, FEEDS["chains"], 1)
+    for got, want in zip(result.outputs, jobs["chains", "host", "speed"].results, strict=True):
+        for key, value in zip(got, want.values(), strict=True):
+            assert got[key].tobytes() == value.tobytes(), key
