@@ -22,6 +22,7 @@ def mlf_dependencies():
     _maybe(_shim_repository, "rules_cc", files = {
         Label("//rules/compat:empty.BUILD"): "cc/BUILD.bazel",
         Label("//rules/compat:rules_cc_defs.bzl"): "cc/defs.bzl",
+        Label("//rules/compat:rules_cc_find_cc_toolchain.bzl"): "cc/find_cc_toolchain.bzl",
         Label("//rules/compat:rules_cc_globals.bzl"): "cc/globals.bzl",
     })
     _maybe(_shim_repository, "rules_java", files = {

@@ -1,6 +1,6 @@
 """Libraries -> a program image for a board."""
 
-load(":cc.bzl", "CC_TOOLCHAIN_TYPE", "CcInfo", "cc_common", "cc_library", "find_cpp_toolchain")
+load(":cc.bzl", "CC_TOOLCHAIN_TYPE", "CcInfo", "cc_common", "cc_library", "find_cc_toolchain")
 load(":mlftool.bzl", "TOOLCHAIN_TYPE", "run_mlftool")
 load(":providers.bzl", "MlfFirmwareInfo")
 load(":transitions.bzl", "ALLOWLIST", "firmware_transition")
@@ -101,7 +101,7 @@ def _mlf_firmware_impl(ctx):
     if ctx.attr.board.label == Label("//crt:host_platform"):
         fail("%s: board: none of ours has the processor of platform %s; give your own mlf_board" %
              (ctx.label, ctx.attr.platform.label))
-    toolchain = find_cpp_toolchain(ctx)
+    toolchain = find_cc_toolchain(ctx)
     files = ctx.outputs
     _link(ctx, toolchain, files.elf, files.map)
     _hex(ctx, toolchain, files.elf)

@@ -1,6 +1,6 @@
 """An archive -> a cc_library."""
 
-load(":cc.bzl", "CC_TOOLCHAIN_TYPE", "CcInfo", "cc_common", "cc_library", "find_cpp_toolchain")
+load(":cc.bzl", "CC_TOOLCHAIN_TYPE", "CcInfo", "cc_common", "cc_library", "find_cc_toolchain")
 load(":cpus.bzl", "HOSTS", "device_of")
 load(":mlftool.bzl", "TOOLCHAIN_TYPE", "run_mlftool")
 load(":providers.bzl", "MlfInfo")
@@ -70,7 +70,7 @@ _mlf_extract = rule(
 def _mlf_objects_impl(ctx):
     """The object files of an archive, which an `llvm` target has, as a library of this platform."""
     objects = ctx.attr.sources[OutputGroupInfo].objects
-    toolchain = find_cpp_toolchain(ctx)
+    toolchain = find_cc_toolchain(ctx)
     library = ctx.actions.declare_file("lib%s.a" % ctx.label.name)
     args = ctx.actions.args()
     args.add("rcsD", library)
