@@ -113,7 +113,7 @@ class MlfBackend(Backend):
         results = [helper.make_empty_tensor_value_info(name) for name in node.output if name]
         if outputs_info is not None:
             results = [
-                helper.make_tensor_value_info(r.name, dtype.BY_NAME[np.dtype(kind).name].onnx, s)
+                helper.make_tensor_value_info(r.name, dtype.of(np.empty(0, kind)).onnx, s)
                 for r, (kind, s) in zip(results, outputs_info, strict=True)
             ]
         graph = helper.make_graph([node], "node", infos, results)
@@ -174,6 +174,11 @@ def _in_order(names: Sequence[str], inputs: Any) -> dict[str, Any]:
 def _store(name: str, type_: TensorType, value: Any) -> ctypes.Array[ctypes.c_char]:
     """The bytes that C reads for `value`."""
     array = np.asarray(value)
+    if type_.dtype.kind == "s" and dtype.of(array) == type_.dtype:
+        try:
+            array = dtype.slots(array)
+        except ValueError as error:
+            raise MlfError(Problem("MLF0602", str(error), path=name)) from None
     if array.dtype != type_.dtype.numpy or array.shape != type_.shape:
         found = f"{array.dtype}[{'x'.join(map(str, array.shape))}]"
         raise MlfError(Problem("MLF0602", f"got {found}, expected {type_}", path=name))
@@ -182,7 +187,7 @@ def _store(name: str, type_: TensorType, value: Any) -> ctypes.Array[ctypes.c_ch
 
 
 def _restore(type_: TensorType, data: bytes) -> Array:
-    return dtype.restored(data[: type_.bytes], type_.dtype, type_.shape).copy()
+    return dtype.texts(dtype.restored(data[: type_.bytes], type_.dtype, type_.shape).copy())
 
 
 def _pointers(buffers: Sequence[Any]) -> Any:

@@ -13,7 +13,7 @@ from mlftool.codegen.weights import without_file
 from mlftool.errors import MlfError, Problem
 from mlftool.ir.graph import Graph
 from mlftool.mlf import Bundle, archive, params, runtime_tree
-from mlftool.mlf.interface import Tensor, numpy_dtype
+from mlftool.mlf.interface import Tensor
 from mlftool.mlf.records import (
     CPU,
     OPERATOR,
@@ -133,7 +133,6 @@ def _record(m: Module, code: Mapping[str, bytes]) -> ModuleRecord:
 
 def _tensor(m: Module, name: str) -> Tensor:
     type_ = m.imported.types[name]
-    dtype = numpy_dtype(str(type_.dtype))
     quantised = _quantisation(m.imported, name)
     extents = next(
         (n.outputs[0] for n in m.imported.nodes if n.op == "mlf.Extents" and n.attrs["of"] == name),
@@ -141,7 +140,7 @@ def _tensor(m: Module, name: str) -> Tensor:
     )
     extents = extents if extents in m.imported.outputs else ""
     member = m.sources.members[name]
-    return Tensor(name, member, dtype, type_.shape, type_.bytes, *quantised, extents)
+    return Tensor(name, member, type_.dtype.numpy, type_.shape, type_.bytes, *quantised, extents)
 
 
 def _quantisation(graph: Graph, name: str) -> tuple[float | None, int | None]:

@@ -48,6 +48,12 @@ kernel that several nodes share costs once.
 Every opset from {oldest} to {opset} is read; old spellings become the newest one, in
 `importer/opset.py`.
 
+**Strings** are slots of 64 bytes: at most 63 bytes of UTF-8 and zeros behind them, `mlf_string` of
+`mlf/text.h`. A constant or an input of Python that is longer is an error; what StringConcat makes
+longer ends behind the last whole character that fits. Patterns of RegexFullMatch are RE2's without
+`\\p` classes, and letters change case in Latin-1, Latin Extended-A, Greek, Cyrillic and Armenian,
+where one letter has one partner. Tensors of strings run under `aot` with interface `c`, and `vm`.
+
 """
 DOMAINS = ("", "ai.onnx.ml", "com.microsoft")
 

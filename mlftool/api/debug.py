@@ -26,7 +26,7 @@ from mlftool.errors import BAD_INPUT, MlfError, Problem
 from mlftool.ir import dtype
 from mlftool.ir.graph import Array, Graph
 from mlftool.mlf import write_atomically
-from mlftool.mlf.interface import Tensor, numpy_dtype
+from mlftool.mlf.interface import Tensor
 from mlftool.mlf.runtime_tree import helper_headers
 from mlftool.module import ModuleSpec
 from mlftool.runtime import toolchain
@@ -157,9 +157,7 @@ class DebugModule:
 def _tensors(graph: Graph, names: tuple[str, ...]) -> tuple[Tensor, ...]:
     members = member_names((*graph.inputs, *graph.outputs))
     types = {n: graph.types[n] for n in names}
-    return tuple(
-        Tensor(n, members[n], numpy_dtype(str(t.dtype)), t.shape, t.bytes) for n, t in types.items()
-    )
+    return tuple(Tensor(n, members[n], t.dtype.numpy, t.shape, t.bytes) for n, t in types.items())
 
 
 def _build(text: str, weights: Mapping[str, bytes], machine: tuple[str, ...], name: str) -> Path:

@@ -136,6 +136,8 @@ class Writer:
 
     def step(self, k: int, call: Call) -> Step:
         self.includes |= set(call.kernel.includes)
+        if any(operand.ctype == dtype.string.c for operand in call.kernel.operands):
+            self.includes.add("mlf/text.h")
         parts = {key: self._part(k, key, call, part) for key, part in call.parts.items()}
         function = self._function(call, parts)
         return Step(function, self.addresses(k, call), call, self._describe(call))

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import string
-
 import numpy as np
 
 from mlftool.ir import dtype
 from mlftool.ir.graph import Array
-from mlftool.ops.scalar import literal
+from mlftool.ops.scalar import c_string, literal
 
 WIDTH = 100
-_PLAIN = frozenset((string.ascii_letters + string.digits + " _-./:").encode())
 
 
 def initialiser(array: Array) -> str:
@@ -22,6 +19,8 @@ def initialiser(array: Array) -> str:
         words = list(map(str, flat.tolist()))
     elif kind.name == "float32" and bool(np.all(np.isfinite(flat))):
         words = [_hex_float(x) for x in flat.tolist()]
+    elif kind.kind == "s":
+        words = [f"{{{c_string(text)}}}" for text in flat.tolist()]
     else:
         words = [literal(x, kind) for x in flat]
     lines: list[str] = []
@@ -43,9 +42,3 @@ def _hex_float(value: float) -> str:
     if "." in mantissa:
         mantissa = mantissa.rstrip("0").rstrip(".")
     return f"{mantissa}p{exponent}f"
-
-
-def c_string(text: str) -> str:
-    """A string literal for untrusted text: whatever could end it or mean something is octal."""
-    data = text.encode("utf-8", "surrogatepass")
-    return '"' + "".join(chr(b) if b in _PLAIN else f"\\{b:03o}" for b in data) + '"'

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlftool.codegen.kernels import Argument, Function, Kernels, Step, unused
+from mlftool.errors import MlfError, Problem
 from mlftool.ir.dtype import DType
-from mlftool.ir.graph import TensorType
+from mlftool.ir.graph import Graph, TensorType
 from mlftool.plan.memory import aligned
 from mlftool.plan.program import Program
 
@@ -69,6 +70,15 @@ def functions(steps: Sequence[PackedStep]) -> tuple[Packed, ...]:
     """Each function once, in the order of their names, as TVM lists them."""
     by_name = {s.packed.symbol: s.packed for s in steps}
     return tuple(by_name[name] for name in sorted(by_name))
+
+
+def check_types(graph: Graph) -> None:
+    """Raises MlfError if a tensor holds strings, which DLPack has no type for."""
+    held = next((name for name, type_ in graph.types.items() if type_.dtype.kind == "s"), None)
+    if held is not None:
+        text = f"'{held}' holds strings, which packed functions do not take"
+        help = "use --executor aot with --interface-api c, or --executor vm"
+        raise MlfError(Problem("MLF0304", text, help=help))
 
 
 def dl_type(dtype: DType) -> tuple[int, int]:

@@ -47,10 +47,7 @@ def transformed(s: Steps, scores: str, out: int | None) -> None:
 
 def labels_of(s: Steps, name: str) -> Array:
     if s.attrs.get("classlabels_strings"):
-        text = "labels are strings; supported: integers, or the scores alone"
-        if s.wants(0):
-            raise UnsupportedError(text)
-        return np.arange(len(s.attrs["classlabels_strings"]))
+        return np.array(s.attrs["classlabels_strings"], object)
     return np.array(s.attrs[name], np.int64)
 
 
@@ -72,7 +69,7 @@ def classified(
         other = s("Sub", s.const(1.0), scores) if least == 0.5 else s("Neg", scores)
         s("Concat", other, scores, out=1, axis=1)
     if s.wants(0):
-        s("Gather", s.const(labels, np.int64), place, out=0, axis=0)
+        s("Gather", s.const(labels, labels.dtype), place, out=0, axis=0)
 
 
 @ml("ArrayFeatureExtractor")
@@ -141,9 +138,25 @@ def _vectorizer(s: Steps) -> None:
 @ml("OneHotEncoder")
 def _one_hot(s: Steps) -> None:
     if s.attrs.get("cats_strings"):
-        raise UnsupportedError("categories are strings; supported: integers")
+        x = s("Unsqueeze", s.x(0), s.const([-1], np.int64))
+        names = s.const(s.attrs["cats_strings"], object)
+        s("Cast", s("Equal", x, names), out=0, to=FLOAT)
+        return
     x = s("Unsqueeze", s("Cast", s.x(0), to=INT64), s.const([-1], np.int64))
     s("Cast", s("Equal", x, s.const(s.attrs["cats_int64s"], np.int64)), out=0, to=FLOAT)
+
+
+@ml("CategoryMapper")
+def _category_mapper(s: Steps) -> None:
+    """Names to numbers or numbers to names, whichever the input is not."""
+    x = s.types[0]
+    assert x is not None
+    names, numbers = np.array(s.attrs["cats_strings"], object), np.array(s.attrs["cats_int64s"])
+    if x.dtype.kind == "s":
+        default = np.array(s.attrs.get("default_int64", -1))
+        _looked_up(s, names, numbers, default)
+    else:
+        _looked_up(s, numbers, names, np.array(s.attrs.get("default_string", "_Unused"), object))
 
 
 @ml("LabelEncoder")
@@ -153,23 +166,32 @@ def _label_encoder(s: Steps) -> None:
     values = _table(s, "values")
     default = s.attrs.get("default_tensor")
     if default is None:
-        whole = values.dtype.kind == "i"
-        default = s.attrs.get("default_int64", -1) if whole else s.attrs.get("default_float", -0.0)
+        name, value = {
+            "i": ("default_int64", -1),
+            "f": ("default_float", -0.0),
+            "O": ("default_string", "_Unused"),
+        }[values.dtype.kind]
+        default = s.attrs.get(name, value)
+    _looked_up(s, keys, values, np.asarray(default, values.dtype).reshape(()))
+
+
+def _looked_up(s: Steps, keys: Array, values: Array, default: Array) -> None:
+    """The value at the first key that the input equals, or the default."""
     x = s("Unsqueeze", s.x(0), s.const([-1], np.int64))
     same = s("Cast", s("Equal", x, s.const(keys, keys.dtype)), to=onnx.TensorProto.INT32)
     place = s("ArgMax", same, axis=-1, keepdims=0)
     known = s("Cast", s("ReduceMax", same, s.const([-1], np.int64), keepdims=0), to=9)
     found = s("Gather", s.const(values, values.dtype), place, axis=0)
-    s("Where", known, found, s.const(np.asarray(default).reshape(()), values.dtype), out=0)
+    s("Where", known, found, s.const(default, values.dtype), out=0)
 
 
 def _table(s: Steps, side: str) -> Array:
-    for name, dtype in (("int64s", "int64"), ("floats", "float32")):
+    for name, dtype in (("int64s", "int64"), ("floats", "float32"), ("strings", "object")):
         if s.attrs.get(f"{side}_{name}"):
             return np.array(s.attrs[f"{side}_{name}"], dtype)
     tensor = s.attrs.get(f"{side}_tensor")
-    if tensor is None or np.asarray(tensor).dtype.kind not in "if":
-        raise UnsupportedError(f"{side} are no numbers; supported: integers and floats")
+    if tensor is None or np.asarray(tensor).dtype.kind not in "ifO":
+        raise UnsupportedError(f"{side} are missing; supported: integers, floats and strings")
     return np.asarray(tensor)
 
 

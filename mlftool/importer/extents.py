@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from onnx import NodeProto, helper
 
-from mlftool.importer.protos import op_name, place
+from mlftool.importer.protos import op_name, place, plain
 from mlftool.ir import dtype
 from mlftool.ir.dtype import DType
 from mlftool.ir.graph import Node, TensorType
@@ -42,11 +42,14 @@ def produce(importer: Importer, node: NodeProto, index: int) -> bool:
     maker = PRODUCERS.get(op_name(node))
     if maker is None:
         return False
-    attrs = attributes(node)
+    attrs = {name: plain(value) for name, value in attributes(node).items()}
     made = maker(importer, node, attrs)
+    if made is None:
+        return False
     if isinstance(made, str):
         importer.problem("MLF0302", made, place(node, index))
         return True
+    fixed = "" in made  # the extent's place, whatever outputs are left out
     position = made.pop("", len(made))
     symbol = importer.fresh(f"{node.output[0]}.extent")
     importer.types[symbol] = TensorType(dtype.int32, ())
@@ -62,7 +65,7 @@ def produce(importer: Importer, node: NodeProto, index: int) -> bool:
                     symbol if a == axis else "" for a in range(len(shape))
                 )
         outputs[k] = name
-    while node.op_type != "Unique" and outputs and not outputs[-1]:
+    while not fixed and outputs and not outputs[-1]:
         outputs.pop()
     name = node.name or f"{node.op_type}_{index}"
     importer.nodes.append(Node(node.op_type, tuple(node.input), (*outputs, symbol), attrs, name))
@@ -127,11 +130,43 @@ def _non_max_suppression(
     return {0: (dtype.int64, (scores.shape[0] * scores.shape[1] * each, 3), 0)}
 
 
-PRODUCERS: Mapping[str, Callable[[Importer, NodeProto, Mapping[str, Any]], Made | str]] = {
+def _string_split(importer: Importer, node: NodeProto, attrs: Mapping[str, Any]) -> Made | str:
+    """As many pieces as a slot has room for, or as the model says that there are."""
+    x = importer.types[node.input[0]]
+    if importer.symbols.get(node.input[0]):
+        return "of a tensor whose extents are known only at run time"
+    size = len(attrs.get("delimiter", "").encode())
+    most = (dtype.TEXT_BYTES - 1) // size + 1 if size else dtype.TEXT_BYTES // 2
+    if attrs.get("maxsplit", -1) >= 0:
+        most = min(most, attrs["maxsplit"] + 1)
+    declared = importer.declared.get(node.output[0])
+    dims = declared.tensor_type.shape.dim if declared is not None else []
+    if len(dims) == len(x.shape) + 1 and dims[-1].HasField("dim_value"):
+        most = min(most, max(0, dims[-1].dim_value))
+    counts = (dtype.int64, x.shape, -1)
+    return {0: (x.dtype, (*x.shape, most), len(x.shape)), 1: counts, "": 2}
+
+
+def _string_normalizer(
+    importer: Importer, node: NodeProto, attrs: Mapping[str, Any]
+) -> Made | str | None:
+    x = importer.types[node.input[0]]
+    if not attrs.get("stopwords"):
+        return None
+    if importer.symbols.get(node.input[0]):
+        return "of a tensor whose extents are known only at run time"
+    if not x.shape or x.shape[:-1] not in ((), (1,)):
+        return f"of {x}; supported: [C] and [1, C]"
+    return {0: (x.dtype, x.shape, len(x.shape) - 1)}
+
+
+PRODUCERS: Mapping[str, Callable[[Importer, NodeProto, Mapping[str, Any]], Made | str | None]] = {
     "NonZero": _nonzero,
     "Compress": _compress,
     "Unique": _unique,
     "NonMaxSuppression": _non_max_suppression,
+    "StringSplit": _string_split,
+    "StringNormalizer": _string_normalizer,
 }
 
 

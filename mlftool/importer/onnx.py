@@ -56,7 +56,8 @@ from mlftool.ops.reference import evaluate_proto
 KNOWN = OPS.keys() | REWRITTEN | RESOLVERS.keys()  # operators whose definition we do not need
 MAX_FOLDED_BYTES = 2**28  # what one node may make of constants
 OLDEST_OPSET = 1
-LIKE_FIRST = ("GroupNormalization",)  # has no inference of its own: the type is the input's
+# Without inference of their own, or as good: the type is the input's.
+LIKE_FIRST = ("GroupNormalization", "StringNormalizer")
 
 
 def import_onnx(
@@ -168,7 +169,7 @@ class Importer:
             self.add_const(name, value)
 
     def add_const(self, name: str, value: Array) -> None:
-        self.consts[name] = np.ascontiguousarray(value).reshape(value.shape)
+        self.consts[name] = np.ascontiguousarray(dtype.slots(value)).reshape(value.shape)
         self.types[name] = TensorType(dtype.of(value), tuple(value.shape))
 
     def _too_large(self, type_: TensorType, where: str) -> bool:
@@ -316,7 +317,7 @@ class Importer:
         for name, value in zip(node.output, results, strict=False):
             listed = isinstance(value, list)
             kind = "sequence" if listed else np.asarray(value).dtype
-            if name and (listed or np.asarray(value).dtype.name not in dtype.BY_NAME):
+            if name and (listed or not dtype.is_known(np.asarray(value))):
                 self.problem(
                     "MLF0205",
                     f"makes a constant of type {kind}; supported: {dtype.SUPPORTED}",
@@ -335,7 +336,7 @@ class Importer:
             return self._own(node, where)
         types = {n: type_proto(self.types[n], self.symbols.get(n, ())) for n in node.input if n}
         data = {
-            n: np_helper.from_array(self.consts[n])
+            n: np_helper.from_array(dtype.texts(self.consts[n]))
             for n in node.input
             if n in self.consts and self.consts[n].size <= 1024
         }

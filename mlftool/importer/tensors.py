@@ -54,4 +54,4 @@ def _value_of(tensor: TensorProto) -> Array:
     if row.packed and tensor.raw_data and len(tensor.raw_data) != wanted:  # onnx lets these pass
         raise ValueError(f"they have {len(tensor.raw_data)} bytes instead of {wanted}")
     value: Array = np_helper.to_array(tensor)
-    return value
+    return dtype.slots(value)

@@ -3,6 +3,10 @@
 Types that C does not have are stored as unsigned integers. Narrow floats have a `codec`, a word in
 the names of the helpers of mlf/convert.h that turn their bits into float32, in which all arithmetic
 happens, and back. Types of 2 and 4 bits are packed into bytes, the first element lowest.
+
+A string is a slot of fixed size (mlf/text.h): its UTF-8 and zeros behind it, at least one. So a
+tensor of strings is memory like any other, which the planner places and kernels copy. In numpy a
+slot is an element of bytes, "S64"; ONNX's arrays of objects are turned into these at the border.
 """
 
 from __future__ import annotations
@@ -25,7 +29,7 @@ class DType:
     c: str
     onnx: int  # onnx.TensorProto.DataType
     bits: int
-    kind: str  # i signed, u unsigned, f float, b bool
+    kind: str  # i signed, u unsigned, f float, b bool, s string
     codec: str = ""
 
     @property
@@ -56,7 +60,7 @@ class DType:
 
     @property
     def numpy(self) -> np.dtype[Any]:
-        return np.dtype(self.name)
+        return np.dtype(f"S{self.bytes}" if self.kind == "s" else self.name)
 
     @property
     def is_float(self) -> bool:
@@ -107,6 +111,9 @@ float8_e8m0 = DType("float8_e8m0fnu", "uint8_t", 24, 8, "f", "e8m0")
 uint2 = DType("uint2", "uint8_t", 25, 2, "u")
 int2 = DType("int2", "uint8_t", 26, 2, "i")
 
+TEXT_BYTES = 64  # of a string's slot; mlf/text.h has it too
+string = DType("string", "mlf_string", 8, 8 * TEXT_BYTES, "s")
+
 DTYPES = (
     float32,
     uint8,
@@ -131,15 +138,43 @@ DTYPES = (
     uint4,
     int2,
     uint2,
+    string,
 )
-SUPPORTED = "bool, integers of 2 to 64 bits, floats of 4 to 64 bits"  # for messages
+SUPPORTED = "bool, integers of 2 to 64 bits, floats of 4 to 64 bits, strings"  # for messages
 BY_ONNX = {d.onnx: d for d in DTYPES}
 BY_NAME = {d.name: d for d in DTYPES}
 
 
 def of(array: np.ndarray[Any, Any]) -> DType:
-    """The row of a numpy array's dtype. Raises KeyError for types we have no row for."""
-    return BY_NAME[array.dtype.name]
+    """The row of a numpy array's dtype, whatever form strings have. Raises KeyError for others."""
+    return string if array.dtype.kind in "SUO" else BY_NAME[array.dtype.name]
+
+
+def is_known(array: np.ndarray[Any, Any]) -> bool:
+    """Whether we have a row for a numpy array's dtype."""
+    return array.dtype.kind in "SUO" or array.dtype.name in BY_NAME
+
+
+def slots(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Strings as C stores them; any other array as it is. Raises ValueError if one does not fit."""
+    if array.dtype.kind not in "SUO":
+        return array
+    texts = [t if isinstance(t, bytes) else str(t).encode() for t in array.reshape(-1)]
+    for text in texts:
+        if len(text) >= TEXT_BYTES or b"\0" in text:
+            shown = text[:24].decode("utf-8", "replace")
+            what = "holds a zero" if b"\0" in text else f"has {len(text)} bytes"
+            raise ValueError(f"string '{shown}' {what}; expected at most {TEXT_BYTES - 1}, no zero")
+    return np.array(texts, string.numpy).reshape(array.shape)
+
+
+def texts(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """What `slots` made of an array of objects; any other array as it is."""
+    if array.dtype.kind != "S":
+        return array
+    spoken = np.empty(array.size, object)
+    spoken[:] = [t.decode("utf-8", "replace") for t in array.reshape(-1).tolist()]
+    return spoken.reshape(array.shape)
 
 
 def stored(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

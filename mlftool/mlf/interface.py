@@ -17,6 +17,10 @@ from mlftool.mlf.strict import parse_json
 
 SCHEMA_VERSION = 1
 _PLAIN_TYPE = re.compile("bool|u?int(8|16|32|64)|float(16|32|64)|complex(64|128)")
+_SMALL_TYPE = re.compile(
+    "u?int[24]|bfloat16|float8_(e4m3fn(uz)?|e5m2(fnuz)?|e8m0fnu)|float4_e2m1fn"
+)
+_SLOTS = re.compile("bytes([1-9][0-9]{0,5})")
 MAX_TENSOR = 2**31 - 1  # bytes; microcontrollers have less by far
 
 
@@ -153,11 +157,14 @@ def _tensor(data: Mapping[str, Any]) -> Tensor:
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:
-    """The type of this name, bfloat16 among them. Raises ValueError for what is no number.
+    """The type of this name, those of 2 to 16 bits among them that numpy itself lacks; `bytes512`
+    is a string of at most 64 bytes. Raises ValueError for anything else.
 
     Only plain names: numpy would take whole expressions.
     """
-    if name in ("bfloat16", "int4", "uint4"):
+    if text := _SLOTS.fullmatch(name):
+        return np.dtype(f"S{int(text[1]) // 8}")
+    if _SMALL_TYPE.fullmatch(name):
         import ml_dtypes
 
         small: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))

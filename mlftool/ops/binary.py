@@ -91,6 +91,12 @@ def _compare(sign: str) -> ExprFn:
     return lambda m, a, b: Exact(f"{a} {sign} {b}")
 
 
+def _equal(m: Maths, a: Scalar, b: Scalar) -> str:
+    if a.dtype.kind == "s":
+        return Exact(f"mlf_string_equal(&{a}, &{b})")
+    return Exact(f"{a} == {b}")
+
+
 def _bitwise(sign: str) -> ExprFn:
     return lambda m, a, b: f"{a} {sign} {b}"
 
@@ -121,7 +127,7 @@ elementwise("BitwiseXor", _bitwise("^"))
 elementwise("And", _compare("&&"))
 elementwise("Or", _compare("||"))
 elementwise("Xor", _compare("!="))
-elementwise("Equal", _compare("=="))
+elementwise("Equal", _equal)
 elementwise("Less", _compare("<"))
 elementwise("LessOrEqual", _compare("<="))
 elementwise("Greater", _compare(">"))

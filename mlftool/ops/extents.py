@@ -17,7 +17,13 @@ from mlftool.ops.scalar import literal, tensor_operand
 
 
 def _kernel(v: View, name: str, params: dict[str, Any], *scratch: Operand) -> Kernel:
-    """Inputs are x0, x1 ..., outputs y0, y1 ...; omitted ones have no parameter."""
+    return boxed(v, f"extents_{name}", params, *scratch)
+
+
+def boxed(v: View, template: str, params: dict[str, Any], *more: Operand) -> Kernel:
+    """A kernel whose inputs are x0, x1 ... and whose outputs are y0, y1 ...; those that are left
+    out have no parameter."""
+    name = template.removeprefix("extents_")
     ins = [tensor_operand(v.graph, f"x{k}", n) for k, n in enumerate(v.node.inputs) if n]
     outs = [
         Operand(f"y{k}", v.type(n).dtype.c, "out", n) for k, n in enumerate(v.node.outputs) if n
@@ -28,9 +34,9 @@ def _kernel(v: View, name: str, params: dict[str, Any], *scratch: Operand) -> Ke
     work = sum(v.type(n).elements for n in (*v.node.inputs, *v.node.outputs) if n)
     return Kernel(
         f"portable.{name}",
-        f"extents_{name}.c.j2",
+        f"{template}.c.j2",
         params | {"given": {o.name for o in (*ins, *outs)}},
-        (*ins, *outs, *scratch),
+        (*ins, *outs, *more),
         cost=8.0 * work,
         includes=("mlf/kernel.h", "mlf/boxes.h") if name == "nms" else ("mlf/kernel.h",),
     )
@@ -83,7 +89,7 @@ def unique(v: View) -> Kernel:
     if axis is None:
         shape, axis = (v.x(0).elements,), 0
     axis %= len(shape)
-    count = shape[axis]
+    count, text = shape[axis], v.x(0).dtype.kind == "s"
     tables = [Operand(n, "int32_t", "scratch", bytes=4 * count) for n in ("first", "order", "rank")]
     return _kernel(
         v,
@@ -93,6 +99,8 @@ def unique(v: View) -> Kernel:
             "count": count,
             "inner": math.prod(shape[axis + 1 :]),
             "sorted": bool(v.attr("sorted", 1)),
+            "same": "mlf_string_equal(&x0[a], &x0[b])" if text else "x0[a] == x0[b]",
+            "less": "mlf_string_compare(&x0[a], &x0[b]) < 0" if text else "x0[a] < x0[b]",
         },
         *tables,
     )

@@ -43,6 +43,7 @@ def copied(
     if run > 1:
         store = f"memcpy(y + ({target}) * {run}, x + ({source}) * {run}, {run} * sizeof *y);"
     else:
+        fill = 'mlf_string_of("")' if raw.kind == "s" and fill == "0" else fill
         value = f"{inside} ? {value} : {fill}" if inside else value
         store = put(raw, "y", target, value)
     return Kernel(

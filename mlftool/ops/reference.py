@@ -11,6 +11,7 @@ import onnx
 from onnx import NodeProto, helper
 from onnx.reference import ReferenceEvaluator
 
+from mlftool.ir import dtype
 from mlftool.ir.graph import Array, Node
 
 
@@ -19,7 +20,8 @@ def evaluate_proto(
 ) -> list[Any]:
     """The outputs of an ONNX node for known inputs. Raises whatever onnx raises."""
     imports = [helper.make_opsetid(d, v) for d, v in opsets.items()]
-    feeds = {n: v for n, v in zip(node.input, inputs, strict=True) if n and v is not None}
+    pairs = zip(node.input, inputs, strict=True)
+    feeds = {n: dtype.texts(v) for n, v in pairs if n and v is not None}
     graph = helper.make_graph(
         [node],
         "node",
@@ -29,7 +31,8 @@ def evaluate_proto(
     model = helper.make_model(graph, opset_imports=imports)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return list(ReferenceEvaluator(model).run(None, feeds))
+        results = ReferenceEvaluator(model).run(None, feeds)
+    return [dtype.slots(r) if isinstance(r, np.ndarray) else r for r in results]
 
 
 def evaluate(node: Node, inputs: Sequence[Array | None]) -> Array:

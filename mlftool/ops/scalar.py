@@ -8,6 +8,7 @@ the same text and gives the same bits.
 from __future__ import annotations
 
 import math
+import string
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -33,6 +34,8 @@ class Scalar:
 
 def literal(value: Any, dtype: DType) -> str:
     """`value` as a C constant of type `dtype`, exactly."""
+    if dtype.kind == "s":
+        return f"mlf_string_of({c_string(value)})"
     if dtype.kind == "b":
         return "true" if value else "false"
     if dtype.kind in "iu":
@@ -62,6 +65,15 @@ def literal(value: Any, dtype: DType) -> str:
     return f"-{text}" if np.signbit(number) and not math.isnan(number) else text
 
 
+_PLAIN = frozenset((string.ascii_letters + string.digits + " _-./:").encode())
+
+
+def c_string(text: str | bytes) -> str:
+    """A string literal for untrusted text: whatever could end it or mean something is octal."""
+    data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
+    return '"' + "".join(chr(b) if b in _PLAIN else f"\\{b:03o}" for b in data) + '"'
+
+
 class Exact(str):
     """Text of an expression whose value is one of its type already: no rounding is needed."""
 
@@ -88,7 +100,7 @@ def narrow(dtype: DType, value: str) -> str:
 
 def settle(dtype: DType, text: str) -> str:
     """`text` rounded, wrapped or converted to a value of the type."""
-    if isinstance(text, Exact) or dtype.name in ("float32", "float64"):
+    if isinstance(text, Exact) or dtype.name in ("float32", "float64", "string"):
         return text
     if dtype.codec:
         return widen(dtype, narrow(dtype, text))
@@ -147,7 +159,7 @@ class Body:
         if name not in self.env:
             value = graph.consts.get(name)
             dtype = graph.types[name].dtype
-            if value is not None and value.size == 1:
+            if value is not None and value.size == 1 and dtype.kind != "s":
                 self.env[name] = Scalar(literal(value.item(), dtype), dtype, value.item())
             else:
                 self.env[name] = load(name)

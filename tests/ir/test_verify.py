@@ -90,7 +90,8 @@ def test_every_element_type_is_known_by_all_its_names() -> None:
     import onnx
 
     for row in dtype.DTYPES:
-        assert onnx.helper.tensor_dtype_to_np_dtype(row.onnx) == row.numpy
+        spoken = np.dtype(object) if row.kind == "s" else row.numpy
+        assert onnx.helper.tensor_dtype_to_np_dtype(row.onnx) == spoken
         assert row.numpy.itemsize == row.bytes  # numpy keeps a packed element in a byte
         assert dtype.of(np.zeros(1, row.numpy)) is row
         if row.kind in "iu":
@@ -113,3 +114,20 @@ def test_stored_elements_can_be_restored(row: dtype.DType) -> None:
 def test_packed_elements_start_in_the_lowest_bits() -> None:
     assert dtype.stored(np.array([1, -1, 2], ml_dtypes.int4)).tolist() == [0xF1, 0x02]
     assert dtype.stored(np.array([3, 0, 1, 2, 1], ml_dtypes.uint2)).tolist() == [0x93, 0x01]
+
+
+def test_strings_become_slots_and_again_strings() -> None:
+    words = np.array([["", "a b", "grün"], ["x" * 63, "的中", "\t"]], object)
+    slots = dtype.slots(words)
+    assert slots.dtype == dtype.string.numpy
+    assert slots.tobytes()[64 * 3 : 64 * 4] == b"x" * 63 + b"\0"
+    assert dtype.texts(slots).tolist() == words.tolist()
+    numbers = np.arange(3)
+    assert dtype.slots(numbers) is numbers
+    assert dtype.texts(numbers) is numbers
+
+
+@pytest.mark.parametrize("text", ["x" * 64, "ü" * 32, "a\0b"])
+def test_a_string_that_does_not_fit_is_an_error(text: str) -> None:
+    with pytest.raises(ValueError, match="expected at most 63"):
+        dtype.slots(np.array([text], object))

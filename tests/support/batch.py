@@ -23,7 +23,7 @@ from programs import (
 
 from mlftool.compile import Module, ModuleSpec, compile_module
 from mlftool.errors import MlfError
-from mlftool.ir.dtype import stored
+from mlftool.ir.dtype import slots, stored
 from mlftool.ir.graph import TensorType
 
 __all__ = [
@@ -131,6 +131,6 @@ def build_jobs(jobs: Sequence[Job], work: Path, flags: Sequence[str]) -> None:
 
 
 def _bytes_of(type_: TensorType, value: Array) -> bytes:
-    array = np.asarray(value)
+    array = slots(np.asarray(value))
     assert array.dtype == type_.dtype.numpy, array.dtype
     return stored(np.ascontiguousarray(array).reshape(array.shape)).tobytes()

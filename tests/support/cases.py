@@ -105,6 +105,9 @@ def compare(got: np.ndarray[Any, Any], want: np.ndarray[Any, Any], what: str) ->
         error = relative_error(got, want)
         assert error <= FLOAT_TOLERANCE, f"{what}: relative error {error:.3g}"
         return
+    if want.dtype == object:
+        assert got.tolist() == want.tolist(), what
+        return
     different = got != want
     worst = np.abs(got.astype(np.int64) - want.astype(np.int64)).max(initial=0)
     text = f"{different.sum()} of {want.size} elements differ, by up to {worst}"

@@ -96,7 +96,7 @@ class Output:
         return dtype.BY_NAME[self.dtype].size(int(np.prod(self.shape, dtype=np.int64)))
 
     def array(self, data: bytes) -> Array:
-        return dtype.restored(data, dtype.BY_NAME[self.dtype], self.shape)
+        return dtype.texts(dtype.restored(data, dtype.BY_NAME[self.dtype], self.shape))
 
 
 @dataclass(frozen=True)

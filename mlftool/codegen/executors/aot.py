@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mlftool.codegen.kernels import Argument, Kernels, expression, write_kernels
-from mlftool.codegen.literals import c_string
 from mlftool.codegen.names import comment, member_names, parameter
 from mlftool.codegen.options import Options
-from mlftool.codegen.packed import PackedStep, Shapes, code_values, pack
+from mlftool.codegen.packed import PackedStep, Shapes, check_types, code_values, pack
 from mlftool.codegen.packed import functions as packed_functions
 from mlftool.codegen.sources import INCLUDE, SRC, OperatorFunction, Sources
 from mlftool.codegen.templates import render
 from mlftool.codegen.weights import place
 from mlftool.errors import MlfError, Problem
 from mlftool.ir.graph import Graph
+from mlftool.ops.scalar import c_string
 from mlftool.plan.program import Program
 
 
@@ -54,6 +54,7 @@ def emit_packed(program: Program, options: Options, interface: Graph) -> Sources
     if program.workspace_io:
         text = "inputs and outputs in the workspace need --interface-api c"
         raise MlfError(Problem("MLF0405", text))
+    check_types(program.graph)
     members = member_names((*interface.inputs, *interface.outputs))
     kernels = write_kernels(program, module)
     weights = place(kernels.constants, module, options.weights)

@@ -14,7 +14,7 @@ from typing import Any
 from mlftool.codegen.kernels import Argument, Constant, write_kernels
 from mlftool.codegen.names import member_names
 from mlftool.codegen.options import Options
-from mlftool.codegen.packed import LIMIT, PackedStep, code_values, functions, pack
+from mlftool.codegen.packed import LIMIT, PackedStep, check_types, code_values, functions, pack
 from mlftool.codegen.sources import SRC, OperatorFunction, Sources, Storage
 from mlftool.codegen.templates import render
 from mlftool.codegen.weights import place
@@ -76,6 +76,7 @@ def emit(program: Program, options: Options, interface: Graph) -> Sources:
     if program.workspace_io:
         text = "inputs and outputs in the workspace need --executor aot --interface-api c"
         raise MlfError(Problem("MLF0405", text))
+    check_types(program.graph)
     kernels = write_kernels(program, module)
     steps = pack(kernels, options.link_params)
     table = _table(program, steps, interface)

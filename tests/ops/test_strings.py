@@ -1,0 +1,193 @@
+"""Tensors of strings: what makes them, and that all that only moves elements moves them too."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from batch import WARNINGS, compile_model, write_headers
+from builders import Net
+from cases import Case, Results
+
+import mlftool.backend
+from mlftool.errors import MlfError
+
+Array = np.ndarray[Any, Any]
+WORDS = [
+    "",
+    "a",
+    "déjà vu",
+    "Straße",
+    " two  words ",
+    "的的",
+    "x" * 63,
+    "tab\there\n",
+    "Ω-ω",
+    "a,b,,c,",
+]
+
+
+def words(shape: tuple[int, ...], seed: int) -> Array:
+    return np.random.default_rng(seed).choice(np.array(WORDS, object), shape)
+
+
+def moves() -> Iterator[tuple[str, Any]]:
+    """Of %x [3, 4] and %y [3, 4]."""
+    yield "transpose", lambda n: n.node("Transpose", "x")
+    yield "concat", lambda n: n.node("Concat", "x", "y", n.const([["k"] * 4], object), axis=0)
+    yield "gather", lambda n: n.node("Gather", "x", n.const([2, 0]), axis=1)
+    yield "gather_nd", lambda n: n.node("GatherND", "x", n.const([[2, 0], [1, 3]]))
+    yield "slice", lambda n: n.node("Slice", "x", n.const([3]), n.const([-9]), n.const([1]),
+                                    n.const([-2]))  # fmt: skip
+    yield "expand", lambda n: n.node("Expand", "x", n.const([2, 3, 4]))
+    yield "tile", lambda n: n.node("Tile", "x", n.const([2, 1]))
+    yield "reshape", lambda n: n.node("Reshape", "x", n.const([4, 3]))
+    yield "pad", lambda n: n.node("Pad", "x", n.const([1, 0, 0, 2]), n.const("pad", object))
+    yield "pad_empty", lambda n: n.node("Pad", "x", n.const([0, 1, 1, 0]), n.const("", object))
+    yield "where", lambda n: n.node("Where", n.node("Equal", "x", "y"), "x", n.const("z", object))
+    yield "compress", lambda n: n.node("Compress", "x", n.const([False, True, True]), axis=0)
+    yield "unique", lambda n: n.node("Unique", "x")
+    yield (
+        "scatter",
+        lambda n: n.node("ScatterND", "x", n.const([[1]]), n.const([["s"] * 4], object)),
+    )
+    yield "sequence", lambda n: n.node("SequenceAt", n.node("SequenceConstruct", "x", "y"),
+                                       n.const(np.int64(1)))  # fmt: skip
+    yield "equal_one", lambda n: n.node("Equal", "x", n.const("a", object))
+    yield "joined_twice", lambda n: n.node("StringConcat", n.node("StringConcat", "x", n.const(
+        "-é", object)), n.const("", object))  # fmt: skip
+
+
+def case(name: str, build: Any) -> Case:
+    net = Net()
+    feed = {k: np.array(words((3, 4), seed), object) for seed, k in enumerate("xy")}
+    if name == "joined_twice":
+        feed["x"][feed["x"] == "x" * 63] = "short"
+    for k in "xy":
+        net.input(k, object, (3, 4))
+    model = net.model(build(net), net.node("Identity", "y"))
+    return Case(name, model, "reference", feeds=[feed])
+
+
+MOVES = tuple(case(*pair) for pair in moves())
+
+
+def run(op: str, feeds: Sequence[Array], **attrs: Any) -> Any:
+    node = onnx.helper.make_node(op, [f"x{k}" for k in range(len(feeds))], ["y"], **attrs)
+    return mlftool.backend.run_node(node, list(feeds))[0]
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    return Results(MOVES, tmp_path_factory.mktemp("strings"))
+
+
+@pytest.mark.parametrize("case", MOVES, ids=lambda c: c.name)
+def test_strings_move_as_numbers_do(case: Case, results: Results) -> None:
+    results.check(case)
+
+
+@pytest.mark.parametrize(
+    ("delimiter", "most"), [("", -1), ("", 1), (",", -1), (",", 2), ("的", -1), ("a,", 0)]
+)
+def test_split_as_python_does(delimiter: str, most: int) -> None:
+    x = np.array(WORDS, object)
+    net = Net()
+    net.input("x", object, x.shape)
+    attrs = {"delimiter": delimiter} if delimiter else {}
+    model = net.model(net.node("StringSplit", "x", maxsplit=most, **attrs))
+    model.graph.node[0].output.append("n")
+    model.graph.output.append(onnx.helper.make_empty_tensor_value_info("n"))
+    pieces, counts = mlftool.backend.run_model(model, [x])
+    wanted = [w.split(delimiter or None, most) for w in WORDS]
+    assert counts.tolist() == [len(w) for w in wanted]
+    assert pieces.shape == (len(WORDS), max(map(len, wanted)))
+    assert [row[: len(w)] for row, w in zip(pieces.tolist(), wanted, strict=True)] == wanted
+
+
+def test_what_is_too_long_ends_behind_a_whole_character() -> None:
+    a, b = np.array(["x" * 60, "x" * 62, "é" * 31], object), np.array(["é" * 9, "é", "的"], object)
+    assert run("StringConcat", [a, b]).tolist() == ["x" * 60 + "é", "x" * 62, "é" * 31]
+
+
+def test_letters_change_case_as_in_unicode() -> None:
+    """Of two bytes and less, in the alphabets that the header names, where one has one partner."""
+    blocks = (range(0x20, 0x180), range(0x370, 0x530), range(0x531, 0x587))
+    letters = [chr(c) for block in blocks for c in block if c < 0x7F or c >= 0xA0]
+    x = np.array(letters, object)
+    for action, change in (("UPPER", str.upper), ("LOWER", str.lower)):
+        got = run("StringNormalizer", [x], case_change_action=action).tolist()
+        for letter, made in zip(letters, got, strict=True):
+            other = change(letter)
+            back = other.lower() if action == "UPPER" else other.upper()
+            fits = (
+                back == letter and len(other) == 1 and len(other.encode()) == len(letter.encode())
+            )
+            assert made == (other if fits else letter), hex(ord(letter))
+
+
+@pytest.mark.parametrize("sensitive", [0, 1])
+def test_stop_words(sensitive: int) -> None:
+    x = np.array([["Der", "die", "ÜBER", "", "das"]], object)
+    attrs = {"stopwords": ["der", "über", "das"], "case_change_action": "UPPER"}
+    got = run("StringNormalizer", [x], is_case_sensitive=sensitive, **attrs)
+    assert got.tolist() == [["DER", "DIE", "ÜBER", ""] if sensitive else ["DIE", ""]]
+
+
+def test_without_words_one_empty_one_is_left() -> None:
+    x = np.array(["a", "a"], object)
+    assert run("StringNormalizer", [x], stopwords=["a"]).tolist() == [""]
+
+
+def test_full_match_as_python_does() -> None:
+    x = np.array(["a.b@c.org", "a@b", "grün", "", "x" * 63, "ab\nab", "AB"], object)
+    for pattern in (r"[\w.]+@\w+\.(org|com)", r".*", r"(?i)a.*b", r"\w+", r"[^a]+|", r"x{63}"):
+        wanted = [re.fullmatch(pattern, w, re.ASCII) is not None for w in x]
+        assert run("RegexFullMatch", [x], pattern=pattern).tolist() == wanted
+
+
+def test_a_pattern_that_is_not_regular_is_refused() -> None:
+    with pytest.raises(MlfError, match=r"pattern '\(a\)\\1'.*'\\1' is not supported"):
+        run("RegexFullMatch", [np.array(["aa"], object)], pattern=r"(a)\1")
+
+
+def test_inputs_and_constants_that_do_not_fit_are_refused() -> None:
+    long = np.array(["x" * 64], object)
+    with pytest.raises(MlfError, match="has 64 bytes; expected at most 63"):
+        run("Identity", [long])
+    net = Net()
+    net.input("x", object, (1,))
+    with pytest.raises(MlfError, match="has 64 bytes; expected at most 63"):
+        compile_model(net.model(net.node("StringConcat", "x", net.const(long))))
+
+
+def test_packed_functions_take_no_strings() -> None:
+    net = Net()
+    net.input("x", object, (1,))
+    with pytest.raises(MlfError, match="MLF0304"):
+        compile_model(net.model(net.node("Identity", "x")), executor="graph")
+
+
+def test_bytecode_moves_strings(tmp_path: Path) -> None:
+    """And what it calls is C++ too, without a warning."""
+    net = Net()
+    net.input("x", object, (3,))
+    module = compile_model(
+        net.model(net.node("StringConcat", "x", net.const("-", object))), executor="vm"
+    )
+    write_headers(tmp_path)
+    for name, text in module.sources.files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    for compiler, standard in (("gcc", "c99"), ("g++", "c++11")):
+        for source in sorted(n for n in module.sources.files if n.endswith(".c")):
+            language = "c++" if compiler == "g++" else "c"
+            flags = [f"-std={standard}", "-x", language, "-pedantic", *WARNINGS, "-fsyntax-only"]
+            command = [compiler, *flags, "-Icodegen/host/include", source]
+            subprocess.run(command, cwd=tmp_path, check=True)
