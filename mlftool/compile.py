@@ -50,6 +50,7 @@ PIPELINE: tuple[Pass, ...] = (
     qdq.sink_and_hoist,
     integers.to_integer,
     integers.average_to_integer,
+    integers.settle_weights,
     fold.fold_constants,
     layout.channels_last,
     layout.cancel_transposes,

@@ -27,6 +27,7 @@ from mlftool.ops.contraction import (
     Contraction,
     Quantisation,
     blocks,
+    centred,
     contraction,
     fits_int32,
     folded_bias,
@@ -40,7 +41,7 @@ from mlftool.ops.contraction import (
     stores,
 )
 from mlftool.ops.matmul import matmul
-from mlftool.ops.scalar import Store, literal, tensor_operand
+from mlftool.ops.scalar import Store, tensor_operand
 
 
 class Requantised(Protocol):
@@ -67,7 +68,7 @@ def blocked(
     c = c.planar()
     rows = min(most_rows, c.pixels)
     q = Quantisation.of(v) if c.quantised else None
-    if q and (np.any(q.w_zero_point) or not fits_int32(c, q)):
+    if q and not fits_int32(c, q):
         return None
     columns = 2 if q else float_columns
     form = requantised(c, q, columns) if q and requantised else None
@@ -81,6 +82,7 @@ def blocked(
         scales = q.scale if q.scale.size == 1 else pad_rows(q.scale, columns)
         extra = (Operand("scale", "float", "const", array=scales),)
         extra = form.operands(extra) if form else extra
+        extra += _zero_points(q, columns)
     else:
         bias, weights = pad_rows(c.bias, columns), pack_rows(c.weights, columns)
     operands = [
@@ -111,6 +113,7 @@ def blocked(
             "blocks": blocks(c),
             "block": min(BLOCK, c.depth),
             "fill": q.x_zero_point if q else "0.0f",
+            "minus": _minus(q),
         },
         tuple(operands),
         cost=c.macs * (2.6 if q else 3.0) + c.pixels * c.oc * 12.0,
@@ -121,20 +124,37 @@ def blocked(
     )
 
 
+def _zero_points(q: Quantisation, columns: int) -> tuple[Operand, ...]:
+    """Zero points of the weights where they differ; a single one is written into the code."""
+    if q.w_zero_point.size == 1 or not np.any(q.w_zero_point):
+        return ()
+    return (Operand("wz", "int32_t", "const", array=pad_rows(q.w_zero_point, columns)),)
+
+
+def _minus(q: Quantisation | None) -> str:
+    """What is subtracted from a weight of output channel @."""
+    if q is None or not np.any(q.w_zero_point):
+        return ""
+    return " - wz[@]" if q.w_zero_point.size > 1 else f" - ({q.w_zero_point.item()})"
+
+
 def depthwise(v: View, requantised: Requantised | None = None) -> Kernel | None:
-    """One filter per channel, channels innermost."""
+    """One filter per channel, channels innermost. Weights with a zero point are stored without it,
+    as int16: they are few."""
     c = contraction(v)
     if not c.depthwise or len(c.inputs) > 2:
         return None
     c = c.planar()
     q = Quantisation.of(v) if c.quantised else None
-    if q and (np.any(q.w_zero_point) or not fits_int32(c, q)):
+    if q and not fits_int32(c, q):
         return None
     form = requantised(c, q, 1) if q and requantised else None
     text = form.text("acc", "c") if form else requantize(c, q, "acc", "c") if q else ""
     acc = f"({v.y.dtype.c}){text}" if q else "(b[c] + acc)"
     store = Store(v, acc, f"p * {c.oc} + c", "c")
     taps = np.ascontiguousarray(np.moveaxis(c.weights, 0, -1)).reshape(-1, c.oc)  # [KH*KW, C]
+    if q and np.any(q.w_zero_point):
+        taps = np.ascontiguousarray(centred(c, q).T).astype(np.int16)
     unroll = taps.shape[0] <= 25
     operands = [
         tensor_operand(v.graph, "x", v.core.inputs[0]),
@@ -190,20 +210,13 @@ def any_rank(v: View) -> Kernel:
     bias = c.bias.astype(np.int64) if wide else c.bias
     acc = f"({v.y.dtype.c}){requantize(c, q, 'acc', 'oc')}" if q else "(b[oc] + acc)"
     store = Store(v, acc, f"p * {c.oc} + oc", "oc")
-    w_zp = (
-        ("wz[oc]" if q.w_zero_point.size > 1 else literal(q.w_zero_point[0], v.x(2).dtype))
-        if q
-        else ""
-    )
     operands = [
         tensor_operand(v.graph, "x", v.core.inputs[0]),
         Operand("w", v.type(v.core.inputs[3 if q else 1]).dtype.c, "const", array=c.weights),
         Operand("b", of(bias).c, "const", array=bias),
     ]
     if q:
-        operands.append(scale_operand(q))
-        if q.w_zero_point.size > 1:
-            operands.append(Operand("wz", "int32_t", "const", array=q.w_zero_point))
+        operands += [scale_operand(q), *_zero_points(q, 1)]
     operands += [*store.operands, Operand("y", v.out.dtype.c, "out", v.node.outputs[0])]
     return Kernel(
         "portable.any_rank",
@@ -217,7 +230,7 @@ def any_rank(v: View) -> Kernel:
             "store": store,
             "quantised": bool(q),
             "zero_point": q.x_zero_point if q else 0,
-            "w_zero_point": w_zp,
+            "minus": _minus(q).replace("@", "oc"),
             "area": math.prod(c.kernel),
             "zero": "b[oc]" if q else "0.0f",
             "onnx": False,

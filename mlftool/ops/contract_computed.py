@@ -64,7 +64,7 @@ def computed(v: View) -> Kernel:
             "quantised": name != "Conv",
             "zero": literal(0, row),
             "zero_point": "(int32_t)xz[0]" if "xz" in given else "0",
-            "w_zero_point": _of_channel(v, at) if "wz" in given else "0",
+            "minus": f" - {_of_channel(v, at)}" if "wz" in given else "",
             "area": math.prod(c.kernel),
             "onnx": True,
         },

@@ -204,25 +204,30 @@ class Quantisation:
         )
 
 
+def centred(c: Contraction, q: Quantisation) -> Array:
+    """int64 [output channel, depth]: the weights less their zero point."""
+    w = c.weights.reshape(c.oc, -1).astype(np.int64)
+    return np.asarray(w - q.w_zero_point.reshape(-1, 1))
+
+
 def folded_bias(c: Contraction, q: Quantisation) -> Array:
     """Bias with the input's zero point folded in, so that kernels multiply raw input bytes.
 
     Exact whenever padding is filled with the zero point. int64; callers check the range.
     """
-    w = c.weights.reshape(c.oc, -1).astype(np.int64)
-    return np.asarray(c.bias.astype(np.int64) - q.x_zero_point * w.sum(axis=1))
+    return np.asarray(c.bias.astype(np.int64) - q.x_zero_point * centred(c, q).sum(axis=1))
 
 
 def fits_int32(c: Contraction, q: Quantisation) -> bool:
     """Whether no accumulator, whatever the input, can leave int32."""
-    w = np.abs(c.weights.reshape(c.oc, -1).astype(np.int64)).sum(axis=1)
+    w = np.abs(centred(c, q)).sum(axis=1)
     return bool(np.all(np.abs(folded_bias(c, q)) + span(c) * w < 2**31))
 
 
 def largest(c: Contraction, q: Quantisation) -> Array:
     """int64 [output channel]: no accumulator, whatever the input, has a larger absolute value."""
-    w = c.weights.reshape(c.oc, -1).astype(np.int64) - q.w_zero_point.reshape(-1, 1)
-    return np.asarray(np.abs(c.bias.astype(np.int64)) + span(c) * np.abs(w).sum(axis=1))
+    w = np.abs(centred(c, q)).sum(axis=1)
+    return np.asarray(np.abs(c.bias.astype(np.int64)) + span(c) * w)
 
 
 def span(c: Contraction) -> int:

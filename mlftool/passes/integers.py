@@ -13,7 +13,7 @@ it is, to be fused into the kernel's store:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -193,26 +193,76 @@ def _no_zero_point(e: Editor, dq: Node) -> tuple[str, ...]:
 
 
 def _weights(e: Editor, m: _Match) -> tuple[str, ...]:
-    """The second operand with its parameters. Constants are centred at zero where that fits into as
-    many bits: kernels are fastest without a zero point. 4 bits become 8."""
+    """The second operand with its parameters, of constants one for each output channel."""
     w, scale, zero = (*m.w.inputs, *_no_zero_point(e, m.w))
     if w not in e.consts:
         return w, scale, zero
-    stored, zeros = e.consts[w], e.consts[zero]
     groups = m.core.attrs.get("group", 1) if m.core.op == "ConvTranspose" else 1
-    centred = stored.astype(np.int32) - zeros.astype(np.int32)
-    bits = max(8, e.types[w].dtype.bits)
-    if centred.size and -(1 << (bits - 1)) <= centred.min() and centred.max() < 1 << (bits - 1):
-        kind = np.dtype(f"int{bits}")
-        if kind != stored.dtype or zeros.any():
-            w = e.const(w + ".centred", centred.astype(kind))
-        zero = e.const(zero + ".centred", np.zeros((), kind))
-    elif zeros.size > 1:
-        zero = e.const(zero + ".channels", np.tile(zeros.reshape(-1), groups))
+    w, zero = _centred(e, w, zero)
+    if e.consts[zero].size > 1:
+        zero = e.const(zero + ".channels", np.tile(e.consts[zero].reshape(-1), groups))
     scales = e.consts[scale]
     if scales.size > 1 and groups > 1:
         scale = e.const(scale + ".channels", np.tile(scales.reshape(-1), groups))
     return w, scale, zero
+
+
+def _centred(e: Editor, w: str, zero: str) -> tuple[str, str]:
+    """Constant weights less their zero point, which must broadcast, where that fits into as many
+    bits: kernels are fastest without one. 4 bits become 8."""
+    stored, zeros = e.consts[w], e.consts[zero]
+    centred = stored.astype(np.int32) - zeros.astype(np.int32)
+    bits = max(8, e.types[w].dtype.bits)
+    kind = np.dtype(f"int{bits}")
+    least, most = centred.min(initial=0), centred.max(initial=0)
+    if least < np.iinfo(kind).min or most > np.iinfo(kind).max:
+        return w, zero
+    if kind != stored.dtype or zeros.any():
+        w = e.const(w + ".centred", centred.astype(kind))
+    return w, e.const(zero + ".centred", np.zeros((), kind))
+
+
+def settle_weights(graph: Graph) -> Graph:
+    """Operators that arrive in integers get the form that kernels pack: QLinearMatMul with constant
+    weights is a QGemm on the rows of x, and weights are centred at zero."""
+    e = Editor(graph)
+    for node in list(e.nodes):
+        if node.op == "QLinearMatMul":
+            node = _as_gemm(e, node)
+        if node.op in ("QLinearConv", "com.microsoft.QGemm"):
+            _centre(e, node)
+    return e.finish()
+
+
+def _as_gemm(e: Editor, node: Node) -> Node:
+    """x[..., K] @ w[K, N] with x quantised as a whole."""
+    x, w, y = (e.types[i] for i in (node.inputs[0], node.inputs[3], node.outputs[0]))
+    known = all(i in e.consts for i in node.inputs[1:] if i)
+    one = all(e.types[node.inputs[k]].elements == 1 for k in (1, 2))
+    if not (known and one) or len(w.shape) != 2 or len(x.shape) < 2:
+        return node
+    rows = x.elements // max(1, x.shape[-1])
+    flat = e.fresh(node.inputs[0] + ".rows", TensorType(x.dtype, (rows, x.shape[-1])))
+    made = e.fresh(node.outputs[0] + ".rows", TensorType(y.dtype, (rows, y.shape[-1])))
+    inputs = (flat, *node.inputs[1:6], "", *node.inputs[6:])
+    gemm = Node("com.microsoft.QGemm", inputs, (made,), node.attrs, node.name)
+    before = e.add("Reshape", (node.inputs[0],), node, flat)
+    e.substitute([node], [before, gemm, e.add("Reshape", (made,), node, node.outputs[0])])
+    return gemm
+
+
+def _centre(e: Editor, node: Node) -> None:
+    w, zero = node.inputs[3], node.inputs[5]
+    if w not in e.consts or zero not in e.consts:
+        return
+    zeros = e.consts[zero].reshape(-1)
+    rank = len(e.types[w].shape)
+    axis = 0 if node.op == "QLinearConv" or node.attrs.get("transB", 0) else rank - 1
+    spread = e.const(zero + ".spread", zeros.reshape([-1 if k == axis else 1 for k in range(rank)]))
+    inputs = list(node.inputs)
+    inputs[3], inputs[5] = _centred(e, w, spread)
+    if inputs[3] != w:
+        e.substitute([node], [replace(node, inputs=tuple(inputs))])
 
 
 def _spread(e: Editor, m: _Match) -> tuple[str, list[Node]]:

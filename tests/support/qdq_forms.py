@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -20,11 +21,13 @@ FINE = {np.int8: 1.0, np.uint8: 1.0, np.int16: 1 / 256, np.uint16: 1 / 256}
 
 @dataclass(frozen=True)
 class Form:
-    """`exact`: equal to onnxruntime's integer path; the others are what float gives, ties aside."""
+    """`exact`: equal to onnxruntime's integer path; the others are what float gives, ties aside.
+    With `no_kernel` onnxruntime lacks the mix of types; onnx's own evaluator says what is right."""
 
     name: str
     model: onnx.ModelProto
     exact: bool = False
+    no_kernel: bool = False
 
 
 class Quantised(Net):
@@ -102,6 +105,46 @@ def convolution(
     exact = exact and not set(after) - {"Relu", "Clip"}
     name = label("conv", x, w, y or "float", axis, bias or "bare", f"g{group}", *after)
     return Form(name + ("_zero" if zero else ""), model, exact)
+
+
+def lacks(kinds: tuple[Kind, Kind, Kind]) -> bool:
+    """Whether onnxruntime has no operator for these input, weights and output."""
+    x, w, y = kinds
+    return x is not y or (x is np.int8 and w is np.uint8)
+
+
+def operator_conv(kinds: tuple[Kind, Kind, Kind], group: int, axis: bool) -> Form:
+    """QLinearConv as it is, whose weights have a zero point that their type has no room for."""
+    x, w, y = kinds
+    n = Quantised()
+    count = 6 if axis else 1
+    stored = n.const(random_array(n.random, w, (6, 6 // group, 3, 3)))
+    points = (n.random.integers(-9, 9, count) + (120 if w is np.uint8 else 0)).astype(w)
+    scales = n.random.uniform(0.01, 0.02, count).astype(np.float32)
+    parameters = (scales, points) if axis else (scales[0], points[0])
+    ws = (n.const(value) for value in parameters)
+    xs = n.const(0.05, np.float32), n.const(x(ZERO[x]))
+    ys = n.const(0.9, np.float32), n.const(y(ZERO[y]))
+    bias = n.const(n.random.integers(-3000, 3000, 6), np.int32)
+    inputs = (n.input("x", x, (1, 6, 6, 5)), *xs, stored, *ws, *ys, bias)
+    value = n.node("QLinearConv", *inputs, pads=[1, 1, 1, 1], group=group)
+    return Form(
+        label("operator_conv", x, w, y, f"g{group}", int(axis)), n.model(value), True, lacks(kinds)
+    )
+
+
+def operator_product(kinds: tuple[Kind, Kind, Kind], weights: bool) -> Form:
+    a, b, y = kinds
+    n = Quantised()
+    shape = (7, 4)
+    right = n.const(random_array(n.random, b, shape)) if weights else n.input("b", b, shape)
+    scales = [n.const(s, np.float32) for s in (0.05, 0.04, 0.5)]
+    zeros = [n.const(k(ZERO[k])) for k in kinds]
+    pairs = list(zip(scales, zeros, strict=True))
+    value = n.node(
+        "QLinearMatMul", n.input("a", a, (2, 3, 7)), *pairs[0], right, *pairs[1], *pairs[2]
+    )
+    return Form(label("operator_matmul", a, b, y, int(weights)), n.model(value), True, lacks(kinds))
 
 
 def transposed(kinds: tuple[Kind, Kind, Kind], *, axis: int | None, group: int, bias: str) -> Form:
@@ -252,6 +295,15 @@ def forms() -> Iterator[Form]:
         yield product((x, x, x), batch=(2,))
         yield product((x, np.int8, None), batch=())
     yield convolution((np.int8, np.int8, np.int16), axis=0)
+    for kinds in itertools.product(BYTES, BYTES, BYTES):
+        yield operator_product(kinds, False)
+        yield operator_product(kinds, True)
+        yield operator_conv(kinds, 1, False)
+    for w in BYTES:
+        yield operator_conv((np.uint8, w, np.uint8), 2, False)
+        yield operator_conv((np.uint8, w, np.uint8), 6, False)
+        yield operator_conv((np.uint8, w, np.uint8), 1, True)
+        yield operator_conv((np.uint8, w, np.uint8), 6, True)
     yield from elementwise_forms()
     yield from moved_forms()
 
