@@ -62,6 +62,7 @@ CODES: dict[str, str] = {
     "MLF0405": "Options that do not go together, or belong to an executor or runtime that is not "
     "chosen.",
     "MLF0406": "A target string is malformed, or has an attribute that is not known.",
+    "MLF0407": "What Bazel sent to the persistent worker does not follow its protocol.",
     "MLF0501": "An archive cannot be read.",
     "MLF0502": "A file is not an archive in Model Library Format, or an unsafe one.",
     "MLF0503": "Several modules of one archive have the same name.",

@@ -68,6 +68,7 @@ def run_bzl(label: str, loaded: dict[str, dict[str, Any]]) -> dict[str, Any]:
         "provider": lambda **given: Told("provider", **given),
         "Label": str,
         "struct": SimpleNamespace,
+        "config": Anything(),
         "native": Anything(),
         "transition": Told("transition"),
     }

@@ -1,7 +1,7 @@
 """One or several models -> one Model Library Format archive."""
 
 load(":cpus.bzl", "device_of")
-load(":mlftool.bzl", "TOOLCHAIN_TYPE", "run_mlftool")
+load(":mlftool.bzl", "TOOLCHAIN_TYPE", "WORKER_ATTRS", "run_compiler")
 load(":providers.bzl", "MlfInfo")
 load(":transitions.bzl", "ALLOWLIST", "model_transition")
 
@@ -192,10 +192,8 @@ def _mlf_compile_impl(ctx):
     for name, shape in sorted(ctx.attr.input_shapes.items()):
         args.add("--input-shape", "%s:%s" % (name, shape.replace(" ", "")))
     args.add_all(ctx.files.data, before_each = "--data")
-    run_mlftool(
+    run_compiler(
         ctx,
-        "compiler",
-        "mlftool",
         [args],
         inputs = _inputs(ctx),
         outputs = [archive],
@@ -212,10 +210,10 @@ def _mlf_compile_impl(ctx):
         ),
     ]
 
-_OUT = {
+_OUT = dict(WORKER_ATTRS, **{
     "out": attr.output(doc = "Name of the archive. Default: the target's name with `.tar`."),
     "_allowlist_function_transition": attr.label(default = ALLOWLIST),
-}
+})
 
 mlf_compile = rule(
     doc = """Compiles one ONNX model to a Model Library Format archive.
@@ -285,11 +283,10 @@ def _mlf_package_impl(ctx):
     ctx.actions.write(request, json.encode(struct(modules = specs)))
     files = [file for module in ctx.attr.modules for file in module[MlfModuleInfo].files]
     args = ctx.actions.args()
+    args.add("package")
     args.add_all([request, archive])
-    run_mlftool(
+    run_compiler(
         ctx,
-        "compiler",
-        "rules.private.tools.package",
         [args],
         inputs = [request] + files,
         outputs = [archive],

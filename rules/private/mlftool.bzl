@@ -18,6 +18,42 @@ ENVIRONMENT = {
 # -s and -S: nothing from the machine's site-packages. Not -I, which would ignore PYTHONHASHSEED.
 FLAGS = ["-B", "-s", "-S"]
 
+# Each request is a process of its own, so requests may overlap, be cancelled, and have their own folder.
+_WORKER = {
+    "supports-multiplex-sandboxing": "1",
+    "supports-multiplex-workers": "1",
+    "supports-worker-cancellation": "1",
+    "supports-workers": "1",
+}
+
+BuildSettingInfo = provider(
+    doc = "The value of a build setting.",
+    fields = {"value": "string."},
+)
+
+def _worker_setting_impl(ctx):
+    value = ctx.build_setting_value
+    if value not in _WORKER_REQUIREMENTS:
+        fail("%s: got '%s', expected %s" % (ctx.label, value, " or ".join(sorted(_WORKER_REQUIREMENTS))))
+    return [BuildSettingInfo(value = value)]
+
+worker_setting = rule(
+    doc = """How the compiler's persistent worker is spoken to: `proto`, `json`, or `off` for none.""",
+    implementation = _worker_setting_impl,
+    build_setting = config.string(flag = True),
+)
+
+# "off" is not the same as a strategy without workers: it also keeps them from Bazels that use them
+# unless told otherwise.
+_WORKER_REQUIREMENTS = {
+    "json": dict(_WORKER, **{"requires-worker-protocol": "json"}),
+    "off": {},
+    "proto": _WORKER,
+}
+
+# What a rule whose action may be done by the worker needs.
+WORKER_ATTRS = {"_worker": attr.label(default = Label("//rules/settings:worker"))}
+
 def _root(path, levels):
     parts = path.split("/")[:-levels]
     return "/".join(parts) or "."
@@ -68,6 +104,41 @@ def run_mlftool(ctx, part, module, arguments, inputs, outputs, mnemonic, progres
         progress_message = progress_message,
     )
 
+def run_compiler(ctx, arguments, inputs, outputs, mnemonic, progress_message):
+    """Declares an action of the compiler, by a persistent worker where Bazel is told to use one.
+
+    Args:
+      ctx: the rule's context; the rule declares TOOLCHAIN_TYPE and has WORKER_ATTRS.
+      arguments: list of Args objects: "compile" or "package" and what follows.
+      inputs: list of Files.
+      outputs: list of Files.
+      mnemonic: for --strategy and logs.
+      progress_message: what the terminal shows.
+    """
+    tool = ctx.toolchains[TOOLCHAIN_TYPE].mlftool
+    protocol = ctx.attr._worker[BuildSettingInfo].value
+    start = ctx.actions.args()
+    start.add_all(FLAGS)
+    start.add(tool.launcher)
+    start.add(import_path(tool.launcher, tool.packages))
+    start.add_all(["rules.private.tools.worker", protocol])
+    for args in arguments:
+        # Bazel reads the file and sends its lines to the worker; without a worker we read it.
+        args.set_param_file_format("multiline")
+        args.use_param_file("@%s", use_always = True)
+    ctx.actions.run(
+        executable = PYTHON,
+        arguments = [start] + arguments,
+        inputs = inputs,
+        # Not among the inputs: Bazel starts workers anew when their tools change, and only then.
+        tools = tool.worker,
+        outputs = outputs,
+        env = ENVIRONMENT,
+        execution_requirements = _WORKER_REQUIREMENTS[protocol],
+        mnemonic = mnemonic,
+        progress_message = progress_message,
+    )
+
 def launcher_script(tool, module, arguments, before = []):
     """The text of a POSIX shell script that runs a module of ours in a test's or program's runfiles.
 
@@ -104,6 +175,11 @@ def _mlftool_toolchain_impl(ctx):
         packages = ctx.file.packages,
         runner = _files(ctx, ctx.attr.runner),
         runtime = _files(ctx, ctx.attr.runtime),
+        # As providers: Bazel 4 takes plain files for inputs, and an action without tools has no worker.
+        worker = [
+            target[DefaultInfo].files_to_run
+            for target in [ctx.attr.launcher, ctx.attr.interpreter] + ctx.attr.compiler
+        ],
     ))]
 
 mlftool_toolchain = rule(
