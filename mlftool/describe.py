@@ -187,6 +187,7 @@ def _interface(m: Module, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -
                     "size_bytes": memory.size_bytes,
                     "lower_bound_bytes": memory.lower_bound_bytes,
                     "proven_optimal": memory.proven_optimal,
+                    "proof": memory.proof,
                     "peak_node": calls[memory.peak_step].node.name if calls else "",
                 }
             ],

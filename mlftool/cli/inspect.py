@@ -181,11 +181,11 @@ def _tensor(kind: str, tensor: Mapping[str, Any]) -> str:
 
 def _plan(interface: Mapping[str, Any]) -> Iterator[str]:
     pool = interface["memory"]["pools"][0]
-    proof = (
-        "which is optimal for this order"
-        if pool["proven_optimal"]
-        else (f"lower bound {pool['lower_bound_bytes']}")
-    )
+    bound = f"lower bound {pool['lower_bound_bytes']}"
+    if pool.get("proof") == "search":
+        proof = f"{bound}, and a search ruled out less for this order"
+    else:
+        proof = "which is optimal for this order" if pool["proven_optimal"] else bound
     yield (
         f"  workspace {pool['size_bytes']} bytes, {proof}; peak at '{pool['peak_node']}'; "
         f"constants {interface['constants_bytes']} bytes; {interface['macs']} MACs"

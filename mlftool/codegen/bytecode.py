@@ -25,7 +25,7 @@ from mlftool.mlf.bytecode import (
     decode,
     split,
 )
-from mlftool.plan.memory import aligned
+from mlftool.plan.blocks import aligned
 from mlftool.plan.program import Call, Program
 
 FOREVER = (1 << 63) - 1

@@ -18,7 +18,8 @@ from mlftool.codegen.templates import render
 from mlftool.ir import dtype
 from mlftool.ir.graph import Array, TensorType
 from mlftool.ops.base import Operand
-from mlftool.plan.memory import aligned, is_local, scratch_name
+from mlftool.plan.blocks import aligned
+from mlftool.plan.memory import is_local, scratch_name
 from mlftool.plan.program import Call, Program
 
 

@@ -11,7 +11,7 @@ from mlftool.codegen.kernels import Argument, Function, Kernels, Step, unused
 from mlftool.errors import MlfError, Problem
 from mlftool.ir.dtype import DType
 from mlftool.ir.graph import Graph, TensorType
-from mlftool.plan.memory import aligned
+from mlftool.plan.blocks import aligned
 from mlftool.plan.program import Program
 
 # DLPack's codes. Types that it has not travel as plain bytes.

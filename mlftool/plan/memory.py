@@ -9,31 +9,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from types import MappingProxyType
+from dataclasses import replace
 
 from mlftool.ir.graph import Graph
 from mlftool.ops import Operand, Trait, has
+from mlftool.plan.blocks import Distances, Interval, aligned
+from mlftool.plan.placement import lower_bound, place
 from mlftool.plan.program import Buffer, Call, MemoryPlan
 from mlftool.targets import debug_level
 
-ALIGNMENT_BYTES = 16  # TVM's workspace-byte-alignment
 STACK_LIMIT_BYTES = 1024  # scratch up to here is a local array, as TVM's generated kernels do
-SEARCH_ROUNDS = 400
 
 
-@dataclass(frozen=True)
-class Interval:
-    """A block of bytes that must stay in place from `first` to `last`, both included."""
-
-    name: str
-    size_bytes: int
-    first: int
-    last: int
-
-
-Distances = tuple[int, int]  # least and most bytes from an output's start to an input's
-Overlaps = Mapping[tuple[str, str], Distances]  # (input's block, output's block)
 TOGETHER = (0, 0)
 
 
@@ -62,14 +49,15 @@ def plan_memory(
     """Offsets for everything between the graph's inputs and outputs; for those too if asked."""
     intervals, shared, overlaps = _intervals(graph, calls, alias, workspace_io)
     bound, peak_step = lower_bound(intervals, len(calls), overlaps)
-    placed = best_placement(intervals, bound, overlaps)
+    placement = place(intervals, bound, overlaps)
+    placed = placement.offsets
     buffers = tuple(
         Buffer(i.name, placed[i.name], i.size_bytes, i.first, i.last) for i in intervals
     )
     by_name = {b.name: b for b in buffers}
-    place = {name: by_name[_final(shared, name)] for name in (*by_name, *shared)}
+    where = {name: by_name[_final(shared, name)] for name in (*by_name, *shared)}
     size = max((b.offset_bytes + b.size_bytes for b in buffers), default=0)
-    plan = MemoryPlan(size, bound, peak_step, buffers, place)
+    plan = MemoryPlan(size, bound, peak_step, buffers, where, placement.proof)
     if debug_level() >= 2:
         for b in sorted(buffers, key=lambda b: (b.first_step, b.offset_bytes)):
             print(
@@ -157,117 +145,3 @@ def _donors(
     reads = {o.value for o in call.kernel.operands if o.role == "in"}
     kept = {block(name) for name in reads - set(allowed)}
     return {block(n): distance for n, distance in allowed.items() if block(n) not in kept}
-
-
-def aligned(size: int) -> int:
-    return -(-size // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
-
-
-def _down(size: int) -> int:
-    return size // ALIGNMENT_BYTES * ALIGNMENT_BYTES
-
-
-def lower_bound(
-    intervals: Sequence[Interval], steps: int, overlaps: Overlaps = MappingProxyType({})
-) -> tuple[int, int]:
-    """The most bytes needed at one step, and that step: no plan for this order can do with less."""
-    by_name = {i.name: i for i in intervals}
-    totals = [0] * steps
-    for i in intervals:
-        for step in range(i.first, i.last + 1):
-            totals[step] += i.size_bytes
-    for (source, out), distance in overlaps.items():
-        a, b = by_name[source], by_name[out]
-        least, most = distance
-        both = max(a.size_bytes, b.size_bytes, a.size_bytes + least, b.size_bytes - most)
-        totals[b.first] -= max(0, a.size_bytes + b.size_bytes - both)
-    peak = max(totals, default=0)
-    return peak, totals.index(peak) if totals else 0
-
-
-def best_placement(
-    intervals: Sequence[Interval], bound: int, overlaps: Overlaps = MappingProxyType({})
-) -> dict[str, int]:
-    """Offsets by first fit in several orders, then a bounded search towards `bound`."""
-    orders = [
-        sorted(intervals, key=lambda i: (-i.size_bytes, i.first, i.name)),
-        sorted(intervals, key=lambda i: (-i.size_bytes * (i.last - i.first + 1), i.first, i.name)),
-        sorted(intervals, key=lambda i: (i.first, -i.size_bytes, i.name)),
-    ]
-    best = min((first_fit(o, overlaps) for o in orders), key=lambda p: _height(intervals, p))
-    order = list(orders[0])
-    for _ in range(SEARCH_ROUNDS):
-        if _height(intervals, best) == bound:
-            break
-        # Move what sticks out furthest to the front and try again.
-        placed = first_fit(order, overlaps)
-        top = max(order, key=lambda i: (placed[i.name] + i.size_bytes, i.name))
-        order.remove(top)
-        order.insert(0, top)
-        best = min(best, first_fit(order, overlaps), key=lambda p: _height(intervals, p))
-    return best
-
-
-def _height(intervals: Sequence[Interval], placed: Mapping[str, int]) -> int:
-    return max((placed[i.name] + i.size_bytes for i in intervals), default=0)
-
-
-def first_fit(
-    order: Sequence[Interval], overlaps: Overlaps = MappingProxyType({})
-) -> dict[str, int]:
-    """Each block, in turn, at the lowest offset that is free during its whole life."""
-    offsets: dict[str, int] = {}
-    done: list[Interval] = []
-    for block in order:
-        alive = sorted(
-            (o for o in done if o.first <= block.last and block.first <= o.last),
-            key=lambda o: offsets[o.name],
-        )
-        if any((o.name, block.name) in overlaps or (block.name, o.name) in overlaps for o in alive):
-            offsets[block.name] = _beside_partner(block, alive, offsets, overlaps)
-        else:
-            at = 0
-            for other in alive:
-                if offsets[other.name] - at >= block.size_bytes:
-                    break
-                at = max(at, offsets[other.name] + other.size_bytes)
-            offsets[block.name] = at
-        done.append(block)
-    return offsets
-
-
-def _beside_partner(
-    block: Interval,
-    alive: Sequence[Interval],
-    offsets: Mapping[str, int],
-    overlaps: Overlaps,
-) -> int:
-    """The lowest offset for a block that may overlap one of those alive: it can only be the bottom,
-    the end of another, or where the overlap begins to be allowed."""
-    starts = {0} | {offsets[o.name] + o.size_bytes for o in alive}
-    for other in alive:
-        at = offsets[other.name]
-        if (block.name, other.name) in overlaps:
-            least, most = overlaps[block.name, other.name]
-            starts |= {aligned(max(0, at + least)), _down(max(0, at + most))}
-        elif (other.name, block.name) in overlaps:
-            least, most = overlaps[other.name, block.name]
-            starts |= {_down(max(0, at - least)), aligned(max(0, at - most))}
-
-    def fits(at: int) -> bool:
-        return all(
-            at + block.size_bytes <= offsets[o.name]
-            or offsets[o.name] + o.size_bytes <= at
-            or may_overlap(overlaps, block.name, at, o.name, offsets[o.name])
-            for o in alive
-        )
-
-    return min(filter(fits, starts))
-
-
-def may_overlap(overlaps: Overlaps, a: str, a_at: int, b: str, b_at: int) -> bool:
-    """Whether two blocks that are alive together may share bytes when they start there."""
-    if (a, b) in overlaps:
-        least, most = overlaps[a, b]
-        return least <= a_at - b_at <= most
-    return (b, a) in overlaps and may_overlap(overlaps, b, b_at, a, a_at)

@@ -30,10 +30,11 @@ class MemoryPlan:
     peak_step: int
     buffers: tuple[Buffer, ...]
     place: Mapping[str, Buffer]  # tensor, or "scratch of step N" -> its buffer
+    proof: str  # why no plan for this order is smaller: "liveness", "search", "" if nobody knows
 
     @property
     def proven_optimal(self) -> bool:
-        return self.size_bytes == self.lower_bound_bytes
+        return bool(self.proof)
 
 
 @dataclass(frozen=True)

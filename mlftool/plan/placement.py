@@ -1,0 +1,139 @@
+"""Where blocks lie: first fit in several orders, a bounded search, and for few blocks the proof."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from mlftool.plan.blocks import ALIGNMENT_BYTES, Interval, Overlaps, aligned, may_overlap
+from mlftool.plan.exact import search
+
+SEARCH_ROUNDS = 400
+SEARCH_STEPS = 2_000_000  # of all rounds: each looks at every pair of blocks
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Offsets by name; `proof` says why no lower placement exists: "liveness" if the bytes alive at
+    one step are as many, "search" if all others were ruled out, "" if nobody knows."""
+
+    offsets: Mapping[str, int]
+    proof: str
+
+
+def place(
+    intervals: Sequence[Interval], bound: int, overlaps: Overlaps = MappingProxyType({})
+) -> Placement:
+    """The lowest placement found, and whether it is the lowest there is."""
+    found = best_placement(intervals, bound, overlaps)
+    height = _height(intervals, found)
+    if height == bound:
+        return Placement(found, "liveness")
+    outcome = search(intervals, overlaps, height, bound)
+    best = outcome.placed or found
+    if _height(intervals, best) == bound:
+        return Placement(best, "liveness")
+    return Placement(best, "search" if outcome.exhausted else "")
+
+
+def _down(size: int) -> int:
+    return size // ALIGNMENT_BYTES * ALIGNMENT_BYTES
+
+
+def lower_bound(
+    intervals: Sequence[Interval], steps: int, overlaps: Overlaps = MappingProxyType({})
+) -> tuple[int, int]:
+    """The most bytes needed at one step, and that step: no plan for this order can do with less."""
+    by_name = {i.name: i for i in intervals}
+    totals = [0] * steps
+    for i in intervals:
+        for step in range(i.first, i.last + 1):
+            totals[step] += i.size_bytes
+    for (source, out), distance in overlaps.items():
+        a, b = by_name[source], by_name[out]
+        least, most = distance
+        both = max(a.size_bytes, b.size_bytes, a.size_bytes + least, b.size_bytes - most)
+        totals[b.first] -= max(0, a.size_bytes + b.size_bytes - both)
+    peak = max(totals, default=0)
+    return peak, totals.index(peak) if totals else 0
+
+
+def best_placement(
+    intervals: Sequence[Interval], bound: int, overlaps: Overlaps = MappingProxyType({})
+) -> dict[str, int]:
+    """Offsets by first fit in several orders, then a bounded search towards `bound`."""
+    orders = [
+        sorted(intervals, key=lambda i: (-i.size_bytes, i.first, i.name)),
+        sorted(intervals, key=lambda i: (-i.size_bytes * (i.last - i.first + 1), i.first, i.name)),
+        sorted(intervals, key=lambda i: (i.first, -i.size_bytes, i.name)),
+    ]
+    best = min((first_fit(o, overlaps) for o in orders), key=lambda p: _height(intervals, p))
+    order = list(orders[0])
+    for _ in range(min(SEARCH_ROUNDS, SEARCH_STEPS // max(1, len(order) ** 2))):
+        if _height(intervals, best) == bound:
+            break
+        # Move what sticks out furthest to the front and try again.
+        placed = first_fit(order, overlaps)
+        top = max(order, key=lambda i: (placed[i.name] + i.size_bytes, i.name))
+        order.remove(top)
+        order.insert(0, top)
+        best = min(best, first_fit(order, overlaps), key=lambda p: _height(intervals, p))
+    return best
+
+
+def _height(intervals: Sequence[Interval], placed: Mapping[str, int]) -> int:
+    return max((placed[i.name] + i.size_bytes for i in intervals), default=0)
+
+
+def first_fit(
+    order: Sequence[Interval], overlaps: Overlaps = MappingProxyType({})
+) -> dict[str, int]:
+    """Each block, in turn, at the lowest offset that is free during its whole life."""
+    offsets: dict[str, int] = {}
+    done: list[Interval] = []
+    for block in order:
+        alive = sorted(
+            (o for o in done if o.first <= block.last and block.first <= o.last),
+            key=lambda o: offsets[o.name],
+        )
+        if any((o.name, block.name) in overlaps or (block.name, o.name) in overlaps for o in alive):
+            offsets[block.name] = _beside_partner(block, alive, offsets, overlaps)
+        else:
+            at = 0
+            for other in alive:
+                if offsets[other.name] - at >= block.size_bytes:
+                    break
+                at = max(at, offsets[other.name] + other.size_bytes)
+            offsets[block.name] = at
+        done.append(block)
+    return offsets
+
+
+def _beside_partner(
+    block: Interval,
+    alive: Sequence[Interval],
+    offsets: Mapping[str, int],
+    overlaps: Overlaps,
+) -> int:
+    """The lowest offset for a block that may overlap one of those alive: it can only be the bottom,
+    the end of another, or where the overlap begins to be allowed."""
+    starts = {0} | {offsets[o.name] + o.size_bytes for o in alive}
+    for other in alive:
+        at = offsets[other.name]
+        if (block.name, other.name) in overlaps:
+            least, most = overlaps[block.name, other.name]
+            starts |= {aligned(max(0, at + least)), _down(max(0, at + most))}
+        elif (other.name, block.name) in overlaps:
+            least, most = overlaps[other.name, block.name]
+            starts |= {_down(max(0, at - least)), aligned(max(0, at - most))}
+
+    def fits(at: int) -> bool:
+        return all(
+            at + block.size_bytes <= offsets[o.name]
+            or offsets[o.name] + o.size_bytes <= at
+            or may_overlap(overlaps, block.name, at, o.name, offsets[o.name])
+            for o in alive
+        )
+
+    return min(filter(fits, starts))
