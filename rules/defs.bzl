@@ -32,6 +32,7 @@ load(
     _MlfInfo = "MlfInfo",
     _MlfReportInfo = "MlfReportInfo",
     _MlfRunnerInfo = "MlfRunnerInfo",
+    _MlfSizeInfo = "MlfSizeInfo",
 )
 load(
     "//rules/private:run.bzl",
@@ -43,11 +44,13 @@ load(
     _mlf_summary = "mlf_summary",
 )
 load("//rules/private:runner.bzl", _mlf_runner = "mlf_runner")
+load("//rules/private:size.bzl", _mlf_size_aspect = "mlf_size_aspect", _mlf_size_report = "mlf_size_report")
 
 MlfFirmwareInfo = _MlfFirmwareInfo
 MlfInfo = _MlfInfo
 MlfReportInfo = _MlfReportInfo
 MlfRunnerInfo = _MlfRunnerInfo
+MlfSizeInfo = _MlfSizeInfo
 mlf_baseline_test = _mlf_baseline_test
 mlf_board = _mlf_board
 mlf_budget_test = _mlf_budget_test
@@ -64,4 +67,6 @@ mlf_package = _mlf_package
 mlf_project = _mlf_project
 mlf_report = _mlf_report
 mlf_runner = _mlf_runner
+mlf_size_aspect = _mlf_size_aspect
+mlf_size_report = _mlf_size_report
 mlf_summary = _mlf_summary

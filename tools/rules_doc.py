@@ -63,6 +63,7 @@ def run_bzl(label: str, loaded: dict[str, dict[str, Any]]) -> dict[str, Any]:
     package, _, name = label[2:].partition(":")
     names: dict[str, Any] = {
         "attr": Attributes(),
+        "aspect": lambda **given: Told("aspect", **given),
         "rule": lambda **given: Told("rule", **given),
         "repository_rule": lambda **given: Told("repository rule", **given),
         "provider": lambda **given: Told("provider", **given),

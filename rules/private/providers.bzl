@@ -40,3 +40,12 @@ MlfReportInfo = provider(
         "title": "string: how the module is called in tables.",
     },
 )
+
+MlfSizeInfo = provider(
+    doc = "What `mlf_size_aspect` knows of a target.",
+    fields = {
+        "archives": "depset of Files: the archives of all models the target depends on.",
+        "json": "File: the sizes, if the target is a program, else None.",
+        "text": "File: the same as a table.",
+    },
+)
