@@ -1,6 +1,7 @@
 """One or several models -> one Model Library Format archive."""
 
 load(":cpus.bzl", "device_of")
+load(":groups.bzl", "LIMIT_ATTRS", "archive_groups")
 load(":mlftool.bzl", "TOOLCHAIN_TYPE", "WORKER_ATTRS", "run_compiler")
 load(":providers.bzl", "MlfInfo")
 load(":transitions.bzl", "ALLOWLIST", "model_transition")
@@ -200,17 +201,15 @@ def _mlf_compile_impl(ctx):
         mnemonic = "MlfCompile",
         progress_message = "Compiling model %s for %s" % (module, ctx.attr.target),
     )
-    return [
-        DefaultInfo(files = depset([archive])),
-        MlfInfo(
-            archive = archive,
-            executors = {module: ctx.attr.executor},
-            modules = [module],
-            target = ctx.attr.target,
-        ),
-    ]
+    info = MlfInfo(
+        archive = archive,
+        executors = {module: ctx.attr.executor},
+        modules = [module],
+        target = ctx.attr.target,
+    )
+    return [DefaultInfo(files = depset([archive])), archive_groups(ctx, info), info]
 
-_OUT = dict(WORKER_ATTRS, **{
+_OUT = dict(dict(WORKER_ATTRS, **LIMIT_ATTRS), **{
     "out": attr.output(doc = "Name of the archive. Default: the target's name with `.tar`."),
     "_allowlist_function_transition": attr.label(default = ALLOWLIST),
 })
@@ -227,7 +226,19 @@ mlf_compile(
 ```
 
 The archive is made in one fixed configuration: host tests, every firmware image and a plain
-`bazel build` share one action, whatever `--copt` or `--platforms` say, with `-c opt` or without.""",
+`bazel build` share one action, whatever `--copt` or `--platforms` say, with `-c opt` or without.
+
+`bazel build` gives the archive. With `--output_groups` it gives its parts instead:
+
+| output group | what it is |
+|---|---|
+| `archive` | the `.tar`, as without |
+| `sources`, `headers`, `objects` | folders with what is compiled and linked: `<name>.files/src`, `include`, `lib` |
+| `report` | `<name>.report.json`: modules, tensors, bytes of workspace and constants |
+
+`mlf_package` and `mlf_import` have the same groups. The limits are checked in the group `_validation`,
+which Bazel 5 and newer build whenever anything is built that depends on the archive; Bazel 4 does so with
+`--experimental_run_validations`, a line for `.bazelrc`.""",
     implementation = _mlf_compile_impl,
     attrs = dict(_MODULE_ATTRS, **_OUT),
     cfg = model_transition,
@@ -293,15 +304,13 @@ def _mlf_package_impl(ctx):
         mnemonic = "MlfPackage",
         progress_message = "Compiling models %s for %s" % (", ".join(names), specs[0].target),
     )
-    return [
-        DefaultInfo(files = depset([archive])),
-        MlfInfo(
-            archive = archive,
-            executors = {spec.module_name: spec.executor for spec in specs},
-            modules = names,
-            target = specs[0].target,
-        ),
-    ]
+    info = MlfInfo(
+        archive = archive,
+        executors = {spec.module_name: spec.executor for spec in specs},
+        modules = names,
+        target = specs[0].target,
+    )
+    return [DefaultInfo(files = depset([archive])), archive_groups(ctx, info), info]
 
 mlf_package = rule(
     doc = """Compiles several models to one archive.

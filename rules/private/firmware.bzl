@@ -1,6 +1,7 @@
 """Libraries -> a program image for a board."""
 
 load(":cc.bzl", "CC_TOOLCHAIN_TYPE", "CcInfo", "cc_common", "cc_library", "find_cc_toolchain")
+load(":groups.bzl", "check_limits")
 load(":mlftool.bzl", "TOOLCHAIN_TYPE", "run_mlftool")
 load(":providers.bzl", "MlfFirmwareInfo")
 load(":transitions.bzl", "ALLOWLIST", "firmware_transition")
@@ -96,6 +97,31 @@ def _bin(ctx, elf):
         progress_message = "Writing %s" % ctx.outputs.bin.short_path,
     )
 
+def _limits(ctx, elf):
+    """What checks that the image fits, for every build of it."""
+    limits = {
+        name: (getattr(ctx.attr, name), name)
+        for name in ["flash_bytes", "ram_bytes"]
+        if getattr(ctx.attr, name) >= 0
+    }
+    if not limits:
+        return []
+    report = ctx.actions.declare_file(ctx.label.name + ".limits.json")
+    text = ctx.actions.declare_file(ctx.label.name + ".sizes.txt")
+    args = ctx.actions.args()
+    args.add_all([elf, str(ctx.label), report, text])
+    run_mlftool(
+        ctx,
+        "runtime",
+        "rules.private.tools.size",
+        [args],
+        inputs = [elf],
+        outputs = [report, text],
+        mnemonic = "MlfSize",
+        progress_message = "Measuring %s" % elf.short_path,
+    )
+    return check_limits(ctx, report, limits)
+
 def _mlf_firmware_impl(ctx):
     # What //crt:board is where no board of ours is: the host's.
     if ctx.attr.board.label == Label("//crt:host_platform"):
@@ -108,6 +134,13 @@ def _mlf_firmware_impl(ctx):
     _bin(ctx, files.elf)
     return [
         DefaultInfo(files = depset([files.elf, files.bin, files.hex, files.map])),
+        OutputGroupInfo(
+            _validation = depset(_limits(ctx, files.elf)),
+            bin = depset([files.bin]),
+            elf = depset([files.elf]),
+            hex = depset([files.hex]),
+            map = depset([files.map]),
+        ),
         MlfFirmwareInfo(
             bin = files.bin,
             cpu = ctx.attr.platform.label.name,
@@ -124,10 +157,12 @@ _mlf_firmware = rule(
         "board": attr.label(mandatory = True, providers = [CcInfo]),
         "deps": attr.label_list(mandatory = True, providers = [CcInfo]),
         "elf": attr.output(mandatory = True),
+        "flash_bytes": attr.int(default = -1),
         "hex": attr.output(mandatory = True),
         "linkopts": attr.string_list(),
         "map": attr.output(mandatory = True),
         "platform": attr.label(mandatory = True),
+        "ram_bytes": attr.int(default = -1),
         "_allowlist_function_transition": attr.label(default = ALLOWLIST),
         "_cc_toolchain": attr.label(default = "@bazel_tools//tools/cpp:current_cc_toolchain"),
     },
@@ -145,6 +180,8 @@ def mlf_firmware(
         board = Label("//crt:board"),
         copts = [],
         linkopts = [],
+        flash_bytes = None,
+        ram_bytes = None,
         **kwargs):
     """A firmware image: `<name>.elf`, `.bin`, `.hex` and the linker's `.map`.
 
@@ -160,6 +197,8 @@ def mlf_firmware(
     `.bin` holds the bytes to write at the start of flash. Where a board keeps its vectors in another
     memory far from the code, it holds the larger of the two; `.hex` always holds everything.
 
+    The output groups `elf`, `bin`, `hex` and `map` have each file alone.
+
     Everything below is built for `platform`; the rest of the build is not touched by it. One build can
     hold images for several boards beside host tests.
 
@@ -172,6 +211,9 @@ def mlf_firmware(
         serves the simulated boards; give your own for your hardware.
       copts: options for compiling `srcs`.
       linkopts: options for the linker.
+      flash_bytes: most bytes that the image may take of flash: a limit that every build of it checks,
+        as `mlf_compile` describes.
+      ram_bytes: most bytes of static data, stack and heap of the linker script left out.
       **kwargs: `tags`, `visibility`, `testonly` and so on.
     """
     if srcs:
@@ -192,9 +234,11 @@ def mlf_firmware(
         board = board,
         deps = deps,
         elf = name + ".elf",
+        flash_bytes = flash_bytes,
         hex = name + ".hex",
         linkopts = linkopts,
         map = name + ".map",
         platform = platform,
+        ram_bytes = ram_bytes,
         **kwargs
     )

@@ -1,7 +1,9 @@
 """An archive made elsewhere: by TVM, or by mlftool outside this build."""
 
 load(":compile.bzl", "EXECUTORS")
+load(":groups.bzl", "LIMIT_ATTRS", "archive_groups")
 load(":library.bzl", "mlf_cc_library")
+load(":mlftool.bzl", "TOOLCHAIN_TYPE")
 load(":providers.bzl", "MlfInfo")
 load(":transitions.bzl", "ALLOWLIST", "model_transition")
 
@@ -18,30 +20,39 @@ FOREIGN_COPTS = [
 ]
 
 def _mlf_archive_impl(ctx):
-    return [
-        DefaultInfo(files = depset([ctx.file.archive])),
-        MlfInfo(
-            archive = ctx.file.archive,
-            executors = {name: ctx.attr.executor for name in ctx.attr.modules} if ctx.attr.executor else {},
-            modules = ctx.attr.modules,
-            target = ctx.attr.target,
-        ),
-    ]
+    info = MlfInfo(
+        archive = ctx.file.archive,
+        executors = {name: ctx.attr.executor for name in ctx.attr.modules} if ctx.attr.executor else {},
+        modules = ctx.attr.modules,
+        target = ctx.attr.target,
+    )
+    return [DefaultInfo(files = depset([ctx.file.archive])), archive_groups(ctx, info), info]
 
 _mlf_archive = rule(
     implementation = _mlf_archive_impl,
-    attrs = {
+    attrs = dict({
         "archive": attr.label(mandatory = True, allow_single_file = [".tar", ".model-library-format"]),
         "executor": attr.string(values = [""] + EXECUTORS),
         "modules": attr.string_list(mandatory = True, allow_empty = False),
         "target": attr.string(),
         "_allowlist_function_transition": attr.label(default = ALLOWLIST),
-    },
+    }, **LIMIT_ATTRS),
     cfg = model_transition,
     provides = [MlfInfo],
+    toolchains = [TOOLCHAIN_TYPE],
 )
 
-def mlf_import(name, archive, modules = ["default"], executor = "", target = "", deps = [], copts = [], **kwargs):
+def mlf_import(
+        name,
+        archive,
+        modules = ["default"],
+        executor = "",
+        target = "",
+        deps = [],
+        copts = [],
+        max_constants_bytes = None,
+        max_workspace_bytes = None,
+        **kwargs):
     """An archive that TVM, or mlftool in another place, has made: as `cc_library` and as archive.
 
     ```starlark
@@ -68,12 +79,16 @@ def mlf_import(name, archive, modules = ["default"], executor = "", target = "",
       target: a target of mlftool, when the C inside is for that processor only.
       deps: libraries that sources of external code generators need, such as CMSIS-NN.
       copts: more options for the C compiler.
+      max_constants_bytes: as of `mlf_compile`.
+      max_workspace_bytes: as of `mlf_compile`.
       **kwargs: more for `cc_library`.
     """
     _mlf_archive(
         name = name + "_archive",
         archive = archive,
         executor = executor,
+        max_constants_bytes = max_constants_bytes,
+        max_workspace_bytes = max_workspace_bytes,
         modules = modules,
         tags = ["manual"],
         target = target,

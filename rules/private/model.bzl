@@ -93,6 +93,9 @@ def mlf_model(
         input_shapes = input_shapes,
         interface_api = interface_api,
         link_params = link_params,
+        # What the archive alone says is known long before a board has run it.
+        max_constants_bytes = flash_bytes,
+        max_workspace_bytes = ram_bytes,
         mlf_version = mlf_version,
         model = model,
         optimize = optimize,

@@ -3,15 +3,47 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 from nested import Workspace
 
 PACKAGE = """
-load("@mlftool//rules:defs.bzl", "mlf_size_report")
+load(
+    "@mlftool//rules:defs.bzl",
+    "mlf_cc_library", "mlf_compile", "mlf_firmware", "mlf_import", "mlf_size_report",
+)
+load("@rules_cc//cc:defs.bzl", "cc_library")
 
+MODEL = "//:models/gesture_int8.onnx"
+
+mlf_compile(
+    name = "gesture",
+    max_constants_bytes = 4000,
+    max_workspace_bytes = 1536,
+    model = MODEL,
+    out = "gesture.tar",
+)
+mlf_import(name = "imported", archive = "gesture.tar", modules = ["gesture"])
 mlf_size_report(name = "gesture_size", program = "@models//gesture_int8:cortex-m4_firmware")
+
+# Libraries do not know of the limits of what they are made of; Bazel does.
+mlf_compile(name = "greedy", model = MODEL, max_constants_bytes = 1000, max_workspace_bytes = 1535)
+mlf_cc_library(name = "greedy_library", archive = "greedy")
+cc_library(name = "user", deps = ["greedy_library"])
+
+[
+    mlf_firmware(
+        name = name,
+        srcs = ["main.c"],
+        flash_bytes = flash,
+        platform = "@mlftool//rules/platforms:cortex-m4",
+        ram_bytes = 2000,
+        deps = ["@mlftool//crt:platform_headers", "@models//gesture_int8:cortex-m4"],
+    )
+    for name, flash in {"small": 8000, "large": 20000}.items()
+]
 """
 SIZES = ("--aspects=@mlftool//rules:defs.bzl%mlf_size_aspect", "--output_groups=mlf_size")
 
@@ -27,6 +59,7 @@ def extras(built: Workspace) -> Workspace:
     folder = built.folder / "extras"
     folder.mkdir()
     (folder / "BUILD.bazel").write_text(PACKAGE)
+    shutil.copy(built.folder / "main.c", folder)
     return built
 
 
@@ -58,3 +91,37 @@ def test_the_same_sizes_as_a_target_that_prints_them(extras: Workspace) -> None:
     rows = [line.split() for line in table.splitlines() if line.startswith("gesture_int8")]
     assert len(rows) == 1
     assert rows[0][-1] == "1,536"
+
+
+def test_output_groups_give_the_parts_of_an_archive(extras: Workspace) -> None:
+    groups = ("archive", "sources", "headers", "objects", "report")
+
+    extras.build(
+        f"--output_groups={','.join(groups)}", "//extras:gesture", "//extras:imported_archive"
+    )
+
+    for name in ("gesture", "imported_archive"):
+        (report,) = outputs(extras, f"extras/{name}.report.json")
+        data = json.loads(report.read_text())
+        assert data["total"]["workspace_bytes"] == 1536
+        assert [module["module"] for module in data["modules"]] == ["gesture"]
+        assert data["modules"][0]["inputs"][0]["name"] == "acceleration"
+        (folder,) = outputs(extras, f"extras/{name}.files")
+        files = {str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file()}
+        assert {"src/gesture_lib0.c", "src/gesture_lib1.c", "include/tvmgen_gesture.h"} <= files
+
+
+def test_every_build_checks_the_limits(extras: Workspace) -> None:
+    targets = ("//extras:user", "//extras:small", "//extras:large")
+
+    talk = extras.bazel("build", *extras.options(), "--keep_going", *targets, fails=True)
+
+    for line in (
+        "//extras:greedy: error[MLF0119]: max_constants_bytes: it is 1,000, and 3,344 are needed",
+        "//extras:greedy: error[MLF0119]: max_workspace_bytes: it is 1,535, and 1,536 are needed",
+        "//extras:small: error[MLF0119]: flash_bytes: it is 8,000, and ",
+        "//extras:small: error[MLF0119]: ram_bytes: it is 2,000, and 2,224 are needed, 224 more",
+        "help: raise the limit, or see what takes it: mlf_size_report",
+    ):
+        assert line in talk, talk
+    assert "//extras:large: error[MLF0119]: flash_bytes" not in talk
