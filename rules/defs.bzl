@@ -18,6 +18,7 @@ mlf_firmware(
 ```
 """
 
+load("//rules/private:arena.bzl", _mlf_arena_test = "mlf_arena_test")
 load("//rules/private:baseline.bzl", _mlf_baseline_test = "mlf_baseline_test")
 load("//rules/private:board.bzl", _mlf_board = "mlf_board")
 load("//rules/private:compile.bzl", _mlf_compile = "mlf_compile", _mlf_module = "mlf_module", _mlf_package = "mlf_package")
@@ -51,6 +52,7 @@ MlfInfo = _MlfInfo
 MlfReportInfo = _MlfReportInfo
 MlfRunnerInfo = _MlfRunnerInfo
 MlfSizeInfo = _MlfSizeInfo
+mlf_arena_test = _mlf_arena_test
 mlf_baseline_test = _mlf_baseline_test
 mlf_board = _mlf_board
 mlf_budget_test = _mlf_budget_test

@@ -4,7 +4,7 @@ load("@mlf_system//:tools.bzl", "QEMU")
 load(":mlftool.bzl", "TOOLCHAIN_TYPE", "launcher_script", "run_mlftool")
 load(":providers.bzl", "MlfFirmwareInfo", "MlfReportInfo", "MlfRunnerInfo")
 
-_RUN_ATTRS = {
+RUN_ATTRS = {
     "absolute": attr.string(
         default = "0",
         doc = "Largest difference allowed, plus `relative` times the reference.",
@@ -27,8 +27,17 @@ def _require_qemu(ctx):
     if not QEMU:
         fail("%s: the board simulator is not installed; run: apt-get install qemu-system-arm" % ctx.label)
 
-def _arguments(ctx, path):
-    """`mlftool run` for this target; `path` gives a File's path where the command will run."""
+def run_arguments(ctx, path, with_runner = True):
+    """`mlftool run` for this target.
+
+    Args:
+      ctx: context of a rule with RUN_ATTRS.
+      path: function that gives a File's path where the command will run.
+      with_runner: whether to name the program; else the caller does.
+
+    Returns:
+      list of strings.
+    """
     runner = ctx.attr.runner[MlfRunnerInfo]
     if runner.cpu != "host":
         _require_qemu(ctx)
@@ -39,8 +48,6 @@ def _arguments(ctx, path):
         runner.module,
         "--on",
         runner.cpu,
-        "--runner",
-        path(runner.elf),
         "--inputs",
         path(ctx.file.vectors),
         "--expect",
@@ -49,20 +56,48 @@ def _arguments(ctx, path):
         ctx.attr.absolute,
         "--relative",
         ctx.attr.relative,
-    ]
+    ] + (["--runner", path(runner.elf)] if with_runner else [])
 
-def _inputs(ctx):
+def run_inputs(ctx):
+    """The files that `run_arguments` names.
+
+    Args:
+      ctx: context of a rule with RUN_ATTRS.
+
+    Returns:
+      list of Files.
+    """
     runner = ctx.attr.runner[MlfRunnerInfo]
     return [runner.archive, runner.elf, ctx.file.vectors] + ([] if runner.cpu == "host" else [ctx.file._qemu])
 
 def _path(file):
     return file.path
 
-def _short_path(file):
+def short_path(file):
+    """Where a file is in runfiles, as a function.
+
+    Args:
+      file: File.
+
+    Returns:
+      string.
+    """
     return file.short_path
 
-def _executable(ctx, module, arguments, files, part = "runtime", before = []):
-    """DefaultInfo of a program that runs `module` on `files`, after lines of shell."""
+def executable(ctx, module, arguments, files, part = "runtime", before = []):
+    """A program that runs a module of ours.
+
+    Args:
+      ctx: context of a rule that is executable and declares TOOLCHAIN_TYPE.
+      module: dotted name.
+      arguments: list of strings.
+      files: list of Files it reads.
+      part: which of the toolchain's files it needs.
+      before: lines of shell to run first.
+
+    Returns:
+      DefaultInfo.
+    """
     tool = ctx.toolchains[TOOLCHAIN_TYPE].mlftool
     script = ctx.actions.declare_file(ctx.label.name + ".sh")
     ctx.actions.write(script, launcher_script(tool, module, arguments, before), is_executable = True)
@@ -72,18 +107,18 @@ def _executable(ctx, module, arguments, files, part = "runtime", before = []):
     )
 
 def _mlf_test_impl(ctx):
-    return [_executable(
+    return [executable(
         ctx,
         "mlftool",
-        _arguments(ctx, _short_path),
-        _inputs(ctx),
+        run_arguments(ctx, short_path),
+        run_inputs(ctx),
         "runner",
         ["export MLFTOOL_CACHE=\"$TEST_TMPDIR/cache\""],
     )]
 
 _mlf_run_test = rule(
     implementation = _mlf_test_impl,
-    attrs = _RUN_ATTRS,
+    attrs = RUN_ATTRS,
     test = True,
     toolchains = [TOOLCHAIN_TYPE],
 )
@@ -133,7 +168,7 @@ def mlf_device_test(name, runner, vectors, absolute = "0", relative = "0", **kwa
 def _mlf_firmware_test_impl(ctx):
     firmware = ctx.attr.firmware[MlfFirmwareInfo]
     _require_qemu(ctx)
-    return [_executable(
+    return [executable(
         ctx,
         "rules.private.tools.simulate",
         [firmware.cpu, firmware.elf.short_path] + ctx.attr.arguments,
@@ -169,14 +204,14 @@ def _mlf_report_impl(ctx):
     runner = ctx.attr.runner[MlfRunnerInfo]
     report = ctx.actions.declare_file(ctx.label.name + ".json")
     args = ctx.actions.args()
-    args.add_all(_arguments(ctx, _path))
+    args.add_all(run_arguments(ctx, _path))
     args.add("--report", report)
     run_mlftool(
         ctx,
         "runner",
         "rules.private.tools.report",
         [args],
-        inputs = _inputs(ctx),
+        inputs = run_inputs(ctx),
         outputs = [report],
         mnemonic = "MlfReport",
         progress_message = "Running %s on %s" % (runner.module, runner.cpu),
@@ -197,7 +232,7 @@ reference, accuracy, flash, RAM, stack and instructions per inference.
 Results that are off do not fail the build, they are in the report; `mlf_host_test` and
 `mlf_device_test` fail.""",
     implementation = _mlf_report_impl,
-    attrs = dict(_RUN_ATTRS, title = attr.string(doc = "Name in tables. Default: the module's.")),
+    attrs = dict(RUN_ATTRS, title = attr.string(doc = "Name in tables. Default: the module's.")),
     provides = [MlfReportInfo],
     toolchains = [TOOLCHAIN_TYPE],
 )
@@ -216,7 +251,7 @@ def _mlf_budget_test_impl(ctx):
         fail("%s: a budget needs at least one of: %s" % (ctx.label, ", ".join(sorted(_LIMITS))))
     report = ctx.attr.report[MlfReportInfo].report
     arguments = [report.short_path] + ["%s=%d" % item for item in sorted(limits.items())]
-    return [_executable(ctx, "rules.private.tools.budget", arguments, [report])]
+    return [executable(ctx, "rules.private.tools.budget", arguments, [report])]
 
 mlf_budget_test = rule(
     doc = """Fails when a report exceeds a limit.
@@ -258,7 +293,7 @@ def _mlf_summary_impl(ctx):
     ctx.actions.write(request, json.encode(rows))
     files = [request] + [info.report for info in infos]
     made = [file for info in infos for file in [info.runner.archive, info.runner.elf] + info.runner.images]
-    return [_executable(ctx, "rules.private.tools.summary", [request.short_path], files + made, "console")]
+    return [executable(ctx, "rules.private.tools.summary", [request.short_path], files + made, "console")]
 
 mlf_summary = rule(
     doc = "A program (`bazel run`) that prints one table of reports and where archives and images are.",

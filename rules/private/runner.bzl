@@ -85,7 +85,7 @@ _mlf_runner = rule(
     provides = [MlfRunnerInfo],
 )
 
-def mlf_runner(name, archive, library, module = "", platform = None, program = "", **kwargs):
+def mlf_runner(name, archive, library, module = "", platform = None, program = "", srcs = [], **kwargs):
     """A program that runs one module of an archive on a file of inputs, for tests and measurements.
 
     Args:
@@ -96,6 +96,7 @@ def mlf_runner(name, archive, library, module = "", platform = None, program = "
       platform: the board's platform; none means the host.
       program: the name of the program, so that its images are `<program>.elf` and so on. Default:
         `<name>_program`.
+      srcs: more C files, linked before the library.
       **kwargs: `tags`, `visibility` and so on.
     """
     program = program or name + "_program"
@@ -103,12 +104,13 @@ def mlf_runner(name, archive, library, module = "", platform = None, program = "
     _runner_source(name = name + "_source", archive = archive, module = module, **shared)
     cc_library(
         name = name + "_main",
-        srcs = [name + "_source"],
+        srcs = [name + "_source"] + srcs,
         copts = MODEL_COPTS,
         linkstatic = True,
         # The last two are linked for modules that call the C runtime only.
         deps = [library, Label("//crt:runner"), Label("//crt:runner_guard"), Label("//crt:tvm_platform")],
         alwayslink = True,
+        testonly = kwargs.get("testonly", False),
         **shared
     )
     if platform:

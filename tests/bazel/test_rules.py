@@ -12,7 +12,8 @@ from nested import Workspace
 PACKAGE = """
 load(
     "@mlftool//rules:defs.bzl",
-    "mlf_cc_library", "mlf_compile", "mlf_firmware", "mlf_import", "mlf_size_report",
+    "mlf_arena_test", "mlf_cc_library", "mlf_compile", "mlf_firmware", "mlf_import",
+    "mlf_size_report",
 )
 load("@rules_cc//cc:defs.bzl", "cc_library")
 
@@ -43,6 +44,17 @@ cc_library(name = "user", deps = ["greedy_library"])
         deps = ["@mlftool//crt:platform_headers", "@models//gesture_int8:cortex-m4"],
     )
     for name, flash in {"small": 8000, "large": 20000}.items()
+]
+
+[
+    mlf_arena_test(
+        name = name + "_arena_test",
+        archive = "@models//gesture_int8:%s_archive" % name,
+        library = "@models//gesture_int8:" + name,
+        platform = platform,
+        vectors = "//:models/gesture_int8.npz",
+    )
+    for name, platform in {"host": None, "cortex-m4": "@mlftool//rules/platforms:cortex-m4"}.items()
 ]
 """
 SIZES = ("--aspects=@mlftool//rules:defs.bzl%mlf_size_aspect", "--output_groups=mlf_size")
@@ -125,3 +137,17 @@ def test_every_build_checks_the_limits(extras: Workspace) -> None:
     ):
         assert line in talk, talk
     assert "//extras:large: error[MLF0119]: flash_bytes" not in talk
+
+
+@pytest.mark.parametrize("target", ["host", "cortex-m4"])
+def test_the_reported_arena_is_enough_and_a_byte_less_is_refused(
+    extras: Workspace, target: str
+) -> None:
+    test = ("--test_output=all", f"//extras:{target}_arena_test")
+
+    talk = extras.bazel("test", *extras.options(), *test)
+
+    first, _, second = talk.partition("with one byte less:")
+    assert "equal to the reference within the tolerance" in first
+    assert "error[MLF0605]: module 'gesture_int8': an arena of 1535 bytes is too small" in second
+    assert "refused, as it should be" in second

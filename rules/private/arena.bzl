@@ -1,0 +1,127 @@
+"""A test that the arena a model reports is what it needs."""
+
+load(":mlftool.bzl", "TOOLCHAIN_TYPE", "run_mlftool")
+load(":providers.bzl", "MlfInfo", "MlfRunnerInfo")
+load(":run.bzl", "RUN_ATTRS", "executable", "run_arguments", "run_inputs", "short_path")
+load(":runner.bzl", "mlf_runner", "module_of")
+load(":transitions.bzl", "ALLOWLIST", "model_transition")
+
+def _arena_source_impl(ctx):
+    info = ctx.attr.archive[MlfInfo]
+    module = module_of(ctx, info)
+    source = ctx.actions.declare_file("%s/%s_arena.c" % (ctx.label.name, module))
+    args = ctx.actions.args()
+    args.add_all([info.archive.path, module, str(ctx.attr.less), source.path])
+    run_mlftool(
+        ctx,
+        "runner",
+        "rules.private.tools.arena",
+        [args],
+        inputs = [info.archive],
+        outputs = [source],
+        mnemonic = "MlfArena",
+        progress_message = "Guarding the workspace of %s" % module,
+    )
+    return [DefaultInfo(files = depset([source]))]
+
+_arena_source = rule(
+    implementation = _arena_source_impl,
+    attrs = {
+        "archive": attr.label(mandatory = True, providers = [MlfInfo]),
+        "less": attr.int(),
+        "module": attr.string(),
+        "_allowlist_function_transition": attr.label(default = ALLOWLIST),
+    },
+    cfg = model_transition,
+    toolchains = [TOOLCHAIN_TYPE],
+)
+
+def _arena_test_impl(ctx):
+    # The last two arguments are `--runner ELF`; the tool gives each in turn.
+    elves = [ctx.attr.less[MlfRunnerInfo].elf, ctx.attr.runner[MlfRunnerInfo].elf]
+    return [executable(
+        ctx,
+        "rules.private.tools.arena_test",
+        [elf.short_path for elf in elves] + run_arguments(ctx, short_path, with_runner = False),
+        run_inputs(ctx) + elves,
+        "runner",
+    )]
+
+_arena_test = rule(
+    implementation = _arena_test_impl,
+    attrs = dict(RUN_ATTRS, less = attr.label(mandatory = True, providers = [MlfRunnerInfo])),
+    test = True,
+    toolchains = [TOOLCHAIN_TYPE],
+)
+
+def mlf_arena_test(
+        name,
+        archive,
+        library,
+        vectors,
+        module = "",
+        platform = None,
+        absolute = "0",
+        relative = "0",
+        **kwargs):
+    """Tests that the workspace a module reports is enough, and that one byte less is not.
+
+    ```starlark
+    mlf_arena_test(
+        name = "keyword_arena_test",
+        archive = ":keyword",
+        library = ":keyword_lib",
+        platform = "@mlftool//rules/platforms:cortex-m4",
+        vectors = "keyword.npz",
+    )
+    ```
+
+    The module is built twice, with `TVMGEN_<MODULE>_WORKSPACE_SIZE` bytes of workspace and with one less,
+    each with a guard behind it, and runs on all vectors. The first must give the expected outputs and
+    leave the guard alone; the second must be found out. The workspace is filled with rubbish before each
+    run, so a module that reads what it has not written fails too. Memory is planned in units of 16 bytes:
+    one byte less is a unit less.
+
+    For modules of mlftool with `interface_api = "c"`, whose workspace is their own.
+
+    Args:
+      name: the test's name.
+      archive: an `mlf_compile` or `mlf_package` target.
+      library: the `mlf_cc_library` of that archive.
+      vectors: `.npz` file with inputs and expected outputs.
+      module: which module, when the archive has several.
+      platform: the board's platform; none means the host.
+      absolute: largest difference allowed; 0 means equal.
+      relative: allowed difference as a share of the reference, added to `absolute`.
+      **kwargs: `tags`, `size`, `visibility` and so on.
+    """
+    for part, less in {"enough": 0, "less": 1}.items():
+        _arena_source(
+            name = "%s_%s_arena" % (name, part),
+            archive = archive,
+            less = less,
+            module = module,
+            tags = ["manual"],
+            visibility = ["//visibility:private"],
+        )
+        mlf_runner(
+            name = "%s_%s" % (name, part),
+            srcs = ["%s_%s_arena" % (name, part)],
+            archive = archive,
+            library = library,
+            module = module,
+            platform = platform,
+            tags = ["manual"],
+            testonly = True,
+            visibility = ["//visibility:private"],
+        )
+    _arena_test(
+        name = name,
+        absolute = str(absolute),
+        less = name + "_less",
+        relative = str(relative),
+        runner = name + "_enough",
+        size = kwargs.pop("size", "medium" if platform else "small"),
+        vectors = vectors,
+        **kwargs
+    )
