@@ -20,9 +20,11 @@ mlf_firmware(
 
 load("//rules/private:arena.bzl", _mlf_arena_test = "mlf_arena_test")
 load("//rules/private:baseline.bzl", _mlf_baseline_test = "mlf_baseline_test")
+load("//rules/private:benchmark.bzl", _mlf_benchmark = "mlf_benchmark")
 load("//rules/private:board.bzl", _mlf_board = "mlf_board")
 load("//rules/private:compile.bzl", _mlf_compile = "mlf_compile", _mlf_module = "mlf_module", _mlf_package = "mlf_package")
 load("//rules/private:firmware.bzl", _mlf_firmware = "mlf_firmware")
+load("//rules/private:golden.bzl", _mlf_golden_test = "mlf_golden_test", _mlf_vectors = "mlf_vectors")
 load("//rules/private:import.bzl", _mlf_import = "mlf_import")
 load("//rules/private:library.bzl", _mlf_cc_library = "mlf_cc_library")
 load("//rules/private:model.bzl", _mlf_model = "mlf_model")
@@ -54,6 +56,7 @@ MlfRunnerInfo = _MlfRunnerInfo
 MlfSizeInfo = _MlfSizeInfo
 mlf_arena_test = _mlf_arena_test
 mlf_baseline_test = _mlf_baseline_test
+mlf_benchmark = _mlf_benchmark
 mlf_board = _mlf_board
 mlf_budget_test = _mlf_budget_test
 mlf_cc_library = _mlf_cc_library
@@ -61,6 +64,7 @@ mlf_compile = _mlf_compile
 mlf_device_test = _mlf_device_test
 mlf_firmware = _mlf_firmware
 mlf_firmware_test = _mlf_firmware_test
+mlf_golden_test = _mlf_golden_test
 mlf_host_test = _mlf_host_test
 mlf_import = _mlf_import
 mlf_model = _mlf_model
@@ -72,3 +76,4 @@ mlf_runner = _mlf_runner
 mlf_size_aspect = _mlf_size_aspect
 mlf_size_report = _mlf_size_report
 mlf_summary = _mlf_summary
+mlf_vectors = _mlf_vectors

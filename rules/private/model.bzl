@@ -1,5 +1,6 @@
 """Everything for one model on one target, in one call."""
 
+load(":benchmark.bzl", "mlf_benchmark")
 load(":compile.bzl", "mlf_compile")
 load(":cpus.bzl", "CPUS", "HOSTS", "device_of")
 load(":library.bzl", "mlf_cc_library")
@@ -48,6 +49,7 @@ def mlf_model(
     | `<name>_firmware` | `.elf`, `.bin`, `.hex`, `.map`: a program that runs the model on a file of inputs |
     | `<name>_test` | that program against `vectors`, on the host or on the simulated board |
     | `<name>_report` | what was measured on the way, as JSON |
+    | `<name>_benchmark` | `bazel run` prints what an inference costs |
     | `<name>_budget_test` | on a board, the measurements against `flash_bytes` and `ram_bytes` |
     | `<name>_tests` | the tests there are |
 
@@ -133,6 +135,7 @@ def mlf_model(
     test = mlf_device_test if platform else mlf_host_test
     test(name = name + "_test", **check)
     mlf_report(name = name + "_report", title = title, **check)
+    mlf_benchmark(name = name + "_benchmark", **check)
     tests = [name + "_test"]
     if platform and (flash_bytes != None or ram_bytes != None):
         tests.append(name + "_budget_test")

@@ -23,7 +23,12 @@ RUN_ATTRS = {
     "_qemu": attr.label(default = "@mlf_system//:qemu.txt", allow_single_file = True),
 }
 
-def _require_qemu(ctx):
+def require_qemu(ctx):
+    """Fails with the line that installs QEMU, if it is missing.
+
+    Args:
+      ctx: the context of a rule that runs something on a board.
+    """
     if not QEMU:
         fail("%s: the board simulator is not installed; run: apt-get install qemu-system-arm" % ctx.label)
 
@@ -40,7 +45,7 @@ def run_arguments(ctx, path, with_runner = True):
     """
     runner = ctx.attr.runner[MlfRunnerInfo]
     if runner.cpu != "host":
-        _require_qemu(ctx)
+        require_qemu(ctx)
     return [
         "run",
         path(runner.archive),
@@ -167,7 +172,7 @@ def mlf_device_test(name, runner, vectors, absolute = "0", relative = "0", **kwa
 
 def _mlf_firmware_test_impl(ctx):
     firmware = ctx.attr.firmware[MlfFirmwareInfo]
-    _require_qemu(ctx)
+    require_qemu(ctx)
     return [executable(
         ctx,
         "rules.private.tools.simulate",

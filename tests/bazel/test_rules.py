@@ -6,14 +6,15 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 from nested import Workspace
 
 PACKAGE = """
 load(
     "@mlftool//rules:defs.bzl",
-    "mlf_arena_test", "mlf_cc_library", "mlf_compile", "mlf_firmware", "mlf_import",
-    "mlf_size_report",
+    "mlf_arena_test", "mlf_benchmark", "mlf_cc_library", "mlf_compile", "mlf_firmware",
+    "mlf_golden_test", "mlf_import", "mlf_size_report", "mlf_vectors",
 )
 load("@rules_cc//cc:defs.bzl", "cc_library")
 
@@ -56,6 +57,19 @@ cc_library(name = "user", deps = ["greedy_library"])
     )
     for name, platform in {"host": None, "cortex-m4": "@mlftool//rules/platforms:cortex-m4"}.items()
 ]
+
+mlf_benchmark(
+    name = "fast",
+    repetitions = 3,
+    runner = "@models//gesture_int8:host_runner",
+    vectors = "//:models/gesture_int8.npz",
+)
+mlf_vectors(
+    name = "vectors",
+    inputs = "//:models/gesture_int8.npz",
+    runner = "@models//gesture_int8:host_runner",
+)
+mlf_golden_test(name = "vectors_test", size = "small", golden = "golden.npz", src = "vectors")
 """
 SIZES = ("--aspects=@mlftool//rules:defs.bzl%mlf_size_aspect", "--output_groups=mlf_size")
 
@@ -72,6 +86,7 @@ def extras(built: Workspace) -> Workspace:
     folder.mkdir()
     (folder / "BUILD.bazel").write_text(PACKAGE)
     shutil.copy(built.folder / "main.c", folder)
+    (folder / "golden.npz").write_bytes(b"")
     return built
 
 
@@ -151,3 +166,32 @@ def test_the_reported_arena_is_enough_and_a_byte_less_is_refused(
     assert "equal to the reference within the tolerance" in first
     assert "error[MLF0605]: module 'gesture_int8': an arena of 1535 bytes is too small" in second
     assert "refused, as it should be" in second
+
+
+def test_bazel_run_prints_what_an_inference_costs(extras: Workspace) -> None:
+    talk = extras.bazel("run", *extras.options(), "//extras:fast", "--", "--json")
+    on_board = "@models//gesture_int8:cortex-m4_benchmark"
+    board = extras.bazel("run", *extras.options(), on_board)
+
+    (text,) = (line for line in talk.splitlines() if line.startswith("{"))
+    host = json.loads(text)
+    assert host["microseconds_min"] > 0
+    (line,) = (line for line in board.splitlines() if line.startswith("  instructions"))
+    assert int(line.split()[1].replace(",", "")) > 100_000
+    assert "gesture_int8 on cortex-m4" in board
+
+
+def test_committed_vectors_are_kept_by_bazel_run(extras: Workspace) -> None:
+    golden = extras.folder / "extras" / "golden.npz"
+    test = ("--test_output=all", "//extras:vectors_test")
+
+    talk = extras.bazel("test", *extras.options(), *test, fails=True)
+    assert "bytes are made, 0 are committed, and they differ" in talk
+    assert "to accept this: bazel run //extras:vectors_test -- --update" in talk
+    extras.bazel("run", *extras.options(), "//extras:vectors_test", "--", "--update")
+
+    extras.bazel("test", *extras.options(), *test)
+    made, given = np.load(golden), np.load(extras.folder / "models" / "gesture_int8.npz")
+    assert set(made) == set(given)
+    # The network is of integers, so what it gives is what was expected of it.
+    assert all((made[name] == given[name]).all() for name in given)

@@ -1,0 +1,74 @@
+"""Committed copies of what a build makes: compared by a test, written by `bazel run`."""
+
+load(":mlftool.bzl", "TOOLCHAIN_TYPE", "run_mlftool")
+load(":providers.bzl", "MlfRunnerInfo")
+load(":run.bzl", "RUN_ATTRS", "executable", "require_qemu")
+
+def _mlf_vectors_impl(ctx):
+    runner = ctx.attr.runner[MlfRunnerInfo]
+    files = [runner.archive, runner.elf, ctx.file.inputs]
+    if runner.cpu != "host":
+        require_qemu(ctx)
+        files.append(ctx.file._qemu)
+    vectors = ctx.actions.declare_file(ctx.label.name + ".npz")
+    args = ctx.actions.args()
+    args.add_all([ctx.file.inputs, vectors, "run", runner.archive])
+    args.add_all(["--module", runner.module, "--on", runner.cpu])
+    args.add("--runner", runner.elf)
+    run_mlftool(
+        ctx,
+        "runner",
+        "rules.private.tools.vectors",
+        [args],
+        inputs = files,
+        outputs = [vectors],
+        mnemonic = "MlfVectors",
+        progress_message = "Running %s on %s for its outputs" % (runner.module, runner.cpu),
+    )
+    return [DefaultInfo(files = depset([vectors]))]
+
+mlf_vectors = rule(
+    doc = """Test vectors made by running a module: an `.npz` with the inputs and the outputs that it gives now.
+
+What a module gives is no proof that it is right; it shows that it gives the same as before, when an
+`mlf_golden_test` compares the file with a committed one.""",
+    implementation = _mlf_vectors_impl,
+    attrs = {
+        "inputs": attr.label(
+            mandatory = True,
+            allow_single_file = [".npz"],
+            doc = "Inputs under the model's own tensor names. Other arrays, such as `labels`, are kept.",
+        ),
+        "runner": RUN_ATTRS["runner"],
+        "_qemu": RUN_ATTRS["_qemu"],
+    },
+    toolchains = [TOOLCHAIN_TYPE],
+)
+
+def _mlf_golden_test_impl(ctx):
+    golden = ctx.file.golden
+    if not golden.is_source:
+        fail("%s: golden: %s is made by the build; expected a file of the source tree" %
+             (ctx.label, ctx.attr.golden.label))
+    arguments = [ctx.file.src.short_path, golden.short_path, golden.path, str(ctx.label)]
+    return [executable(ctx, "rules.private.tools.golden", arguments, [ctx.file.src, golden])]
+
+mlf_golden_test = rule(
+    doc = """Fails when a file that the build makes is not the committed one, and shows what differs.
+
+```starlark
+mlf_vectors(name = "keyword_vectors", inputs = "keyword.npz", runner = ":keyword_runner")
+
+mlf_golden_test(name = "keyword_golden_test", src = ":keyword_vectors", golden = "keyword.npz")
+```
+
+`bazel run //:keyword_golden_test -- --update` writes the committed file; begin with an empty one. Arrays of
+`.npz` files are compared one by one, everything else as text or bytes.""",
+    implementation = _mlf_golden_test_impl,
+    attrs = {
+        "golden": attr.label(mandatory = True, allow_single_file = True, doc = "The file in the source tree."),
+        "src": attr.label(mandatory = True, allow_single_file = True, doc = "What makes the file."),
+    },
+    test = True,
+    toolchains = [TOOLCHAIN_TYPE],
+)
