@@ -25,7 +25,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME:1,3,32,32",
-        help="bind an input's symbolic dimensions; repeatable",
+        help="bind an input's symbolic dimensions, or say how large a tensor whose shape is "
+        "computed gets at most; repeatable",
     )
     parser.add_argument(
         "--workspace-io",

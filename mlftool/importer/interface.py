@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from onnx import NodeProto, TypeProto, ValueInfoProto, helper
+import onnx
+from onnx import ModelProto, NodeProto, TypeProto, ValueInfoProto, helper
 
-from mlftool.importer.protos import op_name, type_name
+from mlftool.importer.protos import domain_of, op_name, type_name
 from mlftool.importer.structure import Report
 from mlftool.ir import dtype
 from mlftool.ir.graph import TensorType
 from mlftool.ops import Trait, has
+
+OLDEST_OPSET = 1
 
 
 def check_names(kind: str, names: Sequence[str], report: Report) -> None:
@@ -78,6 +81,29 @@ def _fixed(dims: list[Any], where: str, name: str, report: Report) -> tuple[int,
         report("MLF0206", f"shape {_commas(dims)}; expected no negative dimension", where)
         return None
     return tuple(dims)
+
+
+def read_opsets(model: ModelProto, report: Report) -> dict[str, int]:
+    """Domain -> version; the newest one where the model forgot the default domain."""
+    opsets: dict[str, int] = {}
+    newest = onnx.defs.onnx_opset_version()
+    for entry in model.opset_import:
+        domain = "" if entry.domain == "ai.onnx" else entry.domain
+        if domain in opsets:
+            report("MLF0204", f"opset of domain '{entry.domain}' is imported twice")
+        opsets[domain] = entry.version
+    version = opsets.setdefault("", 0)
+    if version == 0:
+        opsets[""] = newest
+        if any(not domain_of(node) for node in model.graph.node):
+            report("MLF0204", "the model imports no opset of the default domain")
+    elif not OLDEST_OPSET <= version <= newest:
+        report(
+            "MLF0204",
+            f"opset {version}; expected {OLDEST_OPSET} to {newest}",
+            help="convert the model with onnx.version_converter",
+        )
+    return opsets
 
 
 def check_output(info: ValueInfoProto, made: TensorType, report: Report) -> None:

@@ -5,43 +5,42 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import onnx
 from onnx import ModelProto, NodeProto, TensorProto, helper
-from onnx import numpy_helper as np_helper
-from onnx.shape_inference import InferenceError, infer_node_outputs
 
 from mlftool.errors import MlfError, Problem, did_you_mean
 from mlftool.importer.checks import Facts, wrong
-from mlftool.importer.expansions import EXPANSIONS, OPSETS, Steps, standard_form
-from mlftool.importer.extents import Symbols, adapt, keep_shape, produce
+from mlftool.importer.expansions import EXPANSIONS, OPSETS, Steps
+from mlftool.importer.extents import Symbols, adapt, keep_shape
+from mlftool.importer.folding import affordable, evaluate, is_empty, without_elements
 from mlftool.importer.functions import body_of, has_body, inlined
+from mlftool.importer.inference import infer, typed
 from mlftool.importer.interface import (
     check_names,
     check_output,
-    completed,
     declare_sources,
     declared_type,
+    read_opsets,
 )
 from mlftool.importer.load import load_model, model_name
 from mlftool.importer.opset import RESOLVERS, Draft, modernise
-from mlftool.importer.own import is_own, result_types
+from mlftool.importer.own import is_own
+from mlftool.importer.producers import produce
 from mlftool.importer.protos import (
     domain_of,
-    first_line,
     op_name,
     place,
     plain,
-    type_name,
     type_proto,
 )
 from mlftool.importer.sequences import imported, listed_input, listed_outputs
+from mlftool.importer.shaped import shaped
 from mlftool.importer.shapes import value_of_shapes
 from mlftool.importer.structure import (
     CONTROL,
     REWRITTEN,
+    all_results,
     check_values,
     execution_order,
     unknown_operators,
@@ -51,13 +50,8 @@ from mlftool.importer.tensors import checked_value, too_large
 from mlftool.ir import dtype
 from mlftool.ir.graph import Array, Graph, Node, TensorType
 from mlftool.ops import OPS, Trait, UnsupportedError, has
-from mlftool.ops.reference import evaluate_proto
 
 KNOWN = OPS.keys() | REWRITTEN | RESOLVERS.keys()  # operators whose definition we do not need
-MAX_FOLDED_BYTES = 2**28  # what one node may make of constants
-OLDEST_OPSET = 1
-# Without inference of their own, or as good: the type is the input's.
-LIKE_FIRST = ("GroupNormalization", "StringNormalizer")
 
 
 def import_onnx(
@@ -79,6 +73,7 @@ class Importer:
     ) -> None:
         self.model, self.file, self.input_shapes = model, file, input_shapes
         self.problems: list[Problem] = []
+        self.limits_used: set[str] = set()  # of `input_shapes`, those of tensors within the model
         self.where = ""  # the node and attribute whose subgraph this is
         self.types: dict[str, TensorType] = {}
         self.symbols: dict[str, Symbols] = {}  # of tensors with extents known at run time
@@ -95,7 +90,7 @@ class Importer:
         declare_sources(model.graph.node, self.declared, flat)
 
     def run(self, name: str) -> Graph:
-        self._opsets()
+        self.opsets = read_opsets(self.model, self.problem)
         self.add_initializers()
         inputs = self._inputs()
         defined = self.types.keys() | self.spoiled | {i.name for i in self.model.graph.input}
@@ -119,6 +114,9 @@ class Importer:
             if output not in self.types and not self.problems:
                 self.problem("MLF0207", f"output '{output}' is never computed")
         problems = len(self.problems)
+        for name in sorted(self.input_shapes.keys() - set(inputs) - self.limits_used):
+            text = f"shape given for '{name}', which is no input and has a known shape"
+            self.problem("MLF0208", text, help="leave it out")
         for info in self.model.graph.output:
             if info.name in self.types and not problems:
                 check_output(info, self._known(info.name), self.problem)
@@ -132,25 +130,6 @@ class Importer:
     def _raise(self) -> None:
         if self.problems:
             raise MlfError(self.problems)
-
-    def _opsets(self) -> None:
-        newest = onnx.defs.onnx_opset_version()
-        for entry in self.model.opset_import:
-            domain = "" if entry.domain == "ai.onnx" else entry.domain
-            if domain in self.opsets:
-                self.problem("MLF0204", f"opset of domain '{entry.domain}' is imported twice")
-            self.opsets[domain] = entry.version
-        version = self.opsets.setdefault("", 0)
-        if version == 0:
-            self.opsets[""] = newest
-            if any(not domain_of(node) for node in self.model.graph.node):
-                self.problem("MLF0204", "the model imports no opset of the default domain")
-        elif not OLDEST_OPSET <= version <= newest:
-            self.problem(
-                "MLF0204",
-                f"opset {version}; expected {OLDEST_OPSET} to {newest}",
-                help="convert the model with onnx.version_converter",
-            )
 
     def add_initializers(self) -> None:
         for tensor in self.model.graph.initializer:
@@ -172,7 +151,7 @@ class Importer:
         self.consts[name] = np.ascontiguousarray(dtype.slots(value)).reshape(value.shape)
         self.types[name] = TensorType(dtype.of(value), tuple(value.shape))
 
-    def _too_large(self, type_: TensorType, where: str) -> bool:
+    def too_large(self, type_: TensorType, where: str) -> bool:
         return too_large(type_, where, self.problem)
 
     def _inputs(self) -> tuple[str, ...]:
@@ -187,9 +166,10 @@ class Importer:
             names.append(info.name)
             given = self.input_shapes.get(info.name)
             type_ = declared_type(info, given, self.problem)
-            if type_ is not None and not self._too_large(type_, f"input '{info.name}'"):
+            if type_ is not None and not self.too_large(type_, f"input '{info.name}'"):
                 self.types[info.name] = type_
-        for name in sorted(set(self.input_shapes) - set(names)):
+        within = all_results(self.model.graph)
+        for name in sorted(self.input_shapes.keys() - set(names) - within):
             self.problem(
                 "MLF0208",
                 f"shape given for '{name}', which is not an input of the model",
@@ -222,18 +202,22 @@ class Importer:
         if op_name(node) in EXPANSIONS:
             self._expand(node, index)
             return
-        found = self._infer(node, index)
+        found = infer(self, node, index)
         if found is None:
             return
         known = all(name in self.consts for name in node.input if name)
-        if not known and all(_is_empty(found.get(n)) for n in node.output if n):
-            self._nothing(node, found)
+        if not known and all(is_empty(found.get(n)) for n in node.output if n):
+            without_elements(self, node, found)
         elif known and not has(op_name(node), Trait.QUANTISE) and not is_own(node):
-            if self._affordable(found, index, node):
-                self._evaluate(node, index)
-        elif self._inline(node, index) or produce(self, node, index):
+            if affordable(self, found, index, node):
+                evaluate(self, node, index)
+        elif (
+            self._inline(node, index)
+            or produce(self, node, index)
+            or shaped(self, node, index, found)
+        ):
             return
-        elif all(self._typed(n, found.get(n), place(node, index)) for n in node.output if n):
+        elif all(typed(self, n, found.get(n), place(node, index)) for n in node.output if n):
             types = [self.types[n] for n in node.input if n]
             value = value_of_shapes(node, types, self.types.get(node.output[0]), self.opsets)
             if value is None:
@@ -252,7 +236,7 @@ class Importer:
             return False
         imports = {"" if o.domain == "ai.onnx" else o.domain: o.version for o in body.opset_import}
         flat = {n for n in node.input if n and not self.types[n].shape}
-        self._import_all(inlined(node, body, opset), imports, index, flat)
+        self.import_all(inlined(node, body, opset), imports, index, flat)
         return True
 
     def _expand(self, node: NodeProto, index: int) -> None:
@@ -266,9 +250,9 @@ class Importer:
         except (KeyError, IndexError):
             self.problem("MLF0303", "lacks an input or an attribute", place(node, index))
             return
-        self._import_all(steps.made, OPSETS, index)
+        self.import_all(steps.made, OPSETS, index)
 
-    def _import_all(
+    def import_all(
         self,
         nodes: Sequence[NodeProto],
         opsets: Mapping[str, int],
@@ -281,129 +265,6 @@ class Importer:
         for inner in nodes:
             self.node(inner, index)
         self.opsets = outside
-
-    def _nothing(self, node: NodeProto, found: Mapping[str, Any]) -> None:
-        """Tensors without elements are known, whatever their producer reads."""
-        for name in filter(None, node.output):
-            tensor = found[name].tensor_type
-            shape = [d.dim_value for d in tensor.shape.dim]
-            self.add_const(name, np.zeros(shape, dtype.BY_ONNX[tensor.elem_type].numpy))
-
-    def _affordable(self, found: Mapping[str, Any], index: int, node: NodeProto) -> bool:
-        """Whether a node's values are small enough to compute them."""
-        for name, proto in found.items():
-            if proto is None:
-                continue
-            tensor = proto.tensor_type
-            dims = [d.dim_value for d in tensor.shape.dim]
-            if tensor.elem_type in dtype.BY_ONNX and all(d > 0 for d in dims):
-                type_ = TensorType(dtype.BY_ONNX[tensor.elem_type], tuple(dims))
-                if type_.bytes > MAX_FOLDED_BYTES:
-                    self.problem(
-                        "MLF0206",
-                        f"makes a constant '{name}' of {type_.bytes} bytes; "
-                        f"expected at most {MAX_FOLDED_BYTES}",
-                        place(node, index),
-                    )
-                    return False
-        return True
-
-    def _evaluate(self, node: NodeProto, index: int) -> None:
-        try:
-            results = evaluate_proto(node, [self.consts.get(n) for n in node.input], self.opsets)
-        except Exception as error:
-            self.problem("MLF0303", f"cannot be evaluated: {first_line(error)}", place(node, index))
-            return
-        for name, value in zip(node.output, results, strict=False):
-            listed = isinstance(value, list)
-            kind = "sequence" if listed else np.asarray(value).dtype
-            if name and (listed or not dtype.is_known(np.asarray(value))):
-                self.problem(
-                    "MLF0205",
-                    f"makes a constant of type {kind}; supported: {dtype.SUPPORTED}",
-                    place(node, index),
-                )
-            elif name:
-                self.add_const(name, np.asarray(value))
-
-    def _infer(self, node: NodeProto, index: int) -> Mapping[str, Any] | None:
-        """Types of the node's outputs by the standard's own inference."""
-        where = place(node, index)
-        if any(a.HasField("sparse_tensor") for a in node.attribute):
-            self.problem("MLF0205", "is a sparse constant; expected a dense one", where)
-            return None
-        if is_own(node):
-            return self._own(node, where)
-        types = {n: type_proto(self.types[n], self.symbols.get(n, ())) for n in node.input if n}
-        data = {
-            n: np_helper.from_array(dtype.texts(self.consts[n]))
-            for n in node.input
-            if n in self.consts and self.consts[n].size <= 1024
-        }
-        imports = [helper.make_opsetid(d, v) for d, v in self.opsets.items()]
-        try:
-            schema = onnx.defs.get_schema(
-                node.op_type, self.opsets[domain_of(node)], domain_of(node)
-            )
-            spoken = standard_form(node)
-            found = infer_node_outputs(schema, spoken, types, data, opset_imports=imports)
-        except (
-            InferenceError,
-            onnx.onnx_cpp2py_export.shape_inference.InferenceError,
-            onnx.checker.ValidationError,
-            ValueError,
-            RuntimeError,
-        ) as error:
-            self.problem("MLF0303", f"is not valid: {first_line(error)}", where)
-            return None
-        if op_name(node) in LIKE_FIRST:
-            found = {node.output[0]: types[node.input[0]]}
-        names = filter(None, node.output)
-        known = self.bounds
-        return {n: completed(found.get(n), self.declared.get(n), known) for n in names}
-
-    def _own(self, node: NodeProto, where: str) -> Mapping[str, Any] | None:
-        try:
-            return result_types(node, self.types)
-        except UnsupportedError as error:
-            self.problem("MLF0303", f"is not valid: {error}", where)
-            return None
-
-    def _typed(self, name: str, proto: Any, where: str) -> bool:
-        if proto is None or not proto.HasField("tensor_type"):
-            self.problem("MLF0303", f"type of output '{name}' cannot be inferred", where)
-            return False
-        tensor = proto.tensor_type
-        bounds = self.bounds
-        symbols = tuple(d.dim_param if d.dim_param in bounds else "" for d in tensor.shape.dim)
-        dims = [
-            d.dim_value if d.HasField("dim_value") else bounds.get(d.dim_param)
-            for d in tensor.shape.dim
-        ]
-        if tensor.elem_type not in dtype.BY_ONNX:
-            self.problem(
-                "MLF0205", f"output '{name}' has element type {type_name(tensor.elem_type)}", where
-            )
-            return False
-        if any(d is not None and d < 0 for d in dims):
-            shown = ",".join("?" if d is None else str(d) for d in dims)
-            self.problem(
-                "MLF0206", f"output '{name}' has shape {shown}; expected none negative", where
-            )
-            return False
-        if not tensor.HasField("shape") or None in dims:
-            self.problem(
-                "MLF0206",
-                f"shape of output '{name}' is not known before run time",
-                where,
-                "bind the model's symbolic dimensions with --input-shape",
-            )
-            return False
-        type_ = TensorType(dtype.BY_ONNX[tensor.elem_type], tuple(d for d in dims if d is not None))
-        self.types[name] = type_
-        if any(symbols):
-            self.symbols[name] = symbols
-        return not self._too_large(type_, where)
 
     def _known(self, name: str) -> TensorType:
         """A tensor's type with -1 for extents that are not known."""
@@ -422,6 +283,14 @@ class Importer:
             for axis, symbol in enumerate(symbols)
             if symbol
         }
+
+    def limit(self, name: str) -> tuple[int, ...]:
+        """The greatest shape of a tensor within the model, as the user says; () if they do not."""
+        given = self.input_shapes.get(name)
+        if given is None:
+            return ()
+        self.limits_used.add(name)
+        return tuple(given)
 
     def without_symbols(self, node: NodeProto) -> None:
         """Import `node` as if its inputs filled their boxes."""
@@ -496,13 +365,3 @@ class Importer:
         while hint in self.types:
             hint += "_"
         return hint
-
-
-def _is_empty(proto: Any) -> bool:
-    """Whether a type has no elements, for certain."""
-    if proto is None or not proto.HasField("tensor_type"):
-        return False
-    tensor = proto.tensor_type
-    dims = tensor.shape.dim
-    known = all(d.HasField("dim_value") and d.dim_value >= 0 for d in dims)
-    return tensor.elem_type in dtype.BY_ONNX and known and any(d.dim_value == 0 for d in dims)

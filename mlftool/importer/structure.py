@@ -124,3 +124,10 @@ def _fine(node: NodeProto, where: str, opsets: Mapping[str, int], report: Report
     else:
         return True
     return False
+
+
+def all_results(graph: GraphProto) -> set[str]:
+    """The names of all that is computed, in subgraphs too."""
+    found = {name for node in graph.node for name in node.output if name}
+    bodies = [a.g for n in graph.node for a in n.attribute if a.type == AttributeProto.GRAPH]
+    return found.union(*map(all_results, bodies))

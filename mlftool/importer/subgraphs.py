@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, helper
 
+from mlftool.importer.expand import OPSETS
 from mlftool.importer.protos import place
 from mlftool.importer.structure import check_values, execution_order, free_names, unknown_operators
 from mlftool.ir import dtype
@@ -134,7 +135,8 @@ def import_body(
     """A subgraph with the types of its formal inputs; it sees constants of `outer` as its own."""
     model = ModelProto(opset_import=outer.model.opset_import, functions=outer.model.functions)
     model.graph.CopyFrom(proto)
-    inner = type(outer)(model, outer.file, {})
+    inner = type(outer)(model, outer.file, outer.input_shapes)
+    inner.limits_used = outer.limits_used
     inner.where, inner.problems, inner.opsets = outer.where + where, outer.problems, outer.opsets
     before = len(outer.problems)
     inner.add_initializers()
@@ -265,7 +267,8 @@ def _loop(c: _Control) -> None:
             "MLF0206",
             "the number of its iterations, and so the length of its scan outputs, is not known "
             "before run time",
-            "make the trip count a constant, or declare the shape of the outputs in the model",
+            "make the trip count a constant, declare the shape of the outputs in the model, or say "
+            f"how large they get at most: --input-shape {c.node.output[len(states)]}:10,...",
         )
         return
     types = [*states, *(TensorType(t.dtype, (length, *t.shape)) for t in scans)]
@@ -288,6 +291,11 @@ def _iterations(c: _Control, states: int, body: Graph) -> tuple[int | None, bool
         start = c.importer.consts.get(c.inputs[1]) if c.inputs[1] else np.array(True)
         always = start is not None and bool(np.all(start)) and _goes_on(body)
         return max(0, int(count.reshape(-1)[0])), always
+    limits = [c.importer.limit(name)[:1] for name in c.node.output[states:] if name]
+    if any(limits):
+        most = min(n for limit in limits for n in limit)
+        c.inputs[0] = _at_most(c, c.inputs[0], most)
+        return most, False
     for name in c.node.output[states:]:
         declared = c.importer.declared.get(name)
         if declared is not None and declared.tensor_type.shape.dim:
@@ -295,6 +303,16 @@ def _iterations(c: _Control, states: int, body: Graph) -> tuple[int | None, bool
             if first.HasField("dim_value"):
                 return int(first.dim_value), True
     return None, False
+
+
+def _at_most(c: _Control, count: str, most: int) -> str:
+    """A trip count that leaves the scan outputs' box whole."""
+    given = (count,) if count else ()
+    bound, least = (c.importer.fresh(f"{c.node.output[0]}.{part}") for part in ("most", "trips"))
+    c.importer.add_const(bound, np.array(most, np.int64))
+    made = helper.make_node("Min", [*given, bound], [least])
+    c.importer.import_all([made], OPSETS, 0)
+    return least
 
 
 def _goes_on(body: Graph) -> bool:

@@ -223,7 +223,8 @@ class Model:
     )
     input_shapes: Mapping[str, tuple[int, ...]] = key(
         MapOf(_TENSOR_NAME, _SHAPE, "a mapping from input names to shapes"),
-        "Shapes for inputs whose extents the ONNX file leaves open.",
+        "Shapes for inputs whose extents the ONNX file leaves open; of a tensor within the model "
+        "whose shape is computed, how large it gets at most.",
         example="{image: [1, 3, 32, 32]}",
         default={},
         default_text="the shapes in the file",

@@ -37,7 +37,8 @@ functions, `vm` bytecode. All give the same bits.""",
 that can, the same bits everywhere, but not those of `exact`.""",
     ),
     "input_shapes": attr.string_dict(
-        doc = "Shapes of inputs the model leaves open: input name -> `\"1,3,32,32\"`.",
+        doc = """Shapes of inputs the model leaves open: input name -> `"1,3,32,32"`. Of a tensor within
+the model whose shape is computed: how large it gets at most.""",
     ),
     "interface_api": attr.string(
         values = [""] + INTERFACES,

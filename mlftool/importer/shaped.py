@@ -1,0 +1,318 @@
+"""Operators whose output has a shape that is computed: Reshape, Expand, Slice, Range ...
+
+Their result lies in a box (importer/extents.py) whose greatest extents are worked out from the
+inputs, or given by the user: `--input-shape y:4,6` says of a tensor `y` within the model that it is
+never larger. The operator itself becomes others that fill the whole box, and the true shape, an
+int64 vector, is computed beside it:
+
+%y = Slice(%x, %starts, %ends)   =>   %at = clip(%starts + [0, 1 ...]);  %y = Gather(%x, %at)
+                                      %y.shape = [clip(%ends) - clip(%starts)]
+
+A shape that turns out larger than its box is cut off: nothing is ever written beyond it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from onnx import NodeProto
+
+from mlftool.importer.expand import OPSETS, Steps
+from mlftool.importer.extents import attributes
+from mlftool.importer.protos import op_name, place
+from mlftool.ir import dtype
+from mlftool.ir.graph import Array, Node, TensorType
+from mlftool.ops import UnsupportedError
+
+if TYPE_CHECKING:
+    from mlftool.importer.onnx import Importer
+
+Shape = tuple[int, ...]
+INT64 = np.int64
+
+
+@dataclass(frozen=True)
+class Box:
+    """What a maker makes: per axis its bound, and the true extent: a static one, or a value's name
+    (an int64 of one element)."""
+
+    bounds: Shape
+    extents: tuple[int | str, ...]
+
+
+@dataclass
+class Shaping:
+    """One node on its way in. `limit` is what the user says of its output, () if nothing."""
+
+    steps: Steps
+    consts: Mapping[str, Array]
+    limit: Shape
+
+    def __call__(self, op: str, *inputs: str, **attrs: Any) -> str:
+        return self.steps(op, *inputs, **attrs)
+
+    def result(self, op: str, *inputs: str, **attrs: Any) -> None:
+        self.steps(op, *inputs, out=0, **attrs)
+
+    def known(self, i: int) -> Array | None:
+        name = self.steps.x(i)
+        return self.consts.get(name) if name else None
+
+    def type(self, i: int) -> TensorType:
+        found = self.steps.types[i]
+        assert found is not None
+        return found
+
+    def number(self, value: Any) -> str:
+        return self.steps.const(value, INT64)
+
+    def at(self, vector: str, k: int) -> str:
+        """Element `k` of a vector, as a scalar of int64."""
+        return self("Cast", self("Gather", vector, self.number(k)), to=dtype.int64.onnx)
+
+    def indexes(self, count: int, k: int, rank: int) -> str:
+        """0, 1 ... along axis `k` of `rank`."""
+        shape = [count if a == k else 1 for a in range(rank)]
+        return self.number(np.arange(count).reshape(shape))
+
+
+def shaped(importer: Importer, node: NodeProto, index: int, found: Mapping[str, Any]) -> bool:
+    """Import `node` as a box with its true shape if it is of such an operator, and its shape is not
+    known; else False."""
+    maker = MAKERS.get(op_name(node))
+    if maker is None or _is_static(found.get(node.output[0])):
+        return False
+    limit = importer.limit(node.output[0])
+    types = [importer.types.get(n) for n in node.input]
+    shaping = Shaping(Steps(node, types), importer.consts, limit)
+    try:
+        box = maker(shaping, attributes(node))
+    except UnsupportedError as error:
+        importer.problem("MLF0206", str(error), place(node, index))
+        return True
+    if box is None or (limit and len(limit) != len(box.bounds)):
+        text = f"shape of output '{node.output[0]}' is not known before run time"
+        help = f"say how large it gets at most: --input-shape {node.output[0]}:4,6 (input_shapes)"
+        importer.problem("MLF0206", text, place(node, index), help)
+        return True
+    extents = [_limited(shaping, e, n) for e, n in zip(box.extents, box.bounds, strict=True)]
+    importer.import_all(shaping.steps.made, OPSETS, index)
+    if node.output[0] in importer.types:
+        importer.symbols[node.output[0]] = tuple(_symbol(importer, e, node) for e in extents)
+    return True
+
+
+def _is_static(proto: Any) -> bool:
+    dims = proto.tensor_type.shape.dim if proto is not None else ()
+    has_shape = proto is not None and proto.tensor_type.HasField("shape")
+    return has_shape and all(d.HasField("dim_value") for d in dims)
+
+
+def _limited(s: Shaping, extent: int | str, bound: int) -> str:
+    """An extent within its box; "" for a static one."""
+    if isinstance(extent, int):
+        return ""
+    return s("Cast", s("Clip", extent, s.number(0), s.number(bound)), to=dtype.int32.onnx)
+
+
+def _symbol(importer: Importer, extent: str, node: NodeProto) -> str:
+    """The int32 scalar that holds an extent, of the value that computes it."""
+    if not extent:
+        return ""
+    symbol = importer.fresh(f"{node.output[0]}.extent")
+    importer.types[symbol] = TensorType(dtype.int32, ())
+    shape = importer.fresh(f"{symbol}.shape")
+    importer.add_const(shape, np.zeros(0, INT64))
+    importer.nodes.append(Node("Reshape", (extent, shape), (symbol,), {}, f"extent of {symbol}"))
+    return symbol
+
+
+def _bounds(s: Shaping, best: Sequence[int | None]) -> Shape | None:
+    """The user's limit where there is one, and what is known all the same."""
+    if s.limit and len(s.limit) == len(best):
+        return tuple(n if b is None else min(n, b) for n, b in zip(s.limit, best, strict=True))
+    known = tuple(b for b in best if b is not None)
+    return known if len(known) == len(best) else None
+
+
+# -- the operators -------------------------------------------------------------------------------
+
+
+def _range(s: Shaping, attrs: Mapping[str, Any]) -> Box | None:
+    """start + k * delta for all k below ceil((limit - start) / delta)."""
+    bounds = _bounds(s, [None])
+    if bounds is None:
+        return None
+    start, limit, delta = (s.steps.x(k) for k in range(3))
+    row = s.type(0).dtype
+    span = s("Sub", limit, start)
+    if row.is_float:
+        count = s("Cast", s("Ceil", s("Div", span, delta)), to=dtype.int64.onnx)
+    else:  # rounded up whatever the signs: Div rounds towards zero
+        span, by = (s("Cast", v, to=dtype.int64.onnx) for v in (span, delta))
+        rest = s("Cast", s("Not", s("Equal", s("Mod", span, by), s.number(0))), to=dtype.int64.onnx)
+        floor = s("Div", s("Sub", span, s("Mod", span, by)), by)
+        count = s("Add", floor, rest)
+    steps = s.steps.const(np.arange(bounds[0]), row.numpy)
+    s.result("Add", s("Mul", steps, delta), start)
+    return Box(bounds, (count,))
+
+
+def _constant_of_shape(s: Shaping, attrs: Mapping[str, Any]) -> Box | None:
+    rank = s.type(0).elements
+    bounds = _bounds(s, [None] * rank)
+    if bounds is None:
+        return None
+    value = attrs.get("value")
+    s.result("ConstantOfShape", s.number(bounds), **({"value": value} if value else {}))
+    return Box(bounds, tuple(s.at(s.steps.x(0), k) for k in range(rank)))
+
+
+def _expand(s: Shaping, attrs: Mapping[str, Any]) -> Box | None:
+    """Axes of x that are no 1 keep their extent."""
+    x, asked = s.type(0).shape, s.type(1).elements
+    rank = max(len(x), asked)
+    own = (1,) * (rank - len(x)) + x
+    bounds = _bounds(s, [n if n != 1 else None for n in own])
+    if bounds is None:
+        return None
+    s.result("Expand", s.steps.x(0), s.number(bounds))
+    first = rank - asked
+    extents: list[int | str] = [
+        s.at(s.steps.x(1), k - first) if n == 1 and k >= first else n for k, n in enumerate(own)
+    ]
+    return Box(bounds, tuple(extents))
+
+
+def _tile(s: Shaping, attrs: Mapping[str, Any]) -> Box | None:
+    x = s.type(0).shape
+    bounds = _bounds(s, [None] * len(x))
+    if bounds is None:
+        return None
+    value = s.steps.x(0)
+    for k, n in enumerate(bounds):
+        value = s("Gather", value, s.number(np.arange(n) % max(1, x[k])), axis=k)
+    s.result("Identity", value)
+    counts = [s("Mul", s.at(s.steps.x(1), k), s.number(n)) for k, n in enumerate(x)]
+    return Box(bounds, tuple(counts))
+
+
+def _slice(s: Shaping, attrs: Mapping[str, Any]) -> Box | None:
+    """No axis gets longer: the input's extents are bounds."""
+    if "starts" in attrs:
+        return None
+    x = s.type(0).shape
+    count = s.type(1).elements
+    axes = np.arange(count) if not s.steps.x(3) else s.known(3)
+    if axes is None:
+        raise UnsupportedError("its axes are known only at run time; expected constant axes")
+    steps = np.ones(count, INT64) if not s.steps.x(4) else s.known(4)
+    if steps is None:
+        raise UnsupportedError("its steps are known only at run time; expected constant steps")
+    at_axes = [int(a) % len(x) for a in axes]
+    best: list[int | None] = list(x)
+    for axis, step in zip(at_axes, steps, strict=True):
+        best[axis] = -(-x[axis] // max(1, abs(int(step))))
+    bounds = _bounds(s, best)
+    assert bounds is not None
+    value = s.steps.x(0)
+    extents: list[int | str] = list(x)
+    for k, (axis, step) in enumerate(zip(at_axes, map(int, steps), strict=True)):
+        first, extent = _window(s, s.at(s.steps.x(1), k), s.at(s.steps.x(2), k), x[axis], step)
+        away = s("Add", first, s.number(np.arange(bounds[axis]) * step))
+        at = s("Clip", away, s.number(0), s.number(max(0, x[axis] - 1)))
+        value = s("Gather", value, at, axis=axis)
+        extents[axis] = extent
+    s.result("Identity", value)
+    return Box(bounds, tuple(extents))
+
+
+def _window(s: Shaping, start: str, end: str, n: int, step: int) -> tuple[str, str]:
+    """The first index of a window of an axis of `n`, and how many there are."""
+    low, high = (0, n) if step > 0 else (-1, n - 1)
+
+    def inside(at: str) -> str:
+        whole = s("Where", s("Less", at, s.number(0)), s("Add", at, s.number(n)), at)
+        return s("Clip", whole, s.number(low), s.number(high))
+
+    first, last = inside(start), inside(end)
+    span = s("Sub", last, first) if step > 0 else s("Sub", first, last)
+    if abs(step) > 1:
+        up = s("Add", s("Max", span, s.number(0)), s.number(abs(step) - 1))
+        span = s("Div", up, s.number(abs(step)))
+    return first, span
+
+
+def _pad(s: Shaping, attrs: Mapping[str, Any]) -> Box | None:
+    """By amounts known only at run time; they may be negative."""
+    x, mode = s.type(0).shape, attrs.get("mode", b"constant")
+    mode = mode.decode() if isinstance(mode, bytes) else mode
+    if mode not in ("constant", "edge"):
+        raise UnsupportedError(f"mode '{mode}' by computed amounts; supported: constant, edge")
+    axes = np.arange(len(x)) if not s.steps.x(3) else s.known(3)
+    if axes is None:
+        raise UnsupportedError("its axes are known only at run time; expected constant axes")
+    at_axes = [int(a) % len(x) for a in axes]
+    bounds = _bounds(s, [None if k in at_axes else n for k, n in enumerate(x)])
+    if bounds is None:
+        return None
+    value, outside = s.steps.x(0), ""
+    extents: list[int | str] = list(x)
+    for k, axis in enumerate(at_axes):
+        before, after = s.at(s.steps.x(1), k), s.at(s.steps.x(1), k + len(at_axes))
+        at = s("Sub", s.number(np.arange(bounds[axis])), before)
+        last = s.number(max(0, x[axis] - 1))
+        value = s("Gather", value, s("Clip", at, s.number(0), last), axis=axis)
+        beyond = s("Or", s("Less", at, s.number(0)), s("Greater", at, last))
+        shape = [bounds[axis] if a == axis else 1 for a in range(len(x))]
+        beyond = s("Reshape", beyond, s.number(shape))
+        outside = s("Or", outside, beyond) if outside else beyond
+        extents[axis] = s("Add", s("Add", before, after), s.number(x[axis]))
+    if mode == "constant" and outside:
+        filler = s.steps.x(2) or s.steps.const(0, s.type(0).dtype.numpy)
+        s.result("Where", outside, filler, value)
+    else:
+        s.result("Identity", value)
+    return Box(bounds, tuple(extents))
+
+
+def _reshape(s: Shaping, attrs: Mapping[str, Any]) -> Box | None:
+    """Element [i0, i1 ...] of the box is the one of x that stands there for the true extents."""
+    x, rank = s.type(0), s.type(1).elements
+    bounds = _bounds(s, [x.elements if rank == 1 else None] * rank)
+    if bounds is None:
+        return None
+    if math.prod(bounds) > 2**31 - 1:
+        raise UnsupportedError(f"a box of {bounds} is too large")
+    asked = [s.at(s.steps.x(1), k) for k in range(rank)]
+    if not attrs.get("allowzero", 0):
+        for k, n in enumerate(x.shape[:rank]):
+            asked[k] = s("Where", s("Equal", asked[k], s.number(0)), s.number(n), asked[k])
+    product = asked[0] if asked else s.number(1)
+    for extent in asked[1:]:
+        product = s("Mul", product, extent)
+    # With -1 among them, the product is minus that of the others.
+    others = s("Max", s("Abs", product), s.number(1))
+    rest = s("Div", s.number(x.elements), others)
+    extents = [s("Where", s("Less", e, s.number(0)), rest, e) for e in asked]
+    flat = s.number(np.zeros((1,) * rank))
+    for k, extent in enumerate(extents):
+        flat = s("Add", s("Mul", flat, extent), s.indexes(bounds[k], k, rank))
+    at = s("Clip", flat, s.number(0), s.number(max(0, x.elements - 1)))
+    s.result("Gather", s("Reshape", s.steps.x(0), s.number([-1])), at)
+    return Box(bounds, tuple(extents))
+
+
+MAKERS: Mapping[str, Callable[[Shaping, Mapping[str, Any]], Box | None]] = {
+    "Range": _range,
+    "ConstantOfShape": _constant_of_shape,
+    "Expand": _expand,
+    "Tile": _tile,
+    "Slice": _slice,
+    "Pad": _pad,
+    "Reshape": _reshape,
+}

@@ -1,0 +1,161 @@
+"""Shapes that are computed, within bounds that are worked out or given, against onnxruntime."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from batch import Job, run_jobs
+from onnx import parser
+from oracle import Array, onnxruntime_float, relative_error
+
+from mlftool.compile import ModuleSpec, compile_module
+from mlftool.errors import MlfError
+
+HEAD = '<ir_version: 9, opset_import: ["": 20]>\n'
+X = np.arange(12, dtype=np.float32).reshape(3, 4) / 8
+
+
+def i(*values: int) -> Array:
+    return np.array(values, np.int64)
+
+
+def n(value: int, kind: Any = np.int64) -> Array:
+    return np.array(value, kind)
+
+
+def ends(*feeds: tuple[Array, Array]) -> list[dict[str, Array]]:
+    return [{"x": X, "a": a, "b": b} for a, b in feeds]
+
+
+# name -> (model, bounds, samples)
+CASES: dict[str, tuple[str, dict[str, tuple[int, ...]], list[dict[str, Array]]]] = {
+    "reshape": (
+        "g (float[3,4] x, int64[2] s) => (float[a,b] y) { y = Reshape(x, s) }",
+        {"y": (12, 12)},
+        [{"x": X, "s": s} for s in (i(2, 6), i(-1, 3), i(0, 4), i(12, 1), i(3, -1))],
+    ),
+    "expand": (
+        "g (float[3,1] x, int64[3] s) => (float[a,b,c] y) { y = Expand(x, s) }",
+        {"y": (5, 3, 6)},
+        [{"x": X[:, :1], "s": s} for s in (i(2, 3, 6), i(5, 1, 4), i(1, 1, 1))],
+    ),
+    "tile": (
+        "g (float[3,4] x, int64[2] s) => (float[a,b] y) { y = Tile(x, s) }",
+        {"y": (9, 8)},
+        [{"x": X, "s": s} for s in (i(2, 1), i(3, 2), i(1, 1))],
+    ),
+    "range": (
+        "g (int64 a, int64 b, int64 c) => (int64[k] y) { y = Range(a, b, c) }",
+        {"y": (20,)},
+        [
+            {"a": n(a), "b": n(b), "c": n(c)}
+            for a, b, c in ((1, 10, 2), (10, -5, -3), (3, 3, 1), (5, 1, 1), (0, 7, 7))
+        ],
+    ),
+    "range_of_floats": (
+        "g (float a, float b, float c) => (float[k] y) { y = Range(a, b, c) }",
+        {"y": (20,)},
+        [
+            {"a": n(a, np.float32), "b": n(b, np.float32), "c": n(c, np.float32)}
+            for a, b, c in ((1, 10, 2), (10, -5, -3), (3, 3, 1))
+        ],
+    ),
+    "constant_of_shape": (
+        """g (int64[2] s) => (float[a,b] y) {
+            y = ConstantOfShape <value = float[1] {2.5}> (s) }""",
+        {"y": (4, 4)},
+        [{"s": i(2, 3)}, {"s": i(0, 3)}, {"s": i(4, 4)}],
+    ),
+    "slice": (  # no longer than its input: needs no bound
+        "g (float[3,4] x, int64[2] a, int64[2] b) => (float[p,q] y) { y = Slice(x, a, b) }",
+        {},
+        ends((i(0, 1), i(2, 4)), (i(-2, -3), i(100, -1)), (i(2, 3), i(1, 1))),
+    ),
+    "slice_backwards": (
+        """g (float[3,4] x, int64[1] a, int64[1] b) => (float[p,q] y) {
+            axis = Constant <value = int64[1] {1}> () step = Constant <value = int64[1] {-2}> ()
+            y = Slice(x, a, b, axis, step) }""",
+        {},
+        ends((i(3), i(0)), (i(-1), i(-100)), (i(1), i(2))),
+    ),
+    "pad": (
+        "g (float[3,4] x, int64[4] p) => (float[a,b] y) { y = Pad(x, p) }",
+        {"y": (8, 8)},
+        [{"x": X, "p": p} for p in (i(1, 2, 0, 1), i(0, 0, 0, 0), i(2, 1, 1, 1), i(-1, 0, 0, -2))],
+    ),
+    "pad_with_the_edge": (
+        """g (float[3,4] x, int64[2] p) => (float[a,b] y) {
+            axis = Constant <value = int64[1] {1}> ()
+            y = Pad <mode = "edge"> (x, p, , axis) }""",
+        {"y": (3, 9)},
+        [{"x": X, "p": p} for p in (i(1, 2), i(0, 0), i(0, 5))],
+    ),
+    "a_chain": (
+        """g (float[3,4] x, int64[2] a, int64[2] b) => (float[q] y, float[p,q] t, int64[2] s) {
+            t = Slice(x, a, b) u = Exp(t) axis = Constant <value = int64[1] {0}> ()
+            y = ReduceSum <keepdims = 0> (u, axis) s = Shape(t) }""",
+        {},
+        ends((i(0, 1), i(2, 4)), (i(1, 0), i(3, 3))),
+    ),
+    "a_loop_of_computed_length": (
+        """g (int64 m, float[2] x) => (float[2] y, float[k,2] all) {
+            t = Constant <value = bool {1}> ()
+            y, all = Loop (m, t, x) <
+                body = b (int64 i, bool c, float[2] s) => (bool d, float[2] v, float[2] o) {
+                    d = Identity(c) v = Add(s, s) o = Neg(v) }> }""",
+        {"all": (6, 2)},
+        [{"m": n(m), "x": X[0, :2]} for m in (3, 6, 1)],
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def jobs(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], Job]:
+    made: dict[tuple[str, str], Job] = {}
+    for name, (text, shapes, feeds) in CASES.items():
+        model = parser.parse_model(HEAD + text)
+        for executor in ("aot", "vm"):
+            job = Job(model, feeds, name=f"{name}_{executor}", executor=executor, shapes=shapes)
+            made[name, executor] = job
+    run_jobs(list(made.values()), tmp_path_factory.mktemp("shaped"))
+    return made
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_equals_onnxruntime(name: str, jobs: dict[tuple[str, str], Job]) -> None:
+    job, by_vm = jobs[name, "aot"], jobs[name, "vm"]
+    assert not job.failure, job.failure
+    assert not by_vm.failure, by_vm.failure
+    assert by_vm.output == job.output
+    for want, got in zip(onnxruntime_float(job.model, job.feeds), job.results, strict=True):
+        for key, value in want.items():
+            assert got[key].dtype == value.dtype
+            assert got[key].shape == value.shape, key
+            assert relative_error(got[key], value) <= 1e-5, key
+
+
+def test_nothing_is_written_beyond_a_bound_that_is_too_small(tmp_path: Any) -> None:
+    model = parser.parse_model(HEAD + CASES["range"][0])
+    feed = {"a": n(0), "b": n(1000), "c": n(1)}
+    job = Job(model, [feed], shapes={"y": (5,)})
+    run_jobs([job], tmp_path)
+    assert not job.failure, job.failure
+    assert job.results[0]["y"].tolist() == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("case", "shapes", "says"),
+    [
+        ("reshape", {}, "--input-shape y:4,6"),
+        ("reshape", {"y": (4, 4, 4)}, "--input-shape y:4,6"),
+        ("a_chain", {"u": (3, 4)}, "'u', which is no input and has a known shape"),
+        ("slice", {"nothing": (3, 4)}, "'nothing', which is not an input"),
+        ("a_loop_of_computed_length", {}, "--input-shape all:10,..."),
+    ],
+)
+def test_what_a_bound_must_be(case: str, shapes: dict[str, tuple[int, ...]], says: str) -> None:
+    with pytest.raises(MlfError) as caught:
+        compile_module(ModuleSpec(parser.parse_model(HEAD + CASES[case][0]), input_shapes=shapes))
+    assert says in str(caught.value)
