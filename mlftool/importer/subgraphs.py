@@ -14,6 +14,7 @@ import numpy as np
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, helper
 
 from mlftool.importer.expand import OPSETS
+from mlftool.importer.old_scan import SINGLE, over_batches
 from mlftool.importer.protos import place
 from mlftool.importer.structure import check_values, execution_order, free_names, unknown_operators
 from mlftool.ir import dtype
@@ -326,9 +327,10 @@ def _goes_on(body: Graph) -> bool:
 
 
 def _scan(c: _Control) -> None:
-    if c.importer.opsets[""] < 9:
-        c.problem("MLF0302", "is of opset 8, with a batch axis; supported: 9 and newer")
-        return
+    if c.importer.opsets[""] < 9 and SINGLE not in c.attrs:
+        if not c.inputs[0]:
+            return import_control(c.importer, over_batches(c.node), 0)
+        return c.problem("MLF0302", "has sequences of several lengths; supported: all of one")
     sequences = int(c.attrs.get("num_scan_inputs", 0))
     count = len(c.inputs) - sequences
     if not 0 < sequences <= len(c.inputs):

@@ -124,6 +124,15 @@ MODELS = {
         h, c, all = Scan <num_scan_inputs = 1, {LSTM_BODY}> (h0, c0, x)
     }}""",
 }
+OPSET_8 = HEAD.replace("17", "8").replace("ir_version: 9", "ir_version: 3")
+OLD_MODELS = {
+    "scan_of_batches": """g (float[3,2] h, float[3,4,2] x, float[3,4] w)
+        => (float[3,2] y, float[3,4,2] all, float[3,4] twice) {
+        y, all, twice = Scan <num_scan_inputs = 2, directions = [1, 0],
+            body = b (float[2] s, float[2] e, float f)
+            => (float[2] t, float[2] o, float p) { t = Add(s, e) o = Mul(t, f) p = Add(f, f) }>
+            ("", h, x, w) }""",
+}
 INPUTS: dict[str, dict[str, list[Any]]] = {
     "if_nested": {"a": [True, True, False], "b": [True, False, True]},
     "if_two_outputs_and_constants": {"a": [True, False]},
@@ -152,13 +161,14 @@ def feeds(name: str, model: onnx.ModelProto) -> list[dict[str, Array]]:
 @pytest.fixture(scope="module")
 def jobs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Job]:
     models = {name: parser.parse_model(HEAD + text) for name, text in MODELS.items()}
+    models |= {name: parser.parse_model(OPSET_8 + text) for name, text in OLD_MODELS.items()}
     made = {name: Job(model, feeds(name, model)) for name, model in models.items()}
     made |= {f"{name} by vm": Job(j.model, j.feeds, executor="vm") for name, j in made.items()}
     run_jobs(list(made.values()), tmp_path_factory.mktemp("control"))
     return made
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", [*MODELS, *OLD_MODELS])
 def test_equals_onnxruntime(name: str, jobs: dict[str, Job]) -> None:
     job = jobs[name]
     assert not job.failure, job.failure
