@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from onnx import NodeProto, TensorProto, helper
 
 SINGLE = "mlf.single"  # marks a Scan without batches, whatever the model's opset
@@ -19,8 +21,10 @@ def over_batches(node: NodeProto) -> NodeProto:
     prefix = f"{next(filter(None, node.output))}.batch."
     inputs = [f"{prefix}{k}" for k in range(len(body.input))]
     outputs = [f"{prefix}y{k}" for k in range(len(body.output))]
-    single = {SINGLE: 1}
-    turned = {"scan_input_directions": attrs["directions"]} if "directions" in attrs else {}
+    single: dict[str, Any] = {SINGLE: 1}
+    turned: dict[str, Any] = (
+        {"scan_input_directions": attrs["directions"]} if "directions" in attrs else {}
+    )
     inner = helper.make_node(
         "Scan", inputs, outputs, node.name, body=body, num_scan_inputs=attrs["num_scan_inputs"],
         **turned, **single,

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 
+from mlftool.ir.dtype import BY_NAME
 from mlftool.ir.graph import View
 from mlftool.ops.base import Kernel, Operand, Trait, UnsupportedError, op
 from mlftool.ops.elementwise import Maths
-from mlftool.ops.scalar import Load, Store, tensor_operand
+from mlftool.ops.scalar import Load, Store, conversions, settle, tensor_operand
+
+ROUNDED = "mlf.rounded"  # the narrow float that a Softmax of passes/widen.py is of
 
 
 def _last_axis(extent: int, inner: int, flattened: int) -> str:
@@ -28,6 +31,8 @@ def softmax(v: View) -> Kernel:
     if row.name not in ("float32", "float64"):
         raise UnsupportedError(f"{v.core.op} on {row}; supported: floats or its QDQ form")
     m = Maths(row, row)
+    # A 16-bit float's own arithmetic rounds each step, and so does the standard's reference.
+    steps = BY_NAME[v.attr(ROUNDED, row.name)]
     load, shape = Load(v), v.x(0).shape
     axis = v.attr("axis", -1) % max(1, len(shape))
     outer, n, inner = math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
@@ -35,6 +40,8 @@ def softmax(v: View) -> Kernel:
     if flattened:
         n, inner = n * inner, 1
     index = f"base + k{f' * {inner}' if inner > 1 else ''}"
+    value = load.expr(f"x[{index}]")
+    away = settle(steps, f"{value} - top")
     # A per-channel operand is indexed by the last axis, which is `k` or the inner loop's variable.
     store = Store(v, "result", index, _last_axis(shape[-1], inner, flattened))
     return Kernel(
@@ -45,10 +52,12 @@ def softmax(v: View) -> Kernel:
             "n": n,
             "inner": inner,
             "index": index,
-            "load": load.expr(f"x[{index}]"),
+            "load": value,
             "type": row.c,
-            "exp": m.call("exp", f"{load.expr(f'x[{index}]')} - top"),
-            "log": m.call("log", "sum") if v.core.op == "LogSoftmax" else "",
+            "away": away,
+            "exp": settle(steps, m.call("exp", away)),
+            "sum": settle(steps, "sum"),
+            "log": settle(steps, m.call("log", "sum")) if v.core.op == "LogSoftmax" else "",
             "store": store,
         },
         (
@@ -57,7 +66,13 @@ def softmax(v: View) -> Kernel:
             Operand("y", v.out.dtype.c, "out", v.node.outputs[0]),
         ),
         cost=outer * n * inner * 80.0,
-        includes=("mlf/kernel.h", "mlf/math.h", *load.includes, *store.includes),
+        includes=(
+            "mlf/kernel.h",
+            "mlf/math.h",
+            *conversions(steps),
+            *load.includes,
+            *store.includes,
+        ),
         inplace=((load.tensor,) if load.dtype.bytes == v.out.dtype.bytes else ()) + store.inplace,
     )
 

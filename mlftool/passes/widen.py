@@ -3,7 +3,8 @@
 %y = Conv(%x, %w)   =>   %a = Cast(%x); %b = Cast(%w); %c = Conv(%a, %b); %y = Cast(%c)
 
 Elementwise operators read and round narrow floats themselves, and those that move data need not
-look at them; all others compute in float32 and round once, at their end.
+look at them; all others compute in float32 and round once, at their end. Softmax rounds its
+exponentials and their sum as well, which is what the standard's reference does.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from mlftool.ir.dtype import float32
 from mlftool.ir.edit import Editor
 from mlftool.ir.graph import Graph, Node, TensorType
 from mlftool.ops import Trait, has
+from mlftool.ops.normalise import ROUNDED
 
 NATIVE = (Trait.ELEMENTWISE, Trait.VIEW, Trait.MOVES_DATA, Trait.NARROW)
 
@@ -47,5 +49,8 @@ def _widen(e: Editor, node: Node) -> None:
             outputs[k] = e.fresh(name + ".wide", TensorType(float32, type_.shape))
             after.append(e.add("Cast", (outputs[k],), node, name, {"to": type_.dtype.onnx}))
     inputs = tuple(before[i].outputs[0] if i in before else i for i in node.inputs)
-    core = replace(node, inputs=inputs, outputs=tuple(outputs))
+    attrs = dict(node.attrs)
+    if node.op in ("Softmax", "LogSoftmax"):
+        attrs[ROUNDED] = e.types[node.inputs[0]].dtype.name
+    core = replace(node, inputs=inputs, outputs=tuple(outputs), attrs=attrs)
     e.substitute([node], [*before.values(), core, *after])

@@ -6,9 +6,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from builders import Net
 from cases import Case, Results
+
+import mlftool.backend
 
 Shape = tuple[int, ...]
 
@@ -96,3 +99,19 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
 def test_matches_onnxruntime(case: Case, results: Results) -> None:
     results.check(case)
+
+
+@pytest.mark.parametrize("op", ["Softmax", "LogSoftmax"])
+def test_softmax_of_halves_rounds_each_step(op: str) -> None:
+    """As arithmetic on 16-bit floats does, and the standard's reference with it."""
+    x = np.random.default_rng(3).normal(0, 3, (20, 7)).astype(np.float16)
+    (got,) = mlftool.backend.run_node(onnx.helper.make_node(op, ["x"], ["y"]), [x])
+    away = (x - x.max(-1, keepdims=True)).astype(np.float16)
+    exp = np.exp(away.astype(np.float32)).astype(np.float16)
+    total = exp.astype(np.float32).sum(-1, keepdims=True).astype(np.float16)
+    if op == "Softmax":
+        wanted = (exp.astype(np.float32) / total.astype(np.float32)).astype(np.float16)
+    else:
+        logs = np.log(total.astype(np.float32)).astype(np.float16).astype(np.float32)
+        wanted = (away.astype(np.float32) - logs).astype(np.float16)
+    assert got.tolist() == wanted.tolist()
