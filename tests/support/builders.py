@@ -75,6 +75,8 @@ def random_array(rng: np.random.Generator, dtype: Any, shape: tuple[int, ...]) -
     dtype = np.dtype(dtype)
     if dtype.kind == "f":
         return np.asarray(rng.normal(size=shape) * 2).astype(dtype)
+    if dtype.kind == "b":
+        return rng.integers(0, 2, size=shape).astype(dtype)
     info = np.iinfo(dtype)
     low, high = max(info.min, -30000), min(info.max, 30000)
     return np.asarray(rng.integers(low, high + 1, size=shape)).astype(dtype)

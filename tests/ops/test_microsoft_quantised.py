@@ -1,0 +1,218 @@
+"""onnxruntime's quantised and attention operators that test_microsoft.py does not have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from builders import random_array
+from cases import Case, Results
+from oracle import onnxruntime_float
+from test_microsoft import Bench
+
+BYTES = (np.int8, np.uint8)
+
+
+def numbers(seed: int, *shape: int, size: float = 1.0) -> np.ndarray[Any, Any]:
+    return (np.random.default_rng(seed).normal(size=shape) * size).astype(np.float32)
+
+
+def convert(dtype: Any) -> Case:
+    """QuantizeLinear and DequantizeLinear of the domain, which has had 16 bits for long."""
+    net = Bench()
+    by = net.by(0.003, 40, dtype)
+    stored = net.ms("QuantizeLinear", net.input("x", np.float32, (3, 40)), *by)
+    value = net.ms("DequantizeLinear", stored, *by)
+    return Case(f"convert_{np.dtype(dtype)}", net.model(stored, value))
+
+
+def convert_channels() -> Case:
+    net = Bench()
+    by = net.const([0.02, 0.03, 0.5], np.float32), net.const([1, -2, 3], np.int8)
+    x = net.ms("QuantizeLinear", net.input("x", np.float32, (2, 3, 4)), *by, axis=1)
+    return Case("convert_channels", net.model(net.ms("DequantizeLinear", x, *by, axis=1)))
+
+
+def where(dtype: Any) -> Case:
+    net = Bench()
+    condition = net.input("condition", np.bool_, (2, 3))
+    x, y = net.quantised("x", (2, 3), dtype), net.quantised("y", (2, 3), dtype)
+    z = net.ms(
+        "QLinearWhere", condition, *x, y[0], *net.by(0.08, 2, dtype), *net.by(0.06, 5, dtype)
+    )
+    return Case(f"where_{np.dtype(dtype)}", net.model(z), "near")
+
+
+def nhwc_conv(dtype: Any) -> Case:
+    net = Bench()
+    w = net.const(np.random.default_rng(3).integers(-99, 99, (6, 4, 3, 3)), np.int8)
+    x, y = net.quantised("x", (1, 5, 6, 4), dtype), net.by(0.5, 2, dtype)
+    value = net.ms("QLinearConv", *x, w, *net.by(0.02, 0, np.int8), *y, channels_last=1)
+    return Case(f"nhwc_conv_{np.dtype(dtype)}", net.model(value))
+
+
+def nhwc_pool() -> Case:
+    net = Bench()
+    x = net.input("x", np.int8, (1, 5, 6, 4))
+    return Case("nhwc_pool", net.model(net.ms("NhwcMaxPool", x, kernel_shape=[2, 2])))
+
+
+def to_float(dtype: Any, columns: bool) -> Case:
+    net, rng = Bench(), np.random.default_rng(4)
+    x = net.input("x", dtype, (2, 3, 8))
+    w = net.const(rng.integers(-99, 99, (8, 5)), np.int8)
+    scale = rng.uniform(0.01, 0.02, 5) if columns else 0.013
+    rest = net.const(dtype(9)), "", net.const(numbers(5, 5))
+    scales = net.const(0.05, np.float32), net.const(scale, np.float32)
+    y = net.ms("MatMulIntegerToFloat", x, w, *scales, *rest)
+    return Case(f"to_float_{np.dtype(dtype)}_{columns}", net.model(y))
+
+
+def bits(k: int, block: int, zero: bool, width: int = 4) -> Case:
+    net, rng, n = Bench(), np.random.default_rng(6), 5
+    blocks = -(-k // block)
+    packed = net.const(rng.integers(0, 256, (n, blocks, block * width // 8)), np.uint8)
+    scales = net.const(rng.uniform(0.01, 0.02, n * blocks), np.float32)
+    count = n * -(-blocks * width // 8)
+    zeros = (net.const(rng.integers(0, 256, count), np.uint8),) if zero else ()
+    attrs = {"K": k, "N": n, "bits": width, "block_size": block}
+    y = net.ms(
+        "MatMulNBits", net.input("x", np.float32, (2, 3, k)), packed, scales, *zeros, **attrs
+    )
+    return Case(f"bits_{k}_{block}_{zero}_{width}", net.model(y))
+
+
+def gathered() -> Case:
+    net, rng = Bench(), np.random.default_rng(7)
+    table = net.const(rng.integers(0, 256, (9, 32)), np.uint8)
+    scales = net.const(rng.uniform(0.01, 0.02, (9, 4)), np.float32)
+    rows = net.const([[4, 0], [8, 3]], np.int64)
+    attrs = {"bits": 4, "block_size": 16, "quantize_axis": 1}
+    y = net.ms("GatherBlockQuantized", table, rows, scales, **attrs)
+    return Case("gathered", net.model(net.node("Add", y, net.input("x", np.float32, (2, 2, 64)))))
+
+
+def attention(name: str, mask: Any = None, past: bool = False, **attrs: Any) -> Case:
+    net = Bench()
+    x = net.input("x", np.float32, (2, 4, 6))
+    w, b = net.const(numbers(8, 6, 18, size=0.4)), net.const(numbers(9, 18, size=0.1))
+    inputs = [x, w, b, net.const(mask, np.int32) if mask is not None else ""]
+    inputs += [net.input("past", np.float32, (2, 2, 2, 3, 3))] if past else []
+    y = net.ms("Attention", *inputs, num_heads=2, **attrs)
+    if past:
+        net._nodes[-1].output.append("present")
+    return Case(f"attention_{name}", net.model(y, *(["present"] if past else [])))
+
+
+def quantised_attention(dtype: Any, columns: bool) -> Case:
+    net, rng = Bench(), np.random.default_rng(8)
+    x = net.input("x", dtype, (2, 4, 6))
+    w = net.const(random_array(rng, np.int8, (6, 18)))
+    count = 18 if columns else 1
+    scales = net.const([0.02], np.float32), net.const(rng.uniform(0.01, 0.02, count), np.float32)
+    bias, zeros = net.const(numbers(9, 18)), net.const(np.zeros(count), np.int8)
+    rest = "", net.const([dtype(3)]), zeros
+    y = net.ms("QAttention", x, w, bias, *scales, *rest, num_heads=2)
+    return Case(f"qattention_{np.dtype(dtype)}_{columns}", net.model(y))
+
+
+def multi_head(bias: bool, mask: bool) -> Case:
+    net = Bench()
+    q, k, v = (
+        net.input(n, np.float32, s)
+        for n, s in zip("qkv", ((2, 3, 4), (2, 5, 4), (2, 5, 6)), strict=True)
+    )
+    b = net.const(numbers(2, 14)) if bias else ""
+    keep = net.const([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]], np.int32) if mask else ""
+    y = net.ms("MultiHeadAttention", q, k, v, b, keep, num_heads=2)
+    return Case(f"multi_head_{bias}_{mask}", net.model(y))
+
+
+def recurrent(columns: bool) -> Case:
+    net, rng, hidden = Bench(), np.random.default_rng(10), 5
+    x = net.input("x", np.float32, (4, 1, 3))
+    w, r = (net.const(rng.integers(-99, 99, (1, n, 4 * hidden)), np.int8) for n in (3, hidden))
+    shape = (1, 4 * hidden) if columns else (1,)
+    by = [
+        net.const(rng.uniform(0.004, 0.006, shape), np.float32),
+        net.const(np.zeros(shape), np.int8),
+    ]
+    bias = net.const(numbers(11, 1, 8 * hidden))
+    y = net.ms("DynamicQuantizeLSTM", x, w, r, bias, "", "", "", "", *by, *by, hidden_size=hidden)
+    return Case(f"lstm_{columns}", net.model(y), "rough")
+
+
+def plain(op: str, shape: tuple[int, ...], *rest: Any, **attrs: Any) -> Case:
+    """Operators that are the standard's by another name."""
+    net = Bench()
+    x = net.input("x", np.float32, shape)
+    y = net.ms(op, x, *(net.const(value) for value in rest), **attrs)
+    return Case(op.lower(), net.model(y))
+
+
+def shorts() -> Case:
+    net = Bench()
+    y = net.ms(
+        "MatMulInteger16", net.input("a", np.int16, (3, 4)), net.input("b", np.int16, (4, 2))
+    )
+    small = {"a": np.full((3, 4), -300, np.int16), "b": np.arange(8, dtype=np.int16).reshape(4, 2)}
+    return Case("shorts", net.model(y), feeds=[small])
+
+
+def cases() -> Iterator[Case]:
+    for dtype in (np.int8, np.uint8, np.int16, np.uint16):
+        yield convert(dtype)
+    yield convert_channels()
+    for dtype in BYTES:
+        yield where(dtype)
+        yield nhwc_conv(dtype)
+        yield to_float(dtype, False)
+        yield to_float(dtype, True)
+    yield nhwc_pool()
+    for k, block, zero in ((32, 16, False), (64, 16, True), (40, 16, True), (96, 32, True)):
+        yield bits(k, block, zero)
+    yield bits(32, 16, True, 8)
+    yield gathered()
+    yield attention("plain")
+    yield attention("masked", [[1, 1, 1, 0], [1, 1, 1, 1]])
+    yield attention("lengths", [3, 4])
+    yield attention("causal", unidirectional=1)
+    yield attention("past", past=True, unidirectional=1)
+    yield quantised_attention(np.uint8, False)
+    yield quantised_attention(np.uint8, True)
+    yield multi_head(False, False)
+    yield multi_head(True, True)
+    yield recurrent(False)
+    yield recurrent(True)
+    yield shorts()
+    yield plain("Pad", (2, 3), np.array([1, 0, 0, 2]), np.float32(0.5))
+    yield plain("ExpandDims", (2, 3), np.array([1], np.int32))
+    yield plain("Trilu", (3, 4), np.array(1), upper=0)
+    yield plain("GatherND", (3, 4), np.array([[2], [0]]))
+    yield plain("TransposeMatMul", (3, 4), numbers(12, 3, 5), transA=1)
+
+
+CASES = tuple(cases())
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    return Results(CASES, tmp_path_factory.mktemp("quantised"))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
+def test_matches_onnxruntime(case: Case, results: Results) -> None:
+    """onnxruntime quantises an LSTM's activations anew in each step; ours stay float."""
+    if case.oracle == "rough":
+        job, (feed, *_) = results.job(case), case.inputs()
+        assert not job.failure, job.failure
+        (wanted,) = onnxruntime_float(case.model, [feed])[0].values()
+        (got,) = job.results[0].values()
+        np.testing.assert_allclose(got, wanted, atol=0.01)
+        assert np.ptp(wanted) > 0.3
+    elif case.oracle == "near":
+        results.check_near(case)
+    else:
+        results.check(case)
