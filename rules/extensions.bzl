@@ -12,6 +12,7 @@ def _mlf_impl(mctx):
     system_tools(name = "mlf_system")
     python_packages(name = "mlf_python", lock = Label("//:requirements.lock"))
     python_packages(name = "mlf_python_test", lock = Label("//:requirements-test.lock"), whole = True)
+    python_packages(name = "mlf_python_remote", lock = Label("//:requirements-remote.lock"), whole = True)
     owners = {}
     for module in mctx.modules:
         for tag in module.tags.manifest:

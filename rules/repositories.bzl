@@ -35,6 +35,7 @@ def mlf_dependencies():
     _maybe(_system_tools, "mlf_system")
     _maybe(_python_packages, "mlf_python", lock = Label("//:requirements.lock"))
     _maybe(_python_packages, "mlf_python_test", lock = Label("//:requirements-test.lock"), whole = True)
+    _maybe(_python_packages, "mlf_python_remote", lock = Label("//:requirements-remote.lock"), whole = True)
 
 # buildifier: disable=unnamed-macro
 def mlf_register_toolchains():
