@@ -11,7 +11,7 @@ libraries by a Bazel of its own:
 - null build: the same command again, fastest of three
 - one model changed: a weight of one network; the actions that ran
 - manifest edited: one model asks for other sums; the targets that were configured again
-- heap: what the server holds after a collection, when all is analysed
+- heap: megabytes that the server holds after a collection, when all is analysed
 
 With --analysis nothing is built, which takes most of the time, and the columns that need it are
 empty.
@@ -43,7 +43,12 @@ local_repository(
     path = "{root}",
 )
 
-load("@mlftool//rules:repositories.bzl", "mlf_dependencies", "mlf_manifest_repository", "mlf_register_toolchains")
+load(
+    "@mlftool//rules:repositories.bzl",
+    "mlf_dependencies",
+    "mlf_manifest_repository",
+    "mlf_register_toolchains",
+)
 
 mlf_dependencies()
 
@@ -77,7 +82,7 @@ class Row:
     actions: int | None
     manifest_edited: float
     configured_again: int
-    heap_MB: int
+    heap: int
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -128,9 +128,11 @@ def _missing(stderr: str, what: str) -> Problem | None:
 
 
 def compile_c(command: Sequence[str], arguments: Sequence[str], cwd: Path, what: str) -> None:
-    """Runs a C compiler in `cwd`. Raises MlfError with its first error line."""
+    """Runs a C compiler in `cwd`, whose path leaves no trace. Raises MlfError with its first error
+    line."""
+    unseen = f"-fdebug-prefix-map={os.path.realpath(cwd)}=."
     run = subprocess.run(
-        [*command, *arguments],
+        [*command, unseen, *arguments],
         cwd=cwd,
         capture_output=True,
         text=True,
