@@ -36,6 +36,7 @@ from mlftool.passes import (
 )
 from mlftool.plan.lower import lower
 from mlftool.targets import Target, debug_level
+from mlftool.targets.pools import Pool, parse_pools
 from mlftool.targets.strings import parse
 
 __all__ = ["Module", "ModuleSpec", "compile_module", "compile_modules"]
@@ -115,7 +116,7 @@ def compile_modules(specs: Sequence[ModuleSpec]) -> Bundle:
 def compile_module(spec: ModuleSpec) -> Module:
     """Import, rewrite, plan and emit one model."""
     check_module_name(spec.module_name)
-    target, options = _target(spec), _options(spec)
+    target, options, pools = _target(spec), _options(spec), _pools(spec)
     clock = _Clock(spec.module_name)
     imported = import_onnx(spec.model, spec.module_name, spec.input_shapes, spec.data_files)
     imported = _with_output_names(imported, spec)
@@ -124,7 +125,7 @@ def compile_module(spec: ModuleSpec) -> Module:
     for rewrite in wanted_passes(spec.opt_level, spec.disabled_pass):
         graph = verify(everywhere(rewrite, graph), rewrite.__name__)
         clock.stage(rewrite.__name__, graph)
-    program = lower(graph, target, str(model_name(spec.model)), spec.workspace_io)
+    program = lower(graph, target, str(model_name(spec.model)), spec.workspace_io, pools)
     if spec.optimize == "size":
         program = share(program)
     clock.stage(f"lower for {target.name}: {program.memory.size_bytes} bytes of workspace", graph)
@@ -173,6 +174,15 @@ def _options(spec: ModuleSpec) -> Options:
         spec.module_name, spec.interface_api, spec.unpacked_api, spec.link_params, spec.system_lib
     )
     return replace(options, weights=spec.weights)
+
+
+def _pools(spec: ModuleSpec) -> tuple[Pool, ...]:
+    """Raises MlfError for pools that make no sense, or an executor that knows none."""
+    pools = parse_pools(spec.pools)
+    if pools and (spec.executor != "aot" or spec.interface_api == "packed"):
+        text = "memory pools of your own need the aot executor with interface c"
+        raise MlfError(Problem("MLF0405", text))
+    return pools
 
 
 def _with_output_names(graph: Graph, spec: ModuleSpec) -> Graph:

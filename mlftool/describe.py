@@ -162,6 +162,23 @@ def _quantisation(graph: Graph, name: str) -> tuple[float | None, int | None]:
     return float(values[0].item()), int(zero)
 
 
+def _pools(m: Module) -> list[dict[str, Any]]:
+    """The memories that the plan uses, and how well."""
+    calls = m.program.calls
+    return [
+        {
+            "name": r.pool.name or "global_workspace",
+            "size_bytes": r.size_bytes,
+            "lower_bound_bytes": r.lower_bound_bytes,
+            "proven_optimal": bool(r.proof),
+            "proof": r.proof,
+            "peak_node": calls[r.peak_step].node.name if calls else "",
+            **({"section": r.pool.section} if r.pool.section else {}),
+        }
+        for r in m.program.memory.regions
+    ]
+
+
 def _interface(m: Module, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> bytes:
     """executor-config/<executor>/<module>.json: call order, shapes, memory plan, kernels."""
     memory = m.program.memory
@@ -177,24 +194,16 @@ def _interface(m: Module, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -
         "inputs": [t.to_json() for t in inputs],
         "outputs": [t.to_json() for t in outputs],
         "workspace_io": m.program.workspace_io,
+        "pools": sorted(r.pool.name for r in memory.regions if r.pool.name and not r.pool.section),
         "workspace_bytes": m.sources.workspace_bytes,
         "constants_bytes": m.sources.constants_bytes,
         "macs": sum(c.kernel.macs for c in calls),
         "memory": {
-            "pools": [
-                {
-                    "name": "global_workspace",
-                    "size_bytes": memory.size_bytes,
-                    "lower_bound_bytes": memory.lower_bound_bytes,
-                    "proven_optimal": memory.proven_optimal,
-                    "proof": memory.proof,
-                    "peak_node": calls[memory.peak_step].node.name if calls else "",
-                }
-            ],
+            "pools": _pools(m),
             "buffers": [
                 {
                     "name": b.name,
-                    "pool": "global_workspace",
+                    "pool": b.pool or "global_workspace",
                     "offset_bytes": b.offset_bytes,
                     "size_bytes": b.size_bytes,
                     "first_step": b.first_step,

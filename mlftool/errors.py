@@ -54,6 +54,7 @@ CODES: dict[str, str] = {
     "MLF0302": "This form of an operator is not supported; the message names what is.",
     "MLF0303": "A node's inputs do not fit together, or its value cannot be computed.",
     "MLF0304": "The executor cannot run this model; the message says why, and which one can.",
+    "MLF0305": "The tensors of a model do not fit into the memory pools.",
     "MLF0400": "A command-line argument is missing, unknown or malformed.",
     "MLF0401": "An environment variable has a value that makes no sense.",
     "MLF0402": "An output file cannot be written.",

@@ -148,10 +148,12 @@ def build(
 ) -> Factory:
     """Compile `mod` under the current PassContext. Raises MlfError.
 
-    As in TVM the executor is `graph` where none is named. Pools of a user's own are not supported.
+    As in TVM the executor is `graph` where none is named. Scripts cannot ask for pools.
     """
     if workspace_memory_pools is not None or constant_memory_pools is not None:
-        text = "memory pools are not supported yet; each module has one workspace"
+        text = (
+            "memory pools of a script; ask for them with mlftool compile --pool, or in a manifest"
+        )
         raise MlfError(Problem("MLF0405", text))
     how = executor if isinstance(executor, Executor) else Executor(executor or "graph")
     if how.name == "debug":

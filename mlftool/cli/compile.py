@@ -52,6 +52,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="size: one C function for all layers of a kind; compile it with -Os (speed)",
     )
     parser.add_argument(
+        "--pool",
+        action="append",
+        default=[],
+        metavar="NAME=BYTES[@SECTION]",
+        help="a memory to work in, fastest first: the module's array in SECTION, or the caller's",
+    )
+    parser.add_argument(
         "--data",
         action="append",
         default=[],
@@ -96,6 +103,7 @@ def run(args: argparse.Namespace) -> int:
         input_shapes=shapes,
         data_files=tuple(args.data),
         float_mode=args.float_mode,
+        pools=tuple(args.pool),
         weights=args.weights,
         **options,
     )

@@ -180,16 +180,21 @@ def _tensor(kind: str, tensor: Mapping[str, Any]) -> str:
 
 
 def _plan(interface: Mapping[str, Any]) -> Iterator[str]:
-    pool = interface["memory"]["pools"][0]
+    pools = [
+        f"{'workspace' if pool['name'] == 'global_workspace' else 'pool ' + pool['name']} "
+        f"{pool['size_bytes']} bytes, {_proof(pool)}; peak at '{pool['peak_node']}'"
+        for pool in interface["memory"]["pools"]
+    ]
+    pools[-1] += f"; constants {interface['constants_bytes']} bytes; {interface['macs']} MACs"
+    yield from (f"  {line}" for line in pools)
+
+
+def _proof(pool: Mapping[str, Any]) -> str:
+    """How good a plan is known to be."""
     bound = f"lower bound {pool['lower_bound_bytes']}"
     if pool.get("proof") == "search":
-        proof = f"{bound}, and a search ruled out less for this order"
-    else:
-        proof = "which is optimal for this order" if pool["proven_optimal"] else bound
-    yield (
-        f"  workspace {pool['size_bytes']} bytes, {proof}; peak at '{pool['peak_node']}'; "
-        f"constants {interface['constants_bytes']} bytes; {interface['macs']} MACs"
-    )
+        return f"{bound}, and a search ruled out less for this order"
+    return "which is optimal for this order" if pool["proven_optimal"] else bound
 
 
 def _kernels(interface: Mapping[str, Any]) -> Iterator[str]:

@@ -37,7 +37,7 @@ _REFUSED = {
     "--dump-offloads": "nothing is offloaded; MLF_DEBUG=2 prints which kernel takes which node",
     "--print-pass-times": "MLF_DEBUG=1 prints the time of each stage",
     "--mixed-precision": "convert the model before; float16 models compile as they are",
-    "--workspace-pools": "each module has one workspace; put it into a section with MLF_WORKSPACE",
+    "--workspace-pools": "write --pool NAME=BYTES for each, fastest first",
 }
 
 

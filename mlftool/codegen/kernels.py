@@ -266,8 +266,14 @@ def expression(program: Program, argument: Argument, named: Mapping[str, str]) -
         return argument.constant.name
     if argument.storage in named:
         return f"{cast}{named[argument.storage]}"
-    offset = program.memory.place[argument.storage].offset_bytes + argument.offset
-    return f"{cast}(void *)(workspace + {offset})"
+    buffer = program.memory.place[argument.storage]
+    pointer = pool_name(buffer.pool)
+    return f"{cast}(void *)({pointer} + {buffer.offset_bytes + argument.offset})"
+
+
+def pool_name(pool: str) -> str:
+    """The C name of a pool's first byte, where kernels are called."""
+    return f"{pool}_pool" if pool else "workspace"
 
 
 def _parameter(operand: Operand, overlap: bool) -> str:

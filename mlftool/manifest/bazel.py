@@ -123,7 +123,9 @@ def attributes(model: Model, executor: str) -> dict[str, object]:
     asked = executor_options(model, executor)
     three_valued = ("unpacked_api", "link_params")  # -1 is their default
     found = {n: int(asked[n]) for n in three_valued if asked.get(n) is not None}
-    others = {n: v for n, v in asked.items() if n not in three_valued and v not in (None, False)}
+    others = {
+        n: v for n, v in asked.items() if n not in three_valued and v not in (None, False, ())
+    }
     defaults = {"mlf_version": 7, "float_mode": "exact"}
     defaults |= {"optimize": "speed", "weights": "auto"}
     return found | {n: v for n, v in others.items() if v != defaults.get(n)}

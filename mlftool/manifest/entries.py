@@ -39,6 +39,7 @@ def executor_options(model: Model, executor: str) -> dict[str, Any]:
         options["interface_api"] = model.interface_api
         options["unpacked_api"] = model.unpacked_api
         options["workspace_io"] = model.workspace_io
+        options["pools"] = model.pools
     if executor == "graph":
         options["link_params"] = model.link_params
     if executor == "graph" or (executor == "aot" and packed):

@@ -25,6 +25,8 @@ from mlftool.manifest.kinds import (
 )
 from mlftool.manifest.nodes import TOP, Place
 from mlftool.manifest.records import ListOf, MapOf, OneOrMany, Record, Shape, key
+from mlftool.manifest.together import check_together
+from mlftool.targets.pools import EXPECTED, PATTERN
 
 MAX_ELEMENTS = (1 << 31) - 1
 
@@ -214,6 +216,15 @@ class Model:
         default="speed",
         default_text="`speed`",
     )
+    pools: tuple[str, ...] = key(
+        ListOf(Text(EXPECTED, PATTERN), "a list of memory pools", 1, unique=True),
+        "Memories to work in instead of one workspace, fastest first: tensors that are used most "
+        "go to the first that has room. With a section the module has an array there, without one "
+        "the application hands the memory over at each call. Of aot with interface `c`.",
+        example="[dtcm=64KiB@.dtcm, sram=256KiB]",
+        default=(),
+        default_text="one workspace",
+    )
     mlf_version: int = key(
         Integer(1, 7),
         "The version of Model Library Format that is written.",
@@ -293,7 +304,7 @@ def _finish_model(values: dict[str, Any], path: str, reading: Reading) -> None:
     values["name"] = name = path.split(".", 1)[1]
     for attribute in ("targets", "executors"):
         values.setdefault(attribute, reading.inherited[attribute])
-    _check_together(values, path, reading)
+    check_together(values, path, reading)
     at = f"{path}.module_name" if f"{path}.module_name" in reading.places else path
     if at == path:
         values["module_name"] = name.replace("-", "_")
@@ -305,36 +316,6 @@ def _finish_model(values: dict[str, Any], path: str, reading: Reading) -> None:
     elif at == path and module in known.KEYWORDS:
         message = f"not a module name; got '{module}', expected {_MODULE_NAME.expected}"
         reading.report("MLF0110", reading.places[at], message, "set module_name", path)
-
-
-# Keys that say something about one executor only.
-_OF_EXECUTOR = {
-    "interface_api": "aot",
-    "unpacked_api": "aot",
-    "workspace_io": "aot",
-    "link_params": "graph",
-}
-
-
-def _check_together(values: dict[str, Any], path: str, reading: Reading) -> None:
-    """Keys that say something about an executor, or a function, that is not there."""
-    executors, packed = values["executors"], values.get("interface_api") == "packed"
-    wrong = {
-        name: f"{executor} is not among the executors"
-        for name, executor in _OF_EXECUTOR.items()
-        if values.get(name) not in (None, False) and executor not in executors
-    }
-    if values.get("workspace_io") and packed:
-        wrong["workspace_io"] = "it needs interface_api c"
-    if values.get("unpacked_api") is False and not packed:
-        wrong["unpacked_api"] = "false needs interface_api packed"
-    if values.get("system_lib") and not packed and "graph" not in executors:
-        wrong["system_lib"] = "there are no packed functions to find"
-    for name, reason in wrong.items():
-        at = f"{path}.{name}"
-        got = str(values[name]).lower()
-        message = f"does not go together; got {got}, expected none, as {reason}"
-        reading.report("MLF0120", reading.places[at], message, "leave it out", at)
 
 
 def _finish_archive(values: dict[str, Any], path: str, reading: Reading) -> None:

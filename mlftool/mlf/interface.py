@@ -128,6 +128,7 @@ def _interface(module: str, data: Mapping[str, Any]) -> Interface:
         executor=str(data.get("executor", "aot")),
         interface_api=str(data.get("interface_api", "c")),
         system_lib=data.get("system_lib", False) is True,
+        pools=tuple(map(str, data.get("pools", ()))),
     )
 
 

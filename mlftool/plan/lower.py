@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from mlftool.ir.graph import Graph
@@ -11,14 +12,21 @@ from mlftool.plan.program import Call, Program
 from mlftool.plan.schedule import schedule
 from mlftool.plan.select import select
 from mlftool.targets import Target
+from mlftool.targets.pools import Pool
 
 
-def lower(graph: Graph, target: Target, file: str, workspace_io: bool = False) -> Program:
+def lower(
+    graph: Graph,
+    target: Target,
+    file: str,
+    workspace_io: bool = False,
+    pools: Sequence[Pool] = (),
+) -> Program:
     """Decide everything for one target. Raises MlfError for nodes that no kernel can compute."""
     graph = schedule(graph)
     calls = tuple(_with_parts(c, target, file) for c in select(graph, target, file))
     alias = aliases(graph)
-    memory = plan_memory(graph, calls, alias, workspace_io)
+    memory = plan_memory(graph, calls, alias, workspace_io, pools, file)
     return Program(graph, target, calls, memory, alias, workspace_io)
 
 

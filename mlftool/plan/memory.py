@@ -8,15 +8,17 @@ and at certain distances if the kernel is known to write only what it has read.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from mlftool.ir.graph import Graph
 from mlftool.ops import Operand, Trait, has
 from mlftool.plan.blocks import Distances, Interval, aligned
 from mlftool.plan.placement import lower_bound, place
-from mlftool.plan.program import Buffer, Call, MemoryPlan
+from mlftool.plan.pools import Filled, accesses, fill
+from mlftool.plan.program import Buffer, Call, MemoryPlan, Region
 from mlftool.targets import debug_level
+from mlftool.targets.pools import Pool
 
 STACK_LIMIT_BYTES = 1024  # scratch up to here is a local array, as TVM's generated kernels do
 
@@ -44,28 +46,54 @@ def _final(table: Mapping[str, str], name: str) -> str:
 
 
 def plan_memory(
-    graph: Graph, calls: Sequence[Call], alias: Mapping[str, str], workspace_io: bool
+    graph: Graph,
+    calls: Sequence[Call],
+    alias: Mapping[str, str],
+    workspace_io: bool,
+    pools: Sequence[Pool] = (),
+    file: str = "",
 ) -> MemoryPlan:
-    """Offsets for everything between the graph's inputs and outputs; for those too if asked."""
+    """Offsets for everything between the graph's inputs and outputs; for those too if asked. In the
+    workspace or, if there are any, in `pools`. Raises MlfError if these are too small."""
     intervals, shared, overlaps = _intervals(graph, calls, alias, workspace_io)
     bound, peak_step = lower_bound(intervals, len(calls), overlaps)
-    placement = place(intervals, bound, overlaps)
-    placed = placement.offsets
+    if pools:
+        heat = accesses(graph, calls, [_blocks(k, alias, shared) for k in range(len(calls))])
+        filled = fill(pools, intervals, overlaps, heat, len(calls), file)
+    else:
+        workspace = Pool("", 0)
+        placement = place(intervals, bound, overlaps)
+        filled = (Filled(workspace, tuple(intervals), placement, bound, peak_step),)
     buffers = tuple(
-        Buffer(i.name, placed[i.name], i.size_bytes, i.first, i.last) for i in intervals
+        Buffer(i.name, f.placement.offsets[i.name], i.size_bytes, i.first, i.last, f.pool.name)
+        for f in filled
+        for i in f.blocks
     )
     by_name = {b.name: b for b in buffers}
     where = {name: by_name[_final(shared, name)] for name in (*by_name, *shared)}
-    size = max((b.offset_bytes + b.size_bytes for b in buffers), default=0)
-    plan = MemoryPlan(size, bound, peak_step, buffers, where, placement.proof)
+    regions = tuple(
+        Region(f.pool, f.size_bytes, f.bound, f.peak_step, f.placement.proof) for f in filled
+    )
+    size = sum(r.size_bytes for r in regions)
+    proof = "" if pools else regions[0].proof
+    plan = MemoryPlan(size, bound, peak_step, buffers, where, proof, regions)
+    _tell(buffers)
+    return plan
+
+
+def _blocks(step: int, alias: Mapping[str, str], shared: Mapping[str, str]) -> Callable[[str], str]:
+    """The block of each tensor of a step, and of its scratch, which has no name."""
+    return lambda name: _final(shared, _final(alias, name)) if name else scratch_name(step)
+
+
+def _tell(buffers: Sequence[Buffer]) -> None:
     if debug_level() >= 2:
         for b in sorted(buffers, key=lambda b: (b.first_step, b.offset_bytes)):
             print(
                 f"mlftool: memory {b.offset_bytes:8d} +{b.size_bytes:<8d} steps {b.first_step}-"
-                f"{b.last_step} {b.name}",
+                f"{b.last_step} {b.pool} {b.name}",
                 file=sys.stderr,
             )
-    return plan
 
 
 def _intervals(

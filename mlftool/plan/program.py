@@ -8,6 +8,18 @@ from dataclasses import dataclass, field
 from mlftool.ir.graph import Graph, Node
 from mlftool.ops.base import Kernel
 from mlftool.targets import Target
+from mlftool.targets.pools import Pool
+
+
+@dataclass(frozen=True)
+class Region:
+    """How much of a pool a plan uses, or of the workspace."""
+
+    pool: Pool
+    size_bytes: int
+    lower_bound_bytes: int
+    peak_step: int
+    proof: str
 
 
 @dataclass(frozen=True)
@@ -19,11 +31,14 @@ class Buffer:
     size_bytes: int
     first_step: int
     last_step: int
+    pool: str = ""  # "" is the workspace
 
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """The workspace. `lower_bound_bytes` is what is alive at the worst step, `peak_step`."""
+    """The memory that a program works in: `regions` are pools, or the one workspace, whose pool has
+    no name. `size_bytes` is their sum; `lower_bound_bytes` is alive at the worst step, `peak_step`.
+    """
 
     size_bytes: int
     lower_bound_bytes: int
@@ -31,6 +46,7 @@ class MemoryPlan:
     buffers: tuple[Buffer, ...]
     place: Mapping[str, Buffer]  # tensor, or "scratch of step N" -> its buffer
     proof: str  # why no plan for this order is smaller: "liveness", "search", "" if nobody knows
+    regions: tuple[Region, ...]
 
     @property
     def proven_optimal(self) -> bool:

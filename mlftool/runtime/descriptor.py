@@ -107,7 +107,9 @@ def _pools(m: str, interface: Interface) -> list[str]:
             f"__attribute__((aligned(64))) static uint8_t pool_{i}[] = {{",
             f"    {macro}_CONSTANT_POOL_DATA}};",
             "#else",
-            f"__attribute__((aligned(64))) static uint8_t pool_{i}[{macro}_WORKSPACE_POOL_SIZE];",
+            # One byte more: a pool that a model does not need has none, which C arrays cannot.
+            "__attribute__((aligned(64)))",
+            f"static uint8_t pool_{i}[{macro}_WORKSPACE_POOL_SIZE + 1];",
             "#endif",
         ]
     members = ", ".join(f"pool_{i}" for i in range(len(interface.pools)))

@@ -12,7 +12,7 @@ VERSIONS = [1, 2, 3, 4, 5, 6, 7]
 
 # What each executor understands of the attributes that not all have.
 _OPTIONS = {
-    "aot": ["interface_api", "system_lib", "unpacked_api", "workspace_io"],
+    "aot": ["interface_api", "pools", "system_lib", "unpacked_api", "workspace_io"],
     "graph": ["link_params", "system_lib"],
     "vm": [],
 }
@@ -69,6 +69,11 @@ outputs, `packed` is TVM's packed function.""",
         doc = """`size` makes one C function of all layers of a kind and unrolls nothing: fewer bytes of
 code, more instructions, the same bits.""",
     ),
+    "pools": attr.string_list(
+        doc = """Memories an aot module works in instead of one workspace, fastest first, as `NAME=BYTES` or
+`NAME=BYTES@SECTION`: with a section the module has an array there, without one the application hands
+the memory over in `struct tvmgen_<module>_workspace_pools`.""",
+    ),
     "system_lib": attr.bool(
         doc = "Whether packed functions are found by name, through `TVMSystemLibEntryPoint`.",
     ),
@@ -109,6 +114,7 @@ def options_of(ctx):
     given = {
         "interface_api": attr.interface_api,
         "link_params": attr.link_params == 1 if attr.link_params != -1 else None,
+        "pools": attr.pools,
         "system_lib": attr.system_lib,
         "unpacked_api": attr.unpacked_api == 1 if attr.unpacked_api != -1 else None,
         "workspace_io": attr.workspace_io,
@@ -117,7 +123,7 @@ def options_of(ctx):
         name: value
         for name, value in given.items()
         if value == True or (value == False and name in ["link_params", "unpacked_api"]) or
-           (type(value) == "string" and value)
+           (type(value) in ["string", "list"] and value)
     }
     for name in asked:
         if name not in _OPTIONS[executor]:
@@ -130,6 +136,8 @@ def options_of(ctx):
              "set interface_api = \"packed\" or leave system_lib out")
     if attr.unpacked_api == 0 and not packed:
         fail("unpacked_api: got 0 with interface_api 'c'; set interface_api = \"packed\" or leave unpacked_api out")
+    if attr.pools and packed:
+        fail("pools: got %s with interface_api 'packed', expected 'c'; leave one of them out" % attr.pools)
     if attr.workspace_io and packed:
         fail("workspace_io: got True with interface_api 'packed', expected 'c'; leave one of them out")
     return asked
@@ -169,6 +177,7 @@ def _add_options(args, ctx):
             args.add(option, int(asked[name]))
     if "system_lib" in asked:
         args.add("--runtime-crt-system-lib", 1)
+    args.add_all(ctx.attr.pools, before_each = "--pool")
     if "workspace_io" in asked:
         args.add("--workspace-io")
     if ctx.attr.float_mode != "exact":

@@ -13,6 +13,7 @@ READER_FILES = [
     "reader.py",
     "records.py",
     "reference.py",
+    "together.py",
 ]
 
 def _manifest_repository_impl(rctx):

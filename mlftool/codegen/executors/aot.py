@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mlftool.codegen.kernels import Argument, Kernels, expression, write_kernels
+from mlftool.codegen.kernels import Argument, Kernels, expression, pool_name, write_kernels
 from mlftool.codegen.names import comment, member_names, parameter
 from mlftool.codegen.options import Options
 from mlftool.codegen.packed import PackedStep, Shapes, check_types, code_values, pack
@@ -16,7 +16,7 @@ from mlftool.codegen.weights import place
 from mlftool.errors import MlfError, Problem
 from mlftool.ir.graph import Graph
 from mlftool.ops.scalar import c_string
-from mlftool.plan.program import Program
+from mlftool.plan.program import Program, Region
 
 
 def emit(program: Program, options: Options, interface: Graph) -> Sources:
@@ -152,10 +152,9 @@ def values_of(
         "io": arguments,
         "workspace_bytes": memory.size_bytes,
         "workspace_io": program.workspace_io,
+        **_arenas(program, module),
         "offsets": {
-            member: memory.place[program.storage(name)].offset_bytes
-            for name, member in io.items()
-            if program.workspace_io
+            member: _address(program, name) for name, member in io.items() if program.workspace_io
         },
         "target": program.target.tvm,
         "functions": kernels.functions,
@@ -169,6 +168,45 @@ def values_of(
             for s in kernels.steps
         ],
     }
+
+
+def _arenas(program: Program, module: str) -> dict[str, Any]:
+    """The memories that the module works in: the workspace or pools, TVM's way sorted by name."""
+    memory = program.memory
+    pools = [
+        {
+            "name": r.pool.name,
+            "bytes": r.size_bytes,
+            "section": r.pool.section,
+            "parameter": pool_name(r.pool.name),
+            "passed": _passed(r),
+        }
+        for r in sorted(memory.regions, key=lambda r: r.pool.name)
+        if r.pool.name
+    ]
+    passed = "global_workspace" if memory.size_bytes else "0"
+    workspace = {"bytes": memory.size_bytes, "parameter": "workspace", "passed": passed}
+    given = any(not p["section"] for p in pools)
+    return {
+        "pools": pools,
+        "arenas": pools or [workspace],
+        "given_pools": f"struct tvmgen_{module}_workspace_pools *pools" if given else "",
+    }
+
+
+def _passed(region: Region) -> str:
+    """A pool as the entry point passes it on."""
+    if not region.pool.section:
+        return f"(uint8_t *)pools->{region.pool.name}"
+    return pool_name(region.pool.name) if region.size_bytes else "0"
+
+
+def _address(program: Program, name: str) -> str:
+    """Where a tensor lies, in the file with the entry point."""
+    memory = program.memory
+    buffer = memory.place[program.storage(name)]
+    pools = {r.pool.name: _passed(r) for r in memory.regions if r.pool.name}
+    return f"{pools.get(buffer.pool, 'global_workspace')} + {buffer.offset_bytes}"
 
 
 def _tensors(
