@@ -42,6 +42,8 @@ CODES: dict[str, str] = {
     "MLF0118": "A list holds the same name twice.",
     "MLF0119": "What was built needs more memory than its budget or its board has.",
     "MLF0120": "Keys of a model that do not go together.",
+    "MLF0121": "A file that was written from a manifest is not what the manifest says now.",
+    "MLF0122": "A manifest, or the file written from it, lies in no Bazel workspace or in another.",
     "MLF0201": "The model file cannot be read.",
     "MLF0202": "The model file is not an ONNX model, or too large to be one.",
     "MLF0203": "External data of the model are missing, misplaced, linked or do not fit.",

@@ -27,6 +27,7 @@ load("//rules/private:firmware.bzl", _mlf_firmware = "mlf_firmware")
 load("//rules/private:golden.bzl", _mlf_golden_test = "mlf_golden_test", _mlf_vectors = "mlf_vectors")
 load("//rules/private:import.bzl", _mlf_import = "mlf_import")
 load("//rules/private:library.bzl", _mlf_cc_library = "mlf_cc_library")
+load("//rules/private:manifest_test.bzl", _mlf_manifest_test = "mlf_manifest_test")
 load("//rules/private:model.bzl", _mlf_model = "mlf_model")
 load("//rules/private:project.bzl", _mlf_project = "mlf_project")
 load(
@@ -67,6 +68,7 @@ mlf_firmware_test = _mlf_firmware_test
 mlf_golden_test = _mlf_golden_test
 mlf_host_test = _mlf_host_test
 mlf_import = _mlf_import
+mlf_manifest_test = _mlf_manifest_test
 mlf_model = _mlf_model
 mlf_module = _mlf_module
 mlf_package = _mlf_package

@@ -24,6 +24,7 @@ from mlftool.errors import BAD_INPUT, ENVIRONMENT, INTERNAL, MlfError, Problem
 COMMANDS: dict[str, str] = {
     "compile": "compile one ONNX model to an MLF archive",
     "build": "build every entry of a manifest, without Bazel",
+    "bazel": "write a manifest's Bazel targets as a BUILD file to commit",
     "check": "report every problem of a manifest or model; writes nothing",
     "run": "run a model or archive on the host or a simulated board, and compare",
     "runner": "write the C descriptor of a module for the test runner",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from mlftool.errors import MlfError
 from mlftool.manifest import Archive, Manifest, Model, load
@@ -39,16 +39,27 @@ def _block(start: str, rows: list[str], end: str, indent: str) -> str:
 
 
 def call(rule: str, **attributes: object) -> str:
-    """One call of a rule; attributes without value are left out, `name` comes first."""
+    """One call of a rule; attributes without value are left out, in buildifier's order."""
     given = {k: v for k, v in attributes.items() if v not in (None, "", (), [], {})}
-    order = sorted(given, key=lambda k: (k != "name", k))
+    order = sorted(given, key=lambda k: (k != "name", k != "size", k))
     return rule + "(" + "".join(f"\n    {k} = {literal(given[k])}," for k in order) + "\n)\n"
 
 
 class Labels:
-    """Turns paths of the manifest into labels of the workspace it lies in."""
+    """Turns paths of the manifest into labels of the workspace it lies in.
 
-    def __init__(self, manifest: Manifest, label: str) -> None:
+    `known` has the labels of files by their path in the workspace, where that cannot be looked at;
+    `also` is a package that is about to be made.
+    """
+
+    def __init__(
+        self,
+        manifest: Manifest,
+        label: str,
+        known: Mapping[str, str] | None = None,
+        also: str | None = None,
+    ) -> None:
+        self.known, self.also = known or {}, also
         self.repository, _, rest = label.partition("//")
         self.package, _, name = rest.partition(":")
         # The manifest may lie in a folder below its package.
@@ -61,9 +72,12 @@ class Labels:
     def __call__(self, path: str) -> str:
         """The label of the file the manifest calls `path`: in the nearest package above it."""
         parts = [*self.folder, *path.split("/")]
+        if label := self.known.get("/".join(parts)):
+            return label
         for depth in range(len(parts) - 1, -1, -1):
             package = "/".join(parts[:depth])
-            if any((self.root / package / name).is_file() for name in BUILD_FILES):
+            here = any((self.root / package / name).is_file() for name in BUILD_FILES)
+            if here or package == self.also:
                 return f"{self.repository}//{package}:{'/'.join(parts[depth:])}"
         return f"{self.repository}//{self.package}:{path}"
 
@@ -81,12 +95,12 @@ def base_target(manifest: Manifest, target: str) -> str:
     return own.base if own else target
 
 
-def model_package(manifest: Manifest, model: Model, labels: Labels, rules: str) -> str:
-    """The BUILD file of one model."""
+def model_calls(manifest: Manifest, model: Model, labels: Labels, prefix: str = "") -> list[str]:
+    """What one model becomes; `prefix` stands before the names of its targets."""
     calls = [
         call(
             "mlf_model",
-            name=name,
+            name=prefix + name,
             model=labels(model.model),
             module_name=model.module_name,
             target=base_target(manifest, target),
@@ -99,18 +113,31 @@ def model_package(manifest: Manifest, model: Model, labels: Labels, rules: str) 
         )
         for name, target, executor in variants(model)
     ]
-    names = '"mlf_model"'
-    reports = [
-        f":{name}_report"
-        for name, target, _executor in variants(model)
-        if model.test and base_target(manifest, target) in SIMULATED
-    ]
+    reports = [f":{prefix}{name}_report" for name in measured(manifest, model)]
     # `bazel run @models//keyword:report`; a board of the user's may have taken the name.
     if reports and "report" not in model.targets:
         public = ["//visibility:public"]
-        calls.append(call("mlf_summary", name="report", reports=reports, visibility=public))
-        names += ', "mlf_summary"'
-    return f'{HEADER}load("{rules}//rules:defs.bzl", {names})\n\n' + "\n".join(calls)
+        name = f"{prefix}report"
+        calls.append(call("mlf_summary", name=name, reports=reports, visibility=public))
+    return calls
+
+
+def measured(manifest: Manifest, model: Model) -> list[str]:
+    """The variants that something here can run, with vectors to run them on."""
+    places = variants(model) if model.test else ()
+    return [name for name, target, _ in places if base_target(manifest, target) in SIMULATED]
+
+
+def loaded(rules: str, calls: Sequence[str]) -> str:
+    """A load of every rule that is called, and the calls."""
+    names = sorted({text.partition("(")[0] for text in calls})
+    quoted = ", ".join(json.dumps(name) for name in names)
+    return f'load("{rules}//rules:defs.bzl", {quoted})\n\n' + "\n".join(calls)
+
+
+def model_package(manifest: Manifest, model: Model, labels: Labels, rules: str) -> str:
+    """The BUILD file of one model."""
+    return HEADER + loaded(rules, model_calls(manifest, model, labels))
 
 
 def shapes(model: Model) -> dict[str, str]:
@@ -148,15 +175,17 @@ def checks(manifest: Manifest, model: Model, target: str, labels: Labels) -> dic
     return found
 
 
-def archive_package(manifest: Manifest, archive: Archive, labels: Labels, rules: str) -> str:
-    """The BUILD file of an archive of several models."""
+def archive_calls(
+    manifest: Manifest, archive: Archive, labels: Labels, prefix: str = ""
+) -> list[str]:
+    """What an archive of several models becomes."""
     public = ["//visibility:public"]
     target = base_target(manifest, archive.target)
     models = [manifest.models[name] for name in archive.models]
     calls = [
         call(
             "mlf_module",
-            name=f"{model.name}_module",
+            name=f"{prefix}{model.name}_module",
             model=labels(model.model),
             module_name=model.module_name,
             target=target,
@@ -166,20 +195,24 @@ def archive_package(manifest: Manifest, archive: Archive, labels: Labels, rules:
         )
         for model, executor in zip(models, executors_of(manifest, archive), strict=True)
     ]
-    modules = [f":{model.name}_module" for model in models]
-    out = f"{archive.target}.tar"
+    modules = [f":{prefix}{model.name}_module" for model in models]
+    name, out = f"{prefix}archive", f"{prefix}{archive.target}.tar"
     calls += [
-        call("mlf_package", name="archive", out=out, modules=modules, visibility=public),
+        call("mlf_package", name=name, out=out, modules=modules, visibility=public),
         call(
             "mlf_cc_library",
-            name=archive.target,
-            archive=":archive",
+            name=f"{prefix}{archive.target}",
+            archive=f":{name}",
             target=target,
             visibility=public,
         ),
     ]
-    names = '"mlf_cc_library", "mlf_module", "mlf_package"'
-    return f'{HEADER}load("{rules}//rules:defs.bzl", {names})\n\n' + "\n".join(calls)
+    return calls
+
+
+def archive_package(manifest: Manifest, archive: Archive, labels: Labels, rules: str) -> str:
+    """The BUILD file of an archive of several models."""
+    return HEADER + loaded(rules, archive_calls(manifest, archive, labels))
 
 
 def index(manifest: Manifest) -> str:

@@ -14,6 +14,7 @@ READER_FILES = [
     "records.py",
     "reference.py",
     "together.py",
+    "written.py",
 ]
 
 def _manifest_repository_impl(rctx):

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from nested import Workspace
+from nested import ROOT, Workspace
 
 PACKAGE = """
 load(
@@ -195,3 +198,26 @@ def test_committed_vectors_are_kept_by_bazel_run(extras: Workspace) -> None:
     assert set(made) == set(given)
     # The network is of integers, so what it gives is what was expected of it.
     assert all((made[name] == given[name]).all() for name in given)
+
+
+def test_a_committed_build_file_is_kept_up_to_date(extras: Workspace) -> None:
+    """The targets of a manifest without a repository rule."""
+    folder, manifest = extras.folder / "committed", extras.folder / "models.yaml"
+    folder.mkdir()
+    command = [sys.executable, "-m", "mlftool", "bazel", "models.yaml", "--write"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
+    subprocess.run(
+        [*command, "committed/BUILD.bazel"], cwd=extras.folder, env=environment, check=True
+    )
+    test = ("--test_output=all", "//committed:up_to_date_test")
+
+    extras.bazel("test", *extras.options(), *test, "//committed:gesture_int8/host_tests")
+    text = manifest.read_text()
+    manifest.write_text(text.replace("absolute: 0", "absolute: 1", 1))
+    talk = extras.bazel("test", *extras.options(), *test, fails=True)
+    assert "committed/BUILD.bazel: error[MLF0121]: is not what its manifest says" in talk
+    assert "help: run: bazel run //committed:up_to_date_test -- --update" in talk
+    extras.bazel("run", *extras.options(), "//committed:up_to_date_test", "--", "--update")
+    assert 'absolute = "1",' in (folder / "BUILD.bazel").read_text()
+    extras.bazel("test", *extras.options(), *test)
+    manifest.write_text(text)

@@ -1,0 +1,30 @@
+"""`mlftool bazel MANIFEST --write OUT/BUILD.bazel`: a manifest's targets as a file to commit."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("manifest", metavar="MANIFEST.yaml", type=Path)
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--write", metavar="BUILD.bazel", type=Path, help="write the file")
+    what.add_argument("--check", metavar="BUILD.bazel", type=Path, help="fail if it is not current")
+    parser.add_argument(
+        "--rules", metavar="@NAME", default="@mlftool", help="repository of the rules (@mlftool)"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    from mlftool.errors import CHECK_FAILED, MlfError
+    from mlftool.manifest.written import build_file, problem
+    from mlftool.mlf import write_atomically
+
+    out: Path = args.write or args.check
+    text = build_file(args.manifest, out, args.rules)
+    if args.write:
+        write_atomically(out, text.encode())
+    elif not out.is_file() or out.read_text() != text:
+        raise MlfError(problem("", str(out)), CHECK_FAILED)
+    return 0

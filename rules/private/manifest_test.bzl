@@ -1,0 +1,55 @@
+"""A test that a BUILD file written from a manifest is what the manifest says."""
+
+load(":mlftool.bzl", "TOOLCHAIN_TYPE")
+load(":run.bzl", "executable")
+
+def _mlf_manifest_test_impl(ctx):
+    # Bazel knows which package a file belongs to; the sandbox has no BUILD files to tell from.
+    labels = {
+        file.short_path: "//%s:%s" % (file.owner.package, file.owner.name)
+        for file in ctx.files.files + [ctx.file.manifest]
+    }
+    known = ctx.actions.declare_file(ctx.label.name + "_files.json")
+    ctx.actions.write(known, json.encode(labels))
+    rules = ctx.attr._rules.label.workspace_name
+    arguments = [
+        ctx.file.manifest.short_path,
+        ctx.file.generated.short_path,
+        "@" + rules if rules else "",
+        known.short_path,
+        str(ctx.label),
+    ]
+    files = [ctx.file.manifest, ctx.file.generated, known] + ctx.files._reader
+    return [executable(ctx, "rules.private.tools.committed", arguments, files, "console")]
+
+mlf_manifest_test = rule(
+    doc = """Fails when a `BUILD.bazel` that `mlftool bazel --write` made is not what its manifest says now.
+
+Such a file has the targets of `mlf_manifest_repository` for those who want to see them in their own tree:
+
+```sh
+mlftool bazel models.yaml --write models/BUILD.bazel
+```
+
+makes the package `//models` with `//models:keyword/cortex-m4` and whatever else `mlf_model` makes,
+`//models:tests`, and this test. `bazel run //models:up_to_date_test -- --update` writes the file again.
+The folder is the file's own: nothing else may be in that `BUILD.bazel`.""",
+    implementation = _mlf_manifest_test_impl,
+    attrs = {
+        "files": attr.label_list(allow_files = True, doc = "The files that the manifest names."),
+        "generated": attr.label(
+            mandatory = True,
+            allow_single_file = True,
+            doc = "The `BUILD.bazel` that was written.",
+        ),
+        "manifest": attr.label(
+            mandatory = True,
+            allow_single_file = [".yaml", ".yml"],
+            doc = "The manifest.",
+        ),
+        "_reader": attr.label(default = Label("//mlftool:manifest_files")),
+        "_rules": attr.label(default = Label("//rules:defs.bzl"), allow_single_file = True),
+    },
+    test = True,
+    toolchains = [TOOLCHAIN_TYPE],
+)
