@@ -285,7 +285,7 @@ def _over(manifest: Manifest, entry: Entry, path: str, got: str, limit: int) -> 
 
 def _write(bundle: Bundle, path: Path) -> bool:
     """Writes the archive, unless that very file is there already. Whether it was written."""
-    from mlftool.mlf import tar_bytes, write_atomically
+    from mlftool.mlf import make_folder, tar_bytes, write_atomically
 
     data = tar_bytes(bundle)
     try:
@@ -293,10 +293,6 @@ def _write(bundle: Bundle, path: Path) -> bool:
             return False
     except OSError:
         pass  # absent or unreadable: writing it will tell
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        message = f"cannot be made; got '{error.strerror}', expected a folder to write into"
-        raise MlfError(Problem("MLF0402", message, str(path.parent))) from None
+    make_folder(path.parent)
     write_atomically(path, data)
     return True

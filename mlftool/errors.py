@@ -92,6 +92,8 @@ CODES: dict[str, str] = {
     "MLF0701": "A compiling process was killed, perhaps for lack of memory.",
     "MLF0702": "The cache of built programs cannot be written.",
     "MLF0703": "There is not enough memory for this model.",
+    "MLF0704": "The machine refused a file that is needed on the way: its disk is full or broken, "
+    "or too many files are open.",
     "MLF0900": "mlftool itself failed; the message says where, please report it.",
 }
 

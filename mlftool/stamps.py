@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from mlftool.errors import MlfError
-from mlftool.mlf import write_atomically
+from mlftool.mlf import make_folder, write_atomically
 from mlftool.mlf.runtime_tree import crt_root
 
 FOLDER = ".mlftool"
@@ -111,7 +111,7 @@ class Stamp:
         with suppress(OSError, MlfError):
             archive = _digest([self.archive.read_bytes()])
             stamp = {"archive": archive, "external": external, "inputs": inputs}
-            self.file.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(self.file.parent)
             write_atomically(self.file, json.dumps(stamp).encode())
 
     def _inputs(self, external: Sequence[Sequence[str]]) -> str:

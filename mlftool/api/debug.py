@@ -22,10 +22,9 @@ from mlftool.codegen.debug import DebugStep, debug_c
 from mlftool.codegen.names import member_names
 from mlftool.compile import compile_module
 from mlftool.config import PassContext
-from mlftool.errors import BAD_INPUT, MlfError, Problem
 from mlftool.ir import dtype
 from mlftool.ir.graph import Array, Graph
-from mlftool.mlf import write_atomically
+from mlftool.mlf import make_folder, write_atomically
 from mlftool.mlf.interface import Tensor
 from mlftool.mlf.runtime_tree import helper_headers
 from mlftool.module import ModuleSpec
@@ -105,11 +104,7 @@ class DebugModule:
         Returns the .npz; raises MlfError if it cannot be written.
         """
         path = Path(folder) / f"{name}.npz"
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            text = f"cannot be made: {error.strerror}"
-            raise MlfError(Problem("MLF0402", text, str(folder)), BAD_INPUT) from None
+        make_folder(path.parent)
         save_npz(path, self.tensors)
         nodes = [
             {

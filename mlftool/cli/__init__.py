@@ -105,6 +105,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(Problem("MLF0703", "not enough memory"), file=sys.stderr)
         return ENVIRONMENT
     except Exception as error:
+        if problem := _of_the_machine(error):
+            print(problem, file=sys.stderr)
+            return ENVIRONMENT
         if os.environ.get("MLF_DEBUG"):
             raise
         where = error.__traceback__
@@ -116,6 +119,16 @@ def main(argv: Sequence[str] | None = None) -> int:
             Problem("MLF0900", text, help="run again with MLF_DEBUG=1 for details"), file=sys.stderr
         )
         return INTERNAL
+
+
+def _of_the_machine(error: Exception) -> Problem | None:
+    """A full disk under a temporary folder and its like; what a command writes says so itself."""
+    from mlftool.mlf.bundle import MACHINE_ERRORS
+
+    if not isinstance(error, OSError) or error.errno not in MACHINE_ERRORS:
+        return None
+    place = os.fsdecode(error.filename) if error.filename else "temporary files"
+    return Problem("MLF0704", f"refused: {error.strerror}", place, help="make room, then try again")
 
 
 __all__ = ["BAD_INPUT", "COMMANDS", "main"]

@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from mlftool.mlf import read_tar, write_atomically
+    from mlftool.mlf import make_folder, read_tar, write_atomically
 
     if not args.member and args.all is None and args.project is None:
         hint = "give --member NAME=OUT, --all DIR or --project NAME=DIR"
@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
     if args.project is not None:
         wanted |= _project(bundle, args.project, str(args.archive))
     for path, data in wanted.items():
-        _make_folder(path.parent)
+        make_folder(path.parent)
         write_atomically(path, data)
     return 0
 
@@ -73,12 +73,3 @@ def _project(bundle: Bundle, text: str, archive: str) -> dict[Path, bytes]:
         raise MlfError(Problem("MLF0400", f"--project: got '{text}', expected NAME=DIR"))
     files = project_files(bundle, name, archive)
     return {Path(folder) / path: data for path, data in files.items()}
-
-
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise MlfError(
-            Problem("MLF0402", f"cannot be made: {error.strerror}", str(folder))
-        ) from None

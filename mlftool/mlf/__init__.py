@@ -1,5 +1,23 @@
 """The Model Library Format. Knows nothing of the compiler."""
 
-from mlftool.mlf.bundle import Bundle, epoch, read_tar, tar_bytes, write_atomically, write_tar
+from mlftool.mlf.bundle import (
+    Bundle,
+    epoch,
+    make_folder,
+    read_tar,
+    refused,
+    tar_bytes,
+    write_atomically,
+    write_tar,
+)
 
-__all__ = ["Bundle", "epoch", "read_tar", "tar_bytes", "write_atomically", "write_tar"]
+__all__ = [
+    "Bundle",
+    "epoch",
+    "make_folder",
+    "read_tar",
+    "refused",
+    "tar_bytes",
+    "write_atomically",
+    "write_tar",
+]

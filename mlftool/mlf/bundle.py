@@ -8,7 +8,8 @@ import os
 import re
 import secrets
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,16 +79,29 @@ def write_atomically(path: Path, data: bytes) -> None:
 
     A link keeps pointing where it points. Devices and pipes are written to, never replaced.
     """
-    try:
+    with refused("cannot be written", path):
         if os.path.exists(path) and not (path.is_file() or path.is_dir()):
             path.write_bytes(data)
         else:
             _replace(Path(os.path.realpath(path)), data)
+
+
+def make_folder(path: Path) -> None:
+    """The folder and those above it, unless they are there. Raises MlfError."""
+    with refused("cannot be made", path):
+        path.mkdir(parents=True, exist_ok=True)
+
+
+@contextmanager
+def refused(what: str, path: Path) -> Iterator[None]:
+    """An OSError inside becomes the MlfError that says so: the machine's fault if its disk or its
+    tables are full, else the user's."""
+    try:
+        yield
     except OSError as error:
         code = ENVIRONMENT if error.errno in MACHINE_ERRORS else BAD_INPUT
-        raise MlfError(
-            Problem("MLF0402", f"cannot be written: {error.strerror}", str(path)), code
-        ) from None
+        problem = Problem("MLF0402", f"{what}: {error.strerror or error}", str(path))
+        raise MlfError(problem, code) from None
 
 
 def _replace(path: Path, data: bytes) -> None:

@@ -47,20 +47,18 @@ def build_once(
     try:
         cache.mkdir(parents=True, exist_ok=True)
         work = Path(tempfile.mkdtemp(prefix=f"{key}.", dir=cache))
+        try:
+            for name, data in files.items():
+                path = work / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(data)
+            build(work)
+            os.rename(work, final)
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
     except OSError as error:
-        text = f"the cache of built programs cannot be written: {error.strerror}"
-        hint = "set MLFTOOL_CACHE to a directory of yours"
-        raise MlfError(Problem("MLF0702", text, str(cache), help=hint), ENVIRONMENT) from None
-    try:
-        for name, data in files.items():
-            path = work / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(data)
-        build(work)
-        os.rename(work, final)
-    except OSError:
         if not final.is_dir():  # else another process was first: its build is as good
-            raise
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
+            text = f"the cache of built programs cannot be written: {error.strerror}"
+            hint = "set MLFTOOL_CACHE to a directory of yours, with room"
+            raise MlfError(Problem("MLF0702", text, str(cache), help=hint), ENVIRONMENT) from None
     return final

@@ -1,7 +1,7 @@
 """64 worlds make the same archives, static library, ELF images and report.
 
-A world is a folder, a clock, a user, a locale and whatever else may not matter. `-m slow` runs all of
-them (in Bazel: //tests:determinism_full), otherwise a few run that differ in everything.
+A world is a folder, a clock, a user, a locale and whatever else may not matter. `-m slow` runs all
+of them (in Bazel: //tests:determinism_full), otherwise a few run that differ in everything.
 """
 
 from __future__ import annotations
