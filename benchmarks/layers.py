@@ -5,8 +5,8 @@
 
 Each layer's instructions stand beside the least its multiplications alone need on that core: a core
 that multiplies sixteen pairs of bytes with one instruction needs at least a sixteenth of an
-instruction for each. Counted by QEMU (-icount) between marks that are put into the generated C, so a
-figure is right to within a tick of the board's counter, 40 instructions or less.
+instruction for each. Counted by QEMU (-icount) between marks that are put into the generated C, so
+a figure is right to within a tick of the board's counter, 40 instructions or less.
 """
 
 from __future__ import annotations
