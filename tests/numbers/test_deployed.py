@@ -3,6 +3,7 @@ them in both of its formats, against onnxruntime."""
 
 from __future__ import annotations
 
+import shutil
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,6 +21,12 @@ from onnxruntime.quantization import (
     quantize_static,
 )
 from oracle import Array, onnxruntime_float, onnxruntime_integer, relative_error
+
+from mlftool.compile import ModuleSpec, compile_modules
+from mlftool.runtime.boards import BOARDS
+from mlftool.runtime.interface import read_interface
+from mlftool.runtime.link import link_firmware
+from mlftool.runtime.runner import run_on_board
 
 OPSET = 17
 
@@ -221,3 +228,25 @@ def test_quantised(name: str, form: str, jobs: dict[str, Job]) -> None:
             off = np.abs(got[key].astype(np.float64) - value)
             assert np.mean(off > 1e-5 * max(1.0, span)) <= 0.1, key
             assert off.max() <= 3 * span / 255 + 1e-5, key
+
+
+@pytest.mark.skipif(
+    not (shutil.which("arm-none-eabi-gcc") and shutil.which("qemu-system-arm")),
+    reason="apt-get install gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm",
+)
+@pytest.mark.parametrize("name", [*FAMILIES, *(f"{name}_qdq" for name in QUANTISED)])
+def test_on_a_cortex_m4(name: str, jobs: dict[str, Job]) -> None:
+    """The host's bits, on an emulated device with the kernels of that device."""
+    job, board = jobs[name], BOARDS["cortex-m4"]
+    bundle = compile_modules([ModuleSpec(job.model, "m", "cortex-m4")])
+    interface = read_interface(bundle, "m")
+    elf = link_firmware(bundle, interface, board)
+    ran = run_on_board(elf, board, interface, job.feeds[:1])
+    host = job.program().results(job.output)[0]
+    for key, value in ran.outputs[0].items():
+        box = host.get(key)
+        if box is not None and box.shape == value.shape:
+            assert value.tobytes() == box.tobytes(), key
+        elif box is not None:  # a box of upper bounds: what is true of it is in its first corner
+            corner = value[tuple(slice(n) for n in box.shape)]
+            assert corner.tobytes() == box.tobytes(), key

@@ -80,24 +80,27 @@ def distances_while_reading(c: Contraction) -> tuple[int, int]:
     y, x = (_ends(c, axis, last=False) for axis in (0, 1))
     at = (np.arange(c.batch)[:, None, None] * ih * iw + y[:, None] * iw + x).reshape(-1)
     read = np.minimum.accumulate((at * c.ic)[::-1])[::-1]
-    far = (c.batch * (ih * iw * c.ic + oh * ow * c.oc)) * 2
-    return int((np.arange(1, c.pixels + 1) * c.oc - read).max()), far
+    written = c.oc * c.v.out.dtype.bytes
+    far = (c.batch * (ih * iw * c.ic + oh * ow * written)) * 2
+    return int((np.arange(1, c.pixels + 1) * written - read).max()), far
 
 
 def distances(c: Contraction, rows: int, backwards: bool) -> tuple[int, int]:
-    """The distances from the output to the input at which no block of `rows` pixels, which is read
-    whole and then written, destroys what a later one reads."""
+    """The distances in bytes from the output to the input at which no block of `rows` pixels, which
+    is read whole and then written, destroys what a later one reads. Inputs are bytes; what is stored
+    may be wider, as floats are."""
     (ih, iw), (oh, ow) = c.inputs, c.outputs
     y, x = (_ends(c, axis, backwards) for axis in (0, 1))
     image = np.arange(c.batch)[:, None, None] * ih * iw
     at = (image + y[:, None] * iw + x).reshape(-1)
-    far = (c.batch * (ih * iw * c.ic + oh * ow * c.oc)) * 2
+    written = c.oc * c.v.out.dtype.bytes
+    far = (c.batch * (ih * iw * c.ic + oh * ow * written)) * 2
     starts = np.arange(rows, c.pixels, rows)
     if backwards:
         read = np.maximum.accumulate((at + 1) * c.ic)[starts - 1]
-        return -far, int((starts * c.oc - read).min(initial=far))
+        return -far, int((starts * written - read).min(initial=far))
     read = np.minimum.accumulate((at * c.ic)[::-1])[::-1][starts]
-    return int((starts * c.oc - read).max(initial=-far)), far
+    return int((starts * written - read).max(initial=-far)), far
 
 
 def _ends(c: Contraction, axis: int, last: bool) -> Array:
