@@ -20,7 +20,11 @@ from onnx import NodeProto, helper, numpy_helper
 from mlftool.importer.protos import plain
 from mlftool.ir.graph import TensorType
 
-OPSETS = {"": onnx.defs.onnx_opset_version(), "ai.onnx.ml": onnx.defs.onnx_ml_opset_version()}
+OPSETS = {
+    "": onnx.defs.onnx_opset_version(),
+    "ai.onnx.ml": onnx.defs.onnx_ml_opset_version(),
+    "mlf": 1,
+}
 
 
 class Steps:

@@ -1,8 +1,8 @@
 """The operators of ai.onnx.ml as scikit-learn models use them, in terms of others (expand.py).
 
 Linear models and support vectors become Gemms, encoders become comparisons, and both old tree
-ensembles become the new TreeEnsemble, whose leaves may hold several weights here. Numbers follow
-onnxruntime where the standard is silent, as for binary classifiers with one score.
+ensembles become our Trees, whose leaves may hold several weights. Numbers follow onnxruntime where
+the standard is silent, as for binary classifiers with one score.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def ml(*names: str) -> Callable[[Expansion], Expansion]:
     return expands(*(f"ai.onnx.ml.{n}" for n in names))
 
 
-def _floats(s: Steps) -> str:
+def floats(s: Steps) -> str:
     return s("Cast", s.x(0), to=FLOAT)
 
 
@@ -37,12 +37,49 @@ def _shape(s: Steps, i: int = 0) -> tuple[int, ...]:
 def transformed(s: Steps, scores: str, out: int | None) -> None:
     """The scores after `post_transform`."""
     how = s.attrs.get("post_transform", "NONE")
-    if how not in ("NONE", "LOGISTIC", "SOFTMAX"):
-        raise UnsupportedError(f"post_transform {how}; supported: NONE, LOGISTIC, SOFTMAX")
-    if how == "SOFTMAX":
-        s("Softmax", scores, out=out, axis=-1)
-    else:
-        s("Sigmoid" if how == "LOGISTIC" else "Identity", scores, out=out)
+    if how not in TRANSFORMS:
+        raise UnsupportedError(f"post_transform {how}; supported: {', '.join(TRANSFORMS)}")
+    TRANSFORMS[how](s, scores, out)
+
+
+def _numbers_like(s: Steps, scores: str) -> Callable[[float], str]:
+    """What makes constants of the scores' type."""
+    return lambda value: s("CastLike", s.const(value), scores)
+
+
+def _softmax_zero(s: Steps, scores: str, out: int | None) -> None:
+    """Softmax in which a score of zero stays next to nothing."""
+    number = _numbers_like(s, scores)
+    none = s("Less", s("Abs", scores), number(1e-7))
+    axes = s.const([-1], np.int64)
+    top = s("ReduceMax", scores, axes)
+    small = s("Mul", scores, s("Exp", s("Neg", top)))
+    parts = s("Where", none, small, s("Exp", s("Sub", scores, top)))
+    total = s("ReduceSum", parts, axes)
+    empty = s("Equal", total, number(0.0))
+    s("Where", empty, number(0.5), s("Div", parts, total), out=out)
+
+
+def _probit(s: Steps, scores: str, out: int | None) -> None:
+    """The quantile of the normal distribution by Winitzki's formula for the inverse of erf."""
+    number = _numbers_like(s, scores)
+    x = s("Sub", s("Mul", scores, number(2.0)), number(1.0))
+    one = number(1.0)
+    log = s("Log", s("Mul", s("Sub", one, x), s("Add", one, x)))
+    a = 0.147
+    v = s("Add", number(2.0 / (math.pi * a)), s("Mul", number(0.5), log))
+    root = s("Sqrt", s("Sub", s("Mul", v, v), s("Mul", number(1 / a), log)))
+    size = s("Mul", s("Sqrt", s("Sub", root, v)), number(1.41421356))
+    s("Where", s("Less", x, number(0.0)), s("Neg", size), size, out=out)
+
+
+TRANSFORMS: dict[str, Callable[[Steps, str, int | None], object]] = {
+    "NONE": lambda s, scores, out: s("Identity", scores, out=out),
+    "LOGISTIC": lambda s, scores, out: s("Sigmoid", scores, out=out),
+    "SOFTMAX": lambda s, scores, out: s("Softmax", scores, out=out, axis=-1),
+    "SOFTMAX_ZERO": _softmax_zero,
+    "PROBIT": _probit,
+}
 
 
 def labels_of(s: Steps, name: str) -> Array:
@@ -52,10 +89,16 @@ def labels_of(s: Steps, name: str) -> Array:
 
 
 def classified(
-    s: Steps, scores: str, labels: Array, least: float | None = None, columns: int = 0
+    s: Steps,
+    scores: str,
+    labels: Array,
+    least: float | None = None,
+    columns: int = 0,
+    complement: bool = False,
 ) -> None:
     """Outputs label and scores. Without `least` the label is that of the largest score, otherwise
-    the second of two, if the last column exceeds it; one column becomes two."""
+    the second of two, if the last column exceeds it; one column becomes two, of which the first is
+    the negative of the other, or what it lacks of 1."""
     if least is None:
         place = s("ArgMax", scores, axis=1, keepdims=0)
     else:
@@ -66,7 +109,7 @@ def classified(
     elif s.attrs.get("post_transform", "NONE") == "LOGISTIC":
         s("Sigmoid", s("Concat", s("Neg", scores), scores, axis=1), out=1)
     else:
-        other = s("Sub", s.const(1.0), scores) if least == 0.5 else s("Neg", scores)
+        other = s("Sub", s.const(1.0), scores) if complement else s("Neg", scores)
         s("Concat", other, scores, out=1, axis=1)
     if s.wants(0):
         s("Gather", s.const(labels, labels.dtype), place, out=0, axis=0)
@@ -92,7 +135,7 @@ def _binarizer(s: Steps) -> None:
 
 @ml("Scaler")
 def _scaler(s: Steps) -> None:
-    moved = s("Sub", _floats(s), s.const(s.attrs.get("offset") or [0.0]))
+    moved = s("Sub", floats(s), s.const(s.attrs.get("offset") or [0.0]))
     s("Mul", moved, s.const(s.attrs.get("scale") or [1.0]), out=0)
 
 
@@ -101,9 +144,9 @@ def _normalizer(s: Steps) -> None:
     """By the sum of magnitudes, the Euclidean norm, or the largest element unless that is 0."""
     how = s.attrs.get("norm", "MAX")
     if how in ("L1", "L2"):
-        s("LpNormalization", _floats(s), out=0, axis=-1, p=int(how[1]))
+        s("LpNormalization", floats(s), out=0, axis=-1, p=int(how[1]))
         return
-    x = _floats(s)
+    x = floats(s)
     largest = s("ReduceMax", x, s.const([-1], np.int64))
     none = s("Equal", largest, s.const(0.0))
     s("Div", x, s("Where", none, s.const(1.0), largest), out=0)
@@ -199,13 +242,17 @@ def _linear(s: Steps, targets: int) -> str:
     """Every target's score: coefficients times features plus its intercept."""
     weights = np.array(s.attrs["coefficients"], np.float32).reshape(targets, -1)
     bias = s.attrs.get("intercepts") or [0.0] * targets
-    x = s("Reshape", _floats(s), s.const([-1, weights.shape[1]], np.int64))
+    x = s("Reshape", floats(s), s.const([-1, weights.shape[1]], np.int64))
     return s("Gemm", x, s.const(weights), s.const(bias), transB=1)
 
 
 @ml("LinearRegressor")
 def _linear_regressor(s: Steps) -> None:
-    transformed(s, _linear(s, s.attrs.get("targets", 1)), 0)
+    """A score that is alone stays as it is, whatever the transformation, as in onnxruntime."""
+    targets = s.attrs.get("targets", 1)
+    if targets == 1 and s.attrs.get("post_transform") != "PROBIT":
+        s.attrs["post_transform"] = "NONE"
+    transformed(s, _linear(s, targets), 0)
 
 
 @ml("LinearClassifier")
@@ -214,9 +261,12 @@ def _linear_classifier(s: Steps) -> None:
     features = _shape(s)[-1]
     targets = len(s.attrs["coefficients"]) // features
     scores = _linear(s, targets)
-    if targets == 1:
-        raise UnsupportedError("one row of coefficients; supported: one for each label")
-    classified(s, scores, labels)
+    if targets > 1:
+        classified(s, scores, labels)
+        return
+    if len(labels) != 2 or s.attrs.get("post_transform") == "PROBIT":
+        raise UnsupportedError("one row of coefficients; supported: of two labels, without PROBIT")
+    classified(s, scores, labels, 0.0, 1, complement=True)
 
 
 @ml("SVMRegressor")
@@ -224,10 +274,10 @@ def _svm_regressor(s: Steps) -> None:
     """Coefficients times the kernel of the input with each support vector, plus rho."""
     rho, weights = s.attrs["rho"][0], np.array(s.attrs["coefficients"], np.float32)
     vectors = s.attrs.get("support_vectors") or []
-    x = _floats(s)
+    x = floats(s)
     if vectors:
         count = s.attrs.get("n_supports") or len(weights)
-        value = _kernel(s, x, np.array(vectors, np.float32).reshape(count, -1))
+        value = kernels(s, x, np.array(vectors, np.float32).reshape(count, -1))
     else:
         value = x
     value = s("Gemm", value, s.const(weights.reshape(1, -1)), s.const([rho]), transB=1)
@@ -238,7 +288,7 @@ def _svm_regressor(s: Steps) -> None:
         transformed(s, value, 0)
 
 
-def _kernel(s: Steps, x: str, vectors: Array) -> str:
+def kernels(s: Steps, x: str, vectors: Array) -> str:
     """[N, number of vectors]."""
     kind = s.attrs.get("kernel_type", "LINEAR")
     gamma, coef, degree = (s.attrs.get("kernel_params") or [0.0, 0.0, 0.0])[:3]

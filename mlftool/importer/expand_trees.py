@@ -1,5 +1,5 @@
-"""TreeEnsembleRegressor and TreeEnsembleClassifier in terms of the newer TreeEnsemble, which keeps
-inner nodes and leaves apart.
+"""Tree ensembles in terms of our operator Trees, which has TreeEnsemble's attributes: inner nodes
+are apart from leaves, as they are not in the two older operators.
 
 One thing is not the standard's: the attribute `mlf.leaf_counts`. Leaves of the old operators hold a
 weight for each of several targets; entry k counts the weights of leaf k, which lie together.
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from onnx import numpy_helper
+from onnx import helper, numpy_helper
 
 from mlftool.importer.expand import Steps
 from mlftool.importer.expand_ml import FLOAT, classified, labels_of, ml, transformed
@@ -87,7 +87,7 @@ class _Forest:
         tensor = numpy_helper.from_array
         ours: dict[str, Any] = {"mlf.leaf_counts": counts}
         return self.s(
-            "ai.onnx.ml.TreeEnsemble",
+            "mlf.Trees",
             x,
             n_targets=targets,
             aggregate_function=AGGREGATES.index(attrs.get("aggregate_function", "SUM")),
@@ -125,11 +125,33 @@ def _scores(s: Steps, prefix: str, targets: int) -> str:
     return s("Cast", made, to=FLOAT)
 
 
+POST_TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
+
+
+@ml("TreeEnsemble")
+def _tree_ensemble(s: Steps) -> None:
+    """The scores, and what `post_transform` makes of them."""
+    given = {a.name: helper.get_attribute_value(a) for a in s.node.attribute}
+    how = given.pop("post_transform", 0)
+    if not 0 <= how < len(POST_TRANSFORMS):
+        raise UnsupportedError(f"post_transform {how}; supported: 0 to {len(POST_TRANSFORMS) - 1}")
+    s.attrs["post_transform"] = POST_TRANSFORMS[how]
+    scores = s("mlf.Trees", s.x(0), **given)
+    if s.attrs["n_targets"] == 1:
+        _alone(s)
+    transformed(s, scores, 0)
+
+
+def _alone(s: Steps) -> None:
+    """A score that is alone stays as it is, whatever the transformation, as in onnxruntime."""
+    if s.attrs.get("post_transform") != "PROBIT":
+        s.attrs["post_transform"] = "NONE"
+
+
 @ml("TreeEnsembleRegressor")
 def _tree_regressor(s: Steps) -> None:
-    """A score that is alone stays as it is, whatever the transformation, as in onnxruntime."""
-    if s.attrs["n_targets"] == 1 and s.attrs.get("post_transform") in ("LOGISTIC", "SOFTMAX"):
-        del s.attrs["post_transform"]
+    if s.attrs["n_targets"] == 1:
+        _alone(s)
     transformed(s, _scores(s, "target", s.attrs["n_targets"]), 0)
 
 
@@ -145,4 +167,5 @@ def _tree_classifier(s: Steps) -> None:
     columns = 1 + ids.pop()
     if len(s.attrs.get("base_values") or []) > 2 - columns:
         raise UnsupportedError("base values for a class without weights; supported: at most one")
-    classified(s, _scores(s, "class", columns), labels, least, columns)
+    scores = _scores(s, "class", columns)
+    classified(s, scores, labels, least, columns, complement=least == 0.5)

@@ -1,16 +1,18 @@
-"""TreeEnsemble: every tree is walked from its root to a leaf, whose weights go to their targets.
+"""Trees: every one is walked from its root to a leaf, whose weights go to their targets.
 
 Nodes are arrays; a child that is negative is leaf number -1 - child.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from mlftool.ir.dtype import DType
-from mlftool.ir.graph import Array, View
+from mlftool.ir.graph import Array, TensorType, View
 from mlftool.ops.base import Kernel, Operand, UnsupportedError, op
 from mlftool.ops.plain import float_of, plain_kernel
 from mlftool.ops.scalar import literal
@@ -81,11 +83,16 @@ class Forest:
             raise UnsupportedError("a node is reached by none or several; supported: trees")
 
 
-@op("ai.onnx.ml.TreeEnsemble")
-def tree_ensemble(v: View) -> Kernel:
-    """Sums, means, least or largest of the weights that each target gets."""
-    if v.attr("post_transform", 0):
-        raise UnsupportedError("post_transform; supported: NONE, and an operator behind it")
+def _result(types: Sequence[TensorType | None], attrs: Mapping[str, Any]) -> TensorType:
+    x = types[0]
+    if x is None or len(x.shape) != 2 or "n_targets" not in attrs:
+        raise UnsupportedError(f"trees of {x}; expected samples with features, and n_targets")
+    return TensorType(x.dtype, (x.shape[0], int(attrs["n_targets"])))
+
+
+@op("mlf.Trees", result=_result)
+def trees(v: View) -> Kernel:
+    """Sums, means, least or largest of the weights that each target gets: TreeEnsemble's scores."""
     row, forest, how = float_of(v, v.x(0).dtype), Forest.of(v), v.attr("aggregate_function", SUM)
     modes, missing = forest.modes, v.attr("nodes_missing_value_tracks_true") or []
     same = len(set(modes.tolist())) == 1 and modes[0] != MEMBER

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from cases import Case, Results
-from onnx import helper
+from onnx import helper, numpy_helper
+
+import mlftool.backend
 
 Array = np.ndarray[Any, Any]
 ML = "ai.onnx.ml"
@@ -184,7 +188,73 @@ def others() -> Iterator[Case]:
     yield case("columns", "ArrayFeatureExtractor", x, np.array([3, 0, 3]))
 
 
-CASES = (*ensembles(), *others())
+def transforms() -> Iterator[Case]:
+    """Every post_transform where scores are few or many, and labels that are strings."""
+    rng = np.random.default_rng(11)
+    x = samples(3)
+    for how in ("SOFTMAX_ZERO", "PROBIT"):
+        weights = {"coefficients": rng.normal(size=15), "intercepts": rng.normal(size=3)}
+        y = 0.03 * x + 0.1 if how == "PROBIT" else x
+        yield case(f"linear_{how}", "LinearRegressor", y, targets=3, post_transform=how, **weights)
+    for how in ("NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO"):
+        one = {"coefficients": rng.normal(size=5), "intercepts": [0.2], "post_transform": how}
+        yield case(f"alone_{how}", "LinearRegressor", x, **one)
+        names = {"classlabels_strings": ["no", "yes"]}
+        yield case(f"one_row_{how}", "LinearClassifier", x, outputs=2, **one, **names)
+    attrs = forest(2, "class", [0, 1, 2])
+    attrs |= {"classlabels_strings": ["x", "y", "z"], "post_transform": "SOFTMAX_ZERO"}
+    yield case("named_classes", "TreeEnsembleClassifier", x, outputs=2, **attrs)
+
+
+def machines() -> Iterator[Case]:
+    rng = np.random.default_rng(12)
+    x = samples(4)
+    for classes in (2, 3, 4):
+        pairs, counts = classes * (classes - 1) // 2, list(range(2, classes + 2))
+        total = sum(counts)
+        for how in ("NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO"):
+            for proba in (False, True):
+                attrs = {
+                    "support_vectors": rng.normal(size=total * 5),
+                    "coefficients": rng.normal(size=(classes - 1) * total),
+                    "vectors_per_class": counts,
+                    "rho": rng.normal(size=pairs) * 0.3,
+                    "kernel_type": ("RBF", "LINEAR", "POLY", "SIGMOID")[classes % 4],
+                    "kernel_params": [0.1, 0.2, 2.0],
+                    "classlabels_ints": [5, 7, 9, 2][:classes],
+                    "post_transform": how,
+                }
+                if proba:
+                    attrs["prob_a"] = -np.abs(rng.normal(size=pairs))
+                    attrs["prob_b"] = rng.normal(size=pairs) * 0.1
+                name = f"svc_{classes}_{how}_{proba}"
+                yield case(name, "SVMClassifier", x, outputs=2, **attrs)
+        for how, sign in (("NONE", np.abs), ("LOGISTIC", np.negative)):
+            weights = sign(np.abs(rng.normal(size=classes * 5)))
+            attrs = {"coefficients": weights, "rho": [0.2], "post_transform": how}
+            attrs["kernel_params"] = [0.0, 0.0, 0.0]
+            attrs |= {"classlabels_strings": ["a", "b", "c", "d"][:classes]}
+            name = f"linear_machine_{classes}_{how}"
+            yield case(name, "SVMClassifier", x, outputs=2, kernel_type="LINEAR", **attrs)
+
+
+def names() -> Iterator[Case]:
+    x = np.array([["red", "green"], ["blue", "red"], ["", "grün"]], object)
+    keys = {"keys_strings": ["red", "grün", "blue"]}
+    yield case("names_to_numbers", "LabelEncoder", x, version=2, values_int64s=[3, 1, 2], **keys)
+    yield case("names_to_names", "LabelEncoder", x, version=2, values_strings=["R", "G", "B"],
+               **keys)  # fmt: skip
+    yield case("numbers_to_names", "LabelEncoder", np.arange(6), version=2, keys_int64s=[4, 1],
+               values_strings=["four", "one"], default_string="?")  # fmt: skip
+    yield case("named_columns", "OneHotEncoder", x, cats_strings=["red", "blue"], zeros=1)
+    pairs = {"cats_strings": ["red", "green", "blue"], "cats_int64s": [1, 5, 9]}
+    yield case("mapped", "CategoryMapper", x, default_int64=-7, **pairs)
+    yield case("mapped_back", "CategoryMapper", np.array([[5, 1], [2, 9]]), default_string="none",
+               **pairs)  # fmt: skip
+    yield case("chosen_columns", "ArrayFeatureExtractor", x, np.array([1, 0, 1]))
+
+
+CASES = (*ensembles(), *others(), *transforms(), *machines(), *names())
 
 
 @pytest.fixture(scope="module")
@@ -195,3 +265,43 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
 def test_matches_onnxruntime(case: Case, results: Results) -> None:
     results.check(case)
+
+
+def stump(transform: int, dtype: Any) -> onnx.ModelProto:
+    """One test of the new TreeEnsemble: scores [0.25, 0] or [0, 0.75]."""
+    tensor = numpy_helper.from_array
+    node = helper.make_node(
+        "TreeEnsemble", ["x"], ["y"], domain=ML, n_targets=2, post_transform=transform,
+        tree_roots=[0], nodes_featureids=[0], nodes_splits=tensor(np.array([1], dtype)),
+        nodes_modes=tensor(np.array([0], np.uint8)), nodes_trueleafs=[1], nodes_truenodeids=[0],
+        nodes_falseleafs=[1], nodes_falsenodeids=[1], leaf_targetids=[0, 1],
+        leaf_weights=tensor(np.array([0.25, 0.75], dtype)),
+    )  # fmt: skip
+    x = helper.make_tensor_value_info("x", helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), (2, 1))
+    graph = helper.make_graph([node], "net", [x], [helper.make_empty_tensor_value_info("y")])
+    imports = [helper.make_opsetid("", 20), helper.make_opsetid(ML, 5)]
+    return helper.make_model(graph, opset_imports=imports, ir_version=10)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_what_the_standard_says_is_done_to_scores_of_trees(dtype: Any) -> None:
+    """onnxruntime takes LOGISTIC for 1 and SOFTMAX for 2; the standard has them the other way."""
+    scores = np.array([[0.25, 0.0], [0.0, 0.75]])
+    exp = np.exp(scores)
+    rest = np.where(scores, exp, 0)
+    wanted = [
+        scores,
+        exp / exp.sum(1, keepdims=True),
+        exp / (1 + exp),
+        rest / rest.sum(1, keepdims=True),
+    ]
+    x = np.array([[1.0], [1.5]], dtype)
+    for transform, want in enumerate(wanted):
+        (got,) = mlftool.backend.run_model(stump(transform, dtype), [x])
+        assert got.dtype == dtype
+        np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-7)
+    (got,) = mlftool.backend.run_model(stump(4, dtype), [x])
+    quantile = statistics.NormalDist().inv_cdf
+    assert got[0, 0] == pytest.approx(quantile(0.25), abs=2e-3)  # as near as the formula is
+    assert got[1, 1] == pytest.approx(quantile(0.75), abs=2e-3)
+    assert got[0, 1] == got[1, 0] == -np.inf
