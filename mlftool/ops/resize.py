@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from mlftool.ir.dtype import float32
+from mlftool.ir.dtype import DType, float32
 from mlftool.ir.graph import View
 from mlftool.ops.base import Kernel, Operand, Trait, UnsupportedError, op
 from mlftool.ops.elementwise import index_text, row_major
@@ -100,7 +100,7 @@ def _loops(v: View, axes: list[dict[str, Any]]) -> list[tuple[int, int, dict[str
     return loops
 
 
-def _resize(v: View, load: str, tensor: str, store: Store, *, fill: str) -> Kernel:
+def _resize(v: View, load: str, tensor: str, store: Store, *, fill: str, row: DType) -> Kernel:
     axes, mode = _axes(v), v.attr("mode", "nearest")
     loops, antialias = _loops(v, axes), bool(v.attr("antialias", 0))
     transform = v.attr("coordinate_transformation_mode", "half_pixel")
@@ -135,8 +135,8 @@ def _resize(v: View, load: str, tensor: str, store: Store, *, fill: str) -> Kern
             "source": source,
             "load": load.replace("@", source),
             "fill": fill,
-            "type": v.y.dtype.c,
-            "zero": literal(0, v.y.dtype),
+            "type": row.c,
+            "zero": literal(0, row),
             "store": store,
             "target": _target(v)[0],
         },
@@ -161,11 +161,15 @@ def _target(v: View) -> tuple[str, str]:
 
 @op("Resize", Trait.EPILOGUE, Trait.PROLOGUE)
 def resize(v: View) -> Kernel:
-    """Linear and cubic, in float32 weights; antialiased where the attribute asks for it."""
-    load, row = Load(v), float_of(v, v.y.dtype)
-    store = Store(v, "result", *_target(v))
-    fill = literal(v.attr("extrapolation_value", 0.0), row)
-    return _resize(v, load.expr("x[@]"), load.tensor, store, fill=fill)
+    """Linear and cubic, in float32 weights; antialiased where the attribute asks for it. Small
+    integers are cut off, as onnxruntime does, cubic ones at the ends of their range, too."""
+    load, row, result = Load(v), v.y.dtype, "result"
+    if row.kind in "iu" and row.bits in (8, 16):
+        lo, hi = row.range
+        result, row = f"({row.c})mlf_clamp_i32((int32_t)result, {lo}, {hi})", float32
+    store = Store(v, result, *_target(v))
+    fill = literal(v.attr("extrapolation_value", 0.0), float_of(v, row))
+    return _resize(v, load.expr("x[@]"), load.tensor, store, fill=fill, row=row)
 
 
 @op("mlf.Nearest", Trait.MOVES_DATA, Trait.ORDER_PRESERVING)
@@ -175,4 +179,5 @@ def nearest(v: View) -> Kernel:
     if row.packed:
         raise UnsupportedError(f"Resize of {row}; supported: types of whole bytes")
     fill = literal(v.attr("extrapolation_value", 0.0) if row == row.raw else 0, row.raw)
-    return _resize(v, "x[@]", v.core.inputs[0], Store(v, "result", *_target(v)), fill=fill)
+    store = Store(v, "result", *_target(v))
+    return _resize(v, "x[@]", v.core.inputs[0], store, fill=fill, row=row)

@@ -25,5 +25,5 @@ def table(v: View) -> Kernel:
             Operand("y", v.y.dtype.c, "out", v.node.outputs[0]),
         ),
         cost=v.y.elements * 4.0,
-        inplace=(x,),
+        inplace=(x,) if v.y.dtype.bytes == 1 else (),
     )

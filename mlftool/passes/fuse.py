@@ -72,7 +72,7 @@ def fuse_chains(graph: Graph) -> Graph:
 
 
 def tabulate(graph: Graph) -> Graph:
-    """A chain that maps one 8-bit value to one 8-bit value is a table of 256 results."""
+    """A chain that maps one 8-bit value to an integer of 8 or 16 bits is a table of 256 results."""
     e = Editor(graph)
     for node in list(e.nodes):
         tensors = [i for i in node.inputs if i not in e.consts]
@@ -85,7 +85,8 @@ def tabulate(graph: Graph) -> Graph:
         ):
             continue
         x, y = e.types[tensors[0]], e.types[node.outputs[0]]
-        if not x.dtype.is_int8 or not y.dtype.is_int8 or x.shape != y.shape:
+        small = y.dtype.kind in "iu" and y.dtype.bits in (8, 16)
+        if not x.dtype.is_int8 or not small or x.shape != y.shape:
             continue
         values = {tensors[0]: np.arange(256, dtype=np.uint8).view(x.dtype.numpy)}
         for n in node.body:

@@ -35,6 +35,7 @@ def cancel_transposes(graph: Graph) -> Graph:
     sinks = (_sink_through_elementwise, _sink_through_concat, _sink_through_resize)
     _to_fixpoint(e, (_compose, *sinks, _into_gemm_weights))
     _to_fixpoint(e, (_renaming, _compose_reshapes, _sink_reshape))
+    _to_fixpoint(e, (_move_quantised,))
     return e.finish()
 
 
@@ -238,19 +239,30 @@ def _compose_reshapes(e: Editor, node: Node) -> bool:
 
 
 def _sink_reshape(e: Editor, node: Node) -> bool:
-    """f(Reshape(a), scalars) -> Reshape(f(a, scalars)), so that f can join what computes a."""
+    """f(Reshape(a), constants) -> Reshape(f(a, constants)), so that f can join what computes a.
+    Constants are scalars, or one value for each element of a last axis that the Reshape keeps."""
     if not has(node.op, Trait.ELEMENTWISE):
         return False
-    sources = {i: e.producer(i) for i in node.inputs if i and e.types[i].elements != 1}
+    out = e.types[node.outputs[0]]
+    channels = {i for i in node.inputs if i in e.consts and _per_channel(e.types[i], out)}
+    sources = {
+        i: e.producer(i)
+        for i in node.inputs
+        if i and e.types[i].elements != 1 and i not in channels
+    }
     views = [s for s in sources.values() if s is not None and s.op == "Reshape"]
     if not views or len(views) != len(sources):
         return False
     shapes = {e.types[s.inputs[0]].shape for s in views}
-    out = e.types[node.outputs[0]]
     if len(shapes) != 1 or any(e.types[i].elements != out.elements for i in sources):
         return False
-    inner = e.fresh(node.outputs[0] + ".v", TensorType(out.dtype, shapes.pop()))
-    inputs = tuple(s.inputs[0] if (s := sources.get(i)) is not None else i for i in node.inputs)
+    shape = shapes.pop()
+    if channels and shape[-1:] != out.shape[-1:]:
+        return False
+    new = {i: e.const(i + ".v", e.consts[i].reshape(-1)) for i in sorted(channels)}
+    new |= {i: s.inputs[0] for i, s in sources.items() if s is not None}
+    inner = e.fresh(node.outputs[0] + ".v", TensorType(out.dtype, shape))
+    inputs = tuple(new.get(i, i) for i in node.inputs)
     e.substitute(
         [node],
         [
@@ -259,3 +271,29 @@ def _sink_reshape(e: Editor, node: Node) -> bool:
         ],
     )
     return True
+
+
+def _move_quantised(e: Editor, node: Node) -> bool:
+    """Move(DQ(q)) -> DQ(Move(q)) where the move could not go on, for a DQ joins what reads it. At
+    the model's end, behind a view, it joins what makes q."""
+    source = e.producer(node.inputs[0]) if node.op in ("Reshape", "Transpose") else None
+    if source is None or source.op != "DequantizeLinear" or e.only_user(node.inputs[0]) is not node:
+        return False
+    if any(e.types[i].elements != 1 for i in source.inputs[1:]):
+        return False
+    if node.op == "Reshape" and node.outputs[0] in e.outputs:
+        return False
+    q, out = e.types[source.inputs[0]], e.types[node.outputs[0]]
+    inner = e.fresh(node.outputs[0] + ".q", TensorType(q.dtype, out.shape))
+    e.substitute(
+        [source, node],
+        [
+            replace(node, inputs=(source.inputs[0], *node.inputs[1:]), outputs=(inner,)),
+            replace(source, inputs=(inner, *source.inputs[1:]), outputs=node.outputs),
+        ],
+    )
+    return True
+
+
+def _per_channel(type_: TensorType, out: TensorType) -> bool:
+    return 1 < type_.elements == type_.shape[-1] == out.shape[-1]

@@ -141,6 +141,38 @@ def pyramid_head() -> onnx.ModelProto:
     return n.model(n.node("Sigmoid", y))
 
 
+def yolo_head() -> onnx.ModelProto:
+    """Convolutions with x * sigmoid(x), pools joined, and boxes from a grid: x, y, w, h, scores."""
+    n, cells = Layers(), 16
+
+    def block(x: str, ic: int, oc: int, *kernel: int, **attrs: Any) -> str:
+        y = n.conv(x, ic, oc, *kernel, **attrs)
+        return n.node("Mul", y, n.node("Sigmoid", y))
+
+    x = block(n.input("image", np.float32, (1, 3, 16, 16)), 3, 8, 3, 3, strides=[2, 2])
+    x = block(x, 8, 8, 3, 3, strides=[2, 2])
+    same = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}
+    pooled = n.node("MaxPool", x, **same)
+    joined = n.node("Concat", x, pooled, n.node("MaxPool", pooled, **same), axis=1)
+    y = n.conv(block(joined, 24, 8, 1, 1), 8, 7, 1, 1)
+    y = n.node("Sigmoid", n.node("Transpose", n.shaped(y, 1, 7, cells), perm=[0, 2, 1]))
+    grid = np.stack(np.meshgrid(np.arange(4), np.arange(4)), -1).reshape(1, cells, 2)
+    xy = n.node("Split", y, n.const([2, 2, 3], np.int64), axis=2)
+    n._nodes[-1].output.extend(["wh", "scores"])
+    xy = n.node("Mul", n.node("Add", xy, n.const(grid, np.float32)), n.const(0.25, np.float32))
+    wh = n.node("Mul", n.node("Mul", "wh", "wh"), n.const([[[1.5, 2.5]]], np.float32))
+    return n.model(n.node("Concat", xy, wh, "scores", axis=2))
+
+
+def upscaler() -> onnx.ModelProto:
+    """Resize by lines, and pixels from channels."""
+    n = Layers()
+    x = n.node("Relu", n.conv(n.input("image", np.float32, (1, 3, 6, 6)), 3, 8, 3, 3))
+    y = n.node("DepthToSpace", n.conv(x, 8, 12, 3, 3), blocksize=2)
+    up = n.node("Resize", x, "", n.const([1, 1, 2, 2], np.float32), mode="linear")
+    return n.model(n.conv(n.node("Concat", up, y, axis=1), 11, 3, 1, 1))
+
+
 def detector() -> onnx.ModelProto:
     """What comes behind such a head: the best boxes that do not overlap."""
     n = Layers()
@@ -160,9 +192,12 @@ FAMILIES: dict[str, Callable[[], onnx.ModelProto]] = {
     "gru": lambda: recurrent("GRU", 3, "bidirectional"),
     "transformer": transformer,
     "pyramid_head": pyramid_head,
+    "yolo_head": yolo_head,
+    "upscaler": upscaler,
     "detector": detector,
 }
-QUANTISED = ("signal_cnn", "residual_depthwise", "autoencoder", "transformer", "pyramid_head")
+INTEGERS = ("signal_cnn", "residual_depthwise", "transformer", "pyramid_head", "yolo_head")
+QUANTISED = (*INTEGERS, "autoencoder", "upscaler", "lstm", "gru")
 FORMATS = {"qdq": QuantFormat.QDQ, "operators": QuantFormat.QOperator}
 
 
@@ -250,3 +285,15 @@ def test_on_a_cortex_m4(name: str, jobs: dict[str, Job]) -> None:
         elif box is not None:  # a box of upper bounds: what is true of it is in its first corner
             corner = value[tuple(slice(n) for n in box.shape)]
             assert corner.tobytes() == box.tobytes(), key
+
+
+@pytest.mark.parametrize("name", [*INTEGERS, "autoencoder", "upscaler"])
+def test_no_float_in_memory(name: str, jobs: dict[str, Job]) -> None:
+    """Between a QDQ model's first quantisation and its outputs all tensors are integers."""
+    module = jobs[f"{name}_qdq"].module
+    assert module is not None
+    graph, storage = module.program.graph, module.program.storage
+    made = {storage(o) for call in module.program.calls for o in call.node.outputs}
+    inside = made - set(graph.outputs)
+    assert inside
+    assert not [o for o in inside if graph.types[o].dtype.is_float]
