@@ -5,8 +5,7 @@
 Real Bazel builds the archives of small networks with nothing built before: server and workers
 start anew, no output and no cache are there. In turns: a process per model in a sandbox, which is
 Bazel's usual way; workers in sandboxes, which is ours; multiplexed workers. Exit code 1 if
-sandboxed workers are not at least `--least` times as fast as a process each, by the medians of
-the rounds.
+sandboxed workers are not `--least` times as fast as a process each, by the medians of the rounds.
 """
 
 from __future__ import annotations

@@ -20,13 +20,15 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType
 from typing import Any, NoReturn
+
+import onnx.parser
 
 import mlftool.cli
 import mlftool.cli.compile
 import mlftool.compile
 from mlftool.errors import ENVIRONMENT, INTERNAL, MlfError, Problem
+from mlftool.mlf import tar_bytes
 from rules.private.tools import package
 from rules.private.tools.worker_protocol import CODECS, Codec, WorkResponse
 
@@ -55,28 +57,42 @@ class _Job:
     cancelled: bool = False
 
 
-class _StoppedError(BaseException):
+class _StoppedError(Exception):
     """Bazel wants this worker to end."""
 
 
-def _stop(_number: int, _frame: FrameType | None) -> NoReturn:
-    raise _StoppedError
+@contextlib.contextmanager
+def _stop_signal() -> Iterator[int]:
+    """A file descriptor that is ready once SIGTERM has come.
+
+    Deliberately no exception from the handler: it may run where exceptions are swallowed, such as in
+    what Python does around a fork.
+    """
+    told, tell = os.pipe()
+    os.set_blocking(tell, False)
+    signal.signal(signal.SIGTERM, lambda *_: None)
+    signal.set_wakeup_fd(tell)
+    yield told
+    signal.set_wakeup_fd(-1)
 
 
 class Worker:
-    """Reads requests from `source`, writes responses to `sink`, both file descriptors."""
+    """Reads requests from `source`, writes answers to `sink`; `stop` is ready when we must end."""
 
-    def __init__(self, source: int, sink: int, codec: Codec) -> None:
-        self._source, self._sink, self._codec = source, sink, codec
+    def __init__(self, source: int, sink: int, stop: int, codec: Codec) -> None:
+        self._source, self._sink, self._stop, self._codec = source, sink, stop, codec
         self._jobs: dict[int, _Job] = {}  # by pipe
         self._ready = selectors.DefaultSelector()
 
     def serve(self) -> None:
         """Until the source ends and all is answered. Raises MlfError if the source is malformed."""
         self._ready.register(self._source, selectors.EVENT_READ)
+        self._ready.register(self._stop, selectors.EVENT_READ)
         try:
-            while self._ready.get_map():
+            while len(self._ready.get_map()) > 1:
                 for key, _ in self._ready.select(self._patience()):
+                    if key.fd == self._stop:
+                        raise _StoppedError
                     if key.fd == self._source:
                         self._read()
                     else:
@@ -98,9 +114,12 @@ class Worker:
 
     def _start(self, request: Any) -> None:
         pipe, childs_end = os.pipe()
+        # Until the child is itself, a signal to it would look like one to us.
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
         try:
             process = os.fork()
         except OSError as error:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
             os.close(pipe)
             os.close(childs_end)
             problem = Problem("MLF0703", f"cannot start a process: {error.strerror}")
@@ -108,6 +127,7 @@ class Worker:
             return
         if process == 0:
             _child(request, childs_end, self._sink)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
         os.close(childs_end)
         with contextlib.suppress(OSError):  # the child does the same; whoever comes first
             os.setpgid(process, process)
@@ -183,7 +203,9 @@ def _child(request: Any, output: int, sink: int) -> NoReturn:
     code = INTERNAL
     try:
         os.setpgid(0, 0)
+        signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(output, 1)
         os.dup2(output, 2)
@@ -212,15 +234,29 @@ def _protocol_streams() -> Iterator[tuple[int, int]]:
     os.close(sink)
 
 
+# Most models have a contraction; its templates are half of what a request would read for itself.
+_SMALL = """<ir_version: 8, opset_import: ["": 17]>
+small (float[1, 4] x) => (float[1, 2] y) <float[4, 2] w = {1, 2, 3, 4, 5, 6, 7, 8}> {
+    m = MatMul(x, w)
+    y = Relu(m)
+}"""
+
+
+def _warm_up() -> None:
+    """Compile a model for nobody: what that reads and works out once, no request does again."""
+    model = onnx.parser.parse_model(_SMALL)
+    tar_bytes(mlftool.compile.compile_modules([mlftool.compile.ModuleSpec(model)]))
+
+
 def persist(protocol: str) -> int:
     """Serves until Bazel closes our input or stops us."""
-    signal.signal(signal.SIGTERM, _stop)
+    _warm_up()
     # What lives now lives for ever: children then share its memory instead of copying it.
     gc.collect()
     gc.freeze()
     try:
-        with _protocol_streams() as (source, sink):
-            Worker(source, sink, CODECS[protocol]()).serve()
+        with _protocol_streams() as (source, sink), _stop_signal() as stop:
+            Worker(source, sink, stop, CODECS[protocol]()).serve()
     except MlfError as error:
         print(error, file=sys.stderr)
         return error.exit_code
