@@ -118,7 +118,9 @@ def compile_module(spec: ModuleSpec) -> Module:
     check_module_name(spec.module_name)
     target, options, pools = _target(spec), _options(spec), _pools(spec)
     clock = _Clock(spec.module_name)
-    imported = import_onnx(spec.model, spec.module_name, spec.input_shapes, spec.data_files)
+    imported = import_onnx(
+        spec.model, spec.module_name, spec.input_shapes, spec.data_files, spec.only_declared
+    )
     imported = _with_output_names(imported, spec)
     graph = verify(imported, "import")
     clock.stage("import", graph)

@@ -31,6 +31,7 @@ class ModuleSpec:
     interface_api: str | None = None  # "c" or "packed"; of aot
     input_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     data_files: tuple[Path, ...] = ()
+    only_declared: bool = False  # no external data but `data_files`: nothing from beside the model
     workspace_io: bool = False
     unpacked_api: bool | None = None
     link_params: bool | None = None

@@ -66,6 +66,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="an external data file of the model that may be a link; repeatable",
     )
+    parser.add_argument(
+        "--only-declared",
+        action="store_true",
+        help="read external data from the --data files only, for build systems",
+    )
 
     tvmc_options.add_arguments(parser)
 
@@ -102,6 +107,7 @@ def run(args: argparse.Namespace) -> int:
         args.module_name,
         input_shapes=shapes,
         data_files=tuple(args.data),
+        only_declared=args.only_declared,
         float_mode=args.float_mode,
         pools=tuple(args.pool),
         weights=args.weights,

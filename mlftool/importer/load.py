@@ -17,15 +17,24 @@ from mlftool.errors import MlfError, Problem
 from mlftool.importer.protos import bad_text
 
 MAX_BYTES = 2**31 - 1  # protobuf's own limit on one message
+# Why nothing beside the model is read, and what to do then.
+NO_FILE = (
+    "lies beside a file, and this model is none",
+    "give the model's file, or declare the data file (--data FILE)",
+)
+UNDECLARED = ("is not declared", "list the file in `data` (--data FILE)")
 INSIDE = "keep the data file in the model's own folder, or declare it (--data FILE)"
 
 
-def load_model(model: Path | ModelProto, data_files: Sequence[Path] = ()) -> ModelProto:
+def load_model(
+    model: Path | ModelProto, data_files: Sequence[Path] = (), only_declared: bool = False
+) -> ModelProto:
     """The parsed model with its external data inside; of one that is parsed already, a copy.
 
     `data_files` are external data files the caller vouches for, such as the declared inputs of a
     build action: in Bazel's sandbox they are symbolic links, which are refused when nobody vouches
-    for them. Nothing else is ever opened.
+    for them. With `only_declared` nothing beside the model is read either. Nothing else is ever
+    opened.
     """
     path, on_disk = model_name(model), isinstance(model, Path)
     if isinstance(model, Path):
@@ -38,7 +47,8 @@ def load_model(model: Path | ModelProto, data_files: Sequence[Path] = ()) -> Mod
     text = bad_text(model.graph)
     if text:
         raise _error(path, f"is not an ONNX model: {text} is not UTF-8")
-    _External(path, data_files, on_disk).load(model.graph)
+    beside = NO_FILE if not on_disk else UNDECLARED if only_declared else None
+    _External(path, data_files, beside).load(model.graph)
     return model
 
 
@@ -119,9 +129,11 @@ def tensors(graph: GraphProto) -> Iterator[TensorProto]:
 class _External:
     """Brings external data into a model: from declared files, else from beside the model."""
 
-    def __init__(self, path: Path, data_files: Sequence[Path], on_disk: bool) -> None:
+    def __init__(
+        self, path: Path, data_files: Sequence[Path], beside: tuple[str, str] | None
+    ) -> None:
         self.path, self.declared = path, {f.name: f for f in data_files}
-        self.on_disk = on_disk
+        self.beside = beside  # why nothing beside the model is read
         self.files: dict[str, bytes] = {}
         self.used = 0
         if len(self.declared) != len(data_files):
@@ -183,9 +195,8 @@ class _External:
         declared = self.declared.get(location)
         if declared is not None:
             return read_file(declared)
-        if not self.on_disk:
-            remedy = "give the model's file, or declare the data file (--data FILE)"
-            raise FileError("lies beside a file, and this model is none", help=remedy)
+        if self.beside:
+            raise FileError(self.beside[0], help=self.beside[1])
         # Beside the model as it was named, not beside what a link to it points to: a build
         # action must not reach past its sandbox.
         return read_file(self.path.parent / location, follow=False)

@@ -59,9 +59,10 @@ def import_onnx(
     name: str,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
     data_files: Sequence[Path] = (),
+    only_declared: bool = False,
 ) -> Graph:
     """The model, a file or a proto, with static types. Raises MlfError with every problem found."""
-    loaded = load_model(model, data_files)
+    loaded = load_model(model, data_files, only_declared)
     return Importer(loaded, str(model_name(model)), input_shapes or {}).run(name)
 
 

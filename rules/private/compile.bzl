@@ -203,6 +203,9 @@ def _mlf_compile_impl(ctx):
     for name, shape in sorted(ctx.attr.input_shapes.items()):
         args.add("--input-shape", "%s:%s" % (name, shape.replace(" ", "")))
     args.add_all(ctx.files.data, before_each = "--data")
+
+    # A sandbox would hide other files; workers may have none.
+    args.add("--only-declared")
     run_compiler(
         ctx,
         [args],

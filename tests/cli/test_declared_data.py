@@ -119,6 +119,19 @@ def test_undeclared_link(sandbox: Path, capsys: pytest.CaptureFixture[str]) -> N
     ]
 
 
+def test_a_file_beside_the_model_where_all_must_be_declared(
+    inside: bytes, store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (store.parent / "out.tar").unlink()
+    said = "external data 'weights.bin' is not declared"
+    assert refusal(store, capsys, "--only-declared")[:2] == [
+        f"FILE: error[MLF0203]: tensor 'scale': {said}",
+        "help: list the file in `data` (--data FILE)",
+    ]
+    assert compile_(store, "--only-declared", "--data", store / "weights.bin") == 0
+    assert (store.parent / "out.tar").read_bytes() == inside
+
+
 def test_undeclared_file_behind_the_models_link(
     sandbox: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

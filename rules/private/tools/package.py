@@ -25,6 +25,7 @@ def module_spec(entry: dict[str, Any]) -> ModuleSpec:
         executor=entry["executor"],
         input_shapes=shapes,
         data_files=tuple(Path(file) for file in entry["data_files"]),
+        only_declared=True,
         float_mode=entry["float_mode"],
         weights=entry["weights"],
         mlf_version=entry["mlf_version"],

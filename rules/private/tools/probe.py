@@ -17,6 +17,7 @@ import sys
 import sysconfig
 from pathlib import Path
 
+USUAL_PYTHON = Path("/usr/bin/python3")
 ARM_GCC = "arm-none-eabi-gcc"
 ARM_PARTS = ("cc1", "cc1plus", "as", "collect2", "ld", "objcopy")
 # Debian's QEMU reads its firmware folder even with -kernel; no file of it matters to us.
@@ -46,8 +47,11 @@ def output(*command: str, text: str = "") -> str:
 def python() -> dict[str, object]:
     """The running interpreter: its path, version, and the wheels it can load."""
     path = Path(sys.executable).resolve()
+    # The path is part of every action's key, so the one that most machines share is the best name;
+    # which interpreter it is on this machine, the fingerprint says.
+    usual = USUAL_PYTHON.resolve() == path
     return {
-        "path": str(path),
+        "path": str(USUAL_PYTHON if usual else path),
         "fingerprint": digest([path]),
         "version": f"{platform.python_version()} {sysconfig.get_platform()}",
     }

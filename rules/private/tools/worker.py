@@ -65,8 +65,8 @@ class _StoppedError(Exception):
 def _stop_signal() -> Iterator[int]:
     """A file descriptor that is ready once SIGTERM has come.
 
-    Deliberately no exception from the handler: it may run where exceptions are swallowed, such as in
-    what Python does around a fork.
+    Deliberately no exception from the handler: it may run where exceptions are swallowed, such as
+    in what Python does around a fork.
     """
     told, tell = os.pipe()
     os.set_blocking(tell, False)
