@@ -20,6 +20,10 @@ HEADER = """# The Bazel rules
 
 <!-- Written by tools/rules_doc.py from the .bzl files; edit those and run it again. -->
 
+A first project is in [tutorial.md](tutorial.md), the way from genrules in
+[migration_genrules.md](migration_genrules.md), versions of Bazel in
+[COMPATIBILITY.md](../COMPATIBILITY.md).
+
 Load everything from one file, except what a `WORKSPACE` calls:
 
 ```starlark
