@@ -16,6 +16,15 @@ from typing import Any
 
 ROOT = Path(__file__).absolute().parent.parent
 PAGE = ROOT / "docs" / "rules.md"
+SETTINGS = ROOT / "rules" / "settings" / "BUILD.bazel"
+SETTING = r'^((?:# .*\n)+)\w+\(\n    name = "(\w+)",\n    build_setting_default = "(.*)",\n\)'
+SETTINGS_INTRODUCTION = """
+For the whole build, on the command line or as a line of `.bazelrc`:
+
+```
+build --@mlftool//rules/settings:copts=-O3
+```
+"""
 HEADER = """# The Bazel rules
 
 <!-- Written by tools/rules_doc.py from the .bzl files; edit those and run it again. -->
@@ -157,6 +166,15 @@ def section(title: str, names: dict[str, Any]) -> str:
     return "\n".join(parts)
 
 
+def settings_text() -> str:
+    """The build settings of //rules/settings: what stands above each in its BUILD file."""
+    rows = ["| setting | default | |", "|---|---|---|"]
+    for comment, name, value in re.findall(SETTING, SETTINGS.read_text(), re.MULTILINE):
+        text = cell(comment.replace("# ", ""))
+        rows.append(f"| `--@mlftool//rules/settings:{name}` | `{value or chr(34) * 2}` | {text} |")
+    return "\n".join(["## Settings", SETTINGS_INTRODUCTION, *rows]) + "\n"
+
+
 def page() -> str:
     """The whole page."""
     loaded: dict[str, dict[str, Any]] = {}
@@ -172,6 +190,7 @@ def page() -> str:
             section("In a WORKSPACE", repositories),
             section("Rules and macros", rules),
             section("Providers", providers),
+            settings_text(),
         ]
     )
 

@@ -177,7 +177,7 @@ def mlf_firmware(
         platform,
         deps = [],
         srcs = [],
-        board = Label("//crt:board"),
+        board = Label("//rules/settings:board"),
         copts = [],
         linkopts = [],
         flash_bytes = None,

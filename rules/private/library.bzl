@@ -4,6 +4,7 @@ load(":cc.bzl", "CC_TOOLCHAIN_TYPE", "CcInfo", "cc_common", "cc_library", "find_
 load(":cpus.bzl", "HOSTS", "device_of")
 load(":mlftool.bzl", "TOOLCHAIN_TYPE", "run_mlftool")
 load(":providers.bzl", "MlfInfo")
+load(":settings.bzl", "COPTS_VARIABLE")
 
 # Generated code is C99, and its results may not depend on which processor fuses multiply and add.
 MODEL_COPTS = ["-std=c99", "-O2", "-ffp-contract=off", "-ffunction-sections", "-fdata-sections"]
@@ -153,10 +154,11 @@ def mlf_cc_library(name, archive, target = "", copts = [], deps = [], **kwargs):
     cc_library(
         name = name,
         srcs = [name + "_sources"],
-        copts = MODEL_COPTS + HOSTS.get(device, []) + copts,
+        copts = MODEL_COPTS + HOSTS.get(device, []) + ["$(%s)" % COPTS_VARIABLE] + copts,
         # A shared object of one model helps nobody, and cc_test would make one.
         linkstatic = True,
         target_compatible_with = compatible,
+        toolchains = kwargs.pop("toolchains", []) + [Label("//rules/settings:copts")],
         deps = [name + "_sources", name + "_objects", Label("//crt:runtime")] + deps,
         **kwargs
     )

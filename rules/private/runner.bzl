@@ -108,7 +108,12 @@ def mlf_runner(name, archive, library, module = "", platform = None, program = "
         copts = MODEL_COPTS,
         linkstatic = True,
         # The last two are linked for modules that call the C runtime only.
-        deps = [library, Label("//crt:runner"), Label("//crt:runner_guard"), Label("//crt:tvm_platform")],
+        deps = [
+            library,
+            Label("//crt:runner"),
+            Label("//crt:runner_guard"),
+            Label("//rules/settings:platform_hooks"),
+        ],
         alwayslink = True,
         testonly = kwargs.get("testonly", False),
         **shared

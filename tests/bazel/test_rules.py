@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from nested import ROOT, Workspace
 PACKAGE = """
 load(
     "@mlftool//rules:defs.bzl",
-    "mlf_arena_test", "mlf_benchmark", "mlf_cc_library", "mlf_compile", "mlf_firmware",
+    "mlf_arena_test", "mlf_benchmark", "mlf_board", "mlf_cc_library", "mlf_compile", "mlf_firmware",
     "mlf_golden_test", "mlf_import", "mlf_size_report", "mlf_vectors",
 )
 load("@rules_cc//cc:defs.bzl", "cc_library")
@@ -73,6 +74,9 @@ mlf_vectors(
     runner = "@models//gesture_int8:host_runner",
 )
 mlf_golden_test(name = "vectors_test", size = "small", golden = "golden.npz", src = "vectors")
+
+cc_library(name = "hooks", srcs = ["main.c"])
+mlf_board(name = "board", linker_script = "board.ld")
 """
 SIZES = ("--aspects=@mlftool//rules:defs.bzl%mlf_size_aspect", "--output_groups=mlf_size")
 
@@ -221,3 +225,38 @@ def test_a_committed_build_file_is_kept_up_to_date(extras: Workspace) -> None:
     assert 'absolute = "1",' in (folder / "BUILD.bazel").read_text()
     extras.bazel("test", *extras.options(), *test)
     manifest.write_text(text)
+
+
+@pytest.mark.parametrize(
+    ("setting", "program", "instead_of"),
+    [
+        (
+            "platform_hooks=//extras:hooks",
+            "@models//gesture_int8:host_firmware",
+            "host_tvm_platform",
+        ),
+        ("board=//extras:board", "//:sensor", "mps2_an386"),
+    ],
+)
+def test_a_setting_swaps_a_part_of_every_program(
+    extras: Workspace, setting: str, program: str, instead_of: str
+) -> None:
+    flag = f"--@mlftool//rules/settings:{setting}"
+
+    without, with_it = (
+        extras.bazel("cquery", *extras.options(), *flags, f"deps({program})")
+        for flags in ((), (flag,))
+    )
+
+    label = setting.partition("=")[2]
+    assert (f"{label} (" in without, f"{instead_of} (" in without) == (False, True)
+    assert (f"{label} (" in with_it, f"{instead_of} (" in with_it) == (True, False)
+
+
+def test_copts_of_the_whole_build_reach_every_model(extras: Workspace) -> None:
+    """Two words: were they one, the compiler would take the second for the value of the first."""
+    flag = "--@mlftool//rules/settings:copts=-DFIRST=1 -fno-such-option"
+
+    talk = extras.bazel("build", *extras.options(), flag, "@models//gesture_int8:host", fails=True)
+
+    assert re.search(r"unrecognized command.line option .-fno-such-option.", talk), talk

@@ -1,0 +1,16 @@
+"""What a whole build can be told on the command line or in .bazelrc, without a change to a BUILD file."""
+
+COPTS_VARIABLE = "MLF_COPTS"
+
+def _copts_setting_impl(ctx):
+    value = ctx.build_setting_value
+    for bad in ["\n", "$"]:
+        if bad in value:
+            fail("%s: got %s, expected options for the C compiler, with spaces between them" % (ctx.label, repr(value)))
+    return [platform_common.TemplateVariableInfo({COPTS_VARIABLE: value})]
+
+copts_setting = rule(
+    doc = "Options for the C compiler as a Make variable, which `copts` of a cc_library splits into words.",
+    implementation = _copts_setting_impl,
+    build_setting = config.string(flag = True),
+)
