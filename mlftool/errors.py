@@ -88,6 +88,7 @@ CODES: dict[str, str] = {
     "MLF0610": "There is no simulated board for this target.",
     "MLF0611": "The sources of a module need a library that is not in the archive.",
     "MLF0612": "An object file of a module is for another machine.",
+    "MLF0614": "The board.json of a board cannot be used.",
     "MLF0700": "A program that this command needs is not installed.",
     "MLF0701": "A compiling process was killed, perhaps for lack of memory.",
     "MLF0702": "The cache of built programs cannot be written.",

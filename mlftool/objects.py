@@ -5,7 +5,6 @@ The same compiler gives the same bytes wherever it runs: relative names, no time
 
 from __future__ import annotations
 
-import re
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -58,17 +57,7 @@ def compile_objects(
 
 
 def _command(target: Target, cc: str) -> tuple[str, ...]:
-    if cc:
-        return toolchain.find_given(cc)
-    for form, program in (
-        ("cortex-m.*", toolchain.ARM_GCC),
-        ("rv.*", toolchain.RISCV_GCC),
-        ("aarch64", toolchain.AARCH64_GCC),
-    ):
-        if re.fullmatch(form, target.name):
-            libc = ("--specs=picolibc.specs",) if program is toolchain.RISCV_GCC else ()
-            return (*toolchain.find(program), *libc)
-    return toolchain.find(toolchain.CC)
+    return toolchain.find_given(cc) if cc else toolchain.find(toolchain.compiler_of(target))
 
 
 def machine_flags(target: Target, clang: bool) -> tuple[str, ...]:

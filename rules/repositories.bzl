@@ -1,6 +1,5 @@
 """What a WORKSPACE calls: mlf_dependencies() first, then mlf_register_toolchains()."""
 
-load("//rules/private:cpus.bzl", "CPUS")
 load("//rules/private:manifest_repository.bzl", _mlf_manifest_repository = "mlf_manifest_repository")
 load("//rules/private:python_packages.bzl", _python_packages = "python_packages")
 load("//rules/private:shims.bzl", _shim_repository = "shim_repository")
@@ -39,8 +38,5 @@ def mlf_dependencies():
 
 # buildifier: disable=unnamed-macro
 def mlf_register_toolchains():
-    """Registers the compiler toolchain and the C toolchain of every Cortex-M we know."""
-    native.register_toolchains(
-        str(Label("//rules/toolchains:mlftool")),
-        *[str(Label("//rules/toolchains:" + cpu)) for cpu in CPUS]
-    )
+    """Registers the compiler toolchain and the C toolchain of every target that has one."""
+    native.register_toolchains(str(Label("//rules/toolchains:mlftool")).rpartition(":")[0] + ":all")

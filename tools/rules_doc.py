@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -60,13 +60,16 @@ class Attributes:
 
 
 class Anything:
-    """A stand-in for Bazel's other globals: any attribute and any call of it."""
+    """A stand-in for Bazel's other globals: any attribute, any call of it, and nothing in it."""
 
     def __getattr__(self, _name: str) -> Anything:
         return self
 
     def __call__(self, *_args: Any, **_kwargs: Any) -> Anything:
         return self
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(())
 
 
 def run_bzl(label: str, loaded: dict[str, dict[str, Any]]) -> dict[str, Any]:
@@ -88,10 +91,10 @@ def run_bzl(label: str, loaded: dict[str, dict[str, Any]]) -> dict[str, Any]:
     }
 
     def load(source: str, *same: str, **renamed: str) -> None:
-        if source.startswith("@"):
+        if source.startswith("@") and source not in loaded:
             names.update({new: Anything() for new in (*same, *renamed)})
             return
-        full = source if source.startswith("//") else f"//{package}{source}"
+        full = source if source.startswith(("//", "@")) else f"//{package}{source}"
         other = run_bzl(full, loaded)
         names.update({new: other[old] for new, old in {**{s: s for s in same}, **renamed}.items()})
 

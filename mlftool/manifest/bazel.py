@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from mlftool.errors import MlfError
 from mlftool.manifest import Archive, Manifest, Model, load
 from mlftool.manifest.entries import executor_options, executors_of
+from mlftool.runtime.boards import BOARDS
 
 BUILD_FILES = ("BUILD.bazel", "BUILD")
 HEADER = "# Written from a manifest by mlftool.manifest.bazel; edit the manifest instead.\n\n"
@@ -242,9 +243,8 @@ def constant(name: str, comment: str, value: object) -> str:
     return f"# {comment}\n{name} = {text}\n\n"
 
 
-# Where tests can run: this machine and the boards that QEMU simulates (rules/private/cpus.bzl).
-BOARDS = frozenset(("cortex-m0", "cortex-m3", "cortex-m4", "cortex-m7", "cortex-m33", "cortex-m55"))
-SIMULATED = BOARDS | {"host"}
+# Where tests can run: this machine and the boards that QEMU simulates.
+SIMULATED = frozenset(BOARDS) | {"host"}
 
 
 def packages(manifest: Manifest, label: str, rules: str) -> dict[str, str]:

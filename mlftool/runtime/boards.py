@@ -1,29 +1,124 @@
-"""The simulated boards, described once: for `mlftool run`, the tests and the benchmarks."""
+"""The boards that programs run on: one folder each, described by its board.json.
+
+crt/boards has ours; `find` takes the folder of any other. Bazel reads the same files, through
+rules/private/tools/probe.py, which has the standard library only.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mlftool.errors import MlfError, Problem, did_you_mean
+from mlftool.mlf.runtime_tree import crt_root
+from mlftool.targets import TARGETS
+
+FILE = "board.json"
 
 
 @dataclass(frozen=True)
 class Board:
-    """A board that QEMU simulates. Its link script and counter are in crt/boards/<name>/."""
+    """A board with one of the targets it runs. Its link script and counter are in its folder.
+
+    Without a link script it is a computer with an operating system, whose C library serves files.
+    """
 
     name: str
-    target: str  # of mlftool.targets: the compiler's machine flags
-    machine: str  # QEMU's -machine
+    target: str  # of mlftool.targets: the compiler and its machine flags
     title: str
+    simulator: tuple[str, ...]  # the command that a program's name and arguments follow
+    parts: tuple[str, ...] = ()  # folders of crt/boards that it shares with others
+    linkopts: tuple[str, ...] = ()
+    folder: Path | None = None
+
+    @property
+    def machine(self) -> str:
+        """QEMU's -machine, for tables."""
+        words = self.simulator
+        return words[words.index("-machine") + 1] if "-machine" in words else words[0]
+
+    @property
+    def hosted(self) -> bool:
+        return self.folder is None or not (self.folder / "link.ld").is_file()
 
 
-_ALL = (
-    Board("microbit", "cortex-m0", "microbit", "BBC micro:bit, Cortex-M0"),
-    Board("mps2_an385", "cortex-m3", "mps2-an385", "Arm MPS2+ AN385, Cortex-M3"),
-    Board("mps2_an386", "cortex-m4", "mps2-an386", "Arm MPS2+ AN386, Cortex-M4F"),
-    Board("mps2_an500", "cortex-m7", "mps2-an500", "Arm MPS2+ AN500, Cortex-M7F"),
-    Board("mps2_an505", "cortex-m33", "mps2-an505", "Arm MPS2+ AN505, Cortex-M33F"),
-    Board("mps3_an547", "cortex-m55", "mps3-an547", "Arm MPS3 AN547, Cortex-M55 with MVE"),
-)
+# key -> whether it must be there, and whether it is a list
+_KEYS = {
+    "title": (True, False),
+    "targets": (True, True),
+    "simulator": (True, True),
+    "parts": (False, True),
+    "linkopts": (False, True),
+}
 
-# target name -> the board that runs it
-BOARDS: Mapping[str, Board] = {board.target: board for board in _ALL}
+
+def read_board(folder: Path) -> tuple[Board, ...]:
+    """The board of a folder, once for each of its targets. Raises MlfError."""
+    path = folder / FILE
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise MlfError(Problem("MLF0614", f"cannot be read: {error}", str(path))) from None
+    if problems := [Problem("MLF0614", text, str(path)) for text in _wrong(data)]:
+        raise MlfError(problems)
+    rest = {key: tuple(data.get(key, ())) for key in ("simulator", "parts", "linkopts")}
+    name, title = folder.resolve().name, data["title"]
+    return tuple(Board(name, t, title, folder=folder, **rest) for t in data["targets"])
+
+
+def _wrong(data: Any) -> list[str]:
+    """What is wrong with the content of a board.json, as sentences."""
+    if not isinstance(data, dict):
+        return [f"expected an object with the keys {', '.join(_KEYS)}"]
+    found = [f"unknown key '{key}'{_hint(key)}" for key in data if key not in _KEYS]
+    for key, (needed, is_list) in _KEYS.items():
+        value = data.get(key)
+        if key not in data:
+            found += [f"the key '{key}' is missing"] if needed else []
+        elif not is_list and not (isinstance(value, str) and value):
+            found.append(f"{key}: got {json.dumps(value)}, expected text")
+        elif is_list and not (isinstance(value, list) and all(isinstance(v, str) for v in value)):
+            found.append(f"{key}: got {json.dumps(value)}, expected a list of texts")
+        elif is_list and needed and not value:
+            found.append(f"{key}: the list is empty")
+    if not found:
+        unknown = [t for t in data["targets"] if t not in TARGETS or TARGETS[t].is_host]
+        found += [f"targets: unknown target '{t}'; {did_you_mean(t, TARGETS)}" for t in unknown]
+        parts = [p for p in data.get("parts", ()) if not (crt_root() / "boards" / p).is_dir()]
+        found += [f"parts: crt/boards has no folder '{p}'" for p in parts]
+    return found
+
+
+def _hint(key: str) -> str:
+    help = did_you_mean(key, _KEYS)
+    return f"; {help}" if help else ""
+
+
+def _ours() -> tuple[Board, ...]:
+    files = sorted((crt_root() / "boards").glob(f"*/{FILE}"))
+    return tuple(board for file in files for board in read_board(file.parent))
+
+
+_ALL = _ours()
+_NAMED: Mapping[str, Board] = {board.name: board for board in reversed(_ALL)}
+# target -> the board that runs it, in the order of the targets
+BOARDS: Mapping[str, Board] = {t: board for t in TARGETS for board in _ALL if board.target == t}
+
+
+def find(wanted: str, target: str = "") -> Board | None:
+    """The board that a target, a name of ours or a folder with a board.json means.
+
+    With a folder or name, the one for `target` if it has that. Raises MlfError for a bad folder.
+    """
+    if wanted in BOARDS:
+        return BOARDS[wanted]
+    if wanted in _NAMED:
+        found = [board for board in _ALL if board.name == wanted]
+    elif (Path(wanted) / FILE).is_file():
+        found = list(read_board(Path(wanted)))
+    else:
+        return None
+    return next((board for board in found if board.target == target), found[0])

@@ -41,8 +41,8 @@ _PACKAGES = (
 _PROGRAMS = (
     (toolchain.CC, True),
     (toolchain.ARM_GCC, True),
-    (toolchain.ARM_SIZE, True),
     (toolchain.QEMU_ARM, True),
+    *((program, False) for program in toolchain.optional()),
     (Program("bazel", "BAZEL", "bazel-bootstrap", "to build with Bazel; ./bazelw finds it"), False),
 )
 

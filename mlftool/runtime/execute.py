@@ -11,7 +11,7 @@ from typing import Any
 from mlftool.errors import MlfError, Problem
 from mlftool.mlf import Bundle
 from mlftool.mlf.interface import Interface
-from mlftool.runtime.boards import BOARDS
+from mlftool.runtime.boards import BOARDS, Board, find
 from mlftool.runtime.compare import Comparison
 from mlftool.runtime.host import build_runner
 from mlftool.runtime.link import Footprint, footprint, link_firmware
@@ -24,13 +24,14 @@ HOST = "host"
 
 @dataclass(frozen=True)
 class Place:
-    """Where a module runs: `host`, or the target whose board QEMU simulates."""
+    """Where a module runs: `host`, or a target on a board."""
 
     target: str
+    board: Board | None = None
 
     @property
     def title(self) -> str:
-        return BOARDS[self.target].title if self.target in BOARDS else "this computer"
+        return self.board.title if self.board else "this computer"
 
 
 def place_for(target: str, on: str | None, file: str = "") -> Place:
@@ -38,8 +39,8 @@ def place_for(target: str, on: str | None, file: str = "") -> Place:
     wanted = on or (HOST if target in TARGETS and TARGETS[target].is_host else target)
     if wanted == HOST or (wanted in TARGETS and TARGETS[wanted].is_host):
         return Place(HOST)
-    if wanted in BOARDS:
-        return Place(wanted)
+    if board := find(wanted, target):
+        return Place(board.target, board)
     choices = ", ".join((HOST, *BOARDS))
     text = f"no simulated board for target '{wanted}'; got it from "
     text += "--on" if on else "the archive"
@@ -57,12 +58,13 @@ def execute(
     """Runs all samples, with `runner` if that program is built already. Raises MlfError."""
     if runner is not None and not runner.is_file():
         raise MlfError(Problem("MLF0609", "no such program", str(runner)))
-    if place.target == HOST:
+    board = place.board
+    if board is None:
         program = runner or build_runner(bundle, interface)
         return run_on_host(program, interface, samples, repetitions), None
-    board = BOARDS[place.target]
     elf = runner or link_firmware(bundle, interface, board)
-    return run_on_board(elf, board, interface, samples, repetitions), footprint(elf)
+    sizes = None if board.hosted else footprint(elf)
+    return run_on_board(elf, board, interface, samples, repetitions), sizes
 
 
 def report(

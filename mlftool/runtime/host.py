@@ -17,7 +17,7 @@ from mlftool.mlf.records import Archive
 from mlftool.runtime.build import build_code
 from mlftool.runtime.descriptor import calls_crt
 from mlftool.runtime.interface import interface_of
-from mlftool.runtime.sources import module_code, runner_files
+from mlftool.runtime.sources import host_files, module_code, runner_files
 from mlftool.runtime.vectors import Array, samples_of
 from mlftool.targets import TARGETS
 
@@ -123,7 +123,7 @@ def _build(
     record = archive.module(interface.module)
     code = module_code(archive, record)
     program = "-shared" not in flags
-    files = runner_files(interface, record, ("platform/host/platform.c",))
+    files = runner_files(interface, record, on_board=False) | host_files()
     if not program:  # the descriptor alone: Python takes the runner's part
         files = {n: d for n, d in files.items() if not n.endswith(".c") or n == "runner_module.c"}
     crt = record if calls_crt(interface, record) else None

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-import subprocess
+import struct
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mlftool.errors import ENVIRONMENT, MlfError, Problem
 from mlftool.mlf import Bundle
 from mlftool.mlf.archive import read
 from mlftool.mlf.interface import Interface
 from mlftool.runtime import toolchain
-from mlftool.runtime.boards import Board
 from mlftool.runtime.cache import build_once, default_cache, key_of
 from mlftool.runtime.descriptor import calls_crt
+from mlftool.runtime.objects import machine_of_target, section_sizes
 from mlftool.runtime.sources import (
     INCLUDES,
+    board_files,
     crt_files,
     module_code,
     runner_files,
-    tree_under,
 )
 from mlftool.targets import TARGETS
 
+if TYPE_CHECKING:
+    from mlftool.runtime.boards import Board
+
+_FOLDERS = ("-Icrt/runner", "-Icrt/platform")
 _SECTIONS = ("-ffunction-sections", "-fdata-sections", "-Wl,--gc-sections")
 
 
@@ -50,22 +55,23 @@ def link_firmware(
     """The ELF of a module's test runner for `board`. Raises MlfError."""
     archive = read(bundle)
     record = archive.module(interface.module)
-    code = module_code(archive, record, "armv7l")
+    target = TARGETS[board.target]
+    code = module_code(archive, record, machine_of_target(target))
     if code.cxx:
         text = "a simulated board runs C only; got " + ", ".join(code.cxx)
         raise MlfError(Problem("MLF0610", text, path=interface.module, help="run it on the host"))
-    files, sources = dict(code.files), code.c
-    own, common = f"boards/{board.name}", "boards/common"
-    files |= runner_files(interface, record, (*tree_under(own), *tree_under(common)))
-    command = toolchain.find(toolchain.ARM_GCC)
-    flags = (*TARGETS[board.target].cflags, *code.cflags, optimise, "-g", *_SECTIONS, *INCLUDES)
-    folders = ("crt/runner", "crt/platform", f"crt/{own}", f"crt/{common}")
-    flags += tuple(f"-I{folder}" for folder in folders)
-    flags += ("-nostartfiles", "-Lcrt/boards", f"-Tcrt/{own}/link.ld")
-    sources += ("runner_module.c", "crt/runner/runner.c")
-    sources += tuple(f"crt/{n}" for n in tree_under(common) if n.endswith(".c"))
+    platform = board_files(board)
+    files = {**code.files, **runner_files(interface, record, not board.hosted), **platform}
+    command = toolchain.find(toolchain.compiler_of(target))
+    flags = (*target.cflags, *code.cflags, optimise, "-g", *_SECTIONS, *INCLUDES, *_FOLDERS)
+    folders = sorted({name.rpartition("/")[0] for name in platform})
+    flags += (*(f"-I{folder}" for folder in folders), *board.linkopts)
+    if not board.hosted:
+        flags += ("-nostartfiles", "-Lcrt/boards", f"-Tcrt/boards/{board.name}/link.ld")
+    sources = (*code.c, "runner_module.c", "crt/runner/runner.c")
+    sources += tuple(name for name in platform if name.endswith(".c"))
     if calls_crt(interface, record):
-        crt, crt_sources = crt_files(record, "board")
+        crt, crt_sources = crt_files(record, "host" if board.hosted else "board")
         files |= crt
         sources += crt_sources
     key = key_of((toolchain.identity(command), *flags, *sources), files)
@@ -80,14 +86,12 @@ def link_firmware(
 
 
 def footprint(elf: Path) -> Footprint:
-    """Sizes of a firmware's sections, as `arm-none-eabi-size` lists them."""
-    command = [*toolchain.find(toolchain.ARM_SIZE), "-A", "-d", str(elf)]
-    run = subprocess.run(command, capture_output=True, text=True)
-    if run.returncode != 0:
-        text = f"cannot be measured: {run.stderr.strip()}"
-        raise MlfError(Problem("MLF0609", text, str(elf)), ENVIRONMENT)
-    rows = (line.split() for line in run.stdout.splitlines())
-    sizes = {row[0]: int(row[1]) for row in rows if len(row) == 3 and row[1].isdigit()}
+    """Sizes of a firmware's sections. Raises MlfError if the file is no ELF file."""
+    try:
+        sizes = section_sizes(elf.read_bytes())
+    except (OSError, ValueError, struct.error) as error:
+        text = f"cannot be measured: {error}"
+        raise MlfError(Problem("MLF0609", text, str(elf)), ENVIRONMENT) from None
     in_flash = (".vectors", ".text", ".ARM.exidx", ".data")
     return Footprint(
         flash=sum(sizes.get(name, 0) for name in in_flash),

@@ -7,14 +7,17 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mlftool.errors import CHECK_FAILED, ENVIRONMENT, MlfError, Problem
 from mlftool.mlf.interface import Interface
 from mlftool.runtime import toolchain
-from mlftool.runtime.boards import Board
 from mlftool.runtime.vectors import Array
+
+if TYPE_CHECKING:
+    from mlftool.runtime.boards import Board
 
 # How a program is started with these arguments.
 Command = Callable[[Sequence[str]], list[str]]
@@ -68,11 +71,14 @@ def qemu_command(board: Board, elf: Path, arguments: Sequence[str]) -> list[str]
     run as fast as it can. The console is stdout. Arguments must have no commas and no spaces: the
     program gets them as one line.
     """
+    program = (*toolchain.find(toolchain.simulator_of(board.simulator)), *board.simulator[1:])
+    if not Path(program[0]).name.startswith("qemu-system-"):
+        return [*program, str(elf), *arguments]
     semihosting = "enable=on,target=native,chardev=console"
     semihosting += "".join(f",arg={a}" for a in ("firmware", *arguments))
     return [
-        *toolchain.find(toolchain.QEMU_ARM),
-        *("-machine", board.machine, "-icount", "shift=0,align=off,sleep=off"),
+        *program,
+        *("-icount", "shift=0,align=off,sleep=off"),
         *("-display", "none", "-monitor", "none", "-serial", "none"),
         *("-chardev", "stdio,id=console,signal=off", "-semihosting-config", semihosting),
         *("-kernel", str(elf)),

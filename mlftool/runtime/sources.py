@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from mlftool.errors import MlfError, Problem
 from mlftool.mlf import graph as graph_json
@@ -24,6 +25,9 @@ FOREIGN_CFLAGS = (
     *("-Wno-incompatible-pointer-types", "-Wno-int-conversion"),
     "-Wno-declaration-missing-parameter-type",
 )
+
+if TYPE_CHECKING:
+    from mlftool.runtime.boards import Board
 
 _HEADER = re.compile(r"codegen/host/include/[A-Za-z0-9_./-]+\.(?:h|weights)")
 # More than any archive is known to need: memory is no concern on this computer.
@@ -88,13 +92,10 @@ def old_headers(sources: Mapping[str, bytes]) -> dict[str, bytes]:
     return {MODEL_HEADER: _MODEL} if network_of(sources.values()) else {}
 
 
-def runner_files(
-    interface: Interface, record: ModuleRecord, platform: tuple[str, ...]
-) -> dict[str, bytes]:
-    """The test runner for a module: its descriptor, and `platform` files of crt/."""
+def runner_files(interface: Interface, record: ModuleRecord, on_board: bool) -> dict[str, bytes]:
+    """The test runner for a module, with its descriptor; a platform for it comes besides."""
     common = ("runner/runner.c", "runner/runner.h", "runner/guard.h", "platform/platform.h")
-    files = {f"crt/{name}": (crt_root() / name).read_bytes() for name in (*common, *platform)}
-    on_board = not any(name.startswith("platform/host") for name in platform)
+    files = _crt(*common)
     files["runner_module.c"] = runner_c(interface, record, on_board).encode()
     files |= {f"codegen/host/include/{n}": data for n, data in parameters(record)[1].items()}
     return files
@@ -130,7 +131,25 @@ def crt_files(
     return files, tuple(sources)
 
 
-def tree_under(folder: str) -> tuple[str, ...]:
-    """Every file below a folder of crt/, by its name in crt/."""
-    root = crt_root()
-    return tuple(sorted(str(p.relative_to(root)) for p in (root / folder).iterdir() if p.is_file()))
+def board_files(board: Board) -> dict[str, bytes]:
+    """The platform of a board: its own folder, and what it shares with others."""
+    if board.hosted:
+        return host_files()
+    files: dict[str, bytes] = {}
+    own = board.folder or crt_root() / "boards" / board.name
+    for name, folder in (
+        (board.name, own),
+        *((part, crt_root() / "boards" / part) for part in board.parts),
+    ):
+        paths = sorted(p for p in folder.iterdir() if p.suffix in (".c", ".h", ".ld"))
+        files |= {f"crt/boards/{name}/{p.name}": p.read_bytes() for p in paths}
+    return files
+
+
+def host_files() -> dict[str, bytes]:
+    """The platform of a computer with a C library and files."""
+    return _crt("platform/host/platform.c")
+
+
+def _crt(*names: str) -> dict[str, bytes]:
+    return {f"crt/{name}": (crt_root() / name).read_bytes() for name in names}

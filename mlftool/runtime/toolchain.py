@@ -8,11 +8,12 @@ import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from mlftool.errors import BAD_INPUT, ENVIRONMENT, MlfError, Problem
+from mlftool.targets import Target
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,7 @@ class Program:
     variable: str
     packages: str  # Debian's
     purpose: str
+    flags: tuple[str, ...] = ()  # that every use of it needs
 
     @property
     def install(self) -> str:
@@ -31,36 +33,64 @@ class Program:
 
 CC = Program("cc", "CC", "gcc libc6-dev", "to run models on this computer")
 CXX = Program("c++", "CXX", "g++", "to run models with C++ sources on this computer")
-ARM_GCC = Program(
-    "arm-none-eabi-gcc",
-    "MLFTOOL_ARM_GCC",
-    "gcc-arm-none-eabi libnewlib-arm-none-eabi",
-    "to build firmware for Cortex-M",
-)
-RISCV_GCC = Program(
-    "riscv64-unknown-elf-gcc",
-    "MLFTOOL_RISCV_GCC",
-    "gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf",
-    "to compile for RISC-V",
-)
-AARCH64_GCC = Program(
-    "aarch64-linux-gnu-gcc",
-    "MLFTOOL_AARCH64_GCC",
-    "gcc-aarch64-linux-gnu libc6-dev-arm64-cross",
-    "to compile for 64-bit Arm",
-)
-ARM_SIZE = Program(
-    "arm-none-eabi-size",
-    "MLFTOOL_ARM_SIZE",
-    "binutils-arm-none-eabi",
-    "to measure firmware",
-)
-QEMU_ARM = Program(
-    "qemu-system-arm",
-    "MLFTOOL_QEMU_ARM",
-    "qemu-system-arm",
-    "to run firmware on simulated boards",
-)
+# What a name of a cross compiler begins with -> the compiler. mlftool.targets says whose it is.
+CROSS: Mapping[str, Program] = {
+    "arm-none-eabi": Program(
+        "arm-none-eabi-gcc",
+        "MLFTOOL_ARM_GCC",
+        "gcc-arm-none-eabi libnewlib-arm-none-eabi",
+        "to build firmware for Cortex-M",
+    ),
+    "riscv64-unknown-elf": Program(
+        "riscv64-unknown-elf-gcc",
+        "MLFTOOL_RISCV_GCC",
+        "gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf",
+        "to build for RISC-V",
+        # Debian has no other C library for it, and gcc searches none by itself.
+        ("--specs=picolibc.specs",),
+    ),
+    "aarch64-linux-gnu": Program(
+        "aarch64-linux-gnu-gcc",
+        "MLFTOOL_AARCH64_GCC",
+        "gcc-aarch64-linux-gnu libc6-dev-arm64-cross",
+        "to build for 64-bit Arm",
+    ),
+}
+ARM_GCC = CROSS["arm-none-eabi"]
+
+# The simulators that a board.json may name, all of them QEMU.
+_QEMU = {
+    "qemu-system-arm": "qemu-system-arm",
+    "qemu-system-riscv32": "qemu-system-misc",
+    "qemu-system-riscv64": "qemu-system-misc",
+}
+SIMULATORS: Mapping[str, Program] = {
+    name: Program(
+        name,
+        f"MLFTOOL_{name.upper().replace('-SYSTEM', '').replace('-', '_')}",
+        package,
+        "to run firmware on simulated boards",
+    )
+    for name, package in _QEMU.items()
+}
+QEMU_ARM = SIMULATORS["qemu-system-arm"]
+
+
+def optional() -> tuple[Program, ...]:
+    """What only some boards need."""
+    every = (*CROSS.values(), *SIMULATORS.values())
+    return tuple(program for program in every if program not in (ARM_GCC, QEMU_ARM))
+
+
+def compiler_of(target: Target) -> Program:
+    """What compiles C for a target."""
+    return CROSS[target.toolchain] if target.toolchain else CC
+
+
+def simulator_of(command: Sequence[str]) -> Program:
+    """The program that a board's command starts; one we do not know is a user's own."""
+    name = command[0]
+    return SIMULATORS.get(name) or Program(name, "MLFTOOL_SIMULATOR", name, "to run its programs")
 
 
 def find(program: Program) -> tuple[str, ...]:
@@ -73,7 +103,7 @@ def find(program: Program) -> tuple[str, ...]:
         text = f"'{command[0]}'{source} is not installed; it is needed {program.purpose}"
         problem = Problem("MLF0700", text, help=f"install it with: {program.install}")
         raise MlfError(problem, ENVIRONMENT)
-    return (path, *command[1:])
+    return (path, *command[1:], *program.flags)
 
 
 def find_given(command: str) -> tuple[str, ...]:

@@ -27,23 +27,30 @@ class Target:
     mattr: tuple[str, ...] = ()  # "+dsp", "-mve": LLVM's names of what the machine has
     triple: str = ""  # what the compiler of object files is asked for, if not its own
     opt_level: str = "3"  # of object files: -O3
+    toolchain: str = ""  # what the names of its cross compiler begin with; "": the computer's own
 
     @property
     def is_host(self) -> bool:
         return self.name in ("host", "x86-64-v3", "x86-64-v4")
 
 
-def _target(name: str, tvm: str, features: str, cflags: str) -> tuple[str, Target]:
-    return name, Target(name, tvm, frozenset(features.split()), tuple(cflags.split()))
+def _target(
+    name: str, tvm: str, features: str, cflags: str, toolchain: str = ""
+) -> tuple[str, Target]:
+    words = frozenset(features.split()), tuple(cflags.split())
+    return name, Target(name, tvm, *words, toolchain=toolchain)
 
 
 def _cortex_m(core: str, features: str, fpu: str, without: str = "") -> tuple[str, Target]:
     flags = f"-mcpu={core}{without} -mthumb {fpu}"
-    return _target(core, f"c -keys=arm_cpu,cpu -mcpu={core}", features, flags)
+    return _target(core, f"c -keys=arm_cpu,cpu -mcpu={core}", features, flags, "arm-none-eabi")
 
 
 def _riscv(arch: str, features: str, abi: str) -> tuple[str, Target]:
-    return _target(arch, f"c -keys=cpu -march={arch}", features, f"-march={arch} -mabi={abi}")
+    flags = f"-march={arch} -mabi={abi}"
+    # Code that may lie anywhere: 64-bit RISC-V has its memory above what medlow reaches.
+    flags += " -mcmodel=medany" if arch.startswith("rv64") else ""
+    return _target(arch, f"c -keys=cpu -march={arch}", features, flags, "riscv64-unknown-elf")
 
 
 TARGETS: Mapping[str, Target] = dict(
@@ -58,7 +65,11 @@ TARGETS: Mapping[str, Target] = dict(
             "-march=x86-64-v4 -mavx512vnni",
         ),
         _target(
-            "aarch64", "c -keys=arm_cpu,cpu -mtriple=aarch64-linux-gnu", "fpu", "-march=armv8-a"
+            "aarch64",
+            "c -keys=arm_cpu,cpu -mtriple=aarch64-linux-gnu",
+            "fpu",
+            "-march=armv8-a",
+            "aarch64-linux-gnu",
         ),
         _cortex_m("cortex-m0", "", "-mfloat-abi=soft"),
         _cortex_m("cortex-m3", "", "-mfloat-abi=soft"),
@@ -69,7 +80,9 @@ TARGETS: Mapping[str, Target] = dict(
         # results would differ from the host's. The scalar FPU and integer MVE stay.
         _cortex_m("cortex-m55", "dsp fpu mve", "-mfloat-abi=hard", without="+nomve.fp"),
         _riscv("rv32imc", "", "ilp32"),
+        _riscv("rv32imac", "", "ilp32"),
         _riscv("rv32imafc", "fpu", "ilp32f"),
+        _riscv("rv64imac", "", "lp64"),
         _riscv("rv64gc", "fpu", "lp64d"),
     )
 )

@@ -9,10 +9,15 @@ def _mlf_board_impl(ctx):
     script = ctx.file.linker_script
 
     # One word per option: a depset keeps only the first of equal words.
-    flags = ["-nostartfiles", "-T" + script.path, "-L" + script.dirname, "-L" + _parent(script.dirname)]
+    flags = [
+        "-nostartfiles",
+        "-T" + script.path,
+        "-L" + script.dirname,
+        "-L" + _parent(script.dirname),
+    ] if script else []
     linker_input = cc_common.create_linker_input(
         owner = ctx.label,
-        additional_inputs = depset([script] + ctx.files.included_scripts),
+        additional_inputs = depset(([script] if script else []) + ctx.files.included_scripts),
         user_link_flags = depset(flags + ctx.attr.linkopts),
     )
     own = CcInfo(linking_context = cc_common.create_linking_context(linker_inputs = depset([linker_input])))
@@ -37,9 +42,8 @@ refers to the table, so the linker would leave it out.""",
             doc = "Scripts that `linker_script` INCLUDEs: beside it, or named from the folder above it.",
         ),
         "linker_script": attr.label(
-            mandatory = True,
             allow_single_file = [".ld", ".lds"],
-            doc = "Where sections go.",
+            doc = "Where sections go. Without one the operating system's C library starts programs.",
         ),
         "linkopts": attr.string_list(doc = "More options for the linker."),
     },

@@ -2,13 +2,13 @@
 
 load(":mlftool.bzl", "TOOLCHAIN_TYPE", "run_mlftool")
 load(":providers.bzl", "MlfRunnerInfo")
-load(":run.bzl", "RUN_ATTRS", "executable", "require_qemu")
+load(":run.bzl", "RUN_ATTRS", "executable", "require_simulator")
 
 def _mlf_vectors_impl(ctx):
     runner = ctx.attr.runner[MlfRunnerInfo]
     files = [runner.archive, runner.elf, ctx.file.inputs]
     if runner.cpu != "host":
-        require_qemu(ctx)
+        require_simulator(ctx, runner.cpu)
         files.append(ctx.file._qemu)
     vectors = ctx.actions.declare_file(ctx.label.name + ".npz")
     args = ctx.actions.args()

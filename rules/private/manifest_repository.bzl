@@ -27,7 +27,7 @@ def _manifest_repository_impl(rctx):
     launcher = rctx.path(rctx.attr._launcher)
     sources = rctx.path(rctx.attr._reader[0]).dirname.dirname
     packages = rctx.path(rctx.attr._packages).dirname.dirname
-    for source in rctx.attr._reader:
+    for source in rctx.attr._reader + [rctx.attr._machines]:
         rctx.path(source)
     rctx.report_progress("reading %s" % inside)
     done = rctx.execute(
@@ -80,6 +80,7 @@ meaning rebuilds nothing.""",
             doc = "The manifest.",
         ),
         "_launcher": attr.label(default = Label("//rules/private/tools:launch.py")),
+        "_machines": attr.label(default = Label("@mlf_system//:machines.bzl")),
         "_packages": attr.label(default = Label("@mlf_python//:site/yaml/__init__.py")),
         "_python": attr.label(default = Label("@mlf_system//:python_path.txt")),
         "_reader": attr.label_list(default = [

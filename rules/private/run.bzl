@@ -1,6 +1,6 @@
 """Runs a runner: as a test, as a build action that measures, and against a budget."""
 
-load("@mlf_system//:tools.bzl", "QEMU")
+load(":cpus.bzl", "missing_simulator")
 load(":mlftool.bzl", "TOOLCHAIN_TYPE", "launcher_script", "run_mlftool")
 load(":providers.bzl", "MlfFirmwareInfo", "MlfReportInfo", "MlfRunnerInfo")
 
@@ -20,17 +20,19 @@ RUN_ATTRS = {
         allow_single_file = [".npz"],
         doc = "Inputs and expected outputs under the model's own tensor names.",
     ),
-    "_qemu": attr.label(default = "@mlf_system//:qemu.txt", allow_single_file = True),
+    "_qemu": attr.label(default = "@mlf_system//:simulators.txt", allow_single_file = True),
 }
 
-def require_qemu(ctx):
-    """Fails with the line that installs QEMU, if it is missing.
+def require_simulator(ctx, cpu):
+    """Fails with the line that installs the simulator of a board, if it is missing.
 
     Args:
       ctx: the context of a rule that runs something on a board.
+      cpu: the target or board; "host" needs none.
     """
-    if not QEMU:
-        fail("%s: the board simulator is not installed; run: apt-get install qemu-system-arm" % ctx.label)
+    install = missing_simulator(cpu)
+    if install:
+        fail("%s: the simulator of %s is not installed; run: %s" % (ctx.label, cpu, install))
 
 def run_arguments(ctx, path, with_runner = True):
     """`mlftool run` for this target.
@@ -44,8 +46,7 @@ def run_arguments(ctx, path, with_runner = True):
       list of strings.
     """
     runner = ctx.attr.runner[MlfRunnerInfo]
-    if runner.cpu != "host":
-        require_qemu(ctx)
+    require_simulator(ctx, runner.cpu)
     return [
         "run",
         path(runner.archive),
@@ -172,12 +173,13 @@ def mlf_device_test(name, runner, vectors, absolute = "0", relative = "0", **kwa
 
 def _mlf_firmware_test_impl(ctx):
     firmware = ctx.attr.firmware[MlfFirmwareInfo]
-    require_qemu(ctx)
+    require_simulator(ctx, firmware.cpu)
     return [executable(
         ctx,
         "rules.private.tools.simulate",
         [firmware.cpu, firmware.elf.short_path] + ctx.attr.arguments,
         [firmware.elf, ctx.file._qemu],
+        "runner",
     )]
 
 mlf_firmware_test = rule(
@@ -199,7 +201,7 @@ What the program prints with `platform_print` (`//crt:platform_headers`) is in t
             providers = [MlfFirmwareInfo],
             doc = "The `mlf_firmware` to run; its platform is one of `//rules/platforms` with a board.",
         ),
-        "_qemu": attr.label(default = "@mlf_system//:qemu.txt", allow_single_file = True),
+        "_qemu": attr.label(default = "@mlf_system//:simulators.txt", allow_single_file = True),
     },
     test = True,
     toolchains = [TOOLCHAIN_TYPE],

@@ -1,4 +1,13 @@
-"""The repository @mlf_system: which programs of this machine the build uses, and their fingerprints."""
+"""The repository @mlf_system: which programs of this machine the build uses, with their fingerprints,
+and the targets and boards that mlftool knows."""
+
+# What the list of targets and boards is made by; a change of one makes the repository again.
+READER_FILES = [
+    "errors.py",
+    "runtime/boards.py",
+    "runtime/toolchain.py",
+    "targets/__init__.py",
+]
 
 _PYTHON_HELP = "install python3 (3.11 or newer), or set MLF_PYTHON to one"
 
@@ -15,33 +24,63 @@ def _python(rctx):
         fail("mlf_system: python3 was not found in PATH; " + _PYTHON_HELP)
     return str(found)
 
+def probe(rctx, python, arguments = []):
+    """Runs probe.py.
+
+    Args:
+      rctx: the context of a repository rule with attributes PROBE.
+      python: the interpreter's path.
+      arguments: as it takes them.
+
+    Returns:
+      What it found.
+    """
+    for label in rctx.attr._reader:
+        rctx.path(label)
+    script = rctx.path(rctx.attr._probe)
+    root = script.dirname.dirname.dirname.dirname
+    launcher = str(script.dirname) + "/launch.py"
+    command = [python, "-B", "-s", "-S", launcher, str(root), "rules.private.tools.probe"]
+    done = rctx.execute(command + arguments, environment = {"LC_ALL": "C.UTF-8"})
+    if done.return_code:
+        fail("%s: '%s' could not describe this machine; %s\n%s" % (rctx.name, python, _PYTHON_HELP, done.stderr))
+    return json.decode(done.stdout)
+
+# The attributes of a repository rule that calls probe().
+PROBE = {
+    "_probe": attr.label(default = Label("//rules/private/tools:probe.py"), allow_single_file = True),
+    "_reader": attr.label_list(default = [Label("//mlftool:" + name) for name in READER_FILES]),
+}
+
+def _constant(name, value):
+    return "%s = %s\n" % (name, repr(value))
+
 def _system_tools_impl(rctx):
     python = _python(rctx)
-    probe = rctx.execute([python, "-B", "-s", "-S", str(rctx.path(rctx.attr._probe))])
-    if probe.return_code:
-        fail("mlf_system: '%s' could not describe this machine; %s\n%s" % (python, _PYTHON_HELP, probe.stderr))
-    tools = json.decode(probe.stdout)
-    constants = ["\"\"\"Programs of this machine, written by //rules/private:system_tools.bzl.\"\"\"", ""]
-    for name in ["python", "arm_gcc", "qemu", "compilers"]:
-        tool = tools[name]
-        constants.append("%s = %s" % (name.upper(), repr(tool.get("path", ""))))
+    found = probe(rctx, python)
+    rctx.file("tools.bzl", "\"\"\"Programs of this machine.\"\"\"\n\n" + _constant("PYTHON", found["python"]["path"]))
+    machines = "\"\"\"Targets, boards and their programs, as mlftool knows them.\"\"\"\n\n"
+    for name in ["boards", "simulators", "targets", "toolchains"]:
+        machines += _constant(name.upper(), found[name])
+    rctx.file("machines.bzl", machines)
+    rctx.file("python_path.txt", found["python"]["path"] + "\n")
 
-        # The path is not part of the fingerprint: the same compiler elsewhere makes the same code.
-        rctx.file(name + ".txt", "%s %s\n" % (tool.get("fingerprint", "missing"), tool.get("version", "")))
-    constants.append("ARM_GCC_INCLUDES = %s" % repr(tools["arm_gcc"].get("includes", [])))
-    rctx.file("python_path.txt", tools["python"]["path"] + "\n")
-    rctx.file("tools.bzl", "\n".join(constants) + "\n")
-    rctx.file("BUILD.bazel", "exports_files([\"python.txt\", \"arm_gcc.txt\", \"qemu.txt\", \"compilers.txt\"])\n")
+    # The path is not part of the fingerprint: the same compiler elsewhere makes the same code.
+    tools = {name: found[name] for name in ["python", "compilers"]}
+    tools.update(found["toolchains"])
+    for name, tool in tools.items():
+        rctx.file(name + ".txt", "%s %s\n" % (tool["fingerprint"], tool.get("version", "")))
+    prints = ["%s %s\n" % (name, tool["fingerprint"]) for name, tool in found["simulators"].items()]
+    rctx.file("simulators.txt", "".join(prints))
+    rctx.file("BUILD.bazel", "exports_files(glob([\"*.txt\", \"*.bzl\"]))\n")
 
 system_tools = repository_rule(
-    doc = """Finds python3, arm-none-eabi-gcc and qemu-system-arm.
+    doc = """Finds python3, the cross compilers and the simulators.
 
 A program that is missing is no error here: whoever needs it fails with the line that installs it.
 Looked at again at every start of the Bazel server, so installing one takes effect.""",
     implementation = _system_tools_impl,
-    attrs = {
-        "_probe": attr.label(default = Label("//rules/private/tools:probe.py"), allow_single_file = True),
-    },
+    attrs = PROBE,
     configure = True,
     environ = ["MLF_PYTHON", "PATH"],
     local = True,

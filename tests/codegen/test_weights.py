@@ -24,11 +24,12 @@ from mlftool.mlf import Bundle, write_tar
 from mlftool.mlf.archive import read
 from mlftool.runtime.library import library_files
 from mlftool.runtime.load import load
-from mlftool.runtime.toolchain import RISCV_GCC
+from mlftool.runtime.toolchain import CROSS
 from mlftool.targets import CFLAGS
 
 FILE = "codegen/host/include/tvmgen_m.weights"
 SOURCE = "codegen/host/src/m_lib1.c"
+RISCV = "riscv64-unknown-elf"
 
 
 def mixed() -> onnx.ModelProto:
@@ -50,6 +51,9 @@ def mixed() -> onnx.ModelProto:
 def compiled(form: str, mode: str, target: str = "host") -> Bundle:
     spec = ModuleSpec(mixed(), "m", target, weights=mode, **FORMS[form])
     return compile_modules([spec])
+
+
+RISCV = "riscv64-unknown-elf"
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -105,7 +109,7 @@ def test_objects_hold_the_weights() -> None:
         ("clang", *CFLAGS, "-O2"),
         ("clang", *CFLAGS, "--target=riscv32-unknown-elf"),
         ("arm-none-eabi-gcc", *CFLAGS, "-mcpu=cortex-m4", "-mthumb"),
-        (RISCV_GCC.name, "--specs=picolibc.specs", *CFLAGS, "-march=rv32imac", "-mabi=ilp32"),
+        (CROSS[RISCV].name, *CROSS[RISCV].flags, *CFLAGS, "-march=rv32imac", "-mabi=ilp32"),
     ],
     ids=" ".join,
 )  # fmt: skip

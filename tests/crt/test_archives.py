@@ -93,9 +93,10 @@ def test_archive_runs_on_a_cortex_m4(unpacked: Unpacked) -> None:
     boards = CRT / "boards"
     program = unpacked.folder / "client.elf"
     command = [*m.command, *unpacked.flags(), "--specs=nosys.specs", "-ffunction-sections"]
-    command += ["-fdata-sections", "-Wl,--gc-sections", "-nostartfiles", f"-I{boards / 'common'}"]
-    command += [f"-I{boards / 'mps2_an386'}", *unpacked.sources()]
-    command += [*map(str, sorted((boards / "common").glob("*.c"))), f"-L{boards}"]
+    command += ["-fdata-sections", "-Wl,--gc-sections", "-nostartfiles", f"-L{boards}"]
+    command += unpacked.sources()
+    for folder in ("mps2_an386", "cortex_m", "common"):
+        command += [f"-I{boards / folder}", *map(str, sorted((boards / folder).glob("*.c")))]
     command += ["-T", str(boards / "mps2_an386/link.ld"), "-o", str(program), "-lm"]
     subprocess.run(command, check=True, capture_output=True)
     words = ["client", *unpacked.arguments("outputs")]

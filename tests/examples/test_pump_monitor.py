@@ -9,19 +9,15 @@ from pathlib import Path
 import pytest
 
 from mlftool.compile import ModuleSpec, compile_modules
+from mlftool.runtime.boards import BOARDS
+from mlftool.runtime.toolchain import compiler_of
 from mlftool.targets import TARGETS
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "examples" / "two_models"
 MODULES = ("digits_int8", "vibration_int8")
 WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror")
-# target -> its board under crt/boards; QEMU's machine has the same name with a dash
-BOARDS = {
-    "cortex-m3": "mps2_an385",
-    "cortex-m4": "mps2_an386",
-    "cortex-m7": "mps2_an500",
-    "cortex-m55": "mps3_an547",
-}
+TESTED = ("cortex-m3", "cortex-m4", "cortex-m7", "cortex-m55", "rv32imafc")
 LINES = (
     "counter: 0 (98 %) 2 (90 %) 7 (98 %) 4 (99 %) 1 (71 %) 9 (68 %) ",
     "bearing: error  1083  sound",
@@ -65,19 +61,22 @@ def test_on_this_computer(tmp_path: Path) -> None:
     check(subprocess.run([tmp_path / "monitor"], capture_output=True, text=True))
 
 
-@pytest.mark.parametrize("target", BOARDS)
+@pytest.mark.parametrize("target", TESTED)
 def test_on_the_simulated_board(target: str, tmp_path: Path) -> None:
-    boards, board = ROOT / "crt/boards", ROOT / "crt/boards" / BOARDS[target]
-    arguments = [*TARGETS[target].cflags, *sources(target, tmp_path)]
-    arguments += [f"-I{board}", f"-I{boards / 'common'}", *map(str, boards.glob("common/*.c"))]
-    arguments += ["-nostartfiles", f"-L{boards}", f"-T{board / 'link.ld'}"]
+    boards, board = ROOT / "crt/boards", BOARDS[target]
+    program = compiler_of(TARGETS[target])
+    arguments = [*program.flags, *TARGETS[target].cflags, *sources(target, tmp_path)]
+    for folder in (boards / name for name in (board.name, *board.parts)):
+        arguments += [f"-I{folder}", *map(str, folder.glob("*.c"))]
+    arguments += ["-nostartfiles", f"-L{boards}", f"-T{boards / board.name / 'link.ld'}"]
     image = tmp_path / "monitor.elf"
-    build("arm-none-eabi-gcc", arguments, image)
-    if shutil.which("qemu-system-arm") is None:
-        pytest.skip("qemu-system-arm is not installed")
-    machine = ["-machine", BOARDS[target].replace("_", "-"), "-kernel", str(image)]
+    build(program.name, arguments, image)
+    simulator, *machine = board.simulator
+    if shutil.which(simulator) is None:
+        pytest.skip(f"{simulator} is not installed")
+    machine += ["-kernel", str(image)]
     # The program's text goes to a character device of its own: without one QEMU uses stderr.
     quiet = ["-display", "none", "-serial", "none", "-monitor", "none", "-chardev", "stdio,id=text"]
     semihosting = ["-semihosting-config", "enable=on,target=native,chardev=text"]
-    command = ["qemu-system-arm", *machine, *quiet, *semihosting]
+    command = [simulator, *machine, *quiet, *semihosting]
     check(subprocess.run(command, capture_output=True, text=True, timeout=60))

@@ -127,7 +127,7 @@ def test_nothing_needs_what_bazel_9_has_removed(path: Path) -> None:
     assert list(problems(path.read_text(), str(path.relative_to(ROOT)))) == []
 
 
-@pytest.mark.parametrize("manifest", ["models.yaml", "executors.yaml"])
+@pytest.mark.parametrize("manifest", ["models.yaml", "executors.yaml", "boards.yaml"])
 def test_what_a_manifest_becomes_needs_nothing_removed(manifest: str) -> None:
     made = packages(load_manifest(str(ROOT / "examples" / manifest)), "@//x:m.yaml", "@mlftool")
     assert [p for name, text in made.items() for p in problems(text, name)] == []

@@ -131,7 +131,7 @@ def test_labels_give_accuracy(work: Path, capsys: pytest.CaptureFixture[str]) ->
         ("run toy.tar --inputs type.npz", "MLF0602", "got int16, expected int8"),
         ("run toy.tar --inputs v.npz --expect two.npz", "MLF0603", "got 2, expected 3"),
         ("run toy.tar --inputs v.npz --module tiy", "MLF0606", "got 'tiy'"),
-        ("run toy.tar --inputs v.npz --on rv32imc", "MLF0610", "--on"),
+        ("run toy.tar --inputs v.npz --on z80", "MLF0610", "--on"),
         ("run toy.tar --inputs v.npz --on nonsense", "MLF0610", "nonsense"),
         ("run toy.tar --inputs v.npz --runner absent.elf", "MLF0609", "absent.elf"),
         ("run toy.tar --inputs v.npz --absolute -1", "MLF0400", "--absolute"),
@@ -163,7 +163,7 @@ def test_bad_input_is_one_line_and_exit_2(
         ("host", "CC", "gcc"),
         ("cortex-m4", "MLFTOOL_ARM_GCC", "gcc-arm-none-eabi"),
         pytest.param("cortex-m4", "MLFTOOL_QEMU_ARM", "qemu-system-arm", marks=needs_boards),
-        pytest.param("cortex-m4", "MLFTOOL_ARM_SIZE", "binutils-arm", marks=needs_boards),
+        ("rv32imc", "MLFTOOL_RISCV_GCC", "gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf"),
     ],
 )
 def test_a_missing_program_is_exit_3_with_what_to_install(
@@ -238,7 +238,7 @@ def test_doctor_lists_what_is_there(
 def test_doctor_is_content_when_nothing_needed_is_missing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for variable in ("CC", "MLFTOOL_ARM_GCC", "MLFTOOL_ARM_SIZE", "MLFTOOL_QEMU_ARM"):
+    for variable in ("CC", "MLFTOOL_ARM_GCC", "MLFTOOL_QEMU_ARM"):
         monkeypatch.setenv(variable, "cc")
     monkeypatch.setenv("BAZEL", "no-such-program")  # asked for, but no command needs it
     monkeypatch.setattr("mlftool.runtime.doctor._newlib", lambda: _ok("newlib"))

@@ -3,6 +3,7 @@
 
 #include "board.h"
 #include "semihosting.h"
+#include "start.h"
 
 extern uint32_t __stack_bottom[]; /* sections.ld */
 
@@ -38,12 +39,12 @@ platform_file platform_open_to_write(const char *path) {
 }
 
 int64_t platform_size(platform_file file) {
-  const int32_t block[1] = {file};
+  const intptr_t block[1] = {file};
   return semihosting(SYS_FLEN, block);
 }
 
 /* SYS_READ and SYS_WRITE return the number of bytes they did not transfer. */
-static int transfer(int32_t operation, platform_file file, uintptr_t data, size_t bytes) {
+static int transfer(intptr_t operation, platform_file file, uintptr_t data, size_t bytes) {
   const uintptr_t block[3] = {(uintptr_t)file, data, bytes};
   return semihosting(operation, block) == 0 ? 0 : -1;
 }
@@ -57,7 +58,7 @@ int platform_write(platform_file file, const void *data, size_t bytes) {
 }
 
 int platform_close(platform_file file) {
-  const int32_t block[1] = {file};
+  const intptr_t block[1] = {file};
   return semihosting(SYS_CLOSE, block) == 0 ? 0 : -1;
 }
 
@@ -78,15 +79,9 @@ uint64_t platform_counter_begin(void) {
 int platform_counter_start(void) {
   uint64_t begin;
   uint64_t end;
-  uint32_t turns = 1000000;
   board_counter_start();
   begin = platform_counter_begin();
-  __asm volatile(".syntax unified\n"
-                 "1: subs %0, %0, #1\n"
-                 "bne 1b\n"
-                 : "+l"(turns)
-                 :
-                 : "cc");
+  cpu_count_down(1000000);
   end = platform_counter_end();
   return platform_counter_cost(begin, end) == 2000000u ? 0 : -1;
 }
@@ -105,10 +100,9 @@ static uint32_t *marked_from; /* the stack pointer at the mark */
 
 /* noinline, so that the stack pointer read here is no higher than the caller's. The words next to
  * it stay unmarked, for this function's own frame; calls are taken to use them. */
-__attribute__((noinline, optimize("no-tree-loop-distribute-patterns"))) void
-platform_stack_mark(void) {
+__attribute__((noinline)) PLAIN_LOOPS void platform_stack_mark(void) {
   uint32_t *word;
-  __asm volatile("mov %0, sp" : "=r"(marked_from));
+  marked_from = cpu_stack_pointer();
   for (word = __stack_bottom; word < marked_from - kUnmarkedWords; word++) {
     *word = kPaint;
   }

@@ -1,4 +1,5 @@
-/* Arm semihosting: the program stops at a breakpoint, the simulator or debugger does the work.
+/* Arm semihosting, which RISC-V took over: the program stops at a breakpoint, the simulator or
+ * debugger does the work.
  *
  * https://github.com/ARM-software/abi-aa/blob/main/semihosting/semihosting.rst names the calls.
  */
@@ -7,6 +8,8 @@
 
 #include <stddef.h>
 #include <stdint.h>
+
+#include "cpu.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -24,16 +27,13 @@ enum {
 };
 
 /* One call: `argument` is a pointer to a block of words, or to text, as the call wants. */
-static inline int32_t semihosting(int32_t operation, const void *argument) {
-  register int32_t r0 __asm("r0") = operation;
-  register const void *r1 __asm("r1") = argument;
-  __asm volatile("bkpt 0xab" : "+r"(r0) : "r"(r1) : "memory");
-  return r0;
+static inline intptr_t semihosting(intptr_t operation, const void *argument) {
+  return cpu_semihosting(operation, argument);
 }
 
 /* Ends the simulation; `status` becomes its exit status. */
-__attribute__((noreturn)) static inline void semihosting_exit(int32_t status) {
-  const int32_t block[2] = {0x20026 /* ADP_Stopped_ApplicationExit */, status};
+__attribute__((noreturn)) static inline void semihosting_exit(int status) {
+  const intptr_t block[2] = {0x20026 /* ADP_Stopped_ApplicationExit */, status};
   for (;;) {
     (void)semihosting(SYS_EXIT_EXTENDED, block);
   }

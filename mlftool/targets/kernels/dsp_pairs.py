@@ -87,8 +87,8 @@ def distances_while_reading(c: Contraction) -> tuple[int, int]:
 
 def distances(c: Contraction, rows: int, backwards: bool) -> tuple[int, int]:
     """The distances in bytes from the output to the input at which no block of `rows` pixels, which
-    is read whole and then written, destroys what a later one reads. Inputs are bytes; what is stored
-    may be wider, as floats are."""
+    is read whole and then written, destroys what a later one reads. Inputs are bytes; outputs may
+    be wider, as floats are."""
     (ih, iw), (oh, ow) = c.inputs, c.outputs
     y, x = (_ends(c, axis, backwards) for axis in (0, 1))
     image = np.arange(c.batch)[:, None, None] * ih * iw

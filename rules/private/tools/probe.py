@@ -1,12 +1,17 @@
-"""Prints, as JSON, which compilers and simulators this machine has and a fingerprint of each.
+"""Prints, as JSON, which compilers and simulators this machine has, with a fingerprint of each, and
+the targets and boards there are, which Starlark cannot read where they are written.
 
-Runs in Bazel's repository phase with the system's python3, so it imports the standard library only.
-A fingerprint hashes the program files themselves: an upgrade by the distribution then invalidates
-what was built with the old one, while the same version on another machine still shares its cache.
+`probe.py [PREFIX GCC]`: GCC in place of the machine's own compiler whose names begin with PREFIX.
+
+Runs in Bazel's repository phase with the system's python3, so it imports nothing of mlftool that
+needs more than the standard library. A fingerprint hashes the program files themselves: an upgrade
+by the distribution then invalidates what was built with the old one, while the same version on
+another machine still shares its cache.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -17,13 +22,16 @@ import sys
 import sysconfig
 from pathlib import Path
 
+from mlftool.mlf.runtime_tree import crt_root
+from mlftool.runtime import toolchain
+from mlftool.runtime.boards import BOARDS, Board
+from mlftool.targets import TARGETS, Target
+
 USUAL_PYTHON = Path("/usr/bin/python3")
-ARM_GCC = "arm-none-eabi-gcc"
-ARM_PARTS = ("cc1", "cc1plus", "as", "collect2", "ld", "objcopy")
-# Debian's QEMU reads its firmware folder even with -kernel; no file of it matters to us.
-QEMU = "qemu-system-arm"
+# What a compiler is made of, besides the program that is called.
+PARTS = ("cc1", "cc1plus", "as", "collect2", "ld", "objcopy")
 # What makes objects of models, where actions find it.
-COMPILERS = ("cc", "arm-none-eabi-gcc", "riscv64-unknown-elf-gcc", "aarch64-linux-gnu-gcc")
+COMPILERS = (toolchain.CC.name, *(program.name for program in toolchain.CROSS.values()))
 ACTION_PATH = "/usr/bin:/bin"
 
 
@@ -57,43 +65,76 @@ def python() -> dict[str, object]:
     }
 
 
-def include_folders(gcc: str) -> list[str]:
+def include_folders(*gcc: str) -> list[str]:
     """The folders `gcc` searches for <...>, real paths too: Bazel compares text."""
-    lines = output(gcc, "-E", "-xc++", "-v", "-").splitlines()
-    try:
-        first = lines.index("#include <...> search starts here:") + 1
-        found = [line.strip() for line in lines[first : lines.index("End of search list.")]]
-    except ValueError:
-        return []
+    found: list[str] = []
+    for language in ("-xc", "-xc++"):
+        lines = output(*gcc, "-E", language, "-v", "-").splitlines()
+        with contextlib.suppress(ValueError):
+            first = lines.index("#include <...> search starts here:") + 1
+            found += [line.strip() for line in lines[first : lines.index("End of search list.")]]
     folders = [os.path.normpath(f) for f in found] + [str(Path(f).resolve()) for f in found]
     return sorted(set(folders))
 
 
-def arm_gcc() -> dict[str, object]:
-    """The Cortex-M compiler, empty when it or its C library is not installed."""
-    gcc = shutil.which(ARM_GCC)
-    if not gcc:
-        return {}
-    parts = [shutil.which(output(gcc, f"-print-prog-name={p}").strip()) for p in ARM_PARTS]
-    libraries = [output(gcc, f"-print-file-name={name}").strip() for name in ("libc.a", "libm.a")]
-    if not all(os.path.isabs(path) for path in libraries):
-        return {}  # a compiler without newlib
-    files = [Path(p) for p in [gcc, *filter(None, parts), *libraries]]
+def cross(prefix: str, gcc: str = "") -> dict[str, object]:
+    """A cross compiler, with an empty path when it or its C library is not installed."""
+    program = toolchain.CROSS[prefix]
+    about = {"flags": program.flags, "install": program.install, "purpose": program.purpose}
+    path = gcc or shutil.which(program.name)
+    if not path or not has_c_library(path, *program.flags):
+        return {**about, "path": "", "fingerprint": "missing", "includes": []}
+    parts = [shutil.which(output(path, f"-print-prog-name={p}").strip()) for p in PARTS]
+    libraries = [output(path, f"-print-file-name={name}").strip() for name in ("libc.a", "libm.a")]
+    files = [Path(p) for p in [path, *filter(None, parts), *filter(os.path.isabs, libraries)]]
     return {
-        "path": gcc,
-        "fingerprint": digest(files),
-        "version": output(gcc, "-dumpfullversion").strip(),
-        "includes": include_folders(gcc),
+        **about,
+        "path": path,
+        "fingerprint": f"{digest(files)} {output(path, '-dumpfullversion').strip()}",
+        "includes": include_folders(path, *program.flags),
     }
 
 
-def qemu() -> dict[str, object]:
-    """The board simulator, empty when it is not installed."""
-    path = shutil.which(QEMU)
-    if not path:
-        return {}
-    version = output(path, "--version").splitlines()[0]
-    return {"path": path, "fingerprint": digest([Path(path)]), "version": version}
+def has_c_library(*gcc: str) -> bool:
+    """Whether a program's headers are found: Debian packages the C library apart."""
+    return output(*gcc, "-xc", "-E", "-o", os.devnull, "-", text="#include <string.h>\n") == ""
+
+
+def simulator(name: str) -> dict[str, object]:
+    """A simulator, with an empty path when it is not installed."""
+    program = toolchain.SIMULATORS[name]
+    path = shutil.which(name)
+    # Debian's QEMU reads its firmware folder even with -kernel; no file of it matters to us.
+    return {
+        "path": path or "",
+        "fingerprint": digest([Path(path)]) if path else "missing",
+        "install": program.install,
+    }
+
+
+def target(of: Target) -> dict[str, object]:
+    """What a target is compiled with and for: the compiler and board by their names."""
+    return {
+        "flags": of.cflags,
+        "toolchain": of.toolchain,
+        "board": BOARDS[of.name].name if of.name in BOARDS else "",
+    }
+
+
+def board(of: Board) -> dict[str, object]:
+    """A board of ours, with its files by their names in crt/."""
+    folders = [] if of.hosted else [f"boards/{name}" for name in (of.name, *of.parts)]
+    files = [f"{f}/{p.name}" for f in folders for p in sorted((crt_root() / f).iterdir())]
+    return {
+        "title": of.title,
+        "targets": [name for name, other in BOARDS.items() if other.name == of.name],
+        "simulator": of.simulator,
+        "linkopts": of.linkopts,
+        "folders": folders,
+        "sources": [name for name in files if name.endswith((".c", ".h"))],
+        "linker_script": "" if of.hosted else f"boards/{of.name}/link.ld",
+        "scripts": [n for n in files if n.endswith(".ld") and not n.endswith("/link.ld")],
+    }
 
 
 def compilers() -> dict[str, object]:
@@ -104,6 +145,21 @@ def compilers() -> dict[str, object]:
     return {"fingerprint": digest([Path(p) for p in found + programs])}
 
 
+def main(arguments: list[str]) -> None:
+    """Everything, or one compiler that the user names."""
+    if arguments:
+        print(json.dumps(cross(*arguments), sort_keys=True))
+        return
+    found = {
+        "python": python(),
+        "compilers": compilers(),
+        "toolchains": {prefix: cross(prefix) for prefix in toolchain.CROSS},
+        "simulators": {name: simulator(name) for name in toolchain.SIMULATORS},
+        "targets": {name: target(of) for name, of in TARGETS.items()},
+        "boards": {of.name: board(of) for of in BOARDS.values()},
+    }
+    print(json.dumps(found, sort_keys=True))
+
+
 if __name__ == "__main__":
-    tools = {"python": python(), "arm_gcc": arm_gcc(), "qemu": qemu(), "compilers": compilers()}
-    print(json.dumps(tools, sort_keys=True))
+    main(sys.argv[1:])

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from mlftool.errors import BAD_INPUT, MlfError, Problem, did_you_mean
-from mlftool.runtime.boards import BOARDS
+from mlftool.runtime.boards import BOARDS, find
 from mlftool.runtime.runner import qemu_command
 
 
@@ -15,11 +15,12 @@ def main(arguments: list[str]) -> int:
     """What the program's main returned; it prints to our stdout."""
     cpu, elf, *rest = arguments
     try:
-        if cpu not in BOARDS:
+        board = find(cpu)
+        if board is None:
             text = f"no board with this processor is simulated; got '{cpu}'"
             raise MlfError(Problem("MLF0400", text, elf, help=did_you_mean(cpu, BOARDS)))
         return subprocess.run(
-            qemu_command(BOARDS[cpu], Path(elf).resolve(), rest), check=False
+            qemu_command(board, Path(elf).resolve(), rest), check=False
         ).returncode
     except MlfError as error:
         print(error, file=sys.stderr)

@@ -1,4 +1,4 @@
-"""The C toolchain of a Cortex-M: arm-none-eabi-gcc with newlib, told nothing but what is here."""
+"""The C toolchain of a cross target: gcc with a C library, told nothing but what is here."""
 
 load("@bazel_tools//tools/build_defs/cc:action_names.bzl", "ACTION_NAMES")
 load(
@@ -20,7 +20,7 @@ _COMPILE = [
 ]
 _LINK = [ACTION_NAMES.cpp_link_executable]
 
-# Bazel's name of a tool -> what follows "arm-none-eabi-".
+# Bazel's name of a tool -> what follows "arm-none-eabi-", for instance.
 _TOOLS = {
     "ar": "ar",
     "cpp": "cpp",
@@ -63,13 +63,15 @@ def _flags(name, actions, flags, when = None):
 
 def _config_impl(ctx):
     if not ctx.attr.gcc:
-        fail("%s: the Cortex-M compiler is not installed; run: apt-get install gcc-arm-none-eabi libnewlib-arm-none-eabi" %
-             ctx.label.name)
+        fail("%s: the C compiler for %s is not installed; run: %s" %
+             (ctx.label.name.rpartition("_")[0], ctx.attr.cpu, ctx.attr.install))
     stem = ctx.attr.gcc[:-len("gcc")]
+    prefix = ctx.attr.prefix
+    machine = ctx.attr.flags + ctx.attr.machine_flags
     return cc_common.create_cc_toolchain_config_info(
         ctx = ctx,
-        abi_libc_version = "newlib",
-        abi_version = "eabi",
+        abi_libc_version = "local",
+        abi_version = "local",
         compiler = "gcc",
         cxx_builtin_include_directories = ctx.attr.includes,
         features = [
@@ -77,7 +79,7 @@ def _config_impl(ctx):
             feature(name = "dbg"),
             feature(name = "fastbuild"),
             feature(name = "opt"),
-            _flags("machine", _COMPILE + _LINK, ctx.attr.flags),
+            _flags("machine", _COMPILE + _LINK, machine),
             _flags("code", _COMPILE, _CODE_FLAGS),
             _flags("optimise_opt", _COMPILE, ["-O2"], when = "opt"),
             # A firmware that is not optimised is no use to anybody, so fastbuild is like opt.
@@ -88,62 +90,70 @@ def _config_impl(ctx):
         ],
         host_system_name = "local",
         target_cpu = ctx.attr.cpu,
-        target_libc = "newlib",
-        target_system_name = "arm-none-eabi",
+        target_libc = "local",
+        target_system_name = prefix,
         tool_paths = [tool_path(name = name, path = stem + tool) for name, tool in _TOOLS.items()],
-        toolchain_identifier = "arm-none-eabi-" + ctx.attr.cpu,
+        toolchain_identifier = prefix + "-" + ctx.attr.cpu,
     )
 
-_arm_gcc_config = rule(
+_gcc_config = rule(
     implementation = _config_impl,
     attrs = {
         "cpu": attr.string(mandatory = True),
         "flags": attr.string_list(mandatory = True),
         "gcc": attr.string(),
         "includes": attr.string_list(),
+        "install": attr.string(),
+        "machine_flags": attr.string_list(mandatory = True),
+        "prefix": attr.string(mandatory = True),
     },
     provides = [CcToolchainConfigInfo],
 )
 
-def arm_gcc_toolchain(name, constraint, flags, gcc, includes):
-    """A toolchain named `name` for platforms that have `constraint`.
+def gcc_toolchain(name, cpu, machine_flags, prefix, compiler, files):
+    """A toolchain for platforms that have the constraint `//rules/platforms:cpu_<cpu>`.
 
     Args:
-      name: the processor, as in "cortex-m4"; register_toolchains() takes this target.
-      constraint: label of the constraint_value a platform must have.
-      flags: machine flags of gcc.
-      gcc: absolute path of arm-none-eabi-gcc, empty when it is not installed.
-      includes: folders gcc searches by itself.
+      name: of the target that register_toolchains() takes.
+      cpu: the target, as in "cortex-m4".
+      machine_flags: flags of gcc for it.
+      prefix: what the names of the compiler's programs begin with.
+      compiler: dict, what probe.py found: `path` of gcc, absolute or from this package, empty when it is
+        not installed; `includes`, the folders it searches by itself; `flags` for every use; `install`.
+      files: labels of files that change when the compiler does, or all its files.
     """
-    _arm_gcc_config(
+    _gcc_config(
         name = name + "_config",
-        cpu = name,
-        flags = flags,
-        gcc = gcc,
-        includes = includes,
+        cpu = cpu,
+        flags = compiler["flags"],
+        gcc = compiler["path"],
+        includes = compiler["includes"],
+        install = compiler["install"],
+        machine_flags = machine_flags,
+        prefix = prefix,
     )
     native.filegroup(
         name = name + "_files",
-        srcs = ["@mlf_system//:arm_gcc.txt"],
+        srcs = files,
     )
-    files = ":" + name + "_files"
+    all_files = ":" + name + "_files"
     cc_toolchain(
         name = name + "_gcc",
-        all_files = files,
-        ar_files = files,
-        as_files = files,
-        compiler_files = files,
-        dwp_files = files,
-        linker_files = files,
-        objcopy_files = files,
-        strip_files = files,
+        all_files = all_files,
+        ar_files = all_files,
+        as_files = all_files,
+        compiler_files = all_files,
+        dwp_files = all_files,
+        linker_files = all_files,
+        objcopy_files = all_files,
+        strip_files = all_files,
         supports_param_files = True,
         toolchain_config = ":" + name + "_config",
-        toolchain_identifier = "arm-none-eabi-" + name,
+        toolchain_identifier = prefix + "-" + cpu,
     )
     native.toolchain(
         name = name,
-        target_compatible_with = [constraint],
+        target_compatible_with = [Label("//rules/platforms:cpu_" + cpu)],
         toolchain = ":" + name + "_gcc",
         toolchain_type = "@bazel_tools//tools/cpp:toolchain_type",
     )
