@@ -40,7 +40,7 @@ static inline uint64_t board_counter_ticks(void) {
 static inline void board_guard_stack(void) {
   extern uint32_t __stack_bottom[]; /* sections.ld */
   __asm volatile(CPU_CSR("csrw pmpaddr0, %0\n"
-                         "csrw pmpcfg0, %1\n") ::"r"((uintptr_t)__stack_bottom >> 2),
+                         "csrw pmpcfg0, %1\n")::"r"((uintptr_t)__stack_bottom >> 2),
                  "r"((uintptr_t)0x8d)); /* locked, top of range, execute and read */
 }
 

@@ -12,7 +12,7 @@ void fault_report(const uint32_t *stack, uintptr_t return_address);
 #define READ(name)                                                                                 \
   __extension__({                                                                                  \
     uintptr_t value;                                                                               \
-    __asm volatile(CPU_CSR("csrr %0, " name "\n") : "=r"(value));                                                \
+    __asm volatile(CPU_CSR("csrr %0, " name "\n") : "=r"(value));                                  \
     value;                                                                                         \
   })
 
@@ -42,12 +42,10 @@ __attribute__((naked, aligned(4))) void fault_handler(void) {
  * until mstatus.FS says otherwise. */
 __attribute__((naked, section(".vectors"), used)) void reset_handler(void) {
   __asm volatile("la sp, __stack_top\n"
-                 "la t0, fault_handler\n"
-                 CPU_CSR("csrw mtvec, t0\n")
+                 "la t0, fault_handler\n" CPU_CSR("csrw mtvec, t0\n")
 #ifdef __riscv_flen
-                 "li t0, 0x2000\n"
-                 CPU_CSR("csrs mstatus, t0\n"
-                         "csrw fcsr, zero\n")
+                     "li t0, 0x2000\n" CPU_CSR("csrs mstatus, t0\n"
+                                               "csrw fcsr, zero\n")
 #endif
-                 "j start\n");
+                         "j start\n");
 }
