@@ -80,6 +80,7 @@ class Importer:
         self.symbols: dict[str, Symbols] = {}  # of tensors with extents known at run time
         self.consts: dict[str, Array] = {}
         self.sequences: dict[str, tuple[str, ...]] = {}  # of tensors
+        self.lengths: dict[str, str] = {}  # of sequences, where known only at run time
         self.absent: set[str] = set()  # optionals that hold nothing
         self.nodes: list[Node] = []
         self.opsets: dict[str, int] = {}

@@ -3,7 +3,8 @@
     %s = SequenceConstruct(%a, %b);  %y = SequenceAt(%s, 1)   =>   %y = Identity(%b)
 
 A sequence is a tuple of names here, an optional is what it holds or absent. A Loop whose state is
-one of these is unrolled: its trip count must be known. Of a graph input `x` that is a sequence, the
+one of these is unrolled: its trip count must be known, or a limit to it. What depends on values at
+run time is in lists.py. Of a graph input `x` that is a sequence, the
 elements are inputs `x.0`, `x.1` ..., as many as shapes are given for; an optional one is there if a
 shape is given for it. The elements of an output `y` are outputs `y.0`, `y.1` ...
 """
@@ -14,13 +15,26 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from onnx import GraphProto, NodeProto, TypeProto, ValueInfoProto, helper
+from onnx import NodeProto, TensorProto, TypeProto, ValueInfoProto, helper
 
-from mlftool.importer.functions import body_of, inlined, renamed_copy
+from mlftool.importer.expand import OPSETS
+from mlftool.importer.functions import body_of, inlined
 from mlftool.importer.interface import declared_type
+from mlftool.importer.list_control import about_lists, branch, loop
+from mlftool.importer.lists import (
+    RefusedError,
+    erased,
+    inserted,
+    joined,
+    reshaped,
+    same,
+    split,
+    taken,
+)
 from mlftool.importer.protos import place, type_proto
 from mlftool.ir.dtype import float32
 from mlftool.ir.graph import Node, TensorType, element
+from mlftool.ir.values import LENGTH
 
 if TYPE_CHECKING:
     from mlftool.importer.onnx import Importer
@@ -28,11 +42,6 @@ if TYPE_CHECKING:
 Elements = tuple[str, ...]
 Attributes = Mapping[str, Any]
 Rule = Callable[["Importer", NodeProto, Attributes], None]
-LONGEST_UNROLLED = 256  # iterations
-
-
-class RefusedError(Exception):
-    """Why a node cannot be imported."""
 
 
 # -- graph inputs and outputs --------------------------------------------------------------------
@@ -75,7 +84,10 @@ def listed_outputs(importer: Importer, names: Sequence[str]) -> tuple[str, ...]:
             continue
         for k, source in enumerate(importer.sequences[name]):
             outputs.append(importer.fresh(element(name, k)))
-            _same(importer, source, outputs[-1])
+            same(importer, source, outputs[-1])
+        if name in importer.lengths:
+            outputs.append(importer.fresh(name + LENGTH))
+            same(importer, importer.lengths[name], outputs[-1])
     return tuple(outputs)
 
 
@@ -85,6 +97,8 @@ def listed_outputs(importer: Importer, names: Sequence[str]) -> tuple[str, ...]:
 def imported(importer: Importer, node: NodeProto, index: int) -> bool:
     """Import `node` if it is about sequences or optionals; else False."""
     listed = [n for n in node.input if n in importer.sequences or n in importer.absent]
+    if node.op_type == "If" and not about_lists(importer, node):
+        return False
     if not listed and (node.op_type not in RULES or node.op_type in ("Identity", "Loop")):
         return False
     known = (importer.types, importer.sequences, importer.absent)
@@ -128,34 +142,21 @@ def _type(importer: Importer, name: str) -> TypeProto:
     return held
 
 
-def _same(importer: Importer, source: str, out: str) -> None:
-    """`out` is what `source` is."""
-    if source in importer.sequences:
-        importer.sequences[out] = importer.sequences[source]
-    elif source in importer.absent:
-        importer.absent.add(out)
-    elif source in importer.consts:
-        importer.add_const(out, importer.consts[source])
-    else:
-        importer.types[out] = importer.types[source]
-        if source in importer.symbols:
-            importer.symbols[out] = importer.symbols[source]
-        importer.nodes.append(Node("Identity", (source,), (out,), {}, out))
-
-
 def _elements(importer: Importer, name: str) -> Elements:
     if name not in importer.sequences:
         raise RefusedError("expects a sequence")
+    if name in importer.lengths:
+        raise RefusedError("reads a sequence whose length is known only at run time")
     return importer.sequences[name]
 
 
-def _position(importer: Importer, node: NodeProto, k: int, count: int, default: int) -> int:
-    """The index in input `k`, which may count from the end."""
+def _position(importer: Importer, node: NodeProto, k: int, count: int, default: int) -> int | None:
+    """The index in input `k`, which may count from the end; None if it is known at run time."""
     if k >= len(node.input) or not node.input[k]:
         return default
     value = importer.consts.get(node.input[k])
     if value is None:
-        raise RefusedError("a position in a sequence is known only at run time")
+        return None
     at = int(value.reshape(-1)[0])
     if not -count <= at < max(count, 1) + (node.op_type == "SequenceInsert"):
         raise RefusedError(f"position {at} in a sequence of {count}")
@@ -169,24 +170,40 @@ def _construct(importer: Importer, node: NodeProto, attrs: Attributes) -> None:
 def _insert(importer: Importer, node: NodeProto, attrs: Attributes) -> None:
     held = _elements(importer, node.input[0])
     at = _position(importer, node, 2, len(held), len(held))
+    if at is None:
+        made = inserted(importer, node, held, node.input[1], node.input[2])
+        importer.sequences[node.output[0]] = tuple(made)
+        return
     importer.sequences[node.output[0]] = (*held[:at], node.input[1], *held[at:])
 
 
 def _erase(importer: Importer, node: NodeProto, attrs: Attributes) -> None:
     held = _elements(importer, node.input[0])
     at = _position(importer, node, 1, len(held), len(held) - 1)
+    if at is None:
+        made = erased(importer, node, held, node.input[1])
+        importer.sequences[node.output[0]] = tuple(made)
+        return
     importer.sequences[node.output[0]] = (*held[:at], *held[at + 1 :])
 
 
 def _at(importer: Importer, node: NodeProto, attrs: Attributes) -> None:
     held = _elements(importer, node.input[0])
     at = _position(importer, node, 1, len(held), 0)
-    if at >= len(held):
+    if not held or (at is not None and at >= len(held)):
         raise RefusedError("an element of an empty sequence")
-    _same(importer, held[at], node.output[0])
+    if at is None:
+        same(importer, taken(importer, node, held, node.input[1]), node.output[0])
+        return
+    same(importer, held[at], node.output[0])
 
 
 def _length(importer: Importer, node: NodeProto, attrs: Attributes) -> None:
+    if node.input[0] in importer.lengths:
+        length, out = importer.lengths[node.input[0]], node.output[0]
+        cast = helper.make_node("Cast", [length], [out], to=TensorProto.INT64)
+        importer.import_all([cast], OPSETS, 0)
+        return
     count = len(_elements(importer, node.input[0]))
     importer.add_const(node.output[0], np.array(count, np.int64))
 
@@ -196,28 +213,6 @@ def _concat(importer: Importer, node: NodeProto, attrs: Attributes) -> None:
     if not held:
         raise RefusedError("joins an empty sequence")
     joined(importer, held, node.output[0], int(attrs["axis"]), bool(attrs.get("new_axis", 0)))
-
-
-def joined(importer: Importer, held: Sequence[str], out: str, axis: int, new: bool) -> None:
-    """Concat along an axis of the elements, or along a new one."""
-    parts = list(held)
-    if new:
-        for k, name in enumerate(held):
-            type_ = importer.types[name]
-            at = axis % (len(type_.shape) + 1)
-            grown = TensorType(type_.dtype, (*type_.shape[:at], 1, *type_.shape[at:]))
-            parts[k] = _reshaped(importer, name, grown)
-    importer.node(helper.make_node("Concat", parts, [out], axis=axis), 0)
-
-
-def _reshaped(importer: Importer, name: str, type_: TensorType) -> str:
-    made = importer.fresh(f"{name}.view")
-    if name in importer.consts:
-        importer.add_const(made, importer.consts[name].reshape(type_.shape))
-    else:
-        importer.types[made] = type_
-        importer.nodes.append(Node("Reshape", (name,), (made,), {}, made))
-    return made
 
 
 def _split(importer: Importer, node: NodeProto, attrs: Attributes) -> None:
@@ -230,18 +225,22 @@ def _split(importer: Importer, node: NodeProto, attrs: Attributes) -> None:
     if whole:
         given = importer.consts.get(node.input[1])
         if given is None:
-            raise RefusedError("the sizes of the parts are known only at run time")
+            names, count = split(importer, x, node.input[1], axis, out)
+            importer.sequences[out] = tuple(names)
+            if count:
+                importer.lengths[out] = count
+            return
         step = int(given.reshape(-1)[0]) if given.ndim == 0 else 0
         sizes = [min(step, n - at) for at in range(0, n, step)] if step else given.tolist()
     names = []
     for k, size in enumerate(sizes):
-        names.append(importer.fresh(element(out, k)))
+        names.append(importer.fresh(f"{out}.part{k}"))
         shape = (*type_.shape[:axis], size, *type_.shape[axis + 1 :])
         importer.types[names[-1]] = TensorType(type_.dtype, shape)
     importer.nodes.append(Node("Split", (x,), tuple(names), {"axis": axis}, node.name or out))
     if not whole and not attrs.get("keepdims", 1):
         flat = TensorType(type_.dtype, (*type_.shape[:axis], *type_.shape[axis + 1 :]))
-        names = [_reshaped(importer, name, flat) for name in names]
+        names = [reshaped(importer, name, flat) for name in names]
     importer.sequences[out] = tuple(names)
 
 
@@ -252,64 +251,20 @@ def _identity(importer: Importer, node: NodeProto, attrs: Attributes) -> None:
         return
     if node.op_type == "OptionalGetElement" and node.input[0] in importer.absent:
         raise RefusedError("takes the element of an optional that is absent")
-    _same(importer, node.input[0], node.output[0])
+    same(importer, node.input[0], node.output[0])
 
 
 def _has(importer: Importer, node: NodeProto, attrs: Attributes) -> None:
-    there = bool(node.input) and node.input[0] not in ("", *importer.absent)
-    importer.add_const(node.output[0], np.array(there))
-
-
-def _loop(importer: Importer, node: NodeProto, attrs: Attributes) -> None:
-    """A copy of the body for each iteration."""
-    body: GraphProto = attrs["body"]
-    count = importer.consts.get(node.input[0])
-    goes_on = importer.consts.get(node.input[1]) if node.input[1] else np.array(True)
-    if count is None or goes_on is None:
-        raise RefusedError("its state is a sequence and its trip count known only at run time")
-    if int(count) > LONGEST_UNROLLED:
-        raise RefusedError(f"its state is a sequence; supported: {LONGEST_UNROLLED} iterations")
-    states = list(node.input[2:])
-    scans: list[list[str]] = [[] for _ in body.output[1 + len(states) :]]
-    for i in range(int(count)):
-        if not np.all(goes_on):
-            break
-        number = importer.fresh(f"{node.output[0]}.{i}")
-        importer.add_const(number, np.array(i, np.int64))
-        going = importer.fresh(f"{number}.going")
-        importer.add_const(going, np.array(True))
-        made = _spliced(importer, body, [number, going, *states], f"{number}.")
-        if made is None:
-            return
-        goes_on = importer.consts.get(made[0])
-        if goes_on is None:
-            raise RefusedError("its state is a sequence and when it ends known only at run time")
-        states = made[1 : 1 + len(states)]
-        for scan, name in zip(scans, made[1 + len(states) :], strict=True):
-            scan.append(name)
-    for name, out in zip(states, node.output, strict=False):
-        if out:
-            _same(importer, name, out)
-    for scan, out in zip(scans, node.output[len(states) :], strict=False):
-        if not scan:
-            raise RefusedError("scans no iteration")
-        joined(importer, scan, out, 0, True)
-
-
-def _spliced(
-    importer: Importer, body: GraphProto, inputs: Sequence[str], prefix: str
-) -> list[str] | None:
-    """Import the nodes of a subgraph as if they stood here; the names of its outputs, None after a
-    problem."""
-    names = dict(zip((i.name for i in body.input), inputs, strict=True))
-    own = [t.name for t in body.initializer] + [n for node in body.node for n in node.output]
-    names |= {name: f"{prefix}{name}" for name in own if name}
-    before = len(importer.problems)
-    for tensor in body.initializer:
-        importer.constant(names[tensor.name], tensor)
-    for k, inner in enumerate(body.node):
-        importer.node(renamed_copy(inner, lambda name: names.get(name, name)), k)
-    return None if len(importer.problems) > before else [names[o.name] for o in body.output]
+    if node.input and node.input[0] in importer.lengths:
+        least = importer.fresh(f"{node.output[0]}.least")
+        importer.add_const(least, np.array(0, np.int32))
+        names = [importer.lengths[node.input[0]], least]
+        there = helper.make_node("GreaterOrEqual", names, [node.output[0]])
+        importer.import_all([there], OPSETS, 0)
+        return
+    importer.add_const(
+        node.output[0], np.array(bool(node.input) and node.input[0] not in ("", *importer.absent))
+    )
 
 
 RULES: Mapping[str, Rule] = {
@@ -325,5 +280,6 @@ RULES: Mapping[str, Rule] = {
     "OptionalGetElement": _identity,
     "OptionalHasElement": _has,
     "Identity": _identity,
-    "Loop": _loop,
+    "Loop": loop,
+    "If": branch,
 }

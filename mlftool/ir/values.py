@@ -13,11 +13,19 @@ if TYPE_CHECKING:
     from onnx import ModelProto, ValueInfoProto
 
 EXTENTS = ".shape"  # ends the name of an output that holds the true extents of another
+LENGTH = ".length"  # of one that says how many elements a sequence has, -1 for an absent optional
 
 
 def is_deferred(model: ModelProto) -> bool:
-    """Whether some input is no tensor: how many tensors it holds is known when they are there."""
-    return any(not i.type.HasField("tensor_type") for i in model.graph.input)
+    """Whether shapes of inputs are known when they are there: how many tensors a sequence holds, or
+    extents that are symbols."""
+    stored = {t.name for t in model.graph.initializer}
+    return any(
+        not i.type.HasField("tensor_type")
+        or any(not d.HasField("dim_value") for d in i.type.tensor_type.shape.dim)
+        for i in model.graph.input
+        if i.name not in stored
+    )
 
 
 def taken_apart(named: Mapping[str, Any]) -> dict[str, Any]:
@@ -41,8 +49,10 @@ def put_together(info: ValueInfoProto, arrays: Mapping[str, Array]) -> Any:
         return None
     held: list[Array] = []
     while element(info.name, len(held)) in arrays:
-        held.append(arrays[element(info.name, len(held))])
-    return held
+        name = element(info.name, len(held))
+        held.append(cut(arrays[name], arrays.get(name + EXTENTS)))
+    length = int(arrays[info.name + LENGTH]) if info.name + LENGTH in arrays else len(held)
+    return None if length < 0 else held[:length]
 
 
 def cut(array: Array, extents: Array | None) -> Array:

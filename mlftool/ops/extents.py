@@ -15,6 +15,9 @@ from mlftool.ir.graph import View
 from mlftool.ops.base import Kernel, Operand, UnsupportedError, op
 from mlftool.ops.scalar import literal, tensor_operand
 
+# Templates -> headers they need beside mlf/kernel.h.
+HEADERS = {"extents_nms": ("mlf/boxes.h",), "lists_split": ("mlf/index.h",)}
+
 
 def _kernel(v: View, name: str, params: dict[str, Any], *scratch: Operand) -> Kernel:
     return boxed(v, f"extents_{name}", params, *scratch)
@@ -38,7 +41,7 @@ def boxed(v: View, template: str, params: dict[str, Any], *more: Operand) -> Ker
         params | {"given": {o.name for o in (*ins, *outs)}},
         (*ins, *outs, *more),
         cost=8.0 * work,
-        includes=("mlf/kernel.h", "mlf/boxes.h") if name == "nms" else ("mlf/kernel.h",),
+        includes=("mlf/kernel.h", *HEADERS.get(template, ())),
     )
 
 

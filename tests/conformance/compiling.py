@@ -26,6 +26,12 @@ from mlftool.ir.values import is_deferred, taken_apart
 from tests.conformance.suite import SuiteCase, load_suite, subject
 from tests.conformance.trials import Outcome, Trial, one_line, plain, save
 
+# What a user says of models whose shapes nothing else limits: more than the cases need.
+LIMITS: dict[str, dict[str, tuple[int, ...]]] = {
+    "test_loop13_seq": {"seq_res": (7,)},
+    "test_loop16_seq_none": {"seq_res": (7,)},
+}
+
 
 def compile_case(case: SuiteCase, target: str = "host") -> Trial | Outcome:
     """The case as C, or why there is none."""
@@ -34,6 +40,7 @@ def compile_case(case: SuiteCase, target: str = "host") -> Trial | Outcome:
         job = Job(case.model, feeds, target, _module_name(case.name))
         if is_deferred(case.model):
             job.shapes = {name: np.shape(value) for name, value in feeds[0].items()}
+        job.shapes |= LIMITS.get(case.name, {})
         compile_job(job)
         program = job.program()
     except MlfError as error:

@@ -75,10 +75,19 @@ def judge(trial: Trial, ran: Ran) -> Outcome:
     for result, wanted in zip(trial.program.results(ran.output), trial.wanted, strict=True):
         try:
             got = [put_together(info, result) for info in infos]
-            Runner.assert_similar_outputs(list(wanted), got, trial.rtol, trial.atol)
+            Runner.assert_similar_outputs(_flat(wanted), _flat(got), trial.rtol, trial.atol)
         except (AssertionError, AttributeError, TypeError) as error:  # a sequence is no array
             return Outcome(trial.name, "wrong", one_line(str(error)))
     return Outcome(trial.name, "pass")
+
+
+def _flat(values: Sequence[Any]) -> list[Any]:
+    """The values with how many elements a sequence has, and these, in its place: the standard's own
+    runner takes an empty list for any, and cannot compare scalars in one."""
+    flat: list[Any] = []
+    for value in values:
+        flat += [np.array(len(value)), *value] if isinstance(value, list) else [value]
+    return flat
 
 
 def one_line(text: str) -> str:

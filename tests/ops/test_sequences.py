@@ -132,12 +132,93 @@ def _refused(model: onnx.ModelProto, inputs: Sequence[Any]) -> str:
     return problem.message
 
 
-def test_what_is_known_only_at_run_time_is_refused() -> None:
+def _lists(text: str) -> onnx.ModelProto:
+    return onnx.parser.parse_model('<ir_version: 9, opset_import: ["": 18]>\n' + text)
+
+
+def test_positions_known_at_run_time() -> None:
+    """Whatever stands there, of whatever shape: in a box, cut to its true extents."""
+    model = _lists("""g (float[2,3] x, float[1,4] y, float[2,2] z, float[3,1] w, int64 p)
+        => (float[a,b] at, seq(float) more, seq(float) less) {
+        s = SequenceConstruct(x, y, z) at = SequenceAt(s, p)
+        more = SequenceInsert(s, w, p) less = SequenceErase(s, p) }""")
+    rng = np.random.default_rng(5)
+    x, y, z, w = (rng.normal(size=n).astype(np.float32) for n in ((2, 3), (1, 4), (2, 2), (3, 1)))
+    prepared = mlftool.backend.prepare(model)
+    for p in range(-3, 3):
+        at, more, less = prepared.run([x, y, z, w, np.array(p)])
+        held = [x, y, z]
+        assert at.tolist() == held[p].tolist()
+        held.insert(p, w)
+        assert [t.tolist() for t in more] == [t.tolist() for t in held]
+        held = [x, y, z]
+        del held[p]
+        assert [t.tolist() for t in less] == [t.tolist() for t in held]
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_sizes_of_parts_known_at_run_time(axis: int) -> None:
+    model = _lists(f"""g (int32[5,6] x, int64 each, int64[3] sizes)
+        => (seq(int32) equal, int64 n, seq(int32) given) {{
+        equal = SplitToSequence <axis = {axis}> (x, each) n = SequenceLength(equal)
+        given = SplitToSequence <axis = {axis}> (x, sizes) }}""")
+    x = np.arange(30, dtype=np.int32).reshape(5, 6)
+    prepared = mlftool.backend.prepare(model)
+    extent = x.shape[axis]
+    for each, first in ((1, 0), (2, 1), (4, extent), (9, 2)):
+        sizes = [first, (extent - first) // 2, extent - first - (extent - first) // 2]
+        equal, n, given = prepared.run([x, np.array(each), np.array(sizes)])
+        wanted = np.split(x, range(each, extent, each), axis)
+        assert (int(n), [t.tolist() for t in equal]) == (len(wanted), [t.tolist() for t in wanted])
+        wanted = np.split(x, np.cumsum(sizes)[:2], axis)
+        assert [t.shape for t in given] == [t.shape for t in wanted]
+        assert [t.tolist() for t in given] == [t.tolist() for t in wanted]
+
+
+def test_branches_that_give_lists() -> None:
+    model = _lists("""g (float[2] x, float[3] y, bool c) => (seq(float) s, float[k] t, int64 n) {
+        s, t = If (c) <
+            then_branch = a () => (seq(float) p, float[2] q)
+                { p = SequenceConstruct(x, y) q = Neg(x) },
+            else_branch = b () => (seq(float) r, float[3] u)
+                { r = SequenceConstruct(y) u = Abs(y) }>
+        n = SequenceLength(s) }""")
+    x, y = np.array([1, -2], np.float32), np.array([-3, 4, -5], np.float32)
+    prepared = mlftool.backend.prepare(model)
+    s, t, n = prepared.run([x, y, np.array(True)])
+    assert [e.tolist() for e in s] == [x.tolist(), y.tolist()]
+    assert (t.tolist(), int(n)) == ((-x).tolist(), 2)
+    s, t, n = prepared.run([x, y, np.array(False)])
+    assert ([e.tolist() for e in s], t.tolist(), int(n)) == ([y.tolist()], np.abs(y).tolist(), 1)
+
+
+LOOP = """g (float[2] x, int64 n, float most) => (seq(float) s, float[2] last) {
+    empty = SequenceEmpty() t = Constant <value = bool {1}> ()
+    s, last = Loop (n, t, empty, x) <body = b (int64 i, bool c, seq(float) r, float[2] v)
+        => (bool d, seq(float) q, float[2] w) {
+        w = Add(v, v) q = SequenceInsert(r, w) sum = ReduceSum <keepdims = 0> (w)
+        d = Less(sum, most) }> }"""
+
+
+def test_a_loop_that_collects_until_it_ends() -> None:
+    """By its count or by its condition; not by more than its limit."""
+    shapes = {"s": (4,)}
+    module = mlftool.backend.MlfBackendRep(_lists(LOOP), shapes)
+    x = np.array([1, 2], np.float32)
+    for count, most, ran in ((0, 1e9, 0), (3, 1e9, 3), (9, 20.0, 3), (9, 1e9, 4)):
+        s, last = module.run([x, np.array(count), np.array(most, np.float32)])
+        assert [t.tolist() for t in s] == [(x * 2 ** (k + 1)).tolist() for k in range(ran)]
+        assert last.tolist() == (x * 2**ran).tolist()
+    message = _refused(_lists(LOOP), [x, np.array(1), np.array(1, np.float32)])
+    assert message.endswith("say how many there are at most: --input-shape s:10")
+
+
+def test_a_sequence_of_unknown_length_cannot_be_joined() -> None:
     net = Net()
-    s = net.node("SequenceConstruct", net.input("x", np.float32, (2,)))
-    model = net.model(net.node("SequenceAt", s, net.input("at", np.int64, ())))
-    inputs = [np.zeros(2, np.float32), np.array(0)]
-    assert _refused(model, inputs) == "a position in a sequence is known only at run time"
+    s = net.node("SplitToSequence", net.input("x", np.float32, (4,)), net.input("n", np.int64, ()))
+    model = net.model(net.node("ConcatFromSequence", s, axis=0))
+    message = _refused(model, [np.zeros(4, np.float32), np.array(2)])
+    assert message == "reads a sequence whose length is known only at run time"
 
 
 def test_a_position_outside_of_a_sequence_is_refused() -> None:
@@ -158,3 +239,14 @@ def test_whether_an_optional_holds_something_is_a_constant() -> None:
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
     prepared = mlftool.backend.prepare(model)
     assert [bool(prepared.run([x])[0]) for x in (np.zeros(2, np.float32), None)] == [True, False]
+
+
+@pytest.mark.parametrize("keepdims", [0, 1])
+def test_parts_as_outputs(keepdims: int) -> None:
+    """The names of outputs are free for them."""
+    model = _lists(f"""g (float[2,3] x) => (seq(float) s) {{
+        s = SplitToSequence <axis = 1, keepdims = {keepdims}> (x) }}""")
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    (s,) = mlftool.backend.run_model(model, [x])
+    wanted = [x[:, k : k + 1] if keepdims else x[:, k] for k in range(3)]
+    assert [t.tolist() for t in s] == [t.tolist() for t in wanted]
