@@ -116,7 +116,8 @@ def compile_modules(specs: Sequence[ModuleSpec]) -> Bundle:
 def compile_module(spec: ModuleSpec) -> Module:
     """Import, rewrite, plan and emit one model."""
     check_module_name(spec.module_name)
-    target, options, pools = _target(spec), _options(spec), _pools(spec)
+    target, pools = _target(spec), _pools(spec)
+    options = _options(spec, target)
     clock = _Clock(spec.module_name)
     imported = import_onnx(
         spec.model, spec.module_name, spec.input_shapes, spec.data_files, spec.only_declared
@@ -161,7 +162,7 @@ def wanted_passes(opt_level: int, disabled: Sequence[str]) -> tuple[Pass, ...]:
     return tuple(p for p in PIPELINE if p.__name__ in always or p.__name__ not in off)
 
 
-def _options(spec: ModuleSpec) -> Options:
+def _options(spec: ModuleSpec, target: Target) -> Options:
     """Raises MlfError for an executor or runtime that we have not, or options it has not."""
     if spec.executor not in EXECUTORS:
         text = f"no such executor; got '{spec.executor}'"
@@ -175,7 +176,15 @@ def _options(spec: ModuleSpec) -> Options:
     options = EXECUTORS[spec.executor].options(
         spec.module_name, spec.interface_api, spec.unpacked_api, spec.link_params, spec.system_lib
     )
-    return replace(options, weights=spec.weights)
+    return replace(options, weights=_weights(spec, target))
+
+
+def _weights(spec: ModuleSpec, target: Target) -> str:
+    """Where constants are written: their file is little-endian."""
+    if target.big_endian and spec.weights == "binary":
+        text = f"weights in a file are little-endian, and {target.name} is not"
+        raise MlfError(Problem("MLF0405", text, help="leave --weights out, or take --weights text"))
+    return "text" if target.big_endian else spec.weights
 
 
 def _pools(spec: ModuleSpec) -> tuple[Pool, ...]:

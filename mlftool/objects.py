@@ -63,7 +63,7 @@ def _command(target: Target, cc: str) -> tuple[str, ...]:
 def machine_flags(target: Target, clang: bool) -> tuple[str, ...]:
     """The target's machine in the compiler's own words."""
     flags = list(target.cflags)
-    if target.is_host or target.name == "aarch64":
+    if target.is_host or "linux" in target.toolchain:
         flags.append("-fPIC")  # so that they can be linked into a library
     if clang:
         if target.triple:

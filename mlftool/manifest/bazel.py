@@ -167,8 +167,9 @@ def checks(manifest: Manifest, model: Model, target: str, labels: Labels) -> dic
         found["vectors"] = labels(test.vectors)
         found["absolute"] = f"{test.absolute:g}" if test.absolute else ""
         found["relative"] = f"{test.relative:g}" if test.relative else ""
-    # A program on the host has no flash: budgets hold where a board measures them.
-    on_board = base_target(manifest, target) in BOARDS
+    # A program of an operating system has no flash: budgets hold where a board measures them.
+    board = BOARDS.get(base_target(manifest, target))
+    on_board = board is not None and not board.hosted
     for name in ("flash", "ram") if on_board else ():
         limits = [getattr(holder, name) for holder in (model.budget, own) if holder]
         known = [limit for limit in limits if limit is not None]

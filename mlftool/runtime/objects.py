@@ -24,6 +24,8 @@ _MACHINES = {
 _OF_TOOLCHAIN = {
     "arm-none-eabi": "armv7l",
     "aarch64-linux-gnu": "aarch64",
+    "arm-linux-gnueabihf": "armv7l",
+    "powerpc-linux-gnu": "ppc",
 }
 _ALSO = {"amd64": "x86_64", "arm64": "aarch64", "i386": "i686", "arm": "armv7l"}
 

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -15,12 +15,16 @@ from mlftool.errors import CHECK_FAILED, ENVIRONMENT, MlfError, Problem
 from mlftool.mlf.interface import Interface
 from mlftool.runtime import toolchain
 from mlftool.runtime.vectors import Array
+from mlftool.targets import TARGETS
 
 if TYPE_CHECKING:
     from mlftool.runtime.boards import Board
 
 # How a program is started with these arguments.
 Command = Callable[[Sequence[str]], list[str]]
+
+# Which byte of a number comes first: the lowest, the highest, or as on this computer.
+Order = Literal["<", ">", "="]
 
 _BAD_COUNTER = 3  # runner.c's exit status
 
@@ -61,7 +65,8 @@ def run_on_board(
     def command(arguments: Sequence[str]) -> list[str]:
         return qemu_command(board, elf.resolve(), arguments)
 
-    return _run(command, interface, samples, repetitions, time_limit)
+    order: Order = ">" if TARGETS[board.target].big_endian else "<"
+    return _run(command, interface, samples, repetitions, time_limit, order)
 
 
 def qemu_command(board: Board, elf: Path, arguments: Sequence[str]) -> list[str]:
@@ -91,6 +96,7 @@ def _run(
     samples: Sequence[Mapping[str, Array]],
     repetitions: int,
     time_limit: float,
+    order: Order = "=",
 ) -> RunResult:
     # File names of our own choice in a directory of our own: nothing of the user's reaches the
     # program's command line, which cannot hold spaces on a board.
@@ -98,11 +104,13 @@ def _run(
         work = Path(folder)
         with (work / "inputs.bin").open("wb") as stream:
             for sample in samples:
-                stream.writelines(sample[t.name].tobytes() for t in interface.inputs)
+                stream.writelines(_in_order(sample[t.name], order) for t in interface.inputs)
         arguments = command(("inputs.bin", "outputs.bin", str(repetitions)))
         text = _execute(arguments, work, interface.module, time_limit)
         data = (work / "outputs.bin").read_bytes()
-    return RunResult(_outputs(data, interface, len(samples)), _figures(text, interface.module))
+    return RunResult(
+        _outputs(data, interface, len(samples), order), _figures(text, interface.module)
+    )
 
 
 def _execute(arguments: Sequence[str], work: Path, module: str, time_limit: float) -> str:
@@ -152,7 +160,13 @@ def _figures(text: str, module: str) -> dict[str, float]:
     return figures
 
 
-def _outputs(data: bytes, interface: Interface, samples: int) -> tuple[dict[str, Array], ...]:
+def _in_order(array: Array, order: Order) -> bytes:
+    return array.astype(array.dtype.newbyteorder(order), copy=False).tobytes()
+
+
+def _outputs(
+    data: bytes, interface: Interface, samples: int, order: Order
+) -> tuple[dict[str, Array], ...]:
     expected = samples * sum(t.size_bytes for t in interface.outputs)
     if len(data) != expected:
         text = f"module '{interface.module}': {len(data)} bytes of output, expected {expected}"
@@ -163,7 +177,8 @@ def _outputs(data: bytes, interface: Interface, samples: int) -> tuple[dict[str,
         result: dict[str, Array] = {}
         for t in interface.outputs:
             flat = np.frombuffer(data, np.uint8, t.size_bytes, offset)
-            result[t.name] = flat.view(t.dtype).reshape(t.shape)
+            there = flat.view(np.dtype(t.dtype).newbyteorder(order))
+            result[t.name] = there.astype(t.dtype, copy=False).reshape(t.shape)
             offset += t.size_bytes
         results.append(interface.cut(result))
     return tuple(results)

@@ -55,21 +55,45 @@ CROSS: Mapping[str, Program] = {
         "gcc-aarch64-linux-gnu libc6-dev-arm64-cross",
         "to build for 64-bit Arm",
     ),
+    "arm-linux-gnueabihf": Program(
+        "arm-linux-gnueabihf-gcc",
+        "MLFTOOL_ARMHF_GCC",
+        "gcc-arm-linux-gnueabihf libc6-dev-armhf-cross",
+        "to build for 32-bit Arm with Linux",
+    ),
+    "powerpc-linux-gnu": Program(
+        "powerpc-linux-gnu-gcc",
+        "MLFTOOL_POWERPC_GCC",
+        "gcc-powerpc-linux-gnu libc6-dev-powerpc-cross",
+        "to build for big-endian PowerPC",
+    ),
 }
 ARM_GCC = CROSS["arm-none-eabi"]
+
+
+def _variable(qemu: str) -> str:
+    """MLFTOOL_QEMU_ARM for the machine, MLFTOOL_QEMU_USER_ARM for programs of Linux."""
+    name = qemu.replace("qemu-", "qemu-user-").replace("qemu-user-system-", "qemu-")
+    return f"MLFTOOL_{name}".upper().replace("-", "_")
+
 
 # The simulators that a board.json may name, all of them QEMU.
 _QEMU = {
     "qemu-system-arm": "qemu-system-arm",
     "qemu-system-riscv32": "qemu-system-misc",
     "qemu-system-riscv64": "qemu-system-misc",
+    "qemu-aarch64": "qemu-user",
+    "qemu-arm": "qemu-user",
+    "qemu-ppc": "qemu-user",
 }
 SIMULATORS: Mapping[str, Program] = {
     name: Program(
         name,
-        f"MLFTOOL_{name.upper().replace('-SYSTEM', '').replace('-', '_')}",
+        "MLFTOOL_QEMU_ARM"
+        if name == "qemu-system-arm"
+        else f"MLFTOOL_{name.upper()}".replace("-", "_"),
         package,
-        "to run firmware on simulated boards",
+        "to run firmware on simulated boards" if "system" in name else "to run programs for Linux",
     )
     for name, package in _QEMU.items()
 }

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,7 @@ class Target:
     mattr: tuple[str, ...] = ()  # "+dsp", "-mve": LLVM's names of what the machine has
     triple: str = ""  # what the compiler of object files is asked for, if not its own
     opt_level: str = "3"  # of object files: -O3
+    big_endian: bool = False  # the high byte of a number comes first in memory
     toolchain: str = ""  # what the names of its cross compiler begin with; "": the computer's own
 
     @property
@@ -53,6 +54,13 @@ def _riscv(arch: str, features: str, abi: str) -> tuple[str, Target]:
     return _target(arch, f"c -keys=cpu -march={arch}", features, flags, "riscv64-unknown-elf")
 
 
+def _powerpc() -> tuple[str, Target]:
+    flags = "-mcpu=powerpc -mhard-float"
+    tvm = "c -keys=cpu -mtriple=powerpc-linux-gnu"
+    name, target = _target("powerpc", tvm, "fpu", flags, "powerpc-linux-gnu")
+    return name, replace(target, big_endian=True)
+
+
 TARGETS: Mapping[str, Target] = dict(
     (
         _target("host", "c -keys=cpu -model=host", "fpu vector", ""),
@@ -71,6 +79,14 @@ TARGETS: Mapping[str, Target] = dict(
             "-march=armv8-a",
             "aarch64-linux-gnu",
         ),
+        _target(
+            "armv7-a",
+            "c -keys=arm_cpu,cpu -mtriple=armv7a-linux-gnueabihf",
+            "fpu",
+            "-march=armv7-a+fp -mfloat-abi=hard",
+            "arm-linux-gnueabihf",
+        ),
+        _powerpc(),
         _cortex_m("cortex-m0", "", "-mfloat-abi=soft"),
         _cortex_m("cortex-m3", "", "-mfloat-abi=soft"),
         _cortex_m("cortex-m4", "dsp fpu", "-mfloat-abi=hard -mfpu=fpv4-sp-d16"),

@@ -51,6 +51,8 @@ _AS_BEFORE = {"runtime": ("c", "crt"), "link-params": ("0",), "system-lib": ("0"
 _TRIPLES = (
     (r"(x86_64|amd64)-.*", "host"),
     (r"aarch64-.*", "aarch64"),
+    (r"arm(v7a?l?)?-.*linux.*", "armv7-a"),
+    (r"(powerpc|ppc)-.*", "powerpc"),
     (r"thumbv6m-.*", "cortex-m0"),
     (r"thumbv7m-.*", "cortex-m3"),
     (r"thumbv7em-.*", "cortex-m4"),

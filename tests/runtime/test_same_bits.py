@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from mlftool.compile import ModuleSpec, compile_modules
+from mlftool.errors import MlfError
 from mlftool.manifest import load
 from mlftool.mlf import Bundle
 from mlftool.runtime import toolchain
@@ -26,8 +27,9 @@ MANIFEST = load(EXAMPLES / "boards.yaml")
 
 
 @cache
-def compiled(model: str, target: str) -> Bundle:
-    return compile_modules([ModuleSpec(EXAMPLES / f"models/{model}.onnx", model, target)])
+def compiled(model: str, target: str, **options: str) -> Bundle:
+    path = EXAMPLES / f"models/{model}.onnx"
+    return compile_modules([ModuleSpec(path, model, target, **options)])
 
 
 def digest(result: RunResult) -> str:
@@ -39,8 +41,8 @@ def digest(result: RunResult) -> str:
     return total.hexdigest()
 
 
-def run(model: str, target: str) -> str:
-    bundle = compiled(model, target)
+def run(model: str, target: str, **options: str) -> str:
+    bundle = compiled(model, target, **options)
     interface = read_interface(bundle)
     arrays = load_vectors(EXAMPLES / f"models/{model}_few.npz")
     samples = samples_of(arrays, interface.inputs, model)
@@ -56,9 +58,7 @@ def on_this_computer(model: str) -> str:
     return run(model, "host")
 
 
-@pytest.mark.parametrize("model", sorted(MANIFEST.models))
-@pytest.mark.parametrize("target", BOARDS)
-def test_the_bits_are_those_of_this_computer(target: str, model: str) -> None:
+def need(target: str) -> None:
     needed = (
         toolchain.compiler_of(TARGETS[target]),
         toolchain.simulator_of(BOARDS[target].simulator),
@@ -66,7 +66,30 @@ def test_the_bits_are_those_of_this_computer(target: str, model: str) -> None:
     missing = [program.install for program in needed if not shutil.which(program.name)]
     if missing:
         pytest.skip("; ".join(missing))
+
+
+@pytest.mark.parametrize("model", sorted(MANIFEST.models))
+@pytest.mark.parametrize("target", BOARDS)
+def test_the_bits_are_those_of_this_computer(target: str, model: str) -> None:
+    need(target)
     assert run(model, target) == on_this_computer(model)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"executor": "graph"}, {"executor": "vm"}, {"interface_api": "packed"}],
+    ids=lambda o: " ".join(o.values()),
+)
+def test_every_executor_is_right_where_the_high_byte_comes_first(options: dict[str, str]) -> None:
+    """Parameters in TVM's file and bytecode are little-endian in the archive."""
+    need("powerpc")
+    assert run("digits_float32", "powerpc", **options) == on_this_computer("digits_float32")
+
+
+def test_weights_for_a_big_endian_machine_are_text() -> None:
+    assert not any(n.endswith(".weights") for n in compiled("digits_float32", "powerpc").files)
+    with pytest.raises(MlfError, match="little-endian, and powerpc is not"):
+        compiled("digits_float32", "powerpc", weights="binary")
 
 
 def test_the_example_names_every_board() -> None:
