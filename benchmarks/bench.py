@@ -1,7 +1,8 @@
 """What the models cost: one command, one table.
 
     python benchmarks/bench.py [--models DIR] [--boards cortex-m4,...] [--float-mode fused]
-                               [--optimize size] [--no-host] [--markdown FILE] [NAME ...]
+                               [--optimize size] [--patches auto] [--no-host]
+                               [--markdown FILE] [NAME ...]
 
 For every model of --models (default: MLFTOOL_SHARED_MODELS, else ../shared/models) and of
 examples/models: seconds to an archive; flash, arena and stack bytes and exact instructions per
@@ -80,10 +81,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--markdown", type=Path, help="also write the table as a page")
     parser.add_argument("--float-mode", choices=["exact", "fused"], default="exact")
     parser.add_argument("--optimize", choices=["speed", "size"], default="speed")
+    parser.add_argument("--patches", default="off", metavar="off|auto|N")
     parser.add_argument("--no-host", action="store_true", help="leave out the timed part")
     parser.add_argument("names", nargs="*", metavar="NAME")
     args = parser.parse_args(argv)
-    asked = {"float_mode": args.float_mode, "optimize": args.optimize}
+    asked = {"float_mode": args.float_mode, "optimize": args.optimize, "patches": args.patches}
     rows = []
     for model in models(args.models, args.names):
         print(f"measuring {model.stem} ...", file=sys.stderr, flush=True)

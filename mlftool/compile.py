@@ -35,6 +35,7 @@ from mlftool.passes import (
     widen,
 )
 from mlftool.plan.lower import lower
+from mlftool.plan.patches import OFF, check_patches, in_patches
 from mlftool.targets import Target, debug_level
 from mlftool.targets.pools import Pool, parse_pools
 from mlftool.targets.strings import parse
@@ -128,7 +129,11 @@ def compile_module(spec: ModuleSpec) -> Module:
     for rewrite in wanted_passes(spec.opt_level, spec.disabled_pass):
         graph = verify(everywhere(rewrite, graph), rewrite.__name__)
         clock.stage(rewrite.__name__, graph)
-    program = lower(graph, target, str(model_name(spec.model)), spec.workspace_io, pools)
+    file = str(model_name(spec.model))
+    program = lower(graph, target, file, spec.workspace_io, pools)
+    if check_patches(spec.patches) != OFF:
+        graph = verify(in_patches(program, spec.patches, target, file), "patches")
+        program = lower(graph, target, file, spec.workspace_io, pools)
     if spec.optimize == "size":
         program = share(program)
     clock.stage(f"lower for {target.name}: {program.memory.size_bytes} bytes of workspace", graph)

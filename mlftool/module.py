@@ -42,6 +42,7 @@ class ModuleSpec:
     float_mode: str = "exact"  # or "fused": products of sums are added with one rounding
     optimize: str = "speed"  # or "size": one function per shape class, nothing unrolled
     pools: tuple[str, ...] = ()  # NAME=BYTES[@SECTION], fastest first, instead of the workspace
+    patches: str = "off"  # or "auto", or how many bands of rows the first layers are computed in
     disabled_pass: tuple[str, ...] = ()
     weights: str = "auto"  # or "text", "binary": codegen/weights.py
     cc: str = ""  # the compiler of a target of kind llvm; "" is the usual one

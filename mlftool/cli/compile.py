@@ -59,6 +59,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a memory to work in, fastest first: the module's array in SECTION, or the caller's",
     )
     parser.add_argument(
+        "--patches",
+        default="off",
+        metavar="off|auto|N",
+        help="compute the first layers in N bands of rows: less memory, some rows twice",
+    )
+    parser.add_argument(
         "--data",
         action="append",
         default=[],
@@ -110,6 +116,7 @@ def run(args: argparse.Namespace) -> int:
         only_declared=args.only_declared,
         float_mode=args.float_mode,
         pools=tuple(args.pool),
+        patches=args.patches,
         weights=args.weights,
         **options,
     )

@@ -179,7 +179,8 @@ class Writer:
             "part.c.j2", inputs=len(graph.inputs), outputs=len(graph.outputs), steps=lines
         )
         if code not in self.functions:
-            base = f"tvmgen_{self.module}_{call.node.op.lower()}_{key}"[:112]
+            op = call.node.op.rsplit(".", 1)[-1].lower()
+            base = f"tvmgen_{self.module}_{op}_{key}"[:112]
             symbol = unused(base, {f.symbol for f in self.functions.values()})
             self.functions[code] = Function(symbol, code, sum(c.kernel.macs for c in part.calls))
         return self.functions[code].symbol

@@ -155,7 +155,7 @@ def attributes(model: Model, executor: str) -> dict[str, object]:
         n: v for n, v in asked.items() if n not in three_valued and v not in (None, False, ())
     }
     defaults = {"mlf_version": 7, "float_mode": "exact"}
-    defaults |= {"optimize": "speed", "weights": "auto"}
+    defaults |= {"optimize": "speed", "patches": "off", "weights": "auto"}
     return found | {n: v for n, v in others.items() if v != defaults.get(n)}
 
 

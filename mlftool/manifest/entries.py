@@ -34,7 +34,7 @@ def executor_options(model: Model, executor: str) -> dict[str, Any]:
     packed = model.interface_api == "packed"
     options: dict[str, Any] = {"executor": executor, "mlf_version": model.mlf_version}
     options |= {"float_mode": model.float_mode, "weights": model.weights}
-    options["optimize"] = model.optimize
+    options["optimize"], options["patches"] = model.optimize, model.patches
     if executor == "aot":
         options["interface_api"] = model.interface_api
         options["unpacked_api"] = model.unpacked_api

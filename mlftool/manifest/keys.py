@@ -216,6 +216,15 @@ class Model:
         default="speed",
         default_text="`speed`",
     )
+    patches: str = key(
+        Text("auto, or '2' to '64' in quotes", r"auto|off|[2-9]|[1-5]\d|6[0-4]"),
+        "In how many bands of rows a chain of layers is computed, so that its large tensors never "
+        "exist whole: less memory, some rows computed twice, the same bits. `auto` takes what "
+        "needs least memory, if that is a tenth less than without.",
+        example="auto",
+        default="off",
+        default_text="`off`",
+    )
     pools: tuple[str, ...] = key(
         ListOf(Text(EXPECTED, PATTERN), "a list of memory pools", 1, unique=True),
         "Memories to work in instead of one workspace, fastest first: tensors that are used most "

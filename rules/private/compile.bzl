@@ -69,6 +69,11 @@ outputs, `packed` is TVM's packed function.""",
         doc = """`size` makes one C function of all layers of a kind and unrolls nothing: fewer bytes of
 code, more instructions, the same bits.""",
     ),
+    "patches": attr.string(
+        default = "off",
+        doc = """In how many bands of rows a chain of layers is computed, so that its large tensors never
+exist whole: `off`, `auto` or `2` to `64`. Less memory, some rows computed twice, the same bits.""",
+    ),
     "pools": attr.string_list(
         doc = """Memories an aot module works in instead of one workspace, fastest first, as `NAME=BYTES` or
 `NAME=BYTES@SECTION`: with a section the module has an array there, without one the application hands
@@ -186,6 +191,8 @@ def _add_options(args, ctx):
         args.add("--weights", ctx.attr.weights)
     if ctx.attr.optimize != "speed":
         args.add("--optimize", ctx.attr.optimize)
+    if ctx.attr.patches != "off":
+        args.add("--patches", ctx.attr.patches)
     if ctx.attr.mlf_version != 7:
         args.add("--mlf-version", ctx.attr.mlf_version)
 
@@ -279,6 +286,7 @@ def _mlf_module_impl(ctx):
             model = ctx.file.model.path,
             module_name = module_name_of(ctx),
             optimize = ctx.attr.optimize,
+            patches = ctx.attr.patches,
             options = options_of(ctx),
             target = ctx.attr.target,
             weights = ctx.attr.weights,

@@ -21,6 +21,7 @@ def mlf_model(
         float_mode = "exact",
         weights = "auto",
         optimize = "speed",
+        patches = "off",
         pools = [],
         mlf_version = 7,
         input_shapes = {},
@@ -74,6 +75,7 @@ def mlf_model(
       float_mode: `exact`, or `fused` for sums with one rounding per product.
       weights: `text`, `binary` or `auto`, as of `mlf_compile`.
       optimize: `speed`, or `size` for one C function per kind of layer, compiled with `-Os`.
+      patches: `off`, `auto` or in how many bands of rows a chain of layers is computed.
       pools: memories to work in, fastest first, as of `mlf_compile`.
       mlf_version: the version of Model Library Format that is written.
       input_shapes: shapes of inputs the model leaves open.
@@ -103,6 +105,7 @@ def mlf_model(
         mlf_version = mlf_version,
         model = model,
         optimize = optimize,
+        patches = patches,
         pools = pools,
         module_name = module_name or name.replace("-", "_"),
         out = name + ".tar",

@@ -30,6 +30,7 @@ def module_spec(entry: dict[str, Any]) -> ModuleSpec:
         weights=entry["weights"],
         mlf_version=entry["mlf_version"],
         optimize=entry["optimize"],
+        patches=entry["patches"],
         **{**entry["options"], "pools": tuple(entry["options"].get("pools", ()))},
     )
 
