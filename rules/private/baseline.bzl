@@ -1,9 +1,11 @@
 """Measurements against those that are committed."""
 
+load(":checks.bzl", "check_numbers")
 load(":mlftool.bzl", "TOOLCHAIN_TYPE", "launcher_script")
 load(":providers.bzl", "MlfReportInfo")
 
 def _mlf_baseline_test_impl(ctx):
+    check_numbers(ctx, ["tolerance"])
     infos = [target[MlfReportInfo] for target in ctx.attr.reports]
     rows = ctx.actions.declare_file(ctx.label.name + "_rows.json")
     ctx.actions.write(rows, json.encode([

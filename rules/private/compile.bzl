@@ -1,5 +1,6 @@
 """One or several models -> one Model Library Format archive."""
 
+load(":checks.bzl", "check_shapes")
 load(":cpus.bzl", "device_of")
 load(":groups.bzl", "LIMIT_ATTRS", "archive_groups")
 load(":mlftool.bzl", "TOOLCHAIN_TYPE", "WORKER_ATTRS", "run_compiler")
@@ -115,7 +116,10 @@ def options_of(ctx):
       dict: attribute -> value, of those that were set.
     """
     attr, executor = ctx.attr, ctx.attr.executor
+    if not attr.target:
+        fail("%s: target: got '', expected a target such as host or cortex-m4; leave it out for host" % ctx.label)
     device_of(attr.target, "target")
+    check_shapes(ctx)
     given = {
         "interface_api": attr.interface_api,
         "link_params": attr.link_params == 1 if attr.link_params != -1 else None,

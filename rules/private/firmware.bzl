@@ -1,6 +1,7 @@
 """Libraries -> a program image for a board."""
 
 load(":cc.bzl", "CC_TOOLCHAIN_TYPE", "CcInfo", "cc_common", "cc_library", "find_cc_toolchain")
+load(":checks.bzl", "limits_of")
 load(":groups.bzl", "check_limits")
 load(":mlftool.bzl", "TOOLCHAIN_TYPE", "run_mlftool")
 load(":providers.bzl", "MlfFirmwareInfo")
@@ -99,11 +100,7 @@ def _bin(ctx, elf):
 
 def _limits(ctx, elf):
     """What checks that the image fits, for every build of it."""
-    limits = {
-        name: (getattr(ctx.attr, name), name)
-        for name in ["flash_bytes", "ram_bytes"]
-        if getattr(ctx.attr, name) >= 0
-    }
+    limits = {name: (limit, name) for name, limit in limits_of(ctx, ["flash_bytes", "ram_bytes"]).items()}
     if not limits:
         return []
     report = ctx.actions.declare_file(ctx.label.name + ".limits.json")
@@ -123,6 +120,9 @@ def _limits(ctx, elf):
     return check_limits(ctx, report, limits)
 
 def _mlf_firmware_impl(ctx):
+    if not ctx.attr.deps:
+        fail("%s: srcs, deps: got neither, expected C files or libraries, one of them with main" % ctx.label)
+
     # What //crt:board is where no board of ours is: the host's.
     if ctx.attr.board.label == Label("//crt:host_platform"):
         fail("%s: board: none of ours has the processor of platform %s; give your own mlf_board" %

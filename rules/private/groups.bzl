@@ -1,5 +1,6 @@
 """What else an archive can be asked for: its parts, a report, and whether it keeps its limits."""
 
+load(":checks.bzl", "limits_of")
 load(":mlftool.bzl", "run_mlftool")
 
 # Attribute -> the figure of a report that it limits.
@@ -97,9 +98,8 @@ def archive_groups(ctx, info):
         progress_message = "Describing %s" % info.archive.short_path,
     )
     limits = {
-        figure: (getattr(ctx.attr, attribute), attribute)
-        for attribute, figure in _LIMITS.items()
-        if getattr(ctx.attr, attribute) >= 0
+        _LIMITS[attribute]: (limit, attribute)
+        for attribute, limit in limits_of(ctx, _LIMITS.keys()).items()
     }
     return OutputGroupInfo(
         _validation = depset(check_limits(ctx, report, limits)),

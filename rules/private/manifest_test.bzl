@@ -19,7 +19,7 @@ def _mlf_manifest_test_impl(ctx):
         known.short_path,
         str(ctx.label),
     ]
-    files = [ctx.file.manifest, ctx.file.generated, known] + ctx.files._reader
+    files = [ctx.file.manifest, ctx.file.generated, known] + ctx.files._reader + ctx.files._crt
     return [executable(ctx, "rules.private.tools.committed", arguments, files, "console")]
 
 mlf_manifest_test = rule(
@@ -47,6 +47,8 @@ The folder is the file's own: nothing else may be in that `BUILD.bazel`.""",
             allow_single_file = [".yaml", ".yml"],
             doc = "The manifest.",
         ),
+        # The boards that tests can run on are described there.
+        "_crt": attr.label(default = Label("//crt:files")),
         "_reader": attr.label(default = Label("//mlftool:manifest_files")),
         "_rules": attr.label(default = Label("//rules:defs.bzl"), allow_single_file = True),
     },

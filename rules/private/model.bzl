@@ -90,6 +90,7 @@ def mlf_model(
     """
     if (flash_bytes != None or ram_bytes != None) and not vectors:
         fail("mlf_model %s: a budget is checked against a run, so it needs vectors (in a manifest: test)" % name)
+    device = device_of(target, "mlf_model %s: target" % name)
     archive, runner = name + "_archive", name + "_runner"
     mlf_compile(
         name = archive,
@@ -123,7 +124,6 @@ def mlf_model(
         target = target,
         visibility = visibility,
     )
-    device = device_of(target, "mlf_model %s: target" % name)
     if device not in HOSTS and not (device in CPUS and CPUS[device].board):
         return
     platform = None if device in HOSTS else Label("//rules/platforms:" + device)

@@ -1,5 +1,6 @@
 """Runs a runner: as a test, as a build action that measures, and against a budget."""
 
+load(":checks.bzl", "check_numbers", "limits_of")
 load(":cpus.bzl", "missing_simulator")
 load(":mlftool.bzl", "TOOLCHAIN_TYPE", "launcher_script", "run_mlftool")
 load(":providers.bzl", "MlfFirmwareInfo", "MlfReportInfo", "MlfRunnerInfo")
@@ -46,6 +47,7 @@ def run_arguments(ctx, path, with_runner = True):
       list of strings.
     """
     runner = ctx.attr.runner[MlfRunnerInfo]
+    check_numbers(ctx, ["absolute", "relative"])
     require_simulator(ctx, runner.cpu)
     return [
         "run",
@@ -253,7 +255,7 @@ _LIMITS = {
 }
 
 def _mlf_budget_test_impl(ctx):
-    limits = {name: getattr(ctx.attr, name) for name in _LIMITS if getattr(ctx.attr, name) >= 0}
+    limits = limits_of(ctx, sorted(_LIMITS))
     if not limits:
         fail("%s: a budget needs at least one of: %s" % (ctx.label, ", ".join(sorted(_LIMITS))))
     report = ctx.attr.report[MlfReportInfo].report

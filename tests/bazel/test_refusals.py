@@ -16,11 +16,15 @@ from tvm_archives import code, graph_archive
 
 LOAD = """load(
     "@mlftool//rules:defs.bzl",
-    "mlf_budget_test", "mlf_cc_library", "mlf_compile", "mlf_firmware", "mlf_import", "mlf_module",
-    "mlf_package", "mlf_report", "mlf_runner",
+    "mlf_arena_test", "mlf_baseline_test", "mlf_benchmark", "mlf_budget_test", "mlf_cc_library",
+    "mlf_compile", "mlf_firmware", "mlf_golden_test", "mlf_host_test", "mlf_import", "mlf_module",
+    "mlf_package", "mlf_project", "mlf_report", "mlf_runner", "mlf_size_report",
 )
 load("@rules_cc//cc:defs.bzl", "cc_library")
 MODEL = "//:models/gesture_int8.onnx"
+VECTORS = "//:models/gesture_int8.npz"
+REPORT = "@models//gesture_int8:host_report"
+HOST = "@models//gesture_int8:host_runner"
 """
 # A target per line, and what is said of it.
 REFUSED = {
@@ -47,12 +51,56 @@ REFUSED = {
     'mlf_runner(name = "i", archive = "graph_archive", library = "graph", module = "other")':
         "module: //refused:graph_archive has no module 'other'; one of: default",
     'mlf_compile(name = "o", model = MODEL, target = "cortex-m9")':
-        "target: got 'cortex-m9', expected one of host, x86-64-v3, x86-64-v4, cortex-m0, cortex-m3",
+        "target: got 'cortex-m9', expected one of host, x86-64-v3, x86-64-v4, aarch64, ",
     'mlf_firmware(name = "p", platform = "@mlftool//rules/platforms:host", deps = [":cmsis"])':
         "//refused:p: board: none of ours has the processor of platform "
         "@mlftool//rules/platforms:host; give your own mlf_board",
     'mlf_budget_test(name = "q", report = ":report")':
         "//refused:q: a budget needs at least one of: flash_bytes, instructions, ram_bytes",
+    'mlf_compile(name = "r", model = MODEL, input_shapes = {"acceleration": "1,x"})':
+        "//refused:r: input_shapes: got '1,x' for input 'acceleration', expected extents, such as",
+    'mlf_compile(name = "s", model = MODEL, max_workspace_bytes = -5)':
+        "//refused:s: max_workspace_bytes: got -5, expected bytes or a count, 0 or more; leave it "
+        "out for no limit",
+    'mlf_compile(name = "t", model = MODEL, target = "")':
+        "//refused:t: target: got '', expected a target such as host or cortex-m4; leave it out",
+    'mlf_compile(name = "u", model = VECTORS)':
+        "in model attribute of mlf_compile rule //refused:u: source file "
+        "'//:models/gesture_int8.npz' is misplaced here (expected .onnx)",
+    'mlf_report(name = "v", absolute = "tiny", runner = HOST, vectors = VECTORS)':
+        "//refused:v: absolute: got 'tiny', expected a number of 0 or more, such as 0.5 or 1e-5",
+    'mlf_host_test(name = "w", relative = -1, runner = HOST, vectors = VECTORS)':
+        "//refused:w: relative: got '-1', expected a number of 0 or more",
+    'mlf_benchmark(name = "x", repetitions = 0, runner = HOST, vectors = VECTORS)':
+        "//refused:x: repetitions: got 0, expected 1 or more",
+    'mlf_golden_test(name = "y", golden = REPORT, src = REPORT)':
+        "//refused:y: golden: @models//gesture_int8:host_report is made by the build; expected a "
+        "file of the source tree",
+    'mlf_size_report(name = "z", program = ":cmsis")':
+        "//refused:z: program: //refused:cmsis makes no program; expected a cc_binary, cc_test or",
+    'mlf_firmware(name = "aa", platform = "@mlftool//rules/platforms:cortex-m4")':
+        "//refused:aa: srcs, deps: got neither, expected C files or libraries, one of them with",
+    'mlf_baseline_test(name = "ab", baseline = "x.json", reports = [REPORT], tolerance = "5 %")':
+        "//refused:ab: tolerance: got '5 %', expected a number of 0 or more",
+    'mlf_budget_test(name = "ac", report = REPORT, flash_bytes = -7)':
+        "//refused:ac: flash_bytes: got -7, expected bytes or a count, 0 or more",
+    'mlf_project(name = "ad", archive = ":cmsis")':
+        "in archive attribute of mlf_project rule //refused:ad: '//refused:cmsis' does not have "
+        "mandatory providers: 'MlfInfo'",
+    'mlf_runner(name = "ae", archive = "m8", library = "l8", '
+    'platform = "@mlftool//rules/platforms:host")':
+        "//refused:ae_program: board: none of ours has the processor of platform "
+        "@mlftool//rules/platforms:host; give your own mlf_board",
+    # By the compiler, the archives' makers and the runners.
+    'mlf_compile(name = "af", model = MODEL, input_shapes = {"nope": "1,2"})':
+        "models/gesture_int8.onnx: error[MLF0208]: shape given for 'nope', which is not an input "
+        "of the model",
+    'mlf_compile(name = "ag", model = "text.onnx")':
+        "refused/text.onnx: error[MLF0202]: is not an ONNX model: its bytes do not parse",
+    'mlf_report(name = "ah", runner = HOST, vectors = "//:models/vibration_int8.npz")':
+        "models/vibration_int8.npz: error[MLF0601]: no array for tensor 'acceleration'",
+    'mlf_arena_test(name = "ai", archive = ":m8", library = ":l8", vectors = VECTORS)':
+        "error[MLF0607]: m8: has no workspace of its own that could be made smaller",
     # By what the archives hold, found when they are unpacked.
     'mlf_import(name = "j", archive = "graph.tar", modules = ["keyword"])':
         "//refused:j: modules: got keyword; the archive holds default",
@@ -68,6 +116,8 @@ HELPERS = """
 mlf_module(name = "m7", model = MODEL)
 mlf_module(name = "m6", model = MODEL, mlf_version = 6)
 mlf_module(name = "again", model = MODEL, module_name = "m7")
+mlf_compile(name = "m8", model = MODEL, interface_api = "packed")
+mlf_cc_library(name = "l8", archive = "m8")
 mlf_import(name = "graph", archive = "graph.tar")
 mlf_runner(name = "runner", archive = "graph_archive", library = "graph")
 mlf_report(name = "report", runner = "runner", vectors = "//:models/gesture_int8.npz")
@@ -91,6 +141,8 @@ def refused(built: Workspace) -> str:
     external = Bundle({**graph_archive(5).files, code(5, 2): EXTERNAL})
     write_tar(external, folder / "external.tar")
     (folder / "text.tar").write_text("no archive\n")
+    (folder / "text.onnx").write_text("no model\n")
+    (folder / "x.json").write_text("{}\n")
     (folder / "cmsis/arm_nnfunctions.h").write_text(
         "#include <stdint.h>\nstatic inline int32_t arm_convolve(int32_t x) { return x + 2; }\n"
     )
@@ -119,6 +171,48 @@ def test_a_library_for_no_processor(built: Workspace, refused: str) -> None:
     talk = built.bazel("build", *built.options(), "//macro:a", fails=True)
 
     assert "mlf_cc_library a: target: got 'm4', expected one of host, " in talk
+
+
+# A mistake in the call itself: Bazel stops reading the package there.
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (
+            'mlf_compile(name = "a", model = "x.onnx", executor = "aott")',
+            "//line:a: invalid value in 'executor' attribute: has to be one of 'aot', 'graph' or "
+            "'vm' instead of 'aott'",
+        ),
+        (
+            'mlf_compile(name = "a", model = "x.onnx", mlf_version = 9)',
+            "//line:a: invalid value in 'mlf_version' attribute: has to be one of '1', '2',",
+        ),
+        (
+            'mlf_compile(name = "a", model = "x.onnx", executer = "aot")',
+            "//line:a: no such attribute 'executer' in 'mlf_compile' rule",
+        ),
+        (
+            'mlf_compile(name = "a")',
+            "//line:a: missing value for mandatory attribute 'model' in 'mlf_compile' rule",
+        ),
+        (
+            'mlf_model(name = "a", model = "x.onnx", flash_bytes = 1)',
+            "mlf_model a: a budget is checked against a run, so it needs vectors (in a manifest:",
+        ),
+        (
+            'mlf_model(name = "a", model = "x.onnx", target = "m4")',
+            "mlf_model a: target: got 'm4', expected one of host, ",
+        ),
+    ],
+)
+def test_a_call_that_cannot_be_meant(built: Workspace, line: str, said: str) -> None:
+    folder = built.folder / "line"
+    folder.mkdir(exist_ok=True)
+    load = LOAD.replace('"mlf_module"', '"mlf_model", "mlf_module"')
+    (folder / "BUILD.bazel").write_text(load + line + "\n")
+
+    talk = built.bazel("build", *built.options(), "--nobuild", "//line:all", fails=True)
+
+    assert said in talk, talk
 
 
 def test_external_code_builds_with_its_library(built: Workspace, refused: str) -> None:
