@@ -16,6 +16,17 @@ from typing import Any
 
 ROOT = Path(__file__).absolute().parent.parent
 PAGE = ROOT / "docs" / "rules.md"
+BAZELRC = ROOT / ".bazelrc"
+CONFIGS_INTRODUCTION = """## Boards as configurations
+
+`mlf_firmware` builds for its own platform whatever else is built. To build anything else for a
+board, a model's library above all, name its platform, for which `.bazelrc` of this repository has
+short forms. In a workspace of your own such a line is
+
+```
+build:mps2_an386 --platforms=@mlftool//rules/platforms:mps2_an386
+```
+"""
 SETTINGS = ROOT / "rules" / "settings" / "BUILD.bazel"
 SETTING = r'^((?:# .*\n)+)\w+\(\n    name = "(\w+)",\n    build_setting_default = "(.*)",\n\)'
 SETTINGS_INTRODUCTION = """
@@ -178,6 +189,13 @@ def settings_text() -> str:
     return "\n".join(["## Settings", SETTINGS_INTRODUCTION, *rows]) + "\n"
 
 
+def configs_text() -> str:
+    """The boards that .bazelrc has a name for."""
+    found = re.findall(r"^build:(\w+) --platforms=//(\S+)$", BAZELRC.read_text(), re.MULTILINE)
+    rows = [f"| `--config={name}` | `@mlftool//{platform}` |" for name, platform in found]
+    return "\n".join([CONFIGS_INTRODUCTION, "| option | platform |", "|---|---|", *rows]) + "\n"
+
+
 def page() -> str:
     """The whole page."""
     loaded: dict[str, dict[str, Any]] = {}
@@ -194,6 +212,7 @@ def page() -> str:
             section("Rules and macros", rules),
             section("Providers", providers),
             settings_text(),
+            configs_text(),
         ]
     )
 

@@ -260,3 +260,17 @@ def test_copts_of_the_whole_build_reach_every_model(extras: Workspace) -> None:
     talk = extras.bazel("build", *extras.options(), flag, "@models//gesture_int8:host", fails=True)
 
     assert re.search(r"unrecognized command.line option .-fno-such-option.", talk), talk
+
+
+def test_a_config_builds_a_library_for_its_board(extras: Workspace) -> None:
+    library = "@models//gesture_int8:cortex-m4"
+    line = "build:mps2_an386 --platforms=@mlftool//rules/platforms:mps2_an386\n"
+    # The line that docs/rules.md gives.
+    assert line in (ROOT / "docs" / "rules.md").read_text()
+    bazelrc = extras.folder / ".bazelrc"
+    bazelrc.write_text(bazelrc.read_text() + line)
+
+    refused = extras.bazel("build", *extras.options(), library, fails=True)
+    extras.bazel("build", *extras.options(), "--config=mps2_an386", library)
+
+    assert "is incompatible and cannot be built" in refused
