@@ -46,11 +46,13 @@ class Box:
 
 @dataclass
 class Shaping:
-    """One node on its way in. `limit` is what the user says of its output, () if nothing."""
+    """One node on its way in. `limit` is what the user says of its output, () if nothing; `symbols`
+    are those of its first input."""
 
     steps: Steps
     consts: Mapping[str, Array]
     limit: Shape
+    symbols: Sequence[str] = ()
 
     def __call__(self, op: str, *inputs: str, **attrs: Any) -> str:
         return self.steps(op, *inputs, **attrs)
@@ -70,6 +72,18 @@ class Shaping:
     def number(self, value: Any) -> str:
         return self.steps.const(value, INT64)
 
+    def true_extents(self) -> list[int | str]:
+        """Of the first input: static ones, and names of int64 scalars."""
+        shape = self.type(0).shape
+        return [
+            self("Cast", symbol, to=dtype.int64.onnx) if symbol else n
+            for n, symbol in zip(shape, self.symbols or [""] * len(shape), strict=True)
+        ]
+
+    def extent(self, n: int | str) -> str:
+        """An extent as a value."""
+        return n if isinstance(n, str) else self.number(n)
+
     def at(self, vector: str, k: int) -> str:
         """Element `k` of a vector, as a scalar of int64."""
         return self("Cast", self("Gather", vector, self.number(k)), to=dtype.int64.onnx)
@@ -88,7 +102,8 @@ def shaped(importer: Importer, node: NodeProto, index: int, found: Mapping[str, 
         return False
     limit = importer.limit(node.output[0])
     types = [importer.types.get(n) for n in node.input]
-    shaping = Shaping(Steps(node, types), importer.consts, limit)
+    symbols = importer.symbols.get(node.input[0], ())
+    shaping = Shaping(Steps(node, types), importer.consts, limit, symbols)
     try:
         box = maker(shaping, attributes(node))
     except UnsupportedError as error:
@@ -100,7 +115,11 @@ def shaped(importer: Importer, node: NodeProto, index: int, found: Mapping[str, 
         importer.problem("MLF0206", text, place(node, index), help)
         return True
     extents = [_limited(shaping, e, n) for e, n in zip(box.extents, box.bounds, strict=True)]
+    # What stands for the node works on boxes.
+    hidden = {node.input[0]: symbols} if symbols else {}
+    importer.symbols = {k: v for k, v in importer.symbols.items() if k not in hidden}
     importer.import_all(shaping.steps.made, OPSETS, index)
+    importer.symbols |= hidden
     if node.output[0] in importer.types:
         importer.symbols[node.output[0]] = tuple(_symbol(importer, e, node) for e in extents)
     return True
@@ -220,9 +239,10 @@ def _slice(s: Shaping, attrs: Mapping[str, Any]) -> Box | None:
     bounds = _bounds(s, best)
     assert bounds is not None
     value = s.steps.x(0)
-    extents: list[int | str] = list(x)
+    extents = s.true_extents()
     for k, (axis, step) in enumerate(zip(at_axes, map(int, steps), strict=True)):
-        first, extent = _window(s, s.at(s.steps.x(1), k), s.at(s.steps.x(2), k), x[axis], step)
+        ends = s.at(s.steps.x(1), k), s.at(s.steps.x(2), k)
+        first, extent = _window(s, *ends, extents[axis], step)
         away = s("Add", first, s.number(np.arange(bounds[axis]) * step))
         at = s("Clip", away, s.number(0), s.number(max(0, x[axis] - 1)))
         value = s("Gather", value, at, axis=axis)
@@ -231,13 +251,15 @@ def _slice(s: Shaping, attrs: Mapping[str, Any]) -> Box | None:
     return Box(bounds, tuple(extents))
 
 
-def _window(s: Shaping, start: str, end: str, n: int, step: int) -> tuple[str, str]:
+def _window(s: Shaping, start: str, end: str, n: int | str, step: int) -> tuple[str, str]:
     """The first index of a window of an axis of `n`, and how many there are."""
-    low, high = (0, n) if step > 0 else (-1, n - 1)
+    extent = s.extent(n)
+    low = s.number(0 if step > 0 else -1)
+    high = extent if step > 0 else s("Sub", extent, s.number(1))
 
     def inside(at: str) -> str:
-        whole = s("Where", s("Less", at, s.number(0)), s("Add", at, s.number(n)), at)
-        return s("Clip", whole, s.number(low), s.number(high))
+        whole = s("Where", s("Less", at, s.number(0)), s("Add", at, extent), at)
+        return s("Max", s("Min", whole, high), low)
 
     first, last = inside(start), inside(end)
     span = s("Sub", last, first) if step > 0 else s("Sub", first, last)
