@@ -1,6 +1,6 @@
 """Trains the handwritten-digit network on scikit-learn's bundled 8x8 images.
 
-python digits.py        writes ../models/digits_{float32,int8}.{onnx,npz}
+python digits.py        writes ../models/digits_{float32,int8}.{onnx,npz} and ..._few.npz
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from quantise import quantise, to_int8
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 from torch import Tensor, nn
-from vectors import report, settled, write_vectors
+from vectors import report, settled, write_few, write_vectors
 
 MODELS = Path(__file__).parent.parent / "models"
 HELD_BACK = 360  # images the training never sees, a fifth of the set
@@ -100,6 +100,7 @@ def main() -> None:
     assert settled(int8, to_int8(held_back, PIXEL)).all()
     for model, samples in ((float32, held_back), (int8, to_int8(held_back, PIXEL))):
         outputs = write_vectors(model, samples, labels=held_back_labels.astype(np.uint8))
+        write_few(model)
         accuracy = np.mean(outputs.argmax(axis=1) == held_back_labels)
         report(model, f"accuracy {accuracy:.4f} on {len(samples)} held-back images")
 

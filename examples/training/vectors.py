@@ -45,6 +45,13 @@ def write_vectors(model: Path, samples: NDArray[Any], **more: NDArray[Any]) -> N
     return outputs
 
 
+def write_few(model: Path, count: int = 3) -> None:
+    """Writes `<model>_few.npz`, the first of the samples in `<model>.npz`, for slow simulators."""
+    with np.load(model.with_suffix(".npz"), allow_pickle=False) as file:
+        few = {name: values[:count] for name, values in file.items()}
+    np.savez_compressed(model.with_name(f"{model.stem}_few.npz"), **few)
+
+
 def report(model: Path, *figures: str) -> None:
     """One line about a finished model on standard output."""
     sizes = [f"{model.with_suffix(s).stat().st_size} bytes {s}" for s in (".onnx", ".npz")]

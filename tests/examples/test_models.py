@@ -43,8 +43,20 @@ def initialisers(model: onnx.ModelProto) -> dict[str, NDArray[Any]]:
 
 
 def test_the_six_models_are_there_and_nothing_else() -> None:
-    expected = sorted(f"{name}{suffix}" for name in NAMES for suffix in (".npz", ".onnx"))
-    assert sorted(p.name for p in MODELS.iterdir() if p.suffix in (".npz", ".onnx")) == expected
+    expected = {f"{name}{suffix}" for name in NAMES for suffix in (".npz", ".onnx")}
+    expected |= {f"digits_{kind}_few.npz" for kind in ("float32", "int8")}
+    assert {p.name for p in MODELS.iterdir() if p.suffix in (".npz", ".onnx")} == expected
+
+
+@pytest.mark.parametrize("kind", ["float32", "int8"])
+def test_the_few_samples_for_simulators_are_the_first_of_all(kind: str) -> None:
+    with (
+        np.load(MODELS / f"digits_{kind}.npz") as every,
+        np.load(MODELS / f"digits_{kind}_few.npz") as few,
+    ):
+        assert sorted(few) == sorted(every)
+        for name in few:
+            np.testing.assert_array_equal(few[name], every[name][:3])
 
 
 @pytest.mark.parametrize("name", NAMES)

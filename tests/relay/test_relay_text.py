@@ -37,7 +37,7 @@ def checked(graph: Graph) -> tuple[str, Function]:
     outputs = [graph.types[n] for n in graph.outputs]
     returned = function.returns if len(outputs) > 1 else (function.returns,)
     assert list(returned) == [Tensor(str(t.dtype), t.shape) for t in outputs]
-    foreign = any(word in text for word in ("= onnx.", "float8", "float4"))
+    foreign = any(word in text for word in ("= onnx.", "float8", "float4", ", string]"))
     assert ("/* mlftool: pure Relay */" in text) != foreign
     return text, function
 

@@ -17,7 +17,7 @@ from mlftool.ir.graph import Array, Graph, Node, TensorType
 
 RULES = {**OPERATORS, **LAYERS}
 # Element types that TVM of those releases has no name for start so.
-_UNKNOWN = ("float8", "float4")
+_UNKNOWN = ("float8", "float4", "string")
 
 
 def relay_text(graph: Graph) -> str:
