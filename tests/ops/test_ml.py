@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -258,8 +258,8 @@ CASES = (*ensembles(), *others(), *transforms(), *machines(), *names())
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
-    return Results(CASES, tmp_path_factory.mktemp("ml"))
+def results(tmp_path_factory: pytest.TempPathFactory, selected: Callable[[str], bool]) -> Results:
+    return Results(CASES, tmp_path_factory.mktemp("ml"), selected)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)

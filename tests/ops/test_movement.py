@@ -226,8 +226,8 @@ CASES = tuple(cases())
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
-    return Results((*CASES, *BEYOND, *QUANTISED), tmp_path_factory.mktemp("movement"))
+def results(tmp_path_factory: pytest.TempPathFactory, selected: Callable[[str], bool]) -> Results:
+    return Results((*CASES, *BEYOND, *QUANTISED), tmp_path_factory.mktemp("movement"), selected)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)

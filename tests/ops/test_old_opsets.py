@@ -107,8 +107,10 @@ def job(name: str) -> Job:
 
 
 @pytest.fixture(scope="module")
-def jobs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Job]:
-    made = {name: job(name) for name in CASES}
+def jobs(
+    tmp_path_factory: pytest.TempPathFactory, selected: Callable[[str], bool]
+) -> dict[str, Job]:
+    made = {name: job(name) for name in CASES if selected(name)}
     run_jobs(list(made.values()), tmp_path_factory.mktemp("old"))
     return made
 

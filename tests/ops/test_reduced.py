@@ -257,8 +257,8 @@ CASES = tuple(cases())
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
-    return Results(CASES, tmp_path_factory.mktemp("reduced"))
+def results(tmp_path_factory: pytest.TempPathFactory, selected: Callable[[str], bool]) -> Results:
+    return Results(CASES, tmp_path_factory.mktemp("reduced"), selected)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)

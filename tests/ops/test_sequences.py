@@ -95,8 +95,8 @@ CASES = (
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
-    return Results(CASES, tmp_path_factory.mktemp("sequences"))
+def results(tmp_path_factory: pytest.TempPathFactory, selected: Callable[[str], bool]) -> Results:
+    return Results(CASES, tmp_path_factory.mktemp("sequences"), selected)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -92,8 +92,8 @@ CASES = tuple(map(positive, CASES))
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
-    return Results(CASES, tmp_path_factory.mktemp("standardise"))
+def results(tmp_path_factory: pytest.TempPathFactory, selected: Callable[[str], bool]) -> Results:
+    return Results(CASES, tmp_path_factory.mktemp("standardise"), selected)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -84,8 +84,8 @@ def run(op: str, feeds: Sequence[Array], **attrs: Any) -> Any:
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
-    return Results(MOVES, tmp_path_factory.mktemp("strings"))
+def results(tmp_path_factory: pytest.TempPathFactory, selected: Callable[[str], bool]) -> Results:
+    return Results(MOVES, tmp_path_factory.mktemp("strings"), selected)
 
 
 @pytest.mark.parametrize("case", MOVES, ids=lambda c: c.name)

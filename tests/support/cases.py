@@ -50,11 +50,11 @@ class Case:
 
 
 class Results:
-    """All cases of a file, compiled and run together."""
+    """The selected cases of a file, compiled and run together."""
 
-    def __init__(self, cases: Sequence[Case], work: Path) -> None:
+    def __init__(self, cases: Sequence[Case], work: Path, selected: Callable[[str], bool]) -> None:
         self._jobs: dict[tuple[str, str], Job] = {}
-        for case in cases:
+        for case in (c for c in cases if selected(c.name)):
             for target in ("host", "cortex-m4") if case.every_target else ("host",):
                 self._jobs[case.name, target] = Job(case.model, case.inputs(), target)
         assert len({c.name for c in cases}) == len(cases)
