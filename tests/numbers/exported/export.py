@@ -3,8 +3,8 @@
     pip install scikit-learn skl2onnx
     python tests/numbers/exported/export.py     writes *.onnx beside this file
 
-The exports are committed, so that tests need neither package. Domains that are imported twice, ZipMap
-and the rest stay as the exporter writes them.
+The exports are committed, so that tests need neither package. Domains that are imported twice,
+ZipMap and the rest stay as the exporter writes them.
 """
 
 from __future__ import annotations
