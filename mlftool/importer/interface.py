@@ -44,8 +44,10 @@ def declared_type(
         help = f"give it: --input-shape {info.name}:1,3,32,32"
         report("MLF0206", "has no shape", where, help)
         return None
+    # -1 is how Paddle's exporter writes an extent that it does not know.
     dims = [
-        d.dim_value if d.HasField("dim_value") else d.dim_param or "?" for d in tensor.shape.dim
+        d.dim_value if d.HasField("dim_value") and d.dim_value != -1 else d.dim_param or "?"
+        for d in tensor.shape.dim
     ]
     if given is not None:
         shape = _bound(dims, given, where, tensor.HasField("shape"), report)
@@ -108,21 +110,27 @@ def read_opsets(model: ModelProto, report: Report) -> dict[str, int]:
     return opsets
 
 
-def check_output(info: ValueInfoProto, made: TensorType, report: Report) -> None:
+def check_output(
+    info: ValueInfoProto, made: TensorType, stated: Sequence[int], report: Report
+) -> None:
     """An output must have the type that the model declares for it, as far as it does; `made` has -1
-    for extents known only at run time."""
+    for extents known only at run time. Some exporters declare wrong shapes, which the user puts right:
+    `stated` is the shape that they give, empty if they do not."""
     declared = info.type.tensor_type
-    dims = _static(declared)
-    fits = declared.elem_type in (0, made.dtype.onnx)
-    if declared.HasField("shape"):
-        fits = fits and len(dims) == len(made.shape)
+    dims = list(stated) if stated else _static(declared)
+    typed = declared.elem_type in (0, made.dtype.onnx)
+    fits = True
+    if stated or declared.HasField("shape"):
+        fits = len(dims) == len(made.shape)
         fits = fits and all(d in (None, m) or m < 0 for d, m in zip(dims, made.shape, strict=True))
-    if not fits:
+    if not typed or not fits:
         shown = "x".join("?" if d is None else str(d) for d in dims)
         known = dtype.BY_ONNX.get(declared.elem_type)
         kind = known.name if known else type_name(declared.elem_type)
         text = f"is declared as {kind}[{shown}], but the model computes {made}"
-        report("MLF0206", text, f"output '{info.name}'")
+        right = typed and not stated and min(made.shape, default=0) >= 0
+        help = f"if that is right: --input-shape {info.name}:{_commas(made.shape)}" if right else ""
+        report("MLF0206", text, f"output '{info.name}'", help)
 
 
 def completed(

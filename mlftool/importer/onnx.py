@@ -115,13 +115,13 @@ class Importer:
         for output in outputs:
             if output not in self.types and not self.problems:
                 self.problem("MLF0207", f"output '{output}' is never computed")
-        problems = len(self.problems)
+        for info in self.model.graph.output if not self.problems else ():
+            if info.name in self.types:
+                stated = self.limit(info.name)
+                check_output(info, self._known(info.name), stated, self.problem)
         for name in sorted(self.input_shapes.keys() - set(inputs) - self.limits_used):
             text = f"shape given for '{name}', which is no input and has a known shape"
             self.problem("MLF0208", text, help="leave it out")
-        for info in self.model.graph.output:
-            if info.name in self.types and not problems:
-                check_output(info, self._known(info.name), self.problem)
         self._raise()
         outputs = self._with_shapes(outputs)
         return Graph(name, inputs, outputs, tuple(self.nodes), self.types, self.consts)

@@ -174,3 +174,20 @@ def run(spec: ModuleSpec, feeds: list[np.ndarray], folder: Path) -> bytes:
     assert done.returncode == 0, done.stderr[:3000]
     data = b"".join(f.tobytes() for f in feeds)
     return subprocess.run([folder / "p"], input=data, capture_output=True, check=True).stdout
+
+
+@pytest.mark.parametrize(
+    ("made", "shapes"),
+    [
+        (model(outputs=[value("y", (7, 7))]), {"y": (1, 4)}),  # as PyTorch's exporter writes some
+        (model(inputs=[value("x", (-1, 4))]), {"x": (1, 4)}),  # as Paddle's writes all
+    ],
+    ids=["output_of_another_shape", "extent_of_minus_one"],
+)
+def test_what_exporters_declare_wrong(
+    made: ModelProto, shapes: dict[str, tuple[int, ...]], tmp_path: Path
+) -> None:
+    (tmp_path / "m.onnx").write_bytes(made.SerializeToString())
+    spec = ModuleSpec(tmp_path / "m.onnx", "m", input_shapes=shapes)
+    feed = np.array([-1, 2, -3, 4], np.float32)
+    assert run(spec, [feed], tmp_path) == np.maximum(feed, 0).tobytes()
