@@ -107,3 +107,30 @@ def _steps(c: int) -> Iterator[tuple[int, int, int, int]]:
     yield 2 * c, 3, 2, 2 * c
     yield 1, 3, 2, c
     yield c, 5, 1, c
+
+
+def residuals(seed: int) -> onnx.ModelProto:
+    """Convolutions with a quantised addition behind them, and what else may be fused there."""
+    rng = np.random.default_rng(seed)
+    net = Net()
+    outs = []
+    for k, (c, h, w, group) in enumerate(
+        [(4, 5, 5, 1), (6, 3, 7, 1), (16, 4, 4, 16), (5, 3, 3, 5)]
+    ):
+        x = net.dq(net.input(f"x{k}", np.int8, (1, c, h, w)), 0.05, np.int8(3 * k))
+        first = _conv(net, rng, x, c, (1, 1), 1)
+        second = _conv(net, rng, first, c, (3, 3), group)
+        y = net.node("Add", first, second)
+        y = net.node("Relu", y) if k % 2 == 0 else y
+        outs.append(net.q(y, np.float32(0.0833), np.int8(-128 if k % 2 == 0 else 9)))
+    return net.model(*outs)
+
+
+def _conv(net: Net, rng: Rng, x: str, c: int, size: tuple[int, int], group: int) -> str:
+    """Quantised and dequantised again."""
+    w = rng.integers(-127, 128, size=(c, c // group, *size)).astype(np.int8)
+    scale = rng.uniform(0.0005, 0.01, size=c).astype(np.float32)
+    weights = net.dq(net.const(w), scale, np.zeros(c, np.int8), 0)
+    y = net.node("Conv", x, weights, group=group, pads=[n // 2 for n in size] * 2)
+    y_scale, zero = np.float32(rng.uniform(0.02, 0.1)), np.int8(rng.integers(-128, 128))
+    return net.dq(net.q(y, y_scale, zero), y_scale, zero)

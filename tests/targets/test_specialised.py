@@ -9,7 +9,7 @@ import onnx
 import pytest
 from batch import Job, run_jobs
 from builders import random_feeds
-from kernel_cases import chains, many_layers
+from kernel_cases import chains, many_layers, residuals
 
 from mlftool.compile import ModuleSpec, compile_modules
 from mlftool.runtime.boards import BOARDS
@@ -25,19 +25,32 @@ EXPECTED = {
         "dense": "integers.portable.blocked",
         "depthwise": "integers.portable.depthwise",
         "chains": "integers.portable.depthwise",
+        "residuals": "integers.portable.depthwise",
     },
-    "cortex-m4": {"dense": "dsp.pairs", "depthwise": "dsp.planes", "chains": "dsp.planes"},
-    "host": {"dense": "sse2.s8", "depthwise": "vector.depthwise", "chains": "vector.depthwise"},
+    "cortex-m4": {
+        "dense": "dsp.pairs",
+        "depthwise": "dsp.planes",
+        "chains": "dsp.planes",
+        "residuals": "dsp.planes",
+    },
+    "host": {
+        "dense": "sse2.s8",
+        "depthwise": "vector.depthwise",
+        "chains": "vector.depthwise",
+        "residuals": "vector.depthwise",
+    },
     "cortex-m55": {
         "dense": "helium.quads",
         "depthwise": "helium.octets",
         "chains": "helium.octets",
+        "residuals": "helium.octets",
     },
 }
 MODELS = {
     "dense": many_layers(1, False, 30),
     "depthwise": many_layers(2, True, 30),
     "chains": chains(3),
+    "residuals": residuals(4),
 }
 
 
@@ -78,3 +91,12 @@ def test_on_its_core(
     for got, expected in zip(result.outputs, want.results, strict=True):
         for key, value in zip(got, expected.values(), strict=True):
             np.testing.assert_array_equal(got[key], value, err_msg=key)
+
+
+def test_additions_are_vectors(jobs: dict[tuple[str, str], Job]) -> None:
+    """On Cortex-M55 no residual addition is computed element by element."""
+    module = jobs["residuals", "cortex-m55"].module
+    assert module is not None
+    text = "".join(module.sources.files.values())
+    assert text.count("mlf_octet_plus(") == 4
+    assert "sums[" not in text

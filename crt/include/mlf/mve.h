@@ -35,6 +35,18 @@ static inline void mlf_mve_copy(int8_t *to, const int8_t *from, int32_t n) {
                    : "q0", "lr", "cc", "memory");
 }
 
+/* n times the byte `value`; n is positive. */
+static inline void mlf_mve_fill(int8_t *to, int32_t value, int32_t n) {
+  __asm__ volatile("vdup.8 q0, %[value]\n\t"
+                   "dlstp.8 lr, %[n]\n"
+                   "1:\n\t"
+                   "vstrb.8 q0, [%[to]], #16\n\t"
+                   "letp lr, 1b"
+                   : [to] "+r"(to)
+                   : [value] "r"(value), [n] "r"(n)
+                   : "q0", "lr", "cc", "memory");
+}
+
 /* b[k] + the products of 16 * groups bytes of x with those of channel k, whose weights lie in turns
  * of sixteen. `w` moves on. */
 static inline mlf_quad mlf_quad_dot(const int8_t *x, const int8_t **w, int32_t groups,
@@ -66,30 +78,59 @@ static inline mlf_quad mlf_quad_dot(const int8_t *x, const int8_t **w, int32_t g
   return sums;
 }
 
-/* mlf_multiply_high(acc, m, add) >> shift of each, limited to [low, high]. */
-static inline mlf_quad mlf_quad_requantize(mlf_quad acc, const int32_t *m, int32_t add,
-                                           int32_t shift, int32_t low, int32_t high) {
-  const mlf_quad product = vaddq_n_s32(vmulhq_s32(acc, vld1q_s32(m)), add);
-  const mlf_quad value = vshlq_r_s32(product, -shift);
-  return vminq_s32(vmaxq_s32(value, vdupq_n_s32(low)), vdupq_n_s32(high));
-}
-
-/* The low bytes of the first n, n <= 4. */
-static inline void mlf_quad_store8(void *to, mlf_quad v, int32_t n) {
-  if (n == 4) {
-    vstrbq_s32((int8_t *)to, v);
-  } else {
-    vstrbq_p_s32((int8_t *)to, v, vctp32q((uint32_t)n));
-  }
-}
-
-static inline void mlf_quad_store32(int32_t *to, mlf_quad v) {
-  vst1q_s32(to, v);
-}
-
 typedef struct {
   int32x4_t even, odd;
 } mlf_octet;
+
+typedef int16x8_t mlf_halves;
+
+/* Sixteen products for each of two pixels and four channels; `mac` is vmladav for the first time,
+ * vmladava when there is a sum to add to. Sums are in the eight even registers, all that these
+ * instructions take. */
+#define MLF_PAIR_GROUP(mac)                                                                        \
+  "vldrb.8 q0, [%[x0]], #16\n\t"                                                                   \
+  "vldrb.8 q2, [%[w]], #16\n\t"                                                                    \
+  "vldrb.8 q1, [%[x1]], #16\n\t" mac " r0, q0, q2\n\t"                                             \
+  "vldrb.8 q3, [%[w]], #16\n\t" mac " r2, q1, q2\n\t" mac " r4, q0, q3\n\t"                        \
+  "vldrb.8 q2, [%[w]], #16\n\t" mac " r6, q1, q3\n\t" mac " r8, q0, q2\n\t"                        \
+  "vldrb.8 q3, [%[w]], #16\n\t" mac " r10, q1, q2\n\t" mac " r12, q0, q3\n\t" mac                  \
+  " lr, q1, q3\n\t"
+#define MLF_PAIR_FIRST MLF_PAIR_GROUP("vmladav.s8")
+#define MLF_PAIR_NEXT  MLF_PAIR_GROUP("vmladava.s8")
+#define MLF_PAIR_LOOP  "1:\n\t" MLF_PAIR_NEXT MLF_PAIR_NEXT "subs %[n], %[n], #1\n\tbne 1b\n\t"
+#define MLF_PAIR_DOT(groups_text)                                                                  \
+  __asm__ volatile(groups_text "vmov %q[even][2], %q[even][0], r0, r8\n\t"                         \
+                               "vmov %q[even][3], %q[even][1], r4, r12\n\t"                        \
+                               "vmov %q[odd][2], %q[odd][0], r2, r10\n\t"                          \
+                               "vmov %q[odd][3], %q[odd][1], r6, lr"                               \
+                   : [x0] "+r"(x0), [x1] "+r"(x1), [w] "+r"(at), [n] "+r"(twice),                  \
+                     [even] "=w"(sums.even), [odd] "=w"(sums.odd)                                  \
+                   :                                                                               \
+                   : "q0", "q1", "q2", "q3", "r0", "r2", "r4", "r6", "r8", "r10", "r12", "lr",     \
+                     "cc", "memory")
+
+/* b[k] + the products of 16 * groups bytes of x0 with those of channel k in the even half, of x1 in
+ * the odd one. `w` moves on. */
+static inline mlf_octet mlf_pair_dot(const int8_t *x0, const int8_t *x1, const int8_t **w,
+                                     int32_t groups, const int32_t *b) {
+  const int32x4_t bias = vld1q_s32(b);
+  const int8_t *at = *w;
+  int32_t twice = (groups - 1) / 2;
+  mlf_octet sums;
+  if (groups == 1) {
+    MLF_PAIR_DOT(MLF_PAIR_FIRST);
+  } else if (groups == 2) {
+    MLF_PAIR_DOT(MLF_PAIR_FIRST MLF_PAIR_NEXT);
+  } else if (groups % 2 == 1) {
+    MLF_PAIR_DOT(MLF_PAIR_FIRST MLF_PAIR_LOOP);
+  } else {
+    MLF_PAIR_DOT(MLF_PAIR_FIRST MLF_PAIR_NEXT MLF_PAIR_LOOP);
+  }
+  *w = at;
+  sums.even = vaddq_s32(sums.even, bias);
+  sums.odd = vaddq_s32(sums.odd, bias);
+  return sums;
+}
 
 static inline mlf_octet mlf_octet_of(const int32_t *b) {
   mlf_octet v;
@@ -98,20 +139,18 @@ static inline mlf_octet mlf_octet_of(const int32_t *b) {
   return v;
 }
 
-/* acc[k] + x[k] * w[k] for eight channels; `w` moves on. One block, because gcc 12 would load all
- * taps first and keep them on the stack. */
-static inline mlf_octet mlf_octet_madd(mlf_octet acc, const int8_t *x, const int8_t **w) {
-  __asm__ volatile("vldrb.s16 q0, [%[x]]\n\t"
-                   "vldrb.s16 q1, [%[w]], #8\n\t"
-                   "vmullb.s16 q2, q0, q1\n\t"
-                   "vmullt.s16 q3, q0, q1\n\t"
-                   "vadd.i32 %q[even], %q[even], q2\n\t"
-                   "vadd.i32 %q[odd], %q[odd], q3"
-                   : [even] "+w"(acc.even), [odd] "+w"(acc.odd), [w] "+l"(*w)
-                   : [x] "l"(x)
-                   : "q0", "q1", "q2", "q3", "memory");
-  return acc;
-}
+/* acc[k] += x[offset + k] * w[k] for eight channels; `w` moves on. `offset` is a constant within
+ * 127. One block, because gcc 12 would load all taps first and keep them on the stack. */
+#define MLF_OCTET_MADD(acc, x, offset, w)                                                          \
+  __asm__ volatile("vldrb.s16 q0, [%[at], %[by]]\n\t"                                              \
+                   "vldrb.s16 q1, [%[taps]], #8\n\t"                                               \
+                   "vmullb.s16 q2, q0, q1\n\t"                                                     \
+                   "vmullt.s16 q3, q0, q1\n\t"                                                     \
+                   "vadd.i32 %q[even], %q[even], q2\n\t"                                           \
+                   "vadd.i32 %q[odd], %q[odd], q3"                                                 \
+                   : [even] "+w"((acc).even), [odd] "+w"((acc).odd), [taps] "+l"(w)                \
+                   : [at] "l"(x), [by] "i"(offset)                                                 \
+                   : "q0", "q1", "q2", "q3", "memory")
 
 /* The same for the first n channels, n < 8. */
 static inline mlf_octet mlf_octet_madd_some(mlf_octet acc, const int8_t *x, const int8_t **w,
@@ -124,14 +163,157 @@ static inline mlf_octet mlf_octet_madd_some(mlf_octet acc, const int8_t *x, cons
   return acc;
 }
 
-/* The low bytes of the first n, in the order of channels; values lie within int16. */
-static inline void mlf_octet_store8(void *to, mlf_octet v, int32_t n) {
-  const int16x8_t both = vmovntq_s32(vmovnbq_s32(vdupq_n_s16(0), v.even), v.odd);
-  if (n == 8) {
-    vstrbq_s16((int8_t *)to, both);
-  } else {
-    vstrbq_p_s16((int8_t *)to, both, vctp16q((uint32_t)n));
+/* ((2 * acc * m >> 32) + add) / 2^shift of each, rounded half up, limited to int16. `m_even` and
+ * `m_odd` are the multipliers of the halves; `shift` is a constant from 1 to 16. The shift without
+ * rounding is of no use: binutils 2.40 encodes VQSHRN as VQRSHRN. */
+#define mlf_octet_fixed(acc, m_even, m_odd, add, shift)                                            \
+  vqrshrntq_n_s32(                                                                                 \
+      vqrshrnbq_n_s32(vdupq_n_s16(0), vqdmlashq_n_s32((acc).even, vld1q_s32(m_even), add), shift), \
+      vqdmlashq_n_s32((acc).odd, vld1q_s32(m_odd), add), shift)
+
+/* The low halves of both, interleaved, each limited to int16. */
+static inline mlf_halves mlf_octet_narrow(mlf_octet v) {
+  return vqmovntq_s32(vqmovnbq_s32(vdupq_n_s16(0), v.even), v.odd);
+}
+
+static inline mlf_octet mlf_halves_widen(mlf_halves v) {
+  mlf_octet wide;
+  wide.even = vmovlbq_s16(v);
+  wide.odd = vmovltq_s16(v);
+  return wide;
+}
+
+static inline mlf_halves mlf_halves_add(mlf_halves v, int32_t n) {
+  return vqaddq_n_s16(v, (int16_t)n);
+}
+
+static inline mlf_halves mlf_halves_clamp(mlf_halves v, int32_t low, int32_t high) {
+  return vminq_s16(vmaxq_s16(v, vdupq_n_s16((int16_t)low)), vdupq_n_s16((int16_t)high));
+}
+
+/* The same for the limits of int8, in one instruction; only the low bytes mean something then. */
+static inline mlf_halves mlf_halves_saturate(mlf_halves v) {
+  return vreinterpretq_s16_s8(vqmovnbq_s16(vreinterpretq_s8_s16(v), v));
+}
+
+static inline mlf_octet mlf_octet_minus(mlf_octet v, int32_t n) {
+  v.even = vsubq_n_s32(v.even, n);
+  v.odd = vsubq_n_s32(v.odd, n);
+  return v;
+}
+
+/* Floats in quads. Only these functions use the float half of MVE, whose instructions the compiler
+ * must not use by itself: they flush subnormals to zero. Callers see to it that there are none. */
+#define MLF_MVE_FLOAT ".arch_extension mve.fp\n\t"
+
+static inline mlf_octet mlf_octet_to_float(mlf_octet v) {
+  __asm__(MLF_MVE_FLOAT "vcvt.f32.s32 %q0, %q0\n\tvcvt.f32.s32 %q1, %q1"
+          : "+w"(v.even), "+w"(v.odd));
+  return v;
+}
+
+/* To the nearest integer, ties to even. */
+static inline mlf_octet mlf_octet_round(mlf_octet v) {
+  __asm__(MLF_MVE_FLOAT "vcvtn.s32.f32 %q0, %q0\n\tvcvtn.s32.f32 %q1, %q1"
+          : "+w"(v.even), "+w"(v.odd));
+  return v;
+}
+
+static inline mlf_octet mlf_octet_times(mlf_octet v, float n) {
+  uint32_t bits;
+  memcpy(&bits, &n, sizeof bits);
+  __asm__(MLF_MVE_FLOAT "vmul.f32 %q0, %q0, %[n]\n\tvmul.f32 %q1, %q1, %[n]"
+          : "+w"(v.even), "+w"(v.odd)
+          : [n] "r"(bits));
+  return v;
+}
+
+static inline mlf_octet mlf_octet_times_each(mlf_octet v, const float *even, const float *odd) {
+  const int32x4_t n0 = vld1q_s32((const int32_t *)(const void *)even);
+  const int32x4_t n1 = vld1q_s32((const int32_t *)(const void *)odd);
+  __asm__(MLF_MVE_FLOAT "vmul.f32 %q0, %q0, %q2\n\tvmul.f32 %q1, %q1, %q3"
+          : "+w"(v.even), "+&w"(v.odd)
+          : "w"(n0), "w"(n1));
+  return v;
+}
+
+static inline mlf_octet mlf_octet_plus(mlf_octet v, mlf_octet n) {
+  __asm__(MLF_MVE_FLOAT "vadd.f32 %q0, %q0, %q2\n\tvadd.f32 %q1, %q1, %q3"
+          : "+w"(v.even), "+&w"(v.odd)
+          : "w"(n.even), "w"(n.odd));
+  return v;
+}
+
+/* v / n, rounded once: the quotient by the reciprocal is corrected twice with an exact remainder
+ * (Markstein: the last correction rounds correctly if the reciprocal does, which a division does).
+ */
+static inline mlf_octet mlf_octet_over(mlf_octet v, float n) {
+  const float reciprocal = 1.0f / n;
+  mlf_octet q = mlf_octet_times(v, reciprocal);
+  uint32_t bits, negative;
+  int k;
+  memcpy(&bits, &reciprocal, sizeof bits);
+  memcpy(&negative, &n, sizeof negative);
+  negative ^= 0x80000000u;
+  for (k = 0; k < 2; k++) {
+    mlf_octet rest = v;
+    __asm__(MLF_MVE_FLOAT "vfma.f32 %q[e], %q[qe], %[minus]\n\t"
+                          "vfma.f32 %q[o], %q[qo], %[minus]\n\t"
+                          "vfma.f32 %q[qe], %q[e], %[r]\n\t"
+                          "vfma.f32 %q[qo], %q[o], %[r]"
+            : [e] "+&w"(rest.even), [o] "+&w"(rest.odd), [qe] "+&w"(q.even), [qo] "+&w"(q.odd)
+            : [minus] "r"(negative), [r] "r"(bits));
   }
+  return q;
+}
+
+static inline mlf_octet mlf_octet_both(mlf_quad v) {
+  mlf_octet both;
+  both.even = v;
+  both.odd = v;
+  return both;
+}
+
+/* The larger of v and 0; for floats too, whose sign is that of their bits. */
+static inline mlf_octet mlf_octet_relu(mlf_octet v) {
+  v.even = vmaxq_s32(v.even, vdupq_n_s32(0));
+  v.odd = vmaxq_s32(v.odd, vdupq_n_s32(0));
+  return v;
+}
+
+/* The low bytes of the first n, n <= 8, in the order of channels. */
+static inline void mlf_octet_store8(void *to, mlf_halves v, int32_t n) {
+  if (n == 8) {
+    vstrbq_s16((int8_t *)to, v);
+  } else {
+    vstrbq_p_s16((int8_t *)to, v, vctp16q((uint32_t)n));
+  }
+}
+
+static inline mlf_octet mlf_octet_load8(const int8_t *from, int32_t n) {
+  return mlf_halves_widen(n == 8 ? vldrbq_s16(from) : vldrbq_z_s16(from, vctp16q((uint32_t)n)));
+}
+
+/* The low bytes of the first n even ones, n <= 4, or of the odd ones. */
+static inline void mlf_even_store8(void *to, mlf_halves v, int32_t n) {
+  if (n == 4) {
+    vstrbq_s32((int8_t *)to, vreinterpretq_s32_s16(v));
+  } else {
+    vstrbq_p_s32((int8_t *)to, vreinterpretq_s32_s16(v), vctp32q((uint32_t)n));
+  }
+}
+
+static inline void mlf_odd_store8(void *to, mlf_halves v, int32_t n) {
+  mlf_even_store8(to, vreinterpretq_s16_s32(vshrq_n_s32(vreinterpretq_s32_s16(v), 16)), n);
+}
+
+/* n values from `even` and n from `odd`, n <= 4. */
+static inline mlf_octet mlf_pair_load8(const int8_t *even, const int8_t *odd, int32_t n) {
+  const mve_pred16_t first = vctp32q((uint32_t)n);
+  mlf_octet v;
+  v.even = n == 4 ? vldrbq_s32(even) : vldrbq_z_s32(even, first);
+  v.odd = n == 4 ? vldrbq_s32(odd) : vldrbq_z_s32(odd, first);
+  return v;
 }
 
 static inline void mlf_octet_store32(int32_t *to, mlf_octet v) {
@@ -149,6 +331,10 @@ static inline void mlf_mve_copy(int8_t *to, const int8_t *from, int32_t n) {
   memcpy(to, from, (size_t)n);
 }
 
+static inline void mlf_mve_fill(int8_t *to, int32_t value, int32_t n) {
+  memset(to, value, (size_t)n);
+}
+
 static inline mlf_quad mlf_quad_dot(const int8_t *x, const int8_t **w, int32_t groups,
                                     const int32_t *b) {
   mlf_quad sums;
@@ -164,68 +350,221 @@ static inline mlf_quad mlf_quad_dot(const int8_t *x, const int8_t **w, int32_t g
   return sums;
 }
 
-static inline mlf_quad mlf_quad_requantize(mlf_quad acc, const int32_t *m, int32_t add,
-                                           int32_t shift, int32_t low, int32_t high) {
-  for (int32_t k = 0; k < 4; k++) {
-    acc.lane[k] = mlf_requantize_fixed(acc.lane[k], m[k], add, shift, low, high);
-  }
-  return acc;
-}
-
-static inline void mlf_quad_store8(void *to, mlf_quad v, int32_t n) {
-  for (int32_t k = 0; k < n; k++) {
-    ((uint8_t *)to)[k] = (uint8_t)v.lane[k];
-  }
-}
-
 static inline void mlf_quad_store32(int32_t *to, mlf_quad v) {
   memcpy(to, v.lane, sizeof v.lane);
 }
 
 typedef struct {
-  mlf_quad even, odd;
+  mlf_quad half[2]; /* the even lanes, the odd ones */
 } mlf_octet;
 
 static inline mlf_octet mlf_octet_of(const int32_t *b) {
   mlf_octet v;
-  memcpy(v.even.lane, b, sizeof v.even.lane);
-  memcpy(v.odd.lane, b + 4, sizeof v.odd.lane);
+  memcpy(v.half[0].lane, b, sizeof v.half[0].lane);
+  memcpy(v.half[1].lane, b + 4, sizeof v.half[1].lane);
   return v;
 }
 
 static inline mlf_octet mlf_octet_madd_some(mlf_octet acc, const int8_t *x, const int8_t **w,
                                             int32_t n) {
   for (int32_t k = 0; k < n; k++) {
-    int32_t *const sum = k % 2 ? &acc.odd.lane[k / 2] : &acc.even.lane[k / 2];
+    int32_t *const sum = &acc.half[k % 2].lane[k / 2];
     *sum += (int32_t)x[k] * (int32_t)(*w)[k];
   }
   *w += 8;
   return acc;
 }
 
-static inline mlf_octet mlf_octet_madd(mlf_octet acc, const int8_t *x, const int8_t **w) {
-  return mlf_octet_madd_some(acc, x, w, 8);
+#define MLF_OCTET_MADD(acc, x, offset, w) acc = mlf_octet_madd_some(acc, (x) + (offset), &(w), 8)
+
+/* Even lanes before odd ones, as in an octet. */
+typedef struct {
+  int16_t lane[8];
+} mlf_halves;
+
+static inline int32_t *mlf_octet_lane(mlf_octet *v, int32_t k) {
+  return &v->half[k / 4].lane[k % 4];
 }
 
-static inline void mlf_octet_store8(void *to, mlf_octet v, int32_t n) {
+static inline mlf_octet mlf_octet_both(mlf_quad v) {
+  mlf_octet both;
+  both.half[0] = v;
+  both.half[1] = v;
+  return both;
+}
+
+static inline mlf_octet mlf_pair_dot(const int8_t *x0, const int8_t *x1, const int8_t **w,
+                                     int32_t groups, const int32_t *b) {
+  const int8_t *again = *w;
+  mlf_octet sums;
+  sums.half[0] = mlf_quad_dot(x0, &again, groups, b);
+  sums.half[1] = mlf_quad_dot(x1, w, groups, b);
+  return sums;
+}
+
+static inline mlf_halves mlf_octet_fixed(mlf_octet acc, const int32_t *m_even, const int32_t *m_odd,
+                                         int32_t add, int32_t shift) {
+  mlf_halves v;
+  for (int32_t k = 0; k < 8; k++) {
+    const int64_t product = (int64_t)*mlf_octet_lane(&acc, k) * (k < 4 ? m_even[k] : m_odd[k - 4]);
+    const int64_t sum = (product >> 31) + add;
+    const int64_t most = INT32_MAX;
+    const int64_t limited = sum > most ? most : sum < -most - 1 ? -most - 1 : sum;
+    v.lane[k] =
+        (int16_t)mlf_clamp_i32((int32_t)((limited + (1 << (shift - 1))) >> shift), -32768, 32767);
+  }
+  return v;
+}
+
+static inline mlf_halves mlf_octet_narrow(mlf_octet v) {
+  mlf_halves narrow;
+  for (int32_t k = 0; k < 8; k++) {
+    narrow.lane[k] = (int16_t)mlf_clamp_i32(*mlf_octet_lane(&v, k), -32768, 32767);
+  }
+  return narrow;
+}
+
+static inline mlf_octet mlf_halves_widen(mlf_halves v) {
+  mlf_octet wide;
+  for (int32_t k = 0; k < 8; k++) {
+    *mlf_octet_lane(&wide, k) = v.lane[k];
+  }
+  return wide;
+}
+
+static inline mlf_halves mlf_halves_add(mlf_halves v, int32_t n) {
+  for (int32_t k = 0; k < 8; k++) {
+    v.lane[k] = (int16_t)mlf_clamp_i32(v.lane[k] + n, -32768, 32767);
+  }
+  return v;
+}
+
+static inline mlf_halves mlf_halves_clamp(mlf_halves v, int32_t low, int32_t high) {
+  for (int32_t k = 0; k < 8; k++) {
+    v.lane[k] = (int16_t)mlf_clamp_i32(v.lane[k], low, high);
+  }
+  return v;
+}
+
+static inline mlf_halves mlf_halves_saturate(mlf_halves v) {
+  return mlf_halves_clamp(v, -128, 127);
+}
+
+static inline mlf_octet mlf_octet_minus(mlf_octet v, int32_t n) {
+  for (int32_t k = 0; k < 8; k++) {
+    *mlf_octet_lane(&v, k) -= n;
+  }
+  return v;
+}
+
+/* Floats in quads, by their bits. */
+static inline float mlf_octet_float(mlf_octet *v, int32_t k) {
+  float value;
+  memcpy(&value, mlf_octet_lane(v, k), sizeof value);
+  return value;
+}
+
+static inline void mlf_octet_put_float(mlf_octet *v, int32_t k, float value) {
+  memcpy(mlf_octet_lane(v, k), &value, sizeof value);
+}
+
+static inline mlf_octet mlf_octet_to_float(mlf_octet v) {
+  for (int32_t k = 0; k < 8; k++) {
+    mlf_octet_put_float(&v, k, (float)*mlf_octet_lane(&v, k));
+  }
+  return v;
+}
+
+static inline mlf_octet mlf_octet_round(mlf_octet v) {
+  for (int32_t k = 0; k < 8; k++) {
+    /* What is further away is limited to int8 next. */
+    *mlf_octet_lane(&v, k) = mlf_quantize(mlf_octet_float(&v, k), 0, -1000000, 1000000);
+  }
+  return v;
+}
+
+static inline mlf_octet mlf_octet_times(mlf_octet v, float n) {
+  for (int32_t k = 0; k < 8; k++) {
+    mlf_octet_put_float(&v, k, mlf_octet_float(&v, k) * n);
+  }
+  return v;
+}
+
+static inline mlf_octet mlf_octet_times_each(mlf_octet v, const float *even, const float *odd) {
+  for (int32_t k = 0; k < 8; k++) {
+    mlf_octet_put_float(&v, k, mlf_octet_float(&v, k) * (k < 4 ? even[k] : odd[k - 4]));
+  }
+  return v;
+}
+
+static inline mlf_octet mlf_octet_plus(mlf_octet v, mlf_octet n) {
+  for (int32_t k = 0; k < 8; k++) {
+    mlf_octet_put_float(&v, k, mlf_octet_float(&v, k) + mlf_octet_float(&n, k));
+  }
+  return v;
+}
+
+static inline mlf_octet mlf_octet_over(mlf_octet v, float n) {
+  for (int32_t k = 0; k < 8; k++) {
+    mlf_octet_put_float(&v, k, mlf_octet_float(&v, k) / n);
+  }
+  return v;
+}
+
+static inline mlf_octet mlf_octet_relu(mlf_octet v) {
+  for (int32_t k = 0; k < 8; k++) {
+    *mlf_octet_lane(&v, k) = mlf_clamp_i32(*mlf_octet_lane(&v, k), 0, INT32_MAX);
+  }
+  return v;
+}
+
+static inline void mlf_octet_store8(void *to, mlf_halves v, int32_t n) {
   for (int32_t k = 0; k < n; k++) {
-    ((uint8_t *)to)[k] = (uint8_t)(k % 2 ? v.odd.lane[k / 2] : v.even.lane[k / 2]);
+    ((uint8_t *)to)[k] = (uint8_t)v.lane[k / 2 + k % 2 * 4];
   }
 }
 
+static inline mlf_octet mlf_octet_load8(const int8_t *from, int32_t n) {
+  mlf_octet v;
+  for (int32_t k = 0; k < 8; k++) {
+    *mlf_octet_lane(&v, k / 2 + k % 2 * 4) = k < n ? from[k] : 0;
+  }
+  return v;
+}
+
+static inline void mlf_even_store8(void *to, mlf_halves v, int32_t n) {
+  for (int32_t k = 0; k < n; k++) {
+    ((uint8_t *)to)[k] = (uint8_t)v.lane[k];
+  }
+}
+
+static inline void mlf_odd_store8(void *to, mlf_halves v, int32_t n) {
+  for (int32_t k = 0; k < n; k++) {
+    ((uint8_t *)to)[k] = (uint8_t)v.lane[4 + k];
+  }
+}
+
+static inline mlf_octet mlf_pair_load8(const int8_t *even, const int8_t *odd, int32_t n) {
+  mlf_octet v;
+  for (int32_t k = 0; k < 4; k++) {
+    v.half[0].lane[k] = k < n ? even[k] : 0;
+    v.half[1].lane[k] = k < n ? odd[k] : 0;
+  }
+  return v;
+}
+
 static inline void mlf_octet_store32(int32_t *to, mlf_octet v) {
-  mlf_quad_store32(to, v.even);
-  mlf_quad_store32(to + 4, v.odd);
+  mlf_quad_store32(to, v.half[0]);
+  mlf_quad_store32(to + 4, v.half[1]);
 }
 
 #endif
 
-/* Both halves of an octet; their multipliers lie in the same order. */
-static inline mlf_octet mlf_octet_requantize(mlf_octet acc, const int32_t *m, int32_t add,
-                                             int32_t shift, int32_t low, int32_t high) {
-  acc.even = mlf_quad_requantize(acc.even, m, add, shift, low, high);
-  acc.odd = mlf_quad_requantize(acc.odd, m + 4, add, shift, low, high);
-  return acc;
+/* acc * scale + zero_point, rounded as onnxruntime does: for channels without a multiplier. */
+static inline mlf_halves mlf_octet_scaled(mlf_octet acc, const float *even, const float *odd,
+                                          int32_t zero_point) {
+  const mlf_octet product = mlf_octet_times_each(mlf_octet_to_float(acc), even, odd);
+  return mlf_halves_add(mlf_octet_narrow(mlf_octet_round(product)), zero_point);
 }
 
 #ifdef __cplusplus

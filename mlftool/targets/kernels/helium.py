@@ -1,14 +1,12 @@
 """int8 contractions with Helium, the vector unit of Cortex-M55: sixteen products an instruction.
 
-VMLADAVA multiplies sixteen pairs of bytes and adds them to one register, so the operands of a pixel
-are gathered into bytes that lie together, and weights are packed for four channels in turns of
-sixteen. Four sums then become one vector and are requantised together; the integer form of
-ops/fixed.py is VMULH, VADD and VSHL. Depthwise layers have neighbouring channels in the lanes.
+VMLADAVA multiplies sixteen pairs of bytes and adds them to one register, so the operands of two
+pixels are gathered into bytes that lie together, and weights are packed for four channels in turns
+of sixteen: six loads for eight times sixteen products. Depthwise layers have neighbouring channels
+in the lanes. helium_finish.py requantises eight sums at once.
 """
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,14 +17,10 @@ from mlftool.ops.contraction import (
     Quantisation,
     contraction,
     fits_int32,
-    folded_bias,
     geometry,
     pad_rows,
-    requantize,
-    scale_operand,
 )
-from mlftool.ops.fixed import fixed
-from mlftool.ops.scalar import Store, tensor_operand
+from mlftool.ops.scalar import tensor_operand
 from mlftool.targets.kernels import kernel
 from mlftool.targets.kernels.dsp import prepare
 from mlftool.targets.kernels.dsp_pairs import (
@@ -34,53 +28,10 @@ from mlftool.targets.kernels.dsp_pairs import (
     distances,
     distances_while_reading,
 )
+from mlftool.targets.kernels.helium_finish import Shape, finish
 
 BYTES = 16  # of a vector
-
-
-@dataclass(frozen=True)
-class _Finish:
-    """What becomes of a vector of accumulators: `text` turns it into stored values at once; `store`
-    does element by element, for all of them if there is no text, else for those in `rest`."""
-
-    text: str | None
-    store: Store | None
-    operands: tuple[Operand, ...]
-    includes: tuple[str, ...] = ()
-    inplace: tuple[str, ...] = ()
-
-
-def _finish(c: Contraction, q: Quantisation, kind: str, width: int, first: str) -> _Finish:
-    """For vectors of `kind` (quad or octet) of `width` channels, of which `first` is the first."""
-    bias = folded_bias(c, q).astype(np.int32)
-    b = Operand("b", "int32_t", "const", array=_lanes(bias, kind))
-    lane, index = {"quad": "sums[i]", "octet": "sums[i / 2 + i % 2 * 4]"}[kind], f"{first} + i"
-    value = f"({c.v.y.dtype.c}){requantize(c, q, lane, index)}"
-    store = Store(c.v, value, f"p * {c.oc} + {index}", index)
-    fix = fixed(c, q)
-    if fix is None or store.ops:
-        operands = (b, scale_operand(q), *store.operands)
-        return _Finish(None, store, operands, store.includes, store.inplace)
-    text = f"mlf_{kind}_requantize(acc, m + {first}, {fix.add}, {fix.shift}, {fix.lo}, {fix.hi})"
-    m = Operand("m", "int32_t", "const", array=_lanes(fix.multiplier, kind))
-    if not fix.exact.any():
-        return _Finish(text, None, (b, m))
-    rest = Operand("rest", "uint8_t", "const", array=_bits(fix.exact, width))
-    return _Finish(text, store, (b, m, rest, scale_operand(q)))
-
-
-def _bits(flags: Array, width: int) -> Array:
-    """One byte for `width` channels, the first in its lowest bit."""
-    rows = pad_rows(flags.astype(np.uint8), width).reshape(-1, width)
-    return np.asarray((rows << np.arange(width)).sum(axis=1).astype(np.uint8))
-
-
-def _lanes(values: Array, kind: str) -> Array:
-    """Channel values in the order of lanes, zeros added."""
-    if kind == "quad":
-        return pad_rows(values, 4)
-    padded = pad_rows(values, 8)
-    return np.ascontiguousarray(padded.reshape(-1, 4, 2).transpose(0, 2, 1)).reshape(-1)
+FAR = 127  # bytes from a pointer that a load reaches
 
 
 def _packed(c: Contraction, column: int) -> Array:
@@ -93,18 +44,20 @@ def _packed(c: Contraction, column: int) -> Array:
 
 @kernel("QLinearConv", "com.microsoft.QGemm", needs="mve")
 def quads(v: View) -> Kernel | None:
-    """One pixel x four channels at a time."""
+    """Two pixels x four channels at a time."""
     prepared = prepare(v)
     if prepared is None:
         return None
     c, q = prepared
+    rows = min(c.pixels, 2)
     column = -(-c.depth // BYTES) * BYTES
-    finish = _finish(c, q, "quad", 4, "oc")
+    count = f"mlf_min_i32(4, {c.oc} - oc)" if c.oc % 4 else "4"
+    f = finish(c, q, Shape("pair" if rows == 2 else "one", "oc", count))
     read = v.core.inputs[0]
-    scratch = Operand("columns", "int8_t", "scratch", bytes=column)
+    scratch = Operand("columns", "int8_t", "scratch", bytes=rows * column)
     # A long dense layer reads its input as it is, rather than take the arena for a copy.
-    direct = c.pixels == 1 and c.dense and column == c.depth and column > STACK_LIMIT_BYTES
-    again = direct or any(o.value == read for o in finish.operands)
+    direct = rows == 1 and c.dense and column == c.depth and column > STACK_LIMIT_BYTES
+    again = direct or any(o.value == read for o in f.operands)
     # An output that grows faster than the input is read goes from its end to its beginning.
     backwards = c.oc * c.pixels > c.ic * c.inputs[0] * c.inputs[1] * c.batch
     return Kernel(
@@ -113,31 +66,30 @@ def quads(v: View) -> Kernel | None:
         {
             **geometry(c),
             "column": column,
+            "rows": rows,
             "fill": q.x_zero_point,
-            "requantised": finish.text,
-            "store": finish.store,
+            "f": f,
             "direct": direct,
-            "backwards": backwards and c.pixels > 1,
+            "backwards": backwards and c.pixels > rows,
         },
         (
             tensor_operand(v.graph, "x", read),
             Operand("w", "int8_t", "const", array=_packed(c, column)),
-            *finish.operands,
+            *f.operands,
             Operand("y", v.out.dtype.c, "out", v.node.outputs[0]),
             *(() if direct else (scratch,)),
         ),
-        cost=c.pixels * (c.oc * (column * 0.15 + 5.0) + column * 0.3),
+        cost=c.pixels * (c.oc * (column * 0.12 + 4.0) + column * 0.3),
         macs=c.macs,
-        includes=("mlf/kernel.h", "mlf/mve.h", *finish.includes),
-        inplace=finish.inplace,
-        overlap={} if again else {read: distances(c, 1, backwards)},
+        includes=("mlf/kernel.h", "mlf/mve.h", *f.includes),
+        inplace=f.inplace,
+        overlap={} if again else {read: distances(c, rows, backwards)},
     )
 
 
 @kernel("QLinearConv", needs="mve")
 def octets(v: View) -> Kernel | None:
-    """Depthwise: eight channels at a time, all taps of a pixel. A tap outside the input reads a row
-    of zero points."""
+    """Depthwise: eight channels at a time, all taps of a pixel."""
     c = contraction(v)
     if not c.depthwise or len(c.inputs) > 2:
         return None
@@ -146,31 +98,36 @@ def octets(v: View) -> Kernel | None:
     signed = v.x(0).dtype.name == "int8" and v.known(3).dtype == np.int8
     if not signed or np.any(q.w_zero_point) or not fits_int32(c, q):
         return None
-    finish = _finish(c, q, "octet", 8, "c")
+    f = finish(c, q, Shape("octet", "c", "n" if c.oc % 8 else "8"))
     w = pad_rows(c.weights.reshape(c.oc, -1), 8)  # -> [C/8, taps, 8]
     w = np.ascontiguousarray(w.reshape(-1, 8, w.shape[1]).transpose(0, 2, 1)).reshape(-1)
     read = v.core.inputs[0]
-    again = any(o.value == read for o in finish.operands)
-    outside = (Operand("outside", "int8_t", "scratch", bytes=c.oc),) if c.padded else ()
+    again = any(o.value == read for o in f.operands)
+    reach = (c.kernel[1] - 1) * c.dilations[1] + 1
+    scratch = Operand("window", "int8_t", "scratch", bytes=c.kernel[0] * reach * c.ic)
+    step = c.dilations[1] * c.ic
     return Kernel(
         "helium.octets",
         "helium_depthwise.c.j2",
         {
             **geometry(c),
             "fill": q.x_zero_point,
-            "requantised": finish.text,
-            "store": finish.store,
+            "f": f,
+            "reach": reach,
+            "unrolled": c.kernel[0] <= 5 and c.kernel[1] <= 5,
+            # An instruction reaches 127 bytes to either side of a pointer, so it stands between.
+            "centre": step if step <= FAR and c.kernel[1] > 1 else 0,
         },
         (
             tensor_operand(v.graph, "x", read),
             Operand("w", "int8_t", "const", array=w),
-            *finish.operands,
+            *f.operands,
             Operand("y", v.out.dtype.c, "out", v.node.outputs[0]),
-            *outside,
+            *((scratch,) if c.padded else ()),
         ),
-        cost=c.macs * 1.1 + c.pixels * (c.oc * 3.0 + 40),
+        cost=c.macs * 0.85 + c.pixels * (c.oc * 2.5 + 40),
         macs=c.macs,
-        includes=("mlf/kernel.h", "mlf/mve.h", *finish.includes),
-        inplace=finish.inplace,
+        includes=("mlf/kernel.h", "mlf/mve.h", *f.includes),
+        inplace=f.inplace,
         overlap={} if again else {read: distances_while_reading(c)},
     )

@@ -23,14 +23,6 @@ MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step1_bias[4] = {
   (-5), (-11), 30, (-49)
 };
 // 4, 16 bytes
-MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step1_m[4] = {
-  429496768, 858993536, 0, 1717987072
-};
-// 1, 1 bytes
-MLF_WEIGHTS MLF_ALIGNED(16) static const uint8_t step1_rest[1] = {
-  4
-};
-// 4, 16 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const float step1_scale[4] = {
   0x1.99999cp-7f, 0x1.99999cp-6f, 0x1.333334p-5f, 0x1.99999cp-5f
 };
@@ -43,44 +35,40 @@ MLF_KERNEL void tvmgen_helium_quads_transpose(const int8_t *MLF_RESTRICT x, int8
   }
 }
 
-MLF_KERNEL void tvmgen_helium_quads_qlinearconv(const int8_t *x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b, const int32_t *MLF_RESTRICT m, const uint8_t *MLF_RESTRICT rest, const float *MLF_RESTRICT scale, int8_t *y) {
-  MLF_ALIGNED(8) int8_t columns[48];
+MLF_KERNEL void tvmgen_helium_quads_qlinearconv(const int8_t *x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b, const float *MLF_RESTRICT scale, int8_t *y) {
+  MLF_ALIGNED(8) int8_t columns[96];
   memset(columns + 36, 0, 12);
-  for (int32_t p = 0; p < 30; p++) {
-    const int32_t iy = p / 5 % 6 * 1 - 1;
-    const int32_t ix = p % 5 * 1 - 1;
-    const int8_t *const image = x + p / 30 * 120;
-    int8_t *to = columns;
-    for (int32_t ky = 0; ky < 3; ky++) {
-      const int32_t y0 = iy + ky * 1;
-      if (y0 >= 0 && y0 < 6 && ix >= 0 && ix <= 2) {
-        mlf_mve_copy(to, image + (y0 * 5 + ix) * 4, 12);
-        to += 12;
-        continue;
+  memset(columns + 84, 0, 12);
+  for (int32_t p = 0; p < 30; p += 2) {
+    const int32_t q = p + 1;
+    for (int32_t at = p; at <= q; at++) {
+    {
+      const int32_t iy = at / 5 % 6 * 1 - 1;
+      const int32_t ix = at % 5 * 1 - 1;
+      const int8_t *const image = x + at / 30 * 120;
+      int8_t *to = columns + (at - p) * 48;
+      const int32_t left = ix < 0 ? -ix : 0;
+      const int32_t taps = mlf_min_i32(5 - ix, 3) - left;
+      if (left > 0 || taps < 3 || iy < 0 || iy > 3) {
+        mlf_mve_fill(to, -3, 36);
       }
-      for (int32_t kx = 0; kx < 3; kx++) {
-        const int32_t x0 = ix + kx * 1;
-        if (y0 >= 0 && y0 < 6 && x0 >= 0 && x0 < 5) {
-          mlf_mve_copy(to, image + (y0 * 5 + x0) * 4, 4);
-        } else {
-          memset(to, -3, 4);
+      for (int32_t ky = 0; ky < 3; ky++) {
+        const int32_t y0 = iy + ky * 1;
+        if (y0 >= 0 && y0 < 6 && taps > 0) {
+          const int8_t *const from = image + (y0 * 5 + ix + left) * 4;
+          mlf_mve_copy(to + left * 4, from, taps * 4);
         }
-        to += 4;
+        to += 12;
       }
+    }
+
     }
     const int8_t *wp = w;
     for (int32_t oc = 0; oc < 4; oc += 4) {
-      const mlf_quad acc = mlf_quad_dot(columns, &wp, 3, b + oc);
-      mlf_quad_store8(y + p * 4 + oc, mlf_quad_requantize(acc, m + oc, -1020, 3, -128, 127), 4);
-      if (rest[oc / 4]) {
-        int32_t sums[4];
-        mlf_quad_store32(sums, acc);
-        for (int32_t i = 0; i < 4; i++) {
-          if (rest[oc / 4] >> i & 1) {
-            y[p * 4 + oc + i] = (int8_t)mlf_requantize(sums[i], scale[oc + i], -128, -128, 127);
-          }
-        }
-      }
+      const mlf_octet acc = mlf_pair_dot(columns, columns + 48, &wp, 3, b + oc);
+      const mlf_halves out = mlf_halves_saturate(mlf_octet_scaled(acc, scale + oc, scale + oc, -128));
+      mlf_even_store8(y + p * 4 + oc, out, 4);
+      mlf_odd_store8(y + q * 4 + oc, out, 4);
 
     }
   }
@@ -109,8 +97,6 @@ int32_t tvmgen_helium_quads___tvm_main__(const void *image_buffer_var, void *qua
   tvmgen_helium_quads_qlinearconv((const int8_t *)(void *)(workspace + 32),
                                   step1_weights,
                                   step1_bias,
-                                  step1_m,
-                                  step1_rest,
                                   step1_scale,
                                   (int8_t *)(void *)(workspace + 0));
   // conv_3: Transpose, 1x6x5x4 -> 1x4x6x5 int8 (portable.transpose)

@@ -1,0 +1,193 @@
+"""What becomes of a vector of accumulators on Cortex-M55: eight are requantised at a time.
+
+The integer form of ops/fixed.py is VQDMLASH and a shift that narrows. A layer in which some channel
+has no multiplier takes the float form for all its channels, two instructions more for four of them.
+What is fused behind, a residual Add for instance, is computed on the same vectors; what has no
+vector form here is done element by element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mlftool.ir.graph import Array, Graph, Node, View
+from mlftool.ops.base import Operand
+from mlftool.ops.contraction import (
+    Contraction,
+    Quantisation,
+    folded_bias,
+    has_normal_scales,
+    pad_rows,
+    requantize,
+    scale_operand,
+)
+from mlftool.ops.fixed import fixed
+from mlftool.ops.scalar import Store, literal, operand_kind, tensor_operand
+
+# Scales between which no product, sum, quotient or remainder of quantised values leaves the normals.
+SMALLEST, LARGEST = 2.0**-40, 2.0**40
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Which outputs eight accumulators belong to. `channel` is the C name of the first channel."""
+
+    kind: str  # "octet": eight channels; "pair": four channels of two pixels; "one": of one
+    channel: str
+    count: str  # C text: how many channels there are, at most `width`
+
+    @property
+    def width(self) -> int:
+        return 8 if self.kind == "octet" else 4
+
+    def halves(self, array: str) -> str:
+        """C text of where the even and the odd half read per-channel values."""
+        odd = f"{array} + {self.channel}" + (" + 4" if self.kind == "octet" else "")
+        return f"{array} + {self.channel}, {odd}"
+
+    def lanes(self, values: Array) -> Array:
+        """Channel values in the order of lanes, zeros added."""
+        if self.width == 4:
+            return pad_rows(values, 4)
+        padded = pad_rows(values, 8).reshape(-1, 4, 2).transpose(0, 2, 1)
+        return np.ascontiguousarray(padded).reshape(-1)
+
+
+@dataclass(frozen=True)
+class Finish:
+    """`vector` turns `acc` into the halves `out`; without it `store` does element by element."""
+
+    shape: Shape
+    vector: tuple[str, ...]
+    store: Store
+    operands: tuple[Operand, ...]
+    includes: tuple[str, ...] = ()
+    inplace: tuple[str, ...] = ()
+
+
+def finish(c: Contraction, q: Quantisation, shape: Shape) -> Finish:
+    bias = shape.lanes(folded_bias(c, q).astype(np.int32))
+    b = Operand("b", "int32_t", "const", array=bias)
+    lane = "i / 2 + i % 2 * 4" if shape.kind == "octet" else "(pixel - p) * 4 + i"
+    index = f"{shape.channel} + i"
+    value = f"({c.v.y.dtype.c}){requantize(c, q, f'sums[{lane}]', index)}"
+    store = Store(c.v, value, f"pixel * {c.oc} + {index}", index)
+    vector = _vector(c, q, shape)
+    if vector is None:
+        operands = (b, scale_operand(q), *store.operands)
+        return Finish(shape, (), store, operands, store.includes, store.inplace)
+    operands, lines = vector
+    return Finish(shape, lines, store, (b, *operands), (), store.inplace)
+
+
+def _vector(
+    c: Contraction, q: Quantisation, shape: Shape
+) -> tuple[tuple[Operand, ...], tuple[str, ...]] | None:
+    """Operands and C statements, or None where there is no vector form."""
+    if not has_normal_scales(q) or not c.v.y.dtype.is_int8:
+        return None
+    fix = fixed(c, q)
+    if fix is not None and not fix.exact.any() and fix.shift < 16:
+        operand = Operand("m", "int32_t", "const", array=shape.lanes(fix.multiplier))
+        # VQDMLASH doubles, and the shift that follows it adds the half itself.
+        add = 2 * fix.add - (1 << fix.shift)
+        text = f"mlf_octet_fixed(acc, {shape.halves('m')}, {add}, {fix.shift + 1})"
+    else:
+        scale = np.broadcast_to(q.scale, (c.oc,)).astype(np.float32)
+        operand = Operand("scale", "float", "const", array=shape.lanes(scale))
+        text = f"mlf_octet_scaled(acc, {shape.halves('scale')}, {q.y_zero_point})"
+    behind = _Behind(c.v, c.oc, shape)
+    limited = behind.body(limit(text, q.lo, q.hi, bool(behind.nodes)))
+    return ((operand, *behind.operands), limited) if limited else None
+
+
+def limit(text: str, low: int, high: int, whole: bool) -> str:
+    """C text of halves within limits; `whole` if more than their low bytes will be read."""
+    if (low, high) == (-128, 127) and not whole:
+        return f"mlf_halves_saturate({text})"
+    return f"mlf_halves_clamp({text}, {low}, {high})"
+
+
+class _Behind:
+    """The nodes fused behind a core, as statements on octets: residual additions of int8."""
+
+    def __init__(self, v: View, oc: int, shape: Shape) -> None:
+        self.v, self.oc, self.shape = v, oc, shape
+        self.nodes: Sequence[Node] = (
+            v.node.body[v.node.body.index(v.core) + 1 :] if v.node.body else ()
+        )
+        self.operands: list[Operand] = []
+
+    def body(self, out: str) -> tuple[str, ...] | None:
+        """The statements that give the halves `out`, if all nodes have a vector form."""
+        if not self.nodes:
+            return (f"const mlf_halves out = {out};",)
+        lines = [f"const mlf_octet t = mlf_halves_widen({out});"]
+        env = {self.v.core.outputs[0]: "t"}
+        for k, node in enumerate(self.nodes):
+            text = self._node(node, env)
+            if text is None:
+                return None
+            if node is self.nodes[-1]:
+                quantised = node.op == "QuantizeLinear" and self.v.out.dtype.is_int8
+                if not quantised:
+                    return None
+                low, high = self.v.out.dtype.range
+                lines.append(f"const mlf_halves out = {limit(text, low, high, False)};")
+            elif node.op == "QuantizeLinear":
+                return None
+            else:
+                lines.append(f"const mlf_octet t{k} = {text};")
+            env[node.outputs[0]] = f"t{k}"
+        return tuple(lines)
+
+    def _node(self, node: Node, env: dict[str, str]) -> str | None:
+        args = [env.get(name, "") for name in node.inputs]
+        if node.op == "DequantizeLinear":
+            source, numbers = args[0] or self._load(node.inputs[0]), self._numbers(node)
+            if source is None or numbers is None:
+                return None
+            scale, zero = numbers
+            source = f"mlf_octet_minus({source}, {zero})" if zero else source
+            return f"mlf_octet_times(mlf_octet_to_float({source}), {scale})"
+        if node.op == "QuantizeLinear" and args[0]:
+            if (numbers := self._numbers(node)) is None:
+                return None
+            rounded = f"mlf_octet_round(mlf_octet_over({args[0]}, {numbers[0]}))"
+            return f"mlf_halves_add(mlf_octet_narrow({rounded}), {numbers[1]})"
+        if node.op == "Add" and all(args):
+            return f"mlf_octet_plus({args[0]}, {args[1]})"
+        if node.op == "Relu" and self.v.type(node.inputs[0]).dtype.name == "float32":
+            return f"mlf_octet_relu({args[0]})" if args[0] else None
+        return None
+
+    def _numbers(self, node: Node) -> tuple[str, int] | None:
+        """Scale as C text and zero point, if there is one of each."""
+        graph: Graph = self.v.graph
+        scale, zero = (graph.consts.get(name) for name in (*node.inputs[1:3], "")[:2])
+        if scale is None or scale.size != 1 or (zero is not None and zero.size != 1):
+            return None
+        if len(node.inputs) > 2 and node.inputs[2] and zero is None:
+            return None
+        if scale.dtype != np.float32 or not SMALLEST < float(scale.item()) < LARGEST:
+            return None
+        dtype = graph.types[node.inputs[1]].dtype
+        return literal(scale.item(), dtype), int(zero.item()) if zero is not None else 0
+
+    def _load(self, name: str) -> str | None:
+        """C text that reads the eight int8 of a tensor like the output."""
+        type_: Any = self.v.graph.types[name]
+        if type_.dtype.name != "int8" or operand_kind(type_, self.v.out) != "linear":
+            return None
+        param = f"e{len(self.operands)}"
+        self.operands.append(tensor_operand(self.v.graph, param, name))
+        at = f"{param} + p * {self.oc} + {self.shape.channel}"
+        if self.shape.kind == "octet":
+            return f"mlf_octet_load8({at}, {self.shape.count})"
+        second = "q" if self.shape.kind == "pair" else "p"
+        other = f"{param} + {second} * {self.oc} + {self.shape.channel}"
+        return f"mlf_pair_load8({at}, {other}, {self.shape.count})"
