@@ -28,7 +28,7 @@ from mlftool.ops.contraction import (
 from mlftool.ops.fixed import fixed
 from mlftool.ops.scalar import Store, literal, operand_kind, tensor_operand
 
-# Scales between which no product, sum, quotient or remainder of quantised values leaves the normals.
+# Between these scales no product, sum, quotient or remainder of quantised values leaves normals.
 SMALLEST, LARGEST = 2.0**-40, 2.0**40
 
 
