@@ -195,7 +195,7 @@ def planes(v: View) -> Kernel | None:
             Operand("y", v.out.dtype.c, "out", v.node.outputs[0]),
             Operand("plane", "int16_t", "scratch", bytes=2 * width * height),
         ),
-        cost=c.macs * 0.7 + c.pixels * c.oc * 6.0 + c.oc * (2.0 * c.inputs[0] * c.inputs[1] + 60),
+        cost=c.macs * 1.2 + c.pixels * c.oc * 10.0 + c.oc * (3.5 * c.inputs[0] * c.inputs[1] + 100),
         macs=c.macs,
         includes=("mlf/kernel.h", "mlf/dsp.h", *store.includes),
         inplace=(*store.inplace, *over),

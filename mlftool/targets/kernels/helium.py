@@ -125,7 +125,7 @@ def octets(v: View) -> Kernel | None:
             Operand("y", v.out.dtype.c, "out", v.node.outputs[0]),
             *((scratch,) if c.padded else ()),
         ),
-        cost=c.macs * 0.85 + c.pixels * (c.oc * 2.5 + 40),
+        cost=c.macs * 0.75 + c.pixels * (c.oc * 3.0 + 50),
         macs=c.macs,
         includes=("mlf/kernel.h", "mlf/mve.h", *f.includes),
         inplace=f.inplace,
