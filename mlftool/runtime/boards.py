@@ -17,6 +17,7 @@ from mlftool.mlf.runtime_tree import crt_root
 from mlftool.targets import TARGETS
 
 FILE = "board.json"
+LINKER_SCRIPT = "link.ld"
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class Board:
     simulator: tuple[str, ...]  # the command that a program's name and arguments follow
     parts: tuple[str, ...] = ()  # folders of crt/boards that it shares with others
     linkopts: tuple[str, ...] = ()
+    linker_script: str = ""
     folder: Path | None = None
 
     @property
@@ -42,7 +44,12 @@ class Board:
 
     @property
     def hosted(self) -> bool:
-        return self.folder is None or not (self.folder / "link.ld").is_file()
+        return self.linker_script == ""
+
+    @property
+    def script(self) -> str:
+        """The linker script of a board of ours, by its name in crt/."""
+        return "" if self.hosted else f"boards/{self.name}/{self.linker_script}"
 
 
 # key -> whether it must be there, and whether it is a list
@@ -52,6 +59,7 @@ _KEYS = {
     "simulator": (True, True),
     "parts": (False, True),
     "linkopts": (False, True),
+    "linker_script": (False, False),
 }
 
 
@@ -66,7 +74,12 @@ def read_board(folder: Path) -> tuple[Board, ...]:
         raise MlfError(problems)
     rest = {key: tuple(data.get(key, ())) for key in ("simulator", "parts", "linkopts")}
     name, title = folder.resolve().name, data["title"]
-    return tuple(Board(name, t, title, folder=folder, **rest) for t in data["targets"])
+    # What Bazel writes names a script that lies elsewhere: Bazel links, and we only run.
+    script = data.get("linker_script", LINKER_SCRIPT if (folder / LINKER_SCRIPT).is_file() else "")
+    return tuple(
+        Board(name, target, title, **rest, linker_script=script, folder=folder)
+        for target in data["targets"]
+    )
 
 
 def _wrong(data: Any) -> list[str]:
@@ -108,8 +121,14 @@ _NAMED: Mapping[str, Board] = {board.name: board for board in reversed(_ALL)}
 BOARDS: Mapping[str, Board] = {t: board for t in TARGETS for board in _ALL if board.target == t}
 
 
+def _folder(wanted: str) -> Path | None:
+    path = Path(wanted)
+    folder = path.parent if path.name == FILE else path
+    return folder if (folder / FILE).is_file() else None
+
+
 def find(wanted: str, target: str = "") -> Board | None:
-    """The board that a target, a name of ours or a folder with a board.json means.
+    """The board that a target, a name of ours or a folder's board.json means.
 
     With a folder or name, the one for `target` if it has that. Raises MlfError for a bad folder.
     """
@@ -117,8 +136,8 @@ def find(wanted: str, target: str = "") -> Board | None:
         return BOARDS[wanted]
     if wanted in _NAMED:
         found = [board for board in _ALL if board.name == wanted]
-    elif (Path(wanted) / FILE).is_file():
-        found = list(read_board(Path(wanted)))
+    elif (folder := _folder(wanted)) is not None:
+        found = list(read_board(folder))
     else:
         return None
     return next((board for board in found if board.target == target), found[0])

@@ -67,7 +67,7 @@ def link_firmware(
     folders = sorted({name.rpartition("/")[0] for name in platform})
     flags += (*(f"-I{folder}" for folder in folders), *board.linkopts)
     if not board.hosted:
-        flags += ("-nostartfiles", "-Lcrt/boards", f"-Tcrt/boards/{board.name}/link.ld")
+        flags += ("-nostartfiles", "-Lcrt/boards", f"-Tcrt/{board.script}")
     sources = (*code.c, "runner_module.c", "crt/runner/runner.c")
     sources += tuple(name for name in platform if name.endswith(".c"))
     if calls_crt(interface, record):

@@ -1,51 +1,158 @@
-"""What makes a program for a board: start-up code and a linker script."""
+"""What makes a program for a board: start-up code, a linker script, and how to run it."""
 
-load(":cc.bzl", "CcInfo", "cc_common")
+load(":cc.bzl", "CcInfo", "cc_common", "cc_library")
+load(":cpus.bzl", "CPUS")
+load(":providers.bzl", "MlfBoardInfo")
 
 def _parent(folder):
     return folder.rsplit("/", 1)[0] if "/" in folder else "."
 
-def _mlf_board_impl(ctx):
-    script = ctx.file.linker_script
+def _description(ctx):
+    """A board.json as `mlftool run --on` reads it, or None if nothing simulates the board."""
+    if not ctx.attr.simulator:
+        return None
+    description = ctx.actions.declare_file(ctx.label.name + "/board.json")
+    content = dict(
+        simulator = ctx.attr.simulator,
+        targets = [ctx.attr.target],
+        title = ctx.attr.title or ctx.label.name,
+    )
 
-    # One word per option: a depset keeps only the first of equal words.
-    flags = [
-        "-nostartfiles",
-        "-T" + script.path,
-        "-L" + script.dirname,
-        "-L" + _parent(script.dirname),
-    ] if script else []
+    # Bazel links; who runs the program only asks whether there is a script.
+    if ctx.file.linker_script:
+        content["linker_script"] = ctx.file.linker_script.basename
+    ctx.actions.write(description, json.encode_indent(content) + "\n")
+    return description
+
+def _mlf_board_impl(ctx):
+    scripts = [ctx.file.linker_script] if ctx.file.linker_script else []
+
+    # One word per option: a depset keeps only the first of equal words. INCLUDE names scripts that lie
+    # beside the board's own, or from the folder above.
+    folders = {}
+    for script in scripts + (ctx.files.included_scripts if scripts else []):
+        folders["-L" + script.dirname] = None
+        folders["-L" + _parent(script.dirname)] = None
+    flags = ["-nostartfiles", "-T" + scripts[0].path] if scripts else []
     linker_input = cc_common.create_linker_input(
         owner = ctx.label,
-        additional_inputs = depset(([script] if script else []) + ctx.files.included_scripts),
-        user_link_flags = depset(flags + ctx.attr.linkopts),
+        additional_inputs = depset(scripts + ctx.files.included_scripts),
+        user_link_flags = depset(flags + folders.keys() + ctx.attr.linkopts),
     )
     own = CcInfo(linking_context = cc_common.create_linking_context(linker_inputs = depset([linker_input])))
-    return [cc_common.merge_cc_infos(cc_infos = [own] + [dep[CcInfo] for dep in ctx.attr.deps])]
+    return [
+        cc_common.merge_cc_infos(cc_infos = [own] + [dep[CcInfo] for dep in ctx.attr.deps]),
+        MlfBoardInfo(description = _description(ctx)),
+    ]
 
-mlf_board = rule(
-    doc = """A board: its linker script, and start-up code as `deps`.
-
-```starlark
-cc_library(name = "startup", srcs = ["startup.c"], alwayslink = True)
-
-mlf_board(name = "my_board", linker_script = "my_board.ld", deps = [":startup"])
-```
-
-Give it to `mlf_firmware(board = ...)`. The library with the vector table needs `alwayslink`: nothing
-refers to the table, so the linker would leave it out.""",
+board_library = rule(
     implementation = _mlf_board_impl,
     attrs = {
-        "deps": attr.label_list(providers = [CcInfo], doc = "Start-up code, and libraries of the board."),
-        "included_scripts": attr.label_list(
-            allow_files = True,
-            doc = "Scripts that `linker_script` INCLUDEs: beside it, or named from the folder above it.",
-        ),
-        "linker_script": attr.label(
-            allow_single_file = [".ld", ".lds"],
-            doc = "Where sections go. Without one the operating system's C library starts programs.",
-        ),
-        "linkopts": attr.string_list(doc = "More options for the linker."),
+        "deps": attr.label_list(providers = [CcInfo]),
+        "included_scripts": attr.label_list(allow_files = True),
+        "linker_script": attr.label(allow_single_file = [".ld", ".lds"]),
+        "linkopts": attr.string_list(),
+        "simulator": attr.string_list(),
+        "target": attr.string(),
+        "title": attr.string(),
     },
-    provides = [CcInfo],
+    provides = [CcInfo, MlfBoardInfo],
 )
+
+def mlf_board(
+        name,
+        target = "",
+        linker_script = None,
+        srcs = [],
+        parts = [],
+        deps = [],
+        included_scripts = [],
+        linkopts = [],
+        simulator = [],
+        title = "",
+        **kwargs):
+    """A board of your own: its processor, linker script and start-up code, in one place.
+
+    ```starlark
+    mlf_board(
+        name = "nucleo",
+        srcs = ["startup.c"],
+        linker_script = "nucleo.ld",
+        target = "cortex-m4",
+        deps = ["@vendor//:hal"],
+    )
+    ```
+
+    Give it to `mlf_firmware(board = ":nucleo")` or `mlf_model(board = ":nucleo")`. With `target` there
+    is a platform, too, `<name>_platform`, which has the processor's constraint and one of its own,
+    `<name>_constraint`, for `select` and `target_compatible_with`.
+
+    Args:
+      name: the board.
+      target: the processor, a target of ours such as `cortex-m4`.
+      linker_script: where sections go. Without one the operating system's C library starts programs.
+      srcs: start-up code, and headers it includes. It is linked whole: nothing refers to a table of
+        vectors.
+      parts: our start-up code that it uses: `cortex_m` or `riscv`, and `common`; `srcs` then has the
+        `board.h` that they include.
+      deps: more libraries, of the vendor for instance; one with a table of vectors needs `alwayslink`.
+      included_scripts: scripts that `linker_script` INCLUDEs: beside it, or named from the folder above
+        it. With `parts`, `common/sections.ld` is one of them.
+      linkopts: more options for the linker.
+      simulator: the command that runs programs of the board, as `["qemu-system-arm", "-machine", "x"]`.
+        Without it there are images but no tests.
+      title: what people call it.
+      **kwargs: `visibility`, `tags` and so on.
+    """
+    tags = kwargs.pop("tags", []) + ["manual"]
+    if srcs or parts:
+        cc_library(
+            name = name + "_startup",
+            srcs = srcs + [Label("//crt:part_%s_sources" % part) for part in parts],
+            copts = ["-std=c99", "-O2", "-ffp-contract=off"],
+            includes = ["."],
+            linkstatic = True,
+            tags = tags,
+            visibility = ["//visibility:private"],
+            deps = deps + [Label("//crt:part_%s" % part) for part in parts],
+            alwayslink = True,
+        )
+        deps = deps + [name + "_startup"]
+    board_library(
+        name = name,
+        included_scripts = included_scripts + ([Label("//crt:boards/common/sections.ld")] if parts else []),
+        linker_script = linker_script,
+        linkopts = linkopts,
+        simulator = simulator,
+        tags = tags,
+        target = target,
+        title = title,
+        deps = deps,
+        **kwargs
+    )
+    if not target:
+        return
+    if target not in CPUS:
+        fail("mlf_board %s: target: got '%s', expected one of %s" % (name, target, ", ".join(sorted(CPUS))))
+    visibility = kwargs.get("visibility")
+    native.constraint_setting(name = name + "_setting", visibility = ["//visibility:private"])
+    native.constraint_value(name = name + "_constraint", constraint_setting = name + "_setting", visibility = visibility)
+    native.platform(
+        name = name + "_platform",
+        constraint_values = [Label("//rules/platforms:cpu_" + target), name + "_constraint"],
+        visibility = visibility,
+    )
+
+def platform_of(board):
+    """The platform of a board that `mlf_board` made.
+
+    Args:
+      board: its label, a string or Label.
+
+    Returns:
+      A label.
+    """
+    text = str(board)
+    if ":" not in text and "//" in text:
+        text += ":" + text.rpartition("/")[2]
+    return text + "_platform"

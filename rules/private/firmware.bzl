@@ -1,10 +1,11 @@
 """Libraries -> a program image for a board."""
 
+load(":board.bzl", "platform_of")
 load(":cc.bzl", "CC_TOOLCHAIN_TYPE", "CcInfo", "cc_common", "cc_library", "find_cc_toolchain")
 load(":checks.bzl", "limits_of")
 load(":groups.bzl", "check_limits")
 load(":mlftool.bzl", "TOOLCHAIN_TYPE", "run_mlftool")
-load(":providers.bzl", "MlfFirmwareInfo")
+load(":providers.bzl", "MlfBoardInfo", "MlfFirmwareInfo")
 load(":transitions.bzl", "ALLOWLIST", "firmware_transition")
 
 _LINK_ACTION = "c++-link-executable"
@@ -144,6 +145,7 @@ def _mlf_firmware_impl(ctx):
         MlfFirmwareInfo(
             bin = files.bin,
             cpu = ctx.attr.platform.label.name,
+            description = ctx.attr.board[MlfBoardInfo].description if MlfBoardInfo in ctx.attr.board else None,
             elf = files.elf,
             hex = files.hex,
             map = files.map,
@@ -174,10 +176,10 @@ _mlf_firmware = rule(
 
 def mlf_firmware(
         name,
-        platform,
+        platform = None,
         deps = [],
         srcs = [],
-        board = Label("//rules/settings:board"),
+        board = None,
         copts = [],
         linkopts = [],
         flash_bytes = None,
@@ -204,11 +206,11 @@ def mlf_firmware(
 
     Args:
       name: the image's name.
-      platform: label of the platform to build for.
+      platform: label of the platform to build for. Default: that of `board`.
       deps: libraries, for instance those of `mlf_cc_library` or of a manifest.
       srcs: C files with `main`.
-      board: a `cc_library` with start-up code and, in its `linkopts`, the linker script. The default
-        serves the simulated boards; give your own for your hardware.
+      board: your own `mlf_board`, or a `cc_library` with start-up code and, in its `linkopts`, the linker
+        script. Default: the simulated board that `platform` stands for.
       copts: options for compiling `srcs`.
       linkopts: options for the linker.
       flash_bytes: most bytes that the image may take of flash: a limit that every build of it checks,
@@ -216,6 +218,9 @@ def mlf_firmware(
       ram_bytes: most bytes of static data, stack and heap of the linker script left out.
       **kwargs: `tags`, `visibility`, `testonly` and so on.
     """
+    if not platform and not board:
+        fail("mlf_firmware %s: it needs a board or a platform" % name)
+    platform = platform or platform_of(board)
     if srcs:
         cc_library(
             name = name + "_sources",
@@ -231,7 +236,7 @@ def mlf_firmware(
     _mlf_firmware(
         name = name,
         bin = name + ".bin",
-        board = board,
+        board = board or Label("//rules/settings:board"),
         deps = deps,
         elf = name + ".elf",
         flash_bytes = flash_bytes,

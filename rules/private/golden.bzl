@@ -2,18 +2,18 @@
 
 load(":mlftool.bzl", "TOOLCHAIN_TYPE", "run_mlftool")
 load(":providers.bzl", "MlfRunnerInfo")
-load(":run.bzl", "RUN_ATTRS", "executable", "require_simulator")
+load(":run.bzl", "RUN_ATTRS", "executable", "path", "place_files", "place_of", "require_simulator")
 
 def _mlf_vectors_impl(ctx):
     runner = ctx.attr.runner[MlfRunnerInfo]
     files = [runner.archive, runner.elf, ctx.file.inputs]
     if runner.cpu != "host":
         require_simulator(ctx, runner.cpu)
-        files.append(ctx.file._qemu)
+        files += place_files(ctx, runner)
     vectors = ctx.actions.declare_file(ctx.label.name + ".npz")
     args = ctx.actions.args()
     args.add_all([ctx.file.inputs, vectors, "run", runner.archive])
-    args.add_all(["--module", runner.module, "--on", runner.cpu])
+    args.add_all(["--module", runner.module, "--on", place_of(runner, path)])
     args.add("--runner", runner.elf)
     run_mlftool(
         ctx,

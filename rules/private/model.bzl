@@ -32,6 +32,7 @@ def mlf_model(
         flash_bytes = None,
         ram_bytes = None,
         title = "",
+        board = None,
         visibility = None):
     """Archive, library, firmware, test and measurements of one model on one target.
 
@@ -86,6 +87,7 @@ def mlf_model(
       flash_bytes: most flash the program may take on a simulated board.
       ram_bytes: most static RAM the program may take there.
       title: name in tables.
+      board: an `mlf_board` of your own with this target; default: the simulated board of the target.
       visibility: of everything a user may want.
     """
     if (flash_bytes != None or ram_bytes != None) and not vectors:
@@ -124,12 +126,13 @@ def mlf_model(
         target = target,
         visibility = visibility,
     )
-    if device not in HOSTS and not (device in CPUS and CPUS[device].board):
+    if not board and device not in HOSTS and not (device in CPUS and CPUS[device].board):
         return
-    platform = None if device in HOSTS else Label("//rules/platforms:" + device)
+    platform = None if board or device in HOSTS else Label("//rules/platforms:" + device)
     mlf_runner(
         name = runner,
         archive = archive,
+        board = board,
         library = name,
         platform = platform,
         program = name + "_firmware",
@@ -138,12 +141,12 @@ def mlf_model(
     if not vectors:
         return
     check = dict(runner = runner, vectors = vectors, absolute = absolute, relative = relative, visibility = visibility)
-    test = mlf_device_test if platform else mlf_host_test
+    test = mlf_device_test if platform or board else mlf_host_test
     test(name = name + "_test", **check)
     mlf_report(name = name + "_report", title = title, **check)
     mlf_benchmark(name = name + "_benchmark", **check)
     tests = [name + "_test"]
-    if platform and (flash_bytes != None or ram_bytes != None):
+    if (platform or board) and (flash_bytes != None or ram_bytes != None):
         tests.append(name + "_budget_test")
         mlf_budget_test(
             name = name + "_budget_test",

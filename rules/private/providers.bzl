@@ -10,11 +10,19 @@ MlfInfo = provider(
     },
 )
 
+MlfBoardInfo = provider(
+    doc = "How programs of a board are run.",
+    fields = {
+        "description": "File: a board.json as `mlftool run --on` reads it, or None if nothing simulates it.",
+    },
+)
+
 MlfFirmwareInfo = provider(
     doc = "A linked program image.",
     fields = {
         "bin": "File: raw bytes from the start of flash, or None for the host.",
         "cpu": "string: the board's processor, or 'host'.",
+        "description": "File: the board.json of a user's board, or None.",
         "elf": "File: the program with its symbols.",
         "hex": "File: Intel HEX, or None for the host.",
         "map": "File: the linker's map.",
@@ -26,6 +34,7 @@ MlfRunnerInfo = provider(
     fields = {
         "archive": "File: the archive the module came from.",
         "cpu": "string: where it runs, 'host' or a board's processor.",
+        "description": "File: the board.json of a user's board, or None.",
         "elf": "File: the program.",
         "images": "list of Files: what there is to flash; empty for the host.",
         "module": "string: the module's name.",

@@ -35,6 +35,31 @@ def require_simulator(ctx, cpu):
     if install:
         fail("%s: the simulator of %s is not installed; run: %s" % (ctx.label, cpu, install))
 
+def place_of(info, path):
+    """Where a program runs, as `mlftool run --on` takes it.
+
+    Args:
+      info: an MlfRunnerInfo or MlfFirmwareInfo.
+      path: function that gives a File's path where the command will run.
+
+    Returns:
+      The name of a target or board of ours, or the path of a user's board.json.
+    """
+    return path(info.description) if info.description else info.cpu
+
+def place_files(ctx, info):
+    """The files that running on a board needs.
+
+    Args:
+      ctx: context of a rule with a `_qemu` attribute.
+      info: an MlfRunnerInfo or MlfFirmwareInfo.
+
+    Returns:
+      list of Files.
+    """
+    found = [] if info.cpu == "host" else [ctx.file._qemu]
+    return found + ([info.description] if info.description else [])
+
 def run_arguments(ctx, path, with_runner = True):
     """`mlftool run` for this target.
 
@@ -55,7 +80,7 @@ def run_arguments(ctx, path, with_runner = True):
         "--module",
         runner.module,
         "--on",
-        runner.cpu,
+        place_of(runner, path),
         "--inputs",
         path(ctx.file.vectors),
         "--expect",
@@ -76,9 +101,17 @@ def run_inputs(ctx):
       list of Files.
     """
     runner = ctx.attr.runner[MlfRunnerInfo]
-    return [runner.archive, runner.elf, ctx.file.vectors] + ([] if runner.cpu == "host" else [ctx.file._qemu])
+    return [runner.archive, runner.elf, ctx.file.vectors] + place_files(ctx, runner)
 
-def _path(file):
+def path(file):
+    """Where a file is for an action, as a function.
+
+    Args:
+      file: the File.
+
+    Returns:
+      Its path.
+    """
     return file.path
 
 def short_path(file):
@@ -179,8 +212,8 @@ def _mlf_firmware_test_impl(ctx):
     return [executable(
         ctx,
         "rules.private.tools.simulate",
-        [firmware.cpu, firmware.elf.short_path] + ctx.attr.arguments,
-        [firmware.elf, ctx.file._qemu],
+        [place_of(firmware, short_path), firmware.elf.short_path] + ctx.attr.arguments,
+        [firmware.elf] + place_files(ctx, firmware),
         "runner",
     )]
 
@@ -213,7 +246,7 @@ def _mlf_report_impl(ctx):
     runner = ctx.attr.runner[MlfRunnerInfo]
     report = ctx.actions.declare_file(ctx.label.name + ".json")
     args = ctx.actions.args()
-    args.add_all(run_arguments(ctx, _path))
+    args.add_all(run_arguments(ctx, path))
     args.add("--report", report)
     run_mlftool(
         ctx,

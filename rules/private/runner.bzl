@@ -62,12 +62,14 @@ def _mlf_runner_impl(ctx):
         firmware = ctx.attr.firmware[MlfFirmwareInfo]
         cpu, elf, images = firmware.cpu, firmware.elf, [firmware.bin, firmware.hex, firmware.map]
     else:
+        firmware = None
         cpu, elf, images = "host", ctx.executable.program, []
     return [
         DefaultInfo(files = depset([elf] + images)),
         MlfRunnerInfo(
             archive = info.archive,
             cpu = cpu,
+            description = firmware.description if firmware else None,
             elf = elf,
             images = images,
             module = module_of(ctx, info),
@@ -85,7 +87,7 @@ _mlf_runner = rule(
     provides = [MlfRunnerInfo],
 )
 
-def mlf_runner(name, archive, library, module = "", platform = None, program = "", srcs = [], **kwargs):
+def mlf_runner(name, archive, library, module = "", platform = None, program = "", srcs = [], board = None, **kwargs):
     """A program that runs one module of an archive on a file of inputs, for tests and measurements.
 
     Args:
@@ -97,6 +99,7 @@ def mlf_runner(name, archive, library, module = "", platform = None, program = "
       program: the name of the program, so that its images are `<program>.elf` and so on. Default:
         `<name>_program`.
       srcs: more C files, linked before the library.
+      board: your own `mlf_board`.
       **kwargs: `tags`, `visibility` and so on.
     """
     program = program or name + "_program"
@@ -118,16 +121,16 @@ def mlf_runner(name, archive, library, module = "", platform = None, program = "
         testonly = kwargs.get("testonly", False),
         **shared
     )
-    if platform:
-        mlf_firmware(name = program, platform = platform, deps = [name + "_main"], **kwargs)
+    if platform or board:
+        mlf_firmware(name = program, board = board, platform = platform, deps = [name + "_main"], **kwargs)
     else:
         deps = [name + "_main", Label("//crt:board")]
         cc_binary(name = program, deps = deps, linkstatic = True, **kwargs)
     _mlf_runner(
         name = name,
         archive = archive,
-        firmware = program if platform else None,
+        firmware = program if platform or board else None,
         module = module,
-        program = None if platform else program,
+        program = None if platform or board else program,
         **kwargs
     )

@@ -132,8 +132,8 @@ def board(of: Board) -> dict[str, object]:
         "linkopts": of.linkopts,
         "folders": folders,
         "sources": [name for name in files if name.endswith((".c", ".h"))],
-        "linker_script": "" if of.hosted else f"boards/{of.name}/link.ld",
-        "scripts": [n for n in files if n.endswith(".ld") and not n.endswith("/link.ld")],
+        "linker_script": of.script,
+        "scripts": [name for name in files if name.endswith(".ld") and name != of.script],
     }
 
 
