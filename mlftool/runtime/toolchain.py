@@ -71,6 +71,44 @@ CROSS: Mapping[str, Program] = {
 ARM_GCC = CROSS["arm-none-eabi"]
 
 
+@dataclass(frozen=True)
+class Alternative:
+    """Another way to compile C for the processors of a cross compiler, which Bazel takes for
+    platforms that have a constraint of this name (rules/platforms)."""
+
+    name: str
+    toolchain: str  # a key of CROSS: what links, and whose C library is used if `program` has none
+    program: Program
+
+
+ALTERNATIVES = (
+    Alternative(
+        "picolibc",
+        "arm-none-eabi",
+        Program(
+            ARM_GCC.name,
+            ARM_GCC.variable,
+            "gcc-arm-none-eabi picolibc-arm-none-eabi",
+            "to build firmware with picolibc",
+            ("--specs=picolibc.specs",),
+        ),
+    ),
+    Alternative(
+        "clang",
+        "arm-none-eabi",
+        Program(
+            "clang",
+            "MLFTOOL_ARM_CLANG",
+            f"clang {ARM_GCC.packages}",
+            "to build firmware with clang",
+            # Whoever calls it names newlib's headers; this computer's are not for boards. The last,
+            # so that enums are as wide as in newlib and libgcc.
+            ("--target=arm-none-eabi", "-nostdlibinc", "-fshort-enums"),
+        ),
+    ),
+)
+
+
 def _variable(qemu: str) -> str:
     """MLFTOOL_QEMU_ARM for the machine, MLFTOOL_QEMU_USER_ARM for programs of Linux."""
     name = qemu.replace("qemu-", "qemu-user-").replace("qemu-user-system-", "qemu-")

@@ -3,12 +3,22 @@
 load(":board.bzl", "platform_of")
 load(":cc.bzl", "CC_TOOLCHAIN_TYPE", "CcInfo", "cc_common", "cc_library", "find_cc_toolchain")
 load(":checks.bzl", "limits_of")
+load(":cpus.bzl", "CPUS")
 load(":groups.bzl", "check_limits")
 load(":mlftool.bzl", "TOOLCHAIN_TYPE", "run_mlftool")
 load(":providers.bzl", "MlfBoardInfo", "MlfFirmwareInfo")
 load(":transitions.bzl", "ALLOWLIST", "firmware_transition")
 
 _LINK_ACTION = "c++-link-executable"
+
+def _processor():
+    """The processor by the platform's constraint: a platform's name is the user's business."""
+    known = {"//conditions:default": ""}
+    for cpu in CPUS:
+        # Of our main repository Bazel 4 leaves the name out, and the caller may be another.
+        label = str(Label("//rules/platforms:is_" + cpu))
+        known["@" + label if label.startswith("//") else label] = cpu
+    return select(known)
 
 def _libraries(contexts):
     """The archives to link and the options and files that come with them, in link order."""
@@ -144,7 +154,7 @@ def _mlf_firmware_impl(ctx):
         ),
         MlfFirmwareInfo(
             bin = files.bin,
-            cpu = ctx.attr.platform.label.name,
+            cpu = ctx.attr.cpu or ctx.attr.platform.label.name,
             description = ctx.attr.board[MlfBoardInfo].description if MlfBoardInfo in ctx.attr.board else None,
             elf = files.elf,
             hex = files.hex,
@@ -157,6 +167,7 @@ _mlf_firmware = rule(
     attrs = {
         "bin": attr.output(mandatory = True),
         "board": attr.label(mandatory = True, providers = [CcInfo]),
+        "cpu": attr.string(),
         "deps": attr.label_list(mandatory = True, providers = [CcInfo]),
         "elf": attr.output(mandatory = True),
         "flash_bytes": attr.int(default = -1),
@@ -237,6 +248,7 @@ def mlf_firmware(
         name = name,
         bin = name + ".bin",
         board = board or Label("//rules/settings:board"),
+        cpu = _processor(),
         deps = deps,
         elf = name + ".elf",
         flash_bytes = flash_bytes,

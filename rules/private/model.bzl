@@ -33,6 +33,7 @@ def mlf_model(
         ram_bytes = None,
         title = "",
         board = None,
+        platform = None,
         visibility = None):
     """Archive, library, firmware, test and measurements of one model on one target.
 
@@ -88,6 +89,7 @@ def mlf_model(
       ram_bytes: most static RAM the program may take there.
       title: name in tables.
       board: an `mlf_board` of your own with this target; default: the simulated board of the target.
+      platform: to build the program for, of a board's processor; default: that of `board` or `target`.
       visibility: of everything a user may want.
     """
     if (flash_bytes != None or ram_bytes != None) and not vectors:
@@ -128,7 +130,8 @@ def mlf_model(
     )
     if not board and device not in HOSTS and not (device in CPUS and CPUS[device].board):
         return
-    platform = None if board or device in HOSTS else Label("//rules/platforms:" + device)
+    if not platform and not board and device not in HOSTS:
+        platform = Label("//rules/platforms:" + device)
     mlf_runner(
         name = runner,
         archive = archive,

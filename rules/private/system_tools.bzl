@@ -60,7 +60,7 @@ def _system_tools_impl(rctx):
     found = probe(rctx, python)
     rctx.file("tools.bzl", "\"\"\"Programs of this machine.\"\"\"\n\n" + _constant("PYTHON", found["python"]["path"]))
     machines = "\"\"\"Targets, boards and their programs, as mlftool knows them.\"\"\"\n\n"
-    for name in ["boards", "simulators", "targets", "toolchains"]:
+    for name in ["alternatives", "boards", "simulators", "targets", "toolchains"]:
         machines += _constant(name.upper(), found[name])
     rctx.file("machines.bzl", machines)
     rctx.file("python_path.txt", found["python"]["path"] + "\n")
@@ -68,6 +68,7 @@ def _system_tools_impl(rctx):
     # The path is not part of the fingerprint: the same compiler elsewhere makes the same code.
     tools = {name: found[name] for name in ["python", "compilers"]}
     tools.update(found["toolchains"])
+    tools.update(found["alternatives"])
     for name, tool in tools.items():
         rctx.file(name + ".txt", "%s %s\n" % (tool["fingerprint"], tool.get("version", "")))
     prints = ["%s %s\n" % (name, tool["fingerprint"]) for name, tool in found["simulators"].items()]

@@ -1,11 +1,13 @@
-"""The C toolchain of a cross target: gcc with a C library, told nothing but what is here."""
+"""The C toolchain of a cross target: gcc with a C library, or clang before it, told nothing but what is here."""
 
 load("@bazel_tools//tools/build_defs/cc:action_names.bzl", "ACTION_NAMES")
 load(
     "@bazel_tools//tools/cpp:cc_toolchain_config_lib.bzl",
+    "action_config",
     "feature",
     "flag_group",
     "flag_set",
+    "tool",
     "tool_path",
     "with_feature_set",
 )
@@ -45,12 +47,21 @@ _CODE_FLAGS = [
 ]
 
 # Same bytes from the same sources: no clock, and include paths as Bazel wrote them.
+_GCC_FLAGS = ["-fno-canonical-system-headers"]
 _DETERMINISM_FLAGS = [
-    "-fno-canonical-system-headers",
     "-Wno-builtin-macro-redefined",
     "-D__DATE__=\"redacted\"",
     "-D__TIMESTAMP__=\"redacted\"",
     "-D__TIME__=\"redacted\"",
+]
+
+_LINK_FLAGS = [
+    "-Wl,--gc-sections",
+    "-Wl,--build-id=none",
+    # A board has no pages to protect: images are one segment, and newlib's assembler files say nothing
+    # about the stack.
+    "-Wl,--no-warn-rwx-segments",
+    "-Wl,--no-warn-execstack",
 ]
 
 def _flags(name, actions, flags, when = None):
@@ -61,32 +72,52 @@ def _flags(name, actions, flags, when = None):
     )]
     return feature(name = name, enabled = True, flag_sets = flag_sets)
 
+# What Bazel's own description of a compiling action has, for one that has another program.
+_COMPILE_FEATURES = [
+    "legacy_compile_flags",
+    "user_compile_flags",
+    "sysroot",
+    "unfiltered_compile_flags",
+    "compiler_input_flags",
+    "compiler_output_flags",
+]
+
+def _clang(path):
+    """Actions that compile with clang, while gcc still links."""
+    return [
+        action_config(action, enabled = True, implies = _COMPILE_FEATURES, tools = [tool(path = path)])
+        for action in _COMPILE
+    ]
+
 def _config_impl(ctx):
     if not ctx.attr.gcc:
         fail("%s: the C compiler for %s is not installed; run: %s" %
              (ctx.label.name.rpartition("_")[0], ctx.attr.cpu, ctx.attr.install))
     stem = ctx.attr.gcc[:-len("gcc")]
     prefix = ctx.attr.prefix
+    clang = ctx.attr.clang
     machine = ctx.attr.flags + ctx.attr.machine_flags
     return cc_common.create_cc_toolchain_config_info(
         ctx = ctx,
+        action_configs = _clang(clang) if clang else [],
         abi_libc_version = "local",
         abi_version = "local",
-        compiler = "gcc",
+        compiler = "clang" if clang else "gcc",
         cxx_builtin_include_directories = ctx.attr.includes,
         features = [
             # Bazel sets exactly one of the three by --compilation_mode.
             feature(name = "dbg"),
             feature(name = "fastbuild"),
             feature(name = "opt"),
-            _flags("machine", _COMPILE + _LINK, machine),
+            _flags("machine", _COMPILE, machine),
+            _flags("link_machine", _LINK, ctx.attr.machine_flags if clang else machine),
             _flags("code", _COMPILE, _CODE_FLAGS),
             _flags("optimise_opt", _COMPILE, ["-O2"], when = "opt"),
             # A firmware that is not optimised is no use to anybody, so fastbuild is like opt.
             _flags("optimise_fastbuild", _COMPILE, ["-O2"], when = "fastbuild"),
             _flags("optimise_dbg", _COMPILE, ["-Og"], when = "dbg"),
-            _flags("determinism", _COMPILE, _DETERMINISM_FLAGS),
-            _flags("link", _LINK, ["-Wl,--gc-sections", "-Wl,--build-id=none", "-Wl,--no-warn-rwx-segments"]),
+            _flags("determinism", _COMPILE, ([] if clang else _GCC_FLAGS) + _DETERMINISM_FLAGS),
+            _flags("link", _LINK, _LINK_FLAGS),
         ],
         host_system_name = "local",
         target_cpu = ctx.attr.cpu,
@@ -99,6 +130,7 @@ def _config_impl(ctx):
 _gcc_config = rule(
     implementation = _config_impl,
     attrs = {
+        "clang": attr.string(),
         "cpu": attr.string(mandatory = True),
         "flags": attr.string_list(mandatory = True),
         "gcc": attr.string(),
@@ -110,7 +142,7 @@ _gcc_config = rule(
     provides = [CcToolchainConfigInfo],
 )
 
-def gcc_toolchain(name, cpu, machine_flags, prefix, compiler, files):
+def gcc_toolchain(name, cpu, machine_flags, prefix, compiler, files, constraint = "usual"):
     """A toolchain for platforms that have the constraint `//rules/platforms:cpu_<cpu>`.
 
     Args:
@@ -119,11 +151,14 @@ def gcc_toolchain(name, cpu, machine_flags, prefix, compiler, files):
       machine_flags: flags of gcc for it.
       prefix: what the names of the compiler's programs begin with.
       compiler: dict, what probe.py found: `path` of gcc, absolute or from this package, empty when it is
-        not installed; `includes`, the folders it searches by itself; `flags` for every use; `install`.
+        not installed; `includes`, the folders it searches by itself; `flags` for every use; `install`;
+        `compiler`, a clang that compiles while gcc links.
       files: labels of files that change when the compiler does, or all its files.
+      constraint: which of `//rules/platforms:<constraint>_c_toolchain` the platforms have.
     """
     _gcc_config(
         name = name + "_config",
+        clang = compiler.get("compiler", ""),
         cpu = cpu,
         flags = compiler["flags"],
         gcc = compiler["path"],
@@ -153,7 +188,10 @@ def gcc_toolchain(name, cpu, machine_flags, prefix, compiler, files):
     )
     native.toolchain(
         name = name,
-        target_compatible_with = [Label("//rules/platforms:cpu_" + cpu)],
+        target_compatible_with = [
+            Label("//rules/platforms:cpu_" + cpu),
+            Label("//rules/platforms:%s_c_toolchain" % constraint),
+        ],
         toolchain = ":" + name + "_gcc",
         toolchain_type = "@bazel_tools//tools/cpp:toolchain_type",
     )

@@ -62,6 +62,8 @@ def test_bazel_knows_every_target_and_board() -> None:
     for name, row in targets.items():
         assert row["toolchain"] in ("", *toolchain.CROSS), name
         assert not row["board"] or name in boards[row["board"]]["targets"], name
+    for other in toolchain.ALTERNATIVES:
+        assert any(row["toolchain"] == other.toolchain for row in targets.values())
     for row in boards.values():
         assert row["simulator"][0] in toolchain.SIMULATORS
         assert all((ROOT / "crt" / name).is_file() for name in (*row["sources"], *row["scripts"]))

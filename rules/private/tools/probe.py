@@ -1,7 +1,8 @@
 """Prints, as JSON, which compilers and simulators this machine has, with a fingerprint of each, and
 the targets and boards there are, which Starlark cannot read where they are written.
 
-`probe.py [PREFIX GCC]`: GCC in place of the machine's own compiler whose names begin with PREFIX.
+`probe.py [PREFIX GCC FLAG...]`: GCC in place of the machine's own compiler whose names begin with
+PREFIX, with options of every use of it.
 
 Runs in Bazel's repository phase with the system's python3, so it imports nothing of mlftool that
 needs more than the standard library. A fingerprint hashes the program files themselves: an upgrade
@@ -20,11 +21,13 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Sequence
 from pathlib import Path
 
 from mlftool.mlf.runtime_tree import crt_root
 from mlftool.runtime import toolchain
 from mlftool.runtime.boards import BOARDS, Board
+from mlftool.runtime.toolchain import Alternative, Program
 from mlftool.targets import TARGETS, Target
 
 USUAL_PYTHON = Path("/usr/bin/python3")
@@ -77,22 +80,53 @@ def include_folders(*gcc: str) -> list[str]:
     return sorted(set(folders))
 
 
-def cross(prefix: str, gcc: str = "") -> dict[str, object]:
-    """A cross compiler, with an empty path when it or its C library is not installed."""
+def cross(prefix: str, gcc: str = "", *flags: str) -> dict[str, object]:
+    """A cross compiler, with an empty path when it or its C library is not installed.
+
+    A `gcc` that the user names brings its own C library, or `flags` that say where it is.
+    """
     program = toolchain.CROSS[prefix]
-    about = {"flags": program.flags, "install": program.install, "purpose": program.purpose}
-    path = gcc or shutil.which(program.name)
-    if not path or not has_c_library(path, *program.flags):
+    return described(program, gcc or shutil.which(program.name), flags if gcc else program.flags)
+
+
+def alternative(of: Alternative) -> dict[str, object]:
+    """Another toolchain for the targets of a cross compiler, in the same terms."""
+    gcc = shutil.which(toolchain.CROSS[of.toolchain].name)
+    about = {"constraint": of.name, "of": of.toolchain}
+    if of.program.name == toolchain.CROSS[of.toolchain].name:
+        return {**about, **described(of.program, gcc, of.program.flags)}
+    # The real path alone: of two names for one folder clang forgets one, and Bazel then refuses it.
+    searched = [Path(folder) for folder in include_folders(gcc)] if gcc else []
+    library = {str(f.resolve()) for f in searched if (f / "stdio.h").is_file()}
+    flags = (*of.program.flags, *(word for f in sorted(library) for word in ("-isystem", f)))
+    found = described(of.program, shutil.which(of.program.name), flags)
+    both = f"{found['fingerprint']} {cross(of.toolchain)['fingerprint']}"
+    linker = found["path"] and gcc
+    return {**about, **found, "compiler": found["path"], "path": linker, "fingerprint": both}
+
+
+def described(of: Program, path: str | None, flags: Sequence[str]) -> dict[str, object]:
+    """What gcc.bzl needs to know of a compiler: `path` is empty if it cannot be used."""
+    about = {"flags": [*flags], "install": of.install, "purpose": of.purpose}
+    if not path or not has_c_library(path, *flags):
         return {**about, "path": "", "fingerprint": "missing", "includes": []}
     parts = [shutil.which(output(path, f"-print-prog-name={p}").strip()) for p in PARTS]
-    libraries = [output(path, f"-print-file-name={name}").strip() for name in ("libc.a", "libm.a")]
-    files = [Path(p) for p in [path, *filter(None, parts), *filter(os.path.isabs, libraries)]]
+    files = [Path(p) for p in [path, *filter(None, parts), *c_library(path, *flags)]]
+    version = output(path, "--version").splitlines()[0]
     return {
         **about,
         "path": path,
-        "fingerprint": f"{digest(files)} {output(path, '-dumpfullversion').strip()}",
-        "includes": include_folders(path, *program.flags),
+        "fingerprint": f"{digest(files)} {version}",
+        "includes": include_folders(path, *flags),
     }
+
+
+def c_library(*gcc: str) -> list[str]:
+    """The files of the C library that `gcc` would link; clang links nothing here and has none."""
+    line = output(*gcc, "-###", "-xc", os.devnull, "-o", os.devnull)
+    folders = os.pathsep.join(word[2:] for word in line.split() if word.startswith("-L"))
+    found = [shutil.which(name, os.F_OK, folders) for name in ("libc.a", "libm.a")]
+    return [path for path in found if path]
 
 
 def has_c_library(*gcc: str) -> bool:
@@ -154,6 +188,7 @@ def main(arguments: list[str]) -> None:
         "python": python(),
         "compilers": compilers(),
         "toolchains": {prefix: cross(prefix) for prefix in toolchain.CROSS},
+        "alternatives": {f"{a.toolchain}_{a.name}": alternative(a) for a in toolchain.ALTERNATIVES},
         "simulators": {name: simulator(name) for name in toolchain.SIMULATORS},
         "targets": {name: target(of) for name, of in TARGETS.items()},
         "boards": {of.name: board(of) for of in BOARDS.values()},
