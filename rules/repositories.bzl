@@ -1,5 +1,6 @@
 """What a WORKSPACE calls: mlf_dependencies() first, then mlf_register_toolchains()."""
 
+load("//rules/private:gcc_repository.bzl", _mlf_gcc_repository = "mlf_gcc_repository")
 load("//rules/private:manifest_repository.bzl", _mlf_manifest_repository = "mlf_manifest_repository")
 load("//rules/private:python_packages.bzl", _python_packages = "python_packages")
 load("//rules/private:shims.bzl", _shim_repository = "shim_repository")
@@ -10,6 +11,7 @@ def _maybe(rule, name, **kwargs):
     if not native.existing_rule(name):
         rule(name = name, **kwargs)
 
+mlf_gcc_repository = _mlf_gcc_repository
 mlf_manifest_repository = _mlf_manifest_repository
 
 def mlf_dependencies():

@@ -11,7 +11,16 @@ READER_FILES = [
 
 _PYTHON_HELP = "install python3 (3.11 or newer), or set MLF_PYTHON to one"
 
-def _python(rctx):
+def find_python(rctx):
+    """The interpreter that runs everything.
+
+    Args:
+      rctx: the context of a repository rule that depends on MLF_PYTHON and PATH.
+
+    Returns:
+      Its path.
+    """
+
     # The distribution's interpreter before the PATH's: version managers put shims there that need the
     # user's environment, which actions do not get.
     chosen = rctx.os.environ.get("MLF_PYTHON")
@@ -21,7 +30,7 @@ def _python(rctx):
         return "/usr/bin/python3"
     found = rctx.which("python3")
     if not found:
-        fail("mlf_system: python3 was not found in PATH; " + _PYTHON_HELP)
+        fail("%s: python3 was not found in PATH; %s" % (rctx.name, _PYTHON_HELP))
     return str(found)
 
 def probe(rctx, python, arguments = []):
@@ -56,7 +65,7 @@ def _constant(name, value):
     return "%s = %s\n" % (name, repr(value))
 
 def _system_tools_impl(rctx):
-    python = _python(rctx)
+    python = find_python(rctx)
     found = probe(rctx, python)
     rctx.file("tools.bzl", "\"\"\"Programs of this machine.\"\"\"\n\n" + _constant("PYTHON", found["python"]["path"]))
     machines = "\"\"\"Targets, boards and their programs, as mlftool knows them.\"\"\"\n\n"

@@ -12,6 +12,7 @@ load(
     "with_feature_set",
 )
 load("//rules/private:cc.bzl", "CcToolchainConfigInfo", "cc_common", "cc_toolchain")
+load("//rules/private:cpus.bzl", "CPUS")
 
 _COMPILE = [
     ACTION_NAMES.assemble,
@@ -142,13 +143,13 @@ _gcc_config = rule(
     provides = [CcToolchainConfigInfo],
 )
 
-def gcc_toolchain(name, cpu, machine_flags, prefix, compiler, files, constraint = "usual"):
-    """A toolchain for platforms that have the constraint `//rules/platforms:cpu_<cpu>`.
+# buildifier: disable=unnamed-macro
+def gcc_toolchains(prefix, compiler, files, constraint = "usual"):
+    """A toolchain for each processor of a cross compiler: `:cortex-m4` or `:cortex-m4_picolibc`.
+
+    The platforms have the constraint `//rules/platforms:cpu_<processor>`.
 
     Args:
-      name: of the target that register_toolchains() takes.
-      cpu: the target, as in "cortex-m4".
-      machine_flags: flags of gcc for it.
       prefix: what the names of the compiler's programs begin with.
       compiler: dict, what probe.py found: `path` of gcc, absolute or from this package, empty when it is
         not installed; `includes`, the folders it searches by itself; `flags` for every use; `install`;
@@ -156,6 +157,12 @@ def gcc_toolchain(name, cpu, machine_flags, prefix, compiler, files, constraint 
       files: labels of files that change when the compiler does, or all its files.
       constraint: which of `//rules/platforms:<constraint>_c_toolchain` the platforms have.
     """
+    for cpu, row in CPUS.items():
+        if row.toolchain == prefix:
+            name = cpu if constraint == "usual" else "%s_%s" % (cpu, constraint)
+            _gcc_toolchain(name, cpu, row.flags, prefix, compiler, files, constraint)
+
+def _gcc_toolchain(name, cpu, machine_flags, prefix, compiler, files, constraint):
     _gcc_config(
         name = name + "_config",
         clang = compiler.get("compiler", ""),

@@ -69,6 +69,13 @@ def test_bazel_knows_every_target_and_board() -> None:
         assert all((ROOT / "crt" / name).is_file() for name in (*row["sources"], *row["scripts"]))
 
 
+def test_a_compiler_of_your_own_may_be_any_that_we_know() -> None:
+    attrs = bzl("gcc_repository")["mlf_gcc_repository"].given["attrs"]
+    assert attrs["prefix"].given["values"] == sorted(toolchain.CROSS)
+    names = [other.name for other in toolchain.ALTERNATIVES]
+    assert attrs["constraint"].given["values"] == ["usual", *names]
+
+
 def test_every_board_has_a_config() -> None:
     text = (ROOT / ".bazelrc").read_text()
     found = re.findall(r"^build:(\w+) --platforms=//rules/platforms:(\w+)$", text, re.MULTILINE)

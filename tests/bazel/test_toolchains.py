@@ -1,0 +1,135 @@
+"""C compilers of one's own: Debian's, moved to a folder and packed into an archive."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from nested import Workspace, digests
+
+PREFIX = "arm-none-eabi"
+FLAGS = ("-mcpu=cortex-m4", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16")
+TOOLS = ("gcc", "ar", "as", "ld", "nm", "objcopy", "strip")
+# Of the compiler's parts only what C for a Cortex-M4 needs: all of them are 2 GB.
+PARTS = ("cc1", "collect2", "liblto_plugin.so")
+LIBRARIES = ("libgcc.a", "libc.a", "libm.a")
+WORKSPACE = """
+load("@mlftool//rules:repositories.bzl", "mlf_gcc_repository")
+"""
+
+
+def gcc(*arguments: str) -> str:
+    command = [f"{PREFIX}-gcc", *FLAGS, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def make_compiler(folder: Path) -> Path:
+    """The compiler in a folder of its own, which it finds its parts in."""
+    install = Path(gcc("-print-search-dirs").splitlines()[0].removeprefix("install: ")).resolve()
+    # /usr, when the compiler is the distribution's.
+    root = install.parents[3]
+    tools = root / "lib" / PREFIX
+    files = [Path(shutil.which(f"{PREFIX}-{tool}") or "") for tool in TOOLS]
+    files += [install / part for part in PARTS]
+    files += [tools / "bin" / tool for tool in ("as", "ld")]
+    # Not resolve: links lead to where Debian keeps newlib, which is not where gcc looks.
+    files += [Path(os.path.normpath(gcc(f"-print-file-name={n}"))) for n in LIBRARIES]
+    files += [p for p in (tools / "include").rglob("*.h") if "c++" not in p.parts]
+    files += [p for name in ("include", "include-fixed") for p in (install / name).rglob("*.h")]
+    for file in files:
+        copy = folder / file.relative_to(root)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, copy)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def compilers(built: Workspace, tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    """The workspace with the compiler as a folder, as an archive and with mistakes."""
+    folder = make_compiler(tmp_path_factory.mktemp("compiler") / "gcc-12")
+    packed = built.folder / "gcc.tar"
+    with tarfile.open(packed, "w") as archive:
+        archive.add(folder, "gcc-12")
+    checksum = hashlib.sha256(packed.read_bytes()).hexdigest()
+    text = WORKSPACE
+    for name, attributes in {
+        "folder": f'path = "{folder}"',
+        "archive": f'archive = "//:gcc.tar", sha256 = "{checksum}", strip_prefix = "gcc-12"',
+        **{name: attributes for name, (attributes, _) in REFUSED.items()},
+    }.items():
+        text += f'mlf_gcc_repository(name = "{name}", prefix = "{PREFIX}", {attributes})\n'
+    workspace = built.folder / "WORKSPACE"
+    workspace.write_text(workspace.read_text() + text)
+    return built
+
+
+# A repository's attributes and what is said of them.
+REFUSED = {
+    "two": (
+        'path = "/opt/gcc", urls = ["https://example.com/gcc.tar"]',
+        "path, archive, urls: got path, urls, expected one of them",
+    ),
+    "none": ("", "path, archive, urls: got none, expected one of them"),
+    "relative": ('path = "gcc"', "path: got 'gcc', expected an absolute path"),
+    "empty": (
+        'path = "/usr/include"',
+        "path: got '/usr/include', and there is no bin/arm-none-eabi-gcc in it",
+    ),
+    "deeper": (
+        'archive = "//:gcc.tar", sha256 = "00"',
+        "sha256: got '00', and //:gcc.tar has ",
+    ),
+    "unchecked": (
+        'urls = ["https://example.com/gcc.tar"]',
+        "sha256: got '', expected the checksum of what urls name",
+    ),
+    "no_library": (
+        'path = "/usr", flags = ["-nostdinc"]',
+        'flags: got ["-nostdinc"], and with them /usr/bin/arm-none-eabi-gcc does not find string.h',
+    ),
+}
+
+
+def programs(actions: list[dict[str, Any]]) -> set[str]:
+    """What compiled and linked for the board."""
+    made = [a["commandArgs"] for a in actions if a["mnemonic"] in ("CppCompile", "MlfLink")]
+    return {line[0] for line in made if FLAGS[0] in line}
+
+
+def test_a_compiler_from_an_archive_makes_the_same_firmware(compilers: Workspace) -> None:
+    actions = compilers.build("--extra_toolchains=@archive//:all", "//:sensor")
+
+    # Files of its repository, so that remote machines have them, too.
+    assert programs(actions) == {f"external/archive/bin/{PREFIX}-gcc"}
+    (image,) = (path for path in compilers.first if path.endswith("sensor.bin"))
+    assert digests(actions)[image] == compilers.first[image]
+
+
+def test_a_compiler_in_a_folder(compilers: Workspace) -> None:
+    board = "--platforms=@mlftool//rules/platforms:cortex-m4"
+
+    actions = compilers.build(
+        board, "--extra_toolchains=@folder//:all", "@models//gesture_int8:cortex-m4"
+    )
+
+    (program,) = programs(actions)
+    assert program.endswith(f"/gcc-12/bin/{PREFIX}-gcc")
+
+
+@pytest.fixture(scope="module")
+def refused(compilers: Workspace) -> str:
+    """What Bazel says of them all."""
+    every = " ".join(f"@{name}//:all" for name in REFUSED)
+    query = ("--keep_going", compilers.options()[0], f"set({every})")
+    return compilers.bazel("query", *query, fails=True)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_compiler_that_cannot_be_used_is_refused(refused: str, name: str) -> None:
+    assert f'mlf_gcc_repository(name = "{name}"): {REFUSED[name][1]}' in refused, refused
