@@ -212,7 +212,8 @@ def _mlf_compile_impl(ctx):
     args.add("--executor", ctx.attr.executor)
     _add_options(args, ctx)
     for name, shape in sorted(ctx.attr.input_shapes.items()):
-        args.add("--input-shape", "%s:%s" % (name, shape.replace(" ", "")))
+        # In one word: a worker's argument that starts with @ would name a file of arguments.
+        args.add("--input-shape=%s:%s" % (name, shape.replace(" ", "")))
     args.add_all(ctx.files.data, before_each = "--data")
 
     # A sandbox would hide other files; workers may have none.

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -170,6 +170,17 @@ def collect(store: Store, command: Any, folder: Path, result: Any) -> None:
             result.output_files.add(path=name, digest=digest, is_executable=is_program(path))
 
 
+def patiently(call: Callable[..., Any], request: Any) -> Any:
+    """The answer; a busy service may need several calls. Saying a thing twice is fine."""
+    for _ in range(4):
+        try:
+            return call(request, timeout=LONG_POLL)
+        except grpc.RpcError as error:
+            if error.code() not in (grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.UNAVAILABLE):
+                raise
+    return call(request, timeout=LONG_POLL)
+
+
 @dataclass
 class Bot:
     """A session with the service."""
@@ -231,13 +242,13 @@ class Bot:
             worker=worker_pb2.Worker(devices=[worker_pb2.Device(handle="here")]),
         )
         create = bots_pb2.CreateBotSessionRequest(parent=self.instance, bot_session=session)
-        session = bots.CreateBotSession(create, timeout=LONG_POLL)
+        session = patiently(bots.CreateBotSession, create)
         while True:
             for lease in session.leases:
                 if lease.state == bots_pb2.LeaseState.ACTIVE:
                     self.complete(lease)
             update = bots_pb2.UpdateBotSessionRequest(name=session.name, bot_session=session)
-            session = bots.UpdateBotSession(update, timeout=LONG_POLL)
+            session = patiently(bots.UpdateBotSession, update)
 
 
 def main(arguments: list[str]) -> NoReturn:

@@ -65,33 +65,43 @@ def assert_all_hits(actions: list[dict[str, Any]], first: list[dict[str, Any]]) 
     assert digests(actions) == digests(first)
 
 
-def test_nginx_is_a_cache(checkouts: tuple[Workspace, Workspace], tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def http_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
     try:
-        with nginx(tmp_path / "nginx") as address:
-            options = [f"--remote_cache={address}"]
-            first = build_anew(checkouts[0], options, *CHAIN)
-            second = build_anew(checkouts[1], options, *CHAIN)
+        with nginx(tmp_path_factory.mktemp("http") / "nginx") as address:
+            yield [f"--remote_cache={address}"]
     except MissingError as error:
         unless_missing(error)
 
-    assert Counter(bool(a.get("remoteCacheHit")) for a in first)[False] > 20
-    assert_all_hits(second, first)
+
+@pytest.fixture(scope="module")
+def local(checkouts: tuple[Workspace, Workspace], http_cache: list[str]) -> list[dict[str, Any]]:
+    """The actions of the chain, done in the first checkout and given to the HTTP cache."""
+    return build_anew(checkouts[0], http_cache, *CHAIN)
+
+
+def test_nginx_is_a_cache(
+    checkouts: tuple[Workspace, Workspace], local: list[dict[str, Any]], http_cache: list[str]
+) -> None:
+    second = build_anew(checkouts[1], http_cache, *CHAIN)
+
+    assert Counter(bool(a.get("remoteCacheHit")) for a in local)[False] > 20
+    assert_all_hits(second, local)
 
 
 def test_buildgrid_is_a_cache(checkouts: tuple[Workspace, Workspace], service: Service) -> None:
     options = service.cache_options()
-    first = build_anew(checkouts[1], options, *CHAIN)
-    second = build_anew(checkouts[0], options, *CHAIN)
+    first = build_anew(checkouts[1], options, CHAIN[1])
+    second = build_anew(checkouts[0], options, CHAIN[1])
 
-    assert Counter(bool(a.get("remoteCacheHit")) for a in first)[False] > 20
+    assert Counter(bool(a.get("remoteCacheHit")) for a in first)[False] > 10
     assert_all_hits(second, first)
 
 
 def test_the_whole_chain_runs_remotely(
-    checkouts: tuple[Workspace, Workspace], service: Service
+    checkouts: tuple[Workspace, Workspace], local: list[dict[str, Any]], service: Service
 ) -> None:
     """No action runs here, and what they make is what they made here."""
-    local = build_anew(checkouts[0], service.cache_options(), *CHAIN)
     options = [*service.execution_options(), "--noremote_accept_cached", "--spawn_strategy=remote"]
     actions = build_anew(checkouts[1], options, *CHAIN)
 
