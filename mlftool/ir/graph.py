@@ -7,14 +7,15 @@ Values are names, as in ONNX: a graph prints, compares and hashes without pointe
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from mlftool.ir.dtype import DType
 
+T = TypeVar("T")
 Array = np.ndarray[Any, Any]
 
 
@@ -118,10 +119,21 @@ class Graph:
 
 @dataclass(frozen=True)
 class View:
-    """A node seen with the types and constants of its graph; what kernels are given."""
+    """A node seen with the types and constants of its graph; what kernels are given.
+
+    All bids for a node share one view, so what `once` keeps is worked out once for all of them.
+    """
 
     graph: Graph
     node: Node
+    _kept: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    def once(self, key: Any, make: Callable[[], T]) -> T:
+        """What `make` gives, which depends on the node and `key` alone."""
+        if key not in self._kept:
+            self._kept[key] = make()
+        result: T = self._kept[key]
+        return result
 
     @property
     def core(self) -> Node:

@@ -18,7 +18,7 @@ import numpy as np
 
 from mlftool.ir.graph import Array
 from mlftool.ops.base import Operand
-from mlftool.ops.contraction import Contraction, Quantisation, centred, folded_bias
+from mlftool.ops.contraction import Contraction, Quantisation, folded_bias, halves
 
 LARGEST_SHIFT = 21  # keeps every comparison of `_steps_at` inside int64
 
@@ -53,11 +53,11 @@ def fixed(c: Contraction, q: Quantisation) -> Fixed | None:
     """The integer form, or None where scales or accumulators leave no room for one."""
     if q.to_float or not c.v.y.dtype.is_int8:
         return None
-    w = centred(c, q)
-    lowest, highest = c.v.x(0).dtype.range
+    positive, negative = halves(c, q)
+    lowest, highest = c.v.x(0).dtype.range  # zero is in it
     bias = folded_bias(c, q)
-    least = bias + np.minimum(w * lowest, w * highest).sum(axis=1)
-    most = bias + np.maximum(w * lowest, w * highest).sum(axis=1)
+    least = bias + lowest * positive + highest * negative
+    most = bias + highest * positive + lowest * negative
     scale = np.broadcast_to(q.scale, (c.oc,)).astype(np.float64)
     if not np.all(np.isfinite(scale) & (scale > 0)):
         return None

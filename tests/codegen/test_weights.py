@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import families
@@ -211,6 +212,26 @@ def test_a_hundred_megabytes_become_a_program(tmp_path: Path) -> None:
     assert seconds < 60
     assert peak < 1.5e9
     assert size > 25 * 4 * 1024 * 1024
+
+
+def test_an_int8_matrix_is_never_one_of_int64() -> None:
+    """What kernels need to know of weights is summed up in pieces."""
+    size = 2000 * 8192
+    net = Net()
+    x = net.input("x", np.int8, (1, 8192))
+    zero = np.zeros((), np.int8)
+    w = np.random.default_rng(0).integers(-127, 128, (8192, 2000), np.int8)
+    y = net.node("MatMul", net.dq(x, 0.02, zero), net.dq(net.const(w), 1e-4, zero))
+    model = net.model(net.q(y, 0.02, zero))
+    del w
+    tracemalloc.start()
+    try:
+        bundle = compile_modules([ModuleSpec(model, "m", "host")])
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(bundle.files[FILE]) >= size
+    assert peak < 12 * size
 
 
 def _unpack(bundle: Bundle, folder: Path) -> None:
