@@ -41,6 +41,7 @@ from mlftool.ops.contraction import (
     stores,
 )
 from mlftool.ops.matmul import matmul
+from mlftool.ops.nibbles import are_nibbles, nibble_rows
 from mlftool.ops.scalar import Store, tensor_operand
 
 
@@ -59,9 +60,14 @@ class Form:
 
 
 def blocked(
-    v: View, most_rows: int = 2, float_columns: int = 4, requantised: Requantised | None = None
+    v: View,
+    most_rows: int = 2,
+    float_columns: int = 4,
+    requantised: Requantised | None = None,
+    nibbles: bool = False,
 ) -> Kernel | None:
-    """`rows` pixels x `columns` output channels at a time; ungrouped, at most two spatial axes."""
+    """`rows` pixels x `columns` output channels at a time; ungrouped, at most two spatial axes.
+    `nibbles`: only with weights of four bits, packed."""
     c = contraction(v)
     if c.group != 1 or len(c.inputs) > 2:
         return None
@@ -69,6 +75,8 @@ def blocked(
     rows = min(most_rows, c.pixels)
     q = Quantisation.of(v) if c.quantised else None
     if q and not fits_int32(c, q):
+        return None
+    if nibbles and not (q and are_nibbles(c, q)):
         return None
     columns = 2 if q else float_columns
     form = requantised(c, q, columns) if q and requantised else None
@@ -78,7 +86,7 @@ def blocked(
     extra: tuple[Operand, ...] = ()
     if q:
         bias = pad_rows(folded_bias(c, q).astype(np.int32), columns)
-        weights = pad_rows(c.weights.reshape(c.oc, -1), columns)
+        weights = nibble_rows(c) if nibbles else pad_rows(c.weights.reshape(c.oc, -1), columns)
         scales = q.scale if q.scale.size == 1 else pad_rows(q.scale, columns)
         extra = (Operand("scale", "float", "const", array=scales),)
         extra = form.operands(extra) if form else extra
@@ -103,7 +111,7 @@ def blocked(
             Operand("patch", ctype, "scratch", bytes=rows * c.depth * v.x(0).dtype.bytes)
         )
     return Kernel(
-        "portable.blocked",
+        "portable.nibbles" if nibbles else "portable.blocked",
         "contract_s8.c.j2" if q else "contract_f32.c.j2",
         {
             **geometry(c),
@@ -114,6 +122,7 @@ def blocked(
             "block": min(BLOCK, c.depth),
             "fill": q.x_zero_point if q else "0.0f",
             "minus": _minus(q),
+            "nibbles": nibbles,
         },
         tuple(operands),
         cost=c.macs * (2.6 if q else 3.0) + c.pixels * c.oc * 12.0,

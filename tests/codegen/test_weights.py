@@ -23,6 +23,7 @@ from mlftool.codegen import weights
 from mlftool.compile import ModuleSpec, compile_modules
 from mlftool.mlf import Bundle, write_tar
 from mlftool.mlf.archive import read
+from mlftool.runtime.interface import read_interface
 from mlftool.runtime.library import library_files
 from mlftool.runtime.load import load
 from mlftool.runtime.toolchain import CROSS
@@ -69,6 +70,22 @@ def test_the_bits_are_those_of_text(form: str, tmp_path: Path) -> None:
         outputs = load(tmp_path / "m.tar", cache_dir=tmp_path).module().run(feed)
         found[mode] = [o.tobytes() for o in outputs.values()]
     assert found["binary"] == found["text"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_equal_constants_are_stored_once(form: str) -> None:
+    """Two layers have initializers of their own with the same values."""
+
+    def stored(second: float) -> int:
+        net = Net()
+        x = net.input("x", np.float32, (4, 64))
+        w = families.weights(64, 64)
+        y = net.node("MatMul", x, net.const(w, np.float32))
+        y = net.node("MatMul", y, net.const(w * second, np.float32))
+        spec = ModuleSpec(net.model(y), "m", "host", weights="text", **FORMS[form])
+        return read_interface(compile_modules([spec]), "m").constants_bytes
+
+    assert stored(2.0) - stored(1.0) == 64 * 64 * 4
 
 
 def test_little_is_text_and_much_is_filed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 from builders import Net
@@ -15,7 +16,7 @@ from builders import Net
 Rng = np.random.Generator
 
 
-def _layer(net: Net, rng: Rng, k: int, g: dict[str, Any]) -> str:
+def _layer(net: Net, rng: Rng, k: int, g: dict[str, Any], bits: int = 8) -> str:
     """One quantised convolution: random quantisation, weights to the extremes now and then."""
     pick = rng.integers
     x_scale = np.float32(rng.uniform(0.01, 0.1))
@@ -27,11 +28,14 @@ def _layer(net: Net, rng: Rng, k: int, g: dict[str, Any]) -> str:
         w.flat[0] = -128  # beyond what two channels in a halfword can hold
         w.flat[-1] = -128
     w = np.where(rng.random(g["w"]) < 0.2, 0, w).astype(np.int8)
+    zero = np.zeros(oc, np.int8)
+    if bits == 4:
+        w, zero = _four_bits(w, zero, k)
     w_scale = rng.uniform(0.0005, 0.03, size=oc).astype(np.float32)
     bias = pick(-9000, 9000, size=oc).astype(np.int32)
     args = (
         x,
-        net.dq(net.const(w), w_scale, np.zeros(oc, np.int8), 0),
+        net.dq(net.const(w), w_scale, zero, 0),
         net.dq(net.const(bias), w_scale * x_scale, np.zeros(oc, np.int32), 0),
     )
     y = net.node("Conv", *args, group=g["group"], **g["attrs"])
@@ -41,7 +45,18 @@ def _layer(net: Net, rng: Rng, k: int, g: dict[str, Any]) -> str:
         y = net.node("Relu", y)
     depth = float(np.prod(g["w"][1:]))
     scale = np.float32(w_scale.mean() * x_scale * 75 * 75 * np.sqrt(depth) / 50)
+    scale = scale / np.float32(16) if bits == 4 else scale
     return net.q(y, scale, np.int8(pick(-128, 128) if k % 2 else -128))
+
+
+def _four_bits(w: Any, zero: Any, k: int) -> tuple[Any, Any]:
+    """The upper four bits of weights as int4, as uint4 around 8, or as int8 of small values."""
+    small = w >> 4
+    if k % 3 == 0:
+        return small.astype(ml_dtypes.int4), zero.astype(ml_dtypes.int4)
+    if k % 3 == 1:
+        return (small + 8).astype(ml_dtypes.uint4), (zero + 8).astype(ml_dtypes.uint4)
+    return small, zero
 
 
 def _geometry(rng: Rng, depthwise: bool, k: int) -> dict[str, Any]:
@@ -72,11 +87,23 @@ def _geometry(rng: Rng, depthwise: bool, k: int) -> dict[str, Any]:
     }
 
 
-def many_layers(seed: int, depthwise: bool, count: int) -> onnx.ModelProto:
-    """`count` convolutions side by side."""
+def many_layers(seed: int, depthwise: bool, count: int, bits: int = 8) -> onnx.ModelProto:
+    """`count` convolutions side by side, with weights of 8 or 4 bits."""
     rng = np.random.default_rng(seed)
     net = Net()
-    return net.model(*[_layer(net, rng, k, _geometry(rng, depthwise, k)) for k in range(count)])
+    layers = (_layer(net, rng, k, _geometry(rng, depthwise, k), bits) for k in range(count))
+    return net.model(*layers)
+
+
+def long_dense(seed: int) -> onnx.ModelProto:
+    """Dense layers of one row, short and long, with weights of four bits."""
+    rng = np.random.default_rng(seed)
+    net = Net()
+    outs = []
+    for k, (ic, oc) in enumerate([(640, 13), (600, 8), (61, 30), (7, 3), (24, 100)]):
+        g: dict[str, Any] = {"x": (1, ic, 1, 1), "w": (oc, ic, 1, 1), "group": 1}
+        outs.append(_layer(net, rng, k, g | {"attrs": {"kernel_shape": [1, 1]}}, 4))
+    return net.model(*outs)
 
 
 def chains(seed: int) -> onnx.ModelProto:

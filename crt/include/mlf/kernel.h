@@ -84,6 +84,16 @@ static inline int32_t mlf_min_i32(int32_t a, int32_t b) {
   return a < b ? a : b;
 }
 
+/* Of two weights in one byte, the one in bits 0 to 3. */
+static inline int32_t mlf_low_nibble(int8_t both) {
+  return ((both & 15) ^ 8) - 8;
+}
+
+/* The other. */
+static inline int32_t mlf_high_nibble(int8_t both) {
+  return both >> 4;
+}
+
 /* round_even(x) + zero_point, saturated to [low, high]: ONNX's QuantizeLinear after its division.
  *
  * Any x, infinities included; a nan becomes low. The clamp comes first because mlf_round_even

@@ -1,0 +1,32 @@
+"""Weights of four bits stay four bits where bytes count (`optimize: size`): the portable loops take
+two of them from each byte. Cortex-M4 has a kernel of its own, in dsp_small.py.
+
+Not where kernels in vectors compute contractions: there unpacking would cost most, and on a host
+flash is no concern.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mlftool.ir.graph import View
+from mlftool.ops.base import Kernel
+from mlftool.ops.contract import blocked
+from mlftool.ops.contraction import packable
+from mlftool.targets.kernels import kernel
+from mlftool.targets.kernels.integers import in_integers
+
+# Bids below all kernels whose weights are bytes, but above dsp.small_pairs.
+SHARE_OF_COST = 0.35
+
+
+@kernel("QLinearConv", "com.microsoft.QGemm", needs="size fpu", unless="mve vector")
+def nibbles(v: View) -> Kernel | None:
+    made = blocked(v, nibbles=True) if packable(v) else None
+    return made and replace(made, cost=made.cost * SHARE_OF_COST)
+
+
+@kernel("QLinearConv", "com.microsoft.QGemm", needs="size", unless="fpu mve vector")
+def nibbles_in_integers(v: View) -> Kernel | None:
+    made = blocked(v, 2, 4, in_integers, nibbles=True) if packable(v) else None
+    return made and replace(made, name=f"integers.{made.name}", cost=made.cost * SHARE_OF_COST)

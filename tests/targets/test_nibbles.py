@@ -1,0 +1,99 @@
+"""Weights of four bits: stored in four bits with `optimize: size`, and the bits of the results are
+those of `speed`, which stores bytes."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from batch import SANITIZERS, Job, build_jobs
+from builders import random_feeds
+from kernel_cases import long_dense, many_layers
+
+from mlftool.compile import Module, ModuleSpec, compile_module, compile_modules
+from mlftool.ops.nibbles import joined
+from mlftool.runtime.boards import BOARDS
+from mlftool.runtime.interface import read_interface
+from mlftool.runtime.link import link_firmware
+from mlftool.runtime.runner import run_on_board
+
+MODELS = {"many": many_layers(7, False, 30, bits=4), "dense": long_dense(8)}
+FEEDS = {name: random_feeds(model, 5) for name, model in MODELS.items()}
+KERNELS = {
+    "rv32imafc": "portable.nibbles",
+    "cortex-m3": "integers.portable.nibbles",
+    "cortex-m4": "dsp.small_nibbles",
+}
+
+
+@pytest.fixture(scope="module")
+def jobs(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str, str], Job]:
+    made: dict[tuple[str, str, str], Job] = {}
+    for name, model in MODELS.items():
+        for target in KERNELS:
+            for optimize in ("speed", "size"):
+                job = Job(model, FEEDS[name], target, name=f"m{len(made)}")
+                spec = ModuleSpec(model, job.name, target, optimize=optimize)
+                job.module = compile_module(spec)
+                made[name, target, optimize] = job
+    build_jobs(list(made.values()), tmp_path_factory.mktemp("nibbles"), ("-O1", *SANITIZERS))
+    for key, job in made.items():
+        assert not job.failure, f"{key}: {job.failure}"
+    return made
+
+
+def weights(module: Module | None) -> int:
+    """Bytes of all constants that kernels call w."""
+    assert module is not None
+    operands = [o for c in module.program.calls for o in c.kernel.operands]
+    return sum(o.array.nbytes for o in operands if o.name == "w" and o.array is not None)
+
+
+@pytest.mark.parametrize("target", KERNELS)
+@pytest.mark.parametrize("name", MODELS)
+def test_same_bits_in_half_the_bytes(
+    name: str, target: str, jobs: dict[tuple[str, str, str], Job]
+) -> None:
+    small, fast = jobs[name, target, "size"], jobs[name, target, "speed"]
+    assert small.module is not None
+    used = {c.kernel.name for c in small.module.program.calls if c.kernel.macs}
+    assert used == {KERNELS[target]}
+    assert small.output == fast.output
+    assert len(set(small.output)) > 50
+    assert weights(small.module) <= 0.55 * weights(fast.module)
+
+
+@pytest.mark.skipif(
+    not (shutil.which("arm-none-eabi-gcc") and shutil.which("qemu-system-arm")),
+    reason="apt-get install gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm",
+)
+@pytest.mark.parametrize("target", ["cortex-m3", "cortex-m4"])
+@pytest.mark.parametrize("name", MODELS)
+def test_on_its_core(
+    name: str, target: str, jobs: dict[tuple[str, str, str], Job], tmp_path: Path
+) -> None:
+    path = tmp_path / "model.onnx"
+    onnx.save(MODELS[name], path)
+    bundle = compile_modules([ModuleSpec(path, "m", target, optimize="size")])
+    interface = read_interface(bundle, "m")
+    elf = link_firmware(bundle, interface, BOARDS[target], optimise="-Os")
+    result = run_on_board(elf, BOARDS[target], interface, FEEDS[name])
+    for got, want in zip(result.outputs, jobs[name, target, "speed"].results, strict=True):
+        for key, value in zip(got, want.values(), strict=True):
+            np.testing.assert_array_equal(got[key], value, err_msg=key)
+
+
+def test_one_weight_beyond_four_bits_takes_bytes_for_all() -> None:
+    model = many_layers(9, False, 1)
+    module = compile_module(ModuleSpec(model, "m", "cortex-m4", optimize="size"))
+    assert "nibbles" not in module.program.calls[0].kernel.name
+
+
+def test_how_two_are_joined() -> None:
+    values = np.arange(-8, 8, dtype=np.int8)
+    both = joined(values, values[::-1])
+    assert (both & 15).tolist() == [v & 15 for v in values]
+    assert (both >> 4).tolist() == [v & 15 for v in values[::-1]]
