@@ -4,60 +4,23 @@ them in both of its formats, against onnxruntime."""
 from __future__ import annotations
 
 import shutil
-import warnings
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import onnx
 import pytest
 from batch import Job, run_jobs
-from builders import Net, random_feeds
-from onnxruntime.quantization import (
-    CalibrationDataReader,
-    QuantFormat,
-    QuantType,
-    quantize_static,
-)
-from oracle import Array, onnxruntime_float, onnxruntime_integer, relative_error
+from builders import Layers, random_feeds
+from onnxruntime.quantization import QuantFormat
+from oracle import onnxruntime_float, onnxruntime_integer, relative_error
+from quantiser import quantised
 
 from mlftool.compile import ModuleSpec, compile_modules
 from mlftool.runtime.boards import BOARDS
 from mlftool.runtime.interface import read_interface
 from mlftool.runtime.link import link_firmware
 from mlftool.runtime.runner import run_on_board
-
-OPSET = 17
-
-
-class Layers(Net):
-    """Layers with random weights of a fit size."""
-
-    def __init__(self) -> None:
-        super().__init__(OPSET)
-        self.random = np.random.default_rng(7)
-
-    def weights(self, *shape: int, fan: int = 0) -> str:
-        fan = fan or int(np.prod(shape[1:]))
-        return self.const(self.random.normal(0, fan**-0.5, shape), np.float32)
-
-    def conv(self, x: str, ic: int, oc: int, *kernel: int, **attrs: Any) -> str:
-        group = attrs.get("group", 1)
-        w = self.weights(oc, ic // group, *kernel)
-        attrs.setdefault("pads", [k // 2 for k in kernel] * 2)
-        return self.node("Conv", x, w, self.weights(oc, fan=50), **attrs)
-
-    def dense(self, x: str, n: int, m: int) -> str:
-        product = self.node("MatMul", x, self.weights(n, m, fan=n))
-        return self.node("Add", product, self.weights(m, fan=50))
-
-    def normal(self, x: str, n: int) -> str:
-        scale, bias = self.const(np.ones(n), np.float32), self.weights(n, fan=50)
-        return self.node("LayerNormalization", x, scale, bias, axis=-1)
-
-    def shaped(self, x: str, *shape: int) -> str:
-        return self.node("Reshape", x, self.const(shape, np.int64))
 
 
 def signal_cnn() -> onnx.ModelProto:
@@ -201,37 +164,12 @@ QUANTISED = (*INTEGERS, "autoencoder", "upscaler", "lstm", "gru")
 FORMATS = {"qdq": QuantFormat.QDQ, "operators": QuantFormat.QOperator}
 
 
-class Calibration(CalibrationDataReader):  # type: ignore[misc]
-    def __init__(self, feeds: list[dict[str, Array]]) -> None:
-        self.feeds: Iterator[dict[str, Array]] = iter(feeds)
-
-    def get_next(self) -> dict[str, Array] | None:
-        return next(self.feeds, None)
-
-
-def quantised(model: onnx.ModelProto, form: QuantFormat, work: Path) -> onnx.ModelProto:
-    """The model as onnxruntime's quantiser writes it."""
-    source, target = work / "float.onnx", work / "quantised.onnx"
-    onnx.save(onnx.shape_inference.infer_shapes(model), source)
-    unsigned = form == QuantFormat.QOperator  # its operators have more kernels for these
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        quantize_static(
-            *(source, target, Calibration(random_feeds(model, 3, samples=8)), form),
-            activation_type=QuantType.QUInt8 if unsigned else QuantType.QInt8,
-            weight_type=QuantType.QInt8,
-        )
-    return onnx.load(target)
-
-
 @pytest.fixture(scope="module")
 def jobs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Job]:
     work = tmp_path_factory.mktemp("deployed")
     models = {name: build() for name, build in FAMILIES.items()}
     for name in QUANTISED:
-        models |= {
-            f"{name}_{f}": quantised(models[name], form, work) for f, form in FORMATS.items()
-        }
+        models |= {f"{name}_{f}": quantised(models[name], form) for f, form in FORMATS.items()}
     made = {name: Job(model, random_feeds(model, 5)) for name, model in models.items()}
     run_jobs(list(made.values()), work)
     return made

@@ -57,6 +57,42 @@ class Net:
         return helper.make_model(graph, opset_imports=imports, ir_version=10)
 
 
+class Layers(Net):
+    """Layers with random weights of a fit size."""
+
+    def __init__(self) -> None:
+        super().__init__(17)
+        self.random = np.random.default_rng(7)
+
+    def weights(self, *shape: int, fan: int = 0) -> str:
+        fan = fan or int(np.prod(shape[1:]))
+        return self.const(self.random.normal(0, fan**-0.5, shape), np.float32)
+
+    def conv(self, x: str, ic: int, oc: int, *kernel: int, **attrs: Any) -> str:
+        group = attrs.get("group", 1)
+        w = self.weights(oc, ic // group, *kernel)
+        attrs.setdefault("pads", [k // 2 for k in kernel] * 2)
+        return self.node("Conv", x, w, self.weights(oc, fan=50), **attrs)
+
+    def dense(self, x: str, n: int, m: int) -> str:
+        product = self.node("MatMul", x, self.weights(n, m, fan=n))
+        return self.node("Add", product, self.weights(m, fan=50))
+
+    def normal(self, x: str, n: int) -> str:
+        scale, bias = self.const(np.ones(n), np.float32), self.weights(n, fan=50)
+        return self.node("LayerNormalization", x, scale, bias, axis=-1)
+
+    def parts(self, op: str, count: int, *inputs: str, **attrs: Any) -> list[str]:
+        """A node of several outputs."""
+        first = self.node(op, *inputs, **attrs)
+        more = [f"{first}_{k}" for k in range(1, count)]
+        self._nodes[-1].output.extend(more)
+        return [first, *more]
+
+    def shaped(self, x: str, *shape: int) -> str:
+        return self.node("Reshape", x, self.const(shape, np.int64))
+
+
 def random_feeds(model: onnx.ModelProto, seed: int, samples: int = 2) -> list[dict[str, Array]]:
     """Inputs that reach every value of 8-bit types, and floats of both signs."""
     rng = np.random.default_rng(seed)

@@ -1,0 +1,42 @@
+"""The networks that benchmarks/ measures beside MLPerf's, against onnxruntime."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from batch import Job, run_jobs
+from oracle import onnxruntime_float, onnxruntime_integer, relative_error
+from other_networks import feeds_of, other_networks
+
+NAMES = tuple(other_networks())
+
+
+@pytest.fixture(scope="module")
+def jobs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Job]:
+    models = other_networks()
+    made = {name: Job(model, feeds_of(model), name=name) for name, model in models.items()}
+    run_jobs(list(made.values()), tmp_path_factory.mktemp("others"))
+    return made
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if n.endswith("fp32")])
+def test_floats(name: str, jobs: dict[str, Job]) -> None:
+    job = jobs[name]
+    assert not job.failure, job.failure
+    for want, got in zip(onnxruntime_float(job.model, job.feeds), job.results, strict=True):
+        for key, value in want.items():
+            if value.dtype.kind == "f":
+                assert relative_error(got[key], value) <= 1e-5, key
+            else:
+                np.testing.assert_array_equal(got[key], value, key)
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if n.endswith("int8")])
+def test_integers(name: str, jobs: dict[str, Job]) -> None:
+    """The bits of onnxruntime: where its two ways of computing differ, those of one of them."""
+    job = jobs[name]
+    assert not job.failure, job.failure
+    ways = [way(job.model, job.feeds) for way in (onnxruntime_integer, onnxruntime_float)]
+    for got, *wanted in zip(job.results, *ways, strict=True):
+        (key,) = got
+        assert got[key].tobytes() in [want[key].tobytes() for want in wanted]
