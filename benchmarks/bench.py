@@ -1,257 +1,219 @@
-"""What the models cost: one command, one table.
+"""What the networks cost: one command, all tables.
 
-    python benchmarks/bench.py [--models DIR] [--boards cortex-m4,...] [--float-mode fused]
-                               [--optimize size] [--patches auto] [--no-host]
-                               [--markdown FILE] [NAME ...]
+    python benchmarks/bench.py [--only memory,instructions,...] [--models DIR]
+                               [--cores cortex-m4,...] [--float-mode fused]
+                               [--optimize size] [--patches auto] [--markdown docs/benchmarks.md]
+                               [NAME ...]
 
-For every model of --models (default: MLFTOOL_SHARED_MODELS, else ../shared/models) and of
-examples/models: seconds to an archive; flash, arena and stack bytes and exact instructions per
-inference on each simulated board; microseconds on this computer beside onnxruntime with one thread,
-both measured in this run, in turns. Instructions are counted by QEMU (-icount), never cycles.
+The networks are those of --models (default: MLFTOOL_SHARED_MODELS, else ../shared/models), those of
+examples/models, and ten that tests/support/other_networks.py builds. Each result is compared with
+onnxruntime's before its cost counts. Instructions are counted by QEMU (-icount), the same on every
+computer; seconds and microseconds are not, and stand in tables of their own.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
+import math
 import sys
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cache
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-import onnx
+import compiling
+import cycles
+import host
+from corpus import Network, networks
+from device import CORES, MODULE, Cost, Setting, compiled, measure
+from peers import BARS, CODE, LIVENESS, PEERS_M4, TFLM_M4
+from tables import grid, refresh
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+from mlftool.describe import bundle as bundle_of
+from mlftool.runtime.interface import read_interface
 
-from mlftool.codegen.share import TABLES  # noqa: E402
-from mlftool.compile import Module, ModuleSpec, compile_module, compile_modules  # noqa: E402
-from mlftool.describe import bundle as bundle_of  # noqa: E402
-from mlftool.errors import MlfError  # noqa: E402
-from mlftool.mlf import tar_bytes  # noqa: E402
-from mlftool.runtime.boards import BOARDS  # noqa: E402
-from mlftool.runtime.host import build_runner  # noqa: E402
-from mlftool.runtime.interface import read_interface  # noqa: E402
-from mlftool.runtime.link import footprint, link_firmware  # noqa: E402
-from mlftool.runtime.runner import run_on_board, run_on_host  # noqa: E402
-from mlftool.runtime.vectors import load_vectors, samples_of  # noqa: E402
-
-OPTIMISE = {"speed": "-O3", "size": "-Os"}
-Asked = Mapping[str, str]  # fields of ModuleSpec
-ROUNDS = 5  # turns taken by us and by onnxruntime
-HOST_TARGETS = ("host", "x86-64-v4")
-
-# Millions of instructions on Cortex-M4, the best of all peers there: TensorFlow Lite Micro with
-# CMSIS-NN for int8; for float the lowest of TFLM, onnx2c, emx-onnx-cgen and microTVM, whole
-# inference. Source: the project's performance anchors, measured with gcc 12 -O3 in the same way.
-PEERS_M4 = {
-    "kws_int8": 7.42, "vww_int8": 23.44, "ic_int8": 28.62, "ad_int8": 0.574,
-    "kws_fp32": 15.58, "vww_fp32": 46.91, "ic_fp32": 59.03, "ad_fp32": 1.177,
-}  # fmt: skip
-# Bytes alive at the worst step, inputs and outputs included, nothing in place: same source.
-LIVENESS = {
-    "kws_int8": 16000, "vww_int8": 55296, "ic_int8": 49152, "ad_int8": 768,
-    "kws_fp32": 64000, "vww_fp32": 221184, "ic_fp32": 196608, "ad_fp32": 3072,
-}  # fmt: skip
+M4 = "cortex-m4"
 
 
-@dataclass
-class Row:
-    """One model's figures; a board that cannot hold the model has a reason instead of a number."""
+@dataclass(frozen=True)
+class Asked:
+    """What a table is made of."""
 
-    name: str
-    compile_seconds: float = 0.0
-    weights: int = 0
-    arena: int = 0
-    code: int = 0
-    own: int = 0
-    stack: int = 0
-    instructions: dict[str, str] = field(default_factory=dict)
-    host: dict[str, float] = field(default_factory=dict)  # target -> time / onnxruntime's
-    onnxruntime_us: float = 0.0
+    networks: Sequence[Network]
+    cores: Sequence[str]
+    setting: Setting
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--models", type=Path, default=None)
-    parser.add_argument("--boards", default=",".join(BOARDS))
-    parser.add_argument("--markdown", type=Path, help="also write the table as a page")
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--only", default=",".join(TABLES), help=", ".join(TABLES))
+    parser.add_argument("--models", type=Path)
+    parser.add_argument("--cores", default=",".join(CORES))
     parser.add_argument("--float-mode", choices=["exact", "fused"], default="exact")
     parser.add_argument("--optimize", choices=["speed", "size"], default="speed")
     parser.add_argument("--patches", default="off", metavar="off|auto|N")
-    parser.add_argument("--no-host", action="store_true", help="leave out the timed part")
+    parser.add_argument("--markdown", type=Path, help="put the tables into their places there")
     parser.add_argument("names", nargs="*", metavar="NAME")
     args = parser.parse_args(argv)
-    asked = {"float_mode": args.float_mode, "optimize": args.optimize, "patches": args.patches}
-    rows = []
-    for model in models(args.models, args.names):
-        print(f"measuring {model.stem} ...", file=sys.stderr, flush=True)
-        rows.append(measure(model, args.boards.split(","), not args.no_host, asked))
-    text = table(rows, args.boards.split(","))
-    print(text)
-    if args.markdown:
-        args.markdown.write_text(page(text), encoding="utf-8")
+    wanted = args.only.split(",")
+    if unknown := set(wanted) - set(TABLES):
+        parser.error(f"no table {', '.join(sorted(unknown))}; there are {', '.join(TABLES)}")
+    setting = Setting(args.float_mode, args.optimize, args.patches)
+    found = tuple(networks(args.models, args.names))
+    asked = Asked(found, args.cores.split(","), setting)
+    for name in wanted:
+        print(f"measuring for table {name} ...", file=sys.stderr, flush=True)
+        table = TABLES[name](asked)
+        print(f"\n{name}\n\n{table}", flush=True)
+        if args.markdown:
+            refresh(args.markdown, {name: table})
     return 0
 
 
-def models(folder: Path | None, names: Sequence[str]) -> Iterator[Path]:
-    """The benchmark models, then the project's own; each has vectors beside it."""
-    shared = folder or Path(os.environ.get("MLFTOOL_SHARED_MODELS", ROOT.parent / "shared/models"))
-    if not shared.is_dir():
-        print(f"no models in {shared}: measuring the examples only", file=sys.stderr)
-    for where in (shared, ROOT / "examples" / "models"):
-        for path in sorted(where.glob("*.onnx")):
-            if not names or path.stem in names:
-                yield path
+def millions(cost: Cost | None) -> str:
+    return f"{cost.instructions / 1e6:.3f}" if cost else "too large"
 
 
-def measure(model: Path, boards: Sequence[str], host: bool, asked: Asked) -> Row:
-    """All figures of one model."""
-    row = Row(model.stem)
-    start = time.perf_counter()
-    bundle = compile_modules([ModuleSpec(model, "bench", "cortex-m4", **asked)])
-    tar_bytes(bundle)
-    row.compile_seconds = time.perf_counter() - start
-    interface = read_interface(bundle, "bench")
-    vectors = load_vectors(model.with_suffix(".npz"))
-    samples = samples_of(vectors, interface.inputs, "bench")[:1]
-    row.weights = interface.constants_bytes
-    row.arena = interface.workspace_bytes
-    for board in boards:
-        row.instructions[board] = on_board(model, board, samples, row, asked)
-    if host:
-        on_host(model, samples, row, asked)
-    return row
+def memory(asked: Asked) -> str:
+    heads = ["on Cortex-M4", "MACs", "weights B", "arena B", "liveness B", "flash B", "own code B"]
+    rows = []
+    for n in asked.networks:
+        c = measure(n, M4, asked.setting)
+        bound = str(LIVENESS.get(n.name, "-"))
+        if c is None:
+            rows.append([n.name, "-", "-", "-", bound, "too large", "-", "-"])
+            continue
+        cells = (c.macs, c.weights, c.arena, bound, c.flash, c.own, c.stack)
+        rows.append([n.name, *map(str, cells)])
+    return grid([*heads, "stack B"], rows)
 
 
-def on_board(
-    model: Path, board: str, samples: Sequence[dict[str, np.ndarray]], row: Row, asked: Asked
-) -> str:
-    """Millions of instructions per inference, or why there are none."""
-    module = compile_module(ModuleSpec(model, "bench", board, **asked))
-    bundle = bundle_of([module])
-    interface = read_interface(bundle, "bench")
-    try:
-        elf = link_firmware(bundle, interface, BOARDS[board], optimise=OPTIMISE[asked["optimize"]])
-    except MlfError:
-        return "too large"
-    result = run_on_board(elf, BOARDS[board], interface, samples, repetitions=1)
-    if board == "cortex-m4":
-        row.code = footprint(elf).flash - interface.constants_bytes
-        weights = interface.constants_bytes - table_bytes(module)
-        row.own = footprint(elf).flash - flash_without_model(asked) - weights
-        row.stack = int(result.figures["stack_bytes"])
-    return f"{result.figures['instructions'] / 1e6:.3f}"
+def instructions(asked: Asked) -> str:
+    heads = ["M instructions", *asked.cores, "best peer, M4"]
+    rows = []
+    for n in asked.networks:
+        cells = [millions(measure(n, core, asked.setting)) for core in asked.cores]
+        rows.append([n.name, *cells, str(PEERS_M4.get(n.name, "-"))])
+    return grid(heads, rows)
 
 
-def table_bytes(module: Module) -> int:
-    """Constants that stand for code: the numbers that functions of several layers are passed."""
-    tables = {
-        o.array.tobytes()
-        for call in module.program.calls
-        for o in call.kernel.operands
-        if o.name in TABLES and o.array is not None
-    }
-    return sum(map(len, tables))
+def per_mac(asked: Asked) -> str:
+    rows = []
+    for n in asked.networks:
+        costs = [measure(n, core, asked.setting) for core in asked.cores]
+        if all(c and c.macs for c in costs):
+            cells = [f"{c.instructions / c.macs:.2f}" for c in costs if c]
+            rows.append([n.name, *cells])
+    return grid(["instructions per MAC", *asked.cores], rows)
 
 
-@cache
-def _flash_of_nothing(optimize: str) -> int:
-    node = onnx.helper.make_node("Relu", ["x"], ["y"])
-    x, y = (onnx.helper.make_tensor_value_info(n, 1, [1]) for n in "xy")
-    model = onnx.helper.make_model(onnx.helper.make_graph([node], "nothing", [x], [y]))
-    bundle = compile_modules([ModuleSpec(model, "bench", "cortex-m4")])
-    interface = read_interface(bundle, "bench")
-    elf = link_firmware(bundle, interface, BOARDS["cortex-m4"], optimise=OPTIMISE[optimize])
-    return footprint(elf).flash
+def fused(asked: Asked) -> str:
+    """Floats with sums contracted, beside the default mode."""
+    cores = [core for core in asked.cores if core not in ("cortex-m0", "cortex-m3", "rv32imc")]
+    rows = []
+    for n in asked.networks:
+        if not n.is_int8:
+            exact = measure(n, M4, asked.setting)
+            costs = [measure(n, core, Setting("fused", *_rest(asked))) for core in cores]
+            rows.append([n.name, millions(exact), *map(millions, costs)])
+    return grid(["M instructions", "exact, cortex-m4", *(f"fused, {c}" for c in cores)], rows)
 
 
-def flash_without_model(asked: Asked) -> int:
-    """The test firmware around a single Relu: startup, semihosting and the test runner."""
-    return _flash_of_nothing(asked["optimize"])
+def _rest(asked: Asked) -> tuple[str, str]:
+    return asked.setting.optimize, asked.setting.patches
 
 
-def on_host(model: Path, samples: Sequence[dict[str, np.ndarray]], row: Row, asked: Asked) -> None:
-    """Fastest of several turns each, ours and onnxruntime's, as a ratio."""
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(str(model), options)
-    programs = {}
-    for target in HOST_TARGETS:
-        bundle = compile_modules([ModuleSpec(model, "bench", target, **asked)])
-        interface = read_interface(bundle, "bench")
-        programs[target] = (
-            build_runner(bundle, interface, optimise=OPTIMISE[asked["optimize"]]),
-            interface,
-        )
-    best = dict.fromkeys((*HOST_TARGETS, "onnxruntime"), float("inf"))
-    for _ in range(ROUNDS):
-        for target, (program, interface) in programs.items():
-            result = run_on_host(program, interface, samples, repetitions=50)
-            best[target] = min(best[target], result.figures["microseconds"])
-        for _ in range(50):
-            start = time.perf_counter()
-            session.run(None, samples[0])
-            best["onnxruntime"] = min(best["onnxruntime"], (time.perf_counter() - start) * 1e6)
-    row.onnxruntime_us = best["onnxruntime"]
-    row.host = {t: best[t] / best["onnxruntime"] for t in HOST_TARGETS}
+def size(asked: Asked) -> str:
+    """`--optimize size` beside `speed` on Cortex-M4."""
+    heads = ["int8 on Cortex-M4", "speed: own code B", "size: own code B", "bar B"]
+    heads += ["speed: M instructions", "size: M instructions", "times"]
+    rows = []
+    for n in (n for n in asked.networks if n.is_int8):
+        fast = measure(n, M4, Setting(optimize="speed"))
+        small = measure(n, M4, Setting(optimize="size"))
+        if fast and small:
+            cells = [str(fast.own), str(small.own), str(CODE.get(n.name, ("-", "-"))[1])]
+            ratio = f"{small.instructions / fast.instructions:.2f}"
+            rows.append([n.name, *cells, millions(fast), millions(small), ratio])
+    return grid(heads, rows)
 
 
-def table(rows: Sequence[Row], boards: Sequence[str]) -> str:
-    """A Markdown table that also reads well in a terminal."""
-    heads = [
-        "model",
-        "compile s",
-        "weights B",
-        "arena B",
-        "liveness B",
-        "code B",
-        "own code B",
-        "stack B",
-    ]
-    heads += [f"{b} M instr" for b in boards] + ["best peer, M4"]
-    heads += [f"{t} / ort" for t in HOST_TARGETS] + ["ort us"]
-    body = []
-    for r in rows:
-        line = [r.name, f"{r.compile_seconds:.2f}", str(r.weights), str(r.arena)]
-        line += [str(LIVENESS.get(r.name, "-")), str(r.code), str(r.own), str(r.stack)]
-        line += [r.instructions[b] for b in boards] + [str(PEERS_M4.get(r.name, "-"))]
-        line += [f"{r.host[t]:.2f}" if r.host else "-" for t in HOST_TARGETS]
-        body.append([*line, f"{r.onnxruntime_us:.0f}" if r.host else "-"])
-    widths = [max(len(line[k]) for line in (heads, *body)) for k in range(len(heads))]
-    lines = [heads, ["-" * w for w in widths], *body]
-    return "\n".join(
-        "| " + " | ".join(cell.rjust(w) for cell, w in zip(line, widths, strict=True)) + " |"
-        for line in lines
-    )
+def estimate(asked: Asked) -> str:
+    """Cycles of Cortex-M4 by cycles.py."""
+    rows = []
+    for n in asked.networks:
+        if cost := measure(n, M4, asked.setting):
+            interface = read_interface(bundle_of([compiled(n.path, M4, asked.setting)]), MODULE)
+            count, clocks = cycles.estimate(n, cost.elf, interface)
+            rows.append(
+                [n.name, f"{count / 1e6:.3f}", f"{clocks / 1e6:.3f}", f"{clocks / count:.2f}"]
+            )
+    return grid(["on Cortex-M4", "M instructions", "M cycles", "cycles an instruction"], rows)
 
 
-def page(text: str) -> str:
-    return f"""# Measured
+def bars(asked: Asked) -> str:
+    """Our aims for MLPerf Tiny's networks, and where they stand."""
+    rows = []
+    for name, core, mode, bar in BARS:
+        network = next((n for n in asked.networks if n.name == name), None)
+        cost = network and measure(network, core, Setting(mode))
+        if cost:
+            got = cost.instructions / 1e6
+            verdict = "met" if got <= bar else f"missed by {100 * (got / bar - 1):.0f} %"
+            rows.append([f"{name}, {core}, {mode}", f"{bar:g}", f"{got:.3f}", verdict])
+    for name, limit in TFLM_M4.items():
+        network = next((n for n in asked.networks if n.name == name), None)
+        for core in ("cortex-m0", "cortex-m3") if network else ():
+            cost = network and measure(network, core, Setting())
+            if cost:
+                got = cost.instructions / 1e6
+                verdict = "met" if got <= limit / 2 else "missed"
+                rows.append(
+                    [f"{name}, {core}, half of TFLM's", f"{limit / 2:g}", f"{got:.3f}", verdict]
+                )
+    return grid(["network", "at most, M instructions", "reached", ""], rows)
 
-Printed by `python benchmarks/bench.py --markdown docs/benchmarks.md`; nothing here is typed.
 
-{text}
+def compile_time(asked: Asked) -> str:
+    heads = ["seconds", "model to archive", "gcc -O3, Cortex-M4", "gcc -O3, x86-64-v4"]
+    rows = []
+    for n in asked.networks:
+        device, here = (compiling.measure(n, core) for core in (M4, "x86-64-v4"))
+        rows.append([n.name, f"{device.archive:.2f}", f"{device.c:.2f}", f"{here.c:.2f}"])
+    return grid(heads, rows)
 
-- *arena*: the workspace; inputs and outputs are the caller's. *liveness*: bytes alive at the
-  worst step with inputs and outputs and nothing in place, the bound other planners are measured by.
-- *code*: flash of the whole Cortex-M4 test firmware beside the weights, so with startup,
-  semihosting and the test runner. *own code*: what the model adds to that beside its weights.
-  *stack*: painted high water of one inference on Cortex-M4.
-- *M instr*: millions of instructions of one inference, counted exactly by QEMU; gcc -O3, with
-  `--optimize size` gcc -Os.
-- *best peer, M4*: the fewest any of TensorFlow Lite Micro with CMSIS-NN, onnx2c, emx-onnx-cgen and
-  microTVM needs for the network on Cortex-M4, counted the same way (a constant in the script).
-- *host / ort*: our time over onnxruntime's (one thread, default settings), fastest of
-  {ROUNDS} turns each in this run; below 1 we are faster. *ort us*: onnxruntime's microseconds here.
-"""
 
+def on_host(asked: Asked) -> str:
+    """Our time over the better of onnxruntime's and LiteRT's, and over emx-onnx-cgen's."""
+    heads = ["us, and ours over theirs", *host.PEERS, *(f"{t} us" for t in host.TARGETS)]
+    heads += [f"{t} / best" for t in host.TARGETS[1:]] + ["host / emx"]
+    rows, ratios = [], []
+    for n in asked.networks:
+        times = host.measure(n, asked.setting)
+        best = min(times[p] for p in host.PEERS[:2] if p in times)
+        cells = [f"{times[k]:.1f}" if k in times else "-" for k in (*host.PEERS, *host.TARGETS)]
+        ratio = [times[t] / best for t in host.TARGETS[1:]]
+        emx = times["host"] / times["emx-onnx-cgen"] if "emx-onnx-cgen" in times else math.nan
+        rows.append([n.name, *cells, *(f"{r:.2f}" for r in ratio), f"{emx:.2f}"])
+        if n.name in PEERS_M4:
+            ratios.append([*ratio, emx])
+    if ratios:
+        means = [math.exp(sum(map(math.log, c)) / len(c)) for c in zip(*ratios, strict=True)]
+        blank = [""] * (len(heads) - 1 - len(means))
+        rows.append(["geometric mean of MLPerf's eight", *blank, *(f"{m:.2f}" for m in means)])
+    return grid(heads, rows)
+
+
+TABLES: dict[str, Callable[[Asked], str]] = {
+    "bars": bars,
+    "memory": memory,
+    "instructions": instructions,
+    "per_mac": per_mac,
+    "fused": fused,
+    "size": size,
+    "estimate": estimate,
+    "compile": compile_time,
+    "host": on_host,
+}
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -1,7 +1,7 @@
 """Where a network's instructions go: one table per model, a line per layer.
 
-    python benchmarks/layers.py [--models DIR] [--board cortex-m55] [--float-mode fused]
-                                [--optimize size] [NAME ...]
+    python benchmarks/layers.py [--models DIR] [--core cortex-m55] [--float-mode fused]
+                                [--optimize size] [--markdown docs/performance.md] [NAME ...]
 
 Each layer's instructions stand beside the least its multiplications alone need on that core: a core
 that multiplies sixteen pairs of bytes with one instruction needs at least a sixteenth of an
@@ -20,16 +20,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bench import OPTIMISE, models
+from corpus import Network, networks
+from device import CORES, MODULE, OPTIMISE, board_of
+from tables import grid, refresh
 
 from mlftool.compile import Module, ModuleSpec, compile_module
 from mlftool.describe import bundle as bundle_of
 from mlftool.plan.program import Call
-from mlftool.runtime.boards import BOARDS
 from mlftool.runtime.interface import read_interface
 from mlftool.runtime.link import link_firmware
 from mlftool.runtime.runner import qemu_command
-from mlftool.runtime.vectors import load_vectors, samples_of
 
 # In front of each call the generated function has a line that ends with the kernel's name.
 _CALL = re.compile(r"^  (?=// .*\([\w.]+\)$)", re.M)
@@ -76,24 +76,27 @@ class Layer:
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--models", type=Path, default=None)
-    parser.add_argument("--board", choices=sorted(BOARDS), default="cortex-m55")
+    parser.add_argument("--core", choices=sorted(CORES), default="cortex-m55")
     parser.add_argument("--float-mode", choices=["exact", "fused"], default="exact")
     parser.add_argument("--optimize", choices=["speed", "size"], default="speed")
+    parser.add_argument("--markdown", type=Path, help="put the tables into their places there")
     parser.add_argument("names", nargs="*", metavar="NAME")
     args = parser.parse_args(argv)
-    for model in models(args.models, args.names):
+    for network in networks(args.models, args.names):
         spec = ModuleSpec(
-            model, "bench", args.board, float_mode=args.float_mode, optimize=args.optimize
+            network.path, MODULE, args.core, float_mode=args.float_mode, optimize=args.optimize
         )
-        print(f"{model.stem} on {args.board}, instructions\n")
-        print(table(measure(compile_module(spec), model.with_suffix(".npz"))), end="\n\n")
+        text = table(measure(compile_module(spec), network))
+        print(f"{network.name} on {args.core}, instructions\n\n{text}\n")
+        if args.markdown:
+            refresh(args.markdown, {f"{network.name} {args.core}": text})
     return 0
 
 
-def measure(module: Module, vectors: Path) -> list[Layer]:
+def measure(module: Module, network: Network) -> list[Layer]:
     """The layers of a module in the order they run, counted on its first sample."""
     calls = module.program.calls
-    counts = run(marked(module), vectors)
+    counts = run(marked(module), network)
     assert len(counts) == len(calls), "the marks do not match the calls"
     return [
         Layer(c.node.name, c.kernel.name, c.kernel.macs, n, c.kernel.macs * least(module, c))
@@ -127,15 +130,14 @@ def marked(module: Module) -> Module:
     return replace(module, sources=replace(module.sources, files=files))
 
 
-def run(module: Module, vectors: Path) -> list[int]:
+def run(module: Module, network: Network) -> list[int]:
     """What each step of the counted inference took."""
     bundle = bundle_of([module])
     interface = read_interface(bundle, module.spec.module_name)
-    sample = samples_of(load_vectors(vectors), interface.inputs, interface.module)[0]
-    board = BOARDS[module.program.target.name]
+    board = board_of(module.program.target.name)
     elf = link_firmware(bundle, interface, board, optimise=OPTIMISE[module.spec.optimize])
     with tempfile.TemporaryDirectory() as folder:
-        data = b"".join(sample[t.name].tobytes() for t in interface.inputs)
+        data = b"".join(network.sample[t.name].tobytes() for t in interface.inputs)
         (Path(folder) / "inputs.bin").write_bytes(data)
         command = qemu_command(board, elf.resolve(), ("inputs.bin", "outputs.bin", "1"))
         done = subprocess.run(
@@ -154,21 +156,17 @@ def table(layers: Sequence[Layer]) -> str:
     """A Markdown table, the whole network in its last line."""
     total = sum(layer.instructions for layer in layers)
     bound = sum(layer.bound for layer in layers)
-    lines = [["layer", "kernel", "MACs", "instructions", "per MAC", "MAC bound", "times", "share"]]
-    lines.append(["-" * len(head) for head in lines[0]])
+    heads = ["layer", "kernel", "MACs", "instructions", "per MAC", "MAC bound", "times", "share"]
+    rows = []
     everything = Layer("all", "", sum(layer.macs for layer in layers), total, bound)
     for layer in (*layers, everything):
         n, b = layer.instructions, layer.bound
         per, times = (f"{n / layer.macs:.3f}", f"{n / b:.1f}") if b else ("-", "-")
         share = f"{100 * n / total:.1f} %"
-        lines.append(
+        rows.append(
             [layer.node, layer.kernel, str(layer.macs), str(n), per, f"{b:.0f}", times, share]
         )
-    widths = [max(len(line[k]) for line in lines) for k in range(len(lines[0]))]
-    return "\n".join(
-        "| " + " | ".join(cell.rjust(w) for cell, w in zip(line, widths, strict=True)) + " |"
-        for line in lines
-    )
+    return grid(heads, rows)
 
 
 if __name__ == "__main__":

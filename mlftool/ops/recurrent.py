@@ -7,6 +7,7 @@ sum is (W x + R h) + (Wb + Rb), products as mlf/dot.h adds them.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from mlftool.ir.dtype import DType
@@ -112,7 +113,8 @@ def recurrent(v: View) -> Kernel:
     if kind == "RNN" or (kind == "GRU" and before):
         scratch.pop()
     macs = directions * layout["batch"] * layout["time"] * gates * hidden
-    return plain_kernel(
+    macs *= layout["inputs"] + hidden
+    kernel = plain_kernel(
         v,
         "recurrent",
         {
@@ -139,9 +141,10 @@ def recurrent(v: View) -> Kernel:
             "coupled": bool(v.attr("input_forget", 0)),
         },
         *scratch,
-        cost=macs * (layout["inputs"] + hidden) * 4.0,
+        cost=macs * 4.0,
         includes=("mlf/math.h", "mlf/dot.h"),
     )
+    return replace(kernel, macs=macs)
 
 
 for _name in GATES:

@@ -1,0 +1,124 @@
+"""What a network costs on a simulated core: exact instructions, bytes of code and of stack."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+import onnx
+from corpus import Network
+
+from mlftool.codegen.share import TABLES
+from mlftool.compile import Module, ModuleSpec, compile_module
+from mlftool.describe import bundle as bundle_of
+from mlftool.errors import MlfError
+from mlftool.runtime.boards import BOARDS, Board
+from mlftool.runtime.interface import read_interface
+from mlftool.runtime.link import footprint, link_firmware
+from mlftool.runtime.runner import run_on_board
+
+MODULE = "bench"
+OPTIMISE = {"speed": "-O3", "size": "-Os"}
+CORES = (
+    *("cortex-m0", "cortex-m3", "cortex-m4", "cortex-m7", "cortex-m33", "cortex-m55"),
+    *("rv32imc", "rv32imafc"),
+)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Fields of ModuleSpec."""
+
+    float_mode: str = "exact"
+    optimize: str = "speed"
+    patches: str = "off"
+
+
+@dataclass(frozen=True)
+class Cost:
+    """`own` is what the model adds to the firmware beside its weights; `elf` is the firmware."""
+
+    macs: int
+    weights: int
+    arena: int
+    flash: int
+    own: int
+    stack: int
+    instructions: float
+    elf: Path
+
+
+def board_of(core: str) -> Board:
+    """Cortex-M0's code runs on the board of a Cortex-M3, which knows all its instructions and has
+    memory for every network."""
+    return replace(BOARDS["cortex-m3"], target=core) if core == "cortex-m0" else BOARDS[core]
+
+
+@cache
+def compiled(path: Path, target: str, setting: Setting) -> Module:
+    return compile_module(ModuleSpec(path, MODULE, target, **vars(setting)))
+
+
+_MEASURED: dict[tuple[str, str, Setting], Cost | None] = {}
+
+
+def measure(network: Network, core: str, setting: Setting) -> Cost | None:
+    """All of one network on one core; its outputs are checked. None if it does not fit a board."""
+    key = network.name, core, setting
+    if key not in _MEASURED:
+        _MEASURED[key] = _measure(network, core, setting)
+    return _MEASURED[key]
+
+
+def _measure(network: Network, core: str, setting: Setting) -> Cost | None:
+    module = compiled(network.path, core, setting)
+    bundle = bundle_of([module])
+    interface = read_interface(bundle, MODULE)
+    board = board_of(core)
+    try:
+        elf = link_firmware(bundle, interface, board, optimise=OPTIMISE[setting.optimize])
+    except MlfError:
+        return None
+    ran = run_on_board(elf, board, interface, [network.sample])
+    if setting.float_mode == "exact":
+        network.check(ran.outputs[0], core)
+    flash = footprint(elf).flash
+    weights = interface.constants_bytes
+    return Cost(
+        macs_of(module),
+        weights,
+        interface.workspace_bytes,
+        flash - weights,
+        flash - flash_of_nothing(core, setting) - (weights - table_bytes(module)),
+        int(ran.figures["stack_bytes"]),
+        ran.figures["instructions"],
+        elf,
+    )
+
+
+def macs_of(module: Module) -> int:
+    return sum(call.kernel.macs for call in module.program.calls)
+
+
+def table_bytes(module: Module) -> int:
+    """Constants that stand for code: the numbers that functions of several layers are passed."""
+    tables = {
+        o.array.tobytes()
+        for call in module.program.calls
+        for o in call.kernel.operands
+        if o.name in TABLES and o.array is not None
+    }
+    return sum(map(len, tables))
+
+
+@cache
+def flash_of_nothing(core: str, setting: Setting) -> int:
+    """The test firmware around a single Relu: startup, semihosting and the test runner."""
+    node = onnx.helper.make_node("Relu", ["x"], ["y"])
+    x, y = (onnx.helper.make_tensor_value_info(n, 1, [1]) for n in "xy")
+    model = onnx.helper.make_model(onnx.helper.make_graph([node], "nothing", [x], [y]))
+    bundle = bundle_of([compile_module(ModuleSpec(model, MODULE, core))])
+    interface = read_interface(bundle, MODULE)
+    elf = link_firmware(bundle, interface, board_of(core), optimise=OPTIMISE[setting.optimize])
+    return footprint(elf).flash

@@ -1,0 +1,158 @@
+"""Time on this computer beside onnxruntime, LiteRT and emx-onnx-cgen: one thread, in turns.
+
+LiteRT and emx-onnx-cgen are asked where build/peers has them:
+    python -m venv build/peers && build/peers/bin/pip install ai-edge-litert emx-onnx-cgen
+"""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+
+import onnxruntime
+from corpus import BUILT, ROOT, Network
+from device import MODULE, Setting, compiled
+
+from mlftool.describe import bundle as bundle_of
+from mlftool.runtime.host import build_runner
+from mlftool.runtime.interface import read_interface
+from mlftool.runtime.runner import run_on_host
+
+TARGETS = ("host", "x86-64-v3", "x86-64-v4")
+PEERS = ("onnxruntime", "LiteRT", "emx-onnx-cgen")
+TURNS = 7  # the fastest counts
+VENV = ROOT / "build" / "peers" / "bin"
+Turn = Callable[[], float]  # microseconds of one inference, the mean of some
+
+# As our baseline is compiled: for any x86-64.
+_EMX_FLAGS = ("-O3", "-shared", "-fPIC", "-w")
+_EMX_TIMER = """
+#include <time.h>
+double bench_turn(const void *x, void *y, void *z, int calls) {{
+  struct timespec a, b;
+  clock_gettime(CLOCK_MONOTONIC, &a);
+  for (int k = 0; k < calls; k++) {{
+    model({arguments});
+  }}
+  clock_gettime(CLOCK_MONOTONIC, &b);
+  return ((b.tv_sec - a.tv_sec) * 1e9 + (b.tv_nsec - a.tv_nsec)) / 1e3 / calls;
+}}
+"""
+
+
+def measure(network: Network, setting: Setting) -> dict[str, float]:
+    """Microseconds of our targets and of the peers that know the network."""
+    with ExitStack() as stack:
+        makers: Mapping[str, Callable[[], Turn | None]] = {
+            **{t: lambda t=t: _ours(network, t, setting) for t in TARGETS},
+            "onnxruntime": lambda: _onnxruntime(network),
+            "LiteRT": lambda: _litert(network, stack),
+            "emx-onnx-cgen": lambda: _emx(network),
+        }
+        turns = {name: turn for name, make in makers.items() if (turn := make())}
+        best = dict.fromkeys(turns, float("inf"))
+        for _ in range(TURNS):
+            for name, turn in turns.items():
+                best[name] = min(best[name], turn())
+    return best
+
+
+def _ours(network: Network, target: str, setting: Setting) -> Turn:
+    bundle = bundle_of([compiled(network.path, target, setting)])
+    interface = read_interface(bundle, MODULE)
+    program = build_runner(bundle, interface, optimise="-O3")
+
+    def turn() -> float:
+        ran = run_on_host(program, interface, [network.sample], repetitions=50)
+        if setting.float_mode == "exact":
+            network.check(ran.outputs[0], target)
+        return ran.figures["microseconds"]
+
+    return turn
+
+
+def _onnxruntime(network: Network) -> Turn:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(str(network.path), options)
+    binding = session.io_binding()  # as its documentation has it for the least overhead
+    for name, array in network.sample.items():
+        binding.bind_cpu_input(name, array)
+    for output in session.get_outputs():
+        binding.bind_output(output.name)
+
+    def turn() -> float:
+        start = time.perf_counter()
+        for _ in range(50):
+            session.run_with_iobinding(binding)
+        return (time.perf_counter() - start) * 1e6 / 50
+
+    return turn
+
+
+def _litert(network: Network, stack: ExitStack) -> Turn | None:
+    """A process in the peers' environment, which answers every line with microseconds."""
+    if not (VENV / "python").exists() or len(network.sample) != 1:
+        return None
+    folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+    ((_, array),) = network.sample.items()
+    array.tofile(folder / "input.bin")
+    script = ROOT / "benchmarks" / "litert_peer.py"
+    command = [str(VENV / "python"), str(script), str(network.path), str(folder)]
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    stack.callback(process.kill)
+    assert process.stdin
+    assert process.stdout
+    stdin, stdout = process.stdin, process.stdout
+    if stdout.readline().strip() != "ready":
+        return None
+
+    def turn() -> float:
+        stdin.write("turn\n")
+        stdin.flush()
+        return float(stdout.readline())
+
+    return turn
+
+
+def _emx(network: Network) -> Turn | None:
+    tool, outputs = VENV / "emx-onnx-cgen", len(network.model.graph.output)
+    if not tool.exists() or len(network.sample) != 1 or outputs > 2:
+        return None
+    source, library = BUILT / f"{network.name}.emx.c", BUILT / f"{network.name}.emx.so"
+    options = ("--model-name", "model", "--large-weight-threshold", "0")
+    if not library.is_file():
+        done = subprocess.run(
+            [tool, "compile", network.path, source, *options],
+            stdout=subprocess.DEVNULL,
+            check=False,
+        )
+        if done.returncode != 0:
+            return None
+        arguments = "x, y" if outputs == 1 else "x, y, z"
+        with source.open("a") as file:
+            file.write(_EMX_TIMER.format(arguments=arguments))
+        subprocess.run(["gcc", *_EMX_FLAGS, source, "-o", library, "-lm"], check=True)
+    function = ctypes.CDLL(str(library)).bench_turn
+    function.restype = ctypes.c_double
+    x, results = next(iter(network.sample.values())), network.wanted[0]
+    buffers = [value.copy() for value in results.values()]
+    pointers = [ctypes.c_void_p(a.ctypes.data) for a in (x, buffers[0], buffers[-1])]
+
+    def turn() -> float:
+        return float(function(*pointers, 20))
+
+    try:
+        turn()
+        network.check(dict(zip(results, buffers, strict=True)), "emx-onnx-cgen")
+    except AssertionError:
+        return None
+    return turn
