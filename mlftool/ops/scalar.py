@@ -18,6 +18,7 @@ import numpy as np
 from mlftool.ir.dtype import DType, float32
 from mlftool.ir.graph import Graph, Node, TensorType, View
 from mlftool.ops.base import Operand
+from mlftool.ops.pairs import Pair, in_integers
 
 
 @dataclass(frozen=True)
@@ -145,6 +146,11 @@ class Body:
         self.statements: list[str] = []
         self.includes: list[str] = []
         self.env = dict(env)
+        if pair := in_integers(graph, nodes):
+            a, b = (self._get(graph, name, load) for name in pair.inputs)
+            last = nodes[-1].outputs[0]
+            self.env[last] = self._pair(pair, a, b, graph.types[last].dtype, prefix)
+            return
         for node in nodes:
             args = [self._get(graph, name, load) if name else None for name in node.inputs]
             dtype = graph.types[node.outputs[0]].dtype
@@ -154,6 +160,14 @@ class Body:
             self.env[node.outputs[0]] = Scalar(name, dtype)
             types = (graph.types[n].dtype for n in (*node.inputs, *node.outputs) if n)
             self.includes += [*INCLUDES.get(node.op, ()), *conversions(*types)]
+
+    def _pair(self, pair: Pair, a: Scalar, b: Scalar, out: DType, prefix: str) -> Scalar:
+        t, result = f"{prefix}0", f"{prefix}1"
+        self.statements += [
+            f"const int32_t {t} = {pair.t.format(a=a, b=b)};",
+            f"const {out.c} {result} = ({out.c}){pair.result.format(t=t)};",
+        ]
+        return Scalar(result, out)
 
     def _get(self, graph: Graph, name: str, load: Callable[[str], Scalar]) -> Scalar:
         if name not in self.env:

@@ -11,12 +11,9 @@
 MLF_KERNEL void tvmgen_elementwise_s8_fused_dequantizelinear_dequantizelinear_add_relu_quantizelinear(const int8_t *a0, const int8_t *a1, int8_t *y) {
   for (int32_t i0 = 0; i0 < 2; i0++) {
     for (int32_t i1 = 0; i1 < 5; i1++) {
-      const float t0 = (float)(a0[i1] - (-4)) * 0.07f;
-      const float t1 = (float)(a1[i0 * 5 + i1] - 3) * 0.05f;
-      const float t2 = t1 + t0;
-      const float t3 = t2 <= 0.0f ? 0.0f : t2;
-      const int8_t t4 = (int8_t)(mlf_quantize(t3 / 0.09f, (-128), -128, 127));
-      y[i0 * 5 + i1] = t4;
+      const int32_t t0 = a0[i0 * 5 + i1] * 582542 + a1[i1] * 815559 - 132178819;
+      const int8_t t1 = (int8_t)mlf_clamp_i32(t0 >> 20, -128, 43);
+      y[i0 * 5 + i1] = t1;
     }
   }
 }
@@ -32,8 +29,8 @@ int32_t tvmgen_elementwise_s8___tvm_main__(const void *a_buffer_var, const void 
   (void)b_buffer_var;
   (void)workspace;
   // quantizelinear_4: DequantizeLinear + DequantizeLinear + Add + Relu + QuantizeLinear, 5, 2x5 -> 2x5 int8 (portable.elementwise)
-  tvmgen_elementwise_s8_fused_dequantizelinear_dequantizelinear_add_relu_quantizelinear((const int8_t *)b_buffer_var,
-                                                                                        (const int8_t *)a_buffer_var,
+  tvmgen_elementwise_s8_fused_dequantizelinear_dequantizelinear_add_relu_quantizelinear((const int8_t *)a_buffer_var,
+                                                                                        (const int8_t *)b_buffer_var,
                                                                                         (int8_t *)quantizelinear_4_buffer_var);
   return 0;
 }

@@ -1,0 +1,274 @@
+"""Sums and products of two 8-bit tensors in integers, with the bits of the float chain.
+
+A residual is QuantizeLinear(Relu(DequantizeLinear(a) + DequantizeLinear(b))): four conversions and
+a division for each element, and a dozen library calls without an FPU. It has 65536 possible
+results, all of which are computed here, in float32 as the chain does; then integers are looked for
+with
+
+    a sum:      t = a * ma + b * mb + add,                           result = clamp(t >> shift)
+    a product:  t = ((a - za) * (b - zb) * 2^14 * m >> 32) + add,    the same
+
+equal to every one of them. `add` may be anything between two bounds that the 65536 results set.
+Float rounding decides by chance what lies within 10^-5 of one half: where it decides against the
+form, once or twice in 65536, that value of t is an exception. The chain stays as it is if there are
+more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from mlftool.ir.dtype import DType
+from mlftool.ir.graph import Array, Graph, Node
+
+LARGEST_SHIFT = 22
+_WIDENED = 14  # a product of 17 bits, with its sign, fills 31
+# Multipliers tried around the ideal ones, the nearest first: float rounding moves steps a little.
+MOST_EXCEPTIONS = 2
+_NEAR = sorted(product(range(-4, 5), repeat=2), key=lambda d: (d[0] ** 2 + d[1] ** 2, d))
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The inputs, C text of t with {a} and {b} for the two elements, and of the result of {t}."""
+
+    inputs: tuple[str, str]
+    t: str
+    result: str
+
+
+@dataclass(frozen=True)
+class _Side:
+    """One of the two: its scale and zero point."""
+
+    name: str
+    dtype: DType
+    scale: np.float32
+    zero_point: int
+
+    @property
+    def values(self) -> Array:
+        lo, hi = self.dtype.range
+        return np.arange(lo, hi + 1, dtype=np.int64)
+
+    @property
+    def floats(self) -> Array:
+        return (self.values - self.zero_point).astype(np.float32) * self.scale
+
+
+def in_integers(graph: Graph, nodes: Sequence[Node]) -> Pair | None:
+    """The integer form of a whole chain, or None if it is of another kind or has none."""
+    if len(nodes) not in (4, 5) or nodes[-1].op != "QuantizeLinear":
+        return None
+    middle = next((n for n in nodes if n.op in _FORMS), None)
+    made = {n.outputs[0]: n for n in nodes}
+    sides = [_side(graph, made.get(name)) for name in middle.inputs] if middle else []
+    a, b = sides if len(sides) == 2 else (None, None)
+    if a is None or b is None or a.name == b.name:
+        return None
+    assert middle
+    rest = nodes[nodes.index(middle) + 1 :]
+    last = middle.outputs[0]
+    for node in rest:
+        if node.inputs[0] != last or node.op not in ("Relu", "Clip", "QuantizeLinear"):
+            return None
+        last = node.outputs[0]
+    if len(rest) + 3 != len(nodes):
+        return None
+    scale, zero_point = _constants(graph, rest[-1])
+    out = graph.types[last].dtype
+    limits = _limits(graph, rest[0]) if len(rest) == 2 else (-np.inf, np.inf)
+    if scale is None or limits is None or not out.is_int8:
+        return None
+    key = (middle.op, a.dtype, a.scale, a.zero_point, b.dtype, b.scale, b.zero_point)
+    whole = (*key, scale, zero_point, out, limits)
+    if whole not in _KNOWN:
+        results = _results(middle.op, a, b, scale, zero_point, out, limits)
+        _KNOWN[whole] = _FORMS[middle.op](a, b, scale, zero_point, results)
+    found = _KNOWN[whole]
+    return Pair((a.name, b.name), *found) if found else None
+
+
+# Kernels that bid ask for the same chain again and again.
+_KNOWN: dict[Any, tuple[str, str] | None] = {}
+
+
+def _constants(graph: Graph, node: Node) -> tuple[np.float32 | None, int]:
+    """Scale and zero point of a quantiser, if both are one number and the scale is a float."""
+    values = [graph.consts.get(name) for name in node.inputs[1:] if name]
+    if any(v is None or v.size != 1 for v in values) or not values:
+        return None, 0
+    scale, *zero = [v for v in values if v is not None]
+    usual = (
+        scale.dtype == np.float32 and float(scale.item()) > 0 and not node.attrs.get("precision")
+    )
+    return (np.float32(scale.item()), int(zero[0].item()) if zero else 0) if usual else (None, 0)
+
+
+def _side(graph: Graph, node: Node | None) -> _Side | None:
+    if node is None or node.op != "DequantizeLinear" or node.inputs[0] in graph.consts:
+        return None
+    dtype = graph.types[node.inputs[0]].dtype
+    scale, zero_point = _constants(graph, node)
+    if scale is None or not dtype.is_int8:
+        return None
+    return _Side(node.inputs[0], dtype, scale, zero_point)
+
+
+def _limits(graph: Graph, node: Node) -> tuple[float, float] | None:
+    """What the node between sum and quantiser limits values to."""
+    if node.op == "Relu":
+        return 0.0, np.inf
+    if node.op != "Clip":
+        return None
+    bounds = [-np.inf, np.inf]
+    for k, name in enumerate(node.inputs[1:]):
+        value = graph.consts.get(name)
+        if name and (value is None or value.size != 1):
+            return None
+        bounds[k] = float(value.item()) if value is not None else bounds[k]
+    return bounds[0], bounds[1]
+
+
+def _results(
+    op: str,
+    a: _Side,
+    b: _Side,
+    scale: np.float32,
+    zero_point: int,
+    out: DType,
+    limits: tuple[float, float],
+) -> Array:
+    """int64 [256, 256]: what the chain gives, step by step in float32."""
+    x, y = a.floats[:, None], b.floats[None, :]
+    value = x + y if op == "Add" else x * y
+    value = np.clip(value, np.float32(limits[0]), np.float32(limits[1]))
+    lo, hi = out.range
+    ratio = np.clip(value / scale, np.float32(lo - zero_point), np.float32(hi - zero_point))
+    return np.asarray(np.rint(ratio).astype(np.int64) + zero_point)
+
+
+def _sum(
+    a: _Side, b: _Side, scale: np.float32, zero_point: int, results: Array
+) -> tuple[str, str] | None:
+    """C texts of the sum's form, None if there is none."""
+    ratios = [float(s.scale) / float(scale) for s in (a, b)]
+    reach = max(1.0, sum(ratios) * 256 + 512)
+    shift = min(LARGEST_SHIFT, int(30 - np.ceil(np.log2(reach))))
+    if shift < 8:
+        return None
+    near = _near_steps(a, b, scale)
+    found: list[tuple[int, Array, str]] = []
+    for da, db in _NEAR:
+        ma, mb = (round(r * 2**shift) + d for r, d in zip(ratios, (da, db), strict=True))
+        sums = ma * a.values[:, None] + mb * b.values[None, :]
+        wrong = _wrong(sums[near], results[near], shift, results)
+        if wrong <= MOST_EXCEPTIONS:
+            found.append((wrong, sums, f"{{a}} * {ma} + {{b}} * {mb}"))
+        if not wrong:
+            break
+    for _, sums, text in sorted(found, key=lambda f: f[0])[:4]:
+        add, exceptions = _settled(sums, results, shift)
+        if np.abs(sums).max() + abs(add) < 2**31 and exceptions is not None:
+            text = f"{text} {'-' if add < 0 else '+'} {abs(add)}"
+            return text, _result(exceptions, shift, results)
+    return None
+
+
+def _near_steps(a: _Side, b: _Side, scale: np.float32) -> Array:
+    """bool [256, 256]: where the sum is near one half, which is where multipliers differ. All other
+    results are the same for each of them."""
+    x = (a.values - a.zero_point)[:, None] * (float(a.scale) / float(scale))
+    y = (b.values - b.zero_point)[None, :] * (float(b.scale) / float(scale))
+    return np.asarray(np.abs((x + y) % 1 - 0.5) < 1 / 256)
+
+
+def _product(
+    a: _Side, b: _Side, scale: np.float32, zero_point: int, results: Array
+) -> tuple[str, str] | None:
+    """C texts of the product's form, None if there is none."""
+    ratio = float(a.scale) * float(b.scale) / float(scale)
+    left, right = a.values - a.zero_point, b.values - b.zero_point
+    products = (left[:, None] * right[None, :]) << _WIDENED
+    largest = int(np.abs(products).max())
+    reach = largest / 2**_WIDENED * ratio + 512
+    shift = int(min(30 - np.ceil(np.log2(reach)), np.floor(30.99 + _WIDENED - 32 - np.log2(ratio))))
+    if not 8 <= shift <= 30 or largest >= 2**31:
+        return None
+    m = round(ratio * 2.0 ** (32 - _WIDENED + shift))
+    high = (products * m) >> 32
+    add, exceptions = _settled(high, results, shift)
+    if np.abs(high).max() + abs(add) >= 2**31 or exceptions is None:
+        return None
+    texts = [_less(f"{{{k}}}", s.zero_point) for k, s in (("a", a), ("b", b))]
+    value = f"{' * '.join(texts)} * {2**_WIDENED}"
+    return f"mlf_multiply_high({value}, {m}, {add})", _result(exceptions, shift, results)
+
+
+def _less(text: str, zero_point: int) -> str:
+    if not zero_point:
+        return text
+    return f"({text} {'-' if zero_point > 0 else '+'} {abs(zero_point)})"
+
+
+def _bounds(sums: Array, results: Array, shift: int, every: Array) -> tuple[Array, Array]:
+    """What may be added to the sums: no less where a result is not the lowest of all, no more where
+    it is not the highest, so that (sum + it) >> shift, limited to them, is the result."""
+    least = ((results << shift) - sums)[results > every.min()]
+    most = (((results + 1) << shift) - 1 - sums)[results < every.max()]
+    return np.sort(least), np.sort(most)
+
+
+def _best(least: Array, most: Array) -> tuple[int, int]:
+    """What to add such that the fewest bounds are broken, and how many are."""
+    if not least.size or not most.size:
+        return int(least[-1]) if least.size else int(most[0]) if most.size else 0, 0
+    if least[-1] <= most[0]:
+        return int(least[-1] + most[0]) // 2, 0
+    tried = np.concatenate((least[-MOST_EXCEPTIONS - 1 :], most[: MOST_EXCEPTIONS + 1]))
+    broken = least.size - np.searchsorted(least, tried, side="right")
+    broken = broken + np.searchsorted(most, tried, side="left")
+    k = int(np.argmin(broken))
+    return int(tried[k]), int(broken[k])
+
+
+def _wrong(sums: Array, results: Array, shift: int, every: Array) -> int:
+    return _best(*_bounds(sums, results, shift, every))[1]
+
+
+def _settled(
+    sums: Array, results: Array, shift: int
+) -> tuple[int, Sequence[tuple[int, int]] | None]:
+    """What to add, and the exceptions: values of t and what brings them to the right side."""
+    add, _ = _best(*_bounds(sums, results, shift, results))
+    t = sums + add
+    lo, hi = int(results.min()), int(results.max())
+    off = results - np.clip(t >> shift, lo, hi)
+    values = np.unique(t[off != 0])
+    if values.size > MOST_EXCEPTIONS:
+        return add, None
+    exceptions = []
+    for value in values.tolist():
+        there = np.unique(off[t == value])  # other pairs with this t may want none
+        if there.size != 1 or abs(int(there[0])) != 1:
+            return add, None
+        exceptions.append((value, int(there[0]) << (shift - 1)))
+    for value, step in exceptions:
+        t = np.where(t == value, t + step, t)
+    right = np.array_equal(np.clip(t >> shift, lo, hi), results)
+    return add, exceptions if right else None
+
+
+def _result(exceptions: Sequence[tuple[int, int]], shift: int, results: Array) -> str:
+    t = "{t}"
+    for value, step in exceptions:
+        t = f"({t} + ({{t}} == {value} ? {step} : 0))"
+    return f"mlf_clamp_i32({t} >> {shift}, {results.min()}, {results.max()})"
+
+
+_FORMS: Mapping[str, Callable[..., tuple[str, str] | None]] = {"Add": _sum, "Mul": _product}

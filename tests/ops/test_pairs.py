@@ -1,0 +1,60 @@
+"""Sums and products of two 8-bit tensors are integers, and equal for every pair of elements to the
+float chain as onnxruntime computes it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from builders import Net
+from cases import Case, Results
+
+CHAINS = 24
+A, B = np.meshgrid(np.arange(256, dtype=np.uint8), np.arange(256, dtype=np.uint8))
+
+
+def chain(k: int, rng: np.random.Generator) -> Case:
+    """One of either operator, with and without limits, signed and unsigned, every zero point; each
+    element of one input with each of the other."""
+    net, dtypes = Net(), [rng.choice([np.int8, np.uint8]) for _ in range(3)]
+    scales = [float(np.exp(rng.uniform(-4, 1))) for _ in range(2)]
+    zeros = [t(rng.integers(np.iinfo(t).min, np.iinfo(t).max, endpoint=True)) for t in dtypes]
+    op, activation = ("Add", "Mul")[k % 2], ("", "Relu", "Clip")[k // 2 % 3]
+    sides: list[str] = []
+    for name, dtype, scale, zero in zip("ab", dtypes, scales, zeros, strict=False):
+        sides.append(net.dq(net.input(name, dtype, A.shape), scale, zero))
+    y = net.node(op, *sides)
+    if activation:
+        limits = [net.const(v, np.float32) for v in (-0.5, 6.0)] if activation == "Clip" else []
+        y = net.node(activation, y, *limits)
+    reach = sum(scales) if op == "Add" else np.prod(scales) * 128
+    y = net.q(y, float(reach * rng.uniform(0.3, 1.2)), zeros[2])
+    feed: dict[str, Any] = {"a": A.view(dtypes[0]), "b": B.view(dtypes[1])}
+    return Case(f"{op}_{activation}_{k}", net.model(y), feeds=[feed])
+
+
+RNG = np.random.default_rng(11)
+CASES = [chain(k, RNG) for k in range(CHAINS)]
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    return Results(CASES, tmp_path_factory.mktemp("pairs"))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
+def test_every_pair_of_elements(case: Case, results: Results) -> None:
+    results.check(case)
+
+
+def test_most_chains_have_a_form(results: Results) -> None:
+    """The others stay floats, which are as right."""
+    floats = [c.name for c in CASES if "float" in _loops(results, c)]
+    assert len(floats) <= CHAINS // 6, floats
+
+
+def _loops(results: Results, case: Case) -> str:
+    module = results.job(case).module
+    assert module
+    return module.sources.lib1
