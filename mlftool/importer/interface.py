@@ -114,7 +114,7 @@ def check_output(
     info: ValueInfoProto, made: TensorType, stated: Sequence[int], report: Report
 ) -> None:
     """An output must have the type that the model declares for it, as far as it does; `made` has -1
-    for extents known only at run time. Some exporters declare wrong shapes, which the user puts right:
+    for extents known only at run time. Some exporters declare wrong shapes, which users put right:
     `stated` is the shape that they give, empty if they do not."""
     declared = info.type.tensor_type
     dims = list(stated) if stated else _static(declared)
