@@ -3,7 +3,7 @@ compile, and do they answer like onnxruntime?
 
     python benchmarks/published.py [--markdown docs/published.md] [NAME..]
 
-Needs onnxruntime, pip and a package registry; the packages are kept in a folder of the user's cache.
+Needs onnxruntime, pip and a package registry; the packages are kept in the user's cache.
 What a network leaves open is bound to something small: this is about answers, not speed.
 """
 
