@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("file", metavar="FILE.tar|MODEL.onnx", type=Path)
     add("--inputs", metavar="IN.npz", type=Path, required=True, help="samples, by input name")
     add("-o", "--output", metavar="OUT.npz", type=Path, help="write outputs, by output name")
-    add("--on", metavar="TARGET", help="host, or a target with a simulated board")
+    add("--on", metavar="TARGET", help="host, a target, or a board: its name or folder")
     add("--module", metavar="M", help="which module of the archive")
     add("--expect", metavar="REF.npz", type=Path, help="compare with these outputs")
     add("--absolute", metavar="A", type=tolerance, default=0.0, help="absolute tolerance (0)")
@@ -104,10 +104,13 @@ def _bundle(args: argparse.Namespace) -> Bundle:
         return read_tar(args.file)
     from mlftool.cli.compile import parse_shapes
     from mlftool.compile import ModuleSpec, compile_modules
+    from mlftool.runtime.boards import find
 
     shapes = parse_shapes(args.input_shape)
     executor = "aot" if args.executor in (None, "debug") else args.executor
-    target = args.on or "host"
+    # A board means its first target, whether it is ours or a folder.
+    board = find(args.on) if args.on else None
+    target = board.target if board else args.on or "host"
     spec = ModuleSpec(args.file, target=target, executor=executor, input_shapes=shapes)
     return compile_modules([spec])
 

@@ -4,12 +4,15 @@ load(":cc.bzl", "CcInfo", "cc_common", "cc_library")
 load(":cpus.bzl", "CPUS")
 load(":providers.bzl", "MlfBoardInfo")
 
+# Folders of crt/boards that boards share.
+BOARD_PARTS = ["common", "cortex_m", "riscv"]
+
 def _parent(folder):
     return folder.rsplit("/", 1)[0] if "/" in folder else "."
 
 def _description(ctx):
-    """A board.json as `mlftool run --on` reads it, or None if nothing simulates the board."""
-    if not ctx.attr.simulator:
+    """A board.json as `mlftool run --on` reads it, or None: it knows our boards."""
+    if not ctx.attr.simulator or not ctx.attr.target:
         return None
     description = ctx.actions.declare_file(ctx.label.name + "/board.json")
     content = dict(
@@ -42,7 +45,7 @@ def _mlf_board_impl(ctx):
     own = CcInfo(linking_context = cc_common.create_linking_context(linker_inputs = depset([linker_input])))
     return [
         cc_common.merge_cc_infos(cc_infos = [own] + [dep[CcInfo] for dep in ctx.attr.deps]),
-        MlfBoardInfo(description = _description(ctx)),
+        MlfBoardInfo(description = _description(ctx), simulator = ctx.attr.simulator),
     ]
 
 board_library = rule(
@@ -59,9 +62,16 @@ board_library = rule(
     provides = [CcInfo, MlfBoardInfo],
 )
 
+def _check(name, target, parts):
+    if target not in CPUS:
+        fail("mlf_board %s: target: got '%s', expected one of %s" % (name, target, ", ".join(sorted(CPUS))))
+    wrong = [part for part in parts if part not in BOARD_PARTS]
+    if wrong:
+        fail("mlf_board %s: parts: got '%s', expected some of %s" % (name, wrong[0], ", ".join(BOARD_PARTS)))
+
 def mlf_board(
         name,
-        target = "",
+        target,
         linker_script = None,
         srcs = [],
         parts = [],
@@ -83,8 +93,8 @@ def mlf_board(
     )
     ```
 
-    Give it to `mlf_firmware(board = ":nucleo")` or `mlf_model(board = ":nucleo")`. With `target` there
-    is a platform, too, `<name>_platform`, which has the processor's constraint and one of its own,
+    Give it to `mlf_firmware(board = ":nucleo")` or `mlf_model(board = ":nucleo")`. The platform they then
+    build for is `<name>_platform`, with the processor's constraint and one of its own,
     `<name>_constraint`, for `select` and `target_compatible_with`.
 
     Args:
@@ -104,17 +114,18 @@ def mlf_board(
       title: what people call it.
       **kwargs: `visibility`, `tags` and so on.
     """
+    _check(name, target, parts)
     tags = kwargs.pop("tags", []) + ["manual"]
     if srcs or parts:
         cc_library(
             name = name + "_startup",
-            srcs = srcs + [Label("//crt:part_%s_sources" % part) for part in parts],
+            srcs = srcs + [Label("//crt:board_part_%s_sources" % part) for part in parts],
             copts = ["-std=c99", "-O2", "-ffp-contract=off"],
             includes = ["."],
             linkstatic = True,
             tags = tags,
             visibility = ["//visibility:private"],
-            deps = deps + [Label("//crt:part_%s" % part) for part in parts],
+            deps = deps + [Label("//crt:board_part_%s" % part) for part in parts],
             alwayslink = True,
         )
         deps = deps + [name + "_startup"]
@@ -130,10 +141,6 @@ def mlf_board(
         deps = deps,
         **kwargs
     )
-    if not target:
-        return
-    if target not in CPUS:
-        fail("mlf_board %s: target: got '%s', expected one of %s" % (name, target, ", ".join(sorted(CPUS))))
     visibility = kwargs.get("visibility")
     native.constraint_setting(name = name + "_setting", visibility = ["//visibility:private"])
     native.constraint_value(name = name + "_constraint", constraint_setting = name + "_setting", visibility = visibility)

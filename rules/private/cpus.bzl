@@ -16,18 +16,29 @@ CPUS = {
 # Targets that are the machine Bazel runs on, with what gcc must be told more.
 HOSTS = {name: row["flags"] for name, row in TARGETS.items() if not row["toolchain"]}
 
-def missing_simulator(place):
-    """How to install what runs programs of a target or board, if it is missing.
+def missing_simulator(command):
+    """How to install what runs programs of a board, if it is missing.
 
     Args:
-      place: the name of a target or of a board of ours.
+      command: list of strings, the simulator and its arguments. Of one we do not know nothing is said.
 
     Returns:
       A command line, or "".
     """
-    board = BOARDS.get(TARGETS[place]["board"] if place in TARGETS else place)
-    simulator = SIMULATORS.get(board["simulator"][0]) if board else None
+    simulator = SIMULATORS.get(command[0])
     return "" if not simulator or simulator["path"] else simulator["install"]
+
+def simulator_of(cpu):
+    """What runs programs of the board that we have for a processor.
+
+    Args:
+      cpu: the name of a target or of a board of ours.
+
+    Returns:
+      list of strings, empty if no board of ours has it.
+    """
+    board = BOARDS.get(TARGETS[cpu]["board"] if cpu in TARGETS else cpu)
+    return board["simulator"] if board else []
 
 def device_of(target, where = "target"):
     """The processor that a target means, which TVM's strings name by -mcpu or -march.

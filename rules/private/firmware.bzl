@@ -140,6 +140,7 @@ def _mlf_firmware_impl(ctx):
              (ctx.label, ctx.attr.platform.label))
     toolchain = find_cc_toolchain(ctx)
     files = ctx.outputs
+    board = ctx.attr.board[MlfBoardInfo] if MlfBoardInfo in ctx.attr.board else None
     _link(ctx, toolchain, files.elf, files.map)
     _hex(ctx, toolchain, files.elf)
     _bin(ctx, files.elf)
@@ -155,10 +156,11 @@ def _mlf_firmware_impl(ctx):
         MlfFirmwareInfo(
             bin = files.bin,
             cpu = ctx.attr.cpu or ctx.attr.platform.label.name,
-            description = ctx.attr.board[MlfBoardInfo].description if MlfBoardInfo in ctx.attr.board else None,
+            description = board.description if board else None,
             elf = files.elf,
             hex = files.hex,
             map = files.map,
+            simulator = board.simulator if board else None,
         ),
     ]
 

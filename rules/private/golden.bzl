@@ -6,10 +6,8 @@ load(":run.bzl", "RUN_ATTRS", "executable", "path", "place_files", "place_of", "
 
 def _mlf_vectors_impl(ctx):
     runner = ctx.attr.runner[MlfRunnerInfo]
-    files = [runner.archive, runner.elf, ctx.file.inputs]
-    if runner.cpu != "host":
-        require_simulator(ctx, runner.cpu)
-        files += place_files(ctx, runner)
+    require_simulator(ctx, runner)
+    files = [runner.archive, runner.elf, ctx.file.inputs] + place_files(ctx, runner)
     vectors = ctx.actions.declare_file(ctx.label.name + ".npz")
     args = ctx.actions.args()
     args.add_all([ctx.file.inputs, vectors, "run", runner.archive])

@@ -13,7 +13,8 @@ MlfInfo = provider(
 MlfBoardInfo = provider(
     doc = "How programs of a board are run.",
     fields = {
-        "description": "File: a board.json as `mlftool run --on` reads it, or None if nothing simulates it.",
+        "description": "File: a user's board.json as `mlftool run --on` reads it, or None if it knows the board.",
+        "simulator": "list of strings: the command that runs programs; empty if there is none.",
     },
 )
 
@@ -26,6 +27,7 @@ MlfFirmwareInfo = provider(
         "elf": "File: the program with its symbols.",
         "hex": "File: Intel HEX, or None for the host.",
         "map": "File: the linker's map.",
+        "simulator": "list of strings: the command that runs it; empty if there is none, None if not known.",
     },
 )
 
@@ -38,6 +40,7 @@ MlfRunnerInfo = provider(
         "elf": "File: the program.",
         "images": "list of Files: what there is to flash; empty for the host.",
         "module": "string: the module's name.",
+        "simulator": "list of strings, as in MlfFirmwareInfo; None for the host.",
     },
 )
 

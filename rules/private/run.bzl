@@ -1,7 +1,7 @@
 """Runs a runner: as a test, as a build action that measures, and against a budget."""
 
 load(":checks.bzl", "check_numbers", "limits_of")
-load(":cpus.bzl", "missing_simulator")
+load(":cpus.bzl", "missing_simulator", "simulator_of")
 load(":mlftool.bzl", "TOOLCHAIN_TYPE", "launcher_script", "run_mlftool")
 load(":providers.bzl", "MlfFirmwareInfo", "MlfReportInfo", "MlfRunnerInfo")
 
@@ -24,16 +24,22 @@ RUN_ATTRS = {
     "_qemu": attr.label(default = "@mlf_system//:simulators.txt", allow_single_file = True),
 }
 
-def require_simulator(ctx, cpu):
-    """Fails with the line that installs the simulator of a board, if it is missing.
+def require_simulator(ctx, info):
+    """Fails with what to do if nothing can run a program.
 
     Args:
       ctx: the context of a rule that runs something on a board.
-      cpu: the target or board; "host" needs none.
+      info: the program's MlfRunnerInfo or MlfFirmwareInfo.
     """
-    install = missing_simulator(cpu)
+    if info.cpu == "host":
+        return
+    command = simulator_of(info.cpu) if info.simulator == None else info.simulator
+    if not command:
+        fail("%s: nothing simulates the board of %s; give its mlf_board a simulator, or test on the host" %
+             (ctx.label, info.elf.short_path))
+    install = missing_simulator(command)
     if install:
-        fail("%s: the simulator of %s is not installed; run: %s" % (ctx.label, cpu, install))
+        fail("%s: the simulator of %s is not installed; run: %s" % (ctx.label, info.cpu, install))
 
 def place_of(info, path):
     """Where a program runs, as `mlftool run --on` takes it.
@@ -73,7 +79,7 @@ def run_arguments(ctx, path, with_runner = True):
     """
     runner = ctx.attr.runner[MlfRunnerInfo]
     check_numbers(ctx, ["absolute", "relative"])
-    require_simulator(ctx, runner.cpu)
+    require_simulator(ctx, runner)
     return [
         "run",
         path(runner.archive),
@@ -208,7 +214,7 @@ def mlf_device_test(name, runner, vectors, absolute = "0", relative = "0", **kwa
 
 def _mlf_firmware_test_impl(ctx):
     firmware = ctx.attr.firmware[MlfFirmwareInfo]
-    require_simulator(ctx, firmware.cpu)
+    require_simulator(ctx, firmware)
     return [executable(
         ctx,
         "rules.private.tools.simulate",

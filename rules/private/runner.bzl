@@ -73,6 +73,7 @@ def _mlf_runner_impl(ctx):
             elf = elf,
             images = images,
             module = module_of(ctx, info),
+            simulator = firmware.simulator if firmware else None,
         ),
     ]
 

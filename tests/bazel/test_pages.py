@@ -52,8 +52,11 @@ def programs(folder: Path, workspace: Workspace) -> Path:
     return bin_folder
 
 
-@pytest.mark.parametrize("name", ["tutorial", "migration_genrules"])
-def test_every_command_of_the_page_works(tmp_path: Path, cache: Path, name: str) -> None:
+# The second page goes on where the first ends.
+@pytest.mark.parametrize("names", [("tutorial", "boards"), ("migration_genrules",)])
+def test_every_command_of_the_pages_works(
+    tmp_path: Path, cache: Path, names: tuple[str, ...]
+) -> None:
     made = make_workspace(tmp_path, cache)
     project = tmp_path / "project"
     project.mkdir()
@@ -62,9 +65,10 @@ def test_every_command_of_the_page_works(tmp_path: Path, cache: Path, name: str)
         "PATH": f"{programs(tmp_path, made)}:{os.environ['PATH']}",
     }
     ran = 0
-    for kind, text, printed in steps((ROOT / "docs" / f"{name}.md").read_text()):
+    pages = [(ROOT / "docs" / f"{name}.md").read_text() for name in names]
+    for kind, text, printed in (step for page in pages for step in steps(page)):
         if kind != "sh":
-            (project / kind).parent.mkdir(exist_ok=True)
+            (project / kind).parent.mkdir(parents=True, exist_ok=True)
             (project / kind).write_text(text)
             continue
         run = subprocess.run(
@@ -77,7 +81,7 @@ def test_every_command_of_the_page_works(tmp_path: Path, cache: Path, name: str)
         assert [line for line in printed.splitlines() if words(line) not in seen] == [], talk
         ran += 1
     subprocess.run(["bazel", "shutdown"], cwd=project, env=environment, check=True)
-    assert ran >= 4
+    assert ran >= 4 * len(names) - 1
 
 
 def test_wheels_are_those_of_the_outer_build() -> None:

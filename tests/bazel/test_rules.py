@@ -76,7 +76,7 @@ mlf_vectors(
 mlf_golden_test(name = "vectors_test", size = "small", golden = "golden.npz", src = "vectors")
 
 cc_library(name = "hooks", srcs = ["main.c"])
-mlf_board(name = "board", linker_script = "board.ld")
+mlf_board(name = "board", linker_script = "board.ld", target = "cortex-m4")
 """
 SIZES = ("--aspects=@mlftool//rules:defs.bzl%mlf_size_aspect", "--output_groups=mlf_size")
 

@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 
 from mlftool.runtime import toolchain
-from mlftool.runtime.boards import BOARDS
+from mlftool.runtime.boards import BOARDS, find
 from mlftool.runtime.sources import FOREIGN_CFLAGS
 from mlftool.targets import TARGETS
 from rules.private.tools import probe
 
 ROOT = Path(os.path.abspath(__file__)).parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
+import boards_doc  # noqa: E402
 import rules_doc  # noqa: E402
 
 
@@ -64,7 +65,11 @@ def test_bazel_knows_every_target_and_board() -> None:
         assert not row["board"] or name in boards[row["board"]]["targets"], name
     for other in toolchain.ALTERNATIVES:
         assert any(row["toolchain"] == other.toolchain for row in targets.values())
-    for row in boards.values():
+    for name, row in boards.items():
+        # What the board's name means on the command line and as a platform.
+        board = find(name)
+        assert board
+        assert board.target == row["targets"][0]
         assert row["simulator"][0] in toolchain.SIMULATORS
         assert all((ROOT / "crt" / name).is_file() for name in (*row["sources"], *row["scripts"]))
 
@@ -86,6 +91,30 @@ def test_the_page_about_the_rules_is_current() -> None:
     assert (ROOT / "docs" / "rules.md").read_text() == rules_doc.page(), (
         "run: python3 tools/rules_doc.py"
     )
+
+
+def test_the_page_about_boards_is_current() -> None:
+    assert (ROOT / "docs" / "boards.md").read_text() == boards_doc.page(), (
+        "run: python3 tools/boards_doc.py"
+    )
+
+
+def test_the_page_shows_the_board_of_the_example() -> None:
+    """The example has a list of its files more, for the tests that copy it."""
+    page = (ROOT / "docs" / "boards.md").read_text()
+    beside = ROOT.parent / "sensor_example"
+    example = beside if beside.exists() else ROOT / "examples" / "external_workspace"
+    for name in ("BUILD.bazel", "board.h", "link.ld"):
+        (shown,) = re.findall(rf"`boards/lm3s6965/{name}`:\n\n```\w+\n(.*?)```", page, re.DOTALL)
+        text = (example / "boards" / "lm3s6965" / name).read_text()
+        assert text.partition("\nfilegroup(")[0] == shown, name
+
+
+def test_bazelw_names_every_package_of_compilers_and_simulators() -> None:
+    programs = [toolchain.CC, toolchain.CXX, *toolchain.CROSS.values()]
+    programs += [*toolchain.SIMULATORS.values(), *(a.program for a in toolchain.ALTERNATIVES)]
+    named = set(re.findall(r"[\w.+-]+", (ROOT / "bazelw").read_text()))
+    assert {package for p in programs for package in p.packages.split()} <= named
 
 
 def test_everything_public_is_documented() -> None:
