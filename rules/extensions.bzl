@@ -4,7 +4,7 @@ Written against the documentation of Bazel 7 and newer and not run: the one Baze
 with is 4.2.3, which has no modules.
 """
 
-load("//rules/private:manifest_repository.bzl", "mlf_manifest_repository")
+load("//rules/private:manifest_repository.bzl", "manifest_repository")
 load("//rules/private:python_packages.bzl", "python_packages")
 load("//rules/private:system_tools.bzl", "system_tools")
 
@@ -20,7 +20,7 @@ def _mlf_impl(mctx):
                 fail("mlf.manifest(name = \"%s\"): modules '%s' and '%s' both use this name; choose another" %
                      (tag.name, owners[tag.name], module.name))
             owners[tag.name] = module.name
-            mlf_manifest_repository(name = tag.name, manifest = tag.manifest)
+            manifest_repository(name = tag.name, manifest = tag.manifest)
 
 mlf = module_extension(
     doc = """Defines the repositories of the rules, and one for each manifest.

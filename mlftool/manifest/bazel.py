@@ -1,15 +1,20 @@
 """Prints the Bazel packages of a manifest, for the repository rule that makes @models from it.
 
-`python -m mlftool.manifest.bazel MANIFEST LABEL RULES` writes one JSON object, path -> text, to
-stdout. LABEL is the manifest's own label, RULES the repository of our rules ("@mlftool"). The text
-depends on what the manifest means and not on how it is written: a new comment changes no package.
+`python -m mlftool.manifest.bazel MANIFEST LABEL RULES packages|macros STORE` keeps each file in the
+folder STORE, named by its digest, and writes one JSON object, path -> file, to stdout. LABEL is the
+manifest's own label, RULES the repository of our rules ("@mlftool"). The text depends on what the
+manifest means and not on how it is written: a new comment changes no package.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import sys
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 
 from mlftool.errors import MlfError
 from mlftool.manifest import Archive, Manifest, Model, load
@@ -131,14 +136,13 @@ def measured(manifest: Manifest, model: Model) -> list[str]:
 
 def loaded(rules: str, calls: Sequence[str]) -> str:
     """A load of every rule that is called, and the calls."""
+    return _load(rules, calls) + "\n" + "\n".join(calls)
+
+
+def _load(rules: str, calls: Sequence[str]) -> str:
     names = sorted({text.partition("(")[0] for text in calls})
     quoted = ", ".join(json.dumps(name) for name in names)
-    return f'load("{rules}//rules:defs.bzl", {quoted})\n\n' + "\n".join(calls)
-
-
-def model_package(manifest: Manifest, model: Model, labels: Labels, rules: str) -> str:
-    """The BUILD file of one model."""
-    return HEADER + loaded(rules, model_calls(manifest, model, labels))
+    return f'load("{rules}//rules:defs.bzl", {quoted})\n'
 
 
 def shapes(model: Model) -> dict[str, str]:
@@ -212,11 +216,6 @@ def archive_calls(
     return calls
 
 
-def archive_package(manifest: Manifest, archive: Archive, labels: Labels, rules: str) -> str:
-    """The BUILD file of an archive of several models."""
-    return HEADER + loaded(rules, archive_calls(manifest, archive, labels))
-
-
 def index(manifest: Manifest) -> str:
     """The hub's defs.bzl: what there is, for BUILD files that want all of it."""
     tests, reports, table = [], [], {}
@@ -248,27 +247,62 @@ def constant(name: str, comment: str, value: object) -> str:
 SIMULATED = frozenset(BOARDS) | {"host"}
 
 
-def packages(manifest: Manifest, label: str, rules: str) -> dict[str, str]:
-    """Path -> text of every file of the repository."""
+def contents(manifest: Manifest, label: str) -> dict[str, list[str]]:
+    """Package -> the calls in it."""
     labels = Labels(manifest, label)
+    models = {m.name: model_calls(manifest, m, labels) for m in manifest.models.values()}
+    archives = {a.name: archive_calls(manifest, a, labels) for a in manifest.archives.values()}
+    return models | archives
+
+
+def packages(manifest: Manifest, label: str, rules: str) -> dict[str, str]:
+    """Path -> text of every file of a repository that has it all."""
     files = {"BUILD.bazel": HEADER + 'exports_files(["defs.bzl"])\n', "defs.bzl": index(manifest)}
-    for model in manifest.models.values():
-        files[f"{model.name}/BUILD.bazel"] = model_package(manifest, model, labels, rules)
-    for archive in manifest.archives.values():
-        files[f"{archive.name}/BUILD.bazel"] = archive_package(manifest, archive, labels, rules)
+    for name, calls in contents(manifest, label).items():
+        files[f"{name}/BUILD.bazel"] = HEADER + loaded(rules, calls)
     return files
+
+
+def macros(manifest: Manifest, label: str, rules: str) -> dict[str, str]:
+    """The same as macros, which another repository's packages call: names.json lists those."""
+    found = contents(manifest, label)
+    files = {
+        "BUILD.bazel": HEADER,
+        "defs.bzl": index(manifest),
+        "names.json": json.dumps(sorted(found)),
+    }
+    for name, calls in found.items():
+        body = textwrap.indent("\n".join(calls), "    ")
+        files[f"{name}.bzl"] = f"{HEADER}{_load(rules, calls)}\ndef targets():\n{body}"
+    return files
+
+
+KINDS = {"packages": packages, "macros": macros}
 
 
 def main(arguments: Iterable[str]) -> int:
     """Exit code as the command line's; problems go to stderr in the usual form."""
-    file, label, rules = arguments
+    file, label, rules, kind, store = arguments
     try:
         manifest = load(file)
     except MlfError as error:
         print(error, file=sys.stderr)
         return error.exit_code
-    json.dump(packages(manifest, label, rules), sys.stdout, indent=1, sort_keys=True)
+    files = KINDS[kind](manifest, label, rules)
+    Path(store).mkdir(parents=True, exist_ok=True)
+    kept = {path: str(keep(text.encode(), Path(store))) for path, text in files.items()}
+    json.dump(kept, sys.stdout, indent=1, sort_keys=True)
     return 0
+
+
+def keep(data: bytes, store: Path) -> Path:
+    """The file in `store` that has these bytes; one that is there already is not touched."""
+    file = store / hashlib.sha256(data).hexdigest()
+    if not file.is_file() or file.read_bytes() != data:
+        temporary = file.with_name(f"{file.name}.{os.getpid()}")
+        temporary.write_bytes(data)
+        temporary.replace(file)
+    return file
 
 
 if __name__ == "__main__":

@@ -29,6 +29,10 @@ def _manifest_repository_impl(rctx):
     packages = rctx.path(rctx.attr._packages).dirname.dirname
     for source in rctx.attr._reader + [rctx.attr._machines]:
         rctx.path(source)
+
+    # Bazel empties this folder before the repository is made again. So it holds links to files that
+    # stay, in the output base beside "external", and those that are the same are not read again.
+    store = rctx.path("").dirname.dirname.get_child("mlf_manifests")
     rctx.report_progress("reading %s" % inside)
     done = rctx.execute(
         [
@@ -42,14 +46,16 @@ def _manifest_repository_impl(rctx):
             inside,
             _absolute(label),
             _repository_of(rctx.attr._launcher),
+            "macros" if rctx.attr.hub else "packages",
+            str(store),
         ],
         working_directory = root,
         environment = {"LC_ALL": "C.UTF-8", "PYTHONHASHSEED": "0"},
     )
     if done.return_code:
-        fail("@%s: the manifest %s was not accepted\n%s" % (rctx.name, inside, done.stderr))
-    for path, text in json.decode(done.stdout).items():
-        rctx.file(path, text, executable = False)
+        fail("@%s: the manifest %s was not accepted\n%s" % (rctx.attr.hub or rctx.name, inside, done.stderr))
+    for path, kept in json.decode(done.stdout).items():
+        rctx.symlink(kept, path)
 
 def _repository_of(label):
     # "//x" of the main repository must be "@//x" inside another one. Newer Bazels print "@@//x".
@@ -58,22 +64,11 @@ def _repository_of(label):
 def _absolute(label):
     return "%s//%s:%s" % (_repository_of(label), label.package, label.name)
 
-mlf_manifest_repository = repository_rule(
-    doc = """Makes a repository of targets from a manifest.
-
-```starlark
-mlf_manifest_repository(
-    name = "models",
-    manifest = "//examples:models.yaml",
-)
-```
-
-The model `keyword` with target `cortex-m4` becomes `@models//keyword:cortex-m4` and the other targets
-that `mlf_model` makes; `@models//:defs.bzl` has them as lists. Files that the manifest names must be
-exported by the package they lie in (`exports_files`). An edit of the manifest that does not change its
-meaning rebuilds nothing.""",
+manifest_repository = repository_rule(
+    doc = """The targets of a manifest: packages, or macros for the packages of another repository.""",
     implementation = _manifest_repository_impl,
     attrs = {
+        "hub": attr.string(doc = "The repository whose packages call the macros; without it there are packages here."),
         "manifest": attr.label(
             mandatory = True,
             allow_single_file = [".yaml", ".yml"],
@@ -89,3 +84,50 @@ meaning rebuilds nothing.""",
         ] + [Label("//mlftool:manifest/" + name) for name in READER_FILES]),
     },
 )
+
+def _hub_repository_impl(rctx):
+    origin = "@" + rctx.attr.names.workspace_name
+    rctx.file("BUILD.bazel", "exports_files([\"defs.bzl\"])\n", executable = False)
+    rctx.file("defs.bzl", rctx.read(rctx.attr.lists), executable = False)
+    for name in json.decode(rctx.read(rctx.attr.names)):
+        text = "load(\"%s//:%s.bzl\", \"targets\")\n\ntargets()\n" % (origin, name)
+        rctx.file(name + "/BUILD.bazel", text, executable = False)
+
+_hub_repository = repository_rule(
+    doc = "A package for each macro that a manifest was turned into.",
+    implementation = _hub_repository_impl,
+    attrs = {
+        "lists": attr.label(mandatory = True, allow_single_file = True, doc = "What there is."),
+        "names": attr.label(mandatory = True, allow_single_file = True, doc = "The macros' names."),
+    },
+)
+
+def mlf_manifest_repository(name, manifest):
+    """Makes a repository of targets from a manifest.
+
+    ```starlark
+    mlf_manifest_repository(
+        name = "models",
+        manifest = "//examples:models.yaml",
+    )
+    ```
+
+    The model `keyword` with target `cortex-m4` becomes `@models//keyword:cortex-m4` and the other targets
+    that `mlf_model` makes; `@models//:defs.bzl` has them as lists. Files that the manifest names must be
+    exported by the package they lie in (`exports_files`). An edit of the manifest that does not change its
+    meaning rebuilds nothing, and one of a model's options configures only that model's targets again.
+
+    Args:
+      name: the repository's name. What its packages hold lies in a second one, `<name>_manifest`.
+      manifest: label of the manifest.
+    """
+
+    # Two, because Bazel reads and configures all packages of a repository again that it makes again.
+    # The packages are made again when there are others; what they hold, file by file.
+    origin = name + "_manifest"
+    manifest_repository(name = origin, manifest = manifest, hub = name)
+    _hub_repository(
+        name = name,
+        lists = "@%s//:defs.bzl" % origin,
+        names = "@%s//:names.json" % origin,
+    )

@@ -58,6 +58,21 @@ def test_an_edit_that_means_the_same_rebuilds_nothing(
     manifest.write_text(text)
 
 
+def test_an_edit_of_one_model_configures_no_other(built: Workspace) -> None:
+    manifest = built.folder / "models.yaml"
+    text = manifest.read_text()
+    analyse = ("build", "--nobuild", *built.options(), *EVERYTHING)
+    built.bazel(*analyse)
+    name = "  gesture_int8:\n"
+    manifest.write_text(text.replace(name, name + "    float_mode: fused\n"))
+
+    talk = built.bazel(*analyse)
+
+    assert manifest.read_text() != text
+    assert "(1 packages loaded, " in talk
+    manifest.write_text(text)
+
+
 def test_compilation_modes_share_the_compiled_model(built: Workspace) -> None:
     """An archive is the same whoever asks for it, so nobody compiles it a second time."""
     built.build(*EVERYTHING)
