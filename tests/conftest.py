@@ -1,6 +1,8 @@
 """--update-golden writes the golden C files anew; read the difference before you commit it."""
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -28,3 +30,15 @@ def selected(request: pytest.FixtureRequest) -> Callable[[str], bool]:
 
 def _is_name(value: object) -> bool:
     return isinstance(getattr(value, "name", value), str)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport() -> Iterator[None]:
+    """A test without the program it needs fails where Bazel runs it: bazelw installs them all."""
+    made: Any = yield
+    report = made.get_result()
+    if report.skipped and "TEST_TMPDIR" in os.environ and isinstance(report.longrepr, tuple):
+        reason = report.longrepr[2]
+        if "not installed" in reason or "apt-get install" in reason:
+            report.outcome = "failed"
+            report.longrepr = f"{reason}: bazelw should have done that"

