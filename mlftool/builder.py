@@ -178,7 +178,8 @@ def _up_to_date(
     files = [
         (manifest.locate(m.model), [manifest.locate(file) for file in m.data_files]) for m in models
     ]
-    stamp = Stamp(folder, entry.output, settings, files)
+    records = [manifest.locate(m.tuning) for m in models if m.tuning]
+    stamp = Stamp(folder, entry.output, settings, files, records)
     # Who wants to see the compiler at work shall see it.
     if stamp.holds() and not os.environ.get("MLF_DEBUG"):
         return read_tar(stamp.archive), Result(entry, 0)
@@ -200,6 +201,7 @@ def _spec(manifest: Manifest, entry: Entry, name: str, executor: str) -> ModuleS
         target=board.base if board else entry.target,
         input_shapes=model.input_shapes,
         data_files=tuple(map(manifest.locate, model.data_files)),
+        tuning=manifest.locate(model.tuning) if model.tuning else None,
         **executor_options(model, executor),
     )
 

@@ -14,6 +14,7 @@ from mlftool.codegen.executors import EXECUTORS
 from mlftool.codegen.names import check_module_name
 from mlftool.codegen.options import Options
 from mlftool.codegen.share import share
+from mlftool.codegen.tuned import chooser
 from mlftool.codegen.weights import MODES
 from mlftool.describe import bundle
 from mlftool.errors import MlfError, Problem, did_you_mean
@@ -36,6 +37,7 @@ from mlftool.passes import (
 )
 from mlftool.plan.lower import lower
 from mlftool.plan.patches import OFF, check_patches, in_patches
+from mlftool.plan.select import Choose
 from mlftool.targets import Target, debug_level
 from mlftool.targets.pools import Pool, parse_pools
 from mlftool.targets.strings import parse
@@ -114,10 +116,11 @@ def compile_modules(specs: Sequence[ModuleSpec]) -> Bundle:
     return bundle(modules)
 
 
-def compile_module(spec: ModuleSpec) -> Module:
-    """Import, rewrite, plan and emit one model."""
+def compile_module(spec: ModuleSpec, choose: Choose | None = None) -> Module:
+    """Import, rewrite, plan and emit one model; `choose` takes the kernels instead of a record."""
     check_module_name(spec.module_name)
     target, pools = _target(spec), _pools(spec)
+    choose = choose or _tuning(spec, target)
     options = _options(spec, target)
     clock = _Clock(spec.module_name)
     imported = import_onnx(
@@ -130,7 +133,7 @@ def compile_module(spec: ModuleSpec) -> Module:
         graph = verify(everywhere(rewrite, graph), rewrite.__name__)
         clock.stage(rewrite.__name__, graph)
     file = str(model_name(spec.model))
-    program = lower(graph, target, file, spec.workspace_io, pools)
+    program = lower(graph, target, file, spec.workspace_io, pools, choose)
     if check_patches(spec.patches) != OFF:
         graph = verify(in_patches(program, spec.patches, target, file), "patches")
         program = lower(graph, target, file, spec.workspace_io, pools)
@@ -199,6 +202,16 @@ def _pools(spec: ModuleSpec) -> tuple[Pool, ...]:
         text = "memory pools of your own need the aot executor with interface c"
         raise MlfError(Problem("MLF0405", text))
     return pools
+
+
+def _tuning(spec: ModuleSpec, target: Target) -> Choose | None:
+    """Raises MlfError for a record that cannot be used, or options that would undo it."""
+    if spec.tuning is None:
+        return None
+    if spec.optimize != "speed" or check_patches(spec.patches) != OFF:
+        text = "tuning records are for optimize speed without patches"
+        raise MlfError(Problem("MLF0405", text))
+    return chooser(spec.tuning, target.name, spec.float_mode)
 
 
 def _with_output_names(graph: Graph, spec: ModuleSpec) -> Graph:

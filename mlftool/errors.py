@@ -66,6 +66,9 @@ CODES: dict[str, str] = {
     "chosen.",
     "MLF0406": "A target string is malformed, or has an attribute that is not known.",
     "MLF0407": "What Bazel sent to the persistent worker does not follow its protocol.",
+    "MLF0408": "A tuning record cannot be read, or is none.",
+    "MLF0409": "A tuning record was measured with other layers, kernels or options than those "
+    "of this build.",
     "MLF0501": "An archive cannot be read.",
     "MLF0502": "A file is not an archive in Model Library Format, or an unsafe one.",
     "MLF0503": "Several modules of one archive have the same name.",

@@ -43,6 +43,7 @@ class ModuleSpec:
     optimize: str = "speed"  # or "size": one function per shape class, nothing unrolled
     pools: tuple[str, ...] = ()  # NAME=BYTES[@SECTION], fastest first, instead of the workspace
     patches: str = "off"  # or "auto", or how many bands of rows the first layers are computed in
+    tuning: Path | None = None  # a record of `mlftool tune`, which chooses kernels
     disabled_pass: tuple[str, ...] = ()
     weights: str = "auto"  # or "text", "binary": codegen/weights.py
     cc: str = ""  # the compiler of a target of kind llvm; "" is the usual one

@@ -63,7 +63,8 @@ def _digest(parts: Iterable[bytes]) -> str:
 
 
 class Stamp:
-    """The stamp of one archive below `folder`, made of `models` with external `data` they declare.
+    """The stamp of one archive below `folder`, made of `models` with external `data` they declare
+    and of `others`.
 
     `settings` are all else: the compiler's digest and what the manifest asks for.
     """
@@ -74,10 +75,11 @@ class Stamp:
         output: str,
         settings: Sequence[str],
         models: Sequence[tuple[Path, Sequence[Path]]],
+        others: Sequence[Path] = (),
     ) -> None:
         self.archive = folder / output
         self.file = folder / FOLDER / f"{output}.json"
-        self.models = models
+        self.models, self.others = models, others
         self.settings = _digest(s.encode() for s in settings)
 
     def holds(self) -> bool:
@@ -116,7 +118,7 @@ class Stamp:
 
     def _inputs(self, external: Sequence[Sequence[str]]) -> str:
         """A digest of everything; `external` names the data files of each model."""
-        parts = [self.settings.encode()]
+        parts = [self.settings.encode(), *(file.read_bytes() for file in self.others)]
         for (model, declared), names in zip(self.models, external, strict=True):
             parts += [str(model).encode(), model.read_bytes()]
             parts += _external_contents(model, declared, names)

@@ -49,6 +49,7 @@ load(
 )
 load("//rules/private:runner.bzl", _mlf_runner = "mlf_runner")
 load("//rules/private:size.bzl", _mlf_size_aspect = "mlf_size_aspect", _mlf_size_report = "mlf_size_report")
+load("//rules/private:tune.bzl", _mlf_tune = "mlf_tune")
 
 MlfFirmwareInfo = _MlfFirmwareInfo
 MlfInfo = _MlfInfo
@@ -78,4 +79,5 @@ mlf_runner = _mlf_runner
 mlf_size_aspect = _mlf_size_aspect
 mlf_size_report = _mlf_size_report
 mlf_summary = _mlf_summary
+mlf_tune = _mlf_tune
 mlf_vectors = _mlf_vectors

@@ -26,6 +26,7 @@ COMMANDS: dict[str, str] = {
     "build": "build every entry of a manifest, without Bazel",
     "bazel": "write a manifest's Bazel targets as a BUILD file to commit",
     "check": "report every problem of a manifest or model; writes nothing",
+    "tune": "count which kernels are best for a model, for a record to commit",
     "run": "run a model or archive on the host or a simulated board, and compare",
     "runner": "write the C descriptor of a module for the test runner",
     "inspect": "show what an archive holds",

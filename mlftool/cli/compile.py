@@ -65,6 +65,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="compute the first layers in N bands of rows: less memory, some rows twice",
     )
     parser.add_argument(
+        "--tuning",
+        metavar="RECORD.json",
+        type=Path,
+        help="take the kernels that `mlftool tune` measured to be best",
+    )
+    parser.add_argument(
         "--data",
         action="append",
         default=[],
@@ -117,6 +123,7 @@ def run(args: argparse.Namespace) -> int:
         float_mode=args.float_mode,
         pools=tuple(args.pool),
         patches=args.patches,
+        tuning=args.tuning,
         weights=args.weights,
         **options,
     )

@@ -63,8 +63,12 @@ def _text(call: Call) -> str | None:
 def _class(kernel: Kernel, text: str) -> object:
     """What must be equal for two kernels to share a function."""
     operands = tuple((o.name, o.ctype, o.role, is_local(o)) for o in kernel.operands)
-    blank = _NUMBER.sub(lambda m: "#f" if m[0].endswith("f") else "#", text)
-    return operands, bool(kernel.inplace or kernel.overlap), blank
+    return operands, bool(kernel.inplace or kernel.overlap), without_numbers(text)
+
+
+def without_numbers(text: str) -> str:
+    """C with a mark in place of each number."""
+    return _NUMBER.sub(lambda m: "#f" if m[0].endswith("f") else "#", text)
 
 
 @dataclass(frozen=True)

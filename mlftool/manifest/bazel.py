@@ -112,6 +112,7 @@ def model_calls(manifest: Manifest, model: Model, labels: Labels, prefix: str = 
             target=base_target(manifest, target),
             input_shapes=shapes(model),
             data=[labels(path) for path in model.data_files],
+            tuning=labels(model.tuning) if model.tuning else None,
             title=model.name,
             **attributes(model, executor),
             visibility=["//visibility:public"],
@@ -197,6 +198,7 @@ def archive_calls(
             target=target,
             input_shapes=shapes(model),
             data=[labels(path) for path in model.data_files],
+            tuning=labels(model.tuning) if model.tuning else None,
             **attributes(model, executor),
         )
         for model, executor in zip(models, executors_of(manifest, archive), strict=True)

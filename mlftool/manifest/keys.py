@@ -257,6 +257,15 @@ class Model:
         default=(),
         default_text="none",
     )
+    tuning: str | None = key(
+        File(".json"),
+        "A record of `mlftool tune`, which chooses among kernels by instructions that were "
+        "counted. Targets that it does not hold are compiled as without. Of `optimize: speed` "
+        "without `patches`.",
+        example="kws.tuning.json",
+        default=None,
+        default_text="none",
+    )
     test: Test | None = key(
         Record(Test, "a test"),
         "Test vectors to check the built model with.",

@@ -32,6 +32,10 @@ def check_together(values: dict[str, Any], path: str, reading: Reading) -> None:
         wrong["unpacked_api"] = "false needs interface_api packed"
     if values.get("system_lib") and not packed and "graph" not in executors:
         wrong["system_lib"] = "there are no packed functions to find"
+    if values.get("tuning") and values.get("optimize", "speed") != "speed":
+        wrong["tuning"] = "it needs optimize speed"
+    if values.get("tuning") and values.get("patches", "off") != "off":
+        wrong["tuning"] = "it needs patches off"
     for name, reason in wrong.items():
         at = f"{path}.{name}"
         got = str(values[name]).lower()

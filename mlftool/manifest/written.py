@@ -77,6 +77,7 @@ def _text(manifest: Manifest, labels: Labels, own: str, rules: str) -> str:
         calls += model_calls(manifest, model, labels, f"{model.name}/")
         files += [labels(p) for p in (model.model, *model.data_files)]
         files += [labels(model.test.vectors)] if model.test else []
+        files += [labels(model.tuning)] if model.tuning else []
         tests += [f":{model.name}/{name}_tests" for name in measured(manifest, model)]
     for archive in manifest.archives.values():
         calls += archive_calls(manifest, archive, labels, f"{archive.name}/")

@@ -65,6 +65,7 @@ def blocked(
     float_columns: int = 4,
     requantised: Requantised | None = None,
     nibbles: bool = False,
+    byte_columns: int = 2,
 ) -> Kernel | None:
     """`rows` pixels x `columns` output channels at a time; ungrouped, at most two spatial axes.
     `nibbles`: only with weights of four bits, packed."""
@@ -78,7 +79,7 @@ def blocked(
         return None
     if nibbles and not (q and are_nibbles(c, q)):
         return None
-    columns = 2 if q else float_columns
+    columns = byte_columns if q else float_columns
     form = requantised(c, q, columns) if q and requantised else None
     entries = stores(c, q, rows, columns, columns, form.text if form else None)
     first: Store = entries[0]["store"]

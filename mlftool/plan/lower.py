@@ -10,7 +10,7 @@ from mlftool.ops.base import Operand
 from mlftool.plan.memory import aliases, plan_memory
 from mlftool.plan.program import Call, Program
 from mlftool.plan.schedule import schedule
-from mlftool.plan.select import select
+from mlftool.plan.select import Choose, select
 from mlftool.targets import Target
 from mlftool.targets.pools import Pool
 
@@ -21,10 +21,12 @@ def lower(
     file: str,
     workspace_io: bool = False,
     pools: Sequence[Pool] = (),
+    choose: Choose | None = None,
 ) -> Program:
-    """Decide everything for one target. Raises MlfError for nodes that no kernel can compute."""
+    """Decide everything for one target; `choose` has the last word on kernels of the outermost
+    graph. Raises MlfError for nodes that no kernel can compute."""
     graph = schedule(graph)
-    calls = tuple(_with_parts(c, target, file) for c in select(graph, target, file))
+    calls = tuple(_with_parts(c, target, file) for c in select(graph, target, file, choose))
     alias = aliases(graph)
     memory = plan_memory(graph, calls, alias, workspace_io, pools, file)
     return Program(graph, target, calls, memory, alias, workspace_io)

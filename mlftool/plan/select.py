@@ -1,8 +1,9 @@
-"""Kernels bid for each node; the cheapest wins, ties break by name."""
+"""Kernels bid for each node; the cheapest wins, ties break by name, unless somebody measured."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Sequence
 
 from mlftool.errors import MlfError, Problem, did_you_mean
 from mlftool.ir.graph import Graph, View
@@ -11,8 +12,13 @@ from mlftool.plan.program import Call
 from mlftool.targets import Target, debug_level
 from mlftool.targets.kernels import KERNELS, Specialised
 
+# Takes one of the kernels that can compute a node, the estimated best of which is the first.
+Choose = Callable[[View, Sequence[Kernel]], Kernel]
 
-def select(graph: Graph, target: Target, file: str) -> tuple[Call, ...]:
+
+def select(
+    graph: Graph, target: Target, file: str, choose: Choose | None = None
+) -> tuple[Call, ...]:
     """One call per node that computes something. Raises MlfError naming all that nobody can."""
     problems: list[Problem] = []
     calls = []
@@ -20,7 +26,9 @@ def select(graph: Graph, target: Target, file: str) -> tuple[Call, ...]:
         if has(node.op, Trait.VIEW):
             continue
         try:
-            calls.append(Call(node, _auction(View(graph, node), target)))
+            v = View(graph, node)
+            kernel = choose(v, offers(v, target, True)) if choose else offers(v, target)[0]
+            calls.append(Call(node, kernel))
         except UnsupportedError as error:
             problems.append(Problem("MLF0302", str(error), file, path=node.label))
         except KeyError:
@@ -38,15 +46,21 @@ def select(graph: Graph, target: Target, file: str) -> tuple[Call, ...]:
     return tuple(calls)
 
 
-def _auction(v: View, target: Target) -> Kernel:
-    """The winning kernel; the portable one always bids, so coverage never depends on the target."""
-    bids = [OPS[v.node.op].kernel(v)]
-    bids += [_bid(s, v) for s in KERNELS.get(v.node.op, ()) if s.fits(target.features)]
+def offers(v: View, target: Target, measured: bool = False) -> tuple[Kernel, ...]:
+    """The kernels that can compute a node, cheapest first. The portable one always bids, so
+    coverage never depends on the target. With `measured`, those without an estimate follow, and
+    all that give other bits than the first are left out: sums of another float mode."""
+    fitting = [s for s in KERNELS.get(v.node.op, ()) if s.fits(target.features)]
+    bids = [OPS[v.node.op].kernel(v), *(_bid(s, v) for s in fitting if not s.measured)]
     made = sorted((b for b in bids if b is not None), key=lambda b: (b.cost, b.name))
     if debug_level() >= 2:
-        offers = ", ".join(f"{b.name} {b.cost:.0f}" for b in made)
-        print(f"mlftool: bids for {v.node.label}: {offers}", file=sys.stderr)
-    return made[0]
+        texts = ", ".join(f"{b.name} {b.cost:.0f}" for b in made)
+        print(f"mlftool: bids for {v.node.label}: {texts}", file=sys.stderr)
+    if not measured:
+        return tuple(made)
+    others = [_bid(s, v) for s in fitting if s.measured]
+    made += sorted((b for b in others if b is not None), key=lambda b: b.name)
+    return tuple(k for k in made if k.params.get("fused") == made[0].params.get("fused"))
 
 
 def _bid(special: Specialised, v: View) -> Kernel | None:

@@ -88,6 +88,11 @@ the memory over in `struct tvmgen_<module>_workspace_pools`.""",
         doc = """What to compile for, as `mlftool compile --target` spells it: `host`, `cortex-m4`, ... Of
 TVM's strings, `llvm -mcpu=cortex-m4` gives objects by the device's usual compiler.""",
     ),
+    "tuning": attr.label(
+        allow_single_file = [".json"],
+        doc = """A record of `mlftool tune`, which chooses among kernels by instructions that were counted.
+A target that it does not hold is compiled as without. `mlf_tuning_test` keeps it current.""",
+    ),
     "unpacked_api": attr.int(
         default = -1,
         values = [-1, 0, 1],
@@ -147,6 +152,9 @@ def options_of(ctx):
         fail("unpacked_api: got 0 with interface_api 'c'; set interface_api = \"packed\" or leave unpacked_api out")
     if attr.pools and packed:
         fail("pools: got %s with interface_api 'packed', expected 'c'; leave one of them out" % attr.pools)
+    if attr.tuning and (attr.optimize != "speed" or attr.patches != "off"):
+        fail("tuning: got %s with optimize '%s' and patches '%s', expected speed and off; leave one of them out" %
+             (attr.tuning.label, attr.optimize, attr.patches))
     if attr.workspace_io and packed:
         fail("workspace_io: got True with interface_api 'packed', expected 'c'; leave one of them out")
     return asked
@@ -170,7 +178,7 @@ def module_name_of(ctx):
 def _inputs(ctx):
     """The files of one module; those of kind `llvm` depend on C compilers, too."""
     compilers = [ctx.file._compilers] if ctx.attr.target.split(" ")[0] == "llvm" else []
-    return [ctx.file.model] + ctx.files.data + compilers
+    return [ctx.file.model] + ctx.files.data + ctx.files.tuning + compilers
 
 def _archive(ctx):
     return ctx.outputs.out or ctx.actions.declare_file(ctx.label.name + ".tar")
@@ -197,6 +205,8 @@ def _add_options(args, ctx):
         args.add("--optimize", ctx.attr.optimize)
     if ctx.attr.patches != "off":
         args.add("--patches", ctx.attr.patches)
+    if ctx.file.tuning:
+        args.add("--tuning", ctx.file.tuning)
     if ctx.attr.mlf_version != 7:
         args.add("--mlf-version", ctx.attr.mlf_version)
 
@@ -294,6 +304,7 @@ def _mlf_module_impl(ctx):
             patches = ctx.attr.patches,
             options = options_of(ctx),
             target = ctx.attr.target,
+            tuning = ctx.file.tuning.path if ctx.file.tuning else None,
             weights = ctx.attr.weights,
         ),
     )]

@@ -79,7 +79,8 @@ def run_mlftool(ctx, part, module, arguments, inputs, outputs, mnemonic, progres
 
     Args:
       ctx: the rule's context; the rule declares TOOLCHAIN_TYPE.
-      part: which of the toolchain's files the module needs: "compiler", "runtime", "runner" or "console".
+      part: which of the toolchain's files the module needs: "compiler", "runtime", "runner",
+        "tuner" or "console".
       module: "mlftool" or a module under rules/private/tools, dotted.
       arguments: list of strings and Args objects.
       inputs: list of Files.
@@ -175,6 +176,7 @@ def _mlftool_toolchain_impl(ctx):
         packages = ctx.file.packages,
         runner = _files(ctx, ctx.attr.runner),
         runtime = _files(ctx, ctx.attr.runtime),
+        tuner = _files(ctx, ctx.attr.tuner),
         # As providers: Bazel 4 takes plain files for inputs, and an action without tools has no worker.
         worker = [
             target[DefaultInfo].files_to_run
@@ -185,7 +187,7 @@ def _mlftool_toolchain_impl(ctx):
 mlftool_toolchain = rule(
     doc = """Where actions find mlftool, its Python packages and the interpreter's fingerprint.
 
-Four sets of files, because every file is a link in every sandbox and a reason to run again.""",
+Five sets of files, because every file is a link in every sandbox and a reason to run again.""",
     implementation = _mlftool_toolchain_impl,
     attrs = {
         "compiler": attr.label_list(mandatory = True, allow_files = True, doc = "Sources and wheels that compile."),
@@ -207,5 +209,6 @@ Four sets of files, because every file is a link in every sandbox and a reason t
             doc = "Those of `runtime` and the C runtime: some modules of TVM's must run to be described.",
         ),
         "runtime": attr.label_list(mandatory = True, allow_files = True, doc = "Sources and wheels that unpack and run."),
+        "tuner": attr.label_list(mandatory = True, allow_files = True, doc = "All that compiles and runs, to count kernels."),
     },
 )

@@ -23,6 +23,7 @@ def mlf_model(
         optimize = "speed",
         patches = "off",
         pools = [],
+        tuning = None,
         mlf_version = 7,
         input_shapes = {},
         data = [],
@@ -79,6 +80,7 @@ def mlf_model(
       optimize: `speed`, or `size` for one C function per kind of layer, compiled with `-Os`.
       patches: `off`, `auto` or in how many bands of rows a chain of layers is computed.
       pools: memories to work in, fastest first, as of `mlf_compile`.
+      tuning: a record of `mlftool tune`, as of `mlf_compile`.
       mlf_version: the version of Model Library Format that is written.
       input_shapes: shapes of inputs the model leaves open.
       data: files of ONNX external data.
@@ -116,6 +118,7 @@ def mlf_model(
         out = name + ".tar",
         system_lib = system_lib,
         target = target,
+        tuning = tuning,
         unpacked_api = unpacked_api,
         weights = weights,
         workspace_io = workspace_io,

@@ -31,6 +31,11 @@ ALLOWED = {
         *("errors", "ir", "ops", "importer", "passes", "targets", "plan", "codegen", "mlf"),
         *("module", "describe"),
     },
+    # Compiles and runs.
+    "tune": {
+        *("errors", "ir", "ops", "plan", "codegen", "mlf", "runtime", "targets"),
+        *("module", "describe", "compile"),
+    },
     "backend": {"errors", "ir", "mlf", "runtime", "targets", "module", "compile"},
     # Where a test can run decides which targets a model gets.
     "manifest": {"errors", "runtime", "targets"},

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from manifest_corpus import Place
 
-FILES = ("kws.onnx", "vww.onnx", "kws.npz", "models/kws.onnx", "models/kws.npz")
+FILES = ("kws.onnx", "vww.onnx", "kws.npz", "kws.json", "models/kws.onnx", "models/kws.npz")
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from mlftool.mlf.runtime_tree import crt_root
 
 MANIFEST = """version: 1
 models:
-  plain: {model: plain.onnx, targets: board}
+  plain: {model: plain.onnx, targets: board, tuning: plain.json}
   beside: {model: beside.onnx, input_shapes: {x: [1, 4]}}
   declared: {model: declared.onnx, data_files: [declared.data]}
 archives:
@@ -55,6 +55,7 @@ def build(
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("MLF_DEBUG", raising=False)
     save("plain")
+    Path("plain.json").write_text('{"version": 1, "targets": {}}')
     save("beside", external=True)
     save("declared", external=True)
     Path("m.yaml").write_text(MANIFEST)
@@ -96,6 +97,7 @@ CHANGES: dict[str, tuple[Callable[[], object], set[str]]] = {
     "comment": (lambda: append("m.yaml", "# a comment\n"), set()),
     "model": (lambda: save("plain", 2), {"plain", "both"}),
     "data beside the model": (lambda: save("beside", 2, True), {"beside", "both"}),
+    "tuning record": (lambda: append("plain.json", " "), {"plain", "both"}),
     "declared data": (lambda: save("declared", 2, True), {"declared"}),
     "module name": (lambda: replaced("beside.onnx,", "beside.onnx, module_name: m,"),
                     {"beside", "both"}),

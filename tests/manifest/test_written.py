@@ -21,7 +21,7 @@ models:
     model: models/gesture_int8.onnx
     test: {vectors: models/gesture_int8.npz, absolute: 0}
     targets: [host, cortex-m4, x86-64-v3]
-  plain: {model: models/gesture_int8.onnx}
+  plain: {model: models/gesture_int8.onnx, tuning: models/plain.json}
 archives:
   both: {models: [gesture_int8, plain], target: cortex-m4}
 """
@@ -36,6 +36,7 @@ def workspace(tmp_path: Path) -> Path:
     (tmp_path / "app" / "models" / "BUILD").write_text("")
     for name in ("gesture_int8.onnx", "gesture_int8.npz"):
         shutil.copy(EXAMPLES / "models" / name, tmp_path / "app" / "models")
+    (tmp_path / "app" / "models" / "plain.json").write_text('{"version": 1, "targets": {}}')
     (tmp_path / "app" / "models.yaml").write_text(MANIFEST)
     return tmp_path
 
@@ -55,6 +56,7 @@ def test_the_file_has_every_target_in_one_package(workspace: Path) -> None:
         '        ":both/gesture_int8_module",',
         '    out = "both/cortex-m4.tar",',
         '    manifest = "//:app/models.yaml",',
+        '    tuning = "//app/models:plain.json",',
         '        ":gesture_int8/host_tests",',
     ):
         assert line in text.splitlines(), text
@@ -96,6 +98,7 @@ def test_the_test_needs_no_file_but_the_manifest(
         "app/models.yaml": "//app:models.yaml",
         "app/models/gesture_int8.onnx": "//app/models:gesture_int8.onnx",
         "app/models/gesture_int8.npz": "//app/models:gesture_int8.npz",
+        "app/models/plain.json": "//app/models:plain.json",
     }
     (workspace / "known.json").write_text(json.dumps(known))
     for name in ("WORKSPACE", "BUILD.bazel", "app/models/BUILD", "app/models/gesture_int8.onnx"):

@@ -12,11 +12,13 @@ from mlftool.ops.base import Bid
 
 @dataclass(frozen=True)
 class Specialised:
-    """A bid that is asked only on targets with all of `needs` and nothing of `unless`."""
+    """A bid that is asked only on targets with all of `needs` and nothing of `unless`; if
+    `measured`, only where a tuning record may name it: no estimate says when it is better."""
 
     bid: Bid
     needs: frozenset[str]
     unless: frozenset[str] = frozenset()
+    measured: bool = False
 
     def fits(self, features: frozenset[str]) -> bool:
         return self.needs <= features and not self.unless & features
@@ -25,13 +27,13 @@ class Specialised:
 KERNELS: dict[str, list[Specialised]] = {}
 
 
-def kernel(*ops: str, needs: str, unless: str = "") -> Callable[[Bid], Bid]:
+def kernel(*ops: str, needs: str, unless: str = "", measured: bool = False) -> Callable[[Bid], Bid]:
     """Register a specialised kernel for operators `ops` on targets with the features `needs`."""
 
     def register(bid: Bid) -> Bid:
         for op in ops:
-            special = Specialised(bid, frozenset(needs.split()), frozenset(unless.split()))
-            KERNELS.setdefault(op, []).append(special)
+            words = frozenset(needs.split()), frozenset(unless.split())
+            KERNELS.setdefault(op, []).append(Specialised(bid, *words, measured))
         return bid
 
     return register

@@ -116,6 +116,11 @@ def _ends(c: Contraction, axis: int, last: bool) -> Array:
 @kernel("QLinearConv", "com.microsoft.QGemm", needs="dsp")
 def pairs(v: View) -> Kernel | None:
     """Two pixels x two channels at a time, or one pixel x four."""
+    return unrolled_pairs(v)
+
+
+def unrolled_pairs(v: View, unrolled: int = 0) -> Kernel | None:
+    """`unrolled` fours of products make one round of the loop, or as many as usually do best."""
     prepared = prepare(v)
     if prepared is None:
         return None
@@ -152,6 +157,10 @@ def pairs(v: View) -> Kernel | None:
     if ordered and c.ic % 4 == 0:
         scatter = scatter.replace("widen_s8", "widen_s8_pairs")
     read = v.core.inputs[0]
+    rounds = column // 4
+    unroll = unrolled or next(n for n in (8, 6, 7, 5, 4, 3, 2, 1) if rounds % n == 0)
+    if rounds % unroll:
+        return None
     again = direct or any(o.value == read for o in store.operands)
     # An output that grows faster than the input is read goes from its end to its beginning.
     backwards = c.oc * c.pixels > c.ic * c.inputs[0] * c.inputs[1] * c.batch
@@ -169,7 +178,7 @@ def pairs(v: View) -> Kernel | None:
             "widen": "mlf_widen_s8_pairs" if ordered else "mlf_widen_s8",
             "scatter": scatter,
             "fill_statement": f"to[c] = {q.x_zero_point};",
-            "unroll": next(n for n in (8, 6, 7, 5, 4, 3, 2, 1) if column // 4 % n == 0),
+            "unroll": unroll,
             "direct": direct,
             "backwards": backwards and c.pixels > rows,
             "twice": any("q1 *" in e["index"] for e in entries),

@@ -31,6 +31,7 @@ def module_spec(entry: dict[str, Any]) -> ModuleSpec:
         mlf_version=entry["mlf_version"],
         optimize=entry["optimize"],
         patches=entry["patches"],
+        tuning=Path(entry["tuning"]) if entry["tuning"] else None,
         **{**entry["options"], "pools": tuple(entry["options"].get("pools", ()))},
     )
 

@@ -1,0 +1,86 @@
+"""`mlftool tune MODEL.onnx --target T -o RECORD.json`."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mlftool.errors import CHECK_FAILED, MlfError, Problem
+
+if TYPE_CHECKING:
+    from mlftool.codegen.tuned import Tuned
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("model", metavar="MODEL.onnx", type=Path)
+    add("-o", "--output", metavar="RECORD.json", type=Path, required=True,
+        help="the record; targets that it has already are kept or replaced")  # fmt: skip
+    add("--target", metavar="T", action="append", required=True,
+        help="a target with a simulated board; repeatable")  # fmt: skip
+    add("--float-mode", choices=["exact", "fused"], default="exact", help="as of compile")
+    add("--flags", choices=["-O2", "-O3", "-Os"], default="-O2",
+        help="what the C is compiled with (-O2, as `mlftool run` and the rules do)")  # fmt: skip
+    add("--inputs", metavar="IN.npz", type=Path, help="count on its first sample")
+    add("--input-shape", action="append", default=[], metavar="NAME:1,3,32,32",
+        help="bind an input's symbolic dimensions; repeatable")  # fmt: skip
+    add("--data", action="append", default=[], metavar="FILE", type=Path,
+        help="an external data file of the model that may be a link; repeatable")  # fmt: skip
+    add("--check", action="store_true", help="write nothing; fail if the record would change")
+
+
+def run(args: argparse.Namespace) -> int:
+    from mlftool.cli.compile import parse_shapes
+    from mlftool.codegen.tuned import read_record, record_text
+    from mlftool.compile import ModuleSpec
+    from mlftool.mlf import write_atomically
+    from mlftool.tune import tune
+
+    shapes = parse_shapes(args.input_shape)
+    old = read_record(args.output) if args.output.exists() or args.check else {}
+    new: dict[str, Tuned] = {}
+    for target in args.target:
+        spec = ModuleSpec(
+            args.model,
+            "tuned",
+            target,
+            input_shapes=shapes,
+            data_files=tuple(args.data),
+            float_mode=args.float_mode,
+        )
+        new[target] = tune(spec, args.flags, args.inputs)
+        print(summary(target, new[target]))
+    if args.check:
+        _check(args.output, old, new)
+    else:
+        write_atomically(args.output, record_text({**old, **new}).encode())
+    return 0
+
+
+def summary(target: str, tuned: Tuned) -> str:
+    """One line for people."""
+    kinds = len(tuned.layers)
+    kernels = sum(len(layer.instructions) for layer in tuned.layers)
+    gain = 100 * (tuned.before - tuned.after) / max(1, tuned.before)
+    return (
+        f"{target}: {tuned.before:,} -> {tuned.after:,} instructions (-{gain:.1f} %), "
+        f"{kernels} kernels compared for {kinds} kinds of layers"
+    )
+
+
+def _check(path: Path, old: Mapping[str, Tuned], new: Mapping[str, Tuned]) -> None:
+    """Raises MlfError where the record is not what is measured now."""
+    problems = []
+    for target, now in new.items():
+        then = old.get(target)
+        if then == now:
+            continue
+        what = "is not in the record" if then is None else "is measured differently now"
+        if then is not None and then.compiler != now.compiler:
+            what += f": '{now.compiler}' is not '{then.compiler}'"
+        help = f"to accept this: mlftool tune, the same without --check (target {target})"
+        problems.append(Problem("MLF0409", what, str(path), path=target, help=help))
+    if problems:
+        raise MlfError(problems, CHECK_FAILED)

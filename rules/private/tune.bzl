@@ -1,0 +1,87 @@
+"""Tuning records made by the build: which kernels need the fewest instructions on a simulated board."""
+
+load("@mlf_system//:machines.bzl", "TOOLCHAINS")
+load(":checks.bzl", "check_shapes")
+load(":cpus.bzl", "CPUS")
+load(":mlftool.bzl", "TOOLCHAIN_TYPE", "run_mlftool")
+load(":run.bzl", "require_simulator")
+
+def _mlf_tune_impl(ctx):
+    check_shapes(ctx)
+    if not ctx.attr.targets:
+        fail("%s: targets: got none, expected targets with a simulated board" % ctx.label)
+    for target in ctx.attr.targets:
+        if not (target in CPUS and CPUS[target].board):
+            known = ", ".join(sorted([name for name in CPUS if CPUS[name].board]))
+            fail("%s: targets: got '%s', expected targets with a simulated board: %s" % (ctx.label, target, known))
+        require_simulator(ctx, target)
+    record = ctx.actions.declare_file(ctx.label.name + ".json")
+    args = ctx.actions.args()
+    args.add("tune")
+    args.add(ctx.file.model)
+    args.add("-o", record)
+    args.add_all(ctx.attr.targets, before_each = "--target")
+    args.add("--float-mode", ctx.attr.float_mode)
+    args.add("--flags=" + ctx.attr.optimisation)
+    args.add_all(ctx.files.data, before_each = "--data")
+    for name, shape in sorted(ctx.attr.input_shapes.items()):
+        args.add("--input-shape", "%s:%s" % (name, shape.replace(" ", "")))
+    inputs = [ctx.file.model, ctx.file._qemu] + ctx.files.data + ctx.files._compilers
+    if ctx.file.inputs:
+        args.add("--inputs", ctx.file.inputs)
+        inputs.append(ctx.file.inputs)
+    run_mlftool(
+        ctx,
+        "tuner",
+        "mlftool",
+        [args],
+        inputs = inputs,
+        outputs = [record],
+        mnemonic = "MlfTune",
+        progress_message = "Counting instructions of kernels for %s" % ctx.file.model.short_path,
+    )
+    return [DefaultInfo(files = depset([record]))]
+
+mlf_tune = rule(
+    doc = """A tuning record: which of the kernels that can compute a layer needs the fewest instructions.
+
+```starlark
+mlf_tune(name = "keyword_tuned", model = "keyword.onnx", targets = ["cortex-m4"])
+
+mlf_golden_test(name = "keyword_tuned_test", src = ":keyword_tuned", golden = "keyword.tuning.json")
+
+mlf_compile(name = "keyword", model = "keyword.onnx", target = "cortex-m4", tuning = "keyword.tuning.json")
+```
+
+The kernels are counted on the simulated boards in a build action, so the record is cached like any other
+output. Committed, it costs nobody else a simulation; `bazel run //:keyword_tuned_test -- --update` writes
+it, and the test fails where a new model, compiler or mlftool would count something else. `tuning =
+":keyword_tuned"` does without the committed copy.""",
+    implementation = _mlf_tune_impl,
+    attrs = {
+        "data": attr.label_list(allow_files = True, doc = "Files of ONNX external data."),
+        "float_mode": attr.string(
+            default = "exact",
+            values = ["exact", "fused"],
+            doc = "As of `mlf_compile`; a record is for one of them.",
+        ),
+        "input_shapes": attr.string_dict(doc = "Shapes of inputs the model leaves open, as of `mlf_compile`."),
+        "inputs": attr.label(
+            allow_single_file = [".npz"],
+            doc = "Instructions are counted on the first sample. Default: a fixed pattern.",
+        ),
+        "model": attr.label(mandatory = True, allow_single_file = [".onnx"], doc = "The ONNX file."),
+        "optimisation": attr.string(
+            default = "-O2",
+            values = ["-O2", "-O3", "-Os"],
+            doc = "What the C is compiled with: as it will be in the end. The default is that of `mlf_cc_library`.",
+        ),
+        "targets": attr.string_list(mandatory = True, doc = "Targets with a simulated board."),
+        "_compilers": attr.label_list(
+            default = ["@mlf_system//:%s.txt" % name for name in sorted(TOOLCHAINS)],
+            allow_files = True,
+        ),
+        "_qemu": attr.label(default = "@mlf_system//:simulators.txt", allow_single_file = True),
+    },
+    toolchains = [TOOLCHAIN_TYPE],
+)
