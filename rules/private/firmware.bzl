@@ -232,7 +232,7 @@ def mlf_firmware(
       **kwargs: `tags`, `visibility`, `testonly` and so on.
     """
     if not platform and not board:
-        fail("mlf_firmware %s: it needs a board or a platform" % name)
+        fail("mlf_firmware %s: board, platform: got neither, expected your mlf_board or the platform of a board of ours" % name)
     platform = platform or platform_of(board)
     if srcs:
         cc_library(

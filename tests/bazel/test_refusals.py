@@ -16,9 +16,10 @@ from tvm_archives import code, graph_archive
 
 LOAD = """load(
     "@mlftool//rules:defs.bzl",
-    "mlf_arena_test", "mlf_baseline_test", "mlf_benchmark", "mlf_budget_test", "mlf_cc_library",
-    "mlf_compile", "mlf_firmware", "mlf_golden_test", "mlf_host_test", "mlf_import", "mlf_module",
-    "mlf_package", "mlf_project", "mlf_report", "mlf_runner", "mlf_size_report",
+    "mlf_arena_test", "mlf_baseline_test", "mlf_benchmark", "mlf_board", "mlf_budget_test",
+    "mlf_cc_library", "mlf_compile", "mlf_firmware", "mlf_firmware_test", "mlf_golden_test",
+    "mlf_host_test", "mlf_import", "mlf_module", "mlf_package", "mlf_project", "mlf_report",
+    "mlf_runner", "mlf_size_report",
 )
 load("@rules_cc//cc:defs.bzl", "cc_library")
 MODEL = "//:models/gesture_int8.onnx"
@@ -91,6 +92,9 @@ REFUSED = {
     'platform = "@mlftool//rules/platforms:host")':
         "//refused:ae_program: board: none of ours has the processor of platform "
         "@mlftool//rules/platforms:host; give your own mlf_board",
+    'mlf_firmware_test(name = "am", firmware = ":quiet")':
+        "//refused:am: nothing simulates the board of refused/quiet.elf; give its mlf_board a "
+        "simulator, or test on the host",
     # By the compiler, the archives' makers and the runners.
     'mlf_compile(name = "af", model = MODEL, input_shapes = {"nope": "1,2"})':
         "models/gesture_int8.onnx: error[MLF0208]: shape given for 'nope', which is not an input "
@@ -120,6 +124,8 @@ mlf_compile(name = "m8", model = MODEL, interface_api = "packed")
 mlf_cc_library(name = "l8", archive = "m8")
 mlf_import(name = "graph", archive = "graph.tar")
 mlf_runner(name = "runner", archive = "graph_archive", library = "graph")
+mlf_board(name = "hardware", srcs = ["start.c"], linker_script = "x.ld", target = "cortex-m4")
+mlf_firmware(name = "quiet", srcs = ["start.c"], board = ":hardware", tags = ["manual"])
 mlf_report(name = "report", runner = "runner", vectors = "//:models/gesture_int8.npz")
 """
 # As external code generators have it: a call into a library that is not in the archive.
@@ -197,6 +203,18 @@ def test_a_library_for_no_processor(built: Workspace, refused: str) -> None:
         (
             'mlf_model(name = "a", model = "x.onnx", flash_bytes = 1)',
             "mlf_model a: a budget is checked against a run, so it needs vectors (in a manifest:",
+        ),
+        (
+            'mlf_firmware(name = "a", srcs = ["a.c"])',
+            "mlf_firmware a: board, platform: got neither, expected your mlf_board or the platform",
+        ),
+        (
+            'mlf_board(name = "a", linker_script = "a.ld", target = "m4")',
+            "mlf_board a: target: got 'm4', expected one of aarch64, armv7-a, cortex-m0, ",
+        ),
+        (
+            'mlf_board(name = "a", parts = ["cortex"], target = "cortex-m4")',
+            "mlf_board a: parts: got 'cortex', expected some of common, cortex_m, riscv",
         ),
         (
             'mlf_model(name = "a", model = "x.onnx", target = "m4")',

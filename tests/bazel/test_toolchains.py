@@ -122,6 +122,41 @@ def test_a_compiler_in_a_folder(compilers: Workspace) -> None:
     assert program.endswith(f"/gcc-12/bin/{PREFIX}-gcc")
 
 
+def test_clang_for_programs_of_the_host(built: Workspace) -> None:
+    actions = built.build("--repo_env=CC=clang", "@models//gesture_int8:host")
+
+    compiled = [a["commandArgs"] for a in actions if a["mnemonic"] == "CppCompile"]
+    assert compiled
+    assert all(Path(line[0]).name == "clang" for line in compiled)
+
+
+@pytest.mark.parametrize(
+    ("missing", "said"),
+    [
+        (
+            "arm-none-eabi",
+            "cortex-m4: the C compiler for cortex-m4 is not installed; run: apt-get install "
+            "gcc-arm-none-eabi libnewlib-arm-none-eabi",
+        ),
+        (
+            "qemu",
+            "the simulator of cortex-m4 is not installed; run: apt-get install qemu-system-arm",
+        ),
+    ],
+)
+def test_a_program_that_is_missing_is_named_with_its_package(
+    built: Workspace, tmp_path: Path, missing: str, said: str
+) -> None:
+    for program in Path("/usr/bin").iterdir():
+        if not program.name.startswith(missing):
+            (tmp_path / program.name).symlink_to(program)
+    words = (f"--repo_env=PATH={tmp_path}", "--nobuild", "@models//gesture_int8:cortex-m4_test")
+
+    talk = built.bazel("build", *built.options(), *words, fails=True)
+
+    assert said in talk, talk
+
+
 @pytest.fixture(scope="module")
 def refused(compilers: Workspace) -> str:
     """What Bazel says of them all."""
