@@ -173,6 +173,8 @@ def _gcc_toolchain(name, cpu, machine_flags, prefix, compiler, files, constraint
         install = compiler["install"],
         machine_flags = machine_flags,
         prefix = prefix,
+        # Who builds everything need not have every compiler.
+        tags = ["manual"],
     )
     native.filegroup(
         name = name + "_files",
@@ -190,6 +192,7 @@ def _gcc_toolchain(name, cpu, machine_flags, prefix, compiler, files, constraint
         objcopy_files = all_files,
         strip_files = all_files,
         supports_param_files = True,
+        tags = ["manual"],
         toolchain_config = ":" + name + "_config",
         toolchain_identifier = prefix + "-" + cpu,
     )

@@ -140,7 +140,18 @@ def test_the_test_lock_agrees_with_the_lock() -> None:
     assert pins("requirements.lock") <= pins("requirements-test.lock")
 
 
-def test_bazelw_without_root_prints_the_line_to_run(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("command", "tests"),
+    [
+        ("run //examples:tour", False),
+        ("build //...", True),
+        ("test //tests:crt", True),
+        ("--output_base=/x test //tests:crt", True),
+    ],
+)
+def test_bazelw_without_root_prints_the_line_to_run(
+    tmp_path: Path, command: str, tests: bool
+) -> None:
     """A PATH with nothing but a shell, `id` that is not root, and an apt-get that must not run."""
     for name in ("dirname", "python3"):
         (tmp_path / name).symlink_to(f"/usr/bin/{name}")
@@ -149,7 +160,7 @@ def test_bazelw_without_root_prints_the_line_to_run(tmp_path: Path) -> None:
         (tmp_path / name).chmod(0o755)
 
     run = subprocess.run(
-        ["/bin/sh", str(ROOT / "bazelw"), "build", "//..."],
+        ["/bin/sh", str(ROOT / "bazelw"), *command.split()],
         env={"PATH": str(tmp_path)}, capture_output=True, text=True, check=False,
     )  # fmt: skip
 
@@ -158,6 +169,9 @@ def test_bazelw_without_root_prints_the_line_to_run(tmp_path: Path) -> None:
     assert "apt-get install --no-install-recommends -y bazel-bootstrap gcc g++" in run.stderr
     assert "gcc-arm-none-eabi" in run.stderr
     assert "qemu-system-arm" in run.stderr
+    # What only tests need is gigabytes.
+    for package in ("gcc-riscv64-unknown-elf", "qemu-system-misc", "qemu-user"):
+        assert (package in run.stderr) == tests, package
 
 
 def test_the_example_of_a_workspace_has_the_models_of_the_others() -> None:
