@@ -55,3 +55,49 @@ def check_shapes(ctx):
         if [e for e in extents if not _digits(e) or int(e) == 0]:
             fail("%s: input_shapes: got '%s' for input '%s', expected extents, such as \"1,3,32,32\"" %
                  (ctx.label, shape, name))
+
+_LOWER = "abcdefghijklmnopqrstuvwxyz"
+
+def check_patches(ctx):
+    """Fails unless `patches` is `off`, `auto` or a number of bands.
+
+    Args:
+      ctx: context of a rule with that attribute.
+    """
+    value = ctx.attr.patches
+    if value not in ["off", "auto"] and not (_digits(value) and 2 <= int(value) and int(value) <= 64):
+        fail("%s: patches: got '%s', expected off, auto or 2 to 64" % (ctx.label, value))
+
+def check_pools(ctx):
+    """Fails unless `pools` are memories, each by a name of its own.
+
+    Args:
+      ctx: context of a rule with that attribute.
+    """
+    names = []
+    for pool in ctx.attr.pools:
+        name, _, rest = pool.partition("=")
+        size = rest.partition("@")[0]
+        for unit in ["KiB", "MiB"]:
+            size = size[:-len(unit)] if size.endswith(unit) else size
+        if not _digits(size) or int(size) == 0 or not _is_word(name) or rest.endswith("@"):
+            fail("%s: pools: got '%s', expected NAME=BYTES or NAME=BYTES@SECTION, such as dtcm=64KiB@.dtcm" %
+                 (ctx.label, pool))
+        if name in names:
+            fail("%s: pools: got '%s' twice; give each memory a name of its own" % (ctx.label, name))
+        names.append(name)
+
+def _is_word(text):
+    return text[:1] in _LOWER.elems() and not [c for c in text.elems() if c not in _LOWER + "_0123456789"]
+
+def check_file_name(ctx, name, value):
+    """Fails unless an attribute can be part of a file's name on every system.
+
+    Args:
+      ctx: the rule's context.
+      name: the attribute.
+      value: what it says.
+    """
+    if not value or [c for c in value.elems() if not c.isalnum() and c not in "_-.+"] or not value[0].isalnum():
+        fail("%s: %s: got '%s', expected letters, digits and any of '_-.+', a letter or digit first" %
+             (ctx.label, name, value))

@@ -1,6 +1,6 @@
 """One or several models -> one Model Library Format archive."""
 
-load(":checks.bzl", "check_shapes")
+load(":checks.bzl", "check_patches", "check_pools", "check_shapes")
 load(":cpus.bzl", "device_of")
 load(":groups.bzl", "LIMIT_ATTRS", "archive_groups")
 load(":mlftool.bzl", "TOOLCHAIN_TYPE", "WORKER_ATTRS", "run_compiler")
@@ -125,6 +125,8 @@ def options_of(ctx):
         fail("%s: target: got '', expected a target such as host or cortex-m4; leave it out for host" % ctx.label)
     device_of(attr.target, "target")
     check_shapes(ctx)
+    check_patches(ctx)
+    check_pools(ctx)
     given = {
         "interface_api": attr.interface_api,
         "link_params": attr.link_params == 1 if attr.link_params != -1 else None,
@@ -142,21 +144,21 @@ def options_of(ctx):
     for name in asked:
         if name not in _OPTIONS[executor]:
             owners = [e for e in EXECUTORS if name in _OPTIONS[e]]
-            fail("%s: got %s with executor '%s', expected it with %s only; leave it out or set executor = \"%s\"" %
-                 (name, getattr(attr, name), executor, " or ".join(owners), owners[0]))
+            fail("%s: %s: got %s with executor '%s', expected it with %s only; leave it out or set executor = \"%s\"" %
+                 (ctx.label, name, getattr(attr, name), executor, " or ".join(owners), owners[0]))
     packed = executor == "graph" or attr.interface_api == "packed"
     if attr.system_lib and not packed:
-        fail("system_lib: got True with interface_api 'c', which has no packed functions; " +
-             "set interface_api = \"packed\" or leave system_lib out")
+        fail(("%s: system_lib: got True with interface_api 'c', which has no packed functions; " +
+              "set interface_api = \"packed\" or leave system_lib out") % ctx.label)
     if attr.unpacked_api == 0 and not packed:
-        fail("unpacked_api: got 0 with interface_api 'c'; set interface_api = \"packed\" or leave unpacked_api out")
+        fail("%s: unpacked_api: got 0 with interface_api 'c'; set interface_api = \"packed\" or leave it out" % ctx.label)
     if attr.pools and packed:
-        fail("pools: got %s with interface_api 'packed', expected 'c'; leave one of them out" % attr.pools)
+        fail("%s: pools: got %s with interface_api 'packed', expected 'c'; leave one of them out" % (ctx.label, attr.pools))
     if attr.tuning and (attr.optimize != "speed" or attr.patches != "off"):
-        fail("tuning: got %s with optimize '%s' and patches '%s', expected speed and off; leave one of them out" %
-             (attr.tuning.label, attr.optimize, attr.patches))
+        fail("%s: tuning: got %s with optimize '%s' and patches '%s', expected speed and off; leave one of them out" %
+             (ctx.label, attr.tuning.label, attr.optimize, attr.patches))
     if attr.workspace_io and packed:
-        fail("workspace_io: got True with interface_api 'packed', expected 'c'; leave one of them out")
+        fail("%s: workspace_io: got True with interface_api 'packed', expected 'c'; leave one of them out" % ctx.label)
     return asked
 
 def module_name_of(ctx):
@@ -171,8 +173,8 @@ def module_name_of(ctx):
     name = ctx.attr.module_name or ctx.label.name
     allowed = "abcdefghijklmnopqrstuvwxyz_0123456789"
     if [c for c in name.elems() if c not in allowed] or name[0].isdigit():
-        fail("module_name: got '%s' from the %s, expected lower-case letters, digits and '_', no digit first" %
-             (name, "attribute" if ctx.attr.module_name else "target's name; set module_name"))
+        fail("%s: module_name: got '%s' from the %s, expected lower-case letters, digits and '_', no digit first" %
+             (ctx.label, name, "attribute" if ctx.attr.module_name else "target's name; set module_name"))
     return name
 
 def _inputs(ctx):
@@ -322,11 +324,11 @@ def _mlf_package_impl(ctx):
     names = [spec.module_name for spec in specs]
     for i, name in enumerate(names):
         if name in names[:i]:
-            fail("modules: two modules are called '%s'; set module_name of one of them" % name)
+            fail("%s: modules: two modules are called '%s'; set module_name of one of them" % (ctx.label, name))
     for what in ["target", "mlf_version"]:
         if len({getattr(spec, what): None for spec in specs}) > 1:
-            fail("modules: one archive has one %s; got %s" %
-                 (what, ", ".join(["%s = %s" % (s.module_name, getattr(s, what)) for s in specs])))
+            fail("%s: modules: one archive has one %s; got %s; set it of each mlf_module" %
+                 (ctx.label, what, ", ".join(["%s = %s" % (s.module_name, getattr(s, what)) for s in specs])))
     request = ctx.actions.declare_file(ctx.label.name + "_modules.json")
     ctx.actions.write(request, json.encode(struct(modules = specs)))
     files = [file for module in ctx.attr.modules for file in module[MlfModuleInfo].files]

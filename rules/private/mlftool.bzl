@@ -86,7 +86,7 @@ def run_mlftool(ctx, part, module, arguments, inputs, outputs, mnemonic, progres
       inputs: list of Files.
       outputs: list of Files.
       mnemonic: for --strategy and logs.
-      progress_message: what the terminal shows.
+      progress_message: what the terminal shows, with the label, also when the action fails.
     """
     tool = ctx.toolchains[TOOLCHAIN_TYPE].mlftool
     start = ctx.actions.args()
@@ -102,7 +102,7 @@ def run_mlftool(ctx, part, module, arguments, inputs, outputs, mnemonic, progres
         # What an action builds on the way stays in its sandbox: a cache would be an input nobody declared.
         env = dict(ENVIRONMENT, MLFTOOL_CACHE = ".mlftool_cache"),
         mnemonic = mnemonic,
-        progress_message = progress_message,
+        progress_message = "%s (%s)" % (progress_message, ctx.label),
     )
 
 def run_compiler(ctx, arguments, inputs, outputs, mnemonic, progress_message):
@@ -114,7 +114,7 @@ def run_compiler(ctx, arguments, inputs, outputs, mnemonic, progress_message):
       inputs: list of Files.
       outputs: list of Files.
       mnemonic: for --strategy and logs.
-      progress_message: what the terminal shows.
+      progress_message: what the terminal shows, with the label, also when the action fails.
     """
     tool = ctx.toolchains[TOOLCHAIN_TYPE].mlftool
     protocol = ctx.attr._worker[BuildSettingInfo].value
@@ -137,7 +137,7 @@ def run_compiler(ctx, arguments, inputs, outputs, mnemonic, progress_message):
         env = ENVIRONMENT,
         execution_requirements = _WORKER_REQUIREMENTS[protocol],
         mnemonic = mnemonic,
-        progress_message = progress_message,
+        progress_message = "%s (%s)" % (progress_message, ctx.label),
     )
 
 def launcher_script(tool, module, arguments, before = []):

@@ -1,5 +1,6 @@
 """An archive -> a folder that CMake and Make build."""
 
+load(":checks.bzl", "check_file_name")
 load(":mlftool.bzl", "TOOLCHAIN_TYPE", "run_mlftool")
 load(":providers.bzl", "MlfInfo")
 
@@ -8,9 +9,10 @@ def _mlf_project_impl(ctx):
     library = ctx.attr.library
     if not library:
         if len(info.modules) > 1:
-            fail("library: the archive has %d modules (%s), none of which can name it; set library" %
-                 (len(info.modules), ", ".join(info.modules)))
+            fail("%s: library: got '' for an archive of %d modules (%s), none of which can name it; set library" %
+                 (ctx.label, len(info.modules), ", ".join(info.modules)))
         library = info.modules[0]
+    check_file_name(ctx, "library", library)
     folder = ctx.actions.declare_directory(ctx.label.name)
     args = ctx.actions.args()
     args.add("extract")

@@ -20,8 +20,8 @@ def module_of(ctx, info):
     if not ctx.attr.module and len(info.modules) == 1:
         return info.modules[0]
     if ctx.attr.module not in info.modules:
-        fail("module: %s has no module '%s'; one of: %s" %
-             (ctx.attr.archive.label, ctx.attr.module, ", ".join(info.modules)))
+        fail("%s: module: got '%s', which %s has not; expected one of: %s" %
+             (ctx.label, ctx.attr.module, ctx.attr.archive.label, ", ".join(info.modules)))
     return ctx.attr.module
 
 def _runner_source_impl(ctx):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -30,27 +31,28 @@ HOST = "@models//gesture_int8:host_runner"
 # A target per line, and what is said of it.
 REFUSED = {
     'mlf_compile(name = "a", model = MODEL, executor = "graph", interface_api = "c")':
-        "interface_api: got c with executor 'graph', expected it with aot only; leave it out or "
-        'set executor = "aot"',
+        "//refused:a: interface_api: got c with executor 'graph', expected it with aot only; leave "
+        'it out or set executor = "aot"',
     'mlf_compile(name = "b", model = MODEL, executor = "aot", link_params = 1)':
-        "link_params: got 1 with executor 'aot', expected it with graph only",
+        "//refused:b: link_params: got 1 with executor 'aot', expected it with graph only",
     'mlf_compile(name = "c", model = MODEL, executor = "vm", system_lib = True)':
-        "system_lib: got True with executor 'vm', expected it with aot or graph only",
+        "//refused:c: system_lib: got True with executor 'vm', expected it with aot or graph only",
     'mlf_compile(name = "d", model = MODEL, system_lib = True)':
-        "system_lib: got True with interface_api 'c', which has no packed functions; set "
-        'interface_api = "packed"',
+        "//refused:d: system_lib: got True with interface_api 'c', which has no packed functions; "
+        'set interface_api = "packed"',
     'mlf_compile(name = "e", model = MODEL, unpacked_api = 0)':
-        "unpacked_api: got 0 with interface_api 'c'; set interface_api = \"packed\"",
+        "//refused:e: unpacked_api: got 0 with interface_api 'c'; set interface_api = \"packed\"",
     'mlf_compile(name = "f", model = MODEL, interface_api = "packed", workspace_io = True)':
-        "workspace_io: got True with interface_api 'packed', expected 'c'",
+        "//refused:f: workspace_io: got True with interface_api 'packed', expected 'c'",
     'mlf_compile(name = "Big", model = MODEL)':
-        "module_name: got 'Big' from the target's name; set module_name, expected lower-case",
+        "//refused:Big: module_name: got 'Big' from the target's name; set module_name, "
+        "expected lower-case",
     'mlf_package(name = "g", modules = ["m7", "m6"])':
-        "modules: one archive has one mlf_version; got m7 = 7, m6 = 6",
+        "//refused:g: modules: one archive has one mlf_version; got m7 = 7, m6 = 6",
     'mlf_package(name = "h", modules = ["m7", "again"])':
-        "modules: two modules are called 'm7'; set module_name of one of them",
+        "//refused:h: modules: two modules are called 'm7'; set module_name of one of them",
     'mlf_runner(name = "i", archive = "graph_archive", library = "graph", module = "other")':
-        "module: //refused:graph_archive has no module 'other'; one of: default",
+        "module: got 'other', which //refused:graph_archive has not; expected one of: default",
     'mlf_compile(name = "o", model = MODEL, target = "cortex-m9")':
         "target: got 'cortex-m9', expected one of host, x86-64-v3, x86-64-v4, aarch64, ",
     'mlf_firmware(name = "p", platform = "@mlftool//rules/platforms:host", deps = [":cmsis"])':
@@ -65,6 +67,28 @@ REFUSED = {
         "out for no limit",
     'mlf_compile(name = "t", model = MODEL, target = "")':
         "//refused:t: target: got '', expected a target such as host or cortex-m4; leave it out",
+    'mlf_compile(name = "t1", model = MODEL, patches = "65")':
+        "//refused:t1: patches: got '65', expected off, auto or 2 to 64",
+    'mlf_compile(name = "t2", model = MODEL, pools = ["sram=64KB"])':
+        "//refused:t2: pools: got 'sram=64KB', expected NAME=BYTES or NAME=BYTES@SECTION, such as",
+    'mlf_compile(name = "t3", model = MODEL, pools = ["a=1KiB", "a=2KiB"])':
+        "//refused:t3: pools: got 'a' twice; give each memory a name of its own",
+    'mlf_project(name = "t4", archive = "m8", library = "../m8")':
+        "//refused:t4: library: got '../m8', expected letters, digits and any of '_-.+'",
+    'mlf_package(name = "t5", modules = [":cmsis"])':
+        "in modules attribute of mlf_package rule //refused:t5: '//refused:cmsis' does not have "
+        "mandatory providers: 'MlfModuleInfo'",
+    'mlf_host_test(name = "t6", runner = ":m8", vectors = VECTORS)':
+        "in runner attribute of _mlf_run_test rule //refused:t6: '//refused:m8' does not have "
+        "mandatory providers: 'MlfRunnerInfo'",
+    'mlf_report(name = "t7", runner = HOST, vectors = MODEL)':
+        "in vectors attribute of mlf_report rule //refused:t7: source file "
+        "'//:models/gesture_int8.onnx' is misplaced here (expected .npz",
+    'mlf_compile(name = "t8", model = MODEL, data = ["nowhere.bin"])':
+        "(//refused:t8) failed: missing input file '//refused:nowhere.bin'",
+    'mlf_import(name = "t9", archive = "x.json")':
+        "in archive attribute of _mlf_archive rule //refused:t9_archive: source file "
+        "'//refused:x.json' is misplaced here (expected .tar or .model-library-format)",
     'mlf_compile(name = "u", model = VECTORS)':
         "in model attribute of mlf_compile rule //refused:u: source file "
         "'//:models/gesture_int8.npz' is misplaced here (expected .onnx)",
@@ -159,6 +183,9 @@ def refused(built: Workspace) -> str:
 @pytest.mark.parametrize("target", REFUSED)
 def test_refused_with_what_to_do(refused: str, target: str) -> None:
     assert REFUSED[target] in refused, refused
+    name = re.search(r'name = "(\w+)"', target)
+    assert name
+    assert f"//refused:{name[1]}" in refused
 
 
 def test_the_header_of_an_external_library_is_asked_for(refused: str) -> None:
