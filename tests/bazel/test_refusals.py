@@ -71,6 +71,13 @@ REFUSED = {
         "//refused:t1: patches: got '65', expected off, auto or 2 to 64",
     'mlf_compile(name = "t2", model = MODEL, pools = ["sram=64KB"])':
         "//refused:t2: pools: got 'sram=64KB', expected NAME=BYTES or NAME=BYTES@SECTION, such as",
+    'mlf_compile(name = "t10", model = MODEL, patches = "2", tuning = "x.json")':
+        "//refused:t10: tuning: got //refused:x.json with optimize 'speed' and patches '2'",
+    'mlf_compile(name = "t11", model = MODEL, tuning = "text.onnx")':
+        "in tuning attribute of mlf_compile rule //refused:t11: source file "
+        "'//refused:text.onnx' is misplaced here (expected .json)",
+    'mlf_compile(name = "t12", model = MODEL, tuning = "x.json")':
+        "refused/x.json: error[MLF",
     'mlf_compile(name = "t3", model = MODEL, pools = ["a=1KiB", "a=2KiB"])':
         "//refused:t3: pools: got 'a' twice; give each memory a name of its own",
     'mlf_project(name = "t4", archive = "m8", library = "../m8")':
