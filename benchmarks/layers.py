@@ -12,12 +12,9 @@ a figure is right to within a tick of the board's counter, 40 instructions or le
 from __future__ import annotations
 
 import argparse
-import re
-import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from corpus import Network, networks
@@ -25,41 +22,8 @@ from device import CORES, MODULE, OPTIMISE, board_of
 from tables import grid, refresh
 
 from mlftool.compile import Module, ModuleSpec, compile_module
-from mlftool.describe import bundle as bundle_of
 from mlftool.plan.program import Call
-from mlftool.runtime.interface import read_interface
-from mlftool.runtime.link import link_firmware
-from mlftool.runtime.runner import qemu_command
-
-# In front of each call the generated function has a line that ends with the kernel's name.
-_CALL = re.compile(r"^  (?=// .*\([\w.]+\)$)", re.M)
-_RUN = re.compile(r"^int32_t \w+\([^;{]*\) \{\n", re.M)
-_MARKS = """
-#include "platform.h"
-
-static uint64_t bench_at[{steps} + 1];
-
-static void bench_mark(int step) {{
-  bench_at[step] = platform_counter_end();
-}}
-
-static void bench_print(void) {{
-  for (int step = 0; step < {steps}; step++) {{
-    uint64_t n = platform_counter_cost(bench_at[step], bench_at[step + 1]);
-    char digits[24];
-    char *at = digits + sizeof digits - 2;
-    at[0] = '\\n';
-    at[1] = '\\0';
-    do {{
-      *--at = (char)('0' + n % 10);
-      n /= 10;
-    }} while (n != 0);
-    platform_print("layer=");
-    platform_print(at);
-  }}
-}}
-
-"""
+from mlftool.tune.marks import count
 
 
 @dataclass(frozen=True)
@@ -96,7 +60,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def measure(module: Module, network: Network) -> list[Layer]:
     """The layers of a module in the order they run, counted on its first sample."""
     calls = module.program.calls
-    counts = run(marked(module), network)
+    board, flags = board_of(module.program.target.name), OPTIMISE[module.spec.optimize]
+    counts = count(module, board, network.sample, flags).steps
     assert len(counts) == len(calls), "the marks do not match the calls"
     return [
         Layer(c.node.name, c.kernel.name, c.kernel.macs, n, c.kernel.macs * least(module, c))
@@ -111,45 +76,6 @@ def least(module: Module, call: Call) -> float:
         arm = module.program.target.name.startswith("cortex")
         return 1 / 16 if "mve" in features else 1 / 2 if "dsp" in features else 1 if arm else 2
     return 1 if "fused" in features else 2
-
-
-def marked(module: Module) -> Module:
-    """The module with the counter read before each call and after the last."""
-    steps = len(module.program.calls)
-    files = dict(module.sources.files)
-    for name, text in files.items():
-        entry = list(_RUN.finditer(text))
-        if not name.endswith(".c") or not entry or not _CALL.search(text, entry[-1].end()):
-            continue
-        head, body = text[: entry[-1].start()], text[entry[-1].start() :]
-        numbers = iter(range(steps))
-        body = _CALL.sub(lambda _, n=numbers: f"  bench_mark({next(n)});\n  ", body)
-        end = body.rindex("  return 0;")
-        body = f"{body[:end]}  bench_mark({steps});\n  bench_print();\n{body[end:]}"
-        files[name] = head + _MARKS.format(steps=steps) + body
-    return replace(module, sources=replace(module.sources, files=files))
-
-
-def run(module: Module, network: Network) -> list[int]:
-    """What each step of the counted inference took."""
-    bundle = bundle_of([module])
-    interface = read_interface(bundle, module.spec.module_name)
-    board = board_of(module.program.target.name)
-    elf = link_firmware(bundle, interface, board, optimise=OPTIMISE[module.spec.optimize])
-    with tempfile.TemporaryDirectory() as folder:
-        data = b"".join(network.sample[t.name].tobytes() for t in interface.inputs)
-        (Path(folder) / "inputs.bin").write_bytes(data)
-        command = qemu_command(board, elf.resolve(), ("inputs.bin", "outputs.bin", "1"))
-        done = subprocess.run(
-            command,
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-    counts = [int(n) for n in re.findall(r"^layer=(\d+)$", done.stdout, re.M)]
-    return counts[-len(module.program.calls) :]  # the runs before are not counted ones
 
 
 def table(layers: Sequence[Layer]) -> str:

@@ -16,14 +16,14 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-from bench import BOARDS, OPTIMISE, models
+from corpus import Network, networks
+from device import MODULE, OPTIMISE, board_of
 from onnx import numpy_helper
 
 from mlftool.compile import ModuleSpec, compile_modules
 from mlftool.runtime.interface import read_interface
 from mlftool.runtime.link import footprint, link_firmware
 from mlftool.runtime.runner import run_on_board
-from mlftool.runtime.vectors import load_vectors, samples_of
 
 DOTS = ("Conv", "Gemm", "MatMul")
 
@@ -37,14 +37,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     names = args.names or ["ad_int8", "ic_int8", "kws_int8", "vww_int8"]
     print(f"| {args.board} | weights | flash B, speed | flash B, size | M instr, speed | size |")
     print("|---|---|---|---|---|---|")
-    for path in models(args.models, names):
-        model = onnx.load(path)
-        for label, form in (("8 bits", model), ("4 bits", rounded(model))):
-            fast, small = (measure(form, path, args.board, o) for o in ("speed", "size"))
-            assert fast[2] == small[2], path.stem
-            cells = [path.stem, label, fast[0], small[0], f"{fast[1]:.3f}", f"{small[1]:.3f}"]
+    for network in networks(args.models, names):
+        for label, form in (("8 bits", network.model), ("4 bits", rounded(network.model))):
+            fast, small = (measure(form, network, args.board, o) for o in ("speed", "size"))
+            assert fast[2] == small[2], network.name
+            cells = [network.name, label, fast[0], small[0], f"{fast[1]:.3f}", f"{small[1]:.3f}"]
             print("| " + " | ".join(map(str, cells)) + " |", flush=True)
-    fewest = min(fewest_values(onnx.load(path)) for path in models(args.models, ()))
+    fewest = min(fewest_values(network.model) for network in networks(args.models, ()))
     print(f"\nfewest different values that the int8 weights of a layer have: {fewest}")
     return 0
 
@@ -79,14 +78,13 @@ def rounded(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def measure(
-    model: onnx.ModelProto, path: Path, board: str, optimize: str
+    model: onnx.ModelProto, network: Network, core: str, optimize: str
 ) -> tuple[int, float, list[bytes]]:
     """(flash, millions of instructions, outputs)."""
-    bundle = compile_modules([ModuleSpec(model, "bench", board, optimize=optimize)])
-    interface = read_interface(bundle, "bench")
-    elf = link_firmware(bundle, interface, BOARDS[board], optimise=OPTIMISE[optimize])
-    samples = samples_of(load_vectors(path.with_suffix(".npz")), interface.inputs, "bench")[:1]
-    result = run_on_board(elf, BOARDS[board], interface, samples, repetitions=1)
+    bundle = compile_modules([ModuleSpec(model, MODULE, core, optimize=optimize)])
+    interface = read_interface(bundle, MODULE)
+    elf = link_firmware(bundle, interface, board_of(core), optimise=OPTIMISE[optimize])
+    result = run_on_board(elf, board_of(core), interface, [network.sample], repetitions=1)
     outputs = [v.tobytes() for v in result.outputs[0].values()]
     return footprint(elf).flash, result.figures["instructions"] / 1e6, outputs
 

@@ -5,6 +5,7 @@ load(":checks.bzl", "check_shapes")
 load(":cpus.bzl", "CPUS")
 load(":mlftool.bzl", "TOOLCHAIN_TYPE", "run_mlftool")
 load(":run.bzl", "require_simulator")
+load(":transitions.bzl", "ALLOWLIST", "model_transition")
 
 def _mlf_tune_impl(ctx):
     check_shapes(ctx)
@@ -77,11 +78,13 @@ it, and the test fails where a new model, compiler or mlftool would count someth
             doc = "What the C is compiled with: as it will be in the end. The default is that of `mlf_cc_library`.",
         ),
         "targets": attr.string_list(mandatory = True, doc = "Targets with a simulated board."),
+        "_allowlist_function_transition": attr.label(default = ALLOWLIST),
         "_compilers": attr.label_list(
             default = ["@mlf_system//:%s.txt" % name for name in sorted(TOOLCHAINS)],
             allow_files = True,
         ),
         "_qemu": attr.label(default = "@mlf_system//:simulators.txt", allow_single_file = True),
     },
+    cfg = model_transition,
     toolchains = [TOOLCHAIN_TYPE],
 )
