@@ -20,7 +20,7 @@ LOAD = """load(
     "mlf_arena_test", "mlf_baseline_test", "mlf_benchmark", "mlf_board", "mlf_budget_test",
     "mlf_cc_library", "mlf_compile", "mlf_firmware", "mlf_firmware_test", "mlf_golden_test",
     "mlf_host_test", "mlf_import", "mlf_module", "mlf_package", "mlf_project", "mlf_report",
-    "mlf_runner", "mlf_size_report",
+    "mlf_runner", "mlf_size_report", "mlf_tune",
 )
 load("@rules_cc//cc:defs.bzl", "cc_library")
 MODEL = "//:models/gesture_int8.onnx"
@@ -76,8 +76,6 @@ REFUSED = {
     'mlf_compile(name = "t11", model = MODEL, tuning = "text.onnx")':
         "in tuning attribute of mlf_compile rule //refused:t11: source file "
         "'//refused:text.onnx' is misplaced here (expected .json)",
-    'mlf_compile(name = "t12", model = MODEL, tuning = "x.json")':
-        "refused/x.json: error[MLF",
     'mlf_compile(name = "t3", model = MODEL, pools = ["a=1KiB", "a=2KiB"])':
         "//refused:t3: pools: got 'a' twice; give each memory a name of its own",
     'mlf_project(name = "t4", archive = "m8", library = "../m8")':
@@ -126,12 +124,18 @@ REFUSED = {
     'mlf_firmware_test(name = "am", firmware = ":quiet")':
         "//refused:am: nothing simulates the board of refused/quiet.elf; give its mlf_board a "
         "simulator, or test on the host",
+    'mlf_tune(name = "tune_host", model = MODEL, targets = ["cortex-m4", "host"])':
+        "//refused:tune_host: targets: got 'host', expected targets with a simulated board: cortex-m0",
+    'mlf_compile(name = "tuned_size", model = MODEL, optimize = "size", tuning = "x.json")':
+        "tuning: got //refused:x.json with optimize 'size' and patches 'off', expected speed and",
     # By the compiler, the archives' makers and the runners.
     'mlf_compile(name = "af", model = MODEL, input_shapes = {"nope": "1,2"})':
         "models/gesture_int8.onnx: error[MLF0208]: shape given for 'nope', which is not an input "
         "of the model",
     'mlf_compile(name = "ag", model = "text.onnx")':
         "refused/text.onnx: error[MLF0202]: is not an ONNX model: its bytes do not parse",
+    'mlf_compile(name = "al", model = MODEL, tuning = "x.json")':
+        "refused/x.json: error[MLF0408]: is no tuning record",
     'mlf_report(name = "ah", runner = HOST, vectors = "//:models/vibration_int8.npz")':
         "models/vibration_int8.npz: error[MLF0601]: no array for tensor 'acceleration'",
     'mlf_arena_test(name = "ai", archive = ":m8", library = ":l8", vectors = VECTORS)':
