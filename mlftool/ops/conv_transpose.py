@@ -7,6 +7,7 @@ The quantised form, which ONNX does not have, reads what QLinearConv does: its s
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +26,8 @@ from mlftool.ops.contraction import (
 )
 from mlftool.ops.plain import float_of
 from mlftool.ops.scalar import Store, literal, tensor_operand
+
+Requantised = Callable[[Contraction, Quantisation, str, str], str]
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,7 @@ def _float(v: View, c: Contraction) -> _Sum:
     return _Sum(row.c, literal(0, row), ("@", "@"), f"({bias} + acc)", (w, *b))
 
 
-def _quantised(v: View, c: Contraction) -> _Sum:
+def _quantised(v: View, c: Contraction, requantised: Requantised) -> _Sum:
     """In int64 where an int32 might overflow."""
     q = Quantisation.of(v)
     row = int64 if largest(c, q).max(initial=0) >= 2**31 else int32
@@ -65,16 +68,20 @@ def _quantised(v: View, c: Contraction) -> _Sum:
         row.c,
         "b[oc]",
         (f"(({row.c})@ - ({q.x_zero_point}))", f"(({row.c})@{minus})"),
-        f"({v.y.dtype.c}){requantize(c, q, 'acc', 'oc')}",
+        f"({v.y.dtype.c}){requantised(c, q, 'acc', 'oc')}",
         tuple(operands),
     )
 
 
 @op("ConvTranspose", Trait.SPATIAL, Trait.EPILOGUE)
 def conv_transpose(v: View) -> Kernel:
+    return gathered(v, requantize)
+
+
+def gathered(v: View, requantised: Requantised) -> Kernel:
     """Any number of spatial axes; constant weights are packed, others read as ONNX has them."""
     c = shape_of(v)
-    total = _quantised(v, c) if c.quantised else _float(v, c)
+    total = _quantised(v, c, requantised) if c.quantised else _float(v, c)
     store = Store(v, total.finish, f"p * {c.oc} + oc", "oc")
     packed = total.operands[0].role == "const"
     area, ic = math.prod(c.kernel), c.ic // c.group

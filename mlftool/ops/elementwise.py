@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from mlftool.ir.dtype import DType, float32
-from mlftool.ir.graph import Node, TensorType, View
+from mlftool.ir.dtype import DType, float32, int32
+from mlftool.ir.graph import Array, Node, TensorType, View
 from mlftool.ops.base import OPS, Kernel, OpDef, Operand, Trait, UnsupportedError
 from mlftool.ops.scalar import (
     EXPRESSIONS,
@@ -104,10 +104,10 @@ def loop_nest(v: View) -> Kernel:
     dims, strides = merged(out, strides)
     operands: list[Operand] = []
 
-    def load(name: str) -> Scalar:
+    def load(name: str, integers: Array | None = None) -> Scalar:
         param = f"a{len(operands)}"
-        operands.append(tensor_operand(v.graph, param, name))
-        dtype = v.type(name).dtype
+        operands.append(tensor_operand(v.graph, param, name, integers))
+        dtype = v.type(name).dtype if integers is None else int32
         return Scalar(fetch(dtype, param, index_text(strides[name])), dtype)
 
     body = Body(v.graph, nodes, {}, load)

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import math
 
-from mlftool.ir.dtype import DType, int32, int64
+import numpy as np
+
+from mlftool.ir.dtype import DType, float32, int32, int64
 from mlftool.ir.graph import TensorType, View
 from mlftool.ops.base import Kernel, Operand, Trait, UnsupportedError, op
 from mlftool.ops.contraction import BLOCK
 from mlftool.ops.elementwise import broadcast_strides, index_text, row_major
 from mlftool.ops.reduce import joined
-from mlftool.ops.scalar import Store, fetch, settle, tensor_operand
+from mlftool.ops.scalar import Store, fetch, literal, settle, tensor_operand
 
 
 def _shapes(v: View, b: int) -> tuple[tuple[int, ...], tuple[int, ...], int, int]:
@@ -126,8 +128,12 @@ def matmul_integer(v: View) -> Kernel:
 
 @op("QLinearMatMul", Trait.EPILOGUE)
 def quantised_matmul(v: View) -> Kernel:
-    """The same, requantised by a_scale * b_scale / y_scale, in float32 and in this order; without
-    an output scale a float. Sums of 16-bit activations are int64."""
+    return quantised_products(v, "mlf_requantize_wide")
+
+
+def quantised_products(v: View, requantize: str) -> Kernel:
+    """The sums of MatMulInteger, requantised by a_scale * b_scale / y_scale, in float32 and in this
+    order; without an output scale a float. Sums of 16-bit activations are int64."""
     rows = [v.x(0).dtype, v.x(3).dtype]
     to_float = not v.has(6)
     if any(row.packed or row.bits > 16 for row in (*rows, *(() if to_float else (v.y.dtype,)))):
@@ -138,15 +144,29 @@ def quantised_matmul(v: View) -> Kernel:
         _along(v, i, 0, -2)
     for i in (4, 5):
         _along(v, i, 3, -2 if v.attr("transB", 0) else -1)
-    reads = {"as": 1, "bs": 4} | ({} if to_float else {"ys": 6, "yz": 7})
+    scale = one_scale(v)
+    known = scale is not None and acc is int32
+    reads = {} if known else {"as": 1, "bs": 4} | ({} if to_float else {"ys": 6, "yz": 7})
     a = _less_zero(v, 2, "az", "x[ai]", "m", reads, acc)
     b = _less_zero(v, 5, "bz", "w[bi]", "n", reads, acc)
     which = {k: "0" if v.x(i).elements == 1 else n for k, i, n in (("as", 1, "m"), ("bs", 4, "n"))}
-    scale = f"as[{which['as']}] * bs[{which['bs']}]"
+    scaled = f"as[{which['as']}] * bs[{which['bs']}]"
     if to_float:
-        finish = f"((float)acc * ({scale}))"
+        finish = f"((float)acc * ({scaled}))"
     else:
         lo, hi = v.attr("activation", v.y.dtype.range)
-        scaled = f"(float)acc * ({scale} / ys[0])"
-        finish = f"({v.y.dtype.c})mlf_quantize({scaled}, yz[0], {lo}, {hi})"
+        finish = f"mlf_quantize((float)acc * ({scaled} / ys[0]), yz[0], {lo}, {hi})"
+        if known:
+            zero = int(v.known(7).item())
+            finish = f"{requantize}(acc, {literal(scale, float32)}, {zero}, {lo}, {hi})"
+        finish = f"({v.y.dtype.c}){finish}"
     return product(v, "quantised_matmul", acc, a, b, finish, reads, at=3)
+
+
+def one_scale(v: View) -> np.float32 | None:
+    """What a sum is multiplied by, where it is one number that is known."""
+    scales = [v.const(i) if v.has(i) else None for i in (1, 4, 6)]
+    if not v.has(7) or v.const(7) is None or any(s is None or s.size != 1 for s in scales):
+        return None
+    a, b, y = (np.float32(s.item()) for s in scales if s is not None)
+    return np.float32(a * b / y)

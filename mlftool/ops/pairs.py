@@ -11,14 +11,14 @@ with
 equal to every one of them. `add` may be anything between two bounds that the 65536 results set.
 Float rounding decides by chance what lies within 10^-5 of one half: where it decides against the
 form, once or twice in 65536, that value of t is an exception. The chain stays as it is if there are
-more.
+more. A constant float tensor in place of b becomes one of integers: what is added, or multiplied.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -35,11 +35,15 @@ _NEAR = sorted(product(range(-4, 5), repeat=2), key=lambda d: (d[0] ** 2 + d[1] 
 
 @dataclass(frozen=True)
 class Pair:
-    """The inputs, C text of t with {a} and {b} for the two elements, and of the result of {t}."""
+    """The inputs, C text of t with {a} and {b} for the two elements, and of the result of {t}.
+
+    Where `b` is a constant float tensor, `array` has what stands for it in integers.
+    """
 
     inputs: tuple[str, str]
     t: str
     result: str
+    array: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -61,41 +65,62 @@ class _Side:
         return (self.values - self.zero_point).astype(np.float32) * self.scale
 
 
+@dataclass(frozen=True)
+class _Tail:
+    """What becomes of the sum or product: limits, a scale and a zero point."""
+
+    scale: np.float32
+    zero_point: int
+    out: DType
+    limits: tuple[float, float]
+
+    def results(self, value: Array) -> Array:
+        """int64: step by step in float32, as the chain does."""
+        value = np.clip(value, np.float32(self.limits[0]), np.float32(self.limits[1]))
+        lo, hi = (np.float32(bound - self.zero_point) for bound in self.out.range)
+        ratio = np.clip(value / self.scale, lo, hi)
+        return np.asarray(np.rint(ratio).astype(np.int64) + self.zero_point)
+
+
 def in_integers(graph: Graph, nodes: Sequence[Node]) -> Pair | None:
     """The integer form of a whole chain, or None if it is of another kind or has none."""
-    if len(nodes) not in (4, 5) or nodes[-1].op != "QuantizeLinear":
-        return None
     middle = next((n for n in nodes if n.op in _FORMS), None)
+    if middle is None or nodes[-1].op != "QuantizeLinear":
+        return None
+    tail = _tail(graph, nodes[nodes.index(middle) :])
     made = {n.outputs[0]: n for n in nodes}
-    sides = [_side(graph, made.get(name)) for name in middle.inputs] if middle else []
-    a, b = sides if len(sides) == 2 else (None, None)
-    if a is None or b is None or a.name == b.name:
+    a, b = (_side(graph, made.get(name)) for name in middle.inputs)
+    others = nodes.index(middle)
+    if tail and a and b and a.name != b.name and others == 2:
+        key: Any = (middle.op, a, b, tail)
+        if key not in _KNOWN:
+            _KNOWN[key] = _FORMS[middle.op](a, b, tail)
+        return _KNOWN[key] and Pair((a.name, b.name), *_KNOWN[key])
+    one, name = (a, middle.inputs[1]) if a else (b, middle.inputs[0])
+    value = graph.consts.get(name)
+    if not tail or not one or value is None or others != 1 or value.dtype != np.float32:
         return None
-    assert middle
-    rest = nodes[nodes.index(middle) + 1 :]
-    last = middle.outputs[0]
-    for node in rest:
-        if node.inputs[0] != last or node.op not in ("Relu", "Clip", "QuantizeLinear"):
-            return None
-        last = node.outputs[0]
-    if len(rest) + 3 != len(nodes):
-        return None
-    scale, zero_point = _constants(graph, rest[-1])
-    out = graph.types[last].dtype
-    limits = _limits(graph, rest[0]) if len(rest) == 2 else (-np.inf, np.inf)
-    if scale is None or limits is None or not out.is_int8:
-        return None
-    key = (middle.op, a.dtype, a.scale, a.zero_point, b.dtype, b.scale, b.zero_point)
-    whole = (*key, scale, zero_point, out, limits)
-    if whole not in _KNOWN:
-        results = _results(middle.op, a, b, scale, zero_point, out, limits)
-        _KNOWN[whole] = _FORMS[middle.op](a, b, scale, zero_point, results)
-    found = _KNOWN[whole]
-    return Pair((a.name, b.name), *found) if found else None
+    key = (middle.op, one, tail, value.tobytes(), value.shape)
+    if key not in _KNOWN:
+        _KNOWN[key] = _CONSTANTS[middle.op](one, value, tail)
+    return _KNOWN[key] and Pair((one.name, name), *_KNOWN[key])
 
 
 # Kernels that bid ask for the same chain again and again.
-_KNOWN: dict[Any, tuple[str, str] | None] = {}
+_KNOWN: dict[Any, Any] = {}
+
+
+def _tail(graph: Graph, nodes: Sequence[Node]) -> _Tail | None:
+    """Of the nodes from the sum or product on: at most one between it and the quantiser."""
+    for before, node in pairwise(nodes):
+        if node.inputs[0] != before.outputs[0]:
+            return None
+    scale, zero_point = _constants(graph, nodes[-1])
+    out = graph.types[nodes[-1].outputs[0]].dtype
+    limits = _limits(graph, nodes[1]) if len(nodes) == 3 else (-np.inf, np.inf)
+    if scale is None or limits is None or not out.is_int8 or len(nodes) not in (2, 3):
+        return None
+    return _Tail(scale, zero_point, out, limits)
 
 
 def _constants(graph: Graph, node: Node) -> tuple[np.float32 | None, int]:
@@ -135,34 +160,15 @@ def _limits(graph: Graph, node: Node) -> tuple[float, float] | None:
     return bounds[0], bounds[1]
 
 
-def _results(
-    op: str,
-    a: _Side,
-    b: _Side,
-    scale: np.float32,
-    zero_point: int,
-    out: DType,
-    limits: tuple[float, float],
-) -> Array:
-    """int64 [256, 256]: what the chain gives, step by step in float32."""
-    x, y = a.floats[:, None], b.floats[None, :]
-    value = x + y if op == "Add" else x * y
-    value = np.clip(value, np.float32(limits[0]), np.float32(limits[1]))
-    lo, hi = out.range
-    ratio = np.clip(value / scale, np.float32(lo - zero_point), np.float32(hi - zero_point))
-    return np.asarray(np.rint(ratio).astype(np.int64) + zero_point)
-
-
-def _sum(
-    a: _Side, b: _Side, scale: np.float32, zero_point: int, results: Array
-) -> tuple[str, str] | None:
+def _sum(a: _Side, b: _Side, tail: _Tail) -> tuple[str, str] | None:
     """C texts of the sum's form, None if there is none."""
-    ratios = [float(s.scale) / float(scale) for s in (a, b)]
+    results = tail.results(a.floats[:, None] + b.floats[None, :])
+    ratios = [float(s.scale) / float(tail.scale) for s in (a, b)]
     reach = max(1.0, sum(ratios) * 256 + 512)
     shift = min(LARGEST_SHIFT, int(30 - np.ceil(np.log2(reach))))
     if shift < 8:
         return None
-    near = _near_steps(a, b, scale)
+    near = _near_steps(a, b, tail.scale)
     found: list[tuple[int, Array, str]] = []
     for da, db in _NEAR:
         ma, mb = (round(r * 2**shift) + d for r, d in zip(ratios, (da, db), strict=True))
@@ -188,11 +194,51 @@ def _near_steps(a: _Side, b: _Side, scale: np.float32) -> Array:
     return np.asarray(np.abs((x + y) % 1 - 0.5) < 1 / 256)
 
 
-def _product(
-    a: _Side, b: _Side, scale: np.float32, zero_point: int, results: Array
-) -> tuple[str, str] | None:
+def _bias(a: _Side, b: Array, tail: _Tail) -> tuple[str, str, Array] | None:
+    """The form of a sum with constants: C texts, and integers in place of the constants."""
+    results = tail.results(a.floats[:, None] + b.reshape(1, -1))
+    lo, hi = int(results.min()), int(results.max())
+    ratio = float(a.scale) / float(tail.scale)
+    reach = ratio * 256 + float(np.abs(b).max(initial=0)) / float(tail.scale) + 512
+    if not np.isfinite(reach) or reach >= 2**22:
+        return None
+    shift = min(LARGEST_SHIFT, int(30 - np.ceil(np.log2(reach))))
+    for d in (0, 1, -1, 2, -2, 3, -3):
+        m = round(ratio * 2**shift) + d
+        sums = m * a.values[:, None]
+        far = 2**30
+        above = np.where(results > lo, (results << shift) - sums, -far).max(axis=0)
+        below = np.where(results < hi, ((results + 1) << shift) - 1 - sums, far).min(axis=0)
+        add = np.where(above == -far, below, np.where(below == far, above, (above + below) // 2))
+        fits = np.abs(sums).max() + np.abs(add).max() < 2**31
+        if np.all(above <= below) and fits:
+            array = add.astype(np.int32).reshape(b.shape)
+            return f"{{a}} * {m} + {{b}}", f"mlf_clamp_i32({{t}} >> {shift}, {lo}, {hi})", array
+    return None
+
+
+def _factor(a: _Side, b: Array, tail: _Tail) -> tuple[str, str, Array] | None:
+    """The form of a product with constants, in the same way."""
+    results = tail.results(a.floats[:, None] * b.reshape(1, -1))
+    ratios = float(a.scale) / float(tail.scale) * b.astype(np.float64)
+    reach = float(np.abs(ratios).max(initial=0)) * 256 + 512
+    if not np.isfinite(reach) or reach >= 2**22:
+        return None
+    shift = min(LARGEST_SHIFT, int(30 - np.ceil(np.log2(reach))))
+    for d in (0, 1, -1, 2, -2):
+        m = np.rint(ratios * 2**shift).astype(np.int64) + d
+        products = (a.values - a.zero_point)[:, None] * m.reshape(1, -1)
+        add, wrong = _best(*_bounds(products, results, shift, results))
+        if not wrong and np.abs(products).max() + abs(add) < 2**31:
+            t = f"{_less('{a}', a.zero_point)} * {{b}} {'-' if add < 0 else '+'} {abs(add)}"
+            return t, _result((), shift, results), m.astype(np.int32)
+    return None
+
+
+def _product(a: _Side, b: _Side, tail: _Tail) -> tuple[str, str] | None:
     """C texts of the product's form, None if there is none."""
-    ratio = float(a.scale) * float(b.scale) / float(scale)
+    results = tail.results(a.floats[:, None] * b.floats[None, :])
+    ratio = float(a.scale) * float(b.scale) / float(tail.scale)
     left, right = a.values - a.zero_point, b.values - b.zero_point
     products = (left[:, None] * right[None, :]) << _WIDENED
     largest = int(np.abs(products).max())
@@ -271,4 +317,5 @@ def _result(exceptions: Sequence[tuple[int, int]], shift: int, results: Array) -
     return f"mlf_clamp_i32({t} >> {shift}, {results.min()}, {results.max()})"
 
 
-_FORMS: Mapping[str, Callable[..., tuple[str, str] | None]] = {"Add": _sum, "Mul": _product}
+_FORMS: Mapping[str, Callable[[_Side, _Side, _Tail], Any]] = {"Add": _sum, "Mul": _product}
+_CONSTANTS: Mapping[str, Callable[[_Side, Array, _Tail], Any]] = {"Add": _bias, "Mul": _factor}

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from mlftool.ir.dtype import DType, float32
-from mlftool.ir.graph import Graph, Node, TensorType, View
+from mlftool.ir.dtype import DType, float32, int32
+from mlftool.ir.graph import Array, Graph, Node, TensorType, View
 from mlftool.ops.base import Operand
 from mlftool.ops.pairs import Pair, in_integers
 
@@ -132,7 +132,8 @@ INCLUDES: dict[str, tuple[str, ...]] = {}
 class Body:
     """The statements of a chain of elementwise nodes, reading values through `load`.
 
-    `env` maps value names to scalars that are at hand; all else is asked from `load`.
+    `env` maps value names to scalars that are at hand; all else is asked from `load`, which may be
+    given integers to read in place of a constant.
     """
 
     def __init__(
@@ -140,14 +141,20 @@ class Body:
         graph: Graph,
         nodes: Sequence[Node],
         env: Mapping[str, Scalar],
-        load: Callable[[str], Scalar],
+        load: Callable[..., Scalar],
         prefix: str = "t",
     ) -> None:
         self.statements: list[str] = []
         self.includes: list[str] = []
         self.env = dict(env)
         if pair := in_integers(graph, nodes):
-            a, b = (self._get(graph, name, load) for name in pair.inputs)
+            a = self._get(graph, pair.inputs[0], load)
+            integers = pair.array is not None
+            b = (
+                load(pair.inputs[1], pair.array)
+                if integers
+                else self._get(graph, pair.inputs[1], load)
+            )
             last = nodes[-1].outputs[0]
             self.env[last] = self._pair(pair, a, b, graph.types[last].dtype, prefix)
             return
@@ -169,7 +176,7 @@ class Body:
         ]
         return Scalar(result, out)
 
-    def _get(self, graph: Graph, name: str, load: Callable[[str], Scalar]) -> Scalar:
+    def _get(self, graph: Graph, name: str, load: Callable[..., Scalar]) -> Scalar:
         if name not in self.env:
             value = graph.consts.get(name)
             dtype = graph.types[name].dtype
@@ -231,17 +238,21 @@ class Store:
         )
         self.ops = len(nodes)
 
-    def _load(self, name: str) -> Scalar:
+    def _load(self, name: str, integers: Array | None = None) -> Scalar:
         type_ = self._graph.types[name]
         kind = operand_kind(type_, self._out)
         assert kind, name
         param = f"e{len(self.operands)}"
-        self.operands.append(tensor_operand(self._graph, param, name))
-        return Scalar(fetch(type_.dtype, param, self._index[kind]), type_.dtype)
+        self.operands.append(tensor_operand(self._graph, param, name, integers))
+        dtype = type_.dtype if integers is None else int32
+        return Scalar(fetch(dtype, param, self._index[kind]), dtype)
 
 
-def tensor_operand(graph: Graph, param: str, name: str) -> Operand:
-    """The parameter through which a kernel reads tensor `name`, constant or not."""
+def tensor_operand(graph: Graph, param: str, name: str, integers: Array | None = None) -> Operand:
+    """The parameter through which a kernel reads tensor `name`, constant or not, or the integers
+    that stand for it."""
+    if integers is not None:
+        return Operand(param, "int32_t", "const", array=integers)
     ctype = graph.types[name].dtype.c
     if name in graph.consts:
         return Operand(param, ctype, "const", value=name, array=graph.consts[name])

@@ -175,6 +175,10 @@ def max_unpool(v: View) -> Kernel:
 
 @op("com.microsoft.QLinearAveragePool", Trait.SPATIAL, Trait.EPILOGUE)
 def quantised_average_pool(v: View) -> Kernel:
+    return averages(v, "mlf_requantize_wide")
+
+
+def averages(v: View, requantize: str) -> Kernel:
     """Mean of each window of an 8-bit tensor: one integer sum, one requantisation.
 
     y = sat(round(sum(x - x_zero_point) * (x_scale / (y_scale * count))) + y_zero_point), with the
@@ -184,8 +188,9 @@ def quantised_average_pool(v: View) -> Kernel:
     x_zero, y_zero = int(v.known(2).item()), int(v.known(4).item())
     divisor = _divisor(v)
     f32 = v.type(v.core.inputs[1]).dtype
-    if divisor.isdecimal():
-        factor = literal(x_scale / (y_scale * np.float32(divisor)), f32)
+    known = constant_factor(v)
+    if known is not None:
+        factor = literal(known, f32)
     else:
         factor = f"{literal(x_scale, f32)} / ({literal(y_scale, f32)} * (float){divisor})"
     # Padding holds the zero point: it adds nothing to the sum, whether it counts or not.
@@ -194,7 +199,7 @@ def quantised_average_pool(v: View) -> Kernel:
     lo, hi = v.y.dtype.range
     total = f"acc - {count} * {x_zero}" if x_zero > 0 else f"acc + {count} * {-x_zero}"
     total = total if x_zero else "acc"
-    finish = f"({v.y.dtype.c})mlf_requantize_wide({total}, {factor}, {y_zero}, {lo}, {hi})"
+    finish = f"({v.y.dtype.c}){requantize}({total}, {factor}, {y_zero}, {lo}, {hi})"
     return _pool(v, "portable.average_pool_s8", "0", "acc + value", finish, "int32_t")
 
 
@@ -205,3 +210,10 @@ def average_pool(v: View) -> Kernel:
     divisor = literal(int(divisor), row) if divisor.isdecimal() else f"({row.c}){divisor}"
     finish = f"acc / {divisor}"
     return _pool(v, "portable.average_pool", literal(0, row), "acc + value", finish, row.c)
+
+
+def constant_factor(v: View) -> np.float32 | None:
+    """What a sum is multiplied by, where all windows have as many elements."""
+    x_scale, y_scale = np.float32(v.known(1).item()), np.float32(v.known(3).item())
+    divisor = _divisor(v)
+    return np.float32(x_scale / (y_scale * np.float32(divisor))) if divisor.isdecimal() else None

@@ -34,8 +34,22 @@ def chain(k: int, rng: np.random.Generator) -> Case:
     return Case(f"{op}_{activation}_{k}", net.model(y), feeds=[feed])
 
 
+def with_constants(k: int, rng: np.random.Generator) -> Case:
+    """Every element beside each of a row of constants."""
+    net, op = Net(), ("Add", "Mul")[k % 2]
+    scale, zero = float(np.exp(rng.uniform(-4, 1))), np.int8(rng.integers(-128, 128))
+    x = net.dq(net.input("a", np.int8, A.shape), scale, zero)
+    constants = rng.normal(size=256) * (scale * 100 if op == "Add" else 2)
+    y = net.node(op, x, net.const(constants, np.float32))
+    y = net.node("Relu", y) if k % 3 == 0 else y
+    reach = scale * (1 if op == "Add" else 2)
+    y = net.q(y, float(reach * rng.uniform(0.3, 1.2)), np.int8(rng.integers(-128, 128)))
+    return Case(f"{op}_constants_{k}", net.model(y), feeds=[{"a": B.view(np.int8)}])
+
+
 RNG = np.random.default_rng(11)
 CASES = [chain(k, RNG) for k in range(CHAINS)]
+CASES += [with_constants(k, RNG) for k in range(12)]
 
 
 @pytest.fixture(scope="module")

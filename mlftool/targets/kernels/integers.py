@@ -1,4 +1,4 @@
-"""Quantised contractions for processors without FPU: no operation on floats is left in them.
+"""Quantised operators for processors without FPU: no operation on floats is left in them.
 
 Requantisation is one integer multiplication where one has the bits of the float form, which
 ops/fixed.py finds out, else the three roundings of the float form in integers.
@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from mlftool.ir.graph import View
 from mlftool.ops.base import Kernel, Operand
 from mlftool.ops.contract import Form, blocked, depthwise
@@ -15,11 +17,18 @@ from mlftool.ops.contraction import (
     Contraction,
     Quantisation,
     has_normal_scales,
+    largest,
     packable,
     requantize_soft,
+    shape_of,
 )
+from mlftool.ops.conv_transpose import gathered
 from mlftool.ops.fixed import fixed
+from mlftool.ops.matmul import one_scale, quantised_products
+from mlftool.ops.window import averages, constant_factor
 from mlftool.targets.kernels import kernel
+
+SOFT = "mlf_requantize_soft"
 
 
 def in_integers(c: Contraction, q: Quantisation, columns: int) -> Form | None:
@@ -39,9 +48,37 @@ def in_integers(c: Contraction, q: Quantisation, columns: int) -> Form | None:
     return Form(text, operands)
 
 
+def _named(made: Kernel | None) -> Kernel | None:
+    return made and replace(made, name=f"integers.{made.name}", cost=made.cost * 0.8)
+
+
 @kernel("QLinearConv", "com.microsoft.QGemm", needs="", unless="fpu")
 def integers(v: View) -> Kernel | None:
     if not packable(v):
         return None
-    made = depthwise(v, in_integers) or blocked(v, 2, 4, in_integers)
-    return made and replace(made, name=f"integers.{made.name}", cost=made.cost * 0.8)
+    return _named(depthwise(v, in_integers) or blocked(v, 2, 4, in_integers))
+
+
+@kernel("mlf.QLinearConvTranspose", needs="", unless="fpu")
+def transposed(v: View) -> Kernel | None:
+    if not packable(v) or not has_normal_scales(Quantisation.of(v)):
+        return None
+    if largest(shape_of(v), Quantisation.of(v)).max(initial=0) >= 2**31:
+        return None
+    return _named(gathered(v, lambda _, q, acc, channel: requantize_soft(q, acc, channel)))
+
+
+@kernel("QLinearMatMul", needs="", unless="fpu")
+def products(v: View) -> Kernel | None:
+    scale = one_scale(v)
+    return _named(quantised_products(v, SOFT)) if scale is not None and _is_normal(scale) else None
+
+
+@kernel("com.microsoft.QLinearAveragePool", needs="", unless="fpu")
+def means(v: View) -> Kernel | None:
+    factor = constant_factor(v)
+    return _named(averages(v, SOFT)) if factor and _is_normal(factor) else None
+
+
+def _is_normal(scale: np.float32) -> bool:
+    return bool(np.isfinite(scale) and scale >= np.finfo(np.float32).tiny)
