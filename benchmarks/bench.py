@@ -80,11 +80,11 @@ def memory(asked: Asked) -> str:
         c = measure(n, M4, asked.setting)
         bound = str(LIVENESS.get(n.name, "-"))
         if c is None:
-            rows.append([n.name, "-", "-", "-", bound, "too large", "-", "-"])
+            rows.append([n.name, "-", "-", "-", bound, "too large", "-", "-", "-"])
             continue
-        cells = (c.macs, c.weights, c.arena, bound, c.flash, c.own, c.stack)
+        cells = (c.macs, c.weights, c.arena, bound, c.flash, c.own, c.stack, c.bound)
         rows.append([n.name, *map(str, cells)])
-    return grid([*heads, "stack B"], rows)
+    return grid([*heads, "stack B", "stack bound B"], rows)
 
 
 def instructions(asked: Asked) -> str:

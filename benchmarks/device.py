@@ -8,6 +8,7 @@ from pathlib import Path
 
 import onnx
 from corpus import Network
+from stack import stack_bound
 
 from mlftool.codegen.share import TABLES
 from mlftool.compile import Module, ModuleSpec, compile_module
@@ -45,6 +46,7 @@ class Cost:
     flash: int
     own: int
     stack: int
+    bound: int  # of the stack, by the compiler's frames
     instructions: float
     elf: Path
 
@@ -92,6 +94,7 @@ def _measure(network: Network, core: str, setting: Setting) -> Cost | None:
         flash - weights,
         flash - flash_of_nothing(core, setting) - (weights - table_bytes(module)),
         int(ran.figures["stack_bytes"]),
+        stack_bound(bundle, MODULE, core, OPTIMISE[setting.optimize]) if core == "cortex-m4" else 0,
         ran.figures["instructions"],
         elf,
     )

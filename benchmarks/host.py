@@ -103,6 +103,7 @@ def _litert(network: Network, stack: ExitStack) -> Turn | None:
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
     ((_, array),) = network.sample.items()
     array.tofile(folder / "input.bin")
+    next(iter(network.wanted[0].values())).tofile(folder / "expected.bin")
     script = ROOT / "benchmarks" / "litert_peer.py"
     command = [str(VENV / "python"), str(script), str(network.path), str(folder)]
     process = subprocess.Popen(
