@@ -38,6 +38,7 @@ class Published:
     member: str
     shapes: Mapping[str, tuple[int, ...]]
     about: str
+    fixed: bool = False  # its rate is given when it is compiled
 
 
 def network(name: str, package: str, member: str, about: str, **shapes: Sequence[int]) -> Published:
@@ -53,7 +54,7 @@ NETWORKS = (
     network("voice_ifless", SILERO, "silero_vad_op18_ifless.onnx", "opset 18, sequences", **STATE),
     network("voice_static", SILERO, "silero_vad_openvino_16k.onnx", "all shapes static"),
     network("voice_run", SILERO, "silero_vad_16k_sequence.onnx", "three frames", input=(3, 576)),
-    network("voice_both", SILERO, "data/silero_vad.onnx", "8 and 16 kHz in one If", **STATE),
+    Published("voice_both", SILERO, "data/silero_vad.onnx", STATE, "an If by rate, fixed", True),
     network(
         *("voice_v6", "faster-whisper==1.2.1", "silero_vad_v6.onnx", "opset 18, LSTM"),
         input=(2, 576),
@@ -123,11 +124,13 @@ def inputs(item: Published, model: onnx.ModelProto) -> dict[str, Array]:
 
 def ours(item: Published, path: Path, feed: Mapping[str, Array], work: Path) -> dict[str, Array]:
     """What `mlftool run` answers. Raises RuntimeError with its message."""
-    np.savez(work / "in.npz", **{name: value[np.newaxis] for name, value in feed.items()})
+    passed = {name: value for name, value in feed.items() if name != "sr" or not item.fixed}
+    np.savez(work / "in.npz", **{name: value[np.newaxis] for name, value in passed.items()})
     command = [sys.executable, "-m", "mlftool", "run", str(path)]
     command += ["--inputs", str(work / "in.npz"), "-o", str(work / "out.npz")]
     for name, shape in item.shapes.items():
         command += ["--input-shape", f"{name}:{','.join(map(str, shape))}"]
+    command += ["--input-value", f"sr:{feed['sr']}"] * item.fixed
     env = {**os.environ, "PYTHONPATH": str(REPO)}
     done = subprocess.run(command, capture_output=True, text=True, env=env)
     if done.returncode:

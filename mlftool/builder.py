@@ -200,6 +200,7 @@ def _spec(manifest: Manifest, entry: Entry, name: str, executor: str) -> ModuleS
         module_name=model.module_name,
         target=board.base if board else entry.target,
         input_shapes=model.input_shapes,
+        input_values=model.input_values,
         data_files=tuple(map(manifest.locate, model.data_files)),
         tuning=manifest.locate(model.tuning) if model.tuning else None,
         **executor_options(model, executor),
@@ -207,11 +208,13 @@ def _spec(manifest: Manifest, entry: Entry, name: str, executor: str) -> ModuleS
 
 
 def _in_manifest(manifest: Manifest, entry: Entry, problem: Problem) -> Problem:
-    """A shape that does not fit the model is the manifest's mistake, so its place is there."""
+    """A given shape or value that does not fit is the manifest's mistake, so its place is there."""
     for name in entry.models:
-        path = f"models.{name}.input_shapes"
+        key = "input_values" if problem.code == "MLF0209" else "input_shapes"
+        path = f"models.{name}.{key}"
         file = manifest.locate(manifest.models[name].model)
-        if problem.code == "MLF0208" and problem.file == str(file) and path in manifest.places:
+        given = problem.code in ("MLF0208", "MLF0209")
+        if given and problem.file == str(file) and path in manifest.places:
             line, column = manifest.place(path)
             where = f"{file.name}: {problem.path}" if problem.path else file.name
             message = f"{problem.message} (in {where})"

@@ -124,7 +124,8 @@ def compile_module(spec: ModuleSpec, choose: Choose | None = None) -> Module:
     options = _options(spec, target)
     clock = _Clock(spec.module_name)
     imported = import_onnx(
-        spec.model, spec.module_name, spec.input_shapes, spec.data_files, spec.only_declared
+        *(spec.model, spec.module_name, spec.input_shapes, spec.data_files, spec.only_declared),
+        spec.input_values,
     )
     imported = _with_output_names(imported, spec)
     graph = verify(imported, "import")

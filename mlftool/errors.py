@@ -52,6 +52,7 @@ CODES: dict[str, str] = {
     "MLF0206": "A shape is unknown, negative, too large, or does not fit its data.",
     "MLF0207": "The graph is malformed: undefined, repeated or cyclic values.",
     "MLF0208": "A given input shape does not fit the model.",
+    "MLF0209": "A given input value does not fit the model.",
     "MLF0301": "An operator does not exist or is not supported.",
     "MLF0302": "This form of an operator is not supported; the message names what is.",
     "MLF0303": "A node's inputs do not fit together, or its value cannot be computed.",

@@ -30,6 +30,7 @@ class ModuleSpec:
     executor: str = "aot"
     interface_api: str | None = None  # "c" or "packed"; of aot
     input_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    input_values: Mapping[str, tuple[int | float, ...]] = field(default_factory=dict)  # constants
     data_files: tuple[Path, ...] = ()
     only_declared: bool = False  # no external data but `data_files`: nothing from beside the model
     workspace_io: bool = False

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from mlftool.builder import build, raise_problems
 from mlftool.cli.build import add_jobs
-from mlftool.cli.compile import parse_shapes
+from mlftool.cli.inputs import add_input_value, parse_shapes, parse_values
 from mlftool.errors import MlfError, Problem
 from mlftool.manifest import read
 from mlftool.manifest.entries import entries
@@ -25,20 +25,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME:1,3,32,32",
         help="for a model: bind an input's symbolic dimensions; repeatable",
     )
+    add_input_value(parser)
     add_jobs(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     is_model = args.file.suffix == ".onnx"
-    if args.input_shape and not is_model:
-        message = "--input-shape: got it for a manifest, expected input_shapes inside the manifest"
-        raise MlfError(Problem("MLF0400", message))
-    shapes = parse_shapes(args.input_shape)
+    for option in ("input_shape", "input_value"):
+        if getattr(args, option) and not is_model:
+            name = f"--{option.replace('_', '-')}"
+            message = f"{name}: got it for a manifest, expected {option}s inside the manifest"
+            raise MlfError(Problem("MLF0400", message))
+    shapes, values = parse_shapes(args.input_shape), parse_values(args.input_value)
     exit_code = 0
     problems: tuple[Problem, ...] = ()
     try:
         if is_model:
-            _check_model(args.file, shapes)
+            _check_model(args.file, shapes, values)
         else:
             _check_manifest(args.file, args.jobs)
     except MlfError as error:
@@ -53,10 +56,14 @@ def run(args: argparse.Namespace) -> int:
     return exit_code
 
 
-def _check_model(file: Path, shapes: dict[str, tuple[int, ...]]) -> None:
+def _check_model(
+    file: Path,
+    shapes: dict[str, tuple[int, ...]],
+    values: dict[str, tuple[int | float, ...]],
+) -> None:
     from mlftool.compile import ModuleSpec, compile_modules
 
-    compile_modules([ModuleSpec(file, input_shapes=shapes)])
+    compile_modules([ModuleSpec(file, input_shapes=shapes, input_values=values)])
 
 
 def _check_manifest(file: Path, jobs: int) -> None:

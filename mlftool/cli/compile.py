@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import re
 from pathlib import Path
 
 from mlftool.cli import tvmc_options
+from mlftool.cli.inputs import add_input_value, parse_shapes, parse_values
 from mlftool.codegen.names import check_module_name
-from mlftool.errors import MlfError, Problem
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,6 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="bind an input's symbolic dimensions, or say how large a tensor whose shape is "
         "computed gets at most; repeatable",
     )
+    add_input_value(parser)
     parser.add_argument(
         "--workspace-io",
         action="store_true",
@@ -87,26 +87,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     tvmc_options.add_arguments(parser)
 
 
-def parse_shapes(texts: list[str]) -> dict[str, tuple[int, ...]]:
-    """`NAME:1,3,32,32` arguments. Raises MlfError naming each malformed one."""
-    shapes, problems = {}, []
-    for text in texts:
-        match = re.fullmatch(r"(.+):([0-9]+(?:,[0-9]+)*)", text, re.DOTALL)
-        if match and max(map(len, match[2].split(","))) > 18:
-            problems.append(
-                Problem("MLF0400", f"--input-shape: a dimension of '{match[1]}' has over 18 digits")
-            )
-        elif match:
-            shapes[match[1]] = tuple(map(int, match[2].split(",")))
-        else:
-            problems.append(
-                Problem("MLF0400", f"--input-shape: got '{text}', expected NAME:1,3,32,32")
-            )
-    if problems:
-        raise MlfError(problems)
-    return shapes
-
-
 def run(args: argparse.Namespace) -> int:
     check_module_name(args.module_name)
     shapes = parse_shapes([*args.input_shape, *tvmc_options.shapes_of(args.input_shapes)])
@@ -118,6 +98,7 @@ def run(args: argparse.Namespace) -> int:
         args.model,
         args.module_name,
         input_shapes=shapes,
+        input_values=parse_values(args.input_value),
         data_files=tuple(args.data),
         only_declared=args.only_declared,
         float_mode=args.float_mode,

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mlftool.cli.inputs import add_input_value, parse_shapes, parse_values
 from mlftool.config import EXECUTOR_OPTIONS
 from mlftool.errors import CHECK_FAILED, MlfError, Problem
 
@@ -38,6 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="with --executor debug: write every tensor of each sample")  # fmt: skip
     add("--input-shape", action="append", default=[], metavar="NAME:1,3,32,32",
         help="of a MODEL.onnx: bind an input's symbolic dimensions; repeatable")  # fmt: skip
+    add_input_value(parser)
 
 
 def tolerance(text: str) -> float:
@@ -102,7 +104,6 @@ def _bundle(args: argparse.Namespace) -> Bundle:
 
     if args.file.suffix != ".onnx":
         return read_tar(args.file)
-    from mlftool.cli.compile import parse_shapes
     from mlftool.compile import ModuleSpec, compile_modules
     from mlftool.runtime.boards import find
 
@@ -111,7 +112,10 @@ def _bundle(args: argparse.Namespace) -> Bundle:
     # A board means its first target, whether it is ours or a folder.
     board = find(args.on) if args.on else None
     target = board.target if board else args.on or "host"
-    spec = ModuleSpec(args.file, target=target, executor=executor, input_shapes=shapes)
+    values = parse_values(args.input_value)
+    spec = ModuleSpec(
+        *(args.file, "default", target, executor), input_shapes=shapes, input_values=values
+    )
     return compile_modules([spec])
 
 
@@ -131,10 +135,14 @@ def _check_executor(args: argparse.Namespace) -> None:
 def _debug(args: argparse.Namespace, samples: Sequence[Mapping[str, Array]]) -> RunResult:
     """The model node by node; DIR/sample0.npz and so on have every tensor."""
     from mlftool.api import DebugModule, from_onnx
-    from mlftool.cli.compile import parse_shapes
+    from mlftool.importer.given import with_values
+    from mlftool.importer.load import load_model
     from mlftool.runtime.runner import RunResult
 
-    module = DebugModule(from_onnx(args.file, parse_shapes(args.input_shape))[0])
+    shapes, values = parse_shapes(args.input_shape), parse_values(args.input_value)
+    model = with_values(load_model(args.file), values, shapes, str(args.file))
+    open_shapes = {name: shape for name, shape in shapes.items() if name not in values}
+    module = DebugModule(from_onnx(model, open_shapes)[0])
     outputs = []
     for k, sample in enumerate(samples):
         outputs.append(module.run(sample))

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mlftool.cli.inputs import add_input_value, parse_shapes, parse_values
 from mlftool.errors import CHECK_FAILED, MlfError, Problem
 
 if TYPE_CHECKING:
@@ -26,19 +27,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--inputs", metavar="IN.npz", type=Path, help="count on its first sample")
     add("--input-shape", action="append", default=[], metavar="NAME:1,3,32,32",
         help="bind an input's symbolic dimensions; repeatable")  # fmt: skip
+    add_input_value(parser)
     add("--data", action="append", default=[], metavar="FILE", type=Path,
         help="an external data file of the model that may be a link; repeatable")  # fmt: skip
     add("--check", action="store_true", help="write nothing; fail if the record would change")
 
 
 def run(args: argparse.Namespace) -> int:
-    from mlftool.cli.compile import parse_shapes
     from mlftool.codegen.tuned import read_record, record_text
     from mlftool.compile import ModuleSpec
     from mlftool.mlf import write_atomically
     from mlftool.tune import tune
 
-    shapes = parse_shapes(args.input_shape)
+    shapes, values = parse_shapes(args.input_shape), parse_values(args.input_value)
     old = read_record(args.output) if args.output.exists() or args.check else {}
     new: dict[str, Tuned] = {}
     for target in args.target:
@@ -47,6 +48,7 @@ def run(args: argparse.Namespace) -> int:
             "tuned",
             target,
             input_shapes=shapes,
+            input_values=values,
             data_files=tuple(args.data),
             float_mode=args.float_mode,
         )

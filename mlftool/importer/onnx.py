@@ -15,6 +15,7 @@ from mlftool.importer.expansions import EXPANSIONS, OPSETS, Steps
 from mlftool.importer.extents import Symbols, adapt, keep_shape
 from mlftool.importer.folding import affordable, evaluate, is_empty, without_elements
 from mlftool.importer.functions import body_of, has_body, inlined
+from mlftool.importer.given import Numbers, with_values
 from mlftool.importer.inference import infer, typed
 from mlftool.importer.interface import (
     check_names,
@@ -60,10 +61,16 @@ def import_onnx(
     input_shapes: Mapping[str, Sequence[int]] | None = None,
     data_files: Sequence[Path] = (),
     only_declared: bool = False,
+    input_values: Mapping[str, Numbers] | None = None,
 ) -> Graph:
-    """The model, a file or a proto, with static types. Raises MlfError with every problem found."""
+    """The model, a file or a proto, with static types; inputs in `input_values` become constants.
+    Raises MlfError with every problem found."""
     loaded = load_model(model, data_files, only_declared)
-    return Importer(loaded, str(model_name(model)), input_shapes or {}).run(name)
+    file, shapes = str(model_name(model)), input_shapes or {}
+    if input_values:
+        loaded = with_values(loaded, input_values, shapes, file)
+        shapes = {k: v for k, v in shapes.items() if k not in input_values}
+    return Importer(loaded, file, shapes).run(name)
 
 
 class Importer:

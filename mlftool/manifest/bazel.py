@@ -111,6 +111,7 @@ def model_calls(manifest: Manifest, model: Model, labels: Labels, prefix: str = 
             module_name=model.module_name,
             target=base_target(manifest, target),
             input_shapes=shapes(model),
+            input_values=values(model),
             data=[labels(path) for path in model.data_files],
             tuning=labels(model.tuning) if model.tuning else None,
             title=model.name,
@@ -149,6 +150,11 @@ def _load(rules: str, calls: Sequence[str]) -> str:
 def shapes(model: Model) -> dict[str, str]:
     """The model's input shapes as mlf_compile takes them."""
     return {name: ",".join(map(str, shape)) for name, shape in model.input_shapes.items()}
+
+
+def values(model: Model) -> dict[str, str]:
+    """The model's input values as mlf_compile takes them."""
+    return {name: ",".join(map(repr, given)) for name, given in model.input_values.items()}
 
 
 def attributes(model: Model, executor: str) -> dict[str, object]:
@@ -197,6 +203,7 @@ def archive_calls(
             module_name=model.module_name,
             target=target,
             input_shapes=shapes(model),
+            input_values=values(model),
             data=[labels(path) for path in model.data_files],
             tuning=labels(model.tuning) if model.tuning else None,
             **attributes(model, executor),

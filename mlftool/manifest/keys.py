@@ -18,6 +18,7 @@ from mlftool.manifest.kinds import (
     Flag,
     Integer,
     Number,
+    Numbers,
     OneOf,
     Reading,
     Size,
@@ -248,6 +249,14 @@ class Model:
         example="{image: [1, 3, 32, 32]}",
         default={},
         default_text="the shapes in the file",
+    )
+    input_values: Mapping[str, tuple[int | float, ...]] = key(
+        MapOf(_TENSOR_NAME, Numbers(), "a mapping from input names to numbers"),
+        "Inputs that are constants here, such as a sampling rate: one number for all elements, or "
+        "one for each. The application has nothing to pass for them.",
+        example="{sr: 16000}",
+        default={},
+        default_text="none",
     )
     data_files: tuple[str, ...] = key(
         ListOf(File(""), "a list of files at or below the manifest's folder", 1, unique=True),

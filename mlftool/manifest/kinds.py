@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from mlftool.errors import Problem, did_you_mean
-from mlftool.manifest.nodes import Hole, Node, Place, Scalar, clip, describe
+from mlftool.manifest.nodes import Hole, Node, Place, Scalar, Sequence, clip, describe
 
 BAD: Any = object()  # what `read` returns when it has reported a problem
 
@@ -224,6 +224,31 @@ class Number:
 
     def schema(self) -> dict[str, Any]:
         return {"type": "number", "minimum": 0}
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """A number or a list of numbers, as a tuple; whole ones stay whole."""
+
+    expected: str = "a number, or a list with one for each element, such as 16000 or [0.5, 1]"
+
+    def read(self, node: Node, path: str, reading: Reading) -> Any:
+        items = node.items if isinstance(node, Sequence) else (node,)
+        numbers = [i.value for i in items if isinstance(i, Scalar) and _is_number(i.value)]
+        if not items or len(numbers) != len(items):
+            return refuse(self, node, path, reading)
+        return tuple(numbers)
+
+    def schema(self) -> dict[str, Any]:
+        several = {"type": "array", "items": {"type": "number"}, "minItems": 1}
+        return {"anyOf": [{"type": "number"}, several]}
+
+
+def _is_number(value: object) -> bool:
+    """Whether a scalar is a finite number that fits a tensor's element."""
+    if type(value) is int:
+        return abs(value) < 1 << 64
+    return type(value) is float and math.isfinite(value)
 
 
 @dataclass(frozen=True)

@@ -56,6 +56,18 @@ def check_shapes(ctx):
             fail("%s: input_shapes: got '%s' for input '%s', expected extents, such as \"1,3,32,32\"" %
                  (ctx.label, shape, name))
 
+def check_values(ctx):
+    """Fails unless `input_values` has numbers.
+
+    Args:
+      ctx: context of a rule with that attribute.
+    """
+    for name, text in ctx.attr.input_values.items():
+        for number in text.replace(" ", "").split(","):
+            if not _is_number(number[1:] if number.startswith("-") else number):
+                fail("%s: input_values: got '%s' for input '%s', expected numbers, such as \"16000\" or \"0.5,1\"" %
+                     (ctx.label, text, name))
+
 _LOWER = "abcdefghijklmnopqrstuvwxyz"
 
 def check_patches(ctx):

@@ -1,6 +1,6 @@
 """One or several models -> one Model Library Format archive."""
 
-load(":checks.bzl", "check_patches", "check_pools", "check_shapes")
+load(":checks.bzl", "check_patches", "check_pools", "check_shapes", "check_values")
 load(":cpus.bzl", "device_of")
 load(":groups.bzl", "LIMIT_ATTRS", "archive_groups")
 load(":mlftool.bzl", "TOOLCHAIN_TYPE", "WORKER_ATTRS", "run_compiler")
@@ -40,6 +40,10 @@ that can, the same bits everywhere, but not those of `exact`.""",
     "input_shapes": attr.string_dict(
         doc = """Shapes of inputs the model leaves open: input name -> `"1,3,32,32"`. Of a tensor within
 the model whose shape is computed: how large it gets at most.""",
+    ),
+    "input_values": attr.string_dict(
+        doc = """Inputs that are constants: input name -> a number, or one for each element: `"16000"`,
+`"0.5,1"`. Nothing is passed for them at run time.""",
     ),
     "interface_api": attr.string(
         values = [""] + INTERFACES,
@@ -125,6 +129,7 @@ def options_of(ctx):
         fail("%s: target: got '', expected a target such as host or cortex-m4; leave it out for host" % ctx.label)
     device_of(attr.target, "target")
     check_shapes(ctx)
+    check_values(ctx)
     check_patches(ctx)
     check_pools(ctx)
     given = {
@@ -226,6 +231,8 @@ def _mlf_compile_impl(ctx):
     for name, shape in sorted(ctx.attr.input_shapes.items()):
         # In one word: a worker's argument that starts with @ would name a file of arguments.
         args.add("--input-shape=%s:%s" % (name, shape.replace(" ", "")))
+    for name, numbers in sorted(ctx.attr.input_values.items()):
+        args.add("--input-value=%s:%s" % (name, numbers.replace(" ", "")))
     args.add_all(ctx.files.data, before_each = "--data")
 
     # A sandbox would hide other files; workers may have none.
@@ -299,6 +306,7 @@ def _mlf_module_impl(ctx):
             executor = ctx.attr.executor,
             float_mode = ctx.attr.float_mode,
             input_shapes = ctx.attr.input_shapes,
+            input_values = ctx.attr.input_values,
             mlf_version = ctx.attr.mlf_version,
             model = ctx.file.model.path,
             module_name = module_name_of(ctx),

@@ -26,6 +26,7 @@ def mlf_model(
         tuning = None,
         mlf_version = 7,
         input_shapes = {},
+        input_values = {},
         data = [],
         vectors = None,
         absolute = "0",
@@ -83,6 +84,7 @@ def mlf_model(
       tuning: a record of `mlftool tune`, as of `mlf_compile`.
       mlf_version: the version of Model Library Format that is written.
       input_shapes: shapes of inputs the model leaves open.
+      input_values: inputs that are constants, as of `mlf_compile`.
       data: files of ONNX external data.
       vectors: `.npz` with inputs and expected outputs.
       absolute: largest difference from the expected outputs.
@@ -104,6 +106,7 @@ def mlf_model(
         executor = executor,
         float_mode = float_mode,
         input_shapes = input_shapes,
+        input_values = input_values,
         interface_api = interface_api,
         link_params = link_params,
         # What the archive alone says is known long before a board has run it.

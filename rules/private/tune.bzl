@@ -1,7 +1,7 @@
 """Tuning records made by the build: which kernels need the fewest instructions on a simulated board."""
 
 load("@mlf_system//:machines.bzl", "TOOLCHAINS")
-load(":checks.bzl", "check_shapes")
+load(":checks.bzl", "check_shapes", "check_values")
 load(":cpus.bzl", "CPUS", "missing_simulator", "simulator_of")
 load(":mlftool.bzl", "TOOLCHAIN_TYPE", "run_mlftool")
 load(":transitions.bzl", "ALLOWLIST", "model_transition")
@@ -12,6 +12,7 @@ def _counts(target):
 
 def _mlf_tune_impl(ctx):
     check_shapes(ctx)
+    check_values(ctx)
     if not ctx.attr.targets:
         fail("%s: targets: got none, expected targets with a simulated board" % ctx.label)
     for target in ctx.attr.targets:
@@ -32,6 +33,8 @@ def _mlf_tune_impl(ctx):
     args.add_all(ctx.files.data, before_each = "--data")
     for name, shape in sorted(ctx.attr.input_shapes.items()):
         args.add("--input-shape", "%s:%s" % (name, shape.replace(" ", "")))
+    for name, numbers in sorted(ctx.attr.input_values.items()):
+        args.add("--input-value=%s:%s" % (name, numbers.replace(" ", "")))
     inputs = [ctx.file.model, ctx.file._qemu] + ctx.files.data + ctx.files._compilers
     if ctx.file.inputs:
         args.add("--inputs", ctx.file.inputs)
@@ -72,6 +75,7 @@ it, and the test fails where a new model, compiler or mlftool would count someth
             doc = "As of `mlf_compile`; a record is for one of them.",
         ),
         "input_shapes": attr.string_dict(doc = "Shapes of inputs the model leaves open, as of `mlf_compile`."),
+        "input_values": attr.string_dict(doc = "Inputs that are constants, as of `mlf_compile`."),
         "inputs": attr.label(
             allow_single_file = [".npz"],
             doc = "Instructions are counted on the first sample. Default: a fixed pattern.",

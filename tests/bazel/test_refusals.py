@@ -124,6 +124,8 @@ REFUSED = {
     'mlf_firmware_test(name = "am", firmware = ":quiet")':
         "//refused:am: nothing simulates the board of refused/quiet.elf; give its mlf_board a "
         "simulator, or test on the host",
+    'mlf_compile(name = "value", model = MODEL, input_values = {"x": "1,two"})':
+        "//refused:value: input_values: got '1,two' for input 'x', expected numbers, such as",
     'mlf_tune(name = "tune_host", model = MODEL, targets = ["cortex-m4", "host"])':
         "//refused:tune_host: targets: got 'host', expected targets with a simulated board",
     'mlf_compile(name = "tuned_size", model = MODEL, optimize = "size", tuning = "x.json")':

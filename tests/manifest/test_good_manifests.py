@@ -37,6 +37,7 @@ def test_everything(put: Place) -> None:
         targets=("host", "my-board"),
         executors=("aot",),
         input_shapes={"input": (1, 49, 10, 1), "odd: name": ()},
+        input_values={"rate": (16000,), "gains": (0.5, 1, -2)},
         data_files=("kws.npz",),
         test=Check(vectors="models/kws.npz", absolute=1e-3, relative=0.5),
         budget=Budget(flash=65536, ram=16000),

@@ -219,6 +219,15 @@ def test_our_own_bug(
     assert errors[0].startswith("mlftool: error[MLF0900]: small/")
 
 
+def test_a_value_that_does_not_fit_is_the_manifests_mistake(work: Path, capsys: Captured) -> None:
+    save_model("small.onnx", 4)
+    text = MANIFEST.replace("model: small.onnx", "model: small.onnx, input_values: {z: 1}")
+    Path("m.yaml").write_text(text)
+    assert main(["check", "m.yaml"]) == 2
+    place = "m.yaml:4:30: error[MLF0209]: models.small.input_values: is not an input of the model"
+    assert place in capsys.readouterr().err
+
+
 def test_check_reports_manifest_and_models_and_writes_nothing(work: Path, capsys: Captured) -> None:
     save_model("small.onnx", 4, batch="N")
     bad = MANIFEST.replace("model: small.onnx", "model: small.onnx, input_shapes: {z: [1]}")

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from mlftool.cli.inputs import parse_values
 from mlftool.compile import ModuleSpec, compile_modules
 from mlftool.errors import MlfError
 from mlftool.mlf import write_tar
@@ -24,6 +25,7 @@ def module_spec(entry: dict[str, Any]) -> ModuleSpec:
         target=entry["target"],
         executor=entry["executor"],
         input_shapes=shapes,
+        input_values=parse_values([f"{k}:{v}" for k, v in entry["input_values"].items()]),
         data_files=tuple(Path(file) for file in entry["data_files"]),
         only_declared=True,
         float_mode=entry["float_mode"],
