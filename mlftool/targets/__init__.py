@@ -15,8 +15,9 @@ class Target:
     """A device, or a family of devices that take the same code.
 
     `features` are what specialised kernels ask for: "dsp" (ARMv7E-M SIMD in core registers),
-    "fpu" (single-precision hardware floats), "mve" (Helium), "avx2", "avx512"; how the user wants
-    it adds "fused" (float sums) and "size" (code bytes count more than instructions).
+    "fpu" (single-precision hardware floats), "registers" (thirty-two of them and no vectors), "mve"
+    (Helium), "avx2", "avx512"; how the user wants it adds "fused" (float sums) and "size" (code
+    bytes count more than instructions).
     """
 
     name: str
@@ -51,6 +52,7 @@ def _riscv(arch: str, features: str, abi: str) -> tuple[str, Target]:
     flags = f"-march={arch} -mabi={abi}"
     # Code that may lie anywhere: 64-bit RISC-V has its memory above what medlow reaches.
     flags += " -mcmodel=medany" if arch.startswith("rv64") else ""
+    features += " registers"
     return _target(arch, f"c -keys=cpu -march={arch}", features, flags, "riscv64-unknown-elf")
 
 

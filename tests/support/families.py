@@ -102,7 +102,7 @@ def conv_3d() -> onnx.ModelProto:
 
 
 # Has no feature that a specialised kernel asks for, so its kernels are the portable ones.
-PORTABLE = "rv32imc"
+PORTABLE = "cortex-m3"
 
 # name -> (target, model)
 FAMILIES: dict[str, tuple[str, Callable[[], onnx.ModelProto]]] = {
@@ -118,6 +118,7 @@ FAMILIES: dict[str, tuple[str, Callable[[], onnx.ModelProto]]] = {
     "dsp_planes": ("cortex-m4", lambda: quantised_conv(4)),
     "helium_quads": ("cortex-m55", lambda: quantised_conv(1)),
     "helium_octets": ("cortex-m55", lambda: quantised_conv(4)),
+    "tiles": ("rv32imc", lambda: quantised_conv(1)),
     "dsp_two_by_two": ("cortex-m4", lambda: quantised_conv(1, least=-128)),
     "dsp_rows_of_four": ("cortex-m4", lambda: gemm_s8(least=-128)),
     "gemm_f32": (PORTABLE, gemm_f32),

@@ -20,7 +20,8 @@ def _layer(net: Net, rng: Rng, k: int, g: dict[str, Any], bits: int = 8) -> str:
     """One quantised convolution: random quantisation, weights to the extremes now and then."""
     pick = rng.integers
     x_scale = np.float32(rng.uniform(0.01, 0.1))
-    x = net.dq(net.input(f"x{k}", np.int8, g["x"]), x_scale, np.int8(pick(-128, 128)))
+    zero = np.uint8(pick(256)) if k % 10 == 7 else np.int8(pick(-128, 128))
+    x = net.dq(net.input(f"x{k}", zero.dtype.type, g["x"]), x_scale, zero)
     oc = g["w"][0]
     extreme = k % 3 == 0
     w = rng.choice([-127, 127], size=g["w"]) if extreme else pick(-127, 128, size=g["w"])
@@ -71,7 +72,7 @@ def _geometry(rng: Rng, depthwise: bool, k: int) -> dict[str, Any]:
     size = [int(pick(r, r + 14)) for r in reach]
     pads = [int(pick(0, n)) for n in (*kernel, *kernel)]
     if depthwise:
-        group = oc = ic = int(pick(2, 9))
+        group = oc = ic = int(pick(2, 9) if k % 4 else 8 * pick(1, 4))
     else:
         group, ic, oc = 1, int(pick(1, 12) if k % 2 else 4 * pick(1, 9)), int(pick(1, 11))
     return {
@@ -150,7 +151,16 @@ def residuals(seed: int) -> onnx.ModelProto:
         y = net.node("Add", first, second)
         y = net.node("Relu", y) if k % 2 == 0 else y
         outs.append(net.q(y, np.float32(0.0833), np.int8(-128 if k % 2 == 0 else 9)))
+    outs += [_head(net, rng, m, k, n) for m, k, n in [(1, 70, 16), (1, 32, 5), (4, 9, 8)]]
     return net.model(*outs)
+
+
+def _head(net: Net, rng: Rng, m: int, k: int, n: int) -> str:
+    """A dense layer whose result stays a float."""
+    x = net.dq(net.input(f"head{k}", np.int8, (m, k)), 0.05, np.int8(k % 50))
+    w = net.dq(net.const(rng.integers(-127, 128, size=(n, k)).astype(np.int8)), 0.02, np.int8(0))
+    bias = rng.integers(-9000, 9000, size=n).astype(np.int32)
+    return net.node("Gemm", x, w, net.dq(net.const(bias), 0.001, np.int32(0)), transB=1)
 
 
 def _conv(net: Net, rng: Rng, x: str, c: int, size: tuple[int, int], group: int) -> str:

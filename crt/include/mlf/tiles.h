@@ -1,0 +1,24 @@
+/* What kernels that keep a dozen sums in registers need beside kernel.h. */
+#ifndef MLF_TILES_H_
+#define MLF_TILES_H_
+
+#include "kernel.h"
+
+/* Nothing is loaded earlier than this says: compilers that load the operands of several turns at
+ * once have no registers left for the sums and keep them on the stack. */
+#if defined(__GNUC__)
+#define MLF_LOADS_STAY() __asm__ volatile("" ::: "memory")
+#else
+#define MLF_LOADS_STAY() ((void)0)
+#endif
+
+/* For the few channels without a multiplier: a call, because its body is long. */
+#if defined(__GNUC__)
+__attribute__((noinline, unused))
+#endif
+static int32_t
+mlf_requantize_rarely(int32_t acc, float scale, int32_t zero_point, int32_t low, int32_t high) {
+  return mlf_requantize_soft(acc, scale, zero_point, low, high);
+}
+
+#endif /* MLF_TILES_H_ */

@@ -1,0 +1,152 @@
+"""int8 contractions for processors with thirty-two registers and no vectors, RISC-V for instance.
+
+A product and its sum are two instructions there, so what is left to save are loads: three pixels
+times four channels have twelve sums in registers and need seven loads for twelve products. The
+operands of the pixels are gathered into bytes that lie together, so the loop has two pointers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mlftool.ir.graph import View
+from mlftool.ops.base import Kernel, Operand
+from mlftool.ops.contraction import (
+    Contraction,
+    Quantisation,
+    contraction,
+    fits_int32,
+    folded_bias,
+    geometry,
+    has_normal_scales,
+    pack_rows,
+    pad_rows,
+    requantize,
+    requantize_soft,
+)
+from mlftool.ops.fixed import Fixed, fixed
+from mlftool.ops.scalar import Store, tensor_operand
+from mlftool.targets.kernels import kernel
+from mlftool.targets.kernels.dsp_pairs import STACK_LIMIT_BYTES, distances
+
+COLUMNS = 4  # output channels; eight where there is one pixel
+MOST_ROWS = 3  # pixels: of sixteen sums, gcc keeps some on the stack
+UNROLL = (4, 3, 5, 2)
+OFFSET = 2048 - 8  # that a load reaches from its pointer
+
+
+@kernel("QLinearConv", "com.microsoft.QGemm", needs="registers", unless="fpu size")
+def tiles_in_integers(v: View) -> Kernel | None:
+    return _tiles(v, soft=True)
+
+
+@kernel("QLinearConv", "com.microsoft.QGemm", needs="registers fpu", unless="size")
+def tiles(v: View) -> Kernel | None:
+    return _tiles(v, soft=False)
+
+
+def _tiles(v: View, soft: bool) -> Kernel | None:
+    c = contraction(v)
+    if c.group != 1 or len(c.inputs) > 2:
+        return None
+    c, q = c.planar(), Quantisation.of(v)
+    if np.any(q.w_zero_point) or not fits_int32(c, q) or (soft and not has_normal_scales(q)):
+        return None
+    rows = _rows(c.pixels)
+    columns = 2 * COLUMNS if rows == 1 and c.oc % (2 * COLUMNS) == 0 else min(COLUMNS, c.oc)
+    unroll = next((n for n in UNROLL if c.depth % n == 0), UNROLL[0])
+    column = -(-c.depth // unroll) * unroll
+    form = Form.of(c, q, soft)
+    store = Store(v, f"({v.y.dtype.c})out", f"(p + j) * {c.oc} + oc + i", "oc + i")
+    rest = ((0, 0), (0, column - c.depth))
+    weights = pack_rows(np.pad(c.weights.reshape(c.oc, -1), rest), columns).reshape(-1)
+    read, dtype = v.core.inputs[0], v.x(0).dtype
+    bias = pad_rows(folded_bias(c, q).astype(np.int32), columns)
+    scratch = Operand("columns", dtype.c, "scratch", bytes=rows * column)
+    # A long dense layer reads its input as it is, rather than take the arena for a copy.
+    direct = rows == 1 and c.dense and column == c.depth and column > STACK_LIMIT_BYTES
+    again = direct or any(o.value == read for o in store.operands)
+    # An output that grows faster than the input is read goes from its end to its beginning.
+    backwards = c.oc * c.pixels > c.ic * c.inputs[0] * c.inputs[1] * c.batch
+    return Kernel(
+        "tiles.s8",
+        "tiles.c.j2",
+        {
+            **geometry(c),
+            "rows": rows,
+            "columns": columns,
+            "column": column,
+            "unroll": unroll,
+            "pointers": rows if column * (rows - 1) > OFFSET else 1,
+            "fill": q.x_zero_point,
+            "form": form,
+            "store": store,
+            "direct": direct,
+            "backwards": backwards and c.pixels > rows,
+        },
+        (
+            tensor_operand(v.graph, "x", read),
+            Operand("w", v.type(v.core.inputs[3]).dtype.c, "const", array=weights),
+            Operand("b", "int32_t", "const", array=bias),
+            *form.operands(columns),
+            *store.operands,
+            Operand("y", v.out.dtype.c, "out", v.node.outputs[0]),
+            *(() if direct else (scratch,)),
+        ),
+        cost=c.macs * 1.5 + c.pixels * c.oc * 8.0,
+        macs=c.macs,
+        includes=("mlf/kernel.h", "mlf/tiles.h", *store.includes),
+        inplace=store.inplace,
+        overlap={} if again else {read: distances(c, rows, backwards)},
+    )
+
+
+def _rows(pixels: int) -> int:
+    """How many pixels at a time: those that do not fill the last turn are computed in vain."""
+
+    def work(rows: int) -> float:
+        return -(-pixels // rows) * (rows * (2 + 1 / COLUMNS) + 1)
+
+    return min(range(min(pixels, MOST_ROWS), 0, -1), key=work)
+
+
+@dataclass(frozen=True)
+class Form:
+    """Requantisation as C text: one multiplication where a channel has a multiplier, else as floats
+    do, which without FPU is a function."""
+
+    c: Contraction
+    q: Quantisation
+    fix: Fixed | None
+    soft: bool
+
+    @staticmethod
+    def of(c: Contraction, q: Quantisation, soft: bool) -> Form:
+        return Form(c, q, fixed(c, q), soft)
+
+    @property
+    def ctype(self) -> str:
+        return "float" if self.q.to_float else "int32_t"
+
+    @property
+    def floats(self) -> bool:
+        """Whether some channel has no multiplier."""
+        return self.fix is None or bool(self.fix.exact.any())
+
+    def integer(self, acc: str) -> str:
+        """Of a channel whose multiplier is the variable `factor`."""
+        assert self.fix is not None
+        f = self.fix
+        return f"mlf_requantize_fixed({acc}, factor, {f.add}, {f.shift}, {f.lo}, {f.hi})"
+
+    def float(self, acc: str, channel: str) -> str:
+        if self.soft:
+            return requantize_soft(self.q, acc, channel).replace("_soft(", "_rarely(")
+        return requantize(self.c, self.q, acc, channel)
+
+    def operands(self, columns: int) -> tuple[Operand, ...]:
+        scale = self.q.scale if self.q.scale.size == 1 else pad_rows(self.q.scale, columns)
+        floats = (Operand("scale", "float", "const", array=scale),) if self.floats else ()
+        return (*((self.fix.operand(columns),) if self.fix else ()), *floats)
