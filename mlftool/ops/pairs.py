@@ -34,16 +34,32 @@ _NEAR = sorted(product(range(-4, 5), repeat=2), key=lambda d: (d[0] ** 2 + d[1] 
 
 
 @dataclass(frozen=True)
+class Sum:
+    """t = a * m + b * n + add; where t is the first of an exception its second is added; the result
+    is clamp(t >> shift, low, high)."""
+
+    m: int
+    n: int
+    add: int
+    exceptions: tuple[tuple[int, int], ...]
+    shift: int
+    low: int
+    high: int
+
+
+@dataclass(frozen=True)
 class Pair:
     """The inputs, C text of t with {a} and {b} for the two elements, and of the result of {t}.
 
-    Where `b` is a constant float tensor, `array` has what stands for it in integers.
+    Where `b` is a constant float tensor, `array` has what stands for it in integers. `sum` has the
+    numbers of the form of two tensors' sum, for kernels that have vectors.
     """
 
     inputs: tuple[str, str]
     t: str
     result: str
     array: Array | None = None
+    sum: Sum | None = None
 
 
 @dataclass(frozen=True)
@@ -160,8 +176,8 @@ def _limits(graph: Graph, node: Node) -> tuple[float, float] | None:
     return bounds[0], bounds[1]
 
 
-def _sum(a: _Side, b: _Side, tail: _Tail) -> tuple[str, str] | None:
-    """C texts of the sum's form, None if there is none."""
+def _sum(a: _Side, b: _Side, tail: _Tail) -> tuple[str, str, None, Sum] | None:
+    """C texts and numbers of the sum's form, None if there is none."""
     results = tail.results(a.floats[:, None] + b.floats[None, :])
     ratios = [float(s.scale) / float(tail.scale) for s in (a, b)]
     reach = max(1.0, sum(ratios) * 256 + 512)
@@ -169,20 +185,22 @@ def _sum(a: _Side, b: _Side, tail: _Tail) -> tuple[str, str] | None:
     if shift < 8:
         return None
     near = _near_steps(a, b, tail.scale)
-    found: list[tuple[int, Array, str]] = []
+    found: list[tuple[int, Array, tuple[int, int]]] = []
     for da, db in _NEAR:
         ma, mb = (round(r * 2**shift) + d for r, d in zip(ratios, (da, db), strict=True))
         sums = ma * a.values[:, None] + mb * b.values[None, :]
         wrong = _wrong(sums[near], results[near], shift, results)
         if wrong <= MOST_EXCEPTIONS:
-            found.append((wrong, sums, f"{{a}} * {ma} + {{b}} * {mb}"))
+            found.append((wrong, sums, (ma, mb)))
         if not wrong:
             break
-    for _, sums, text in sorted(found, key=lambda f: f[0])[:4]:
+    for _, sums, (ma, mb) in sorted(found, key=lambda f: f[0])[:4]:
         add, exceptions = _settled(sums, results, shift)
         if np.abs(sums).max() + abs(add) < 2**31 and exceptions is not None:
-            text = f"{text} {'-' if add < 0 else '+'} {abs(add)}"
-            return text, _result(exceptions, shift, results)
+            text = f"{{a}} * {ma} + {{b}} * {mb} {'-' if add < 0 else '+'} {abs(add)}"
+            limits = int(results.min()), int(results.max())
+            numbers = Sum(ma, mb, add, tuple(exceptions), shift, *limits)
+            return text, _result(exceptions, shift, results), None, numbers
     return None
 
 

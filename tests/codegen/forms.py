@@ -90,8 +90,9 @@ def control() -> onnx.ModelProto:
     return parser.parse_model(CONTROL)
 
 
+COMPILED = (families.PORTABLE, "host")  # families of these targets: a model of each kind
 MODELS: Mapping[str, Callable[[], onnx.ModelProto]] = {
-    **{name: make for name, (target, make) in families.FAMILIES.items() if "cortex" not in target},
+    **{name: make for name, (target, make) in families.FAMILIES.items() if target in COMPILED},
     "control": control,
     "scratch": scratch,
     "views": views,

@@ -104,4 +104,4 @@ def test_additions_are_vectors(jobs: dict[tuple[str, str], Job]) -> None:
     module = jobs["residuals", "cortex-m55"].module
     assert module is not None
     text = "".join(module.sources.files.values())
-    assert text.count("mlf_octet_plus(") == 4  # one in each of the model's four
+    assert text.count("mlf_octet_sum(") == 4  # one in each of the model's four

@@ -196,12 +196,6 @@ static inline mlf_halves mlf_halves_saturate(mlf_halves v) {
   return vreinterpretq_s16_s8(vqmovnbq_s16(vreinterpretq_s8_s16(v), v));
 }
 
-static inline mlf_octet mlf_octet_minus(mlf_octet v, int32_t n) {
-  v.even = vsubq_n_s32(v.even, n);
-  v.odd = vsubq_n_s32(v.odd, n);
-  return v;
-}
-
 /* Floats in quads. Only these functions use the float half of MVE, whose instructions the compiler
  * must not use by itself: they flush subnormals to zero. Callers see to it that there are none. */
 #define MLF_MVE_FLOAT ".arch_extension mve.fp\n\t"
@@ -219,15 +213,6 @@ static inline mlf_octet mlf_octet_round(mlf_octet v) {
   return v;
 }
 
-static inline mlf_octet mlf_octet_times(mlf_octet v, float n) {
-  uint32_t bits;
-  memcpy(&bits, &n, sizeof bits);
-  __asm__(MLF_MVE_FLOAT "vmul.f32 %q0, %q0, %[n]\n\tvmul.f32 %q1, %q1, %[n]"
-          : "+w"(v.even), "+w"(v.odd)
-          : [n] "r"(bits));
-  return v;
-}
-
 static inline mlf_octet mlf_octet_times_each(mlf_octet v, const float *even, const float *odd) {
   const int32x4_t n0 = vld1q_s32((const int32_t *)(const void *)even);
   const int32x4_t n1 = vld1q_s32((const int32_t *)(const void *)odd);
@@ -237,34 +222,24 @@ static inline mlf_octet mlf_octet_times_each(mlf_octet v, const float *even, con
   return v;
 }
 
-static inline mlf_octet mlf_octet_plus(mlf_octet v, mlf_octet n) {
-  __asm__(MLF_MVE_FLOAT "vadd.f32 %q0, %q0, %q2\n\tvadd.f32 %q1, %q1, %q3"
-          : "+w"(v.even), "+&w"(v.odd)
-          : "w"(n.even), "w"(n.odd));
+/* a * m + b * n + add of each. */
+static inline mlf_octet mlf_octet_sum(mlf_octet a, int32_t m, mlf_octet b, int32_t n, int32_t add) {
+  a.even = vaddq_n_s32(vmlaq_n_s32(vmulq_n_s32(a.even, m), b.even, n), add);
+  a.odd = vaddq_n_s32(vmlaq_n_s32(vmulq_n_s32(a.odd, m), b.odd, n), add);
+  return a;
+}
+
+/* Those that are `value` and `step` more. */
+static inline mlf_octet mlf_octet_except(mlf_octet v, int32_t value, int32_t step) {
+  v.even = vaddq_m_n_s32(v.even, v.even, step, vcmpeqq_n_s32(v.even, value));
+  v.odd = vaddq_m_n_s32(v.odd, v.odd, step, vcmpeqq_n_s32(v.odd, value));
   return v;
 }
 
-/* v / n, rounded once: the quotient by the reciprocal is corrected twice with an exact remainder
- * (Markstein: the last correction rounds correctly if the reciprocal does, which a division does).
- */
-static inline mlf_octet mlf_octet_over(mlf_octet v, float n) {
-  const float reciprocal = 1.0f / n;
-  mlf_octet q = mlf_octet_times(v, reciprocal);
-  uint32_t bits, negative;
-  int k;
-  memcpy(&bits, &reciprocal, sizeof bits);
-  memcpy(&negative, &n, sizeof negative);
-  negative ^= 0x80000000u;
-  for (k = 0; k < 2; k++) {
-    mlf_octet rest = v;
-    __asm__(MLF_MVE_FLOAT "vfma.f32 %q[e], %q[qe], %[minus]\n\t"
-                          "vfma.f32 %q[o], %q[qo], %[minus]\n\t"
-                          "vfma.f32 %q[qe], %q[e], %[r]\n\t"
-                          "vfma.f32 %q[qo], %q[o], %[r]"
-            : [e] "+&w"(rest.even), [o] "+&w"(rest.odd), [qe] "+&w"(q.even), [qo] "+&w"(q.odd)
-            : [minus] "r"(negative), [r] "r"(bits));
-  }
-  return q;
+static inline mlf_octet mlf_octet_shifted(mlf_octet v, int32_t shift) {
+  v.even = vshlq_r_s32(v.even, -shift);
+  v.odd = vshlq_r_s32(v.odd, -shift);
+  return v;
 }
 
 static inline mlf_octet mlf_octet_both(mlf_quad v) {
@@ -272,13 +247,6 @@ static inline mlf_octet mlf_octet_both(mlf_quad v) {
   both.even = v;
   both.odd = v;
   return both;
-}
-
-/* The larger of v and 0; for floats too, whose sign is that of their bits. */
-static inline mlf_octet mlf_octet_relu(mlf_octet v) {
-  v.even = vmaxq_s32(v.even, vdupq_n_s32(0));
-  v.odd = vmaxq_s32(v.odd, vdupq_n_s32(0));
-  return v;
 }
 
 /* The low bytes of the first n, n <= 8, in the order of channels. */
@@ -450,9 +418,24 @@ static inline mlf_halves mlf_halves_saturate(mlf_halves v) {
   return mlf_halves_clamp(v, -128, 127);
 }
 
-static inline mlf_octet mlf_octet_minus(mlf_octet v, int32_t n) {
+static inline mlf_octet mlf_octet_sum(mlf_octet a, int32_t m, mlf_octet b, int32_t n, int32_t add) {
   for (int32_t k = 0; k < 8; k++) {
-    *mlf_octet_lane(&v, k) -= n;
+    int32_t *const lane = mlf_octet_lane(&a, k);
+    *lane = *lane * m + *mlf_octet_lane(&b, k) * n + add;
+  }
+  return a;
+}
+
+static inline mlf_octet mlf_octet_except(mlf_octet v, int32_t value, int32_t step) {
+  for (int32_t k = 0; k < 8; k++) {
+    *mlf_octet_lane(&v, k) += *mlf_octet_lane(&v, k) == value ? step : 0;
+  }
+  return v;
+}
+
+static inline mlf_octet mlf_octet_shifted(mlf_octet v, int32_t shift) {
+  for (int32_t k = 0; k < 8; k++) {
+    *mlf_octet_lane(&v, k) >>= shift;
   }
   return v;
 }
@@ -483,37 +466,9 @@ static inline mlf_octet mlf_octet_round(mlf_octet v) {
   return v;
 }
 
-static inline mlf_octet mlf_octet_times(mlf_octet v, float n) {
-  for (int32_t k = 0; k < 8; k++) {
-    mlf_octet_put_float(&v, k, mlf_octet_float(&v, k) * n);
-  }
-  return v;
-}
-
 static inline mlf_octet mlf_octet_times_each(mlf_octet v, const float *even, const float *odd) {
   for (int32_t k = 0; k < 8; k++) {
     mlf_octet_put_float(&v, k, mlf_octet_float(&v, k) * (k < 4 ? even[k] : odd[k - 4]));
-  }
-  return v;
-}
-
-static inline mlf_octet mlf_octet_plus(mlf_octet v, mlf_octet n) {
-  for (int32_t k = 0; k < 8; k++) {
-    mlf_octet_put_float(&v, k, mlf_octet_float(&v, k) + mlf_octet_float(&n, k));
-  }
-  return v;
-}
-
-static inline mlf_octet mlf_octet_over(mlf_octet v, float n) {
-  for (int32_t k = 0; k < 8; k++) {
-    mlf_octet_put_float(&v, k, mlf_octet_float(&v, k) / n);
-  }
-  return v;
-}
-
-static inline mlf_octet mlf_octet_relu(mlf_octet v) {
-  for (int32_t k = 0; k < 8; k++) {
-    *mlf_octet_lane(&v, k) = mlf_clamp_i32(*mlf_octet_lane(&v, k), 0, INT32_MAX);
   }
   return v;
 }

@@ -8,13 +8,11 @@ vector form here is done element by element.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from mlftool.ir.graph import Array, Graph, Node, View
+from mlftool.ir.graph import Array, View
 from mlftool.ops.base import Operand
 from mlftool.ops.contraction import (
     Contraction,
@@ -26,10 +24,8 @@ from mlftool.ops.contraction import (
     scale_operand,
 )
 from mlftool.ops.fixed import fixed
-from mlftool.ops.scalar import Store, literal, operand_kind, tensor_operand
-
-# Between these scales no product, sum, quotient or remainder of quantised values leaves normals.
-SMALLEST, LARGEST = 2.0**-40, 2.0**40
+from mlftool.ops.pairs import in_integers
+from mlftool.ops.scalar import Store, operand_kind, tensor_operand
 
 
 @dataclass(frozen=True)
@@ -113,81 +109,41 @@ def limit(text: str, low: int, high: int, whole: bool) -> str:
 
 
 class _Behind:
-    """The nodes fused behind a core, as statements on octets: residual additions of int8."""
+    """The nodes fused behind a core, as statements on octets: a residual addition of int8."""
 
     def __init__(self, v: View, oc: int, shape: Shape) -> None:
         self.v, self.oc, self.shape = v, oc, shape
-        self.nodes: Sequence[Node] = (
-            v.node.body[v.node.body.index(v.core) + 1 :] if v.node.body else ()
-        )
+        self.nodes = v.node.body[v.node.body.index(v.core) + 1 :] if v.node.body else ()
         self.operands: list[Operand] = []
 
     def body(self, out: str) -> tuple[str, ...] | None:
-        """The statements that give the halves `out`, if all nodes have a vector form."""
+        """The statements that give the halves `out`, if the nodes have a vector form."""
         if not self.nodes:
             return (f"const mlf_halves out = {out};",)
-        lines = [f"const mlf_octet t = mlf_halves_widen({out});"]
-        env = {self.v.core.outputs[0]: "t"}
-        for k, node in enumerate(self.nodes):
-            text = self._node(node, env)
-            if text is None:
-                return None
-            if node is self.nodes[-1]:
-                quantised = node.op == "QuantizeLinear" and self.v.out.dtype.is_int8
-                if not quantised:
-                    return None
-                low, high = self.v.out.dtype.range
-                lines.append(f"const mlf_halves out = {limit(text, low, high, False)};")
-            elif node.op == "QuantizeLinear":
-                return None
-            else:
-                lines.append(f"const mlf_octet t{k} = {text};")
-            env[node.outputs[0]] = f"t{k}"
-        return tuple(lines)
-
-    def _node(self, node: Node, env: dict[str, str]) -> str | None:
-        args = [env.get(name, "") for name in node.inputs]
-        if node.op == "DequantizeLinear":
-            source, numbers = args[0] or self._load(node.inputs[0]), self._numbers(node)
-            if source is None or numbers is None:
-                return None
-            scale, zero = numbers
-            source = f"mlf_octet_minus({source}, {zero})" if zero else source
-            return f"mlf_octet_times(mlf_octet_to_float({source}), {scale})"
-        if node.op == "QuantizeLinear" and args[0]:
-            if (numbers := self._numbers(node)) is None:
-                return None
-            rounded = f"mlf_octet_round(mlf_octet_over({args[0]}, {numbers[0]}))"
-            return f"mlf_halves_add(mlf_octet_narrow({rounded}), {numbers[1]})"
-        if node.op == "Add" and all(args):
-            return f"mlf_octet_plus({args[0]}, {args[1]})"
-        if node.op == "Relu" and self.v.type(node.inputs[0]).dtype.name == "float32":
-            return f"mlf_octet_relu({args[0]})" if args[0] else None
-        return None
-
-    def _numbers(self, node: Node) -> tuple[str, int] | None:
-        """Scale as C text and zero point, if there is one of each."""
-        graph: Graph = self.v.graph
-        scale, zero = (graph.consts.get(name) for name in (*node.inputs[1:3], "")[:2])
-        if scale is None or scale.size != 1 or (zero is not None and zero.size != 1):
+        core, pair = self.v.core.outputs[0], in_integers(self.v.graph, self.nodes)
+        if pair is None or pair.sum is None or core not in pair.inputs:
             return None
-        if len(node.inputs) > 2 and node.inputs[2] and zero is None:
+        first, s = pair.inputs[0] == core, pair.sum
+        loaded = self._load(pair.inputs[1 if first else 0])
+        if loaded is None:
             return None
-        if scale.dtype != np.float32 or not SMALLEST < float(scale.item()) < LARGEST:
-            return None
-        dtype = graph.types[node.inputs[1]].dtype
-        return literal(scale.item(), dtype), int(zero.item()) if zero is not None else 0
+        m, n = (s.m, s.n) if first else (s.n, s.m)
+        lines = [
+            f"mlf_octet t = mlf_octet_sum(mlf_halves_widen({out}), {m}, {loaded}, {n}, {s.add});"
+        ]
+        lines += [f"t = mlf_octet_except(t, {value}, {step});" for value, step in s.exceptions]
+        shifted = f"mlf_octet_narrow(mlf_octet_shifted(t, {s.shift}))"
+        return (*lines, f"const mlf_halves out = {limit(shifted, s.low, s.high, False)};")
 
     def _load(self, name: str) -> str | None:
         """C text that reads the eight int8 of a tensor like the output."""
-        type_: Any = self.v.graph.types[name]
+        type_ = self.v.graph.types[name]
         if type_.dtype.name != "int8" or operand_kind(type_, self.v.out) != "linear":
             return None
-        param = f"e{len(self.operands)}"
-        self.operands.append(tensor_operand(self.v.graph, param, name))
-        at = f"{param} + p * {self.oc} + {self.shape.channel}"
+        self.operands.append(tensor_operand(self.v.graph, "e0", name))
+        at = f"e0 + p * {self.oc} + {self.shape.channel}"
         if self.shape.kind == "octet":
             return f"mlf_octet_load8({at}, {self.shape.count})"
         second = "q" if self.shape.kind == "pair" else "p"
-        other = f"{param} + {second} * {self.oc} + {self.shape.channel}"
+        other = f"e0 + {second} * {self.oc} + {self.shape.channel}"
         return f"mlf_pair_load8({at}, {other}, {self.shape.count})"
