@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -11,16 +10,14 @@ import onnx
 import pytest
 from batch import SANITIZERS, Job, build_jobs
 from builders import Net, random_feeds
-from shared import NETWORKS
 
+from mlftool.cli import main
 from mlftool.compile import Module, ModuleSpec, compile_module, compile_modules
 from mlftool.errors import MlfError
+from mlftool.mlf import read_tar, tar_bytes
 from mlftool.plan.patches import check_patches
-from mlftool.runtime.boards import BOARDS
 from mlftool.runtime.interface import read_interface
-from mlftool.runtime.link import link_firmware
-from mlftool.runtime.runner import run_on_board
-from mlftool.runtime.vectors import load_vectors, samples_of
+from rules.private.tools.package import module_spec
 
 BANDS = ("7", "auto")
 TARGETS = ("cortex-m4", "rv32imc")
@@ -130,26 +127,32 @@ def test_middle_bands_share_their_functions(jobs: dict[tuple[str, str, str], Job
     assert shared
 
 
-@pytest.mark.skipif(
-    not (shutil.which("arm-none-eabi-gcc") and shutil.which("qemu-system-arm")),
-    reason="apt-get install gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm",
-)
-@pytest.mark.parametrize("optimize", ["speed", "size"])
-def test_visual_wake_words_on_its_core(optimize: str) -> None:
-    path: Path = next(n for n in NETWORKS if n.name == "vww_int8").path
-    arenas = {}
-    for patches in ("off", "auto"):
-        spec = ModuleSpec(path, "m", "cortex-m4", patches=patches, optimize=optimize)
-        bundle = compile_modules([spec])
-        interface = read_interface(bundle, "m")
-        arenas[patches] = interface.workspace_bytes
-    elf = link_firmware(bundle, interface, BOARDS["cortex-m4"])
-    vectors = load_vectors(path.with_suffix(".npz"))
-    feeds = samples_of(vectors, interface.inputs, "m")[:1]
-    result = run_on_board(elf, BOARDS["cortex-m4"], interface, feeds)
-    for name, value in result.outputs[0].items():
-        np.testing.assert_array_equal(value.ravel(), vectors[name][0].ravel())
-    assert arenas["auto"] < 0.5 * arenas["off"]
+def test_every_way_in_gives_the_same_archive(tmp_path: Path) -> None:
+    """The command, a manifest, and what the Bazel rules hand to the compiler."""
+    model = tmp_path / "m.onnx"
+    onnx.save(MODELS["float"], model)
+    (tmp_path / "models.yaml").write_text(
+        "version: 1\nmodels:\n  m: {model: m.onnx, targets: rv32imc, executor: aot, patches: '4'}\n"
+    )
+    out = tmp_path / "m.tar"
+    command = ["compile", str(model), "--module-name", "m", "--target", "rv32imc"]
+    assert main([*command, "-o", str(out)]) == 0
+    whole = out.read_bytes()
+    assert main([*command, "--patches", "4", "-o", str(out)]) == 0
+    assert out.read_bytes() != whole
+    assert main(["build", str(tmp_path / "models.yaml"), "-o", str(tmp_path / "out")]) == 0
+    assert (tmp_path / "out" / "m" / "rv32imc-aot.tar").read_bytes() == out.read_bytes()
+
+    entry = {
+        **{"model": str(model), "module_name": "m", "target": "rv32imc", "executor": "aot"},
+        **{"input_shapes": {}, "data_files": [], "float_mode": "exact", "weights": "auto"},
+        **{"mlf_version": 7, "optimize": "speed", "patches": "4", "tuning": None, "options": {}},
+    }
+    bundle = compile_modules([module_spec(entry)])
+    assert tar_bytes(bundle) == out.read_bytes()
+    usual = compile_modules([ModuleSpec(model, "m", "rv32imc")])
+    few, many = (read_interface(b, "m").workspace_bytes for b in (read_tar(out), usual))
+    assert few < 0.9 * many
 
 
 def test_rows_of_padding_alone_are_not_cut() -> None:
