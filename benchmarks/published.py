@@ -130,7 +130,8 @@ def ours(item: Published, path: Path, feed: Mapping[str, Array], work: Path) -> 
     command += ["--inputs", str(work / "in.npz"), "-o", str(work / "out.npz")]
     for name, shape in item.shapes.items():
         command += ["--input-shape", f"{name}:{','.join(map(str, shape))}"]
-    command += ["--input-value", f"sr:{feed['sr']}"] * item.fixed
+    if item.fixed:
+        command += ["--input-value", f"sr:{feed['sr']}"]
     env = {**os.environ, "PYTHONPATH": str(REPO)}
     done = subprocess.run(command, capture_output=True, text=True, env=env)
     if done.returncode:
