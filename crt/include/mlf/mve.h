@@ -229,10 +229,17 @@ static inline mlf_octet mlf_octet_sum(mlf_octet a, int32_t m, mlf_octet b, int32
   return a;
 }
 
+/* Without a comparison: gcc 12 fails on predicates beside constants. */
+static inline int32x4_t mlf_quad_except(int32x4_t v, int32_t value, int32_t step) {
+  const int32x4_t off = veorq_s32(v, vdupq_n_s32(value));
+  const int32x4_t other = vshrq_n_s32(vorrq_s32(off, vnegq_s32(off)), 31);
+  return vaddq_s32(v, vbicq_s32(vdupq_n_s32(step), other));
+}
+
 /* Those that are `value` and `step` more. */
 static inline mlf_octet mlf_octet_except(mlf_octet v, int32_t value, int32_t step) {
-  v.even = vaddq_m_n_s32(v.even, v.even, step, vcmpeqq_n_s32(v.even, value));
-  v.odd = vaddq_m_n_s32(v.odd, v.odd, step, vcmpeqq_n_s32(v.odd, value));
+  v.even = mlf_quad_except(v.even, value, step);
+  v.odd = mlf_quad_except(v.odd, value, step);
   return v;
 }
 
