@@ -119,6 +119,7 @@ FAMILIES: dict[str, tuple[str, Callable[[], onnx.ModelProto]]] = {
     "helium_quads": ("cortex-m55", lambda: quantised_conv(1)),
     "helium_octets": ("cortex-m55", lambda: quantised_conv(4)),
     "tiles": ("rv32imc", lambda: quantised_conv(1)),
+    "tiles_rows": ("rv32imc", lambda: quantised_conv(4)),
     "dsp_two_by_two": ("cortex-m4", lambda: quantised_conv(1, least=-128)),
     "dsp_rows_of_four": ("cortex-m4", lambda: gemm_s8(least=-128)),
     "gemm_f32": (PORTABLE, gemm_f32),

@@ -66,7 +66,7 @@ def _geometry(rng: Rng, depthwise: bool, k: int) -> dict[str, Any]:
     kernel = [int(n) for n in pick(1, 6 if depthwise else 4, size=2)]
     if not depthwise and k % 3 == 0:
         kernel = [1, 1]
-    strides = [int(n) for n in pick(1, 4, size=2)]
+    strides = [1, 1] if depthwise and k % 3 == 0 else [int(n) for n in pick(1, 4, size=2)]
     dilations = [int(pick(2, 4)) if pick(6) == 0 else 1 for _ in kernel]
     reach = [(n - 1) * d + 1 for n, d in zip(kernel, dilations, strict=True)]
     size = [int(pick(r, r + 14)) for r in reach]

@@ -1,0 +1,112 @@
+"""Depthwise int8 convolutions for processors with thirty-two registers and no vectors.
+
+The input rows that an output row needs are copied, with the padding around them, into a ring of as
+many rows as the kernel has. Then a channel's taps stay in registers along the whole row, a few
+neighbouring outputs share their loads, and no window has a condition. Since rows are copied before
+outputs are written, the output may take the input's memory.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mlftool.ir.graph import View
+from mlftool.ops.base import Kernel, Operand
+from mlftool.ops.contraction import (
+    Contraction,
+    Quantisation,
+    contraction,
+    fits_int32,
+    folded_bias,
+    geometry,
+    has_normal_scales,
+    packable,
+)
+from mlftool.ops.scalar import Store, tensor_operand
+from mlftool.targets.kernels import kernel
+from mlftool.targets.kernels.tiles import Form
+
+MOST_TAPS = 25
+MOST_OUTPUTS = 6  # side by side
+
+
+@kernel("QLinearConv", needs="registers", unless="fpu size")
+def rows_in_integers(v: View) -> Kernel | None:
+    return _rows(v, soft=True)
+
+
+@kernel("QLinearConv", needs="registers fpu", unless="size")
+def rows(v: View) -> Kernel | None:
+    return _rows(v, soft=False)
+
+
+def _rows(v: View, soft: bool) -> Kernel | None:
+    if not packable(v):
+        return None
+    c = contraction(v)
+    if not c.depthwise or len(c.inputs) > 2 or np.prod(c.kernel) > MOST_TAPS:
+        return None
+    c, q = c.planar(), Quantisation.of(v)
+    # Where strides are longer, rows are copied of which most is not needed.
+    if np.any(q.w_zero_point) or not fits_int32(c, q) or max(*c.dilations, *c.strides) > 1:
+        return None
+    if soft and not has_normal_scales(q):
+        return None
+    form = Form.of(c, q, soft)
+    store = Store(v, f"({v.y.dtype.c})out", f"p * {c.oc} + c", "c")
+    kh, kw = c.kernel
+    width = c.outputs[1] - 1 + kw
+    inside = min(c.inputs[1], width - c.pads[1])  # of a row's pixels
+    read, dtype = v.core.inputs[0], v.x(0).dtype
+    taps = np.ascontiguousarray(c.weights.reshape(c.oc, -1)).reshape(-1)
+    together = _together(c)
+    again = any(o.value == read for o in store.operands)
+    return Kernel(
+        "tiles.rows",
+        "tiles_rows.c.j2",
+        {
+            **geometry(c),
+            "batch": c.batch,
+            "pitch": width * c.ic,
+            "inside": inside,
+            "after": width - c.pads[1] - inside,
+            "fill": q.x_zero_point,
+            "together": together,
+            "rest": c.outputs[1] % together,
+            "form": form,
+            "store": store,
+        },
+        (
+            tensor_operand(v.graph, "x", read),
+            Operand("w", v.type(v.core.inputs[3]).dtype.c, "const", array=taps),
+            Operand("b", "int32_t", "const", array=folded_bias(c, q).astype(np.int32)),
+            *form.operands(1),
+            *store.operands,
+            Operand("y", v.out.dtype.c, "out", v.node.outputs[0]),
+            Operand("rows", dtype.c, "scratch", bytes=kh * width * c.ic),
+        ),
+        cost=c.macs * 2.2 + c.pixels * c.oc * 9.0,
+        macs=c.macs,
+        includes=("mlf/kernel.h", "mlf/tiles.h", *store.includes),
+        inplace=store.inplace,
+        overlap={} if again else {read: _distances(c)},
+    )
+
+
+def _together(c: Contraction) -> int:
+    """How many outputs of a row at a time, if possible so that none are left over."""
+    most = min(MOST_OUTPUTS if np.prod(c.kernel) <= 9 else 2, c.outputs[1])
+    return next((n for n in range(most, 2, -1) if c.outputs[1] % n == 0), most)
+
+
+def _distances(c: Contraction) -> tuple[int, int]:
+    """The distances in bytes from the output to the input at which no output row destroys an input
+    row that is still to be copied."""
+    (ih, iw), (oh, ow) = c.inputs, c.outputs
+    image, row = np.arange(c.batch)[:, None], np.arange(oh)
+    written = ((image * oh + row + 1) * ow * c.oc * c.v.out.dtype.bytes).reshape(-1)
+    copied = np.clip(row - c.pads[0] + c.kernel[0], 0, ih)
+    read = ((image * ih + copied) * iw * c.ic).reshape(-1)
+    far = 2 * (int(written.max()) + c.batch * ih * iw * c.ic)
+    unread = read < c.batch * ih * iw * c.ic
+    return int((written - read)[unread].max(initial=-far)), far
