@@ -15,9 +15,9 @@ class Target:
     """A device, or a family of devices that take the same code.
 
     `features` are what specialised kernels ask for: "dsp" (ARMv7E-M SIMD in core registers),
-    "fpu" (single-precision hardware floats), "registers" (thirty-two of them and no vectors), "mve"
-    (Helium), "avx2", "avx512"; how the user wants it adds "fused" (float sums) and "size" (code
-    bytes count more than instructions).
+    "fpu" (single-precision hardware floats), "registers" (thirty-two of them and no vectors),
+    "narrow" (instructions that reach eight registers), "mve" (Helium), "avx2", "avx512"; how the
+    user wants it adds "fused" (float sums) and "size" (code bytes count more than instructions).
     """
 
     name: str
@@ -89,7 +89,7 @@ TARGETS: Mapping[str, Target] = dict(
             "arm-linux-gnueabihf",
         ),
         _powerpc(),
-        _cortex_m("cortex-m0", "", "-mfloat-abi=soft"),
+        _cortex_m("cortex-m0", "narrow", "-mfloat-abi=soft"),
         _cortex_m("cortex-m3", "", "-mfloat-abi=soft"),
         _cortex_m("cortex-m4", "dsp fpu", "-mfloat-abi=hard -mfpu=fpv4-sp-d16"),
         _cortex_m("cortex-m7", "dsp fpu", "-mfloat-abi=hard -mfpu=fpv5-d16"),

@@ -36,7 +36,13 @@ NAMES = (
     *(n.name for n in NETWORKS if n.quantised),
     *(f"{name}_int8" for name in INTEGERS if name != "transformer"),
 )
-CORES = ("cortex-m0", "cortex-m3", "rv32imc")
+LARGE = ("vww_int8", "ic_int8", "mobilenet_v2_int8")  # one core says what others would
+CASES = [
+    (name, core)
+    for core in ("cortex-m0", "cortex-m3", "rv32imc")
+    for name in NAMES
+    if core == "cortex-m3" or name not in LARGE
+]
 
 
 def model(name: str) -> Path | onnx.ModelProto:
@@ -56,8 +62,7 @@ def firmware(name: str, core: str) -> tuple[Path, Interface, Board]:
     return link_firmware(bundle, interface, board), interface, board
 
 
-@pytest.mark.parametrize("core", CORES)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("name", "core"), CASES)
 def test_no_soft_float(name: str, core: str) -> None:
     elf, _, _ = firmware(name, core)
     assert not soft_float(elf)

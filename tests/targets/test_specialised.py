@@ -22,7 +22,7 @@ BOARD_TARGETS = ("cortex-m3", "cortex-m4", "cortex-m55", "rv32imc", "rv32imafc")
 SPECIALISED = (*BOARD_TARGETS[:-1], "host")  # the last one has the kernels of the one before
 EXPECTED = {
     "cortex-m3": {
-        "dense": "integers.portable.blocked",
+        "dense": "interleaved.blocked",
         "depthwise": "integers.portable.depthwise",
         "chains": "integers.portable.depthwise",
         "residuals": "integers.portable.depthwise",

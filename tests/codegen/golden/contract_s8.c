@@ -7,14 +7,14 @@
 #define MLF_WEIGHTS
 #endif
 
-// 4x36, 144 bytes
+// 1x36x4, 144 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const int8_t step1_weights[144] = {
-  -5, 3, 0, -3, 2, -1, -4, 4, -2, -5, 3, 0, 5, 2, -1, -4, 1, -2, -5, 3, -3, 5, 2, -1, 4, 1, -2, -5,
-  0, -3, 5, 2, -4, 4, 1, -2, 5, 2, -1, -4, 1, -2, -5, 3, -3, 5, 2, -1, 4, 1, -2, -5, 0, -3, 5, 2,
-  -4, 4, 1, -2, 3, 0, -3, 5, -1, -4, 4, 1, -5, 3, 0, -3, 4, 1, -2, -5, 0, -3, 5, 2, -4, 4, 1, -2,
-  3, 0, -3, 5, -1, -4, 4, 1, -5, 3, 0, -3, 2, -1, -4, 4, -2, -5, 3, 0, 5, 2, -1, -4, 3, 0, -3, 5,
-  -1, -4, 4, 1, -5, 3, 0, -3, 2, -1, -4, 4, -2, -5, 3, 0, 5, 2, -1, -4, 1, -2, -5, 3, -3, 5, 2, -1,
-  4, 1, -2, -5
+  -5, 5, 4, 3, 3, 2, 1, 0, 0, -1, -2, -3, -3, -4, -5, 5, 2, 1, 0, -1, -1, -2, -3, -4, -4, -5, 5, 4,
+  4, 3, 2, 1, -2, -3, -4, -5, -5, 5, 4, 3, 3, 2, 1, 0, 0, -1, -2, -3, 5, 4, 3, 2, 2, 1, 0, -1, -1,
+  -2, -3, -4, -4, -5, 5, 4, 1, 0, -1, -2, -2, -3, -4, -5, -5, 5, 4, 3, 3, 2, 1, 0, -3, -4, -5, 5,
+  5, 4, 3, 2, 2, 1, 0, -1, -1, -2, -3, -4, 4, 3, 2, 1, 1, 0, -1, -2, -2, -3, -4, -5, -5, 5, 4, 3,
+  0, -1, -2, -3, -3, -4, -5, 5, 5, 4, 3, 2, 2, 1, 0, -1, -4, -5, 5, 4, 4, 3, 2, 1, 1, 0, -1, -2,
+  -2, -3, -4, -5
 };
 // 4, 16 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step1_bias[4] = {
@@ -93,27 +93,48 @@ MLF_KERNEL void tvmgen_contract_s8_qlinearconv(const int8_t *MLF_RESTRICT x, con
       }
     }
 
-    for (int32_t oc = 0; oc < 4; oc += 2) {
+    const int8_t *weights = w;
+    for (int32_t oc = 0; oc < 4; oc += 4) {
       int32_t acc00 = b[oc];
       int32_t acc01 = b[oc + 1];
+      int32_t acc02 = b[oc + 2];
+      int32_t acc03 = b[oc + 3];
       int32_t acc10 = b[oc];
       int32_t acc11 = b[oc + 1];
+      int32_t acc12 = b[oc + 2];
+      int32_t acc13 = b[oc + 3];
       for (int32_t ky = 0; ky < 3; ky++) {
         const int8_t *x0 = from0 + ky * step0;
         const int8_t *x1 = from1 + ky * step1;
-        const int8_t *w0 = w + (oc + 0) * 36 + ky * 12;
-        const int8_t *w1 = w + (oc + 1) * 36 + ky * 12;
-        for (int32_t i = 0; i < 12; i++) {
-          acc00 += (int32_t)x0[i] * (int32_t)w0[i];
-          acc01 += (int32_t)x0[i] * (int32_t)w1[i];
-          acc10 += (int32_t)x1[i] * (int32_t)w0[i];
-          acc11 += (int32_t)x1[i] * (int32_t)w1[i];
-        }
+        const int8_t *const end = weights + 48;
+        do {
+          const int32_t x00 = x0[0];
+          const int32_t x10 = x1[0];
+          const int32_t w00 = weights[0];
+          acc00 += x00 * w00;
+          acc10 += x10 * w00;
+          const int32_t w10 = weights[1];
+          acc01 += x00 * w10;
+          acc11 += x10 * w10;
+          const int32_t w20 = weights[2];
+          acc02 += x00 * w20;
+          acc12 += x10 * w20;
+          const int32_t w30 = weights[3];
+          acc03 += x00 * w30;
+          acc13 += x10 * w30;
+          x0 += 1;
+          x1 += 1;
+          weights += 4;
+        } while (weights != end);
       }
       y[p * 4 + oc] = (int8_t)(m[oc] ? mlf_requantize_fixed(acc00, m[oc], -1020, 3, -128, 127) : mlf_requantize_soft(acc00, scale[oc], -128, -128, 127));
       y[p * 4 + oc + 1] = (int8_t)(m[oc + 1] ? mlf_requantize_fixed(acc01, m[oc + 1], -1020, 3, -128, 127) : mlf_requantize_soft(acc01, scale[oc + 1], -128, -128, 127));
+      y[p * 4 + oc + 2] = (int8_t)(m[oc + 2] ? mlf_requantize_fixed(acc02, m[oc + 2], -1020, 3, -128, 127) : mlf_requantize_soft(acc02, scale[oc + 2], -128, -128, 127));
+      y[p * 4 + oc + 3] = (int8_t)(m[oc + 3] ? mlf_requantize_fixed(acc03, m[oc + 3], -1020, 3, -128, 127) : mlf_requantize_soft(acc03, scale[oc + 3], -128, -128, 127));
       y[(p + 1) * 4 + oc] = (int8_t)(m[oc] ? mlf_requantize_fixed(acc10, m[oc], -1020, 3, -128, 127) : mlf_requantize_soft(acc10, scale[oc], -128, -128, 127));
       y[(p + 1) * 4 + oc + 1] = (int8_t)(m[oc + 1] ? mlf_requantize_fixed(acc11, m[oc + 1], -1020, 3, -128, 127) : mlf_requantize_soft(acc11, scale[oc + 1], -128, -128, 127));
+      y[(p + 1) * 4 + oc + 2] = (int8_t)(m[oc + 2] ? mlf_requantize_fixed(acc12, m[oc + 2], -1020, 3, -128, 127) : mlf_requantize_soft(acc12, scale[oc + 2], -128, -128, 127));
+      y[(p + 1) * 4 + oc + 3] = (int8_t)(m[oc + 3] ? mlf_requantize_fixed(acc13, m[oc + 3], -1020, 3, -128, 127) : mlf_requantize_soft(acc13, scale[oc + 3], -128, -128, 127));
 
     }
   }
@@ -138,7 +159,7 @@ int32_t tvmgen_contract_s8___tvm_main__(const void *image_buffer_var, void *quan
   // conv_3: Transpose, 1x4x6x5 -> 1x6x5x4 int8 (portable.transpose)
   tvmgen_contract_s8_transpose((const int8_t *)image_buffer_var,
                                (int8_t *)(void *)(workspace + 0));
-  // conv_3: QLinearConv, 1x6x5x4 -> 1x6x5x4 int8 (integers.portable.blocked)
+  // conv_3: QLinearConv, 1x6x5x4 -> 1x6x5x4 int8 (interleaved.blocked)
   tvmgen_contract_s8_qlinearconv((const int8_t *)(void *)(workspace + 0),
                                  step1_weights,
                                  step1_bias,

@@ -1,0 +1,40 @@
+"""int8 contractions for processors without FPU: the weights of four output channels side by side.
+
+A product costs a load and a multiplication at least. Here the loads are shared, an activation's by
+four channels and a weight's by two pixels, and one pointer for all weights leaves registers for the
+sums. A Cortex-M0, whose instructions reach eight registers, has too few.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mlftool.ir.graph import View
+from mlftool.ops.base import Kernel
+from mlftool.ops.contract import blocked
+from mlftool.ops.contraction import contraction, pack_rows, packable
+from mlftool.targets.kernels import kernel
+from mlftool.targets.kernels.integers import in_integers
+
+ROWS, COLUMNS = 2, 4
+
+
+@kernel("QLinearConv", "com.microsoft.QGemm", needs="", unless="fpu size narrow")
+def interleaved(v: View) -> Kernel | None:
+    if not packable(v):
+        return None
+    made = blocked(v, ROWS, COLUMNS, in_integers, byte_columns=COLUMNS)
+    if made is None or made.params["minus"]:
+        return None
+    c = contraction(v).planar()
+    # Alone, a pixel leaves registers for loading four steps ahead.
+    single = made.params["rows"] == 1 and (c.depth if c.dense else c.kernel[1] * c.ic) % 4 == 0
+    weights = pack_rows(c.weights, COLUMNS)
+    return replace(
+        made,
+        name="interleaved.blocked",
+        template="interleaved_s8.c.j2",
+        params={**made.params, "steps": 4 if single else 1},
+        operands=tuple(replace(o, array=weights) if o.name == "w" else o for o in made.operands),
+        cost=made.cost * 0.6,
+    )
