@@ -108,7 +108,7 @@ def per_mac(asked: Asked) -> str:
 
 def fused(asked: Asked) -> str:
     """Floats with sums contracted, beside the default mode."""
-    cores = [core for core in asked.cores if core not in ("cortex-m0", "cortex-m3", "rv32imc")]
+    cores = [core for core in (M4, "cortex-m55") if core in asked.cores]
     rows = []
     for n in asked.networks:
         if not n.is_int8:

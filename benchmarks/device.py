@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -14,7 +16,9 @@ from mlftool.codegen.share import TABLES
 from mlftool.compile import Module, ModuleSpec, compile_module
 from mlftool.describe import bundle as bundle_of
 from mlftool.errors import MlfError
+from mlftool.mlf.interface import Interface
 from mlftool.runtime.boards import BOARDS, Board
+from mlftool.runtime.cache import default_cache
 from mlftool.runtime.interface import read_interface
 from mlftool.runtime.link import footprint, link_firmware
 from mlftool.runtime.runner import run_on_board
@@ -62,18 +66,9 @@ def compiled(path: Path, target: str, setting: Setting) -> Module:
     return compile_module(ModuleSpec(path, MODULE, target, **vars(setting)))
 
 
-_MEASURED: dict[tuple[str, str, Setting], Cost | None] = {}
-
-
+@cache
 def measure(network: Network, core: str, setting: Setting) -> Cost | None:
     """All of one network on one core; its outputs are checked. None if it does not fit a board."""
-    key = network.name, core, setting
-    if key not in _MEASURED:
-        _MEASURED[key] = _measure(network, core, setting)
-    return _MEASURED[key]
-
-
-def _measure(network: Network, core: str, setting: Setting) -> Cost | None:
     module = compiled(network.path, core, setting)
     bundle = bundle_of([module])
     interface = read_interface(bundle, MODULE)
@@ -82,9 +77,7 @@ def _measure(network: Network, core: str, setting: Setting) -> Cost | None:
         elf = link_firmware(bundle, interface, board, optimise=OPTIMISE[setting.optimize])
     except MlfError:
         return None
-    ran = run_on_board(elf, board, interface, [network.sample])
-    if setting.float_mode == "exact":
-        network.check(ran.outputs[0], core)
+    figures = _figures(network, elf, board, interface, setting.float_mode == "exact")
     flash = footprint(elf).flash
     weights = interface.constants_bytes
     return Cost(
@@ -93,11 +86,26 @@ def _measure(network: Network, core: str, setting: Setting) -> Cost | None:
         interface.workspace_bytes,
         flash - weights,
         flash - flash_of_nothing(core, setting) - (weights - table_bytes(module)),
-        int(ran.figures["stack_bytes"]),
+        int(figures["stack_bytes"]),
         stack_bound(bundle, MODULE, core, OPTIMISE[setting.optimize]) if core == "cortex-m4" else 0,
-        ran.figures["instructions"],
+        figures["instructions"],
         elf,
     )
+
+
+def _figures(
+    network: Network, elf: Path, board: Board, interface: Interface, checked: bool
+) -> Mapping[str, float]:
+    """What the firmware's run printed. It prints the same for ever, so a firmware, whose folder is
+    named by its content, runs once."""
+    known = default_cache() / "runs" / f"{network.name}.{board.name}.{elf.parent.name}.json"
+    if not known.is_file():
+        ran = run_on_board(elf, board, interface, [network.sample])
+        if checked:
+            network.check(ran.outputs[0], board.target)
+        known.parent.mkdir(parents=True, exist_ok=True)
+        known.write_text(json.dumps(dict(ran.figures)))
+    return dict(json.loads(known.read_text()))
 
 
 def macs_of(module: Module) -> int:
