@@ -24,7 +24,7 @@ import compiling
 import cycles
 import host
 from corpus import Network, networks
-from device import CORES, MODULE, Cost, Setting, compiled, measure
+from device import CORES, MODULE, Cost, Setting, compiled, macs_of, measure
 from peers import BARS, CODE, LIVENESS, PEERS_M4, TFLM_M4
 from tables import grid, refresh
 
@@ -87,11 +87,27 @@ def memory(asked: Asked) -> str:
     return grid([*heads, "stack B", "stack bound B"], rows)
 
 
+# On cores without FPU a float operation is a library call of dozens of instructions.
+_WITHOUT_FPU = ("cortex-m0", "cortex-m3", "rv32imc")
+_LARGEST_IN_SOFTWARE = (
+    500_000  # products of a float network: beyond that a simulation takes minutes
+)
+
+
+def _on(n: Network, core: str, setting: Setting) -> Cost | None:
+    """The cost of a network on a core, None where it is not counted."""
+    macs = macs_of(compiled(n.path, M4, setting))
+    if core in _WITHOUT_FPU and not n.is_int8 and macs > _LARGEST_IN_SOFTWARE:
+        return None
+    return measure(n, core, setting)
+
+
 def instructions(asked: Asked) -> str:
     heads = ["M instructions", *asked.cores, "best peer, M4"]
     rows = []
     for n in asked.networks:
-        cells = [millions(measure(n, core, asked.setting)) for core in asked.cores]
+        costs = [_on(n, core, asked.setting) for core in asked.cores]
+        cells = [f"{c.instructions / 1e6:.3f}" if c else "-" for c in costs]
         rows.append([n.name, *cells, str(PEERS_M4.get(n.name, "-"))])
     return grid(heads, rows)
 
@@ -99,9 +115,9 @@ def instructions(asked: Asked) -> str:
 def per_mac(asked: Asked) -> str:
     rows = []
     for n in asked.networks:
-        costs = [measure(n, core, asked.setting) for core in asked.cores]
-        if all(c and c.macs for c in costs):
-            cells = [f"{c.instructions / c.macs:.2f}" for c in costs if c]
+        costs = [_on(n, core, asked.setting) for core in asked.cores]
+        if any(c and c.macs for c in costs):
+            cells = [f"{c.instructions / c.macs:.2f}" if c else "-" for c in costs]
             rows.append([n.name, *cells])
     return grid(["instructions per MAC", *asked.cores], rows)
 
