@@ -12,6 +12,7 @@ from typing import Any
 
 from mlftool.errors import MlfError, Problem
 from mlftool.manifest import known
+from mlftool.manifest.boards import UserTarget
 from mlftool.manifest.keys import (
     MANIFEST,
     Archive,
@@ -20,7 +21,6 @@ from mlftool.manifest.keys import (
     Manifest,
     Model,
     Test,
-    UserTarget,
 )
 from mlftool.manifest.kinds import Reading, refuse
 from mlftool.manifest.nodes import Mapping, Node, Place

@@ -87,6 +87,10 @@ class Labels:
                 return f"{self.repository}//{package}:{'/'.join(parts[depth:])}"
         return f"{self.repository}//{self.package}:{path}"
 
+    def absolute(self, label: str) -> str:
+        """A label that the manifest gives: `//x` is one of its own workspace."""
+        return self.repository + label if label.startswith("//") else label
+
 
 def variants(model: Model) -> Iterator[tuple[str, str, str]]:
     """(name, target, executor) of all that `model` becomes; the first executor has no suffix."""
@@ -101,6 +105,12 @@ def base_target(manifest: Manifest, target: str) -> str:
     return own.base if own else target
 
 
+def own_board(manifest: Manifest, target: str) -> str:
+    """The label of the board that a target of the user's runs on, if it says so."""
+    own = manifest.targets.get(target)
+    return (own.board if own else None) or ""
+
+
 def model_calls(manifest: Manifest, model: Model, labels: Labels, prefix: str = "") -> list[str]:
     """What one model becomes; `prefix` stands before the names of its targets."""
     calls = [
@@ -110,6 +120,7 @@ def model_calls(manifest: Manifest, model: Model, labels: Labels, prefix: str = 
             model=labels(model.model),
             module_name=model.module_name,
             target=base_target(manifest, target),
+            board=labels.absolute(own_board(manifest, target)),
             input_shapes=shapes(model),
             input_values=values(model),
             data=[labels(path) for path in model.data_files],

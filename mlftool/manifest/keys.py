@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mlftool.manifest import known
+from mlftool.manifest.boards import USER_TARGET, UserTarget
 from mlftool.manifest.kinds import (
     NAME,
     Constant,
@@ -44,7 +45,6 @@ _MODULE_NAME = Text(
 )
 _TENSOR_NAME = Text("the name of an input of the model", r"[\s\S]+", code="MLF0110")
 
-_BOARD = OneOf("a built-in target", known.targets, "MLF0112")
 _TARGET = OneOf("a target", known.targets, "MLF0112", section="targets")
 _EXECUTOR = OneOf("an executor", known.executors, "MLF0113")
 _INTERFACE = OneOf("an interface", lambda: ("c", "packed"), "MLF0109")
@@ -309,20 +309,6 @@ class Archive:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class UserTarget:
-    """A board of your own: a built-in target with the memory it really has."""
-
-    name: str
-    base: str = key(_BOARD, "The built-in target whose code it runs.", example="cortex-m4")
-    flash: int | None = key(
-        Size(), "Flash of the board.", example="512KiB", default=None, default_text="not checked"
-    )
-    ram: int | None = key(
-        Size(), "RAM of the board.", example="128KiB", default=None, default_text="not checked"
-    )
-
-
 def _finish_defaults(values: dict[str, Any], path: str, reading: Reading) -> None:
     reading.inherited.update(values)
 
@@ -352,16 +338,8 @@ def _finish_archive(values: dict[str, Any], path: str, reading: Reading) -> None
         reading.report("MLF0111", reading.places[path], message, path=path)
 
 
-def _finish_target(values: dict[str, Any], path: str, reading: Reading) -> None:
-    values["name"] = name = path.split(".", 1)[1]
-    if name in known.targets():
-        message = f"name taken; got '{name}', expected another name than that of a built-in target"
-        reading.report("MLF0111", reading.places[path], message, path=path)
-
-
 MODEL = Record(Model, "a model", _finish_model)
 ARCHIVE = Record(Archive, "an archive", _finish_archive)
-USER_TARGET = Record(UserTarget, "a target", _finish_target)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,6 +5,7 @@
 READER_FILES = [
     "__init__.py",
     "bazel.py",
+    "boards.py",
     "entries.py",
     "keys.py",
     "kinds.py",

@@ -53,7 +53,9 @@ def test_everything(put: Place) -> None:
         "both": Archive(name="both", models=("kws", "key-word"), target="my-board", executor="aot")
     }
     assert loaded.targets == {
-        "my-board": UserTarget(name="my-board", base="cortex-m4", flash=1 << 20, ram=131072)
+        "my-board": UserTarget(
+            name="my-board", base="cortex-m4", flash=1 << 20, ram=131072, board="//boards:mine"
+        )
     }
 
 
