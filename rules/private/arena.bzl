@@ -61,6 +61,7 @@ def mlf_arena_test(
         vectors,
         module = "",
         platform = None,
+        board = None,
         absolute = "0",
         relative = "0",
         **kwargs):
@@ -91,6 +92,7 @@ def mlf_arena_test(
       vectors: `.npz` file with inputs and expected outputs.
       module: which module, when the archive has several.
       platform: the board's platform; none means the host.
+      board: your own `mlf_board`.
       absolute: largest difference allowed; 0 means equal.
       relative: allowed difference as a share of the reference, added to `absolute`.
       **kwargs: `tags`, `size`, `visibility` and so on.
@@ -108,6 +110,7 @@ def mlf_arena_test(
             name = "%s_%s" % (name, part),
             srcs = ["%s_%s_arena" % (name, part)],
             archive = archive,
+            board = board,
             library = library,
             module = module,
             platform = platform,
@@ -121,7 +124,7 @@ def mlf_arena_test(
         less = name + "_less",
         relative = str(relative),
         runner = name + "_enough",
-        size = kwargs.pop("size", "medium" if platform else "small"),
+        size = kwargs.pop("size", "medium" if platform or board else "small"),
         vectors = vectors,
         **kwargs
     )

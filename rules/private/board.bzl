@@ -100,7 +100,8 @@ def mlf_board(
     Args:
       name: the board.
       target: the processor, a target of ours such as `cortex-m4`.
-      linker_script: where sections go. Without one the operating system's C library starts programs.
+      linker_script: where sections go. Without one the board is a computer whose operating system starts
+        programs, and our platform of C's own files and clock serves them unless `deps` do.
       srcs: start-up code, and headers it includes. It is linked whole: nothing refers to a table of
         vectors.
       parts: our start-up code that it uses: `cortex_m` or `riscv`, and `common`; `srcs` then has the
@@ -129,6 +130,8 @@ def mlf_board(
             alwayslink = True,
         )
         deps = deps + [name + "_startup"]
+    elif not linker_script and not deps:
+        deps = [Label("//crt:host_platform")]
     board_library(
         name = name,
         included_scripts = included_scripts + ([Label("//crt:boards/common/sections.ld")] if parts else []),

@@ -96,9 +96,12 @@ register_toolchains("@arm_gcc//:all")  # before mlf_register_toolchains()
 ```
 
 `@arm_gcc//:cortex-m4` and so on are toolchains; of those that fit a platform Bazel takes the first that
-is registered. From Bazel 7 on `MODULE.bazel` has it by `use_repo_rule`. The compiler lies in a folder of the machine (`path`), in an archive of the workspace
-(`archive`) or in one that is downloaded (`urls`). Of the last two every file is an input of each action,
-so that remote workers get the compiler with it.""",
+is registered. From Bazel 7 on `MODULE.bazel` has it by `use_repo_rule`.
+
+The compiler lies in a folder of the machine (`path`; what changes there is seen by
+`bazel sync --configure`), in an archive of the workspace (`archive`) or in one that is downloaded
+(`urls`). Of the last two every file is an input of each action, so that remote workers get the compiler
+with it.""",
     implementation = _gcc_repository_impl,
     attrs = dict(
         PROBE,
