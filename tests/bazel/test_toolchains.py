@@ -35,7 +35,8 @@ def make_compiler(folder: Path) -> Path:
     # /usr, when the compiler is the distribution's.
     root = install.parents[3]
     tools = root / "lib" / PREFIX
-    files = [Path(shutil.which(f"{PREFIX}-{tool}") or "") for tool in TOOLS]
+    # Resolved: /bin may come first in PATH, and is a link.
+    files = [Path(shutil.which(f"{PREFIX}-{tool}") or "").resolve() for tool in TOOLS]
     files += [install / part for part in PARTS]
     files += [tools / "bin" / tool for tool in ("as", "ld")]
     # Not resolve: links lead to where Debian keeps newlib, which is not where gcc looks.
