@@ -32,8 +32,8 @@ MODELS = {
     "floats": layers(4),
 }
 FEEDS = {name: random_feeds(model, 5) for name, model in MODELS.items()}
-# Of the generated text, most; chains of few layers have little to share.
-SHORTER = {"dense": 0.4, "depthwise": 0.8, "chains": 1.0, "floats": 0.8}
+# Of the generated text, most; layers with unsigned inputs and chains of few layers share less.
+SHORTER = {"dense": 0.42, "depthwise": 0.8, "chains": 1.0, "floats": 0.8}
 
 
 @pytest.fixture(scope="module")
