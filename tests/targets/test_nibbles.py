@@ -60,7 +60,8 @@ def test_same_bits_in_half_the_bytes(
     small, fast = jobs[name, target, "size"], jobs[name, target, "speed"]
     assert small.module is not None
     used = {c.kernel.name for c in small.module.program.calls if c.kernel.macs}
-    assert used == {KERNELS[target]}
+    assert KERNELS[target] in used
+    assert all("nibbles" in name for name in used)
     assert small.output == fast.output
     assert len(set(small.output)) > 50
     assert weights(small.module) <= 0.55 * weights(fast.module)
