@@ -187,3 +187,24 @@ def test_the_example_of_a_workspace_has_the_models_of_the_others() -> None:
 def test_module_bazel_registers_what_the_workspace_does() -> None:
     text = (ROOT / "MODULE.bazel").read_text()
     assert 'register_toolchains("//rules/toolchains:all")' in text
+
+
+def test_the_compilers_inputs_are_all_it_imports() -> None:
+    """What the worker imports is in `compiler_files`: a sandbox has nothing else."""
+    listing = (ROOT / "mlftool" / "BUILD.bazel").read_text().partition('"runtime_files"')[0]
+    excluded, added = re.findall(r"\[\n(.*?)\n +\]", listing, re.DOTALL)[-2:]
+    folders = {e.split("/")[0] for e in re.findall(r'"(\w+/\*+)"', excluded)}
+    single = {*re.findall(r'"(\w+\.py)"', excluded)}
+    script = "import sys, rules.private.tools.worker as w\nprint(*sorted(sys.modules), sep='\\n')"
+    run = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, sys.path)])},
+    )  # fmt: skip
+    names = [m[8:].replace(".", "/") for m in run.stdout.split() if m.startswith("mlftool.")]
+    files = {f"{n}/__init__.py" if (ROOT / "mlftool" / n).is_dir() else f"{n}.py" for n in names}
+    assert "cli/compile.py" in files
+    missing = {
+        f for f in files
+        if (f.split("/")[0] in folders or f in single) and f'"{f}"' not in added
+    }  # fmt: skip
+    assert missing == set()
