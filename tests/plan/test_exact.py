@@ -69,7 +69,7 @@ def test_overlaps_are_searched_too(blocks: list[Interval], distances: list[Any])
     overlaps = {
         (a.name, b.name): d for (a, b), d in zip(handovers, distances, strict=False) if a != b
     }
-    bound, _ = lower_bound(blocks, 5)
+    bound, _ = lower_bound(blocks, 5, overlaps)
     placement = place(blocks, bound, overlaps)
     check_apart(blocks, placement, overlaps)
     assert placement.proof
