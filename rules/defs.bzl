@@ -38,6 +38,7 @@ load(
     _MlfRunnerInfo = "MlfRunnerInfo",
     _MlfSizeInfo = "MlfSizeInfo",
 )
+load("//rules/private:reproducibility.bzl", _mlf_reproducibility_test = "mlf_reproducibility_test")
 load(
     "//rules/private:run.bzl",
     _mlf_budget_test = "mlf_budget_test",
@@ -75,6 +76,7 @@ mlf_module = _mlf_module
 mlf_package = _mlf_package
 mlf_project = _mlf_project
 mlf_report = _mlf_report
+mlf_reproducibility_test = _mlf_reproducibility_test
 mlf_runner = _mlf_runner
 mlf_size_aspect = _mlf_size_aspect
 mlf_size_report = _mlf_size_report

@@ -3,7 +3,7 @@
 load(":checks.bzl", "check_patches", "check_pools", "check_shapes", "check_values")
 load(":cpus.bzl", "device_of")
 load(":groups.bzl", "LIMIT_ATTRS", "archive_groups")
-load(":mlftool.bzl", "TOOLCHAIN_TYPE", "WORKER_ATTRS", "run_compiler")
+load(":mlftool.bzl", "TOOLCHAIN_TYPE", "WORKER_ATTRS", "run_compiler", "run_mlftool")
 load(":providers.bzl", "MlfInfo")
 load(":transitions.bzl", "ALLOWLIST", "model_transition")
 
@@ -217,9 +217,16 @@ def _add_options(args, ctx):
     if ctx.attr.mlf_version != 7:
         args.add("--mlf-version", ctx.attr.mlf_version)
 
-def _mlf_compile_impl(ctx):
-    module = module_name_of(ctx)
-    archive = _archive(ctx)
+# As little as possible as in every action: what must not matter.
+_OTHER_WORLD = {
+    "LC_ALL": "C",
+    "OMP_NUM_THREADS": "2",
+    "OPENBLAS_NUM_THREADS": "2",
+    "PYTHONHASHSEED": "4711",
+    "TZ": "Pacific/Kiritimati",
+}
+
+def _arguments(ctx, module, archive):
     args = ctx.actions.args()
     args.add("compile")
     args.add(ctx.file.model)
@@ -237,13 +244,30 @@ def _mlf_compile_impl(ctx):
 
     # A sandbox would hide other files; workers may have none.
     args.add("--only-declared")
+    return args
+
+def _mlf_compile_impl(ctx):
+    module = module_name_of(ctx)
+    archive = _archive(ctx)
     run_compiler(
         ctx,
-        [args],
+        [_arguments(ctx, module, archive)],
         inputs = _inputs(ctx),
         outputs = [archive],
         mnemonic = "MlfCompile",
         progress_message = "Compiling model %s for %s" % (module, ctx.attr.target),
+    )
+    again = ctx.actions.declare_file(ctx.label.name + ".again.tar")
+    run_mlftool(
+        ctx,
+        "compiler",
+        "mlftool",
+        [_arguments(ctx, module, again)],
+        inputs = _inputs(ctx),
+        outputs = [again],
+        mnemonic = "MlfCompileAgain",
+        progress_message = "Compiling model %s for %s once more" % (module, ctx.attr.target),
+        env = _OTHER_WORLD,
     )
     info = MlfInfo(
         archive = archive,
@@ -251,7 +275,8 @@ def _mlf_compile_impl(ctx):
         modules = [module],
         target = ctx.attr.target,
     )
-    return [DefaultInfo(files = depset([archive])), archive_groups(ctx, info), info]
+    groups = archive_groups(ctx, info, again = depset([again]))
+    return [DefaultInfo(files = depset([archive])), groups, info]
 
 _OUT = dict(dict(WORKER_ATTRS, **LIMIT_ATTRS), **{
     "out": attr.output(doc = "Name of the archive. Default: the target's name with `.tar`."),
@@ -279,8 +304,9 @@ The archive is made in one fixed configuration: host tests, every firmware image
 | `archive` | the `.tar`, as without |
 | `sources`, `headers`, `objects` | folders with what is compiled and linked: `<name>.files/src`, `include`, `lib` |
 | `report` | `<name>.report.json`: modules, tensors, bytes of workspace and constants |
+| `again` | the archive compiled once more, for `mlf_reproducibility_test` |
 
-`mlf_package` and `mlf_import` have the same groups. The limits are checked in the group `_validation`,
+`mlf_package` and `mlf_import` have the same groups but the last. The limits are checked in the group `_validation`,
 which Bazel 5 and newer build whenever anything is built that depends on the archive; Bazel 4 does so with
 `--experimental_run_validations`, a line for `.bazelrc`.""",
     implementation = _mlf_compile_impl,

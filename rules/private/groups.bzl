@@ -73,12 +73,13 @@ def _parts(ctx, info):
     )
     return folders
 
-def archive_groups(ctx, info):
+def archive_groups(ctx, info, **more):
     """The output groups of a rule that gives an archive; nothing of it is made unless asked for.
 
     Args:
       ctx: the rule's context; the rule has LIMIT_ATTRS and declares TOOLCHAIN_TYPE.
       info: its MlfInfo.
+      **more: further groups.
 
     Returns:
       OutputGroupInfo.
@@ -108,4 +109,5 @@ def archive_groups(ctx, info):
         objects = depset([objects]),
         report = depset([report]),
         sources = depset([sources]),
+        **more
     )

@@ -74,7 +74,7 @@ def import_path(launcher, packages, short = False):
         _root(packages.short_path if short else packages.path, 2),
     )
 
-def run_mlftool(ctx, part, module, arguments, inputs, outputs, mnemonic, progress_message):
+def run_mlftool(ctx, part, module, arguments, inputs, outputs, mnemonic, progress_message, env = {}):
     """Declares an action that runs a Python module of ours.
 
     Args:
@@ -87,6 +87,7 @@ def run_mlftool(ctx, part, module, arguments, inputs, outputs, mnemonic, progres
       outputs: list of Files.
       mnemonic: for --strategy and logs.
       progress_message: what the terminal shows, with the label, also when the action fails.
+      env: variables that are not as for every action.
     """
     tool = ctx.toolchains[TOOLCHAIN_TYPE].mlftool
     start = ctx.actions.args()
@@ -100,7 +101,7 @@ def run_mlftool(ctx, part, module, arguments, inputs, outputs, mnemonic, progres
         inputs = depset(inputs, transitive = [getattr(tool, part)]),
         outputs = outputs,
         # What an action builds on the way stays in its sandbox: a cache would be an input nobody declared.
-        env = dict(ENVIRONMENT, MLFTOOL_CACHE = ".mlftool_cache"),
+        env = dict(dict(ENVIRONMENT, MLFTOOL_CACHE = ".mlftool_cache"), **env),
         mnemonic = mnemonic,
         progress_message = "%s (%s)" % (progress_message, ctx.label),
     )

@@ -20,6 +20,7 @@ LOAD = """load(
     "mlf_arena_test", "mlf_baseline_test", "mlf_benchmark", "mlf_board", "mlf_budget_test",
     "mlf_cc_library", "mlf_compile", "mlf_firmware", "mlf_firmware_test", "mlf_golden_test",
     "mlf_host_test", "mlf_import", "mlf_module", "mlf_package", "mlf_project", "mlf_report",
+    "mlf_reproducibility_test",
     "mlf_runner", "mlf_size_report", "mlf_tune",
 )
 load("@rules_cc//cc:defs.bzl", "cc_library")
@@ -143,6 +144,9 @@ REFUSED = {
     'mlf_arena_test(name = "ai", archive = ":m8", library = ":l8", vectors = VECTORS)':
         "error[MLF0607]: m8: has no workspace of its own that could be made smaller",
     # By what the archives hold, found when they are unpacked.
+    'mlf_import(name = "given", archive = "graph.tar")\n'
+    'mlf_reproducibility_test(name = "twice", archive = ":given")':
+        "//refused:twice: archive: got //refused:given, expected an mlf_compile; only models are",
     'mlf_import(name = "j", archive = "graph.tar", modules = ["keyword"])':
         "//refused:j: modules: got keyword; the archive holds default",
     'mlf_import(name = "k", archive = "graph.tar", executor = "aot")':

@@ -1,0 +1,35 @@
+"""A test that compiling a model again gives the same bytes."""
+
+load(":mlftool.bzl", "TOOLCHAIN_TYPE")
+load(":providers.bzl", "MlfInfo")
+load(":run.bzl", "executable")
+
+def _mlf_reproducibility_test_impl(ctx):
+    groups = ctx.attr.archive[OutputGroupInfo]
+    if not hasattr(groups, "again"):
+        fail("%s: archive: got %s, expected an mlf_compile; only models are compiled again" %
+             (ctx.label, ctx.attr.archive.label))
+    files = [ctx.attr.archive[MlfInfo].archive, groups.again.to_list()[0]]
+    arguments = [file.short_path for file in files] + [str(ctx.attr.archive.label)]
+    return [executable(ctx, "rules.private.tools.reproduced", arguments, files)]
+
+mlf_reproducibility_test = rule(
+    doc = """Fails when a model, compiled a second time, gives other bytes, and names the files that differ.
+
+```starlark
+mlf_reproducibility_test(name = "keyword_reproducibility_test", archive = ":keyword")
+```
+
+The second time is an action of its own: a new process, no worker, and another hash seed, locale, time zone
+and number of threads.""",
+    implementation = _mlf_reproducibility_test_impl,
+    attrs = {
+        "archive": attr.label(
+            mandatory = True,
+            providers = [MlfInfo],
+            doc = "An `mlf_compile`; of an `mlf_model` it is `<name>_archive`.",
+        ),
+    },
+    test = True,
+    toolchains = [TOOLCHAIN_TYPE],
+)
