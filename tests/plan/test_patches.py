@@ -145,7 +145,13 @@ def test_every_way_in_gives_the_same_archive(tmp_path: Path) -> None:
 
     entry = {
         **{"model": str(model), "module_name": "m", "target": "rv32imc", "executor": "aot"},
-        **{"input_shapes": {}, "data_files": [], "float_mode": "exact", "weights": "auto"},
+        **{
+            "input_shapes": {},
+            "input_values": {},
+            "data_files": [],
+            "float_mode": "exact",
+            "weights": "auto",
+        },
         **{"mlf_version": 7, "optimize": "speed", "patches": "4", "tuning": None, "options": {}},
     }
     bundle = compile_modules([module_spec(entry)])
