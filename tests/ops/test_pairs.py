@@ -3,6 +3,7 @@ float chain as onnxruntime computes it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -53,8 +54,10 @@ CASES += [with_constants(k, RNG) for k in range(12)]
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
-    return Results(CASES, tmp_path_factory.mktemp("pairs"))
+def results(
+    tmp_path_factory: pytest.TempPathFactory, selected: Callable[[str], bool]
+) -> Results:
+    return Results(CASES, tmp_path_factory.mktemp("pairs"), selected)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
