@@ -54,9 +54,7 @@ CASES += [with_constants(k, RNG) for k in range(12)]
 
 
 @pytest.fixture(scope="module")
-def results(
-    tmp_path_factory: pytest.TempPathFactory, selected: Callable[[str], bool]
-) -> Results:
+def results(tmp_path_factory: pytest.TempPathFactory, selected: Callable[[str], bool]) -> Results:
     return Results(CASES, tmp_path_factory.mktemp("pairs"), selected)
 
 
