@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import accumulate
+
 import numpy as np
 
 from mlftool.ir import dtype
@@ -9,35 +13,58 @@ from mlftool.ir.graph import Array
 from mlftool.ops.scalar import c_string, literal
 
 WIDTH = 100
+_INDENT, _SEPARATOR = "  ", ", "
 
 
 def initialiser(array: Array) -> str:
     """The elements, row-major, wrapped to lines of at most 100 characters."""
     flat = array.reshape(-1)
     kind = dtype.of(flat)
-    if (kind.kind == "i" and kind.bits <= 16) or (kind.kind == "u" and kind.bits <= 16):
-        words = list(map(str, flat.tolist()))
-    elif kind.name == "float32" and bool(np.all(np.isfinite(flat))):
-        words = [_hex_float(x) for x in flat.tolist()]
-    elif kind.kind == "s":
-        words = [f"{{{c_string(text)}}}" for text in flat.tolist()]
-    else:
-        words = [literal(x, kind) for x in flat]
+    if kind.kind in ("i", "u") and kind.bits <= 16:
+        return _wrapped(list(map(str, flat.tolist())))
+    if kind.name == "float32" and bool(np.all(np.isfinite(flat))):
+        return _wrapped(_hex_floats(flat))
+    if kind.kind == "s":
+        return _wrapped([f"{{{c_string(text)}}}" for text in flat.tolist()])
+    return _wrapped([literal(x, kind) for x in flat])
+
+
+def _wrapped(words: Sequence[str]) -> str:
+    """As many words in each line as fit; a longer word has one to itself."""
+    ends = list(accumulate(len(word) + len(_SEPARATOR) for word in words))
     lines: list[str] = []
-    line: list[str] = []
-    used = 2
-    for word in words:
-        if used + len(word) + 2 > WIDTH and line:
-            lines.append("  " + ", ".join(line))
-            line, used = [], 2
-        line.append(word)
-        used += len(word) + 2
-    lines.append("  " + ", ".join(line))
-    return ",\n".join(lines)
+    start = used = 0
+    while start < len(words):
+        stop = max(bisect_right(ends, used + WIDTH - len(_INDENT), lo=start), start + 1)
+        lines.append(_INDENT + _SEPARATOR.join(words[start:stop]))
+        start, used = stop, ends[stop - 1]
+    return ",\n".join(lines) if lines else _INDENT
+
+
+# The power of two of a float whose exponent field is the index.
+_POWERS = [f"p{field - 127:+d}f" for field in range(256)]
+
+
+def _hex_floats(flat: Array) -> list[str]:
+    """C99 hexadecimal floats from the fields of finite float32: sign, 8 bits, 23 bits."""
+    bits = flat.astype(np.float32, copy=False).view(np.uint32)
+    # 23 bits are six hexadecimal digits once a zero bit follows them.
+    digits = ((bits & 0x7FFFFF) << 1).astype(">u4").tobytes().hex()
+    fields = zip((bits >> 31).tolist(), ((bits >> 23) & 0xFF).tolist(), strict=True)
+    words = []
+    for k, (negative, field) in enumerate(fields):
+        fraction = digits[8 * k + 2 : 8 * k + 8].rstrip("0")
+        if field:
+            point = "." if fraction else ""
+            sign = "-" if negative else ""
+            words.append(f"{sign}0x1{point}{fraction}{_POWERS[field]}")
+        else:
+            words.append(_hex_float(float(flat[k])))
+    return words
 
 
 def _hex_float(value: float) -> str:
-    """C99 hexadecimal float without the padding zeros of float.hex()."""
+    """Zeros and subnormals too, normalised as float.hex() does, without its padding zeros."""
     mantissa, exponent = value.hex().split("p")
     if "." in mantissa:
         mantissa = mantissa.rstrip("0").rstrip(".")
