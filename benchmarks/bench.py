@@ -16,7 +16,7 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -199,24 +199,37 @@ def compile_time(asked: Asked) -> str:
 
 
 def on_host(asked: Asked) -> str:
-    """Our time over the better of onnxruntime's and LiteRT's, and over emx-onnx-cgen's."""
-    heads = ["us, and ours over theirs", *host.PEERS, *(f"{t} us" for t in host.TARGETS)]
-    heads += [f"{t} / best" for t in host.TARGETS[1:]] + ["host / emx"]
+    """Our time over the better of onnxruntime's and LiteRT's, and over emx-onnx-cgen's.
+
+    Each level of x86-64 stands beside the peers on the same level; v3 also beside all they have.
+    """
+    kinds = (*host.PEERS, *(f"{p} {host.V3}" for p in host.PEERS), host.EMX, *host.TARGETS)
+    every, v3 = kinds[:2], kinds[2:4]
+    pairs = {
+        "x86-64-v3 / best of v3": ("x86-64-v3", v3),
+        "x86-64-v3 / best": ("x86-64-v3", every),
+        "x86-64-v4 / best": ("x86-64-v4", every),
+        "host / emx": ("host", (host.EMX,)),
+    }
     rows, ratios = [], []
     for n in asked.networks:
         times = host.measure(n, asked.setting)
-        best = min(times[p] for p in host.PEERS[:2] if p in times)
-        cells = [f"{times[k]:.1f}" if k in times else "-" for k in (*host.PEERS, *host.TARGETS)]
-        ratio = [times[t] / best for t in host.TARGETS[1:]]
-        emx = times["host"] / times["emx-onnx-cgen"] if "emx-onnx-cgen" in times else math.nan
-        rows.append([n.name, *cells, *(f"{r:.2f}" for r in ratio), f"{emx:.2f}"])
+        ratio = [_ratio(times, *pair) for pair in pairs.values()]
+        cells = [f"{times[k]:.1f}" if k in times else "-" for k in kinds]
+        rows.append([n.name, *cells, *(f"{r:.2f}" if r else "-" for r in ratio)])
         if n.name in PEERS_M4:
-            ratios.append([*ratio, emx])
-    if ratios:
+            ratios.append(ratio)
+    if ratios and all(map(all, ratios)):
         means = [math.exp(sum(map(math.log, c)) / len(c)) for c in zip(*ratios, strict=True)]
-        blank = [""] * (len(heads) - 1 - len(means))
+        blank = [""] * len(kinds)
         rows.append(["geometric mean of MLPerf's eight", *blank, *(f"{m:.2f}" for m in means)])
-    return grid(heads, rows)
+    return grid(["us, and ours over theirs", *kinds, *pairs], rows)
+
+
+def _ratio(times: Mapping[str, float], ours: str, theirs: Sequence[str]) -> float:
+    """0 where no peer has a time."""
+    best = min((times[p] for p in theirs if p in times), default=math.inf)
+    return times[ours] / best
 
 
 TABLES: dict[str, Callable[[Asked], str]] = {

@@ -1,5 +1,6 @@
 """Time on this computer beside onnxruntime, LiteRT and emx-onnx-cgen: one thread, in turns.
 
+onnxruntime and LiteRT run twice: as they are, and as they would on a processor of x86-64-v3.
 LiteRT and emx-onnx-cgen are asked where build/peers has them:
     python -m venv build/peers && build/peers/bin/pip install ai-edge-litert emx-onnx-cgen
 """
@@ -7,16 +8,19 @@ LiteRT and emx-onnx-cgen are asked where build/peers has them:
 from __future__ import annotations
 
 import ctypes
+import os
 import subprocess
+import sys
 import tempfile
-import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 
-import onnxruntime
+import without_avx512
 from corpus import BUILT, ROOT, Network
 from device import MODULE, Setting, compiled
+from peer_turns import CALLS, write
 
 from mlftool.describe import bundle as bundle_of
 from mlftool.runtime.host import build_runner
@@ -24,9 +28,10 @@ from mlftool.runtime.interface import read_interface
 from mlftool.runtime.runner import run_on_host
 
 TARGETS = ("host", "x86-64-v3", "x86-64-v4")
-PEERS = ("onnxruntime", "LiteRT", "emx-onnx-cgen")
-TURNS = 9
-CALLS = 50  # in a turn; the fastest of all counts, so that others on the computer matter little
+PEERS = ("onnxruntime", "LiteRT")
+V3 = "without AVX-512"  # what is said behind a peer's name then
+EMX = "emx-onnx-cgen"
+TURNS = 9  # of fifty; the fastest of all counts, so that others on the computer matter little
 VENV = ROOT / "build" / "peers" / "bin"
 Turn = Callable[[], float]  # microseconds of the fastest inference of some
 
@@ -54,9 +59,9 @@ def measure(network: Network, setting: Setting) -> dict[str, float]:
     with ExitStack() as stack:
         makers: Mapping[str, Callable[[], Turn | None]] = {
             **{t: lambda t=t: _ours(network, t, setting) for t in TARGETS},
-            "onnxruntime": lambda: _onnxruntime(network),
-            "LiteRT": lambda: _litert(network, stack),
-            "emx-onnx-cgen": lambda: _emx(network),
+            **{name: lambda n=name: _peer(network, stack, n) for name in PEERS},
+            **{f"{name} {V3}": lambda n=name: _peer(network, stack, n, V3) for name in PEERS},
+            EMX: lambda: _emx(network),
         }
         turns = {name: turn for name, make in makers.items() if (turn := make())}
         best = dict.fromkeys(turns, float("inf"))
@@ -80,40 +85,25 @@ def _ours(network: Network, target: str, setting: Setting) -> Turn:
     return turn
 
 
-def _onnxruntime(network: Network) -> Turn:
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(str(network.path), options)
-    binding = session.io_binding()  # as its documentation has it for the least overhead
-    for name, array in network.sample.items():
-        binding.bind_cpu_input(name, array)
-    for output in session.get_outputs():
-        binding.bind_output(output.name)
-
-    def turn() -> float:
-        best = float("inf")
-        for _ in range(CALLS):
-            start = time.perf_counter()
-            session.run_with_iobinding(binding)
-            best = min(best, time.perf_counter() - start)
-        return best * 1e6
-
-    return turn
-
-
-def _litert(network: Network, stack: ExitStack) -> Turn | None:
-    """A process in the peers' environment, which answers every line with microseconds."""
-    if not (VENV / "python").exists() or len(network.sample) != 1:
+def _peer(network: Network, stack: ExitStack, name: str, processor: str = "") -> Turn | None:
+    """A process of the peer's, which answers every line with microseconds."""
+    python, script, package = {
+        "onnxruntime": (Path(sys.executable), "ort_peer.py", "onnxruntime"),
+        "LiteRT": (VENV / "python", "litert_peer.py", "ai_edge_litert"),
+    }[name]
+    if not python.exists():
         return None
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-    ((_, array),) = network.sample.items()
-    array.tofile(folder / "input.bin")
-    next(iter(network.wanted[0].values())).tofile(folder / "expected.bin")
-    script = ROOT / "benchmarks" / "litert_peer.py"
-    command = [str(VENV / "python"), str(script), str(network.path), str(folder)]
+    write(folder, network.sample, network.wanted[0])
+    changes = without_avx512.environment(_package(python, package)) if processor else {}
+    command = [str(python), str(ROOT / "benchmarks" / script), str(network.path), str(folder)]
     process = subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env={**os.environ, **changes},
     )
     stack.callback(process.kill)
     assert process.stdin
@@ -130,8 +120,16 @@ def _litert(network: Network, stack: ExitStack) -> Turn | None:
     return turn
 
 
+@cache
+def _package(python: Path, package: str) -> Path:
+    find = f"import importlib.util as u; print(u.find_spec({package!r}).origin)"
+    command = [str(python), "-c", find]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return Path(done.stdout.strip()).parent
+
+
 def _emx(network: Network) -> Turn | None:
-    tool, outputs = VENV / "emx-onnx-cgen", len(network.model.graph.output)
+    tool, outputs = VENV / EMX, len(network.model.graph.output)
     if not tool.exists() or len(network.sample) != 1 or outputs > 2:
         return None
     source, library = BUILT / f"{network.name}.emx.c", BUILT / f"{network.name}.emx.so"
@@ -152,14 +150,14 @@ def _emx(network: Network) -> Turn | None:
     function.restype = ctypes.c_double
     x, results = next(iter(network.sample.values())), network.wanted[0]
     buffers = [value.copy() for value in results.values()]
-    pointers = [ctypes.c_void_p(a.ctypes.data) for a in (x, buffers[0], buffers[-1])]
 
-    def turn() -> float:
+    def turn() -> float:  # holds the arrays that it hands over
+        pointers = [ctypes.c_void_p(a.ctypes.data) for a in (x, buffers[0], buffers[-1])]
         return float(function(*pointers, CALLS))
 
     try:
         turn()
-        network.check(dict(zip(results, buffers, strict=True)), "emx-onnx-cgen")
+        network.check(dict(zip(results, buffers, strict=True)), EMX)
     except AssertionError:
         return None
     return turn

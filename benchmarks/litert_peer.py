@@ -2,16 +2,14 @@
 
     build/peers/bin/python benchmarks/litert_peer.py MODEL.onnx FOLDER
 
-Makes a .tflite of MODEL, which was one before, and compares its result for FOLDER/input.bin with
-FOLDER/expected.bin. Then prints "ready", and for every line it reads the microseconds of the
-fastest of fifty inferences. Knows what MLPerf Tiny's networks are made of, and ends with an error
-at anything else. host.py starts it, with the Python that has LiteRT.
+Makes a .tflite of MODEL, which was one before, and times it as peer_turns.py has it. Knows what
+MLPerf Tiny's networks are made of, and ends with an error at anything else. host.py starts it, with
+the Python that has LiteRT.
 """
 
 from __future__ import annotations
 
 import sys
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,6 +20,7 @@ import onnx
 from ai_edge_litert import schema_py_generated as tfl
 from ai_edge_litert.interpreter import Interpreter
 from onnx import numpy_helper
+from peer_turns import inputs_of, serve
 
 TYPES = {np.dtype(np.float32): 0, np.dtype(np.int32): 2, np.dtype(np.int8): 9}
 CODES = {
@@ -259,20 +258,10 @@ def main() -> None:
     run.allocate_tensors()
     x, y = run.get_input_details()[0], run.get_output_details()[0]
     folder = Path(sys.argv[2])
-    run.set_tensor(x["index"], np.fromfile(folder / "input.bin", x["dtype"]).reshape(x["shape"]))
+    (sample,) = inputs_of(folder).values()
+    run.set_tensor(x["index"], sample.reshape(x["shape"]))
     run.invoke()
-    expected = np.fromfile(folder / "expected.bin", y["dtype"]).reshape(y["shape"])
-    off = np.abs(run.get_tensor(y["index"]).astype(np.float64) - expected)
-    limit = 1 if y["dtype"] == np.int8 else 1e-3 * max(1.0, float(np.abs(expected).max()))
-    assert off.max() <= limit, f"off by {off.max()}"
-    print("ready", flush=True)
-    for _ in sys.stdin:
-        best = float("inf")
-        for _ in range(50):
-            start = time.perf_counter()
-            run.invoke()
-            best = min(best, time.perf_counter() - start)
-        print(best * 1e6, flush=True)
+    serve(folder, [run.get_tensor(y["index"])], run.invoke)
 
 
 if __name__ == "__main__":
