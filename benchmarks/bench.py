@@ -22,6 +22,7 @@ from pathlib import Path
 
 import compiling
 import cycles
+import emx
 import host
 from corpus import Network, networks
 from device import CORES, MODULE, Cost, Setting, compiled, macs_of, measure
@@ -103,11 +104,13 @@ def _on(n: Network, core: str, setting: Setting) -> Cost | None:
 
 
 def instructions(asked: Asked) -> str:
-    heads = ["M instructions", *asked.cores, "best peer, M4"]
+    heads = ["M instructions", *asked.cores, f"{emx.NAME}, M4", "best peer, M4"]
     rows = []
     for n in asked.networks:
         costs = [_on(n, core, asked.setting) for core in asked.cores]
         cells = [f"{c.instructions / 1e6:.3f}" if c else "-" for c in costs]
+        peer = emx.instructions(n)
+        cells.append(f"{peer / 1e6:.3f}" if peer else "-")
         rows.append([n.name, *cells, str(PEERS_M4.get(n.name, "-"))])
     return grid(heads, rows)
 
@@ -203,13 +206,13 @@ def on_host(asked: Asked) -> str:
 
     Each level of x86-64 stands beside the peers on the same level; v3 also beside all they have.
     """
-    kinds = (*host.PEERS, *(f"{p} {host.V3}" for p in host.PEERS), host.EMX, *host.TARGETS)
+    kinds = (*host.PEERS, *(f"{p} {host.V3}" for p in host.PEERS), emx.NAME, *host.TARGETS)
     every, v3 = kinds[:2], kinds[2:4]
     pairs = {
         "x86-64-v3 / best of v3": ("x86-64-v3", v3),
         "x86-64-v3 / best": ("x86-64-v3", every),
         "x86-64-v4 / best": ("x86-64-v4", every),
-        "host / emx": ("host", (host.EMX,)),
+        "host / emx": ("host", (emx.NAME,)),
     }
     rows, ratios = [], []
     for n in asked.networks:

@@ -21,6 +21,7 @@ from other_networks import feeds_of, other_networks  # noqa: E402
 
 Array = np.ndarray[Any, Any]
 BUILT = ROOT / "build" / "benchmarks"
+VENV = ROOT / "build" / "peers" / "bin"  # where host.py's first lines put peers
 
 
 @dataclass(frozen=True)

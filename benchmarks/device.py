@@ -77,7 +77,7 @@ def measure(network: Network, core: str, setting: Setting) -> Cost | None:
         elf = link_firmware(bundle, interface, board, optimise=OPTIMISE[setting.optimize])
     except MlfError:
         return None
-    figures = _figures(network, elf, board, interface, setting.float_mode == "exact")
+    figures = counted(network, elf, board, interface, setting.float_mode == "exact")
     flash = footprint(elf).flash
     weights = interface.constants_bytes
     return Cost(
@@ -93,7 +93,7 @@ def measure(network: Network, core: str, setting: Setting) -> Cost | None:
     )
 
 
-def _figures(
+def counted(
     network: Network, elf: Path, board: Board, interface: Interface, checked: bool
 ) -> Mapping[str, float]:
     """What the firmware's run printed. It prints the same for ever, so a firmware, whose folder is

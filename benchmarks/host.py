@@ -17,8 +17,9 @@ from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
 
+import emx
 import without_avx512
-from corpus import BUILT, ROOT, Network
+from corpus import BUILT, ROOT, VENV, Network
 from device import MODULE, Setting, compiled
 from peer_turns import CALLS, write
 
@@ -30,9 +31,7 @@ from mlftool.runtime.runner import run_on_host
 TARGETS = ("host", "x86-64-v3", "x86-64-v4")
 PEERS = ("onnxruntime", "LiteRT")
 V3 = "without AVX-512"  # what is said behind a peer's name then
-EMX = "emx-onnx-cgen"
 TURNS = 9  # of fifty; the fastest of all counts, so that others on the computer matter little
-VENV = ROOT / "build" / "peers" / "bin"
 Turn = Callable[[], float]  # microseconds of the fastest inference of some
 
 # As our baseline is compiled: for any x86-64.
@@ -61,7 +60,7 @@ def measure(network: Network, setting: Setting) -> dict[str, float]:
             **{t: lambda t=t: _ours(network, t, setting) for t in TARGETS},
             **{name: lambda n=name: _peer(network, stack, n) for name in PEERS},
             **{f"{name} {V3}": lambda n=name: _peer(network, stack, n, V3) for name in PEERS},
-            EMX: lambda: _emx(network),
+            emx.NAME: lambda: _emx(network),
         }
         turns = {name: turn for name, make in makers.items() if (turn := make())}
         best = dict.fromkeys(turns, float("inf"))
@@ -129,23 +128,13 @@ def _package(python: Path, package: str) -> Path:
 
 
 def _emx(network: Network) -> Turn | None:
-    tool, outputs = VENV / EMX, len(network.model.graph.output)
-    if not tool.exists() or len(network.sample) != 1 or outputs > 2:
+    source, library = emx.source(network), BUILT / f"{network.name}.emx.so"
+    if source is None:
         return None
-    source, library = BUILT / f"{network.name}.emx.c", BUILT / f"{network.name}.emx.so"
-    options = ("--model-name", "model", "--large-weight-threshold", "0")
-    if not library.is_file():
-        done = subprocess.run(
-            [tool, "compile", network.path, source, *options],
-            stdout=subprocess.DEVNULL,
-            check=False,
-        )
-        if done.returncode != 0:
-            return None
-        arguments = "x, y" if outputs == 1 else "x, y, z"
-        with source.open("a") as file:
-            file.write(_EMX_TIMER.format(arguments=arguments))
-        subprocess.run(["gcc", *_EMX_FLAGS, source, "-o", library, "-lm"], check=True)
+    arguments = "x, y" if len(network.wanted[0]) == 1 else "x, y, z"
+    timer = _EMX_TIMER.format(arguments=arguments)
+    command = ["gcc", *_EMX_FLAGS, "-x", "c", "-", "-o", library, "-lm"]
+    subprocess.run(command, input=source + timer, text=True, check=True)
     function = ctypes.CDLL(str(library)).bench_turn
     function.restype = ctypes.c_double
     x, results = next(iter(network.sample.values())), network.wanted[0]
@@ -157,7 +146,7 @@ def _emx(network: Network) -> Turn | None:
 
     try:
         turn()
-        network.check(dict(zip(results, buffers, strict=True)), EMX)
+        network.check(dict(zip(results, buffers, strict=True)), emx.NAME)
     except AssertionError:
         return None
     return turn
