@@ -7,7 +7,9 @@ from pathlib import Path
 
 from mlftool.cli import tvmc_options
 from mlftool.cli.inputs import add_input_value, parse_shapes, parse_values
+from mlftool.cli.options import add_option, given_options
 from mlftool.codegen.names import check_module_name
+from mlftool.options import OPTIONS
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,42 +30,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "computed gets at most; repeatable",
     )
     add_input_value(parser)
-    parser.add_argument(
-        "--workspace-io",
-        action="store_true",
-        help="inputs and outputs live in the workspace and share its memory",
-    )
-    parser.add_argument(
-        "--float-mode",
-        choices=["exact", "fused"],
-        default="exact",
-        help="fused: products are added with one rounding (fmaf), faster where the FPU can",
-    )
-    parser.add_argument(
-        "--weights",
-        choices=["auto", "text", "binary"],
-        default="auto",
-        help="binary: in a file that the assembler reads (gcc and clang only); text: C arrays; "
-        "auto: binary from 4 MiB on",
-    )
-    parser.add_argument(
-        "--optimize",
-        choices=["speed", "size"],
-        help="size: one C function for all layers of a kind; compile it with -Os (speed)",
-    )
-    parser.add_argument(
-        "--pool",
-        action="append",
-        default=[],
-        metavar="NAME=BYTES[@SECTION]",
-        help="a memory to work in, fastest first: the module's array in SECTION, or the caller's",
-    )
-    parser.add_argument(
-        "--patches",
-        default="off",
-        metavar="off|auto|N",
-        help="compute the first layers in N bands of rows: less memory, some rows twice",
-    )
+    for asked in OPTIONS.values():
+        if not asked.of_tvm:
+            add_option(parser, asked)
     parser.add_argument(
         "--tuning",
         metavar="RECORD.json",
@@ -90,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     check_module_name(args.module_name)
     shapes = parse_shapes([*args.input_shape, *tvmc_options.shapes_of(args.input_shapes)])
-    options = tvmc_options.spec_options(args)
+    options = {**tvmc_options.spec_options(args), **given_options(args)}
     from mlftool.compile import ModuleSpec, compile_modules
     from mlftool.mlf import write_tar
 
@@ -101,11 +70,7 @@ def run(args: argparse.Namespace) -> int:
         input_values=parse_values(args.input_value),
         data_files=tuple(args.data),
         only_declared=args.only_declared,
-        float_mode=args.float_mode,
-        pools=tuple(args.pool),
-        patches=args.patches,
         tuning=args.tuning,
-        weights=args.weights,
         **options,
     )
     write_tar(compile_modules([spec]), args.output)

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlftool.cli.inputs import add_input_value, parse_shapes, parse_values
+from mlftool.cli.options import add_option
 from mlftool.errors import CHECK_FAILED, MlfError, Problem
+from mlftool.options import OPTIONS
 
 if TYPE_CHECKING:
     from mlftool.codegen.tuned import Tuned
@@ -21,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the record; targets that it has already are kept or replaced")  # fmt: skip
     add("--target", metavar="T", action="append", required=True,
         help="a target with a simulated board; repeatable")  # fmt: skip
-    add("--float-mode", choices=["exact", "fused"], default="exact", help="as of compile")
+    add_option(parser, OPTIONS["float_mode"])
     add("--flags", choices=["-O2", "-O3", "-Os"], default="-O2",
         help="what the C is compiled with (-O2, as `mlftool run` and the rules do)")  # fmt: skip
     add("--inputs", metavar="IN.npz", type=Path, help="count on its first sample")
@@ -50,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
             input_shapes=shapes,
             input_values=values,
             data_files=tuple(args.data),
-            float_mode=args.float_mode,
+            float_mode=args.float_mode or OPTIONS["float_mode"].default,
         )
         new[target] = tune(spec, args.flags, args.inputs)
         print(summary(target, new[target]))

@@ -64,7 +64,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--output-names", default="", metavar="NAME,...", help="instead of the model's own")
     add("-f", "--output-format", default="mlf", metavar="mlf", help="mlf")
     add("--model-format", default="onnx", metavar="onnx", help="onnx")
-    add("--mlf-version", type=int, default=7, metavar="1..7", help="of the format (7)")
     for name in _REFUSED:
         add(name, nargs="?", const="", help=argparse.SUPPRESS)
 
@@ -93,14 +92,11 @@ def spec_options(args: argparse.Namespace) -> dict[str, Any]:
         "unpacked_api": executor.flag("unpacked-api") if of_aot else None,
         "link_params": executor.flag("link-params") if executor.name != "vm" else None,
         "system_lib": bool(runtime.flag("system-lib")),
-        "workspace_io": bool(
-            args.workspace_io or context.config.get("tir.usmp.use_workspace_io", False)
-        ),
-        "optimize": args.optimize or context.config.get("mlf.optimize") or "speed",
+        "workspace_io": bool(context.config.get("tir.usmp.use_workspace_io", False)),
+        "optimize": context.config.get("mlf.optimize") or "speed",
         "opt_level": context.opt_level,
         "disabled_pass": context.disabled,
         "output_names": tuple(filter(None, args.output_names.split(","))),
-        "mlf_version": args.mlf_version,
         "cc": args.cc,
     }
 

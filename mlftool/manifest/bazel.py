@@ -19,6 +19,7 @@ from pathlib import Path
 from mlftool.errors import MlfError
 from mlftool.manifest import Archive, Manifest, Model, load
 from mlftool.manifest.entries import executor_options, executors_of
+from mlftool.options import OPTIONS
 from mlftool.runtime.boards import BOARDS
 
 BUILD_FILES = ("BUILD.bazel", "BUILD")
@@ -171,14 +172,10 @@ def values(model: Model) -> dict[str, str]:
 def attributes(model: Model, executor: str) -> dict[str, object]:
     """What the manifest says of the executor, as mlf_compile takes it."""
     asked = executor_options(model, executor)
-    three_valued = ("unpacked_api", "link_params")  # -1 is their default
-    found = {n: int(asked[n]) for n in three_valued if asked.get(n) is not None}
-    others = {
-        n: v for n, v in asked.items() if n not in three_valued and v not in (None, False, ())
-    }
-    defaults = {"mlf_version": 7, "float_mode": "exact"}
-    defaults |= {"optimize": "speed", "patches": "off", "weights": "auto"}
-    return found | {n: v for n, v in others.items() if v != defaults.get(n)}
+    found = {n: asked[n] for n, o in OPTIONS.items() if n in asked and asked[n] != o.default}
+    # Of three values None is the default, which the rules call -1 beside 0 and 1.
+    three = {n: int(value) for n, value in found.items() if OPTIONS[n].three_valued}
+    return {"executor": executor, **found, **three}
 
 
 def checks(manifest: Manifest, model: Model, target: str, labels: Labels) -> dict[str, object]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlftool.manifest.keys import Archive, Manifest, Model
+from mlftool.options import OPTIONS
 
 
 @dataclass(frozen=True)
@@ -31,20 +32,11 @@ def executors_of(manifest: Manifest, archive: Archive) -> tuple[str, ...]:
 
 def executor_options(model: Model, executor: str) -> dict[str, Any]:
     """What the manifest asks of one executor, as fields of ModuleSpec and attributes of rules."""
-    packed = model.interface_api == "packed"
-    options: dict[str, Any] = {"executor": executor, "mlf_version": model.mlf_version}
-    options |= {"float_mode": model.float_mode, "weights": model.weights}
-    options["optimize"], options["patches"] = model.optimize, model.patches
-    if executor == "aot":
-        options["interface_api"] = model.interface_api
-        options["unpacked_api"] = model.unpacked_api
-        options["workspace_io"] = model.workspace_io
-        options["pools"] = model.pools
-    if executor == "graph":
-        options["link_params"] = model.link_params
-    if executor == "graph" or (executor == "aot" and packed):
-        options["system_lib"] = model.system_lib
-    return options
+    options = {n: getattr(model, n) for n, o in OPTIONS.items() if o.understood_by(executor)}
+    # Another executor of the model may have packed functions to find.
+    if executor == "aot" and model.interface_api != "packed":
+        del options["system_lib"]
+    return {"executor": executor, **options}
 
 
 def entries(manifest: Manifest) -> tuple[Entry, ...]:

@@ -16,7 +16,6 @@ from mlftool.manifest.kinds import (
     NAME,
     Constant,
     File,
-    Flag,
     Integer,
     Number,
     Numbers,
@@ -28,7 +27,7 @@ from mlftool.manifest.kinds import (
 from mlftool.manifest.nodes import TOP, Place
 from mlftool.manifest.records import ListOf, MapOf, OneOrMany, Record, Shape, key
 from mlftool.manifest.together import check_together
-from mlftool.targets.pools import EXPECTED, PATTERN
+from mlftool.options import CompilerOptions
 
 MAX_ELEMENTS = (1 << 31) - 1
 
@@ -47,7 +46,6 @@ _TENSOR_NAME = Text("the name of an input of the model", r"[\s\S]+", code="MLF01
 
 _TARGET = OneOf("a target", known.targets, "MLF0112", section="targets")
 _EXECUTOR = OneOf("an executor", known.executors, "MLF0113")
-_INTERFACE = OneOf("an interface", lambda: ("c", "packed"), "MLF0109")
 _MODEL = OneOf("a model of this manifest", lambda: (), "MLF0114", section="models")
 
 
@@ -129,8 +127,8 @@ class Budget:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Model:
-    """One ONNX model and everything that is to be built from it."""
+class Named:
+    """Which model, and what for."""
 
     name: str
     model: str = key(File(".onnx"), "The ONNX file.", example="kws.onnx")
@@ -157,91 +155,15 @@ class Model:
         default_text="`defaults.executor`",
         yaml="executor",
     )
-    interface_api: str | None = key(
-        _INTERFACE,
-        "How aot's entry point is called: `c` is a struct of inputs and one of outputs, `packed` "
-        "TVM's packed function.",
-        example="packed",
-        default=None,
-        default_text="`c`",
-    )
-    unpacked_api: bool | None = key(
-        Flag(),
-        "Whether calls inside an aot module are plain C calls.",
-        example="true",
-        default=None,
-        default_text="`true` with interface `c`, else `false`",
-    )
-    link_params: bool | None = key(
-        Flag(),
-        "Whether weights of the graph executor are C arrays instead of a parameter file.",
-        example="true",
-        default=None,
-        default_text="`false`",
-    )
-    system_lib: bool = key(
-        Flag(),
-        "Whether packed functions are found by name, through `TVMSystemLibEntryPoint`.",
-        example="true",
-        default=False,
-        default_text="`false`",
-    )
-    workspace_io: bool = key(
-        Flag(),
-        "Whether inputs and outputs live in the workspace and share its memory.",
-        example="true",
-        default=False,
-        default_text="`false`",
-    )
-    float_mode: str = key(
-        OneOf("a float mode", lambda: ("exact", "fused"), "MLF0109"),
-        "`fused` adds each product of a convolution or dense layer with one rounding, which is "
-        "faster on FPUs that can; the bits are the same everywhere, but not those of `exact`.",
-        example="fused",
-        default="exact",
-        default_text="`exact`",
-    )
-    weights: str = key(
-        OneOf("a form of weights", lambda: ("auto", "text", "binary"), "MLF0109"),
-        "`text` writes constants as C arrays, `binary` as a file that the assembler reads (gcc and "
-        "clang); `auto` takes the file from 4 MiB on.",
-        example="text",
-        default="auto",
-        default_text="`auto`",
-    )
-    optimize: str = key(
-        OneOf("what counts", lambda: ("speed", "size"), "MLF0109"),
-        "`size` makes one C function of all layers of a kind and unrolls nothing, and Bazel "
-        "compiles it with `-Os`: fewer bytes of code, more instructions, the same bits.",
-        example="size",
-        default="speed",
-        default_text="`speed`",
-    )
-    patches: str = key(
-        Text("auto, or '2' to '64' in quotes", r"auto|off|[2-9]|[1-5]\d|6[0-4]"),
-        "In how many bands of rows a chain of layers is computed, so that its large tensors never "
-        "exist whole: less memory, some rows computed twice, the same bits. `auto` takes what "
-        "needs least memory, if that is a tenth less than without.",
-        example="auto",
-        default="off",
-        default_text="`off`",
-    )
-    pools: tuple[str, ...] = key(
-        ListOf(Text(EXPECTED, PATTERN), "a list of memory pools", 1, unique=True),
-        "Memories to work in instead of one workspace, fastest first: tensors that are used most "
-        "go to the first that has room. With a section the module has an array there, without one "
-        "the application hands the memory over at each call. Of aot with interface `c`.",
-        example="[dtcm=64KiB@.dtcm, sram=256KiB]",
-        default=(),
-        default_text="one workspace",
-    )
-    mlf_version: int = key(
-        Integer(1, 7),
-        "The version of Model Library Format that is written.",
-        example="7",
-        default=7,
-        default_text="7",
-    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model(CompilerOptions, Named):
+    """One ONNX model and everything that is to be built from it.
+
+    Its keys are those of Named, the compiler's options, and these.
+    """
+
     input_shapes: Mapping[str, tuple[int, ...]] = key(
         MapOf(_TENSOR_NAME, _SHAPE, "a mapping from input names to shapes"),
         "Shapes for inputs whose extents the ONNX file leaves open; of a tensor within the model "

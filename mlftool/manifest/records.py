@@ -8,7 +8,16 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any
 
 from mlftool.errors import did_you_mean
-from mlftool.manifest.kinds import BAD, Kind, Reading, Text, refuse
+from mlftool.manifest.kinds import (
+    BAD,
+    Flag,
+    Integer,
+    Kind,
+    OneOf,
+    Reading,
+    Text,
+    refuse,
+)
 from mlftool.manifest.nodes import (
     Mapping,
     Node,
@@ -21,6 +30,7 @@ from mlftool.manifest.nodes import (
     plain,
 )
 from mlftool.manifest.reader import read_nodes
+from mlftool.options import Choice, Option, Several, Switch, Whole, Word
 
 
 @dataclass(frozen=True)
@@ -171,8 +181,34 @@ def key(
 
 def keys_of(record: type) -> dict[str, tuple[str, Key]]:
     """The keys of a record class: name in YAML -> (name in Python, what the table says)."""
-    found: list[Field[Any]] = [f for f in fields(record) if "key" in f.metadata]
-    return {f.metadata["yaml"] or f.name: (f.name, f.metadata["key"]) for f in found}
+    found: list[Field[Any]] = [f for f in fields(record) if f.metadata]
+    return {f.metadata.get("yaml") or f.name: (f.name, _about(f)) for f in found}
+
+
+def _about(field: Field[Any]) -> Key:
+    """A field of `key`, or an option of the compiler as a key."""
+    if "key" in field.metadata:
+        own: Key = field.metadata["key"]
+        return own
+    asked: Option = field.metadata["option"]
+    default = asked.default if isinstance(asked.default, int | float) else None
+    kind = kind_of(asked.kind)
+    return Key(kind, asked.doc, asked.example, False, default, asked.default_text)
+
+
+def kind_of(kind: Choice | Switch | Whole | Word | Several) -> Kind:
+    """How a manifest has the value of an option of the compiler."""
+    match kind:
+        case Choice(noun, values):
+            return OneOf(noun, lambda: values, "MLF0109")
+        case Switch():
+            return Flag()
+        case Whole(first, last):
+            return Integer(first, last)
+        case Word(expected, pattern):
+            return Text(expected, pattern)
+        case Several(item, expected):
+            return ListOf(kind_of(item), expected, 1, unique=True)
 
 
 def _hints(about: Key) -> dict[str, Any]:

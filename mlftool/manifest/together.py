@@ -5,15 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from mlftool.manifest.kinds import Reading
+from mlftool.options import OPTIONS
 
 # Keys that say something about one executor only.
-OF_EXECUTOR = {
-    "interface_api": "aot",
-    "unpacked_api": "aot",
-    "pools": "aot",
-    "workspace_io": "aot",
-    "link_params": "graph",
-}
+OF_EXECUTOR = {o.name: o.executors[0] for o in OPTIONS.values() if len(o.executors) == 1}
 
 
 def check_together(values: dict[str, Any], path: str, reading: Reading) -> None:

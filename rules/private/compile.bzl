@@ -4,22 +4,14 @@ load(":checks.bzl", "check_patches", "check_pools", "check_shapes", "check_value
 load(":cpus.bzl", "device_of")
 load(":groups.bzl", "LIMIT_ATTRS", "archive_groups")
 load(":mlftool.bzl", "TOOLCHAIN_TYPE", "WORKER_ATTRS", "run_compiler", "run_mlftool")
+load(":options.bzl", "OPTIONS", "OPTION_ATTRS")
 load(":providers.bzl", "MlfInfo")
 load(":transitions.bzl", "ALLOWLIST", "model_transition")
 
 EXECUTORS = ["aot", "graph", "vm"]
-INTERFACES = ["c", "packed"]
-VERSIONS = [1, 2, 3, 4, 5, 6, 7]
-
-# What each executor understands of the attributes that not all have.
-_OPTIONS = {
-    "aot": ["interface_api", "pools", "system_lib", "unpacked_api", "workspace_io"],
-    "graph": ["link_params", "system_lib"],
-    "vm": [],
-}
 
 # Attributes that describe one module; mlf_compile has them, and so has each mlf_module of a package.
-_MODULE_ATTRS = {
+_MODULE_ATTRS = dict(OPTION_ATTRS, **{
     "data": attr.label_list(
         allow_files = True,
         doc = """Files the model reads besides itself: ONNX external data. They must lie where the model
@@ -31,12 +23,6 @@ says, relative to itself.""",
         doc = """How the module runs: `aot` is straight-line C, `graph` TVM's graph executor over packed
 functions, `vm` bytecode. All give the same bits.""",
     ),
-    "float_mode": attr.string(
-        default = "exact",
-        values = ["exact", "fused"],
-        doc = """`fused` adds each product of a convolution or dense layer with one rounding: faster on FPUs
-that can, the same bits everywhere, but not those of `exact`.""",
-    ),
     "input_shapes": attr.string_dict(
         doc = """Shapes of inputs the model leaves open: input name -> `"1,3,32,32"`. Of a tensor within
 the model whose shape is computed: how large it gets at most.""",
@@ -44,21 +30,6 @@ the model whose shape is computed: how large it gets at most.""",
     "input_values": attr.string_dict(
         doc = """Inputs that are constants: input name -> a number, or one for each element: `"16000"`,
 `"0.5,1"`. Nothing is passed for them at run time.""",
-    ),
-    "interface_api": attr.string(
-        values = [""] + INTERFACES,
-        doc = """The interface of an aot module: `c`, the default, is one struct of inputs and one of
-outputs, `packed` is TVM's packed function.""",
-    ),
-    "link_params": attr.int(
-        default = -1,
-        values = [-1, 0, 1],
-        doc = "Whether weights of the graph executor are C arrays (1) or a parameter file (0, the default).",
-    ),
-    "mlf_version": attr.int(
-        default = 7,
-        values = VERSIONS,
-        doc = "The version of Model Library Format that is written.",
     ),
     "model": attr.label(
         mandatory = True,
@@ -68,25 +39,6 @@ outputs, `packed` is TVM's packed function.""",
     "module_name": attr.string(
         doc = "Name of the module, part of every C symbol. Default: the target's name.",
     ),
-    "optimize": attr.string(
-        default = "speed",
-        values = ["speed", "size"],
-        doc = """`size` makes one C function of all layers of a kind and unrolls nothing: fewer bytes of
-code, more instructions, the same bits.""",
-    ),
-    "patches": attr.string(
-        default = "off",
-        doc = """In how many bands of rows a chain of layers is computed, so that its large tensors never
-exist whole: `off`, `auto` or `2` to `64`. Less memory, some rows computed twice, the same bits.""",
-    ),
-    "pools": attr.string_list(
-        doc = """Memories an aot module works in instead of one workspace, fastest first, as `NAME=BYTES` or
-`NAME=BYTES@SECTION`: with a section the module has an array there, without one the application hands
-the memory over in `struct tvmgen_<module>_workspace_pools`.""",
-    ),
-    "system_lib": attr.bool(
-        doc = "Whether packed functions are found by name, through `TVMSystemLibEntryPoint`.",
-    ),
     "target": attr.string(
         default = "host",
         doc = """What to compile for, as `mlftool compile --target` spells it: `host`, `cortex-m4`, ... Of
@@ -95,25 +47,10 @@ TVM's strings, `llvm -mcpu=cortex-m4` gives objects by the device's usual compil
     "tuning": attr.label(
         allow_single_file = [".json"],
         doc = """A record of `mlftool tune`, which chooses among kernels by instructions that were counted.
-A target that it does not hold is compiled as without. `mlf_tuning_test` keeps it current.""",
-    ),
-    "unpacked_api": attr.int(
-        default = -1,
-        values = [-1, 0, 1],
-        doc = """Whether calls inside an aot module are plain C calls (1) or packed ones (0). Default: as
-the interface.""",
-    ),
-    "workspace_io": attr.bool(
-        doc = "Whether inputs and outputs of an aot module live in the workspace and share its memory.",
-    ),
-    "weights": attr.string(
-        default = "auto",
-        values = ["auto", "text", "binary"],
-        doc = """`text` writes constants as C arrays, `binary` as a file that the assembler reads (gcc and
-clang only); `auto` takes the file from 4 MiB on, which C compilers need minutes for.""",
+A target that it does not hold is compiled as without. `mlf_tune` shows how to keep it current.""",
     ),
     "_compilers": attr.label(default = "@mlf_system//:compilers.txt", allow_single_file = True),
-}
+})
 
 def options_of(ctx):
     """What was asked of the executor, checked.
@@ -132,25 +69,12 @@ def options_of(ctx):
     check_values(ctx)
     check_patches(ctx)
     check_pools(ctx)
-    given = {
-        "interface_api": attr.interface_api,
-        "link_params": attr.link_params == 1 if attr.link_params != -1 else None,
-        "pools": attr.pools,
-        "system_lib": attr.system_lib,
-        "unpacked_api": attr.unpacked_api == 1 if attr.unpacked_api != -1 else None,
-        "workspace_io": attr.workspace_io,
-    }
-    asked = {
-        name: value
-        for name, value in given.items()
-        if value == True or (value == False and name in ["link_params", "unpacked_api"]) or
-           (type(value) in ["string", "list"] and value)
-    }
+    asked = {name: getattr(attr, name) for name, about in OPTIONS.items() if getattr(attr, name) != about.default}
     for name in asked:
-        if name not in _OPTIONS[executor]:
-            owners = [e for e in EXECUTORS if name in _OPTIONS[e]]
+        owners = OPTIONS[name].executors
+        if owners and executor not in owners:
             fail("%s: %s: got %s with executor '%s', expected it with %s only; leave it out or set executor = \"%s\"" %
-                 (ctx.label, name, getattr(attr, name), executor, " or ".join(owners), owners[0]))
+                 (ctx.label, name, asked[name], executor, " or ".join(owners), owners[0]))
     packed = executor == "graph" or attr.interface_api == "packed"
     if attr.system_lib and not packed:
         fail(("%s: system_lib: got True with interface_api 'c', which has no packed functions; " +
@@ -191,31 +115,17 @@ def _archive(ctx):
     return ctx.outputs.out or ctx.actions.declare_file(ctx.label.name + ".tar")
 
 def _add_options(args, ctx):
-    """What was asked of the executor, in the words of `mlftool compile`."""
-    asked = options_of(ctx)
-    if "interface_api" in asked:
-        args.add("--interface-api", asked["interface_api"])
-    for name in ["unpacked_api", "link_params"]:
-        if name in asked:
-            option = "--executor-%s-%s" % (ctx.attr.executor, name.replace("_", "-"))
-            args.add(option, int(asked[name]))
-    if "system_lib" in asked:
-        args.add("--runtime-crt-system-lib", 1)
-    args.add_all(ctx.attr.pools, before_each = "--pool")
-    if "workspace_io" in asked:
-        args.add("--workspace-io")
-    if ctx.attr.float_mode != "exact":
-        args.add("--float-mode", ctx.attr.float_mode)
-    if ctx.attr.weights != "auto":
-        args.add("--weights", ctx.attr.weights)
-    if ctx.attr.optimize != "speed":
-        args.add("--optimize", ctx.attr.optimize)
-    if ctx.attr.patches != "off":
-        args.add("--patches", ctx.attr.patches)
+    """What was asked, in the words of `mlftool compile`."""
+    for name, value in options_of(ctx).items():
+        about = OPTIONS[name]
+        if about.kind == "string_list":
+            args.add_all(value, before_each = about.flag)
+        elif about.kind == "bool":
+            args.add(about.flag)
+        else:
+            args.add(about.flag, value)
     if ctx.file.tuning:
         args.add("--tuning", ctx.file.tuning)
-    if ctx.attr.mlf_version != 7:
-        args.add("--mlf-version", ctx.attr.mlf_version)
 
 # As little as possible as in every action: what must not matter.
 _OTHER_WORLD = {
@@ -330,18 +240,14 @@ def _mlf_module_impl(ctx):
         spec = struct(
             data_files = [file.path for file in ctx.files.data],
             executor = ctx.attr.executor,
-            float_mode = ctx.attr.float_mode,
             input_shapes = ctx.attr.input_shapes,
             input_values = ctx.attr.input_values,
             mlf_version = ctx.attr.mlf_version,
             model = ctx.file.model.path,
             module_name = module_name_of(ctx),
-            optimize = ctx.attr.optimize,
-            patches = ctx.attr.patches,
             options = options_of(ctx),
             target = ctx.attr.target,
             tuning = ctx.file.tuning.path if ctx.file.tuning else None,
-            weights = ctx.attr.weights,
         ),
     )]
 

@@ -82,6 +82,7 @@ manifest_repository = repository_rule(
         "_reader": attr.label_list(default = [
             Label("//mlftool:__init__.py"),
             Label("//mlftool:errors.py"),
+            Label("//mlftool:options.py"),
         ] + [Label("//mlftool:manifest/" + name) for name in READER_FILES]),
     },
 )

@@ -12,19 +12,7 @@ def mlf_model(
         model,
         target = "host",
         module_name = "",
-        executor = "aot",
-        interface_api = "",
-        unpacked_api = -1,
-        link_params = -1,
-        system_lib = False,
-        workspace_io = False,
-        float_mode = "exact",
-        weights = "auto",
-        optimize = "speed",
-        patches = "off",
-        pools = [],
         tuning = None,
-        mlf_version = 7,
         input_shapes = {},
         input_values = {},
         data = [],
@@ -36,7 +24,8 @@ def mlf_model(
         title = "",
         board = None,
         platform = None,
-        visibility = None):
+        visibility = None,
+        **options):
     """Archive, library, firmware, test and measurements of one model on one target.
 
     ```starlark
@@ -70,19 +59,7 @@ def mlf_model(
       model: the ONNX file.
       target: what to compile for.
       module_name: the module's name in C; default: `name`.
-      executor: how the module runs.
-      interface_api: how an aot module is called.
-      unpacked_api: whether calls inside an aot module are plain C calls.
-      link_params: whether weights of the graph executor are C arrays.
-      system_lib: whether packed functions are found by name.
-      workspace_io: whether inputs and outputs live in the workspace.
-      float_mode: `exact`, or `fused` for sums with one rounding per product.
-      weights: `text`, `binary` or `auto`, as of `mlf_compile`.
-      optimize: `speed`, or `size` for one C function per kind of layer, compiled with `-Os`.
-      patches: `off`, `auto` or in how many bands of rows a chain of layers is computed.
-      pools: memories to work in, fastest first, as of `mlf_compile`.
       tuning: a record of `mlftool tune`, as of `mlf_compile`.
-      mlf_version: the version of Model Library Format that is written.
       input_shapes: shapes of inputs the model leaves open.
       input_values: inputs that are constants, as of `mlf_compile`.
       data: files of ONNX external data.
@@ -95,6 +72,8 @@ def mlf_model(
       board: an `mlf_board` of your own with this target; default: the simulated board of the target.
       platform: to build the program for, of a board's processor; default: that of `board` or `target`.
       visibility: of everything a user may want.
+      **options: `executor` and the other options of `mlf_compile`, except limits. What is compiled
+        with `optimize = "size"` is also compiled with `-Os`.
     """
     if (flash_bytes != None or ram_bytes != None) and not vectors:
         fail("mlf_model %s: a budget is checked against a run, so it needs vectors (in a manifest: test)" % name)
@@ -103,34 +82,23 @@ def mlf_model(
     mlf_compile(
         name = archive,
         data = data,
-        executor = executor,
-        float_mode = float_mode,
         input_shapes = input_shapes,
         input_values = input_values,
-        interface_api = interface_api,
-        link_params = link_params,
         # What the archive alone says is known long before a board has run it.
         max_constants_bytes = flash_bytes,
         max_workspace_bytes = ram_bytes,
-        mlf_version = mlf_version,
         model = model,
-        optimize = optimize,
-        patches = patches,
-        pools = pools,
         module_name = module_name or name.replace("-", "_"),
         out = name + ".tar",
-        system_lib = system_lib,
         target = target,
         tuning = tuning,
-        unpacked_api = unpacked_api,
-        weights = weights,
-        workspace_io = workspace_io,
         visibility = visibility,
+        **options
     )
     mlf_cc_library(
         name = name,
         archive = archive,
-        copts = ["-Os"] if optimize == "size" else [],
+        copts = ["-Os"] if options.get("optimize") == "size" else [],
         target = target,
         visibility = visibility,
     )

@@ -4,6 +4,7 @@ load("@mlf_system//:machines.bzl", "TOOLCHAINS")
 load(":checks.bzl", "check_shapes", "check_values")
 load(":cpus.bzl", "CPUS", "missing_simulator", "simulator_of")
 load(":mlftool.bzl", "TOOLCHAIN_TYPE", "run_mlftool")
+load(":options.bzl", "OPTIONS")
 load(":transitions.bzl", "ALLOWLIST", "model_transition")
 
 def _counts(target):
@@ -71,7 +72,7 @@ it, and the test fails where a new model, compiler or mlftool would count someth
         "data": attr.label_list(allow_files = True, doc = "Files of ONNX external data."),
         "float_mode": attr.string(
             default = "exact",
-            values = ["exact", "fused"],
+            values = OPTIONS["float_mode"].values,
             doc = "As of `mlf_compile`; a record is for one of them.",
         ),
         "input_shapes": attr.string_dict(doc = "Shapes of inputs the model leaves open, as of `mlf_compile`."),

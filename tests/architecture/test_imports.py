@@ -23,7 +23,8 @@ ALLOWED = {
     "codegen": {"errors", "ir", "ops", "targets", "plan", "mlf"},
     "mlf": {"errors"},
     "runtime": {"errors", "mlf", "targets"},
-    "module": {"ir", "targets", "plan", "codegen"},
+    "options": {"targets"},
+    "module": {"ir", "options", "targets", "plan", "codegen"},
     "config": {"errors"},
     "objects": {"errors", "codegen", "mlf", "runtime", "targets"},
     "describe": {"errors", "ir", "codegen", "mlf", "module", "objects"},
@@ -38,7 +39,7 @@ ALLOWED = {
     },
     "backend": {"errors", "ir", "mlf", "runtime", "targets", "module", "compile"},
     # Where a test can run decides which targets a model gets.
-    "manifest": {"errors", "runtime", "targets"},
+    "manifest": {"errors", "options", "runtime", "targets"},
     "stamps": {"errors", "importer", "mlf"},
     "builder": {"errors", "compile", "manifest", "mlf", "runtime", "stamps", "targets"},
     "api": {

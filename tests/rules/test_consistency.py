@@ -11,6 +11,9 @@ from typing import Any
 
 import pytest
 
+from mlftool.codegen.weights import MODES
+from mlftool.compile import FLOAT_MODES, OPTIMIZE
+from mlftool.options import OPTIONS, Choice
 from mlftool.runtime import toolchain
 from mlftool.runtime.boards import BOARDS, find
 from mlftool.runtime.sources import FOREIGN_CFLAGS
@@ -20,6 +23,7 @@ from rules.private.tools import probe
 ROOT = Path(os.path.abspath(__file__)).parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 import boards_doc  # noqa: E402
+import options_bzl  # noqa: E402
 import rules_doc  # noqa: E402
 
 
@@ -91,6 +95,20 @@ def test_the_page_about_the_rules_is_current() -> None:
     assert (ROOT / "docs" / "rules.md").read_text() == rules_doc.page(), (
         "run: python3 tools/rules_doc.py"
     )
+
+
+def test_the_rules_have_the_compilers_options() -> None:
+    assert options_bzl.FILE.read_text() == options_bzl.text(), "run: python3 tools/options_bzl.py"
+    for rule in ("mlf_compile", "mlf_module"):
+        assert OPTIONS.keys() < bzl("compile")[rule].given["attrs"].keys()
+
+
+def test_every_word_of_an_option_means_something_to_the_compiler() -> None:
+    known = {"float_mode": FLOAT_MODES, "optimize": OPTIMIZE, "weights": MODES}
+    for name, words in known.items():
+        kind = OPTIONS[name].kind
+        assert isinstance(kind, Choice)
+        assert set(kind.values) == set(words)
 
 
 def test_the_page_about_boards_is_current() -> None:

@@ -11,6 +11,14 @@ from mlftool.cli.inputs import parse_values
 from mlftool.compile import ModuleSpec, compile_modules
 from mlftool.errors import MlfError
 from mlftool.mlf import write_tar
+from mlftool.options import OPTIONS, Switch
+
+
+def option_value(name: str, value: Any) -> Any:
+    """An attribute's value as ModuleSpec has it."""
+    if isinstance(OPTIONS[name].kind, Switch):
+        return bool(value)
+    return tuple(value) if isinstance(value, list) else value
 
 
 def module_spec(entry: dict[str, Any]) -> ModuleSpec:
@@ -28,13 +36,8 @@ def module_spec(entry: dict[str, Any]) -> ModuleSpec:
         input_values=parse_values([f"{k}:{v}" for k, v in entry["input_values"].items()]),
         data_files=tuple(Path(file) for file in entry["data_files"]),
         only_declared=True,
-        float_mode=entry["float_mode"],
-        weights=entry["weights"],
-        mlf_version=entry["mlf_version"],
-        optimize=entry["optimize"],
-        patches=entry["patches"],
         tuning=Path(entry["tuning"]) if entry["tuning"] else None,
-        **{**entry["options"], "pools": tuple(entry["options"].get("pools", ()))},
+        **{name: option_value(name, value) for name, value in entry["options"].items()},
     )
 
 

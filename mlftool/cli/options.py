@@ -1,0 +1,36 @@
+"""The compiler's options as options of a command."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from mlftool.options import OPTIONS, Choice, Option, Several, Switch, Whole, Word
+
+
+def add_option(parser: argparse.ArgumentParser, option: Option) -> None:
+    """Adds its flag, which is None where it is not given."""
+    # argparse would format a '%'; the backticks are for pages.
+    text = f"{option.doc} ({option.default_text})".replace("%", "%%").replace("`", "")
+    add = parser.add_argument
+    match option.kind:
+        case Switch():
+            add(option.flag, dest=option.name, action="store_true", default=None, help=text)
+        case Choice(values=values):
+            add(option.flag, dest=option.name, choices=values, help=text)
+        case Whole(first, last):
+            add(option.flag, dest=option.name, type=int, metavar=f"{first}..{last}", help=text)
+        case Word(shown=shown):
+            add(option.flag, dest=option.name, metavar=shown, help=text)
+        case Several(item):
+            add(option.flag, dest=option.name, action="append", metavar=item.shown, help=text)
+
+
+def given_options(args: argparse.Namespace) -> dict[str, Any]:
+    """What was given of the options that `add_option` added, as fields of ModuleSpec."""
+    given = {n: getattr(args, n) for n, option in OPTIONS.items() if not option.of_tvm}
+    return {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in given.items()
+        if value is not None
+    }

@@ -1,0 +1,202 @@
+"""What can be asked of the compiler, each option once.
+
+`ModuleSpec`, manifests, the command line and the Bazel rules all have these, under one name. To add
+one, add a field to `CompilerOptions`, read it where it matters, and run `tools/options_bzl.py`.
+Imports the standard library only: manifests are read before any package has been fetched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from types import MappingProxyType
+from typing import Any
+
+from mlftool.targets.pools import EXPECTED, PATTERN
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of several words."""
+
+    noun: str  # for messages: "expected the name of <noun>"
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Switch:
+    """Yes or no; with the default None the executor decides."""
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A whole number between two bounds."""
+
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
+class Word:
+    """Text of one form."""
+
+    expected: str
+    pattern: str
+    shown: str  # its form in the help of a command
+
+
+@dataclass(frozen=True)
+class Several:
+    """A list of words, none of them twice."""
+
+    item: Word
+    expected: str
+
+
+@dataclass(frozen=True)
+class Option:
+    """`flag` is what `mlftool compile` calls it; those of TVM's are read with TVM's others."""
+
+    kind: Choice | Switch | Whole | Word | Several
+    doc: str
+    default: Any
+    default_text: str
+    example: str
+    executors: tuple[str, ...]  # that understand it; none: all of them
+    flag: str
+    of_tvm: bool
+    name: str = ""
+
+    @property
+    def three_valued(self) -> bool:
+        """Whether it is yes, no or the executor's choice."""
+        return isinstance(self.kind, Switch) and self.default is None
+
+    def understood_by(self, executor: str) -> bool:
+        return not self.executors or executor in self.executors
+
+
+def option(
+    kind: Choice | Switch | Whole | Word | Several,
+    doc: str,
+    *,
+    default: Any,
+    example: str,
+    default_text: str = "",
+    executors: Iterable[str] = (),
+    tvm_flag: str = "",
+) -> Any:
+    """A field that is also an option."""
+    shown = default_text or f"`{str(default).lower()}`"
+    about = Option(kind, doc, default, shown, example, tuple(executors), tvm_flag, bool(tvm_flag))
+    return field(default=default, metadata={"option": about})
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompilerOptions:
+    """The options, in the order in which they are documented."""
+
+    interface_api: str | None = option(
+        Choice("an interface", ("c", "packed")),
+        "How aot's entry point is called: `c` is a struct of inputs and one of outputs, `packed` "
+        "TVM's packed function.",
+        default=None,
+        default_text="`c`",
+        example="packed",
+        executors=["aot"],
+        tvm_flag="--interface-api",
+    )
+    unpacked_api: bool | None = option(
+        Switch(),
+        "Whether calls inside an aot module are plain C calls.",
+        default=None,
+        default_text="`true` with interface `c`, else `false`",
+        example="true",
+        executors=["aot"],
+        tvm_flag="--executor-aot-unpacked-api",
+    )
+    link_params: bool | None = option(
+        Switch(),
+        "Whether weights of the graph executor are C arrays instead of a parameter file.",
+        default=None,
+        default_text="`false`",
+        example="true",
+        executors=["graph"],
+        tvm_flag="--executor-graph-link-params",
+    )
+    system_lib: bool = option(
+        Switch(),
+        "Whether packed functions are found by name, through `TVMSystemLibEntryPoint`.",
+        default=False,
+        example="true",
+        executors=["aot", "graph"],
+        tvm_flag="--runtime-crt-system-lib",
+    )
+    workspace_io: bool = option(
+        Switch(),
+        "Whether inputs and outputs of an aot module live in the workspace and share its memory.",
+        default=False,
+        example="true",
+        executors=["aot"],
+    )
+    float_mode: str = option(
+        Choice("a float mode", ("exact", "fused")),
+        "`fused` adds each product of a convolution or dense layer with one rounding, which is "
+        "faster on FPUs that can; the bits are the same everywhere, but not those of `exact`.",
+        default="exact",
+        example="fused",
+    )
+    weights: str = option(
+        Choice("a form of weights", ("auto", "text", "binary")),
+        "`text` writes constants as C arrays, `binary` as a file that the assembler reads (gcc and "
+        "clang only); `auto` takes the file from 4 MiB on, which C compilers need minutes for.",
+        default="auto",
+        example="text",
+    )
+    optimize: str = option(
+        Choice("what counts", ("speed", "size")),
+        "`size` makes one C function of all layers of a kind and unrolls nothing, to be compiled "
+        "with `-Os`: fewer bytes of code, more instructions, the same bits.",
+        default="speed",
+        example="size",
+    )
+    patches: str = option(
+        Word("auto, or '2' to '64' in quotes", r"auto|off|[2-9]|[1-5]\d|6[0-4]", "off|auto|N"),
+        "In how many bands of rows, `2` to `64`, a chain of layers is computed, so that its large "
+        "tensors never exist whole: less memory, some rows computed twice, the same bits. `auto` "
+        "takes what needs least memory, if that is a tenth less than without.",
+        default="off",
+        example="auto",
+    )
+    pools: tuple[str, ...] = option(
+        Several(Word(EXPECTED, PATTERN, "NAME=BYTES[@SECTION]"), "a list of memory pools"),
+        "Memories to work in instead of one workspace, fastest first, as `NAME=BYTES` or "
+        "`NAME=BYTES@SECTION`: tensors that are used most go to the first that has room. With a "
+        "section the module has an array there, without one the application hands the memory over "
+        "in `struct tvmgen_<module>_workspace_pools`. Of aot with interface `c`.",
+        default=(),
+        default_text="one workspace",
+        example="[dtcm=64KiB@.dtcm, sram=256KiB]",
+        executors=["aot"],
+    )
+    mlf_version: int = option(
+        Whole(1, 7),
+        "The version of Model Library Format that is written.",
+        default=7,
+        default_text="7",
+        example="7",
+    )
+
+
+def _table() -> Mapping[str, Option]:
+    table = {}
+    for f in fields(CompilerOptions):
+        about: Option = f.metadata["option"]
+        # A list is given word by word.
+        word = f.name.removesuffix("s") if isinstance(about.kind, Several) else f.name
+        flag = about.flag or f"--{word.replace('_', '-')}"
+        table[f.name] = replace(about, name=f.name, flag=flag)
+    return MappingProxyType(table)
+
+
+OPTIONS = _table()

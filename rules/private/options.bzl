@@ -1,0 +1,199 @@
+"""What can be asked of the compiler, as attributes.
+
+Written from mlftool/options.py by tools/options_bzl.py: edit that and run this.
+"""
+
+OPTION_ATTRS = {
+    "float_mode": attr.string(
+        default = "exact",
+        values = [
+            "exact",
+            "fused",
+        ],
+        doc = "`fused` adds each product of a convolution or dense layer with one rounding, which is faster on FPUs that can; the bits are the same everywhere, but not those of `exact`.",
+    ),
+    "interface_api": attr.string(
+        values = [
+            "",
+            "c",
+            "packed",
+        ],
+        doc = "How aot's entry point is called: `c` is a struct of inputs and one of outputs, `packed` TVM's packed function.",
+    ),
+    "link_params": attr.int(
+        default = -1,
+        values = [
+            -1,
+            0,
+            1,
+        ],
+        doc = "Whether weights of the graph executor are C arrays instead of a parameter file. 1 is yes, 0 is no; default: `false`.",
+    ),
+    "mlf_version": attr.int(
+        default = 7,
+        values = [
+            1,
+            2,
+            3,
+            4,
+            5,
+            6,
+            7,
+        ],
+        doc = "The version of Model Library Format that is written.",
+    ),
+    "optimize": attr.string(
+        default = "speed",
+        values = [
+            "speed",
+            "size",
+        ],
+        doc = "`size` makes one C function of all layers of a kind and unrolls nothing, to be compiled with `-Os`: fewer bytes of code, more instructions, the same bits.",
+    ),
+    "patches": attr.string(
+        default = "off",
+        doc = "In how many bands of rows, `2` to `64`, a chain of layers is computed, so that its large tensors never exist whole: less memory, some rows computed twice, the same bits. `auto` takes what needs least memory, if that is a tenth less than without.",
+    ),
+    "pools": attr.string_list(
+        doc = "Memories to work in instead of one workspace, fastest first, as `NAME=BYTES` or `NAME=BYTES@SECTION`: tensors that are used most go to the first that has room. With a section the module has an array there, without one the application hands the memory over in `struct tvmgen_<module>_workspace_pools`. Of aot with interface `c`.",
+    ),
+    "system_lib": attr.bool(
+        doc = "Whether packed functions are found by name, through `TVMSystemLibEntryPoint`.",
+    ),
+    "unpacked_api": attr.int(
+        default = -1,
+        values = [
+            -1,
+            0,
+            1,
+        ],
+        doc = "Whether calls inside an aot module are plain C calls. 1 is yes, 0 is no; default: `true` with interface `c`, else `false`.",
+    ),
+    "weights": attr.string(
+        default = "auto",
+        values = [
+            "auto",
+            "text",
+            "binary",
+        ],
+        doc = "`text` writes constants as C arrays, `binary` as a file that the assembler reads (gcc and clang only); `auto` takes the file from 4 MiB on, which C compilers need minutes for.",
+    ),
+    "workspace_io": attr.bool(
+        doc = "Whether inputs and outputs of an aot module live in the workspace and share its memory.",
+    ),
+}
+
+# Attribute -> its default, the executors that understand it (none: all), what `mlftool compile`
+# calls it, its kind and the values it may have (none: see its checks).
+OPTIONS = {
+    "float_mode": struct(
+        default = "exact",
+        executors = [],
+        flag = "--float-mode",
+        kind = "string",
+        values = [
+            "exact",
+            "fused",
+        ],
+    ),
+    "interface_api": struct(
+        default = "",
+        executors = ["aot"],
+        flag = "--interface-api",
+        kind = "string",
+        values = [
+            "",
+            "c",
+            "packed",
+        ],
+    ),
+    "link_params": struct(
+        default = -1,
+        executors = ["graph"],
+        flag = "--executor-graph-link-params",
+        kind = "int",
+        values = [
+            -1,
+            0,
+            1,
+        ],
+    ),
+    "mlf_version": struct(
+        default = 7,
+        executors = [],
+        flag = "--mlf-version",
+        kind = "int",
+        values = [
+            1,
+            2,
+            3,
+            4,
+            5,
+            6,
+            7,
+        ],
+    ),
+    "optimize": struct(
+        default = "speed",
+        executors = [],
+        flag = "--optimize",
+        kind = "string",
+        values = [
+            "speed",
+            "size",
+        ],
+    ),
+    "patches": struct(
+        default = "off",
+        executors = [],
+        flag = "--patches",
+        kind = "string",
+        values = [],
+    ),
+    "pools": struct(
+        default = [],
+        executors = ["aot"],
+        flag = "--pool",
+        kind = "string_list",
+        values = [],
+    ),
+    "system_lib": struct(
+        default = False,
+        executors = [
+            "aot",
+            "graph",
+        ],
+        flag = "--runtime-crt-system-lib=1",
+        kind = "bool",
+        values = [],
+    ),
+    "unpacked_api": struct(
+        default = -1,
+        executors = ["aot"],
+        flag = "--executor-aot-unpacked-api",
+        kind = "int",
+        values = [
+            -1,
+            0,
+            1,
+        ],
+    ),
+    "weights": struct(
+        default = "auto",
+        executors = [],
+        flag = "--weights",
+        kind = "string",
+        values = [
+            "auto",
+            "text",
+            "binary",
+        ],
+    ),
+    "workspace_io": struct(
+        default = False,
+        executors = ["aot"],
+        flag = "--workspace-io",
+        kind = "bool",
+        values = [],
+    ),
+}
