@@ -136,7 +136,7 @@ def test_eight_runs_share_a_cache(place: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("command", ["build", "run"])
 def test_four_processes_many_times(command: str, place: Path) -> None:
-    together(place, command, rounds=100, processes=4)
+    together(place, command, rounds=500, processes=4)
 
 
 def together(place: Path, command: str, rounds: int, processes: int) -> None:
