@@ -25,18 +25,51 @@ typedef int32_t mlf_i32x8 __attribute__((vector_size(32)));
 typedef int32_t mlf_i32x16 __attribute__((vector_size(64)));
 typedef int16_t mlf_i16x8 __attribute__((vector_size(16)));
 typedef int16_t mlf_i16x16 __attribute__((vector_size(32)));
+typedef int16_t mlf_i16x32 __attribute__((vector_size(64)));
+typedef int8_t mlf_i8x4 __attribute__((vector_size(4)));
 typedef int8_t mlf_i8x8 __attribute__((vector_size(8)));
 typedef int8_t mlf_i8x16 __attribute__((vector_size(16)));
+typedef uint8_t mlf_u8x8 __attribute__((vector_size(8)));
+typedef uint8_t mlf_u8x16 __attribute__((vector_size(16)));
+
+/* The widest vector whose bytes are widened at once. */
+#if defined(__AVX2__)
+#define MLF_WIDENED 16
+typedef mlf_i16x16 mlf_simd_wide;
+typedef mlf_i8x16 mlf_simd_s8;
+typedef mlf_u8x16 mlf_simd_u8;
+#else
+#define MLF_WIDENED 8
+typedef mlf_i16x8 mlf_simd_wide;
+typedef mlf_i8x8 mlf_simd_s8;
+typedef mlf_u8x8 mlf_simd_u8;
+#endif
 
 /* Bytes widened to int16. */
 static inline void mlf_simd_widen_s8(const int8_t *from, int16_t *to, int32_t n) {
-  for (int32_t i = 0; i < n; i++) {
+  int32_t i = 0;
+  for (; i + MLF_WIDENED <= n; i += MLF_WIDENED) {
+    mlf_simd_s8 bytes;
+    mlf_simd_wide wide;
+    memcpy(&bytes, from + i, sizeof bytes);
+    wide = __builtin_convertvector(bytes, mlf_simd_wide);
+    memcpy(to + i, &wide, sizeof wide);
+  }
+  for (; i < n; i++) {
     to[i] = from[i];
   }
 }
 
 static inline void mlf_simd_widen_u8(const uint8_t *from, int16_t *to, int32_t n) {
-  for (int32_t i = 0; i < n; i++) {
+  int32_t i = 0;
+  for (; i + MLF_WIDENED <= n; i += MLF_WIDENED) {
+    mlf_simd_u8 bytes;
+    mlf_simd_wide wide;
+    memcpy(&bytes, from + i, sizeof bytes);
+    wide = __builtin_convertvector(bytes, mlf_simd_wide);
+    memcpy(to + i, &wide, sizeof wide);
+  }
+  for (; i < n; i++) {
     to[i] = from[i];
   }
 }
@@ -48,46 +81,190 @@ static inline void mlf_simd_flip_s8(const int8_t *from, uint8_t *to, int32_t n) 
   }
 }
 
-/* acc[k] += pair[2k] * w[2k] + pair[2k + 1] * w[2k + 1], where `pair` is two int16 for all lanes.
- */
-static inline mlf_i32x4 mlf_madd_x4(mlf_i32x4 acc, const int16_t *pair, const int8_t *w) {
-  mlf_i8x8 bytes;
-  mlf_i16x8 wide;
-  memcpy(&bytes, w, sizeof bytes);
-  wide = __builtin_convertvector(bytes, mlf_i16x8);
-#if defined(__SSE2__)
-  {
-    int32_t both;
-    memcpy(&both, pair, sizeof both);
-    return acc + (mlf_i32x4)_mm_madd_epi16((__m128i)wide, _mm_set1_epi32(both));
+/* What vectors of each size have: loads, Relu, requantisation as in mlf/kernel.h, limits, and
+ * `some` of a vector stored. */
+#define MLF_LANES(n)                                                                               \
+  static inline mlf_f32x##n mlf_load_f32x##n(const float *from) {                                  \
+    mlf_f32x##n v;                                                                                 \
+    memcpy(&v, from, sizeof v);                                                                    \
+    return v;                                                                                      \
+  }                                                                                                \
+  static inline mlf_i32x##n mlf_load_i32x##n(const int32_t *from) {                                \
+    mlf_i32x##n v;                                                                                 \
+    memcpy(&v, from, sizeof v);                                                                    \
+    return v;                                                                                      \
+  }                                                                                                \
+  static inline mlf_f32x##n mlf_all_f32x##n(float x) {                                             \
+    const mlf_f32x##n zero = {0};                                                                  \
+    return x - zero;                                                                               \
+  }                                                                                                \
+  static inline mlf_i32x##n mlf_all_i32x##n(int32_t x) {                                           \
+    const mlf_i32x##n zero = {0};                                                                  \
+    return x - zero;                                                                               \
+  }                                                                                                \
+  static inline mlf_f32x##n mlf_relu_x##n(mlf_f32x##n x) {                                         \
+    const mlf_f32x##n zero = {0};                                                                  \
+    return (mlf_f32x##n)((mlf_i32x##n)x & ~(mlf_i32x##n)(x <= zero));                              \
+  }                                                                                                \
+  static inline mlf_i32x##n mlf_requantize_x##n(mlf_i32x##n acc, mlf_f32x##n scale,                \
+                                                int32_t zero_point) {                              \
+    const mlf_f32x##n product = __builtin_convertvector(acc, mlf_f32x##n) * scale;                 \
+    return (mlf_i32x##n)(product + 12582912.0f) - (0x4b400000 - zero_point);                       \
+  }                                                                                                \
+  static inline mlf_i32x##n mlf_clamp_x##n(mlf_i32x##n x, int32_t low, int32_t high) {             \
+    const mlf_i32x##n a = mlf_all_i32x##n(low), b = mlf_all_i32x##n(high);                         \
+    const mlf_i32x##n under = (mlf_i32x##n)(x < a), over = (mlf_i32x##n)(x > b);                   \
+    return (x & ~(under | over)) | (a & under) | (b & over);                                       \
+  }                                                                                                \
+  /* t, with `step` added where it is `value`. */                                                  \
+  static inline mlf_i32x##n mlf_except_x##n(mlf_i32x##n t, int32_t value, int32_t step) {          \
+    return t + ((mlf_i32x##n)(t == mlf_all_i32x##n(value)) & step);                                \
+  }                                                                                                \
+  static inline mlf_i32x##n mlf_load_s8_x##n(const int8_t *from) {                                 \
+    mlf_i8x##n v;                                                                                  \
+    memcpy(&v, from, sizeof v);                                                                    \
+    return __builtin_convertvector(v, mlf_i32x##n);                                                \
+  }                                                                                                \
+  static inline void mlf_put_f32_x##n(float *to, mlf_f32x##n v) {                                  \
+    memcpy(to, &v, sizeof v);                                                                      \
+  }                                                                                                \
+  static inline void mlf_put_f32_some_x##n(float *to, mlf_f32x##n v, int32_t count) {              \
+    float all[n];                                                                                  \
+    memcpy(all, &v, sizeof all);                                                                   \
+    for (int32_t i = 0; i < n && i < count; i++) {                                                 \
+      to[i] = all[i];                                                                              \
+    }                                                                                              \
+  }                                                                                                \
+  static inline void mlf_put_s8_some_x##n(int8_t *to, mlf_i32x##n v, int32_t low, int32_t high,    \
+                                          int32_t count) {                                         \
+    int8_t all[n];                                                                                 \
+    mlf_put_s8_x##n(all, v, low, high);                                                            \
+    for (int32_t i = 0; i < n && i < count; i++) {                                                 \
+      to[i] = all[i];                                                                              \
+    }                                                                                              \
+  }                                                                                                \
+  static inline void mlf_put_u8_some_x##n(uint8_t *to, mlf_i32x##n v, int32_t low, int32_t high,   \
+                                          int32_t count) {                                         \
+    uint8_t all[n];                                                                                \
+    mlf_put_u8_x##n(all, v, low, high);                                                            \
+    for (int32_t i = 0; i < n && i < count; i++) {                                                 \
+      to[i] = all[i];                                                                              \
+    }                                                                                              \
   }
+
+/* Integers within limits, stored as bytes: limits are bytes too, so whatever saturates on its way
+ * to int16 does so beyond them. */
+#if defined(__SSE2__)
+static inline __m128i mlf_limited_words(__m128i words, int32_t low, int32_t high) {
+  words = _mm_max_epi16(words, _mm_set1_epi16((int16_t)low));
+  return _mm_min_epi16(words, _mm_set1_epi16((int16_t)high));
+}
+
+static inline void mlf_put_s8_x4(int8_t *to, mlf_i32x4 v, int32_t low, int32_t high) {
+  const __m128i words = _mm_packs_epi32((__m128i)v, (__m128i)v);
+  const int32_t four =
+      _mm_cvtsi128_si32(_mm_packs_epi16(mlf_limited_words(words, low, high), words));
+  memcpy(to, &four, sizeof four);
+}
+
+static inline void mlf_put_u8_x4(uint8_t *to, mlf_i32x4 v, int32_t low, int32_t high) {
+  const __m128i words = _mm_packs_epi32((__m128i)v, (__m128i)v);
+  const int32_t four =
+      _mm_cvtsi128_si32(_mm_packus_epi16(mlf_limited_words(words, low, high), words));
+  memcpy(to, &four, sizeof four);
+}
+#else
+static inline void mlf_put_s8_x4(int8_t *to, mlf_i32x4 v, int32_t low, int32_t high) {
+  for (int32_t i = 0; i < 4; i++) {
+    to[i] = (int8_t)mlf_clamp_i32(v[i], low, high);
+  }
+}
+
+static inline void mlf_put_u8_x4(uint8_t *to, mlf_i32x4 v, int32_t low, int32_t high) {
+  for (int32_t i = 0; i < 4; i++) {
+    to[i] = (uint8_t)mlf_clamp_i32(v[i], low, high);
+  }
+}
+#endif
+MLF_LANES(4)
+
+/* Pairs of int8 weights for each lane, widened. */
+static inline mlf_i16x8 mlf_wide_x4(const int8_t *w) {
+  mlf_i8x8 bytes;
+  memcpy(&bytes, w, sizeof bytes);
+  return __builtin_convertvector(bytes, mlf_i16x8);
+}
+
+/* acc[k] += pair[0] * w[2k] + pair[1] * w[2k + 1], where `pair` is two int16 for all lanes. */
+static inline mlf_i32x4 mlf_madd_x4(mlf_i32x4 acc, const int16_t *pair, mlf_i16x8 w) {
+#if defined(__SSE2__)
+  int32_t both;
+  memcpy(&both, pair, sizeof both);
+  return acc + (mlf_i32x4)_mm_madd_epi16((__m128i)w, _mm_set1_epi32(both));
 #else
   for (int k = 0; k < 4; k++) {
-    acc[k] += (int32_t)pair[0] * wide[2 * k] + (int32_t)pair[1] * wide[2 * k + 1];
+    acc[k] += (int32_t)pair[0] * w[2 * k] + (int32_t)pair[1] * w[2 * k + 1];
   }
   return acc;
 #endif
 }
 
 #if defined(__AVX2__)
-static inline mlf_i32x8 mlf_madd_x8(mlf_i32x8 acc, const int16_t *pair, const int8_t *w) {
+static inline void mlf_put_s8_x8(int8_t *to, mlf_i32x8 v, int32_t low, int32_t high) {
+  const __m128i words =
+      _mm_packs_epi32(_mm256_castsi256_si128((__m256i)v), _mm256_extracti128_si256((__m256i)v, 1));
+  const __m128i bytes = _mm_packs_epi16(mlf_limited_words(words, low, high), words);
+  memcpy(to, &bytes, 8);
+}
+
+static inline void mlf_put_u8_x8(uint8_t *to, mlf_i32x8 v, int32_t low, int32_t high) {
+  const __m128i words =
+      _mm_packs_epi32(_mm256_castsi256_si128((__m256i)v), _mm256_extracti128_si256((__m256i)v, 1));
+  const __m128i bytes = _mm_packus_epi16(mlf_limited_words(words, low, high), words);
+  memcpy(to, &bytes, 8);
+}
+MLF_LANES(8)
+
+static inline mlf_i16x16 mlf_wide_x8(const int8_t *w) {
   mlf_i8x16 bytes;
-  int32_t both;
   memcpy(&bytes, w, sizeof bytes);
+  return (mlf_i16x16)_mm256_cvtepi8_epi16((__m128i)bytes);
+}
+
+static inline mlf_i32x8 mlf_madd_x8(mlf_i32x8 acc, const int16_t *pair, mlf_i16x16 w) {
+  int32_t both;
   memcpy(&both, pair, sizeof both);
-  return acc + (mlf_i32x8)_mm256_madd_epi16(_mm256_cvtepi8_epi16((__m128i)bytes),
-                                            _mm256_set1_epi32(both));
+  return acc + (mlf_i32x8)_mm256_madd_epi16((__m256i)w, _mm256_set1_epi32(both));
 }
 #endif
 
 #if defined(__AVX512VNNI__)
+static inline void mlf_put_s8_x16(int8_t *to, mlf_i32x16 v, int32_t low, int32_t high) {
+  const __m512i limited = _mm512_min_epi32(_mm512_max_epi32((__m512i)v, _mm512_set1_epi32(low)),
+                                           _mm512_set1_epi32(high));
+  const __m128i bytes = _mm512_cvtepi32_epi8(limited);
+  memcpy(to, &bytes, sizeof bytes);
+}
+
+static inline void mlf_put_u8_x16(uint8_t *to, mlf_i32x16 v, int32_t low, int32_t high) {
+  const __m512i limited = _mm512_min_epi32(_mm512_max_epi32((__m512i)v, _mm512_set1_epi32(low)),
+                                           _mm512_set1_epi32(high));
+  const __m128i bytes = _mm512_cvtepi32_epi8(limited);
+  memcpy(to, &bytes, sizeof bytes);
+}
+MLF_LANES(16)
+
+/* Quads of weights for each lane. */
+static inline __m512i mlf_quads_x16(const int8_t *w) {
+  return _mm512_loadu_si512(w);
+}
+
 /* acc[k] += the four products of quad[i] and w[4k + i], where `quad` is four bytes for all lanes.
  */
-static inline mlf_i32x16 mlf_dot4_x16(mlf_i32x16 acc, const uint8_t *quad, const int8_t *w) {
+static inline mlf_i32x16 mlf_dot4_x16(mlf_i32x16 acc, const uint8_t *quad, __m512i w) {
   int32_t all;
   memcpy(&all, quad, sizeof all);
-  return (mlf_i32x16)_mm512_dpbusd_epi32((__m512i)acc, _mm512_set1_epi32(all),
-                                         _mm512_loadu_si512(w));
+  return (mlf_i32x16)_mm512_dpbusd_epi32((__m512i)acc, _mm512_set1_epi32(all), w);
 }
 #endif
 

@@ -1,8 +1,7 @@
 """Contractions in vectors of output channels, for processors with SSE2, AVX2 or AVX-512.
 
-The operands of `rows` pixels are gathered once into `columns` (unless they lie together anyway),
-then `vectors` of `lanes` output channels each are computed for all of them, in registers. A lane
-adds its products in the same order as the portable kernel, so float results are the same bits.
+A tile of `rows` pixels x `vectors` of `lanes` output channels is computed in registers. A lane adds
+its products in the same order as the portable kernel, so float results are the same bits.
 
 int8 activations meet weights in pairs (PMADDWD on int16) or, with VNNI, in quads (VPDPBUSD). That
 one takes unsigned bytes, so signed activations are stored 128 larger and the bias makes up for it.
@@ -25,37 +24,54 @@ from mlftool.ops.contraction import (
     contraction,
     fits_int32,
     folded_bias,
-    geometry,
-    pack_rows,
     pad_rows,
     requantize,
 )
 from mlftool.ops.scalar import Store, tensor_operand
 from mlftool.targets.kernels import kernel
+from mlftool.targets.kernels.simd_finish import Finish, finish
+from mlftool.targets.kernels.simd_image import Image, image_of
+
+BYTES = {"float": 4, "int16_t": 2, "uint8_t": 1, "int8_t": 1}
 
 
 @dataclass(frozen=True)
 class Unit:
-    """A vector unit: 32-bit lanes, registers, and how many int8 products a lane takes at once."""
+    """A vector unit: 32-bit lanes, registers, how many int8 products a lane takes at once, and C
+    names of what loads and multiplies them."""
 
     name: str
     lanes: int
     registers: int
     group: int
+    weights: str
+    load: str
+    multiply: str
 
     def shape(self, c: Contraction) -> tuple[int, int]:
-        """(rows, vectors): as many accumulators as the registers hold beside their operands."""
-        room = self.registers - 4
+        """(rows, vectors) of a tile, all of whose sums are in registers beside the weights: what
+        takes the fewest multiplications or loads, whichever limits."""
         wanted = -(-c.oc // self.lanes)
-        vectors = min(2, wanted)
-        rows = min(c.pixels, room // vectors)
-        # One pixel alone: more channels at once hide the latency of the additions.
-        return rows, min(wanted, max(vectors, room // (rows * 2)))
+
+        def cost(shape: tuple[int, int]) -> tuple[float, int]:
+            rows, vectors = shape
+            tiles = -(-c.pixels // rows) * -(-wanted // vectors)
+            step = max(rows * vectors, rows + vectors) + 0.3 * vectors
+            return tiles * step, -rows * vectors
+
+        room = self.registers - 2
+        shapes = [
+            (rows, vectors)
+            for vectors in range(1, min(wanted, 8) + 1)
+            for rows in range(1, min(c.pixels, room // vectors) + 1)
+            if rows * vectors + vectors <= room
+        ]
+        return min(shapes, key=cost)
 
 
-SSE = Unit("sse2", 4, 16, 2)
-AVX2 = Unit("avx2", 8, 16, 2)
-AVX512 = Unit("avx512", 16, 32, 4)
+SSE = Unit("sse2", 4, 16, 2, "mlf_i16x8", "mlf_wide_x4", "mlf_madd_x4")
+AVX2 = Unit("avx2", 8, 16, 2, "mlf_i16x16", "mlf_wide_x8", "mlf_madd_x8")
+AVX512 = Unit("avx512", 16, 32, 4, "__m512i", "mlf_quads_x16", "mlf_dot4_x16")
 
 
 def _bid(v: View, unit: Unit) -> Kernel | None:
@@ -67,28 +83,26 @@ def _bid(v: View, unit: Unit) -> Kernel | None:
 
 
 def _float32(v: View, c: Contraction, unit: Unit) -> Kernel:
-    rows, vectors = unit.shape(c)
-    width = vectors * unit.lanes
-    return _kernel(
-        v,
-        c,
-        unit,
-        "f32",
-        (rows, vectors),
-        "a[i]" if blocks(c) > 1 else "(b[oc + i] + a[i])",
-        (
-            Operand("w", "float", "const", array=pack_rows(c.weights, width)),
-            Operand("b", "float", "const", array=pad_rows(c.bias, width)),
-        ),
-        {
-            "column": c.depth,
-            "blocks": blocks(c),
-            "block": (BLOCK if c.dense else c.kernel[1] * c.ic) if blocks(c) > 1 else c.depth,
-            "gather": None if c.dense else "copy",
-            "fill": "0.0f",
-        },
-        "float",
+    shape = unit.shape(c)
+    width = shape[1] * unit.lanes
+    image = image_of(c, 1, True)
+    many = blocks(c) > 1
+    params = {
+        "group": 1,
+        "blocks": blocks(c),
+        "block": (BLOCK if c.dense else c.kernel[1] * c.ic) if many else c.depth,
+        "gather": "copy",
+        "fill": "0.0f",
+        "kind": "f32",
+        "column_type": "float",
+    }
+    constants = (
+        Operand("w", "float", "const", array=pack(c.weights, image, width, 1)),
+        Operand("b", "float", "const", array=pad_rows(c.bias, width)),
     )
+    how = finish(v, c, None, unit.lanes, width)
+    text = "a[i]" if many else "(b[oc + i] + a[i])"
+    return _kernel(v, c, unit, image, shape, params, constants, (how, text))
 
 
 def _int8(v: View, c: Contraction, unit: Unit) -> Kernel | None:
@@ -97,46 +111,47 @@ def _int8(v: View, c: Contraction, unit: Unit) -> Kernel | None:
     bytes_ = v.x(0).dtype.is_int8 and weights.dtype == np.int8
     if not bytes_ or np.any(q.w_zero_point) or not fits_int32(c, q):
         return None
-    rows, vectors = unit.shape(c)
-    width = vectors * unit.lanes
+    shape = unit.shape(c)
+    width = shape[1] * unit.lanes
     signed = v.x(0).dtype.name == "int8"
     bias = folded_bias(c, q)
     flips = unit.group == 4 and signed
     if flips:
         bias = bias - 128 * c.weights.reshape(c.oc, -1).astype(np.int64).sum(axis=1)
-    scale = q.scale if q.scale.size == 1 else pad_rows(q.scale, width)
     gather = {2: "widen_s8" if signed else "widen_u8", 4: "flip_s8" if flips else "copy"}
-    return _kernel(
-        v,
-        c,
-        unit,
-        "s8",
-        (rows, vectors),
-        f"({v.y.dtype.c}){requantize(c, q, 'a[i]', 'oc + i')}",
-        (
-            Operand("w", "int8_t", "const", array=_pack(c, width, unit.group)),
-            # Sums modulo 2^32 come out right whatever the way there.
-            Operand("b", "int32_t", "const", array=pad_rows(_wrap(bias), width)),
-            Operand("scale", "float", "const", array=scale),
-        ),
-        {
-            "column": -(-c.depth // unit.group) * unit.group,
-            "gather": gather[unit.group],
-            "fill": q.x_zero_point + (128 if flips else 0),
-        },
-        "int16_t" if unit.group == 2 else "uint8_t",
+    image = image_of(c, unit.group, gather[unit.group] == "copy")
+    constants: tuple[Operand, ...] = (
+        Operand("w", "int8_t", "const", array=pack(c.weights, image, width, unit.group)),
+        # Sums modulo 2^32 come out right whatever the way there.
+        Operand("b", "int32_t", "const", array=pad_rows(_wrap(bias), width)),
     )
+    how = finish(v, c, q, unit.lanes, width)
+    if how is None:
+        scale = q.scale if q.scale.size == 1 else pad_rows(q.scale, width)
+        constants += (Operand("scale", "float", "const", array=scale),)
+    params = {
+        "group": unit.group,
+        "gather": gather[unit.group],
+        "fill": q.x_zero_point + (128 if flips else 0),
+        "kind": "s8",
+        "column_type": "int16_t" if unit.group == 2 else "uint8_t",
+    }
+    text = f"({v.y.dtype.c}){requantize(c, q, 'a[i]', 'oc + i')}"
+    return _kernel(v, c, unit, image, shape, params, constants, (how, text))
 
 
 def _wrap(values: Array) -> Array:
     return np.asarray(values.astype(np.uint64).astype(np.uint32).view(np.int32))
 
 
-def _pack(c: Contraction, width: int, group: int) -> Array:
-    """[OC/width, K/group, width, group], zeros added."""
-    w = pad_rows(c.weights.reshape(c.oc, -1), width)
-    w = np.concatenate([w, np.zeros((w.shape[0], -w.shape[1] % group), w.dtype)], axis=1)
-    parts = w.reshape(-1, width, w.shape[1] // group, group)
+def pack(weights: Array, image: Image, width: int, group: int) -> Array:
+    """[OC/width, run, K/group, width, group], zeros added to channels and to each run."""
+    w = pad_rows(weights.reshape(weights.shape[0], -1), width)
+    lines, run = image.runs
+    w = w.reshape(w.shape[0], lines, run)
+    if short := -run % group:
+        w = np.concatenate([w, np.zeros((*w.shape[:2], short), w.dtype)], axis=2)
+    parts = w.reshape(-1, width, lines * w.shape[2] // group, group)
     return np.ascontiguousarray(parts.transpose(0, 2, 1, 3)).reshape(-1)
 
 
@@ -144,43 +159,47 @@ def _kernel(
     v: View,
     c: Contraction,
     unit: Unit,
-    kind: str,
+    image: Image,
     shape: tuple[int, int],
-    result: str,
+    params: dict[str, Any],
     constants: tuple[Operand, ...],
-    more: dict[str, Any],
-    column_type: str,
+    result: tuple[Finish | None, str],
 ) -> Kernel:
     rows, vectors = shape
-    store = Store(v, result, f"(p + j) * {c.oc} + oc + i", "oc + i")
+    how, text = result
+    size = BYTES[params["column_type"]]
+    image = image.banded(size, rows)
+    if image.pixels < rows:  # a band of few pixels
+        rows = image.pixels
+    store = Store(v, text, "to + i", "oc + i")
     columns: tuple[Operand, ...] = ()
-    if more["gather"]:
-        size = rows * more["column"] * {"float": 4, "int16_t": 2, "uint8_t": 1}[column_type]
-        columns = (Operand("columns", column_type, "scratch", bytes=size),)
-    products = unit.lanes * (1 if kind == "f32" else unit.group)
+    if image.copied:
+        bytes_ = image.elements * size
+        columns = (Operand("columns", params["column_type"], "scratch", bytes=bytes_),)
+    products = unit.lanes * params["group"]
     return Kernel(
-        f"{unit.name}.{kind}",
+        f"{unit.name}.{params['kind']}",
         "simd.c.j2",
         {
-            **geometry(c),
-            **more,
-            "kind": kind,
+            **params,
+            "im": image,
             "unit": unit,
             "rows": rows,
             "vectors": vectors,
+            "oc": c.oc,
+            "finish": how,
             "store": store,
-            "column_type": column_type,
         },
         (
             tensor_operand(v.graph, "x", v.core.inputs[0]),
             *constants,
-            *store.operands,
+            *(how.operands if how else store.operands),
             Operand("y", v.out.dtype.c, "out", v.node.outputs[0]),
             *columns,
         ),
         cost=c.macs * 2.0 / products + c.pixels * c.oc * 4.0,
         macs=c.macs,
-        includes=("mlf/kernel.h", "mlf/simd.h", *store.includes),
+        includes=("mlf/kernel.h", "mlf/simd.h", *(() if how else store.includes)),
         inplace=store.inplace,
     )
 

@@ -8,7 +8,7 @@
 #define MLF_WEIGHTS
 #endif
 
-// 1x18x4, 288 bytes
+// 72, 288 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const float step1_weights[72] = {
   -0x1.4p-1f, 0x0p+0f, 0x1.4p-1f, 0x0p+0f, 0x1.8p-2f, -0x1.8p-2f, 0x1p-2f, 0x0p+0f, 0x1p-2f,
   -0x1p-1f, 0x1p-3f, 0x0p+0f, -0x1p-3f, 0x1p-1f, -0x1p-2f, 0x0p+0f, -0x1p-2f, 0x1.8p-2f,
@@ -33,97 +33,110 @@ MLF_KERNEL void tvmgen_simd_f32_transpose(const float *MLF_RESTRICT x, float *ML
 }
 
 MLF_KERNEL void tvmgen_simd_f32_fused_conv_relu(const float *MLF_RESTRICT x, const float *MLF_RESTRICT w, const float *MLF_RESTRICT b, float *MLF_RESTRICT y) {
-  MLF_ALIGNED(8) float columns[216];
-  for (int32_t block = 0; block < 20; block += 12) {
-    // The last block starts early enough to be whole; what an earlier one has stored stays.
-    const int32_t p = mlf_min_i32(block, 8);
-    for (int32_t j = 0; j < 12; j++) {
-      float *to = columns + j * 18;
-      const int32_t q = p + j;
-      const int32_t iy = q / 4 % 5 * 1 - 1;
-      const int32_t ix = q % 4 * 1 - 1;
-      const float *const image = x + q / 20 * 40;
-      for (int32_t ky = 0; ky < 3; ky++) {
-        const int32_t y0 = iy + ky * 1;
-        if (y0 >= 0 && y0 < 5 && ix >= 0 && ix + 2 < 4) {
-          memcpy(to, image + (y0 * 4 + ix) * 2, 6 * sizeof *to);
-          to += 6;
-          continue;
-        }
-        for (int32_t kx = 0; kx < 3; kx++) {
-          const int32_t x0 = ix + kx * 1;
-          if (y0 < 0 || y0 >= 5 || x0 < 0 || x0 >= 4) {
-            for (int32_t c = 0; c < 2; c++) {
-              to[c] = 0.0f;
-            }
-            to += 2;
-            continue;
+  MLF_ALIGNED(8) float columns[84];
+      for (int32_t row = 0; row < 7; row++) {
+        float *to = columns + row * 12;
+        const int32_t iy = (0 + row) - 1;
+        if (iy < 0 || iy >= 5) {
+          for (int32_t i = 0; i < 12; i++) {
+            to[i] = 0.0f;
           }
-          memcpy(to, image + (y0 * 4 + x0) * 2, 2 * sizeof *to);
-          to += 2;
-        }
-      }
-    }
-    const float *const from = columns;
-    const float *wp = w;
-    for (int32_t oc = 0; oc < 3; oc += 4) {
-      float results[48];
-      mlf_f32x4 acc0_0 = {0};
-      mlf_f32x4 acc1_0 = {0};
-      mlf_f32x4 acc2_0 = {0};
-      mlf_f32x4 acc3_0 = {0};
-      mlf_f32x4 acc4_0 = {0};
-      mlf_f32x4 acc5_0 = {0};
-      mlf_f32x4 acc6_0 = {0};
-      mlf_f32x4 acc7_0 = {0};
-      mlf_f32x4 acc8_0 = {0};
-      mlf_f32x4 acc9_0 = {0};
-      mlf_f32x4 acc10_0 = {0};
-      mlf_f32x4 acc11_0 = {0};
-      {
-        for (int32_t k = 0; k < 18; k++) {
-          mlf_f32x4 w0;
-          memcpy(&w0, wp, sizeof w0);
-          acc0_0 += from[k] * w0;
-          acc1_0 += from[k + 18] * w0;
-          acc2_0 += from[k + 36] * w0;
-          acc3_0 += from[k + 54] * w0;
-          acc4_0 += from[k + 72] * w0;
-          acc5_0 += from[k + 90] * w0;
-          acc6_0 += from[k + 108] * w0;
-          acc7_0 += from[k + 126] * w0;
-          acc8_0 += from[k + 144] * w0;
-          acc9_0 += from[k + 162] * w0;
-          acc10_0 += from[k + 180] * w0;
-          acc11_0 += from[k + 198] * w0;
-          wp += 4;
-        }
-      }
-      memcpy(results + 0, &acc0_0, sizeof acc0_0);
-      memcpy(results + 4, &acc1_0, sizeof acc1_0);
-      memcpy(results + 8, &acc2_0, sizeof acc2_0);
-      memcpy(results + 12, &acc3_0, sizeof acc3_0);
-      memcpy(results + 16, &acc4_0, sizeof acc4_0);
-      memcpy(results + 20, &acc5_0, sizeof acc5_0);
-      memcpy(results + 24, &acc6_0, sizeof acc6_0);
-      memcpy(results + 28, &acc7_0, sizeof acc7_0);
-      memcpy(results + 32, &acc8_0, sizeof acc8_0);
-      memcpy(results + 36, &acc9_0, sizeof acc9_0);
-      memcpy(results + 40, &acc10_0, sizeof acc10_0);
-      memcpy(results + 44, &acc11_0, sizeof acc11_0);
-      const int32_t channels = mlf_min_i32(4, 3 - oc);
-      for (int32_t j = 0; j < 12; j++) {
-        if (p + j < block) {
           continue;
         }
-        const float *const a = results + j * 4;
-        for (int32_t i = 0; i < channels; i++) {
-          const float t0 = (b[oc + i] + a[i]) <= 0.0f ? 0.0f : (b[oc + i] + a[i]);
-          y[(p + j) * 3 + oc + i] = t0;
+        const float *const from = x + iy * 8;
+        for (int32_t i = 0; i < 2; i++) {
+          *to++ = 0.0f;
+        }
+        memcpy(to, from, 8 * sizeof *to);
+        to += 8;
+        for (int32_t i = 0; i < 2; i++) {
+          to[i] = 0.0f;
         }
       }
-    }
-  }
+
+      for (int32_t block = 0; block < 20; block += 10) {
+        const int32_t p = block;
+        const float *const from0 = columns + (p) / 4 * 12 + (p) % 4 * 2;
+        const float *const from1 = columns + (p + 1) / 4 * 12 + (p + 1) % 4 * 2;
+        const float *const from2 = columns + (p + 2) / 4 * 12 + (p + 2) % 4 * 2;
+        const float *const from3 = columns + (p + 3) / 4 * 12 + (p + 3) % 4 * 2;
+        const float *const from4 = columns + (p + 4) / 4 * 12 + (p + 4) % 4 * 2;
+        const float *const from5 = columns + (p + 5) / 4 * 12 + (p + 5) % 4 * 2;
+        const float *const from6 = columns + (p + 6) / 4 * 12 + (p + 6) % 4 * 2;
+        const float *const from7 = columns + (p + 7) / 4 * 12 + (p + 7) % 4 * 2;
+        const float *const from8 = columns + (p + 8) / 4 * 12 + (p + 8) % 4 * 2;
+        const float *const from9 = columns + (p + 9) / 4 * 12 + (p + 9) % 4 * 2;
+        const float *wp = w;
+        for (int32_t oc = 0; oc < 3; oc += 4) {
+          mlf_f32x4 acc0_0 = {0};
+          mlf_f32x4 acc1_0 = {0};
+          mlf_f32x4 acc2_0 = {0};
+          mlf_f32x4 acc3_0 = {0};
+          mlf_f32x4 acc4_0 = {0};
+          mlf_f32x4 acc5_0 = {0};
+          mlf_f32x4 acc6_0 = {0};
+          mlf_f32x4 acc7_0 = {0};
+          mlf_f32x4 acc8_0 = {0};
+          mlf_f32x4 acc9_0 = {0};
+          for (int32_t ky = 0; ky < 3; ky++) {
+            const int32_t end = ky * 12 + 6;
+            for (int32_t k = ky * 12; k < end; k += 1) {
+              const mlf_f32x4 w0 = mlf_load_f32x4(wp);
+              acc0_0 += *(from0 + k) * w0;
+              acc1_0 += *(from1 + k) * w0;
+              acc2_0 += *(from2 + k) * w0;
+              acc3_0 += *(from3 + k) * w0;
+              acc4_0 += *(from4 + k) * w0;
+              acc5_0 += *(from5 + k) * w0;
+              acc6_0 += *(from6 + k) * w0;
+              acc7_0 += *(from7 + k) * w0;
+              acc8_0 += *(from8 + k) * w0;
+              acc9_0 += *(from9 + k) * w0;
+              wp += 4;
+            }
+          }
+          {
+            const int32_t to = (p) * 3 + oc;
+            mlf_put_f32_some_x4(y + to, mlf_relu_x4(mlf_load_f32x4(b + oc) + acc0_0), 3 - oc);
+          }
+          {
+            const int32_t to = (p + 1) * 3 + oc;
+            mlf_put_f32_some_x4(y + to, mlf_relu_x4(mlf_load_f32x4(b + oc) + acc1_0), 3 - oc);
+          }
+          {
+            const int32_t to = (p + 2) * 3 + oc;
+            mlf_put_f32_some_x4(y + to, mlf_relu_x4(mlf_load_f32x4(b + oc) + acc2_0), 3 - oc);
+          }
+          {
+            const int32_t to = (p + 3) * 3 + oc;
+            mlf_put_f32_some_x4(y + to, mlf_relu_x4(mlf_load_f32x4(b + oc) + acc3_0), 3 - oc);
+          }
+          {
+            const int32_t to = (p + 4) * 3 + oc;
+            mlf_put_f32_some_x4(y + to, mlf_relu_x4(mlf_load_f32x4(b + oc) + acc4_0), 3 - oc);
+          }
+          {
+            const int32_t to = (p + 5) * 3 + oc;
+            mlf_put_f32_some_x4(y + to, mlf_relu_x4(mlf_load_f32x4(b + oc) + acc5_0), 3 - oc);
+          }
+          {
+            const int32_t to = (p + 6) * 3 + oc;
+            mlf_put_f32_some_x4(y + to, mlf_relu_x4(mlf_load_f32x4(b + oc) + acc6_0), 3 - oc);
+          }
+          {
+            const int32_t to = (p + 7) * 3 + oc;
+            mlf_put_f32_some_x4(y + to, mlf_relu_x4(mlf_load_f32x4(b + oc) + acc7_0), 3 - oc);
+          }
+          {
+            const int32_t to = (p + 8) * 3 + oc;
+            mlf_put_f32_some_x4(y + to, mlf_relu_x4(mlf_load_f32x4(b + oc) + acc8_0), 3 - oc);
+          }
+          {
+            const int32_t to = (p + 9) * 3 + oc;
+            mlf_put_f32_some_x4(y + to, mlf_relu_x4(mlf_load_f32x4(b + oc) + acc9_0), 3 - oc);
+          }
+        }
+      }
 }
 
 MLF_KERNEL void tvmgen_simd_f32_transpose_1(const float *MLF_RESTRICT x, float *MLF_RESTRICT y) {

@@ -35,103 +35,110 @@ MLF_KERNEL void tvmgen_simd_s8_transpose(const int8_t *MLF_RESTRICT x, int8_t *M
 }
 
 MLF_KERNEL void tvmgen_simd_s8_qlinearconv(const int8_t *MLF_RESTRICT x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b, const float *MLF_RESTRICT scale, int8_t *MLF_RESTRICT y) {
-  MLF_ALIGNED(8) int16_t columns[432];
-  for (int32_t block = 0; block < 30; block += 12) {
-    // The last block starts early enough to be whole; what an earlier one has stored stays.
-    const int32_t p = mlf_min_i32(block, 18);
-    for (int32_t j = 0; j < 12; j++) {
-      int16_t *to = columns + j * 36;
-      const int32_t q = p + j;
-      const int32_t iy = q / 5 % 6 * 1 - 1;
-      const int32_t ix = q % 5 * 1 - 1;
-      const int8_t *const image = x + q / 30 * 120;
-      for (int32_t ky = 0; ky < 3; ky++) {
-        const int32_t y0 = iy + ky * 1;
-        if (y0 >= 0 && y0 < 6 && ix >= 0 && ix + 2 < 5) {
-          mlf_simd_widen_s8(image + (y0 * 5 + ix) * 4, to, 12);
-          to += 12;
-          continue;
-        }
-        for (int32_t kx = 0; kx < 3; kx++) {
-          const int32_t x0 = ix + kx * 1;
-          if (y0 < 0 || y0 >= 6 || x0 < 0 || x0 >= 5) {
-            for (int32_t c = 0; c < 4; c++) {
-              to[c] = -3;
-            }
-            to += 4;
-            continue;
+  MLF_ALIGNED(8) int16_t columns[224];
+      for (int32_t row = 0; row < 8; row++) {
+        int16_t *to = columns + row * 28;
+        const int32_t iy = (0 + row) - 1;
+        if (iy < 0 || iy >= 6) {
+          for (int32_t i = 0; i < 28; i++) {
+            to[i] = -3;
           }
-          mlf_simd_widen_s8(image + (y0 * 5 + x0) * 4, to, 4);
-          to += 4;
-        }
-      }
-    }
-    const int16_t *const from = columns;
-    const int8_t *wp = w;
-    for (int32_t oc = 0; oc < 4; oc += 4) {
-      int32_t results[48];
-      mlf_i32x4 acc0_0;
-      mlf_i32x4 acc1_0;
-      mlf_i32x4 acc2_0;
-      mlf_i32x4 acc3_0;
-      mlf_i32x4 acc4_0;
-      mlf_i32x4 acc5_0;
-      mlf_i32x4 acc6_0;
-      mlf_i32x4 acc7_0;
-      mlf_i32x4 acc8_0;
-      mlf_i32x4 acc9_0;
-      mlf_i32x4 acc10_0;
-      mlf_i32x4 acc11_0;
-      memcpy(&acc0_0, b + oc, sizeof acc0_0);
-      acc1_0 = acc0_0;
-      acc2_0 = acc0_0;
-      acc3_0 = acc0_0;
-      acc4_0 = acc0_0;
-      acc5_0 = acc0_0;
-      acc6_0 = acc0_0;
-      acc7_0 = acc0_0;
-      acc8_0 = acc0_0;
-      acc9_0 = acc0_0;
-      acc10_0 = acc0_0;
-      acc11_0 = acc0_0;
-      for (int32_t k = 0; k < 36; k += 2) {
-        acc0_0 = mlf_madd_x4(acc0_0, from + k, wp);
-        acc1_0 = mlf_madd_x4(acc1_0, from + k + 36, wp);
-        acc2_0 = mlf_madd_x4(acc2_0, from + k + 72, wp);
-        acc3_0 = mlf_madd_x4(acc3_0, from + k + 108, wp);
-        acc4_0 = mlf_madd_x4(acc4_0, from + k + 144, wp);
-        acc5_0 = mlf_madd_x4(acc5_0, from + k + 180, wp);
-        acc6_0 = mlf_madd_x4(acc6_0, from + k + 216, wp);
-        acc7_0 = mlf_madd_x4(acc7_0, from + k + 252, wp);
-        acc8_0 = mlf_madd_x4(acc8_0, from + k + 288, wp);
-        acc9_0 = mlf_madd_x4(acc9_0, from + k + 324, wp);
-        acc10_0 = mlf_madd_x4(acc10_0, from + k + 360, wp);
-        acc11_0 = mlf_madd_x4(acc11_0, from + k + 396, wp);
-        wp += 8;
-      }
-      memcpy(results + 0, &acc0_0, sizeof acc0_0);
-      memcpy(results + 4, &acc1_0, sizeof acc1_0);
-      memcpy(results + 8, &acc2_0, sizeof acc2_0);
-      memcpy(results + 12, &acc3_0, sizeof acc3_0);
-      memcpy(results + 16, &acc4_0, sizeof acc4_0);
-      memcpy(results + 20, &acc5_0, sizeof acc5_0);
-      memcpy(results + 24, &acc6_0, sizeof acc6_0);
-      memcpy(results + 28, &acc7_0, sizeof acc7_0);
-      memcpy(results + 32, &acc8_0, sizeof acc8_0);
-      memcpy(results + 36, &acc9_0, sizeof acc9_0);
-      memcpy(results + 40, &acc10_0, sizeof acc10_0);
-      memcpy(results + 44, &acc11_0, sizeof acc11_0);
-      for (int32_t j = 0; j < 12; j++) {
-        if (p + j < block) {
           continue;
         }
-        const int32_t *const a = results + j * 4;
+        const int8_t *const from = x + iy * 20;
         for (int32_t i = 0; i < 4; i++) {
-          y[(p + j) * 4 + oc + i] = (int8_t)mlf_requantize(a[i], scale[oc + i], -128, -128, 127);
+          *to++ = -3;
+        }
+        mlf_simd_widen_s8(from, to, 20);
+        to += 20;
+        for (int32_t i = 0; i < 4; i++) {
+          to[i] = -3;
         }
       }
-    }
-  }
+
+      for (int32_t block = 0; block < 30; block += 10) {
+        const int32_t p = block;
+        const int16_t *const from0 = columns + (p) / 5 * 28 + (p) % 5 * 4;
+        const int16_t *const from1 = columns + (p + 1) / 5 * 28 + (p + 1) % 5 * 4;
+        const int16_t *const from2 = columns + (p + 2) / 5 * 28 + (p + 2) % 5 * 4;
+        const int16_t *const from3 = columns + (p + 3) / 5 * 28 + (p + 3) % 5 * 4;
+        const int16_t *const from4 = columns + (p + 4) / 5 * 28 + (p + 4) % 5 * 4;
+        const int16_t *const from5 = columns + (p + 5) / 5 * 28 + (p + 5) % 5 * 4;
+        const int16_t *const from6 = columns + (p + 6) / 5 * 28 + (p + 6) % 5 * 4;
+        const int16_t *const from7 = columns + (p + 7) / 5 * 28 + (p + 7) % 5 * 4;
+        const int16_t *const from8 = columns + (p + 8) / 5 * 28 + (p + 8) % 5 * 4;
+        const int16_t *const from9 = columns + (p + 9) / 5 * 28 + (p + 9) % 5 * 4;
+        const int8_t *wp = w;
+        for (int32_t oc = 0; oc < 4; oc += 4) {
+          mlf_i32x4 acc0_0 = mlf_load_i32x4(b + oc);
+          mlf_i32x4 acc1_0 = acc0_0;
+          mlf_i32x4 acc2_0 = acc0_0;
+          mlf_i32x4 acc3_0 = acc0_0;
+          mlf_i32x4 acc4_0 = acc0_0;
+          mlf_i32x4 acc5_0 = acc0_0;
+          mlf_i32x4 acc6_0 = acc0_0;
+          mlf_i32x4 acc7_0 = acc0_0;
+          mlf_i32x4 acc8_0 = acc0_0;
+          mlf_i32x4 acc9_0 = acc0_0;
+          for (int32_t ky = 0; ky < 3; ky++) {
+            const int32_t end = ky * 28 + 12;
+            for (int32_t k = ky * 28; k < end; k += 2) {
+              const mlf_i16x8 w0 = mlf_wide_x4(wp);
+              acc0_0 = mlf_madd_x4(acc0_0, from0 + k, w0);
+              acc1_0 = mlf_madd_x4(acc1_0, from1 + k, w0);
+              acc2_0 = mlf_madd_x4(acc2_0, from2 + k, w0);
+              acc3_0 = mlf_madd_x4(acc3_0, from3 + k, w0);
+              acc4_0 = mlf_madd_x4(acc4_0, from4 + k, w0);
+              acc5_0 = mlf_madd_x4(acc5_0, from5 + k, w0);
+              acc6_0 = mlf_madd_x4(acc6_0, from6 + k, w0);
+              acc7_0 = mlf_madd_x4(acc7_0, from7 + k, w0);
+              acc8_0 = mlf_madd_x4(acc8_0, from8 + k, w0);
+              acc9_0 = mlf_madd_x4(acc9_0, from9 + k, w0);
+              wp += 8;
+            }
+          }
+          {
+            const int32_t to = (p) * 4 + oc;
+            mlf_put_s8_x4(y + to, mlf_requantize_x4(acc0_0, mlf_load_f32x4(scale + oc), -128), -128, 127);
+          }
+          {
+            const int32_t to = (p + 1) * 4 + oc;
+            mlf_put_s8_x4(y + to, mlf_requantize_x4(acc1_0, mlf_load_f32x4(scale + oc), -128), -128, 127);
+          }
+          {
+            const int32_t to = (p + 2) * 4 + oc;
+            mlf_put_s8_x4(y + to, mlf_requantize_x4(acc2_0, mlf_load_f32x4(scale + oc), -128), -128, 127);
+          }
+          {
+            const int32_t to = (p + 3) * 4 + oc;
+            mlf_put_s8_x4(y + to, mlf_requantize_x4(acc3_0, mlf_load_f32x4(scale + oc), -128), -128, 127);
+          }
+          {
+            const int32_t to = (p + 4) * 4 + oc;
+            mlf_put_s8_x4(y + to, mlf_requantize_x4(acc4_0, mlf_load_f32x4(scale + oc), -128), -128, 127);
+          }
+          {
+            const int32_t to = (p + 5) * 4 + oc;
+            mlf_put_s8_x4(y + to, mlf_requantize_x4(acc5_0, mlf_load_f32x4(scale + oc), -128), -128, 127);
+          }
+          {
+            const int32_t to = (p + 6) * 4 + oc;
+            mlf_put_s8_x4(y + to, mlf_requantize_x4(acc6_0, mlf_load_f32x4(scale + oc), -128), -128, 127);
+          }
+          {
+            const int32_t to = (p + 7) * 4 + oc;
+            mlf_put_s8_x4(y + to, mlf_requantize_x4(acc7_0, mlf_load_f32x4(scale + oc), -128), -128, 127);
+          }
+          {
+            const int32_t to = (p + 8) * 4 + oc;
+            mlf_put_s8_x4(y + to, mlf_requantize_x4(acc8_0, mlf_load_f32x4(scale + oc), -128), -128, 127);
+          }
+          {
+            const int32_t to = (p + 9) * 4 + oc;
+            mlf_put_s8_x4(y + to, mlf_requantize_x4(acc9_0, mlf_load_f32x4(scale + oc), -128), -128, 127);
+          }
+        }
+      }
 }
 
 MLF_KERNEL void tvmgen_simd_s8_transpose_1(const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {

@@ -1,0 +1,121 @@
+"""What becomes of a vector of sums in kernels of vectors: requantised or added to a bias, with a
+residual addition or a Relu behind it, and stored without leaving the registers.
+
+Other epilogues have no vector form here; their elements are computed one by one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mlftool.ir.graph import Node, View
+from mlftool.ops.base import Operand
+from mlftool.ops.contraction import Contraction, Quantisation, blocks, largest, pad_rows
+from mlftool.ops.pairs import Sum, in_integers
+from mlftool.ops.scalar import operand_kind, tensor_operand
+
+
+@dataclass(frozen=True)
+class Finish:
+    """How `lanes` sums of neighbouring channels are stored."""
+
+    lanes: int
+    type: str  # of an output element: "f32", "s8" or "u8"
+    quantisation: Quantisation | None  # None: floats, to which the bias comes
+    biased: bool
+    relu: bool
+    residual: Sum | None  # integers, the sum of the convolution first
+    operands: tuple[Operand, ...]
+
+    @property
+    def includes_residual(self) -> bool:
+        return any(o.name == "e0" for o in self.operands)
+
+    def lines(self, acc: str, index: str, channel: str, count: str) -> list[str]:
+        """C statements that store the vector `acc`, whose first element is output `index` and
+        output channel `channel`; `count` is how many lanes are channels, "" if all."""
+        value = self._float(acc, index, channel) if self.type == "f32" else ""
+        limits = ""
+        if q := self.quantisation:
+            value, limits = self._requantised(acc, index, channel, q)
+        n = self.lanes
+        if count:
+            return [f"mlf_put_{self.type}_some_x{n}(y + {index}, {value}{limits}, {count});"]
+        return [f"mlf_put_{self.type}_x{n}(y + {index}, {value}{limits});"]
+
+    def _float(self, acc: str, index: str, channel: str) -> str:
+        n = self.lanes
+        text = f"mlf_load_f32x{n}(b + {channel}) + {acc}" if self.biased else acc
+        if self.includes_residual:
+            text = f"mlf_load_f32x{n}(e0 + {index}) + ({text})"
+        return f"mlf_relu_x{n}({text})" if self.relu else text
+
+    def _requantised(self, acc: str, index: str, channel: str, q: Quantisation) -> tuple[str, str]:
+        n = self.lanes
+        one = q.scale.size == 1
+        scale = f"mlf_all_f32x{n}(scale[0])" if one else f"mlf_load_f32x{n}(scale + {channel})"
+        text = f"mlf_requantize_x{n}({acc}, {scale}, {q.y_zero_point})"
+        if (s := self.residual) is None:
+            return text, f", {q.lo}, {q.hi}"
+        other = f"mlf_load_s8_x{n}(e0 + {index})"
+        text = f"mlf_clamp_x{n}({text}, {q.lo}, {q.hi}) * {s.m} + {other} * {s.n} + ({s.add})"
+        for value, step in s.exceptions:
+            text = f"mlf_except_x{n}({text}, {value}, {step})"
+        return f"({text}) >> {s.shift}", f", {s.low}, {s.high}"
+
+
+def finish(
+    v: View, c: Contraction, q: Quantisation | None, lanes: int, width: int
+) -> Finish | None:
+    """None where there is no vector form; `width` channels are computed at once."""
+    nodes = v.node.body[v.node.body.index(v.core) + 1 :] if v.node.body else ()
+    core = v.core.outputs[0]
+    if q is None:
+        return _floats(v, c, nodes, core, lanes, width)
+    if (
+        q.to_float
+        or not v.y.dtype.is_int8
+        or not v.out.dtype.is_int8
+        or q.scale.dtype != np.float32
+    ):
+        return None
+    # Only below 2^22 is a sum's rounding exact before the limits.
+    if np.any(largest(c, q) * q.scale.astype(np.float64) >= 2**22 - 1):
+        return None
+    type_ = "s8" if v.out.dtype.name == "int8" else "u8"
+    scale = q.scale if q.scale.size == 1 else pad_rows(q.scale, width)
+    operands: tuple[Operand, ...] = (Operand("scale", "float", "const", array=scale),)
+    if not nodes:
+        return Finish(lanes, type_, q, False, False, None, operands)
+    pair = in_integers(v.graph, nodes)
+    if pair is None or pair.sum is None or core not in pair.inputs or c.oc % width:
+        return None
+    first, s = pair.inputs[0] == core, pair.sum
+    other = pair.inputs[1 if first else 0]
+    if v.type(other).dtype.name != "int8" or operand_kind(v.type(other), v.out) != "linear":
+        return None
+    if not first:
+        s = Sum(s.n, s.m, s.add, s.exceptions, s.shift, s.low, s.high)
+    operands += (tensor_operand(v.graph, "e0", other),)
+    return Finish(lanes, type_, q, False, False, s, operands)
+
+
+def _floats(
+    v: View, c: Contraction, nodes: tuple[Node, ...], core: str, lanes: int, width: int
+) -> Finish | None:
+    if v.out.dtype.name != "float32":
+        return None
+    operands: tuple[Operand, ...] = ()
+    rest = list(nodes)
+    if rest and rest[0].op == "Add" and c.oc % width == 0:
+        node = rest.pop(0)
+        other = next((n for n in node.inputs if n != core), core)
+        if v.type(other).dtype.name != "float32" or operand_kind(v.type(other), v.out) != "linear":
+            return None
+        operands, core = (tensor_operand(v.graph, "e0", other),), node.outputs[0]
+    relu = bool(rest) and rest[0].op == "Relu"
+    if len(rest) > relu or (rest and rest[0].inputs[0] != core):
+        return None
+    return Finish(lanes, "f32", None, blocks(c) == 1, relu, None, operands)
