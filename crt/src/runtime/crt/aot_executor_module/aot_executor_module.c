@@ -8,6 +8,26 @@
 static const TVMModule module;
 static TVMAotExecutor *executor;
 
+static DLTensor *input_of(int index) {
+  return &executor->args[index].dl_tensor;
+}
+
+static DLTensor *output_of(int index) {
+  return &executor->args[TVMAotExecutor_GetNumInputs(executor) + index].dl_tensor;
+}
+
+/* Copies, unlike the graph executor. */
+static int write_input(int index, DLTensor *from) {
+  return TVMDeviceCopyDataFromTo(from, input_of(index), NULL);
+}
+
+static int read_output(int index, DLTensor *to) {
+  return TVMDeviceCopyDataFromTo(output_of(index), to, NULL);
+}
+
+#define EXECUTOR(name) TVMAotExecutor_##name
+#include <tvm/runtime/crt/internal/common/executor_module.h>
+
 static int create(TVM_PACKED_ARGS) {
   DLDevice device;
   TVMModuleHandle handle;
@@ -38,127 +58,6 @@ static int create(TVM_PACKED_ARGS) {
   ret[0].v_handle = handle;
   *ret_tcode = kTVMModuleHandle;
   return 0;
-}
-
-/* The input that an argument names, or counts to. */
-static int find_input(const TVMValue *arg, int tcode, int *index) {
-  if (executor == NULL) {
-    return kTvmErrorExecutorModuleBadContext;
-  }
-  if (tcode != kTVMStr && tcode != kTVMArgInt) {
-    return kTvmErrorFunctionCallWrongArgType;
-  }
-  if (tcode == kTVMStr) {
-    *index = TVMAotExecutor_GetInputIndex(executor, arg->v_str);
-  } else {
-    const int64_t count = TVMAotExecutor_GetNumInputs(executor);
-    *index = arg->v_int64 >= 0 && arg->v_int64 < count ? (int)arg->v_int64 : -1;
-  }
-  return *index < 0 ? kTvmErrorExecutorModuleNoSuchInput : 0;
-}
-
-static int get_input(TVM_PACKED_ARGS) {
-  int index;
-  int code;
-  (void)resource;
-  if (nargs != 1) {
-    return kTvmErrorFunctionCallNumArguments;
-  }
-  code = find_input(&args[0], tcodes[0], &index);
-  if (code != 0) {
-    return code;
-  }
-  return TVMPacked_ReturnTensor(ret, ret_tcode, &executor->args[index].dl_tensor);
-}
-
-static int get_input_index(TVM_PACKED_ARGS) {
-  int index;
-  int code;
-  (void)resource;
-  if (nargs != 1) {
-    return kTvmErrorFunctionCallNumArguments;
-  }
-  if (tcodes[0] != kTVMStr) {
-    return kTvmErrorFunctionCallWrongArgType;
-  }
-  code = find_input(&args[0], tcodes[0], &index);
-  return code != 0 ? code : TVMPacked_ReturnInt(ret, ret_tcode, index);
-}
-
-static int not_implemented(TVM_PACKED_ARGS) {
-  TVM_PACKED_UNUSED;
-  return kTvmErrorFunctionCallNotImplemented;
-}
-
-/* What functions without arguments have in common. */
-static int check_no_args(int nargs) {
-  if (executor == NULL) {
-    return kTvmErrorExecutorModuleBadContext;
-  }
-  return nargs != 0 ? kTvmErrorFunctionCallNumArguments : 0;
-}
-
-static int get_num_inputs(TVM_PACKED_ARGS) {
-  const int code = check_no_args(nargs);
-  TVM_PACKED_UNUSED;
-  return code != 0 ? code
-                   : TVMPacked_ReturnInt(ret, ret_tcode, TVMAotExecutor_GetNumInputs(executor));
-}
-
-static int get_num_outputs(TVM_PACKED_ARGS) {
-  const int code = check_no_args(nargs);
-  TVM_PACKED_UNUSED;
-  return code != 0 ? code
-                   : TVMPacked_ReturnInt(ret, ret_tcode, TVMAotExecutor_GetNumOutputs(executor));
-}
-
-/* (index) -> the tensor itself, or (index, tensor) to copy to it. */
-static int get_output(TVM_PACKED_ARGS) {
-  DLTensor *tensor;
-  (void)resource;
-  if (executor == NULL) {
-    return kTvmErrorExecutorModuleBadContext;
-  }
-  if (nargs != 1 && nargs != 2) {
-    return kTvmErrorFunctionCallNumArguments;
-  }
-  if (tcodes[0] != kTVMArgInt || (nargs == 2 && !TVMPacked_IsTensor(tcodes[1]))) {
-    return kTvmErrorFunctionCallWrongArgType;
-  }
-  if (args[0].v_int64 < 0 || args[0].v_int64 >= TVMAotExecutor_GetNumOutputs(executor)) {
-    return kTvmErrorExecutorModuleNoSuchInput;
-  }
-  tensor = &executor->args[TVMAotExecutor_GetNumInputs(executor) + args[0].v_int64].dl_tensor;
-  if (nargs == 2) {
-    return TVMDeviceCopyDataFromTo(tensor, args[1].v_handle, NULL);
-  }
-  return TVMPacked_ReturnTensor(ret, ret_tcode, tensor);
-}
-
-static int run(TVM_PACKED_ARGS) {
-  const int code = check_no_args(nargs);
-  TVM_PACKED_UNUSED;
-  return code != 0 ? code : TVMAotExecutor_Run(executor);
-}
-
-/* Copies, unlike the graph executor. */
-static int set_input(TVM_PACKED_ARGS) {
-  int index;
-  int code;
-  (void)ret;
-  (void)ret_tcode;
-  (void)resource;
-  if (nargs != 2) {
-    return kTvmErrorFunctionCallNumArguments;
-  }
-  if (!TVMPacked_IsTensor(tcodes[1])) {
-    return kTvmErrorFunctionCallWrongArgType;
-  }
-  code = find_input(&args[0], tcodes[0], &index);
-  if (code != 0) {
-    return code;
-  }
-  return TVMDeviceCopyDataFromTo(args[1].v_handle, &executor->args[index].dl_tensor, NULL);
 }
 
 /* get_input_name (index) -> str */

@@ -8,6 +8,25 @@
 static const TVMModule module;
 static TVMGraphExecutor *executor;
 
+static DLTensor *input_of(int index) {
+  return TVMGraphExecutor_GetInputTensor(executor, index);
+}
+
+static DLTensor *output_of(int index) {
+  return TVMGraphExecutor_GetOutputTensor(executor, index);
+}
+
+static int write_input(int index, DLTensor *from) {
+  return TVMGraphExecutor_SetInput(executor, TVMGraphExecutor_GetInputName(executor, index), from);
+}
+
+static int read_output(int index, DLTensor *to) {
+  return TVMGraphExecutor_GetOutput(executor, index, to);
+}
+
+#define EXECUTOR(name) TVMGraphExecutor_##name
+#include <tvm/runtime/crt/internal/common/executor_module.h>
+
 static int create(TVM_PACKED_ARGS) {
   DLDevice device;
   TVMModuleHandle handle;
@@ -42,101 +61,6 @@ static int create(TVM_PACKED_ARGS) {
   return 0;
 }
 
-/* The input that an argument names, or counts to. */
-static int find_input(const TVMValue *arg, int tcode, int *index) {
-  if (executor == NULL) {
-    return kTvmErrorExecutorModuleBadContext;
-  }
-  if (tcode != kTVMStr && tcode != kTVMArgInt) {
-    return kTvmErrorFunctionCallWrongArgType;
-  }
-  if (tcode == kTVMStr) {
-    *index = TVMGraphExecutor_GetInputIndex(executor, arg->v_str);
-  } else {
-    const int64_t count = TVMGraphExecutor_GetNumInputs(executor);
-    *index = arg->v_int64 >= 0 && arg->v_int64 < count ? (int)arg->v_int64 : -1;
-  }
-  return *index < 0 ? kTvmErrorExecutorModuleNoSuchInput : 0;
-}
-
-static int get_input(TVM_PACKED_ARGS) {
-  int index;
-  int code;
-  (void)resource;
-  if (nargs != 1) {
-    return kTvmErrorFunctionCallNumArguments;
-  }
-  code = find_input(&args[0], tcodes[0], &index);
-  if (code != 0) {
-    return code;
-  }
-  return TVMPacked_ReturnTensor(ret, ret_tcode, TVMGraphExecutor_GetInputTensor(executor, index));
-}
-
-static int get_input_index(TVM_PACKED_ARGS) {
-  int index;
-  int code;
-  (void)resource;
-  if (nargs != 1) {
-    return kTvmErrorFunctionCallNumArguments;
-  }
-  if (tcodes[0] != kTVMStr) {
-    return kTvmErrorFunctionCallWrongArgType;
-  }
-  code = find_input(&args[0], tcodes[0], &index);
-  return code != 0 ? code : TVMPacked_ReturnInt(ret, ret_tcode, index);
-}
-
-static int not_implemented(TVM_PACKED_ARGS) {
-  TVM_PACKED_UNUSED;
-  return kTvmErrorFunctionCallNotImplemented;
-}
-
-/* What functions without arguments have in common. */
-static int check_no_args(int nargs) {
-  if (executor == NULL) {
-    return kTvmErrorExecutorModuleBadContext;
-  }
-  return nargs != 0 ? kTvmErrorFunctionCallNumArguments : 0;
-}
-
-static int get_num_inputs(TVM_PACKED_ARGS) {
-  const int code = check_no_args(nargs);
-  TVM_PACKED_UNUSED;
-  return code != 0 ? code
-                   : TVMPacked_ReturnInt(ret, ret_tcode, TVMGraphExecutor_GetNumInputs(executor));
-}
-
-static int get_num_outputs(TVM_PACKED_ARGS) {
-  const int code = check_no_args(nargs);
-  TVM_PACKED_UNUSED;
-  return code != 0 ? code
-                   : TVMPacked_ReturnInt(ret, ret_tcode, TVMGraphExecutor_GetNumOutputs(executor));
-}
-
-/* (index) -> the tensor itself, or (index, tensor) to copy to it. */
-static int get_output(TVM_PACKED_ARGS) {
-  DLTensor *tensor;
-  (void)resource;
-  if (executor == NULL) {
-    return kTvmErrorExecutorModuleBadContext;
-  }
-  if (nargs != 1 && nargs != 2) {
-    return kTvmErrorFunctionCallNumArguments;
-  }
-  if (tcodes[0] != kTVMArgInt || (nargs == 2 && !TVMPacked_IsTensor(tcodes[1]))) {
-    return kTvmErrorFunctionCallWrongArgType;
-  }
-  if (args[0].v_int64 < 0 || args[0].v_int64 >= TVMGraphExecutor_GetNumOutputs(executor)) {
-    return kTvmErrorExecutorModuleNoSuchInput;
-  }
-  if (nargs == 2) {
-    return TVMGraphExecutor_GetOutput(executor, (int32_t)args[0].v_int64, args[1].v_handle);
-  }
-  tensor = TVMGraphExecutor_GetOutputTensor(executor, (int)args[0].v_int64);
-  return TVMPacked_ReturnTensor(ret, ret_tcode, tensor);
-}
-
 static int load_params(TVM_PACKED_ARGS) {
   const TVMByteArray *bytes;
   (void)ret;
@@ -156,32 +80,6 @@ static int load_params(TVM_PACKED_ARGS) {
     return kTvmErrorFunctionCallInvalidArg;
   }
   return TVMGraphExecutor_LoadParams(executor, bytes->data, (uint32_t)bytes->size);
-}
-
-static int run(TVM_PACKED_ARGS) {
-  const int code = check_no_args(nargs);
-  TVM_PACKED_UNUSED;
-  return code != 0 ? code : TVMGraphExecutor_Run(executor);
-}
-
-static int set_input(TVM_PACKED_ARGS) {
-  int index;
-  int code;
-  (void)ret;
-  (void)ret_tcode;
-  (void)resource;
-  if (nargs != 2) {
-    return kTvmErrorFunctionCallNumArguments;
-  }
-  if (!TVMPacked_IsTensor(tcodes[1])) {
-    return kTvmErrorFunctionCallWrongArgType;
-  }
-  code = find_input(&args[0], tcodes[0], &index);
-  if (code != 0) {
-    return code;
-  }
-  return TVMGraphExecutor_SetInput(executor, TVMGraphExecutor_GetInputName(executor, index),
-                                   args[1].v_handle);
 }
 
 static const TVMBackendPackedCFunc kFunctions[] = {
