@@ -137,11 +137,12 @@ def test_clang_for_programs_of_the_host(built: Workspace) -> None:
         (
             "arm-none-eabi",
             "cortex-m4: the C compiler for cortex-m4 is not installed; run: apt-get install "
-            "gcc-arm-none-eabi libnewlib-arm-none-eabi",
+            "gcc-arm-none-eabi libnewlib-arm-none-eabi && bazel shutdown",
         ),
         (
             "qemu",
-            "the simulator of cortex-m4 is not installed; run: apt-get install qemu-system-arm",
+            "the simulator of cortex-m4 is not installed; run: apt-get install qemu-system-arm "
+            "&& bazel shutdown",
         ),
     ],
 )

@@ -107,7 +107,7 @@ def alternative(of: Alternative) -> dict[str, object]:
 
 def described(of: Program, path: str | None, flags: Sequence[str]) -> dict[str, object]:
     """What gcc.bzl needs to know of a compiler: `path` is empty if it cannot be used."""
-    about = {"flags": [*flags], "install": of.install, "purpose": of.purpose}
+    about = {"flags": [*flags], "install": install(of), "purpose": of.purpose}
     if not path or not has_c_library(path, *flags):
         return {**about, "path": "", "fingerprint": "missing", "includes": []}
     parts = [shutil.which(output(path, f"-print-prog-name={p}").strip()) for p in PARTS]
@@ -119,6 +119,11 @@ def described(of: Program, path: str | None, flags: Sequence[str]) -> dict[str, 
         "fingerprint": f"{digest(files)} {version}",
         "includes": include_folders(path, *flags),
     }
+
+
+def install(of: Program) -> str:
+    """A running server of Bazel's does not look again at what the machine has."""
+    return f"{of.install} && bazel shutdown"
 
 
 def c_library(*gcc: str) -> list[str]:
@@ -142,7 +147,7 @@ def simulator(name: str) -> dict[str, object]:
     return {
         "path": path or "",
         "fingerprint": digest([Path(path)]) if path else "missing",
-        "install": program.install,
+        "install": install(program),
     }
 
 
