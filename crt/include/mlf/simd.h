@@ -74,6 +74,39 @@ static inline void mlf_simd_widen_u8(const uint8_t *from, int16_t *to, int32_t n
   }
 }
 
+/* Pairs of int16: to[2i] is a[i], to[2i + 1] is b[i]. */
+static inline void mlf_simd_pairs_s8(const int8_t *a, const int8_t *b, int16_t *to, int32_t n) {
+  int32_t i = 0;
+#if defined(__AVX2__)
+  for (; i + 8 <= n; i += 8) {
+    const __m128i first = _mm_loadl_epi64((const __m128i *)(const void *)(a + i));
+    const __m128i second = _mm_loadl_epi64((const __m128i *)(const void *)(b + i));
+    const __m256i wide = _mm256_cvtepi8_epi16(_mm_unpacklo_epi8(first, second));
+    memcpy(to + 2 * i, &wide, sizeof wide);
+  }
+#endif
+  for (; i < n; i++) {
+    to[2 * i] = a[i];
+    to[2 * i + 1] = b[i];
+  }
+}
+
+static inline void mlf_simd_pairs_u8(const uint8_t *a, const uint8_t *b, int16_t *to, int32_t n) {
+  int32_t i = 0;
+#if defined(__AVX2__)
+  for (; i + 8 <= n; i += 8) {
+    const __m128i first = _mm_loadl_epi64((const __m128i *)(const void *)(a + i));
+    const __m128i second = _mm_loadl_epi64((const __m128i *)(const void *)(b + i));
+    const __m256i wide = _mm256_cvtepu8_epi16(_mm_unpacklo_epi8(first, second));
+    memcpy(to + 2 * i, &wide, sizeof wide);
+  }
+#endif
+  for (; i < n; i++) {
+    to[2 * i] = a[i];
+    to[2 * i + 1] = b[i];
+  }
+}
+
 /* Signed bytes as unsigned ones, 128 larger. */
 static inline void mlf_simd_flip_s8(const int8_t *from, uint8_t *to, int32_t n) {
   for (int32_t i = 0; i < n; i++) {
@@ -238,6 +271,15 @@ static inline mlf_i32x8 mlf_madd_x8(mlf_i32x8 acc, const int16_t *pair, mlf_i16x
 }
 #endif
 
+#if defined(__AVX2__)
+/* acc[k] += pairs[2k] * w[2k] + pairs[2k + 1] * w[2k + 1]. */
+static inline mlf_i32x8 mlf_madd_pairs_x8(mlf_i32x8 acc, const int16_t *pairs, mlf_i16x16 w) {
+  mlf_i16x16 x;
+  memcpy(&x, pairs, sizeof x);
+  return acc + (mlf_i32x8)_mm256_madd_epi16((__m256i)x, (__m256i)w);
+}
+#endif
+
 #if defined(__AVX512VNNI__)
 static inline void mlf_put_s8_x16(int8_t *to, mlf_i32x16 v, int32_t low, int32_t high) {
   const __m512i limited = _mm512_min_epi32(_mm512_max_epi32((__m512i)v, _mm512_set1_epi32(low)),
@@ -253,6 +295,18 @@ static inline void mlf_put_u8_x16(uint8_t *to, mlf_i32x16 v, int32_t low, int32_
   memcpy(to, &bytes, sizeof bytes);
 }
 MLF_LANES(16)
+
+static inline mlf_i16x32 mlf_wide_x16(const int8_t *w) {
+  __m256i bytes;
+  memcpy(&bytes, w, sizeof bytes);
+  return (mlf_i16x32)_mm512_cvtepi8_epi16(bytes);
+}
+
+static inline mlf_i32x16 mlf_madd_pairs_x16(mlf_i32x16 acc, const int16_t *pairs, mlf_i16x32 w) {
+  mlf_i16x32 x;
+  memcpy(&x, pairs, sizeof x);
+  return (mlf_i32x16)_mm512_dpwssd_epi32((__m512i)acc, (__m512i)x, (__m512i)w);
+}
 
 /* Quads of weights for each lane. */
 static inline __m512i mlf_quads_x16(const int8_t *w) {

@@ -29,7 +29,7 @@ from mlftool.ops.contraction import (
 )
 from mlftool.ops.scalar import Store, tensor_operand
 from mlftool.targets.kernels import kernel
-from mlftool.targets.kernels.simd_finish import Finish, finish
+from mlftool.targets.kernels.simd_finish import Finish, channels, finish
 from mlftool.targets.kernels.simd_image import Image, image_of
 
 BYTES = {"float": 4, "int16_t": 2, "uint8_t": 1, "int8_t": 1}
@@ -100,7 +100,7 @@ def _float32(v: View, c: Contraction, unit: Unit) -> Kernel:
         Operand("w", "float", "const", array=pack(c.weights, image, width, 1)),
         Operand("b", "float", "const", array=pad_rows(c.bias, width)),
     )
-    how = finish(v, c, None, unit.lanes, width)
+    how = finish(v, c, None, unit.lanes, channels(c.oc, width), c.oc % width == 0)
     text = "a[i]" if many else "(b[oc + i] + a[i])"
     return _kernel(v, c, unit, image, shape, params, constants, (how, text))
 
@@ -125,7 +125,7 @@ def _int8(v: View, c: Contraction, unit: Unit) -> Kernel | None:
         # Sums modulo 2^32 come out right whatever the way there.
         Operand("b", "int32_t", "const", array=pad_rows(_wrap(bias), width)),
     )
-    how = finish(v, c, q, unit.lanes, width)
+    how = finish(v, c, q, unit.lanes, channels(c.oc, width), c.oc % width == 0)
     if how is None:
         scale = q.scale if q.scale.size == 1 else pad_rows(q.scale, width)
         constants += (Operand("scale", "float", "const", array=scale),)

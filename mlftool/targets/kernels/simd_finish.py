@@ -6,13 +6,13 @@ Other epilogues have no vector form here; their elements are computed one by one
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mlftool.ir.graph import Node, View
+from mlftool.ir.graph import Array, Node, View
 from mlftool.ops.base import Operand
-from mlftool.ops.contraction import Contraction, Quantisation, blocks, largest, pad_rows
+from mlftool.ops.contraction import Contraction, Quantisation, blocks, largest
 from mlftool.ops.pairs import Sum, in_integers
 from mlftool.ops.scalar import operand_kind, tensor_operand
 
@@ -66,50 +66,51 @@ class Finish:
         return f"({text}) >> {s.shift}", f", {s.low}, {s.high}"
 
 
+def channels(count: int, width: int) -> Array:
+    """The output channel of each lane, where `width` channels are computed at once."""
+    return np.minimum(np.arange(-(-count // width) * width), count - 1)
+
+
 def finish(
-    v: View, c: Contraction, q: Quantisation | None, lanes: int, width: int
+    v: View, c: Contraction, q: Quantisation | None, lanes: int, channel: Array, whole: bool
 ) -> Finish | None:
-    """None where there is no vector form; `width` channels are computed at once."""
+    """None where there is no vector form; `channel` is the output channel of each lane, `whole` if
+    each lane of every vector is stored, once."""
     nodes = v.node.body[v.node.body.index(v.core) + 1 :] if v.node.body else ()
     core = v.core.outputs[0]
     if q is None:
-        return _floats(v, c, nodes, core, lanes, width)
-    if (
-        q.to_float
-        or not v.y.dtype.is_int8
-        or not v.out.dtype.is_int8
-        or q.scale.dtype != np.float32
-    ):
+        return _floats(v, c, nodes, core, lanes, whole)
+    if q.to_float or not v.y.dtype.is_int8 or not v.out.dtype.is_int8:
         return None
     # Only below 2^22 is a sum's rounding exact before the limits.
     if np.any(largest(c, q) * q.scale.astype(np.float64) >= 2**22 - 1):
         return None
     type_ = "s8" if v.out.dtype.name == "int8" else "u8"
-    scale = q.scale if q.scale.size == 1 else pad_rows(q.scale, width)
+    scale = q.scale if q.scale.size == 1 else q.scale[channel]
     operands: tuple[Operand, ...] = (Operand("scale", "float", "const", array=scale),)
     if not nodes:
         return Finish(lanes, type_, q, False, False, None, operands)
     pair = in_integers(v.graph, nodes)
-    if pair is None or pair.sum is None or core not in pair.inputs or c.oc % width:
+    if pair is None or pair.sum is None or core not in pair.inputs or not whole:
         return None
     first, s = pair.inputs[0] == core, pair.sum
     other = pair.inputs[1 if first else 0]
     if v.type(other).dtype.name != "int8" or operand_kind(v.type(other), v.out) != "linear":
         return None
     if not first:
-        s = Sum(s.n, s.m, s.add, s.exceptions, s.shift, s.low, s.high)
+        s = replace(s, m=s.n, n=s.m)
     operands += (tensor_operand(v.graph, "e0", other),)
     return Finish(lanes, type_, q, False, False, s, operands)
 
 
 def _floats(
-    v: View, c: Contraction, nodes: tuple[Node, ...], core: str, lanes: int, width: int
+    v: View, c: Contraction, nodes: tuple[Node, ...], core: str, lanes: int, whole: bool
 ) -> Finish | None:
     if v.out.dtype.name != "float32":
         return None
     operands: tuple[Operand, ...] = ()
     rest = list(nodes)
-    if rest and rest[0].op == "Add" and c.oc % width == 0:
+    if rest and rest[0].op == "Add" and whole:
         node = rest.pop(0)
         other = next((n for n in node.inputs if n != core), core)
         if v.type(other).dtype.name != "float32" or operand_kind(v.type(other), v.out) != "linear":

@@ -1,0 +1,87 @@
+"""Kernels of AVX2 and AVX-512 give the bits of the portable ones, and their C is clean."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from batch import (
+    INCLUDE,
+    SANITIZERS,
+    WARNINGS,
+    Job,
+    build_jobs,
+    compile_job,
+    write_headers,
+    write_sources,
+)
+from builders import random_feeds
+from kernel_cases import chains, float_layers, many_layers, residuals, vector_layers
+
+from mlftool.targets import CFLAGS, TARGETS
+
+PORTABLE = "rv32imc"
+MODELS = {
+    "dense": many_layers(11, False, 30),
+    "depthwise": many_layers(12, True, 30),
+    "chains": chains(13),
+    "residuals": residuals(16),
+    "vectors": vector_layers(17),
+    "floats": float_layers(18),
+}
+NEEDS = {"x86-64-v3": {"avx2", "fma", "bmi2"}, "x86-64-v4": {"avx512vl", "avx512_vnni"}}
+EXPECTED = {
+    "x86-64-v3": {"avx2.s8", "avx2.f32", "avx2.depthwise"},
+    "x86-64-v4": {"avx512.s8", "avx512.f32", "avx512.depthwise"},
+}
+
+
+def jobs_for(target: str) -> dict[str, Job]:
+    feeds = {name: random_feeds(model, 5) for name, model in MODELS.items()}
+    made = {
+        name: Job(model, feeds[name], target, f"{name}_{target[-2:]}")
+        for name, model in MODELS.items()
+    }
+    for job in made.values():
+        compile_job(job)
+    return made
+
+
+@pytest.fixture(scope="module")
+def portable(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Job]:
+    jobs = jobs_for(PORTABLE)
+    build_jobs(list(jobs.values()), tmp_path_factory.mktemp("portable"), ("-O1", *SANITIZERS))
+    return jobs
+
+
+@pytest.mark.parametrize("target", NEEDS)
+def test_bits_of_the_portable_kernels(
+    target: str, portable: dict[str, Job], tmp_path: Path
+) -> None:
+    info = Path("/proc/cpuinfo")
+    if not info.exists() or not NEEDS[target] <= set(info.read_text().split()):
+        pytest.skip(f"did not run: this processor cannot run {target}")
+    jobs = jobs_for(target)
+    used = {c.kernel.name for j in jobs.values() if j.module for c in j.module.program.calls}
+    assert EXPECTED[target] <= used
+    build_jobs(list(jobs.values()), tmp_path, ("-O1", *TARGETS[target].cflags, *SANITIZERS))
+    for name, job in jobs.items():
+        assert not job.failure, f"{name}: {job.failure}"
+        assert job.output == portable[name].output, name
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang", "g++"])
+@pytest.mark.parametrize("target", NEEDS)
+def test_compiles_clean(target: str, compiler: str, tmp_path: Path) -> None:
+    write_headers(tmp_path)
+    cxx = ("-x", "c++", "-std=c++17", *WARNINGS)
+    standard = cxx if compiler == "g++" else (*CFLAGS, *WARNINGS)
+    for name, job in jobs_for(target).items():
+        assert job.module
+        source = write_sources(job.module, tmp_path)
+        flags = (*standard, *TARGETS[target].cflags, "-fsyntax-only", f"-I{INCLUDE}")
+        done = subprocess.run(
+            [compiler, *flags, source], cwd=tmp_path, capture_output=True, text=True
+        )
+        assert done.returncode == 0, f"{name}: {done.stderr[:2000]}"
