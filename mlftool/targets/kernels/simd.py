@@ -48,14 +48,14 @@ class Unit:
     load: str
     multiply: str
 
-    def shape(self, c: Contraction) -> tuple[int, int]:
+    def shape(self, pixels: int, channels: int) -> tuple[int, int]:
         """(rows, vectors) of a tile, all of whose sums are in registers beside the weights: what
         takes the fewest multiplications or loads, whichever limits."""
-        wanted = -(-c.oc // self.lanes)
+        wanted = -(-channels // self.lanes)
 
         def cost(shape: tuple[int, int]) -> tuple[float, int]:
             rows, vectors = shape
-            tiles = -(-c.pixels // rows) * -(-wanted // vectors)
+            tiles = -(-pixels // rows) * -(-wanted // vectors)
             step = max(rows * vectors, rows + vectors) + 0.3 * vectors
             return tiles * step, -rows * vectors
 
@@ -63,7 +63,7 @@ class Unit:
         shapes = [
             (rows, vectors)
             for vectors in range(1, min(wanted, 8) + 1)
-            for rows in range(1, min(c.pixels, room // vectors) + 1)
+            for rows in range(1, min(pixels, room // vectors) + 1)
             if rows * vectors + vectors <= room
         ]
         return min(shapes, key=cost)
@@ -83,7 +83,7 @@ def _bid(v: View, unit: Unit) -> Kernel | None:
 
 
 def _float32(v: View, c: Contraction, unit: Unit) -> Kernel:
-    shape = unit.shape(c)
+    shape = unit.shape(c.pixels, c.oc)
     width = shape[1] * unit.lanes
     image = image_of(c, 1, True)
     many = blocks(c) > 1
@@ -111,7 +111,7 @@ def _int8(v: View, c: Contraction, unit: Unit) -> Kernel | None:
     bytes_ = v.x(0).dtype.is_int8 and weights.dtype == np.int8
     if not bytes_ or np.any(q.w_zero_point) or not fits_int32(c, q):
         return None
-    shape = unit.shape(c)
+    shape = unit.shape(c.pixels, c.oc)
     width = shape[1] * unit.lanes
     signed = v.x(0).dtype.name == "int8"
     bias = folded_bias(c, q)

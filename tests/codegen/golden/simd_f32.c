@@ -80,6 +80,7 @@ MLF_KERNEL void tvmgen_simd_f32_fused_conv_relu(const float *MLF_RESTRICT x, con
           mlf_f32x4 acc9_0 = {0};
           for (int32_t ky = 0; ky < 3; ky++) {
             const int32_t end = ky * 12 + 6;
+            MLF_ROLLED
             for (int32_t k = ky * 12; k < end; k += 1) {
               const mlf_f32x4 w0 = mlf_load_f32x4(wp);
               acc0_0 += *(from0 + k) * w0;

@@ -82,6 +82,7 @@ MLF_KERNEL void tvmgen_simd_s8_qlinearconv(const int8_t *MLF_RESTRICT x, const i
           mlf_i32x4 acc9_0 = acc0_0;
           for (int32_t ky = 0; ky < 3; ky++) {
             const int32_t end = ky * 28 + 12;
+            MLF_ROLLED
             for (int32_t k = ky * 28; k < end; k += 2) {
               const mlf_i16x8 w0 = mlf_wide_x4(wp);
               acc0_0 = mlf_madd_x4(acc0_0, from0 + k, w0);
