@@ -53,11 +53,7 @@ def fixed(c: Contraction, q: Quantisation) -> Fixed | None:
     """The integer form, or None where scales or accumulators leave no room for one."""
     if q.to_float or not c.v.y.dtype.is_int8:
         return None
-    positive, negative = halves(c, q)
-    lowest, highest = c.v.x(0).dtype.range  # zero is in it
-    bias = folded_bias(c, q)
-    least = bias + lowest * positive + highest * negative
-    most = bias + highest * positive + lowest * negative
+    least, most = extremes(c, q)
     scale = np.broadcast_to(q.scale, (c.oc,)).astype(np.float64)
     if not np.all(np.isfinite(scale) & (scale > 0)):
         return None
@@ -75,9 +71,18 @@ def fixed(c: Contraction, q: Quantisation) -> Fixed | None:
     return Fixed(m.astype(np.int32), add, shift, q.lo, q.hi)
 
 
+def extremes(c: Contraction, q: Quantisation) -> tuple[Array, Array]:
+    """int64 [channel]: no accumulator, whatever the input, is less or more."""
+    positive, negative = halves(c, q)
+    lowest, highest = c.v.x(0).dtype.range  # zero is in it
+    bias = folded_bias(c, q)
+    least = bias + lowest * positive + highest * negative
+    return least, bias + highest * positive + lowest * negative
+
+
 def _multipliers(scale: Array, t: Array, least: Array, most: Array, shift: int) -> Array:
     """int64 [channel]: a multiplier that steps where the float form does, or 0."""
-    first, known = _first_at_least(scale, t, least, most)
+    first, known = first_at_least(scale, t, least, most)
     # Where m * a must not be below, and where it must be below, the middle of t - 1 and t.
     middle = (2 * t - 1)[None, :] << (31 + shift)
     up, down = np.maximum(first, least), np.minimum(first - 1, most)
@@ -100,7 +105,7 @@ def _multipliers(scale: Array, t: Array, least: Array, most: Array, shift: int) 
     return best
 
 
-def _first_at_least(scale: Array, t: Array, least: Array, most: Array) -> tuple[Array, Array]:
+def first_at_least(scale: Array, t: Array, least: Array, most: Array) -> tuple[Array, Array]:
     """[channel, t]: the first accumulator whose float result is t or more, and whether it is sure.
 
     An estimate, then three steps either way; sure if the result really steps there, or if the step

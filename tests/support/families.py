@@ -118,6 +118,8 @@ FAMILIES: dict[str, tuple[str, Callable[[], onnx.ModelProto]]] = {
     "dsp_planes": ("cortex-m4", lambda: quantised_conv(4)),
     "helium_quads": ("cortex-m55", lambda: quantised_conv(1)),
     "helium_octets": ("cortex-m55", lambda: quantised_conv(4)),
+    "narrow": ("cortex-m0", lambda: quantised_conv(1)),
+    "narrow_planes": ("cortex-m0", lambda: quantised_conv(4)),
     "tiles": ("rv32imc", lambda: quantised_conv(1)),
     "tiles_rows": ("rv32imc", lambda: quantised_conv(4)),
     "dsp_two_by_two": ("cortex-m4", lambda: quantised_conv(1, least=-128)),

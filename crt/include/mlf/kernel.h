@@ -124,6 +124,14 @@ static inline int32_t mlf_multiply_high(int32_t a, int32_t m, int32_t add) {
   int32_t sum;
   __asm__("smmla %0, %1, %2, %3" : "=r"(sum) : "r"(a), "r"(m), "r"(add));
   return sum;
+#elif defined(__ARM_ARCH_6M__) && !defined(MLF_PORTABLE_NARROW)
+  /* By halves, since no instruction has 64 bits, and the library's function multiplies all four
+   * words. m is positive and below 2^31, as all multipliers are. */
+  const int32_t low = (int32_t)((uint32_t)a & 0xffffu), high = a >> 16;
+  const int32_t m_low = (int32_t)((uint32_t)m & 0xffffu), m_high = m >> 16;
+  const int32_t first = (int32_t)(((uint32_t)low * (uint32_t)m_low) >> 16) + high * m_low;
+  const int32_t second = low * m_high + (int32_t)((uint32_t)first & 0xffffu);
+  return high * m_high + (first >> 16) + (second >> 16) + add;
 #else
   return (int32_t)(((int64_t)a * m) >> 32) + add;
 #endif

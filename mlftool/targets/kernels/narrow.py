@@ -1,0 +1,104 @@
+"""int8 contractions for ARMv6-M (Cortex-M0), whose instructions reach eight registers.
+
+There a product needs three instructions at least: a load, a multiplication that destroys what was
+loaded, and an addition. So all else is to be avoided. Eight output channels at a time share the
+load of an activation, five of their sums being in registers that only additions reach. Bytes are
+loaded at a constant distance from a pointer if they are unsigned, so weights are stored with 128
+added and activations are gathered with their highest bit inverted:
+
+    sum of x * w = sum of (x + 128) * (w + 128) - 128 * sum of (x + 128) - 128 * sum of w
+
+The last sum is part of the bias; the one before is of the gathered bytes, once for all channels.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mlftool.ir.graph import Array, View
+from mlftool.ops.base import Kernel, Operand
+from mlftool.ops.contraction import (
+    Contraction,
+    Quantisation,
+    contraction,
+    fits_int32,
+    folded_bias,
+    geometry,
+    pack_rows,
+    packable,
+    pad_rows,
+)
+from mlftool.ops.scalar import Store, tensor_operand
+from mlftool.targets.kernels import kernel
+from mlftool.targets.kernels.dsp_pairs import distances
+from mlftool.targets.kernels.narrow_requantise import in_halves
+
+BYTES = 32  # of weights, that a load reaches from its pointer: one round of the loop
+
+
+@kernel("QLinearConv", "com.microsoft.QGemm", needs="narrow", unless="fpu size")
+def narrow(v: View) -> Kernel | None:
+    if not packable(v):
+        return None
+    c = contraction(v)
+    if c.group != 1 or len(c.inputs) > 2:
+        return None
+    c, q = c.planar(), Quantisation.of(v)
+    if np.any(q.w_zero_point) or not fits_int32(c, q):
+        return None
+    form = in_halves(c, q)
+    if form is None:
+        return None
+    columns = _columns(c.oc)
+    length = -(-c.depth // (BYTES // columns)) * (BYTES // columns)
+    flip = 128 if v.x(0).dtype.name == "int8" else 0
+    store = Store(v, f"({v.y.dtype.c})out", f"p * {c.oc} + oc + i", "oc + i")
+    w = c.weights.reshape(c.oc, -1).astype(np.int64)
+    rest = ((0, 0), (0, length - c.depth))
+    weights = pack_rows(np.pad(w + 128, rest), columns).astype(np.uint8).reshape(-1)
+    read = v.core.inputs[0]
+    again = any(o.value == read for o in store.operands)
+    # An output that grows faster than the input is read goes from its end to its beginning.
+    backwards = c.oc * c.pixels > c.ic * c.inputs[0] * c.inputs[1] * c.batch
+    return Kernel(
+        "narrow.blocked",
+        "narrow.c.j2",
+        {
+            **geometry(c),
+            "batch": c.batch,
+            "columns": columns,
+            "length": length,
+            "flip": flip,
+            "fill": q.x_zero_point + flip,
+            "form": form,
+            "store": store,
+            "backwards": backwards and c.pixels > 1,
+        },
+        (
+            tensor_operand(v.graph, "x", read),
+            Operand("w", "uint8_t", "const", array=weights),
+            Operand("b", "int32_t", "const", array=_bias(c, q, w, flip, columns)),
+            *form.operands(columns),
+            *store.operands,
+            Operand("y", v.out.dtype.c, "out", v.node.outputs[0]),
+            Operand("column", "uint8_t", "scratch", bytes=length),
+        ),
+        # Other estimates are of cores with twice the registers: half of what is counted here.
+        cost=(c.macs * 3.3 + c.pixels * (c.oc * 8.0 + c.depth * 3.0)) / 2,
+        macs=c.macs,
+        includes=("mlf/kernel.h", "mlf/narrow.h", *store.includes),
+        inplace=store.inplace,
+        overlap={} if again else {read: distances(c, 1, backwards)},
+    )
+
+
+def _columns(oc: int) -> int:
+    """How many output channels at a time: those that do not fill the last turn are in vain."""
+    return min((8, 4), key=lambda n: -(-oc // n) * (3 * n + 1))
+
+
+def _bias(c: Contraction, q: Quantisation, w: Array, flip: int, columns: int) -> Array:
+    """What remains when products of signed bytes are sums of unsigned ones; modulo 2^32, as they
+    are added."""
+    folded = pad_rows(folded_bias(c, q) - flip * w.sum(axis=1), columns)
+    return (folded & 0xFFFFFFFF).astype(np.uint32).view(np.int32)

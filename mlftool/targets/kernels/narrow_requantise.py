@@ -1,0 +1,127 @@
+"""Requantisation for ARMv6-M, which multiplies 32 bits by 32 and keeps 32: three multiplications.
+
+The form of ops/fixed.py needs the upper half of 64 bits, which is four multiplications there and
+what joins them. Here multipliers have no more bits than leave floor(acc * m / 2^16) within 32:
+
+    acc * (m >> 16) + (acc >> 16) * (m & 0xffff) + ((acc & 0xffff) * (m & 0xffff) >> 16)
+
+is exactly that. What is added to it, zero point and rounding, differs by channel and is fine enough
+to choose the side of a tie. So nearly all channels have a pair that steps where the float form
+does, which is checked in integers for all steps. The others take the rounded product too, except
+near the middle of two outputs: there the float form, in integers, says which.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from mlftool.ir.graph import Array
+from mlftool.ops.base import Operand
+from mlftool.ops.contraction import Contraction, Quantisation, has_normal_scales, pad_rows
+from mlftool.ops.fixed import extremes, first_at_least
+
+TRIED = 64  # multipliers on either side of the best one
+FAR = 2**40  # beyond any sum
+
+
+@dataclass(frozen=True)
+class Halves:
+    """The integer form of a layer's requantisation as C text."""
+
+    q: Quantisation
+    multiplier: Array  # int32 [output channel]; negative where floats must say what is near a tie
+    add: Array  # int32 [output channel]: zero point and one half, in units of 2^-shift
+    shift: int
+    near: int  # how near, in these units
+
+    @property
+    def rare(self) -> bool:
+        return bool((self.multiplier < 0).any())
+
+    def text(self, acc: str) -> str:
+        """Of a channel whose numbers are the variables `factor` and `more`."""
+        limits = f"{self.q.lo}, {self.q.hi}"
+        return f"mlf_requantize_halves({acc}, factor, more, {self.shift}, {limits})"
+
+    def rare_text(self, acc: str, channel: str) -> str:
+        """If the factor is negative."""
+        scale = "scale[0]" if self.q.scale.size == 1 else f"scale[{channel}]"
+        limits = f"{self.q.y_zero_point}, {self.q.lo}, {self.q.hi}"
+        near = f"{self.shift}, {self.near}, {scale}, {limits}"
+        return f"mlf_requantize_near({acc}, -factor, more, {near})"
+
+    def operands(self, columns: int) -> tuple[Operand, ...]:
+        scale = self.q.scale if self.q.scale.size == 1 else pad_rows(self.q.scale, columns)
+        return (
+            Operand("m", "int32_t", "const", array=pad_rows(self.multiplier, columns)),
+            Operand("add", "int32_t", "const", array=pad_rows(self.add, columns)),
+            *((Operand("scale", "float", "const", array=scale),) if self.rare else ()),
+        )
+
+
+def in_halves(c: Contraction, q: Quantisation) -> Halves | None:
+    """The form of a layer, or None where scales or accumulators leave no room for it."""
+    if not has_normal_scales(q) or not c.v.y.dtype.is_int8:
+        return None
+    least, most = extremes(c, q)
+    scale = np.broadcast_to(q.scale, (c.oc,)).astype(np.float64)
+    values = np.arange(q.lo + 1, q.hi + 1)
+    first, sure = first_at_least(scale, values - q.y_zero_point, least[:, None], most[:, None])
+    steps = _Steps(values, first, first <= most[:, None], first > least[:, None])
+    known = np.asarray(sure.all(axis=1))
+    constant = known & ~(steps.reached & steps.missed).any(axis=1)
+    largest = np.where(constant, 0, np.maximum(np.abs(least), np.abs(most))).astype(np.float64)
+    shift = _shift(largest, np.where(constant, 0, scale))
+    if shift < 1:
+        return None
+    m = np.where(constant, 0, np.maximum(1, np.rint(scale * 2.0 ** (16 + shift)))).astype(np.int64)
+    fixed = q.lo + (first <= least[:, None]).sum(axis=1)
+    add = np.where(constant, fixed, q.y_zero_point) * 2**shift + 2 ** (shift - 1)
+    missing = known & ~constant
+    for tried in (0, TRIED):
+        rows = np.flatnonzero(missing)
+        candidates = np.maximum(m[rows, None] + np.arange(-tried, tried + 1), 1)
+        low, high = steps.room(rows, candidates, shift)
+        best = (high - low).argmax(axis=1)[:, None]
+        low, high, chosen = (np.take_along_axis(a, best, 1)[:, 0] for a in (low, high, candidates))
+        found = low <= high
+        m[rows[found]], add[rows[found]] = chosen[found], ((low + high) // 2)[found]
+        missing[rows[found]] = False
+    rare = missing | ~known
+    far = np.minimum(largest, 257 / scale)[rare].max(initial=0)
+    near = math.ceil(far / 2**16) + math.ceil(2.0 ** (shift - 15)) + 2
+    m = np.where(rare, -m, m)
+    return Halves(q, m.astype(np.int32), add.astype(np.int32), shift, near)
+
+
+@dataclass(frozen=True)
+class _Steps:
+    """Where outputs step to `values`: first [channel, value] is the least accumulator that gives
+    the value or more; `reached` if one does, `missed` if one does not."""
+
+    values: Array
+    first: Array
+    reached: Array
+    missed: Array
+
+    def room(self, rows: Array, m: Array, shift: int) -> tuple[Array, Array]:
+        """The least and the most that may be added, for multipliers m [row, candidate]."""
+        at, wanted = self.first[rows][:, None, :], (self.values << shift)[None, None, :]
+        reached, missed = self.reached[rows][:, None, :], self.missed[rows][:, None, :]
+        above = (m[:, :, None] * np.where(reached, at, 0)) >> 16
+        below = (m[:, :, None] * np.where(missed, at - 1, 0)) >> 16
+        low = np.where(reached, wanted - above, -FAR).max(axis=2)
+        return low, np.where(missed, wanted - 1 - below, FAR).min(axis=2)
+
+
+def _shift(largest: Array, scale: Array) -> int:
+    """How many bits of sums are fractions of an output, at least 1 if any can be: multipliers and
+    accumulators have 46 bits together, and the sums 31."""
+    bits = min(30, 46 - math.ceil(math.log2(largest.max() + 2)))
+    reach = float((largest * scale).max()) + 2 * 256
+    top = float(scale.max()) or 1.0
+    room = 30 - math.ceil(math.log2(reach))
+    return min(math.floor(bits - 1e-9 - math.log2(top)) - 16, room) if bits >= 16 else 0
