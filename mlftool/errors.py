@@ -44,6 +44,7 @@ CODES: dict[str, str] = {
     "MLF0120": "Keys of a model that do not go together.",
     "MLF0121": "A file that was written from a manifest is not what the manifest says now.",
     "MLF0122": "A manifest, or the file written from it, lies in no Bazel workspace or in another.",
+    "MLF0123": "The label of a board lies in no package of the workspace.",
     "MLF0201": "The model file cannot be read.",
     "MLF0202": "The model file is not an ONNX model, or too large to be one.",
     "MLF0203": "External data of the model are missing, misplaced, linked or do not fit.",

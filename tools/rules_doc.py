@@ -27,6 +27,33 @@ short forms. In a workspace of your own such a line is
 build:mps2_an386 --platforms=@mlftool//rules/platforms:mps2_an386
 ```
 """
+MISTAKES_INTRODUCTION = """## What Bazel reports itself
+
+Mistakes in attributes, platforms and manifests end in messages that name the label, the attribute,
+its value and what to do. These do not, because Bazel ends the build before a rule could speak:
+
+| message | what it is about |
+|---|---|
+"""
+MISTAKES = {
+    "`Target //x:y_platform was referenced as a platform`, or `no such target '//x:y_platform'`":
+        "`board` names `//x:y`, which is no `mlf_board` or is not there. Of a target above in the "
+        "same BUILD file the rules say so themselves.",
+    "`missing input file '//x:y.onnx'`":
+        "A file that an attribute names is not there. A manifest's files are looked for when it is "
+        "read.",
+    "`no such package 'x': BUILD file not found`": "The same of a folder.",
+    "`target '//x:y.onnx' is not visible`, or `not declared in package`":
+        'The package of a manifest\'s file does not export it: `exports_files(["y.onnx"])`.',
+    "`is incompatible and cannot be built`":
+        "A library for another processor was asked for by name: see `mlf_model`.",
+    "`Config value 'x' is not defined in any .rc file`":
+        "A board's configuration needs a line in your own `.bazelrc`, see above.",
+    "`no matching toolchains found for types @mlftool//rules/toolchains:mlftool_type`":
+        "`mlf_register_toolchains()` is not called.",
+    "`Not a regular file: .../models.yaml`":
+        "`mlf_manifest_repository(manifest = ...)` names a file that is not there.",
+}  # fmt: skip
 SETTINGS = ROOT / "rules" / "settings" / "BUILD.bazel"
 SETTING = r'^((?:# .*\n)+)\w+\(\n    name = "(\w+)",\n    build_setting_default = "(.*)",\n\)'
 SETTINGS_INTRODUCTION = """
@@ -196,6 +223,12 @@ def configs_text() -> str:
     return "\n".join([CONFIGS_INTRODUCTION, "| option | platform |", "|---|---|", *rows]) + "\n"
 
 
+def mistakes_text() -> str:
+    """The messages that are not ours."""
+    rows = [f"| {said} | {about} |\n" for said, about in MISTAKES.items()]
+    return MISTAKES_INTRODUCTION + "".join(rows)
+
+
 def page() -> str:
     """The whole page."""
     loaded: dict[str, dict[str, Any]] = {}
@@ -213,6 +246,7 @@ def page() -> str:
             section("Providers", providers),
             settings_text(),
             configs_text(),
+            mistakes_text(),
         ]
     )
 

@@ -16,7 +16,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from mlftool.errors import MlfError
+from mlftool.errors import MlfError, Problem
 from mlftool.manifest import Archive, Manifest, Model, load
 from mlftool.manifest.entries import executor_options, executors_of
 from mlftool.options import OPTIONS
@@ -104,6 +104,26 @@ def base_target(manifest: Manifest, target: str) -> str:
     """The built-in target that `target` is, or is based on."""
     own = manifest.targets.get(target)
     return own.base if own else target
+
+
+def check_boards(manifest: Manifest, labels: Labels) -> None:
+    """Raises MlfError for boards in folders of this workspace that are no packages: Bazel would
+    not say where their labels come from. Whether a package has the board only Bazel can tell.
+    """
+    problems = []
+    for name, target in manifest.targets.items():
+        label = target.board or ""
+        folder = labels.root / label.removeprefix("//").partition(":")[0]
+        if not label.startswith("//") or any((folder / file).is_file() for file in BUILD_FILES):
+            continue
+        path = f"targets.{name}.board"
+        line, column = manifest.place(path)
+        text = f"no such package; got '{label}', expected the label of an mlf_board"
+        remedy = f"its folder has no {' or '.join(BUILD_FILES)}"
+        file = str(manifest.file)
+        problems.append(Problem("MLF0123", text, file, line, column, path, remedy))
+    if problems:
+        raise MlfError(problems)
 
 
 def own_board(manifest: Manifest, target: str) -> str:
@@ -302,6 +322,7 @@ def main(arguments: Iterable[str]) -> int:
     file, label, rules, kind, store = arguments
     try:
         manifest = load(file)
+        check_boards(manifest, Labels(manifest, label))
     except MlfError as error:
         print(error, file=sys.stderr)
         return error.exit_code

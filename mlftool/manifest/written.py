@@ -17,6 +17,7 @@ from mlftool.manifest.bazel import (
     Labels,
     archive_calls,
     call,
+    check_boards,
     loaded,
     measured,
     model_calls,
@@ -63,6 +64,8 @@ def build_file(
     path = file.absolute().relative_to(root).as_posix()
     own = (known or {}).get(path) or _label(path, package_of(root, file, package))
     labels = Labels(manifest, own, known, package)
+    if known is None:
+        check_boards(manifest, labels)
     return _text(manifest, labels, own, rules)
 
 

@@ -1,5 +1,7 @@
 """A test that the arena a model reports is what it needs."""
 
+load(":calls.bzl", "check_board", "check_call", "check_new", "check_number", "check_platform")
+load(":checks.bzl", "info_of")
 load(":mlftool.bzl", "TOOLCHAIN_TYPE", "run_mlftool")
 load(":providers.bzl", "MlfInfo", "MlfRunnerInfo")
 load(":run.bzl", "RUN_ATTRS", "executable", "run_arguments", "run_inputs", "short_path")
@@ -7,7 +9,7 @@ load(":runner.bzl", "mlf_runner", "module_of")
 load(":transitions.bzl", "ALLOWLIST", "model_transition")
 
 def _arena_source_impl(ctx):
-    info = ctx.attr.archive[MlfInfo]
+    info = info_of(ctx, "archive", MlfInfo, "_less_arena" if ctx.attr.less else "_enough_arena")
     module = module_of(ctx, info)
     source = ctx.actions.declare_file("%s/%s_arena.c" % (ctx.label.name, module))
     args = ctx.actions.args()
@@ -27,7 +29,7 @@ def _arena_source_impl(ctx):
 _arena_source = rule(
     implementation = _arena_source_impl,
     attrs = {
-        "archive": attr.label(mandatory = True, providers = [MlfInfo]),
+        "archive": attr.label(mandatory = True, allow_files = True),
         "less": attr.int(),
         "module": attr.string(),
         "_allowlist_function_transition": attr.label(default = ALLOWLIST),
@@ -97,6 +99,17 @@ def mlf_arena_test(
       relative: allowed difference as a share of the reference, added to `absolute`.
       **kwargs: `tags`, `size`, `visibility` and so on.
     """
+    check_call(
+        name,
+        archive = (archive, "label"),
+        library = (library, "label"),
+        module = (module, "string"),
+        vectors = (vectors, "label"),
+    )
+    check_number(name, absolute = absolute, relative = relative)
+    check_platform(name, platform)
+    check_board(name, board, platform)
+    check_new(name, [name])
     for part, less in {"enough": 0, "less": 1}.items():
         _arena_source(
             name = "%s_%s_arena" % (name, part),

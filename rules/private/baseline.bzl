@@ -1,19 +1,19 @@
 """Measurements against those that are committed."""
 
-load(":checks.bzl", "check_numbers")
+load(":checks.bzl", "check_numbers", "check_source", "infos_of")
 load(":mlftool.bzl", "TOOLCHAIN_TYPE", "launcher_script")
 load(":providers.bzl", "MlfReportInfo")
 
 def _mlf_baseline_test_impl(ctx):
     check_numbers(ctx, ["tolerance"])
-    infos = [target[MlfReportInfo] for target in ctx.attr.reports]
+    infos = infos_of(ctx, "reports", MlfReportInfo)
     rows = ctx.actions.declare_file(ctx.label.name + "_rows.json")
     ctx.actions.write(rows, json.encode([
         struct(cpu = info.runner.cpu, report = info.report.short_path, title = info.title)
         for info in infos
     ]))
     tool = ctx.toolchains[TOOLCHAIN_TYPE].mlftool
-    baseline = ctx.file.baseline
+    baseline = check_source(ctx, "baseline")
     arguments = [rows.short_path, baseline.short_path, ctx.attr.tolerance, baseline.path, str(ctx.label)]
     script = ctx.actions.declare_file(ctx.label.name + ".sh")
     text = launcher_script(tool, "rules.private.tools.baseline", arguments)
@@ -46,7 +46,7 @@ Begin with a file that holds `{}`. `bazel run //:sizes_test -- --update` writes 
         ),
         "reports": attr.label_list(
             mandatory = True,
-            providers = [MlfReportInfo],
+            allow_files = True,
             doc = "The `mlf_report` targets, each by its title and processor.",
         ),
         "tolerance": attr.string(

@@ -1,7 +1,8 @@
 """What makes a program for a board: start-up code, a linker script, and how to run it."""
 
+load(":calls.bzl", "check_call", "check_new", "refuse")
 load(":cc.bzl", "CcInfo", "cc_common", "cc_library")
-load(":cpus.bzl", "CPUS")
+load(":cpus.bzl", "CPUS", "is_bare")
 load(":providers.bzl", "MlfBoardInfo")
 
 # Folders of crt/boards that boards share.
@@ -64,10 +65,10 @@ board_library = rule(
 
 def _check(name, target, parts):
     if target not in CPUS:
-        fail("mlf_board %s: target: got '%s', expected one of %s" % (name, target, ", ".join(sorted(CPUS))))
+        refuse(name, "target", target, "one of " + ", ".join(sorted(CPUS)))
     wrong = [part for part in parts if part not in BOARD_PARTS]
     if wrong:
-        fail("mlf_board %s: parts: got '%s', expected some of %s" % (name, wrong[0], ", ".join(BOARD_PARTS)))
+        refuse(name, "parts", wrong[0], "some of " + ", ".join(BOARD_PARTS))
 
 def mlf_board(
         name,
@@ -115,7 +116,22 @@ def mlf_board(
       title: what people call it.
       **kwargs: `visibility`, `tags` and so on.
     """
+    check_call(
+        name,
+        deps = (deps, "list"),
+        included_scripts = (included_scripts, "list"),
+        linker_script = (linker_script, "label"),
+        linkopts = (linkopts, "string_list"),
+        parts = (parts, "string_list"),
+        simulator = (simulator, "string_list"),
+        srcs = (srcs, "list"),
+        target = (target, "string"),
+        title = (title, "string"),
+    )
+    check_new(name, [name, name + "_platform", name + "_constraint"])
     _check(name, target, parts)
+    if is_bare(target) and not (linker_script or deps or linkopts):
+        refuse(name, "linker_script", linker_script, "the board's: on %s there is no system that places programs" % target)
     tags = kwargs.pop("tags", []) + ["manual"]
     if srcs or parts:
         cc_library(

@@ -1,5 +1,23 @@
 """Mistakes in attributes, found before anything is built; every message names label, attribute and value."""
 
+def check_source(ctx, attribute):
+    """The file of an attribute that is compared with what the build makes; fails if it is made, too.
+
+    Args:
+      ctx: the rule's context.
+      attribute: a label of a single file.
+
+    Returns:
+      File.
+    """
+    file = getattr(ctx.file, attribute)
+    if not file.is_source:
+        fail("%s: %s: %s is made by the build; expected a file of the source tree" %
+             (ctx.label, attribute, getattr(ctx.attr, attribute).label))
+    return file
+
+_LOWER = "abcdefghijklmnopqrstuvwxyz"
+
 def _digits(text):
     return bool(text) and not [c for c in text.elems() if not c.isdigit()]
 
@@ -11,6 +29,53 @@ def _is_number(text):
         return False
     whole, _, fraction = mantissa.partition(".")
     return _digits(whole + fraction)
+
+# Attribute -> what has the provider that is wanted of it.
+_MAKERS = {
+    "archive": "an mlf_compile, mlf_package or mlf_import (<name>_archive) target; mlf_import makes one of a .tar",
+    "firmware": "an mlf_firmware",
+    "modules": "mlf_module targets",
+    "report": "an mlf_report",
+    "reports": "mlf_report targets",
+    "runner": "an mlf_runner",
+}
+
+def infos_of(ctx, attribute, provider, suffix = ""):
+    """The providers of the targets that an attribute names.
+
+    Bazel could ask for the provider, and would then name it instead of the rules that have it. So the
+    attribute lets every file and target in.
+
+    Args:
+      ctx: the rule's context.
+      attribute: a label or list of labels, of those in `_MAKERS`.
+      provider: the provider.
+      suffix: what a macro put behind the name that its caller gave.
+
+    Returns:
+      list of providers, at least one.
+    """
+    targets = getattr(ctx.attr, attribute)
+    targets = targets if type(targets) == "list" else [targets]
+    wrong = [str(target.label) for target in targets if provider not in target]
+    if wrong or not targets:
+        label = str(ctx.label)[:-len(suffix)] if suffix else ctx.label
+        fail("%s: %s: got %s, expected %s" % (label, attribute, ", ".join(wrong) or "none", _MAKERS[attribute]))
+    return [target[provider] for target in targets]
+
+def info_of(ctx, attribute, provider, suffix = ""):
+    """The provider of the one target that an attribute names.
+
+    Args:
+      ctx: the rule's context.
+      attribute: a label, of those in `_MAKERS`.
+      provider: the provider.
+      suffix: as of `infos_of`.
+
+    Returns:
+      The provider.
+    """
+    return infos_of(ctx, attribute, provider, suffix)[0]
 
 def check_numbers(ctx, names):
     """Fails unless string attributes are numbers of 0 or more.
@@ -68,7 +133,17 @@ def check_values(ctx):
                 fail("%s: input_values: got '%s' for input '%s', expected numbers, such as \"16000\" or \"0.5,1\"" %
                      (ctx.label, text, name))
 
-_LOWER = "abcdefghijklmnopqrstuvwxyz"
+def check_module_name(label, name, origin):
+    """Fails for what cannot be part of a C identifier.
+
+    Args:
+      label: of the target.
+      name: the module's.
+      origin: where the name comes from, and what to do.
+    """
+    if [c for c in name.elems() if c not in _LOWER + "_0123456789"] or name[0].isdigit():
+        fail("%s: module_name: got '%s' from the %s, expected lower-case letters, digits and '_', no digit first" %
+             (label, name, origin))
 
 def check_patches(ctx):
     """Fails unless `patches` is `off`, `auto` or a number of bands.

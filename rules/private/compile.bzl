@@ -1,6 +1,6 @@
 """One or several models -> one Model Library Format archive."""
 
-load(":checks.bzl", "check_patches", "check_pools", "check_shapes", "check_values")
+load(":checks.bzl", "check_module_name", "check_patches", "check_pools", "check_shapes", "check_values", "infos_of")
 load(":cpus.bzl", "device_of")
 load(":groups.bzl", "LIMIT_ATTRS", "archive_groups")
 load(":mlftool.bzl", "TOOLCHAIN_TYPE", "WORKER_ATTRS", "run_compiler", "run_mlftool")
@@ -100,10 +100,7 @@ def module_name_of(ctx):
       string.
     """
     name = ctx.attr.module_name or ctx.label.name
-    allowed = "abcdefghijklmnopqrstuvwxyz_0123456789"
-    if [c for c in name.elems() if c not in allowed] or name[0].isdigit():
-        fail("%s: module_name: got '%s' from the %s, expected lower-case letters, digits and '_', no digit first" %
-             (ctx.label, name, "attribute" if ctx.attr.module_name else "target's name; set module_name"))
+    check_module_name(ctx.label, name, "attribute" if ctx.attr.module_name else "target's name; set module_name")
     return name
 
 def _inputs(ctx):
@@ -260,7 +257,8 @@ mlf_module = rule(
 
 def _mlf_package_impl(ctx):
     archive = _archive(ctx)
-    specs = [module[MlfModuleInfo].spec for module in ctx.attr.modules]
+    modules = infos_of(ctx, "modules", MlfModuleInfo)
+    specs = [module.spec for module in modules]
     names = [spec.module_name for spec in specs]
     for i, name in enumerate(names):
         if name in names[:i]:
@@ -271,7 +269,7 @@ def _mlf_package_impl(ctx):
                  (ctx.label, what, ", ".join(["%s = %s" % (s.module_name, getattr(s, what)) for s in specs])))
     request = ctx.actions.declare_file(ctx.label.name + "_modules.json")
     ctx.actions.write(request, json.encode(struct(modules = specs)))
-    files = [file for module in ctx.attr.modules for file in module[MlfModuleInfo].files]
+    files = [file for module in modules for file in module.files]
     args = ctx.actions.args()
     args.add("package")
     args.add_all([request, archive])
@@ -305,8 +303,7 @@ The modules may have different executors; those with a system library share one.
     attrs = dict(
         modules = attr.label_list(
             mandatory = True,
-            allow_empty = False,
-            providers = [MlfModuleInfo],
+            allow_files = True,
             doc = "The `mlf_module` targets, in the order they take in the archive.",
         ),
         **_OUT

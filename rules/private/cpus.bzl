@@ -40,6 +40,31 @@ def simulator_of(cpu):
     board = BOARDS.get(TARGETS[cpu]["board"] if cpu in TARGETS else cpu)
     return board["simulator"] if board else []
 
+def is_bare(target):
+    """Whether programs of a target run without an operating system.
+
+    Args:
+      target: the name of a target.
+
+    Returns:
+      bool.
+    """
+    return target in CPUS and "".join(simulator_of(target)[:1]).startswith("qemu-system-")
+
+def condition(label):
+    """A label of ours as `select` takes it in any package.
+
+    Args:
+      label: a Label.
+
+    Returns:
+      string.
+    """
+    text = str(label)
+
+    # Of our main repository Bazel 4 leaves the name out, and the caller may be another.
+    return "@" + text if text.startswith("//") else text
+
 def device_of(target, where = "target"):
     """The processor that a target means, which TVM's strings name by -mcpu or -march.
 

@@ -1,9 +1,10 @@
 """Libraries -> a program image for a board."""
 
 load(":board.bzl", "platform_of")
+load(":calls.bzl", "check_board", "check_call", "check_new", "check_platform", "label_of")
 load(":cc.bzl", "CC_TOOLCHAIN_TYPE", "CcInfo", "cc_common", "cc_library", "find_cc_toolchain")
 load(":checks.bzl", "limits_of")
-load(":cpus.bzl", "CPUS")
+load(":cpus.bzl", "CPUS", "condition")
 load(":groups.bzl", "check_limits")
 load(":mlftool.bzl", "TOOLCHAIN_TYPE", "run_mlftool")
 load(":providers.bzl", "MlfBoardInfo", "MlfFirmwareInfo")
@@ -15,9 +16,7 @@ def _processor():
     """The processor by the platform's constraint: a platform's name is the user's business."""
     known = {"//conditions:default": ""}
     for cpu in CPUS:
-        # Of our main repository Bazel 4 leaves the name out, and the caller may be another.
-        label = str(Label("//rules/platforms:is_" + cpu))
-        known["@" + label if label.startswith("//") else label] = cpu
+        known[condition(Label("//rules/platforms:is_" + cpu))] = cpu
     return select(known)
 
 def _libraries(contexts):
@@ -131,9 +130,6 @@ def _limits(ctx, elf):
     return check_limits(ctx, report, limits)
 
 def _mlf_firmware_impl(ctx):
-    if not ctx.attr.deps:
-        fail("%s: srcs, deps: got neither, expected C files or libraries, one of them with main" % ctx.label)
-
     # What //crt:board is where no board of ours is: the host's.
     if ctx.attr.board.label == Label("//crt:host_platform"):
         fail("%s: board: none of ours has the processor of platform %s; give your own mlf_board" %
@@ -231,8 +227,23 @@ def mlf_firmware(
       ram_bytes: most bytes of static data, stack and heap of the linker script left out.
       **kwargs: `tags`, `visibility`, `testonly` and so on.
     """
+    check_call(
+        name,
+        copts = (copts, "string_list"),
+        deps = (deps, "list"),
+        flash_bytes = (flash_bytes, "bytes"),
+        linkopts = (linkopts, "string_list"),
+        ram_bytes = (ram_bytes, "bytes"),
+        srcs = (srcs, "list"),
+    )
+    check_platform(name, platform)
+    check_board(name, board, platform)
     if not platform and not board:
-        fail("mlf_firmware %s: board, platform: got neither, expected your mlf_board or the platform of a board of ours" % name)
+        fail("%s: board, platform: got neither, expected your mlf_board or the platform of a board of ours" %
+             label_of(name))
+    if not srcs and not deps:
+        fail("%s: srcs, deps: got neither, expected C files or libraries, one of them with main" % label_of(name))
+    check_new(name, [name] + ([name + "_sources"] if srcs else []))
     platform = platform or platform_of(board)
     if srcs:
         cc_library(

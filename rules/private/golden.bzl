@@ -1,11 +1,12 @@
 """Committed copies of what a build makes: compared by a test, written by `bazel run`."""
 
+load(":checks.bzl", "check_source", "info_of")
 load(":mlftool.bzl", "TOOLCHAIN_TYPE", "run_mlftool")
 load(":providers.bzl", "MlfRunnerInfo")
 load(":run.bzl", "RUN_ATTRS", "executable", "path", "place_files", "place_of", "require_simulator")
 
 def _mlf_vectors_impl(ctx):
-    runner = ctx.attr.runner[MlfRunnerInfo]
+    runner = info_of(ctx, "runner", MlfRunnerInfo)
     require_simulator(ctx, runner)
     files = [runner.archive, runner.elf, ctx.file.inputs] + place_files(ctx, runner)
     vectors = ctx.actions.declare_file(ctx.label.name + ".npz")
@@ -44,10 +45,7 @@ What a module gives is no proof that it is right; it shows that it gives the sam
 )
 
 def _mlf_golden_test_impl(ctx):
-    golden = ctx.file.golden
-    if not golden.is_source:
-        fail("%s: golden: %s is made by the build; expected a file of the source tree" %
-             (ctx.label, ctx.attr.golden.label))
+    golden = check_source(ctx, "golden")
     arguments = [ctx.file.src.short_path, golden.short_path, golden.path, str(ctx.label)]
     return [executable(ctx, "rules.private.tools.golden", arguments, [ctx.file.src, golden])]
 

@@ -1,5 +1,6 @@
 """An archive made elsewhere: by TVM, or by mlftool outside this build."""
 
+load(":calls.bzl", "check_call", "check_new", "refuse")
 load(":compile.bzl", "EXECUTORS")
 load(":groups.bzl", "LIMIT_ATTRS", "archive_groups")
 load(":library.bzl", "mlf_cc_library")
@@ -83,6 +84,20 @@ def mlf_import(
       max_workspace_bytes: as of `mlf_compile`.
       **kwargs: more for `cc_library`.
     """
+    check_call(
+        name,
+        archive = (archive, "label"),
+        copts = (copts, "string_list"),
+        deps = (deps, "list"),
+        executor = (executor, "string"),
+        max_constants_bytes = (max_constants_bytes, "bytes"),
+        max_workspace_bytes = (max_workspace_bytes, "bytes"),
+        modules = (modules, "string_list"),
+        target = (target, "string"),
+    )
+    check_new(name, [name, name + "_archive"])
+    if executor not in [""] + EXECUTORS:
+        refuse(name, "executor", executor, "one of " + ", ".join(EXECUTORS) + "; leave it out for the archive's own")
     _mlf_archive(
         name = name + "_archive",
         archive = archive,

@@ -1,7 +1,9 @@
 """An archive -> a cc_library."""
 
+load(":calls.bzl", "check_call", "check_new", "label_of")
 load(":cc.bzl", "CC_TOOLCHAIN_TYPE", "CcInfo", "cc_common", "cc_library", "find_cc_toolchain")
-load(":cpus.bzl", "HOSTS", "device_of")
+load(":checks.bzl", "info_of")
+load(":cpus.bzl", "HOSTS", "condition", "device_of")
 load(":mlftool.bzl", "TOOLCHAIN_TYPE", "run_mlftool")
 load(":providers.bzl", "MlfInfo")
 load(":settings.bzl", "COPTS_VARIABLE")
@@ -10,7 +12,7 @@ load(":settings.bzl", "COPTS_VARIABLE")
 MODEL_COPTS = ["-std=c99", "-O2", "-ffp-contract=off", "-ffunction-sections", "-fdata-sections"]
 
 def _mlf_extract_impl(ctx):
-    info = ctx.attr.archive[MlfInfo]
+    info = info_of(ctx, "archive", MlfInfo, "_sources")
 
     # Folders, because what an archive holds depends on who made it: read when the action runs.
     sources, headers, objects = [
@@ -62,7 +64,7 @@ _mlf_extract = rule(
     doc = "The C files of an archive.",
     implementation = _mlf_extract_impl,
     attrs = {
-        "archive": attr.label(mandatory = True, providers = [MlfInfo]),
+        "archive": attr.label(mandatory = True, allow_files = True),
         "has_libraries": attr.bool(doc = "Whether the user gives libraries that sources may need."),
     },
     toolchains = [TOOLCHAIN_TYPE],
@@ -70,6 +72,11 @@ _mlf_extract = rule(
 
 def _mlf_objects_impl(ctx):
     """The object files of an archive, which an `llvm` target has, as a library of this platform."""
+    if not ctx.attr.fits:
+        library = str(ctx.label)[:-len("_objects")]
+        fail(("%s: target: got '%s', and an mlf_firmware of platform %s links it; give that a board or platform " +
+              "with this processor (in a manifest: a target whose base its board has), or compile the model for its") %
+             (library, ctx.attr.device, ctx.fragments.platform.platform))
     objects = ctx.attr.sources[OutputGroupInfo].objects
     toolchain = find_cc_toolchain(ctx)
     library = ctx.actions.declare_file("lib%s.a" % ctx.label.name)
@@ -100,15 +107,35 @@ def _mlf_objects_impl(ctx):
 _mlf_objects = rule(
     implementation = _mlf_objects_impl,
     attrs = {
+        "device": attr.string(),
+        "fits": attr.bool(),
         "sources": attr.label(mandatory = True),
         "_cc_toolchain": attr.label(default = "@bazel_tools//tools/cpp:current_cc_toolchain"),
     },
-    fragments = ["cpp"],
+    fragments = ["cpp", "platform"],
     toolchains = [CC_TOOLCHAIN_TYPE],
 )
 
 def _constraints(device):
-    return [Label("//rules/platforms:cpu_" + device)] if device and device not in HOSTS else []
+    """What leaves a library out of builds for other processors.
+
+    An mlf_firmware says itself what it is built for, so there another processor is a mistake, which
+    `_mlf_objects` tells of: Bazel would say that the image "is incompatible" and nothing else.
+    """
+    if not device or device in HOSTS:
+        return []
+    return select({
+        condition(Label("//rules/settings:is_in_firmware")): [],
+        "//conditions:default": [Label("//rules/platforms:cpu_" + device)],
+    })
+
+def _fits(device):
+    if not device or device in HOSTS:
+        return True
+    return select({
+        condition(Label("//rules/platforms:is_" + device)): True,
+        "//conditions:default": False,
+    })
 
 def mlf_cc_library(name, archive, target = "", copts = [], deps = [], **kwargs):
     """A `cc_library` with the modules of an archive.
@@ -136,7 +163,15 @@ def mlf_cc_library(name, archive, target = "", copts = [], deps = [], **kwargs):
       deps: more libraries, for instance those that sources of an external code generator need.
       **kwargs: more for `cc_library`, for instance `visibility` or `target_compatible_with`.
     """
-    device = device_of(target, "mlf_cc_library %s: target" % name)
+    check_call(
+        name,
+        archive = (archive, "label"),
+        copts = (copts, "string_list"),
+        deps = (deps, "list"),
+        target = (target, "string"),
+    )
+    check_new(name, [name, name + "_sources", name + "_objects"])
+    device = device_of(target, "%s: target" % label_of(name))
     compatible = kwargs.pop("target_compatible_with", []) + _constraints(device)
     shared = dict(tags = ["manual"], visibility = ["//visibility:private"])
     _mlf_extract(
@@ -147,6 +182,8 @@ def mlf_cc_library(name, archive, target = "", copts = [], deps = [], **kwargs):
     )
     _mlf_objects(
         name = name + "_objects",
+        device = device,
+        fits = _fits(device),
         sources = name + "_sources",
         target_compatible_with = compatible,
         **shared

@@ -124,6 +124,13 @@ def mlf_manifest_repository(name, manifest):
       manifest: label of the manifest.
     """
 
+    where = "mlf_manifest_repository %s" % name
+    if not str(manifest).endswith((".yaml", ".yml")) or "//" not in str(manifest):
+        fail("%s: manifest: got '%s', expected the label of a .yaml file of the workspace, such as //:models.yaml" %
+             (where, manifest))
+    if not native.existing_rule("mlf_python"):
+        fail("%s: there is no repository @mlf_python; call mlf_dependencies() before this" % where)
+
     # Two, because Bazel reads and configures all packages of a repository again that it makes again.
     # The packages are made again when there are others; what they hold, file by file.
     origin = name + "_manifest"

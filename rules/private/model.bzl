@@ -1,11 +1,25 @@
 """Everything for one model on one target, in one call."""
 
 load(":benchmark.bzl", "mlf_benchmark")
-load(":compile.bzl", "mlf_compile")
+load(
+    ":calls.bzl",
+    "check_board",
+    "check_call",
+    "check_new",
+    "check_number",
+    "check_options",
+    "check_platform",
+    "label_of",
+)
+load(":checks.bzl", "check_module_name")
+load(":compile.bzl", "EXECUTORS", "mlf_compile")
 load(":cpus.bzl", "CPUS", "HOSTS", "device_of")
 load(":library.bzl", "mlf_cc_library")
+load(":options.bzl", "OPTIONS")
 load(":run.bzl", "mlf_budget_test", "mlf_device_test", "mlf_host_test", "mlf_report")
 load(":runner.bzl", "mlf_runner")
+
+_OPTIONS = dict(OPTIONS, executor = struct(kind = "string", values = EXECUTORS))
 
 def mlf_model(
         name,
@@ -75,9 +89,32 @@ def mlf_model(
       **options: `executor` and the other options of `mlf_compile`, except limits. What is compiled
         with `optimize = "size"` is also compiled with `-Os`.
     """
+    check_call(
+        name,
+        data = (data, "list"),
+        flash_bytes = (flash_bytes, "bytes"),
+        input_shapes = (input_shapes, "string_dict"),
+        input_values = (input_values, "string_dict"),
+        model = (model, "label"),
+        module_name = (module_name, "string"),
+        ram_bytes = (ram_bytes, "bytes"),
+        target = (target, "string"),
+        title = (title, "string"),
+        tuning = (tuning, "label"),
+        vectors = (vectors, "label"),
+    )
+    check_number(name, absolute = absolute, relative = relative)
+    check_options(name, options, _OPTIONS)
+    check_platform(name, platform)
+    check_board(name, board, platform)
+    check_new(name, [name, name + "_archive", name + "_runner", name + "_test"])
     if (flash_bytes != None or ram_bytes != None) and not vectors:
-        fail("mlf_model %s: a budget is checked against a run, so it needs vectors (in a manifest: test)" % name)
-    device = device_of(target, "mlf_model %s: target" % name)
+        fail("%s: flash_bytes, ram_bytes: a budget is checked against a run, so it needs vectors (in a manifest: test)" %
+             label_of(name))
+    device = device_of(target, "%s: target" % label_of(name))
+    origin = "argument" if module_name else "name; set module_name"
+    module_name = module_name or name.replace("-", "_")
+    check_module_name(label_of(name), module_name, origin)
     archive, runner = name + "_archive", name + "_runner"
     mlf_compile(
         name = archive,
@@ -88,7 +125,7 @@ def mlf_model(
         max_constants_bytes = flash_bytes,
         max_workspace_bytes = ram_bytes,
         model = model,
-        module_name = module_name or name.replace("-", "_"),
+        module_name = module_name,
         out = name + ".tar",
         target = target,
         tuning = tuning,

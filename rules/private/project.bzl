@@ -1,11 +1,11 @@
 """An archive -> a folder that CMake and Make build."""
 
-load(":checks.bzl", "check_file_name")
+load(":checks.bzl", "check_file_name", "info_of")
 load(":mlftool.bzl", "TOOLCHAIN_TYPE", "run_mlftool")
 load(":providers.bzl", "MlfInfo")
 
 def _mlf_project_impl(ctx):
-    info = ctx.attr.archive[MlfInfo]
+    info = info_of(ctx, "archive", MlfInfo)
     library = ctx.attr.library
     if not library:
         if len(info.modules) > 1:
@@ -44,7 +44,7 @@ target's processor its machine flags.""",
     attrs = {
         "archive": attr.label(
             mandatory = True,
-            providers = [MlfInfo],
+            allow_files = True,
             doc = "An `mlf_compile`, `mlf_package` or `mlf_import` (`<name>_archive`) target.",
         ),
         "library": attr.string(doc = "What the library is called. Default: as the only module."),

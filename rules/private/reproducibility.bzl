@@ -1,15 +1,17 @@
 """A test that compiling a model again gives the same bytes."""
 
+load(":checks.bzl", "info_of")
 load(":mlftool.bzl", "TOOLCHAIN_TYPE")
 load(":providers.bzl", "MlfInfo")
 load(":run.bzl", "executable")
 
 def _mlf_reproducibility_test_impl(ctx):
+    info = info_of(ctx, "archive", MlfInfo)
     groups = ctx.attr.archive[OutputGroupInfo]
     if not hasattr(groups, "again"):
         fail("%s: archive: got %s, expected an mlf_compile; only models are compiled again" %
              (ctx.label, ctx.attr.archive.label))
-    files = [ctx.attr.archive[MlfInfo].archive, groups.again.to_list()[0]]
+    files = [info.archive, groups.again.to_list()[0]]
     arguments = [file.short_path for file in files] + [str(ctx.attr.archive.label)]
     return [executable(ctx, "rules.private.tools.reproduced", arguments, files)]
 
@@ -26,7 +28,7 @@ and number of threads.""",
     attrs = {
         "archive": attr.label(
             mandatory = True,
-            providers = [MlfInfo],
+            allow_files = True,
             doc = "An `mlf_compile`; of an `mlf_model` it is `<name>_archive`.",
         ),
     },

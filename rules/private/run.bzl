@@ -1,6 +1,6 @@
 """Runs a runner: as a test, as a build action that measures, and against a budget."""
 
-load(":checks.bzl", "check_numbers", "limits_of")
+load(":checks.bzl", "check_numbers", "info_of", "infos_of", "limits_of")
 load(":cpus.bzl", "missing_simulator", "simulator_of")
 load(":mlftool.bzl", "TOOLCHAIN_TYPE", "launcher_script", "run_mlftool")
 load(":providers.bzl", "MlfFirmwareInfo", "MlfReportInfo", "MlfRunnerInfo")
@@ -13,7 +13,7 @@ RUN_ATTRS = {
     "relative": attr.string(default = "0", doc = "Allowed difference as a share of the reference."),
     "runner": attr.label(
         mandatory = True,
-        providers = [MlfRunnerInfo],
+        allow_files = True,
         doc = "The `mlf_runner` to run.",
     ),
     "vectors": attr.label(
@@ -77,7 +77,7 @@ def run_arguments(ctx, path, with_runner = True):
     Returns:
       list of strings.
     """
-    runner = ctx.attr.runner[MlfRunnerInfo]
+    runner = info_of(ctx, "runner", MlfRunnerInfo)
     check_numbers(ctx, ["absolute", "relative"])
     require_simulator(ctx, runner)
     return [
@@ -154,6 +154,14 @@ def executable(ctx, module, arguments, files, part = "runtime", before = []):
     )
 
 def _mlf_test_impl(ctx):
+    on_host = info_of(ctx, "runner", MlfRunnerInfo).cpu == "host"
+    if on_host == ctx.attr.on_board:
+        fail("%s: runner: got %s, which runs on %s; take %s" % (
+            ctx.label,
+            ctx.attr.runner.label,
+            "the host" if on_host else "a board",
+            "mlf_host_test, or give the mlf_runner a platform" if on_host else "mlf_device_test",
+        ))
     return [executable(
         ctx,
         "mlftool",
@@ -165,7 +173,7 @@ def _mlf_test_impl(ctx):
 
 _mlf_run_test = rule(
     implementation = _mlf_test_impl,
-    attrs = RUN_ATTRS,
+    attrs = dict(RUN_ATTRS, on_board = attr.bool()),
     test = True,
     toolchains = [TOOLCHAIN_TYPE],
 )
@@ -205,6 +213,7 @@ def mlf_device_test(name, runner, vectors, absolute = "0", relative = "0", **kwa
     _mlf_run_test(
         name = name,
         absolute = str(absolute),
+        on_board = True,
         relative = str(relative),
         runner = runner,
         vectors = vectors,
@@ -213,7 +222,7 @@ def mlf_device_test(name, runner, vectors, absolute = "0", relative = "0", **kwa
     )
 
 def _mlf_firmware_test_impl(ctx):
-    firmware = ctx.attr.firmware[MlfFirmwareInfo]
+    firmware = info_of(ctx, "firmware", MlfFirmwareInfo)
     require_simulator(ctx, firmware)
     return [executable(
         ctx,
@@ -239,7 +248,7 @@ What the program prints with `platform_print` (`//crt:platform_headers`) is in t
         "arguments": attr.string_list(doc = "The program's `argv`, from `argv[1]` on."),
         "firmware": attr.label(
             mandatory = True,
-            providers = [MlfFirmwareInfo],
+            allow_files = True,
             doc = "The `mlf_firmware` to run; its platform is one of `//rules/platforms` with a board.",
         ),
         "_qemu": attr.label(default = "@mlf_system//:simulators.txt", allow_single_file = True),
@@ -249,7 +258,7 @@ What the program prints with `platform_print` (`//crt:platform_headers`) is in t
 )
 
 def _mlf_report_impl(ctx):
-    runner = ctx.attr.runner[MlfRunnerInfo]
+    runner = info_of(ctx, "runner", MlfRunnerInfo)
     report = ctx.actions.declare_file(ctx.label.name + ".json")
     args = ctx.actions.args()
     args.add_all(run_arguments(ctx, path))
@@ -297,7 +306,7 @@ def _mlf_budget_test_impl(ctx):
     limits = limits_of(ctx, sorted(_LIMITS))
     if not limits:
         fail("%s: a budget needs at least one of: %s" % (ctx.label, ", ".join(sorted(_LIMITS))))
-    report = ctx.attr.report[MlfReportInfo].report
+    report = info_of(ctx, "report", MlfReportInfo).report
     arguments = [report.short_path] + ["%s=%d" % item for item in sorted(limits.items())]
     return [executable(ctx, "rules.private.tools.budget", arguments, [report])]
 
@@ -317,7 +326,7 @@ mlf_budget_test(
         {name: attr.int(default = -1, doc = text) for name, text in _LIMITS.items()},
         report = attr.label(
             mandatory = True,
-            providers = [MlfReportInfo],
+            allow_files = True,
             doc = "The `mlf_report` to check.",
         ),
     ),
@@ -326,7 +335,7 @@ mlf_budget_test(
 )
 
 def _mlf_summary_impl(ctx):
-    infos = [target[MlfReportInfo] for target in ctx.attr.reports]
+    infos = infos_of(ctx, "reports", MlfReportInfo)
     rows = [
         struct(
             archive = info.runner.archive.path,
@@ -349,7 +358,7 @@ mlf_summary = rule(
     attrs = {
         "reports": attr.label_list(
             mandatory = True,
-            providers = [MlfReportInfo],
+            allow_files = True,
             doc = "The `mlf_report` targets, a row each.",
         ),
     },

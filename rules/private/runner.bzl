@@ -1,6 +1,8 @@
 """A module of an archive -> a program that runs it on files of inputs."""
 
+load(":calls.bzl", "check_board", "check_call", "check_new", "check_platform")
 load(":cc.bzl", "cc_binary", "cc_library")
+load(":checks.bzl", "info_of")
 load(":firmware.bzl", "mlf_firmware")
 load(":library.bzl", "MODEL_COPTS")
 load(":mlftool.bzl", "TOOLCHAIN_TYPE", "run_mlftool")
@@ -25,7 +27,7 @@ def module_of(ctx, info):
     return ctx.attr.module
 
 def _runner_source_impl(ctx):
-    info = ctx.attr.archive[MlfInfo]
+    info = info_of(ctx, "archive", MlfInfo, "_source")
     module = module_of(ctx, info)
     source = ctx.actions.declare_file("%s/runner_%s.c" % (ctx.label.name, module))
     args = ctx.actions.args()
@@ -48,7 +50,7 @@ def _runner_source_impl(ctx):
 _runner_source = rule(
     implementation = _runner_source_impl,
     attrs = {
-        "archive": attr.label(mandatory = True, providers = [MlfInfo]),
+        "archive": attr.label(mandatory = True, allow_files = True),
         "module": attr.string(),
         "_allowlist_function_transition": attr.label(default = ALLOWLIST),
     },
@@ -57,7 +59,7 @@ _runner_source = rule(
 )
 
 def _mlf_runner_impl(ctx):
-    info = ctx.attr.archive[MlfInfo]
+    info = info_of(ctx, "archive", MlfInfo)
     if ctx.attr.firmware:
         firmware = ctx.attr.firmware[MlfFirmwareInfo]
         cpu, elf, images = firmware.cpu, firmware.elf, [firmware.bin, firmware.hex, firmware.map]
@@ -80,7 +82,7 @@ def _mlf_runner_impl(ctx):
 _mlf_runner = rule(
     implementation = _mlf_runner_impl,
     attrs = {
-        "archive": attr.label(mandatory = True, providers = [MlfInfo]),
+        "archive": attr.label(mandatory = True, allow_files = True),
         "firmware": attr.label(providers = [MlfFirmwareInfo]),
         "module": attr.string(),
         "program": attr.label(cfg = "target", executable = True),
@@ -103,6 +105,17 @@ def mlf_runner(name, archive, library, module = "", platform = None, program = "
       board: your own `mlf_board`.
       **kwargs: `tags`, `visibility` and so on.
     """
+    check_call(
+        name,
+        archive = (archive, "label"),
+        library = (library, "label"),
+        module = (module, "string"),
+        program = (program, "string"),
+        srcs = (srcs, "list"),
+    )
+    check_platform(name, platform)
+    check_board(name, board, platform)
+    check_new(name, [name, name + "_source", name + "_main"])
     program = program or name + "_program"
     shared = dict(tags = ["manual"], visibility = ["//visibility:private"])
     _runner_source(name = name + "_source", archive = archive, module = module, **shared)

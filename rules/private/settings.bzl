@@ -9,6 +9,15 @@ def _copts_setting_impl(ctx):
             fail("%s: got %s, expected options for the C compiler, with spaces between them" % (ctx.label, repr(value)))
     return [platform_common.TemplateVariableInfo({COPTS_VARIABLE: value})]
 
+def _mark_impl(_ctx):
+    return []
+
+mark = rule(
+    doc = "What a transition sets and a command line does not.",
+    implementation = _mark_impl,
+    build_setting = config.bool(),
+)
+
 copts_setting = rule(
     doc = "Options for the C compiler as a Make variable, which `copts` of a cc_library splits into words.",
     implementation = _copts_setting_impl,

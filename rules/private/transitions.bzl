@@ -24,13 +24,22 @@ model_transition = transition(
 )
 
 def _firmware_impl(_settings, attr):
-    return {"//command_line_option:platforms": [str(attr.platform)]}
+    return {
+        "//command_line_option:platforms": [str(attr.platform)],
+        _IN_FIRMWARE: True,
+    }
+
+# Whether a library is built for an mlf_firmware, which knows what it wants it for.
+_IN_FIRMWARE = str(Label("//rules/settings:in_firmware"))
 
 # On the firmware rule itself, not on its deps: its own C toolchain must be the board's too.
 firmware_transition = transition(
     implementation = _firmware_impl,
     inputs = [],
-    outputs = ["//command_line_option:platforms"],
+    outputs = [
+        "//command_line_option:platforms",
+        _IN_FIRMWARE,
+    ],
 )
 
 ALLOWLIST = "@bazel_tools//tools/allowlists/function_transition_allowlist"

@@ -2,14 +2,10 @@
 
 load("@mlf_system//:machines.bzl", "TOOLCHAINS")
 load(":checks.bzl", "check_shapes", "check_values")
-load(":cpus.bzl", "CPUS", "missing_simulator", "simulator_of")
+load(":cpus.bzl", "CPUS", "is_bare", "missing_simulator", "simulator_of")
 load(":mlftool.bzl", "TOOLCHAIN_TYPE", "run_mlftool")
 load(":options.bzl", "OPTIONS")
 load(":transitions.bzl", "ALLOWLIST", "model_transition")
-
-def _counts(target):
-    """Whether a target has a board whose simulator counts: one without an operating system."""
-    return target in CPUS and "".join(simulator_of(target)[:1]).startswith("qemu-system-")
 
 def _mlf_tune_impl(ctx):
     check_shapes(ctx)
@@ -17,8 +13,9 @@ def _mlf_tune_impl(ctx):
     if not ctx.attr.targets:
         fail("%s: targets: got none, expected targets with a simulated board" % ctx.label)
     for target in ctx.attr.targets:
-        if not _counts(target):
-            known = ", ".join(sorted([name for name in CPUS if _counts(name)]))
+        # Simulators of boards count, those of an operating system do not.
+        if not is_bare(target):
+            known = ", ".join(sorted([name for name in CPUS if is_bare(name)]))
             fail("%s: targets: got '%s', expected targets with a simulated board: %s" % (ctx.label, target, known))
         install = missing_simulator(simulator_of(target))
         if install:

@@ -163,6 +163,47 @@ def test_a_bad_manifest_is_reported_by_line(built: Workspace) -> None:
     manifest.write_text(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "wrong", "said"),
+    [
+        (
+            'manifest = "//:models.yaml"',
+            'manifest = "models.yaml"',
+            "mlf_manifest_repository models: manifest: got 'models.yaml', expected the label of a "
+            ".yaml file of the workspace, such as //:models.yaml",
+        ),
+        (
+            "\nmlf_dependencies()\n",
+            "\n",
+            "mlf_manifest_repository models: there is no repository @mlf_python; call "
+            "mlf_dependencies() before this",
+        ),
+    ],
+)
+def test_a_workspace_file_that_cannot_be_meant(
+    built: Workspace, text: str, wrong: str, said: str
+) -> None:
+    workspace = built.folder / "WORKSPACE"
+    whole = workspace.read_text()
+    assert text in whole
+    workspace.write_text(whole.replace(text, wrong))
+
+    assert said in built.bazel("build", *built.options(), "--nobuild", "//:sensor", fails=True)
+
+    workspace.write_text(whole)
+
+
+def test_a_board_of_a_manifest_in_no_package(built: Workspace) -> None:
+    manifest = built.folder / "models.yaml"
+    text = manifest.read_text()
+    manifest.write_text(text + "targets: {mine: {base: cortex-m4, board: //nowhere:board}}\n")
+
+    talk = built.bazel("build", *built.options(), "--nobuild", "//:sensor", fails=True)
+
+    assert "error[MLF0123]: targets.mine.board: no such package; got '//nowhere:board'" in talk
+    manifest.write_text(text)
+
+
 def test_external_data_is_read_in_the_sandbox(built: Workspace) -> None:
     """The sandbox shows every file as a link, and onnx reads no external data through links."""
     models = built.folder / "models"

@@ -119,6 +119,26 @@ def test_a_manifest_outside_of_a_workspace(tmp_path: Path) -> None:
         written.workspace_of(tmp_path / "m.yaml")
 
 
+def test_a_board_in_a_folder_that_is_no_package(workspace: Path) -> None:
+    """It is Bazel's to say which targets a package has, but not where a label came from."""
+    file = workspace / "app" / "models.yaml"
+    boards = "\ntargets:\n  mine: {base: cortex-m4, board: LABEL}\n"
+    file.write_text(MANIFEST + boards.replace("LABEL", "//boards/nowhere"))
+    out = workspace / "gen" / "BUILD.bazel"
+
+    with pytest.raises(MlfError) as refused:
+        written.build_file(file, out, "@mlftool")
+
+    assert str(refused.value) == (
+        f"{file}:{1 + MANIFEST.count(chr(10)) + 2}:34: error[MLF0123]: targets.mine.board: no such "
+        "package; got '//boards/nowhere', expected the label of an mlf_board\n"
+        "help: its folder has no BUILD.bazel or BUILD"
+    )
+    for label in ("//app/models:board", "//:board", "'@vendor//boards:x'"):
+        file.write_text(MANIFEST + boards.replace("LABEL", label))
+        assert "mlf_model" in written.build_file(file, out, "@mlftool")
+
+
 def test_a_file_in_another_workspace(workspace: Path, tmp_path: Path) -> None:
     with pytest.raises(MlfError, match="MLF0122"):
         written.build_file(workspace / "app" / "models.yaml", Path("/BUILD.bazel"), "@mlftool")

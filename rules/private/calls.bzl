@@ -1,0 +1,146 @@
+"""Mistakes in calls of macros, found while a package is read.
+
+Bazel's own checks come later and name what a macro made and how that calls an argument; these name the
+label, the argument, its value and what is expected. A `select` is left to Bazel.
+"""
+
+load("@mlf_system//:machines.bzl", "BOARDS")
+load(":cpus.bzl", "CPUS")
+
+# Kind of argument -> the types that it may have, and how it is written.
+_KINDS = {
+    "bool": (["bool"], "True or False"),
+    "bytes": (["int"], "a whole number of bytes, such as 64 * 1024"),
+    "int": (["int"], "a whole number"),
+    "label": (["string", "Label"], "one label, such as \":keyword\""),
+    "list": (["list"], "a list, such as [\"x\"]"),
+    "string": (["string"], "a string, such as \"x\""),
+    "string_dict": (["dict"], "a dict of strings, such as {\"image\": \"1,3,32,32\"}"),
+    "string_list": (["list"], "a list of strings, such as [\"x\"]"),
+}
+
+def label_of(name):
+    """What Bazel calls a target of the package that is read.
+
+    Args:
+      name: the target's name.
+
+    Returns:
+      string.
+    """
+    repository = native.repository_name()
+    return "%s//%s:%s" % ("" if repository in ["@", ""] else repository, native.package_name(), name)
+
+def refuse(name, argument, value, expected):
+    """Fails for the value of an argument.
+
+    Args:
+      name: of the target that the macro makes.
+      argument: the argument's name.
+      value: what it is.
+      expected: what it should be and, if that does not say it, what to do.
+    """
+    fail("%s: %s: got %r, expected %s" % (label_of(name), argument, value, expected))
+
+def _fits(value, kind):
+    types, _ = _KINDS[kind]
+    if type(value) not in types or (kind == "bytes" and value < 0):
+        return False
+    items = value.values() if kind == "string_dict" else value if kind == "string_list" else []
+    return not [item for item in items if type(item) != "string"]
+
+def check_call(name, **arguments):
+    """Fails unless arguments have the types they should.
+
+    Args:
+      name: of the target that the macro makes.
+      **arguments: argument -> (value, kind); None is a value that was not given.
+    """
+    if type(name) != "string":
+        fail("name: got %r, expected a string, such as \"keyword\"" % (name,))
+    for argument, (value, kind) in arguments.items():
+        if value != None and type(value) != "select" and not _fits(value, kind):
+            refuse(name, argument, value, _KINDS[kind][1])
+
+def check_number(name, **arguments):
+    """Fails unless arguments are numbers in quotes: rules of Bazel 4 have no others than whole ones.
+
+    Args:
+      name: of the target that the macro makes.
+      **arguments: argument -> value.
+    """
+    for argument, value in arguments.items():
+        if type(value) not in ["string", "int", "select"]:
+            refuse(name, argument, value, "a number in quotes, such as \"%s\"" % value)
+
+def check_new(name, made):
+    """Fails if a target of the name, or one that a macro is about to make beside it, exists already.
+
+    Args:
+      name: of the target that the macro makes.
+      made: names of targets that it makes.
+    """
+    for other in made:
+        rule = native.existing_rule(other)
+        if rule:
+            refuse(name, "name", name, "another name: there is a %s '%s' already" % (rule["kind"], other))
+
+def check_options(name, given, options):
+    """Fails unless arguments are options of the compiler with values they may have.
+
+    Args:
+      name: of the target that the macro makes.
+      given: argument -> value.
+      options: option -> struct with `kind` and `values`.
+    """
+    for argument, value in given.items():
+        if argument not in options:
+            fail("%s: %s: got %r for an option there is not, expected one of %s, or an argument of mlf_model" %
+                 (label_of(name), argument, value, ", ".join(sorted(options))))
+        option = options[argument]
+        if not option.values:
+            check_call(name, **{argument: (value, option.kind)})
+        elif value not in option.values and type(value) != "select":
+            refuse(name, argument, value, "one of " + ", ".join([repr(v) for v in option.values]))
+
+def _neighbour(label):
+    """The rule that a label of the same package means, if it has been called already."""
+    package, _, target = label.rpartition(":")
+    own = "//" + native.package_name()
+    return native.existing_rule(target) if package in ["", own] and not label.startswith("@") else None
+
+def check_platform(name, platform):
+    """Fails for what is certainly no platform; Bazel names neither the argument nor a remedy.
+
+    Args:
+      name: of the target that the macro makes.
+      platform: a label, or None.
+    """
+    check_call(name, platform = (platform, "label"))
+    known = sorted(CPUS) + sorted(BOARDS) + ["host"]
+    text = str(platform)
+    package, _, target = text.rpartition(":")
+    ours = str(Label("//rules/platforms:host")).rpartition(":")[0]
+    rule = _neighbour(text)
+    if text in known:
+        refuse(name, "platform", text, "a label: @mlftool//rules/platforms:" + text)
+    elif package in [ours, "@mlftool//rules/platforms"] and not (target in known or target.rpartition("_")[0] in CPUS):
+        refuse(name, "platform", text, "one that there is, such as " + ", ".join(known))
+    elif rule and rule["kind"] not in ["alias", "platform"]:
+        refuse(name, "platform", text, "a platform; that is a " + rule["kind"])
+
+def check_board(name, board, platform):
+    """Fails for what is certainly no board.
+
+    Args:
+      name: of the target that the macro makes.
+      board: a label, or None.
+      platform: a label, or None: that of the board.
+    """
+    check_call(name, board = (board, "label"))
+    text = str(board)
+    rule = _neighbour(text)
+    if text in CPUS or text in BOARDS:
+        refuse(name, "board", text, "your own mlf_board; for ours say platform = \"@mlftool//rules/platforms:%s\"" % text)
+    elif not platform and rule and rule["kind"] not in ["alias", "board_library"]:
+        refuse(name, "board", text, "an mlf_board; that is a %s, for which platform must be given, too" % rule["kind"])
