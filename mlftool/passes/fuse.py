@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from mlftool.ir.edit import Editor
-from mlftool.ir.graph import Graph, Node
+from mlftool.ir.graph import Array, Graph, Node
 from mlftool.ops import Trait, has
 from mlftool.ops.reference import evaluate
 from mlftool.ops.scalar import operand_kind
@@ -72,29 +72,63 @@ def fuse_chains(graph: Graph) -> Graph:
 
 
 def tabulate(graph: Graph) -> Graph:
-    """A chain that maps one 8-bit value to an integer of 8 or 16 bits is a table of 256 results."""
+    """What maps one 8-bit value to an integer of 8 or 16 bits is a table of 256 results: a chain,
+    and several where each reads only the first one's tensor and tables of it.
+
+        %s = { Q(Sigmoid(DQ(%x))) }; %y = { Q(Mul(DQ(%x), DQ(%s))) }   =>   %y = mlf.Table(%x)
+    """
     e = Editor(graph)
     for node in list(e.nodes):
-        tensors = [i for i in node.inputs if i not in e.consts]
-        if (
-            not node.body
-            or not _is_elementwise(node)
-            or any("." in n.op for n in node.body)  # the standard's evaluation knows none of them
-            or len(tensors) != 1
-            or any(e.consts[i].size != 1 for i in node.inputs if i in e.consts)
-        ):
+        if not _is_elementwise(node) or node.op == "mlf.Table":
             continue
-        x, y = e.types[tensors[0]], e.types[node.outputs[0]]
+        found = _source(e, node)
+        if found is None or (not node.body and found == node.inputs[0]):
+            continue  # a single operator on the tensor itself is cheap as it is
+        x, y = e.types[found], e.types[node.outputs[0]]
         small = y.dtype.kind in "iu" and y.dtype.bits in (8, 16)
         if not x.dtype.is_int8 or not small or x.shape != y.shape:
             continue
-        values = {tensors[0]: np.arange(256, dtype=np.uint8).view(x.dtype.numpy)}
-        for n in node.body:
+        values = {found: np.arange(256, dtype=np.uint8).view(x.dtype.numpy)}
+        for name in _tensors(e, node):
+            if name != found:
+                values[name] = _results(e, name)
+        for n in _nodes(node):
             args = [values.get(i, e.consts.get(i)) if i else None for i in n.inputs]
             values[n.outputs[0]] = evaluate(n, args)
         table = e.const(node.outputs[0] + ".table", values[node.outputs[0]])
-        e.substitute([node], [e.add("mlf.Table", (tensors[0], table), node, node.outputs[0])])
+        e.substitute([node], [e.add("mlf.Table", (found, table), node, node.outputs[0])])
     return e.finish()
+
+
+def _tensors(e: Editor, node: Node) -> list[str]:
+    return [i for i in node.inputs if i and i not in e.consts]
+
+
+def _results(e: Editor, name: str) -> Array:
+    """Of the table that makes a tensor."""
+    producer = e.producer(name)
+    assert producer is not None
+    return e.consts[producer.inputs[1]]
+
+
+def _source(e: Editor, node: Node) -> str | None:
+    """The one tensor that a node is a function of, looking through tables. None if there are
+    several, or if the standard's evaluation does not know the node.
+
+    A table is looked through where nobody else reads it, or where its source is alive anyway: else
+    two tensors would be kept instead of one.
+    """
+    tensors = _tensors(e, node)
+    if any("." in n.op for n in _nodes(node)) or any(
+        e.consts[i].size != 1 for i in node.inputs if i in e.consts
+    ):
+        return None
+    makers = {name: e.producer(name) for name in tensors}
+    behind = {n: m.inputs[0] for n, m in makers.items() if m is not None and m.op == "mlf.Table"}
+    sources = {name if name in behind.values() else behind.get(name, name) for name in tensors}
+    if len(tensors) == 1 and tensors[0] in behind and e.only_user(tensors[0]) is not node:
+        sources = set(tensors)
+    return sources.pop() if len(sources) == 1 else None
 
 
 def fuse_prologues(graph: Graph) -> Graph:

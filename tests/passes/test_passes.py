@@ -234,6 +234,23 @@ def test_tabulate(tmp_path: Path) -> None:
     ]
 
 
+def test_tabulate_looks_through_tables(tmp_path: Path) -> None:
+    """x * sigmoid(x) is a function of one byte, whoever else reads x. Of a table that somebody else
+    reads nothing is gained, unless its source is alive anyway."""
+    net = Net()
+    stored = net.input("x", np.int8, (9,))
+    x = net.dq(stored, 0.5, np.int8(0))
+    sigmoid = net.q(net.node("Sigmoid", x), 1 / 256, np.int8(-128))
+    swish = net.q(net.node("Mul", x, net.dq(sigmoid, 1 / 256, np.int8(-128))), 0.5, np.int8(0))
+    tanh = net.q(net.node("Tanh", net.dq(swish, 0.5, np.int8(0))), 1 / 128, np.int8(0))
+    passes = (fuse.fuse_chains, fuse.tabulate)
+    assert run(net.model(tanh), tmp_path, *passes) == ["int8[9] = mlf.Table(%, <int8[256]>)"]
+    graph = imported(net.model(tanh, swish), tmp_path)
+    for rewrite in passes:
+        graph = verify(rewrite(graph), rewrite.__name__)
+    assert [(n.inputs[0], n.outputs[0]) for n in graph.nodes] == [(stored, swish), (swish, tanh)]
+
+
 def test_store_outputs(tmp_path: Path) -> None:
     """A view of an input, and a second view of one buffer, are copied."""
     net = Net()

@@ -137,6 +137,21 @@ def _steps(c: int) -> Iterator[tuple[int, int, int, int]]:
     yield c, 5, 1, c
 
 
+def tables(seed: int) -> onnx.ModelProto:
+    """Functions of one tensor of bytes, signed or not, alone and multiplied by it."""
+    rng = np.random.default_rng(seed)
+    net = Net()
+    outs = []
+    for k, size in enumerate((1, 3, 4, 15, 16, 33, 1000)):
+        for kind in (np.int8, np.uint8):
+            x = net.dq(net.input(f"x{k}{kind.__name__}", kind, (size,)), 0.04, kind(100))
+            sigmoid = net.q(net.node("Sigmoid", x), 1 / 256, np.int8(-128))
+            swish = net.node("Mul", x, net.dq(sigmoid, 1 / 256, np.int8(-128)))
+            outs.append(net.q(swish, 0.03, np.uint8(rng.integers(256))))
+            outs.append(net.q(net.node("Tanh", x), 1 / 128, kind(64)))
+    return net.model(*outs)
+
+
 def residuals(seed: int) -> onnx.ModelProto:
     """Convolutions with a quantised addition behind them, and what else may be fused there."""
     rng = np.random.default_rng(seed)

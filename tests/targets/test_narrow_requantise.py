@@ -81,7 +81,7 @@ def rounded(acc: Array, q: Quantisation, channel: int) -> Array:
 
 
 def integers(acc: Array, form: Halves, channel: int) -> tuple[Array, Array]:
-    """What mlf_requantize_halves gives, and where mlf_requantize_near takes it; sums fit 32 bits."""
+    """What mlf_requantize_halves gives, and where mlf_requantize_near takes it, all in 32 bits."""
     m, add = abs(int(form.multiplier[channel])), int(form.add[channel])
     parts = (acc * (m >> 16), (acc >> 16) * (m & 0xFFFF), (acc & 0xFFFF) * (m & 0xFFFF) >> 16)
     fine = sum(parts) + add

@@ -10,7 +10,7 @@ import onnx
 import pytest
 from batch import Job, run_jobs
 from builders import random_feeds
-from kernel_cases import chains, many_layers, residuals
+from kernel_cases import chains, many_layers, residuals, tables
 
 from mlftool.compile import ModuleSpec, compile_modules
 from mlftool.runtime.boards import BOARDS
@@ -27,36 +27,42 @@ EXPECTED = {
         "depthwise": "narrow.planes",
         "chains": "narrow.planes",
         "residuals": "narrow.planes",
+        "tables": "portable.table",
     },
     "cortex-m3": {
         "dense": "interleaved.blocked",
         "depthwise": "integers.portable.depthwise",
         "chains": "integers.portable.depthwise",
         "residuals": "integers.portable.depthwise",
+        "tables": "portable.table",
     },
     "cortex-m4": {
         "dense": "dsp.pairs",
         "depthwise": "dsp.planes",
         "chains": "dsp.planes",
         "residuals": "dsp.planes",
+        "tables": "portable.table",
     },
     "host": {
         "dense": "sse2.s8",
         "depthwise": "vector.depthwise",
         "chains": "vector.depthwise",
         "residuals": "vector.depthwise",
+        "tables": "portable.table",
     },
     "rv32imc": {
         "dense": "tiles.s8",
         "depthwise": "tiles.rows",
         "chains": "tiles.rows",
         "residuals": "tiles.s8",
+        "tables": "portable.table",
     },
     "cortex-m55": {
         "dense": "helium.quads",
         "depthwise": "helium.octets",
         "chains": "helium.octets",
         "residuals": "helium.octets",
+        "tables": "helium.table",
     },
 }
 FIT_CORTEX_M0 = ("residuals",)  # its board has 16 KB of memory
@@ -65,6 +71,7 @@ MODELS = {
     "depthwise": many_layers(2, True, 30),
     "chains": chains(3),
     "residuals": residuals(6),
+    "tables": tables(7),
 }
 
 

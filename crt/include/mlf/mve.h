@@ -47,6 +47,20 @@ static inline void mlf_mve_fill(int8_t *to, int32_t value, int32_t n) {
                    : "q0", "lr", "cc", "memory");
 }
 
+/* to[i] = table[from[i]] for n bytes, sixteen at a time; n is positive, `to` may be `from`. */
+static inline void mlf_mve_table(const uint8_t *table, const uint8_t *from, uint8_t *to,
+                                 int32_t n) {
+  __asm__ volatile("dlstp.8 lr, %[n]\n"
+                   "1:\n\t"
+                   "vldrb.8 q0, [%[from]], #16\n\t"
+                   "vldrb.u8 q1, [%[table], q0]\n\t"
+                   "vstrb.8 q1, [%[to]], #16\n\t"
+                   "letp lr, 1b"
+                   : [to] "+r"(to), [from] "+r"(from)
+                   : [table] "r"(table), [n] "r"(n)
+                   : "q0", "q1", "lr", "cc", "memory");
+}
+
 /* b[k] + the products of 16 * groups bytes of x with those of channel k, whose weights lie in turns
  * of sixteen. `w` moves on. */
 static inline mlf_quad mlf_quad_dot(const int8_t *x, const int8_t **w, int32_t groups,
@@ -308,6 +322,13 @@ static inline void mlf_mve_copy(int8_t *to, const int8_t *from, int32_t n) {
 
 static inline void mlf_mve_fill(int8_t *to, int32_t value, int32_t n) {
   memset(to, value, (size_t)n);
+}
+
+static inline void mlf_mve_table(const uint8_t *table, const uint8_t *from, uint8_t *to,
+                                 int32_t n) {
+  for (int32_t i = 0; i < n; i++) {
+    to[i] = table[from[i]];
+  }
 }
 
 static inline mlf_quad mlf_quad_dot(const int8_t *x, const int8_t **w, int32_t groups,
