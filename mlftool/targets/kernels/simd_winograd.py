@@ -1,7 +1,7 @@
 """int8 convolutions of 3x3 and stride 1 with 16 multiplications for 36: Winograd's F(2x2, 3x3).
 
-A tile of 4 x 4 inputs gives 2 x 2 outputs: sums of inputs, four times as large at most, meet
-weights that are computed here, and what they give is summed again. Weights times four are integers, at most
+A tile of 4 x 4 inputs gives 2 x 2 outputs: sums of inputs, at most four times them, meet weights
+that are computed here, and what they give is summed again. Weights times four are integers, at most
 nine times as large, so both are int16, sums are exact int32, and so is each output, times four; the
 scale of requantisation makes up for that. Weights take 32 bytes where they took nine: not for size.
 With VNNI, whose instruction multiplies twice as many bytes, nothing would be gained.
