@@ -137,6 +137,23 @@ def _steps(c: int) -> Iterator[tuple[int, int, int, int]]:
     yield c, 5, 1, c
 
 
+def products(seed: int) -> onnx.ModelProto:
+    """Two computed matrices of bytes, in batches that broadcast, of odd and even sizes."""
+    rng = np.random.default_rng(seed)
+    net = Net()
+    outs = []
+    shapes = [((5, 7), (7, 3)), ((2, 3, 4, 16), (2, 3, 16, 5)), ((1, 9), (9, 2)), ((6, 1), (1, 6))]
+    shapes += [((3, 2, 8), (8, 7)), ((4, 3), (2, 3, 1)), ((8, 64), (64, 8)), ((7, 2), (2, 2))]
+    for k, (left, right) in enumerate(shapes):
+        for a, b, y in ((np.int8, np.int8, np.int8), (np.uint8, np.uint8, np.uint8)):
+            zeros = [t(rng.choice([np.iinfo(t).min, np.iinfo(t).max, 3])) for t in (a, b, y)]
+            x = net.dq(net.input(f"a{k}{a.__name__}", a, left), 0.02, zeros[0])
+            w = net.dq(net.input(f"b{k}{b.__name__}", b, right), 0.03, zeros[1])
+            scale = np.float32(0.02 * 0.03 * 75 * np.sqrt(left[-1]))
+            outs.append(net.q(net.node("MatMul", x, w), scale, zeros[2]))
+    return net.model(*outs)
+
+
 def tables(seed: int) -> onnx.ModelProto:
     """Functions of one tensor of bytes, signed or not, alone and multiplied by it."""
     rng = np.random.default_rng(seed)

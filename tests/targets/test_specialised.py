@@ -10,7 +10,7 @@ import onnx
 import pytest
 from batch import Job, run_jobs
 from builders import random_feeds
-from kernel_cases import chains, many_layers, residuals, tables
+from kernel_cases import chains, many_layers, products, residuals, tables
 
 from mlftool.compile import ModuleSpec, compile_modules
 from mlftool.runtime.boards import BOARDS
@@ -28,6 +28,7 @@ EXPECTED = {
         "chains": "narrow.planes",
         "residuals": "narrow.planes",
         "tables": "portable.table",
+        "products": "integers.portable.quantised_matmul",
     },
     "cortex-m3": {
         "dense": "interleaved.blocked",
@@ -35,6 +36,7 @@ EXPECTED = {
         "chains": "integers.portable.depthwise",
         "residuals": "integers.portable.depthwise",
         "tables": "portable.table",
+        "products": "integers.portable.quantised_matmul",
     },
     "cortex-m4": {
         "dense": "dsp.pairs",
@@ -42,6 +44,7 @@ EXPECTED = {
         "chains": "dsp.planes",
         "residuals": "dsp.planes",
         "tables": "portable.table",
+        "products": "dsp.products",
     },
     "host": {
         "dense": "sse2.s8",
@@ -49,6 +52,7 @@ EXPECTED = {
         "chains": "vector.depthwise",
         "residuals": "vector.depthwise",
         "tables": "portable.table",
+        "products": "portable.quantised_matmul",
     },
     "rv32imc": {
         "dense": "tiles.s8",
@@ -56,6 +60,7 @@ EXPECTED = {
         "chains": "tiles.rows",
         "residuals": "tiles.s8",
         "tables": "portable.table",
+        "products": "integers.portable.quantised_matmul",
     },
     "cortex-m55": {
         "dense": "helium.quads",
@@ -63,6 +68,7 @@ EXPECTED = {
         "chains": "helium.octets",
         "residuals": "helium.octets",
         "tables": "helium.table",
+        "products": "dsp.products",
     },
 }
 FIT_CORTEX_M0 = ("residuals",)  # its board has 16 KB of memory
@@ -72,6 +78,7 @@ MODELS = {
     "chains": chains(3),
     "residuals": residuals(6),
     "tables": tables(7),
+    "products": products(8),
 }
 
 
