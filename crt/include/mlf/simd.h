@@ -29,6 +29,7 @@ typedef int16_t mlf_i16x32 __attribute__((vector_size(64)));
 typedef int8_t mlf_i8x4 __attribute__((vector_size(4)));
 typedef int8_t mlf_i8x8 __attribute__((vector_size(8)));
 typedef int8_t mlf_i8x16 __attribute__((vector_size(16)));
+typedef int8_t mlf_i8x32 __attribute__((vector_size(32)));
 typedef uint8_t mlf_u8x8 __attribute__((vector_size(8)));
 typedef uint8_t mlf_u8x16 __attribute__((vector_size(16)));
 
@@ -347,6 +348,25 @@ static inline void mlf_winograd_sums_x8(const int32_t *from, int32_t apart, mlf_
   sums[1] = upper[1] - upper[2] - upper[3];
   sums[2] = lower[0] + lower[1] + lower[2];
   sums[3] = lower[1] - lower[2] - lower[3];
+}
+
+static inline mlf_i8x32 mlf_load_i8x32(const int8_t *from) {
+  mlf_i8x32 v;
+  memcpy(&v, from, sizeof v);
+  return v;
+}
+
+/* Sums of two products, quad[0] * w[4k] + quad[1] * w[4k + 1] and quad[2] * w[4k + 2] + ..., where
+ * `quad` is four bytes for all lanes; a sum beyond int16 would saturate. */
+static inline mlf_i16x16 mlf_bytes_x8(const uint8_t *quad, mlf_i8x32 w) {
+  int32_t all;
+  memcpy(&all, quad, sizeof all);
+  return (mlf_i16x16)_mm256_maddubs_epi16(_mm256_set1_epi32(all), (__m256i)w);
+}
+
+/* acc[k] += words[2k] + words[2k + 1]. */
+static inline mlf_i32x8 mlf_add_words_x8(mlf_i32x8 acc, mlf_i16x16 words) {
+  return acc + (mlf_i32x8)_mm256_madd_epi16((__m256i)words, _mm256_set1_epi16(1));
 }
 
 static inline mlf_i16x16 mlf_load_i16x16(const int16_t *from) {

@@ -47,6 +47,7 @@ class Unit:
     weights: str
     load: str
     multiply: str
+    sums: int = 1  # registers for each vector of sums
 
     def shape(self, pixels: int, channels: int) -> tuple[int, int]:
         """(rows, vectors) of a tile, all of whose sums are in registers beside the weights: what
@@ -64,7 +65,7 @@ class Unit:
             (rows, vectors)
             for vectors in range(1, min(wanted, 8) + 1)
             for rows in range(1, min(pixels, room // vectors) + 1)
-            if rows * vectors + vectors <= room
+            if rows * vectors * self.sums + vectors <= room
         ]
         return min(shapes, key=cost)
 
@@ -79,7 +80,7 @@ def _bid(v: View, unit: Unit) -> Kernel | None:
     if c.group != 1 or len(c.inputs) > 2:
         return None
     c = c.planar()
-    return _int8(v, c, unit) if c.quantised else _float32(v, c, unit)
+    return int8(v, c, unit) if c.quantised else _float32(v, c, unit)
 
 
 def _float32(v: View, c: Contraction, unit: Unit) -> Kernel:
@@ -105,7 +106,7 @@ def _float32(v: View, c: Contraction, unit: Unit) -> Kernel:
     return _kernel(v, c, unit, image, shape, params, constants, (how, text))
 
 
-def _int8(v: View, c: Contraction, unit: Unit) -> Kernel | None:
+def int8(v: View, c: Contraction, unit: Unit) -> Kernel | None:
     q = Quantisation.of(v)
     weights = v.known(3)
     bytes_ = v.x(0).dtype.is_int8 and weights.dtype == np.int8
@@ -189,6 +190,7 @@ def _kernel(
             "oc": c.oc,
             "finish": how,
             "store": store,
+            "grouped": 0,
         },
         (
             tensor_operand(v.graph, "x", v.core.inputs[0]),
