@@ -53,6 +53,38 @@ typedef mlf_i8x8 mlf_simd_s8;
 typedef mlf_u8x8 mlf_simd_u8;
 #endif
 
+/* memcpy and memset in vectors: what compilers make of those, string instructions or calls, starts
+ * slowly. The empty instruction hides from them what these are. */
+static inline void mlf_simd_copy(void *to, const void *from, size_t bytes) {
+#if defined(__AVX2__)
+  if (bytes >= 32) {
+    for (size_t i = 0; i < bytes; i += 32) {
+      const size_t at = i + 32 <= bytes ? i : bytes - 32;
+      __m256i v = _mm256_loadu_si256((const __m256i *)(const void *)((const char *)from + at));
+      __asm__("" : "+x"(v));
+      _mm256_storeu_si256((__m256i *)(void *)((char *)to + at), v);
+    }
+    return;
+  }
+#endif
+  memcpy(to, from, bytes);
+}
+
+static inline void mlf_simd_fill(void *to, int value, size_t bytes) {
+#if defined(__AVX2__)
+  if (bytes >= 32) {
+    __m256i v = _mm256_set1_epi8((char)value);
+    for (size_t i = 0; i < bytes; i += 32) {
+      const size_t at = i + 32 <= bytes ? i : bytes - 32;
+      __asm__("" : "+x"(v));
+      _mm256_storeu_si256((__m256i *)(void *)((char *)to + at), v);
+    }
+    return;
+  }
+#endif
+  memset(to, value, bytes);
+}
+
 /* Bytes widened to int16. */
 static inline void mlf_simd_widen_s8(const int8_t *from, int16_t *to, int32_t n) {
   int32_t i = 0;
@@ -122,7 +154,7 @@ static inline void mlf_simd_flip_s8(const int8_t *from, uint8_t *to, int32_t n) 
   }
 }
 
-/* What vectors of each size have: loads, Relu, requantisation as in mlf/kernel.h, limits, and
+/* What vectors of each size have: loads, Relu, requantisation as in mlf/kernel.h, and
  * `some` of a vector stored. */
 #define MLF_LANES(n)                                                                               \
   static inline mlf_f32x##n mlf_load_f32x##n(const float *from) {                                  \
@@ -151,11 +183,6 @@ static inline void mlf_simd_flip_s8(const int8_t *from, uint8_t *to, int32_t n) 
                                                 int32_t zero_point) {                              \
     const mlf_f32x##n product = __builtin_convertvector(acc, mlf_f32x##n) * scale;                 \
     return (mlf_i32x##n)(product + 12582912.0f) - (0x4b400000 - zero_point);                       \
-  }                                                                                                \
-  static inline mlf_i32x##n mlf_clamp_x##n(mlf_i32x##n x, int32_t low, int32_t high) {             \
-    const mlf_i32x##n a = mlf_all_i32x##n(low), b = mlf_all_i32x##n(high);                         \
-    const mlf_i32x##n under = (mlf_i32x##n)(x < a), over = (mlf_i32x##n)(x > b);                   \
-    return (x & ~(under | over)) | (a & under) | (b & over);                                       \
   }                                                                                                \
   /* t, with `step` added where it is `value`. */                                                  \
   static inline mlf_i32x##n mlf_except_x##n(mlf_i32x##n t, int32_t value, int32_t step) {          \
@@ -197,6 +224,9 @@ static inline void mlf_simd_flip_s8(const int8_t *from, uint8_t *to, int32_t n) 
  * to int16 does so beyond them. */
 #if defined(__SSE2__)
 static inline __m128i mlf_limited_words(__m128i words, int32_t low, int32_t high) {
+  if (low == -128 && high == 127) { // as packing does it
+    return words;
+  }
   words = _mm_max_epi16(words, _mm_set1_epi16((int16_t)low));
   return _mm_min_epi16(words, _mm_set1_epi16((int16_t)high));
 }
@@ -228,6 +258,12 @@ static inline void mlf_put_u8_x4(uint8_t *to, mlf_i32x4 v, int32_t low, int32_t 
 }
 #endif
 MLF_LANES(4)
+
+static inline mlf_i32x4 mlf_clamp_x4(mlf_i32x4 x, int32_t low, int32_t high) {
+  const mlf_i32x4 a = mlf_all_i32x4(low), b = mlf_all_i32x4(high);
+  const mlf_i32x4 under = (mlf_i32x4)(x < a), over = (mlf_i32x4)(x > b);
+  return (x & ~(under | over)) | (a & under) | (b & over);
+}
 
 /* Pairs of int8 weights for each lane, widened. */
 static inline mlf_i16x8 mlf_wide_x4(const int8_t *w) {
@@ -265,6 +301,11 @@ static inline void mlf_put_u8_x8(uint8_t *to, mlf_i32x8 v, int32_t low, int32_t 
   memcpy(to, &bytes, 8);
 }
 MLF_LANES(8)
+
+static inline mlf_i32x8 mlf_clamp_x8(mlf_i32x8 x, int32_t low, int32_t high) {
+  const __m256i least = _mm256_max_epi32((__m256i)x, _mm256_set1_epi32(low));
+  return (mlf_i32x8)_mm256_min_epi32(least, _mm256_set1_epi32(high));
+}
 
 static inline mlf_i16x16 mlf_wide_x8(const int8_t *w) {
   mlf_i8x16 bytes;
@@ -377,17 +418,18 @@ static inline mlf_i16x16 mlf_load_i16x16(const int16_t *from) {
 #endif
 
 #if defined(__AVX512VNNI__)
+static inline mlf_i32x16 mlf_clamp_x16(mlf_i32x16 x, int32_t low, int32_t high) {
+  const __m512i least = _mm512_max_epi32((__m512i)x, _mm512_set1_epi32(low));
+  return (mlf_i32x16)_mm512_min_epi32(least, _mm512_set1_epi32(high));
+}
+
 static inline void mlf_put_s8_x16(int8_t *to, mlf_i32x16 v, int32_t low, int32_t high) {
-  const __m512i limited = _mm512_min_epi32(_mm512_max_epi32((__m512i)v, _mm512_set1_epi32(low)),
-                                           _mm512_set1_epi32(high));
-  const __m128i bytes = _mm512_cvtepi32_epi8(limited);
+  const __m128i bytes = _mm512_cvtepi32_epi8((__m512i)mlf_clamp_x16(v, low, high));
   memcpy(to, &bytes, sizeof bytes);
 }
 
 static inline void mlf_put_u8_x16(uint8_t *to, mlf_i32x16 v, int32_t low, int32_t high) {
-  const __m512i limited = _mm512_min_epi32(_mm512_max_epi32((__m512i)v, _mm512_set1_epi32(low)),
-                                           _mm512_set1_epi32(high));
-  const __m128i bytes = _mm512_cvtepi32_epi8(limited);
+  const __m128i bytes = _mm512_cvtepi32_epi8((__m512i)mlf_clamp_x16(v, low, high));
   memcpy(to, &bytes, sizeof bytes);
 }
 MLF_LANES(16)

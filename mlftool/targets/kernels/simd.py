@@ -49,16 +49,19 @@ class Unit:
     multiply: str
     sums: int = 1  # registers for each vector of sums
 
-    def shape(self, pixels: int, channels: int) -> tuple[int, int]:
+    def shape(self, image: Image, channels: int) -> tuple[int, int]:
         """(rows, vectors) of a tile, all of whose sums are in registers beside the weights: what
         takes the fewest multiplications or loads, whichever limits."""
         wanted = -(-channels // self.lanes)
+        pixels, (lines, run) = image.rows * image.columns, image.runs
+        steps = lines * -(-run // self.group)
 
         def cost(shape: tuple[int, int]) -> tuple[float, int]:
             rows, vectors = shape
             tiles = -(-pixels // rows) * -(-wanted // vectors)
             step = max(rows * vectors, rows + vectors) + 0.3 * vectors
-            return tiles * step, -rows * vectors
+            apart = 0 if image.even or image.columns % rows == 0 else 2 * rows
+            return tiles * (steps * step + apart), -rows * vectors
 
         room = self.registers - 2
         shapes = [
@@ -66,6 +69,8 @@ class Unit:
             for vectors in range(1, min(wanted, 8) + 1)
             for rows in range(1, min(pixels, room // vectors) + 1)
             if rows * vectors * self.sums + vectors <= room
+            # A pointer for each row: there are registers for eight.
+            and (rows <= 8 or image.even or image.columns % rows == 0)
         ]
         return min(shapes, key=cost)
 
@@ -84,9 +89,9 @@ def _bid(v: View, unit: Unit) -> Kernel | None:
 
 
 def _float32(v: View, c: Contraction, unit: Unit) -> Kernel:
-    shape = unit.shape(c.pixels, c.oc)
-    width = shape[1] * unit.lanes
     image = image_of(c, 1, True)
+    shape = unit.shape(image, c.oc)
+    width = shape[1] * unit.lanes
     many = blocks(c) > 1
     params = {
         "group": 1,
@@ -112,8 +117,6 @@ def int8(v: View, c: Contraction, unit: Unit) -> Kernel | None:
     bytes_ = v.x(0).dtype.is_int8 and weights.dtype == np.int8
     if not bytes_ or np.any(q.w_zero_point) or not fits_int32(c, q):
         return None
-    shape = unit.shape(c.pixels, c.oc)
-    width = shape[1] * unit.lanes
     signed = v.x(0).dtype.name == "int8"
     bias = folded_bias(c, q)
     flips = unit.group == 4 and signed
@@ -121,6 +124,8 @@ def int8(v: View, c: Contraction, unit: Unit) -> Kernel | None:
         bias = bias - 128 * c.weights.reshape(c.oc, -1).astype(np.int64).sum(axis=1)
     gather = {2: "widen_s8" if signed else "widen_u8", 4: "flip_s8" if flips else "copy"}
     image = image_of(c, unit.group, gather[unit.group] == "copy")
+    shape = unit.shape(image, c.oc)
+    width = shape[1] * unit.lanes
     constants: tuple[Operand, ...] = (
         Operand("w", "int8_t", "const", array=pack(c.weights, image, width, unit.group)),
         # Sums modulo 2^32 come out right whatever the way there.

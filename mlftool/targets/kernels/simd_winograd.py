@@ -49,7 +49,7 @@ def winograd(v: View) -> Kernel | None:
         return None
     image = _image(c)
     tiles = image.band * image.columns
-    rows, vectors = AVX2.shape(tiles, c.oc)
+    rows, vectors = AVX2.shape(_products(c, tiles), c.oc)
     width = vectors * AVX2.lanes
     how = finish(v, c, q, AVX2.lanes, channels(c.oc, width), c.oc % width == 0)
     if how is None:
@@ -108,6 +108,12 @@ def _image(c: Contraction) -> Image:
     most = max(1, CACHE // (2 * 16 * c.ic * columns))
     band = max(n for n in range(1, rows + 1) if rows % n == 0 and n <= most)
     return replace(whole, band=band)
+
+
+def _products(c: Contraction, tiles: int) -> Image:
+    """What a product of one place reads: a pixel for each tile."""
+    image, one = _image(c), (1, 1)
+    return replace(image, rows=tiles, columns=1, kernel=one, strides=one, width=1)
 
 
 def _weights(c: Contraction, width: int) -> Array:

@@ -38,61 +38,35 @@ MLF_KERNEL void tvmgen_simd_f32_fused_conv_relu(const float *MLF_RESTRICT x, con
         float *to = columns + row * 12;
         const int32_t iy = (0 + row) - 1;
         if (iy < 0 || iy >= 5) {
-          for (int32_t i = 0; i < 12; i++) {
-            to[i] = 0.0f;
-          }
+mlf_simd_fill(to, 0, 12 * sizeof *to);
           continue;
         }
         const float *const from = x + iy * 8;
-        for (int32_t i = 0; i < 2; i++) {
-          *to++ = 0.0f;
-        }
-        memcpy(to, from, 8 * sizeof *to);
+mlf_simd_fill(to, 0, 2 * sizeof *to);
+        to += 2;
+        mlf_simd_copy(to, from, 8 * sizeof *to);
         to += 8;
-        for (int32_t i = 0; i < 2; i++) {
-          to[i] = 0.0f;
-        }
+mlf_simd_fill(to, 0, 2 * sizeof *to);
       }
 
-      for (int32_t block = 0; block < 20; block += 10) {
+      for (int32_t block = 0; block < 20; block += 4) {
         const int32_t p = block;
-        const float *const from0 = columns + (p) / 4 * 12 + (p) % 4 * 2;
-        const float *const from1 = columns + (p + 1) / 4 * 12 + (p + 1) % 4 * 2;
-        const float *const from2 = columns + (p + 2) / 4 * 12 + (p + 2) % 4 * 2;
-        const float *const from3 = columns + (p + 3) / 4 * 12 + (p + 3) % 4 * 2;
-        const float *const from4 = columns + (p + 4) / 4 * 12 + (p + 4) % 4 * 2;
-        const float *const from5 = columns + (p + 5) / 4 * 12 + (p + 5) % 4 * 2;
-        const float *const from6 = columns + (p + 6) / 4 * 12 + (p + 6) % 4 * 2;
-        const float *const from7 = columns + (p + 7) / 4 * 12 + (p + 7) % 4 * 2;
-        const float *const from8 = columns + (p + 8) / 4 * 12 + (p + 8) % 4 * 2;
-        const float *const from9 = columns + (p + 9) / 4 * 12 + (p + 9) % 4 * 2;
+        const float *const from = columns + p / 4 * 12 + p % 4 * 2;
         const float *wp = w;
         for (int32_t oc = 0; oc < 3; oc += 4) {
           mlf_f32x4 acc0_0 = {0};
           mlf_f32x4 acc1_0 = {0};
           mlf_f32x4 acc2_0 = {0};
           mlf_f32x4 acc3_0 = {0};
-          mlf_f32x4 acc4_0 = {0};
-          mlf_f32x4 acc5_0 = {0};
-          mlf_f32x4 acc6_0 = {0};
-          mlf_f32x4 acc7_0 = {0};
-          mlf_f32x4 acc8_0 = {0};
-          mlf_f32x4 acc9_0 = {0};
           for (int32_t ky = 0; ky < 3; ky++) {
             const int32_t end = ky * 12 + 6;
             MLF_ROLLED
             for (int32_t k = ky * 12; k < end; k += 1) {
               const mlf_f32x4 w0 = mlf_load_f32x4(wp);
-              acc0_0 += *(from0 + k) * w0;
-              acc1_0 += *(from1 + k) * w0;
-              acc2_0 += *(from2 + k) * w0;
-              acc3_0 += *(from3 + k) * w0;
-              acc4_0 += *(from4 + k) * w0;
-              acc5_0 += *(from5 + k) * w0;
-              acc6_0 += *(from6 + k) * w0;
-              acc7_0 += *(from7 + k) * w0;
-              acc8_0 += *(from8 + k) * w0;
-              acc9_0 += *(from9 + k) * w0;
+              acc0_0 += *(from + k) * w0;
+              acc1_0 += *(from + k + 2) * w0;
+              acc2_0 += *(from + k + 4) * w0;
+              acc3_0 += *(from + k + 6) * w0;
               wp += 4;
             }
           }
@@ -111,30 +85,6 @@ MLF_KERNEL void tvmgen_simd_f32_fused_conv_relu(const float *MLF_RESTRICT x, con
           {
             const int32_t to = (p + 3) * 3 + oc;
             mlf_put_f32_some_x4(y + to, mlf_relu_x4(mlf_load_f32x4(b + oc) + acc3_0), 3 - oc);
-          }
-          {
-            const int32_t to = (p + 4) * 3 + oc;
-            mlf_put_f32_some_x4(y + to, mlf_relu_x4(mlf_load_f32x4(b + oc) + acc4_0), 3 - oc);
-          }
-          {
-            const int32_t to = (p + 5) * 3 + oc;
-            mlf_put_f32_some_x4(y + to, mlf_relu_x4(mlf_load_f32x4(b + oc) + acc5_0), 3 - oc);
-          }
-          {
-            const int32_t to = (p + 6) * 3 + oc;
-            mlf_put_f32_some_x4(y + to, mlf_relu_x4(mlf_load_f32x4(b + oc) + acc6_0), 3 - oc);
-          }
-          {
-            const int32_t to = (p + 7) * 3 + oc;
-            mlf_put_f32_some_x4(y + to, mlf_relu_x4(mlf_load_f32x4(b + oc) + acc7_0), 3 - oc);
-          }
-          {
-            const int32_t to = (p + 8) * 3 + oc;
-            mlf_put_f32_some_x4(y + to, mlf_relu_x4(mlf_load_f32x4(b + oc) + acc8_0), 3 - oc);
-          }
-          {
-            const int32_t to = (p + 9) * 3 + oc;
-            mlf_put_f32_some_x4(y + to, mlf_relu_x4(mlf_load_f32x4(b + oc) + acc9_0), 3 - oc);
           }
         }
       }

@@ -40,34 +40,26 @@ MLF_KERNEL void tvmgen_simd_s8_qlinearconv(const int8_t *MLF_RESTRICT x, const i
         int16_t *to = columns + row * 28;
         const int32_t iy = (0 + row) - 1;
         if (iy < 0 || iy >= 6) {
-          for (int32_t i = 0; i < 28; i++) {
+for (int32_t i = 0; i < 28; i++) {
             to[i] = -3;
           }
           continue;
         }
         const int8_t *const from = x + iy * 20;
-        for (int32_t i = 0; i < 4; i++) {
-          *to++ = -3;
+for (int32_t i = 0; i < 4; i++) {
+          to[i] = -3;
         }
+        to += 4;
         mlf_simd_widen_s8(from, to, 20);
         to += 20;
-        for (int32_t i = 0; i < 4; i++) {
+for (int32_t i = 0; i < 4; i++) {
           to[i] = -3;
         }
       }
 
-      for (int32_t block = 0; block < 30; block += 10) {
+      for (int32_t block = 0; block < 30; block += 5) {
         const int32_t p = block;
-        const int16_t *const from0 = columns + (p) / 5 * 28 + (p) % 5 * 4;
-        const int16_t *const from1 = columns + (p + 1) / 5 * 28 + (p + 1) % 5 * 4;
-        const int16_t *const from2 = columns + (p + 2) / 5 * 28 + (p + 2) % 5 * 4;
-        const int16_t *const from3 = columns + (p + 3) / 5 * 28 + (p + 3) % 5 * 4;
-        const int16_t *const from4 = columns + (p + 4) / 5 * 28 + (p + 4) % 5 * 4;
-        const int16_t *const from5 = columns + (p + 5) / 5 * 28 + (p + 5) % 5 * 4;
-        const int16_t *const from6 = columns + (p + 6) / 5 * 28 + (p + 6) % 5 * 4;
-        const int16_t *const from7 = columns + (p + 7) / 5 * 28 + (p + 7) % 5 * 4;
-        const int16_t *const from8 = columns + (p + 8) / 5 * 28 + (p + 8) % 5 * 4;
-        const int16_t *const from9 = columns + (p + 9) / 5 * 28 + (p + 9) % 5 * 4;
+        const int16_t *const from = columns + p / 5 * 28 + p % 5 * 4;
         const int8_t *wp = w;
         for (int32_t oc = 0; oc < 4; oc += 4) {
           mlf_i32x4 acc0_0 = mlf_load_i32x4(b + oc);
@@ -75,26 +67,16 @@ MLF_KERNEL void tvmgen_simd_s8_qlinearconv(const int8_t *MLF_RESTRICT x, const i
           mlf_i32x4 acc2_0 = acc0_0;
           mlf_i32x4 acc3_0 = acc0_0;
           mlf_i32x4 acc4_0 = acc0_0;
-          mlf_i32x4 acc5_0 = acc0_0;
-          mlf_i32x4 acc6_0 = acc0_0;
-          mlf_i32x4 acc7_0 = acc0_0;
-          mlf_i32x4 acc8_0 = acc0_0;
-          mlf_i32x4 acc9_0 = acc0_0;
           for (int32_t ky = 0; ky < 3; ky++) {
             const int32_t end = ky * 28 + 12;
             MLF_ROLLED
             for (int32_t k = ky * 28; k < end; k += 2) {
               const mlf_i16x8 w0 = mlf_wide_x4(wp);
-              acc0_0 = mlf_madd_x4(acc0_0, from0 + k, w0);
-              acc1_0 = mlf_madd_x4(acc1_0, from1 + k, w0);
-              acc2_0 = mlf_madd_x4(acc2_0, from2 + k, w0);
-              acc3_0 = mlf_madd_x4(acc3_0, from3 + k, w0);
-              acc4_0 = mlf_madd_x4(acc4_0, from4 + k, w0);
-              acc5_0 = mlf_madd_x4(acc5_0, from5 + k, w0);
-              acc6_0 = mlf_madd_x4(acc6_0, from6 + k, w0);
-              acc7_0 = mlf_madd_x4(acc7_0, from7 + k, w0);
-              acc8_0 = mlf_madd_x4(acc8_0, from8 + k, w0);
-              acc9_0 = mlf_madd_x4(acc9_0, from9 + k, w0);
+              acc0_0 = mlf_madd_x4(acc0_0, from + k, w0);
+              acc1_0 = mlf_madd_x4(acc1_0, from + k + 4, w0);
+              acc2_0 = mlf_madd_x4(acc2_0, from + k + 8, w0);
+              acc3_0 = mlf_madd_x4(acc3_0, from + k + 12, w0);
+              acc4_0 = mlf_madd_x4(acc4_0, from + k + 16, w0);
               wp += 8;
             }
           }
@@ -117,26 +99,6 @@ MLF_KERNEL void tvmgen_simd_s8_qlinearconv(const int8_t *MLF_RESTRICT x, const i
           {
             const int32_t to = (p + 4) * 4 + oc;
             mlf_put_s8_x4(y + to, mlf_requantize_x4(acc4_0, mlf_load_f32x4(scale + oc), -128), -128, 127);
-          }
-          {
-            const int32_t to = (p + 5) * 4 + oc;
-            mlf_put_s8_x4(y + to, mlf_requantize_x4(acc5_0, mlf_load_f32x4(scale + oc), -128), -128, 127);
-          }
-          {
-            const int32_t to = (p + 6) * 4 + oc;
-            mlf_put_s8_x4(y + to, mlf_requantize_x4(acc6_0, mlf_load_f32x4(scale + oc), -128), -128, 127);
-          }
-          {
-            const int32_t to = (p + 7) * 4 + oc;
-            mlf_put_s8_x4(y + to, mlf_requantize_x4(acc7_0, mlf_load_f32x4(scale + oc), -128), -128, 127);
-          }
-          {
-            const int32_t to = (p + 8) * 4 + oc;
-            mlf_put_s8_x4(y + to, mlf_requantize_x4(acc8_0, mlf_load_f32x4(scale + oc), -128), -128, 127);
-          }
-          {
-            const int32_t to = (p + 9) * 4 + oc;
-            mlf_put_s8_x4(y + to, mlf_requantize_x4(acc9_0, mlf_load_f32x4(scale + oc), -128), -128, 127);
           }
         }
       }
