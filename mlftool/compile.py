@@ -27,6 +27,7 @@ from mlftool.module import Module, ModuleSpec
 from mlftool.passes import (
     batchnorm,
     canonicalise,
+    channels,
     fold,
     fuse,
     integers,
@@ -58,6 +59,7 @@ PIPELINE: tuple[Pass, ...] = (
     fold.fold_constants,
     layout.channels_last,
     layout.cancel_transposes,
+    channels.drop_constant_channels,
     fuse.fuse_chains,
     fuse.tabulate,
     fuse.fuse_prologues,
@@ -75,6 +77,7 @@ LEVELS = {
     "sink_and_hoist": 2,
     "to_integer": 2,
     "average_to_integer": 2,
+    "drop_constant_channels": 2,
     "cancel_transposes": 3,
 }
 
