@@ -49,6 +49,8 @@ MISTAKES = {
         "A library for another processor was asked for by name: see `mlf_model`.",
     "`Config value 'x' is not defined in any .rc file`":
         "A board's configuration needs a line in your own `.bazelrc`, see above.",
+    "``undefined reference to `main'``":
+        "Neither `srcs` nor `deps` of an `mlf_firmware` have a `main`.",
     "`no matching toolchains found for types @mlftool//rules/toolchains:mlftool_type`":
         "`mlf_register_toolchains()` is not called.",
     "`Not a regular file: .../models.yaml`":

@@ -64,7 +64,7 @@ def options_of(ctx):
     attr, executor = ctx.attr, ctx.attr.executor
     if not attr.target:
         fail("%s: target: got '', expected a target such as host or cortex-m4; leave it out for host" % ctx.label)
-    device_of(attr.target, "target")
+    device_of(attr.target, "%s: target" % ctx.label)
     check_shapes(ctx)
     check_values(ctx)
     check_patches(ctx)
@@ -109,6 +109,8 @@ def _inputs(ctx):
     return [ctx.file.model] + ctx.files.data + ctx.files.tuning + compilers
 
 def _archive(ctx):
+    if ctx.outputs.out and ctx.outputs.out.extension != "tar":
+        fail("%s: out: got '%s', expected a name that ends in .tar" % (ctx.label, ctx.outputs.out.basename))
     return ctx.outputs.out or ctx.actions.declare_file(ctx.label.name + ".tar")
 
 def _add_options(args, ctx):

@@ -42,7 +42,7 @@ REFUSED = {
     'mlf_runner(name = "i", archive = "graph_archive", library = "graph", module = "other")':
         "module: got 'other', which //refused:graph_archive has not; expected one of: default",
     'mlf_compile(name = "o", model = MODEL, target = "cortex-m9")':
-        "target: got 'cortex-m9', expected one of host, x86-64-v3, x86-64-v4, aarch64, ",
+        "//refused:o: target: got 'cortex-m9', expected one of host, x86-64-v3, x86-64-v4, ",
     'mlf_firmware(name = "p", platform = "@mlftool//rules/platforms:host", deps = [":cmsis"])':
         "//refused:p: board: none of ours has the processor of platform "
         "@mlftool//rules/platforms:host; give your own mlf_board",
@@ -108,6 +108,8 @@ REFUSED = {
     'mlf_firmware_test(name = "am", firmware = ":quiet")':
         "//refused:am: nothing simulates the board of refused/quiet.elf; give its mlf_board a "
         "simulator, or test on the host",
+    'mlf_compile(name = "out", model = MODEL, out = "out.json")':
+        "//refused:out: out: got 'out.json', expected a name that ends in .tar",
     'mlf_compile(name = "value", model = MODEL, input_values = {"x": "1,two"})':
         "//refused:value: input_values: got '1,two' for input 'x', expected numbers, such as",
     'mlf_tune(name = "tune_host", model = MODEL, targets = ["cortex-m4", "host"])':

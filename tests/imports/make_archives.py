@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -10,7 +11,10 @@ from pathlib import Path
 import numpy as np
 
 from mlftool.mlf import Bundle, write_tar
-from tests.runtime import tvm_archives as tvm
+
+sys.path.insert(0, os.path.abspath(Path(__file__).parents[1] / "runtime"))
+import tvm_archives as tvm
+from tvm_sources import KERNELS, PREAMBLE
 
 ONES = np.ones((1, 4), np.int8)
 
@@ -20,7 +24,7 @@ def with_object(folder: Path) -> Bundle:
     files = dict(tvm.graph_archive(7).files)
     del files[tvm.code(7, 1)]
     with tempfile.TemporaryDirectory() as work:
-        (Path(work) / "kernels.c").write_text(tvm.PREAMBLE + tvm.KERNELS)
+        (Path(work) / "kernels.c").write_text(PREAMBLE + KERNELS)
         command = ["gcc", "-O1", "-ffp-contract=off", f"-I{folder}", "-c", "kernels.c"]
         subprocess.run(command, cwd=work, check=True)
         data = (Path(work) / "kernels.o").read_bytes()

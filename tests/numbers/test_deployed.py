@@ -13,7 +13,7 @@ import pytest
 from batch import Job, run_jobs
 from builders import Layers, random_feeds
 from onnxruntime.quantization import QuantFormat
-from oracle import onnxruntime_float, onnxruntime_integer, relative_error
+from oracle import assert_close, onnxruntime_float, onnxruntime_integer
 from quantiser import quantised
 
 from mlftool.compile import ModuleSpec, compile_modules
@@ -180,11 +180,7 @@ def test_float(name: str, jobs: dict[str, Job]) -> None:
     job = jobs[name]
     assert not job.failure, job.failure
     for want, got in zip(onnxruntime_float(job.model, job.feeds), job.results, strict=True):
-        for key, value in want.items():
-            if value.dtype.kind == "f":
-                assert relative_error(got[key], value) <= 1e-5, key
-            else:
-                np.testing.assert_array_equal(got[key], value, key)
+        assert_close(got, want)
 
 
 @pytest.mark.parametrize("form", FORMATS)

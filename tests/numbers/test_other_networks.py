@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from batch import Job, run_jobs
-from oracle import onnxruntime_float, onnxruntime_integer, relative_error
+from oracle import assert_close, onnxruntime_float, onnxruntime_integer
 from other_networks import feeds_of, other_networks
 
 NAMES = tuple(other_networks())
@@ -24,11 +23,7 @@ def test_floats(name: str, jobs: dict[str, Job]) -> None:
     job = jobs[name]
     assert not job.failure, job.failure
     for want, got in zip(onnxruntime_float(job.model, job.feeds), job.results, strict=True):
-        for key, value in want.items():
-            if value.dtype.kind == "f":
-                assert relative_error(got[key], value) <= 1e-5, key
-            else:
-                np.testing.assert_array_equal(got[key], value, key)
+        assert_close(got, want)
 
 
 @pytest.mark.parametrize("name", [n for n in NAMES if n.endswith("int8")])

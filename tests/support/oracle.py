@@ -56,6 +56,15 @@ def relative_error(got: Array, expected: Array) -> float:
     return float(np.where(same, 0.0, np.where(np.isnan(error), np.inf, error)).max(initial=0.0))
 
 
+def assert_close(got: dict[str, Array], expected: dict[str, Array]) -> None:
+    """Fails unless floats are as close as another order of sums leaves them, and the rest equal."""
+    for name, value in expected.items():
+        if value.dtype.kind == "f":
+            assert relative_error(got[name], value) <= 1e-5, name
+        else:
+            np.testing.assert_array_equal(got[name], value, name)
+
+
 def is_tie(model: onnx.ModelProto, feed: dict[str, Array], different: Array) -> bool:
     """Whether the values that the model's last QuantizeLinear rounds lie within float rounding of
     half a quantum wherever `different` is true. The scale must be per tensor."""
