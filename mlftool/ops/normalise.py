@@ -10,6 +10,7 @@ from mlftool.ops.base import Kernel, Operand, Trait, UnsupportedError, op
 from mlftool.ops.elementwise import Maths
 from mlftool.ops.scalar import Load, Store, conversions, settle, tensor_operand
 
+KEPT = 256  # exponentials that are kept in scratch at most
 ROUNDED = "mlf.rounded"  # the narrow float that a Softmax of passes/widen.py is of
 
 
@@ -22,10 +23,11 @@ def _last_axis(extent: int, inner: int, flattened: int) -> str:
 
 @op("Softmax", Trait.EPILOGUE, Trait.PROLOGUE)
 def softmax(v: View) -> Kernel:
-    """exp(x - max) / sum(exp(x - max)) along `axis`; three passes, no scratch. LogSoftmax is
+    """exp(x - max) / sum(exp(x - max)) along `axis` in three passes. LogSoftmax is
     x - max - log(sum(exp(x - max))).
 
-    The exponentials are computed twice rather than stored: a quantised output has no room for them.
+    Where the axis is long the exponentials are computed twice: a quantised output has no room for
+    them, and scratch of that size would count.
     """
     row = v.y.dtype
     if row.name not in ("float32", "float64"):
@@ -44,6 +46,10 @@ def softmax(v: View) -> Kernel:
     away = settle(steps, f"{value} - top")
     # A per-channel operand is indexed by the last axis, which is `k` or the inner loop's variable.
     store = Store(v, "result", index, _last_axis(shape[-1], inner, flattened))
+    exp, log = settle(steps, m.call("exp", away)), v.core.op == "LogSoftmax"
+    scratch: tuple[Operand, ...] = ()
+    if n <= KEPT and not log:
+        scratch = (Operand("e", row.c, "scratch", bytes=n * row.bytes),)
     return Kernel(
         "portable.softmax",
         "softmax.c.j2",
@@ -55,15 +61,17 @@ def softmax(v: View) -> Kernel:
             "load": value,
             "type": row.c,
             "away": away,
-            "exp": settle(steps, m.call("exp", away)),
+            "exp": exp,
+            "kept": bool(scratch),
             "sum": settle(steps, "sum"),
-            "log": settle(steps, m.call("log", "sum")) if v.core.op == "LogSoftmax" else "",
+            "log": settle(steps, m.call("log", "sum")) if log else "",
             "store": store,
         },
         (
             tensor_operand(v.graph, "x", load.tensor),
             *store.operands,
             Operand("y", v.out.dtype.c, "out", v.node.outputs[0]),
+            *scratch,
         ),
         cost=outer * n * inner * 80.0,
         includes=(
