@@ -307,6 +307,40 @@ static inline mlf_i32x8 mlf_clamp_x8(mlf_i32x8 x, int32_t low, int32_t high) {
   return (mlf_i32x8)_mm256_min_epi32(least, _mm256_set1_epi32(high));
 }
 
+/* Sums scaled and rounded, for what follows: |acc * scale| is below 2^22. */
+static inline mlf_i32x8 mlf_scaled_x8(mlf_i32x8 acc, mlf_f32x8 scale) {
+  const mlf_f32x8 product = __builtin_convertvector(acc, mlf_f32x8) * scale;
+  return (mlf_i32x8)_mm256_cvtps_epi32((__m256)product);
+}
+
+/* Sixteen values with the zero point added, within limits, as int16. */
+static inline __m256i mlf_words_x16(mlf_i32x8 a, mlf_i32x8 b, int32_t zero_point, int32_t low,
+                                    int32_t high) {
+  __m256i words = _mm256_packs_epi32((__m256i)a, (__m256i)b);
+  words = _mm256_adds_epi16(words, _mm256_set1_epi16((int16_t)zero_point));
+  if (low != -128 || high != 127) {
+    words = _mm256_max_epi16(words, _mm256_set1_epi16((int16_t)low));
+    words = _mm256_min_epi16(words, _mm256_set1_epi16((int16_t)high));
+  }
+  return _mm256_permute4x64_epi64(words, 0xd8);
+}
+
+static inline void mlf_put2_s8_x8(int8_t *to, mlf_i32x8 a, mlf_i32x8 b, int32_t zero_point,
+                                  int32_t low, int32_t high) {
+  const __m256i words = mlf_words_x16(a, b, zero_point, low, high);
+  const __m128i bytes =
+      _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
+  memcpy(to, &bytes, sizeof bytes);
+}
+
+static inline void mlf_put2_u8_x8(uint8_t *to, mlf_i32x8 a, mlf_i32x8 b, int32_t zero_point,
+                                  int32_t low, int32_t high) {
+  const __m256i words = mlf_words_x16(a, b, zero_point, low, high);
+  const __m128i bytes =
+      _mm_packus_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
+  memcpy(to, &bytes, sizeof bytes);
+}
+
 static inline mlf_i16x16 mlf_wide_x8(const int8_t *w) {
   mlf_i8x16 bytes;
   memcpy(&bytes, w, sizeof bytes);
@@ -424,7 +458,9 @@ static inline mlf_i32x16 mlf_clamp_x16(mlf_i32x16 x, int32_t low, int32_t high) 
 }
 
 static inline void mlf_put_s8_x16(int8_t *to, mlf_i32x16 v, int32_t low, int32_t high) {
-  const __m128i bytes = _mm512_cvtepi32_epi8((__m512i)mlf_clamp_x16(v, low, high));
+  const __m128i bytes = low == -128 && high == 127
+                            ? _mm512_cvtsepi32_epi8((__m512i)v)
+                            : _mm512_cvtepi32_epi8((__m512i)mlf_clamp_x16(v, low, high));
   memcpy(to, &bytes, sizeof bytes);
 }
 

@@ -6,6 +6,7 @@ Other epilogues have no vector form here; their elements are computed one by one
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -33,17 +34,49 @@ class Finish:
     def includes_residual(self) -> bool:
         return any(o.name == "e0" for o in self.operands)
 
-    def lines(self, acc: str, index: str, channel: str, count: str) -> list[str]:
-        """C statements that store the vector `acc`, whose first element is output `index` and
-        output channel `channel`; `count` is how many lanes are channels, "" if all."""
-        value = self._float(acc, index, channel) if self.type == "f32" else ""
-        limits = ""
-        if q := self.quantisation:
-            value, limits = self._requantised(acc, index, channel, q)
-        n = self.lanes
-        if count:
-            return [f"mlf_put_{self.type}_some_x{n}(y + {index}, {value}{limits}, {count});"]
-        return [f"mlf_put_{self.type}_x{n}(y + {index}, {value}{limits});"]
+    def row(self, accs: Sequence[str], index: str, channel: str, oc: int = 0) -> list[str]:
+        """C statements that store vectors of neighbouring channels, the first element of which is
+        output `index` and output channel `channel`; of `oc` channels if lanes may be beyond."""
+        n, lines = self.lanes, []
+        for k in range(0, len(accs), 2):
+            places = [f" + {i * n}" if i else "" for i in range(k, len(accs))[:2]]
+            if self.pairs and not oc and len(places) == 2:
+                values = [
+                    self._integers(acc, index + place, channel + place, False)
+                    for acc, place in zip(accs[k:], places, strict=False)
+                ]
+                limits = ", ".join(map(str, self._limits(False)))
+                lines.append(
+                    f"mlf_put2_{self.type}_x{n}(y + {index}{places[0]}, {', '.join(values)}, {limits});"
+                )
+                continue
+            for acc, place in zip(accs[k:], places, strict=False):
+                count = f"{oc} - {channel}{place.replace('+', '-')}" if oc else ""
+                lines.append(self.line(acc, index + place, channel + place, count))
+        return lines
+
+    @property
+    def pairs(self) -> bool:
+        """Whether two vectors are stored at once."""
+        return self.lanes == 8 and self.quantisation is not None
+
+    def line(self, acc: str, index: str, channel: str, count: str = "") -> str:
+        """The C statement that stores the vector `acc`; `count` is how many lanes are channels, ""
+        if all."""
+        some, more = ("_some", f", {count}") if count else ("", "")
+        if self.quantisation is None:
+            value, limits = self._float(acc, index, channel), ""
+        else:
+            value = self._integers(acc, index, channel, True)
+            limits = "".join(f", {n}" for n in self._limits(True)[1:])
+        return f"mlf_put_{self.type}{some}_x{self.lanes}(y + {index}, {value}{limits}{more});"
+
+    def _limits(self, moved: bool) -> tuple[int, int, int]:
+        """A zero point to add, unless `moved` says that it was, the least and the largest value."""
+        if s := self.residual:
+            return 0, s.low, s.high
+        assert (q := self.quantisation)
+        return 0 if moved else q.y_zero_point, q.lo, q.hi
 
     def _float(self, acc: str, index: str, channel: str) -> str:
         n = self.lanes
@@ -52,18 +85,22 @@ class Finish:
             text = f"mlf_load_f32x{n}(e0 + {index}) + ({text})"
         return f"mlf_relu_x{n}({text})" if self.relu else text
 
-    def _requantised(self, acc: str, index: str, channel: str, q: Quantisation) -> tuple[str, str]:
-        n = self.lanes
+    def _integers(self, acc: str, index: str, channel: str, moved: bool) -> str:
+        """C text of the results as int32; with its zero point if `moved`."""
+        n, q = self.lanes, self.quantisation
+        assert q
         one = q.scale.size == 1
         scale = f"mlf_all_f32x{n}(scale[0])" if one else f"mlf_load_f32x{n}(scale + {channel})"
+        if not moved and not self.residual:
+            return f"mlf_scaled_x{n}({acc}, {scale})"
         text = f"mlf_requantize_x{n}({acc}, {scale}, {q.y_zero_point})"
         if (s := self.residual) is None:
-            return text, f", {q.lo}, {q.hi}"
+            return text
         other = f"mlf_load_s8_x{n}(e0 + {index})"
         text = f"mlf_clamp_x{n}({text}, {q.lo}, {q.hi}) * {s.m} + {other} * {s.n} + ({s.add})"
         for value, step in s.exceptions:
             text = f"mlf_except_x{n}({text}, {value}, {step})"
-        return f"({text}) >> {s.shift}", f", {s.low}, {s.high}"
+        return f"({text}) >> {s.shift}"
 
 
 def channels(count: int, width: int) -> Array:
