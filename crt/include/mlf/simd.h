@@ -259,6 +259,10 @@ static inline void mlf_put_u8_x4(uint8_t *to, mlf_i32x4 v, int32_t low, int32_t 
 #endif
 MLF_LANES(4)
 
+static inline float mlf_spread_f32x4(const float *from) {
+  return *from;
+}
+
 static inline mlf_i32x4 mlf_clamp_x4(mlf_i32x4 x, int32_t low, int32_t high) {
   const mlf_i32x4 a = mlf_all_i32x4(low), b = mlf_all_i32x4(high);
   const mlf_i32x4 under = (mlf_i32x4)(x < a), over = (mlf_i32x4)(x > b);
@@ -347,10 +351,26 @@ static inline mlf_i16x16 mlf_wide_x8(const int8_t *w) {
   return (mlf_i16x16)_mm256_cvtepi8_epi16((__m128i)bytes);
 }
 
+/* Four bytes in all lanes. Written as the instruction because gcc, where windows overlap, would
+ * keep what it has loaded for the next round, in more registers than there are. */
+typedef struct {
+  char bytes[4];
+} mlf_four_bytes;
+
+static inline __m256i mlf_spread_x8(const void *from) {
+  __m256i v;
+  __asm__("vpbroadcastd %1, %0" : "=x"(v) : "m"(*(const mlf_four_bytes *)from));
+  return v;
+}
+
+static inline mlf_f32x8 mlf_spread_f32x8(const float *from) {
+  mlf_f32x8 v;
+  __asm__("vbroadcastss %1, %0" : "=x"(v) : "m"(*from));
+  return v;
+}
+
 static inline mlf_i32x8 mlf_madd_x8(mlf_i32x8 acc, const int16_t *pair, mlf_i16x16 w) {
-  int32_t both;
-  memcpy(&both, pair, sizeof both);
-  return acc + (mlf_i32x8)_mm256_madd_epi16((__m256i)w, _mm256_set1_epi32(both));
+  return acc + (mlf_i32x8)_mm256_madd_epi16((__m256i)w, mlf_spread_x8(pair));
 }
 #endif
 
@@ -434,9 +454,7 @@ static inline mlf_i8x32 mlf_load_i8x32(const int8_t *from) {
 /* Sums of two products, quad[0] * w[4k] + quad[1] * w[4k + 1] and quad[2] * w[4k + 2] + ..., where
  * `quad` is four bytes for all lanes; a sum beyond int16 would saturate. */
 static inline mlf_i16x16 mlf_bytes_x8(const uint8_t *quad, mlf_i8x32 w) {
-  int32_t all;
-  memcpy(&all, quad, sizeof all);
-  return (mlf_i16x16)_mm256_maddubs_epi16(_mm256_set1_epi32(all), (__m256i)w);
+  return (mlf_i16x16)_mm256_maddubs_epi16(mlf_spread_x8(quad), (__m256i)w);
 }
 
 /* acc[k] += words[2k] + words[2k + 1]. */
@@ -469,6 +487,10 @@ static inline void mlf_put_u8_x16(uint8_t *to, mlf_i32x16 v, int32_t low, int32_
   memcpy(to, &bytes, sizeof bytes);
 }
 MLF_LANES(16)
+
+static inline float mlf_spread_f32x16(const float *from) {
+  return *from;
+}
 
 static inline mlf_i16x32 mlf_wide_x16(const int8_t *w) {
   __m256i bytes;
