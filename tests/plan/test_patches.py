@@ -145,14 +145,8 @@ def test_every_way_in_gives_the_same_archive(tmp_path: Path) -> None:
 
     entry = {
         **{"model": str(model), "module_name": "m", "target": "rv32imc", "executor": "aot"},
-        **{
-            "input_shapes": {},
-            "input_values": {},
-            "data_files": [],
-            "float_mode": "exact",
-            "weights": "auto",
-        },
-        **{"mlf_version": 7, "optimize": "speed", "patches": "4", "tuning": None, "options": {}},
+        **{"input_shapes": {}, "input_values": {}, "data_files": [], "tuning": None},
+        "options": {"patches": "4"},
     }
     bundle = compile_modules([module_spec(entry)])
     assert tar_bytes(bundle) == out.read_bytes()

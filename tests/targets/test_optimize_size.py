@@ -110,7 +110,8 @@ def test_every_executor_passes_the_numbers(
     executor = "aot" if form == "packed" else form
     interface_api = "packed" if form == "packed" else None
     plain = replace(TARGETS["host"], features=frozenset({"fpu"}))  # without kernels in vectors
-    spec = ModuleSpec(MODELS["chains"], "m", plain, executor, interface_api, optimize="size")
+    asked = {"interface_api": interface_api, "optimize": "size"}
+    spec = ModuleSpec(MODELS["chains"], "m", plain, executor, **asked)
     bundle = compile_modules([spec])
     assert any(b" *MLF_RESTRICT layer" in data for data in bundle.files.values())
     interface = read_interface(bundle, "m")
