@@ -23,6 +23,7 @@ typedef float mlf_f32x16 __attribute__((vector_size(64)));
 typedef int32_t mlf_i32x4 __attribute__((vector_size(16)));
 typedef int32_t mlf_i32x8 __attribute__((vector_size(32)));
 typedef int32_t mlf_i32x16 __attribute__((vector_size(64)));
+typedef uint32_t mlf_u32x8 __attribute__((vector_size(32)));
 typedef int16_t mlf_i16x8 __attribute__((vector_size(16)));
 typedef int16_t mlf_i16x16 __attribute__((vector_size(32)));
 typedef int16_t mlf_i16x32 __attribute__((vector_size(64)));
@@ -197,6 +198,10 @@ static inline void mlf_simd_flip_s8(const int8_t *from, uint8_t *to, int32_t n) 
     memcpy(to, &v, sizeof v);                                                                      \
   }                                                                                                \
   static inline void mlf_put_f32_some_x##n(float *to, mlf_f32x##n v, int32_t count) {              \
+    if (count >= n) {                                                                              \
+      memcpy(to, &v, sizeof v);                                                                    \
+      return;                                                                                      \
+    }                                                                                              \
     float all[n];                                                                                  \
     memcpy(all, &v, sizeof all);                                                                   \
     for (int32_t i = 0; i < n && i < count; i++) {                                                 \
@@ -205,6 +210,10 @@ static inline void mlf_simd_flip_s8(const int8_t *from, uint8_t *to, int32_t n) 
   }                                                                                                \
   static inline void mlf_put_s8_some_x##n(int8_t *to, mlf_i32x##n v, int32_t low, int32_t high,    \
                                           int32_t count) {                                         \
+    if (count >= n) {                                                                              \
+      mlf_put_s8_x##n(to, v, low, high);                                                           \
+      return;                                                                                      \
+    }                                                                                              \
     int8_t all[n];                                                                                 \
     mlf_put_s8_x##n(all, v, low, high);                                                            \
     for (int32_t i = 0; i < n && i < count; i++) {                                                 \
@@ -213,6 +222,10 @@ static inline void mlf_simd_flip_s8(const int8_t *from, uint8_t *to, int32_t n) 
   }                                                                                                \
   static inline void mlf_put_u8_some_x##n(uint8_t *to, mlf_i32x##n v, int32_t low, int32_t high,   \
                                           int32_t count) {                                         \
+    if (count >= n) {                                                                              \
+      mlf_put_u8_x##n(to, v, low, high);                                                           \
+      return;                                                                                      \
+    }                                                                                              \
     uint8_t all[n];                                                                                \
     mlf_put_u8_x##n(all, v, low, high);                                                            \
     for (int32_t i = 0; i < n && i < count; i++) {                                                 \
@@ -383,68 +396,7 @@ static inline mlf_i32x8 mlf_madd_pairs_x8(mlf_i32x8 acc, const int16_t *pairs, m
 }
 #endif
 
-static inline mlf_simd_wide mlf_load_wide(const int16_t *from) {
-  mlf_simd_wide v;
-  memcpy(&v, from, sizeof v);
-  return v;
-}
-
-/* Four elements `apart` elements apart: a - c, b + c, c - b, b - d. */
-static inline void mlf_winograd_put(int16_t *to, int32_t apart, mlf_simd_wide a, mlf_simd_wide b,
-                                    mlf_simd_wide c, mlf_simd_wide d) {
-  const mlf_simd_wide first = a - c, second = b + c, third = c - b, fourth = b - d;
-  memcpy(to, &first, sizeof first);
-  memcpy(to + apart, &second, sizeof second);
-  memcpy(to + 2 * apart, &third, sizeof third);
-  memcpy(to + 3 * apart, &fourth, sizeof fourth);
-}
-
-/* Winograd's F(2x2, 3x3) in integers. Of 4 x 4 input pixels, `line` and `next` elements apart down
- * and across, the 16 sums that are multiplied with weights; n channels, stored `apart` elements
- * apart. */
-static inline void mlf_winograd_tiles(const int16_t *from, int32_t line, int32_t next, int16_t *to,
-                                      int32_t apart, int32_t n) {
-  for (int32_t c = 0; c < n; c += MLF_WIDENED) {
-    const int16_t *const a = from + c, *const b = a + line, *const d = b + line,
-                         *const e = d + line;
-    int16_t *const at = to + c;
-    const mlf_simd_wide b0 = mlf_load_wide(b), b1 = mlf_load_wide(b + next),
-                        b2 = mlf_load_wide(b + 2 * next), b3 = mlf_load_wide(b + 3 * next);
-    const mlf_simd_wide d0 = mlf_load_wide(d), d1 = mlf_load_wide(d + next),
-                        d2 = mlf_load_wide(d + 2 * next), d3 = mlf_load_wide(d + 3 * next);
-    mlf_winograd_put(at, apart, mlf_load_wide(a) - d0, mlf_load_wide(a + next) - d1,
-                     mlf_load_wide(a + 2 * next) - d2, mlf_load_wide(a + 3 * next) - d3);
-    mlf_winograd_put(at + 4 * apart, apart, b0 + d0, b1 + d1, b2 + d2, b3 + d3);
-    mlf_winograd_put(at + 8 * apart, apart, d0 - b0, d1 - b1, d2 - b2, d3 - b3);
-    mlf_winograd_put(at + 12 * apart, apart, b0 - mlf_load_wide(e), b1 - mlf_load_wide(e + next),
-                     b2 - mlf_load_wide(e + 2 * next), b3 - mlf_load_wide(e + 3 * next));
-  }
-}
-
 #if defined(__AVX2__)
-/* Four times the sums of 2 x 2 output pixels, of the 16 products `apart` elements apart; `bias` is
- * four times the bias. */
-static inline void mlf_winograd_sums_x8(const int32_t *from, int32_t apart, mlf_i32x8 bias,
-                                        mlf_i32x8 *sums) {
-  mlf_i32x8 upper[4], lower[4];
-#define MLF_DOWN(x, add)                                                                           \
-  {                                                                                                \
-    const mlf_i32x8 b = mlf_load_i32x8(from + (4 + x) * apart) add;                                \
-    const mlf_i32x8 c = mlf_load_i32x8(from + (8 + x) * apart);                                    \
-    upper[x] = mlf_load_i32x8(from + x * apart) + b + c;                                           \
-    lower[x] = b - c - mlf_load_i32x8(from + (12 + x) * apart);                                    \
-  }
-  MLF_DOWN(0, )
-  MLF_DOWN(1, +bias)
-  MLF_DOWN(2, )
-  MLF_DOWN(3, )
-#undef MLF_DOWN
-  sums[0] = upper[0] + upper[1] + upper[2];
-  sums[1] = upper[1] - upper[2] - upper[3];
-  sums[2] = lower[0] + lower[1] + lower[2];
-  sums[3] = lower[1] - lower[2] - lower[3];
-}
-
 static inline mlf_i8x32 mlf_load_i8x32(const int8_t *from) {
   mlf_i8x32 v;
   memcpy(&v, from, sizeof v);

@@ -46,9 +46,8 @@ class Finish:
                     for acc, place in zip(accs[k:], places, strict=False)
                 ]
                 limits = ", ".join(map(str, self._limits(False)))
-                lines.append(
-                    f"mlf_put2_{self.type}_x{n}(y + {index}{places[0]}, {', '.join(values)}, {limits});"
-                )
+                both = f"y + {index}{places[0]}, {', '.join(values)}, {limits}"
+                lines.append(f"mlf_put2_{self.type}_x{n}({both});")
                 continue
             for acc, place in zip(accs[k:], places, strict=False):
                 count = f"{oc} - {channel}{place.replace('+', '-')}" if oc else ""
@@ -75,7 +74,8 @@ class Finish:
         """A zero point to add, unless `moved` says that it was, the least and the largest value."""
         if s := self.residual:
             return 0, s.low, s.high
-        assert (q := self.quantisation)
+        q = self.quantisation
+        assert q
         return 0 if moved else q.y_zero_point, q.lo, q.hi
 
     def _float(self, acc: str, index: str, channel: str) -> str:

@@ -1,15 +1,19 @@
-"""int8 convolutions of 3x3 and stride 1 with 16 multiplications for 36: Winograd's F(2x2, 3x3).
+"""int8 convolutions of 3x3 and stride 1 with fewer multiplications: Winograd's F(2x2, 3x3), 16 for
+36, and F(4x4, 3x3), 36 for 144.
 
-A tile of 4 x 4 inputs gives 2 x 2 outputs: sums of inputs, at most four times them, meet weights
-that are computed here, and what they give is summed again. Weights times four are integers, at most
-nine times as large, so both are int16, sums are exact int32, and so is each output, times four; the
-scale of requantisation makes up for that. Weights take 32 bytes where they took nine: not for size.
-With VNNI, whose instruction multiplies twice as many bytes, nothing would be gained.
+Sums of inputs meet weights that are computed here, and what they give is summed again. All of it is
+integers: weights are scaled so that they are, so outputs come out that many times too large. With
+F(2x2) that is four times, and the scale of requantisation makes up for it; with F(4x4) 9 times a
+power of two, up to 576, which is divided out exactly. Transformed inputs and weights are int16, their
+products int32. All that is proven here for the weights at hand, else no such kernel is offered.
+
+Weights take 32 or 72 bytes where they took nine: not for size. With VNNI, whose instruction
+multiplies twice as many bytes, little would be gained.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,8 +23,8 @@ from mlftool.ops.contraction import (
     Contraction,
     Quantisation,
     contraction,
+    fits_int32,
     folded_bias,
-    largest,
     pad_rows,
 )
 from mlftool.ops.scalar import Store, tensor_operand
@@ -29,13 +33,45 @@ from mlftool.targets.kernels.simd import AVX2
 from mlftool.targets.kernels.simd_finish import channels, finish
 from mlftool.targets.kernels.simd_image import CACHE, Image, image_of
 
-_TWICE = np.array([[2, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 2]], np.int32)
 _SMALLEST = 2.0**-120  # of a scale that a fourth of is exact
 _CHANNELS = 16  # of inputs that are transformed at once
 
 
+@dataclass(frozen=True)
+class Tiling:
+    """F(size x size, 3x3): how weights are transformed, how far inputs grow along one axis, and how
+    many times too large outputs are."""
+
+    size: int
+    weights: Array
+    growth: Array
+    times: int
+
+    @property
+    def reach(self) -> int:
+        return self.size + 2
+
+
+TWO = Tiling(2, np.array([[2, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 2]]), np.full(4, 2), 4)
+FOUR = Tiling(
+    4,
+    np.array([[1, 0, 0], [1, 1, 1], [1, -1, 1], [1, 2, 4], [1, -2, 4], [0, 0, 1]]),
+    np.array([10, 10, 10, 6, 6, 10]),
+    576,
+)
+
+
 @kernel("QLinearConv", needs="avx2", unless="avx512 size")
-def winograd(v: View) -> Kernel | None:
+def winograd_2x2(v: View) -> Kernel | None:
+    return _bid(v, TWO)
+
+
+@kernel("QLinearConv", needs="avx2", unless="avx512 size")
+def winograd_4x4(v: View) -> Kernel | None:
+    return _bid(v, FOUR)
+
+
+def _bid(v: View, tiling: Tiling) -> Kernel | None:
     c = contraction(v)
     if len(c.inputs) != 2 or c.kernel != (3, 3) or c.strides != (1, 1) or c.dilations != (1, 1):
         return None
@@ -44,26 +80,21 @@ def winograd(v: View) -> Kernel | None:
     q = Quantisation.of(v)
     if v.known(3).dtype != np.int8 or np.any(q.w_zero_point) or np.any(q.scale < _SMALLEST):
         return None
-    bias = folded_bias(c, q)
-    if np.any(4 * (largest(c, q) + np.abs(bias)) >= 2**31):
-        return None
-    image = _image(c)
+    image = _image(c, tiling)
     tiles = image.band * image.columns
-    rows, vectors = AVX2.shape(_products(c, tiles), c.oc)
+    rows, vectors = AVX2.shape(_products(image, tiles), c.oc)
     width = vectors * AVX2.lanes
     how = finish(v, c, q, AVX2.lanes, channels(c.oc, width), c.oc % width == 0)
-    if how is None:
+    weights = _weights(c, tiling)
+    if how is None or not _fits(c, q, tiling, weights):
         return None
-    quarter = tuple(
-        replace(o, array=o.array / np.float32(4))
-        if o.name == "scale" and o.array is not None
-        else o
-        for o in how.operands
-    )
+    bias, operands = folded_bias(c, q), how.operands
+    if tiling is TWO:
+        bias, operands = 4 * bias, tuple(_quartered(o) for o in operands)
+    places = tiling.reach**2
     store = Store(v, "0", "0", "0")  # what it may overwrite
-    pixels = c.batch * image.rows * image.columns
     return Kernel(
-        "avx2.winograd",
+        f"avx2.winograd{tiling.size}",
         "simd_winograd.c.j2",
         {
             "im": image,
@@ -71,6 +102,9 @@ def winograd(v: View) -> Kernel | None:
             "rows": rows,
             "vectors": vectors,
             "tiles": tiles,
+            "size": tiling.size,
+            "places": places,
+            "suffix": "6" if tiling is FOUR else "",
             "outputs": c.outputs,
             "oc": c.oc,
             "gather": "widen_s8" if v.x(0).dtype.name == "int8" else "widen_u8",
@@ -79,46 +113,89 @@ def winograd(v: View) -> Kernel | None:
         },
         (
             tensor_operand(v.graph, "x", v.core.inputs[0]),
-            Operand("w", "int16_t", "const", array=_weights(c, width)),
-            Operand("b", "int32_t", "const", array=pad_rows(4 * bias, width).astype(np.int32)),
-            *quarter,
+            Operand("w", "int16_t", "const", array=_pack(weights, width)),
+            Operand("b", "int32_t", "const", array=pad_rows(bias, width).astype(np.int32)),
+            *operands,
             Operand("y", v.out.dtype.c, "out", v.node.outputs[0]),
             Operand("columns", "int16_t", "scratch", bytes=2 * image.elements),
-            Operand("sums", "int16_t", "scratch", bytes=2 * 16 * tiles * c.ic),
-            Operand("products", "int32_t", "scratch", bytes=4 * 16 * tiles * width),
+            Operand("sums", "int16_t", "scratch", bytes=2 * places * tiles * c.ic),
+            Operand("products", "int32_t", "scratch", bytes=4 * places * tiles * width),
         ),
-        cost=c.macs / 18.0 + pixels * (4.0 * c.ic + 23.0 * c.oc),
+        cost=_cost(c, tiling, c.batch * image.rows * image.columns),
         macs=c.macs,
-        includes=("mlf/kernel.h", "mlf/simd.h"),
+        includes=("mlf/kernel.h", "mlf/winograd.h"),
         inplace=store.inplace,
     )
 
 
-def _image(c: Contraction) -> Image:
-    """Tiles of 4 x 4 in steps of two, in bands that divide their rows and fit the cache."""
-    rows, columns = (-(-n // 2) for n in c.outputs)
+def _cost(c: Contraction, tiling: Tiling, tiles: int) -> float:
+    """Instructions: products, sums of inputs, sums of products and results."""
+    products = tiling.reach**2 * c.ic * c.oc / 8.0
+    sums = 4.0 * c.ic + 23.0 * c.oc if tiling is TWO else 18.0 * c.ic + 103.0 * c.oc
+    return tiles * (products + sums)
+
+
+def _fits(c: Contraction, q: Quantisation, tiling: Tiling, weights: Array) -> bool:
+    """Whether every sum, whatever the input, is within its type."""
+    furthest = max(abs(n) for n in c.v.x(0).dtype.range)
+    grown = furthest * np.multiply.outer(tiling.growth, tiling.growth).reshape(-1, 1)
+    products = np.abs(weights).sum(axis=1, dtype=np.int64) * grown  # [place, OC]
+    outputs = furthest * np.abs(c.weights.reshape(c.oc, -1).astype(np.int64)).sum(axis=1)
+    bias = np.abs(folded_bias(c, q))
+    scaled = tiling.times * outputs + (4 * bias if tiling is TWO else 0)
+    return bool(
+        grown.max() < 2**15
+        and np.abs(weights).max() < 2**15
+        and products.max() < 2**31
+        and scaled.max() < 2**31
+        and fits_int32(c, q)
+    )
+
+
+def _quartered(o: Operand) -> Operand:
+    """The scales, a fourth of them."""
+    return (
+        replace(o, array=o.array / np.float32(4))
+        if o.name == "scale" and o.array is not None
+        else o
+    )
+
+
+def _image(c: Contraction, tiling: Tiling) -> Image:
+    """Tiles in steps of their outputs, in bands that divide their rows and fit the cache."""
+    size, reach = tiling.size, tiling.reach
+    rows, columns = (-(-n // size) for n in c.outputs)
     whole = replace(
         image_of(c, 1, False),
         rows=rows,
         columns=columns,
-        kernel=(4, 4),
-        strides=(2, 2),
-        width=2 * columns + 2,
+        kernel=(reach, reach),
+        strides=(size, size),
+        width=size * columns + 2,
     )
-    most = max(1, CACHE // (2 * 16 * c.ic * columns))
+    most = max(1, CACHE // (2 * reach**2 * c.ic * columns))
     band = max(n for n in range(1, rows + 1) if rows % n == 0 and n <= most)
     return replace(whole, band=band)
 
 
-def _products(c: Contraction, tiles: int) -> Image:
+def _products(image: Image, tiles: int) -> Image:
     """What a product of one place reads: a pixel for each tile."""
-    image, one = _image(c), (1, 1)
+    one = (1, 1)
     return replace(image, rows=tiles, columns=1, kernel=one, strides=one, width=1)
 
 
-def _weights(c: Contraction, width: int) -> Array:
-    """int16 [OC/width, 16, IC/2, width, 2]: four times the transformed weights."""
-    g = pad_rows(c.weights, width).astype(np.int32)  # [OC, 3, 3, IC]
-    u = np.einsum("ya,xb,oabc->yxco", _TWICE, _TWICE, g, optimize=True)
-    u = u.reshape(16, c.ic // 2, 2, -1, width).transpose(3, 0, 1, 4, 2)
-    return np.ascontiguousarray(u.astype(np.int16)).reshape(-1)
+def _weights(c: Contraction, tiling: Tiling) -> Array:
+    """int32 [places, IC, OC]: transformed."""
+    g = c.weights.astype(np.int32)  # [OC, 3, 3, IC]
+    t = tiling.weights.astype(np.int32)
+    u = np.tensordot(t, np.tensordot(t, g, (1, 2)), (1, 2))  # [y, x, OC, IC]
+    return np.asarray(u.reshape(tiling.reach**2, c.oc, c.ic).transpose(0, 2, 1))
+
+
+def _pack(weights: Array, width: int) -> Array:
+    """int16 [OC/width, places, IC/2, width, 2]"""
+    places, ic, oc = weights.shape
+    u = np.zeros((places, ic, -(-oc // width) * width), np.int16)
+    u[..., :oc] = weights
+    parts = u.reshape(places, ic // 2, 2, -1, width).transpose(3, 0, 1, 4, 2)
+    return np.ascontiguousarray(parts).reshape(-1)

@@ -63,10 +63,14 @@ mlf_simd_fill(to, 0, 2 * sizeof *to);
             MLF_ROLLED
             for (int32_t k = ky * 12; k < end; k += 1) {
               const mlf_f32x4 w0 = mlf_load_f32x4(wp);
-              acc0_0 += *(from + k) * w0;
-              acc1_0 += *(from + k + 2) * w0;
-              acc2_0 += *(from + k + 4) * w0;
-              acc3_0 += *(from + k + 6) * w0;
+              const float x0 = mlf_spread_f32x4(from + k);
+              acc0_0 += x0 * w0;
+              const float x1 = mlf_spread_f32x4(from + k + 2);
+              acc1_0 += x1 * w0;
+              const float x2 = mlf_spread_f32x4(from + k + 4);
+              acc2_0 += x2 * w0;
+              const float x3 = mlf_spread_f32x4(from + k + 6);
+              acc3_0 += x3 * w0;
               wp += 4;
             }
           }
