@@ -330,31 +330,54 @@ static inline mlf_i32x8 mlf_scaled_x8(mlf_i32x8 acc, mlf_f32x8 scale) {
   return (mlf_i32x8)_mm256_cvtps_epi32((__m256)product);
 }
 
-/* Sixteen values with the zero point added, within limits, as int16. */
-static inline __m256i mlf_words_x16(mlf_i32x8 a, mlf_i32x8 b, int32_t zero_point, int32_t low,
-                                    int32_t high) {
+/* Sixteen values with the zero point added, within limits: int16, the first four of `a` and of `b`,
+ * then the others. */
+static inline __m256i mlf_limited_pair(mlf_i32x8 a, mlf_i32x8 b, int32_t zero_point, int32_t low,
+                                       int32_t high) {
   __m256i words = _mm256_packs_epi32((__m256i)a, (__m256i)b);
   words = _mm256_adds_epi16(words, _mm256_set1_epi16((int16_t)zero_point));
   if (low != -128 || high != 127) {
     words = _mm256_max_epi16(words, _mm256_set1_epi16((int16_t)low));
     words = _mm256_min_epi16(words, _mm256_set1_epi16((int16_t)high));
   }
-  return _mm256_permute4x64_epi64(words, 0xd8);
+  return words;
 }
 
+/* The lower halves, in which the bytes of `a` come first. */
+static inline __m128i mlf_in_order(__m256i bytes) {
+  const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 0, 4, 1, 5);
+  return _mm256_castsi256_si128(_mm256_permutevar8x32_epi32(bytes, order));
+}
+
+/* Two vectors as bytes, at two places. */
+static inline void mlf_put_both_s8_x8(int8_t *to, int8_t *then, mlf_i32x8 a, mlf_i32x8 b,
+                                      int32_t zero_point, int32_t low, int32_t high) {
+  const __m256i words = mlf_limited_pair(a, b, zero_point, low, high);
+  const __m128i bytes = mlf_in_order(_mm256_packs_epi16(words, words));
+  _mm_storel_pd((double *)(void *)to, _mm_castsi128_pd(bytes));
+  _mm_storeh_pd((double *)(void *)then, _mm_castsi128_pd(bytes));
+}
+
+static inline void mlf_put_both_u8_x8(uint8_t *to, uint8_t *then, mlf_i32x8 a, mlf_i32x8 b,
+                                      int32_t zero_point, int32_t low, int32_t high) {
+  const __m256i words = mlf_limited_pair(a, b, zero_point, low, high);
+  const __m128i bytes = mlf_in_order(_mm256_packus_epi16(words, words));
+  _mm_storel_pd((double *)(void *)to, _mm_castsi128_pd(bytes));
+  _mm_storeh_pd((double *)(void *)then, _mm_castsi128_pd(bytes));
+}
+
+/* One behind the other. */
 static inline void mlf_put2_s8_x8(int8_t *to, mlf_i32x8 a, mlf_i32x8 b, int32_t zero_point,
                                   int32_t low, int32_t high) {
-  const __m256i words = mlf_words_x16(a, b, zero_point, low, high);
-  const __m128i bytes =
-      _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
+  const __m256i words = mlf_limited_pair(a, b, zero_point, low, high);
+  const __m128i bytes = mlf_in_order(_mm256_packs_epi16(words, words));
   memcpy(to, &bytes, sizeof bytes);
 }
 
 static inline void mlf_put2_u8_x8(uint8_t *to, mlf_i32x8 a, mlf_i32x8 b, int32_t zero_point,
                                   int32_t low, int32_t high) {
-  const __m256i words = mlf_words_x16(a, b, zero_point, low, high);
-  const __m128i bytes =
-      _mm_packus_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
+  const __m256i words = mlf_limited_pair(a, b, zero_point, low, high);
+  const __m128i bytes = mlf_in_order(_mm256_packus_epi16(words, words));
   memcpy(to, &bytes, sizeof bytes);
 }
 
@@ -392,7 +415,9 @@ static inline mlf_i32x8 mlf_madd_x8(mlf_i32x8 acc, const int16_t *pair, mlf_i16x
 static inline mlf_i32x8 mlf_madd_pairs_x8(mlf_i32x8 acc, const int16_t *pairs, mlf_i16x16 w) {
   mlf_i16x16 x;
   memcpy(&x, pairs, sizeof x);
-  return acc + (mlf_i32x8)_mm256_madd_epi16((__m256i)x, (__m256i)w);
+  acc += (mlf_i32x8)_mm256_madd_epi16((__m256i)x, (__m256i)w);
+  __asm__("" : "+x"(acc)); // one by one: all products first would want too many registers
+  return acc;
 }
 #endif
 

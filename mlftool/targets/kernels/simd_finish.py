@@ -54,6 +54,13 @@ class Finish:
                 lines.append(self.line(acc, index + place, channel + place, count))
         return lines
 
+    def both(self, accs: tuple[str, str], indices: tuple[str, str], channel: str) -> str:
+        """The C statement that stores two vectors of the same channels, at two places."""
+        texts = [self._integers(a, i, channel, False) for a, i in zip(accs, indices, strict=True)]
+        places = ", ".join(f"y + {i}" for i in indices)
+        limits = ", ".join(map(str, self._limits(False)))
+        return f"mlf_put_both_{self.type}_x{self.lanes}({places}, {', '.join(texts)}, {limits});"
+
     @property
     def pairs(self) -> bool:
         """Whether two vectors are stored at once."""

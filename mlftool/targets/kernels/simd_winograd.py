@@ -4,7 +4,7 @@
 Sums of inputs meet weights that are computed here, and what they give is summed again. All of it is
 integers: weights are scaled so that they are, so outputs come out that many times too large. With
 F(2x2) that is four times, and the scale of requantisation makes up for it; with F(4x4) 9 times a
-power of two, up to 576, which is divided out exactly. Transformed inputs and weights are int16, their
+power of two, up to 576, which is divided out exactly. Transformed inputs and weights are int16,
 products int32. All that is proven here for the weights at hand, else no such kernel is offered.
 
 Weights take 32 or 72 bytes where they took nine: not for size. With VNNI, whose instruction
