@@ -57,6 +57,7 @@ class Form:
 
     text: Callable[[str, str], str]
     operands: Callable[[tuple[Operand, ...]], tuple[Operand, ...]]
+    includes: tuple[str, ...] = ()
 
 
 def blocked(
@@ -128,7 +129,7 @@ def blocked(
         tuple(operands),
         cost=c.macs * (2.6 if q else 3.0) + c.pixels * c.oc * 12.0,
         macs=c.macs,
-        includes=("mlf/kernel.h", *first.includes),
+        includes=("mlf/kernel.h", *(form.includes if form else ()), *first.includes),
         inplace=first.inplace,
         parametric=True,
     )
@@ -206,7 +207,7 @@ def depthwise(v: View, requantised: Requantised | None = None) -> Kernel | None:
         tuple(operands),
         cost=c.macs * 4.5 + c.pixels * c.oc * 12.0,
         macs=c.macs,
-        includes=("mlf/kernel.h", *store.includes),
+        includes=("mlf/kernel.h", *(form.includes if form else ()), *store.includes),
         inplace=store.inplace,
         parametric=True,
     )

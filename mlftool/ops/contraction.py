@@ -263,7 +263,7 @@ def span(c: Contraction) -> int:
 def requantize(c: Contraction, q: Quantisation, acc: str, channel: str) -> str:
     """C text that turns an accumulator into a stored value, or into a float; the only place that
     does."""
-    scale = "scale[0]" if q.scale.size == 1 else f"scale[{channel}]"
+    scale = scale_text(q, channel)
     if q.to_float:
         return f"((float){acc} * {scale})"
     most = largest(c, q)
@@ -284,10 +284,14 @@ def has_normal_scales(q: Quantisation) -> bool:
     )
 
 
+def scale_text(q: Quantisation, channel: str) -> str:
+    """C text of the scale of an output channel."""
+    return "scale[0]" if q.scale.size == 1 else f"scale[{channel}]"
+
+
 def requantize_soft(q: Quantisation, acc: str, channel: str) -> str:
     """The same as `requantize`, without a single operation on floats."""
-    scale = "scale[0]" if q.scale.size == 1 else f"scale[{channel}]"
-    return f"mlf_requantize_soft({acc}, {scale}, {q.y_zero_point}, {q.lo}, {q.hi})"
+    return f"mlf_requantize_soft({acc}, {scale_text(q, channel)}, {q.y_zero_point}, {q.lo}, {q.hi})"
 
 
 def scale_operand(q: Quantisation) -> Operand:

@@ -4,7 +4,9 @@ A quantised output is round_even(float(acc) * scale) + zero_point. It only grows
 fully described by the accumulators where it steps from one value to the next, 255 at most. An
 integer form, (acc * m + add * 2^32) >> (32 + shift), that steps at the same accumulators is equal
 everywhere; for most channels some 31-bit m does. Where none does (several products lie within a
-float's rounding of one half, on either side), m is 0 and the kernel multiplies as floats do.
+float's rounding of one half, on either side), m is 0 and the kernel multiplies as floats do. A
+processor without FPU does that near the middle of two outputs only: elsewhere the rounded product
+says which it is.
 
 Nothing here is approximate: a multiplier is used only if all steps were checked in integers.
 """
@@ -32,6 +34,8 @@ class Fixed:
     shift: int
     lo: int
     hi: int
+    rough: Array  # int32: the multiplier, or less than zero the nearest one that is not right
+    near: int  # how near to a tie, in units of 2^-shift, results of the latter are not sure
 
     @property
     def exact(self) -> Array:
@@ -44,9 +48,22 @@ class Fixed:
         fixed = f"mlf_requantize_fixed({acc}, {m}, {self.add}, {self.shift}, {self.lo}, {self.hi})"
         return f"({m} ? {fixed} : {otherwise})" if self.exact.any() else fixed
 
-    def operand(self, multiple: int = 1) -> Operand:
-        short = -self.multiplier.size % multiple
-        return Operand("m", "int32_t", "const", array=np.pad(self.multiplier, (0, short)))
+    def soft_text(self, acc: str, m: str, scale: str, zero_point: int) -> str:
+        """The same without operations on floats, given a rough multiplier and mlf/tiles.h."""
+        usual = f"mlf_requantize_fixed({acc}, {m}, {self.add}, {self.shift}, {self.lo}, {self.hi})"
+        if not self.exact.any():
+            return usual
+        return f"({m} >= 0 ? {usual} : {self.near_text(acc, f'-{m}', scale, zero_point)})"
+
+    def near_text(self, acc: str, m: str, scale: str, zero_point: int) -> str:
+        """Of a channel without multiplier, given the one it has not."""
+        numbers = f"{self.add}, {self.shift}, {self.near}"
+        limits = f"{zero_point}, {self.lo}, {self.hi}"
+        return f"mlf_requantize_near({acc}, {m}, {numbers}, {scale}, {limits})"
+
+    def operand(self, multiple: int = 1, rough: bool = False) -> Operand:
+        m = self.rough if rough else self.multiplier
+        return Operand("m", "int32_t", "const", array=np.pad(m, (0, -m.size % multiple)))
 
 
 def fixed(c: Contraction, q: Quantisation) -> Fixed | None:
@@ -68,7 +85,11 @@ def fixed(c: Contraction, q: Quantisation) -> Fixed | None:
     t = np.arange(q.lo - q.y_zero_point + 1, q.hi - q.y_zero_point + 1)
     m = _multipliers(scale, t, least[:, None], most[:, None], shift)
     add = (q.y_zero_point << shift) + (1 << (shift - 1))
-    return Fixed(m.astype(np.int32), add, shift, q.lo, q.hi)
+    ideal = np.clip(np.rint(scale * 2.0 ** (32 + shift)), 1, 2**31 - 1).astype(np.int64)
+    # A unit for each of two roundings of m * acc, and two roundings of a float below 2^8.5.
+    near = 2 + math.ceil(2.0 ** (shift - 14))
+    m = m.astype(np.int32)
+    return Fixed(m, add, shift, q.lo, q.hi, np.where(m == 0, -ideal, m).astype(np.int32), near)
 
 
 def extremes(c: Contraction, q: Quantisation) -> tuple[Array, Array]:

@@ -203,9 +203,9 @@ static inline int32_t mlf_requantize_halves(int32_t acc, int32_t m, int32_t add,
 
 /* The same for a channel in which m and add are not right for all results: within `near` of the
  * middle of two it is computed as floats would. */
-MLF_NARROW_CALL int32_t mlf_requantize_near(int32_t acc, int32_t m, int32_t add, int32_t shift,
-                                            int32_t near, float scale, int32_t zero_point,
-                                            int32_t low, int32_t high) {
+MLF_NARROW_CALL int32_t mlf_requantize_halves_near(int32_t acc, int32_t m, int32_t add,
+                                                   int32_t shift, int32_t near, float scale,
+                                                   int32_t zero_point, int32_t low, int32_t high) {
   const int32_t fine = mlf_multiply_halves(acc, m) + add;
   const uint32_t part = (uint32_t)(fine + near) & ((1u << shift) - 1u);
   if (part < 2u * (uint32_t)near) {

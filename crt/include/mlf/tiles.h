@@ -1,4 +1,5 @@
-/* What kernels that keep a dozen sums in registers need beside kernel.h. */
+/* What integer kernels for processors without FPU, or with a dozen sums in registers, need beside
+ * kernel.h. */
 #ifndef MLF_TILES_H_
 #define MLF_TILES_H_
 
@@ -19,6 +20,22 @@ __attribute__((noinline, unused))
 static int32_t
 mlf_requantize_rarely(int32_t acc, float scale, int32_t zero_point, int32_t low, int32_t high) {
   return mlf_requantize_soft(acc, scale, zero_point, low, high);
+}
+
+/* mlf_requantize_fixed for a channel that has no such m: within `near` of the middle of two results
+ * it is computed as floats would, elsewhere an m that is nearly right will do. */
+#if defined(__GNUC__)
+__attribute__((noinline, unused))
+#endif
+static int32_t
+mlf_requantize_near(int32_t acc, int32_t m, int32_t add, int32_t shift, int32_t near, float scale,
+                    int32_t zero_point, int32_t low, int32_t high) {
+  const int32_t fine = mlf_multiply_high(acc, m, add);
+  const uint32_t part = (uint32_t)(fine + near) & ((1u << shift) - 1u);
+  if (part < 2u * (uint32_t)near) {
+    return mlf_requantize_soft(acc, scale, zero_point, low, high);
+  }
+  return mlf_clamp_i32(fine >> shift, low, high);
 }
 
 #endif /* MLF_TILES_H_ */

@@ -20,6 +20,7 @@ from mlftool.ops.contraction import (
     largest,
     packable,
     requantize_soft,
+    scale_text,
     shape_of,
 )
 from mlftool.ops.conv_transpose import gathered
@@ -40,12 +41,12 @@ def in_integers(c: Contraction, q: Quantisation, columns: int) -> Form | None:
         return Form(lambda acc, channel: requantize_soft(q, acc, channel), lambda scales: scales)
 
     def text(acc: str, channel: str) -> str:
-        return fix.text(acc, f"m[{channel}]", requantize_soft(q, acc, channel))
+        return fix.soft_text(acc, f"m[{channel}]", scale_text(q, channel), q.y_zero_point)
 
     def operands(scales: tuple[Operand, ...]) -> tuple[Operand, ...]:
-        return (*(scales if fix.exact.any() else ()), fix.operand(columns))
+        return (*(scales if fix.exact.any() else ()), fix.operand(columns, rough=True))
 
-    return Form(text, operands)
+    return Form(text, operands, ("mlf/tiles.h",) if fix.exact.any() else ())
 
 
 def _named(made: Kernel | None) -> Kernel | None:

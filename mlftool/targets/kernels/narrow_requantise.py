@@ -20,7 +20,13 @@ import numpy as np
 
 from mlftool.ir.graph import Array
 from mlftool.ops.base import Operand
-from mlftool.ops.contraction import Contraction, Quantisation, has_normal_scales, pad_rows
+from mlftool.ops.contraction import (
+    Contraction,
+    Quantisation,
+    has_normal_scales,
+    pad_rows,
+    scale_text,
+)
 from mlftool.ops.fixed import extremes, first_at_least
 
 TRIED = 64  # multipliers on either side of the best one
@@ -48,10 +54,10 @@ class Halves:
 
     def rare_text(self, acc: str, channel: str) -> str:
         """If the factor is negative."""
-        scale = "scale[0]" if self.q.scale.size == 1 else f"scale[{channel}]"
+        scale = scale_text(self.q, channel)
         limits = f"{self.q.y_zero_point}, {self.q.lo}, {self.q.hi}"
         near = f"{self.shift}, {self.near}, {scale}, {limits}"
-        return f"mlf_requantize_near({acc}, -factor, more, {near})"
+        return f"mlf_requantize_halves_near({acc}, -factor, more, {near})"
 
     def operands(self, columns: int) -> tuple[Operand, ...]:
         scale = self.q.scale if self.q.scale.size == 1 else pad_rows(self.q.scale, columns)

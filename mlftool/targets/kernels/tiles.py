@@ -25,6 +25,7 @@ from mlftool.ops.contraction import (
     pad_rows,
     requantize,
     requantize_soft,
+    scale_text,
 )
 from mlftool.ops.fixed import Fixed, fixed
 from mlftool.ops.scalar import Store, tensor_operand
@@ -135,6 +136,11 @@ class Form:
         """Whether some channel has no multiplier."""
         return self.fix is None or bool(self.fix.exact.any())
 
+    @property
+    def usual(self) -> str:
+        """C text: whether a channel's factor is a multiplier."""
+        return "factor >= 0" if self.soft else "factor != 0"
+
     def integer(self, acc: str) -> str:
         """Of a channel whose multiplier is the variable `factor`."""
         assert self.fix is not None
@@ -142,6 +148,9 @@ class Form:
         return f"mlf_requantize_fixed({acc}, factor, {f.add}, {f.shift}, {f.lo}, {f.hi})"
 
     def float(self, acc: str, channel: str) -> str:
+        if self.soft and self.fix is not None:
+            scale = scale_text(self.q, channel)
+            return self.fix.near_text(acc, "-factor", scale, self.q.y_zero_point)
         if self.soft:
             return requantize_soft(self.q, acc, channel).replace("_soft(", "_rarely(")
         return requantize(self.c, self.q, acc, channel)
@@ -149,4 +158,4 @@ class Form:
     def operands(self, columns: int) -> tuple[Operand, ...]:
         scale = self.q.scale if self.q.scale.size == 1 else pad_rows(self.q.scale, columns)
         floats = (Operand("scale", "float", "const", array=scale),) if self.floats else ()
-        return (*((self.fix.operand(columns),) if self.fix else ()), *floats)
+        return (*((self.fix.operand(columns, rough=self.soft),) if self.fix else ()), *floats)

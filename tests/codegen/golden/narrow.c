@@ -78,7 +78,7 @@ MLF_KERNEL void tvmgen_narrow_qlinearconv(const int8_t *x, const uint8_t *MLF_RE
       for (int32_t i = 0; i < 4; i++) {
             const int32_t factor = m[oc + i], more = add[oc + i];
             const int32_t out = factor >= 0 ? mlf_requantize_halves((int32_t)(sums[i] - 128 * sum), factor, more, 18, -128, 127)
-                                            : mlf_requantize_near((int32_t)(sums[i] - 128 * sum), -factor, more, 18, 11, scale[oc + i], -128, -128, 127);
+                                            : mlf_requantize_halves_near((int32_t)(sums[i] - 128 * sum), -factor, more, 18, 11, scale[oc + i], -128, -128, 127);
             y[p * 4 + oc + i] = (int8_t)out;
       }
     }

@@ -60,7 +60,7 @@ MLF_KERNEL void tvmgen_narrow_planes_qlinearconv(const int8_t *x, const int8_t *
           for (int32_t i = 0; i < 6; i++) {
             const int32_t factor = m[c], more = add[c];
             const int32_t out = factor >= 0 ? mlf_requantize_halves((int32_t)sums[i], factor, more, 18, -128, 127)
-                                            : mlf_requantize_near((int32_t)sums[i], -factor, more, 18, 11, scale[c], -128, -128, 127);
+                                            : mlf_requantize_halves_near((int32_t)sums[i], -factor, more, 18, 11, scale[c], -128, -128, 127);
             y[o + i * 20] = (int8_t)out;
           }
           at += 6;

@@ -23,7 +23,7 @@ MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step1_bias[4] = {
 };
 // 4, 16 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step1_m[4] = {
-  429496768, 858993536, 0, 1717987072
+  429496768, 858993536, (-1288490240), 1717987072
 };
 // 4, 16 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const float step1_scale[4] = {
@@ -174,14 +174,14 @@ MLF_KERNEL void tvmgen_tiles_qlinearconv(const int8_t *x, const int8_t *MLF_REST
       {
         const int32_t factor = m[oc];
         int32_t out0, out1, out2;
-        if (factor != 0) {
+        if (factor >= 0) {
           out0 = mlf_requantize_fixed(acc00, factor, -1020, 3, -128, 127);
           out1 = mlf_requantize_fixed(acc10, factor, -1020, 3, -128, 127);
           out2 = mlf_requantize_fixed(acc20, factor, -1020, 3, -128, 127);
         } else {
-          out0 = mlf_requantize_rarely(acc00, scale[oc], -128, -128, 127);
-          out1 = mlf_requantize_rarely(acc10, scale[oc], -128, -128, 127);
-          out2 = mlf_requantize_rarely(acc20, scale[oc], -128, -128, 127);
+          out0 = mlf_requantize_near(acc00, -factor, -1020, 3, 3, scale[oc], -128, -128, 127);
+          out1 = mlf_requantize_near(acc10, -factor, -1020, 3, 3, scale[oc], -128, -128, 127);
+          out2 = mlf_requantize_near(acc20, -factor, -1020, 3, 3, scale[oc], -128, -128, 127);
         }
 
         y[q0 * 4 + oc] = (int8_t)out0;
@@ -191,14 +191,14 @@ MLF_KERNEL void tvmgen_tiles_qlinearconv(const int8_t *x, const int8_t *MLF_REST
       {
         const int32_t factor = m[oc + 1];
         int32_t out0, out1, out2;
-        if (factor != 0) {
+        if (factor >= 0) {
           out0 = mlf_requantize_fixed(acc01, factor, -1020, 3, -128, 127);
           out1 = mlf_requantize_fixed(acc11, factor, -1020, 3, -128, 127);
           out2 = mlf_requantize_fixed(acc21, factor, -1020, 3, -128, 127);
         } else {
-          out0 = mlf_requantize_rarely(acc01, scale[oc + 1], -128, -128, 127);
-          out1 = mlf_requantize_rarely(acc11, scale[oc + 1], -128, -128, 127);
-          out2 = mlf_requantize_rarely(acc21, scale[oc + 1], -128, -128, 127);
+          out0 = mlf_requantize_near(acc01, -factor, -1020, 3, 3, scale[oc + 1], -128, -128, 127);
+          out1 = mlf_requantize_near(acc11, -factor, -1020, 3, 3, scale[oc + 1], -128, -128, 127);
+          out2 = mlf_requantize_near(acc21, -factor, -1020, 3, 3, scale[oc + 1], -128, -128, 127);
         }
 
         y[q0 * 4 + oc + 1] = (int8_t)out0;
@@ -208,14 +208,14 @@ MLF_KERNEL void tvmgen_tiles_qlinearconv(const int8_t *x, const int8_t *MLF_REST
       {
         const int32_t factor = m[oc + 2];
         int32_t out0, out1, out2;
-        if (factor != 0) {
+        if (factor >= 0) {
           out0 = mlf_requantize_fixed(acc02, factor, -1020, 3, -128, 127);
           out1 = mlf_requantize_fixed(acc12, factor, -1020, 3, -128, 127);
           out2 = mlf_requantize_fixed(acc22, factor, -1020, 3, -128, 127);
         } else {
-          out0 = mlf_requantize_rarely(acc02, scale[oc + 2], -128, -128, 127);
-          out1 = mlf_requantize_rarely(acc12, scale[oc + 2], -128, -128, 127);
-          out2 = mlf_requantize_rarely(acc22, scale[oc + 2], -128, -128, 127);
+          out0 = mlf_requantize_near(acc02, -factor, -1020, 3, 3, scale[oc + 2], -128, -128, 127);
+          out1 = mlf_requantize_near(acc12, -factor, -1020, 3, 3, scale[oc + 2], -128, -128, 127);
+          out2 = mlf_requantize_near(acc22, -factor, -1020, 3, 3, scale[oc + 2], -128, -128, 127);
         }
 
         y[q0 * 4 + oc + 2] = (int8_t)out0;
@@ -225,14 +225,14 @@ MLF_KERNEL void tvmgen_tiles_qlinearconv(const int8_t *x, const int8_t *MLF_REST
       {
         const int32_t factor = m[oc + 3];
         int32_t out0, out1, out2;
-        if (factor != 0) {
+        if (factor >= 0) {
           out0 = mlf_requantize_fixed(acc03, factor, -1020, 3, -128, 127);
           out1 = mlf_requantize_fixed(acc13, factor, -1020, 3, -128, 127);
           out2 = mlf_requantize_fixed(acc23, factor, -1020, 3, -128, 127);
         } else {
-          out0 = mlf_requantize_rarely(acc03, scale[oc + 3], -128, -128, 127);
-          out1 = mlf_requantize_rarely(acc13, scale[oc + 3], -128, -128, 127);
-          out2 = mlf_requantize_rarely(acc23, scale[oc + 3], -128, -128, 127);
+          out0 = mlf_requantize_near(acc03, -factor, -1020, 3, 3, scale[oc + 3], -128, -128, 127);
+          out1 = mlf_requantize_near(acc13, -factor, -1020, 3, 3, scale[oc + 3], -128, -128, 127);
+          out2 = mlf_requantize_near(acc23, -factor, -1020, 3, 3, scale[oc + 3], -128, -128, 127);
         }
 
         y[q0 * 4 + oc + 3] = (int8_t)out0;

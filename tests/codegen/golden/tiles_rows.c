@@ -19,7 +19,7 @@ MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step1_bias[4] = {
 };
 // 4, 16 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step1_m[4] = {
-  429496768, 858993536, 0, 1717987072
+  429496768, 858993536, (-1288490240), 1717987072
 };
 // 4, 16 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const float step1_scale[4] = {
@@ -149,18 +149,18 @@ MLF_KERNEL void tvmgen_tiles_rows_qlinearconv(const int8_t *x, const int8_t *MLF
           MLF_LOADS_STAY();
         const int32_t factor = m[c];
         int32_t out0, out1, out2, out3, out4;
-        if (factor != 0) {
+        if (factor >= 0) {
           out0 = mlf_requantize_fixed(acc0, factor, -1020, 3, -128, 127);
           out1 = mlf_requantize_fixed(acc1, factor, -1020, 3, -128, 127);
           out2 = mlf_requantize_fixed(acc2, factor, -1020, 3, -128, 127);
           out3 = mlf_requantize_fixed(acc3, factor, -1020, 3, -128, 127);
           out4 = mlf_requantize_fixed(acc4, factor, -1020, 3, -128, 127);
         } else {
-          out0 = mlf_requantize_rarely(acc0, scale[c], -128, -128, 127);
-          out1 = mlf_requantize_rarely(acc1, scale[c], -128, -128, 127);
-          out2 = mlf_requantize_rarely(acc2, scale[c], -128, -128, 127);
-          out3 = mlf_requantize_rarely(acc3, scale[c], -128, -128, 127);
-          out4 = mlf_requantize_rarely(acc4, scale[c], -128, -128, 127);
+          out0 = mlf_requantize_near(acc0, -factor, -1020, 3, 3, scale[c], -128, -128, 127);
+          out1 = mlf_requantize_near(acc1, -factor, -1020, 3, 3, scale[c], -128, -128, 127);
+          out2 = mlf_requantize_near(acc2, -factor, -1020, 3, 3, scale[c], -128, -128, 127);
+          out3 = mlf_requantize_near(acc3, -factor, -1020, 3, 3, scale[c], -128, -128, 127);
+          out4 = mlf_requantize_near(acc4, -factor, -1020, 3, 3, scale[c], -128, -128, 127);
         }
 
           to[0] = (int8_t)out0;

@@ -1,4 +1,4 @@
-"""The requantisation of ARMv6-M gives the bits of the float form for every accumulator there is."""
+"""Requantisation in integers gives the bits of the float form for every accumulator there is."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from builders import Net
 from mlftool.compile import ModuleSpec, compile_module
 from mlftool.ir.graph import View
 from mlftool.ops.contraction import Quantisation, contraction
-from mlftool.ops.fixed import extremes
+from mlftool.ops.fixed import Fixed, extremes, fixed
 from mlftool.targets.kernels.narrow_requantise import Halves, in_halves
 
 Array = np.ndarray[Any, Any]
@@ -54,7 +54,7 @@ def test_all_steps(kind: str, low: float, bias: int) -> None:
     (call,) = [c for c in module.program.calls if c.kernel.macs]
     v = View(module.program.graph, call.node)
     c, q = contraction(v), Quantisation.of(v)
-    form = in_halves(c, q)
+    form, fix = in_halves(c, q), fixed(c, q)
     assert form is not None
     assert call.kernel.name == "narrow.blocked"
     least, most = extremes(c, q)
@@ -64,7 +64,12 @@ def test_all_steps(kind: str, low: float, bias: int) -> None:
         got, sure = integers(acc, form, channel)
         np.testing.assert_array_equal(got[sure], want[sure])
         assert form.multiplier[channel] < 0 or sure.all()
+        if fix is not None:
+            got, sure = upper(acc, fix, channel)
+            np.testing.assert_array_equal(got[sure], want[sure])
+            assert fix.exact[channel] or sure.all()
     if kind == "random" and bias < 2**20:
+        assert fix is not None
         assert (form.multiplier < 0).mean() < 0.2
 
 
@@ -90,3 +95,12 @@ def integers(acc: Array, form: Halves, channel: int) -> tuple[Array, Array]:
     part = (fine + form.near) & ((1 << form.shift) - 1)
     sure = (part >= 2 * form.near) | (form.multiplier[channel] >= 0)
     return np.clip(fine >> form.shift, form.q.lo, form.q.hi), sure
+
+
+def upper(acc: Array, fix: Fixed, channel: int) -> tuple[Array, Array]:
+    """What mlf_requantize_fixed gives, and where mlf_requantize_near takes it."""
+    fine = (acc * abs(int(fix.rough[channel])) >> 32) + fix.add
+    assert np.abs(fine).max() < 2**31
+    part = (fine + fix.near) & ((1 << fix.shift) - 1)
+    sure = (part >= 2 * fix.near) | (fix.rough[channel] >= 0)
+    return np.clip(fine >> fix.shift, fix.lo, fix.hi), sure
