@@ -70,7 +70,9 @@ def _run(interface: Interface) -> str:
     kinds = (("input", interface.inputs), ("output", interface.outputs))
     pools = _pools(m, interface)
     besides = ["&pools"] if interface.pools else []
-    lines = [f'#include "tvmgen_{m}.h"\n', *pools, "static int32_t run_module(void) {"]
+    # What a compiler shows of the line when the runner is built with another archive's library.
+    about = "/* of the library that is linked; it must be this archive's */"
+    lines = [f'#include "tvmgen_{m}.h" {about}\n', *pools, "static int32_t run_module(void) {"]
     if interface.workspace_io:
         # The tensors are copied: the module uses their places for other things while it runs.
         given = ", ".join(besides)
