@@ -15,13 +15,16 @@ from mlftool.mlf.records import Archive, ModuleRecord
 from mlftool.mlf.runtime_tree import runtime_files
 from mlftool.runtime.library import library_files
 from mlftool.runtime.sources import FOREIGN_CFLAGS
-from mlftool.targets import CFLAGS, TARGETS
+from mlftool.runtime.toolchain import compiler_of
+from mlftool.targets import CFLAGS, TARGETS, Target
 
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 _FILE = r"[A-Za-z0-9_][A-Za-z0-9_.+/-]*"
 _TEMPLATE = "templates/crt_config.h.template"
 # Of the C runtime, in link order.
 LIBRARIES = "aot_executor graph_executor common memory"
+# Of C itself and of the runtime: a project cannot have two libraries of a name.
+_TAKEN = ("c", "m", *LIBRARIES.split(), "aot_executor_module", "graph_executor_module")
 
 
 def project_files(bundle: Bundle, name: str, file: str = "") -> dict[str, bytes]:
@@ -44,6 +47,19 @@ def project_files(bundle: Bundle, name: str, file: str = "") -> dict[str, bytes]
     modules = ", ".join(m.name for m in archive.modules)
     cmake = _CMAKE + (_CMAKE_RUNTIME if with_runtime else "")
     make = _MAKE_RUNTIME if with_runtime else _MAKE
+    target = _target(archive)
+    if target and target.toolchain:
+        # As the compiler is called, with what every use of it needs.
+        compiler = compiler_of(target)
+        cross = {
+            "cross": target.toolchain,
+            "target": target.name,
+            "needed": "".join(f" {flag}" for flag in compiler.flags),
+            "system": "Linux" if "linux" in target.toolchain else "Generic",
+        }
+        files["toolchain.cmake"] = _filled(_TOOLCHAIN, cross)
+        cmake = _filled(_CMAKE_CROSS, cross).decode() + cmake
+        make += _filled(_MAKE_CROSS, cross).decode()
     words = {
         "name": name,
         "modules": modules,
@@ -51,7 +67,7 @@ def project_files(bundle: Bundle, name: str, file: str = "") -> dict[str, bytes]
         "cflags": " ".join(f"$<$<COMPILE_LANGUAGE:C>:{flag}>" for flag in flags),
         "languages": "C" if all(n.endswith((".c", ".o")) for n in units) else "C CXX",
         "given": " ".join(f"$(HERE){n}" for n in units if n.endswith(".o")),
-        "machine": " ".join(_machine(archive)),
+        "machine": " ".join(target.cflags) if target else "",
         "libraries": LIBRARIES,
     }
     files["CMakeLists.txt"] = _filled(cmake, {**words, "units": "\n  ".join(units)})
@@ -66,6 +82,9 @@ def _check(name: str, files: Sequence[str] | dict[str, bytes], file: str) -> Non
     if not re.fullmatch(_NAME, name):
         text = f"'{name}' is no name of a library; expected letters, digits and '_'"
         raise MlfError(Problem("MLF0400", text))
+    if name in _TAKEN:
+        text = f"'{name}' is the name of another library; expected none of {', '.join(_TAKEN)}"
+        raise MlfError(Problem("MLF0400", text))
     strange = [n for n in files if not re.fullmatch(_FILE, n)]
     if strange:
         text = f"'{strange[0][:200]}' cannot be named in a Makefile"
@@ -78,13 +97,12 @@ def _calls_runtime(record: ModuleRecord) -> bool:
     return data is None or decode(record.name, data).interface_api != "c"
 
 
-def _machine(archive: Archive) -> tuple[str, ...]:
-    """The machine flags of the modules' target, as far as it is known."""
+def _target(archive: Archive) -> Target | None:
+    """The target of the modules, as far as it is known."""
     for record in archive.modules:
         if record.interface is not None:
-            target = TARGETS.get(decode(record.name, record.interface).target)
-            return target.cflags if target else ()
-    return ()
+            return TARGETS.get(decode(record.name, record.interface).target)
+    return None
 
 
 def _filled(template: str, words: dict[str, str]) -> bytes:
@@ -121,6 +139,31 @@ if(NOT TARGET common)
 endif()
 target_link_libraries(@name@ PUBLIC @libraries@)
 """
+# A compiler for the target, where the caller names none.
+_TOOLCHAIN = """# cmake -DCMAKE_TOOLCHAIN_FILE=toolchain.cmake: the usual compiler for @target@.
+set(CMAKE_SYSTEM_NAME @system@)
+set(CMAKE_C_COMPILER @cross@-gcc)
+set(CMAKE_CXX_COMPILER @cross@-g++)
+set(CMAKE_C_FLAGS_INIT "@needed@")
+set(CMAKE_CXX_FLAGS_INIT "@needed@")
+# Without a linker script nothing but libraries can be made to try the compiler with.
+set(CMAKE_TRY_COMPILE_TARGET_TYPE STATIC_LIBRARY)
+"""
+_CMAKE_CROSS = """# For @target@: unless your project has a toolchain file of its own, call
+#   cmake -DCMAKE_TOOLCHAIN_FILE=path/to/this/folder/toolchain.cmake
+#
+"""
+_MAKE_CROSS = """# What make itself presumes is this computer's.
+ifeq ($(origin CC),default)
+CC = @cross@-gcc@needed@
+endif
+ifeq ($(origin CXX),default)
+CXX = @cross@-g++@needed@
+endif
+ifeq ($(origin AR),default)
+AR = @cross@-ar
+endif
+"""
 _MAKE = """# lib@name@.a with @modules@:
 #
 #   make -C path/to/this/folder BUILD_DIR=/path/to/build [CC=... AR=... CFLAGS=... MACHINE=...]
@@ -139,7 +182,8 @@ CRT_CONFIG_PATH ?= $(HERE)config
 INCLUDES = -I$(HERE)include -I$(HERE)runtime/include -I$(CRT_CONFIG_PATH)
 """
 _RUNTIME_TOO = """	$(MAKE) -C $(HERE)runtime BUILD_DIR=$(abspath $(BUILD_DIR)) \\
-	CRT_CONFIG_PATH=$(abspath $(CRT_CONFIG_PATH)) CFLAGS="$(CFLAGS) $(MACHINE)"
+	CRT_CONFIG_PATH=$(abspath $(CRT_CONFIG_PATH)) CFLAGS="$(CFLAGS) $(MACHINE)" \\
+	CC="$(CC)" AR="$(AR)"
 """
 _MAKE_RULES = """BUILD_DIR ?= build
 CFLAGS ?= -O2

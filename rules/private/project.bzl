@@ -38,8 +38,9 @@ library, for projects that do not use Bazel.
 mlf_project(name = "keyword_project", archive = ":keyword")
 ```
 
-The folder, `bazel-bin/.../keyword_project`, has the C runtime in it when the modules call it, and for a
-target's processor its machine flags.""",
+The folder, `bazel-bin/.../keyword_project`, has the C runtime in it when the modules call it. For a
+target's processor it has the machine flags, `make` takes the usual compiler unless `CC` and `AR` say
+otherwise, and CMake is given it by `-DCMAKE_TOOLCHAIN_FILE=toolchain.cmake`.""",
     implementation = _mlf_project_impl,
     attrs = {
         "archive": attr.label(

@@ -119,8 +119,39 @@ def test_make(name: str, tmp_path: Path) -> None:
     assert bool(list((tmp_path / "model/lib").glob("*.o"))) == (name == "objects")
 
 
+CROSS = {
+    "cortex-m4": ("arm-none-eabi-gcc", "c"),
+    "rv32imc": ("riscv64-unknown-elf-gcc", "c"),
+    "aarch64": ("aarch64-linux-gnu-gcc", "packed"),
+}
+
+
+@pytest.mark.parametrize("tool", ["cmake", "make"])
+@pytest.mark.parametrize("target", CROSS)
+def test_a_project_for_another_processor_finds_its_compiler(
+    target: str, tool: str, tmp_path: Path
+) -> None:
+    compiler, interface = CROSS[target]
+    missing = [name for name in (compiler, tool) if shutil.which(name) is None]
+    if missing:
+        pytest.skip(f"not installed: {missing}")
+    for name, data in project_files(ours(target=target, interface_api=interface), "model").items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(data)
+    commands = [["make", "-j2"]]
+    if tool == "cmake":
+        given = "-DCMAKE_TOOLCHAIN_FILE=toolchain.cmake"
+        commands = [["cmake", given, "-S", ".", "-B", "build"], ["cmake", "--build", "build"]]
+    for command in commands:
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+    command = [f"{compiler.removesuffix('gcc')}nm", "build/libmodel.a"]
+    listed = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert "T tvmgen_gesture_run" in listed.stdout
+
+
 def test_a_board_s_flags_are_in_the_project() -> None:
-    files = project_files(ours(target="cortex-m4"), "m")
+    files = project_files(ours(target="cortex-m4"), "model")
     flags = "-mcpu=cortex-m4 -mthumb -mfloat-abi=hard -mfpu=fpv4-sp-d16"
     assert f"MACHINE ?= {flags}\n".encode() in files["Makefile"]
     assert f'set(MLF_MACHINE "{flags}" CACHE'.encode() in files["CMakeLists.txt"]
@@ -130,10 +161,10 @@ def test_a_board_s_flags_are_in_the_project() -> None:
 def test_names_that_build_files_would_misread_are_refused(member: str) -> None:
     files = {**graph_archive(5).files, f"codegen/host/src/{member}": b""}
     with pytest.raises(MlfError, match="cannot be named in a Makefile"):
-        project_files(Bundle(files), "m")
+        project_files(Bundle(files), "model")
 
 
-@pytest.mark.parametrize("text", ["m", "=dir", "a b=dir", "$(x)=dir"])
+@pytest.mark.parametrize("text", ["m", "m=dir", "memory=dir", "=dir", "a b=dir", "$(x)=dir"])
 def test_bad_names_of_projects(
     text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
