@@ -33,6 +33,7 @@ from mlftool.passes import (
     integers,
     layout,
     outputs,
+    phases,
     qdq,
     widen,
 )
@@ -59,6 +60,7 @@ PIPELINE: tuple[Pass, ...] = (
     fold.fold_constants,
     layout.channels_last,
     layout.cancel_transposes,
+    phases.split_transposed,
     channels.drop_constant_channels,
     fuse.fuse_chains,
     fuse.tabulate,
@@ -78,6 +80,7 @@ LEVELS = {
     "to_integer": 2,
     "average_to_integer": 2,
     "drop_constant_channels": 2,
+    "split_transposed": 2,
     "cancel_transposes": 3,
 }
 
