@@ -26,10 +26,13 @@ from mlftool.runtime.interface import read_interface
 from mlftool.runtime.link import link_firmware
 from mlftool.runtime.runner import run_on_board, run_on_host
 from mlftool.runtime.vectors import load_vectors, samples_of
+from mlftool.targets import TARGETS
 from mlftool.targets.pools import Pool, parse_pools
 
 MODEL = OWN / "digits_int8.onnx"
 FAST, SLOW = "tcm=1KiB", "sram=2KiB"
+# Kernels in vectors copy their input, for which there is no room here.
+PLAIN = replace(TARGETS["host"], features=frozenset({"fpu"}))
 
 
 def samples(interface: Interface) -> list[dict[str, Any]]:
@@ -73,11 +76,11 @@ def test_size_goes_first_where_heat_leaves_no_room() -> None:
     "pools", [(FAST, SLOW), (f"{FAST}@.bss.tcm", SLOW), (f"{FAST}@.bss.tcm", f"{SLOW}@.bss.sram")]
 )
 def test_the_same_bits(pools: tuple[str, ...], io: bool) -> None:
-    plain = compile_modules([ModuleSpec(MODEL, "m")])
+    plain = compile_modules([ModuleSpec(MODEL, "m", PLAIN)])
     interface = read_interface(plain, "m")
     feeds = samples(interface)
     want = run_on_host(build_runner(plain, interface), interface, feeds, 1).outputs
-    module = compile_module(ModuleSpec(MODEL, "m", workspace_io=io, pools=pools))
+    module = compile_module(ModuleSpec(MODEL, "m", PLAIN, workspace_io=io, pools=pools))
     memory = module.program.memory
     for region, limit in zip(memory.regions, (1024, 2048), strict=True):
         assert 0 < region.size_bytes <= limit
