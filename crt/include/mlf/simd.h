@@ -354,16 +354,18 @@ static inline void mlf_put_both_s8_x8(int8_t *to, int8_t *then, mlf_i32x8 a, mlf
                                       int32_t zero_point, int32_t low, int32_t high) {
   const __m256i words = mlf_limited_pair(a, b, zero_point, low, high);
   const __m128i bytes = mlf_in_order(_mm256_packs_epi16(words, words));
-  _mm_storel_pd((double *)(void *)to, _mm_castsi128_pd(bytes));
-  _mm_storeh_pd((double *)(void *)then, _mm_castsi128_pd(bytes));
+  const __m128i second = _mm_unpackhi_epi64(bytes, bytes);
+  memcpy(to, &bytes, 8);
+  memcpy(then, &second, 8);
 }
 
 static inline void mlf_put_both_u8_x8(uint8_t *to, uint8_t *then, mlf_i32x8 a, mlf_i32x8 b,
                                       int32_t zero_point, int32_t low, int32_t high) {
   const __m256i words = mlf_limited_pair(a, b, zero_point, low, high);
   const __m128i bytes = mlf_in_order(_mm256_packus_epi16(words, words));
-  _mm_storel_pd((double *)(void *)to, _mm_castsi128_pd(bytes));
-  _mm_storeh_pd((double *)(void *)then, _mm_castsi128_pd(bytes));
+  const __m128i second = _mm_unpackhi_epi64(bytes, bytes);
+  memcpy(to, &bytes, 8);
+  memcpy(then, &second, 8);
 }
 
 /* One behind the other. */
