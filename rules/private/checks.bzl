@@ -30,6 +30,25 @@ def _is_number(text):
     whole, _, fraction = mantissa.partition(".")
     return _digits(whole + fraction)
 
+# What the files end in that a library of modules has for each of them among its linker's inputs.
+MODULE_MARK = "mlf_module"
+
+def check_modules(ctx, contexts):
+    """Fails for two models of one name: the linker would take both functions from the first.
+
+    Args:
+      ctx: context of a rule that links `deps`.
+      contexts: their linking contexts.
+    """
+    owners = {}
+    for linker_input in [i for context in contexts for i in context.linker_inputs.to_list()]:
+        library = str(linker_input.owner)[:-len("_sources")]
+        for file in linker_input.additional_inputs:
+            name = file.basename.lower()
+            if file.extension == MODULE_MARK and owners.setdefault(name, library) != library:
+                fail("%s: deps: got two modules '%s', of %s and %s; set module_name of one of them" %
+                     (ctx.label, name.rpartition(".")[0], owners[name], library))
+
 # Attribute -> what has the provider that is wanted of it.
 _MAKERS = {
     "archive": "an mlf_compile, mlf_package or mlf_import (<name>_archive) target; mlf_import makes one of a .tar",

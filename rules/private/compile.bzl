@@ -37,7 +37,9 @@ the model whose shape is computed: how large it gets at most.""",
         doc = "The ONNX file.",
     ),
     "module_name": attr.string(
-        doc = "Name of the module, part of every C symbol. Default: the target's name.",
+        doc = """Name of the module, part of every C symbol. Default: the target's name. Modules of one
+program need different names: the linker would take the functions of both from the first. `mlf_firmware`
+refuses them; a manifest has no two of a name.""",
     ),
     "target": attr.string(
         default = "host",

@@ -3,7 +3,7 @@
 load(":board.bzl", "platform_of")
 load(":calls.bzl", "check_board", "check_call", "check_new", "check_platform", "label_of")
 load(":cc.bzl", "CC_TOOLCHAIN_TYPE", "CcInfo", "cc_common", "cc_library", "find_cc_toolchain")
-load(":checks.bzl", "limits_of")
+load(":checks.bzl", "check_modules", "limits_of")
 load(":cpus.bzl", "CPUS", "condition")
 load(":groups.bzl", "check_limits")
 load(":mlftool.bzl", "TOOLCHAIN_TYPE", "run_mlftool")
@@ -134,6 +134,7 @@ def _mlf_firmware_impl(ctx):
     if ctx.attr.board.label == Label("//crt:host_platform"):
         fail("%s: board: none of ours has the processor of platform %s; give your own mlf_board" %
              (ctx.label, ctx.attr.platform.label))
+    check_modules(ctx, [dep[CcInfo].linking_context for dep in ctx.attr.deps])
     toolchain = find_cc_toolchain(ctx)
     files = ctx.outputs
     board = ctx.attr.board[MlfBoardInfo] if MlfBoardInfo in ctx.attr.board else None

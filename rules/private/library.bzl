@@ -2,7 +2,7 @@
 
 load(":calls.bzl", "check_call", "check_new", "label_of")
 load(":cc.bzl", "CC_TOOLCHAIN_TYPE", "CcInfo", "cc_common", "cc_library", "find_cc_toolchain")
-load(":checks.bzl", "info_of")
+load(":checks.bzl", "MODULE_MARK", "info_of")
 load(":cpus.bzl", "HOSTS", "condition", "device_of")
 load(":mlftool.bzl", "TOOLCHAIN_TYPE", "run_mlftool")
 load(":providers.bzl", "MlfInfo")
@@ -38,6 +38,11 @@ def _mlf_extract_impl(ctx):
         mnemonic = "MlfExtract",
         progress_message = "Unpacking %s" % info.archive.short_path,
     )
+
+    # What `check_modules` knows modules by.
+    marks = [ctx.actions.declare_file("%s/%s.%s" % (ctx.label.name, name, MODULE_MARK)) for name in info.modules]
+    for mark in marks:
+        ctx.actions.write(mark, "")
     return [
         DefaultInfo(files = depset([sources])),
         OutputGroupInfo(hdrs = depset([headers]), objects = depset([objects]), srcs = depset([sources])),
@@ -51,7 +56,7 @@ def _mlf_extract_impl(ctx):
             linking_context = cc_common.create_linking_context(
                 linker_inputs = depset([cc_common.create_linker_input(
                     owner = ctx.label,
-                    additional_inputs = depset([link_args]),
+                    additional_inputs = depset([link_args] + marks),
                     user_link_flags = depset(["@" + link_args.path]),
                 )]),
             ),

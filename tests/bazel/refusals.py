@@ -163,6 +163,18 @@ REFUSED = {
     'mlf_model(name = "cpu_b", model = MODEL, target = "cortex-m3", board = ":hardware")':
         "//refused:cpu_b: target: got 'cortex-m3', and an mlf_firmware of platform "
         "//refused:hardware_platform links it; give that a board or platform with this processor",
+    # The linker would take both models' functions from the first.
+    'mlf_firmware(name = "both", deps = [":left", ":right"], '
+    'platform = "@mlftool//rules/platforms:cortex-m4")':
+        "//refused:both: deps: got two modules 'same', of //refused:left and //refused:right; set "
+        "module_name of one of them",
+    # What stays Bazel's, see docs/rules.md.
+    'mlf_firmware(name = "bazel_a", srcs = ["start.c"], board = ":x.json")':
+        "Target //refused:x.json_platform was referenced as a platform, but does not provide",
+    'mlf_compile(name = "bazel_b", model = "//nowhere:x.onnx")':
+        "no such package 'nowhere': BUILD file not found",
+    'mlf_cc_library(name = "bazel_c", archive = "@models//gesture_int8:other")':
+        "no such target '@models//gesture_int8:other': target 'other' not declared in package",
     # By the compiler, the archives' makers and the runners.
     'mlf_compile(name = "af", model = MODEL, input_shapes = {"nope": "1,2"})':
         "models/gesture_int8.onnx: error[MLF0208]: shape given for 'nope', which is not an input "
@@ -199,6 +211,13 @@ mlf_module(name = "m6", model = MODEL, mlf_version = 6)
 mlf_module(name = "again", model = MODEL, module_name = "m7")
 mlf_compile(name = "m8", model = MODEL, interface_api = "packed")
 mlf_cc_library(name = "l8", archive = "m8")
+mlf_model(name = "left", model = MODEL, module_name = "same", target = "cortex-m4")
+mlf_model(
+    name = "right",
+    model = "//:models/vibration_int8.onnx",
+    module_name = "same",
+    target = "cortex-m4",
+)
 mlf_import(name = "graph", archive = "graph.tar")
 mlf_runner(name = "runner", archive = "graph_archive", library = "graph")
 mlf_board(name = "hardware", srcs = ["start.c"], linker_script = "x.ld", target = "cortex-m4")
