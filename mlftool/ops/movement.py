@@ -15,6 +15,7 @@ from mlftool.ops.elementwise import index_text, merged, row_major
 from mlftool.ops.scalar import conversions, fetch, put, tensor_operand
 
 WORTH_MEMCPY = 4  # elements
+LEAST_BLOCKS = 4  # of a transpose in place: scratch is a quarter of the tensor at most
 INDEXES = ("mlf/index.h",)
 
 
@@ -99,7 +100,45 @@ def transpose(v: View) -> Kernel:
     shape = v.x(0).shape
     perm = tuple(v.attr("perm", tuple(reversed(range(len(shape))))))
     steps = _steps(shape)
-    return strided(v, "transpose", v.y.shape, [steps[p] for p in perm])
+    strides = [steps[p] for p in perm]
+    return _in_blocks(v, strides) or strided(v, "transpose", v.y.shape, strides)
+
+
+def _in_blocks(v: View, strides: Sequence[int]) -> Kernel | None:
+    """A transpose that leaves the first axis where it is: each of its blocks waits in scratch while
+    it is written, so the output may take over the input's memory."""
+    dims, by = merged(v.y.shape, {"x": tuple(strides)})
+    inner, steps = dims[1:], by["x"][1:]
+    size, row = math.prod(inner), v.y.dtype
+    small = len(dims) > 2 and dims[0] >= LEAST_BLOCKS and by["x"][0] == size
+    if not small or row.packed or row.kind == "s":
+        return None
+    run = inner[-1] if steps[-1] == 1 and inner[-1] > WORTH_MEMCPY else 1
+    if run > 1:
+        run = math.gcd(run, *steps[:-1])
+        inner, steps = [*inner[:-1], inner[-1] // run], tuple(s // run for s in (*steps[:-1], run))
+    target, source = index_text(row_major((*inner,))), index_text(steps)
+    move = f"to[{target}] = block[{source}];"
+    if run > 1:
+        target, source = (f"({text}) * {run}" for text in (target, source))
+        move = f"memcpy(to + {target}, block + {source}, {run} * sizeof *to);"
+    return Kernel(
+        "portable.transpose",
+        "transpose_blocks.c.j2",
+        {
+            "rows": dims[0],
+            "size": size,
+            "loops": [(f"i{k}", n) for k, n in enumerate(inner)],
+            "store": move,
+        },
+        (
+            tensor_operand(v.graph, "x", v.core.inputs[0]),
+            Operand("y", row.c, "out", v.node.outputs[0]),
+            Operand("block", row.c, "scratch", bytes=size * row.bytes),
+        ),
+        cost=math.prod(dims) // run * (6.0 + run) + math.prod(dims),
+        inplace=(v.core.inputs[0],),
+    )
 
 
 @op("Expand", Trait.MOVES_DATA)

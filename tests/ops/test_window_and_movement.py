@@ -109,10 +109,17 @@ def softmax_then_scale(axis: int) -> Case:
     return Case(f"softmax_scale_{axis}", net.model(y))
 
 
-def transpose(shape: tuple[int, ...], perm: list[int] | None, dtype: Any) -> Case:
+def transpose(
+    shape: tuple[int, ...], perm: list[int] | None, dtype: Any, in_place: bool = False
+) -> Case:
     net = Net()
     attrs = {} if perm is None else {"perm": perm}
-    y = net.node("Transpose", net.input("x", dtype, shape), **attrs)
+    x = net.input("x", dtype, shape)
+    if in_place:  # a tensor of the workspace, behind an operator that does not move into it
+        x = net.node("CumSum", x, net.const(0, np.int32)) if dtype != np.int8 else x
+    y = net.node("Transpose", x, **attrs)
+    if in_place and dtype != np.int8:
+        y = net.node("CumSum", y, net.const(1, np.int32))
     return Case(
         f"transpose_{'x'.join(map(str, shape))}_{perm}_{np.dtype(dtype).name}", net.model(y)
     )
@@ -221,6 +228,10 @@ def cases() -> Iterator[Case]:
         yield transpose((2, 3, 1, 5), [3, 2, 0, 1], dtype)
         yield transpose((1, 1, 1), [2, 0, 1], dtype)
         yield transpose((2, 2, 3, 2, 3), [4, 0, 1, 3, 2], dtype)
+        # In place: each block of the first axis is moved within itself.
+        yield transpose((5, 3, 4), [0, 2, 1], dtype, in_place=True)
+        yield transpose((4, 3, 2, 8), [0, 2, 1, 3], dtype, in_place=True)
+        yield transpose((6, 2, 3, 2, 6), [0, 3, 1, 2, 4], dtype, in_place=True)
         yield concat([(2, 3, 4), (2, 1, 4), (2, 5, 4)], 1, dtype)
         yield concat([(2, 3, 4), (4, 3, 4)], 0, dtype)
         yield concat([(2, 3, 4), (2, 3, 1)], -1, dtype)
