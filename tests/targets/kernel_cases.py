@@ -275,6 +275,11 @@ def vector_layers(seed: int) -> onnx.ModelProto:
         )
         out = np.uint8(9) if k % 4 == 3 else np.int8(-11)
         y = net.q(net.node("Relu", y) if k % 2 else y, np.float32(0.02), out)
+        if k == 1:  # means of windows
+            means = net.node(
+                "AveragePool", net.dq(y, 0.02, out), kernel_shape=[5, 4], strides=[3, 4]
+            )
+            y = net.q(means, np.float32(0.02), out)
         if k in (0, 4):  # a residual behind it
             both = net.node("Add", net.dq(y, 0.02, out), net.dq(x, 0.05, zero))
             y = net.q(both, np.float32(0.06), np.int8(3))
