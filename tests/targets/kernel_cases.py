@@ -169,6 +169,27 @@ def tables(seed: int) -> onnx.ModelProto:
     return net.model(*outs)
 
 
+def lines(seed: int) -> onnx.ModelProto:
+    """Depthwise layers on a single row or column, and kernels that are one."""
+    rng = np.random.default_rng(seed)
+    net = Net()
+    outs = []
+    for k, (size, kernel, pads) in enumerate(
+        [
+            ((9, 1), (3, 3), [1, 1, 1, 1]),
+            ((1, 9), (3, 3), [1, 1, 1, 1]),
+            ((12, 1), (2, 3), [0, 1, 1, 1]),
+            ((30, 1), (9, 1), [4, 0, 4, 0]),
+            ((5, 20), (1, 11), [0, 3, 0, 5]),
+            ((20, 3), (12, 1), [0, 0, 0, 0]),
+        ]
+    ):
+        attrs = {"strides": [1, 1], "dilations": [1, 1], "pads": pads, "kernel_shape": kernel}
+        g = {"x": (1, 4, *size), "w": (4, 1, *kernel), "group": 4, "attrs": attrs}
+        outs.append(_layer(net, rng, 2 * k, g))
+    return net.model(*outs)
+
+
 def residuals(seed: int) -> onnx.ModelProto:
     """Convolutions with a quantised addition behind them, and what else may be fused there."""
     rng = np.random.default_rng(seed)

@@ -10,7 +10,7 @@ import onnx
 import pytest
 from batch import Job, run_jobs
 from builders import random_feeds
-from kernel_cases import chains, many_layers, products, residuals, tables
+from kernel_cases import chains, lines, many_layers, products, residuals, tables
 
 from mlftool.compile import ModuleSpec, compile_modules
 from mlftool.runtime.boards import BOARDS
@@ -29,6 +29,7 @@ EXPECTED = {
         "residuals": "narrow.planes",
         "tables": "portable.table",
         "products": "integers.portable.quantised_matmul",
+        "lines": "narrow.planes",
     },
     "cortex-m3": {
         "dense": "interleaved.blocked",
@@ -37,6 +38,7 @@ EXPECTED = {
         "residuals": "integers.portable.depthwise",
         "tables": "portable.table",
         "products": "integers.portable.quantised_matmul",
+        "lines": "integers.portable.depthwise",
     },
     "cortex-m4": {
         "dense": "dsp.pairs",
@@ -45,6 +47,7 @@ EXPECTED = {
         "residuals": "dsp.planes",
         "tables": "portable.table",
         "products": "dsp.products",
+        "lines": "dsp.planes",
     },
     "host": {
         "dense": "sse2.s8",
@@ -53,6 +56,7 @@ EXPECTED = {
         "residuals": "vector.depthwise",
         "tables": "portable.table",
         "products": "portable.quantised_matmul",
+        "lines": "vector.depthwise",
     },
     "rv32imc": {
         "dense": "tiles.s8",
@@ -61,6 +65,7 @@ EXPECTED = {
         "residuals": "tiles.s8",
         "tables": "portable.table",
         "products": "integers.portable.quantised_matmul",
+        "lines": "tiles.rows",
     },
     "cortex-m55": {
         "dense": "helium.quads",
@@ -69,6 +74,7 @@ EXPECTED = {
         "residuals": "helium.octets",
         "tables": "helium.table",
         "products": "dsp.products",
+        "lines": "helium.octets",
     },
 }
 FIT_CORTEX_M0 = ("residuals",)  # its board has 16 KB of memory
@@ -77,6 +83,7 @@ MODELS = {
     "depthwise": many_layers(2, True, 30),
     "chains": chains(3),
     "residuals": residuals(6),
+    "lines": lines(9),
     "tables": tables(7),
     "products": products(8),
 }

@@ -35,6 +35,7 @@ MOST_TAPS = 25
 class Axis:
     """One spatial axis; x and y are the strides of input and output in elements."""
 
+    is_rows: bool  # the first of the two
     n_in: int
     n_out: int
     k: int
@@ -49,7 +50,7 @@ def axes(c: Contraction) -> tuple[Axis, Axis]:
     (_, iw), (_, ow) = c.inputs, c.outputs
     strides = ((iw * c.ic, ow * c.oc), (c.ic, c.oc))
     rows, columns = (
-        Axis(c.inputs[a], c.outputs[a], c.kernel[a], c.strides[a], c.pads[a], *strides[a])
+        Axis(a == 0, c.inputs[a], c.outputs[a], c.kernel[a], c.strides[a], c.pads[a], *strides[a])
         for a in (0, 1)
     )
     flip = rows.n_out > columns.n_out and rows.n_out % 2 <= columns.n_out % 2
@@ -145,8 +146,7 @@ def planes(v: View) -> Kernel | None:
     outer, inner = axes(c)
     width, height, band = plane_of(outer, inner)
     bands = band < outer.n_out
-    turned = inner.x != c.ic
-    w = np.moveaxis(c.weights.reshape(c.oc, *c.kernel), 1, 2) if turned else c.weights
+    w = np.moveaxis(c.weights.reshape(c.oc, *c.kernel), 1, 2) if inner.is_rows else c.weights
     code, pairs = _code(outer, inner, width)
     fix = fixed(c, q)
     entries = []

@@ -131,7 +131,7 @@ def small_planes(v: View) -> Kernel | None:
     outer, inner = axes(c)
     width, height, band = plane_of(outer, inner)
     w = c.weights.reshape(c.oc, *c.kernel)
-    w = np.moveaxis(w, 1, 2) if inner.x != c.ic else w
+    w = np.moveaxis(w, 1, 2) if inner.is_rows else w
     store = Store(v, f"({v.y.dtype.c}){requantize(c, q, 'acc', 'c')}", "o", "c")
     over = (v.core.inputs[0],) if overtakes(c, outer, inner, band) and not store.operands else ()
     return Kernel(

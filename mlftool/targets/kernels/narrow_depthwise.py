@@ -38,22 +38,25 @@ def narrow_planes(v: View) -> Kernel | None:
     if not c.depthwise or len(c.inputs) > 2:
         return None
     c, q = c.planar(), Quantisation.of(v)
-    plain = max(c.dilations) == 1 and max(c.strides) <= MOST_STRIDE and max(c.kernel) <= MOST_TAPS
+    plain = max(c.dilations) == 1 and max(c.strides) <= MOST_STRIDE
+    # Longer than five a kernel may be on one axis: then its taps are rows of one.
+    plain = plain and (max(c.kernel) <= MOST_TAPS or min(c.kernel) == 1)
     if not plain or np.any(q.w_zero_point) or not fits_int32(c, q):
         return None
     form = in_halves(c, q)
     if form is None:
         return None
-    outer, inner = min(_axes(c), key=lambda pair: _work(*pair))
+    rows, columns = _axes(c)
+    orders = [o for o in ((rows, columns), (columns, rows)) if o[1].k <= MOST_TAPS or o[0].k == 1]
+    outer, inner = min(orders, key=lambda pair: _work(*pair))
     together = _together(inner)
     width, height, band = _plane(outer, inner, together)
-    turned = inner.x != c.ic
     w = c.weights.reshape(c.oc, *c.kernel).astype(np.int64)
     flip = 128 if v.x(0).dtype.name == "int8" else 0
     bias = folded_bias(c, q) - flip * w.sum(axis=(1, 2))
     store = Store(v, f"({v.y.dtype.c})out", f"o + i * {inner.y}", "c")
     over = (v.core.inputs[0],) if not store.operands and overtakes(c, outer, inner, band) else ()
-    taps = np.moveaxis(w, 1, 2) if turned else w
+    taps = np.moveaxis(w, 1, 2) if inner.is_rows else w
     return Kernel(
         "narrow.planes",
         "narrow_planes.c.j2",
@@ -63,6 +66,8 @@ def narrow_planes(v: View) -> Kernel | None:
             "outer": outer,
             "inner": inner,
             "together": together,
+            "row": inner.k if inner.k <= MOST_TAPS else 1,
+            "pitch": width if inner.k <= MOST_TAPS else 1,
             "width": width,
             "height": height,
             "band": band,
@@ -90,14 +95,13 @@ def narrow_planes(v: View) -> Kernel | None:
     )
 
 
-def _axes(c: Contraction) -> tuple[tuple[Axis, Axis], tuple[Axis, Axis]]:
-    """Both ways to be (outer, inner)."""
+def _axes(c: Contraction) -> list[Axis]:
+    """Rows and columns."""
     steps = ((c.inputs[1] * c.ic, c.outputs[1] * c.oc), (c.ic, c.oc))
-    rows, columns = (
-        Axis(c.inputs[a], c.outputs[a], c.kernel[a], c.strides[a], c.pads[a], *steps[a])
+    return [
+        Axis(a == 0, c.inputs[a], c.outputs[a], c.kernel[a], c.strides[a], c.pads[a], *steps[a])
         for a in (0, 1)
-    )
-    return (rows, columns), (columns, rows)
+    ]
 
 
 def _turns(inner: Axis) -> list[tuple[int, int]]:
