@@ -47,6 +47,7 @@ MLF_KERNEL void tvmgen_narrow_transpose(const int8_t *MLF_RESTRICT x, int8_t *ML
 
 MLF_KERNEL void tvmgen_narrow_qlinearconv(const int8_t *x, const uint8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b, const int32_t *MLF_RESTRICT m, const int32_t *MLF_RESTRICT add, const float *MLF_RESTRICT scale, int8_t *y) {
   MLF_ALIGNED(8) uint8_t column[40];
+  memset(column + 36, 0, 4);
   for (int32_t p = 0; p < 30; p++) {
     uint32_t sum = 0;
     const int32_t iy = p / 5 * 1 - 1;
@@ -70,7 +71,6 @@ MLF_KERNEL void tvmgen_narrow_qlinearconv(const int8_t *x, const uint8_t *MLF_RE
       }
       to += 12;
     }
-    memset(column + 36, 0, 4);
     const uint8_t *wp = w;
     for (int32_t oc = 0; oc < 4; oc += 4) {
       uint32_t sums[4];
