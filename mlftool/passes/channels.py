@@ -32,6 +32,7 @@ from mlftool.ops.contraction import (
 
 # The inputs of a QLinearConv that have an element for each output channel, or one for all.
 WEIGHTS, PER_CHANNEL, BIAS = 3, (4, 5), 8
+GROUP = 8  # channels
 
 
 @dataclass(frozen=True)
@@ -144,7 +145,16 @@ def _dropped(
             dropped[layer.y] = dropped[layer.y] & x
             if layer.x in dropped:
                 dropped[layer.x] = dropped[layer.y]
-    return dropped
+    return {name: _in_groups(channels) for name, channels in dropped.items()}
+
+
+def _in_groups(dropped: Array) -> Array:
+    """As many of the channels that a whole number of groups is kept, or a power of two below one:
+    kernels compute a few channels at once, and part of a group is slower than an idle channel."""
+    kept = int(np.count_nonzero(~dropped))
+    wanted = kept - kept % -GROUP if kept > GROUP else 1 << (kept - 1).bit_length()
+    again = np.flatnonzero(dropped)[: wanted - kept]
+    return np.asarray(dropped & ~np.isin(np.arange(dropped.size), again))
 
 
 def _spared(reader: _Layer | None, name: str, known: _Known, dropped: Mapping[str, Array]) -> Array:

@@ -12,6 +12,7 @@ from batch import SANITIZERS, Job, build_jobs
 from builders import Net, random_feeds
 
 from mlftool.compile import Module, ModuleSpec, compile_module
+from mlftool.passes import channels as channels_pass
 
 OFF = ("drop_constant_channels",)
 CHANNELS = 12
@@ -137,13 +138,15 @@ def built(model: Model) -> onnx.ModelProto:
 @pytest.fixture(scope="module")
 def jobs(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[Model, bool], Job]:
     made: dict[tuple[Model, bool], Job] = {}
-    for model in KEPT:
-        given = built(model)
-        for off in (False, True):
-            job = Job(given, random_feeds(given, 5), name=f"m{len(made)}")
-            spec = ModuleSpec(given, job.name, disabled_pass=OFF if off else ())
-            job.module = compile_module(spec)
-            made[model, off] = job
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(channels_pass, "GROUP", 1)  # every channel that can go
+        for model in KEPT:
+            given = built(model)
+            for off in (False, True):
+                job = Job(given, random_feeds(given, 5), name=f"m{len(made)}")
+                spec = ModuleSpec(given, job.name, disabled_pass=OFF if off else ())
+                job.module = compile_module(spec)
+                made[model, off] = job
     build_jobs(list(made.values()), tmp_path_factory.mktemp("channels"), ("-O1", *SANITIZERS))
     return made
 
@@ -168,3 +171,15 @@ def channels(module: Module | None) -> int:
     types = module.program.graph.types
     calls = [c for c in module.program.calls if c.kernel.macs]
     return sum(types[c.node.outputs[0]].shape[-1] for c in calls)
+
+
+@pytest.mark.parametrize(
+    ("gone", "of", "kept"),
+    [(0, 12, 12), (4, 12, 8), (2, 12, 12), (6, 12, 8), (11, 12, 1), (9, 12, 4), (30, 48, 24)],
+)
+def test_groups_stay_whole(gone: int, of: int, kept: int) -> None:
+    dropped = np.zeros(of, bool)
+    dropped[np.random.default_rng(gone).permutation(of)[:gone]] = True
+    result = channels_pass._in_groups(dropped)
+    assert of - result.sum() == kept
+    assert not np.any(result & ~dropped)
