@@ -134,7 +134,7 @@ def recurrent(v: View) -> Kernel:
                 )
             ),
             "clip": (lambda c: m.clamp(c, -clip, clip)) if clip else None,
-            "dot": "mlf_dot" if row.bits == 64 else "mlf_dotf",
+            "dots": "mlf_dots" if row.bits == 64 else "mlf_dotsf",
             "one": m.lit(1),
             "zero": m.lit(0),
             "before": before,
