@@ -81,6 +81,11 @@ def scaled_erfc(t: mp.mpf) -> mp.mpf:
     return mp.exp(x * x) * mp.erfc(x)
 
 
+def around_fifteen_sixteenths(u: mp.mpf) -> mp.mpf:
+    """erf less its value at 15/16, rounded to float."""
+    return mp.erf(mp.mpf(0.9375) + u) - mp.mpf(float(np.float32(mp.erf(mp.mpf(0.9375)))))
+
+
 HALF_LN2 = float(mp.log(2) / 2) * 1.001
 S_MAX = float((mp.sqrt(2) - 1) / (mp.sqrt(2) + 1)) * 1.001
 FITS = (
@@ -108,6 +113,17 @@ FITS = (
         "erf", series(lambda z: mp.erf(mp.sqrt(z)) / mp.sqrt(z), 2 / mp.sqrt(mp.pi)), 0, 1.0001, 12
     ),
     Fit("erfc", scaled_erfc, -0.5001, 1 / 3 + 1e-4, 17),
+    # In float: x + x P(x^2), around 15/16 a constant and P(x - 15/16), then 1 - exp(P(x - 5/4))
+    Fit(
+        "erff",
+        series(lambda z: mp.erf(mp.sqrt(z)) / mp.sqrt(z) - 1, 2 / mp.sqrt(mp.pi) - 1),
+        *(0, 0.3907, 5, np.float32),
+    ),
+    Fit("erff, middle", around_fifteen_sixteenths, -0.3126, 0.3126, 7, np.float32),
+    Fit(
+        *("erff, log", lambda u: mp.log(mp.erfc(1.25 + u)), 0, 2.68, 7, np.float32),
+        lambda u: mp.erfc(1.25 + u),
+    ),
 )
 
 
