@@ -39,6 +39,7 @@ EXPECTED = {
         "avx2.winograd2",
         "avx2.winograd4",
         "avx2.bytes",
+        "avx2.average",
     },
     "x86-64-v4": {"avx512.s8", "avx512.f32", "avx512.depthwise"},
 }

@@ -29,9 +29,13 @@
 
 /* One function per kernel: keeps profiles readable and registers free, costs one call per layer. */
 #if defined(__GNUC__)
-#define MLF_INLINE         static inline __attribute__((always_inline)) /* at -Os, too */
-#define MLF_KERNEL         static __attribute__((noinline))
+#define MLF_INLINE static inline __attribute__((always_inline)) /* at -Os, too */
+#define MLF_KERNEL static __attribute__((noinline))
+#if defined(__AVX__) /* vectors of 32 bytes and more should not lie in two cache lines */
+#define MLF_ALIGNED(bytes) __attribute__((aligned((bytes) < 16 ? (bytes) : 64)))
+#else
 #define MLF_ALIGNED(bytes) __attribute__((aligned(bytes)))
+#endif
 #else
 #define MLF_INLINE static inline
 #define MLF_KERNEL static

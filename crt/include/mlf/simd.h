@@ -189,11 +189,6 @@ static inline void mlf_simd_flip_s8(const int8_t *from, uint8_t *to, int32_t n) 
   static inline mlf_i32x##n mlf_except_x##n(mlf_i32x##n t, int32_t value, int32_t step) {          \
     return t + ((mlf_i32x##n)(t == mlf_all_i32x##n(value)) & step);                                \
   }                                                                                                \
-  static inline mlf_i32x##n mlf_load_s8_x##n(const int8_t *from) {                                 \
-    mlf_i8x##n v;                                                                                  \
-    memcpy(&v, from, sizeof v);                                                                    \
-    return __builtin_convertvector(v, mlf_i32x##n);                                                \
-  }                                                                                                \
   static inline void mlf_put_f32_x##n(float *to, mlf_f32x##n v) {                                  \
     memcpy(to, &v, sizeof v);                                                                      \
   }                                                                                                \
@@ -272,6 +267,20 @@ static inline void mlf_put_u8_x4(uint8_t *to, mlf_i32x4 v, int32_t low, int32_t 
 #endif
 MLF_LANES(4)
 
+/* Bytes, widened. Written as instructions because gcc converts short vectors byte by byte. */
+static inline mlf_i32x4 mlf_load_s8_x4(const int8_t *from) {
+#if defined(__SSE2__)
+  int32_t four;
+  memcpy(&four, from, sizeof four);
+  const __m128i bytes = _mm_cvtsi32_si128(four), words = _mm_unpacklo_epi8(bytes, bytes);
+  return (mlf_i32x4)_mm_srai_epi32(_mm_unpacklo_epi16(words, words), 24);
+#else
+  mlf_i8x4 v;
+  memcpy(&v, from, sizeof v);
+  return __builtin_convertvector(v, mlf_i32x4);
+#endif
+}
+
 static inline float mlf_spread_f32x4(const float *from) {
   return *from;
 }
@@ -284,9 +293,14 @@ static inline mlf_i32x4 mlf_clamp_x4(mlf_i32x4 x, int32_t low, int32_t high) {
 
 /* Pairs of int8 weights for each lane, widened. */
 static inline mlf_i16x8 mlf_wide_x4(const int8_t *w) {
+#if defined(__SSE2__)
+  const __m128i bytes = _mm_loadl_epi64((const __m128i *)(const void *)w);
+  return (mlf_i16x8)_mm_srai_epi16(_mm_unpacklo_epi8(bytes, bytes), 8);
+#else
   mlf_i8x8 bytes;
   memcpy(&bytes, w, sizeof bytes);
   return __builtin_convertvector(bytes, mlf_i16x8);
+#endif
 }
 
 /* acc[k] += pair[0] * w[2k] + pair[1] * w[2k + 1], where `pair` is two int16 for all lanes. */
@@ -318,6 +332,10 @@ static inline void mlf_put_u8_x8(uint8_t *to, mlf_i32x8 v, int32_t low, int32_t 
   memcpy(to, &bytes, 8);
 }
 MLF_LANES(8)
+
+static inline mlf_i32x8 mlf_load_s8_x8(const int8_t *from) {
+  return (mlf_i32x8)_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)from));
+}
 
 static inline mlf_i32x8 mlf_clamp_x8(mlf_i32x8 x, int32_t low, int32_t high) {
   const __m256i least = _mm256_max_epi32((__m256i)x, _mm256_set1_epi32(low));
@@ -488,6 +506,10 @@ static inline void mlf_put_u8_x16(uint8_t *to, mlf_i32x16 v, int32_t low, int32_
   memcpy(to, &bytes, sizeof bytes);
 }
 MLF_LANES(16)
+
+static inline mlf_i32x16 mlf_load_s8_x16(const int8_t *from) {
+  return (mlf_i32x16)_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)from));
+}
 
 static inline float mlf_spread_f32x16(const float *from) {
   return *from;

@@ -2,8 +2,8 @@
 
 (x0 + w1)(x1 + w0) is x0 w0 + x1 w1 + x0 x1 + w0 w1. The sum of all w0 w1 is known here and goes
 into the bias; that of x0 x1 is the same for all output channels and computed once for a pixel.
-Additions of int16 take the place of multiplications and run on twice as many units. Weights are int16, twice
-their bytes: not for size.
+Additions of int16 take the place of multiplications and run on twice as many units. Weights are
+int16, twice their bytes: not for size.
 """
 
 from __future__ import annotations
