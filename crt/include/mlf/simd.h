@@ -41,6 +41,9 @@ typedef uint8_t mlf_u8x16 __attribute__((vector_size(16)));
 #define MLF_ROLLED _Pragma("GCC unroll 1")
 #endif
 
+/* Hides the value of a variable: of a loop of two rounds gcc would make none, MLF_ROLLED or not. */
+#define MLF_HIDE(variable) __asm__("" : "+r"(variable))
+
 /* The widest vector whose bytes are widened at once. */
 #if defined(__AVX2__)
 #define MLF_WIDENED 16
