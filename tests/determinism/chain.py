@@ -35,9 +35,9 @@ def make(model: Path, vectors: Path, out: Path) -> dict[str, Path]:
         mlftool("compile", model, "-o", found[f"{target}.tar"], "--target", target)
     mlftool("compile", model, "-o", out / "filed.tar", "--weights", "binary", "--executor", "vm")
     found["filed.tar"] = out / "filed.tar"
-    mlftool("extract", out / "host.tar", "--project", f"m={out / 'project'}")
+    mlftool("extract", out / "host.tar", "--project", f"net={out / 'project'}")
     subprocess.run(["make", "-s", "-C", out / "project", f"BUILD_DIR={out / 'build'}"], check=True)
-    found["libm.a"] = out / "build" / "libm.a"
+    found["libnet.a"] = out / "build" / "libnet.a"
     found["report.json"] = out / "report.json"
     check = ("--inputs", vectors, "--expect", vectors, "--report", found["report.json"])
     mlftool("run", found[f"{BOARD}.tar"], "--on", BOARD, *check)

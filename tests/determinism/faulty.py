@@ -33,7 +33,7 @@ def commands(out: Path, model: Path, vectors: Path) -> dict[str, list[str]]:
     return {
         "compile": ["compile", f"{model}", "-o", f"{out}/m.tar"],
         "build": ["build", f"{manifest}", "-o", f"{out}/all", "-j", "1"],
-        "extract": ["extract", f"{archive}", "--project", f"m={out}/project"],
+        "extract": ["extract", f"{archive}", "--project", f"net={out}/project"],
         "run": ["run", f"{archive}", "--inputs", f"{vectors}", "-o", f"{out}/y.npz"],
     }
 
