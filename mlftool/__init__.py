@@ -1,16 +1,18 @@
 """mlftool compiles ONNX models to C for microcontrollers and packs them as MLF archives.
 
 import mlftool
-mod, params = mlftool.from_onnx("model.onnx")
-factory = mlftool.build(mod, "cortex-m4", executor="aot", params=params)
+factory = mlftool.build("model.onnx", "cortex-m4", executor="aot")
 mlftool.export_model_library_format(factory, "model.tar")
 outputs = mlftool.load("model.tar").module().run({"x": array})
+outputs = mlftool.load("model.onnx").module().run("x.npy")  # of a model with one input
 """
 
 from __future__ import annotations
 
 import importlib
 from typing import TYPE_CHECKING, Any
+
+from mlftool.moved import missing
 
 if TYPE_CHECKING:
     from mlftool import api, contrib, micro, nd, relay, target, transform
@@ -24,11 +26,11 @@ if TYPE_CHECKING:
         create_executor,
         export_model_library_format,
         from_onnx,
+        load,
     )
-    from mlftool.runtime.load import load
     from mlftool.runtime.nd import cpu
+    from mlftool.version import VERSION as __version__  # noqa: N811
 
-__version__ = "0.1.0"
 __all__ = [
     "Executor",
     "IRModule",
@@ -53,10 +55,10 @@ __all__ = [
 _HOMES = {
     **dict.fromkeys(("Executor", "IRModule", "PassContext", "Runtime"), "mlftool.api"),
     **dict.fromkeys(("build", "build_operator", "create_executor", "from_onnx"), "mlftool.api"),
-    "export_model_library_format": "mlftool.api",
+    **dict.fromkeys(("export_model_library_format", "load"), "mlftool.api"),
     "cpu": "mlftool.runtime.nd",
-    "load": "mlftool.runtime.load",
 }
+_missing = missing(__name__, __all__)
 _MODULES = ("api", "contrib", "micro", "nd", "relay", "runtime", "target", "transform")
 
 
@@ -66,4 +68,11 @@ def __getattr__(name: str) -> Any:
         return getattr(importlib.import_module(_HOMES[name]), name)
     if name in _MODULES:
         return importlib.import_module(f"mlftool.{name}")
-    raise AttributeError(f"module 'mlftool' has no attribute '{name}'")
+    if name == "__version__":
+        return importlib.import_module("mlftool.version").VERSION
+    return _missing(name)
+
+
+def __dir__() -> list[str]:
+    """What a notebook offers to complete, though little of it is imported yet."""
+    return sorted({*globals(), *__all__})

@@ -150,8 +150,7 @@ def _check_device(device: str) -> None:
 def _library(module: Module) -> Path:
     """The module's C as a shared library, built once for its content."""
     command = toolchain.find(toolchain.CC)
-    files = {name: text.encode() for name, text in module.sources.files.items()}
-    files |= helper_headers()
+    files = module.sources.written() | helper_headers()
     sources = tuple(sorted(n for n in files if n.endswith(".c")))
     key = key_of((toolchain.identity(command), *FLAGS, *sources), files)
     # The file is named after its key: the dynamic loader takes equal paths for one library.
@@ -160,7 +159,7 @@ def _library(module: Module) -> Path:
     def build(work: Path) -> None:
         toolchain.compile_c(command, (*FLAGS, *sources, "-o", name, "-lm"), work, "the model")
 
-    return build_once(default_cache(), key, files, build) / name
+    return build_once(default_cache(), key, files, build, [name]) / name
 
 
 def _in_order(names: Sequence[str], inputs: Any) -> dict[str, Any]:

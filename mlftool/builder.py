@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mlftool.errors import BAD_INPUT, CHECK_FAILED, ENVIRONMENT, INTERNAL, MlfError, Problem
-from mlftool.manifest import Budget, Manifest, UserTarget
+from mlftool.errors import BAD_INPUT, CHECK_FAILED, ENVIRONMENT, MlfError, Problem
+from mlftool.files import read_plain
+from mlftool.manifest import Limits, Manifest, UserTarget
 from mlftool.manifest.entries import Entry, executor_options
 from mlftool.stamps import Stamp, compiler_digest
 
@@ -146,24 +147,29 @@ def _build_one(manifest: Manifest, entry: Entry, folder: Path | None, compiler: 
         problems = tuple(_in_manifest(manifest, entry, p) for p in error.problems)
         result = replace(result, problems=problems, exit_code=error.exit_code)
     except Exception as error:
-        if os.environ.get("MLF_DEBUG"):
-            raise
-        text = f"{type(error).__name__}: {error}; got an exception, expected an archive"
-        help_text = "run again with MLF_DEBUG=1 and -j 1 for details"
-        problem = Problem("MLF0900", text, path=entry.output, help=help_text)
-        result = replace(result, problems=(problem,), exit_code=INTERNAL)
+        from mlftool.crash import as_ours
+
+        ours = as_ours(error, entry.output)
+        result = replace(result, problems=ours.problems, exit_code=ours.exit_code)
     return replace(result, seconds=time.monotonic() - start)
 
 
 def _compile(manifest: Manifest, entry: Entry) -> Bundle:
     from mlftool.compile import compile_modules
+    from mlftool.limits import bounded
 
-    return compile_modules(
-        [
-            _spec(manifest, entry, name, executor)
-            for name, executor in zip(entry.models, entry.executors, strict=True)
-        ]
+    models = [manifest.models[name] for name in entry.models]
+    (first, data), *others = (
+        (manifest.locate(m.model), [manifest.locate(file) for file in m.data_files]) for m in models
     )
+    more = "if the model is right, compile it alone: mlftool compile --max-seconds N --max-memory M"
+    with bounded(first, data, others=others, help_=more):
+        return compile_modules(
+            [
+                _spec(manifest, entry, name, executor)
+                for name, executor in zip(entry.models, entry.executors, strict=True)
+            ]
+        )
 
 
 def _up_to_date(
@@ -264,22 +270,33 @@ def _check_vectors(manifest: Manifest, entry: Entry, bundle: Bundle) -> None:
 
 def _over_limits(manifest: Manifest, entry: Entry, memory: Sequence[Memory]) -> Iterator[Over]:
     """Each model against its budget, and all of them together against the board."""
-    limits: list[tuple[str, Budget | UserTarget | None, Sequence[Memory]]] = [
-        (f"models.{name}.budget", manifest.models[name].budget, (needed,))
+    limits: list[tuple[dict[str, str], Limits | UserTarget, Sequence[Memory]]] = [
+        (*_budget(manifest, name, entry.target), (needed,))
         for name, needed in zip(entry.models, memory, strict=True)
+        if manifest.models[name].budget
     ]
-    limits.append((f"targets.{entry.target}", manifest.targets.get(entry.target), memory))
-    for path, limit, modules in limits:
-        if limit is None:
-            continue
+    if own := manifest.targets.get(entry.target):
+        at = f"targets.{entry.target}"
+        limits.append(({n: f"{at}.{n}" for n in ("flash", "ram")}, own, tuple(memory)))
+    for paths, limit, modules in limits:
         ram, constants = sum(m.ram_bytes for m in modules), sum(m.constants_bytes for m in modules)
         work = sum(m.workspace_bytes for m in modules)
         if limit.ram is not None and ram > limit.ram:
             got = f"{ram} bytes ({work} working memory, {ram - work} inputs and outputs)"
-            yield Over(ram, _over(manifest, entry, f"{path}.ram", got, limit.ram))
+            yield Over(ram, _over(manifest, entry, paths["ram"], got, limit.ram))
         if limit.flash is not None and constants > limit.flash:
             got = f"{constants} bytes of constants, before any code"
-            yield Over(constants, _over(manifest, entry, f"{path}.flash", got, limit.flash))
+            yield Over(constants, _over(manifest, entry, paths["flash"], got, limit.flash))
+
+
+def _budget(manifest: Manifest, name: str, target: str) -> tuple[dict[str, str], Limits]:
+    """A model's limits on a target, and the keys that say them, its own or those of `defaults`."""
+    budget = manifest.models[name].budget
+    assert budget is not None
+    own = f"models.{name}.budget"
+    at = own if own in manifest.places else "defaults.budget"
+    (flash, flash_key), (ram, ram_key) = (budget.limit(target, n) for n in ("flash", "ram"))
+    return {"flash": f"{at}.{flash_key}", "ram": f"{at}.{ram_key}"}, Limits(flash=flash, ram=ram)
 
 
 def _over(manifest: Manifest, entry: Entry, path: str, got: str, limit: int) -> Problem:
@@ -294,7 +311,7 @@ def _write(bundle: Bundle, path: Path) -> bool:
 
     data = tar_bytes(bundle)
     try:
-        if path.read_bytes() == data:
+        if read_plain(path) == data:
             return False
     except OSError:
         pass  # absent or unreadable: writing it will tell

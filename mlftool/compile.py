@@ -10,18 +10,22 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from onnx import ModelProto
+
 from mlftool.codegen.executors import EXECUTORS
 from mlftool.codegen.names import check_module_name
 from mlftool.codegen.options import Options
 from mlftool.codegen.share import share
 from mlftool.codegen.tuned import chooser
 from mlftool.codegen.weights import MODES
+from mlftool.crash import as_ours, signature
 from mlftool.describe import bundle
-from mlftool.errors import MlfError, Problem, did_you_mean
-from mlftool.importer.load import model_name
-from mlftool.importer.onnx import import_onnx
+from mlftool.errors import BAD_INPUT, MlfError, Problem, did_you_mean
+from mlftool.importer.load import load_model, model_name
+from mlftool.importer.onnx import import_hashed
 from mlftool.ir.graph import Graph
 from mlftool.ir.verify import verify
+from mlftool.minimise import minimise
 from mlftool.mlf import Bundle
 from mlftool.module import Module, ModuleSpec
 from mlftool.passes import (
@@ -60,6 +64,7 @@ PIPELINE: tuple[Pass, ...] = (
     fold.fold_constants,
     layout.channels_last,
     layout.cancel_transposes,
+    fold.fold_constants,  # views of constants that moved there
     phases.split_transposed,
     channels.drop_constant_channels,
     fuse.fuse_chains,
@@ -104,11 +109,13 @@ def compile_modules(specs: Sequence[ModuleSpec]) -> Bundle:
     """One archive with a module per spec. Raises MlfError with every problem of every model."""
     modules: list[Module] = []
     problems: list[Problem] = []
+    code, cause = BAD_INPUT, None
     for spec in specs:
         try:
             modules.append(compile_module(spec))
         except MlfError as error:
             problems += error.problems
+            code, cause = max(code, error.exit_code), cause or error.__cause__
     if len({s.module_name for s in specs}) != len(specs):
         problems.append(
             Problem(
@@ -118,22 +125,61 @@ def compile_modules(specs: Sequence[ModuleSpec]) -> Bundle:
             )
         )
     if problems:
-        raise MlfError(problems)
+        raise MlfError(problems, code) from cause
     return bundle(modules)
 
 
 def compile_module(spec: ModuleSpec, choose: Choose | None = None) -> Module:
-    """Import, rewrite, plan and emit one model; `choose` takes the kernels instead of a record."""
+    """Import, rewrite, plan and emit one model; `choose` takes the kernels instead of a record.
+
+    Raises MlfError and nothing else: a bug of ours is MLF0900, with the model in its report.
+    """
+    try:
+        return _compile(spec, choose)
+    except MlfError:
+        raise
+    except Exception as error:
+        raise _crashed(spec, choose, error) from error
+
+
+def _crashed(spec: ModuleSpec, choose: Choose | None, error: Exception) -> MlfError:
+    """What to raise instead of an exception that no code of ours has raised on purpose."""
+    kind = signature(error)
+
+    def fails(model: ModelProto) -> bool:
+        names = {i.name for i in model.graph.input}
+        shapes = {k: v for k, v in spec.input_shapes.items() if k in names}
+        values = {k: v for k, v in spec.input_values.items() if k in names}
+        part = replace(spec, model=model, input_shapes=shapes, input_values=values)
+        try:
+            _compile(replace(part, output_names=()), choose)
+        except Exception as again:
+            return signature(again) == kind
+        return False
+
+    files: dict[str, bytes] = {}
+    about = f"module {spec.module_name}, {spec.target}, {spec.executor}"
+    if not isinstance(error, MemoryError):
+        try:
+            model = load_model(spec.model, spec.data_files, spec.only_declared)
+            files["model.onnx"] = minimise(model, fails).SerializeToString()
+        except Exception as second:
+            about += f"; no model: {signature(second)}"
+    return as_ours(error, files=files, about=about)
+
+
+def _compile(spec: ModuleSpec, choose: Choose | None) -> Module:
     check_module_name(spec.module_name)
     target, pools = _target(spec), _pools(spec)
     choose = choose or _tuning(spec, target)
     options = _options(spec, target)
     clock = _Clock(spec.module_name)
-    imported = import_onnx(
+    imported, sha256 = import_hashed(
         *(spec.model, spec.module_name, spec.input_shapes, spec.data_files, spec.only_declared),
         spec.input_values,
     )
     imported = _with_output_names(imported, spec)
+    options = replace(options, model_sha256=sha256)
     graph = verify(imported, "import")
     clock.stage("import", graph)
     for rewrite in wanted_passes(spec.opt_level, spec.disabled_pass):

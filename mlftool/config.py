@@ -233,7 +233,7 @@ class _Choice:
     table: Mapping[str, Mapping[str, Option]] = {}
 
     def __init__(self, name: str, options: Mapping[str, Any] | None = None) -> None:
-        if name not in self.table:
+        if not isinstance(name, str) or name not in self.table:
             help = did_you_mean(name, self.table)
             if name == "cpp":
                 help = "use Runtime('crt'): the code is C, and needs no runtime with interface c"

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mlftool.codegen import registry
+from mlftool.codegen.origin import quantisation
 from mlftool.codegen.relay import relay_text
 from mlftool.codegen.sources import INCLUDE, LIB, SRC
 from mlftool.codegen.weights import without_file
 from mlftool.errors import MlfError, Problem
-from mlftool.ir.graph import Graph
 from mlftool.mlf import Bundle, archive, params, runtime_tree
 from mlftool.mlf.interface import Tensor
 from mlftool.mlf.records import (
@@ -30,19 +30,32 @@ from mlftool.mlf.records import (
 )
 from mlftool.module import Module
 from mlftool.objects import compile_objects
+from mlftool.version import VERSION
 
 
-def bundle(modules: Sequence[Module]) -> Bundle:
-    """The archive's files, in the version that the modules ask for."""
+def bundle(modules: Sequence[Module], runtime: bool = False) -> Bundle:
+    """The archive's files, in the version that the modules ask for.
+
+    It carries the headers that its sources include, and the C runtime if a module calls it, or
+    `runtime` asks for it: TVM's archives always have it.
+    """
     versions = sorted({m.spec.mlf_version for m in modules})
     if len(versions) > 1:
         text = f"one archive has one version; got {', '.join(map(str, versions))}"
         raise MlfError(Problem("MLF0506", text))
-    shared = runtime_tree.helper_headers() | runtime_tree.runtime_files()
+    runtime = runtime or any(m.calls_runtime for m in modules)
     sources = [dict(m.sources.files) for m in modules]
-    shared |= _add_system_library(modules, sources)
-    records = tuple(map(_record, modules, map(_code, modules, sources)))
+    shared = _add_system_library(modules, sources)
+    codes = list(map(_code, modules, sources))
+    shared |= _carried([*codes, shared], runtime)
+    records = tuple(_record(m, code, runtime) for m, code in zip(modules, codes, strict=True))
     return archive.write(Archive(versions[0], records, shared))
+
+
+def _carried(codes: Sequence[Mapping[str, bytes]], runtime: bool) -> dict[str, bytes]:
+    """What an archive of this code holds beside it."""
+    texts = [data for code in codes for name, data in code.items() if name.endswith((".c", ".h"))]
+    return runtime_tree.headers_of(texts) | (runtime_tree.runtime_files() if runtime else {})
 
 
 def operator_bundle(m: Module) -> Bundle:
@@ -55,12 +68,12 @@ def operator_bundle(m: Module) -> Bundle:
         text = f"an operator archive needs a packed function; got {m.spec.executor} with interface "
         hint = "compile with --executor aot --interface-api packed"
         raise MlfError(Problem("MLF0506", text + m.options.interface_api, help=hint))
-    shared = runtime_tree.helper_headers() | runtime_tree.runtime_files()
     sources = dict(m.sources.files)
     _add_system_library([m], [sources])
     tensors = [_tensor(m, n) for n in (*m.imported.inputs, *m.imported.outputs)]
     arguments = tuple(Argument(t.name, t.dtype.name, t.shape, t.size_bytes) for t in tensors)
     code = _code(m, sources)
+    shared = _carried([code], runtime=True)
     files = {name: data for name, data in code.items() if name.startswith((SRC, INCLUDE, LIB))}
     files[f"src/tir-{CPU}.txt"] = f"{m.imported}\n".encode()
     record = ModuleRecord(
@@ -98,8 +111,9 @@ def _code(m: Module, sources: Mapping[str, str]) -> dict[str, bytes]:
     return kept | made | (without_file(m.sources.data) if made else dict(m.sources.data))
 
 
-def _record(m: Module, code: Mapping[str, bytes]) -> ModuleRecord:
-    """What the archive says of a module, and its files by their names in version 7."""
+def _record(m: Module, code: Mapping[str, bytes], runtime: bool) -> ModuleRecord:
+    """What the archive, with or without the C runtime, says of a module, and the module's files by
+    their names in version 7."""
     name = m.spec.module_name
     inputs = tuple(_tensor(m, n) for n in m.imported.inputs)
     outputs = tuple(_tensor(m, n) for n in m.imported.outputs)
@@ -127,13 +141,13 @@ def _record(m: Module, code: Mapping[str, bytes]) -> ModuleRecord:
         (TargetString(m.program.target.tvm),),
         Memory((main,), functions, sids or None),
         files,
-        dependencies=(STANDALONE_CRT,),
+        dependencies=(STANDALONE_CRT,) if runtime else (),
     )
 
 
 def _tensor(m: Module, name: str) -> Tensor:
     type_ = m.imported.types[name]
-    quantised = _quantisation(m.imported, name)
+    quantised = quantisation(m.imported, name)
     extents = next(
         (n.outputs[0] for n in m.imported.nodes if n.op == "mlf.Extents" and n.attrs["of"] == name),
         "",
@@ -141,25 +155,6 @@ def _tensor(m: Module, name: str) -> Tensor:
     extents = extents if extents in m.imported.outputs else ""
     member = m.sources.members[name]
     return Tensor(name, member, type_.dtype.numpy, type_.shape, type_.bytes, *quantised, extents)
-
-
-def _quantisation(graph: Graph, name: str) -> tuple[float | None, int | None]:
-    """Scale and zero point of a quantised input or output, seen through views."""
-    node = next((n for n in graph.nodes if name in n.outputs), None)
-    if name in graph.inputs:
-        node = next((n for n in graph.nodes if name in n.inputs), None)
-        if node is not None and node.op in ("Reshape", "Transpose"):
-            return _quantisation(graph.replace(inputs=node.outputs), node.outputs[0])
-    if node is None or node.op not in ("QuantizeLinear", "DequantizeLinear"):
-        return None, None
-    if (name in graph.inputs) != (node.op == "DequantizeLinear"):
-        return None, None
-    values = [graph.consts.get(i) for i in node.inputs[1:]]
-    if any(v is None or v.size != 1 for v in values):
-        return None, None
-    zero = values[1].item() if len(values) > 1 and values[1] is not None else 0
-    assert values[0] is not None
-    return float(values[0].item()), int(zero)
 
 
 def _pools(m: Module) -> list[dict[str, Any]]:
@@ -191,6 +186,9 @@ def _interface(m: Module, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -
         "unpacked_api": m.options.unpacked_api,
         "system_lib": m.options.system_lib,
         "target": m.program.target.name,
+        "optimize": m.spec.optimize,
+        "mlftool_version": VERSION,
+        "model_sha256": m.options.model_sha256,
         "inputs": [t.to_json() for t in inputs],
         "outputs": [t.to_json() for t in outputs],
         "workspace_io": m.program.workspace_io,

@@ -9,12 +9,14 @@ problems collects them all and raises one `MlfError`; nothing else reaches the t
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 CHECK_FAILED = 1  # a comparison, budget or test did not hold
 BAD_INPUT = 2  # the user's files or flags are wrong
 ENVIRONMENT = 3  # a program or package is missing on this machine
 INTERNAL = 4  # our own bug
+
+MOST_PROBLEMS = 200  # that are told: a hostile file can have millions
 
 # code -> one sentence for the generated reference page. 01xx manifest, 02xx model file,
 # 03xx operators, 04xx flags and targets, 05xx archives, 06xx running and checking,
@@ -59,6 +61,10 @@ CODES: dict[str, str] = {
     "MLF0303": "A node's inputs do not fit together, or its value cannot be computed.",
     "MLF0304": "The executor cannot run this model; the message says why, and which one can.",
     "MLF0305": "The tensors of a model do not fit into the memory pools.",
+    "MLF0311": "Warning: a layer with quantised operands is computed in float.",
+    "MLF0312": "Warning: weights are quantised with one scale for all channels.",
+    "MLF0313": "Warning: weights are quantised with a zero point.",
+    "MLF0314": "Warning: a batch normalisation was not folded before the model was quantised.",
     "MLF0400": "A command-line argument is missing, unknown or malformed.",
     "MLF0401": "An environment variable has a value that makes no sense.",
     "MLF0402": "An output file cannot be written.",
@@ -68,7 +74,7 @@ CODES: dict[str, str] = {
     "chosen.",
     "MLF0406": "A target string is malformed, or has an attribute that is not known.",
     "MLF0407": "What Bazel sent to the persistent worker does not follow its protocol.",
-    "MLF0408": "A tuning record cannot be read, or is none.",
+    "MLF0408": "The file is not a readable tuning record.",
     "MLF0409": "A tuning record was measured with other layers, kernels or options than those "
     "of this build.",
     "MLF0501": "An archive cannot be read.",
@@ -89,10 +95,11 @@ CODES: dict[str, str] = {
     "MLF0606": "The archive has no such module, or several where one must be named.",
     "MLF0607": "The archive does not describe a module well enough to run it.",
     "MLF0608": "The sources of a module do not compile, or do not fit where they should run.",
-    "MLF0609": "A file that should be firmware is none.",
+    "MLF0609": "The file is not a firmware image.",
     "MLF0610": "There is no simulated board for this target.",
     "MLF0611": "The sources of a module need a library that is not in the archive.",
     "MLF0612": "An object file of a module is for another machine.",
+    "MLF0613": "An archive was compiled for another processor than that of the board.",
     "MLF0614": "The board.json of a board cannot be used.",
     "MLF0700": "A program that this command needs is not installed.",
     "MLF0701": "A compiling process was killed, perhaps for lack of memory.",
@@ -100,6 +107,7 @@ CODES: dict[str, str] = {
     "MLF0703": "There is not enough memory for this model.",
     "MLF0704": "The machine refused a file that is needed on the way: its disk is full or broken, "
     "or too many files are open.",
+    "MLF0705": "A model takes more time or memory to compile than is allowed.",
     "MLF0900": "mlftool itself failed; the message says where, please report it.",
 }
 
@@ -120,21 +128,45 @@ class Problem:
     column: int = 0
     path: str = ""  # key path in a manifest, node or tensor in a model, member of an archive
     help: str = ""
+    severity: str = "error"  # or "warning", which changes no exit code
 
     def __str__(self) -> str:
         place = self.file or "mlftool"
         if self.line:
             place += f":{self.line}:{self.column}"
         where = f"{self.path}: " if self.path else ""
-        text = one_line(f"{place}: error[{self.code}]: {where}{self.message}")
+        text = one_line(f"{place}: {self.severity}[{self.code}]: {where}{self.message}")
         return text + (f"\nhelp: {one_line(self.help)}" if self.help else "")
 
 
+AT_MOST = 10  # problems of one kind that are shown
+
+
+def shown(problems: Iterable[Problem]) -> str:
+    """The problems as text: of a file and code the first ten, and how many more."""
+    lines, seen = [], dict[tuple[str, str, str], int]()
+    for problem in problems:
+        kind = (problem.file, problem.code, problem.severity)
+        seen[kind] = seen.get(kind, 0) + 1
+        if seen[kind] <= AT_MOST:
+            lines.append(str(problem))
+    for (file, code, severity), count in seen.items():
+        if count > AT_MOST:
+            text = f"{count - AT_MOST} more of this kind, {count} in all"
+            lines.append(str(Problem(code, text, file, severity=severity)))
+    return "\n".join(lines)
+
+
 class MlfError(Exception):
-    """Raised with every problem found at a stage; the command line prints them and exits."""
+    """Raised with every problem found at a stage; the command line prints them and exits. Of more
+    than `MOST_PROBLEMS` the last says how many there are."""
 
     def __init__(self, problems: Problem | Iterable[Problem], exit_code: int = BAD_INPUT) -> None:
-        self.problems = (problems,) if isinstance(problems, Problem) else tuple(problems)
+        found = (problems,) if isinstance(problems, Problem) else tuple(problems)
+        if len(found) > MOST_PROBLEMS:
+            more = replace(found[-1], message=f"and {len(found) - MOST_PROBLEMS} more", help="")
+            found = (*found[:MOST_PROBLEMS], replace(more, line=0, column=0, path=""))
+        self.problems = found
         self.exit_code = exit_code
         super().__init__("\n".join(map(str, self.problems)))
 
@@ -144,5 +176,5 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     import difflib
 
     names = sorted(known)
-    near = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
+    near = difflib.get_close_matches(str(word), names, n=1, cutoff=0.6)
     return f"did you mean '{near[0]}'?" if near else "one of: " + ", ".join(names)

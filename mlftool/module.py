@@ -50,3 +50,8 @@ class Module:
     imported: Graph
     program: Program
     sources: Sources
+
+    @property
+    def calls_runtime(self) -> bool:
+        """Whether its code needs the C runtime: only our own C interface stands alone."""
+        return self.spec.executor == "graph" or self.options.interface_api != "c"

@@ -149,7 +149,7 @@ class CompilerOptions:
     weights: str = option(
         Choice("a form of weights", ("auto", "text", "binary")),
         "`text` writes constants as C arrays, `binary` as a file that the assembler reads (gcc and "
-        "clang only); `auto` takes the file from 4 MiB on, which C compilers need minutes for.",
+        "clang only); `auto` takes the file from 512 KiB on.",
         default="auto",
         example="text",
     )

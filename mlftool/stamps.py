@@ -18,6 +18,7 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from mlftool.errors import MlfError
+from mlftool.files import read_plain
 from mlftool.mlf import make_folder, write_atomically
 from mlftool.mlf.runtime_tree import crt_root
 
@@ -51,7 +52,7 @@ def _package(name: str) -> str:
 def _named_contents(files: Iterable[Path]) -> Iterator[bytes]:
     for file in files:
         yield os.fsencode(file)
-        yield file.read_bytes()
+        yield read_plain(file)
 
 
 def _digest(parts: Iterable[bytes]) -> str:
@@ -80,14 +81,14 @@ class Stamp:
         self.archive = folder / output
         self.file = folder / FOLDER / f"{output}.json"
         self.models, self.others = models, others
-        self.settings = _digest(s.encode() for s in settings)
+        self.settings = _digest(s.encode("utf-8", "surrogateescape") for s in settings)
 
     def holds(self) -> bool:
         """Whether the archive is the one that was written, from what is there now."""
         try:
-            stamp = json.loads(self.file.read_bytes())
+            stamp = json.loads(read_plain(self.file))
             return bool(
-                stamp["archive"] == _digest([self.archive.read_bytes()])
+                stamp["archive"] == _digest([read_plain(self.archive)])
                 and stamp["inputs"] == self._inputs(stamp["external"])
             )
         except (OSError, ValueError, TypeError, KeyError, MlfError):
@@ -111,16 +112,16 @@ class Stamp:
             return
         inputs, external = before
         with suppress(OSError, MlfError):
-            archive = _digest([self.archive.read_bytes()])
+            archive = _digest([read_plain(self.archive)])
             stamp = {"archive": archive, "external": external, "inputs": inputs}
             make_folder(self.file.parent)
             write_atomically(self.file, json.dumps(stamp).encode())
 
     def _inputs(self, external: Sequence[Sequence[str]]) -> str:
         """A digest of everything; `external` names the data files of each model."""
-        parts = [self.settings.encode(), *(file.read_bytes() for file in self.others)]
+        parts = [self.settings.encode(), *map(read_plain, self.others)]
         for (model, declared), names in zip(self.models, external, strict=True):
-            parts += [str(model).encode(), model.read_bytes()]
+            parts += [os.fsencode(model), read_plain(model)]
             parts += _external_contents(model, declared, names)
         return _digest(parts)
 

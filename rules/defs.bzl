@@ -28,12 +28,15 @@ load("//rules/private:golden.bzl", _mlf_golden_test = "mlf_golden_test", _mlf_ve
 load("//rules/private:import.bzl", _mlf_import = "mlf_import")
 load("//rules/private:library.bzl", _mlf_cc_library = "mlf_cc_library")
 load("//rules/private:manifest_test.bzl", _mlf_manifest_test = "mlf_manifest_test")
+load("//rules/private:mlftool.bzl", _mlftool_toolchain = "mlftool_toolchain")
 load("//rules/private:model.bzl", _mlf_model = "mlf_model")
 load("//rules/private:project.bzl", _mlf_project = "mlf_project")
 load(
     "//rules/private:providers.bzl",
+    _MlfBoardInfo = "MlfBoardInfo",
     _MlfFirmwareInfo = "MlfFirmwareInfo",
     _MlfInfo = "MlfInfo",
+    _MlfModuleInfo = "MlfModuleInfo",
     _MlfReportInfo = "MlfReportInfo",
     _MlfRunnerInfo = "MlfRunnerInfo",
     _MlfSizeInfo = "MlfSizeInfo",
@@ -52,8 +55,10 @@ load("//rules/private:runner.bzl", _mlf_runner = "mlf_runner")
 load("//rules/private:size.bzl", _mlf_size_aspect = "mlf_size_aspect", _mlf_size_report = "mlf_size_report")
 load("//rules/private:tune.bzl", _mlf_tune = "mlf_tune")
 
+MlfBoardInfo = _MlfBoardInfo
 MlfFirmwareInfo = _MlfFirmwareInfo
 MlfInfo = _MlfInfo
+MlfModuleInfo = _MlfModuleInfo
 MlfReportInfo = _MlfReportInfo
 MlfRunnerInfo = _MlfRunnerInfo
 MlfSizeInfo = _MlfSizeInfo
@@ -83,3 +88,4 @@ mlf_size_report = _mlf_size_report
 mlf_summary = _mlf_summary
 mlf_tune = _mlf_tune
 mlf_vectors = _mlf_vectors
+mlftool_toolchain = _mlftool_toolchain

@@ -14,11 +14,35 @@ def _maybe(rule, name, **kwargs):
 mlf_gcc_repository = _mlf_gcc_repository
 mlf_manifest_repository = _mlf_manifest_repository
 
-def mlf_dependencies():
+def mlf_dependencies(interpreter = None, interpreter_files = [], wheel_house = None):
     """Defines every repository the rules need.
 
     Nothing is downloaded except the Python wheels named by requirements.lock, which pip fetches from
     the index it is configured for. Repositories the workspace defined before are left alone.
+    `docs/hermetic.md` shows a build that has nothing of the machine in it.
+
+    Args:
+      interpreter: label of a Python interpreter, 3.11 or newer, as a file of a repository. Default: this
+        machine's.
+      interpreter_files: labels of all its files.
+      wheel_house: label of a file, such as a BUILD file, beside which the wheels of requirements.lock are.
+        pip is not called then.
+    """
+    if not hasattr(config_common, "toolchain_type"):
+        _shims()
+    _maybe(
+        _system_tools,
+        "mlf_system",
+        host_constraints = "@local_config_platform//:constraints.bzl",
+        interpreter = interpreter,
+        interpreter_files = interpreter_files,
+    )
+    _maybe(_python_packages, "mlf_python", lock = Label("//:requirements.lock"), wheel_house = wheel_house)
+
+def _shims():
+    """Stand-ins for what Bazel before 5.3 would download to resolve any toolchain or test.
+
+    Newer ones get the real repositories, whether the workspace defines them before or after us.
     """
     _maybe(_shim_repository, "rules_cc", files = {
         Label("//rules/compat:empty.BUILD"): "cc/BUILD.bazel",
@@ -32,11 +56,8 @@ def mlf_dependencies():
     })
     _maybe(_shim_repository, "remote_coverage_tools", files = {
         Label("//rules/compat:coverage.BUILD"): "BUILD.bazel",
+        Label("//rules/compat:coverage.py"): "coverage.py",
     })
-    _maybe(_system_tools, "mlf_system")
-    _maybe(_python_packages, "mlf_python", lock = Label("//:requirements.lock"))
-    _maybe(_python_packages, "mlf_python_test", lock = Label("//:requirements-test.lock"), whole = True)
-    _maybe(_python_packages, "mlf_python_remote", lock = Label("//:requirements-remote.lock"), whole = True)
 
 # buildifier: disable=unnamed-macro
 def mlf_register_toolchains():

@@ -2,13 +2,27 @@
 
 import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
 from typing import Any
 
+import kept
 import pytest
+from shards import Shard, dealt, names_of, of_environment, unit_of
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite tests/codegen/golden")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cache_of_builds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Where mlftool keeps what it builds: never the user's cache."""
+    path = kept.builds() or tmp_path_factory.mktemp("cache")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MLFTOOL_CACHE", str(path))
+        yield path
+    kept.forget_old()
 
 
 @pytest.fixture(scope="module")
@@ -21,15 +35,40 @@ def selected(request: pytest.FixtureRequest) -> Callable[[str], bool]:
     for item in request.session.items:
         if item.path != request.path or "selected" not in getattr(item, "fixturenames", ()):
             continue
-        call = getattr(item, "callspec", None)
-        if call is None:  # a test of no case in particular may look at any
+        if not hasattr(item, "callspec"):  # a test of no case in particular may look at any
             return lambda _: True
-        names.update(getattr(v, "name", v) for v in call.params.values() if _is_name(v))
+        names |= names_of(item)
     return names.__contains__
 
 
-def _is_name(value: object) -> bool:
-    return isinstance(getattr(value, "name", value), str)
+SHARD = pytest.StashKey[Shard]()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of the tests that -k and -m leave, those of this shard."""
+    shard = of_environment()
+    if shard is None or not items:
+        return
+    config.stash[SHARD] = shard
+    places = dealt([unit_of(item) for item in items], shard.total)
+    mine = [item for item, place in zip(items, places, strict=True) if place == shard.index]
+    others = [item for item, place in zip(items, places, strict=True) if place != shard.index]
+    config.hook.pytest_deselected(items=others)
+    items[:] = mine
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """A shard with no test passes; all of them together have some."""
+    if SHARD in session.config.stash and exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
+        session.exitstatus = pytest.ExitCode.OK
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What the run cost, which does not depend on what else the machine does."""
+    own, programs = (getrusage(who) for who in (RUSAGE_SELF, RUSAGE_CHILDREN))
+    used = [u.ru_utime + u.ru_stime for u in (own, programs)]
+    terminalreporter.line(f"processor seconds: {used[0]:.1f} here, {used[1]:.1f} in programs")
 
 
 @pytest.hookimpl(hookwrapper=True)

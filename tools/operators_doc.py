@@ -48,6 +48,14 @@ kernel that several nodes share costs once.
 Every opset from {oldest} to {opset} is read; old spellings become the newest one, in
 `importer/opset.py`.
 
+**Where onnxruntime computes something else**, what the standard says is kept:
+
+* Resize with `align_corners` and a fractional `n * scale`: the last coordinate is `n * scale - 1`,
+  as the standard's case `resize_downsample_scales_linear_align_corners` has it.
+* Pools with `auto_pad=SAME_*` and a stride above the kernel: padding is never negative, as for Conv
+  (onnxruntime's own, too); its pools skip elements at the front.
+* InstanceNormalization over one element: what is left of the mean is 0, and the result the bias.
+
 **Strings** are slots of 64 bytes: at most 63 bytes of UTF-8 and zeros behind them, `mlf_string` of
 `mlf/text.h`. A constant or an input of Python that is longer is an error; what StringConcat makes
 longer ends behind the last whole character that fits. Patterns of RegexFullMatch are RE2's without

@@ -51,6 +51,8 @@ MISTAKES = {
         "A board's configuration needs a line in your own `.bazelrc`, see above.",
     "``undefined reference to `main'``":
         "Neither `srcs` nor `deps` of an `mlf_firmware` have a `main`.",
+    "``multiple definition of `mlf_module_x_in_two_libraries_set_module_name'``":
+        "A `cc_binary` links two libraries with a module `x`; set `module_name` of one of them.",
     "`no matching toolchains found for types @mlftool//rules/toolchains:mlftool_type`":
         "`mlf_register_toolchains()` is not called.",
     "`Not a regular file: .../models.yaml`":
@@ -179,8 +181,16 @@ def provider_text(name: str, provider: Told) -> str:
     return f"### {name}\n\n{provider.given['doc']}\n\n" + "\n".join(rows) + "\n"
 
 
+def wrapped_rule(macro: Callable[..., Any]) -> Told | None:
+    """The rule that a macro is a wrapper of and that its docstring begins with, if it does."""
+    found = re.match(r"`(_\w+)` ", macro.__doc__ or "")
+    return macro.__globals__[found[1]] if found else None
+
+
 def macro_text(name: str, macro: Callable[..., Any]) -> str:
     """A macro: its docstring, the Args section as a table with the defaults of the signature."""
+    if rule := wrapped_rule(macro):
+        return rule_text(name, rule)
     body, _, arguments = inspect.cleandoc(macro.__doc__ or "").partition("\nArgs:\n")
     rows = ["| argument | default | |", "|---|---|---|"]
     signature = inspect.signature(macro).parameters
@@ -236,7 +246,7 @@ def page() -> str:
     loaded: dict[str, dict[str, Any]] = {}
     defs = run_bzl("//rules:defs.bzl", loaded)
     workspace = run_bzl("//rules:repositories.bzl", loaded)
-    rules = {n: v for n, v in defs.items() if n.startswith("mlf_")}
+    rules = {n: v for n, v in defs.items() if n.startswith("mlf")}
     providers = {n: v for n, v in defs.items() if n.startswith("Mlf")}
     repositories = {n: v for n, v in workspace.items() if n.startswith("mlf_")}
     return "\n".join(

@@ -12,6 +12,7 @@ from mlftool.api.debug import DebugModule
 from mlftool.api.evaluate import create_executor
 from mlftool.api.export import export_model_library_format
 from mlftool.api.factory import Factory, build
+from mlftool.api.loading import load
 from mlftool.api.module import IRModule, from_onnx
 from mlftool.api.operator import OperatorModule, build_operator
 from mlftool.api.target import Target
@@ -31,4 +32,5 @@ __all__ = [
     "create_executor",
     "export_model_library_format",
     "from_onnx",
+    "load",
 ]

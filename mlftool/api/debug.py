@@ -166,4 +166,4 @@ def _build(text: str, weights: Mapping[str, bytes], machine: tuple[str, ...], na
         arguments = (*flags, "steps.c", "-o", library, "-lm")
         toolchain.compile_c(command, arguments, work, f"module '{name}'")
 
-    return build_once(default_cache(), key, files, build) / library
+    return build_once(default_cache(), key, files, build, [library]) / library

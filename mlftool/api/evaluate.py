@@ -9,7 +9,7 @@ import numpy as np
 
 from mlftool.api.debug import DebugModule
 from mlftool.api.factory import build
-from mlftool.api.module import IRModule
+from mlftool.api.module import as_module
 from mlftool.config import Executor, Runtime
 from mlftool.errors import MlfError, Problem, did_you_mean
 from mlftool.runtime.executor import Runnable
@@ -55,7 +55,7 @@ class ModelExecutor:
 
 def create_executor(
     kind: str = "debug",
-    mod: IRModule | None = None,
+    mod: Any = None,
     device: Any = None,
     target: Any = "host",
     params: Mapping[str, Any] | None = None,
@@ -66,6 +66,7 @@ def create_executor(
         raise MlfError(Problem("MLF0405", text, help=did_you_mean(kind, KINDS)))
     if mod is None:
         raise MlfError(Problem("MLF0400", "no module; expected what from_onnx returned"))
+    mod = as_module("create_executor", mod)
     if kind == "debug":
         return ModelExecutor(DebugModule(mod.bound(params), target))
     factory = build(mod, target, executor=Executor(kind), runtime=Runtime("crt"), params=params)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from mlftool.api.factory import Factory
+from mlftool.api.module import wrong
 from mlftool.api.operator import OperatorModule
 from mlftool.describe import bundle
 from mlftool.errors import MlfError, Problem
@@ -25,6 +26,8 @@ def export_model_library_format(
     Raises MlfError; its texts for two modules of one name and for two operators are TVM's.
     """
     given = [mods] if isinstance(mods, Exportable) else mods
+    if not isinstance(file_name, (str, os.PathLike)):
+        raise wrong("file_name", file_name, "a path")
     path = Path(file_name)
     write_tar(_bundle(given, version), path)
     return path
@@ -43,7 +46,10 @@ def _bundle(mods: Sequence[Exportable], version: int) -> Bundle:
         text += ", ".join(m.name if isinstance(m, OperatorModule) else m.lib_name for m in mods)
         raise MlfError(Problem("MLF0506", text, help="write one archive for each operator"))
     if operators:
-        shared = runtime_tree.helper_headers()
-        return archive.write(Archive(version, (operators[0].record,), shared))
+        record = operators[0].record
+        shared = runtime_tree.headers_of(record.sources.values())
+        return archive.write(Archive(version, (record,), shared))
     modules = [m.compiled for m in mods if isinstance(m, Factory)]
-    return bundle([replace(m, spec=replace(m.spec, mlf_version=version)) for m in modules])
+    versioned = [replace(m, spec=replace(m.spec, mlf_version=version)) for m in modules]
+    # Scripts of TVM's users look for runtime/ and templates/.
+    return bundle(versioned, runtime=True)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from mlftool.api.module import IRModule
+from onnx import ModelProto
+
+from mlftool.api.module import IRModule, as_module
 from mlftool.api.target import Target, the_target
 from mlftool.compile import compile_module
 from mlftool.config import Executor, PassContext, Runtime
@@ -136,7 +139,7 @@ class Factory:
 
 
 def build(
-    mod: IRModule,
+    mod: IRModule | ModelProto | str | os.PathLike[str] | bytes,
     target: Any = None,
     target_host: Any = None,
     executor: Executor | str | None = None,
@@ -146,15 +149,18 @@ def build(
     params: Mapping[str, Any] | None = None,
     mod_name: str = "default",
 ) -> Factory:
-    """Compile `mod` under the current PassContext. Raises MlfError.
+    """Compile a model under the current PassContext. Raises MlfError.
 
-    As in TVM the executor is `graph` where none is named. Scripts cannot ask for pools.
+    `mod` is what `from_onnx` gave, or whatever `from_onnx` takes; `target` a name such as
+    "cortex-m4" or a string of TVM's. As in TVM the executor is `graph` where none is named.
+    Scripts cannot ask for pools.
     """
     if workspace_memory_pools is not None or constant_memory_pools is not None:
         text = (
             "memory pools of a script; ask for them with mlftool compile --pool, or in a manifest"
         )
         raise MlfError(Problem("MLF0405", text))
+    mod = as_module("build", mod)
     how = executor if isinstance(executor, Executor) else Executor(executor or "graph")
     if how.name == "debug":
         text = "the debug executor has no archive; use create_executor('debug', mod)"

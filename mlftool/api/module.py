@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+from google.protobuf.message import DecodeError
 from onnx import ModelProto, numpy_helper
 
 from mlftool.codegen.relay import relay_text
@@ -109,9 +110,35 @@ class IRModule:
 
     def bound(self, params: Mapping[str, Any] | None) -> IRModule:
         """The module with these values for weights, or for inputs, which are none then."""
+        if params is not None and not isinstance(params, Mapping):
+            raise wrong("params", params, "a mapping from names to arrays")
         if not params:
             return self
         return replace(self, model=_bind(self.model, params))
+
+
+def as_module(caller: str, given: Any) -> IRModule:
+    """A model in any form that can be compiled. Raises MlfError that lists them."""
+    if isinstance(given, IRModule):
+        return given
+    if isinstance(given, tuple) and len(given) == 2 and isinstance(given[0], IRModule):
+        return given[0]  # what from_onnx returns, as one
+    if isinstance(given, (ModelProto, str, bytes, os.PathLike)):
+        return from_onnx(given)[0]
+    taken = "what from_onnx gave, the path of an ONNX model, its bytes or an onnx.ModelProto"
+    raise refuse(caller, given, taken)
+
+
+def refuse(caller: str, given: object, taken: str) -> MlfError:
+    """That an argument is of the wrong kind, and which kinds are right."""
+    text = f"{caller}() cannot take {type(given).__name__}; expected {taken}"
+    return MlfError(Problem("MLF0400", text))
+
+
+def wrong(argument: str, given: object, expected: str) -> MlfError:
+    """That an argument has the wrong type."""
+    text = f"{argument} is {type(given).__name__}; expected {expected}"
+    return MlfError(Problem("MLF0400", text))
 
 
 def _var(graph: Graph, name: str) -> Var:
@@ -176,7 +203,16 @@ def from_onnx(
     they do without, but are not returned.
     """
     if isinstance(model, bytes):
-        model = onnx.load_model_from_string(model)
+        try:
+            model = onnx.load_model_from_string(model)
+        except (DecodeError, ValueError):
+            text = "is not an ONNX model: its bytes do not parse"
+            raise MlfError(Problem("MLF0202", text)) from None
+    if shape is not None and not isinstance(shape, Mapping):
+        raise wrong("shape", shape, "a mapping from names of inputs to extents")
+    if not isinstance(model, (ModelProto, str, os.PathLike)):
+        taken = "the path of an ONNX model, its bytes or an onnx.ModelProto"
+        raise refuse("from_onnx", model, taken)
     loaded = load_model(model if isinstance(model, ModelProto) else Path(model))
     if opset is not None:
         for entry in loaded.opset_import:

@@ -55,7 +55,8 @@ class OperatorModule:
             (),
             (TargetString(str(self.target)),),
             Memory(operators={self.name: arguments}),
-            {name: text.encode() for name, text in files.items()},
+            {name: text.encode() for name, text in files.items()}
+            | dict(self.compiled.sources.data),
             OPERATOR,
         )
 

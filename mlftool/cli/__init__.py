@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import io
 import os
+import re
 import signal
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from mlftool.errors import BAD_INPUT, ENVIRONMENT, INTERNAL, MlfError, Problem
+from mlftool.errors import BAD_INPUT, ENVIRONMENT, MlfError, Problem
 
 # command -> the line `mlftool --help` shows; the module of the same name does the work.
 COMMANDS: dict[str, str] = {
@@ -40,7 +42,35 @@ class _Parser(argparse.ArgumentParser):
     """argparse speaks our error format, and exits with our code."""
 
     def error(self, message: str) -> NoReturn:
-        raise MlfError(Problem("MLF0400", message, help=f"see '{self.prog} --help'"))
+        hint = f"see '{self.prog} --help'"
+        if near := self._near(message):
+            hint = f"did you mean '{near}'? {hint}"
+        raise MlfError(Problem("MLF0400", message, help=hint))
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """As argparse's, which says nothing of a stream that cannot be written."""
+        if message:
+            (file or sys.stderr).write(message)
+
+    def _near(self, message: str) -> str:
+        """What a wrong command, option or choice was meant to be; "" if nothing is near."""
+        import difflib
+
+        if wrong := re.match(r"unrecognized arguments: (--[\w-]+)", message):
+            known = [flag for flag in self._option_string_actions if flag.startswith("--")]
+        elif wrong := re.search(r"invalid choice: '([^']*)' \(choose from ([^)]*)\)", message):
+            known = re.findall(r"[\w.-]+", wrong[2])
+        else:
+            return ""
+        return next(iter(difflib.get_close_matches(wrong[1], known, 1)), "")
+
+    def parse_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def]
+        """As argparse's, but what is not known is the command's mistake, not the program's."""
+        found, rest = self.parse_known_args(args, namespace)
+        if rest:
+            words = " ".join(rest)
+            getattr(found, "parser", self).error(f"unrecognized arguments: {words}")
+        return found
 
 
 def _parser(name: str | None) -> argparse.ArgumentParser:
@@ -48,14 +78,34 @@ def _parser(name: str | None) -> argparse.ArgumentParser:
     from mlftool import __version__
 
     top.add_argument("--version", action="version", version=f"mlftool {__version__}")
+    top.add_argument("--json", action="store_true", help="with --version: as JSON")
     sub = top.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=_Parser)
     for command, text in COMMANDS.items():
         parser = sub.add_parser(command, help=text, description=text)
         if command == name:
             module = importlib.import_module(f"mlftool.cli.{command}")
             module.add_arguments(parser)
-            parser.set_defaults(run=module.run)
+            parser.set_defaults(run=module.run, parser=parser)
     return top
+
+
+def _versions() -> str:
+    """What this is and what it runs on, as JSON."""
+    import json
+    import platform
+    from importlib.metadata import PackageNotFoundError, version
+
+    from mlftool import __version__
+    from mlftool.mlf.records import VERSIONS
+
+    found: dict[str, object] = {"schema_version": 1, "mlftool": __version__}
+    found |= {"formats": list(VERSIONS), "python": platform.python_version()}
+    for package in ("onnx", "numpy", "jinja2", "pyyaml"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = None
+    return json.dumps(found)
 
 
 class _StoppedError(BaseException):
@@ -83,16 +133,44 @@ def _tidy_end() -> Iterator[None]:
             signal.signal(number, handler)
 
 
+def _flush() -> None:
+    """What a command has printed must have arrived. Raises MlfError if it cannot."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        # What is left in the buffer would be tried, and fail, once more at the very end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        text = f"cannot be written: {error.strerror}"
+        raise MlfError(Problem("MLF0704", text, "standard output"), ENVIRONMENT) from None
+
+
+class _Closed(io.TextIOBase):
+    """Stands for a standard output that was closed before we began: silence would be a lie."""
+
+    def write(self, text: str) -> int:
+        raise MlfError(Problem("MLF0402", "is closed", "standard output"))
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command. Returns its exit code; no exception leaves this function."""
     argv = list(sys.argv[1:] if argv is None else argv)
     name = next((a for a in argv if not a.startswith("-")), None)
     try:
-        with _tidy_end():
-            args = _parser(name if name in COMMANDS else None).parse_args(argv)
-            return int(args.run(args))
+        with _tidy_end(), redirect_stdout(sys.stdout or _Closed()):
+            try:
+                if {"--version", "--json"} == set(argv):
+                    print(_versions())
+                    return 0
+                args = _parser(name if name in COMMANDS else None).parse_args(argv)
+                return int(args.run(args))
+            finally:  # after --help, too, which exits
+                _flush()
     except MlfError as error:
-        print(error, file=sys.stderr)
+        from mlftool.crash import show
+
+        show(error)
         return error.exit_code
     except BrokenPipeError:
         # The reader of our stdout went away (`| head`): nothing is wrong.
@@ -102,34 +180,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
     except _StoppedError as stop:
         return 128 + stop.number
-    except MemoryError:
-        print(Problem("MLF0703", "not enough memory"), file=sys.stderr)
-        return ENVIRONMENT
     except Exception as error:
-        if problem := _of_the_machine(error):
-            print(problem, file=sys.stderr)
-            return ENVIRONMENT
-        if os.environ.get("MLF_DEBUG"):
-            raise
-        where = error.__traceback__
-        while where and where.tb_next:
-            where = where.tb_next
-        place = f"{where.tb_frame.f_code.co_filename}:{where.tb_lineno}" if where else "?"
-        text = f"{type(error).__name__} at {os.path.basename(place)}: {error}"
-        print(
-            Problem("MLF0900", text, help="run again with MLF_DEBUG=1 for details"), file=sys.stderr
-        )
-        return INTERNAL
+        from mlftool.crash import as_ours, show
 
-
-def _of_the_machine(error: Exception) -> Problem | None:
-    """A full disk under a temporary folder and its like; what a command writes says so itself."""
-    from mlftool.mlf.bundle import MACHINE_ERRORS
-
-    if not isinstance(error, OSError) or error.errno not in MACHINE_ERRORS:
-        return None
-    place = os.fsdecode(error.filename) if error.filename else "temporary files"
-    return Problem("MLF0704", f"refused: {error.strerror}", place, help="make room, then try again")
+        ours = as_ours(error)
+        ours.__cause__ = error
+        show(ours)
+        return ours.exit_code
 
 
 __all__ = ["BAD_INPUT", "COMMANDS", "main"]

@@ -10,9 +10,13 @@ from pathlib import Path
 from mlftool.builder import build, raise_problems
 from mlftool.cli.build import add_jobs
 from mlftool.cli.inputs import add_input_value, parse_shapes, parse_values
-from mlftool.errors import MlfError, Problem
+from mlftool.cli.options import add_compile_options, compile_options
+from mlftool.cli.tvmc_options import EXECUTORS
+from mlftool.codegen.names import module_name_of
+from mlftool.errors import MlfError, Problem, did_you_mean
 from mlftool.manifest import read
 from mlftool.manifest.entries import entries
+from mlftool.options import OPTIONS
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,48 +29,86 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME:1,3,32,32",
         help="for a model: bind an input's symbolic dimensions; repeatable",
     )
+    parser.add_argument(
+        "--target",
+        metavar="T",
+        action="append",
+        default=[],
+        help="only for this target; of a model: compile for it (host); repeatable",
+    )
+    parser.add_argument("--executor", choices=EXECUTORS, help="of a model: how it is run (aot)")
     add_input_value(parser)
+    add_compile_options(parser)
     add_jobs(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     is_model = args.file.suffix == ".onnx"
-    for option in ("input_shape", "input_value"):
-        if getattr(args, option) and not is_model:
-            name = f"--{option.replace('_', '-')}"
-            message = f"{name}: got it for a manifest, expected {option}s inside the manifest"
-            raise MlfError(Problem("MLF0400", message))
-    shapes, values = parse_shapes(args.input_shape), parse_values(args.input_value)
+    if not is_model:
+        _refuse_of_models(args)
     exit_code = 0
     problems: tuple[Problem, ...] = ()
+    warnings: tuple[Problem, ...] = ()
     try:
         if is_model:
-            _check_model(args.file, shapes, values)
+            warnings = _check_model(args)
         else:
-            _check_manifest(args.file, args.jobs)
+            _check_manifest(args.file, args.jobs, args.target)
     except MlfError as error:
         if not args.json:
             raise
         exit_code, problems = error.exit_code, error.problems
     if args.json:
         report = {"schema_version": 1, "file": str(args.file), "ok": not problems}
-        print(json.dumps({**report, "problems": [vars(p) for p in problems]}, indent=2))
+        found = {"problems": problems, "warnings": warnings}
+        report |= {kind: [vars(p) for p in listed] for kind, listed in found.items()}
+        print(json.dumps(report, indent=2))
     else:
-        print(f"{args.file}: no problems", file=sys.stderr)
+        for warning in warnings:
+            print(warning, file=sys.stderr)
+        count = f", {len(warnings)} warning{'s' * (len(warnings) > 1)}" if warnings else ""
+        print(f"{args.file}: no problems{count}", file=sys.stderr)
     return exit_code
 
 
-def _check_model(
-    file: Path,
-    shapes: dict[str, tuple[int, ...]],
-    values: dict[str, tuple[int | float, ...]],
-) -> None:
-    from mlftool.compile import ModuleSpec, compile_modules
+def _refuse_of_models(args: argparse.Namespace) -> None:
+    """Raises MlfError for an option whose place is in a manifest."""
+    given = {"executor": args.executor, **compile_options(args)}
+    given |= {"input_shape": args.input_shape, "input_value": args.input_value}
+    for option in (name for name, value in given.items() if value):
+        name = OPTIONS[option].flag if option in OPTIONS else f"--{option.replace('_', '-')}"
+        name = "--data" if option == "data_files" else name
+        plural = f"{option}s" if option.startswith("input_") else option
+        message = f"{name}: got it for a manifest, expected {plural} inside the manifest"
+        raise MlfError(Problem("MLF0400", message))
 
-    compile_modules([ModuleSpec(file, input_shapes=shapes, input_values=values)])
+
+def _check_model(args: argparse.Namespace) -> tuple[Problem, ...]:
+    """Raises MlfError with what is wrong with a model; what could be better are warnings."""
+    from mlftool.advice import advice
+    from mlftool.compile import ModuleSpec, compile_module
+
+    given = compile_options(args)
+    given |= {"executor": args.executor} if args.executor else {}
+    shapes, values = parse_shapes(args.input_shape), parse_values(args.input_value)
+    found: dict[Problem, None] = {}
+    for target in args.target or ["host"]:
+        name = module_name_of(args.file)
+        spec = ModuleSpec(
+            args.file, name, target, input_shapes=shapes, input_values=values, **given
+        )
+        found |= dict.fromkeys(advice(compile_module(spec), str(args.file)))
+    return tuple(found)
 
 
-def _check_manifest(file: Path, jobs: int) -> None:
+def _check_manifest(file: Path, jobs: int, targets: list[str]) -> None:
     manifest, problems = read(file)
-    results = () if manifest is None else build(manifest, entries(manifest), None, jobs)
+    wanted = () if manifest is None else entries(manifest)
+    strange = [t for t in targets if manifest and t not in {e.target for e in wanted}]
+    if strange:
+        hint = did_you_mean(strange[0], {e.target for e in wanted})
+        text = f"--target: nothing of the manifest is for '{strange[0]}'"
+        raise MlfError(Problem("MLF0400", text, str(file), help=hint))
+    chosen = [e for e in wanted if not targets or e.target in targets]
+    results = () if manifest is None else build(manifest, chosen, None, jobs)
     raise_problems(results, problems)

@@ -7,15 +7,18 @@ from pathlib import Path
 
 from mlftool.cli import tvmc_options
 from mlftool.cli.inputs import add_input_value, parse_shapes, parse_values
-from mlftool.cli.options import add_option, given_options
-from mlftool.codegen.names import check_module_name
-from mlftool.options import OPTIONS
+from mlftool.cli.options import add_compile_options, compile_options
+from mlftool.codegen.names import check_module_name, module_name_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL.onnx", type=Path)
     parser.add_argument("-o", "--output", metavar="OUT.tar", type=Path, required=True)
-    parser.add_argument("--module-name", default="default", help="prefix of every C symbol")
+    parser.add_argument(
+        "--module-name",
+        metavar="NAME",
+        help="part of every C symbol, as in tvmgen_NAME_run (the name of MODEL.onnx)",
+    )
     parser.add_argument(
         "--target",
         default="host",
@@ -30,48 +33,46 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "computed gets at most; repeatable",
     )
     add_input_value(parser)
-    for asked in OPTIONS.values():
-        if not asked.of_tvm:
-            add_option(parser, asked)
-    parser.add_argument(
-        "--tuning",
-        metavar="RECORD.json",
-        type=Path,
-        help="take the kernels that `mlftool tune` measured to be best",
-    )
-    parser.add_argument(
-        "--data",
-        action="append",
-        default=[],
-        metavar="FILE",
-        type=Path,
-        help="an external data file of the model that may be a link; repeatable",
-    )
+    add_compile_options(parser)
     parser.add_argument(
         "--only-declared",
         action="store_true",
         help="read external data from the --data files only, for build systems",
     )
 
+    parser.add_argument(
+        "--max-seconds",
+        type=int,
+        metavar="N",
+        help="processor time after which a compile ends (20, and more for large models; 0: none)",
+    )
+    parser.add_argument(
+        "--max-memory",
+        type=int,
+        metavar="MIB",
+        help="memory with which a compile ends (2048, and 24 times the model; 0: none)",
+    )
     tvmc_options.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    check_module_name(args.module_name)
+    name = module_name_of(args.model) if args.module_name is None else args.module_name
+    check_module_name(name)
     shapes = parse_shapes([*args.input_shape, *tvmc_options.shapes_of(args.input_shapes)])
-    options = {**tvmc_options.spec_options(args), **given_options(args)}
+    options = {**tvmc_options.spec_options(args), **compile_options(args)}
     from mlftool.compile import ModuleSpec, compile_modules
+    from mlftool.limits import bounded
     from mlftool.mlf import write_tar
 
     spec = ModuleSpec(
         args.model,
-        args.module_name,
+        name,
         input_shapes=shapes,
         input_values=parse_values(args.input_value),
-        data_files=tuple(args.data),
         only_declared=args.only_declared,
-        tuning=args.tuning,
         **options,
     )
-    write_tar(compile_modules([spec]), args.output)
+    with bounded(args.model, args.data, args.max_seconds, args.max_memory):
+        bundle = compile_modules([spec])
+    write_tar(bundle, args.output)
     return 0

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,12 +32,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from mlftool.mlf import make_folder, read_tar, write_atomically
+    from mlftool.mlf import checksums, extracted, make_folder, read_tar, write_atomically
 
     if not args.member and args.all is None and args.project is None:
         hint = "give --member NAME=OUT, --all DIR or --project NAME=DIR"
         raise MlfError(Problem("MLF0400", "nothing to extract", help=hint))
     bundle = read_tar(args.archive)
+    checksums.verify(bundle.files, str(args.archive))
     wanted: dict[Path, bytes] = {}
     problems = []
     for text in args.member:
@@ -55,21 +58,27 @@ def run(args: argparse.Namespace) -> int:
             wanted[Path(out)] = bundle.files[name]
     if problems:
         raise MlfError(problems)
+    folders: dict[Path, Mapping[str, bytes]] = {}
     if args.all is not None:
-        wanted |= {args.all / name: data for name, data in bundle.files.items()}
+        folders[args.all] = bundle.files
     if args.project is not None:
-        wanted |= _project(bundle, args.project, str(args.archive))
+        folder, project = _project(bundle, args.project, str(args.archive))
+        folders[folder] = {**folders.get(folder, {}), **project}
+    for folder, files in folders.items():
+        for problem in extracted.clear(folder, files):
+            print(problem, file=sys.stderr)
+        wanted |= {folder / name: data for name, data in files.items()}
+        wanted[folder / extracted.RECORD] = extracted.record(files)
     for path, data in wanted.items():
         make_folder(path.parent)
         write_atomically(path, data)
     return 0
 
 
-def _project(bundle: Bundle, text: str, archive: str) -> dict[Path, bytes]:
+def _project(bundle: Bundle, text: str, archive: str) -> tuple[Path, dict[str, bytes]]:
     from mlftool.runtime.project import project_files
 
     name, _, folder = text.partition("=")
     if not folder:
         raise MlfError(Problem("MLF0400", f"--project: got '{text}', expected NAME=DIR"))
-    files = project_files(bundle, name, archive)
-    return {Path(folder) / path: data for path, data in files.items()}
+    return Path(folder), project_files(bundle, name, archive)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import Any
 
 from mlftool.options import OPTIONS, Choice, Option, Several, Switch, Whole, Word
@@ -24,6 +25,23 @@ def add_option(parser: argparse.ArgumentParser, option: Option) -> None:
             add(option.flag, dest=option.name, metavar=shown, help=text)
         case Several(item):
             add(option.flag, dest=option.name, action="append", metavar=item.shown, help=text)
+
+
+def add_compile_options(parser: argparse.ArgumentParser) -> None:
+    """The options that mean the same to every command that compiles a model."""
+    for asked in OPTIONS.values():
+        if not asked.of_tvm:
+            add_option(parser, asked)
+    parser.add_argument("--tuning", metavar="RECORD.json", type=Path,
+        help="take the kernels that `mlftool tune` measured to be best")  # fmt: skip
+    parser.add_argument("--data", action="append", default=[], metavar="FILE", type=Path,
+        help="an external data file of the model that may be a link; repeatable")  # fmt: skip
+
+
+def compile_options(args: argparse.Namespace) -> dict[str, Any]:
+    """What was given of them, as fields of ModuleSpec."""
+    files = {"tuning": args.tuning, "data_files": tuple(args.data)}
+    return {**given_options(args), **{name: value for name, value in files.items() if value}}
 
 
 def given_options(args: argparse.Namespace) -> dict[str, Any]:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlftool.cli.inputs import add_input_value, parse_shapes, parse_values
+from mlftool.cli.options import add_compile_options, compile_options
 from mlftool.config import EXECUTOR_OPTIONS
 from mlftool.errors import CHECK_FAILED, MlfError, Problem
+from mlftool.options import OPTIONS
 
 if TYPE_CHECKING:
     from mlftool.mlf import Bundle
@@ -23,13 +26,16 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("file", metavar="FILE.tar|MODEL.onnx", type=Path)
-    add("--inputs", metavar="IN.npz", type=Path, required=True, help="samples, by input name")
+    add("--inputs", metavar="IN.npz", type=Path, required=True,
+        help="samples, by input name; IN.npy for a model with one input")  # fmt: skip
     add("-o", "--output", metavar="OUT.npz", type=Path, help="write outputs, by output name")
     add("--on", metavar="TARGET", help="host, a target, or a board: its name or folder")
     add("--module", metavar="M", help="which module of the archive")
     add("--expect", metavar="REF.npz", type=Path, help="compare with these outputs")
-    add("--absolute", metavar="A", type=tolerance, default=0.0, help="absolute tolerance (0)")
-    add("--relative", metavar="R", type=tolerance, default=0.0, help="relative tolerance (0)")
+    add("--absolute", metavar="A", type=tolerance,
+        help="an output passes within A + R x |expected|; without A and R the data type decides: "
+        "1e-5 and 1e-5 for float32, 0 for integers")  # fmt: skip
+    add("--relative", metavar="R", type=tolerance, help="see --absolute; one alone: the other is 0")
     add("--repetitions", metavar="N", type=repetitions, default=1, help="timed runs per sample (1)")
     add("--runner", metavar="ELF", type=Path, help="a test runner that is built already")
     add("--report", metavar="R.json", type=Path, help="write all figures as JSON")
@@ -40,6 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--input-shape", action="append", default=[], metavar="NAME:1,3,32,32",
         help="of a MODEL.onnx: bind an input's symbolic dimensions; repeatable")  # fmt: skip
     add_input_value(parser)
+    add_compile_options(parser)
 
 
 def tolerance(text: str) -> float:
@@ -64,11 +71,13 @@ def run(args: argparse.Namespace) -> int:
     bundle = _bundle(args)
     interface = read_interface(bundle, args.module, str(args.file))
     place = execute.place_for(interface.target, args.on, str(args.file))
-    arrays = vectors.load_vectors(args.inputs)
+    if warning := execute.check_processor(interface.target, place, str(args.file)):
+        print(warning, file=sys.stderr)
+    arrays = vectors.load_vectors(args.inputs, interface.inputs)
     samples = vectors.samples_of(arrays, interface.inputs, str(args.inputs))
     expected, labels = None, arrays.get(vectors.LABELS)
     if args.expect:
-        given = vectors.load_vectors(args.expect)
+        given = vectors.load_vectors(args.expect, interface.results)
         expected = vectors.samples_of(given, interface.results, str(args.expect))
         labels = given.get(vectors.LABELS, labels)
         _check_count(len(expected), len(samples), str(args.expect))
@@ -89,13 +98,14 @@ def run(args: argparse.Namespace) -> int:
         accuracy = compare.accuracy([o[first] for o in result.outputs], labels)
     data = execute.report(interface, place, result, sizes, comparison, accuracy)
     _write(args, interface, result, data)
-    worst = comparison.worst if comparison else ""
-    print(json.dumps(data) if args.json else execute.summary(data, place.title, worst))
+    print(json.dumps(data) if args.json else execute.summary(data, place.title, comparison))
     if comparison is None or comparison.passed:
         return 0
     text = f"{comparison.mismatches} of {comparison.elements} elements differ from the reference"
-    text += f" by more than absolute {args.absolute:g}, relative {args.relative:g}; largest: "
-    raise MlfError(Problem("MLF0604", text + worst, str(args.expect)), CHECK_FAILED)
+    text += f" by more than {comparison.allowed}; largest: {comparison.worst}"
+    hint = "if the model may differ that much, allow it with --absolute and --relative (in a "
+    hint += "manifest or rule: absolute, relative)"
+    raise MlfError(Problem("MLF0604", text, str(args.expect), help=hint), CHECK_FAILED)
 
 
 def _bundle(args: argparse.Namespace) -> Bundle:
@@ -103,7 +113,12 @@ def _bundle(args: argparse.Namespace) -> Bundle:
     from mlftool.mlf import read_tar
 
     if args.file.suffix != ".onnx":
+        for name in compile_options(args):
+            flag = OPTIONS[name].flag if name in OPTIONS else f"--{name.removesuffix('_files')}"
+            text = f"{flag} is for a MODEL.onnx; an archive is compiled already"
+            raise MlfError(Problem("MLF0405", text, str(args.file)))
         return read_tar(args.file)
+    from mlftool.codegen.names import module_name_of
     from mlftool.compile import ModuleSpec, compile_modules
     from mlftool.runtime.boards import find
 
@@ -114,7 +129,10 @@ def _bundle(args: argparse.Namespace) -> Bundle:
     target = board.target if board else args.on or "host"
     values = parse_values(args.input_value)
     spec = ModuleSpec(
-        *(args.file, "default", target, executor), input_shapes=shapes, input_values=values
+        *(args.file, module_name_of(args.file), target, executor),
+        input_shapes=shapes,
+        input_values=values,
+        **compile_options(args),
     )
     return compile_modules([spec])
 
@@ -177,6 +195,7 @@ def _stacked(samples: list[Array]) -> Array:
 
     bounds = tuple(np.max([s.shape for s in samples], axis=0).astype(int)) if samples else ()
     result = np.zeros((len(samples), *bounds), samples[0].dtype)
-    for box, sample in zip(result, samples, strict=True):
-        box[tuple(map(slice, sample.shape))] = sample
+    for index, sample in enumerate(samples):
+        where: tuple[int | slice, ...] = (index, *map(slice, sample.shape))
+        result[where] = sample
     return result

@@ -30,9 +30,10 @@ _EXECUTOR_OPTIONS = {
 _REFUSED = {
     "--cross-compiler": "an archive of sources needs none; for object files name it with --cc and "
     "a target of kind llvm",
-    "--cross-compiler-options": "put the options behind the compiler's name in --cc",
+    "--cross-compiler-options": "append the options to the compiler's name in --cc",
     "--desired-layout": "layouts are chosen here, for each kernel",
-    "--tuning-records": "kernels are not tuned; leave it out",
+    "--tuning-records": "records of TVM are of its own schedules; make one of these kernels with "
+    "mlftool tune, and pass it with --tuning",
     "--dump-code": "the archive holds the code; see mlftool extract",
     "--dump-offloads": "nothing is offloaded; MLF_DEBUG=2 prints which kernel takes which node",
     "--print-pass-times": "MLF_DEBUG=1 prints the time of each stage",

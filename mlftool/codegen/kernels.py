@@ -7,20 +7,25 @@ from __future__ import annotations
 
 import hashlib
 import re
+import textwrap
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from mlftool.codegen.literals import initialiser
 from mlftool.codegen.names import comment
+from mlftool.codegen.notes import describe, describe_constant
 from mlftool.codegen.templates import render
+from mlftool.errors import MlfError, Problem
 from mlftool.ir import dtype
 from mlftool.ir.graph import Array, TensorType
 from mlftool.ops.base import Operand
 from mlftool.plan.blocks import aligned
 from mlftool.plan.memory import is_local, scratch_name
 from mlftool.plan.program import Call, Program
+
+MOST_CODE_BYTES = 1 << 20  # of one node's function; the longest of real models has some 100 KB
 
 
 @dataclass(frozen=True)
@@ -30,10 +35,11 @@ class Function:
     symbol: str
     code: str  # parameters and body
     macs: int
+    note: str = ""  # comment lines
 
     @property
     def text(self) -> str:
-        return self.named(self.symbol)
+        return self.note + self.named(self.symbol)
 
     def named(self, symbol: str) -> str:
         """The definition under another name."""
@@ -47,6 +53,7 @@ class Constant:
     name: str
     ctype: str
     array: Array
+    note: str = ""  # for a comment: the tensor it holds
 
     @property
     def elements(self) -> int:
@@ -60,6 +67,12 @@ class Constant:
     @property
     def shape(self) -> str:
         return "x".join(map(str, self.array.shape))
+
+    @property
+    def title(self) -> str:
+        """What it is, in a comment of one line."""
+        size = f"{self.shape}, {self.bytes} bytes" if self.shape else f"{self.bytes} bytes"
+        return f"{self.note}: {size}" if self.note else size
 
     @property
     def text(self) -> str:
@@ -124,11 +137,12 @@ class Writer:
         self.constants: dict[tuple[str, bytes], Constant] = {}  # by type and digest of contents
         self.includes: set[str] = {"mlf/kernel.h"}
         self.inner: set[str] = set()
+        self.layers: dict[str, list[str]] = {}  # by the code of the function that computes them
 
     def kernels(self, steps: tuple[Step, ...]) -> Kernels:
         """All that was written, of which `steps` are the outermost."""
         return Kernels(
-            tuple(self.functions.values()),
+            tuple(replace(f, note=f.note + self._others(f)) for f in self.functions.values()),
             tuple(self.constants.values()),
             tuple(sorted(self.includes)),
             steps,
@@ -156,7 +170,7 @@ class Writer:
         """A writer for a subgraph of step `k`, adding to the same functions and constants."""
         writer = Writer(part, self.module, f"{self.path}{k}_{key}_")
         writer.functions, writer.constants = self.functions, self.constants
-        writer.includes, writer.inner = self.includes, self.inner
+        writer.includes, writer.inner, writer.layers = self.includes, self.inner, self.layers
         return writer
 
     def _part(self, k: int, key: str, call: Call, part: Program) -> str:
@@ -192,6 +206,9 @@ class Writer:
         types = {o.name: o.ctype for o in kernel.operands}
         arena = next((o.name for o in passed if o.planned), "0")
         body = render(kernel.template, **kernel.params, types=types, bodies=parts, arena=arena)
+        if len(body) > MOST_CODE_BYTES:
+            text = f"needs {len(body)} bytes of C; supported: {MOST_CODE_BYTES} for one node"
+            raise MlfError(Problem("MLF0302", f"node '{comment(call.node.name, 40)}': {text}"))
         overlap = bool(kernel.inplace or kernel.overlap)
         signature = ", ".join(_parameter(o, overlap) for o in passed)
         head = "".join(
@@ -200,9 +217,16 @@ class Writer:
         )
         key = f"({signature}) {{\n{head}{body}}}"
         if key not in self.functions:
-            symbol = self._symbol(call)
-            self.functions[key] = Function(symbol, key, kernel.macs)
+            note = describe(self.program, call)
+            self.functions[key] = Function(self._symbol(call), key, kernel.macs, note)
+        self.layers.setdefault(key, []).append(comment(call.node.name, 40))
         return self.functions[key]
+
+    def _others(self, function: Function) -> str:
+        """A comment with the other layers that a function computes."""
+        others = dict.fromkeys(self.layers.get(function.code, ())[1:])
+        lines = textwrap.wrap(f"  also {', '.join(others)}", 96, subsequent_indent="    ")
+        return "".join(f"// {line}\n" for line in lines) if others else ""
 
     def _symbol(self, call: Call) -> str:
         """tvmgen_<module>_<operators>, numbered where that is taken; model names play no part."""
@@ -216,17 +240,21 @@ class Writer:
     def _argument(self, k: int, operand: Operand, offset: int) -> Argument:
         if operand.role == "const":
             assert operand.array is not None
-            return Argument(operand, self._constant(k, operand.name, operand.array, operand.ctype))
+            note = describe_constant(self.program.graph, self.program.calls[k], operand)
+            return Argument(operand, self._constant(k, operand, note))
         if operand.role == "scratch":
             return Argument(operand, storage=scratch_name(k), offset=offset)
         return Argument(operand, storage=self.program.storage(operand.value))
 
-    def _constant(self, k: int, role: str, array: Array, ctype: str) -> Constant:
-        """The constant that holds `array`; the first to need it names it."""
-        key = (ctype, hashlib.sha256(array.tobytes()).digest())
+    def _constant(self, k: int, operand: Operand, note: str) -> Constant:
+        """The constant that holds an operand's array; the first to need it names it."""
+        array, role = operand.array, operand.name
+        assert array is not None
+        key = (operand.ctype, hashlib.sha256(array.tobytes()).digest())
         if key not in self.constants:
             words = {"w": "weights", "b": "bias", "b_inner": "bias_inner"}
-            self.constants[key] = Constant(f"{self.path}{k}_{words.get(role, role)}", ctype, array)
+            name = f"{self.path}{k}_{words.get(role, role)}"
+            self.constants[key] = Constant(name, operand.ctype, array, note)
         return self.constants[key]
 
     def _describe(self, call: Call) -> str:

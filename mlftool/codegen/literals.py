@@ -13,7 +13,7 @@ from mlftool.ir.graph import Array
 from mlftool.ops.scalar import c_string, literal
 
 WIDTH = 100
-_INDENT, _SEPARATOR = "  ", ", "
+_INDENT, _SEPARATOR = "  ", ","
 
 
 def initialiser(array: Array) -> str:
@@ -22,6 +22,10 @@ def initialiser(array: Array) -> str:
     kind = dtype.of(flat)
     if kind.kind in ("i", "u") and kind.bits <= 16:
         return _wrapped(list(map(str, flat.tolist())))
+    if kind.name == "uint32":  # a hexadecimal constant needs no suffix, and shows packed bytes
+        return _wrapped([f"0x{x:08x}" for x in flat.tolist()])
+    if kind.name == "int32" and bool(np.all(flat != np.iinfo(np.int32).min)):
+        return _wrapped(list(map(str, flat.tolist())))  # no parentheses: nothing binds tighter
     if kind.name == "float32" and bool(np.all(np.isfinite(flat))):
         return _wrapped(_hex_floats(flat))
     if kind.kind == "s":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from pathlib import Path
 
 from mlftool.errors import MlfError, Problem
 
@@ -91,13 +92,19 @@ def comment(text: str, limit: int = 72) -> str:
     return safe if len(safe) <= limit else safe[: limit - 3] + "..."
 
 
+def module_name_of(file: Path) -> str:
+    """The module name of a model that is given none: its file's, as far as C allows it."""
+    name = sanitise(file.stem).lower()[:64]
+    return "_" + name[:63] if not name or name[0].isdigit() else name
+
+
 def check_module_name(name: str) -> None:
     """Module names are part of every C symbol. Raises MlfError for any that cannot be."""
-    if not re.fullmatch(r"[a-z_][a-z0-9_]{0,63}", name):
+    if not isinstance(name, str) or not re.fullmatch(r"[a-z_][a-z0-9_]{0,63}", name):
         raise MlfError(
             Problem(
                 "MLF0404",
-                f"module name '{name[:100]}'; expected lower-case letters, "
+                f"module name '{str(name)[:100]}'; expected lower-case letters, "
                 "digits and _, at most 64, not starting with a digit",
             )
         )

@@ -18,6 +18,7 @@ class Options:
     link_params: bool = True
     system_lib: bool = False
     weights: str = "auto"  # of weights.MODES
+    model_sha256: str = ""  # of the file, external data inside
 
 
 def aot_options(

@@ -42,6 +42,10 @@ class Sources:
     storages: tuple[Storage, ...] = ()
     data: Mapping[str, bytes] = field(default_factory=dict)  # files that are no text
 
+    def written(self) -> dict[str, bytes]:
+        """All files as they are stored. What compiles the C needs all: it may include `data`."""
+        return {name: text.encode() for name, text in self.files.items()} | dict(self.data)
+
     def _file(self, end: str) -> str:
         return next(text for name, text in self.files.items() if name.endswith(end))
 

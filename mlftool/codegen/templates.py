@@ -19,6 +19,10 @@ _TEMPLATES = Environment(
     auto_reload=False,
 )
 
+# Factors of 1 and addends of 0 are left out.
+_TEMPLATES.filters["times"] = lambda n: "" if n == 1 else f" * {n}"
+_TEMPLATES.filters["less"] = lambda n: "" if n == 0 else f" - {n}"
+
 
 def render(template: str, **values: Any) -> str:
     """The template with `values`, and nothing else, filled in."""

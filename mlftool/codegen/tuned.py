@@ -17,6 +17,7 @@ from typing import Any
 from mlftool.codegen.share import without_numbers
 from mlftool.codegen.templates import render
 from mlftool.errors import MlfError, Problem
+from mlftool.files import read_plain
 from mlftool.ir.graph import View
 from mlftool.ops.base import Kernel
 from mlftool.plan.select import Choose
@@ -49,7 +50,7 @@ class Tuned:
 def read_record(path: Path) -> dict[str, Tuned]:
     """Target -> what was measured. Raises MlfError."""
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = json.loads(read_plain(path).decode("utf-8"))
         if data["version"] != VERSION:
             raise ValueError(f"version {data['version']}; expected {VERSION}")
         return {name: _tuned(entry) for name, entry in data["targets"].items()}

@@ -16,10 +16,11 @@ from mlftool.ir import dtype
 
 MODES = ("auto", "text", "binary")
 SUFFIX = ".weights"
-# With "auto": below this all is text, so that what fits a microcontroller compiles everywhere.
-BIG_MODULE = 4 << 20
+# With "auto": below this all is text, which every compiler takes. C text has about four characters
+# for each byte, so archives never have more than 2 MiB of it.
+BIG_MODULE = 512 << 10
 # Constants below this are text in every mode: nothing is gained by filing them.
-SMALL_CONSTANT = 4096
+SMALL_CONSTANT = 1024
 _ALIGNMENT = 16
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mlftool.api.factory import Library
+from mlftool.moved import missing
 from mlftool.runtime.executor import GraphModule
 
 
@@ -14,3 +15,4 @@ def create(graph_json: str, lib: Library, device: Any = None) -> GraphModule:
 
 
 __all__ = ["GraphModule", "create"]
+__getattr__ = missing(__name__, __all__)

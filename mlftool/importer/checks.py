@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from mlftool.importer.ranks import unfit
 from mlftool.ir.graph import Array, TensorType
 from mlftool.ops import Trait, has
 
@@ -40,7 +41,8 @@ def wrong(facts: Facts) -> str:
         have, want = facts.inputs[0].elements, facts.output.elements
         if have != want:
             return f"{have} elements do not fill its output {facts.output}, which has {want}"
-    return next(filter(None, (check(facts) for check in CHECKS.get(facts.op, ()))), "")
+    found = unfit(facts.op, facts.attrs, facts.inputs, facts.output)
+    return found or next(filter(None, (check(facts) for check in CHECKS.get(facts.op, ()))), "")
 
 
 def _auto_pad(f: Facts) -> str:
@@ -67,6 +69,42 @@ def _conv(weights: int, bias: int) -> Callable[[Facts], str]:
         return ""
 
     return check
+
+
+def _conv_transpose(f: Facts) -> str:
+    x, w, b, group = f.shape(0), f.shape(1), f.shape(2), f.attrs.get("group", 1)
+    if x is None or w is None or len(x) != len(w) or len(x) < 3:
+        return f"weights {_text(w)} do not fit input {_text(x)}"
+    if group < 1 or x[1] != w[0] or w[0] % group:
+        return f"weights {_text(w)} in {group} groups do not fit input {_text(x)}"
+    kernel = f.attrs.get("kernel_shape")
+    if kernel is not None and tuple(kernel) != w[2:]:
+        return f"kernel_shape {_text(kernel)} does not fit weights {_text(w)}"
+    if b is not None and b != (w[1] * group,):
+        return f"bias {_text(b)}; expected one value for each of {w[1] * group} output channels"
+    return ""
+
+
+def _same_transpose(f: Facts) -> str:
+    """With SAME_* the standard makes the output input * stride, and says nothing of output_padding;
+    onnx's inference adds it, onnxruntime does not. Where nothing is padded both agree."""
+    x, w = f.shape(0), f.shape(1)
+    extra = f.attrs.get("output_padding") or []
+    mode = f.attrs.get("auto_pad", "NOTSET")
+    if not mode.startswith("SAME") or f.attrs.get("output_shape") or not any(extra):
+        return ""
+    if x is None or w is None:
+        return ""
+    ones = [1] * len(extra)
+    strides, dilations = f.attrs.get("strides") or ones, f.attrs.get("dilations") or ones
+    rows = zip(x[2:], w[2:], strides, dilations, extra, strict=True)
+    whole = tuple((n - 1) * s + (k - 1) * d + 1 + e for n, k, s, d, e in rows)
+    if whole == f.output.shape[2:]:
+        return ""
+    return (
+        f"auto_pad {mode} with output_padding {_text(extra)}, of which the standard does not say "
+        "how large the output is; expected pads or output_shape instead"
+    )
 
 
 def _pool_pads(f: Facts) -> str:
@@ -143,6 +181,13 @@ def _dropout(f: Facts) -> str:
     return "" if f.attrs.get("is_test", 1) else "is in training mode; expected is_test"
 
 
+def _some_image(f: Facts) -> str:
+    x = f.shape(0)
+    if x is not None and f.output.elements and 0 in x:
+        return f"input {_text(x)} has no elements to make {_text(f.output.shape)} of"
+    return ""
+
+
 def _text(shape: Sequence[int] | None) -> str:
     if shape is None:
         return "(none)"
@@ -152,6 +197,7 @@ def _text(shape: Sequence[int] | None) -> str:
 
 CHECKS: dict[str, tuple[Callable[[Facts], str], ...]] = {
     "Conv": (_auto_pad, _conv(1, 2)),
+    "ConvTranspose": (_auto_pad, _conv_transpose, _same_transpose),
     "QLinearConv": (_auto_pad, _conv(3, 8)),
     "MaxPool": (_auto_pad, _pool_pads),
     "AveragePool": (_auto_pad, _pool_pads),
@@ -159,6 +205,8 @@ CHECKS: dict[str, tuple[Callable[[Facts], str], ...]] = {
     "BatchNormalization": (_batchnorm,),
     "Dropout": (_dropout,),
     "Gemm": (_gemm_flags, _gemm_bias),
+    "Resize": (_some_image,),
+    "Upsample": (_some_image,),
     "QuantizeLinear": (_quantisation,),
     "DequantizeLinear": (_quantisation,),
 }

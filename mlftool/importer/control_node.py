@@ -136,6 +136,9 @@ def import_body(
             outer.problem(
                 "MLF0302", f"gives '{name}', a sequence or an optional", where.removesuffix(": ")
             )
+        if any(inner.symbols.get(name, ())):  # no place for them outside of the body
+            text = f"gives '{name}', whose extents are known only at run time"
+            outer.problem("MLF0302", text, where.removesuffix(": "))
     if len(outer.problems) > before or any(o not in inner.types for o in outputs):
         return None
     graph = Graph(

@@ -37,6 +37,7 @@ class Steps:
 
     def __call__(self, op: str, *inputs: str, out: int | None = None, **attrs: Any) -> str:
         """`out`: which output of the node this is, if it is one."""
+        attrs = {name: value for name, value in attrs.items() if value != []}
         domain, _, kind = op.rpartition(".")
         name = self.node.output[out] if out is not None else ""
         name = name or f"{next(filter(None, self.node.output))}.{len(self.made)}"
@@ -50,23 +51,30 @@ class Steps:
         """The node's input `i`, "" if it was left out."""
         return str(self.node.input[i]) if i < len(self.node.input) else ""
 
+    def type(self, i: int) -> TensorType:
+        """Of input `i`. Raises IndexError if it was left out."""
+        found = self.types[i]
+        if found is None:
+            raise IndexError(i)
+        return found
+
     def wants(self, i: int) -> bool:
         return i < len(self.node.output) and self.node.output[i] != ""
 
     def const(self, value: Any, dtype: Any = np.float32) -> str:
         return self("Constant", value=numpy_helper.from_array(np.asarray(value, dtype)))
 
-    def dq(self, first: int) -> str:
-        """Dequantised: inputs `first`, its scale and its zero point."""
-        return self("DequantizeLinear", *filter(None, (self.x(first + k) for k in range(3))))
+    def dq(self, first: int, axis: int = 1) -> str:
+        """Dequantised: inputs `first`, its scale and its zero point. A vector of scales runs along
+        `axis`."""
+        by = filter(None, (self.x(first + k) for k in range(3)))
+        return self("DequantizeLinear", *by, axis=axis)
 
     def q(self, value: str, scale: int) -> str:
         """The node's result: `value` by the scale and zero point from input `scale` on."""
         zero = self.x(scale + 1)
         if not zero:
-            kind = self.types[0]
-            assert kind is not None
-            zero = self.const(0, kind.dtype.numpy)
+            zero = self.const(0, self.type(0).dtype.numpy)
         return self("QuantizeLinear", value, self.x(scale), zero, out=0)
 
 

@@ -12,9 +12,7 @@ from mlftool.ops import UnsupportedError
 
 
 def _shape(s: Steps, i: int) -> tuple[int, ...]:
-    type_ = s.types[i]
-    assert type_ is not None
-    return type_.shape
+    return s.type(i).shape
 
 
 def _heads(s: Steps, value: str, batch: int, time: int, width: int) -> str:
@@ -26,7 +24,9 @@ def _heads(s: Steps, value: str, batch: int, time: int, width: int) -> str:
 
 def _added(s: Steps, keep: str, axes: list[int]) -> str:
     """What is added to scores: 0 where `keep` is 1, a large negative number where it is 0."""
-    lacks = s("Sub", s("Cast", keep, to=onnx.TensorProto.FLOAT), s.const(1.0))
+    to = onnx.TensorProto.FLOAT
+    counts = s("Greater", s("Cast", keep, to=to), s.const(0.0))  # as onnxruntime reads a mask
+    lacks = s("Sub", s("Cast", counts, to=to), s.const(1.0))
     size = -s.attrs.get("mask_filter_value", -10000.0)
     return s("Unsqueeze", s("Mul", lacks, s.const(size)), s.const(axes, np.int64))
 

@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 
 from mlftool.importer.expand import Expansion, Steps, expands
+from mlftool.ops import UnsupportedError
 
 
 def microsoft(*names: str) -> Callable[[Expansion], Expansion]:
@@ -35,8 +36,7 @@ def turned(s: Steps, value: str, rank: int, back: bool = False) -> str:
 
 @microsoft("NhwcMaxPool")
 def _channels_last(s: Steps) -> None:
-    x = s.types[0]
-    assert x is not None
+    x = s.type(0)
     value = s("MaxPool", turned(s, s.x(0), len(x.shape)), **s.attrs)
     turned(s, value, len(x.shape), back=True)
 
@@ -46,8 +46,7 @@ def _fused_matmul(s: Steps) -> None:
     """transA and transB turn the last two axes, transBatchA and B the axes before the last."""
     sides = []
     for i, side in enumerate("AB"):
-        type_, name = s.types[i], s.x(i)
-        assert type_ is not None
+        type_, name = s.type(i), s.x(i)
         axes = list(range(len(type_.shape)))
         if s.attrs.get(f"transBatch{side}", 0):
             axes = [*axes[1:-1], axes[0], axes[-1]]
@@ -62,8 +61,14 @@ def _fused_matmul(s: Steps) -> None:
 
 
 def _numpy(s: Steps) -> Any:
-    assert s.types[0] is not None
-    return s.types[0].dtype.numpy
+    return s.type(0).dtype.numpy
+
+
+# What onnxruntime's optimiser joins with them.
+ACTIVATIONS = (
+    *("", "Relu", "Sigmoid", "Tanh", "LeakyRelu", "Clip", "HardSigmoid"),
+    *("Elu", "Selu", "Softplus", "Softsign", "ThresholdedRelu"),
+)
 
 
 @microsoft("FusedGemm", "FusedConv")
@@ -71,6 +76,9 @@ def _fused_activation(s: Steps) -> None:
     """A Gemm or Conv with an activation; a Conv may add its fourth input before that."""
     params = s.attrs.pop("activation_params", [])
     activation = s.attrs.pop("activation", "")
+    if activation not in ACTIVATIONS:
+        names = ", ".join(filter(None, ACTIVATIONS))
+        raise UnsupportedError(f"activation '{activation}'; supported: {names}")
     for key in ("activation_alpha", "activation_beta", "activation_gamma"):  # FusedGemm's
         if key in s.attrs:
             params = [*params, s.attrs.pop(key)]

@@ -29,9 +29,7 @@ def floats(s: Steps) -> str:
 
 
 def _shape(s: Steps, i: int = 0) -> tuple[int, ...]:
-    type_ = s.types[i]
-    assert type_ is not None
-    return type_.shape
+    return s.type(i).shape
 
 
 def transformed(s: Steps, scores: str, out: int | None) -> None:
@@ -127,8 +125,7 @@ def _extractor(s: Steps) -> None:
 
 @ml("Binarizer")
 def _binarizer(s: Steps) -> None:
-    x = s.types[0]
-    assert x is not None
+    x = s.type(0)
     above = s("Greater", s.x(0), s.const(s.attrs.get("threshold", 0.0), x.dtype.numpy))
     s("Cast", above, out=0, to=x.dtype.onnx)
 
@@ -192,8 +189,7 @@ def _one_hot(s: Steps) -> None:
 @ml("CategoryMapper")
 def _category_mapper(s: Steps) -> None:
     """Names to numbers or numbers to names, whichever the input is not."""
-    x = s.types[0]
-    assert x is not None
+    x = s.type(0)
     names, numbers = np.array(s.attrs["cats_strings"], object), np.array(s.attrs["cats_int64s"])
     if x.dtype.kind == "s":
         default = np.array(s.attrs.get("default_int64", -1))
@@ -239,10 +235,16 @@ def _table(s: Steps, side: str) -> Array:
 
 
 def _linear(s: Steps, targets: int) -> str:
-    """Every target's score: coefficients times features plus its intercept."""
-    weights = np.array(s.attrs["coefficients"], np.float32).reshape(targets, -1)
+    """Every target's score: coefficients times features plus its intercept. Of coefficients that
+    are too many onnxruntime takes the first."""
+    features, given = _shape(s)[-1], np.array(s.attrs["coefficients"], np.float32)
     bias = s.attrs.get("intercepts") or [0.0] * targets
-    x = s("Reshape", floats(s), s.const([-1, weights.shape[1]], np.int64))
+    if given.size < targets * features or given.size % targets or len(bias) != targets:
+        text = f"{given.size} coefficients and {len(bias)} intercepts; expected "
+        text += f"{targets * features} and {targets}: {targets} scores of {features} features"
+        raise UnsupportedError(text)
+    weights = given[: targets * features].reshape(targets, features)
+    x = s("Reshape", floats(s), s.const([-1, features], np.int64))
     return s("Gemm", x, s.const(weights), s.const(bias), transB=1)
 
 
@@ -258,8 +260,10 @@ def _linear_regressor(s: Steps) -> None:
 @ml("LinearClassifier")
 def _linear_classifier(s: Steps) -> None:
     labels = labels_of(s, "classlabels_ints")
-    features = _shape(s)[-1]
-    targets = len(s.attrs["coefficients"]) // features
+    given = len(s.attrs["coefficients"]) // max(1, _shape(s)[-1])
+    targets = len(s.attrs.get("intercepts") or [0] * given)
+    if targets > max(2, len(labels)):
+        raise UnsupportedError(f"{targets} scores for {len(labels)} labels; expected one for each")
     scores = _linear(s, targets)
     if targets > 1:
         classified(s, scores, labels)

@@ -12,8 +12,7 @@ from mlftool.ops import UnsupportedError
 
 
 def _type(s: Steps, i: int) -> TensorType:
-    type_ = s.types[i]
-    assert type_ is not None
+    type_ = s.type(i)
     return type_
 
 
@@ -80,14 +79,17 @@ def _quantised_where(s: Steps) -> None:
 
 @microsoft("QGemm")
 def _quantised_gemm(s: Steps) -> None:
-    """The bias is in units of the products; the output is float if it has no scale."""
-    a, b = s.dq(0), s.dq(3)
+    """Scales of output columns run along the first axis of a `b` that is turned. The bias is in
+    units of the products, alpha included; the output is float if it has no scale."""
+    a, b = s.dq(0), s.dq(3, axis=0 if s.attrs.get("transB", 0) else 1)
     bias: tuple[str, ...] = ()
     if s.x(6):
-        bias = (s("DequantizeLinear", s.x(6), s("Mul", s.x(1), s.x(4)), axis=0),)
+        unit = s("Mul", s.x(1), s.x(4))
+        if s.attrs.get("alpha", 1.0) != 1.0:
+            unit = s("Mul", unit, s.const(s.attrs["alpha"]))
         if s.types[4] is not None and s.types[4].elements == 1:
-            scale = s("Reshape", s("Mul", s.x(1), s.x(4)), s.const([], np.int64))
-            bias = (s("DequantizeLinear", s.x(6), scale),)
+            unit = s("Reshape", unit, s.const([], np.int64))
+        bias = (s("DequantizeLinear", s.x(6), unit, axis=-1),)
     if s.x(7):
         s.q(s("Gemm", a, b, *bias, **s.attrs), 7)
     else:

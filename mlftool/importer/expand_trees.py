@@ -110,8 +110,7 @@ class _Forest:
 
 def _scores(s: Steps, prefix: str, targets: int) -> str:
     """What the trees say, base values included, in float."""
-    type_ = s.types[0]
-    assert type_ is not None
+    type_ = s.type(0)
     double = type_.dtype.name == "float64"
     forest = _Forest(s, prefix, np.float64 if double else np.float32)
     unknown = set(s.attrs["nodes_modes"]) - {*MODES, "LEAF"}

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from onnx import NodeProto, helper
 
+from mlftool.importer.expand import OPSETS, Steps
 from mlftool.importer.protos import op_name, place
 from mlftool.ir import dtype
 from mlftool.ir.dtype import DType
@@ -122,8 +123,9 @@ def _top(importer: Importer, node: NodeProto) -> str | None:
     importer.without_symbols(node)
     others = tuple("" if a == axis else s for a, s in enumerate(symbols))
     for out in node.output:
-        if out in importer.types and any(others):
-            importer.symbols[out] = others
+        if out in importer.types:  # k itself may be known only at run time
+            own = importer.symbols.get(out, ("",) * len(others))
+            importer.symbols[out] = tuple(k or s for k, s in zip(own, others, strict=True))
     return ""
 
 
@@ -170,15 +172,49 @@ def _matmul(importer: Importer, node: NodeProto) -> str | None:
 
 
 def _gather(importer: Importer, node: NodeProto) -> str | None:
-    """Indices beyond their extents must be indices too; those from the end need the true end."""
+    """Indices beyond their extents must be indices too; those from the end count from the true one:
+
+    %y = Gather(%x, %i)   =>   %y = Gather(%x, Where(%i < 0, %i + extent, %i))
+    """
+    data, out = node.input[0], node.output[0]
     filled(importer, node, 1, 0)
-    symbols = importer.symbols.get(node.input[0], ())
-    axis = attributes(node).get("axis", 0)
-    indices = importer.consts.get(node.input[1])
-    moving = node.op_type != "GatherND" and any(symbols[axis % max(1, len(symbols)) :][:1])
-    if moving and (indices is None or (indices.size and indices.min() < 0)):
-        return "indices may count from an end that is known only at run time"
+    indices, symbols = node.input[1], importer.symbols.get(data, ())
+    first, last = _indexed_axes(importer, node)
+    if not any(symbols[first:last]) or _never_negative(importer, indices):
+        return None
+    end = importer.fresh(f"{out}.end")
+    keep_shape(importer, data, end, importer.types[indices].dtype, slice(first, last))
+    steps = Steps(node, ())
+    zero = steps.const(0, importer.types[indices].dtype.numpy)
+    whole = steps("Add", indices, end)
+    node.input[1] = steps("Where", steps("Less", indices, zero), whole, indices)
+    importer.import_all(steps.made, OPSETS, 0)
     return None
+
+
+def _indexed_axes(importer: Importer, node: NodeProto) -> tuple[int, int]:
+    """The first and the end of the axes of the data that indices count along."""
+    attrs, rank = attributes(node), len(importer.types[node.input[0]].shape)
+    if node.op_type == "GatherND":
+        first = attrs.get("batch_dims", 0)
+        return first, first + importer.types[node.input[1]].shape[-1]
+    axis = attrs.get("axis", 0) % max(1, rank)
+    return axis, axis + 1
+
+
+PLACES = {"NonZero": 0, "TopK": 1, "ArgMax": 0, "ArgMin": 0}  # which output holds places
+MOVES = ("Transpose", "Reshape", "Squeeze", "Unsqueeze", "Cast", "Identity", "mlf.FillBeyond")
+
+
+def _never_negative(importer: Importer, name: str) -> bool:
+    if name in importer.consts:
+        return bool(importer.consts[name].min(initial=0) >= 0)
+    node = next((n for n in reversed(importer.nodes) if name in n.outputs), None)
+    if node is None:
+        return False
+    if node.op in MOVES:
+        return _never_negative(importer, node.inputs[0])
+    return PLACES.get(node.op) == node.outputs.index(name)
 
 
 def _shape(importer: Importer, node: NodeProto) -> str | None:
@@ -234,11 +270,33 @@ def _concat(importer: Importer, node: NodeProto) -> str | None:
     symbol = importer.fresh(f"{out}.extent")
     importer.types[symbol] = TensorType(dtype.int32, ())
     importer.types[out] = TensorType(types[0].dtype, tuple(shape))
-    importer.symbols[out] = (*rows[0][:axis], symbol, *rows[0][axis + 1 :])
+    same = _joined_before(importer, node, axis)
+    importer.symbols[out] = (*rows[0][:axis], same or symbol, *rows[0][axis + 1 :])
     extents = [-1 if r[axis] else t.shape[axis] for r, t in zip(rows, types, strict=True)]
     inputs = (*node.input, *(r[axis] for r in rows if r[axis]))
     attrs = {"axis": axis, "extents": extents}
     importer.nodes.append(Node("mlf.Join", inputs, (out, symbol), attrs, node.name or out))
+    return ""
+
+
+def _joined_before(importer: Importer, node: NodeProto, axis: int) -> str:
+    """The extent of an earlier join of parts that have the same extents, "" if there is none: the
+    two results go together."""
+
+    def extents(names: Sequence[str], along: int) -> list[int | str]:
+        shapes = [importer.types[n].shape for n in names]
+        rows = [importer.symbols.get(n, ()) for n in names]
+        return [
+            r[along] if any(r[along:][:1]) else s[along] for r, s in zip(rows, shapes, strict=True)
+        ]
+
+    wanted, count = extents(node.input, axis), len(node.input)
+    for other in importer.nodes:
+        if other.op == "mlf.Join" and len(other.attrs["extents"]) == count:
+            along = other.attrs["axis"]
+            if extents(other.inputs[:count], along) == wanted:
+                found: Symbols = importer.symbols.get(other.outputs[0], ())
+                return found[along] if found else ""
     return ""
 
 
@@ -307,6 +365,8 @@ def _slice(importer: Importer, node: NodeProto) -> str | None:
         if start < 0 or end < 0 or (steps is not None and steps[k] != 1):
             return "windows that count from an end which is known only at run time"
         end = min(end, type_.shape[axis])
+        if (start, end) == (0, type_.shape[axis]):
+            continue  # the whole, which goes together with what it is of
         symbol = importer.fresh(f"{out}.extent")
         importer.types[symbol] = TensorType(dtype.int32, ())
         attrs = {"start": start, "end": max(start, end)}

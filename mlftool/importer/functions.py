@@ -12,7 +12,7 @@ import onnx
 from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto
 
 from mlftool.importer.optimisers import body as optimiser
-from mlftool.importer.optimisers import is_optimiser
+from mlftool.importer.optimisers import is_optimiser, is_whole
 from mlftool.importer.protos import domain_of, op_name
 
 
@@ -42,7 +42,7 @@ def body_of(
 ) -> FunctionProto | None:
     """The function that `node` stands for; types choose it where it depends on them."""
     if is_optimiser(node):
-        return optimiser(node)
+        return optimiser(node) if is_whole(node) else None
     schema = _schema(node, opset)
     fixed, dependent = (
         schema.function_opset_versions,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import onnx
 from onnx import NodeProto, helper
 from onnx import numpy_helper as np_helper
@@ -14,6 +15,7 @@ from mlftool.importer.expansions import standard_form
 from mlftool.importer.interface import completed
 from mlftool.importer.own import is_own, result_types
 from mlftool.importer.protos import domain_of, first_line, op_name, place, type_name, type_proto
+from mlftool.importer.schema import mistyped
 from mlftool.ir import dtype
 from mlftool.ir.graph import TensorType
 from mlftool.ops import UnsupportedError
@@ -33,6 +35,10 @@ def infer(importer: Importer, node: NodeProto, index: int) -> Mapping[str, Any] 
         return None
     if is_own(node):
         return _own(importer, node, where)
+    unlike = mistyped(node, importer.opsets[domain_of(node)], importer.types)
+    if unlike:
+        importer.problem("MLF0303", unlike, where)
+        return None
     types = {n: type_proto(importer.types[n], importer.symbols.get(n, ())) for n in node.input if n}
     data = {
         n: np_helper.from_array(dtype.texts(importer.consts[n]))
@@ -57,6 +63,17 @@ def infer(importer: Importer, node: NodeProto, index: int) -> Mapping[str, Any] 
         return None
     if op_name(node) in LIKE_FIRST:
         found = {node.output[0]: types[node.input[0]]}
+    elif op_name(node) == "PRelu" and importer.opsets[""] >= 7:
+        shapes = [importer.types[n].shape for n in node.input]
+        try:
+            wider = np.broadcast_shapes(*shapes)
+        except ValueError:
+            shown = " and ".join(str(importer.types[n]) for n in node.input)
+            importer.problem("MLF0303", f"{shown} do not broadcast", where)
+            return None
+        if wider != shapes[0]:
+            row = importer.types[node.input[0]].dtype
+            found = {node.output[0]: type_proto(TensorType(row, wider))}
     names = filter(None, node.output)
     known = importer.bounds
     return {n: completed(found.get(n), importer.declared.get(n), known) for n in names}

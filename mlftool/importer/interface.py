@@ -95,6 +95,9 @@ def read_opsets(model: ModelProto, report: Report) -> dict[str, int]:
         if opsets.get(domain, entry.version) != entry.version:
             versions = f"{opsets[domain]} and as {entry.version}; expected one version"
             report("MLF0204", f"opset of domain '{entry.domain}' is imported as {versions}")
+        if not 0 <= entry.version < 2**31 and domain:
+            text = f"opset {entry.version} of domain '{domain}'; expected at most {2**31 - 1}"
+            report("MLF0204", text)
         opsets[domain] = entry.version
     version = opsets.setdefault("", 0)
     if version == 0:
@@ -168,9 +171,9 @@ def declare_sources(
     made_of: dict[str, str] = {}
     for node in nodes:
         names = {made_of.get(n, n) for n in node.input if n and n not in known}
-        if op_name(node) == "CastLike":
+        if op_name(node) == "CastLike" and node.input:
             names = {made_of.get(node.input[0], node.input[0])} - known
-        if _elementwise(node) and len(names) == 1:
+        if _elementwise(node) and len(names) == 1 and node.output:
             made_of[node.output[0]] = names.pop()
     shapes: dict[str, TypeProto] = {}
     for result, source in made_of.items():
@@ -193,7 +196,7 @@ def _made_of_scalars(nodes: Sequence[NodeProto], scalars: Collection[str]) -> se
             tensors = [a.t for a in node.attribute if a.name == "value"]
             single = any(a.name in ("value_int", "value_float") for a in node.attribute)
             if single or any(not t.dims for t in tensors):
-                known.add(node.output[0])
+                known.update(node.output)
         elif _elementwise(node) and all(not name or name in known for name in node.input):
             known.update(node.output)
     return known

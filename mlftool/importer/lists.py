@@ -39,7 +39,7 @@ def same(importer: Importer, source: str, out: str) -> None:
         importer.absent.add(out)
     elif source in importer.consts:
         importer.add_const(out, importer.consts[source])
-    else:
+    elif source in importer.types:  # else its producer had a problem, which is listed already
         importer.types[out] = importer.types[source]
         if source in importer.symbols:
             importer.symbols[out] = importer.symbols[source]

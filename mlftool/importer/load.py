@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import os
@@ -10,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 import onnx
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, EncodeError
 from onnx import GraphProto, ModelProto, TensorProto
 
 from mlftool.errors import MlfError, Problem
@@ -29,7 +30,16 @@ INSIDE = "keep the data file in the model's own folder, or declare it (--data FI
 def load_model(
     model: Path | ModelProto, data_files: Sequence[Path] = (), only_declared: bool = False
 ) -> ModelProto:
-    """The parsed model with its external data inside; of one that is parsed already, a copy.
+    """As `load_hashed`, without the hash."""
+    return load_hashed(model, data_files, only_declared)[0]
+
+
+def load_hashed(
+    model: Path | ModelProto, data_files: Sequence[Path] = (), only_declared: bool = False
+) -> tuple[ModelProto, str]:
+    """The parsed model with its external data inside; of one that is parsed already, a copy. And
+    the SHA-256 of that as one file: where weights are kept changes nothing that is made of a model,
+    and `sha256sum` gives the same for a model without external data.
 
     `data_files` are external data files the caller vouches for, such as the declared inputs of a
     build action: in Bazel's sandbox they are symbolic links, which are refused when nobody vouches
@@ -38,8 +48,10 @@ def load_model(
     """
     path, on_disk = model_name(model), isinstance(model, Path)
     if isinstance(model, Path):
-        model = parse(model)
+        data = _read(model)
+        model = _parsed(data, model)
     else:
+        data = model.SerializeToString(deterministic=True)
         given, model = model, ModelProto()
         model.CopyFrom(given)
     if not model.HasField("graph") or not model.graph.output:
@@ -48,22 +60,45 @@ def load_model(
     if text:
         raise _error(path, f"is not an ONNX model: {text} is not UTF-8")
     beside = NO_FILE if not on_disk else UNDECLARED if only_declared else None
-    _External(path, data_files, beside).load(model.graph)
-    return model
+    external = _External(path, data_files, beside)
+    external.load(model.graph)
+    return model, _sha256(model, data, [file for _, file in sorted(external.files.items())])
+
+
+def _sha256(model: ModelProto, data: bytes, external: Sequence[bytes]) -> str:
+    """Of `model`, which was read from `data` and holds what the `external` files did."""
+    whole = data
+    if external:
+        with contextlib.suppress(EncodeError, ValueError):  # over 2 GiB no message can say it
+            whole, external = model.SerializeToString(deterministic=True), ()
+    digest = hashlib.sha256(whole)
+    for file in external:
+        digest.update(file)
+    return digest.hexdigest()
 
 
 def model_name(model: Path | ModelProto) -> Path:
     """How messages call the model: by its file, or by the name of its graph."""
     if isinstance(model, Path):
         return model
-    return Path(model.graph.name.replace("/", "_") or "model")
+    name = model.graph.name
+    if not isinstance(name, str):  # protobuf gives what is not UTF-8 as bytes
+        name = bytes(name).decode("utf-8", "replace")
+    return Path(name.replace("/", "_").replace("\0", "_") or "model")
 
 
 def parse(path: Path) -> ModelProto:
+    return _parsed(_read(path), path)
+
+
+def _read(path: Path) -> bytes:
     try:
-        data = read_file(path)
+        return read_file(path)
     except FileError as error:
         raise MlfError(Problem(error.code, str(error), str(path), help=error.help)) from None
+
+
+def _parsed(data: bytes, path: Path) -> ModelProto:
     try:
         return onnx.load_model_from_string(data)
     except (DecodeError, ValueError):
@@ -156,7 +191,7 @@ class _External:
                 problems.append(
                     Problem("MLF0203", text, str(self.path), path=where, help=error.help)
                 )
-            tensor.data_location = TensorProto.DEFAULT
+            tensor.ClearField("data_location")
             del tensor.external_data[:]
         if problems:
             raise MlfError(problems)

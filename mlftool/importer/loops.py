@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from onnx import GraphProto, helper
 
 from mlftool.importer.control_node import Control
 from mlftool.importer.expand import OPSETS
 from mlftool.ir import dtype
-from mlftool.ir.graph import Graph, TensorType
+from mlftool.ir.graph import Graph, Node, TensorType
+from mlftool.ops.folded import KEPT
+from mlftool.ops.reference import evaluate
 
 COUNT = TensorType(dtype.int32, ())
+MOST_COUNTED = 4096  # iterations that are tried to find how many there are
 
 
 def _scalar(proto: GraphProto, k: int, row: dtype.DType) -> TensorType:
@@ -60,9 +65,12 @@ def import_loop(c: Control) -> None:
 
 
 def _iterations(c: Control, states: int, body: Graph) -> tuple[int | None, bool]:
-    """How many times the body runs, and whether always: the trip count, or what the model declares
-    of the outputs."""
+    """How many times the body runs, and whether always: what counting finds, the trip count, or
+    what the model declares of the outputs."""
     count = c.importer.consts.get(c.inputs[0])
+    counted = _counted(c, states, body)
+    if counted is not None:
+        return counted, True
     if count is not None:
         start = c.importer.consts.get(c.inputs[1]) if c.inputs[1] else np.array(True)
         always = start is not None and bool(np.all(start)) and _goes_on(body)
@@ -99,3 +107,64 @@ def _goes_on(body: Graph) -> bool:
         name = makers[name].inputs[0]
     value = body.consts.get(name)
     return name == body.inputs[1] or (value is not None and bool(np.all(value)))
+
+
+def _counted(c: Control, states: int, body: Graph) -> int | None:
+    """How many times the body runs, found by running what its condition depends on: the counters
+    that tf2onnx writes start at constants and are compared with constants. None if the condition
+    depends on anything else, or after MOST_COUNTED times."""
+    consts = c.importer.consts
+    if any(name and name not in consts for name in c.inputs[:2]):
+        return None
+    part = _control(body, states)
+    if part is None or any(c.inputs[2 + k] not in consts for k in part.states):
+        return None
+    trips = int(consts[c.inputs[0]].reshape(-1)[0]) if c.inputs[0] else MOST_COUNTED + 1
+    goes_on = not c.inputs[1] or bool(np.all(consts[c.inputs[1]]))
+    known = {body.inputs[2 + k]: consts[c.inputs[2 + k]] for k in part.states}
+    times = 0
+    while goes_on and times < trips and times <= MOST_COUNTED:
+        for k, value in ((0, np.int64(times)), (1, np.bool_(True))):
+            known[body.inputs[k]] = np.full(body.types[body.inputs[k]].shape, value)
+        values = {**body.consts, **known}
+        for node in part.nodes:
+            values[node.result] = evaluate(node, [values.get(i) for i in node.inputs])
+        known = {body.inputs[2 + k]: values[body.outputs[1 + k]] for k in part.states}
+        goes_on = bool(np.all(values[body.outputs[0]]))
+        times += 1
+    return times if times <= MOST_COUNTED else None
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What a body's condition depends on."""
+
+    nodes: tuple[Node, ...]  # in order
+    states: tuple[int, ...]
+
+
+def _control(body: Graph, states: int) -> _Part | None:
+    """None where a condition depends on what the loop reads from outside, or is too large."""
+    makers = {name: n for n in body.nodes for name in n.outputs}
+    places = {name: k for k, name in enumerate(body.inputs)}
+    nodes: set[str] = set()
+    found: set[int] = set()
+    wanted = [body.outputs[0]]
+    while wanted:
+        name = wanted.pop()
+        maker, place = makers.get(name), places.get(name)
+        if maker is not None:
+            if len(maker.outputs) > 1 or maker.graphs or "." in maker.op or maker.op in KEPT:
+                return None
+            if maker.result not in nodes:
+                nodes.add(maker.result)
+                wanted += [i for i in maker.inputs if i]
+        elif name not in body.consts and place is not None:
+            if place >= 2 + states:
+                return None
+            if place >= 2 and place - 2 not in found:
+                found.add(place - 2)
+                wanted.append(body.outputs[place - 1])
+    if sum(body.types[n].elements for n in nodes) > MOST_COUNTED:
+        return None
+    return _Part(tuple(n for n in body.nodes if n.outputs[0] in nodes), tuple(sorted(found)))

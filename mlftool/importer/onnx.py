@@ -24,12 +24,13 @@ from mlftool.importer.interface import (
     declared_type,
     read_opsets,
 )
-from mlftool.importer.load import load_model, model_name
+from mlftool.importer.load import load_hashed, model_name
 from mlftool.importer.opset import RESOLVERS, Draft, modernise
 from mlftool.importer.own import is_own
 from mlftool.importer.producers import produce
 from mlftool.importer.protos import (
     domain_of,
+    first_line,
     op_name,
     place,
     plain,
@@ -45,12 +46,15 @@ from mlftool.importer.structure import (
     check_values,
     execution_order,
     unknown_operators,
+    unread_names,
+    without_unread,
 )
 from mlftool.importer.subgraphs import import_control
-from mlftool.importer.tensors import checked_value, too_large
+from mlftool.importer.tensors import checked_value, too_large, unsound
 from mlftool.ir import dtype
 from mlftool.ir.graph import Array, Graph, Node, TensorType
 from mlftool.ops import OPS, Trait, UnsupportedError, has
+from mlftool.ops.folded import KEPT
 
 KNOWN = OPS.keys() | REWRITTEN | RESOLVERS.keys()  # operators whose definition we do not need
 
@@ -63,14 +67,26 @@ def import_onnx(
     only_declared: bool = False,
     input_values: Mapping[str, Numbers] | None = None,
 ) -> Graph:
+    """As `import_hashed`, without the hash."""
+    return import_hashed(model, name, input_shapes, data_files, only_declared, input_values)[0]
+
+
+def import_hashed(
+    model: Path | ModelProto,
+    name: str,
+    input_shapes: Mapping[str, Sequence[int]] | None = None,
+    data_files: Sequence[Path] = (),
+    only_declared: bool = False,
+    input_values: Mapping[str, Numbers] | None = None,
+) -> tuple[Graph, str]:
     """The model, a file or a proto, with static types; inputs in `input_values` become constants.
-    Raises MlfError with every problem found."""
-    loaded = load_model(model, data_files, only_declared)
+    And the SHA-256 of its one-file form. Raises MlfError with every problem found."""
+    loaded, sha256 = load_hashed(model, data_files, only_declared)
     file, shapes = str(model_name(model)), input_shapes or {}
     if input_values:
         loaded = with_values(loaded, input_values, shapes, file)
         shapes = {k: v for k, v in shapes.items() if k not in input_values}
-    return Importer(loaded, file, shapes).run(name)
+    return Importer(loaded, file, shapes).run(name), sha256
 
 
 class Importer:
@@ -93,6 +109,7 @@ class Importer:
         self.opsets: dict[str, int] = {}
         self.spoiled: set[str] = set()  # initialisers with a problem, which is listed already
         infos = (*model.graph.value_info, *model.graph.output)
+        self.unread = unread_names(model.graph)
         self.declared = {info.name: info.type for info in infos}
         kinds = ((i.name, i.type.tensor_type) for i in model.graph.input)
         flat = {n for n, t in kinds if t.HasField("shape") and not t.shape.dim}
@@ -201,6 +218,9 @@ class Importer:
             return
         if any(name and name not in self.types for name in node.input):
             return  # its producer had a problem, which is listed already
+        if text := unsound(node):
+            self.problem("MLF0303", text, place(node, index))
+            return
         if op_name(node) in CONTROL:
             import_control(self, node, index)
             return
@@ -214,7 +234,9 @@ class Importer:
         found = infer(self, node, index)
         if found is None:
             return
+        node = without_unread(node, found, self.unread)
         known = all(name in self.consts for name in node.input if name)
+        known = known and op_name(node) not in KEPT
         if not known and all(is_empty(found.get(n)) for n in node.output if n):
             without_elements(self, node, found)
         elif known and not has(op_name(node), Trait.QUANTISE) and not is_own(node):
@@ -258,6 +280,11 @@ class Importer:
             return
         except (KeyError, IndexError):
             self.problem("MLF0303", "lacks an input or an attribute", place(node, index))
+            return
+        except (ArithmeticError, TypeError, ValueError) as error:
+            # Lists of all lengths and attributes of all kinds, which no schema relates.
+            text = f"its inputs and attributes do not fit together: {first_line(error)}"
+            self.problem("MLF0303", text, place(node, index))
             return
         self.import_all(steps.made, OPSETS, index)
 
@@ -340,8 +367,12 @@ class Importer:
         )
         if not domain_of(node):
             modernise(draft, self.opsets[""])
-        if draft.out_shape:
-            out = draft.outputs[0]
+        if draft.out_shape and min(draft.out_shape) < 0:
+            said = ",".join(map(str, draft.out_shape))
+            text = f"output '{draft.outputs[0]}' has shape {said}; expected none negative"
+            self.problem("MLF0206", text, place(node, index))
+            return
+        for out in filter(None, draft.outputs if draft.out_shape else ()):
             self.types[out] = TensorType(self.types[out].dtype, draft.out_shape)
         while draft.inputs and not draft.inputs[-1]:
             draft.inputs.pop()

@@ -35,7 +35,7 @@ class Draft:
         None
     )  # for an output that is known
     values: Sequence[Array | None] = ()  # of inputs that are known
-    out_shape: tuple[int, ...] = ()  # of the first output, where inference is known to be wrong
+    out_shape: tuple[int, ...] = ()  # of every output, where inference is known to be wrong
 
 
 def modernise(draft: Draft, opset: int) -> None:

@@ -68,6 +68,11 @@ def is_optimiser(node: NodeProto) -> bool:
     return node.domain == DOMAIN and node.op_type in _STATES
 
 
+def is_whole(node: NodeProto) -> bool:
+    """Whether there are as many values and states of each tensor as the operator needs."""
+    return len(node.input) > 2 and (len(node.input) - 2) % len(_STATES[node.op_type]) == 0
+
+
 def body(node: NodeProto) -> FunctionProto:
     """The function that `node` stands for."""
     states = _STATES[node.op_type]

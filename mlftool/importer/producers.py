@@ -101,8 +101,12 @@ def _non_max_suppression(
     importer: Importer, node: NodeProto, attrs: Mapping[str, Any]
 ) -> Made | str:
     boxes, scores = (importer.types[n] for n in node.input[:2])
-    if any(importer.symbols.get(n) for n in node.input[:2] if n):
-        return "of boxes whose number is known only at run time"
+    counts = [importer.symbols.get(n, ("",) * 3) for n in node.input[:2]]
+    if any((*counts[0][::2], *counts[1][:2])):
+        return "of a batch or of classes whose number is known only at run time"
+    count = counts[0][1] or counts[1][2]
+    if count:  # of the boxes: an input of our own
+        node.input.extend([""] * (5 - len(node.input)) + [count])
     most = importer.consts.get(node.input[2]) if len(node.input) > 2 else np.zeros(1)
     each = boxes.shape[1]
     if most is not None:

@@ -76,7 +76,8 @@ def bad_text(graph: GraphProto) -> str:
 
 
 def _texts(graph: GraphProto) -> Iterator[tuple[str, Any]]:
-    for info in (*graph.input, *graph.output):
+    yield "graph name", graph.name
+    for info in (*graph.input, *graph.output, *graph.value_info):
         yield "tensor name", info.name
         yield from (("dimension", d.dim_param) for d in info.type.tensor_type.shape.dim)
     yield from (("tensor name", t.name) for t in graph.initializer)

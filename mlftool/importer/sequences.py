@@ -218,7 +218,10 @@ def _concat(importer: Importer, node: NodeProto, attrs: Attributes) -> None:
 def _split(importer: Importer, node: NodeProto, attrs: Attributes) -> None:
     x, out = node.input[0], node.output[0]
     type_ = importer.types[x]
-    axis = int(attrs.get("axis", 0)) % max(1, len(type_.shape))
+    axis = int(attrs.get("axis", 0))
+    if not -len(type_.shape) <= axis < len(type_.shape):
+        raise RefusedError(f"splits {type_} along axis {axis}")
+    axis %= len(type_.shape)
     n = type_.shape[axis]
     sizes = [1] * n
     whole = len(node.input) > 1 and node.input[1] != ""

@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from onnx import NodeProto
 
 from mlftool.importer.expand import OPSETS, Steps
 from mlftool.importer.extents import attributes
+from mlftool.importer.most import Element, elements
 from mlftool.importer.protos import op_name, place
 from mlftool.ir import dtype
 from mlftool.ir.graph import Array, Node, TensorType
@@ -38,10 +40,12 @@ INT64 = np.int64
 @dataclass(frozen=True)
 class Box:
     """What a maker makes: per axis its bound, and the true extent: a static one, or a value's name
-    (an int64 of one element)."""
+    (an int64 of one element). `known` are extents of other tensors that these are: such a tensor
+    and this one go together."""
 
     bounds: Shape
     extents: tuple[int | str, ...]
+    known: tuple[str, ...] = ()
 
 
 @dataclass
@@ -53,6 +57,7 @@ class Shaping:
     consts: Mapping[str, Array]
     limit: Shape
     symbols: Sequence[str] = ()
+    elements: Callable[[str], list[Element]] = lambda name: []  # what is known of a value
 
     def __call__(self, op: str, *inputs: str, **attrs: Any) -> str:
         return self.steps(op, *inputs, **attrs)
@@ -68,6 +73,10 @@ class Shaping:
         found = self.steps.types[i]
         assert found is not None
         return found
+
+    def most(self, name: str) -> list[int | None]:
+        """What each element is at most."""
+        return [element.most for element in self.elements(name)]
 
     def number(self, value: Any) -> str:
         return self.steps.const(value, INT64)
@@ -103,7 +112,8 @@ def shaped(importer: Importer, node: NodeProto, index: int, found: Mapping[str, 
     limit = importer.limit(node.output[0])
     types = [importer.types.get(n) for n in node.input]
     symbols = importer.symbols.get(node.input[0], ())
-    shaping = Shaping(Steps(node, types), importer.consts, limit, symbols)
+    of_value = partial(elements, importer)
+    shaping = Shaping(Steps(node, types), importer.consts, limit, symbols, of_value)
     try:
         box = maker(shaping, attributes(node))
     except UnsupportedError as error:
@@ -114,15 +124,31 @@ def shaped(importer: Importer, node: NodeProto, index: int, found: Mapping[str, 
         help = f"say how large it gets at most: --input-shape {node.output[0]}:4,6 (input_shapes)"
         importer.problem("MLF0206", text, place(node, index), help)
         return True
-    extents = [_limited(shaping, e, n) for e, n in zip(box.extents, box.bounds, strict=True)]
+    kept = _known(importer, box)
+    extents = [
+        "" if known else _limited(shaping, e, n)
+        for e, n, known in zip(box.extents, box.bounds, kept, strict=True)
+    ]
     # What stands for the node works on boxes.
     hidden = {node.input[0]: symbols} if symbols else {}
     importer.symbols = {k: v for k, v in importer.symbols.items() if k not in hidden}
     importer.import_all(shaping.steps.made, OPSETS, index)
     importer.symbols |= hidden
-    if node.output[0] in importer.types:
-        importer.symbols[node.output[0]] = tuple(_symbol(importer, e, node) for e in extents)
+    made = [n for n in node.output if n in importer.types]
+    if made:
+        fresh = (_symbol(importer, e, node) for e in extents)
+        found_symbols = tuple(known or made for known, made in zip(kept, fresh, strict=True))
+        importer.symbols |= dict.fromkeys(made, found_symbols)
     return True
+
+
+def _known(importer: Importer, box: Box) -> tuple[str, ...]:
+    """Those of the known extents that the box does not cut off."""
+    bounds = importer.bounds
+    known = box.known or ("",) * len(box.bounds)
+    return tuple(
+        s if s in bounds and bounds[s] <= n else "" for s, n in zip(known, box.bounds, strict=True)
+    )
 
 
 def _is_static(proto: Any) -> bool:
@@ -163,7 +189,7 @@ def _bounds(s: Shaping, best: Sequence[int | None]) -> Shape | None:
 
 def _range(s: Shaping, attrs: Mapping[str, Any]) -> Box | None:
     """start + k * delta for all k below ceil((limit - start) / delta)."""
-    bounds = _bounds(s, [None])
+    bounds = _bounds(s, [_steps_at_most(s)])
     if bounds is None:
         return None
     start, limit, delta = (s.steps.x(k) for k in range(3))
@@ -181,14 +207,25 @@ def _range(s: Shaping, attrs: Mapping[str, Any]) -> Box | None:
     return Box(bounds, (count,))
 
 
+def _steps_at_most(s: Shaping) -> int | None:
+    """Upwards by constant steps from a constant start, to a limit of which the most is known."""
+    start, delta = s.known(0), s.known(2)
+    if start is None or delta is None or s.type(0).dtype.is_float or delta <= 0:
+        return None
+    (limit,) = s.most(s.steps.x(1))
+    return None if limit is None else max(0, -(-(limit - int(start)) // int(delta)))
+
+
 def _constant_of_shape(s: Shaping, attrs: Mapping[str, Any]) -> Box | None:
     rank = s.type(0).elements
-    bounds = _bounds(s, [None] * rank)
+    given = s.elements(s.steps.x(0))
+    bounds = _bounds(s, [element.most for element in given])
     if bounds is None:
         return None
     value = attrs.get("value")
     s.result("ConstantOfShape", s.number(bounds), **({"value": value} if value else {}))
-    return Box(bounds, tuple(s.at(s.steps.x(0), k) for k in range(rank)))
+    extents = tuple(s.at(s.steps.x(0), k) for k in range(rank))
+    return Box(bounds, extents, tuple(element.symbol for element in given))
 
 
 def _expand(s: Shaping, attrs: Mapping[str, Any]) -> Box | None:
@@ -196,11 +233,12 @@ def _expand(s: Shaping, attrs: Mapping[str, Any]) -> Box | None:
     x, asked = s.type(0).shape, s.type(1).elements
     rank = max(len(x), asked)
     own = (1,) * (rank - len(x)) + x
-    bounds = _bounds(s, [n if n != 1 else None for n in own])
+    first, most_asked = rank - asked, s.most(s.steps.x(1))
+    best = [n if n != 1 or k < first else most_asked[k - first] for k, n in enumerate(own)]
+    bounds = _bounds(s, best)
     if bounds is None:
         return None
     s.result("Expand", s.steps.x(0), s.number(bounds))
-    first = rank - asked
     extents: list[int | str] = [
         s.at(s.steps.x(1), k - first) if n == 1 and k >= first else n for k, n in enumerate(own)
     ]
@@ -209,7 +247,8 @@ def _expand(s: Shaping, attrs: Mapping[str, Any]) -> Box | None:
 
 def _tile(s: Shaping, attrs: Mapping[str, Any]) -> Box | None:
     x = s.type(0).shape
-    bounds = _bounds(s, [None] * len(x))
+    times = s.most(s.steps.x(1))
+    bounds = _bounds(s, [t if t is None else t * n for t, n in zip(times, x, strict=True)])
     if bounds is None:
         return None
     value = s.steps.x(0)
@@ -329,6 +368,24 @@ def _reshape(s: Shaping, attrs: Mapping[str, Any]) -> Box | None:
     return Box(bounds, tuple(extents))
 
 
+def _top_k(s: Shaping, attrs: Mapping[str, Any]) -> Box | None:
+    """As many as there can be; the true number is k, which may be a minimum with a constant."""
+    shape, k = s.type(0).shape, s.steps.x(1)
+    axis = attrs.get("axis", -1) % len(shape)
+    (most_k,) = s.most(k)
+    bounds = list(shape)
+    bounds[axis] = min(
+        [shape[axis], *([] if most_k is None else [max(0, most_k)]), *s.limit[axis:][:1]]
+    )
+    named = s.steps.node.output
+    s.result("TopK", s.steps.x(0), s.number([bounds[axis]]), **attrs)
+    if s.steps.wants(1):
+        s.steps.made[-1].output.append(named[1])
+    extents: list[int | str] = [*shape]
+    extents[axis] = s("Cast", s("Reshape", k, s.number([])), to=dtype.int64.onnx)
+    return Box(tuple(bounds), tuple(extents))
+
+
 MAKERS: Mapping[str, Callable[[Shaping, Mapping[str, Any]], Box | None]] = {
     "Range": _range,
     "ConstantOfShape": _constant_of_shape,
@@ -337,4 +394,5 @@ MAKERS: Mapping[str, Callable[[Shaping, Mapping[str, Any]], Box | None]] = {
     "Slice": _slice,
     "Pad": _pad,
     "Reshape": _reshape,
+    "TopK": _top_k,
 }

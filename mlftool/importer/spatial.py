@@ -117,6 +117,8 @@ def _resize(d: Draft) -> None:
         attrs["mlf.roi"] = [float(r) for r in roi]
     if scales is not None:
         attrs["mlf.scales"] = scales
+        if not crop or roi is not None:
+            axes = _all_axes(d, axes, rank)
         _leave_out_same(d, axes, x.shape, out, crop)
     else:
         attrs["axes"] = axes
@@ -135,12 +137,18 @@ def _leave_out_same(
     d: Draft, axes: Sequence[int], shape: Sequence[int], out: Sequence[int], crop: bool
 ) -> None:
     """Only the axes that change, where what is said of each is known."""
-    scales, count = d.attrs["mlf.scales"], len(axes)
+    scales, count = d.attrs["mlf.scales"], len(axes)  # of crops known at run time, as given
     kept = [
         j
         for j, axis in enumerate(axes)
         if scales[j] != 1.0 or out[axis] != shape[axis] or (crop and not _whole(d, j, count))
     ]
+    if kept and d.attrs.get("mode") == "linear" and not d.attrs.get("antialias", 0):
+        image = _image_axes(scales)
+        kept = [j for j, axis in enumerate(axes) if j in kept or axis in image]
+        row = d.out_types[0].dtype
+        if row.kind in "iu" and row.bits == 8 and image == (1, 2):
+            d.attrs["mlf.fixed"] = 1
     if crop and "mlf.roi" not in d.attrs:
         kept = list(range(count))
     d.attrs["axes"] = [axes[j] for j in kept]
@@ -148,6 +156,32 @@ def _leave_out_same(
     if "mlf.roi" in d.attrs:
         roi = d.attrs["mlf.roi"]
         d.attrs["mlf.roi"] = [roi[j] for j in kept] + [roi[count + j] for j in kept]
+
+
+def _all_axes(d: Draft, axes: Sequence[int], rank: int) -> list[int]:
+    """Every axis in its order, with what is said of it, or the scale and the crop of one that
+    stays."""
+    given = {axis: j for j, axis in enumerate(axes)}
+    scales, roi = d.attrs["mlf.scales"], d.attrs.get("mlf.roi", [])
+    d.attrs["mlf.scales"] = [scales[given[a]] if a in given else 1.0 for a in range(rank)]
+    if roi:
+        starts = [roi[given[a]] if a in given else 0.0 for a in range(rank)]
+        ends = [roi[len(axes) + given[a]] if a in given else 1.0 for a in range(rank)]
+        d.attrs["mlf.roi"] = starts + ends
+    return list(range(rank))
+
+
+def _image_axes(scales: Sequence[float]) -> tuple[int, ...]:
+    """Those that onnxruntime interpolates along, whether or not they change: its sums run over
+    all of them. A second axis that changes tells NHWC."""
+    match scales:
+        case (_, 1.0, _, _):
+            return (2, 3)
+        case (_, _, _, 1.0):
+            return (1, 2)
+        case (_, _, _, _, _):
+            return (2, 3, 4)
+    return tuple(range(len(scales))) if len(scales) in (2, 3) else ()
 
 
 def _whole(d: Draft, j: int, count: int) -> bool:

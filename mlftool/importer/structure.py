@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from typing import Any
 
 import onnx
 from onnx import AttributeProto, GraphProto, NodeProto
@@ -12,6 +13,7 @@ from mlftool.importer.expansions import EXPANSIONS
 from mlftool.importer.functions import has_body
 from mlftool.importer.own import is_own
 from mlftool.importer.protos import domain_of, op_name, place
+from mlftool.importer.schema import misfit
 from mlftool.ir.edit import toposort
 from mlftool.ir.graph import Node
 from mlftool.ops import OPS
@@ -121,9 +123,39 @@ def _fine(node: NodeProto, where: str, opsets: Mapping[str, int], report: Report
         report("MLF0302", "draws random numbers, so no two builds would agree", where)
     elif foreign:
         report("MLF0303", f"attribute '{foreign}' refers to a function, but is in none", where)
+    elif text := misfit(node, opsets[domain]):
+        report("MLF0303", text, where)
     else:
         return True
     return False
+
+
+def unread_names(graph: GraphProto) -> set[str]:
+    """The names of what nodes compute and neither nodes, subgraphs nor the graph's outputs read."""
+    read = {name for node in graph.node for name in _reads(node)} | {o.name for o in graph.output}
+    return {name for node in graph.node for name in node.output if name} - read
+
+
+def without_unread(node: NodeProto, found: Mapping[str, Any], unread: set[str]) -> NodeProto:
+    """`node` without optional outputs that have no shape and no reader: an old Dropout's mask."""
+    dropped = [
+        k
+        for k, name in enumerate(node.output)
+        if k and name in unread and not _has_shape(found.get(name))
+    ]
+    if not dropped:
+        return node
+    changed = NodeProto()
+    changed.CopyFrom(node)
+    for k in dropped:
+        changed.output[k] = ""
+    return changed
+
+
+def _has_shape(proto: Any) -> bool:
+    if proto is None:
+        return False
+    return not proto.HasField("tensor_type") or bool(proto.tensor_type.HasField("shape"))
 
 
 def all_results(graph: GraphProto) -> set[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from onnx import TensorProto
+from onnx import AttributeProto, NodeProto, TensorProto
 from onnx import numpy_helper as np_helper
 
 from mlftool.importer.protos import first_line, stored_fields, type_name
@@ -36,6 +36,21 @@ def checked_value(name: str, tensor: TensorProto, report: Report) -> Array | Non
         text = f"its data do not fit its shape {list(tensor.dims)}: {first_line(error)}"
         report("MLF0206", text, where)
         return None
+
+
+def unsound(node: NodeProto) -> str:
+    """What is wrong with a node's attributes as stored, or "". The value of a Constant is one of
+    the model's and judged where it is evaluated."""
+    found: list[str] = []
+    for attribute in node.attribute:
+        if not attribute.type:
+            return f"attribute '{attribute.name}' states no type"
+        single = [attribute.t] if attribute.type == AttributeProto.TENSOR else []
+        for tensor in (*single, *attribute.tensors) if node.op_type != "Constant" else ():
+            checked_value("", tensor, lambda _, text, __: found.append(text))
+        if found:
+            return f"attribute '{attribute.name}': {found[0]}"
+    return ""
 
 
 def too_large(type_: TensorType, where: str, report: Report) -> bool:

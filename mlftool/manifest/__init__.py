@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mlftool.errors import MlfError, Problem
+from mlftool.files import read_plain
 from mlftool.manifest import known
 from mlftool.manifest.boards import UserTarget
 from mlftool.manifest.keys import (
@@ -18,11 +19,13 @@ from mlftool.manifest.keys import (
     Archive,
     Budget,
     Defaults,
+    Limits,
     Manifest,
     Model,
     Test,
 )
 from mlftool.manifest.kinds import Reading, refuse
+from mlftool.manifest.matrix import expand
 from mlftool.manifest.nodes import Mapping, Node, Place
 from mlftool.manifest.reader import MAX_BYTES, read_nodes
 
@@ -30,6 +33,7 @@ __all__ = [
     "Archive",
     "Budget",
     "Defaults",
+    "Limits",
     "Manifest",
     "Model",
     "Place",
@@ -78,11 +82,9 @@ def schema() -> dict[str, Any]:
 
 def _read_bytes(file: Path, reading: Reading) -> bytes | None:
     try:
-        with file.open("rb") as stream:
-            return stream.read(MAX_BYTES + 1)
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        reason = getattr(error, "strerror", None) or str(error)
-        message = f"cannot read the manifest; got '{reason}', expected a YAML file"
+        return read_plain(file, MAX_BYTES + 1)
+    except OSError as error:
+        message = f"cannot read the manifest; got '{error.strerror}', expected a YAML file"
         reading.problems.append(Problem("MLF0100", message, reading.file))
         return None
 
@@ -91,6 +93,7 @@ def _read_manifest(root: Node, file: Path, reading: Reading) -> Manifest | None:
     if not isinstance(root, Mapping):
         refuse(MANIFEST, root, "", reading, help="begin with 'version: 1'")
         return None
+    root = expand(root, reading)
     # Names are known before anything is read, so sections may refer to each other in any order.
     reading.inherited.update(vars(Defaults()))
     sections = {key.text: child for key, child in root.entries}

@@ -90,7 +90,8 @@ class Labels:
 
     def absolute(self, label: str) -> str:
         """A label that the manifest gives: `//x` is one of its own workspace."""
-        return self.repository + label if label.startswith("//") else label
+        own = label.startswith("//") and not label.startswith("//visibility:")
+        return self.repository + label if own else label
 
 
 def variants(model: Model) -> Iterator[tuple[str, str, str]]:
@@ -148,7 +149,7 @@ def model_calls(manifest: Manifest, model: Model, labels: Labels, prefix: str = 
             tuning=labels(model.tuning) if model.tuning else None,
             title=model.name,
             **attributes(model, executor),
-            visibility=["//visibility:public"],
+            **for_bazel(model, labels),
             **checks(manifest, model, target, labels),
         )
         for name, target, executor in variants(model)
@@ -156,9 +157,8 @@ def model_calls(manifest: Manifest, model: Model, labels: Labels, prefix: str = 
     reports = [f":{prefix}{name}_report" for name in measured(manifest, model)]
     # `bazel run @models//keyword:report`; a board of the user's may have taken the name.
     if reports and "report" not in model.targets:
-        public = ["//visibility:public"]
-        name = f"{prefix}report"
-        calls.append(call("mlf_summary", name=name, reports=reports, visibility=public))
+        common = {n: v for n, v in for_bazel(model, labels).items() if n not in ("size", "timeout")}
+        calls.append(call("mlf_summary", name=f"{prefix}report", reports=reports, **common))
     return calls
 
 
@@ -198,19 +198,33 @@ def attributes(model: Model, executor: str) -> dict[str, object]:
     return {"executor": executor, **found, **three}
 
 
+def for_bazel(model: Model, labels: Labels) -> dict[str, object]:
+    """What the manifest says of the model's targets, as mlf_model takes it."""
+    public = ("//visibility:public",)
+    return {
+        "tags": model.tags,
+        "size": model.size,
+        "timeout": model.timeout,
+        "exec_properties": dict(model.exec_properties),
+        "visibility": [labels.absolute(label) for label in model.visibility or public],
+    }
+
+
 def checks(manifest: Manifest, model: Model, target: str, labels: Labels) -> dict[str, object]:
     """What mlf_model is to check of a model on one target."""
     test, own = model.test, manifest.targets.get(target)
     found: dict[str, object] = {}
     if test:
         found["vectors"] = labels(test.vectors)
-        found["absolute"] = f"{test.absolute:g}" if test.absolute else ""
-        found["relative"] = f"{test.relative:g}" if test.relative else ""
+        for name in ("absolute", "relative"):
+            value = getattr(test, name)
+            found[name] = "" if value is None else repr(value).removesuffix(".0")
     # A program of an operating system has no flash: budgets hold where a board measures them.
     board = BOARDS.get(base_target(manifest, target))
     on_board = board is not None and not board.hosted
     for name in ("flash", "ram") if on_board else ():
-        limits = [getattr(holder, name) for holder in (model.budget, own) if holder]
+        limits = [getattr(own, name)] if own else []
+        limits += [model.budget.limit(target, name)[0]] if model.budget else []
         known = [limit for limit in limits if limit is not None]
         found[f"{name}_bytes"] = min(known) if known else None
     return found
@@ -227,6 +241,8 @@ def archive_calls(
         call(
             "mlf_module",
             name=f"{prefix}{model.name}_module",
+            tags=model.tags,
+            exec_properties=dict(model.exec_properties),
             model=labels(model.model),
             module_name=model.module_name,
             target=target,

@@ -10,9 +10,11 @@ from mlftool.manifest.kinds import OneOf, Reading, Size, Text
 from mlftool.manifest.records import Record, key
 
 _BASE = OneOf("a built-in target", known.targets, "MLF0112")
+_PART = r"(?!\.+(?:[/:]|$))[\w.+=,@~-]+"
 _LABEL = Text(
     "the label of an mlf_board, such as //boards/sensor or @vendor//boards:sensor",
-    r"(@[\w.+~-]*)?//[\w./+=,@~-]*(:[\w./+=,@~-]+)?",
+    # Bazel's own grammar: parts of a path are not empty, and none is made of dots alone.
+    rf"(@[\w.+~-]*)?//({_PART}(/{_PART})*(:{_PART}(/{_PART})*)?|:{_PART}(/{_PART})*)",
 )
 
 

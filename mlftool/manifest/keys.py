@@ -6,10 +6,11 @@ To add a key, add a field here. The classes are also what `load` returns.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from mlftool.errors import did_you_mean
 from mlftool.manifest import known
 from mlftool.manifest.boards import USER_TARGET, UserTarget
 from mlftool.manifest.kinds import (
@@ -24,8 +25,10 @@ from mlftool.manifest.kinds import (
     Size,
     Text,
 )
+from mlftool.manifest.matrix import Matrix
 from mlftool.manifest.nodes import TOP, Place
 from mlftool.manifest.records import ListOf, MapOf, OneOrMany, Record, Shape, key
+from mlftool.manifest.targets import ForBazel
 from mlftool.manifest.together import check_together
 from mlftool.options import CompilerOptions
 
@@ -62,6 +65,109 @@ _SHAPE = Shape(
 
 
 @dataclass(frozen=True, kw_only=True)
+class Test:
+    """Input tensors with the outputs they must give, and how far off these may be.
+
+    An output passes where |got - expected| <= absolute + relative x |expected|.
+    """
+
+    vectors: str = key(
+        File(".npz"),
+        "NumPy archive with the model's inputs and expected outputs, under the names the model "
+        "gives them; each has the tensor's shape, or one more leading axis that counts samples.",
+        example="kws.npz",
+    )
+    absolute: float | None = key(
+        Number(),
+        "Largest error that passes, plus `relative` times the expected value; `0` alone means "
+        "equal.",
+        example="1e-5",
+        default=None,
+        default_text="`0` with `relative`, else by the data type: `1e-5` for float32, `0` for "
+        "integers",
+    )
+    relative: float | None = key(
+        Number(),
+        "Largest error as a share of the expected value that passes, plus `absolute`.",
+        example="1e-5",
+        default=None,
+        default_text="`0` with `absolute`, else by the data type, as for `absolute`",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TestDefaults:
+    """What tests of models have that do not say otherwise."""
+
+    vectors: str | None = key(
+        File(".npz"),
+        "Test vectors of every model without a `test`.",
+        example="kws.npz",
+        default=None,
+        default_text="such models have no test",
+    )
+    absolute: float | None = key(
+        Number(),
+        "`absolute` of every test that gives neither it nor `relative`.",
+        example="1e-5",
+        default=None,
+        default_text="by the data type",
+    )
+    relative: float | None = key(
+        Number(),
+        "`relative` of every test that gives neither it nor `absolute`.",
+        example="1e-5",
+        default=None,
+        default_text="by the data type",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """The most memory a model may take, in bytes."""
+
+    flash: int | None = key(
+        Size(),
+        "Code, constants and weights.",
+        example="64KiB",
+        default=None,
+        default_text="no limit",
+    )
+    ram: int | None = key(
+        Size(),
+        "Working memory with inputs and outputs.",
+        example="16KiB",
+        default=None,
+        default_text="no limit",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget(Limits):
+    """The most memory a model may take, and where a target has other limits."""
+
+    targets: Mapping[str, Limits] = key(
+        MapOf(
+            _ENTRY_NAME,
+            Record(Limits, "limits of a target", any_of=("flash", "ram")),
+            "a mapping from targets of the model to their limits",
+        ),
+        "Limits on single targets, instead of those above.",
+        example="{cortex-m0: {flash: 32KiB}}",
+        default={},
+        default_text="the same everywhere",
+    )
+
+    def limit(self, target: str, name: str) -> tuple[int | None, str]:
+        """The limit of `flash` or `ram` on a target, and the keys that say it."""
+        own = getattr(self.targets.get(target), name, None)
+        if own is not None:
+            return own, f"targets.{target}.{name}"
+        common: int | None = getattr(self, name)
+        return common, name
+
+
+@dataclass(frozen=True, kw_only=True)
 class Defaults:
     """What models and archives take that do not say otherwise."""
 
@@ -80,47 +186,15 @@ class Defaults:
         default_text="`aot`",
         yaml="executor",
     )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Test:
-    """Input tensors with the outputs they must give, and how far off these may be.
-
-    An output passes where |got - expected| <= absolute + relative x |expected|.
-    """
-
-    vectors: str = key(
-        File(".npz"),
-        "NumPy archive with the model's inputs and expected outputs, under the names the model "
-        "gives them; each has the tensor's shape, or one more leading axis that counts samples.",
-        example="kws.npz",
-    )
-    absolute: float = key(
-        Number(), "Largest absolute error that passes.", example="1e-5", default=0
-    )
-    relative: float = key(
-        Number(),
-        "Largest error relative to the expected value that passes.",
-        example="1e-5",
-        default=0,
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Budget:
-    """The most memory a model may take, in bytes."""
-
-    flash: int | None = key(
-        Size(),
-        "Code, constants and weights.",
-        example="64KiB",
+    test: TestDefaults | None = key(
+        Record(TestDefaults, "defaults of tests", any_of=("vectors", "absolute", "relative")),
+        "What tests have that do not say otherwise.",
         default=None,
-        default_text="no limit",
+        default_text="nothing",
     )
-    ram: int | None = key(
-        Size(),
-        "Working memory with inputs and outputs.",
-        example="16KiB",
+    budget: Budget | None = key(
+        Record(Budget, "a budget", any_of=("flash", "ram", "targets")),
+        "The budget of every model without one.",
         default=None,
         default_text="no limit",
     )
@@ -158,10 +232,10 @@ class Named:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Model(CompilerOptions, Named):
+class Model(ForBazel, CompilerOptions, Named):
     """One ONNX model and everything that is to be built from it.
 
-    Its keys are those of Named, the compiler's options, and these.
+    Its keys are those of Named, the compiler's options, those for Bazel, and these.
     """
 
     input_shapes: Mapping[str, tuple[int, ...]] = key(
@@ -201,13 +275,22 @@ class Model(CompilerOptions, Named):
         Record(Test, "a test"),
         "Test vectors to check the built model with.",
         default=None,
-        default_text="no test",
+        default_text="`defaults.test`, if that has `vectors`",
     )
     budget: Budget | None = key(
-        Record(Budget, "a budget", any_of=("flash", "ram")),
+        Record(Budget, "a budget", any_of=("flash", "ram", "targets")),
         "The most memory the model may take.",
         default=None,
-        default_text="no limit",
+        default_text="`defaults.budget`",
+    )
+    matrix: None = key(
+        Matrix(),
+        "Options of the compiler and the values to try: the model is read as one model for each "
+        "combination, named `<name>-<value>`, with a value of `true` or `false` as `<option>` or "
+        "`no-<option>` and a number as `<option>-<number>`.",
+        example="{optimize: [speed, size]}",
+        default=None,
+        default_text="one model",
     )
 
 
@@ -235,10 +318,30 @@ def _finish_defaults(values: dict[str, Any], path: str, reading: Reading) -> Non
     reading.inherited.update(values)
 
 
+def _inherit_checks(values: dict[str, Any], path: str, reading: Reading) -> None:
+    """The test and budget of `defaults`, where the model has none of its own."""
+    common, own = reading.inherited.get("test"), values.get("test")
+    if common and common.vectors and f"{path}.test" not in reading.places:
+        values["test"] = Test(**vars(common))
+    elif common and own and own.absolute is None and own.relative is None:
+        values["test"] = replace(own, absolute=common.absolute, relative=common.relative)
+    if "budget" not in values and f"{path}.budget" not in reading.places:
+        if reading.inherited.get("budget"):
+            values["budget"] = reading.inherited["budget"]
+        return
+    for target in values["budget"].targets if values.get("budget") else ():
+        if target not in values.get("targets", ()):
+            place = f"{path}.budget.targets.{target}"
+            message = f"no target of the model; got '{target}', expected one of its targets"
+            hint = did_you_mean(target, values.get("targets", ()))
+            reading.report("MLF0112", reading.places[place], message, hint, place)
+
+
 def _finish_model(values: dict[str, Any], path: str, reading: Reading) -> None:
     values["name"] = name = path.split(".", 1)[1]
     for attribute in ("targets", "executors"):
         values.setdefault(attribute, reading.inherited[attribute])
+    _inherit_checks(values, path, reading)
     check_together(values, path, reading)
     at = f"{path}.module_name" if f"{path}.module_name" in reading.places else path
     if at == path:

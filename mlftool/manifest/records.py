@@ -169,14 +169,19 @@ def key(
     default: Any = MISSING,
     default_text: str = "",
     yaml: str = "",
+    compiled: bool = True,
 ) -> Any:
-    """A dataclass field that is also a manifest key (called `yaml` there, if that is given)."""
+    """A dataclass field that is also a manifest key (called `yaml` there, if that is given).
+
+    What is not `compiled` decides no archive, so it is not in the record's repr, from which
+    `mlftool build` knows what to make again.
+    """
     shown = default if isinstance(default, int | float) else None
     about = Key(kind, doc, example, default is MISSING, shown, default_text)
     metadata = {"key": about, "yaml": yaml}
     if isinstance(default, dict):  # empty, and dataclasses want a fresh one each time
-        return field(default_factory=dict, metadata=metadata)
-    return field(default=default, metadata=metadata)
+        return field(default_factory=dict, metadata=metadata, repr=compiled)
+    return field(default=default, metadata=metadata, repr=compiled)
 
 
 def keys_of(record: type) -> dict[str, tuple[str, Key]]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from mlftool.api import Target
 from mlftool.errors import MlfError, Problem, did_you_mean
+from mlftool.moved import missing
 from mlftool.runtime.load import load
 
 PLATFORMS = ("crt", "zephyr", "arduino")
@@ -24,3 +25,7 @@ def mlf_extract_workspace_size_bytes(mlf_tar_path: str | os.PathLike[str]) -> in
     """The workspace of all modules of an archive together."""
     record = load(Path(mlf_tar_path)).record
     return sum(m.memory.main[0].workspace_bytes for m in record.modules if m.memory.main)
+
+
+__all__ = ["PLATFORMS", "get_target", "mlf_extract_workspace_size_bytes"]
+__getattr__ = missing(__name__, __all__)

@@ -38,7 +38,7 @@ def write(archive: Archive) -> Bundle:
         layout = Layout(archive.version, m.style)
         files |= {layout.name(name, m.name): data for name, data in m.files.items()}
         arrays = params.decode(m.params, member=f"parameters/{m.name}.params") if m.params else {}
-        if arrays:
+        if arrays and len(m.params or b"") <= params.MOST_JSON:
             files[f"parameters/{m.name}.json"] = params.encode_json(arrays)
     files[metadata.MEMBER] = metadata.encode(archive)
     files[README] = readme(archive).encode()

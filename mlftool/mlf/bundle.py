@@ -66,7 +66,9 @@ def tar_bytes(bundle: Bundle) -> bytes:
             else:
                 info.size, info.mode = len(data), 0o644
                 tar.addfile(info, io.BytesIO(data))
-    return out.getvalue()
+        end = tar.offset
+    # Two blocks of zeros end an archive; tarfile would fill up a record of a magnetic tape.
+    return out.getvalue()[: end + 2 * tarfile.BLOCKSIZE]
 
 
 def write_tar(bundle: Bundle, path: Path) -> None:

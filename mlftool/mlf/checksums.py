@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from mlftool.errors import MlfError, Problem
 
 MEMBER = "checksums.sha256"
+_ESCAPED = re.compile(r"[\n\\]")
 _LINE = re.compile(r"([0-9a-f]{64})  ([^\n\\]+)")
 
 
@@ -17,18 +18,18 @@ def encode(files: Mapping[str, bytes]) -> bytes:
 
     Names that sha256sum would have to escape are left out: no file of ours has one.
     """
-    names = [n for n in sorted(files) if n != MEMBER and not re.search(r"[\n\\]", n)]
+    names = [n for n in sorted(files) if n != MEMBER and not _ESCAPED.search(n)]
     return "".join(f"{hashlib.sha256(files[n]).hexdigest()}  {n}\n" for n in names).encode()
 
 
 def verify(files: Mapping[str, bytes], file: str = "") -> None:
-    """Raises MlfError naming every file that is missing or not what was written.
+    """Raises MlfError naming every file that is missing, not what was written, or new.
 
     Archives without the list, such as TVM's, pass.
     """
     if MEMBER not in files:
         return
-    problems = []
+    problems, listed = [], {MEMBER}
     for line in files[MEMBER].decode("utf-8", "replace").splitlines():
         match = _LINE.fullmatch(line)
         if match is None:
@@ -38,5 +39,9 @@ def verify(files: Mapping[str, bytes], file: str = "") -> None:
         elif hashlib.sha256(files[match[2]]).hexdigest() != match[1]:
             text = "is not what was written: its SHA-256 differs from checksums.sha256"
             problems.append(Problem("MLF0507", text, file, path=match[2]))
+        listed.add(match[2] if match else "")
+    for name in files if not problems else ():
+        if name not in listed and not _ESCAPED.search(name):
+            problems.append(Problem("MLF0507", "is not in checksums.sha256", file, path=name))
     if problems:
         raise MlfError(problems)

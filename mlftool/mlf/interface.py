@@ -79,6 +79,12 @@ class Interface:
     order: tuple[int, ...] = ()
     pools: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
+    optimize: str = "speed"
+
+    @property
+    def flag(self) -> str:
+        """How a C compiler should optimise it."""
+        return "-Os" if self.optimize == "size" else "-O2"
 
     @property
     def results(self) -> tuple[Tensor, ...]:
@@ -129,6 +135,7 @@ def _interface(module: str, data: Mapping[str, Any]) -> Interface:
         interface_api=str(data.get("interface_api", "c")),
         system_lib=data.get("system_lib", False) is True,
         pools=tuple(map(str, data.get("pools", ()))),
+        optimize=str(data.get("optimize", "speed")),
     )
 
 

@@ -1,6 +1,7 @@
 """Named tensors as files: `.params`, little-endian without padding, and the same as JSON.
 
-The JSON form is `parameters/<module>.json`, for readers that have no parser of TVM's records:
+The JSON form is `parameters/<module>.json`, for readers that have no parser of TVM's records; up to
+MOST_JSON bytes archives have it, too:
 
     {"schema_version": 1, "parameters": [
       {"name": "p0", "dtype": "float32", "shape": [2, 3], "data": "base64 of the .params bytes"}]}
@@ -26,6 +27,8 @@ T = TypeVar("T")
 
 LIST_MAGIC = 0xF7E58D4F05049CB7
 ARRAY_MAGIC = 0xDD5E40F096B4A13F
+# Longer `.params` have no JSON twin, which is for reading and would more than double an archive.
+MOST_JSON = 64 << 10
 MAX_NDIM = 32  # numpy's; the C runtime's is TVM_CRT_MAX_NDIM
 # DLPack's (code, bits) of each type. An element takes whole bytes, and a bool one byte of 0 or 1.
 _NUMPY = {

@@ -8,7 +8,7 @@ from mlftool.errors import MlfError, one_line
 from mlftool.mlf.interface import Interface, Tensor, decode
 from mlftool.mlf.records import OPERATOR, Archive, ModuleRecord
 
-_FLAGS = "-std=c99 -O2 -ffp-contract=off -I codegen/host/include -I runtime/include"
+_FLAGS = "-std=c99 OPTIMISE -ffp-contract=off -I codegen/host/include"
 
 
 def readme(archive: Archive) -> str:
@@ -101,25 +101,27 @@ def _build(archive: Archive, m: ModuleRecord, interface: Interface | None) -> It
 
     layout = Layout(archive.version, m.style)
     names = [layout.name(n, m.name) for n in m.sources]
+    carried = any(n.startswith("runtime/") for n in archive.shared)
+    calls_runtime = interface is None or interface.interface_api != "c" or m.executor == "graph"
     objects = [n for n in names if n.endswith(".o")]
     sources = [n for n in names if not n.endswith(".o")]
     if sources:
-        flags = _FLAGS if any(n.startswith("runtime/") for n in archive.shared) else (
-            _FLAGS.replace("-I runtime/include", "-I CRT/include")
-        )  # fmt: skip
+        folder = "runtime" if carried else "CRT"
+        flags = f"{_FLAGS} -I {folder}/include" if calls_runtime else _FLAGS
         yield ""
-        yield "Build, with the compiler of your device:"
+        yield "Build, with the compiler of your device (unoptimised it is several times slower):"
         yield ""
         yield "```sh"
-        yield f"cc {flags} -c {' '.join(sources)}"
+        optimise = interface.flag if interface else "-O2"
+        yield f"cc {flags.replace('OPTIMISE', optimise)} -c {' '.join(sources)}"
         yield "```"
-        if flags != _FLAGS:
+        if calls_runtime and not carried:
             yield ""
             yield "`CRT` is TVM's or mlftool's C runtime, which this version does not carry."
     if objects:
         yield ""
         yield f"Link {', '.join(map(_code, objects))}, compiled for the target above."
-    if interface is None or interface.interface_api != "c" or m.executor == "graph":
+    if calls_runtime:
         yield ""
         yield "It calls functions of the C runtime (`runtime/` in archives that carry it):"
         yield "`TVMBackendAllocWorkspace` and `TVMBackendFreeWorkspace`, over your"

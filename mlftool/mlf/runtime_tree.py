@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from pathlib import Path
 
 from mlftool.errors import INTERNAL, MlfError, Problem
+
+_HEADERS = "codegen/host/include/mlf/"
+# Sources say "mlf/kernel.h", helpers beside it "kernel.h", and <math.h> is C's.
+_INCLUDE = re.compile(
+    rb'^[ \t]*#[ \t]*include[ \t]*(?:"(?:mlf/)?|<mlf/)([a-z0-9_]+\.h)[">]', re.MULTILINE
+)
 
 PARTS = ("include", "src", "CMakeLists.txt", "Makefile")
 
@@ -26,12 +34,15 @@ def crt_root() -> Path:
 
 
 def runtime_files() -> dict[str, bytes]:
-    """runtime/... and templates/... as an archive holds them."""
+    """runtime/... and templates/... as an archive holds them, without the headers of kernels, which
+    the runtime does not include."""
     root = crt_root()
     files: dict[str, bytes] = {}
     for part in PARTS:
         at = root / part
         for path in [at] if at.is_file() else sorted(at.rglob("*")) if at.is_dir() else []:
+            if path.parent == root / "include" / "mlf":
+                continue
             if path.is_file() and (path.suffix in (".h", ".c", ".txt") or path.name == "Makefile"):
                 files[f"runtime/{path.relative_to(root).as_posix()}"] = path.read_bytes()
     for path in sorted((root / "templates").glob("*.template")):
@@ -40,8 +51,19 @@ def runtime_files() -> dict[str, bytes]:
 
 
 def helper_headers() -> dict[str, bytes]:
-    """codegen/host/include/mlf/*.h: all that generated sources include."""
+    """codegen/host/include/mlf/*.h: all that any generated source includes."""
     folder = crt_root() / "include" / "mlf"
-    return {
-        f"codegen/host/include/mlf/{p.name}": p.read_bytes() for p in sorted(folder.glob("*.h"))
-    }
+    return {f"{_HEADERS}{p.name}": p.read_bytes() for p in sorted(folder.glob("*.h"))}
+
+
+def headers_of(sources: Iterable[bytes]) -> dict[str, bytes]:
+    """Those of `helper_headers` that these sources include, and what they include themselves."""
+    every = helper_headers()
+    found: dict[str, bytes] = {}
+    texts = list(sources)
+    while texts:
+        for name in sorted({_HEADERS + n.decode() for n in _INCLUDE.findall(texts.pop())}):
+            if name in every and name not in found:
+                found[name] = every[name]
+                texts.append(every[name])
+    return dict(sorted(found.items()))

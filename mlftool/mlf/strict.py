@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+Notes = dict[tuple[str, str], None]
 MAX_SIZE = 2**63 - 1  # of anything that is counted in bytes
 
 
@@ -28,8 +30,8 @@ def parse_json(data: bytes) -> Any:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(n for n in names if names.count(n) > 1)
+        counts = Counter(name for name, _ in pairs)
+        twice = counts.most_common(1)[0][0]
         raise ValueError(f"has the key '{twice[:100]}' twice in one object")
     return found
 
@@ -42,16 +44,15 @@ class Checked:
     """A value and its place; what it is asked for and does not have becomes a note.
 
     Each method answers with a harmless value after a note, so that reading goes on to the next
-    problem. All places of one document share `notes`: (place, text).
+    problem. All places of one document share `notes`: (place, text), in order and each once.
     """
 
-    def __init__(self, value: Any, place: str = "", notes: list[tuple[str, str]] | None = None):
+    def __init__(self, value: Any, place: str = "", notes: Notes | None = None):
         self.value, self.place = value, place
-        self.notes: list[tuple[str, str]] = [] if notes is None else notes
+        self.notes: Notes = {} if notes is None else notes
 
     def note(self, text: str) -> None:
-        if (self.place, text) not in self.notes:
-            self.notes.append((self.place, text))
+        self.notes[self.place, text] = None
 
     def _want(self, ok: bool, what: str) -> bool:
         if not ok:
@@ -66,10 +67,10 @@ class Checked:
         place = f"{self.place}.{key}" if self.place else key
         if not isinstance(self.value, dict):
             self._want(False, "an object")
-            return Checked(_Missing, place, [])
+            return Checked(_Missing, place)
         if key not in self.value:
-            self.notes.append((place, "is missing"))
-            return Checked(_Missing, place, [])
+            self.notes[place, "is missing"] = None
+            return Checked(_Missing, place)
         return Checked(self.value[key], place, self.notes)
 
     def maybe(self, key: str) -> Checked | None:

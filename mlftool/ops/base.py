@@ -21,6 +21,7 @@ class Trait(Enum):
     EPILOGUE = auto()  # its kernels can apply elementwise operators to what they store
     PROLOGUE = auto()  # its kernels can apply unary elementwise operators to what they load
     NARROW = auto()  # its kernels read and write 16-bit floats themselves
+    STEPWISE = auto()  # of k operands: k - 1 steps of two, each reading the step before repeatedly
     QUANTISE = auto()  # QuantizeLinear and its like: kept out of constant folding at import
 
 
@@ -35,6 +36,7 @@ class Operand:
     array: Array | None = None  # const: what the weights section holds
     bytes: int = 0  # scratch: how much of the arena it needs
     planned: bool = False  # scratch: in the arena however small it is
+    note: str = ""  # const: how weights are packed, for a comment
 
 
 @dataclass(frozen=True)

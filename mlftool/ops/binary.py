@@ -5,8 +5,9 @@ Integers wrap around and division by zero gives 0, whatever the target: both are
 
 from __future__ import annotations
 
+from mlftool.ops.base import Trait
 from mlftool.ops.elementwise import Maths, elementwise
-from mlftool.ops.scalar import Exact, ExprFn, Scalar
+from mlftool.ops.scalar import Exact, ExprFn, Scalar, compared
 
 
 def _wide(m: Maths) -> str:
@@ -32,8 +33,9 @@ def _divide(m: Maths, a: Scalar, b: Scalar) -> str:
     """Integers towards zero."""
     if m.dtype.is_float:
         return f"{a} / {b}"
-    if b.value is not None and b.value not in (0, -1):
-        return f"{a} / {b}"
+    if b.value is not None:
+        minus = f"0U - ({_wide(m)}){a}"
+        return {0: "0", -1: minus}.get(int(b.value), f"{a} / {b}")
     text = f"{a} / {b}"
     if m.dtype.kind == "i" and m.dtype.bits >= 32:
         text = f"({b} == -1 ? ({m.dtype.c})(0U - ({_wide(m)}){a}) : {text})"
@@ -46,6 +48,8 @@ def _mod(m: Maths, a: Scalar, b: Scalar, *, fmod: int = 0) -> str:
         if fmod:
             return f"fmod({a}, {b})" if m.dtype.bits == 64 else f"fmodf({a}, {b})"
         return m.call("mod", a, b)
+    if b.value in (0, -1):
+        return "0"
     if m.dtype.kind == "u":
         return f"{b} == 0 ? 0 : {a} % {b}"
     rest = f"{a} % {b}"
@@ -69,11 +73,14 @@ def _extreme(sign: str) -> ExprFn:
     """Min or Max of any number of operands; a NaN anywhere wins."""
 
     def expr(m: Maths, *operands: Scalar) -> str:
-        text = str(operands[0])
+        best = operands[0]
         for b in operands[1:]:
-            nan = f" || {b} != {b}" if m.dtype.is_float else ""
-            text = f"({b} {sign} {text}{nan} ? {b} : {text})"
-        return m.same(text)
+            test = compared(b, sign, best)
+            if m.dtype.is_float:
+                test = f"{test} || {b} != {b}"
+            decided = {"true": b, "false": best}
+            best = decided.get(test) or Scalar(f"({test} ? {b} : {best})", best.dtype)
+        return m.same(str(best))
 
     return expr
 
@@ -88,6 +95,10 @@ def _shift(m: Maths, a: Scalar, b: Scalar, *, direction: str) -> str:
 
 
 def _compare(sign: str) -> ExprFn:
+    return lambda m, a, b: Exact(compared(a, sign, b))
+
+
+def _logical(sign: str) -> ExprFn:
     return lambda m, a, b: Exact(f"{a} {sign} {b}")
 
 
@@ -117,16 +128,16 @@ elementwise(
 elementwise("Div", _divide)
 elementwise("Mod", _mod, includes=("mlf/math.h",))
 elementwise("Pow", _pow, includes=("mlf/math.h", "mlf/convert.h"))
-elementwise("Min", _extreme("<"))
-elementwise("Max", _extreme(">"))
+elementwise("Min", _extreme("<"), Trait.STEPWISE)
+elementwise("Max", _extreme(">"), Trait.STEPWISE)
 elementwise("PRelu", _prelu)
 elementwise("BitShift", _shift)
 elementwise("BitwiseAnd", _bitwise("&"))
 elementwise("BitwiseOr", _bitwise("|"))
 elementwise("BitwiseXor", _bitwise("^"))
-elementwise("And", _compare("&&"))
-elementwise("Or", _compare("||"))
-elementwise("Xor", _compare("!="))
+elementwise("And", _logical("&&"))
+elementwise("Or", _logical("||"))
+elementwise("Xor", _logical("!="))
 elementwise("Equal", _equal)
 elementwise("Less", _compare("<"))
 elementwise("LessOrEqual", _compare("<="))

@@ -83,7 +83,7 @@ def blocked(
     columns = byte_columns if q else float_columns
     form = requantised(c, q, columns) if q and requantised else None
     entries = stores(c, q, rows, columns, columns, form.text if form else None)
-    first: Store = entries[0]["store"]
+    first = entries[0].store
     ctype = v.x(0).dtype.c
     extra: tuple[Operand, ...] = ()
     if q:

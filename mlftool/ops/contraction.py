@@ -6,7 +6,7 @@ The kernels of ops/contract.py and of the targets are written in these terms.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -266,14 +266,16 @@ def requantize(c: Contraction, q: Quantisation, acc: str, channel: str) -> str:
     scale = scale_text(q, channel)
     if q.to_float:
         return f"((float){acc} * {scale})"
-    most = largest(c, q)
-    bound = most * q.scale.astype(np.float64)
-    # mlf_round_even is exact below 2^22; where the accumulator cannot get there, the clamp may
-    # come after the rounding and be an integer one, which is a single instruction on many cores.
-    name = "mlf_requantize" if np.all(bound < 2**22 - 1) else "mlf_requantize_wide"
-    if most.max(initial=0) >= 2**31:
+    if largest(c, q).max(initial=0) >= 2**31:
         return f"mlf_quantize((float){acc} * {scale}, {q.y_zero_point}, {q.lo}, {q.hi})"
+    name = "mlf_requantize" if is_narrow(c, q) else "mlf_requantize_wide"
     return f"{name}({acc}, {scale}, {q.y_zero_point}, {q.lo}, {q.hi})"
+
+
+def is_narrow(c: Contraction, q: Quantisation) -> bool:
+    """Whether no accumulator times its scale reaches 2^22, below which mlf_round_even is exact: the
+    clamp may then come after it and be an integer one, a single instruction on many cores."""
+    return bool(np.all(largest(c, q) * q.scale.astype(np.float64) < 2**22 - 1))
 
 
 def has_normal_scales(q: Quantisation) -> bool:
@@ -289,13 +291,33 @@ def scale_text(q: Quantisation, channel: str) -> str:
     return "scale[0]" if q.scale.size == 1 else f"scale[{channel}]"
 
 
-def requantize_soft(q: Quantisation, acc: str, channel: str) -> str:
-    """The same as `requantize`, without a single operation on floats."""
-    return f"mlf_requantize_soft({acc}, {scale_text(q, channel)}, {q.y_zero_point}, {q.lo}, {q.hi})"
+def requantize_soft(q: Quantisation, acc: str, channel: str, rarely: bool = False) -> str:
+    """The same as `requantize`, without a single operation on floats; `rarely`: as a function that
+    is called instead of inlined."""
+    name = "mlf_requantize_rarely" if rarely else "mlf_requantize_soft"
+    return f"{name}({acc}, {scale_text(q, channel)}, {q.y_zero_point}, {q.lo}, {q.hi})"
 
 
 def scale_operand(q: Quantisation) -> Operand:
     return Operand("scale", "float", "const", array=q.scale)
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What becomes of one accumulator: after `statements`, y[index] = result, if `guard` holds or
+    is ""."""
+
+    guard: str
+    index: str
+    store: Store
+
+    @property
+    def statements(self) -> Sequence[str]:
+        return self.store.statements
+
+    @property
+    def result(self) -> str:
+        return self.store.result
 
 
 def stores(
@@ -305,10 +327,9 @@ def stores(
     columns: int,
     width: int,
     requantised: Callable[[str, str], str] | None = None,
-) -> list[dict[str, Any]]:
+) -> list[Stored]:
     """What to do with accumulators acc<j><b> of `rows` pixels x `columns` channels.
 
-    One entry per accumulator: guard condition ("" if it always holds), statements and result.
     `requantised(accumulator, channel)` replaces `requantize` where a kernel has its own form.
     """
     entries = []
@@ -322,21 +343,13 @@ def stores(
                 acc = f"({c.v.y.dtype.c}){text}"
             elif blocks(c) == 1:
                 acc = f"(b[{channel}] + {acc})"
-            store = Store(c.v, acc, f"{pixel} * {c.oc} + {channel}", channel)
+            index = f"{pixel} * {c.oc} + {channel}"
             guards = []
             if j and c.pixels % rows:
                 guards.append(f"p + {j} < {c.pixels}")
             if b and c.oc % width:
                 guards.append(f"{channel} < {c.oc}")
-            entries.append(
-                {
-                    "guard": " && ".join(guards),
-                    "statements": store.statements,
-                    "index": f"{pixel} * {c.oc} + {channel}",
-                    "result": store.result,
-                    "store": store,
-                }
-            )
+            entries.append(Stored(" && ".join(guards), index, Store(c.v, acc, index, channel)))
     return entries
 
 

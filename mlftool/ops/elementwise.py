@@ -91,6 +91,18 @@ def _attribute(default: Any) -> Any:
     return float(np.float32(default)) if isinstance(default, float) else default
 
 
+def _spreads(shape: tuple[int, ...], out: tuple[int, ...]) -> bool:
+    """Whether a tensor broadcasts to the output without adding elements to it."""
+    more = shape[: max(0, len(shape) - len(out))]
+    fits = all(n in (1, m) for n, m in zip(_ranked(shape, len(out)), out, strict=True))
+    return fits and all(n == 1 for n in more)
+
+
+def _ranked(shape: tuple[int, ...], rank: int) -> tuple[int, ...]:
+    """A shape with as many axes: extents of 1 are put in front, or taken from there."""
+    return (1,) * (rank - len(shape)) + shape[max(0, len(shape) - rank) :]
+
+
 def loop_nest(v: View) -> Kernel:
     """One loop nest over the output, whatever the inputs' broadcasting; contiguous axes merged."""
     nodes = v.node.body or (v.node,)
@@ -100,6 +112,9 @@ def loop_nest(v: View) -> Kernel:
         )
     out = v.out.shape
     names = [n for n in v.node.inputs if n]
+    for name in names:
+        if not _spreads(v.type(name).shape, out):
+            raise UnsupportedError(f"an operand {v.type(name)} that does not broadcast to {v.out}")
     strides = {n: broadcast_strides(v.type(n).shape, out) for n in names}
     dims, strides = merged(out, strides)
     operands: list[Operand] = []
@@ -138,9 +153,8 @@ def loop_nest(v: View) -> Kernel:
 
 def broadcast_strides(shape: tuple[int, ...], out: tuple[int, ...]) -> tuple[int, ...]:
     """Element strides of a tensor seen with the output's shape; 0 where it is repeated."""
-    padded = (1,) * (len(out) - len(shape)) + shape
     strides, step = [], 1
-    for extent in reversed(padded):
+    for extent in reversed(_ranked(shape, len(out))):
         strides.append(0 if extent == 1 else step)
         step *= extent
     return tuple(reversed(strides))

@@ -114,7 +114,8 @@ def non_max_suppression(v: View) -> Kernel:
     """[bound, 3] of (batch, class, box), best scores first, and how many there are.
 
     Inputs: boxes [batch, boxes, 4], scores [batch, classes, boxes], boxes per class at most,
-    threshold of the intersection over union, threshold of the score.
+    threshold of the intersection over union, threshold of the score, and how many boxes there are
+    where that is known only at run time.
     """
     boxes = v.x(0).shape[1]
     batch, classes = v.x(1).shape[:2]

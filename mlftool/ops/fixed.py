@@ -4,7 +4,7 @@ A quantised output is round_even(float(acc) * scale) + zero_point. It only grows
 fully described by the accumulators where it steps from one value to the next, 255 at most. An
 integer form, (acc * m + add * 2^32) >> (32 + shift), that steps at the same accumulators is equal
 everywhere; for most channels some 31-bit m does. Where none does (several products lie within a
-float's rounding of one half, on either side), m is 0 and the kernel multiplies as floats do. A
+float's rounding of one half, on either side), the kernel multiplies as floats do. A
 processor without FPU does that near the middle of two outputs only: elsewhere the rounded product
 says which it is.
 
@@ -14,14 +14,15 @@ Nothing here is approximate: a multiplier is used only if all steps were checked
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from mlftool.ir.graph import Array
 from mlftool.ops.base import Operand
-from mlftool.ops.contraction import Contraction, Quantisation, folded_bias, halves
+from mlftool.ops.contraction import Contraction, Quantisation, folded_bias, halves, is_narrow
 
+_CODED = "requantisation; if negative, the bits of minus the scale"
 LARGEST_SHIFT = 21  # keeps every comparison of `_steps_at` inside int64
 
 
@@ -30,10 +31,13 @@ class Fixed:
     """The integer form of a layer's requantisation; `multiplier` 0 marks channels without one."""
 
     multiplier: Array  # int32 [output channel]
+    scale: Array  # float32 [output channel]
     add: int  # zero point and one half, in units of 2^-shift
     shift: int
+    zero_point: int
     lo: int
     hi: int
+    narrow: bool  # of the float form: contraction.is_narrow
     rough: Array  # int32: the multiplier, or less than zero the nearest one that is not right
     near: int  # how near to a tie, in units of 2^-shift, results of the latter are not sure
 
@@ -42,11 +46,13 @@ class Fixed:
         """Which channels need the float form."""
         return np.asarray(self.multiplier == 0)
 
-    def text(self, acc: str, m: str, otherwise: str) -> str:
-        """C text that turns an accumulator into a stored value, given that of its multiplier;
-        `otherwise` is the float form."""
-        fixed = f"mlf_requantize_fixed({acc}, {m}, {self.add}, {self.shift}, {self.lo}, {self.hi})"
-        return f"({m} ? {fixed} : {otherwise})" if self.exact.any() else fixed
+    def text(self, acc: str, m: str) -> str:
+        """C text that turns an accumulator into a stored value, given its value of `coded`."""
+        numbers, limits = f"{acc}, {m}, {self.add}, {self.shift}", f"{self.lo}, {self.hi}"
+        if not self.exact.any():
+            return f"mlf_requantize_fixed({numbers}, {limits})"
+        name = "mlf_requantize_either" + ("" if self.narrow else "_wide")
+        return f"{name}({numbers}, {self.zero_point}, {limits})"
 
     def soft_text(self, acc: str, m: str, scale: str, zero_point: int) -> str:
         """The same without operations on floats, given a rough multiplier and mlf/tiles.h."""
@@ -62,8 +68,17 @@ class Fixed:
         return f"mlf_requantize_near({acc}, {m}, {numbers}, {scale}, {limits})"
 
     def operand(self, multiple: int = 1, rough: bool = False) -> Operand:
-        m = self.rough if rough else self.multiplier
-        return Operand("m", "int32_t", "const", array=np.pad(m, (0, -m.size % multiple)))
+        return _operand(self.rough if rough else self.multiplier, multiple)
+
+    def coded(self, multiple: int = 1) -> Operand:
+        """Multipliers for `text`; a channel without one has the bits of its negated scale."""
+        negated = (-self.scale).view(np.int32)
+        m = _operand(np.where(self.exact, negated, self.multiplier), multiple)
+        return replace(m, note=_CODED if self.exact.any() else "")
+
+
+def _operand(m: Array, multiple: int) -> Operand:
+    return Operand("m", "int32_t", "const", array=np.pad(m, (0, -m.size % multiple)))
 
 
 def fixed(c: Contraction, q: Quantisation) -> Fixed | None:
@@ -89,7 +104,9 @@ def fixed(c: Contraction, q: Quantisation) -> Fixed | None:
     # A unit for each of two roundings of m * acc, and two roundings of a float below 2^8.5.
     near = 2 + math.ceil(2.0 ** (shift - 14))
     m = m.astype(np.int32)
-    return Fixed(m, add, shift, q.lo, q.hi, np.where(m == 0, -ideal, m).astype(np.int32), near)
+    rough = np.where(m == 0, -ideal, m).astype(np.int32)
+    floats, zero = scale.astype(np.float32), q.y_zero_point
+    return Fixed(m, floats, add, shift, zero, q.lo, q.hi, is_narrow(c, q), rough, near)
 
 
 def extremes(c: Contraction, q: Quantisation) -> tuple[Array, Array]:

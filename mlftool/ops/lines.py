@@ -133,7 +133,9 @@ def lp_normalization(v: View) -> Kernel:
     row = v.y.dtype
     m = Maths(row, row)
     if not row.is_float or v.attr("p", 2) not in (1, 2):
-        raise UnsupportedError(f"LpNormalization on {row}, p={v.attr('p', 2)}; supported: floats")
+        raise UnsupportedError(
+            f"LpNormalization on {row}, p={v.attr('p', 2)}; supported: floats, 1 or 2"
+        )
     squares = v.attr("p", 2) == 2
     root = "sqrt" if row.bits == 64 else "sqrtf"
     return along(

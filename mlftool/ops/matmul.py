@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from mlftool.ir.dtype import DType, float32, int32, int64
-from mlftool.ir.graph import TensorType, View
+from mlftool.ir.graph import View
 from mlftool.ops.base import Kernel, Operand, Trait, UnsupportedError, op
 from mlftool.ops.contraction import BLOCK
 from mlftool.ops.elementwise import broadcast_strides, index_text, row_major
@@ -36,12 +36,7 @@ def product(
     elements `ai` of x and `bi` of w; `reads` are further operands by their place in the inputs."""
     left, right, rows, columns = _shapes(v, at)
     depth = v.x(0).shape[-1]
-    batch = tuple(
-        max(p)
-        for p in zip(
-            *((1,) * (max(len(left), len(right)) - len(s)) + s for s in (left, right)), strict=True
-        )
-    )
+    batch = np.broadcast_shapes(left, right)
     loops = [(f"i{k}", n) for k, n in enumerate(batch)]
     steps = [index_text(broadcast_strides(s, batch)) for s in (left, right)]
     target = index_text(row_major(batch))
@@ -100,29 +95,40 @@ op("MatMul", Trait.EPILOGUE)(matmul)
 def _less_zero(
     v: View, i: int, name: str, element: str, index: str, reads: dict[str, int], row: DType = int32
 ) -> str:
-    """An element without its zero point, which may be one for each row or column."""
-    value, zero = v.const(i), v.x(i).elements == 1 if v.has(i) else True
+    """An element without its zero point, which stands at `index` of input `i`."""
+    value = v.const(i)
     if not v.has(i) or (value is not None and not value.any()):
         return f"({row.c}){element}"
     reads[name] = i
-    return f"(({row.c}){element} - ({row.c}){name}[{'0' if zero else index}])"
+    return f"(({row.c}){element} - ({row.c}){name}[{index}])"
 
 
-def _along(v: View, i: int, other: int, axis: int) -> None:
-    """Refuse parameters that are neither one value nor one for each row or column."""
-    type_: TensorType | None = v.x(i) if v.has(i) else None
-    if type_ is not None and type_.elements not in (1, v.x(other).shape[axis]):
-        raise UnsupportedError(f"{v.core.op} with parameters {type_}; supported: 1 or per channel")
+def _along(v: View, i: int, other: int) -> str:
+    """C index of a parameter of operand `other`: there is one, or one for each row of the first or
+    column of the second, in stacks one for each of those. Raises UnsupportedError for others."""
+    if not v.has(i) or v.x(i).elements == 1:
+        return "0"
+    second, shape, matrix = other != 0, v.x(i).shape, v.x(other).shape
+    axis = -1 if (second and not v.attr("transB", 0)) or len(matrix) == 1 else -2
+    var, count = "n" if second else "m", matrix[axis]
+    left, right, *_ = _shapes(v, 3 if v.core.op == "QLinearMatMul" else 1)
+    if shape == (count,):
+        return var
+    stacks, ends = shape[:-2], [1, 1]
+    ends[axis] = count
+    fits = len(shape) == len(matrix) and list(shape[-2:]) in (ends, [1, 1])
+    if not fits or any(n not in (1, m) for n, m in zip(stacks, matrix, strict=False)):
+        raise UnsupportedError(f"{v.core.op} with parameters {v.x(i)}; supported: 1 or per channel")
+    which = index_text(broadcast_strides(stacks, np.broadcast_shapes(left, right)))
+    return f"({which}) * {count} + {var}" if list(shape[-2:]) == ends else which
 
 
 @op("MatMulInteger", Trait.EPILOGUE)
 def matmul_integer(v: View) -> Kernel:
     """int32 sums of 8-bit products, zero points subtracted."""
     reads: dict[str, int] = {}
-    _along(v, 2, 0, -2 if len(v.x(0).shape) > 1 else -1)
-    _along(v, 3, 1, -1)
-    a = _less_zero(v, 2, "az", "x[ai]", "m", reads)
-    b = _less_zero(v, 3, "bz", "w[bi]", "n", reads)
+    a = _less_zero(v, 2, "az", "x[ai]", _along(v, 2, 0), reads)
+    b = _less_zero(v, 3, "bz", "w[bi]", _along(v, 3, 1), reads)
     return product(v, "matmul_integer", int32, a, b, "acc", reads)
 
 
@@ -140,17 +146,12 @@ def quantised_products(v: View, requantize: str) -> Kernel:
         raise UnsupportedError(f"QLinearMatMul to {v.y.dtype}; supported: 8 and 16 bits")
     bits = sum(row.bits for row in rows) + v.x(0).shape[-1].bit_length()
     acc = int32 if bits <= 31 else int64
-    for i in (1, 2):
-        _along(v, i, 0, -2)
-    for i in (4, 5):
-        _along(v, i, 3, -2 if v.attr("transB", 0) else -1)
     scale = one_scale(v)
     known = scale is not None and acc is int32
     reads = {} if known else {"as": 1, "bs": 4} | ({} if to_float else {"ys": 6, "yz": 7})
-    a = _less_zero(v, 2, "az", "x[ai]", "m", reads, acc)
-    b = _less_zero(v, 5, "bz", "w[bi]", "n", reads, acc)
-    which = {k: "0" if v.x(i).elements == 1 else n for k, i, n in (("as", 1, "m"), ("bs", 4, "n"))}
-    scaled = f"as[{which['as']}] * bs[{which['bs']}]"
+    a = _less_zero(v, 2, "az", "x[ai]", _along(v, 2, 0), reads, acc)
+    b = _less_zero(v, 5, "bz", "w[bi]", _along(v, 5, 3), reads, acc)
+    scaled = f"as[{_along(v, 1, 0)}] * bs[{_along(v, 4, 3)}]"
     if to_float:
         finish = f"((float)acc * ({scaled}))"
     else:

@@ -76,7 +76,7 @@ def softmax(v: View) -> Kernel:
         cost=outer * n * inner * 80.0,
         includes=(
             "mlf/kernel.h",
-            "mlf/math.h",
+            "mlf/math.h" if log or row.bits == 64 else "mlf/exp.h",
             *conversions(steps),
             *load.includes,
             *store.includes,

@@ -2,7 +2,10 @@
 with which weights; an output element is the sum over the tables of all such axes.
 
 Tables are worked out at run time (crt/include/mlf/resize.h), so scales may be computed. Attributes
-as importer/spatial.py spells them: `axes`, and `mlf.scales` and `mlf.roi` where they are known.
+as importer/spatial.py spells them: `axes`, and `mlf.scales` and `mlf.roi` where they are known, and
+`mlf.fixed` where onnxruntime computes in fixed point. Sums have onnxruntime's order, so linear and
+cubic results are its bits: a linear element is its taps' sum with the innermost axis' weight first
+in each product, a cubic or antialiased one is summed axis by axis.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from mlftool.ir.dtype import DType, float32
+from mlftool.ir.dtype import DType, float32, int32
 from mlftool.ir.graph import View
 from mlftool.ops.base import Kernel, Operand, Trait, UnsupportedError, op
 from mlftool.ops.elementwise import index_text, row_major
@@ -77,13 +80,30 @@ def _axes(v: View) -> list[dict[str, Any]]:
                 "n": v.x(0).shape[axis],
                 "out": v.y.shape[axis],
                 "step": math.prod(v.x(0).shape[axis + 1 :]),
-                "taps": _taps(v, axis),
+                "taps": 1 if _is_same(v, j, axis) else _taps(v, axis),
                 "scale": _scale(v, j, axis),
                 "start": start,
                 "end": end,
+                "same": _is_same(v, j, axis),
+                "halved": "true" if _is_halved(v, axis) else "false",
+                "k": j,
             }
         )
-    return sorted(made, key=lambda a: int(a["axis"]))
+    return made
+
+
+def _is_halved(v: View, axis: int) -> bool:
+    """Whether onnxruntime adds two halves of an axis' last element: in the axes of the image, which
+    computed scales do not tell from those that stay."""
+    return v.attr("mlf.scales") is not None or v.y.shape[axis] != v.x(0).shape[axis]
+
+
+def _is_same(v: View, j: int, axis: int) -> bool:
+    """An axis of the image that stays as it is needs no table."""
+    scales, crop = v.attr("mlf.scales"), v.has(1) or v.attr("mlf.roi") is not None
+    linear = v.attr("mode", "nearest") == "linear" and not v.attr("antialias", 0)
+    stays = v.y.shape[axis] == v.x(0).shape[axis]
+    return linear and stays and not crop and scales is not None and scales[j] == 1.0
 
 
 def _loops(v: View, axes: list[dict[str, Any]]) -> list[tuple[int, int, dict[str, Any] | None]]:
@@ -108,15 +128,22 @@ def _resize(v: View, load: str, tensor: str, store: Store, *, fill: str, row: DT
         raise UnsupportedError(f"transformation {transform}; supported: {', '.join(TRANSFORMS)}")
     for a in axes:
         a["loop"] = next(k for k, entry in enumerate(loops) if entry[2] is a)
-    scratch = []
+    fixed, scratch = bool(v.attr("mlf.fixed", 0)), []
     for k, a in enumerate(axes):
+        whole, half = ("1024", "512") if fixed else ("1.0f", "0.5f")
+        a["place"], a["weight"] = f"place{k}[at{k}]", f"weight{k}[at{k}]"
+        if a["same"]:
+            a["place"] = f"i{a['loop']}"
+            a["weight"] = f"({a['place']} == {a['n'] - 1} ? {half} : {whole})"
+            continue
         size = a["out"] * a["taps"] * 4
         scratch.append(Operand(f"place{k}", "int32_t", "scratch", bytes=size))
         if mode != "nearest":
-            scratch.append(Operand(f"weight{k}", "float", "scratch", bytes=size))
+            kind = "int32_t" if fixed else "float"
+            scratch.append(Operand(f"weight{k}", kind, "scratch", bytes=size))
     names = [("roi", 1), ("scales", 2), ("sizes", 3)]
     plain = [f"i{k} * {step}" for k, (_, step, table) in enumerate(loops) if table is None]
-    found = [f"place{k}[at{k}] * {a['step']}" for k, a in enumerate(axes)]
+    found = [f"{a['place']} * {a['step']}" for a in axes]
     source = " + ".join([*plain, *found]) or "0"
     return Kernel(
         "portable.resize",
@@ -130,6 +157,8 @@ def _resize(v: View, load: str, tensor: str, store: Store, *, fill: str, row: DT
             "support": SUPPORT[mode],
             "cubic": literal(v.attr("cubic_coeff_a", -0.75), float32),
             "antialias": antialias,
+            "apart": SUPPORT[mode] == 2 or antialias,
+            "fixed": fixed,
             "outside": "true" if v.attr("exclude_outside", 0) else "false",
             "fit": v.attr("keep_aspect_ratio_policy") if v.has(3) else "",
             "source": source,
@@ -164,11 +193,15 @@ def resize(v: View) -> Kernel:
     """Linear and cubic, in float32 weights; antialiased where the attribute asks for it. Small
     integers are cut off, as onnxruntime does, cubic ones at the ends of their range, too."""
     load, row, result = Load(v), v.y.dtype, "result"
-    if row.kind in "iu" and row.bits in (8, 16):
-        lo, hi = row.range
+    beyond, (lo, hi) = v.attr("extrapolation_value", 0.0), row.range if row.kind in "iu" else (0, 0)
+    if v.attr("mlf.fixed", 0):
+        unit = 1024 ** len(v.attr("axes"))
+        row, result = int32, f"({row.c})(result / {unit})"
+        beyond = min(max(lo, int(beyond)), hi) * unit
+    elif row.kind in "iu" and row.bits in (8, 16):
         result, row = f"({row.c})mlf_clamp_i32((int32_t)result, {lo}, {hi})", float32
     store = Store(v, result, *_target(v))
-    fill = literal(v.attr("extrapolation_value", 0.0), float_of(v, row))
+    fill = literal(beyond, row if v.attr("mlf.fixed", 0) else float_of(v, row))
     return _resize(v, load.expr("x[@]"), load.tensor, store, fill=fill, row=row)
 
 

@@ -10,14 +10,14 @@ from __future__ import annotations
 import math
 import string
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from mlftool.ir.dtype import DType, float32, int32
 from mlftool.ir.graph import Array, Graph, Node, TensorType, View
-from mlftool.ops.base import Operand
+from mlftool.ops.base import Operand, Trait, has
 from mlftool.ops.pairs import Pair, in_integers
 
 
@@ -122,11 +122,51 @@ def conversions(*dtypes: DType) -> tuple[str, ...]:
     return ("mlf/convert.h",) if any(d.codec or d.packed for d in dtypes) else ()
 
 
+_MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "==": "=="}
+
+
+def compared(a: Scalar, sign: str, b: Scalar) -> str:
+    """`a sign b` in C; "true" or "false" where the type of one and the value of the other decide,
+    which C compilers complain of."""
+    if a.value is not None and b.value is None:
+        a, sign, b = b, _MIRRORED[sign], a
+    if b.value is not None and a.value is None and a.dtype.kind in "iu":
+        low, high = a.dtype.range
+        at_low, at_high = b.value <= low, b.value >= high
+        if (sign == "<" and at_low) or (sign == ">" and at_high):
+            return "false"
+        if (sign == ">=" and at_low) or (sign == "<=" and at_high):
+            return "true"
+    return f"{a} {sign} {b}"
+
+
 ExprFn = Callable[..., str]
 # operator -> function(node, out dtype, operands) -> C expression; filled by ops.elementwise.
 EXPRESSIONS: dict[str, Callable[[Node, DType, Sequence[Scalar | None]], str]] = {}
 # operator -> headers its expression needs beside mlf/kernel.h
 INCLUDES: dict[str, tuple[str, ...]] = {}
+
+
+def _spelled(
+    node: Node, dtype: DType, args: Sequence[Scalar | None]
+) -> tuple[str, tuple[int, ...]]:
+    """C text of a node's value, settled to `dtype`, and how often it has each operand.
+
+    A type, a constant or an attribute may make an operand superfluous. Marks that no C text has
+    stand for the operands at first, so that the count is of operands and not of similar names.
+    """
+    marks = [f"\0{k}\0" for k in range(len(args))]
+    marked = [a and replace(a, c=mark) for a, mark in zip(args, marks, strict=True)]
+    text: str = settle(dtype, EXPRESSIONS[node.op](node, dtype, marked))
+    counts = tuple(map(text.count, marks))
+    for a, mark in zip(args, marks, strict=True):
+        text = text.replace(mark, a.c if a else "")
+    return text, counts
+
+
+# What parameters of fused tensors and results of fused nodes are called, with a number: no template
+# that holds fused statements may declare such a name.
+FUSED, RESULT = "fused", "t"
 
 
 class Body:
@@ -142,11 +182,13 @@ class Body:
         nodes: Sequence[Node],
         env: Mapping[str, Scalar],
         load: Callable[..., Scalar],
-        prefix: str = "t",
+        prefix: str = RESULT,
     ) -> None:
         self.statements: list[str] = []
         self.includes: list[str] = []
         self.env = dict(env)
+        self._made: list[Scalar] = []
+        self._read: set[str] = set()
         if pair := in_integers(graph, nodes):
             a = self._get(graph, pair.inputs[0], load)
             integers = pair.array is not None
@@ -161,12 +203,31 @@ class Body:
         for node in nodes:
             args = [self._get(graph, name, load) if name else None for name in node.inputs]
             dtype = graph.types[node.outputs[0]].dtype
-            text = settle(dtype, EXPRESSIONS[node.op](node, dtype, args))
-            name = f"{prefix}{len(self.statements)}"
-            self.statements.append(f"const {dtype.value_c} {name} = {text};")
-            self.env[node.outputs[0]] = Scalar(name, dtype)
+            while has(node.op, Trait.STEPWISE) and len(args) > 2:
+                args[:2] = [self._state(node, dtype, args[:2], prefix)]
+            self.env[node.outputs[0]] = self._state(node, dtype, args, prefix)
             types = (graph.types[n].dtype for n in (*node.inputs, *node.outputs) if n)
             self.includes += [*INCLUDES.get(node.op, ()), *conversions(*types)]
+        if nodes:
+            self._use_all(self.env[nodes[-1].outputs[0]])
+
+    def _state(
+        self, node: Node, dtype: DType, args: Sequence[Scalar | None], prefix: str
+    ) -> Scalar:
+        """A statement for one expression. Its operands are names, elements or constants, never
+        other expressions: so text grows with the number of nodes only."""
+        name = f"{prefix}{len(self.statements)}"
+        text, counts = _spelled(node, dtype, args)
+        self._read |= {a.c for a, count in zip(args, counts, strict=True) if a and count}
+        self.statements.append(f"const {dtype.value_c} {name} = {text};")
+        self._made.append(Scalar(name, dtype))
+        return self._made[-1]
+
+    def _use_all(self, result: Scalar) -> None:
+        """What a type or an attribute made superfluous is used for nothing, and said to be."""
+        for scalar in dict.fromkeys((*self.env.values(), *self._made)):
+            if scalar.value is None and scalar != result and scalar.c not in self._read:
+                self.statements.append(f"(void)({scalar.c});")
 
     def _pair(self, pair: Pair, a: Scalar, b: Scalar, out: DType, prefix: str) -> Scalar:
         t, result = f"{prefix}0", f"{prefix}1"
@@ -185,6 +246,30 @@ class Body:
             else:
                 self.env[name] = load(name)
         return self.env[name]
+
+
+MOST_READS = 16
+
+
+def reads(
+    types: Mapping[str, TensorType], consts: Mapping[str, Array], nodes: Sequence[Node]
+) -> int:
+    """How often the text of a prologue has the element that it starts from: `Load` writes each
+    operand into the next expression, so what is read twice doubles. Counted up to MOST_READS + 1.
+    """
+    counts = {nodes[0].inputs[0]: 1}
+    for node in nodes:
+        args = [_any(n, types, consts) if n else None for n in node.inputs]
+        _, found = _spelled(node, types[node.outputs[0]].dtype, args)
+        total = sum(k * counts.get(n, 0) for k, n in zip(found, node.inputs, strict=True))
+        counts[node.outputs[0]] = min(total, MOST_READS + 1)
+    return counts[nodes[-1].outputs[0]]
+
+
+def _any(name: str, types: Mapping[str, TensorType], consts: Mapping[str, Array]) -> Scalar:
+    """An operand whose text does not matter; a constant has its first value."""
+    value = consts[name].reshape(-1)[0].item() if name in consts else None
+    return Scalar("", types[name].dtype, value)
 
 
 def operand_kind(type_: TensorType, out: TensorType) -> str | None:
@@ -242,7 +327,7 @@ class Store:
         type_ = self._graph.types[name]
         kind = operand_kind(type_, self._out)
         assert kind, name
-        param = f"e{len(self.operands)}"
+        param = f"{FUSED}{len(self.operands)}"
         self.operands.append(tensor_operand(self._graph, param, name, integers))
         dtype = type_.dtype if integers is None else int32
         return Scalar(fetch(dtype, param, self._index[kind]), dtype)
@@ -282,9 +367,11 @@ class Load:
         for node in self._nodes:
             args = [env[i] if i in env else self._const(i) if i else None for i in node.inputs]
             dtype = self._graph.types[node.outputs[0]].dtype
-            text = f"({settle(dtype, EXPRESSIONS[node.op](node, dtype, args))})"
-            env[node.outputs[0]] = Scalar(text, dtype)
-        return text
+            text, counts = _spelled(node, dtype, args)
+            unread = [a for a, n in zip(args, counts, strict=True) if a in env.values() and not n]
+            text = "".join(f"(void)({a}), " for a in unread) + text
+            env[node.outputs[0]] = Scalar(f"({text})", dtype)
+        return env[self._result].c
 
     def _const(self, name: str) -> Scalar:
         value, dtype = self._graph.consts[name], self._graph.types[name].dtype

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from mlftool.ir.dtype import float64
 from mlftool.ops.elementwise import Maths, elementwise
-from mlftool.ops.scalar import Exact, Scalar
+from mlftool.ops.scalar import Exact, Scalar, compared
 
 MATH = ("mlf/math.h",)
 
@@ -44,14 +44,23 @@ def _isinf(m: Maths, a: Scalar, *, detect_negative: int = 1, detect_positive: in
     tests = [f"{a} == INFINITY"] * bool(detect_positive)
     tests += [f"{a} == -INFINITY"] * bool(detect_negative)
     # An overflow to infinity in a comparison's operand cannot happen: both are of one type.
-    return Exact(" || ".join(tests) or f"(void){a}, false")
+    return Exact(" || ".join(tests) or "false")
 
 
 def _clip(m: Maths, a: Scalar, lo: Scalar | None = None, hi: Scalar | None = None) -> str:
-    text = str(a)
-    if lo is not None and not (lo.value == 0 and m.dtype.kind == "u"):
-        text = f"({text} < {lo} ? {lo} : {text})"
-    return m.same(text if hi is None else f"({text} > {hi} ? {hi} : {text})")
+    """No larger than hi, even where lo is; NaN stays."""
+    below = "false" if lo is None else compared(a, "<", lo)
+    above = "false" if hi is None else compared(a, ">", hi)
+    raised = str(a) if below == "false" else f"({below} ? {lo} : {a})"
+    if below == "false" or (lo is not None and hi is not None and _in_order(lo, hi)):
+        return m.same(raised if above == "false" else f"({above} ? {hi} : {raised})")
+    least = str(lo) if hi is None else f"({lo} > {hi} ? {hi} : {lo})"
+    inside = str(a) if above == "false" else f"({above} ? {hi} : {a})"
+    return m.same(f"({below} ? {least} : {inside})")
+
+
+def _in_order(lo: Scalar, hi: Scalar) -> bool:
+    return lo.value is not None and hi.value is not None and lo.value <= hi.value
 
 
 def _sigmoid(m: Maths, text: object) -> str:

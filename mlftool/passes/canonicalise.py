@@ -171,8 +171,8 @@ def _quantisation_axis(e: Editor, node: Node) -> None:
     axis = node.attrs.get("axis", 1) % max(1, len(x.shape))
     block = node.attrs.get("block_size", 0)
     if block:
-        if x.shape[axis] % block == 0:
-            _by_blocks(e, node, axis, block, kept)
+        whole = x.shape[axis] % block == 0
+        (_by_blocks if whole else _by_broken_blocks)(e, node, axis, block, kept)
         return
     inputs = list(node.inputs)
     views: list[Node] = []
@@ -200,6 +200,23 @@ def _by_blocks(e: Editor, node: Node, axis: int, block: int, kept: dict[str, Any
     core = replace(node, inputs=tuple(inputs), outputs=(split,), attrs=kept)
     joined = e.add("Reshape", (split,), node, node.outputs[0])
     e.substitute([node], [*views, core, joined])
+
+
+def _by_broken_blocks(e: Editor, node: Node, axis: int, block: int, kept: dict[str, Any]) -> None:
+    """Where the last block is not whole, each element gets the scale of its block."""
+    views: list[Node] = []
+    x, inputs = e.types[node.inputs[0]], list(node.inputs)
+    block_of = np.arange(x.shape[axis]) // block
+    for i in range(1, len(inputs)):
+        name = inputs[i]
+        if name in e.consts:
+            spread = e.consts[name].take(block_of, axis)
+            inputs[i] = e.const(name + ".spread", np.ascontiguousarray(spread))
+        elif name:
+            inputs[i] = e.fresh(name + ".spread", TensorType(e.types[name].dtype, x.shape))
+            which = e.const(name + ".blocks", block_of.astype(np.int64))
+            views.append(e.add("Gather", (name, which), node, inputs[i], {"axis": axis}))
+    e.substitute([node], [*views, replace(node, inputs=tuple(inputs), attrs=kept)])
 
 
 def _reshaped(e: Editor, node: Node, name: str, shape: tuple[int, ...], views: list[Node]) -> str:

@@ -15,7 +15,7 @@ from mlftool.ir.edit import Editor
 from mlftool.ir.graph import Array, Graph, Node
 from mlftool.ops import Trait, has
 from mlftool.ops.reference import evaluate
-from mlftool.ops.scalar import operand_kind
+from mlftool.ops.scalar import MOST_READS, operand_kind, reads
 
 LONGEST_CHAIN = 64  # nodes in one kernel: beyond that a reader is lost and nothing is saved
 
@@ -144,7 +144,7 @@ def fuse_prologues(graph: Graph) -> Graph:
             e.consts[i].size != 1 for i in source.inputs if i in e.consts
         ):
             continue
-        if e.types[source.inputs[0]].dtype.packed:
+        if e.types[source.inputs[0]].dtype.packed or not _stays_small(e, source):
             continue
         if (
             source.inputs[0] in e.consts
@@ -155,6 +155,14 @@ def fuse_prologues(graph: Graph) -> Graph:
             continue
         e.substitute([node], [_joined((*_nodes(source), node), node, node)])
     return e.finish()
+
+
+def _stays_small(e: Editor, source: Node) -> bool:
+    """Whether the text of a prologue has each element a few times only."""
+    nodes = _nodes(source)
+    if any(len(n.inputs) > 2 and has(n.op, Trait.STEPWISE) for n in nodes):
+        return False
+    return reads(e.types, e.consts, nodes) <= MOST_READS
 
 
 def fuse_epilogues(graph: Graph) -> Graph:

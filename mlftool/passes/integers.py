@@ -145,7 +145,8 @@ def _stored_by(e: Editor, core: Node) -> tuple[tuple[Node, ...], Node] | None:
 
 def _is_accumulator_bias(e: Editor, x: Node, w: Node, b: Node) -> bool:
     """Whether the bias is stored in units of the accumulator, x_scale * w_scale."""
-    if b.op != "DequantizeLinear" or b.inputs[0] not in e.consts:
+    known = all(name in e.consts for name in (*b.inputs, x.inputs[1], w.inputs[1]) if name)
+    if b.op != "DequantizeLinear" or not known:
         return False
     if e.consts[b.inputs[0]].dtype != np.int32 or (
         len(b.inputs) > 2 and np.any(e.consts[b.inputs[2]])

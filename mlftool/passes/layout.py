@@ -259,7 +259,14 @@ def _sink_reshape(e: Editor, node: Node) -> bool:
     shape = shapes.pop()
     if channels and shape[-1:] != out.shape[-1:]:
         return False
-    new = {i: e.const(i + ".v", e.consts[i].reshape(-1)) for i in sorted(channels)}
+    # The one value of [1,1,1] would give a vector three axes.
+    longer = {
+        i for i in node.inputs if i and i not in sources and len(e.types[i].shape) > len(shape)
+    }
+    if not longer <= e.consts.keys():
+        return False
+    flat = sorted(channels | longer)
+    new = {i: e.const(i + ".v", e.consts[i].reshape((-1,)[: len(shape)])) for i in flat}
     new |= {i: s.inputs[0] for i, s in sources.items() if s is not None}
     inner = e.fresh(node.outputs[0] + ".v", TensorType(out.dtype, shape))
     inputs = tuple(new.get(i, i) for i in node.inputs)

@@ -41,4 +41,4 @@ def _with_parts(call: Call, target: Target, file: str) -> Call:
     macs = sum(c.kernel.macs for p in parts.values() for c in p.calls)
     arena = (Operand("arena", "uint8_t", "scratch", bytes=size, planned=True),) if size else ()
     kernel = replace(call.kernel, operands=(*call.kernel.operands, *arena), macs=macs)
-    return Call(call.node, kernel, parts)
+    return replace(call, kernel=kernel, parts=parts)

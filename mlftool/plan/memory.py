@@ -56,19 +56,16 @@ def plan_memory(
     """Offsets for everything between the graph's inputs and outputs; for those too if asked. In the
     workspace or, if there are any, in `pools`. Raises MlfError if these are too small."""
     intervals, shared, overlaps = _intervals(graph, calls, alias, workspace_io)
-    bound, peak_step = lower_bound(intervals, len(calls), overlaps)
+    steps = len(calls) + 1  # the last is the caller's, who reads the outputs
+    bound, peak_step = lower_bound(intervals, steps, overlaps)
     if pools:
         heat = accesses(graph, calls, [_blocks(k, alias, shared) for k in range(len(calls))])
-        filled = fill(pools, intervals, overlaps, heat, len(calls), file)
+        filled = fill(pools, intervals, overlaps, heat, steps, file)
     else:
         workspace = Pool("", 0)
         placement = place(intervals, bound, overlaps)
         filled = (Filled(workspace, tuple(intervals), placement, bound, peak_step),)
-    buffers = tuple(
-        Buffer(i.name, f.placement.offsets[i.name], i.size_bytes, i.first, i.last, f.pool.name)
-        for f in filled
-        for i in f.blocks
-    )
+    buffers = tuple(_buffer(i, f, max(0, len(calls) - 1)) for f in filled for i in f.blocks)
     by_name = {b.name: b for b in buffers}
     where = {name: by_name[_final(shared, name)] for name in (*by_name, *shared)}
     regions = tuple(
@@ -79,6 +76,12 @@ def plan_memory(
     plan = MemoryPlan(size, bound, peak_step, buffers, where, proof, regions)
     _tell(buffers)
     return plan
+
+
+def _buffer(block: Interval, filled: Filled, end: int) -> Buffer:
+    """A block at its place; steps are the program's, so that an output's last is `end`."""
+    at, last = filled.placement.offsets[block.name], min(block.last, end)
+    return Buffer(block.name, at, block.size_bytes, block.first, last, filled.pool.name)
 
 
 def _blocks(step: int, alias: Mapping[str, str], shared: Mapping[str, str]) -> Callable[[str], str]:
@@ -103,18 +106,20 @@ def _intervals(
     workspace_io: bool,
 ) -> tuple[list[Interval], dict[str, str], dict[tuple[str, str], Distances]]:
     """Lifetimes, after in-place reuse: the second result maps a tensor to the one it took over, the
-    third tells which others may overlap."""
+    third tells which others may overlap. Outputs live until the step after the last: a node that
+    reads one is never its last reader."""
     outside = {*graph.consts} if workspace_io else {*graph.inputs, *graph.outputs, *graph.consts}
     last: dict[str, int] = {}
     for step, call in enumerate(calls):
         for name in call.node.inputs:
             last[_final(alias, name)] = step
     if workspace_io:
-        last |= dict.fromkeys(graph.outputs, len(calls) - 1)
+        last |= {_final(alias, name): len(calls) for name in graph.outputs}
+    # Nothing stores an output without elements, but it has an address.
+    given = [*graph.inputs, *(n for n in graph.outputs if n in graph.consts)] * workspace_io
     live = {
         name: Interval(name, aligned(graph.types[name].bytes), 0, last.get(name, 0))
-        for name in graph.inputs
-        if name not in outside
+        for name in given
     }
     shared: dict[str, str] = {}
     overlaps: dict[tuple[str, str], Distances] = {}

@@ -64,7 +64,9 @@ def fill(
     file: str = "",
 ) -> tuple[Filled, ...]:
     """Every block in one of `pools`. Raises MlfError where one finds no place."""
-    hottest = sorted(blocks, key=lambda b: (-heat.get(b.name, 0) / b.size_bytes, b.first, b.name))
+    hottest = sorted(
+        blocks, key=lambda b: (-heat.get(b.name, 0) / max(1, b.size_bytes), b.first, b.name)
+    )
     # Where the hottest blocks leave no room for large ones, the large ones go first.
     largest = sorted(blocks, key=lambda b: (-b.size_bytes, b.first, b.name))
     for order in (hottest, largest):

@@ -55,11 +55,13 @@ class MemoryPlan:
 
 @dataclass(frozen=True)
 class Call:
-    """One step: a node and the kernel that won it; `parts` are its subgraphs, planned."""
+    """One step: a node and the kernel that won it; `parts` are its subgraphs, planned, and `rivals`
+    the names and costs of the kernels that lost, cheapest first."""
 
     node: Node
     kernel: Kernel
     parts: Mapping[str, Program] = field(default_factory=dict)
+    rivals: tuple[tuple[str, float], ...] = ()
 
 
 @dataclass(frozen=True)

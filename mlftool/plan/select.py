@@ -27,8 +27,11 @@ def select(
             continue
         try:
             v = View(graph, node)
-            kernel = choose(v, offers(v, target, True)) if choose else offers(v, target)[0]
-            calls.append(Call(node, kernel))
+            if choose:
+                calls.append(Call(node, choose(v, offers(v, target, measured=True))))
+            else:
+                kernel, *others = offers(v, target)
+                calls.append(Call(node, kernel, rivals=tuple((k.name, k.cost) for k in others)))
         except UnsupportedError as error:
             problems.append(Problem("MLF0302", str(error), file, path=node.label))
         except KeyError:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from mlftool.errors import MlfError, Problem, did_you_mean
+from mlftool.files import read_plain
 from mlftool.mlf.runtime_tree import crt_root
 from mlftool.targets import TARGETS
 
@@ -67,8 +68,8 @@ def read_board(folder: Path) -> tuple[Board, ...]:
     """The board of a folder, once for each of its targets. Raises MlfError."""
     path = folder / FILE
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        data = json.loads(read_plain(path).decode("utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
         raise MlfError(Problem("MLF0614", f"cannot be read: {error}", str(path))) from None
     if problems := [Problem("MLF0614", text, str(path)) for text in _wrong(data)]:
         raise MlfError(problems)

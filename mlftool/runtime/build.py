@@ -23,8 +23,9 @@ def crt_objects(record: ModuleRecord, cache: Path) -> tuple[str, ...]:
     def build(work: Path) -> None:
         toolchain.compile_c(command, (*flags, *sources), work, "the C runtime")
 
-    folder = build_once(cache, key, files, build)
-    return tuple(str(p) for p in sorted(folder.glob("*.o")))
+    objects = sorted(f"{Path(source).stem}.o" for source in sources)
+    folder = build_once(cache, key, files, build, objects)
+    return tuple(str(folder / name) for name in objects)
 
 
 def build_code(
@@ -62,4 +63,4 @@ def build_code(
         arguments = (*common, *code.cflags, *sources, *linked, *objects, "-o", out, *libraries)
         toolchain.compile_c(cc, arguments, work, what)
 
-    return build_once(cache, key, files, build) / out
+    return build_once(cache, key, files, build, [out]) / out

@@ -6,7 +6,7 @@ import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from mlftool.errors import ENVIRONMENT, MlfError, Problem
@@ -24,7 +24,7 @@ def default_cache() -> Path:
 def key_of(settings: Iterable[str], files: Mapping[str, bytes]) -> str:
     """A name for what these settings make of these files."""
     digest = hashlib.sha256()
-    parts = [s.encode() for s in settings]
+    parts = [s.encode("utf-8", "surrogateescape") for s in settings]
     for name in sorted(files):
         parts += [name.encode(), files[name]]
     for part in parts:  # lengths keep parts from running together
@@ -34,31 +34,51 @@ def key_of(settings: Iterable[str], files: Mapping[str, bytes]) -> str:
 
 
 def build_once(
-    cache: Path, key: str, files: Mapping[str, bytes], build: Callable[[Path], None]
+    cache: Path,
+    key: str,
+    files: Mapping[str, bytes],
+    build: Callable[[Path], None],
+    made: Sequence[str],
 ) -> Path:
-    """The directory for `key`: `files`, and what `build` adds to them when it is called there.
+    """The directory for `key`: `files`, and what `build` adds to them when it is called there,
+    which must be the files `made`: some wrappers of compilers end well and write nothing.
 
     Built aside and renamed, so that an interrupted or a simultaneous build never shows. Raises
-    MlfError when `cache` cannot be written.
+    MlfError when `cache` cannot be written, or one of `made` was not.
     """
     final = cache / key
-    if final.is_dir():
+    if _holds(final, made):
         return final
     try:
         cache.mkdir(parents=True, exist_ok=True)
-        work = Path(tempfile.mkdtemp(prefix=f"{key}.", dir=cache))
+        work = Path(tempfile.mkdtemp(dir=cache, prefix=f"{key}."))
         try:
             for name, data in files.items():
                 path = work / name
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(data)
             build(work)
+            for name in made:
+                if not _is_whole(work / name):
+                    text = "the compiler ended well and did not write it"
+                    raise MlfError(Problem("MLF0608", text, path=name), ENVIRONMENT)
+            if final.is_dir() and not _holds(final, made):  # what an older mlftool left
+                shutil.rmtree(final, ignore_errors=True)
             os.rename(work, final)
         finally:
             shutil.rmtree(work, ignore_errors=True)
     except OSError as error:
-        if not final.is_dir():  # else another process was first: its build is as good
+        if not _holds(final, made):  # else another process was first: its build is as good
             text = f"the cache of built programs cannot be written: {error.strerror}"
             hint = "set MLFTOOL_CACHE to a directory of yours, with room"
             raise MlfError(Problem("MLF0702", text, str(cache), help=hint), ENVIRONMENT) from None
     return final
+
+
+def _holds(final: Path, made: Sequence[str]) -> bool:
+    """Whether a whole build is there: then nobody removes it, others may be running it."""
+    return all(_is_whole(final / name) for name in made)
+
+
+def _is_whole(file: Path) -> bool:
+    return file.is_file() and file.stat().st_size > 0

@@ -47,6 +47,27 @@ def place_for(target: str, on: str | None, file: str = "") -> Place:
     raise MlfError(Problem("MLF0610", text, file, help=f"choose with --on one of: {choices}"))
 
 
+# What a processor lacks if code for another does not compile for it; an FPU can be done without.
+_NEEDED = frozenset({"dsp", "mve", "avx2", "avx512"})
+
+
+def check_processor(target: str, place: Place, file: str = "") -> Problem | None:
+    """A warning if code for `target` is not what suits the board. Raises MlfError if it cannot run.
+
+    Of TVM's archives the target is not known; they pass.
+    """
+    board = place.board
+    if board is None or target not in TARGETS or target == board.target:
+        return None
+    made, own = TARGETS[target], TARGETS[board.target]
+    text = f"the archive is for {target}; {board.title} is a {board.target}"
+    hint = f"compile the model with --target {board.target}"
+    if made.big_endian != own.big_endian or (made.features & _NEEDED) - own.features:
+        raise MlfError(Problem("MLF0613", text, file, help=hint))
+    text += ", whose own kernels are faster or smaller"
+    return Problem("MLF0613", text, file, help=hint, severity="warning")
+
+
 def execute(
     bundle: Bundle,
     interface: Interface,
@@ -91,6 +112,10 @@ def report(
             "mismatches": comparison.mismatches,
             "max_abs_error": _finite(comparison.max_abs_error),
             "max_rel_error": _finite(comparison.max_rel_error),
+            "tolerances": {
+                name: {"absolute": t.absolute, "relative": t.relative}
+                for name, t in comparison.tolerances.items()
+            },
         }
     if accuracy is not None:
         data["accuracy"] = accuracy
@@ -108,17 +133,20 @@ def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def summary(data: Mapping[str, Any], title: str, worst: str) -> str:
+def summary(data: Mapping[str, Any], title: str, comparison: Comparison | None) -> str:
     """The report for people: a few lines, sizes in bytes and KiB."""
     count = data["samples"]
     lines = [f"{data['module']} on {data['target']} ({title}): {_plural(count, 'sample')}"]
-    if "elements" in data:
-        verdict = "equal to the reference within the tolerance"
-        if not data["passed"]:
-            verdict = f"{data['mismatches']} outside the tolerance"
+    if comparison is not None:
+        verdict = "equal to the reference within"
+        if not comparison.passed:
+            verdict = f"{comparison.mismatches} outside"
+        verdict += f" {comparison.allowed}"
         lines.append(f"  outputs       {_plural(data['elements'], 'element')}, {verdict}")
         error = "infinite" if data["max_abs_error"] is None else f"{data['max_abs_error']:.6g}"
-        lines.append(f"  largest error {error}" + (f" ({worst})" if worst else ""))
+        lines.append(
+            f"  largest error {error}" + (f" ({comparison.worst})" if comparison.worst else "")
+        )
     if "accuracy" in data:
         lines.append(f"  accuracy      {100 * data['accuracy']:.2f} %")
     if "instructions" in data:

@@ -8,9 +8,11 @@ from collections.abc import Mapping, Sequence
 from mlftool.mlf import Bundle
 from mlftool.mlf.archive import read
 from mlftool.mlf.records import ModuleRecord
+from mlftool.mlf.runtime_tree import helper_headers
 from mlftool.runtime.packed import c_bytes, parameters
 from mlftool.runtime.sources import old_headers
 
+_WEIGHTS = "codegen/host/include/mlf/weights.h"
 FOLDERS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "src": ("codegen/host/src/", (".c", ".cc", ".cpp")),
     "include": ("codegen/host/include/", (".h", ".weights")),
@@ -33,10 +35,10 @@ def library_files(bundle: Bundle, file: str = "") -> dict[str, dict[str, bytes]]
     for record in read(bundle, file).modules:
         if record.graph is not None:
             data, files = parameters(record)
-            # TVM's archives have no such header, so theirs stay text.
-            files = files if "mlf/weights.h" in found["include"] else {}
             header, source = graph_data(record, data, tuple(files))
             found["include"] |= files
+            if files:
+                found["include"]["mlf/weights.h"] = helper_headers()[_WEIGHTS]
             found["include"][f"tvmgen_{record.name}_graph.h"] = header.encode()
             found["src"][f"{record.name}_graph.c"] = source.encode()
     return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,10 +10,11 @@ from mlftool.errors import ENVIRONMENT, MlfError, Problem
 from mlftool.mlf import Bundle
 from mlftool.mlf.archive import read
 from mlftool.mlf.interface import Interface
+from mlftool.runtime import elf as elf_file
 from mlftool.runtime import toolchain
 from mlftool.runtime.cache import build_once, default_cache, key_of
 from mlftool.runtime.descriptor import calls_crt
-from mlftool.runtime.objects import machine_of_target, section_sizes
+from mlftool.runtime.objects import machine_of_target
 from mlftool.runtime.sources import (
     INCLUDES,
     board_files,
@@ -82,19 +82,17 @@ def link_firmware(
         what = f"module '{interface.module}' for {board.target}"
         toolchain.compile_c(command, arguments, work, what)
 
-    return build_once(cache_dir or default_cache(), key, files, build) / "firmware.elf"
+    return (
+        build_once(cache_dir or default_cache(), key, files, build, ["firmware.elf"])
+        / "firmware.elf"
+    )
 
 
 def footprint(elf: Path) -> Footprint:
-    """Sizes of a firmware's sections. Raises MlfError if the file is no ELF file."""
+    """What a firmware takes. Raises MlfError if the file is no ELF file."""
     try:
-        sizes = section_sizes(elf.read_bytes())
-    except (OSError, ValueError, struct.error) as error:
+        found = elf_file.memories(elf.read_bytes())
+    except (OSError, ValueError) as error:
         text = f"cannot be measured: {error}"
         raise MlfError(Problem("MLF0609", text, str(elf)), ENVIRONMENT) from None
-    in_flash = (".vectors", ".text", ".ARM.exidx", ".data")
-    return Footprint(
-        flash=sum(sizes.get(name, 0) for name in in_flash),
-        ram=sizes.get(".data", 0) + sizes.get(".bss", 0),
-        stack_reserved=sizes.get(".stack", 0),
-    )
+    return Footprint(found.flash, found.ram, stack_reserved=found.reserved)

@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from mlftool.errors import MlfError, Problem, did_you_mean
 from mlftool.mlf import Bundle, params, read_tar
 from mlftool.mlf import archive as archives
@@ -21,7 +23,7 @@ from mlftool.mlf.records import Archive, ModuleRecord
 from mlftool.mlf.strict import parse_json
 from mlftool.runtime.host import HostModule, host_module
 from mlftool.runtime.interface import interface_of, module_names
-from mlftool.runtime.vectors import Array
+from mlftool.runtime.vectors import Array, load_vectors
 from mlftool.runtime.vm import VmModule
 
 
@@ -124,14 +126,18 @@ class LoadedModule:
         text = self.record.relay
         return None if text is None else text.decode("utf-8", "replace")
 
-    def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    def run(
+        self, inputs: Mapping[str, Any] | str | os.PathLike[str] | Array | Sequence[Any]
+    ) -> dict[str, Array]:
         """One inference on this computer. Raises MlfError.
 
-        Where an archive tells sizes and no shapes, `inputs` has one axis; any array of as many
-        elements is taken then, and everywhere.
+        `inputs` maps names of inputs to arrays; a model with one input takes its array alone, and
+        files in numpy's format (.npz of all, .npy of one) are read. Where an archive tells sizes
+        and no shapes, `inputs` has one axis; any array of as many elements is taken then, and
+        everywhere.
         """
         host = self.compiled()
-        given = dict(inputs)
+        given = self._by_name(inputs)
         for t in self.inputs:
             array = given.get(t.name)
             if array is not None and array.size * array.itemsize == t.size_bytes:
@@ -142,6 +148,27 @@ class LoadedModule:
             hint = did_you_mean(unknown[0], names) if names else ""
             raise MlfError(Problem("MLF0601", text, self._file, path=self.name, help=hint))
         return host(given)
+
+    def _by_name(self, inputs: Any) -> dict[str, Array]:
+        """The arrays of all forms that `run` takes."""
+        if isinstance(inputs, (str, os.PathLike)):
+            arrays = load_vectors(Path(inputs), self.inputs)
+            return {t.name: arrays[t.name] for t in self.inputs if t.name in arrays}
+        if not isinstance(inputs, Mapping):
+            names = ", ".join(f"'{t.name}'" for t in self.inputs)
+            if len(self.inputs) != 1 or inputs is None:
+                text = f"run() got {type(inputs).__name__}, expected a mapping from input names "
+                text += f"({names}) to arrays, or the path of an .npz file"
+                raise MlfError(Problem("MLF0400", text, self._file, path=self.name))
+            inputs = {self.inputs[0].name: inputs}
+        paths = (str, os.PathLike)
+        named = {t.name: t for t in self.inputs}
+        return {
+            str(n): load_vectors(Path(a), [named[n]])[n]
+            if isinstance(a, paths) and n in named
+            else np.asarray(a)
+            for n, a in inputs.items()
+        }
 
     def compiled(self) -> HostModule:
         """The module as a library of this computer."""

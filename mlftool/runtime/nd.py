@@ -27,6 +27,7 @@ class Device:
 
 
 def cpu(device_id: int = 0) -> Device:
+    """This computer, as TVM's scripts name it; there is one."""
     return Device(device_id)
 
 

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import platform
-import struct
 from collections.abc import Mapping
 
 from mlftool.errors import MlfError, Problem
+from mlftool.runtime import elf
 from mlftool.targets import Target
 
 # e_machine of the ELF specification -> what `platform.machine()` says there
 _MACHINES = {
-    3: "i686",
-    8: "mips",
-    20: "ppc",
-    21: "ppc64le",
-    40: "armv7l",
-    62: "x86_64",
-    164: "hexagon",
-    183: "aarch64",
-    243: "riscv64",
+    "EM_386": "i686",
+    "EM_MIPS": "mips",
+    "EM_PPC": "ppc",
+    "EM_PPC64": "ppc64le",
+    "EM_ARM": "armv7l",
+    "EM_X86_64": "x86_64",
+    "EM_QDSP6": "hexagon",
+    "EM_AARCH64": "aarch64",
+    "EM_RISCV": "riscv64",
 }
 _OF_TOOLCHAIN = {
     "arm-none-eabi": "armv7l",
@@ -32,36 +32,21 @@ _ALSO = {"amd64": "x86_64", "arm64": "aarch64", "i386": "i686", "arm": "armv7l"}
 
 def machine_of(data: bytes) -> str:
     """The machine an object file is for. Raises ValueError if it is no relocatable ELF file."""
-    if len(data) < 52 or data[:4] != b"\x7fELF" or data[4] not in (1, 2) or data[5] not in (1, 2):
-        raise ValueError("is no ELF object file")
-    kind, machine = struct.unpack_from("<HH" if data[5] == 1 else ">HH", data, 16)
-    if kind != 1:
+    try:
+        header = elf.header(data)
+    except ValueError:
+        raise ValueError("is no ELF object file") from None
+    kind, machine = header["e_type"], header["e_machine"]
+    if kind != "ET_REL":
         raise ValueError(f"is an ELF file of type {kind}, expected a relocatable object")
     name = _MACHINES.get(machine, f"machine {machine}")
-    return "riscv32" if name == "riscv64" and data[4] == 1 else name
+    narrow = header["e_ident"]["EI_CLASS"] == "ELFCLASS32"
+    return "riscv32" if name == "riscv64" and narrow else name
 
 
 def machine_of_target(target: Target) -> str:
     """The machine of a cross target's objects, by the same names."""
     return _OF_TOOLCHAIN.get(target.toolchain) or f"riscv{target.name[2:4]}"
-
-
-def section_sizes(data: bytes) -> dict[str, int]:
-    """Bytes of each section of an ELF file by name. Raises ValueError if it is none."""
-    if data[:4] != b"\x7fELF" or data[4] not in (1, 2) or data[5] not in (1, 2):
-        raise ValueError("it is no ELF file")
-    order, wide = "<" if data[5] == 1 else ">", data[4] == 2
-    # e_shoff, then e_shentsize, e_shnum and e_shstrndx; sh_name, sh_offset and sh_size of each.
-    (table,) = struct.unpack_from(order + ("Q" if wide else "I"), data, 40 if wide else 32)
-    each, count, names = struct.unpack_from(order + "3H", data, 58 if wide else 46)
-    row = struct.Struct(order + ("I20xQQ" if wide else "I12xII"))
-    rows = [row.unpack_from(data, table + i * each) for i in range(count)]
-    start = rows[names][1]
-
-    def name(offset: int) -> str:
-        return data[start + offset : data.index(b"\0", start + offset)].decode("ascii", "replace")
-
-    return {name(offset): size for offset, _, size in rows}
 
 
 def check_objects(files: Mapping[str, bytes], machine: str = "") -> None:

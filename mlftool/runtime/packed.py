@@ -40,7 +40,7 @@ def c_bytes(data: bytes) -> str:
 
 # Parameters from here on are read by the assembler: for a hundred megabytes of text, gcc takes a
 # minute and 7 GB.
-BIG = 4 << 20
+BIG = 512 << 10
 
 
 def parameters(record: ModuleRecord) -> tuple[bytes, dict[str, bytes]]:

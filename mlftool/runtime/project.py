@@ -69,6 +69,7 @@ def project_files(bundle: Bundle, name: str, file: str = "") -> dict[str, bytes]
         "given": " ".join(f"$(HERE){n}" for n in units if n.endswith(".o")),
         "machine": " ".join(target.cflags) if target else "",
         "libraries": LIBRARIES,
+        "optimise": _optimise(archive),
     }
     files["CMakeLists.txt"] = _filled(cmake, {**words, "units": "\n  ".join(units)})
     made = " ".join(f"$(BUILD_DIR)/{n}.o" for n in units if not n.endswith(".o"))
@@ -105,6 +106,12 @@ def _target(archive: Archive) -> Target | None:
     return None
 
 
+def _optimise(archive: Archive) -> str:
+    """-Os if that is what all modules are made for, else -O2."""
+    made = [m.interface and decode(m.name, m.interface).flag for m in archive.modules]
+    return "-Os" if made and set(made) == {"-Os"} else "-O2"
+
+
 def _filled(template: str, words: dict[str, str]) -> bytes:
     for word, value in words.items():
         template = template.replace(f"@{word}@", value)
@@ -118,6 +125,9 @@ _CMAKE = """# Library @name@ with @modules@:
 cmake_minimum_required(VERSION 3.13)
 project(@name@ @languages@)
 
+# CMake compiles unoptimised without a build type and for Debug: several times slower.
+set(MLF_OPTIMISE "@optimise@" CACHE STRING "how it is optimised; empty: by the build type")
+separate_arguments(MLF_OPTIMISE_FLAGS UNIX_COMMAND "${MLF_OPTIMISE}")
 set(MLF_MACHINE "@machine@" CACHE STRING "what the compiler is told of the processor")
 separate_arguments(MLF_MACHINE_FLAGS UNIX_COMMAND "${MLF_MACHINE}")
 add_library(@name@ STATIC
@@ -125,7 +135,8 @@ add_library(@name@ STATIC
 set_target_properties(@name@ PROPERTIES LINKER_LANGUAGE C)
 target_include_directories(@name@ PUBLIC include)
 # Results are the same bits on every target only without fused multiply-add.
-target_compile_options(@name@ PRIVATE @cflags@ -ffp-contract=off ${MLF_MACHINE_FLAGS})
+target_compile_options(@name@ PRIVATE
+  @cflags@ -ffp-contract=off ${MLF_OPTIMISE_FLAGS} ${MLF_MACHINE_FLAGS})
 target_link_libraries(@name@ PUBLIC m)
 """
 _CMAKE_RUNTIME = """
@@ -186,7 +197,7 @@ _RUNTIME_TOO = """	$(MAKE) -C $(HERE)runtime BUILD_DIR=$(abspath $(BUILD_DIR)) \
 	CC="$(CC)" AR="$(AR)"
 """
 _MAKE_RULES = """BUILD_DIR ?= build
-CFLAGS ?= -O2
+CFLAGS ?= @optimise@
 MACHINE ?= @machine@
 HERE := $(dir $(abspath $(lastword $(MAKEFILE_LIST))))
 OBJECTS = @made@

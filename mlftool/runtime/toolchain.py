@@ -219,6 +219,31 @@ def _missing(stderr: str, what: str) -> Problem | None:
     return Problem("MLF0611", text, help=hint)
 
 
+_OVERFLOW = re.compile(r"region [`']([\w.]+)'[:]? overflowed by (\d+) bytes")
+
+
+def _too_large(stderr: str, what: str, cwd: Path) -> Problem | None:
+    """The problem of memories that a linker found too small: what there is, what is needed."""
+    over = {name: int(count) for name, count in _OVERFLOW.findall(stderr)}
+    if not over:
+        return None
+    has: dict[str, int] = {}
+    for file in cwd.glob("*.map"):  # its first table has the memories of the linker script
+        rows = re.findall(
+            r"^(\w+) +0x[0-9a-f]+ +0x([0-9a-f]+)", file.read_text("utf-8", "replace"), re.M
+        )
+        has |= {name: int(length, 16) for name, length in rows}
+    parts = [
+        f"{name} is {has[name]:,} bytes, {has[name] + count:,} are needed: {count:,} too many"
+        if name in has
+        else f"{name} is {count:,} bytes too small"
+        for name, count in over.items()
+    ]
+    hint = "take a board with more memory, or less of it: --optimize size for flash, --patches "
+    hint += "auto for RAM"
+    return Problem("MLF0608", f"{what} does not fit: {'; '.join(parts)}", help=hint)
+
+
 def compile_c(command: Sequence[str], arguments: Sequence[str], cwd: Path, what: str) -> None:
     """Runs a C compiler in `cwd`, whose path leaves no trace. Raises MlfError with its first error
     line."""
@@ -233,7 +258,7 @@ def compile_c(command: Sequence[str], arguments: Sequence[str], cwd: Path, what:
     )
     if run.returncode == 0:
         return
-    if problem := _missing(run.stderr, what):
+    if problem := _missing(run.stderr, what) or _too_large(run.stderr, what, cwd):
         raise MlfError(problem)
     lines = run.stderr.strip().splitlines() or [f"exit status {run.returncode}"]
     marks = ("error:", "overflowed", "relocation", "multiple definition")

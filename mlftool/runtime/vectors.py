@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mlftool.errors import MlfError, Problem, did_you_mean
+from mlftool.files import read_plain
 from mlftool.mlf import write_atomically
 from mlftool.mlf.interface import Tensor
 
@@ -22,12 +23,19 @@ Array = npt.NDArray[Any]
 LABELS = "labels"  # the class of each sample, for accuracy; not a tensor of the model
 
 
-def load_vectors(path: Path) -> dict[str, Array]:
-    """The arrays of an .npz file. Nothing is unpickled. Raises MlfError with what is wrong."""
+def load_vectors(path: Path, tensors: Sequence[Tensor] = ()) -> dict[str, Array]:
+    """The arrays of an .npz file, or of an .npy file if there is one tensor that it can be.
+
+    Nothing is unpickled. Raises MlfError with what is wrong."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise ValueError("it is a single array; save it with numpy.savez")
+        loaded = np.load(io.BytesIO(read_plain(path)), allow_pickle=False)
+        if isinstance(loaded, np.ndarray):
+            if len(tensors) == 1:
+                return {tensors[0].name: loaded}
+            names = ", ".join(f"'{t.name}'" for t in tensors)
+            expected = f", expected arrays named {names}" if names else ""
+            raise ValueError(f"got a single array{expected}; save them with numpy.savez")
+        with loaded as archive:
             arrays = {name: archive[name] for name in archive.files}
     except OSError as error:
         text = f"cannot be read: {error.strerror or error}"

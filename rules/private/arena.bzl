@@ -1,17 +1,19 @@
 """A test that the arena a model reports is what it needs."""
 
 load(":calls.bzl", "check_board", "check_call", "check_new", "check_number", "check_platform")
-load(":checks.bzl", "info_of")
+load(":checks.bzl", "info_of", "public_name")
+load(":common.bzl", "for_hidden")
 load(":mlftool.bzl", "TOOLCHAIN_TYPE", "run_mlftool")
 load(":providers.bzl", "MlfInfo", "MlfRunnerInfo")
 load(":run.bzl", "RUN_ATTRS", "executable", "run_arguments", "run_inputs", "short_path")
 load(":runner.bzl", "mlf_runner", "module_of")
+load(":shared.bzl", "make_shared", "shared_file")
 load(":transitions.bzl", "ALLOWLIST", "model_transition")
 
 def _arena_source_impl(ctx):
     info = info_of(ctx, "archive", MlfInfo, "_less_arena" if ctx.attr.less else "_enough_arena")
     module = module_of(ctx, info)
-    source = ctx.actions.declare_file("%s/%s_arena.c" % (ctx.label.name, module))
+    source = ctx.actions.declare_file("%s/%s_arena.c" % (public_name(ctx), module))
     args = ctx.actions.args()
     args.add_all([info.archive.path, module, str(ctx.attr.less), source.path])
     run_mlftool(
@@ -64,8 +66,8 @@ def mlf_arena_test(
         module = "",
         platform = None,
         board = None,
-        absolute = "0",
-        relative = "0",
+        absolute = "",
+        relative = "",
         **kwargs):
     """Tests that the workspace a module reports is enough, and that one byte less is not.
 
@@ -95,7 +97,8 @@ def mlf_arena_test(
       module: which module, when the archive has several.
       platform: the board's platform; none means the host.
       board: your own `mlf_board`.
-      absolute: largest difference allowed; 0 means equal.
+      absolute: largest difference allowed; "0" means equal. Without it and `relative` the data type
+        decides: 1e-5 and 1e-5 for float32, 0 for integers.
       relative: allowed difference as a share of the reference, added to `absolute`.
       **kwargs: `tags`, `size`, `visibility` and so on.
     """
@@ -111,13 +114,11 @@ def mlf_arena_test(
     check_board(name, board, platform)
     check_new(name, [name])
     for part, less in {"enough": 0, "less": 1}.items():
-        _arena_source(
-            name = "%s_%s_arena" % (name, part),
-            archive = archive,
-            less = less,
-            module = module,
-            tags = ["manual"],
-            visibility = ["//visibility:private"],
+        make_shared(
+            _arena_source,
+            shared_file,
+            "%s_%s_arena" % (name, part),
+            dict(for_hidden(dict(kwargs, testonly = True)), archive = archive, less = less, module = module),
         )
         mlf_runner(
             name = "%s_%s" % (name, part),
@@ -127,9 +128,7 @@ def mlf_arena_test(
             library = library,
             module = module,
             platform = platform,
-            tags = ["manual"],
-            testonly = True,
-            visibility = ["//visibility:private"],
+            **for_hidden(dict(kwargs, testonly = True), c = True)
         )
     _arena_test(
         name = name,

@@ -2,6 +2,7 @@
 
 load(":calls.bzl", "check_call", "check_new", "refuse")
 load(":cc.bzl", "CcInfo", "cc_common", "cc_library")
+load(":common.bzl", "for_hidden")
 load(":cpus.bzl", "CPUS", "is_bare")
 load(":providers.bzl", "MlfBoardInfo")
 
@@ -140,10 +141,9 @@ def mlf_board(
             copts = ["-std=c99", "-O2", "-ffp-contract=off"],
             includes = ["."],
             linkstatic = True,
-            tags = tags,
-            visibility = ["//visibility:private"],
             deps = deps + [Label("//crt:board_part_%s" % part) for part in parts],
             alwayslink = True,
+            **for_hidden(dict(kwargs, tags = tags), c = True)
         )
         deps = deps + [name + "_startup"]
     elif not linker_script and not deps:

@@ -5,6 +5,7 @@ label, the argument, its value and what is expected. A `select` is left to Bazel
 """
 
 load("@mlf_system//:machines.bzl", "BOARDS")
+load(":common.bzl", "COMMON")
 load(":cpus.bzl", "CPUS")
 
 # Kind of argument -> the types that it may have, and how it is written.
@@ -28,7 +29,11 @@ def label_of(name):
     Returns:
       string.
     """
-    repository = native.repository_name()
+
+    # The first is newer, and the second deprecated then.
+    repository = native.repo_name() if hasattr(native, "repo_name") else native.repository_name()
+    if repository and not repository.startswith("@"):
+        repository = "@@" + repository
     return "%s//%s:%s" % ("" if repository in ["@", ""] else repository, native.package_name(), name)
 
 def refuse(name, argument, value, expected):
@@ -84,6 +89,22 @@ def check_new(name, made):
         rule = native.existing_rule(other)
         if rule:
             refuse(name, "name", name, "another name: there is a %s '%s' already" % (rule["kind"], other))
+
+def check_attributes(name, given, known):
+    """Fails unless arguments are attributes of the rule that a macro calls, and the mandatory ones are there.
+
+    Args:
+      name: of the target that the macro makes.
+      given: argument -> value.
+      known: attribute -> what `attr` made of it.
+    """
+    for argument, value in given.items():
+        if argument not in known and argument not in COMMON:
+            refuse(name, argument, value, "one of " + ", ".join(sorted([n for n in known if n[0] != "_"])) +
+                                          ", or an attribute of every rule")
+    for argument in ["model", "modules", "targets"]:
+        if argument in known and given.get(argument) == None:
+            refuse(name, argument, None, "a value: it is mandatory")
 
 def check_options(name, given, options):
     """Fails unless arguments are options of the compiler with values they may have.

@@ -1,5 +1,33 @@
 """Mistakes in attributes, found before anything is built; every message names label, attribute and value."""
 
+# What the names of targets end in that make something for all configurations: see shared.bzl.
+SHARED = ".shared"
+
+def _without(text):
+    return text[:-len(SHARED)] if text.endswith(SHARED) else text
+
+def public_name(ctx):
+    """The name that users know a target by.
+
+    Args:
+      ctx: the rule's context.
+
+    Returns:
+      string.
+    """
+    return _without(ctx.label.name)
+
+def public_label(ctx):
+    """The label that users know a target by.
+
+    Args:
+      ctx: the rule's context.
+
+    Returns:
+      string.
+    """
+    return _without(str(ctx.label))
+
 def check_source(ctx, attribute):
     """The file of an attribute that is compared with what the build makes; fails if it is made, too.
 
@@ -13,8 +41,27 @@ def check_source(ctx, attribute):
     file = getattr(ctx.file, attribute)
     if not file.is_source:
         fail("%s: %s: %s is made by the build; expected a file of the source tree" %
-             (ctx.label, attribute, getattr(ctx.attr, attribute).label))
+             (public_label(ctx), attribute, getattr(ctx.attr, attribute).label))
     return file
+
+def check_extension(ctx, attribute, extensions, suffix = ""):
+    """Fails for a file whose name says that it is another kind of file.
+
+    Args:
+      ctx: the rule's context.
+      attribute: a label of a single file, or none.
+      extensions: list of what its name may end in.
+      suffix: what a macro put behind the name that its caller gave.
+    """
+    file = getattr(ctx.file, attribute)
+    if file and file.extension not in extensions:
+        label = public_label(ctx)
+        fail("%s: %s: got %s, expected one .%s file" % (
+            label[:-len(suffix)] if suffix else label,
+            attribute,
+            getattr(ctx.attr, attribute).label,
+            " or .".join(extensions),
+        ))
 
 _LOWER = "abcdefghijklmnopqrstuvwxyz"
 
@@ -30,24 +77,35 @@ def _is_number(text):
     whole, _, fraction = mantissa.partition(".")
     return _digits(whole + fraction)
 
-# What the files end in that a library of modules has for each of them among its linker's inputs.
+# What the files end in that a library of modules has for each of them among its linker's inputs; they are
+# in a folder with the name of the processor.
 MODULE_MARK = "mlf_module"
 
-def check_modules(ctx, contexts):
-    """Fails for two models of one name: the linker would take both functions from the first.
+def check_modules(ctx, contexts, cpu, cpus):
+    """Fails for models that do not belong into one image, or into this one.
+
+    Of two with one name the linker would take both functions from the first; one for another processor
+    may link and fail where it runs.
 
     Args:
       ctx: context of a rule that links `deps`.
       contexts: their linking contexts.
+      cpu: the image's processor, or "".
+      cpus: the processors that models can be for; others are for any.
     """
     owners = {}
     for linker_input in [i for context in contexts for i in context.linker_inputs.to_list()]:
         library = str(linker_input.owner)[:-len("_sources")]
         for file in linker_input.additional_inputs:
-            name = file.basename.lower()
-            if file.extension == MODULE_MARK and owners.setdefault(name, library) != library:
+            if file.extension != MODULE_MARK:
+                continue
+            name, device = file.basename.lower(), file.dirname.rpartition("/")[2]
+            if owners.setdefault(name, library) != library:
                 fail("%s: deps: got two modules '%s', of %s and %s; set module_name of one of them" %
                      (ctx.label, name.rpartition(".")[0], owners[name], library))
+            if cpu and device in cpus and device != cpu:
+                fail("%s: deps: got %s, a model for %s, in an image for %s; compile the model for that" %
+                     (ctx.label, library, device, cpu))
 
 # Attribute -> what has the provider that is wanted of it.
 _MAKERS = {
@@ -78,7 +136,8 @@ def infos_of(ctx, attribute, provider, suffix = ""):
     targets = targets if type(targets) == "list" else [targets]
     wrong = [str(target.label) for target in targets if provider not in target]
     if wrong or not targets:
-        label = str(ctx.label)[:-len(suffix)] if suffix else ctx.label
+        label = public_label(ctx)
+        label = label[:-len(suffix)] if suffix else label
         fail("%s: %s: got %s, expected %s" % (label, attribute, ", ".join(wrong) or "none", _MAKERS[attribute]))
     return [target[provider] for target in targets]
 
@@ -106,7 +165,7 @@ def check_numbers(ctx, names):
     for name in names:
         value = getattr(ctx.attr, name)
         if not _is_number(value):
-            fail("%s: %s: got '%s', expected a number of 0 or more, such as 0.5 or 1e-5" % (ctx.label, name, value))
+            fail("%s: %s: got '%s', expected a number of 0 or more, such as 0.5 or 1e-5" % (public_label(ctx), name, value))
 
 def limits_of(ctx, names):
     """The limits that are set.
@@ -123,7 +182,7 @@ def limits_of(ctx, names):
         limit = getattr(ctx.attr, name)
         if limit < -1:
             fail("%s: %s: got %d, expected bytes or a count, 0 or more; leave it out for no limit" %
-                 (ctx.label, name, limit))
+                 (public_label(ctx), name, limit))
         if limit >= 0:
             found[name] = limit
     return found
@@ -138,7 +197,7 @@ def check_shapes(ctx):
         extents = shape.replace(" ", "").split(",")
         if [e for e in extents if not _digits(e) or int(e) == 0]:
             fail("%s: input_shapes: got '%s' for input '%s', expected extents, such as \"1,3,32,32\"" %
-                 (ctx.label, shape, name))
+                 (public_label(ctx), shape, name))
 
 def check_values(ctx):
     """Fails unless `input_values` has numbers.
@@ -150,7 +209,7 @@ def check_values(ctx):
         for number in text.replace(" ", "").split(","):
             if not _is_number(number[1:] if number.startswith("-") else number):
                 fail("%s: input_values: got '%s' for input '%s', expected numbers, such as \"16000\" or \"0.5,1\"" %
-                     (ctx.label, text, name))
+                     (public_label(ctx), text, name))
 
 def check_module_name(label, name, origin):
     """Fails for what cannot be part of a C identifier.
@@ -172,7 +231,7 @@ def check_patches(ctx):
     """
     value = ctx.attr.patches
     if value not in ["off", "auto"] and not (_digits(value) and 2 <= int(value) and int(value) <= 64):
-        fail("%s: patches: got '%s', expected off, auto or 2 to 64" % (ctx.label, value))
+        fail("%s: patches: got '%s', expected off, auto or 2 to 64" % (public_label(ctx), value))
 
 def check_pools(ctx):
     """Fails unless `pools` are memories, each by a name of its own.
@@ -188,9 +247,9 @@ def check_pools(ctx):
             size = size[:-len(unit)] if size.endswith(unit) else size
         if not _digits(size) or int(size) == 0 or not _is_word(name) or rest.endswith("@"):
             fail("%s: pools: got '%s', expected NAME=BYTES or NAME=BYTES@SECTION, such as dtcm=64KiB@.dtcm" %
-                 (ctx.label, pool))
+                 (public_label(ctx), pool))
         if name in names:
-            fail("%s: pools: got '%s' twice; give each memory a name of its own" % (ctx.label, name))
+            fail("%s: pools: got '%s' twice; give each memory a name of its own" % (public_label(ctx), name))
         names.append(name)
 
 def _is_word(text):
@@ -206,4 +265,4 @@ def check_file_name(ctx, name, value):
     """
     if not value or [c for c in value.elems() if not c.isalnum() and c not in "_-.+"] or not value[0].isalnum():
         fail("%s: %s: got '%s', expected letters, digits and any of '_-.+', a letter or digit first" %
-             (ctx.label, name, value))
+             (public_label(ctx), name, value))

@@ -1,11 +1,25 @@
 """One or several models -> one Model Library Format archive."""
 
-load(":checks.bzl", "check_module_name", "check_patches", "check_pools", "check_shapes", "check_values", "infos_of")
+load(":calls.bzl", "check_attributes", "check_call", "check_new", "check_options", "refuse")
+load(
+    ":checks.bzl",
+    "SHARED",
+    "check_extension",
+    "check_module_name",
+    "check_patches",
+    "check_pools",
+    "check_shapes",
+    "check_values",
+    "infos_of",
+    "public_label",
+    "public_name",
+)
 load(":cpus.bzl", "device_of")
-load(":groups.bzl", "LIMIT_ATTRS", "archive_groups")
+load(":groups.bzl", "LIMIT_ATTRS", "archive_groups", "declare_parts")
 load(":mlftool.bzl", "TOOLCHAIN_TYPE", "WORKER_ATTRS", "run_compiler", "run_mlftool")
 load(":options.bzl", "OPTIONS", "OPTION_ATTRS")
-load(":providers.bzl", "MlfInfo")
+load(":providers.bzl", "MlfInfo", "MlfModuleInfo", "MlfPartsInfo")
+load(":shared.bzl", "make_shared", fetch_compiled = "mlf_compile", fetch_package = "mlf_package")
 load(":transitions.bzl", "ALLOWLIST", "model_transition")
 
 EXECUTORS = ["aot", "graph", "vm"]
@@ -33,7 +47,7 @@ the model whose shape is computed: how large it gets at most.""",
     ),
     "model": attr.label(
         mandatory = True,
-        allow_single_file = [".onnx"],
+        allow_single_file = True,
         doc = "The ONNX file.",
     ),
     "module_name": attr.string(
@@ -47,7 +61,7 @@ refuses them; a manifest has no two of a name.""",
 TVM's strings, `llvm -mcpu=cortex-m4` gives objects by the device's usual compiler.""",
     ),
     "tuning": attr.label(
-        allow_single_file = [".json"],
+        allow_single_file = True,
         doc = """A record of `mlftool tune`, which chooses among kernels by instructions that were counted.
 A target that it does not hold is compiled as without. `mlf_tune` shows how to keep it current.""",
     ),
@@ -63,10 +77,12 @@ def options_of(ctx):
     Returns:
       dict: attribute -> value, of those that were set.
     """
-    attr, executor = ctx.attr, ctx.attr.executor
+    attr, executor, label = ctx.attr, ctx.attr.executor, public_label(ctx)
     if not attr.target:
-        fail("%s: target: got '', expected a target such as host or cortex-m4; leave it out for host" % ctx.label)
-    device_of(attr.target, "%s: target" % ctx.label)
+        fail("%s: target: got '', expected a target such as host or cortex-m4; leave it out for host" % label)
+    device_of(attr.target, "%s: target" % label)
+    check_extension(ctx, "model", ["onnx"])
+    check_extension(ctx, "tuning", ["json"])
     check_shapes(ctx)
     check_values(ctx)
     check_patches(ctx)
@@ -76,20 +92,20 @@ def options_of(ctx):
         owners = OPTIONS[name].executors
         if owners and executor not in owners:
             fail("%s: %s: got %s with executor '%s', expected it with %s only; leave it out or set executor = \"%s\"" %
-                 (ctx.label, name, asked[name], executor, " or ".join(owners), owners[0]))
+                 (label, name, asked[name], executor, " or ".join(owners), owners[0]))
     packed = executor == "graph" or attr.interface_api == "packed"
     if attr.system_lib and not packed:
         fail(("%s: system_lib: got True with interface_api 'c', which has no packed functions; " +
-              "set interface_api = \"packed\" or leave system_lib out") % ctx.label)
+              "set interface_api = \"packed\" or leave system_lib out") % label)
     if attr.unpacked_api == 0 and not packed:
-        fail("%s: unpacked_api: got 0 with interface_api 'c'; set interface_api = \"packed\" or leave it out" % ctx.label)
+        fail("%s: unpacked_api: got 0 with interface_api 'c'; set interface_api = \"packed\" or leave it out" % label)
     if attr.pools and packed:
-        fail("%s: pools: got %s with interface_api 'packed', expected 'c'; leave one of them out" % (ctx.label, attr.pools))
+        fail("%s: pools: got %s with interface_api 'packed', expected 'c'; leave one of them out" % (label, attr.pools))
     if attr.tuning and (attr.optimize != "speed" or attr.patches != "off"):
         fail("%s: tuning: got %s with optimize '%s' and patches '%s', expected speed and off; leave one of them out" %
-             (ctx.label, attr.tuning.label, attr.optimize, attr.patches))
+             (label, attr.tuning.label, attr.optimize, attr.patches))
     if attr.workspace_io and packed:
-        fail("%s: workspace_io: got True with interface_api 'packed', expected 'c'; leave one of them out" % ctx.label)
+        fail("%s: workspace_io: got True with interface_api 'packed', expected 'c'; leave one of them out" % label)
     return asked
 
 def module_name_of(ctx):
@@ -101,8 +117,8 @@ def module_name_of(ctx):
     Returns:
       string.
     """
-    name = ctx.attr.module_name or ctx.label.name
-    check_module_name(ctx.label, name, "attribute" if ctx.attr.module_name else "target's name; set module_name")
+    name = ctx.attr.module_name or public_name(ctx)
+    check_module_name(public_label(ctx), name, "attribute" if ctx.attr.module_name else "target's name; set module_name")
     return name
 
 def _inputs(ctx):
@@ -110,10 +126,64 @@ def _inputs(ctx):
     compilers = [ctx.file._compilers] if ctx.attr.target.split(" ")[0] == "llvm" else []
     return [ctx.file.model] + ctx.files.data + ctx.files.tuning + compilers
 
-def _archive(ctx):
-    if ctx.outputs.out and ctx.outputs.out.extension != "tar":
-        fail("%s: out: got '%s', expected a name that ends in .tar" % (ctx.label, ctx.outputs.out.basename))
-    return ctx.outputs.out or ctx.actions.declare_file(ctx.label.name + ".tar")
+def source_names(module, executor, target, packed):
+    """The C files that a module becomes, so that Bazel knows them before they are made.
+
+    Args:
+      module: its name.
+      executor: how it runs.
+      target: what it is compiled for.
+      packed: whether its entry point is a packed function.
+
+    Returns:
+      list of strings.
+    """
+    count = 0 if target.split(" ")[0] == "llvm" else 3 if executor == "aot" and packed else 2
+    graph = ["%s_graph.c" % module] if executor == "graph" else []
+    return ["%s_lib%d.c" % (module, i) for i in range(count)] + graph
+
+def package_source_names(specs):
+    """The C files of an archive of several modules.
+
+    Args:
+      specs: the `spec` of each module's MlfModuleInfo.
+
+    Returns:
+      list of strings: those of each module, and the one of a system library that modules share.
+    """
+    names = [
+        name
+        for spec in specs
+        for name in source_names(
+            spec.module_name,
+            spec.executor,
+            spec.target,
+            spec.options.get("interface_api") == "packed",
+        )
+    ]
+    listed = [spec for spec in specs if spec.options.get("system_lib")]
+    return names + (["tvmgen_system_lib.c"] if len(listed) > 1 else [])
+
+def _outputs(ctx, sources):
+    """The archive and, beside it, what is in it; and what the worker is told of them."""
+    folder = public_name(ctx) + ".files"
+    archive = ctx.actions.declare_file("%s/%s" % (folder, ctx.attr.out))
+    parts = declare_parts(ctx, folder, sources)
+    args = ctx.actions.args()
+    args.add("unpacked")
+    args.add(archive)
+    args.add_all(parts.sources)
+    args.add("--")
+    files = [archive, parts.headers, parts.link_args, parts.objects] + parts.sources
+    return struct(archive = archive, args = args, files = files, parts = parts)
+
+def _providers(ctx, info, parts, **groups):
+    return [
+        DefaultInfo(files = depset([info.archive])),
+        archive_groups(ctx, info, parts, **groups),
+        info,
+        MlfPartsInfo(parts = parts),
+    ]
 
 def _add_options(args, ctx):
     """What was asked, in the words of `mlftool compile`."""
@@ -137,8 +207,7 @@ _OTHER_WORLD = {
     "TZ": "Pacific/Kiritimati",
 }
 
-def _arguments(ctx, module, archive):
-    args = ctx.actions.args()
+def _add_arguments(args, ctx, module, archive):
     args.add("compile")
     args.add(ctx.file.model)
     args.add("-o", archive)
@@ -159,21 +228,22 @@ def _arguments(ctx, module, archive):
 
 def _mlf_compile_impl(ctx):
     module = module_name_of(ctx)
-    archive = _archive(ctx)
+    packed = ctx.attr.interface_api == "packed"
+    made = _outputs(ctx, source_names(module, ctx.attr.executor, ctx.attr.target, packed))
     run_compiler(
         ctx,
-        [_arguments(ctx, module, archive)],
+        [_add_arguments(made.args, ctx, module, made.archive)],
         inputs = _inputs(ctx),
-        outputs = [archive],
+        outputs = made.files,
         mnemonic = "MlfCompile",
         progress_message = "Compiling model %s for %s" % (module, ctx.attr.target),
     )
-    again = ctx.actions.declare_file(ctx.label.name + ".again.tar")
+    again = ctx.actions.declare_file(public_name(ctx) + ".again.tar")
     run_mlftool(
         ctx,
         "compiler",
         "mlftool",
-        [_arguments(ctx, module, again)],
+        [_add_arguments(ctx.actions.args(), ctx, module, again)],
         inputs = _inputs(ctx),
         outputs = [again],
         mnemonic = "MlfCompileAgain",
@@ -181,20 +251,32 @@ def _mlf_compile_impl(ctx):
         env = _OTHER_WORLD,
     )
     info = MlfInfo(
-        archive = archive,
+        archive = made.archive,
         executors = {module: ctx.attr.executor},
         modules = [module],
         target = ctx.attr.target,
     )
-    groups = archive_groups(ctx, info, again = depset([again]))
-    return [DefaultInfo(files = depset([archive])), groups, info]
+    return _providers(ctx, info, made.parts, again = depset([again]))
 
 _OUT = dict(dict(WORKER_ATTRS, **LIMIT_ATTRS), **{
-    "out": attr.output(doc = "Name of the archive. Default: the target's name with `.tar`."),
+    "out": attr.string(doc = "Name of the archive. Default: the target's name with `.tar`."),
     "_allowlist_function_transition": attr.label(default = ALLOWLIST),
 })
 
-mlf_compile = rule(
+def _make_archive(maker, fetcher, name, out, attributes, known):
+    """The targets of an archive; `attributes` are those of `maker`, which knows `known`."""
+    check_call(name, out = (out, "string"))
+    check_new(name, [name, name + SHARED])
+    check_attributes(name, attributes, known)
+    out = out or name + ".tar"
+    if not out.endswith(".tar"):
+        refuse(name, "out", out, "a name that ends in .tar")
+    make_shared(maker, fetcher, name, dict(attributes, out = out.rpartition("/")[2]), out)
+
+_COMPILE_ATTRS = dict(_MODULE_ATTRS, **_OUT)
+_OPTIONS = dict(OPTIONS, executor = struct(kind = "string", values = EXECUTORS))
+
+_model_archive = rule(
     doc = """Compiles one ONNX model to a Model Library Format archive.
 
 ```starlark
@@ -206,7 +288,7 @@ mlf_compile(
 ```
 
 The archive is made in one fixed configuration: host tests, every firmware image and a plain
-`bazel build` share one action, whatever `--copt` or `--platforms` say, with `-c opt` or without.
+`bazel build` share one action, whatever `--copt`, `--platforms` or `-c` say.
 
 `bazel build` gives the archive. With `--output_groups` it gives its parts instead:
 
@@ -221,19 +303,22 @@ The archive is made in one fixed configuration: host tests, every firmware image
 which Bazel 5 and newer build whenever anything is built that depends on the archive; Bazel 4 does so with
 `--experimental_run_validations`, a line for `.bazelrc`.""",
     implementation = _mlf_compile_impl,
-    attrs = dict(_MODULE_ATTRS, **_OUT),
+    attrs = _COMPILE_ATTRS,
     cfg = model_transition,
     provides = [MlfInfo],
     toolchains = [TOOLCHAIN_TYPE],
 )
 
-MlfModuleInfo = provider(
-    doc = "One module of an mlf_package, not compiled yet.",
-    fields = {
-        "files": "list of Files: the model, its data and what else decides the archive.",
-        "spec": "struct: what mlftool.compile.ModuleSpec takes.",
-    },
-)
+def mlf_compile(name, out = None, **attributes):
+    """`_model_archive` for all configurations; its attributes are documented there.
+
+    Args:
+      name: of the target.
+      out: name of the archive. Default: the target's name with `.tar`.
+      **attributes: those of `_model_archive`, and what Bazel gives every rule.
+    """
+    check_options(name, {n: v for n, v in attributes.items() if n in _OPTIONS}, _OPTIONS)
+    _make_archive(_model_archive, fetch_compiled, name, out, attributes, _COMPILE_ATTRS)
 
 def _mlf_module_impl(ctx):
     return [MlfModuleInfo(
@@ -260,40 +345,49 @@ mlf_module = rule(
 )
 
 def _mlf_package_impl(ctx):
-    archive = _archive(ctx)
+    label = public_label(ctx)
     modules = infos_of(ctx, "modules", MlfModuleInfo)
     specs = [module.spec for module in modules]
     names = [spec.module_name for spec in specs]
     for i, name in enumerate(names):
         if name in names[:i]:
-            fail("%s: modules: two modules are called '%s'; set module_name of one of them" % (ctx.label, name))
+            fail("%s: modules: two modules are called '%s'; set module_name of one of them" % (label, name))
     for what in ["target", "mlf_version"]:
         if len({getattr(spec, what): None for spec in specs}) > 1:
             fail("%s: modules: one archive has one %s; got %s; set it of each mlf_module" %
-                 (ctx.label, what, ", ".join(["%s = %s" % (s.module_name, getattr(s, what)) for s in specs])))
-    request = ctx.actions.declare_file(ctx.label.name + "_modules.json")
+                 (label, what, ", ".join(["%s = %s" % (s.module_name, getattr(s, what)) for s in specs])))
+    request = ctx.actions.declare_file(public_name(ctx) + "_modules.json")
+    made = _outputs(ctx, package_source_names(specs))
     ctx.actions.write(request, json.encode(struct(modules = specs)))
     files = [file for module in modules for file in module.files]
-    args = ctx.actions.args()
-    args.add("package")
-    args.add_all([request, archive])
+    made.args.add("package")
+    made.args.add_all([request, made.archive])
     run_compiler(
         ctx,
-        [args],
+        [made.args],
         inputs = [request] + files,
-        outputs = [archive],
+        outputs = made.files,
         mnemonic = "MlfPackage",
         progress_message = "Compiling models %s for %s" % (", ".join(names), specs[0].target),
     )
     info = MlfInfo(
-        archive = archive,
+        archive = made.archive,
         executors = {spec.module_name: spec.executor for spec in specs},
         modules = names,
         target = specs[0].target,
     )
-    return [DefaultInfo(files = depset([archive])), archive_groups(ctx, info), info]
+    return _providers(ctx, info, made.parts)
 
-mlf_package = rule(
+_PACKAGE_ATTRS = dict(
+    modules = attr.label_list(
+        mandatory = True,
+        allow_files = True,
+        doc = "The `mlf_module` targets, in the order they take in the archive.",
+    ),
+    **_OUT
+)
+
+_models_archive = rule(
     doc = """Compiles several models to one archive.
 
 ```starlark
@@ -304,15 +398,18 @@ mlf_package(name = "both", modules = [":keyword", ":vibration"])
 
 The modules may have different executors; those with a system library share one.""",
     implementation = _mlf_package_impl,
-    attrs = dict(
-        modules = attr.label_list(
-            mandatory = True,
-            allow_files = True,
-            doc = "The `mlf_module` targets, in the order they take in the archive.",
-        ),
-        **_OUT
-    ),
+    attrs = _PACKAGE_ATTRS,
     cfg = model_transition,
     provides = [MlfInfo],
     toolchains = [TOOLCHAIN_TYPE],
 )
+
+def mlf_package(name, out = None, **attributes):
+    """`_models_archive` for all configurations; its attributes are documented there.
+
+    Args:
+      name: of the target.
+      out: name of the archive. Default: the target's name with `.tar`.
+      **attributes: those of `_models_archive`, and what Bazel gives every rule.
+    """
+    _make_archive(_models_archive, fetch_package, name, out, attributes, _PACKAGE_ATTRS)

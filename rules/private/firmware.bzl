@@ -1,13 +1,15 @@
 """Libraries -> a program image for a board."""
 
 load(":board.bzl", "platform_of")
-load(":calls.bzl", "check_board", "check_call", "check_new", "check_platform", "label_of")
+load(":calls.bzl", "check_board", "check_call", "check_new", "check_platform", "label_of", "refuse")
 load(":cc.bzl", "CC_TOOLCHAIN_TYPE", "CcInfo", "cc_common", "cc_library", "find_cc_toolchain")
 load(":checks.bzl", "check_modules", "limits_of")
-load(":cpus.bzl", "CPUS", "condition")
+load(":common.bzl", "for_hidden")
+load(":cpus.bzl", "CPUS", "HOSTS", "condition")
 load(":groups.bzl", "check_limits")
 load(":mlftool.bzl", "TOOLCHAIN_TYPE", "run_mlftool")
 load(":providers.bzl", "MlfBoardInfo", "MlfFirmwareInfo")
+load(":stamp.bzl", "stamp_of")
 load(":transitions.bzl", "ALLOWLIST", "firmware_transition")
 
 _LINK_ACTION = "c++-link-executable"
@@ -19,21 +21,29 @@ def _processor():
         known[condition(Label("//rules/platforms:is_" + cpu))] = cpu
     return select(known)
 
-def _libraries(contexts):
-    """The archives to link and the options and files that come with them, in link order."""
-    plain, whole, flags, files = [], [], [], []
-    for context in contexts:
-        for linker_input in context.linker_inputs.to_list():
-            flags += linker_input.user_link_flags
-            files += linker_input.additional_inputs
-            for library in linker_input.libraries:
-                archive = library.static_library or library.pic_static_library
-                if archive:
-                    (whole if library.alwayslink else plain).append(archive)
-    return struct(plain = plain, whole = whole, flags = flags, files = files)
+def _libraries(ctx, context):
+    """What there is to link and the options and files that come with it, each once, in link order."""
+    plain, whole, objects, flags, files = {}, {}, {}, [], []
+    for linker_input in context.linker_inputs.to_list():
+        flags += linker_input.user_link_flags
+        files += linker_input.additional_inputs
+        for library in linker_input.libraries:
+            archive = library.static_library or library.pic_static_library
+            own = (library.objects or library.pic_objects or []) if not archive else []
+            if archive:
+                (whole if library.alwayslink else plain)[archive] = None
+            elif not own:
+                fail("%s: deps: got %s, of which there is a shared library only; expected one that can be linked into an image" %
+                     (ctx.label, linker_input.owner))
+            objects.update([(file, None) for file in own])
+
+    # From the board and from the application, say, once plain.
+    plain = [archive for archive in plain if archive not in whole]
+    return struct(plain = plain, whole = whole.keys(), objects = objects.keys(), flags = flags, files = files)
 
 def _link(ctx, toolchain, elf, map_file):
-    # Deliberately our own action, not cc_binary: that cannot declare the linker's map as an output.
+    # Deliberately our own action: neither cc_binary nor cc_common.link of Bazel 4 can declare the linker's
+    # map as an output. What they do with --linkopt and with libraries, this does too.
     features = cc_common.configure_features(
         ctx = ctx,
         cc_toolchain = toolchain,
@@ -46,7 +56,8 @@ def _link(ctx, toolchain, elf, map_file):
         is_using_linker = True,
         output_file = elf.path,
     )
-    libraries = _libraries([dep[CcInfo].linking_context for dep in ctx.attr.deps + [ctx.attr.board]])
+    infos = [dep[CcInfo] for dep in ctx.attr.deps + ctx.attr.stamp + [ctx.attr.board]]
+    libraries = _libraries(ctx, cc_common.merge_cc_infos(cc_infos = infos).linking_context)
     args = ctx.actions.args()
     args.add_all(cc_common.get_memory_inefficient_command_line(
         action_name = _LINK_ACTION,
@@ -54,6 +65,7 @@ def _link(ctx, toolchain, elf, map_file):
         variables = variables,
     ))
     args.add(map_file, format = "-Wl,-Map=%s")
+    args.add_all(libraries.objects)
     if libraries.whole:
         args.add("-Wl,--whole-archive")
         args.add_all(libraries.whole)
@@ -63,6 +75,7 @@ def _link(ctx, toolchain, elf, map_file):
     args.add("-lm")
     args.add("-Wl,--end-group")
     args.add_all(libraries.flags)
+    args.add_all(ctx.fragments.cpp.linkopts)
     args.add_all(ctx.attr.linkopts)
     ctx.actions.run(
         executable = cc_common.get_tool_for_action(
@@ -76,7 +89,7 @@ def _link(ctx, toolchain, elf, map_file):
             variables = variables,
         ),
         inputs = depset(
-            libraries.plain + libraries.whole + libraries.files,
+            libraries.plain + libraries.whole + libraries.objects + libraries.files,
             transitive = [toolchain.all_files],
         ),
         outputs = [elf, map_file],
@@ -84,27 +97,18 @@ def _link(ctx, toolchain, elf, map_file):
         progress_message = "Linking firmware %s" % elf.short_path,
     )
 
-def _hex(ctx, toolchain, elf):
-    ctx.actions.run(
-        executable = toolchain.objcopy_executable,
-        arguments = ["-O", "ihex", elf.path, ctx.outputs.hex.path],
-        inputs = depset([elf], transitive = [toolchain.all_files]),
-        outputs = [ctx.outputs.hex],
-        mnemonic = "MlfHex",
-        progress_message = "Writing %s" % ctx.outputs.hex.short_path,
-    )
-
-def _bin(ctx, elf):
+def _images(ctx, elf):
+    # Not objcopy, which a C++ toolchain need not have.
     args = ctx.actions.args()
-    args.add_all([elf, ctx.outputs.bin])
+    args.add_all([elf, ctx.outputs.bin, ctx.outputs.hex])
     run_mlftool(
         ctx,
         "runtime",
         "rules.private.tools.image",
         [args],
         inputs = [elf],
-        outputs = [ctx.outputs.bin],
-        mnemonic = "MlfBin",
+        outputs = [ctx.outputs.bin, ctx.outputs.hex],
+        mnemonic = "MlfImage",
         progress_message = "Writing %s" % ctx.outputs.bin.short_path,
     )
 
@@ -134,13 +138,15 @@ def _mlf_firmware_impl(ctx):
     if ctx.attr.board.label == Label("//crt:host_platform"):
         fail("%s: board: none of ours has the processor of platform %s; give your own mlf_board" %
              (ctx.label, ctx.attr.platform.label))
-    check_modules(ctx, [dep[CcInfo].linking_context for dep in ctx.attr.deps])
+    contexts = [dep[CcInfo].linking_context for dep in ctx.attr.deps]
+
+    # Any machine compiles what is for "host"; the other ones of its kind have kernels of their own.
+    check_modules(ctx, contexts, ctx.attr.cpu, CPUS.keys() + [host for host in HOSTS if host != "host"])
     toolchain = find_cc_toolchain(ctx)
     files = ctx.outputs
     board = ctx.attr.board[MlfBoardInfo] if MlfBoardInfo in ctx.attr.board else None
     _link(ctx, toolchain, files.elf, files.map)
-    _hex(ctx, toolchain, files.elf)
-    _bin(ctx, files.elf)
+    _images(ctx, files.elf)
     return [
         DefaultInfo(files = depset([files.elf, files.bin, files.hex, files.map])),
         OutputGroupInfo(
@@ -175,6 +181,7 @@ _mlf_firmware = rule(
         "map": attr.output(mandatory = True),
         "platform": attr.label(mandatory = True),
         "ram_bytes": attr.int(default = -1),
+        "stamp": attr.label_list(providers = [CcInfo]),
         "_allowlist_function_transition": attr.label(default = ALLOWLIST),
         "_cc_toolchain": attr.label(default = "@bazel_tools//tools/cpp:current_cc_toolchain"),
     },
@@ -194,6 +201,7 @@ def mlf_firmware(
         linkopts = [],
         flash_bytes = None,
         ram_bytes = None,
+        stamp = -1,
         **kwargs):
     """A firmware image: `<name>.elf`, `.bin`, `.hex` and the linker's `.map`.
 
@@ -226,6 +234,11 @@ def mlf_firmware(
       flash_bytes: most bytes that the image may take of flash: a limit that every build of it checks,
         as `mlf_compile` describes.
       ram_bytes: most bytes of static data, stack and heap of the linker script left out.
+      stamp: whether the image carries what was built: 1 is yes, 0 no, -1 if Bazel is told `--stamp`.
+        `mlf_firmware_version` and `mlf_firmware_commit`, strings that `mlf_firmware.h` of
+        `@mlftool//crt:firmware_headers` declares, are then `--embed_label` and `STABLE_GIT_COMMIT` of
+        `--workspace_status_command`; else both are empty, and a commit changes no byte of an image. Take this
+        in place of a `cc_library`'s `linkstamp`, which Bazel shows to its own rules only and no image has.
       **kwargs: `tags`, `visibility`, `testonly` and so on.
     """
     check_call(
@@ -244,6 +257,8 @@ def mlf_firmware(
              label_of(name))
     if not srcs and not deps:
         fail("%s: srcs, deps: got neither, expected C files or libraries, one of them with main" % label_of(name))
+    if stamp not in [-1, 0, 1]:
+        refuse(name, "stamp", stamp, "one of -1, 0, 1")
     check_new(name, [name] + ([name + "_sources"] if srcs else []))
     platform = platform or platform_of(board)
     if srcs:
@@ -252,10 +267,8 @@ def mlf_firmware(
             srcs = srcs,
             copts = copts,
             linkstatic = True,
-            tags = ["manual"],
-            visibility = ["//visibility:private"],
             deps = deps,
-            testonly = kwargs.get("testonly", False),
+            **for_hidden(kwargs, c = True)
         )
         deps = [name + "_sources"]
     _mlf_firmware(
@@ -271,5 +284,6 @@ def mlf_firmware(
         map = name + ".map",
         platform = platform,
         ram_bytes = ram_bytes,
+        stamp = stamp_of(stamp),
         **kwargs
     )

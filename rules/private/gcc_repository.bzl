@@ -1,6 +1,6 @@
 """A cross compiler that is not the distribution's: from a folder, or from an archive with its checksum."""
 
-load(":system_tools.bzl", "PROBE", "find_python", "probe")
+load(":system_tools.bzl", "PROBE", "clean_environment", "find_python", "probe")
 
 _SOURCES = ["path", "archive", "urls"]
 
@@ -21,7 +21,10 @@ def _refuse(rctx, attribute, text):
 def _check_sum(rctx, python, archive):
     """Bazel checks what it downloads; a file of the workspace is ours to check."""
     program = "import hashlib, sys; print(hashlib.sha256(open(sys.argv[1], 'rb').read()).hexdigest())"
-    done = rctx.execute([python, "-B", "-s", "-S", "-c", program, str(archive)])
+    done = rctx.execute(
+        [python, "-B", "-s", "-S", "-c", program, str(archive)],
+        environment = clean_environment(rctx),
+    )
     if done.return_code:
         _refuse(rctx, "archive", "%s cannot be read: %s" % (rctx.attr.archive, done.stderr))
     if done.stdout.strip() != rctx.attr.sha256.lower():

@@ -1,6 +1,6 @@
 """What else an archive can be asked for: its parts, a report, and whether it keeps its limits."""
 
-load(":checks.bzl", "limits_of")
+load(":checks.bzl", "limits_of", "public_label", "public_name")
 load(":mlftool.bzl", "run_mlftool")
 
 # Attribute -> the figure of a report that it limits.
@@ -33,9 +33,9 @@ def check_limits(ctx, report, limits):
     """
     if not limits:
         return []
-    checked = ctx.actions.declare_file(ctx.label.name + ".limits.txt")
+    checked = ctx.actions.declare_file(public_name(ctx) + ".limits.txt")
     args = ctx.actions.args()
-    args.add_all([str(ctx.label), checked, report])
+    args.add_all([public_label(ctx), checked, report])
     args.add_all(["%s=%s=%d" % (attribute, figure, limit) for figure, (limit, attribute) in limits.items()])
     run_mlftool(
         ctx,
@@ -45,47 +45,80 @@ def check_limits(ctx, report, limits):
         inputs = [report],
         outputs = [checked],
         mnemonic = "MlfLimits",
-        progress_message = "Checking the limits of %s" % ctx.label,
+        progress_message = "Checking the limits of %s" % public_label(ctx),
     )
     return [checked]
 
-def _parts(ctx, info):
-    """The folders of an archive, by what is in them."""
-    folders = [
-        ctx.actions.declare_directory("%s.files/%s" % (ctx.label.name, part))
-        for part in ["src", "include", "lib"]
-    ]
-    link_args = ctx.actions.declare_file("%s.files/link.args" % ctx.label.name)
+def declare_parts(ctx, folder, sources = None):
+    """Declares the files of an archive, by what is in them.
+
+    Args:
+      ctx: the rule's context.
+      folder: where they are, in the target's package.
+      sources: names of the C files. None: what an archive holds depends on who made it, so they are a
+        folder, too, which is read when the action runs.
+
+    Returns:
+      struct with `headers`, `link_args`, `objects` and the list `sources`.
+    """
+    return struct(
+        headers = ctx.actions.declare_directory(folder + "/include"),
+        link_args = ctx.actions.declare_file(folder + "/link.args"),
+        objects = ctx.actions.declare_directory(folder + "/lib"),
+        sources = [ctx.actions.declare_directory(folder + "/src")] if sources == None else [
+            ctx.actions.declare_file("%s/src/%s" % (folder, source))
+            for source in sources
+        ],
+    )
+
+def extract_parts(ctx, info, folder, label, libraries):
+    """Declares an action that unpacks and checks an archive from elsewhere.
+
+    Args:
+      ctx: the rule's context; the rule declares TOOLCHAIN_TYPE.
+      info: its MlfInfo.
+      folder: where the files are, in the target's package.
+      label: of the library, for messages.
+      libraries: whether the user gives libraries that sources may need.
+
+    Returns:
+      struct of `declare_parts`.
+    """
+    parts = declare_parts(ctx, folder)
     args = ctx.actions.args()
     args.add(info.archive)
-    args.add_all(folders + [link_args], expand_directories = False)
+    outputs = parts.sources + [parts.headers, parts.objects, parts.link_args]
+    args.add_all(outputs, expand_directories = False)
     args.add_all(info.modules, before_each = "--module")
-    args.add_all(["--label", str(ctx.label), "--libraries"])
+    args.add_all(["%s=%s" % pair for pair in info.executors.items()], before_each = "--executor")
+    args.add("--label", label)
+    if libraries:
+        args.add("--libraries")
     run_mlftool(
         ctx,
         "runtime",
         "rules.private.tools.unpack",
         [args],
         inputs = [info.archive],
-        outputs = folders + [link_args],
+        outputs = outputs,
         mnemonic = "MlfExtract",
         progress_message = "Unpacking %s" % info.archive.short_path,
     )
-    return folders
+    return parts
 
-def archive_groups(ctx, info, **more):
+def archive_groups(ctx, info, parts, **more):
     """The output groups of a rule that gives an archive; nothing of it is made unless asked for.
 
     Args:
       ctx: the rule's context; the rule has LIMIT_ATTRS and declares TOOLCHAIN_TYPE.
       info: its MlfInfo.
+      parts: struct of `declare_parts`.
       **more: further groups.
 
     Returns:
       OutputGroupInfo.
     """
-    sources, headers, objects = _parts(ctx, info)
-    report = ctx.actions.declare_file(ctx.label.name + ".report.json")
+    report = ctx.actions.declare_file(public_name(ctx) + ".report.json")
     args = ctx.actions.args()
     args.add_all([info.archive, report])
     run_mlftool(
@@ -105,9 +138,9 @@ def archive_groups(ctx, info, **more):
     return OutputGroupInfo(
         _validation = depset(check_limits(ctx, report, limits)),
         archive = depset([info.archive]),
-        headers = depset([headers]),
-        objects = depset([objects]),
+        headers = depset([parts.headers]),
+        objects = depset([parts.objects]),
         report = depset([report]),
-        sources = depset([sources]),
+        sources = depset(parts.sources),
         **more
     )

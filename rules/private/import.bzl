@@ -1,11 +1,14 @@
 """An archive made elsewhere: by TVM, or by mlftool outside this build."""
 
 load(":calls.bzl", "check_call", "check_new", "refuse")
+load(":checks.bzl", "check_extension", "public_label", "public_name")
+load(":common.bzl", "for_public")
 load(":compile.bzl", "EXECUTORS")
-load(":groups.bzl", "LIMIT_ATTRS", "archive_groups")
+load(":groups.bzl", "LIMIT_ATTRS", "archive_groups", "extract_parts")
 load(":library.bzl", "mlf_cc_library")
 load(":mlftool.bzl", "TOOLCHAIN_TYPE")
 load(":providers.bzl", "MlfInfo")
+load(":shared.bzl", "make_shared", "mlf_archive")
 load(":transitions.bzl", "ALLOWLIST", "model_transition")
 
 # TVM's C is GNU C (empty arrays) and not without warnings, some of which newer compilers insist on. The
@@ -21,18 +24,20 @@ FOREIGN_COPTS = [
 ]
 
 def _mlf_archive_impl(ctx):
+    check_extension(ctx, "archive", ["tar", "model-library-format"], "_archive")
     info = MlfInfo(
         archive = ctx.file.archive,
         executors = {name: ctx.attr.executor for name in ctx.attr.modules} if ctx.attr.executor else {},
         modules = ctx.attr.modules,
         target = ctx.attr.target,
     )
-    return [DefaultInfo(files = depset([ctx.file.archive])), archive_groups(ctx, info), info]
+    parts = extract_parts(ctx, info, public_name(ctx) + ".files", public_label(ctx), libraries = True)
+    return [DefaultInfo(files = depset([ctx.file.archive])), archive_groups(ctx, info, parts), info]
 
-_mlf_archive = rule(
+_foreign_archive = rule(
     implementation = _mlf_archive_impl,
     attrs = dict({
-        "archive": attr.label(mandatory = True, allow_single_file = [".tar", ".model-library-format"]),
+        "archive": attr.label(mandatory = True, allow_single_file = True),
         "executor": attr.string(values = [""] + EXECUTORS),
         "modules": attr.string_list(mandatory = True, allow_empty = False),
         "target": attr.string(),
@@ -98,16 +103,20 @@ def mlf_import(
     check_new(name, [name, name + "_archive"])
     if executor not in [""] + EXECUTORS:
         refuse(name, "executor", executor, "one of " + ", ".join(EXECUTORS) + "; leave it out for the archive's own")
-    _mlf_archive(
-        name = name + "_archive",
-        archive = archive,
-        executor = executor,
-        max_constants_bytes = max_constants_bytes,
-        max_workspace_bytes = max_workspace_bytes,
-        modules = modules,
-        tags = ["manual"],
-        target = target,
-        visibility = kwargs.get("visibility"),
+    make_shared(
+        _foreign_archive,
+        mlf_archive,
+        name + "_archive",
+        dict(
+            for_public(kwargs),
+            archive = archive,
+            executor = executor,
+            max_constants_bytes = max_constants_bytes,
+            max_workspace_bytes = max_workspace_bytes,
+            modules = modules,
+            tags = kwargs.get("tags", []) + ["manual"],
+            target = target,
+        ),
     )
     mlf_cc_library(
         name = name,

@@ -3,74 +3,86 @@
 load(":calls.bzl", "check_call", "check_new", "label_of")
 load(":cc.bzl", "CC_TOOLCHAIN_TYPE", "CcInfo", "cc_common", "cc_library", "find_cc_toolchain")
 load(":checks.bzl", "MODULE_MARK", "info_of")
+load(":common.bzl", "for_hidden")
 load(":cpus.bzl", "HOSTS", "condition", "device_of")
-load(":mlftool.bzl", "TOOLCHAIN_TYPE", "run_mlftool")
-load(":providers.bzl", "MlfInfo")
+load(":groups.bzl", "extract_parts")
+load(":mlftool.bzl", "TOOLCHAIN_TYPE")
+load(":providers.bzl", "MlfInfo", "MlfPartsInfo")
 load(":settings.bzl", "COPTS_VARIABLE")
 
 # Generated code is C99, and its results may not depend on which processor fuses multiply and add.
 MODEL_COPTS = ["-std=c99", "-O2", "-ffp-contract=off", "-ffunction-sections", "-fdata-sections"]
 
-def _mlf_extract_impl(ctx):
-    info = info_of(ctx, "archive", MlfInfo, "_sources")
+_ARCHIVE_ACTION = "c++-link-static-library"
 
-    # Folders, because what an archive holds depends on who made it: read when the action runs.
-    sources, headers, objects = [
-        ctx.actions.declare_directory("%s/%s" % (ctx.label.name, part))
-        for part in ["src", "include", "lib"]
-    ]
-    link_args = ctx.actions.declare_file("%s/link.args" % ctx.label.name)
-    args = ctx.actions.args()
-    args.add(info.archive)
-    args.add_all([sources, headers, objects, link_args], expand_directories = False)
-    args.add_all(info.modules, before_each = "--module")
-    args.add_all(["%s=%s" % pair for pair in info.executors.items()], before_each = "--executor")
-    args.add("--label", str(ctx.label).rpartition("_sources")[0])
-    if ctx.attr.has_libraries:
-        args.add("--libraries")
-    run_mlftool(
-        ctx,
-        "runtime",
-        "rules.private.tools.unpack",
-        [args],
-        inputs = [info.archive],
-        outputs = [sources, headers, objects, link_args],
-        mnemonic = "MlfExtract",
-        progress_message = "Unpacking %s" % info.archive.short_path,
-    )
+def _mark(ctx, modules, symbol):
+    """A C file that every program links once for each library, so that none links two with one module.
+
+    Of two libraries the linker would take all functions of a module from the first. Images of
+    mlf_firmware need no such file: they are checked before anything is built.
+    """
+    file = ctx.actions.declare_file("%s/%s_mark.c" % (ctx.label.name, modules[0]))
+    names = [symbol] + ["mlf_module_%s_in_two_libraries_set_module_name" % name for name in modules]
+    lines = ["extern const char {0};\nconst char {0} = 0;\n".format(name) for name in names]
+    ctx.actions.write(file, "".join(lines))
+    return file
+
+def _mlf_sources_impl(ctx):
+    info = info_of(ctx, "archive", MlfInfo, "_sources")
+    if MlfPartsInfo in ctx.attr.archive:
+        parts = ctx.attr.archive[MlfPartsInfo].parts
+    else:
+        # In the configuration of whoever compiles them, not in that of the models: Bazel puts objects
+        # made of a folder beside the folder, so host and board would write the same files.
+        label = str(ctx.label).rpartition("_sources")[0]
+        parts = extract_parts(ctx, info, ctx.label.name, label, ctx.attr.has_libraries)
+
+    sources, flags = list(parts.sources), ["@" + parts.link_args.path]
+    if ctx.attr.in_firmware:
+        # Of one that has objects only, a cc_library wants a file, too.
+        if not sources:
+            sources.append(ctx.actions.declare_file("%s/objects.h" % ctx.label.name))
+            ctx.actions.write(sources[0], "")
+    else:
+        symbol = "mlf_library_" + "".join([c if c.isalnum() else "_" for c in str(ctx.label).elems()])
+        sources.append(_mark(ctx, info.modules, symbol))
+        flags.append("-Wl,-u," + symbol)
 
     # What `check_modules` knows modules by.
-    marks = [ctx.actions.declare_file("%s/%s.%s" % (ctx.label.name, name, MODULE_MARK)) for name in info.modules]
+    device = device_of(info.target, "%s: target" % ctx.label) if info.target else ""
+    marks = [
+        ctx.actions.declare_file("%s/%s/%s.%s" % (ctx.label.name, device or "any", name, MODULE_MARK))
+        for name in info.modules
+    ]
     for mark in marks:
         ctx.actions.write(mark, "")
     return [
-        DefaultInfo(files = depset([sources])),
-        OutputGroupInfo(hdrs = depset([headers]), objects = depset([objects]), srcs = depset([sources])),
+        DefaultInfo(files = depset(sources)),
+        OutputGroupInfo(objects = depset([parts.objects])),
         CcInfo(
             compilation_context = cc_common.create_compilation_context(
-                headers = depset([headers]),
-                includes = depset([headers.path]),
+                headers = depset([parts.headers]),
+                includes = depset([parts.headers.path]),
             ),
             # The runtime's reference to the system library is weak, so that programs link without one,
             # and weak references take nothing out of a library. This does, if the archive has it.
             linking_context = cc_common.create_linking_context(
                 linker_inputs = depset([cc_common.create_linker_input(
                     owner = ctx.label,
-                    additional_inputs = depset([link_args] + marks),
-                    user_link_flags = depset(["@" + link_args.path]),
+                    additional_inputs = depset([parts.link_args] + marks),
+                    user_link_flags = depset(flags),
                 )]),
             ),
         ),
     ]
 
-_mlf_extract = rule(
-    # In the configuration of whoever compiles them, not in that of the models: Bazel puts objects made
-    # of a folder beside the folder, so host and board would write the same files.
+_mlf_sources = rule(
     doc = "The C files of an archive.",
-    implementation = _mlf_extract_impl,
+    implementation = _mlf_sources_impl,
     attrs = {
         "archive": attr.label(mandatory = True, allow_files = True),
         "has_libraries": attr.bool(doc = "Whether the user gives libraries that sources may need."),
+        "in_firmware": attr.bool(),
     },
     toolchains = [TOOLCHAIN_TYPE],
 )
@@ -84,19 +96,36 @@ def _mlf_objects_impl(ctx):
              (library, ctx.attr.device, ctx.fragments.platform.platform))
     objects = ctx.attr.sources[OutputGroupInfo].objects
     toolchain = find_cc_toolchain(ctx)
+    features = cc_common.configure_features(ctx = ctx, cc_toolchain = toolchain)
     library = ctx.actions.declare_file("lib%s.a" % ctx.label.name)
+
+    # By the toolchain's action, which every toolchain has; the path of its `ar` need not be known.
+    variables = cc_common.create_link_variables(
+        cc_toolchain = toolchain,
+        feature_configuration = features,
+        output_file = library.path,
+    )
+    flags = cc_common.get_memory_inefficient_command_line(
+        action_name = _ARCHIVE_ACTION,
+        feature_configuration = features,
+        variables = variables,
+    )
     args = ctx.actions.args()
-    args.add("rcsD", library)
+    args.add_all(flags if library.path in flags else ["rcsD", library.path])
     args.add_all(objects, expand_directories = True)
     ctx.actions.run(
-        executable = toolchain.ar_executable,
+        executable = cc_common.get_tool_for_action(action_name = _ARCHIVE_ACTION, feature_configuration = features),
         arguments = [args],
+        env = cc_common.get_environment_variables(
+            action_name = _ARCHIVE_ACTION,
+            feature_configuration = features,
+            variables = variables,
+        ),
         inputs = depset(transitive = [objects, toolchain.all_files]),
         outputs = [library],
         mnemonic = "MlfObjects",
         progress_message = "Collecting %s" % library.short_path,
     )
-    features = cc_common.configure_features(ctx = ctx, cc_toolchain = toolchain)
     return [CcInfo(linking_context = cc_common.create_linking_context(
         linker_inputs = depset([cc_common.create_linker_input(
             owner = ctx.label,
@@ -166,7 +195,7 @@ def mlf_cc_library(name, archive, target = "", copts = [], deps = [], **kwargs):
         out of builds for others.
       copts: more options for the C compiler, after ours.
       deps: more libraries, for instance those that sources of an external code generator need.
-      **kwargs: more for `cc_library`, for instance `visibility` or `target_compatible_with`.
+      **kwargs: more for `cc_library`: `visibility`, `testonly`, `target_compatible_with`, `linkopts`, ...
     """
     check_call(
         name,
@@ -178,12 +207,15 @@ def mlf_cc_library(name, archive, target = "", copts = [], deps = [], **kwargs):
     check_new(name, [name, name + "_sources", name + "_objects"])
     device = device_of(target, "%s: target" % label_of(name))
     compatible = kwargs.pop("target_compatible_with", []) + _constraints(device)
-    shared = dict(tags = ["manual"], visibility = ["//visibility:private"])
-    _mlf_extract(
+    _mlf_sources(
         name = name + "_sources",
         archive = archive,
         has_libraries = bool(deps),
-        **shared
+        in_firmware = select({
+            condition(Label("//rules/settings:is_in_firmware")): True,
+            "//conditions:default": False,
+        }),
+        **for_hidden(kwargs)
     )
     _mlf_objects(
         name = name + "_objects",
@@ -191,7 +223,7 @@ def mlf_cc_library(name, archive, target = "", copts = [], deps = [], **kwargs):
         fits = _fits(device),
         sources = name + "_sources",
         target_compatible_with = compatible,
-        **shared
+        **for_hidden(kwargs, c = True)
     )
     cc_library(
         name = name,

@@ -1,5 +1,7 @@
 """A manifest -> a repository of targets; WORKSPACE and MODULE.bazel share this implementation."""
 
+load(":system_tools.bzl", "clean_environment")
+
 # Read in the repository phase, so that an edit of the reader makes the repository again. A test
 # compares the list with the folder.
 READER_FILES = [
@@ -10,10 +12,12 @@ READER_FILES = [
     "keys.py",
     "kinds.py",
     "known.py",
+    "matrix.py",
     "nodes.py",
     "reader.py",
     "records.py",
     "reference.py",
+    "targets.py",
     "together.py",
     "written.py",
 ]
@@ -42,28 +46,37 @@ def _manifest_repository_impl(rctx):
             "-s",
             "-S",
             str(launcher),
-            "%s:%s" % (sources, packages),
+            "%s:%s" % (str(sources), str(packages)),
             "mlftool.manifest.bazel",
             inside,
             _absolute(label),
-            _repository_of(rctx.attr._launcher),
+            repository_of(rctx.attr._launcher),
             "macros" if rctx.attr.hub else "packages",
             str(store),
         ],
         working_directory = root,
-        environment = {"LC_ALL": "C.UTF-8", "PYTHONHASHSEED": "0"},
+        environment = clean_environment(rctx),
     )
     if done.return_code:
         fail("@%s: the manifest %s was not accepted\n%s" % (rctx.attr.hub or rctx.name, inside, done.stderr))
     for path, kept in json.decode(done.stdout).items():
         rctx.symlink(kept, path)
 
-def _repository_of(label):
-    # "//x" of the main repository must be "@//x" inside another one. Newer Bazels print "@@//x".
+def repository_of(label):
+    """How any other repository writes the one that a label is of.
+
+    Args:
+      label: a Label.
+
+    Returns:
+      string: "@@name", which Bazel 7 and newer print, or "@name"; of the main repository "@@" or "@".
+    """
+
+    # Bazel 4 prints "//x" for the main repository, and inside another one that would be its own.
     return str(label).split("//")[0] or "@"
 
 def _absolute(label):
-    return "%s//%s:%s" % (_repository_of(label), label.package, label.name)
+    return "%s//%s:%s" % (repository_of(label), label.package, label.name)
 
 manifest_repository = repository_rule(
     doc = """The targets of a manifest: packages, or macros for the packages of another repository.""",
@@ -88,7 +101,7 @@ manifest_repository = repository_rule(
 )
 
 def _hub_repository_impl(rctx):
-    origin = "@" + rctx.attr.names.workspace_name
+    origin = repository_of(rctx.attr.names)
     rctx.file("BUILD.bazel", "exports_files([\"defs.bzl\"])\n", executable = False)
     rctx.file("defs.bzl", rctx.read(rctx.attr.lists), executable = False)
     for name in json.decode(rctx.read(rctx.attr.names)):
@@ -103,6 +116,28 @@ _hub_repository = repository_rule(
         "names": attr.label(mandatory = True, allow_single_file = True, doc = "The macros' names."),
     },
 )
+
+# What stands before the name of a repository beside @mlf_system: "@", or "@@mlftool++mlf+" of a module.
+_BESIDE = repository_of(Label("@mlf_system//:machines.bzl"))[:-len("mlf_system")]
+
+def manifest_repositories(names, manifest):
+    """The repositories of a manifest, for WORKSPACE and module extension alike.
+
+    Args:
+      names: what the repository is called; the packages of each are the same.
+      manifest: label of the manifest.
+    """
+
+    # Two, because Bazel reads and configures all packages of a repository again that it makes again.
+    # The packages are made again when there are others; what they hold, file by file.
+    origin = names[0] + "_manifest"
+    manifest_repository(name = origin, manifest = manifest, hub = names[0])
+    for name in names:
+        _hub_repository(
+            name = name,
+            lists = "%s%s//:defs.bzl" % (_BESIDE, origin),
+            names = "%s%s//:names.json" % (_BESIDE, origin),
+        )
 
 def mlf_manifest_repository(name, manifest):
     """Makes a repository of targets from a manifest.
@@ -130,13 +165,4 @@ def mlf_manifest_repository(name, manifest):
              (where, manifest))
     if not native.existing_rule("mlf_python"):
         fail("%s: there is no repository @mlf_python; call mlf_dependencies() before this" % where)
-
-    # Two, because Bazel reads and configures all packages of a repository again that it makes again.
-    # The packages are made again when there are others; what they hold, file by file.
-    origin = name + "_manifest"
-    manifest_repository(name = origin, manifest = manifest, hub = name)
-    _hub_repository(
-        name = name,
-        lists = "@%s//:defs.bzl" % origin,
-        names = "@%s//:names.json" % origin,
-    )
+    manifest_repositories([name], manifest)

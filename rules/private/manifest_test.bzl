@@ -1,7 +1,13 @@
 """A test that a BUILD file written from a manifest is what the manifest says."""
 
+load(":manifest_repository.bzl", "repository_of")
 load(":mlftool.bzl", "TOOLCHAIN_TYPE")
 load(":run.bzl", "executable")
+
+def _written_repository(label):
+    """As a BUILD file of the workspace writes it: "@mlftool" with modules, too; "" of the workspace itself."""
+    name = repository_of(label).lstrip("@")
+    return "@mlftool" if name.startswith(("mlftool~", "mlftool+")) else "@" + name if name else ""
 
 def _mlf_manifest_test_impl(ctx):
     # Bazel knows which package a file belongs to; the sandbox has no BUILD files to tell from.
@@ -11,11 +17,10 @@ def _mlf_manifest_test_impl(ctx):
     }
     known = ctx.actions.declare_file(ctx.label.name + "_files.json")
     ctx.actions.write(known, json.encode(labels))
-    rules = ctx.attr._rules.label.workspace_name
     arguments = [
         ctx.file.manifest.short_path,
         ctx.file.generated.short_path,
-        "@" + rules if rules else "",
+        _written_repository(ctx.attr._rules.label),
         known.short_path,
         str(ctx.label),
     ]

@@ -1,6 +1,19 @@
 """The compiler as a toolchain, and the one way actions and tests start it."""
 
 load("@mlf_system//:tools.bzl", "PYTHON")
+load(":checks.bzl", "public_label")
+
+def interpreter_of(tool, short = False):
+    """What runs Python: the program of the toolchain, or this machine's by its path.
+
+    Args:
+      tool: the toolchain's `mlftool`.
+      short: whether for a test's runfiles.
+
+    Returns:
+      A File or path for actions, a path for runfiles.
+    """
+    return (tool.python.short_path if short else tool.python) if tool.python else PYTHON
 
 # As text with its repository: Bazel 4 resolves a bare "//..." here in the main repository.
 TOOLCHAIN_TYPE = str(Label("//rules/toolchains:mlftool_type"))
@@ -74,7 +87,17 @@ def import_path(launcher, packages, short = False):
         _root(packages.short_path if short else packages.path, 2),
     )
 
-def run_mlftool(ctx, part, module, arguments, inputs, outputs, mnemonic, progress_message, env = {}):
+def run_mlftool(
+        ctx,
+        part,
+        module,
+        arguments,
+        inputs,
+        outputs,
+        mnemonic,
+        progress_message,
+        env = {},
+        execution_requirements = {}):
     """Declares an action that runs a Python module of ours.
 
     Args:
@@ -88,6 +111,7 @@ def run_mlftool(ctx, part, module, arguments, inputs, outputs, mnemonic, progres
       mnemonic: for --strategy and logs.
       progress_message: what the terminal shows, with the label, also when the action fails.
       env: variables that are not as for every action.
+      execution_requirements: where it may run, in Bazel's words.
     """
     tool = ctx.toolchains[TOOLCHAIN_TYPE].mlftool
     start = ctx.actions.args()
@@ -96,14 +120,15 @@ def run_mlftool(ctx, part, module, arguments, inputs, outputs, mnemonic, progres
     start.add(import_path(tool.launcher, tool.packages))
     start.add(module)
     ctx.actions.run(
-        executable = PYTHON,
+        executable = interpreter_of(tool),
         arguments = [start] + arguments,
         inputs = depset(inputs, transitive = [getattr(tool, part)]),
         outputs = outputs,
         # What an action builds on the way stays in its sandbox: a cache would be an input nobody declared.
         env = dict(dict(ENVIRONMENT, MLFTOOL_CACHE = ".mlftool_cache"), **env),
+        execution_requirements = execution_requirements,
         mnemonic = mnemonic,
-        progress_message = "%s (%s)" % (progress_message, ctx.label),
+        progress_message = "%s (%s)" % (progress_message, public_label(ctx)),
     )
 
 def run_compiler(ctx, arguments, inputs, outputs, mnemonic, progress_message):
@@ -129,7 +154,7 @@ def run_compiler(ctx, arguments, inputs, outputs, mnemonic, progress_message):
         args.set_param_file_format("multiline")
         args.use_param_file("@%s", use_always = True)
     ctx.actions.run(
-        executable = PYTHON,
+        executable = interpreter_of(tool),
         arguments = [start] + arguments,
         inputs = inputs,
         # Not among the inputs: Bazel starts workers anew when their tools change, and only then.
@@ -138,7 +163,7 @@ def run_compiler(ctx, arguments, inputs, outputs, mnemonic, progress_message):
         env = ENVIRONMENT,
         execution_requirements = _WORKER_REQUIREMENTS[protocol],
         mnemonic = mnemonic,
-        progress_message = "%s (%s)" % (progress_message, ctx.label),
+        progress_message = "%s (%s)" % (progress_message, public_label(ctx)),
     )
 
 def launcher_script(tool, module, arguments, before = []):
@@ -154,7 +179,7 @@ def launcher_script(tool, module, arguments, before = []):
       The script; it appends its own arguments.
     """
     exports = ["export %s=%s" % (name, value) for name, value in ENVIRONMENT.items() if name != "PATH"]
-    command = [PYTHON] + FLAGS + [tool.launcher.short_path, import_path(tool.launcher, tool.packages, short = True), module]
+    command = [interpreter_of(tool, short = True)] + FLAGS + [tool.launcher.short_path, import_path(tool.launcher, tool.packages, short = True), module]
     return "\n".join(
         ["#!/bin/sh", "set -eu"] + exports + before +
         ["exec %s \"$@\"" % " ".join([_quote(a) for a in command + arguments])],
@@ -165,8 +190,8 @@ def _quote(text):
 
 def _files(ctx, targets):
     return depset(
-        [ctx.file.launcher, ctx.file.interpreter],
-        transitive = [target[DefaultInfo].files for target in targets],
+        [ctx.file.launcher, ctx.file.interpreter] + ([ctx.file.python] if ctx.file.python else []),
+        transitive = [target[DefaultInfo].files for target in targets + ctx.attr.python_files],
     )
 
 def _mlftool_toolchain_impl(ctx):
@@ -175,41 +200,92 @@ def _mlftool_toolchain_impl(ctx):
         console = _files(ctx, ctx.attr.console),
         launcher = ctx.file.launcher,
         packages = ctx.file.packages,
+        python = ctx.file.python,
         runner = _files(ctx, ctx.attr.runner),
         runtime = _files(ctx, ctx.attr.runtime),
         tuner = _files(ctx, ctx.attr.tuner),
         # As providers: Bazel 4 takes plain files for inputs, and an action without tools has no worker.
         worker = [
             target[DefaultInfo].files_to_run
-            for target in [ctx.attr.launcher, ctx.attr.interpreter] + ctx.attr.compiler
+            for target in [ctx.attr.launcher, ctx.attr.interpreter] + ctx.attr.compiler +
+                          ([ctx.attr.python] if ctx.attr.python else []) + ctx.attr.python_files
         ],
     ))]
 
-mlftool_toolchain = rule(
-    doc = """Where actions find mlftool, its Python packages and the interpreter's fingerprint.
+_TOOLS = "//rules/private/tools:"
 
-Five sets of files, because every file is a link in every sandbox and a reason to run again.""",
+def _set(doc, *labels):
+    return attr.label_list(allow_files = True, default = [Label(label) for label in labels], doc = doc)
+
+def _one(doc, label = None):
+    return attr.label(allow_single_file = True, default = Label(label) if label else None, doc = doc)
+
+mlftool_toolchain = rule(
+    doc = """Where actions find mlftool, its Python packages and the interpreter.
+
+`mlf_register_toolchains()` registers one, which a workspace tells its interpreter and wheels by
+`mlf_dependencies()`. One of your own, for some execution platforms, say, is registered before it:
+
+```starlark
+mlftool_toolchain(name = "mlftool_files", python = "@our_python//:bin/python3", python_files = ["@our_python//:files"])
+
+toolchain(
+    name = "mlftool",
+    exec_compatible_with = ["@platforms//cpu:aarch64"],
+    toolchain = ":mlftool_files",
+    toolchain_type = "@mlftool//rules/toolchains:mlftool_type",
+)
+```
+
+The five sets of files are mlftool's own unless you say otherwise: five, because every file is a link in every
+sandbox and a reason to run again.""",
     implementation = _mlftool_toolchain_impl,
     attrs = {
-        "compiler": attr.label_list(mandatory = True, allow_files = True, doc = "Sources and wheels that compile."),
-        "console": attr.label_list(mandatory = True, allow_files = True, doc = "Sources and wheels that print tables."),
-        "interpreter": attr.label(
-            mandatory = True,
-            allow_single_file = True,
-            doc = "File that changes when the interpreter does; an input of every action.",
+        "compiler": _set(
+            "Sources and wheels that compile.",
+            "//crt:files",
+            "//mlftool:compiler_files",
+            _TOOLS + "package.py",
+            _TOOLS + "unpack.py",
+            _TOOLS + "worker.py",
+            _TOOLS + "worker_protocol.py",
+            "@mlf_python//:compiler_files",
         ),
-        "launcher": attr.label(mandatory = True, allow_single_file = True, doc = "launch.py."),
-        "packages": attr.label(
-            mandatory = True,
-            allow_single_file = True,
-            doc = "A file directly inside a package of the wheels' folder.",
+        "console": _set(
+            "Sources and wheels that print tables.",
+            "//mlftool:runtime_files",
+            _TOOLS + "files",
+            "@mlf_python//:files",
         ),
-        "runner": attr.label_list(
-            mandatory = True,
-            allow_files = True,
-            doc = "Those of `runtime` and the C runtime: some modules of TVM's must run to be described.",
+        "interpreter": _one(
+            "File that changes when the interpreter does; an input of every action.",
+            "@mlf_system//:python.txt",
         ),
-        "runtime": attr.label_list(mandatory = True, allow_files = True, doc = "Sources and wheels that unpack and run."),
-        "tuner": attr.label_list(mandatory = True, allow_files = True, doc = "All that compiles and runs, to count kernels."),
+        "launcher": _one("launch.py.", _TOOLS + "launch.py"),
+        "packages": _one(
+            "A file directly inside a package of the wheels' folder.",
+            "@mlf_python//:site/numpy/__init__.py",
+        ),
+        "python": _one("The interpreter as a file of a repository. Default: this machine's, by its path."),
+        "python_files": _set("Its standard library and other files."),
+        "runner": _set(
+            "Those of `runtime` and the C runtime: some modules of TVM's must run to be described.",
+            "//crt:files",
+            "//mlftool:runtime_files",
+            _TOOLS + "files",
+            "@mlf_python//:numeric_files",
+        ),
+        "runtime": _set(
+            "Sources and wheels that unpack and run.",
+            "//mlftool:runtime_files",
+            _TOOLS + "files",
+            "@mlf_python//:numeric_files",
+        ),
+        "tuner": _set(
+            "All that compiles and runs, to count kernels.",
+            "//crt:files",
+            "//mlftool:files",
+            "@mlf_python//:compiler_files",
+        ),
     },
 )

@@ -12,14 +12,22 @@ load(
     "label_of",
 )
 load(":checks.bzl", "check_module_name")
+load(":common.bzl", "for_public", "split_common")
 load(":compile.bzl", "EXECUTORS", "mlf_compile")
 load(":cpus.bzl", "CPUS", "HOSTS", "device_of")
 load(":library.bzl", "mlf_cc_library")
 load(":options.bzl", "OPTIONS")
 load(":run.bzl", "mlf_budget_test", "mlf_device_test", "mlf_host_test", "mlf_report")
 load(":runner.bzl", "mlf_runner")
+load(":simulation.bzl", "run_tags")
 
 _OPTIONS = dict(OPTIONS, executor = struct(kind = "string", values = EXECUTORS))
+
+def _board_of(device, board, platform):
+    """What tags call the board of a test: the name of one of ours, or of the target that makes another."""
+    if board:
+        return str(board).rpartition(":" if ":" in str(board) else "/")[2]
+    return CPUS[device].board if platform and device in CPUS else ""
 
 def mlf_model(
         name,
@@ -31,14 +39,14 @@ def mlf_model(
         input_values = {},
         data = [],
         vectors = None,
-        absolute = "0",
-        relative = "0",
+        absolute = "",
+        relative = "",
         flash_bytes = None,
         ram_bytes = None,
         title = "",
         board = None,
         platform = None,
-        visibility = None,
+        copts = [],
         **options):
     """Archive, library, firmware, test and measurements of one model on one target.
 
@@ -78,19 +86,25 @@ def mlf_model(
       input_values: inputs that are constants, as of `mlf_compile`.
       data: files of ONNX external data.
       vectors: `.npz` with inputs and expected outputs.
-      absolute: largest difference from the expected outputs.
-      relative: allowed difference as a share of the expected outputs.
+      absolute: largest difference from the expected outputs, as of `mlf_host_test`.
+      relative: allowed difference as a share of the expected outputs, added to `absolute`.
       flash_bytes: most flash the program may take on a simulated board.
       ram_bytes: most static RAM the program may take there.
       title: name in tables.
       board: an `mlf_board` of your own with this target; default: the simulated board of the target.
       platform: to build the program for, of a board's processor; default: that of `board` or `target`.
-      visibility: of everything a user may want.
+      copts: more options for compiling the library's C.
       **options: `executor` and the other options of `mlf_compile`, except limits. What is compiled
-        with `optimize = "size"` is also compiled with `-Os`.
+        with `optimize = "size"` is also compiled with `-Os`. And what Bazel gives every rule:
+        `tags`, `testonly`, `exec_properties`, `exec_compatible_with`, `restricted_to` and `compatible_with`
+        of all targets, `visibility` and `deprecation` of those above, `features` and
+        `target_compatible_with` of the library and the programs (what needs them is then left out,
+        too), `size`, `timeout`, `flaky` and `local` of the tests.
     """
+    common, options = split_common(options)
     check_call(
         name,
+        copts = (copts, "string_list"),
         data = (data, "list"),
         flash_bytes = (flash_bytes, "bytes"),
         input_shapes = (input_shapes, "string_dict"),
@@ -129,15 +143,15 @@ def mlf_model(
         out = name + ".tar",
         target = target,
         tuning = tuning,
-        visibility = visibility,
-        **options
+        **dict(for_public(common), **options)
     )
+    c = for_public(common, c = True)
     mlf_cc_library(
         name = name,
         archive = archive,
-        copts = ["-Os"] if options.get("optimize") == "size" else [],
+        copts = (["-Os"] if options.get("optimize") == "size" else []) + copts,
         target = target,
-        visibility = visibility,
+        **c
     )
     if not board and device not in HOSTS and not (device in CPUS and CPUS[device].board):
         return
@@ -150,24 +164,29 @@ def mlf_model(
         library = name,
         platform = platform,
         program = name + "_firmware",
-        visibility = visibility,
+        **c
     )
     if not vectors:
         return
-    check = dict(runner = runner, vectors = vectors, absolute = absolute, relative = relative, visibility = visibility)
+    public, tested = for_public(common), for_public(common, test = True)
+    check = dict(runner = runner, vectors = vectors, absolute = absolute, relative = relative)
+    kind = "device" if platform or board else "host"
     test = mlf_device_test if platform or board else mlf_host_test
-    test(name = name + "_test", **check)
-    mlf_report(name = name + "_report", title = title, **check)
-    mlf_benchmark(name = name + "_benchmark", **check)
+    simulated = _board_of(device, board, platform)
+    own = tested.get("tags") or []
+    test(name = name + "_test", **dict(tested, tags = own + run_tags(kind, simulated)[1:], **check))
+    mlf_report(name = name + "_report", title = title, **dict(check, **public))
+    mlf_benchmark(name = name + "_benchmark", **dict(check, **public))
     tests = [name + "_test"]
     if (platform or board) and (flash_bytes != None or ram_bytes != None):
         tests.append(name + "_budget_test")
         mlf_budget_test(
             name = name + "_budget_test",
-            size = "small",
             flash_bytes = flash_bytes,
             ram_bytes = ram_bytes,
             report = name + "_report",
-            visibility = visibility,
+            **dict({"size": "small"}, **dict(tested, tags = own + run_tags("budget", simulated)))
         )
-    native.test_suite(name = name + "_tests", tests = tests, visibility = visibility)
+    tags = {"tags": ["manual"]} if "manual" in public.get("tags", []) else {}
+    visible = {key: public[key] for key in ["testonly", "visibility"] if key in public}
+    native.test_suite(name = name + "_tests", tests = tests, **dict(visible, **tags))

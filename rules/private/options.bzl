@@ -76,7 +76,7 @@ OPTION_ATTRS = {
             "text",
             "binary",
         ],
-        doc = "`text` writes constants as C arrays, `binary` as a file that the assembler reads (gcc and clang only); `auto` takes the file from 4 MiB on, which C compilers need minutes for.",
+        doc = "`text` writes constants as C arrays, `binary` as a file that the assembler reads (gcc and clang only); `auto` takes the file from 512 KiB on.",
     ),
     "workspace_io": attr.bool(
         doc = "Whether inputs and outputs of an aot module live in the workspace and share its memory.",

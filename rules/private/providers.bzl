@@ -10,6 +10,21 @@ MlfInfo = provider(
     },
 )
 
+MlfPartsInfo = provider(
+    doc = "What an archive holds, written with it; of one from elsewhere only an action can tell.",
+    fields = {
+        "parts": "struct: the folders `headers` and `objects`, the File `link_args`, the list `sources`.",
+    },
+)
+
+MlfModuleInfo = provider(
+    doc = "One module of an mlf_package, not compiled yet.",
+    fields = {
+        "files": "list of Files: the model, its data and what else decides the archive.",
+        "spec": "struct: what mlftool.compile.ModuleSpec takes.",
+    },
+)
+
 MlfBoardInfo = provider(
     doc = "How programs of a board are run.",
     fields = {

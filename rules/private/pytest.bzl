@@ -4,7 +4,7 @@ load(":mlftool.bzl", "TOOLCHAIN_TYPE", "launcher_script")
 
 def _pytest_test_impl(ctx):
     tool = ctx.toolchains[TOOLCHAIN_TYPE].mlftool
-    with_test_packages = struct(launcher = tool.launcher, packages = ctx.file._packages)
+    with_test_packages = struct(launcher = tool.launcher, packages = ctx.file._packages, python = tool.python)
     tests = [
         file.short_path
         for file in ctx.files.srcs
@@ -49,22 +49,26 @@ pytest_test = rule(
 
 # One call makes many targets, each named by its folder.
 # buildifier: disable=unnamed-macro
-def pytest_suites(shared, data, extra_data = {}, sizes = {}, tags = {}):
+def pytest_suites(shared, data, extra_data = {}, shards = {}, sizes = {}, tags = {}, timeouts = {}):
     """A `pytest_test` for each folder of tests below this package, named like the folder.
 
     Args:
       shared: files every suite may import: conftest.py and helpers.
       data: what every suite may read.
       extra_data: folder -> what it alone reads.
-      sizes: folder -> test size, where it is not `medium`.
+      shards: folder -> how many processes its tests are dealt out to, where it is not one.
+      sizes: folder -> test size, which says how much memory it takes, where it is not `medium`.
       tags: folder -> tags.
+      timeouts: folder -> timeout, where it is not `long`: ten times what a shard may take.
     """
     folders = {path.split("/")[0]: None for path in native.glob(["*/**/test_*.py", "*/test_*.py"])}
     for folder in folders:
         pytest_test(
             name = folder,
             size = sizes.get(folder, "medium"),
+            timeout = timeouts.get(folder, "long"),
             srcs = shared + native.glob([folder + "/**/*"], exclude = ["**/__pycache__/**", "**/*.pyc"]),
             data = data + extra_data.get(folder, []),
+            shard_count = shards.get(folder),
             tags = tags.get(folder, []),
         )

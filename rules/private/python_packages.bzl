@@ -1,5 +1,7 @@
 """Repositories of Python packages: one folder filled by pip from a hash-locked file."""
 
+load(":system_tools.bzl", "clean_environment")
+
 def _python_packages_impl(rctx):
     lock = rctx.path(rctx.attr.lock)
 
@@ -8,10 +10,19 @@ def _python_packages_impl(rctx):
     python = rctx.read(rctx.attr._python).strip()
     rctx.report_progress("pip installs %s" % lock.basename)
     command = [python, "-B", "-s", str(rctx.path(rctx.attr._installer)), str(lock), "site"]
-    done = rctx.execute(command + (["--whole"] if rctx.attr.whole else []), timeout = 3600)
+    if rctx.attr.wheel_house:
+        command += ["--wheels", str(rctx.path(rctx.attr.wheel_house).dirname)]
+    done = rctx.execute(
+        command + (["--whole"] if rctx.attr.whole else []),
+        environment = clean_environment(rctx),
+        timeout = 3600,
+    )
     if done.return_code:
-        fail(("%s: pip could not install %s. Without network, point pip at a folder of wheels with " +
-              "PIP_FIND_LINKS and PIP_NO_INDEX=1.\n%s") % (rctx.name, lock.basename, done.stderr))
+        if rctx.attr.wheel_house:
+            fail("%s: wheel_house: got %s, which cannot be used\n%s" % (rctx.name, rctx.attr.wheel_house, done.stderr))
+        fail(("%s: pip could not install %s. Without network, keep the wheels in your workspace and name them as " +
+              "wheel_house (docs/hermetic.md), or point pip at a folder with PIP_FIND_LINKS and PIP_NO_INDEX=1.\n%s") %
+             (rctx.name, lock.basename, done.stderr))
     rctx.file("BUILD.bazel", """
 package(default_visibility = ["//visibility:public"])
 
@@ -44,8 +55,11 @@ filegroup(
     ),
 )
 
-# Its folder is what goes on the import path.
-exports_files(["site/numpy/__init__.py"])
+# Their folder is what goes on the import path, of actions and of the reader of manifests.
+exports_files([
+    "site/numpy/__init__.py",
+    "site/yaml/__init__.py",
+])
 """)
 
 python_packages = repository_rule(
@@ -57,6 +71,7 @@ python_packages = repository_rule(
             allow_single_file = True,
             doc = "A requirements file with a hash for every wheel.",
         ),
+        "wheel_house": attr.label(doc = "A file of a folder that has the wheels; pip is not called then."),
         "whole": attr.bool(doc = "Keep test suites, stubs and headers inside the packages."),
         "_installer": attr.label(default = Label("//rules/private/tools:install_wheels.py")),
         "_interpreter": attr.label(default = Label("@mlf_system//:python.txt")),

@@ -4,13 +4,14 @@ load(":checks.bzl", "check_numbers", "info_of", "infos_of", "limits_of")
 load(":cpus.bzl", "missing_simulator", "simulator_of")
 load(":mlftool.bzl", "TOOLCHAIN_TYPE", "launcher_script", "run_mlftool")
 load(":providers.bzl", "MlfFirmwareInfo", "MlfReportInfo", "MlfRunnerInfo")
+load(":simulation.bzl", "SIMULATION_ATTRS", "run_tags", "simulation_requirements")
 
 RUN_ATTRS = {
     "absolute": attr.string(
-        default = "0",
-        doc = "Largest difference allowed, plus `relative` times the reference.",
+        doc = "Largest difference allowed, plus `relative` times the reference. Without both: by " +
+              "data type, 1e-5 for float32 and 0 for integers.",
     ),
-    "relative": attr.string(default = "0", doc = "Allowed difference as a share of the reference."),
+    "relative": attr.string(doc = "Allowed difference as a share of the reference."),
     "runner": attr.label(
         mandatory = True,
         allow_files = True,
@@ -78,7 +79,9 @@ def run_arguments(ctx, path, with_runner = True):
       list of strings.
     """
     runner = info_of(ctx, "runner", MlfRunnerInfo)
-    check_numbers(ctx, ["absolute", "relative"])
+    given = [name for name in ["absolute", "relative"] if getattr(ctx.attr, name)]
+    check_numbers(ctx, given)
+    tolerances = [word for name in given for word in ["--" + name, getattr(ctx.attr, name)]]
     require_simulator(ctx, runner)
     return [
         "run",
@@ -91,11 +94,7 @@ def run_arguments(ctx, path, with_runner = True):
         path(ctx.file.vectors),
         "--expect",
         path(ctx.file.vectors),
-        "--absolute",
-        ctx.attr.absolute,
-        "--relative",
-        ctx.attr.relative,
-    ] + (["--runner", path(runner.elf)] if with_runner else [])
+    ] + tolerances + (["--runner", path(runner.elf)] if with_runner else [])
 
 def run_inputs(ctx):
     """The files that `run_arguments` names.
@@ -178,17 +177,19 @@ _mlf_run_test = rule(
     toolchains = [TOOLCHAIN_TYPE],
 )
 
-def mlf_host_test(name, runner, vectors, absolute = "0", relative = "0", **kwargs):
+def mlf_host_test(name, runner, vectors, absolute = "", relative = "", **kwargs):
     """Runs a module on the host and compares every output with the reference.
 
     Args:
       name: the test's name.
       runner: an `mlf_runner` without platform.
       vectors: `.npz` file with inputs and expected outputs.
-      absolute: largest difference allowed; 0 means equal.
+      absolute: largest difference allowed; "0" means equal. Without it and `relative` the data type
+        decides: 1e-5 and 1e-5 for float32, 0 for integers.
       relative: allowed difference as a share of the reference, added to `absolute`.
-      **kwargs: `tags`, `size`, `visibility` and so on.
+      **kwargs: `tags` beside `mlf_kind=host`, `size`, `visibility` and so on.
     """
+    tags = run_tags("host") + (kwargs.pop("tags", None) or [])
     _mlf_run_test(
         name = name,
         absolute = str(absolute),
@@ -196,20 +197,23 @@ def mlf_host_test(name, runner, vectors, absolute = "0", relative = "0", **kwarg
         runner = runner,
         vectors = vectors,
         size = kwargs.pop("size", "small"),
+        tags = tags,
         **kwargs
     )
 
-def mlf_device_test(name, runner, vectors, absolute = "0", relative = "0", **kwargs):
+def mlf_device_test(name, runner, vectors, absolute = "", relative = "", **kwargs):
     """Runs a module on a simulated board and compares every output with the reference.
 
     Args:
       name: the test's name.
       runner: an `mlf_runner` with a platform.
       vectors: `.npz` file with inputs and expected outputs.
-      absolute: largest difference allowed; 0 means equal.
+      absolute: largest difference allowed; "0" means equal. Without it and `relative` the data type
+        decides: 1e-5 and 1e-5 for float32, 0 for integers.
       relative: allowed difference as a share of the reference, added to `absolute`.
-      **kwargs: `tags`, `size`, `visibility` and so on.
+      **kwargs: `tags` beside `mlf_kind=device`, `size`, `visibility` and so on.
     """
+    tags = run_tags("device") + (kwargs.pop("tags", None) or [])
     _mlf_run_test(
         name = name,
         absolute = str(absolute),
@@ -218,6 +222,7 @@ def mlf_device_test(name, runner, vectors, absolute = "0", relative = "0", **kwa
         runner = runner,
         vectors = vectors,
         size = kwargs.pop("size", "medium"),
+        tags = tags,
         **kwargs
     )
 
@@ -272,6 +277,7 @@ def _mlf_report_impl(ctx):
         outputs = [report],
         mnemonic = "MlfReport",
         progress_message = "Running %s on %s" % (runner.module, runner.cpu),
+        execution_requirements = simulation_requirements(ctx, runner.cpu != "host"),
     )
     return [
         DefaultInfo(files = depset([report])),
@@ -287,9 +293,15 @@ mlf_report = rule(
 reference, accuracy, flash, RAM, stack and instructions per inference.
 
 Results that are off do not fail the build, they are in the report; `mlf_host_test` and
-`mlf_device_test` fail.""",
+`mlf_device_test` fail.
+
+A board is simulated on the machine where Bazel runs, also with remote execution, unless
+`--@mlftool//rules/settings:simulators=anywhere`; `tags` such as `local` or `no-cache` hold for the action.""",
     implementation = _mlf_report_impl,
-    attrs = dict(RUN_ATTRS, title = attr.string(doc = "Name in tables. Default: the module's.")),
+    attrs = dict(
+        dict(RUN_ATTRS, **SIMULATION_ATTRS),
+        title = attr.string(doc = "Name in tables. Default: the module's."),
+    ),
     provides = [MlfReportInfo],
     toolchains = [TOOLCHAIN_TYPE],
 )

@@ -2,11 +2,13 @@
 
 load(":calls.bzl", "check_board", "check_call", "check_new", "check_platform")
 load(":cc.bzl", "cc_binary", "cc_library")
-load(":checks.bzl", "info_of")
+load(":checks.bzl", "info_of", "public_label", "public_name")
+load(":common.bzl", "for_hidden", "for_public")
 load(":firmware.bzl", "mlf_firmware")
 load(":library.bzl", "MODEL_COPTS")
 load(":mlftool.bzl", "TOOLCHAIN_TYPE", "run_mlftool")
 load(":providers.bzl", "MlfFirmwareInfo", "MlfInfo", "MlfRunnerInfo")
+load(":shared.bzl", "make_shared", "shared_file")
 load(":transitions.bzl", "ALLOWLIST", "model_transition")
 
 def module_of(ctx, info):
@@ -23,13 +25,13 @@ def module_of(ctx, info):
         return info.modules[0]
     if ctx.attr.module not in info.modules:
         fail("%s: module: got '%s', which %s has not; expected one of: %s" %
-             (ctx.label, ctx.attr.module, ctx.attr.archive.label, ", ".join(info.modules)))
+             (public_label(ctx), ctx.attr.module, ctx.attr.archive.label, ", ".join(info.modules)))
     return ctx.attr.module
 
 def _runner_source_impl(ctx):
     info = info_of(ctx, "archive", MlfInfo, "_source")
     module = module_of(ctx, info)
-    source = ctx.actions.declare_file("%s/runner_%s.c" % (ctx.label.name, module))
+    source = ctx.actions.declare_file("%s/runner_%s.c" % (public_name(ctx), module))
     args = ctx.actions.args()
     args.add("runner")
     args.add(info.archive)
@@ -117,8 +119,8 @@ def mlf_runner(name, archive, library, module = "", platform = None, program = "
     check_board(name, board, platform)
     check_new(name, [name, name + "_source", name + "_main"])
     program = program or name + "_program"
-    shared = dict(tags = ["manual"], visibility = ["//visibility:private"])
-    _runner_source(name = name + "_source", archive = archive, module = module, **shared)
+    source = dict(for_hidden(kwargs), archive = archive, module = module)
+    make_shared(_runner_source, shared_file, name + "_source", source)
     cc_library(
         name = name + "_main",
         srcs = [name + "_source"] + srcs,
@@ -132,8 +134,7 @@ def mlf_runner(name, archive, library, module = "", platform = None, program = "
             Label("//rules/settings:platform_hooks"),
         ],
         alwayslink = True,
-        testonly = kwargs.get("testonly", False),
-        **shared
+        **for_hidden(kwargs, c = True)
     )
     if platform or board:
         mlf_firmware(name = program, board = board, platform = platform, deps = [name + "_main"], **kwargs)
@@ -146,5 +147,5 @@ def mlf_runner(name, archive, library, module = "", platform = None, program = "
         firmware = program if platform or board else None,
         module = module,
         program = None if platform or board else program,
-        **kwargs
+        **for_public(kwargs)
     )

@@ -15,7 +15,7 @@ def _mark_impl(_ctx):
 mark = rule(
     doc = "What a transition sets and a command line does not.",
     implementation = _mark_impl,
-    build_setting = config.bool(),
+    build_setting = config.string(),
 )
 
 copts_setting = rule(

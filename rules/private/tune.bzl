@@ -1,26 +1,31 @@
 """Tuning records made by the build: which kernels need the fewest instructions on a simulated board."""
 
 load("@mlf_system//:machines.bzl", "TOOLCHAINS")
-load(":checks.bzl", "check_shapes", "check_values")
+load(":calls.bzl", "check_attributes", "check_call", "check_new")
+load(":checks.bzl", "SHARED", "check_extension", "check_shapes", "check_values", "public_label", "public_name")
 load(":cpus.bzl", "CPUS", "is_bare", "missing_simulator", "simulator_of")
 load(":mlftool.bzl", "TOOLCHAIN_TYPE", "run_mlftool")
 load(":options.bzl", "OPTIONS")
+load(":shared.bzl", "make_shared", fetch_tuning = "mlf_tune")
+load(":simulation.bzl", "SIMULATION_ATTRS", "simulation_requirements")
 load(":transitions.bzl", "ALLOWLIST", "model_transition")
 
 def _mlf_tune_impl(ctx):
+    label = public_label(ctx)
+    check_extension(ctx, "model", ["onnx"])
     check_shapes(ctx)
     check_values(ctx)
     if not ctx.attr.targets:
-        fail("%s: targets: got none, expected targets with a simulated board" % ctx.label)
+        fail("%s: targets: got none, expected targets with a simulated board" % label)
     for target in ctx.attr.targets:
         # Simulators of boards count, those of an operating system do not.
         if not is_bare(target):
             known = ", ".join(sorted([name for name in CPUS if is_bare(name)]))
-            fail("%s: targets: got '%s', expected targets with a simulated board: %s" % (ctx.label, target, known))
+            fail("%s: targets: got '%s', expected targets with a simulated board: %s" % (label, target, known))
         install = missing_simulator(simulator_of(target))
         if install:
-            fail("%s: the simulator of %s is not installed; run: %s" % (ctx.label, target, install))
-    record = ctx.actions.declare_file(ctx.label.name + ".json")
+            fail("%s: the simulator of %s is not installed; run: %s" % (label, target, install))
+    record = ctx.actions.declare_file("{0}.files/{0}.json".format(public_name(ctx)))
     args = ctx.actions.args()
     args.add("tune")
     args.add(ctx.file.model)
@@ -46,10 +51,39 @@ def _mlf_tune_impl(ctx):
         outputs = [record],
         mnemonic = "MlfTune",
         progress_message = "Counting instructions of kernels for %s" % ctx.file.model.short_path,
+        execution_requirements = simulation_requirements(ctx, True),
     )
     return [DefaultInfo(files = depset([record]))]
 
-mlf_tune = rule(
+_TUNE_ATTRS = {
+    "data": attr.label_list(allow_files = True, doc = "Files of ONNX external data."),
+    "float_mode": attr.string(
+        default = "exact",
+        values = OPTIONS["float_mode"].values,
+        doc = "As of `mlf_compile`; a record is for one of them.",
+    ),
+    "input_shapes": attr.string_dict(doc = "Shapes of inputs the model leaves open, as of `mlf_compile`."),
+    "input_values": attr.string_dict(doc = "Inputs that are constants, as of `mlf_compile`."),
+    "inputs": attr.label(
+        allow_single_file = [".npz"],
+        doc = "Instructions are counted on the first sample. Default: a fixed pattern.",
+    ),
+    "model": attr.label(mandatory = True, allow_single_file = True, doc = "The ONNX file."),
+    "optimisation": attr.string(
+        default = "-O2",
+        values = ["-O2", "-O3", "-Os"],
+        doc = "What the C is compiled with: as it will be in the end. The default is that of `mlf_cc_library`.",
+    ),
+    "targets": attr.string_list(mandatory = True, doc = "Targets with a simulated board."),
+    "_allowlist_function_transition": attr.label(default = ALLOWLIST),
+    "_compilers": attr.label_list(
+        default = ["@mlf_system//:%s.txt" % name for name in sorted(TOOLCHAINS)],
+        allow_files = True,
+    ),
+    "_qemu": attr.label(default = "@mlf_system//:simulators.txt", allow_single_file = True),
+}
+
+_tuning_record = rule(
     doc = """A tuning record: which of the kernels that can compute a layer needs the fewest instructions.
 
 ```starlark
@@ -65,33 +99,19 @@ output. Committed, it costs nobody else a simulation; `bazel run //:keyword_tune
 it, and the test fails where a new model, compiler or mlftool would count something else. `tuning =
 ":keyword_tuned"` does without the committed copy.""",
     implementation = _mlf_tune_impl,
-    attrs = {
-        "data": attr.label_list(allow_files = True, doc = "Files of ONNX external data."),
-        "float_mode": attr.string(
-            default = "exact",
-            values = OPTIONS["float_mode"].values,
-            doc = "As of `mlf_compile`; a record is for one of them.",
-        ),
-        "input_shapes": attr.string_dict(doc = "Shapes of inputs the model leaves open, as of `mlf_compile`."),
-        "input_values": attr.string_dict(doc = "Inputs that are constants, as of `mlf_compile`."),
-        "inputs": attr.label(
-            allow_single_file = [".npz"],
-            doc = "Instructions are counted on the first sample. Default: a fixed pattern.",
-        ),
-        "model": attr.label(mandatory = True, allow_single_file = [".onnx"], doc = "The ONNX file."),
-        "optimisation": attr.string(
-            default = "-O2",
-            values = ["-O2", "-O3", "-Os"],
-            doc = "What the C is compiled with: as it will be in the end. The default is that of `mlf_cc_library`.",
-        ),
-        "targets": attr.string_list(mandatory = True, doc = "Targets with a simulated board."),
-        "_allowlist_function_transition": attr.label(default = ALLOWLIST),
-        "_compilers": attr.label_list(
-            default = ["@mlf_system//:%s.txt" % name for name in sorted(TOOLCHAINS)],
-            allow_files = True,
-        ),
-        "_qemu": attr.label(default = "@mlf_system//:simulators.txt", allow_single_file = True),
-    },
+    attrs = dict(_TUNE_ATTRS, **SIMULATION_ATTRS),
     cfg = model_transition,
     toolchains = [TOOLCHAIN_TYPE],
 )
+
+def mlf_tune(name, **attributes):
+    """`_tuning_record` for all configurations; its attributes are documented there.
+
+    Args:
+      name: of the target.
+      **attributes: those of `_tuning_record`, and what Bazel gives every rule.
+    """
+    check_call(name)
+    check_new(name, [name, name + SHARED])
+    check_attributes(name, attributes, _TUNE_ATTRS)
+    make_shared(_tuning_record, fetch_tuning, name, attributes, name + ".json")

@@ -62,8 +62,7 @@ REFUSED = {
     'mlf_compile(name = "t10", model = MODEL, patches = "2", tuning = "x.json")':
         "//refused:t10: tuning: got //refused:x.json with optimize 'speed' and patches '2'",
     'mlf_compile(name = "t11", model = MODEL, tuning = "text.onnx")':
-        "in tuning attribute of mlf_compile rule //refused:t11: source file "
-        "'//refused:text.onnx' is misplaced here (expected .json)",
+        "//refused:t11: tuning: got //refused:text.onnx, expected one .json file",
     'mlf_compile(name = "t3", model = MODEL, pools = ["a=1KiB", "a=2KiB"])':
         "//refused:t3: pools: got 'a' twice; give each memory a name of its own",
     'mlf_project(name = "t4", archive = "m8", library = "../m8")':
@@ -78,11 +77,10 @@ REFUSED = {
     'mlf_compile(name = "t8", model = MODEL, data = ["nowhere.bin"])':
         "(//refused:t8) failed: missing input file '//refused:nowhere.bin'",
     'mlf_import(name = "t9", archive = "x.json")':
-        "in archive attribute of _mlf_archive rule //refused:t9_archive: source file "
-        "'//refused:x.json' is misplaced here (expected .tar or .model-library-format)",
+        "//refused:t9: archive: got //refused:x.json, expected one .tar or .model-library-format "
+        "file",
     'mlf_compile(name = "u", model = VECTORS)':
-        "in model attribute of mlf_compile rule //refused:u: source file "
-        "'//:models/gesture_int8.npz' is misplaced here (expected .onnx)",
+        "//refused:u: model: got //:models/gesture_int8.npz, expected one .onnx file",
     'mlf_report(name = "v", absolute = "tiny", runner = HOST, vectors = VECTORS)':
         "//refused:v: absolute: got 'tiny', expected a number of 0 or more, such as 0.5 or 1e-5",
     'mlf_host_test(name = "w", relative = -1, runner = HOST, vectors = VECTORS)':
@@ -163,6 +161,19 @@ REFUSED = {
     'mlf_model(name = "cpu_b", model = MODEL, target = "cortex-m3", board = ":hardware")':
         "//refused:cpu_b: target: got 'cortex-m3', and an mlf_firmware of platform "
         "//refused:hardware_platform links it; give that a board or platform with this processor",
+    # Without the library's own word for what it is for.
+    'mlf_compile(name = "core", model = MODEL, target = "cortex-m7")\n'
+    'mlf_cc_library(name = "core_lib", archive = "core")\n'
+    'mlf_firmware(name = "cpu_c", srcs = ["start.c"], deps = ["core_lib"], platform = '
+    '"@mlftool//rules/platforms:mps2_an386")':
+        "//refused:cpu_c: deps: got //refused:core_lib, a model for cortex-m7, in an image for "
+        "cortex-m4; compile the model for that",
+    'mlf_compile(name = "avx2", model = MODEL, target = "x86-64-v3")\n'
+    'mlf_cc_library(name = "avx2_lib", archive = "avx2")\n'
+    'mlf_firmware(name = "cpu_d", srcs = ["start.c"], deps = ["avx2_lib"], platform = '
+    '"@mlftool//rules/platforms:mps2_an386")':
+        "//refused:cpu_d: deps: got //refused:avx2_lib, a model for x86-64-v3, in an image for "
+        "cortex-m4; compile the model for that",
     # The linker would take both models' functions from the first.
     'mlf_firmware(name = "both", deps = [":left", ":right"], '
     'platform = "@mlftool//rules/platforms:cortex-m4")':
@@ -228,14 +239,13 @@ mlf_report(name = "report", runner = "runner", vectors = "//:models/gesture_int8
 # stands for the target's.
 CALLS = {
     'mlf_compile(name = "a", model = "x.onnx", executor = "aott")':
-        "LABEL: invalid value in 'executor' attribute: has to be one of 'aot', 'graph' or "
-        "'vm' instead of 'aott'",
+        'LABEL: executor: got "aott", expected one of "aot", "graph", "vm"',
     'mlf_compile(name = "a", model = "x.onnx", mlf_version = 9)':
-        "LABEL: invalid value in 'mlf_version' attribute: has to be one of '1', '2',",
+        "LABEL: mlf_version: got 9, expected one of 1, 2, 3, 4, 5, 6, 7",
     'mlf_compile(name = "a", model = "x.onnx", executer = "aot")':
-        "LABEL: no such attribute 'executer' in 'mlf_compile' rule",
+        "LABEL: executer: got \"aot\", expected one of data, executor, float_mode, ",
     'mlf_compile(name = "a")':
-        "LABEL: missing value for mandatory attribute 'model' in 'mlf_compile' rule",
+        "LABEL: model: got None, expected a value: it is mandatory",
     'mlf_model(name = "a", model = "x.onnx", flash_bytes = 1)':
         "LABEL: flash_bytes, ram_bytes: a budget is checked against a run, so it needs vectors "
         "(in a manifest:",

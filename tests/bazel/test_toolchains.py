@@ -131,6 +131,33 @@ def test_clang_for_programs_of_the_host(built: Workspace) -> None:
     assert all(Path(line[0]).name == "clang" for line in compiled)
 
 
+def test_another_host_compiler_makes_everything_again(built: Workspace, tmp_path: Path) -> None:
+    """A compiler that changed in its place: Bazel itself would see the same path."""
+    program = tmp_path / "cc"
+    options = (f"--repo_env=CC={program}", "@models//gesture_int8:host_runner")
+
+    crt = "@mlftool//crt"
+    keyed = f"rdeps({crt}:all, {crt}:host_compiler_key)"
+    sources = f'attr(srcs, "[.]c[],]", kind(cc_library, {crt}:all))'
+    assert "@mlftool" not in built.bazel("query", built.options()[0], f"{sources} except {keyed}")
+
+    def build(note: str) -> dict[str, bool]:
+        """Whether each action of C came from the cache, with a compiler that says `note`."""
+        program.write_text(f'#!/bin/sh\n# {note}\nexec gcc "$@"\n')
+        program.chmod(0o755)
+        built.bazel("clean")
+        built.shutdown()  # a running server does not look at the machine again
+        actions = [a for a in built.build(*options) if a["mnemonic"].startswith("Cpp")]
+        assert actions
+        return {a["listedOutputs"][0]: a["remoteCacheHit"] for a in actions}
+
+    first, same, other = build("one"), build("one"), build("two")
+
+    assert first.keys() == same.keys() == other.keys()
+    assert [path for path, hit in same.items() if not hit] == []
+    assert [path for path, hit in other.items() if hit] == []
+
+
 @pytest.mark.parametrize(
     ("missing", "said"),
     [

@@ -52,8 +52,8 @@ def programs(folder: Path, workspace: Workspace) -> Path:
     return bin_folder
 
 
-# The second page goes on where the first ends.
-@pytest.mark.parametrize("names", [("tutorial", "boards"), ("migration_genrules",)])
+# Each page goes on where the one before it ends.
+@pytest.mark.parametrize("names", [("tutorial", "boards", "rebuilds"), ("migration_genrules",)])
 def test_every_command_of_the_pages_works(
     tmp_path: Path, cache: Path, names: tuple[str, ...]
 ) -> None:

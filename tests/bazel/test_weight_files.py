@@ -17,7 +17,7 @@ def images(workspace: Workspace) -> dict[str, bytes]:
 
 
 def filed_weights(workspace: Workspace) -> bytes:
-    pattern = "*/bin/external/models/filed/*_sources/include/tvmgen_filed.weights"
+    pattern = "*/bin/external/models/filed/*.files/include/tvmgen_filed.weights"
     return next((workspace.folder / "bazel-out").glob(pattern)).read_bytes()
 
 

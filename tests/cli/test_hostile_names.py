@@ -211,7 +211,13 @@ def test_nothing_but_our_own_symbols(archive: tuple[Bundle, Path]) -> None:
     objects = [str(p) for p in target.glob("m*_lib*.o")]
     listing = subprocess.run(["nm", "-g", *objects], capture_output=True, text=True, check=True)
     symbols = set(re.findall(r" [A-Z] (\S+)", listing.stdout))
-    assert symbols == {f"tvmgen_m{m}_{f}" for m in range(4) for f in ("run", "__tvm_main__")}
+    headers = "".join(p.read_text() for p in (archive[1] / "codegen").rglob("tvmgen_m*.h"))
+    same = "tvmgen_two_models_are_named_m{}__compile_one_with_another_module_name"
+    expected = {f"tvmgen_m{m}_{f}" for m in range(4) for f in ("run", "__tvm_main__")}
+    expected |= {same.format(m) for m in range(4)}
+    expected |= set(re.findall(r'"\.globl (tvmgen_m[0-3]_model_[0-9a-f]{16})"', headers))
+    assert len(expected) == 16
+    assert symbols == expected
 
 
 def test_generated_text_is_plain(archive: tuple[Bundle, Path]) -> None:

@@ -57,7 +57,7 @@ def test_parameters_are_linked_or_not(tmp_path: Path) -> None:
     sizes = []
     for value in ("0", "1"):
         interface(["--executor=graph", f"--executor-graph-link-params={value}"], tmp_path)
-        sizes.append(len(read_tar(tmp_path / "a.tar").files["parameters/default.params"]))
+        sizes.append(len(read_tar(tmp_path / "a.tar").files[f"parameters/{MODEL.stem}.params"]))
     assert sizes[0] > 1000
     assert sizes[1] == 32
 

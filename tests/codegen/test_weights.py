@@ -8,7 +8,9 @@ import shutil
 import subprocess
 import sys
 import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import families
 import numpy as np
@@ -19,6 +21,8 @@ from builders import Net, random_feeds
 from forms import FORMS
 from shared import REPO
 
+import mlftool
+import mlftool.backend
 from mlftool.codegen import weights
 from mlftool.compile import ModuleSpec, compile_modules
 from mlftool.mlf import Bundle, write_tar
@@ -96,8 +100,49 @@ def test_little_is_text_and_much_is_filed(monkeypatch: pytest.MonkeyPatch) -> No
     # In the order in which the kernel reads them.
     first = np.frombuffer(data[:16384], "<f4")
     assert sorted(first.tolist()) == sorted((families.weights(64, 64) / 8).reshape(-1).tolist())
-    assert len(data) == 4 * 64 * 64 + 8 * 64 * 32  # and not the 256 bytes that are added
+    # The matrices and the gathered rows, and not the 256 bytes that are added.
+    assert len(data) == 4 * 64 * 64 + 8 * 64 * 32 + 4 * 4 * 64
     assert "[64] = {" in bundle.text(SOURCE)
+
+
+def by_backend(model: onnx.ModelProto, feed: dict[str, Any], work: Path) -> list[Any]:
+    return list(mlftool.backend.prepare(model).run(feed))
+
+
+def by_archive(model: onnx.ModelProto, feed: dict[str, Any], work: Path) -> list[Any]:
+    write_tar(compile_modules([ModuleSpec(model, "m")]), work / "m.tar")
+    return list(load(work / "m.tar", cache_dir=work).module().run(feed).values())
+
+
+def by_operator(model: onnx.ModelProto, feed: dict[str, Any], work: Path) -> list[Any]:
+    made = mlftool.build_operator(mlftool.from_onnx(model)[0], "c", name="net")
+    mlftool.export_model_library_format(made, work / "o.tar")
+    module = load(work / "o.tar", cache_dir=work).module()
+    rooms = {t.name: np.zeros(t.shape, t.dtype) for t in module.inputs}  # its outputs among them
+    return list(module.run(rooms | feed).values())
+
+
+def by_factory(model: onnx.ModelProto, feed: dict[str, Any], work: Path) -> list[Any]:
+    mod, params = mlftool.from_onnx(model)
+    mlftool.export_model_library_format(mlftool.build(mod, "c", params=params), work / "f.tar")
+    return list(load(work / "f.tar", cache_dir=work).module().run(feed).values())
+
+
+def by_debugger(model: onnx.ModelProto, feed: dict[str, Any], work: Path) -> list[Any]:
+    made = mlftool.create_executor("debug", mlftool.from_onnx(model)[0]).module.run(feed)
+    return [made[o.name] for o in model.graph.output]
+
+
+@pytest.mark.parametrize("way", [by_backend, by_archive, by_operator, by_factory, by_debugger])
+def test_every_way_to_compile_the_code_has_the_file(
+    way: Callable[..., list[Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFTOOL_CACHE", str(tmp_path))
+    (feed,) = random_feeds(mixed(), 3, 1)
+    plain = by_backend(mixed(), feed, tmp_path)
+    monkeypatch.setattr(weights, "BIG_MODULE", 30_000)
+    # An operator's last tensor is its output; the ones before it are its caller's.
+    np.testing.assert_array_equal(way(mixed(), feed, tmp_path)[-1], plain[-1])
 
 
 def test_the_source_changes_with_the_file() -> None:
@@ -141,7 +186,7 @@ def test_compilers_take_it_without_a_warning(command: tuple[str, ...], tmp_path:
         [*command, *flags, *WARNINGS, "-Icodegen/host/include", "-c", SOURCE, "-o", "m.o"],
         cwd=tmp_path, capture_output=True, text=True,
     )  # fmt: skip
-    if "stdio.h" in run.stderr or "string.h" in run.stderr:
+    if any(f"'{header}.h' file not found" in run.stderr for header in ("math", "stdio", "string")):
         pytest.skip(f"did not run: {command[0]} has no C library for this machine")
     assert (run.returncode, run.stderr) == (0, "")
     assert bundle.files[FILE][:16384] in (tmp_path / "m.o").read_bytes()
@@ -192,26 +237,24 @@ def test_parameters_of_a_graph_are_filed_for_programs(
 
 
 BARS = """
-import json, resource, sys, time
+import json, resource
 from mlftool.cli import main
 from mlftool.mlf import read_tar
 from mlftool.runtime.host import build_runner
 from mlftool.runtime.interface import read_interface
 from pathlib import Path
 archive = Path("big.tar")
-started = time.monotonic()
 assert main(["compile", "big.onnx", "-o", str(archive)]) == 0
 bundle = read_tar(archive)
 program = build_runner(bundle, read_interface(bundle), Path("cache"))
-own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-peak = max(own, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
-seconds = time.monotonic() - started
-print(json.dumps([seconds, peak * 1024, program.stat().st_size]))
+used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+seconds = sum(u.ru_utime + u.ru_stime for u in used)
+print(json.dumps([seconds, max(u.ru_maxrss for u in used) * 1024, program.stat().st_size]))
 """
 
 
 def test_a_hundred_megabytes_become_a_program(tmp_path: Path) -> None:
-    """Issue 6's bars: a minute and 1.5 GB."""
+    """A third of issue 6's minute, but of a processor, whatever else it does; its 1.5 GB."""
     net = Net()
     x = net.input("x", np.float32, (1, 1024))
     rng = np.random.default_rng(0)
@@ -226,7 +269,7 @@ def test_a_hundred_megabytes_become_a_program(tmp_path: Path) -> None:
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
     seconds, peak, size = json.loads(run.stdout)
-    assert seconds < 60
+    assert seconds < 20  # it takes 4
     assert peak < 1.5e9
     assert size > 25 * 4 * 1024 * 1024
 

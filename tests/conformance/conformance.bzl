@@ -65,6 +65,7 @@ def conformance_tests(name, groups, compiler, judges):
             srcs = judges,
             args = ["--trials=$(rootpath %s)" % trials],
             data = [trials],
+            timeout = "long",
         )
     native.test_suite(
         name = name,

@@ -25,7 +25,8 @@ MODEL = ROOT / "examples/models/digits_int8.onnx"
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An unpacked archive, and an application's config and platform made of its templates."""
     folder = tmp_path_factory.mktemp("project")
-    for name, data in compile_modules([ModuleSpec(MODEL, "digits")]).files.items():
+    spec = ModuleSpec(MODEL, "digits", interface_api="packed")
+    for name, data in compile_modules([spec]).files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)

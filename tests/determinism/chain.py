@@ -17,6 +17,7 @@ from pathlib import Path
 from mlftool.cli import main
 
 BOARD = "cortex-m4"
+NAMED = ("--module-name", "net")  # else the file names the module, and each world has its own
 
 
 def mlftool(*arguments: str | Path) -> None:
@@ -32,8 +33,9 @@ def make(model: Path, vectors: Path, out: Path) -> dict[str, Path]:
     found = {}
     for target in ("host", BOARD, "llvm"):
         found[f"{target}.tar"] = out / f"{target}.tar"
-        mlftool("compile", model, "-o", found[f"{target}.tar"], "--target", target)
-    mlftool("compile", model, "-o", out / "filed.tar", "--weights", "binary", "--executor", "vm")
+        mlftool("compile", model, "-o", found[f"{target}.tar"], "--target", target, *NAMED)
+    filed = ("--weights", "binary", "--executor", "vm", *NAMED)
+    mlftool("compile", model, "-o", out / "filed.tar", *filed)
     found["filed.tar"] = out / "filed.tar"
     mlftool("extract", out / "host.tar", "--project", f"net={out / 'project'}")
     subprocess.run(["make", "-s", "-C", out / "project", f"BUILD_DIR={out / 'build'}"], check=True)

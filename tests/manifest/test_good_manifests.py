@@ -39,6 +39,11 @@ def test_everything(put: Place) -> None:
         input_shapes={"input": (1, 49, 10, 1), "odd: name": ()},
         input_values={"rate": (16000,), "gains": (0.5, 1, -2)},
         data_files=("kws.npz",),
+        tags=("nightly", "cpu:2"),
+        size="large",
+        timeout="eternal",
+        exec_properties={"OSFamily": "linux", "container-image": "docker://x y"},
+        visibility=("//app:__pkg__", "@other//:friends"),
         test=Check(vectors="models/kws.npz", absolute=1e-3, relative=0.5),
         budget=Budget(flash=65536, ram=16000),
     )

@@ -261,7 +261,7 @@ def test_check_good(work: Path, capsys: Captured) -> None:
         assert main(["check", file]) == 0
         assert capsys.readouterr() == ("", f"{file}: no problems\n")
     assert main(["check", "m.yaml", "--json"]) == 0
-    expected = {"schema_version": 1, "file": "m.yaml", "ok": True, "problems": []}
+    expected = {"schema_version": 1, "file": "m.yaml", "ok": True, "problems": [], "warnings": []}
     assert json.loads(capsys.readouterr().out) == expected
 
 
@@ -344,3 +344,17 @@ def test_interrupt_leaves_whole_files_only(work: Path) -> None:
     assert all(name.endswith("/host-aot.tar") for name in written)
     for name in written:
         assert "metadata.json" in read_tar(Path("out") / name).files
+
+
+def test_what_is_for_bazel_compiles_nothing_again(
+    work: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["build", "m.yaml", "-o", "out"]) == 0
+    stamps = {p: p.stat().st_mtime_ns for p in (work / "out" / FOLDER).rglob("*") if p.is_file()}
+    keys = "tags: [x], size: large, timeout: long, exec_properties: {a: b}, visibility: [//a:b]"
+    text = MANIFEST.replace("{model: small.onnx}", "{model: small.onnx, " + keys + "}")
+    Path("m.yaml").write_text(text)
+
+    assert main(["build", "m.yaml", "-o", "out"]) == 0
+
+    assert {p: p.stat().st_mtime_ns for p in stamps} == stamps

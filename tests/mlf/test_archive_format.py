@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import struct
+import subprocess
+import tempfile
 import unicodedata
 from pathlib import Path
 
@@ -12,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from shared import Network
 
 from mlftool.compile import ModuleSpec, compile_modules
 from mlftool.errors import MlfError
@@ -143,7 +146,6 @@ MODULE_KEYS = {
     "style",
     "target",
     "memory",
-    "external_dependencies",
 }
 MAIN_KEYS = {
     "device",
@@ -180,10 +182,58 @@ def test_metadata_has_exactly_the_keys_of_version_7(bundle: Bundle) -> None:
         for entry in functions["operator_functions"]:
             assert entry.keys() == {"function_name", "workspace"}
             assert [w.keys() for w in entry["workspace"]] == [{"device", "workspace_size_bytes"}]
-        (dependency,) = module["external_dependencies"]
-        assert dependency.keys() == {"short_name", "url", "url_type", "version_spec"}
-        assert dependency["short_name"] == "tvm_standalone_crt"
-        assert (dependency["url"], dependency["url_type"]) == ("./runtime", "mlf_path")
+
+
+RUNTIME = {
+    "struct": {},
+    "vm": {"executor": "vm"},
+    "packed": {"interface_api": "packed"},
+    "graph": {"executor": "graph"},
+}
+
+
+@pytest.mark.parametrize("form", RUNTIME)
+@pytest.mark.parametrize("version", [4, 5, 7])
+def test_the_runtime_is_there_where_code_calls_it(form: str, version: int) -> None:
+    spec = ModuleSpec(MODEL, "m", mlf_version=version, **RUNTIME[form])
+    files = compile_modules([spec]).files
+    expected = form in ("packed", "graph") and version >= 5
+    assert any(n.startswith("runtime/") for n in files) == expected
+    assert any(n.startswith("templates/") for n in files) == expected
+    metadata = json.loads(files["metadata.json"])
+    module = metadata["modules"]["m"] if version == 7 else metadata
+    dependencies = module.get("external_dependencies", [])
+    assert [(d["short_name"], d["url"], d["url_type"]) for d in dependencies] == (
+        [("tvm_standalone_crt", "./runtime", "mlf_path")] * expected
+    )
+    readme = files["README.md"].decode()
+    assert ("runtime/include" in readme) == expected
+    assert ("CRT/include" in readme) == (form in ("packed", "graph") and not expected)
+
+
+@pytest.mark.parametrize("form", RUNTIME)
+@pytest.mark.parametrize("target", ["host", "cortex-m4", "x86-64-v3"])
+def test_headers_are_those_that_sources_include(form: str, target: str) -> None:
+    """gcc says which; each is there once."""
+    bundle = compile_modules([ModuleSpec(MODEL, "m", target, **RUNTIME[form])])
+    there = [n for n in bundle.files if "/mlf/" in n]
+    assert len({n.rpartition("/")[2] for n in there}) == len(there)
+    assert all(n.startswith("codegen/host/include/mlf/") for n in there)
+    with tempfile.TemporaryDirectory() as folder:
+        for name, data in bundle.files.items():
+            (Path(folder) / name).parent.mkdir(parents=True, exist_ok=True)
+            (Path(folder) / name).write_bytes(data)
+        sources = [n for n in bundle.files if n.endswith(".c") and n.startswith("codegen/")]
+        folders = ["-Icodegen/host/include", "-Iruntime/include", "-Itemplates"]
+        command = ["gcc", "-std=c99", "-MM", "-MG", *folders, *sources]
+        text = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+    included = {w for w in text.stdout.replace("\\\n", " ").split() if "/mlf/" in w}
+    assert included == set(there)
+
+
+def test_an_archive_holds_little_beside_its_model() -> None:
+    spec = ModuleSpec(Network("kws_int8", True).path, "kws", "cortex-m4")
+    assert len(tar_bytes(compile_modules([spec]))) < 170 * 1024
 
 
 def test_metadata_tells_the_truth(bundle: Bundle) -> None:
@@ -221,9 +271,7 @@ def test_the_tree_of_version_7(bundle: Bundle) -> None:
         "codegen",
         "executor-config",
         "parameters",
-        "runtime",
         "src",
-        "templates",
     }
 
 

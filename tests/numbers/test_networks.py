@@ -35,14 +35,9 @@ def bundle(network: Network, target: str) -> Bundle:
 
 
 @functools.cache
-def compiled(network: Network, target: str, cache: Path) -> HostModule:
+def compiled(network: Network, target: str) -> HostModule:
     """The module for `target` on this computer: its archive is plain C whatever the target."""
-    return load_host(bundle(network, target), cache_dir=cache)
-
-
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cache")
+    return load_host(bundle(network, target))
 
 
 def check_sample(network: Network, got: dict[str, Array], want: dict[str, list[Array]]) -> None:
@@ -56,17 +51,17 @@ def check_sample(network: Network, got: dict[str, Array], want: dict[str, list[A
 
 @pytest.mark.parametrize("target", ["host", "cortex-m4"])
 @pytest.mark.parametrize("network", NETWORKS, ids=str)
-def test_samples(network: Network, target: str, cache: Path) -> None:
-    run = compiled(network, target, cache)
+def test_samples(network: Network, target: str) -> None:
+    run = compiled(network, target)
     for feed, want in zip(*network.samples(), strict=True):
         check_sample(network, run(feed), want)
 
 
 @pytest.mark.parametrize("network", [n for n in NETWORKS if n.quantised], ids=str)
-def test_random_inputs_equal_onnxruntime_bit_for_bit(network: Network, cache: Path) -> None:
+def test_random_inputs_equal_onnxruntime_bit_for_bit(network: Network) -> None:
     feeds = network.random_feeds(RANDOM)
     model = onnx.load(network.path)
-    run = compiled(network, "cortex-m4", cache)
+    run = compiled(network, "cortex-m4")
     elements = different = 0
     for feed, want in zip(feeds, onnxruntime_integer(model, feeds), strict=True):
         got = run(feed)
@@ -77,10 +72,10 @@ def test_random_inputs_equal_onnxruntime_bit_for_bit(network: Network, cache: Pa
 
 
 @pytest.mark.parametrize("network", [n for n in NETWORKS if not n.quantised], ids=str)
-def test_random_float_inputs(network: Network, cache: Path) -> None:
+def test_random_float_inputs(network: Network) -> None:
     feeds = network.random_feeds(8)
     model = onnx.load(network.path)
-    run = compiled(network, "host", cache)
+    run = compiled(network, "host")
     for feed, want in zip(feeds, onnxruntime_float(model, feeds), strict=True):
         got = run(feed)
         for name, value in want.items():
@@ -89,15 +84,13 @@ def test_random_float_inputs(network: Network, cache: Path) -> None:
 
 @pytest.mark.parametrize("target", ["cortex-m3", "cortex-m4"])
 @pytest.mark.parametrize("network", ON_BOARDS, ids=str)
-def test_boards_give_the_bits_of_the_host(
-    network: Network, target: str, cache: Path, tmp_path: Path
-) -> None:
+def test_boards_give_the_bits_of_the_host(network: Network, target: str, tmp_path: Path) -> None:
     feeds = network.samples()[0][:2]
     archive = bundle(network, target)
     interface = read_interface(archive)
-    elf = link_firmware(archive, interface, BOARDS[target], cache)
+    elf = link_firmware(archive, interface, BOARDS[target])
     result = run_on_board(elf, BOARDS[target], interface, feeds)
-    run = compiled(network, "host", cache)
+    run = compiled(network, "host")
     for feed, got in zip(feeds, result.outputs, strict=True):
         for name, value in run(feed).items():
             assert got[name].tobytes() == value.tobytes(), name
@@ -113,9 +106,9 @@ def levels() -> list[str]:
 
 @pytest.mark.parametrize("target", ["host", *levels()])
 @pytest.mark.parametrize("network", NETWORKS, ids=str)
-def test_vectors_give_the_bits_of_scalars(network: Network, target: str, cache: Path) -> None:
-    scalar = compiled(network, "rv32imc", cache)
-    vector = compiled(network, target, cache)
+def test_vectors_give_the_bits_of_scalars(network: Network, target: str) -> None:
+    scalar = compiled(network, "rv32imc")
+    vector = compiled(network, target)
     for inputs in network.random_feeds(2):
         want, got = scalar(inputs), vector(inputs)
         for name, array in want.items():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from batch import Job, run_jobs
 from oracle import assert_close, onnxruntime_float, onnxruntime_integer
@@ -11,8 +13,10 @@ NAMES = tuple(other_networks())
 
 
 @pytest.fixture(scope="module")
-def jobs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Job]:
-    models = other_networks()
+def jobs(
+    tmp_path_factory: pytest.TempPathFactory, selected: Callable[[str], bool]
+) -> dict[str, Job]:
+    models = {name: model for name, model in other_networks().items() if selected(name)}
     made = {name: Job(model, feeds_of(model), name=name) for name, model in models.items()}
     run_jobs(list(made.values()), tmp_path_factory.mktemp("others"))
     return made

@@ -171,6 +171,15 @@ def long_chain() -> Case:
     return Case("long_chain", net.model(net.node("Max", c, net.const(np.float32(-0.1)))))
 
 
+def single_of_higher_rank(op: str) -> Case:
+    """One element with more axes than the tensor, from which a Reshape is moved away."""
+    net = Net()
+    x = net.node("Reshape", net.input("x", np.float32, (3, 5)), net.const([-1, 1, 3], np.int64))
+    attrs = {"fmod": 1} if op == "Mod" else {}
+    y = net.node(op, x, net.const([[[[-0.4]]]], np.float32), **attrs)
+    return Case(f"single_{op}", net.model(y))
+
+
 def cases() -> Iterator[Case]:
     for k, op in enumerate(BINARY):
         for shape in range(len(SHAPES)):
@@ -220,6 +229,7 @@ def cases() -> Iterator[Case]:
             yield table(dtype, op)
     yield from map(quantised_add, range(18))
     yield long_chain()
+    yield from map(single_of_higher_rank, ("Add", "Mul", "Div", "Mod", "Max", "Less"))
 
 
 CASES = tuple(cases())

@@ -90,6 +90,81 @@ MODELS = {
         r = Gather <axis = 0> (p, zero)
         rows = Gather <axis = 0> (x, r)
     }""",
+    "gathered_from_the_end": """g (float[6,4] x, bool[6] c, int64[3] i, int32[2] j)
+        => (float[3,4] a, float[3,4] b, float[2,4] e, float[2,4] last, float[2] nd) {
+        p = Compress <axis = 0> (x, c)
+        a = Gather <axis = 0> (p, i)
+        four = Constant <value = int64[2] {1, 4}> ()
+        zero = Constant <value = int64[1] {1}> ()
+        u = Unsqueeze(i, zero)
+        all = Tile(u, four)
+        b = GatherElements <axis = 0> (p, all)
+        e = Gather <axis = 0> (p, j)
+        ends = Constant <value = int64[2] {-1, -2}> ()
+        last = Gather <axis = 0> (p, ends)
+        places = Constant <value = int64[2,2] {-1, -1, -2, 0}> ()
+        nd = GatherND(p, places)
+    }""",
+    "gathered_from_the_end_of_another": """g (float[6,4] x, bool[6] c, int64[3] i)
+        => (float[3,2] y) {
+        p = Compress <axis = 0> (x, c)
+        ij = Constant <value = int64[2] {-1, 0}> ()
+        q = Gather <axis = 1> (p, ij)
+        y = Gather <axis = 0> (q, i)
+    }""",
+    "bounds_of_computed_shapes": """g (float[6,4] x, bool[6] c)
+        => (float[k,4] a, float[k] b, int64[k] r, float[n,4] t, float[k,4] sum) {
+        p = Compress <axis = 0> (x, c)
+        s = Shape(p)
+        a = ConstantOfShape <value = float[1] {2}> (s)
+        zero = Constant <value = int64[1] {0}> ()
+        n = Gather(s, zero)
+        b = ConstantOfShape <value = float[1] {3}> (n)
+        from = Constant <value = int64 {0}> ()
+        one = Constant <value = int64 {1}> ()
+        m = Squeeze(n, zero)
+        r = Range(from, m, one)
+        row = Constant <value = float[1,4] {1, 2, 3, 4}> ()
+        t = Expand(row, s)
+        sum = Add(p, a)
+    }""",
+    "joins_that_go_together": """g (float[6] x, bool[6] c, bool[6] d) => (float[k] y) {
+        p = Compress <axis = 0> (x, c)
+        q = Compress <axis = 0> (x, d)
+        values = Concat <axis = 0> (p, q)
+        sp = Shape(p)
+        sq = Shape(q)
+        ones = ConstantOfShape <value = float[1] {1}> (sp)
+        twos = ConstantOfShape <value = float[1] {2}> (sq)
+        classes = Concat <axis = 0> (ones, twos)
+        from = Constant <value = int64[1] {0}> ()
+        to = Constant <value = int64[1] {9223372036854775807}> ()
+        whole = Slice(classes, from, to)
+        y = Add(values, whole)
+    }""",
+    "best_of_at_most_some": """g (float[6,4] x, bool[6] c) => (float[k] v, float[k] w) {
+        flat = Constant <value = int64[1] {-1}> ()
+        f = Reshape(x, flat)
+        p = NonZero(f)
+        t = Transpose(p)
+        z = GatherND(f, t)
+        s = Shape(z)
+        five = Constant <value = int64[1] {5}> ()
+        m = Concat <axis = 0> (five, s)
+        k = ReduceMin <keepdims = 1> (m)
+        v, i = TopK(z, k)
+        w = Gather(z, i)
+    }""",
+    "boxes_that_are_there": """g (float[1,6,4] x, bool[6] c, float[1,2,6] z)
+        => (int64[k,3] y, int64[n,3] above) {
+        p = Compress <axis = 1> (x, c)
+        s = Compress <axis = 2> (z, c)
+        most = Constant <value = int64[1] {5}> ()
+        overlap = Constant <value = float[1] {0.3}> ()
+        score = Constant <value = float[1] {0.1}> ()
+        y = NonMaxSuppression(p, s, most, overlap)
+        above = NonMaxSuppression(p, s, most, overlap, score)
+    }""",
     "a_window_of_it": """g (float[8,3] x, bool[8] c) => (float[k,2] y) {
         p = Compress <axis = 0> (x, c)
         from = Constant <value = int64[2] {1, -2}> ()
@@ -126,6 +201,11 @@ def feeds(name: str, model: onnx.ModelProto) -> list[dict[str, Array]]:
             chosen = random.random(shape) < share
             value = chosen if dtype.kind == "b" else random.normal(0, 2, shape) * chosen
             sample[info.name] = np.asarray(value, dtype)
+        # Indices, some from the end, of at least three rows.
+        for name, row in (("i", [-1, 0, -2]), ("j", [-2, 1])):
+            if name in sample and "c" in sample:
+                sample[name] = np.array(row, sample[name].dtype)
+                sample["c"][:3] = True
         if "limit" in sample:
             sample["x"], sample["limit"] = (
                 np.abs(sample["x"]) + 0.1,
@@ -161,6 +241,14 @@ def test_equals_onnxruntime(name: str, jobs: dict[str, Job]) -> None:
 BAD = {
     "two extents that may differ": """g (float[4] x, bool[4] c, bool[3] d) => (float[k] y) {
         a = Compress <axis = 0> (x, c) b = Compress <axis = 0> (x, d) y = Add(a, b) }""",
+    "branches of extents of their own": """g (float[6] x, bool[6] c, bool a) => (float[k] y) {
+        y = If (a) <then_branch = t () => (float[k] p) { p = Compress <axis = 0> (x, c) },
+            else_branch = e () => (float[k] q) { n = Neg(x) q = Compress <axis = 0> (n, c) }> }""",
+    "a state that shrinks": """g (float[6] x, bool[6] c) => (float[k] y) {
+        two = Constant <value = int64 {2}> ()
+        t = Constant <value = bool {1}> ()
+        y = Loop (two, t, x) <body = b (int64 i, bool g, float[6] s) => (bool d, float[k] n) {
+            d = Identity(g) n = Compress <axis = 0> (s, c) }> }""",
     "an operator nobody taught": """g (float[4] x, bool[4] c) => (float[k] y) {
         a = Compress <axis = 0> (x, c) z = Constant <value = int64 {0}> () y = CumSum(a, z) }""",
 }

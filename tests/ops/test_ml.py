@@ -126,6 +126,9 @@ def others() -> Iterator[Case]:
         yield case(f"linear_{how}", "LinearRegressor", x, targets=3, **attrs)
         attrs |= {"classlabels_ints": [2, 5, 9], "multi_class": 1}
         yield case(f"logistic_{how}", "LinearClassifier", x, outputs=2, **attrs)
+    many = {"coefficients": rng.normal(size=21), "intercepts": rng.normal(size=3)}
+    many |= {"classlabels_ints": [0, 1, 2], "multi_class": 1}  # as in onnxruntime's data sets
+    yield case("logistic_of_too_many", "LinearClassifier", x, outputs=2, **many)
     binary = {"coefficients": rng.normal(size=10), "intercepts": [0.2, -0.2]}
     binary |= {"classlabels_ints": [0, 1], "post_transform": "LOGISTIC", "multi_class": 1}
     yield case("logistic_binary", "LinearClassifier", x, outputs=2, **binary)

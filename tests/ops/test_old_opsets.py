@@ -10,10 +10,14 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import onnx
+import onnx.parser
 import pytest
 from batch import Job, run_jobs
 from builders import Net
 from onnx import helper
+
+from mlftool.compile import ModuleSpec, compile_module
 
 Array = np.ndarray[Any, Any]
 X = np.linspace(-3, 3, 24, dtype=np.float32).reshape(2, 3, 4)
@@ -122,3 +126,11 @@ def test_old_spelling(name: str, jobs: dict[str, Job]) -> None:
     (got,) = jobs[name].results[0].values()
     assert got.shape == expected.shape
     np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("opset", [6, 7, 9, 10, 12])
+def test_a_mask_that_nobody_reads_needs_no_shape(opset: int) -> None:
+    text = f'<ir_version: 7, opset_import: ["": {opset}]>'
+    text += " g (float[2,3] x) => (float[2,3] y) { d, mask = Dropout(x) y = Neg(d) }"
+    module = compile_module(ModuleSpec(onnx.parser.parse_model(text), "m"))
+    assert [n.op for n in module.program.graph.nodes] == ["Neg"]

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from batch import compile_model
 from builders import Net
 from cases import Case, Results
 
@@ -255,3 +256,14 @@ def results(tmp_path_factory: pytest.TempPathFactory, selected: Callable[[str], 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
 def test_matches_the_oracle(case: Case, results: Results) -> None:
     results.check(case)
+
+
+def test_places_have_the_shape_of_the_largest() -> None:
+    """With ceil_mode a window that would start in the padding is dropped, in both outputs."""
+    net = Net()
+    x = net.input("x", np.float32, (1, 1, 3))
+    net.node("MaxPool", x, kernel_shape=[2], pads=[0, 1], strides=[3], ceil_mode=1)
+    model = net.model("maxpool_0", "places")
+    model.graph.node[0].output.append("places")
+    graph = compile_model(model).imported
+    assert [graph.types[name].shape for name in graph.outputs] == [(1, 1, 1), (1, 1, 1)]

@@ -11,6 +11,7 @@ import onnx
 import pytest
 from builders import Net
 
+from mlftool.compile import ModuleSpec, compile_module
 from mlftool.importer.onnx import import_onnx
 from mlftool.ir.graph import Graph
 from mlftool.ir.verify import verify
@@ -145,8 +146,13 @@ def test_to_integer(tmp_path: Path) -> None:
 def test_to_integer_refuses_scales_along_the_wrong_axis(tmp_path: Path) -> None:
     """A scale per input channel cannot leave the sum: the Gemm stays in float."""
     passes = (canonicalise.canonicalise, qdq.sink_and_hoist, integers.to_integer)
-    lines = run(quantised_gemm([0.1, 0.2, 0.3, 0.4], 0), tmp_path, *passes)
-    assert not any("QGemm" in line for line in lines)
+    assert run(quantised_gemm([0.1, 0.2, 0.3, 0.4], 0), tmp_path, *passes) == [
+        "float32[1x4] = DequantizeLinear(%, 0.5, 3)",
+        "float32[4x4] = DequantizeLinear(<int8[4x4]>, <float32[4x1]>, <int8[4x1]>)",
+        "float32[1x4] = Gemm(%, %)",
+        "float32[1x4] = Relu(%)",
+        "int8[1x4] = QuantizeLinear(%, 0.25, -10)",
+    ]
 
 
 def test_average_to_integer(tmp_path: Path) -> None:
@@ -249,6 +255,19 @@ def test_tabulate_looks_through_tables(tmp_path: Path) -> None:
     for rewrite in passes:
         graph = verify(rewrite(graph), rewrite.__name__)
     assert [(n.inputs[0], n.outputs[0]) for n in graph.nodes] == [(stored, swish), (swish, tanh)]
+
+
+def test_a_view_of_more_axes_sinks(tmp_path: Path) -> None:
+    """The one element of [1,1,1] would give the vector more axes than it has."""
+    net = Net()
+    x = net.input("x", np.float32, (2,))
+    view = net.node("Reshape", x, net.const([2, 1, 1], np.int64))
+    y = net.node("Add", net.const(np.full((1, 1, 1), 5), np.float32), view)
+    assert run(net.model(y), tmp_path, layout.cancel_transposes) == [
+        "float32[2] = Add(5, %)",
+        "float32[2x1x1] = Reshape(%)",
+    ]
+    compile_module(ModuleSpec(net.model(y)))
 
 
 def test_store_outputs(tmp_path: Path) -> None:

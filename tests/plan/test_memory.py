@@ -111,15 +111,25 @@ def check_plan(module: Module) -> None:
     """Walk the steps as the device does, remembering what each byte holds."""
     program = module.program
     graph, memory = program.graph, program.memory
-    outside = {*graph.inputs, *graph.outputs, *graph.consts}
-    holds: dict[int, str] = {}
+    outside = {*graph.consts}
+    if not program.workspace_io:
+        outside |= {*graph.inputs, *graph.outputs}
+    holds: dict[tuple[str, int], str] = {}
+
+    def bytes_of(name: str) -> list[tuple[str, int]]:
+        buffer = memory.place[name]
+        first = buffer.offset_bytes
+        return [(buffer.pool, b) for b in range(first, first + graph.types[name].bytes)]
+
+    for name in set(graph.inputs) - outside:
+        assert not any(b in holds for b in bytes_of(name)), f"'{name}' lies in another input"
+        holds |= dict.fromkeys(bytes_of(name), name)
     for step, call in enumerate(program.calls):
         operands = call.kernel.operands
         reads = {program.storage(o.value) for o in operands if o.role == "in"} - outside
         for name in reads:
-            buffer = memory.place[name]
-            at = range(buffer.offset_bytes, buffer.offset_bytes + graph.types[name].bytes)
-            assert all(holds.get(b) == name for b in at), f"step {step}: '{name}' was overwritten"
+            whole = all(holds.get(b) == name for b in bytes_of(name))
+            assert whole, f"step {step}: '{name}' was overwritten"
         out = program.storage(call.node.outputs[0])
         distances = {**call.kernel.overlap, **dict.fromkeys(call.kernel.inplace, (0, 0))}
         may_replace = {
@@ -131,14 +141,19 @@ def check_plan(module: Module) -> None:
             if o.role == "in" and o.value not in distances
         }
         if out not in outside:
-            buffer = memory.place[out]
-            end = buffer.offset_bytes + graph.types[out].bytes
-            assert end <= memory.size_bytes
-            for b in range(buffer.offset_bytes, end):
+            regions = {r.pool.name: r.size_bytes for r in memory.regions}
+            for b in bytes_of(out):
+                assert b[1] < regions[b[0]]
                 if holds.get(b) in reads:
                     assert holds[b] in may_replace, f"step {step}: clobbers '{holds[b]}'"
                     assert holds[b] not in kept, f"step {step}: clobbers '{holds[b]}'"
                 holds[b] = out
+        for more in (program.storage(o) for o in call.node.outputs[1:] if o):
+            if more not in outside:
+                assert not any(holds.get(b) in {*reads, out} for b in bytes_of(more))
+                holds |= dict.fromkeys(bytes_of(more), more)
+    for name in set(graph.outputs) - outside:
+        assert all(holds[b] == name for b in bytes_of(name)), f"output '{name}' was overwritten"
 
 
 @pytest.mark.parametrize("network", NETWORKS, ids=str)

@@ -84,8 +84,7 @@ def test_the_same_bits(pools: tuple[str, ...], io: bool) -> None:
     memory = module.program.memory
     for region, limit in zip(memory.regions, (1024, 2048), strict=True):
         assert 0 < region.size_bytes <= limit
-    if not io:
-        check_pools(module)
+    check_plan(module)
     bundle = compile_modules([module.spec])
     interface = read_interface(bundle, "m")
     assert list(interface.pools) == sorted(p.partition("=")[0] for p in pools if "@" not in p)
@@ -93,22 +92,6 @@ def test_the_same_bits(pools: tuple[str, ...], io: bool) -> None:
     for one, other in zip(got, want, strict=True):
         for name, value in other.items():
             assert one[name].tobytes() == value.tobytes()
-
-
-def check_pools(module: Any) -> None:
-    """As for one workspace: the pools one behind the other."""
-    memory, start = module.program.memory, {}
-    at = 0
-    for region in memory.regions:
-        start[region.pool.name] = at
-        at += region.size_bytes
-    place = {
-        name: replace(b, offset_bytes=b.offset_bytes + start[b.pool])
-        for name, b in memory.place.items()
-    }
-    check_plan(
-        replace(module, program=replace(module.program, memory=replace(memory, place=place)))
-    )
 
 
 @pytest.mark.skipif(

@@ -18,7 +18,7 @@ from nested import Workspace, digests, make_workspace
 
 # A model's whole chain for the host and for a board: compile, unpack, C compile, link.
 CHAIN = ("@models//gesture_int8:host_runner", "@models//gesture_int8:cortex-m4_runner")
-KINDS = {"MlfCompile", "MlfExtract", "CppCompile", "MlfLink"}
+KINDS = {"MlfCompile", "MlfRunner", "CppCompile", "MlfLink"}
 PACKAGE = """load("@mlftool//rules:defs.bzl", "mlf_compile")
 mlf_compile(name = "declared", model = "split.onnx", data = ["split.data"])
 genrule(name = "peek", outs = ["seen"], cmd = "cat split/split.data > $@")

@@ -99,7 +99,7 @@ def test_the_page_about_the_rules_is_current() -> None:
 
 def test_the_rules_have_the_compilers_options() -> None:
     assert options_bzl.FILE.read_text() == options_bzl.text(), "run: python3 tools/options_bzl.py"
-    for rule in ("mlf_compile", "mlf_module"):
+    for rule in ("_model_archive", "mlf_module"):
         assert OPTIONS.keys() < bzl("compile")[rule].given["attrs"].keys()
 
 

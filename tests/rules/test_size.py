@@ -103,5 +103,5 @@ def test_a_file_that_is_no_program(tmp_path: Path, capsys: pytest.CaptureFixture
 
     assert size.main([str(tmp_path / "x"), "//:x", *[str(tmp_path / n) for n in "jt"]]) == 2
 
-    assert "error[MLF0609]: is no program" in capsys.readouterr().err
+    assert "error[MLF0609]: cannot be measured: is not a valid ELF file" in capsys.readouterr().err
     assert not (tmp_path / "j").exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import struct
 import subprocess
 import sys
@@ -10,8 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from elftools.elf.elffile import ELFFile
 
-from rules.private.tools import baseline, budget, image, summary
+from rules.private.tools import baseline, budget, image, stamp, summary
+
+ROOT = Path(os.path.abspath(__file__)).parents[2]
 
 
 def elf_with(segments: list[tuple[int, bytes]]) -> bytes:
@@ -43,9 +47,54 @@ def test_image_is_what_goes_to_the_start_of_flash(
 ) -> None:
     (tmp_path / "x.elf").write_bytes(elf_with(segments))
 
-    assert image.main([str(tmp_path / "x.elf"), str(tmp_path / "x.bin")]) == 0
+    assert image.main([str(tmp_path / f"x.{end}") for end in ("elf", "bin", "hex")]) == 0
 
     assert (tmp_path / "x.bin").read_bytes() == expected
+
+
+@pytest.mark.parametrize(
+    "segments",
+    [
+        [(0, bytes(range(40)))],
+        [(0xFFF5, bytes(range(33))), (0x2000_0000, b"far")],
+        [(0x8000_0000, bytes(100)), (0x8002_0001, b"x" * 17)],
+    ],
+)
+def test_the_hex_file_is_what_objcopy_reads(
+    tmp_path: Path, segments: list[tuple[int, bytes]]
+) -> None:
+    paths = [str(tmp_path / f"x.{end}") for end in ("elf", "bin", "hex")]
+    Path(paths[0]).write_bytes(elf_with(segments))
+    assert image.main(paths) == 0
+
+    # Into an ELF file, which keeps memories apart.
+    again = tmp_path / "again.elf"
+    program = ["arm-none-eabi-objcopy", "-I", "ihex", "-O", "elf32-littlearm", "-B", "arm"]
+    subprocess.run([*program, paths[2], str(again)], check=True)
+
+    with again.open("rb") as stream:
+        sections = [s for s in ELFFile(stream).iter_sections() if s["sh_type"] == "SHT_PROGBITS"]
+        found = {s["sh_addr"] + i: byte for s in sections for i, byte in enumerate(s.data())}
+    assert found == {start + i: byte for start, data in segments for i, byte in enumerate(data)}
+
+
+@pytest.mark.parametrize(
+    "text", ["", "a b", 'say "hi"', "back\\slash", "??/ trigraph", "caf\u00e9", "a\tb"]
+)
+def test_version_and_commit_are_c(tmp_path: Path, text: str) -> None:
+    (tmp_path / "status.txt").write_text(f"BUILD_EMBED_LABEL v1\nSTABLE_GIT_COMMIT {text}\n")
+    assert stamp.main([str(tmp_path / "status.txt"), str(tmp_path / "stamp.c")]) == 0
+    (tmp_path / "main.c").write_text(
+        '#include <stdio.h>\n#include "mlf_firmware.h"\n'
+        'int main(void) { printf("%s|%s", mlf_firmware_version, mlf_firmware_commit); return 0; }\n'
+    )
+    flags = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", f"-I{ROOT}/crt/firmware"]
+    for compiler in (["gcc", *flags], ["g++", "-std=c++17", "-x", "c++", f"-I{ROOT}/crt/firmware"]):
+        subprocess.run(
+            [*compiler, "main.c", "stamp.c", "-o", "print"], cwd=tmp_path, check=True
+        )  # fmt: skip
+        printed = subprocess.run([tmp_path / "print"], capture_output=True, check=True).stdout
+        assert printed.decode() == f"v1|{text.encode('ascii', 'replace').decode()}"
 
 
 @pytest.mark.parametrize(

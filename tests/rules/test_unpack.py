@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from shared import OWN
@@ -11,6 +15,9 @@ from shared import OWN
 from mlftool.compile import ModuleSpec, compile_modules
 from mlftool.mlf import write_tar
 from rules.private.tools import unpack
+
+sys.path.insert(0, str(Path(os.path.abspath(__file__)).parents[2] / "tools"))
+import rules_doc
 
 MODEL = OWN / "gesture_int8.onnx"
 FORMS = {
@@ -21,10 +28,105 @@ FORMS = {
 }
 
 
+# Everything that the names of an archive's C files depend on.
+NAMED = {
+    **FORMS,
+    "vm": {"executor": "vm"},
+    "vm_objects": {"executor": "vm", "target": "llvm"},
+    "old": {"mlf_version": 1},
+    "old_graph": {"mlf_version": 2, "executor": "graph"},
+    "old_packed": {"mlf_version": 3, "interface_api": "packed"},
+    "filed": {"weights": "binary", "executor": "graph"},
+    "linked": {"link_params": True, "executor": "graph"},
+}
+
+
 def archive(folder: Path, *forms: str) -> Path:
     specs = [ModuleSpec(MODEL, f"m_{form}", **FORMS[form]) for form in forms]
     write_tar(compile_modules(specs), folder / "a.tar")
     return folder / "a.tar"
+
+
+def named(form: str, module: str) -> list[str]:
+    """The C files that the rules expect."""
+    words = {"executor": "aot", "target": "host", "interface_api": "c", **NAMED[form]}
+    packed = words["interface_api"] == "packed"
+    rules = rules_doc.run_bzl("//rules/private:compile.bzl", {})
+    return rules["source_names"](module, words["executor"], words["target"], packed)
+
+
+@pytest.mark.parametrize("form", NAMED)
+def test_the_rules_know_the_files_before_they_are_made(form: str, tmp_path: Path) -> None:
+    write_tar(compile_modules([ModuleSpec(MODEL, "m", **NAMED[form])]), tmp_path / "a.tar")
+    sources = [tmp_path / "src" / name for name in named(form, "m")]
+
+    assert unpack.beside(tmp_path / "a.tar", sources) == 0
+
+    # As the folders of an archive from elsewhere.
+    (tmp_path / "b").mkdir()
+    shutil.copy(tmp_path / "a.tar", tmp_path / "b")
+    assert run(tmp_path / "b", "--module", "m") == 0
+    both = [
+        sorted((p.read_bytes(), p.suffix) for p in (folder / "src").iterdir())
+        for folder in (tmp_path, tmp_path / "b")
+    ]
+    assert both[0] == both[1]
+    assert sorted((tmp_path / "src").iterdir()) == sorted(sources)
+    for part in ("include", "lib"):
+        files = [
+            {str(p.relative_to(f / part)): p.read_bytes() for p in (f / part).rglob("*.?")}
+            for f in (tmp_path, tmp_path / "b")
+        ]
+        assert files[0] == files[1]
+    assert (tmp_path / "link.args").read_bytes() == (tmp_path / "b" / "link.args").read_bytes()
+
+
+# Modules of one archive: those with a system library share one, which is a file of its own.
+TOGETHER = {
+    "none": ["struct", "graph"],
+    "one": ["struct", "packed", "graph"],
+    "two": ["packed", "listed"],
+    "two_among_others": ["struct", "listed", "packed", "vm"],
+    "objects": ["objects", "packed_objects"],
+}
+NAMED_TOGETHER = {
+    **NAMED,
+    "listed": {"executor": "graph", "system_lib": True},
+    "packed_objects": {**FORMS["packed"], "target": "llvm"},
+}
+
+
+@pytest.mark.parametrize("archive", TOGETHER)
+def test_the_rules_know_the_files_of_several_modules(archive: str, tmp_path: Path) -> None:
+    forms = TOGETHER[archive]
+    modules = [ModuleSpec(MODEL, f"m_{form}", **NAMED_TOGETHER[form]) for form in forms]
+    write_tar(compile_modules(modules), tmp_path / "a.tar")
+    asked = [
+        SimpleNamespace(
+            module_name=m.module_name,
+            executor=m.executor,
+            target=m.target,
+            options=NAMED_TOGETHER[form],
+        )
+        for m, form in zip(modules, forms, strict=True)
+    ]
+    rules = rules_doc.run_bzl("//rules/private:compile.bzl", {})
+    sources = [tmp_path / "src" / name for name in rules["package_source_names"](asked)]
+
+    assert unpack.beside(tmp_path / "a.tar", sources) == 0
+    assert sorted((tmp_path / "src").iterdir()) == sorted(sources)
+
+
+@pytest.mark.parametrize("wrong", [["m_lib0.c"], ["m_lib0.c", "m_lib1.c", "m_lib2.c"]])
+def test_other_files_than_the_rules_know(
+    wrong: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_tar(compile_modules([ModuleSpec(MODEL, "m")]), tmp_path / "a.tar")
+
+    assert unpack.beside(tmp_path / "a.tar", [tmp_path / "src" / name for name in wrong]) == 4
+
+    assert "error[MLF0504]: got C files m_lib0.c, m_lib1.c, expected " in capsys.readouterr().err
+    assert not (tmp_path / "src").exists()
 
 
 def run(folder: Path, *arguments: str) -> int:

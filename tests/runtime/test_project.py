@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -157,11 +159,90 @@ def test_a_board_s_flags_are_in_the_project() -> None:
     assert f'set(MLF_MACHINE "{flags}" CACHE'.encode() in files["CMakeLists.txt"]
 
 
+@pytest.mark.skipif(shutil.which("cmake") is None, reason="apt-get install cmake")
+@pytest.mark.parametrize("build_type", ["", "Debug", "Release"])
+@pytest.mark.parametrize(("optimize", "flag"), [("speed", "-O2"), ("size", "-Os")])
+def test_a_project_is_optimised_whatever_the_build_type(
+    optimize: str, flag: str, build_type: str, tmp_path: Path
+) -> None:
+    files = project_files(ours(optimize=optimize), "model")
+    for name, data in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(data)
+    given = ["-DCMAKE_EXPORT_COMPILE_COMMANDS=ON", f"-DCMAKE_BUILD_TYPE={build_type}"]
+    command = ["cmake", *given, "-S", ".", "-B", "build"]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    commands = json.loads((tmp_path / "build/compile_commands.json").read_text())
+    units = [c["command"] for c in commands if "gesture_lib" in c["file"]]
+    assert units
+    levels = [[w for w in c.split() if w.startswith("-O")][-1] for c in units]
+    assert set(levels) == {flag}
+    assert f"CFLAGS ?= {flag}\n".encode() in files["Makefile"]
+
+
+def test_archives_of_two_kinds_are_compiled_for_speed() -> None:
+    specs = [ModuleSpec(MODEL, "fast"), ModuleSpec(MODEL, "small", optimize="size")]
+    assert b"CFLAGS ?= -O2\n" in project_files(compile_modules(specs), "model")["Makefile"]
+
+
+@pytest.mark.parametrize(("optimize", "flag"), [("speed", "-O2"), ("size", "-Os")])
+def test_the_archive_s_readme_says_how_to_optimise(optimize: str, flag: str) -> None:
+    page = ours(optimize=optimize).text("README.md")
+    assert f"cc -std=c99 {flag} -ffp-contract=off" in page
+
+
 @pytest.mark.parametrize("member", ["a b.c", "$(shell id).c", "a;b.c", '"x.c', "a#.c"])
 def test_names_that_build_files_would_misread_are_refused(member: str) -> None:
     files = {**graph_archive(5).files, f"codegen/host/src/{member}": b""}
     with pytest.raises(MlfError, match="cannot be named in a Makefile"):
         project_files(Bundle(files), "model")
+
+
+def files_below(folder: Path) -> set[str]:
+    return {p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()}
+
+
+@pytest.mark.parametrize("option", ["--all", "--project"])
+def test_extracting_again_leaves_nothing_of_the_old_archive(
+    option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, fresh = tmp_path / "out", tmp_path / "fresh"
+    for name in ("several", "aot"):
+        write_tar(ARCHIVES[name], tmp_path / f"{name}.tar")
+
+    def extract(name: str, to: Path) -> None:
+        value = str(to) if option == "--all" else f"model={to}"
+        assert main(["extract", str(tmp_path / f"{name}.tar"), option, value]) == 0
+
+    extract("several", folder)
+    (old,) = folder.rglob("second_lib1.c")
+    (changed,) = folder.rglob("second_lib0.c")
+    changed.write_text("mine")
+    (folder / "notes.txt").write_text("mine")
+    capsys.readouterr()
+    extract("aot", folder)
+    said = capsys.readouterr().err
+    assert said.startswith(f"{changed}: warning[MLF0402]: ")
+    assert said.count("warning") == 1
+    assert not old.exists()
+    extract("aot", fresh)
+    kept = {changed.relative_to(folder).as_posix(), "notes.txt"}
+    assert files_below(folder) == files_below(fresh) | kept
+    assert not [p for p in folder.rglob("*") if p.is_dir() and not any(p.iterdir())]
+
+
+def test_a_forged_record_reaches_nothing_outside(tmp_path: Path) -> None:
+    write_tar(ARCHIVES["aot"], tmp_path / "a.tar")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "precious").write_text("")
+    (tmp_path / "out/link").symlink_to(tmp_path / "precious")
+    digest = hashlib.sha256(b"").hexdigest()
+    names = ["../precious", str(tmp_path / "precious"), "link", "x/../../precious"]
+    lines = [f"{digest}  {name}\n" for name in names]
+    (tmp_path / "out/.mlftool-extracted").write_text("".join(lines) + "rubbish\n")
+    assert main(["extract", str(tmp_path / "a.tar"), "--all", str(tmp_path / "out")]) == 0
+    assert (tmp_path / "precious").exists()
+    assert (tmp_path / "out/link").is_symlink()
 
 
 @pytest.mark.parametrize("text", ["m", "m=dir", "memory=dir", "=dir", "a b=dir", "$(x)=dir"])

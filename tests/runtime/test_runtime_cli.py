@@ -13,8 +13,10 @@ import pytest
 from runtime_archives import HOSTILE, toy, vectors
 
 from mlftool.cli import main
+from mlftool.errors import MlfError
 from mlftool.mlf import write_tar
 from mlftool.mlf.runtime_tree import crt_root
+from mlftool.runtime.execute import check_processor, place_for
 
 needs_boards = pytest.mark.skipif(
     not (shutil.which("arm-none-eabi-gcc") and shutil.which("qemu-system-arm")),
@@ -32,11 +34,13 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def fails(arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
-    """Exit code and the one error line, with its help line if it has one."""
+    """Exit code and the one error line, with its help line if it has one, after warnings."""
     code = main(arguments.split())
     out = capsys.readouterr()
     lines = out.err.splitlines()
     assert "Traceback" not in out.err
+    while ": warning[MLF" in lines[0]:
+        del lines[: 2 if lines[1].startswith("help: ") else 1]
     assert ": error[MLF" in lines[0]
     assert [line for line in lines[1:] if not line.startswith("help: ")] == []
     assert len(lines) <= 2
@@ -48,7 +52,7 @@ def test_a_run_on_the_host(work: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert main(command.split()) == 0
     shown = capsys.readouterr()
     assert shown.err == ""
-    assert "30 elements, equal to the reference" in shown.out
+    assert "30 elements, equal to the reference within 0 (default for int16), 1e-05 + " in shown.out
     with np.load(work / "out.npz") as out:
         assert out.files == ["sum", "s/c"]
         for name in out.files:
@@ -65,6 +69,10 @@ def test_a_run_on_the_host(work: Path, capsys: pytest.CaptureFixture[str]) -> No
         "mismatches": 0,
         "max_abs_error": 0.0,
         "max_rel_error": 0.0,
+        "tolerances": {
+            "sum": {"absolute": 0.0, "relative": 0.0},
+            "s/c": {"absolute": 1e-5, "relative": 1e-5},
+        },
         "workspace_bytes": 0,
         "constants_bytes": 0,
     }
@@ -84,6 +92,42 @@ def test_a_run_on_a_board(place: str, work: Path, capsys: pytest.CaptureFixture[
     assert 0 < report["stack_bytes"] < 400
 
 
+@pytest.mark.parametrize(
+    ("target", "place", "verdict"),
+    [
+        ("cortex-m4", "cortex-m3", "error"),
+        ("cortex-m55", "cortex-m4", "error"),
+        ("x86-64-v3", "cortex-m4", "error"),
+        ("powerpc", "cortex-m4", "error"),
+        ("host", "powerpc", "error"),
+        ("host", "cortex-m4", "warning"),
+        ("cortex-m0", "cortex-m4", "warning"),
+        ("cortex-m4", "cortex-m4", ""),
+        ("host", "host", ""),
+        ("cortex-m4", "host", ""),
+    ],
+)
+def test_code_for_another_processor(target: str, place: str, verdict: str) -> None:
+    where = place_for(target, place)
+    if verdict == "error":
+        with pytest.raises(MlfError, match=f"is for {target}; .* is a {place}") as caught:
+            check_processor(target, where, "a.tar")
+        (problem,) = caught.value.problems
+    else:
+        found = check_processor(target, where, "a.tar")
+        assert bool(found) == bool(verdict)
+        if found is None:
+            return
+        problem = found
+    assert (problem.severity, problem.help) == (verdict, f"compile the model with --target {place}")
+
+
+@needs_boards
+def test_a_run_warns_of_another_processor(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "toy.tar", "--inputs", "v.npz", "--on", "cortex-m4"]) == 0
+    assert capsys.readouterr().err.startswith("toy.tar: warning[MLF0613]: the archive is for host")
+
+
 def test_a_difference_is_exit_1_and_everything_is_written(
     work: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -99,6 +143,26 @@ def test_a_difference_is_exit_1_and_everything_is_written(
     assert (report["passed"], report["mismatches"]) == (False, 1)
     assert (work / "out.npz").exists()
     assert main(f"run toy.tar {files} --absolute 0.26".split()) == 0
+
+
+def test_a_right_float_model_passes_by_default(
+    work: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arrays = vectors()
+    arrays["s/c"] = arrays["s/c"] * np.float32(1 + 1e-6)
+    np.savez(work / "ref.npz", **arrays)
+    assert main(["run", "toy.tar", "--inputs", "v.npz", "--expect", "ref.npz"]) == 0
+    shown = capsys.readouterr().out
+    assert "1e-05 + 1e-05 x |expected| (default for float32)" in shown
+    code, text = fails("run toy.tar --inputs v.npz --expect ref.npz --absolute 0", capsys)
+    assert code == 1
+    assert "by more than 0; largest" in text
+    arrays["sum"] = arrays["sum"] + 1
+    np.savez(work / "ref.npz", **arrays)
+    code, text = fails("run toy.tar --inputs v.npz --expect ref.npz", capsys)
+    assert code == 1
+    assert "0 (default for int16)" in text
+    assert "help: if the model may differ that much, allow it with --absolute" in text
 
 
 def test_an_infinite_error_is_null_in_json(work: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any
 
+import kept
 import numpy as np
 import onnx
 from programs import (
@@ -60,10 +62,14 @@ class Job:
     failure: str = ""
     output: bytes = b""
 
+    @property
+    def compiled(self) -> Module:
+        assert self.module is not None, self.failure
+        return self.module
+
     def program(self) -> Program:
         """The compiled module with the job's samples."""
-        assert self.module is not None
-        return program_of(self.module, self.feeds)
+        return program_of(self.compiled, self.feeds)
 
 
 def compile_model(
@@ -92,6 +98,7 @@ def program_of(module: Module, feeds: Sequence[dict[str, Array]]) -> Program:
             b"".join(_bytes_of(graph.types[name], feed[name]) for name in graph.inputs)
             for feed in feeds
         ),
+        workspace_io=module.spec.workspace_io,
     )
 
 
@@ -104,7 +111,7 @@ def run_jobs(jobs: Sequence[Job], work: Path, flags: Sequence[str] = ("-O1", *SA
     """Compile, link and run all jobs in folder `work`; results are left in the jobs."""
     alive: list[Job] = []
     for job in jobs:
-        job.name = job.name or f"m{len(alive)}"
+        job.name = job.name or _name(job, {j.name for j in alive})
         try:
             compile_job(job)
             alive.append(job)
@@ -113,6 +120,13 @@ def run_jobs(jobs: Sequence[Job], work: Path, flags: Sequence[str] = ("-O1", *SA
         except Exception as error:  # a bug of the compiler: the test that owns the job fails
             job.failure = f"{type(error).__name__}: {error}"
     build_jobs(alive, work, flags)
+
+
+def _name(job: Job, taken: set[str]) -> str:
+    """Says what the job is, wherever it is among others, so that its C is the same each time."""
+    model = job.model.read_bytes() if isinstance(job.model, Path) else job.model.SerializeToString()
+    base = "m" + kept.key_of((model, job.target, job.executor))[:12]
+    return next(n for k in count() if (n := f"{base}_{k}" if k else base) not in taken)
 
 
 def compile_job(job: Job) -> None:

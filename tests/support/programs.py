@@ -7,13 +7,16 @@ A module whose C does not compile, or that a sanitizer stops, fails alone.
 
 from __future__ import annotations
 
+import functools
+import re
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import kept
 import numpy as np
 
 from mlftool.ir import dtype
@@ -33,6 +36,21 @@ MAIN = r"""
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef SEMIHOSTED
+void initialise_monitor_handles(void);
+void _init(void);
+void _fini(void);
+void _init(void) {}
+void _fini(void) {}
+void *_sbrk(int bytes);
+void *_sbrk(int bytes) { /* newlib's own wants the stack above the heap */
+  static char heap[1 << 20];
+  static int used;
+  if (bytes > (int)sizeof heap - used) return (void *)-1;
+  used += bytes;
+  return heap + used - bytes;
+}
+#endif
 struct module {
   int samples, inputs, outputs;
   const long *sizes;
@@ -47,6 +65,9 @@ static void *block(long size) {
 }
 int main(int argc, char **argv) {
   (void)argc;
+#ifdef SEMIHOSTED
+  initialise_monitor_handles();
+#endif
   for (int m = atoi(argv[1]); m < %(count)d; m++) {
     char name[64];
     const struct module *module = &modules[m];
@@ -110,6 +131,7 @@ class Program:
     input_bytes: tuple[int, ...]
     outputs: tuple[Output, ...]
     samples: tuple[bytes, ...]
+    workspace_io: bool = False  # inputs and outputs are where the module says
 
     def results(self, data: bytes) -> list[dict[str, Array]]:
         """The outputs of each sample in `data`, which the program wrote."""
@@ -136,18 +158,66 @@ class Ran:
     failure: str = ""
 
 
+@dataclass(frozen=True)
+class Machine:
+    """How programs are built for a machine, this computer unless told otherwise, and started there;
+    `sources` and `linking` are what a program needs beside its modules."""
+
+    compiler: str = "gcc"
+    sources: tuple[str, ...] = ()
+    linking: tuple[str, ...] = ()
+    start: Callable[[Path, str], list[str]] = lambda program, argument: [str(program), argument]
+
+
+HERE = Machine()
+
+
 def run_programs(
-    programs: Sequence[Program], work: Path, flags: Sequence[str], threads: int = 2
+    programs: Sequence[Program],
+    work: Path,
+    flags: Sequence[str],
+    threads: int = 2,
+    machine: Machine = HERE,
 ) -> list[Ran]:
-    """What became of each, after one program that holds all was built and run in folder `work`."""
+    """What became of each, after one program that holds all was built and run in folder `work`: all
+    but those of which it is known from an earlier run on this computer (kept.py)."""
+    if machine is not HERE:
+        return _run_new(programs, work, flags, threads, machine)
+    keys = [_key(program, flags) for program in programs]
+    known = [kept.recall(key) for key in keys]
+    new = [p for p, output in zip(programs, known, strict=True) if output is None]
+    made = iter(_run_new(new, work, flags, threads, machine) if new else ())
+    ran = [next(made) if output is None else Ran(output) for output in known]
+    for key, output, done in zip(keys, known, ran, strict=True):
+        if output is None and not done.failure:
+            kept.keep(key, done.output)
+    return ran
+
+
+def _key(program: Program, flags: Sequence[str]) -> str:
+    """Names all that the output of a program depends on."""
+    fields = repr(replace(program, samples=()))
+    return kept.key_of((*_frame(), repr(flags), fields, *program.samples))
+
+
+@functools.cache
+def _frame() -> tuple[bytes | str, ...]:
+    """What all programs share: the compiler, headers, and what is around a module."""
+    headers = [part for item in sorted(helper_headers().items()) for part in item]
+    return (kept.compiler("gcc"), *CFLAGS, *WARNINGS, Path(__file__).read_bytes(), *headers)
+
+
+def _run_new(
+    programs: Sequence[Program], work: Path, flags: Sequence[str], threads: int, machine: Machine
+) -> list[Ran]:
     write_headers(work)
     with ThreadPoolExecutor(threads) as pool:
-        failures = list(pool.map(lambda program: _object(program, work, flags), programs))
+        failures = list(pool.map(lambda p: _object(p, work, flags, machine), programs))
     alive = [p for p, failure in zip(programs, failures, strict=True) if not failure]
     ran: dict[str, Ran] = {}
     if alive:
-        _link(alive, work, flags)
-        ran = _run(alive, work)
+        _link(alive, work, flags, machine)
+        ran = _run(alive, work, machine)
     pairs = zip(programs, failures, strict=True)
     return [Ran(failure=failure) if failure else ran[p.name] for p, failure in pairs]
 
@@ -163,21 +233,22 @@ def write_program(program: Program, work: Path) -> str:
     """The module's C as one file that includes both parts; returns its name."""
     name = program.name
     (work / INCLUDE / f"tvmgen_{name}.h").write_text(program.header)
-    (work / f"{name}_lib0.c").write_text(program.lib0)
+    # The entry point's file names its pools as the kernels' file names parameters.
+    (work / f"{name}_lib0.c").write_text(re.sub(r"\b(\w+_pool)\b", r"\1_", program.lib0))
     (work / f"{name}_lib1.c").write_text(program.lib1)
     (work / f"{name}.c").write_text(f'#include "{name}_lib0.c"\n#include "{name}_lib1.c"\n')
     return f"{name}.c"
 
 
-def _object(program: Program, work: Path, flags: Sequence[str]) -> str:
+def _object(program: Program, work: Path, flags: Sequence[str], machine: Machine) -> str:
     """Compiles the module; what the C compiler says if it cannot."""
     source = write_program(program, work)
-    command = ["gcc", *CFLAGS, *flags, *WARNINGS, f"-I{INCLUDE}", "-c", source]
+    command = [machine.compiler, *CFLAGS, *flags, *WARNINGS, f"-I{INCLUDE}", "-c", source]
     done = subprocess.run(command, cwd=work, capture_output=True, text=True)
     return "C does not compile:\n" + done.stderr[:2000] if done.returncode else ""
 
 
-def _link(programs: Sequence[Program], work: Path, flags: Sequence[str]) -> None:
+def _link(programs: Sequence[Program], work: Path, flags: Sequence[str], machine: Machine) -> None:
     """Write the program's table and link it with the objects."""
     parts, rows, includes = [], [], []
     for k, program in enumerate(programs):
@@ -187,34 +258,57 @@ def _link(programs: Sequence[Program], work: Path, flags: Sequence[str]) -> None
         outs = ", ".join(f"out[{i}]" for i in range(outputs))
         assert inputs + outputs <= 64
         includes.append(f'#include "tvmgen_{program.name}.h"\n')
+        prefix = f"tvmgen_{program.name}"
+        given = (
+            f"  struct {prefix}_inputs i = {{{ins}}};\n"
+            f"  struct {prefix}_outputs o = {{{outs}}};\n"
+            f"  (void)in;\n  return {prefix}_run(&i, &o);\n"
+        )
         parts.append(
             f"static const long sizes{k}[] = {{{', '.join(map(str, sizes))}}};\n"
             f"static int32_t run{k}(void **in, void **out) {{\n"
-            f"  struct tvmgen_{program.name}_inputs i = {{{ins}}};\n"
-            f"  struct tvmgen_{program.name}_outputs o = {{{outs}}};\n"
-            f"  (void)in;\n  return tvmgen_{program.name}_run(&i, &o);\n}}\n"
+            f"{_copied(program) if program.workspace_io else given}}}\n"
         )
         rows.append(f"  {{{len(program.samples)}, {inputs}, {outputs}, sizes{k}, run{k}}},")
     table = "static const struct module modules[] = {\n" + "\n".join(rows) + "\n};\n"
     modules = "".join(includes) + "".join(parts) + table
     (work / "main.c").write_text(MAIN % {"modules": modules, "count": len(programs)})
     objects = [f"{program.name}.o" for program in programs]
-    command = ["gcc", "-std=c11", *flags, f"-I{INCLUDE}", "main.c", *objects, "-o", "program"]
+    command = [machine.compiler, "-std=gnu11", *flags, f"-I{INCLUDE}", *machine.linking]
+    command += ["main.c", *machine.sources, *objects, "-o", "program"]
     subprocess.run([*command, "-lm"], cwd=work, check=True)
 
 
-def _run(programs: Sequence[Program], work: Path) -> dict[str, Ran]:
+def _copied(program: Program) -> str:
+    """The body of a call whose tensors lie in the workspace: copied there, run, copied out."""
+    prefix, sizes = f"tvmgen_{program.name}", program.input_bytes
+    rows = lambda kind, count: (  # noqa: E731
+        f"  struct {prefix}_{kind} {kind} = {prefix}_map_{kind}();\n"
+        f"  void *{kind}_at[{max(1, count)}];\n"
+        f"  memcpy({kind}_at, &{kind}, sizeof {kind}_at);\n"
+    )
+    text = rows("inputs", len(sizes)) if sizes else "  (void)in;\n"
+    text += "".join(f"  memcpy(inputs_at[{k}], in[{k}], {n});\n" for k, n in enumerate(sizes))
+    text += f"  if ({prefix}_run()) return 1;\n" + rows("outputs", len(program.outputs))
+    for k, output in enumerate(program.outputs):
+        text += f"  memcpy(out[{k}], outputs_at[{k}], {output.bytes});\n"
+    return text + "  return 0;\n"
+
+
+def _run(programs: Sequence[Program], work: Path, machine: Machine) -> dict[str, Ran]:
     """Program -> what it wrote; one that is stopped does not keep the others from running."""
     for index, program in enumerate(programs):
         (work / f"in{index}.bin").write_bytes(b"".join(program.samples))
     failures: dict[int, str] = {}
     start = 0
     while start < len(programs):
-        command = ["timeout", str(LONGEST_RUN_S), "./program", str(start)]
-        done = subprocess.run(command, cwd=work, capture_output=True, text=True)
+        command = machine.start(work.resolve() / "program", str(start))
+        command = ["timeout", str(LONGEST_RUN_S), *command]
+        done = subprocess.run(command, cwd=work, capture_output=True, text=True, errors="replace")
         if done.returncode == 0:
             break
-        last, _, message = done.stderr.rpartition("@@")[2].partition("\n")
+        said = done.stdout + done.stderr  # a board has one console for both
+        last, _, message = said.rpartition("@@")[2].partition("\n")
         failures[int(last)] = f"stopped with {done.returncode}:\n{message[:2000]}"
         start = int(last) + 1
     return {

@@ -113,13 +113,17 @@ def lacks(kinds: tuple[Kind, Kind, Kind]) -> bool:
     return x is not y or (x is np.int8 and w is np.uint8)
 
 
-def operator_conv(kinds: tuple[Kind, Kind, Kind], group: int, axis: bool) -> Form:
-    """QLinearConv as it is, whose weights have a zero point that their type has no room for."""
+def operator_conv(
+    kinds: tuple[Kind, Kind, Kind], group: int, axis: bool, zero: int | None = None
+) -> Form:
+    """QLinearConv as it is, whose weights have a zero point that their type has no room for, or the
+    one given."""
     x, w, y = kinds
     n = Quantised()
     count = 6 if axis else 1
     stored = n.const(random_array(n.random, w, (6, 6 // group, 3, 3)))
     points = (n.random.integers(-9, 9, count) + (120 if w is np.uint8 else 0)).astype(w)
+    points = points if zero is None else np.full(count, zero, w)
     scales = n.random.uniform(0.01, 0.02, count).astype(np.float32)
     parameters = (scales, points) if axis else (scales[0], points[0])
     ws = (n.const(value) for value in parameters)
@@ -128,9 +132,9 @@ def operator_conv(kinds: tuple[Kind, Kind, Kind], group: int, axis: bool) -> For
     bias = n.const(n.random.integers(-3000, 3000, 6), np.int32)
     inputs = (n.input("x", x, (1, 6, 6, 5)), *xs, stored, *ws, *ys, bias)
     value = n.node("QLinearConv", *inputs, pads=[1, 1, 1, 1], group=group)
-    return Form(
-        label("operator_conv", x, w, y, f"g{group}", int(axis)), n.model(value), True, lacks(kinds)
-    )
+    name = label("operator_conv", x, w, y, f"g{group}", int(axis))
+    name += "" if zero is None else f"_zero{zero}"
+    return Form(name, n.model(value), True, lacks(kinds))
 
 
 def operator_product(kinds: tuple[Kind, Kind, Kind], weights: bool) -> Form:
@@ -268,6 +272,9 @@ def forms() -> Iterator[Form]:
                 yield dense((x, w, y), axis=None, bias="int32", turned=True)
                 yield product((x, w, y), batch=(2,))
             yield convolution((x, w, x), zero=True)
+            if w is np.uint8:  # up to 255, beyond what kernels of int8 weights take
+                yield operator_conv((x, w, x), 1, False, zero=0)
+                yield operator_conv((x, w, x), 6, True, zero=0)
             yield transposed((x, w, x), axis=None, group=1, bias="int32")
         other = np.uint8 if x is np.int8 else np.int8
         yield product((x, x, other), batch=())
@@ -292,6 +299,8 @@ def forms() -> Iterator[Form]:
         yield transposed((x, np.int8, x), axis=None, group=1, bias="int32")
         yield dense((x, np.int8, x), axis=1, bias="int32", turned=False)
         yield dense((x, np.int8, None), axis=1, bias="float", turned=False)
+        yield dense((x, np.int8, np.int8), axis=0, bias="int32", turned=True)
+        yield convolution((x, np.int8, np.uint8), axis=0, group=4)
         yield product((x, x, x), batch=(2,))
         yield product((x, np.int8, None), batch=())
     yield convolution((np.int8, np.int8, np.int16), axis=0)

@@ -26,18 +26,23 @@ class Calibration(CalibrationDataReader):  # type: ignore[misc]
 
 
 def quantised(
-    model: onnx.ModelProto, form: QuantFormat, per_channel: bool = False
+    model: onnx.ModelProto,
+    form: QuantFormat,
+    per_channel: bool = False,
+    activations: QuantType | None = None,
+    weights: QuantType = QuantType.QInt8,
 ) -> onnx.ModelProto:
-    """The model with the ranges of a few random inputs; inputs and outputs stay floats."""
-    unsigned = form == QuantFormat.QOperator  # its operators have more kernels for these
+    """The model with the ranges of a few random inputs; inputs and outputs stay floats. The type of
+    activations is the one that most operators of `form` have kernels for."""
+    unsigned = form == QuantFormat.QOperator
     logging.disable(logging.WARNING)  # it recommends a preparation that we do not want
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder) / "float.onnx", Path(folder) / "quantised.onnx"
         onnx.save(onnx.shape_inference.infer_shapes(model), source)
         quantize_static(
             *(source, target, Calibration(random_feeds(model, 3, samples=8)), form),
-            activation_type=QuantType.QUInt8 if unsigned else QuantType.QInt8,
-            weight_type=QuantType.QInt8,
+            activation_type=activations or (QuantType.QUInt8 if unsigned else QuantType.QInt8),
+            weight_type=weights,
             per_channel=per_channel,
         )
         logging.disable(logging.NOTSET)

@@ -39,7 +39,7 @@ def jobs(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str, str],
                 spec = ModuleSpec(model, job.name, target, optimize=optimize)
                 job.module = compile_module(spec)
                 made[name, target, optimize] = job
-    build_jobs(list(made.values()), tmp_path_factory.mktemp("nibbles"), ("-O1", *SANITIZERS))
+    build_jobs(list(made.values()), tmp_path_factory.mktemp("nibbles"), ("-O0", *SANITIZERS))
     for key, job in made.items():
         assert not job.failure, f"{key}: {job.failure}"
     return made

@@ -59,7 +59,7 @@ def jobs_for(target: str) -> dict[str, Job]:
 @pytest.fixture(scope="module")
 def portable(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Job]:
     jobs = jobs_for(PORTABLE)
-    build_jobs(list(jobs.values()), tmp_path_factory.mktemp("portable"), ("-O1", *SANITIZERS))
+    build_jobs(list(jobs.values()), tmp_path_factory.mktemp("portable"), ("-O0", *SANITIZERS))
     return jobs
 
 

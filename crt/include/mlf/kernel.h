@@ -188,6 +188,20 @@ static inline int32_t mlf_requantize_fixed(int32_t acc, int32_t m, int32_t add, 
   return mlf_clamp_i32(mlf_multiply_high(acc, m, add) >> shift, low, high);
 }
 
+/* mlf_requantize_fixed where a channel may have no such m: it then has the negated scale's bits. */
+MLF_INLINE int32_t mlf_requantize_either(int32_t acc, int32_t m, int32_t add, int32_t shift,
+                                         int32_t zero_point, int32_t low, int32_t high) {
+  return m > 0 ? mlf_requantize_fixed(acc, m, add, shift, low, high)
+               : mlf_requantize(acc, -mlf_float_of_bits((uint32_t)m), zero_point, low, high);
+}
+
+/* The same where |acc * scale| may reach 2^22. */
+MLF_INLINE int32_t mlf_requantize_either_wide(int32_t acc, int32_t m, int32_t add, int32_t shift,
+                                              int32_t zero_point, int32_t low, int32_t high) {
+  return m > 0 ? mlf_requantize_fixed(acc, m, add, shift, low, high)
+               : mlf_requantize_wide(acc, -mlf_float_of_bits((uint32_t)m), zero_point, low, high);
+}
+
 #ifdef __cplusplus
 }
 #endif

@@ -11,6 +11,7 @@
 #ifndef MLF_MATH_H_
 #define MLF_MATH_H_
 
+#include "exp.h"
 #include "kernel.h"
 #include "math64.h"
 
@@ -19,10 +20,6 @@ extern "C" {
 #endif
 
 #ifdef MLF_USE_LIBM
-
-static inline float mlf_expf(float x) {
-  return expf(x);
-}
 
 static inline float mlf_expm1f(float x) {
   return expm1f(x);
@@ -93,74 +90,6 @@ static inline float mlf_powf(float x, float y) {
 }
 
 #else
-
-/* exp(x) for |x| < 128 as (1 + r + r^2 P(r)) * 2^k: returns P(r), stores k and r.
- *
- * Cody and Waite's reduction: k = round(x / ln 2) and r = x - k * ln 2 in two steps. The high part
- * of ln 2 has 16 significant bits, so its product with k (at most 8 bits) and the subtraction are
- * exact; the low part brings the rest. Then exp(r) = 1 + r + r^2 * P(r), P a degree-4 minimax
- * polynomial fitted for |r| <= ln 2 / 2 with its coefficients rounded to float one after the other
- * (error of the fit: 2^-28.2). */
-static inline float mlf_exp_tail_(float x, int32_t *k, float *rest) {
-  const float shifted = x * 1.44269504f + 12582912.0f; /* mlf_round_even, keeping the float */
-  const float kf = shifted - 12582912.0f;
-  const float r = (x - kf * 0.693145752f) - kf * 1.42860677e-6f;
-  float p = 0.0013818741f;
-  p = p * r + 0.0083687212f;
-  p = p * r + 0.0416682921f;
-  p = p * r + 0.1666652113f;
-  p = p * r + 0.4999999404f;
-  *k = (int32_t)(mlf_bits_of_float(shifted) - 0x4b400000u);
-  *rest = r;
-  return p;
-}
-
-static inline float mlf_exp_reduced_(float x, int32_t *k) {
-  float r;
-  const float p = mlf_exp_tail_(x, k, &r);
-  return 1.0f + (r + r * r * p);
-}
-
-/* y * 2^k by adding to the exponent field; the result must be a normal float. */
-static inline float mlf_scale_exponent_(float y, int32_t k) {
-  return mlf_float_of_bits(mlf_bits_of_float(y) + ((uint32_t)k << 23));
-}
-
-/* mlf_expf where the result may not be a normal float: |x| > 87.33 or nan. */
-static inline float mlf_exp_edge_(float x) {
-  int32_t k;
-  float y;
-  if (x != x) {
-    return mlf_float_of_bits(mlf_bits_of_float(x) | 0x00400000u); /* the same nan, quiet */
-  }
-  if (x > 88.7228317f) { /* the last float whose exp is finite */
-    return mlf_float_of_bits(0x7f800000u);
-  }
-  if (x < -103.972076f) { /* below ln(2^-150): nearer to 0 than to the least subnormal */
-    return 0.0f;
-  }
-  y = mlf_exp_reduced_(x, &k);
-  if (k > 0) {
-    return mlf_scale_exponent_(y, k);
-  }
-  /* Stay normal on the way down; the last product is exact or rounds once to a subnormal. */
-  return mlf_scale_exponent_(y, k + 32) * 2.32830644e-10f; /* 2^-32 */
-}
-
-/* e^x, at most 1 ULP from the exact value for every float (tests/crt/math_ulp.c tries all 2^32).
- * inf gives inf, -inf gives 0, nan gives a quiet nan, overflow gives inf, tiny results are
- * subnormal.
- */
-static inline float mlf_expf(float x) {
-  const uint32_t magnitude = mlf_bits_of_float(x) & 0x7fffffffu;
-  int32_t k;
-  float y;
-  if (magnitude > 0x42aeac4fu) { /* |x| > 87.3365402, just inside ln(FLT_MIN) */
-    return mlf_exp_edge_(x);
-  }
-  y = mlf_exp_reduced_(x, &k);
-  return mlf_scale_exponent_(y, k);
-}
 
 /* The sum of `a` and `b`; adds its rounding error to *lost (Knuth's two-sum). */
 static inline float mlf_add_exactly_(float a, float b, float *lost) {

@@ -35,20 +35,20 @@ static inline float mlf_resize_coordinate(enum mlf_resize_transform transform, i
                                           float scale, int32_t n, int32_t out, float start,
                                           float end) {
   const float width = scale * (float)n;
+  /* Where scales come of sizes their product is `out` but for rounding. */
+  const float length = fabsf(width - (float)out) < 1e-3f ? (float)out : width;
   switch (transform) {
   case MLF_RESIZE_SYMMETRIC:
     return (float)n / 2.0f * (1.0f - (float)out / width) + ((float)i + 0.5f) / scale - 0.5f;
   case MLF_RESIZE_PYTORCH:
     return out > 1 ? ((float)i + 0.5f) / scale - 0.5f : 0.0f;
   case MLF_RESIZE_ALIGN_CORNERS:
-    return width == 1.0f ? 0.0f : (float)i * (float)(n - 1) / (width - 1.0f);
+    return length == 1.0f ? 0.0f : (float)i * (float)(n - 1) / (length - 1.0f);
   case MLF_RESIZE_ASYMMETRIC:
     return (float)i / scale;
   case MLF_RESIZE_CROP:
-    if (out > 1) {
-      const float step = (end - start) * (float)(n - 1) / (float)(out - 1);
-      return start * (float)(n - 1) + (float)i * step;
-    }
+    if (out > 1)
+      return start * (float)(n - 1) + (float)i * (end - start) * (float)(n - 1) / (float)(out - 1);
     return 0.5f * (start + end) * (float)(n - 1);
   case MLF_RESIZE_TF_HALF_PIXEL:
     return ((float)i + 0.5f) / scale;
@@ -81,6 +81,28 @@ static inline int32_t mlf_resize_nearest(enum mlf_resize_rounding rounding, floa
   return (int32_t)mlf_clamp_f32(at, 0.0f, (float)(n - 1));
 }
 
+/* The two elements around coordinate x and their weights, as onnxruntime works them out to the last
+ * bit: beyond the ends x is the end, and the last element counts twice by half if `halved`. */
+static inline void mlf_resize_linear(float x, bool halved, int32_t n, int32_t *place,
+                                     float *weight) {
+  const float at = mlf_clamp_f32(x, 0.0f, (float)(n - 1));
+  place[0] = (int32_t)at;
+  place[1] = mlf_clamp_i32(place[0] + 1, 0, n - 1);
+  weight[1] = at - (float)place[0];
+  weight[0] = 1.0f - weight[1];
+  if (halved && place[0] == place[1])
+    weight[0] = weight[1] = 0.5f;
+}
+
+/* The same with weights in units of 1 / 1024, cut off: onnxruntime's for bytes in NHWC. */
+static inline void mlf_resize_fixed(float x, int32_t n, int32_t *place, int32_t *weight) {
+  const float at = mlf_clamp_f32(x, 0.0f, (float)(n - 1));
+  place[0] = (int32_t)at;
+  place[1] = mlf_clamp_i32(place[0] + 1, 0, n - 1);
+  weight[1] = (int32_t)(at * 1024.0f) - place[0] * 1024;
+  weight[0] = 1024 - weight[1];
+}
+
 /* The filters: a triangle, and Keys' cubic with parameter `a`. */
 static inline float mlf_resize_triangle(float d) {
   return d < 1.0f ? 1.0f - d : 0.0f;
@@ -98,10 +120,11 @@ static inline float mlf_resize_cubic(float d, float a) {
 static inline void mlf_resize_taps(int32_t support, float x, float stretch, float a, bool outside,
                                    int32_t n, int32_t taps, int32_t *place, float *weight) {
   const float reach = (float)support / stretch;
-  const int32_t first = (int32_t)mlf_floorf(x - reach) + 1;
+  const int32_t first = (int32_t)mlf_floorf(x - reach) + 1, base = (int32_t)mlf_floorf(x);
+  const float part = x - (float)base; /* rounded where x is below 0, as onnxruntime does it */
   float sum = 0.0f;
   for (int32_t t = 0; t < taps; t++) {
-    const float d = fabsf((float)(first + t) - x) * stretch;
+    const float d = fabsf((float)(first + t - base) - part) * stretch;
     const bool inside = first + t >= 0 && first + t < n;
     const float w = support == 1 ? mlf_resize_triangle(d) : mlf_resize_cubic(d, a);
     place[t] = mlf_clamp_i32(first + t, 0, n - 1);

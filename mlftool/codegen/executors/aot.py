@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mlftool.codegen.kernels import Argument, Kernels, expression, pool_name, write_kernels
-from mlftool.codegen.names import comment, member_names, parameter
+from mlftool.codegen.names import member_names, parameter
 from mlftool.codegen.options import Options
+from mlftool.codegen.origin import origin, tensors
 from mlftool.codegen.packed import PackedStep, Shapes, check_types, code_values, pack
 from mlftool.codegen.packed import functions as packed_functions
 from mlftool.codegen.sources import INCLUDE, SRC, OperatorFunction, Sources
@@ -31,7 +32,7 @@ def emit_c(program: Program, options: Options, interface: Graph) -> Sources:
     members = member_names((*interface.inputs, *interface.outputs))
     kernels = write_kernels(program, module)
     weights = place(kernels.constants, module, options.weights)
-    values = values_of(program, module, interface, members, kernels) | {"weights": weights}
+    values = values_of(program, options, interface, members, kernels) | {"weights": weights}
     files = {
         f"{SRC}/{module}_lib0.c": render("lib0.c.j2", **values),
         f"{SRC}/{module}_lib1.c": render("lib1.c.j2", **values),
@@ -58,7 +59,7 @@ def emit_packed(program: Program, options: Options, interface: Graph) -> Sources
     members = member_names((*interface.inputs, *interface.outputs))
     kernels = write_kernels(program, module)
     weights = place(kernels.constants, module, options.weights)
-    values = values_of(program, module, interface, members, kernels) | {"weights": weights}
+    values = values_of(program, options, interface, members, kernels) | {"weights": weights}
     values["unpacked"] = options.unpacked_api
     io = (*interface.inputs, *interface.outputs)
     values["checked"] = [parameter(members[n]) for n in io if interface.types[n].bytes]
@@ -137,9 +138,14 @@ def _c_metadata(module: str, interface: Graph) -> str:
 
 
 def values_of(
-    program: Program, module: str, interface: Graph, members: Mapping[str, str], kernels: Kernels
+    program: Program,
+    options: Options,
+    interface: Graph,
+    members: Mapping[str, str],
+    kernels: Kernels,
 ) -> dict[str, Any]:
     """What the templates may read."""
+    module = options.module
     # An output pass may have renamed an input; positions stay.
     io = dict(zip(program.graph.inputs, (members[n] for n in interface.inputs), strict=True))
     io |= {n: members[n] for n in interface.outputs}
@@ -147,8 +153,9 @@ def values_of(
     arguments = {} if program.workspace_io else {n: parameter(m) for n, m in io.items()}
     return {
         "module": module,
-        "inputs": _tensors(interface, interface.inputs, members),
-        "outputs": _tensors(interface, interface.outputs, members),
+        "origin": origin(options, interface),
+        "inputs": tensors(interface, interface.inputs, members),
+        "outputs": tensors(interface, interface.outputs, members),
         "io": arguments,
         "workspace_bytes": memory.size_bytes,
         "workspace_io": program.workspace_io,
@@ -207,18 +214,3 @@ def _address(program: Program, name: str) -> str:
     buffer = memory.place[program.storage(name)]
     pools = {r.pool.name: _passed(r) for r in memory.regions if r.pool.name}
     return f"{pools.get(buffer.pool, 'global_workspace')} + {buffer.offset_bytes}"
-
-
-def _tensors(
-    graph: Graph, names: tuple[str, ...], members: Mapping[str, str]
-) -> list[dict[str, Any]]:
-    return [
-        {
-            "member": members[n],
-            "parameter": parameter(members[n]),
-            "macro": members[n].upper(),
-            "bytes": graph.types[n].bytes,
-            "comment": f"{comment(n)}: {graph.types[n]}",
-        }
-        for n in names
-    ]

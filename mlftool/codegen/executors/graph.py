@@ -14,6 +14,7 @@ from typing import Any
 from mlftool.codegen.kernels import Argument, Constant, write_kernels
 from mlftool.codegen.names import member_names
 from mlftool.codegen.options import Options
+from mlftool.codegen.origin import origin
 from mlftool.codegen.packed import LIMIT, PackedStep, check_types, code_values, functions, pack
 from mlftool.codegen.sources import SRC, OperatorFunction, Sources, Storage
 from mlftool.codegen.templates import render
@@ -80,7 +81,7 @@ def emit(program: Program, options: Options, interface: Graph) -> Sources:
     kernels = write_kernels(program, module)
     steps = pack(kernels, options.link_params)
     table = _table(program, steps, interface)
-    problems = [*_too_large(table, steps), *_unreadable(table)]
+    problems = [*_too_large(table, steps), *_unreadable(table), *_unmade(program, table)]
     if problems:
         raise MlfError(Problem("MLF0304", f"module '{module}': {p}", help=AOT) for p in problems)
     packed = functions(steps)
@@ -88,6 +89,7 @@ def emit(program: Program, options: Options, interface: Graph) -> Sources:
     weights = place(linked, module, options.weights)
     values = {
         "module": module,
+        "origin": origin(options, interface),
         "target": program.target.tvm,
         "weights": weights,
         "planned": False,
@@ -220,6 +222,14 @@ def _too_large(table: _Table, steps: Sequence[PackedStep]) -> Iterator[str]:
         yield f"{text}; the graph executor has one for each node"
     if table.params and table.nodes[0]["name"] in table.params:
         yield "the model has no inputs; the graph executor loads no parameter as its first tensor"
+
+
+def _unmade(program: Program, table: _Table) -> Iterator[str]:
+    """Outputs that no call stores."""
+    for name in program.graph.outputs:
+        if program.storage(name) not in table.entries:
+            text = f"output '{name}' is {program.graph.types[name]}, which has no elements"
+            yield f"{text}; the graph executor has outputs of some"
 
 
 def _unreadable(table: _Table) -> Iterator[str]:

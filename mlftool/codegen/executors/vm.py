@@ -35,7 +35,7 @@ def emit(program: Program, options: Options, interface: Graph) -> Sources:
     _check(code, module)
     kernels = writer.kernels(())
     members = member_names((*interface.inputs, *interface.outputs))
-    values = values_of(program, module, interface, members, kernels)
+    values = values_of(program, options, interface, members, kernels)
     weights = place(kernels.constants, module, options.weights)
     values |= {
         "weights": weights,

@@ -12,6 +12,7 @@ from mlftool.codegen.names import comment, sanitise
 from mlftool.ir.graph import Array, Graph, Node, TensorType
 
 _WORDS = "let fn def if else type match extern free_var ref ref_read ref_write True False None"
+LONGEST_NAME = 48
 _KEYWORDS = frozenset(_WORDS.split())
 # How literals of a type end; those of other types are cast.
 _SUFFIX = {"float32": "f", "float64": "f64", "float16": "f16", "int32": "", "int64": "i64"}
@@ -22,10 +23,11 @@ def tensor_type(t: TensorType) -> str:
 
 
 def local_names(names: Iterable[str], taken: set[str]) -> dict[str, str]:
-    """A %name for each, none of `taken`, which grows."""
+    """A %name for each, none of `taken`, which grows. Converters join the names of all that they
+    fused, which says little after the first."""
     result: dict[str, str] = {}
     for name in names:
-        base = sanitise(name)
+        base = sanitise(name)[:LONGEST_NAME]
         # The lexer takes `inff` for a number wherever it stands.
         if not base or base[0].isdigit() or base in _KEYWORDS | {"_"} or base.startswith("inff"):
             base = "v" + base

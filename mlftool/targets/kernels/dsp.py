@@ -15,26 +15,13 @@ from mlftool.ops.base import Kernel, Operand
 from mlftool.ops.contraction import (
     Contraction,
     Quantisation,
-    contraction,
-    fits_int32,
     folded_bias,
     geometry,
     pad_rows,
     stores,
 )
-from mlftool.ops.scalar import tensor_operand
 from mlftool.targets.kernels import kernel
-
-
-def prepare(v: View) -> tuple[Contraction, Quantisation] | None:
-    c = contraction(v)
-    if c.group != 1 or len(c.inputs) > 2:
-        return None
-    q = Quantisation.of(v)
-    signed = v.x(0).dtype.name == "int8" and v.known(3).dtype == np.int8
-    if not signed or np.any(q.w_zero_point) or not fits_int32(c, q):
-        return None
-    return c.planar(), q
+from mlftool.targets.kernels.parts import bytes_of, operands
 
 
 def _pack(c: Contraction, width: int, order: list[int]) -> Array:
@@ -45,16 +32,9 @@ def _pack(c: Contraction, width: int, order: list[int]) -> Array:
     return np.ascontiguousarray(quads.transpose(0, 2, 1, 3)).reshape(-1)
 
 
-def _operands(
-    v: View,
-    c: Contraction,
-    q: Quantisation,
-    width: int,
-    order: list[int],
-) -> list[Operand]:
+def _constants(c: Contraction, q: Quantisation, width: int, order: list[int]) -> list[Operand]:
     scale = q.scale if q.scale.size == 1 else pad_rows(q.scale, width)
     return [
-        tensor_operand(v.graph, "x", v.core.inputs[0]),
         Operand("w", "int8_t", "const", array=_pack(c, width, order)),
         Operand("b", "int32_t", "const", array=pad_rows(folded_bias(c, q).astype(np.int32), width)),
         Operand("scale", "float", "const", array=scale),
@@ -64,13 +44,14 @@ def _operands(
 @kernel("QLinearConv", "com.microsoft.QGemm", needs="dsp")
 def two_by_two(v: View) -> Kernel | None:
     """Two pixels x two channels at a time; wants more than one pixel."""
-    prepared = prepare(v)
-    if prepared is None or prepared[0].pixels < 2:
+    found = bytes_of(v, signed=True)
+    if found is None or found[0].pixels < 2:
         return None
-    c, q = prepared
+    c, q = found
     entries = stores(c, q, 2, 2, 2)
-    store = entries[0]["store"]
+    store = entries[0].store
     column = -(-c.depth // 4) * 4
+    columns = Operand("columns", "int16_t", "scratch", bytes=2 * 2 * column)
     return Kernel(
         "dsp.two_by_two",
         "dsp_two_by_two.c.j2",
@@ -82,12 +63,7 @@ def two_by_two(v: View) -> Kernel | None:
             "run": c.depth if c.dense else c.kernel[1] * c.ic,
             "unroll": 4 if column % 16 == 0 else 2,
         },
-        (
-            *_operands(v, c, q, 2, [0, 2, 1, 3]),
-            *store.operands,
-            Operand("y", v.out.dtype.c, "out", v.node.outputs[0]),
-            Operand("columns", "int16_t", "scratch", bytes=2 * 2 * column),
-        ),
+        operands(v, _constants(c, q, 2, [0, 2, 1, 3]), store.operands, [columns]),
         cost=c.macs * 1.3 + c.pixels * (c.oc * 10.0 + c.depth * 2.5),
         macs=c.macs,
         includes=("mlf/kernel.h", "mlf/dsp.h", *store.includes),
@@ -98,23 +74,19 @@ def two_by_two(v: View) -> Kernel | None:
 @kernel("com.microsoft.QGemm", "QLinearConv", needs="dsp")
 def rows_of_four(v: View) -> Kernel | None:
     """One pixel whose operands lie together (a dense layer): four channels at a time."""
-    prepared = prepare(v)
-    if prepared is None:
+    found = bytes_of(v, signed=True)
+    if found is None:
         return None
-    c, q = prepared
+    c, q = found
     if c.pixels != 1 or not c.dense or c.depth % 4:
         return None
     entries = stores(c, q, 1, 4, 4)
-    store = entries[0]["store"]
+    store = entries[0].store
     return Kernel(
         "dsp.rows_of_four",
         "dsp_rows_of_four.c.j2",
         {**geometry(c), "stores": entries},
-        (
-            *_operands(v, c, q, 4, [0, 1, 2, 3]),
-            *store.operands,
-            Operand("y", v.out.dtype.c, "out", v.node.outputs[0]),
-        ),
+        operands(v, _constants(c, q, 4, [0, 1, 2, 3]), store.operands, []),
         cost=c.macs * 1.7 + c.oc * 14.0,
         macs=c.macs,
         includes=("mlf/kernel.h", "mlf/dsp.h", *store.includes),

@@ -16,16 +16,15 @@ from mlftool.ir.graph import View
 from mlftool.ops.base import Kernel, Operand
 from mlftool.ops.contraction import (
     Contraction,
-    Quantisation,
-    contraction,
-    fits_int32,
+    Stored,
     folded_bias,
     requantize,
     scale_operand,
 )
 from mlftool.ops.fixed import fixed
-from mlftool.ops.scalar import Store, tensor_operand
+from mlftool.ops.scalar import Store
 from mlftool.targets.kernels import kernel
+from mlftool.targets.kernels.parts import bytes_of, operands
 
 PLANE_BYTES = 1024  # what the planner puts on the stack; larger planes are taken in bands
 MOST_TAPS = 25
@@ -130,19 +129,20 @@ def overtakes(c: Contraction, outer: Axis, inner: Axis, band: int) -> bool:
     return True
 
 
+def takes_taps(c: Contraction) -> bool:
+    """Whether a plane's window is one that `planes` has code for."""
+    taps = c.kernel[0] * c.kernel[1]
+    return max(c.dilations) == 1 and max(c.strides) <= 4 and taps <= MOST_TAPS
+
+
 @kernel("QLinearConv", needs="dsp")
 def planes(v: View) -> Kernel | None:
     """Depthwise, channel by channel."""
-    c = contraction(v)
-    if not c.depthwise or len(c.inputs) > 2:
+    found = bytes_of(v, depthwise=True, signed=True)
+    if found is None or not takes_taps(found[0]):
         return None
-    c = c.planar()
-    q = Quantisation.of(v)
-    signed = v.x(0).dtype.name == "int8" and v.known(3).dtype == np.int8
+    c, q = found
     taps = c.kernel[0] * c.kernel[1]
-    plain = max(c.dilations) == 1 and max(c.strides) <= 4 and taps <= MOST_TAPS
-    if not (signed and plain) or np.any(q.w_zero_point) or not fits_int32(c, q):
-        return None
     outer, inner = axes(c)
     width, height, band = plane_of(outer, inner)
     bands = band < outer.n_out
@@ -151,21 +151,17 @@ def planes(v: View) -> Kernel | None:
     fix = fixed(c, q)
     entries = []
     for u in (0, 1):
-        text = requantize(c, q, f"acc{u}", "c")
-        text = fix.text(f"acc{u}", "mc", text) if fix else text
+        text = fix.text(f"acc{u}", "mc") if fix else requantize(c, q, f"acc{u}", "c")
         index = f"o + {inner.y}" if u else "o"
         store = Store(v, f"({v.y.dtype.c}){text}", index, "c")
-        entries.append({"statements": store.statements, "index": index, "result": store.result})
-    operands = [
-        tensor_operand(v.graph, "x", v.core.inputs[0]),
+        entries.append(Stored("", index, store))
+    constants = [
         Operand("w", "int8_t", "const", array=np.ascontiguousarray(w).reshape(c.oc, taps)),
         Operand("b", "int32_t", "const", array=folded_bias(c, q).astype(np.int32)),
     ]
-    if fix:
-        operands.append(fix.operand())
-    if fix is None or fix.exact.any():
-        operands.append(scale_operand(q))
+    constants.append(fix.coded() if fix else scale_operand(q))
     over = (v.core.inputs[0],) if overtakes(c, outer, inner, band) and not store.operands else ()
+    plane = Operand("plane", "int16_t", "scratch", bytes=2 * width * height)
     return Kernel(
         "dsp.planes",
         "dsp_planes.c.j2",
@@ -189,12 +185,7 @@ def planes(v: View) -> Kernel | None:
             "fixed": fix is not None,
             "fill": q.x_zero_point,
         },
-        (
-            *operands,
-            *store.operands,
-            Operand("y", v.out.dtype.c, "out", v.node.outputs[0]),
-            Operand("plane", "int16_t", "scratch", bytes=2 * width * height),
-        ),
+        operands(v, constants, store.operands, [plane]),
         cost=c.macs * 1.2 + c.pixels * c.oc * 10.0 + c.oc * (3.5 * c.inputs[0] * c.inputs[1] + 100),
         macs=c.macs,
         includes=("mlf/kernel.h", "mlf/dsp.h", *store.includes),

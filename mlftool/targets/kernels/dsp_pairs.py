@@ -9,7 +9,7 @@ w1. So unpacking costs half, and registers are left for loading two words at onc
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from mlftool.ops.base import Kernel, Operand
 from mlftool.ops.contraction import (
     Contraction,
     Quantisation,
+    Stored,
     folded_bias,
     geometry,
     pad_rows,
@@ -25,11 +26,12 @@ from mlftool.ops.contraction import (
     stores,
 )
 from mlftool.ops.fixed import fixed
-from mlftool.ops.scalar import Store, tensor_operand
+from mlftool.ops.scalar import Store
 from mlftool.targets.kernels import kernel
-from mlftool.targets.kernels.dsp import prepare
+from mlftool.targets.kernels.parts import bytes_of, operands, walk
 
-STACK_LIMIT_BYTES = 1024  # what plan/memory.py puts on the stack
+# C functions that make int16 of bytes; the second in the order in which SXTB16 gives them.
+WIDEN = ("mlf_widen_s8", "mlf_widen_s8_pairs")
 
 
 def paired(c: Contraction, width: int, ordered: bool) -> Array | None:
@@ -54,12 +56,13 @@ def entries_of(
     width: int,
     requantised: Callable[[str, str], str],
     always: bool = False,
-) -> list[dict[str, Any]]:
-    """`stores`, but where the last pixel has no second one it is stored twice, which needs no
-    condition, unless the store reads what it replaces. `always`: also if no pixel is left over."""
+) -> tuple[list[Stored], bool]:
+    """`stores`, but where the last pixel has no second one it is stored twice, as pixel `q1`, which
+    needs no condition, unless the store reads what it replaces; and whether that is so. `always`:
+    also if no pixel is left over."""
     entries = stores(c, q, rows, width, width, requantised)
-    if rows == 1 or (c.pixels % rows == 0 and not always) or entries[0]["store"].inplace:
-        return entries
+    if rows == 1 or (c.pixels % rows == 0 and not always) or entries[0].store.inplace:
+        return entries, False
     first = entries[:width]
     second = []
     for b, entry in enumerate(first):
@@ -68,49 +71,11 @@ def entries_of(
         text = requantised(acc, channel)
         index = f"q1 * {c.oc} + {channel}"
         store = Store(c.v, f"({c.v.y.dtype.c}){text}", index, channel)
-        second.append(
-            entry | {"statements": store.statements, "index": index, "result": store.result}
-        )
-    return [*first, *second]
+        second.append(replace(entry, index=index, store=store))
+    return [*first, *second], True
 
 
-def distances_while_reading(c: Contraction) -> tuple[int, int]:
-    """The same for a kernel that goes forward and writes a pixel before it has read all of it."""
-    (ih, iw), (oh, ow) = c.inputs, c.outputs
-    y, x = (_ends(c, axis, last=False) for axis in (0, 1))
-    at = (np.arange(c.batch)[:, None, None] * ih * iw + y[:, None] * iw + x).reshape(-1)
-    read = np.minimum.accumulate((at * c.ic)[::-1])[::-1]
-    written = c.oc * c.v.out.dtype.bytes
-    far = (c.batch * (ih * iw * c.ic + oh * ow * written)) * 2
-    return int((np.arange(1, c.pixels + 1) * written - read).max()), far
-
-
-def distances(c: Contraction, rows: int, backwards: bool) -> tuple[int, int]:
-    """The distances in bytes from the output to the input at which no block of `rows` pixels, which
-    is read whole and then written, destroys what a later one reads. Inputs are bytes; outputs may
-    be wider, as floats are."""
-    (ih, iw), (oh, ow) = c.inputs, c.outputs
-    y, x = (_ends(c, axis, backwards) for axis in (0, 1))
-    image = np.arange(c.batch)[:, None, None] * ih * iw
-    at = (image + y[:, None] * iw + x).reshape(-1)
-    written = c.oc * c.v.out.dtype.bytes
-    far = (c.batch * (ih * iw * c.ic + oh * ow * written)) * 2
-    starts = np.arange(rows, c.pixels, rows)
-    if backwards:
-        read = np.maximum.accumulate((at + 1) * c.ic)[starts - 1]
-        return -far, int((starts * written - read).min(initial=far))
-    read = np.minimum.accumulate((at * c.ic)[::-1])[::-1][starts]
-    return int((starts * written - read).max(initial=-far)), far
-
-
-def _ends(c: Contraction, axis: int, last: bool) -> Array:
-    """The first or last position inside the input that each window of an axis reads."""
-    n, d = c.inputs[axis], c.dilations[axis]
-    at = np.arange(c.outputs[axis]) * c.strides[axis] - c.pads[axis]
-    if last:
-        at = at + (c.kernel[axis] - 1) * d
-        return np.clip(np.where(at >= n, at - -(-(at - n + 1) // d) * d, at), 0, n - 1)
-    return np.clip(np.where(at < 0, at % d, at), 0, n - 1)
+PACKED = "two halfwords 256 * w1 + w0 a word"
 
 
 @kernel("QLinearConv", "com.microsoft.QGemm", needs="dsp")
@@ -121,10 +86,10 @@ def pairs(v: View) -> Kernel | None:
 
 def unrolled_pairs(v: View, unrolled: int = 0) -> Kernel | None:
     """`unrolled` fours of products make one round of the loop, or as many as usually do best."""
-    prepared = prepare(v)
-    if prepared is None:
+    found = bytes_of(v, signed=True)
+    if found is None:
         return None
-    c, q = prepared
+    c, q = found
     rows, width = (1, 4) if c.pixels == 1 else (2, 2)
     run = c.depth if c.dense else c.kernel[1] * c.ic
     ordered = run % 4 == 0
@@ -134,37 +99,23 @@ def unrolled_pairs(v: View, unrolled: int = 0) -> Kernel | None:
     fix = fixed(c, q)
 
     def requantised(acc: str, channel: str) -> str:
-        text = requantize(c, q, acc, channel)
-        return fix.text(acc, f"m[{channel}]", text) if fix else text
+        return fix.text(acc, f"m[{channel}]") if fix else requantize(c, q, acc, channel)
 
-    entries = entries_of(c, q, rows, width, requantised)
-    store = entries[0]["store"]
+    entries, twice = entries_of(c, q, rows, width, requantised)
+    store = entries[0].store
     column = -(-c.depth // 4) * 4
-    scratch = Operand("columns", "int16_t", "scratch", bytes=2 * rows * column)
-    # A long dense layer reads its input as it is, rather than take the arena for the widened copy.
-    direct = rows == 1 and c.dense and c.depth % 4 == 0 and scratch.bytes > STACK_LIMIT_BYTES
+    columns = Operand("columns", "int16_t", "scratch", bytes=2 * rows * column)
+    order = walk(c, rows, column, columns, store.operands)
     scale = q.scale if q.scale.size == 1 else pad_rows(q.scale, width)
-    operands = [
-        tensor_operand(v.graph, "x", v.core.inputs[0]),
-        Operand("w", "uint32_t", "const", array=w),
+    constants = [
+        Operand("w", "uint32_t", "const", array=w, note=PACKED),
         Operand("b", "int32_t", "const", array=pad_rows(folded_bias(c, q).astype(np.int32), width)),
+        fix.coded(width) if fix else Operand("scale", "float", "const", array=scale),
     ]
-    if fix:
-        operands.append(fix.operand(width))
-    if fix is None or fix.exact.any():
-        operands.append(Operand("scale", "float", "const", array=scale))
-    scatter = f"mlf_widen_s8(image + (y0 * {c.inputs[1]} + x0) * {c.ic}, to, {c.ic});"
-    if ordered and c.ic % 4 == 0:
-        scatter = scatter.replace("widen_s8", "widen_s8_pairs")
-    read = v.core.inputs[0]
     rounds = column // 4
     unroll = unrolled or next(n for n in (8, 6, 7, 5, 4, 3, 2, 1) if rounds % n == 0)
     if rounds % unroll:
         return None
-    again = direct or any(o.value == read for o in store.operands)
-    # An output that grows faster than the input is read goes from its end to its beginning.
-    backwards = c.oc * c.pixels > c.ic * c.inputs[0] * c.inputs[1] * c.batch
-    overlap = {} if again else {read: distances(c, rows, backwards)}
     return Kernel(
         "dsp.pairs",
         "dsp_pairs.c.j2",
@@ -175,23 +126,18 @@ def unrolled_pairs(v: View, unrolled: int = 0) -> Kernel | None:
             "column": column,
             "stores": entries,
             "ordered": ordered,
-            "widen": "mlf_widen_s8_pairs" if ordered else "mlf_widen_s8",
-            "scatter": scatter,
-            "fill_statement": f"to[c] = {q.x_zero_point};",
+            "widen": WIDEN[ordered],
+            "scatter": WIDEN[ordered and c.ic % 4 == 0],
+            "fill": q.x_zero_point,
             "unroll": unroll,
-            "direct": direct,
-            "backwards": backwards and c.pixels > rows,
-            "twice": any("q1 *" in e["index"] for e in entries),
+            "direct": order.direct,
+            "backwards": order.descends,
+            "twice": twice,
         },
-        (
-            *operands,
-            *store.operands,
-            Operand("y", v.out.dtype.c, "out", v.node.outputs[0]),
-            *(() if direct else (scratch,)),
-        ),
+        operands(v, constants, store.operands, order.scratch),
         cost=c.macs * 0.9 + c.pixels * (c.oc * 6.0 + c.depth * 1.5),
         macs=c.macs,
         includes=("mlf/kernel.h", "mlf/dsp.h", *store.includes),
         inplace=store.inplace,
-        overlap=overlap,
+        overlap=order.overlap,
     )

@@ -18,8 +18,6 @@ from mlftool.ops.base import Kernel, Operand
 from mlftool.ops.contraction import (
     Contraction,
     Quantisation,
-    contraction,
-    fits_int32,
     folded_bias,
     geometry,
     largest,
@@ -28,11 +26,11 @@ from mlftool.ops.contraction import (
     scale_operand,
 )
 from mlftool.ops.nibbles import are_nibbles, joined
-from mlftool.ops.scalar import Store, tensor_operand
+from mlftool.ops.scalar import Store
 from mlftool.targets.kernels import kernel
-from mlftool.targets.kernels.dsp import prepare
-from mlftool.targets.kernels.dsp_depthwise import MOST_TAPS, axes, overtakes, plane_of
-from mlftool.targets.kernels.dsp_pairs import STACK_LIMIT_BYTES, distances, entries_of, paired
+from mlftool.targets.kernels.dsp_depthwise import axes, overtakes, plane_of, takes_taps
+from mlftool.targets.kernels.dsp_pairs import WIDEN, entries_of, paired
+from mlftool.targets.kernels.parts import bytes_of, operands, walk
 
 # A dense layer of fewer products takes the loop of convolutions, with its one pixel in both places.
 FUNCTION_OF_ITS_OWN = 1024
@@ -41,10 +39,10 @@ FUNCTION_OF_ITS_OWN = 1024
 @kernel("QLinearConv", "com.microsoft.QGemm", needs="dsp size")
 def small_pairs(v: View) -> Kernel | None:
     """Two pixels x two channels at a time, or one pixel x four."""
-    prepared = prepare(v)
-    if prepared is None:
+    found = bytes_of(v, signed=True)
+    if found is None:
         return None
-    c, q = prepared
+    c, q = found
     rows, width = (1, 4) if c.pixels == 1 and c.macs >= FUNCTION_OF_ITS_OWN else (2, 2)
     ordered = c.ic % 4 == 0
     nibbles = are_nibbles(c, q) and 16 * int(largest(c, q).max(initial=0)) < 2**31
@@ -52,17 +50,15 @@ def small_pairs(v: View) -> Kernel | None:
     most = np.abs(c.weights.reshape(c.oc, -1).astype(int)).sum(axis=1).max()
     if w is None or (not nibbles and 128 * most >= 2**23):
         return None
-    entries = entries_of(c, q, rows, width, lambda a, ch: requantize(c, q, a, ch), always=True)
-    store = entries[0]["store"]
+    entries, twice = entries_of(
+        c, q, rows, width, lambda a, ch: requantize(c, q, a, ch), always=True
+    )
+    store = entries[0].store
     column = -(-c.depth // 4) * 4
-    scratch = Operand("columns", "int16_t", "scratch", bytes=2 * rows * column, planned=True)
-    direct = rows == 1 and c.dense and c.depth % 4 == 0 and scratch.bytes > STACK_LIMIT_BYTES
+    columns = Operand("columns", "int16_t", "scratch", bytes=2 * rows * column, planned=True)
+    order = walk(c, rows, column, columns, store.operands)
     scale = q.scale if q.scale.size == 1 else pad_rows(q.scale, width)
-    read = v.core.inputs[0]
-    again = direct or any(o.value == read for o in store.operands)
-    backwards = c.oc * c.pixels > c.ic * c.inputs[0] * c.inputs[1] * c.batch
-    steps = -(-c.pixels // rows)
-    order = (steps * rows - rows, -rows, -rows) if backwards else (0, steps * rows, rows)
+    end = -(-c.pixels // rows) * rows
     return Kernel(
         "dsp.small_nibbles" if nibbles else "dsp.small_pairs",
         "dsp_small_pairs.c.j2",
@@ -72,28 +68,32 @@ def small_pairs(v: View) -> Kernel | None:
             "column": column,
             "rest": column - c.depth,
             "stores": entries,
-            "widen": "mlf_widen_s8_pairs" if ordered else "mlf_widen_s8",
+            "widen": WIDEN[ordered],
             "fill": q.x_zero_point,
-            "direct": direct,
+            "direct": order.direct,
             "nibbles": nibbles,
-            "order": order,
-            "twice": any("q1 *" in e["index"] for e in entries),
+            "order": (end - rows, -rows, -rows) if order.backwards else (0, end, rows),
+            "twice": twice,
         },
-        (
-            tensor_operand(v.graph, "x", read),
-            Operand("w", "uint32_t", "const", array=w),
-            Operand("b", "int32_t", "const", array=_bias(c, q, width, nibbles)),
-            Operand("scale", "float", "const", array=scale),
-            *store.operands,
-            Operand("y", v.out.dtype.c, "out", v.node.outputs[0]),
-            *(() if direct else (scratch,)),
+        operands(
+            v,
+            (
+                Operand("w", "uint32_t", "const", array=w),
+                Operand("b", "int32_t", "const", array=_bias(c, q, width, nibbles)),
+                Operand("scale", "float", "const", array=scale),
+            ),
+            store.operands,
+            order.scratch,
         ),
         # Below the kernels that are written for speed.
         cost=c.macs * (0.8 if nibbles else 0.6) + c.pixels * c.oc * 3.0,
         macs=c.macs,
-        includes=("mlf/kernel.h", "mlf/dsp.h", *store.includes),
+        includes=(
+            *("mlf/kernel.h", "mlf/dsp_nibbles.h" if nibbles else "mlf/dsp.h"),
+            *store.includes,
+        ),
         inplace=store.inplace,
-        overlap={} if again else {read: distances(c, rows, backwards)},
+        overlap=order.overlap,
         parametric=True,
     )
 
@@ -118,16 +118,11 @@ def paired_nibbles(c: Contraction, width: int, ordered: bool) -> Array:
 @kernel("QLinearConv", needs="dsp size")
 def small_planes(v: View) -> Kernel | None:
     """Depthwise, channel by channel and output by output."""
-    c = contraction(v)
-    if not c.depthwise or len(c.inputs) > 2 or c.batch > 1:
+    found = bytes_of(v, depthwise=True, signed=True)
+    if found is None or found[0].batch > 1 or not takes_taps(found[0]):
         return None
-    c = c.planar()
-    q = Quantisation.of(v)
-    signed = v.x(0).dtype.name == "int8" and v.known(3).dtype == np.int8
+    c, q = found
     taps = c.kernel[0] * c.kernel[1]
-    plain = max(c.dilations) == 1 and max(c.strides) <= 4 and taps <= MOST_TAPS
-    if not (signed and plain) or np.any(q.w_zero_point) or not fits_int32(c, q):
-        return None
     outer, inner = axes(c)
     width, height, band = plane_of(outer, inner)
     w = c.weights.reshape(c.oc, *c.kernel)
@@ -149,14 +144,15 @@ def small_planes(v: View) -> Kernel | None:
             "fill": q.x_zero_point,
             "store": store,
         },
-        (
-            tensor_operand(v.graph, "x", v.core.inputs[0]),
-            Operand("w", "int8_t", "const", array=np.ascontiguousarray(w).reshape(c.oc, taps)),
-            Operand("b", "int32_t", "const", array=folded_bias(c, q).astype(np.int32)),
-            scale_operand(q),
-            *store.operands,
-            Operand("y", v.out.dtype.c, "out", v.node.outputs[0]),
-            Operand("plane", "int16_t", "scratch", bytes=2 * width * height, planned=True),
+        operands(
+            v,
+            (
+                Operand("w", "int8_t", "const", array=np.ascontiguousarray(w).reshape(c.oc, taps)),
+                Operand("b", "int32_t", "const", array=folded_bias(c, q).astype(np.int32)),
+                scale_operand(q),
+            ),
+            store.operands,
+            [Operand("plane", "int16_t", "scratch", bytes=2 * width * height, planned=True)],
         ),
         cost=c.macs * 0.3 + c.pixels * c.oc * 3.0,
         macs=c.macs,

@@ -14,21 +14,18 @@ from mlftool.ir.graph import Array, View
 from mlftool.ops.base import Kernel, Operand
 from mlftool.ops.contraction import (
     Contraction,
-    Quantisation,
-    contraction,
-    fits_int32,
     geometry,
     pad_rows,
 )
-from mlftool.ops.scalar import tensor_operand
 from mlftool.targets.kernels import kernel
-from mlftool.targets.kernels.dsp import prepare
-from mlftool.targets.kernels.dsp_pairs import (
-    STACK_LIMIT_BYTES,
-    distances,
-    distances_while_reading,
-)
 from mlftool.targets.kernels.helium_finish import Shape, finish
+from mlftool.targets.kernels.parts import (
+    bytes_of,
+    distances_while_reading,
+    operands,
+    overlaps,
+    walk,
+)
 
 BYTES = 16  # of a vector
 FAR = 127  # bytes from a pointer that a load reaches
@@ -45,21 +42,16 @@ def _packed(c: Contraction, column: int) -> Array:
 @kernel("QLinearConv", "com.microsoft.QGemm", needs="mve")
 def quads(v: View) -> Kernel | None:
     """Two pixels x four channels at a time."""
-    prepared = prepare(v)
-    if prepared is None:
+    found = bytes_of(v, signed=True)
+    if found is None:
         return None
-    c, q = prepared
+    c, q = found
     rows = min(c.pixels, 2)
     column = -(-c.depth // BYTES) * BYTES
     count = f"mlf_min_i32(4, {c.oc} - oc)" if c.oc % 4 else "4"
     f = finish(c, q, Shape("pair" if rows == 2 else "one", "oc", count))
-    read = v.core.inputs[0]
-    scratch = Operand("columns", "int8_t", "scratch", bytes=rows * column)
-    # A long dense layer reads its input as it is, rather than take the arena for a copy.
-    direct = rows == 1 and c.dense and column == c.depth and column > STACK_LIMIT_BYTES
-    again = direct or any(o.value == read for o in f.operands)
-    # An output that grows faster than the input is read goes from its end to its beginning.
-    backwards = c.oc * c.pixels > c.ic * c.inputs[0] * c.inputs[1] * c.batch
+    columns = Operand("columns", "int8_t", "scratch", bytes=rows * column)
+    order = walk(c, rows, column, columns, f.operands)
     return Kernel(
         "helium.quads",
         "helium.c.j2",
@@ -69,40 +61,33 @@ def quads(v: View) -> Kernel | None:
             "rows": rows,
             "fill": q.x_zero_point,
             "f": f,
-            "direct": direct,
-            "backwards": backwards and c.pixels > rows,
+            "direct": order.direct,
+            "backwards": order.descends,
         },
-        (
-            tensor_operand(v.graph, "x", read),
-            Operand("w", "int8_t", "const", array=_packed(c, column)),
-            *f.operands,
-            Operand("y", v.out.dtype.c, "out", v.node.outputs[0]),
-            *(() if direct else (scratch,)),
+        operands(
+            v,
+            [Operand("w", "int8_t", "const", array=_packed(c, column))],
+            f.operands,
+            order.scratch,
         ),
         cost=c.pixels * (c.oc * (column * 0.12 + 4.0) + column * 0.3),
         macs=c.macs,
         includes=("mlf/kernel.h", "mlf/mve.h", *f.includes),
         inplace=f.inplace,
-        overlap={} if again else {read: distances(c, rows, backwards)},
+        overlap=order.overlap,
     )
 
 
 @kernel("QLinearConv", needs="mve")
 def octets(v: View) -> Kernel | None:
     """Depthwise: eight channels at a time, all taps of a pixel."""
-    c = contraction(v)
-    if not c.depthwise or len(c.inputs) > 2:
+    found = bytes_of(v, depthwise=True, signed=True)
+    if found is None:
         return None
-    c = c.planar()
-    q = Quantisation.of(v)
-    signed = v.x(0).dtype.name == "int8" and v.known(3).dtype == np.int8
-    if not signed or np.any(q.w_zero_point) or not fits_int32(c, q):
-        return None
+    c, q = found
     f = finish(c, q, Shape("octet", "c", "n" if c.oc % 8 else "8"))
     w = pad_rows(c.weights.reshape(c.oc, -1), 8)  # -> [C/8, taps, 8]
     w = np.ascontiguousarray(w.reshape(-1, 8, w.shape[1]).transpose(0, 2, 1)).reshape(-1)
-    read = v.core.inputs[0]
-    again = any(o.value == read for o in f.operands)
     reach = (c.kernel[1] - 1) * c.dilations[1] + 1
     scratch = Operand("window", "int8_t", "scratch", bytes=c.kernel[0] * reach * c.ic)
     step = c.dilations[1] * c.ic
@@ -118,16 +103,15 @@ def octets(v: View) -> Kernel | None:
             # An instruction reaches 127 bytes to either side of a pointer, so it stands between.
             "centre": step if step <= FAR and c.kernel[1] > 1 else 0,
         },
-        (
-            tensor_operand(v.graph, "x", read),
-            Operand("w", "int8_t", "const", array=w),
-            *f.operands,
-            Operand("y", v.out.dtype.c, "out", v.node.outputs[0]),
-            *((scratch,) if c.padded else ()),
+        operands(
+            v,
+            [Operand("w", "int8_t", "const", array=w)],
+            f.operands,
+            [scratch] if c.padded else [],
         ),
         cost=c.macs * 0.75 + c.pixels * (c.oc * 3.0 + 50),
         macs=c.macs,
         includes=("mlf/kernel.h", "mlf/mve.h", *f.includes),
         inplace=f.inplace,
-        overlap={} if again else {read: distances_while_reading(c)},
+        overlap=overlaps(c, f.operands, distances_while_reading(c)),
     )

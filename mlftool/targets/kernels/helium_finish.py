@@ -140,10 +140,10 @@ class _Behind:
         type_ = self.v.graph.types[name]
         if type_.dtype.name != "int8" or operand_kind(type_, self.v.out) != "linear":
             return None
-        self.operands.append(tensor_operand(self.v.graph, "e0", name))
-        at = f"e0 + p * {self.oc} + {self.shape.channel}"
+        self.operands.append(tensor_operand(self.v.graph, "fused0", name))
+        at = f"fused0 + p * {self.oc} + {self.shape.channel}"
         if self.shape.kind == "octet":
             return f"mlf_octet_load8({at}, {self.shape.count})"
         second = "q" if self.shape.kind == "pair" else "p"
-        other = f"e0 + {second} * {self.oc} + {self.shape.channel}"
+        other = f"fused0 + {second} * {self.oc} + {self.shape.channel}"
         return f"mlf_pair_load8({at}, {other}, {self.shape.count})"

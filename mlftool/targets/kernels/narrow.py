@@ -20,35 +20,27 @@ from mlftool.ops.base import Kernel, Operand
 from mlftool.ops.contraction import (
     Contraction,
     Quantisation,
-    contraction,
-    fits_int32,
     folded_bias,
     geometry,
     pack_rows,
     packable,
     pad_rows,
 )
-from mlftool.ops.scalar import Store, tensor_operand
+from mlftool.ops.scalar import Store
 from mlftool.targets.kernels import kernel
-from mlftool.targets.kernels.dsp_pairs import distances
 from mlftool.targets.kernels.narrow_requantise import in_halves
+from mlftool.targets.kernels.parts import bytes_of, operands, walk
 
 BYTES = 32  # of weights, that a load reaches from its pointer: one round of the loop
 
 
 @kernel("QLinearConv", "com.microsoft.QGemm", needs="narrow", unless="fpu size")
 def narrow(v: View) -> Kernel | None:
-    if not packable(v):
+    found = bytes_of(v) if packable(v) else None
+    form = in_halves(*found) if found else None
+    if found is None or form is None:
         return None
-    c = contraction(v)
-    if c.group != 1 or len(c.inputs) > 2:
-        return None
-    c, q = c.planar(), Quantisation.of(v)
-    if np.any(q.w_zero_point) or not fits_int32(c, q):
-        return None
-    form = in_halves(c, q)
-    if form is None:
-        return None
+    c, q = found
     columns = _columns(c.oc)
     length = -(-c.depth // (BYTES // columns)) * (BYTES // columns)
     flip = 128 if v.x(0).dtype.name == "int8" else 0
@@ -56,10 +48,8 @@ def narrow(v: View) -> Kernel | None:
     w = c.weights.reshape(c.oc, -1).astype(np.int64)
     rest = ((0, 0), (0, length - c.depth))
     weights = pack_rows(np.pad(w + 128, rest), columns).astype(np.uint8).reshape(-1)
-    read = v.core.inputs[0]
-    again = any(o.value == read for o in store.operands)
-    # An output that grows faster than the input is read goes from its end to its beginning.
-    backwards = c.oc * c.pixels > c.ic * c.inputs[0] * c.inputs[1] * c.batch
+    column = Operand("column", "uint8_t", "scratch", bytes=length)
+    order = walk(c, 1, 0, column, store.operands)
     return Kernel(
         "narrow.blocked",
         "narrow.c.j2",
@@ -72,23 +62,24 @@ def narrow(v: View) -> Kernel | None:
             "fill": q.x_zero_point + flip,
             "form": form,
             "store": store,
-            "backwards": backwards and c.pixels > 1,
+            "backwards": order.descends,
         },
-        (
-            tensor_operand(v.graph, "x", read),
-            Operand("w", "uint8_t", "const", array=weights),
-            Operand("b", "int32_t", "const", array=_bias(c, q, w, flip, columns)),
-            *form.operands(columns),
-            *store.operands,
-            Operand("y", v.out.dtype.c, "out", v.node.outputs[0]),
-            Operand("column", "uint8_t", "scratch", bytes=length),
+        operands(
+            v,
+            (
+                Operand("w", "uint8_t", "const", array=weights),
+                Operand("b", "int32_t", "const", array=_bias(c, q, w, flip, columns)),
+                *form.operands(columns),
+            ),
+            store.operands,
+            order.scratch,
         ),
         # Other estimates are of cores with twice the registers: half of what is counted here.
         cost=(c.macs * 3.3 + c.pixels * (c.oc * 8.0 + c.depth * 3.0)) / 2,
         macs=c.macs,
         includes=("mlf/kernel.h", "mlf/narrow.h", *store.includes),
         inplace=store.inplace,
-        overlap={} if again else {read: distances(c, 1, backwards)},
+        overlap=order.overlap,
     )
 
 

@@ -12,18 +12,12 @@ import numpy as np
 
 from mlftool.ir.graph import View
 from mlftool.ops.base import Kernel, Operand
-from mlftool.ops.contraction import (
-    Contraction,
-    Quantisation,
-    contraction,
-    fits_int32,
-    folded_bias,
-    packable,
-)
-from mlftool.ops.scalar import Store, tensor_operand
+from mlftool.ops.contraction import Contraction, folded_bias, packable
+from mlftool.ops.scalar import Store
 from mlftool.targets.kernels import kernel
 from mlftool.targets.kernels.dsp_depthwise import Axis, overtakes
 from mlftool.targets.kernels.narrow_requantise import in_halves
+from mlftool.targets.kernels.parts import bytes_of, operands
 
 PLANE_BYTES = 1024  # what the planner puts on the stack; larger planes are taken in bands
 MOST_TAPS, MOST_STRIDE = 5, 3  # of a kernel's row: what mlf/narrow.h has
@@ -32,20 +26,11 @@ MOST_SUMS = 8
 
 @kernel("QLinearConv", needs="narrow", unless="fpu size")
 def narrow_planes(v: View) -> Kernel | None:
-    if not packable(v):
+    found = bytes_of(v, depthwise=True) if packable(v) else None
+    form = in_halves(*found) if found and _takes(found[0]) else None
+    if found is None or form is None:
         return None
-    c = contraction(v)
-    if not c.depthwise or len(c.inputs) > 2:
-        return None
-    c, q = c.planar(), Quantisation.of(v)
-    plain = max(c.dilations) == 1 and max(c.strides) <= MOST_STRIDE
-    # Longer than five a kernel may be on one axis: then its taps are rows of one.
-    plain = plain and (max(c.kernel) <= MOST_TAPS or min(c.kernel) == 1)
-    if not plain or np.any(q.w_zero_point) or not fits_int32(c, q):
-        return None
-    form = in_halves(c, q)
-    if form is None:
-        return None
+    c, q = found
     rows, columns = _axes(c)
     orders = [o for o in ((rows, columns), (columns, rows)) if o[1].k <= MOST_TAPS or o[0].k == 1]
     outer, inner = min(orders, key=lambda pair: _work(*pair))
@@ -79,20 +64,27 @@ def narrow_planes(v: View) -> Kernel | None:
             "form": form,
             "store": store,
         },
-        (
-            tensor_operand(v.graph, "x", v.core.inputs[0]),
-            Operand("w", "int8_t", "const", array=taps.astype(np.int8).reshape(-1)),
-            Operand("b", "int32_t", "const", array=bias.astype(np.int32)),
-            *form.operands(1),
-            *store.operands,
-            Operand("y", v.out.dtype.c, "out", v.node.outputs[0]),
-            Operand("plane", "uint8_t", "scratch", bytes=width * height),
+        operands(
+            v,
+            (
+                Operand("w", "int8_t", "const", array=taps.astype(np.int8).reshape(-1)),
+                Operand("b", "int32_t", "const", array=bias.astype(np.int32)),
+                *form.operands(1),
+            ),
+            store.operands,
+            [Operand("plane", "uint8_t", "scratch", bytes=width * height)],
         ),
         cost=(c.macs * 3.6 + c.pixels * c.oc * 8.0 + c.oc * 5.0 * c.inputs[0] * c.inputs[1]) / 2,
         macs=c.macs,
         includes=("mlf/kernel.h", "mlf/narrow.h", *store.includes),
         inplace=(*store.inplace, *over),
     )
+
+
+def _takes(c: Contraction) -> bool:
+    """Longer than five a kernel may be on one axis: then its taps are rows of one."""
+    plain = max(c.dilations) == 1 and max(c.strides) <= MOST_STRIDE
+    return plain and (max(c.kernel) <= MOST_TAPS or min(c.kernel) == 1)
 
 
 def _axes(c: Contraction) -> list[Axis]:

@@ -19,16 +19,15 @@ from mlftool.ops.base import Kernel, Operand
 from mlftool.ops.contraction import (
     BLOCK,
     Contraction,
-    Quantisation,
     blocks,
     contraction,
-    fits_int32,
     folded_bias,
     pad_rows,
     requantize,
 )
-from mlftool.ops.scalar import Store, tensor_operand
+from mlftool.ops.scalar import Store
 from mlftool.targets.kernels import kernel
+from mlftool.targets.kernels.parts import bytes_of, operands
 from mlftool.targets.kernels.simd_finish import Finish, channels, finish
 from mlftool.targets.kernels.simd_image import Image, image_of
 
@@ -82,10 +81,9 @@ AVX512 = Unit("avx512", 16, 32, 4, "__m512i", "mlf_quads_x16", "mlf_dot4_x16")
 
 def _bid(v: View, unit: Unit) -> Kernel | None:
     c = contraction(v)
-    if c.group != 1 or len(c.inputs) > 2:
-        return None
-    c = c.planar()
-    return int8(v, c, unit) if c.quantised else _float32(v, c, unit)
+    if c.quantised:
+        return int8(v, unit)
+    return _float32(v, c.planar(), unit) if c.group == 1 and len(c.inputs) <= 2 else None
 
 
 def _float32(v: View, c: Contraction, unit: Unit) -> Kernel:
@@ -111,12 +109,11 @@ def _float32(v: View, c: Contraction, unit: Unit) -> Kernel:
     return _kernel(v, c, unit, image, shape, params, constants, (how, text))
 
 
-def int8(v: View, c: Contraction, unit: Unit) -> Kernel | None:
-    q = Quantisation.of(v)
-    weights = v.known(3)
-    bytes_ = v.x(0).dtype.is_int8 and weights.dtype == np.int8
-    if not bytes_ or np.any(q.w_zero_point) or not fits_int32(c, q):
+def int8(v: View, unit: Unit) -> Kernel | None:
+    found = bytes_of(v)
+    if found is None:
         return None
+    c, q = found
     signed = v.x(0).dtype.name == "int8"
     bias = folded_bias(c, q)
     flips = unit.group == 4 and signed
@@ -197,13 +194,7 @@ def _kernel(
             "store": store,
             "grouped": 0,
         },
-        (
-            tensor_operand(v.graph, "x", v.core.inputs[0]),
-            *constants,
-            *(how.operands if how else store.operands),
-            Operand("y", v.out.dtype.c, "out", v.node.outputs[0]),
-            *columns,
-        ),
+        operands(v, constants, how.operands if how else store.operands, columns),
         cost=c.macs * 2.0 / products + c.pixels * c.oc * 4.0,
         macs=c.macs,
         includes=("mlf/kernel.h", "mlf/simd.h", *(() if how else store.includes)),

@@ -70,9 +70,7 @@ def reach(weights: Array) -> Array:
 @kernel("QLinearConv", "com.microsoft.QGemm", needs="avx2", unless="avx512")
 def small_weights(v: View) -> Kernel | None:
     c = contraction(v)
-    if c.group != 1 or len(c.inputs) > 2:
-        return None
-    made = int8(v, c.planar(), BYTES)
+    made = int8(v, BYTES)
     if made is None or made.params["finish"] is None:
         return None
     packed = next(o.array for o in made.operands if o.name == "w")

@@ -12,16 +12,10 @@ import numpy as np
 
 from mlftool.ir.graph import Array, View
 from mlftool.ops.base import Kernel, Operand
-from mlftool.ops.contraction import (
-    Contraction,
-    Quantisation,
-    contraction,
-    fits_int32,
-    folded_bias,
-    pad_rows,
-)
-from mlftool.ops.scalar import Store, tensor_operand
+from mlftool.ops.contraction import Contraction, folded_bias, pad_rows
+from mlftool.ops.scalar import Store
 from mlftool.targets.kernels import kernel
+from mlftool.targets.kernels.parts import bytes_of, operands
 from mlftool.targets.kernels.simd import AVX2
 from mlftool.targets.kernels.simd_finish import channels, finish
 from mlftool.targets.kernels.simd_image import image_of
@@ -33,14 +27,13 @@ _DEEPEST = 4096  # channels whose sums, each of two at most 2 * 256 * 256, stay 
 
 @kernel("QLinearConv", "com.microsoft.QGemm", needs="avx2", unless="avx512 size")
 def crossed(v: View) -> Kernel | None:
-    c = contraction(v)
-    if c.group != 1 or len(c.inputs) > 2 or not c.planar().dense or c.pixels < ROWS:
+    found = bytes_of(v, signed=True)
+    if found is None:
         return None
-    c = c.planar()
-    q = Quantisation.of(v)
-    if v.x(0).dtype.name != "int8" or v.known(3).dtype != np.int8 or np.any(q.w_zero_point):
+    c, q = found
+    if not c.dense or c.pixels < ROWS:
         return None
-    if c.ic % _CHANNELS or c.ic > _DEEPEST or c.oc <= AVX2.lanes or not fits_int32(c, q):
+    if c.ic % _CHANNELS or c.ic > _DEEPEST or c.oc <= AVX2.lanes:
         return None
     width = VECTORS * AVX2.lanes
     how = finish(v, c, q, AVX2.lanes, channels(c.oc, width), c.oc % width == 0)
@@ -54,14 +47,17 @@ def crossed(v: View) -> Kernel | None:
         "avx2.crossed",
         "simd_crossed.c.j2",
         {"im": image, "rows": ROWS, "vectors": VECTORS, "oc": c.oc, "finish": how},
-        (
-            tensor_operand(v.graph, "x", v.core.inputs[0]),
-            Operand("w", "int16_t", "const", array=_pack(c, width)),
-            Operand("b", "int32_t", "const", array=pad_rows(bias, width).astype(np.int32)),
-            *how.operands,
-            Operand("y", v.out.dtype.c, "out", v.node.outputs[0]),
-            Operand("columns", "int16_t", "scratch", bytes=2 * image.elements),
-            Operand("own", "int32_t", "scratch", bytes=4 * image.band),
+        operands(
+            v,
+            (
+                Operand("w", "int16_t", "const", array=_pack(c, width)),
+                Operand("b", "int32_t", "const", array=pad_rows(bias, width).astype(np.int32)),
+            ),
+            how.operands,
+            (
+                Operand("columns", "int16_t", "scratch", bytes=2 * image.elements),
+                Operand("own", "int32_t", "scratch", bytes=4 * image.band),
+            ),
         ),
         # Beside the sums in pairs, whose instructions are as many and wait for each other.
         cost=c.pixels * (c.ic * -(-c.oc // width) * VECTORS * 0.85 + c.ic / 2.0 + c.oc * 4.0),

@@ -13,16 +13,15 @@ from mlftool.ir.graph import Array, View
 from mlftool.ops.base import Kernel, Operand
 from mlftool.ops.contraction import (
     Contraction,
-    Quantisation,
     contraction,
-    fits_int32,
     folded_bias,
     geometry,
     requantize,
     scale_operand,
 )
-from mlftool.ops.scalar import Store, tensor_operand
+from mlftool.ops.scalar import Store
 from mlftool.targets.kernels import kernel
+from mlftool.targets.kernels.parts import bytes_of, operands
 
 MOST_TAPS = 25
 
@@ -30,13 +29,10 @@ MOST_TAPS = 25
 @kernel("QLinearConv", needs="vector")
 def depthwise_int8(v: View) -> Kernel | None:
     """Pairs of taps in int16."""
-    c = _depthwise(v)
-    if c is None:
+    found = bytes_of(v, depthwise=True) if depthwise_of(v) else None
+    if found is None:
         return None
-    q = Quantisation.of(v)
-    bytes_ = v.x(0).dtype.is_int8 and v.known(3).dtype == np.int8
-    if not bytes_ or np.any(q.w_zero_point) or not fits_int32(c, q):
-        return None
+    c, q = found
     acc = f"({v.y.dtype.c}){requantize(c, q, 'acc', 'c')}"
     bias = Operand("b", "int32_t", "const", array=folded_bias(c, q).astype(np.int32))
     weights = _taps(c)
@@ -47,7 +43,7 @@ def depthwise_int8(v: View) -> Kernel | None:
 @kernel("Conv", needs="vector", unless="fused")
 def depthwise_float(v: View) -> Kernel | None:
     """Taps in their order."""
-    c = _depthwise(v)
+    c = depthwise_of(v)
     if c is None or v.x(0).dtype.name != "float32" or not np.all(np.isfinite(c.weights)):
         return None
     bias = Operand("b", "float", "const", array=c.bias)
@@ -55,7 +51,8 @@ def depthwise_float(v: View) -> Kernel | None:
     return _kernel(v, c, "(b[c] + acc)", (bias,), "0.0f", groups)
 
 
-def _depthwise(v: View) -> Contraction | None:
+def depthwise_of(v: View) -> Contraction | None:
+    """The node as a depthwise contraction of two axes with few taps."""
     c = contraction(v)
     if not c.depthwise or len(c.inputs) > 2:
         return None
@@ -101,13 +98,14 @@ def _kernel(
             "fill": fill,
             "store": store,
         },
-        (
-            tensor_operand(v.graph, "x", v.core.inputs[0]),
-            Operand("w", "int8_t" if c.quantised else "float", "const", array=weights),
-            *constants,
-            *store.operands,
-            Operand("y", v.out.dtype.c, "out", v.node.outputs[0]),
-            *row,
+        operands(
+            v,
+            (
+                Operand("w", "int8_t" if c.quantised else "float", "const", array=weights),
+                *constants,
+            ),
+            store.operands,
+            row,
         ),
         cost=c.macs * 0.5 + c.pixels * (c.oc + 4.0 * weights.shape[0]),
         macs=c.macs,

@@ -32,7 +32,7 @@ class Finish:
 
     @property
     def includes_residual(self) -> bool:
-        return any(o.name == "e0" for o in self.operands)
+        return any(o.name == "fused0" for o in self.operands)
 
     def row(self, accs: Sequence[str], index: str, channel: str, oc: int = 0) -> list[str]:
         """C statements that store vectors of neighbouring channels, the first element of which is
@@ -89,7 +89,7 @@ class Finish:
         n = self.lanes
         text = f"mlf_load_f32x{n}(b + {channel}) + {acc}" if self.biased else acc
         if self.includes_residual:
-            text = f"mlf_load_f32x{n}(e0 + {index}) + ({text})"
+            text = f"mlf_load_f32x{n}(fused0 + {index}) + ({text})"
         return f"mlf_relu_x{n}({text})" if self.relu else text
 
     def _integers(self, acc: str, index: str, channel: str, moved: bool) -> str:
@@ -103,7 +103,7 @@ class Finish:
         text = f"mlf_requantize_x{n}({acc}, {scale}, {q.y_zero_point})"
         if (s := self.residual) is None:
             return text
-        other = f"mlf_load_s8_x{n}(e0 + {index})"
+        other = f"mlf_load_s8_x{n}(fused0 + {index})"
         text = f"mlf_clamp_x{n}({text}, {q.lo}, {q.hi}) * {s.m} + {other} * {s.n} + ({s.add})"
         for value, step in s.exceptions:
             text = f"mlf_except_x{n}({text}, {value}, {step})"
@@ -143,7 +143,7 @@ def finish(
         return None
     if not first:
         s = replace(s, m=s.n, n=s.m)
-    operands += (tensor_operand(v.graph, "e0", other),)
+    operands += (tensor_operand(v.graph, "fused0", other),)
     return Finish(lanes, type_, q, False, False, s, operands)
 
 
@@ -159,7 +159,7 @@ def _floats(
         other = next((n for n in node.inputs if n != core), core)
         if v.type(other).dtype.name != "float32" or operand_kind(v.type(other), v.out) != "linear":
             return None
-        operands, core = (tensor_operand(v.graph, "e0", other),), node.outputs[0]
+        operands, core = (tensor_operand(v.graph, "fused0", other),), node.outputs[0]
     relu = bool(rest) and rest[0].op == "Relu"
     if len(rest) > relu or (rest and rest[0].inputs[0] != core):
         return None

@@ -14,19 +14,13 @@ import numpy as np
 
 from mlftool.ir.graph import Array, View
 from mlftool.ops.base import Kernel, Operand
-from mlftool.ops.contraction import (
-    Contraction,
-    Quantisation,
-    contraction,
-    fits_int32,
-    folded_bias,
-)
-from mlftool.ops.scalar import Store, tensor_operand
+from mlftool.ops.contraction import Contraction, Quantisation, folded_bias
+from mlftool.ops.scalar import Store
 from mlftool.targets.kernels import kernel
+from mlftool.targets.kernels.parts import bytes_of, operands
+from mlftool.targets.kernels.simd_depthwise import depthwise_of
 from mlftool.targets.kernels.simd_finish import finish
 from mlftool.targets.kernels.simd_image import Image, image_of
-
-MOST_TAPS = 25
 
 
 @dataclass(frozen=True)
@@ -54,21 +48,17 @@ class Lanes:
 
 
 def _bid(v: View, lanes: int) -> Kernel | None:
-    c = contraction(v)
-    if not c.depthwise or len(c.inputs) > 2:
+    c = depthwise_of(v)
+    if c is None:
         return None
-    c = c.planar()
-    if c.kernel[0] * c.kernel[1] > MOST_TAPS:
-        return None
-    return _int8(v, c, lanes) if c.quantised else _float32(v, c, lanes)
+    return _int8(v, lanes) if c.quantised else _float32(v, c, lanes)
 
 
-def _int8(v: View, c: Contraction, lanes: int) -> Kernel | None:
-    q = Quantisation.of(v)
-    if not v.x(0).dtype.is_int8 or v.known(3).dtype != np.int8:
+def _int8(v: View, lanes: int) -> Kernel | None:
+    found = bytes_of(v, depthwise=True)
+    if found is None:
         return None
-    if np.any(q.w_zero_point) or not fits_int32(c, q):
-        return None
+    c, q = found
     at = Lanes.of(c, lanes)
     signed = v.x(0).dtype.name == "int8"
     bias = folded_bias(c, q).astype(np.int32)[at.channel]
@@ -127,13 +117,14 @@ def _kernel(
         f"avx{'512' if at.lanes == 16 else '2'}.depthwise",
         "simd_taps.c.j2",
         {**params, "im": image, "at": at, "oc": c.oc, "taps": taps, "finish": how},
-        (
-            tensor_operand(v.graph, "x", v.core.inputs[0]),
-            Operand("w", types[0], "const", array=constants[0]),
-            Operand("b", types[1], "const", array=constants[1]),
-            *how.operands,
-            Operand("y", v.out.dtype.c, "out", v.node.outputs[0]),
-            *scratch,
+        operands(
+            v,
+            [
+                Operand(n, t, "const", array=a)
+                for n, t, a in zip("wb", types, constants, strict=True)
+            ],
+            how.operands,
+            scratch,
         ),
         cost=vectors * (taps + 4.0) + c.oc * c.inputs[0] * c.inputs[1] / 8.0,
         macs=c.macs,

@@ -22,13 +22,12 @@ from mlftool.ops.base import Kernel, Operand
 from mlftool.ops.contraction import (
     Contraction,
     Quantisation,
-    contraction,
-    fits_int32,
     folded_bias,
     pad_rows,
 )
-from mlftool.ops.scalar import Store, tensor_operand
+from mlftool.ops.scalar import Store
 from mlftool.targets.kernels import kernel
+from mlftool.targets.kernels.parts import bytes_of, operands
 from mlftool.targets.kernels.simd import AVX2
 from mlftool.targets.kernels.simd_finish import channels, finish
 from mlftool.targets.kernels.simd_image import CACHE, Image, image_of
@@ -72,13 +71,13 @@ def winograd_4x4(v: View) -> Kernel | None:
 
 
 def _bid(v: View, tiling: Tiling) -> Kernel | None:
-    c = contraction(v)
-    if len(c.inputs) != 2 or c.kernel != (3, 3) or c.strides != (1, 1) or c.dilations != (1, 1):
+    found = bytes_of(v)
+    if found is None:
         return None
-    if c.group != 1 or c.ic % _CHANNELS or not v.x(0).dtype.is_int8:
+    c, q = found
+    if c.kernel != (3, 3) or c.strides != (1, 1) or c.dilations != (1, 1):
         return None
-    q = Quantisation.of(v)
-    if v.known(3).dtype != np.int8 or np.any(q.w_zero_point) or np.any(q.scale < _SMALLEST):
+    if c.ic % _CHANNELS or np.any(q.scale < _SMALLEST):
         return None
     image = _image(c, tiling)
     tiles = image.band * image.columns
@@ -88,9 +87,9 @@ def _bid(v: View, tiling: Tiling) -> Kernel | None:
     weights = _weights(c, tiling)
     if how is None or not _fits(c, q, tiling, weights):
         return None
-    bias, operands = folded_bias(c, q), how.operands
+    bias, scales = folded_bias(c, q), how.operands
     if tiling is TWO:
-        bias, operands = 4 * bias, tuple(_quartered(o) for o in operands)
+        bias, scales = 4 * bias, tuple(_quartered(o) for o in scales)
     places = tiling.reach**2
     store = Store(v, "0", "0", "0")  # what it may overwrite
     return Kernel(
@@ -111,15 +110,18 @@ def _bid(v: View, tiling: Tiling) -> Kernel | None:
             "fill": q.x_zero_point,
             "finish": how,
         },
-        (
-            tensor_operand(v.graph, "x", v.core.inputs[0]),
-            Operand("w", "int16_t", "const", array=_pack(weights, width)),
-            Operand("b", "int32_t", "const", array=pad_rows(bias, width).astype(np.int32)),
-            *operands,
-            Operand("y", v.out.dtype.c, "out", v.node.outputs[0]),
-            Operand("columns", "int16_t", "scratch", bytes=2 * image.elements),
-            Operand("sums", "int16_t", "scratch", bytes=2 * places * tiles * c.ic),
-            Operand("products", "int32_t", "scratch", bytes=4 * places * tiles * width),
+        operands(
+            v,
+            (
+                Operand("w", "int16_t", "const", array=_pack(weights, width)),
+                Operand("b", "int32_t", "const", array=pad_rows(bias, width).astype(np.int32)),
+            ),
+            scales,
+            (
+                Operand("columns", "int16_t", "scratch", bytes=2 * image.elements),
+                Operand("sums", "int16_t", "scratch", bytes=2 * places * tiles * c.ic),
+                Operand("products", "int32_t", "scratch", bytes=4 * places * tiles * width),
+            ),
         ),
         cost=_cost(c, tiling, c.batch * image.rows * image.columns),
         macs=c.macs,
@@ -148,7 +150,6 @@ def _fits(c: Contraction, q: Quantisation, tiling: Tiling, weights: Array) -> bo
         and np.abs(weights).max() < 2**15
         and products.max() < 2**31
         and scaled.max() < 2**31
-        and fits_int32(c, q)
     )
 
 

@@ -16,8 +16,6 @@ from mlftool.ops.base import Kernel, Operand
 from mlftool.ops.contraction import (
     Contraction,
     Quantisation,
-    contraction,
-    fits_int32,
     folded_bias,
     geometry,
     has_normal_scales,
@@ -28,9 +26,9 @@ from mlftool.ops.contraction import (
     scale_text,
 )
 from mlftool.ops.fixed import Fixed, fixed
-from mlftool.ops.scalar import Store, tensor_operand
+from mlftool.ops.scalar import Store
 from mlftool.targets.kernels import kernel
-from mlftool.targets.kernels.dsp_pairs import STACK_LIMIT_BYTES, distances
+from mlftool.targets.kernels.parts import bytes_of, operands, walk
 
 COLUMNS = 4  # output channels; eight where there is one pixel
 MOST_ROWS = 3  # pixels: of sixteen sums, gcc keeps some on the stack
@@ -49,12 +47,10 @@ def tiles(v: View) -> Kernel | None:
 
 
 def _tiles(v: View, soft: bool) -> Kernel | None:
-    c = contraction(v)
-    if c.group != 1 or len(c.inputs) > 2:
+    found = bytes_of(v)
+    if found is None or (soft and not has_normal_scales(found[1])):
         return None
-    c, q = c.planar(), Quantisation.of(v)
-    if np.any(q.w_zero_point) or not fits_int32(c, q) or (soft and not has_normal_scales(q)):
-        return None
+    c, q = found
     rows = _rows(c.pixels)
     columns = 2 * COLUMNS if rows == 1 and c.oc % (2 * COLUMNS) == 0 else min(COLUMNS, c.oc)
     unroll = next((n for n in UNROLL if c.depth % n == 0), UNROLL[0])
@@ -63,14 +59,9 @@ def _tiles(v: View, soft: bool) -> Kernel | None:
     store = Store(v, f"({v.y.dtype.c})out", f"(p + j) * {c.oc} + oc + i", "oc + i")
     rest = ((0, 0), (0, column - c.depth))
     weights = pack_rows(np.pad(c.weights.reshape(c.oc, -1), rest), columns).reshape(-1)
-    read, dtype = v.core.inputs[0], v.x(0).dtype
     bias = pad_rows(folded_bias(c, q).astype(np.int32), columns)
-    scratch = Operand("columns", dtype.c, "scratch", bytes=rows * column)
-    # A long dense layer reads its input as it is, rather than take the arena for a copy.
-    direct = rows == 1 and c.dense and column == c.depth and column > STACK_LIMIT_BYTES
-    again = direct or any(o.value == read for o in store.operands)
-    # An output that grows faster than the input is read goes from its end to its beginning.
-    backwards = c.oc * c.pixels > c.ic * c.inputs[0] * c.inputs[1] * c.batch
+    gathered = Operand("columns", v.x(0).dtype.c, "scratch", bytes=rows * column)
+    order = walk(c, rows, column, gathered, store.operands)
     return Kernel(
         "tiles.s8",
         "tiles.c.j2",
@@ -84,23 +75,24 @@ def _tiles(v: View, soft: bool) -> Kernel | None:
             "fill": q.x_zero_point,
             "form": form,
             "store": store,
-            "direct": direct,
-            "backwards": backwards and c.pixels > rows,
+            "direct": order.direct,
+            "backwards": order.descends,
         },
-        (
-            tensor_operand(v.graph, "x", read),
-            Operand("w", v.type(v.core.inputs[3]).dtype.c, "const", array=weights),
-            Operand("b", "int32_t", "const", array=bias),
-            *form.operands(columns),
-            *store.operands,
-            Operand("y", v.out.dtype.c, "out", v.node.outputs[0]),
-            *(() if direct else (scratch,)),
+        operands(
+            v,
+            (
+                Operand("w", "int8_t", "const", array=weights),
+                Operand("b", "int32_t", "const", array=bias),
+                *form.operands(columns),
+            ),
+            store.operands,
+            order.scratch,
         ),
         cost=c.macs * 1.5 + c.pixels * c.oc * 8.0,
         macs=c.macs,
         includes=("mlf/kernel.h", "mlf/tiles.h", *store.includes),
         inplace=store.inplace,
-        overlap={} if again else {read: distances(c, rows, backwards)},
+        overlap=order.overlap,
     )
 
 
@@ -152,7 +144,7 @@ class Form:
             scale = scale_text(self.q, channel)
             return self.fix.near_text(acc, "-factor", scale, self.q.y_zero_point)
         if self.soft:
-            return requantize_soft(self.q, acc, channel).replace("_soft(", "_rarely(")
+            return requantize_soft(self.q, acc, channel, rarely=True)
         return requantize(self.c, self.q, acc, channel)
 
     def operands(self, columns: int) -> tuple[Operand, ...]:

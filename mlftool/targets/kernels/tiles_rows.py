@@ -14,16 +14,14 @@ from mlftool.ir.graph import View
 from mlftool.ops.base import Kernel, Operand
 from mlftool.ops.contraction import (
     Contraction,
-    Quantisation,
-    contraction,
-    fits_int32,
     folded_bias,
     geometry,
     has_normal_scales,
     packable,
 )
-from mlftool.ops.scalar import Store, tensor_operand
+from mlftool.ops.scalar import Store
 from mlftool.targets.kernels import kernel
+from mlftool.targets.kernels.parts import bytes_of, operands, overlaps
 from mlftool.targets.kernels.tiles import Form
 
 MOST_TAPS = 25
@@ -41,26 +39,20 @@ def rows(v: View) -> Kernel | None:
 
 
 def _rows(v: View, soft: bool) -> Kernel | None:
-    if not packable(v):
+    found = bytes_of(v, depthwise=True) if packable(v) else None
+    if found is None or (soft and not has_normal_scales(found[1])):
         return None
-    c = contraction(v)
-    if not c.depthwise or len(c.inputs) > 2 or np.prod(c.kernel) > MOST_TAPS:
-        return None
-    c, q = c.planar(), Quantisation.of(v)
+    c, q = found
     # Where strides are longer, rows are copied of which most is not needed.
-    if np.any(q.w_zero_point) or not fits_int32(c, q) or max(*c.dilations, *c.strides) > 1:
-        return None
-    if soft and not has_normal_scales(q):
+    if np.prod(c.kernel) > MOST_TAPS or max(*c.dilations, *c.strides) > 1:
         return None
     form = Form.of(c, q, soft)
     store = Store(v, f"({v.y.dtype.c})out", f"p * {c.oc} + c", "c")
     kh, kw = c.kernel
     width = c.outputs[1] - 1 + kw
     inside = min(c.inputs[1], width - c.pads[1])  # of a row's pixels
-    read, dtype = v.core.inputs[0], v.x(0).dtype
     taps = np.ascontiguousarray(c.weights.reshape(c.oc, -1)).reshape(-1)
     together = _together(c)
-    again = any(o.value == read for o in store.operands)
     return Kernel(
         "tiles.rows",
         "tiles_rows.c.j2",
@@ -76,20 +68,21 @@ def _rows(v: View, soft: bool) -> Kernel | None:
             "form": form,
             "store": store,
         },
-        (
-            tensor_operand(v.graph, "x", read),
-            Operand("w", v.type(v.core.inputs[3]).dtype.c, "const", array=taps),
-            Operand("b", "int32_t", "const", array=folded_bias(c, q).astype(np.int32)),
-            *form.operands(1),
-            *store.operands,
-            Operand("y", v.out.dtype.c, "out", v.node.outputs[0]),
-            Operand("rows", dtype.c, "scratch", bytes=kh * width * c.ic),
+        operands(
+            v,
+            (
+                Operand("w", "int8_t", "const", array=taps),
+                Operand("b", "int32_t", "const", array=folded_bias(c, q).astype(np.int32)),
+                *form.operands(1),
+            ),
+            store.operands,
+            [Operand("rows", v.x(0).dtype.c, "scratch", bytes=kh * width * c.ic)],
         ),
         cost=c.macs * 2.2 + c.pixels * c.oc * 9.0,
         macs=c.macs,
         includes=("mlf/kernel.h", "mlf/tiles.h", *store.includes),
         inplace=store.inplace,
-        overlap={} if again else {read: _distances(c)},
+        overlap=overlaps(c, store.operands, _distances(c)),
     )
 
 

@@ -17,6 +17,7 @@ import hashlib
 import json
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -86,7 +87,8 @@ def cross(prefix: str, gcc: str = "", *flags: str) -> dict[str, object]:
     A `gcc` that the user names brings its own C library, or `flags` that say where it is.
     """
     program = toolchain.CROSS[prefix]
-    return described(program, gcc or shutil.which(program.name), flags if gcc else program.flags)
+    path = gcc or shutil.which(program.name)
+    return described(program, path, flags if gcc else program.flags, prefix)
 
 
 def alternative(of: Alternative) -> dict[str, object]:
@@ -94,24 +96,79 @@ def alternative(of: Alternative) -> dict[str, object]:
     gcc = shutil.which(toolchain.CROSS[of.toolchain].name)
     about = {"constraint": of.name, "of": of.toolchain}
     if of.program.name == toolchain.CROSS[of.toolchain].name:
-        return {**about, **described(of.program, gcc, of.program.flags)}
+        return {**about, **described(of.program, gcc, of.program.flags, of.toolchain)}
     # The real path alone: of two names for one folder clang forgets one, and Bazel then refuses it.
     searched = [Path(folder) for folder in include_folders(gcc)] if gcc else []
     library = {str(f.resolve()) for f in searched if (f / "stdio.h").is_file()}
     flags = (*of.program.flags, *(word for f in sorted(library) for word in ("-isystem", f)))
-    found = described(of.program, shutil.which(of.program.name), flags)
+    found = described(of.program, shutil.which(of.program.name), flags, of.toolchain)
     both = f"{found['fingerprint']} {cross(of.toolchain)['fingerprint']}"
     linker = found["path"] and gcc
     return {**about, **found, "compiler": found["path"], "path": linker, "fingerprint": both}
 
 
-def described(of: Program, path: str | None, flags: Sequence[str]) -> dict[str, object]:
-    """What gcc.bzl needs to know of a compiler: `path` is empty if it cannot be used."""
+# What a program is linked with besides its own objects, and what of C it may include.
+LIBRARIES = (
+    "crt0.o", "crt1.o", "Scrt1.o", "crti.o", "crtn.o", "crtbegin.o", "crtend.o", "libc.a",
+    "libc.so", "libc.so.6", "libc_nonshared.a", "libgcc.a", "libm.a", "libm.so.6", "libnosys.a",
+)  # fmt: skip
+HEADERS = (
+    "assert", "ctype", "errno", "fenv", "float", "inttypes", "iso646", "limits", "locale", "math",
+    "setjmp", "signal", "stdarg", "stdbool", "stddef", "stdint", "stdio", "stdlib", "string",
+    "tgmath", "time", "unistd", "wchar", "wctype",
+)  # fmt: skip
+INTRINSICS = ("arm_acle.h", "arm_mve.h", "arm_neon.h", "immintrin.h")
+
+
+def libraries(*gcc: str) -> list[str]:
+    """The files that programs are linked with when `gcc` is given the options of a processor: not
+    those of another one, which lie beside them."""
+    line = output(*gcc, "-###", "-xc", os.devnull, "-o", os.devnull)
+    # Words with a "+", as in v7e-m+fp, stand in quotes.
+    folders = os.pathsep.join(re.findall(r'(?<=[\s"])-L([^\s"]+)', line))
+    found = [shutil.which(name, os.F_OK, folders) for name in LIBRARIES]
+    return [os.path.realpath(path) for path in found if path]
+
+
+def headers(*gcc: str) -> list[str]:
+    """The headers of C with all that they include."""
+    lines = [f"#if __has_include(<{h}.h>)\n#include <{h}.h>\n#endif\n" for h in HEADERS]
+    found = output(*gcc, "-xc", "-E", "-M", "-", text="".join(lines)).split()
+    return sorted({os.path.realpath(path) for path in found if path.endswith(".h")})
+
+
+def host_compiler() -> dict[str, object]:
+    """The compiler that Bazel's own C toolchain calls: what CC names, or gcc."""
+    path = shutil.which(os.environ.get("CC") or "gcc")
+    if not path:
+        return {"path": "", "fingerprint": "missing"}
+    return {"path": path, "fingerprint": digest(compiler_files(path, [()]))}
+
+
+def compiler_files(path: str, processors: Sequence[Sequence[str]], *flags: str) -> list[Path]:
+    """All that decides what a compiler makes: its programs, and for the options of each processor
+    the headers and libraries."""
+    parts = [shutil.which(output(path, f"-print-prog-name={p}").strip()) for p in PARTS]
+    used = [
+        name
+        for options in processors
+        for name in (*libraries(path, *flags, *options), *headers(path, *flags, *options))
+    ]
+    folders = [Path(folder) for folder in include_folders(path, *flags)]
+    used += [str(f / name) for f in folders for name in INTRINSICS if (f / name).is_file()]
+    return [Path(p) for p in dict.fromkeys([path, *filter(None, parts), *used])]
+
+
+def described(
+    of: Program, path: str | None, flags: Sequence[str], prefix: str
+) -> dict[str, object]:
+    """What gcc.bzl needs to know of a compiler: `path` is empty if it cannot be used. `prefix` is
+    that of the processors it compiles for."""
     about = {"flags": [*flags], "install": install(of), "purpose": of.purpose}
     if not path or not has_c_library(path, *flags):
         return {**about, "path": "", "fingerprint": "missing", "includes": []}
-    parts = [shutil.which(output(path, f"-print-prog-name={p}").strip()) for p in PARTS]
-    files = [Path(p) for p in [path, *filter(None, parts), *c_library(path, *flags)]]
+    processors = dict.fromkeys(t.cflags for t in TARGETS.values() if t.toolchain == prefix)
+    files = compiler_files(path, [*processors], *flags)
     version = output(path, "--version").splitlines()[0]
     return {
         **about,
@@ -124,14 +181,6 @@ def described(of: Program, path: str | None, flags: Sequence[str]) -> dict[str, 
 def install(of: Program) -> str:
     """A running server of Bazel's does not look again at what the machine has."""
     return f"{of.install} && bazel shutdown"
-
-
-def c_library(*gcc: str) -> list[str]:
-    """The files of the C library that `gcc` would link; clang links nothing here and has none."""
-    line = output(*gcc, "-###", "-xc", os.devnull, "-o", os.devnull)
-    folders = os.pathsep.join(word[2:] for word in line.split() if word.startswith("-L"))
-    found = [shutil.which(name, os.F_OK, folders) for name in ("libc.a", "libm.a")]
-    return [path for path in found if path]
 
 
 def has_c_library(*gcc: str) -> bool:
@@ -192,6 +241,7 @@ def main(arguments: list[str]) -> None:
     found = {
         "python": python(),
         "compilers": compilers(),
+        "host_compiler": host_compiler(),
         "toolchains": {prefix: cross(prefix) for prefix in toolchain.CROSS},
         "alternatives": {f"{a.toolchain}_{a.name}": alternative(a) for a in toolchain.ALTERNATIVES},
         "simulators": {name: simulator(name) for name in toolchain.SIMULATORS},

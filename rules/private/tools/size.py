@@ -14,17 +14,15 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePath
 from typing import Any
 
-from elftools.common.exceptions import ELFError
+from elftools.elf.constants import SH_FLAGS
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import Section, SymbolTableSection
 
 from mlftool.errors import MlfError, Problem
 from mlftool.mlf import read_tar, write_atomically
 from mlftool.mlf.archive import read
+from mlftool.runtime import elf as elf_file
 
-_WRITE, _ALLOC = 1, 2  # sh_flags
-# Room that a linker script sets aside; what is used of it only a run tells.
-_RESERVED = (".stack", ".heap")
 COLUMNS = ("code", "constants", "flash", "ram", "arena")
 
 
@@ -52,7 +50,7 @@ class Sizes:
         size = symbol["st_size"]
         if section["sh_type"] == "SHT_NOBITS":
             self.bss_bytes += size
-        elif section["sh_flags"] & _WRITE:
+        elif section["sh_flags"] & SH_FLAGS.SHF_WRITE:
             self.data_bytes += size
         elif symbol["st_info"]["type"] == "STT_FUNC":
             self.code_bytes += size
@@ -102,10 +100,10 @@ def measure(program: Path, models: Sequence[Model]) -> tuple[dict[str, Sizes], d
     """Sizes of each module by name, flash and RAM of the program. Raises MlfError."""
     parts = {m.module: Sizes() for m in models}
     try:
-        with program.open("rb") as stream:
-            elf = ELFFile(stream)
+        data = program.read_bytes()
+        total = elf_file.memories(data)
+        with elf_file.opened(data) as elf:
             sections: list[Section] = list(elf.iter_sections())
-            kept = [s for s in sections if s["sh_flags"] & _ALLOC and s.name not in _RESERVED]
             # Two names of one place count once: the linker may have folded equal functions.
             seen = set()
             for file, symbol in symbols(elf):
@@ -113,14 +111,13 @@ def measure(program: Path, models: Sequence[Model]) -> tuple[dict[str, Sizes], d
                 is_local = symbol["st_info"]["bind"] == "STB_LOCAL"
                 model = owner(models, file, symbol.name, is_local)
                 place = (symbol["st_shndx"], symbol["st_value"])
-                if model and section in kept and place not in seen:
+                kept = elf_file.in_memory(section) and section.name not in elf_file.RESERVED
+                if model and kept and place not in seen:
                     seen.add(place)
                     parts[model.module].add(section, symbol)
-    except (ELFError, OSError) as error:
-        raise MlfError(Problem("MLF0609", f"is no program: {error}", str(program))) from None
-    stored = sum(s["sh_size"] for s in kept if s["sh_type"] != "SHT_NOBITS")
-    writable = sum(s["sh_size"] for s in kept if s["sh_flags"] & _WRITE)
-    return parts, {"flash_bytes": stored, "ram_bytes": writable}
+    except (ValueError, OSError) as error:
+        raise MlfError(Problem("MLF0609", f"cannot be measured: {error}", str(program))) from None
+    return parts, {"flash_bytes": total.flash, "ram_bytes": total.ram}
 
 
 def report(label: str, program: Path, models: Sequence[Model]) -> dict[str, Any]:

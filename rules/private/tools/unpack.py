@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from mlftool.errors import MlfError, Problem
-from mlftool.mlf import read_tar, write_atomically
+from mlftool.errors import INTERNAL, MlfError, Problem
+from mlftool.mlf import checksums, read_tar, write_atomically
 from mlftool.runtime.library import FOLDERS, library_files
 from mlftool.runtime.toolchain import library_of
 
@@ -82,23 +82,49 @@ def link_args(files: Mapping[str, Mapping[str, bytes]]) -> bytes:
     return b"-Wl,-u,TVMSystemLibEntryPoint\n" if has_one else b""
 
 
+def write(
+    files: Mapping[str, Mapping[str, bytes]], folders: Mapping[str, Path], link: Path
+) -> None:
+    """Writes the parts of an archive into their folders, which are there afterwards."""
+    for folder, path in folders.items():
+        path.mkdir(parents=True, exist_ok=True)
+        for name, data in files[folder].items():
+            (path / name).parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(path / name, data)
+    write_atomically(link, link_args(files))
+
+
+def beside(archive: Path, sources: list[Path]) -> int:
+    """Writes the parts of an archive of ours beside it, its C files where Bazel was told they are.
+
+    Those of old versions of the format do not begin with the module's name. Returns the exit code.
+    """
+    files = library_files(read_tar(archive), str(archive))
+    made = dict(files["src"])
+    found = {p.name: p.name if p.name in made else p.name[p.name.rfind("lib") :] for p in sources}
+    if sorted(found.values()) != sorted(made):
+        text = f"got C files {', '.join(sorted(made))}, expected {', '.join(found)}"
+        problem = Problem("MLF0504", text, str(archive), help="report this: the rule is wrong")
+        print(MlfError(problem), file=sys.stderr)
+        return INTERNAL
+    files["src"] = {name: made[own] for name, own in found.items()}
+    write(files, {name: archive.parent / name for name in FOLDERS}, archive.parent / "link.args")
+    return 0
+
+
 def main(arguments: list[str]) -> int:
     """Exit code as the command line's."""
     args = parse(arguments)
     try:
         bundle = read_tar(args.archive)
+        checksums.verify(bundle.files, str(args.archive))
         files = library_files(bundle, str(args.archive))
         problems = list(check_modules(json.loads(bundle.files["metadata.json"]), args))
         if not args.libraries:
             problems += check_headers(files, str(args.archive), args.label)
         if problems:
             raise MlfError(problems)
-        for folder in FOLDERS:
-            for name, data in files[folder].items():
-                path = getattr(args, folder) / name
-                path.parent.mkdir(parents=True, exist_ok=True)
-                write_atomically(path, data)
-        write_atomically(args.link_args, link_args(files))
+        write(files, {folder: getattr(args, folder) for folder in FOLDERS}, args.link_args)
     except MlfError as error:
         print(error, file=sys.stderr)
         return error.exit_code

@@ -27,9 +27,10 @@ import onnx.parser
 import mlftool.cli
 import mlftool.cli.compile
 import mlftool.compile
+from mlftool.crash import as_ours, show
 from mlftool.errors import ENVIRONMENT, INTERNAL, MlfError, Problem
 from mlftool.mlf import tar_bytes
-from rules.private.tools import package
+from rules.private.tools import package, unpack
 from rules.private.tools.worker_protocol import CODECS, Codec, WorkResponse
 
 # How long a cancelled request has to take its temporary files away.
@@ -39,7 +40,15 @@ _MOST_OUTPUT = 1 << 20
 
 
 def run(arguments: list[str]) -> int:
-    """One request, in this process: `package ...` or what follows `mlftool`."""
+    """One request, in this process: `package ...` or what follows `mlftool`.
+
+    After `unpacked` come the archive, the C files of it that are to be written, `--` and the
+    request for it: it is unpacked in the same process.
+    """
+    if arguments[:1] == ["unpacked"]:
+        end = arguments.index("--")
+        archive, *sources = map(Path, arguments[1:end])
+        return run(arguments[end + 1 :]) or unpack.beside(archive, sources)
     if arguments[:1] == ["package"]:
         return package.main(arguments[1:])
     return mlftool.cli.main(arguments)
@@ -217,7 +226,7 @@ def _child(request: Any, output: int, sink: int) -> NoReturn:
     except SystemExit as end:  # --help, for one
         code = end.code if isinstance(end.code, int) else INTERNAL
     except BaseException as error:
-        print(Problem("MLF0900", f"{type(error).__name__}: {error}"), file=sys.stderr)
+        show(as_ours(error))
     finally:
         with contextlib.suppress(OSError, ValueError):
             sys.stdout.flush()

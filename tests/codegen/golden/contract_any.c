@@ -7,16 +7,20 @@
 #define MLF_WEIGHTS
 #endif
 
-// 2x2x2x2x1, 64 bytes
+// c0 float32[2x1x2x2x2], as portable.any_rank reads it: 2x2x2x2x1, 64 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const float step1_weights[16] = {
-  -0x1.4p+2f, 0x1p+1f, -0x1p+1f, 0x1.4p+2f, 0x1p+0f, -0x1.8p+1f, 0x1p+2f, 0x0p+0f, -0x1p+2f,
-  0x1.8p+1f, -0x1p+0f, -0x1.4p+2f, 0x1p+1f, -0x1p+1f, 0x1.4p+2f, 0x1p+0f
+  -0x1.4p+2f,0x1p+1f,-0x1p+1f,0x1.4p+2f,0x1p+0f,-0x1.8p+1f,0x1p+2f,0x0p+0f,-0x1p+2f,0x1.8p+1f,
+  -0x1p+0f,-0x1.4p+2f,0x1p+1f,-0x1p+1f,0x1.4p+2f,0x1p+0f
 };
-// 2, 8 bytes
+// bias, with what zero points add: 2, 8 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const float step1_bias[2] = {
-  0x0p+0f, 0x0p+0f
+  0x0p+0f,0x0p+0f
 };
 
+// Transpose conv_0, perm 0 2 3 4 1
+//   in float32[1x2x4x4x4]
+//   out float32[1x4x4x4x2]
+//   by portable.transpose
 MLF_KERNEL void tvmgen_contract_any_transpose(const float *MLF_RESTRICT x, float *MLF_RESTRICT y) {
   for (int32_t i0 = 0; i0 < 64; i0++) {
     for (int32_t i1 = 0; i1 < 2; i1++) {
@@ -25,6 +29,10 @@ MLF_KERNEL void tvmgen_contract_any_transpose(const float *MLF_RESTRICT x, float
   }
 }
 
+// Conv conv_0, group 2, kernel_shape 2 2 2
+//   in float32[1x4x4x4x2] channels last
+//   out float32[1x3x3x3x2] channels last
+//   by portable.any_rank
 MLF_KERNEL void tvmgen_contract_any_conv(const float *MLF_RESTRICT x, const float *MLF_RESTRICT w, const float *MLF_RESTRICT b, float *MLF_RESTRICT y) {
   int32_t p = 0;
   for (int32_t image = 0; image < 1; image++) {
@@ -59,6 +67,10 @@ MLF_KERNEL void tvmgen_contract_any_conv(const float *MLF_RESTRICT x, const floa
   }
 }
 
+// Transpose conv_0, perm 0 4 1 2 3
+//   in float32[1x3x3x3x2]
+//   out float32[1x2x3x3x3]
+//   by portable.transpose
 MLF_KERNEL void tvmgen_contract_any_transpose_1(const float *MLF_RESTRICT x, float *MLF_RESTRICT y) {
   for (int32_t i0 = 0; i0 < 2; i0++) {
     for (int32_t i1 = 0; i1 < 27; i1++) {

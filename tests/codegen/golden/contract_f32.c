@@ -7,22 +7,25 @@
 #define MLF_WEIGHTS
 #endif
 
-// 1x18x4, 288 bytes
+// c0 float32[3x2x3x3], as portable.blocked reads it: 1x18x4, 288 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const float step1_weights[72] = {
-  -0x1.4p-1f, 0x0p+0f, 0x1.4p-1f, 0x0p+0f, 0x1.8p-2f, -0x1.8p-2f, 0x1p-2f, 0x0p+0f, 0x1p-2f,
-  -0x1p-1f, 0x1p-3f, 0x0p+0f, -0x1p-3f, 0x1p-1f, -0x1p-2f, 0x0p+0f, -0x1p-2f, 0x1.8p-2f,
-  -0x1.8p-2f, 0x0p+0f, -0x1.4p-1f, 0x0p+0f, 0x1.4p-1f, 0x0p+0f, 0x1.4p-1f, -0x1p-3f, 0x1p-1f,
-  0x0p+0f, 0x1p-2f, -0x1p-1f, 0x1p-3f, 0x0p+0f, 0x1p-3f, -0x1.4p-1f, 0x0p+0f, 0x0p+0f, -0x1p-2f,
-  0x1.8p-2f, -0x1.8p-2f, 0x0p+0f, -0x1.8p-2f, 0x1p-2f, -0x1p-1f, 0x0p+0f, 0x1.4p-1f, -0x1p-3f,
-  0x1p-1f, 0x0p+0f, 0x1p-1f, -0x1p-2f, 0x1.8p-2f, 0x0p+0f, 0x1p-3f, -0x1.4p-1f, 0x0p+0f, 0x0p+0f,
-  0x0p+0f, 0x1.4p-1f, -0x1p-3f, 0x0p+0f, -0x1.8p-2f, 0x1p-2f, -0x1p-1f, 0x0p+0f, -0x1p-1f, 0x1p-3f,
-  -0x1.4p-1f, 0x0p+0f, 0x1p-1f, -0x1p-2f, 0x1.8p-2f, 0x0p+0f
+  -0x1.4p-1f,0x0p+0f,0x1.4p-1f,0x0p+0f,0x1.8p-2f,-0x1.8p-2f,0x1p-2f,0x0p+0f,0x1p-2f,-0x1p-1f,
+  0x1p-3f,0x0p+0f,-0x1p-3f,0x1p-1f,-0x1p-2f,0x0p+0f,-0x1p-2f,0x1.8p-2f,-0x1.8p-2f,0x0p+0f,
+  -0x1.4p-1f,0x0p+0f,0x1.4p-1f,0x0p+0f,0x1.4p-1f,-0x1p-3f,0x1p-1f,0x0p+0f,0x1p-2f,-0x1p-1f,0x1p-3f,
+  0x0p+0f,0x1p-3f,-0x1.4p-1f,0x0p+0f,0x0p+0f,-0x1p-2f,0x1.8p-2f,-0x1.8p-2f,0x0p+0f,-0x1.8p-2f,
+  0x1p-2f,-0x1p-1f,0x0p+0f,0x1.4p-1f,-0x1p-3f,0x1p-1f,0x0p+0f,0x1p-1f,-0x1p-2f,0x1.8p-2f,0x0p+0f,
+  0x1p-3f,-0x1.4p-1f,0x0p+0f,0x0p+0f,0x0p+0f,0x1.4p-1f,-0x1p-3f,0x0p+0f,-0x1.8p-2f,0x1p-2f,-0x1p-1f,
+  0x0p+0f,-0x1p-1f,0x1p-3f,-0x1.4p-1f,0x0p+0f,0x1p-1f,-0x1p-2f,0x1.8p-2f,0x0p+0f
 };
-// 4, 16 bytes
+// bias, with what zero points add: 4, 16 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const float step1_bias[4] = {
-  0x1p-1f, -0x1p-2f, 0x1p+0f, 0x0p+0f
+  0x1p-1f,-0x1p-2f,0x1p+0f,0x0p+0f
 };
 
+// Transpose conv_0, perm 0 2 3 1
+//   in float32[1x2x5x4]
+//   out float32[1x5x4x2]
+//   by portable.transpose
 MLF_KERNEL void tvmgen_contract_f32_transpose(const float *MLF_RESTRICT x, float *MLF_RESTRICT y) {
   for (int32_t i0 = 0; i0 < 20; i0++) {
     for (int32_t i1 = 0; i1 < 2; i1++) {
@@ -31,6 +34,10 @@ MLF_KERNEL void tvmgen_contract_f32_transpose(const float *MLF_RESTRICT x, float
   }
 }
 
+// Conv + Relu conv_0, kernel_shape 3 3, pads 1 1 1 1
+//   in float32[1x5x4x2]
+//   out float32[1x5x4x3]
+//   by portable.blocked
 MLF_KERNEL void tvmgen_contract_f32_fused_conv_relu(const float *MLF_RESTRICT x, const float *MLF_RESTRICT w, const float *MLF_RESTRICT b, float *MLF_RESTRICT y) {
   MLF_ALIGNED(8) float patch[36];
   for (int32_t p = 0; p < 20; p += 2) {
@@ -150,11 +157,14 @@ MLF_KERNEL void tvmgen_contract_f32_fused_conv_relu(const float *MLF_RESTRICT x,
         const float t0 = (b[oc + 3] + acc13) <= 0.0f ? 0.0f : (b[oc + 3] + acc13);
         y[(p + 1) * 3 + oc + 3] = t0;
       }
-
     }
   }
 }
 
+// Transpose relu_1, perm 0 3 1 2
+//   in float32[1x5x4x3]
+//   out float32[1x3x5x4]
+//   by portable.transpose
 MLF_KERNEL void tvmgen_contract_f32_transpose_1(const float *MLF_RESTRICT x, float *MLF_RESTRICT y) {
   for (int32_t i0 = 0; i0 < 3; i0++) {
     for (int32_t i1 = 0; i1 < 20; i1++) {

@@ -8,28 +8,30 @@
 #define MLF_WEIGHTS
 #endif
 
-// 1x36x4, 144 bytes
+// c2 int8[4x4x3x3], as interleaved.blocked reads it: 1x36x4, 144 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const int8_t step1_weights[144] = {
-  -5, 5, 4, 3, 3, 2, 1, 0, 0, -1, -2, -3, -3, -4, -5, 5, 2, 1, 0, -1, -1, -2, -3, -4, -4, -5, 5, 4,
-  4, 3, 2, 1, -2, -3, -4, -5, -5, 5, 4, 3, 3, 2, 1, 0, 0, -1, -2, -3, 5, 4, 3, 2, 2, 1, 0, -1, -1,
-  -2, -3, -4, -4, -5, 5, 4, 1, 0, -1, -2, -2, -3, -4, -5, -5, 5, 4, 3, 3, 2, 1, 0, -3, -4, -5, 5,
-  5, 4, 3, 2, 2, 1, 0, -1, -1, -2, -3, -4, 4, 3, 2, 1, 1, 0, -1, -2, -2, -3, -4, -5, -5, 5, 4, 3,
-  0, -1, -2, -3, -3, -4, -5, 5, 5, 4, 3, 2, 2, 1, 0, -1, -4, -5, 5, 4, 4, 3, 2, 1, 1, 0, -1, -2,
-  -2, -3, -4, -5
+  -5,5,4,3,3,2,1,0,0,-1,-2,-3,-3,-4,-5,5,2,1,0,-1,-1,-2,-3,-4,-4,-5,5,4,4,3,2,1,-2,-3,-4,-5,-5,5,4,
+  3,3,2,1,0,0,-1,-2,-3,5,4,3,2,2,1,0,-1,-1,-2,-3,-4,-4,-5,5,4,1,0,-1,-2,-2,-3,-4,-5,-5,5,4,3,3,2,1,
+  0,-3,-4,-5,5,5,4,3,2,2,1,0,-1,-1,-2,-3,-4,4,3,2,1,1,0,-1,-2,-2,-3,-4,-5,-5,5,4,3,0,-1,-2,-3,-3,-4,
+  -5,5,5,4,3,2,2,1,0,-1,-4,-5,5,4,4,3,2,1,1,0,-1,-2,-2,-3,-4,-5
 };
-// 4, 16 bytes
+// bias, with what zero points add: 4, 16 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step1_bias[4] = {
-  (-5), (-11), 30, (-49)
+  -5,-11,30,-49
 };
-// 4, 16 bytes
+// x_scale * w_scale / y_scale: 4, 16 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const float step1_scale[4] = {
-  0x1.99999cp-7f, 0x1.99999cp-6f, 0x1.333334p-5f, 0x1.99999cp-5f
+  0x1.99999cp-7f,0x1.99999cp-6f,0x1.333334p-5f,0x1.99999cp-5f
 };
-// 4, 16 bytes
+// multipliers of the requantisation: 4, 16 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step1_m[4] = {
-  429496768, 858993536, (-1288490240), 1717987072
+  429496768,858993536,-1288490240,1717987072
 };
 
+// Transpose conv_3, perm 0 2 3 1
+//   in int8[1x4x6x5]
+//   out int8[1x6x5x4]
+//   by portable.transpose
 MLF_KERNEL void tvmgen_contract_s8_transpose(const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
   for (int32_t i0 = 0; i0 < 30; i0++) {
     for (int32_t i1 = 0; i1 < 4; i1++) {
@@ -38,6 +40,10 @@ MLF_KERNEL void tvmgen_contract_s8_transpose(const int8_t *MLF_RESTRICT x, int8_
   }
 }
 
+// QLinearConv conv_3, activation -128 127, kernel_shape 3 3, pads 1 1 1 1
+//   in int8[1x6x5x4] channels last, 0.05 * (q + 3)
+//   out int8[1x6x5x4] channels last, 0.04 * (q + 128)
+//   by interleaved.blocked, estimated at 7.6e+03 instructions; integers.portable.blocked at 1.01e+04
 MLF_KERNEL void tvmgen_contract_s8_qlinearconv(const int8_t *MLF_RESTRICT x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b, const float *MLF_RESTRICT scale, const int32_t *MLF_RESTRICT m, int8_t *MLF_RESTRICT y) {
   MLF_ALIGNED(8) int8_t patch[72];
   for (int32_t p = 0; p < 30; p += 2) {
@@ -136,11 +142,14 @@ MLF_KERNEL void tvmgen_contract_s8_qlinearconv(const int8_t *MLF_RESTRICT x, con
       y[(p + 1) * 4 + oc + 1] = (int8_t)(m[oc + 1] >= 0 ? mlf_requantize_fixed(acc11, m[oc + 1], -1020, 3, -128, 127) : mlf_requantize_near(acc11, -m[oc + 1], -1020, 3, 3, scale[oc + 1], -128, -128, 127));
       y[(p + 1) * 4 + oc + 2] = (int8_t)(m[oc + 2] >= 0 ? mlf_requantize_fixed(acc12, m[oc + 2], -1020, 3, -128, 127) : mlf_requantize_near(acc12, -m[oc + 2], -1020, 3, 3, scale[oc + 2], -128, -128, 127));
       y[(p + 1) * 4 + oc + 3] = (int8_t)(m[oc + 3] >= 0 ? mlf_requantize_fixed(acc13, m[oc + 3], -1020, 3, -128, 127) : mlf_requantize_near(acc13, -m[oc + 3], -1020, 3, 3, scale[oc + 3], -128, -128, 127));
-
     }
   }
 }
 
+// Transpose conv_3, perm 0 3 1 2
+//   in int8[1x6x5x4]
+//   out int8[1x4x6x5]
+//   by portable.transpose
 MLF_KERNEL void tvmgen_contract_s8_transpose_1(const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
   for (int32_t i0 = 0; i0 < 4; i0++) {
     for (int32_t i1 = 0; i1 < 30; i1++) {

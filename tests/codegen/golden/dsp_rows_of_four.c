@@ -8,21 +8,24 @@
 #define MLF_WEIGHTS
 #endif
 
-// 64, 64 bytes
+// c2 int8[8x5], as dsp.rows_of_four reads it: 64, 64 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const int8_t step0_weights[64] = {
-  -128, -128, -128, 1, 2, 4, -128, -128, -128, 0, 2, 4, 5, -128, -128, 0, 3, 5, -128, -128, -128,
-  1, 3, 5, -128, -128, -128, 1, 2, 4, -128, -128, 1, 3, 5, -128, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
-  0, -128, 0, 2, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
+  -128,-128,-128,1,2,4,-128,-128,-128,0,2,4,5,-128,-128,0,3,5,-128,-128,-128,1,3,5,-128,-128,-128,1,
+  2,4,-128,-128,1,3,5,-128,0,0,0,0,0,0,0,0,0,0,0,0,-128,0,2,4,0,0,0,0,0,0,0,0,0,0,0,0
 };
-// 8, 32 bytes
+// bias, with what zero points add: 8, 32 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step0_bias[8] = {
-  2524, 1476, 2020, 2004, 964, 0, 0, 0
+  2524,1476,2020,2004,964,0,0,0
 };
-// 1, 4 bytes
+// x_scale * w_scale / y_scale: 1, 4 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const float step0_scale[1] = {
   0x1.47ae16p-7f
 };
 
+// QGemm matmul_2, activation -128 127
+//   in int8[1x8], 0.05 * (q - 4)
+//   out int8[1x5], 0.1 * (q - 1)
+//   by dsp.rows_of_four, estimated at 138 instructions; portable.blocked at 164
 MLF_KERNEL void tvmgen_dsp_rows_of_four_qgemm(const int8_t *MLF_RESTRICT x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b, const float *MLF_RESTRICT scale, int8_t *MLF_RESTRICT y) {
   const int32_t p = 0;
   const int8_t *wp = w;
@@ -59,7 +62,6 @@ MLF_KERNEL void tvmgen_dsp_rows_of_four_qgemm(const int8_t *MLF_RESTRICT x, cons
       if (oc + 3 < 5) {
         y[p * 5 + oc + 3] = (int8_t)mlf_requantize(acc03, scale[0], 1, -128, 127);
       }
-
   }
 }
 

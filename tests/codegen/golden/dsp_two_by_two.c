@@ -8,25 +8,27 @@
 #define MLF_WEIGHTS
 #endif
 
-// 144, 144 bytes
+// c2 int8[4x4x3x3], as dsp.two_by_two reads it: 144, 144 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const int8_t step1_weights[144] = {
-  -128, 0, 3, -128, 5, -128, 2, -128, 2, -128, -128, 4, 1, -128, -128, 3, -128, 3, -128, 0, -128,
-  2, 5, -128, 5, -128, 2, -128, 4, -128, 1, -128, 1, -128, -128, 3, 0, 5, -128, 2, -128, 2, 5,
-  -128, -128, 1, 4, -128, 4, -128, 1, -128, 3, -128, 0, 5, 0, 5, -128, 2, -128, 4, -128, 1, -128,
-  1, 4, -128, -128, 0, 3, -128, 4, -128, 1, -128, 3, -128, 0, 5, 0, 5, -128, 2, -128, 4, -128, 1,
-  -128, 1, 4, -128, -128, 0, 3, -128, 3, -128, 0, 5, 2, -128, -128, 4, -128, 4, -128, 1, -128, 3,
-  -128, 0, -128, 0, 3, -128, 5, -128, 2, -128, 2, -128, -128, 4, 1, -128, -128, 3, -128, 3, -128,
-  0, -128, 2, 5, -128, 5, -128, 2, -128, 4, -128, 1, -128
+  -128,0,3,-128,5,-128,2,-128,2,-128,-128,4,1,-128,-128,3,-128,3,-128,0,-128,2,5,-128,5,-128,2,-128,
+  4,-128,1,-128,1,-128,-128,3,0,5,-128,2,-128,2,5,-128,-128,1,4,-128,4,-128,1,-128,3,-128,0,5,0,5,
+  -128,2,-128,4,-128,1,-128,1,4,-128,-128,0,3,-128,4,-128,1,-128,3,-128,0,5,0,5,-128,2,-128,4,-128,
+  1,-128,1,4,-128,-128,0,3,-128,3,-128,0,5,2,-128,-128,4,-128,4,-128,1,-128,3,-128,0,-128,0,3,-128,
+  5,-128,2,-128,2,-128,-128,4,1,-128,-128,3,-128,3,-128,0,-128,2,5,-128,5,-128,2,-128,4,-128,1,-128
 };
-// 4, 16 bytes
+// bias, with what zero points add: 4, 16 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step1_bias[4] = {
-  (-6377), (-6011), (-5967), (-6424)
+  -6377,-6011,-5967,-6424
 };
-// 4, 16 bytes
+// x_scale * w_scale / y_scale: 4, 16 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const float step1_scale[4] = {
-  0x1.99999cp-7f, 0x1.99999cp-6f, 0x1.333334p-5f, 0x1.99999cp-5f
+  0x1.99999cp-7f,0x1.99999cp-6f,0x1.333334p-5f,0x1.99999cp-5f
 };
 
+// Transpose conv_3, perm 0 2 3 1
+//   in int8[1x4x6x5]
+//   out int8[1x6x5x4]
+//   by portable.transpose
 MLF_KERNEL void tvmgen_dsp_two_by_two_transpose(const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
   for (int32_t i0 = 0; i0 < 30; i0++) {
     for (int32_t i1 = 0; i1 < 4; i1++) {
@@ -35,6 +37,10 @@ MLF_KERNEL void tvmgen_dsp_two_by_two_transpose(const int8_t *MLF_RESTRICT x, in
   }
 }
 
+// QLinearConv conv_3, activation -128 127, kernel_shape 3 3, pads 1 1 1 1
+//   in int8[1x6x5x4] channels last, 0.05 * (q + 3)
+//   out int8[1x6x5x4] channels last, 0.04 * (q + 128)
+//   by dsp.two_by_two, estimated at 9.52e+03 instructions; portable.blocked at 1.27e+04
 MLF_KERNEL void tvmgen_dsp_two_by_two_qlinearconv(const int8_t *MLF_RESTRICT x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b, const float *MLF_RESTRICT scale, int8_t *MLF_RESTRICT y) {
   MLF_ALIGNED(8) int16_t columns[72];
   for (int32_t p = 0; p < 30; p += 2) {
@@ -103,11 +109,14 @@ MLF_KERNEL void tvmgen_dsp_two_by_two_qlinearconv(const int8_t *MLF_RESTRICT x, 
       y[p * 4 + oc + 1] = (int8_t)mlf_requantize(acc01, scale[oc + 1], -128, -128, 127);
       y[(p + 1) * 4 + oc] = (int8_t)mlf_requantize(acc10, scale[oc], -128, -128, 127);
       y[(p + 1) * 4 + oc + 1] = (int8_t)mlf_requantize(acc11, scale[oc + 1], -128, -128, 127);
-
     }
   }
 }
 
+// Transpose conv_3, perm 0 3 1 2
+//   in int8[1x6x5x4]
+//   out int8[1x4x6x5]
+//   by portable.transpose
 MLF_KERNEL void tvmgen_dsp_two_by_two_transpose_1(const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
   for (int32_t i0 = 0; i0 < 4; i0++) {
     for (int32_t i1 = 0; i1 < 30; i1++) {

@@ -8,22 +8,24 @@
 #define MLF_WEIGHTS
 #endif
 
-// 72, 72 bytes
+// c2 int8[4x1x3x3], as helium.octets reads it: 72, 72 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const int8_t step1_weights[72] = {
-  -5, 3, 0, -3, 0, 0, 0, 0, 2, -1, -4, 4, 0, 0, 0, 0, -2, -5, 3, 0, 0, 0, 0, 0, 5, 2, -1, -4, 0, 0,
-  0, 0, 1, -2, -5, 3, 0, 0, 0, 0, -3, 5, 2, -1, 0, 0, 0, 0, 4, 1, -2, -5, 0, 0, 0, 0, 0, -3, 5, 2,
-  0, 0, 0, 0, -4, 4, 1, -2, 0, 0, 0, 0
+  -5,3,0,-3,0,0,0,0,2,-1,-4,4,0,0,0,0,-2,-5,3,0,0,0,0,0,5,2,-1,-4,0,0,0,0,1,-2,-5,3,0,0,0,0,-3,5,2,
+  -1,0,0,0,0,4,1,-2,-5,0,0,0,0,0,-3,5,2,0,0,0,0,-4,4,1,-2,0,0,0,0
 };
-// 8, 32 bytes
+// bias, with what zero points add: 8, 32 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step1_bias[8] = {
-  4, 27, 0, 0, (-8), (-58), 0, 0
+  4,27,0,0,-8,-58,0,0
 };
-// 8, 32 bytes
+// x_scale * w_scale / y_scale: 8, 32 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const float step1_scale[8] = {
-  0x1.99999cp-7f, 0x1.333334p-5f, 0x0p+0f, 0x0p+0f, 0x1.99999cp-6f, 0x1.99999cp-5f, 0x0p+0f,
-  0x0p+0f
+  0x1.99999cp-7f,0x1.333334p-5f,0x0p+0f,0x0p+0f,0x1.99999cp-6f,0x1.99999cp-5f,0x0p+0f,0x0p+0f
 };
 
+// Transpose conv_3, perm 0 2 3 1
+//   in int8[1x4x6x5]
+//   out int8[1x6x5x4]
+//   by portable.transpose
 MLF_KERNEL void tvmgen_helium_octets_transpose(const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
   for (int32_t i0 = 0; i0 < 30; i0++) {
     for (int32_t i1 = 0; i1 < 4; i1++) {
@@ -32,6 +34,10 @@ MLF_KERNEL void tvmgen_helium_octets_transpose(const int8_t *MLF_RESTRICT x, int
   }
 }
 
+// QLinearConv conv_3, activation -128 127, group 4, kernel_shape 3 3, pads 1 1 1 1
+//   in int8[1x6x5x4] channels last, 0.05 * (q + 3)
+//   out int8[1x6x5x4] channels last, 0.04 * (q + 128)
+//   by helium.octets, estimated at 2.67e+03 instructions; dsp.planes at 3.32e+03
 MLF_KERNEL void tvmgen_helium_octets_qlinearconv(const int8_t *x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b, const float *MLF_RESTRICT scale, int8_t *y) {
   MLF_ALIGNED(8) int8_t window[36];
   for (int32_t p = 0; p < 30; p++) {
@@ -79,6 +85,10 @@ MLF_KERNEL void tvmgen_helium_octets_qlinearconv(const int8_t *x, const int8_t *
   }
 }
 
+// Transpose conv_3, perm 0 3 1 2
+//   in int8[1x6x5x4]
+//   out int8[1x4x6x5]
+//   by portable.transpose
 MLF_KERNEL void tvmgen_helium_octets_transpose_1(const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
   for (int32_t i0 = 0; i0 < 4; i0++) {
     for (int32_t i1 = 0; i1 < 30; i1++) {

@@ -8,25 +8,27 @@
 #define MLF_WEIGHTS
 #endif
 
-// 192, 192 bytes
+// c2 int8[4x4x3x3], as helium.quads reads it: 192, 192 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const int8_t step1_weights[192] = {
-  -5, 3, 0, -3, 2, -1, -4, 4, -2, -5, 3, 0, 5, 2, -1, -4, 5, 2, -1, -4, 1, -2, -5, 3, -3, 5, 2, -1,
-  4, 1, -2, -5, 4, 1, -2, -5, 0, -3, 5, 2, -4, 4, 1, -2, 3, 0, -3, 5, 3, 0, -3, 5, -1, -4, 4, 1,
-  -5, 3, 0, -3, 2, -1, -4, 4, 1, -2, -5, 3, -3, 5, 2, -1, 4, 1, -2, -5, 0, -3, 5, 2, 0, -3, 5, 2,
-  -4, 4, 1, -2, 3, 0, -3, 5, -1, -4, 4, 1, -1, -4, 4, 1, -5, 3, 0, -3, 2, -1, -4, 4, -2, -5, 3, 0,
-  -2, -5, 3, 0, 5, 2, -1, -4, 1, -2, -5, 3, -3, 5, 2, -1, -4, 4, 1, -2, 0, 0, 0, 0, 0, 0, 0, 0, 0,
-  0, 0, 0, -5, 3, 0, -3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5, 2, -1, -4, 0, 0, 0, 0, 0, 0, 0, 0,
-  0, 0, 0, 0, 4, 1, -2, -5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
+  -5,3,0,-3,2,-1,-4,4,-2,-5,3,0,5,2,-1,-4,5,2,-1,-4,1,-2,-5,3,-3,5,2,-1,4,1,-2,-5,4,1,-2,-5,0,-3,5,
+  2,-4,4,1,-2,3,0,-3,5,3,0,-3,5,-1,-4,4,1,-5,3,0,-3,2,-1,-4,4,1,-2,-5,3,-3,5,2,-1,4,1,-2,-5,0,-3,5,
+  2,0,-3,5,2,-4,4,1,-2,3,0,-3,5,-1,-4,4,1,-1,-4,4,1,-5,3,0,-3,2,-1,-4,4,-2,-5,3,0,-2,-5,3,0,5,2,-1,
+  -4,1,-2,-5,3,-3,5,2,-1,-4,4,1,-2,0,0,0,0,0,0,0,0,0,0,0,0,-5,3,0,-3,0,0,0,0,0,0,0,0,0,0,0,0,5,2,-1,
+  -4,0,0,0,0,0,0,0,0,0,0,0,0,4,1,-2,-5,0,0,0,0,0,0,0,0,0,0,0,0
 };
-// 4, 16 bytes
+// bias, with what zero points add: 4, 16 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step1_bias[4] = {
-  (-5), (-11), 30, (-49)
+  -5,-11,30,-49
 };
-// 4, 16 bytes
+// x_scale * w_scale / y_scale: 4, 16 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const float step1_scale[4] = {
-  0x1.99999cp-7f, 0x1.99999cp-6f, 0x1.333334p-5f, 0x1.99999cp-5f
+  0x1.99999cp-7f,0x1.99999cp-6f,0x1.333334p-5f,0x1.99999cp-5f
 };
 
+// Transpose conv_3, perm 0 2 3 1
+//   in int8[1x4x6x5]
+//   out int8[1x6x5x4]
+//   by portable.transpose
 MLF_KERNEL void tvmgen_helium_quads_transpose(const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
   for (int32_t i0 = 0; i0 < 30; i0++) {
     for (int32_t i1 = 0; i1 < 4; i1++) {
@@ -35,6 +37,10 @@ MLF_KERNEL void tvmgen_helium_quads_transpose(const int8_t *MLF_RESTRICT x, int8
   }
 }
 
+// QLinearConv conv_3, activation -128 127, kernel_shape 3 3, pads 1 1 1 1
+//   in int8[1x6x5x4] channels last, 0.05 * (q + 3)
+//   out int8[1x6x5x4] channels last, 0.04 * (q + 128)
+//   by helium.quads, estimated at 1.6e+03 instructions; dsp.pairs at 6.23e+03
 MLF_KERNEL void tvmgen_helium_quads_qlinearconv(const int8_t *x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b, const float *MLF_RESTRICT scale, int8_t *y) {
   MLF_ALIGNED(8) int8_t columns[96];
   memset(columns + 36, 0, 12);
@@ -74,6 +80,10 @@ MLF_KERNEL void tvmgen_helium_quads_qlinearconv(const int8_t *x, const int8_t *M
   }
 }
 
+// Transpose conv_3, perm 0 3 1 2
+//   in int8[1x6x5x4]
+//   out int8[1x4x6x5]
+//   by portable.transpose
 MLF_KERNEL void tvmgen_helium_quads_transpose_1(const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
   for (int32_t i0 = 0; i0 < 4; i0++) {
     for (int32_t i1 = 0; i1 < 30; i1++) {

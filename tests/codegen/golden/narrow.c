@@ -8,35 +8,37 @@
 #define MLF_WEIGHTS
 #endif
 
-// 160, 160 bytes
+// c2 int8[4x4x3x3], as narrow.blocked reads it: 160, 160 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const uint8_t step1_weights[160] = {
-  123, 133, 132, 131, 131, 130, 129, 128, 128, 127, 126, 125, 125, 124, 123, 133, 130, 129, 128,
-  127, 127, 126, 125, 124, 124, 123, 133, 132, 132, 131, 130, 129, 126, 125, 124, 123, 123, 133,
-  132, 131, 131, 130, 129, 128, 128, 127, 126, 125, 133, 132, 131, 130, 130, 129, 128, 127, 127,
-  126, 125, 124, 124, 123, 133, 132, 129, 128, 127, 126, 126, 125, 124, 123, 123, 133, 132, 131,
-  131, 130, 129, 128, 125, 124, 123, 133, 133, 132, 131, 130, 130, 129, 128, 127, 127, 126, 125,
-  124, 132, 131, 130, 129, 129, 128, 127, 126, 126, 125, 124, 123, 123, 133, 132, 131, 128, 127,
-  126, 125, 125, 124, 123, 133, 133, 132, 131, 130, 130, 129, 128, 127, 124, 123, 133, 132, 132,
-  131, 130, 129, 129, 128, 127, 126, 126, 125, 124, 123, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
-  0, 0
+  123,133,132,131,131,130,129,128,128,127,126,125,125,124,123,133,130,129,128,127,127,126,125,124,
+  124,123,133,132,132,131,130,129,126,125,124,123,123,133,132,131,131,130,129,128,128,127,126,125,
+  133,132,131,130,130,129,128,127,127,126,125,124,124,123,133,132,129,128,127,126,126,125,124,123,
+  123,133,132,131,131,130,129,128,125,124,123,133,133,132,131,130,130,129,128,127,127,126,125,124,
+  132,131,130,129,129,128,127,126,126,125,124,123,123,133,132,131,128,127,126,125,125,124,123,133,
+  133,132,131,130,130,129,128,127,124,123,133,132,132,131,130,129,129,128,127,126,126,125,124,123,0,
+  0,0,0,0,0,0,0,0,0,0,0,0,0,0,0
 };
-// 4, 16 bytes
+// bias, with what zero points add: 4, 16 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step1_bias[4] = {
-  635, (-395), 30, 335
+  635,-395,30,335
 };
-// 4, 16 bytes
+// multipliers of the requantisation: 4, 16 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step1_m[4] = {
-  214748384, 429496768, (-644245120), 858993536
+  214748384,429496768,-644245120,858993536
 };
-// 4, 16 bytes
+// add: 4, 16 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step1_add[4] = {
-  (-33421725), (-33420087), (-33423360), (-33416810)
+  -33421725,-33420087,-33423360,-33416810
 };
-// 4, 16 bytes
+// x_scale * w_scale / y_scale: 4, 16 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const float step1_scale[4] = {
-  0x1.99999cp-7f, 0x1.99999cp-6f, 0x1.333334p-5f, 0x1.99999cp-5f
+  0x1.99999cp-7f,0x1.99999cp-6f,0x1.333334p-5f,0x1.99999cp-5f
 };
 
+// Transpose conv_3, perm 0 2 3 1
+//   in int8[1x4x6x5]
+//   out int8[1x6x5x4]
+//   by portable.transpose
 MLF_KERNEL void tvmgen_narrow_transpose(const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
   for (int32_t i0 = 0; i0 < 30; i0++) {
     for (int32_t i1 = 0; i1 < 4; i1++) {
@@ -45,6 +47,10 @@ MLF_KERNEL void tvmgen_narrow_transpose(const int8_t *MLF_RESTRICT x, int8_t *ML
   }
 }
 
+// QLinearConv conv_3, activation -128 127, kernel_shape 3 3, pads 1 1 1 1
+//   in int8[1x6x5x4] channels last, 0.05 * (q + 3)
+//   out int8[1x6x5x4] channels last, 0.04 * (q + 128)
+//   by narrow.blocked, estimated at 9.23e+03 instructions; integers.portable.blocked at 1.01e+04
 MLF_KERNEL void tvmgen_narrow_qlinearconv(const int8_t *x, const uint8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b, const int32_t *MLF_RESTRICT m, const int32_t *MLF_RESTRICT add, const float *MLF_RESTRICT scale, int8_t *y) {
   MLF_ALIGNED(8) uint8_t column[40];
   memset(column + 36, 0, 4);
@@ -85,6 +91,10 @@ MLF_KERNEL void tvmgen_narrow_qlinearconv(const int8_t *x, const uint8_t *MLF_RE
   }
 }
 
+// Transpose conv_3, perm 0 3 1 2
+//   in int8[1x6x5x4]
+//   out int8[1x4x6x5]
+//   by portable.transpose
 MLF_KERNEL void tvmgen_narrow_transpose_1(const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
   for (int32_t i0 = 0; i0 < 4; i0++) {
     for (int32_t i1 = 0; i1 < 30; i1++) {

@@ -8,28 +8,31 @@
 #define MLF_WEIGHTS
 #endif
 
-// 36, 36 bytes
+// c2 int8[4x1x3x3], as narrow.planes reads it: 36, 36 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const int8_t step1_weights[36] = {
-  -5, 5, 4, 2, 1, 0, -2, -3, -4, 3, 2, 1, -1, -2, -3, -5, 5, 4, 0, -1, -2, -4, -5, 5, 3, 2, 1, -3,
-  -4, -5, 4, 3, 2, 0, -1, -2
+  -5,5,4,2,1,0,-2,-3,-4,3,2,1,-1,-2,-3,-5,5,4,0,-1,-2,-4,-5,5,3,2,1,-3,-4,-5,4,3,2,0,-1,-2
 };
-// 4, 16 bytes
+// bias, with what zero points add: 4, 16 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step1_bias[4] = {
-  260, (-520), 155, 710
+  260,-520,155,710
 };
-// 4, 16 bytes
+// multipliers of the requantisation: 4, 16 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step1_m[4] = {
-  214748384, 429496768, (-644245120), 858993536
+  214748384,429496768,-644245120,858993536
 };
-// 4, 16 bytes
+// add: 4, 16 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step1_add[4] = {
-  (-33421725), (-33420087), (-33423360), (-33416810)
+  -33421725,-33420087,-33423360,-33416810
 };
-// 4, 16 bytes
+// x_scale * w_scale / y_scale: 4, 16 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const float step1_scale[4] = {
-  0x1.99999cp-7f, 0x1.99999cp-6f, 0x1.333334p-5f, 0x1.99999cp-5f
+  0x1.99999cp-7f,0x1.99999cp-6f,0x1.333334p-5f,0x1.99999cp-5f
 };
 
+// Transpose conv_3, perm 0 2 3 1
+//   in int8[1x4x6x5]
+//   out int8[1x6x5x4]
+//   by portable.transpose
 MLF_KERNEL void tvmgen_narrow_planes_transpose(const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
   for (int32_t i0 = 0; i0 < 30; i0++) {
     for (int32_t i1 = 0; i1 < 4; i1++) {
@@ -38,6 +41,10 @@ MLF_KERNEL void tvmgen_narrow_planes_transpose(const int8_t *MLF_RESTRICT x, int
   }
 }
 
+// QLinearConv conv_3, activation -128 127, group 4, kernel_shape 3 3, pads 1 1 1 1
+//   in int8[1x6x5x4] channels last, 0.05 * (q + 3)
+//   out int8[1x6x5x4] channels last, 0.04 * (q + 128)
+//   by narrow.planes, estimated at 2.72e+03 instructions; integers.portable.depthwise at 5.04e+03
 MLF_KERNEL void tvmgen_narrow_planes_qlinearconv(const int8_t *x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b, const int32_t *MLF_RESTRICT m, const int32_t *MLF_RESTRICT add, const float *MLF_RESTRICT scale, int8_t *y) {
   MLF_ALIGNED(8) uint8_t plane[56];
   memset(plane, 125, 56);
@@ -71,6 +78,10 @@ MLF_KERNEL void tvmgen_narrow_planes_qlinearconv(const int8_t *x, const int8_t *
   }
 }
 
+// Transpose conv_3, perm 0 3 1 2
+//   in int8[1x6x5x4]
+//   out int8[1x4x6x5]
+//   by portable.transpose
 MLF_KERNEL void tvmgen_narrow_planes_transpose_1(const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
   for (int32_t i0 = 0; i0 < 4; i0++) {
     for (int32_t i1 = 0; i1 < 30; i1++) {

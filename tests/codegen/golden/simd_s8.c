@@ -8,24 +8,26 @@
 #define MLF_WEIGHTS
 #endif
 
-// 144, 144 bytes
+// c2 int8[4x4x3x3], as sse2.s8 reads it: 144, 144 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const int8_t step1_weights[144] = {
-  -5, 3, 5, 2, 4, 1, 3, 0, 0, -3, -1, -4, -2, -5, -3, 5, 2, -1, 1, -2, 0, -3, -1, -4, -4, 4, -5, 3,
-  5, 2, 4, 1, -2, -5, -3, 5, -4, 4, -5, 3, 3, 0, 2, -1, 1, -2, 0, -3, 5, 2, 4, 1, 3, 0, 2, -1, -1,
-  -4, -2, -5, -3, 5, -4, 4, 1, -2, 0, -3, -1, -4, -2, -5, -5, 3, 5, 2, 4, 1, 3, 0, -3, 5, -4, 4,
-  -5, 3, 5, 2, 2, -1, 1, -2, 0, -3, -1, -4, 4, 1, 3, 0, 2, -1, 1, -2, -2, -5, -3, 5, -4, 4, -5, 3,
-  0, -3, -1, -4, -2, -5, -3, 5, 5, 2, 4, 1, 3, 0, 2, -1, -4, 4, -5, 3, 5, 2, 4, 1, 1, -2, 0, -3,
-  -1, -4, -2, -5
+  -5,3,5,2,4,1,3,0,0,-3,-1,-4,-2,-5,-3,5,2,-1,1,-2,0,-3,-1,-4,-4,4,-5,3,5,2,4,1,-2,-5,-3,5,-4,4,-5,
+  3,3,0,2,-1,1,-2,0,-3,5,2,4,1,3,0,2,-1,-1,-4,-2,-5,-3,5,-4,4,1,-2,0,-3,-1,-4,-2,-5,-5,3,5,2,4,1,3,
+  0,-3,5,-4,4,-5,3,5,2,2,-1,1,-2,0,-3,-1,-4,4,1,3,0,2,-1,1,-2,-2,-5,-3,5,-4,4,-5,3,0,-3,-1,-4,-2,-5,
+  -3,5,5,2,4,1,3,0,2,-1,-4,4,-5,3,5,2,4,1,1,-2,0,-3,-1,-4,-2,-5
 };
-// 4, 16 bytes
+// bias, with what zero points add: 4, 16 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step1_bias[4] = {
-  (-5), (-11), 30, (-49)
+  -5,-11,30,-49
 };
-// 4, 16 bytes
+// x_scale * w_scale / y_scale: 4, 16 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const float step1_scale[4] = {
-  0x1.99999cp-7f, 0x1.99999cp-6f, 0x1.333334p-5f, 0x1.99999cp-5f
+  0x1.99999cp-7f,0x1.99999cp-6f,0x1.333334p-5f,0x1.99999cp-5f
 };
 
+// Transpose conv_3, perm 0 2 3 1
+//   in int8[1x4x6x5]
+//   out int8[1x6x5x4]
+//   by portable.transpose
 MLF_KERNEL void tvmgen_simd_s8_transpose(const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
   for (int32_t i0 = 0; i0 < 30; i0++) {
     for (int32_t i1 = 0; i1 < 4; i1++) {
@@ -34,6 +36,10 @@ MLF_KERNEL void tvmgen_simd_s8_transpose(const int8_t *MLF_RESTRICT x, int8_t *M
   }
 }
 
+// QLinearConv conv_3, activation -128 127, kernel_shape 3 3, pads 1 1 1 1
+//   in int8[1x6x5x4] channels last, 0.05 * (q + 3)
+//   out int8[1x6x5x4] channels last, 0.04 * (q + 128)
+//   by sse2.s8, estimated at 1.56e+03 instructions; portable.blocked at 1.27e+04
 MLF_KERNEL void tvmgen_simd_s8_qlinearconv(const int8_t *MLF_RESTRICT x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b, const float *MLF_RESTRICT scale, int8_t *MLF_RESTRICT y) {
   MLF_ALIGNED(8) int16_t columns[224];
       for (int32_t row = 0; row < 8; row++) {
@@ -104,6 +110,10 @@ for (int32_t i = 0; i < 4; i++) {
       }
 }
 
+// Transpose conv_3, perm 0 3 1 2
+//   in int8[1x6x5x4]
+//   out int8[1x4x6x5]
+//   by portable.transpose
 MLF_KERNEL void tvmgen_simd_s8_transpose_1(const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
   for (int32_t i0 = 0; i0 < 4; i0++) {
     for (int32_t i1 = 0; i1 < 30; i1++) {

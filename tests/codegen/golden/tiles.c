@@ -8,28 +8,30 @@
 #define MLF_WEIGHTS
 #endif
 
-// 144, 144 bytes
+// c2 int8[4x4x3x3], as tiles.s8 reads it: 144, 144 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const int8_t step1_weights[144] = {
-  -5, 5, 4, 3, 3, 2, 1, 0, 0, -1, -2, -3, -3, -4, -5, 5, 2, 1, 0, -1, -1, -2, -3, -4, -4, -5, 5, 4,
-  4, 3, 2, 1, -2, -3, -4, -5, -5, 5, 4, 3, 3, 2, 1, 0, 0, -1, -2, -3, 5, 4, 3, 2, 2, 1, 0, -1, -1,
-  -2, -3, -4, -4, -5, 5, 4, 1, 0, -1, -2, -2, -3, -4, -5, -5, 5, 4, 3, 3, 2, 1, 0, -3, -4, -5, 5,
-  5, 4, 3, 2, 2, 1, 0, -1, -1, -2, -3, -4, 4, 3, 2, 1, 1, 0, -1, -2, -2, -3, -4, -5, -5, 5, 4, 3,
-  0, -1, -2, -3, -3, -4, -5, 5, 5, 4, 3, 2, 2, 1, 0, -1, -4, -5, 5, 4, 4, 3, 2, 1, 1, 0, -1, -2,
-  -2, -3, -4, -5
+  -5,5,4,3,3,2,1,0,0,-1,-2,-3,-3,-4,-5,5,2,1,0,-1,-1,-2,-3,-4,-4,-5,5,4,4,3,2,1,-2,-3,-4,-5,-5,5,4,
+  3,3,2,1,0,0,-1,-2,-3,5,4,3,2,2,1,0,-1,-1,-2,-3,-4,-4,-5,5,4,1,0,-1,-2,-2,-3,-4,-5,-5,5,4,3,3,2,1,
+  0,-3,-4,-5,5,5,4,3,2,2,1,0,-1,-1,-2,-3,-4,4,3,2,1,1,0,-1,-2,-2,-3,-4,-5,-5,5,4,3,0,-1,-2,-3,-3,-4,
+  -5,5,5,4,3,2,2,1,0,-1,-4,-5,5,4,4,3,2,1,1,0,-1,-2,-2,-3,-4,-5
 };
-// 4, 16 bytes
+// bias, with what zero points add: 4, 16 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step1_bias[4] = {
-  (-5), (-11), 30, (-49)
+  -5,-11,30,-49
 };
-// 4, 16 bytes
+// multipliers of the requantisation: 4, 16 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step1_m[4] = {
-  429496768, 858993536, (-1288490240), 1717987072
+  429496768,858993536,-1288490240,1717987072
 };
-// 4, 16 bytes
+// x_scale * w_scale / y_scale: 4, 16 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const float step1_scale[4] = {
-  0x1.99999cp-7f, 0x1.99999cp-6f, 0x1.333334p-5f, 0x1.99999cp-5f
+  0x1.99999cp-7f,0x1.99999cp-6f,0x1.333334p-5f,0x1.99999cp-5f
 };
 
+// Transpose conv_3, perm 0 2 3 1
+//   in int8[1x4x6x5]
+//   out int8[1x6x5x4]
+//   by portable.transpose
 MLF_KERNEL void tvmgen_tiles_transpose(const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
   for (int32_t i0 = 0; i0 < 30; i0++) {
     for (int32_t i1 = 0; i1 < 4; i1++) {
@@ -38,6 +40,10 @@ MLF_KERNEL void tvmgen_tiles_transpose(const int8_t *MLF_RESTRICT x, int8_t *MLF
   }
 }
 
+// QLinearConv conv_3, activation -128 127, kernel_shape 3 3, pads 1 1 1 1
+//   in int8[1x6x5x4] channels last, 0.05 * (q + 3)
+//   out int8[1x6x5x4] channels last, 0.04 * (q + 128)
+//   by tiles.s8, estimated at 7.44e+03 instructions; interleaved.blocked at 7.6e+03
 MLF_KERNEL void tvmgen_tiles_qlinearconv(const int8_t *x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b, const int32_t *MLF_RESTRICT m, const float *MLF_RESTRICT scale, int8_t *y) {
   MLF_ALIGNED(8) int8_t columns[108];
   for (int32_t p = 0; p < 30; p += 3) {
@@ -243,6 +249,10 @@ MLF_KERNEL void tvmgen_tiles_qlinearconv(const int8_t *x, const int8_t *MLF_REST
   }
 }
 
+// Transpose conv_3, perm 0 3 1 2
+//   in int8[1x6x5x4]
+//   out int8[1x4x6x5]
+//   by portable.transpose
 MLF_KERNEL void tvmgen_tiles_transpose_1(const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
   for (int32_t i0 = 0; i0 < 4; i0++) {
     for (int32_t i1 = 0; i1 < 30; i1++) {

@@ -8,24 +8,27 @@
 #define MLF_WEIGHTS
 #endif
 
-// 36, 36 bytes
+// c2 int8[4x1x3x3], as tiles.rows reads it: 36, 36 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const int8_t step1_weights[36] = {
-  -5, 2, -2, 5, 1, -3, 4, 0, -4, 3, -1, -5, 2, -2, 5, 1, -3, 4, 0, -4, 3, -1, -5, 2, -2, 5, 1, -3,
-  4, 0, -4, 3, -1, -5, 2, -2
+  -5,2,-2,5,1,-3,4,0,-4,3,-1,-5,2,-2,5,1,-3,4,0,-4,3,-1,-5,2,-2,5,1,-3,4,0,-4,3,-1,-5,2,-2
 };
-// 4, 16 bytes
+// bias, with what zero points add: 4, 16 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step1_bias[4] = {
-  4, (-8), 27, (-58)
+  4,-8,27,-58
 };
-// 4, 16 bytes
+// multipliers of the requantisation: 4, 16 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step1_m[4] = {
-  429496768, 858993536, (-1288490240), 1717987072
+  429496768,858993536,-1288490240,1717987072
 };
-// 4, 16 bytes
+// x_scale * w_scale / y_scale: 4, 16 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const float step1_scale[4] = {
-  0x1.99999cp-7f, 0x1.99999cp-6f, 0x1.333334p-5f, 0x1.99999cp-5f
+  0x1.99999cp-7f,0x1.99999cp-6f,0x1.333334p-5f,0x1.99999cp-5f
 };
 
+// Transpose conv_3, perm 0 2 3 1
+//   in int8[1x4x6x5]
+//   out int8[1x6x5x4]
+//   by portable.transpose
 MLF_KERNEL void tvmgen_tiles_rows_transpose(const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
   for (int32_t i0 = 0; i0 < 30; i0++) {
     for (int32_t i1 = 0; i1 < 4; i1++) {
@@ -34,6 +37,10 @@ MLF_KERNEL void tvmgen_tiles_rows_transpose(const int8_t *MLF_RESTRICT x, int8_t
   }
 }
 
+// QLinearConv conv_3, activation -128 127, group 4, kernel_shape 3 3, pads 1 1 1 1
+//   in int8[1x6x5x4] channels last, 0.05 * (q + 3)
+//   out int8[1x6x5x4] channels last, 0.04 * (q + 128)
+//   by tiles.rows, estimated at 3.46e+03 instructions; integers.portable.depthwise at 5.04e+03
 MLF_KERNEL void tvmgen_tiles_rows_qlinearconv(const int8_t *x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b, const int32_t *MLF_RESTRICT m, const float *MLF_RESTRICT scale, int8_t *y) {
   MLF_ALIGNED(8) int8_t rows[84];
   for (int32_t image = 0; image < 1; image++) {
@@ -179,6 +186,10 @@ MLF_KERNEL void tvmgen_tiles_rows_qlinearconv(const int8_t *x, const int8_t *MLF
   }
 }
 
+// Transpose conv_3, perm 0 3 1 2
+//   in int8[1x6x5x4]
+//   out int8[1x4x6x5]
+//   by portable.transpose
 MLF_KERNEL void tvmgen_tiles_rows_transpose_1(const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
   for (int32_t i0 = 0; i0 < 4; i0++) {
     for (int32_t i1 = 0; i1 < 30; i1++) {

@@ -8,6 +8,10 @@
 #endif
 
 
+// Transpose averagepool_1, perm 0 2 3 1
+//   in int8[1x2x5x5]
+//   out int8[1x5x5x2]
+//   by portable.transpose
 MLF_KERNEL void tvmgen_window_average_s8_transpose(const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
   for (int32_t i0 = 0; i0 < 25; i0++) {
     for (int32_t i1 = 0; i1 < 2; i1++) {
@@ -16,6 +20,10 @@ MLF_KERNEL void tvmgen_window_average_s8_transpose(const int8_t *MLF_RESTRICT x,
   }
 }
 
+// QLinearAveragePool averagepool_1, kernel_shape 3 3, pads 1 1 1 1, strides 2 2
+//   in int8[1x5x5x2] channels last, 0.05 * (q - 3)
+//   out int8[1x3x3x2] channels last, 0.05 * (q - 3)
+//   by portable.average_pool_s8
 MLF_KERNEL void tvmgen_window_average_s8_qlinearaveragepool(const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
   int32_t p = 0;
   for (int32_t image = 0; image < 1; image++) {
@@ -46,6 +54,10 @@ MLF_KERNEL void tvmgen_window_average_s8_qlinearaveragepool(const int8_t *MLF_RE
   }
 }
 
+// Transpose averagepool_1, perm 0 3 1 2
+//   in int8[1x3x3x2]
+//   out int8[1x2x3x3]
+//   by portable.transpose
 MLF_KERNEL void tvmgen_window_average_s8_transpose_1(const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
   for (int32_t i0 = 0; i0 < 2; i0++) {
     for (int32_t i1 = 0; i1 < 9; i1++) {

@@ -8,6 +8,10 @@
 #endif
 
 
+// Transpose maxpool_0, perm 0 2 3 1
+//   in float32[1x2x6x6]
+//   out float32[1x6x6x2]
+//   by portable.transpose
 MLF_KERNEL void tvmgen_window_max_f32_transpose(const float *MLF_RESTRICT x, float *MLF_RESTRICT y) {
   for (int32_t i0 = 0; i0 < 36; i0++) {
     for (int32_t i1 = 0; i1 < 2; i1++) {
@@ -16,6 +20,10 @@ MLF_KERNEL void tvmgen_window_max_f32_transpose(const float *MLF_RESTRICT x, flo
   }
 }
 
+// MaxPool maxpool_0, kernel_shape 2 2, strides 2 2
+//   in float32[1x6x6x2] channels last
+//   out float32[1x3x3x2] channels last
+//   by portable.max_pool
 MLF_KERNEL void tvmgen_window_max_f32_maxpool(const float *MLF_RESTRICT x, float *MLF_RESTRICT y) {
   int32_t p = 0;
   for (int32_t image = 0; image < 1; image++) {
@@ -41,6 +49,10 @@ MLF_KERNEL void tvmgen_window_max_f32_maxpool(const float *MLF_RESTRICT x, float
   }
 }
 
+// Transpose maxpool_0, perm 0 3 1 2
+//   in float32[1x3x3x2]
+//   out float32[1x2x3x3]
+//   by portable.transpose
 MLF_KERNEL void tvmgen_window_max_f32_transpose_1(const float *MLF_RESTRICT x, float *MLF_RESTRICT y) {
   for (int32_t i0 = 0; i0 < 2; i0++) {
     for (int32_t i1 = 0; i1 < 9; i1++) {

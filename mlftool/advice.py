@@ -1,0 +1,119 @@
+"""What a model's author could do better: warnings with the remedy.
+
+No text states a cost: it depends on the model and the board. benchmarks/advice.py measures a small
+network, and docs/performance.md has its figures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from mlftool.errors import Problem
+from mlftool.ir.graph import Graph, Node
+from mlftool.module import Module
+
+_LAYERS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
+_STATIC = "quantize_static(..., {0})"
+
+
+def advice(module: Module, file: str = "") -> tuple[Problem, ...]:
+    """Of a quantised model: layers that stay float, weights per tensor or with zero points, and
+    what should have been folded before it was quantised. Of a float model nothing."""
+    graph = module.imported
+    made = {name: n for n in graph.nodes for name in n.outputs}
+    layers = [n for n in graph.nodes if n.op in _LAYERS and _quantised(n, made)]
+    rules = (_floats(module, layers), _weights(graph, layers, made), _unprepared(graph, made))
+    return tuple(
+        Problem(code, text, file, path=path, help=help, severity="warning")
+        for rule in rules
+        for code, path, text, help in rule
+    )
+
+
+Warning_ = tuple[str, str, str, str]  # code, node, what, remedy
+
+
+def _quantised(node: Node, made: Mapping[str, Node]) -> bool:
+    """Whether any input is a dequantised one."""
+    return any(i in made and made[i].op == "DequantizeLinear" for i in node.inputs)
+
+
+def _floats(module: Module, layers: list[Node]) -> Iterator[Warning_]:
+    """Layers with quantised operands that float kernels compute."""
+    left = {
+        n.name: c.kernel.macs
+        for c in module.program.calls
+        for n in (c.node, *c.node.body)
+        if n.op in _LAYERS
+    }
+    for node in layers:
+        if node.name and node.name in left:
+            macs = left[node.name]
+            text = f"this quantised {node.op} is computed in float: {macs:,} multiply-adds"
+            help = "quantise its data, weights and result: all three need a QuantizeLinear and "
+            help += "DequantizeLinear"
+            yield "MLF0311", node.label, text, help
+
+
+def _weights(graph: Graph, layers: list[Node], made: Mapping[str, Node]) -> Iterator[Warning_]:
+    for node in layers:
+        weight = made.get(node.inputs[1])
+        if (
+            weight is None
+            or weight.op != "DequantizeLinear"
+            or weight.inputs[0] not in graph.consts
+        ):
+            continue
+        values = [graph.consts.get(i) for i in weight.inputs]
+        extents, scale = graph.types[weight.inputs[0]].shape, values[1]
+        if node.op == "Conv" and scale is not None and scale.size == 1 and extents[0] > 1:
+            text = f"one scale for all {extents[0]} channels of the weights: channels with small "
+            text += "weights are rounded coarsely"
+            help = f"quantise per channel: {_STATIC.format('per_channel=True')}"
+            yield "MLF0312", node.label, text, help
+        zero = values[2] if len(values) > 2 else None
+        if zero is not None and zero.any():
+            text = "weights with a zero point: the sum of each window has to be computed too"
+            setting = "extra_options={'WeightSymmetric': True}"
+            help = f"quantise them symmetrically: {_STATIC.format(setting)}"
+            yield "MLF0313", node.label, text, help
+
+
+def _unprepared(graph: Graph, made: Mapping[str, Node]) -> Iterator[Warning_]:
+    """A batch normalisation, or what became of one, behind a convolution that was quantised."""
+    for node in graph.nodes:
+        source = _unquantised(node.inputs[0], made) if node.inputs else None
+        if source is None or source.op not in ("Conv", "ConvTranspose"):
+            continue
+        constant = [i for i in node.inputs[1:] if _constant(i, graph, made)]
+        per_channel = node.op in ("Mul", "Add") and any(
+            graph.types[i].shape[1:2] == graph.types[node.result].shape[1:2]
+            or graph.types[i].shape == (graph.types[node.result].shape[1], 1, 1)
+            for i in constant
+        )
+        if node.op == "BatchNormalization" or per_channel:
+            count = graph.types[node.result].elements
+            text = f"this {node.op} was not folded into {source.label} before the model was "
+            text += f"quantised: {count:,} elements are computed and rounded once more"
+            help = "run onnxruntime.quantization.shape_inference.quant_pre_process first"
+            yield "MLF0314", node.label, text, help
+
+
+def _unquantised(name: str, made: Mapping[str, Node]) -> Node | None:
+    """What made a tensor, behind the quantisation of its result."""
+    for op in ("DequantizeLinear", "QuantizeLinear"):
+        node = made.get(name)
+        if node is None or node.op != op:
+            return None
+        name = node.inputs[0]
+    return made.get(name)
+
+
+def _constant(name: str, graph: Graph, made: Mapping[str, Node]) -> bool:
+    node = made.get(name)
+    stored = node.inputs[0] if node is not None and node.op == "DequantizeLinear" else name
+    return stored in graph.consts
+
+
+def _is_stored(node: Node, graph: Graph) -> bool:
+    """Whether it dequantises a constant."""
+    return node.op == "DequantizeLinear" and node.inputs[0] in graph.consts

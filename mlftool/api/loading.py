@@ -1,0 +1,43 @@
+"""`mlftool.load`: archives as they are, and models through the compiler."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from onnx import ModelProto
+
+from mlftool.api.factory import Factory
+from mlftool.api.module import IRModule, refuse
+from mlftool.codegen.names import module_name_of
+from mlftool.compile import ModuleSpec, compile_modules
+from mlftool.runtime import load as archives
+from mlftool.runtime.load import LoadedArchive
+
+_TAKEN = "a path of an archive or ONNX model, an onnx.ModelProto, or what from_onnx or build gave"
+
+
+def load(
+    path: str | os.PathLike[str] | ModelProto | IRModule | Factory,
+    cache_dir: str | os.PathLike[str] | None = None,
+) -> LoadedArchive:
+    """An archive, whether TVM or mlftool made it, ready to be looked into and run.
+
+    A model (`.onnx`, or in memory) is compiled for this computer first. Nothing of the archive has
+    run yet; what is compiled later goes to `cache_dir`, else to $MLFTOOL_CACHE or the user's cache.
+    Raises MlfError for a file that is not safe, not complete or of neither format.
+    """
+    if isinstance(path, Factory):
+        return path.archive
+    cache = Path(cache_dir) if cache_dir else None
+    if isinstance(path, IRModule):
+        spec = ModuleSpec(path.model, input_shapes=path.shapes, output_names=path.output_names)
+        return LoadedArchive(compile_modules([spec]), "", cache)
+    if isinstance(path, ModelProto):
+        return LoadedArchive(compile_modules([ModuleSpec(path)]), "", cache)
+    if not isinstance(path, (str, os.PathLike)):
+        raise refuse("load", path, _TAKEN)
+    if Path(path).suffix == ".onnx":
+        spec = ModuleSpec(Path(path), module_name_of(Path(path)))
+        return LoadedArchive(compile_modules([spec]), str(path), cache)
+    return archives.load(path, cache_dir)

@@ -1,0 +1,129 @@
+"""Whether a node is one that its operator's schema allows: how many inputs and outputs, which must
+be there, which attributes it has and of which kind, and which element types go together.
+
+onnx's own shape inference takes all this for granted, and so may everything that comes later.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import onnx
+from onnx import AttributeProto, NodeProto
+from onnx.defs import OpSchema
+
+from mlftool.importer.protos import domain_of
+from mlftool.ir.graph import TensorType
+
+_KINDS: Mapping[str, int] = dict(AttributeProto.AttributeType.items())
+Option = OpSchema.FormalParameterOption
+
+
+def misfit(node: NodeProto, opset: int) -> str:
+    """What of a node's form its schema does not allow, or ""."""
+    counts = Counter(a.name for a in node.attribute)
+    twice = next((name for name, count in counts.items() if count > 1), None)
+    if twice is not None:
+        return f"has attribute '{twice}' twice"
+    if not any(node.output):
+        return "has no outputs"
+    domain = domain_of(node)
+    if not _is_known(node, opset):
+        return ""
+    schema = onnx.defs.get_schema(node.op_type, opset, domain)
+    return _count(node, schema) or _attributes(node, schema)
+
+
+def _is_known(node: NodeProto, opset: int) -> bool:
+    in_range = 0 < opset < 2**31  # of C's int
+    return in_range and bool(onnx.defs.has(node.op_type, opset, domain_of(node)))
+
+
+def _count(node: NodeProto, schema: OpSchema) -> str:
+    for what, names, least, most in (
+        ("inputs", node.input, schema.min_input, schema.max_input),
+        ("outputs", node.output, schema.min_output, schema.max_output),
+    ):
+        if not least <= len(names) <= most:
+            expected = str(least) if least == most else f"{least} to {most}"
+            expected = f"at least {least}" if most > 1_000_000 and least != most else expected
+            return f"has {len(names)} {what}; expected {expected}"
+    for k, name in enumerate(node.input):
+        formal = schema.inputs[min(k, len(schema.inputs) - 1)]
+        if not name and formal.option != Option.Optional:
+            return f"lacks input '{formal.name}'"
+    return ""
+
+
+def _attributes(node: NodeProto, schema: OpSchema) -> str:
+    if any(a.name.startswith("mlf.") for a in node.attribute):
+        return ""  # made by us, in a form of another opset
+    kinds = AttributeProto.AttributeType
+    for attribute in node.attribute:
+        known = schema.attributes.get(attribute.name)
+        if known is None:
+            return f"has attribute '{attribute.name}', which its opset does not know"
+        wanted = _KINDS[str(known.type).rpartition(".")[2]]
+        got: int = attribute.type or _kind(attribute)
+        if attribute.ref_attr_name or wanted == got:
+            continue
+        if not _empty_list(attribute, wanted):
+            text = f"{_name(kinds, got)}; expected {_name(kinds, wanted)}"
+            return f"attribute '{attribute.name}' is {text}"
+    given = {a.name for a in node.attribute}
+    missing = next((k for k, a in schema.attributes.items() if a.required and k not in given), "")
+    return f"lacks attribute '{missing}'" if missing else ""
+
+
+def _kind(attribute: AttributeProto) -> int:
+    """Of an attribute of the first IR versions, which did not state it."""
+    fields = {"f": 1, "i": 2, "s": 3, "t": 4, "g": 5, "floats": 6, "ints": 7, "strings": 8}
+    found = [code for name, code in fields.items() if _is_set(attribute, name)]
+    return found[0] if len(found) == 1 else 0
+
+
+def _is_set(attribute: AttributeProto, name: str) -> bool:
+    return bool(getattr(attribute, name)) if name.endswith("s") and name != "s" else (
+        attribute.HasField(name)
+    )  # fmt: skip
+
+
+def _empty_list(attribute: AttributeProto, wanted: int) -> bool:
+    """A list without elements says nothing of its kind."""
+    lists = (AttributeProto.FLOATS, AttributeProto.INTS, AttributeProto.STRINGS)
+    return wanted in lists and attribute.type in lists and not (
+        attribute.floats or attribute.ints or attribute.strings
+    )  # fmt: skip
+
+
+def _name(kinds: Any, code: int) -> str:
+    return str(kinds.Name(code)) if code in kinds.values() else f"of kind {code}"
+
+
+def mistyped(node: NodeProto, opset: int, types: Mapping[str, TensorType]) -> str:
+    """Which inputs have element types that do not go together, or "".
+
+    What one type variable stands for must be one type; whether the operator takes it is asked
+    elsewhere, since kernels take more than old opsets name.
+    """
+    domain = domain_of(node)
+    if not _is_known(node, opset):
+        return ""
+    schema = onnx.defs.get_schema(node.op_type, opset, domain)
+    variables = {c.type_param_str for c in schema.type_constraints}
+    bound: dict[str, tuple[str, TensorType]] = {}
+    for k, name in enumerate(node.input):
+        formal = schema.inputs[min(k, len(schema.inputs) - 1)] if schema.inputs else None
+        if formal is None or not name or name not in types or formal.type_str not in variables:
+            continue
+        if formal.option == Option.Variadic and not formal.is_homogeneous:
+            continue
+        other, type_ = bound.setdefault(formal.type_str, (name, types[name]))
+        if type_.dtype != types[name].dtype:
+            return (
+                f"inputs '{other}' and '{name}' are {type_.dtype} and {types[name].dtype}; "
+                "expected one type"
+            )
+    return ""

@@ -1,0 +1,57 @@
+"""What was extracted into a folder, so that the next extraction can take it away again."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from mlftool.errors import MlfError, Problem
+
+RECORD = ".mlftool-extracted"
+_LINE = re.compile(r"([0-9a-f]{64})  (\S.*)")
+
+
+def record(files: Mapping[str, bytes]) -> bytes:
+    """The record's text: a line for each file, as `sha256sum` writes them."""
+    lines = [f"{hashlib.sha256(data).hexdigest()}  {name}" for name, data in sorted(files.items())]
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def clear(folder: Path, files: Mapping[str, bytes]) -> tuple[Problem, ...]:
+    """Removes what an earlier extraction left there and `files` has not, as far as it is unchanged.
+
+    Folders that are empty then go too. The problems are warnings of what was changed and stays.
+    Raises MlfError for what cannot be removed.
+    """
+    warnings = []
+    for name, digest in _read(folder / RECORD).items():
+        path = folder / name
+        if name in files or path.is_symlink() or not path.is_file():
+            continue
+        try:
+            if hashlib.sha256(path.read_bytes()).hexdigest() != digest:
+                text = "is of the archive extracted before, was changed since and stays"
+                warnings.append(
+                    Problem("MLF0402", text, str(path), help="remove it", severity="warning")
+                )
+                continue
+            path.unlink()
+            for parent in path.parents:
+                if parent == folder or any(parent.iterdir()):
+                    break
+                parent.rmdir()
+        except OSError as error:
+            raise MlfError(Problem("MLF0402", f"{error.strerror}", str(path))) from None
+    return tuple(warnings)
+
+
+def _read(path: Path) -> dict[str, str]:
+    """File -> digest. Lines that are not ours, or lead out of the folder, are left alone."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return {}
+    found = {m[2]: m[1] for line in text.splitlines() if (m := _LINE.fullmatch(line))}
+    return {n: d for n, d in found.items() if not n.startswith("/") and ".." not in Path(n).parts}

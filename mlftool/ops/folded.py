@@ -1,0 +1,181 @@
+"""Known values where the standard's reference implementation is wrong or fails.
+
+A constant is folded by `onnx.reference`, but for two lists: VALUES computes an operator here, and
+what is in KEPT stays in the graph and is computed by its kernel. tests/ops/test_folding.py compares
+every operator that is folded with onnxruntime; this file is the only place for what it finds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from mlftool.ir.graph import Array
+
+Inputs = Sequence[Array | None]
+Value = Callable[[Inputs, Mapping[str, Any], int], Array]  # the first output of an opset
+
+# Groups, ceil_mode with dilations, batches of several lengths, cubic filters at the border.
+KEPT = frozenset(
+    [
+        *("Conv", "ConvInteger", "ConvTranspose", "DeformConv", "QLinearConv"),
+        *("AveragePool", "LpPool", "MaxPool", "MaxRoiPool", "MaxUnpool", "RoiAlign"),
+        *("GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool"),
+        *("GRU", "LSTM", "RNN"),
+        *("GridSample", "Resize", "Upsample", "GroupNormalization", "LRN"),
+    ]
+)
+
+
+def _data(inputs: Inputs, i: int = 0) -> Array:
+    value = inputs[i]
+    assert value is not None
+    return value
+
+
+def _given(inputs: Inputs, i: int, attrs: Mapping[str, Any], name: str) -> list[int] | None:
+    """What is an input in new opsets and was an attribute in old ones."""
+    value = inputs[i] if i < len(inputs) else None
+    if value is not None:
+        return [int(v) for v in value.reshape(-1)]
+    return [int(v) for v in attrs[name]] if name in attrs else None
+
+
+def _gather_elements(inputs: Inputs, attrs: Mapping[str, Any], opset: int) -> Array:
+    """numpy's `choose`, which the reference calls, takes 64 rows at most."""
+    x, index = _data(inputs), _data(inputs, 1)
+    axis = attrs.get("axis", 0) % x.ndim
+    places = list(np.ogrid[tuple(slice(n) for n in index.shape)])
+    places[axis] = index
+    return np.asarray(x[tuple(places)])
+
+
+def _slice(inputs: Inputs, attrs: Mapping[str, Any], opset: int) -> Array:
+    """A start before the first element is the first one; numpy takes it for none going down."""
+    x = _data(inputs)
+    starts, ends = (_given(inputs, 1 + k, attrs, n) or [] for k, n in enumerate(("starts", "ends")))
+    axes = _given(inputs, 3, attrs, "axes") or list(range(len(starts)))
+    steps = _given(inputs, 4, attrs, "steps") or [1] * len(starts)
+    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+        n = x.shape[axis]
+        least, most = (0, n) if step > 0 else (-1, n - 1)
+        first, last = (v + n if v < 0 else v for v in (start, end))
+        places = np.arange(min(max(first, 0), most), min(max(last, least), most), step)
+        x = np.take(x, places if n else np.arange(0), axis)
+    return x
+
+
+def _pad(inputs: Inputs, attrs: Mapping[str, Any], opset: int) -> Array:
+    """Negative pads, which numpy refuses, take away."""
+    x, mode = _data(inputs), attrs.get("mode", b"constant")
+    pads = _given(inputs, 1, attrs, "pads" if opset > 1 else "paddings") or []
+    axes = _given(inputs, 3, {}, "") if len(inputs) > 3 else None
+    fill = inputs[2] if len(inputs) > 2 else None
+    value = attrs.get("value", 0) if fill is None else fill.reshape(())
+    half = len(pads) // 2
+    for k, axis in enumerate(axes if axes is not None else range(half)):
+        x = _padded(x, axis, (pads[k], pads[half + k]), mode, value)
+    return x
+
+
+def _padded(x: Array, axis: int, pads: tuple[int, int], mode: bytes | str, value: Any) -> Array:
+    x = np.take(x, np.arange(max(0, -pads[0]), x.shape[axis] - max(0, -pads[1])), axis)
+    n = x.shape[axis]
+    wanted = np.arange(-max(0, pads[0]), n + max(0, pads[1]))
+    kind = mode.decode() if isinstance(mode, bytes) else mode
+    if kind == "constant":
+        made = np.full(
+            (*x.shape[: axis % x.ndim], wanted.size, *x.shape[axis % x.ndim + 1 :]), value, x.dtype
+        )
+        inside = [slice(None)] * x.ndim
+        inside[axis] = slice(max(0, pads[0]), max(0, pads[0]) + n)
+        made[tuple(inside)] = x
+        return made
+    if kind == "reflect" and n > 1:
+        wanted = np.abs((wanted + n - 1) % (2 * n - 2) - (n - 1))
+    elif kind == "wrap":
+        wanted = wanted % n
+    return np.take(x, np.clip(wanted, 0, n - 1), axis)
+
+
+def _flatten(inputs: Inputs, attrs: Mapping[str, Any], opset: int) -> Array:
+    x = _data(inputs)
+    axis = attrs.get("axis", 1)
+    axis += x.ndim if axis < 0 else 0
+    return x.reshape(math.prod(x.shape[:axis]), math.prod(x.shape[axis:]))
+
+
+def _shape(inputs: Inputs, attrs: Mapping[str, Any], opset: int) -> Array:
+    """A start or an end before the first axis is the first axis."""
+    shape = _data(inputs).shape
+    start, end = attrs.get("start", 0), attrs.get("end", len(shape))
+    first, last = (min(max(v + len(shape) if v < 0 else v, 0), len(shape)) for v in (start, end))
+    return np.array(shape[first:last], np.int64)
+
+
+def _softsign(inputs: Inputs, attrs: Mapping[str, Any], opset: int) -> Array:
+    x = _data(inputs)
+    return np.asarray(x / (1 + np.abs(x)), x.dtype)
+
+
+def _log_softmax(inputs: Inputs, attrs: Mapping[str, Any], opset: int) -> Array:
+    """The reference takes the logarithm of what underflowed. Before 13 all axes from `axis` on are
+    one."""
+    x = _data(inputs)
+    axis = attrs.get("axis", -1 if opset >= 13 else 1)
+    rows = x if opset >= 13 else x.reshape(math.prod(x.shape[:axis]), -1)
+    along = axis if opset >= 13 else 1
+    less = rows - rows.max(along, keepdims=True, initial=-np.inf)
+    made = less - np.log(np.exp(less).sum(along, keepdims=True))
+    return np.asarray(made.reshape(x.shape), x.dtype)
+
+
+def _lp_normalization(inputs: Inputs, attrs: Mapping[str, Any], opset: int) -> Array:
+    """p=1 divides by the sum of absolute values; rows of zeros stay."""
+    x, axis = _data(inputs), attrs.get("axis", -1)
+    norm = np.linalg.norm(x, attrs.get("p", 2), axis, keepdims=True)
+    return np.asarray(x / np.where(norm == 0, 1, norm), x.dtype)
+
+
+def _reduction(reduce: Callable[..., Array]) -> Value:
+    """In the type of the input, also integers."""
+
+    def value(inputs: Inputs, attrs: Mapping[str, Any], opset: int) -> Array:
+        x = _data(inputs)
+        axes = _given(inputs, 1, attrs, "axes")
+        if not axes:
+            axes = [] if attrs.get("noop_with_empty_axes", 0) else list(range(x.ndim))
+        along = tuple(a % x.ndim for a in axes)
+        with np.errstate(divide="ignore"):
+            made = reduce(x, along, bool(attrs.get("keepdims", 1)))
+        return np.asarray(made).astype(x.dtype)
+
+    return value
+
+
+def _log_sum_exp(x: Array, axes: tuple[int, ...], keep: bool) -> Array:
+    x = x.astype(np.float64)
+    most = x.max(axes, keepdims=True, initial=-np.inf)
+    most = np.where(np.isfinite(most), most, 0)
+    total = np.log(np.exp(x - most).sum(axes, keepdims=True)) + most
+    return np.asarray(total if keep else total.squeeze(axes))
+
+
+VALUES: Mapping[str, Value] = {
+    "Flatten": _flatten,
+    "GatherElements": _gather_elements,
+    "LogSoftmax": _log_softmax,
+    "LpNormalization": _lp_normalization,
+    "Pad": _pad,
+    "ReduceLogSum": _reduction(lambda x, axes, keep: np.log(x.sum(axes, keepdims=keep))),
+    "ReduceLogSumExp": _reduction(_log_sum_exp),
+    "ReduceSumSquare": _reduction(
+        lambda x, axes, keep: np.square(x).sum(axes, x.dtype, keepdims=keep)
+    ),
+    "Shape": _shape,
+    "Slice": _slice,
+    "Softsign": _softsign,
+}

@@ -1,0 +1,127 @@
+"""Bazel's shards of a test target: each test runs in one, and what tests share is made once."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from shards import Shard, dealt
+from shared import REPO
+
+BUILD = (REPO / "tests" / "BUILD.bazel").read_text()
+# Every way in which tests share something. What is made and what is run goes to a log.
+TESTS = """
+import os, sys, pytest
+NAMES = ["a", "b", "c", "d", "e"]
+def log(text):
+    with open(os.environ["LOG"], "a") as file: file.write(text + "\\n")
+@pytest.fixture(autouse=True)
+def ran(request): log("ran " + request.node.nodeid)
+@pytest.fixture(scope="session", autouse=True)
+def everywhere(): pass
+@pytest.fixture(scope="module")
+def built(): log("made built")
+@pytest.fixture(scope="module", params=["x", "y"])
+def machine(request): log("made machine " + request.param)
+@pytest.fixture(scope="module")
+def cases(selected): log("made cases " + "".join(n for n in NAMES if selected(n)))
+def test_alone(): pass
+@pytest.mark.parametrize("k", range(7))
+def test_independent(k, tmp_path): pass
+@pytest.mark.parametrize("k", range(4))
+def test_of_what_was_built(k, built): pass
+@pytest.mark.parametrize("k", range(3))
+def test_on_a_machine(k, machine): pass
+@pytest.mark.parametrize("name", NAMES)
+def test_case(name, cases): pass
+@pytest.mark.slow
+def test_slow(): pass
+def test_what_is_started_has_no_shards(): assert "TEST_TOTAL_SHARDS" not in os.environ
+"""
+INI = """[pytest]
+addopts = -p no:cacheprovider -m 'not slow'
+pythonpath = tests/support
+markers = slow
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A folder of tests with this repository's conftest.py."""
+    support = tmp_path / "tests" / "support"
+    support.mkdir(parents=True)
+    shutil.copy(REPO / "tests" / "conftest.py", tmp_path / "tests")
+    for name in ("kept.py", "shards.py"):
+        shutil.copy(REPO / "tests" / "support" / name, support)
+    (tmp_path / "pytest.ini").write_text(INI)
+    (tmp_path / "tests" / "test_all.py").write_text(TESTS)
+    return tmp_path
+
+
+def run(project: Path, shard: Shard | None, *arguments: str) -> list[str]:
+    """What a run of the project logged."""
+    log = project / "log"
+    log.write_text("")
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("TEST_")}
+    environment |= {"LOG": str(log), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    if shard:
+        environment["TEST_TOTAL_SHARDS"] = str(shard.total)
+        environment["TEST_SHARD_INDEX"] = str(shard.index)
+        environment["TEST_SHARD_STATUS_FILE"] = str(project / f"status_{shard.index}")
+    command = [sys.executable, "-m", "pytest", "tests", *arguments]
+    done = subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return log.read_text().splitlines()
+
+
+@pytest.mark.parametrize("total", [3, 18])
+def test_each_test_runs_in_exactly_one_shard(project: Path, total: int) -> None:
+    whole = [line for line in run(project, None) if line.startswith("ran ")]
+    assert len(whole) == len(set(whole)) == 24
+
+    logs = [run(project, Shard(k, total)) for k in range(total)]
+
+    assert Counter(x for log in logs for x in log if x.startswith("ran ")) == Counter(whole)
+    made = [line for log in logs for line in log if line.startswith("made ")]
+    # Once in all, whatever the number of shards.
+    assert sorted(line for line in made if "cases" not in line) == [
+        "made built",
+        "made machine x",
+        "made machine y",
+    ]
+    # A case is made where it is looked at.
+    assert sorted("".join(line.split()[2] for line in made if "cases" in line)) == list("abcde")
+    assert all((project / f"status_{k}").exists() for k in range(total))
+
+
+def test_a_shard_has_its_part_of_what_was_asked_for(project: Path) -> None:
+    logs = [run(project, Shard(k, 2), "-k", "independent") for k in range(2)]
+
+    assert [len(log) for log in logs] == [4, 3]
+
+
+@pytest.mark.parametrize("total", range(1, 9))
+def test_shards_differ_by_a_unit_at_most(total: int) -> None:
+    units = [*"aabcddde", *range(40)]
+
+    places = dealt(units, total)
+
+    counts = Counter(dict(zip(units, places, strict=True)).values())
+    assert max(counts.values()) - min(counts[k] for k in range(total)) <= 1
+    assert all(places[units.index(u)] == p for u, p in zip(units, places, strict=True))
+
+
+def test_targets_with_shards_are_folders_of_tests() -> None:
+    block = re.search(r"    shards = \{\n(.*?)\n    \},", BUILD, re.DOTALL)
+    assert block
+    counts = dict(re.findall(r'"(\w+)": (\d+),', block[1]))
+    assert len(counts) >= 8
+    for folder, count in counts.items():
+        assert list((REPO / "tests" / folder).glob("test_*.py")), folder
+        assert int(count) > 1, folder

@@ -1,0 +1,107 @@
+"""A build whose interpreter and wheels are files of the workspace."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from nested import Workspace, digests, make_workspace
+
+INTERPRETER = Path("/usr/bin/python3")
+REPOSITORY = """
+local_repository(name = "our_python", path = "{}")
+"""
+TOOLCHAIN = """
+load("@mlftool//rules:defs.bzl", "mlftool_toolchain")
+
+mlftool_toolchain(name = "files", python = "python3")
+toolchain(
+    name = "mlftool",
+    toolchain = ":files",
+    toolchain_type = "@mlftool//rules/toolchains:mlftool_type",
+)
+"""
+ARGUMENTS = """mlf_dependencies(
+    interpreter = "@our_python//:bin/python3",
+    interpreter_files = ["@our_python//:files"],
+)"""
+
+
+@pytest.fixture
+def hermetic(tmp_path: Path, cache: Path) -> Workspace:
+    """The workspace with a copy of an interpreter; what MLF_PYTHON names would fail."""
+    made = make_workspace(tmp_path, cache)
+    python = tmp_path / "our_python"
+    (python / "bin").mkdir(parents=True)
+    shutil.copy(INTERPRETER.resolve(), python / "bin" / "python3")
+    (python / "WORKSPACE").write_text("")
+    (python / "BUILD.bazel").write_text(
+        'package(default_visibility = ["//visibility:public"])\n'
+        'exports_files(["bin/python3"])\nfilegroup(name = "files", srcs = glob(["**"]))\n'
+    )
+    workspace = made.folder / "WORKSPACE"
+    text = workspace.read_text()
+    assert "mlf_dependencies()\n" in text
+    text = text.replace("load(", REPOSITORY.format(python) + "\nload(", 1)
+    workspace.write_text(text.replace("mlf_dependencies()", ARGUMENTS))
+    return made
+
+
+def test_the_interpreter_is_a_file_of_a_repository(hermetic: Workspace, built: Workspace) -> None:
+    wanted = ("@models//gesture_int8:host_test", "@models//gesture_int8:cortex-m4_report")
+    rc = hermetic.folder / ".bazelrc"
+    rc.write_text(rc.read_text() + "\nbuild --repo_env=MLF_PYTHON=/bin/false\n")
+
+    actions = hermetic.build(*wanted)
+
+    ours = [a for a in actions if a["mnemonic"].startswith("Mlf") and "-S" in a["commandArgs"]]
+    assert {"MlfCompile", "MlfRunner", "MlfReport"} <= {a["mnemonic"] for a in ours}
+    assert {a["commandArgs"][0] for a in ours} == {"external/our_python/bin/python3"}
+    inputs = {i["path"] for a in ours for i in a["inputs"]}
+    assert "external/our_python/bin/python3" in inputs
+    archives = {p: d for p, d in digests(actions).items() if p.endswith(".tar")}
+    assert archives
+    assert {Path(p).name: d for p, d in archives.items()}.items() <= {
+        Path(p).name: d for p, d in built.first.items() if "gesture_int8" in p
+    }.items()
+    hermetic.bazel("test", *hermetic.options(), wanted[0])
+    hermetic.shutdown()
+
+
+def test_a_toolchain_of_a_package_of_the_workspace(built: Workspace) -> None:
+    """It says what is other than ours, and goes before ours; the archive is the same."""
+    folder = built.folder / "own_toolchain"
+    folder.mkdir()
+    shutil.copy(INTERPRETER.resolve(), folder / "python3")
+    (folder / "BUILD.bazel").write_text(TOOLCHAIN)
+
+    actions = built.build(
+        "--extra_toolchains=//own_toolchain:mlftool", "@models//gesture_int8:host_archive"
+    )
+
+    (compile_,) = (a for a in actions if a["mnemonic"] == "MlfCompile")
+    assert compile_["commandArgs"][0] == "own_toolchain/python3"
+    made = digests([compile_])
+    assert made.items() <= built.first.items()
+
+
+def test_the_shell_does_not_reach_repositories(built: Workspace) -> None:
+    """PYTHONHOME of a user's shell would keep Python from its own library."""
+    words = [f"--repo_env={name}=/nowhere" for name in ("PYTHONHOME", "PYTHONPATH", "CPATH")]
+    built.bazel("build", *built.options(), *words, "--nobuild", "@models//gesture_int8:host")
+
+
+def test_a_wheel_house_without_wheels_is_refused(hermetic: Workspace) -> None:
+    workspace = hermetic.folder / "WORKSPACE"
+    text = workspace.read_text()
+    workspace.write_text(
+        text.replace(
+            "    interpreter = ", '    wheel_house = "//:BUILD.bazel",\n    interpreter = '
+        )
+    )
+    words = [o for o in hermetic.options() if "mlf_python" not in o]
+    talk = hermetic.bazel("build", *words, "--nobuild", "@models//gesture_int8:host", fails=True)
+    assert "mlf_python: wheel_house: got //:BUILD.bazel, which cannot be used" in talk
+    assert "the folder has no such wheel; run: python3 -m pip download" in talk
+    hermetic.shutdown()

@@ -1,0 +1,138 @@
+"""What `mlftool check` says of models that were quantised badly, each by onnxruntime's own tool."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from onnxruntime.quantization import CalibrationDataReader, QuantFormat, quantize_static
+from onnxruntime.quantization.shape_inference import quant_pre_process
+from shared import REPO
+
+from mlftool.cli import main
+
+
+class Random(CalibrationDataReader):  # type: ignore[misc]
+    def __init__(self) -> None:
+        draw = np.random.default_rng(0).normal
+        self.left: Iterator[np.ndarray] = iter(
+            [draw(size=(1, 3, 8, 8)).astype(np.float32) for _ in range(4)]
+        )
+
+    def get_next(self) -> dict[str, np.ndarray] | None:
+        sample = next(self.left, None)
+        return None if sample is None else {"x": sample}
+
+
+def float_model() -> onnx.ModelProto:
+    draw = np.random.default_rng(1)
+    values = {"w": (8, 3, 3, 3), "s": (8,), "b": (8,), "m": (8,), "v": (8,), "u": (8, 8, 1, 1)}
+    arrays = {n: draw.uniform(0.2, 1.0, size=s).astype(np.float32) for n, s in values.items()}
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], name="first"),
+        helper.make_node("BatchNormalization", ["c", "s", "b", "m", "v"], ["n"], name="norm"),
+        helper.make_node("Conv", ["n", "u"], ["y"], name="second"),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 8, 8])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 8, 6, 6])],
+        [numpy_helper.from_array(a, n) for n, a in arrays.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def warnings(file: Path, capsys: pytest.CaptureFixture[str]) -> list[tuple[str, str]]:
+    capsys.readouterr()
+    assert main(["check", str(file), "--json", "--target", "cortex-m4"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["ok"] is True
+    assert all(w["severity"] == "warning" and w["help"] for w in report["warnings"])
+    return [(w["code"], w["path"].split("'")[1]) for w in report["warnings"]]
+
+
+@pytest.mark.parametrize(
+    ("prepared", "options", "expected"),
+    [
+        (True, {"per_channel": True}, []),
+        (True, {}, [("MLF0312", "first"), ("MLF0312", "second")]),
+        (
+            True,
+            {"extra_options": {"WeightSymmetric": False}},
+            [(code, layer) for layer in ("first", "second") for code in ("MLF0312", "MLF0313")],
+        ),
+        (False, {"per_channel": True}, [("MLF0314", "norm")]),
+        (True, {"per_channel": True, "op_types_to_quantize": ["Add"]}, []),
+    ],
+)
+def test_advice(
+    prepared: bool,
+    options: dict[str, object],
+    expected: list[tuple[str, str]],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    source, file = tmp_path / "float.onnx", tmp_path / "int8.onnx"
+    onnx.save(float_model(), source)
+    if prepared:
+        quant_pre_process(str(source), str(source), skip_symbolic_shape=True)
+    quantize_static(str(source), str(file), Random(), quant_format=QuantFormat.QDQ, **options)
+    assert warnings(file, capsys) == expected
+
+
+def test_a_layer_that_stays_float(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its data are dequantised, its weights were left out by the quantiser."""
+    model = float_model()
+    del model.graph.node[:]
+    model.graph.initializer.append(numpy_helper.from_array(np.float32(0.1), "scale"))
+    model.graph.initializer.append(numpy_helper.from_array(np.int8(0), "zero"))
+    model.graph.node.extend(
+        [
+            helper.make_node("QuantizeLinear", ["x", "scale", "zero"], ["q"], name="q"),
+            helper.make_node("DequantizeLinear", ["q", "scale", "zero"], ["d"], name="d"),
+            helper.make_node("Conv", ["d", "w"], ["y"], name="only"),
+        ]
+    )
+    onnx.save(model, tmp_path / "x.onnx")
+    assert warnings(tmp_path / "x.onnx", capsys) == [("MLF0311", "only")]
+    assert main(["check", str(tmp_path / "x.onnx")]) == 0
+    said = capsys.readouterr().err
+    assert (
+        "warning[MLF0311]: node 'only' (Conv): this quantised Conv is computed in float: " in said
+    )
+    assert said.endswith("x.onnx: no problems, 1 warning\n")
+
+
+@pytest.mark.parametrize("name", ["gesture_int8", "gesture_float32", "digits_int8"])
+def test_good_models_get_none(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert warnings(REPO / "examples/models" / f"{name}.onnx", capsys) == []
+
+
+def test_compile_options_of_check_and_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(REPO / "examples/models")
+    assert main(["check", "gesture_int8.onnx", "--optimize", "size", "--target", "host"]) == 0
+    files = ["--inputs", "gesture_int8.npz", "--expect", "gesture_int8.npz"]
+    assert main(["run", "gesture_int8.onnx", *files, "--optimize", "size"]) == 0
+    capsys.readouterr()
+    for words, said in {
+        "check gesture_int8.onnx --pool a=1": "MLF0305",
+        "check gesture_int8.onnx --target cortex-m99": "MLF0403",
+        "check gesture_int8.onnx --executor graph --pool a=1": "MLF0405",
+        "check ../models.yaml --optimize size": "--optimize: got it for a manifest, expected",
+        "check ../models.yaml --executor vm": "--executor: got it for a manifest, expected",
+        "check ../models.yaml --data x": "--data: got it for a manifest, expected data_files",
+        "check ../models.yaml --target cortex-m5": "--target: nothing of the manifest is for",
+    }.items():
+        assert main(words.split()) == 2, words
+        assert said in capsys.readouterr().err
+    assert main(["compile", "gesture_int8.onnx", "-o", str(tmp_path / "g.tar")]) == 0
+    assert main(["run", str(tmp_path / "g.tar"), *files, "--optimize", "size"]) == 2
+    assert "--optimize is for a MODEL.onnx" in capsys.readouterr().err

@@ -1,0 +1,90 @@
+"""Files that are none, streams that are closed or full, odd folders: an answer, and no hang."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from onnx import parser, save
+from shared import REPO
+
+from mlftool.errors import MlfError
+from mlftool.runtime.cache import build_once
+
+MODEL = '<ir_version: 9, opset_import: ["": 17]> g (float[3] x) => (float y) {\n' \
+        "y = ReduceSum <keepdims=0> (x) }"  # fmt: skip
+
+
+def mlftool(*arguments: str | bytes, shell: str = "") -> subprocess.CompletedProcess[str]:
+    command: list[str | bytes] = [sys.executable, "-m", "mlftool", *arguments]
+    if shell:
+        command = ["sh", "-c", f'"$@" {shell}', "sh", *command]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(REPO), *sys.path])}
+    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=120)
+
+
+@pytest.fixture
+def pipe(tmp_path: Path) -> str:
+    os.mkfifo(tmp_path / "pipe.onnx")
+    return str(tmp_path / "pipe.onnx")
+
+
+@pytest.mark.parametrize("command", ["check", "build", "compile", "inspect", "run"])
+def test_a_pipe_is_refused_at_once(pipe: str, command: str, tmp_path: Path) -> None:
+    out = {"compile": ["-o", str(tmp_path / "o.tar")], "run": ["--inputs", pipe]}.get(command, [])
+    done = mlftool(command, pipe, *out)
+    assert done.returncode == 2, done.stderr
+    assert "error[MLF" in done.stderr
+
+
+def test_inputs_that_are_a_pipe_or_a_folder(pipe: str, tmp_path: Path) -> None:
+    save(parser.parse_model(MODEL), tmp_path / "m.onnx")
+    for inputs in (pipe, str(tmp_path), "/dev/zero"):
+        done = mlftool("run", str(tmp_path / "m.onnx"), "--inputs", inputs)
+        assert done.returncode == 2, done.stderr
+        assert "MLF0600" in done.stderr
+
+
+@pytest.mark.parametrize("buffering", ["", "1"])
+@pytest.mark.parametrize("arguments", [("schema",), ("--help",), ("run", "--help"), ("--version",)])
+def test_streams_that_are_closed_full_or_gone(
+    arguments: tuple[str, ...], buffering: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether what is written fails at once, or at the end of a buffer."""
+    monkeypatch.setenv("PYTHONUNBUFFERED", buffering)
+    closed = mlftool(*arguments, shell=">&-")
+    assert (closed.returncode, "MLF0402" in closed.stderr) == (2, True)
+    full = mlftool(*arguments, shell=">/dev/full")
+    assert (full.returncode, "MLF0704" in full.stderr) == (3, True)
+    gone = mlftool(*arguments, shell="| true")
+    assert (gone.returncode, gone.stderr) == (0, "")
+
+
+def test_a_folder_whose_name_is_not_utf8(tmp_path: Path) -> None:
+    folder = os.fsencode(tmp_path) + b"/a\xff"
+    os.mkdir(folder)
+    path = Path(os.fsdecode(folder))
+    save(parser.parse_model(MODEL), path / "m.onnx")
+    text = "version: 1\nmodels:\n  a: {model: m.onnx, targets: [host]}\n"
+    (path / "m.yaml").write_text(text)
+    done = mlftool("build", folder + b"/m.yaml", "-o", folder + b"/out")
+    assert done.returncode == 0, done.stderr
+    assert (path / "out/a/host-aot.tar").is_file()
+
+
+def test_a_compiler_that_writes_nothing_leaves_nothing_behind(tmp_path: Path) -> None:
+    for _ in range(2):  # the second finds no broken entry either
+        with pytest.raises(MlfError, match="did not write it"):
+            build_once(tmp_path, "key", {"a.c": b""}, lambda work: None, ["a.o"])
+    assert list(tmp_path.iterdir()) == []
+    made = build_once(tmp_path, "key", {}, lambda work: _write(work / "a.o"), ["a.o"])
+    (made / "a.o").write_bytes(b"")  # an entry that was broken later is made again
+    build_once(tmp_path, "key", {}, lambda work: _write(work / "a.o"), ["a.o"])
+    assert (made / "a.o").read_bytes() == b"object"
+
+
+def _write(path: Path) -> None:
+    path.write_bytes(b"object")

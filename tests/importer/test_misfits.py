@@ -1,0 +1,149 @@
+"""Nodes whose inputs, attributes and extents do not fit together, as damaged models have them: each
+is refused by name, and none ends in an exception or in C that reads past its tensors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from onnx import AttributeProto, parser
+
+import mlftool.compile
+from mlftool.compile import ModuleSpec, compile_module
+from mlftool.crash import as_ours
+from mlftool.errors import INTERNAL, MlfError
+
+HEAD = '<ir_version: 9, opset_import: ["": 17, "ai.onnx.ml": 3, "com.microsoft": 1]>\n'
+MISFITS = {
+    "rank of R": """g (float[3,1,2] x, float[1,4,2] w, float[4,4] r) => (float[1,1,4] h)
+        { y, h = RNN <hidden_size=4> (x, w, r) }""",
+    "directions": """g (float[1,1,5] x, float[2,3,5] w, float[2,3,3] r) => (float[?,?,?,?] y)
+        { y = RNN <hidden_size=3> (x, w, r) }""",
+    "hidden size": """g (float[2,1,3] x, float[1,20,3] w, float[1,20,5] r) => (float[2,1,1,1] y)
+        { y = LSTM <hidden_size=1> (x, w, r) }""",
+    "lengths": """g (float[4,3] x, int64[0] n) => (float[4,3] y)
+        { y = ReverseSequence <batch_axis=1, time_axis=0> (x, n) }""",
+    "updates": """g (float[3,4] x, int64[3,1] i, float u) => (float[3,4] y)
+        { y = ScatterND (x, i, u) }""",
+    "windows": """g (float[3,4] x, int64[2] b, int64[2] e, int64[0] a) => (float[3,4] y)
+        { y = Slice (x, b, e, a) }""",
+    "more windows than axes": """g (float[3] x, int64[2] b, int64[2] e) => (float[3] y)
+        { y = Slice (x, b, e) }""",
+    "axes of CumSum": """g (float[3,4] x, int64[2] a) => (float[3,4] y) { y = CumSum (x, a) }""",
+    "norm of order 0": """g (float[1,1,4] x) => (float[1,1,3] y)
+        { y = LpPool <kernel_shape=[2], p=0> (x) }""",
+    "global norm of order 0": """g (float[1,1,4] x) => (float[1,1,1] y)
+        { y = GlobalLpPool <p=0> (x) }""",
+    "slopes": """g (float[2,3] x, float[4] s) => (float[2,3] y) { y = PRelu (x, s) }""",
+    "activation": """g (float[2,3] x, float[3,4] w, float[4] b) => (float[2,4] y)
+        { y = com.microsoft.FusedGemm <activation="NonZero"> (x, w, b) }""",
+    "state of a refused body": """g (float[2,3] x, float[4,5] w) => (float[2,3] y)
+        <int64 one = {1}, bool on = {1}> { s = SequenceConstruct (x)
+        bad = MatMul (x, w)
+        t, y = Loop (one, on, s, x) <body = b (int64 i, bool c, seq(float[2,3]) q, float[2,3] z) =>
+            (bool d, seq(float[2,3]) r, float[2,3] m)
+            { d = Identity (c) m = Add (z, bad) r = SequenceInsert (q, z) }> }""",
+    "borders": """g (float[3,4] x, int64[3] p) => (float[3,4] y) { y = Pad (x, p) }""",
+    "batches": """g (float[3,4] x, int64[2,3,1] i) => (float[2,3] y)
+        { y = GatherND <batch_dims=1> (x, i) }""",
+    "axis": "g (float[3,4] x) => (float[2,3,4] y) { y = LogSoftmax <axis=3> (x) }",
+    "empty image": """g (float[1,1,0,9] x, float[4] s) => (float[1,1,8,9] y)
+        { y = Resize <mode="linear", antialias=1> (x, "", s) }""",
+    "declared rank": """g (float[2,6] x, int64[2] s) => (float[2] y, float[2,4] z)
+        { y, z = Split <axis=1> (x, s) }""",
+    "weights of rank 5": """g (float[1,2,4,4] x, float[2,2,3,3,1] w) => (float[1,2,6,6] y)
+        { y = ConvTranspose (x, w) }""",
+    "same and output padding": """g (float[1,1,4,4] x, float[1,1,3,3] w) => (float[1,1,9,9] y) { y =
+        ConvTranspose <auto_pad="SAME_UPPER", strides=[2,2], output_padding=[1,1]> (x, w) }""",
+    "ml without input": """g (float[2,3] x) => (float[2] y) { y =
+        ai.onnx.ml.LinearClassifier <coefficients=[1.0], classlabels_ints=[0]> ("") }""",
+    "ml attributes": """g (float[2,3] x) => (int64[2] y, float[2,2] z) { y, z =
+        ai.onnx.ml.LinearClassifier <coefficients=[1.0, 2.0], classlabels_ints=[0, 1]> (x) }""",
+    "split scalar": """g (float x) => (int64 n)
+        { s = SplitToSequence (x) n = SequenceLength (s) }""",
+}
+
+
+@pytest.mark.parametrize("name", MISFITS)
+def test_refused_by_name(name: str) -> None:
+    model = parser.parse_model(HEAD + MISFITS[name])
+    with pytest.raises(MlfError) as refused:
+        compile_module(ModuleSpec(model))
+    assert refused.value.exit_code == 2, refused.value
+    assert all(p.code.startswith(("MLF02", "MLF03")) for p in refused.value.problems)
+    assert any("node" in p.path for p in refused.value.problems)
+
+
+@pytest.mark.parametrize("stored", [True, False])
+@pytest.mark.parametrize("name", ["y = ConstantOfShape (n)", "y = com.microsoft.Gelu (x)"])
+def test_tensors_among_attributes(name: str, stored: bool) -> None:
+    """One of no element type, or none at all where the attribute says that it is a tensor."""
+    text = f"g (int64[1] n, float[3] x) => (float[3] y) {{ {name} }}"
+    model = parser.parse_model(HEAD + text)
+    made = model.graph.node[0].attribute.add(name="value", type=AttributeProto.TENSOR)
+    if stored:
+        made.t.dims.append(3)
+    with pytest.raises(MlfError, match=r"MLF0303.*attribute 'value'"):
+        compile_module(ModuleSpec(model))
+
+
+@pytest.mark.parametrize("version", [2**31, 2**62, -(2**63)])
+def test_versions_that_are_none(version: int) -> None:
+    model = parser.parse_model(HEAD + "g (float[3] x) => (float[3] y) { y = Relu (x) }")
+    for entry in model.opset_import:
+        changed = type(model)()
+        changed.CopyFrom(model)
+        for other in changed.opset_import:
+            other.version = version if other.domain == entry.domain else other.version
+        with pytest.raises(MlfError, match="MLF0204"):
+            compile_module(ModuleSpec(changed))
+
+
+def test_quantised_bias_with_a_computed_scale_compiles() -> None:
+    text = """g (int8[1,4] x, float[2] s) => (int8[1,2] y)
+        <float sx = {0.1}, int8 zx = {1}, int8[4,2] w = {1,2,3,4,5,6,7,8}, float sw = {0.2},
+         int8 zw = {0}, int32[2] b = {3,4}, int32[2] zb = {0,0}> {
+        a = DequantizeLinear (x, sx, zx)
+        c = DequantizeLinear (w, sw, zw)
+        d = DequantizeLinear <axis=0> (b, s, zb)
+        e = Gemm (a, c, d)
+        y = QuantizeLinear (e, sx, zx)
+    }"""
+    assert compile_module(ModuleSpec(parser.parse_model(HEAD + text))).sources.lib1
+
+
+def test_a_bug_is_one_line_and_a_report(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The report's model is the one node of three that it takes."""
+    import io
+    import zipfile
+
+    import onnx
+
+    real = mlftool.compile.import_hashed
+
+    def fail(model: onnx.ModelProto, *rest: object) -> object:
+        if any(n.op_type == "Exp" for n in model.graph.node):
+            raise KeyError("a bug")
+        return real(model, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(mlftool.compile, "import_hashed", fail)
+    monkeypatch.setenv("MLF_REPORTS", str(tmp_path))
+    text = "g (float[3] x) => (float[3] y) { a = Neg (x) b = Exp (a) y = Abs (b) }"
+    with pytest.raises(MlfError) as ours:
+        compile_module(ModuleSpec(parser.parse_model(HEAD + text)))
+    assert ours.value.exit_code == INTERNAL
+    (problem,) = ours.value.problems
+    assert problem.code == "MLF0900"
+    (report,) = tmp_path.iterdir()
+    assert str(report) in problem.help
+    with zipfile.ZipFile(io.BytesIO(report.read_bytes())) as archive:
+        assert "KeyError" in archive.read("report.txt").decode()
+        small = onnx.load_model_from_string(archive.read("model.onnx"))
+    assert [n.op_type for n in small.graph.node] == ["Exp"]
+
+
+def test_memory_and_disk_are_no_bugs() -> None:
+    import errno
+
+    assert as_ours(MemoryError()).problems[0].code == "MLF0703"
+    assert as_ours(OSError(errno.ENOSPC, "full")).problems[0].code == "MLF0704"

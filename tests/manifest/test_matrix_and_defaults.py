@@ -1,0 +1,164 @@
+"""`matrix`, and tests and budgets that come from `defaults` or hold on one target."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+from shared import REPO
+
+from mlftool.builder import build
+from mlftool.cli import main
+from mlftool.errors import MlfError
+from mlftool.manifest import Budget, Limits, Test, load, schema
+from mlftool.manifest.bazel import packages
+from mlftool.manifest.entries import entries
+
+Checked = Test
+MODELS = REPO / "examples/models"
+HEAD = "version: 1\nmodels:\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    for name in ("gesture_int8.onnx", "gesture_int8.npz", "gesture_float32.onnx"):
+        (tmp_path / name).write_bytes((MODELS / name).read_bytes())
+    return tmp_path
+
+
+def manifest(text: str) -> Path:
+    Path("models.yaml").write_text(text)
+    return Path("models.yaml")
+
+
+def problem(text: str) -> str:
+    with pytest.raises(MlfError) as caught:
+        load(manifest(text))
+    return str(caught.value)
+
+
+MATRIX = (
+    HEAD
+    + """  g:
+    model: gesture_int8.onnx
+    targets: [host, cortex-m4]
+    matrix:
+      optimize: [speed, size]
+      workspace_io: [false, true]
+      mlf_version: [6, 7]
+archives:
+  both: {models: [g-speed-workspace-io-mlf-version-7], target: cortex-m0}
+"""
+)
+
+
+def test_a_matrix_is_a_model_for_each_combination(folder: Path) -> None:
+    read = load(manifest(MATRIX))
+    jsonschema.validate(yaml.safe_load(MATRIX), schema())
+    assert list(read.models) == [
+        f"g-{optimize}-{io}-mlf-version-{version}"
+        for optimize in ("speed", "size")
+        for io in ("no-workspace-io", "workspace-io")
+        for version in (6, 7)
+    ]
+    last = read.models["g-size-workspace-io-mlf-version-7"]
+    assert (last.optimize, last.workspace_io, last.mlf_version) == ("size", True, 7)
+    assert last.module_name == "g_size_workspace_io_mlf_version_7"
+    assert len(entries(read)) == 8 * 2 + 1
+    results = build(read, entries(read), folder / "out", 1)
+    assert [r.problems for r in results] == [()] * 17
+    assert len({(folder / "out" / r.entry.output).read_bytes() for r in results}) == 17
+
+
+def test_bazel_has_the_combinations_too(folder: Path) -> None:
+    files = packages(load(manifest(MATRIX)), "//:models.yaml", "")
+    assert "g-size-workspace-io-mlf-version-7/BUILD.bazel" in files
+
+
+def test_a_module_name_gets_the_combination(folder: Path) -> None:
+    text = "  g: {model: gesture_int8.onnx, module_name: mine, matrix: {optimize: [size]}}\n"
+    assert load(manifest(HEAD + text)).models["g-size"].module_name == "mine_size"
+
+
+def test_a_combination_has_a_name_of_its_own(folder: Path) -> None:
+    text = "  g: {model: gesture_int8.onnx, matrix: {optimize: [size]}}\n"
+    text += "  g-size: {model: gesture_int8.onnx}\n"
+    assert "name taken; got 'g-size' twice" in problem(HEAD + text)
+
+
+@pytest.mark.parametrize(
+    ("matrix", "said"),
+    [
+        ("[a]", "models.g.matrix: wrong type; got a list, expected a mapping from options"),
+        ("{}", "models.g.matrix: wrong type; got an empty mapping, expected a mapping"),
+        ("{optimise: [size]}", "unknown option; got 'optimise', expected one of the compiler"),
+        ("{pools: [a]}", "models.g.matrix.pools: unknown option"),
+        ("{targets: [host]}", "models.g.matrix.targets: unknown option"),
+        ("{optimize: size}", "models.g.matrix.optimize: wrong type; got text 'size'"),
+        ("{optimize: []}", "models.g.matrix.optimize: wrong type; got an empty list"),
+        ("{optimize: [fast]}", "models.g.matrix.optimize[0]: unknown name"),
+        ("{optimize: [speed, speed]}", "models.g-speed: name taken; got 'g-speed' twice"),
+        ("{mlf_version: [1, 8]}", "models.g.matrix.mlf_version[1]: out of range"),
+        ("{workspace_io: [yes]}", "models.g.matrix.workspace_io[0]: wrong type"),
+        (f"{{patches: {['2'] * 65}}}", "too many models; got 65, expected at most 64"),
+    ],
+)
+def test_wrong_matrices(matrix: str, said: str, folder: Path) -> None:
+    text = problem(f"{HEAD}  g:\n    model: gesture_int8.onnx\n    matrix: {matrix}\n")
+    assert said in text
+    assert "models.yaml:5:" in text or "models.yaml:3:" in text
+
+
+def test_an_option_stands_in_the_matrix_or_outside(folder: Path) -> None:
+    text = "  g: {model: gesture_int8.onnx, optimize: size, matrix: {optimize: [speed]}}\n"
+    assert "'optimize' is in the matrix too; expected it in one place" in problem(HEAD + text)
+
+
+DEFAULTS = """version: 1
+defaults:
+  targets: [cortex-m0, cortex-m4]
+  test: {vectors: gesture_int8.npz, absolute: 0.5}
+  budget: {flash: 100KiB, ram: 10KiB, targets: {cortex-m0: {ram: 1KiB}}}
+models:
+  plain: {model: gesture_int8.onnx}
+  own: {model: gesture_int8.onnx, test: {vectors: gesture_int8.npz}, budget: {ram: 20KiB}}
+  exact: {model: gesture_int8.onnx, test: {vectors: gesture_int8.npz, relative: 0.25}}
+"""
+
+
+def test_tests_and_budgets_come_from_defaults(folder: Path) -> None:
+    read = load(manifest(DEFAULTS))
+    jsonschema.validate(yaml.safe_load(DEFAULTS), schema())
+    plain, own, exact = read.models.values()
+    assert plain.test == own.test == Checked(vectors="gesture_int8.npz", absolute=0.5)
+    assert exact.test == Checked(vectors="gesture_int8.npz", relative=0.25)
+    assert own.budget == Budget(ram=20480)
+    assert plain.budget
+    assert plain.budget.targets == {"cortex-m0": Limits(ram=1024)}
+    limits = [plain.budget.limit(t, n) for t in plain.targets for n in ("flash", "ram")]
+    assert [n for n, _ in limits] == [102400, 1024, 102400, 10240]
+
+
+def test_a_limit_of_one_target_fails_there_only(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", str(manifest(DEFAULTS))]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("models.yaml:5:")
+    assert "defaults.budget.targets.cortex-m0.ram: plain/cortex-m0-aot.tar is over" in line
+    assert main(["check", "models.yaml", "--target", "cortex-m4"]) == 0
+    files = packages(load(Path("models.yaml")), "//:models.yaml", "")["plain/BUILD.bazel"]
+    calls = {c.split('target = "')[1].split('"')[0]: c for c in files.split("mlf_model(")[1:]}
+    assert "ram_bytes = 1024" in calls["cortex-m0"]
+    assert "ram_bytes = 10240" in calls["cortex-m4"]
+
+
+def test_a_budget_for_a_strange_target(folder: Path) -> None:
+    text = "  g: {model: gesture_int8.onnx, targets: [cortex-m4], "
+    text += "budget: {targets: {cortex-m5: {ram: 1}}}}\n"
+    said = problem(HEAD + text)
+    assert "models.g.budget.targets.cortex-m5: no target of the model; got 'cortex-m5'" in said
+    assert "did you mean 'cortex-m4'?" in said

@@ -1,0 +1,296 @@
+"""Values that are worked out while a model is imported, against onnxruntime: the standard's
+reference implementation, which does it, is wrong here and there (mlftool/ops/folded.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from builders import Array, Net
+from cases import Case, Results
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from onnx import helper
+from oracle import session
+
+from mlftool.ops.folded import KEPT
+from mlftool.ops.reference import evaluate_proto
+
+OPSET = 21
+FLOATS = (np.float32, np.float64)
+NUMBERS = (*FLOATS, np.int32, np.int64)
+ALL = (*NUMBERS, np.uint8, np.int8, np.float16, np.bool_)
+Draw = st.DrawFn
+Call = tuple[list[Array], dict[str, Any], int]  # inputs, attributes, outputs
+MAKERS: dict[str, Callable[[Draw, np.random.Generator], Call]] = {}
+
+
+def int64(values: Any) -> Array:
+    return np.asarray(values, np.int64)
+
+
+def shape(draw: Draw, least: int = 1, most: int = 3, empty: bool = True) -> tuple[int, ...]:
+    """Sizes that are odd, large or nothing."""
+    extents = st.sampled_from((1, 2, 3, 5, 7, 64, 65, 129, *((0,) if empty else ())))
+    found = draw(
+        st.lists(extents, min_size=least, max_size=most).filter(lambda s: np.prod(s) < 1e5)
+    )
+    return tuple(found)
+
+
+def array(draw: Draw, rng: np.random.Generator, of: tuple[int, ...], kinds: Any = ALL) -> Array:
+    kind = draw(st.sampled_from(kinds))
+    if kind is np.bool_:
+        return np.asarray(rng.random(of) < 0.5)
+    if np.issubdtype(kind, np.floating):
+        return np.asarray(rng.normal(size=of) * draw(st.sampled_from((0.1, 1, 30))), kind)
+    return rng.integers(max(-20, np.iinfo(kind).min), 20, of).astype(kind)
+
+
+def axis_of(draw: Draw, x: Array) -> int:
+    return draw(st.integers(-x.ndim, x.ndim - 1))
+
+
+def makes(*names: str) -> Callable[..., Any]:
+    def register(maker: Callable[..., Call]) -> Callable[..., Call]:
+        MAKERS.update(dict.fromkeys(names, maker))
+        return maker
+
+    return register
+
+
+@makes("GatherElements")
+def gather_elements(draw: Draw, rng: np.random.Generator) -> Call:
+    x = array(draw, rng, shape(draw, empty=False))
+    axis = axis_of(draw, x)
+    extents = [draw(st.integers(0, n)) for n in x.shape]
+    extents[axis] = draw(st.sampled_from((0, 1, 3, 90)))
+    index = rng.integers(-x.shape[axis], x.shape[axis], extents)
+    return [x, index.astype(draw(st.sampled_from((np.int32, np.int64))))], {"axis": axis}, 1
+
+
+@makes("ScatterElements")
+def scatter_elements(draw: Draw, rng: np.random.Generator) -> Call:
+    x = array(draw, rng, shape(draw, empty=False), NUMBERS)
+    axis = axis_of(draw, x)
+    extents = [draw(st.integers(1, n)) for n in x.shape]
+    index = np.argsort(rng.random(x.shape), axis)[tuple(slice(n) for n in extents)]
+    how = draw(st.sampled_from(("none", "add", "mul", "max", "min")))
+    if how != "none":
+        index = rng.integers(-x.shape[axis], x.shape[axis], extents)
+    values = array(draw, rng, tuple(extents), (x.dtype.type,))
+    return [x, int64(index), values], {"axis": axis, "reduction": how}, 1
+
+
+@makes("Gather")
+def gather(draw: Draw, rng: np.random.Generator) -> Call:
+    x = array(draw, rng, shape(draw, empty=False))
+    axis = axis_of(draw, x)
+    index = rng.integers(-x.shape[axis], x.shape[axis], shape(draw, 0, 2)[:2])
+    return [x, int64(index)], {"axis": axis}, 1
+
+
+@makes("Slice")
+def slice_(draw: Draw, rng: np.random.Generator) -> Call:
+    """onnxruntime reads the greatest end of a negative step as the beginning; the standard not."""
+    x = array(draw, rng, shape(draw))
+    axes = draw(st.lists(st.integers(0, x.ndim - 1), min_size=1, unique=True))
+    bounds = st.lists(st.integers(-140, 140), min_size=len(axes), max_size=len(axes))
+    steps = st.lists(st.sampled_from((1, 2, -1, -3, 9)), min_size=len(axes), max_size=len(axes))
+    return [x, int64(draw(bounds)), int64(draw(bounds)), int64(axes), int64(draw(steps))], {}, 1
+
+
+@makes("Pad")
+def pad(draw: Draw, rng: np.random.Generator) -> Call:
+    x = array(draw, rng, shape(draw, empty=False), NUMBERS)
+    mode = draw(st.sampled_from(("constant", "reflect", "edge", "wrap")))
+    low = -1 if mode == "constant" else 0
+    most = [min(n - 1, 5) if mode in ("reflect", "wrap") else 5 for n in x.shape]
+    pads = [draw(st.integers(low if n > 2 else 0, m)) for n, m in zip(x.shape, most, strict=True)]
+    pads += [draw(st.integers(0, m)) for m in most]
+    return [x, int64(pads), np.asarray(7, x.dtype)], {"mode": mode}, 1
+
+
+@makes("Tile")
+def tile(draw: Draw, rng: np.random.Generator) -> Call:
+    x = array(draw, rng, shape(draw))
+    return [x, int64(rng.integers(0, 4, x.ndim))], {}, 1
+
+
+@makes("Flatten")
+def flatten(draw: Draw, rng: np.random.Generator) -> Call:
+    x = array(draw, rng, shape(draw))
+    return [x], {"axis": draw(st.integers(-x.ndim, x.ndim))}, 1
+
+
+@makes("Shape")
+def shape_of(draw: Draw, rng: np.random.Generator) -> Call:
+    x = array(draw, rng, shape(draw))
+    return [x], {"start": draw(st.integers(-6, 6)), "end": draw(st.integers(-6, 6))}, 1
+
+
+@makes("TopK")
+def top_k(draw: Draw, rng: np.random.Generator) -> Call:
+    x = array(draw, rng, shape(draw, empty=False), NUMBERS)
+    axis = axis_of(draw, x)
+    k = draw(st.integers(1, x.shape[axis]))
+    return [x, int64([k])], {"axis": axis, "largest": draw(st.integers(0, 1))}, 2
+
+
+@makes("CumSum")
+def cumulative(draw: Draw, rng: np.random.Generator) -> Call:
+    x = array(draw, rng, shape(draw), NUMBERS)
+    flags = {n: draw(st.integers(0, 1)) for n in ("exclusive", "reverse")}
+    return [x, int64(axis_of(draw, x))], flags, 1
+
+
+@makes("Split")
+def split(draw: Draw, rng: np.random.Generator) -> Call:
+    x = array(draw, rng, shape(draw, empty=False))
+    axis = axis_of(draw, x)
+    count = draw(st.integers(1, min(4, x.shape[axis])))
+    cuts = np.sort(rng.integers(0, x.shape[axis] + 1, count - 1))
+    return [x, int64(np.diff([0, *cuts, x.shape[axis]]))], {"axis": axis}, count
+
+
+@makes("Compress")
+def compress(draw: Draw, rng: np.random.Generator) -> Call:
+    x = array(draw, rng, shape(draw, empty=False))
+    axis = axis_of(draw, x)
+    return [x, rng.random(draw(st.integers(1, x.shape[axis]))) < 0.5], {"axis": axis}, 1
+
+
+@makes("Trilu")
+def trilu(draw: Draw, rng: np.random.Generator) -> Call:
+    x = array(draw, rng, shape(draw, 2), (np.float32, np.int64, np.bool_))
+    return [x, int64(draw(st.integers(-70, 70)))], {"upper": draw(st.integers(0, 1))}, 1
+
+
+@makes("Softmax", "LogSoftmax", "Hardmax", "LpNormalization")
+def along(draw: Draw, rng: np.random.Generator) -> Call:
+    x = array(draw, rng, shape(draw, empty=False), (np.float32,))
+    return [x], {"axis": axis_of(draw, x)}, 1
+
+
+@makes("Softsign", "Sigmoid", "Erf", "Round", "Sign", "HardSwish", "Mish", "Elu", "Selu", "Celu")
+def one(draw: Draw, rng: np.random.Generator) -> Call:
+    return [array(draw, rng, shape(draw, 0), (np.float32,))], {}, 1
+
+
+@makes("Add", "Sub", "Mul", "Div", "Min", "Max", "Equal", "Less")
+def two(draw: Draw, rng: np.random.Generator) -> Call:
+    x = array(draw, rng, shape(draw, 0), NUMBERS)
+    y = array(draw, rng, tuple(draw(st.sampled_from((1, n))) for n in x.shape), (x.dtype.type,))
+    return [x, np.where(y == 0, np.asarray(3, y.dtype), y)], {}, 1
+
+
+@makes(*(f"Reduce{kind}" for kind in ("L1", "L2", "Max", "Min", "Prod", "Sum", "SumSquare")))
+def reduction(draw: Draw, rng: np.random.Generator) -> Call:
+    """Sums of integers that overflow are nobody's; onnxruntime's saturate through floats."""
+    x = array(draw, rng, shape(draw, 0, empty=False)[:3], (*FLOATS, np.int32))
+    axes = draw(st.lists(st.integers(0, max(0, x.ndim - 1)), max_size=x.ndim, unique=True))
+    flags = {n: draw(st.integers(0, 1)) for n in ("keepdims", "noop_with_empty_axes")}
+    small = np.asarray(x % 2 if x.dtype.kind == "i" else x, x.dtype)
+    return [small, int64(axes)], flags, 1
+
+
+@makes("ReduceLogSum", "ReduceLogSumExp", "ReduceMean")
+def float_reduction(draw: Draw, rng: np.random.Generator) -> Call:
+    (x, axes), flags, outputs = reduction(draw, rng)
+    return [np.asarray(np.abs(x), np.float32), axes], flags, outputs
+
+
+@makes("DepthToSpace")
+def depth_to_space(draw: Draw, rng: np.random.Generator) -> Call:
+    block, channels = draw(st.integers(1, 3)), draw(st.sampled_from((1, 2, 40)))
+    x = array(draw, rng, (2, block * block * channels, 3, 2), (np.float32,))
+    return [x], {"blocksize": block, "mode": draw(st.sampled_from(("DCR", "CRD")))}, 1
+
+
+@pytest.mark.parametrize("op", MAKERS)
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@given(data=st.data())
+def test_values_are_onnxruntimes(op: str, data: st.DataObject) -> None:
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    inputs, attrs, outputs = MAKERS[op](data.draw, rng)
+    names = [f"x{k}" for k in range(len(inputs))]
+    node = helper.make_node(op, names, [f"y{k}" for k in range(outputs)], **attrs)
+    infos = [
+        helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)
+        for n, x in zip(names, inputs, strict=True)
+    ]
+    made = [helper.make_empty_tensor_value_info(n) for n in node.output]
+    model = helper.make_model(
+        helper.make_graph([node], "g", infos, made),
+        opset_imports=[helper.make_opsetid("", OPSET)],
+        ir_version=10,
+    )
+    wanted = session(model, False).run(None, dict(zip(names, inputs, strict=True)))
+    for got, want in zip(evaluate_proto(node, inputs, {"": OPSET}), wanted, strict=True):
+        assert (got.dtype, got.shape) == (want.dtype, want.shape)
+        if want.dtype.kind == "f":
+            worst = 1e-5 * max(1.0, np.abs(want[np.isfinite(want)]).max(initial=0))
+            near = 1e-3 if want.dtype == np.float16 else 2e-5
+            np.testing.assert_allclose(got, want, rtol=near, atol=worst)
+        else:
+            np.testing.assert_array_equal(got, want)
+
+
+def kept(op: str, *inputs: Any, outputs: int = 1, **attrs: Any) -> Case:
+    """An operator of constants, and a sum that is not."""
+    net = Net()
+    names = [net.const(i) if i is not None else "" for i in inputs]
+    y = net.node(op, *names, **attrs)
+    for k in range(1, outputs):
+        net._nodes[-1].output.append(f"{y}.{k}")
+    made = net.node("Add", y, net.input("x", np.float32, (1,)))
+    said = "_".join(str(v) for v in attrs.values()).replace(" ", "")
+    return Case(f"{op}_{len(inputs)}_{said}".lower(), net.model(made))
+
+
+def floats(*extents: int) -> Array:
+    return np.random.default_rng(sum(extents)).normal(size=extents).astype(np.float32)
+
+
+def kept_cases() -> Iterator[Case]:
+    image = floats(1, 4, 7, 6)
+    yield kept("ConvTranspose", image, floats(4, 2, 3, 3), floats(4), group=2, strides=[2, 2])
+    yield kept("Conv", image, floats(4, 2, 3, 3), group=2, auto_pad="SAME_LOWER")
+    yield kept("MaxPool", image, kernel_shape=[2, 2], pads=[0, 1, 0, 0])
+    yield kept("MaxPool", floats(1, 2, 6, 8, 5), kernel_shape=[2, 2, 2], pads=[1, 0, 1, 0, 1, 0])
+    pool = {"kernel_shape": [3, 3], "strides": [3, 3], "ceil_mode": 1, "dilations": [2, 2]}
+    yield kept("AveragePool", floats(1, 2, 7, 6), **pool)
+    yield kept("LpPool", floats(1, 2, 9, 5), **pool)
+    yield kept("GlobalMaxPool", floats(2, 3, 3))
+    yield kept("GlobalLpPool", image)
+    yield kept("LRN", floats(1, 70, 3, 3), size=5)
+    grid = np.tanh(floats(1, 3, 4, 2)) * np.float32(1.3)
+    yield kept("GridSample", image, grid, mode="cubic", padding_mode="border")
+    sizes = np.int64([1, 4, 11, 4])
+    yield kept("Resize", image, None, None, sizes, mode="cubic")
+    lengths = np.int32([3, 5])
+    for op, gates in (("GRU", 3), ("LSTM", 4), ("RNN", 1)):
+        weights = floats(2, 4 * gates, 3), floats(2, 4 * gates, 4), floats(2, 8 * gates)
+        given_ = (floats(5, 2, 3), *weights, lengths)
+        yield kept(op, *given_, hidden_size=4, direction="bidirectional")
+
+
+KEPT_CASES = tuple(kept_cases())
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory, selected: Callable[[str], bool]) -> Results:
+    return Results(KEPT_CASES, tmp_path_factory.mktemp("kept"), selected)
+
+
+@pytest.mark.parametrize("case", KEPT_CASES, ids=lambda c: c.name)
+def test_what_is_not_folded_is_computed_by_kernels(case: Case, results: Results) -> None:
+    assert case.model.graph.node[0].op_type in KEPT
+    results.check(case)
+
+
+def test_every_name_is_an_operator() -> None:
+    assert all(onnx.defs.has(name) for name in KEPT)

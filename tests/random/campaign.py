@@ -1,0 +1,90 @@
+"""Many networks: grown, tried in batches, and what was found made small."""
+
+from __future__ import annotations
+
+import math
+import resource
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from grow import Network
+from machine import FIRST, Finding, try_all, ways_of
+from menu import grown
+from shrink import shrunk
+
+BATCH = 8  # networks that share a program
+
+
+@dataclass
+class Tally:
+    """What became of the networks so far."""
+
+    networks: int = 0
+    compiles: int = 0
+    nodes: int = 0
+    findings: list[Finding] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.networks} networks of {self.nodes} nodes, compiled {self.compiles} times: "
+            f"{len(self.findings)} findings"
+        )
+
+
+def campaign(
+    seed: int,
+    first: int,
+    count: int,
+    board_every: int,
+    tell: Callable[[Tally, int], None] = lambda tally, done: None,
+    seconds: float = math.inf,
+) -> Tally:
+    """Networks `first` to `first + count` of a seed; one in `board_every` runs on a board, too (0:
+    none). `tell` hears of each batch, with the number of the network after it. There are no more
+    batches when another one like those before would not end within `seconds` of processor time."""
+    tally, began = Tally(), processor_seconds()
+    for start in range(first, first + count, BATCH):
+        indices = range(start, min(start + BATCH, first + count))
+        trials = [
+            (network, ways_of(network, k, bool(board_every) and k % board_every == 0))
+            for k in indices
+            if (network := grown(seed, k)).operators
+        ]
+        with tempfile.TemporaryDirectory(prefix="mlftool-random-") as folder:
+            tally.findings += try_all(trials, Path(folder))
+        tally.networks += len(trials)
+        tally.compiles += sum(len(ways) for _, ways in trials)
+        tally.nodes += sum(len(network.operators) for network, _ in trials)
+        tell(tally, indices.stop)
+        spent = processor_seconds() - began
+        if spent * (1 + BATCH / (indices.stop - first)) > seconds:
+            break
+    return tally
+
+
+def processor_seconds() -> float:
+    """What this process and the programs that it started have taken."""
+    used = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(u.ru_utime + u.ru_stime for u in used)
+
+
+def smallest(finding: Finding) -> Finding:
+    """The same kind of fault in a smaller network."""
+    ways = (FIRST, finding.way) if finding.way is not FIRST else (FIRST,)
+    latest = finding
+
+    def fails(network: Network) -> bool:
+        nonlocal latest
+        try:
+            with tempfile.TemporaryDirectory(prefix="mlftool-random-") as folder:
+                found = try_all([(network, ways)], Path(folder))
+        except Exception:  # onnxruntime does not take this part of the network
+            return False
+        same = [f for f in found if f.kind == finding.kind]
+        latest = same[0] if same else latest
+        return bool(same)
+
+    shrunk(finding.network, fails)
+    return latest

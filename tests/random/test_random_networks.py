@@ -1,0 +1,62 @@
+"""Random networks: right, the same bits in every way, and clean under sanitizers.
+
+As many networks as fit into a minute of processor time, of a seed that is a new one each day and
+printed; MLFTOOL_RANDOM_SEED sets it, MLFTOOL_RANDOM_SECONDS how long.
+`python -m tests.random.run` runs more, and makes findings small.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+
+import numpy as np
+from campaign import BATCH, campaign
+from grow import Network, make_model, session_of, value_info
+from menu import grown
+from onnx import helper
+from shrink import shrunk
+
+SECONDS = float(os.environ.get("MLFTOOL_RANDOM_SECONDS", "55"))
+SEED = int(os.environ.get("MLFTOOL_RANDOM_SEED", str(int(time.time()) // 86400)))
+MOST = 100_000
+# A refusal is no wrong number, but each costs a user a model: one network in so many.
+NETWORKS_PER_REFUSAL = 20
+
+
+def test_random_networks() -> None:
+    tools = all(map(shutil.which, ("arm-none-eabi-gcc", "qemu-system-arm")))
+    tally = campaign(SEED, 0, MOST, 8 if tools else 0, seconds=SECONDS)
+    refused = {f.network.name: str(f) for f in tally.findings if f.kind == "refused"}
+    print(f"seed {SEED}: {tally}, {len(refused)} networks refused")
+    wrong = [str(f) for f in tally.findings if f.kind != "refused"]
+    assert not wrong, f"MLFTOOL_RANDOM_SEED={SEED}\n" + "\n".join(wrong)
+    limit = 1 + tally.networks // NETWORKS_PER_REFUSAL
+    assert len(refused) <= limit, f"MLFTOOL_RANDOM_SEED={SEED}\n" + "\n".join(refused.values())
+
+
+def test_a_campaign_ends_in_time() -> None:
+    """The first batch always runs; a second one is left out when there is no time for it."""
+    tally = campaign(1, 0, MOST, 0, seconds=0.001)
+    assert 0 < tally.networks <= BATCH
+
+
+def test_a_network_grows_the_same_again() -> None:
+    assert grown(3, 5).model == grown(3, 5).model
+    assert grown(3, 5).model != grown(3, 6).model
+
+
+def test_shrinking_leaves_what_fails() -> None:
+    """A network that "fails" while it has a Tanh ends as little more than that."""
+    names = [f"v{k}" for k in range(6)]
+    ops = ("Abs", "Neg", "Tanh", "Relu", "Sigmoid")
+    nodes = [helper.make_node(op, [names[k]], [names[k + 1]]) for k, op in enumerate(ops)]
+    x = np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)
+    ends = [value_info(n, x) for n in ("v2", "v4", "v5")]
+    model = make_model(helper.make_graph(nodes, "net", [value_info("v0", x)], ends))
+    session_of(model)
+    network = Network("net", model, ({"v0": x}, {"v0": -x}))
+    small = shrunk(network, lambda n: "Tanh" in n.operators)
+    assert small.operators == ("Tanh",)
+    assert len(small.feeds) == 1
