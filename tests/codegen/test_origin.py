@@ -66,18 +66,20 @@ def test_version_and_hash_are_in_metadata_and_c(executor: str, tmp_path: Path) -
 
 
 def test_the_hash_covers_external_data(tmp_path: Path) -> None:
-    weight = helper.make_tensor("w", TensorProto.FLOAT, [2], [0.0, 1.0])
-    weight.ClearField("float_data")
-    weight.data_location = TensorProto.EXTERNAL
-    weight.external_data.add(key="location", value="x.data")
-    model = small([helper.make_node("Add", ["x", "w"], ["y"])], 2, [weight])
-    onnx.save(model, tmp_path / "x.onnx")
+    def model(weight: TensorProto) -> onnx.ModelProto:
+        return small([helper.make_node("Add", ["x", "w"], ["y"])], 2, [weight])
+
+    outside = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[2])
+    outside.data_location = TensorProto.EXTERNAL
+    outside.external_data.add(key="location", value="x.data")
+    onnx.save(model(outside), tmp_path / "x.onnx")
     for data in (bytes(8), bytes(7) + b"\x40"):
         (tmp_path / "x.data").write_bytes(data)
         made = compile_modules([ModuleSpec(tmp_path / "x.onnx", "m")])
-        both = (tmp_path / "x.onnx").read_bytes() + data
+        inside = model(helper.make_tensor("w", TensorProto.FLOAT, [2], data, raw=True))
         facts = json.loads(made.text("executor-config/aot/m.json"))
-        assert facts["model_sha256"] == hashlib.sha256(both).hexdigest()
+        whole = inside.SerializeToString(deterministic=True)
+        assert facts["model_sha256"] == hashlib.sha256(whole).hexdigest()
 
 
 MACROS = """#include <stdio.h>

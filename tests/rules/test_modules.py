@@ -91,7 +91,7 @@ def strings(node: ast.AST) -> Iterator[str]:
 
 def test_every_label_that_is_written_means_something(own: Evaluator) -> None:
     """Also those that loading does not come to: in branches, in the bodies of rules, as text."""
-    looked_at = 0
+    looked_at = set()
     for package in sorted(name for repo, name in own.packages if not repo):
         for file in [*(ROOT / package).glob("*.bzl"), ROOT / package / "BUILD.bazel"]:
             for text in strings(ast.parse(file.read_text())):
@@ -105,8 +105,9 @@ def test_every_label_that_is_written_means_something(own: Evaluator) -> None:
                     continue
                 label = own.resolve("", package, text)
                 own.check(Mention(f"{file}: {text}", "", package, label, target=False))
-                looked_at += 1
-    assert looked_at > 100
+                looked_at.add(package)
+    # Where Bazel runs this, there are fewer: packages of tests have no build files there.
+    assert looked_at >= {"", "examples", "rules", "rules/private", "rules/toolchains"}
 
 
 # Labels for WORKSPACE, and names that messages and marks are made of.

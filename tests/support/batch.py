@@ -99,6 +99,7 @@ def program_of(module: Module, feeds: Sequence[dict[str, Array]]) -> Program:
             for feed in feeds
         ),
         workspace_io=module.spec.workspace_io,
+        weights=tuple(sources.data.items()),
     )
 
 

@@ -132,6 +132,7 @@ class Program:
     outputs: tuple[Output, ...]
     samples: tuple[bytes, ...]
     workspace_io: bool = False  # inputs and outputs are where the module says
+    weights: tuple[tuple[str, bytes], ...] = ()  # files the C includes, by their names in archives
 
     def results(self, data: bytes) -> list[dict[str, Array]]:
         """The outputs of each sample in `data`, which the program wrote."""
@@ -196,8 +197,9 @@ def run_programs(
 
 def _key(program: Program, flags: Sequence[str]) -> str:
     """Names all that the output of a program depends on."""
-    fields = repr(replace(program, samples=()))
-    return kept.key_of((*_frame(), repr(flags), fields, *program.samples))
+    fields = repr(replace(program, samples=(), weights=()))
+    weights = [part for item in program.weights for part in item]
+    return kept.key_of((*_frame(), repr(flags), fields, *program.samples, *weights))
 
 
 @functools.cache
@@ -236,6 +238,8 @@ def write_program(program: Program, work: Path) -> str:
     # The entry point's file names its pools as the kernels' file names parameters.
     (work / f"{name}_lib0.c").write_text(re.sub(r"\b(\w+_pool)\b", r"\1_", program.lib0))
     (work / f"{name}_lib1.c").write_text(program.lib1)
+    for file, data in program.weights:
+        (work / file).write_bytes(data)
     (work / f"{name}.c").write_text(f'#include "{name}_lib0.c"\n#include "{name}_lib1.c"\n')
     return f"{name}.c"
 
