@@ -1,7 +1,7 @@
 """What each layer of a module takes on a simulated board.
 
-The module is emitted again with marks (codegen/marks.c.j2): it reads the counter of the board around
-each call, so a figure is right to within a tick of that, 40 instructions or less.
+The module is emitted again with marks (codegen/marks.c.j2), which read the counter of the board
+around each call, so a figure is right to within a tick of that, 40 instructions or less.
 """
 
 from __future__ import annotations
