@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from onnx import GraphProto, NodeProto
@@ -38,12 +39,26 @@ class Control:
 
     def body(self, key: str, formals: Sequence[TensorType]) -> Work[Graph | None]:
         """The subgraph under attribute `key`, closed; None after a problem."""
-        proto, where = self.bodies[key], place(self.node, self.scope.index)
+        body = yield from self.open_body(key, formals)
+        if body is None:
+            return None
+        boxes = [name for name in body.outputs if any(body.scope.symbols_of(name))]
+        for name in boxes:  # no place for them outside of the body
+            text = f"gives '{name}', whose extents are known only at run time"
+            self.scope.problem("MLF0302", text, self._where(key))
+        return None if boxes else body.graph()
+
+    def open_body(self, key: str, formals: Sequence[TensorType]) -> Work[Body | None]:
+        """The same, whose outputs may have extents known only at run time."""
+        proto = self.bodies[key]
         if len(proto.input) != len(formals):
             text = f"{key} has {len(proto.input)} inputs; expected {len(formals)}"
-            self.scope.problem("MLF0303", text, where)
+            self.scope.problem("MLF0303", text, place(self.node, self.scope.index))
             return None
-        return (yield from _closed(self.scope, proto, formals, self.captures, f"{where} {key}"))
+        return (yield from _body(self.scope, proto, formals, self.captures, self._where(key)))
+
+    def _where(self, key: str) -> str:
+        return f"{place(self.node, self.scope.index)} {key}"
 
     def keep(
         self, graphs: Mapping[str, Graph], types: Sequence[TensorType], attrs: Attributes
@@ -66,10 +81,10 @@ class Control:
         if type_.dtype != row or type_.elements != 1:
             raise Refuse("MLF0303", f"its {what} is {type_}; expected one {row}")
 
-    def gives(self, graph: Graph, fewest: int, extra: int = 0) -> None:
+    def gives(self, outputs: Sequence[str], fewest: int, extra: int = 0) -> None:
         """Refuse a body without `fewest` outputs, or those that the node names; `extra` of its own
         are not the node's."""
-        made = len(graph.outputs) - extra
+        made = len(outputs) - extra
         wanted = max(fewest, len(self.node.output))
         if made < wanted:
             raise Refuse("MLF0303", f"its subgraph gives {made} outputs; expected {wanted}")
@@ -80,13 +95,39 @@ class Control:
             raise Refuse("MLF0302", text)
 
 
-def _closed(
+@dataclass(frozen=True)
+class Body:
+    """A subgraph that is imported: what it computes is in a scope of its own."""
+
+    name: str
+    scope: Scope
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+    def graph(self) -> Graph:
+        """Inputs that are outputs, and outputs listed twice, get a copy, so that each output is its
+        own storage."""
+        scope, outputs = self.scope, list[str]()
+        for name in self.outputs:
+            if name in self.inputs or name in outputs:
+                copy = scope.fresh(f"{name}.out")
+                scope.types[copy] = scope.types[name]
+                if symbols := scope.symbols_of(name):
+                    scope.symbols[copy] = symbols
+                scope.nodes.append(Node("Identity", (name,), (copy,), {}, f"copy of {name}"))
+                name = copy
+            outputs.append(name)
+        made = (tuple(outputs), tuple(scope.nodes), scope.types, scope.consts)
+        return Graph(self.name, self.inputs, *made)
+
+
+def _body(
     outer: Scope,
     proto: GraphProto,
     formals: Sequence[TensorType],
     captures: Sequence[str],
     where: str,
-) -> Work[Graph | None]:
+) -> Work[Body | None]:
     """A subgraph with the types of its formal inputs; it sees constants of `outer` as its own."""
     before, free = len(outer.problems), (*captures, *free_names(proto))
     inner = declared_in(
@@ -114,27 +155,6 @@ def _closed(
     for name in outputs:
         if name in inner.sequences or name in inner.absent:
             outer.problem("MLF0302", f"gives '{name}', a sequence or an optional", where)
-        if any(inner.symbols_of(name)):  # no place for them outside of the body
-            text = f"gives '{name}', whose extents are known only at run time"
-            outer.problem("MLF0302", text, where)
     if len(outer.problems) > before or any(o not in inner.types for o in outputs):
         return None
-    graph = Graph(
-        proto.name, (*names, *captures), outputs, tuple(inner.nodes), inner.types, inner.consts
-    )
-    return _distinct(graph, inner)
-
-
-def _distinct(graph: Graph, inner: Scope) -> Graph:
-    """Inputs that are outputs, and outputs listed twice, get a copy, so that each output is its own
-    storage."""
-    outputs: list[str] = []
-    nodes = list(graph.nodes)
-    for name in graph.outputs:
-        if name in graph.inputs or name in outputs:
-            copy = inner.fresh(f"{name}.out")
-            inner.types[copy] = graph.types[name]
-            nodes.append(Node("Identity", (name,), (copy,), {}, f"copy of {name}"))
-            name = copy
-        outputs.append(name)
-    return graph.replace(nodes=tuple(nodes), outputs=tuple(outputs), types=inner.types)
+    return Body(proto.name, inner, (*names, *captures), outputs)

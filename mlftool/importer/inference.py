@@ -110,7 +110,8 @@ def _type(scope: Scope, name: str, proto: Any) -> None:
         raise Refuse("MLF0206", f"output '{name}' has shape {shown}; expected none negative")
     if not tensor.HasField("shape") or None in dims:
         text = f"shape of output '{name}' is not known before run time"
-        raise Refuse("MLF0206", text, "bind the model's symbolic dimensions with --input-shape")
+        help = "if an input's value decides it, make that a constant: --input-value NAME:VALUE"
+        raise Refuse("MLF0206", text, help)
     type_ = TensorType(dtype.BY_ONNX[tensor.elem_type], tuple(d for d in dims if d is not None))
     scope.types[name] = type_
     if any(symbols):

@@ -35,7 +35,7 @@ def import_loop(c: Control) -> Work[Outcome]:
     graph = yield from c.body("body", [*scalars, *states])
     if graph is None:
         return KEEP
-    c.gives(graph, len(states), extra=1)
+    c.gives(graph.outputs, len(states), extra=1)
     made = [graph.types[n] for n in graph.outputs[1:]]
     for n, a, b in zip(c.inputs[2:], states, made[: len(states)], strict=True):
         c.same(f"state '{n}'", b, a)

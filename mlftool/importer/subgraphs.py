@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 from onnx import AttributeProto, NodeProto
 
+from mlftool.importer.branches import keep_branches
 from mlftool.importer.control_node import Attributes, Control
 from mlftool.importer.loops import import_loop
 from mlftool.importer.old_scan import SINGLE, over_batches
@@ -46,29 +47,25 @@ def _if(c: Control) -> Work[Outcome]:
     if condition is not None:
         key = "then_branch" if condition.reshape(-1)[0] else "else_branch"
         return (yield from _inline(c, key))
-    then = yield from c.body("then_branch", ())
-    other = yield from c.body("else_branch", ())
+    then = yield from c.open_body("then_branch", ())
+    other = yield from c.open_body("else_branch", ())
     if then is None or other is None:
         return KEEP
     if len(then.outputs) != len(other.outputs):
         text = f"branches give {len(then.outputs)} and {len(other.outputs)} outputs"
         return Refuse("MLF0303", text)
-    c.gives(then, 1)
-    types = [then.types[n] for n in then.outputs]
-    others = [other.types[n] for n in other.outputs]
-    for k, (a, b) in enumerate(zip(types, others, strict=True)):
-        c.same(f"output {k}", b, a)
-    c.keep({"then_branch": then, "else_branch": other}, types, {})
+    c.gives(then.outputs, 1)
+    keep_branches(c, {"then_branch": then, "else_branch": other})
     return KEEP
 
 
 def _inline(c: Control, key: str) -> Work[Outcome]:
     """The nodes of the branch that a constant condition chooses, in place of the If."""
-    graph = yield from c.body(key, ())
-    if graph is None:
+    body = yield from c.open_body(key, ())
+    if body is None:
         return KEEP
-    c.gives(graph, 1)
-    scope = c.scope
+    c.gives(body.outputs, 1)
+    scope, graph = c.scope, body.graph()
     names = {n: n for n in graph.inputs}
     for name in graph.types:
         names.setdefault(name, name if name in scope.consts else scope.fresh(f"{c.name}.{name}"))
@@ -79,6 +76,8 @@ def _inline(c: Control, key: str) -> Work[Outcome]:
             names[inner] = outer
     scope.types.update({names[n]: t for n, t in graph.types.items()})
     scope.consts.update({names[n]: v for n, v in graph.consts.items()})
+    for name, symbols in body.scope.symbols.items():
+        scope.symbols[names[name]] = tuple(names.get(s, s) for s in symbols)
     for node in graph.nodes:
         inputs = tuple(names[i] if i else "" for i in node.inputs)
         outputs = tuple(names[o] if o else "" for o in node.outputs)
@@ -109,7 +108,7 @@ def _scan(c: Control) -> Work[Outcome]:
     graph = yield from c.body("body", [*states, *(TensorType(t.dtype, t.shape[1:]) for t in read)])
     if graph is None:
         return KEEP
-    c.gives(graph, count)
+    c.gives(graph.outputs, count)
     made = [graph.types[n] for n in graph.outputs]
     for n, a, b in zip(c.inputs[:count], states, made[:count], strict=True):
         c.same(f"state '{n}'", b, a)
