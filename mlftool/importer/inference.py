@@ -38,6 +38,9 @@ def inferred(scope: Scope, node: NodeProto) -> Outcome:
         except UnsupportedError as error:
             return Refuse("MLF0303", f"is not valid: {error}")
     else:
+        if op_name(node) == "GatherND" and _batch_axes(node) < 0:
+            # onnx's inference would read outside of the shape.
+            return Refuse("MLF0303", f"batch_dims is {_batch_axes(node)}; expected 0 or more")
         unlike = mistyped(node, scope.opsets[domain_of(node)], scope.types)
         if unlike:
             return Refuse("MLF0303", unlike)
@@ -47,6 +50,10 @@ def inferred(scope: Scope, node: NodeProto) -> Outcome:
         found = {n: completed(found.get(n), scope.declared.get(n), known) for n in names}
     scope.inferred.update({n: found.get(n) for n in node.output if n})
     return Next(without_unread(node, found, scope.unread))
+
+
+def _batch_axes(node: NodeProto) -> int:
+    return next((a.i for a in node.attribute if a.name == "batch_dims"), 0)
 
 
 def _standard(scope: Scope, node: NodeProto) -> Mapping[str, Any]:
