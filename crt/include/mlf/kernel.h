@@ -22,8 +22,10 @@
 #include <stdint.h>
 #include <string.h>
 
-#if defined(__FAST_MATH__)
-#error "mlf/kernel.h: -ffast-math removes the rounding steps that results depend on"
+#if defined(__FAST_MATH__) || defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__) ||     \
+    defined(__NO_SIGNED_ZEROS__) || defined(_M_FP_FAST) ||                                         \
+    (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__ > 0)
+#error "mlf/kernel.h: results depend on rounding steps that -ffast-math, or a part of it, removes"
 #endif
 #if defined(FLT_EVAL_METHOD) && (FLT_EVAL_METHOD == 1 || FLT_EVAL_METHOD == 2)
 #error "mlf/kernel.h: float must be evaluated as float (on x86: -mfpmath=sse -msse2)"

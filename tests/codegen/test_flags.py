@@ -1,4 +1,4 @@
-"""Generated C gives its bits whatever a compiler does with a * b + c by default.
+"""Generated C gives its bits whatever flags it is built with, or does not compile.
 
 IDEs and makefiles compile C as gnu11 or gnu17, where GCC and clang contract products and sums on
 cores that have a fused multiply-add; with -std=c99 GCC does not.
@@ -15,6 +15,7 @@ from elftools.elf.elffile import ELFFile
 from shared import REPO
 
 from mlftool.compile import ModuleSpec, compile_modules
+from mlftool.runtime.toolchain import compiler_of, find
 from mlftool.targets import TARGETS
 
 MODELS = REPO / "examples" / "models"
@@ -46,6 +47,17 @@ def code(command: list[str], source: Path) -> dict[str, bytes]:
         return {s.name: s.data() for s in ELFFile(file).iter_sections() if s["sh_flags"] & 4}
 
 
+def generate(model: str, target: str, folder: Path) -> list[Path]:
+    """The model's C sources, in `folder` with the headers they include."""
+    made = compile_modules([ModuleSpec(MODELS / f"{model}.onnx", "m", target)])
+    for name, data in made.files.items():
+        if name.startswith("codegen/host/"):
+            file = folder / name.removeprefix("codegen/host/")
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(data)
+    return sorted(folder.glob("src/*.c"))
+
+
 @pytest.mark.parametrize(("build", "model"), CASES)
 def test_the_default_of_the_compiler_changes_nothing(
     build: str, model: str, tmp_path: Path
@@ -53,12 +65,7 @@ def test_the_default_of_the_compiler_changes_nothing(
     if not shutil.which(COMPILERS[build][0]):
         pytest.skip(f"{COMPILERS[build][0]} is not installed")
     target = build.split()[0]
-    made = compile_modules([ModuleSpec(MODELS / f"{model}.onnx", "m", target)])
-    for name, data in made.files.items():
-        if name.startswith("codegen/host/"):
-            file = tmp_path / name.removeprefix("codegen/host/")
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(data)
+    sources = generate(model, target, tmp_path)
     flags = ["-std=gnu11", "-O2", *TARGETS[target].cflags, f"-I{tmp_path}/include"]
     if build == "cortex-m55 by clang":  # has no C library of its own
         flags += ["-isystem", newlib()]
@@ -68,7 +75,7 @@ def test_the_default_of_the_compiler_changes_nothing(
     plain = tmp_path / "plain.c"
     plain.write_text(PLAIN)
     assert code(command, plain) != code(off, plain)
-    for source in sorted(tmp_path.glob("src/*.c")):
+    for source in sources:
         assert code(command, source) == code(off, source), source.name
 
 
@@ -80,3 +87,36 @@ def newlib() -> str:
     if not found:
         pytest.skip("apt-get install libnewlib-arm-none-eabi")
     return found[0]
+
+
+@pytest.mark.parametrize(
+    ("flag", "text"),
+    [
+        ("-ffast-math", "rounding steps"),
+        ("-Ofast", "rounding steps"),
+        ("-funsafe-math-optimizations", "rounding steps"),
+        ("-freciprocal-math", "rounding steps"),
+        ("-ffinite-math-only", "rounding steps"),
+        ("-fno-signed-zeros", "rounding steps"),
+        ("-fsingle-precision-constant", "mlf_constants_of_double_are_double"),
+    ],
+)
+def test_flags_that_change_floats_do_not_compile(flag: str, text: str, tmp_path: Path) -> None:
+    source = tmp_path / "m.c"
+    source.write_text('#include "mlf/math.h"\n')
+    command = ["gcc", f"-I{REPO}/crt/include", "-c", str(source), "-o", str(tmp_path / "m.o")]
+    assert subprocess.run(command, capture_output=True).returncode == 0
+    done = subprocess.run([*command, flag], capture_output=True, text=True)
+    assert done.returncode != 0
+    assert text in done.stderr
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_debug_build_compiles(target: str, tmp_path: Path) -> None:
+    """With -O0 assembly has fewer registers."""
+    command = find(compiler_of(TARGETS[target]))
+    for model in ("gesture_int8", "digits_int8", "gesture_float32"):
+        sources = generate(model, target, tmp_path / model)
+        flags = [*TARGETS[target].cflags, "-O0", f"-I{tmp_path / model}/include"]
+        for source in sources:
+            code([*command, *flags], source)
