@@ -58,28 +58,34 @@ class Kernel:
 
 Bid = Callable[[View], "Kernel | None"]
 Result = Callable[[Sequence[TensorType | None], Mapping[str, Any]], TensorType]
+# (node, its output's type, a Scalar for each operand) -> C (ops/scalar.py)
+Expression = Callable[..., str]
 
 
 @dataclass(frozen=True)
-class OpDef:
-    """Everything any stage may ask about an operator."""
+class Op:
+    """Everything any stage may ask about an operator. One stands in the file of its family."""
 
     name: str
     kernel: Bid  # the portable implementation; None when this very form is not supported
     traits: frozenset[Trait] = field(default_factory=frozenset)
     # Input types and attributes -> type of the output, for operators that onnx does not know.
     result: Result | None = None
+    # Of elementwise operators: the value of an element in C, and the headers that it needs.
+    expression: Expression | None = None
+    includes: tuple[str, ...] = ()
 
 
-OPS: dict[str, OpDef] = {}
+OPS: dict[str, Op] = {}
 
 
-def op(name: str, *traits: Trait, result: Result | None = None) -> Callable[[Bid], Bid]:
-    """Register the function below as operator `name`'s portable kernel."""
+def op(name: str, *traits: Trait, **fields: Any) -> Callable[[Bid], Bid]:
+    """Register the function below as operator `name`'s portable kernel; `fields` are those of its
+    record."""
 
     def register(kernel: Bid) -> Bid:
         assert name not in OPS, name
-        OPS[name] = OpDef(name, kernel, frozenset(traits), result)
+        OPS[name] = Op(name, kernel, frozenset(traits), **fields)
         return kernel
 
     return register

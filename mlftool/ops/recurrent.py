@@ -15,7 +15,7 @@ from mlftool.ir.graph import Node, View
 from mlftool.ops.base import Kernel, Operand, UnsupportedError, op
 from mlftool.ops.elementwise import Maths
 from mlftool.ops.plain import float_of, plain_kernel
-from mlftool.ops.scalar import EXPRESSIONS, Scalar
+from mlftool.ops.scalar import Scalar, expressed
 
 # What activations are called with if the node does not say: (alpha, beta), None where not taken.
 DEFAULTS: dict[str, tuple[float | None, float | None]] = {
@@ -52,7 +52,7 @@ class Activation:
             inner = m.call("tanh", f"{m.lit(self.attrs['beta'])} * {c}")
             return f"{m.lit(alpha)} * {inner}"
         node = Node(self.name, (), (), self.attrs)
-        return EXPRESSIONS[self.name](node, self.row, [Scalar(c, self.row)])
+        return expressed(node, self.row, [Scalar(c, self.row)])
 
 
 def _activations(v: View, row: DType, directions: int) -> list[list[Activation]]:

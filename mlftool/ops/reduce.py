@@ -18,7 +18,7 @@ from mlftool.ir.dtype import DType
 from mlftool.ir.graph import Node, View
 from mlftool.ops.base import Kernel, Operand, Trait, UnsupportedError, op
 from mlftool.ops.elementwise import Maths, index_text, row_major
-from mlftool.ops.scalar import EXPRESSIONS, Scalar, literal, settle, tensor_operand
+from mlftool.ops.scalar import Scalar, expressed, literal, settle, tensor_operand
 
 BLOCK = 256
 
@@ -40,7 +40,7 @@ def joined(operator: str, row: DType, a: str, b: str) -> str:
     if operator == "mlf.LogAddExp":
         return _log_add_exp(Maths(row, row), a, b)
     args = [Scalar(a, row), Scalar(b, row)]
-    return settle(row, EXPRESSIONS[operator](Node(operator, (), ()), row, args))
+    return settle(row, expressed(Node(operator, (), ()), row, args))
 
 
 def least(row: DType) -> float:
