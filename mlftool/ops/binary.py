@@ -5,7 +5,9 @@ Integers wrap around and division by zero gives 0, whatever the target: both are
 
 from __future__ import annotations
 
-from mlftool.ops.base import Trait
+import numpy as np
+
+from mlftool.ops.base import Affine, Attributes, Known, Trait
 from mlftool.ops.elementwise import Maths, elementwise
 from mlftool.ops.scalar import Exact, ExprFn, Scalar, compared
 
@@ -118,14 +120,38 @@ def _prelu(m: Maths, a: Scalar, slope: Scalar) -> str:
     return f"{a} < {m.lit(0)} ? {slope} * {a} : {a}"
 
 
-elementwise("Add", _wrapping("+"))
-elementwise("Sub", _wrapping("-"))
-elementwise("Mul", _wrapping("*"))
+def _shifted(known: Known, attrs: Attributes) -> Affine:
+    value = next((k for k in known if k is not None), None)
+    return None if value is None else (np.ones(1), value)
+
+
+def _difference(known: Known, attrs: Attributes) -> Affine:
+    left, right = known
+    if left is not None:
+        return np.array([-1.0]), left
+    return None if right is None else (np.ones(1), -right)
+
+
+def _scaled(known: Known, attrs: Attributes) -> Affine:
+    value = next((k for k in known if k is not None), None)
+    return None if value is None else (value, np.zeros(1))
+
+
+def _quotient(known: Known, attrs: Attributes) -> Affine:
+    left, right = known
+    if left is not None or right is None or np.any(right == 0):
+        return None
+    return 1 / right, np.zeros(1)
+
+
+elementwise("Add", _wrapping("+"), Trait.ADDITION, affine=_shifted)
+elementwise("Sub", _wrapping("-"), affine=_difference)
+elementwise("Mul", _wrapping("*"), affine=_scaled)
 elementwise("Sum", _wrapping("+"))
 elementwise(
     "Mean", lambda m, *operands: f"({_rounding(m, '+', operands)}) / {m.lit(len(operands))}"
 )
-elementwise("Div", _divide)
+elementwise("Div", _divide, affine=_quotient)
 elementwise("Mod", _mod, includes=("mlf/math.h",))
 elementwise("Pow", _pow, includes=("mlf/math.h", "mlf/convert.h"))
 elementwise("Min", _extreme("<"), Trait.STEPWISE)

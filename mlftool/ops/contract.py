@@ -18,17 +18,16 @@ import numpy as np
 
 from mlftool.ir.dtype import of
 from mlftool.ir.graph import View
-from mlftool.ops.base import Kernel, Operand, Trait, op
+from mlftool.ops.base import Contracts, Kernel, Layout, Operand, Trait, op
 from mlftool.ops.contract_computed import computed, spatial_axes
 from mlftool.ops.contraction import (
     BLOCK,
-    CONVOLUTIONS,
-    QUANTISED,
     Contraction,
     Quantisation,
     blocks,
     centred,
     contraction,
+    contracts_of,
     fits_int32,
     folded_bias,
     geometry,
@@ -40,7 +39,7 @@ from mlftool.ops.contraction import (
     scale_operand,
     stores,
 )
-from mlftool.ops.matmul import matmul
+from mlftool.ops.matmul import matmul, without_factors
 from mlftool.ops.nibbles import are_nibbles, nibble_rows
 from mlftool.ops.scalar import Store, tensor_operand
 
@@ -257,15 +256,37 @@ def any_rank(v: View) -> Kernel:
 
 def contract(v: View) -> Kernel:
     """The cheapest portable kernel of the family."""
-    if not packable(v) or (v.core.op not in QUANTISED and v.x(0).dtype.name != "float32"):
-        if v.core.op in CONVOLUTIONS:
+    operands = contracts_of(v)
+    if not packable(v) or (not operands.quantised and v.x(0).dtype.name != "float32"):
+        if operands.layout is Layout.CONVOLUTION:
             return computed(v)
-        if v.core.op == "Gemm":
+        if not operands.quantised:
             return matmul(v)
     return depthwise(v) or blocked(v) or any_rank(v)
 
 
-op("Conv", Trait.SPATIAL, Trait.EPILOGUE)(contract)
-op("QLinearConv", Trait.SPATIAL, Trait.EPILOGUE)(contract)
-op("Gemm", Trait.EPILOGUE)(contract)
-op("com.microsoft.QGemm", Trait.EPILOGUE)(contract)
+op(
+    "Conv",
+    Trait.SPATIAL,
+    Trait.EPILOGUE,
+    contracts=Contracts(Layout.CONVOLUTION, bias=2, packs_bias=True),
+    quantised="QLinearConv",
+)(contract)
+op(
+    "QLinearConv",
+    Trait.SPATIAL,
+    Trait.EPILOGUE,
+    contracts=Contracts(Layout.CONVOLUTION, 3, bias=8, y_scale=6),
+)(contract)
+op(
+    "Gemm",
+    Trait.EPILOGUE,
+    contracts=Contracts(Layout.MATRIX, bias=2, packs_bias=True, computed="QLinearMatMul"),
+    quantised="com.microsoft.QGemm",
+    canonical=without_factors,
+)(contract)
+op(
+    "com.microsoft.QGemm",
+    Trait.EPILOGUE,
+    contracts=Contracts(Layout.MATRIX, 3, bias=6, y_scale=7),
+)(contract)

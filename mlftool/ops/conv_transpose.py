@@ -14,7 +14,7 @@ import numpy as np
 
 from mlftool.ir.dtype import int32, int64
 from mlftool.ir.graph import View
-from mlftool.ops.base import Kernel, Operand, Trait, op
+from mlftool.ops.base import Contracts, Kernel, Layout, Operand, Trait, op
 from mlftool.ops.contract_computed import spatial_axes
 from mlftool.ops.contraction import (
     Contraction,
@@ -73,7 +73,13 @@ def _quantised(v: View, c: Contraction, requantised: Requantised) -> _Sum:
     )
 
 
-@op("ConvTranspose", Trait.SPATIAL, Trait.EPILOGUE)
+@op(
+    "ConvTranspose",
+    Trait.SPATIAL,
+    Trait.EPILOGUE,
+    contracts=Contracts(Layout.TRANSPOSED, bias=2, forward="Conv"),
+    quantised="mlf.QLinearConvTranspose",
+)
 def conv_transpose(v: View) -> Kernel:
     return gathered(v, requantize)
 
@@ -118,4 +124,9 @@ def gathered(v: View, requantised: Requantised) -> Kernel:
     )
 
 
-op("mlf.QLinearConvTranspose", Trait.SPATIAL, Trait.EPILOGUE)(conv_transpose)
+op(
+    "mlf.QLinearConvTranspose",
+    Trait.SPATIAL,
+    Trait.EPILOGUE,
+    contracts=Contracts(Layout.TRANSPOSED, 3, bias=8, y_scale=6, forward="QLinearConv"),
+)(conv_transpose)

@@ -12,7 +12,7 @@ import math
 from typing import Any
 
 from mlftool.ir.graph import View
-from mlftool.ops.base import Kernel, Operand, UnsupportedError, op
+from mlftool.ops.base import Kernel, Operand, Trait, UnsupportedError, op
 from mlftool.ops.scalar import literal, tensor_operand
 
 # Templates -> headers they need beside mlf/kernel.h.
@@ -149,7 +149,7 @@ def fill_beyond(v: View) -> Kernel:
     )
 
 
-@op("mlf.Extents")
+@op("mlf.Extents", Trait.SHAPE)
 def extents(v: View) -> Kernel:
     """A shape as a vector: `static` extents, and where those are -1 the inputs in turn."""
     given = iter(range(len(v.node.inputs)))

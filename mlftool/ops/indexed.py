@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from mlftool.ir.graph import View
-from mlftool.ops.base import Kernel, Operand, Trait, op
+from mlftool.ops.base import FIRST, Kernel, Moved, Operand, Trait, op
 from mlftool.ops.elementwise import index_text, row_major
 from mlftool.ops.movement import copied
 from mlftool.ops.scalar import fetch, literal, tensor_operand
@@ -34,7 +34,7 @@ def _run(v: View, extent: int) -> int:
     return 1 if v.y.dtype.packed else extent
 
 
-@op("Gather", Trait.MOVES_DATA)
+@op("Gather", Trait.MOVES_DATA, moved=FIRST)
 def gather(v: View) -> Kernel:
     """y[o, j, i] = x[o, indices[j], i]."""
     shape, count = v.x(0).shape, v.x(1).elements
@@ -54,7 +54,7 @@ def gather(v: View) -> Kernel:
     )
 
 
-@op("GatherElements", Trait.MOVES_DATA)
+@op("GatherElements", Trait.MOVES_DATA, moved=FIRST)
 def gather_elements(v: View) -> Kernel:
     """y[i...] = x[i...] with the index along `axis` taken from indices[i...]."""
     shape = v.x(0).shape
@@ -84,7 +84,7 @@ def coordinates(v: View, indices: str, row: str, first: int, count: int) -> tupl
     return place(terms, shape), terms
 
 
-@op("GatherND", Trait.MOVES_DATA)
+@op("GatherND", Trait.MOVES_DATA, moved=FIRST)
 def gather_nd(v: View) -> Kernel:
     """y[b, j, i] = x[b, indices[b, j, 0], indices[b, j, 1] ..., i]."""
     shape, indices = v.x(0).shape, v.x(1).shape
@@ -107,7 +107,7 @@ def gather_nd(v: View) -> Kernel:
     )
 
 
-@op("ReverseSequence", Trait.MOVES_DATA)
+@op("ReverseSequence", Trait.MOVES_DATA, moved=FIRST)
 def reverse_sequence(v: View) -> Kernel:
     """The first `lengths[b]` steps of each batch backwards, the others as they are."""
     shape = v.x(0).shape
@@ -171,7 +171,7 @@ PADDED: dict[str, Callable[[str, int], str]] = {
 }
 
 
-@op("Pad", Trait.MOVES_DATA)
+@op("Pad", Trait.MOVES_DATA, moved=Moved((0,), fill=2))
 def pad(v: View) -> Kernel:
     """More elements before and behind each axis, fewer where a pad is negative."""
     rank = len(v.x(0).shape)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mlftool.ir.graph import View
-from mlftool.ops.base import Kernel, Operand, Trait, UnsupportedError, op
+from mlftool.ops.base import Kernel, Moved, Operand, Trait, UnsupportedError, op
 from mlftool.ops.elementwise import Maths
 from mlftool.ops.reduce import joined
 from mlftool.ops.scalar import literal, settle, tensor_operand
@@ -63,7 +63,7 @@ def along(
     )
 
 
-@op("ArgMax", Trait.ORDER_PRESERVING)
+@op("ArgMax", Trait.ORDER_PRESERVING, moved=Moved((0,), ()))
 def arg_max(v: View) -> Kernel:
     """Where the largest (smallest) element of each line is: the first such, or the last. A nan is
     larger and smaller than all."""
@@ -76,7 +76,7 @@ def arg_max(v: View) -> Kernel:
     )
 
 
-op("ArgMin", Trait.ORDER_PRESERVING)(arg_max)
+op("ArgMin", Trait.ORDER_PRESERVING, moved=Moved((0,), ()))(arg_max)
 
 
 @op("Hardmax")
@@ -116,7 +116,7 @@ def cumulative(v: View) -> Kernel:
 op("CumProd")(cumulative)
 
 
-@op("TopK", Trait.ORDER_PRESERVING)
+@op("TopK", Trait.ORDER_PRESERVING, moved=Moved((0,), (0,)))
 def top_k(v: View) -> Kernel:
     """The k largest (smallest) of each line, in order, and where they stood; of equal ones the
     first. k is the output's type."""

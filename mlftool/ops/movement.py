@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 
 from mlftool.ir.graph import View
-from mlftool.ops.base import Kernel, Operand, Trait, UnsupportedError, op
+from mlftool.ops.base import FIRST, Kernel, Operand, Trait, UnsupportedError, op
 from mlftool.ops.elementwise import index_text, merged, row_major
 from mlftool.ops.scalar import conversions, fetch, put, tensor_operand
 
@@ -90,11 +90,12 @@ def copy(v: View) -> Kernel:
     return copied(v, "copy", [v.y.elements], "i0")
 
 
-for _name in ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"):
+for _name in ("Reshape", "Flatten", "Squeeze", "Unsqueeze"):
     op(_name, Trait.VIEW, Trait.MOVES_DATA)(copy)
+op("Identity", Trait.VIEW, Trait.MOVES_DATA, Trait.IDENTITY)(copy)
 
 
-@op("Transpose", Trait.MOVES_DATA)
+@op("Transpose", Trait.MOVES_DATA, Trait.TRANSPOSITION)
 def transpose(v: View) -> Kernel:
     """y[i_perm] = x[i], with axes that stay together merged into one."""
     shape = v.x(0).shape
@@ -141,7 +142,7 @@ def _in_blocks(v: View, strides: Sequence[int]) -> Kernel | None:
     )
 
 
-@op("Expand", Trait.MOVES_DATA)
+@op("Expand", Trait.MOVES_DATA, moved=FIRST)
 def expand(v: View) -> Kernel:
     """x repeated along axes where it has one element. The shape is the output's type."""
     shape = (1,) * (len(v.y.shape) - len(v.x(0).shape)) + v.x(0).shape
@@ -149,7 +150,7 @@ def expand(v: View) -> Kernel:
     return strided(v, "expand", v.y.shape, [0 if n == 1 else s for s, n in pairs])
 
 
-@op("Tile", Trait.MOVES_DATA)
+@op("Tile", Trait.MOVES_DATA, moved=FIRST)
 def tile(v: View) -> Kernel:
     """x again and again along each axis; how often is in the output's type."""
     shape: list[int] = []
@@ -160,7 +161,7 @@ def tile(v: View) -> Kernel:
     return strided(v, "tile", shape, strides)
 
 
-@op("Split", Trait.MOVES_DATA)
+@op("Split", Trait.MOVES_DATA, moved=FIRST)
 def split(v: View) -> Kernel:
     """Consecutive parts of x along `axis`; their sizes are the outputs' types."""
     shape = v.x(0).shape
@@ -189,7 +190,12 @@ def split(v: View) -> Kernel:
     )
 
 
-@op("Concat", Trait.MOVES_DATA, Trait.ORDER_PRESERVING)
+@op(
+    "Concat",
+    Trait.MOVES_DATA,
+    Trait.ORDER_PRESERVING,
+    turned=lambda attrs, perm: {"axis": perm[attrs["axis"] % len(perm)]},
+)
 def concat(v: View) -> Kernel:
     """Inputs one after the other along `axis`."""
     axis = v.attr("axis") % len(v.y.shape)
@@ -213,7 +219,7 @@ def concat(v: View) -> Kernel:
     )
 
 
-@op("Slice", Trait.MOVES_DATA)
+@op("Slice", Trait.MOVES_DATA, moved=FIRST)
 def slice_(v: View) -> Kernel:
     """Every step-th element from start along each axis of `axes`; how many is the output's type.
 

@@ -6,12 +6,11 @@ import math
 
 from mlftool.ir.dtype import BY_NAME
 from mlftool.ir.graph import View
-from mlftool.ops.base import Kernel, Operand, Trait, UnsupportedError, op
+from mlftool.ops.base import ROUNDED, Kernel, Operand, Trait, UnsupportedError, op
 from mlftool.ops.elementwise import Maths
 from mlftool.ops.scalar import Load, Store, conversions, settle, tensor_operand
 
 KEPT = 256  # exponentials that are kept in scratch at most
-ROUNDED = "mlf.rounded"  # the narrow float that a Softmax of passes/widen.py is of
 
 
 def _last_axis(extent: int, inner: int, flattened: int) -> str:
@@ -21,7 +20,7 @@ def _last_axis(extent: int, inner: int, flattened: int) -> str:
     return "k" if inner == 1 else f"(i % {extent})"
 
 
-@op("Softmax", Trait.EPILOGUE, Trait.PROLOGUE)
+@op("Softmax", Trait.EPILOGUE, Trait.PROLOGUE, Trait.ROUNDS_STEPS)
 def softmax(v: View) -> Kernel:
     """exp(x - max) / sum(exp(x - max)) along `axis` in three passes. LogSoftmax is
     x - max - log(sum(exp(x - max))).
@@ -85,4 +84,4 @@ def softmax(v: View) -> Kernel:
     )
 
 
-op("LogSoftmax", Trait.EPILOGUE, Trait.PROLOGUE)(softmax)
+op("LogSoftmax", Trait.EPILOGUE, Trait.PROLOGUE, Trait.ROUNDS_STEPS)(softmax)

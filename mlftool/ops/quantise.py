@@ -3,8 +3,14 @@ elementwise, and DynamicQuantizeLinear, which finds its scale out first."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
 from mlftool.ir.dtype import BY_ONNX, DType
-from mlftool.ir.graph import View
+from mlftool.ir.edit import Editor
+from mlftool.ir.graph import Node, TensorType, View
 from mlftool.ops.base import Kernel, Operand, Trait, op
 from mlftool.ops.elementwise import Maths, elementwise
 from mlftool.ops.scalar import Exact, Scalar, settle, tensor_operand, widen
@@ -76,9 +82,79 @@ def _quantize(
     return _narrow_float(m.out, ratio, saturate)
 
 
-elementwise("Cast", _cast, includes=CONVERT)
-elementwise("DequantizeLinear", _dequantize, Trait.QUANTISE)
-elementwise("QuantizeLinear", _quantize, Trait.QUANTISE)
+def _broadcasting(e: Editor, node: Node) -> None:
+    """A scale per channel becomes one that broadcasts: Q and DQ are plain elementwise."""
+    x = e.types[node.inputs[0]]
+    kept = {k: v for k, v in node.attrs.items() if k in ("saturate", "precision")}
+    axis = node.attrs.get("axis", 1) % max(1, len(x.shape))
+    block = node.attrs.get("block_size", 0)
+    if block:
+        whole = x.shape[axis] % block == 0
+        (_by_blocks if whole else _by_broken_blocks)(e, node, axis, block, kept)
+        return
+    inputs = list(node.inputs)
+    views: list[Node] = []
+    for i in range(1, len(inputs)):
+        type_ = e.types[inputs[i]] if inputs[i] else None
+        if type_ is None or len(type_.shape) != 1:
+            continue
+        shape = [1] * len(x.shape)
+        if type_.elements > 1:
+            shape[axis] = type_.elements
+        inputs[i] = _reshaped(e, node, inputs[i], tuple(shape), views)
+    e.substitute([node], [*views, replace(node, inputs=tuple(inputs), attrs=kept)])
+
+
+def _by_blocks(e: Editor, node: Node, axis: int, block: int, kept: dict[str, Any]) -> None:
+    """The axis is split in two, blocks and what lies inside them, along which the scale repeats."""
+    views: list[Node] = []
+    x, y = e.types[node.inputs[0]], e.types[node.outputs[0]]
+    count = x.shape[axis] // block
+    inside = (*x.shape[:axis], count, block, *x.shape[axis + 1 :])
+    scales = (*x.shape[:axis], count, 1, *x.shape[axis + 1 :])
+    inputs = [_reshaped(e, node, node.inputs[0], inside, views)]
+    inputs += [_reshaped(e, node, i, scales, views) if i else "" for i in node.inputs[1:]]
+    split = e.fresh(node.outputs[0] + ".blocks", TensorType(y.dtype, inside))
+    core = replace(node, inputs=tuple(inputs), outputs=(split,), attrs=kept)
+    joined = e.add("Reshape", (split,), node, node.outputs[0])
+    e.substitute([node], [*views, core, joined])
+
+
+def _by_broken_blocks(e: Editor, node: Node, axis: int, block: int, kept: dict[str, Any]) -> None:
+    """Where the last block is not whole, each element gets the scale of its block."""
+    views: list[Node] = []
+    x, inputs = e.types[node.inputs[0]], list(node.inputs)
+    block_of = np.arange(x.shape[axis]) // block
+    for i in range(1, len(inputs)):
+        name = inputs[i]
+        if name in e.consts:
+            spread = e.consts[name].take(block_of, axis)
+            inputs[i] = e.const(name + ".spread", np.ascontiguousarray(spread))
+        elif name:
+            inputs[i] = e.fresh(name + ".spread", TensorType(e.types[name].dtype, x.shape))
+            which = e.const(name + ".blocks", block_of.astype(np.int64))
+            views.append(e.add("Gather", (name, which), node, inputs[i], {"axis": axis}))
+    e.substitute([node], [*views, replace(node, inputs=tuple(inputs), attrs=kept)])
+
+
+def _reshaped(e: Editor, node: Node, name: str, shape: tuple[int, ...], views: list[Node]) -> str:
+    """`name` in another shape; unless it is constant, by a node that is added to `views`."""
+    if name in e.consts:
+        return e.const(name + ".broadcast", e.consts[name].reshape(shape))
+    view = e.fresh(name + ".broadcast", TensorType(e.types[name].dtype, shape))
+    views.append(e.add("Reshape", (name,), node, view))
+    return view
+
+
+elementwise("Cast", _cast, Trait.IDENTITY, includes=CONVERT)
+elementwise(
+    "DequantizeLinear",
+    _dequantize,
+    Trait.QUANTISE,
+    Trait.DEQUANTISER,
+    canonical=_broadcasting,
+)
+elementwise("QuantizeLinear", _quantize, Trait.QUANTISE, Trait.QUANTISER, canonical=_broadcasting)
 
 
 @op("DynamicQuantizeLinear")

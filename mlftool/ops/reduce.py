@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from mlftool.ir.dtype import DType
 from mlftool.ir.graph import Node, View
-from mlftool.ops.base import Kernel, Operand, Trait, UnsupportedError, op
+from mlftool.ops.base import FIRST, Kernel, Operand, Trait, UnsupportedError, op
 from mlftool.ops.elementwise import Maths, index_text, row_major
 from mlftool.ops.scalar import Scalar, expressed, literal, settle, tensor_operand
 
@@ -27,12 +27,14 @@ BLOCK = 256
 class Member:
     """`start`: the neutral element; `value`: what is made of an element first; `step`: the
     elementwise operator that joins two, or mlf.LogAddExp; `finish`: of the accumulator and the
-    number of elements."""
+    number of elements; whether it `picks` one of the elements."""
 
     start: Callable[[DType], float]
     step: str
     value: Callable[[Maths, str], str] = lambda m, x: x
     finish: Callable[[Maths, str, str], str] = lambda m, acc, count: acc
+    picks: bool = False
+    quantised: str = ""
 
 
 def joined(operator: str, row: DType, a: str, b: str) -> str:
@@ -92,11 +94,11 @@ def zero(row: DType) -> float:
 
 
 MEMBERS = {
-    "ReduceSum": Member(zero, "Add"),
-    "ReduceMean": Member(zero, "Add", finish=_mean),
+    "ReduceSum": Member(zero, "Add", quantised="mlf.QLinearReduceSum"),
+    "ReduceMean": Member(zero, "Add", finish=_mean, quantised="mlf.QLinearReduceMean"),
     "ReduceProd": Member(lambda row: 1, "Mul"),
-    "ReduceMax": Member(least, "Max"),
-    "ReduceMin": Member(greatest, "Min"),
+    "ReduceMax": Member(least, "Max", picks=True),
+    "ReduceMin": Member(greatest, "Min", picks=True),
     "ReduceL1": Member(zero, "Add", _magnitude),
     "ReduceL2": Member(zero, "Add", _square, _root),
     "ReduceSumSquare": Member(zero, "Add", _square),
@@ -221,5 +223,6 @@ def _axes_at_run_time(v: View) -> Kernel:
     )
 
 
-for _name in MEMBERS:
-    op(_name, *([Trait.ORDER_PRESERVING] if _name in ("ReduceMax", "ReduceMin") else []))(reduce)
+for _name, _member in MEMBERS.items():
+    _traits = [Trait.ORDER_PRESERVING] if _member.picks else []
+    op(_name, *_traits, moved=FIRST, quantised=_member.quantised)(reduce)

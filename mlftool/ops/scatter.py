@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 
 from mlftool.ir.graph import View
-from mlftool.ops.base import Kernel, Operand, Trait, UnsupportedError, op
+from mlftool.ops.base import Kernel, Moved, Operand, Trait, UnsupportedError, op
 from mlftool.ops.elementwise import index_text, row_major
 from mlftool.ops.indexed import coordinates, place
 from mlftool.ops.reduce import joined
@@ -71,7 +71,7 @@ def _reduction(v: View) -> str:
     return name
 
 
-@op("ScatterElements", Trait.NARROW, Trait.MOVES_DATA)
+@op("ScatterElements", Trait.NARROW, Trait.MOVES_DATA, moved=Moved((0, 2)))
 def scatter_elements(v: View) -> Kernel:
     """y[i...], its index along `axis` taken from indices[i...], is updates[i...]."""
     shape, dims = v.x(0).shape, v.x(1).shape
@@ -88,7 +88,7 @@ def scatter_elements(v: View) -> Kernel:
     )
 
 
-@op("ScatterND", Trait.NARROW, Trait.MOVES_DATA)
+@op("ScatterND", Trait.NARROW, Trait.MOVES_DATA, moved=Moved((0, 2)))
 def scatter_nd(v: View) -> Kernel:
     """y[indices[j, 0], indices[j, 1] ..., i] is updates[j, i]."""
     shape, indices = v.x(0).shape, v.x(1).shape

@@ -11,8 +11,19 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
+
 from mlftool.ir.graph import View
-from mlftool.ops.base import Kernel, Operand, Trait, UnsupportedError, op
+from mlftool.ops.base import (
+    Affine,
+    Attributes,
+    Kernel,
+    Known,
+    Operand,
+    Trait,
+    UnsupportedError,
+    op,
+)
 from mlftool.ops.elementwise import Maths, broadcast_strides
 from mlftool.ops.plain import float_of, maths, plain_kernel
 from mlftool.ops.scalar import Load, Store, tensor_operand
@@ -161,7 +172,16 @@ def local_response(v: View) -> Kernel:
     )
 
 
-@op("BatchNormalization")
+def _affine(known: Known, attrs: Attributes) -> Affine:
+    """One of each for every channel."""
+    if attrs.get("training_mode", 0) or any(k is None for k in known[1:5]):
+        return None
+    scale, offset, mean, variance = (k for k in known[1:5] if k is not None)
+    factor = scale / np.sqrt(variance + attrs.get("epsilon", 1e-5))
+    return factor, offset - mean * factor
+
+
+@op("BatchNormalization", affine=_affine)
 def batch_normalisation(v: View) -> Kernel:
     """Parameters known only at run time, or statistics of the batch itself, in training."""
     training = bool(v.attr("training_mode", 0))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from mlftool.ir.dtype import float64
+from mlftool.ops.base import Known
 from mlftool.ops.elementwise import Maths, elementwise
 from mlftool.ops.scalar import Exact, Scalar, compared
 
@@ -57,6 +59,14 @@ def _clip(m: Maths, a: Scalar, lo: Scalar | None = None, hi: Scalar | None = Non
     least = str(lo) if hi is None else f"({lo} > {hi} ? {hi} : {lo})"
     inside = str(a) if above == "false" else f"({above} ? {hi} : {a})"
     return m.same(f"({below} ? {least} : {inside})")
+
+
+def _limits(known: Known) -> tuple[float, float]:
+    low, high = (*known[1:], None, None)[:2]
+    return (
+        -math.inf if low is None else float(low.item()),
+        math.inf if high is None else float(high.item()),
+    )
 
 
 def _in_order(lo: Scalar, hi: Scalar) -> bool:
@@ -116,8 +126,12 @@ elementwise("IsNaN", lambda m, a: Exact(f"{a} != {a}"))
 elementwise("IsInf", _isinf)
 elementwise("Reciprocal", lambda m, a: f"{m.lit(1)} / {a}")
 elementwise("Sqrt", lambda m, a: f"sqrt({a})" if m.dtype.bits == 64 else f"sqrtf({a})")
-elementwise("Relu", lambda m, a: m.same(f"{a} <= {m.lit(0)} ? {m.lit(0)} : {a}"))
-elementwise("Clip", _clip)
+elementwise(
+    "Relu",
+    lambda m, a: m.same(f"{a} <= {m.lit(0)} ? {m.lit(0)} : {a}"),
+    limits=lambda known: (0.0, math.inf),
+)
+elementwise("Clip", _clip, limits=_limits)
 
 for _operator in ("Exp", "Log", "Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh"):
     _function(_operator, _operator.lower())

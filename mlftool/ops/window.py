@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from mlftool.ir.graph import View
-from mlftool.ops.base import Kernel, Operand, Trait, UnsupportedError, op
+from mlftool.ops.base import Kernel, Moved, Operand, Trait, UnsupportedError, op
 from mlftool.ops.elementwise import Maths
 from mlftool.ops.plain import float_of, plain_kernel
 from mlftool.ops.scalar import Load, Store, literal, tensor_operand
@@ -115,7 +115,7 @@ def _divisor(v: View) -> str:
     return "count" if beyond else str(math.prod(v.attr("kernel_shape")))
 
 
-@op("MaxPool", Trait.SPATIAL, Trait.EPILOGUE, Trait.ORDER_PRESERVING)
+@op("MaxPool", Trait.SPATIAL, Trait.EPILOGUE, Trait.ORDER_PRESERVING, moved=Moved(None, (0,)))
 def max_pool(v: View) -> Kernel:
     """Largest element of each window; padding never wins."""
     dtype = v.y.dtype
@@ -203,7 +203,13 @@ def averages(v: View, requantize: str) -> Kernel:
     return _pool(v, "portable.average_pool_s8", "0", "acc + value", finish, "int32_t")
 
 
-@op("AveragePool", Trait.SPATIAL, Trait.EPILOGUE, Trait.PROLOGUE)
+@op(
+    "AveragePool",
+    Trait.SPATIAL,
+    Trait.EPILOGUE,
+    Trait.PROLOGUE,
+    quantised="com.microsoft.QLinearAveragePool",
+)
 def average_pool(v: View) -> Kernel:
     """Mean of each window, summed in float in window order."""
     row, divisor = float_of(v, v.y.dtype), _divisor(v)
