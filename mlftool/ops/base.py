@@ -9,6 +9,7 @@ from typing import Any, TypeGuard
 
 from mlftool.ir.edit import Editor
 from mlftool.ir.graph import Array, Node, TensorType, View
+from mlftool.ops.relay import Rule
 
 
 class Trait(Enum):
@@ -164,6 +165,7 @@ class Op:
     limits: Callable[[Known], tuple[float, float]] | None = None
     # Rewrites a node into the one spelling that passes and kernels see.
     canonical: Callable[[Editor, Node], None] | None = None
+    relay: Rule | None = None  # its form in Relay
 
 
 OPS: dict[str, Op] = {}

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from mlftool.ops import relay
 from mlftool.ops.base import Affine, Attributes, Known, Trait
 from mlftool.ops.elementwise import Maths, elementwise
+from mlftool.ops.relay import Site
 from mlftool.ops.scalar import Exact, ExprFn, Scalar, compared
 
 
@@ -120,6 +122,22 @@ def _prelu(m: Maths, a: Scalar, slope: Scalar) -> str:
     return f"{a} < {m.lit(0)} ? {slope} * {a} : {a}"
 
 
+def _relay_shift(s: Site) -> str:
+    way = "left_shift" if s.attr("direction", "LEFT") == "LEFT" else "right_shift"
+    return s.call(way, s.arg(0), s.arg(1))
+
+
+def _relay_mod(s: Site) -> str:
+    # Relay's mod truncates, as C does.
+    return s.call("mod" if s.attr("fmod", 0) else "floor_mod", s.arg(0), s.arg(1))
+
+
+def _relay_prelu(s: Site) -> str | None:
+    """One slope for each channel; other slopes as what they do."""
+    negative = s.call("minimum", s.arg(), s.literal(0))
+    return s.call("add", s.call("nn.relu", s.arg()), s.call("multiply", negative, s.arg(1)))
+
+
 def _shifted(known: Known, attrs: Attributes) -> Affine:
     value = next((k for k in known if k is not None), None)
     return None if value is None else (np.ones(1), value)
@@ -144,29 +162,35 @@ def _quotient(known: Known, attrs: Attributes) -> Affine:
     return 1 / right, np.zeros(1)
 
 
-elementwise("Add", _wrapping("+"), Trait.ADDITION, affine=_shifted)
-elementwise("Sub", _wrapping("-"), affine=_difference)
-elementwise("Mul", _wrapping("*"), affine=_scaled)
-elementwise("Sum", _wrapping("+"))
+elementwise("Add", _wrapping("+"), Trait.ADDITION, affine=_shifted, relay=relay.binary("add"))
+elementwise("Sub", _wrapping("-"), affine=_difference, relay=relay.binary("subtract"))
+elementwise("Mul", _wrapping("*"), affine=_scaled, relay=relay.binary("multiply"))
+elementwise("Sum", _wrapping("+"), relay=relay.variadic("add"))
 elementwise(
-    "Mean", lambda m, *operands: f"({_rounding(m, '+', operands)}) / {m.lit(len(operands))}"
+    "Mean",
+    lambda m, *operands: f"({_rounding(m, '+', operands)}) / {m.lit(len(operands))}",
+    relay=relay.variadic("add", mean=True),
 )
-elementwise("Div", _divide, affine=_quotient)
-elementwise("Mod", _mod, includes=("mlf/math.h",))
-elementwise("Pow", _pow, includes=("mlf/math.h", "mlf/convert.h"))
-elementwise("Min", _extreme("<"), Trait.STEPWISE)
-elementwise("Max", _extreme(">"), Trait.STEPWISE)
-elementwise("PRelu", _prelu)
-elementwise("BitShift", _shift)
-elementwise("BitwiseAnd", _bitwise("&"))
-elementwise("BitwiseOr", _bitwise("|"))
-elementwise("BitwiseXor", _bitwise("^"))
-elementwise("And", _logical("&&"))
-elementwise("Or", _logical("||"))
-elementwise("Xor", _logical("!="))
-elementwise("Equal", _equal)
-elementwise("Less", _compare("<"))
-elementwise("LessOrEqual", _compare("<="))
-elementwise("Greater", _compare(">"))
-elementwise("GreaterOrEqual", _compare(">="))
-elementwise("Where", lambda m, condition, a, b: m.same(f"{condition} ? {a} : {b}"))
+elementwise("Div", _divide, affine=_quotient, relay=relay.binary("divide"))
+elementwise("Mod", _mod, includes=("mlf/math.h",), relay=_relay_mod)
+elementwise("Pow", _pow, includes=("mlf/math.h", "mlf/convert.h"), relay=relay.binary("power"))
+elementwise("Min", _extreme("<"), Trait.STEPWISE, relay=relay.variadic("minimum"))
+elementwise("Max", _extreme(">"), Trait.STEPWISE, relay=relay.variadic("maximum"))
+elementwise("PRelu", _prelu, relay=_relay_prelu)
+elementwise("BitShift", _shift, relay=_relay_shift)
+elementwise("BitwiseAnd", _bitwise("&"), relay=relay.binary("bitwise_and"))
+elementwise("BitwiseOr", _bitwise("|"), relay=relay.binary("bitwise_or"))
+elementwise("BitwiseXor", _bitwise("^"), relay=relay.binary("bitwise_xor"))
+elementwise("And", _logical("&&"), relay=relay.binary("logical_and"))
+elementwise("Or", _logical("||"), relay=relay.binary("logical_or"))
+elementwise("Xor", _logical("!="), relay=relay.binary("logical_xor"))
+elementwise("Equal", _equal, relay=relay.binary("equal"))
+elementwise("Less", _compare("<"), relay=relay.binary("less"))
+elementwise("LessOrEqual", _compare("<="), relay=relay.binary("less_equal"))
+elementwise("Greater", _compare(">"), relay=relay.binary("greater"))
+elementwise("GreaterOrEqual", _compare(">="), relay=relay.binary("greater_equal"))
+elementwise(
+    "Where",
+    lambda m, condition, a, b: m.same(f"{condition} ? {a} : {b}"),
+    relay=lambda s: s.call("where", *s.args()),
+)

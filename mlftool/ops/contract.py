@@ -41,6 +41,7 @@ from mlftool.ops.contraction import (
 )
 from mlftool.ops.matmul import matmul, without_factors
 from mlftool.ops.nibbles import are_nibbles, nibble_rows
+from mlftool.ops.relay import LAYOUTS, Site, dense, requantise, scale_of, window, zero_point
 from mlftool.ops.scalar import Store, tensor_operand
 
 
@@ -265,18 +266,74 @@ def contract(v: View) -> Kernel:
     return depthwise(v) or blocked(v) or any_rank(v)
 
 
+def _relay_conv(s: Site) -> str | None:
+    n = s.rank - 2
+    if n not in LAYOUTS:
+        return None
+    weights = s.type(1).shape
+    data_layout, kernel_layout = LAYOUTS[n]
+    y = s.call(
+        f"nn.conv{n}d",
+        s.arg(0),
+        s.arg(1),
+        **window(s),
+        groups=s.attr("group", 1),
+        channels=weights[0],
+        kernel_size=list(weights[2:]),
+        data_layout=data_layout,
+        kernel_layout=kernel_layout,
+    )
+    return s.call("nn.bias_add", y, s.arg(2)) if s.has(2) else y
+
+
+def _relay_gemm(s: Site) -> str:
+    x = s.arg(0)
+    if s.attr("transA", 0):
+        x = s.call("transpose", x, axes=[1, 0])
+    y = dense(s, x, s.arg(1), s.out.shape[1], bool(s.attr("transB", 0)))
+    alpha, beta = s.attr("alpha", 1.0), s.attr("beta", 1.0)
+    if alpha != 1:
+        y = s.call("multiply", y, s.literal(alpha))
+    if not s.has(2):
+        return y
+    c = s.arg(2)
+    return s.call("add", y, s.call("multiply", c, s.literal(beta)) if beta != 1 else c)
+
+
+def _relay_qlinear_conv(s: Site) -> str | None:
+    if s.rank != 4 or str(s.type(1).dtype) != "float32":
+        return None
+    weights = s.type(3).shape
+    y = s.call(
+        "qnn.conv2d",
+        *(s.arg(0), s.arg(3), zero_point(s, 2), zero_point(s, 5), scale_of(s, 1), scale_of(s, 4)),
+        **window(s),
+        groups=s.attr("group", 1),
+        channels=weights[0],
+        kernel_size=list(weights[2:]),
+        data_layout="NCHW",
+        kernel_layout="OIHW",
+        out_dtype="int32",
+    )
+    if s.has(8):
+        y = s.call("nn.bias_add", y, s.arg(8))
+    return requantise(s, y, (1, 4), (6, 7))
+
+
 op(
     "Conv",
     Trait.SPATIAL,
     Trait.EPILOGUE,
     contracts=Contracts(Layout.CONVOLUTION, bias=2, packs_bias=True),
     quantised="QLinearConv",
+    relay=_relay_conv,
 )(contract)
 op(
     "QLinearConv",
     Trait.SPATIAL,
     Trait.EPILOGUE,
     contracts=Contracts(Layout.CONVOLUTION, 3, bias=8, y_scale=6),
+    relay=_relay_qlinear_conv,
 )(contract)
 op(
     "Gemm",
@@ -284,6 +341,7 @@ op(
     contracts=Contracts(Layout.MATRIX, bias=2, packs_bias=True, computed="QLinearMatMul"),
     quantised="com.microsoft.QGemm",
     canonical=without_factors,
+    relay=_relay_gemm,
 )(contract)
 op(
     "com.microsoft.QGemm",

@@ -16,6 +16,7 @@ from typing import Any
 
 from mlftool.ir.graph import Graph, View
 from mlftool.ops.base import Kernel, Operand, op
+from mlftool.ops.relay import Site
 from mlftool.ops.scalar import tensor_operand
 
 ARENA = "arena"
@@ -55,7 +56,17 @@ def _bytes(v: View, names: tuple[str, ...]) -> list[int]:
     return [v.type(name).bytes for name in names]
 
 
-@op("If")
+def _relay_if(s: Site) -> tuple[str, ...]:
+    """The node's inputs are the condition and what both branches may read."""
+    condition = s.single(0)
+    branches = [s.branch(key) for key in ("then_branch", "else_branch")]
+    made = s.bind(f"if ({condition}) {branches[0]} else {branches[1]}")
+    if len(s.node.outputs) == 1:
+        return (made,)
+    return tuple(f"{made}.{k}" for k in range(len(s.node.outputs)))
+
+
+@op("If", relay=_relay_if)
 def if_(v: View) -> Kernel:
     """One of two branches, with the captures as inputs."""
     call = _Call(v)

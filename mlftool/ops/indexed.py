@@ -15,6 +15,7 @@ from mlftool.ir.graph import View
 from mlftool.ops.base import FIRST, Kernel, Moved, Operand, Trait, op
 from mlftool.ops.elementwise import index_text, row_major
 from mlftool.ops.movement import copied
+from mlftool.ops.relay import Site
 from mlftool.ops.scalar import fetch, literal, tensor_operand
 
 
@@ -34,7 +35,29 @@ def _run(v: View, extent: int) -> int:
     return 1 if v.y.dtype.packed else extent
 
 
-@op("Gather", Trait.MOVES_DATA, moved=FIRST)
+def _relay_gather(s: Site) -> str | None:
+    axis = s.axis(0)
+    index = s.const(1)
+    if index is not None and (index >= 0).all():
+        return s.call("take", s.arg(0), s.arg(1), axis=axis)
+    kind = str(s.type(1).dtype)
+    wrapped = s.call("add", s.arg(1), s.literal(s.type().shape[axis], kind))
+    negative = s.call("less", s.arg(1), s.literal(0, kind))
+    return s.call("take", s.arg(0), s.call("where", negative, wrapped, s.arg(1)), axis=axis)
+
+
+def _relay_pad(s: Site) -> str | None:
+    pads, value = s.ints(1), s.scalar(2, 0.0)
+    mode = s.attr("mode", "constant")
+    if pads is None or value is None or s.has(3) or mode not in ("constant", "edge", "reflect"):
+        return None
+    if min(pads, default=0) < 0:
+        return None
+    widths = [[pads[k], pads[k + s.rank]] for k in range(s.rank)]
+    return s.call("nn.pad", s.arg(), s.literal(value), pad_width=widths, pad_mode=mode)
+
+
+@op("Gather", Trait.MOVES_DATA, moved=FIRST, relay=_relay_gather)
 def gather(v: View) -> Kernel:
     """y[o, j, i] = x[o, indices[j], i]."""
     shape, count = v.x(0).shape, v.x(1).elements
@@ -54,7 +77,12 @@ def gather(v: View) -> Kernel:
     )
 
 
-@op("GatherElements", Trait.MOVES_DATA, moved=FIRST)
+@op(
+    "GatherElements",
+    Trait.MOVES_DATA,
+    moved=FIRST,
+    relay=lambda s: s.call("gather", s.arg(0), s.arg(1), axis=s.axis(0)),
+)
 def gather_elements(v: View) -> Kernel:
     """y[i...] = x[i...] with the index along `axis` taken from indices[i...]."""
     shape = v.x(0).shape
@@ -171,7 +199,7 @@ PADDED: dict[str, Callable[[str, int], str]] = {
 }
 
 
-@op("Pad", Trait.MOVES_DATA, moved=Moved((0,), fill=2))
+@op("Pad", Trait.MOVES_DATA, moved=Moved((0,), fill=2), relay=_relay_pad)
 def pad(v: View) -> Kernel:
     """More elements before and behind each axis, fewer where a pad is negative."""
     rank = len(v.x(0).shape)

@@ -14,6 +14,7 @@ from mlftool.ir.graph import View
 from mlftool.ops.base import Kernel, Moved, Operand, Trait, UnsupportedError, op
 from mlftool.ops.elementwise import Maths
 from mlftool.ops.reduce import joined
+from mlftool.ops.relay import Rule, Site
 from mlftool.ops.scalar import literal, settle, tensor_operand
 
 
@@ -63,7 +64,24 @@ def along(
     )
 
 
-@op("ArgMax", Trait.ORDER_PRESERVING, moved=Moved((0,), ()))
+def _relay_arg(op: str) -> Rule:
+    def rule(s: Site) -> str:
+        found = s.call(
+            op,
+            s.arg(),
+            axis=[s.axis(0)],
+            keepdims=bool(s.attr("keepdims", 1)),
+            select_last_index=bool(s.attr("select_last_index", 0)),
+        )
+        return s.call("cast", found, dtype="int64")  # Relay finds int32
+
+    return rule
+
+
+PLACES = Moved((0,), ())
+
+
+@op("ArgMax", Trait.ORDER_PRESERVING, moved=PLACES, relay=_relay_arg("argmax"))
 def arg_max(v: View) -> Kernel:
     """Where the largest (smallest) element of each line is: the first such, or the last. A nan is
     larger and smaller than all."""
@@ -76,7 +94,7 @@ def arg_max(v: View) -> Kernel:
     )
 
 
-op("ArgMin", Trait.ORDER_PRESERVING, moved=Moved((0,), ()))(arg_max)
+op("ArgMin", Trait.ORDER_PRESERVING, moved=PLACES, relay=_relay_arg("argmin"))(arg_max)
 
 
 @op("Hardmax")

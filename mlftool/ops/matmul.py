@@ -19,6 +19,7 @@ from mlftool.ops.base import Contracts, Kernel, Layout, Operand, Trait, Unsuppor
 from mlftool.ops.contraction import BLOCK, contracts_of
 from mlftool.ops.elementwise import broadcast_strides, index_text, row_major
 from mlftool.ops.reduce import joined
+from mlftool.ops.relay import Site, dense, requantise, scale_of, zero_point
 from mlftool.ops.scalar import Store, fetch, literal, settle, tensor_operand
 
 
@@ -117,11 +118,49 @@ def without_factors(e: Editor, node: Node) -> None:
     e.substitute([node], [*news, replace(node, inputs=tuple(inputs), attrs=attrs)])
 
 
+def _relay_matmul(s: Site) -> str | None:
+    a, b = s.type(0).shape, s.type(1).shape
+    if len(a) == 2 and len(b) == 2:
+        return dense(s, s.arg(0), s.arg(1), b[1], False)
+    if len(a) < 2 or len(b) < 2:
+        return None
+    if len(b) == 2:  # every row of a, whatever its other axes
+        rows = s.type(0).elements // max(a[-1], 1)
+        flat = s.call("reshape", s.arg(0), newshape=[rows, a[-1]])
+        return s.call("reshape", dense(s, flat, s.arg(1), b[1], False), newshape=list(s.out.shape))
+    if a[:-2] != b[:-2]:
+        return None
+    batch = s.type(0).elements // max(a[-1] * a[-2], 1)
+    x, y = s.arg(0), s.arg(1)
+    if len(a) > 3:
+        x = s.call("reshape", x, newshape=[batch, *a[-2:]])
+        y = s.call("reshape", y, newshape=[batch, *b[-2:]])
+    z = s.call("nn.batch_matmul", x, y, transpose_a=False, transpose_b=False)
+    return s.call("reshape", z, newshape=list(s.out.shape)) if len(a) > 3 else z
+
+
+def _relay_qlinear_matmul(s: Site) -> str | None:
+    a, b = s.type(0).shape, s.type(3).shape
+    if len(a) != 2 or len(b) != 2 or s.type(4).elements > 1 or s.type(1).elements > 1:
+        return None
+    if str(s.type(1).dtype) != "float32":
+        return None
+    w = s.call("transpose", s.arg(3), axes=[1, 0])
+    y = s.call(
+        "qnn.dense",
+        *(s.arg(0), w, zero_point(s, 2), zero_point(s, 5), scale_of(s, 1), scale_of(s, 4)),
+        units=b[1],
+        out_dtype="int32",
+    )
+    return requantise(s, y, (1, 4), (6, 7))
+
+
 op(
     "MatMul",
     Trait.EPILOGUE,
     contracts=Contracts(Layout.MATRICES, rows="Gemm", computed="QLinearMatMul"),
     quantised="com.microsoft.QGemm",
+    relay=_relay_matmul,
 )(matmul)
 
 
@@ -169,6 +208,7 @@ def matmul_integer(v: View) -> Kernel:
     "QLinearMatMul",
     Trait.EPILOGUE,
     contracts=Contracts(Layout.MATRICES, 3, y_scale=6, rows="com.microsoft.QGemm"),
+    relay=_relay_qlinear_matmul,
 )
 def quantised_matmul(v: View) -> Kernel:
     return quantised_products(v, "mlf_requantize_wide")

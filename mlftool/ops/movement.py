@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from mlftool.ir.graph import View
 from mlftool.ops.base import FIRST, Kernel, Operand, Trait, UnsupportedError, op
 from mlftool.ops.elementwise import index_text, merged, row_major
+from mlftool.ops.relay import Site, unary
 from mlftool.ops.scalar import conversions, fetch, put, tensor_operand
 
 WORTH_MEMCPY = 4  # elements
@@ -84,18 +85,61 @@ def strided(
     return copied(v, name, dims, text, run=run, y=y)
 
 
-@op("mlf.Copy", Trait.MOVES_DATA)
+def _relay_reshape(s: Site) -> str:
+    """Also Flatten, Squeeze and Unsqueeze: the extents are known."""
+    return s.call("reshape", s.arg(), newshape=list(s.out.shape))
+
+
+def _relay_concat(s: Site) -> str:
+    return s.call("concatenate", s.tuple(s.args()), axis=s.axis(0))
+
+
+def _relay_split(s: Site) -> tuple[str, ...]:
+    axis = s.axis(0)
+    extents = [type_.shape[axis] for type_ in s.made]
+    ends = [sum(extents[: k + 1]) for k in range(len(extents) - 1)]
+    parts = s.call("split", s.arg(), indices_or_sections=ends, axis=axis)
+    return tuple(f"{parts}.{k}" for k in range(len(extents)))
+
+
+def _relay_slice(s: Site) -> str | None:
+    starts, ends = s.ints(1), s.ints(2)
+    axes = s.ints(3) if s.has(3) else list(range(len(starts or ())))
+    steps = s.ints(4) if s.has(4) else [1] * len(starts or ())
+    if starts is None or ends is None or axes is None or steps is None:
+        return None
+    begin, end, strides = [0] * s.rank, list(s.type().shape), [1] * s.rank
+    for axis, first, last, step in zip(axes, starts, ends, steps, strict=True):
+        extent = s.type().shape[axis]
+        low, high, stride = slice(first, last, step).indices(extent)
+        # An end before the first element is spelt as one that is negative twice over.
+        begin[axis], end[axis] = low, high if high >= 0 else -extent - 1
+        strides[axis] = stride
+    return s.call("strided_slice", s.arg(), begin=begin, end=end, strides=strides)
+
+
+def _relay_tile(s: Site) -> str | None:
+    repeats = s.ints(1)
+    return None if repeats is None else s.call("tile", s.arg(), reps=repeats)
+
+
+@op("mlf.Copy", Trait.MOVES_DATA, relay=unary("copy"))
 def copy(v: View) -> Kernel:
     """The input's bytes in the output's buffer, for outputs that are views of something else."""
     return copied(v, "copy", [v.y.elements], "i0")
 
 
 for _name in ("Reshape", "Flatten", "Squeeze", "Unsqueeze"):
-    op(_name, Trait.VIEW, Trait.MOVES_DATA)(copy)
-op("Identity", Trait.VIEW, Trait.MOVES_DATA, Trait.IDENTITY)(copy)
+    op(_name, Trait.VIEW, Trait.MOVES_DATA, relay=_relay_reshape)(copy)
+op("Identity", Trait.VIEW, Trait.MOVES_DATA, Trait.IDENTITY, relay=lambda s: s.arg())(copy)
 
 
-@op("Transpose", Trait.MOVES_DATA, Trait.TRANSPOSITION)
+@op(
+    "Transpose",
+    Trait.MOVES_DATA,
+    Trait.TRANSPOSITION,
+    relay=lambda s: s.call("transpose", s.arg(), axes=list(s.attr("perm", ()))),
+)
 def transpose(v: View) -> Kernel:
     """y[i_perm] = x[i], with axes that stay together merged into one."""
     shape = v.x(0).shape
@@ -142,7 +186,12 @@ def _in_blocks(v: View, strides: Sequence[int]) -> Kernel | None:
     )
 
 
-@op("Expand", Trait.MOVES_DATA, moved=FIRST)
+@op(
+    "Expand",
+    Trait.MOVES_DATA,
+    moved=FIRST,
+    relay=lambda s: s.call("broadcast_to", s.arg(), shape=list(s.out.shape)),
+)
 def expand(v: View) -> Kernel:
     """x repeated along axes where it has one element. The shape is the output's type."""
     shape = (1,) * (len(v.y.shape) - len(v.x(0).shape)) + v.x(0).shape
@@ -150,7 +199,7 @@ def expand(v: View) -> Kernel:
     return strided(v, "expand", v.y.shape, [0 if n == 1 else s for s, n in pairs])
 
 
-@op("Tile", Trait.MOVES_DATA, moved=FIRST)
+@op("Tile", Trait.MOVES_DATA, moved=FIRST, relay=_relay_tile)
 def tile(v: View) -> Kernel:
     """x again and again along each axis; how often is in the output's type."""
     shape: list[int] = []
@@ -161,7 +210,7 @@ def tile(v: View) -> Kernel:
     return strided(v, "tile", shape, strides)
 
 
-@op("Split", Trait.MOVES_DATA, moved=FIRST)
+@op("Split", Trait.MOVES_DATA, moved=FIRST, relay=_relay_split)
 def split(v: View) -> Kernel:
     """Consecutive parts of x along `axis`; their sizes are the outputs' types."""
     shape = v.x(0).shape
@@ -195,6 +244,7 @@ def split(v: View) -> Kernel:
     Trait.MOVES_DATA,
     Trait.ORDER_PRESERVING,
     turned=lambda attrs, perm: {"axis": perm[attrs["axis"] % len(perm)]},
+    relay=_relay_concat,
 )
 def concat(v: View) -> Kernel:
     """Inputs one after the other along `axis`."""
@@ -219,7 +269,7 @@ def concat(v: View) -> Kernel:
     )
 
 
-@op("Slice", Trait.MOVES_DATA, moved=FIRST)
+@op("Slice", Trait.MOVES_DATA, moved=FIRST, relay=_relay_slice)
 def slice_(v: View) -> Kernel:
     """Every step-th element from start along each axis of `axes`; how many is the output's type.
 

@@ -13,6 +13,7 @@ from mlftool.ir.edit import Editor
 from mlftool.ir.graph import Node, TensorType, View
 from mlftool.ops.base import Kernel, Operand, Trait, op
 from mlftool.ops.elementwise import Maths, elementwise
+from mlftool.ops.relay import STORED, Site, scale_of, zero_point
 from mlftool.ops.scalar import Exact, Scalar, settle, tensor_operand, widen
 
 CONVERT = ("mlf/convert.h",)
@@ -146,15 +147,41 @@ def _reshaped(e: Editor, node: Node, name: str, shape: tuple[int, ...], views: l
     return view
 
 
-elementwise("Cast", _cast, Trait.IDENTITY, includes=CONVERT)
+def _relay_cast(s: Site) -> str:
+    return s.call("cast", s.arg(), dtype=str(BY_ONNX[s.attr("to", 1)]))
+
+
+def _relay_quantise(s: Site, to: bool) -> str | None:
+    """Both ways; scales for blocks, and types that qnn has not, are left to the dialect."""
+    stored, real = (s.out, s.type(0)) if to else (s.type(0), s.out)
+    if str(stored.dtype) not in STORED or str(real.dtype) != "float32":
+        return None
+    if len(s.type(1).shape) > 1 or str(s.type(1).dtype) != "float32":
+        return None
+    axis = s.axis(1) if s.type(1).elements > 1 else -1
+    op = "qnn.quantize" if to else "qnn.dequantize"
+    scale, zero = scale_of(s, 1), zero_point(s, 2)
+    out = str(stored.dtype) if to else None
+    return s.call(op, s.arg(0), scale, zero, axis=axis, out_dtype=out)
+
+
+elementwise("Cast", _cast, Trait.IDENTITY, includes=CONVERT, relay=_relay_cast)
 elementwise(
     "DequantizeLinear",
     _dequantize,
     Trait.QUANTISE,
     Trait.DEQUANTISER,
     canonical=_broadcasting,
+    relay=lambda s: _relay_quantise(s, False),
 )
-elementwise("QuantizeLinear", _quantize, Trait.QUANTISE, Trait.QUANTISER, canonical=_broadcasting)
+elementwise(
+    "QuantizeLinear",
+    _quantize,
+    Trait.QUANTISE,
+    Trait.QUANTISER,
+    canonical=_broadcasting,
+    relay=lambda s: _relay_quantise(s, True),
+)
 
 
 @op("DynamicQuantizeLinear")

@@ -18,6 +18,7 @@ from mlftool.ir.dtype import DType
 from mlftool.ir.graph import Node, View
 from mlftool.ops.base import FIRST, Kernel, Operand, Trait, UnsupportedError, op
 from mlftool.ops.elementwise import Maths, index_text, row_major
+from mlftool.ops.relay import Rule, Site
 from mlftool.ops.scalar import Scalar, expressed, literal, settle, tensor_operand
 
 BLOCK = 256
@@ -31,6 +32,7 @@ class Member:
 
     start: Callable[[DType], float]
     step: str
+    relay: Rule
     value: Callable[[Maths, str], str] = lambda m, x: x
     finish: Callable[[Maths, str, str], str] = lambda m, acc, count: acc
     picks: bool = False
@@ -93,17 +95,44 @@ def zero(row: DType) -> float:
     return 0
 
 
+def _relay_axes(s: Site) -> list[int] | None:
+    """Axes of a reduction; all of them if none are given."""
+    given = s.ints(1) if s.has(1) else s.attr("axes", None)
+    if s.has(1) and given is None:
+        return None
+    if not given:
+        return [] if s.attr("noop_with_empty_axes", 0) else list(range(s.rank))
+    return [int(a) % s.rank for a in given]
+
+
+def _relay(op: str, before: str = "", after: str = "") -> Rule:
+    def rule(s: Site) -> str | None:
+        axes = _relay_axes(s)
+        if axes is None or not s.rank:
+            return None
+        x = s.arg()
+        if before:
+            x = s.call("multiply", x, x) if before == "square" else s.call(before, x)
+        if axes:
+            x = s.call(op, x, axis=axes, keepdims=bool(s.attr("keepdims", 1)))
+        return s.call(after, x) if after else x
+
+    return rule
+
+
 MEMBERS = {
-    "ReduceSum": Member(zero, "Add", quantised="mlf.QLinearReduceSum"),
-    "ReduceMean": Member(zero, "Add", finish=_mean, quantised="mlf.QLinearReduceMean"),
-    "ReduceProd": Member(lambda row: 1, "Mul"),
-    "ReduceMax": Member(least, "Max", picks=True),
-    "ReduceMin": Member(greatest, "Min", picks=True),
-    "ReduceL1": Member(zero, "Add", _magnitude),
-    "ReduceL2": Member(zero, "Add", _square, _root),
-    "ReduceSumSquare": Member(zero, "Add", _square),
-    "ReduceLogSum": Member(zero, "Add", finish=_log),
-    "ReduceLogSumExp": Member(lambda row: -math.inf, "mlf.LogAddExp"),
+    "ReduceSum": Member(zero, "Add", _relay("sum"), quantised="mlf.QLinearReduceSum"),
+    "ReduceMean": Member(
+        zero, "Add", _relay("mean"), finish=_mean, quantised="mlf.QLinearReduceMean"
+    ),
+    "ReduceProd": Member(lambda row: 1, "Mul", _relay("prod")),
+    "ReduceMax": Member(least, "Max", _relay("max"), picks=True),
+    "ReduceMin": Member(greatest, "Min", _relay("min"), picks=True),
+    "ReduceL1": Member(zero, "Add", _relay("sum", "abs"), _magnitude),
+    "ReduceL2": Member(zero, "Add", _relay("sum", "square", "sqrt"), _square, _root),
+    "ReduceSumSquare": Member(zero, "Add", _relay("sum", "square"), _square),
+    "ReduceLogSum": Member(zero, "Add", _relay("sum", "", "log"), finish=_log),
+    "ReduceLogSumExp": Member(lambda row: -math.inf, "mlf.LogAddExp", _relay("sum", "exp", "log")),
 }
 
 
@@ -225,4 +254,5 @@ def _axes_at_run_time(v: View) -> Kernel:
 
 for _name, _member in MEMBERS.items():
     _traits = [Trait.ORDER_PRESERVING] if _member.picks else []
-    op(_name, *_traits, moved=FIRST, quantised=_member.quantised)(reduce)
+    _fields = {"moved": FIRST, "quantised": _member.quantised, "relay": _member.relay}
+    op(_name, *_traits, **_fields)(reduce)

@@ -26,6 +26,7 @@ from mlftool.ops.base import (
 )
 from mlftool.ops.elementwise import Maths, broadcast_strides
 from mlftool.ops.plain import float_of, maths, plain_kernel
+from mlftool.ops.relay import Site
 from mlftool.ops.scalar import Load, Store, tensor_operand
 
 BLOCK = 256  # of elements whose sum is added to the row's, as contractions do
@@ -115,7 +116,39 @@ def _place(v: View, i: int, axis: int, rows: Rows) -> str:
     return " + ".join(terms) or "0"
 
 
-@op("LayerNormalization", Trait.EPILOGUE, Trait.PROLOGUE)
+def _relay_batch_norm(s: Site) -> str | None:
+    if len(s.node.outputs) > 1:
+        return None
+    y = s.call("nn.batch_norm", *s.args(), epsilon=float(s.attr("epsilon", 1e-5)))
+    return f"{y}.0"
+
+
+def _relay_instance_norm(s: Site) -> str:
+    return s.call("nn.instance_norm", *s.args(), epsilon=float(s.attr("epsilon", 1e-5)))
+
+
+def _relay_layer_norm(s: Site) -> str | None:
+    if s.axis(-1) != s.rank - 1 or not s.has(2) or len(s.node.outputs) > 1:
+        return None
+    return s.call(
+        "nn.layer_norm", *s.args(), axis=s.rank - 1, epsilon=float(s.attr("epsilon", 1e-5))
+    )
+
+
+def _relay_lrn(s: Site) -> str:
+    size = s.attr("size", 1)
+    return s.call(
+        "nn.lrn",
+        s.arg(),
+        size=size,
+        axis=1,
+        bias=float(s.attr("bias", 1.0)),
+        alpha=float(s.attr("alpha", 1e-4)),
+        beta=float(s.attr("beta", 0.75)),
+    )
+
+
+@op("LayerNormalization", Trait.EPILOGUE, Trait.PROLOGUE, relay=_relay_layer_norm)
 def layer_normalisation(v: View) -> Kernel:
     """Rows are all axes from `axis` on; their means and factors may be outputs."""
     return _layer(v, True)
@@ -137,7 +170,7 @@ def _grouped(v: View, groups: int) -> Kernel:
     return _rows(v, rows, True, factor, by)
 
 
-@op("InstanceNormalization", Trait.EPILOGUE, Trait.PROLOGUE)
+@op("InstanceNormalization", Trait.EPILOGUE, Trait.PROLOGUE, relay=_relay_instance_norm)
 def instance_normalisation(v: View) -> Kernel:
     """A row is a channel of an image."""
     return _grouped(v, v.x(0).shape[1])
@@ -149,7 +182,7 @@ def group_normalisation(v: View) -> Kernel:
     return _grouped(v, v.attr("num_groups"))
 
 
-@op("LRN", Trait.SPATIAL)
+@op("LRN", Trait.SPATIAL, relay=_relay_lrn)
 def local_response(v: View) -> Kernel:
     """Each element by a power of the squares of its neighbours among the channels."""
     row, channels = float_of(v, v.y.dtype), v.y.shape[-1]
@@ -181,7 +214,7 @@ def _affine(known: Known, attrs: Attributes) -> Affine:
     return factor, offset - mean * factor
 
 
-@op("BatchNormalization", affine=_affine)
+@op("BatchNormalization", affine=_affine, relay=_relay_batch_norm)
 def batch_normalisation(v: View) -> Kernel:
     """Parameters known only at run time, or statistics of the batch itself, in training."""
     training = bool(v.attr("training_mode", 0))

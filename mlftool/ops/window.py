@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from mlftool.ir.graph import View
 from mlftool.ops.base import Kernel, Moved, Operand, Trait, UnsupportedError, op
 from mlftool.ops.elementwise import Maths
 from mlftool.ops.plain import float_of, plain_kernel
+from mlftool.ops.relay import LAYOUTS, Rule, Site, window
 from mlftool.ops.scalar import Load, Store, literal, tensor_operand
 
 
@@ -115,7 +117,52 @@ def _divisor(v: View) -> str:
     return "count" if beyond else str(math.prod(v.attr("kernel_shape")))
 
 
-@op("MaxPool", Trait.SPATIAL, Trait.EPILOGUE, Trait.ORDER_PRESERVING, moved=Moved(None, (0,)))
+def _relay_pool(kind: str) -> Rule:
+    def rule(s: Site) -> str | None:
+        n, size, place = s.rank - 2, list(s.attr("kernel_shape", ())), window(s)
+        if n not in LAYOUTS or len(s.node.outputs) > 1:
+            return None
+        whole = size == list(s.type().shape[2:]) and not any(place["padding"])
+        if n == 2 and whole and place["dilation"] == [1, 1]:
+            return s.call(f"nn.global_{kind}_pool2d", s.arg())
+        ceil = next(
+            (c for c in (False, True) if _relay_extents(s, size, c) == s.out.shape[2:]), None
+        )
+        if ceil is None:
+            return None
+        include = bool(s.attr("count_include_pad", 0)) if kind == "avg" else None
+        layout = LAYOUTS[n][0]
+        return s.call(
+            f"nn.{kind}_pool{n}d",
+            s.arg(),
+            pool_size=size,
+            **place,
+            layout=layout,
+            ceil_mode=ceil,
+            count_include_pad=include,
+        )
+
+    return rule
+
+
+def _relay_extents(s: Site, size: Sequence[int], ceil: bool) -> tuple[int, ...]:
+    place, n = window(s), len(size)
+    result = []
+    for k, extent in enumerate(s.type().shape[2:]):
+        stride, pads = place["strides"][k], place["padding"]
+        rest = extent + pads[k] + pads[k + n] - place["dilation"][k] * (size[k] - 1) - 1
+        result.append((-(-rest // stride) if ceil else rest // stride) + 1)
+    return tuple(result)
+
+
+@op(
+    "MaxPool",
+    Trait.SPATIAL,
+    Trait.EPILOGUE,
+    Trait.ORDER_PRESERVING,
+    moved=Moved(None, (0,)),
+    relay=_relay_pool("max"),
+)
 def max_pool(v: View) -> Kernel:
     """Largest element of each window; padding never wins."""
     dtype = v.y.dtype
@@ -209,6 +256,7 @@ def averages(v: View, requantize: str) -> Kernel:
     Trait.EPILOGUE,
     Trait.PROLOGUE,
     quantised="com.microsoft.QLinearAveragePool",
+    relay=_relay_pool("avg"),
 )
 def average_pool(v: View) -> Kernel:
     """Mean of each window, summed in float in window order."""
