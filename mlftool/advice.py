@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from mlftool.errors import Problem
 from mlftool.ir.graph import Graph, Node
 from mlftool.module import Module
-from mlftool.ops import OPS, Layout, Trait, contracts, is_a
+from mlftool.ops import Layout, Trait, contracts, is_a, record
 
 _STATIC = "quantize_static(..., {0})"
 
@@ -34,7 +34,7 @@ Warning_ = tuple[str, str, str, str]  # code, node, what, remedy
 
 def _is_layer(node: Node) -> bool:
     """Whether it is a sum of products of floats that could be one of integers."""
-    return contracts(node) is not None and bool(OPS[node.op].quantised)
+    return contracts(node) is not None and bool(record(node).quantised)
 
 
 def _quantised(node: Node, made: Mapping[str, Node]) -> bool:
@@ -54,8 +54,8 @@ def _floats(module: Module, layers: list[Node]) -> Iterator[Warning_]:
         if node.name and node.name in left:
             macs = left[node.name]
             text = f"this quantised {node.op} is computed in float: {macs:,} multiply-adds"
-            help = "quantise its data, weights and result: all three need a QuantizeLinear and "
-            help += "DequantizeLinear"
+            help = "quantise its data, weights and result: all three need a "
+            help += "QuantizeLinear and DequantizeLinear"
             yield "MLF0311", node.label, text, help
 
 
@@ -86,7 +86,7 @@ def _unprepared(graph: Graph, made: Mapping[str, Node]) -> Iterator[Warning_]:
         source = _unquantised(node.inputs[0], made) if node.inputs else None
         if source is None or not _is_layer(source) or not is_a(source, Trait.SPATIAL):
             continue
-        if node.op not in OPS or OPS[node.op].affine is None:
+        if record(node).affine is None:
             continue
         constant = [i for i in node.inputs[1:] if _constant(i, graph, made)]
         per_channel = any(

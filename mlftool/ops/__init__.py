@@ -16,6 +16,7 @@ from mlftool.ops.base import (
     contracts,
     has,
     is_a,
+    record,
 )
 
 for _module in sorted(m.name for m in iter_modules(__path__)):
@@ -33,4 +34,5 @@ __all__ = [
     "contracts",
     "has",
     "is_a",
+    "record",
 ]

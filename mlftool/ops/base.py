@@ -30,8 +30,12 @@ class Trait(Enum):
     IDENTITY = auto()  # its output is its input where both have one type
     TRANSPOSITION = auto()  # its input with axes in the order of `perm`
     ADDITION = auto()  # the sum of its two inputs
+    MULTIPLICATION = auto()  # their product
     TABLE = auto()  # input 1 holds the output for each of the 256 values of input 0's elements
     ROUNDS_STEPS = auto()  # of 16-bit floats: attribute ROUNDED says of which
+    BRANCH = auto()  # control flow: one of two subgraphs
+    LOOP = auto()  # one subgraph again and again
+    SCAN = auto()  # one for each element of sequences
     SHAPE = auto()  # the extents, at run time, of the tensor that attribute `of` names
 
 
@@ -193,9 +197,17 @@ def is_a(node: Node | None, trait: Trait) -> TypeGuard[Node]:
     return node is not None and has(node.op, trait)
 
 
+_UNKNOWN = Op("", lambda v: None)
+
+
+def record(node: Node) -> Op:
+    """What there is to know of a node's operator; nothing if it is not known."""
+    return OPS.get(node.op, _UNKNOWN)
+
+
 def contracts(node: Node | None) -> Contracts | None:
     """Where a node has its operands if it is a sum of products."""
-    return OPS[node.op].contracts if node is not None and node.op in OPS else None
+    return record(node).contracts if node is not None else None
 
 
 def like_first(types: Sequence[TensorType | None], attrs: Mapping[str, Any]) -> TensorType:

@@ -164,7 +164,9 @@ def _quotient(known: Known, attrs: Attributes) -> Affine:
 
 elementwise("Add", _wrapping("+"), Trait.ADDITION, affine=_shifted, relay=relay.binary("add"))
 elementwise("Sub", _wrapping("-"), affine=_difference, relay=relay.binary("subtract"))
-elementwise("Mul", _wrapping("*"), affine=_scaled, relay=relay.binary("multiply"))
+elementwise(
+    "Mul", _wrapping("*"), Trait.MULTIPLICATION, affine=_scaled, relay=relay.binary("multiply")
+)
 elementwise("Sum", _wrapping("+"), relay=relay.variadic("add"))
 elementwise(
     "Mean",

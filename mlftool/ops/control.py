@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mlftool.ir.graph import Graph, View
-from mlftool.ops.base import Kernel, Operand, op
+from mlftool.ops.base import Kernel, Operand, Trait, op
 from mlftool.ops.relay import Site
 from mlftool.ops.scalar import tensor_operand
 
@@ -66,7 +66,7 @@ def _relay_if(s: Site) -> tuple[str, ...]:
     return tuple(f"{made}.{k}" for k in range(len(s.node.outputs)))
 
 
-@op("If", relay=_relay_if)
+@op("If", Trait.BRANCH, relay=_relay_if)
 def if_(v: View) -> Kernel:
     """One of two branches, with the captures as inputs."""
     call = _Call(v)
@@ -78,7 +78,7 @@ def if_(v: View) -> Kernel:
     )
 
 
-@op("Loop")
+@op("Loop", Trait.LOOP)
 def loop(v: View) -> Kernel:
     """The state lives in the outputs; an iteration writes the next state to scratch."""
     body: Graph = v.node.graphs["body"]
@@ -112,7 +112,7 @@ def loop(v: View) -> Kernel:
     )
 
 
-@op("Scan")
+@op("Scan", Trait.SCAN)
 def scan(v: View) -> Kernel:
     """Sequences along their first axis, forwards or backwards."""
     body: Graph = v.node.graphs["body"]

@@ -13,7 +13,8 @@ from onnx.reference import ReferenceEvaluator
 
 from mlftool.ir import dtype
 from mlftool.ir.graph import Array, Node
-from mlftool.ops.folded import VALUES
+from mlftool.ops.base import Trait, is_a
+from mlftool.ops.folded import KEPT, VALUES
 
 
 def evaluate_proto(
@@ -39,10 +40,15 @@ def evaluate_proto(
     return [dtype.slots(r) if isinstance(r, np.ndarray) else r for r in results]
 
 
+def knows(node: Node) -> bool:
+    """Whether `evaluate` computes the operator as the standard's tests and onnxruntime do."""
+    return "." not in node.op and node.op not in KEPT
+
+
 def evaluate(node: Node, inputs: Sequence[Array | None]) -> Array:
     """The first output of one of our nodes, in the newest spelling of its operator."""
     attrs = {k: v for k, v in node.attrs.items() if not k.startswith("mlf.")}
-    if node.op in ("QuantizeLinear", "DequantizeLinear"):
+    if is_a(node, Trait.QUANTISE):
         if inputs[1] is not None and sum(n > 1 for n in inputs[1].shape) > 1:
             return _per_block(node.op, inputs)
         inputs, named = _per_axis(inputs)

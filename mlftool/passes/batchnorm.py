@@ -15,7 +15,7 @@ import numpy as np
 
 from mlftool.ir.edit import Editor
 from mlftool.ir.graph import Array, Graph, Node
-from mlftool.ops import OPS, Trait, contracts, is_a
+from mlftool.ops import Trait, contracts, is_a, record
 from mlftool.ops.reference import evaluate
 
 
@@ -76,7 +76,7 @@ def _spread(e: Editor, node: Node, affine: Affine) -> None:
 def _affine(e: Editor, node: Node) -> Affine | None:
     """The factor and addend of a node, if it has known ones; of an elementwise one only behind a
     contraction."""
-    rule = OPS[node.op].affine if node.op in OPS else None
+    rule = record(node).affine
     if rule is None:
         return None
     if not is_a(node, Trait.ELEMENTWISE):

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from mlftool.ir.edit import Editor
 from mlftool.ir.graph import Graph, Node, TensorType
-from mlftool.ops import OPS, Layout, Trait, contracts, is_a
+from mlftool.ops import Layout, Trait, contracts, is_a, record
 
 
 def canonicalise(graph: Graph) -> Graph:
@@ -52,9 +52,8 @@ def _views(e: Editor, node: Node) -> None:
 
 def _own_spelling(e: Editor, node: Node) -> None:
     """What an operator says of the forms that it has."""
-    record = OPS.get(node.op)
-    if record is not None and record.canonical is not None:
-        record.canonical(e, node)
+    if (canonical := record(node).canonical) is not None:
+        canonical(e, node)
 
 
 def _matmul(e: Editor, node: Node) -> None:

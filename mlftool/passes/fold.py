@@ -9,8 +9,7 @@ from mlftool.ir import dtype
 from mlftool.ir.edit import Editor
 from mlftool.ir.graph import Array, Graph, Node, TensorType
 from mlftool.ops import Trait, is_a
-from mlftool.ops.folded import KEPT
-from mlftool.ops.reference import evaluate
+from mlftool.ops.reference import evaluate, knows
 
 
 def fold_constants(graph: Graph) -> Graph:
@@ -19,7 +18,7 @@ def fold_constants(graph: Graph) -> Graph:
     e = Editor(graph)
     for node in list(e.nodes):
         out = node.outputs[0]
-        if len(node.outputs) > 1 or "." in node.op or node.op in KEPT:
+        if len(node.outputs) > 1 or not knows(node):
             continue
         if not all(i in e.consts for i in node.inputs if i):
             continue

@@ -14,7 +14,7 @@ import numpy as np
 from mlftool.ir.edit import Editor
 from mlftool.ir.graph import Array, Graph, Node
 from mlftool.ops import Trait, is_a
-from mlftool.ops.reference import evaluate
+from mlftool.ops.reference import evaluate, knows
 from mlftool.ops.scalar import MOST_READS, operand_kind, reads
 
 LONGEST_CHAIN = 64  # nodes in one kernel: beyond that a reader is lost and nothing is saved
@@ -119,7 +119,7 @@ def _source(e: Editor, node: Node) -> str | None:
     two tensors would be kept instead of one.
     """
     tensors = _tensors(e, node)
-    if any("." in n.op for n in _nodes(node)) or any(
+    if not all(map(knows, _nodes(node))) or any(
         e.consts[i].size != 1 for i in node.inputs if i in e.consts
     ):
         return None

@@ -20,7 +20,7 @@ import numpy as np
 from mlftool.ir.dtype import DType
 from mlftool.ir.edit import Editor
 from mlftool.ir.graph import Array, Graph, Node, TensorType
-from mlftool.ops import OPS, Contracts, Layout, Trait, contracts, is_a
+from mlftool.ops import OPS, Contracts, Layout, Trait, contracts, is_a, record
 from mlftool.passes.qdq import per_tensor
 
 
@@ -42,15 +42,10 @@ def to_integer(graph: Graph) -> Graph:
     """Contractions of dequantised tensors become QLinearConv, QGemm and their kin."""
     e = Editor(graph)
     for node in list(e.nodes):
-        match = _match(e, node) if _quantised(node) else None
+        match = _match(e, node) if record(node).quantised else None
         if match:
             _replace(e, match)
     return e.finish()
-
-
-def _quantised(node: Node) -> str:
-    """The operator that computes a node on quantised tensors, "" if there is none."""
-    return OPS[node.op].quantised if node.op in OPS else ""
 
 
 def average_to_integer(graph: Graph) -> Graph:
@@ -58,7 +53,7 @@ def average_to_integer(graph: Graph) -> Graph:
     axes likewise, where no Q follows in the form that gives floats."""
     e = Editor(graph)
     for node in list(e.nodes):
-        form = "" if contracts(node) else _quantised(node)
+        form = "" if contracts(node) else record(node).quantised
         x = e.producer(node.inputs[0]) if form else None
         if not is_a(x, Trait.DEQUANTISER) or len(node.outputs) > 1:
             continue
@@ -182,7 +177,7 @@ def _form(e: Editor, core: Node, w: str) -> str:
     """The quantised form that takes these weights."""
     c = contracts(core)
     packed = w in e.consts and len(e.types[w].shape) == 2
-    return c.computed if c and c.computed and not packed else _quantised(core)
+    return c.computed if c and c.computed and not packed else record(core).quantised
 
 
 def _operands(
@@ -311,7 +306,7 @@ def _range(e: Editor, q: Node, activations: tuple[Node, ...]) -> tuple[int, int]
 
 def _limits(e: Editor, activation: Node) -> tuple[float, float] | None:
     """What an activation cuts its input off at, if it does no more and that is known."""
-    limits = OPS[activation.op].limits if activation.op in OPS else None
+    limits = record(activation).limits
     if limits is None or not all(not i or i in e.consts for i in activation.inputs[1:]):
         return None
     return limits([e.consts.get(i) for i in activation.inputs])

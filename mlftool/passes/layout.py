@@ -15,7 +15,7 @@ import numpy as np
 
 from mlftool.ir.edit import Editor
 from mlftool.ir.graph import Graph, Node, TensorType
-from mlftool.ops import OPS, Layout, Trait, contracts, is_a
+from mlftool.ops import Layout, Trait, contracts, is_a, record
 
 
 def channels_last(graph: Graph) -> Graph:
@@ -128,10 +128,9 @@ def _sink_through_elementwise(e: Editor, node: Node) -> bool:
 def _sink_through_axes(e: Editor, node: Node) -> bool:
     """Concat(T(a), T(b)) -> T(Concat(a, b)), Resize(T(x)) -> T(Resize(x)), of the axes that they
     were of."""
-    record = OPS.get(node.op)
-    if record is None or record.turned is None:
+    turned, places = record(node).turned, record(node).moved.read(node)
+    if turned is None:
         return False
-    places = record.moved.read(node)
     sources = [e.producer(node.inputs[i]) for i in places]
     turns = [s for s in sources if is_a(s, Trait.TRANSPOSITION)]
     perms = {tuple(s.attrs["perm"]) for s in turns}
@@ -143,7 +142,7 @@ def _sink_through_axes(e: Editor, node: Node) -> bool:
     inputs = list(node.inputs)
     for i, turn in zip(places, turns, strict=True):
         inputs[i] = turn.inputs[0]
-    attrs = record.turned(node.attrs, perm)
+    attrs = turned(node.attrs, perm)
     core = replace(node, inputs=tuple(inputs), outputs=(inner,), attrs=attrs)
     e.substitute(
         [node], [core, e.add("Transpose", (inner,), node, node.outputs[0], {"perm": perm})]

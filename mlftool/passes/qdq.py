@@ -15,7 +15,7 @@ import numpy as np
 
 from mlftool.ir.edit import Editor
 from mlftool.ir.graph import Array, Graph, Node, TensorType
-from mlftool.ops import OPS, Trait, is_a
+from mlftool.ops import Trait, is_a, record
 
 
 def sink_and_hoist(graph: Graph) -> Graph:
@@ -49,7 +49,7 @@ def _sink(e: Editor, node: Node) -> bool:
     """op(DQ(x)) -> DQ(op(x))."""
     if not _commutes(node):
         return False
-    moved = OPS[node.op].moved
+    moved = record(node).moved
     found = [e.producer(node.inputs[i]) for i in moved.read(node)]
     sources = [s for s in found if is_a(s, Trait.DEQUANTISER) and per_tensor(e, s)]
     if not found or len(sources) < len(found):
@@ -108,7 +108,7 @@ def _hoist(e: Editor, node: Node) -> bool:
     move = e.producer(node.inputs[0])
     if move is None or not _commutes(move) or len(move.outputs) > 1:
         return False
-    rule = OPS[move.op].moved
+    rule = record(move).moved
     if not rule.made(move) or e.only_user(node.inputs[0]) is not node:
         return False
     out, moved = e.types[node.outputs[0]], [move.inputs[i] for i in rule.read(move)]

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from mlftool.codegen.relay.writer import Body, Site, attribute, indented, local_names, tensor_type
 from mlftool.ir import dtype
 from mlftool.ir.graph import Array, Graph, Node, TensorType
-from mlftool.ops import OPS
+from mlftool.ops import record
 
 # Element types that TVM of those releases has no name for start so.
 _UNKNOWN = ("float8", "float4", "string")
@@ -53,7 +53,7 @@ def _block(body: Body) -> str:
 def _write(body: Body, node: Node) -> None:
     """The node in Relay where that can be, else in the dialect."""
     site, mark = Site(node, body, _block), body.mark()
-    rule = OPS[node.op].relay if node.op in OPS else None
+    rule = record(node).relay
     made = rule(site) if rule is not None and not site.odd else None
     if made is None:
         body.back_to(mark)
