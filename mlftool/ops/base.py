@@ -32,6 +32,8 @@ class Trait(Enum):
     ADDITION = auto()  # the sum of its two inputs
     MULTIPLICATION = auto()  # their product
     TABLE = auto()  # input 1 holds the output for each of the 256 values of input 0's elements
+    SAME_RANK = auto()  # the output has as many axes as the first input
+    AXIS = auto()  # `axis` is one of the first input's
     ROUNDS_STEPS = auto()  # of 16-bit floats: attribute ROUNDED says of which
     BRANCH = auto()  # control flow: one of two subgraphs
     LOOP = auto()  # one subgraph again and again
@@ -139,6 +141,10 @@ class Moved:
 FIRST = Moved((0,))
 Attributes = Mapping[str, Any]
 Known = Sequence[Array | None]  # the values of a node's inputs, None where it is not known
+Shape = tuple[int, ...]
+Types = Sequence[TensorType | None]
+# A form for each input (importer/ranks.py), and the extents that some of their letters are.
+Forms = tuple[Sequence[str], Mapping[str, int]]
 Affine = tuple[Array, Array] | None  # factor, addend
 Bid = Callable[[View], "Kernel | None"]
 Result = Callable[[Sequence[TensorType | None], Mapping[str, Any]], TensorType]
@@ -158,6 +164,8 @@ class Op:
     # Of elementwise operators: the value of an element in C, and the headers that it needs.
     expression: Expression | None = None
     includes: tuple[str, ...] = ()
+    forms: Callable[[Attributes], Forms] | None = None  # of its inputs' axes
+    related: Callable[[Shape, Attributes, Types], str] | None = None  # what is wrong with them
     moved: Moved = Moved()  # of what moves or picks elements
     contracts: Contracts | None = None
     quantised: str = ""  # the operator that computes it on quantised tensors
@@ -174,6 +182,7 @@ class Op:
 
 
 OPS: dict[str, Op] = {}
+OLD: dict[str, Op] = {}  # those that the importer turns into others: they have no kernel
 
 
 def op(name: str, *traits: Trait, **fields: Any) -> Callable[[Bid], Bid]:
@@ -186,6 +195,26 @@ def op(name: str, *traits: Trait, **fields: Any) -> Callable[[Bid], Bid]:
         return kernel
 
     return register
+
+
+def old(name: str, *traits: Trait, **fields: Any) -> None:
+    """Register an operator that is rewritten before anything needs a kernel."""
+    assert name not in OLD, name
+    OLD[name] = Op(name, lambda v: None, frozenset(traits), **fields)
+
+
+def known(name: str) -> Op | None:
+    """What is known of an operator, one without a kernel among them."""
+    return OPS.get(name) or OLD.get(name)
+
+
+def of_form(*forms: str) -> Callable[[Attributes], Forms]:
+    """Forms that are the same whatever the attributes."""
+    return lambda attrs: (forms, {})
+
+
+def shape_text(shape: Sequence[int]) -> str:
+    return "x".join(map(str, shape)) or "scalar"
 
 
 def has(name: str, trait: Trait) -> bool:

@@ -64,7 +64,7 @@ def nonzero(v: View) -> Kernel:
     )
 
 
-@op("Compress")
+@op("Compress", Trait.AXIS)
 def compress(v: View) -> Kernel:
     """The slices along `axis` (of the flat tensor without one) whose condition holds."""
     shape, axis = v.x(0).shape, v.attr("axis")

@@ -12,7 +12,19 @@ import math
 from collections.abc import Callable, Sequence
 
 from mlftool.ir.graph import View
-from mlftool.ops.base import FIRST, Kernel, Moved, Operand, Trait, op
+from mlftool.ops.base import (
+    FIRST,
+    Attributes,
+    Kernel,
+    Moved,
+    Operand,
+    Shape,
+    Trait,
+    Types,
+    of_form,
+    op,
+    shape_text,
+)
 from mlftool.ops.elementwise import index_text, row_major
 from mlftool.ops.movement import copied
 from mlftool.ops.relay import Site
@@ -57,7 +69,7 @@ def _relay_pad(s: Site) -> str | None:
     return s.call("nn.pad", s.arg(), s.literal(value), pad_width=widths, pad_mode=mode)
 
 
-@op("Gather", Trait.MOVES_DATA, moved=FIRST, relay=_relay_gather)
+@op("Gather", Trait.MOVES_DATA, Trait.AXIS, moved=FIRST, relay=_relay_gather)
 def gather(v: View) -> Kernel:
     """y[o, j, i] = x[o, indices[j], i]."""
     shape, count = v.x(0).shape, v.x(1).elements
@@ -80,6 +92,7 @@ def gather(v: View) -> Kernel:
 @op(
     "GatherElements",
     Trait.MOVES_DATA,
+    Trait.AXIS,
     moved=FIRST,
     relay=lambda s: s.call("gather", s.arg(0), s.arg(1), axis=s.axis(0)),
 )
@@ -112,7 +125,14 @@ def coordinates(v: View, indices: str, row: str, first: int, count: int) -> tupl
     return place(terms, shape), terms
 
 
-@op("GatherND", Trait.MOVES_DATA, moved=FIRST)
+def _gathered(x: Shape, attrs: Attributes, inputs: Types) -> str:
+    places, batch = inputs[1], attrs.get("batch_dims", 0)
+    if places is None or places.shape[:batch] != x[:batch]:
+        return f"indices {places} for {batch} batch axes of {shape_text(x)}"
+    return ""
+
+
+@op("GatherND", Trait.MOVES_DATA, moved=FIRST, related=_gathered)
 def gather_nd(v: View) -> Kernel:
     """y[b, j, i] = x[b, indices[b, j, 0], indices[b, j, 1] ..., i]."""
     shape, indices = v.x(0).shape, v.x(1).shape
@@ -135,7 +155,14 @@ def gather_nd(v: View) -> Kernel:
     )
 
 
-@op("ReverseSequence", Trait.MOVES_DATA, moved=FIRST)
+def _reversed(x: Shape, attrs: Attributes, inputs: Types) -> str:
+    axis, lengths = attrs.get("batch_axis", 1), inputs[1]
+    if lengths is None or len(x) < 2 or not 0 <= axis < len(x) or lengths.shape != (x[axis],):
+        return f"lengths {lengths} for batches along axis {axis} of {shape_text(x)}"
+    return ""
+
+
+@op("ReverseSequence", Trait.MOVES_DATA, moved=FIRST, related=_reversed)
 def reverse_sequence(v: View) -> Kernel:
     """The first `lengths[b]` steps of each batch backwards, the others as they are."""
     shape = v.x(0).shape
@@ -199,7 +226,23 @@ PADDED: dict[str, Callable[[str, int], str]] = {
 }
 
 
-@op("Pad", Trait.MOVES_DATA, moved=Moved((0,), fill=2), relay=_relay_pad)
+def _borders(x: Shape, attrs: Attributes, inputs: Types) -> str:
+    pads = inputs[1] if len(inputs) > 1 else None
+    axes = inputs[3] if len(inputs) > 3 else None
+    count = len(x) if axes is None else axes.elements
+    if pads is not None and pads.elements != 2 * count:
+        return f"pads {pads}; expected two for each of {count} axes"
+    return ""
+
+
+@op(
+    "Pad",
+    Trait.MOVES_DATA,
+    Trait.SAME_RANK,
+    moved=Moved((0,), fill=2),
+    related=_borders,
+    relay=_relay_pad,
+)
 def pad(v: View) -> Kernel:
     """More elements before and behind each axis, fewer where a pad is negative."""
     rank = len(v.x(0).shape)
@@ -269,7 +312,7 @@ def padded(
     )  # fmt: skip
 
 
-@op("CenterCropPad", Trait.NARROW)
+@op("CenterCropPad", Trait.NARROW, Trait.SAME_RANK, forms=of_form("*", "?"))
 def center_crop_pad(v: View) -> Kernel:
     """The middle of x, or x in the middle of zeros; the shape is the output's type."""
     sizes = zip(v.x(0).shape, v.y.shape, strict=True)

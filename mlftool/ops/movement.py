@@ -10,7 +10,18 @@ import math
 from collections.abc import Sequence
 
 from mlftool.ir.graph import View
-from mlftool.ops.base import FIRST, Kernel, Operand, Trait, UnsupportedError, op
+from mlftool.ops.base import (
+    FIRST,
+    Attributes,
+    Kernel,
+    Operand,
+    Shape,
+    Trait,
+    Types,
+    UnsupportedError,
+    op,
+    shape_text,
+)
 from mlftool.ops.elementwise import index_text, merged, row_major
 from mlftool.ops.relay import Site, unary
 from mlftool.ops.scalar import conversions, fetch, put, tensor_operand
@@ -199,7 +210,7 @@ def expand(v: View) -> Kernel:
     return strided(v, "expand", v.y.shape, [0 if n == 1 else s for s, n in pairs])
 
 
-@op("Tile", Trait.MOVES_DATA, moved=FIRST, relay=_relay_tile)
+@op("Tile", Trait.MOVES_DATA, Trait.SAME_RANK, moved=FIRST, relay=_relay_tile)
 def tile(v: View) -> Kernel:
     """x again and again along each axis; how often is in the output's type."""
     shape: list[int] = []
@@ -210,7 +221,7 @@ def tile(v: View) -> Kernel:
     return strided(v, "tile", shape, strides)
 
 
-@op("Split", Trait.MOVES_DATA, moved=FIRST, relay=_relay_split)
+@op("Split", Trait.MOVES_DATA, Trait.SAME_RANK, Trait.AXIS, moved=FIRST, relay=_relay_split)
 def split(v: View) -> Kernel:
     """Consecutive parts of x along `axis`; their sizes are the outputs' types."""
     shape = v.x(0).shape
@@ -242,6 +253,7 @@ def split(v: View) -> Kernel:
 @op(
     "Concat",
     Trait.MOVES_DATA,
+    Trait.AXIS,
     Trait.ORDER_PRESERVING,
     turned=lambda attrs, perm: {"axis": perm[attrs["axis"] % len(perm)]},
     relay=_relay_concat,
@@ -269,7 +281,17 @@ def concat(v: View) -> Kernel:
     )
 
 
-@op("Slice", Trait.MOVES_DATA, moved=FIRST, relay=_relay_slice)
+def _windows(x: Shape, attrs: Attributes, inputs: Types) -> str:
+    lists = [t for t in inputs[1:] if t is not None]
+    if any(len(t.shape) != 1 or t.shape != lists[0].shape for t in lists):
+        shown = ", ".join(map(str, lists))
+        return f"starts, ends, axes and steps {shown}; expected as many of each"
+    if lists and lists[0].elements > len(x):
+        return f"{lists[0].elements} windows for the axes of {shape_text(x)}"
+    return ""
+
+
+@op("Slice", Trait.MOVES_DATA, Trait.SAME_RANK, moved=FIRST, related=_windows, relay=_relay_slice)
 def slice_(v: View) -> Kernel:
     """Every step-th element from start along each axis of `axes`; how many is the output's type.
 

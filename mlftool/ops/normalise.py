@@ -33,7 +33,7 @@ def _relay_softmax(op: str) -> Rule:
     return rule
 
 
-TRAITS = (Trait.EPILOGUE, Trait.PROLOGUE, Trait.ROUNDS_STEPS)
+TRAITS = (Trait.EPILOGUE, Trait.PROLOGUE, Trait.ROUNDS_STEPS, Trait.SAME_RANK, Trait.AXIS)
 
 
 @op("Softmax", *TRAITS, relay=_relay_softmax("nn.softmax"))

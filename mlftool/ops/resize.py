@@ -16,7 +16,17 @@ from typing import Any
 
 from mlftool.ir.dtype import DType, float32, int32
 from mlftool.ir.graph import View
-from mlftool.ops.base import FIRST, Attributes, Kernel, Operand, Trait, UnsupportedError, op
+from mlftool.ops.base import (
+    FIRST,
+    Attributes,
+    Kernel,
+    Operand,
+    Trait,
+    UnsupportedError,
+    of_form,
+    old,
+    op,
+)
 from mlftool.ops.elementwise import index_text, row_major
 from mlftool.ops.plain import float_of
 from mlftool.ops.scalar import Load, Store, literal, tensor_operand
@@ -193,7 +203,18 @@ def _turned(attrs: Attributes, perm: Sequence[int]) -> Attributes:
     return {**attrs, "axes": [perm[a] for a in attrs["axes"]]}
 
 
-@op("Resize", Trait.EPILOGUE, Trait.PROLOGUE, moved=FIRST, turned=_turned)
+old("Upsample", Trait.SAME_RANK, forms=of_form("*", "?"))
+
+
+@op(
+    "Resize",
+    Trait.EPILOGUE,
+    Trait.PROLOGUE,
+    Trait.SAME_RANK,
+    forms=of_form("*", "?", "?", "?"),
+    moved=FIRST,
+    turned=_turned,
+)
 def resize(v: View) -> Kernel:
     """Linear and cubic, in float32 weights; antialiased where the attribute asks for it. Small
     integers are cut off, as onnxruntime does, cubic ones at the ends of their range, too."""

@@ -8,7 +8,18 @@ from collections.abc import Sequence
 import numpy as np
 
 from mlftool.ir.graph import View
-from mlftool.ops.base import Kernel, Moved, Operand, Trait, UnsupportedError, op
+from mlftool.ops.base import (
+    Attributes,
+    Kernel,
+    Moved,
+    Operand,
+    Shape,
+    Trait,
+    Types,
+    UnsupportedError,
+    old,
+    op,
+)
 from mlftool.ops.elementwise import Maths
 from mlftool.ops.plain import float_of, plain_kernel
 from mlftool.ops.relay import LAYOUTS, Rule, Site, window
@@ -187,7 +198,14 @@ def _place(v: View) -> str:
     return f"(int64_t)image * {math.prod(a['n'] for a in axes)} + {text}"
 
 
-@op("LpPool", Trait.SPATIAL, Trait.EPILOGUE, Trait.PROLOGUE)
+def _norm(x: Shape, attrs: Attributes, inputs: Types) -> str:
+    return "" if attrs.get("p", 2) else "p is 0, for which there is no norm; expected 1 or more"
+
+
+old("GlobalLpPool", related=_norm)
+
+
+@op("LpPool", Trait.SPATIAL, Trait.EPILOGUE, Trait.PROLOGUE, related=_norm)
 def lp_pool(v: View) -> Kernel:
     """The p-norm of each window."""
     row, p = float_of(v, v.y.dtype), v.attr("p", 2)
