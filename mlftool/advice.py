@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from mlftool.errors import Problem
 from mlftool.ir.graph import Graph, Node
 from mlftool.module import Module
-from mlftool.ops import Layout, Trait, contracts, is_a, record
+from mlftool.ops.base import Layout, Trait, contracts, is_a, record
 
 _STATIC = "quantize_static(..., {0})"
 

@@ -146,6 +146,8 @@ Types = Sequence[TensorType | None]
 # A form for each input (importer/ranks.py), and the extents that some of their letters are.
 Forms = tuple[Sequence[str], Mapping[str, int]]
 Affine = tuple[Array, Array] | None  # factor, addend
+# Input values, attributes and an opset -> the first output.
+Value = Callable[[Known, Attributes, int], Array]
 Bid = Callable[[View], "Kernel | None"]
 Result = Callable[[Sequence[TensorType | None], Mapping[str, Any]], TensorType]
 # (node, its output's type, a Scalar for each operand) -> C (ops/scalar.py)
@@ -178,6 +180,7 @@ class Op:
     limits: Callable[[Known], tuple[float, float]] | None = None
     # Rewrites a node into the one spelling that passes and kernels see.
     canonical: Callable[[Editor, Node], None] | None = None
+    constant: Value | None = None  # where the standard's reference is wrong (ops/folded.py)
     relay: Rule | None = None  # its form in Relay
 
 

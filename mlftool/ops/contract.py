@@ -322,16 +322,14 @@ def _relay_qlinear_conv(s: Site) -> str | None:
 
 op(
     "Conv",
-    Trait.SPATIAL,
-    Trait.EPILOGUE,
+    *(Trait.SPATIAL, Trait.EPILOGUE),
     contracts=Contracts(Layout.CONVOLUTION, bias=2, packs_bias=True),
     quantised="QLinearConv",
     relay=_relay_conv,
 )(contract)
 op(
     "QLinearConv",
-    Trait.SPATIAL,
-    Trait.EPILOGUE,
+    *(Trait.SPATIAL, Trait.EPILOGUE),
     contracts=Contracts(Layout.CONVOLUTION, 3, bias=8, y_scale=6),
     relay=_relay_qlinear_conv,
 )(contract)

@@ -75,8 +75,7 @@ def _quantised(v: View, c: Contraction, requantised: Requantised) -> _Sum:
 
 @op(
     "ConvTranspose",
-    Trait.SPATIAL,
-    Trait.EPILOGUE,
+    *(Trait.SPATIAL, Trait.EPILOGUE),
     contracts=Contracts(Layout.TRANSPOSED, bias=2, forward="Conv"),
     quantised="mlf.QLinearConvTranspose",
 )
@@ -126,7 +125,6 @@ def gathered(v: View, requantised: Requantised) -> Kernel:
 
 op(
     "mlf.QLinearConvTranspose",
-    Trait.SPATIAL,
-    Trait.EPILOGUE,
+    *(Trait.SPATIAL, Trait.EPILOGUE),
     contracts=Contracts(Layout.TRANSPOSED, 3, bias=8, y_scale=6, forward="QLinearConv"),
 )(conv_transpose)

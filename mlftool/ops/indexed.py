@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from mlftool.ir.graph import View
+from mlftool.ops import folded
 from mlftool.ops.base import (
     FIRST,
     Attributes,
@@ -91,9 +92,9 @@ def gather(v: View) -> Kernel:
 
 @op(
     "GatherElements",
-    Trait.MOVES_DATA,
-    Trait.AXIS,
+    *(Trait.MOVES_DATA, Trait.AXIS),
     moved=FIRST,
+    constant=folded.gather_elements,
     relay=lambda s: s.call("gather", s.arg(0), s.arg(1), axis=s.axis(0)),
 )
 def gather_elements(v: View) -> Kernel:
@@ -237,10 +238,10 @@ def _borders(x: Shape, attrs: Attributes, inputs: Types) -> str:
 
 @op(
     "Pad",
-    Trait.MOVES_DATA,
-    Trait.SAME_RANK,
+    *(Trait.MOVES_DATA, Trait.SAME_RANK),
     moved=Moved((0,), fill=2),
     related=_borders,
+    constant=folded.pad,
     relay=_relay_pad,
 )
 def pad(v: View) -> Kernel:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mlftool.ir.graph import View
+from mlftool.ops import folded
 from mlftool.ops.base import (
     Attributes,
     Kernel,
@@ -161,7 +162,7 @@ def top_k(v: View) -> Kernel:
     return along(v, "lines_top", axis, sign=sign, k=v.y.shape[axis % len(v.y.shape)])
 
 
-@op("LpNormalization", *LINES)
+@op("LpNormalization", *LINES, constant=folded.lp_normalization)
 def lp_normalization(v: View) -> Kernel:
     """Each line divided by its sum of sizes, or the root of its sum of squares; zeros stay."""
     row = v.y.dtype

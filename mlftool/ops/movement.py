@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 
 from mlftool.ir.graph import View
+from mlftool.ops import folded
 from mlftool.ops.base import (
     FIRST,
     Attributes,
@@ -19,6 +20,7 @@ from mlftool.ops.base import (
     Trait,
     Types,
     UnsupportedError,
+    old,
     op,
     shape_text,
 )
@@ -140,15 +142,17 @@ def copy(v: View) -> Kernel:
     return copied(v, "copy", [v.y.elements], "i0")
 
 
-for _name in ("Reshape", "Flatten", "Squeeze", "Unsqueeze"):
+old("Shape", constant=folded.shape)
+for _name, _value in {"Reshape": None, "Flatten": folded.flatten}.items():
+    op(_name, Trait.VIEW, Trait.MOVES_DATA, relay=_relay_reshape, constant=_value)(copy)
+for _name in ("Squeeze", "Unsqueeze"):
     op(_name, Trait.VIEW, Trait.MOVES_DATA, relay=_relay_reshape)(copy)
 op("Identity", Trait.VIEW, Trait.MOVES_DATA, Trait.IDENTITY, relay=lambda s: s.arg())(copy)
 
 
 @op(
     "Transpose",
-    Trait.MOVES_DATA,
-    Trait.TRANSPOSITION,
+    *(Trait.MOVES_DATA, Trait.TRANSPOSITION),
     relay=lambda s: s.call("transpose", s.arg(), axes=list(s.attr("perm", ()))),
 )
 def transpose(v: View) -> Kernel:
@@ -252,9 +256,7 @@ def split(v: View) -> Kernel:
 
 @op(
     "Concat",
-    Trait.MOVES_DATA,
-    Trait.AXIS,
-    Trait.ORDER_PRESERVING,
+    *(Trait.MOVES_DATA, Trait.AXIS, Trait.ORDER_PRESERVING),
     turned=lambda attrs, perm: {"axis": perm[attrs["axis"] % len(perm)]},
     relay=_relay_concat,
 )
@@ -291,7 +293,14 @@ def _windows(x: Shape, attrs: Attributes, inputs: Types) -> str:
     return ""
 
 
-@op("Slice", Trait.MOVES_DATA, Trait.SAME_RANK, moved=FIRST, related=_windows, relay=_relay_slice)
+@op(
+    "Slice",
+    *(Trait.MOVES_DATA, Trait.SAME_RANK),
+    moved=FIRST,
+    related=_windows,
+    relay=_relay_slice,
+    constant=folded.window,
+)
 def slice_(v: View) -> Kernel:
     """Every step-th element from start along each axis of `axes`; how many is the output's type.
 

@@ -6,6 +6,7 @@ import math
 
 from mlftool.ir.dtype import BY_NAME
 from mlftool.ir.graph import View
+from mlftool.ops import folded
 from mlftool.ops.base import ROUNDED, Kernel, Operand, Trait, UnsupportedError, op
 from mlftool.ops.elementwise import Maths
 from mlftool.ops.relay import Rule, Site
@@ -100,4 +101,6 @@ def softmax(v: View) -> Kernel:
     )
 
 
-op("LogSoftmax", *TRAITS, relay=_relay_softmax("nn.log_softmax"))(softmax)
+op("LogSoftmax", *TRAITS, relay=_relay_softmax("nn.log_softmax"), constant=folded.log_softmax)(
+    softmax
+)

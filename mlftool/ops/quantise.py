@@ -169,16 +169,14 @@ elementwise("Cast", _cast, Trait.IDENTITY, includes=CONVERT, relay=_relay_cast)
 elementwise(
     "DequantizeLinear",
     _dequantize,
-    Trait.QUANTISE,
-    Trait.DEQUANTISER,
+    *(Trait.QUANTISE, Trait.DEQUANTISER),
     canonical=_broadcasting,
     relay=lambda s: _relay_quantise(s, False),
 )
 elementwise(
     "QuantizeLinear",
     _quantize,
-    Trait.QUANTISE,
-    Trait.QUANTISER,
+    *(Trait.QUANTISE, Trait.QUANTISER),
     canonical=_broadcasting,
     relay=lambda s: _relay_quantise(s, True),
 )

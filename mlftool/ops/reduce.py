@@ -16,7 +16,8 @@ from dataclasses import dataclass
 
 from mlftool.ir.dtype import DType
 from mlftool.ir.graph import Node, View
-from mlftool.ops.base import FIRST, Kernel, Operand, Trait, UnsupportedError, op
+from mlftool.ops import folded
+from mlftool.ops.base import FIRST, Kernel, Operand, Trait, UnsupportedError, Value, op
 from mlftool.ops.elementwise import Maths, index_text, row_major
 from mlftool.ops.relay import Rule, Site
 from mlftool.ops.scalar import Scalar, expressed, literal, settle, tensor_operand
@@ -36,6 +37,7 @@ class Member:
     value: Callable[[Maths, str], str] = lambda m, x: x
     finish: Callable[[Maths, str, str], str] = lambda m, acc, count: acc
     picks: bool = False
+    constant: Value | None = None
     quantised: str = ""
 
 
@@ -130,9 +132,18 @@ MEMBERS = {
     "ReduceMin": Member(greatest, "Min", _relay("min"), picks=True),
     "ReduceL1": Member(zero, "Add", _relay("sum", "abs"), _magnitude),
     "ReduceL2": Member(zero, "Add", _relay("sum", "square", "sqrt"), _square, _root),
-    "ReduceSumSquare": Member(zero, "Add", _relay("sum", "square"), _square),
-    "ReduceLogSum": Member(zero, "Add", _relay("sum", "", "log"), finish=_log),
-    "ReduceLogSumExp": Member(lambda row: -math.inf, "mlf.LogAddExp", _relay("sum", "exp", "log")),
+    "ReduceSumSquare": Member(
+        zero, "Add", _relay("sum", "square"), _square, constant=folded.reduce_sum_square
+    ),
+    "ReduceLogSum": Member(
+        zero, "Add", _relay("sum", "", "log"), finish=_log, constant=folded.reduce_log_sum
+    ),
+    "ReduceLogSumExp": Member(
+        lambda row: -math.inf,
+        "mlf.LogAddExp",
+        _relay("sum", "exp", "log"),
+        constant=folded.reduce_log_sum_exp,
+    ),
 }
 
 
@@ -254,5 +265,5 @@ def _axes_at_run_time(v: View) -> Kernel:
 
 for _name, _member in MEMBERS.items():
     _traits = [Trait.ORDER_PRESERVING] if _member.picks else []
-    _fields = {"moved": FIRST, "quantised": _member.quantised, "relay": _member.relay}
-    op(_name, *_traits, **_fields)(reduce)
+    _said = {"quantised": _member.quantised, "relay": _member.relay, "constant": _member.constant}
+    op(_name, *_traits, moved=FIRST, **_said)(reduce)

@@ -13,17 +13,18 @@ from onnx.reference import ReferenceEvaluator
 
 from mlftool.ir import dtype
 from mlftool.ir.graph import Array, Node
-from mlftool.ops.base import Trait, is_a
-from mlftool.ops.folded import KEPT, VALUES
+from mlftool.ops.base import Trait, is_a, known
+from mlftool.ops.folded import KEPT
 
 
 def evaluate_proto(
     node: NodeProto, inputs: Sequence[Array | None], opsets: Mapping[str, int]
 ) -> list[Any]:
     """The outputs of an ONNX node for known inputs. Raises whatever onnx or numpy raises."""
-    if node.op_type in VALUES and not node.domain.removeprefix("ai.onnx"):
+    record = None if node.domain.removeprefix("ai.onnx") else known(node.op_type)
+    if record is not None and record.constant is not None:
         attrs = {a.name: helper.get_attribute_value(a) for a in node.attribute}
-        return [VALUES[node.op_type](inputs, attrs, opsets[""])]
+        return [record.constant(inputs, attrs, opsets[""])]
     imports = [helper.make_opsetid(d, v) for d, v in opsets.items()]
     pairs = zip(node.input, inputs, strict=True)
     feeds = {n: dtype.texts(v) for n, v in pairs if n and v is not None}

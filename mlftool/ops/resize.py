@@ -208,9 +208,7 @@ old("Upsample", Trait.SAME_RANK, forms=of_form("*", "?"))
 
 @op(
     "Resize",
-    Trait.EPILOGUE,
-    Trait.PROLOGUE,
-    Trait.SAME_RANK,
+    *(Trait.EPILOGUE, Trait.PROLOGUE, Trait.SAME_RANK),
     forms=of_form("*", "?", "?", "?"),
     moved=FIRST,
     turned=_turned,

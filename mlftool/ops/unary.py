@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 from mlftool.ir.dtype import float64
-from mlftool.ops import relay
+from mlftool.ops import folded, relay
 from mlftool.ops.base import Known
 from mlftool.ops.elementwise import Maths, elementwise
 from mlftool.ops.relay import Rule, Site
@@ -261,7 +261,12 @@ _activation(
     lambda m, a, *, alpha=1.0: f"{a} < {m.lit(0)} ? {m.lit(alpha)} * {m.call('expm1', a)} : {a}",
     _relay_elu,
 )
-elementwise("Softsign", lambda m, a: f"{a} / ({m.lit(1)} + {m.size(a)})", relay=_relay_softsign)
+elementwise(
+    "Softsign",
+    lambda m, a: f"{a} / ({m.lit(1)} + {m.size(a)})",
+    relay=_relay_softsign,
+    constant=folded.softsign,
+)
 elementwise(
     "LeakyRelu",
     lambda m, a, *, alpha=0.01: f"{a} < {m.lit(0)} ? {m.lit(alpha)} * {a} : {a}",

@@ -168,9 +168,7 @@ def _relay_extents(s: Site, size: Sequence[int], ceil: bool) -> tuple[int, ...]:
 
 @op(
     "MaxPool",
-    Trait.SPATIAL,
-    Trait.EPILOGUE,
-    Trait.ORDER_PRESERVING,
+    *(Trait.SPATIAL, Trait.EPILOGUE, Trait.ORDER_PRESERVING),
     moved=Moved(None, (0,)),
     relay=_relay_pool("max"),
 )
@@ -270,9 +268,7 @@ def averages(v: View, requantize: str) -> Kernel:
 
 @op(
     "AveragePool",
-    Trait.SPATIAL,
-    Trait.EPILOGUE,
-    Trait.PROLOGUE,
+    *(Trait.SPATIAL, Trait.EPILOGUE, Trait.PROLOGUE),
     quantised="com.microsoft.QLinearAveragePool",
     relay=_relay_pool("avg"),
 )

@@ -15,7 +15,7 @@ import numpy as np
 
 from mlftool.ir.edit import Editor
 from mlftool.ir.graph import Array, Graph, Node
-from mlftool.ops import Trait, contracts, is_a, record
+from mlftool.ops.base import Trait, contracts, is_a, record
 from mlftool.ops.reference import evaluate
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from mlftool.ir.edit import Editor
 from mlftool.ir.graph import Graph, Node, TensorType
-from mlftool.ops import Layout, Trait, contracts, is_a, record
+from mlftool.ops.base import Layout, Trait, contracts, is_a, record
 
 
 def canonicalise(graph: Graph) -> Graph:

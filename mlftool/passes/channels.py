@@ -20,7 +20,7 @@ import numpy as np
 
 from mlftool.ir.edit import Editor
 from mlftool.ir.graph import Array, Graph, Node, TensorType, View
-from mlftool.ops import Contracts, Layout, contracts
+from mlftool.ops.base import Contracts, Layout, contracts
 from mlftool.ops.contraction import (
     Contraction,
     Quantisation,

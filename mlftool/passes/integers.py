@@ -20,7 +20,7 @@ import numpy as np
 from mlftool.ir.dtype import DType
 from mlftool.ir.edit import Editor
 from mlftool.ir.graph import Array, Graph, Node, TensorType
-from mlftool.ops import OPS, Contracts, Layout, Trait, contracts, is_a, record
+from mlftool.ops.base import OPS, Contracts, Layout, Trait, contracts, is_a, record
 from mlftool.passes.qdq import per_tensor
 
 

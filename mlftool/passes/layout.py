@@ -15,7 +15,7 @@ import numpy as np
 
 from mlftool.ir.edit import Editor
 from mlftool.ir.graph import Graph, Node, TensorType
-from mlftool.ops import Layout, Trait, contracts, is_a, record
+from mlftool.ops.base import Layout, Trait, contracts, is_a, record
 
 
 def channels_last(graph: Graph) -> Graph:

@@ -20,7 +20,7 @@ import numpy as np
 
 from mlftool.ir.edit import Editor
 from mlftool.ir.graph import Array, Graph, Node, TensorType, View
-from mlftool.ops import Contracts, contracts
+from mlftool.ops.base import Contracts, contracts
 from mlftool.ops.contraction import Contraction, packable, shape_of
 
 MOST_GROWTH = 2  # times the weights that zeros may make of them

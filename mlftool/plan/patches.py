@@ -16,7 +16,7 @@ from typing import Any
 
 from mlftool.errors import MlfError, Problem
 from mlftool.ir.graph import Graph, Node, TensorType
-from mlftool.ops import Layout, Trait, contracts, is_a
+from mlftool.ops.base import Layout, Trait, contracts, is_a
 from mlftool.ops.patches import NAME, key
 from mlftool.plan.lower import lower
 from mlftool.plan.program import Program
