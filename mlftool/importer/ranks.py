@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mlftool.ir.graph import TensorType
-from mlftool.ops.base import Trait, Types, known, shape_text
+from mlftool.ops.base import Trait, Types, known, shown
 
 
 def unfit(op: str, attrs: Mapping[str, Any], inputs: Types, output: TensorType) -> str:
@@ -21,7 +21,7 @@ def unfit(op: str, attrs: Mapping[str, Any], inputs: Types, output: TensorType) 
         return ""
     rank = len(first.shape)
     if Trait.SAME_RANK in record.traits and len(output.shape) != rank:
-        shapes = map(shape_text, (first.shape, output.shape))
+        shapes = map(shown, (first.shape, output.shape))
         return "input {} does not fit output {}".format(*shapes)
     axis = attrs.get("axis", 0)
     if Trait.AXIS in record.traits and rank and not -rank <= axis < rank:
@@ -40,7 +40,7 @@ def _first_unfit(forms: Sequence[str], extents: Mapping[str, int], inputs: Types
         if axes is None or type_ is None:
             continue
         if len(axes) != len(type_.shape):
-            return f"an input of shape {shape_text(type_.shape)}; expected {len(axes)} axes"
+            return f"an input of shape {shown(type_.shape)}; expected {len(axes)} axes"
         for (times, letter), extent in zip(axes, type_.shape, strict=True):
             if times == 1 and letter not in "?0":
                 found.setdefault(letter, extent)
@@ -50,7 +50,7 @@ def _first_unfit(forms: Sequence[str], extents: Mapping[str, int], inputs: Types
         for axis, (times, letter) in enumerate(axes):
             wanted = times if letter == "0" else times * found.get(letter, 0)
             if letter != "?" and type_.shape[axis] != wanted:
-                text = f"an input of shape {shape_text(type_.shape)}"
+                text = f"an input of shape {shown(type_.shape)}"
                 return f"{text}; expected {wanted} along axis {axis}"
     return ""
 

@@ -9,7 +9,7 @@ from typing import Any, TypeGuard
 
 from mlftool.ir.edit import Editor
 from mlftool.ir.graph import Array, Node, TensorType, View
-from mlftool.ops.relay import Rule
+from mlftool.ir.relay import Rule
 
 
 class Trait(Enum):
@@ -25,6 +25,7 @@ class Trait(Enum):
     NARROW = auto()  # its kernels read and write 16-bit floats themselves
     STEPWISE = auto()  # of k operands: k - 1 steps of two, each reading the step before repeatedly
     QUANTISE = auto()  # QuantizeLinear and its like: kept out of constant folding at import
+    KEPT = auto()  # constants of it, too: the standard's reference is wrong somewhere
     QUANTISER = auto()  # floats to what is stored, by a scale and a zero point: inputs 1 and 2
     DEQUANTISER = auto()  # the way back
     IDENTITY = auto()  # its output is its input where both have one type
@@ -145,6 +146,23 @@ Shape = tuple[int, ...]
 Types = Sequence[TensorType | None]
 # A form for each input (importer/ranks.py), and the extents that some of their letters are.
 Forms = tuple[Sequence[str], Mapping[str, int]]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """A typed node. Inputs that were left out are None."""
+
+    op: str
+    attrs: Attributes
+    inputs: Types
+    values: Known
+    output: TensorType
+
+    def shape(self, i: int) -> tuple[int, ...] | None:
+        type_ = self.inputs[i] if i < len(self.inputs) else None
+        return None if type_ is None else type_.shape
+
+
 Affine = tuple[Array, Array] | None  # factor, addend
 # Input values, attributes and an opset -> the first output.
 Value = Callable[[Known, Attributes, int], Array]
@@ -166,6 +184,7 @@ class Op:
     # Of elementwise operators: the value of an element in C, and the headers that it needs.
     expression: Expression | None = None
     includes: tuple[str, ...] = ()
+    checks: tuple[Callable[[Facts], str], ...] = ()  # what is wrong with a node, or ""
     forms: Callable[[Attributes], Forms] | None = None  # of its inputs' axes
     related: Callable[[Shape, Attributes, Types], str] | None = None  # what is wrong with them
     moved: Moved = Moved()  # of what moves or picks elements
@@ -200,15 +219,15 @@ def op(name: str, *traits: Trait, **fields: Any) -> Callable[[Bid], Bid]:
     return register
 
 
+def known(name: str) -> Op | None:
+    """What is known of an operator, one without a kernel among them."""
+    return OPS.get(name) or OLD.get(name)
+
+
 def old(name: str, *traits: Trait, **fields: Any) -> None:
     """Register an operator that is rewritten before anything needs a kernel."""
     assert name not in OLD, name
     OLD[name] = Op(name, lambda v: None, frozenset(traits), **fields)
-
-
-def known(name: str) -> Op | None:
-    """What is known of an operator, one without a kernel among them."""
-    return OPS.get(name) or OLD.get(name)
 
 
 def of_form(*forms: str) -> Callable[[Attributes], Forms]:
@@ -216,13 +235,16 @@ def of_form(*forms: str) -> Callable[[Attributes], Forms]:
     return lambda attrs: (forms, {})
 
 
-def shape_text(shape: Sequence[int]) -> str:
-    return "x".join(map(str, shape)) or "scalar"
+def shown(shape: Sequence[int] | None) -> str:
+    if shape is None:
+        return "(none)"
+    return ("x".join(map(str, shape[:16])) + "..." * (len(shape) > 16)) or "scalar"
 
 
 def has(name: str, trait: Trait) -> bool:
     """Whether operator `name` is known and has `trait`."""
-    return name in OPS and trait in OPS[name].traits
+    record = known(name)
+    return record is not None and trait in record.traits
 
 
 def is_a(node: Node | None, trait: Trait) -> TypeGuard[Node]:

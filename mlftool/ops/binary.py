@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from mlftool.ops import relay
+from mlftool.ir import relay
+from mlftool.ir.relay import Site
 from mlftool.ops.base import Affine, Attributes, Known, Trait
 from mlftool.ops.elementwise import Maths, elementwise
-from mlftool.ops.relay import Site
 from mlftool.ops.scalar import Exact, ExprFn, Scalar, compared
 
 

@@ -18,12 +18,14 @@ import numpy as np
 
 from mlftool.ir.dtype import of
 from mlftool.ir.graph import View
-from mlftool.ops.base import Contracts, Kernel, Layout, Operand, Trait, op
+from mlftool.ir.relay import LAYOUTS, Site, dense, requantise, scale_of, window, zero_point
+from mlftool.ops.base import OPS, Contracts, Facts, Kernel, Layout, Operand, Trait, op, shown
 from mlftool.ops.contract_computed import computed, spatial_axes
 from mlftool.ops.contraction import (
     BLOCK,
     Contraction,
     Quantisation,
+    auto_pad,
     blocks,
     centred,
     contraction,
@@ -39,9 +41,8 @@ from mlftool.ops.contraction import (
     scale_operand,
     stores,
 )
-from mlftool.ops.matmul import matmul, without_factors
+from mlftool.ops.matmul import fitting_bias, flags, matmul, without_factors
 from mlftool.ops.nibbles import are_nibbles, nibble_rows
-from mlftool.ops.relay import LAYOUTS, Site, dense, requantise, scale_of, window, zero_point
 from mlftool.ops.scalar import Store, tensor_operand
 
 
@@ -320,17 +321,40 @@ def _relay_qlinear_conv(s: Site) -> str | None:
     return requantise(s, y, (1, 4), (6, 7))
 
 
+def _fits(f: Facts) -> str:
+    c = OPS[f.op].contracts
+    assert c is not None
+    assert c.bias is not None
+    x, w, b, group = f.shape(0), f.shape(c.weights), f.shape(c.bias), f.attrs.get("group", 1)
+    if x is None or w is None or len(x) != len(w):
+        return f"weights {shown(w)} do not fit input {shown(x)}"
+    if group < 1:
+        return f"group is {group}; expected at least 1"
+    if x[1] != w[1] * group:
+        return f"input {shown(x)} has {x[1]} channels; weights {shown(w)} take {w[1] * group}"
+    if w[0] % group:
+        return f"{w[0]} output channels; expected a multiple of its {group} groups"
+    kernel = f.attrs.get("kernel_shape")
+    if kernel is not None and tuple(kernel) != w[2:]:
+        return f"kernel_shape {shown(kernel)} does not fit weights {shown(w)}"
+    if b is not None and b != w[:1]:
+        return f"bias {shown(b)}; expected one value for each of {w[0]} output channels"
+    return ""
+
+
 op(
     "Conv",
-    *(Trait.SPATIAL, Trait.EPILOGUE),
+    *(Trait.KEPT, Trait.SPATIAL, Trait.EPILOGUE),
     contracts=Contracts(Layout.CONVOLUTION, bias=2, packs_bias=True),
     quantised="QLinearConv",
+    checks=(auto_pad, _fits),
     relay=_relay_conv,
 )(contract)
 op(
     "QLinearConv",
-    *(Trait.SPATIAL, Trait.EPILOGUE),
+    *(Trait.KEPT, Trait.SPATIAL, Trait.EPILOGUE),
     contracts=Contracts(Layout.CONVOLUTION, 3, bias=8, y_scale=6),
+    checks=(auto_pad, _fits),
     relay=_relay_qlinear_conv,
 )(contract)
 op(
@@ -338,6 +362,7 @@ op(
     Trait.EPILOGUE,
     contracts=Contracts(Layout.MATRIX, bias=2, packs_bias=True, computed="QLinearMatMul"),
     quantised="com.microsoft.QGemm",
+    checks=(flags, fitting_bias),
     canonical=without_factors,
     relay=_relay_gemm,
 )(contract)

@@ -85,4 +85,8 @@ def _of_channel(v: View, at: dict[str, int]) -> str:
     return f"(int32_t)wz[{'oc' if v.x(at['wz']).elements > 1 else 0}]"
 
 
-op("ConvInteger", Trait.SPATIAL, Trait.EPILOGUE, contracts=Contracts(Layout.CONVOLUTION))(computed)
+op(
+    "ConvInteger",
+    *(Trait.KEPT, Trait.SPATIAL, Trait.EPILOGUE),
+    contracts=Contracts(Layout.CONVOLUTION),
+)(computed)

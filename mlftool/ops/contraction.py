@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from mlftool.ir.graph import Array, View
-from mlftool.ops.base import Contracts, Layout, Operand, UnsupportedError, contracts
+from mlftool.ops.base import Contracts, Facts, Layout, Operand, UnsupportedError, contracts
 from mlftool.ops.scalar import Store
 
 BLOCK = 256
+AUTO_PADS = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
 
 
 @dataclass(frozen=True)
@@ -123,6 +124,11 @@ class Contraction:
         if i is None or not self.v.has(i):
             return np.zeros(self.oc, dtype)
         return np.broadcast_to(self.v.known(i).reshape(-1), (self.oc,)).astype(dtype)
+
+
+def auto_pad(f: Facts) -> str:
+    mode = f.attrs.get("auto_pad", "NOTSET")
+    return "" if mode in AUTO_PADS else f"auto_pad '{mode}'; expected {', '.join(AUTO_PADS)}"
 
 
 def contracts_of(v: View) -> Contracts:

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mlftool.ir.graph import Graph, View
+from mlftool.ir.relay import Site
 from mlftool.ops.base import Kernel, Operand, Trait, op
-from mlftool.ops.relay import Site
 from mlftool.ops.scalar import tensor_operand
 
 ARENA = "arena"

@@ -1,7 +1,7 @@
 """Known values where the standard's reference implementation is wrong or fails.
 
 A constant is folded by `onnx.reference`, but for two: operators whose records have their `constant`
-from here, and what is in KEPT stays in the graph and is computed by its kernel.
+from here, and those of trait KEPT, which stay in the graph and are computed by their kernels.
 tests/ops/test_folding.py compares every operator that is folded with onnxruntime; this file is the
 only place for what it finds.
 """
@@ -16,17 +16,6 @@ import numpy as np
 
 from mlftool.ir.graph import Array
 from mlftool.ops.base import Attributes, Known, Value
-
-# Groups, ceil_mode with dilations, batches of several lengths, cubic filters at the border.
-KEPT = frozenset(
-    [
-        *("Conv", "ConvInteger", "ConvTranspose", "DeformConv", "QLinearConv"),
-        *("AveragePool", "LpPool", "MaxPool", "MaxRoiPool", "MaxUnpool", "RoiAlign"),
-        *("GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool"),
-        *("GRU", "LSTM", "RNN"),
-        *("GridSample", "Resize", "Upsample", "GroupNormalization", "LRN"),
-    ]
-)
 
 
 def _data(inputs: Known, i: int = 0) -> Array:

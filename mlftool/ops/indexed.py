@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from mlftool.ir.graph import View
+from mlftool.ir.relay import Site
 from mlftool.ops import folded
 from mlftool.ops.base import (
     FIRST,
@@ -24,22 +25,16 @@ from mlftool.ops.base import (
     Types,
     of_form,
     op,
-    shape_text,
+    shown,
 )
 from mlftool.ops.elementwise import index_text, row_major
-from mlftool.ops.movement import copied
-from mlftool.ops.relay import Site
+from mlftool.ops.movement import copied, strides_of
 from mlftool.ops.scalar import fetch, literal, tensor_operand
-
-
-def steps(shape: Sequence[int]) -> list[int]:
-    """How far apart neighbours along each axis lie, in elements."""
-    return [math.prod(shape[k + 1 :]) for k in range(len(shape))]
 
 
 def place(terms: Sequence[str], shape: Sequence[int]) -> str:
     """C index of the element of a tensor of `shape` whose index on each axis is a term."""
-    pairs = zip(terms, steps(shape), strict=True)
+    pairs = zip(terms, strides_of(shape), strict=True)
     return " + ".join(t if s == 1 else f"{t} * {s}" for t, s in pairs) or "0"
 
 
@@ -129,7 +124,7 @@ def coordinates(v: View, indices: str, row: str, first: int, count: int) -> tupl
 def _gathered(x: Shape, attrs: Attributes, inputs: Types) -> str:
     places, batch = inputs[1], attrs.get("batch_dims", 0)
     if places is None or places.shape[:batch] != x[:batch]:
-        return f"indices {places} for {batch} batch axes of {shape_text(x)}"
+        return f"indices {places} for {batch} batch axes of {shown(x)}"
     return ""
 
 
@@ -159,7 +154,7 @@ def gather_nd(v: View) -> Kernel:
 def _reversed(x: Shape, attrs: Attributes, inputs: Types) -> str:
     axis, lengths = attrs.get("batch_axis", 1), inputs[1]
     if lengths is None or len(x) < 2 or not 0 <= axis < len(x) or lengths.shape != (x[axis],):
-        return f"lengths {lengths} for batches along axis {axis} of {shape_text(x)}"
+        return f"lengths {lengths} for batches along axis {axis} of {shown(x)}"
     return ""
 
 

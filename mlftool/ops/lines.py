@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mlftool.ir.graph import View
+from mlftool.ir.relay import Rule, Site
 from mlftool.ops import folded
 from mlftool.ops.base import (
     Attributes,
@@ -25,7 +26,6 @@ from mlftool.ops.base import (
 )
 from mlftool.ops.elementwise import Maths
 from mlftool.ops.reduce import joined
-from mlftool.ops.relay import Rule, Site
 from mlftool.ops.scalar import literal, settle, tensor_operand
 
 

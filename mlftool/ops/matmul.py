@@ -15,11 +15,21 @@ import numpy as np
 from mlftool.ir.dtype import DType, float32, int32, int64
 from mlftool.ir.edit import Editor
 from mlftool.ir.graph import Node, TensorType, View
-from mlftool.ops.base import Contracts, Kernel, Layout, Operand, Trait, UnsupportedError, op
+from mlftool.ir.relay import Site, dense, requantise, scale_of, zero_point
+from mlftool.ops.base import (
+    Contracts,
+    Facts,
+    Kernel,
+    Layout,
+    Operand,
+    Trait,
+    UnsupportedError,
+    op,
+    shown,
+)
 from mlftool.ops.contraction import BLOCK, contracts_of
 from mlftool.ops.elementwise import broadcast_strides, index_text, row_major
 from mlftool.ops.reduce import joined
-from mlftool.ops.relay import Site, dense, requantise, scale_of, zero_point
 from mlftool.ops.scalar import Store, fetch, literal, settle, tensor_operand
 
 
@@ -153,6 +163,24 @@ def _relay_qlinear_matmul(s: Site) -> str | None:
         out_dtype="int32",
     )
     return requantise(s, y, (1, 4), (6, 7))
+
+
+def flags(f: Facts) -> str:
+    for name in ("transA", "transB"):
+        if f.attrs.get(name, 0) not in (0, 1):
+            return f"{name} is {f.attrs[name]}; expected 0 or 1"
+    return ""
+
+
+def fitting_bias(f: Facts) -> str:
+    bias = f.shape(2)
+    if bias is None:
+        return ""
+    try:
+        fits = np.broadcast_shapes(bias, f.output.shape) == f.output.shape
+    except ValueError:
+        fits = False
+    return "" if fits else f"bias {shown(bias)} does not broadcast to {shown(f.output.shape)}"
 
 
 op(

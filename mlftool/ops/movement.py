@@ -10,10 +10,12 @@ import math
 from collections.abc import Sequence
 
 from mlftool.ir.graph import View
+from mlftool.ir.relay import Site, unary
 from mlftool.ops import folded
 from mlftool.ops.base import (
     FIRST,
     Attributes,
+    Facts,
     Kernel,
     Operand,
     Shape,
@@ -22,10 +24,9 @@ from mlftool.ops.base import (
     UnsupportedError,
     old,
     op,
-    shape_text,
+    shown,
 )
 from mlftool.ops.elementwise import index_text, merged, row_major
-from mlftool.ops.relay import Site, unary
 from mlftool.ops.scalar import conversions, fetch, put, tensor_operand
 
 WORTH_MEMCPY = 4  # elements
@@ -103,10 +104,6 @@ def _relay_reshape(s: Site) -> str:
     return s.call("reshape", s.arg(), newshape=list(s.out.shape))
 
 
-def _relay_concat(s: Site) -> str:
-    return s.call("concatenate", s.tuple(s.args()), axis=s.axis(0))
-
-
 def _relay_split(s: Site) -> tuple[str, ...]:
     axis = s.axis(0)
     extents = [type_.shape[axis] for type_ in s.made]
@@ -136,6 +133,20 @@ def _relay_tile(s: Site) -> str | None:
     return None if repeats is None else s.call("tile", s.arg(), reps=repeats)
 
 
+def _permutation(f: Facts) -> str:
+    perm, shape = f.attrs.get("perm"), f.shape(0)
+    if perm is None or shape is None or sorted(perm) == list(range(len(shape))):
+        return ""
+    return f"perm {shown(perm)} is no permutation of {len(shape)} axes"
+
+
+def _dropout(f: Facts) -> str:
+    given = len(f.inputs) > 2 and f.inputs[2] is not None
+    if given and (f.values[2] is None or bool(f.values[2])):
+        return "may be in training mode, which draws random numbers; expected inference"
+    return "" if f.attrs.get("is_test", 1) else "is in training mode; expected is_test"
+
+
 @op("mlf.Copy", Trait.MOVES_DATA, relay=unary("copy"))
 def copy(v: View) -> Kernel:
     """The input's bytes in the output's buffer, for outputs that are views of something else."""
@@ -143,6 +154,7 @@ def copy(v: View) -> Kernel:
 
 
 old("Shape", constant=folded.shape)
+old("Dropout", checks=(_dropout,))
 for _name, _value in {"Reshape": None, "Flatten": folded.flatten}.items():
     op(_name, Trait.VIEW, Trait.MOVES_DATA, relay=_relay_reshape, constant=_value)(copy)
 for _name in ("Squeeze", "Unsqueeze"):
@@ -153,13 +165,14 @@ op("Identity", Trait.VIEW, Trait.MOVES_DATA, Trait.IDENTITY, relay=lambda s: s.a
 @op(
     "Transpose",
     *(Trait.MOVES_DATA, Trait.TRANSPOSITION),
+    checks=(_permutation,),
     relay=lambda s: s.call("transpose", s.arg(), axes=list(s.attr("perm", ()))),
 )
 def transpose(v: View) -> Kernel:
     """y[i_perm] = x[i], with axes that stay together merged into one."""
     shape = v.x(0).shape
     perm = tuple(v.attr("perm", tuple(reversed(range(len(shape))))))
-    steps = _steps(shape)
+    steps = strides_of(shape)
     strides = [steps[p] for p in perm]
     return _in_blocks(v, strides) or strided(v, "transpose", v.y.shape, strides)
 
@@ -210,7 +223,7 @@ def _in_blocks(v: View, strides: Sequence[int]) -> Kernel | None:
 def expand(v: View) -> Kernel:
     """x repeated along axes where it has one element. The shape is the output's type."""
     shape = (1,) * (len(v.y.shape) - len(v.x(0).shape)) + v.x(0).shape
-    pairs = zip(_steps(shape), shape, strict=True)
+    pairs = zip(strides_of(shape), shape, strict=True)
     return strided(v, "expand", v.y.shape, [0 if n == 1 else s for s, n in pairs])
 
 
@@ -219,7 +232,7 @@ def tile(v: View) -> Kernel:
     """x again and again along each axis; how often is in the output's type."""
     shape: list[int] = []
     strides: list[int] = []
-    for n, s, out in zip(v.x(0).shape, _steps(v.x(0).shape), v.y.shape, strict=True):
+    for n, s, out in zip(v.x(0).shape, strides_of(v.x(0).shape), v.y.shape, strict=True):
         shape += [out // n if n else 0, n]
         strides += [0, s]
     return strided(v, "tile", shape, strides)
@@ -258,7 +271,7 @@ def split(v: View) -> Kernel:
     "Concat",
     *(Trait.MOVES_DATA, Trait.AXIS, Trait.ORDER_PRESERVING),
     turned=lambda attrs, perm: {"axis": perm[attrs["axis"] % len(perm)]},
-    relay=_relay_concat,
+    relay=lambda s: s.call("concatenate", s.tuple(s.args()), axis=s.axis(0)),
 )
 def concat(v: View) -> Kernel:
     """Inputs one after the other along `axis`."""
@@ -286,10 +299,10 @@ def concat(v: View) -> Kernel:
 def _windows(x: Shape, attrs: Attributes, inputs: Types) -> str:
     lists = [t for t in inputs[1:] if t is not None]
     if any(len(t.shape) != 1 or t.shape != lists[0].shape for t in lists):
-        shown = ", ".join(map(str, lists))
-        return f"starts, ends, axes and steps {shown}; expected as many of each"
+        found = ", ".join(map(str, lists))
+        return f"starts, ends, axes and steps {found}; expected as many of each"
     if lists and lists[0].elements > len(x):
-        return f"{lists[0].elements} windows for the axes of {shape_text(x)}"
+        return f"{lists[0].elements} windows for the axes of {shown(x)}"
     return ""
 
 
@@ -318,7 +331,7 @@ def slice_(v: View) -> Kernel:
         by[axis] = int(steps.reshape(-1)[k]) if steps is not None else 1
         most = shape[axis] - 1 if by[axis] < 0 else shape[axis]
         first[axis] = max(0, min(most, start + shape[axis] if start < 0 else start))
-    stride = _steps(shape)
+    stride = strides_of(shape)
     start = sum(f * s for f, s in zip(first, stride, strict=True))
     return strided(v, "slice", v.y.shape, [b * s for b, s in zip(by, stride, strict=True)], start)
 
@@ -341,11 +354,12 @@ def _windows_at_run_time(v: View) -> Kernel:
     ]
     places = [
         f"mlf_slice_at(start[{k}], i{k}, step[{k}], {n})" + (f" * {s}" if s != 1 else "")
-        for k, (n, s) in enumerate(zip(shape, _steps(shape), strict=True))
+        for k, (n, s) in enumerate(zip(shape, strides_of(shape), strict=True))
     ]
     lines = [line for line in head if line]
     return copied(v, "slice", v.y.shape, " + ".join(places) or "0", head=lines, reads=reads)
 
 
-def _steps(shape: Sequence[int]) -> list[int]:
+def strides_of(shape: Sequence[int]) -> list[int]:
+    """How far apart neighbours along each axis lie, in elements."""
     return [math.prod(shape[k + 1 :]) for k in range(len(shape))]

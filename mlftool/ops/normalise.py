@@ -6,10 +6,10 @@ import math
 
 from mlftool.ir.dtype import BY_NAME
 from mlftool.ir.graph import View
+from mlftool.ir.relay import Rule, Site
 from mlftool.ops import folded
 from mlftool.ops.base import ROUNDED, Kernel, Operand, Trait, UnsupportedError, op
 from mlftool.ops.elementwise import Maths
-from mlftool.ops.relay import Rule, Site
 from mlftool.ops.scalar import Load, Store, conversions, settle, tensor_operand
 
 KEPT = 256  # exponentials that are kept in scratch at most

@@ -101,7 +101,7 @@ class _Tail:
 
 def in_integers(graph: Graph, nodes: Sequence[Node]) -> Pair | None:
     """The integer form of a whole chain, or None if it is of another kind or has none."""
-    middle = next((n for n in nodes if _is_middle(n)), None)
+    middle = next((n for n in nodes if any(is_a(n, t) for t in _MIDDLE)), None)
     if middle is None or not is_a(nodes[-1], Trait.QUANTISER):
         return None
     added = is_a(middle, Trait.ADDITION)
@@ -124,10 +124,7 @@ def in_integers(graph: Graph, nodes: Sequence[Node]) -> Pair | None:
     return _KNOWN[key] and Pair((one.name, name), *_KNOWN[key])
 
 
-def _is_middle(node: Node) -> bool:
-    return is_a(node, Trait.ADDITION) or is_a(node, Trait.MULTIPLICATION)
-
-
+_MIDDLE = (Trait.ADDITION, Trait.MULTIPLICATION)
 # Kernels that bid ask for the same chain again and again.
 _KNOWN: dict[Any, Any] = {}
 

@@ -3,6 +3,7 @@ elementwise, and DynamicQuantizeLinear, which finds its scale out first."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -11,9 +12,9 @@ import numpy as np
 from mlftool.ir.dtype import BY_ONNX, DType
 from mlftool.ir.edit import Editor
 from mlftool.ir.graph import Node, TensorType, View
-from mlftool.ops.base import Kernel, Operand, Trait, op
+from mlftool.ir.relay import STORED, Site, scale_of, zero_point
+from mlftool.ops.base import Facts, Kernel, Operand, Trait, op, shown
 from mlftool.ops.elementwise import Maths, elementwise
-from mlftool.ops.relay import STORED, Site, scale_of, zero_point
 from mlftool.ops.scalar import Exact, Scalar, settle, tensor_operand, widen
 
 CONVERT = ("mlf/convert.h",)
@@ -147,8 +148,29 @@ def _reshaped(e: Editor, node: Node, name: str, shape: tuple[int, ...], views: l
     return view
 
 
-def _relay_cast(s: Site) -> str:
-    return s.call("cast", s.arg(), dtype=str(BY_ONNX[s.attr("to", 1)]))
+def _fits(f: Facts) -> str:
+    x, scale, zero = f.shape(0), f.shape(1), f.shape(2)
+    if x is None or scale is None:
+        return "has no scale"
+    # onnxruntime's quantiser pairs a scalar with a tensor of one element.
+    one_value = zero is not None and math.prod(zero) == 1 == math.prod(scale)
+    if zero is not None and zero != scale and not one_value:
+        return f"zero point {shown(zero)} does not fit scale {shown(scale)}"
+    axis = f.attrs.get("axis", 1)
+    block = f.attrs.get("block_size", 0)
+    if block:
+        blocks = {k: -(-n // block) for k, n in enumerate(x) if k == axis % max(1, len(x))}
+        if block < 0 or scale != tuple(blocks.get(k, n) for k, n in enumerate(x)):
+            return f"scale {shown(scale)} by blocks of {block} does not fit {shown(x)}"
+    if len(scale) == 1 and scale != (1,):
+        if not -len(x) <= axis < len(x):
+            return f"axis {axis}; expected {-len(x)} to {len(x) - 1}"
+        if scale[0] != x[axis]:
+            return f"{scale[0]} scales for {x[axis]} slices along axis {axis}"
+    value = f.values[1]
+    if value is not None and not bool(np.all(np.isfinite(value) & (value > 0))):
+        return "its scale is not a positive finite number"
+    return ""
 
 
 def _relay_quantise(s: Site, to: bool) -> str | None:
@@ -165,12 +187,19 @@ def _relay_quantise(s: Site, to: bool) -> str | None:
     return s.call(op, s.arg(0), scale, zero, axis=axis, out_dtype=out)
 
 
-elementwise("Cast", _cast, Trait.IDENTITY, includes=CONVERT, relay=_relay_cast)
+elementwise(
+    "Cast",
+    _cast,
+    Trait.IDENTITY,
+    includes=CONVERT,
+    relay=lambda s: s.call("cast", s.arg(), dtype=str(BY_ONNX[s.attr("to", 1)])),
+)
 elementwise(
     "DequantizeLinear",
     _dequantize,
     *(Trait.QUANTISE, Trait.DEQUANTISER),
     canonical=_broadcasting,
+    checks=(_fits,),
     relay=lambda s: _relay_quantise(s, False),
 )
 elementwise(
@@ -178,6 +207,7 @@ elementwise(
     _quantize,
     *(Trait.QUANTISE, Trait.QUANTISER),
     canonical=_broadcasting,
+    checks=(_fits,),
     relay=lambda s: _relay_quantise(s, True),
 )
 

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 
 from mlftool.ir.dtype import DType
 from mlftool.ir.graph import Node, View
+from mlftool.ir.relay import Rule, Site
 from mlftool.ops import folded
 from mlftool.ops.base import FIRST, Kernel, Operand, Trait, UnsupportedError, Value, op
 from mlftool.ops.elementwise import Maths, index_text, row_major
-from mlftool.ops.relay import Rule, Site
 from mlftool.ops.scalar import Scalar, expressed, literal, settle, tensor_operand
 
 BLOCK = 256
@@ -27,13 +27,13 @@ BLOCK = 256
 
 @dataclass(frozen=True)
 class Member:
-    """`start`: the neutral element; `value`: what is made of an element first; `step`: the
-    elementwise operator that joins two, or mlf.LogAddExp; `finish`: of the accumulator and the
+    """`step`: the elementwise operator that joins two, or mlf.LogAddExp; `start`: its neutral
+    element; `value`: what is made of an element first; `finish`: of the accumulator and the
     number of elements; whether it `picks` one of the elements."""
 
-    start: Callable[[DType], float]
     step: str
     relay: Rule
+    start: Callable[[DType], float] = lambda row: 0
     value: Callable[[Maths, str], str] = lambda m, x: x
     finish: Callable[[Maths, str, str], str] = lambda m, acc, count: acc
     picks: bool = False
@@ -93,10 +93,6 @@ def _mean(m: Maths, acc: str, count: str) -> str:
     return f"({m.dtype.c})({count} == 0 ? 0 : {acc} / ({m.dtype.c}){count})"
 
 
-def zero(row: DType) -> float:
-    return 0
-
-
 def _relay_axes(s: Site) -> list[int] | None:
     """Axes of a reduction; all of them if none are given."""
     given = s.ints(1) if s.has(1) else s.attr("axes", None)
@@ -123,25 +119,23 @@ def _relay(op: str, before: str = "", after: str = "") -> Rule:
 
 
 MEMBERS = {
-    "ReduceSum": Member(zero, "Add", _relay("sum"), quantised="mlf.QLinearReduceSum"),
-    "ReduceMean": Member(
-        zero, "Add", _relay("mean"), finish=_mean, quantised="mlf.QLinearReduceMean"
-    ),
-    "ReduceProd": Member(lambda row: 1, "Mul", _relay("prod")),
-    "ReduceMax": Member(least, "Max", _relay("max"), picks=True),
-    "ReduceMin": Member(greatest, "Min", _relay("min"), picks=True),
-    "ReduceL1": Member(zero, "Add", _relay("sum", "abs"), _magnitude),
-    "ReduceL2": Member(zero, "Add", _relay("sum", "square", "sqrt"), _square, _root),
+    "ReduceSum": Member("Add", _relay("sum"), quantised="mlf.QLinearReduceSum"),
+    "ReduceMean": Member("Add", _relay("mean"), finish=_mean, quantised="mlf.QLinearReduceMean"),
+    "ReduceProd": Member("Mul", _relay("prod"), lambda row: 1),
+    "ReduceMax": Member("Max", _relay("max"), least, picks=True),
+    "ReduceMin": Member("Min", _relay("min"), greatest, picks=True),
+    "ReduceL1": Member("Add", _relay("sum", "abs"), value=_magnitude),
+    "ReduceL2": Member("Add", _relay("sum", "square", "sqrt"), value=_square, finish=_root),
     "ReduceSumSquare": Member(
-        zero, "Add", _relay("sum", "square"), _square, constant=folded.reduce_sum_square
+        "Add", _relay("sum", "square"), value=_square, constant=folded.reduce_sum_square
     ),
     "ReduceLogSum": Member(
-        zero, "Add", _relay("sum", "", "log"), finish=_log, constant=folded.reduce_log_sum
+        "Add", _relay("sum", "", "log"), finish=_log, constant=folded.reduce_log_sum
     ),
     "ReduceLogSumExp": Member(
-        lambda row: -math.inf,
         "mlf.LogAddExp",
         _relay("sum", "exp", "log"),
+        lambda row: -math.inf,
         constant=folded.reduce_log_sum_exp,
     ),
 }

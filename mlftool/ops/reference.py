@@ -14,7 +14,6 @@ from onnx.reference import ReferenceEvaluator
 from mlftool.ir import dtype
 from mlftool.ir.graph import Array, Node
 from mlftool.ops.base import Trait, is_a, known
-from mlftool.ops.folded import KEPT
 
 
 def evaluate_proto(
@@ -43,7 +42,7 @@ def evaluate_proto(
 
 def knows(node: Node) -> bool:
     """Whether `evaluate` computes the operator as the standard's tests and onnxruntime do."""
-    return "." not in node.op and node.op not in KEPT
+    return "." not in node.op and not is_a(node, Trait.KEPT)
 
 
 def evaluate(node: Node, inputs: Sequence[Array | None]) -> Array:

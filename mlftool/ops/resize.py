@@ -19,6 +19,7 @@ from mlftool.ir.graph import View
 from mlftool.ops.base import (
     FIRST,
     Attributes,
+    Facts,
     Kernel,
     Operand,
     Trait,
@@ -26,6 +27,7 @@ from mlftool.ops.base import (
     of_form,
     old,
     op,
+    shown,
 )
 from mlftool.ops.elementwise import index_text, row_major
 from mlftool.ops.plain import float_of
@@ -203,15 +205,23 @@ def _turned(attrs: Attributes, perm: Sequence[int]) -> Attributes:
     return {**attrs, "axes": [perm[a] for a in attrs["axes"]]}
 
 
-old("Upsample", Trait.SAME_RANK, forms=of_form("*", "?"))
+def _some_image(f: Facts) -> str:
+    x = f.shape(0)
+    if x is not None and f.output.elements and 0 in x:
+        return f"input {shown(x)} has no elements to make {shown(f.output.shape)} of"
+    return ""
+
+
+old("Upsample", Trait.KEPT, Trait.SAME_RANK, forms=of_form("*", "?"), checks=(_some_image,))
 
 
 @op(
     "Resize",
-    *(Trait.EPILOGUE, Trait.PROLOGUE, Trait.SAME_RANK),
+    *(Trait.KEPT, Trait.EPILOGUE, Trait.PROLOGUE, Trait.SAME_RANK),
     forms=of_form("*", "?", "?", "?"),
     moved=FIRST,
     turned=_turned,
+    checks=(_some_image,),
 )
 def resize(v: View) -> Kernel:
     """Linear and cubic, in float32 weights; antialiased where the attribute asks for it. Small

@@ -21,7 +21,7 @@ from mlftool.ops.base import (
     Types,
     UnsupportedError,
     op,
-    shape_text,
+    shown,
 )
 from mlftool.ops.elementwise import index_text, row_major
 from mlftool.ops.indexed import coordinates, place
@@ -105,7 +105,7 @@ def _scattered(x: Shape, attrs: Attributes, inputs: Types) -> str:
         return "has no indices or updates"
     depth = places.shape[-1]
     if depth > len(x) or updates.shape != (*places.shape[:-1], *x[depth:]):
-        return f"indices {places} and updates {updates} do not fit input {shape_text(x)}"
+        return f"indices {places} and updates {updates} do not fit input {shown(x)}"
     return ""
 
 

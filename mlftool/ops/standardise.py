@@ -14,19 +14,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from mlftool.ir.graph import View
+from mlftool.ir.relay import Site
 from mlftool.ops.base import (
     Affine,
     Attributes,
+    Facts,
     Kernel,
     Known,
     Operand,
     Trait,
     UnsupportedError,
     op,
+    shown,
 )
 from mlftool.ops.elementwise import Maths, broadcast_strides
 from mlftool.ops.plain import float_of, maths, plain_kernel
-from mlftool.ops.relay import Site
 from mlftool.ops.scalar import Load, Store, tensor_operand
 
 BLOCK = 256  # of elements whose sum is added to the row's, as contractions do
@@ -136,11 +138,10 @@ def _relay_layer_norm(s: Site) -> str | None:
 
 
 def _relay_lrn(s: Site) -> str:
-    size = s.attr("size", 1)
     return s.call(
         "nn.lrn",
         s.arg(),
-        size=size,
+        size=s.attr("size", 1),
         axis=1,
         bias=float(s.attr("bias", 1.0)),
         alpha=float(s.attr("alpha", 1e-4)),
@@ -176,13 +177,13 @@ def instance_normalisation(v: View) -> Kernel:
     return _grouped(v, v.x(0).shape[1])
 
 
-@op("GroupNormalization", Trait.EPILOGUE, Trait.PROLOGUE)
+@op("GroupNormalization", Trait.KEPT, Trait.EPILOGUE, Trait.PROLOGUE)
 def group_normalisation(v: View) -> Kernel:
     """A row is a group of channels; before opset 21 scale and bias were per group."""
     return _grouped(v, v.attr("num_groups"))
 
 
-@op("LRN", Trait.SPATIAL, relay=_relay_lrn)
+@op("LRN", Trait.KEPT, Trait.SPATIAL, relay=_relay_lrn)
 def local_response(v: View) -> Kernel:
     """Each element by a power of the squares of its neighbours among the channels."""
     row, channels = float_of(v, v.y.dtype), v.y.shape[-1]
@@ -214,7 +215,15 @@ def _affine(known: Known, attrs: Attributes) -> Affine:
     return factor, offset - mean * factor
 
 
-@op("BatchNormalization", affine=_affine, relay=_relay_batch_norm)
+def _fits(f: Facts) -> str:
+    x = f.shape(0)
+    shapes = [f.shape(i) for i in range(1, 5)]
+    if x is None or len(x) < 2 or any(s != (x[1],) for s in shapes):
+        return f"input {shown(x)} does not fit parameters {', '.join(map(shown, shapes))}"
+    return ""
+
+
+@op("BatchNormalization", affine=_affine, checks=(_fits,), relay=_relay_batch_norm)
 def batch_normalisation(v: View) -> Kernel:
     """Parameters known only at run time, or statistics of the batch itself, in training."""
     training = bool(v.attr("training_mode", 0))

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from mlftool.ir import relay
 from mlftool.ir.dtype import float64
-from mlftool.ops import folded, relay
+from mlftool.ir.relay import Rule, Site
+from mlftool.ops import folded
 from mlftool.ops.base import Known
 from mlftool.ops.elementwise import Maths, elementwise
-from mlftool.ops.relay import Rule, Site
 from mlftool.ops.scalar import Exact, Scalar, compared
 
 MATH = ("mlf/math.h",)
@@ -140,21 +141,18 @@ def _relay_clip(s: Site) -> str | None:
     return s.call("minimum", x, s.single(2)) if s.has(2) else x
 
 
-def _relay_line(s: Site, x: str, factor: float, offset: float) -> str:
-    """factor * x + offset"""
-    return s.call("add", s.call("multiply", x, s.literal(factor)), s.literal(offset))
-
-
-def _relay_unit(s: Site, x: str) -> str:
-    return s.call("clip", x, a_min=0.0, a_max=1.0)
+def _relay_line(s: Site, x: str, factor: float, offset: float, clip: bool = False) -> str:
+    """factor * x + offset, between 0 and 1 with `clip`."""
+    y = s.call("add", s.call("multiply", x, s.literal(factor)), s.literal(offset))
+    return s.call("clip", y, a_min=0.0, a_max=1.0) if clip else y
 
 
 def _relay_hard_sigmoid(s: Site) -> str:
-    return _relay_unit(s, _relay_line(s, s.arg(), s.attr("alpha", 0.2), s.attr("beta", 0.5)))
+    return _relay_line(s, s.arg(), s.attr("alpha", 0.2), s.attr("beta", 0.5), clip=True)
 
 
 def _relay_hard_swish(s: Site) -> str:
-    return s.call("multiply", s.arg(), _relay_unit(s, _relay_line(s, s.arg(), 1 / 6, 0.5)))
+    return s.call("multiply", s.arg(), _relay_line(s, s.arg(), 1 / 6, 0.5, clip=True))
 
 
 def _relay_below(s: Site, x: str, inner: str, alpha: float) -> str:
@@ -183,10 +181,6 @@ def _relay_selu(s: Site) -> str:
 
 def _relay_softplus(s: Site, index: int = 0) -> str:
     return s.call("log", s.call("add", s.call("exp", s.arg(index)), s.literal(1)))
-
-
-def _relay_softsign(s: Site) -> str:
-    return s.call("divide", s.arg(), s.call("add", s.call("abs", s.arg()), s.literal(1)))
 
 
 def _relay_mish(s: Site) -> str:
@@ -264,7 +258,7 @@ _activation(
 elementwise(
     "Softsign",
     lambda m, a: f"{a} / ({m.lit(1)} + {m.size(a)})",
-    relay=_relay_softsign,
+    relay=lambda s: s.call("divide", s.arg(), s.call("add", s.call("abs", s.arg()), s.literal(1))),
     constant=folded.softsign,
 )
 elementwise(

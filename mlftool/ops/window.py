@@ -8,8 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from mlftool.ir.graph import View
+from mlftool.ir.relay import LAYOUTS, Rule, Site, window
 from mlftool.ops.base import (
     Attributes,
+    Facts,
     Kernel,
     Moved,
     Operand,
@@ -19,10 +21,11 @@ from mlftool.ops.base import (
     UnsupportedError,
     old,
     op,
+    shown,
 )
+from mlftool.ops.contraction import auto_pad
 from mlftool.ops.elementwise import Maths
 from mlftool.ops.plain import float_of, plain_kernel
-from mlftool.ops.relay import LAYOUTS, Rule, Site, window
 from mlftool.ops.scalar import Load, Store, literal, tensor_operand
 
 
@@ -166,10 +169,19 @@ def _relay_extents(s: Site, size: Sequence[int], ceil: bool) -> tuple[int, ...]:
     return tuple(result)
 
 
+def _pool_pads(f: Facts) -> str:
+    kernel = f.attrs["kernel_shape"]
+    pads = f.attrs.get("pads") or [0] * (2 * len(kernel))
+    if any(p >= k for p, k in zip(pads, [*kernel, *kernel], strict=True)):
+        return f"pads {shown(pads)}; expected less than the kernel {shown(kernel)}"
+    return ""
+
+
 @op(
     "MaxPool",
-    *(Trait.SPATIAL, Trait.EPILOGUE, Trait.ORDER_PRESERVING),
+    *(Trait.KEPT, Trait.SPATIAL, Trait.EPILOGUE, Trait.ORDER_PRESERVING),
     moved=Moved(None, (0,)),
+    checks=(auto_pad, _pool_pads),
     relay=_relay_pool("max"),
 )
 def max_pool(v: View) -> Kernel:
@@ -200,10 +212,12 @@ def _norm(x: Shape, attrs: Attributes, inputs: Types) -> str:
     return "" if attrs.get("p", 2) else "p is 0, for which there is no norm; expected 1 or more"
 
 
-old("GlobalLpPool", related=_norm)
+old("GlobalLpPool", Trait.KEPT, related=_norm)
+old("GlobalAveragePool", Trait.KEPT)
+old("GlobalMaxPool", Trait.KEPT)
 
 
-@op("LpPool", Trait.SPATIAL, Trait.EPILOGUE, Trait.PROLOGUE, related=_norm)
+@op("LpPool", Trait.KEPT, Trait.SPATIAL, Trait.EPILOGUE, Trait.PROLOGUE, related=_norm)
 def lp_pool(v: View) -> Kernel:
     """The p-norm of each window."""
     row, p = float_of(v, v.y.dtype), v.attr("p", 2)
@@ -216,7 +230,7 @@ def lp_pool(v: View) -> Kernel:
     return _pool(v, "portable.lp_pool", m.lit(0), step, root, row.c, includes=includes)
 
 
-@op("MaxUnpool")
+@op("MaxUnpool", Trait.KEPT)
 def max_unpool(v: View) -> Kernel:
     """Each value where its index says, zeros elsewhere; what lies beyond the output is dropped."""
     implied, out = v.attr("mlf.implied"), v.y.shape
@@ -268,8 +282,9 @@ def averages(v: View, requantize: str) -> Kernel:
 
 @op(
     "AveragePool",
-    *(Trait.SPATIAL, Trait.EPILOGUE, Trait.PROLOGUE),
+    *(Trait.KEPT, Trait.SPATIAL, Trait.EPILOGUE, Trait.PROLOGUE),
     quantised="com.microsoft.QLinearAveragePool",
+    checks=(auto_pad, _pool_pads),
     relay=_relay_pool("avg"),
 )
 def average_pool(v: View) -> Kernel:

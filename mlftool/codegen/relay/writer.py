@@ -137,7 +137,7 @@ class Body:
 
 @dataclass(frozen=True)
 class Site:
-    """What a rule of ops/relay.py may ask and write at a node. `block` writes a subgraph."""
+    """What a rule of ir/relay.py may ask and write at a node. `block` writes a subgraph."""
 
     node: Node
     body: Body
