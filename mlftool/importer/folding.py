@@ -13,7 +13,6 @@ from mlftool.importer.scope import KEEP, Next, Outcome, Refuse, Scope
 from mlftool.ir import dtype
 from mlftool.ir.graph import TensorType
 from mlftool.ops import Trait, has
-from mlftool.ops.folded import KEPT as NOT_FOLDED
 from mlftool.ops.reference import evaluate_proto
 
 MAX_FOLDED_BYTES = 2**28  # what one node may make of constants
@@ -21,7 +20,7 @@ MAX_FOLDED_BYTES = 2**28  # what one node may make of constants
 
 def _is_known(scope: Scope, node: NodeProto) -> bool:
     inputs = all(name in scope.consts for name in node.input if name)
-    return inputs and op_name(node) not in NOT_FOLDED
+    return inputs and not has(op_name(node), Trait.KEPT)
 
 
 def empty(scope: Scope, node: NodeProto) -> Outcome:

@@ -12,8 +12,7 @@ from mlftool.importer.expand import standing_for
 from mlftool.importer.scope import KEEP, Outcome, Refuse, Work
 from mlftool.ir import dtype
 from mlftool.ir.graph import Graph, Node, TensorType
-from mlftool.ops.folded import KEPT
-from mlftool.ops.reference import evaluate
+from mlftool.ops.reference import evaluate, knows
 
 COUNT = TensorType(dtype.int32, ())
 MOST_COUNTED = 4096  # iterations that are tried to find how many there are
@@ -152,7 +151,7 @@ def _control(body: Graph, states: int) -> _Part | None:
         name = wanted.pop()
         maker, place = makers.get(name), places.get(name)
         if maker is not None:
-            if len(maker.outputs) > 1 or maker.graphs or "." in maker.op or maker.op in KEPT:
+            if len(maker.outputs) > 1 or maker.graphs or not knows(maker):
                 return None
             if maker.result not in nodes:
                 nodes.add(maker.result)

@@ -33,7 +33,7 @@ ALLOWED = {
     "limits": {"errors"},
     "minimise": {"importer"},
     "objects": {"errors", "codegen", "mlf", "runtime", "targets"},
-    "describe": {"errors", "ir", "codegen", "mlf", "module", "objects", "version"},
+    "describe": {"errors", "ir", "ops", "codegen", "mlf", "module", "objects", "version"},
     "compile": {
         *("errors", "ir", "ops", "importer", "passes", "targets", "plan", "codegen", "mlf"),
         *("module", "describe", "crash", "minimise"),
@@ -43,7 +43,7 @@ ALLOWED = {
         *("errors", "ir", "ops", "plan", "codegen", "mlf", "runtime", "targets"),
         *("module", "describe", "compile"),
     },
-    "advice": {"errors", "ir", "module"},
+    "advice": {"errors", "ir", "ops", "module"},
     "backend": {"errors", "ir", "mlf", "runtime", "targets", "module", "compile"},
     # Where a test can run decides which targets a model gets.
     "manifest": {"errors", "files", "options", "runtime", "targets"},
