@@ -19,6 +19,7 @@ class Options:
     system_lib: bool = False
     weights: str = "auto"  # of weights.MODES
     model_sha256: str = ""  # of the file, external data inside
+    marks: bool = False  # the plain aot executor reads the board's counter around each call
 
 
 def aot_options(

@@ -1,7 +1,7 @@
 """What the standard demands of a node and its own shape inference does not check.
 
-Each check is given the node's operator, attributes and input and output types, and returns what is
-wrong, or "". They run before old spellings are modernised.
+Each check returns what is wrong with a node's facts, or "". They run before old spellings are
+modernised.
 """
 
 from __future__ import annotations
@@ -12,8 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from onnx import NodeProto
 
+from mlftool.importer.protos import attributes, op_name, plain
 from mlftool.importer.ranks import unfit
+from mlftool.importer.scope import Next, Outcome, Refuse, Rule, Scope
 from mlftool.ir.graph import Array, TensorType
 from mlftool.ops import Trait, has
 
@@ -35,14 +38,34 @@ class Facts:
         return None if type_ is None else type_.shape
 
 
-def wrong(facts: Facts) -> str:
-    """The first thing that is wrong with a node, or ""."""
-    if has(facts.op, Trait.VIEW) and facts.inputs[0] is not None:
-        have, want = facts.inputs[0].elements, facts.output.elements
+def facts(scope: Scope, node: NodeProto) -> Facts:
+    attrs = {name: plain(value) for name, value in attributes(node).items()}
+    types = [scope.types.get(n) for n in node.input]
+    values = [scope.consts.get(n) for n in node.input]
+    first = next(filter(None, node.output))
+    return Facts(op_name(node), attrs, types, values, scope.types[first])
+
+
+def checked(scope: Scope, node: NodeProto) -> Outcome:
+    """Refuse a typed node that the standard does not allow."""
+    f = facts(scope, node)
+    if has(f.op, Trait.VIEW) and f.inputs[0] is not None:
+        have, want = f.inputs[0].elements, f.output.elements
         if have != want:
-            return f"{have} elements do not fill its output {facts.output}, which has {want}"
-    found = unfit(facts.op, facts.attrs, facts.inputs, facts.output)
-    return found or next(filter(None, (check(facts) for check in CHECKS.get(facts.op, ()))), "")
+            text = f"{have} elements do not fill its output {f.output}, which has {want}"
+            return Refuse("MLF0303", text)
+    if found := unfit(f.op, f.attrs, f.inputs, f.output):
+        return Refuse("MLF0303", found)
+    return CHECKS[f.op](scope, node) if f.op in CHECKS else Next(node)
+
+
+def _all(*checks: Callable[[Facts], str]) -> Rule:
+    def rule(scope: Scope, node: NodeProto) -> Outcome:
+        f = facts(scope, node)
+        found = next(filter(None, (check(f) for check in checks)), "")
+        return Refuse("MLF0303", found) if found else Next(node)
+
+    return rule
 
 
 def _auto_pad(f: Facts) -> str:
@@ -195,18 +218,15 @@ def _text(shape: Sequence[int] | None) -> str:
     return shown or "scalar"
 
 
-CHECKS: dict[str, tuple[Callable[[Facts], str], ...]] = {
-    "Conv": (_auto_pad, _conv(1, 2)),
-    "ConvTranspose": (_auto_pad, _conv_transpose, _same_transpose),
-    "QLinearConv": (_auto_pad, _conv(3, 8)),
-    "MaxPool": (_auto_pad, _pool_pads),
-    "AveragePool": (_auto_pad, _pool_pads),
-    "Transpose": (_permutation,),
-    "BatchNormalization": (_batchnorm,),
-    "Dropout": (_dropout,),
-    "Gemm": (_gemm_flags, _gemm_bias),
-    "Resize": (_some_image,),
-    "Upsample": (_some_image,),
-    "QuantizeLinear": (_quantisation,),
-    "DequantizeLinear": (_quantisation,),
+CHECKS: Mapping[str, Rule] = {
+    "Conv": _all(_auto_pad, _conv(1, 2)),
+    "ConvTranspose": _all(_auto_pad, _conv_transpose, _same_transpose),
+    "QLinearConv": _all(_auto_pad, _conv(3, 8)),
+    **dict.fromkeys(("MaxPool", "AveragePool"), _all(_auto_pad, _pool_pads)),
+    "Transpose": _all(_permutation),
+    "BatchNormalization": _all(_batchnorm),
+    "Dropout": _all(_dropout),
+    "Gemm": _all(_gemm_flags, _gemm_bias),
+    **dict.fromkeys(("Resize", "Upsample"), _all(_some_image)),
+    **dict.fromkeys(("QuantizeLinear", "DequantizeLinear"), _all(_quantisation)),
 }

@@ -10,15 +10,19 @@ passes make integer arithmetic of both.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import onnx
 from onnx import NodeProto, helper, numpy_helper
 
-from mlftool.importer.protos import plain
+from mlftool.importer.interface import declare_sources
+from mlftool.importer.protos import first_line, op_name, plain
+from mlftool.importer.scope import Next, Outcome, Refuse, Replace, Rule, Scope
 from mlftool.ir.graph import TensorType
+from mlftool.ops import UnsupportedError
 
 OPSETS = {
     "": onnx.defs.onnx_opset_version(),
@@ -78,18 +82,50 @@ class Steps:
         return self("QuantizeLinear", value, self.x(scale), zero, out=0)
 
 
+def standing_for(
+    scope: Scope,
+    nodes: Sequence[NodeProto],
+    opsets: Mapping[str, int] = OPSETS,
+    flat: Collection[str] = (),
+) -> Replace:
+    """Nodes that take the place of another, written for `opsets`; `flat` inputs are scalars."""
+    declare_sources(nodes, scope.declared, flat)
+    return Replace(nodes, replace(scope, opsets={**scope.opsets, **opsets}))
+
+
 Expansion = Callable[[Steps], None]
-EXPANSIONS: dict[str, Expansion] = {}
+EXPANSIONS: dict[str, Rule] = {}
 
 
 def expands(*names: str) -> Callable[[Expansion], Expansion]:
     """Register the function below as what `names` stand for."""
 
     def register(expansion: Expansion) -> Expansion:
-        EXPANSIONS.update(dict.fromkeys(names, expansion))
+        def rule(scope: Scope, node: NodeProto) -> Outcome:
+            steps = Steps(node, [scope.types.get(n) for n in node.input])
+            expansion(steps)
+            return standing_for(scope, steps.made)
+
+        EXPANSIONS.update(dict.fromkeys(names, rule))
         return expansion
 
     return register
+
+
+def expanded(scope: Scope, node: NodeProto) -> Outcome:
+    """The other operators that this one stands for."""
+    if op_name(node) not in EXPANSIONS:
+        return Next(node)
+    try:
+        return EXPANSIONS[op_name(node)](scope, node)
+    except UnsupportedError as error:
+        return Refuse("MLF0302", str(error))
+    except (KeyError, IndexError):
+        return Refuse("MLF0303", "lacks an input or an attribute")
+    except (ArithmeticError, TypeError, ValueError) as error:
+        # Lists of all lengths and attributes of all kinds, which no schema relates.
+        text = f"its inputs and attributes do not fit together: {first_line(error)}"
+        return Refuse("MLF0303", text)
 
 
 def standard_form(node: NodeProto) -> NodeProto:

@@ -47,7 +47,8 @@ class Kernel:
     template: str  # file beside the operator or beside the target's kernels
     params: Mapping[str, Any]
     operands: tuple[Operand, ...]
-    cost: float  # estimated instructions; the lowest bid wins
+    cost: float  # estimated instructions
+    compact: bool = False  # written for few code bytes: first where those count
     macs: int = 0
     includes: tuple[str, ...] = ("mlf/kernel.h",)
     inplace: tuple[str, ...] = ()  # tensors whose memory the output may take over

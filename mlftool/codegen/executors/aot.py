@@ -153,6 +153,7 @@ def values_of(
     arguments = {} if program.workspace_io else {n: parameter(m) for n, m in io.items()}
     return {
         "module": module,
+        "marks": options.marks,
         "origin": origin(options, interface),
         "inputs": tensors(interface, interface.inputs, members),
         "outputs": tensors(interface, interface.outputs, members),

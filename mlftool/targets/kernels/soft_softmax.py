@@ -21,7 +21,7 @@ def _constants(v: View, node: Node) -> tuple[float, int] | None:
     return scale, int(zero[0]) if zero else 0
 
 
-@kernel("Softmax", needs="", unless="fpu")
+@kernel("Softmax", needs="", unless="fpu", replaces_portable=True)
 def soft_softmax(v: View) -> Kernel | None:
     body = v.node.body
     if [n.op for n in body] != ["DequantizeLinear", "Softmax", "QuantizeLinear"]:
@@ -62,7 +62,7 @@ def soft_softmax(v: View) -> Kernel | None:
             Operand("e", "float", "scratch", bytes=4 * n),
             Operand("y", v.out.dtype.c, "out", v.node.outputs[0]),
         ),
-        cost=v.y.elements * 50.0,
+        cost=v.y.elements * 3000.0,
         includes=("mlf/soft.h",),
         inplace=(x,),
     )
