@@ -60,7 +60,7 @@ def _compiled_source_impl(ctx):
 compiled_runner_source = rule(
     doc = "The C of a runner that `mlf_compile` writes.",
     implementation = _compiled_source_impl,
-    attrs = {"archive": attr.label(mandatory = True, providers = [OutputGroupInfo])},
+    attrs = {"archive": attr.label(mandatory = True, providers = [MlfInfo])},
 )
 
 def _mlf_runner_impl(ctx):
