@@ -93,7 +93,7 @@ def _unprepared(graph: Graph, made: Mapping[str, Node]) -> Iterator[Warning_]:
         if node.op == "BatchNormalization" or per_channel:
             count = graph.types[node.result].elements
             text = f"this {node.op} was not folded into {source.label} before the model was "
-            text += f"quantised: {count:,} elements are computed and rounded once more"
+            text += f"quantised: {count:,} elements are computed and rounded a second time"
             help = "run onnxruntime.quantization.shape_inference.quant_pre_process first"
             yield "MLF0314", node.label, text, help
 

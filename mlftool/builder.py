@@ -162,7 +162,9 @@ def _compile(manifest: Manifest, entry: Entry) -> Bundle:
     (first, data), *others = (
         (manifest.locate(m.model), [manifest.locate(file) for file in m.data_files]) for m in models
     )
-    more = "if the model is right, compile it alone: mlftool compile --max-seconds N --max-memory M"
+    more = (
+        "if the model is correct, compile it alone: mlftool compile --max-seconds N --max-memory M"
+    )
     with bounded(first, data, others=others, help_=more):
         return compile_modules(
             [

@@ -54,7 +54,7 @@ def as_ours(error: BaseException, path: str = "", files: Mapping[str, bytes] | N
     text = str(error)[:500]
     text = f"{signature(error)}: {text}" if text else signature(error)
     report = _written(error, about, files or {})
-    help = f"please send {report}; look into it first" if report else "please report it"
+    help = f"please send {report}; read it first" if report else "please report it"
     help += "; MLF_DEBUG=1 shows the traceback"
     return MlfError(Problem("MLF0900", text, path=path, help=help), INTERNAL)
 

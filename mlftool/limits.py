@@ -22,7 +22,9 @@ SECONDS = 20
 NODES_MIB, SECONDS_PER_MIB = 16, 16  # the first bytes may all be nodes, which take long
 SECONDS_PER_MIB_OF_WEIGHTS = 1
 MEMORY_MIB, MEMORY_PER_BYTE = 2048, 24  # the model as protobuf, as arrays, packed and as text
-_HELP = "if the model is right, allow more: --max-seconds N, --max-memory MIB; 0 is no limit"
+_HELP = (
+    "if the model is correct, raise the limits: --max-seconds N, --max-memory MIB; 0 is no limit"
+)
 Files = tuple[Path, Sequence[Path]]  # a model and its data
 
 

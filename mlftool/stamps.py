@@ -154,7 +154,7 @@ def _external_contents(
     places = {file.name: file for file in declared}
     for name in names:
         if PurePosixPath(name).parts != (name,) or name in ("/", ".."):
-            raise OSError("not beside the model")
+            raise OSError("not in the model's folder")
         try:
             file = places.get(name)
             yield name.encode()

@@ -38,7 +38,7 @@ def _bundle(mods: Sequence[Exportable], version: int) -> Bundle:
         raise MlfError(Problem("MLF0506", f"cannot export {mods!r}; expected built modules"))
     for item in mods:
         if not isinstance(item, Exportable):
-            text = f"cannot export {type(item).__name__}; expected what mlftool.build returned"
+            text = f"cannot export {type(item).__name__}; expected the result of mlftool.build"
             raise MlfError(Problem("MLF0506", text))
     operators = [m for m in mods if isinstance(m, OperatorModule)]
     if operators and len(mods) > 1:

@@ -156,9 +156,7 @@ def build(
     Scripts cannot ask for pools.
     """
     if workspace_memory_pools is not None or constant_memory_pools is not None:
-        text = (
-            "memory pools of a script; ask for them with mlftool compile --pool, or in a manifest"
-        )
+        text = "scripts cannot set memory pools; use mlftool compile --pool, or a manifest"
         raise MlfError(Problem("MLF0405", text))
     mod = as_module("build", mod)
     how = executor if isinstance(executor, Executor) else Executor(executor or "graph")

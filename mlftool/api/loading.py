@@ -14,7 +14,9 @@ from mlftool.compile import ModuleSpec, compile_modules
 from mlftool.runtime import load as archives
 from mlftool.runtime.load import LoadedArchive
 
-_TAKEN = "a path of an archive or ONNX model, an onnx.ModelProto, or what from_onnx or build gave"
+_TAKEN = (
+    "a path of an archive or ONNX model, an onnx.ModelProto, or the result of from_onnx or build"
+)
 
 
 def load(

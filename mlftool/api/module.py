@@ -125,7 +125,7 @@ def as_module(caller: str, given: Any) -> IRModule:
         return given[0]  # what from_onnx returns, as one
     if isinstance(given, (ModelProto, str, bytes, os.PathLike)):
         return from_onnx(given)[0]
-    taken = "what from_onnx gave, the path of an ONNX model, its bytes or an onnx.ModelProto"
+    taken = "the result of from_onnx, the path of an ONNX model, its bytes or an onnx.ModelProto"
     raise refuse(caller, given, taken)
 
 
@@ -172,7 +172,7 @@ def _bind(model: ModelProto, params: Mapping[str, Any]) -> ModelProto:
             )
         else:
             help = did_you_mean(name, [*stored, *inputs]) if stored or inputs else ""
-            text = f"the model has no weights and no input of this name; got '{name}'"
+            text = f"the model has no weights and no input with this name; got '{name}'"
             problems.append(Problem("MLF0400", text, help=help))
             continue
         if tensor.data_type != kind or list(tensor.dims) != dims:

@@ -26,7 +26,7 @@ class Target:
         else:
             if not isinstance(target, (str, Mapping)):
                 text = f"target is {type(target).__name__}; expected the name of a target, a "
-                text += "string of TVM's or a mapping"
+                text += "TVM target string or a mapping"
                 raise MlfError(Problem("MLF0403", text))
             self.device = parse(of_mapping(target) if isinstance(target, Mapping) else target)
         self.host = host

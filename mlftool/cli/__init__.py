@@ -28,13 +28,13 @@ COMMANDS: dict[str, str] = {
     "build": "build every entry of a manifest, without Bazel",
     "bazel": "write a manifest's Bazel targets as a BUILD file to commit",
     "check": "report every problem of a manifest or model; writes nothing",
-    "tune": "count which kernels are best for a model, for a record to commit",
+    "tune": "find a model's best kernels by counting; writes a record to commit",
     "run": "run a model or archive on the host or a simulated board, and compare",
     "runner": "write the C descriptor of a module for the test runner",
-    "inspect": "show what an archive holds",
-    "extract": "take files out of an archive",
+    "inspect": "show what an archive contains",
+    "extract": "extract files from an archive",
     "schema": "print the JSON Schema of manifests, for editors",
-    "doctor": "say what is installed and what to install",
+    "doctor": "list what is installed and what to install",
 }
 
 

@@ -57,7 +57,7 @@ def read_record(path: Path) -> dict[str, Tuned]:
     except OSError as error:
         raise MlfError(Problem("MLF0408", f"cannot be read: {error.strerror}", str(path))) from None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        text = f"is no tuning record: {type(error).__name__}: {error}"
+        text = f"is not a tuning record: {type(error).__name__}: {error}"
         raise MlfError(Problem("MLF0408", text, str(path))) from None
 
 
@@ -98,7 +98,7 @@ def chooser(path: Path, target: str, float_mode: str) -> Choose | None:
             return kernels[0]
         name, digest = kind_of(v), digest_of(kernels)
         if name not in layers:
-            raise stale(f"{v.node.label} is no layer of the record: {name}")
+            raise stale(f"{v.node.label} is not a layer of the record: {name}")
         if (name, digest) not in known:
             raise stale(f"{v.node.label} has other kernels than those that were measured")
         wanted = known[name, digest]

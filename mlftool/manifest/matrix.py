@@ -78,7 +78,7 @@ def expand(root: Mapping, reading: Reading) -> Mapping:
             made = (m for name, model in section.entries for m in _models(name, model, reading))
             for name, model in made:
                 if name.text in models:
-                    message = f"name taken; got '{name.text}' twice, expected different models"
+                    message = f"name taken; got '{name.text}' twice, expected unique names"
                     reading.report("MLF0111", name.at, message, path=f"models.{name.text}")
                 models.setdefault(name.text, (name, model))
             section = Mapping(section.at, tuple(models.values()))

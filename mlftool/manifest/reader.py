@@ -56,7 +56,7 @@ _SYNTAX: tuple[tuple[str, str, str], ...] = (
     ("could not find expected ':'", "got a key without a value, expected 'key: value'", ""),
     (
         "expected <block end>",
-        "got an entry that lines up with nothing, expected the indentation of its neighbours",
+        "got an entry with a wrong indentation, expected that of its neighbours",
         "",
     ),
     ("expected ',' or '(.)'", "got an unfinished list or mapping, expected ',' or '{0}'", _BEGINS),

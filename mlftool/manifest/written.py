@@ -106,4 +106,4 @@ def _text(manifest: Manifest, labels: Labels, own: str, rules: str) -> str:
 def problem(label: str, out: str) -> Problem:
     """That a file is not what it would be now."""
     remedy = f"bazel run {label} -- --update" if label else "mlftool bazel with --write"
-    return Problem("MLF0121", "is not what its manifest says", out, help=f"run: {remedy}")
+    return Problem("MLF0121", "does not match its manifest", out, help=f"run: {remedy}")

@@ -49,7 +49,7 @@ def write(archive: Archive) -> Bundle:
 def read(bundle: Bundle, file: str = "") -> Archive:
     """The archive as records, whatever its version. Raises MlfError with every problem."""
     if metadata.MEMBER not in bundle.files:
-        text = "holds no metadata.json, so it is no Model Library Format archive"
+        text = "has no metadata.json, so it is not a Model Library Format archive"
         raise MlfError(Problem("MLF0502", text, file))
     checksums.verify(bundle.files, file)
     version, modules = metadata.decode(bundle.files[metadata.MEMBER], file)
@@ -126,7 +126,7 @@ def _module_problems(m: ModuleRecord, version: int) -> Iterable[Problem]:
     layout = Layout(version, m.style)
     for name in m.files:
         if layout.owned(layout.name(name, m.name), m.name) != name:
-            text = f"'{name}' has no place among a module's files in version {version}"
+            text = f"'{name}' is not a module's file in version {version}"
             yield Problem("MLF0506", text, path=m.name)
 
 

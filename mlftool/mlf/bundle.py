@@ -90,7 +90,7 @@ def write_atomically(path: Path, data: bytes) -> None:
 
 def make_folder(path: Path) -> None:
     """The folder and those above it, unless they are there. Raises MlfError."""
-    with refused("cannot be made", path):
+    with refused("cannot be created", path):
         path.mkdir(parents=True, exist_ok=True)
 
 
@@ -129,6 +129,6 @@ def read_tar(path: Path) -> Bundle:
         where = f"member '{error.member[:200]}'" if error.member else ""
         raise MlfError(Problem("MLF0502", str(error), str(path), path=where)) from None
     if "metadata.json" not in files:
-        text = "holds no metadata.json, so it is no Model Library Format archive"
+        text = "has no metadata.json, so it is not a Model Library Format archive"
         raise MlfError(Problem("MLF0502", text, str(path)))
     return Bundle(files)

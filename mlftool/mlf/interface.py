@@ -150,7 +150,7 @@ def _tensor(data: Mapping[str, Any]) -> Tensor:
         raise ValueError(f"tensor '{data['name']}' says {size} bytes for {dtype} {list(shape)}")
     c_name = str(data["c_name"])
     if not (c_name.isascii() and c_name.isidentifier()):
-        raise ValueError(f"'{c_name}' is no C identifier")
+        raise ValueError(f"'{c_name}' is not a C identifier")
     scale = data.get("scale")
     return Tensor(
         str(data["name"]),
@@ -178,7 +178,7 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
         small: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
         return small
     if not _PLAIN_TYPE.fullmatch(name):
-        raise ValueError(f"'{name[:40]}' is no type of tensors here (object, text or unknown)")
+        raise ValueError(f"'{name[:40]}' is not a supported tensor type (object, text or unknown)")
     return np.dtype(name)
 
 

@@ -71,7 +71,7 @@ def _claim(name: str, is_file: bool, taken: dict[str, bool]) -> None:
     key = unicodedata.normalize("NFC", name).casefold()
     parents = [key[: m.start()] for m in re.finditer("/", key)]
     if any(taken.get(p) for p in parents) or (key in taken and (is_file or taken[key])):
-        raise TarError("stands twice in the archive, or differs from another only in case", name)
+        raise TarError("occurs twice in the archive, or differs from another only in case", name)
     taken[key] = is_file
     for parent in parents:
         taken[parent] = False
@@ -170,4 +170,4 @@ def _check_end(file: BinaryIO, size: int, described: bool, count: int) -> None:
     if rest < BLOCK:
         raise TarError("is cut short: its end is missing")
     if rest > MAX_PADDING or file.read(rest).strip(b"\0"):
-        raise TarError("has something after its end")
+        raise TarError("has data after its end")

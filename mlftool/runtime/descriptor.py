@@ -17,11 +17,11 @@ def runner_c(interface: Interface, record: ModuleRecord, for_board: bool = True)
     crt/runner/guard.c. `for_board` adds the memory that the platform of a board gives it.
     """
     if interface.executor not in ("aot", "graph", "vm", ""):
-        text = f"the {interface.executor} executor's modules cannot be run from archives"
+        text = f"modules of the {interface.executor} executor cannot be run from archives"
         raise MlfError(Problem("MLF0607", text, path=interface.module))
     if interface.devices:
-        text = f"the module runs on {', '.join(interface.devices)}, whose drivers are not here"
-        hint = "build the module in a project of its own, with the device's driver"
+        text = f"the module runs on {', '.join(interface.devices)}, which needs a driver"
+        hint = "build the module in your own project, with the device's driver"
         raise MlfError(Problem("MLF0611", text, path=interface.module, help=hint))
     if interface.executor == "graph":
         run = graph_run(interface, record)
@@ -71,7 +71,7 @@ def _run(interface: Interface) -> str:
     pools = _pools(m, interface)
     besides = ["&pools"] if interface.pools else []
     # What a compiler shows of the line when the runner is built with another archive's library.
-    about = "/* of the library that is linked; it must be this archive's */"
+    about = "/* of the linked library, which must be this archive's */"
     lines = [f'#include "tvmgen_{m}.h" {about}\n', *pools, "static int32_t run_module(void) {"]
     if interface.workspace_io:
         # The tensors are copied: the module uses their places for other things while it runs.

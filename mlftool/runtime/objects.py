@@ -35,7 +35,7 @@ def machine_of(data: bytes) -> str:
     try:
         header = elf.header(data)
     except ValueError:
-        raise ValueError("is no ELF object file") from None
+        raise ValueError("is not an ELF object file") from None
     kind, machine = header["e_type"], header["e_machine"]
     if kind != "ET_REL":
         raise ValueError(f"is an ELF file of type {kind}, expected a relocatable object")

@@ -61,7 +61,7 @@ def _parameters_c(record: ModuleRecord) -> str:
 def checked_symbol(name: str) -> str:
     """The name of a function of the archive, before it becomes C. Raises MlfError."""
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
-        raise MlfError(Problem("MLF0607", f"'{name[:100]}' is no name of a C function"))
+        raise MlfError(Problem("MLF0607", f"'{name[:100]}' is not the name of a C function"))
     return name
 
 

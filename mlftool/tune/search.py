@@ -186,7 +186,7 @@ def _in_no_more_memory(
 def _check_equal(first: Counted, other: Counted) -> None:
     """All kernels give the same bits; should one not, its count must not be believed."""
     if first.outputs != other.outputs:
-        text = "kernels that are compared gave different results: a bug of mlftool"
+        text = "the compared kernels gave different results: a bug in mlftool"
         raise MlfError(Problem("MLF0604", text), CHECK_FAILED)
 
 
