@@ -1,4 +1,4 @@
-"""What a model's author could do better: warnings with the remedy.
+"""Possible improvements of a model: warnings with the remedy.
 
 No text states a cost: it depends on the model and the board. benchmarks/advice.py measures a small
 network, and docs/performance.md has its figures."""
@@ -79,7 +79,7 @@ def _weights(graph: Graph, layers: list[Node], made: Mapping[str, Node]) -> Iter
 
 
 def _unprepared(graph: Graph, made: Mapping[str, Node]) -> Iterator[Warning_]:
-    """A batch normalisation, or what became of one, behind a convolution that was quantised."""
+    """A batch normalisation, or its remains, after a quantised convolution."""
     for node in graph.nodes:
         source = _unquantised(node.inputs[0], made) if node.inputs else None
         if source is None or source.op not in ("Conv", "ConvTranspose"):
@@ -99,7 +99,7 @@ def _unprepared(graph: Graph, made: Mapping[str, Node]) -> Iterator[Warning_]:
 
 
 def _unquantised(name: str, made: Mapping[str, Node]) -> Node | None:
-    """What made a tensor, behind the quantisation of its result."""
+    """The node that computes a tensor before it is quantised."""
     for op in ("DequantizeLinear", "QuantizeLinear"):
         node = made.get(name)
         if node is None or node.op != op:

@@ -92,10 +92,10 @@ LEVELS = {
 # How floats are summed -> the feature that kernels ask for.
 FLOAT_MODES = {"exact": frozenset[str](), "fused": frozenset({"fused"})}
 
-# What counts -> the feature that kernels ask for.
+# The objective -> the feature that kernels ask for.
 OPTIMIZE = {"speed": frozenset[str](), "size": frozenset({"size"})}
 
-# What TVM calls passes that do what ours do.
+# TVM's names for passes that do the same as ours.
 TVM_PASSES = {
     "AlterOpLayout": ("cancel_transposes",),
     "ConvertLayout": ("cancel_transposes",),
@@ -143,7 +143,7 @@ def compile_module(spec: ModuleSpec, choose: Choose | None = None) -> Module:
 
 
 def _crashed(spec: ModuleSpec, choose: Choose | None, error: Exception) -> MlfError:
-    """What to raise instead of an exception that no code of ours has raised on purpose."""
+    """The error to raise instead of an exception that our code did not raise on purpose."""
     kind = signature(error)
 
     def fails(model: ModelProto) -> bool:
@@ -224,7 +224,7 @@ def wanted_passes(opt_level: int, disabled: Sequence[str]) -> tuple[Pass, ...]:
 
 
 def _options(spec: ModuleSpec, target: Target) -> Options:
-    """Raises MlfError for an executor or runtime that we have not, or options it has not."""
+    """Raises MlfError for an unsupported executor or runtime, or options it lacks."""
     if spec.executor not in EXECUTORS:
         text = f"no such executor; got '{spec.executor}'"
         raise MlfError(Problem("MLF0405", text, help=did_you_mean(spec.executor, EXECUTORS)))
@@ -249,7 +249,7 @@ def _weights(spec: ModuleSpec, target: Target) -> str:
 
 
 def _pools(spec: ModuleSpec) -> tuple[Pool, ...]:
-    """Raises MlfError for pools that make no sense, or an executor that knows none."""
+    """Raises MlfError for invalid pools, or an executor without pools."""
     pools = parse_pools(spec.pools)
     if pools and (spec.executor != "aot" or spec.interface_api == "packed"):
         text = "memory pools need the aot executor with interface c"

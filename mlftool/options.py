@@ -1,4 +1,4 @@
-"""What can be asked of the compiler, each option once.
+"""The compiler's options, each defined once.
 
 `ModuleSpec`, manifests, the command line and the Bazel rules all have these, under one name. To add
 one, add a field to `CompilerOptions`, read it where it matters, and run `tools/options_bzl.py`.
@@ -55,14 +55,14 @@ class Several:
 
 @dataclass(frozen=True)
 class Option:
-    """`flag` is what `mlftool compile` calls it; those of TVM's are read with TVM's others."""
+    """`flag` is its name in `mlftool compile`; TVM's options are read with TVM's others."""
 
     kind: Choice | Switch | Whole | Word | Several
     doc: str
     default: Any
     default_text: str
     example: str
-    executors: tuple[str, ...]  # that understand it; none: all of them
+    executors: tuple[str, ...]  # that understand it; empty: all of them
     flag: str
     of_tvm: bool
     name: str = ""

@@ -1,4 +1,4 @@
-"""Archives of what `build` made."""
+"""Archives of the results of `build`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def export_model_library_format(
 ) -> Path:
     """Write one archive with all of `mods`, in a version of the format; returns its path.
 
-    Raises MlfError; its texts for two modules of one name and for two operators are TVM's.
+    Raises MlfError; its texts for two modules with the same name and for two operators are TVM's.
     """
     given = [mods] if isinstance(mods, Exportable) else mods
     if not isinstance(file_name, (str, os.PathLike)):

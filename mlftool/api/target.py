@@ -53,7 +53,7 @@ class Target:
 
 
 def the_target(given: Any) -> Target:
-    """What `build` may be given: one target, or a list or a mapping of one. Raises MlfError."""
+    """The target given to `build`: one, or a list or mapping of one. Raises MlfError."""
     if given is None:
         return Target("host")
     if isinstance(given, Mapping) and "kind" not in given:

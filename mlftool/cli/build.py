@@ -103,7 +103,7 @@ class Progress:
 
 
 def to_json(folder: Path, results: Sequence[Result]) -> dict[str, object]:
-    """What a script wants to know; keys are only ever added."""
+    """The result for scripts; new versions only add keys."""
     return {
         "schema_version": 1,
         "entries": [

@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _refuse_of_models(args: argparse.Namespace) -> None:
-    """Raises MlfError for an option whose place is in a manifest."""
+    """Raises MlfError for an option that belongs in the manifest."""
     given = {"executor": args.executor, **compile_options(args)}
     given |= {"input_shape": args.input_shape, "input_value": args.input_value}
     for option in (name for name, value in given.items() if value):
@@ -84,7 +84,7 @@ def _refuse_of_models(args: argparse.Namespace) -> None:
 
 
 def _check_model(args: argparse.Namespace) -> tuple[Problem, ...]:
-    """Raises MlfError with what is wrong with a model; what could be better are warnings."""
+    """Warnings about a model. Raises MlfError with its problems."""
     from mlftool.advice import advice
     from mlftool.compile import ModuleSpec, compile_module
 

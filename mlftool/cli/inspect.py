@@ -54,7 +54,7 @@ def describe(archive: LoadedArchive) -> dict[str, Any]:
 
 
 def _interface(m: ModuleRecord, file: str) -> dict[str, Any]:
-    """Our description, and that its report can be made of it: it may be anybody's."""
+    """Our description, checked to be complete enough for the report: the file is untrusted."""
     from mlftool.mlf.interface import decode
     from mlftool.mlf.strict import parse_json
 
@@ -99,7 +99,7 @@ def _params(m: ModuleRecord) -> dict[str, Any]:
 
 
 def render(archive: Archive, data: Mapping[str, Any]) -> Iterator[str]:
-    """The same for people: what matters first."""
+    """The same for people, most important first."""
     yield f"{data['file']}: Model Library Format version {archive.version}"
     for m in archive.modules:
         targets = ", ".join(t.text for t in m.targets)

@@ -114,7 +114,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _bundle(args: argparse.Namespace) -> Bundle:
-    """The archive; a model is compiled to one, for the place where it shall run."""
+    """The archive; a model is compiled to one, for the place where it will run."""
     from mlftool.mlf import read_tar
 
     if args.file.suffix != ".onnx":
@@ -143,7 +143,7 @@ def _bundle(args: argparse.Namespace) -> Bundle:
 
 
 def _check_executor(args: argparse.Namespace) -> None:
-    """Raises MlfError for an executor or a dump that something else rules out."""
+    """Raises MlfError for an executor or a dump that other options rule out."""
     text = ""
     if args.executor and args.file.suffix != ".onnx":
         text = "--executor is for a MODEL.onnx; an archive has its own"
@@ -195,7 +195,7 @@ def _write(
 
 
 def _stacked(samples: list[Array]) -> Array:
-    """All samples in one array; those with fewer elements than others have zeros behind theirs."""
+    """All samples in one array; samples with fewer elements than others are padded with zeros."""
     import numpy as np
 
     bounds = tuple(np.max([s.shape for s in samples], axis=0).astype(int)) if samples else ()

@@ -75,7 +75,7 @@ def summary(target: str, tuned: Tuned) -> str:
 
 
 def _check(path: Path, old: Mapping[str, Tuned], new: Mapping[str, Tuned]) -> None:
-    """Raises MlfError where the record is not what is measured now."""
+    """Raises MlfError where the record differs from the new measurement."""
     problems = []
     for target, now in new.items():
         then = old.get(target)

@@ -1,7 +1,7 @@
 """`mlftool compile` takes the options of `tvmc compile` that matter for an archive.
 
-As there, an option of an executor or target that was not chosen is an error. What steers TVM alone
-is refused, each with what to do instead.
+As in tvmc, an option of an executor or target that was not chosen is an error. Options that only
+TVM can use are refused, with a hint what to do instead.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mlftool.errors import MlfError, Problem
 from mlftool.targets.strings import ATTRIBUTES, KINDS
 
 EXECUTORS = tuple(name for name in EXECUTOR_OPTIONS if name != "debug")
-# executor, its option -> what is written behind it
+# executor, its option -> the form of its value
 _EXECUTOR_OPTIONS = {
     ("aot", "interface-api"): "{c,packed}",
     ("aot", "unpacked-api"): "{0,1}",
@@ -26,7 +26,7 @@ _EXECUTOR_OPTIONS = {
     ("aot", "constant-byte-alignment"): "N",
     ("graph", "link-params"): "{0,1}",
 }
-# Options of tvmc that cannot mean anything here, and the remedy.
+# Options of tvmc that have no meaning here, and the remedy.
 _REFUSED = {
     "--cross-compiler": "an archive of sources needs no compiler; for object files use --cc and a "
     "target of kind llvm",
@@ -75,7 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def spec_options(args: argparse.Namespace) -> dict[str, Any]:
-    """Fields of ModuleSpec that the options decide. Raises MlfError naming all that is wrong."""
+    """Fields of ModuleSpec that the options decide. Raises MlfError with every problem."""
     problems = [
         _problem(f"{name} has no meaning here", remedy)
         for name, remedy in _REFUSED.items()
@@ -126,7 +126,7 @@ def _given(args: argparse.Namespace, name: str) -> str | None:
 
 
 def _fixed(args: argparse.Namespace) -> list[Problem]:
-    """What has one value only."""
+    """Problems of options that allow only one value."""
     problems = []
     if args.output_format != "mlf":
         text = f"--output-format is '{args.output_format}', expected mlf"
@@ -141,7 +141,7 @@ def _fixed(args: argparse.Namespace) -> list[Problem]:
 
 
 def _executor_options(args: argparse.Namespace, problems: list[Problem]) -> dict[str, Any]:
-    """Options of the chosen executor; those of others are problems."""
+    """Options of the chosen executor; options of other executors are problems."""
     options: dict[str, Any] = {}
     if args.interface_api is not None:
         if args.executor != "aot":
@@ -170,7 +170,7 @@ def _flags(option: str, args: argparse.Namespace, name: str) -> Mapping[str, Any
 
 
 def _target(args: argparse.Namespace) -> str:
-    """--target with the attributes of --target-<kind>-<attribute> behind it."""
+    """--target, followed by the attributes of --target-<kind>-<attribute>."""
     text: str = args.target
     for kind in KINDS:
         for name in (n for n, kinds in ATTRIBUTES.items() if kind in kinds):

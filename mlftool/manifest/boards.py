@@ -1,4 +1,4 @@
-"""Boards of the user's own, as targets of a manifest."""
+"""The user's own boards, as targets of a manifest."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _BASE = OneOf("a built-in target", known.targets, "MLF0112")
 _PART = r"(?!\.+(?:[/:]|$))[\w.+=,@~-]+"
 _LABEL = Text(
     "the label of an mlf_board, such as //boards/sensor or @vendor//boards:sensor",
-    # Bazel's own grammar: parts of a path are not empty, and none is made of dots alone.
+    # Bazel's own grammar: no part of a path is empty or consists only of dots.
     rf"(@[\w.+~-]*)?//({_PART}(/{_PART})*(:{_PART}(/{_PART})*)?|:{_PART}(/{_PART})*)",
 )
 

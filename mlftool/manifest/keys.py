@@ -97,7 +97,7 @@ class Test:
 
 @dataclass(frozen=True, kw_only=True)
 class TestDefaults:
-    """What tests of models have that do not say otherwise."""
+    """Defaults for tests of models."""
 
     vectors: str | None = key(
         File(".npz"),
@@ -144,7 +144,7 @@ class Limits:
 
 @dataclass(frozen=True, kw_only=True)
 class Budget(Limits):
-    """The most memory a model may take, and where a target has other limits."""
+    """The most memory a model may take, and limits for single targets."""
 
     targets: Mapping[str, Limits] = key(
         MapOf(
@@ -202,7 +202,7 @@ class Defaults:
 
 @dataclass(frozen=True, kw_only=True)
 class Named:
-    """Which model, and what for."""
+    """The model, and its targets."""
 
     name: str
     model: str = key(File(".onnx"), "The ONNX file.", example="kws.onnx")
@@ -233,7 +233,7 @@ class Named:
 
 @dataclass(frozen=True, kw_only=True)
 class Model(ForBazel, CompilerOptions, Named):
-    """One ONNX model and everything that is to be built from it.
+    """One ONNX model and everything to build from it.
 
     Its keys are those of Named, the compiler's options, those for Bazel, and these.
     """

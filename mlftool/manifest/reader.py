@@ -1,8 +1,8 @@
-"""Reads a manifest's bytes into nodes, refusing whatever YAML readers disagree about.
+"""Reads a manifest's bytes into nodes, refusing everything YAML readers disagree about.
 
-PyYAML only splits the text into events here. What its loaders would do next is what a manifest must
-not have: YAML 1.1 scalars (editors speak 1.2), silent duplicate keys, aliases that expand without
-bound and recursion as deep as the file says.
+PyYAML only splits the text into events here. Its loaders would then accept what a manifest must not
+have: YAML 1.1 scalars (editors speak 1.2), silent duplicate keys, aliases that expand without bound
+and recursion as deep as the file says.
 """
 
 from __future__ import annotations

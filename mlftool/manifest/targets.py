@@ -42,7 +42,7 @@ TIMEOUTS = ("short", "moderate", "long", "eternal")
 
 @dataclass(frozen=True, kw_only=True)
 class ForBazel:
-    """What decides no archive: where and for whom a model is built and tested."""
+    """Keys that do not change an archive: where and for whom a model is built and tested."""
 
     tags: tuple[str, ...] = key(
         ListOf(_TAG, "a list of tags", 1, unique=True),

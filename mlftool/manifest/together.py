@@ -1,4 +1,4 @@
-"""Keys of a model that make sense only beside others."""
+"""Keys of a model that are valid only with certain other keys."""
 
 from __future__ import annotations
 

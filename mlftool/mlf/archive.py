@@ -27,7 +27,7 @@ README = "README.md"
 
 
 def write(archive: Archive) -> Bundle:
-    """The archive's files. Raises MlfError for what its version has no way to say.
+    """The archive's files. Raises MlfError for what its version cannot express.
 
     README.md, parameters/<module>.json and checksums.sha256 are made here, not part of the record.
     """
@@ -131,7 +131,7 @@ def _module_problems(m: ModuleRecord, version: int) -> Iterable[Problem]:
 
 
 def normal(archive: Archive) -> Archive:
-    """The archive as far as its version can say it, which is what reading gives back.
+    """The archive reduced to what its version can express, which is what reading returns.
 
     Version 1 knows of memory only the graph executor's; up to 6 there are no inputs and outputs;
     device types of targets are in 2 to 5; the C runtime came with 5; JSON objects have no order.

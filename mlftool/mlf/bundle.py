@@ -1,4 +1,4 @@
-"""What lands on disk: an archive's files in memory, written and read as tar without trusting it."""
+"""An archive's files in memory, written as tar, and read from tar without trusting it."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def encode(files: Mapping[str, bytes]) -> bytes:
 
 
 def verify(files: Mapping[str, bytes], file: str = "") -> None:
-    """Raises MlfError naming every file that is missing, not what was written, or new.
+    """Raises MlfError naming every file that is missing, changed or new.
 
     Archives without the list, such as TVM's, pass.
     """

@@ -1,4 +1,4 @@
-"""What was extracted into a folder, so that the next extraction can take it away again."""
+"""A record of the files extracted into a folder, so that the next extraction can remove them."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from mlftool.errors import MlfError, Problem
 from mlftool.mlf.params import MAX_NDIM
 from mlftool.mlf.strict import Checked, parse_json
 
-# What crt_config.h says unless somebody changes it. Strings count their closing NUL and, in TVM's
+# The defaults of crt_config.h. Strings count their closing NUL and, in TVM's
 # reader, one character more.
 CRT_DEFAULTS = {
     "TVM_CRT_MAX_ARGS": 10,
@@ -60,7 +60,7 @@ class Graph:
 
 
 def decode(data: bytes, file: str = "", member: str = "") -> tuple[Graph, dict[str, Any]]:
-    """The graph, and its JSON as it is. Raises MlfError with everything that is wrong."""
+    """The graph, and its JSON unchanged. Raises MlfError with every problem."""
     try:
         top = Checked(parse_json(data))
     except ValueError as error:
@@ -82,7 +82,7 @@ def _graph(top: Checked) -> Graph:
         top.at("node_row_ptr").note(f"does not count from 0 up over {count} nodes")
         return Graph((), (), (), ())
     entries = _entries(top.at("attrs"), rows[-1], count)
-    if len(entries) != rows[-1]:  # a lie that must not become a table of that size
+    if len(entries) != rows[-1]:  # an untrusted size that must not become a table
         return Graph((), (), (), ())
     nodes = tuple(_node(at, i, rows) for i, at in enumerate(nodes_at.each()))
     arguments = top.at("arg_nodes").list(lambda n: n.number(most=max(count - 1, 0)))
@@ -178,7 +178,7 @@ def beyond_defaults(graph: Graph) -> tuple[str, ...]:
 
 
 def refusals(graph: Graph, data: Mapping[str, Any]) -> tuple[str, ...]:
-    """What no C runtime can do with this graph, whatever its crt_config.h."""
+    """Features of this graph that no C runtime supports, whatever its crt_config.h."""
     found = []
     if any(n.function == COPY for n in graph.nodes):
         found.append(f"it copies between devices ({COPY})")

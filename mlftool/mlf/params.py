@@ -129,7 +129,7 @@ def _hex(values: tuple[int, ...]) -> str:
 def _decode(cursor: _Cursor) -> dict[str, Array]:
     cursor.expect("QQ", (LIST_MAGIC, 0), "the list's magic number")
     (count,) = cursor.take("Q", "the number of names")
-    # A name takes 8 bytes at least and its tensor 44: a count beyond that is a lie.
+    # A name takes at least 8 bytes and its tensor 44: a larger count is malformed.
     if count > len(cursor.data) // 52:
         raise ValueError(f"{count} parameters are claimed in {len(cursor.data)} bytes")
     names = [_name(cursor) for _ in range(count)]

@@ -1,9 +1,9 @@
-"""A tar reader for archives we do not trust: plain files under plain names, or a reason why not.
+"""A tar reader for untrusted archives: plain files with plain names, or the reason for refusal.
 
 Only what MLF producers write is read: USTAR headers, regular files and folders, and the PAX records
 about times and owners that Python's tarfile adds for TVM. Whatever means different things to
 different readers (links, devices, sparse files, records that rename or resize, hidden bytes) is
-refused, and no size is believed beyond the file's own.
+refused, and no size beyond the file's own is trusted.
 """
 
 from __future__ import annotations

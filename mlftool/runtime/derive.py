@@ -1,4 +1,4 @@
-"""What a module takes and gives, where the archive has no description of ours: TVM's archives.
+"""A module's inputs and outputs for archives without our description: TVM's.
 
 Order, names, types and sizes are put together from the C header, the metadata, the Relay text and
 the graph. What they do not say is an error: an argument list that was guessed would crash.

@@ -46,7 +46,7 @@ def runner_c(interface: Interface, record: ModuleRecord, for_board: bool = True)
 
 
 def calls_crt(interface: Interface, record: ModuleRecord) -> bool:
-    """Whether it needs more than itself: only our own C interface does not."""
+    """Whether it needs the C runtime: only our own C interface does not."""
     return interface.interface_api != "c" or record.interface is None
 
 
@@ -109,7 +109,8 @@ def _pools(m: str, interface: Interface) -> list[str]:
             f"__attribute__((aligned(64))) static uint8_t pool_{i}[] = {{",
             f"    {macro}_CONSTANT_POOL_DATA}};",
             "#else",
-            # One byte more: a pool that a model does not need has none, which C arrays cannot.
+            # One byte more: a pool that a model does not need has size 0, which C arrays cannot
+            # have.
             "__attribute__((aligned(64)))",
             f"static uint8_t pool_{i}[{macro}_WORKSPACE_POOL_SIZE + 1];",
             "#endif",

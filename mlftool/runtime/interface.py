@@ -1,4 +1,4 @@
-"""What a module of an archive takes and gives, whoever made the archive."""
+"""The inputs and outputs of a module, for every kind of archive."""
 
 from __future__ import annotations
 

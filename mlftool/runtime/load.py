@@ -47,7 +47,7 @@ class LoadedArchive:
         self.record: Archive = archives.read(bundle, file)
         self.metadata: dict[str, Any] = parse_json(bundle.files[MEMBER])
         self._cache = cache_dir
-        for m in self.record.modules:  # all that is wrong is told now, not when it is used
+        for m in self.record.modules:  # loading reports every problem at once
             _params(m, file)
             _graph(m, file)
 

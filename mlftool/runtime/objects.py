@@ -31,7 +31,7 @@ _ALSO = {"amd64": "x86_64", "arm64": "aarch64", "i386": "i686", "arm": "armv7l"}
 
 
 def machine_of(data: bytes) -> str:
-    """The machine an object file is for. Raises ValueError if it is no relocatable ELF file."""
+    """The machine an object file is for. Raises ValueError if it is not a relocatable ELF file."""
     try:
         header = elf.header(data)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What a packed module of TVM's says of itself: its C metadata, compiled and asked.
+"""The C metadata of TVM's packed modules, which are compiled and called.
 
 tvm/runtime/metadata_types.h has the structures; on this computer ctypes lays them out alike.
 """

@@ -79,7 +79,7 @@ def project_files(bundle: Bundle, name: str, file: str = "") -> dict[str, bytes]
 
 
 def _check(name: str, files: Sequence[str] | dict[str, bytes], file: str) -> None:
-    """Names end up in two languages with quoting rules of their own: they get none that need it."""
+    """Names appear in two languages with different quoting rules, so they must need no quotes."""
     if not re.fullmatch(_NAME, name):
         text = f"'{name}' is not a library name; expected letters, digits and '_'"
         raise MlfError(Problem("MLF0400", text))
@@ -153,7 +153,7 @@ if(NOT TARGET common)
 endif()
 target_link_libraries(@name@ PUBLIC @libraries@)
 """
-# A compiler for the target, where the caller names none.
+# A compiler for the target, unless the caller names one.
 _TOOLCHAIN = """# cmake -DCMAKE_TOOLCHAIN_FILE=toolchain.cmake: the usual compiler for @target@.
 set(CMAKE_SYSTEM_NAME @system@)
 set(CMAKE_C_COMPILER @cross@-gcc)

@@ -1,4 +1,4 @@
-"""The programs that running needs: where they are, and what to install when they are not."""
+"""The programs that running needs: where they are, and what to install if they are missing."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ CROSS: Mapping[str, Program] = {
         "MLFTOOL_RISCV_GCC",
         "gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf",
         "to build for RISC-V",
-        # Debian has no other C library for it, and gcc searches none by itself.
+        # Debian has no other C library for it, and gcc does not find this one by default.
         ("--specs=picolibc.specs",),
     ),
     "aarch64-linux-gnu": Program(
@@ -223,7 +223,7 @@ _OVERFLOW = re.compile(r"region [`']([\w.]+)'[:]? overflowed by (\d+) bytes")
 
 
 def _too_large(stderr: str, what: str, cwd: Path) -> Problem | None:
-    """The problem of memories that a linker found too small: what there is, what is needed."""
+    """The problem of memories that a linker found too small: their size, and the size needed."""
     over = {name: int(count) for name, count in _OVERFLOW.findall(stderr)}
     if not over:
         return None

@@ -24,7 +24,7 @@ LABELS = "labels"  # the class of each sample, for accuracy; not a tensor of the
 
 
 def load_vectors(path: Path, tensors: Sequence[Tensor] = ()) -> dict[str, Array]:
-    """The arrays of an .npz file, or of an .npy file if there is one tensor that it can be.
+    """The arrays of an .npz file, or of an .npy file if there is only one tensor.
 
     Nothing is unpickled. Raises MlfError with what is wrong."""
     try:

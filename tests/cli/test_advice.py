@@ -126,8 +126,10 @@ def test_compile_options_of_check_and_run(
         "check gesture_int8.onnx --pool a=1": "MLF0305",
         "check gesture_int8.onnx --target cortex-m99": "MLF0403",
         "check gesture_int8.onnx --executor graph --pool a=1": "MLF0405",
-        "check ../models.yaml --optimize size": "--optimize is for a model; in a manifest, set 'optimize'",
-        "check ../models.yaml --executor vm": "--executor is for a model; in a manifest, set 'executor'",
+        "check ../models.yaml --optimize size": "--optimize is for a model; in a manifest, "
+        "set 'optimize'",
+        "check ../models.yaml --executor vm": "--executor is for a model; in a manifest, "
+        "set 'executor'",
         "check ../models.yaml --data x": "--data is for a model; in a manifest, set 'data_files'",
         "check ../models.yaml --target cortex-m5": "--target: no entry of the manifest is for",
     }.items():

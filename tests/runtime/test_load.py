@@ -286,7 +286,10 @@ WEIGHT = RELAY.replace("float32])", "float32], %w: Tensor[(3, 3), int8])", 1)
             changed(packed_archive(5, False), **{"src/relay.txt": WEIGHT.encode()}),
             "Relay's main has 3 tensors; the C code does not read as many arguments",
         ),
-        (changed(packed_archive(5, False), **{"src/relay.txt": b""}), "the module's tensors are unknown"),
+        (
+            changed(packed_archive(5, False), **{"src/relay.txt": b""}),
+            "the module's tensors are unknown",
+        ),
         (
             changed(struct_archive(), **{HEADER_FILE: b"\xff"}),
             "declares no struct tvmgen_",
@@ -323,7 +326,11 @@ def graph_with(*changes: tuple[str, str]) -> Bundle:
             "MLF0607",
             "'flat32' is not a supported tensor type",
         ),
-        (graph_with(("fused_multiply", "fused(); evil")), "MLF0607", "is not the name of a C function"),
+        (
+            graph_with(("fused_multiply", "fused(); evil")),
+            "MLF0607",
+            "is not the name of a C function",
+        ),
         (
             changed(graph_archive(7), **{"parameters/default.params": bytes(24)}),
             "MLF0508",
