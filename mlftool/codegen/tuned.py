@@ -1,8 +1,8 @@
-"""Tuning records: which kernel computes which kind of layer, as somebody measured it.
+"""Tuning records: the measured best kernel for each kind of layer.
 
 `mlftool tune` writes them, compile reads them. A record names its layers by operators and shapes
-and holds, for each, a digest of the C of all kernels that were compared, without numbers. Where the
-digest of today's kernels is another, the record says nothing about them, and is refused.
+and holds, for each, a digest of the C of all kernels that were compared, without numbers. If the
+digest of today's kernels differs, the record is stale, and is refused.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def record_text(targets: Mapping[str, Tuned]) -> str:
 
 
 def chooser(path: Path, target: str, float_mode: str) -> Choose | None:
-    """Takes what the record says; None where it says nothing of the target. Raises MlfError."""
+    """Chooses the record's kernels; None if the target is not in the record. Raises MlfError."""
     tuned = read_record(path).get(target)
     if tuned is None:
         return None

@@ -211,7 +211,7 @@ def test_sources_in_c_plus_plus(tmp_path: Path) -> None:
     [
         ("#include <arm_nnfunctions.h>\n", "the header 'arm_nnfunctions.h'", "CMSIS-NN"),
         ("#include <tvm_ethosu_runtime.h>\n", "the header 'tvm_ethosu", "the Arm Ethos-U core"),
-        ("#include <my_npu.h>\n", "the header 'my_npu.h'", "build the module in a project"),
+        ("#include <my_npu.h>\n", "the header 'my_npu.h'", "build the module in your own project"),
         (
             "int TVMEthosULaunch(void);\nint npu(void);\n"
             "int tvmgen_default_ethos_u_main_0(void) { return npu() + TVMEthosULaunch(); }\n",

@@ -1,4 +1,4 @@
-"""Rules for what has weights or windows, and for quantised operators."""
+"""Rules for operators with weights or windows, and for quantised operators."""
 
 from __future__ import annotations
 

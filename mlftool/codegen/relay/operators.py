@@ -1,7 +1,7 @@
 """Rules for elementwise operators, reductions and those that move elements.
 
 A rule writes the calls for one node and returns the expression of its result, one for each output,
-or None where Relay has nothing like it.
+or None where Relay has no equivalent.
 """
 
 from __future__ import annotations
