@@ -1,4 +1,4 @@
-"""What a model's author could do better: warnings with the remedy.
+"""Possible improvements of a model: warnings with the remedy.
 
 No text states a cost: it depends on the model and the board. benchmarks/advice.py measures a small
 network, and docs/performance.md has its figures."""
@@ -81,7 +81,7 @@ def _weights(graph: Graph, layers: list[Node], made: Mapping[str, Node]) -> Iter
 
 
 def _unprepared(graph: Graph, made: Mapping[str, Node]) -> Iterator[Warning_]:
-    """A batch normalisation, or what became of one, behind a convolution that was quantised."""
+    """A batch normalisation, or its remains, after a quantised convolution."""
     for node in graph.nodes:
         source = _unquantised(node.inputs[0], made) if node.inputs else None
         if source is None or not _is_layer(source) or not is_a(source, Trait.SPATIAL):
@@ -97,13 +97,13 @@ def _unprepared(graph: Graph, made: Mapping[str, Node]) -> Iterator[Warning_]:
         if per_channel or not is_a(node, Trait.ELEMENTWISE):
             count = graph.types[node.result].elements
             text = f"this {node.op} was not folded into {source.label} before the model was "
-            text += f"quantised: {count:,} elements are computed and rounded once more"
+            text += f"quantised: {count:,} elements are computed and rounded a second time"
             help = "run onnxruntime.quantization.shape_inference.quant_pre_process first"
             yield "MLF0314", node.label, text, help
 
 
 def _unquantised(name: str, made: Mapping[str, Node]) -> Node | None:
-    """What made a tensor, behind the quantisation of its result."""
+    """The node that computes a tensor before it is quantised."""
     for trait in (Trait.DEQUANTISER, Trait.QUANTISER):
         node = made.get(name)
         if not is_a(node, trait):

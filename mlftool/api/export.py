@@ -1,4 +1,4 @@
-"""Archives of what `build` made."""
+"""Archives of the results of `build`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def export_model_library_format(
 ) -> Path:
     """Write one archive with all of `mods`, in a version of the format; returns its path.
 
-    Raises MlfError; its texts for two modules of one name and for two operators are TVM's.
+    Raises MlfError; its texts for two modules with the same name and for two operators are TVM's.
     """
     given = [mods] if isinstance(mods, Exportable) else mods
     path = path_of(file_name)
@@ -33,7 +33,7 @@ def _bundle(mods: Sequence[Exportable], version: int) -> Bundle:
         raise MlfError(Problem("MLF0506", f"cannot export {mods!r}; expected built modules"))
     for item in mods:
         if not isinstance(item, Exportable):
-            text = f"cannot export {type(item).__name__}; expected what mlftool.build returned"
+            text = f"cannot export {type(item).__name__}; expected the result of mlftool.build"
             raise MlfError(Problem("MLF0506", text))
     operators = [m for m in mods if isinstance(m, OperatorModule)]
     if operators and len(mods) > 1:

@@ -1,8 +1,8 @@
 """A Program as bytecode of the vm executor; docs/vm.md describes the instructions.
 
-Tensors stay where the memory plan puts them. A subgraph's workspace lies inside its parent's, as
-for aot, but If, Loop and Scan are jumps here, and their counters and next states have memory of
-their own behind the planned workspace.
+Tensors stay where the memory plan puts them. A subgraph's workspace is inside its parent's, as for
+aot, but If, Loop and Scan are jumps, and their counters and next states have their own memory after
+the planned workspace.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Code:
             self.words[at] = len(self.words)
 
     def memory(self, size: int) -> int:
-        """The address of new bytes behind the workspace."""
+        """The address of new bytes after the workspace."""
         at = self.workspace_bytes
         self.workspace_bytes += aligned(size)
         return address(WORKSPACE, at)
@@ -159,7 +159,7 @@ class _Control:
 
     def __init__(self, code: Code, frame: _Frame, writer: Writer, k: int, call: Call) -> None:
         self.code, self.frame, self.writer, self.k, self.call = code, frame, writer, k, call
-        # The control kernel itself is not written: its parameters tell where things are.
+        # The control kernel itself is not written: its parameters give the addresses.
         step = writer.addresses(k, call)
         self.arguments = {a.operand.name: a for a in step}
         self.reads = [self._input(name) for name in call.node.inputs]

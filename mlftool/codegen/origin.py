@@ -1,4 +1,4 @@
-"""Where generated C comes from, and what its header says of the tensors."""
+"""The origin of generated C, and its header's description of the tensors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def origin(options: Options, interface: Graph) -> dict[str, str]:
 def tensors(
     graph: Graph, names: tuple[str, ...], members: Mapping[str, str]
 ) -> list[dict[str, Any]]:
-    """What templates say of inputs or outputs; `type` is "" where plain C has no name for it."""
+    """The templates' values for inputs or outputs; `type` is "" if plain C has no name for it."""
     return [_tensor(graph, n, members[n]) for n in names]
 
 

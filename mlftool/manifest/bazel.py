@@ -52,7 +52,7 @@ def call(rule: str, **attributes: object) -> str:
 
 
 class Labels:
-    """Turns paths of the manifest into labels of the workspace it lies in.
+    """Turns paths of the manifest into labels of the workspace it is in.
 
     `known` has the labels of files by their path in the workspace, where that cannot be looked at;
     `also` is a package that is about to be made.
@@ -68,7 +68,7 @@ class Labels:
         self.known, self.also = known or {}, also
         self.repository, _, rest = label.partition("//")
         self.package, _, name = rest.partition(":")
-        # The manifest may lie in a folder below its package.
+        # The manifest may be in a folder below its package.
         self.folder = [p for p in [*self.package.split("/"), *name.split("/")[:-1]] if p]
         # From the folder of the manifest up to the root of the workspace, following no link.
         self.root = manifest.file.absolute().parent
@@ -127,13 +127,13 @@ def check_boards(manifest: Manifest, labels: Labels) -> None:
 
 
 def own_board(manifest: Manifest, target: str) -> str:
-    """The label of the board that a target of the user's runs on, if it says so."""
+    """The label of the board that a user's target runs on, if it names one."""
     own = manifest.targets.get(target)
     return (own.board if own else None) or ""
 
 
 def model_calls(manifest: Manifest, model: Model, labels: Labels, prefix: str = "") -> list[str]:
-    """What one model becomes; `prefix` stands before the names of its targets."""
+    """The calls for one model; the names of its targets begin with `prefix`."""
     calls = [
         call(
             "mlf_model",
@@ -188,7 +188,7 @@ def attributes(model: Model, executor: str) -> dict[str, object]:
     """What the manifest says of the executor, as mlf_compile takes it."""
     asked = executor_options(model, executor)
     found = {n: asked[n] for n, o in OPTIONS.items() if n in asked and asked[n] != o.default}
-    # Of three values None is the default, which the rules call -1 beside 0 and 1.
+    # Of three values None is the default; the rules have -1, 0 and 1.
     three = {n: int(value) for n, value in found.items() if OPTIONS[n].three_valued}
     return {"executor": executor, **found, **three}
 
@@ -228,7 +228,7 @@ def checks(manifest: Manifest, model: Model, target: str, labels: Labels) -> dic
 def archive_calls(
     manifest: Manifest, archive: Archive, labels: Labels, prefix: str = ""
 ) -> list[str]:
-    """What an archive of several models becomes."""
+    """The calls for an archive of several models."""
     public = ["//visibility:public"]
     target = base_target(manifest, archive.target)
     models = [manifest.models[name] for name in archive.models]
@@ -265,7 +265,7 @@ def archive_calls(
 
 
 def index(manifest: Manifest) -> str:
-    """The hub's defs.bzl: what there is, for BUILD files that want all of it."""
+    """The hub's defs.bzl: lists of everything, for BUILD files that use all of it."""
     tests, reports, table = [], [], {}
     for model in manifest.models.values():
         table[model.name] = [name for name, _target, _executor in variants(model)]

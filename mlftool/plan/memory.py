@@ -158,7 +158,7 @@ def is_local(operand: Operand) -> bool:
 
 
 def scratch_name(step: int) -> str:
-    """The block that holds a step's scratch areas, one behind the other, each aligned."""
+    """The block that holds a step's scratch areas in sequence, each aligned."""
     return f"scratch of step {step}"
 
 

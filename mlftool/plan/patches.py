@@ -28,7 +28,7 @@ TRIED = (2, 3, 4, 6, 8)
 WORTH = 0.9  # `auto` cuts a chain only if the arena shrinks to this
 MOST_LAYERS = 12
 
-Rows = tuple[int, int]  # first, behind the last
+Rows = tuple[int, int]  # first, after the last
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Choice:
 
 
 def check_patches(text: str) -> str:
-    """Raises MlfError for what is neither off, auto nor a number of bands."""
+    """Raises MlfError unless it is off, auto or a number of bands."""
     if text in (OFF, AUTO) or (text.isdecimal() and 2 <= int(text) <= MOST_BANDS):
         return text
     raise MlfError(Problem("MLF0400", f"patches '{text}', expected off, auto or 2 to {MOST_BANDS}"))
@@ -117,7 +117,7 @@ def _by_rows(graph: Graph, node: Node, read: str) -> bool:
 def _judged(
     program: Program, chain: tuple[Node, ...], bands: int, target: Target, file: str
 ) -> Iterator[Choice]:
-    """What each beginning of the chain would give: a band's own arena beside the whole output."""
+    """The arena for each beginning of the chain: a band's own arena and the whole output."""
     graph = program.graph
     peaks = _peaks(program)
     outside = {*graph.inputs, *graph.outputs}
@@ -145,7 +145,7 @@ def _peaks(program: Program) -> list[int]:
 
 
 def _rows(height: int, bands: int) -> list[Rows]:
-    """`height` rows in bands of the same size, the last of what is left."""
+    """`height` rows in bands of the same size, the last with the remaining rows."""
     each = -(-height // bands)
     return [(k, min(height, k + each)) for k in range(0, height, each)]
 

@@ -20,7 +20,7 @@ Choose = Callable[[View, Sequence[Kernel]], Kernel]
 def select(
     graph: Graph, target: Target, file: str, choose: Choose | None = None
 ) -> tuple[Call, ...]:
-    """One call per node that computes something. Raises MlfError naming all that nobody can."""
+    """One call per node that computes something. Raises MlfError naming nodes without kernels."""
     problems: list[Problem] = []
     calls = []
     for node in graph.nodes:
@@ -73,8 +73,8 @@ def offers(v: View, target: Target, measured: bool = False) -> tuple[Kernel, ...
 
 
 def _order(target: Target, kernel: Kernel) -> tuple[bool, float, str]:
-    """What is to be least: instructions, or where code bytes count those of compact kernels, whose
-    code many layers share. Ties break by name."""
+    """Sorts by instructions; `optimize: size` puts compact kernels first, whose code many layers
+    share. Ties break by name."""
     return "size" in target.features and not kernel.compact, kernel.cost, kernel.name
 
 

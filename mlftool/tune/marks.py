@@ -1,4 +1,4 @@
-"""What each layer of a module takes on a simulated board.
+"""The instructions of each layer of a module on a simulated board.
 
 The module is emitted again with marks (codegen/marks.c.j2), which read the counter of the board
 around each call, so a figure is right to within a tick of that, 40 instructions or less.

@@ -41,7 +41,7 @@
 /* One function per kernel: keeps profiles readable and registers free, costs one call per layer. */
 #if defined(__GNUC__)
 #define MLF_INLINE static inline __attribute__((always_inline)) /* at -Os, too */
-#if defined(__AVX__) /* neither vectors of 32 bytes nor short loops should lie in two cache lines  \
+#if defined(__AVX__) /* neither vectors of 32 bytes nor short loops should span two cache lines    \
                       */
 #define MLF_KERNEL         static __attribute__((noinline, aligned(64)))
 #define MLF_ALIGNED(bytes) __attribute__((aligned((bytes) < 16 ? (bytes) : 64)))

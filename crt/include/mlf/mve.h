@@ -219,7 +219,7 @@ static inline mlf_halves mlf_halves_saturate(mlf_halves v) {
 }
 
 /* Floats in quads. Only these functions use the float half of MVE, whose instructions the compiler
- * must not use by itself: they flush subnormals to zero. Callers see to it that there are none. */
+ * must not use on its own: they flush subnormals to zero. Callers must not pass subnormals. */
 #define MLF_MVE_FLOAT ".arch_extension mve.fp\n\t"
 
 static inline mlf_octet mlf_octet_to_float(mlf_octet v) {
@@ -251,7 +251,7 @@ static inline mlf_octet mlf_octet_sum(mlf_octet a, int32_t m, mlf_octet b, int32
   return a;
 }
 
-/* Without a comparison: gcc 12 fails on predicates beside constants. */
+/* Without a comparison: gcc 12 fails on predicates with constants. */
 static inline int32x4_t mlf_quad_except(int32x4_t v, int32_t value, int32_t step) {
   const int32x4_t off = veorq_s32(v, vdupq_n_s32(value));
   const int32x4_t other = vshrq_n_s32(vorrq_s32(off, vnegq_s32(off)), 31);

@@ -67,7 +67,7 @@ def indented(block: str) -> str:
 
 @dataclass
 class Shared:
-    """What a function and the blocks in it have in common."""
+    """The state that a function and its blocks share."""
 
     taken: set[str] = field(default_factory=set)
     params: dict[str, Array] = field(default_factory=dict)  # constants, in order of use
@@ -83,7 +83,7 @@ class Body:
     names: Mapping[str, str]
     shared: Shared
     lines: list[str] = field(default_factory=list)
-    values: dict[str, str] = field(default_factory=dict)  # what a node made -> expression
+    values: dict[str, str] = field(default_factory=dict)  # a node's output -> expression
 
     @staticmethod
     def of(graph: Graph) -> Body:
@@ -122,14 +122,14 @@ class Body:
         return len(self.lines), self.shared.count, len(self.shared.params)
 
     def back_to(self, mark: tuple[int, int, int]) -> None:
-        """Forget what a rule wrote before it gave up."""
+        """Removes the lines of a rule that gave up."""
         del self.lines[mark[0] :]
         self.shared.count = mark[1]
         for name in list(self.shared.params)[mark[2] :]:
             del self.shared.params[name]
 
     def describe(self, mark: tuple[int, int, int], node: Node) -> None:
-        """A comment behind the last line of `node`, if it needed one."""
+        """Adds a comment to the last line of `node`, if it has a line."""
         if len(self.lines) > mark[0]:
             types = ", ".join(tensor_type(self.graph.types[o]) for o in node.outputs if o)
             self.lines[-1] += f" /* ty={types} span={comment(node.name, 60)} */"
@@ -137,7 +137,7 @@ class Body:
 
 @dataclass(frozen=True)
 class Site:
-    """What a rule of ir/relay.py may ask and write at a node. `block` writes a subgraph."""
+    """One node, as a rule of ir/relay.py reads and writes it. `block` writes a subgraph."""
 
     node: Node
     body: Body
