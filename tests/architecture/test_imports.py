@@ -192,11 +192,13 @@ def test_running_archives_never_loads_the_compiler() -> None:
 
 
 def test_operators_stay_cheap_to_own() -> None:
-    """Breadth must not cost more than this; if it does, the families need mending first."""
-    folder = PACKAGE / "ops"
-    python, templates = (
-        sum(len(p.read_text().splitlines()) for p in folder.rglob(pattern))
-        for pattern in ("*.py", "*.j2")
-    )
-    assert python <= 8000
-    assert templates <= 2500
+    """Breadth must not cost more than this; if it does, the families need mending first.
+
+    The importer counts, too: facts of operators move from its tables to their records in `ops`.
+    """
+
+    def lines(room: str, pattern: str) -> int:
+        return sum(len(p.read_text().splitlines()) for p in (PACKAGE / room).rglob(pattern))
+
+    assert lines("ops", "*.py") + lines("importer", "*.py") <= 14_300
+    assert lines("ops", "*.j2") <= 2500

@@ -43,6 +43,12 @@ MISFITS = {
         t, y = Loop (one, on, s, x) <body = b (int64 i, bool c, seq(float[2,3]) q, float[2,3] z) =>
             (bool d, seq(float[2,3]) r, float[2,3] m)
             { d = Identity (c) m = Add (z, bad) r = SequenceInsert (q, z) }> }""",
+    "rank of a group normalisation": """g (float[4] x, float[2] s, float[2] b) => (float[4] y)
+        { y = GroupNormalization <num_groups=2> (x, s, b) }""",
+    "rank of an instance normalisation": """g (float[4,3] x, float[3] s, float[3] b) =>
+        (float[4,3] y) { y = InstanceNormalization (x, s, b) }""",
+    "groups": """g (float[1,4,3] x, float[3] s, float[3] b) => (float[1,4,3] y)
+        { y = GroupNormalization <num_groups=3> (x, s, b) }""",
     "borders": """g (float[3,4] x, int64[3] p) => (float[3,4] y) { y = Pad (x, p) }""",
     "batches": """g (float[3,4] x, int64[2,3,1] i) => (float[2,3] y)
         { y = GatherND <batch_dims=1> (x, i) }""",
