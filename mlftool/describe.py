@@ -30,6 +30,7 @@ from mlftool.mlf.records import (
 )
 from mlftool.module import Module
 from mlftool.objects import compile_objects
+from mlftool.ops import Trait, is_a
 from mlftool.version import VERSION
 
 
@@ -149,7 +150,7 @@ def _tensor(m: Module, name: str) -> Tensor:
     type_ = m.imported.types[name]
     quantised = quantisation(m.imported, name)
     extents = next(
-        (n.outputs[0] for n in m.imported.nodes if n.op == "mlf.Extents" and n.attrs["of"] == name),
+        (n.outputs[0] for n in m.imported.nodes if is_a(n, Trait.SHAPE) and n.attrs["of"] == name),
         "",
     )
     extents = extents if extents in m.imported.outputs else ""

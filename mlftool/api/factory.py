@@ -13,6 +13,7 @@ from onnx import ModelProto
 
 from mlftool.api.module import IRModule, as_module
 from mlftool.api.target import Target, the_target
+from mlftool.api.written import bundle_of, path_of, write
 from mlftool.compile import compile_module
 from mlftool.config import Executor, PassContext, Runtime
 from mlftool.describe import bundle
@@ -133,9 +134,8 @@ class Factory:
         return iter((self.graph_json, self.lib, self.params))
 
     def export_model_library_format(self, path: str | Path) -> Path:
-        from mlftool.api.export import export_model_library_format
-
-        return export_model_library_format(self, path)
+        file = path_of(path)
+        return write(bundle_of([self.compiled]), file)
 
 
 def build(

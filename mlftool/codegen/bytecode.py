@@ -25,6 +25,7 @@ from mlftool.mlf.bytecode import (
     decode,
     split,
 )
+from mlftool.ops import Trait, is_a
 from mlftool.plan.blocks import aligned
 from mlftool.plan.program import Call, Program
 
@@ -125,7 +126,8 @@ def _write(code: Code, frame: _Frame, writer: Writer) -> list[str]:
     symbols = []
     for k, call in enumerate(frame.program.calls):
         if call.parts:
-            _CONTROL[call.node.op](_Control(code, frame, writer, k, call))
+            write = next(w for trait, w in _CONTROL.items() if is_a(call.node, trait))
+            write(_Control(code, frame, writer, k, call))
             symbols.append(f"tvmgen_{writer.module}_vm")
         else:
             step = writer.step(k, call)
@@ -301,4 +303,4 @@ def _scan(c: _Control) -> None:
     code.land(leave)
 
 
-_CONTROL = {"If": _if, "Loop": _loop, "Scan": _scan}
+_CONTROL = {Trait.BRANCH: _if, Trait.LOOP: _loop, Trait.SCAN: _scan}

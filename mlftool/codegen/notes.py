@@ -8,7 +8,7 @@ from typing import Any
 
 from mlftool.codegen.names import comment
 from mlftool.ir.graph import Graph, Node
-from mlftool.ops.base import Operand, Trait, has
+from mlftool.ops.base import Operand, Trait, is_a
 from mlftool.plan.program import Call, Program
 
 WIDTH = 98
@@ -94,7 +94,7 @@ def _meaning(graph: Graph, scale: str, zero: str) -> str:
 def _tensor(graph: Graph, node: Node, name: str, scales: Mapping[str, str]) -> str:
     type_ = graph.types[name]
     # What passes/layout.py turned: the output of such a node has its mark.
-    turned = has(node.core.op, Trait.SPATIAL) and node.result.endswith(".nhwc")
+    turned = is_a(node.core, Trait.SPATIAL) and node.result.endswith(".nhwc")
     layout = " channels last" if turned and len(type_.shape) > 2 else ""
     meaning = f", {scales[name]}" if name in scales else ""
     return f"{type_}{layout}{meaning}"

@@ -1,9 +1,9 @@
-"""Prints the Bazel packages of a manifest, for the repository rule that makes @models from it.
+"""Writes the Bazel packages of a manifest, for the repository rule that makes @models from it.
 
-`python -m mlftool.manifest.bazel MANIFEST LABEL RULES packages|macros STORE` keeps each file in the
-folder STORE, named by its digest, and writes one JSON object, path -> file, to stdout. LABEL is the
-manifest's own label, RULES the repository of our rules ("@mlftool"). The text depends on what the
-manifest means and not on how it is written: a new comment changes no package.
+`python -m mlftool.manifest.bazel MANIFEST LABEL RULES STORE FOLDER` keeps each file in the folder
+STORE, named by its digest, and makes links to them in FOLDER. LABEL is the manifest's own label,
+RULES the repository of our rules ("@mlftool"). The text depends on what the manifest means and not
+on how it is written: a new comment changes no package.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import hashlib
 import json
 import os
 import sys
-import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -170,13 +169,9 @@ def measured(manifest: Manifest, model: Model) -> list[str]:
 
 def loaded(rules: str, calls: Sequence[str]) -> str:
     """A load of every rule that is called, and the calls."""
-    return _load(rules, calls) + "\n" + "\n".join(calls)
-
-
-def _load(rules: str, calls: Sequence[str]) -> str:
     names = sorted({text.partition("(")[0] for text in calls})
     quoted = ", ".join(json.dumps(name) for name in names)
-    return f'load("{rules}//rules:defs.bzl", {quoted})\n'
+    return f'load("{rules}//rules:defs.bzl", {quoted})\n\n' + "\n".join(calls)
 
 
 def shapes(model: Model) -> dict[str, str]:
@@ -300,52 +295,31 @@ def constant(name: str, comment: str, value: object) -> str:
 SIMULATED = frozenset(BOARDS) | {"host"}
 
 
-def contents(manifest: Manifest, label: str) -> dict[str, list[str]]:
-    """Package -> the calls in it."""
+def packages(manifest: Manifest, label: str, rules: str) -> dict[str, str]:
+    """Path -> text of every file of the repository."""
+    files = {"BUILD.bazel": HEADER + 'exports_files(["defs.bzl"])\n', "defs.bzl": index(manifest)}
     labels = Labels(manifest, label)
     models = {m.name: model_calls(manifest, m, labels) for m in manifest.models.values()}
     archives = {a.name: archive_calls(manifest, a, labels) for a in manifest.archives.values()}
-    return models | archives
-
-
-def packages(manifest: Manifest, label: str, rules: str) -> dict[str, str]:
-    """Path -> text of every file of a repository that has it all."""
-    files = {"BUILD.bazel": HEADER + 'exports_files(["defs.bzl"])\n', "defs.bzl": index(manifest)}
-    for name, calls in contents(manifest, label).items():
+    for name, calls in (models | archives).items():
         files[f"{name}/BUILD.bazel"] = HEADER + loaded(rules, calls)
     return files
 
 
-def macros(manifest: Manifest, label: str, rules: str) -> dict[str, str]:
-    """The same as macros, which another repository's packages call: names.json lists those."""
-    found = contents(manifest, label)
-    files = {
-        "BUILD.bazel": HEADER,
-        "defs.bzl": index(manifest),
-        "names.json": json.dumps(sorted(found)),
-    }
-    for name, calls in found.items():
-        body = textwrap.indent("\n".join(calls), "    ")
-        files[f"{name}.bzl"] = f"{HEADER}{_load(rules, calls)}\ndef targets():\n{body}"
-    return files
-
-
-KINDS = {"packages": packages, "macros": macros}
-
-
 def main(arguments: Iterable[str]) -> int:
     """Exit code as the command line's; problems go to stderr in the usual form."""
-    file, label, rules, kind, store = arguments
+    file, label, rules, store, folder = arguments
     try:
         manifest = load(file)
         check_boards(manifest, Labels(manifest, label))
     except MlfError as error:
         print(error, file=sys.stderr)
         return error.exit_code
-    files = KINDS[kind](manifest, label, rules)
     Path(store).mkdir(parents=True, exist_ok=True)
-    kept = {path: str(keep(text.encode(), Path(store))) for path, text in files.items()}
-    json.dump(kept, sys.stdout, indent=1, sort_keys=True)
+    for path, text in packages(manifest, label, rules).items():
+        link = Path(folder, path)
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(keep(text.encode(), Path(store)))
     return 0
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from mlftool.errors import MlfError, Problem
 from mlftool.ir.graph import Graph, Node, TensorType
-from mlftool.ops import Trait, has
+from mlftool.ops.base import Layout, Trait, contracts, is_a
 from mlftool.ops.patches import NAME, key
 from mlftool.plan.lower import lower
 from mlftool.plan.program import Program
@@ -93,8 +93,11 @@ def _by_rows(graph: Graph, node: Node, read: str) -> bool:
     """Whether the node is a convolution of one image, with nothing else to read but constants of a
     channel, so that rows of its output need rows of its input."""
     core = node.core
-    if core.op not in ("Conv", "QLinearConv") or core.inputs[0] != read or len(node.outputs) > 1:
+    c = contracts(core)
+    if c is None or c.layout is not Layout.CONVOLUTION or core.inputs[0] != read:
         return False
+    if c.bias is None or len(node.outputs) > 1:
+        return False  # bare sums of integers have four times the bytes
     if any(i and i not in graph.consts for i in core.inputs[1:]):
         return False
     x, y = graph.types[read], graph.types[node.result]
@@ -106,7 +109,7 @@ def _by_rows(graph: Graph, node: Node, read: str) -> bool:
     behind = [n for n in node.body if n is not core]
     others = {i for n in behind for i in n.inputs if i} - {o for n in node.body for o in n.outputs}
     channels = (1, y.shape[-1])
-    return all(has(n.op, Trait.ELEMENTWISE) for n in behind) and all(
+    return all(is_a(n, Trait.ELEMENTWISE) for n in behind) and all(
         i in graph.consts and graph.types[i].elements in channels for i in others
     )
 

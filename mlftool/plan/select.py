@@ -8,7 +8,7 @@ from functools import partial
 
 from mlftool.errors import MlfError, Problem, did_you_mean
 from mlftool.ir.graph import Graph, View
-from mlftool.ops import OPS, Kernel, Trait, UnsupportedError, has
+from mlftool.ops import OPS, Kernel, Trait, UnsupportedError, is_a
 from mlftool.plan.program import Call
 from mlftool.targets import Target, debug_level
 from mlftool.targets.kernels import KERNELS, Specialised
@@ -24,7 +24,7 @@ def select(
     problems: list[Problem] = []
     calls = []
     for node in graph.nodes:
-        if has(node.op, Trait.VIEW):
+        if is_a(node, Trait.VIEW):
             continue
         try:
             v = View(graph, node)

@@ -14,12 +14,10 @@ load(":transitions.bzl", "ALLOWLIST", "firmware_transition")
 
 _LINK_ACTION = "c++-link-executable"
 
-def _processor():
-    """The processor by the platform's constraint: a platform's name is the user's business."""
-    known = {"//conditions:default": ""}
-    for cpu in CPUS:
-        known[condition(Label("//rules/platforms:is_" + cpu))] = cpu
-    return select(known)
+# The processor by the platform's constraint: a platform's name is the user's business.
+_PROCESSORS = dict(
+    [("//conditions:default", "")] + [(condition(Label("//rules/platforms:is_" + cpu)), cpu) for cpu in CPUS],
+)
 
 def _libraries(ctx, context):
     """What there is to link and the options and files that come with it, each once, in link order."""
@@ -275,7 +273,7 @@ def mlf_firmware(
         name = name,
         bin = name + ".bin",
         board = board or Label("//rules/settings:board"),
-        cpu = _processor(),
+        cpu = select(_PROCESSORS),
         deps = deps,
         elf = name + ".elf",
         flash_bytes = flash_bytes,

@@ -98,6 +98,13 @@ typedef struct {
 
 typedef int16x8_t mlf_halves;
 
+/* GCC has too few registers left for the assembly below if it does not optimise. */
+#if defined(__OPTIMIZE__) || defined(__clang__)
+#define MLF_MVE_OPTIMISED
+#else
+#define MLF_MVE_OPTIMISED __attribute__((optimize("O1")))
+#endif
+
 /* Sixteen products for each of two pixels and four channels; `mac` is vmladav for the first time,
  * vmladava when there is a sum to add to. Sums are in the eight even registers, all that these
  * instructions take. */
@@ -125,8 +132,9 @@ typedef int16x8_t mlf_halves;
 
 /* b[k] + the products of 16 * groups bytes of x0 with those of channel k in the even half, of x1 in
  * the odd one. `w` moves on. */
-static inline mlf_octet mlf_pair_dot(const int8_t *x0, const int8_t *x1, const int8_t **w,
-                                     int32_t groups, const int32_t *b) {
+MLF_MVE_OPTIMISED static inline mlf_octet mlf_pair_dot(const int8_t *x0, const int8_t *x1,
+                                                       const int8_t **w, int32_t groups,
+                                                       const int32_t *b) {
   const int32x4_t bias = vld1q_s32(b);
   const int8_t *at = *w;
   int32_t twice = (groups - 1) / 2;

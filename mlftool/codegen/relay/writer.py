@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -59,6 +59,10 @@ def number(value: float, suffix: str) -> str:
     with np.errstate(over="ignore"):
         short = np.float32(value)
     return (str(short) if float(short) == value else repr(value)) + suffix
+
+
+def indented(block: str) -> str:
+    return block.replace("\n", "\n  ")
 
 
 @dataclass
@@ -133,10 +137,11 @@ class Body:
 
 @dataclass(frozen=True)
 class Site:
-    """One node, as a rule reads and writes it."""
+    """One node, as a rule of ir/relay.py reads and writes it. `block` writes a subgraph."""
 
     node: Node
     body: Body
+    block: Callable[[Body], str]
 
     @property
     def odd(self) -> bool:
@@ -150,6 +155,18 @@ class Site:
     @property
     def out(self) -> TensorType:
         return self.body.graph.types[self.node.result]
+
+    @property
+    def made(self) -> list[TensorType]:
+        return [self.body.graph.types[o] for o in self.node.outputs]
+
+    def bind(self, expression: str) -> str:
+        return self.body.bind(expression)
+
+    def branch(self, key: str) -> str:
+        inner = self.node.graphs[key]
+        formals = dict(zip(inner.inputs, (self.arg(i) for i in range(1, self.count)), strict=True))
+        return indented(self.block(self.body.inside(inner, formals)))
 
     def has(self, index: int) -> bool:
         return index < self.count and bool(self.node.inputs[index])
