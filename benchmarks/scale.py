@@ -21,7 +21,8 @@ The second has two targets, host and cortex-m4, and all that a manifest makes of
 - edited, added, renamed, removed: the manifest changes in one model, and what is configured then
 
 Times are seconds, and in brackets seconds of processor time that the server and its children took,
-but for the persistent worker: they depend less on what else runs. load is the machine's load average when a row is done.
+but for the persistent worker: they depend less on what else runs. load is the machine's load
+average when a row is done.
 
 With --analysis nothing is built, which takes most of the time, and the columns that need it are
 empty.

@@ -38,7 +38,7 @@ def inferred(scope: Scope, node: NodeProto) -> Outcome:
         except UnsupportedError as error:
             return Refuse("MLF0303", f"is not valid: {error}")
     else:
-        if op_name(node) == "GatherND" and _batch_axes(node) < 0:
+        if _batch_axes(node) < 0:
             # onnx's inference would read outside of the shape.
             return Refuse("MLF0303", f"batch_dims is {_batch_axes(node)}; expected 0 or more")
         unlike = mistyped(node, scope.opsets[domain_of(node)], scope.types)

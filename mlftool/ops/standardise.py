@@ -22,7 +22,9 @@ from mlftool.ops.base import (
     Kernel,
     Known,
     Operand,
+    Shape,
     Trait,
+    Types,
     UnsupportedError,
     op,
     shown,
@@ -171,13 +173,31 @@ def _grouped(v: View, groups: int) -> Kernel:
     return _rows(v, rows, True, factor, by)
 
 
-@op("InstanceNormalization", Trait.EPILOGUE, Trait.PROLOGUE, relay=_relay_instance_norm)
+def _channels(shape: Shape, attrs: Attributes, inputs: Types) -> str:
+    """An image has channels and extents in space; scale and bias are vectors."""
+    if len(shape) < 3:
+        return f"an input of shape {shown(shape)}; expected 3 axes or more"
+    for type_ in inputs[1:3]:
+        if type_ is not None and len(type_.shape) != 1:
+            return f"an input of shape {shown(type_.shape)}; expected 1 axis"
+    groups = attrs.get("num_groups", 1)
+    if groups < 1 or shape[1] % groups:
+        return f"num_groups {groups}; expected a divisor of {shape[1]} channels"
+    return ""
+
+
+@op(
+    "InstanceNormalization",
+    *(Trait.EPILOGUE, Trait.PROLOGUE),
+    relay=_relay_instance_norm,
+    related=_channels,
+)
 def instance_normalisation(v: View) -> Kernel:
     """A row is a channel of an image."""
     return _grouped(v, v.x(0).shape[1])
 
 
-@op("GroupNormalization", Trait.KEPT, Trait.EPILOGUE, Trait.PROLOGUE)
+@op("GroupNormalization", Trait.KEPT, Trait.EPILOGUE, Trait.PROLOGUE, related=_channels)
 def group_normalisation(v: View) -> Kernel:
     """A row is a group of channels; before opset 21 scale and bias were per group."""
     return _grouped(v, v.attr("num_groups"))
