@@ -50,7 +50,7 @@ def _cortex_m(core: str, features: str, fpu: str, without: str = "") -> tuple[st
 
 def _riscv(arch: str, features: str, abi: str) -> tuple[str, Target]:
     flags = f"-march={arch} -mabi={abi}"
-    # Code that may lie anywhere: 64-bit RISC-V has its memory above what medlow reaches.
+    # Code at any address: 64-bit RISC-V has its memory beyond the reach of medlow.
     flags += " -mcmodel=medany" if arch.startswith("rv64") else ""
     features += " registers"
     return _target(arch, f"c -keys=cpu -march={arch}", features, flags, "riscv64-unknown-elf")
@@ -67,7 +67,7 @@ TARGETS: Mapping[str, Target] = dict(
     (
         _target("host", "c -keys=cpu -model=host", "fpu vector", ""),
         _target("x86-64-v3", "c -keys=cpu -mcpu=x86-64-v3", "fpu vector avx2", "-march=x86-64-v3"),
-        # VNNI is no part of the level, but of every processor since that has it and is worth it.
+        # VNNI is not part of the level, but every later processor of interest has it.
         _target(
             "x86-64-v4",
             "c -keys=cpu -mcpu=x86-64-v4",
@@ -105,7 +105,7 @@ TARGETS: Mapping[str, Target] = dict(
     )
 )
 
-# Bit identity between targets: no fused multiply-add behind the program's back.
+# Bit identity between targets: compilers must not contract to fused multiply-adds.
 CFLAGS = ("-std=c99", "-ffp-contract=off")
 
 

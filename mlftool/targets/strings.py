@@ -1,4 +1,4 @@
-"""Targets by our short names, or in TVM's words: `c -keys=arm_cpu,cpu -mcpu=cortex-m7`,
+"""Targets by our short names, or as TVM's strings: `c -keys=arm_cpu,cpu -mcpu=cortex-m7`,
 `llvm -mtriple=thumbv7em-none-eabihf -mattr=+dsp`, lists of several.
 
 Attributes are those of TVM's target kinds that ATTRIBUTES lists; the others are refused.
@@ -47,7 +47,7 @@ _MOVED = {
     "unpacked-api": "--executor-aot-unpacked-api",
 }
 _AS_BEFORE = {"runtime": ("c", "crt"), "link-params": ("0",), "system-lib": ("0",)}
-# What a triple without -mcpu stands for.
+# The processor of a triple without -mcpu.
 _TRIPLES = (
     (r"(x86_64|amd64)-.*", "host"),
     (r"aarch64-.*", "aarch64"),
@@ -66,7 +66,7 @@ _FEATURES = {"dsp": "dsp", "mve": "mve", "avx2": "avx2", "avx512vnni": "avx512"}
 
 
 def parse(text: str) -> Target:
-    """The target that `text` means. Raises MlfError for what is unknown, external or several."""
+    """The target that `text` names. Raises MlfError for unknown or external targets, or several."""
     if text in TARGETS:
         return TARGETS[text]
     parts = _split(text)

@@ -12,9 +12,9 @@ from mlftool.ops.base import Bid
 
 @dataclass(frozen=True)
 class Specialised:
-    """A bid that is asked only on targets with all of `needs` and nothing of `unless`.
+    """A bid for targets with all of `needs` and none of `unless`.
 
-    With `measured`, only where a tuning record may name it: no estimate says when it is better.
+    With `measured`, only a tuning record may choose it: no estimate says when it is better.
     With `replaces_portable`, its kernel stands for the portable one, which does not bid then: the
     same loops in the form of that core.
     """

@@ -73,7 +73,7 @@ def two_by_two(v: View) -> Kernel | None:
 
 @kernel("com.microsoft.QGemm", "QLinearConv", needs="dsp")
 def rows_of_four(v: View) -> Kernel | None:
-    """One pixel whose operands lie together (a dense layer): four channels at a time."""
+    """One pixel with contiguous operands (a dense layer): four channels at a time."""
     found = bytes_of(v, signed=True)
     if found is None:
         return None

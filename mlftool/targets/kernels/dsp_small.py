@@ -1,9 +1,9 @@
-"""int8 contractions with the ARMv7E-M DSP instructions where code bytes count (`optimize: size`).
+"""int8 contractions with the ARMv7E-M DSP instructions for `optimize: size`.
 
-The same packing and arithmetic as dsp_pairs.py and dsp_depthwise.py, but nothing is unrolled and no
-case has code of its own: a pointwise layer is a window of one, a plane that fits is taken in one
-band, scratch lies in the workspace however small it is. So texts depend on next to nothing, and
-codegen/share.py makes one function of all layers of a network.
+The same packing and arithmetic as dsp_pairs.py and dsp_depthwise.py, but nothing is unrolled and
+there are no special cases: a pointwise layer is a 1x1 window, a plane that fits is one band, and
+all scratch is in the workspace. So texts hardly depend on the layer, and codegen/share.py makes one
+function of all layers of a network.
 
 Weights of four bits come two in a byte: masked and shifted to the upper half of a byte, SXTB16
 gives sixteen times their value, so the accumulators hold sixteen times the sum.

@@ -1,9 +1,9 @@
-"""int8 contractions with Helium, the vector unit of Cortex-M55: sixteen products an instruction.
+"""int8 contractions with Helium, the vector unit of Cortex-M55: sixteen products per instruction.
 
 VMLADAVA multiplies sixteen pairs of bytes and adds them to one register, so the operands of two
-pixels are gathered into bytes that lie together, and weights are packed for four channels in turns
-of sixteen: six loads for eight times sixteen products. Depthwise layers have neighbouring channels
-in the lanes. helium_finish.py requantises eight sums at once.
+pixels are gathered into contiguous bytes, and weights are packed for four channels in turns of
+sixteen: six loads for eight times sixteen products. Depthwise layers have neighbouring channels in
+the lanes. helium_finish.py requantises eight sums at once.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What becomes of a vector of accumulators on Cortex-M55: eight are requantised at a time.
+"""Epilogues for vectors of accumulators on Cortex-M55: eight are requantised at a time.
 
 The integer form of ops/fixed.py is VQDMLASH and a shift that narrows. A layer in which some channel
 has no multiplier takes the float form for all its channels, two instructions more for four of them.
-What is fused behind, a residual Add for instance, is computed on the same vectors; what has no
-vector form here is done element by element.
+Fused operators, such as a residual Add, are computed on the same vectors; those without a vector
+form here are computed element by element.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def limit(text: str, low: int, high: int, whole: bool) -> str:
 
 
 class _Behind:
-    """The nodes fused behind a core, as statements on octets: a residual addition of int8."""
+    """The nodes fused after a core, as statements on octets: a residual addition of int8."""
 
     def __init__(self, v: View, oc: int, shape: Shape) -> None:
         self.v, self.oc, self.shape = v, oc, shape

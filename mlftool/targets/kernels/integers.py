@@ -34,7 +34,7 @@ SOFT = "mlf_requantize_soft"
 
 
 def in_integers(c: Contraction, q: Quantisation, columns: int) -> Form | None:
-    """None where a scale is no normal number, which only floats can say."""
+    """None where a scale is not a normal number, which only floats can represent."""
     if not has_normal_scales(q):
         return None
     fix = fixed(c, q)

@@ -1,9 +1,9 @@
 """Depthwise int8 convolutions for ARMv6-M (Cortex-M0), one channel at a time.
 
-Eight neighbouring outputs share the load of a weight; what is multiplied by it are unsigned bytes
-at constant distances, which is why a channel's plane is copied, with its highest bits inverted and
-the padding around it. So windows have no conditions, and since a channel is read before it is
-written and touches no other, the output may take over the input's memory.
+Eight neighbouring outputs share the load of a weight, which is multiplied by unsigned bytes at
+constant distances. For that a channel's plane is copied, with the highest bits inverted and padding
+around it. So windows have no conditions, and since a channel is read before it is written and
+touches no other, the output may take over the input's memory.
 """
 
 from __future__ import annotations

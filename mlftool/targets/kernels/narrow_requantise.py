@@ -1,7 +1,7 @@
 """Requantisation for ARMv6-M, which multiplies 32 bits by 32 and keeps 32: three multiplications.
 
-The form of ops/fixed.py needs the upper half of 64 bits, which is four multiplications there and
-what joins them. Here multipliers have no more bits than leave floor(acc * m / 2^16) within 32:
+The form of ops/fixed.py needs the upper half of 64 bits, which takes four multiplications there and
+their additions. Here multipliers have no more bits than leave floor(acc * m / 2^16) within 32:
 
     acc * (m >> 16) + (acc >> 16) * (m & 0xffff) + ((acc & 0xffff) * (m & 0xffff) >> 16)
 
@@ -38,7 +38,7 @@ class Halves:
     """The integer form of a layer's requantisation as C text."""
 
     q: Quantisation
-    multiplier: Array  # int32 [output channel]; negative where floats must say what is near a tie
+    multiplier: Array  # int32 [output channel]; negative where floats must decide near a tie
     add: Array  # int32 [output channel]: zero point and one half, in units of 2^-shift
     shift: int
     near: int  # how near, in these units

@@ -1,8 +1,7 @@
-"""Weights of four bits stay four bits where bytes count (`optimize: size`): the portable loops take
-two of them from each byte. Cortex-M4 has a kernel of its own, in dsp_small.py.
+"""With `optimize: size` weights of four bits stay four bits: the portable loops take two of them
+from each byte. Cortex-M4 has a dedicated kernel, in dsp_small.py.
 
-Not where kernels in vectors compute contractions: there unpacking would cost most, and on a host
-flash is no concern.
+Not for vector kernels: there unpacking would cost most, and on a host flash is no concern.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ def walk(
     c: Contraction, rows: int, column: int, columns: Operand, others: Sequence[Operand]
 ) -> Walk:
     """How `rows` pixels at a time are computed, each gathered into `column` values of `columns`;
-    `others` are the operands that what is fused into the store reads. A `column` of 0 is always
+    `others` are the operands that the fused store reads. A `column` of 0 is always
     gathered."""
     # A long dense layer reads its input as it is, rather than take the arena for a copy.
     direct = rows == 1 and c.dense and column == c.depth and columns.bytes > STACK_LIMIT_BYTES

@@ -36,8 +36,8 @@ BYTES = {"float": 4, "int16_t": 2, "uint8_t": 1, "int8_t": 1}
 
 @dataclass(frozen=True)
 class Unit:
-    """A vector unit: 32-bit lanes, registers, how many int8 products a lane takes at once, and C
-    names of what loads and multiplies them."""
+    """A vector unit: 32-bit lanes, registers, how many int8 products a lane takes at once, and the
+    C names that load and multiply them."""
 
     name: str
     lanes: int
@@ -49,8 +49,8 @@ class Unit:
     sums: int = 1  # registers for each vector of sums
 
     def shape(self, image: Image, channels: int) -> tuple[int, int]:
-        """(rows, vectors) of a tile, all of whose sums are in registers beside the weights: what
-        takes the fewest multiplications or loads, whichever limits."""
+        """(rows, vectors) of a tile whose sums and weights fit the registers: the one with the
+        fewest multiplications or loads, whichever is the limit."""
         wanted = -(-channels // self.lanes)
         pixels, (lines, run) = image.rows * image.columns, image.runs
         steps = lines * -(-run // self.group)

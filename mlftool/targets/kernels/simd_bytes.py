@@ -28,7 +28,7 @@ _MOST = 128  # times 255 is within int16
 
 @dataclass(frozen=True)
 class Quads:
-    """The quads of one block of channels: int8 weights [n, width, 4], where inputs lie [n]."""
+    """The quads of one block of channels: int8 weights [n, width, 4], addresses of inputs [n]."""
 
     weights: Array
     places: Array
@@ -48,7 +48,7 @@ class Quads:
         )
 
     def grouped(self, size: int) -> tuple[Quads, int]:
-        """Groups of `size` first, and how many there are: the largest beside the smallest."""
+        """First groups of `size`, and their number: the largest next to the smallest."""
         count = len(self.places) // size
         reached = reach(self.weights)
         order = np.argsort(-reached.max(axis=1, initial=0), kind="stable")
@@ -103,7 +103,7 @@ def small_weights(v: View) -> Kernel | None:
 
 
 def _places(image: Image) -> Array:
-    """Where each quad of a pixel's operands lies, in the order weights are packed."""
+    """The offset of each quad of a pixel's operands, in the order weights are packed."""
     lines, run = image.runs
     row, tap = np.divmod(np.arange(lines), lines // image.kernel[0])
     first = row * image.dilations[0] * image.line + tap * image.dilations[1] * image.channels

@@ -20,7 +20,7 @@ from mlftool.targets.kernels.simd import AVX2
 from mlftool.targets.kernels.simd_finish import channels, finish
 from mlftool.targets.kernels.simd_image import image_of
 
-ROWS, VECTORS = 4, 2  # as many sums as registers hold beside four weights and inputs
+ROWS, VECTORS = 4, 2  # as many sums as registers hold together with four weights and inputs
 _CHANNELS = 8  # of inputs that are read at once
 _DEEPEST = 4096  # channels whose sums, each of two at most 2 * 256 * 256, stay in int32
 

@@ -1,5 +1,5 @@
-"""What becomes of a vector of sums in kernels of vectors: requantised or added to a bias, with a
-residual addition or a Relu behind it, and stored without leaving the registers.
+"""Epilogues of vector kernels: sums are requantised or added to a bias, followed by a residual
+addition or a Relu, and stored without leaving the registers.
 
 Other epilogues have no vector form here; their elements are computed one by one.
 """

@@ -1,8 +1,8 @@
-"""How kernels in vectors read the input of a contraction: as it lies, or copied once.
+"""How vector kernels read the input of a contraction: in place, or copied once.
 
-A copy has the padding in it and elements as the products want them (int8 widened to int16, say), so
-that the operands of a pixel are rows of `run` elements with no condition anywhere. Large inputs are
-copied in bands of output rows that fit the first cache.
+A copy includes the padding and has elements as the products need them (such as int8 widened to
+int16), so that the operands of a pixel are rows of `run` elements without conditions. Large inputs
+are copied in bands of output rows that fit the first cache.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Image:
 
     @property
     def first(self) -> int:
-        """The source column that comes behind the padding."""
+        """The source column after the padding."""
         return self.left * self.steps[1] - self.pads[1]
 
     @property
@@ -81,7 +81,7 @@ class Image:
 
     @property
     def runs(self) -> tuple[int, int]:
-        """(rows of operands of a pixel, elements of each): taps that lie together are one."""
+        """(rows of operands of a pixel, elements of each): contiguous taps are one row."""
         (kh, kw), together = self.kernel, self.dilations[1] == 1 or self.kernel[1] == 1
         return (kh, kw * self.channels) if together else (kh * kw, self.channels)
 
@@ -111,7 +111,7 @@ class Image:
 
 
 def image_of(c: Contraction, group: int, as_it_lies: bool) -> Image:
-    """What a planar contraction reads, when `group` elements are multiplied at once; `as_it_lies`
+    """The input of a planar contraction, when `group` elements are multiplied at once; `as_it_lies`
     if elements need no conversion."""
     (sh, sw), (kh, kw), (dh, dw) = c.strides, c.kernel, c.dilations
     slack = -((kw if dw == 1 else 1) * c.ic) % group

@@ -1,6 +1,6 @@
 """Means of int8 windows in vectors of eight channels, for AVX2 and more.
 
-The portable loop takes a channel after the other, each with all of its window, in bytes that lie
+The portable loop takes one channel after the other, each with its whole window, in bytes that are
 far apart.
 """
 
@@ -40,7 +40,7 @@ def means(v: View) -> Kernel | None:
 
 
 def _vector(v: View) -> dict[str, Any] | None:
-    """How the sums of a vector are requantised together: what is added to them, then the factor.
+    """How the sums of a vector are requantised together: the addend, then the factor.
     None if something follows, or if a product may be 2^22, from where rounding is not exact."""
     factor, area = constant_factor(v), math.prod(v.attr("kernel_shape"))
     assert factor is not None

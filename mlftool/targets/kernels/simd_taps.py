@@ -1,6 +1,6 @@
 """Depthwise contractions in vectors of channels, for AVX2 and AVX-512, all taps at once.
 
-Input rows are copied with their padding, int8 as pairs of int16: an element beside that of the next
+Input rows are copied with their padding, int8 as pairs of int16: an element and that of the next
 tap, so that one PMADDWD takes two taps. Weights stay in registers while pixels pass. Where a vector
 has more lanes than there are channels, and pixels are neighbours, it holds several pixels.
 """

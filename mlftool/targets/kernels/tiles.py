@@ -1,8 +1,8 @@
 """int8 contractions for processors with thirty-two registers and no vectors, RISC-V for instance.
 
-A product and its sum are two instructions there, so what is left to save are loads: three pixels
-times four channels have twelve sums in registers and need seven loads for twelve products. The
-operands of the pixels are gathered into bytes that lie together, so the loop has two pointers.
+A product and its sum are two instructions there, so only loads can be saved: three pixels times
+four channels have twelve sums in registers and need seven loads for twelve products. The operands
+of the pixels are gathered into contiguous bytes, so the loop has two pointers.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ def _rows(v: View, soft: bool) -> Kernel | None:
 
 
 def _together(c: Contraction) -> int:
-    """How many outputs of a row at a time, if possible so that none are left over."""
+    """How many outputs of a row to compute at a time, if possible a divisor of their number."""
     most = min(MOST_OUTPUTS if np.prod(c.kernel) <= 9 else 2, c.outputs[1])
     return next((n for n in range(most, 2, -1) if c.outputs[1] % n == 0), most)
 

@@ -1,5 +1,5 @@
-"""The same loops in other sizes, for tuning records to choose from: what a compiler makes of them,
-and so which is best, no estimate knows. All give the bits of the loops they are variants of.
+"""The same loops in other sizes, for tuning records to choose from: no estimate predicts the
+compiler's code, and so the best one. All give the bits of the loops they are variants of.
 
 Named after how many pixels x output channels, or fours of products, one round takes.
 """

@@ -2,7 +2,7 @@
 // tvm target: c -keys=arm_cpu,cpu -mcpu=cortex-m3
 #include "mlf/kernel.h"
 
-// Where weights live can be chosen with -DMLF_WEIGHTS='__attribute__((section("...")))'.
+// Choose the section of weights with -DMLF_WEIGHTS='__attribute__((section("...")))'.
 #ifndef MLF_WEIGHTS
 #define MLF_WEIGHTS
 #endif

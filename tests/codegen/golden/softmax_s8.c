@@ -3,7 +3,7 @@
 #include "mlf/kernel.h"
 #include "mlf/soft.h"
 
-// Where weights live can be chosen with -DMLF_WEIGHTS='__attribute__((section("...")))'.
+// Choose the section of weights with -DMLF_WEIGHTS='__attribute__((section("...")))'.
 #ifndef MLF_WEIGHTS
 #define MLF_WEIGHTS
 #endif
