@@ -4,7 +4,7 @@ load(":mlftool.bzl", "TOOLCHAIN_TYPE", "run_mlftool")
 load(":providers.bzl", "MlfFirmwareInfo", "MlfInfo", "MlfSizeInfo")
 
 # Where models can hide: libraries of libraries, and the parts of our own rules.
-_EDGES = ["actual", "deps", "firmware", "implementation_deps", "program", "runner", "srcs"]
+_EDGES = ["actual", "deps", "firmware", "image", "implementation_deps", "program", "runner", "srcs"]
 
 def _infos(ctx, provider, edges):
     found = []
