@@ -1,7 +1,17 @@
 """Libraries -> a program image for a board."""
 
 load(":board.bzl", "platform_of")
-load(":calls.bzl", "check_board", "check_call", "check_new", "check_platform", "label_of", "refuse")
+load(
+    ":calls.bzl",
+    "check_board",
+    "check_call",
+    "check_common",
+    "check_new",
+    "check_plain",
+    "check_platform",
+    "label_of",
+    "refuse",
+)
 load(":cc.bzl", "CC_TOOLCHAIN_TYPE", "CcInfo", "cc_common", "cc_library", "find_cc_toolchain")
 load(":checks.bzl", "IMAGE", "check_modules", "limits_of", "public_label", "public_name")
 load(":common.bzl", "for_hidden")
@@ -284,6 +294,8 @@ def mlf_firmware(
         ram_bytes = (ram_bytes, "bytes"),
         srcs = (srcs, "list"),
     )
+    check_common(name, kwargs)
+    check_plain(name, "leave it out and say --stamp or --nostamp", stamp = stamp)
     check_platform(name, platform)
     check_board(name, board, platform)
     if not platform and not board:

@@ -106,8 +106,6 @@ REFUSED = {
     'mlf_firmware_test(name = "am", firmware = ":quiet")':
         "//refused:am: nothing simulates the board of refused/quiet.elf; give its mlf_board a "
         "simulator, or test on the host",
-    'mlf_compile(name = "out", model = MODEL, out = "out.json")':
-        "//refused:out: out: got 'out.json', expected a name that ends in .tar",
     'mlf_compile(name = "value", model = MODEL, input_values = {"x": "1,two"})':
         "//refused:value: input_values: got '1,two' for input 'x', expected numbers, such as",
     'mlf_tune(name = "tune_host", model = MODEL, targets = ["cortex-m4", "host"])':
@@ -244,6 +242,8 @@ CALLS = {
         "LABEL: mlf_version: got 9, expected one of 1, 2, 3, 4, 5, 6, 7",
     'mlf_compile(name = "a", model = "x.onnx", executer = "aot")':
         "LABEL: executer: got \"aot\", expected one of data, executor, float_mode, ",
+    'mlf_compile(name = "a", model = "x.onnx", out = "out.json")':
+        'LABEL: out: got "out.json", expected a name that ends in .tar',
     'mlf_compile(name = "a")':
         "LABEL: model: got None, expected a value: it is mandatory",
     'mlf_model(name = "a", model = "x.onnx", flash_bytes = 1)':

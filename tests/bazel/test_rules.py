@@ -195,7 +195,7 @@ def test_the_reported_arena_is_enough_and_a_byte_less_is_refused(
     talk = extras.bazel("test", *extras.options(), *test)
 
     first, _, second = talk.partition("with one byte less:")
-    assert "equal to the reference within the tolerance" in first
+    assert "equal to the reference within 0 (default for int8)" in first
     small = f"an arena of {arena(target) - 1} bytes is too small"
     assert f"error[MLF0605]: module 'gesture_int8': {small}" in second
     assert "refused, as it should be" in second
