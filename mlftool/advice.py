@@ -1,4 +1,4 @@
-"""What a model's author could do better: warnings with the remedy.
+"""Possible improvements of a model: warnings with the remedy.
 
 No text states a cost: it depends on the model and the board. benchmarks/advice.py measures a small
 network, and docs/performance.md has its figures."""
@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from mlftool.errors import Problem
 from mlftool.ir.graph import Graph, Node
 from mlftool.module import Module
+from mlftool.ops.base import Layout, Trait, contracts, is_a, record
 
-_LAYERS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
 _STATIC = "quantize_static(..., {0})"
 
 
@@ -20,7 +20,7 @@ def advice(module: Module, file: str = "") -> tuple[Problem, ...]:
     what should have been folded before it was quantised. Of a float model nothing."""
     graph = module.imported
     made = {name: n for n in graph.nodes for name in n.outputs}
-    layers = [n for n in graph.nodes if n.op in _LAYERS and _quantised(n, made)]
+    layers = [n for n in graph.nodes if _is_layer(n) and _quantised(n, made)]
     rules = (_floats(module, layers), _weights(graph, layers, made), _unprepared(graph, made))
     return tuple(
         Problem(code, text, file, path=path, help=help, severity="warning")
@@ -32,9 +32,14 @@ def advice(module: Module, file: str = "") -> tuple[Problem, ...]:
 Warning_ = tuple[str, str, str, str]  # code, node, what, remedy
 
 
+def _is_layer(node: Node) -> bool:
+    """Whether it is a sum of products of floats that could be one of integers."""
+    return contracts(node) is not None and bool(record(node).quantised)
+
+
 def _quantised(node: Node, made: Mapping[str, Node]) -> bool:
     """Whether any input is a dequantised one."""
-    return any(i in made and made[i].op == "DequantizeLinear" for i in node.inputs)
+    return any(is_a(made.get(i), Trait.DEQUANTISER) for i in node.inputs)
 
 
 def _floats(module: Module, layers: list[Node]) -> Iterator[Warning_]:
@@ -43,29 +48,26 @@ def _floats(module: Module, layers: list[Node]) -> Iterator[Warning_]:
         n.name: c.kernel.macs
         for c in module.program.calls
         for n in (c.node, *c.node.body)
-        if n.op in _LAYERS
+        if _is_layer(n)
     }
     for node in layers:
         if node.name and node.name in left:
             macs = left[node.name]
             text = f"this quantised {node.op} is computed in float: {macs:,} multiply-adds"
-            help = "quantise its data, weights and result: all three need a QuantizeLinear and "
-            help += "DequantizeLinear"
+            help = "quantise its data, weights and result: all three need a "
+            help += "QuantizeLinear and DequantizeLinear"
             yield "MLF0311", node.label, text, help
 
 
 def _weights(graph: Graph, layers: list[Node], made: Mapping[str, Node]) -> Iterator[Warning_]:
     for node in layers:
-        weight = made.get(node.inputs[1])
-        if (
-            weight is None
-            or weight.op != "DequantizeLinear"
-            or weight.inputs[0] not in graph.consts
-        ):
+        weight, c = made.get(node.inputs[1]), contracts(node)
+        if not is_a(weight, Trait.DEQUANTISER) or weight.inputs[0] not in graph.consts:
             continue
         values = [graph.consts.get(i) for i in weight.inputs]
         extents, scale = graph.types[weight.inputs[0]].shape, values[1]
-        if node.op == "Conv" and scale is not None and scale.size == 1 and extents[0] > 1:
+        convolution = c is not None and c.layout is Layout.CONVOLUTION
+        if convolution and scale is not None and scale.size == 1 and extents[0] > 1:
             text = f"one scale for all {extents[0]} channels of the weights: channels with small "
             text += "weights are rounded coarsely"
             help = f"quantise per channel: {_STATIC.format('per_channel=True')}"
@@ -79,30 +81,32 @@ def _weights(graph: Graph, layers: list[Node], made: Mapping[str, Node]) -> Iter
 
 
 def _unprepared(graph: Graph, made: Mapping[str, Node]) -> Iterator[Warning_]:
-    """A batch normalisation, or what became of one, behind a convolution that was quantised."""
+    """A batch normalisation, or its remains, after a quantised convolution."""
     for node in graph.nodes:
         source = _unquantised(node.inputs[0], made) if node.inputs else None
-        if source is None or source.op not in ("Conv", "ConvTranspose"):
+        if source is None or not _is_layer(source) or not is_a(source, Trait.SPATIAL):
+            continue
+        if record(node).affine is None:
             continue
         constant = [i for i in node.inputs[1:] if _constant(i, graph, made)]
-        per_channel = node.op in ("Mul", "Add") and any(
+        per_channel = any(
             graph.types[i].shape[1:2] == graph.types[node.result].shape[1:2]
             or graph.types[i].shape == (graph.types[node.result].shape[1], 1, 1)
             for i in constant
         )
-        if node.op == "BatchNormalization" or per_channel:
+        if per_channel or not is_a(node, Trait.ELEMENTWISE):
             count = graph.types[node.result].elements
             text = f"this {node.op} was not folded into {source.label} before the model was "
-            text += f"quantised: {count:,} elements are computed and rounded once more"
+            text += f"quantised: {count:,} elements are computed and rounded a second time"
             help = "run onnxruntime.quantization.shape_inference.quant_pre_process first"
             yield "MLF0314", node.label, text, help
 
 
 def _unquantised(name: str, made: Mapping[str, Node]) -> Node | None:
-    """What made a tensor, behind the quantisation of its result."""
-    for op in ("DequantizeLinear", "QuantizeLinear"):
+    """The node that computes a tensor before it is quantised."""
+    for trait in (Trait.DEQUANTISER, Trait.QUANTISER):
         node = made.get(name)
-        if node is None or node.op != op:
+        if not is_a(node, trait):
             return None
         name = node.inputs[0]
     return made.get(name)
@@ -110,10 +114,5 @@ def _unquantised(name: str, made: Mapping[str, Node]) -> Node | None:
 
 def _constant(name: str, graph: Graph, made: Mapping[str, Node]) -> bool:
     node = made.get(name)
-    stored = node.inputs[0] if node is not None and node.op == "DequantizeLinear" else name
+    stored = node.inputs[0] if is_a(node, Trait.DEQUANTISER) else name
     return stored in graph.consts
-
-
-def _is_stored(node: Node, graph: Graph) -> bool:
-    """Whether it dequantises a constant."""
-    return node.op == "DequantizeLinear" and node.inputs[0] in graph.consts

@@ -190,6 +190,6 @@ def _restore(type_: TensorType, data: bytes) -> Array:
 
 
 def _pointers(buffers: Sequence[Any]) -> Any:
-    """struct tvmgen_model_inputs or _outputs: as many pointers, and never none."""
+    """struct tvmgen_model_inputs or _outputs: that number of pointers, at least one."""
     addresses = [ctypes.addressof(b) for b in buffers] or [0]
     return (ctypes.c_void_p * len(addresses))(*addresses)

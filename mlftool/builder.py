@@ -42,7 +42,7 @@ class Memory:
 
 @dataclass(frozen=True)
 class Over:
-    """A limit in the manifest that an entry does not keep."""
+    """A limit in the manifest that an entry exceeds."""
 
     bytes: int
     problem: Problem
@@ -50,7 +50,7 @@ class Over:
 
 @dataclass(frozen=True)
 class Result:
-    """What became of one entry. `exit_code` is 0 when all is well."""
+    """The outcome of one entry. `exit_code` is 0 on success."""
 
     entry: Entry
     seconds: float
@@ -162,7 +162,9 @@ def _compile(manifest: Manifest, entry: Entry) -> Bundle:
     (first, data), *others = (
         (manifest.locate(m.model), [manifest.locate(file) for file in m.data_files]) for m in models
     )
-    more = "if the model is right, compile it alone: mlftool compile --max-seconds N --max-memory M"
+    more = (
+        "if the model is correct, compile it alone: mlftool compile --max-seconds N --max-memory M"
+    )
     with bounded(first, data, others=others, help_=more):
         return compile_modules(
             [
@@ -179,14 +181,14 @@ def _up_to_date(
     from mlftool.mlf import read_tar
 
     models = [manifest.models[name] for name in entry.models]
-    # All that the manifest says of the entry, so that no key can be forgotten.
+    # Everything the manifest says about the entry, so that no key can be forgotten.
     settings = [compiler, repr(entry), *map(repr, models), repr(manifest.targets.get(entry.target))]
     files = [
         (manifest.locate(m.model), [manifest.locate(file) for file in m.data_files]) for m in models
     ]
     records = [manifest.locate(m.tuning) for m in models if m.tuning]
     stamp = Stamp(folder, entry.output, settings, files, records)
-    # Who wants to see the compiler at work shall see it.
+    # MLF_DEBUG always compiles, so that its output is complete.
     if stamp.holds() and not os.environ.get("MLF_DEBUG"):
         return read_tar(stamp.archive), Result(entry, 0)
     before = stamp.before()

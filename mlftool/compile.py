@@ -92,10 +92,10 @@ LEVELS = {
 # How floats are summed -> the feature that kernels ask for.
 FLOAT_MODES = {"exact": frozenset[str](), "fused": frozenset({"fused"})}
 
-# What counts -> the feature that kernels ask for.
+# The objective -> the feature that kernels ask for.
 OPTIMIZE = {"speed": frozenset[str](), "size": frozenset({"size"})}
 
-# What TVM calls passes that do what ours do.
+# TVM's names for passes that do the same as ours.
 TVM_PASSES = {
     "AlterOpLayout": ("cancel_transposes",),
     "ConvertLayout": ("cancel_transposes",),
@@ -143,7 +143,7 @@ def compile_module(spec: ModuleSpec, choose: Choose | None = None) -> Module:
 
 
 def _crashed(spec: ModuleSpec, choose: Choose | None, error: Exception) -> MlfError:
-    """What to raise instead of an exception that no code of ours has raised on purpose."""
+    """The error to raise instead of an exception that our code did not raise on purpose."""
     kind = signature(error)
 
     def fails(model: ModelProto) -> bool:
@@ -215,7 +215,7 @@ def wanted_passes(opt_level: int, disabled: Sequence[str]) -> tuple[Pass, ...]:
     unknown = [d for d in disabled if d not in names and d not in TVM_PASSES]
     if unknown:
         known = [*sorted(names), *TVM_PASSES]
-        text = f"no pass of this name; got '{unknown[0]}'"
+        text = f"no pass with this name; got '{unknown[0]}'"
         raise MlfError(Problem("MLF0400", text, help=did_you_mean(unknown[0], known)))
     off = {name for d in disabled for name in TVM_PASSES.get(d, (d,))}
     off |= {name for name, level in LEVELS.items() if level > opt_level}
@@ -224,7 +224,7 @@ def wanted_passes(opt_level: int, disabled: Sequence[str]) -> tuple[Pass, ...]:
 
 
 def _options(spec: ModuleSpec, target: Target) -> Options:
-    """Raises MlfError for an executor or runtime that we have not, or options it has not."""
+    """Raises MlfError for an unsupported executor or runtime, or options it lacks."""
     if spec.executor not in EXECUTORS:
         text = f"no such executor; got '{spec.executor}'"
         raise MlfError(Problem("MLF0405", text, help=did_you_mean(spec.executor, EXECUTORS)))
@@ -244,15 +244,15 @@ def _weights(spec: ModuleSpec, target: Target) -> str:
     """Where constants are written: their file is little-endian."""
     if target.big_endian and spec.weights == "binary":
         text = f"weights in a file are little-endian, and {target.name} is not"
-        raise MlfError(Problem("MLF0405", text, help="leave --weights out, or take --weights text"))
+        raise MlfError(Problem("MLF0405", text, help="leave out --weights, or use --weights text"))
     return "text" if target.big_endian else spec.weights
 
 
 def _pools(spec: ModuleSpec) -> tuple[Pool, ...]:
-    """Raises MlfError for pools that make no sense, or an executor that knows none."""
+    """Raises MlfError for invalid pools, or an executor without pools."""
     pools = parse_pools(spec.pools)
     if pools and (spec.executor != "aot" or spec.interface_api == "packed"):
-        text = "memory pools of your own need the aot executor with interface c"
+        text = "memory pools need the aot executor with interface c"
         raise MlfError(Problem("MLF0405", text))
     return pools
 
@@ -286,7 +286,7 @@ def _target(spec: ModuleSpec) -> Target:
     target = spec.target if isinstance(spec.target, Target) else parse(spec.target)
     if spec.cc and target.kind != "llvm":
         text = f"compiler '{spec.cc}' for target kind {target.kind}, whose archives hold sources"
-        help = "leave it out, or take a target of kind llvm"
+        help = "leave it out, or use a target of kind llvm"
         raise MlfError(Problem("MLF0405", text, help=help))
     if spec.float_mode not in FLOAT_MODES:
         text = f"float mode '{spec.float_mode}', expected {' or '.join(FLOAT_MODES)}"

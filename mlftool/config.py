@@ -1,7 +1,7 @@
-"""PassContext, Executor and Runtime: what TVM lets a script ask for, and what we make of it.
+"""PassContext, Executor and Runtime: TVM's options for scripts, and their meaning here.
 
-Options that TVM has not, and that no script can mean, are refused. Those that steer how TVM makes
-code, and steer nothing here, are taken and have no effect (docs/migration.md lists them).
+Options that TVM lacks are refused. Options that only control how TVM generates code are accepted
+and have no effect (docs/migration.md lists them).
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def _error(text: str, help: str = "", code: str = "MLF0405") -> MlfError:
 
 
 def check_options(what: str, given: Mapping[str, Any], known: Mapping[str, Option]) -> None:
-    """Raises MlfError for a key that `known` has not, or a value that it does not take."""
+    """Raises MlfError for a key that is not in `known`, or a value that the key does not take."""
     problems = []
     for key, value in given.items():
         if key not in known:

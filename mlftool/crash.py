@@ -1,8 +1,8 @@
-"""The one place where an exception that is not ours becomes one that is.
+"""The one place where a foreign exception becomes an MlfError.
 
 A full disk or memory is the machine's fault, anything else is ours: MLF0900, exit code 4, and a
-report that says where, in a folder for temporary files. Whoever compiles a model adds that model to
-the report, cut down to the nodes it takes to fail (mlftool/minimise.py).
+report that says where, in a folder for temporary files. The compiler adds the model to the report,
+reduced to the nodes that reproduce the failure (mlftool/minimise.py).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def as_ours(error: BaseException, path: str = "", files: Mapping[str, bytes] | N
     text = str(error)[:500]
     text = f"{signature(error)}: {text}" if text else signature(error)
     report = _written(error, about, files or {})
-    help = f"please send {report}; look into it first" if report else "please report it"
+    help = f"please send {report}; read it first" if report else "please report it"
     help += "; MLF_DEBUG=1 shows the traceback"
     return MlfError(Problem("MLF0900", text, path=path, help=help), INTERNAL)
 
@@ -91,7 +91,7 @@ def _versions() -> list[str]:
 
 
 def show(error: MlfError) -> None:
-    """Print every problem, and with MLF_DEBUG what a bug of ours was before it became one."""
+    """Print every problem, and with MLF_DEBUG the original exception of a bug."""
     if os.environ.get("MLF_DEBUG") and error.exit_code == INTERNAL and error.__cause__:
         traceback.print_exception(error.__cause__)
     print(shown(error.problems), file=sys.stderr)

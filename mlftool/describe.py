@@ -1,4 +1,4 @@
-"""What an archive says of its modules, and the archive itself."""
+"""An archive's description of its modules, and the archive itself."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ from mlftool.mlf.records import (
 )
 from mlftool.module import Module
 from mlftool.objects import compile_objects
+from mlftool.ops import Trait, is_a
 from mlftool.version import VERSION
 
 
@@ -53,7 +54,7 @@ def bundle(modules: Sequence[Module], runtime: bool = False) -> Bundle:
 
 
 def _carried(codes: Sequence[Mapping[str, bytes]], runtime: bool) -> dict[str, bytes]:
-    """What an archive of this code holds beside it."""
+    """The other files in an archive of this code."""
     texts = [data for code in codes for name, data in code.items() if name.endswith((".c", ".h"))]
     return runtime_tree.headers_of(texts) | (runtime_tree.runtime_files() if runtime else {})
 
@@ -61,7 +62,7 @@ def _carried(codes: Sequence[Mapping[str, bytes]], runtime: bool) -> dict[str, b
 def operator_bundle(m: Module) -> Bundle:
     """An archive of style operator: one function, tvmgen_<module>_run, that takes all tensors.
 
-    What TVM makes of `tvm.build`, for an operator or a small graph that somebody calls by itself.
+    The equivalent of TVM's `tvm.build`, for an operator or a small graph that is called alone.
     Raises MlfError unless the module was compiled for aot with interface packed.
     """
     if (m.spec.executor, m.options.interface_api) != ("aot", "packed"):
@@ -149,7 +150,7 @@ def _tensor(m: Module, name: str) -> Tensor:
     type_ = m.imported.types[name]
     quantised = quantisation(m.imported, name)
     extents = next(
-        (n.outputs[0] for n in m.imported.nodes if n.op == "mlf.Extents" and n.attrs["of"] == name),
+        (n.outputs[0] for n in m.imported.nodes if is_a(n, Trait.SHAPE) and n.attrs["of"] == name),
         "",
     )
     extents = extents if extents in m.imported.outputs else ""
@@ -158,7 +159,7 @@ def _tensor(m: Module, name: str) -> Tensor:
 
 
 def _pools(m: Module) -> list[dict[str, Any]]:
-    """The memories that the plan uses, and how well."""
+    """The memories that the plan uses, and how full they are."""
     calls = m.program.calls
     return [
         {

@@ -1,4 +1,4 @@
-"""What can go wrong, in one shape:
+"""Errors, all in one form:
 
     FILE:LINE:COL: error[MLFnnnn]: KEY.PATH: what is wrong; got X, expected Y
 
@@ -16,7 +16,7 @@ BAD_INPUT = 2  # the user's files or flags are wrong
 ENVIRONMENT = 3  # a program or package is missing on this machine
 INTERNAL = 4  # our own bug
 
-MOST_PROBLEMS = 200  # that are told: a hostile file can have millions
+MOST_PROBLEMS = 200  # reported: a hostile file can have millions
 
 # code -> one sentence for the generated reference page. 01xx manifest, 02xx model file,
 # 03xx operators, 04xx flags and targets, 05xx archives, 06xx running and checking,
@@ -26,27 +26,27 @@ CODES: dict[str, str] = {
     "MLF0101": "The manifest is not UTF-8, or holds a character that YAML forbids.",
     "MLF0102": "The manifest is not valid YAML.",
     "MLF0103": "The manifest is larger, deeper or longer than any real one, and reading stopped.",
-    "MLF0104": "The manifest uses a part of YAML that manifests do without: an anchor, alias, tag, "
+    "MLF0104": "The manifest uses YAML that manifests do not support: an anchor, alias, tag, "
     "merge key or directive, a second document, a key that is not text.",
-    "MLF0105": "A key stands twice in one mapping.",
-    "MLF0106": "A key that does not exist at this place.",
+    "MLF0105": "A mapping has the same key twice.",
+    "MLF0106": "A key that does not exist here.",
     "MLF0107": "A key that must be given is missing.",
     "MLF0108": "A value has the wrong type, such as text where a number is expected.",
     "MLF0109": "A value has the right type but is out of range, misspelt or of the wrong length.",
-    "MLF0110": "A name that may not be used for a model, archive, target or C module.",
+    "MLF0110": "A name that is not allowed for a model, archive, target or C module.",
     "MLF0111": "Two things in the manifest have the same name.",
     "MLF0112": "A target that is neither built in nor declared in the manifest.",
     "MLF0113": "An executor that does not exist.",
     "MLF0114": "An archive lists a model that the manifest does not have.",
     "MLF0115": "A path that is absolute, leaves the manifest's folder or is not portable.",
     "MLF0116": "A file that the manifest names does not exist.",
-    "MLF0117": "The manifest's version is not one that this mlftool reads.",
+    "MLF0117": "This mlftool cannot read the manifest's version.",
     "MLF0118": "A list holds the same name twice.",
-    "MLF0119": "What was built needs more memory than its budget or its board has.",
-    "MLF0120": "Keys of a model that do not go together.",
-    "MLF0121": "A file that was written from a manifest is not what the manifest says now.",
-    "MLF0122": "A manifest, or the file written from it, lies in no Bazel workspace or in another.",
-    "MLF0123": "The label of a board lies in no package of the workspace.",
+    "MLF0119": "The model needs more memory than its budget or its board has.",
+    "MLF0120": "Keys of a model that cannot be combined.",
+    "MLF0121": "A file generated from a manifest does not match the manifest.",
+    "MLF0122": "A manifest, or the file generated from it, is in no Bazel workspace or in another.",
+    "MLF0123": "The label of a board is in no package of the workspace.",
     "MLF0201": "The model file cannot be read.",
     "MLF0202": "The model file is not an ONNX model, or too large to be one.",
     "MLF0203": "External data of the model are missing, misplaced, linked or do not fit.",
@@ -57,7 +57,7 @@ CODES: dict[str, str] = {
     "MLF0208": "A given input shape does not fit the model.",
     "MLF0209": "A given input value does not fit the model.",
     "MLF0301": "An operator does not exist or is not supported.",
-    "MLF0302": "This form of an operator is not supported; the message names what is.",
+    "MLF0302": "This form of an operator is not supported; the message says which forms are.",
     "MLF0303": "A node's inputs do not fit together, or its value cannot be computed.",
     "MLF0304": "The executor cannot run this model; the message says why, and which one can.",
     "MLF0305": "The tensors of a model do not fit into the memory pools.",
@@ -66,49 +66,49 @@ CODES: dict[str, str] = {
     "MLF0313": "Warning: weights are quantised with a zero point.",
     "MLF0314": "Warning: a batch normalisation was not folded before the model was quantised.",
     "MLF0400": "A command-line argument is missing, unknown or malformed.",
-    "MLF0401": "An environment variable has a value that makes no sense.",
+    "MLF0401": "An environment variable has an invalid value.",
     "MLF0402": "An output file cannot be written.",
     "MLF0403": "The target is not known.",
     "MLF0404": "The module name cannot be part of a C identifier.",
-    "MLF0405": "Options that do not go together, or belong to an executor or runtime that is not "
+    "MLF0405": "Options that cannot be combined, or belong to an executor or runtime that is not "
     "chosen.",
-    "MLF0406": "A target string is malformed, or has an attribute that is not known.",
+    "MLF0406": "A target string is malformed, or has an unknown attribute.",
     "MLF0407": "What Bazel sent to the persistent worker does not follow its protocol.",
     "MLF0408": "The file is not a readable tuning record.",
     "MLF0409": "A tuning record was measured with other layers, kernels or options than those "
     "of this build.",
     "MLF0501": "An archive cannot be read.",
-    "MLF0502": "A file is not an archive in Model Library Format, or an unsafe one.",
+    "MLF0502": "A file is not an archive in Model Library Format, or is unsafe.",
     "MLF0503": "Several modules of one archive have the same name.",
-    "MLF0504": "An archive does not hold what was asked of it.",
+    "MLF0504": "An archive does not contain what was requested.",
     "MLF0505": "An archive's metadata do not follow the format.",
-    "MLF0506": "This version of the format cannot hold what should be written.",
+    "MLF0506": "This version of the format cannot hold the content to write.",
     "MLF0507": "A file of an archive is missing or was changed after the archive was written.",
     "MLF0508": "A file of parameters does not follow the format.",
     "MLF0509": "A graph of the graph executor does not follow the format.",
     "MLF0600": "A file of test vectors is not a readable .npz file of plain arrays.",
-    "MLF0601": "Test vectors hold no array for a tensor of the model.",
-    "MLF0602": "An array of test vectors has another type or shape than its tensor.",
+    "MLF0601": "Test vectors have no array for a tensor of the model.",
+    "MLF0602": "An array of test vectors does not have its tensor's type or shape.",
     "MLF0603": "Arrays of test vectors hold different numbers of samples.",
     "MLF0604": "Results differ from the reference by more than the tolerance.",
     "MLF0605": "A module failed while it ran: it crashed, ran too long or broke a rule.",
-    "MLF0606": "The archive has no such module, or several where one must be named.",
+    "MLF0606": "The archive has no such module, or has several and none was named.",
     "MLF0607": "The archive does not describe a module well enough to run it.",
-    "MLF0608": "The sources of a module do not compile, or do not fit where they should run.",
+    "MLF0608": "The sources of a module do not compile, or do not fit the board.",
     "MLF0609": "The file is not a firmware image.",
     "MLF0610": "There is no simulated board for this target.",
     "MLF0611": "The sources of a module need a library that is not in the archive.",
     "MLF0612": "An object file of a module is for another machine.",
-    "MLF0613": "An archive was compiled for another processor than that of the board.",
+    "MLF0613": "An archive was compiled for another processor than the board's.",
     "MLF0614": "The board.json of a board cannot be used.",
     "MLF0700": "A program that this command needs is not installed.",
     "MLF0701": "A compiling process was killed, perhaps for lack of memory.",
     "MLF0702": "The cache of built programs cannot be written.",
     "MLF0703": "There is not enough memory for this model.",
-    "MLF0704": "The machine refused a file that is needed on the way: its disk is full or broken, "
+    "MLF0704": "A temporary file cannot be written or read: the disk is full or broken, "
     "or too many files are open.",
-    "MLF0705": "A model takes more time or memory to compile than is allowed.",
-    "MLF0900": "mlftool itself failed; the message says where, please report it.",
+    "MLF0705": "A model takes more time or memory to compile than the limit.",
+    "MLF0900": "mlftool has a bug; the message says where. Please report it.",
 }
 
 
@@ -119,7 +119,7 @@ def one_line(text: str) -> str:
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong and where. `line` and `column` count from 1; 0 means unknown."""
+    """One problem and where it is. `line` and `column` count from 1; 0 means unknown."""
 
     code: str
     message: str
@@ -139,11 +139,11 @@ class Problem:
         return text + (f"\nhelp: {one_line(self.help)}" if self.help else "")
 
 
-AT_MOST = 10  # problems of one kind that are shown
+AT_MOST = 10  # problems of one kind that are printed
 
 
 def shown(problems: Iterable[Problem]) -> str:
-    """The problems as text: of a file and code the first ten, and how many more."""
+    """The problems as text: the first ten of each file and code, and the number of others."""
     lines, seen = [], dict[tuple[str, str, str], int]()
     for problem in problems:
         kind = (problem.file, problem.code, problem.severity)
@@ -158,8 +158,8 @@ def shown(problems: Iterable[Problem]) -> str:
 
 
 class MlfError(Exception):
-    """Raised with every problem found at a stage; the command line prints them and exits. Of more
-    than `MOST_PROBLEMS` the last says how many there are."""
+    """Raised with every problem found at a stage; the command line prints them and exits. If there
+    are more than `MOST_PROBLEMS`, the last says how many."""
 
     def __init__(self, problems: Problem | Iterable[Problem], exit_code: int = BAD_INPUT) -> None:
         found = (problems,) if isinstance(problems, Problem) else tuple(problems)

@@ -22,7 +22,9 @@ SECONDS = 20
 NODES_MIB, SECONDS_PER_MIB = 16, 16  # the first bytes may all be nodes, which take long
 SECONDS_PER_MIB_OF_WEIGHTS = 1
 MEMORY_MIB, MEMORY_PER_BYTE = 2048, 24  # the model as protobuf, as arrays, packed and as text
-_HELP = "if the model is right, allow more: --max-seconds N, --max-memory MIB; 0 is no limit"
+_HELP = (
+    "if the model is correct, raise the limits: --max-seconds N, --max-memory MIB; 0 is no limit"
+)
 Files = tuple[Path, Sequence[Path]]  # a model and its data
 
 
@@ -86,20 +88,20 @@ def _stop(_: int, __: FrameType | None) -> NoReturn:
 
 
 def _memory_is_all(error: BaseException) -> bool:
-    if isinstance(error, MlfError):  # who compiles has made one of it (mlftool/crash.py)
+    if isinstance(error, MlfError):  # compiling turned it into an MlfError (mlftool/crash.py)
         return any(p.code == "MLF0703" for p in error.problems)
     return isinstance(error, MemoryError)
 
 
 def _size(model: Path, data: Sequence[Path]) -> int:
-    """Bytes of a model and its data; without `data`, of all files beside one that names any."""
+    """Bytes of a model and its data; without `data`, of all files in its folder if it names any."""
     try:
         files = [model, *data]
         if not data and _names_data(model):
             files = [entry for entry in model.parent.iterdir() if entry.is_file()]
         return sum(file.stat().st_size for file in files if file.is_file())
     except (OSError, ValueError):  # a NUL in the name
-        return 0  # whoever reads it says what is wrong
+        return 0  # the importer reports it
 
 
 def _names_data(model: Path) -> bool:

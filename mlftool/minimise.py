@@ -1,4 +1,4 @@
-"""A model cut down to what it takes to fail: fewer nodes, no names of weights' values.
+"""A model reduced to what reproduces a failure: fewer nodes, weights replaced.
 
 Each step takes something away and keeps what is left if it still fails in the same way.
 """
@@ -58,7 +58,7 @@ def _types(model: ModelProto) -> dict[str, ValueInfoProto]:
 def _with_nodes(
     model: ModelProto, nodes: Sequence[NodeProto], types: dict[str, ValueInfoProto]
 ) -> ModelProto:
-    """The model with those nodes alone: what they read and none of them makes is an input."""
+    """The model with only those nodes: tensors that none of them computes become inputs."""
     made = {name for node in nodes for name in node.output if name}
     body = helper.make_graph(nodes, "part", [], [])
     read = free_names(body)
@@ -80,7 +80,7 @@ def _with_nodes(
 
 
 def _blank(model: ModelProto) -> ModelProto:
-    """Zeros for weights, which are nobody else's business."""
+    """Zeros for weights, which are confidential."""
     result = ModelProto()
     result.CopyFrom(model)
     for weight in result.graph.initializer:

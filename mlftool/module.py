@@ -1,4 +1,4 @@
-"""One model on its way to an archive: what was asked, and what became of it."""
+"""One model on its way to an archive: its options, and its results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mlftool.targets import Target
 
 @dataclass(frozen=True)
 class ModuleSpec(CompilerOptions):
-    """One model to compile, a file or an ONNX model in memory, and what is asked of the compiler.
+    """One model to compile, a file or an ONNX model in memory, and the compiler's options.
 
     `data_files` are external data the caller vouches for. With `workspace_io` inputs and outputs
     live in the workspace, where they may share memory with intermediate tensors, and the header has
@@ -32,7 +32,7 @@ class ModuleSpec(CompilerOptions):
     input_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     input_values: Mapping[str, tuple[int | float, ...]] = field(default_factory=dict)  # constants
     data_files: tuple[Path, ...] = ()
-    only_declared: bool = False  # no external data but `data_files`: nothing from beside the model
+    only_declared: bool = False  # no external data but `data_files`: none from its folder
     runtime: str = "crt"
     opt_level: int = 3
     tuning: Path | None = None  # a record of `mlftool tune`, which chooses kernels
@@ -43,7 +43,7 @@ class ModuleSpec(CompilerOptions):
 
 @dataclass(frozen=True)
 class Module:
-    """A compiled model: what it is, what was decided, what was written."""
+    """A compiled model: its graph, the compiler's decisions, and its files."""
 
     spec: ModuleSpec
     options: Options
@@ -53,5 +53,5 @@ class Module:
 
     @property
     def calls_runtime(self) -> bool:
-        """Whether its code needs the C runtime: only our own C interface stands alone."""
+        """Whether its code needs the C runtime: only our own C interface does not."""
         return self.spec.executor == "graph" or self.options.interface_api != "c"

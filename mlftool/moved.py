@@ -63,5 +63,5 @@ def _said(module: str, name: str) -> str:
     if not _is_explained(module, name):
         return f"module '{module}' has no attribute '{name}'; {hint}"
     place = f"; use {TVM[name]} instead" if TVM.get(name) else ""
-    text = f"'{name}' is not in {module}{place}; {PAGE} lists what of TVM is here"
+    text = f"'{name}' is not in {module}{place}; {PAGE} lists what is supported"
     return text + (f" ({hint})" if hint.startswith("did") else "")

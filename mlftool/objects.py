@@ -15,7 +15,7 @@ from mlftool.mlf import runtime_tree
 from mlftool.runtime import toolchain
 from mlftool.targets import CFLAGS, Target
 
-# Sections of their own let the linker leave out what nobody calls.
+# Separate sections let the linker leave out unused functions.
 FLAGS = (*CFLAGS, "-ffunction-sections", "-fdata-sections", "-fno-ident", "-w", "-c")
 INCLUDES = ("-Icodegen/host/include", "-Iruntime/include", "-Itemplates")
 

@@ -1,4 +1,4 @@
-"""What can be asked of the compiler, each option once.
+"""The compiler's options, each defined once.
 
 `ModuleSpec`, manifests, the command line and the Bazel rules all have these, under one name. To add
 one, add a field to `CompilerOptions`, read it where it matters, and run `tools/options_bzl.py`.
@@ -55,14 +55,14 @@ class Several:
 
 @dataclass(frozen=True)
 class Option:
-    """`flag` is what `mlftool compile` calls it; those of TVM's are read with TVM's others."""
+    """`flag` is its name in `mlftool compile`; TVM's options are read with TVM's others."""
 
     kind: Choice | Switch | Whole | Word | Several
     doc: str
     default: Any
     default_text: str
     example: str
-    executors: tuple[str, ...]  # that understand it; none: all of them
+    executors: tuple[str, ...]  # that understand it; empty: all of them
     flag: str
     of_tvm: bool
     name: str = ""
@@ -142,38 +142,40 @@ class CompilerOptions:
     float_mode: str = option(
         Choice("a float mode", ("exact", "fused")),
         "`fused` adds each product of a convolution or dense layer with one rounding, which is "
-        "faster on FPUs that can; the bits are the same everywhere, but not those of `exact`.",
+        "faster on FPUs that have a fused multiply-add; the bits are the same everywhere, but not "
+        "those of `exact`.",
         default="exact",
         example="fused",
     )
     weights: str = option(
         Choice("a form of weights", ("auto", "text", "binary")),
         "`text` writes constants as C arrays, `binary` as a file that the assembler reads (gcc and "
-        "clang only); `auto` takes the file from 512 KiB on.",
+        "clang only); `auto` uses the file from 512 KiB on.",
         default="auto",
         example="text",
     )
     optimize: str = option(
-        Choice("what counts", ("speed", "size")),
-        "`size` makes one C function of all layers of a kind and unrolls nothing, to be compiled "
-        "with `-Os`: fewer bytes of code, more instructions, the same bits.",
+        Choice("an objective", ("speed", "size")),
+        "`size` shares one C function among layers of a kind and unrolls nothing; compile it with "
+        "`-Os`: less code, more instructions, the same bits.",
         default="speed",
         example="size",
     )
     patches: str = option(
         Word("auto, or '2' to '64' in quotes", r"auto|off|[2-9]|[1-5]\d|6[0-4]", "off|auto|N"),
-        "In how many bands of rows, `2` to `64`, a chain of layers is computed, so that its large "
+        "The number of bands of rows, `2` to `64`, in which a chain of layers is computed, so "
+        "that its large "
         "tensors never exist whole: less memory, some rows computed twice, the same bits. `auto` "
-        "takes what needs least memory, if that is a tenth less than without.",
+        "chooses the number that needs least memory, if it saves a tenth.",
         default="off",
         example="auto",
     )
     pools: tuple[str, ...] = option(
         Several(Word(EXPECTED, PATTERN, "NAME=BYTES[@SECTION]"), "a list of memory pools"),
-        "Memories to work in instead of one workspace, fastest first, as `NAME=BYTES` or "
-        "`NAME=BYTES@SECTION`: tensors that are used most go to the first that has room. With a "
-        "section the module has an array there, without one the application hands the memory over "
-        "in `struct tvmgen_<module>_workspace_pools`. Of aot with interface `c`.",
+        "Memories to use instead of one workspace, fastest first, as `NAME=BYTES` or "
+        "`NAME=BYTES@SECTION`: the most used tensors go to the first that has room. With a "
+        "section the module has an array there, without it the application passes the memory in "
+        "`struct tvmgen_<module>_workspace_pools`. For aot with interface `c`.",
         default=(),
         default_text="one workspace",
         example="[dtcm=64KiB@.dtcm, sram=256KiB]",
@@ -181,7 +183,7 @@ class CompilerOptions:
     )
     mlf_version: int = option(
         Whole(1, 7),
-        "The version of Model Library Format that is written.",
+        "The version of Model Library Format to write.",
         default=7,
         default_text="7",
         example="7",

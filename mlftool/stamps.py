@@ -1,7 +1,7 @@
 """Whether an archive is what would be compiled again: everything that went into it, by content.
 
-Beside the archives lies a stamp for each of them: a digest of all that decides its bytes, and one
-of the archive. Who finds both unchanged may keep it; whatever is in doubt counts as changed.
+Each archive has a stamp: a digest of everything that decides its bytes, and one of the archive. If
+both are unchanged, the archive is kept; anything in doubt counts as changed.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Stamp:
             return False
 
     def before(self) -> tuple[str, list[list[str]]] | None:
-        """What the archive is going to be made of; None if that cannot be said."""
+        """The digest of the archive's inputs; None if it cannot be computed."""
         try:
             external = [_external_files(model) for model, _ in self.models]
             return self._inputs(external), external
@@ -103,7 +103,7 @@ class Stamp:
             return None  # compiling will tell
 
     def write(self, before: tuple[str, list[list[str]]] | None) -> None:
-        """Stamps the archive, unless its inputs changed meanwhile: nobody knows which it has.
+        """Stamps the archive, unless its inputs changed meanwhile: then it is unknown which it has.
 
         A stamp only ever says what was made of what, so an old one does no harm where a new one
         cannot be written: it does not match, and the archive is compiled again.
@@ -154,7 +154,7 @@ def _external_contents(
     places = {file.name: file for file in declared}
     for name in names:
         if PurePosixPath(name).parts != (name,) or name in ("/", ".."):
-            raise OSError("not beside the model")
+            raise OSError("not in the model's folder")
         try:
             file = places.get(name)
             yield name.encode()

@@ -37,9 +37,8 @@ FILE:LINE:COL: error[MLFnnnn]: KEY.PATH: what is wrong; got X, expected Y
 help: what to do
 ```
 
-All problems that one command can find are printed in one run, and the command ends with exit
-code 2 for bad input, 1 where a check or budget did not hold, 3 where something is missing on the
-machine and 4 where mlftool itself is at fault.
+A command prints every problem it finds in one run, and exits with 2 for bad input, 1 for a failed
+check or budget, 3 if something is missing on the machine and 4 for a bug in mlftool.
 
 """
 

@@ -5,7 +5,7 @@
         factory = mlftool.build(mod, "cortex-m4", executor=Executor("aot"), params=params)
     mlftool.micro.export_model_library_format(factory, "kws.tar")
 
-docs/migration.md tells what of TVM is here under the same name, and what is not.
+docs/migration.md lists which of TVM's names exist here.
 """
 
 from mlftool.api.debug import DebugModule

@@ -1,4 +1,4 @@
-"""The debug executor: a model node by node, every tensor of it to look at.
+"""The debug executor: runs a model node by node and keeps every tensor.
 
 Nothing is fused, and each node calls the C kernel that the other executors would call for it, so
 the results are the same bits. Tensors keep the names of the ONNX model where they still exist.
@@ -41,7 +41,7 @@ _INCLUDE = "codegen/host/include"
 
 @dataclass(frozen=True)
 class NodeRun:
-    """A node that has just run, and what it made."""
+    """A node that has just run, and its outputs."""
 
     name: str
     op: str

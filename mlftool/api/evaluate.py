@@ -65,7 +65,7 @@ def create_executor(
         text = f"no such executor; got '{kind}'"
         raise MlfError(Problem("MLF0405", text, help=did_you_mean(kind, KINDS)))
     if mod is None:
-        raise MlfError(Problem("MLF0400", "no module; expected what from_onnx returned"))
+        raise MlfError(Problem("MLF0400", "not a module; expected the result of from_onnx"))
     mod = as_module("create_executor", mod)
     if kind == "debug":
         return ModelExecutor(DebugModule(mod.bound(params), target))

@@ -1,18 +1,16 @@
-"""Archives of what `build` made."""
+"""Archives of the results of `build`."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from mlftool.api.factory import Factory
-from mlftool.api.module import wrong
 from mlftool.api.operator import OperatorModule
-from mlftool.describe import bundle
+from mlftool.api.written import bundle_of, path_of, write
 from mlftool.errors import MlfError, Problem
-from mlftool.mlf import Bundle, archive, runtime_tree, write_tar
+from mlftool.mlf import Bundle, archive, runtime_tree
 from mlftool.mlf.records import Archive
 
 Exportable = Factory | OperatorModule
@@ -23,14 +21,11 @@ def export_model_library_format(
 ) -> Path:
     """Write one archive with all of `mods`, in a version of the format; returns its path.
 
-    Raises MlfError; its texts for two modules of one name and for two operators are TVM's.
+    Raises MlfError; its texts for two modules with the same name and for two operators are TVM's.
     """
     given = [mods] if isinstance(mods, Exportable) else mods
-    if not isinstance(file_name, (str, os.PathLike)):
-        raise wrong("file_name", file_name, "a path")
-    path = Path(file_name)
-    write_tar(_bundle(given, version), path)
-    return path
+    path = path_of(file_name)
+    return write(_bundle(given, version), path)
 
 
 def _bundle(mods: Sequence[Exportable], version: int) -> Bundle:
@@ -38,7 +33,7 @@ def _bundle(mods: Sequence[Exportable], version: int) -> Bundle:
         raise MlfError(Problem("MLF0506", f"cannot export {mods!r}; expected built modules"))
     for item in mods:
         if not isinstance(item, Exportable):
-            text = f"cannot export {type(item).__name__}; expected what mlftool.build returned"
+            text = f"cannot export {type(item).__name__}; expected the result of mlftool.build"
             raise MlfError(Problem("MLF0506", text))
     operators = [m for m in mods if isinstance(m, OperatorModule)]
     if operators and len(mods) > 1:
@@ -49,7 +44,4 @@ def _bundle(mods: Sequence[Exportable], version: int) -> Bundle:
         record = operators[0].record
         shared = runtime_tree.headers_of(record.sources.values())
         return archive.write(Archive(version, (record,), shared))
-    modules = [m.compiled for m in mods if isinstance(m, Factory)]
-    versioned = [replace(m, spec=replace(m.spec, mlf_version=version)) for m in modules]
-    # Scripts of TVM's users look for runtime/ and templates/.
-    return bundle(versioned, runtime=True)
+    return bundle_of([m.compiled for m in mods if isinstance(m, Factory)], version)

@@ -1,4 +1,4 @@
-"""`build`: a module compiled, with the parts that scripts take out of TVM's factories."""
+"""`build`: a compiled module, with the parts that scripts read from TVM's factories."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from onnx import ModelProto
 
 from mlftool.api.module import IRModule, as_module
 from mlftool.api.target import Target, the_target
+from mlftool.api.written import bundle_of, path_of, write
 from mlftool.compile import compile_module
 from mlftool.config import Executor, PassContext, Runtime
 from mlftool.describe import bundle
@@ -133,9 +134,8 @@ class Factory:
         return iter((self.graph_json, self.lib, self.params))
 
     def export_model_library_format(self, path: str | Path) -> Path:
-        from mlftool.api.export import export_model_library_format
-
-        return export_model_library_format(self, path)
+        file = path_of(path)
+        return write(bundle_of([self.compiled]), file)
 
 
 def build(
@@ -151,14 +151,12 @@ def build(
 ) -> Factory:
     """Compile a model under the current PassContext. Raises MlfError.
 
-    `mod` is what `from_onnx` gave, or whatever `from_onnx` takes; `target` a name such as
-    "cortex-m4" or a string of TVM's. As in TVM the executor is `graph` where none is named.
-    Scripts cannot ask for pools.
+    `mod` is the result of `from_onnx`, or anything `from_onnx` takes; `target` a name such as
+    "cortex-m4" or a TVM target string. As in TVM the default executor is `graph`. Scripts cannot
+    set memory pools.
     """
     if workspace_memory_pools is not None or constant_memory_pools is not None:
-        text = (
-            "memory pools of a script; ask for them with mlftool compile --pool, or in a manifest"
-        )
+        text = "scripts cannot set memory pools; use mlftool compile --pool, or a manifest"
         raise MlfError(Problem("MLF0405", text))
     mod = as_module("build", mod)
     how = executor if isinstance(executor, Executor) else Executor(executor or "graph")
@@ -175,7 +173,7 @@ def build(
 def spec_of(
     mod: IRModule, target: Target, executor: Executor, runtime: Runtime, name: str
 ) -> ModuleSpec:
-    """What is asked of the compiler, with TVM's defaults, under the current PassContext."""
+    """The compiler's options, with TVM's defaults, under the current PassContext."""
     context = PassContext.current()
     interface = None
     if executor.name == "aot":

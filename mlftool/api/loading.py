@@ -14,18 +14,20 @@ from mlftool.compile import ModuleSpec, compile_modules
 from mlftool.runtime import load as archives
 from mlftool.runtime.load import LoadedArchive
 
-_TAKEN = "a path of an archive or ONNX model, an onnx.ModelProto, or what from_onnx or build gave"
+_TAKEN = (
+    "a path of an archive or ONNX model, an onnx.ModelProto, or the result of from_onnx or build"
+)
 
 
 def load(
     path: str | os.PathLike[str] | ModelProto | IRModule | Factory,
     cache_dir: str | os.PathLike[str] | None = None,
 ) -> LoadedArchive:
-    """An archive, whether TVM or mlftool made it, ready to be looked into and run.
+    """An archive, made by TVM or mlftool, ready to be read and run.
 
-    A model (`.onnx`, or in memory) is compiled for this computer first. Nothing of the archive has
-    run yet; what is compiled later goes to `cache_dir`, else to $MLFTOOL_CACHE or the user's cache.
-    Raises MlfError for a file that is not safe, not complete or of neither format.
+    A model (`.onnx`, or in memory) is compiled for this computer first. No code of the archive has
+    run yet; libraries compiled later go to `cache_dir`, else to $MLFTOOL_CACHE or the user's cache.
+    Raises MlfError for a file that is unsafe, incomplete or of neither format.
     """
     if isinstance(path, Factory):
         return path.archive

@@ -109,7 +109,7 @@ class IRModule:
         return replace(self, output_names=tuple(value))
 
     def bound(self, params: Mapping[str, Any] | None) -> IRModule:
-        """The module with these values for weights, or for inputs, which are none then."""
+        """The module with these values for weights, or for inputs, which become constants."""
         if params is not None and not isinstance(params, Mapping):
             raise wrong("params", params, "a mapping from names to arrays")
         if not params:
@@ -125,18 +125,18 @@ def as_module(caller: str, given: Any) -> IRModule:
         return given[0]  # what from_onnx returns, as one
     if isinstance(given, (ModelProto, str, bytes, os.PathLike)):
         return from_onnx(given)[0]
-    taken = "what from_onnx gave, the path of an ONNX model, its bytes or an onnx.ModelProto"
+    taken = "the result of from_onnx, the path of an ONNX model, its bytes or an onnx.ModelProto"
     raise refuse(caller, given, taken)
 
 
 def refuse(caller: str, given: object, taken: str) -> MlfError:
-    """That an argument is of the wrong kind, and which kinds are right."""
+    """The error for an argument of the wrong kind, which lists the accepted kinds."""
     text = f"{caller}() cannot take {type(given).__name__}; expected {taken}"
     return MlfError(Problem("MLF0400", text))
 
 
 def wrong(argument: str, given: object, expected: str) -> MlfError:
-    """That an argument has the wrong type."""
+    """The error for an argument of the wrong type."""
     text = f"{argument} is {type(given).__name__}; expected {expected}"
     return MlfError(Problem("MLF0400", text))
 
@@ -172,7 +172,7 @@ def _bind(model: ModelProto, params: Mapping[str, Any]) -> ModelProto:
             )
         else:
             help = did_you_mean(name, [*stored, *inputs]) if stored or inputs else ""
-            text = f"the model has no weights and no input of this name; got '{name}'"
+            text = f"the model has no weights and no input with this name; got '{name}'"
             problems.append(Problem("MLF0400", text, help=help))
             continue
         if tensor.data_type != kind or list(tensor.dims) != dims:
@@ -199,8 +199,8 @@ def from_onnx(
     """A model and its weights by name. Raises MlfError with every problem of the model.
 
     `shape` binds inputs whose extents are known at run time only. Types of inputs are the model's;
-    a mapping `dtype` must agree with them. With `freeze_params` the weights stay in the module, as
-    they do without, but are not returned.
+    a mapping `dtype` must agree with them. The weights always stay in the module; with
+    `freeze_params` they are not returned.
     """
     if isinstance(model, bytes):
         try:

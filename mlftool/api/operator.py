@@ -1,7 +1,7 @@
 """Operator archives: one operator or small graph as a packed function of its own name.
 
-TVM makes them of what `tvm.build` returns, and writes its TIR to src/tir-1.txt. There is no TIR
-here; the file holds the same function in Relay.
+TVM makes them from the result of `tvm.build`, and writes its TIR to src/tir-1.txt. mlftool has no
+TIR; the file holds the same function in Relay.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class OperatorModule:
 
     @property
     def record(self) -> ModuleRecord:
-        """What the archive says of it, and its files."""
+        """Its record in the archive, and its files."""
         src = f"codegen/host/src/{self.name}"
         made = self.compiled.sources.files
         entry = made[f"{src}_lib0.c"] + render("operator.c.j2", name=self.name)

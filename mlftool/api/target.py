@@ -26,7 +26,7 @@ class Target:
         else:
             if not isinstance(target, (str, Mapping)):
                 text = f"target is {type(target).__name__}; expected the name of a target, a "
-                text += "string of TVM's or a mapping"
+                text += "TVM target string or a mapping"
                 raise MlfError(Problem("MLF0403", text))
             self.device = parse(of_mapping(target) if isinstance(target, Mapping) else target)
         self.host = host
@@ -53,7 +53,7 @@ class Target:
 
 
 def the_target(given: Any) -> Target:
-    """What `build` may be given: one target, or a list or a mapping of one. Raises MlfError."""
+    """The target given to `build`: one, or a list or mapping of one. Raises MlfError."""
     if given is None:
         return Target("host")
     if isinstance(given, Mapping) and "kind" not in given:

@@ -1,7 +1,7 @@
-"""The command line: one module per command beside this file, found by name.
+"""The command line: one module per command in this folder, found by name.
 
 A command module defines HELP (one line), add_arguments(parser) and run(args) -> exit code. Data go
-to stdout, talk goes to stderr. Modules are imported only when named, so `mlftool --version` and
+to stdout, messages to stderr. Modules are imported only when named, so `mlftool --version` and
 `mlftool check` never pay for numpy or onnx.
 """
 
@@ -28,13 +28,13 @@ COMMANDS: dict[str, str] = {
     "build": "build every entry of a manifest, without Bazel",
     "bazel": "write a manifest's Bazel targets as a BUILD file to commit",
     "check": "report every problem of a manifest or model; writes nothing",
-    "tune": "count which kernels are best for a model, for a record to commit",
+    "tune": "find a model's best kernels by counting; writes a record to commit",
     "run": "run a model or archive on the host or a simulated board, and compare",
     "runner": "write the C descriptor of a module for the test runner",
-    "inspect": "show what an archive holds",
-    "extract": "take files out of an archive",
+    "inspect": "show what an archive contains",
+    "extract": "extract files from an archive",
     "schema": "print the JSON Schema of manifests, for editors",
-    "doctor": "say what is installed and what to install",
+    "doctor": "list what is installed and what to install",
 }
 
 
@@ -48,7 +48,7 @@ class _Parser(argparse.ArgumentParser):
         raise MlfError(Problem("MLF0400", message, help=hint))
 
     def _print_message(self, message: str, file: Any = None) -> None:
-        """As argparse's, which says nothing of a stream that cannot be written."""
+        """As argparse's, which ignores a stream that cannot be written."""
         if message:
             (file or sys.stderr).write(message)
 
@@ -65,7 +65,7 @@ class _Parser(argparse.ArgumentParser):
         return next(iter(difflib.get_close_matches(wrong[1], known, 1)), "")
 
     def parse_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def]
-        """As argparse's, but what is not known is the command's mistake, not the program's."""
+        """As argparse's, but the command reports unknown arguments, not the top-level parser."""
         found, rest = self.parse_known_args(args, namespace)
         if rest:
             words = " ".join(rest)
@@ -134,20 +134,20 @@ def _tidy_end() -> Iterator[None]:
 
 
 def _flush() -> None:
-    """What a command has printed must have arrived. Raises MlfError if it cannot."""
+    """Flushes stdout. Raises MlfError if it cannot be written."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
         raise
     except OSError as error:
-        # What is left in the buffer would be tried, and fail, once more at the very end.
+        # Python would try to write the rest of the buffer, and fail again, when it exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         text = f"cannot be written: {error.strerror}"
         raise MlfError(Problem("MLF0704", text, "standard output"), ENVIRONMENT) from None
 
 
 class _Closed(io.TextIOBase):
-    """Stands for a standard output that was closed before we began: silence would be a lie."""
+    """Replaces a standard output that was closed before we began, so that writing fails."""
 
     def write(self, text: str) -> int:
         raise MlfError(Problem("MLF0402", "is closed", "standard output"))

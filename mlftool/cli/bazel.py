@@ -10,7 +10,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("manifest", metavar="MANIFEST.yaml", type=Path)
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--write", metavar="BUILD.bazel", type=Path, help="write the file")
-    what.add_argument("--check", metavar="BUILD.bazel", type=Path, help="fail if it is not current")
+    what.add_argument(
+        "--check", metavar="BUILD.bazel", type=Path, help="fail if the file is not up to date"
+    )
     parser.add_argument(
         "--rules", metavar="@NAME", default="@mlftool", help="repository of the rules (@mlftool)"
     )

@@ -27,7 +27,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="build only this model or archive; repeatable",
     )
-    parser.add_argument("--json", action="store_true", help="tell what was built as JSON on stdout")
+    parser.add_argument(
+        "--json", action="store_true", help="print what was built as JSON on stdout"
+    )
     add_jobs(parser)
 
 
@@ -38,7 +40,7 @@ def add_jobs(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         type=positive,
         default=os.cpu_count() or 1,
-        help="how many to compile at a time; default: one per core",
+        help="how many to compile in parallel; default: one per core",
     )
 
 
@@ -101,7 +103,7 @@ class Progress:
 
 
 def to_json(folder: Path, results: Sequence[Result]) -> dict[str, object]:
-    """What a script wants to know; keys are only ever added."""
+    """The result for scripts; new versions only add keys."""
     return {
         "schema_version": 1,
         "entries": [

@@ -34,9 +34,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="T",
         action="append",
         default=[],
-        help="only for this target; of a model: compile for it (host); repeatable",
+        help="check only this target; for a model: compile for it (host); repeatable",
     )
-    parser.add_argument("--executor", choices=EXECUTORS, help="of a model: how it is run (aot)")
+    parser.add_argument("--executor", choices=EXECUTORS, help="for a model: the executor (aot)")
     add_input_value(parser)
     add_compile_options(parser)
     add_jobs(parser)
@@ -72,19 +72,19 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _refuse_of_models(args: argparse.Namespace) -> None:
-    """Raises MlfError for an option whose place is in a manifest."""
+    """Raises MlfError for an option that belongs in the manifest."""
     given = {"executor": args.executor, **compile_options(args)}
     given |= {"input_shape": args.input_shape, "input_value": args.input_value}
     for option in (name for name, value in given.items() if value):
         name = OPTIONS[option].flag if option in OPTIONS else f"--{option.replace('_', '-')}"
         name = "--data" if option == "data_files" else name
         plural = f"{option}s" if option.startswith("input_") else option
-        message = f"{name}: got it for a manifest, expected {plural} inside the manifest"
+        message = f"{name} is for a model; in a manifest, set '{plural}'"
         raise MlfError(Problem("MLF0400", message))
 
 
 def _check_model(args: argparse.Namespace) -> tuple[Problem, ...]:
-    """Raises MlfError with what is wrong with a model; what could be better are warnings."""
+    """Warnings about a model. Raises MlfError with its problems."""
     from mlftool.advice import advice
     from mlftool.compile import ModuleSpec, compile_module
 
@@ -107,7 +107,7 @@ def _check_manifest(file: Path, jobs: int, targets: list[str]) -> None:
     strange = [t for t in targets if manifest and t not in {e.target for e in wanted}]
     if strange:
         hint = did_you_mean(strange[0], {e.target for e in wanted})
-        text = f"--target: nothing of the manifest is for '{strange[0]}'"
+        text = f"--target: no entry of the manifest is for '{strange[0]}'"
         raise MlfError(Problem("MLF0400", text, str(file), help=hint))
     chosen = [e for e in wanted if not targets or e.target in targets]
     results = () if manifest is None else build(manifest, chosen, None, jobs)

@@ -22,15 +22,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--target",
         default="host",
-        help="a short name, or TVM's words: 'llvm -mcpu=cortex-m4' gives object files",
+        help="a short name, or TVM's string: 'llvm -mcpu=cortex-m4' gives object files",
     )
     parser.add_argument(
         "--input-shape",
         action="append",
         default=[],
         metavar="NAME:1,3,32,32",
-        help="bind an input's symbolic dimensions, or say how large a tensor whose shape is "
-        "computed gets at most; repeatable",
+        help="bind an input's symbolic dimensions, or bound a tensor whose shape is computed; "
+        "repeatable",
     )
     add_input_value(parser)
     add_compile_options(parser)
@@ -44,13 +44,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--max-seconds",
         type=int,
         metavar="N",
-        help="processor time after which a compile ends (20, and more for large models; 0: none)",
+        help="stop after this processor time (20, and more for large models; 0: no limit)",
     )
     parser.add_argument(
         "--max-memory",
         type=int,
         metavar="MIB",
-        help="memory with which a compile ends (2048, and 24 times the model; 0: none)",
+        help="stop at this memory (2048, and 24 times the model; 0: no limit)",
     )
     tvmc_options.add_arguments(parser)
 

@@ -23,11 +23,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=OUT",
         help="write one member to OUT; repeatable",
     )
-    parser.add_argument("--all", metavar="DIR", type=Path, help="write every member below DIR")
+    parser.add_argument("--all", metavar="DIR", type=Path, help="write every member to DIR")
     parser.add_argument(
         "--project",
         metavar="NAME=DIR",
-        help="write a project for CMake and Make, whose library is NAME, below DIR",
+        help="write a project for CMake and Make, with the library NAME, to DIR",
     )
 
 

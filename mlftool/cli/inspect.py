@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("archive", metavar="FILE.tar", type=Path)
-    parser.add_argument("--json", action="store_true", help="everything, for scripts")
+    parser.add_argument("--json", action="store_true", help="print everything as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -54,7 +54,7 @@ def describe(archive: LoadedArchive) -> dict[str, Any]:
 
 
 def _interface(m: ModuleRecord, file: str) -> dict[str, Any]:
-    """Our description, and that its report can be made of it: it may be anybody's."""
+    """Our description, checked to be complete enough for the report: the file is untrusted."""
     from mlftool.mlf.interface import decode
     from mlftool.mlf.strict import parse_json
 
@@ -99,7 +99,7 @@ def _params(m: ModuleRecord) -> dict[str, Any]:
 
 
 def render(archive: Archive, data: Mapping[str, Any]) -> Iterator[str]:
-    """The same for people: what matters first."""
+    """The same for people, most important first."""
     yield f"{data['file']}: Model Library Format version {archive.version}"
     for m in archive.modules:
         targets = ", ".join(t.text for t in m.targets)
@@ -149,7 +149,7 @@ def _graph_lines(graph: Mapping[str, Any] | None) -> Iterator[str]:
         f"calling {len(graph['functions'])} functions"
     )
     if graph["crt_config"]:
-        yield f"  needs in crt_config.h at least {', '.join(graph['crt_config'])}"
+        yield f"  crt_config.h needs at least {', '.join(graph['crt_config'])}"
     for reason in graph["cannot_run"]:
         yield f"  cannot run: {reason}"
 
@@ -193,7 +193,7 @@ def _proof(pool: Mapping[str, Any]) -> str:
     """How good a plan is known to be."""
     bound = f"lower bound {pool['lower_bound_bytes']}"
     if pool.get("proof") == "search":
-        return f"{bound}, and a search ruled out less for this order"
+        return f"{bound}, and a search proved that no smaller plan exists for this order"
     return "which is optimal for this order" if pool["proven_optimal"] else bound
 
 

@@ -33,7 +33,7 @@ def add_compile_options(parser: argparse.ArgumentParser) -> None:
         if not asked.of_tvm:
             add_option(parser, asked)
     parser.add_argument("--tuning", metavar="RECORD.json", type=Path,
-        help="take the kernels that `mlftool tune` measured to be best")  # fmt: skip
+        help="use the kernels that `mlftool tune` found to be best")  # fmt: skip
     parser.add_argument("--data", action="append", default=[], metavar="FILE", type=Path,
         help="an external data file of the model that may be a link; repeatable")  # fmt: skip
 

@@ -33,18 +33,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--module", metavar="M", help="which module of the archive")
     add("--expect", metavar="REF.npz", type=Path, help="compare with these outputs")
     add("--absolute", metavar="A", type=tolerance,
-        help="an output passes within A + R x |expected|; without A and R the data type decides: "
+        help="an output passes within A + R x |expected|; the default depends on the data type: "
         "1e-5 and 1e-5 for float32, 0 for integers")  # fmt: skip
-    add("--relative", metavar="R", type=tolerance, help="see --absolute; one alone: the other is 0")
+    add(
+        "--relative",
+        metavar="R",
+        type=tolerance,
+        help="see --absolute; if one is given, the other is 0",
+    )
     add("--repetitions", metavar="N", type=repetitions, default=1, help="timed runs per sample (1)")
-    add("--runner", metavar="ELF", type=Path, help="a test runner that is built already")
+    add("--runner", metavar="ELF", type=Path, help="a test runner that is already built")
     add("--report", metavar="R.json", type=Path, help="write all figures as JSON")
     add("--json", action="store_true", help="print the figures as JSON")
-    add("--executor", choices=EXECUTOR_OPTIONS, help="of a MODEL.onnx: how it is run (aot)")
+    add("--executor", choices=EXECUTOR_OPTIONS, help="for a MODEL.onnx: the executor (aot)")
     add("--dump", metavar="DIR", type=Path,
         help="with --executor debug: write every tensor of each sample")  # fmt: skip
     add("--input-shape", action="append", default=[], metavar="NAME:1,3,32,32",
-        help="of a MODEL.onnx: bind an input's symbolic dimensions; repeatable")  # fmt: skip
+        help="for a MODEL.onnx: bind an input's symbolic dimensions; repeatable")  # fmt: skip
     add_input_value(parser)
     add_compile_options(parser)
 
@@ -109,13 +114,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _bundle(args: argparse.Namespace) -> Bundle:
-    """The archive; a model is compiled to one, for the place where it shall run."""
+    """The archive; a model is compiled to one, for the place where it will run."""
     from mlftool.mlf import read_tar
 
     if args.file.suffix != ".onnx":
         for name in compile_options(args):
             flag = OPTIONS[name].flag if name in OPTIONS else f"--{name.removesuffix('_files')}"
-            text = f"{flag} is for a MODEL.onnx; an archive is compiled already"
+            text = f"{flag} is for a MODEL.onnx; an archive is already compiled"
             raise MlfError(Problem("MLF0405", text, str(args.file)))
         return read_tar(args.file)
     from mlftool.codegen.names import module_name_of
@@ -138,12 +143,12 @@ def _bundle(args: argparse.Namespace) -> Bundle:
 
 
 def _check_executor(args: argparse.Namespace) -> None:
-    """Raises MlfError for an executor or a dump that something else rules out."""
+    """Raises MlfError for an executor or a dump that other options rule out."""
     text = ""
     if args.executor and args.file.suffix != ".onnx":
         text = "--executor is for a MODEL.onnx; an archive has its own"
     elif args.dump and args.executor != "debug":
-        text = "--dump needs --executor debug: the others keep no tensors"
+        text = "--dump needs --executor debug: other executors keep no tensors"
     elif args.executor == "debug" and (args.runner or args.on not in (None, "host")):
         text = "--executor debug runs on this computer only"
     if text:
@@ -171,7 +176,7 @@ def _debug(args: argparse.Namespace, samples: Sequence[Mapping[str, Array]]) -> 
 
 def _check_count(got: int, expected: int, file: str) -> None:
     if got != expected:
-        text = f"the number of samples; got {got}, expected {expected} as in the inputs"
+        text = f"wrong number of samples; got {got}, expected {expected} as in the inputs"
         raise MlfError(Problem("MLF0603", text, file))
 
 
@@ -190,7 +195,7 @@ def _write(
 
 
 def _stacked(samples: list[Array]) -> Array:
-    """All samples in one array; those with fewer elements than others have zeros behind theirs."""
+    """All samples in one array; samples with fewer elements than others are padded with zeros."""
     import numpy as np
 
     bounds = tuple(np.max([s.shape for s in samples], axis=0).astype(int)) if samples else ()

@@ -20,12 +20,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("model", metavar="MODEL.onnx", type=Path)
     add("-o", "--output", metavar="RECORD.json", type=Path, required=True,
-        help="the record; targets that it has already are kept or replaced")  # fmt: skip
+        help="the record; its other targets are kept")  # fmt: skip
     add("--target", metavar="T", action="append", required=True,
         help="a target with a simulated board; repeatable")  # fmt: skip
     add_option(parser, OPTIONS["float_mode"])
     add("--flags", choices=["-O2", "-O3", "-Os"], default="-O2",
-        help="what the C is compiled with (-O2, as `mlftool run` and the rules do)")  # fmt: skip
+        help="optimisation of the C compiler (-O2, as in `mlftool run` and the rules)")  # fmt: skip
     add("--inputs", metavar="IN.npz", type=Path, help="count on its first sample")
     add("--input-shape", action="append", default=[], metavar="NAME:1,3,32,32",
         help="bind an input's symbolic dimensions; repeatable")  # fmt: skip
@@ -75,16 +75,16 @@ def summary(target: str, tuned: Tuned) -> str:
 
 
 def _check(path: Path, old: Mapping[str, Tuned], new: Mapping[str, Tuned]) -> None:
-    """Raises MlfError where the record is not what is measured now."""
+    """Raises MlfError where the record differs from the new measurement."""
     problems = []
     for target, now in new.items():
         then = old.get(target)
         if then == now:
             continue
-        what = "is not in the record" if then is None else "is measured differently now"
+        what = "is not in the record" if then is None else "differs from a new measurement"
         if then is not None and then.compiler != now.compiler:
             what += f": '{now.compiler}' is not '{then.compiler}'"
-        help = f"to accept this: mlftool tune, the same without --check (target {target})"
+        help = f"to accept this, run the same mlftool tune without --check (target {target})"
         problems.append(Problem("MLF0409", what, str(path), path=target, help=help))
     if problems:
         raise MlfError(problems, CHECK_FAILED)

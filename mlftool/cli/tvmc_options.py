@@ -1,7 +1,7 @@
 """`mlftool compile` takes the options of `tvmc compile` that matter for an archive.
 
-As there, an option of an executor or target that was not chosen is an error. What steers TVM alone
-is refused, each with what to do instead.
+As in tvmc, an option of an executor or target that was not chosen is an error. Options that only
+TVM can use are refused, with a hint what to do instead.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mlftool.errors import MlfError, Problem
 from mlftool.targets.strings import ATTRIBUTES, KINDS
 
 EXECUTORS = tuple(name for name in EXECUTOR_OPTIONS if name != "debug")
-# executor, its option -> what is written behind it
+# executor, its option -> the form of its value
 _EXECUTOR_OPTIONS = {
     ("aot", "interface-api"): "{c,packed}",
     ("aot", "unpacked-api"): "{0,1}",
@@ -26,18 +26,18 @@ _EXECUTOR_OPTIONS = {
     ("aot", "constant-byte-alignment"): "N",
     ("graph", "link-params"): "{0,1}",
 }
-# Options of tvmc that cannot mean anything here, and the remedy.
+# Options of tvmc that have no meaning here, and the remedy.
 _REFUSED = {
-    "--cross-compiler": "an archive of sources needs none; for object files name it with --cc and "
-    "a target of kind llvm",
+    "--cross-compiler": "an archive of sources needs no compiler; for object files use --cc and a "
+    "target of kind llvm",
     "--cross-compiler-options": "append the options to the compiler's name in --cc",
-    "--desired-layout": "layouts are chosen here, for each kernel",
-    "--tuning-records": "records of TVM are of its own schedules; make one of these kernels with "
-    "mlftool tune, and pass it with --tuning",
+    "--desired-layout": "mlftool chooses the layout of each kernel",
+    "--tuning-records": "TVM's records are for its own schedules; make a record with mlftool "
+    "tune, and pass it with --tuning",
     "--dump-code": "the archive holds the code; see mlftool extract",
-    "--dump-offloads": "nothing is offloaded; MLF_DEBUG=2 prints which kernel takes which node",
+    "--dump-offloads": "nothing is offloaded; MLF_DEBUG=2 prints the kernel of each node",
     "--print-pass-times": "MLF_DEBUG=1 prints the time of each stage",
-    "--mixed-precision": "convert the model before; float16 models compile as they are",
+    "--mixed-precision": "convert the model first; float16 models compile as they are",
     "--workspace-pools": "write --pool NAME=BYTES for each, fastest first",
 }
 
@@ -47,22 +47,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--executor", choices=EXECUTORS, default="aot", help="how the archive runs the model (aot)")
     add("--interface-api", choices=["c", "packed"], help="how aot's entry point is called (c)")
     for (executor, name), shown in _EXECUTOR_OPTIONS.items():
-        add(f"--executor-{executor}-{name}", metavar=shown, help=f"of the {executor} executor")
+        add(f"--executor-{executor}-{name}", metavar=shown, help=f"for the {executor} executor")
     add("--runtime", default="crt", metavar="crt", help="crt: the code is C")
-    add("--runtime-crt-system-lib", metavar="{0,1}", help="packed functions are found by name")
+    add("--runtime-crt-system-lib", metavar="{0,1}", help="find packed functions by name")
     for kind in KINDS:
         for name in sorted(n for n, kinds in ATTRIBUTES.items() if kind in kinds):
             add(f"--target-{kind}-{name}", metavar="VALUE", help=argparse.SUPPRESS)
     add("--cc", default="", metavar="COMMAND",
-        help="the compiler of a target of kind llvm (the usual one of the target)")  # fmt: skip
+        help="the compiler for a target of kind llvm (the target's usual compiler)")  # fmt: skip
     add("--pass-config", action="append", default=[], metavar="KEY=VALUE",
         help="a key of TVM's PassContext; docs/migration.md lists them; repeatable")  # fmt: skip
     add("--disabled-pass", action="append", default=[], metavar="NAME,...",
-        help="passes to leave out, by our names or TVM's; repeatable")  # fmt: skip
-    add("-O", "--opt-level", default="3", metavar="0..3", help="how much is rewritten (3)")
+        help="passes to leave out, by mlftool's or TVM's names; repeatable")  # fmt: skip
+    add("-O", "--opt-level", default="3", metavar="0..3", help="optimisation level (3)")
     add("--input-shapes", default="", metavar="'NAME:[1,3] ...'",
         help="tvmc's form of --input-shape")  # fmt: skip
-    add("--output-names", default="", metavar="NAME,...", help="instead of the model's own")
+    add(
+        "--output-names",
+        default="",
+        metavar="NAME,...",
+        help="names of the outputs, instead of the model's",
+    )
     add("-f", "--output-format", default="mlf", metavar="mlf", help="mlf")
     add("--model-format", default="onnx", metavar="onnx", help="onnx")
     for name in _REFUSED:
@@ -70,7 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def spec_options(args: argparse.Namespace) -> dict[str, Any]:
-    """Fields of ModuleSpec that the options decide. Raises MlfError naming all that is wrong."""
+    """Fields of ModuleSpec that the options decide. Raises MlfError with every problem."""
     problems = [
         _problem(f"{name} has no meaning here", remedy)
         for name, remedy in _REFUSED.items()
@@ -121,7 +126,7 @@ def _given(args: argparse.Namespace, name: str) -> str | None:
 
 
 def _fixed(args: argparse.Namespace) -> list[Problem]:
-    """What has one value only."""
+    """Problems of options that allow only one value."""
     problems = []
     if args.output_format != "mlf":
         text = f"--output-format is '{args.output_format}', expected mlf"
@@ -136,7 +141,7 @@ def _fixed(args: argparse.Namespace) -> list[Problem]:
 
 
 def _executor_options(args: argparse.Namespace, problems: list[Problem]) -> dict[str, Any]:
-    """Options of the chosen executor; those of others are problems."""
+    """Options of the chosen executor; options of other executors are problems."""
     options: dict[str, Any] = {}
     if args.interface_api is not None:
         if args.executor != "aot":
@@ -165,7 +170,7 @@ def _flags(option: str, args: argparse.Namespace, name: str) -> Mapping[str, Any
 
 
 def _target(args: argparse.Namespace) -> str:
-    """--target with the attributes of --target-<kind>-<attribute> behind it."""
+    """--target, followed by the attributes of --target-<kind>-<attribute>."""
     text: str = args.target
     for kind in KINDS:
         for name in (n for n, kinds in ATTRIBUTES.items() if kind in kinds):

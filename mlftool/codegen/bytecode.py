@@ -1,8 +1,8 @@
 """A Program as bytecode of the vm executor; docs/vm.md describes the instructions.
 
-Tensors stay where the memory plan puts them. A subgraph's workspace lies inside its parent's, as
-for aot, but If, Loop and Scan are jumps here, and their counters and next states have memory of
-their own behind the planned workspace.
+Tensors stay where the memory plan puts them. A subgraph's workspace is inside its parent's, as for
+aot, but If, Loop and Scan are jumps, and their counters and next states have their own memory after
+the planned workspace.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from mlftool.mlf.bytecode import (
     decode,
     split,
 )
+from mlftool.ops import Trait, is_a
 from mlftool.plan.blocks import aligned
 from mlftool.plan.program import Call, Program
 
@@ -66,7 +67,7 @@ class Code:
             self.words[at] = len(self.words)
 
     def memory(self, size: int) -> int:
-        """The address of new bytes behind the workspace."""
+        """The address of new bytes after the workspace."""
         at = self.workspace_bytes
         self.workspace_bytes += aligned(size)
         return address(WORKSPACE, at)
@@ -125,7 +126,8 @@ def _write(code: Code, frame: _Frame, writer: Writer) -> list[str]:
     symbols = []
     for k, call in enumerate(frame.program.calls):
         if call.parts:
-            _CONTROL[call.node.op](_Control(code, frame, writer, k, call))
+            write = next(w for trait, w in _CONTROL.items() if is_a(call.node, trait))
+            write(_Control(code, frame, writer, k, call))
             symbols.append(f"tvmgen_{writer.module}_vm")
         else:
             step = writer.step(k, call)
@@ -157,7 +159,7 @@ class _Control:
 
     def __init__(self, code: Code, frame: _Frame, writer: Writer, k: int, call: Call) -> None:
         self.code, self.frame, self.writer, self.k, self.call = code, frame, writer, k, call
-        # The control kernel itself is not written: its parameters tell where things are.
+        # The control kernel itself is not written: its parameters give the addresses.
         step = writer.addresses(k, call)
         self.arguments = {a.operand.name: a for a in step}
         self.reads = [self._input(name) for name in call.node.inputs]
@@ -301,4 +303,4 @@ def _scan(c: _Control) -> None:
     code.land(leave)
 
 
-_CONTROL = {"If": _if, "Loop": _loop, "Scan": _scan}
+_CONTROL = {Trait.BRANCH: _if, Trait.LOOP: _loop, Trait.SCAN: _scan}

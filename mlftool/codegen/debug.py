@@ -1,6 +1,6 @@
-"""The steps of a Program as C functions of their own, for the debug executor.
+"""The steps of a Program as separate C functions, for the debug executor.
 
-The kernels are those of every executor; only who calls them differs.
+The kernels are those of every executor; only their caller differs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A Program's kernels as C functions, their constants, and what each call passes.
+"""A Program's kernels as C functions, their constants, and the arguments of each call.
 
 Every executor starts here, so that all of them run the same C and give the same bits.
 """
@@ -70,7 +70,7 @@ class Constant:
 
     @property
     def title(self) -> str:
-        """What it is, in a comment of one line."""
+        """Its description, in a comment of one line."""
         size = f"{self.shape}, {self.bytes} bytes" if self.shape else f"{self.bytes} bytes"
         return f"{self.note}: {size}" if self.note else size
 
@@ -82,7 +82,7 @@ class Constant:
 
 @dataclass(frozen=True)
 class Argument:
-    """What one call passes for one parameter: a constant, or what lives in a storage."""
+    """One argument of a call: a constant, or a place in a storage."""
 
     operand: Operand
     constant: Constant | None = None
@@ -108,7 +108,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Kernels:
-    """All that a Program computes, as C."""
+    """Everything a Program computes, as C."""
 
     functions: tuple[Function, ...]
     constants: tuple[Constant, ...]
@@ -140,7 +140,7 @@ class Writer:
         self.layers: dict[str, list[str]] = {}  # by the code of the function that computes them
 
     def kernels(self, steps: tuple[Step, ...]) -> Kernels:
-        """All that was written, of which `steps` are the outermost."""
+        """Everything that was written, with `steps` as the outermost steps."""
         return Kernels(
             tuple(replace(f, note=f.note + self._others(f)) for f in self.functions.values()),
             tuple(self.constants.values()),
@@ -158,7 +158,7 @@ class Writer:
         return Step(function, self.addresses(k, call), call, self._describe(call))
 
     def addresses(self, k: int, call: Call) -> tuple[Argument, ...]:
-        """What step `k` passes, parameter by parameter."""
+        """The arguments of step `k`, parameter by parameter."""
         arguments, offset = [], 0
         for operand in call.kernel.operands:
             if not is_local(operand):
@@ -233,7 +233,7 @@ class Writer:
         nodes = call.node.body or (call.node,)
         names = [re.sub(r"[^a-z0-9]+", "_", n.op.rsplit(".", 1)[-1].lower()) for n in nodes]
         base = f"tvmgen_{self.module}_" + ("fused_" if len(names) > 1 else "") + "_".join(names)
-        # TVM cuts at 80 behind its prefix; CRT readers take names of up to 118.
+        # TVM cuts at 80 after its prefix; CRT readers take names of up to 118.
         base = base[: min(80 + len(self.module), 112)]
         return unused(base, {f.symbol for f in self.functions.values()})
 
@@ -275,7 +275,7 @@ class Writer:
 
 
 def unused(base: str, taken: set[str]) -> str:
-    """`base`, with the first free number behind it if it is taken."""
+    """`base`, followed by the first free number if it is taken."""
     symbol, k = base, 1
     while symbol in taken:
         symbol, k = f"{base}_{k}", k + 1
@@ -283,7 +283,7 @@ def unused(base: str, taken: set[str]) -> str:
 
 
 def expressions(program: Program, step: Step, named: Mapping[str, str]) -> list[str]:
-    """What a call passes, in C."""
+    """The arguments of a call, in C."""
     return [expression(program, a, named) for a in step.arguments]
 
 

@@ -1,4 +1,4 @@
-"""Identifiers and comments made from names we do not trust."""
+"""Identifiers and comments made from untrusted names."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from mlftool.errors import MlfError, Problem
 
-# Words of C11 and C++20, which are no identifiers.
+# Keywords of C11 and C++20, which cannot be identifiers.
 _KEYWORDS = """
     _Bool _Complex _Imaginary alignas alignof and and_eq asm atomic_cancel atomic_commit
     atomic_noexcept auto bitand bitor bool break case catch char char16_t char32_t char8_t class
@@ -50,7 +50,7 @@ MACRO_FORMS = re.compile(
     r"|(BUS|CLD|CLOCK|DBL|DEC\d+|DECIMAL|FE|FLT\d*X?|FP|FPE|HUGE|ILL|LC|LDBL|M|MLF|POLL|PTHREAD)_\w+"
     r"|(SA|SCHED|SEEK|SEGV|SI|SIGEV|SIG|SS|TIMER|TRAP|U?INT|WINT)_\w+"
     r"|[A-Z0-9_]+_(MAX|MIN|BIT|WIDTH)"
-    # What compilers and C libraries keep for themselves; the rest of _[A-Z] is PyTorch's "/Add".
+    # Reserved by compilers and C libraries; the rest of _[A-Z] is PyTorch's "/Add".
     r"|__\w*|_[A-Z][A-Z0-9_]*|_(Complex_I|Mdouble_complex_|Kmax|Non[nN]ull|Null_unspecified|Nullable)"
     r"|_(Accum|Alignas|Alignof|Atomic|Decimal\d+|Float\d+x?|Fract|Generic|Noreturn|Pragma|Sat)"
     r"|_(Static_assert|Thread_local)"
@@ -87,19 +87,19 @@ def parameter(member: str) -> str:
 
 
 def comment(text: str, limit: int = 72) -> str:
-    """`text` as it may appear inside a C comment: no way out of it, one line, bounded."""
+    """`text` made safe for a C comment: it cannot end the comment, has one line, and is bounded."""
     safe = re.sub(r"[^A-Za-z0-9 _.,:;()\[\]<>=+-]", "_", text)
     return safe if len(safe) <= limit else safe[: limit - 3] + "..."
 
 
 def module_name_of(file: Path) -> str:
-    """The module name of a model that is given none: its file's, as far as C allows it."""
+    """The default module name of a model: its file's name, as far as C allows it."""
     name = sanitise(file.stem).lower()[:64]
     return "_" + name[:63] if not name or name[0].isdigit() else name
 
 
 def check_module_name(name: str) -> None:
-    """Module names are part of every C symbol. Raises MlfError for any that cannot be."""
+    """Module names are part of every C symbol. Raises MlfError for invalid ones."""
     if not isinstance(name, str) or not re.fullmatch(r"[a-z_][a-z0-9_]{0,63}", name):
         raise MlfError(
             Problem(

@@ -1,4 +1,4 @@
-"""What a reader of the C is told of a function: the layer as the model has it, and its kernel."""
+"""The comments above functions of generated C: the model's layer, and its kernel."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from mlftool.codegen.names import comment
 from mlftool.ir.graph import Graph, Node
-from mlftool.ops.base import Operand, Trait, has
+from mlftool.ops.base import Operand, Trait, is_a
 from mlftool.plan.program import Call, Program
 
 WIDTH = 98
@@ -31,7 +31,7 @@ def describe(program: Program, call: Call) -> str:
     return "".join(f"// {line}\n" for text in lines for line in _wrapped(text))
 
 
-# What kernels call the constants that they make of a layer's scales and bias.
+# Kernels' names for the constants that they compute from a layer's scales and bias.
 _ROLES = {
     "b": "bias, with what zero points add",
     "m": "multipliers of the requantisation",
@@ -80,7 +80,7 @@ def _is_scale(graph: Graph, inputs: Sequence[str], k: int) -> bool:
 
 
 def _is_narrow(graph: Graph, name: str) -> bool:
-    """Whether a value is of integers that a scale belongs to: sums of 32 bits have none."""
+    """Whether a value is of integers that have a scale: sums of 32 bits do not."""
     type_ = graph.types.get(name)
     return type_ is not None and type_.dtype.kind in "iu" and type_.dtype.bits < 32
 
@@ -94,7 +94,7 @@ def _meaning(graph: Graph, scale: str, zero: str) -> str:
 def _tensor(graph: Graph, node: Node, name: str, scales: Mapping[str, str]) -> str:
     type_ = graph.types[name]
     # What passes/layout.py turned: the output of such a node has its mark.
-    turned = has(node.core.op, Trait.SPATIAL) and node.result.endswith(".nhwc")
+    turned = is_a(node.core, Trait.SPATIAL) and node.result.endswith(".nhwc")
     layout = " channels last" if turned and len(type_.shape) > 2 else ""
     meaning = f", {scales[name]}" if name in scales else ""
     return f"{type_}{layout}{meaning}"

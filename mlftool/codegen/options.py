@@ -1,4 +1,4 @@
-"""How a module is called and what its archive must hold, in TVM's terms."""
+"""How a module is called and what its archive contains, in TVM's terms."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ class Options:
     system_lib: bool = False
     weights: str = "auto"  # of weights.MODES
     model_sha256: str = ""  # of the file, external data inside
+    marks: bool = False  # the plain aot executor reads the board's counter around each call
 
 
 def aot_options(
@@ -28,7 +29,7 @@ def aot_options(
     link_params: bool | None,
     system_lib: bool,
 ) -> Options:
-    """Options of the aot executor. Raises MlfError for what TVM or we cannot do."""
+    """Options of the aot executor. Raises MlfError for what TVM or mlftool does not support."""
     interface = interface_api or "c"
     unpacked = interface == "c" if unpacked_api is None else unpacked_api
     if interface not in ("c", "packed"):

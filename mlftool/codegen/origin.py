@@ -1,4 +1,4 @@
-"""Where generated C comes from, and what its header says of the tensors."""
+"""The origin of generated C, and its header's description of the tensors."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 from mlftool.codegen.names import comment, parameter
 from mlftool.codegen.options import Options
 from mlftool.ir.graph import Graph
+from mlftool.ops import Trait, is_a
 from mlftool.version import VERSION
 
 
@@ -26,7 +27,7 @@ def origin(options: Options, interface: Graph) -> dict[str, str]:
 def tensors(
     graph: Graph, names: tuple[str, ...], members: Mapping[str, str]
 ) -> list[dict[str, Any]]:
-    """What templates say of inputs or outputs; `type` is "" where plain C has no name for it."""
+    """The templates' values for inputs or outputs; `type` is "" if plain C has no name for it."""
     return [_tensor(graph, n, members[n]) for n in names]
 
 
@@ -58,11 +59,9 @@ def quantisation(graph: Graph, name: str) -> tuple[float | None, int | None]:
     node = next((n for n in graph.nodes if name in n.outputs), None)
     if name in graph.inputs:
         node = next((n for n in graph.nodes if name in n.inputs), None)
-        if node is not None and node.op in ("Reshape", "Transpose"):
+        if is_a(node, Trait.VIEW) or is_a(node, Trait.TRANSPOSITION):
             return quantisation(graph.replace(inputs=node.outputs), node.outputs[0])
-    if node is None or node.op not in ("QuantizeLinear", "DequantizeLinear"):
-        return None, None
-    if (name in graph.inputs) != (node.op == "DequantizeLinear"):
+    if not is_a(node, Trait.DEQUANTISER if name in graph.inputs else Trait.QUANTISER):
         return None, None
     values = [graph.consts.get(i) for i in node.inputs[1:]]
     if any(v is None or v.size != 1 for v in values):

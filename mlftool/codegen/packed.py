@@ -14,7 +14,7 @@ from mlftool.ir.graph import Graph, TensorType
 from mlftool.plan.blocks import aligned
 from mlftool.plan.program import Program
 
-# DLPack's codes. Types that it has not travel as plain bytes.
+# DLPack's codes. Types that it lacks are passed as plain bytes.
 _CODES = {"i": 0, "u": 1, "f": 2, "b": 1}
 _BFLOAT = 4
 ROLES = ("in", "const", "scratch", "out")
@@ -24,10 +24,10 @@ LIMIT = 118  # TVM_CRT_MAX_STRLEN_FUNCTION_NAME - 2: what TVM's readers of names
 
 @dataclass(frozen=True)
 class Packed:
-    """A packed function round one static kernel, with the constants that are linked into it.
+    """A packed function around one static kernel, with the constants that are linked into it.
 
     Its arguments are `tensors`, inputs before outputs, then the address of its scratch block if the
-    caller has planned that memory. `passed` is what the kernel gets, parameter by parameter.
+    caller has planned that memory. `passed` are the kernel's arguments, parameter by parameter.
     """
 
     symbol: str
@@ -115,7 +115,7 @@ class Shapes:
 
 
 def code_values(program: Program, kernels: Kernels, steps: Sequence[PackedStep]) -> dict[str, Any]:
-    """What packed.j2 shows: kernels under names of their own, and packed functions round them."""
+    """The values for packed.j2: kernels under other names, and packed functions around them."""
     wrapped = functions(steps)
     return {
         "includes": kernels.includes,

@@ -10,7 +10,7 @@ FILE = "codegen/host/src/tvmgen_system_lib.c"  # where several modules share it
 
 
 def registry_c(names: Sequence[str]) -> str:
-    """C that defines TVMSystemLibEntryPoint. Two functions of one name cannot be linked anyway."""
+    """C that defines TVMSystemLibEntryPoint. Functions with equal names do not link anyway."""
     count = len(names)
     assert count < 1 << 16
     return render(

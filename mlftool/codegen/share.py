@@ -61,7 +61,7 @@ def _text(call: Call) -> str | None:
 
 
 def _class(kernel: Kernel, text: str) -> object:
-    """What must be equal for two kernels to share a function."""
+    """The key that must be equal for two kernels to share a function."""
     operands = tuple((o.name, o.ctype, o.role, is_local(o)) for o in kernel.operands)
     return operands, bool(kernel.inplace or kernel.overlap), without_numbers(text)
 
@@ -84,7 +84,7 @@ class _Table:
         return f"{self.name}[{self.columns.setdefault(column, len(self.columns))}]"
 
     def operand(self, row: int) -> tuple[Operand, ...]:
-        """What layer `row` passes; nothing if no number of this type differs."""
+        """The array that layer `row` passes; empty if no number of this type differs."""
         if not self.columns:
             return ()
         values = np.array([c[row].strip("(f)") for c in self.columns]).astype(self.dtype)

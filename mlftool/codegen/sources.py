@@ -1,4 +1,4 @@
-"""What an executor gives: files by their names in the archive, and facts about them."""
+"""An executor's output: files by their names in the archive, and facts about them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Storage:
 
 @dataclass(frozen=True)
 class Sources:
-    """What an executor emits for one module, and what the archive says of it."""
+    """An executor's output for one module, and the archive's description of it."""
 
     files: Mapping[str, str]  # by their names in the archive
     functions: tuple[OperatorFunction, ...]
@@ -40,7 +40,7 @@ class Sources:
     params: Mapping[str, Array] = field(default_factory=dict)
     packed: tuple[str, ...] = ()  # functions that a registry may list, in its order
     storages: tuple[Storage, ...] = ()
-    data: Mapping[str, bytes] = field(default_factory=dict)  # files that are no text
+    data: Mapping[str, bytes] = field(default_factory=dict)  # binary files
 
     def written(self) -> dict[str, bytes]:
         """All files as they are stored. What compiles the C needs all: it may include `data`."""

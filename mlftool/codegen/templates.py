@@ -1,4 +1,4 @@
-"""Where the text of generated files comes from: Jinja, beside operators, kernels and this file."""
+"""The templates of generated files: Jinja, in the folders of operators, kernels and this file."""
 
 from __future__ import annotations
 

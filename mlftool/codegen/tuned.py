@@ -1,8 +1,8 @@
-"""Tuning records: which kernel computes which kind of layer, as somebody measured it.
+"""Tuning records: the measured best kernel for each kind of layer.
 
 `mlftool tune` writes them, compile reads them. A record names its layers by operators and shapes
-and holds, for each, a digest of the C of all kernels that were compared, without numbers. Where the
-digest of today's kernels is another, the record says nothing about them, and is refused.
+and holds, for each, a digest of the C of all kernels that were compared, without numbers. If the
+digest of today's kernels differs, the record is stale, and is refused.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def read_record(path: Path) -> dict[str, Tuned]:
     except OSError as error:
         raise MlfError(Problem("MLF0408", f"cannot be read: {error.strerror}", str(path))) from None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        text = f"is no tuning record: {type(error).__name__}: {error}"
+        text = f"is not a tuning record: {type(error).__name__}: {error}"
         raise MlfError(Problem("MLF0408", text, str(path))) from None
 
 
@@ -79,7 +79,7 @@ def record_text(targets: Mapping[str, Tuned]) -> str:
 
 
 def chooser(path: Path, target: str, float_mode: str) -> Choose | None:
-    """Takes what the record says; None where it says nothing of the target. Raises MlfError."""
+    """Chooses the record's kernels; None if the target is not in the record. Raises MlfError."""
     tuned = read_record(path).get(target)
     if tuned is None:
         return None
@@ -98,7 +98,7 @@ def chooser(path: Path, target: str, float_mode: str) -> Choose | None:
             return kernels[0]
         name, digest = kind_of(v), digest_of(kernels)
         if name not in layers:
-            raise stale(f"{v.node.label} is no layer of the record: {name}")
+            raise stale(f"{v.node.label} is not a layer of the record: {name}")
         if (name, digest) not in known:
             raise stale(f"{v.node.label} has other kernels than those that were measured")
         wanted = known[name, digest]

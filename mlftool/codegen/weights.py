@@ -1,4 +1,4 @@
-"""Where constants are written: as C text, or in a file whose bytes the assembler takes.
+"""Constants as C text, or in a file that the assembler includes.
 
 Text compiles everywhere but slowly: gcc 12 takes 50 s and 2.4 GB for 40 MB of floats. The file is
 little-endian and needs gcc or clang (crt/include/mlf/weights.h).
@@ -40,7 +40,7 @@ class Weights:
     filed: tuple[Filed, ...]
     name: str  # of the file
     data: bytes  # all of it
-    digest: str  # its SHA-256: sources change with it, so that whoever compiles them notices
+    digest: str  # its SHA-256: sources change with it, so that builds notice
 
     @property
     def files(self) -> dict[str, bytes]:
@@ -49,7 +49,7 @@ class Weights:
 
 
 def place(constants: Sequence[Constant], module: str, mode: str) -> Weights:
-    """Decides which constants are filed, one behind the other, and makes the file."""
+    """Decides which constants go to the file, in sequence, and makes the file."""
     big = mode == "binary" or (mode == "auto" and sum(c.bytes for c in constants) >= BIG_MODULE)
     text, filed, parts, offset = [], [], [], 0
     for constant in constants:

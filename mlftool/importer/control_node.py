@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
-from onnx import GraphProto, ModelProto, NodeProto
+from onnx import GraphProto, NodeProto
 
+from mlftool.importer.graphs import add_initializers, declared_in, ordered
 from mlftool.importer.protos import place
-from mlftool.importer.structure import check_values, execution_order, free_names, unknown_operators
+from mlftool.importer.scope import Refuse, Replace, Scope, Work
+from mlftool.importer.structure import free_names
 from mlftool.ir import dtype
 from mlftool.ir.graph import Graph, Node, TensorType
-
-if TYPE_CHECKING:
-    from mlftool.importer.onnx import Importer
 
 Attributes = Mapping[str, Any]
 
@@ -23,33 +23,42 @@ class Control:
 
     def __init__(
         self,
-        importer: Importer,
+        scope: Scope,
         node: NodeProto,
-        index: int,
         bodies: Mapping[str, GraphProto],
         captures: tuple[str, ...],
         attrs: Attributes,
     ) -> None:
-        self.importer, self.node, self.bodies, self.attrs = importer, node, bodies, attrs
+        self.scope, self.node, self.bodies, self.attrs = scope, node, bodies, attrs
         self.captures = captures
-        self.where = place(node, index)
-        self.name = node.name or f"{node.op_type}_{index}"
+        self.name = scope.label(node)
         self.inputs = list(node.input)
 
-    def problem(self, code: str, text: str, help: str = "") -> None:
-        self.importer.problem(code, text, self.where, help)
-
     def type(self, name: str) -> TensorType:
-        return self.importer.types[name]
+        return self.scope.types[name]
 
-    def body(self, key: str, formals: Sequence[TensorType]) -> Graph | None:
+    def body(self, key: str, formals: Sequence[TensorType]) -> Work[Graph | None]:
         """The subgraph under attribute `key`, closed; None after a problem."""
+        body = yield from self.open_body(key, formals)
+        if body is None:
+            return None
+        boxes = [name for name in body.outputs if any(body.scope.symbols_of(name))]
+        for name in boxes:  # no place for them outside of the body
+            text = f"gives '{name}', whose extents are known only at run time"
+            self.scope.problem("MLF0302", text, self._where(key))
+        return None if boxes else body.graph()
+
+    def open_body(self, key: str, formals: Sequence[TensorType]) -> Work[Body | None]:
+        """The same, whose outputs may have extents known only at run time."""
         proto = self.bodies[key]
         if len(proto.input) != len(formals):
             text = f"{key} has {len(proto.input)} inputs; expected {len(formals)}"
-            self.problem("MLF0303", text)
+            self.scope.problem("MLF0303", text, place(self.node, self.scope.index))
             return None
-        return import_body(self.importer, proto, formals, self.captures, f"{self.where} {key}: ")
+        return (yield from _body(self.scope, proto, formals, self.captures, self._where(key)))
+
+    def _where(self, key: str) -> str:
+        return f"{place(self.node, self.scope.index)} {key}"
 
     def keep(
         self, graphs: Mapping[str, Graph], types: Sequence[TensorType], attrs: Attributes
@@ -58,105 +67,94 @@ class Control:
         outputs = []
         for k, type_ in enumerate(types):
             name = self.node.output[k] if k < len(self.node.output) else ""
-            name = name or self.importer.fresh(f"{self.node.output[0]}.{k}")
-            self.importer.types[name] = type_
+            name = name or self.scope.fresh(f"{self.node.output[0]}.{k}")
+            self.scope.types[name] = type_
             outputs.append(name)
-        self.importer.nodes.append(
-            Node(
-                self.node.op_type,
-                (*self.inputs, *self.captures),
-                tuple(outputs),
-                attrs,
-                self.name,
-                graphs=graphs,
-            )
-        )
+        inputs = (*self.inputs, *self.captures)
+        op, made = self.node.op_type, tuple(outputs)
+        self.scope.nodes.append(Node(op, inputs, made, attrs, self.name, graphs=graphs))
         return outputs
 
-    def is_one(self, what: str, name: str, row: dtype.DType) -> bool:
-        """Whether input `name` is one element of a type, or left out."""
+    def is_one(self, what: str, name: str, row: dtype.DType) -> None:
+        """Refuse an input that is there and not one element of a type."""
         type_ = self.type(name) if name else TensorType(row, ())
         if type_.dtype != row or type_.elements != 1:
-            self.problem("MLF0303", f"its {what} is {type_}; expected one {row}")
-            return False
-        return True
+            raise Refuse("MLF0303", f"its {what} is {type_}; expected one {row}")
 
-    def gives(self, graph: Graph, fewest: int, extra: int = 0) -> bool:
-        """Whether a body has at least `fewest` outputs, and those that the node names; `extra` of
-        its own are not the node's."""
-        made = len(graph.outputs) - extra
+    def gives(self, outputs: Sequence[str], fewest: int, extra: int = 0) -> None:
+        """Refuse a body without `fewest` outputs, or those that the node names; `extra` of its own
+        are not the node's."""
+        made = len(outputs) - extra
         wanted = max(fewest, len(self.node.output))
         if made < wanted:
-            self.problem("MLF0303", f"its subgraph gives {made} outputs; expected {wanted}")
-        return made >= wanted
+            raise Refuse("MLF0303", f"its subgraph gives {made} outputs; expected {wanted}")
 
-    def same(self, what: str, found: TensorType, wanted: TensorType) -> bool:
+    def same(self, what: str, found: TensorType, wanted: TensorType) -> None:
         if found != wanted:
             text = f"{what} changes from {wanted} to {found}; supported: one type and shape"
-            self.problem("MLF0302", text)
-        return found == wanted
+            raise Refuse("MLF0302", text)
 
 
-def import_body(
-    outer: Importer,
+@dataclass(frozen=True)
+class Body:
+    """A subgraph that is imported: what it computes is in a scope of its own."""
+
+    name: str
+    scope: Scope
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+    def graph(self) -> Graph:
+        """Inputs that are outputs, and outputs listed twice, get a copy, so that each output is its
+        own storage."""
+        scope, outputs = self.scope, list[str]()
+        for name in self.outputs:
+            if name in self.inputs or name in outputs:
+                copy = scope.fresh(f"{name}.out")
+                scope.types[copy] = scope.types[name]
+                if symbols := scope.symbols_of(name):
+                    scope.symbols[copy] = symbols
+                scope.nodes.append(Node("Identity", (name,), (copy,), {}, f"copy of {name}"))
+                name = copy
+            outputs.append(name)
+        made = (tuple(outputs), tuple(scope.nodes), scope.types, scope.consts)
+        return Graph(self.name, self.inputs, *made)
+
+
+def _body(
+    outer: Scope,
     proto: GraphProto,
     formals: Sequence[TensorType],
     captures: Sequence[str],
     where: str,
-) -> Graph | None:
+) -> Work[Body | None]:
     """A subgraph with the types of its formal inputs; it sees constants of `outer` as its own."""
-    model = ModelProto(opset_import=outer.model.opset_import, functions=outer.model.functions)
-    model.graph.CopyFrom(proto)
-    inner = type(outer)(model, outer.file, outer.input_shapes)
-    inner.limits_used = outer.limits_used
-    inner.where, inner.problems, inner.opsets = outer.where + where, outer.problems, outer.opsets
-    before = len(outer.problems)
-    inner.add_initializers()
-    for name in (*captures, *free_names(proto)):
-        inner.types[name] = outer.types[name]
-        if name in outer.symbols:
-            inner.symbols[name] = outer.symbols[name]
-        if name in outer.consts:
-            inner.consts[name] = outer.consts[name]
+    before, free = len(outer.problems), (*captures, *free_names(proto))
+    inner = declared_in(
+        proto,
+        Scope(
+            outer.file,
+            outer.input_shapes,
+            outer.opsets,
+            f"{outer.where}{where}: ",
+            problems=outer.problems,
+            limits_used=outer.limits_used,
+            symbols={n: outer.symbols_of(n) for n in free if outer.symbols_of(n)},
+        ),
+    )
+    add_initializers(inner, proto)
+    inner.types.update((n, outer.types[n]) for n in free)
+    inner.consts.update((n, outer.consts[n]) for n in free if n in outer.consts)
     names = [i.name for i in proto.input]
-    inner.types |= dict(zip(names, formals, strict=True))
-    visible = inner.types.keys() | inner.spoiled
-    check_values(proto, visible, inner.problem)
-    if len(outer.problems) > before:
+    inner.types.update(zip(names, formals, strict=True))
+    order = ordered(inner, proto, inner.types.keys() | inner.spoiled, before)
+    if order is None:
         return None
-    order = execution_order(proto, inner.problem)
-    unknown_operators(order, inner.opsets, inner.consts, inner.problem)
-    if len(outer.problems) > before:
-        return None
-    for index, node in enumerate(order):
-        inner.node(node, index)
+    yield Replace(order, inner)
     outputs = tuple(o.name for o in proto.output)
     for name in outputs:
         if name in inner.sequences or name in inner.absent:
-            outer.problem(
-                "MLF0302", f"gives '{name}', a sequence or an optional", where.removesuffix(": ")
-            )
-        if any(inner.symbols.get(name, ())):  # no place for them outside of the body
-            text = f"gives '{name}', whose extents are known only at run time"
-            outer.problem("MLF0302", text, where.removesuffix(": "))
+            outer.problem("MLF0302", f"gives '{name}', a sequence or an optional", where)
     if len(outer.problems) > before or any(o not in inner.types for o in outputs):
         return None
-    graph = Graph(
-        proto.name, (*names, *captures), outputs, tuple(inner.nodes), inner.types, inner.consts
-    )
-    return _distinct(graph, inner)
-
-
-def _distinct(graph: Graph, inner: Importer) -> Graph:
-    """Inputs that are outputs, and outputs listed twice, get a copy, so that each output is its own
-    storage."""
-    outputs: list[str] = []
-    nodes = list(graph.nodes)
-    for name in graph.outputs:
-        if name in graph.inputs or name in outputs:
-            copy = inner.fresh(f"{name}.out")
-            inner.types[copy] = graph.types[name]
-            nodes.append(Node("Identity", (name,), (copy,), {}, f"copy of {name}"))
-            name = copy
-        outputs.append(name)
-    return graph.replace(nodes=tuple(nodes), outputs=tuple(outputs), types=inner.types)
+    return Body(proto.name, inner, (*names, *captures), outputs)

@@ -10,15 +10,20 @@ passes make integer arithmetic of both.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import onnx
 from onnx import NodeProto, helper, numpy_helper
 
-from mlftool.importer.protos import plain
+from mlftool.importer.interface import declare_sources
+from mlftool.importer.protos import attributes, op_name, plain
+from mlftool.importer.schema import attribute_kinds, check_kinds
+from mlftool.importer.scope import Next, Outcome, Refuse, Replace, Rule, Scope
 from mlftool.ir.graph import TensorType
+from mlftool.ops import UnsupportedError
 
 OPSETS = {
     "": onnx.defs.onnx_opset_version(),
@@ -27,13 +32,21 @@ OPSETS = {
 }
 
 
+class _Attributes(dict[str, Any]):
+    """Attributes of a node; the domains of expansions have no schemas that demand them."""
+
+    def __missing__(self, name: str) -> Any:
+        raise Refuse("MLF0303", f"lacks attribute '{name}'")
+
+
 class Steps:
     """The nodes that take the place of `node`; a call adds one and returns its value's name."""
 
     def __init__(self, node: NodeProto, types: Sequence[TensorType | None]) -> None:
         self.node, self.types = node, types
         self.made: list[NodeProto] = []
-        self.attrs = {a.name: plain(helper.get_attribute_value(a)) for a in node.attribute}
+        values = {name: plain(value) for name, value in attributes(node).items()}
+        self.attrs: dict[str, Any] = _Attributes(values)
 
     def __call__(self, op: str, *inputs: str, out: int | None = None, **attrs: Any) -> str:
         """`out`: which output of the node this is, if it is one."""
@@ -52,17 +65,42 @@ class Steps:
         return str(self.node.input[i]) if i < len(self.node.input) else ""
 
     def type(self, i: int) -> TensorType:
-        """Of input `i`. Raises IndexError if it was left out."""
-        found = self.types[i]
+        """Of input `i`. Raises Refuse if it was left out."""
+        found = self.types[i] if i < len(self.types) else None
         if found is None:
-            raise IndexError(i)
+            raise Refuse("MLF0303", f"lacks input {i}")
         return found
+
+    def shape(self, i: int, least: int, most: int | None = None) -> tuple[int, ...]:
+        """Of input `i`. Raises Refuse if it has not `least` axes, or not up to `most` where given;
+        -1 for any number."""
+        shape = self.type(i).shape
+        most = least if most is None else most
+        if len(shape) < least or len(shape) > most >= 0:
+            wanted = str(least) if least == most else f"{least} or more"
+            text = f"input '{self.x(i)}' has {len(shape)} axes; expected {wanted}"
+            raise Refuse("MLF0303", text)
+        return shape
+
+    def known_to(self, op: str) -> dict[str, Any]:
+        """The attributes. Raises Refuse where `op` of the standard has not the same."""
+        kinds = attribute_kinds(op, OPSETS[""], "")
+        unknown = next((name for name in self.attrs if name not in kinds), None)
+        if unknown is not None:
+            raise Refuse("MLF0303", f"has attribute '{unknown}', which {op} does not know")
+        check_kinds(self.attrs, kinds)
+        return self.attrs
 
     def wants(self, i: int) -> bool:
         return i < len(self.node.output) and self.node.output[i] != ""
 
     def const(self, value: Any, dtype: Any = np.float32) -> str:
-        return self("Constant", value=numpy_helper.from_array(np.asarray(value, dtype)))
+        try:
+            tensor = numpy_helper.from_array(np.asarray(value, dtype))
+        except (OverflowError, TypeError, ValueError):
+            text = f"{str(value)[:60]} is no value of type {np.dtype(dtype).name}"
+            raise Refuse("MLF0303", text) from None
+        return self("Constant", value=tensor)
 
     def dq(self, first: int, axis: int = 1) -> str:
         """Dequantised: inputs `first`, its scale and its zero point. A vector of scales runs along
@@ -78,18 +116,46 @@ class Steps:
         return self("QuantizeLinear", value, self.x(scale), zero, out=0)
 
 
+def standing_for(
+    scope: Scope,
+    nodes: Sequence[NodeProto],
+    opsets: Mapping[str, int] = OPSETS,
+    flat: Collection[str] = (),
+) -> Replace:
+    """Nodes that take the place of another, written for `opsets`; `flat` inputs are scalars."""
+    declare_sources(nodes, scope.declared, flat)
+    return Replace(nodes, replace(scope, opsets={**scope.opsets, **opsets}))
+
+
 Expansion = Callable[[Steps], None]
-EXPANSIONS: dict[str, Expansion] = {}
+EXPANSIONS: dict[str, Rule] = {}
 
 
-def expands(*names: str) -> Callable[[Expansion], Expansion]:
-    """Register the function below as what `names` stand for."""
+def expands(
+    *names: str, kinds: Mapping[str, str] | None = None
+) -> Callable[[Expansion], Expansion]:
+    """Register the function below as what `names` stand for; `kinds` are those of attributes."""
 
     def register(expansion: Expansion) -> Expansion:
-        EXPANSIONS.update(dict.fromkeys(names, expansion))
+        def rule(scope: Scope, node: NodeProto) -> Outcome:
+            steps = Steps(node, [scope.types.get(n) for n in node.input])
+            check_kinds(steps.attrs, kinds or {})
+            try:
+                expansion(steps)
+            except UnsupportedError as error:
+                return Refuse("MLF0302", str(error))
+            return standing_for(scope, steps.made)
+
+        EXPANSIONS.update(dict.fromkeys(names, rule))
         return expansion
 
     return register
+
+
+def expanded(scope: Scope, node: NodeProto) -> Outcome:
+    """The other operators that this one stands for."""
+    rule = EXPANSIONS.get(op_name(node))
+    return rule(scope, node) if rule else Next(node)
 
 
 def standard_form(node: NodeProto) -> NodeProto:

@@ -8,16 +8,20 @@ import onnx
 
 from mlftool.importer.expand import Steps
 from mlftool.importer.expand_microsoft import microsoft
+from mlftool.importer.scope import Refuse
 from mlftool.ops import UnsupportedError
 
 
-def _shape(s: Steps, i: int) -> tuple[int, ...]:
-    return s.type(i).shape
+def _num_heads(s: Steps) -> int:
+    heads = int(s.attrs["num_heads"])
+    if heads < 1:
+        raise Refuse("MLF0303", f"num_heads is {heads}; expected 1 or more")
+    return heads
 
 
 def _heads(s: Steps, value: str, batch: int, time: int, width: int) -> str:
     """[batch, time, width] as [batch, head, time, width of a head]."""
-    heads = s.attrs["num_heads"]
+    heads = _num_heads(s)
     split = s("Reshape", value, s.const([batch, time, heads, width // heads], np.int64))
     return s("Transpose", split, perm=[0, 2, 1, 3])
 
@@ -33,7 +37,7 @@ def _added(s: Steps, keep: str, axes: list[int]) -> str:
 
 def _mask(s: Steps, i: int, batch: int, total: int) -> str:
     """Input `i`: for each key (and query) whether it counts, or for each batch how many keys do."""
-    shape = _shape(s, i)
+    shape = s.type(i).shape
     if len(shape) == 3:
         return _added(s, s.x(i), [1])
     if len(shape) == 2 and shape[1] == total:
@@ -50,6 +54,8 @@ def _attend(s: Steps, parts: list[str], adds: list[str], sizes: tuple[int, ...])
     and of all values."""
     q, k, v = parts
     batch, time, total, width, values = sizes
+    if width < 1:
+        raise Refuse("MLF0303", f"{_num_heads(s)} heads do not fit the width of its queries")
     scores = s("MatMul", q, s("Transpose", k, perm=[0, 1, 3, 2]))
     scores = s("Mul", scores, s.const(s.attrs.get("scale", 0.0) or width**-0.5))
     if s.attrs.get("unidirectional", 0):
@@ -65,7 +71,7 @@ def _attend(s: Steps, parts: list[str], adds: list[str], sizes: tuple[int, ...])
 def _own(s: Steps, product: str, widths: list[int], mask: int, past: int, bias: int) -> None:
     """Attention of a sequence to itself: `product` holds queries, keys and values side by side;
     `mask`, `past` and `bias` are places of inputs."""
-    batch, time = _shape(s, 0)[:2]
+    batch, time, _ = s.shape(0, 3)
     if s.attrs.get("do_rotary", 0) or s.attrs.get("past_present_share_buffer", 0):
         raise UnsupportedError("rotary attention or a shared cache; supported: neither")
     total, ends = time, np.cumsum([0, *widths])
@@ -74,7 +80,7 @@ def _own(s: Steps, product: str, widths: list[int], mask: int, past: int, bias: 
         place = (s.const([int(n)], np.int64) for n in (ends[j], ends[j + 1], 2))
         parts.append(_heads(s, s("Slice", product, *place), batch, time, width))
     if s.x(past):
-        total += _shape(s, past)[3]
+        total += s.shape(past, 5)[3]
         for j in (0, 1):
             before = s("Gather", s.x(past), s.const(j, np.int64), axis=0)
             parts[j + 1] = s("Concat", before, parts[j + 1], axis=2)
@@ -83,7 +89,7 @@ def _own(s: Steps, product: str, widths: list[int], mask: int, past: int, bias: 
         s("Concat", *(s("Unsqueeze", p, axis) for p in parts[1:]), out=1, axis=0)
     adds = [_mask(s, mask, batch, total)] if s.x(mask) else []
     adds += [s.x(bias)] if s.x(bias) else []
-    head = widths[0] // s.attrs["num_heads"]
+    head = widths[0] // _num_heads(s)
     _attend(s, parts, adds, (batch, time, total, head, widths[2]))
 
 
@@ -92,7 +98,9 @@ def _attention(s: Steps) -> None:
     product = s("MatMul", s.x(0), s.x(1))
     if s.x(2):
         product = s("Add", product, s.x(2))
-    widths = list(s.attrs.get("qkv_hidden_sizes") or [_shape(s, 1)[1] // 3] * 3)
+    widths = list(s.attrs.get("qkv_hidden_sizes") or [s.shape(1, 2)[1] // 3] * 3)
+    if len(widths) != 3:
+        raise Refuse("MLF0303", f"qkv_hidden_sizes has {len(widths)} numbers; expected 3")
     _own(s, product, widths, 3, 4, 5)
 
 
@@ -101,24 +109,24 @@ def _quantised_attention(s: Steps) -> None:
     """The product with the weights is one of integers; what follows is float."""
     sides = []
     for at, scale, zero in ((0, 3, 6), (1, 4, 7)):
-        attrs = {"axis": 1} if len(_shape(s, scale)) and _shape(s, scale) != (1,) else {}
+        attrs = {"axis": 1} if len(s.type(scale).shape) and s.type(scale).shape != (1,) else {}
         parameters = [s.x(scale)] + ([s.x(zero)] if s.x(zero) else [])
         if not attrs:
             empty = s.const([], np.int64)
             parameters = [s("Reshape", name, empty) for name in parameters]
         sides.append(s("DequantizeLinear", s.x(at), *parameters, **attrs))
     product = s("Add", s("MatMul", *sides), s.x(2))
-    _own(s, product, [_shape(s, 1)[1] // 3] * 3, 5, 8, 99)
+    _own(s, product, [s.shape(1, 2)[1] // 3] * 3, 5, 8, 99)
 
 
 @microsoft("MultiHeadAttention")
 def _multi_head(s: Steps) -> None:
     """Queries, keys and values that lie apart, each [batch, time, width]."""
-    if any(not s.x(k) or len(_shape(s, k)) != 3 for k in range(3)):
+    if any(not s.x(k) or len(s.type(k).shape) != 3 for k in range(3)):
         raise UnsupportedError(
             "packed or cached keys and values; supported: three tensors of 3 axes"
         )
-    (batch, time, width), (_, total, _), values = (_shape(s, k) for k in range(3))
+    (batch, time, width), (_, total, _), values = (s.type(k).shape for k in range(3))
     widths, ends = (width, width, values[2]), np.cumsum([0, width, width, values[2]])
     parts = []
     for j in range(3):
@@ -126,14 +134,14 @@ def _multi_head(s: Steps) -> None:
         if s.x(3):
             place = (s.const([int(n)], np.int64) for n in (ends[j], ends[j + 1]))
             value = s("Add", value, s("Slice", s.x(3), *place))
-        parts.append(_heads(s, value, batch, _shape(s, j)[1], widths[j]))
+        parts.append(_heads(s, value, batch, s.type(j).shape[1], widths[j]))
     for j in (1, 2):
         if s.x(5 + j):
             parts[j] = s("Concat", s.x(5 + j), parts[j], axis=2)
         if s.wants(j):
             s("Identity", parts[j], out=j)
-    total += _shape(s, 6)[2] if s.x(6) else 0
+    total += s.shape(6, 4)[2] if s.x(6) else 0
     adds = [_mask(s, 4, batch, total)] if s.x(4) else []
     adds += [s.x(5)] if s.x(5) else []
-    head = width // s.attrs["num_heads"]
+    head = width // _num_heads(s)
     _attend(s, parts, adds, (batch, time, total, head, values[2]))

@@ -3,23 +3,37 @@ what was its own before it was the standard's."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import onnx
 
 from mlftool.importer.expand import Expansion, Steps, expands
+from mlftool.importer.schema import check_kinds
+from mlftool.importer.scope import Refuse
 from mlftool.ops import UnsupportedError
+
+# The attributes that the expansions read, which have no schema in the onnx package.
+KINDS: Mapping[str, str] = {
+    **dict.fromkeys(("axis", "bits", "block_size", "channels_last", "do_rotary"), "INT"),
+    **dict.fromkeys(("gather_axis", "K", "keepdims", "N", "num_heads", "opset"), "INT"),
+    **dict.fromkeys(("past_present_share_buffer", "quantize_axis", "unidirectional"), "INT"),
+    **dict.fromkeys(("transA", "transB", "transBatchA", "transBatchB"), "INT"),
+    **dict.fromkeys(("alpha", "epsilon", "mask_filter_value", "scale"), "FLOAT"),
+    **dict.fromkeys(("axes", "qkv_hidden_sizes"), "INTS"),
+    "activation": "STRING",
+    "activation_params": "FLOATS",
+}
 
 
 def microsoft(*names: str) -> Callable[[Expansion], Expansion]:
-    return expands(*(f"com.microsoft.{n}" for n in names))
+    return expands(*(f"com.microsoft.{n}" for n in names), kinds=KINDS)
 
 
 @microsoft("QuantizeLinear", "DequantizeLinear", "GatherND", "Trilu", "Range", "Pad")
 def _same_name(s: Steps) -> None:
-    s(s.node.op_type, *s.node.input, out=0, **s.attrs)
+    s(s.node.op_type, *s.node.input, out=0, **s.known_to(s.node.op_type))
 
 
 @microsoft("ExpandDims")
@@ -37,7 +51,7 @@ def turned(s: Steps, value: str, rank: int, back: bool = False) -> str:
 @microsoft("NhwcMaxPool")
 def _channels_last(s: Steps) -> None:
     x = s.type(0)
-    value = s("MaxPool", turned(s, s.x(0), len(x.shape)), **s.attrs)
+    value = s("MaxPool", turned(s, s.x(0), len(x.shape)), **s.known_to("MaxPool"))
     turned(s, value, len(x.shape), back=True)
 
 
@@ -46,8 +60,8 @@ def _fused_matmul(s: Steps) -> None:
     """transA and transB turn the last two axes, transBatchA and B the axes before the last."""
     sides = []
     for i, side in enumerate("AB"):
-        type_, name = s.type(i), s.x(i)
-        axes = list(range(len(type_.shape)))
+        least, name = int(s.attrs.get(f"transBatch{side}", 0) != 0), s.x(i)
+        axes = list(range(len(s.shape(i, least, -1))))
         if s.attrs.get(f"transBatch{side}", 0):
             axes = [*axes[1:-1], axes[0], axes[-1]]
         if s.attrs.get(f"trans{side}", 0):
@@ -81,9 +95,12 @@ def _fused_activation(s: Steps) -> None:
         raise UnsupportedError(f"activation '{activation}'; supported: {names}")
     for key in ("activation_alpha", "activation_beta", "activation_gamma"):  # FusedGemm's
         if key in s.attrs:
+            check_kinds({key: s.attrs[key]}, {key: "FLOAT"})
             params = [*params, s.attrs.pop(key)]
-    inputs = [s.x(i) for i in range(3)]
-    value = s(s.node.op_type.removeprefix("Fused"), *inputs, **s.attrs)
+    if len(params) < 2 and activation in ("Clip", "HardSigmoid"):
+        raise Refuse("MLF0303", f"activation {activation} has {len(params)} parameters; expected 2")
+    inputs, core = [s.x(i) for i in range(3)], s.node.op_type.removeprefix("Fused")
+    value = s(core, *inputs, **s.known_to(core))
     if s.x(3):
         value = s("Add", value, s.x(3))
     if activation == "Clip":

@@ -8,20 +8,42 @@ the standard is silent, as for binary classifiers with one score.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import onnx
 
-from mlftool.importer.expand import Expansion, Steps, expands
+from mlftool.importer.expand import OPSETS, Expansion, Steps, expands
+from mlftool.importer.schema import attribute_kinds
+from mlftool.importer.scope import Refuse
 from mlftool.ir.graph import Array
 from mlftool.ops import UnsupportedError
 
 FLOAT, INT64 = onnx.TensorProto.FLOAT, onnx.TensorProto.INT64
 
 
-def ml(*names: str) -> Callable[[Expansion], Expansion]:
-    return expands(*(f"ai.onnx.ml.{n}" for n in names))
+def ml(name: str) -> Callable[[Expansion], Expansion]:
+    """Register an expansion. The kinds of attributes are those of the last schema that has any."""
+    kinds: dict[str, str] = {}
+    for opset in (1, 3, OPSETS["ai.onnx.ml"]):
+        if onnx.defs.has(name, opset, "ai.onnx.ml"):
+            kinds |= attribute_kinds(name, opset, "ai.onnx.ml")
+    return expands(f"ai.onnx.ml.{name}", kinds=kinds)
+
+
+def numbers(s: Steps, name: str, rows: int) -> Array:
+    """A list of floats in so many rows. Raises Refuse if it has none, or does not fill them."""
+    given = np.array(s.attrs[name], np.float32)
+    if rows < 1 or not given.size or given.size % rows:
+        raise Refuse("MLF0303", f"'{name}' has {given.size} numbers; expected {rows} equal rows")
+    return given.reshape(rows, -1)
+
+
+def as_many(what: str, counts: Mapping[str, int]) -> None:
+    """Raise Refuse for lists of several lengths."""
+    if len(set(counts.values())) > 1:
+        shown = ", ".join(f"{n} of '{name}'" for name, n in counts.items())
+        raise Refuse("MLF0303", f"{shown}; expected as many of each for its {what}")
 
 
 def floats(s: Steps) -> str:
@@ -190,12 +212,13 @@ def _one_hot(s: Steps) -> None:
 def _category_mapper(s: Steps) -> None:
     """Names to numbers or numbers to names, whichever the input is not."""
     x = s.type(0)
-    names, numbers = np.array(s.attrs["cats_strings"], object), np.array(s.attrs["cats_int64s"])
+    names, codes = np.array(s.attrs["cats_strings"], object), np.array(s.attrs["cats_int64s"])
+    as_many("categories", {"cats_strings": names.size, "cats_int64s": codes.size})
     if x.dtype.kind == "s":
         default = np.array(s.attrs.get("default_int64", -1))
-        _looked_up(s, names, numbers, default)
+        _looked_up(s, names, codes, default)
     else:
-        _looked_up(s, numbers, names, np.array(s.attrs.get("default_string", "_Unused"), object))
+        _looked_up(s, codes, names, np.array(s.attrs.get("default_string", "_Unused"), object))
 
 
 @ml("LabelEncoder")
@@ -211,7 +234,12 @@ def _label_encoder(s: Steps) -> None:
             "O": ("default_string", "_Unused"),
         }[values.dtype.kind]
         default = s.attrs.get(name, value)
-    _looked_up(s, keys, values, np.asarray(default, values.dtype).reshape(()))
+    default = np.asarray(default)
+    texts = {(d.dtype.kind in "OSU") for d in (default, values)}
+    if default.size != 1 or len(texts) > 1 or default.dtype.kind == "c":
+        raise Refuse("MLF0303", "its default is not one value of the type of its values")
+    as_many("pairs", {"keys": keys.size, "values": values.size})
+    _looked_up(s, keys, values, default.astype(values.dtype).reshape(()))
 
 
 def _looked_up(s: Steps, keys: Array, values: Array, default: Array) -> None:
@@ -237,9 +265,10 @@ def _table(s: Steps, side: str) -> Array:
 def _linear(s: Steps, targets: int) -> str:
     """Every target's score: coefficients times features plus its intercept. Of coefficients that
     are too many onnxruntime takes the first."""
-    features, given = _shape(s)[-1], np.array(s.attrs["coefficients"], np.float32)
+    features, given = s.shape(0, 1, -1)[-1], np.array(s.attrs["coefficients"], np.float32)
     bias = s.attrs.get("intercepts") or [0.0] * targets
-    if given.size < targets * features or given.size % targets or len(bias) != targets:
+    fits = 0 < targets == len(bias) and targets * features <= given.size
+    if not fits or given.size % targets:
         text = f"{given.size} coefficients and {len(bias)} intercepts; expected "
         text += f"{targets * features} and {targets}: {targets} scores of {features} features"
         raise UnsupportedError(text)
@@ -260,7 +289,7 @@ def _linear_regressor(s: Steps) -> None:
 @ml("LinearClassifier")
 def _linear_classifier(s: Steps) -> None:
     labels = labels_of(s, "classlabels_ints")
-    given = len(s.attrs["coefficients"]) // max(1, _shape(s)[-1])
+    given = len(s.attrs["coefficients"]) // max(1, s.shape(0, 1, -1)[-1])
     targets = len(s.attrs.get("intercepts") or [0] * given)
     if targets > max(2, len(labels)):
         raise UnsupportedError(f"{targets} scores for {len(labels)} labels; expected one for each")
@@ -276,15 +305,15 @@ def _linear_classifier(s: Steps) -> None:
 @ml("SVMRegressor")
 def _svm_regressor(s: Steps) -> None:
     """Coefficients times the kernel of the input with each support vector, plus rho."""
-    rho, weights = s.attrs["rho"][0], np.array(s.attrs["coefficients"], np.float32)
+    rho, weights = numbers(s, "rho", 1)[0, 0], numbers(s, "coefficients", 1)
     vectors = s.attrs.get("support_vectors") or []
     x = floats(s)
     if vectors:
-        count = s.attrs.get("n_supports") or len(weights)
-        value = kernels(s, x, np.array(vectors, np.float32).reshape(count, -1))
+        count = s.attrs.get("n_supports") or weights.size
+        value = kernels(s, x, numbers(s, "support_vectors", count))
     else:
         value = x
-    value = s("Gemm", value, s.const(weights.reshape(1, -1)), s.const([rho]), transB=1)
+    value = s("Gemm", value, s.const(weights), s.const([rho]), transB=1)
     if s.attrs.get("one_class", 0):
         above = s("Greater", value, s.const(0.0))
         s("Where", above, s.const(1.0), s.const(-1.0), out=0)
@@ -295,7 +324,10 @@ def _svm_regressor(s: Steps) -> None:
 def kernels(s: Steps, x: str, vectors: Array) -> str:
     """[N, number of vectors]."""
     kind = s.attrs.get("kernel_type", "LINEAR")
-    gamma, coef, degree = (s.attrs.get("kernel_params") or [0.0, 0.0, 0.0])[:3]
+    given = s.attrs.get("kernel_params") or [0.0, 0.0, 0.0]
+    if len(given) < 3:
+        raise Refuse("MLF0303", f"'kernel_params' has {len(given)} numbers; expected 3")
+    gamma, coef, degree = given[:3]
     if kind == "RBF":
         apart = s("Sub", s("Unsqueeze", x, s.const([1], np.int64)), s.const(vectors[None]))
         square = s("ReduceSumSquare", apart, s.const([2], np.int64), keepdims=0)

@@ -7,13 +7,8 @@ import onnx
 
 from mlftool.importer.expand import Steps
 from mlftool.importer.expand_microsoft import microsoft, turned
-from mlftool.ir.graph import TensorType
+from mlftool.importer.scope import Refuse
 from mlftool.ops import UnsupportedError
-
-
-def _type(s: Steps, i: int) -> TensorType:
-    type_ = s.type(i)
-    return type_
 
 
 @microsoft("QLinearAdd", "QLinearMul")
@@ -23,17 +18,18 @@ def _quantised_binary(s: Steps) -> None:
 
 @microsoft("QLinearSigmoid", "QLinearLeakyRelu")
 def _quantised_unary(s: Steps) -> None:
-    s.q(s(s.node.op_type.removeprefix("QLinear"), s.dq(0), **s.attrs), 3)
+    core = s.node.op_type.removeprefix("QLinear")
+    s.q(s(core, s.dq(0), **s.known_to(core)), 3)
 
 
 @microsoft("QLinearSoftmax")
 def _quantised_softmax(s: Steps) -> None:
     """Before opset 13 all axes from `axis` on are one."""
-    x, axis = _type(s, 0), s.attrs.get("axis", -1)
+    shape, axis = s.shape(0, 1, -1), s.attrs.get("axis", -1)
     value = s.dq(0)
-    if s.attrs.get("opset", 13) < 13 and axis % len(x.shape) != len(x.shape) - 1:
+    if s.attrs.get("opset", 13) < 13 and axis % len(shape) != len(shape) - 1:
         value = s("Softmax", s("Flatten", value, axis=axis), axis=-1)
-        s.q(s("Reshape", value, s.const(x.shape, np.int64)), 3)
+        s.q(s("Reshape", value, s.const(shape, np.int64)), 3)
     else:
         s.q(s("Softmax", value, axis=axis), 3)
 
@@ -47,22 +43,23 @@ def _quantised_concat(s: Steps) -> None:
 @microsoft("QLinearAveragePool", "QLinearGlobalAveragePool")
 def _quantised_pool(s: Steps) -> None:
     """`channels_last` data are turned round and back."""
-    last, rank = s.attrs.pop("channels_last", 0), len(_type(s, 0).shape)
+    last, rank = s.attrs.pop("channels_last", 0), len(s.type(0).shape)
     value = turned(s, s.dq(0), rank) if last else s.dq(0)
-    value = s(s.node.op_type.removeprefix("QLinear"), value, **s.attrs)
+    core = s.node.op_type.removeprefix("QLinear")
+    value = s(core, value, **s.known_to(core))
     s.q(s("Transpose", value, perm=[0, *range(2, rank), 1]) if last else value, 3)
 
 
 @microsoft("QLinearConv")
 def _quantised_conv(s: Steps) -> None:
     """The standard's, but for `channels_last`."""
-    last, rank = s.attrs.pop("channels_last", 0), len(_type(s, 0).shape)
+    last, rank = s.attrs.pop("channels_last", 0), len(s.type(0).shape)
     inputs = list(s.node.input)
     if not last:
-        s("QLinearConv", *inputs, out=0, **s.attrs)
+        s("QLinearConv", *inputs, out=0, **s.known_to("QLinearConv"))
         return
     inputs[0] = turned(s, s.x(0), rank)
-    turned(s, s("QLinearConv", *inputs, **s.attrs), rank, back=True)
+    turned(s, s("QLinearConv", *inputs, **s.known_to("QLinearConv")), rank, back=True)
 
 
 @microsoft("QLinearReduceMean")
@@ -91,9 +88,9 @@ def _quantised_gemm(s: Steps) -> None:
             unit = s("Reshape", unit, s.const([], np.int64))
         bias = (s("DequantizeLinear", s.x(6), unit, axis=-1),)
     if s.x(7):
-        s.q(s("Gemm", a, b, *bias, **s.attrs), 7)
+        s.q(s("Gemm", a, b, *bias, **s.known_to("Gemm")), 7)
     else:
-        s("Gemm", a, b, *bias, out=0, **s.attrs)
+        s("Gemm", a, b, *bias, out=0, **s.known_to("Gemm"))
 
 
 @microsoft("MatMulIntegerToFloat")
@@ -143,14 +140,20 @@ def _matmul_of_bits(s: Steps) -> None:
     """x @ w.T with w in blocks along its rows, each with a scale of its own; a zero point left out
     is the middle. Rows are filled up to whole blocks, zero points to whole bytes."""
     n, k, size = s.attrs["N"], s.attrs["K"], s.attrs["block_size"]
-    bits, blocks = s.attrs.get("bits", 4), -(-k // size)
+    bits = s.attrs.get("bits", 4)
+    if min(n, k, size) < 1:
+        raise Refuse("MLF0303", f"N, K and block_size are {n}, {k} and {size}; expected 1 or more")
+    blocks = -(-k // size)
     if bits not in (2, 4, 8) or s.x(4):
         raise UnsupportedError("MatMulNBits of this form; supported: 2, 4 or 8 bits, no g_idx")
+    stored, expected = s.type(1).elements, n * blocks * size * bits // 8
+    if stored != expected:
+        raise Refuse("MLF0303", f"its weights have {stored} bytes; expected {expected}")
     weights = _unpacked(s, s.x(1), bits, [n, blocks * size])
     scales = s("Reshape", s.x(2), s.const([n, blocks], np.int64))
     if not s.x(3):
         zeros = s.const(np.full((n, blocks), 1 << (bits - 1)), np.uint8)
-    elif _type(s, 3).dtype.is_float:
+    elif s.type(3).dtype.is_float:
         raise UnsupportedError("MatMulNBits with float zero points; supported: integer ones")
     else:
         room = -(-blocks * bits // 8) * 8 // bits
@@ -172,16 +175,16 @@ def _matmul_of_bits(s: Steps) -> None:
 @microsoft("GatherBlockQuantized")
 def _gather_blocks(s: Steps) -> None:
     """Rows of a table that is dequantised by blocks."""
-    data = _type(s, 0)
+    data, shape = s.type(0), s.shape(0, 1, -1)
     axis, size = s.attrs.get("quantize_axis", 1), s.attrs.get("block_size", 128)
     stored = s.x(0)
     if data.dtype.name == "uint8" and s.attrs.get("bits", 4) == 4:
-        stored = _unpacked(s, stored, 4, [*data.shape[:-1], 2 * data.shape[-1]])
+        stored = _unpacked(s, stored, 4, [*shape[:-1], 2 * shape[-1]])
     zeros = (s.x(3),) if s.x(3) else ()
     if zeros and data.dtype.name == "uint8" and s.attrs.get("bits", 4) == 4:
         raise UnsupportedError("GatherBlockQuantized of bytes with zero points; supported: 4 bits")
     if not zeros and stored != s.x(0):
-        zeros = (s.const(np.full(_type(s, 2).shape, 8), np.uint8),)
+        zeros = (s.const(np.full(s.type(2).shape, 8), np.uint8),)
     value = s("DequantizeLinear", stored, s.x(2), *zeros, axis=axis, block_size=size)
     s("Gather", value, s.x(1), out=0, axis=s.attrs.get("gather_axis", 0))
 
@@ -192,11 +195,11 @@ def _dynamic_lstm(s: Steps) -> None:
     are in each step; here they stay float, which is closer to the model that was quantised."""
     weights = []
     for at, scale in ((1, 8), (2, 10)):
-        shape = (_type(s, at).shape[0], 1, -1)
+        shape = (s.shape(at, 3)[0], 1, -1)
         by = [s("Reshape", s.x(scale + k), s.const(shape, np.int64)) for k in (0, 1)]
         wide = [s("Cast", name, to=onnx.TensorProto.FLOAT) for name in (s.x(at), by[1])]
         value = s("Mul", s("Sub", *wide), by[0])
         weights.append(s("Transpose", value, perm=[0, 2, 1]))
     rest = [s.x(k) for k in range(3, 8)]
-    s("LSTM", s.x(0), *weights, *rest, out=0, **s.attrs)
+    s("LSTM", s.x(0), *weights, *rest, out=0, **s.known_to("LSTM"))
     s.made[-1].output[:] = list(s.node.output)

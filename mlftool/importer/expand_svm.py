@@ -8,7 +8,17 @@ from itertools import combinations
 import numpy as np
 
 from mlftool.importer.expand import Steps
-from mlftool.importer.expand_ml import FLOAT, INT64, floats, kernels, labels_of, ml, transformed
+from mlftool.importer.expand_ml import (
+    FLOAT,
+    INT64,
+    floats,
+    kernels,
+    labels_of,
+    ml,
+    numbers,
+    transformed,
+)
+from mlftool.importer.scope import Refuse
 from mlftool.ir.graph import Array
 from mlftool.ops import UnsupportedError
 
@@ -44,14 +54,17 @@ def _svm_classifier(s: Steps) -> None:
 def _pair_scores(s: Steps, pairs: list[tuple[int, int]]) -> str:
     """[N, pairs]: the vectors of either class times the coefficients it has against the other."""
     ends = np.cumsum(s.attrs["vectors_per_class"])
-    total = int(ends[-1])
+    total, classes = int(ends[-1]), len(ends)
+    short = len(s.attrs["coefficients"]) < (classes - 1) * total
+    if short or min(s.attrs["vectors_per_class"]) < 0:
+        raise Refuse("MLF0303", f"'coefficients' has no {classes - 1} rows of {total} numbers")
     spans = [slice(e - n, e) for e, n in zip(ends, s.attrs["vectors_per_class"], strict=True)]
-    given = np.array(s.attrs["coefficients"], np.float32).reshape(-1, total)
+    given = numbers(s, "coefficients", total).reshape(-1, total)
     weights = np.zeros((len(pairs), total), np.float32)
     for k, (i, j) in enumerate(pairs):
         weights[k, spans[i]] = given[j - 1, spans[i]]
         weights[k, spans[j]] = given[i, spans[j]]
-    vectors = np.array(s.attrs["support_vectors"], np.float32).reshape(total, -1)
+    vectors = numbers(s, "support_vectors", total)
     made = kernels(s, floats(s), vectors)
     rho = np.array(s.attrs["rho"], np.float32)[: len(pairs)]
     return s("Gemm", made, s.const(weights), s.const(rho), transB=1)
@@ -82,8 +95,8 @@ def _two(s: Steps, scores: str) -> None:
 def _linear(s: Steps, labels: Array) -> None:
     """A score for each class. Of two classes, as onnxruntime has it, the second is chosen when the
     larger score is high enough, whichever score that is."""
-    weights = np.array(s.attrs["coefficients"], np.float32).reshape(len(labels), -1)
-    bias = np.full(len(labels), s.attrs["rho"][0], np.float32)
+    weights = numbers(s, "coefficients", len(labels))
+    bias = np.full(len(labels), numbers(s, "rho", 1)[0, 0], np.float32)
     scores = s("Gemm", floats(s), s.const(weights), s.const(bias), transB=1)
     place = s("ArgMax", scores, axis=1, keepdims=0)
     if len(labels) == 2:

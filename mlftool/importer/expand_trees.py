@@ -14,9 +14,11 @@ import numpy as np
 from onnx import helper, numpy_helper
 
 from mlftool.importer.expand import Steps
-from mlftool.importer.expand_ml import FLOAT, classified, labels_of, ml, transformed
+from mlftool.importer.expand_ml import FLOAT, as_many, classified, labels_of, ml, transformed
+from mlftool.importer.scope import Refuse
 from mlftool.ops import UnsupportedError
 
+NODES = ("treeids", "nodeids", "modes", "truenodeids", "falsenodeids", "featureids")
 MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")
 AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
 
@@ -33,7 +35,20 @@ class _Forest:
     leaves: dict[int, int] = field(default_factory=dict)  # entry -> new leaf
 
     def __post_init__(self) -> None:
-        pairs = zip(self.s.attrs["nodes_treeids"], self.s.attrs["nodes_nodeids"], strict=True)
+        attrs = self.s.attrs
+        counts = {f"nodes_{name}": len(attrs[f"nodes_{name}"]) for name in NODES}
+        as_many("nodes", {**counts, "nodes_values": self.numbers("nodes_values").size})
+        names = [f"{self.prefix}_{name}" for name in ("treeids", "nodeids", "ids")]
+        weights = f"{self.prefix}_weights"
+        counts = {name: len(attrs[name]) for name in names}
+        as_many("weights", {**counts, weights: self.numbers(weights).size})
+        missing = attrs.get("nodes_missing_value_tracks_true")
+        pairs = list(zip(attrs["nodes_treeids"], attrs["nodes_nodeids"], strict=True))
+        if missing and len(missing) != len(pairs):
+            text = f"'nodes_missing_value_tracks_true' has {len(missing)} numbers"
+            raise Refuse("MLF0303", f"{text}; expected {len(pairs)}")
+        if len(set(pairs)) < len(pairs):
+            raise Refuse("MLF0303", "has a node of a tree twice")
         for entry, pair in enumerate(pairs):
             self.where[pair] = entry
             kind = self.leaves if self.s.attrs["nodes_modes"][entry] == "LEAF" else self.inner
@@ -42,12 +57,21 @@ class _Forest:
     def numbers(self, name: str) -> Any:
         """An attribute that may be a list of floats or a tensor."""
         tensor = self.s.attrs.get(f"{name}_as_tensor")
-        return np.asarray(self.s.attrs.get(name, []) if tensor is None else tensor, self.dtype)
+        given = np.asarray(self.s.attrs.get(name, []) if tensor is None else tensor)
+        if given.dtype.kind not in "fiu":
+            raise Refuse("MLF0303", f"'{name}' holds no numbers")
+        return given.astype(self.dtype).reshape(-1)
+
+    def entry(self, tree: int, node: int) -> int:
+        """Raises Refuse where the tree has no such node."""
+        if (tree, node) not in self.where:
+            raise Refuse("MLF0303", f"tree {tree} has no node {node}")
+        return self.where[tree, node]
 
     def child(self, entry: int, side: str) -> tuple[int, int]:
         """Whether a branch is a leaf, and its new number."""
         tree = self.s.attrs["nodes_treeids"][entry]
-        at = self.where[tree, self.s.attrs[f"nodes_{side}nodeids"][entry]]
+        at = self.entry(tree, self.s.attrs[f"nodes_{side}nodeids"][entry])
         return (1, self.leaves[at]) if at in self.leaves else (0, self.inner[at])
 
     def weights(self) -> tuple[list[int], list[int], list[float]]:
@@ -61,7 +85,7 @@ class _Forest:
         )
         of: dict[int, list[tuple[int, float]]] = {k: [] for k in range(len(self.leaves))}
         for tree, node, target, weight in given:
-            entry = self.where[tree, node]
+            entry = self.entry(tree, node)
             if entry in self.leaves:
                 of[self.leaves[entry]].append((target, weight))
         flat = [pair for leaf in of.values() for pair in leaf]
@@ -84,13 +108,16 @@ class _Forest:
         modes = [0 if e in lone else MODES.index(attrs["nodes_modes"][e]) for e in order]
         missing = attrs.get("nodes_missing_value_tracks_true") or [0] * len(self.where)
         counts, ids, weights = self.weights()
+        how = attrs.get("aggregate_function", "SUM")
+        if how not in AGGREGATES:
+            raise Refuse("MLF0303", f"aggregate_function '{how}'; expected {', '.join(AGGREGATES)}")
         tensor = numpy_helper.from_array
         ours: dict[str, Any] = {"mlf.leaf_counts": counts}
         return self.s(
             "mlf.Trees",
             x,
             n_targets=targets,
-            aggregate_function=AGGREGATES.index(attrs.get("aggregate_function", "SUM")),
+            aggregate_function=AGGREGATES.index(how),
             tree_roots=[order.index(e) for e in firsts.values()],
             nodes_featureids=[attrs["nodes_featureids"][e] for e in order],
             nodes_splits=tensor(

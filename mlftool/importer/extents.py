@@ -13,87 +13,82 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from onnx import NodeProto, helper
 
-from mlftool.importer.expand import OPSETS, Steps
-from mlftool.importer.protos import op_name, place
+from mlftool.importer.expand import Steps, standing_for
+from mlftool.importer.protos import attributes, op_name
+from mlftool.importer.scope import (
+    KEEP,
+    Next,
+    Outcome,
+    Refuse,
+    Replace,
+    Rule,
+    Scope,
+    Symbols,
+    Work,
+    stepwise,
+)
 from mlftool.ir import dtype
 from mlftool.ir.dtype import DType
 from mlftool.ir.graph import Node, TensorType
 from mlftool.ops import Trait, has
 
-if TYPE_CHECKING:
-    from mlftool.importer.onnx import Importer
-
 # What producers.py keeps, whatever its inputs.
 PRODUCERS = (
     *("Compress", "NonMaxSuppression", "NonZero", "StringNormalizer", "StringSplit", "Unique"),
 )
-Symbols = tuple[str, ...]  # per axis: the tensor with its extent, "" where it is static
 
 
-def attributes(node: NodeProto) -> dict[str, Any]:
-    return {a.name: helper.get_attribute_value(a) for a in node.attribute}
-
-
-def adapt(importer: Importer, node: NodeProto, index: int) -> NodeProto | None:
-    """`node` in a form that is right on boxes. None when it has been kept here, or refused."""
-    if not any(importer.symbols.get(n) for n in node.input):
-        return node
+def adapted(scope: Scope, node: NodeProto) -> Outcome:
+    """The node in a form that is right on boxes."""
+    if not any(scope.symbols_of(n) for n in node.input):
+        return Next(node)
     name = op_name(node)
     changed = NodeProto()
     changed.CopyFrom(node)
     if name in PRODUCERS:
-        return changed  # producers.py knows what to do with a box
+        return Next(changed)  # producers.py knows what to do with a box
     rule = RULES.get(name)
     if rule is None and not has(name, Trait.ELEMENTWISE):
         supported = ", ".join(sorted((*RULES, *PRODUCERS)))
         text = (
             "reads a tensor whose extents are known only at run time; supported there: elementwise"
         )
-        importer.problem("MLF0302", f"{text} operators, {supported}", place(node, index))
-        return None
-    found = (rule or _elementwise)(importer, changed)
-    if found:
-        importer.problem("MLF0302", found, place(node, index))
-    return changed if found is None else None
+        return Refuse("MLF0302", f"{text} operators, {supported}")
+    return (rule or _elementwise)(scope, changed)
 
 
-# None: the node, as changed, goes on; "": it is kept already; else what is wrong.
-Rule = Callable[["Importer", NodeProto], "str | None"]
-
-
-def _elementwise(importer: Importer, node: NodeProto) -> str | None:
+def _elementwise(scope: Scope, node: NodeProto) -> Outcome:
     """Equal bounds, or 1: a box of one extent cannot stretch to another's."""
-    shapes = [importer.types[n].shape for n in node.input if n]
+    shapes = [scope.types[n].shape for n in node.input if n]
     rank = max(map(len, shapes))
     padded = [(1,) * (rank - len(s)) + s for s in shapes]
     for extents in zip(*padded, strict=True):
         if len(set(extents) - {1}) > 1:
-            return f"extents up to {' and '.join(map(str, extents))} do not match for certain"
-    return None
+            shown = " and ".join(map(str, extents))
+            return Refuse("MLF0302", f"extents up to {shown} do not match for certain")
+    return Next(node)
 
 
-def _as_it_is(importer: Importer, node: NodeProto) -> str | None:
-    return None
+def _as_it_is(scope: Scope, node: NodeProto) -> Outcome:
+    return Next(node)
 
 
-def filled(
-    importer: Importer, node: NodeProto, k: int, value: Any, symbols: Symbols = ()
-) -> TensorType:
+def filled(scope: Scope, node: NodeProto, k: int, value: Any, symbols: Symbols = ()) -> TensorType:
     """Let input `k` hold `value` beyond its extents, or `symbols`; returns its type."""
     name = node.input[k]
-    type_, symbols = importer.types[name], symbols or importer.symbols.get(name, ())
+    type_, symbols = scope.types[name], symbols or scope.symbols_of(name)
     if any(symbols):
-        box = importer.fresh(f"{name}.filled")
-        importer.types[box], importer.symbols[box] = type_, symbols
+        box = scope.fresh(f"{name}.filled")
+        scope.types[box], scope.symbols[box] = type_, symbols
         axes = [a for a, s in enumerate(symbols) if s]
         inputs = (name, *(symbols[a] for a in axes))
         attrs = {"axes": axes, "value": value}
-        importer.nodes.append(Node("mlf.FillBeyond", inputs, (box,), attrs, f"beyond {name}"))
+        scope.nodes.append(Node("mlf.FillBeyond", inputs, (box,), attrs, f"beyond {name}"))
         node.input[k] = box
     return type_
 
@@ -107,97 +102,98 @@ def _greatest(row: DType) -> Any:
 
 
 def _reduction(neutral: Callable[[DType], Any]) -> Rule:
-    def rule(importer: Importer, node: NodeProto) -> str | None:
-        filled(importer, node, 0, neutral(importer.types[node.input[0]].dtype))
-        return None
+    def rule(scope: Scope, node: NodeProto) -> Outcome:
+        filled(scope, node, 0, neutral(scope.types[node.input[0]].dtype))
+        return Next(node)
 
     return rule
 
 
-def _top(importer: Importer, node: NodeProto) -> str | None:
+@stepwise
+def _top(scope: Scope, node: NodeProto) -> Work[Outcome]:
     """k elements along an axis, of which there must be as many as that; other extents stay."""
     attrs, name = attributes(node), node.input[0]
-    row, symbols = importer.types[name].dtype, importer.symbols[name]
+    row, symbols = scope.types[name].dtype, scope.symbols[name]
     axis = attrs.get("axis", -1) % len(symbols)
-    filled(importer, node, 0, (_least if attrs.get("largest", 1) else _greatest)(row))
-    importer.without_symbols(node)
+    filled(scope, node, 0, (_least if attrs.get("largest", 1) else _greatest)(row))
+    yield Replace([node], scope.hiding(scope.symbols))
     others = tuple("" if a == axis else s for a, s in enumerate(symbols))
     for out in node.output:
-        if out in importer.types:  # k itself may be known only at run time
-            own = importer.symbols.get(out, ("",) * len(others))
-            importer.symbols[out] = tuple(k or s for k, s in zip(own, others, strict=True))
-    return ""
+        if out in scope.types:  # k itself may be known only at run time
+            own = scope.symbols.get(out, ("",) * len(others))
+            scope.symbols[out] = tuple(k or s for k, s in zip(own, others, strict=True))
+    return KEEP
 
 
-def _mean(importer: Importer, node: NodeProto) -> str | None:
+@stepwise
+def _mean(scope: Scope, node: NodeProto) -> Work[Outcome]:
     """ReduceMean: the sum over how many there are."""
-    type_ = importer.types[node.input[0]]
-    axes = _axes(importer, node, len(type_.shape))
+    type_ = scope.types[node.input[0]]
+    axes = _axes(scope, node, len(type_.shape))
     if axes is None:
-        return "axes are known only at run time"
-    symbols = importer.symbols[node.input[0]]
+        return Refuse("MLF0302", "axes are known only at run time")
+    symbols = scope.symbols[node.input[0]]
     factor = math.prod(type_.shape[a] for a in axes if not symbols[a])
-    count = importer.fresh(f"{node.output[0]}.count")
-    importer.types[count] = TensorType(type_.dtype, ())
+    count = scope.fresh(f"{node.output[0]}.count")
+    scope.types[count] = TensorType(type_.dtype, ())
     inputs = tuple(symbols[a] for a in axes if symbols[a])
-    importer.nodes.append(Node("mlf.Count", inputs, (count,), {"factor": factor}, count))
+    scope.nodes.append(Node("mlf.Count", inputs, (count,), {"factor": factor}, count))
     total = NodeProto()
     total.CopyFrom(node)
-    total.op_type, total.output[0] = "ReduceSum", importer.fresh(f"{node.output[0]}.sum")
-    if importer.opsets[""] < 18 and importer.opsets[""] >= 13:  # there axes became an input earlier
+    total.op_type, total.output[0] = "ReduceSum", scope.fresh(f"{node.output[0]}.sum")
+    if scope.opsets[""] < 18 and scope.opsets[""] >= 13:  # there axes became an input earlier
         del total.attribute[:]
         total.attribute.extend(a for a in node.attribute if a.name != "axes")
-        given = importer.fresh(f"{total.output[0]}.axes")
-        importer.add_const(given, np.array(axes, np.int64))
+        given = scope.new_const(f"{total.output[0]}.axes", np.array(axes, np.int64))
         total.input.append(given)
-    importer.node(total, 0)
-    importer.node(helper.make_node("Div", [total.output[0], count], [node.output[0]]), 0)
-    return ""
+    yield Replace([total])
+    return Replace([helper.make_node("Div", [total.output[0], count], [node.output[0]])])
 
 
-def _axes(importer: Importer, node: NodeProto, rank: int) -> list[int] | None:
+def _axes(scope: Scope, node: NodeProto, rank: int) -> list[int] | None:
     axes = attributes(node).get("axes")
     if len(node.input) > 1 and node.input[1]:
-        given = importer.consts.get(node.input[1])
+        given = scope.consts.get(node.input[1])
         axes = None if given is None else given.reshape(-1).tolist()
         if axes is None:
             return None
     return [a % rank for a in axes] if axes else list(range(rank))
 
 
-def _matmul(importer: Importer, node: NodeProto) -> str | None:
+def _matmul(scope: Scope, node: NodeProto) -> Outcome:
     for k in range(2):
-        filled(importer, node, k, 0)
-    return None
+        filled(scope, node, k, 0)
+    return Next(node)
 
 
-def _gather(importer: Importer, node: NodeProto) -> str | None:
+@stepwise
+def _gather(scope: Scope, node: NodeProto) -> Work[Outcome]:
     """Indices beyond their extents must be indices too; those from the end count from the true one:
 
     %y = Gather(%x, %i)   =>   %y = Gather(%x, Where(%i < 0, %i + extent, %i))
     """
     data, out = node.input[0], node.output[0]
-    filled(importer, node, 1, 0)
-    indices, symbols = node.input[1], importer.symbols.get(data, ())
-    first, last = _indexed_axes(importer, node)
-    if not any(symbols[first:last]) or _never_negative(importer, indices):
-        return None
-    end = importer.fresh(f"{out}.end")
-    keep_shape(importer, data, end, importer.types[indices].dtype, slice(first, last))
+    filled(scope, node, 1, 0)
+    indices, symbols = node.input[1], scope.symbols_of(data)
+    first, last = _indexed_axes(scope, node)
+    if not any(symbols[first:last]) or _never_negative(scope, indices):
+        return Next(node)
+    end = scope.fresh(f"{out}.end")
+    keep_shape(scope, data, end, scope.types[indices].dtype, slice(first, last))
     steps = Steps(node, ())
-    zero = steps.const(0, importer.types[indices].dtype.numpy)
+    zero = steps.const(0, scope.types[indices].dtype.numpy)
     whole = steps("Add", indices, end)
     node.input[1] = steps("Where", steps("Less", indices, zero), whole, indices)
-    importer.import_all(steps.made, OPSETS, 0)
-    return None
+    yield standing_for(scope, steps.made)
+    return Next(node)
 
 
-def _indexed_axes(importer: Importer, node: NodeProto) -> tuple[int, int]:
+def _indexed_axes(scope: Scope, node: NodeProto) -> tuple[int, int]:
     """The first and the end of the axes of the data that indices count along."""
-    attrs, rank = attributes(node), len(importer.types[node.input[0]].shape)
+    attrs, rank = attributes(node), len(scope.types[node.input[0]].shape)
     if node.op_type == "GatherND":
         first = attrs.get("batch_dims", 0)
-        return first, first + importer.types[node.input[1]].shape[-1]
+        return first, first + scope.types[node.input[1]].shape[-1]
     axis = attrs.get("axis", 0) % max(1, rank)
     return axis, axis + 1
 
@@ -206,134 +202,126 @@ PLACES = {"NonZero": 0, "TopK": 1, "ArgMax": 0, "ArgMin": 0}  # which output hol
 MOVES = ("Transpose", "Reshape", "Squeeze", "Unsqueeze", "Cast", "Identity", "mlf.FillBeyond")
 
 
-def _never_negative(importer: Importer, name: str) -> bool:
-    if name in importer.consts:
-        return bool(importer.consts[name].min(initial=0) >= 0)
-    node = next((n for n in reversed(importer.nodes) if name in n.outputs), None)
+def _never_negative(scope: Scope, name: str) -> bool:
+    if name in scope.consts:
+        return bool(scope.consts[name].min(initial=0) >= 0)
+    node = next((n for n in reversed(scope.nodes) if name in n.outputs), None)
     if node is None:
         return False
     if node.op in MOVES:
-        return _never_negative(importer, node.inputs[0])
+        return _never_negative(scope, node.inputs[0])
     return PLACES.get(node.op) == node.outputs.index(name)
 
 
-def _shape(importer: Importer, node: NodeProto) -> str | None:
+def _shape(scope: Scope, node: NodeProto) -> Outcome:
     name, attrs = node.input[0], attributes(node)
     part = slice(attrs.get("start", 0), attrs.get("end"))
-    keep_shape(importer, name, node.output[0], dtype.int64, part)
-    return ""
+    keep_shape(scope, name, node.output[0], dtype.int64, part)
+    return KEEP
 
 
-def keep_shape(
-    importer: Importer, name: str, out: str, row: DType, part: slice = slice(None)
-) -> None:
+def keep_shape(scope: Scope, name: str, out: str, row: DType, part: slice = slice(None)) -> None:
     """A node that makes a vector of the true extents of `name`."""
-    symbols = importer.symbols[name][part]
-    static = [
-        -1 if s else n for s, n in zip(symbols, importer.types[name].shape[part], strict=True)
-    ]
-    importer.types[out] = TensorType(row, (len(static),))
+    symbols = scope.symbols[name][part]
+    static = [-1 if s else n for s, n in zip(symbols, scope.types[name].shape[part], strict=True)]
+    scope.types[out] = TensorType(row, (len(static),))
     inputs = tuple(s for s in symbols if s)
     attrs = {"static": static, "of": name}
-    importer.nodes.append(Node("mlf.Extents", inputs, (out,), attrs, f"shape of {name}"))
+    scope.nodes.append(Node("mlf.Extents", inputs, (out,), attrs, f"shape of {name}"))
 
 
-def _size(importer: Importer, node: NodeProto) -> str | None:
+def _size(scope: Scope, node: NodeProto) -> Outcome:
     name = node.input[0]
-    symbols, shape = importer.symbols[name], importer.types[name].shape
-    _count(importer, node.output[0], symbols, shape, dtype.int64)
-    return ""
+    symbols, shape = scope.symbols[name], scope.types[name].shape
+    _count(scope, node.output[0], symbols, shape, dtype.int64)
+    return KEEP
 
 
-def _count(
-    importer: Importer, out: str, symbols: Symbols, shape: Sequence[int], row: DType
-) -> None:
+def _count(scope: Scope, out: str, symbols: Symbols, shape: Sequence[int], row: DType) -> None:
     """A node that multiplies extents."""
     factor = math.prod(n for s, n in zip(symbols, shape, strict=True) if not s)
-    importer.types[out] = TensorType(row, ())
+    scope.types[out] = TensorType(row, ())
     inputs = tuple(s for s in symbols if s)
-    importer.nodes.append(Node("mlf.Count", inputs, (out,), {"factor": factor}, out))
+    scope.nodes.append(Node("mlf.Count", inputs, (out,), {"factor": factor}, out))
 
 
-def _concat(importer: Importer, node: NodeProto) -> str | None:
+def _concat(scope: Scope, node: NodeProto) -> Outcome:
     """Along an axis with symbols the parts are joined; along another the box's kernel is right."""
-    types = [importer.types[n] for n in node.input]
+    types = [scope.types[n] for n in node.input]
     axis = attributes(node)["axis"] % len(types[0].shape)
-    rows = [importer.symbols.get(n, ("",) * len(types[0].shape)) for n in node.input]
+    rows = [scope.symbols_of(n) or ("",) * len(types[0].shape) for n in node.input]
     others = [tuple(s for a, s in enumerate(r) if a != axis) for r in rows]
     if len(set(others)) > 1:
-        return "tensors whose other extents may differ"
+        return Refuse("MLF0302", "tensors whose other extents may differ")
     if not any(r[axis] for r in rows):
-        return None
+        return Next(node)
     out, shape = node.output[0], list(types[0].shape)
     shape[axis] = sum(t.shape[axis] for t in types)
-    symbol = importer.fresh(f"{out}.extent")
-    importer.types[symbol] = TensorType(dtype.int32, ())
-    importer.types[out] = TensorType(types[0].dtype, tuple(shape))
-    same = _joined_before(importer, node, axis)
-    importer.symbols[out] = (*rows[0][:axis], same or symbol, *rows[0][axis + 1 :])
+    symbol = scope.fresh(f"{out}.extent")
+    scope.types[symbol] = TensorType(dtype.int32, ())
+    scope.types[out] = TensorType(types[0].dtype, tuple(shape))
+    same = _joined_before(scope, node, axis)
+    scope.symbols[out] = (*rows[0][:axis], same or symbol, *rows[0][axis + 1 :])
     extents = [-1 if r[axis] else t.shape[axis] for r, t in zip(rows, types, strict=True)]
     inputs = (*node.input, *(r[axis] for r in rows if r[axis]))
     attrs = {"axis": axis, "extents": extents}
-    importer.nodes.append(Node("mlf.Join", inputs, (out, symbol), attrs, node.name or out))
-    return ""
+    scope.nodes.append(Node("mlf.Join", inputs, (out, symbol), attrs, node.name or out))
+    return KEEP
 
 
-def _joined_before(importer: Importer, node: NodeProto, axis: int) -> str:
+def _joined_before(scope: Scope, node: NodeProto, axis: int) -> str:
     """The extent of an earlier join of parts that have the same extents, "" if there is none: the
     two results go together."""
 
     def extents(names: Sequence[str], along: int) -> list[int | str]:
-        shapes = [importer.types[n].shape for n in names]
-        rows = [importer.symbols.get(n, ()) for n in names]
+        shapes = [scope.types[n].shape for n in names]
+        rows = [scope.symbols_of(n) for n in names]
         return [
             r[along] if any(r[along:][:1]) else s[along] for r, s in zip(rows, shapes, strict=True)
         ]
 
     wanted, count = extents(node.input, axis), len(node.input)
-    for other in importer.nodes:
+    for other in scope.nodes:
         if other.op == "mlf.Join" and len(other.attrs["extents"]) == count:
             along = other.attrs["axis"]
             if extents(other.inputs[:count], along) == wanted:
-                found: Symbols = importer.symbols.get(other.outputs[0], ())
+                found: Symbols = scope.symbols_of(other.outputs[0])
                 return found[along] if found else ""
     return ""
 
 
-def _reshape(importer: Importer, node: NodeProto) -> str | None:
+def _reshape(scope: Scope, node: NodeProto) -> Outcome:
     """Where only the first extent is a symbol, a box is as contiguous as a tensor."""
     name, out = node.input[0], node.output[0]
-    type_, symbols = importer.types[name], importer.symbols[name]
+    type_, symbols = scope.types[name], scope.symbols[name]
     if any(symbols[1:]):
-        return "only a first extent may be known at run time here"
+        return Refuse("MLF0302", "only a first extent may be known at run time here")
     inner = math.prod(type_.shape[1:])
-    target = _target(importer, node, type_.shape)
+    target = _target(scope, node, type_.shape)
     if target is None:
-        return "the new shape is known only at run time"
+        return Refuse("MLF0302", "the new shape is known only at run time")
     rest = math.prod(target[1:])
     if target[0] != -1 or any(n < 0 for n in target[1:]) or rest == 0 or inner % rest:
-        return (
-            f"to {target}; supported: [-1, ...], which leaves rows of {inner} whole or splits them"
-        )
+        rows = f"supported: [-1, ...], which leaves rows of {inner} whole or splits them"
+        return Refuse("MLF0302", f"to {target}; {rows}")
     symbol = symbols[0]
     if inner != rest:
-        symbol = importer.fresh(f"{out}.extent")
-        _count(importer, symbol, (symbols[0], ""), (0, inner // rest), dtype.int32)
+        symbol = scope.fresh(f"{out}.extent")
+        _count(scope, symbol, (symbols[0], ""), (0, inner // rest), dtype.int32)
     bound = type_.shape[0] * (inner // rest)
-    importer.types[out] = TensorType(type_.dtype, (bound, *target[1:]))
-    importer.symbols[out] = (symbol, *("" for _ in target[1:]))
-    shape = importer.fresh(f"{out}.target")
-    importer.add_const(shape, np.array([bound, *target[1:]], np.int64))
-    importer.nodes.append(Node("Reshape", (name, shape), (out,), {}, node.name or out))
-    return ""
+    scope.types[out] = TensorType(type_.dtype, (bound, *target[1:]))
+    scope.symbols[out] = (symbol, *("" for _ in target[1:]))
+    shape = scope.new_const(f"{out}.target", np.array([bound, *target[1:]], np.int64))
+    scope.nodes.append(Node("Reshape", (name, shape), (out,), {}, node.name or out))
+    return KEEP
 
 
-def _target(importer: Importer, node: NodeProto, shape: Sequence[int]) -> list[int] | None:
+def _target(scope: Scope, node: NodeProto, shape: Sequence[int]) -> list[int] | None:
     """The shape that a Reshape or Flatten asks for, its first extent -1 where that is the rest."""
     if node.op_type == "Flatten":
         axis = attributes(node).get("axis", 1) % (len(shape) + 1)
         return [-1, math.prod(shape[axis:])] if axis else [1, -1]
-    given = importer.consts.get(node.input[1])
+    given = scope.consts.get(node.input[1])
     if given is None:
         return None
     keep = not attributes(node).get("allowzero", 0)
@@ -346,16 +334,17 @@ def _target(importer: Importer, node: NodeProto, shape: Sequence[int]) -> list[i
     return target
 
 
-def _slice(importer: Importer, node: NodeProto) -> str | None:
+@stepwise
+def _slice(scope: Scope, node: NodeProto) -> Work[Outcome]:
     """Static windows; along an axis with a symbol, from the front and by steps of one."""
     name, out = node.input[0], node.output[0]
-    type_, symbols = importer.types[name], importer.symbols[name]
-    values = [importer.consts.get(n) if n else None for n in node.input[1:]]
-    if importer.opsets[""] < 10:
-        return "windows in attributes, as before opset 10"
+    type_, symbols = scope.types[name], scope.symbols[name]
+    values = [scope.consts.get(n) if n else None for n in node.input[1:]]
+    if scope.opsets[""] < 10:
+        return Refuse("MLF0302", "windows in attributes, as before opset 10")
     starts, ends, axes, steps = (*values, None, None)[:4] if len(values) < 4 else values[:4]
     if starts is None or ends is None:
-        return None  # shaped.py makes a box of it
+        return Next(node)  # shaped.py makes a box of it
     axes = np.arange(len(starts)) if axes is None else axes % len(type_.shape)
     moved = list(symbols)
     for k, axis in enumerate(axes):
@@ -363,18 +352,20 @@ def _slice(importer: Importer, node: NodeProto) -> str | None:
             continue
         start, end = int(starts[k]), int(ends[k])
         if start < 0 or end < 0 or (steps is not None and steps[k] != 1):
-            return "windows that count from an end which is known only at run time"
+            text = "windows that count from an end which is known only at run time"
+            return Refuse("MLF0302", text)
         end = min(end, type_.shape[axis])
         if (start, end) == (0, type_.shape[axis]):
             continue  # the whole, which goes together with what it is of
-        symbol = importer.fresh(f"{out}.extent")
-        importer.types[symbol] = TensorType(dtype.int32, ())
+        symbol = scope.fresh(f"{out}.extent")
+        scope.types[symbol] = TensorType(dtype.int32, ())
         attrs = {"start": start, "end": max(start, end)}
-        importer.nodes.append(Node("mlf.Window", (symbols[axis],), (symbol,), attrs, symbol))
+        scope.nodes.append(Node("mlf.Window", (symbols[axis],), (symbol,), attrs, symbol))
         moved[axis] = symbol
-    importer.without_symbols(node)
-    importer.symbols[out] = tuple(moved)
-    return ""
+    yield Replace([node], scope.hiding(scope.symbols))
+    if out in scope.types:
+        scope.symbols[out] = tuple(moved)
+    return KEEP
 
 
 RULES: Mapping[str, Rule] = {

@@ -2,73 +2,77 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from onnx import NodeProto
 
-from mlftool.importer.protos import first_line, place
+from mlftool.importer.own import is_own
+from mlftool.importer.protos import first_line, op_name, place
+from mlftool.importer.scope import KEEP, Next, Outcome, Refuse, Scope
 from mlftool.ir import dtype
 from mlftool.ir.graph import TensorType
+from mlftool.ops import Trait, has
 from mlftool.ops.reference import evaluate_proto
-
-if TYPE_CHECKING:
-    from mlftool.importer.onnx import Importer
 
 MAX_FOLDED_BYTES = 2**28  # what one node may make of constants
 
 
-def without_elements(importer: Importer, node: NodeProto, found: Mapping[str, Any]) -> None:
+def _is_known(scope: Scope, node: NodeProto) -> bool:
+    inputs = all(name in scope.consts for name in node.input if name)
+    return inputs and not has(op_name(node), Trait.KEPT)
+
+
+def empty(scope: Scope, node: NodeProto) -> Outcome:
     """Tensors without elements are known, whatever their producer reads."""
-    for name in filter(None, node.output):
-        tensor = found[name].tensor_type
-        shape = [d.dim_value for d in tensor.shape.dim]
-        importer.add_const(name, np.zeros(shape, dtype.BY_ONNX[tensor.elem_type].numpy))
-
-
-def affordable(importer: Importer, found: Mapping[str, Any], index: int, node: NodeProto) -> bool:
-    """Whether a node's values are small enough to compute them."""
-    for name, proto in found.items():
-        if proto is None:
-            continue
+    names = list(filter(None, node.output))
+    if _is_known(scope, node) or not all(_is_empty(scope.inferred.get(n)) for n in names):
+        return Next(node)
+    for name in names:
+        proto = scope.inferred[name]
+        assert proto is not None
         tensor = proto.tensor_type
-        dims = [d.dim_value for d in tensor.shape.dim]
-        if tensor.elem_type in dtype.BY_ONNX and all(d > 0 for d in dims):
-            type_ = TensorType(dtype.BY_ONNX[tensor.elem_type], tuple(dims))
-            if type_.bytes > MAX_FOLDED_BYTES:
-                importer.problem(
-                    "MLF0206",
-                    f"makes a constant '{name}' of {type_.bytes} bytes; "
-                    f"expected at most {MAX_FOLDED_BYTES}",
-                    place(node, index),
-                )
-                return False
-    return True
+        shape = [d.dim_value for d in tensor.shape.dim]
+        scope.add_const(name, np.zeros(shape, dtype.BY_ONNX[tensor.elem_type].numpy))
+    return KEEP
 
 
-def evaluate(importer: Importer, node: NodeProto, index: int) -> None:
+def folded(scope: Scope, node: NodeProto) -> Outcome:
+    """A node of constants makes constants."""
+    if not _is_known(scope, node) or has(op_name(node), Trait.QUANTISE) or is_own(node):
+        return Next(node)
+    for name in filter(None, node.output):
+        size = _bytes(scope.inferred.get(name))
+        if size > MAX_FOLDED_BYTES:
+            text = f"makes a constant '{name}' of {size} bytes; expected at most {MAX_FOLDED_BYTES}"
+            return Refuse("MLF0206", text)
     try:
-        results = evaluate_proto(
-            node, [importer.consts.get(n) for n in node.input], importer.opsets
-        )
+        inputs = [scope.consts.get(n) for n in node.input]
+        results = evaluate_proto(node, inputs, scope.opsets)
     except Exception as error:
-        importer.problem("MLF0303", f"cannot be evaluated: {first_line(error)}", place(node, index))
-        return
+        return Refuse("MLF0303", f"cannot be evaluated: {first_line(error)}")
     for name, value in zip(node.output, results, strict=False):
         listed = isinstance(value, list)
         kind = "sequence" if listed else np.asarray(value).dtype
         if name and (listed or not dtype.is_known(np.asarray(value))):
-            importer.problem(
-                "MLF0205",
-                f"makes a constant of type {kind}; supported: {dtype.SUPPORTED}",
-                place(node, index),
-            )
+            text = f"makes a constant of type {kind}; supported: {dtype.SUPPORTED}"
+            scope.problem("MLF0205", text, place(node, scope.index))
         elif name:
-            importer.add_const(name, np.asarray(value))
+            scope.add_const(name, np.asarray(value))
+    return KEEP
 
 
-def is_empty(proto: Any) -> bool:
+def _bytes(proto: Any) -> int:
+    """Of a tensor of a known type, as far as its shape is known; else 0."""
+    if proto is None:
+        return 0
+    tensor = proto.tensor_type
+    dims = tuple(d.dim_value for d in tensor.shape.dim)
+    known = tensor.elem_type in dtype.BY_ONNX and all(d > 0 for d in dims)
+    return TensorType(dtype.BY_ONNX[tensor.elem_type], dims).bytes if known else 0
+
+
+def _is_empty(proto: Any) -> bool:
     """Whether a type has no elements, for certain."""
     if proto is None or not proto.HasField("tensor_type"):
         return False

@@ -67,7 +67,7 @@ def _parsed(data: bytes) -> FunctionProto:
     return body
 
 
-def inlined(node: NodeProto, body: FunctionProto, opset: int) -> list[NodeProto]:
+def with_names_of(node: NodeProto, body: FunctionProto, opset: int) -> list[NodeProto]:
     """The body's nodes with the node's own names and attributes; inner names get a prefix."""
     prefix = next(filter(None, node.output))
     names: dict[str, str] = dict(

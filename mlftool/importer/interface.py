@@ -9,7 +9,7 @@ import onnx
 from onnx import ModelProto, NodeProto, TypeProto, ValueInfoProto, helper
 
 from mlftool.importer.protos import domain_of, op_name, type_name
-from mlftool.importer.structure import Report
+from mlftool.importer.scope import Report
 from mlftool.ir import dtype
 from mlftool.ir.graph import TensorType
 from mlftool.ops import Trait, has

@@ -2,135 +2,128 @@
 elements that are chosen among several, parts of computed sizes, lengths.
 
 Elements lie in boxes with symbols (extents.py). A sequence whose length is known at run time only
-has the elements of the longest that it can be; `Importer.lengths` names the int32 that holds how
+has the elements of the longest that it can be; `Scope.lengths` names the int32 that holds how
 many there are, -1 if it is an optional that holds nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from onnx import GraphProto, NodeProto, TensorProto, helper
 
-from mlftool.importer.expand import OPSETS, Steps
+from mlftool.importer.expand import Steps, standing_for
 from mlftool.importer.functions import renamed_copy
+from mlftool.importer.graphs import add_initializer
+from mlftool.importer.scope import Refuse, Replace, Scope, Work
 from mlftool.ir.dtype import int32
 from mlftool.ir.graph import Node, TensorType
-
-if TYPE_CHECKING:
-    from mlftool.importer.onnx import Importer
 
 INDEX = TensorType(int32, ())
 
 
-class RefusedError(Exception):
-    """Why a node cannot be imported."""
-
-
-def same(importer: Importer, source: str, out: str) -> None:
+def same(scope: Scope, source: str, out: str) -> None:
     """`out` is what `source` is."""
-    if source in importer.sequences:
-        importer.sequences[out] = importer.sequences[source]
-        if source in importer.lengths:
-            importer.lengths[out] = importer.lengths[source]
-    elif source in importer.absent:
-        importer.absent.add(out)
-    elif source in importer.consts:
-        importer.add_const(out, importer.consts[source])
-    elif source in importer.types:  # else its producer had a problem, which is listed already
-        importer.types[out] = importer.types[source]
-        if source in importer.symbols:
-            importer.symbols[out] = importer.symbols[source]
-        importer.nodes.append(Node("Identity", (source,), (out,), {}, out))
+    if source in scope.sequences:
+        scope.sequences[out] = scope.sequences[source]
+        if source in scope.lengths:
+            scope.lengths[out] = scope.lengths[source]
+    elif source in scope.absent:
+        scope.absent.add(out)
+    elif source in scope.consts:
+        scope.add_const(out, scope.consts[source])
+    elif source in scope.types:  # else its producer had a problem, which is listed already
+        scope.types[out] = scope.types[source]
+        if symbols := scope.symbols_of(source):
+            scope.symbols[out] = symbols
+        scope.nodes.append(Node("Identity", (source,), (out,), {}, out))
 
 
-def joined(importer: Importer, held: Sequence[str], out: str, axis: int, new: bool) -> None:
+def joined(scope: Scope, held: Sequence[str], out: str, axis: int, new: bool) -> Replace:
     """Concat along an axis of the elements, or along a new one."""
     parts = list(held)
     if new:
         for k, name in enumerate(held):
-            type_ = importer.types[name]
+            type_ = scope.types[name]
             at = axis % (len(type_.shape) + 1)
             grown = TensorType(type_.dtype, (*type_.shape[:at], 1, *type_.shape[at:]))
-            parts[k] = reshaped(importer, name, grown)
-    importer.node(helper.make_node("Concat", parts, [out], axis=axis), 0)
+            parts[k] = reshaped(scope, name, grown)
+    return Replace([helper.make_node("Concat", parts, [out], axis=axis)])
 
 
-def reshaped(importer: Importer, name: str, type_: TensorType) -> str:
-    made = importer.fresh(f"{name}.view")
-    if name in importer.consts:
-        importer.add_const(made, importer.consts[name].reshape(type_.shape))
+def reshaped(scope: Scope, name: str, type_: TensorType) -> str:
+    made = scope.fresh(f"{name}.view")
+    if name in scope.consts:
+        scope.add_const(made, scope.consts[name].reshape(type_.shape))
     else:
-        importer.types[made] = type_
-        importer.nodes.append(Node("Reshape", (name,), (made,), {}, made))
+        scope.types[made] = type_
+        scope.nodes.append(Node("Reshape", (name,), (made,), {}, made))
     return made
 
 
 def spliced(
-    importer: Importer, body: GraphProto, inputs: Sequence[str], prefix: str
-) -> list[str] | None:
+    scope: Scope, body: GraphProto, inputs: Sequence[str], prefix: str
+) -> Work[list[str] | None]:
     """Import the nodes of a subgraph as if they stood here; the names of its outputs, None after a
     problem."""
     names = dict(zip((i.name for i in body.input), inputs, strict=True))
     own = [t.name for t in body.initializer] + [n for node in body.node for n in node.output]
     names |= {name: f"{prefix}{name}" for name in own if name}
-    before = len(importer.problems)
+    before = len(scope.problems)
     for tensor in body.initializer:
-        importer.constant(names[tensor.name], tensor)
-    for k, inner in enumerate(body.node):
-        importer.node(renamed_copy(inner, lambda name: names.get(name, name)), k)
-    return None if len(importer.problems) > before else [names[o.name] for o in body.output]
+        add_initializer(scope, names[tensor.name], tensor)
+    yield Replace([renamed_copy(inner, lambda name: names.get(name, name)) for inner in body.node])
+    return None if len(scope.problems) > before else [names[o.name] for o in body.output]
 
 
-def chosen(importer: Importer, index: str, names: Sequence[str], hint: str) -> str:
+def chosen(scope: Scope, index: str, names: Sequence[str], hint: str) -> str:
     """The tensor that is number `index`, an int32, of `names`, in a box with room for each."""
     if len(set(names)) == 1:
         return names[0]
-    types = [importer.types[name] for name in names]
+    types = [scope.types[name] for name in names]
     if len({(t.dtype, len(t.shape)) for t in types}) > 1:
         kinds = ", ".join(dict.fromkeys(map(str, types)))
-        raise RefusedError(f"chooses at run time among {kinds}; supported: one type and rank")
+        raise Refuse("MLF0302", f"chooses at run time among {kinds}; supported: one type and rank")
     rank = len(types[0].shape)
-    symbols = [importer.symbols.get(name, ("",) * rank) for name in names]
+    symbols = [scope.symbols_of(name) or ("",) * rank for name in names]
     axes = [
         a
         for a in range(rank)
         if any(row[a] for row in symbols) or len({t.shape[a] for t in types}) > 1
     ]
-    made = importer.fresh(hint)
+    made = scope.fresh(hint)
     box = tuple(max(extents) for extents in zip(*(t.shape for t in types), strict=True))
-    importer.types[made] = TensorType(types[0].dtype, box)
+    scope.types[made] = TensorType(types[0].dtype, box)
     true = []
     for axis in axes:
-        true.append(importer.fresh(f"{made}.extent{axis}"))
-        importer.types[true[-1]] = INDEX
+        true.append(scope.fresh(f"{made}.extent{axis}"))
+        scope.types[true[-1]] = INDEX
     if axes:
         by_axis = dict(zip(axes, true, strict=True))
-        importer.symbols[made] = tuple(by_axis.get(a, "") for a in range(rank))
+        scope.symbols[made] = tuple(by_axis.get(a, "") for a in range(rank))
     extents = [-1 if s else n for row, t in zip(symbols, types, strict=True)
                for s, n in zip(row, t.shape, strict=True)]  # fmt: skip
     given = [s for row in symbols for s in row if s]
     attrs = {"count": len(names), "axes": axes, "extents": extents}
     inputs = (index, *names, *given)
-    importer.nodes.append(Node("mlf.Choose", inputs, (made, *true), attrs, made))
+    scope.nodes.append(Node("mlf.Choose", inputs, (made, *true), attrs, made))
     return made
 
 
-def listed(importer: Importer, index: str, lists: Sequence[Sequence[str]], hint: str) -> list[str]:
+def listed(scope: Scope, index: str, lists: Sequence[Sequence[str]], hint: str) -> list[str]:
     """The elements of the sequence that is number `index` of `lists`, as many as any has."""
     made = []
     for k in range(max(map(len, lists))):
         some = next(held[k] for held in lists if len(held) > k)
         names = [held[k] if len(held) > k else some for held in lists]
-        made.append(chosen(importer, index, names, f"{hint}.item{k}"))
+        made.append(chosen(scope, index, names, f"{hint}.item{k}"))
     return made
 
 
 def inserted(
-    importer: Importer, node: NodeProto, held: Sequence[str], tensor: str, position: str
-) -> list[str]:
+    scope: Scope, node: NodeProto, held: Sequence[str], tensor: str, position: str
+) -> Work[list[str]]:
     """`held` with `tensor` at a computed position: each element is the one that stood there, the
     new one, or the one before."""
     count = len(held)
@@ -140,16 +133,16 @@ def inserted(
     for k in range(count + 1):
         sign = s("Sign", s("Sub", s.const(k, np.int64), p))
         indexes.append(s("Cast", s("Add", sign, s.const(1, np.int64)), to=TensorProto.INT32))
-    importer.import_all(s.made, OPSETS, 0)
+    yield standing_for(scope, s.made)
     made = []
     for k, index in enumerate(indexes):
         stood = held[k] if k < count else tensor
         before = held[k - 1] if k else tensor
-        made.append(chosen(importer, index, (stood, tensor, before), f"{node.output[0]}.item{k}"))
+        made.append(chosen(scope, index, (stood, tensor, before), f"{node.output[0]}.item{k}"))
     return made
 
 
-def erased(importer: Importer, node: NodeProto, held: Sequence[str], position: str) -> list[str]:
+def erased(scope: Scope, node: NodeProto, held: Sequence[str], position: str) -> Work[list[str]]:
     """`held` without the element at a computed position."""
     s = _steps(node)
     p = _scalar(s, position, len(held))
@@ -157,19 +150,19 @@ def erased(importer: Importer, node: NodeProto, held: Sequence[str], position: s
     for k in range(len(held) - 1):
         late = s("GreaterOrEqual", s.const(k, np.int64), p)
         indexes.append(s("Cast", late, to=TensorProto.INT32))
-    importer.import_all(s.made, OPSETS, 0)
+    yield standing_for(scope, s.made)
     return [
-        chosen(importer, index, held[k : k + 2], f"{node.output[0]}.item{k}")
+        chosen(scope, index, held[k : k + 2], f"{node.output[0]}.item{k}")
         for k, index in enumerate(indexes)
     ]
 
 
-def taken(importer: Importer, node: NodeProto, held: Sequence[str], position: str) -> str:
+def taken(scope: Scope, node: NodeProto, held: Sequence[str], position: str) -> Work[str]:
     """The element at a computed position."""
     s = _steps(node)
     index = s("Cast", _scalar(s, position, len(held)), to=TensorProto.INT32)
-    importer.import_all(s.made, OPSETS, 0)
-    return chosen(importer, index, held, f"{node.output[0]}.item")
+    yield standing_for(scope, s.made)
+    return chosen(scope, index, held, f"{node.output[0]}.item")
 
 
 def _steps(node: NodeProto) -> Steps:
@@ -184,27 +177,25 @@ def _scalar(s: Steps, position: str, count: int) -> str:
     return s("Where", below, s("Add", p, s.const(count, np.int64)), p)
 
 
-def split(importer: Importer, x: str, sizes: str, axis: int, hint: str) -> tuple[list[str], str]:
+def split(scope: Scope, x: str, sizes: str, axis: int, hint: str) -> tuple[list[str], str]:
     """Parts of `x` by computed sizes, and the name of how many they are, "" if that is known."""
-    type_, given = importer.types[x], importer.types[sizes]
-    if importer.symbols.get(x):
-        raise RefusedError("splits a tensor whose extents are known only at run time")
+    type_, given = scope.types[x], scope.types[sizes]
+    if scope.symbols_of(x):
+        raise Refuse("MLF0302", "splits a tensor whose extents are known only at run time")
     n, single = type_.shape[axis], not given.shape
     # If all parts but the last are equal, part k stands behind k others as long as itself.
     bounds = [n // (k + 1) for k in range(n)] if single else [n] * given.elements
     names, true = [], []
     for k, bound in enumerate(bounds):
-        names.append(importer.fresh(f"{hint}.item{k}"))
-        true.append(importer.fresh(f"{names[-1]}.extent"))
+        names.append(scope.fresh(f"{hint}.item{k}"))
+        true.append(scope.fresh(f"{names[-1]}.extent"))
         shape = (*type_.shape[:axis], bound, *type_.shape[axis + 1 :])
-        importer.types[names[-1]], importer.types[true[-1]] = TensorType(type_.dtype, shape), INDEX
-        importer.symbols[names[-1]] = tuple(
-            true[-1] if a == axis else "" for a in range(len(shape))
-        )
-    count = importer.fresh(f"{hint}.count") if single else ""
+        scope.types[names[-1]], scope.types[true[-1]] = TensorType(type_.dtype, shape), INDEX
+        scope.symbols[names[-1]] = tuple(true[-1] if a == axis else "" for a in range(len(shape)))
+    count = scope.fresh(f"{hint}.count") if single else ""
     if count:
-        importer.types[count] = INDEX
+        scope.types[count] = INDEX
     outputs = (*names, *true, *filter(None, [count]))
     attrs = {"axis": axis, "parts": len(names)}
-    importer.nodes.append(Node("mlf.SplitAt", (x, sizes), outputs, attrs, hint))
+    scope.nodes.append(Node("mlf.SplitAt", (x, sizes), outputs, attrs, hint))
     return names, count

@@ -8,11 +8,11 @@ import numpy as np
 from onnx import GraphProto, helper
 
 from mlftool.importer.control_node import Control
-from mlftool.importer.expand import OPSETS
+from mlftool.importer.expand import standing_for
+from mlftool.importer.scope import KEEP, Outcome, Refuse, Work
 from mlftool.ir import dtype
 from mlftool.ir.graph import Graph, Node, TensorType
-from mlftool.ops.folded import KEPT
-from mlftool.ops.reference import evaluate
+from mlftool.ops.reference import evaluate, knows
 
 COUNT = TensorType(dtype.int32, ())
 MOST_COUNTED = 4096  # iterations that are tried to find how many there are
@@ -24,64 +24,61 @@ def _scalar(proto: GraphProto, k: int, row: dtype.DType) -> TensorType:
     return TensorType(row, (1,) * min(rank, 1))
 
 
-def import_loop(c: Control) -> None:
+def import_loop(c: Control) -> Work[Outcome]:
     proto = c.bodies["body"]
     c.inputs += [""] * (2 - len(c.inputs))
-    if not (
-        c.is_one("trip count", c.inputs[0], dtype.int64)
-        and c.is_one("condition", c.inputs[1], dtype.bool_)
-    ):
-        return
+    c.is_one("trip count", c.inputs[0], dtype.int64)
+    c.is_one("condition", c.inputs[1], dtype.bool_)
     states = [c.type(n) for n in c.inputs[2:]]
-    graph = c.body(
-        "body", [_scalar(proto, 0, dtype.int64), _scalar(proto, 1, dtype.bool_), *states]
-    )
-    if graph is None or not c.gives(graph, len(states), extra=1):
-        return
+    scalars = (_scalar(proto, 0, dtype.int64), _scalar(proto, 1, dtype.bool_))
+    graph = yield from c.body("body", [*scalars, *states])
+    if graph is None:
+        return KEEP
+    c.gives(graph.outputs, len(states), extra=1)
     made = [graph.types[n] for n in graph.outputs[1:]]
-    if not all(
+    for n, a, b in zip(c.inputs[2:], states, made[: len(states)], strict=True):
         c.same(f"state '{n}'", b, a)
-        for n, a, b in zip(c.inputs[2:], states, made[: len(states)], strict=True)
-    ):
-        return
     scans = made[len(states) :]
-    length, exact = _iterations(c, len(states), graph) if scans else (0, True)
+    length: int | None = 0
+    exact = True
+    if scans:
+        length, exact = yield from _iterations(c, len(states), graph)
     if length is None:
-        c.problem(
+        return Refuse(
             "MLF0206",
             "the number of its iterations, and so the length of its scan outputs, is not known "
             "before run time",
             "make the trip count a constant, declare the shape of the outputs in the model, or say "
             f"how large they get at most: --input-shape {c.node.output[len(states)]}:10,...",
         )
-        return
     types = [*states, *(TensorType(t.dtype, (length, *t.shape)) for t in scans)]
     if exact:
         c.keep({"body": graph}, types, {"mlf.scans": len(scans)})
-        return
+        return KEEP
     outputs = c.keep({"body": graph}, [*types, COUNT], {"mlf.scans": len(scans), "mlf.counts": 1})
     for name, type_ in zip(outputs[len(states) : -1], scans, strict=True):
-        c.importer.symbols[name] = (outputs[-1], *("" for _ in type_.shape))
+        c.scope.symbols[name] = (outputs[-1], *("" for _ in type_.shape))
+    return KEEP
 
 
-def _iterations(c: Control, states: int, body: Graph) -> tuple[int | None, bool]:
+def _iterations(c: Control, states: int, body: Graph) -> Work[tuple[int | None, bool]]:
     """How many times the body runs, and whether always: what counting finds, the trip count, or
     what the model declares of the outputs."""
-    count = c.importer.consts.get(c.inputs[0])
+    count = c.scope.consts.get(c.inputs[0])
     counted = _counted(c, states, body)
     if counted is not None:
         return counted, True
     if count is not None:
-        start = c.importer.consts.get(c.inputs[1]) if c.inputs[1] else np.array(True)
+        start = c.scope.consts.get(c.inputs[1]) if c.inputs[1] else np.array(True)
         always = start is not None and bool(np.all(start)) and _goes_on(body)
         return max(0, int(count.reshape(-1)[0])), always
-    limits = [c.importer.limit(name)[:1] for name in c.node.output[states:] if name]
+    limits = [c.scope.limit(name)[:1] for name in c.node.output[states:] if name]
     if any(limits):
         most = min(n for limit in limits for n in limit)
-        c.inputs[0] = _at_most(c, c.inputs[0], most)
+        c.inputs[0] = yield from _at_most(c, c.inputs[0], most)
         return most, False
     for name in c.node.output[states:]:
-        declared = c.importer.declared.get(name)
+        declared = c.scope.declared.get(name)
         if declared is not None and declared.tensor_type.shape.dim:
             first = declared.tensor_type.shape.dim[0]
             if first.HasField("dim_value"):
@@ -89,13 +86,13 @@ def _iterations(c: Control, states: int, body: Graph) -> tuple[int | None, bool]
     return None, False
 
 
-def _at_most(c: Control, count: str, most: int) -> str:
+def _at_most(c: Control, count: str, most: int) -> Work[str]:
     """A trip count that leaves the scan outputs' box whole."""
     given = (count,) if count else ()
-    bound, least = (c.importer.fresh(f"{c.node.output[0]}.{part}") for part in ("most", "trips"))
-    c.importer.add_const(bound, np.array(most, np.int64))
+    bound, least = (c.scope.fresh(f"{c.node.output[0]}.{part}") for part in ("most", "trips"))
+    c.scope.add_const(bound, np.array(most, np.int64))
     made = helper.make_node("Min", [*given, bound], [least])
-    c.importer.import_all([made], OPSETS, 0)
+    yield standing_for(c.scope, [made])
     return least
 
 
@@ -113,7 +110,7 @@ def _counted(c: Control, states: int, body: Graph) -> int | None:
     """How many times the body runs, found by running what its condition depends on: the counters
     that tf2onnx writes start at constants and are compared with constants. None if the condition
     depends on anything else, or after MOST_COUNTED times."""
-    consts = c.importer.consts
+    consts = c.scope.consts
     if any(name and name not in consts for name in c.inputs[:2]):
         return None
     part = _control(body, states)
@@ -154,7 +151,7 @@ def _control(body: Graph, states: int) -> _Part | None:
         name = wanted.pop()
         maker, place = makers.get(name), places.get(name)
         if maker is not None:
-            if len(maker.outputs) > 1 or maker.graphs or "." in maker.op or maker.op in KEPT:
+            if len(maker.outputs) > 1 or maker.graphs or not knows(maker):
                 return None
             if maker.result not in nodes:
                 nodes.add(maker.result)

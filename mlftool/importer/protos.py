@@ -30,6 +30,10 @@ def op_name(node: NodeProto) -> str:
     return f"{domain_of(node)}.{node.op_type}" if domain_of(node) else str(node.op_type)
 
 
+def attributes(node: NodeProto) -> dict[str, Any]:
+    return {a.name: helper.get_attribute_value(a) for a in node.attribute}
+
+
 def place(node: NodeProto, index: int) -> str:
     return f"node '{node.name or index}' ({op_name(node)})"
 

@@ -17,21 +17,18 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from onnx import NodeProto
 
-from mlftool.importer.expand import OPSETS, Steps
-from mlftool.importer.extents import attributes
+from mlftool.importer.expand import Steps, standing_for
 from mlftool.importer.most import Element, elements
-from mlftool.importer.protos import op_name, place
+from mlftool.importer.protos import attributes, op_name
+from mlftool.importer.scope import KEEP, Next, Outcome, Refuse, Rule, Scope, Work, stepwise
 from mlftool.ir import dtype
 from mlftool.ir.graph import Array, Node, TensorType
 from mlftool.ops import UnsupportedError
-
-if TYPE_CHECKING:
-    from mlftool.importer.onnx import Importer
 
 Shape = tuple[int, ...]
 INT64 = np.int64
@@ -103,48 +100,53 @@ class Shaping:
         return self.number(np.arange(count).reshape(shape))
 
 
-def shaped(importer: Importer, node: NodeProto, index: int, found: Mapping[str, Any]) -> bool:
-    """Import `node` as a box with its true shape if it is of such an operator, and its shape is not
-    known; else False."""
-    maker = MAKERS.get(op_name(node))
-    if maker is None or _is_static(found.get(node.output[0])):
-        return False
-    limit = importer.limit(node.output[0])
-    types = [importer.types.get(n) for n in node.input]
-    symbols = importer.symbols.get(node.input[0], ())
-    of_value = partial(elements, importer)
-    shaping = Shaping(Steps(node, types), importer.consts, limit, symbols, of_value)
-    try:
-        box = maker(shaping, attributes(node))
-    except UnsupportedError as error:
-        importer.problem("MLF0206", str(error), place(node, index))
-        return True
-    if box is None or (limit and len(limit) != len(box.bounds)):
-        text = f"shape of output '{node.output[0]}' is not known before run time"
-        help = f"say how large it gets at most: --input-shape {node.output[0]}:4,6 (input_shapes)"
-        importer.problem("MLF0206", text, place(node, index), help)
-        return True
-    kept = _known(importer, box)
-    extents = [
-        "" if known else _limited(shaping, e, n)
-        for e, n, known in zip(box.extents, box.bounds, kept, strict=True)
-    ]
-    # What stands for the node works on boxes.
-    hidden = {node.input[0]: symbols} if symbols else {}
-    importer.symbols = {k: v for k, v in importer.symbols.items() if k not in hidden}
-    importer.import_all(shaping.steps.made, OPSETS, index)
-    importer.symbols |= hidden
-    made = [n for n in node.output if n in importer.types]
-    if made:
-        fresh = (_symbol(importer, e, node) for e in extents)
-        found_symbols = tuple(known or made for known, made in zip(kept, fresh, strict=True))
-        importer.symbols |= dict.fromkeys(made, found_symbols)
-    return True
+def shaped(scope: Scope, node: NodeProto) -> Outcome:
+    """A node of such an operator becomes a box with its true shape if its shape is not known."""
+    rule = MAKERS.get(op_name(node))
+    if rule is None or _is_static(scope.inferred.get(node.output[0])):
+        return Next(node)
+    return rule(scope, node)
 
 
-def _known(importer: Importer, box: Box) -> tuple[str, ...]:
+Maker = Callable[[Shaping, Mapping[str, Any]], Box | None]
+
+
+def _box_of(maker: Maker) -> Rule:
+    def work(scope: Scope, node: NodeProto) -> Work[Outcome]:
+        limit = scope.limit(node.output[0])
+        types = [scope.types.get(n) for n in node.input]
+        symbols = scope.symbols_of(node.input[0])
+        of_value = partial(elements, scope)
+        shaping = Shaping(Steps(node, types), scope.consts, limit, symbols, of_value)
+        try:
+            box = maker(shaping, attributes(node))
+        except UnsupportedError as error:
+            return Refuse("MLF0206", str(error))
+        if box is None or (limit and len(limit) != len(box.bounds)):
+            out = node.output[0]
+            text = f"shape of output '{out}' is not known before run time"
+            help = f"say how large it gets at most: --input-shape {out}:4,6 (input_shapes)"
+            return Refuse("MLF0206", text, help)
+        kept = _known(scope, box)
+        extents = [
+            "" if known else _limited(shaping, e, n)
+            for e, n, known in zip(box.extents, box.bounds, kept, strict=True)
+        ]
+        # What stands for the node works on boxes.
+        yield standing_for(scope.hiding({node.input[0]}), shaping.steps.made)
+        made = [n for n in node.output if n in scope.types]
+        if made:
+            fresh = (_symbol(scope, e, node) for e in extents)
+            found = tuple(known or new for known, new in zip(kept, fresh, strict=True))
+            scope.symbols.update(dict.fromkeys(made, found))
+        return KEEP
+
+    return stepwise(work)
+
+
+def _known(scope: Scope, box: Box) -> tuple[str, ...]:
     """Those of the known extents that the box does not cut off."""
-    bounds = importer.bounds
+    bounds = scope.bounds
     known = box.known or ("",) * len(box.bounds)
     return tuple(
         s if s in bounds and bounds[s] <= n else "" for s, n in zip(known, box.bounds, strict=True)
@@ -164,15 +166,14 @@ def _limited(s: Shaping, extent: int | str, bound: int) -> str:
     return s("Cast", s("Clip", extent, s.number(0), s.number(bound)), to=dtype.int32.onnx)
 
 
-def _symbol(importer: Importer, extent: str, node: NodeProto) -> str:
+def _symbol(scope: Scope, extent: str, node: NodeProto) -> str:
     """The int32 scalar that holds an extent, of the value that computes it."""
     if not extent:
         return ""
-    symbol = importer.fresh(f"{node.output[0]}.extent")
-    importer.types[symbol] = TensorType(dtype.int32, ())
-    shape = importer.fresh(f"{symbol}.shape")
-    importer.add_const(shape, np.zeros(0, INT64))
-    importer.nodes.append(Node("Reshape", (extent, shape), (symbol,), {}, f"extent of {symbol}"))
+    symbol = scope.fresh(f"{node.output[0]}.extent")
+    scope.types[symbol] = TensorType(dtype.int32, ())
+    shape = scope.new_const(f"{symbol}.shape", np.zeros(0, INT64))
+    scope.nodes.append(Node("Reshape", (extent, shape), (symbol,), {}, f"extent of {symbol}"))
     return symbol
 
 
@@ -386,13 +387,13 @@ def _top_k(s: Shaping, attrs: Mapping[str, Any]) -> Box | None:
     return Box(tuple(bounds), tuple(extents))
 
 
-MAKERS: Mapping[str, Callable[[Shaping, Mapping[str, Any]], Box | None]] = {
-    "Range": _range,
-    "ConstantOfShape": _constant_of_shape,
-    "Expand": _expand,
-    "Tile": _tile,
-    "Slice": _slice,
-    "Pad": _pad,
-    "Reshape": _reshape,
-    "TopK": _top_k,
+MAKERS: Mapping[str, Rule] = {
+    "Range": _box_of(_range),
+    "ConstantOfShape": _box_of(_constant_of_shape),
+    "Expand": _box_of(_expand),
+    "Tile": _box_of(_tile),
+    "Slice": _box_of(_slice),
+    "Pad": _box_of(_pad),
+    "Reshape": _box_of(_reshape),
+    "TopK": _box_of(_top_k),
 }

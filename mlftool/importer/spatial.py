@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from mlftool.importer.draft import Change, Draft
+from mlftool.importer.scope import Scope
 from mlftool.ir.dtype import float32
 from mlftool.ir.graph import TensorType
 
-if TYPE_CHECKING:
-    from mlftool.importer.opset import Draft
 
-
-def _conv_transpose(d: Draft) -> None:
+def _conv_transpose(scope: Scope, d: Draft) -> None:
     """Padding that is asked for by the output's extents is what is left over of the full result."""
     x, w = d.types[0], d.types[1]
     if x is None or w is None:
@@ -45,7 +43,7 @@ def _conv_transpose(d: Draft) -> None:
     d.attrs.update(kernel_shape=list(kernel), strides=strides, dilations=dilations, pads=pads)
 
 
-def _max_unpool(d: Draft) -> None:
+def _max_unpool(scope: Scope, d: Draft) -> None:
     """Indices count in the output that the window implies, whatever shape is asked for."""
     x = d.types[0]
     if x is None:
@@ -61,19 +59,22 @@ def _max_unpool(d: Draft) -> None:
     d.inputs = d.inputs[:2]
 
 
-def upsample(d: Draft) -> None:
+def upsample(scope: Scope, d: Draft) -> None:
     """The first name of Resize, which had scales as attributes, for two axes at the very first."""
     if "height_scale" in d.attrs:
         d.attrs["scales"] = [1.0, 1.0, d.attrs.pop("height_scale"), d.attrs.pop("width_scale")]
     d.op = "Resize"
     if "scales" in d.attrs:
         scales = np.array(d.attrs.pop("scales"), np.float32)
-        d.inputs, d.values = [d.inputs[0], d.add_const("scales", scales)], [d.values[0], scales]
+        d.inputs, d.values = (
+            [d.inputs[0], d.constant(scope, "scales", scales)],
+            [d.values[0], scales],
+        )
         d.types = [d.types[0], TensorType(float32, scales.shape)]
-    old_resize(d)
+    old_resize(scope, d)
 
 
-def old_resize(d: Draft) -> None:
+def old_resize(scope: Scope, d: Draft) -> None:
     """Before 11 there was one transformation and one way to round, and scales came first."""
     mode = "nearest" if d.attrs.get("mode", "nearest") == "nearest" else "linear"
     d.attrs |= {
@@ -85,7 +86,7 @@ def old_resize(d: Draft) -> None:
     d.types = [d.types[0], None, d.types[1]]
 
 
-def _resize(d: Draft) -> None:
+def _resize(scope: Scope, d: Draft) -> None:
     """`axes` are those that change; their scales and crop are attributes if they are known.
 
     Sizes that need not keep the image's proportions say no more than the output's type.
@@ -189,17 +190,17 @@ def _whole(d: Draft, j: int, count: int) -> bool:
     return roi is not None and (roi[j], roi[count + j]) == (0.0, 1.0)
 
 
-def old_roi_align(d: Draft) -> None:
+def old_roi_align(scope: Scope, d: Draft) -> None:
     """Before 16 coordinates were not moved by half an element."""
     d.attrs["coordinate_transformation_mode"] = "output_half_pixel"
 
 
-def _affine_grid(d: Draft) -> None:
+def _affine_grid(scope: Scope, d: Draft) -> None:
     """The size is the output's type."""
     d.inputs = d.inputs[:1]
 
 
-SPATIAL_RESOLVERS: dict[str, Callable[[Draft], None]] = {
+SPATIAL_RESOLVERS: Mapping[str, Change] = {
     "AffineGrid": _affine_grid,
     "ConvTranspose": _conv_transpose,
     "MaxUnpool": _max_unpool,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import onnx
@@ -14,11 +14,10 @@ from mlftool.importer.functions import has_body
 from mlftool.importer.own import is_own
 from mlftool.importer.protos import domain_of, op_name, place
 from mlftool.importer.schema import misfit
+from mlftool.importer.scope import Report
 from mlftool.ir.edit import toposort
 from mlftool.ir.graph import Node
 from mlftool.ops import OPS
-
-Report = Callable[..., None]  # (code, message, path, help)
 
 # Known to the importer or the passes, which leave none of them to a kernel.
 REWRITTEN = frozenset(

@@ -8,7 +8,7 @@ from onnx import AttributeProto, NodeProto, TensorProto
 from onnx import numpy_helper as np_helper
 
 from mlftool.importer.protos import first_line, stored_fields, type_name
-from mlftool.importer.structure import Report
+from mlftool.importer.scope import Next, Outcome, Refuse, Report, Scope
 from mlftool.ir import dtype
 from mlftool.ir.graph import Array, TensorType
 
@@ -28,7 +28,8 @@ def checked_value(name: str, tensor: TensorProto, report: Report) -> Array | Non
     if any(d < 0 for d in tensor.dims):
         report("MLF0206", f"dimensions {list(tensor.dims)}; expected none negative", where)
         return None
-    if too_large(TensorType(dtype.BY_ONNX[tensor.data_type], tuple(tensor.dims)), where, report):
+    if text := too_large(TensorType(dtype.BY_ONNX[tensor.data_type], tuple(tensor.dims))):
+        report("MLF0206", text, where)
         return None
     try:
         return _value_of(tensor)
@@ -38,28 +39,26 @@ def checked_value(name: str, tensor: TensorProto, report: Report) -> Array | Non
         return None
 
 
-def unsound(node: NodeProto) -> str:
-    """What is wrong with a node's attributes as stored, or "". The value of a Constant is one of
-    the model's and judged where it is evaluated."""
+def sound(scope: Scope, node: NodeProto) -> Outcome:
+    """Refuse a node whose attributes are wrong as stored. The value of a Constant is one of the
+    model's and judged where it is evaluated."""
     found: list[str] = []
     for attribute in node.attribute:
         if not attribute.type:
-            return f"attribute '{attribute.name}' states no type"
+            return Refuse("MLF0303", f"attribute '{attribute.name}' states no type")
         single = [attribute.t] if attribute.type == AttributeProto.TENSOR else []
         for tensor in (*single, *attribute.tensors) if node.op_type != "Constant" else ():
             checked_value("", tensor, lambda _, text, __: found.append(text))
         if found:
-            return f"attribute '{attribute.name}': {found[0]}"
-    return ""
+            return Refuse("MLF0303", f"attribute '{attribute.name}': {found[0]}")
+    return Next(node)
 
 
-def too_large(type_: TensorType, where: str, report: Report) -> bool:
-    """Whether a tensor is larger than generated C can address; reported if so."""
+def too_large(type_: TensorType) -> str:
+    """Why generated C cannot address a tensor, or ""."""
     if type_.bytes <= MAX_TENSOR_BYTES:
-        return False
-    text = f"{type_} has {type_.bytes} bytes; expected at most {MAX_TENSOR_BYTES}"
-    report("MLF0206", text, where)
-    return True
+        return ""
+    return f"{type_} has {type_.bytes} bytes; expected at most {MAX_TENSOR_BYTES}"
 
 
 def _value_of(tensor: TensorProto) -> Array:

@@ -59,7 +59,7 @@ def load(file: str | Path, *, check_files: bool = True) -> Manifest:
 def read(
     file: str | Path, *, check_files: bool = True
 ) -> tuple[Manifest | None, tuple[Problem, ...]]:
-    """The sound part of `file`, or None, and every problem: for whoever goes on regardless."""
+    """The valid part of `file`, or None, and every problem, for callers that continue anyway."""
     file = Path(file)
     reading = Reading(str(file), file.parent if check_files else None)
     data = _read_bytes(file, reading)
@@ -108,7 +108,7 @@ def _read_manifest(root: Node, file: Path, reading: Reading) -> Manifest | None:
 
 
 def _sound(manifest: Manifest) -> Manifest:
-    """Without the models and archives that lean on what was refused; all of it, if nothing was."""
+    """Without the models and archives that depend on refused entries; all of it, if none were."""
     targets = {*known.targets(), *manifest.targets}
     models = {n: m for n, m in manifest.models.items() if targets.issuperset(m.targets)}
     archives = {

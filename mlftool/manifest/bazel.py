@@ -1,9 +1,9 @@
-"""Prints the Bazel packages of a manifest, for the repository rule that makes @models from it.
+"""Writes the Bazel packages of a manifest, for the repository rule that makes @models from it.
 
-`python -m mlftool.manifest.bazel MANIFEST LABEL RULES packages|macros STORE` keeps each file in the
-folder STORE, named by its digest, and writes one JSON object, path -> file, to stdout. LABEL is the
-manifest's own label, RULES the repository of our rules ("@mlftool"). The text depends on what the
-manifest means and not on how it is written: a new comment changes no package.
+`python -m mlftool.manifest.bazel MANIFEST LABEL RULES STORE FOLDER` keeps each file in the folder
+STORE, named by its digest, and makes links to them in FOLDER. LABEL is the manifest's own label,
+RULES the repository of our rules ("@mlftool"). The text depends on what the manifest means and not
+on how it is written: a new comment changes no package.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import hashlib
 import json
 import os
 import sys
-import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -53,7 +52,7 @@ def call(rule: str, **attributes: object) -> str:
 
 
 class Labels:
-    """Turns paths of the manifest into labels of the workspace it lies in.
+    """Turns paths of the manifest into labels of the workspace it is in.
 
     `known` has the labels of files by their path in the workspace, where that cannot be looked at;
     `also` is a package that is about to be made.
@@ -69,7 +68,7 @@ class Labels:
         self.known, self.also = known or {}, also
         self.repository, _, rest = label.partition("//")
         self.package, _, name = rest.partition(":")
-        # The manifest may lie in a folder below its package.
+        # The manifest may be in a folder below its package.
         self.folder = [p for p in [*self.package.split("/"), *name.split("/")[:-1]] if p]
         # From the folder of the manifest up to the root of the workspace, following no link.
         self.root = manifest.file.absolute().parent
@@ -128,13 +127,13 @@ def check_boards(manifest: Manifest, labels: Labels) -> None:
 
 
 def own_board(manifest: Manifest, target: str) -> str:
-    """The label of the board that a target of the user's runs on, if it says so."""
+    """The label of the board that a user's target runs on, if it names one."""
     own = manifest.targets.get(target)
     return (own.board if own else None) or ""
 
 
 def model_calls(manifest: Manifest, model: Model, labels: Labels, prefix: str = "") -> list[str]:
-    """What one model becomes; `prefix` stands before the names of its targets."""
+    """The calls for one model; the names of its targets begin with `prefix`."""
     calls = [
         call(
             "mlf_model",
@@ -170,13 +169,9 @@ def measured(manifest: Manifest, model: Model) -> list[str]:
 
 def loaded(rules: str, calls: Sequence[str]) -> str:
     """A load of every rule that is called, and the calls."""
-    return _load(rules, calls) + "\n" + "\n".join(calls)
-
-
-def _load(rules: str, calls: Sequence[str]) -> str:
     names = sorted({text.partition("(")[0] for text in calls})
     quoted = ", ".join(json.dumps(name) for name in names)
-    return f'load("{rules}//rules:defs.bzl", {quoted})\n'
+    return f'load("{rules}//rules:defs.bzl", {quoted})\n\n' + "\n".join(calls)
 
 
 def shapes(model: Model) -> dict[str, str]:
@@ -193,7 +188,7 @@ def attributes(model: Model, executor: str) -> dict[str, object]:
     """What the manifest says of the executor, as mlf_compile takes it."""
     asked = executor_options(model, executor)
     found = {n: asked[n] for n, o in OPTIONS.items() if n in asked and asked[n] != o.default}
-    # Of three values None is the default, which the rules call -1 beside 0 and 1.
+    # Of three values None is the default; the rules have -1, 0 and 1.
     three = {n: int(value) for n, value in found.items() if OPTIONS[n].three_valued}
     return {"executor": executor, **found, **three}
 
@@ -233,7 +228,7 @@ def checks(manifest: Manifest, model: Model, target: str, labels: Labels) -> dic
 def archive_calls(
     manifest: Manifest, archive: Archive, labels: Labels, prefix: str = ""
 ) -> list[str]:
-    """What an archive of several models becomes."""
+    """The calls for an archive of several models."""
     public = ["//visibility:public"]
     target = base_target(manifest, archive.target)
     models = [manifest.models[name] for name in archive.models]
@@ -270,7 +265,7 @@ def archive_calls(
 
 
 def index(manifest: Manifest) -> str:
-    """The hub's defs.bzl: what there is, for BUILD files that want all of it."""
+    """The hub's defs.bzl: lists of everything, for BUILD files that use all of it."""
     tests, reports, table = [], [], {}
     for model in manifest.models.values():
         table[model.name] = [name for name, _target, _executor in variants(model)]
@@ -300,52 +295,31 @@ def constant(name: str, comment: str, value: object) -> str:
 SIMULATED = frozenset(BOARDS) | {"host"}
 
 
-def contents(manifest: Manifest, label: str) -> dict[str, list[str]]:
-    """Package -> the calls in it."""
+def packages(manifest: Manifest, label: str, rules: str) -> dict[str, str]:
+    """Path -> text of every file of the repository."""
+    files = {"BUILD.bazel": HEADER + 'exports_files(["defs.bzl"])\n', "defs.bzl": index(manifest)}
     labels = Labels(manifest, label)
     models = {m.name: model_calls(manifest, m, labels) for m in manifest.models.values()}
     archives = {a.name: archive_calls(manifest, a, labels) for a in manifest.archives.values()}
-    return models | archives
-
-
-def packages(manifest: Manifest, label: str, rules: str) -> dict[str, str]:
-    """Path -> text of every file of a repository that has it all."""
-    files = {"BUILD.bazel": HEADER + 'exports_files(["defs.bzl"])\n', "defs.bzl": index(manifest)}
-    for name, calls in contents(manifest, label).items():
+    for name, calls in (models | archives).items():
         files[f"{name}/BUILD.bazel"] = HEADER + loaded(rules, calls)
     return files
 
 
-def macros(manifest: Manifest, label: str, rules: str) -> dict[str, str]:
-    """The same as macros, which another repository's packages call: names.json lists those."""
-    found = contents(manifest, label)
-    files = {
-        "BUILD.bazel": HEADER,
-        "defs.bzl": index(manifest),
-        "names.json": json.dumps(sorted(found)),
-    }
-    for name, calls in found.items():
-        body = textwrap.indent("\n".join(calls), "    ")
-        files[f"{name}.bzl"] = f"{HEADER}{_load(rules, calls)}\ndef targets():\n{body}"
-    return files
-
-
-KINDS = {"packages": packages, "macros": macros}
-
-
 def main(arguments: Iterable[str]) -> int:
     """Exit code as the command line's; problems go to stderr in the usual form."""
-    file, label, rules, kind, store = arguments
+    file, label, rules, store, folder = arguments
     try:
         manifest = load(file)
         check_boards(manifest, Labels(manifest, label))
     except MlfError as error:
         print(error, file=sys.stderr)
         return error.exit_code
-    files = KINDS[kind](manifest, label, rules)
     Path(store).mkdir(parents=True, exist_ok=True)
-    kept = {path: str(keep(text.encode(), Path(store))) for path, text in files.items()}
-    json.dump(kept, sys.stdout, indent=1, sort_keys=True)
+    for path, text in packages(manifest, label, rules).items():
+        link = Path(folder, path)
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(keep(text.encode(), Path(store)))
     return 0
 
 

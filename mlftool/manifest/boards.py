@@ -1,4 +1,4 @@
-"""Boards of the user's own, as targets of a manifest."""
+"""The user's own boards, as targets of a manifest."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _BASE = OneOf("a built-in target", known.targets, "MLF0112")
 _PART = r"(?!\.+(?:[/:]|$))[\w.+=,@~-]+"
 _LABEL = Text(
     "the label of an mlf_board, such as //boards/sensor or @vendor//boards:sensor",
-    # Bazel's own grammar: parts of a path are not empty, and none is made of dots alone.
+    # Bazel's own grammar: no part of a path is empty or consists only of dots.
     rf"(@[\w.+~-]*)?//({_PART}(/{_PART})*(:{_PART}(/{_PART})*)?|:{_PART}(/{_PART})*)",
 )
 
@@ -23,7 +23,7 @@ class UserTarget:
     """A board of your own: a built-in target with the memory it really has."""
 
     name: str
-    base: str = key(_BASE, "The built-in target whose code it runs.", example="cortex-m4")
+    base: str = key(_BASE, "The built-in target whose code the board runs.", example="cortex-m4")
     flash: int | None = key(
         Size(), "Flash of the board.", example="512KiB", default=None, default_text="not checked"
     )
@@ -32,7 +32,7 @@ class UserTarget:
     )
     board: str | None = key(
         _LABEL,
-        "For Bazel: the `mlf_board` that programs of this target are built for and run on.",
+        "For Bazel: the `mlf_board` that programs for this target are built for and run on.",
         example="//boards/sensor",
         default=None,
         default_text="the simulated board of `base`",
@@ -42,7 +42,7 @@ class UserTarget:
 def _finish(values: dict[str, Any], path: str, reading: Reading) -> None:
     values["name"] = name = path.split(".", 1)[1]
     if name in known.targets():
-        message = f"name taken; got '{name}', expected another name than that of a built-in target"
+        message = f"name taken; got '{name}', expected a name that no built-in target has"
         reading.report("MLF0111", reading.places[path], message, path=path)
 
 

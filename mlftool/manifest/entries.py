@@ -31,7 +31,7 @@ def executors_of(manifest: Manifest, archive: Archive) -> tuple[str, ...]:
 
 
 def executor_options(model: Model, executor: str) -> dict[str, Any]:
-    """What the manifest asks of one executor, as fields of ModuleSpec and attributes of rules."""
+    """The manifest's options for one executor, as fields of ModuleSpec and attributes of rules."""
     options = {n: getattr(model, n) for n, o in OPTIONS.items() if o.understood_by(executor)}
     # Another executor of the model may have packed functions to find.
     if executor == "aot" and model.interface_api != "packed":

@@ -40,7 +40,7 @@ _ENTRY_NAME = Text(
     code="MLF0110",
 )
 _MODULE_NAME = Text(
-    "a C identifier of at most 63 lower-case letters, digits and '_' that is no keyword",
+    "a C identifier of at most 63 lower-case letters, digits and '_' that is not a keyword",
     r"[a-z_][a-z0-9_]{0,62}",
     code="MLF0110",
     reserved=known.KEYWORDS,
@@ -97,25 +97,25 @@ class Test:
 
 @dataclass(frozen=True, kw_only=True)
 class TestDefaults:
-    """What tests of models have that do not say otherwise."""
+    """Defaults for tests of models."""
 
     vectors: str | None = key(
         File(".npz"),
-        "Test vectors of every model without a `test`.",
+        "Test vectors of models without `test`.",
         example="kws.npz",
         default=None,
-        default_text="such models have no test",
+        default_text="no test",
     )
     absolute: float | None = key(
         Number(),
-        "`absolute` of every test that gives neither it nor `relative`.",
+        "`absolute` of tests that set neither it nor `relative`.",
         example="1e-5",
         default=None,
         default_text="by the data type",
     )
     relative: float | None = key(
         Number(),
-        "`relative` of every test that gives neither it nor `absolute`.",
+        "`relative` of tests that set neither it nor `absolute`.",
         example="1e-5",
         default=None,
         default_text="by the data type",
@@ -144,7 +144,7 @@ class Limits:
 
 @dataclass(frozen=True, kw_only=True)
 class Budget(Limits):
-    """The most memory a model may take, and where a target has other limits."""
+    """The most memory a model may take, and limits for single targets."""
 
     targets: Mapping[str, Limits] = key(
         MapOf(
@@ -152,10 +152,10 @@ class Budget(Limits):
             Record(Limits, "limits of a target", any_of=("flash", "ram")),
             "a mapping from targets of the model to their limits",
         ),
-        "Limits on single targets, instead of those above.",
+        "Limits for single targets, instead of those above.",
         example="{cortex-m0: {flash: 32KiB}}",
         default={},
-        default_text="the same everywhere",
+        default_text="the same for all targets",
     )
 
     def limit(self, target: str, name: str) -> tuple[int | None, str]:
@@ -169,18 +169,18 @@ class Budget(Limits):
 
 @dataclass(frozen=True, kw_only=True)
 class Defaults:
-    """What models and archives take that do not say otherwise."""
+    """Defaults for models and archives."""
 
     targets: tuple[str, ...] = key(
         _TARGETS,
-        "The targets of every model that names none.",
+        "The targets of models without `targets`.",
         example="[host, cortex-m4]",
         default=("host",),
         default_text="`host`",
     )
     executors: tuple[str, ...] = key(
         _EXECUTORS,
-        "The executors of every model that names none; an archive takes the first.",
+        "The executors of models without `executor`; an archive uses the first.",
         example="aot",
         default=("aot",),
         default_text="`aot`",
@@ -188,13 +188,13 @@ class Defaults:
     )
     test: TestDefaults | None = key(
         Record(TestDefaults, "defaults of tests", any_of=("vectors", "absolute", "relative")),
-        "What tests have that do not say otherwise.",
+        "Defaults for tests.",
         default=None,
         default_text="nothing",
     )
     budget: Budget | None = key(
         Record(Budget, "a budget", any_of=("flash", "ram", "targets")),
-        "The budget of every model without one.",
+        "The budget of models without `budget`.",
         default=None,
         default_text="no limit",
     )
@@ -202,21 +202,21 @@ class Defaults:
 
 @dataclass(frozen=True, kw_only=True)
 class Named:
-    """Which model, and what for."""
+    """The model, and its targets."""
 
     name: str
     model: str = key(File(".onnx"), "The ONNX file.", example="kws.onnx")
     module_name: str = key(
         _MODULE_NAME,
-        "The name in the generated C: the model runs as `tvmgen_<module_name>_run`. No two models "
-        "may share one, so that any of them can be linked into one program.",
+        "The name in the generated C: the model runs as `tvmgen_<module_name>_run`. It must be "
+        "unique, so that any models can be linked into one program.",
         example="kws",
         default="",
         default_text="the model's name, with `-` as `_`",
     )
     targets: tuple[str, ...] = key(
         _TARGETS,
-        "What the model is compiled for: one target or a list.",
+        "The targets to compile the model for: one or a list.",
         example="[host, cortex-m4]",
         default=(),
         default_text="`defaults.targets`",
@@ -233,40 +233,40 @@ class Named:
 
 @dataclass(frozen=True, kw_only=True)
 class Model(ForBazel, CompilerOptions, Named):
-    """One ONNX model and everything that is to be built from it.
+    """One ONNX model and everything to build from it.
 
     Its keys are those of Named, the compiler's options, those for Bazel, and these.
     """
 
     input_shapes: Mapping[str, tuple[int, ...]] = key(
         MapOf(_TENSOR_NAME, _SHAPE, "a mapping from input names to shapes"),
-        "Shapes for inputs whose extents the ONNX file leaves open; of a tensor within the model "
-        "whose shape is computed, how large it gets at most.",
+        "Shapes for inputs whose extents the ONNX file leaves open; for an inner tensor whose "
+        "shape is computed, its largest shape.",
         example="{image: [1, 3, 32, 32]}",
         default={},
         default_text="the shapes in the file",
     )
     input_values: Mapping[str, tuple[int | float, ...]] = key(
         MapOf(_TENSOR_NAME, Numbers(), "a mapping from input names to numbers"),
-        "Inputs that are constants here, such as a sampling rate: one number for all elements, or "
-        "one for each. The application has nothing to pass for them.",
+        "Inputs to turn into constants, such as a sampling rate: one number for all elements, or "
+        "one for each. The application does not pass them.",
         example="{sr: 16000}",
         default={},
         default_text="none",
     )
     data_files: tuple[str, ...] = key(
         ListOf(File(""), "a list of files at or below the manifest's folder", 1, unique=True),
-        "Files with the weights that the ONNX file keeps outside itself. Bazel needs them listed; "
-        "without it they are found beside the model, unless they are links.",
+        "The external data files of the ONNX model. Bazel needs this list; without Bazel they are "
+        "found in the model's folder, unless they are links.",
         example="[kws.onnx.data]",
         default=(),
         default_text="none",
     )
     tuning: str | None = key(
         File(".json"),
-        "A record of `mlftool tune`, which chooses among kernels by instructions that were "
-        "counted. Targets that it does not hold are compiled as without. Of `optimize: speed` "
-        "without `patches`.",
+        "A record of `mlftool tune`, which chooses kernels by counting instructions. Targets that "
+        "are not in it are compiled as if there were no record. For `optimize: speed` without "
+        "`patches`.",
         example="kws.tuning.json",
         default=None,
         default_text="none",
@@ -285,7 +285,7 @@ class Model(ForBazel, CompilerOptions, Named):
     )
     matrix: None = key(
         Matrix(),
-        "Options of the compiler and the values to try: the model is read as one model for each "
+        "Options of the compiler and their values: the entry becomes one model for each "
         "combination, named `<name>-<value>`, with a value of `true` or `false` as `<option>` or "
         "`no-<option>` and a number as `<option>-<number>`.",
         example="{optimize: [speed, size]}",
@@ -301,10 +301,10 @@ class Archive:
     name: str
     models: tuple[str, ...] = key(
         _names(_MODEL, "a list of models of this manifest"),
-        "The models to put in, by their names in `models`.",
+        "The models in the archive, by their names in `models`.",
         example="[kws, vww]",
     )
-    target: str = key(_TARGET, "What the archive is compiled for.", example="cortex-m4")
+    target: str = key(_TARGET, "The target of the archive.", example="cortex-m4")
     executor: str = key(
         _EXECUTOR,
         "How the generated programs run the models.",
@@ -332,7 +332,7 @@ def _inherit_checks(values: dict[str, Any], path: str, reading: Reading) -> None
     for target in values["budget"].targets if values.get("budget") else ():
         if target not in values.get("targets", ()):
             place = f"{path}.budget.targets.{target}"
-            message = f"no target of the model; got '{target}', expected one of its targets"
+            message = f"not a target of the model; got '{target}', expected one of its targets"
             hint = did_you_mean(target, values.get("targets", ()))
             reading.report("MLF0112", reading.places[place], message, hint, place)
 
@@ -349,7 +349,7 @@ def _finish_model(values: dict[str, Any], path: str, reading: Reading) -> None:
     module = values.get("module_name")
     owner = reading.modules.setdefault(module, path) if module else path
     if owner != path:
-        message = f"module name taken; got '{module}', expected another name than that of {owner}"
+        message = f"module name taken; got '{module}', expected a name other than that of {owner}"
         reading.report("MLF0111", reading.places[at], message, "set module_name", at)
     elif at == path and module in known.KEYWORDS:
         message = f"not a module name; got '{module}', expected {_MODULE_NAME.expected}"
@@ -359,7 +359,7 @@ def _finish_model(values: dict[str, Any], path: str, reading: Reading) -> None:
 def _finish_archive(values: dict[str, Any], path: str, reading: Reading) -> None:
     values["name"] = name = path.split(".", 1)[1]
     if name in (reading.declared["models"] or ()):
-        message = f"name taken; got '{name}', expected another name than that of models.{name}"
+        message = f"name taken; got '{name}', expected a name other than that of models.{name}"
         reading.report("MLF0111", reading.places[path], message, path=path)
 
 
@@ -375,23 +375,23 @@ class Manifest:
     version: int = key(Constant(1, "MLF0117"), "The version of this format.", example="1")
     defaults: Defaults = key(
         Record(Defaults, "defaults", _finish_defaults),
-        "What models and archives take that do not say otherwise.",
+        "Defaults for models and archives.",
         default=Defaults(),
         default_text="see there",
     )
     models: Mapping[str, Model] = key(
         MapOf(_ENTRY_NAME, MODEL, "a mapping from names to models", minimum=1),
-        "The models, each under a name of its own.",
+        "The models, by name.",
     )
     archives: Mapping[str, Archive] = key(
         MapOf(_ENTRY_NAME, ARCHIVE, "a mapping from names to archives"),
-        "Archives that hold several models, each under a name of its own.",
+        "Archives that hold several models, by name.",
         default={},
         default_text="none",
     )
     targets: Mapping[str, UserTarget] = key(
         MapOf(_ENTRY_NAME, USER_TARGET, "a mapping from names to targets"),
-        "Boards of your own, each under a name of its own.",
+        "Your own boards, by name.",
         default={},
         default_text="none",
     )

@@ -1,7 +1,7 @@
 """The kinds of value a manifest may hold; each one checks, converts and describes itself.
 
 A kind is written down once, in `keys.py`; the validator calls `read`, the JSON Schema `schema` and
-the reference page `expected`, so none of the three can say something else than the others.
+the reference page `expected`, so the three cannot differ.
 """
 
 from __future__ import annotations

@@ -25,12 +25,12 @@ NAMES = tuple(n for n, option in OPTIONS.items() if not isinstance(option.kind, 
 
 @dataclass(frozen=True)
 class Matrix:
-    """Options with lists of their values; `expand` has used up those that are right."""
+    """Options with lists of their values; `expand` has removed the valid ones."""
 
     expected: str = "a mapping from options to lists of values, such as {optimize: [speed, size]}"
 
     def read(self, node: Node, path: str, reading: Reading) -> Any:
-        """What is left after `expand` has something wrong, which is said here."""
+        """Reports the problems of matrices that `expand` left in place."""
         if not isinstance(node, Mapping) or not node.entries:
             return refuse(self, node, path, reading)
         for key, values in node.entries:
@@ -70,7 +70,7 @@ class Matrix:
 
 
 def expand(root: Mapping, reading: Reading) -> Mapping:
-    """`root` with a model for each combination; a matrix with something wrong stays, to be read."""
+    """`root` with a model for each combination; an invalid matrix stays, to be reported."""
     entries = []
     for key, section in root.entries:
         if key.text == "models" and isinstance(section, Mapping):
@@ -78,7 +78,7 @@ def expand(root: Mapping, reading: Reading) -> Mapping:
             made = (m for name, model in section.entries for m in _models(name, model, reading))
             for name, model in made:
                 if name.text in models:
-                    message = f"name taken; got '{name.text}' twice, expected different models"
+                    message = f"name taken; got '{name.text}' twice, expected unique names"
                     reading.report("MLF0111", name.at, message, path=f"models.{name.text}")
                 models.setdefault(name.text, (name, model))
             section = Mapping(section.at, tuple(models.values()))
@@ -130,7 +130,7 @@ def _count(matrix: Mapping) -> int:
 
 
 def _word(option: str, value: Node) -> str:
-    """What tells a combination from the others, as part of a name."""
+    """The part of a name that distinguishes a combination."""
     assert isinstance(value, Scalar)
     if isinstance(value.value, bool):
         return ("" if value.value else "no-") + option.replace("_", "-")

@@ -46,7 +46,7 @@ class Mapping:
 
 @dataclass(frozen=True)
 class Hole:
-    """Stands where something was refused, so that one mistake is reported once."""
+    """Replaces a refused value, so that one mistake is reported once."""
 
     at: Place
 
@@ -78,7 +78,7 @@ def plain_value(text: str) -> bool | int | float | str | None:
 
 
 def describe(node: Node) -> str:
-    """What a `got ...` clause calls `node`."""
+    """`node` as a `got ...` clause names it."""
     if isinstance(node, Sequence):
         return "a list" if node.items else "an empty list"
     if isinstance(node, Mapping):

@@ -1,8 +1,8 @@
-"""Reads a manifest's bytes into nodes, refusing whatever YAML readers disagree about.
+"""Reads a manifest's bytes into nodes, refusing everything YAML readers disagree about.
 
-PyYAML only splits the text into events here. What its loaders would do next is what a manifest must
-not have: YAML 1.1 scalars (editors speak 1.2), silent duplicate keys, aliases that expand without
-bound and recursion as deep as the file says.
+PyYAML only splits the text into events here. Its loaders would then accept what a manifest must not
+have: YAML 1.1 scalars (editors speak 1.2), silent duplicate keys, aliases that expand without bound
+and recursion as deep as the file says.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _SYNTAX: tuple[tuple[str, str, str], ...] = (
     ("could not find expected ':'", "got a key without a value, expected 'key: value'", ""),
     (
         "expected <block end>",
-        "got an entry that lines up with nothing, expected the indentation of its neighbours",
+        "got an entry with a wrong indentation, expected that of its neighbours",
         "",
     ),
     ("expected ',' or '(.)'", "got an unfinished list or mapping, expected ',' or '{0}'", _BEGINS),

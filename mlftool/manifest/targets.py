@@ -30,7 +30,7 @@ class _Visibility(ListOf):
         for i, label in enumerate(values):
             if label.startswith("//visibility:"):
                 place = f"{path}[{i}]"
-                message = f"not with others; got '{label}', expected it alone"
+                message = f"not alone; got '{label}', expected it alone"
                 reading.report("MLF0109", reading.places[place], message, path=place)
         return values
 
@@ -42,7 +42,7 @@ TIMEOUTS = ("short", "moderate", "long", "eternal")
 
 @dataclass(frozen=True, kw_only=True)
 class ForBazel:
-    """What decides no archive: where and for whom a model is built and tested."""
+    """Keys that do not change an archive: where and for whom a model is built and tested."""
 
     tags: tuple[str, ...] = key(
         ListOf(_TAG, "a list of tags", 1, unique=True),
@@ -65,12 +65,12 @@ class ForBazel:
         "For Bazel: how long the model's tests may take.",
         example="long",
         default="",
-        default_text="that of the size",
+        default_text="the timeout of the size",
         compiled=False,
     )
     exec_properties: Mapping[str, str] = key(
         MapOf(_PROPERTY, _VALUE, "a mapping from properties to text"),
-        "For Bazel: what a remote machine must be like that builds or tests the model.",
+        "For Bazel: properties of the remote machine that builds or tests the model.",
         example="{Pool: large}",
         default={},
         default_text="none",

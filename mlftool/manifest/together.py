@@ -1,4 +1,4 @@
-"""Keys of a model that make sense only beside others."""
+"""Keys of a model that are valid only with certain other keys."""
 
 from __future__ import annotations
 
@@ -34,5 +34,5 @@ def check_together(values: dict[str, Any], path: str, reading: Reading) -> None:
     for name, reason in wrong.items():
         at = f"{path}.{name}"
         got = str(values[name]).lower()
-        message = f"does not go together; got {got}, expected none, as {reason}"
+        message = f"cannot be used here; got {got}, expected none: {reason}"
         reading.report("MLF0120", reading.places[at], message, "leave it out", at)

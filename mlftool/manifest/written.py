@@ -2,7 +2,7 @@
 
 The calls are those of the repository that `mlf_manifest_repository` makes, in one package: what is
 `@models//keyword:host` there is `//models:keyword/host` here. A test in the file itself, which has
-the labels of all files from Bazel, notices when manifest and file have parted.
+the labels of all files from Bazel, fails when the manifest and the file differ.
 """
 
 from __future__ import annotations
@@ -104,6 +104,6 @@ def _text(manifest: Manifest, labels: Labels, own: str, rules: str) -> str:
 
 
 def problem(label: str, out: str) -> Problem:
-    """That a file is not what it would be now."""
+    """The error for a file that does not match its manifest."""
     remedy = f"bazel run {label} -- --update" if label else "mlftool bazel with --write"
-    return Problem("MLF0121", "is not what its manifest says", out, help=f"run: {remedy}")
+    return Problem("MLF0121", "does not match its manifest", out, help=f"run: {remedy}")

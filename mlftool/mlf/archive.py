@@ -27,7 +27,7 @@ README = "README.md"
 
 
 def write(archive: Archive) -> Bundle:
-    """The archive's files. Raises MlfError for what its version has no way to say.
+    """The archive's files. Raises MlfError for what its version cannot express.
 
     README.md, parameters/<module>.json and checksums.sha256 are made here, not part of the record.
     """
@@ -49,7 +49,7 @@ def write(archive: Archive) -> Bundle:
 def read(bundle: Bundle, file: str = "") -> Archive:
     """The archive as records, whatever its version. Raises MlfError with every problem."""
     if metadata.MEMBER not in bundle.files:
-        text = "holds no metadata.json, so it is no Model Library Format archive"
+        text = "has no metadata.json, so it is not a Model Library Format archive"
         raise MlfError(Problem("MLF0502", text, file))
     checksums.verify(bundle.files, file)
     version, modules = metadata.decode(bundle.files[metadata.MEMBER], file)
@@ -126,12 +126,12 @@ def _module_problems(m: ModuleRecord, version: int) -> Iterable[Problem]:
     layout = Layout(version, m.style)
     for name in m.files:
         if layout.owned(layout.name(name, m.name), m.name) != name:
-            text = f"'{name}' has no place among a module's files in version {version}"
+            text = f"'{name}' is not a module's file in version {version}"
             yield Problem("MLF0506", text, path=m.name)
 
 
 def normal(archive: Archive) -> Archive:
-    """The archive as far as its version can say it, which is what reading gives back.
+    """The archive reduced to what its version can express, which is what reading returns.
 
     Version 1 knows of memory only the graph executor's; up to 6 there are no inputs and outputs;
     device types of targets are in 2 to 5; the C runtime came with 5; JSON objects have no order.

@@ -1,4 +1,4 @@
-"""What lands on disk: an archive's files in memory, written and read as tar without trusting it."""
+"""An archive's files in memory, written as tar, and read from tar without trusting it."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def write_atomically(path: Path, data: bytes) -> None:
 
 def make_folder(path: Path) -> None:
     """The folder and those above it, unless they are there. Raises MlfError."""
-    with refused("cannot be made", path):
+    with refused("cannot be created", path):
         path.mkdir(parents=True, exist_ok=True)
 
 
@@ -129,6 +129,6 @@ def read_tar(path: Path) -> Bundle:
         where = f"member '{error.member[:200]}'" if error.member else ""
         raise MlfError(Problem("MLF0502", str(error), str(path), path=where)) from None
     if "metadata.json" not in files:
-        text = "holds no metadata.json, so it is no Model Library Format archive"
+        text = "has no metadata.json, so it is not a Model Library Format archive"
         raise MlfError(Problem("MLF0502", text, str(path)))
     return Bundle(files)

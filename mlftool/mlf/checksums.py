@@ -23,7 +23,7 @@ def encode(files: Mapping[str, bytes]) -> bytes:
 
 
 def verify(files: Mapping[str, bytes], file: str = "") -> None:
-    """Raises MlfError naming every file that is missing, not what was written, or new.
+    """Raises MlfError naming every file that is missing, changed or new.
 
     Archives without the list, such as TVM's, pass.
     """
@@ -33,11 +33,11 @@ def verify(files: Mapping[str, bytes], file: str = "") -> None:
     for line in files[MEMBER].decode("utf-8", "replace").splitlines():
         match = _LINE.fullmatch(line)
         if match is None:
-            problems.append(Problem("MLF0507", f"has a line that is none: {line[:100]}", file))
+            problems.append(Problem("MLF0507", f"has a malformed line: {line[:100]}", file))
         elif match[2] not in files:
             problems.append(Problem("MLF0507", "is missing", file, path=match[2]))
         elif hashlib.sha256(files[match[2]]).hexdigest() != match[1]:
-            text = "is not what was written: its SHA-256 differs from checksums.sha256"
+            text = "was changed: its SHA-256 differs from checksums.sha256"
             problems.append(Problem("MLF0507", text, file, path=match[2]))
         listed.add(match[2] if match else "")
     for name in files if not problems else ():

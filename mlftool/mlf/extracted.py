@@ -1,4 +1,4 @@
-"""What was extracted into a folder, so that the next extraction can take it away again."""
+"""A record of the files extracted into a folder, so that the next extraction can remove them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def clear(folder: Path, files: Mapping[str, bytes]) -> tuple[Problem, ...]:
             continue
         try:
             if hashlib.sha256(path.read_bytes()).hexdigest() != digest:
-                text = "is of the archive extracted before, was changed since and stays"
+                text = "was extracted earlier and changed since; it is kept"
                 warnings.append(
                     Problem("MLF0402", text, str(path), help="remove it", severity="warning")
                 )

@@ -10,7 +10,7 @@ from mlftool.errors import MlfError, Problem
 from mlftool.mlf.params import MAX_NDIM
 from mlftool.mlf.strict import Checked, parse_json
 
-# What crt_config.h says unless somebody changes it. Strings count their closing NUL and, in TVM's
+# The defaults of crt_config.h. Strings count their closing NUL and, in TVM's
 # reader, one character more.
 CRT_DEFAULTS = {
     "TVM_CRT_MAX_ARGS": 10,
@@ -60,7 +60,7 @@ class Graph:
 
 
 def decode(data: bytes, file: str = "", member: str = "") -> tuple[Graph, dict[str, Any]]:
-    """The graph, and its JSON as it is. Raises MlfError with everything that is wrong."""
+    """The graph, and its JSON unchanged. Raises MlfError with every problem."""
     try:
         top = Checked(parse_json(data))
     except ValueError as error:
@@ -82,13 +82,13 @@ def _graph(top: Checked) -> Graph:
         top.at("node_row_ptr").note(f"does not count from 0 up over {count} nodes")
         return Graph((), (), (), ())
     entries = _entries(top.at("attrs"), rows[-1], count)
-    if len(entries) != rows[-1]:  # a lie that must not become a table of that size
+    if len(entries) != rows[-1]:  # an untrusted size that must not become a table
         return Graph((), (), (), ())
     nodes = tuple(_node(at, i, rows) for i, at in enumerate(nodes_at.each()))
     arguments = top.at("arg_nodes").list(lambda n: n.number(most=max(count - 1, 0)))
     inputs = tuple(i for i, n in enumerate(nodes) if not n.function)
     if sorted(arguments) != list(inputs):
-        top.at("arg_nodes").note(f"are not the nodes without operator, {list(inputs)[:20]}")
+        top.at("arg_nodes").note(f"are not the nodes without an operator, {list(inputs)[:20]}")
     heads = top.at("heads").list(lambda at: _entry_id(at, count, rows))
     if not heads:
         top.at("heads").note("is empty: the graph would have no outputs")
@@ -110,7 +110,7 @@ def _node(at: Checked, index: int, rows: tuple[int, ...]) -> Node:
     for key, wanted in (("num_inputs", len(inputs)), ("num_outputs", len(outputs))):
         text = attrs.at(key).text()
         if text and text != str(wanted):
-            attrs.at(key).note(f"got '{text[:20]}', expected '{wanted}' as there are")
+            attrs.at(key).note(f"got '{text[:20]}', expected the number in the graph, '{wanted}'")
     return Node(name, function or "?", inputs, outputs)
 
 
@@ -119,11 +119,11 @@ def _entry_id(at: Checked, before: int, rows: tuple[int, ...]) -> int:
     value = at.value
     whole = isinstance(value, list) and len(value) in (2, 3) and all(type(v) is int for v in value)
     if not whole:
-        at.note("is no [node, output, version]")
+        at.note("is not [node, output, version]")
         return 0
     node, output = value[:2]
     if not 0 <= node < before or not 0 <= output < rows[node + 1] - rows[node]:
-        at.note(f"names output {output} of node {node}, which there is not before it")
+        at.note(f"names output {output} of node {node}, which does not precede it")
         return 0
     return int(rows[node] + output)
 
@@ -135,7 +135,7 @@ def _entries(attrs: Checked, count: int, nodes: int) -> tuple[Entry, ...]:
         at = attrs.at(key)
         value = at.value
         if not isinstance(value, list) or len(value) != 2 or value[0] != tag:
-            at.note(f"is no ['{tag}', values]")
+            at.note(f"is not ['{tag}', values]")
             return ()
         found = tuple(Checked(value[1], f"{at.place}[1]", at.notes).each())
         if len(found) != count:
@@ -178,7 +178,7 @@ def beyond_defaults(graph: Graph) -> tuple[str, ...]:
 
 
 def refusals(graph: Graph, data: Mapping[str, Any]) -> tuple[str, ...]:
-    """What no C runtime can do with this graph, whatever its crt_config.h."""
+    """Features of this graph that no C runtime supports, whatever its crt_config.h."""
     found = []
     if any(n.function == COPY for n in graph.nodes):
         found.append(f"it copies between devices ({COPY})")
@@ -187,7 +187,7 @@ def refusals(graph: Graph, data: Mapping[str, Any]) -> tuple[str, ...]:
     for node in data["nodes"]:
         attrs = node.get("attrs", node.get("attr", {}))
         if attrs.get("flatten_data", "0") != "0":
-            found.append(f"'{node['name'][:100]}' wants flatten_data")
+            found.append(f"'{node['name'][:100]}' uses flatten_data")
         if extra := sorted(set(node) - _NODE_KEYS):
             found.append(f"'{node['name'][:100]}' has {', '.join(extra)[:100]}")
     return tuple(found)

@@ -1,4 +1,4 @@
-"""`executor-config/<executor>/<module>.json`, our own file: what a module takes and gives.
+"""`executor-config/<executor>/<module>.json`, our own file: a module's inputs and outputs.
 
 TVM's archives have none, and old readers ignore it. `schema_version` is 1; keys are only added.
 """
@@ -21,7 +21,7 @@ _SMALL_TYPE = re.compile(
     "u?int[24]|bfloat16|float8_(e4m3fn(uz)?|e5m2(fnuz)?|e8m0fnu)|float4_e2m1fn"
 )
 _SLOTS = re.compile("bytes([1-9][0-9]{0,5})")
-MAX_TENSOR = 2**31 - 1  # bytes; microcontrollers have less by far
+MAX_TENSOR = 2**31 - 1  # bytes; microcontrollers have far less
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Interface:
         return tuple(t for t in self.outputs if t.name not in shapes)
 
     def cut(self, made: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, np.ndarray[Any, Any]]:
-        """What a run made, as the model's outputs: boxes are cut to their true extents.
+        """The results of a run as the model's outputs: boxes are cut to their true extents.
 
         Raises ValueError if extents do not fit their box."""
         cut = {}
@@ -110,7 +110,7 @@ class Interface:
 
 
 def decode(module: str, data: bytes, file: str = "", member: str = "") -> Interface:
-    """The interface of `module`. Raises MlfError if the file is not a truthful one."""
+    """The interface of `module`. Raises MlfError if the file contradicts itself."""
     try:
         return _interface(module, parse_json(data))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -150,7 +150,7 @@ def _tensor(data: Mapping[str, Any]) -> Tensor:
         raise ValueError(f"tensor '{data['name']}' says {size} bytes for {dtype} {list(shape)}")
     c_name = str(data["c_name"])
     if not (c_name.isascii() and c_name.isidentifier()):
-        raise ValueError(f"'{c_name}' is no C identifier")
+        raise ValueError(f"'{c_name}' is not a C identifier")
     scale = data.get("scale")
     return Tensor(
         str(data["name"]),
@@ -178,7 +178,7 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
         small: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
         return small
     if not _PLAIN_TYPE.fullmatch(name):
-        raise ValueError(f"'{name[:40]}' is no type of tensors here (object, text or unknown)")
+        raise ValueError(f"'{name[:40]}' is not a supported tensor type (object, text or unknown)")
     return np.dtype(name)
 
 

@@ -1,4 +1,4 @@
-"""Where a module's files lie: the names of version 7, and what they were in every other version."""
+"""The paths of a module's files: the names of version 7, and those of every other version."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ def decode(data: bytes, file: str = "") -> tuple[int, tuple[ModuleRecord, ...]]:
 
 def _decode(top: Checked) -> tuple[ModuleRecord, ...]:
     if not isinstance(top.value, dict):
-        top.note("is no object")
+        top.note("is not an object")
         return ()
     version = top.at("version").number(VERSIONS[0], VERSIONS[-1])
     if top.notes:
@@ -138,7 +138,7 @@ def _decode(top: Checked) -> tuple[ModuleRecord, ...]:
         return (_module(top, version, ""),)
     modules = tuple(_module(entry, version, key) for key, entry in top.at("modules").items())
     if top.value["modules"] == {}:
-        top.note("holds no modules")
+        top.note("has no modules")
     return modules
 
 
@@ -197,7 +197,7 @@ def _targets(at: Checked, version: int) -> tuple[TargetString, ...]:
     found = []
     for key, text in at.items():
         if not re.fullmatch("[0-9]{1,4}", key):
-            text.note("has a key that is no device type")
+            text.note("has a key that is not a device type")
             continue
         found.append(TargetString(text.text(), int(key)))
     return tuple(found)

@@ -129,7 +129,7 @@ def _hex(values: tuple[int, ...]) -> str:
 def _decode(cursor: _Cursor) -> dict[str, Array]:
     cursor.expect("QQ", (LIST_MAGIC, 0), "the list's magic number")
     (count,) = cursor.take("Q", "the number of names")
-    # A name takes 8 bytes at least and its tensor 44: a count beyond that is a lie.
+    # A name takes at least 8 bytes and its tensor 44: a larger count is malformed.
     if count > len(cursor.data) // 52:
         raise ValueError(f"{count} parameters are claimed in {len(cursor.data)} bytes")
     names = [_name(cursor) for _ in range(count)]
@@ -178,23 +178,23 @@ def _check_size(shape: tuple[int, ...], dtype: np.dtype[Any], size: int, what: s
 def _values(data: bytes, shape: tuple[int, ...], dtype: np.dtype[Any], what: str) -> Array:
     """A fresh array in the machine's byte order."""
     if dtype == np.bool_ and data.translate(None, b"\0\1"):
-        raise ValueError(f"{what} is bool but holds bytes other than 0 and 1")
+        raise ValueError(f"{what} is bool but has bytes other than 0 and 1")
     stored = np.frombuffer(data, dtype.newbyteorder("<"))
     return stored.astype(dtype).reshape(shape)
 
 
 def _from_json(data: Any) -> dict[str, Array]:
     if not isinstance(data, dict) or data.keys() != {"schema_version", "parameters"}:
-        raise ValueError("is no object of schema_version and parameters")
+        raise ValueError("is not an object with schema_version and parameters")
     if data["schema_version"] != 1 or not isinstance(data["parameters"], list):
-        raise ValueError("schema_version is not 1, or parameters is no list")
+        raise ValueError("schema_version is not 1, or parameters is not a list")
     arrays: dict[str, Array] = {}
     for entry in data["parameters"]:
         if not isinstance(entry, dict) or entry.keys() != {"name", "dtype", "shape", "data"}:
-            raise ValueError("a parameter is no object of name, dtype, shape and data")
+            raise ValueError("a parameter is not an object with name, dtype, shape and data")
         name, shape = entry["name"], entry["shape"]
         if not isinstance(name, str) or name in arrays:
-            raise ValueError("a name is no text, or stands twice")
+            raise ValueError("a name is not text, or occurs twice")
         what = f"parameter '{name[:100]}'"
         if not isinstance(entry["dtype"], str) or entry["dtype"] not in _CODES:
             raise ValueError(f"{what} has no known dtype")
@@ -203,7 +203,7 @@ def _from_json(data: Any) -> dict[str, Array]:
         if len(shape) > MAX_NDIM:
             raise ValueError(f"{what} has rank {len(shape)}; expected 0 to {MAX_NDIM}")
         if not isinstance(entry["data"], str):
-            raise ValueError(f"{what} has data that are no text")
+            raise ValueError(f"{what} has data that is not text")
         raw = base64.b64decode(entry["data"], validate=True)
         dtype = numpy_dtype(entry["dtype"])
         _check_size(tuple(shape), dtype, len(raw), what)

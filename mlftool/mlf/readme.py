@@ -20,7 +20,7 @@ def _page(archive: Archive) -> Iterator[str]:
     names = ", ".join(_code(m.name) for m in archive.modules)
     yield f"# {names}"
     yield ""
-    yield f"An archive in Model Library Format, version {archive.version}. `metadata.json` says the"
+    yield f"An archive in Model Library Format, version {archive.version}. `metadata.json` has the"
     yield "same for programs, `sha256sum -c checksums.sha256` checks the files, and"
     yield "`mlftool inspect` and `mlftool run` read the archive as it is. Commands below start in"
     yield "the folder it was unpacked to."
@@ -109,7 +109,7 @@ def _build(archive: Archive, m: ModuleRecord, interface: Interface | None) -> It
         folder = "runtime" if carried else "CRT"
         flags = f"{_FLAGS} -I {folder}/include" if calls_runtime else _FLAGS
         yield ""
-        yield "Build, with the compiler of your device (unoptimised it is several times slower):"
+        yield "Build with your device's compiler (unoptimised it is several times slower):"
         yield ""
         yield "```sh"
         optimise = interface.flag if interface else "-O2"
@@ -117,14 +117,14 @@ def _build(archive: Archive, m: ModuleRecord, interface: Interface | None) -> It
         yield "```"
         if calls_runtime and not carried:
             yield ""
-            yield "`CRT` is TVM's or mlftool's C runtime, which this version does not carry."
+            yield "`CRT` is TVM's or mlftool's C runtime, which this version does not contain."
     if objects:
         yield ""
         yield f"Link {', '.join(map(_code, objects))}, compiled for the target above."
     if calls_runtime:
         yield ""
-        yield "It calls functions of the C runtime (`runtime/` in archives that carry it):"
-        yield "`TVMBackendAllocWorkspace` and `TVMBackendFreeWorkspace`, over your"
+        yield "It calls functions of the C runtime (`runtime/` in archives that contain it):"
+        yield "`TVMBackendAllocWorkspace` and `TVMBackendFreeWorkspace`, which use your"
         yield "`TVMPlatformMemoryAllocate` and `TVMPlatformMemoryFree`."
 
 

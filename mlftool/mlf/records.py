@@ -1,4 +1,4 @@
-"""What an archive says, as plain data that is the same whatever its version.
+"""The content of an archive as plain data, the same for every version.
 
 Files go by the names that version 7 gives them; mlf/layout.py knows the older names.
 """
@@ -137,7 +137,7 @@ class ModuleRecord:
 
     @property
     def interface(self) -> bytes | None:
-        """Our description of the module, which archives of TVM have not."""
+        """Our description of the module, which TVM's archives lack."""
         return self.files.get(f"executor-config/{self.executor}/{self.name}.json")
 
 

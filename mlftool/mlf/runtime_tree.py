@@ -9,7 +9,7 @@ from pathlib import Path
 from mlftool.errors import INTERNAL, MlfError, Problem
 
 _HEADERS = "codegen/host/include/mlf/"
-# Sources say "mlf/kernel.h", helpers beside it "kernel.h", and <math.h> is C's.
+# Sources include "mlf/kernel.h", helpers in its folder "kernel.h", and <math.h> is C's.
 _INCLUDE = re.compile(
     rb'^[ \t]*#[ \t]*include[ \t]*(?:"(?:mlf/)?|<mlf/)([a-z0-9_]+\.h)[">]', re.MULTILINE
 )
@@ -18,7 +18,7 @@ PARTS = ("include", "src", "CMakeLists.txt", "Makefile")
 
 
 def crt_root() -> Path:
-    """Where crt/ lies: beside the package in a checkout, inside it when installed."""
+    """Where crt/ is: next to the package in a checkout, inside it when installed."""
     package = Path(__file__).absolute().parent.parent
     for root in (package.parent / "crt", package / "_crt"):
         if (root / "include" / "mlf" / "kernel.h").is_file():

@@ -1,4 +1,4 @@
-"""Reading JSON that somebody else wrote: duplicate keys, wrong types and lies about sizes are said.
+"""Reads untrusted JSON: reports duplicate keys, wrong types and wrong sizes.
 
 `Checked` walks parsed JSON and notes every problem with its place instead of stopping at the first.
 """

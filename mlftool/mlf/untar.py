@@ -1,9 +1,9 @@
-"""A tar reader for archives we do not trust: plain files under plain names, or a reason why not.
+"""A tar reader for untrusted archives: plain files with plain names, or the reason for refusal.
 
 Only what MLF producers write is read: USTAR headers, regular files and folders, and the PAX records
 about times and owners that Python's tarfile adds for TVM. Whatever means different things to
 different readers (links, devices, sparse files, records that rename or resize, hidden bytes) is
-refused, and no size is believed beyond the file's own.
+refused, and no size beyond the file's own is trusted.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _claim(name: str, is_file: bool, taken: dict[str, bool]) -> None:
     key = unicodedata.normalize("NFC", name).casefold()
     parents = [key[: m.start()] for m in re.finditer("/", key)]
     if any(taken.get(p) for p in parents) or (key in taken and (is_file or taken[key])):
-        raise TarError("stands twice in the archive, or differs from another only in case", name)
+        raise TarError("occurs twice in the archive, or differs from another only in case", name)
     taken[key] = is_file
     for parent in parents:
         taken[parent] = False
@@ -170,4 +170,4 @@ def _check_end(file: BinaryIO, size: int, described: bool, count: int) -> None:
     if rest < BLOCK:
         raise TarError("is cut short: its end is missing")
     if rest > MAX_PADDING or file.read(rest).strip(b"\0"):
-        raise TarError("has something after its end")
+        raise TarError("has data after its end")

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import Any
+from typing import Any, TypeGuard
 
-from mlftool.ir.graph import Array, TensorType, View
+from mlftool.ir.edit import Editor
+from mlftool.ir.graph import Array, Node, TensorType, View
+from mlftool.ir.relay import Rule
 
 
 class Trait(Enum):
@@ -23,6 +25,25 @@ class Trait(Enum):
     NARROW = auto()  # its kernels read and write 16-bit floats themselves
     STEPWISE = auto()  # of k operands: k - 1 steps of two, each reading the step before repeatedly
     QUANTISE = auto()  # QuantizeLinear and its like: kept out of constant folding at import
+    KEPT = auto()  # constants of it, too: the standard's reference is wrong somewhere
+    QUANTISER = auto()  # floats to what is stored, by a scale and a zero point: inputs 1 and 2
+    DEQUANTISER = auto()  # the way back
+    IDENTITY = auto()  # its output is its input where both have one type
+    TRANSPOSITION = auto()  # its input with axes in the order of `perm`
+    ADDITION = auto()  # the sum of its two inputs
+    MULTIPLICATION = auto()  # their product
+    TABLE = auto()  # input 1 holds the output for each of the 256 values of input 0's elements
+    SAME_RANK = auto()  # the output has as many axes as the first input
+    AXIS = auto()  # `axis` is one of the first input's
+    ROUNDS_STEPS = auto()  # of 16-bit floats: attribute ROUNDED says of which
+    BRANCH = auto()  # control flow: one of two subgraphs
+    LOOP = auto()  # one subgraph again and again
+    SCAN = auto()  # one for each element of sequences
+    SHAPE = auto()  # the extents, at run time, of the tensor that attribute `of` names
+
+
+# The narrow float whose arithmetic a node has, though passes/widen.py gave it float32.
+ROUNDED = "mlf.rounded"
 
 
 @dataclass(frozen=True)
@@ -47,7 +68,8 @@ class Kernel:
     template: str  # file beside the operator or beside the target's kernels
     params: Mapping[str, Any]
     operands: tuple[Operand, ...]
-    cost: float  # estimated instructions; the lowest bid wins
+    cost: float  # estimated instructions
+    compact: bool = False  # written for few code bytes: first where those count
     macs: int = 0
     includes: tuple[str, ...] = ("mlf/kernel.h",)
     inplace: tuple[str, ...] = ()  # tensors whose memory the output may take over
@@ -56,38 +78,191 @@ class Kernel:
     parametric: bool = False  # any integer of its text may be an int32_t variable instead
 
 
-Bid = Callable[[View], "Kernel | None"]
-Result = Callable[[Sequence[TensorType | None], Mapping[str, Any]], TensorType]
+class Layout(Enum):
+    """How the weights of a contraction lie."""
+
+    CONVOLUTION = auto()  # [output channel, input channel of a group, *kernel]
+    TRANSPOSED = auto()  # [input channel, output channel of a group, *kernel]
+    MATRIX = auto()  # [input, output channel], or the other way round with `transB`
+    MATRICES = auto()  # one MATRIX for each of the first operand
 
 
 @dataclass(frozen=True)
-class OpDef:
-    """Everything any stage may ask about an operator."""
+class Contracts:
+    """Where a sum of products has its operands. The first is input 0; a quantised one's scale and
+    zero point are inputs 1 and 2, the weights' 4 and 5."""
+
+    layout: Layout
+    weights: int = 1
+    bias: int | None = None
+    y_scale: int | None = None  # of a quantised one, before its zero point
+    packs_bias: bool = False  # a bias has to be known, one value for each output channel
+    rows: str = ""  # of MATRICES: the operator that takes rows and one matrix
+    forward: str = ""  # of TRANSPOSED: the convolution that has its operands in the same places
+    computed: str = ""  # the quantised form where weights are computed, or several matrices
+
+    @property
+    def quantised(self) -> bool:
+        return self.y_scale is not None
+
+    @property
+    def per_channel(self) -> tuple[int, ...]:
+        """Inputs with an element for each output channel, or one for all."""
+        scales = (4, 5) if self.quantised else ()
+        return scales if self.bias is None else (*scales, self.bias)
+
+    def axis(self, attrs: Mapping[str, Any], rank: int) -> int:
+        """The weights' axis of output channels, or of those of one group."""
+        if self.layout is Layout.CONVOLUTION or attrs.get("transB", 0):
+            return 0
+        return 1 if self.layout is Layout.TRANSPOSED else rank - 1
+
+    def groups(self, attrs: Mapping[str, Any]) -> int:
+        """How often that axis is repeated."""
+        return int(attrs.get("group", 1)) if self.layout is Layout.TRANSPOSED else 1
+
+
+@dataclass(frozen=True)
+class Moved:
+    """The inputs and outputs that carry elements, None for all; others say where to or where from.
+    Input `fill` has the one element that stands where no other does."""
+
+    inputs: tuple[int, ...] | None = None
+    outputs: tuple[int, ...] | None = None
+    fill: int | None = None
+
+    def read(self, node: Node) -> tuple[int, ...]:
+        return tuple(range(len(node.inputs))) if self.inputs is None else self.inputs
+
+    def made(self, node: Node) -> tuple[int, ...]:
+        every = tuple(k for k, name in enumerate(node.outputs) if name)
+        return every if self.outputs is None else self.outputs
+
+
+FIRST = Moved((0,))
+Attributes = Mapping[str, Any]
+Known = Sequence[Array | None]  # the values of a node's inputs, None where it is not known
+Shape = tuple[int, ...]
+Types = Sequence[TensorType | None]
+# A form for each input (importer/ranks.py), and the extents that some of their letters are.
+Forms = tuple[Sequence[str], Mapping[str, int]]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """A typed node. Inputs that were left out are None."""
+
+    op: str
+    attrs: Attributes
+    inputs: Types
+    values: Known
+    output: TensorType
+
+    def shape(self, i: int) -> tuple[int, ...] | None:
+        type_ = self.inputs[i] if i < len(self.inputs) else None
+        return None if type_ is None else type_.shape
+
+
+Affine = tuple[Array, Array] | None  # factor, addend
+# Input values, attributes and an opset -> the first output.
+Value = Callable[[Known, Attributes, int], Array]
+Bid = Callable[[View], "Kernel | None"]
+Result = Callable[[Sequence[TensorType | None], Mapping[str, Any]], TensorType]
+# (node, its output's type, a Scalar for each operand) -> C (ops/scalar.py)
+Expression = Callable[..., str]
+
+
+@dataclass(frozen=True)
+class Op:
+    """Everything any stage may ask about an operator. One stands in the file of its family."""
 
     name: str
     kernel: Bid  # the portable implementation; None when this very form is not supported
     traits: frozenset[Trait] = field(default_factory=frozenset)
     # Input types and attributes -> type of the output, for operators that onnx does not know.
     result: Result | None = None
+    # Of elementwise operators: the value of an element in C, and the headers that it needs.
+    expression: Expression | None = None
+    includes: tuple[str, ...] = ()
+    checks: tuple[Callable[[Facts], str], ...] = ()  # what is wrong with a node, or ""
+    forms: Callable[[Attributes], Forms] | None = None  # of its inputs' axes
+    related: Callable[[Shape, Attributes, Types], str] | None = None  # what is wrong with them
+    moved: Moved = Moved()  # of what moves or picks elements
+    contracts: Contracts | None = None
+    quantised: str = ""  # the operator that computes it on quantised tensors
+    # Attributes, where the axes of what is moved are permuted: the outputs' axes are, too.
+    turned: Callable[[Attributes, Sequence[int]], Attributes] | None = None
+    # Of an operator that gives data * factor + addend: those two in float64, where they are known;
+    # the data is the input whose value is not.
+    affine: Callable[[Known, Attributes], Affine] | None = None
+    # Of one that cuts its first input off at limits: the lower and the upper one.
+    limits: Callable[[Known], tuple[float, float]] | None = None
+    # Rewrites a node into the one spelling that passes and kernels see.
+    canonical: Callable[[Editor, Node], None] | None = None
+    constant: Value | None = None  # where the standard's reference is wrong (ops/folded.py)
+    relay: Rule | None = None  # its form in Relay
 
 
-OPS: dict[str, OpDef] = {}
+OPS: dict[str, Op] = {}
+OLD: dict[str, Op] = {}  # those that the importer turns into others: they have no kernel
 
 
-def op(name: str, *traits: Trait, result: Result | None = None) -> Callable[[Bid], Bid]:
-    """Register the function below as operator `name`'s portable kernel."""
+def op(name: str, *traits: Trait, **fields: Any) -> Callable[[Bid], Bid]:
+    """Register the function below as operator `name`'s portable kernel; `fields` are those of its
+    record."""
 
     def register(kernel: Bid) -> Bid:
         assert name not in OPS, name
-        OPS[name] = OpDef(name, kernel, frozenset(traits), result)
+        OPS[name] = Op(name, kernel, frozenset(traits), **fields)
         return kernel
 
     return register
 
 
+def known(name: str) -> Op | None:
+    """What is known of an operator, one without a kernel among them."""
+    return OPS.get(name) or OLD.get(name)
+
+
+def old(name: str, *traits: Trait, **fields: Any) -> None:
+    """Register an operator that is rewritten before anything needs a kernel."""
+    assert name not in OLD, name
+    OLD[name] = Op(name, lambda v: None, frozenset(traits), **fields)
+
+
+def of_form(*forms: str) -> Callable[[Attributes], Forms]:
+    """Forms that are the same whatever the attributes."""
+    return lambda attrs: (forms, {})
+
+
+def shown(shape: Sequence[int] | None) -> str:
+    if shape is None:
+        return "(none)"
+    return ("x".join(map(str, shape[:16])) + "..." * (len(shape) > 16)) or "scalar"
+
+
 def has(name: str, trait: Trait) -> bool:
     """Whether operator `name` is known and has `trait`."""
-    return name in OPS and trait in OPS[name].traits
+    record = known(name)
+    return record is not None and trait in record.traits
+
+
+def is_a(node: Node | None, trait: Trait) -> TypeGuard[Node]:
+    """Whether there is a node, of an operator with `trait`."""
+    return node is not None and has(node.op, trait)
+
+
+_UNKNOWN = Op("", lambda v: None)
+
+
+def record(node: Node) -> Op:
+    """What there is to know of a node's operator; nothing if it is not known."""
+    return OPS.get(node.op, _UNKNOWN)
+
+
+def contracts(node: Node | None) -> Contracts | None:
+    """Where a node has its operands if it is a sum of products."""
+    return record(node).contracts if node is not None else None
 
 
 def like_first(types: Sequence[TensorType | None], attrs: Mapping[str, Any]) -> TensorType:

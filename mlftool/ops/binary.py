@@ -5,7 +5,11 @@ Integers wrap around and division by zero gives 0, whatever the target: both are
 
 from __future__ import annotations
 
-from mlftool.ops.base import Trait
+import numpy as np
+
+from mlftool.ir import relay
+from mlftool.ir.relay import Site
+from mlftool.ops.base import Affine, Attributes, Known, Trait
 from mlftool.ops.elementwise import Maths, elementwise
 from mlftool.ops.scalar import Exact, ExprFn, Scalar, compared
 
@@ -118,29 +122,77 @@ def _prelu(m: Maths, a: Scalar, slope: Scalar) -> str:
     return f"{a} < {m.lit(0)} ? {slope} * {a} : {a}"
 
 
-elementwise("Add", _wrapping("+"))
-elementwise("Sub", _wrapping("-"))
-elementwise("Mul", _wrapping("*"))
-elementwise("Sum", _wrapping("+"))
+def _relay_shift(s: Site) -> str:
+    way = "left_shift" if s.attr("direction", "LEFT") == "LEFT" else "right_shift"
+    return s.call(way, s.arg(0), s.arg(1))
+
+
+def _relay_mod(s: Site) -> str:
+    # Relay's mod truncates, as C does.
+    return s.call("mod" if s.attr("fmod", 0) else "floor_mod", s.arg(0), s.arg(1))
+
+
+def _relay_prelu(s: Site) -> str | None:
+    """One slope for each channel; other slopes as what they do."""
+    negative = s.call("minimum", s.arg(), s.literal(0))
+    return s.call("add", s.call("nn.relu", s.arg()), s.call("multiply", negative, s.arg(1)))
+
+
+def _shifted(known: Known, attrs: Attributes) -> Affine:
+    value = next((k for k in known if k is not None), None)
+    return None if value is None else (np.ones(1), value)
+
+
+def _difference(known: Known, attrs: Attributes) -> Affine:
+    left, right = known
+    if left is not None:
+        return np.array([-1.0]), left
+    return None if right is None else (np.ones(1), -right)
+
+
+def _scaled(known: Known, attrs: Attributes) -> Affine:
+    value = next((k for k in known if k is not None), None)
+    return None if value is None else (value, np.zeros(1))
+
+
+def _quotient(known: Known, attrs: Attributes) -> Affine:
+    left, right = known
+    if left is not None or right is None or np.any(right == 0):
+        return None
+    return 1 / right, np.zeros(1)
+
+
+elementwise("Add", _wrapping("+"), Trait.ADDITION, affine=_shifted, relay=relay.binary("add"))
+elementwise("Sub", _wrapping("-"), affine=_difference, relay=relay.binary("subtract"))
 elementwise(
-    "Mean", lambda m, *operands: f"({_rounding(m, '+', operands)}) / {m.lit(len(operands))}"
+    "Mul", _wrapping("*"), Trait.MULTIPLICATION, affine=_scaled, relay=relay.binary("multiply")
 )
-elementwise("Div", _divide)
-elementwise("Mod", _mod, includes=("mlf/math.h",))
-elementwise("Pow", _pow, includes=("mlf/math.h", "mlf/convert.h"))
-elementwise("Min", _extreme("<"), Trait.STEPWISE)
-elementwise("Max", _extreme(">"), Trait.STEPWISE)
-elementwise("PRelu", _prelu)
-elementwise("BitShift", _shift)
-elementwise("BitwiseAnd", _bitwise("&"))
-elementwise("BitwiseOr", _bitwise("|"))
-elementwise("BitwiseXor", _bitwise("^"))
-elementwise("And", _logical("&&"))
-elementwise("Or", _logical("||"))
-elementwise("Xor", _logical("!="))
-elementwise("Equal", _equal)
-elementwise("Less", _compare("<"))
-elementwise("LessOrEqual", _compare("<="))
-elementwise("Greater", _compare(">"))
-elementwise("GreaterOrEqual", _compare(">="))
-elementwise("Where", lambda m, condition, a, b: m.same(f"{condition} ? {a} : {b}"))
+elementwise("Sum", _wrapping("+"), relay=relay.variadic("add"))
+elementwise(
+    "Mean",
+    lambda m, *operands: f"({_rounding(m, '+', operands)}) / {m.lit(len(operands))}",
+    relay=relay.variadic("add", mean=True),
+)
+elementwise("Div", _divide, affine=_quotient, relay=relay.binary("divide"))
+elementwise("Mod", _mod, includes=("mlf/math.h",), relay=_relay_mod)
+elementwise("Pow", _pow, includes=("mlf/math.h", "mlf/convert.h"), relay=relay.binary("power"))
+elementwise("Min", _extreme("<"), Trait.STEPWISE, relay=relay.variadic("minimum"))
+elementwise("Max", _extreme(">"), Trait.STEPWISE, relay=relay.variadic("maximum"))
+elementwise("PRelu", _prelu, relay=_relay_prelu)
+elementwise("BitShift", _shift, relay=_relay_shift)
+elementwise("BitwiseAnd", _bitwise("&"), relay=relay.binary("bitwise_and"))
+elementwise("BitwiseOr", _bitwise("|"), relay=relay.binary("bitwise_or"))
+elementwise("BitwiseXor", _bitwise("^"), relay=relay.binary("bitwise_xor"))
+elementwise("And", _logical("&&"), relay=relay.binary("logical_and"))
+elementwise("Or", _logical("||"), relay=relay.binary("logical_or"))
+elementwise("Xor", _logical("!="), relay=relay.binary("logical_xor"))
+elementwise("Equal", _equal, relay=relay.binary("equal"))
+elementwise("Less", _compare("<"), relay=relay.binary("less"))
+elementwise("LessOrEqual", _compare("<="), relay=relay.binary("less_equal"))
+elementwise("Greater", _compare(">"), relay=relay.binary("greater"))
+elementwise("GreaterOrEqual", _compare(">="), relay=relay.binary("greater_equal"))
+elementwise(
+    "Where",
+    lambda m, condition, a, b: m.same(f"{condition} ? {a} : {b}"),
+    relay=lambda s: s.call("where", *s.args()),
+)

@@ -18,17 +18,18 @@ import numpy as np
 
 from mlftool.ir.dtype import of
 from mlftool.ir.graph import View
-from mlftool.ops.base import Kernel, Operand, Trait, op
+from mlftool.ir.relay import LAYOUTS, Site, dense, requantise, scale_of, window, zero_point
+from mlftool.ops.base import OPS, Contracts, Facts, Kernel, Layout, Operand, Trait, op, shown
 from mlftool.ops.contract_computed import computed, spatial_axes
 from mlftool.ops.contraction import (
     BLOCK,
-    CONVOLUTIONS,
-    QUANTISED,
     Contraction,
     Quantisation,
+    auto_pad,
     blocks,
     centred,
     contraction,
+    contracts_of,
     fits_int32,
     folded_bias,
     geometry,
@@ -40,7 +41,7 @@ from mlftool.ops.contraction import (
     scale_operand,
     stores,
 )
-from mlftool.ops.matmul import matmul
+from mlftool.ops.matmul import fitting_bias, flags, matmul, without_factors
 from mlftool.ops.nibbles import are_nibbles, nibble_rows
 from mlftool.ops.scalar import Store, tensor_operand
 
@@ -257,15 +258,116 @@ def any_rank(v: View) -> Kernel:
 
 def contract(v: View) -> Kernel:
     """The cheapest portable kernel of the family."""
-    if not packable(v) or (v.core.op not in QUANTISED and v.x(0).dtype.name != "float32"):
-        if v.core.op in CONVOLUTIONS:
+    operands = contracts_of(v)
+    if not packable(v) or (not operands.quantised and v.x(0).dtype.name != "float32"):
+        if operands.layout is Layout.CONVOLUTION:
             return computed(v)
-        if v.core.op == "Gemm":
+        if not operands.quantised:
             return matmul(v)
     return depthwise(v) or blocked(v) or any_rank(v)
 
 
-op("Conv", Trait.SPATIAL, Trait.EPILOGUE)(contract)
-op("QLinearConv", Trait.SPATIAL, Trait.EPILOGUE)(contract)
-op("Gemm", Trait.EPILOGUE)(contract)
-op("com.microsoft.QGemm", Trait.EPILOGUE)(contract)
+def _relay_conv(s: Site) -> str | None:
+    n = s.rank - 2
+    if n not in LAYOUTS:
+        return None
+    weights = s.type(1).shape
+    data_layout, kernel_layout = LAYOUTS[n]
+    y = s.call(
+        f"nn.conv{n}d",
+        s.arg(0),
+        s.arg(1),
+        **window(s),
+        groups=s.attr("group", 1),
+        channels=weights[0],
+        kernel_size=list(weights[2:]),
+        data_layout=data_layout,
+        kernel_layout=kernel_layout,
+    )
+    return s.call("nn.bias_add", y, s.arg(2)) if s.has(2) else y
+
+
+def _relay_gemm(s: Site) -> str:
+    x = s.arg(0)
+    if s.attr("transA", 0):
+        x = s.call("transpose", x, axes=[1, 0])
+    y = dense(s, x, s.arg(1), s.out.shape[1], bool(s.attr("transB", 0)))
+    alpha, beta = s.attr("alpha", 1.0), s.attr("beta", 1.0)
+    if alpha != 1:
+        y = s.call("multiply", y, s.literal(alpha))
+    if not s.has(2):
+        return y
+    c = s.arg(2)
+    return s.call("add", y, s.call("multiply", c, s.literal(beta)) if beta != 1 else c)
+
+
+def _relay_qlinear_conv(s: Site) -> str | None:
+    if s.rank != 4 or str(s.type(1).dtype) != "float32":
+        return None
+    weights = s.type(3).shape
+    y = s.call(
+        "qnn.conv2d",
+        *(s.arg(0), s.arg(3), zero_point(s, 2), zero_point(s, 5), scale_of(s, 1), scale_of(s, 4)),
+        **window(s),
+        groups=s.attr("group", 1),
+        channels=weights[0],
+        kernel_size=list(weights[2:]),
+        data_layout="NCHW",
+        kernel_layout="OIHW",
+        out_dtype="int32",
+    )
+    if s.has(8):
+        y = s.call("nn.bias_add", y, s.arg(8))
+    return requantise(s, y, (1, 4), (6, 7))
+
+
+def _fits(f: Facts) -> str:
+    c = OPS[f.op].contracts
+    assert c is not None
+    assert c.bias is not None
+    x, w, b, group = f.shape(0), f.shape(c.weights), f.shape(c.bias), f.attrs.get("group", 1)
+    if x is None or w is None or len(x) != len(w):
+        return f"weights {shown(w)} do not fit input {shown(x)}"
+    if group < 1:
+        return f"group is {group}; expected at least 1"
+    if x[1] != w[1] * group:
+        return f"input {shown(x)} has {x[1]} channels; weights {shown(w)} take {w[1] * group}"
+    if w[0] % group:
+        return f"{w[0]} output channels; expected a multiple of its {group} groups"
+    kernel = f.attrs.get("kernel_shape")
+    if kernel is not None and tuple(kernel) != w[2:]:
+        return f"kernel_shape {shown(kernel)} does not fit weights {shown(w)}"
+    if b is not None and b != w[:1]:
+        return f"bias {shown(b)}; expected one value for each of {w[0]} output channels"
+    return ""
+
+
+op(
+    "Conv",
+    *(Trait.KEPT, Trait.SPATIAL, Trait.EPILOGUE),
+    contracts=Contracts(Layout.CONVOLUTION, bias=2, packs_bias=True),
+    quantised="QLinearConv",
+    checks=(auto_pad, _fits),
+    relay=_relay_conv,
+)(contract)
+op(
+    "QLinearConv",
+    *(Trait.KEPT, Trait.SPATIAL, Trait.EPILOGUE),
+    contracts=Contracts(Layout.CONVOLUTION, 3, bias=8, y_scale=6),
+    checks=(auto_pad, _fits),
+    relay=_relay_qlinear_conv,
+)(contract)
+op(
+    "Gemm",
+    Trait.EPILOGUE,
+    contracts=Contracts(Layout.MATRIX, bias=2, packs_bias=True, computed="QLinearMatMul"),
+    quantised="com.microsoft.QGemm",
+    checks=(flags, fitting_bias),
+    canonical=without_factors,
+    relay=_relay_gemm,
+)(contract)
+op(
+    "com.microsoft.QGemm",
+    Trait.EPILOGUE,
+    contracts=Contracts(Layout.MATRIX, 3, bias=6, y_scale=7),
+)(contract)

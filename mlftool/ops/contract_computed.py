@@ -9,7 +9,7 @@ import numpy as np
 
 from mlftool.ir.dtype import int32
 from mlftool.ir.graph import View
-from mlftool.ops.base import Kernel, Operand, Trait, UnsupportedError, op
+from mlftool.ops.base import Contracts, Kernel, Layout, Operand, Trait, UnsupportedError, op
 from mlftool.ops.contraction import Contraction, shape_of
 from mlftool.ops.scalar import Store, literal, tensor_operand
 
@@ -85,4 +85,8 @@ def _of_channel(v: View, at: dict[str, int]) -> str:
     return f"(int32_t)wz[{'oc' if v.x(at['wz']).elements > 1 else 0}]"
 
 
-op("ConvInteger", Trait.SPATIAL, Trait.EPILOGUE)(computed)
+op(
+    "ConvInteger",
+    *(Trait.KEPT, Trait.SPATIAL, Trait.EPILOGUE),
+    contracts=Contracts(Layout.CONVOLUTION),
+)(computed)

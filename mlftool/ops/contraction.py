@@ -14,13 +14,11 @@ from typing import Any
 import numpy as np
 
 from mlftool.ir.graph import Array, View
-from mlftool.ops.base import Operand, UnsupportedError
+from mlftool.ops.base import Contracts, Facts, Layout, Operand, UnsupportedError, contracts
 from mlftool.ops.scalar import Store
 
 BLOCK = 256
-QUANTISED = {"QLinearConv", "com.microsoft.QGemm", "mlf.QLinearConvTranspose"}
-CONVOLUTIONS = {"Conv", "QLinearConv", "ConvInteger"}
-TRANSPOSED = {"ConvTranspose", "mlf.QLinearConvTranspose"}
+AUTO_PADS = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
 
 
 @dataclass(frozen=True)
@@ -57,7 +55,7 @@ class Contraction:
 
     @property
     def quantised(self) -> bool:
-        return self.v.core.op in QUANTISED
+        return contracts_of(self.v).quantised
 
     @property
     def depthwise(self) -> bool:
@@ -107,10 +105,11 @@ class Contraction:
     @cached_property
     def weights(self) -> Array:
         """[output channel, *kernel, input channel]."""
-        w = self.v.known(3 if self.quantised else 1)
-        if self.v.core.op in CONVOLUTIONS:
+        operands = contracts_of(self.v)
+        w = self.v.known(operands.weights)
+        if operands.layout is Layout.CONVOLUTION:
             return np.ascontiguousarray(np.moveaxis(w, 1, -1))
-        if self.v.core.op in TRANSPOSED:
+        if operands.layout is Layout.TRANSPOSED:
             groups = w.reshape(self.group, -1, *w.shape[1:])  # [g, ic, oc, *kernel]
             turned = np.moveaxis(groups, 1, -1)
             return np.ascontiguousarray(turned).reshape(self.oc, *self.kernel, -1)
@@ -120,18 +119,29 @@ class Contraction:
     @cached_property
     def bias(self) -> Array:
         """[output channel], int32 or float32; zeros if there is none."""
-        float_, gemm = self.v.core.op in ("Conv", "Gemm"), self.v.core.op == "com.microsoft.QGemm"
-        i = 2 if float_ else 6 if gemm else 8
+        i = contracts_of(self.v).bias
         dtype = np.int32 if self.quantised else np.float32
-        if not self.v.has(i):
+        if i is None or not self.v.has(i):
             return np.zeros(self.oc, dtype)
         return np.broadcast_to(self.v.known(i).reshape(-1), (self.oc,)).astype(dtype)
+
+
+def auto_pad(f: Facts) -> str:
+    mode = f.attrs.get("auto_pad", "NOTSET")
+    return "" if mode in AUTO_PADS else f"auto_pad '{mode}'; expected {', '.join(AUTO_PADS)}"
+
+
+def contracts_of(v: View) -> Contracts:
+    """Where the node's core has its operands."""
+    found = contracts(v.core)
+    assert found is not None, v.core.op
+    return found
 
 
 def contraction(v: View) -> Contraction:
     """Read the geometry of the node's core. Raises UnsupportedError for forms no kernel with packed
     weights takes."""
-    quantised = v.core.op in QUANTISED
+    quantised = contracts_of(v).quantised
     if not packable(v):
         raise UnsupportedError("weights are computed at run time; supported: constant weights")
     if v.x(0).dtype.name != "float32" and not quantised:
@@ -141,7 +151,7 @@ def contraction(v: View) -> Contraction:
 
 def packable(v: View) -> bool:
     """Whether weights, and in quantised forms all parameters, are known at compile time."""
-    places = range(1, len(v.core.inputs)) if v.core.op in QUANTISED else (1, 2)
+    places = range(1, len(v.core.inputs)) if contracts_of(v).quantised else (1, 2)
     return all(v.const(i) is not None for i in places if v.has(i))
 
 
@@ -151,7 +161,8 @@ def shape_of(v: View) -> Contraction:
 
 
 def _shape_of(v: View) -> Contraction:
-    if v.core.op in CONVOLUTIONS | TRANSPOSED:
+    operands = contracts_of(v)
+    if operands.layout in (Layout.CONVOLUTION, Layout.TRANSPOSED):
         shape, out = v.x(0).shape, v.y.shape
         rank = len(shape) - 2
         pads = tuple(v.attr("pads", (0,) * (2 * rank)))
@@ -163,7 +174,7 @@ def _shape_of(v: View) -> Contraction:
             out[-1],
             shape[1:-1],
             out[1:-1],
-            tuple(v.attr("kernel_shape") or v.x(3 if v.core.op in QUANTISED else 1).shape[2:]),
+            tuple(v.attr("kernel_shape") or v.x(operands.weights).shape[2:]),
             tuple(v.attr("strides", one)),
             tuple(v.attr("dilations", one)),
             pads[:rank],
@@ -188,7 +199,8 @@ class Quantisation:
 
     @staticmethod
     def of(v: View) -> Quantisation:
-        y_scale, y_zp = (7, 8) if v.core.op == "com.microsoft.QGemm" else (6, 7)
+        y_scale = contracts_of(v).y_scale
+        assert y_scale is not None
         # In float32 and in this order, as onnxruntime does; the order decides the last bit.
         scale = v.known(1).reshape(-1) * v.known(4).reshape(-1)
         to_float = not v.has(y_scale)
@@ -201,7 +213,7 @@ class Quantisation:
             int(v.known(2).item()),
             w_zp,
             scale.astype(np.float32),
-            0 if to_float else int(v.known(y_zp).item()),
+            0 if to_float else int(v.known(y_scale + 1).item()),
             lo,
             hi,
             to_float,

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mlftool.ir.graph import Graph, View
-from mlftool.ops.base import Kernel, Operand, op
+from mlftool.ir.relay import Site
+from mlftool.ops.base import Kernel, Operand, Trait, op
 from mlftool.ops.scalar import tensor_operand
 
 ARENA = "arena"
@@ -55,7 +56,17 @@ def _bytes(v: View, names: tuple[str, ...]) -> list[int]:
     return [v.type(name).bytes for name in names]
 
 
-@op("If")
+def _relay_if(s: Site) -> tuple[str, ...]:
+    """The node's inputs are the condition and what both branches may read."""
+    condition = s.single(0)
+    branches = [s.branch(key) for key in ("then_branch", "else_branch")]
+    made = s.bind(f"if ({condition}) {branches[0]} else {branches[1]}")
+    if len(s.node.outputs) == 1:
+        return (made,)
+    return tuple(f"{made}.{k}" for k in range(len(s.node.outputs)))
+
+
+@op("If", Trait.BRANCH, relay=_relay_if)
 def if_(v: View) -> Kernel:
     """One of two branches, with the captures as inputs."""
     call = _Call(v)
@@ -67,7 +78,7 @@ def if_(v: View) -> Kernel:
     )
 
 
-@op("Loop")
+@op("Loop", Trait.LOOP)
 def loop(v: View) -> Kernel:
     """The state lives in the outputs; an iteration writes the next state to scratch."""
     body: Graph = v.node.graphs["body"]
@@ -101,7 +112,7 @@ def loop(v: View) -> Kernel:
     )
 
 
-@op("Scan")
+@op("Scan", Trait.SCAN)
 def scan(v: View) -> Kernel:
     """Sequences along their first axis, forwards or backwards."""
     body: Graph = v.node.graphs["body"]

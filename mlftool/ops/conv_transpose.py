@@ -14,11 +14,12 @@ import numpy as np
 
 from mlftool.ir.dtype import int32, int64
 from mlftool.ir.graph import View
-from mlftool.ops.base import Kernel, Operand, Trait, op
+from mlftool.ops.base import Contracts, Facts, Kernel, Layout, Operand, Trait, op, shown
 from mlftool.ops.contract_computed import spatial_axes
 from mlftool.ops.contraction import (
     Contraction,
     Quantisation,
+    auto_pad,
     largest,
     requantize,
     scale_operand,
@@ -73,7 +74,49 @@ def _quantised(v: View, c: Contraction, requantised: Requantised) -> _Sum:
     )
 
 
-@op("ConvTranspose", Trait.SPATIAL, Trait.EPILOGUE)
+def _fits(f: Facts) -> str:
+    x, w, b, group = f.shape(0), f.shape(1), f.shape(2), f.attrs.get("group", 1)
+    if x is None or w is None or len(x) != len(w) or len(x) < 3:
+        return f"weights {shown(w)} do not fit input {shown(x)}"
+    if group < 1 or x[1] != w[0] or w[0] % group:
+        return f"weights {shown(w)} in {group} groups do not fit input {shown(x)}"
+    kernel = f.attrs.get("kernel_shape")
+    if kernel is not None and tuple(kernel) != w[2:]:
+        return f"kernel_shape {shown(kernel)} does not fit weights {shown(w)}"
+    if b is not None and b != (w[1] * group,):
+        return f"bias {shown(b)}; expected one value for each of {w[1] * group} output channels"
+    return ""
+
+
+def _same(f: Facts) -> str:
+    """With SAME_* the standard makes the output input * stride, and says nothing of output_padding;
+    onnx's inference adds it, onnxruntime does not. Where nothing is padded both agree."""
+    x, w = f.shape(0), f.shape(1)
+    extra = f.attrs.get("output_padding") or []
+    mode = f.attrs.get("auto_pad", "NOTSET")
+    if not mode.startswith("SAME") or f.attrs.get("output_shape") or not any(extra):
+        return ""
+    if x is None or w is None:
+        return ""
+    ones = [1] * len(extra)
+    strides, dilations = f.attrs.get("strides") or ones, f.attrs.get("dilations") or ones
+    rows = zip(x[2:], w[2:], strides, dilations, extra, strict=True)
+    whole = tuple((n - 1) * s + (k - 1) * d + 1 + e for n, k, s, d, e in rows)
+    if whole == f.output.shape[2:]:
+        return ""
+    return (
+        f"auto_pad {mode} with output_padding {shown(extra)}, of which the standard does not say "
+        "how large the output is; expected pads or output_shape instead"
+    )
+
+
+@op(
+    "ConvTranspose",
+    *(Trait.KEPT, Trait.SPATIAL, Trait.EPILOGUE),
+    contracts=Contracts(Layout.TRANSPOSED, bias=2, forward="Conv"),
+    quantised="mlf.QLinearConvTranspose",
+    checks=(auto_pad, _fits, _same),
+)
 def conv_transpose(v: View) -> Kernel:
     return gathered(v, requantize)
 
@@ -118,4 +161,8 @@ def gathered(v: View, requantised: Requantised) -> Kernel:
     )
 
 
-op("mlf.QLinearConvTranspose", Trait.SPATIAL, Trait.EPILOGUE)(conv_transpose)
+op(
+    "mlf.QLinearConvTranspose",
+    *(Trait.SPATIAL, Trait.EPILOGUE),
+    contracts=Contracts(Layout.TRANSPOSED, 3, bias=8, y_scale=6, forward="QLinearConv"),
+)(conv_transpose)

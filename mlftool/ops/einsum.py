@@ -6,7 +6,7 @@ import math
 
 from mlftool.ir.graph import View
 from mlftool.ops.base import Kernel, Operand, UnsupportedError, op
-from mlftool.ops.indexed import steps
+from mlftool.ops.movement import strides_of
 from mlftool.ops.reduce import BLOCK, joined
 from mlftool.ops.scalar import fetch, literal, settle, tensor_operand
 
@@ -48,7 +48,7 @@ def einsum(v: View) -> Kernel:
     for k, (labels, name) in enumerate(zip(inputs, v.core.inputs, strict=True)):
         shape = v.type(name).shape
         terms = []
-        for label, n, step in zip(labels, shape, steps(shape), strict=True):
+        for label, n, step in zip(labels, shape, strides_of(shape), strict=True):
             extents[label] = max(n, extents.get(label, 1))
             if n > 1:
                 terms.append(_variable(label) if step == 1 else f"{_variable(label)} * {step}")
@@ -57,7 +57,7 @@ def einsum(v: View) -> Kernel:
     summed = [label for label in extents if label not in output]
     target = [
         _variable(label) if step == 1 else f"{_variable(label)} * {step}"
-        for label, step in zip(output, steps(v.y.shape), strict=True)
+        for label, step in zip(output, strides_of(v.y.shape), strict=True)
         if extents[label] > 1
     ]
     inner = [(_variable(label), extents[label]) for label in summed]

@@ -16,10 +16,8 @@ import numpy as np
 
 from mlftool.ir.dtype import DType, float32, int32
 from mlftool.ir.graph import Array, Node, TensorType, View
-from mlftool.ops.base import OPS, Kernel, OpDef, Operand, Trait, UnsupportedError
+from mlftool.ops.base import Kernel, Operand, Trait, UnsupportedError, op
 from mlftool.ops.scalar import (
-    EXPRESSIONS,
-    INCLUDES,
     Body,
     Exact,
     ExprFn,
@@ -58,7 +56,7 @@ class Maths:
         return Exact(text) if self.out.codec else text
 
 
-def elementwise(name: str, expr: ExprFn, *traits: Trait, includes: tuple[str, ...] = ()) -> None:
+def elementwise(name: str, expr: ExprFn, *traits: Trait, **fields: Any) -> None:
     """Register operator `name`; `expr(m, *operands, **attrs)` returns its C expression."""
     signature = inspect.signature(expr).parameters.values()
     attrs = {p.name: _attribute(p.default) for p in signature if p.kind is p.KEYWORD_ONLY}
@@ -69,9 +67,8 @@ def elementwise(name: str, expr: ExprFn, *traits: Trait, includes: tuple[str, ..
         assert first is not None
         return expr(Maths(dtype if dtype.is_float else first.dtype, dtype), *args, **given)
 
-    EXPRESSIONS[name] = render
-    INCLUDES[name] = includes
-    OPS[name] = OpDef(name, loop_nest, frozenset({Trait.ELEMENTWISE, *traits}), _broadcast)
+    fields = {"result": _broadcast, "expression": render, **fields}
+    op(name, Trait.ELEMENTWISE, *traits, **fields)(loop_nest)
 
 
 def _broadcast(types: Sequence[TensorType | None], attrs: Mapping[str, Any]) -> TensorType:

@@ -12,7 +12,8 @@ import math
 from typing import Any
 
 from mlftool.ir.graph import View
-from mlftool.ops.base import Kernel, Operand, UnsupportedError, op
+from mlftool.ops.base import Kernel, Operand, Trait, UnsupportedError, op
+from mlftool.ops.movement import strides_of
 from mlftool.ops.scalar import literal, tensor_operand
 
 # Templates -> headers they need beside mlf/kernel.h.
@@ -45,10 +46,6 @@ def boxed(v: View, template: str, params: dict[str, Any], *more: Operand) -> Ker
     )
 
 
-def _strides(shape: tuple[int, ...]) -> list[int]:
-    return [math.prod(shape[k + 1 :]) for k in range(len(shape))]
-
-
 @op("NonZero")
 def nonzero(v: View) -> Kernel:
     """[rank, bound] coordinates in order, and how many there are."""
@@ -59,12 +56,12 @@ def nonzero(v: View) -> Kernel:
         {
             "elements": v.x(0).elements,
             "bound": v.y.shape[1],
-            "axes": list(zip(_strides(shape), shape, strict=True)),
+            "axes": list(zip(strides_of(shape), shape, strict=True)),
         },
     )
 
 
-@op("Compress")
+@op("Compress", Trait.AXIS)
 def compress(v: View) -> Kernel:
     """The slices along `axis` (of the flat tensor without one) whose condition holds."""
     shape, axis = v.x(0).shape, v.attr("axis")
@@ -137,7 +134,7 @@ def non_max_suppression(v: View) -> Kernel:
 def fill_beyond(v: View) -> Kernel:
     """The box with `value` wherever an index on one of `axes` is not below its extent."""
     shape = v.x(0).shape
-    strides = _strides(shape)
+    strides = strides_of(shape)
     return _kernel(
         v,
         "fill",
@@ -149,7 +146,7 @@ def fill_beyond(v: View) -> Kernel:
     )
 
 
-@op("mlf.Extents")
+@op("mlf.Extents", Trait.SHAPE)
 def extents(v: View) -> Kernel:
     """A shape as a vector: `static` extents, and where those are -1 the inputs in turn."""
     given = iter(range(len(v.node.inputs)))

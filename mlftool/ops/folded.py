@@ -1,42 +1,30 @@
 """Known values where the standard's reference implementation is wrong or fails.
 
-A constant is folded by `onnx.reference`, but for two lists: VALUES computes an operator here, and
-what is in KEPT stays in the graph and is computed by its kernel. tests/ops/test_folding.py compares
-every operator that is folded with onnxruntime; this file is the only place for what it finds.
+A constant is folded by `onnx.reference`, but for two: operators whose records have their `constant`
+from here, and those of trait KEPT, which stay in the graph and are computed by their kernels.
+tests/ops/test_folding.py compares every operator that is folded with onnxruntime; this file is the
+only place for what it finds.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from mlftool.ir.graph import Array
-
-Inputs = Sequence[Array | None]
-Value = Callable[[Inputs, Mapping[str, Any], int], Array]  # the first output of an opset
-
-# Groups, ceil_mode with dilations, batches of several lengths, cubic filters at the border.
-KEPT = frozenset(
-    [
-        *("Conv", "ConvInteger", "ConvTranspose", "DeformConv", "QLinearConv"),
-        *("AveragePool", "LpPool", "MaxPool", "MaxRoiPool", "MaxUnpool", "RoiAlign"),
-        *("GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool"),
-        *("GRU", "LSTM", "RNN"),
-        *("GridSample", "Resize", "Upsample", "GroupNormalization", "LRN"),
-    ]
-)
+from mlftool.ops.base import Attributes, Known, Value
 
 
-def _data(inputs: Inputs, i: int = 0) -> Array:
+def _data(inputs: Known, i: int = 0) -> Array:
     value = inputs[i]
     assert value is not None
     return value
 
 
-def _given(inputs: Inputs, i: int, attrs: Mapping[str, Any], name: str) -> list[int] | None:
+def _given(inputs: Known, i: int, attrs: Attributes, name: str) -> list[int] | None:
     """What is an input in new opsets and was an attribute in old ones."""
     value = inputs[i] if i < len(inputs) else None
     if value is not None:
@@ -44,7 +32,7 @@ def _given(inputs: Inputs, i: int, attrs: Mapping[str, Any], name: str) -> list[
     return [int(v) for v in attrs[name]] if name in attrs else None
 
 
-def _gather_elements(inputs: Inputs, attrs: Mapping[str, Any], opset: int) -> Array:
+def gather_elements(inputs: Known, attrs: Attributes, opset: int) -> Array:
     """numpy's `choose`, which the reference calls, takes 64 rows at most."""
     x, index = _data(inputs), _data(inputs, 1)
     axis = attrs.get("axis", 0) % x.ndim
@@ -53,7 +41,7 @@ def _gather_elements(inputs: Inputs, attrs: Mapping[str, Any], opset: int) -> Ar
     return np.asarray(x[tuple(places)])
 
 
-def _slice(inputs: Inputs, attrs: Mapping[str, Any], opset: int) -> Array:
+def window(inputs: Known, attrs: Attributes, opset: int) -> Array:
     """A start before the first element is the first one; numpy takes it for none going down."""
     x = _data(inputs)
     starts, ends = (_given(inputs, 1 + k, attrs, n) or [] for k, n in enumerate(("starts", "ends")))
@@ -68,7 +56,7 @@ def _slice(inputs: Inputs, attrs: Mapping[str, Any], opset: int) -> Array:
     return x
 
 
-def _pad(inputs: Inputs, attrs: Mapping[str, Any], opset: int) -> Array:
+def pad(inputs: Known, attrs: Attributes, opset: int) -> Array:
     """Negative pads, which numpy refuses, take away."""
     x, mode = _data(inputs), attrs.get("mode", b"constant")
     pads = _given(inputs, 1, attrs, "pads" if opset > 1 else "paddings") or []
@@ -101,14 +89,14 @@ def _padded(x: Array, axis: int, pads: tuple[int, int], mode: bytes | str, value
     return np.take(x, np.clip(wanted, 0, n - 1), axis)
 
 
-def _flatten(inputs: Inputs, attrs: Mapping[str, Any], opset: int) -> Array:
+def flatten(inputs: Known, attrs: Attributes, opset: int) -> Array:
     x = _data(inputs)
     axis = attrs.get("axis", 1)
     axis += x.ndim if axis < 0 else 0
     return x.reshape(math.prod(x.shape[:axis]), math.prod(x.shape[axis:]))
 
 
-def _shape(inputs: Inputs, attrs: Mapping[str, Any], opset: int) -> Array:
+def shape(inputs: Known, attrs: Attributes, opset: int) -> Array:
     """A start or an end before the first axis is the first axis."""
     shape = _data(inputs).shape
     start, end = attrs.get("start", 0), attrs.get("end", len(shape))
@@ -116,12 +104,12 @@ def _shape(inputs: Inputs, attrs: Mapping[str, Any], opset: int) -> Array:
     return np.array(shape[first:last], np.int64)
 
 
-def _softsign(inputs: Inputs, attrs: Mapping[str, Any], opset: int) -> Array:
+def softsign(inputs: Known, attrs: Attributes, opset: int) -> Array:
     x = _data(inputs)
     return np.asarray(x / (1 + np.abs(x)), x.dtype)
 
 
-def _log_softmax(inputs: Inputs, attrs: Mapping[str, Any], opset: int) -> Array:
+def log_softmax(inputs: Known, attrs: Attributes, opset: int) -> Array:
     """The reference takes the logarithm of what underflowed. Before 13 all axes from `axis` on are
     one."""
     x = _data(inputs)
@@ -133,7 +121,7 @@ def _log_softmax(inputs: Inputs, attrs: Mapping[str, Any], opset: int) -> Array:
     return np.asarray(made.reshape(x.shape), x.dtype)
 
 
-def _lp_normalization(inputs: Inputs, attrs: Mapping[str, Any], opset: int) -> Array:
+def lp_normalization(inputs: Known, attrs: Attributes, opset: int) -> Array:
     """p=1 divides by the sum of absolute values; rows of zeros stay."""
     x, axis = _data(inputs), attrs.get("axis", -1)
     norm = np.linalg.norm(x, attrs.get("p", 2), axis, keepdims=True)
@@ -143,7 +131,7 @@ def _lp_normalization(inputs: Inputs, attrs: Mapping[str, Any], opset: int) -> A
 def _reduction(reduce: Callable[..., Array]) -> Value:
     """In the type of the input, also integers."""
 
-    def value(inputs: Inputs, attrs: Mapping[str, Any], opset: int) -> Array:
+    def value(inputs: Known, attrs: Attributes, opset: int) -> Array:
         x = _data(inputs)
         axes = _given(inputs, 1, attrs, "axes")
         if not axes:
@@ -164,18 +152,6 @@ def _log_sum_exp(x: Array, axes: tuple[int, ...], keep: bool) -> Array:
     return np.asarray(total if keep else total.squeeze(axes))
 
 
-VALUES: Mapping[str, Value] = {
-    "Flatten": _flatten,
-    "GatherElements": _gather_elements,
-    "LogSoftmax": _log_softmax,
-    "LpNormalization": _lp_normalization,
-    "Pad": _pad,
-    "ReduceLogSum": _reduction(lambda x, axes, keep: np.log(x.sum(axes, keepdims=keep))),
-    "ReduceLogSumExp": _reduction(_log_sum_exp),
-    "ReduceSumSquare": _reduction(
-        lambda x, axes, keep: np.square(x).sum(axes, x.dtype, keepdims=keep)
-    ),
-    "Shape": _shape,
-    "Slice": _slice,
-    "Softsign": _softsign,
-}
+reduce_log_sum = _reduction(lambda x, axes, keep: np.log(x.sum(axes, keepdims=keep)))
+reduce_log_sum_exp = _reduction(_log_sum_exp)
+reduce_sum_square = _reduction(lambda x, axes, keep: np.square(x).sum(axes, x.dtype, keepdims=keep))

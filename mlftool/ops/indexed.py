@@ -12,20 +12,29 @@ import math
 from collections.abc import Callable, Sequence
 
 from mlftool.ir.graph import View
-from mlftool.ops.base import Kernel, Operand, Trait, op
+from mlftool.ir.relay import Site
+from mlftool.ops import folded
+from mlftool.ops.base import (
+    FIRST,
+    Attributes,
+    Kernel,
+    Moved,
+    Operand,
+    Shape,
+    Trait,
+    Types,
+    of_form,
+    op,
+    shown,
+)
 from mlftool.ops.elementwise import index_text, row_major
-from mlftool.ops.movement import copied
+from mlftool.ops.movement import copied, strides_of
 from mlftool.ops.scalar import fetch, literal, tensor_operand
-
-
-def steps(shape: Sequence[int]) -> list[int]:
-    """How far apart neighbours along each axis lie, in elements."""
-    return [math.prod(shape[k + 1 :]) for k in range(len(shape))]
 
 
 def place(terms: Sequence[str], shape: Sequence[int]) -> str:
     """C index of the element of a tensor of `shape` whose index on each axis is a term."""
-    pairs = zip(terms, steps(shape), strict=True)
+    pairs = zip(terms, strides_of(shape), strict=True)
     return " + ".join(t if s == 1 else f"{t} * {s}" for t, s in pairs) or "0"
 
 
@@ -34,7 +43,29 @@ def _run(v: View, extent: int) -> int:
     return 1 if v.y.dtype.packed else extent
 
 
-@op("Gather", Trait.MOVES_DATA)
+def _relay_gather(s: Site) -> str | None:
+    axis = s.axis(0)
+    index = s.const(1)
+    if index is not None and (index >= 0).all():
+        return s.call("take", s.arg(0), s.arg(1), axis=axis)
+    kind = str(s.type(1).dtype)
+    wrapped = s.call("add", s.arg(1), s.literal(s.type().shape[axis], kind))
+    negative = s.call("less", s.arg(1), s.literal(0, kind))
+    return s.call("take", s.arg(0), s.call("where", negative, wrapped, s.arg(1)), axis=axis)
+
+
+def _relay_pad(s: Site) -> str | None:
+    pads, value = s.ints(1), s.scalar(2, 0.0)
+    mode = s.attr("mode", "constant")
+    if pads is None or value is None or s.has(3) or mode not in ("constant", "edge", "reflect"):
+        return None
+    if min(pads, default=0) < 0:
+        return None
+    widths = [[pads[k], pads[k + s.rank]] for k in range(s.rank)]
+    return s.call("nn.pad", s.arg(), s.literal(value), pad_width=widths, pad_mode=mode)
+
+
+@op("Gather", Trait.MOVES_DATA, Trait.AXIS, moved=FIRST, relay=_relay_gather)
 def gather(v: View) -> Kernel:
     """y[o, j, i] = x[o, indices[j], i]."""
     shape, count = v.x(0).shape, v.x(1).elements
@@ -54,7 +85,13 @@ def gather(v: View) -> Kernel:
     )
 
 
-@op("GatherElements", Trait.MOVES_DATA)
+@op(
+    "GatherElements",
+    *(Trait.MOVES_DATA, Trait.AXIS),
+    moved=FIRST,
+    constant=folded.gather_elements,
+    relay=lambda s: s.call("gather", s.arg(0), s.arg(1), axis=s.axis(0)),
+)
 def gather_elements(v: View) -> Kernel:
     """y[i...] = x[i...] with the index along `axis` taken from indices[i...]."""
     shape = v.x(0).shape
@@ -84,7 +121,14 @@ def coordinates(v: View, indices: str, row: str, first: int, count: int) -> tupl
     return place(terms, shape), terms
 
 
-@op("GatherND", Trait.MOVES_DATA)
+def _gathered(x: Shape, attrs: Attributes, inputs: Types) -> str:
+    places, batch = inputs[1], attrs.get("batch_dims", 0)
+    if places is None or places.shape[:batch] != x[:batch]:
+        return f"indices {places} for {batch} batch axes of {shown(x)}"
+    return ""
+
+
+@op("GatherND", Trait.MOVES_DATA, moved=FIRST, related=_gathered)
 def gather_nd(v: View) -> Kernel:
     """y[b, j, i] = x[b, indices[b, j, 0], indices[b, j, 1] ..., i]."""
     shape, indices = v.x(0).shape, v.x(1).shape
@@ -107,7 +151,14 @@ def gather_nd(v: View) -> Kernel:
     )
 
 
-@op("ReverseSequence", Trait.MOVES_DATA)
+def _reversed(x: Shape, attrs: Attributes, inputs: Types) -> str:
+    axis, lengths = attrs.get("batch_axis", 1), inputs[1]
+    if lengths is None or len(x) < 2 or not 0 <= axis < len(x) or lengths.shape != (x[axis],):
+        return f"lengths {lengths} for batches along axis {axis} of {shown(x)}"
+    return ""
+
+
+@op("ReverseSequence", Trait.MOVES_DATA, moved=FIRST, related=_reversed)
 def reverse_sequence(v: View) -> Kernel:
     """The first `lengths[b]` steps of each batch backwards, the others as they are."""
     shape = v.x(0).shape
@@ -171,7 +222,23 @@ PADDED: dict[str, Callable[[str, int], str]] = {
 }
 
 
-@op("Pad", Trait.MOVES_DATA)
+def _borders(x: Shape, attrs: Attributes, inputs: Types) -> str:
+    pads = inputs[1] if len(inputs) > 1 else None
+    axes = inputs[3] if len(inputs) > 3 else None
+    count = len(x) if axes is None else axes.elements
+    if pads is not None and pads.elements != 2 * count:
+        return f"pads {pads}; expected two for each of {count} axes"
+    return ""
+
+
+@op(
+    "Pad",
+    *(Trait.MOVES_DATA, Trait.SAME_RANK),
+    moved=Moved((0,), fill=2),
+    related=_borders,
+    constant=folded.pad,
+    relay=_relay_pad,
+)
 def pad(v: View) -> Kernel:
     """More elements before and behind each axis, fewer where a pad is negative."""
     rank = len(v.x(0).shape)
@@ -241,7 +308,7 @@ def padded(
     )  # fmt: skip
 
 
-@op("CenterCropPad", Trait.NARROW)
+@op("CenterCropPad", Trait.NARROW, Trait.SAME_RANK, forms=of_form("*", "?"))
 def center_crop_pad(v: View) -> Kernel:
     """The middle of x, or x in the middle of zeros; the shape is the output's type."""
     sizes = zip(v.x(0).shape, v.y.shape, strict=True)

@@ -11,7 +11,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from mlftool.ir.graph import View
-from mlftool.ops.base import Kernel, Operand, Trait, UnsupportedError, op
+from mlftool.ir.relay import Rule, Site
+from mlftool.ops import folded
+from mlftool.ops.base import (
+    Attributes,
+    Kernel,
+    Moved,
+    Operand,
+    Shape,
+    Trait,
+    Types,
+    UnsupportedError,
+    op,
+)
 from mlftool.ops.elementwise import Maths
 from mlftool.ops.reduce import joined
 from mlftool.ops.scalar import literal, settle, tensor_operand
@@ -63,7 +75,25 @@ def along(
     )
 
 
-@op("ArgMax", Trait.ORDER_PRESERVING)
+def _relay_arg(op: str) -> Rule:
+    def rule(s: Site) -> str:
+        found = s.call(
+            op,
+            s.arg(),
+            axis=[s.axis(0)],
+            keepdims=bool(s.attr("keepdims", 1)),
+            select_last_index=bool(s.attr("select_last_index", 0)),
+        )
+        return s.call("cast", found, dtype="int64")  # Relay finds int32
+
+    return rule
+
+
+LINES = (Trait.SAME_RANK, Trait.AXIS)
+PLACES = Moved((0,), ())
+
+
+@op("ArgMax", Trait.ORDER_PRESERVING, Trait.AXIS, moved=PLACES, relay=_relay_arg("argmax"))
 def arg_max(v: View) -> Kernel:
     """Where the largest (smallest) element of each line is: the first such, or the last. A nan is
     larger and smaller than all."""
@@ -76,10 +106,10 @@ def arg_max(v: View) -> Kernel:
     )
 
 
-op("ArgMin", Trait.ORDER_PRESERVING)(arg_max)
+op("ArgMin", Trait.ORDER_PRESERVING, Trait.AXIS, moved=PLACES, relay=_relay_arg("argmin"))(arg_max)
 
 
-@op("Hardmax")
+@op("Hardmax", *LINES)
 def hardmax(v: View) -> Kernel:
     """1 where the first largest element of each line is, 0 elsewhere."""
     return along(
@@ -94,7 +124,12 @@ def hardmax(v: View) -> Kernel:
     )
 
 
-@op("CumSum")
+def _one_axis(x: Shape, attrs: Attributes, inputs: Types) -> str:
+    axis = inputs[1] if len(inputs) > 1 else None
+    return f"axis {axis}; expected one number" if axis is None or axis.elements != 1 else ""
+
+
+@op("CumSum", Trait.SAME_RANK, related=_one_axis)
 def cumulative(v: View) -> Kernel:
     """The sum (product) of all elements before, and of the element itself unless `exclusive`."""
     row = v.y.dtype
@@ -116,7 +151,7 @@ def cumulative(v: View) -> Kernel:
 op("CumProd")(cumulative)
 
 
-@op("TopK", Trait.ORDER_PRESERVING)
+@op("TopK", Trait.ORDER_PRESERVING, *LINES, moved=Moved((0,), (0,)))
 def top_k(v: View) -> Kernel:
     """The k largest (smallest) of each line, in order, and where they stood; of equal ones the
     first. k is the output's type."""
@@ -127,7 +162,7 @@ def top_k(v: View) -> Kernel:
     return along(v, "lines_top", axis, sign=sign, k=v.y.shape[axis % len(v.y.shape)])
 
 
-@op("LpNormalization")
+@op("LpNormalization", *LINES, constant=folded.lp_normalization)
 def lp_normalization(v: View) -> Kernel:
     """Each line divided by its sum of sizes, or the root of its sum of squares; zeros stay."""
     row = v.y.dtype

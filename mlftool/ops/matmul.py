@@ -8,13 +8,26 @@ operand, and what is stored. Float products are added as everywhere, in blocks o
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
 from mlftool.ir.dtype import DType, float32, int32, int64
-from mlftool.ir.graph import View
-from mlftool.ops.base import Kernel, Operand, Trait, UnsupportedError, op
-from mlftool.ops.contraction import BLOCK
+from mlftool.ir.edit import Editor
+from mlftool.ir.graph import Node, TensorType, View
+from mlftool.ir.relay import Site, dense, requantise, scale_of, zero_point
+from mlftool.ops.base import (
+    Contracts,
+    Facts,
+    Kernel,
+    Layout,
+    Operand,
+    Trait,
+    UnsupportedError,
+    op,
+    shown,
+)
+from mlftool.ops.contraction import BLOCK, contracts_of
 from mlftool.ops.elementwise import broadcast_strides, index_text, row_major
 from mlftool.ops.reduce import joined
 from mlftool.ops.scalar import Store, fetch, literal, settle, tensor_operand
@@ -80,7 +93,7 @@ def matmul(v: View) -> Kernel:
     """Also Gemm, whose C is one value or one for each column here; alpha, beta, transA and any
     other C are nodes of their own."""
     row, finish, reads = v.y.dtype, "acc", {}
-    if v.core.op == "Gemm" and v.has(2):
+    if v.has(2):
         reads["c"] = 2
         c = fetch(row, "c", "0" if v.x(2).elements == 1 else "n")
         finish = settle(row, joined("Add", row, c, "acc"))
@@ -89,7 +102,94 @@ def matmul(v: View) -> Kernel:
     return product(v, "matmul", row, fetch(row, "x", "ai"), fetch(row, "w", "bi"), finish, reads)
 
 
-op("MatMul", Trait.EPILOGUE)(matmul)
+def without_factors(e: Editor, node: Node) -> None:
+    """A Gemm's alpha and beta go into constant weights and bias, transA into a Transpose."""
+    alpha, beta = node.attrs.get("alpha", 1.0), node.attrs.get("beta", 1.0)
+    attrs = {"transB": node.attrs.get("transB", 0)}
+    inputs = list(node.inputs)
+    news = []
+    for i, factor in ((1, alpha), (2, beta)):
+        if i >= len(inputs) or factor == 1.0:
+            continue
+        if inputs[i] in e.consts:
+            inputs[i] = e.const(
+                inputs[i] + ".scaled", e.consts[inputs[i]] * e.consts[inputs[i]].dtype.type(factor)
+            )
+        else:
+            by = e.const(inputs[i] + ".factor", np.array(factor, e.types[inputs[i]].dtype.numpy))
+            scaled = e.fresh(inputs[i] + ".scaled", e.types[inputs[i]])
+            news.append(e.add("Mul", (inputs[i], by), node, scaled))
+            inputs[i] = scaled
+    if node.attrs.get("transA", 0):
+        x = e.types[inputs[0]]
+        turned = e.fresh(inputs[0] + ".T", TensorType(x.dtype, x.shape[::-1]))
+        news.append(e.add("Transpose", (inputs[0],), node, turned, {"perm": [1, 0]}))
+        inputs[0] = turned
+    e.substitute([node], [*news, replace(node, inputs=tuple(inputs), attrs=attrs)])
+
+
+def _relay_matmul(s: Site) -> str | None:
+    a, b = s.type(0).shape, s.type(1).shape
+    if len(a) == 2 and len(b) == 2:
+        return dense(s, s.arg(0), s.arg(1), b[1], False)
+    if len(a) < 2 or len(b) < 2:
+        return None
+    if len(b) == 2:  # every row of a, whatever its other axes
+        rows = s.type(0).elements // max(a[-1], 1)
+        flat = s.call("reshape", s.arg(0), newshape=[rows, a[-1]])
+        return s.call("reshape", dense(s, flat, s.arg(1), b[1], False), newshape=list(s.out.shape))
+    if a[:-2] != b[:-2]:
+        return None
+    batch = s.type(0).elements // max(a[-1] * a[-2], 1)
+    x, y = s.arg(0), s.arg(1)
+    if len(a) > 3:
+        x = s.call("reshape", x, newshape=[batch, *a[-2:]])
+        y = s.call("reshape", y, newshape=[batch, *b[-2:]])
+    z = s.call("nn.batch_matmul", x, y, transpose_a=False, transpose_b=False)
+    return s.call("reshape", z, newshape=list(s.out.shape)) if len(a) > 3 else z
+
+
+def _relay_qlinear_matmul(s: Site) -> str | None:
+    a, b = s.type(0).shape, s.type(3).shape
+    if len(a) != 2 or len(b) != 2 or s.type(4).elements > 1 or s.type(1).elements > 1:
+        return None
+    if str(s.type(1).dtype) != "float32":
+        return None
+    w = s.call("transpose", s.arg(3), axes=[1, 0])
+    y = s.call(
+        "qnn.dense",
+        *(s.arg(0), w, zero_point(s, 2), zero_point(s, 5), scale_of(s, 1), scale_of(s, 4)),
+        units=b[1],
+        out_dtype="int32",
+    )
+    return requantise(s, y, (1, 4), (6, 7))
+
+
+def flags(f: Facts) -> str:
+    for name in ("transA", "transB"):
+        if f.attrs.get(name, 0) not in (0, 1):
+            return f"{name} is {f.attrs[name]}; expected 0 or 1"
+    return ""
+
+
+def fitting_bias(f: Facts) -> str:
+    bias = f.shape(2)
+    if bias is None:
+        return ""
+    try:
+        fits = np.broadcast_shapes(bias, f.output.shape) == f.output.shape
+    except ValueError:
+        fits = False
+    return "" if fits else f"bias {shown(bias)} does not broadcast to {shown(f.output.shape)}"
+
+
+op(
+    "MatMul",
+    Trait.EPILOGUE,
+    contracts=Contracts(Layout.MATRICES, rows="Gemm", computed="QLinearMatMul"),
+    quantised="com.microsoft.QGemm",
+    relay=_relay_matmul,
+)(matmul)
 
 
 def _less_zero(
@@ -111,7 +211,7 @@ def _along(v: View, i: int, other: int) -> str:
     second, shape, matrix = other != 0, v.x(i).shape, v.x(other).shape
     axis = -1 if (second and not v.attr("transB", 0)) or len(matrix) == 1 else -2
     var, count = "n" if second else "m", matrix[axis]
-    left, right, *_ = _shapes(v, 3 if v.core.op == "QLinearMatMul" else 1)
+    left, right, *_ = _shapes(v, contracts_of(v).weights)
     if shape == (count,):
         return var
     stacks, ends = shape[:-2], [1, 1]
@@ -123,7 +223,7 @@ def _along(v: View, i: int, other: int) -> str:
     return f"({which}) * {count} + {var}" if list(shape[-2:]) == ends else which
 
 
-@op("MatMulInteger", Trait.EPILOGUE)
+@op("MatMulInteger", Trait.EPILOGUE, contracts=Contracts(Layout.MATRICES))
 def matmul_integer(v: View) -> Kernel:
     """int32 sums of 8-bit products, zero points subtracted."""
     reads: dict[str, int] = {}
@@ -132,7 +232,12 @@ def matmul_integer(v: View) -> Kernel:
     return product(v, "matmul_integer", int32, a, b, "acc", reads)
 
 
-@op("QLinearMatMul", Trait.EPILOGUE)
+@op(
+    "QLinearMatMul",
+    Trait.EPILOGUE,
+    contracts=Contracts(Layout.MATRICES, 3, y_scale=6, rows="com.microsoft.QGemm"),
+    relay=_relay_qlinear_matmul,
+)
 def quantised_matmul(v: View) -> Kernel:
     return quantised_products(v, "mlf_requantize_wide")
 

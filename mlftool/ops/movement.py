@@ -10,7 +10,22 @@ import math
 from collections.abc import Sequence
 
 from mlftool.ir.graph import View
-from mlftool.ops.base import Kernel, Operand, Trait, UnsupportedError, op
+from mlftool.ir.relay import Site, unary
+from mlftool.ops import folded
+from mlftool.ops.base import (
+    FIRST,
+    Attributes,
+    Facts,
+    Kernel,
+    Operand,
+    Shape,
+    Trait,
+    Types,
+    UnsupportedError,
+    old,
+    op,
+    shown,
+)
 from mlftool.ops.elementwise import index_text, merged, row_major
 from mlftool.ops.scalar import conversions, fetch, put, tensor_operand
 
@@ -84,22 +99,80 @@ def strided(
     return copied(v, name, dims, text, run=run, y=y)
 
 
-@op("mlf.Copy", Trait.MOVES_DATA)
+def _relay_reshape(s: Site) -> str:
+    """Also Flatten, Squeeze and Unsqueeze: the extents are known."""
+    return s.call("reshape", s.arg(), newshape=list(s.out.shape))
+
+
+def _relay_split(s: Site) -> tuple[str, ...]:
+    axis = s.axis(0)
+    extents = [type_.shape[axis] for type_ in s.made]
+    ends = [sum(extents[: k + 1]) for k in range(len(extents) - 1)]
+    parts = s.call("split", s.arg(), indices_or_sections=ends, axis=axis)
+    return tuple(f"{parts}.{k}" for k in range(len(extents)))
+
+
+def _relay_slice(s: Site) -> str | None:
+    starts, ends = s.ints(1), s.ints(2)
+    axes = s.ints(3) if s.has(3) else list(range(len(starts or ())))
+    steps = s.ints(4) if s.has(4) else [1] * len(starts or ())
+    if starts is None or ends is None or axes is None or steps is None:
+        return None
+    begin, end, strides = [0] * s.rank, list(s.type().shape), [1] * s.rank
+    for axis, first, last, step in zip(axes, starts, ends, steps, strict=True):
+        extent = s.type().shape[axis]
+        low, high, stride = slice(first, last, step).indices(extent)
+        # An end before the first element is spelt as one that is negative twice over.
+        begin[axis], end[axis] = low, high if high >= 0 else -extent - 1
+        strides[axis] = stride
+    return s.call("strided_slice", s.arg(), begin=begin, end=end, strides=strides)
+
+
+def _relay_tile(s: Site) -> str | None:
+    repeats = s.ints(1)
+    return None if repeats is None else s.call("tile", s.arg(), reps=repeats)
+
+
+def _permutation(f: Facts) -> str:
+    perm, shape = f.attrs.get("perm"), f.shape(0)
+    if perm is None or shape is None or sorted(perm) == list(range(len(shape))):
+        return ""
+    return f"perm {shown(perm)} is no permutation of {len(shape)} axes"
+
+
+def _dropout(f: Facts) -> str:
+    given = len(f.inputs) > 2 and f.inputs[2] is not None
+    if given and (f.values[2] is None or bool(f.values[2])):
+        return "may be in training mode, which draws random numbers; expected inference"
+    return "" if f.attrs.get("is_test", 1) else "is in training mode; expected is_test"
+
+
+@op("mlf.Copy", Trait.MOVES_DATA, relay=unary("copy"))
 def copy(v: View) -> Kernel:
     """The input's bytes in the output's buffer, for outputs that are views of something else."""
     return copied(v, "copy", [v.y.elements], "i0")
 
 
-for _name in ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"):
-    op(_name, Trait.VIEW, Trait.MOVES_DATA)(copy)
+old("Shape", constant=folded.shape)
+old("Dropout", checks=(_dropout,))
+for _name, _value in {"Reshape": None, "Flatten": folded.flatten}.items():
+    op(_name, Trait.VIEW, Trait.MOVES_DATA, relay=_relay_reshape, constant=_value)(copy)
+for _name in ("Squeeze", "Unsqueeze"):
+    op(_name, Trait.VIEW, Trait.MOVES_DATA, relay=_relay_reshape)(copy)
+op("Identity", Trait.VIEW, Trait.MOVES_DATA, Trait.IDENTITY, relay=lambda s: s.arg())(copy)
 
 
-@op("Transpose", Trait.MOVES_DATA)
+@op(
+    "Transpose",
+    *(Trait.MOVES_DATA, Trait.TRANSPOSITION),
+    checks=(_permutation,),
+    relay=lambda s: s.call("transpose", s.arg(), axes=list(s.attr("perm", ()))),
+)
 def transpose(v: View) -> Kernel:
     """y[i_perm] = x[i], with axes that stay together merged into one."""
     shape = v.x(0).shape
     perm = tuple(v.attr("perm", tuple(reversed(range(len(shape))))))
-    steps = _steps(shape)
+    steps = strides_of(shape)
     strides = [steps[p] for p in perm]
     return _in_blocks(v, strides) or strided(v, "transpose", v.y.shape, strides)
 
@@ -141,26 +214,31 @@ def _in_blocks(v: View, strides: Sequence[int]) -> Kernel | None:
     )
 
 
-@op("Expand", Trait.MOVES_DATA)
+@op(
+    "Expand",
+    Trait.MOVES_DATA,
+    moved=FIRST,
+    relay=lambda s: s.call("broadcast_to", s.arg(), shape=list(s.out.shape)),
+)
 def expand(v: View) -> Kernel:
     """x repeated along axes where it has one element. The shape is the output's type."""
     shape = (1,) * (len(v.y.shape) - len(v.x(0).shape)) + v.x(0).shape
-    pairs = zip(_steps(shape), shape, strict=True)
+    pairs = zip(strides_of(shape), shape, strict=True)
     return strided(v, "expand", v.y.shape, [0 if n == 1 else s for s, n in pairs])
 
 
-@op("Tile", Trait.MOVES_DATA)
+@op("Tile", Trait.MOVES_DATA, Trait.SAME_RANK, moved=FIRST, relay=_relay_tile)
 def tile(v: View) -> Kernel:
     """x again and again along each axis; how often is in the output's type."""
     shape: list[int] = []
     strides: list[int] = []
-    for n, s, out in zip(v.x(0).shape, _steps(v.x(0).shape), v.y.shape, strict=True):
+    for n, s, out in zip(v.x(0).shape, strides_of(v.x(0).shape), v.y.shape, strict=True):
         shape += [out // n if n else 0, n]
         strides += [0, s]
     return strided(v, "tile", shape, strides)
 
 
-@op("Split", Trait.MOVES_DATA)
+@op("Split", Trait.MOVES_DATA, Trait.SAME_RANK, Trait.AXIS, moved=FIRST, relay=_relay_split)
 def split(v: View) -> Kernel:
     """Consecutive parts of x along `axis`; their sizes are the outputs' types."""
     shape = v.x(0).shape
@@ -189,7 +267,12 @@ def split(v: View) -> Kernel:
     )
 
 
-@op("Concat", Trait.MOVES_DATA, Trait.ORDER_PRESERVING)
+@op(
+    "Concat",
+    *(Trait.MOVES_DATA, Trait.AXIS, Trait.ORDER_PRESERVING),
+    turned=lambda attrs, perm: {"axis": perm[attrs["axis"] % len(perm)]},
+    relay=lambda s: s.call("concatenate", s.tuple(s.args()), axis=s.axis(0)),
+)
 def concat(v: View) -> Kernel:
     """Inputs one after the other along `axis`."""
     axis = v.attr("axis") % len(v.y.shape)
@@ -213,7 +296,24 @@ def concat(v: View) -> Kernel:
     )
 
 
-@op("Slice", Trait.MOVES_DATA)
+def _windows(x: Shape, attrs: Attributes, inputs: Types) -> str:
+    lists = [t for t in inputs[1:] if t is not None]
+    if any(len(t.shape) != 1 or t.shape != lists[0].shape for t in lists):
+        found = ", ".join(map(str, lists))
+        return f"starts, ends, axes and steps {found}; expected as many of each"
+    if lists and lists[0].elements > len(x):
+        return f"{lists[0].elements} windows for the axes of {shown(x)}"
+    return ""
+
+
+@op(
+    "Slice",
+    *(Trait.MOVES_DATA, Trait.SAME_RANK),
+    moved=FIRST,
+    related=_windows,
+    relay=_relay_slice,
+    constant=folded.window,
+)
 def slice_(v: View) -> Kernel:
     """Every step-th element from start along each axis of `axes`; how many is the output's type.
 
@@ -231,7 +331,7 @@ def slice_(v: View) -> Kernel:
         by[axis] = int(steps.reshape(-1)[k]) if steps is not None else 1
         most = shape[axis] - 1 if by[axis] < 0 else shape[axis]
         first[axis] = max(0, min(most, start + shape[axis] if start < 0 else start))
-    stride = _steps(shape)
+    stride = strides_of(shape)
     start = sum(f * s for f, s in zip(first, stride, strict=True))
     return strided(v, "slice", v.y.shape, [b * s for b, s in zip(by, stride, strict=True)], start)
 
@@ -254,11 +354,12 @@ def _windows_at_run_time(v: View) -> Kernel:
     ]
     places = [
         f"mlf_slice_at(start[{k}], i{k}, step[{k}], {n})" + (f" * {s}" if s != 1 else "")
-        for k, (n, s) in enumerate(zip(shape, _steps(shape), strict=True))
+        for k, (n, s) in enumerate(zip(shape, strides_of(shape), strict=True))
     ]
     lines = [line for line in head if line]
     return copied(v, "slice", v.y.shape, " + ".join(places) or "0", head=lines, reads=reads)
 
 
-def _steps(shape: Sequence[int]) -> list[int]:
+def strides_of(shape: Sequence[int]) -> list[int]:
+    """How far apart neighbours along each axis lie, in elements."""
     return [math.prod(shape[k + 1 :]) for k in range(len(shape))]

@@ -6,12 +6,13 @@ import math
 
 from mlftool.ir.dtype import BY_NAME
 from mlftool.ir.graph import View
-from mlftool.ops.base import Kernel, Operand, Trait, UnsupportedError, op
+from mlftool.ir.relay import Rule, Site
+from mlftool.ops import folded
+from mlftool.ops.base import ROUNDED, Kernel, Operand, Trait, UnsupportedError, op
 from mlftool.ops.elementwise import Maths
 from mlftool.ops.scalar import Load, Store, conversions, settle, tensor_operand
 
 KEPT = 256  # exponentials that are kept in scratch at most
-ROUNDED = "mlf.rounded"  # the narrow float that a Softmax of passes/widen.py is of
 
 
 def _last_axis(extent: int, inner: int, flattened: int) -> str:
@@ -21,7 +22,22 @@ def _last_axis(extent: int, inner: int, flattened: int) -> str:
     return "k" if inner == 1 else f"(i % {extent})"
 
 
-@op("Softmax", Trait.EPILOGUE, Trait.PROLOGUE)
+def _relay_softmax(op: str) -> Rule:
+    def rule(s: Site) -> str:
+        axis, shape = s.axis(-1), s.type().shape
+        if not s.attr("mlf.flattened", 0):
+            return s.call(op, s.arg(), axis=axis)
+        rows = math.prod(shape[:axis])
+        flat = s.call("reshape", s.arg(), newshape=[rows, s.type().elements // max(rows, 1)])
+        return s.call("reshape", s.call(op, flat, axis=1), newshape=list(shape))
+
+    return rule
+
+
+TRAITS = (Trait.EPILOGUE, Trait.PROLOGUE, Trait.ROUNDS_STEPS, Trait.SAME_RANK, Trait.AXIS)
+
+
+@op("Softmax", *TRAITS, relay=_relay_softmax("nn.softmax"))
 def softmax(v: View) -> Kernel:
     """exp(x - max) / sum(exp(x - max)) along `axis` in three passes. LogSoftmax is
     x - max - log(sum(exp(x - max))).
@@ -85,4 +101,6 @@ def softmax(v: View) -> Kernel:
     )
 
 
-op("LogSoftmax", Trait.EPILOGUE, Trait.PROLOGUE)(softmax)
+op("LogSoftmax", *TRAITS, relay=_relay_softmax("nn.log_softmax"), constant=folded.log_softmax)(
+    softmax
+)

@@ -16,7 +16,7 @@ more. A constant float tensor in place of b becomes one of integers: what is add
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
 from typing import Any
@@ -25,6 +25,7 @@ import numpy as np
 
 from mlftool.ir.dtype import DType
 from mlftool.ir.graph import Array, Graph, Node
+from mlftool.ops.base import Trait, is_a, record
 
 LARGEST_SHIFT = 22
 _WIDENED = 14  # a product of 17 bits, with its sign, fills 31
@@ -100,28 +101,30 @@ class _Tail:
 
 def in_integers(graph: Graph, nodes: Sequence[Node]) -> Pair | None:
     """The integer form of a whole chain, or None if it is of another kind or has none."""
-    middle = next((n for n in nodes if n.op in _FORMS), None)
-    if middle is None or nodes[-1].op != "QuantizeLinear":
+    middle = next((n for n in nodes if any(is_a(n, t) for t in _MIDDLE)), None)
+    if middle is None or not is_a(nodes[-1], Trait.QUANTISER):
         return None
+    added = is_a(middle, Trait.ADDITION)
     tail = _tail(graph, nodes[nodes.index(middle) :])
     made = {n.outputs[0]: n for n in nodes}
     a, b = (_side(graph, made.get(name)) for name in middle.inputs)
     others = nodes.index(middle)
     if tail and a and b and a.name != b.name and others == 2:
-        key: Any = (middle.op, a, b, tail)
+        key: Any = (added, a, b, tail)
         if key not in _KNOWN:
-            _KNOWN[key] = _FORMS[middle.op](a, b, tail)
+            _KNOWN[key] = (_sum if added else _product)(a, b, tail)
         return _KNOWN[key] and Pair((a.name, b.name), *_KNOWN[key])
     one, name = (a, middle.inputs[1]) if a else (b, middle.inputs[0])
     value = graph.consts.get(name)
     if not tail or not one or value is None or others != 1 or value.dtype != np.float32:
         return None
-    key = (middle.op, one, tail, value.tobytes(), value.shape)
+    key = (added, one, tail, value.tobytes(), value.shape)
     if key not in _KNOWN:
-        _KNOWN[key] = _CONSTANTS[middle.op](one, value, tail)
+        _KNOWN[key] = (_bias if added else _factor)(one, value, tail)
     return _KNOWN[key] and Pair((one.name, name), *_KNOWN[key])
 
 
+_MIDDLE = (Trait.ADDITION, Trait.MULTIPLICATION)
 # Kernels that bid ask for the same chain again and again.
 _KNOWN: dict[Any, Any] = {}
 
@@ -152,7 +155,7 @@ def _constants(graph: Graph, node: Node) -> tuple[np.float32 | None, int]:
 
 
 def _side(graph: Graph, node: Node | None) -> _Side | None:
-    if node is None or node.op != "DequantizeLinear" or node.inputs[0] in graph.consts:
+    if not is_a(node, Trait.DEQUANTISER) or node.inputs[0] in graph.consts:
         return None
     dtype = graph.types[node.inputs[0]].dtype
     scale, zero_point = _constants(graph, node)
@@ -163,17 +166,11 @@ def _side(graph: Graph, node: Node | None) -> _Side | None:
 
 def _limits(graph: Graph, node: Node) -> tuple[float, float] | None:
     """What the node between sum and quantiser limits values to."""
-    if node.op == "Relu":
-        return 0.0, np.inf
-    if node.op != "Clip":
+    limits, known = record(node).limits, [graph.consts.get(name) for name in node.inputs]
+    pairs = zip(node.inputs[1:], known[1:], strict=True)
+    if limits is None or any(name and (k is None or k.size != 1) for name, k in pairs):
         return None
-    bounds = [-np.inf, np.inf]
-    for k, name in enumerate(node.inputs[1:]):
-        value = graph.consts.get(name)
-        if name and (value is None or value.size != 1):
-            return None
-        bounds[k] = float(value.item()) if value is not None else bounds[k]
-    return bounds[0], bounds[1]
+    return limits(known)
 
 
 def _sum(a: _Side, b: _Side, tail: _Tail) -> tuple[str, str, None, Sum] | None:
@@ -333,7 +330,3 @@ def _result(exceptions: Sequence[tuple[int, int]], shift: int, results: Array) -
     for value, step in exceptions:
         t = f"({t} + ({{t}} == {value} ? {step} : 0))"
     return f"mlf_clamp_i32({t} >> {shift}, {results.min()}, {results.max()})"
-
-
-_FORMS: Mapping[str, Callable[[_Side, _Side, _Tail], Any]] = {"Add": _sum, "Mul": _product}
-_CONSTANTS: Mapping[str, Callable[[_Side, Array, _Tail], Any]] = {"Add": _bias, "Mul": _factor}

@@ -3,9 +3,17 @@ elementwise, and DynamicQuantizeLinear, which finds its scale out first."""
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
 from mlftool.ir.dtype import BY_ONNX, DType
-from mlftool.ir.graph import View
-from mlftool.ops.base import Kernel, Operand, Trait, op
+from mlftool.ir.edit import Editor
+from mlftool.ir.graph import Node, TensorType, View
+from mlftool.ir.relay import STORED, Site, scale_of, zero_point
+from mlftool.ops.base import Facts, Kernel, Operand, Trait, op, shown
 from mlftool.ops.elementwise import Maths, elementwise
 from mlftool.ops.scalar import Exact, Scalar, settle, tensor_operand, widen
 
@@ -76,9 +84,132 @@ def _quantize(
     return _narrow_float(m.out, ratio, saturate)
 
 
-elementwise("Cast", _cast, includes=CONVERT)
-elementwise("DequantizeLinear", _dequantize, Trait.QUANTISE)
-elementwise("QuantizeLinear", _quantize, Trait.QUANTISE)
+def _broadcasting(e: Editor, node: Node) -> None:
+    """A scale per channel becomes one that broadcasts: Q and DQ are plain elementwise."""
+    x = e.types[node.inputs[0]]
+    kept = {k: v for k, v in node.attrs.items() if k in ("saturate", "precision")}
+    axis = node.attrs.get("axis", 1) % max(1, len(x.shape))
+    block = node.attrs.get("block_size", 0)
+    if block:
+        whole = x.shape[axis] % block == 0
+        (_by_blocks if whole else _by_broken_blocks)(e, node, axis, block, kept)
+        return
+    inputs = list(node.inputs)
+    views: list[Node] = []
+    for i in range(1, len(inputs)):
+        type_ = e.types[inputs[i]] if inputs[i] else None
+        if type_ is None or len(type_.shape) != 1:
+            continue
+        shape = [1] * len(x.shape)
+        if type_.elements > 1:
+            shape[axis] = type_.elements
+        inputs[i] = _reshaped(e, node, inputs[i], tuple(shape), views)
+    e.substitute([node], [*views, replace(node, inputs=tuple(inputs), attrs=kept)])
+
+
+def _by_blocks(e: Editor, node: Node, axis: int, block: int, kept: dict[str, Any]) -> None:
+    """The axis is split in two, blocks and what lies inside them, along which the scale repeats."""
+    views: list[Node] = []
+    x, y = e.types[node.inputs[0]], e.types[node.outputs[0]]
+    count = x.shape[axis] // block
+    inside = (*x.shape[:axis], count, block, *x.shape[axis + 1 :])
+    scales = (*x.shape[:axis], count, 1, *x.shape[axis + 1 :])
+    inputs = [_reshaped(e, node, node.inputs[0], inside, views)]
+    inputs += [_reshaped(e, node, i, scales, views) if i else "" for i in node.inputs[1:]]
+    split = e.fresh(node.outputs[0] + ".blocks", TensorType(y.dtype, inside))
+    core = replace(node, inputs=tuple(inputs), outputs=(split,), attrs=kept)
+    joined = e.add("Reshape", (split,), node, node.outputs[0])
+    e.substitute([node], [*views, core, joined])
+
+
+def _by_broken_blocks(e: Editor, node: Node, axis: int, block: int, kept: dict[str, Any]) -> None:
+    """Where the last block is not whole, each element gets the scale of its block."""
+    views: list[Node] = []
+    x, inputs = e.types[node.inputs[0]], list(node.inputs)
+    block_of = np.arange(x.shape[axis]) // block
+    for i in range(1, len(inputs)):
+        name = inputs[i]
+        if name in e.consts:
+            spread = e.consts[name].take(block_of, axis)
+            inputs[i] = e.const(name + ".spread", np.ascontiguousarray(spread))
+        elif name:
+            inputs[i] = e.fresh(name + ".spread", TensorType(e.types[name].dtype, x.shape))
+            which = e.const(name + ".blocks", block_of.astype(np.int64))
+            views.append(e.add("Gather", (name, which), node, inputs[i], {"axis": axis}))
+    e.substitute([node], [*views, replace(node, inputs=tuple(inputs), attrs=kept)])
+
+
+def _reshaped(e: Editor, node: Node, name: str, shape: tuple[int, ...], views: list[Node]) -> str:
+    """`name` in another shape; unless it is constant, by a node that is added to `views`."""
+    if name in e.consts:
+        return e.const(name + ".broadcast", e.consts[name].reshape(shape))
+    view = e.fresh(name + ".broadcast", TensorType(e.types[name].dtype, shape))
+    views.append(e.add("Reshape", (name,), node, view))
+    return view
+
+
+def _fits(f: Facts) -> str:
+    x, scale, zero = f.shape(0), f.shape(1), f.shape(2)
+    if x is None or scale is None:
+        return "has no scale"
+    # onnxruntime's quantiser pairs a scalar with a tensor of one element.
+    one_value = zero is not None and math.prod(zero) == 1 == math.prod(scale)
+    if zero is not None and zero != scale and not one_value:
+        return f"zero point {shown(zero)} does not fit scale {shown(scale)}"
+    axis = f.attrs.get("axis", 1)
+    block = f.attrs.get("block_size", 0)
+    if block:
+        blocks = {k: -(-n // block) for k, n in enumerate(x) if k == axis % max(1, len(x))}
+        if block < 0 or scale != tuple(blocks.get(k, n) for k, n in enumerate(x)):
+            return f"scale {shown(scale)} by blocks of {block} does not fit {shown(x)}"
+    if len(scale) == 1 and scale != (1,):
+        if not -len(x) <= axis < len(x):
+            return f"axis {axis}; expected {-len(x)} to {len(x) - 1}"
+        if scale[0] != x[axis]:
+            return f"{scale[0]} scales for {x[axis]} slices along axis {axis}"
+    value = f.values[1]
+    if value is not None and not bool(np.all(np.isfinite(value) & (value > 0))):
+        return "its scale is not a positive finite number"
+    return ""
+
+
+def _relay_quantise(s: Site, to: bool) -> str | None:
+    """Both ways; scales for blocks, and types that qnn has not, are left to the dialect."""
+    stored, real = (s.out, s.type(0)) if to else (s.type(0), s.out)
+    if str(stored.dtype) not in STORED or str(real.dtype) != "float32":
+        return None
+    if len(s.type(1).shape) > 1 or str(s.type(1).dtype) != "float32":
+        return None
+    axis = s.axis(1) if s.type(1).elements > 1 else -1
+    op = "qnn.quantize" if to else "qnn.dequantize"
+    scale, zero = scale_of(s, 1), zero_point(s, 2)
+    out = str(stored.dtype) if to else None
+    return s.call(op, s.arg(0), scale, zero, axis=axis, out_dtype=out)
+
+
+elementwise(
+    "Cast",
+    _cast,
+    Trait.IDENTITY,
+    includes=CONVERT,
+    relay=lambda s: s.call("cast", s.arg(), dtype=str(BY_ONNX[s.attr("to", 1)])),
+)
+elementwise(
+    "DequantizeLinear",
+    _dequantize,
+    *(Trait.QUANTISE, Trait.DEQUANTISER),
+    canonical=_broadcasting,
+    checks=(_fits,),
+    relay=lambda s: _relay_quantise(s, False),
+)
+elementwise(
+    "QuantizeLinear",
+    _quantize,
+    *(Trait.QUANTISE, Trait.QUANTISER),
+    canonical=_broadcasting,
+    checks=(_fits,),
+    relay=lambda s: _relay_quantise(s, True),
+)
 
 
 @op("DynamicQuantizeLinear")

@@ -7,15 +7,16 @@ sum is (W x + R h) + (Wb + Rb), products as mlf/dot.h adds them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from mlftool.ir.dtype import DType
 from mlftool.ir.graph import Node, View
-from mlftool.ops.base import Kernel, Operand, UnsupportedError, op
+from mlftool.ops.base import Attributes, Forms, Kernel, Operand, Trait, UnsupportedError, op
 from mlftool.ops.elementwise import Maths
 from mlftool.ops.plain import float_of, plain_kernel
-from mlftool.ops.scalar import EXPRESSIONS, Scalar
+from mlftool.ops.scalar import Scalar, expressed
 
 # What activations are called with if the node does not say: (alpha, beta), None where not taken.
 DEFAULTS: dict[str, tuple[float | None, float | None]] = {
@@ -52,7 +53,7 @@ class Activation:
             inner = m.call("tanh", f"{m.lit(self.attrs['beta'])} * {c}")
             return f"{m.lit(alpha)} * {inner}"
         node = Node(self.name, (), (), self.attrs)
-        return EXPRESSIONS[self.name](node, self.row, [Scalar(c, self.row)])
+        return expressed(node, self.row, [Scalar(c, self.row)])
 
 
 def _activations(v: View, row: DType, directions: int) -> list[list[Activation]]:
@@ -147,5 +148,20 @@ def recurrent(v: View) -> Kernel:
     return replace(kernel, macs=macs)
 
 
+def _forms(op: str) -> Callable[[Attributes], Forms]:
+    """Those of X, W, R, B, the lengths, the states and, of an LSTM, the peepholes."""
+
+    def forms(attrs: Attributes) -> Forms:
+        gates = GATES[op]
+        known = {"d": 2 if attrs.get("direction") == "bidirectional" else 1}
+        known |= {"h": attrs["hidden_size"]} if "hidden_size" in attrs else {}
+        x, state = ("bti", "bdh") if attrs.get("layout", 0) else ("tbi", "dbh")
+        bias, rows = f"d[{2 * gates}h]", f"d[{gates}h]"
+        each = (x, f"{rows}i", f"{rows}h", bias, "b", state)
+        return ((*each, state, "d[3h]") if op == "LSTM" else each), known
+
+    return forms
+
+
 for _name in GATES:
-    op(_name)(recurrent)
+    op(_name, Trait.KEPT, forms=_forms(_name))(recurrent)

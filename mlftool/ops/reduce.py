@@ -16,23 +16,29 @@ from dataclasses import dataclass
 
 from mlftool.ir.dtype import DType
 from mlftool.ir.graph import Node, View
-from mlftool.ops.base import Kernel, Operand, Trait, UnsupportedError, op
+from mlftool.ir.relay import Rule, Site
+from mlftool.ops import folded
+from mlftool.ops.base import FIRST, Kernel, Operand, Trait, UnsupportedError, Value, op
 from mlftool.ops.elementwise import Maths, index_text, row_major
-from mlftool.ops.scalar import EXPRESSIONS, Scalar, literal, settle, tensor_operand
+from mlftool.ops.scalar import Scalar, expressed, literal, settle, tensor_operand
 
 BLOCK = 256
 
 
 @dataclass(frozen=True)
 class Member:
-    """`start`: the neutral element; `value`: what is made of an element first; `step`: the
-    elementwise operator that joins two, or mlf.LogAddExp; `finish`: of the accumulator and the
-    number of elements."""
+    """`step`: the elementwise operator that joins two, or mlf.LogAddExp; `start`: its neutral
+    element; `value`: what is made of an element first; `finish`: of the accumulator and the
+    number of elements; whether it `picks` one of the elements."""
 
-    start: Callable[[DType], float]
     step: str
+    relay: Rule
+    start: Callable[[DType], float] = lambda row: 0
     value: Callable[[Maths, str], str] = lambda m, x: x
     finish: Callable[[Maths, str, str], str] = lambda m, acc, count: acc
+    picks: bool = False
+    constant: Value | None = None
+    quantised: str = ""
 
 
 def joined(operator: str, row: DType, a: str, b: str) -> str:
@@ -40,7 +46,7 @@ def joined(operator: str, row: DType, a: str, b: str) -> str:
     if operator == "mlf.LogAddExp":
         return _log_add_exp(Maths(row, row), a, b)
     args = [Scalar(a, row), Scalar(b, row)]
-    return settle(row, EXPRESSIONS[operator](Node(operator, (), ()), row, args))
+    return settle(row, expressed(Node(operator, (), ()), row, args))
 
 
 def least(row: DType) -> float:
@@ -87,21 +93,51 @@ def _mean(m: Maths, acc: str, count: str) -> str:
     return f"({m.dtype.c})({count} == 0 ? 0 : {acc} / ({m.dtype.c}){count})"
 
 
-def zero(row: DType) -> float:
-    return 0
+def _relay_axes(s: Site) -> list[int] | None:
+    """Axes of a reduction; all of them if none are given."""
+    given = s.ints(1) if s.has(1) else s.attr("axes", None)
+    if s.has(1) and given is None:
+        return None
+    if not given:
+        return [] if s.attr("noop_with_empty_axes", 0) else list(range(s.rank))
+    return [int(a) % s.rank for a in given]
+
+
+def _relay(op: str, before: str = "", after: str = "") -> Rule:
+    def rule(s: Site) -> str | None:
+        axes = _relay_axes(s)
+        if axes is None or not s.rank:
+            return None
+        x = s.arg()
+        if before:
+            x = s.call("multiply", x, x) if before == "square" else s.call(before, x)
+        if axes:
+            x = s.call(op, x, axis=axes, keepdims=bool(s.attr("keepdims", 1)))
+        return s.call(after, x) if after else x
+
+    return rule
 
 
 MEMBERS = {
-    "ReduceSum": Member(zero, "Add"),
-    "ReduceMean": Member(zero, "Add", finish=_mean),
-    "ReduceProd": Member(lambda row: 1, "Mul"),
-    "ReduceMax": Member(least, "Max"),
-    "ReduceMin": Member(greatest, "Min"),
-    "ReduceL1": Member(zero, "Add", _magnitude),
-    "ReduceL2": Member(zero, "Add", _square, _root),
-    "ReduceSumSquare": Member(zero, "Add", _square),
-    "ReduceLogSum": Member(zero, "Add", finish=_log),
-    "ReduceLogSumExp": Member(lambda row: -math.inf, "mlf.LogAddExp"),
+    "ReduceSum": Member("Add", _relay("sum"), quantised="mlf.QLinearReduceSum"),
+    "ReduceMean": Member("Add", _relay("mean"), finish=_mean, quantised="mlf.QLinearReduceMean"),
+    "ReduceProd": Member("Mul", _relay("prod"), lambda row: 1),
+    "ReduceMax": Member("Max", _relay("max"), least, picks=True),
+    "ReduceMin": Member("Min", _relay("min"), greatest, picks=True),
+    "ReduceL1": Member("Add", _relay("sum", "abs"), value=_magnitude),
+    "ReduceL2": Member("Add", _relay("sum", "square", "sqrt"), value=_square, finish=_root),
+    "ReduceSumSquare": Member(
+        "Add", _relay("sum", "square"), value=_square, constant=folded.reduce_sum_square
+    ),
+    "ReduceLogSum": Member(
+        "Add", _relay("sum", "", "log"), finish=_log, constant=folded.reduce_log_sum
+    ),
+    "ReduceLogSumExp": Member(
+        "mlf.LogAddExp",
+        _relay("sum", "exp", "log"),
+        lambda row: -math.inf,
+        constant=folded.reduce_log_sum_exp,
+    ),
 }
 
 
@@ -221,5 +257,7 @@ def _axes_at_run_time(v: View) -> Kernel:
     )
 
 
-for _name in MEMBERS:
-    op(_name, *([Trait.ORDER_PRESERVING] if _name in ("ReduceMax", "ReduceMin") else []))(reduce)
+for _name, _member in MEMBERS.items():
+    _traits = [Trait.ORDER_PRESERVING] if _member.picks else []
+    _said = {"quantised": _member.quantised, "relay": _member.relay, "constant": _member.constant}
+    op(_name, *_traits, moved=FIRST, **_said)(reduce)

@@ -11,11 +11,24 @@ in each product, a cubic or antialiased one is summed axis by axis.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from mlftool.ir.dtype import DType, float32, int32
 from mlftool.ir.graph import View
-from mlftool.ops.base import Kernel, Operand, Trait, UnsupportedError, op
+from mlftool.ops.base import (
+    FIRST,
+    Attributes,
+    Facts,
+    Kernel,
+    Operand,
+    Trait,
+    UnsupportedError,
+    of_form,
+    old,
+    op,
+    shown,
+)
 from mlftool.ops.elementwise import index_text, row_major
 from mlftool.ops.plain import float_of
 from mlftool.ops.scalar import Load, Store, literal, tensor_operand
@@ -188,7 +201,28 @@ def _target(v: View) -> tuple[str, str]:
     return target, f"({target}) % {v.y.shape[-1]}"
 
 
-@op("Resize", Trait.EPILOGUE, Trait.PROLOGUE)
+def _turned(attrs: Attributes, perm: Sequence[int]) -> Attributes:
+    return {**attrs, "axes": [perm[a] for a in attrs["axes"]]}
+
+
+def _some_image(f: Facts) -> str:
+    x = f.shape(0)
+    if x is not None and f.output.elements and 0 in x:
+        return f"input {shown(x)} has no elements to make {shown(f.output.shape)} of"
+    return ""
+
+
+old("Upsample", Trait.KEPT, Trait.SAME_RANK, forms=of_form("*", "?"), checks=(_some_image,))
+
+
+@op(
+    "Resize",
+    *(Trait.KEPT, Trait.EPILOGUE, Trait.PROLOGUE, Trait.SAME_RANK),
+    forms=of_form("*", "?", "?", "?"),
+    moved=FIRST,
+    turned=_turned,
+    checks=(_some_image,),
+)
 def resize(v: View) -> Kernel:
     """Linear and cubic, in float32 weights; antialiased where the attribute asks for it. Small
     integers are cut off, as onnxruntime does, cubic ones at the ends of their range, too."""
@@ -205,7 +239,7 @@ def resize(v: View) -> Kernel:
     return _resize(v, load.expr("x[@]"), load.tensor, store, fill=fill, row=row)
 
 
-@op("mlf.Nearest", Trait.MOVES_DATA, Trait.ORDER_PRESERVING)
+@op("mlf.Nearest", Trait.MOVES_DATA, Trait.ORDER_PRESERVING, moved=FIRST, turned=_turned)
 def nearest(v: View) -> Kernel:
     """Each output element is one of the input's, whatever its type."""
     row = v.y.dtype

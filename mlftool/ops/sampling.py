@@ -8,7 +8,7 @@ from typing import Any
 
 from mlftool.ir.dtype import float32
 from mlftool.ir.graph import View
-from mlftool.ops.base import Kernel, UnsupportedError, op
+from mlftool.ops.base import Kernel, Trait, UnsupportedError, of_form, op
 from mlftool.ops.elementwise import Maths
 from mlftool.ops.plain import float_of, plain_kernel
 from mlftool.ops.scalar import literal
@@ -17,7 +17,7 @@ SAMPLE = ("mlf/sample.h",)
 TAPS = {"nearest": 1, "linear": 2, "bilinear": 2, "cubic": 4, "bicubic": 4}
 
 
-@op("GridSample")
+@op("GridSample", Trait.KEPT, forms=of_form("*", "*"))
 def grid_sample(v: View) -> Kernel:
     """Any number of axes; the taps of all axes multiply. The grid counts axes from the last.
 
@@ -52,7 +52,7 @@ def grid_sample(v: View) -> Kernel:
     )
 
 
-@op("AffineGrid")
+@op("AffineGrid", forms=of_form("n??", "?"))
 def affine_grid(v: View) -> Kernel:
     """Of every point of the grid its coordinates times theta; the grid's shape is the output's."""
     row, out = float_of(v, v.y.dtype), v.y.shape
@@ -77,7 +77,7 @@ def affine_grid(v: View) -> Kernel:
     )
 
 
-@op("RoiAlign")
+@op("RoiAlign", Trait.KEPT, forms=of_form("????", "r4", "r"))
 def roi_align(v: View) -> Kernel:
     """Bins of each region, sampled on a grid of points; `max` takes the largest weighted corner."""
     row, shape = float_of(v, v.y.dtype), v.x(0).shape
@@ -105,7 +105,7 @@ def roi_align(v: View) -> Kernel:
     )
 
 
-@op("MaxRoiPool")
+@op("MaxRoiPool", Trait.KEPT, forms=of_form("????", "?5"))
 def max_roi_pool(v: View) -> Kernel:
     """The largest element of each bin of each region; regions are rounded to whole elements."""
     row, shape = float_of(v, v.y.dtype), v.x(0).shape
@@ -130,7 +130,7 @@ def max_roi_pool(v: View) -> Kernel:
     )
 
 
-@op("DeformConv")
+@op("DeformConv", Trait.KEPT, forms=of_form("nihw", "o???", "n?yx", "o", "n?yx"))
 def deform_conv(v: View) -> Kernel:
     """A convolution whose every tap is moved by an offset and weighed by a mask."""
     row, shape, out = float_of(v, v.y.dtype), v.x(0).shape, v.y.shape

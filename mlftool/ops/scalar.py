@@ -17,7 +17,7 @@ import numpy as np
 
 from mlftool.ir.dtype import DType, float32, int32
 from mlftool.ir.graph import Array, Graph, Node, TensorType, View
-from mlftool.ops.base import Operand, Trait, has
+from mlftool.ops.base import OPS, Operand, Trait, has
 from mlftool.ops.pairs import Pair, in_integers
 
 
@@ -141,10 +141,13 @@ def compared(a: Scalar, sign: str, b: Scalar) -> str:
 
 
 ExprFn = Callable[..., str]
-# operator -> function(node, out dtype, operands) -> C expression; filled by ops.elementwise.
-EXPRESSIONS: dict[str, Callable[[Node, DType, Sequence[Scalar | None]], str]] = {}
-# operator -> headers its expression needs beside mlf/kernel.h
-INCLUDES: dict[str, tuple[str, ...]] = {}
+
+
+def expressed(node: Node, dtype: DType, args: Sequence[Scalar | None]) -> str:
+    """C text of an elementwise node's value, not settled to `dtype` yet."""
+    expression = OPS[node.op].expression
+    assert expression is not None, node.op
+    return expression(node, dtype, args)
 
 
 def _spelled(
@@ -157,7 +160,7 @@ def _spelled(
     """
     marks = [f"\0{k}\0" for k in range(len(args))]
     marked = [a and replace(a, c=mark) for a, mark in zip(args, marks, strict=True)]
-    text: str = settle(dtype, EXPRESSIONS[node.op](node, dtype, marked))
+    text: str = settle(dtype, expressed(node, dtype, marked))
     counts = tuple(map(text.count, marks))
     for a, mark in zip(args, marks, strict=True):
         text = text.replace(mark, a.c if a else "")
@@ -207,7 +210,7 @@ class Body:
                 args[:2] = [self._state(node, dtype, args[:2], prefix)]
             self.env[node.outputs[0]] = self._state(node, dtype, args, prefix)
             types = (graph.types[n].dtype for n in (*node.inputs, *node.outputs) if n)
-            self.includes += [*INCLUDES.get(node.op, ()), *conversions(*types)]
+            self.includes += [*OPS[node.op].includes, *conversions(*types)]
         if nodes:
             self._use_all(self.env[nodes[-1].outputs[0]])
 
@@ -357,7 +360,7 @@ class Load:
         self.tensor = nodes[0].inputs[0] if nodes else v.core.inputs[0]
         self.dtype = v.type(self.tensor).dtype
         types = (v.type(n).dtype for node in nodes for n in (*node.inputs, *node.outputs) if n)
-        includes = [i for node in nodes for i in INCLUDES.get(node.op, ())]
+        includes = [i for node in nodes for i in OPS[node.op].includes]
         self.includes = tuple(dict.fromkeys([*includes, *conversions(*types)]))
 
     def expr(self, c: str) -> str:

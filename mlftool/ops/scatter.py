@@ -11,7 +11,18 @@ import math
 from collections.abc import Sequence
 
 from mlftool.ir.graph import View
-from mlftool.ops.base import Kernel, Operand, Trait, UnsupportedError, op
+from mlftool.ops.base import (
+    Attributes,
+    Kernel,
+    Moved,
+    Operand,
+    Shape,
+    Trait,
+    Types,
+    UnsupportedError,
+    op,
+    shown,
+)
 from mlftool.ops.elementwise import index_text, row_major
 from mlftool.ops.indexed import coordinates, place
 from mlftool.ops.reduce import joined
@@ -71,7 +82,7 @@ def _reduction(v: View) -> str:
     return name
 
 
-@op("ScatterElements", Trait.NARROW, Trait.MOVES_DATA)
+@op("ScatterElements", Trait.NARROW, Trait.MOVES_DATA, Trait.AXIS, moved=Moved((0, 2)))
 def scatter_elements(v: View) -> Kernel:
     """y[i...], its index along `axis` taken from indices[i...], is updates[i...]."""
     shape, dims = v.x(0).shape, v.x(1).shape
@@ -88,7 +99,17 @@ def scatter_elements(v: View) -> Kernel:
     )
 
 
-@op("ScatterND", Trait.NARROW, Trait.MOVES_DATA)
+def _scattered(x: Shape, attrs: Attributes, inputs: Types) -> str:
+    places, updates = inputs[1], inputs[2]
+    if places is None or updates is None or not places.shape:
+        return "has no indices or updates"
+    depth = places.shape[-1]
+    if depth > len(x) or updates.shape != (*places.shape[:-1], *x[depth:]):
+        return f"indices {places} and updates {updates} do not fit input {shown(x)}"
+    return ""
+
+
+@op("ScatterND", Trait.NARROW, Trait.MOVES_DATA, moved=Moved((0, 2)), related=_scattered)
 def scatter_nd(v: View) -> Kernel:
     """y[indices[j, 0], indices[j, 1] ..., i] is updates[j, i]."""
     shape, indices = v.x(0).shape, v.x(1).shape

@@ -14,7 +14,7 @@ import numpy as np
 
 from mlftool.ir.dtype import float32
 from mlftool.ir.graph import Array, View
-from mlftool.ops.base import Kernel, Operand, UnsupportedError, op
+from mlftool.ops.base import Kernel, Operand, UnsupportedError, of_form, op
 from mlftool.ops.elementwise import Maths
 from mlftool.ops.scalar import literal, settle, tensor_operand
 
@@ -83,7 +83,7 @@ def _turn(length: int) -> Array:
     return np.stack([cosine, sine], axis=1)
 
 
-@op("DFT")
+@op("DFT", forms=of_form("*", "*", "*"))
 def dft(v: View) -> Kernel:
     """Along one axis of [..., n, ..., 1 or 2], real or complex."""
     _float_only(v)

@@ -11,8 +11,22 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
+
 from mlftool.ir.graph import View
-from mlftool.ops.base import Kernel, Operand, Trait, UnsupportedError, op
+from mlftool.ir.relay import Site
+from mlftool.ops.base import (
+    Affine,
+    Attributes,
+    Facts,
+    Kernel,
+    Known,
+    Operand,
+    Trait,
+    UnsupportedError,
+    op,
+    shown,
+)
 from mlftool.ops.elementwise import Maths, broadcast_strides
 from mlftool.ops.plain import float_of, maths, plain_kernel
 from mlftool.ops.scalar import Load, Store, tensor_operand
@@ -104,7 +118,38 @@ def _place(v: View, i: int, axis: int, rows: Rows) -> str:
     return " + ".join(terms) or "0"
 
 
-@op("LayerNormalization", Trait.EPILOGUE, Trait.PROLOGUE)
+def _relay_batch_norm(s: Site) -> str | None:
+    if len(s.node.outputs) > 1:
+        return None
+    y = s.call("nn.batch_norm", *s.args(), epsilon=float(s.attr("epsilon", 1e-5)))
+    return f"{y}.0"
+
+
+def _relay_instance_norm(s: Site) -> str:
+    return s.call("nn.instance_norm", *s.args(), epsilon=float(s.attr("epsilon", 1e-5)))
+
+
+def _relay_layer_norm(s: Site) -> str | None:
+    if s.axis(-1) != s.rank - 1 or not s.has(2) or len(s.node.outputs) > 1:
+        return None
+    return s.call(
+        "nn.layer_norm", *s.args(), axis=s.rank - 1, epsilon=float(s.attr("epsilon", 1e-5))
+    )
+
+
+def _relay_lrn(s: Site) -> str:
+    return s.call(
+        "nn.lrn",
+        s.arg(),
+        size=s.attr("size", 1),
+        axis=1,
+        bias=float(s.attr("bias", 1.0)),
+        alpha=float(s.attr("alpha", 1e-4)),
+        beta=float(s.attr("beta", 0.75)),
+    )
+
+
+@op("LayerNormalization", Trait.EPILOGUE, Trait.PROLOGUE, relay=_relay_layer_norm)
 def layer_normalisation(v: View) -> Kernel:
     """Rows are all axes from `axis` on; their means and factors may be outputs."""
     return _layer(v, True)
@@ -126,19 +171,19 @@ def _grouped(v: View, groups: int) -> Kernel:
     return _rows(v, rows, True, factor, by)
 
 
-@op("InstanceNormalization", Trait.EPILOGUE, Trait.PROLOGUE)
+@op("InstanceNormalization", Trait.EPILOGUE, Trait.PROLOGUE, relay=_relay_instance_norm)
 def instance_normalisation(v: View) -> Kernel:
     """A row is a channel of an image."""
     return _grouped(v, v.x(0).shape[1])
 
 
-@op("GroupNormalization", Trait.EPILOGUE, Trait.PROLOGUE)
+@op("GroupNormalization", Trait.KEPT, Trait.EPILOGUE, Trait.PROLOGUE)
 def group_normalisation(v: View) -> Kernel:
     """A row is a group of channels; before opset 21 scale and bias were per group."""
     return _grouped(v, v.attr("num_groups"))
 
 
-@op("LRN", Trait.SPATIAL)
+@op("LRN", Trait.KEPT, Trait.SPATIAL, relay=_relay_lrn)
 def local_response(v: View) -> Kernel:
     """Each element by a power of the squares of its neighbours among the channels."""
     row, channels = float_of(v, v.y.dtype), v.y.shape[-1]
@@ -161,7 +206,24 @@ def local_response(v: View) -> Kernel:
     )
 
 
-@op("BatchNormalization")
+def _affine(known: Known, attrs: Attributes) -> Affine:
+    """One of each for every channel."""
+    if attrs.get("training_mode", 0) or any(k is None for k in known[1:5]):
+        return None
+    scale, offset, mean, variance = (k for k in known[1:5] if k is not None)
+    factor = scale / np.sqrt(variance + attrs.get("epsilon", 1e-5))
+    return factor, offset - mean * factor
+
+
+def _fits(f: Facts) -> str:
+    x = f.shape(0)
+    shapes = [f.shape(i) for i in range(1, 5)]
+    if x is None or len(x) < 2 or any(s != (x[1],) for s in shapes):
+        return f"input {shown(x)} does not fit parameters {', '.join(map(shown, shapes))}"
+    return ""
+
+
+@op("BatchNormalization", affine=_affine, checks=(_fits,), relay=_relay_batch_norm)
 def batch_normalisation(v: View) -> Kernel:
     """Parameters known only at run time, or statistics of the batch itself, in training."""
     training = bool(v.attr("training_mode", 0))

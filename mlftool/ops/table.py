@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from mlftool.ir.graph import View
-from mlftool.ops.base import Kernel, Operand, op
+from mlftool.ops.base import Kernel, Operand, Trait, op
 from mlftool.ops.scalar import tensor_operand
 
 
-@op("mlf.Table")
+@op("mlf.Table", Trait.TABLE)
 def table(v: View) -> Kernel:
     """y = table[(uint8_t)x]; input 1 holds the results for x's bytes 0, 1, ... 255."""
     x = v.core.inputs[0]

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
+from mlftool.ir import relay
 from mlftool.ir.dtype import float64
+from mlftool.ir.relay import Rule, Site
+from mlftool.ops import folded
+from mlftool.ops.base import Known
 from mlftool.ops.elementwise import Maths, elementwise
 from mlftool.ops.scalar import Exact, Scalar, compared
 
@@ -12,7 +17,8 @@ MATH = ("mlf/math.h",)
 
 
 def _function(operator: str, name: str) -> None:
-    elementwise(operator, lambda m, a: m.call(name, a), includes=MATH)
+    rule = relay.unary(operator.lower())
+    elementwise(operator, lambda m, a: m.call(name, a), includes=MATH, relay=rule)
 
 
 def _negative(m: Maths, a: Scalar) -> str:
@@ -59,6 +65,14 @@ def _clip(m: Maths, a: Scalar, lo: Scalar | None = None, hi: Scalar | None = Non
     return m.same(f"({below} ? {least} : {inside})")
 
 
+def _limits(known: Known) -> tuple[float, float]:
+    low, high = (*known[1:], None, None)[:2]
+    return (
+        -math.inf if low is None else float(low.item()),
+        math.inf if high is None else float(high.item()),
+    )
+
+
 def _in_order(lo: Scalar, hi: Scalar) -> bool:
     return lo.value is not None and hi.value is not None and lo.value <= hi.value
 
@@ -103,55 +117,168 @@ def _shrink(m: Maths, a: Scalar, *, bias: float = 0.0, lambd: float = 0.5) -> st
     return f"{a} < {m.lit(-lambd)} ? {a} + {m.lit(bias)} : ({inside})"
 
 
-def _activation(operator: str, expr: Callable[..., str]) -> None:
-    elementwise(operator, expr, includes=MATH)
+def _relay_round(s: Site) -> str:
+    """Halves to even; Relay's own round takes them away from zero."""
+    below = s.call("subtract", s.arg(), s.literal(0.5))
+    low = s.call("ceil", below)
+    odd = s.call("equal", s.call("abs", s.call("mod", low, s.literal(2))), s.literal(1))
+    up = s.call("logical_and", s.call("equal", low, below), odd)
+    return s.call("where", up, s.call("add", low, s.literal(1)), low)
 
 
-elementwise("Neg", _negative)
-elementwise("Abs", _abs)
-elementwise("Sign", _sign)
-elementwise("Not", lambda m, a: Exact(f"!{a}"))
-elementwise("BitwiseNot", lambda m, a: f"~{a}")
-elementwise("IsNaN", lambda m, a: Exact(f"{a} != {a}"))
-elementwise("IsInf", _isinf)
-elementwise("Reciprocal", lambda m, a: f"{m.lit(1)} / {a}")
-elementwise("Sqrt", lambda m, a: f"sqrt({a})" if m.dtype.bits == 64 else f"sqrtf({a})")
-elementwise("Relu", lambda m, a: m.same(f"{a} <= {m.lit(0)} ? {m.lit(0)} : {a}"))
-elementwise("Clip", _clip)
+def _relay_is_inf(s: Site) -> str | None:
+    both = s.attr("detect_negative", 1) and s.attr("detect_positive", 1)
+    return s.call("isinf", s.arg()) if both else None
+
+
+def _relay_clip(s: Site) -> str | None:
+    low, high = s.scalar(1), s.scalar(2)
+    if low is not None and high is not None:
+        return s.call("clip", s.arg(), a_min=low, a_max=high)
+    x = s.arg()
+    if s.has(1):
+        x = s.call("maximum", x, s.single(1))
+    return s.call("minimum", x, s.single(2)) if s.has(2) else x
+
+
+def _relay_line(s: Site, x: str, factor: float, offset: float, clip: bool = False) -> str:
+    """factor * x + offset, between 0 and 1 with `clip`."""
+    y = s.call("add", s.call("multiply", x, s.literal(factor)), s.literal(offset))
+    return s.call("clip", y, a_min=0.0, a_max=1.0) if clip else y
+
+
+def _relay_hard_sigmoid(s: Site) -> str:
+    return _relay_line(s, s.arg(), s.attr("alpha", 0.2), s.attr("beta", 0.5), clip=True)
+
+
+def _relay_hard_swish(s: Site) -> str:
+    return s.call("multiply", s.arg(), _relay_line(s, s.arg(), 1 / 6, 0.5, clip=True))
+
+
+def _relay_below(s: Site, x: str, inner: str, alpha: float) -> str:
+    """relu(x) + alpha * (exp(inner) - 1) where that is negative"""
+    rise = s.call("subtract", s.call("exp", inner), s.literal(1))
+    fall = s.call("minimum", s.call("multiply", rise, s.literal(alpha)), s.literal(0))
+    return s.call("add", s.call("nn.relu", x), fall)
+
+
+def _relay_elu(s: Site) -> str | None:
+    alpha = s.attr("alpha", 1.0)
+    return _relay_below(s, s.arg(), s.arg(), alpha) if alpha >= 0 else None
+
+
+def _relay_celu(s: Site) -> str | None:
+    alpha = s.attr("alpha", 1.0)
+    if alpha <= 0:
+        return None
+    return _relay_below(s, s.arg(), s.call("divide", s.arg(), s.literal(alpha)), alpha)
+
+
+def _relay_selu(s: Site) -> str:
+    alpha, gamma = s.attr("alpha", 1.6732631921768188), s.attr("gamma", 1.0507010221481323)
+    return s.call("multiply", _relay_below(s, s.arg(), s.arg(), alpha), s.literal(gamma))
+
+
+def _relay_softplus(s: Site, index: int = 0) -> str:
+    return s.call("log", s.call("add", s.call("exp", s.arg(index)), s.literal(1)))
+
+
+def _relay_mish(s: Site) -> str:
+    return s.call("multiply", s.arg(), s.call("tanh", _relay_softplus(s)))
+
+
+def _relay_swish(s: Site) -> str:
+    inner = s.call("multiply", s.arg(), s.literal(s.attr("alpha", 1.0)))
+    return s.call("multiply", s.arg(), s.call("sigmoid", inner))
+
+
+def _relay_gelu(s: Site) -> str | None:
+    if s.attr("approximate", "none") != "none":
+        return None
+    inner = s.call("erf", s.call("multiply", s.arg(), s.literal(0.5**0.5)))
+    return s.call("multiply", s.arg(), _relay_line(s, inner, 0.5, 0.5))
+
+
+def _relay_thresholded_relu(s: Site) -> str:
+    above = s.call("greater", s.arg(), s.literal(s.attr("alpha", 1.0)))
+    return s.call("where", above, s.arg(), s.call("zeros_like", s.arg()))
+
+
+def _activation(operator: str, expr: Callable[..., str], rule: Rule) -> None:
+    elementwise(operator, expr, includes=MATH, relay=rule)
+
+
+elementwise("Neg", _negative, relay=relay.unary("negative"))
+elementwise("Abs", _abs, relay=relay.unary("abs"))
+elementwise("Sign", _sign, relay=relay.unary("sign"))
+elementwise("Not", lambda m, a: Exact(f"!{a}"), relay=relay.unary("logical_not"))
+elementwise("BitwiseNot", lambda m, a: f"~{a}", relay=relay.unary("bitwise_not"))
+elementwise("IsNaN", lambda m, a: Exact(f"{a} != {a}"), relay=relay.unary("isnan"))
+elementwise("IsInf", _isinf, relay=_relay_is_inf)
+elementwise(
+    "Reciprocal",
+    lambda m, a: f"{m.lit(1)} / {a}",
+    relay=lambda s: s.call("divide", s.literal(1), s.arg()),
+)
+elementwise(
+    "Sqrt",
+    lambda m, a: f"sqrt({a})" if m.dtype.bits == 64 else f"sqrtf({a})",
+    relay=relay.unary("sqrt"),
+)
+elementwise(
+    "Relu",
+    lambda m, a: m.same(f"{a} <= {m.lit(0)} ? {m.lit(0)} : {a}"),
+    limits=lambda known: (0.0, math.inf),
+    relay=relay.unary("nn.relu"),
+)
+elementwise("Clip", _clip, limits=_limits, relay=_relay_clip)
 
 for _operator in ("Exp", "Log", "Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh"):
     _function(_operator, _operator.lower())
 for _operator in ("Tanh", "Asinh", "Acosh", "Atanh", "Erf", "Ceil", "Floor"):
     _function(_operator, _operator.lower())
-_function("Round", "rint")
+elementwise("Round", lambda m, a: m.call("rint", a), includes=MATH, relay=_relay_round)
 
-_activation("Sigmoid", _sigmoid)
-_activation("Softplus", _softplus)
-_activation("Gelu", _gelu)
-_activation("Celu", _celu)
-_activation("Selu", _selu)
-_activation("Mish", lambda m, a: f"{a} * {m.call('tanh', _softplus(m, a))}")
-_activation("Swish", lambda m, a, *, alpha=1.0: f"{a} * ({_sigmoid(m, f'{m.lit(alpha)} * {a}')})")
+_activation("Sigmoid", _sigmoid, relay.unary("sigmoid"))
+_activation("Softplus", _softplus, _relay_softplus)
+_activation("Gelu", _gelu, _relay_gelu)
+_activation("Celu", _celu, _relay_celu)
+_activation("Selu", _selu, _relay_selu)
+_activation("Mish", lambda m, a: f"{a} * {m.call('tanh', _softplus(m, a))}", _relay_mish)
+_activation(
+    "Swish",
+    lambda m, a, *, alpha=1.0: f"{a} * ({_sigmoid(m, f'{m.lit(alpha)} * {a}')})",
+    _relay_swish,
+)
 _activation(
     "Elu",
     lambda m, a, *, alpha=1.0: f"{a} < {m.lit(0)} ? {m.lit(alpha)} * {m.call('expm1', a)} : {a}",
+    _relay_elu,
 )
-elementwise("Softsign", lambda m, a: f"{a} / ({m.lit(1)} + {m.size(a)})")
 elementwise(
-    "LeakyRelu", lambda m, a, *, alpha=0.01: f"{a} < {m.lit(0)} ? {m.lit(alpha)} * {a} : {a}"
+    "Softsign",
+    lambda m, a: f"{a} / ({m.lit(1)} + {m.size(a)})",
+    relay=lambda s: s.call("divide", s.arg(), s.call("add", s.call("abs", s.arg()), s.literal(1))),
+    constant=folded.softsign,
+)
+elementwise(
+    "LeakyRelu",
+    lambda m, a, *, alpha=0.01: f"{a} < {m.lit(0)} ? {m.lit(alpha)} * {a} : {a}",
+    relay=lambda s: s.call("nn.leaky_relu", s.arg(), alpha=float(s.attr("alpha", 0.01))),
 )
 elementwise(
     "ThresholdedRelu",
     lambda m, a, *, alpha=1.0: m.same(f"{a} > {m.lit(alpha)} ? {a} : {m.lit(0)}"),
+    relay=_relay_thresholded_relu,
 )
 elementwise("Shrink", _shrink, includes=("mlf/convert.h",))
-elementwise(
+_activation(
     "HardSigmoid",
     lambda m, a, *, alpha=0.2, beta=0.5: m.clamp(f"{m.lit(alpha)} * {a} + {m.lit(beta)}", 0, 1),
-    includes=MATH,
+    _relay_hard_sigmoid,
 )
-elementwise(
+_activation(
     "HardSwish",
     lambda m, a: f"{a} * {m.clamp(f'{a} * {m.lit(1 / 6)} + {m.lit(0.5)}', 0, 1)}",
-    includes=MATH,
+    _relay_hard_swish,
 )

@@ -3,11 +3,27 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
 from mlftool.ir.graph import View
-from mlftool.ops.base import Kernel, Operand, Trait, UnsupportedError, op
+from mlftool.ir.relay import LAYOUTS, Rule, Site, window
+from mlftool.ops.base import (
+    Attributes,
+    Facts,
+    Kernel,
+    Moved,
+    Operand,
+    Shape,
+    Trait,
+    Types,
+    UnsupportedError,
+    old,
+    op,
+    shown,
+)
+from mlftool.ops.contraction import auto_pad
 from mlftool.ops.elementwise import Maths
 from mlftool.ops.plain import float_of, plain_kernel
 from mlftool.ops.scalar import Load, Store, literal, tensor_operand
@@ -115,7 +131,59 @@ def _divisor(v: View) -> str:
     return "count" if beyond else str(math.prod(v.attr("kernel_shape")))
 
 
-@op("MaxPool", Trait.SPATIAL, Trait.EPILOGUE, Trait.ORDER_PRESERVING)
+def _relay_pool(kind: str) -> Rule:
+    def rule(s: Site) -> str | None:
+        n, size, place = s.rank - 2, list(s.attr("kernel_shape", ())), window(s)
+        if n not in LAYOUTS or len(s.node.outputs) > 1:
+            return None
+        whole = size == list(s.type().shape[2:]) and not any(place["padding"])
+        if n == 2 and whole and place["dilation"] == [1, 1]:
+            return s.call(f"nn.global_{kind}_pool2d", s.arg())
+        ceil = next(
+            (c for c in (False, True) if _relay_extents(s, size, c) == s.out.shape[2:]), None
+        )
+        if ceil is None:
+            return None
+        include = bool(s.attr("count_include_pad", 0)) if kind == "avg" else None
+        layout = LAYOUTS[n][0]
+        return s.call(
+            f"nn.{kind}_pool{n}d",
+            s.arg(),
+            pool_size=size,
+            **place,
+            layout=layout,
+            ceil_mode=ceil,
+            count_include_pad=include,
+        )
+
+    return rule
+
+
+def _relay_extents(s: Site, size: Sequence[int], ceil: bool) -> tuple[int, ...]:
+    place, n = window(s), len(size)
+    result = []
+    for k, extent in enumerate(s.type().shape[2:]):
+        stride, pads = place["strides"][k], place["padding"]
+        rest = extent + pads[k] + pads[k + n] - place["dilation"][k] * (size[k] - 1) - 1
+        result.append((-(-rest // stride) if ceil else rest // stride) + 1)
+    return tuple(result)
+
+
+def _pool_pads(f: Facts) -> str:
+    kernel = f.attrs["kernel_shape"]
+    pads = f.attrs.get("pads") or [0] * (2 * len(kernel))
+    if any(p >= k for p, k in zip(pads, [*kernel, *kernel], strict=True)):
+        return f"pads {shown(pads)}; expected less than the kernel {shown(kernel)}"
+    return ""
+
+
+@op(
+    "MaxPool",
+    *(Trait.KEPT, Trait.SPATIAL, Trait.EPILOGUE, Trait.ORDER_PRESERVING),
+    moved=Moved(None, (0,)),
+    checks=(auto_pad, _pool_pads),
+    relay=_relay_pool("max"),
+)
 def max_pool(v: View) -> Kernel:
     """Largest element of each window; padding never wins."""
     dtype = v.y.dtype
@@ -140,7 +208,16 @@ def _place(v: View) -> str:
     return f"(int64_t)image * {math.prod(a['n'] for a in axes)} + {text}"
 
 
-@op("LpPool", Trait.SPATIAL, Trait.EPILOGUE, Trait.PROLOGUE)
+def _norm(x: Shape, attrs: Attributes, inputs: Types) -> str:
+    return "" if attrs.get("p", 2) else "p is 0, for which there is no norm; expected 1 or more"
+
+
+old("GlobalLpPool", Trait.KEPT, related=_norm)
+old("GlobalAveragePool", Trait.KEPT)
+old("GlobalMaxPool", Trait.KEPT)
+
+
+@op("LpPool", Trait.KEPT, Trait.SPATIAL, Trait.EPILOGUE, Trait.PROLOGUE, related=_norm)
 def lp_pool(v: View) -> Kernel:
     """The p-norm of each window."""
     row, p = float_of(v, v.y.dtype), v.attr("p", 2)
@@ -153,7 +230,7 @@ def lp_pool(v: View) -> Kernel:
     return _pool(v, "portable.lp_pool", m.lit(0), step, root, row.c, includes=includes)
 
 
-@op("MaxUnpool")
+@op("MaxUnpool", Trait.KEPT)
 def max_unpool(v: View) -> Kernel:
     """Each value where its index says, zeros elsewhere; what lies beyond the output is dropped."""
     implied, out = v.attr("mlf.implied"), v.y.shape
@@ -203,7 +280,13 @@ def averages(v: View, requantize: str) -> Kernel:
     return _pool(v, "portable.average_pool_s8", "0", "acc + value", finish, "int32_t")
 
 
-@op("AveragePool", Trait.SPATIAL, Trait.EPILOGUE, Trait.PROLOGUE)
+@op(
+    "AveragePool",
+    *(Trait.KEPT, Trait.SPATIAL, Trait.EPILOGUE, Trait.PROLOGUE),
+    quantised="com.microsoft.QLinearAveragePool",
+    checks=(auto_pad, _pool_pads),
+    relay=_relay_pool("avg"),
+)
 def average_pool(v: View) -> Kernel:
     """Mean of each window, summed in float in window order."""
     row, divisor = float_of(v, v.y.dtype), _divisor(v)

@@ -20,6 +20,7 @@ import numpy as np
 
 from mlftool.ir.edit import Editor
 from mlftool.ir.graph import Array, Graph, Node, TensorType, View
+from mlftool.ops.base import Contracts, Layout, contracts
 from mlftool.ops.contraction import (
     Contraction,
     Quantisation,
@@ -30,8 +31,6 @@ from mlftool.ops.contraction import (
     packable,
 )
 
-# The inputs of a QLinearConv that have an element for each output channel, or one for all.
-WEIGHTS, PER_CHANNEL, BIAS = 3, (4, 5), 8
 GROUP = 8  # channels
 
 
@@ -40,6 +39,7 @@ class _Layer:
     """A convolution that can lose channels: one of all channels, or a depthwise one."""
 
     node: Node
+    operands: Contracts
     c: Contraction
     q: Quantisation
 
@@ -82,14 +82,16 @@ def drop_constant_channels(graph: Graph) -> Graph:
 
 
 def _layer(graph: Graph, node: Node) -> _Layer | None:
-    v = View(graph, node)
-    if node.op != "QLinearConv" or not packable(v) or not v.y.dtype.is_int8:
+    v, operands = View(graph, node), contracts(node)
+    if operands is None or operands.layout is not Layout.CONVOLUTION or not operands.quantised:
+        return None
+    if not packable(v) or not v.y.dtype.is_int8:
         return None
     c, q = contraction(v), Quantisation.of(v)
     plain = c.group == 1 or c.depthwise
     if not plain or np.any(q.w_zero_point) or not (fits_int32(c, q) and has_normal_scales(q)):
         return None
-    return _Layer(node, c, q)
+    return _Layer(node, operands, c, q)
 
 
 def _constants(layer: _Layer, x: _Known | None) -> _Known:
@@ -172,26 +174,28 @@ def _rewrite(
     e: Editor, layer: _Layer, dropped: Mapping[str, Array], known: Mapping[str, _Known]
 ) -> None:
     """The layer without what goes of its input and its output."""
-    node, c = layer.node, layer.c
+    node, c, weights = layer.node, layer.c, layer.operands.weights
     gone, kept = dropped.get(layer.x, np.zeros(c.ic, bool)), ~dropped[layer.y]
     if kept.all() and not gone.any():
         return
     inputs = list(node.inputs)
     bias = c.bias.astype(np.int64)
-    w = e.consts[inputs[WEIGHTS]]
+    w = e.consts[inputs[weights]]
     if not c.depthwise:
         w = w[:, ~gone]
         if gone.any():
             x = known[layer.x]  # what goes and is not constant has weights of zero
             bias = bias + layer.sums[:, gone] @ (x.value - layer.q.x_zero_point)[gone]
-    inputs[WEIGHTS] = e.const(inputs[WEIGHTS] + ".kept", np.ascontiguousarray(w[kept]))
-    for i in PER_CHANNEL:
-        if e.consts[inputs[i]].size == c.oc > 1:
+    inputs[weights] = e.const(inputs[weights] + ".kept", np.ascontiguousarray(w[kept]))
+    bias_at = layer.operands.bias
+    assert bias_at is not None
+    for i in layer.operands.per_channel:
+        if i != bias_at and e.consts[inputs[i]].size == c.oc > 1:
             values = e.consts[inputs[i]].reshape(-1)[kept]
             inputs[i] = e.const(inputs[i] + ".kept", values)
     bias_name = e.const(layer.y + ".bias", bias[kept].astype(np.int32))
     attrs = {**node.attrs, "group": int(kept.sum())} if c.depthwise else node.attrs
     type_ = e.types[layer.y]
     e.types[layer.y] = TensorType(type_.dtype, (*type_.shape[:-1], int(kept.sum())))
-    made = replace(node, inputs=(*inputs[:BIAS], bias_name), attrs=attrs)
+    made = replace(node, inputs=(*inputs[:bias_at], bias_name), attrs=attrs)
     e.substitute([node], [made])

@@ -8,8 +8,8 @@ from __future__ import annotations
 from mlftool.ir import dtype
 from mlftool.ir.edit import Editor
 from mlftool.ir.graph import Array, Graph, Node, TensorType
-from mlftool.ops.folded import KEPT
-from mlftool.ops.reference import evaluate
+from mlftool.ops import Trait, is_a
+from mlftool.ops.reference import evaluate, knows
 
 
 def fold_constants(graph: Graph) -> Graph:
@@ -18,7 +18,7 @@ def fold_constants(graph: Graph) -> Graph:
     e = Editor(graph)
     for node in list(e.nodes):
         out = node.outputs[0]
-        if len(node.outputs) > 1 or "." in node.op or node.op in KEPT:
+        if len(node.outputs) > 1 or not knows(node):
             continue
         if not all(i in e.consts for i in node.inputs if i):
             continue
@@ -34,7 +34,7 @@ def fold_constants(graph: Graph) -> Graph:
 def _value(e: Editor, node: Node) -> Array | None:
     """What a node with constant inputs gives, if the standard's reference knows: not where passes
     have said more of it than the standard can, or where it cannot be computed."""
-    if node.op == "Reshape":
+    if is_a(node, Trait.VIEW):
         return e.consts[node.inputs[0]].reshape(e.types[node.outputs[0]].shape)
     if any(name.startswith("mlf.") for name in node.attrs):
         return None

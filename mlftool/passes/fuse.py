@@ -13,8 +13,8 @@ import numpy as np
 
 from mlftool.ir.edit import Editor
 from mlftool.ir.graph import Array, Graph, Node
-from mlftool.ops import Trait, has
-from mlftool.ops.reference import evaluate
+from mlftool.ops import Trait, is_a
+from mlftool.ops.reference import evaluate, knows
 from mlftool.ops.scalar import MOST_READS, operand_kind, reads
 
 LONGEST_CHAIN = 64  # nodes in one kernel: beyond that a reader is lost and nothing is saved
@@ -25,7 +25,7 @@ def _nodes(node: Node) -> tuple[Node, ...]:
 
 
 def _is_elementwise(node: Node) -> bool:
-    return all(has(n.op, Trait.ELEMENTWISE) for n in _nodes(node))
+    return all(is_a(n, Trait.ELEMENTWISE) for n in _nodes(node))
 
 
 def _external_inputs(body: tuple[Node, ...]) -> tuple[str, ...]:
@@ -53,9 +53,9 @@ def fuse_chains(graph: Graph) -> Graph:
             producer = e.producer(name)
             if producer is None or not _is_elementwise(producer):
                 continue
-            if _nodes(producer)[-1].op == "QuantizeLinear":
+            if is_a(_nodes(producer)[-1], Trait.QUANTISER):
                 continue  # a quantised value is the cheap thing to store
-            again = producer.op == "DequantizeLinear" and not producer.body
+            again = is_a(producer, Trait.DEQUANTISER) and not producer.body
             private = e.only_user(name) is at
             same = e.types[name].shape == e.types[at.outputs[0]].shape
             if (not private and not again) or (not same and not again):
@@ -79,7 +79,7 @@ def tabulate(graph: Graph) -> Graph:
     """
     e = Editor(graph)
     for node in list(e.nodes):
-        if not _is_elementwise(node) or node.op == "mlf.Table":
+        if not _is_elementwise(node):
             continue
         found = _source(e, node)
         if found is None or (not node.body and found == node.inputs[0]):
@@ -119,12 +119,12 @@ def _source(e: Editor, node: Node) -> str | None:
     two tensors would be kept instead of one.
     """
     tensors = _tensors(e, node)
-    if any("." in n.op for n in _nodes(node)) or any(
+    if not all(map(knows, _nodes(node))) or any(
         e.consts[i].size != 1 for i in node.inputs if i in e.consts
     ):
         return None
     makers = {name: e.producer(name) for name in tensors}
-    behind = {n: m.inputs[0] for n, m in makers.items() if m is not None and m.op == "mlf.Table"}
+    behind = {n: m.inputs[0] for n, m in makers.items() if is_a(m, Trait.TABLE)}
     sources = {name if name in behind.values() else behind.get(name, name) for name in tensors}
     if len(tensors) == 1 and tensors[0] in behind and e.only_user(tensors[0]) is not node:
         sources = set(tensors)
@@ -135,7 +135,7 @@ def fuse_prologues(graph: Graph) -> Graph:
     """Kernels that can, dequantise what they load."""
     e = Editor(graph)
     for node in list(e.nodes):
-        if not has(node.op, Trait.PROLOGUE) or node.body or len(node.outputs) > 1:
+        if not is_a(node, Trait.PROLOGUE) or node.body or len(node.outputs) > 1:
             continue
         source = e.producer(node.inputs[0])
         if source is None or not _is_elementwise(source):
@@ -151,7 +151,7 @@ def fuse_prologues(graph: Graph) -> Graph:
             or e.types[source.inputs[0]].shape != e.types[node.inputs[0]].shape
         ):
             continue
-        if e.only_user(node.inputs[0]) is not node and source.op != "DequantizeLinear":
+        if e.only_user(node.inputs[0]) is not node and not is_a(source, Trait.DEQUANTISER):
             continue
         e.substitute([node], [_joined((*_nodes(source), node), node, node)])
     return e.finish()
@@ -160,7 +160,7 @@ def fuse_prologues(graph: Graph) -> Graph:
 def _stays_small(e: Editor, source: Node) -> bool:
     """Whether the text of a prologue has each element a few times only."""
     nodes = _nodes(source)
-    if any(len(n.inputs) > 2 and has(n.op, Trait.STEPWISE) for n in nodes):
+    if any(len(n.inputs) > 2 and is_a(n, Trait.STEPWISE) for n in nodes):
         return False
     return reads(e.types, e.consts, nodes) <= MOST_READS
 
@@ -182,7 +182,7 @@ def _host(e: Editor, group: Node) -> Node | None:
     hosts = []
     for name in group.inputs:
         host = e.producer(name)
-        if host is None or not has(host.op, Trait.EPILOGUE) or e.only_user(name) is not group:
+        if not is_a(host, Trait.EPILOGUE) or e.only_user(name) is not group:
             continue
         if len(host.outputs) > 1:
             continue  # only one of them could be what is stored

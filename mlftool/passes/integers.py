@@ -20,15 +20,8 @@ import numpy as np
 from mlftool.ir.dtype import DType
 from mlftool.ir.edit import Editor
 from mlftool.ir.graph import Array, Graph, Node, TensorType
+from mlftool.ops.base import OPS, Contracts, Layout, Trait, contracts, is_a, record
 from mlftool.passes.qdq import per_tensor
-
-CONVOLUTIONS = {"Conv": "QLinearConv", "ConvTranspose": "mlf.QLinearConvTranspose"}
-PRODUCTS = ("Gemm", "MatMul")
-SUMS = {
-    "AveragePool": "com.microsoft.QLinearAveragePool",
-    "ReduceMean": "mlf.QLinearReduceMean",
-    "ReduceSum": "mlf.QLinearReduceSum",
-}
 
 
 @dataclass(frozen=True)
@@ -49,7 +42,7 @@ def to_integer(graph: Graph) -> Graph:
     """Contractions of dequantised tensors become QLinearConv, QGemm and their kin."""
     e = Editor(graph)
     for node in list(e.nodes):
-        match = _match(e, node) if node.op in (*CONVOLUTIONS, *PRODUCTS) else None
+        match = _match(e, node) if record(node).quantised else None
         if match:
             _replace(e, match)
     return e.finish()
@@ -60,8 +53,9 @@ def average_to_integer(graph: Graph) -> Graph:
     axes likewise, where no Q follows in the form that gives floats."""
     e = Editor(graph)
     for node in list(e.nodes):
-        x = e.producer(node.inputs[0]) if node.op in SUMS else None
-        if x is None or x.op != "DequantizeLinear" or len(node.outputs) > 1:
+        form = "" if contracts(node) else record(node).quantised
+        x = e.producer(node.inputs[0]) if form else None
+        if not is_a(x, Trait.DEQUANTISER) or len(node.outputs) > 1:
             continue
         row = e.types[x.inputs[0]].dtype
         axes = node.inputs[1] if len(node.inputs) > 1 else ""
@@ -71,12 +65,12 @@ def average_to_integer(graph: Graph) -> Graph:
             continue
         found = _stored_by(e, node)
         q = found[1] if found and not found[0] else None
-        if q is None and node.op == "AveragePool":
+        if q is None and is_a(node, Trait.PROLOGUE):
             continue  # its kernel dequantises what it loads
         ys = q.inputs[1:] if q else ("", "")
         inputs = (*x.inputs, *_no_zero_point(e, x), *ys, *((axes,) if axes else ()))
         last = q or node
-        made = Node(SUMS[node.op], inputs, last.outputs, node.attrs, node.name)
+        made = Node(form, inputs, last.outputs, node.attrs, node.name)
         e.substitute([node, q] if q else [node], [made])
     return e.finish()
 
@@ -87,16 +81,19 @@ def _is_stored(row: DType, most: int) -> bool:
 
 
 def _match(e: Editor, core: Node) -> _Match | None:
-    x, w = (e.producer(i) for i in core.inputs[:2])
-    if x is None or w is None or {x.op, w.op} != {"DequantizeLinear"}:
+    c = contracts(core)
+    if c is None:
+        return None
+    x, w = e.producer(core.inputs[0]), e.producer(core.inputs[c.weights])
+    if not is_a(x, Trait.DEQUANTISER) or not is_a(w, Trait.DEQUANTISER):
         return None
     if e.types[core.outputs[0]].dtype.name != "float32" or not per_tensor(e, x):
         return None
     if not _is_stored(e.types[x.inputs[0]].dtype, 16) or e.types[x.inputs[0]].dtype.packed:
         return None
-    if not _is_stored(e.types[w.inputs[0]].dtype, 16) or not _are_weights(e, core, w):
+    if not _is_stored(e.types[w.inputs[0]].dtype, 16) or not _are_weights(e, core, c, w):
         return None
-    bias = core.inputs[2] if len(core.inputs) > 2 else ""
+    bias = core.inputs[c.bias] if c.bias is not None and len(core.inputs) > c.bias else ""
     b = e.producer(bias) if bias else None
     if b is not None and not _is_accumulator_bias(e, x, w, b):
         b = None
@@ -109,16 +106,13 @@ def _match(e: Editor, core: Node) -> _Match | None:
     return _Match(core, x, w, b, "", chain, q)
 
 
-def _are_weights(e: Editor, core: Node, w: Node) -> bool:
+def _are_weights(e: Editor, core: Node, c: Contracts, w: Node) -> bool:
     """Whether the second operand's parameters can leave the sum: there is one, or, of constant
     weights, one for each output channel."""
     if w.inputs[0] not in e.consts:
         row = e.types[w.inputs[0]].dtype
-        return core.op in PRODUCTS and not row.packed and per_tensor(e, w)
-    rank = len(e.types[w.inputs[0]].shape)
-    axis = {"Conv": 0, "ConvTranspose": 1}.get(core.op, rank - 1)
-    if core.attrs.get("transB", 0):
-        axis = 0
+        return bool(c.computed) and not row.packed and per_tensor(e, w)
+    axis = c.axis(core.attrs, len(e.types[w.inputs[0]].shape))
     return all(
         name in e.consts and all(n == 1 for k, n in enumerate(e.types[name].shape) if k != axis)
         for name in w.inputs[1:]
@@ -132,13 +126,11 @@ def _stored_by(e: Editor, core: Node) -> tuple[tuple[Node, ...], Node] | None:
         user = e.only_user((chain[-1] if chain else core).outputs[0])
         if user is None:
             return None
-        if user.op == "QuantizeLinear":
+        if is_a(user, Trait.QUANTISER):
             row = e.types[user.outputs[0]].dtype
             fits = per_tensor(e, user) and len(user.inputs) > 2 and not row.packed
             return (tuple(chain), user) if fits and _is_stored(row, 16) else None
-        if user.op != "Relu" and not (
-            user.op == "Clip" and all(not i or i in e.consts for i in user.inputs[1:])
-        ):
+        if _limits(e, user) is None:
             return None
         chain.append(user)
 
@@ -146,7 +138,7 @@ def _stored_by(e: Editor, core: Node) -> tuple[tuple[Node, ...], Node] | None:
 def _is_accumulator_bias(e: Editor, x: Node, w: Node, b: Node) -> bool:
     """Whether the bias is stored in units of the accumulator, x_scale * w_scale."""
     known = all(name in e.consts for name in (*b.inputs, x.inputs[1], w.inputs[1]) if name)
-    if b.op != "DequantizeLinear" or not known:
+    if not is_a(b, Trait.DEQUANTISER) or not known:
         return False
     if e.consts[b.inputs[0]].dtype != np.int32 or (
         len(b.inputs) > 2 and np.any(e.consts[b.inputs[2]])
@@ -164,13 +156,8 @@ def _replace(e: Editor, m: _Match) -> None:
     ws = _weights(e, m)
     ys = m.q.inputs[1:] if m.q else ("", "")
     bias = m.b.inputs[0] if m.b else ""
-    op = CONVOLUTIONS.get(m.core.op)
-    if op is not None:
-        inputs = (*xs, *ws, *ys, *((bias,) if bias else ()))
-    elif ws[0] in e.consts and len(e.types[ws[0]].shape) == 2:
-        op, inputs = "com.microsoft.QGemm", (*xs, *ws, bias, *ys)
-    else:
-        op, inputs = "QLinearMatMul", (*xs, *ws, *ys)
+    op = _form(e, m.core, ws[0])
+    inputs = _operands(OPS[op].contracts, xs, ws, ys, bias)
     attrs = {k: a for k, a in m.core.attrs.items() if k not in ("alpha", "beta", "transA")}
     if m.q:
         attrs["activation"] = _range(e, m.q, m.activations)
@@ -186,6 +173,28 @@ def _replace(e: Editor, m: _Match) -> None:
         e.substitute([m.core], [Node(op, inputs, m.core.outputs, attrs, m.core.name)])
 
 
+def _form(e: Editor, core: Node, w: str) -> str:
+    """The quantised form that takes these weights."""
+    c = contracts(core)
+    packed = w in e.consts and len(e.types[w].shape) == 2
+    return c.computed if c and c.computed and not packed else record(core).quantised
+
+
+def _operands(
+    c: Contracts | None,
+    xs: tuple[str, ...],
+    ws: tuple[str, ...],
+    ys: tuple[str, ...],
+    bias: str,
+) -> tuple[str, ...]:
+    """Inputs in the order of a quantised form; a bias that is left out at the end is not there."""
+    assert c is not None
+    assert c.y_scale is not None
+    if c.bias is not None and c.bias < c.y_scale:
+        return (*xs, *ws, bias, *ys)
+    return (*xs, *ws, *ys, *((bias,) if bias else ()))
+
+
 def _no_zero_point(e: Editor, dq: Node) -> tuple[str, ...]:
     """The zero point that a DequantizeLinear left out."""
     if len(dq.inputs) > 2:
@@ -198,7 +207,8 @@ def _weights(e: Editor, m: _Match) -> tuple[str, ...]:
     w, scale, zero = (*m.w.inputs, *_no_zero_point(e, m.w))
     if w not in e.consts:
         return w, scale, zero
-    groups = m.core.attrs.get("group", 1) if m.core.op == "ConvTranspose" else 1
+    c = contracts(m.core)
+    groups = c.groups(m.core.attrs) if c else 1
     w, zero = _centred(e, w, zero)
     if e.consts[zero].size > 1:
         zero = e.const(zero + ".channels", np.tile(e.consts[zero].reshape(-1), groups))
@@ -228,16 +238,18 @@ def settle_weights(graph: Graph) -> Graph:
     weights is a QGemm on the rows of x, and weights are centred at zero."""
     e = Editor(graph)
     for node in list(e.nodes):
-        if node.op == "QLinearMatMul":
-            node = _as_gemm(e, node)
-        if node.op in ("QLinearConv", "com.microsoft.QGemm"):
-            _centre(e, node)
+        c = contracts(node)
+        if c is not None and c.quantised and c.rows:
+            node = _as_gemm(e, node, c)
+            c = contracts(node)
+        if c is not None and c.quantised and c.layout in (Layout.CONVOLUTION, Layout.MATRIX):
+            _centre(e, node, c)
     return e.finish()
 
 
-def _as_gemm(e: Editor, node: Node) -> Node:
+def _as_gemm(e: Editor, node: Node, c: Contracts) -> Node:
     """x[..., K] @ w[K, N] with x quantised as a whole."""
-    x, w, y = (e.types[i] for i in (node.inputs[0], node.inputs[3], node.outputs[0]))
+    x, w, y = (e.types[i] for i in (node.inputs[0], node.inputs[c.weights], node.outputs[0]))
     known = all(i in e.consts for i in node.inputs[1:] if i)
     one = all(e.types[node.inputs[k]].elements == 1 for k in (1, 2))
     if not (known and one) or len(w.shape) != 2 or len(x.shape) < 2:
@@ -245,20 +257,22 @@ def _as_gemm(e: Editor, node: Node) -> Node:
     rows = x.elements // max(1, x.shape[-1])
     flat = e.fresh(node.inputs[0] + ".rows", TensorType(x.dtype, (rows, x.shape[-1])))
     made = e.fresh(node.outputs[0] + ".rows", TensorType(y.dtype, (rows, y.shape[-1])))
-    inputs = (flat, *node.inputs[1:6], "", *node.inputs[6:])
-    gemm = Node("com.microsoft.QGemm", inputs, (made,), node.attrs, node.name)
+    inputs = _operands(
+        OPS[c.rows].contracts, (flat, *node.inputs[1:3]), node.inputs[3:6], node.inputs[6:], ""
+    )
+    gemm = Node(c.rows, inputs, (made,), node.attrs, node.name)
     before = e.add("Reshape", (node.inputs[0],), node, flat)
     e.substitute([node], [before, gemm, e.add("Reshape", (made,), node, node.outputs[0])])
     return gemm
 
 
-def _centre(e: Editor, node: Node) -> None:
+def _centre(e: Editor, node: Node, c: Contracts) -> None:
     w, zero = node.inputs[3], node.inputs[5]
     if w not in e.consts or zero not in e.consts:
         return
     zeros = e.consts[zero].reshape(-1)
     rank = len(e.types[w].shape)
-    axis = 0 if node.op == "QLinearConv" or node.attrs.get("transB", 0) else rank - 1
+    axis = c.axis(node.attrs, rank)
     spread = e.const(zero + ".spread", zeros.reshape([-1 if k == axis else 1 for k in range(rank)]))
     inputs = list(node.inputs)
     inputs[3], inputs[5] = _centred(e, w, spread)
@@ -269,7 +283,7 @@ def _centre(e: Editor, node: Node) -> None:
 def _spread(e: Editor, m: _Match) -> tuple[str, list[Node]]:
     """The bias in a shape that broadcasts to the output."""
     b, rank = e.types[m.addend], len(e.types[m.core.outputs[0]].shape)
-    if m.core.op in PRODUCTS or b.elements == 1:
+    if not is_a(m.core, Trait.SPATIAL) or b.elements == 1:
         return m.addend, []
     shape = (1, b.elements, *(1,) * (rank - 2))
     if m.addend in e.consts:
@@ -284,23 +298,21 @@ def _range(e: Editor, q: Node, activations: tuple[Node, ...]) -> tuple[int, int]
     scale, zero_point = e.consts[q.inputs[1]], e.consts[q.inputs[2]]
     lo, hi = dtype.range
     for activation in activations:
-        low, high = _bounds(e, activation)
-        lo = max(lo, _quantised(low, scale, zero_point, dtype.range))
-        hi = min(hi, _quantised(high, scale, zero_point, dtype.range))
+        low, high = _limits(e, activation) or (-np.inf, np.inf)
+        lo = max(lo, _stored(low, scale, zero_point, dtype.range))
+        hi = min(hi, _stored(high, scale, zero_point, dtype.range))
     return lo, hi
 
 
-def _bounds(e: Editor, activation: Node) -> tuple[float, float]:
-    if activation.op == "Relu":
-        return 0.0, float("inf")
-    low, high = (*activation.inputs[1:], "", "")[:2]
-    return (
-        float(e.consts[low].item()) if low else float("-inf"),
-        float(e.consts[high].item()) if high else float("inf"),
-    )
+def _limits(e: Editor, activation: Node) -> tuple[float, float] | None:
+    """What an activation cuts its input off at, if it does no more and that is known."""
+    limits = record(activation).limits
+    if limits is None or not all(not i or i in e.consts for i in activation.inputs[1:]):
+        return None
+    return limits([e.consts.get(i) for i in activation.inputs])
 
 
-def _quantised(value: float, scale: Array, zero_point: Array, limits: tuple[int, int]) -> int:
+def _stored(value: float, scale: Array, zero_point: Array, limits: tuple[int, int]) -> int:
     """QuantizeLinear of one value; it is monotonic, so a clamp before it is a clamp after it."""
     if np.isinf(value):
         return limits[0] if value < 0 else limits[1]

@@ -15,16 +15,14 @@ import numpy as np
 
 from mlftool.ir.edit import Editor
 from mlftool.ir.graph import Graph, Node, TensorType
-from mlftool.ops import Trait, has
-
-GEMM_WEIGHTS = {"Gemm": 1, "com.microsoft.QGemm": 3}
+from mlftool.ops.base import Layout, Trait, contracts, is_a, record
 
 
 def channels_last(graph: Graph) -> Graph:
     """All spatial operators on channels-last data, between transposes: kernels know no other."""
     e = Editor(graph)
     for node in list(e.nodes):
-        if has(node.op, Trait.SPATIAL) and len(node.outputs) == 1:
+        if is_a(node, Trait.SPATIAL) and len(node.outputs) == 1:
             _wrap(e, node)
     return e.finish()
 
@@ -32,7 +30,7 @@ def channels_last(graph: Graph) -> Graph:
 def cancel_transposes(graph: Graph) -> Graph:
     """As few transposes as these rules find."""
     e = Editor(graph)
-    sinks = (_sink_through_elementwise, _sink_through_concat, _sink_through_resize)
+    sinks = (_sink_through_elementwise, _sink_through_axes)
     _to_fixpoint(e, (_compose, *sinks, _into_gemm_weights))
     _to_fixpoint(e, (_renaming, _compose_reshapes, _sink_reshape))
     _to_fixpoint(e, (_move_quantised,))
@@ -79,8 +77,8 @@ def _wrap(e: Editor, node: Node) -> None:
 
 def _compose(e: Editor, node: Node) -> bool:
     """Transpose(Transpose(x, p), q) -> Transpose(x, p[q]), or x."""
-    source = e.producer(node.inputs[0]) if node.op == "Transpose" else None
-    if source is None or source.op != "Transpose":
+    source = e.producer(node.inputs[0]) if is_a(node, Trait.TRANSPOSITION) else None
+    if not is_a(source, Trait.TRANSPOSITION):
         return False
     perm = [source.attrs["perm"][q] for q in node.attrs["perm"]]
     if perm == sorted(perm) and node.outputs[0] not in e.outputs:
@@ -93,11 +91,12 @@ def _compose(e: Editor, node: Node) -> bool:
 
 def _sink_through_elementwise(e: Editor, node: Node) -> bool:
     """f(T(a), T(b), const) -> T(f(a, b, const')), when every full-rank operand can follow."""
-    if not (has(node.op, Trait.ELEMENTWISE) or node.op == "mlf.Table"):
+    if not (is_a(node, Trait.ELEMENTWISE) or is_a(node, Trait.TABLE)):
         return False
     out = e.types[node.outputs[0]]
     rank = len(out.shape)
-    first = next((e.producer(i) for i in node.inputs if _is_transpose(e, i)), None)
+    made = (e.producer(i) for i in node.inputs)
+    first = next((p for p in made if is_a(p, Trait.TRANSPOSITION)), None)
     if first is None or len(e.types[first.outputs[0]].shape) != rank:
         return False
     perm = list(first.attrs["perm"])
@@ -107,7 +106,7 @@ def _sink_through_elementwise(e: Editor, node: Node) -> bool:
         producer = e.producer(name)
         if not name or (e.types[name].elements == 1 and name in e.consts):
             inputs.append(name)
-        elif producer is not None and producer.op == "Transpose" and producer.attrs["perm"] == perm:
+        elif is_a(producer, Trait.TRANSPOSITION) and producer.attrs["perm"] == perm:
             inputs.append(producer.inputs[0])
         elif name in e.consts:
             value = e.consts[name]
@@ -126,52 +125,25 @@ def _sink_through_elementwise(e: Editor, node: Node) -> bool:
     return True
 
 
-def _is_transpose(e: Editor, name: str) -> bool:
-    producer = e.producer(name)
-    return producer is not None and producer.op == "Transpose"
-
-
-def _sink_through_concat(e: Editor, node: Node) -> bool:
-    """Concat(T(a), T(b)) -> T(Concat(a, b)) along the axis it was."""
-    if node.op != "Concat":
+def _sink_through_axes(e: Editor, node: Node) -> bool:
+    """Concat(T(a), T(b)) -> T(Concat(a, b)), Resize(T(x)) -> T(Resize(x)), of the axes that they
+    were of."""
+    turned, places = record(node).turned, record(node).moved.read(node)
+    if turned is None:
         return False
-    sources = [e.producer(i) for i in node.inputs]
-    perms = {
-        tuple(s.attrs["perm"]) if s is not None and s.op == "Transpose" else () for s in sources
-    }
-    if len(perms) != 1 or () in perms:
+    sources = [e.producer(node.inputs[i]) for i in places]
+    turns = [s for s in sources if is_a(s, Trait.TRANSPOSITION)]
+    perms = {tuple(s.attrs["perm"]) for s in turns}
+    if len(turns) < len(sources) or len(perms) != 1:
         return False
-    perm = list(perms.pop())
-    out = e.types[node.outputs[0]]
+    perm, out = list(perms.pop()), e.types[node.outputs[0]]
     back = [perm.index(k) for k in range(len(perm))]
     inner = e.fresh(node.outputs[0] + ".t", _permuted(out, back))
-    axis = perm[node.attrs["axis"] % len(perm)]
-    e.substitute(
-        [node],
-        [
-            replace(
-                node,
-                inputs=tuple(s.inputs[0] for s in sources if s is not None),
-                outputs=(inner,),
-                attrs={"axis": axis},
-            ),
-            e.add("Transpose", (inner,), node, node.outputs[0], {"perm": perm}),
-        ],
-    )
-    return True
-
-
-def _sink_through_resize(e: Editor, node: Node) -> bool:
-    """Resize(T(x)) -> T(Resize(x)) of the axes that it was."""
-    source = e.producer(node.inputs[0]) if node.op in ("Resize", "mlf.Nearest") else None
-    if source is None or source.op != "Transpose":
-        return False
-    perm, out = list(source.attrs["perm"]), e.types[node.outputs[0]]
-    back = [perm.index(k) for k in range(len(perm))]
-    inner = e.fresh(node.outputs[0] + ".t", _permuted(out, back))
-    attrs = {**node.attrs, "axes": [perm[a] for a in node.attrs["axes"]]}
-    inputs = (source.inputs[0], *node.inputs[1:])
-    core = replace(node, inputs=inputs, outputs=(inner,), attrs=attrs)
+    inputs = list(node.inputs)
+    for i, turn in zip(places, turns, strict=True):
+        inputs[i] = turn.inputs[0]
+    attrs = turned(node.attrs, perm)
+    core = replace(node, inputs=tuple(inputs), outputs=(inner,), attrs=attrs)
     e.substitute(
         [node], [core, e.add("Transpose", (inner,), node, node.outputs[0], {"perm": perm})]
     )
@@ -180,13 +152,14 @@ def _sink_through_resize(e: Editor, node: Node) -> bool:
 
 def _into_gemm_weights(e: Editor, node: Node) -> bool:
     """Gemm(Reshape(T(x)), w) -> Gemm(Reshape(x), w with its rows permuted)."""
-    if node.op not in GEMM_WEIGHTS or node.inputs[GEMM_WEIGHTS[node.op]] not in e.consts:
+    c = contracts(node)
+    if c is None or c.layout is not Layout.MATRIX or node.inputs[c.weights] not in e.consts:
         return False
     reshape = e.producer(node.inputs[0])
-    if reshape is None or reshape.op != "Reshape":
+    if not is_a(reshape, Trait.VIEW):
         return False
     turn = e.producer(reshape.inputs[0])
-    if turn is None or turn.op != "Transpose" or turn.attrs["perm"][0] != 0:
+    if not is_a(turn, Trait.TRANSPOSITION) or turn.attrs["perm"][0] != 0:
         return False
     source, flat = e.types[turn.inputs[0]], e.types[node.inputs[0]]
     if flat.shape[0] != source.shape[0]:
@@ -195,11 +168,10 @@ def _into_gemm_weights(e: Editor, node: Node) -> bool:
     # Where each element of the transposed row came from: weights must follow it there.
     origin = np.arange(flat.shape[1]).reshape(source.shape[1:]).transpose([p - 1 for p in perm[1:]])
     order = np.argsort(origin.reshape(-1), kind="stable")
-    w_input = GEMM_WEIGHTS[node.op]
-    w = e.consts[node.inputs[w_input]]
+    w = e.consts[node.inputs[c.weights]]
     w = w[:, order] if node.attrs.get("transB", 0) else w[order]
     inputs = list(node.inputs)
-    inputs[w_input] = e.const(node.inputs[w_input] + ".nhwc", np.ascontiguousarray(w))
+    inputs[c.weights] = e.const(node.inputs[c.weights] + ".nhwc", np.ascontiguousarray(w))
     inputs[0] = e.fresh(node.inputs[0] + ".nhwc", flat)
     e.substitute(
         [node],
@@ -213,7 +185,7 @@ def _into_gemm_weights(e: Editor, node: Node) -> bool:
 
 def _renaming(e: Editor, node: Node) -> bool:
     """A transpose that keeps the order of all axes longer than 1 moves nothing: a Reshape."""
-    if node.op != "Transpose":
+    if not is_a(node, Trait.TRANSPOSITION):
         return False
     shape = e.types[node.inputs[0]].shape
     long = [p for p in node.attrs["perm"] if shape[p] != 1]
@@ -225,14 +197,14 @@ def _renaming(e: Editor, node: Node) -> bool:
 
 def _compose_reshapes(e: Editor, node: Node) -> bool:
     """Reshape(Reshape(x)) -> Reshape(x); a Reshape to the same shape -> nothing."""
-    if node.op != "Reshape":
+    if not is_a(node, Trait.VIEW):
         return False
     if e.types[node.inputs[0]] == e.types[node.outputs[0]] and node.outputs[0] not in e.outputs:
         e.remove(node)
         e.rename(node.outputs[0], node.inputs[0])
         return True
     source = e.producer(node.inputs[0])
-    if source is None or source.op != "Reshape":
+    if not is_a(source, Trait.VIEW):
         return False
     e.substitute([node], [replace(node, inputs=source.inputs)])
     return True
@@ -241,7 +213,7 @@ def _compose_reshapes(e: Editor, node: Node) -> bool:
 def _sink_reshape(e: Editor, node: Node) -> bool:
     """f(Reshape(a), constants) -> Reshape(f(a, constants)), so that f can join what computes a.
     Constants are scalars, or one value for each element of a last axis that the Reshape keeps."""
-    if not has(node.op, Trait.ELEMENTWISE):
+    if not is_a(node, Trait.ELEMENTWISE):
         return False
     out = e.types[node.outputs[0]]
     channels = {i for i in node.inputs if i in e.consts and _per_channel(e.types[i], out)}
@@ -250,7 +222,7 @@ def _sink_reshape(e: Editor, node: Node) -> bool:
         for i in node.inputs
         if i and e.types[i].elements != 1 and i not in channels
     }
-    views = [s for s in sources.values() if s is not None and s.op == "Reshape"]
+    views = [s for s in sources.values() if is_a(s, Trait.VIEW)]
     if not views or len(views) != len(sources):
         return False
     shapes = {e.types[s.inputs[0]].shape for s in views}
@@ -283,12 +255,13 @@ def _sink_reshape(e: Editor, node: Node) -> bool:
 def _move_quantised(e: Editor, node: Node) -> bool:
     """Move(DQ(q)) -> DQ(Move(q)) where the move could not go on, for a DQ joins what reads it. At
     the model's end, behind a view, it joins what makes q."""
-    source = e.producer(node.inputs[0]) if node.op in ("Reshape", "Transpose") else None
-    if source is None or source.op != "DequantizeLinear" or e.only_user(node.inputs[0]) is not node:
+    view = is_a(node, Trait.VIEW)
+    source = e.producer(node.inputs[0]) if view or is_a(node, Trait.TRANSPOSITION) else None
+    if not is_a(source, Trait.DEQUANTISER) or e.only_user(node.inputs[0]) is not node:
         return False
     if any(e.types[i].elements != 1 for i in source.inputs[1:]):
         return False
-    if node.op == "Reshape" and node.outputs[0] in e.outputs:
+    if view and node.outputs[0] in e.outputs:
         return False
     q, out = e.types[source.inputs[0]], e.types[node.outputs[0]]
     inner = e.fresh(node.outputs[0] + ".q", TensorType(q.dtype, out.shape))

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from mlftool.ir.edit import Editor
 from mlftool.ir.graph import Graph, Node
-from mlftool.ops import Trait, has
+from mlftool.ops import Trait, is_a
 
 
 def store_outputs(graph: Graph) -> Graph:
@@ -20,9 +20,7 @@ def store_outputs(graph: Graph) -> Graph:
     taken: set[str] = set()
     for name in graph.outputs:
         producer = e.producer(name)
-        if producer is None:
-            continue
-        if has(producer.op, Trait.VIEW):
+        if is_a(producer, Trait.VIEW):
             root = _root(e, name)
             if e.producer(root) is None or root in e.outputs or root in taken:
                 e.substitute(
@@ -62,7 +60,7 @@ def _renamed(node: Node, new: Mapping[str, str]) -> Node:
 
 def _root(e: Editor, name: str) -> str:
     producer = e.producer(name)
-    while producer is not None and has(producer.op, Trait.VIEW):
+    while is_a(producer, Trait.VIEW):
         name = producer.inputs[0]
         producer = e.producer(name)
     return name

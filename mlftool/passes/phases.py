@@ -20,11 +20,10 @@ import numpy as np
 
 from mlftool.ir.edit import Editor
 from mlftool.ir.graph import Array, Graph, Node, TensorType, View
-from mlftool.ops.contraction import TRANSPOSED, Contraction, packable, shape_of
+from mlftool.ops.base import Contracts, contracts
+from mlftool.ops.contraction import Contraction, packable, shape_of
 
 MOST_GROWTH = 2  # times the weights that zeros may make of them
-# Where a QLinearConv has its weights and what it has for each output channel, and a Conv.
-_QUANTISED, _FLOAT = (3, (4, 5, 8)), (1, (2,))
 
 
 @dataclass(frozen=True)
@@ -72,12 +71,14 @@ def split_transposed(graph: Graph) -> Graph:
     """Transposed convolutions of channels-last data with known weights become convolutions."""
     e = Editor(graph)
     for node in list(e.nodes):
-        v = View(graph, node)
-        if node.op in TRANSPOSED and packable(v) and v.x(0).dtype.name in ("float32", *_BYTES):
+        v, operands = View(graph, node), contracts(node)
+        if operands is None or not operands.forward or not packable(v):
+            continue
+        if v.x(0).dtype.name in ("float32", *_BYTES):
             c = shape_of(v)
             axes = _axes(c)
             if _fits(c, axes):
-                _replace(e, node, c, axes)
+                _replace(e, node, operands, c, axes)
     return e.finish()
 
 
@@ -117,12 +118,11 @@ def _weights(c: Contraction, axes: list[_Axis]) -> Array:
     return np.ascontiguousarray(np.moveaxis(flat, -1, 1))
 
 
-def _replace(e: Editor, node: Node, c: Contraction, axes: list[_Axis]) -> None:
-    phases = math.prod(a.stride for a in axes)
-    place, per_channel = _QUANTISED if c.quantised else _FLOAT
+def _replace(e: Editor, node: Node, operands: Contracts, c: Contraction, axes: list[_Axis]) -> None:
+    phases, place = math.prod(a.stride for a in axes), operands.weights
     inputs = list(node.inputs)
     inputs[place] = e.const(inputs[place] + ".phases", _weights(c, axes))
-    for i in per_channel:
+    for i in operands.per_channel:
         if i < len(inputs) and inputs[i] and e.consts[inputs[i]].size > 1:
             values = np.tile(e.consts[inputs[i]].reshape(-1), phases)
             inputs[i] = e.const(inputs[i] + ".phases", values)
@@ -132,8 +132,7 @@ def _replace(e: Editor, node: Node, c: Contraction, axes: list[_Axis]) -> None:
         "pads": (*(a.pads[0] for a in axes), *(a.pads[1] for a in axes)),
         "strides": (1,) * len(axes),
     }
-    op = "QLinearConv" if c.quantised else "Conv"
-    made = replace(node, op=op, inputs=tuple(inputs), attrs=attrs)
+    made = replace(node, op=operands.forward, inputs=tuple(inputs), attrs=attrs)
     e.substitute([node], [made] if phases == 1 else _moved(e, made, c, axes))
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from mlftool.ir.edit import Editor
 from mlftool.ir.graph import Array, Graph, Node, TensorType
-from mlftool.ops import Trait, has
+from mlftool.ops import Trait, is_a, record
 
 
 def sink_and_hoist(graph: Graph) -> Graph:
@@ -30,26 +30,8 @@ def sink_and_hoist(graph: Graph) -> Graph:
 
 
 def _commutes(node: Node) -> bool:
-    moves = has(node.op, Trait.MOVES_DATA) or has(node.op, Trait.ORDER_PRESERVING)
+    moves = is_a(node, Trait.MOVES_DATA) or is_a(node, Trait.ORDER_PRESERVING)
     return moves and node.attrs.get("reduction", "none") == "none"
-
-
-# The inputs, and the outputs, that carry elements; the others say where to or where from.
-MOVED = {
-    **dict.fromkeys(("Gather", "GatherElements", "GatherND", "Pad", "mlf.Nearest"), (0,)),
-    **dict.fromkeys(("Expand", "Tile", "Slice", "ReverseSequence", "Split"), (0,)),
-    **dict.fromkeys(("ReduceMax", "ReduceMin", "TopK", "ArgMax", "ArgMin"), (0,)),
-    **dict.fromkeys(("ScatterElements", "ScatterND"), (0, 2)),
-}
-MADE: dict[str, tuple[int, ...]] = {"ArgMax": (), "ArgMin": (), "TopK": (0,), "MaxPool": (0,)}
-
-
-def _moved(node: Node) -> tuple[int, ...]:
-    return MOVED.get(node.op, tuple(range(len(node.inputs))))
-
-
-def _made(node: Node) -> tuple[int, ...]:
-    return MADE.get(node.op, tuple(k for k, name in enumerate(node.outputs) if name))
 
 
 def per_tensor(e: Editor, node: Node) -> bool:
@@ -67,27 +49,25 @@ def _sink(e: Editor, node: Node) -> bool:
     """op(DQ(x)) -> DQ(op(x))."""
     if not _commutes(node):
         return False
-    sources = [e.producer(node.inputs[i]) for i in _moved(node)]
-    if not sources or any(
-        s is None or s.op != "DequantizeLinear" or not per_tensor(e, s) for s in sources
-    ):
+    moved = record(node).moved
+    found = [e.producer(node.inputs[i]) for i in moved.read(node)]
+    sources = [s for s in found if is_a(s, Trait.DEQUANTISER) and per_tensor(e, s)]
+    if not found or len(sources) < len(found):
         return False
     first = sources[0]
-    assert first is not None
-    if any(not _same_parameters(e, first, s) for s in sources if s is not None):
+    if any(not _same_parameters(e, first, s) for s in sources):
         return False
     row = e.types[first.inputs[0]].dtype
     inputs, outputs = list(node.inputs), list(node.outputs)
-    if node.op == "Pad":
-        value = _padding(e, node, first)
+    if moved.fill is not None:
+        value = _padding(e, node, moved.fill, first)
         if value is None:
             return False
-        inputs = _with_padding(e, node, value.astype(row.numpy))
-    for i, source in zip(_moved(node), sources, strict=True):
-        assert source is not None
+        inputs = _with_padding(e, node, moved.fill, value.astype(row.numpy))
+    for i, source in zip(moved.read(node), sources, strict=True):
         inputs[i] = source.inputs[0]
     after = []
-    for k in _made(node):
+    for k in moved.made(node):
         shape = e.types[node.outputs[k]].shape
         outputs[k] = e.fresh(node.outputs[k] + ".q", TensorType(row, shape))
         dq = (outputs[k], *first.inputs[1:])
@@ -96,55 +76,53 @@ def _sink(e: Editor, node: Node) -> bool:
     return True
 
 
-def _padding(e: Editor, pad: Node, by: Node) -> Array | None:
+def _padding(e: Editor, pad: Node, fill: int, by: Node) -> Array | None:
     """The value that a Pad adds, quantised as `by` does or undoes; None if it is not known, or, in
     front of a DequantizeLinear, no value of the quantised type."""
-    name = pad.inputs[2] if len(pad.inputs) > 2 else ""
-    if (name and name not in e.consts) or (len(by.inputs) < 3 and by.op == "QuantizeLinear"):
+    name = pad.inputs[fill] if len(pad.inputs) > fill else ""
+    stores = is_a(by, Trait.QUANTISER)
+    if (name and name not in e.consts) or (len(by.inputs) < 3 and stores):
         return None
     value = e.consts[name].reshape(()) if name else np.zeros((), np.float32)
     scale = e.consts[by.inputs[1]].reshape(())
     zero = e.consts[by.inputs[2]].reshape(()) if len(by.inputs) > 2 else np.zeros((), np.int32)
-    row = e.types[(by.inputs if by.op == "DequantizeLinear" else by.outputs)[0]].dtype
+    row = e.types[(by.outputs if stores else by.inputs)[0]].dtype
     if row.is_float or scale.dtype != np.float32 or not np.isfinite(value):
         return None
     stored = np.clip(np.rint(value / scale) + zero.astype(np.int64), *row.range)
     back = (stored - zero.astype(np.int64)).astype(np.float32) * scale
-    return stored if by.op == "QuantizeLinear" or back == value else None
+    return stored if stores or back == value else None
 
 
-def _with_padding(e: Editor, pad: Node, value: Array) -> list[str]:
+def _with_padding(e: Editor, pad: Node, fill: int, value: Array) -> list[str]:
     """A Pad's inputs with another value."""
-    inputs = [*pad.inputs, "", ""]
-    inputs[2] = e.const(pad.inputs[0] + ".padding", value)
-    return inputs[: max(3, len(pad.inputs))]
+    inputs = [*pad.inputs, *[""] * (fill + 1 - len(pad.inputs))]
+    inputs[fill] = e.const(pad.inputs[0] + ".padding", value)
+    return inputs
 
 
 def _hoist(e: Editor, node: Node) -> bool:
     """Q(op(x)) -> op(Q(x))."""
-    if node.op != "QuantizeLinear" or not per_tensor(e, node):
+    if not is_a(node, Trait.QUANTISER) or not per_tensor(e, node):
         return False
     move = e.producer(node.inputs[0])
-    if (
-        move is None
-        or not _commutes(move)
-        or len(move.outputs) > 1
-        or not _made(move)
-        or e.only_user(node.inputs[0]) is not node
-    ):
+    if move is None or not _commutes(move) or len(move.outputs) > 1:
         return False
-    out, moved = e.types[node.outputs[0]], [move.inputs[i] for i in _moved(move)]
+    rule = record(move).moved
+    if not rule.made(move) or e.only_user(node.inputs[0]) is not node:
+        return False
+    out, moved = e.types[node.outputs[0]], [move.inputs[i] for i in rule.read(move)]
     # Where it picks some elements the others need no quantisation.
     if sum(e.types[name].elements for name in moved) > out.elements:
         return False
     inputs = list(move.inputs)
-    if move.op == "Pad":
-        value = _padding(e, move, node)
+    if rule.fill is not None:
+        value = _padding(e, move, rule.fill, node)
         if value is None:
             return False
-        inputs = _with_padding(e, move, value.astype(out.dtype.numpy))
+        inputs = _with_padding(e, move, rule.fill, value.astype(out.dtype.numpy))
     before = []
-    for i, name in zip(_moved(move), moved, strict=True):
+    for i, name in zip(rule.read(move), moved, strict=True):
         early = TensorType(out.dtype, e.types[name].shape)
         inputs[i] = e.fresh(node.outputs[0] + ".q", early)
         before.append(replace(node, inputs=(name, *node.inputs[1:]), outputs=(inputs[i],)))
@@ -154,12 +132,11 @@ def _hoist(e: Editor, node: Node) -> bool:
 
 def _cancel(e: Editor, node: Node) -> bool:
     """Q(DQ(x)) with equal parameters -> x."""
-    if node.op != "QuantizeLinear" or not per_tensor(e, node):
+    if not is_a(node, Trait.QUANTISER) or not per_tensor(e, node):
         return False
     source = e.producer(node.inputs[0])
     if (
-        source is None
-        or source.op != "DequantizeLinear"
+        not is_a(source, Trait.DEQUANTISER)
         or not per_tensor(e, source)
         or not _same_parameters(e, source, node)
         or e.types[source.inputs[0]].dtype != e.types[node.outputs[0]].dtype

@@ -14,8 +14,8 @@ from dataclasses import replace
 from mlftool.ir.dtype import float32
 from mlftool.ir.edit import Editor
 from mlftool.ir.graph import Graph, Node, TensorType
-from mlftool.ops import Trait, has
-from mlftool.ops.normalise import ROUNDED
+from mlftool.ops import Trait, is_a
+from mlftool.ops.base import ROUNDED
 
 NATIVE = (Trait.ELEMENTWISE, Trait.VIEW, Trait.MOVES_DATA, Trait.NARROW)
 
@@ -25,7 +25,7 @@ def widen(graph: Graph) -> Graph:
     e = Editor(graph)
     for node in list(e.nodes):
         values = [n for n in (*node.inputs, *node.outputs) if n]
-        native = node.graphs or any(has(node.op, t) for t in NATIVE)  # bodies are widened inside
+        native = node.graphs or any(is_a(node, t) for t in NATIVE)  # bodies are widened inside
         if not native and any(_narrow(e, n) for n in values):
             _widen(e, node)
     return e.finish()
@@ -50,7 +50,7 @@ def _widen(e: Editor, node: Node) -> None:
             after.append(e.add("Cast", (outputs[k],), node, name, {"to": type_.dtype.onnx}))
     inputs = tuple(before[i].outputs[0] if i in before else i for i in node.inputs)
     attrs = dict(node.attrs)
-    if node.op in ("Softmax", "LogSoftmax"):
+    if is_a(node, Trait.ROUNDS_STEPS):
         attrs[ROUNDED] = e.types[node.inputs[0]].dtype.name
     core = replace(node, inputs=inputs, outputs=tuple(outputs), attrs=attrs)
     e.substitute([node], [*before.values(), core, *after])

@@ -1,10 +1,10 @@
 """The best placement of few blocks, by branch and bound; bounded by nodes, so always the same.
 
-Two blocks that are alive together lie one above the other, or the other way round, or at a distance
-at which they may overlap. Each of the three is a set of inequalities between two offsets. A node of
+Of two blocks that are alive together, one is above the other, or below it, or at a distance at
+which they may overlap. Each of the three is a set of inequalities between two offsets. A node of
 the search has decided some pairs; its offsets are the least that the inequalities allow, kept up to
-date as they are added. If no pair is then in the way, no placement of this branch is lower;
-else the search branches on the pair that overlaps most.
+date as they are added. If no pair is then in the way, no placement of this branch is lower; else
+the search branches on the pair that overlaps most.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Outcome:
 def search(
     blocks: Sequence[Interval], overlaps: Overlaps, height: int, bound: int, nodes: int = MOST_NODES
 ) -> Outcome:
-    """The lowest placement below `height`, which somebody has found already; `bound` ends it."""
+    """The lowest placement below `height`, that of a known placement; `bound` ends the search."""
     if len(blocks) > MOST_BLOCKS:
         return Outcome(None, False, 0)
     pairs = [

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from mlftool.ir.graph import Graph
-from mlftool.ops import Operand, Trait, has
+from mlftool.ops import Operand, Trait, is_a
 from mlftool.plan.blocks import Distances, Interval, aligned
 from mlftool.plan.placement import lower_bound, place
 from mlftool.plan.pools import Filled, accesses, fill
@@ -30,7 +30,7 @@ def aliases(graph: Graph) -> dict[str, str]:
     """view -> viewed; the other way round where the view is a graph output, which is storage."""
     result: dict[str, str] = {}
     for node in reversed(graph.nodes):
-        if has(node.op, Trait.VIEW):
+        if is_a(node, Trait.VIEW):
             source, out = node.inputs[0], node.outputs[0]
             if _final(result, out) in graph.outputs:
                 result[source] = out
@@ -158,7 +158,7 @@ def is_local(operand: Operand) -> bool:
 
 
 def scratch_name(step: int) -> str:
-    """The block that holds a step's scratch areas, one behind the other, each aligned."""
+    """The block that holds a step's scratch areas in sequence, each aligned."""
     return f"scratch of step {step}"
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from mlftool.errors import MlfError, Problem
 from mlftool.ir.graph import Graph, Node, TensorType
-from mlftool.ops import Trait, has
+from mlftool.ops.base import Layout, Trait, contracts, is_a
 from mlftool.ops.patches import NAME, key
 from mlftool.plan.lower import lower
 from mlftool.plan.program import Program
@@ -28,7 +28,7 @@ TRIED = (2, 3, 4, 6, 8)
 WORTH = 0.9  # `auto` cuts a chain only if the arena shrinks to this
 MOST_LAYERS = 12
 
-Rows = tuple[int, int]  # first, behind the last
+Rows = tuple[int, int]  # first, after the last
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Choice:
 
 
 def check_patches(text: str) -> str:
-    """Raises MlfError for what is neither off, auto nor a number of bands."""
+    """Raises MlfError unless it is off, auto or a number of bands."""
     if text in (OFF, AUTO) or (text.isdecimal() and 2 <= int(text) <= MOST_BANDS):
         return text
     raise MlfError(Problem("MLF0400", f"patches '{text}', expected off, auto or 2 to {MOST_BANDS}"))
@@ -93,8 +93,11 @@ def _by_rows(graph: Graph, node: Node, read: str) -> bool:
     """Whether the node is a convolution of one image, with nothing else to read but constants of a
     channel, so that rows of its output need rows of its input."""
     core = node.core
-    if core.op not in ("Conv", "QLinearConv") or core.inputs[0] != read or len(node.outputs) > 1:
+    c = contracts(core)
+    if c is None or c.layout is not Layout.CONVOLUTION or core.inputs[0] != read:
         return False
+    if c.bias is None or len(node.outputs) > 1:
+        return False  # bare sums of integers have four times the bytes
     if any(i and i not in graph.consts for i in core.inputs[1:]):
         return False
     x, y = graph.types[read], graph.types[node.result]
@@ -106,7 +109,7 @@ def _by_rows(graph: Graph, node: Node, read: str) -> bool:
     behind = [n for n in node.body if n is not core]
     others = {i for n in behind for i in n.inputs if i} - {o for n in node.body for o in n.outputs}
     channels = (1, y.shape[-1])
-    return all(has(n.op, Trait.ELEMENTWISE) for n in behind) and all(
+    return all(is_a(n, Trait.ELEMENTWISE) for n in behind) and all(
         i in graph.consts and graph.types[i].elements in channels for i in others
     )
 
@@ -114,7 +117,7 @@ def _by_rows(graph: Graph, node: Node, read: str) -> bool:
 def _judged(
     program: Program, chain: tuple[Node, ...], bands: int, target: Target, file: str
 ) -> Iterator[Choice]:
-    """What each beginning of the chain would give: a band's own arena beside the whole output."""
+    """The arena for each beginning of the chain: a band's own arena and the whole output."""
     graph = program.graph
     peaks = _peaks(program)
     outside = {*graph.inputs, *graph.outputs}
@@ -142,7 +145,7 @@ def _peaks(program: Program) -> list[int]:
 
 
 def _rows(height: int, bands: int) -> list[Rows]:
-    """`height` rows in bands of the same size, the last of what is left."""
+    """`height` rows in bands of the same size, the last with the remaining rows."""
     each = -(-height // bands)
     return [(k, min(height, k + each)) for k in range(0, height, each)]
 

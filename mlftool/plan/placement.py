@@ -1,4 +1,4 @@
-"""Where blocks lie: first fit in several orders, a bounded search, and for few blocks the proof."""
+"""Offsets of blocks: first fit in several orders, a bounded search, and for few blocks a proof."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SEARCH_STEPS = 2_000_000  # of all rounds: each looks at every pair of blocks
 @dataclass(frozen=True)
 class Placement:
     """Offsets by name; `proof` says why no lower placement exists: "liveness" if the bytes alive at
-    one step are as many, "search" if all others were ruled out, "" if nobody knows."""
+    one step are as many, "search" if all others were ruled out, "" if unknown."""
 
     offsets: Mapping[str, int]
     proof: str

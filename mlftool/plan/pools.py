@@ -1,7 +1,7 @@
 """Several memories instead of one workspace: which blocks go to which.
 
-Pools come fastest first. What is read and written most often per byte goes to the first pool in
-which it still finds a place beside what is there already, the rest to the next ones.
+Pools come fastest first. The blocks with the most accesses per byte go to the first pool that has
+room, the rest to the next ones.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def accesses(
     graph: Graph, calls: Sequence[Call], blocks: Sequence[Callable[[str], str]]
 ) -> dict[str, int]:
     """How often each block is read or written in one inference, as kernels are built: each product
-    reads its scratch once, or its input where there is none; a store writes each element once.
+    reads its scratch once, or its input if it has no scratch; a store writes each element once.
     `blocks` are the names of a call's blocks by those of its tensors and, for "", its scratch."""
     counts: dict[str, int] = {}
     for call, block in zip(calls, blocks, strict=True):
@@ -63,7 +63,7 @@ def fill(
     steps: int,
     file: str = "",
 ) -> tuple[Filled, ...]:
-    """Every block in one of `pools`. Raises MlfError where one finds no place."""
+    """Every block in one of `pools`. Raises MlfError if one does not fit."""
     hottest = sorted(
         blocks, key=lambda b: (-heat.get(b.name, 0) / max(1, b.size_bytes), b.first, b.name)
     )

@@ -45,7 +45,7 @@ class MemoryPlan:
     peak_step: int
     buffers: tuple[Buffer, ...]
     place: Mapping[str, Buffer]  # tensor, or "scratch of step N" -> its buffer
-    proof: str  # why no plan for this order is smaller: "liveness", "search", "" if nobody knows
+    proof: str  # why no plan for this order is smaller: "liveness", "search", "" if unknown
     regions: tuple[Region, ...]
 
     @property

@@ -13,8 +13,8 @@ MOST_STATES = 1000  # of that search; a chain of nodes has one for each
 
 
 def schedule(graph: Graph) -> Graph:
-    """The graph in the cheapest of three orders: its own, the greedy one, and what a bounded search
-    finds where neither is known to be the best."""
+    """The graph in the cheapest of three orders: its own, the greedy one, and the result of a
+    bounded search if neither is known to be the best."""
     facts = _Facts(graph)
     own = list(range(len(graph.nodes)))
     best = min(own, facts.greedy(), key=facts.peak)
@@ -125,5 +125,5 @@ class _Facts:
         return None
 
     def _alive(self, done: frozenset[int]) -> set[str]:
-        """The tensors that somebody has made or read and somebody has still to read."""
+        """The tensors that a node has made or read and another has still to read."""
         return {t for k in done for t in self.makes[k] if not self.users[t] <= done}

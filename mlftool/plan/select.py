@@ -1,13 +1,14 @@
-"""Kernels bid for each node; the cheapest wins, ties break by name, unless somebody measured."""
+"""Kernels bid for each node; the least by `_order` wins, unless a tuning record names another."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from mlftool.errors import MlfError, Problem, did_you_mean
 from mlftool.ir.graph import Graph, View
-from mlftool.ops import OPS, Kernel, Trait, UnsupportedError, has
+from mlftool.ops import OPS, Kernel, Trait, UnsupportedError, is_a
 from mlftool.plan.program import Call
 from mlftool.targets import Target, debug_level
 from mlftool.targets.kernels import KERNELS, Specialised
@@ -19,11 +20,11 @@ Choose = Callable[[View, Sequence[Kernel]], Kernel]
 def select(
     graph: Graph, target: Target, file: str, choose: Choose | None = None
 ) -> tuple[Call, ...]:
-    """One call per node that computes something. Raises MlfError naming all that nobody can."""
+    """One call per node that computes something. Raises MlfError naming nodes without kernels."""
     problems: list[Problem] = []
     calls = []
     for node in graph.nodes:
-        if has(node.op, Trait.VIEW):
+        if is_a(node, Trait.VIEW):
             continue
         try:
             v = View(graph, node)
@@ -50,12 +51,17 @@ def select(
 
 
 def offers(v: View, target: Target, measured: bool = False) -> tuple[Kernel, ...]:
-    """The kernels that can compute a node, cheapest first. The portable one always bids, so
-    coverage never depends on the target. With `measured`, those without an estimate follow, and
-    all that give other bits than the first are left out: sums of another float mode."""
+    """The kernels that can compute a node, the best by `_order` first. The portable one bids, or
+    what replaces it, so coverage never depends on the target. With `measured`, those without an
+    estimate follow, and all that give other bits than the first are left out: sums of another float
+    mode."""
     fitting = [s for s in KERNELS.get(v.node.op, ()) if s.fits(target.features)]
-    bids = [OPS[v.node.op].kernel(v), *(_bid(s, v) for s in fitting if not s.measured)]
-    made = sorted((b for b in bids if b is not None), key=lambda b: (b.cost, b.name))
+    bids = [(s, _bid(s, v)) for s in fitting if not s.measured]
+    found = [made for _, made in bids if made is not None]
+    if not any(s.replaces_portable and made is not None for s, made in bids):
+        portable = OPS[v.node.op].kernel(v)
+        found += [portable] if portable else []
+    made = sorted(found, key=partial(_order, target))
     if debug_level() >= 2:
         texts = ", ".join(f"{b.name} {b.cost:.0f}" for b in made)
         print(f"mlftool: bids for {v.node.label}: {texts}", file=sys.stderr)
@@ -64,6 +70,12 @@ def offers(v: View, target: Target, measured: bool = False) -> tuple[Kernel, ...
     others = [_bid(s, v) for s in fitting if s.measured]
     made += sorted((b for b in others if b is not None), key=lambda b: b.name)
     return tuple(k for k in made if k.params.get("fused") == made[0].params.get("fused"))
+
+
+def _order(target: Target, kernel: Kernel) -> tuple[bool, float, str]:
+    """Sorts by instructions; `optimize: size` puts compact kernels first, whose code many layers
+    share. Ties break by name."""
+    return "size" in target.features and not kernel.compact, kernel.cost, kernel.name
 
 
 def _bid(special: Specialised, v: View) -> Kernel | None:

@@ -75,7 +75,7 @@ def read_board(folder: Path) -> tuple[Board, ...]:
         raise MlfError(problems)
     rest = {key: tuple(data.get(key, ())) for key in ("simulator", "parts", "linkopts")}
     name, title = folder.resolve().name, data["title"]
-    # What Bazel writes names a script that lies elsewhere: Bazel links, and we only run.
+    # A board.json written by Bazel names a linker script elsewhere: Bazel links, and we only run.
     script = data.get("linker_script", LINKER_SCRIPT if (folder / LINKER_SCRIPT).is_file() else "")
     return tuple(
         Board(name, target, title, **rest, linker_script=script, folder=folder)

@@ -60,7 +60,7 @@ def build_once(
             build(work)
             for name in made:
                 if not _is_whole(work / name):
-                    text = "the compiler ended well and did not write it"
+                    text = "the compiler succeeded but did not write it"
                     raise MlfError(Problem("MLF0608", text, path=name), ENVIRONMENT)
             if final.is_dir() and not _holds(final, made):  # what an older mlftool left
                 shutil.rmtree(final, ignore_errors=True)
@@ -70,7 +70,7 @@ def build_once(
     except OSError as error:
         if not _holds(final, made):  # else another process was first: its build is as good
             text = f"the cache of built programs cannot be written: {error.strerror}"
-            hint = "set MLFTOOL_CACHE to a directory of yours, with room"
+            hint = "set MLFTOOL_CACHE to a writable directory with free space"
             raise MlfError(Problem("MLF0702", text, str(cache), help=hint), ENVIRONMENT) from None
     return final
 

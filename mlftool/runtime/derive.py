@@ -1,4 +1,4 @@
-"""What a module takes and gives, where the archive has no description of ours: TVM's archives.
+"""A module's inputs and outputs for archives without our description: TVM's.
 
 Order, names, types and sizes are put together from the C header, the metadata, the Relay text and
 the graph. What they do not say is an error: an argument list that was guessed would crash.
@@ -63,7 +63,7 @@ def operator_interface(
     arguments = record.memory.operators[function]
     names = [a.name for a in arguments]
     if not arguments or len(set(names)) != len(names):
-        text = f"function '{function[:100]}' has no arguments, or two of one name"
+        text = f"function '{function[:100]}' has no arguments, or two with the same name"
         raise MlfError(Problem("MLF0607", text, file, path=record.name))
     given = set(outputs) or {names[-1]}
     try:
@@ -200,7 +200,9 @@ def _typed(
 
 def _member(c_name: str, known: dict[str, Parameter]) -> Tensor:
     if c_name not in known:
-        raise ValueError(f"nothing says the type of '{c_name}': no metadata and no Relay text do")
+        raise ValueError(
+            f"the type of '{c_name}' is unknown: neither metadata nor Relay text has it"
+        )
     p = known[c_name]
     return _tensor(p.name or c_name, c_name, p.dtype, p.shape)
 
@@ -210,7 +212,7 @@ def _of_packed(record: ModuleRecord) -> Interface:
     main = relay_main((record.relay or b"").decode("utf-8", "replace"))
     if main is None:
         raise ValueError(
-            "nothing says what the module takes: no header, no C metadata and no Relay text do"
+            "the module's tensors are unknown: no header, C metadata or Relay text describes them"
         )
     sizes = record.memory.main[0].inputs if record.memory.main else None
     names = None if sizes is None else {t.name for t in sizes}

@@ -17,11 +17,11 @@ def runner_c(interface: Interface, record: ModuleRecord, for_board: bool = True)
     crt/runner/guard.c. `for_board` adds the memory that the platform of a board gives it.
     """
     if interface.executor not in ("aot", "graph", "vm", ""):
-        text = f"the {interface.executor} executor's modules cannot be run from archives"
+        text = f"modules of the {interface.executor} executor cannot be run from archives"
         raise MlfError(Problem("MLF0607", text, path=interface.module))
     if interface.devices:
-        text = f"the module runs on {', '.join(interface.devices)}, whose drivers are not here"
-        hint = "build the module in a project of its own, with the device's driver"
+        text = f"the module runs on {', '.join(interface.devices)}, which needs a driver"
+        hint = "build the module in your own project, with the device's driver"
         raise MlfError(Problem("MLF0611", text, path=interface.module, help=hint))
     if interface.executor == "graph":
         run = graph_run(interface, record)
@@ -46,7 +46,7 @@ def runner_c(interface: Interface, record: ModuleRecord, for_board: bool = True)
 
 
 def calls_crt(interface: Interface, record: ModuleRecord) -> bool:
-    """Whether it needs more than itself: only our own C interface does not."""
+    """Whether it needs the C runtime: only our own C interface does not."""
     return interface.interface_api != "c" or record.interface is None
 
 
@@ -71,7 +71,7 @@ def _run(interface: Interface) -> str:
     pools = _pools(m, interface)
     besides = ["&pools"] if interface.pools else []
     # What a compiler shows of the line when the runner is built with another archive's library.
-    about = "/* of the library that is linked; it must be this archive's */"
+    about = "/* of the linked library, which must be this archive's */"
     lines = [f'#include "tvmgen_{m}.h" {about}\n', *pools, "static int32_t run_module(void) {"]
     if interface.workspace_io:
         # The tensors are copied: the module uses their places for other things while it runs.
@@ -109,7 +109,8 @@ def _pools(m: str, interface: Interface) -> list[str]:
             f"__attribute__((aligned(64))) static uint8_t pool_{i}[] = {{",
             f"    {macro}_CONSTANT_POOL_DATA}};",
             "#else",
-            # One byte more: a pool that a model does not need has none, which C arrays cannot.
+            # One byte more: a pool that a model does not need has size 0, which C arrays cannot
+            # have.
             "__attribute__((aligned(64)))",
             f"static uint8_t pool_{i}[{macro}_WORKSPACE_POOL_SIZE + 1];",
             "#endif",

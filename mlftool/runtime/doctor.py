@@ -1,4 +1,4 @@
-"""What this computer has of the programs and packages that mlftool uses."""
+"""Which of the programs and packages that mlftool uses this computer has."""
 
 from __future__ import annotations
 

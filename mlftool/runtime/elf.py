@@ -18,7 +18,7 @@ from elftools.elf.constants import P_FLAGS, SH_FLAGS
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import Section
 
-# Room that a linker script sets aside; what is used of it only a run tells.
+# Memory that a linker script reserves; only a run shows how much of it is used.
 RESERVED = (".stack", ".heap")
 
 

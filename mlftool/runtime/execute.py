@@ -1,4 +1,4 @@
-"""One run of one module: where it runs, what it gives, what it costs, and the report of it all."""
+"""One run of one module: the place, the results, the costs, and their report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a module of an archive takes and gives, whoever made the archive."""
+"""The inputs and outputs of a module, for every kind of archive."""
 
 from __future__ import annotations
 
@@ -57,6 +57,6 @@ def _choose(names: tuple[str, ...], module: str | None, file: str) -> str:
         raise MlfError(Problem("MLF0606", text, file, help=hint))
     name = names[0] if module is None else module
     if name not in names:
-        text = f"no module of this name; got '{name}', expected one of {', '.join(names)}"
+        text = f"no module with this name; got '{name}', expected one of {', '.join(names)}"
         raise MlfError(Problem("MLF0606", text, file, help=did_you_mean(name, names)))
     return name

@@ -89,7 +89,7 @@ def link_firmware(
 
 
 def footprint(elf: Path) -> Footprint:
-    """What a firmware takes. Raises MlfError if the file is no ELF file."""
+    """The sizes of a firmware image. Raises MlfError if the file is not an ELF file."""
     try:
         found = elf_file.memories(elf.read_bytes())
     except (OSError, ValueError) as error:

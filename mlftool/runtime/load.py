@@ -47,7 +47,7 @@ class LoadedArchive:
         self.record: Archive = archives.read(bundle, file)
         self.metadata: dict[str, Any] = parse_json(bundle.files[MEMBER])
         self._cache = cache_dir
-        for m in self.record.modules:  # all that is wrong is told now, not when it is used
+        for m in self.record.modules:  # loading reports every problem at once
             _params(m, file)
             _graph(m, file)
 
@@ -143,7 +143,7 @@ class LoadedModule:
             if array is not None and array.size * array.itemsize == t.size_bytes:
                 given[t.name] = array.reshape(t.shape)
         if unknown := sorted(set(given) - {t.name for t in self.inputs}):
-            text = f"no input of this name; got '{unknown[0][:100]}'"
+            text = f"no input with this name; got '{unknown[0][:100]}'"
             names = [t.name for t in self.inputs]
             hint = did_you_mean(unknown[0], names) if names else ""
             raise MlfError(Problem("MLF0601", text, self._file, path=self.name, help=hint))
@@ -181,7 +181,7 @@ class LoadedModule:
         member = f"executor-config/vm/{self.name}.vm"
         code = self.record.files.get(member)
         if code is None:
-            text = f"the {self.executor or 'operator'} module is no bytecode; only vm's is"
+            text = f"the {self.executor or 'operator'} module has no bytecode; only vm modules have"
             raise MlfError(Problem("MLF0607", text, self._file, path=self.name))
         library = ctypes.CDLL(str(self.compiled().library))
         return VmModule(self.interface, code, library)

@@ -31,11 +31,11 @@ _ALSO = {"amd64": "x86_64", "arm64": "aarch64", "i386": "i686", "arm": "armv7l"}
 
 
 def machine_of(data: bytes) -> str:
-    """The machine an object file is for. Raises ValueError if it is no relocatable ELF file."""
+    """The machine an object file is for. Raises ValueError if it is not a relocatable ELF file."""
     try:
         header = elf.header(data)
     except ValueError:
-        raise ValueError("is no ELF object file") from None
+        raise ValueError("is not an ELF object file") from None
     kind, machine = header["e_type"], header["e_machine"]
     if kind != "ET_REL":
         raise ValueError(f"is an ELF file of type {kind}, expected a relocatable object")

@@ -61,7 +61,7 @@ def _parameters_c(record: ModuleRecord) -> str:
 def checked_symbol(name: str) -> str:
     """The name of a function of the archive, before it becomes C. Raises MlfError."""
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
-        raise MlfError(Problem("MLF0607", f"'{name[:100]}' is no name of a C function"))
+        raise MlfError(Problem("MLF0607", f"'{name[:100]}' is not the name of a C function"))
     return name
 
 
@@ -84,7 +84,7 @@ def _set_pointers(record: ModuleRecord) -> list[str]:
 
 
 def pool_bytes(record: ModuleRecord) -> int:
-    """What a module allocates through the C runtime, at most, with room for its bookkeeping."""
+    """The most that a module allocates through the C runtime, including its bookkeeping."""
     if record.style == OPERATOR:
         return 1 << 16  # the metadata do not say
     size = max((b for f in record.memory.functions for _, b in f.workspace), default=0)
@@ -102,7 +102,7 @@ def pool_bytes(record: ModuleRecord) -> int:
 
 
 def _dtype(name: str, record: ModuleRecord) -> np.dtype[Any]:
-    """Raises MlfError for what is no type."""
+    """Raises MlfError for an unknown type."""
     try:
         return numpy_dtype(name)
     except ValueError as error:

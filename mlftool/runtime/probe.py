@@ -1,4 +1,4 @@
-"""What a packed module of TVM's says of itself: its C metadata, compiled and asked.
+"""The C metadata of TVM's packed modules, which are compiled and called.
 
 tvm/runtime/metadata_types.h has the structures; on this computer ctypes lays them out alike.
 """
@@ -111,5 +111,5 @@ def _tensors(infos: Any, count: int, kind: str) -> tuple[Tensor, ...]:
         tensors.append(Tensor(name, f"{kind}{i}", dtype, tuple(shape), size))
     names = [t.name for t in tensors]
     if len(set(names)) != len(names):
-        raise ValueError(f"two tensors have one name: {', '.join(names)}")
+        raise ValueError(f"two tensors have the same name: {', '.join(names)}")
     return tuple(tensors)

@@ -79,12 +79,15 @@ def project_files(bundle: Bundle, name: str, file: str = "") -> dict[str, bytes]
 
 
 def _check(name: str, files: Sequence[str] | dict[str, bytes], file: str) -> None:
-    """Names end up in two languages with quoting rules of their own: they get none that need it."""
+    """Names appear in two languages with different quoting rules, so they must need no quotes."""
     if not re.fullmatch(_NAME, name):
-        text = f"'{name}' is no name of a library; expected letters, digits and '_'"
+        text = f"'{name}' is not a library name; expected letters, digits and '_'"
         raise MlfError(Problem("MLF0400", text))
     if name in _TAKEN:
-        text = f"'{name}' is the name of another library; expected none of {', '.join(_TAKEN)}"
+        text = (
+            f"'{name}' is the name of another library; expected a name other than "
+            f"{', '.join(_TAKEN)}"
+        )
         raise MlfError(Problem("MLF0400", text))
     strange = [n for n in files if not re.fullmatch(_FILE, n)]
     if strange:
@@ -141,7 +144,7 @@ target_link_libraries(@name@ PUBLIC m)
 """
 _CMAKE_RUNTIME = """
 # The C runtime that the modules call, once for all such libraries. The application defines the
-# functions of tvm/runtime/crt/platform.h, and a CRT_CONFIG_PATH of its own if it likes.
+# functions of tvm/runtime/crt/platform.h, and may set its own CRT_CONFIG_PATH.
 if(NOT DEFINED CRT_CONFIG_PATH)
   set(CRT_CONFIG_PATH "${CMAKE_CURRENT_LIST_DIR}/config")
 endif()
@@ -150,7 +153,7 @@ if(NOT TARGET common)
 endif()
 target_link_libraries(@name@ PUBLIC @libraries@)
 """
-# A compiler for the target, where the caller names none.
+# A compiler for the target, unless the caller names one.
 _TOOLCHAIN = """# cmake -DCMAKE_TOOLCHAIN_FILE=toolchain.cmake: the usual compiler for @target@.
 set(CMAKE_SYSTEM_NAME @system@)
 set(CMAKE_C_COMPILER @cross@-gcc)
@@ -164,7 +167,7 @@ _CMAKE_CROSS = """# For @target@: unless your project has a toolchain file of it
 #   cmake -DCMAKE_TOOLCHAIN_FILE=path/to/this/folder/toolchain.cmake
 #
 """
-_MAKE_CROSS = """# What make itself presumes is this computer's.
+_MAKE_CROSS = """# make's own defaults are for this computer.
 ifeq ($(origin CC),default)
 CC = @cross@-gcc@needed@
 endif

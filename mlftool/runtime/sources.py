@@ -1,4 +1,4 @@
-"""The C files of one module of an archive, ready to compile beside the test runner."""
+"""The C files of one module of an archive, ready to compile with the test runner."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from mlftool.runtime.boards import Board
 
 _HEADER = re.compile(r"codegen/host/include/[A-Za-z0-9_./-]+\.(?:h|weights)")
-# More than any archive is known to need: memory is no concern on this computer.
+# More than any known archive needs: memory is no concern on this computer.
 _CONFIG = {
     "TVM_CRT_LOG_LEVEL": 0,
     "TVM_CRT_DEBUG": 0,
@@ -93,7 +93,7 @@ def old_headers(sources: Mapping[str, bytes]) -> dict[str, bytes]:
 
 
 def runner_files(interface: Interface, record: ModuleRecord, on_board: bool) -> dict[str, bytes]:
-    """The test runner for a module, with its descriptor; a platform for it comes besides."""
+    """The test runner for a module, with its descriptor and without a platform."""
     common = ("runner/runner.c", "runner/runner.h", "runner/guard.h", "platform/platform.h")
     files = _crt(*common)
     files["runner_module.c"] = runner_c(interface, record, on_board).encode()

@@ -1,4 +1,4 @@
-"""The programs that running needs: where they are, and what to install when they are not."""
+"""The programs that running needs: where they are, and what to install if they are missing."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ CROSS: Mapping[str, Program] = {
         "MLFTOOL_RISCV_GCC",
         "gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf",
         "to build for RISC-V",
-        # Debian has no other C library for it, and gcc searches none by itself.
+        # Debian has no other C library for it, and gcc does not find this one by default.
         ("--specs=picolibc.specs",),
     ),
     "aarch64-linux-gnu": Program(
@@ -176,7 +176,7 @@ def find_given(command: str) -> tuple[str, ...]:
         raise MlfError(Problem("MLF0400", f"compiler '{command}': {error}")) from None
     path = shutil.which(program)
     if path is None:
-        help = "name one that is installed, or leave it out for the target's usual compiler"
+        help = "name an installed compiler, or leave it out for the target's usual compiler"
         raise MlfError(Problem("MLF0700", f"compiler '{program}' is not installed", help=help))
     return (path, *arguments)
 
@@ -213,9 +213,9 @@ def _missing(stderr: str, what: str) -> Problem | None:
     names = list(dict.fromkeys(functions))
     needs = f"the header '{header[1]}'" if header else f"the function {', '.join(names[:5])}"
     library = library_of(needs)
-    text = f"{what} needs {needs}, which the archive does not hold"
+    text = f"{what} needs {needs}, which the archive does not contain"
     hint = f"it belongs to {library}; " if library else ""
-    hint += "build the module in a project of its own, with that library"
+    hint += "build the module in your own project, with that library"
     return Problem("MLF0611", text, help=hint)
 
 
@@ -223,7 +223,7 @@ _OVERFLOW = re.compile(r"region [`']([\w.]+)'[:]? overflowed by (\d+) bytes")
 
 
 def _too_large(stderr: str, what: str, cwd: Path) -> Problem | None:
-    """The problem of memories that a linker found too small: what there is, what is needed."""
+    """The problem of memories that a linker found too small: their size, and the size needed."""
     over = {name: int(count) for name, count in _OVERFLOW.findall(stderr)}
     if not over:
         return None
@@ -239,8 +239,8 @@ def _too_large(stderr: str, what: str, cwd: Path) -> Problem | None:
         else f"{name} is {count:,} bytes too small"
         for name, count in over.items()
     ]
-    hint = "take a board with more memory, or less of it: --optimize size for flash, --patches "
-    hint += "auto for RAM"
+    hint = "use a board with more memory, or save memory: --optimize size for flash, "
+    hint += "--patches auto for RAM"
     return Problem("MLF0608", f"{what} does not fit: {'; '.join(parts)}", help=hint)
 
 

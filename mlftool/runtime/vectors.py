@@ -24,7 +24,7 @@ LABELS = "labels"  # the class of each sample, for accuracy; not a tensor of the
 
 
 def load_vectors(path: Path, tensors: Sequence[Tensor] = ()) -> dict[str, Array]:
-    """The arrays of an .npz file, or of an .npy file if there is one tensor that it can be.
+    """The arrays of an .npz file, or of an .npy file if there is only one tensor.
 
     Nothing is unpickled. Raises MlfError with what is wrong."""
     try:
@@ -45,7 +45,7 @@ def load_vectors(path: Path, tensors: Sequence[Tensor] = ()) -> dict[str, Array]
         raise MlfError(Problem("MLF0600", _why(error), str(path), help=_HELP)) from None
     for name, array in arrays.items():
         if not isinstance(array, np.ndarray):  # numpy hands out foreign members as bytes
-            text = "is no array in numpy's format"
+            text = "is not an array in numpy's format"
             raise MlfError(Problem("MLF0600", text, str(path), path=name, help=_HELP))
     return arrays
 
@@ -56,8 +56,11 @@ _HELP = "write the file with numpy.savez(path, **{'tensor name': array})"
 def _why(error: Exception) -> str:
     text = str(error).splitlines()[0] if str(error) else type(error).__name__
     if "allow_pickle" in text or "pickle" in text.lower():
-        return "holds Python objects or is no .npz file; got pickled data, expected plain arrays"
-    return f"is no readable .npz file: {text}"
+        return (
+            "contains Python objects or is not an .npz file; got pickled data, expected plain "
+            "arrays"
+        )
+    return f"is not a readable .npz file: {text}"
 
 
 def save_npz(path: Path, arrays: Mapping[str, Array]) -> None:

@@ -158,7 +158,7 @@ def _attributes(kind: str, words: Sequence[str], text: str) -> dict[str, str]:
         if name in _MOVED:
             if value not in _AS_BEFORE.get(name, ()):
                 help = f"say it with {_MOVED[name]}"
-                message = f"target '{text}': -{name} is no part of a target"
+                message = f"target '{text}': -{name} is not part of a target"
                 problems.append(Problem("MLF0406", message, help=help))
         elif kind not in ATTRIBUTES.get(name, ()):
             others = ATTRIBUTES.get(name, ())

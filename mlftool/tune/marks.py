@@ -1,7 +1,7 @@
-"""What each layer of a module takes on a simulated board.
+"""The instructions of each layer of a module on a simulated board.
 
-The generated run function gets a mark in front of each call, which reads the board's counter, so a
-figure is right to within a tick of that, 40 instructions or less.
+The module is emitted again with marks (codegen/marks.c.j2), which read the counter of the board
+around each call, so a figure is right to within a tick of that, 40 instructions or less.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from mlftool.codegen.executors.aot import emit_c
 from mlftool.describe import bundle as bundle_of
 from mlftool.errors import CHECK_FAILED, MlfError, Problem
 from mlftool.module import Module
@@ -27,35 +28,6 @@ from mlftool.runtime.runner import qemu_command
 Sample = Mapping[str, "np.ndarray[Any, Any]"]
 
 TIME_LIMIT_SECONDS = 600
-# In front of each call the generated function has a line that ends with the kernel's name.
-_CALL = re.compile(r"^  (?=// .*\([\w.]+\)$)", re.M)
-_RUN = re.compile(r"^int32_t \w+\([^;{]*\) \{\n", re.M)
-_MARKS = """
-#include "platform.h"
-
-static uint64_t tune_at[{steps} + 1];
-
-static void tune_mark(int step) {{
-  tune_at[step] = platform_counter_end();
-}}
-
-static void tune_print(void) {{
-  for (int step = 0; step < {steps}; step++) {{
-    uint64_t n = platform_counter_cost(tune_at[step], tune_at[step + 1]);
-    char digits[24];
-    char *at = digits + sizeof digits - 2;
-    at[0] = '\\n';
-    at[1] = '\\0';
-    do {{
-      *--at = (char)('0' + n % 10);
-      n /= 10;
-    }} while (n != 0);
-    platform_print("layer=");
-    platform_print(at);
-  }}
-}}
-
-"""
 
 
 @dataclass(frozen=True)
@@ -104,19 +76,6 @@ def _output(command: list[str], folder: str) -> str:
 
 
 def _marked(module: Module) -> Module:
-    """The module with the counter read before each call and after the last."""
-    steps = len(module.program.calls)
-    files = dict(module.sources.files)
-    for name, text in files.items():
-        entry = list(_RUN.finditer(text))
-        if not name.endswith(".c") or not entry or not _CALL.search(text, entry[-1].end()):
-            continue
-        head, body = text[: entry[-1].start()], text[entry[-1].start() :]
-        body = "".join(
-            f"  tune_mark({n - 1});\n  {part}" if n else part
-            for n, part in enumerate(_CALL.split(body))
-        )
-        end = body.rindex("  return 0;")
-        body = f"{body[:end]}  tune_mark({steps});\n  tune_print();\n{body[end:]}"
-        files[name] = head + _MARKS.format(steps=steps) + body
-    return replace(module, sources=replace(module.sources, files=files))
+    """The module with its counter read around each call. Its executor is `aot`, its interface C."""
+    options = replace(module.options, marks=True)
+    return replace(module, sources=emit_c(module.program, options, module.imported))

@@ -27,8 +27,8 @@ from mlftool.runtime.vectors import load_vectors, samples_of
 from mlftool.targets import TARGETS
 from mlftool.tune.marks import Counted, Sample, count
 
-# A kernel replaces the usual one if it takes at most so many thousandths of its instructions: less
-# is not worth another function, and would hang on a tick of the counter.
+# A kernel replaces the usual one if it takes at most so many thousandths of its instructions: a
+# smaller gain is not worth another function, and could be one tick of the counter.
 WORTH = 990
 # The most kernels of a layer that are compared.
 MOST_ROUNDS = 40
@@ -56,7 +56,7 @@ class _Round:
 
 @dataclass(frozen=True)
 class _First:
-    """What the usual kernels gave, and of what."""
+    """The results of the usual kernels, and their inputs."""
 
     sample: Sample
     counted: Counted
@@ -76,8 +76,7 @@ class _Counts:
 
 
 def tune(spec: ModuleSpec, flags: str = "-O2", inputs: Path | None = None) -> Tuned:
-    """What is best for each kind of layer of the model, counted on the board of its target. Raises
-    MlfError."""
+    """The best kernel for each kind of layer, counted on its target's board. Raises MlfError."""
     spec = replace(spec, executor="aot", tuning=None)
     board = _board(spec)
     first, found = _compared(spec, board, flags, inputs)
@@ -184,12 +183,12 @@ def _in_no_more_memory(
 
 
 def _check_equal(first: Counted, other: Counted) -> None:
-    """All kernels give the same bits; should one not, its count must not be believed."""
+    """All kernels give the same bits; if one does not, its count is not trusted."""
     if first.outputs != other.outputs:
-        text = "kernels that are compared gave different results: a bug of mlftool"
+        text = "the compared kernels gave different results: a bug in mlftool"
         raise MlfError(Problem("MLF0604", text), CHECK_FAILED)
 
 
 def _version(compiler: toolchain.Program) -> str:
-    """What the compiler says of itself, without paths."""
+    """The compiler's version line, without paths."""
     return toolchain.identity(toolchain.find(compiler)).splitlines()[-1]

@@ -175,6 +175,21 @@ def _neighbour(label):
     own = "//" + native.package_name()
     return native.existing_rule(target) if package in ["", own] and not label.startswith("@") else None
 
+# Our platforms, and how their package is written.
+_PLATFORMS = sorted(CPUS) + sorted(BOARDS) + ["host"]
+_OURS = [str(Label("//rules/platforms:host")).rpartition(":")[0], "@mlftool//rules/platforms"]
+
+def is_ours(platform):
+    """Whether a platform is one of //rules/platforms, which all say their processor.
+
+    Args:
+      platform: a label.
+
+    Returns:
+      bool.
+    """
+    return str(platform).rpartition(":")[0] in _OURS
+
 def check_platform(name, platform):
     """Fails for what is certainly no platform; Bazel names neither the argument nor a remedy.
 
@@ -184,15 +199,13 @@ def check_platform(name, platform):
     """
     check_call(name, platform = (platform, "label"))
     check_plain(name, "it decides what selects ask; make a target for each platform", platform = platform)
-    known = sorted(CPUS) + sorted(BOARDS) + ["host"]
     text = str(platform)
     package, _, target = text.rpartition(":")
-    ours = str(Label("//rules/platforms:host")).rpartition(":")[0]
     rule = _neighbour(text)
-    if text in known:
+    if text in _PLATFORMS:
         refuse(name, "platform", text, "a label: @mlftool//rules/platforms:" + text)
-    elif package in [ours, "@mlftool//rules/platforms"] and not (target in known or target.rpartition("_")[0] in CPUS):
-        refuse(name, "platform", text, "one that there is, such as " + ", ".join(known))
+    elif package in _OURS and not (target in _PLATFORMS or target.rpartition("_")[0] in CPUS):
+        refuse(name, "platform", text, "one that there is, such as " + ", ".join(_PLATFORMS))
     elif rule and rule["kind"] not in ["alias", "platform"]:
         refuse(name, "platform", text, "a platform; that is a " + rule["kind"])
 

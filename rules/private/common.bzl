@@ -31,7 +31,7 @@ NOT_CONFIGURABLE = [
 ]
 
 def _some(given, names):
-    return {name: given[name] for name in names if given.get(name) != None}
+    return {name: value for name, value in given.items() if value != None and name in names}
 
 def for_hidden(given, c = False):
     """The attributes for a target that nobody names, built for what uses it only.

@@ -24,7 +24,7 @@ load(
     "public_name",
 )
 load(":cpus.bzl", "device_of")
-load(":groups.bzl", "LIMIT_ATTRS", "archive_groups", "declare_parts")
+load(":groups.bzl", "LIMIT_ATTRS", "archive_groups", "declare_parts", "declare_runner_source")
 load(":mlftool.bzl", "TOOLCHAIN_TYPE", "WORKER_ATTRS", "run_compiler", "run_mlftool")
 load(":options.bzl", "OPTIONS", "OPTION_ATTRS")
 load(":providers.bzl", "MlfInfo", "MlfModuleInfo", "MlfPartsInfo")
@@ -194,9 +194,9 @@ def _providers(ctx, info, parts, **groups):
         MlfPartsInfo(parts = parts),
     ]
 
-def _add_options(args, ctx):
+def _add_options(args, ctx, asked):
     """What was asked, in the words of `mlftool compile`."""
-    for name, value in options_of(ctx).items():
+    for name, value in asked.items():
         about = OPTIONS[name]
         if about.kind == "string_list":
             args.add_all(value, before_each = about.flag)
@@ -216,14 +216,14 @@ _OTHER_WORLD = {
     "TZ": "Pacific/Kiritimati",
 }
 
-def _add_arguments(args, ctx, module, archive):
+def _add_arguments(args, ctx, module, asked, archive):
     args.add("compile")
     args.add(ctx.file.model)
     args.add("-o", archive)
     args.add("--module-name", module)
     args.add("--target", ctx.attr.target)
     args.add("--executor", ctx.attr.executor)
-    _add_options(args, ctx)
+    _add_options(args, ctx, asked)
     for name, shape in sorted(ctx.attr.input_shapes.items()):
         # In one word: a worker's argument that starts with @ would name a file of arguments.
         args.add("--input-shape=%s:%s" % (name, shape.replace(" ", "")))
@@ -236,12 +236,12 @@ def _add_arguments(args, ctx, module, archive):
     return args
 
 def _mlf_compile_impl(ctx):
-    module = module_name_of(ctx)
+    module, asked = module_name_of(ctx), options_of(ctx)
     packed = ctx.attr.interface_api == "packed"
     made = _outputs(ctx, source_names(module, ctx.attr.executor, ctx.attr.target, packed))
     run_compiler(
         ctx,
-        [_add_arguments(made.args, ctx, module, made.archive)],
+        [_add_arguments(made.args, ctx, module, asked, made.archive)],
         inputs = _inputs(ctx),
         outputs = made.files,
         mnemonic = "MlfCompile",
@@ -252,7 +252,7 @@ def _mlf_compile_impl(ctx):
         ctx,
         "compiler",
         "mlftool",
-        [_add_arguments(ctx.actions.args(), ctx, module, again)],
+        [_add_arguments(ctx.actions.args(), ctx, module, asked, again)],
         inputs = _inputs(ctx),
         outputs = [again],
         mnemonic = "MlfCompileAgain",
@@ -265,7 +265,8 @@ def _mlf_compile_impl(ctx):
         modules = [module],
         target = ctx.attr.target,
     )
-    return _providers(ctx, info, made.parts, again = depset([again]))
+    runner = declare_runner_source(ctx, made.archive, module, public_name(ctx) + ".files")
+    return _providers(ctx, info, made.parts, again = depset([again]), runner = depset([runner]))
 
 _OUT = dict(dict(WORKER_ATTRS, **LIMIT_ATTRS), **{
     "out": attr.string(doc = "Name of the archive. Default: the target's name with `.tar`."),
@@ -311,9 +312,10 @@ mode do not.
 | `archive` | the `.tar`, as without |
 | `sources`, `headers`, `objects` | folders with what is compiled and linked: `<name>.files/src`, `include`, `lib` |
 | `report` | `<name>.report.json`: modules, tensors, bytes of workspace and constants |
+| `runner` | the C file that describes the module to the program of `mlf_runner` |
 | `again` | the archive compiled once more, for `mlf_reproducibility_test` |
 
-`mlf_package` and `mlf_import` have the same groups but the last. The limits are checked in the group `_validation`,
+`mlf_package` and `mlf_import` have the same groups but the last two. The limits are checked in the group `_validation`,
 which Bazel 5 and newer build whenever anything is built that depends on the archive; Bazel 4 does so with
 `--experimental_run_validations`, a line for `.bazelrc`.""",
     implementation = _mlf_compile_impl,

@@ -9,6 +9,7 @@ load(
     "check_new",
     "check_plain",
     "check_platform",
+    "is_ours",
     "label_of",
     "refuse",
 )
@@ -24,12 +25,10 @@ load(":transitions.bzl", "ALLOWLIST", "firmware_transition")
 
 _LINK_ACTION = "c++-link-executable"
 
-def _processor():
-    """The processor by the platform's constraint: a platform's name is the user's business."""
-    known = {"//conditions:default": ""}
-    for cpu in CPUS:
-        known[condition(Label("//rules/platforms:is_" + cpu))] = cpu
-    return select(known)
+# The processor by the platform's constraint: a platform's name is the user's business.
+_PROCESSORS = dict(
+    [("//conditions:default", "")] + [(condition(Label("//rules/platforms:is_" + cpu)), cpu) for cpu in CPUS],
+)
 
 def _for_known(image):
     """The image, of platforms that say what their processor is.
@@ -151,7 +150,7 @@ def _limits(ctx, elf):
     )
     return check_limits(ctx, report, limits)
 
-def _image_impl(ctx):
+def _mlf_firmware_impl(ctx):
     # What //crt:board is where no board of ours is: the host's.
     if ctx.attr.board.label == Label("//crt:host_platform"):
         fail("%s: board: none of ours has the processor of platform %s; give your own mlf_board" %
@@ -187,8 +186,8 @@ def _image_impl(ctx):
         ),
     ]
 
-_mlf_firmware_image = rule(
-    implementation = _image_impl,
+_mlf_firmware = rule(
+    implementation = _mlf_firmware_impl,
     attrs = {
         "bin": attr.output(mandatory = True),
         "board": attr.label(mandatory = True, providers = [CcInfo]),
@@ -211,7 +210,7 @@ _mlf_firmware_image = rule(
     toolchains = [CC_TOOLCHAIN_TYPE, TOOLCHAIN_TYPE],
 )
 
-def _mlf_firmware_impl(ctx):
+def _checked_firmware_impl(ctx):
     image = ctx.attr.image
     if not image:
         own = str(Label("//rules/platforms:cpu_other")).rpartition(":")[0]
@@ -220,9 +219,9 @@ def _mlf_firmware_impl(ctx):
              (ctx.label, ctx.attr.platform.label, own, ", cpu_".join(sorted(CPUS) + ["other"])))
     return [image[DefaultInfo], image[MlfFirmwareInfo], image[OutputGroupInfo]]
 
-# What users name. It needs no C toolchain, so that it can say what a platform lacks.
-_mlf_firmware = rule(
-    implementation = _mlf_firmware_impl,
+# What users name if the platform is theirs. It needs no C toolchain, so that it can say what that lacks.
+_mlf_checked_firmware = rule(
+    implementation = _checked_firmware_impl,
     attrs = {
         "image": attr.label(providers = [MlfFirmwareInfo]),
         "platform": attr.label(mandatory = True),
@@ -306,6 +305,9 @@ def mlf_firmware(
     if stamp not in [-1, 0, 1]:
         refuse(name, "stamp", stamp, "one of -1, 0, 1")
     check_new(name, [name, name + IMAGE] + ([name + "_sources"] if srcs else []))
+
+    # Of ours and of those that mlf_board makes the processor is known: one target less for each image.
+    image = name if not platform or is_ours(platform) else name + IMAGE
     platform = platform or platform_of(board)
     if srcs:
         cc_library(
@@ -317,11 +319,11 @@ def mlf_firmware(
             **for_hidden(kwargs, c = True)
         )
         deps = [name + "_sources"]
-    _mlf_firmware_image(
-        name = name + IMAGE,
+    _mlf_firmware(
+        name = image,
         bin = name + ".bin",
         board = board or Label("//rules/settings:board"),
-        cpu = _processor(),
+        cpu = select(_PROCESSORS),
         deps = deps,
         elf = name + ".elf",
         flash_bytes = flash_bytes,
@@ -332,6 +334,7 @@ def mlf_firmware(
         ram_bytes = ram_bytes,
         stamp = stamp_of(stamp),
         # Users name its files, so they are as visible.
-        **dict(for_hidden(kwargs, c = True), visibility = kwargs.get("visibility"))
+        **(kwargs if image == name else dict(for_hidden(kwargs, c = True), visibility = kwargs.get("visibility")))
     )
-    _mlf_firmware(name = name, image = _for_known(name + IMAGE), platform = platform, **kwargs)
+    if image != name:
+        _mlf_checked_firmware(name = name, image = _for_known(image), platform = platform, **kwargs)

@@ -106,6 +106,36 @@ def extract_parts(ctx, info, folder, label, libraries):
     )
     return parts
 
+def declare_runner_source(ctx, archive, module, folder):
+    """Declares an action that describes a module to the program that runs it.
+
+    Args:
+      ctx: the rule's context; the rule declares TOOLCHAIN_TYPE.
+      archive: File.
+      module: the module's name.
+      folder: where the file is, in the target's package.
+
+    Returns:
+      File of C.
+    """
+    source = ctx.actions.declare_file("%s/runner_%s.c" % (folder, module))
+    args = ctx.actions.args()
+    args.add("runner")
+    args.add(archive)
+    args.add("--module", module)
+    args.add("-o", source)
+    run_mlftool(
+        ctx,
+        "runner",
+        "mlftool",
+        [args],
+        inputs = [archive],
+        outputs = [source],
+        mnemonic = "MlfRunner",
+        progress_message = "Describing module %s" % module,
+    )
+    return source
+
 def archive_groups(ctx, info, parts, **more):
     """The output groups of a rule that gives an archive; nothing of it is made unless asked for.
 

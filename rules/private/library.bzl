@@ -16,6 +16,9 @@ MODEL_COPTS = ["-std=c99", "-O2", "-ffp-contract=off", "-ffunction-sections", "-
 # Why a macro takes no select() for a target.
 ONE_TARGET = "it decides for which processors there is a library; make a target for each"
 
+_IN_FIRMWARE = condition(Label("//rules/settings:is_in_firmware"))
+_RUNTIME = Label("//crt:runtime")
+_COPTS = Label("//rules/settings:copts")
 _ARCHIVE_ACTION = "c++-link-static-library"
 
 def _mark(ctx, modules, symbol):
@@ -51,6 +54,12 @@ def _mlf_sources_impl(ctx):
         sources.append(_mark(ctx, info.modules, symbol))
         flags.append("-Wl,-u," + symbol)
 
+    if ctx.attr.in_firmware and not ctx.attr.fits:
+        library = str(ctx.label)[:-len("_sources")]
+        fail(("%s: target: got '%s', and an mlf_firmware of platform %s links it; give that a board or platform " +
+              "with this processor (in a manifest: a target whose base its board has), or compile the model for its") %
+             (library, ctx.attr.device, ctx.fragments.platform.platform))
+
     # What `check_modules` knows modules by.
     device = device_of(info.target, "%s: target" % ctx.label) if info.target else ""
     marks = [
@@ -84,19 +93,17 @@ _mlf_sources = rule(
     implementation = _mlf_sources_impl,
     attrs = {
         "archive": attr.label(mandatory = True, allow_files = True),
+        "device": attr.string(),
+        "fits": attr.bool(mandatory = True),
         "has_libraries": attr.bool(doc = "Whether the user gives libraries that sources may need."),
         "in_firmware": attr.bool(),
     },
+    fragments = ["platform"],
     toolchains = [TOOLCHAIN_TYPE],
 )
 
 def _mlf_objects_impl(ctx):
     """The object files of an archive, which an `llvm` target has, as a library of this platform."""
-    if not ctx.attr.fits:
-        library = str(ctx.label)[:-len("_objects")]
-        fail(("%s: target: got '%s', and an mlf_firmware of platform %s links it; give that a board or platform " +
-              "with this processor (in a manifest: a target whose base its board has), or compile the model for its") %
-             (library, ctx.attr.device, ctx.fragments.platform.platform))
     objects = ctx.attr.sources[OutputGroupInfo].objects
     toolchain = find_cc_toolchain(ctx)
     features = cc_common.configure_features(ctx = ctx, cc_toolchain = toolchain)
@@ -144,12 +151,10 @@ def _mlf_objects_impl(ctx):
 _mlf_objects = rule(
     implementation = _mlf_objects_impl,
     attrs = {
-        "device": attr.string(),
-        "fits": attr.bool(),
         "sources": attr.label(mandatory = True),
         "_cc_toolchain": attr.label(default = "@bazel_tools//tools/cpp:current_cc_toolchain"),
     },
-    fragments = ["cpp", "platform"],
+    fragments = ["cpp"],
     toolchains = [CC_TOOLCHAIN_TYPE],
 )
 
@@ -157,12 +162,12 @@ def _constraints(device):
     """What leaves a library out of builds for other processors.
 
     An mlf_firmware says itself what it is built for, so there another processor is a mistake, which
-    `_mlf_objects` tells of: Bazel would say that the image "is incompatible" and nothing else.
+    `_mlf_sources` tells of: Bazel would say that the image "is incompatible" and nothing else.
     """
     if not device or device in HOSTS:
         return []
     return select({
-        condition(Label("//rules/settings:is_in_firmware")): [],
+        _IN_FIRMWARE: [],
         "//conditions:default": [Label("//rules/platforms:cpu_" + device)],
     })
 
@@ -211,25 +216,50 @@ def mlf_cc_library(name, archive, target = "", copts = [], deps = [], **kwargs):
     check_plain(name, ONE_TARGET, target = target)
     check_new(name, [name, name + "_sources", name + "_objects"])
     device = device_of(target, "%s: target" % label_of(name))
+    library_of_archive(
+        name = name,
+        archive = archive,
+        copts = copts,
+        deps = deps,
+        device = device,
+        kwargs = kwargs,
+        with_objects = True,
+    )
+
+def library_of_archive(name, archive, device, copts, deps, with_objects, kwargs):
+    """The targets of `mlf_cc_library`.
+
+    Args:
+      name: the library's name.
+      archive: label of what has an MlfInfo.
+      device: the processor of the archive's target, or "".
+      copts: list of more options for the C compiler.
+      deps: list of more libraries.
+      with_objects: whether the archive may have object files.
+      kwargs: dict: more for `cc_library`.
+    """
+    kwargs = dict(kwargs)
     compatible = kwargs.pop("target_compatible_with", []) + _constraints(device)
     _mlf_sources(
         name = name + "_sources",
         archive = archive,
+        device = device,
+        fits = _fits(device),
         has_libraries = bool(deps),
         in_firmware = select({
-            condition(Label("//rules/settings:is_in_firmware")): True,
+            _IN_FIRMWARE: True,
             "//conditions:default": False,
         }),
         **for_hidden(kwargs)
     )
-    _mlf_objects(
-        name = name + "_objects",
-        device = device,
-        fits = _fits(device),
-        sources = name + "_sources",
-        target_compatible_with = compatible,
-        **for_hidden(kwargs, c = True)
-    )
+    if with_objects:
+        _mlf_objects(
+            name = name + "_objects",
+            sources = name + "_sources",
+            target_compatible_with = compatible,
+            **for_hidden(kwargs, c = True)
+        )
+        deps = [name + "_objects"] + deps
     cc_library(
         name = name,
         srcs = [name + "_sources"],
@@ -237,7 +267,7 @@ def mlf_cc_library(name, archive, target = "", copts = [], deps = [], **kwargs):
         # A shared object of one model helps nobody, and cc_test would make one.
         linkstatic = True,
         target_compatible_with = compatible,
-        toolchains = kwargs.pop("toolchains", []) + [Label("//rules/settings:copts")],
-        deps = [name + "_sources", name + "_objects", Label("//crt:runtime")] + deps,
+        toolchains = kwargs.pop("toolchains", []) + [_COPTS],
+        deps = [name + "_sources", _RUNTIME] + deps,
         **kwargs
     )

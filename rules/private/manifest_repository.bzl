@@ -22,6 +22,9 @@ READER_FILES = [
     "written.py",
 ]
 
+# The folder of the packages.
+_PACKAGES = "packages"
+
 def _manifest_repository_impl(rctx):
     label = rctx.attr.manifest
     manifest = str(rctx.path(label))
@@ -51,16 +54,19 @@ def _manifest_repository_impl(rctx):
             inside,
             _absolute(label),
             repository_of(rctx.attr._launcher),
-            "macros" if rctx.attr.hub else "packages",
             str(store),
+            str(rctx.path(_PACKAGES)),
         ],
         working_directory = root,
         environment = clean_environment(rctx),
     )
     if done.return_code:
-        fail("@%s: the manifest %s was not accepted\n%s" % (rctx.attr.hub or rctx.name, inside, done.stderr))
-    for path, kept in json.decode(done.stdout).items():
-        rctx.symlink(kept, path)
+        fail("@%s: the manifest %s was not accepted\n%s" % (rctx.attr.hub, inside, done.stderr))
+    rctx.file("BUILD.bazel", executable = False)
+
+    # What the root of a repository has, for old Bazels and for new ones.
+    for name in ["WORKSPACE", "REPO.bazel"]:
+        rctx.file("%s/%s" % (_PACKAGES, name), executable = False)
 
 def repository_of(label):
     """How any other repository writes the one that a label is of.
@@ -79,10 +85,10 @@ def _absolute(label):
     return "%s//%s:%s" % (repository_of(label), label.package, label.name)
 
 manifest_repository = repository_rule(
-    doc = """The targets of a manifest: packages, or macros for the packages of another repository.""",
+    doc = """A folder of packages with the targets of a manifest, which another repository shows.""",
     implementation = _manifest_repository_impl,
     attrs = {
-        "hub": attr.string(doc = "The repository whose packages call the macros; without it there are packages here."),
+        "hub": attr.string(mandatory = True, doc = "The name by which users know the packages, for messages."),
         "manifest": attr.label(
             mandatory = True,
             allow_single_file = [".yaml", ".yml"],
@@ -101,20 +107,13 @@ manifest_repository = repository_rule(
 )
 
 def _hub_repository_impl(rctx):
-    origin = repository_of(rctx.attr.names)
-    rctx.file("BUILD.bazel", "exports_files([\"defs.bzl\"])\n", executable = False)
-    rctx.file("defs.bzl", rctx.read(rctx.attr.lists), executable = False)
-    for name in json.decode(rctx.read(rctx.attr.names)):
-        text = "load(\"%s//:%s.bzl\", \"targets\")\n\ntargets()\n" % (origin, name)
-        rctx.file(name + "/BUILD.bazel", text, executable = False)
+    rctx.delete(".")
+    rctx.symlink(rctx.path(rctx.attr.origin).dirname.get_child(_PACKAGES), ".")
 
 _hub_repository = repository_rule(
-    doc = "A package for each macro that a manifest was turned into.",
+    doc = "The packages of a manifest, as a repository.",
     implementation = _hub_repository_impl,
-    attrs = {
-        "lists": attr.label(mandatory = True, allow_single_file = True, doc = "What there is."),
-        "names": attr.label(mandatory = True, allow_single_file = True, doc = "The macros' names."),
-    },
+    attrs = {"origin": attr.label(mandatory = True, allow_single_file = True, doc = "A file beside their folder.")},
 )
 
 # What stands before the name of a repository beside @mlf_system: "@", or "@@mlftool++mlf+" of a module.
@@ -129,15 +128,12 @@ def manifest_repositories(names, manifest):
     """
 
     # Two, because Bazel reads and configures all packages of a repository again that it makes again.
-    # The packages are made again when there are others; what they hold, file by file.
+    # The one that users name is a link, which is never made again; its files are those of the other, so
+    # Bazel looks at each of them whenever that is made again, and finds nearly all of them the same.
     origin = names[0] + "_manifest"
     manifest_repository(name = origin, manifest = manifest, hub = names[0])
     for name in names:
-        _hub_repository(
-            name = name,
-            lists = "%s%s//:defs.bzl" % (_BESIDE, origin),
-            names = "%s%s//:names.json" % (_BESIDE, origin),
-        )
+        _hub_repository(name = name, origin = "%s%s//:BUILD.bazel" % (_BESIDE, origin))
 
 def mlf_manifest_repository(name, manifest):
     """Makes a repository of targets from a manifest.
@@ -152,10 +148,11 @@ def mlf_manifest_repository(name, manifest):
     The model `keyword` with target `cortex-m4` becomes `@models//keyword:cortex-m4` and the other targets
     that `mlf_model` makes; `@models//:defs.bzl` has them as lists. Files that the manifest names must be
     exported by the package they lie in (`exports_files`). An edit of the manifest that does not change its
-    meaning rebuilds nothing, and one of a model's options configures only that model's targets again.
+    meaning rebuilds nothing. One of a model's options, and a model that is added, renamed or left out,
+    concern the targets of that model only, and the packages that load `@models//:defs.bzl`.
 
     Args:
-      name: the repository's name. What its packages hold lies in a second one, `<name>_manifest`.
+      name: the repository's name. Its files are in a second one, `<name>_manifest`.
       manifest: label of the manifest.
     """
 

@@ -15,13 +15,13 @@ load(
     "label_of",
 )
 load(":checks.bzl", "check_module_name")
-load(":common.bzl", "for_public", "split_common")
+load(":common.bzl", "for_hidden", "for_public", "split_common")
 load(":compile.bzl", "EXECUTORS", "mlf_compile")
 load(":cpus.bzl", "CPUS", "HOSTS", "device_of")
-load(":library.bzl", "ONE_TARGET", "mlf_cc_library")
+load(":library.bzl", "ONE_TARGET", "library_of_archive")
 load(":options.bzl", "OPTIONS")
 load(":run.bzl", "mlf_budget_test", "mlf_device_test", "mlf_host_test", "mlf_report")
-load(":runner.bzl", "mlf_runner")
+load(":runner.bzl", "compiled_runner_source", "program_of_source")
 load(":simulation.bzl", "run_tags")
 
 _OPTIONS = dict(OPTIONS, executor = struct(kind = "string", values = EXECUTORS))
@@ -154,25 +154,31 @@ def mlf_model(
         **dict(for_public(common), **options)
     )
     c = for_public(common, c = True)
-    mlf_cc_library(
+    library_of_archive(
         name = name,
         archive = archive,
         copts = (["-Os"] if options.get("optimize") == "size" else []) + copts,
-        target = target,
-        **c
+        deps = [],
+        device = device,
+        kwargs = c,
+        # What the compiler writes is C, but for this kind of target.
+        with_objects = target.split(" ")[0] == "llvm",
     )
     if not board and device not in HOSTS and not (device in CPUS and CPUS[device].board):
         return
     if not platform and not board and device not in HOSTS:
         platform = Label("//rules/platforms:" + device)
-    mlf_runner(
+    compiled_runner_source(name = runner + "_source", archive = archive, **for_hidden(common))
+    program_of_source(
         name = runner,
         archive = archive,
         board = board,
+        kwargs = c,
         library = name,
+        module = "",
         platform = platform,
         program = name + "_firmware",
-        **c
+        srcs = [],
     )
     if not vectors:
         return

@@ -10,7 +10,7 @@ OPTION_ATTRS = {
             "exact",
             "fused",
         ],
-        doc = "`fused` adds each product of a convolution or dense layer with one rounding, which is faster on FPUs that can; the bits are the same everywhere, but not those of `exact`.",
+        doc = "`fused` adds each product of a convolution or dense layer with one rounding, which is faster on FPUs that have a fused multiply-add; the bits are the same everywhere, but not those of `exact`.",
     ),
     "interface_api": attr.string(
         values = [
@@ -40,7 +40,7 @@ OPTION_ATTRS = {
             6,
             7,
         ],
-        doc = "The version of Model Library Format that is written.",
+        doc = "The version of Model Library Format to write.",
     ),
     "optimize": attr.string(
         default = "speed",
@@ -48,14 +48,14 @@ OPTION_ATTRS = {
             "speed",
             "size",
         ],
-        doc = "`size` makes one C function of all layers of a kind and unrolls nothing, to be compiled with `-Os`: fewer bytes of code, more instructions, the same bits.",
+        doc = "`size` shares one C function among layers of a kind and unrolls nothing; compile it with `-Os`: less code, more instructions, the same bits.",
     ),
     "patches": attr.string(
         default = "off",
-        doc = "In how many bands of rows, `2` to `64`, a chain of layers is computed, so that its large tensors never exist whole: less memory, some rows computed twice, the same bits. `auto` takes what needs least memory, if that is a tenth less than without.",
+        doc = "The number of bands of rows, `2` to `64`, in which a chain of layers is computed, so that its large tensors never exist whole: less memory, some rows computed twice, the same bits. `auto` chooses the number that needs least memory, if it saves a tenth.",
     ),
     "pools": attr.string_list(
-        doc = "Memories to work in instead of one workspace, fastest first, as `NAME=BYTES` or `NAME=BYTES@SECTION`: tensors that are used most go to the first that has room. With a section the module has an array there, without one the application hands the memory over in `struct tvmgen_<module>_workspace_pools`. Of aot with interface `c`.",
+        doc = "Memories to use instead of one workspace, fastest first, as `NAME=BYTES` or `NAME=BYTES@SECTION`: the most used tensors go to the first that has room. With a section the module has an array there, without it the application passes the memory in `struct tvmgen_<module>_workspace_pools`. For aot with interface `c`.",
     ),
     "system_lib": attr.bool(
         doc = "Whether packed functions are found by name, through `TVMSystemLibEntryPoint`.",
@@ -76,7 +76,7 @@ OPTION_ATTRS = {
             "text",
             "binary",
         ],
-        doc = "`text` writes constants as C arrays, `binary` as a file that the assembler reads (gcc and clang only); `auto` takes the file from 512 KiB on.",
+        doc = "`text` writes constants as C arrays, `binary` as a file that the assembler reads (gcc and clang only); `auto` uses the file from 512 KiB on.",
     ),
     "workspace_io": attr.bool(
         doc = "Whether inputs and outputs of an aot module live in the workspace and share its memory.",

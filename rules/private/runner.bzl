@@ -5,11 +5,20 @@ load(":cc.bzl", "cc_binary", "cc_library")
 load(":checks.bzl", "info_of", "public_label", "public_name")
 load(":common.bzl", "for_hidden", "for_public")
 load(":firmware.bzl", "mlf_firmware")
+load(":groups.bzl", "declare_runner_source")
 load(":library.bzl", "MODEL_COPTS")
-load(":mlftool.bzl", "TOOLCHAIN_TYPE", "run_mlftool")
+load(":mlftool.bzl", "TOOLCHAIN_TYPE")
 load(":providers.bzl", "MlfFirmwareInfo", "MlfInfo", "MlfRunnerInfo")
 load(":shared.bzl", "make_shared", "shared_file")
 load(":transitions.bzl", "ALLOWLIST", "model_transition")
+
+# The last two are linked for modules that call the C runtime only.
+_RUNNER = [
+    Label("//crt:runner"),
+    Label("//crt:runner_guard"),
+    Label("//rules/settings:platform_hooks"),
+]
+_BOARD = Label("//crt:board")
 
 def module_of(ctx, info):
     """The module a rule is about: its attribute `module`, or the only one there is.
@@ -31,22 +40,7 @@ def module_of(ctx, info):
 def _runner_source_impl(ctx):
     info = info_of(ctx, "archive", MlfInfo, "_source")
     module = module_of(ctx, info)
-    source = ctx.actions.declare_file("%s/runner_%s.c" % (public_name(ctx), module))
-    args = ctx.actions.args()
-    args.add("runner")
-    args.add(info.archive)
-    args.add("--module", module)
-    args.add("-o", source)
-    run_mlftool(
-        ctx,
-        "runner",
-        "mlftool",
-        [args],
-        inputs = [info.archive],
-        outputs = [source],
-        mnemonic = "MlfRunner",
-        progress_message = "Describing module %s" % module,
-    )
+    source = declare_runner_source(ctx, info.archive, module, public_name(ctx))
     return [DefaultInfo(files = depset([source]))]
 
 _runner_source = rule(
@@ -60,15 +54,31 @@ _runner_source = rule(
     toolchains = [TOOLCHAIN_TYPE],
 )
 
+def _compiled_source_impl(ctx):
+    return [DefaultInfo(files = ctx.attr.archive[OutputGroupInfo].runner)]
+
+compiled_runner_source = rule(
+    doc = "The C of a runner that `mlf_compile` writes.",
+    implementation = _compiled_source_impl,
+    attrs = {"archive": attr.label(mandatory = True, providers = [MlfInfo])},
+)
+
 def _mlf_runner_impl(ctx):
     info = info_of(ctx, "archive", MlfInfo)
     if ctx.attr.firmware:
         firmware = ctx.attr.firmware[MlfFirmwareInfo]
         cpu, elf, images = firmware.cpu, firmware.elf, [firmware.bin, firmware.hex, firmware.map]
+        groups = [OutputGroupInfo(
+            bin = depset([firmware.bin]),
+            elf = depset([firmware.elf]),
+            hex = depset([firmware.hex]),
+            map = depset([firmware.map]),
+        )]
     else:
         firmware = None
         cpu, elf, images = "host", ctx.executable.program, []
-    return [
+        groups = []
+    return groups + [
         DefaultInfo(files = depset([elf] + images)),
         MlfRunnerInfo(
             archive = info.archive,
@@ -120,32 +130,54 @@ def mlf_runner(name, archive, library, module = "", platform = None, program = "
     check_platform(name, platform)
     check_board(name, board, platform)
     check_new(name, [name, name + "_source", name + "_main"])
-    program = program or name + "_program"
     if is_select(library):
         # Which stands for a label and not for a list of some.
         native.alias(name = name + "_library", actual = library, **for_hidden(kwargs))
         library = name + "_library"
     source = dict(for_hidden(kwargs), archive = archive, module = module)
     make_shared(_runner_source, shared_file, name + "_source", source)
+    program_of_source(
+        name = name,
+        archive = archive,
+        board = board,
+        kwargs = kwargs,
+        library = library,
+        module = module,
+        platform = platform,
+        program = program or name + "_program",
+        srcs = srcs,
+    )
+
+def program_of_source(name, archive, library, module, platform, program, srcs, board, kwargs):
+    """The targets of `mlf_runner` but the one that writes its C, `<name>_source`.
+
+    Args:
+      name: the target's name.
+      archive: label of what has an MlfInfo.
+      library: label of the archive's library.
+      module: which module, "" for the only one.
+      platform: label of the board's platform, or None.
+      program: the name of the program.
+      srcs: list of more C files.
+      board: label of a board, or None.
+      kwargs: dict: `tags`, `visibility` and so on.
+    """
     cc_library(
         name = name + "_main",
         srcs = [name + "_source"] + srcs,
         copts = MODEL_COPTS,
         linkstatic = True,
-        # The last two are linked for modules that call the C runtime only.
-        deps = [
-            library,
-            Label("//crt:runner"),
-            Label("//crt:runner_guard"),
-            Label("//rules/settings:platform_hooks"),
-        ],
+        deps = [library] + _RUNNER,
         alwayslink = True,
         **for_hidden(kwargs, c = True)
     )
     if platform or board:
-        mlf_firmware(name = program, board = board, platform = platform, deps = [name + "_main"], **kwargs)
+        # Left to the runner when a wildcard asks: of each target that is asked for, Bazel looks again in every
+        # build at what configuration its rule changes to.
+        manual = dict(kwargs, tags = (kwargs.get("tags") or []) + ["manual"])
+        mlf_firmware(name = program, board = board, platform = platform, deps = [name + "_main"], **manual)
     else:
-        deps = [name + "_main", Label("//crt:board")]
+        deps = [name + "_main", _BOARD]
         cc_binary(name = program, deps = deps, linkstatic = True, **kwargs)
     _mlf_runner(
         name = name,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,7 @@ ALLOWED = {
     "limits": {"errors"},
     "minimise": {"importer"},
     "objects": {"errors", "codegen", "mlf", "runtime", "targets"},
-    "describe": {"errors", "ir", "codegen", "mlf", "module", "objects", "version"},
+    "describe": {"errors", "ir", "ops", "codegen", "mlf", "module", "objects", "version"},
     "compile": {
         *("errors", "ir", "ops", "importer", "passes", "targets", "plan", "codegen", "mlf"),
         *("module", "describe", "crash", "minimise"),
@@ -42,7 +43,7 @@ ALLOWED = {
         *("errors", "ir", "ops", "plan", "codegen", "mlf", "runtime", "targets"),
         *("module", "describe", "compile"),
     },
-    "advice": {"errors", "ir", "module"},
+    "advice": {"errors", "ir", "ops", "module"},
     "backend": {"errors", "ir", "mlf", "runtime", "targets", "module", "compile"},
     # Where a test can run decides which targets a model gets.
     "manifest": {"errors", "files", "options", "runtime", "targets"},
@@ -85,6 +86,9 @@ def module_of(file: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+MODULES = {module_of(file): file for file in FILES}
+
+
 def imports(file: Path) -> set[str]:
     """The modules of mlftool that a file names in an import, inside functions too."""
     found: set[str] = set()
@@ -114,6 +118,55 @@ def test_the_order_has_no_cycle() -> None:
     while ready := {p for p, below in ALLOWED.items() if p not in done and below <= done}:
         done |= ready
     assert done == set(ALLOWED)
+
+
+def imported_modules(file: Path) -> set[str]:
+    """The files that a file imports, inside functions and for type checkers too, as modules."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {a.name for a in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            inner = {f"{node.module}.{a.name}" for a in node.names}
+            found |= {m if m in MODULES else str(node.module) for m in inner}
+    return found & MODULES.keys()
+
+
+def in_circles(graph: Mapping[str, set[str]]) -> set[str]:
+    """The nodes that reach themselves, or that stand between such nodes."""
+    left = dict(graph)
+    while done := {m for m, below in left.items() if not below & left.keys()}:
+        left = {m: below for m, below in left.items() if m not in done}
+    while done := left.keys() - {n for below in left.values() for n in below}:
+        left = {m: below for m, below in left.items() if m not in done}
+    return set(left)
+
+
+def test_circles_are_found() -> None:
+    assert in_circles({"a": {"b"}, "b": {"c"}, "c": set()}) == set()
+    assert in_circles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": set()}) == {"b", "c"}
+    assert in_circles({"a": {"a"}}) == {"a"}
+
+
+def test_imports_in_functions_and_for_type_checkers_count(tmp_path: Path) -> None:
+    file = tmp_path / "file.py"
+    file.write_text(
+        "from typing import TYPE_CHECKING\n"
+        "if TYPE_CHECKING:\n    from mlftool.importer import load\n"
+        "def f():\n    import mlftool.stamps\n    from mlftool.importer.onnx import import_onnx\n"
+    )
+    wanted = {"mlftool.importer.load", "mlftool.stamps", "mlftool.importer.onnx"}
+    assert imported_modules(file) == wanted
+
+
+def test_no_file_imports_itself_by_way_of_others() -> None:
+    graph = {module: imported_modules(file) for module, file in MODULES.items()}
+    assert not in_circles(graph)
+
+
+def test_the_scope_knows_no_stage() -> None:
+    known = imported_modules(PACKAGE / "importer" / "scope.py")
+    assert not {m for m in known if part_of(m) == "importer"}
 
 
 @pytest.mark.parametrize("module", ["mlftool.manifest", "mlftool.targets", "mlftool.errors"])

@@ -191,14 +191,14 @@ REFUSED = {
     'mlf_compile(name = "ag", model = "text.onnx")':
         "refused/text.onnx: error[MLF0202]: is not an ONNX model: its bytes do not parse",
     'mlf_compile(name = "al", model = MODEL, tuning = "x.json")':
-        "refused/x.json: error[MLF0408]: is no tuning record",
+        "refused/x.json: error[MLF0408]: is not a tuning record",
     'mlf_report(name = "ah", runner = HOST, vectors = "//:models/vibration_int8.npz")':
         "models/vibration_int8.npz: error[MLF0601]: no array for tensor 'acceleration'",
     'mlf_arena_test(name = "ai", archive = ":m8", library = ":l8", vectors = VECTORS)':
         "error[MLF0607]: m8: has no workspace of its own that could be made smaller",
     'mlf_runner(name = "library", archive = "@models//gesture_int8:host_archive", '
     'library = "@models//vibration_int8:host")':
-        "#include \"tvmgen_gesture_int8.h\" /* of the library that is linked; it must be this "
+        "#include \"tvmgen_gesture_int8.h\" /* of the linked library, which must be this "
         "archive's */",
     # By what the archives hold, found when they are unpacked.
     'mlf_reproducibility_test(name = "twice", archive = ":given")\n'
@@ -236,6 +236,8 @@ mlf_report(name = "report", runner = "runner", vectors = "//:models/gesture_int8
 # What macros are called with and cannot mean; each is a package of its own. LABEL
 # stands for the target's.
 CALLS = {
+    'mlf_compile(name = "out", model = "x.onnx", out = "out.json")':
+        'LABEL: out: got "out.json", expected a name that ends in .tar',
     'mlf_compile(name = "a", model = "x.onnx", executor = "aott")':
         'LABEL: executor: got "aott", expected one of "aot", "graph", "vm"',
     'mlf_compile(name = "a", model = "x.onnx", mlf_version = 9)':

@@ -26,6 +26,7 @@ def flip_one_byte(model: Path) -> None:
 def test_one_byte_of_a_model_rebuilds_only_its_chain(built: Workspace) -> None:
     model = built.folder / "models" / "gesture_int8.onnx"
     before = model.read_bytes()
+    built.build(*EVERYTHING)  # the last build may have had other options
     flip_one_byte(model)
 
     actions = built.build(*EVERYTHING)

@@ -245,7 +245,7 @@ def test_a_committed_build_file_is_kept_up_to_date(extras: Workspace) -> None:
     text = manifest.read_text()
     manifest.write_text(text.replace("absolute: 0", "absolute: 1", 1))
     talk = extras.bazel("test", *extras.options(), *test, fails=True)
-    assert "committed/BUILD.bazel: error[MLF0121]: is not what its manifest says" in talk
+    assert "committed/BUILD.bazel: error[MLF0121]: does not match its manifest" in talk
     assert "help: run: bazel run //committed:up_to_date_test -- --update" in talk
     extras.bazel("run", *extras.options(), "//committed:up_to_date_test", "--", "--update")
     assert 'absolute = "1",' in (folder / "BUILD.bazel").read_text()

@@ -23,8 +23,13 @@ SOME = (ONE, "@models//gesture_int8:host_archive", "@executors//gesture_graph:ho
 class Compiled:
     """What the compiler's actions of one build made, and how Bazel ran them."""
 
-    archives: dict[str, str]  # path without the configuration -> digest
+    files: dict[str, str]  # path without the configuration -> digest
     runners: set[str]
+
+    @property
+    def archives(self) -> dict[str, str]:
+        """Of all files, which the compile also takes out of the archive, the archives alone."""
+        return {path: digest for path, digest in self.files.items() if path.endswith(".tar")}
 
 
 @pytest.fixture(scope="module")
@@ -45,8 +50,8 @@ def compile_anew(workspace: Workspace, *arguments: str) -> Compiled:
     shutil.rmtree(workspace.cache, ignore_errors=True)
     actions = workspace.build(*arguments)
     actions = [a for a in actions if a["mnemonic"] in ("MlfCompile", "MlfPackage")]
-    archives = {path.partition("/bin/")[2]: hash_ for path, hash_ in digests(actions).items()}
-    return Compiled(archives, {a["runner"] for a in actions})
+    files = {path.partition("/bin/")[2]: hash_ for path, hash_ in digests(actions).items()}
+    return Compiled(files, {a["runner"] for a in actions})
 
 
 def test_all_examples_are_the_same_bytes_by_workers_and_in_sandboxes(workspace: Workspace) -> None:
@@ -60,7 +65,7 @@ def test_all_examples_are_the_same_bytes_by_workers_and_in_sandboxes(workspace: 
     assert worker.runners == {"worker"}
     assert not sandboxed.runners & {"worker", "local", "disk cache hit"}
     assert len(sandboxed.archives) == len(targets) > 30
-    assert worker.archives == sandboxed.archives
+    assert worker.files == sandboxed.files
 
 
 def test_json_and_no_worker_at_all_make_the_same(workspace: Workspace) -> None:
@@ -72,7 +77,7 @@ def test_json_and_no_worker_at_all_make_the_same(workspace: Workspace) -> None:
 
     assert [c.runners for c in (proto, multiplex, json, both)] == [{"worker"}] * 4
     assert "worker" not in off.runners
-    assert [c.archives == off.archives for c in (proto, multiplex, json, both)] == [True] * 4
+    assert [c.files == off.files for c in (proto, multiplex, json, both)] == [True] * 4
 
 
 def test_the_setting_knows_its_values(workspace: Workspace) -> None:
@@ -107,5 +112,5 @@ def test_an_edit_of_the_compiler_reaches_its_workers(workspace: Workspace) -> No
     source.write_text(text)
 
     assert after.runners == {"worker"}
-    assert after.archives == sandboxed.archives
+    assert after.files == sandboxed.files
     assert [before.archives[path] == after.archives[path] for path in after.archives] == [False] * 2

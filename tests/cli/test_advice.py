@@ -126,10 +126,12 @@ def test_compile_options_of_check_and_run(
         "check gesture_int8.onnx --pool a=1": "MLF0305",
         "check gesture_int8.onnx --target cortex-m99": "MLF0403",
         "check gesture_int8.onnx --executor graph --pool a=1": "MLF0405",
-        "check ../models.yaml --optimize size": "--optimize: got it for a manifest, expected",
-        "check ../models.yaml --executor vm": "--executor: got it for a manifest, expected",
-        "check ../models.yaml --data x": "--data: got it for a manifest, expected data_files",
-        "check ../models.yaml --target cortex-m5": "--target: nothing of the manifest is for",
+        "check ../models.yaml --optimize size": "--optimize is for a model; in a manifest, "
+        "set 'optimize'",
+        "check ../models.yaml --executor vm": "--executor is for a model; in a manifest, "
+        "set 'executor'",
+        "check ../models.yaml --data x": "--data is for a model; in a manifest, set 'data_files'",
+        "check ../models.yaml --target cortex-m5": "--target: no entry of the manifest is for",
     }.items():
         assert main(words.split()) == 2, words
         assert said in capsys.readouterr().err

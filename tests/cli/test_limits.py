@@ -43,7 +43,7 @@ def test_a_compile_ends_in_time(tmp_path: Path) -> None:
     first, second = done.stderr.splitlines()
     said = "takes more than 1 seconds of processor time to compile"
     assert first == f"{model}: error[MLF0705]: {said}"
-    assert second.startswith("help: if the model is right, allow more: --max-seconds N")
+    assert second.startswith("help: if the model is correct, raise the limits: --max-seconds N")
     assert done.returncode == 2
     assert [p.name for p in tmp_path.iterdir()] == ["m.onnx"]
 
@@ -63,7 +63,7 @@ def test_a_build_ends_in_time_and_builds_the_rest(
         assert main(["build", str(manifest), "-o", str(out), "-j", jobs]) == 2
         said = capfd.readouterr().err
         assert f"{tmp_path / 'long.onnx'}: error[MLF0705]: takes more than 2 seconds" in said
-        assert "help: if the model is right, compile it alone" in said
+        assert "help: if the model is correct, compile it alone" in said
         assert [p.parent.name for p in out.rglob("*.tar")] == ["small"], said
 
 

@@ -103,7 +103,7 @@ def test_shapes_of_tvmc(text: str, wanted: list[str]) -> None:
         ("--runtime rust", "no such runtime; got 'rust'"),
         ("--pass-config tir.nonsense=1", "PassContext has no option 'tir.nonsense'"),
         ("--pass-config tir.usmp.enable", "expected KEY=VALUE"),
-        ("--disabled-pass Nonsense", "no pass of this name; got 'Nonsense'"),
+        ("--disabled-pass Nonsense", "no pass with this name; got 'Nonsense'"),
         ("-O4", "--opt-level is '4', expected 0 to 3"),
         ("--mlf-version 8", "version 8; expected one of 1 to 7"),
         ("--input-shapes image:1,2", "--input-shapes: got 'image:1,2'"),

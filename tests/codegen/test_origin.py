@@ -8,8 +8,10 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
+from builders import Net
 from onnx import TensorProto, helper
 from shared import REPO
 
@@ -29,7 +31,9 @@ COMPILERS = {
 }
 
 
-def archive(model: Path, folder: Path, name: str = "m", **options: object) -> Bundle:
+def archive(
+    model: Path | onnx.ModelProto, folder: Path, name: str = "m", **options: object
+) -> Bundle:
     made = compile_modules([ModuleSpec(model, name, **options)])
     for member, data in made.files.items():
         if member.startswith("codegen/"):
@@ -223,3 +227,17 @@ def test_models_of_two_shapes_are_two_models(tmp_path: Path) -> None:
         archive(tmp_path / "x.onnx", tmp_path, input_shapes={"x": (n,)})
         symbols.add(header(tmp_path).split(".globl ")[1].split('"')[0])
     assert len(symbols) == 2
+
+
+@pytest.mark.parametrize(
+    ("view", "attrs"),
+    [("Transpose", {}), ("Flatten", {"axis": 2}), ("Identity", {}), ("Relu", {})],
+    ids=lambda v: v if isinstance(v, str) else "",
+)
+def test_scales_are_seen_through_views(view: str, attrs: dict[str, int], tmp_path: Path) -> None:
+    net = Net()
+    x = net.input("x", np.int8, (2, 3))
+    real = net.dq(net.node(view, x, **attrs), 0.25, np.int8(3))
+    archive(net.model(net.node("Sqrt", real)), tmp_path)
+    seen = "_X_SCALE 0.25f" in header(tmp_path) and "_X_ZERO_POINT 3" in header(tmp_path)
+    assert seen == (view != "Relu")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from onnx import ModelProto, TensorProto, helper
+from onnx import ModelProto, TensorProto, helper, parser
 
 from mlftool.cli import main
 from mlftool.compile import ModuleSpec, compile_module
@@ -99,3 +99,24 @@ def test_what_is_no_number_is_refused(
     expected = f"--input-value: got '{text}', expected NAME:16000 or NAME:0.5,1,2"
     assert expected in capsys.readouterr().err
     assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("node", "value", "shape"),
+    [
+        ("(int64[3] x, int64 d) => (float[3,k] y) { v = Constant <value = float[2] {0, 1}> () "
+         "y = OneHot (x, d, v) }", {"d": (4,)}, (3, 4)),
+        ('(float[1,1,4,4] x, int64[4] d) => (float[a,b,c,e] y) { y = Resize (x, "", "", d) }',
+         {"d": (1, 1, 8, 6)}, (1, 1, 8, 6)),
+    ],
+)  # fmt: skip
+def test_what_a_message_on_a_computed_shape_advises_helps(
+    node: str, value: dict[str, tuple[int, ...]], shape: tuple[int, ...]
+) -> None:
+    model = parser.parse_model(f'<ir_version: 9, opset_import: ["": 17]>\ng {node}')
+    with pytest.raises(MlfError) as refused:
+        compile_module(ModuleSpec(model))
+    (problem,) = refused.value.problems
+    assert problem.code == "MLF0206"
+    assert "--input-value NAME:VALUE" in problem.help
+    assert compile_module(ModuleSpec(model, input_values=value)).imported.types["y"].shape == shape

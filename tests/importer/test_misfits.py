@@ -46,6 +46,8 @@ MISFITS = {
     "borders": """g (float[3,4] x, int64[3] p) => (float[3,4] y) { y = Pad (x, p) }""",
     "batches": """g (float[3,4] x, int64[2,3,1] i) => (float[2,3] y)
         { y = GatherND <batch_dims=1> (x, i) }""",
+    "negative batches": """g (uint8[2,3,4,5] x, int64[2,3,3,2] i) => (uint8[2,3,4,5,2] y)
+        { y = GatherND <batch_dims=-3> (x, i) }""",
     "axis": "g (float[3,4] x) => (float[2,3,4] y) { y = LogSoftmax <axis=3> (x) }",
     "empty image": """g (float[1,1,0,9] x, float[4] s) => (float[1,1,8,9] y)
         { y = Resize <mode="linear", antialias=1> (x, "", s) }""",
@@ -62,6 +64,50 @@ MISFITS = {
     "split scalar": """g (float x) => (int64 n)
         { s = SplitToSequence (x) n = SequenceLength (s) }""",
 }
+
+
+HALF = 'ai.onnx.ml.SVMClassifier <classlabels_ints=[0, 1], kernel_type="LINEAR"'
+TREE = "ai.onnx.ml.TreeEnsembleRegressor <n_targets=1, nodes_treeids=[0], nodes_nodeids=[0]"
+TREE += ", nodes_truenodeids=[0], nodes_falsenodeids=[0], nodes_featureids=[0]"
+# Of operators that stand for others: what does not fit is in the message.
+UNFIT = {
+    "com.microsoft.FusedMatMul": ('"", x', "lacks input 0"),
+    "com.microsoft.QLinearConcat": ("x, x, x", "lacks attribute 'axis'"),
+    "com.microsoft.QLinearConcat <axis=1.5>": ("x, x, x", "is 1.5; expected a whole number"),
+    "com.microsoft.QGemm <perm=[1]>": ("x, x, x, x, x, x", "'perm', which Gemm does not know"),
+    'com.microsoft.FusedGemm <activation="Clip">': ("x, x", "has 0 parameters; expected 2"),
+    "com.microsoft.Attention <num_heads=2>": ("x, x", "'x' has 2 axes; expected 3"),
+    "com.microsoft.Attention <num_heads=0>": ("c, x", "num_heads is 0; expected 1 or more"),
+    "com.microsoft.Attention <num_heads=9>": ("c, x", "9 heads do not fit the width"),
+    "com.microsoft.Attention <num_heads=1, qkv_hidden_sizes=[1, 1]>": ("c, x", "expected 3"),
+    "com.microsoft.MatMulNBits <N=1, K=3, block_size=0>": ("x, x, x", "expected 1 or more"),
+    "com.microsoft.MatMulNBits <N=1, K=3, block_size=16>": ("x, x, x", "6 bytes; expected 8"),
+    "ai.onnx.ml.LinearRegressor": ("x", "lacks attribute 'coefficients'"),
+    "ai.onnx.ml.LinearRegressor <coefficients=[1.0]>": ("s", "'s' has 0 axes; expected 1 or more"),
+    "ai.onnx.ml.SVMRegressor <rho=[1.0], coefficients=[1.0], support_vectors=[1.0], "
+    "n_supports=2>": ("x", "'support_vectors' has 1 numbers; expected 2 equal rows"),
+    f"{HALF}, rho=[0.0], coefficients=[1.0, 2.0, 3.0]>": ("x", "3 numbers; expected 2 equal rows"),
+    f"{HALF}, vectors_per_class=[1, 1], coefficients=[1.0]>": ("x", "no 1 rows of 2 numbers"),
+    'ai.onnx.ml.CategoryMapper <cats_strings=["a"], cats_int64s=[1, 2]>': ("i", "as many of each"),
+    f"ai.onnx.ml.Binarizer <threshold={10**38}.0>": ("i", "is no value of type int64"),
+    f'{TREE}, nodes_modes=["LEAF", "LEAF"], nodes_values=[0.0]>': ("x", "2 of 'nodes_modes'"),
+    f'{TREE}, nodes_modes=["LEAF"], nodes_values=[0.0], target_treeids=[0], target_nodeids=[7], '
+    "target_ids=[0], target_weights=[1.0]>": ("x", "tree 0 has no node 7"),
+}
+
+
+@pytest.mark.parametrize("operator", UNFIT)
+def test_what_does_not_fit_is_named(operator: str) -> None:
+    inputs, message = UNFIT[operator]
+    text = "g (float[2,3] x, float[1,2,3] c, float s, int64[2] i)"
+    outputs = "y, z" if "SVMClassifier" in operator else "y"
+    made = f"{{ {outputs} = {operator} ({inputs}) }}"
+    model = parser.parse_model(f"{HEAD}{text} => (float[n] y) {made}")
+    with pytest.raises(MlfError) as refused:
+        compile_module(ModuleSpec(model))
+    (problem,) = refused.value.problems
+    assert problem.code == "MLF0303"
+    assert message in problem.message
 
 
 @pytest.mark.parametrize("name", MISFITS)

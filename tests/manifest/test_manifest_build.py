@@ -319,7 +319,7 @@ def test_check_model_with_open_shape(work: Path, capsys: Captured) -> None:
     assert "error[MLF0206]" in capsys.readouterr().err
     assert main(["check", "small.onnx", "--input-shape", "x:1,4"]) == 0
     assert main(["check", "m.yaml", "--input-shape", "x:1,4"]) == 2
-    assert "error[MLF0400]: --input-shape: " in capsys.readouterr().err
+    assert "error[MLF0400]: --input-shape is for a model; " in capsys.readouterr().err
 
 
 def test_interrupt_leaves_whole_files_only(work: Path) -> None:

@@ -160,5 +160,5 @@ def test_a_budget_for_a_strange_target(folder: Path) -> None:
     text = "  g: {model: gesture_int8.onnx, targets: [cortex-m4], "
     text += "budget: {targets: {cortex-m5: {ram: 1}}}}\n"
     said = problem(HEAD + text)
-    assert "models.g.budget.targets.cortex-m5: no target of the model; got 'cortex-m5'" in said
+    assert "models.g.budget.targets.cortex-m5: not a target of the model; got 'cortex-m5'" in said
     assert "did you mean 'cortex-m4'?" in said

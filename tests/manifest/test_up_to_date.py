@@ -185,5 +185,5 @@ def test_stamps_open_nothing_elsewhere(location: str, tmp_path: Path) -> None:
     """What a model calls its data is as little trusted here as by the importer."""
     (tmp_path / "model.onnx").write_bytes(b"")
     stamp = stamps.Stamp(tmp_path, "a.tar", [], [(tmp_path / "model.onnx", [])])
-    with pytest.raises(OSError, match="not beside the model"):
+    with pytest.raises(OSError, match="not in the model's folder"):
         stamp._inputs([[location]])

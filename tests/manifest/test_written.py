@@ -81,7 +81,7 @@ def test_the_command_writes_and_checks(
 ) -> None:
     monkeypatch.chdir(workspace / "app")
     assert main(["bazel", "models.yaml", "--check", "BUILD.bazel"]) == 1
-    assert "error[MLF0121]: is not what its manifest says" in capsys.readouterr().err
+    assert "error[MLF0121]: does not match its manifest" in capsys.readouterr().err
     assert main(["bazel", "models.yaml", "--write", "BUILD.bazel"]) == 0
     assert main(["bazel", "models.yaml", "--check", "BUILD.bazel"]) == 0
     Path("models.yaml").write_text(MANIFEST.replace("absolute: 0", "absolute: 1"))

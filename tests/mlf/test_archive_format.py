@@ -50,7 +50,7 @@ def test_reading_what_was_written_gives_it_back(
     given_bundle = Bundle({**files, "metadata.json": b"{}"})
     write_tar(given_bundle, path)
     if clash(given_bundle):
-        with pytest.raises(MlfError, match="stands twice"):
+        with pytest.raises(MlfError, match="occurs twice"):
             read_tar(path)
     else:
         assert read_tar(path) == given_bundle

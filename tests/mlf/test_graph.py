@@ -97,7 +97,7 @@ def test_what_no_c_runtime_can_do() -> None:
     assert graph_json.refusals(graph, found) == (
         "it copies between devices (__copy)",
         "it has a storage_scope: memory of other devices",
-        "'add' wants flatten_data",
+        "'add' uses flatten_data",
         "'add' has control_deps",
     )
 
@@ -139,11 +139,19 @@ HOSTILE: dict[str, tuple[Callable[[Any], None], str, str]] = {
         "5 values for 2147483647",
     ),
     "later_input": (put("nodes", 2, "inputs", 0, [3, 0, 0]), "nodes[2].inputs[0]", "node 3, which"),
-    "own_input": (put("nodes", 2, "inputs", 0, [2, 0, 0]), "nodes[2].inputs[0]", "not before it"),
+    "own_input": (
+        put("nodes", 2, "inputs", 0, [2, 0, 0]),
+        "nodes[2].inputs[0]",
+        "does not precede it",
+    ),
     "negative": (put("nodes", 2, "inputs", 0, [-1, 0, 0]), "nodes[2].inputs[0]", "node -1"),
     "no_such_output": (put("nodes", 3, "inputs", 0, [2, 2, 0]), "nodes[3].inputs[0]", "output 2"),
-    "no_entry": (put("nodes", 3, "inputs", 0, [2]), "nodes[3].inputs[0]", "is no [node, output"),
-    "true_entry": (put("nodes", 3, "inputs", 0, [2, True, 0]), "nodes[3].inputs[0]", "is no [node"),
+    "no_entry": (put("nodes", 3, "inputs", 0, [2]), "nodes[3].inputs[0]", "is not [node, output"),
+    "true_entry": (
+        put("nodes", 3, "inputs", 0, [2, True, 0]),
+        "nodes[3].inputs[0]",
+        "is not [node",
+    ),
     "head": (put("heads", 0, [4, 0, 0]), "heads[0]", "output 0 of node 4"),
     "op": (put("nodes", 2, "op", "rm -rf"), "nodes[2].op", "expected null or tvm_op"),
     "op_number": (put("nodes", 2, "op", 1), "nodes[2].op", "got 1, expected text"),
@@ -152,7 +160,7 @@ HOSTILE: dict[str, tuple[Callable[[Any], None], str, str]] = {
     "num_inputs": (
         put("nodes", 2, "attrs", "num_inputs", "9"),
         "nodes[2].attrs.num_inputs",
-        "got '9', expected '2' as there are",
+        "got '9', expected the number in the graph, '2'",
     ),
     "num_outputs": (
         put("nodes", 3, "attr", "num_outputs", 1),
@@ -160,14 +168,14 @@ HOSTILE: dict[str, tuple[Callable[[Any], None], str, str]] = {
         "got 1, expected text",
     ),
     "input_with_inputs": (put("nodes", 1, "inputs", [[0, 0, 0]]), "nodes[1]", "inputs of its own"),
-    "arg_nodes": (put("arg_nodes", [0, 2]), "arg_nodes", "are not the nodes without operator"),
-    "arg_twice": (put("arg_nodes", [0, 0]), "arg_nodes", "are not the nodes without operator"),
+    "arg_nodes": (put("arg_nodes", [0, 2]), "arg_nodes", "are not the nodes without an operator"),
+    "arg_twice": (put("arg_nodes", [0, 0]), "arg_nodes", "are not the nodes without an operator"),
     "arg_range": (put("arg_nodes", 1, 4), "arg_nodes[1]", "got 4, expected an integer from 0 to 3"),
     "shape_negative": (put("attrs", "shape", 1, 0, [-1]), "attrs.shape[1][0][0]", "got -1"),
     "shape_huge": (put("attrs", "shape", 1, 0, [2**31]), "attrs.shape[1][0][0]", "2147483648"),
     "shape_float": (put("attrs", "shape", 1, 0, [1.5]), "attrs.shape[1][0][0]", "got 1.5"),
     "shape_flat": (put("attrs", "shape", 1, 0, 8), "attrs.shape[1][0]", "got 8, expected a list"),
-    "shape_tag": (put("attrs", "shape", 0, "list_int"), "attrs.shape", "is no ['list_shape'"),
+    "shape_tag": (put("attrs", "shape", 0, "list_int"), "attrs.shape", "is not ['list_shape'"),
     "storage_id": (put("attrs", "storage_id", 1, 0, 4), "attrs.storage_id[1][0]", "got 4"),
     "storage_count": (put("attrs", "storage_id", 1, []), "attrs.storage_id", "0 values for 5"),
     "dtype": (put("attrs", "dltype", 1, 0, None), "attrs.dltype[1][0]", "got null, expected text"),

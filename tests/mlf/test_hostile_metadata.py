@@ -40,7 +40,7 @@ HOSTILE: dict[str, tuple[bytes, list[tuple[str, str]]]] = {
     "cut": (METADATA[7].encode()[:-1], [("", "is not JSON")]),
     "latin": (b'{"version": "\xe9"}', [("", "is not UTF-8")]),
     "deep": (b"[" * 100_000, [("", "is nested too deeply")]),
-    "list": (b"[]", [("", "is no object")]),
+    "list": (b"[]", [("", "is not an object")]),
     "nan": (changed(3).replace(b"64", b"NaN"), [("", "holds NaN, which is not JSON")]),
     "twice": (b'{"version": 7, "version": 1}', [("", "has the key 'version' twice")]),
     "huge_number": (b'{"version": ' + b"9" * 5000 + b"}", [("", "Exceeds the limit")]),
@@ -50,7 +50,7 @@ HOSTILE: dict[str, tuple[bytes, list[tuple[str, str]]]] = {
     "version_text": (changed(6, ("version", "6")), [("version", 'got "6", expected')]),
     "version_true": (changed(1, ("version", True)), [("version", "got true, expected")]),
     "version_float": (changed(6, ("version", 6.0)), [("version", "got 6.0, expected")]),
-    "no_modules": (b'{"version": 7, "modules": {}}', [("", "holds no modules")]),
+    "no_modules": (b'{"version": 7, "modules": {}}', [("", "has no modules")]),
     "modules_list": (b'{"version": 7, "modules": []}', [
         ("modules", "got a list of 0, expected an object")]),
     "module_text": (b'{"version": 7, "modules": {"m": 3}}', [
@@ -140,7 +140,8 @@ HOSTILE: dict[str, tuple[bytes, list[tuple[str, str]]]] = {
         [("memory", "got a list of 3, expected an object")],
     ),
     "target_device": (
-        changed(3, ("target", {"cpu": "c"})), [("target.cpu", "has a key that is no device type")],
+        changed(3, ("target", {"cpu": "c"})), [("target.cpu", "has a key that is not a device "
+            "type")],
     ),
     "inputs": (
         changed(7, (f"modules.vad.{MAIN}.inputs", {"x": {"size": 32}, "y": [32]})),

@@ -68,7 +68,7 @@ def pax(**records: str) -> bytes:
 GOOD = member()
 CUT = "is cut short: its end is missing"
 NAME = "has a name that leaves the archive or is not plain"
-TWICE = "stands twice in the archive, or differs from another only in case"
+TWICE = "occurs twice in the archive, or differs from another only in case"
 NO_TAR = "is not an uncompressed tar archive"
 HIDDEN = "has bytes hidden behind a NUL in its name"
 CHECKSUM = "has a header whose checksum is wrong"
@@ -97,11 +97,11 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
     "old_tar_without_magic": (member(magic=bytes(8)) + END, NO_TAR),
     "no_metadata": (
         member(b"./x") + END,
-        "holds no metadata.json, so it is no Model Library Format archive",
+        "has no metadata.json, so it is not a Model Library Format archive",
     ),
     "metadata_in_a_folder": (
         member(b"./a/metadata.json") + END,
-        "holds no metadata.json, so it is no Model Library Format archive",
+        "has no metadata.json, so it is not a Model Library Format archive",
     ),
     "parent": (member(b"../evil") + GOOD + END, NAME),
     "parent_inside": (member(b"./a/../../evil") + GOOD + END, NAME),
@@ -183,9 +183,9 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
     "no_end": (GOOD, CUT),
     "half_an_end": (GOOD + bytes(512), CUT),
     "junk_in_padding": (GOOD[:-1] + b"x" + END, "is not padded with zeros"),
-    "junk_after_end": (GOOD + END + b"junk", "has something after its end"),
-    "second_archive_after_end": (GOOD + END + GOOD + END, "has something after its end"),
-    "two_megabytes_of_zeros": (GOOD + bytes(2 << 20), "has something after its end"),
+    "junk_after_end": (GOOD + END + b"junk", "has data after its end"),
+    "second_archive_after_end": (GOOD + END + GOOD + END, "has data after its end"),
+    "two_megabytes_of_zeros": (GOOD + bytes(2 << 20), "has data after its end"),
     "junk_in_place_of_header": (GOOD + b"x" * 512 + END, "has a damaged header"),
     "too_many": (tree_of(20_001) + END, "has more than 20000 members"),
 }

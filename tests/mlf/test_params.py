@@ -136,7 +136,7 @@ HOSTILE = {
     "data_long": (file(data=bytes(13)), "1 bytes follow the last parameter"),
     "bool_2": (
         file(kind=(1, 1, 1), shape=(1, 3), size=3, data=b"\0\1\2"),
-        "is bool but holds bytes other than 0 and 1",
+        "is bool but has bytes other than 0 and 1",
     ),
     "same_names": (two(("aa", "aa")), "two parameters have the same name"),
 }
@@ -165,10 +165,10 @@ HOSTILE_JSON = {
     "no_json": (b"\x80", "is not UTF-8"),
     "cut": (as_json()[:-1], "is not JSON"),
     "deep": (b"[" * 100_000, "nested too deeply"),
-    "list": (b"[]", "is no object of"),
+    "list": (b"[]", "is not an object with"),
     "later": (as_json().replace(b": 1,", b": 2,"), "schema_version is not 1"),
-    "more": (as_json(more=1), "no object of name, dtype"),
-    "name": (as_json(name=3), "a name is no text"),
+    "more": (as_json(more=1), "not an object with name, dtype"),
+    "name": (as_json(name=3), "a name is not text"),
     "dtype": (as_json(dtype="O"), "no known dtype"),
     "dtype_list": (as_json(dtype=["int16"]), "no known dtype"),
     "shape": (as_json(shape=[2.0]), "no shape of integers"),
@@ -177,7 +177,7 @@ HOSTILE_JSON = {
     "rank": (as_json(shape=[1] * 33), "rank 33"),
     "size": (as_json(shape=[2**70]), "says 4 bytes"),
     "base64": (as_json(data="AQACAA=!"), ""),
-    "data": (as_json(data=[1, 2]), "data that are no text"),
+    "data": (as_json(data=[1, 2]), "data that is not text"),
     "twice": (b'{"a": 1, "a": 2}', "has the key 'a' twice"),
 }
 

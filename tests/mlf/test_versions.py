@@ -301,9 +301,9 @@ TWO_TARGETS = replace(MODEL, targets=(TargetString("c"), TargetString("cmsis-nn"
         (Archive(7, (replace(MODEL, executors=()),)), "a model has one executor; got 0"),
         (
             Archive(7, (replace(MODEL, files={"src/other.relay": b""}),)),
-            "'src/other.relay' has no place",
+            "'src/other.relay' is not a module's file",
         ),
-        (Archive(5, (CLASH,)), "'executor-config/graph/graph.json' has no place among"),
+        (Archive(5, (CLASH,)), "'executor-config/graph/graph.json' is not a module's file in"),
     ],
 )
 def test_what_cannot_be_written(archive: Archive, message: str) -> None:

@@ -158,7 +158,7 @@ def postgres() -> Iterator[str]:
 
 BUILDGRID = """server:
   - !channel {{address: "{address}", insecure-mode: true}}
-thread-pool-size: 40
+thread-pool-size: 200
 monitoring: {{enabled: false}}
 connections: [{connections}]
 storages:

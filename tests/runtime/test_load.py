@@ -77,7 +77,7 @@ def test_modules_for_devices_are_refused(tmp_path: Path) -> None:
     header = struct_archive().files[HEADER_FILE].decode()
     header += "struct tvmgen_default_devices {\n  void* ethos_u;\n};\n"
     bundle = changed(struct_archive(), **{HEADER_FILE: header.encode()})
-    with pytest.raises(MlfError, match="runs on ethos_u, whose drivers are not here"):
+    with pytest.raises(MlfError, match="runs on ethos_u, which needs a driver"):
         loaded(bundle, tmp_path).module().run({"x": X})
 
 
@@ -187,7 +187,7 @@ static int parallel(void) {
 def test_objects_for_others_are_refused(tmp_path: Path) -> None:
     arm = bytearray(compile_object(PREAMBLE + KERNELS, tmp_path))
     arm[4], arm[18] = 1, 40  # a 32-bit file for Arm
-    for data, message in ((bytes(arm), "is compiled for armv7l"), (b"!<arch>\n", "is no ELF")):
+    for data, message in ((bytes(arm), "is compiled for armv7l"), (b"!<arch>\n", "is not an ELF")):
         module = loaded(with_object(data), tmp_path).module()
         with pytest.raises(MlfError, match=message) as caught:
             module.run({"x": X})
@@ -211,7 +211,7 @@ def test_sources_in_c_plus_plus(tmp_path: Path) -> None:
     [
         ("#include <arm_nnfunctions.h>\n", "the header 'arm_nnfunctions.h'", "CMSIS-NN"),
         ("#include <tvm_ethosu_runtime.h>\n", "the header 'tvm_ethosu", "the Arm Ethos-U core"),
-        ("#include <my_npu.h>\n", "the header 'my_npu.h'", "build the module in a project"),
+        ("#include <my_npu.h>\n", "the header 'my_npu.h'", "build the module in your own project"),
         (
             "int TVMEthosULaunch(void);\nint npu(void);\n"
             "int tvmgen_default_ethos_u_main_0(void) { return npu() + TVMEthosULaunch(); }\n",
@@ -259,7 +259,7 @@ def test_inputs_are_checked(tmp_path: Path) -> None:
         ({}, "no array for tensor 'x'"),
         ({"x": X[:, :3]}, "wrong shape; got \\[1, 3\\]"),
         ({"x": X.astype(np.float64)}, "wrong type; got float64, expected float32"),
-        ({"x": X, "p1": X}, "no input of this name; got 'p1'"),
+        ({"x": X, "p1": X}, "no input with this name; got 'p1'"),
     ):
         with pytest.raises(MlfError, match=message):
             module.run(feeds)
@@ -286,7 +286,10 @@ WEIGHT = RELAY.replace("float32])", "float32], %w: Tensor[(3, 3), int8])", 1)
             changed(packed_archive(5, False), **{"src/relay.txt": WEIGHT.encode()}),
             "Relay's main has 3 tensors; the C code does not read as many arguments",
         ),
-        (changed(packed_archive(5, False), **{"src/relay.txt": b""}), "nothing says what the mod"),
+        (
+            changed(packed_archive(5, False), **{"src/relay.txt": b""}),
+            "the module's tensors are unknown",
+        ),
         (
             changed(struct_archive(), **{HEADER_FILE: b"\xff"}),
             "declares no struct tvmgen_",
@@ -315,15 +318,19 @@ def graph_with(*changes: tuple[str, str]) -> Bundle:
         (graph_with(("[0, 1, 2, 3]", "[0, 1, 2, 9]")), "MLF0509", "got 9, expected an integer"),
         (graph_with(("[1, 4]", "[65536, 65536]")), "MLF0607", "takes 17179869184 bytes, over 2147"),
         (graph_with(("[1, 4]", "[-1, 4]")), "MLF0509", "got -1, expected an integer from 0"),
-        (graph_with(("float32", "string")), "MLF0607", "'string' is no type of tensors"),
-        (graph_with(("float32", "08")), "MLF0607", "'08' is no type of tensors"),
+        (graph_with(("float32", "string")), "MLF0607", "'string' is not a supported tensor type"),
+        (graph_with(("float32", "08")), "MLF0607", "'08' is not a supported tensor type"),
         (
             changed(linked_archive(), **{"executor-config/graph/graph.json": GRAPH.replace(
                 '"float32"', '"flat32"', 2).replace('"flat32"', '"float32"', 1).encode()}),
             "MLF0607",
-            "'flat32' is no type of tensors",
+            "'flat32' is not a supported tensor type",
         ),
-        (graph_with(("fused_multiply", "fused(); evil")), "MLF0607", "is no name of a C function"),
+        (
+            graph_with(("fused_multiply", "fused(); evil")),
+            "MLF0607",
+            "is not the name of a C function",
+        ),
         (
             changed(graph_archive(7), **{"parameters/default.params": bytes(24)}),
             "MLF0508",
@@ -344,7 +351,7 @@ def graph_with(*changes: tuple[str, str]) -> Bundle:
             changed(operator_archive(7), **{"metadata.json": operator_archive(7).files[
                 "metadata.json"].replace(b'"add": [', b'"add; x": [')}),
             "MLF0607",
-            "'add; x' is no name of a C function",
+            "'add; x' is not the name of a C function",
         ),
     ],
 )  # fmt: skip

@@ -23,6 +23,7 @@ from programs import (
     write_program,
 )
 
+from mlftool.codegen.weights import SUFFIX
 from mlftool.compile import Module, ModuleSpec, compile_module
 from mlftool.errors import MlfError
 from mlftool.ir.dtype import slots, stored
@@ -99,7 +100,7 @@ def program_of(module: Module, feeds: Sequence[dict[str, Array]]) -> Program:
             for feed in feeds
         ),
         workspace_io=module.spec.workspace_io,
-        weights=tuple(sources.data.items()),
+        weights=tuple((n, d) for n, d in sources.data.items() if n.endswith(SUFFIX)),
     )
 
 

@@ -40,8 +40,8 @@ BAD = {
     "llvm -opt-level=9": "-opt-level is '9', expected 0 to 3, s or z",
     "c -constants-byte-alignment=64": "-constants-byte-alignment is '64', expected at most 16",
     "c -keys='x": "No closing quotation",
-    "c -link-params=1": "no part of a target\nhelp: say it with --executor-graph-link-params 1",
-    "c -executor=aot": "-executor is no part of a target\nhelp: say it with --executor",
+    "c -link-params=1": "not part of a target\nhelp: say it with --executor-graph-link-params 1",
+    "c -executor=aot": "-executor is not part of a target\nhelp: say it with --executor",
     "c, llvm": "2 targets in 'c, llvm'; expected one",
     "cmsis-nn -mcpu=cortex-m55, c": "help: leave it out, for our own kernels: --target "
     "'c -mcpu=cortex-m55'",

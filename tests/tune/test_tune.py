@@ -131,7 +131,7 @@ def test_training_again_keeps_the_record(record: Path) -> None:
     weights = next(t for t in trained.graph.initializer if t.dims == [24, 16, 3])
     weights.raw_data = bytes(b ^ 3 for b in weights.raw_data)
     compile_module(ModuleSpec(trained, "m", "cortex-m3", tuning=record))
-    with pytest.raises(MlfError, match=r"MLF0409.*is no layer of the record(?s:.*)mlftool tune"):
+    with pytest.raises(MlfError, match=r"MLF0409.*is not a layer of the record(?s:.*)mlftool tune"):
         compile_module(ModuleSpec(network(17), "m", "cortex-m3", tuning=record))
 
 
@@ -185,7 +185,7 @@ def test_options_that_would_undo_it(asked: dict[str, str], tmp_path: Path) -> No
 def test_what_is_no_record(text: str, tmp_path: Path) -> None:
     path = tmp_path / "r.json"
     path.write_text(text)
-    with pytest.raises(MlfError, match=r"MLF0408.*is no tuning record"):
+    with pytest.raises(MlfError, match=r"MLF0408.*is not a tuning record"):
         compile_module(ModuleSpec(network(), "m", "cortex-m3", tuning=path))
     with pytest.raises(MlfError, match=r"MLF0408.*cannot be read"):
         read_record(tmp_path / "none.json")

@@ -74,7 +74,7 @@ typedef struct {
   uint64_t byte_offset; /* of the first element from `data` */
 } DLTensor;
 
-/* A tensor whose owner wants to be told when it is no longer needed. */
+/* A tensor with a deleter to call when it is no longer needed. */
 typedef struct DLManagedTensor {
   DLTensor dl_tensor;
   void *manager_ctx;

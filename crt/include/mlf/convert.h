@@ -74,7 +74,7 @@ static inline uint16_t mlf_f16_of_float(float x) {
   if (rest > 0x7f800000u) {
     return (uint16_t)(sign | 0x7e00u | ((rest >> 13) & 0x03ffu));
   }
-  if (rest >= 0x47800000u) { /* 65536 and more; what lies between 65504 and that rounds below */
+  if (rest >= 0x47800000u) { /* 65536 and more; values between 65504 and that round below */
     return (uint16_t)(sign | 0x7c00u);
   }
   if (rest < 0x38800000u) { /* subnormal: floats near 0.5 are as far apart as these */
@@ -155,7 +155,7 @@ MLF_FLOAT8_(e5m2fnuz, 2, 16, 0x7fu, 0x80u, 0x80u, true)
 #undef MLF_FLOAT8_
 /* clang-format on */
 
-/* float4 has neither infinity nor nan: what is too large becomes 6, a nan a zero of the
+/* float4 has neither infinity nor nan: larger values become 6, a nan a zero of the
  * other sign, as in ml_dtypes. */
 static inline float mlf_float_of_e2m1(uint8_t code) {
   return mlf_with_sign_(mlf_float_of_small_(code & 7u, 1, 1), code & 8u);

@@ -209,7 +209,7 @@ MLF_INLINE void mlf_dot_2x2(const uint32_t **w, const int16_t **x0, const int16_
 #endif
 }
 
-/* The same for one pixel, two of whose channel pairs have their weights one behind the other. */
+/* The same for one pixel, with the weights of two channel pairs in sequence. */
 MLF_INLINE void mlf_dot_1x4(const uint32_t **w, uint32_t xa, uint32_t xb, int32_t *low0,
                             int32_t *all0, int32_t *low1, int32_t *all1) {
 #if MLF_DSP
@@ -242,7 +242,7 @@ MLF_INLINE void mlf_dot_1x4(const uint32_t **w, uint32_t xa, uint32_t xb, int32_
 #endif
 }
 
-/* The order of mlf_widen_s8_pairs for n halfwords that lie in their natural one; n is a multiple of
+/* The order of mlf_widen_s8_pairs for n halfwords in natural order; n is a multiple of
  * four. */
 static inline void mlf_reorder_s16(int16_t *at, int32_t n) {
   for (int32_t i = 0; i < n; i += 4) {
@@ -253,7 +253,7 @@ static inline void mlf_reorder_s16(int16_t *at, int32_t n) {
 }
 
 /* Products were summed twice: with weights 256 * w1 + w0 (`all`) and with w0 alone (`low`). The sum
- * with w1, which must lie within 24 bits. */
+ * with w1, which must fit 24 bits. */
 static inline int32_t mlf_upper_sum(int32_t all, int32_t low) {
   return (int32_t)((uint32_t)all - (uint32_t)low) >> 8;
 }

@@ -1,11 +1,20 @@
 /* Helpers that generated kernels share: bit casts, rounding and clamping.
  *
  * Everything is `static inline`, so a source that includes this file needs no library, and an
- * unused helper costs no flash. Integer results are the same on every target; float code keeps that
- * promise when it is built with -ffp-contract=off and without -ffast-math.
+ * unused helper costs no flash. Results are the same on every target, those of floats too: this
+ * file turns the contraction of a * b + c off and refuses -ffast-math.
  */
 #ifndef MLF_KERNEL_H_
 #define MLF_KERNEL_H_
+
+/* A fused multiply-add rounds once where the model rounds twice, in requantisation too. Compilers
+ * fuse by default on cores that can, unless told -std=c99; GCC does not know the standard pragma.
+ * First of all in a source, so that every function of it is compiled alike. */
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("fp-contract=off")
+#else
+#pragma STDC FP_CONTRACT OFF
+#endif
 
 #include <float.h>
 #include <math.h>
@@ -13,8 +22,10 @@
 #include <stdint.h>
 #include <string.h>
 
-#if defined(__FAST_MATH__)
-#error "mlf/kernel.h: -ffast-math removes the rounding steps that results depend on"
+#if defined(__FAST_MATH__) || defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__) ||     \
+    defined(__NO_SIGNED_ZEROS__) || defined(_M_FP_FAST) ||                                         \
+    (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__ > 0)
+#error "mlf/kernel.h: results depend on rounding steps that -ffast-math, or a part of it, removes"
 #endif
 #if defined(FLT_EVAL_METHOD) && (FLT_EVAL_METHOD == 1 || FLT_EVAL_METHOD == 2)
 #error "mlf/kernel.h: float must be evaluated as float (on x86: -mfpmath=sse -msse2)"
@@ -30,7 +41,7 @@
 /* One function per kernel: keeps profiles readable and registers free, costs one call per layer. */
 #if defined(__GNUC__)
 #define MLF_INLINE static inline __attribute__((always_inline)) /* at -Os, too */
-#if defined(__AVX__) /* neither vectors of 32 bytes nor short loops should lie in two cache lines  \
+#if defined(__AVX__) /* neither vectors of 32 bytes nor short loops should span two cache lines    \
                       */
 #define MLF_KERNEL         static __attribute__((noinline, aligned(64)))
 #define MLF_ALIGNED(bytes) __attribute__((aligned((bytes) < 16 ? (bytes) : 64)))

@@ -2,8 +2,7 @@
  *
  * C libraries disagree in the last bits of expf and its kin, so a network would give other results
  * on the host than on the device. These versions use only float +, -, * and integer operations,
- * which IEEE 754 and C define exactly. Build with -ffp-contract=off: a fused multiply-add would
- * round once where this code counts on two roundings. Hardware must not flush subnormals to zero.
+ * which IEEE 754 and C define exactly. Hardware must not flush subnormals to zero.
  *
  * -DMLF_USE_LIBM takes the platform's functions instead, where speed or size of a vendor's library
  * counts more than equal bits.

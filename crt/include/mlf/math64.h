@@ -13,6 +13,10 @@
 extern "C" {
 #endif
 
+/* A size below 0 means -fsingle-precision-constant, with which the constants below lose half of
+ * their digits: compile this source without it. */
+typedef char mlf_constants_of_double_are_double[sizeof(0.1) == sizeof(double) ? 1 : -1];
+
 static inline uint64_t mlf_bits_of_double(double x) {
   uint64_t bits;
   memcpy(&bits, &x, sizeof bits);

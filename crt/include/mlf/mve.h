@@ -98,6 +98,13 @@ typedef struct {
 
 typedef int16x8_t mlf_halves;
 
+/* GCC has too few registers left for the assembly below if it does not optimise. */
+#if defined(__OPTIMIZE__) || defined(__clang__)
+#define MLF_MVE_OPTIMISED
+#else
+#define MLF_MVE_OPTIMISED __attribute__((optimize("O1")))
+#endif
+
 /* Sixteen products for each of two pixels and four channels; `mac` is vmladav for the first time,
  * vmladava when there is a sum to add to. Sums are in the eight even registers, all that these
  * instructions take. */
@@ -125,8 +132,9 @@ typedef int16x8_t mlf_halves;
 
 /* b[k] + the products of 16 * groups bytes of x0 with those of channel k in the even half, of x1 in
  * the odd one. `w` moves on. */
-static inline mlf_octet mlf_pair_dot(const int8_t *x0, const int8_t *x1, const int8_t **w,
-                                     int32_t groups, const int32_t *b) {
+MLF_MVE_OPTIMISED static inline mlf_octet mlf_pair_dot(const int8_t *x0, const int8_t *x1,
+                                                       const int8_t **w, int32_t groups,
+                                                       const int32_t *b) {
   const int32x4_t bias = vld1q_s32(b);
   const int8_t *at = *w;
   int32_t twice = (groups - 1) / 2;
@@ -211,7 +219,7 @@ static inline mlf_halves mlf_halves_saturate(mlf_halves v) {
 }
 
 /* Floats in quads. Only these functions use the float half of MVE, whose instructions the compiler
- * must not use by itself: they flush subnormals to zero. Callers see to it that there are none. */
+ * must not use on its own: they flush subnormals to zero. Callers must not pass subnormals. */
 #define MLF_MVE_FLOAT ".arch_extension mve.fp\n\t"
 
 static inline mlf_octet mlf_octet_to_float(mlf_octet v) {
@@ -243,7 +251,7 @@ static inline mlf_octet mlf_octet_sum(mlf_octet a, int32_t m, mlf_octet b, int32
   return a;
 }
 
-/* Without a comparison: gcc 12 fails on predicates beside constants. */
+/* Without a comparison: gcc 12 fails on predicates with constants. */
 static inline int32x4_t mlf_quad_except(int32x4_t v, int32_t value, int32_t step) {
   const int32x4_t off = veorq_s32(v, vdupq_n_s32(value));
   const int32x4_t other = vshrq_n_s32(vorrq_s32(off, vnegq_s32(off)), 31);

@@ -1,4 +1,4 @@
-/* What kernels for ARMv6-M need beside kernel.h: sums of products of bytes, and the bytes for them.
+/* Functions of kernels for ARMv6-M: sums of products of bytes, and the bytes for them.
  *
  * There only eight registers can be loaded and multiplied, but an addition reaches all: so five of
  * eight sums lie where nothing else is of use. Compilers do not see that, hence functions that are
@@ -9,7 +9,7 @@
 
 #include "kernel.h"
 
-/* Without optimisation compilers keep functions that nobody calls, unless they are inline. */
+/* Without optimisation compilers keep unused functions, unless they are inline. */
 #if defined(__ARM_ARCH_6M__) && defined(__OPTIMIZE__) && !defined(MLF_PORTABLE_NARROW)
 #if defined(__clang__)
 #define MLF_NARROW_ASSEMBLY static __attribute__((naked, noinline, unused))

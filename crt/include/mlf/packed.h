@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-/* The handle that argument `k` is, or NULL where there is none. */
+/* The handle in argument `k`, or NULL if it has none. */
 static inline void *mlf_packed_handle(const TVMValue *args, const int *type_codes, int num_args,
                                       int k) {
   return k < num_args && type_codes[k] == kTVMOpaqueHandle ? args[k].v_handle : NULL;

@@ -43,7 +43,7 @@ static inline float mlf_sample_coordinate(enum mlf_padding padding, bool align, 
   return padding == MLF_PAD_REFLECTION ? mlf_sample_reflect(x, low, high) : x;
 }
 
-/* The element that `i` stands for on an axis of n, -1 if it is none. */
+/* The element that `i` stands for on an axis of n, -1 if there is none. */
 static inline int32_t mlf_sample_place(enum mlf_padding padding, bool align, int32_t i, int32_t n) {
   if (i >= 0 && i < n)
     return i;

@@ -389,7 +389,7 @@ static inline void mlf_put_both_u8_x8(uint8_t *to, uint8_t *then, mlf_i32x8 a, m
   memcpy(then, &second, 8);
 }
 
-/* One behind the other. */
+/* In sequence. */
 static inline void mlf_put2_s8_x8(int8_t *to, mlf_i32x8 a, mlf_i32x8 b, int32_t zero_point,
                                   int32_t low, int32_t high) {
   const __m256i words = mlf_limited_pair(a, b, zero_point, low, high);

@@ -1,6 +1,6 @@
 /* Arithmetic of floats in integers, for processors without FPU: the bits that IEEE 754 defines, in
  * rounding to nearest with ties to even. Arguments are finite. Compilers bring a library for this,
- * whose calls code that is meant to have no floats should not need. */
+ * which code without floats should not call. */
 #ifndef MLF_SOFT_H_
 #define MLF_SOFT_H_
 
@@ -69,7 +69,7 @@ MLF_SOFT float mlf_soft_mul(float x, float y) {
   return mlf_soft_round(a.sign ^ b.sign, (uint64_t)a.value * b.value, a.exponent + b.exponent);
 }
 
-/* x + y: both with 38 more bits; what is shifted out of the smaller one stays as its last bit. */
+/* x + y: both with 38 more bits; bits shifted out of the smaller one stay as its last bit. */
 MLF_SOFT float mlf_soft_add(float x, float y) {
   const int is_swapped =
       (mlf_bits_of_float(x) & 0x7fffffffu) < (mlf_bits_of_float(y) & 0x7fffffffu);

@@ -31,7 +31,7 @@ static inline int32_t mlf_string_bytes(const mlf_string *s) {
   return n;
 }
 
-/* `bytes` bytes at `text` behind the first `at` of `s`, as far as they fit; the new length. */
+/* Puts `bytes` bytes at `text` after the first `at` of `s`, as far as they fit; the new length. */
 static inline int32_t mlf_string_put(mlf_string *s, int32_t at, const char *text, int32_t bytes) {
   int32_t n = bytes;
   if (n > MLF_TEXT_BYTES - 1 - at) {

@@ -74,13 +74,13 @@ struct mlf_vm_module {
   uint32_t workspace_bytes;
 };
 
-/* Words behind an operation, or 0xffffffff if there is no such operation; a call has its own. */
+/* Words after an operation, or 0xffffffff if it does not exist; a call has its own number. */
 static inline uint32_t mlf_vm_operands(uint32_t operation) {
   static const uint8_t words[] = {0, 1, 1, 2, 3, 2, 3, 2, 3, 6, 6, 2};
   return operation < sizeof words ? words[operation] : UINT32_MAX;
 }
 
-/* Whether `bytes` at `address` lie in one block that may be read, or written. */
+/* Whether `bytes` at `address` are in one block that may be read, or written. */
 static inline bool mlf_vm_inside(const struct mlf_vm_module *m, uint32_t address, uint32_t bytes,
                                  bool writes) {
   const uint32_t at = address & 0x0fffffffu;
@@ -136,7 +136,7 @@ static inline bool mlf_vm_addresses(const struct mlf_vm_module *m, const uint32_
   }
 }
 
-/* Words of the instruction at `at`, 0 if it is none or does not end inside the code. */
+/* Words of the instruction at `at`, 0 if it is invalid or does not end inside the code. */
 static inline uint32_t mlf_vm_length(const struct mlf_vm_module *m, uint32_t at) {
   const uint32_t left = m->words - at;
   uint32_t words = 1 + mlf_vm_operands(m->code[at]);

@@ -13,7 +13,7 @@
 #error "mlf/weights.h: name the section alone: -DMLF_WEIGHTS_SECTION='\".name\"'"
 #endif
 
-/* Where weights live can be chosen; each has a section of its own otherwise. */
+/* The application may choose the section of weights; by default each has its own. */
 #ifdef MLF_WEIGHTS_SECTION
 #define MLF_WEIGHTS_PLACE(symbol) MLF_WEIGHTS_SECTION
 #else
@@ -32,7 +32,7 @@
                                                 ".incbin \"" file "\"," #offset "," #bytes "\n"    \
                                                 ".popsection\n")
 
-/* The same as a constant array of this source and of nobody else. */
+/* The same as a constant array that is private to this source. */
 #define MLF_WEIGHTS_ARRAY(type, array, elements, symbol, file, offset, bytes)                      \
   MLF_WEIGHTS_SYMBOL(symbol, file, offset, bytes, ".hidden " symbol "\n");                         \
   extern const type array[elements] __asm__(symbol) __attribute__((visibility("hidden")))

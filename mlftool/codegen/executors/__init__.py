@@ -17,9 +17,9 @@ from mlftool.plan.program import Program
 
 @dataclass(frozen=True)
 class Executor:
-    """`options` turns what was asked (None: nothing) into Options, or raises MlfError.
+    """`options` turns the given options (None: not given) into Options, or raises MlfError.
 
-    `emit` gets what to compute, how it is called, and the imported graph, whose inputs and outputs
+    `emit` gets the program, its calling options, and the imported graph, whose inputs and outputs
     are in call order.
     """
 

@@ -144,7 +144,7 @@ def values_of(
     members: Mapping[str, str],
     kernels: Kernels,
 ) -> dict[str, Any]:
-    """What the templates may read."""
+    """The values for the templates."""
     module = options.module
     # An output pass may have renamed an input; positions stay.
     io = dict(zip(program.graph.inputs, (members[n] for n in interface.inputs), strict=True))
@@ -153,6 +153,7 @@ def values_of(
     arguments = {} if program.workspace_io else {n: parameter(m) for n, m in io.items()}
     return {
         "module": module,
+        "marks": options.marks,
         "origin": origin(options, interface),
         "inputs": tensors(interface, interface.inputs, members),
         "outputs": tensors(interface, interface.outputs, members),
@@ -209,7 +210,7 @@ def _passed(region: Region) -> str:
 
 
 def _address(program: Program, name: str) -> str:
-    """Where a tensor lies, in the file with the entry point."""
+    """The address of a tensor, in the file with the entry point."""
     memory = program.memory
     buffer = memory.place[program.storage(name)]
     pools = {r.pool.name: _passed(r) for r in memory.regions if r.pool.name}

@@ -1,7 +1,7 @@
 """The `graph` executor: packed functions, and a graph in JSON that says when they are called.
 
 The JSON stays within what TVM's own C runtime reads (its buffers are fixed); a model that does not
-fit is refused here, where the reason can be said.
+fit is refused here, with the reason.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from mlftool.plan.program import Buffer, Program
 MAX_TENSORS = 9  # of one node: TVM_CRT_MAX_ARGS - 1
 MAX_RANK = 6  # TVM_CRT_MAX_NDIM
 MAX_DTYPE = 8  # characters: TVM_CRT_MAX_STRLEN_DLTYPE - 2
-ESCAPES = '\r\n\t\\"'  # all that the reader understands
+ESCAPES = '\r\n\t\\"'  # the only types that the reader understands
 
 
 @dataclass
 class _Entry:
-    """A tensor that the runtime keeps: what it is called, what it is, where its bytes are."""
+    """A tensor that the runtime keeps: its name, its type, and the address of its bytes."""
 
     name: str
     type: TensorType
@@ -193,7 +193,7 @@ def _type(program: Program, argument: Argument) -> TensorType:
 
 
 def _shared_storages(buffers: Sequence[Buffer]) -> dict[str, int]:
-    """Buffer -> group: the largest first, each in the first group that nobody needs meanwhile."""
+    """Buffer -> group: the largest first, each in the first group that is free meanwhile."""
     groups: list[list[Buffer]] = []
     result: dict[str, int] = {}
     for b in sorted(buffers, key=lambda b: (-b.size_bytes, b.first_step, b.name)):
@@ -211,7 +211,7 @@ def _shared_storages(buffers: Sequence[Buffer]) -> dict[str, int]:
 
 
 def _too_large(table: _Table, steps: Sequence[PackedStep]) -> Iterator[str]:
-    """What the runtime's tables cannot hold."""
+    """Problems where the runtime's tables are too small."""
     for step in steps:
         count = len(step.tensors)
         if count > MAX_TENSORS:
@@ -233,7 +233,7 @@ def _unmade(program: Program, table: _Table) -> Iterator[str]:
 
 
 def _unreadable(table: _Table) -> Iterator[str]:
-    """Names, types and shapes that the reader of the JSON has no place for."""
+    """Names, types and shapes that do not fit the buffers of the JSON reader."""
     for entry in table.entries.values():
         shown = f"tensor '{entry.name.removeprefix(chr(0))}'"
         if len(entry.type.shape) > MAX_RANK and entry.storage in table.bindings:
@@ -275,7 +275,7 @@ def graph_json(table: _Table, program: Program) -> str:
 
 
 def _shape(type_: TensorType) -> tuple[int, ...]:
-    """Only tensors inside the graph can have too many dimensions here; nobody asks for theirs."""
+    """Only inner tensors can have too many dimensions here, and their shapes are never read."""
     return type_.shape if len(type_.shape) <= MAX_RANK else (type_.elements,)
 
 

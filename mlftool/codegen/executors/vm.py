@@ -1,7 +1,7 @@
 """The `vm` executor: kernels in C, and bytecode that says when they are called.
 
 Control flow is jumps in the bytecode; `crt/include/mlf/vm.h` interprets it, and so does
-`mlftool/runtime/vm.py`. A module is called as one of aot's C interface is.
+`mlftool/runtime/vm.py`. A module is called through the same C interface as aot's.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def emit(program: Program, options: Options, interface: Graph) -> Sources:
 
 
 def _check(code: Code, module: str) -> None:
-    """Raises MlfError for what the instructions have no room for."""
+    """Raises MlfError for programs that exceed the limits of the instructions."""
     problems = [
         f"{f.kernel.symbol} takes {len(f.arguments)} tensors; the vm executor {MAX_ARGUMENTS}"
         for f in code.functions.values()

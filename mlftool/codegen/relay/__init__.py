@@ -9,13 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mlftool.codegen.relay.layers import LAYERS
-from mlftool.codegen.relay.operators import OPERATORS
-from mlftool.codegen.relay.writer import Body, Site, attribute, local_names, tensor_type
+from mlftool.codegen.relay.writer import Body, Site, attribute, indented, local_names, tensor_type
 from mlftool.ir import dtype
 from mlftool.ir.graph import Array, Graph, Node, TensorType
+from mlftool.ops import record
 
-RULES = {**OPERATORS, **LAYERS}
 # Element types that TVM of those releases has no name for start so.
 _UNKNOWN = ("float8", "float4", "string")
 
@@ -54,12 +52,9 @@ def _block(body: Body) -> str:
 
 def _write(body: Body, node: Node) -> None:
     """The node in Relay where that can be, else in the dialect."""
-    site, mark = Site(node, body), body.mark()
-    rule = RULES.get(node.op)
-    if node.op == "If" and not site.odd:
-        made: str | tuple[str, ...] | None = _if(site)
-    else:
-        made = rule(site) if rule is not None and not site.odd else None
+    site, mark = Site(node, body, _block), body.mark()
+    rule = record(node).relay
+    made = rule(site) if rule is not None and not site.odd else None
     if made is None:
         body.back_to(mark)
         _call_dialect(body, node)
@@ -69,30 +64,12 @@ def _write(body: Body, node: Node) -> None:
     body.values |= dict(zip(node.outputs, results, strict=True))
 
 
-def _if(s: Site) -> tuple[str, ...]:
-    """The node's inputs are the condition and what both branches may read."""
-    condition = s.single(0)
-    branches = []
-    for key in ("then_branch", "else_branch"):
-        inner = s.node.graphs[key]
-        formals = dict(zip(inner.inputs, (s.arg(i) for i in range(1, s.count)), strict=True))
-        branches.append(_indented(_block(s.body.inside(inner, formals))))
-    made = s.body.bind(f"if ({condition}) {branches[0]} else {branches[1]}")
-    if len(s.node.outputs) == 1:
-        return (made,)
-    return tuple(f"{made}.{k}" for k in range(len(s.node.outputs)))
-
-
-def _indented(block: str) -> str:
-    return block.replace("\n", "\n  ")
-
-
 def _call_dialect(body: Body, node: Node) -> None:
     """`let` states the type of what TVM does not know; subgraphs are functions."""
     op = f"onnx.{_plain(node.op)}"
     body.shared.dialect.append(op)
     arguments = [body.expression(i) if i else "()" for i in node.inputs]
-    arguments += [_indented(_function(body, inner)) for inner in node.graphs.values()]
+    arguments += [indented(_function(body, inner)) for inner in node.graphs.values()]
     arguments += [
         f"{_plain(k).replace('.', '_')}={attribute(v)}"
         for k, v in sorted(node.attrs.items())

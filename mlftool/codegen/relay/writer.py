@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -61,9 +61,13 @@ def number(value: float, suffix: str) -> str:
     return (str(short) if float(short) == value else repr(value)) + suffix
 
 
+def indented(block: str) -> str:
+    return block.replace("\n", "\n  ")
+
+
 @dataclass
 class Shared:
-    """What a function and the blocks in it have in common."""
+    """The state that a function and its blocks share."""
 
     taken: set[str] = field(default_factory=set)
     params: dict[str, Array] = field(default_factory=dict)  # constants, in order of use
@@ -79,7 +83,7 @@ class Body:
     names: Mapping[str, str]
     shared: Shared
     lines: list[str] = field(default_factory=list)
-    values: dict[str, str] = field(default_factory=dict)  # what a node made -> expression
+    values: dict[str, str] = field(default_factory=dict)  # a node's output -> expression
 
     @staticmethod
     def of(graph: Graph) -> Body:
@@ -118,14 +122,14 @@ class Body:
         return len(self.lines), self.shared.count, len(self.shared.params)
 
     def back_to(self, mark: tuple[int, int, int]) -> None:
-        """Forget what a rule wrote before it gave up."""
+        """Removes the lines of a rule that gave up."""
         del self.lines[mark[0] :]
         self.shared.count = mark[1]
         for name in list(self.shared.params)[mark[2] :]:
             del self.shared.params[name]
 
     def describe(self, mark: tuple[int, int, int], node: Node) -> None:
-        """A comment behind the last line of `node`, if it needed one."""
+        """Adds a comment to the last line of `node`, if it has a line."""
         if len(self.lines) > mark[0]:
             types = ", ".join(tensor_type(self.graph.types[o]) for o in node.outputs if o)
             self.lines[-1] += f" /* ty={types} span={comment(node.name, 60)} */"
@@ -133,10 +137,11 @@ class Body:
 
 @dataclass(frozen=True)
 class Site:
-    """One node, and what a rule may ask and write there."""
+    """One node, as a rule of ir/relay.py reads and writes it. `block` writes a subgraph."""
 
     node: Node
     body: Body
+    block: Callable[[Body], str]
 
     @property
     def odd(self) -> bool:
@@ -150,6 +155,18 @@ class Site:
     @property
     def out(self) -> TensorType:
         return self.body.graph.types[self.node.result]
+
+    @property
+    def made(self) -> list[TensorType]:
+        return [self.body.graph.types[o] for o in self.node.outputs]
+
+    def bind(self, expression: str) -> str:
+        return self.body.bind(expression)
+
+    def branch(self, key: str) -> str:
+        inner = self.node.graphs[key]
+        formals = dict(zip(inner.inputs, (self.arg(i) for i in range(1, self.count)), strict=True))
+        return indented(self.block(self.body.inside(inner, formals)))
 
     def has(self, index: int) -> bool:
         return index < self.count and bool(self.node.inputs[index])

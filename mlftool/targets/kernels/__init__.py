@@ -12,13 +12,18 @@ from mlftool.ops.base import Bid
 
 @dataclass(frozen=True)
 class Specialised:
-    """A bid that is asked only on targets with all of `needs` and nothing of `unless`; if
-    `measured`, only where a tuning record may name it: no estimate says when it is better."""
+    """A bid that is asked only on targets with all of `needs` and nothing of `unless`.
+
+    With `measured`, only where a tuning record may name it: no estimate says when it is better.
+    With `replaces_portable`, its kernel stands for the portable one, which does not bid then: the
+    same loops in the form of that core.
+    """
 
     bid: Bid
     needs: frozenset[str]
     unless: frozenset[str] = frozenset()
     measured: bool = False
+    replaces_portable: bool = False
 
     def fits(self, features: frozenset[str]) -> bool:
         return self.needs <= features and not self.unless & features
@@ -27,13 +32,19 @@ class Specialised:
 KERNELS: dict[str, list[Specialised]] = {}
 
 
-def kernel(*ops: str, needs: str, unless: str = "", measured: bool = False) -> Callable[[Bid], Bid]:
+def kernel(
+    *ops: str,
+    needs: str,
+    unless: str = "",
+    measured: bool = False,
+    replaces_portable: bool = False,
+) -> Callable[[Bid], Bid]:
     """Register a specialised kernel for operators `ops` on targets with the features `needs`."""
 
     def register(bid: Bid) -> Bid:
         for op in ops:
             words = frozenset(needs.split()), frozenset(unless.split())
-            KERNELS.setdefault(op, []).append(Specialised(bid, *words, measured))
+            KERNELS.setdefault(op, []).append(Specialised(bid, *words, measured, replaces_portable))
         return bid
 
     return register

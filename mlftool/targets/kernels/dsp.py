@@ -64,7 +64,7 @@ def two_by_two(v: View) -> Kernel | None:
             "unroll": 4 if column % 16 == 0 else 2,
         },
         operands(v, _constants(c, q, 2, [0, 2, 1, 3]), store.operands, [columns]),
-        cost=c.macs * 1.3 + c.pixels * (c.oc * 10.0 + c.depth * 2.5),
+        cost=c.macs * 1.3 + c.pixels * (c.oc * 20.0 + c.depth * 2.5),
         macs=c.macs,
         includes=("mlf/kernel.h", "mlf/dsp.h", *store.includes),
         inplace=store.inplace,

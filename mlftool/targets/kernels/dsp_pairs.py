@@ -135,7 +135,7 @@ def unrolled_pairs(v: View, unrolled: int = 0) -> Kernel | None:
             "twice": twice,
         },
         operands(v, constants, store.operands, order.scratch),
-        cost=c.macs * 0.9 + c.pixels * (c.oc * 6.0 + c.depth * 1.5),
+        cost=c.macs * 0.9 + c.pixels * (c.oc * 16.0 + c.depth * 1.5),
         macs=c.macs,
         includes=("mlf/kernel.h", "mlf/dsp.h", *store.includes),
         inplace=store.inplace,

@@ -36,7 +36,7 @@ from mlftool.targets.kernels.parts import bytes_of, operands, walk
 FUNCTION_OF_ITS_OWN = 1024
 
 
-@kernel("QLinearConv", "com.microsoft.QGemm", needs="dsp size")
+@kernel("QLinearConv", "com.microsoft.QGemm", needs="dsp size", unless="mve")
 def small_pairs(v: View) -> Kernel | None:
     """Two pixels x two channels at a time, or one pixel x four."""
     found = bytes_of(v, signed=True)
@@ -85,8 +85,8 @@ def small_pairs(v: View) -> Kernel | None:
             store.operands,
             order.scratch,
         ),
-        # Below the kernels that are written for speed.
-        cost=c.macs * (0.8 if nibbles else 0.6) + c.pixels * c.oc * 3.0,
+        cost=c.macs * (1.25 if nibbles else 1.0) + c.pixels * (c.oc * 26.0 + c.depth * 7.0),
+        compact=True,
         macs=c.macs,
         includes=(
             *("mlf/kernel.h", "mlf/dsp_nibbles.h" if nibbles else "mlf/dsp.h"),
@@ -154,7 +154,8 @@ def small_planes(v: View) -> Kernel | None:
             store.operands,
             [Operand("plane", "int16_t", "scratch", bytes=2 * width * height, planned=True)],
         ),
-        cost=c.macs * 0.3 + c.pixels * c.oc * 3.0,
+        cost=c.macs * 2.2 + c.pixels * c.oc * 26.0 + c.oc * 6.0 * c.inputs[0] * c.inputs[1],
+        compact=True,
         macs=c.macs,
         includes=("mlf/kernel.h", "mlf/dsp.h", *store.includes),
         inplace=(*store.inplace, *over),

@@ -28,18 +28,18 @@ def _tall(v: View) -> Kernel | None:
     return blocked(v, rows, columns)
 
 
-@kernel("Conv", "Gemm", needs="fpu", unless="fused")
+@kernel("Conv", "Gemm", needs="fpu", unless="fused", replaces_portable=True)
 def tall(v: View) -> Kernel | None:
     made = _tall(v)
     return made and replace(made, name="fpu.tall", cost=made.cost * 0.9)
 
 
-@kernel("Conv", "Gemm", needs="fused")
+@kernel("Conv", "Gemm", needs="fused", replaces_portable=True)
 def fused(v: View) -> Kernel | None:
     """The same loops with fmaf."""
     if not _is_float(v):
         return None
     made = depthwise(v) or _tall(v) or any_rank(v)
     return replace(
-        made, name=f"fused.{made.name}", params={**made.params, "fused": True}, cost=made.cost / 2
+        made, name=f"fused.{made.name}", params={**made.params, "fused": True}, cost=made.cost * 0.7
     )

@@ -6,12 +6,13 @@ ops/fixed.py finds out, else the three roundings of the float form in integers.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
 from mlftool.ir.graph import View
-from mlftool.ops.base import Kernel, Operand
+from mlftool.ops.base import Bid, Kernel, Operand
 from mlftool.ops.contract import Form, blocked, depthwise
 from mlftool.ops.contraction import (
     Contraction,
@@ -49,18 +50,39 @@ def in_integers(c: Contraction, q: Quantisation, columns: int) -> Form | None:
     return Form(text, operands, ("mlf/tiles.h",) if fix.exact.any() else ())
 
 
-def _named(made: Kernel | None) -> Kernel | None:
-    return made and replace(made, name=f"integers.{made.name}", cost=made.cost * 0.8)
+# Instructions of these loops for each that the portable form takes with an FPU, as counted; a
+# narrow core has half the registers and no long multiplication.
+_TIMES = 1.6
+_TIMES_NARROW = {"depthwise": 2.1, "blocked": 3.0}
 
 
-@kernel("QLinearConv", "com.microsoft.QGemm", needs="", unless="fpu")
+def _named(made: Kernel | None, times: float = _TIMES) -> Kernel | None:
+    return made and replace(made, name=f"integers.{made.name}", cost=made.cost * times)
+
+
+def _contractions(needs: str, unless: str) -> Callable[[Bid], Bid]:
+    ops = "QLinearConv", "com.microsoft.QGemm"
+    return kernel(*ops, needs=needs, unless=unless, replaces_portable=True)
+
+
+@_contractions(needs="", unless="fpu narrow")
 def integers(v: View) -> Kernel | None:
     if not packable(v):
         return None
     return _named(depthwise(v, in_integers) or blocked(v, 2, 4, in_integers))
 
 
-@kernel("mlf.QLinearConvTranspose", needs="", unless="fpu")
+@_contractions(needs="narrow", unless="fpu")
+def integers_narrow(v: View) -> Kernel | None:
+    if not packable(v):
+        return None
+    made = depthwise(v, in_integers)
+    if made is not None:
+        return _named(made, _TIMES_NARROW["depthwise"])
+    return _named(blocked(v, 2, 4, in_integers), _TIMES_NARROW["blocked"])
+
+
+@kernel("mlf.QLinearConvTranspose", needs="", unless="fpu", replaces_portable=True)
 def transposed(v: View) -> Kernel | None:
     if not packable(v) or not has_normal_scales(Quantisation.of(v)):
         return None
@@ -69,13 +91,13 @@ def transposed(v: View) -> Kernel | None:
     return _named(gathered(v, lambda _, q, acc, channel: requantize_soft(q, acc, channel)))
 
 
-@kernel("QLinearMatMul", needs="", unless="fpu")
+@kernel("QLinearMatMul", needs="", unless="fpu", replaces_portable=True)
 def products(v: View) -> Kernel | None:
     scale = one_scale(v)
     return _named(quantised_products(v, SOFT)) if scale is not None and _is_normal(scale) else None
 
 
-@kernel("com.microsoft.QLinearAveragePool", needs="", unless="fpu")
+@kernel("com.microsoft.QLinearAveragePool", needs="", unless="fpu", replaces_portable=True)
 def means(v: View) -> Kernel | None:
     factor = constant_factor(v)
     return _named(averages(v, SOFT)) if factor and _is_normal(factor) else None

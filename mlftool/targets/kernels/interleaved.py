@@ -19,8 +19,18 @@ from mlftool.targets.kernels.integers import in_integers
 ROWS, COLUMNS = 2, 4
 
 
-@kernel("QLinearConv", "com.microsoft.QGemm", needs="", unless="fpu size narrow")
+@kernel("QLinearConv", "com.microsoft.QGemm", needs="", unless="fpu size narrow registers")
 def interleaved(v: View) -> Kernel | None:
+    return _interleaved(v, 0.95)
+
+
+@kernel("QLinearConv", "com.microsoft.QGemm", needs="registers", unless="fpu size")
+def interleaved_without_multiply_add(v: View) -> Kernel | None:
+    return _interleaved(v, 1.35)
+
+
+def _interleaved(v: View, times: float) -> Kernel | None:
+    """`times` as many instructions as the portable form takes with an FPU, counted."""
     if not packable(v):
         return None
     made = blocked(v, ROWS, COLUMNS, in_integers, byte_columns=COLUMNS)
@@ -36,5 +46,5 @@ def interleaved(v: View) -> Kernel | None:
         template="interleaved_s8.c.j2",
         params={**made.params, "steps": 4 if single else 1},
         operands=tuple(replace(o, array=weights) if o.name == "w" else o for o in made.operands),
-        cost=made.cost * 0.6,
+        cost=made.cost * times,
     )

@@ -74,8 +74,7 @@ def narrow(v: View) -> Kernel | None:
             store.operands,
             order.scratch,
         ),
-        # Other estimates are of cores with twice the registers: half of what is counted here.
-        cost=(c.macs * 3.3 + c.pixels * (c.oc * 8.0 + c.depth * 3.0)) / 2,
+        cost=c.macs * 3.3 + c.pixels * (c.oc * 45.0 + c.depth * 3.0),
         macs=c.macs,
         includes=("mlf/kernel.h", "mlf/narrow.h", *store.includes),
         inplace=store.inplace,

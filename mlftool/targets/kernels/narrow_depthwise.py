@@ -74,7 +74,7 @@ def narrow_planes(v: View) -> Kernel | None:
             store.operands,
             [Operand("plane", "uint8_t", "scratch", bytes=width * height)],
         ),
-        cost=(c.macs * 3.6 + c.pixels * c.oc * 8.0 + c.oc * 5.0 * c.inputs[0] * c.inputs[1]) / 2,
+        cost=c.macs * 3.6 + c.pixels * c.oc * 33.0 + c.oc * (5.0 * c.inputs[0] * c.inputs[1] + 100),
         macs=c.macs,
         includes=("mlf/kernel.h", "mlf/narrow.h", *store.includes),
         inplace=(*store.inplace, *over),

@@ -16,17 +16,14 @@ from mlftool.ops.contraction import packable
 from mlftool.targets.kernels import kernel
 from mlftool.targets.kernels.integers import in_integers
 
-# Bids below all kernels whose weights are bytes, but above dsp.small_pairs.
-SHARE_OF_COST = 0.35
-
 
 @kernel("QLinearConv", "com.microsoft.QGemm", needs="size fpu", unless="mve vector")
 def nibbles(v: View) -> Kernel | None:
     made = blocked(v, nibbles=True) if packable(v) else None
-    return made and replace(made, cost=made.cost * SHARE_OF_COST)
+    return made and replace(made, compact=True)
 
 
 @kernel("QLinearConv", "com.microsoft.QGemm", needs="size", unless="fpu mve vector")
 def nibbles_in_integers(v: View) -> Kernel | None:
     made = blocked(v, 2, 4, in_integers, nibbles=True) if packable(v) else None
-    return made and replace(made, name=f"integers.{made.name}", cost=made.cost * SHARE_OF_COST)
+    return made and replace(made, name=f"integers.{made.name}", compact=True)

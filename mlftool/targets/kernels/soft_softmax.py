@@ -7,7 +7,7 @@ import math
 
 from mlftool.ir.dtype import float32
 from mlftool.ir.graph import Node, View
-from mlftool.ops.base import Kernel, Operand
+from mlftool.ops.base import ROUNDED, Kernel, Operand
 from mlftool.ops.scalar import literal, tensor_operand
 from mlftool.targets.kernels import kernel
 
@@ -21,7 +21,7 @@ def _constants(v: View, node: Node) -> tuple[float, int] | None:
     return scale, int(zero[0]) if zero else 0
 
 
-@kernel("Softmax", needs="", unless="fpu")
+@kernel("Softmax", needs="", unless="fpu", replaces_portable=True)
 def soft_softmax(v: View) -> Kernel | None:
     body = v.node.body
     if [n.op for n in body] != ["DequantizeLinear", "Softmax", "QuantizeLinear"]:
@@ -29,13 +29,7 @@ def soft_softmax(v: View) -> Kernel | None:
     (x,), shape = body[0].inputs[:1], v.x(0).shape
     read, written = _constants(v, body[0]), _constants(v, body[2])
     in_bytes = v.type(x).dtype.is_int8 and v.out.dtype.is_int8 and v.y.dtype == float32
-    if (
-        not read
-        or not written
-        or not in_bytes
-        or v.attr("mlf.flattened", 0)
-        or v.attr("mlf.rounded")
-    ):
+    if not read or not written or not in_bytes or v.attr("mlf.flattened", 0) or v.attr(ROUNDED):
         return None
     if not (0 < read[0] < 1e30 and 1e-30 < written[0] < 1e30):  # no infinity on the way
         return None
@@ -62,7 +56,7 @@ def soft_softmax(v: View) -> Kernel | None:
             Operand("e", "float", "scratch", bytes=4 * n),
             Operand("y", v.out.dtype.c, "out", v.node.outputs[0]),
         ),
-        cost=v.y.elements * 50.0,
+        cost=v.y.elements * 3000.0,
         includes=("mlf/soft.h",),
         inplace=(x,),
     )

@@ -88,7 +88,7 @@ def _tiles(v: View, soft: bool) -> Kernel | None:
             store.operands,
             order.scratch,
         ),
-        cost=c.macs * 1.5 + c.pixels * c.oc * 8.0,
+        cost=c.macs * 2.95 + c.pixels * c.oc * 16.0,
         macs=c.macs,
         includes=("mlf/kernel.h", "mlf/tiles.h", *store.includes),
         inplace=store.inplace,

@@ -78,7 +78,7 @@ def _rows(v: View, soft: bool) -> Kernel | None:
             store.operands,
             [Operand("rows", v.x(0).dtype.c, "scratch", bytes=kh * width * c.ic)],
         ),
-        cost=c.macs * 2.2 + c.pixels * c.oc * 9.0,
+        cost=c.macs * 3.4 + c.pixels * c.oc * 14.0,
         macs=c.macs,
         includes=("mlf/kernel.h", "mlf/tiles.h", *store.includes),
         inplace=store.inplace,

@@ -43,7 +43,7 @@ MLF_KERNEL void tvmgen_contract_s8_transpose(const int8_t *MLF_RESTRICT x, int8_
 // QLinearConv conv_3, activation -128 127, kernel_shape 3 3, pads 1 1 1 1
 //   in int8[1x6x5x4] channels last, 0.05 * (q + 3)
 //   out int8[1x6x5x4] channels last, 0.04 * (q + 128)
-//   by interleaved.blocked, estimated at 7.6e+03 instructions; integers.portable.blocked at 1.01e+04
+//   by interleaved.blocked, estimated at 1.2e+04 instructions; integers.portable.blocked at 2.03e+04
 MLF_KERNEL void tvmgen_contract_s8_qlinearconv(const int8_t *MLF_RESTRICT x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b, const float *MLF_RESTRICT scale, const int32_t *MLF_RESTRICT m, int8_t *MLF_RESTRICT y) {
   MLF_ALIGNED(8) int8_t patch[72];
   for (int32_t p = 0; p < 30; p += 2) {

@@ -44,8 +44,7 @@ MLF_KERNEL void tvmgen_depthwise_s8_transpose(const int8_t *MLF_RESTRICT x, int8
 // QLinearConv conv_3, activation -128 127, group 4, kernel_shape 3 3, pads 1 1 1 1
 //   in int8[1x6x5x4] channels last, 0.05 * (q + 3)
 //   out int8[1x6x5x4] channels last, 0.04 * (q + 128)
-//   by integers.portable.depthwise, estimated at 5.04e+03 instructions; portable.depthwise at
-//     6.3e+03
+//   by integers.portable.depthwise
 MLF_KERNEL void tvmgen_depthwise_s8_qlinearconv(const int8_t *MLF_RESTRICT x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b, const int32_t *MLF_RESTRICT b_inner, const float *MLF_RESTRICT scale, const int32_t *MLF_RESTRICT m, int8_t *MLF_RESTRICT y) {
   for (int32_t p = 0; p < 30; p++) {
     const int32_t iy = p / 5 % 6 * 1 - 1;

@@ -25,7 +25,7 @@ MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step0_m[8] = {
 // QGemm matmul_2, activation -128 127
 //   in int8[1x8], 0.05 * (q - 4)
 //   out int8[1x5], 0.1 * (q - 1)
-//   by dsp.pairs, estimated at 78 instructions; dsp.rows_of_four at 138
+//   by dsp.pairs, estimated at 128 instructions; dsp.rows_of_four at 138
 MLF_KERNEL void tvmgen_dsp_pairs_dense_qgemm(const int8_t *x, const uint32_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b, const int32_t *MLF_RESTRICT m, int8_t *y) {
   MLF_ALIGNED(8) int16_t columns[8];
   for (int32_t p = 0; p < 1; p += 1) {

@@ -50,7 +50,7 @@ MLF_KERNEL void tvmgen_narrow_transpose(const int8_t *MLF_RESTRICT x, int8_t *ML
 // QLinearConv conv_3, activation -128 127, kernel_shape 3 3, pads 1 1 1 1
 //   in int8[1x6x5x4] channels last, 0.05 * (q + 3)
 //   out int8[1x6x5x4] channels last, 0.04 * (q + 128)
-//   by narrow.blocked, estimated at 9.23e+03 instructions; integers.portable.blocked at 1.01e+04
+//   by narrow.blocked, estimated at 2.29e+04 instructions; integers.portable.blocked at 3.8e+04
 MLF_KERNEL void tvmgen_narrow_qlinearconv(const int8_t *x, const uint8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b, const int32_t *MLF_RESTRICT m, const int32_t *MLF_RESTRICT add, const float *MLF_RESTRICT scale, int8_t *y) {
   MLF_ALIGNED(8) uint8_t column[40];
   memset(column + 36, 0, 4);

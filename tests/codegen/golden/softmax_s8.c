@@ -12,7 +12,7 @@
 // DequantizeLinear + Softmax + QuantizeLinear softmax_1
 //   in int8[1x7], 0.1 * (q - 2)
 //   out int8[1x7], 0.00390625 * (q + 128)
-//   by integers.softmax, estimated at 350 instructions; portable.softmax at 560
+//   by integers.softmax
 MLF_KERNEL void tvmgen_softmax_s8_fused_dequantizelinear_softmax_quantizelinear(const int8_t *x, int8_t *y) {
   MLF_ALIGNED(8) float e[7];
   for (int32_t o = 0; o < 1; o++) {

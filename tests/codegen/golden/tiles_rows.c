@@ -40,7 +40,7 @@ MLF_KERNEL void tvmgen_tiles_rows_transpose(const int8_t *MLF_RESTRICT x, int8_t
 // QLinearConv conv_3, activation -128 127, group 4, kernel_shape 3 3, pads 1 1 1 1
 //   in int8[1x6x5x4] channels last, 0.05 * (q + 3)
 //   out int8[1x6x5x4] channels last, 0.04 * (q + 128)
-//   by tiles.rows, estimated at 3.46e+03 instructions; integers.portable.depthwise at 5.04e+03
+//   by tiles.rows, estimated at 5.35e+03 instructions; integers.portable.depthwise at 1.01e+04
 MLF_KERNEL void tvmgen_tiles_rows_qlinearconv(const int8_t *x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b, const int32_t *MLF_RESTRICT m, const float *MLF_RESTRICT scale, int8_t *y) {
   MLF_ALIGNED(8) int8_t rows[84];
   for (int32_t image = 0; image < 1; image++) {

@@ -251,6 +251,15 @@ class Calls:
         file.unlink(missing_ok=True)
         file.write_text(content)
 
+    def py_delete(self, folder: str, name: str) -> bool:
+        file = Path(folder) / name
+        there = file.is_symlink() or file.exists()
+        if file.is_dir() and not file.is_symlink():
+            shutil.rmtree(file)
+        else:
+            file.unlink(missing_ok=True)
+        return there
+
     def py_symlink(self, folder: str, target: str, link: str) -> None:
         file = Path(folder) / link
         file.parent.mkdir(parents=True, exist_ok=True)

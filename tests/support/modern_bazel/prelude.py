@@ -255,6 +255,7 @@ def _repository_context(made):
 
     return struct(
         attr = struct(**{name: _value(plain) for name, plain in made["attr"].items()}),
+        delete = lambda name: py_delete(made["folder"], str_of(name)),
         execute = execute,
         file = lambda path, content = "", executable = True, legacy_utf8 = False: py_file(made["folder"], str_of(path), content),
         getenv = lambda name, default = None: py_getenv(name, default),

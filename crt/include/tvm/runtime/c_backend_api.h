@@ -34,7 +34,7 @@ typedef int (*FTVMParallelLambda)(int task_id, TVMParallelGroupEnv *penv, void *
  * the task returns: 0, or -1 on failure. */
 TVM_DLL int TVMBackendParallelLaunch(FTVMParallelLambda flambda, void *cdata, int num_task);
 
-/* Waits for the other tasks of the group, of which there are none: 0. */
+/* Would wait for the other tasks of the group, but a group has one: 0. */
 TVM_DLL int TVMBackendParallelBarrier(int task_id, TVMParallelGroupEnv *penv);
 
 /* Calls `f` with `cdata` unless it was called for this `handle` before, which starts as NULL. What

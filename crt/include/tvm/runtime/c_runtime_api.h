@@ -52,7 +52,7 @@ typedef enum {
 
 typedef DLTensor *TVMArrayHandle;
 
-/* One argument or result of a packed function; a type code beside it says which member is set. */
+/* One argument or result of a packed function; a separate type code says which member is set. */
 typedef union {
   int64_t v_int64;
   double v_float64;

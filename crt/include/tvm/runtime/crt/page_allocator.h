@@ -19,7 +19,7 @@ struct MemoryManagerInterface {
   tvm_crt_error_t (*Allocate)(MemoryManagerInterface *interface, size_t num_bytes, DLDevice dev,
                               void **out_ptr);
 
-  /* kTvmErrorPlatformStackAllocBadFree, and nothing changed, for what is no allocated block. */
+  /* kTvmErrorPlatformStackAllocBadFree, and nothing changed, for any other address. */
   tvm_crt_error_t (*Free)(MemoryManagerInterface *interface, void *ptr, DLDevice dev);
 
   /* How many blocks are allocated. */

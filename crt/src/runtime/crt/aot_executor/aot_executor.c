@@ -94,7 +94,7 @@ static int allocate_args(TVMAotExecutor *e) {
   return 0;
 }
 
-/* The values and type codes of the call lie behind the arguments. */
+/* The values and type codes of the call follow the arguments. */
 static TVMValue *values_of(const TVMAotExecutor *e, int64_t num_args) {
   return (TVMValue *)(void *)(e->args + num_args);
 }

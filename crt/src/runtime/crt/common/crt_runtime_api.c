@@ -65,7 +65,7 @@ static TVMFunctionHandle function_handle(size_t module, tvm_function_index_t fun
   return handle_of((uintptr_t)(module | kHandleFlag) << 16 | function | kHandleFlag);
 }
 
-/* The registered module behind a handle, or NULL. */
+/* The registered module of a handle, or NULL. */
 static const TVMModule *module_of(uintptr_t number) {
   const size_t index = number & ~(uintptr_t)kHandleFlag;
   if ((number & kHandleFlag) == 0 || index >= TVM_CRT_MAX_REGISTERED_MODULES) {
@@ -152,7 +152,7 @@ int TVMFuncRegisterGlobal(const char *name, TVMFunctionHandle f, int override) {
   return (int)TVMMutableFuncRegistry_Set(&global_functions, name, function_at(f), override != 0);
 }
 
-/* The function behind a handle, and the registry it is in; or NULL. */
+/* The function of a handle, and the registry it is in; or NULL. */
 static TVMBackendPackedCFunc find(TVMFunctionHandle func, const TVMFuncRegistry **registry) {
   const uintptr_t number = (uintptr_t)func;
   const tvm_function_index_t index = (tvm_function_index_t)(number & (kHandleFlag - 1));

@@ -161,7 +161,7 @@ tvm_crt_error_t TVMMutableFuncRegistry_Set(TVMMutableFuncRegistry *reg, const ch
   while (TVMFuncNames_Next(&names) != NULL) {
   }
   end.constant = names.at;
-  /* One NUL has to stay behind the last name. */
+  /* One NUL must follow the last name. */
   if (count >= reg->max_functions ||
       name_bytes >= (size_t)((const char *)reg->registry.funcs - end.constant)) {
     return kTvmErrorFunctionRegistryFull;

@@ -80,7 +80,7 @@ int TVMNDArray_Load(TVMNDArray *array, const char **strm) {
   TVMByteCursor cursor;
   int code;
   cursor.at = (const uint8_t *)*strm;
-  cursor.left = SIZE_MAX; /* nobody said where it ends */
+  cursor.left = SIZE_MAX; /* its end is unknown */
   code = TVMNDArray_LoadBytes(array, &cursor);
   *strm = (const char *)cursor.at;
   return code;

@@ -1,4 +1,4 @@
-/* The optional hooks of a platform that has none of its own. */
+/* The optional hooks, for platforms that do not define them. */
 #include <tvm/runtime/crt/platform.h>
 
 #if defined(__GNUC__)

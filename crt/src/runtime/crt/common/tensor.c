@@ -6,7 +6,7 @@
 
 enum { kMaxBits = 64 };
 
-/* The number at `*text`, which is moved behind it; 0 when there is none or it exceeds `max`. */
+/* The number at `*text`, which is moved past it; 0 when there is none or it exceeds `max`. */
 static uint32_t parse_number(const char **text, uint32_t max) {
   uint32_t number = 0;
   while (**text >= '0' && **text <= '9') {

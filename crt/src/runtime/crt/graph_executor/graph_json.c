@@ -178,7 +178,7 @@ static TVMGraphNodeKind kind_of(Reader *r, const Node *node, uint32_t num_inputs
   return strcmp(node->func_name, "__nop") == 0 ? kTVMGraphNop : kTVMGraphOp;
 }
 
-/* Makes a row of what is known of a node. */
+/* Makes a row from a node's description. */
 static void add_node(Reader *r, const Node *node) {
   TVMGraph *const g = r->graph;
   const uint32_t num_inputs = g->counts.inputs - node->first_input;

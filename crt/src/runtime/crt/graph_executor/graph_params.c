@@ -37,7 +37,7 @@ static int read_names(TVMByteCursor all, TVMByteCursor *names, TVMByteCursor *ar
   return 0;
 }
 
-/* The input of a name, which is not NUL-terminated; NULL if there is none. */
+/* The input with a name, which is not NUL-terminated; NULL if there is none. */
 static DLTensor *find_input(TVMGraphExecutor *e, const uint8_t *name, size_t length) {
   int i;
   for (i = 0; i < TVMGraphExecutor_GetNumInputs(e); i++) {

@@ -40,7 +40,7 @@ static tvm_crt_error_t allocate(MemoryManagerInterface *interface, size_t num_by
   size_t i;
   (void)dev;
   *out_ptr = NULL;
-  if (wanted == 0) { /* an empty block has an address of its own too */
+  if (wanted == 0) { /* an empty block has its own address too */
     wanted = 1;
   }
   start = find_run(m, wanted);

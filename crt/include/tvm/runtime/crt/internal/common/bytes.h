@@ -68,7 +68,7 @@ static inline int TVMByteCursor_Number(TVMByteCursor *cursor, size_t bytes, uint
   return 0;
 }
 
-/* Copies elements that lie low byte first to where this machine's kernels expect them. */
+/* Copies little-endian elements into this machine's byte order. */
 static inline void TVMCopyFromLittleEndian(void *to, const uint8_t *from, size_t total_bytes,
                                            size_t element_bytes) {
   const uint16_t probe = 1;

@@ -19,7 +19,7 @@ typedef struct {
  * of generated code are passed with SIZE_MAX: their length is nowhere written. */
 int TVMFuncNames_Open(TVMFuncNames *names, const char *blob, size_t length);
 
-/* The next name; NULL behind the last one, at an empty one (which ends the list whatever the count
+/* The next name; NULL after the last one, at an empty one (which ends the list whatever the count
  * says), and at one that does not end within the blob. */
 const char *TVMFuncNames_Next(TVMFuncNames *names);
 

@@ -27,7 +27,7 @@ typedef struct TVMNDArray {
   uint32_t reference_count;
 } TVMNDArray;
 
-/* Parses the name of a type of 1 to 64 bits. 0, or -1 when it is none. */
+/* Parses the name of a type of 1 to 64 bits. 0, or -1 if it is not a type. */
 int TVMDataType_Parse(const char *text, DLDataType *dtype);
 
 /* Bytes of one element: a bool takes one. 0 for a type without size. */
@@ -37,10 +37,11 @@ size_t TVMDataType_ElementBytes(DLDataType dtype);
  * than TVM_CRT_MAX_TENSOR_BYTES. */
 int TVMTensor_SizeBytes(int32_t ndim, const int64_t *shape, DLDataType dtype, size_t *bytes);
 
-/* 1 when elements lie one after the other in row-major order. */
+/* 1 if the elements are contiguous in row-major order. */
 int TVMTensor_IsCompact(const DLTensor *tensor);
 
-/* An array record (see docs: .params): what it says of its tensor, and where its data lie. */
+/* An array record (see docs: .params): the description of its tensor, and the address of its data.
+ * */
 typedef struct {
   DLDataType dtype;
   int32_t ndim;
@@ -49,7 +50,7 @@ typedef struct {
   size_t data_bytes;
 } TVMArrayRecord;
 
-/* Reads one record. 0, or -1 for bytes that are none; `record` is then undefined. */
+/* Reads one record. 0, or -1 for malformed bytes; `record` is then undefined. */
 int TVMArrayRecord_Read(TVMByteCursor *cursor, TVMArrayRecord *record);
 
 /* An array without data (NULL), with data of its own, with those of a record, or with those of

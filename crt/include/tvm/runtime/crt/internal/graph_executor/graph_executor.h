@@ -85,7 +85,7 @@ struct TVMGraphExecutor {
   TVMValue *args; /* of one call, with their type codes */
   int *arg_tcodes;
   TVMGraphStorage *storage; /* by storage id */
-  void *pool;               /* the block all storage lies in */
+  void *pool;               /* the block with all storage */
 };
 
 #ifdef __cplusplus

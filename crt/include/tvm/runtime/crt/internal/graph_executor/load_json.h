@@ -1,4 +1,4 @@
-/* Reads JSON piece by piece, from a text of known length, without memory of its own.
+/* Reads JSON piece by piece, from a text of known length, without allocating memory.
  *
  * The first error stays: from then on nothing is read, TVMJson_More ends every loop, and numbers
  * and strings come out empty. So a caller checks `error` once, at the end. */
@@ -27,7 +27,7 @@ void TVMJson_Fail(TVMJson *json, const char *what);
 /* Expects '{' or '['. */
 void TVMJson_Begin(TVMJson *json, char open);
 
-/* After Begin and `done` items: 1 if another item follows, 0 behind the closing bracket. */
+/* After Begin and `done` items: 1 if another item follows, 0 after the closing bracket. */
 int TVMJson_More(TVMJson *json, char close, uint32_t done);
 
 /* A string into `buffer`, NUL-terminated; longer ones, and those that contain NUL, are errors. */

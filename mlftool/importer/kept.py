@@ -1,0 +1,59 @@
+"""The last stages: a typed node that no other has taken is kept, in the current spelling."""
+
+from __future__ import annotations
+
+from onnx import NodeProto
+
+from mlftool.importer.checks import facts
+from mlftool.importer.draft import Draft
+from mlftool.importer.expand import standing_for
+from mlftool.importer.functions import body_of, has_body, with_names_of
+from mlftool.importer.opset import RESOLVERS, modernise
+from mlftool.importer.protos import domain_of, op_name, type_proto
+from mlftool.importer.scope import KEEP, Next, Outcome, Refuse, Scope
+from mlftool.importer.structure import REWRITTEN
+from mlftool.ir.graph import Node, TensorType
+from mlftool.ops import OPS
+
+KNOWN = OPS.keys() | REWRITTEN | RESOLVERS.keys()  # operators whose definition we do not need
+
+
+def inlined(scope: Scope, node: NodeProto) -> Outcome:
+    """The operator's definition, if it has one and we have no kernel."""
+    opset = scope.opsets[domain_of(node)]
+    if op_name(node) in KNOWN or not has_body(node, opset):
+        return Next(node)
+    types = [type_proto(scope.types[n], scope.symbols_of(n)) for n in node.input if n]
+    body = body_of(node, opset, types)
+    if body is None:
+        return Next(node)
+    imports = {"" if o.domain == "ai.onnx" else o.domain: o.version for o in body.opset_import}
+    flat = {n for n in node.input if n and not scope.types[n].shape}
+    return standing_for(scope, with_names_of(node, body, opset), imports, flat)
+
+
+def kept(scope: Scope, node: NodeProto) -> Outcome:
+    f = facts(scope, node)
+    outputs, label = list(node.output), node.name or node.op_type
+    out_types = [scope.types[n] if n else f.output for n in outputs]
+    draft = Draft(
+        f.op, list(node.input), outputs, dict(f.attrs), f.inputs, out_types, f.values, label
+    )
+    if not domain_of(node):
+        modernise(scope, draft)
+    if draft.out_shape and min(draft.out_shape) < 0:
+        said = ",".join(map(str, draft.out_shape))
+        text = f"output '{draft.outputs[0]}' has shape {said}; expected none negative"
+        return Refuse("MLF0206", text)
+    for out in filter(None, draft.outputs if draft.out_shape else ()):
+        scope.types[out] = TensorType(scope.types[out].dtype, draft.out_shape)
+    inputs, made = _used(draft.inputs), _used(draft.outputs)
+    scope.nodes.append(Node(draft.op, inputs, made, draft.attrs, scope.label(node)))
+    return KEEP
+
+
+def _used(names: list[str]) -> tuple[str, ...]:
+    """Without those at the end that were left out."""
+    while names and not names[-1]:
+        names = names[:-1]
+    return tuple(names)

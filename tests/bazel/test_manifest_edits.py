@@ -1,0 +1,123 @@
+"""Thirty models, each in a package of its own: what Bazel configures when a manifest is edited."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from nested import Workspace, make_workspace
+
+MODELS = [f"net{number:02d}" for number in range(30)]
+# What loads the list of models, and targets that name them all.
+OF_ALL = 10
+BUILD = """load("@models//:defs.bzl", "MODELS", "TESTS")
+
+exports_files(["models.yaml"])
+
+filegroup(
+    name = "libraries",
+    srcs = ["@models//%s:host" % name for name in MODELS],
+)
+
+test_suite(
+    name = "tests",
+    tests = TESTS,
+)
+"""
+ROW = "  {name}: {{model: networks/{file}/x.onnx, test: {{vectors: networks/{file}/x.npz}}}}\n"
+
+
+def add_files(workspace: Path, name: str) -> None:
+    """Files that are there, in a package; nothing reads them while targets are configured."""
+    folder = workspace / "networks" / name
+    folder.mkdir(parents=True)
+    for file in ("x.onnx", "x.npz"):
+        (folder / file).write_bytes(b"")
+    (folder / "BUILD.bazel").write_text('exports_files(glob(["x.*"]))\n')
+
+
+@pytest.fixture(scope="module")
+def thirty(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[Workspace]:
+    made = make_workspace(tmp_path_factory.mktemp("thirty"), cache)
+    for name in ("models", "boards"):
+        shutil.rmtree(made.folder / name)
+    (made.folder / "BUILD.bazel").write_text(BUILD)
+    rows = [ROW.format(name=name, file=name) for name in MODELS]
+    head = "version: 1\ndefaults: {targets: [host, cortex-m4]}\nmodels:\n"
+    (made.folder / "models.yaml").write_text(head + "".join(rows))
+    for name in MODELS:
+        add_files(made.folder, name)
+    yield made
+    made.shutdown()
+
+
+def analyse(workspace: Workspace) -> tuple[int, int]:
+    """Packages that are loaded and targets that are configured for everything there is."""
+    everything = ("@models//...", "//...")
+    talk = workspace.bazel("build", "--nobuild", *workspace.options(), *everything)
+    # The last line is Bazel's result; those before it are its progress.
+    found = re.findall(r"\((\d+) packages loaded, (\d+) targets? configured\)", talk)[-1]
+    return int(found[0]), int(found[1])
+
+
+def edit(workspace: Workspace, old: str, new: str) -> tuple[int, int]:
+    """Changes the manifest in one place; what `analyse` says then."""
+    manifest = workspace.folder / "models.yaml"
+    text = manifest.read_text()
+    assert text.count(old) == 1
+    manifest.write_text(text.replace(old, new))
+    return analyse(workspace)
+
+
+def names(workspace: Workspace) -> set[str]:
+    """The models that have a library for the host."""
+    talk = workspace.bazel("query", *workspace.options(), "@models//...", "--output=label")
+    return set(re.findall(r"@models//(\w+):host$", talk, re.M))
+
+
+def test_an_edit_concerns_one_model(thirty: Workspace) -> None:
+    """Bazel counts what it configures: as much as one model has, out of thirty."""
+    _, everything = analyse(thirty)
+    again = analyse(thirty)
+    row = ROW.format(name=MODELS[3], file=MODELS[3])
+    packages, of_one = edit(thirty, row, row.replace("{model", "{float_mode: fused, model"))
+
+    assert again == (0, 0)
+    assert packages == 1
+    # So many that it cannot be a few of a model's, so few that it is not two models'.
+    assert 20 < of_one < 60
+    assert everything > len(MODELS) * (of_one - OF_ALL)
+
+    add_files(thirty.folder, "more")
+    packages, added = edit(thirty, row := ROW.format(name="net04", file="net04"),
+                           row + ROW.format(name="more", file="more"))  # fmt: skip
+    assert names(thirty) == {*MODELS, "more"}
+    # Its own, that of its files, and the one that loads the list.
+    assert packages == 3
+    assert added <= of_one + OF_ALL
+
+    packages, renamed = edit(thirty, "  net05:", "  other:")
+    assert names(thirty) == {*MODELS, "more", "other"} - {"net05"}
+    assert packages == 2
+    assert renamed <= of_one + OF_ALL
+
+    packages, removed = edit(thirty, ROW.format(name="net06", file="net06"), "")
+    assert names(thirty) == {*MODELS, "more", "other"} - {"net05", "net06"}
+    assert packages == 1
+    assert removed <= OF_ALL
+
+
+def test_a_server_that_starts_finds_what_was_edited(thirty: Workspace) -> None:
+    """Between two servers nothing is remembered but files."""
+    before = names(thirty)
+    thirty.shutdown()
+    manifest = thirty.folder / "models.yaml"
+    manifest.write_text(manifest.read_text().replace("  net07:", "  seven:"))
+
+    assert names(thirty) == (before | {"seven"}) - {"net07"}
+    assert "no such package '@models//net07'" in thirty.bazel(
+        "build", *thirty.options(), "--nobuild", "@models//net07:host", fails=True
+    )
