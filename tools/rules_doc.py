@@ -53,6 +53,10 @@ MISTAKES = {
         "Neither `srcs` nor `deps` of an `mlf_firmware` have a `main`.",
     "``multiple definition of `mlf_module_x_in_two_libraries_set_module_name'``":
         "A `cc_binary` links two libraries with a module `x`; set `module_name` of one of them.",
+    "`No matching toolchains found for types @bazel_tools//tools/cpp:toolchain_type`":
+        "`--platforms` names a platform that no C toolchain is for: add a constraint value such as "
+        "`@mlftool//rules/platforms:cpu_cortex-m4` to it, or register a toolchain of your own. Of "
+        "the platform of an `mlf_firmware` the rules say so themselves.",
     "`no matching toolchains found for types @mlftool//rules/toolchains:mlftool_type`":
         "`mlf_register_toolchains()` is not called.",
     "`Not a regular file: .../models.yaml`":

@@ -1,6 +1,15 @@
 """A test that the arena a model reports is what it needs."""
 
-load(":calls.bzl", "check_board", "check_call", "check_new", "check_number", "check_platform")
+load(
+    ":calls.bzl",
+    "check_board",
+    "check_call",
+    "check_common",
+    "check_new",
+    "check_number",
+    "check_platform",
+    "text_of",
+)
 load(":checks.bzl", "info_of", "public_name")
 load(":common.bzl", "for_hidden")
 load(":mlftool.bzl", "TOOLCHAIN_TYPE", "run_mlftool")
@@ -109,6 +118,7 @@ def mlf_arena_test(
         module = (module, "string"),
         vectors = (vectors, "label"),
     )
+    check_common(name, kwargs)
     check_number(name, absolute = absolute, relative = relative)
     check_platform(name, platform)
     check_board(name, board, platform)
@@ -132,9 +142,9 @@ def mlf_arena_test(
         )
     _arena_test(
         name = name,
-        absolute = str(absolute),
+        absolute = text_of(absolute),
         less = name + "_less",
-        relative = str(relative),
+        relative = text_of(relative),
         runner = name + "_enough",
         size = kwargs.pop("size", "medium" if platform or board else "small"),
         vectors = vectors,

@@ -1,6 +1,6 @@
 """What makes a program for a board: start-up code, a linker script, and how to run it."""
 
-load(":calls.bzl", "check_call", "check_new", "refuse")
+load(":calls.bzl", "check_call", "check_common", "check_new", "check_plain", "refuse")
 load(":cc.bzl", "CcInfo", "cc_common", "cc_library")
 load(":common.bzl", "for_hidden")
 load(":cpus.bzl", "CPUS", "is_bare")
@@ -129,6 +129,8 @@ def mlf_board(
         target = (target, "string"),
         title = (title, "string"),
     )
+    check_common(name, kwargs)
+    check_plain(name, "it decides what the board is made of; make a board for each", parts = parts, target = target)
     check_new(name, [name, name + "_platform", name + "_constraint"])
     _check(name, target, parts)
     if is_bare(target) and not (linker_script or deps or linkopts):

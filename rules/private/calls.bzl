@@ -1,11 +1,12 @@
 """Mistakes in calls of macros, found while a package is read.
 
 Bazel's own checks come later and name what a macro made and how that calls an argument; these name the
-label, the argument, its value and what is expected. A `select` is left to Bazel.
+label, the argument, its value and what is expected. A `select` is passed on, except where the macro must
+know the value.
 """
 
 load("@mlf_system//:machines.bzl", "BOARDS")
-load(":common.bzl", "COMMON")
+load(":common.bzl", "COMMON", "NOT_CONFIGURABLE")
 load(":cpus.bzl", "CPUS")
 
 # Kind of argument -> the types that it may have, and how it is written.
@@ -47,6 +48,50 @@ def refuse(name, argument, value, expected):
     """
     fail("%s: %s: got %r, expected %s" % (label_of(name), argument, value, expected))
 
+def is_select(value):
+    """Whether a value is known when there is a configuration, and not before.
+
+    Args:
+      value: of an argument.
+
+    Returns:
+      bool.
+    """
+    return type(value) == "select"
+
+def check_plain(name, why, **arguments):
+    """Fails for a `select` where a macro must know the value.
+
+    Args:
+      name: of the target that the macro makes.
+      why: what the value decides, and what to do instead.
+      **arguments: argument -> value.
+    """
+    for argument, value in arguments.items():
+        if is_select(value):
+            refuse(name, argument, value, "a value that is no select(): " + why)
+
+def check_common(name, given):
+    """Fails for a `select` in what no rule of Bazel's takes one for.
+
+    Args:
+      name: of the target that the macro makes.
+      given: argument -> value.
+    """
+    why = "Bazel reads it before there is a configuration; make a target for each value"
+    check_plain(name, why, **{argument: given.get(argument) for argument in NOT_CONFIGURABLE})
+
+def text_of(number):
+    """A number as attributes have it.
+
+    Args:
+      number: string, int or select.
+
+    Returns:
+      string or select.
+    """
+    return number if is_select(number) else str(number)
+
 def _fits(value, kind):
     types, _ = _KINDS[kind]
     if type(value) not in types or (kind == "bytes" and value < 0):
@@ -64,7 +109,7 @@ def check_call(name, **arguments):
     if type(name) != "string":
         fail("name: got %r, expected a string, such as \"keyword\"" % (name,))
     for argument, (value, kind) in arguments.items():
-        if value != None and type(value) != "select" and not _fits(value, kind):
+        if value != None and not is_select(value) and not _fits(value, kind):
             refuse(name, argument, value, _KINDS[kind][1])
 
 def check_number(name, **arguments):
@@ -121,7 +166,7 @@ def check_options(name, given, options):
         option = options[argument]
         if not option.values:
             check_call(name, **{argument: (value, option.kind)})
-        elif value not in option.values and type(value) != "select":
+        elif not is_select(value) and value not in option.values:
             refuse(name, argument, value, "one of " + ", ".join([repr(v) for v in option.values]))
 
 def _neighbour(label):
@@ -134,6 +179,17 @@ def _neighbour(label):
 _PLATFORMS = sorted(CPUS) + sorted(BOARDS) + ["host"]
 _OURS = [str(Label("//rules/platforms:host")).rpartition(":")[0], "@mlftool//rules/platforms"]
 
+def is_ours(platform):
+    """Whether a platform is one of //rules/platforms, which all say their processor.
+
+    Args:
+      platform: a label.
+
+    Returns:
+      bool.
+    """
+    return str(platform).rpartition(":")[0] in _OURS
+
 def check_platform(name, platform):
     """Fails for what is certainly no platform; Bazel names neither the argument nor a remedy.
 
@@ -142,6 +198,7 @@ def check_platform(name, platform):
       platform: a label, or None.
     """
     check_call(name, platform = (platform, "label"))
+    check_plain(name, "it decides what selects ask; make a target for each platform", platform = platform)
     text = str(platform)
     package, _, target = text.rpartition(":")
     rule = _neighbour(text)
@@ -161,6 +218,10 @@ def check_board(name, board, platform):
       platform: a label, or None: that of the board.
     """
     check_call(name, board = (board, "label"))
+    if not platform:
+        check_plain(name, "its platform is built for; make a target for each board, or give platform", board = board)
+    if is_select(board):
+        return
     text = str(board)
     rule = _neighbour(text)
     if text in CPUS or text in BOARDS:

@@ -3,8 +3,13 @@
 # What the names of targets end in that make something for all configurations: see shared.bzl.
 SHARED = ".shared"
 
+# And of what links an image, which its `mlf_firmware` stands for: see firmware.bzl.
+IMAGE = ".image"
+
 def _without(text):
-    return text[:-len(SHARED)] if text.endswith(SHARED) else text
+    for suffix in [SHARED, IMAGE]:
+        text = text[:-len(suffix)] if text.endswith(suffix) else text
+    return text
 
 def public_name(ctx):
     """The name that users know a target by.
@@ -102,10 +107,10 @@ def check_modules(ctx, contexts, cpu, cpus):
             name, device = file.basename.lower(), file.dirname.rpartition("/")[2]
             if owners.setdefault(name, library) != library:
                 fail("%s: deps: got two modules '%s', of %s and %s; set module_name of one of them" %
-                     (ctx.label, name.rpartition(".")[0], owners[name], library))
+                     (public_label(ctx), name.rpartition(".")[0], owners[name], library))
             if cpu and device in cpus and device != cpu:
                 fail("%s: deps: got %s, a model for %s, in an image for %s; compile the model for that" %
-                     (ctx.label, library, device, cpu))
+                     (public_label(ctx), library, device, cpu))
 
 # Attribute -> what has the provider that is wanted of it.
 _MAKERS = {

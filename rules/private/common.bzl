@@ -14,6 +14,22 @@ _OF_TESTS = ["flaky", "local", "size", "timeout"]
 
 COMMON = _OF_ALL + _OF_PUBLIC + _OF_C + _OF_TESTS
 
+# What Bazel reads before there is a configuration, and a macro reads, too.
+NOT_CONFIGURABLE = [
+    "compatible_with",
+    "deprecation",
+    "exec_compatible_with",
+    "features",
+    "flaky",
+    "local",
+    "restricted_to",
+    "size",
+    "tags",
+    "testonly",
+    "timeout",
+    "visibility",
+]
+
 def _some(given, names):
     return {name: value for name, value in given.items() if value != None and name in names}
 

@@ -1,6 +1,15 @@
 """One or several models -> one Model Library Format archive."""
 
-load(":calls.bzl", "check_attributes", "check_call", "check_new", "check_options", "refuse")
+load(
+    ":calls.bzl",
+    "check_attributes",
+    "check_call",
+    "check_common",
+    "check_new",
+    "check_options",
+    "check_plain",
+    "refuse",
+)
 load(
     ":checks.bzl",
     "SHARED",
@@ -269,6 +278,8 @@ def _make_archive(maker, fetcher, name, out, attributes, known):
     check_call(name, out = (out, "string"))
     check_new(name, [name, name + SHARED])
     check_attributes(name, attributes, known)
+    check_common(name, attributes)
+    check_plain(name, "it is a file's name; make a target for each", out = out)
     out = out or name + ".tar"
     if not out.endswith(".tar"):
         refuse(name, "out", out, "a name that ends in .tar")
@@ -290,6 +301,9 @@ mlf_compile(
 
 The archive is made in one fixed configuration: host tests, every firmware image and a plain
 `bazel build` share one action, whatever `--copt`, `--platforms` or `-c` say.
+
+A `select()` is asked in that configuration: `--define`s and build settings of your own count, platform and
+mode do not.
 
 `bazel build` gives the archive. With `--output_groups` it gives its parts instead:
 

@@ -1,9 +1,20 @@
 """Libraries -> a program image for a board."""
 
 load(":board.bzl", "platform_of")
-load(":calls.bzl", "check_board", "check_call", "check_new", "check_platform", "label_of", "refuse")
+load(
+    ":calls.bzl",
+    "check_board",
+    "check_call",
+    "check_common",
+    "check_new",
+    "check_plain",
+    "check_platform",
+    "is_ours",
+    "label_of",
+    "refuse",
+)
 load(":cc.bzl", "CC_TOOLCHAIN_TYPE", "CcInfo", "cc_common", "cc_library", "find_cc_toolchain")
-load(":checks.bzl", "check_modules", "limits_of")
+load(":checks.bzl", "IMAGE", "check_modules", "limits_of", "public_label", "public_name")
 load(":common.bzl", "for_hidden")
 load(":cpus.bzl", "CPUS", "HOSTS", "condition")
 load(":groups.bzl", "check_limits")
@@ -19,6 +30,14 @@ _PROCESSORS = dict(
     [("//conditions:default", "")] + [(condition(Label("//rules/platforms:is_" + cpu)), cpu) for cpu in CPUS],
 )
 
+def _for_known(image):
+    """The image, of platforms that say what their processor is.
+
+    Others may have no C toolchain, and Bazel would tell of that before a rule can.
+    """
+    known = {condition(Label("//rules/platforms:is_" + cpu)): image for cpu in CPUS.keys() + ["other"]}
+    return select(dict(known, **{"//conditions:default": None}))
+
 def _libraries(ctx, context):
     """What there is to link and the options and files that come with it, each once, in link order."""
     plain, whole, objects, flags, files = {}, {}, {}, [], []
@@ -32,7 +51,7 @@ def _libraries(ctx, context):
                 (whole if library.alwayslink else plain)[archive] = None
             elif not own:
                 fail("%s: deps: got %s, of which there is a shared library only; expected one that can be linked into an image" %
-                     (ctx.label, linker_input.owner))
+                     (public_label(ctx), linker_input.owner))
             objects.update([(file, None) for file in own])
 
     # From the board and from the application, say, once plain.
@@ -115,10 +134,10 @@ def _limits(ctx, elf):
     limits = {name: (limit, name) for name, limit in limits_of(ctx, ["flash_bytes", "ram_bytes"]).items()}
     if not limits:
         return []
-    report = ctx.actions.declare_file(ctx.label.name + ".limits.json")
-    text = ctx.actions.declare_file(ctx.label.name + ".sizes.txt")
+    report = ctx.actions.declare_file(public_name(ctx) + ".limits.json")
+    text = ctx.actions.declare_file(public_name(ctx) + ".sizes.txt")
     args = ctx.actions.args()
-    args.add_all([elf, str(ctx.label), report, text])
+    args.add_all([elf, public_label(ctx), report, text])
     run_mlftool(
         ctx,
         "runtime",
@@ -135,11 +154,13 @@ def _mlf_firmware_impl(ctx):
     # What //crt:board is where no board of ours is: the host's.
     if ctx.attr.board.label == Label("//crt:host_platform"):
         fail("%s: board: none of ours has the processor of platform %s; give your own mlf_board" %
-             (ctx.label, ctx.attr.platform.label))
+             (public_label(ctx), ctx.attr.platform.label))
     contexts = [dep[CcInfo].linking_context for dep in ctx.attr.deps]
 
-    # Any machine compiles what is for "host"; the other ones of its kind have kernels of their own.
-    check_modules(ctx, contexts, ctx.attr.cpu, CPUS.keys() + [host for host in HOSTS if host != "host"])
+    # Any machine compiles what is for "host"; the other ones of its kind have kernels of their own, and
+    # may be what a platform of another processor is.
+    cpu = ctx.attr.cpu or ctx.attr.platform.label.name
+    check_modules(ctx, contexts, cpu, CPUS.keys() + [host for host in HOSTS if host != "host" and ctx.attr.cpu])
     toolchain = find_cc_toolchain(ctx)
     files = ctx.outputs
     board = ctx.attr.board[MlfBoardInfo] if MlfBoardInfo in ctx.attr.board else None
@@ -156,7 +177,7 @@ def _mlf_firmware_impl(ctx):
         ),
         MlfFirmwareInfo(
             bin = files.bin,
-            cpu = ctx.attr.cpu or ctx.attr.platform.label.name,
+            cpu = cpu,
             description = board.description if board else None,
             elf = files.elf,
             hex = files.hex,
@@ -187,6 +208,27 @@ _mlf_firmware = rule(
     fragments = ["cpp"],
     provides = [MlfFirmwareInfo],
     toolchains = [CC_TOOLCHAIN_TYPE, TOOLCHAIN_TYPE],
+)
+
+def _checked_firmware_impl(ctx):
+    image = ctx.attr.image
+    if not image:
+        own = str(Label("//rules/platforms:cpu_other")).rpartition(":")[0]
+        fail(("%s: platform: got %s, which does not say its processor, expected one of %s:cpu_%s; add it to the " +
+              "platform's constraint_values (cpu_other: by a C toolchain of your own)") %
+             (ctx.label, ctx.attr.platform.label, own, ", cpu_".join(sorted(CPUS) + ["other"])))
+    return [image[DefaultInfo], image[MlfFirmwareInfo], image[OutputGroupInfo]]
+
+# What users name if the platform is theirs. It needs no C toolchain, so that it can say what that lacks.
+_mlf_checked_firmware = rule(
+    implementation = _checked_firmware_impl,
+    attrs = {
+        "image": attr.label(providers = [MlfFirmwareInfo]),
+        "platform": attr.label(mandatory = True),
+        "_allowlist_function_transition": attr.label(default = ALLOWLIST),
+    },
+    cfg = firmware_transition,
+    provides = [MlfFirmwareInfo],
 )
 
 def mlf_firmware(
@@ -222,7 +264,10 @@ def mlf_firmware(
 
     Args:
       name: the image's name.
-      platform: label of the platform to build for. Default: that of `board`.
+      platform: label of the platform to build for. Default: that of `board`. One of your own says what its
+        processor is by a constraint value of ours, `@mlftool//rules/platforms:cpu_cortex-m4` say, besides
+        those of `@platforms`, of which many processors have the same. One that mlftool has no C compiler
+        for says `cpu_other`; models for the host are then what it links, by a C toolchain of your own.
       deps: libraries, for instance those of `mlf_cc_library` or of a manifest.
       srcs: C files with `main`.
       board: your own `mlf_board`, or a `cc_library` with start-up code and, in its `linkopts`, the linker
@@ -248,6 +293,8 @@ def mlf_firmware(
         ram_bytes = (ram_bytes, "bytes"),
         srcs = (srcs, "list"),
     )
+    check_common(name, kwargs)
+    check_plain(name, "leave it out and say --stamp or --nostamp", stamp = stamp)
     check_platform(name, platform)
     check_board(name, board, platform)
     if not platform and not board:
@@ -257,7 +304,10 @@ def mlf_firmware(
         fail("%s: srcs, deps: got neither, expected C files or libraries, one of them with main" % label_of(name))
     if stamp not in [-1, 0, 1]:
         refuse(name, "stamp", stamp, "one of -1, 0, 1")
-    check_new(name, [name] + ([name + "_sources"] if srcs else []))
+    check_new(name, [name, name + IMAGE] + ([name + "_sources"] if srcs else []))
+
+    # Of ours and of those that mlf_board makes the processor is known: one target less for each image.
+    image = name if not platform or is_ours(platform) else name + IMAGE
     platform = platform or platform_of(board)
     if srcs:
         cc_library(
@@ -270,7 +320,7 @@ def mlf_firmware(
         )
         deps = [name + "_sources"]
     _mlf_firmware(
-        name = name,
+        name = image,
         bin = name + ".bin",
         board = board or Label("//rules/settings:board"),
         cpu = select(_PROCESSORS),
@@ -283,5 +333,8 @@ def mlf_firmware(
         platform = platform,
         ram_bytes = ram_bytes,
         stamp = stamp_of(stamp),
-        **kwargs
+        # Users name its files, so they are as visible.
+        **(kwargs if image == name else dict(for_hidden(kwargs, c = True), visibility = kwargs.get("visibility")))
     )
+    if image != name:
+        _mlf_checked_firmware(name = name, image = _for_known(image), platform = platform, **kwargs)

@@ -1,11 +1,11 @@
 """An archive made elsewhere: by TVM, or by mlftool outside this build."""
 
-load(":calls.bzl", "check_call", "check_new", "refuse")
+load(":calls.bzl", "check_call", "check_common", "check_new", "check_plain", "is_select", "refuse")
 load(":checks.bzl", "check_extension", "public_label", "public_name")
 load(":common.bzl", "for_public")
 load(":compile.bzl", "EXECUTORS")
 load(":groups.bzl", "LIMIT_ATTRS", "archive_groups", "extract_parts")
-load(":library.bzl", "mlf_cc_library")
+load(":library.bzl", "ONE_TARGET", "mlf_cc_library")
 load(":mlftool.bzl", "TOOLCHAIN_TYPE")
 load(":providers.bzl", "MlfInfo")
 load(":shared.bzl", "make_shared", "mlf_archive")
@@ -100,8 +100,10 @@ def mlf_import(
         modules = (modules, "string_list"),
         target = (target, "string"),
     )
+    check_common(name, kwargs)
+    check_plain(name, ONE_TARGET, target = target)
     check_new(name, [name, name + "_archive"])
-    if executor not in [""] + EXECUTORS:
+    if not is_select(executor) and executor not in [""] + EXECUTORS:
         refuse(name, "executor", executor, "one of " + ", ".join(EXECUTORS) + "; leave it out for the archive's own")
     make_shared(
         _foreign_archive,

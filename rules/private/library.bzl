@@ -1,6 +1,6 @@
 """An archive -> a cc_library."""
 
-load(":calls.bzl", "check_call", "check_new", "label_of")
+load(":calls.bzl", "check_call", "check_common", "check_new", "check_plain", "label_of")
 load(":cc.bzl", "CC_TOOLCHAIN_TYPE", "CcInfo", "cc_common", "cc_library", "find_cc_toolchain")
 load(":checks.bzl", "MODULE_MARK", "info_of")
 load(":common.bzl", "for_hidden")
@@ -12,6 +12,9 @@ load(":settings.bzl", "COPTS_VARIABLE")
 
 # Generated code is C99, and its results may not depend on which processor fuses multiply and add.
 MODEL_COPTS = ["-std=c99", "-O2", "-ffp-contract=off", "-ffunction-sections", "-fdata-sections"]
+
+# Why a macro takes no select() for a target.
+ONE_TARGET = "it decides for which processors there is a library; make a target for each"
 
 _IN_FIRMWARE = condition(Label("//rules/settings:is_in_firmware"))
 _RUNTIME = Label("//crt:runtime")
@@ -209,6 +212,8 @@ def mlf_cc_library(name, archive, target = "", copts = [], deps = [], **kwargs):
         deps = (deps, "list"),
         target = (target, "string"),
     )
+    check_common(name, kwargs)
+    check_plain(name, ONE_TARGET, target = target)
     check_new(name, [name, name + "_sources", name + "_objects"])
     device = device_of(target, "%s: target" % label_of(name))
     library_of_archive(

@@ -5,17 +5,20 @@ load(
     ":calls.bzl",
     "check_board",
     "check_call",
+    "check_common",
     "check_new",
     "check_number",
     "check_options",
+    "check_plain",
     "check_platform",
+    "is_select",
     "label_of",
 )
 load(":checks.bzl", "check_module_name")
 load(":common.bzl", "for_hidden", "for_public", "split_common")
 load(":compile.bzl", "EXECUTORS", "mlf_compile")
 load(":cpus.bzl", "CPUS", "HOSTS", "device_of")
-load(":library.bzl", "library_of_archive")
+load(":library.bzl", "ONE_TARGET", "library_of_archive")
 load(":options.bzl", "OPTIONS")
 load(":run.bzl", "mlf_budget_test", "mlf_device_test", "mlf_host_test", "mlf_report")
 load(":runner.bzl", "compiled_runner_source", "program_of_source")
@@ -119,6 +122,10 @@ def mlf_model(
     )
     check_number(name, absolute = absolute, relative = relative)
     check_options(name, options, _OPTIONS)
+    check_common(name, common)
+    check_plain(name, ONE_TARGET, target = target)
+    check_plain(name, "the library's C is compiled as it says; make a target for each", optimize = options.get("optimize"))
+    check_plain(name, "its platform is built for, and tags name it; make a target for each board", board = board)
     check_platform(name, platform)
     check_board(name, board, platform)
     check_new(name, [name, name + "_archive", name + "_runner", name + "_test"])
@@ -128,7 +135,8 @@ def mlf_model(
     device = device_of(target, "%s: target" % label_of(name))
     origin = "argument" if module_name else "name; set module_name"
     module_name = module_name or name.replace("-", "_")
-    check_module_name(label_of(name), module_name, origin)
+    if not is_select(module_name):
+        check_module_name(label_of(name), module_name, origin)
     archive, runner = name + "_archive", name + "_runner"
     mlf_compile(
         name = archive,

@@ -1,5 +1,6 @@
 """Runs a runner: as a test, as a build action that measures, and against a budget."""
 
+load(":calls.bzl", "check_call", "check_common", "check_number", "text_of")
 load(":checks.bzl", "check_numbers", "info_of", "infos_of", "limits_of")
 load(":cpus.bzl", "missing_simulator", "simulator_of")
 load(":mlftool.bzl", "TOOLCHAIN_TYPE", "launcher_script", "run_mlftool")
@@ -177,6 +178,11 @@ _mlf_run_test = rule(
     toolchains = [TOOLCHAIN_TYPE],
 )
 
+def _check_test(name, runner, vectors, absolute, relative, common):
+    check_call(name, runner = (runner, "label"), vectors = (vectors, "label"))
+    check_number(name, absolute = absolute, relative = relative)
+    check_common(name, common)
+
 def mlf_host_test(name, runner, vectors, absolute = "", relative = "", **kwargs):
     """Runs a module on the host and compares every output with the reference.
 
@@ -189,11 +195,12 @@ def mlf_host_test(name, runner, vectors, absolute = "", relative = "", **kwargs)
       relative: allowed difference as a share of the reference, added to `absolute`.
       **kwargs: `tags` beside `mlf_kind=host`, `size`, `visibility` and so on.
     """
+    _check_test(name, runner, vectors, absolute, relative, kwargs)
     tags = run_tags("host") + (kwargs.pop("tags", None) or [])
     _mlf_run_test(
         name = name,
-        absolute = str(absolute),
-        relative = str(relative),
+        absolute = text_of(absolute),
+        relative = text_of(relative),
         runner = runner,
         vectors = vectors,
         size = kwargs.pop("size", "small"),
@@ -213,12 +220,13 @@ def mlf_device_test(name, runner, vectors, absolute = "", relative = "", **kwarg
       relative: allowed difference as a share of the reference, added to `absolute`.
       **kwargs: `tags` beside `mlf_kind=device`, `size`, `visibility` and so on.
     """
+    _check_test(name, runner, vectors, absolute, relative, kwargs)
     tags = run_tags("device") + (kwargs.pop("tags", None) or [])
     _mlf_run_test(
         name = name,
-        absolute = str(absolute),
+        absolute = text_of(absolute),
         on_board = True,
-        relative = str(relative),
+        relative = text_of(relative),
         runner = runner,
         vectors = vectors,
         size = kwargs.pop("size", "medium"),

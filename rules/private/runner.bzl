@@ -1,6 +1,6 @@
 """A module of an archive -> a program that runs it on files of inputs."""
 
-load(":calls.bzl", "check_board", "check_call", "check_new", "check_platform")
+load(":calls.bzl", "check_board", "check_call", "check_common", "check_new", "check_plain", "check_platform", "is_select")
 load(":cc.bzl", "cc_binary", "cc_library")
 load(":checks.bzl", "info_of", "public_label", "public_name")
 load(":common.bzl", "for_hidden", "for_public")
@@ -125,9 +125,15 @@ def mlf_runner(name, archive, library, module = "", platform = None, program = "
         program = (program, "string"),
         srcs = (srcs, "list"),
     )
+    check_common(name, kwargs)
+    check_plain(name, "it is a target's name; leave it out", program = program)
     check_platform(name, platform)
     check_board(name, board, platform)
     check_new(name, [name, name + "_source", name + "_main"])
+    if is_select(library):
+        # Which stands for a label and not for a list of some.
+        native.alias(name = name + "_library", actual = library, **for_hidden(kwargs))
+        library = name + "_library"
     source = dict(for_hidden(kwargs), archive = archive, module = module)
     make_shared(_runner_source, shared_file, name + "_source", source)
     program_of_source(

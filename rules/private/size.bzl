@@ -4,7 +4,7 @@ load(":mlftool.bzl", "TOOLCHAIN_TYPE", "run_mlftool")
 load(":providers.bzl", "MlfFirmwareInfo", "MlfInfo", "MlfSizeInfo")
 
 # Where models can hide: libraries of libraries, and the parts of our own rules.
-_EDGES = ["actual", "deps", "firmware", "implementation_deps", "program", "runner", "srcs"]
+_EDGES = ["actual", "deps", "firmware", "image", "implementation_deps", "program", "runner", "srcs"]
 
 def _infos(ctx, provider, edges):
     found = []
@@ -69,11 +69,26 @@ stripped has none.""",
     toolchains = [TOOLCHAIN_TYPE],
 )
 
-def _mlf_size_report_impl(ctx):
-    info = ctx.attr.program[MlfSizeInfo]
+def sizes_of(ctx, attribute, target):
+    """What the aspect has measured of a target; fails if that is no program.
+
+    Args:
+      ctx: the rule's context.
+      attribute: the attribute that names the target.
+      target: the Target.
+
+    Returns:
+      File: JSON as size.py writes it.
+    """
+    info = target[MlfSizeInfo]
     if not info.json:
-        fail("%s: program: %s makes no program; expected a cc_binary, cc_test or mlf_firmware" %
-             (ctx.label, ctx.attr.program.label))
+        fail("%s: %s: %s makes no program; expected a cc_binary, cc_test or mlf_firmware" %
+             (ctx.label, attribute, target.label))
+    return info.json
+
+def _mlf_size_report_impl(ctx):
+    sizes_of(ctx, "program", ctx.attr.program)
+    info = ctx.attr.program[MlfSizeInfo]
     script = ctx.actions.declare_file(ctx.label.name + ".sh")
     ctx.actions.write(script, "#!/bin/sh\nexec cat '%s'\n" % info.text.short_path, is_executable = True)
     return [

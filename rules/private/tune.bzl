@@ -1,7 +1,7 @@
 """Tuning records made by the build: which kernels need the fewest instructions on a simulated board."""
 
 load("@mlf_system//:machines.bzl", "TOOLCHAINS")
-load(":calls.bzl", "check_attributes", "check_call", "check_new")
+load(":calls.bzl", "check_attributes", "check_call", "check_common", "check_new")
 load(":checks.bzl", "SHARED", "check_extension", "check_shapes", "check_values", "public_label", "public_name")
 load(":cpus.bzl", "CPUS", "is_bare", "missing_simulator", "simulator_of")
 load(":mlftool.bzl", "TOOLCHAIN_TYPE", "run_mlftool")
@@ -114,4 +114,5 @@ def mlf_tune(name, **attributes):
     check_call(name)
     check_new(name, [name, name + SHARED])
     check_attributes(name, attributes, _TUNE_ATTRS)
+    check_common(name, attributes)
     make_shared(_tuning_record, fetch_tuning, name, attributes, name + ".json")

@@ -244,6 +244,8 @@ CALLS = {
         "LABEL: mlf_version: got 9, expected one of 1, 2, 3, 4, 5, 6, 7",
     'mlf_compile(name = "a", model = "x.onnx", executer = "aot")':
         "LABEL: executer: got \"aot\", expected one of data, executor, float_mode, ",
+    'mlf_compile(name = "a", model = "x.onnx", out = "out.json")':
+        'LABEL: out: got "out.json", expected a name that ends in .tar',
     'mlf_compile(name = "a")':
         "LABEL: model: got None, expected a value: it is mandatory",
     'mlf_model(name = "a", model = "x.onnx", flash_bytes = 1)':

@@ -54,7 +54,7 @@ KNOWN = {
 }
 # fmt: on
 # Repositories whose files we write ourselves.
-OURS = re.compile(r"@(mlf_system|mlftool|models|executors|boards)?//|//|:|@//")
+OURS = re.compile(r"@(mlf_system|mlftool|models|executors|boards|team_\w+)?//|//|:|@//")
 # Rules and globals that Bazel 9 does not have (its release notes, and bazel#23043).
 GONE = re.compile(
     r"(cc|py|sh|java|objc|proto|fdo|propeller|android|apple|aar)_\w+"

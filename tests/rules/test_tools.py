@@ -138,7 +138,7 @@ def test_baseline(
     report = {"passed": True, "flash_bytes": 1000, "ram_bytes": 0, "accuracy": 1.0}
     (tmp_path / "r.json").write_text(json.dumps(report))
     rows = [{"title": "m", "cpu": "host", "report": str(tmp_path / "r.json")}]
-    (tmp_path / "rows.json").write_text(json.dumps(rows))
+    (tmp_path / "rows.json").write_text(json.dumps({"reports": rows, "programs": []}))
     (tmp_path / "old.json").write_text(json.dumps(old))
     files = [str(tmp_path / "rows.json"), str(tmp_path / "old.json")]
 
@@ -146,6 +146,53 @@ def test_baseline(
 
     accept = ["to accept this: bazel run //:t -- --update"] if said else []
     assert capsys.readouterr().out.splitlines() == said + accept
+
+
+SIZES = {
+    "models": [
+        {"module": "kws", "arena_bytes": 64, "flash_bytes": 1200, "ram_bytes": 80, "bss_bytes": 80},
+        {"module": "tap", "arena_bytes": 16, "flash_bytes": 700, "ram_bytes": 16, "bss_bytes": 16},
+    ],
+    "total": {"flash_bytes": 4000, "ram_bytes": 900, "arena_bytes": 80},
+}
+KWS = {"flash_bytes": 1200, "ram_bytes": 80, "workspace_bytes": 64}
+TAP = {"flash_bytes": 700, "ram_bytes": 16, "workspace_bytes": 16}
+TOTAL = {"flash_bytes": 4000, "ram_bytes": 900}
+
+
+@pytest.mark.parametrize(
+    ("old", "said"),
+    [
+        ({"m4": TOTAL, "m4 kws": KWS, "m4 tap": TAP}, ["`//:t`: no size changed (3 rows).", ""]),
+        (
+            {"m4": {**TOTAL, "flash_bytes": 3990}, "m4 old": TAP,
+             "m4 kws": {**KWS, "flash_bytes": 1000, "ram_bytes": 0}},
+            [
+                "`//:t`: 4 of 4 rows changed",
+                "",
+                "| | flash | ram | workspace |",
+                "|---|---:|---:|---:|",
+                "| m4 | 4,000 (+10, +0.3 %) | 900 |  |",
+                "| m4 old, **gone** |  |  |  |",
+                "| m4 kws | **1,200 (+200, +20.0 %)** | **80 (+80)** | 64 |",
+                "| m4 tap, **new** | 700 | 16 | 16 |",
+                "",
+            ],
+        ),
+    ],
+)  # fmt: skip
+def test_sizes_of_programs_for_a_review(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], old: object, said: list[str]
+) -> None:
+    (tmp_path / "m4.json").write_text(json.dumps(SIZES))
+    programs = [{"title": "m4", "sizes": str(tmp_path / "m4.json")}]
+    (tmp_path / "rows.json").write_text(json.dumps({"reports": [], "programs": programs}))
+    (tmp_path / "old.json").write_text(json.dumps(old))
+    files = [str(tmp_path / "rows.json"), str(tmp_path / "old.json")]
+
+    assert baseline.main([*files, "5", "old.json", "//:t", "--markdown"]) == 0
+
+    assert capsys.readouterr().out.splitlines() == said
 
 
 def test_summary_shows_every_run_and_fails_with_one(

@@ -44,8 +44,9 @@ ACTION_NAMES = (
     "preprocess_assemble",
 )  # fmt: skip
 BZL_NAMES = {
-    "DefaultInfo", "Label", "OutputGroupInfo", "RunEnvironmentInfo", "aspect", "attr", "config",
-    "depset", "module_extension", "native", "provider", "repository_rule", "rule", "select", "str", 
+    "AnalysisFailureInfo", "AnalysisTestResultInfo", "DefaultInfo", "Label", "OutputGroupInfo",
+    "RunEnvironmentInfo", "analysis_test_transition", "aspect", "attr", "config", "depset",
+    "module_extension", "native", "provider", "repository_rule", "rule", "select", "str", 
     "tag_class", "transition", "type",
 }  # fmt: skip
 BUILD_NAMES = {

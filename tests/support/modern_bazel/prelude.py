@@ -113,7 +113,7 @@ def _rule_function(repo, package, file):
         words = {
             "executable": bool(given.get("executable")),
             "setting": setting.of if setting else None,
-            "test": bool(given.get("test")),
+            "test": bool(given.get("test") or given.get("analysis_test")),
         }
         schema = _schema(attributes)
 
@@ -308,9 +308,12 @@ def bzl(repo, package, file, rules, modules, globals):
     """What a .bzl file sees, `native` and all; `Label` and the defaults of `attr` are relative to it."""
     names = {
         "Label": lambda text: text if type_of(text) == "Label" else _label(py_resolve(repo, package, text)),
+        "AnalysisFailureInfo": provider(),
+        "AnalysisTestResultInfo": provider(),
         "DefaultInfo": provider(),
         "OutputGroupInfo": provider(),
         "RunEnvironmentInfo": provider(),
+        "analysis_test_transition": lambda settings: struct(_kind = "transition"),
         "aspect": lambda **given: struct(_kind = "aspect"),
         "attr": _attributes(repo, package),
         "config": struct(**{of: _setting(of) for of in ["bool", "int", "string", "string_list", "string_set"]}),
