@@ -56,8 +56,8 @@ def examine() -> tuple[Finding, ...]:
 
 def _python() -> Finding:
     version = ".".join(map(str, sys.version_info[:3]))
-    ok = sys.version_info >= (3, 10)
-    return Finding("python", ok, True, version, "apt-get install python3", "3.10 or newer")
+    ok = sys.version_info >= (3, 11)
+    return Finding("python", ok, True, version, "apt-get install python3", "3.11 or newer")
 
 
 def _package(name: str, least: tuple[int, ...], needed: bool, purpose: str) -> Finding:
