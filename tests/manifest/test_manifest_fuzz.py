@@ -97,7 +97,7 @@ BOMBS = {
 
 @pytest.mark.parametrize("name", BOMBS)
 def test_bombs_are_refused_within_seconds(name: str, folder: Path) -> None:
-    start = time.monotonic()
+    start = time.process_time()
     check(BOMBS[name])
-    # Measured 0.05 to 1.5 s; the limit leaves room for a loaded machine, not for a blow-up.
-    assert time.monotonic() - start < 15
+    # Measured 0.05 to 1.5 s; the limit leaves room for a slow machine, not for a blow-up.
+    assert time.process_time() - start < 15
