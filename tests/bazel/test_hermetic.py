@@ -86,10 +86,42 @@ def test_a_toolchain_of_a_package_of_the_workspace(built: Workspace) -> None:
     assert made.items() <= built.first.items()
 
 
+# What would keep Python from its own library, or gcc from its headers, were it seen.
+NONSENSE = {
+    **dict.fromkeys(("PYTHONHOME", "PYTHONPATH", "PYTHONSTARTUP", "PYTHONPLATLIBDIR"), "/nowhere"),
+    "PYTHONOPTIMIZE": "2",
+    "PYTHONWARNINGS": "error",
+    "PYTHONHASHSEED": "nonsense",
+    **dict.fromkeys(("CPATH", "C_INCLUDE_PATH", "LIBRARY_PATH"), "/nowhere"),
+    "LC_ALL": "tlh_KX",
+}
+
+
 def test_the_shell_does_not_reach_repositories(built: Workspace) -> None:
-    """PYTHONHOME of a user's shell would keep Python from its own library."""
     words = [f"--repo_env={name}=/nowhere" for name in ("PYTHONHOME", "PYTHONPATH", "CPATH")]
     built.bazel("build", *built.options(), *words, "--nobuild", "@models//gesture_int8:host")
+
+
+def test_a_shell_full_of_nonsense_builds_the_same(
+    tmp_path: Path, built: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every repository is fetched and every action runs, from no cache, in a shell like this."""
+    for name, value in NONSENSE.items():
+        monkeypatch.setenv(name, value)
+    shell = make_workspace(tmp_path, tmp_path / "cache")
+
+    actions = shell.build("@models//gesture_int8:host_runner")
+
+    assert {"MlfCompile", "MlfRunner"} <= {a["mnemonic"] for a in actions}
+    variables = {v["name"] for a in actions for v in a["environmentVariables"]}
+    assert variables & NONSENSE.keys() <= {"LC_ALL", "PYTHONHASHSEED"}
+    ours = {v["value"] for a in actions for v in a["environmentVariables"]}
+    assert not ours & set(NONSENSE.values()) - {"2"}
+    archives = {p: d for p, d in digests(actions).items() if p.endswith(".tar")}
+    assert archives
+    assert archives.items() <= built.first.items()
+    shell.bazel("test", *shell.options(), "@models//gesture_int8:host_test")
+    shell.shutdown()
 
 
 def test_a_wheel_house_without_wheels_is_refused(hermetic: Workspace) -> None:
