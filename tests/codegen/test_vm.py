@@ -153,7 +153,7 @@ def test_python_refuses_what_reaches_outside(
 
 
 def test_only_bytecode_is_interpreted(tmp_path: Path) -> None:
-    with pytest.raises(MlfError, match="the aot module is no bytecode"):
+    with pytest.raises(MlfError, match="the aot module has no bytecode"):
         loaded(bundle(CHOICE, "aot"), tmp_path).interpreter()
 
 
