@@ -1,0 +1,64 @@
+"""The results that tests keep: whole, for their key only, and never in another user's folder."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import kept
+import pytest
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("MLFTOOL_TEST_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def test_a_result_is_found_by_its_key_only(cache: Path) -> None:
+    key, other = kept.key_of(["a", b"b"]), kept.key_of(["ab", b""])
+    assert key != other
+    assert kept.recall(key) is None
+    kept.keep(key, b"result")
+    assert (kept.recall(key), kept.recall(other)) == (b"result", None)
+    assert [p.name for p in cache.glob("??/*")] == [key]
+
+
+def test_off_keeps_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFTOOL_TEST_CACHE", "off")
+    key = kept.key_of(["off"])
+    kept.keep(key, b"result")
+    assert kept.folder() is None
+    assert kept.recall(key) is None
+
+
+def test_a_folder_that_others_can_write_is_not_used(cache: Path) -> None:
+    key = kept.key_of(["a"])
+    kept.keep(key, b"result")
+    cache.chmod(0o777)
+    assert kept.folder() is None
+    assert kept.recall(key) is None
+
+
+def test_a_link_to_a_folder_is_not_used(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache.mkdir(mode=0o700)
+    (tmp_path / "link").symlink_to(cache)
+    monkeypatch.setenv("MLFTOOL_TEST_CACHE", str(tmp_path / "link"))
+    assert kept.folder() is None
+
+
+def test_only_what_was_not_used_for_days_is_forgotten(cache: Path) -> None:
+    used, unused = kept.key_of(["used"]), kept.key_of(["unused"])
+    for key in (used, unused):
+        kept.keep(key, b"result")
+    before = time.time() - (kept.UNUSED_DAYS + 1) * 86400
+    for key in (used, unused):
+        os.utime(cache / key[:2] / key, (before, before))
+    assert kept.recall(used) == b"result"  # which is a use
+    (cache / "builds-2000-01-01").mkdir()
+    kept.forget_old()
+    assert (kept.recall(used), kept.recall(unused)) == (b"result", None)
+    assert not (cache / "builds-2000-01-01").exists()
