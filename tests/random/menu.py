@@ -8,7 +8,10 @@ from typing import Any
 
 import numpy as np
 from grow import Grower, Network, NotThisError, Value, session_of
-from onnx import TensorProto, helper
+from menu_control import choose, repeat
+from menu_quantised import dynamic, quantised, quantised_layer
+from onnx import TensorProto
+from windows import window
 
 Step = Callable[[Grower], object]
 
@@ -155,26 +158,9 @@ def gemm(g: Grower) -> None:
     g.add("Gemm", x, w, *([bias] if bias else []), transA=trans_a, transB=trans_b, **attrs)
 
 
-def _window(g: Grower, x: Value, least: int = 1) -> dict[str, Any]:
-    """Random geometry of a window over the spatial axes of x."""
-    rank = x.rank - 2
-    kernel = [min(g.whole(least, 3), max(1, n)) for n in x.shape[2:]]
-    attrs: dict[str, Any] = {"kernel_shape": kernel}
-    if g.chance(0.5):
-        attrs["strides"] = [g.whole(1, 3) for _ in range(rank)]
-    if g.chance(0.6):
-        pads = [g.whole(0, k - 1) for k in (*kernel, *kernel)]
-        attrs["pads"] = pads
-    elif g.chance(0.3):
-        # Where windows leave gaps, onnxruntime's pools count negative padding; its Conv does not.
-        gaps = any(s > k for s, k in zip(attrs.get("strides", [1] * rank), kernel, strict=True))
-        attrs["auto_pad"] = "VALID" if gaps else g.one("SAME_UPPER", "SAME_LOWER", "VALID")
-    return attrs
-
-
 def conv(g: Grower) -> Value:
     x = g.floats(3, 4, 4, 4, 5)
-    attrs, channels = _window(g, x), x.shape[1]
+    attrs, channels = window(g, x), x.shape[1]
     if g.chance(0.25):
         attrs["dilations"] = [g.whole(1, 2) for _ in x.shape[2:]]
     group = g.one(1, 1, channels, *[d for d in range(1, channels + 1) if channels % d == 0])
@@ -187,7 +173,7 @@ def conv(g: Grower) -> Value:
 
 def conv_transpose(g: Grower) -> None:
     x = g.floats(3, 4, 4, 5)
-    attrs, channels = _window(g, x), x.shape[1]
+    attrs, channels = window(g, x), x.shape[1]
     attrs.pop("auto_pad", None)
     group = g.one(1, 1, *[d for d in range(1, channels + 1) if channels % d == 0])
     if g.chance(0.2):
@@ -203,7 +189,7 @@ def conv_transpose(g: Grower) -> None:
 def pool(g: Grower) -> None:
     x = g.floats(3, 4, 4, 4, 5)
     op = g.one("MaxPool", "AveragePool", "MaxPool", "AveragePool", "LpPool")
-    attrs = _window(g, x)
+    attrs = window(g, x)
     if op != "LpPool" and g.chance(0.3):
         attrs["ceil_mode"] = 1
     if op == "AveragePool":
@@ -436,94 +422,6 @@ def trilu(g: Grower) -> None:
     g.add("Trilu", x, g.const(g.whole(-1, 1), np.int64), upper=g.whole(0, 1))
 
 
-def quantised(g: Grower) -> None:
-    """A value rounded to eight bits and back."""
-    x = g.value(lambda v: v.array.dtype == np.float32 and v.array.size > 1)
-    g.add("DequantizeLinear", *_quantise(g, x))
-
-
-def _quantise(g: Grower, x: Value) -> tuple[Value, Value, Value]:
-    """The quantised value, its scale and zero point, which fit its range."""
-    kind = g.one(np.int8, np.uint8)
-    low, high = min(float(x.array.min()), 0.0), max(float(x.array.max()), 0.01)
-    scale = np.float32((high - low) / 255 * g.rng.uniform(0.9, 1.3))
-    zero = np.clip(round(np.iinfo(kind).min - low / scale), *_range(kind))
-    if kind == np.int8 and g.chance(0.3):
-        scale, zero = np.float32(max(-low, high) / 127), 0
-    s, z = g.const(scale), g.const(zero, kind)
-    return g.add("QuantizeLinear", x, s, z), s, z
-
-
-def _range(kind: Any) -> tuple[int, int]:
-    return np.iinfo(kind).min, np.iinfo(kind).max
-
-
-def _weights(g: Grower, *shape: int, axis: int = 0) -> Value:
-    """Eight-bit weights, dequantised."""
-    per = g.chance(0.5)
-    w = g.const(g.rng.integers(-127, 128, size=shape), np.int8)
-    count = shape[axis] if per else 1
-    scale = g.rng.uniform(0.5, 1.5, count) / 64 / max(1, math.prod(shape) / shape[axis]) ** 0.5
-    s = g.const(scale if per else scale[0], np.float32)
-    z = g.const(np.zeros(s.shape, np.int8))
-    return g.add("DequantizeLinear", w, s, z, **({"axis": axis} if per else {}))
-
-
-def quantised_layer(g: Grower) -> None:
-    """Between two quantised tensors: Conv, MatMul, Gemm, a pool or arithmetic."""
-    kind = g.one("conv", "conv", "matmul", "add", "pool", "concat", "softmax", "transposed", "mean")
-    if kind in ("conv", "transposed"):
-        x = g.floats(3, 4)
-        x = g.add("DequantizeLinear", *_quantise(g, x))
-        attrs, channels = _window(g, x), x.shape[1]
-        if kind == "transposed":
-            attrs.pop("auto_pad", None)
-            w = _weights(g, channels, g.whole(1, 5), *attrs["kernel_shape"], axis=1)
-            y = g.add("ConvTranspose", x, w, **attrs)
-        else:
-            group = g.one(1, 1, channels)
-            out = group * g.whole(1, 1 + 8 // group)
-            w = _weights(g, out, channels // group, *attrs["kernel_shape"])
-            y = g.add(
-                "Conv", x, w, *([g.normal(out)] if g.chance(0.4) else []), group=group, **attrs
-            )
-    elif kind == "matmul":
-        x = g.value(lambda v: v.array.dtype == np.float32 and v.rank >= 2)
-        x = g.add("DequantizeLinear", *_quantise(g, x))
-        y = g.add("MatMul", x, _weights(g, x.shape[-1], g.whole(1, 9), axis=1))
-    elif kind in ("add", "concat"):
-        x = g.floats()
-        other = g.value(lambda v: v.array.dtype == np.float32 and v.shape == x.shape)
-        x, other = (g.add("DequantizeLinear", *_quantise(g, v)) for v in (x, other))
-        if kind == "add" or not x.rank:
-            y = g.add(g.one("Add", "Mul", "Sub"), x, other)
-        else:
-            y = g.add("Concat", x, other, axis=g.whole(0, x.rank - 1))
-    else:
-        x = g.floats(3, 4)
-        x = g.add("DequantizeLinear", *_quantise(g, x))
-        if kind == "pool":
-            op = g.one("AveragePool", "MaxPool")
-            y = g.add(op, x, **_window(g, x))
-        elif kind == "softmax":
-            y = g.add("Softmax", x, axis=-1)
-        else:
-            y = g.add(g.one("GlobalAveragePool", "Relu", "Sigmoid", "HardSwish"), x)
-    if g.chance(0.3):
-        y = g.add("Relu", y)
-    q = _quantise(g, y)
-    if g.chance(0.8):
-        g.add("DequantizeLinear", *q)
-
-
-def dynamic(g: Grower) -> None:
-    x = g.value(lambda v: v.array.dtype == np.float32 and v.rank == 2)
-    y, scale, zero = g.parts("DynamicQuantizeLinear", x, outputs=3)
-    w = g.const(g.rng.integers(-127, 128, size=(x.shape[1], g.whole(1, 6))), np.int8)
-    product = g.add("MatMulInteger", y, w, zero)
-    g.add("Mul", g.add("Cast", product, to=TensorProto.FLOAT), scale)
-
-
 def recurrent(g: Grower) -> None:
     x = g.floats(3)
     kind, units = g.one("LSTM", "GRU", "RNN"), g.whole(1, 5)
@@ -534,58 +432,6 @@ def recurrent(g: Grower) -> None:
     b = [g.normal(ways, 2 * gates * units, scale=0.5)] if g.chance(0.6) else []
     outputs = g.whole(1, 2)
     g.parts(kind, x, w, r, *b, outputs=outputs, hidden_size=units, direction=way)
-
-
-def _branch(g: Grower, name: str, x: Value, length: int) -> Any:
-    """A subgraph that reads x from outside and keeps its shape."""
-    nodes, at = [], x.name
-    for _ in range(length):
-        out = g.name("i")
-        op = g.one("Relu", "Sigmoid", "Neg", "Tanh", "Add")
-        nodes.append(helper.make_node(op, [at, x.name] if op == "Add" else [at], [out]))
-        at = out
-    result = helper.make_tensor_value_info(at, TensorProto.FLOAT, x.shape)
-    return helper.make_graph(nodes, name, [], [result])
-
-
-def choose(g: Grower) -> None:
-    """An If whose condition is computed."""
-    x = g.floats()
-    total = g.add("ReduceSum", x, keepdims=0)
-    condition = g.add("Greater", total, g.const(0.0, np.float32))
-    y = g.value(lambda v: v.array.dtype == np.float32 and v.shape == x.shape)
-    then, other = _branch(g, "then", x, g.whole(1, 3)), _branch(g, "other", y, g.whole(1, 3))
-    g.add("If", condition, then_branch=then, else_branch=other)
-
-
-def repeat(g: Grower) -> None:
-    """A Loop with one state, whose body reads a tensor from outside and stacks another."""
-    x = g.floats()
-    state, bound = g.name("s"), g.name("s")
-    names = [g.name("i") for _ in range(4)]
-    nodes = [
-        helper.make_node("Identity", [bound], [names[0]]),
-        helper.make_node(g.one("Tanh", "Sigmoid", "Relu"), [state], [names[1]]),
-        helper.make_node(g.one("Add", "Sub", "Max"), [names[1], x.name], [names[2]]),
-        helper.make_node("Neg", [names[2]], [names[3]]),
-    ]
-    info = helper.make_tensor_value_info
-    body = helper.make_graph(
-        nodes,
-        "body",
-        [
-            info(g.name("k"), TensorProto.INT64, ()),
-            info(bound, TensorProto.BOOL, ()),
-            info(state, TensorProto.FLOAT, x.shape),
-        ],
-        [
-            info(names[0], TensorProto.BOOL, ()),
-            info(names[2], TensorProto.FLOAT, x.shape),
-            info(names[3], TensorProto.FLOAT, x.shape),
-        ],
-    )
-    trips = g.const(g.whole(1, 4), np.int64)
-    g.parts("Loop", trips, g.const(True, np.bool_), x, outputs=2, body=body)
 
 
 MENU: tuple[tuple[float, Step], ...] = (
