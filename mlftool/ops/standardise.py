@@ -174,9 +174,11 @@ def _grouped(v: View, groups: int) -> Kernel:
 
 
 def _channels(shape: Shape, attrs: Attributes, inputs: Types) -> str:
-    """An image has channels and extents in space; scale and bias are vectors."""
-    if len(shape) < 3:
-        return f"an input of shape {shown(shape)}; expected 3 axes or more"
+    """Scale and bias are vectors. Groups of channels need no extents in space, as in onnxruntime;
+    without groups, one element would be a row."""
+    least = 2 if "num_groups" in attrs else 3
+    if len(shape) < least:
+        return f"an input of shape {shown(shape)}; expected {least} axes or more"
     for type_ in inputs[1:3]:
         if type_ is not None and len(type_.shape) != 1:
             return f"an input of shape {shown(type_.shape)}; expected 1 axis"

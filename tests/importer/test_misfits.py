@@ -43,12 +43,6 @@ MISFITS = {
         t, y = Loop (one, on, s, x) <body = b (int64 i, bool c, seq(float[2,3]) q, float[2,3] z) =>
             (bool d, seq(float[2,3]) r, float[2,3] m)
             { d = Identity (c) m = Add (z, bad) r = SequenceInsert (q, z) }> }""",
-    "rank of a group normalisation": """g (float[4] x, float[2] s, float[2] b) => (float[4] y)
-        { y = GroupNormalization <num_groups=2> (x, s, b) }""",
-    "rank of an instance normalisation": """g (float[4,3] x, float[3] s, float[3] b) =>
-        (float[4,3] y) { y = InstanceNormalization (x, s, b) }""",
-    "groups": """g (float[1,4,3] x, float[3] s, float[3] b) => (float[1,4,3] y)
-        { y = GroupNormalization <num_groups=3> (x, s, b) }""",
     "borders": """g (float[3,4] x, int64[3] p) => (float[3,4] y) { y = Pad (x, p) }""",
     "batches": """g (float[3,4] x, int64[2,3,1] i) => (float[2,3] y)
         { y = GatherND <batch_dims=1> (x, i) }""",
@@ -124,6 +118,26 @@ def test_refused_by_name(name: str) -> None:
     assert refused.value.exit_code == 2, refused.value
     assert all(p.code.startswith(("MLF02", "MLF03")) for p in refused.value.problems)
     assert any("node" in p.path for p in refused.value.problems)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("float[4] x, float[2] s, float[2] b) => (float[4] y) { y = Group <num_groups=2>",
+         "2 axes"),
+        ("float[4,3] x, float[3] s, float[3] b) => (float[4,3] y) { y = Instance", "3 axes"),
+        ("float[1,4,3] x, float[4] s, float[4] b) => (float[1,4,3] y) { y = Group <num_groups=3>",
+         "num_groups 3; expected a divisor of 4"),
+        ("float[1,4,3] x, float[4,1] s, float[4] b) => (float[1,4,3] y) { y = Group <num_groups=2>",
+         "expected 1 axis"),
+    ],
+)  # fmt: skip
+def test_images_of_normalisations(text: str, said: str) -> None:
+    text = text.replace("= Group", "= GroupNormalization")
+    text = text.replace("= Instance", "= InstanceNormalization")
+    model = parser.parse_model(HEAD.replace("17", "21") + f"g ({text} (x, s, b) }}")
+    with pytest.raises(MlfError, match=said):
+        compile_module(ModuleSpec(model))
 
 
 @pytest.mark.parametrize("stored", [True, False])

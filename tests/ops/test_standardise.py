@@ -70,6 +70,7 @@ def cases() -> Iterator[Case]:
     for groups in (1, 2, 6):
         yield case("GroupNormalization", (2, 6, 3, 2), [(6,), (6,)], num_groups=groups)
     yield case("GroupNormalization", (1, 4, 1), [(4,), (4,)], num_groups=2, constant=False)
+    yield case("GroupNormalization", (2, 4), [(4,), (4,)], num_groups=2)  # no extents in space
     for p in (1, 2):
         yield from (case("LpNormalization", (2, 3, 4), [], axis=a, p=p) for a in (0, 1, -1))
     for size in (1, 3, 5):
