@@ -117,7 +117,7 @@ HEADERS = (
     "setjmp", "signal", "stdarg", "stdbool", "stddef", "stdint", "stdio", "stdlib", "string",
     "tgmath", "time", "unistd", "wchar", "wctype",
 )  # fmt: skip
-INTRINSICS = ("arm_acle.h", "arm_mve.h", "arm_neon.h", "immintrin.h")
+INTRINSICS = ("arm_acle.h", "arm_mve.h", "arm_neon.h", "emmintrin.h", "immintrin.h")
 
 
 def libraries(*gcc: str) -> list[str]:
