@@ -13,6 +13,7 @@ another machine still shares its cache.
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import json
 import os
@@ -39,14 +40,19 @@ COMPILERS = (toolchain.CC.name, *(program.name for program in toolchain.CROSS.va
 ACTION_PATH = "/usr/bin:/bin"
 
 
+@functools.cache
+def _digest(path: Path) -> bytes:
+    return hashlib.sha256(path.read_bytes()).digest()
+
+
 def digest(paths: list[Path]) -> str:
     """One sha256 over the contents of `paths`, in the order given."""
-    total = hashlib.sha256()
-    for path in paths:
-        total.update(hashlib.sha256(path.read_bytes()).digest())
-    return total.hexdigest()
+    return hashlib.sha256(b"".join(map(_digest, paths))).hexdigest()
 
 
+# A compiler is asked the same for each use of it, and the uses share files. No file changes in the
+# seconds that a probe takes.
+@functools.cache
 def output(*command: str, text: str = "") -> str:
     """What `command` prints on both streams; C locale, so that it can be parsed."""
     done = subprocess.run(
@@ -54,6 +60,12 @@ def output(*command: str, text: str = "") -> str:
         env={**os.environ, "LC_ALL": "C"},
     )  # fmt: skip
     return done.stdout + done.stderr
+
+
+def forget() -> None:
+    """What is known of files and programs may have changed."""
+    _digest.cache_clear()
+    output.cache_clear()
 
 
 def python() -> dict[str, object]:
@@ -117,7 +129,7 @@ HEADERS = (
     "setjmp", "signal", "stdarg", "stdbool", "stddef", "stdint", "stdio", "stdlib", "string",
     "tgmath", "time", "unistd", "wchar", "wctype",
 )  # fmt: skip
-INTRINSICS = ("arm_acle.h", "arm_mve.h", "arm_neon.h", "immintrin.h")
+INTRINSICS = ("arm_acle.h", "arm_mve.h", "arm_neon.h", "emmintrin.h", "immintrin.h")
 
 
 def libraries(*gcc: str) -> list[str]:
