@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any
 
 from mlftool.errors import MlfError, Problem, did_you_mean
+from mlftool.options import EXECUTORS, OPTIONS, Choice
 
 
 def _is_flag(value: Any) -> bool:
@@ -38,9 +39,19 @@ class Option:
     expected: str
     fits: Callable[[Any], bool]
     effect: str = ""  # "" none
+    shown: str = ""  # its form in the help of a command
 
 
-FLAG = Option("True or False", _is_flag)
+def _word(name: str, effect: str = "") -> Option:
+    """One of the words of a compiler's option."""
+    kind = OPTIONS[name].kind
+    assert isinstance(kind, Choice)
+    words = kind.values
+    shown = f"{{{','.join(words)}}}"
+    return Option(" or ".join(words), lambda v: v in words, effect, shown)
+
+
+FLAG = Option("True or False", _is_flag, shown="{0,1}")
 COUNT = Option("a number", _is_count)
 ANY = Option("anything", _is_any)
 ALGORITHMS = ("greedy_by_size", "greedy_by_conflicts", "hill_climb")
@@ -51,10 +62,8 @@ CONFIG: Mapping[str, Option] = {
         _is_flag,
         "inputs and outputs live in the workspace (aot with interface c)",
     ),
-    "mlf.optimize": Option(
-        "speed or size",
-        lambda v: v in ("speed", "size"),
-        "size: one C function for all layers of a kind, nothing unrolled",
+    "mlf.optimize": _word(
+        "optimize", "size: one C function for all layers of a kind, nothing unrolled"
     ),
     "tir.usmp.enable": FLAG,
     "tir.usmp.algorithm": Option(f"one of {', '.join(ALGORITHMS)}", lambda v: v in ALGORITHMS),
@@ -209,20 +218,19 @@ class PassContext:
 
 
 # Buffers and constants are aligned to 16 bytes: less is granted, more is not.
-_ALIGNMENT = Option("a power of two up to 16", lambda v: v in (1, 2, 4, 8, 16))
-_INTERFACE = Option("c or packed", lambda v: v in ("c", "packed"))
-EXECUTOR_OPTIONS: Mapping[str, Mapping[str, Option]] = {
+_ALIGNMENT = Option("a power of two up to 16", lambda v: v in (1, 2, 4, 8, 16), shown="N")
+_OF_EXECUTOR: Mapping[str, Mapping[str, Option]] = {
     "aot": {
-        "interface-api": _INTERFACE,
+        "interface-api": _word("interface_api"),
         "unpacked-api": FLAG,
         "link-params": FLAG,
         "workspace-byte-alignment": _ALIGNMENT,
         "constant-byte-alignment": _ALIGNMENT,
     },
     "graph": {"link-params": FLAG},
-    "vm": {},
-    "debug": {},
 }
+DEBUG = "debug"  # runs in Python and makes no archive
+EXECUTOR_OPTIONS = {name: _OF_EXECUTOR.get(name, {}) for name in (*EXECUTORS, DEBUG)}
 RUNTIME_OPTIONS: Mapping[str, Mapping[str, Option]] = {"crt": {"system-lib": FLAG}}
 
 
@@ -267,7 +275,7 @@ class _Choice:
 
 
 class Executor(_Choice):
-    """How a model is run: aot, graph, vm or debug."""
+    """How a model is run: aot, graph, vm or another of EXECUTORS, or debug."""
 
     kind, table = "executor", EXECUTOR_OPTIONS
 
@@ -276,3 +284,18 @@ class Runtime(_Choice):
     """The runtime that a model is for: crt."""
 
     kind, table = "runtime", RUNTIME_OPTIONS
+
+
+def settings(executor: Executor, runtime: Runtime, context: PassContext) -> dict[str, Any]:
+    """What the three say, as fields of ModuleSpec."""
+    return {
+        "executor": executor.name,
+        "interface_api": executor.options.get("interface-api"),
+        "unpacked_api": executor.flag("unpacked-api"),
+        "link_params": executor.flag("link-params"),
+        "system_lib": bool(runtime.flag("system-lib")),
+        "workspace_io": bool(context.config.get("tir.usmp.use_workspace_io", False)),
+        "optimize": context.config.get("mlf.optimize") or OPTIONS["optimize"].default,
+        "opt_level": context.opt_level,
+        "disabled_pass": context.disabled,
+    }

@@ -11,12 +11,11 @@ from mlftool.builder import build, raise_problems
 from mlftool.cli.build import add_jobs
 from mlftool.cli.inputs import add_input_value, parse_shapes, parse_values
 from mlftool.cli.options import add_compile_options, compile_options
-from mlftool.cli.tvmc_options import EXECUTORS
 from mlftool.codegen.names import module_name_of
 from mlftool.errors import MlfError, Problem, did_you_mean
 from mlftool.manifest import read
 from mlftool.manifest.entries import entries
-from mlftool.options import OPTIONS
+from mlftool.options import EXECUTORS, OPTIONS
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

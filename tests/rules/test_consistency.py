@@ -11,9 +11,7 @@ from typing import Any
 
 import pytest
 
-from mlftool.codegen.weights import MODES
-from mlftool.compile import FLOAT_MODES, OPTIMIZE
-from mlftool.options import OPTIONS, Choice
+from mlftool.options import OPTIONS
 from mlftool.runtime import toolchain
 from mlftool.runtime.boards import BOARDS, find
 from mlftool.runtime.sources import FOREIGN_CFLAGS
@@ -101,14 +99,6 @@ def test_the_rules_have_the_compilers_options() -> None:
     assert options_bzl.FILE.read_text() == options_bzl.text(), "run: python3 tools/options_bzl.py"
     for rule in ("_model_archive", "mlf_module"):
         assert OPTIONS.keys() < bzl("compile")[rule].given["attrs"].keys()
-
-
-def test_every_word_of_an_option_means_something_to_the_compiler() -> None:
-    known = {"float_mode": FLOAT_MODES, "optimize": OPTIMIZE, "weights": MODES}
-    for name, words in known.items():
-        kind = OPTIONS[name].kind
-        assert isinstance(kind, Choice)
-        assert set(kind.values) == set(words)
 
 
 def test_the_page_about_boards_is_current() -> None:
