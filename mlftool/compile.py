@@ -1,4 +1,4 @@
-"""The page to read first: which passes there are, and how a model becomes an archive.
+"""The page to read first: how a model becomes an archive.
 
 .onnx --import--> Graph --PIPELINE--> Graph --lower--> Program --emit--> Bundle --> .tar
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from onnx import ModelProto
@@ -28,19 +28,8 @@ from mlftool.minimise import minimise
 from mlftool.mlf import Bundle
 from mlftool.module import Module, ModuleSpec
 from mlftool.options import FILES, OPTIONS, Choice, Option, unmet
-from mlftool.passes import (
-    batchnorm,
-    canonicalise,
-    channels,
-    fold,
-    fuse,
-    integers,
-    layout,
-    outputs,
-    phases,
-    qdq,
-    widen,
-)
+from mlftool.passes import PIPELINE, outputs
+from mlftool.passes.order import Rewrite, wanted
 from mlftool.plan.lower import lower
 from mlftool.plan.patches import OFF, check_patches, in_patches
 from mlftool.plan.select import Choose
@@ -49,54 +38,6 @@ from mlftool.targets.pools import parse_pools
 from mlftool.targets.strings import parse
 
 __all__ = ["Module", "ModuleSpec", "compile_module", "compile_modules"]
-
-Pass = Callable[[Graph], Graph]
-
-PIPELINE: tuple[Pass, ...] = (
-    canonicalise.canonicalise,
-    widen.widen,
-    batchnorm.fold_batchnorm,
-    batchnorm.spread_batchnorm,
-    qdq.sink_and_hoist,
-    integers.to_integer,
-    integers.average_to_integer,
-    integers.settle_weights,
-    fold.fold_constants,
-    layout.channels_last,
-    layout.cancel_transposes,
-    fold.fold_constants,  # views of constants that moved there
-    phases.split_transposed,
-    channels.drop_constant_channels,
-    fuse.fuse_chains,
-    fuse.tabulate,
-    fuse.fuse_prologues,
-    fuse.fuse_epilogues,
-    outputs.store_outputs,
-)
-
-# The lowest opt_level with each pass; the others always run.
-LEVELS = {
-    "fuse_chains": 1,
-    "tabulate": 1,
-    "fuse_prologues": 1,
-    "fuse_epilogues": 1,
-    "fold_batchnorm": 2,
-    "sink_and_hoist": 2,
-    "to_integer": 2,
-    "average_to_integer": 2,
-    "drop_constant_channels": 2,
-    "split_transposed": 2,
-    "cancel_transposes": 3,
-}
-
-# TVM's names for passes that do the same as ours.
-TVM_PASSES = {
-    "AlterOpLayout": ("cancel_transposes",),
-    "ConvertLayout": ("cancel_transposes",),
-    "FakeQuantizationToInteger": ("sink_and_hoist", "to_integer", "average_to_integer"),
-    "FoldScaleAxis": ("fold_batchnorm",),
-    "FuseOps": ("fuse_chains", "tabulate", "fuse_prologues", "fuse_epilogues"),
-}
 
 
 def compile_modules(specs: Sequence[ModuleSpec]) -> Bundle:
@@ -177,7 +118,7 @@ def _compile(spec: ModuleSpec, choose: Choose | None) -> Module:
     options = replace(options, model_sha256=sha256)
     graph = verify(imported, "import")
     clock.stage("import", graph)
-    for rewrite in wanted_passes(spec.opt_level, spec.disabled_pass):
+    for rewrite in wanted(PIPELINE, spec.opt_level, spec.disabled_pass):
         graph = verify(everywhere(rewrite, graph), rewrite.__name__)
         clock.stage(rewrite.__name__, graph)
     file = str(model_name(spec.model))
@@ -193,7 +134,7 @@ def _compile(spec: ModuleSpec, choose: Choose | None) -> Module:
     return Module(spec, options, imported, program, sources)
 
 
-def everywhere(rewrite: Pass, graph: Graph) -> Graph:
+def everywhere(rewrite: Rewrite, graph: Graph) -> Graph:
     """The graph rewritten, its subgraphs first."""
     nodes = tuple(
         replace(n, graphs={k: everywhere(rewrite, g) for k, g in n.graphs.items()})
@@ -202,20 +143,6 @@ def everywhere(rewrite: Pass, graph: Graph) -> Graph:
         for n in graph.nodes
     )
     return rewrite(graph.replace(nodes=nodes))
-
-
-def wanted_passes(opt_level: int, disabled: Sequence[str]) -> tuple[Pass, ...]:
-    """The passes of `opt_level`, 0 to 3, without the `disabled` ones, by our names or TVM's."""
-    names = {rewrite.__name__ for rewrite in PIPELINE}
-    unknown = [d for d in disabled if d not in names and d not in TVM_PASSES]
-    if unknown:
-        known = [*sorted(names), *TVM_PASSES]
-        text = f"no pass with this name; got '{unknown[0]}'"
-        raise MlfError(Problem("MLF0400", text, help=did_you_mean(unknown[0], known)))
-    off = {name for d in disabled for name in TVM_PASSES.get(d, (d,))}
-    off |= {name for name, level in LEVELS.items() if level > opt_level}
-    always = {name for name in names if name not in LEVELS}
-    return tuple(p for p in PIPELINE if p.__name__ in always or p.__name__ not in off)
 
 
 def _options(spec: ModuleSpec, target: Target) -> Options:

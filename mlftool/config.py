@@ -127,7 +127,7 @@ CONFIG: Mapping[str, Option] = {
     ),
 }
 
-# Passes of TVM that have no counterpart here; compile.TVM_PASSES has those that do.
+# Passes of TVM that have no counterpart here; those that do are in passes.TVM_PASSES.
 _IGNORED = """
     AnnotateSpans BackwardFoldScaleAxis CanonicalizeCast CanonicalizeOps
     CombineParallelBatchMatmul CombineParallelConv2D CombineParallelDense CommonSubexprElimTIR
