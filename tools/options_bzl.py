@@ -30,6 +30,7 @@ from mlftool.options import (  # noqa: E402
 from mlftool.runtime.toolchain import ALTERNATIVES, CROSS  # noqa: E402
 
 FILE = ROOT / "rules" / "private" / "options.bzl"
+LISTED = 64  # numbers; of more the compiler says which are allowed
 PAGES = ("docs.py", "rules_doc.py")
 HEADER = '''"""What mlftool knows and rules must know before it runs: options, executors, compilers.
 
@@ -63,8 +64,10 @@ def attribute(option: Option) -> tuple[str, dict[str, object]]:
             return "int", {"default": -1, "values": [-1, 0, 1]}
         case Switch():
             return "bool", {"default": option.default}
-        case Whole(first, last):
+        case Whole(first, last) if last - first < LISTED:
             return "int", {"default": option.default, "values": list(range(first, last + 1))}
+        case Whole():
+            return "int", {"default": option.default}
         case Word():
             return "string", {"default": option.default}
         case Several():
