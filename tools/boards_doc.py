@@ -9,6 +9,7 @@ python3 tools/boards_doc.py --check    exit 1 if one of the files is out of date
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -115,6 +116,8 @@ def main(arguments: list[str]) -> int:
         return 0 if all(file.read_text() == text for file, text in texts.items()) else 1
     for file, text in texts.items():
         file.write_text(text)
+    # Which shows the configurations.
+    subprocess.run([sys.executable, ROOT / "tools" / "rules_doc.py"], check=True)
     return 0
 
 
