@@ -164,14 +164,14 @@ def _check_together(spec: ModuleSpec) -> None:
     given = vars(spec)
     for name in [*(n for n, option in OPTIONS.items() if not option.of_tvm), *FILES]:
         about = OPTIONS.get(name)
-        words, value = name.replace("_", " "), given[name]
+        words, value = name.replace("_", "-"), given[name]
         if about and about.is_set(value) and not about.understood_by(spec.executor):
             text = (
                 f"{words} with executor '{spec.executor}'; expected {' or '.join(about.executors)}"
             )
             raise MlfError(Problem("MLF0405", text))
         for need in unmet(name, given, spec.executor):
-            other = need.option.replace("_", " ")
+            other = need.option.replace("_", "-")
             text = f"{words} with {other} '{given[need.option]}'; expected {need.value}"
             raise MlfError(Problem("MLF0405", text))
 
