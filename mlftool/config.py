@@ -56,6 +56,29 @@ COUNT = Option("a number", _is_count)
 ANY = Option("anything", _is_any)
 ALGORITHMS = ("greedy_by_size", "greedy_by_conflicts", "hill_climb")
 
+# Keys of TVM's PassContext that only say how TVM generates code.
+_FLAGS = """
+    tir.disable_vectorize tir.disable_storage_rewrite tir.disable_assert tir.disable_cse_tir
+    tir.enable_equiv_terms_in_cse_tir tir.debug_keep_trivial_loop tir.detect_global_barrier
+    tir.enable_buffer_level_predication tir.enable_debug tir.instrument_bound_checkers
+    tir.instrument_lwp tir.is_entry_func tir.merge_static_smem tir.noalias tir.ptx_ldg32
+    tir.use_async_copy relay.backend.disable_memory_plan relay.backend.use_auto_scheduler
+    relay.backend.use_meta_schedule relay.backend.use_meta_schedule_dispatch
+    relay.FuseOps.link_params relay.ToMixedPrecision.keep_orig_output_dtype
+    relay.frontend.fill_span relay.remove_standalone_reshapes.enable
+    relay.reconstruct_virtual_device te.keep_schedule_record testing.immutable_module
+    tir.vtcm_capacity_checks
+"""
+_COUNTS = """
+    relay.FuseOps.max_depth relay.fallback_device_type tir.vtcm_capacity
+"""
+_ANYTHING = """
+    tir.add_lower_pass tir.HoistIfThenElse tir.HoistExpression tir.InjectDoubleBuffer
+    tir.LoopPartition tir.ReduceBranchingThroughOvercompute tir.RemoveNoOp tir.Simplify
+    tir.UnrollLoop tir.async_dma relay.backend.tir_converter relay.ext.cmsisnn.options
+    relay.ext.ethos-u.options relay.ext.ethos-n.options relay.collage.byoc_fusion_style
+    relay.collage.tvm_max_depth
+"""
 CONFIG: Mapping[str, Option] = {
     "tir.usmp.use_workspace_io": Option(
         "True or False",
@@ -68,63 +91,9 @@ CONFIG: Mapping[str, Option] = {
     "tir.usmp.enable": FLAG,
     "tir.usmp.algorithm": Option(f"one of {', '.join(ALGORITHMS)}", lambda v: v in ALGORITHMS),
     "tir.usmp.custom_algorithm": Option("a name", _is_text),
-    **dict.fromkeys(
-        (
-            "tir.disable_vectorize",
-            "tir.disable_storage_rewrite",
-            "tir.disable_assert",
-            "tir.disable_cse_tir",
-            "tir.enable_equiv_terms_in_cse_tir",
-            "tir.debug_keep_trivial_loop",
-            "tir.detect_global_barrier",
-            "tir.enable_buffer_level_predication",
-            "tir.enable_debug",
-            "tir.instrument_bound_checkers",
-            "tir.instrument_lwp",
-            "tir.is_entry_func",
-            "tir.merge_static_smem",
-            "tir.noalias",
-            "tir.ptx_ldg32",
-            "tir.use_async_copy",
-            "relay.backend.disable_memory_plan",
-            "relay.backend.use_auto_scheduler",
-            "relay.backend.use_meta_schedule",
-            "relay.backend.use_meta_schedule_dispatch",
-            "relay.FuseOps.link_params",
-            "relay.ToMixedPrecision.keep_orig_output_dtype",
-            "relay.frontend.fill_span",
-            "relay.remove_standalone_reshapes.enable",
-            "relay.reconstruct_virtual_device",
-            "te.keep_schedule_record",
-            "testing.immutable_module",
-            "tir.vtcm_capacity_checks",
-        ),
-        FLAG,
-    ),
-    **dict.fromkeys(
-        ("relay.FuseOps.max_depth", "relay.fallback_device_type", "tir.vtcm_capacity"), COUNT
-    ),
-    **dict.fromkeys(
-        (
-            "tir.add_lower_pass",
-            "tir.HoistIfThenElse",
-            "tir.HoistExpression",
-            "tir.InjectDoubleBuffer",
-            "tir.LoopPartition",
-            "tir.ReduceBranchingThroughOvercompute",
-            "tir.RemoveNoOp",
-            "tir.Simplify",
-            "tir.UnrollLoop",
-            "tir.async_dma",
-            "relay.backend.tir_converter",
-            "relay.ext.cmsisnn.options",
-            "relay.ext.ethos-u.options",
-            "relay.ext.ethos-n.options",
-            "relay.collage.byoc_fusion_style",
-            "relay.collage.tvm_max_depth",
-        ),
-        ANY,
-    ),
+    **dict.fromkeys(_FLAGS.split(), FLAG),
+    **dict.fromkeys(_COUNTS.split(), COUNT),
+    **dict.fromkeys(_ANYTHING.split(), ANY),
 }
 
 # Passes of TVM that have no counterpart here; those that do are in passes.TVM_PASSES.

@@ -7,7 +7,6 @@ import re
 from datetime import datetime, timezone
 from typing import Any
 
-from mlftool.errors import MlfError, Problem
 from mlftool.mlf.bundle import epoch
 from mlftool.mlf.records import (
     FULL_MODEL,
@@ -24,7 +23,7 @@ from mlftool.mlf.records import (
     Storage,
     TargetString,
 )
-from mlftool.mlf.strict import Checked, parse_json
+from mlftool.mlf.strict import Checked, decoded
 
 MEMBER = "metadata.json"
 # Which of them can run is not the format's business: a newer mlftool may have more.
@@ -115,17 +114,8 @@ def _main(m: MainMemory) -> dict[str, Any]:
 
 def decode(data: bytes, file: str = "") -> tuple[int, tuple[ModuleRecord, ...]]:
     """The version and the modules, without their files. Raises MlfError with every problem."""
-    try:
-        top = Checked(parse_json(data))
-    except ValueError as error:
-        raise MlfError(Problem("MLF0505", str(error), file, path=MEMBER)) from None
-    modules = _decode(top)
-    if top.notes:
-        raise MlfError(
-            Problem("MLF0505", text, file, path=f"{MEMBER}: {place}" if place else MEMBER)
-            for place, text in top.notes
-        )
-    return int(top.value["version"]), modules
+    modules, value = decoded(data, _decode, "MLF0505", file, MEMBER)
+    return int(value["version"]), modules
 
 
 def _decode(top: Checked) -> tuple[ModuleRecord, ...]:

@@ -34,13 +34,8 @@ def emit_c(program: Program, options: Options, interface: Graph) -> Sources:
     kernels = write_kernels(program, module)
     weights = place(kernels.constants, module, options.weights)
     values = values_of(program, options, interface, members, kernels) | {"weights": weights}
-    files = {
-        f"{SRC}/{module}_lib0.c": render("lib0.c.j2", **values),
-        f"{SRC}/{module}_lib1.c": render("lib1.c.j2", **values),
-        f"{INCLUDE}/tvmgen_{module}.h": render("header.h.j2", **values),
-    }
     return Sources(
-        files,
+        struct_files(module, "lib", values),
         tuple(OperatorFunction(f.symbol) for f in kernels.functions),
         tuple(s.function.symbol for s in kernels.steps),
         members,
@@ -48,6 +43,12 @@ def emit_c(program: Program, options: Options, interface: Graph) -> Sources:
         program.memory.size_bytes,
         data=weights.files,
     )
+
+
+def struct_files(module: str, template: str, values: Mapping[str, Any]) -> dict[str, str]:
+    """The C files of a module that is called through structs of pointers, by their names."""
+    files = {f"{SRC}/{module}_lib{k}.c": render(f"{template}{k}.c.j2", **values) for k in (0, 1)}
+    return files | {f"{INCLUDE}/tvmgen_{module}.h": render("header.h.j2", **values)}
 
 
 def emit_packed(program: Program, options: Options, interface: Graph) -> Sources:

@@ -10,12 +10,11 @@ import numpy as np
 
 from mlftool.codegen.bytecode import Code, listing, write_code
 from mlftool.codegen.executor import Executor
-from mlftool.codegen.executors.aot import values_of
+from mlftool.codegen.executors.aot import struct_files, values_of
 from mlftool.codegen.kernels import Writer
 from mlftool.codegen.names import member_names
 from mlftool.codegen.options import Options, check_linked, refused
-from mlftool.codegen.sources import INCLUDE, SRC, OperatorFunction, Sources
-from mlftool.codegen.templates import render
+from mlftool.codegen.sources import OperatorFunction, Sources
 from mlftool.codegen.weights import place
 from mlftool.errors import MlfError, Problem
 from mlftool.ir.graph import Graph
@@ -44,13 +43,8 @@ def emit(program: Program, options: Options, interface: Graph) -> Sources:
         "code": listing(code),
         "words": len(code.words),
     }
-    files = {
-        f"{SRC}/{module}_lib0.c": render("vm_lib0.c.j2", **values),
-        f"{SRC}/{module}_lib1.c": render("vm_lib1.c.j2", **values),
-        f"{INCLUDE}/tvmgen_{module}.h": render("header.h.j2", **values),
-    }
     return Sources(
-        files,
+        struct_files(module, "vm_lib", values),
         tuple(OperatorFunction(f.symbol) for f in kernels.functions),
         tuple(code.symbols),
         members,
