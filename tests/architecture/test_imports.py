@@ -23,12 +23,16 @@ ALLOWED = {
     "passes": {"errors", "ir", "ops"},
     "targets": {"errors", "ir", "ops"},
     "plan": {"errors", "ir", "ops", "targets"},
-    "codegen": {"errors", "files", "ir", "ops", "targets", "plan", "mlf", "version"},
-    "mlf": {"errors"},
+    "keywords": set(),
+    "codegen": {
+        *("errors", "files", "ir", "keywords", "mlf", "ops", "options", "plan", "targets"),
+        "version",
+    },
+    "mlf": {"errors", "version"},
     "runtime": {"errors", "files", "mlf", "targets"},
-    "options": {"targets"},
+    "options": {"targets", "version"},
     "module": {"ir", "options", "targets", "plan", "codegen"},
-    "config": {"errors"},
+    "config": {"errors", "options"},
     "crash": {"errors", "mlf"},
     "limits": {"errors"},
     "minimise": {"importer"},
@@ -36,7 +40,7 @@ ALLOWED = {
     "describe": {"errors", "ir", "ops", "codegen", "mlf", "module", "objects", "version"},
     "compile": {
         *("errors", "ir", "ops", "importer", "passes", "targets", "plan", "codegen", "mlf"),
-        *("module", "describe", "crash", "minimise"),
+        *("module", "describe", "crash", "minimise", "options"),
     },
     # Compiles and runs.
     "tune": {
@@ -46,7 +50,7 @@ ALLOWED = {
     "advice": {"errors", "ir", "ops", "module"},
     "backend": {"errors", "ir", "mlf", "runtime", "targets", "module", "compile"},
     # Where a test can run decides which targets a model gets.
-    "manifest": {"errors", "files", "options", "runtime", "targets"},
+    "manifest": {"errors", "files", "keywords", "options", "runtime", "targets"},
     "stamps": {"errors", "files", "importer", "mlf"},
     "builder": {
         "errors",
