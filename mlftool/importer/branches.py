@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from mlftool.importer.control_node import Body, Control
-from mlftool.importer.scope import Scope
 from mlftool.ir import dtype
 from mlftool.ir.graph import Node, TensorType
+from mlftool.onnx_rules.scope import Scope
 
 Extent = int | str  # static, or the int32 tensor that holds it
 INDEX = TensorType(dtype.int32, ())

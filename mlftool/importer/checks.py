@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from onnx import NodeProto
 
-from mlftool.importer.protos import attributes, op_name, plain
 from mlftool.importer.ranks import unfit
-from mlftool.importer.scope import Next, Outcome, Refuse, Scope
+from mlftool.onnx_rules.protos import op_name, plain_attributes
+from mlftool.onnx_rules.scope import Next, Outcome, Refuse, Scope
 from mlftool.ops import Trait, has
 from mlftool.ops.base import Facts, known
 
 
 def facts(scope: Scope, node: NodeProto) -> Facts:
-    attrs = {name: plain(value) for name, value in attributes(node).items()}
+    attrs = plain_attributes(node)
     types = [scope.types.get(n) for n in node.input]
     values = [scope.consts.get(n) for n in node.input]
     first = next(filter(None, node.output))

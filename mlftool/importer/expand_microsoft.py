@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import onnx
 
-from mlftool.importer.expand import Expansion, Steps, expands
-from mlftool.importer.schema import check_kinds
-from mlftool.importer.scope import Refuse
+from mlftool.importer.expand import Expansion, expands
+from mlftool.onnx_rules.scope import Refuse
+from mlftool.onnx_rules.steps import Steps, check_kinds
 from mlftool.ops import UnsupportedError
 
 # The attributes that the expansions read, which have no schema in the onnx package.

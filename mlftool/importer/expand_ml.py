@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import onnx
 
-from mlftool.importer.expand import OPSETS, Expansion, Steps, expands
-from mlftool.importer.schema import attribute_kinds
-from mlftool.importer.scope import Refuse
+from mlftool.importer.expand import Expansion, expands
 from mlftool.ir.graph import Array
+from mlftool.onnx_rules.scope import Refuse
+from mlftool.onnx_rules.steps import OPSETS, Steps, attribute_kinds
 from mlftool.ops import UnsupportedError
 
 FLOAT, INT64 = onnx.TensorProto.FLOAT, onnx.TensorProto.INT64

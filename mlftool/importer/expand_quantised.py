@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import onnx
 
-from mlftool.importer.expand import Steps
 from mlftool.importer.expand_microsoft import microsoft, turned
-from mlftool.importer.scope import Refuse
+from mlftool.onnx_rules.scope import Refuse
+from mlftool.onnx_rules.steps import Steps
 from mlftool.ops import UnsupportedError
 
 

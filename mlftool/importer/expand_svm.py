@@ -7,7 +7,6 @@ from itertools import combinations
 
 import numpy as np
 
-from mlftool.importer.expand import Steps
 from mlftool.importer.expand_ml import (
     FLOAT,
     INT64,
@@ -18,8 +17,9 @@ from mlftool.importer.expand_ml import (
     numbers,
     transformed,
 )
-from mlftool.importer.scope import Refuse
 from mlftool.ir.graph import Array
+from mlftool.onnx_rules.scope import Refuse
+from mlftool.onnx_rules.steps import Steps
 from mlftool.ops import UnsupportedError
 
 

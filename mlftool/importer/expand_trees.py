@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from onnx import helper, numpy_helper
 
-from mlftool.importer.expand import Steps
 from mlftool.importer.expand_ml import FLOAT, as_many, classified, labels_of, ml, transformed
-from mlftool.importer.scope import Refuse
+from mlftool.onnx_rules.scope import Refuse
+from mlftool.onnx_rules.steps import Steps
 from mlftool.ops import UnsupportedError
 
 NODES = ("treeids", "nodeids", "modes", "truenodeids", "falsenodeids", "featureids")

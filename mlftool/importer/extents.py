@@ -12,15 +12,16 @@ changes nothing: zeros for a sum, the least value for a maximum.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from onnx import NodeProto, helper
 
-from mlftool.importer.expand import Steps, standing_for
-from mlftool.importer.protos import attributes, op_name
-from mlftool.importer.scope import (
+from mlftool.ir import dtype
+from mlftool.ir.graph import Node, TensorType
+from mlftool.onnx_rules.boxes import counted, filled, filling, greatest, keep_shape, least
+from mlftool.onnx_rules.protos import attributes, op_name
+from mlftool.onnx_rules.scope import (
     KEEP,
     Next,
     Outcome,
@@ -32,9 +33,7 @@ from mlftool.importer.scope import (
     Work,
     stepwise,
 )
-from mlftool.ir import dtype
-from mlftool.ir.dtype import DType
-from mlftool.ir.graph import Node, TensorType
+from mlftool.onnx_rules.steps import Steps, standing_for
 from mlftool.ops import Trait, has
 
 # What producers.py keeps, whatever its inputs.
@@ -78,44 +77,13 @@ def _as_it_is(scope: Scope, node: NodeProto) -> Outcome:
     return Next(node)
 
 
-def filled(scope: Scope, node: NodeProto, k: int, value: Any, symbols: Symbols = ()) -> TensorType:
-    """Let input `k` hold `value` beyond its extents, or `symbols`; returns its type."""
-    name = node.input[k]
-    type_, symbols = scope.types[name], symbols or scope.symbols_of(name)
-    if any(symbols):
-        box = scope.fresh(f"{name}.filled")
-        scope.types[box], scope.symbols[box] = type_, symbols
-        axes = [a for a, s in enumerate(symbols) if s]
-        inputs = (name, *(symbols[a] for a in axes))
-        attrs = {"axes": axes, "value": value}
-        scope.nodes.append(Node("mlf.FillBeyond", inputs, (box,), attrs, f"beyond {name}"))
-        node.input[k] = box
-    return type_
-
-
-def _least(row: DType) -> Any:
-    return -math.inf if row.is_float else row.range[0]
-
-
-def _greatest(row: DType) -> Any:
-    return math.inf if row.is_float else row.range[1]
-
-
-def _reduction(neutral: Callable[[DType], Any]) -> Rule:
-    def rule(scope: Scope, node: NodeProto) -> Outcome:
-        filled(scope, node, 0, neutral(scope.types[node.input[0]].dtype))
-        return Next(node)
-
-    return rule
-
-
 @stepwise
 def _top(scope: Scope, node: NodeProto) -> Work[Outcome]:
     """k elements along an axis, of which there must be as many as that; other extents stay."""
     attrs, name = attributes(node), node.input[0]
     row, symbols = scope.types[name].dtype, scope.symbols[name]
     axis = attrs.get("axis", -1) % len(symbols)
-    filled(scope, node, 0, (_least if attrs.get("largest", 1) else _greatest)(row))
+    filled(scope, node, 0, (least if attrs.get("largest", 1) else greatest)(row))
     yield Replace([node], scope.hiding(scope.symbols))
     others = tuple("" if a == axis else s for a, s in enumerate(symbols))
     for out in node.output:
@@ -158,12 +126,6 @@ def _axes(scope: Scope, node: NodeProto, rank: int) -> list[int] | None:
         if axes is None:
             return None
     return [a % rank for a in axes] if axes else list(range(rank))
-
-
-def _matmul(scope: Scope, node: NodeProto) -> Outcome:
-    for k in range(2):
-        filled(scope, node, k, 0)
-    return Next(node)
 
 
 @stepwise
@@ -220,29 +182,11 @@ def _shape(scope: Scope, node: NodeProto) -> Outcome:
     return KEEP
 
 
-def keep_shape(scope: Scope, name: str, out: str, row: DType, part: slice = slice(None)) -> None:
-    """A node that makes a vector of the true extents of `name`."""
-    symbols = scope.symbols[name][part]
-    static = [-1 if s else n for s, n in zip(symbols, scope.types[name].shape[part], strict=True)]
-    scope.types[out] = TensorType(row, (len(static),))
-    inputs = tuple(s for s in symbols if s)
-    attrs = {"static": static, "of": name}
-    scope.nodes.append(Node("mlf.Extents", inputs, (out,), attrs, f"shape of {name}"))
-
-
 def _size(scope: Scope, node: NodeProto) -> Outcome:
     name = node.input[0]
     symbols, shape = scope.symbols[name], scope.types[name].shape
-    _count(scope, node.output[0], symbols, shape, dtype.int64)
+    counted(scope, node.output[0], symbols, shape, dtype.int64)
     return KEEP
-
-
-def _count(scope: Scope, out: str, symbols: Symbols, shape: Sequence[int], row: DType) -> None:
-    """A node that multiplies extents."""
-    factor = math.prod(n for s, n in zip(symbols, shape, strict=True) if not s)
-    scope.types[out] = TensorType(row, ())
-    inputs = tuple(s for s in symbols if s)
-    scope.nodes.append(Node("mlf.Count", inputs, (out,), {"factor": factor}, out))
 
 
 def _concat(scope: Scope, node: NodeProto) -> Outcome:
@@ -307,7 +251,7 @@ def _reshape(scope: Scope, node: NodeProto) -> Outcome:
     symbol = symbols[0]
     if inner != rest:
         symbol = scope.fresh(f"{out}.extent")
-        _count(scope, symbol, (symbols[0], ""), (0, inner // rest), dtype.int32)
+        counted(scope, symbol, (symbols[0], ""), (0, inner // rest), dtype.int32)
     bound = type_.shape[0] * (inner // rest)
     scope.types[out] = TensorType(type_.dtype, (bound, *target[1:]))
     scope.symbols[out] = (symbol, *("" for _ in target[1:]))
@@ -371,14 +315,14 @@ def _slice(scope: Scope, node: NodeProto) -> Work[Outcome]:
 RULES: Mapping[str, Rule] = {
     **dict.fromkeys(("Transpose", "Unsqueeze", "Squeeze", "Identity", "Cast"), _as_it_is),
     **dict.fromkeys(
-        ("ReduceSum", "ReduceL1", "ReduceL2", "ReduceSumSquare"), _reduction(lambda row: 0)
+        ("ReduceSum", "ReduceL1", "ReduceL2", "ReduceSumSquare"), filling(lambda row: 0)
     ),
-    **dict.fromkeys(("ReduceMax", "ArgMax", "Softmax", "LogSoftmax"), _reduction(_least)),
-    **dict.fromkeys(("ReduceMin", "ArgMin"), _reduction(_greatest)),
-    "ReduceProd": _reduction(lambda row: 1),
+    **dict.fromkeys(("ReduceMax", "ArgMax", "Softmax", "LogSoftmax"), filling(least)),
+    **dict.fromkeys(("ReduceMin", "ArgMin"), filling(greatest)),
+    "ReduceProd": filling(lambda row: 1),
     "TopK": _top,
     "ReduceMean": _mean,
-    **dict.fromkeys(("MatMul", "Gemm"), _matmul),
+    **dict.fromkeys(("MatMul", "Gemm"), filling(lambda row: 0, 2)),
     **dict.fromkeys(("Gather", "GatherElements", "GatherND"), _gather),
     "Shape": _shape,
     "Size": _size,

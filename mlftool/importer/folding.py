@@ -8,10 +8,11 @@ import numpy as np
 from onnx import NodeProto
 
 from mlftool.importer.own import is_own
-from mlftool.importer.protos import first_line, op_name, place
-from mlftool.importer.scope import KEEP, Next, Outcome, Refuse, Scope
+from mlftool.importer.protos import first_line, place
 from mlftool.ir import dtype
 from mlftool.ir.graph import TensorType
+from mlftool.onnx_rules.protos import op_name
+from mlftool.onnx_rules.scope import KEEP, Next, Outcome, Refuse, Scope
 from mlftool.ops import Trait, has
 from mlftool.ops.reference import evaluate_proto
 

@@ -14,13 +14,14 @@ from onnx.shape_inference import InferenceError, infer_node_outputs
 from mlftool.importer.expansions import standard_form
 from mlftool.importer.interface import completed
 from mlftool.importer.own import is_own, result_types
-from mlftool.importer.protos import domain_of, first_line, op_name, type_name, type_proto
+from mlftool.importer.protos import first_line, type_name, type_proto
 from mlftool.importer.schema import mistyped
-from mlftool.importer.scope import Next, Outcome, Refuse, Scope
 from mlftool.importer.structure import without_unread
 from mlftool.importer.tensors import too_large
 from mlftool.ir import dtype
 from mlftool.ir.graph import TensorType
+from mlftool.onnx_rules.protos import domain_of, op_name
+from mlftool.onnx_rules.scope import Next, Outcome, Refuse, Scope
 from mlftool.ops import UnsupportedError
 
 # Without inference of their own, or as good: the type is the input's.

@@ -8,10 +8,11 @@ from typing import Any
 import onnx
 from onnx import ModelProto, NodeProto, TypeProto, ValueInfoProto, helper
 
-from mlftool.importer.protos import domain_of, op_name, type_name
-from mlftool.importer.scope import Report
+from mlftool.importer.protos import type_name
 from mlftool.ir import dtype
 from mlftool.ir.graph import TensorType
+from mlftool.onnx_rules.protos import domain_of, op_name
+from mlftool.onnx_rules.scope import Report
 from mlftool.ops import Trait, has
 
 OLDEST_OPSET = 1

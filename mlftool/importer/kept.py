@@ -5,14 +5,15 @@ from __future__ import annotations
 from onnx import NodeProto
 
 from mlftool.importer.checks import facts
-from mlftool.importer.draft import Draft
-from mlftool.importer.expand import standing_for
 from mlftool.importer.functions import body_of, has_body, with_names_of
 from mlftool.importer.opset import RESOLVERS, modernise
-from mlftool.importer.protos import domain_of, op_name, type_proto
-from mlftool.importer.scope import KEEP, Next, Outcome, Refuse, Scope
+from mlftool.importer.protos import type_proto
 from mlftool.importer.structure import REWRITTEN
 from mlftool.ir.graph import Node, TensorType
+from mlftool.onnx_rules.draft import Draft
+from mlftool.onnx_rules.protos import domain_of, op_name
+from mlftool.onnx_rules.scope import KEEP, Next, Outcome, Refuse, Scope
+from mlftool.onnx_rules.steps import standing_for
 from mlftool.ops import OPS
 
 KNOWN = OPS.keys() | REWRITTEN | RESOLVERS.keys()  # operators whose definition we do not need

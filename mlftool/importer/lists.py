@@ -13,12 +13,12 @@ from collections.abc import Sequence
 import numpy as np
 from onnx import GraphProto, NodeProto, TensorProto, helper
 
-from mlftool.importer.expand import Steps, standing_for
 from mlftool.importer.functions import renamed_copy
 from mlftool.importer.graphs import add_initializer
-from mlftool.importer.scope import Refuse, Replace, Scope, Work
 from mlftool.ir.dtype import int32
 from mlftool.ir.graph import Node, TensorType
+from mlftool.onnx_rules.scope import Refuse, Replace, Scope, Work
+from mlftool.onnx_rules.steps import Steps, standing_for
 
 INDEX = TensorType(int32, ())
 

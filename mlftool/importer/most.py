@@ -3,21 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
 
-from mlftool.importer.scope import Scope
 from mlftool.ir.graph import Node
+from mlftool.onnx_rules.scope import Scope
+from mlftool.onnx_rules.shaping import Element, largest_of, least_of
 
 AS_IT_IS = ("Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze")
-
-
-@dataclass(frozen=True)
-class Element:
-    """`most`: its upper bound, None if it is not known; `symbol`: the extent that it is, or ""."""
-
-    most: int | None = None
-    symbol: str = ""
 
 
 def elements(scope: Scope, name: str) -> list[Element]:
@@ -52,9 +43,9 @@ def _of_node(scope: Scope, node: Node) -> list[Element] | None:
         flat = len(scope.types[node.result].shape) == 1
         return [element for part in parts for element in part] if flat else None
     if node.op == "ReduceMin" and scope.types[node.result].elements == 1:
-        return [_least(parts[0])]
+        return [least_of(parts[0])]
     if node.op in ("Min", "Max"):
-        pick = _least if node.op == "Min" else _largest
+        pick = least_of if node.op == "Min" else largest_of
         count = scope.types[node.result].elements
         rows = [p * count if len(p) == 1 else p for p in parts]
         equal = len({len(row) for row in rows}) == 1
@@ -74,14 +65,4 @@ def _picked(scope: Scope, node: Node, whole: list[Element]) -> list[Element]:
     if node.op == "Slice" and flat and len(known) >= 2 and not any(k is None for k in known):
         start, end, *rest = (int(k.item()) for k in known if k is not None)
         return whole[slice(start, end, rest[1] if len(rest) > 1 else 1)]
-    return [_largest(whole)] * scope.types[node.result].elements
-
-
-def _least(values: Sequence[Element]) -> Element:
-    """None of them is less than the least that is known."""
-    return Element(min((v.most for v in values if v.most is not None), default=None))
-
-
-def _largest(values: Sequence[Element]) -> Element:
-    known = [v.most for v in values if v.most is not None]
-    return Element(max(known) if known and len(known) == len(values) else None)
+    return [largest_of(whole)] * scope.types[node.result].elements

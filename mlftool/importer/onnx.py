@@ -12,17 +12,22 @@ from onnx import GraphProto, ModelProto, NodeProto
 from mlftool.errors import MlfError, did_you_mean
 from mlftool.importer.checks import checked
 from mlftool.importer.expansions import expanded
-from mlftool.importer.extents import adapted, keep_shape
+from mlftool.importer.extents import adapted
 from mlftool.importer.folding import empty, folded
 from mlftool.importer.given import Numbers, with_values
 from mlftool.importer.graphs import add_initializers, declared_in, ordered
 from mlftool.importer.inference import inferred, typed
-from mlftool.importer.interface import check_names, check_output, declared_type, read_opsets
+from mlftool.importer.interface import (
+    check_names,
+    check_output,
+    declare_sources,
+    declared_type,
+    read_opsets,
+)
 from mlftool.importer.kept import inlined, kept
 from mlftool.importer.load import load_hashed, model_name
 from mlftool.importer.producers import produced
 from mlftool.importer.protos import place
-from mlftool.importer.scope import KEEP, Next, Outcome, Refuse, Replace, Rule, Scope
 from mlftool.importer.sequences import listed_input, listed_outputs, of_sequences
 from mlftool.importer.shaped import shaped
 from mlftool.importer.shapes import of_shapes
@@ -31,6 +36,8 @@ from mlftool.importer.subgraphs import control
 from mlftool.importer.tensors import sound, too_large
 from mlftool.ir import dtype
 from mlftool.ir.graph import Graph, TensorType
+from mlftool.onnx_rules.boxes import keep_shape
+from mlftool.onnx_rules.scope import KEEP, Next, Outcome, Refuse, Replace, Rule, Scope
 
 
 def known_inputs(scope: Scope, node: NodeProto) -> Outcome:
@@ -94,7 +101,10 @@ def _taken(item: _Item) -> list[_Item]:
         scope.problem(outcome.code, outcome.text, where, outcome.help)
     if not isinstance(outcome, Replace):
         return []
-    items = _items(outcome.scope or scope, outcome.nodes)
+    inner = outcome.scope or scope
+    if outcome.scalars is not None:
+        declare_sources(outcome.nodes, inner.declared, outcome.scalars)
+    items = _items(inner, outcome.nodes)
     return [*items, _Item(scope, node, stage, outcome.then)] if outcome.then else items
 
 

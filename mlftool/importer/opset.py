@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from mlftool.importer.draft import Change, Draft
-from mlftool.importer.scope import Scope
 from mlftool.importer.spatial import SPATIAL_RESOLVERS, old_resize, old_roi_align, upsample
 from mlftool.ir.dtype import float32
 from mlftool.ir.graph import TensorType
+from mlftool.onnx_rules.draft import Change, Draft
+from mlftool.onnx_rules.scope import Scope
 
 
 def modernise(scope: Scope, draft: Draft) -> None:

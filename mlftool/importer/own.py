@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from functools import cache
 
 import onnx
-from onnx import NodeProto, TypeProto, helper
+from onnx import NodeProto, TypeProto
 
-from mlftool.importer.protos import domain_of, op_name, plain, type_proto
+from mlftool.importer.protos import type_proto
 from mlftool.ir.graph import TensorType
+from mlftool.onnx_rules.protos import domain_of, op_name, plain_attributes
 from mlftool.ops import OPS
 
 
@@ -28,6 +29,6 @@ def result_types(node: NodeProto, types: Mapping[str, TensorType]) -> dict[str, 
     """The first output's type. Raises UnsupportedError if the operator refuses these inputs."""
     result = OPS[op_name(node)].result
     assert result is not None
-    attrs = {a.name: plain(helper.get_attribute_value(a)) for a in node.attribute}
+    attrs = plain_attributes(node)
     given = [types.get(name) for name in node.input]
     return {node.output[0]: type_proto(result(given, attrs))}

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from onnx import NodeProto
 
-from mlftool.importer.extents import filled
-from mlftool.importer.protos import attributes, op_name, plain
-from mlftool.importer.scope import KEEP, Next, Outcome, Refuse, Rule, Scope
 from mlftool.ir import dtype
 from mlftool.ir.graph import Node, TensorType
+from mlftool.onnx_rules.boxes import filled
+from mlftool.onnx_rules.protos import op_name, plain_attributes
+from mlftool.onnx_rules.scope import KEEP, Next, Outcome, Refuse, Rule, Scope
 
 
 def produced(scope: Scope, node: NodeProto) -> Outcome:
@@ -28,7 +28,7 @@ Maker = Callable[[Scope, NodeProto, Mapping[str, Any]], Made | None]
 
 def _made_by(maker: Maker) -> Rule:
     def rule(scope: Scope, node: NodeProto) -> Outcome:
-        attrs = {name: plain(value) for name, value in attributes(node).items()}
+        attrs = plain_attributes(node)
         made = maker(scope, node, attrs)
         if made is None:
             return Next(node)

@@ -14,9 +14,8 @@ import onnx
 from onnx import AttributeProto, NodeProto
 from onnx.defs import OpSchema
 
-from mlftool.importer.protos import domain_of
-from mlftool.importer.scope import Refuse
 from mlftool.ir.graph import TensorType
+from mlftool.onnx_rules.protos import domain_of
 
 _KINDS: Mapping[str, int] = dict(AttributeProto.AttributeType.items())
 Option = OpSchema.FormalParameterOption
@@ -101,34 +100,6 @@ def _empty_list(attribute: AttributeProto, wanted: int) -> bool:
 
 def _name(kinds: Any, code: int) -> str:
     return str(kinds.Name(code)) if code in kinds.values() else f"of kind {code}"
-
-
-_OF_KIND: Mapping[str, tuple[tuple[type, ...], str]] = {
-    "INT": ((int,), "whole number"),
-    "FLOAT": ((int, float), "number"),
-    "STRING": ((str,), "string"),
-}
-
-
-def attribute_kinds(op: str, opset: int, domain: str) -> Mapping[str, str]:
-    """The kind of each attribute that an operator has in an opset: INT, FLOATS ..."""
-    schema = onnx.defs.get_schema(op, opset, domain)
-    return {name: str(a.type).rpartition(".")[2] for name, a in schema.attributes.items()}
-
-
-def check_kinds(attrs: Mapping[str, Any], kinds: Mapping[str, str]) -> None:
-    """Raise Refuse for an attribute, as a value of Python, of another kind than in `kinds`."""
-    for name, value in attrs.items():
-        kind = kinds.get(name, "")
-        types, word = _OF_KIND.get(kind.removesuffix("S"), ((object,), ""))
-        several = kind.endswith("S")
-        given = value if several and isinstance(value, list) else [value]
-        if (several != isinstance(value, list) and word) or not all(
-            isinstance(v, types) for v in given
-        ):
-            wanted = f"a list of {word}s" if several else f"a {word}"
-            text = f"attribute '{name}' is {str(value)[:60]}; expected {wanted}"
-            raise Refuse("MLF0303", text)
 
 
 def mistyped(node: NodeProto, opset: int, types: Mapping[str, TensorType]) -> str:

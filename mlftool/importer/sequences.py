@@ -16,16 +16,27 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from onnx import NodeProto, TensorProto, TypeProto, ValueInfoProto, helper
 
-from mlftool.importer.expand import standing_for
 from mlftool.importer.functions import body_of, with_names_of
 from mlftool.importer.interface import declared_type
 from mlftool.importer.list_control import about_lists, branch, loop
 from mlftool.importer.lists import erased, inserted, joined, reshaped, same, split, taken
-from mlftool.importer.protos import attributes, type_proto
-from mlftool.importer.scope import KEEP, Next, Outcome, Refuse, Replace, Rule, Scope, Work, stepwise
+from mlftool.importer.protos import type_proto
 from mlftool.ir.dtype import float32
 from mlftool.ir.graph import Node, TensorType, element
 from mlftool.ir.values import LENGTH
+from mlftool.onnx_rules.protos import attributes
+from mlftool.onnx_rules.scope import (
+    KEEP,
+    Next,
+    Outcome,
+    Refuse,
+    Replace,
+    Rule,
+    Scope,
+    Work,
+    stepwise,
+)
+from mlftool.onnx_rules.steps import standing_for
 
 Elements = tuple[str, ...]
 

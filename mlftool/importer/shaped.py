@@ -14,90 +14,21 @@ A shape that turns out larger than its box is cut off: nothing is ever written b
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 import numpy as np
 from onnx import NodeProto
 
-from mlftool.importer.expand import Steps, standing_for
-from mlftool.importer.most import Element, elements
-from mlftool.importer.protos import attributes, op_name
-from mlftool.importer.scope import KEEP, Next, Outcome, Refuse, Rule, Scope, Work, stepwise
+from mlftool.importer.most import elements
 from mlftool.ir import dtype
-from mlftool.ir.graph import Array, Node, TensorType
+from mlftool.ir.graph import Node, TensorType
+from mlftool.onnx_rules.protos import attributes, op_name
+from mlftool.onnx_rules.scope import KEEP, Next, Outcome, Refuse, Rule, Scope, Work, stepwise
+from mlftool.onnx_rules.shaping import INT64, Box, Shaper, Shaping
+from mlftool.onnx_rules.steps import Steps, standing_for
 from mlftool.ops import UnsupportedError
-
-Shape = tuple[int, ...]
-INT64 = np.int64
-
-
-@dataclass(frozen=True)
-class Box:
-    """What a maker makes: per axis its bound, and the true extent: a static one, or a value's name
-    (an int64 of one element). `known` are extents of other tensors that these are: such a tensor
-    and this one go together."""
-
-    bounds: Shape
-    extents: tuple[int | str, ...]
-    known: tuple[str, ...] = ()
-
-
-@dataclass
-class Shaping:
-    """One node on its way in. `limit` is what the user says of its output, () if nothing; `symbols`
-    are those of its first input."""
-
-    steps: Steps
-    consts: Mapping[str, Array]
-    limit: Shape
-    symbols: Sequence[str] = ()
-    elements: Callable[[str], list[Element]] = lambda name: []  # what is known of a value
-
-    def __call__(self, op: str, *inputs: str, **attrs: Any) -> str:
-        return self.steps(op, *inputs, **attrs)
-
-    def result(self, op: str, *inputs: str, **attrs: Any) -> None:
-        self.steps(op, *inputs, out=0, **attrs)
-
-    def known(self, i: int) -> Array | None:
-        name = self.steps.x(i)
-        return self.consts.get(name) if name else None
-
-    def type(self, i: int) -> TensorType:
-        found = self.steps.types[i]
-        assert found is not None
-        return found
-
-    def most(self, name: str) -> list[int | None]:
-        """What each element is at most."""
-        return [element.most for element in self.elements(name)]
-
-    def number(self, value: Any) -> str:
-        return self.steps.const(value, INT64)
-
-    def true_extents(self) -> list[int | str]:
-        """Of the first input: static ones, and names of int64 scalars."""
-        shape = self.type(0).shape
-        return [
-            self("Cast", symbol, to=dtype.int64.onnx) if symbol else n
-            for n, symbol in zip(shape, self.symbols or [""] * len(shape), strict=True)
-        ]
-
-    def extent(self, n: int | str) -> str:
-        """An extent as a value."""
-        return n if isinstance(n, str) else self.number(n)
-
-    def at(self, vector: str, k: int) -> str:
-        """Element `k` of a vector, as a scalar of int64."""
-        return self("Cast", self("Gather", vector, self.number(k)), to=dtype.int64.onnx)
-
-    def indexes(self, count: int, k: int, rank: int) -> str:
-        """0, 1 ... along axis `k` of `rank`."""
-        shape = [count if a == k else 1 for a in range(rank)]
-        return self.number(np.arange(count).reshape(shape))
 
 
 def shaped(scope: Scope, node: NodeProto) -> Outcome:
@@ -108,10 +39,7 @@ def shaped(scope: Scope, node: NodeProto) -> Outcome:
     return rule(scope, node)
 
 
-Maker = Callable[[Shaping, Mapping[str, Any]], Box | None]
-
-
-def _box_of(maker: Maker) -> Rule:
+def _box_of(maker: Shaper) -> Rule:
     def work(scope: Scope, node: NodeProto) -> Work[Outcome]:
         limit = scope.limit(node.output[0])
         types = [scope.types.get(n) for n in node.input]
@@ -177,20 +105,12 @@ def _symbol(scope: Scope, extent: str, node: NodeProto) -> str:
     return symbol
 
 
-def _bounds(s: Shaping, best: Sequence[int | None]) -> Shape | None:
-    """The user's limit where there is one, and what is known all the same."""
-    if s.limit and len(s.limit) == len(best):
-        return tuple(n if b is None else min(n, b) for n, b in zip(s.limit, best, strict=True))
-    known = tuple(b for b in best if b is not None)
-    return known if len(known) == len(best) else None
-
-
 # -- the operators -------------------------------------------------------------------------------
 
 
 def _range(s: Shaping, attrs: Mapping[str, Any]) -> Box | None:
     """start + k * delta for all k below ceil((limit - start) / delta)."""
-    bounds = _bounds(s, [_steps_at_most(s)])
+    bounds = s.bounds([_steps_at_most(s)])
     if bounds is None:
         return None
     start, limit, delta = (s.steps.x(k) for k in range(3))
@@ -220,7 +140,7 @@ def _steps_at_most(s: Shaping) -> int | None:
 def _constant_of_shape(s: Shaping, attrs: Mapping[str, Any]) -> Box | None:
     rank = s.type(0).elements
     given = s.elements(s.steps.x(0))
-    bounds = _bounds(s, [element.most for element in given])
+    bounds = s.bounds([element.most for element in given])
     if bounds is None:
         return None
     value = attrs.get("value")
@@ -236,7 +156,7 @@ def _expand(s: Shaping, attrs: Mapping[str, Any]) -> Box | None:
     own = (1,) * (rank - len(x)) + x
     first, most_asked = rank - asked, s.most(s.steps.x(1))
     best = [n if n != 1 or k < first else most_asked[k - first] for k, n in enumerate(own)]
-    bounds = _bounds(s, best)
+    bounds = s.bounds(best)
     if bounds is None:
         return None
     s.result("Expand", s.steps.x(0), s.number(bounds))
@@ -249,7 +169,7 @@ def _expand(s: Shaping, attrs: Mapping[str, Any]) -> Box | None:
 def _tile(s: Shaping, attrs: Mapping[str, Any]) -> Box | None:
     x = s.type(0).shape
     times = s.most(s.steps.x(1))
-    bounds = _bounds(s, [t if t is None else t * n for t, n in zip(times, x, strict=True)])
+    bounds = s.bounds([t if t is None else t * n for t, n in zip(times, x, strict=True)])
     if bounds is None:
         return None
     value = s.steps.x(0)
@@ -276,7 +196,7 @@ def _slice(s: Shaping, attrs: Mapping[str, Any]) -> Box | None:
     best: list[int | None] = list(x)
     for axis, step in zip(at_axes, steps, strict=True):
         best[axis] = -(-x[axis] // max(1, abs(int(step))))
-    bounds = _bounds(s, best)
+    bounds = s.bounds(best)
     assert bounds is not None
     value = s.steps.x(0)
     extents = s.true_extents()
@@ -319,7 +239,7 @@ def _pad(s: Shaping, attrs: Mapping[str, Any]) -> Box | None:
     if axes is None:
         raise UnsupportedError("its axes are known only at run time; expected constant axes")
     at_axes = [int(a) % len(x) for a in axes]
-    bounds = _bounds(s, [None if k in at_axes else n for k, n in enumerate(x)])
+    bounds = s.bounds([None if k in at_axes else n for k, n in enumerate(x)])
     if bounds is None:
         return None
     value, outside = s.steps.x(0), ""
@@ -345,7 +265,7 @@ def _pad(s: Shaping, attrs: Mapping[str, Any]) -> Box | None:
 def _reshape(s: Shaping, attrs: Mapping[str, Any]) -> Box | None:
     """Element [i0, i1 ...] of the box is the one of x that stands there for the true extents."""
     x, rank = s.type(0), s.type(1).elements
-    bounds = _bounds(s, [x.elements if rank == 1 else None] * rank)
+    bounds = s.bounds([x.elements if rank == 1 else None] * rank)
     if bounds is None:
         return None
     if math.prod(bounds) > 2**31 - 1:

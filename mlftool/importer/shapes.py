@@ -6,9 +6,9 @@ import numpy as np
 from onnx import NodeProto
 from onnx import numpy_helper as np_helper
 
-from mlftool.importer.protos import attributes, op_name
-from mlftool.importer.scope import KEEP, Next, Outcome, Scope
 from mlftool.ir import dtype
+from mlftool.onnx_rules.protos import attributes, op_name
+from mlftool.onnx_rules.scope import KEEP, Next, Outcome, Scope
 from mlftool.ops.reference import evaluate_proto
 
 OF_SHAPE = frozenset(["Shape", "Size", "EyeLike"])

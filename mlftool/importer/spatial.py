@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from mlftool.importer.draft import Change, Draft
-from mlftool.importer.scope import Scope
 from mlftool.ir.dtype import float32
 from mlftool.ir.graph import TensorType
+from mlftool.onnx_rules.draft import Change, Draft
+from mlftool.onnx_rules.scope import Scope
 
 
 def _conv_transpose(scope: Scope, d: Draft) -> None:

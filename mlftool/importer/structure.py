@@ -12,11 +12,12 @@ from mlftool.errors import did_you_mean
 from mlftool.importer.expansions import EXPANSIONS
 from mlftool.importer.functions import has_body
 from mlftool.importer.own import is_own
-from mlftool.importer.protos import domain_of, op_name, place
+from mlftool.importer.protos import place
 from mlftool.importer.schema import misfit
-from mlftool.importer.scope import Report
 from mlftool.ir.edit import toposort
 from mlftool.ir.graph import Node
+from mlftool.onnx_rules.protos import domain_of, op_name
+from mlftool.onnx_rules.scope import Report
 from mlftool.ops import OPS
 
 # Known to the importer or the passes, which leave none of them to a kernel.

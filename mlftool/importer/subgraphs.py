@@ -16,11 +16,11 @@ from mlftool.importer.branches import keep_branches
 from mlftool.importer.control_node import Attributes, Control
 from mlftool.importer.loops import import_loop
 from mlftool.importer.old_scan import SINGLE, over_batches
-from mlftool.importer.protos import attributes, op_name
-from mlftool.importer.scope import KEEP, Next, Outcome, Refuse, Replace, Scope, Work, resumed
 from mlftool.importer.structure import CONTROL, free_names
 from mlftool.ir import dtype
 from mlftool.ir.graph import Graph, Node, TensorType
+from mlftool.onnx_rules.protos import attributes, op_name
+from mlftool.onnx_rules.scope import KEEP, Next, Outcome, Refuse, Replace, Scope, Work, resumed
 
 
 def control(scope: Scope, node: NodeProto) -> Outcome:

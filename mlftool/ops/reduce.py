@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from mlftool.ir.dtype import DType
 from mlftool.ir.graph import Node, View
 from mlftool.ir.relay import Rule, Site
+from mlftool.onnx_rules.boxes import greatest, least
 from mlftool.ops import folded
 from mlftool.ops.base import FIRST, Kernel, Operand, Trait, UnsupportedError, Value, op
 from mlftool.ops.elementwise import Maths, index_text, row_major
@@ -47,14 +48,6 @@ def joined(operator: str, row: DType, a: str, b: str) -> str:
         return _log_add_exp(Maths(row, row), a, b)
     args = [Scalar(a, row), Scalar(b, row)]
     return settle(row, expressed(Node(operator, (), ()), row, args))
-
-
-def least(row: DType) -> float:
-    return -math.inf if row.is_float else row.range[0]
-
-
-def greatest(row: DType) -> float:
-    return math.inf if row.is_float else row.range[1]
 
 
 def _magnitude(m: Maths, x: str) -> str:

@@ -1,4 +1,4 @@
-"""A typed node before it is kept, whose spelling may change (opset.py, spatial.py)."""
+"""A typed node before it is kept, whose spelling a rule may change."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mlftool.importer.scope import Scope
 from mlftool.ir.graph import Array, Node, TensorType
+from mlftool.onnx_rules.scope import Scope
 
 
 @dataclass

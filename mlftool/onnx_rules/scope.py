@@ -1,11 +1,8 @@
-"""What is known at one place of a model while it is imported, and what a stage can say of a node.
-
-This file imports nothing of the importer, so every other file of it may import this one.
-"""
+"""What is known at one place of a model while it is imported, and what a rule can say of a node."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -110,11 +107,13 @@ class Keep:
 @dataclass(frozen=True)
 class Replace:
     """Other nodes stand for the node, in `scope` if that is another one. When they are imported,
-    `then` says what becomes of the node (see `stepwise`)."""
+    `then` says what becomes of the node (see `stepwise`). With `scalars`, tensors without
+    dimensions, what the model declares of the results holds for what those are made of, too."""
 
     nodes: Sequence[NodeProto]
     scope: Scope | None = None
     then: Callable[[], Outcome] | None = None
+    scalars: Collection[str] | None = None
 
 
 class Refuse(Exception):  # noqa: N818

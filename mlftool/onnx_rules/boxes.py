@@ -1,0 +1,75 @@
+"""Tensors whose extents are known only at run time, in boxes of their upper bounds: what rules do
+so that a node is right on them (importer/extents.py).
+
+An operator whose result depends on what lies beyond the extents gets its input filled with what
+changes nothing: zeros for a sum, the least value for a maximum.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from onnx import NodeProto
+
+from mlftool.ir.dtype import DType
+from mlftool.ir.graph import Node, TensorType
+from mlftool.onnx_rules.scope import Next, Outcome, Rule, Scope, Symbols
+
+
+def as_it_is(scope: Scope, node: NodeProto) -> Outcome:
+    """The rule of operators that are right on boxes."""
+    return Next(node)
+
+
+def filled(scope: Scope, node: NodeProto, k: int, value: Any, symbols: Symbols = ()) -> TensorType:
+    """Let input `k` hold `value` beyond its extents, or `symbols`; returns its type."""
+    name = node.input[k]
+    type_, symbols = scope.types[name], symbols or scope.symbols_of(name)
+    if any(symbols):
+        box = scope.fresh(f"{name}.filled")
+        scope.types[box], scope.symbols[box] = type_, symbols
+        axes = [a for a, s in enumerate(symbols) if s]
+        inputs = (name, *(symbols[a] for a in axes))
+        attrs = {"axes": axes, "value": value}
+        scope.nodes.append(Node("mlf.FillBeyond", inputs, (box,), attrs, f"beyond {name}"))
+        node.input[k] = box
+    return type_
+
+
+def filling(neutral: Callable[[DType], Any], inputs: int = 1) -> Rule:
+    """The rule of operators whose first `inputs` are filled with what changes nothing."""
+
+    def rule(scope: Scope, node: NodeProto) -> Outcome:
+        for k in range(inputs):
+            filled(scope, node, k, neutral(scope.types[node.input[k]].dtype))
+        return Next(node)
+
+    return rule
+
+
+def least(row: DType) -> float:
+    return -math.inf if row.is_float else row.range[0]
+
+
+def greatest(row: DType) -> float:
+    return math.inf if row.is_float else row.range[1]
+
+
+def keep_shape(scope: Scope, name: str, out: str, row: DType, part: slice = slice(None)) -> None:
+    """A node that makes a vector of the true extents of `name`."""
+    symbols = scope.symbols[name][part]
+    static = [-1 if s else n for s, n in zip(symbols, scope.types[name].shape[part], strict=True)]
+    scope.types[out] = TensorType(row, (len(static),))
+    inputs = tuple(s for s in symbols if s)
+    attrs = {"static": static, "of": name}
+    scope.nodes.append(Node("mlf.Extents", inputs, (out,), attrs, f"shape of {name}"))
+
+
+def counted(scope: Scope, out: str, symbols: Symbols, shape: Sequence[int], row: DType) -> None:
+    """A node that multiplies extents."""
+    factor = math.prod(n for s, n in zip(symbols, shape, strict=True) if not s)
+    scope.types[out] = TensorType(row, ())
+    inputs = tuple(s for s in symbols if s)
+    scope.nodes.append(Node("mlf.Count", inputs, (out,), {"factor": factor}, out))
