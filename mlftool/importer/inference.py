@@ -11,7 +11,6 @@ from onnx import NodeProto, TypeProto, helper
 from onnx import numpy_helper as np_helper
 from onnx.shape_inference import InferenceError, infer_node_outputs
 
-from mlftool.importer.expansions import standard_form
 from mlftool.importer.interface import completed
 from mlftool.importer.own import is_own, result_types
 from mlftool.importer.protos import first_line, type_name, type_proto
@@ -67,7 +66,7 @@ def _standard(scope: Scope, node: NodeProto) -> Mapping[str, Any]:
     imports = [helper.make_opsetid(d, v) for d, v in scope.opsets.items()]
     try:
         schema = onnx.defs.get_schema(node.op_type, scope.opsets[domain_of(node)], domain_of(node))
-        spoken = standard_form(node)
+        spoken = _standard_form(node)
         found: Mapping[str, Any] = infer_node_outputs(
             schema, spoken, types, data, opset_imports=imports
         )
@@ -91,6 +90,17 @@ def _standard(scope: Scope, node: NodeProto) -> Mapping[str, Any]:
         if wider != given[0].shape:
             return {node.output[0]: type_proto(TensorType(given[0].dtype, wider))}
     return found
+
+
+def _standard_form(node: NodeProto) -> NodeProto:
+    """`node` without attributes of our own, which onnx would not take."""
+    if not any(a.name.startswith("mlf.") for a in node.attribute):
+        return node
+    copy = NodeProto()
+    copy.CopyFrom(node)
+    del copy.attribute[:]
+    copy.attribute.extend(a for a in node.attribute if not a.name.startswith("mlf."))
+    return copy
 
 
 def typed(scope: Scope, node: NodeProto) -> Outcome:

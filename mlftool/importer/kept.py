@@ -8,21 +8,18 @@ from mlftool.importer.checks import facts
 from mlftool.importer.functions import body_of, has_body, with_names_of
 from mlftool.importer.opset import RESOLVERS, modernise
 from mlftool.importer.protos import type_proto
-from mlftool.importer.structure import REWRITTEN
 from mlftool.ir.graph import Node, TensorType
 from mlftool.onnx_rules.draft import Draft
 from mlftool.onnx_rules.protos import domain_of, op_name
 from mlftool.onnx_rules.scope import KEEP, Next, Outcome, Refuse, Scope
 from mlftool.onnx_rules.steps import standing_for
-from mlftool.ops import OPS
-
-KNOWN = OPS.keys() | REWRITTEN | RESOLVERS.keys()  # operators whose definition we do not need
+from mlftool.ops.base import known
 
 
 def inlined(scope: Scope, node: NodeProto) -> Outcome:
     """The operator's definition, if it has one and we have no kernel."""
     opset = scope.opsets[domain_of(node)]
-    if op_name(node) in KNOWN or not has_body(node, opset):
+    if known(op_name(node)) or op_name(node) in RESOLVERS or not has_body(node, opset):
         return Next(node)
     types = [type_proto(scope.types[n], scope.symbols_of(n)) for n in node.input if n]
     body = body_of(node, opset, types)

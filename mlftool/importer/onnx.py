@@ -11,7 +11,7 @@ from onnx import GraphProto, ModelProto, NodeProto
 
 from mlftool.errors import MlfError, did_you_mean
 from mlftool.importer.checks import checked
-from mlftool.importer.expansions import expanded
+from mlftool.importer.expand import expanded
 from mlftool.importer.extents import adapted
 from mlftool.importer.folding import empty, folded
 from mlftool.importer.given import Numbers, with_values

@@ -10,6 +10,7 @@ from typing import Any, TypeGuard
 from mlftool.ir.edit import Editor
 from mlftool.ir.graph import Array, Node, TensorType, View
 from mlftool.ir.relay import Rule
+from mlftool.onnx_rules.steps import Steps
 
 
 class Trait(Enum):
@@ -168,6 +169,7 @@ Affine = tuple[Array, Array] | None  # factor, addend
 Value = Callable[[Known, Attributes, int], Array]
 Bid = Callable[[View], "Kernel | None"]
 Result = Callable[[Sequence[TensorType | None], Mapping[str, Any]], TensorType]
+Expansion = Callable[[Steps], None]
 # (node, its output's type, a Scalar for each operand) -> C (ops/scalar.py)
 Expression = Callable[..., str]
 
@@ -199,6 +201,9 @@ class Op:
     limits: Callable[[Known], tuple[float, float]] | None = None
     # Rewrites a node into the one spelling that passes and kernels see.
     canonical: Callable[[Editor, Node], None] | None = None
+    # The other operators that stand for it, and the kinds of attributes that no schema states.
+    expansion: Expansion | None = None
+    kinds: Mapping[str, str] = field(default_factory=dict)
     constant: Value | None = None  # where the standard's reference is wrong (ops/folded.py)
     relay: Rule | None = None  # its form in Relay
 
@@ -228,6 +233,19 @@ def old(name: str, *traits: Trait, **fields: Any) -> None:
     """Register an operator that is rewritten before anything needs a kernel."""
     assert name not in OLD, name
     OLD[name] = Op(name, lambda v: None, frozenset(traits), **fields)
+
+
+def expands(
+    *names: str, kinds: Mapping[str, str] | None = None
+) -> Callable[[Expansion], Expansion]:
+    """Register the function below as what `names` stand for; `kinds` are those of attributes."""
+
+    def register(expansion: Expansion) -> Expansion:
+        for name in names:
+            old(name, expansion=expansion, kinds=kinds or {})
+        return expansion
+
+    return register
 
 
 def of_form(*forms: str) -> Callable[[Attributes], Forms]:

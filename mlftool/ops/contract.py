@@ -42,6 +42,8 @@ from mlftool.ops.contraction import (
     stores,
 )
 from mlftool.ops.matmul import fitting_bias, flags, matmul, without_factors
+from mlftool.ops.microsoft import KINDS
+from mlftool.ops.microsoft_quantised import quantised_gemm
 from mlftool.ops.nibbles import are_nibbles, nibble_rows
 from mlftool.ops.scalar import Store, tensor_operand
 
@@ -370,4 +372,6 @@ op(
     "com.microsoft.QGemm",
     Trait.EPILOGUE,
     contracts=Contracts(Layout.MATRIX, 3, bias=6, y_scale=7),
+    expansion=quantised_gemm,
+    kinds=KINDS,
 )(contract)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from mlftool.ir.dtype import float32
 from mlftool.ir.graph import View
-from mlftool.ops.base import Kernel, Operand, UnsupportedError, op
+from mlftool.ops.base import Kernel, Operand, UnsupportedError, old, op
 from mlftool.ops.scalar import conversions, fetch, put, settle, tensor_operand
+
+old("Constant")
 
 
 @op("Range")

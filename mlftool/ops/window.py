@@ -25,6 +25,8 @@ from mlftool.ops.base import (
 )
 from mlftool.ops.contraction import auto_pad
 from mlftool.ops.elementwise import Maths
+from mlftool.ops.microsoft import KINDS
+from mlftool.ops.microsoft_quantised import quantised_pool
 from mlftool.ops.plain import float_of, plain_kernel
 from mlftool.ops.scalar import Load, Store, literal, tensor_operand
 
@@ -250,7 +252,12 @@ def max_unpool(v: View) -> Kernel:
     )
 
 
-@op("com.microsoft.QLinearAveragePool", Trait.SPATIAL, Trait.EPILOGUE)
+@op(
+    "com.microsoft.QLinearAveragePool",
+    *(Trait.SPATIAL, Trait.EPILOGUE),
+    expansion=quantised_pool,
+    kinds=KINDS,
+)
 def quantised_average_pool(v: View) -> Kernel:
     return averages(v, "mlf_requantize_wide")
 

@@ -34,7 +34,7 @@ RULE = (*PASS, "s", "steps", "result", "make_node", "_node")
 # operators that a file of the importer says something of. A rule that makes a node of an operator
 # says nothing of it.
 IN_FOUR_FILES = 27
-IN_IMPORTER = 213
+IN_IMPORTER = 164
 
 
 def named(file: Path, makers: Sequence[str] = PASS) -> Iterator[tuple[ast.Constant, bool]]:

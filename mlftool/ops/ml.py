@@ -1,4 +1,4 @@
-"""The operators of ai.onnx.ml as scikit-learn models use them, in terms of others (expand.py).
+"""The operators of ai.onnx.ml as scikit-learn models use them, in terms of others.
 
 Linear models and support vectors become Gemms, encoders become comparisons, and both old tree
 ensembles become our Trees, whose leaves may hold several weights. Numbers follow onnxruntime where
@@ -13,11 +13,10 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import onnx
 
-from mlftool.importer.expand import Expansion, expands
 from mlftool.ir.graph import Array
 from mlftool.onnx_rules.scope import Refuse
 from mlftool.onnx_rules.steps import OPSETS, Steps, attribute_kinds
-from mlftool.ops import UnsupportedError
+from mlftool.ops.base import Expansion, UnsupportedError, expands
 
 FLOAT, INT64 = onnx.TensorProto.FLOAT, onnx.TensorProto.INT64
 
