@@ -17,7 +17,6 @@ sys.path.insert(0, str(ROOT))
 
 import onnx  # noqa: E402
 
-from mlftool.importer.opset import RESOLVERS  # noqa: E402
 from mlftool.importer.shapes import OF_SHAPE  # noqa: E402
 from mlftool.importer.structure import RANDOM  # noqa: E402
 from mlftool.ops import OPS, Trait, has  # noqa: E402
@@ -45,8 +44,8 @@ of the first operand in these cases.
 for a Cortex-M4 at `-Os`, elementary functions included (`python -m tests.conformance.costs`). A
 kernel that several nodes share costs once.
 
-Every opset from {oldest} to {opset} is read; old spellings become the newest one, in
-`importer/opset.py`.
+Every opset from {oldest} to {opset} is read; old spellings become the newest one, as
+the operator's record says.
 
 **Where onnxruntime computes something else**, what the standard says is kept:
 
@@ -120,7 +119,7 @@ def _support(name: str, opset: int) -> str:
         return "kernel, elementwise" if has(name, Trait.ELEMENTWISE) else f"kernel, {family}"
     if name in OF_SHAPE or name == "ConstantOfShape":
         return "constant"
-    if record or name in RESOLVERS:
+    if record:
         return "rewritten"
     if name in RANDOM:
         return "no: draws random numbers, so no two builds would agree"

@@ -6,7 +6,6 @@ from onnx import NodeProto
 
 from mlftool.importer.checks import facts
 from mlftool.importer.functions import body_of, has_body, with_names_of
-from mlftool.importer.opset import RESOLVERS, modernise
 from mlftool.importer.protos import type_proto
 from mlftool.ir.graph import Node, TensorType
 from mlftool.onnx_rules.draft import Draft
@@ -19,7 +18,7 @@ from mlftool.ops.base import known
 def inlined(scope: Scope, node: NodeProto) -> Outcome:
     """The operator's definition, if it has one and we have no kernel."""
     opset = scope.opsets[domain_of(node)]
-    if known(op_name(node)) or op_name(node) in RESOLVERS or not has_body(node, opset):
+    if known(op_name(node)) or not has_body(node, opset):
         return Next(node)
     types = [type_proto(scope.types[n], scope.symbols_of(n)) for n in node.input if n]
     body = body_of(node, opset, types)
@@ -48,6 +47,18 @@ def kept(scope: Scope, node: NodeProto) -> Outcome:
     inputs, made = _used(draft.inputs), _used(draft.outputs)
     scope.nodes.append(Node(draft.op, inputs, made, draft.attrs, scope.label(node)))
     return KEEP
+
+
+def modernise(scope: Scope, draft: Draft) -> None:
+    """Rewrite `draft`, written for the scope's opset, into the current spelling: later stages only
+    ever see that. Attributes that became inputs are inputs, derived ones are spelt out."""
+    before = known(draft.op)
+    for opset, change in before.older if before else ():
+        if scope.opsets[""] < opset:
+            change(scope, draft)
+    record = known(draft.op)
+    if record and record.resolve:
+        record.resolve(scope, draft)
 
 
 def _used(names: list[str]) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from typing import Any, TypeGuard
 from mlftool.ir.edit import Editor
 from mlftool.ir.graph import Array, Node, TensorType, View
 from mlftool.ir.relay import Rule
+from mlftool.onnx_rules.draft import Change
 from mlftool.onnx_rules.steps import Steps
 
 
@@ -201,6 +202,10 @@ class Op:
     limits: Callable[[Known], tuple[float, float]] | None = None
     # Rewrites a node into the one spelling that passes and kernels see.
     canonical: Callable[[Editor, Node], None] | None = None
+    # Changes to the newest spelling, each for models of opsets before the given one, in this order;
+    # then what is left to spell out: derived attributes, the operator that it is.
+    older: tuple[tuple[int, Change], ...] = ()
+    resolve: Change | None = None
     # The other operators that stand for it, and the kinds of attributes that no schema states.
     expansion: Expansion | None = None
     kinds: Mapping[str, str] = field(default_factory=dict)

@@ -8,7 +8,10 @@ from __future__ import annotations
 import numpy as np
 
 from mlftool.ir import relay
+from mlftool.ir.graph import TensorType
 from mlftool.ir.relay import Site
+from mlftool.onnx_rules.draft import Draft
+from mlftool.onnx_rules.scope import Scope
 from mlftool.ops.base import Affine, Attributes, Known, Trait
 from mlftool.ops.elementwise import Maths, elementwise
 from mlftool.ops.scalar import Exact, ExprFn, Scalar, compared
@@ -162,10 +165,46 @@ def _quotient(known: Known, attrs: Attributes) -> Affine:
     return 1 / right, np.zeros(1)
 
 
-elementwise("Add", _wrapping("+"), Trait.ADDITION, affine=_shifted, relay=relay.binary("add"))
-elementwise("Sub", _wrapping("-"), affine=_difference, relay=relay.binary("subtract"))
+def _one_sided_broadcast(scope: Scope, d: Draft) -> None:
+    """Before 7 the second operand alone was repeated, its first axis standing at `axis`."""
+    x, y = d.types[0], d.types[1]
+    axis = d.attrs.pop("axis", None)
+    d.attrs.pop("broadcast", None)
+    if axis is None or x is None or y is None:
+        return
+    after = len(x.shape) - axis % len(x.shape) - len(y.shape)
+    d.inputs[1] = d.reshaped(scope, d.inputs[1], TensorType(y.dtype, y.shape + (1,) * after))
+
+
+def _slope_per_channel(scope: Scope, d: Draft) -> None:
+    """Before 7 a vector of slopes went along the channels, axis 1."""
+    x, slope = d.types[0], d.types[1]
+    if x is None or slope is None or len(slope.shape) != 1 or slope.shape == (1,):
+        return
+    shape = slope.shape + (1,) * (len(x.shape) - 2)
+    d.inputs[1] = d.reshaped(scope, d.inputs[1], TensorType(slope.dtype, shape))
+
+
+ONE_SIDED = ((7, _one_sided_broadcast),)
+
 elementwise(
-    "Mul", _wrapping("*"), Trait.MULTIPLICATION, affine=_scaled, relay=relay.binary("multiply")
+    "Add",
+    _wrapping("+"),
+    Trait.ADDITION,
+    affine=_shifted,
+    relay=relay.binary("add"),
+    older=ONE_SIDED,
+)
+elementwise(
+    "Sub", _wrapping("-"), affine=_difference, relay=relay.binary("subtract"), older=ONE_SIDED
+)
+elementwise(
+    "Mul",
+    _wrapping("*"),
+    Trait.MULTIPLICATION,
+    affine=_scaled,
+    relay=relay.binary("multiply"),
+    older=ONE_SIDED,
 )
 elementwise("Sum", _wrapping("+"), relay=relay.variadic("add"))
 elementwise(
@@ -173,23 +212,29 @@ elementwise(
     lambda m, *operands: f"({_rounding(m, '+', operands)}) / {m.lit(len(operands))}",
     relay=relay.variadic("add", mean=True),
 )
-elementwise("Div", _divide, affine=_quotient, relay=relay.binary("divide"))
+elementwise("Div", _divide, affine=_quotient, relay=relay.binary("divide"), older=ONE_SIDED)
 elementwise("Mod", _mod, includes=("mlf/math.h",), relay=_relay_mod)
-elementwise("Pow", _pow, includes=("mlf/math.h", "mlf/convert.h"), relay=relay.binary("power"))
+elementwise(
+    "Pow",
+    _pow,
+    includes=("mlf/math.h", "mlf/convert.h"),
+    relay=relay.binary("power"),
+    older=ONE_SIDED,
+)
 elementwise("Min", _extreme("<"), Trait.STEPWISE, relay=relay.variadic("minimum"))
 elementwise("Max", _extreme(">"), Trait.STEPWISE, relay=relay.variadic("maximum"))
-elementwise("PRelu", _prelu, relay=_relay_prelu)
+elementwise("PRelu", _prelu, relay=_relay_prelu, older=((7, _slope_per_channel),))
 elementwise("BitShift", _shift, relay=_relay_shift)
 elementwise("BitwiseAnd", _bitwise("&"), relay=relay.binary("bitwise_and"))
 elementwise("BitwiseOr", _bitwise("|"), relay=relay.binary("bitwise_or"))
 elementwise("BitwiseXor", _bitwise("^"), relay=relay.binary("bitwise_xor"))
-elementwise("And", _logical("&&"), relay=relay.binary("logical_and"))
-elementwise("Or", _logical("||"), relay=relay.binary("logical_or"))
-elementwise("Xor", _logical("!="), relay=relay.binary("logical_xor"))
-elementwise("Equal", _equal, relay=relay.binary("equal"))
-elementwise("Less", _compare("<"), relay=relay.binary("less"))
+elementwise("And", _logical("&&"), relay=relay.binary("logical_and"), older=ONE_SIDED)
+elementwise("Or", _logical("||"), relay=relay.binary("logical_or"), older=ONE_SIDED)
+elementwise("Xor", _logical("!="), relay=relay.binary("logical_xor"), older=ONE_SIDED)
+elementwise("Equal", _equal, relay=relay.binary("equal"), older=ONE_SIDED)
+elementwise("Less", _compare("<"), relay=relay.binary("less"), older=ONE_SIDED)
 elementwise("LessOrEqual", _compare("<="), relay=relay.binary("less_equal"))
-elementwise("Greater", _compare(">"), relay=relay.binary("greater"))
+elementwise("Greater", _compare(">"), relay=relay.binary("greater"), older=ONE_SIDED)
 elementwise("GreaterOrEqual", _compare(">="), relay=relay.binary("greater_equal"))
 elementwise(
     "Where",

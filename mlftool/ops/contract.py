@@ -19,6 +19,7 @@ import numpy as np
 from mlftool.ir.dtype import of
 from mlftool.ir.graph import View
 from mlftool.ir.relay import LAYOUTS, Site, dense, requantise, scale_of, window, zero_point
+from mlftool.onnx_rules.windows import spelt_window
 from mlftool.ops.base import OPS, Contracts, Facts, Kernel, Layout, Operand, Trait, op, shown
 from mlftool.ops.contract_computed import computed, spatial_axes
 from mlftool.ops.contraction import (
@@ -350,6 +351,7 @@ op(
     contracts=Contracts(Layout.CONVOLUTION, bias=2, packs_bias=True),
     quantised="QLinearConv",
     checks=(auto_pad, _fits),
+    resolve=spelt_window,
     relay=_relay_conv,
 )(contract)
 op(
@@ -357,6 +359,7 @@ op(
     *(Trait.KEPT, Trait.SPATIAL, Trait.EPILOGUE),
     contracts=Contracts(Layout.CONVOLUTION, 3, bias=8, y_scale=6),
     checks=(auto_pad, _fits),
+    resolve=spelt_window,
     relay=_relay_qlinear_conv,
 )(contract)
 op(

@@ -9,6 +9,7 @@ import numpy as np
 
 from mlftool.ir.dtype import int32
 from mlftool.ir.graph import View
+from mlftool.onnx_rules.windows import spelt_window
 from mlftool.ops.base import Contracts, Kernel, Layout, Operand, Trait, UnsupportedError, op
 from mlftool.ops.contraction import Contraction, shape_of
 from mlftool.ops.scalar import Store, literal, tensor_operand
@@ -89,4 +90,5 @@ op(
     "ConvInteger",
     *(Trait.KEPT, Trait.SPATIAL, Trait.EPILOGUE),
     contracts=Contracts(Layout.CONVOLUTION),
+    resolve=spelt_window,
 )(computed)

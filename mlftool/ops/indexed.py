@@ -11,8 +11,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
+from mlftool.ir.dtype import float32
 from mlftool.ir.graph import View
 from mlftool.ir.relay import Site
+from mlftool.onnx_rules.draft import Draft
+from mlftool.onnx_rules.scope import Scope
 from mlftool.ops import folded
 from mlftool.ops.base import (
     FIRST,
@@ -231,11 +236,23 @@ def _borders(x: Shape, attrs: Attributes, inputs: Types) -> str:
     return ""
 
 
+def _pads_to_inputs(scope: Scope, d: Draft) -> None:
+    """Pads were an attribute, of another name in the first opset, and so was the value."""
+    row = d.types[0].dtype if d.types[0] is not None else float32
+    pads = d.attrs.pop("pads", None) or d.attrs.pop("paddings", [])
+    value = np.array(d.attrs.pop("value", 0.0), row.numpy)
+    d.inputs += [
+        d.constant(scope, "pads", np.array(pads, np.int64)),
+        d.constant(scope, "value", value),
+    ]
+
+
 @op(
     "Pad",
     *(Trait.MOVES_DATA, Trait.SAME_RANK),
     moved=Moved((0,), fill=2),
     related=_borders,
+    older=((11, _pads_to_inputs),),
     constant=folded.pad,
     relay=_relay_pad,
 )

@@ -12,6 +12,7 @@ from typing import Any
 
 from mlftool.ir.graph import View
 from mlftool.ir.relay import Rule, Site
+from mlftool.onnx_rules.draft import attr_to_input, flattened
 from mlftool.ops import folded
 from mlftool.ops.base import (
     Attributes,
@@ -109,7 +110,7 @@ def arg_max(v: View) -> Kernel:
 op("ArgMin", Trait.ORDER_PRESERVING, Trait.AXIS, moved=PLACES, relay=_relay_arg("argmin"))(arg_max)
 
 
-@op("Hardmax", *LINES)
+@op("Hardmax", *LINES, older=((13, flattened),))
 def hardmax(v: View) -> Kernel:
     """1 where the first largest element of each line is, 0 elsewhere."""
     return along(
@@ -151,7 +152,12 @@ def cumulative(v: View) -> Kernel:
 op("CumProd")(cumulative)
 
 
-@op("TopK", Trait.ORDER_PRESERVING, *LINES, moved=Moved((0,), (0,)))
+@op(
+    "TopK",
+    *(Trait.ORDER_PRESERVING, *LINES),
+    moved=Moved((0,), (0,)),
+    older=((10, attr_to_input("k", 1)),),
+)
 def top_k(v: View) -> Kernel:
     """The k largest (smallest) of each line, in order, and where they stood; of equal ones the
     first. k is the output's type."""

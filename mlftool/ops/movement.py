@@ -8,9 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
 
 from mlftool.ir.graph import View
 from mlftool.ir.relay import Site, unary
+from mlftool.onnx_rules.draft import Draft, attr_to_input
+from mlftool.onnx_rules.scope import Scope
 from mlftool.ops import folded
 from mlftool.ops.base import (
     FIRST,
@@ -147,6 +152,21 @@ def _dropout(f: Facts) -> str:
     return "" if f.attrs.get("is_test", 1) else "is in training mode; expected is_test"
 
 
+def _without_dropout(scope: Scope, d: Draft) -> None:
+    """Nothing is dropped outside of training; the mask is all true, in old opsets all 1."""
+    x = d.types[0]
+    if len(d.outputs) > 1 and d.outputs[1] and x is not None:
+        mask = d.out_types[1]
+        scope.add_const(d.outputs[1], np.ones(x.shape, mask.dtype.numpy))
+    d.inputs, d.outputs = d.inputs[:1], d.outputs[:1]
+    d.op, d.attrs = "Identity", {}
+
+
+def _explicit_perm(scope: Scope, d: Draft) -> None:
+    if d.types[0] is not None and "perm" not in d.attrs:
+        d.attrs["perm"] = list(reversed(range(len(d.types[0].shape))))
+
+
 @op("mlf.Copy", Trait.MOVES_DATA, relay=unary("copy"))
 def copy(v: View) -> Kernel:
     """The input's bytes in the output's buffer, for outputs that are views of something else."""
@@ -154,11 +174,15 @@ def copy(v: View) -> Kernel:
 
 
 old("Shape", constant=folded.shape)
-old("Dropout", checks=(_dropout,))
-for _name, _value in {"Reshape": None, "Flatten": folded.flatten}.items():
-    op(_name, Trait.VIEW, Trait.MOVES_DATA, relay=_relay_reshape, constant=_value)(copy)
-for _name in ("Squeeze", "Unsqueeze"):
-    op(_name, Trait.VIEW, Trait.MOVES_DATA, relay=_relay_reshape)(copy)
+old("Dropout", checks=(_dropout,), resolve=_without_dropout)
+_VIEWS: dict[str, dict[str, Any]] = {
+    "Reshape": {"older": ((5, attr_to_input("shape", 1)),)},
+    "Flatten": {"constant": folded.flatten},
+    "Squeeze": {"older": ((13, attr_to_input("axes", 1)),)},
+    "Unsqueeze": {"older": ((13, attr_to_input("axes", 1)),)},
+}
+for _name, _said in _VIEWS.items():
+    op(_name, Trait.VIEW, Trait.MOVES_DATA, relay=_relay_reshape, **_said)(copy)
 op("Identity", Trait.VIEW, Trait.MOVES_DATA, Trait.IDENTITY, relay=lambda s: s.arg())(copy)
 
 
@@ -166,6 +190,7 @@ op("Identity", Trait.VIEW, Trait.MOVES_DATA, Trait.IDENTITY, relay=lambda s: s.a
     "Transpose",
     *(Trait.MOVES_DATA, Trait.TRANSPOSITION),
     checks=(_permutation,),
+    resolve=_explicit_perm,
     relay=lambda s: s.call("transpose", s.arg(), axes=list(s.attr("perm", ()))),
 )
 def transpose(v: View) -> Kernel:
@@ -238,7 +263,13 @@ def tile(v: View) -> Kernel:
     return strided(v, "tile", shape, strides)
 
 
-@op("Split", Trait.MOVES_DATA, Trait.SAME_RANK, Trait.AXIS, moved=FIRST, relay=_relay_split)
+@op(
+    "Split",
+    *(Trait.MOVES_DATA, Trait.SAME_RANK, Trait.AXIS),
+    moved=FIRST,
+    older=((13, attr_to_input("split", 1)),),
+    relay=_relay_split,
+)
 def split(v: View) -> Kernel:
     """Consecutive parts of x along `axis`; their sizes are the outputs' types."""
     shape = v.x(0).shape
@@ -311,6 +342,7 @@ def _windows(x: Shape, attrs: Attributes, inputs: Types) -> str:
     *(Trait.MOVES_DATA, Trait.SAME_RANK),
     moved=FIRST,
     related=_windows,
+    older=tuple((10, attr_to_input(a, k + 1)) for k, a in enumerate(("starts", "ends", "axes"))),
     relay=_relay_slice,
     constant=folded.window,
 )

@@ -18,6 +18,7 @@ from mlftool.ir.dtype import DType
 from mlftool.ir.graph import Node, View
 from mlftool.ir.relay import Rule, Site
 from mlftool.onnx_rules.boxes import greatest, least
+from mlftool.onnx_rules.draft import attr_to_input
 from mlftool.ops import folded
 from mlftool.ops.base import FIRST, Kernel, Operand, Trait, UnsupportedError, Value, op
 from mlftool.ops.elementwise import Maths, index_text, row_major
@@ -253,4 +254,5 @@ def _axes_at_run_time(v: View) -> Kernel:
 for _name, _member in MEMBERS.items():
     _traits = [Trait.ORDER_PRESERVING] if _member.picks else []
     _said = {"quantised": _member.quantised, "relay": _member.relay, "constant": _member.constant}
-    op(_name, *_traits, moved=FIRST, **_said)(reduce)
+    _older = ((13 if _name == "ReduceSum" else 18, attr_to_input("axes", 1)),)
+    op(_name, *_traits, moved=FIRST, older=_older, **_said)(reduce)

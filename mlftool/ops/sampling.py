@@ -8,6 +8,8 @@ from typing import Any
 
 from mlftool.ir.dtype import float32
 from mlftool.ir.graph import View
+from mlftool.onnx_rules.draft import Draft
+from mlftool.onnx_rules.scope import Scope
 from mlftool.ops.base import Kernel, Trait, UnsupportedError, of_form, op
 from mlftool.ops.elementwise import Maths
 from mlftool.ops.plain import float_of, plain_kernel
@@ -15,6 +17,16 @@ from mlftool.ops.scalar import literal
 
 SAMPLE = ("mlf/sample.h",)
 TAPS = {"nearest": 1, "linear": 2, "bilinear": 2, "cubic": 4, "bicubic": 4}
+
+
+def _whole_pixels(scope: Scope, d: Draft) -> None:
+    """Before 16 coordinates were not moved by half an element."""
+    d.attrs["coordinate_transformation_mode"] = "output_half_pixel"
+
+
+def _without_size(scope: Scope, d: Draft) -> None:
+    """The size is the output's type."""
+    d.inputs = d.inputs[:1]
 
 
 @op("GridSample", Trait.KEPT, forms=of_form("*", "*"))
@@ -52,7 +64,7 @@ def grid_sample(v: View) -> Kernel:
     )
 
 
-@op("AffineGrid", forms=of_form("n??", "?"))
+@op("AffineGrid", resolve=_without_size, forms=of_form("n??", "?"))
 def affine_grid(v: View) -> Kernel:
     """Of every point of the grid its coordinates times theta; the grid's shape is the output's."""
     row, out = float_of(v, v.y.dtype), v.y.shape
@@ -77,7 +89,12 @@ def affine_grid(v: View) -> Kernel:
     )
 
 
-@op("RoiAlign", Trait.KEPT, forms=of_form("????", "r4", "r"))
+@op(
+    "RoiAlign",
+    Trait.KEPT,
+    older=((16, _whole_pixels),),
+    forms=of_form("????", "r4", "r"),
+)
 def roi_align(v: View) -> Kernel:
     """Bins of each region, sampled on a grid of points; `max` takes the largest weighted corner."""
     row, shape = float_of(v, v.y.dtype), v.x(0).shape

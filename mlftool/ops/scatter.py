@@ -11,6 +11,8 @@ import math
 from collections.abc import Sequence
 
 from mlftool.ir.graph import View
+from mlftool.onnx_rules.draft import EVERY_OPSET, Draft
+from mlftool.onnx_rules.scope import Scope
 from mlftool.ops.base import (
     Attributes,
     Kernel,
@@ -20,6 +22,7 @@ from mlftool.ops.base import (
     Trait,
     Types,
     UnsupportedError,
+    old,
     op,
     shown,
 )
@@ -80,6 +83,14 @@ def _reduction(v: View) -> str:
     if name not in REDUCTIONS:
         raise UnsupportedError(f"reduction '{name}'; supported: {', '.join(REDUCTIONS)}")
     return name
+
+
+def _renamed(scope: Scope, d: Draft) -> None:
+    """The first name of ScatterElements."""
+    d.op = "ScatterElements"
+
+
+old("Scatter", older=((EVERY_OPSET, _renamed),))
 
 
 @op("ScatterElements", Trait.NARROW, Trait.MOVES_DATA, Trait.AXIS, moved=Moved((0, 2)))
