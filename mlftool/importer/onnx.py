@@ -12,7 +12,7 @@ from onnx import GraphProto, ModelProto, NodeProto
 from mlftool.errors import MlfError, did_you_mean
 from mlftool.importer.checks import checked
 from mlftool.importer.expand import expanded
-from mlftool.importer.extents import adapted
+from mlftool.importer.extents import adapted, produced
 from mlftool.importer.folding import empty, folded
 from mlftool.importer.given import Numbers, with_values
 from mlftool.importer.graphs import add_initializers, declared_in, ordered
@@ -26,7 +26,6 @@ from mlftool.importer.interface import (
 )
 from mlftool.importer.kept import inlined, kept
 from mlftool.importer.load import load_hashed, model_name
-from mlftool.importer.producers import produced
 from mlftool.importer.protos import place
 from mlftool.importer.sequences import listed_input, listed_outputs, of_sequences
 from mlftool.importer.shaped import shaped

@@ -8,14 +8,15 @@ changes nothing: zeros for a sum, the least value for a maximum.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from onnx import NodeProto
 
 from mlftool.ir.dtype import DType
 from mlftool.ir.graph import Node, TensorType
-from mlftool.onnx_rules.scope import Next, Outcome, Rule, Scope, Symbols
+from mlftool.onnx_rules.scope import Next, Outcome, Refuse, Rule, Scope, Symbols
 
 
 def as_it_is(scope: Scope, node: NodeProto) -> Outcome:
@@ -49,6 +50,9 @@ def filling(neutral: Callable[[DType], Any], inputs: int = 1) -> Rule:
     return rule
 
 
+ZEROS = filling(lambda row: 0)
+
+
 def least(row: DType) -> float:
     return -math.inf if row.is_float else row.range[0]
 
@@ -73,3 +77,23 @@ def counted(scope: Scope, out: str, symbols: Symbols, shape: Sequence[int], row:
     scope.types[out] = TensorType(row, ())
     inputs = tuple(s for s in symbols if s)
     scope.nodes.append(Node("mlf.Count", inputs, (out,), {"factor": factor}, out))
+
+
+@dataclass(frozen=True)
+class Made:
+    """What a node makes whose extents depend on values: of each output, by its place, the element
+    type, the bounds and the axis that has the extent, -1 if none has. The extent itself is the
+    output behind them, or output `extent`, whatever is left out."""
+
+    outputs: Mapping[int, tuple[DType, tuple[int, ...], int]]
+    extent: int | None = None
+
+
+Maker = Callable[[Scope, NodeProto, Mapping[str, Any]], Made | None]
+
+
+def static_input(scope: Scope, node: NodeProto) -> TensorType:
+    """The first input's type. Raises Refuse if it has extents known only at run time."""
+    if scope.symbols_of(node.input[0]):
+        raise Refuse("MLF0302", "of a tensor whose extents are known only at run time")
+    return scope.types[node.input[0]]

@@ -9,8 +9,10 @@ from typing import Any, TypeGuard
 
 from mlftool.ir.edit import Editor
 from mlftool.ir.graph import Array, Node, TensorType, View
-from mlftool.ir.relay import Rule
+from mlftool.ir.relay import Rule as RelayRule
+from mlftool.onnx_rules.boxes import Maker
 from mlftool.onnx_rules.draft import Change
+from mlftool.onnx_rules.scope import Rule
 from mlftool.onnx_rules.steps import Steps
 
 
@@ -206,11 +208,15 @@ class Op:
     # then what is left to spell out: derived attributes, the operator that it is.
     older: tuple[tuple[int, Change], ...] = ()
     resolve: Change | None = None
+    # Its form that is right on boxes, where an input has extents known only at run time.
+    extents: Rule | None = None
+    makes: Maker | None = None  # of one whose outputs have such extents whatever its inputs
+    places: int | None = None  # the output that holds indices, none of them negative
     # The other operators that stand for it, and the kinds of attributes that no schema states.
     expansion: Expansion | None = None
     kinds: Mapping[str, str] = field(default_factory=dict)
     constant: Value | None = None  # where the standard's reference is wrong (ops/folded.py)
-    relay: Rule | None = None  # its form in Relay
+    relay: RelayRule | None = None  # its form in Relay
 
 
 OPS: dict[str, Op] = {}

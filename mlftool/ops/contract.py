@@ -19,6 +19,7 @@ import numpy as np
 from mlftool.ir.dtype import of
 from mlftool.ir.graph import View
 from mlftool.ir.relay import LAYOUTS, Site, dense, requantise, scale_of, window, zero_point
+from mlftool.onnx_rules.boxes import filling
 from mlftool.onnx_rules.windows import spelt_window
 from mlftool.ops.base import OPS, Contracts, Facts, Kernel, Layout, Operand, Trait, op, shown
 from mlftool.ops.contract_computed import computed, spatial_axes
@@ -367,6 +368,7 @@ op(
     Trait.EPILOGUE,
     contracts=Contracts(Layout.MATRIX, bias=2, packs_bias=True, computed="QLinearMatMul"),
     quantised="com.microsoft.QGemm",
+    extents=filling(lambda row: 0, 2),
     checks=(flags, fitting_bias),
     canonical=without_factors,
     relay=_relay_gemm,

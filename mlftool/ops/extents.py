@@ -9,10 +9,19 @@ says when a box must be filled for that). What lies beyond the extents of an out
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+from onnx import NodeProto
+
+from mlftool.ir import dtype
 from mlftool.ir.graph import View
-from mlftool.ops.base import Kernel, Operand, Trait, UnsupportedError, op
+from mlftool.onnx_rules.boxes import Made, counted, filled, keep_shape, static_input
+from mlftool.onnx_rules.protos import attributes
+from mlftool.onnx_rules.scope import KEEP, Outcome, Refuse, Scope
+from mlftool.ops import folded
+from mlftool.ops.base import Kernel, Operand, Trait, UnsupportedError, old, op
 from mlftool.ops.movement import strides_of
 from mlftool.ops.scalar import literal, tensor_operand
 
@@ -46,7 +55,14 @@ def boxed(v: View, template: str, params: dict[str, Any], *more: Operand) -> Ker
     )
 
 
-@op("NonZero")
+def _all_places(scope: Scope, node: NodeProto, attrs: Mapping[str, Any]) -> Made:
+    x = filled(scope, node, 0, 0)
+    if not x.shape:
+        raise Refuse("MLF0302", "of a scalar; supported: tensors with dimensions")
+    return Made({0: (dtype.int64, (len(x.shape), x.elements), 1)})
+
+
+@op("NonZero", makes=_all_places, places=0)
 def nonzero(v: View) -> Kernel:
     """[rank, bound] coordinates in order, and how many there are."""
     shape = v.x(0).shape
@@ -61,7 +77,23 @@ def nonzero(v: View) -> Kernel:
     )
 
 
-@op("Compress", Trait.AXIS)
+def _compressed(scope: Scope, node: NodeProto, attrs: Mapping[str, Any]) -> Made:
+    x, condition = scope.types[node.input[0]], filled(scope, node, 1, False)
+    if "axis" not in attrs:
+        if scope.symbols_of(node.input[0]):
+            raise Refuse("MLF0302", "of a flat tensor whose extents are known only at run time")
+        return Made({0: (x.dtype, (min(x.elements, condition.elements),), 0)})
+    axis = attrs["axis"] % len(x.shape)
+    symbols = scope.symbols_of(node.input[0])
+    if any(s for k, s in enumerate(symbols) if k != axis):
+        raise Refuse("MLF0302", "of a tensor with other extents that are known only at run time")
+    if symbols and not scope.symbols_of(node.input[1]):  # nothing lies beyond the extent
+        filled(scope, node, 1, False, (symbols[axis],))
+    bound = min(x.shape[axis], condition.elements)
+    return Made({0: (x.dtype, (*x.shape[:axis], bound, *x.shape[axis + 1 :]), axis)})
+
+
+@op("Compress", Trait.AXIS, makes=_compressed)
 def compress(v: View) -> Kernel:
     """The slices along `axis` (of the flat tensor without one) whose condition holds."""
     shape, axis = v.x(0).shape, v.attr("axis")
@@ -81,7 +113,18 @@ def compress(v: View) -> Kernel:
     )
 
 
-@op("Unique")
+def _all_different(scope: Scope, node: NodeProto, attrs: Mapping[str, Any]) -> Made:
+    x = static_input(scope, node)
+    axis = attrs.get("axis")
+    shape = (x.elements,) if axis is None else x.shape
+    axis = 0 if axis is None else axis % len(shape)
+    count = (shape[axis],)
+    index = (dtype.int64, count, 0)
+    outputs = {0: (x.dtype, shape, axis), 1: index, 2: (dtype.int64, count, -1), 3: index}
+    return Made(outputs, 4)
+
+
+@op("Unique", makes=_all_different)
 def unique(v: View) -> Kernel:
     """The different slices along `axis` (elements without one), where each first stood, which one
     each is, how often it stood there, and how many there are."""
@@ -106,7 +149,22 @@ def unique(v: View) -> Kernel:
     )
 
 
-@op("NonMaxSuppression")
+def _boxes_left(scope: Scope, node: NodeProto, attrs: Mapping[str, Any]) -> Made:
+    boxes, scores = (scope.types[n] for n in node.input[:2])
+    counts = [scope.symbols_of(n) or ("",) * 3 for n in node.input[:2]]
+    if any((*counts[0][::2], *counts[1][:2])):
+        raise Refuse("MLF0302", "of a batch or of classes whose number is known only at run time")
+    count = counts[0][1] or counts[1][2]
+    if count:  # of the boxes: an input of our own
+        node.input.extend([""] * (5 - len(node.input)) + [count])
+    most = scope.consts.get(node.input[2]) if len(node.input) > 2 else np.zeros(1)
+    each = boxes.shape[1]
+    if most is not None:
+        each = max(0, min(each, int(most.reshape(-1)[0])))
+    return Made({0: (dtype.int64, (scores.shape[0] * scores.shape[1] * each, 3), 0)})
+
+
+@op("NonMaxSuppression", makes=_boxes_left)
 def non_max_suppression(v: View) -> Kernel:
     """[bound, 3] of (batch, class, box), best scores first, and how many there are.
 
@@ -144,6 +202,24 @@ def fill_beyond(v: View) -> Kernel:
             "value": literal(v.attr("value"), v.y.dtype),
         },
     )
+
+
+def _true_shape(scope: Scope, node: NodeProto) -> Outcome:
+    name, attrs = node.input[0], attributes(node)
+    part = slice(attrs.get("start", 0), attrs.get("end"))
+    keep_shape(scope, name, node.output[0], dtype.int64, part)
+    return KEEP
+
+
+def _true_size(scope: Scope, node: NodeProto) -> Outcome:
+    name = node.input[0]
+    symbols, shape = scope.symbols[name], scope.types[name].shape
+    counted(scope, node.output[0], symbols, shape, dtype.int64)
+    return KEEP
+
+
+old("Shape", extents=_true_shape, constant=folded.shape)
+old("Size", extents=_true_size)
 
 
 @op("mlf.Extents", Trait.SHAPE)

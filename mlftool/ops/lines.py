@@ -10,9 +10,14 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from onnx import NodeProto
+
 from mlftool.ir.graph import View
 from mlftool.ir.relay import Rule, Site
+from mlftool.onnx_rules.boxes import filled, filling, greatest, least
 from mlftool.onnx_rules.draft import attr_to_input, flattened
+from mlftool.onnx_rules.protos import attributes
+from mlftool.onnx_rules.scope import KEEP, Outcome, Replace, Scope, Work, stepwise
 from mlftool.ops import folded
 from mlftool.ops.base import (
     Attributes,
@@ -94,7 +99,31 @@ LINES = (Trait.SAME_RANK, Trait.AXIS)
 PLACES = Moved((0,), ())
 
 
-@op("ArgMax", Trait.ORDER_PRESERVING, Trait.AXIS, moved=PLACES, relay=_relay_arg("argmax"))
+@stepwise
+def _top_of_boxes(scope: Scope, node: NodeProto) -> Work[Outcome]:
+    """k elements along an axis, of which there must be as many as that; other extents stay."""
+    attrs, name = attributes(node), node.input[0]
+    row, symbols = scope.types[name].dtype, scope.symbols[name]
+    axis = attrs.get("axis", -1) % len(symbols)
+    filled(scope, node, 0, (least if attrs.get("largest", 1) else greatest)(row))
+    yield Replace([node], scope.hiding(scope.symbols))
+    others = tuple("" if a == axis else s for a, s in enumerate(symbols))
+    for out in node.output:
+        if out in scope.types:  # k itself may be known only at run time
+            own = scope.symbols.get(out, ("",) * len(others))
+            scope.symbols[out] = tuple(k or s for k, s in zip(own, others, strict=True))
+    return KEEP
+
+
+@op(
+    "ArgMax",
+    Trait.ORDER_PRESERVING,
+    Trait.AXIS,
+    moved=PLACES,
+    relay=_relay_arg("argmax"),
+    extents=filling(least),
+    places=0,
+)
 def arg_max(v: View) -> Kernel:
     """Where the largest (smallest) element of each line is: the first such, or the last. A nan is
     larger and smaller than all."""
@@ -107,7 +136,15 @@ def arg_max(v: View) -> Kernel:
     )
 
 
-op("ArgMin", Trait.ORDER_PRESERVING, Trait.AXIS, moved=PLACES, relay=_relay_arg("argmin"))(arg_max)
+op(
+    "ArgMin",
+    Trait.ORDER_PRESERVING,
+    Trait.AXIS,
+    moved=PLACES,
+    relay=_relay_arg("argmin"),
+    extents=filling(greatest),
+    places=0,
+)(arg_max)
 
 
 @op("Hardmax", *LINES, older=((13, flattened),))
@@ -157,6 +194,8 @@ op("CumProd")(cumulative)
     *(Trait.ORDER_PRESERVING, *LINES),
     moved=Moved((0,), (0,)),
     older=((10, attr_to_input("k", 1)),),
+    extents=_top_of_boxes,
+    places=1,
 )
 def top_k(v: View) -> Kernel:
     """The k largest (smallest) of each line, in order, and where they stood; of equal ones the

@@ -1,32 +1,28 @@
-"""Operators that move elements without looking at them; those that only rename are views.
+"""Operators that move elements without looking at them: Transpose, Expand, Tile, and what their
+family is made of.
 
 The output is walked in order and each element's place in the input follows from its indexes: by
-strides alone (Transpose, Expand, Tile, Slice ...), or from further tensors (ops/indexed.py).
+strides alone, as here and in ops/slices.py, or from further tensors (ops/indexed.py, ops/pads.py).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from mlftool.ir.graph import View
 from mlftool.ir.relay import Site, unary
-from mlftool.onnx_rules.draft import Draft, attr_to_input
+from mlftool.onnx_rules.boxes import as_it_is
+from mlftool.onnx_rules.draft import Draft
 from mlftool.onnx_rules.scope import Scope
-from mlftool.ops import folded
 from mlftool.ops.base import (
     FIRST,
-    Attributes,
     Facts,
     Kernel,
     Operand,
-    Shape,
     Trait,
-    Types,
-    UnsupportedError,
     old,
     op,
     shown,
@@ -37,6 +33,11 @@ from mlftool.ops.scalar import conversions, fetch, put, tensor_operand
 WORTH_MEMCPY = 4  # elements
 LEAST_BLOCKS = 4  # of a transpose in place: scratch is a quarter of the tensor at most
 INDEXES = ("mlf/index.h",)
+
+
+def strides_of(shape: Sequence[int]) -> list[int]:
+    """How far apart neighbours along each axis lie, in elements."""
+    return [math.prod(shape[k + 1 :]) for k in range(len(shape))]
 
 
 def copied(
@@ -104,35 +105,6 @@ def strided(
     return copied(v, name, dims, text, run=run, y=y)
 
 
-def _relay_reshape(s: Site) -> str:
-    """Also Flatten, Squeeze and Unsqueeze: the extents are known."""
-    return s.call("reshape", s.arg(), newshape=list(s.out.shape))
-
-
-def _relay_split(s: Site) -> tuple[str, ...]:
-    axis = s.axis(0)
-    extents = [type_.shape[axis] for type_ in s.made]
-    ends = [sum(extents[: k + 1]) for k in range(len(extents) - 1)]
-    parts = s.call("split", s.arg(), indices_or_sections=ends, axis=axis)
-    return tuple(f"{parts}.{k}" for k in range(len(extents)))
-
-
-def _relay_slice(s: Site) -> str | None:
-    starts, ends = s.ints(1), s.ints(2)
-    axes = s.ints(3) if s.has(3) else list(range(len(starts or ())))
-    steps = s.ints(4) if s.has(4) else [1] * len(starts or ())
-    if starts is None or ends is None or axes is None or steps is None:
-        return None
-    begin, end, strides = [0] * s.rank, list(s.type().shape), [1] * s.rank
-    for axis, first, last, step in zip(axes, starts, ends, steps, strict=True):
-        extent = s.type().shape[axis]
-        low, high, stride = slice(first, last, step).indices(extent)
-        # An end before the first element is spelt as one that is negative twice over.
-        begin[axis], end[axis] = low, high if high >= 0 else -extent - 1
-        strides[axis] = stride
-    return s.call("strided_slice", s.arg(), begin=begin, end=end, strides=strides)
-
-
 def _relay_tile(s: Site) -> str | None:
     repeats = s.ints(1)
     return None if repeats is None else s.call("tile", s.arg(), reps=repeats)
@@ -173,17 +145,13 @@ def copy(v: View) -> Kernel:
     return copied(v, "copy", [v.y.elements], "i0")
 
 
-old("Shape", constant=folded.shape)
 old("Dropout", checks=(_dropout,), resolve=_without_dropout)
-_VIEWS: dict[str, dict[str, Any]] = {
-    "Reshape": {"older": ((5, attr_to_input("shape", 1)),)},
-    "Flatten": {"constant": folded.flatten},
-    "Squeeze": {"older": ((13, attr_to_input("axes", 1)),)},
-    "Unsqueeze": {"older": ((13, attr_to_input("axes", 1)),)},
-}
-for _name, _said in _VIEWS.items():
-    op(_name, Trait.VIEW, Trait.MOVES_DATA, relay=_relay_reshape, **_said)(copy)
-op("Identity", Trait.VIEW, Trait.MOVES_DATA, Trait.IDENTITY, relay=lambda s: s.arg())(copy)
+op(
+    "Identity",
+    *(Trait.VIEW, Trait.MOVES_DATA, Trait.IDENTITY),
+    extents=as_it_is,
+    relay=lambda s: s.arg(),
+)(copy)
 
 
 @op(
@@ -191,6 +159,7 @@ op("Identity", Trait.VIEW, Trait.MOVES_DATA, Trait.IDENTITY, relay=lambda s: s.a
     *(Trait.MOVES_DATA, Trait.TRANSPOSITION),
     checks=(_permutation,),
     resolve=_explicit_perm,
+    extents=as_it_is,
     relay=lambda s: s.call("transpose", s.arg(), axes=list(s.attr("perm", ()))),
 )
 def transpose(v: View) -> Kernel:
@@ -261,137 +230,3 @@ def tile(v: View) -> Kernel:
         shape += [out // n if n else 0, n]
         strides += [0, s]
     return strided(v, "tile", shape, strides)
-
-
-@op(
-    "Split",
-    *(Trait.MOVES_DATA, Trait.SAME_RANK, Trait.AXIS),
-    moved=FIRST,
-    older=((13, attr_to_input("split", 1)),),
-    relay=_relay_split,
-)
-def split(v: View) -> Kernel:
-    """Consecutive parts of x along `axis`; their sizes are the outputs' types."""
-    shape = v.x(0).shape
-    axis = v.attr("axis", 0) % len(shape)
-    if v.y.dtype.packed:
-        raise UnsupportedError(f"Split of {v.y.dtype}; supported: types of whole bytes")
-    inner, outer = math.prod(shape[axis + 1 :]), math.prod(shape[:axis])
-    operands, parts, offset = [], [], 0
-    for k, name in enumerate(v.node.outputs):
-        if not name:
-            raise UnsupportedError("Split with an output left out; supported: all outputs named")
-        run = v.type(name).shape[axis] * inner
-        if run * outer == 0:
-            continue
-        operands.append(Operand(f"y{k}", v.y.dtype.c, "out", name))
-        parts.append({"k": k, "run": run, "offset": offset})
-        offset += run
-    if offset != shape[axis] * inner:
-        raise UnsupportedError(f"Split of {shape[axis]} elements into {offset // max(1, inner)}")
-    return Kernel(
-        "portable.split",
-        "split.c.j2",
-        {"outer": outer, "row": offset, "parts": parts},
-        (tensor_operand(v.graph, "x", v.core.inputs[0]), *operands),
-        cost=v.x(0).elements * 5.0,
-    )
-
-
-@op(
-    "Concat",
-    *(Trait.MOVES_DATA, Trait.AXIS, Trait.ORDER_PRESERVING),
-    turned=lambda attrs, perm: {"axis": perm[attrs["axis"] % len(perm)]},
-    relay=lambda s: s.call("concatenate", s.tuple(s.args()), axis=s.axis(0)),
-)
-def concat(v: View) -> Kernel:
-    """Inputs one after the other along `axis`."""
-    axis = v.attr("axis") % len(v.y.shape)
-    inner = math.prod(v.y.shape[axis + 1 :])
-    outer = math.prod(v.y.shape[:axis])
-    operands, parts, offset = [], [], 0
-    for k, name in enumerate(v.core.inputs):
-        type_ = v.type(name)
-        run = type_.shape[axis] * inner
-        if run * outer == 0:
-            continue
-        operands.append(tensor_operand(v.graph, f"x{k}", name))
-        parts.append({"k": k, "run": run, "offset": offset})
-        offset += run
-    return Kernel(
-        "portable.concat",
-        "concat.c.j2",
-        {"outer": outer, "row": offset, "parts": parts},
-        (*operands, Operand("y", v.y.dtype.c, "out", v.node.outputs[0])),
-        cost=v.y.elements * 5.0,
-    )
-
-
-def _windows(x: Shape, attrs: Attributes, inputs: Types) -> str:
-    lists = [t for t in inputs[1:] if t is not None]
-    if any(len(t.shape) != 1 or t.shape != lists[0].shape for t in lists):
-        found = ", ".join(map(str, lists))
-        return f"starts, ends, axes and steps {found}; expected as many of each"
-    if lists and lists[0].elements > len(x):
-        return f"{lists[0].elements} windows for the axes of {shown(x)}"
-    return ""
-
-
-@op(
-    "Slice",
-    *(Trait.MOVES_DATA, Trait.SAME_RANK),
-    moved=FIRST,
-    related=_windows,
-    older=tuple((10, attr_to_input(a, k + 1)) for k, a in enumerate(("starts", "ends", "axes"))),
-    relay=_relay_slice,
-    constant=folded.window,
-)
-def slice_(v: View) -> Kernel:
-    """Every step-th element from start along each axis of `axes`; how many is the output's type.
-
-    Windows that are computed are read at run time; one that leaves the tensor is cut off.
-    """
-    shape = v.x(0).shape
-    windows = [v.const(k) if v.has(k) else None for k in range(1, 5)]
-    if any(v.has(k) and windows[k - 1] is None for k in (1, 3, 4)):
-        return _windows_at_run_time(v)
-    starts, _, axes, steps = windows
-    first, by = [0] * len(shape), [1] * len(shape)
-    assert starts is not None
-    for k, start in enumerate(starts.reshape(-1).tolist()):
-        axis = int(axes.reshape(-1)[k]) % len(shape) if axes is not None else k
-        by[axis] = int(steps.reshape(-1)[k]) if steps is not None else 1
-        most = shape[axis] - 1 if by[axis] < 0 else shape[axis]
-        first[axis] = max(0, min(most, start + shape[axis] if start < 0 else start))
-    stride = strides_of(shape)
-    start = sum(f * s for f, s in zip(first, stride, strict=True))
-    return strided(v, "slice", v.y.shape, [b * s for b, s in zip(by, stride, strict=True)], start)
-
-
-def _windows_at_run_time(v: View) -> Kernel:
-    shape = v.x(0).shape
-    rank, count = len(shape), v.x(1).elements
-    reads = [tensor_operand(v.graph, f"w{k}", v.core.inputs[k]) for k in (1, 3, 4) if v.has(k)]
-    axis = f"mlf_index(w3[k], {rank})" if v.has(3) else "k"
-    head = [
-        f"static const int32_t extent[{rank}] = {{{', '.join(map(str, shape))}}};",
-        f"int32_t start[{rank}] = {{0}};",
-        f"int64_t step[{rank}] = {{{', '.join(['1'] * rank)}}};",
-        f"for (int32_t k = 0; k < {count}; k++) {{",
-        f"  const int32_t axis = {axis};",
-        # A step that goes beyond both ends is as good as one that is just as long as the axis.
-        "  step[axis] = mlf_clamp_index(w4[k], -extent[axis], extent[axis]);" if v.has(4) else "",
-        "  start[axis] = mlf_slice_start(w1[k], step[axis], extent[axis]);",
-        "}",
-    ]
-    places = [
-        f"mlf_slice_at(start[{k}], i{k}, step[{k}], {n})" + (f" * {s}" if s != 1 else "")
-        for k, (n, s) in enumerate(zip(shape, strides_of(shape), strict=True))
-    ]
-    lines = [line for line in head if line]
-    return copied(v, "slice", v.y.shape, " + ".join(places) or "0", head=lines, reads=reads)
-
-
-def strides_of(shape: Sequence[int]) -> list[int]:
-    """How far apart neighbours along each axis lie, in elements."""
-    return [math.prod(shape[k + 1 :]) for k in range(len(shape))]

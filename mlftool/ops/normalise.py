@@ -7,6 +7,7 @@ import math
 from mlftool.ir.dtype import BY_NAME
 from mlftool.ir.graph import View
 from mlftool.ir.relay import Rule, Site
+from mlftool.onnx_rules.boxes import filling, least
 from mlftool.onnx_rules.draft import flattened
 from mlftool.ops import folded
 from mlftool.ops.base import ROUNDED, Kernel, Operand, Trait, UnsupportedError, op
@@ -41,7 +42,7 @@ TRAITS = (Trait.EPILOGUE, Trait.PROLOGUE, Trait.ROUNDS_STEPS, Trait.SAME_RANK, T
 FLATTENED = ((13, flattened),)
 
 
-@op("Softmax", *TRAITS, older=FLATTENED, relay=_relay_softmax("nn.softmax"))
+@op("Softmax", *TRAITS, older=FLATTENED, extents=filling(least), relay=_relay_softmax("nn.softmax"))
 def softmax(v: View) -> Kernel:
     """exp(x - max) / sum(exp(x - max)) along `axis` in three passes. LogSoftmax is
     x - max - log(sum(exp(x - max))).

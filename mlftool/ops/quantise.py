@@ -13,6 +13,7 @@ from mlftool.ir.dtype import BY_ONNX, DType
 from mlftool.ir.edit import Editor
 from mlftool.ir.graph import Node, TensorType, View
 from mlftool.ir.relay import STORED, Site, scale_of, zero_point
+from mlftool.onnx_rules.boxes import as_it_is
 from mlftool.onnx_rules.draft import Draft
 from mlftool.onnx_rules.scope import Scope
 from mlftool.ops.base import Facts, Kernel, Operand, Trait, old, op, shown
@@ -209,6 +210,7 @@ elementwise(
     Trait.IDENTITY,
     includes=CONVERT,
     resolve=_by_type,
+    extents=as_it_is,
     relay=lambda s: s.call("cast", s.arg(), dtype=str(BY_ONNX[s.attr("to", 1)])),
 )
 old("CastLike", resolve=_by_type)

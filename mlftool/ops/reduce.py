@@ -11,14 +11,20 @@ added; the output's type then is what the model declares.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+import numpy as np
+from onnx import NodeProto, helper
+
 from mlftool.ir.dtype import DType
-from mlftool.ir.graph import Node, View
+from mlftool.ir.graph import Node, TensorType, View
 from mlftool.ir.relay import Rule, Site
-from mlftool.onnx_rules.boxes import greatest, least
+from mlftool.onnx_rules.boxes import ZEROS, filling, greatest, least
 from mlftool.onnx_rules.draft import attr_to_input
+from mlftool.onnx_rules.protos import attributes
+from mlftool.onnx_rules.scope import Outcome, Refuse, Replace, Scope, Work, stepwise
+from mlftool.onnx_rules.scope import Rule as BoxRule
 from mlftool.ops import folded
 from mlftool.ops.base import FIRST, Kernel, Operand, Trait, UnsupportedError, Value, op
 from mlftool.ops.elementwise import Maths, index_text, row_major
@@ -251,8 +257,50 @@ def _axes_at_run_time(v: View) -> Kernel:
     )
 
 
+@stepwise
+def _mean_of_boxes(scope: Scope, node: NodeProto) -> Work[Outcome]:
+    """ReduceMean: the sum over how many there are."""
+    type_ = scope.types[node.input[0]]
+    axes = _axes_known(scope, node, len(type_.shape))
+    if axes is None:
+        return Refuse("MLF0302", "axes are known only at run time")
+    symbols = scope.symbols[node.input[0]]
+    factor = math.prod(type_.shape[a] for a in axes if not symbols[a])
+    count = scope.fresh(f"{node.output[0]}.count")
+    scope.types[count] = TensorType(type_.dtype, ())
+    inputs = tuple(symbols[a] for a in axes if symbols[a])
+    scope.nodes.append(Node("mlf.Count", inputs, (count,), {"factor": factor}, count))
+    total = NodeProto()
+    total.CopyFrom(node)
+    total.op_type, total.output[0] = "ReduceSum", scope.fresh(f"{node.output[0]}.sum")
+    if scope.opsets[""] < 18 and scope.opsets[""] >= 13:  # there axes became an input earlier
+        del total.attribute[:]
+        total.attribute.extend(a for a in node.attribute if a.name != "axes")
+        given = scope.new_const(f"{total.output[0]}.axes", np.array(axes, np.int64))
+        total.input.append(given)
+    yield Replace([total])
+    return Replace([helper.make_node("Div", [total.output[0], count], [node.output[0]])])
+
+
+def _axes_known(scope: Scope, node: NodeProto, rank: int) -> list[int] | None:
+    axes = attributes(node).get("axes")
+    if len(node.input) > 1 and node.input[1]:
+        given = scope.consts.get(node.input[1])
+        axes = None if given is None else given.reshape(-1).tolist()
+        if axes is None:
+            return None
+    return [a % rank for a in axes] if axes else list(range(rank))
+
+
+EXTENTS: Mapping[str, BoxRule] = {
+    **dict.fromkeys(("ReduceSum", "ReduceL1", "ReduceL2", "ReduceSumSquare"), ZEROS),
+    "ReduceMax": filling(least),
+    "ReduceMin": filling(greatest),
+    "ReduceProd": filling(lambda row: 1),
+    "ReduceMean": _mean_of_boxes,
+}
 for _name, _member in MEMBERS.items():
     _traits = [Trait.ORDER_PRESERVING] if _member.picks else []
     _said = {"quantised": _member.quantised, "relay": _member.relay, "constant": _member.constant}
     _older = ((13 if _name == "ReduceSum" else 18, attr_to_input("axes", 1)),)
-    op(_name, *_traits, moved=FIRST, older=_older, **_said)(reduce)
+    op(_name, *_traits, moved=FIRST, older=_older, extents=EXTENTS.get(_name), **_said)(reduce)

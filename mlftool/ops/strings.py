@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Mapping
+from typing import Any
 
+import numpy as np
+from onnx import NodeProto
+
+from mlftool.ir import dtype
 from mlftool.ir.dtype import slots, string
 from mlftool.ir.graph import View
+from mlftool.onnx_rules.boxes import Made, static_input
+from mlftool.onnx_rules.scope import Refuse, Scope
 from mlftool.ops.base import Kernel, Operand, UnsupportedError, op
 from mlftool.ops.elementwise import Maths, elementwise
 from mlftool.ops.extents import boxed
@@ -45,7 +52,22 @@ def full_match(v: View) -> Kernel:
     )
 
 
-@op("StringSplit")
+def _pieces(scope: Scope, node: NodeProto, attrs: Mapping[str, Any]) -> Made:
+    """As many pieces as a slot has room for, or as the model says that there are."""
+    x = static_input(scope, node)
+    size = len(attrs.get("delimiter", "").encode())
+    most = (dtype.TEXT_BYTES - 1) // size + 1 if size else dtype.TEXT_BYTES // 2
+    if attrs.get("maxsplit", -1) >= 0:
+        most = min(most, attrs["maxsplit"] + 1)
+    declared = scope.declared.get(node.output[0])
+    dims = declared.tensor_type.shape.dim if declared is not None else []
+    if len(dims) == len(x.shape) + 1 and dims[-1].HasField("dim_value"):
+        most = min(most, max(0, dims[-1].dim_value))
+    counts = (dtype.int64, x.shape, -1)
+    return Made({0: (x.dtype, (*x.shape, most), len(x.shape)), 1: counts}, 2)
+
+
+@op("StringSplit", makes=_pieces)
 def split(v: View) -> Kernel:
     """The pieces of each string, how many there are, and the most that one has."""
     delimiter = str(v.attr("delimiter", "") or "")
@@ -64,7 +86,17 @@ def split(v: View) -> Kernel:
     )
 
 
-@op("StringNormalizer")
+def _words_left(scope: Scope, node: NodeProto, attrs: Mapping[str, Any]) -> Made | None:
+    x = scope.types[node.input[0]]
+    if not attrs.get("stopwords"):
+        return None
+    static_input(scope, node)
+    if not x.shape or x.shape[:-1] not in ((), (1,)):
+        raise Refuse("MLF0302", f"of {x}; supported: [C] and [1, C]")
+    return Made({0: (x.dtype, x.shape, len(x.shape) - 1)})
+
+
+@op("StringNormalizer", makes=_words_left)
 def normalize(v: View) -> Kernel:
     """The strings in another case, without stop words, and how many are left: one if none is."""
     change = str(v.attr("case_change_action", "NONE"))

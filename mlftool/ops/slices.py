@@ -1,0 +1,150 @@
+"""Slice: windows of a tensor, by constants or by what is computed."""
+
+from __future__ import annotations
+
+import numpy as np
+from onnx import NodeProto
+
+from mlftool.ir import dtype
+from mlftool.ir.graph import Node, TensorType, View
+from mlftool.ir.relay import Site
+from mlftool.onnx_rules.draft import attr_to_input
+from mlftool.onnx_rules.scope import (
+    KEEP,
+    Next,
+    Outcome,
+    Refuse,
+    Replace,
+    Scope,
+    Work,
+    stepwise,
+)
+from mlftool.ops import folded
+from mlftool.ops.base import (
+    FIRST,
+    Attributes,
+    Kernel,
+    Shape,
+    Trait,
+    Types,
+    op,
+    shown,
+)
+from mlftool.ops.movement import copied, strided, strides_of
+from mlftool.ops.scalar import tensor_operand
+
+
+def _relay_slice(s: Site) -> str | None:
+    starts, ends = s.ints(1), s.ints(2)
+    axes = s.ints(3) if s.has(3) else list(range(len(starts or ())))
+    steps = s.ints(4) if s.has(4) else [1] * len(starts or ())
+    if starts is None or ends is None or axes is None or steps is None:
+        return None
+    begin, end, strides = [0] * s.rank, list(s.type().shape), [1] * s.rank
+    for axis, first, last, step in zip(axes, starts, ends, steps, strict=True):
+        extent = s.type().shape[axis]
+        low, high, stride = slice(first, last, step).indices(extent)
+        # An end before the first element is spelt as one that is negative twice over.
+        begin[axis], end[axis] = low, high if high >= 0 else -extent - 1
+        strides[axis] = stride
+    return s.call("strided_slice", s.arg(), begin=begin, end=end, strides=strides)
+
+
+@stepwise
+def _slice_boxes(scope: Scope, node: NodeProto) -> Work[Outcome]:
+    """Static windows; along an axis with a symbol, from the front and by steps of one."""
+    name, out = node.input[0], node.output[0]
+    type_, symbols = scope.types[name], scope.symbols[name]
+    values = [scope.consts.get(n) if n else None for n in node.input[1:]]
+    if scope.opsets[""] < 10:
+        return Refuse("MLF0302", "windows in attributes, as before opset 10")
+    starts, ends, axes, steps = (*values, None, None)[:4] if len(values) < 4 else values[:4]
+    if starts is None or ends is None:
+        return Next(node)  # `shaped` makes a box of it
+    axes = np.arange(len(starts)) if axes is None else axes % len(type_.shape)
+    moved = list(symbols)
+    for k, axis in enumerate(axes):
+        if not symbols[axis]:
+            continue
+        start, end = int(starts[k]), int(ends[k])
+        if start < 0 or end < 0 or (steps is not None and steps[k] != 1):
+            text = "windows that count from an end which is known only at run time"
+            return Refuse("MLF0302", text)
+        end = min(end, type_.shape[axis])
+        if (start, end) == (0, type_.shape[axis]):
+            continue  # the whole, which goes together with what it is of
+        symbol = scope.fresh(f"{out}.extent")
+        scope.types[symbol] = TensorType(dtype.int32, ())
+        attrs = {"start": start, "end": max(start, end)}
+        scope.nodes.append(Node("mlf.Window", (symbols[axis],), (symbol,), attrs, symbol))
+        moved[axis] = symbol
+    yield Replace([node], scope.hiding(scope.symbols))
+    if out in scope.types:
+        scope.symbols[out] = tuple(moved)
+    return KEEP
+
+
+def _windows(x: Shape, attrs: Attributes, inputs: Types) -> str:
+    lists = [t for t in inputs[1:] if t is not None]
+    if any(len(t.shape) != 1 or t.shape != lists[0].shape for t in lists):
+        found = ", ".join(map(str, lists))
+        return f"starts, ends, axes and steps {found}; expected as many of each"
+    if lists and lists[0].elements > len(x):
+        return f"{lists[0].elements} windows for the axes of {shown(x)}"
+    return ""
+
+
+@op(
+    "Slice",
+    *(Trait.MOVES_DATA, Trait.SAME_RANK),
+    moved=FIRST,
+    related=_windows,
+    older=tuple((10, attr_to_input(a, k + 1)) for k, a in enumerate(("starts", "ends", "axes"))),
+    extents=_slice_boxes,
+    relay=_relay_slice,
+    constant=folded.window,
+)
+def slice_(v: View) -> Kernel:
+    """Every step-th element from start along each axis of `axes`; how many is the output's type.
+
+    Windows that are computed are read at run time; one that leaves the tensor is cut off.
+    """
+    shape = v.x(0).shape
+    windows = [v.const(k) if v.has(k) else None for k in range(1, 5)]
+    if any(v.has(k) and windows[k - 1] is None for k in (1, 3, 4)):
+        return _windows_at_run_time(v)
+    starts, _, axes, steps = windows
+    first, by = [0] * len(shape), [1] * len(shape)
+    assert starts is not None
+    for k, start in enumerate(starts.reshape(-1).tolist()):
+        axis = int(axes.reshape(-1)[k]) % len(shape) if axes is not None else k
+        by[axis] = int(steps.reshape(-1)[k]) if steps is not None else 1
+        most = shape[axis] - 1 if by[axis] < 0 else shape[axis]
+        first[axis] = max(0, min(most, start + shape[axis] if start < 0 else start))
+    stride = strides_of(shape)
+    start = sum(f * s for f, s in zip(first, stride, strict=True))
+    return strided(v, "slice", v.y.shape, [b * s for b, s in zip(by, stride, strict=True)], start)
+
+
+def _windows_at_run_time(v: View) -> Kernel:
+    shape = v.x(0).shape
+    rank, count = len(shape), v.x(1).elements
+    reads = [tensor_operand(v.graph, f"w{k}", v.core.inputs[k]) for k in (1, 3, 4) if v.has(k)]
+    axis = f"mlf_index(w3[k], {rank})" if v.has(3) else "k"
+    head = [
+        f"static const int32_t extent[{rank}] = {{{', '.join(map(str, shape))}}};",
+        f"int32_t start[{rank}] = {{0}};",
+        f"int64_t step[{rank}] = {{{', '.join(['1'] * rank)}}};",
+        f"for (int32_t k = 0; k < {count}; k++) {{",
+        f"  const int32_t axis = {axis};",
+        # A step that goes beyond both ends is as good as one that is just as long as the axis.
+        "  step[axis] = mlf_clamp_index(w4[k], -extent[axis], extent[axis]);" if v.has(4) else "",
+        "  start[axis] = mlf_slice_start(w1[k], step[axis], extent[axis]);",
+        "}",
+    ]
+    places = [
+        f"mlf_slice_at(start[{k}], i{k}, step[{k}], {n})" + (f" * {s}" if s != 1 else "")
+        for k, (n, s) in enumerate(zip(shape, strides_of(shape), strict=True))
+    ]
+    lines = [line for line in head if line]
+    return copied(v, "slice", v.y.shape, " + ".join(places) or "0", head=lines, reads=reads)
