@@ -17,7 +17,6 @@ sys.path.insert(0, str(ROOT))
 
 import onnx  # noqa: E402
 
-from mlftool.importer.shapes import OF_SHAPE  # noqa: E402
 from mlftool.importer.structure import RANDOM  # noqa: E402
 from mlftool.ops import OPS, Trait, has  # noqa: E402
 from mlftool.ops.base import OLD, known  # noqa: E402
@@ -117,7 +116,7 @@ def _support(name: str, opset: int) -> str:
     if name in OPS:
         family = OPS[name].kernel.__module__.rsplit(".", 1)[-1]
         return "kernel, elementwise" if has(name, Trait.ELEMENTWISE) else f"kernel, {family}"
-    if name in OF_SHAPE or name == "ConstantOfShape":
+    if has(name, Trait.OF_SHAPE) or name == "ConstantOfShape":
         return "constant"
     if record:
         return "rewritten"

@@ -9,15 +9,14 @@ from onnx import numpy_helper as np_helper
 from mlftool.ir import dtype
 from mlftool.onnx_rules.protos import attributes, op_name
 from mlftool.onnx_rules.scope import KEEP, Next, Outcome, Scope
+from mlftool.ops import Trait, has
 from mlftool.ops.reference import evaluate_proto
-
-OF_SHAPE = frozenset(["Shape", "Size", "EyeLike"])
 
 
 def of_shapes(scope: Scope, node: NodeProto) -> Outcome:
     """A typed node whose value follows from types becomes a constant."""
     out = node.output[0]
-    if op_name(node) in OF_SHAPE:
+    if has(op_name(node), Trait.OF_SHAPE):
         # Zeros that take no room, whatever their number.
         given = scope.types[next(filter(None, node.input))]
         stand_in = np.broadcast_to(np.zeros((), given.dtype.numpy), given.shape)

@@ -113,3 +113,8 @@ class Shaping:
 Shaper = Callable[[Shaping, Mapping[str, Any]], Box | None]
 # What is known of each element of a node's inputs -> of its output; None if nothing is.
 Bounds = Callable[[Scope, Node, Sequence[list[Element]]], list[Element] | None]
+
+
+def of_first(scope: Scope, node: Node, parts: Sequence[list[Element]]) -> list[Element] | None:
+    """The bounds of what has the elements of its first input."""
+    return parts[0]

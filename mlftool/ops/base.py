@@ -13,6 +13,7 @@ from mlftool.ir.relay import Rule as RelayRule
 from mlftool.onnx_rules.boxes import Maker
 from mlftool.onnx_rules.draft import Change
 from mlftool.onnx_rules.scope import Rule
+from mlftool.onnx_rules.shaping import Bounds, Shaper
 from mlftool.onnx_rules.steps import Steps
 
 
@@ -43,6 +44,7 @@ class Trait(Enum):
     BRANCH = auto()  # control flow: one of two subgraphs
     LOOP = auto()  # one subgraph again and again
     SCAN = auto()  # one for each element of sequences
+    OF_SHAPE = auto()  # its value follows from its input's shape
     SHAPE = auto()  # the extents, at run time, of the tensor that attribute `of` names
 
 
@@ -212,6 +214,8 @@ class Op:
     extents: Rule | None = None
     makes: Maker | None = None  # of one whose outputs have such extents whatever its inputs
     places: int | None = None  # the output that holds indices, none of them negative
+    shaped: Shaper | None = None  # its form as a box where its output's shape is computed
+    bounds: Bounds | None = None  # what is known of the integers that it gives
     # The other operators that stand for it, and the kinds of attributes that no schema states.
     expansion: Expansion | None = None
     kinds: Mapping[str, str] = field(default_factory=dict)

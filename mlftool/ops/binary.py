@@ -5,13 +5,16 @@ Integers wrap around and division by zero gives 0, whatever the target: both are
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
 
 from mlftool.ir import relay
-from mlftool.ir.graph import TensorType
+from mlftool.ir.graph import Node, TensorType
 from mlftool.ir.relay import Site
 from mlftool.onnx_rules.draft import Draft
 from mlftool.onnx_rules.scope import Scope
+from mlftool.onnx_rules.shaping import Bounds, Element, largest_of, least_of
 from mlftool.ops.base import Affine, Attributes, Known, Trait
 from mlftool.ops.elementwise import Maths, elementwise
 from mlftool.ops.scalar import Exact, ExprFn, Scalar, compared
@@ -185,6 +188,16 @@ def _slope_per_channel(scope: Scope, d: Draft) -> None:
     d.inputs[1] = d.reshaped(scope, d.inputs[1], TensorType(slope.dtype, shape))
 
 
+def _extremes(pick: Callable[[Sequence[Element]], Element]) -> Bounds:
+    def bounds(scope: Scope, node: Node, parts: Sequence[list[Element]]) -> list[Element] | None:
+        count = scope.types[node.result].elements
+        rows = [p * count if len(p) == 1 else p for p in parts]
+        equal = len({len(row) for row in rows}) == 1
+        return [pick(each) for each in zip(*rows, strict=True)] if equal else None
+
+    return bounds
+
+
 ONE_SIDED = ((7, _one_sided_broadcast),)
 
 elementwise(
@@ -221,8 +234,20 @@ elementwise(
     relay=relay.binary("power"),
     older=ONE_SIDED,
 )
-elementwise("Min", _extreme("<"), Trait.STEPWISE, relay=relay.variadic("minimum"))
-elementwise("Max", _extreme(">"), Trait.STEPWISE, relay=relay.variadic("maximum"))
+elementwise(
+    "Min",
+    _extreme("<"),
+    Trait.STEPWISE,
+    bounds=_extremes(least_of),
+    relay=relay.variadic("minimum"),
+)
+elementwise(
+    "Max",
+    _extreme(">"),
+    Trait.STEPWISE,
+    bounds=_extremes(largest_of),
+    relay=relay.variadic("maximum"),
+)
 elementwise("PRelu", _prelu, relay=_relay_prelu, older=((7, _slope_per_channel),))
 elementwise("BitShift", _shift, relay=_relay_shift)
 elementwise("BitwiseAnd", _bitwise("&"), relay=relay.binary("bitwise_and"))

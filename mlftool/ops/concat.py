@@ -20,6 +20,7 @@ from mlftool.onnx_rules.scope import (
     Scope,
     Symbols,
 )
+from mlftool.onnx_rules.shaping import Element
 from mlftool.ops.base import (
     FIRST,
     Kernel,
@@ -119,10 +120,16 @@ def _joined_before(scope: Scope, node: NodeProto, axis: int) -> str:
     return ""
 
 
+def _in_order(scope: Scope, node: Node, parts: Sequence[list[Element]]) -> list[Element] | None:
+    flat = len(scope.types[node.result].shape) == 1
+    return [element for part in parts for element in part] if flat else None
+
+
 @op(
     "Concat",
     *(Trait.MOVES_DATA, Trait.AXIS, Trait.ORDER_PRESERVING),
     extents=_join_boxes,
+    bounds=_in_order,
     turned=lambda attrs, perm: {"axis": perm[attrs["axis"] % len(perm)]},
     relay=lambda s: s.call("concatenate", s.tuple(s.args()), axis=s.axis(0)),
 )

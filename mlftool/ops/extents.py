@@ -9,17 +9,18 @@ says when a box must be filled for that). What lies beyond the extents of an out
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from onnx import NodeProto
 
 from mlftool.ir import dtype
-from mlftool.ir.graph import View
+from mlftool.ir.graph import Node, View
 from mlftool.onnx_rules.boxes import Made, counted, filled, keep_shape, static_input
 from mlftool.onnx_rules.protos import attributes
 from mlftool.onnx_rules.scope import KEEP, Outcome, Refuse, Scope
+from mlftool.onnx_rules.shaping import Element
 from mlftool.ops import folded
 from mlftool.ops.base import Kernel, Operand, Trait, UnsupportedError, old, op
 from mlftool.ops.movement import strides_of
@@ -218,11 +219,24 @@ def _true_size(scope: Scope, node: NodeProto) -> Outcome:
     return KEEP
 
 
-old("Shape", extents=_true_shape, constant=folded.shape)
-old("Size", extents=_true_size)
+old("Shape", Trait.OF_SHAPE, extents=_true_shape, constant=folded.shape)
+old("Size", Trait.OF_SHAPE, extents=_true_size)
 
 
-@op("mlf.Extents", Trait.SHAPE)
+def _each_extent(scope: Scope, node: Node, parts: Sequence[list[Element]]) -> list[Element]:
+    symbols, bounds = iter(node.inputs), scope.bounds
+    each = [next(symbols) if n < 0 else n for n in node.attrs["static"]]
+    return [Element(n) if isinstance(n, int) else Element(bounds.get(n), n) for n in each]
+
+
+def _product(scope: Scope, node: Node, parts: Sequence[list[Element]]) -> list[Element]:
+    counts = [scope.bounds.get(s) for s in node.inputs]
+    known = [n for n in counts if n is not None]
+    whole = len(known) == len(counts)
+    return [Element(math.prod([node.attrs["factor"], *known]) if whole else None)]
+
+
+@op("mlf.Extents", Trait.SHAPE, bounds=_each_extent)
 def extents(v: View) -> Kernel:
     """A shape as a vector: `static` extents, and where those are -1 the inputs in turn."""
     given = iter(range(len(v.node.inputs)))
@@ -230,7 +244,7 @@ def extents(v: View) -> Kernel:
     return _kernel(v, "values", {"values": values})
 
 
-@op("mlf.Count")
+@op("mlf.Count", bounds=_product)
 def count(v: View) -> Kernel:
     """`factor` times the product of all inputs, as a scalar of the output's type."""
     product = " * ".join([f"*x{k}" for k in range(len(v.node.inputs))] + [str(v.attr("factor"))])

@@ -13,11 +13,12 @@ from collections.abc import Sequence
 
 from onnx import NodeProto
 
-from mlftool.ir.graph import View
+from mlftool.ir.graph import Node, View
 from mlftool.ir.relay import Site
 from mlftool.onnx_rules.boxes import filled, keep_shape
 from mlftool.onnx_rules.protos import attributes
 from mlftool.onnx_rules.scope import Next, Outcome, Scope, Work, stepwise
+from mlftool.onnx_rules.shaping import Element, largest_of
 from mlftool.onnx_rules.steps import Steps, standing_for
 from mlftool.ops import folded
 from mlftool.ops.base import (
@@ -104,12 +105,21 @@ def _never_negative(scope: Scope, name: str) -> bool:
     return record(node).places == node.outputs.index(name)
 
 
+def _picked(scope: Scope, node: Node, parts: Sequence[list[Element]]) -> list[Element]:
+    """By constant indices the very elements, else whichever is the largest."""
+    known, whole = scope.consts.get(node.inputs[1]), parts[0]
+    if known is not None and len(scope.types[node.inputs[0]].shape) == 1:
+        return [whole[int(k)] for k in known.reshape(-1) if -len(whole) <= k < len(whole)]
+    return [largest_of(whole)] * scope.types[node.result].elements
+
+
 @op(
     "Gather",
     Trait.MOVES_DATA,
     Trait.AXIS,
     moved=FIRST,
     extents=_gather_boxes,
+    bounds=_picked,
     relay=_relay_gather,
 )
 def gather(v: View) -> Kernel:

@@ -7,17 +7,19 @@ that say where lines lie (lines.c.j2).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from onnx import NodeProto
 
+from mlftool.ir import dtype
 from mlftool.ir.graph import View
 from mlftool.ir.relay import Rule, Site
 from mlftool.onnx_rules.boxes import filled, filling, greatest, least
 from mlftool.onnx_rules.draft import attr_to_input, flattened
 from mlftool.onnx_rules.protos import attributes
 from mlftool.onnx_rules.scope import KEEP, Outcome, Replace, Scope, Work, stepwise
+from mlftool.onnx_rules.shaping import Box, Shaping
 from mlftool.ops import folded
 from mlftool.ops.base import (
     Attributes,
@@ -189,12 +191,31 @@ def cumulative(v: View) -> Kernel:
 op("CumProd")(cumulative)
 
 
+def _top_in_box(s: Shaping, attrs: Mapping[str, Any]) -> Box | None:
+    """As many as there can be; the true number is k, which may be a minimum with a constant."""
+    shape, k = s.type(0).shape, s.steps.x(1)
+    axis = attrs.get("axis", -1) % len(shape)
+    (most_k,) = s.most(k)
+    bounds = list(shape)
+    bounds[axis] = min(
+        [shape[axis], *([] if most_k is None else [max(0, most_k)]), *s.limit[axis:][:1]]
+    )
+    named = s.steps.node.output
+    s.result("TopK", s.steps.x(0), s.number([bounds[axis]]), **attrs)
+    if s.steps.wants(1):
+        s.steps.made[-1].output.append(named[1])
+    extents: list[int | str] = [*shape]
+    extents[axis] = s("Cast", s("Reshape", k, s.number([])), to=dtype.int64.onnx)
+    return Box(tuple(bounds), tuple(extents))
+
+
 @op(
     "TopK",
     *(Trait.ORDER_PRESERVING, *LINES),
     moved=Moved((0,), (0,)),
     older=((10, attr_to_input("k", 1)),),
     extents=_top_of_boxes,
+    shaped=_top_in_box,
     places=1,
 )
 def top_k(v: View) -> Kernel:

@@ -8,7 +8,8 @@ strides alone, as here and in ops/slices.py, or from further tensors (ops/indexe
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from mlftool.ir.relay import Site, unary
 from mlftool.onnx_rules.boxes import as_it_is
 from mlftool.onnx_rules.draft import Draft
 from mlftool.onnx_rules.scope import Scope
+from mlftool.onnx_rules.shaping import Box, Shaping, of_first
 from mlftool.ops.base import (
     FIRST,
     Facts,
@@ -150,6 +152,7 @@ op(
     "Identity",
     *(Trait.VIEW, Trait.MOVES_DATA, Trait.IDENTITY),
     extents=as_it_is,
+    bounds=of_first,
     relay=lambda s: s.arg(),
 )(copy)
 
@@ -208,10 +211,28 @@ def _in_blocks(v: View, strides: Sequence[int]) -> Kernel | None:
     )
 
 
+def _expand_in_box(s: Shaping, attrs: Mapping[str, Any]) -> Box | None:
+    """Axes of x that are no 1 keep their extent."""
+    x, asked = s.type(0).shape, s.type(1).elements
+    rank = max(len(x), asked)
+    own = (1,) * (rank - len(x)) + x
+    first, most_asked = rank - asked, s.most(s.steps.x(1))
+    best = [n if n != 1 or k < first else most_asked[k - first] for k, n in enumerate(own)]
+    bounds = s.bounds(best)
+    if bounds is None:
+        return None
+    s.result("Expand", s.steps.x(0), s.number(bounds))
+    extents: list[int | str] = [
+        s.at(s.steps.x(1), k - first) if n == 1 and k >= first else n for k, n in enumerate(own)
+    ]
+    return Box(bounds, tuple(extents))
+
+
 @op(
     "Expand",
     Trait.MOVES_DATA,
     moved=FIRST,
+    shaped=_expand_in_box,
     relay=lambda s: s.call("broadcast_to", s.arg(), shape=list(s.out.shape)),
 )
 def expand(v: View) -> Kernel:
@@ -221,7 +242,27 @@ def expand(v: View) -> Kernel:
     return strided(v, "expand", v.y.shape, [0 if n == 1 else s for s, n in pairs])
 
 
-@op("Tile", Trait.MOVES_DATA, Trait.SAME_RANK, moved=FIRST, relay=_relay_tile)
+def _tile_in_box(s: Shaping, attrs: Mapping[str, Any]) -> Box | None:
+    x = s.type(0).shape
+    times = s.most(s.steps.x(1))
+    bounds = s.bounds([t if t is None else t * n for t, n in zip(times, x, strict=True)])
+    if bounds is None:
+        return None
+    value = s.steps.x(0)
+    for k, n in enumerate(bounds):
+        value = s("Gather", value, s.number(np.arange(n) % max(1, x[k])), axis=k)
+    s.result("Identity", value)
+    counts = [s("Mul", s.at(s.steps.x(1), k), s.number(n)) for k, n in enumerate(x)]
+    return Box(bounds, tuple(counts))
+
+
+@op(
+    "Tile",
+    *(Trait.MOVES_DATA, Trait.SAME_RANK),
+    moved=FIRST,
+    shaped=_tile_in_box,
+    relay=_relay_tile,
+)
 def tile(v: View) -> Kernel:
     """x again and again along each axis; how often is in the output's type."""
     shape: list[int] = []

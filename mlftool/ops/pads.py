@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -11,8 +12,20 @@ from mlftool.ir.graph import View
 from mlftool.ir.relay import Site
 from mlftool.onnx_rules.draft import Draft
 from mlftool.onnx_rules.scope import Scope
+from mlftool.onnx_rules.shaping import Box, Shaping
 from mlftool.ops import folded
-from mlftool.ops.base import Attributes, Kernel, Moved, Operand, Shape, Trait, Types, of_form, op
+from mlftool.ops.base import (
+    Attributes,
+    Kernel,
+    Moved,
+    Operand,
+    Shape,
+    Trait,
+    Types,
+    UnsupportedError,
+    of_form,
+    op,
+)
 from mlftool.ops.indexed import place
 from mlftool.ops.movement import copied
 from mlftool.ops.scalar import fetch, literal, tensor_operand
@@ -56,12 +69,46 @@ def _pads_to_inputs(scope: Scope, d: Draft) -> None:
     ]
 
 
+def _pad_in_box(s: Shaping, attrs: Mapping[str, Any]) -> Box | None:
+    """By amounts known only at run time; they may be negative."""
+    x, mode = s.type(0).shape, attrs.get("mode", b"constant")
+    mode = mode.decode() if isinstance(mode, bytes) else mode
+    if mode not in ("constant", "edge"):
+        raise UnsupportedError(f"mode '{mode}' by computed amounts; supported: constant, edge")
+    axes = np.arange(len(x)) if not s.steps.x(3) else s.known(3)
+    if axes is None:
+        raise UnsupportedError("its axes are known only at run time; expected constant axes")
+    at_axes = [int(a) % len(x) for a in axes]
+    bounds = s.bounds([None if k in at_axes else n for k, n in enumerate(x)])
+    if bounds is None:
+        return None
+    value, outside = s.steps.x(0), ""
+    extents: list[int | str] = list(x)
+    for k, axis in enumerate(at_axes):
+        before, after = s.at(s.steps.x(1), k), s.at(s.steps.x(1), k + len(at_axes))
+        at = s("Sub", s.number(np.arange(bounds[axis])), before)
+        last = s.number(max(0, x[axis] - 1))
+        value = s("Gather", value, s("Clip", at, s.number(0), last), axis=axis)
+        beyond = s("Or", s("Less", at, s.number(0)), s("Greater", at, last))
+        shape = [bounds[axis] if a == axis else 1 for a in range(len(x))]
+        beyond = s("Reshape", beyond, s.number(shape))
+        outside = s("Or", outside, beyond) if outside else beyond
+        extents[axis] = s("Add", s("Add", before, after), s.number(x[axis]))
+    if mode == "constant" and outside:
+        filler = s.steps.x(2) or s.steps.const(0, s.type(0).dtype.numpy)
+        s.result("Where", outside, filler, value)
+    else:
+        s.result("Identity", value)
+    return Box(bounds, tuple(extents))
+
+
 @op(
     "Pad",
     *(Trait.MOVES_DATA, Trait.SAME_RANK),
     moved=Moved((0,), fill=2),
     related=_borders,
     older=((11, _pads_to_inputs),),
+    shaped=_pad_in_box,
     constant=folded.pad,
     relay=_relay_pad,
 )

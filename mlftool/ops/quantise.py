@@ -16,6 +16,7 @@ from mlftool.ir.relay import STORED, Site, scale_of, zero_point
 from mlftool.onnx_rules.boxes import as_it_is
 from mlftool.onnx_rules.draft import Draft
 from mlftool.onnx_rules.scope import Scope
+from mlftool.onnx_rules.shaping import of_first
 from mlftool.ops.base import Facts, Kernel, Operand, Trait, old, op, shown
 from mlftool.ops.elementwise import Maths, elementwise
 from mlftool.ops.scalar import Exact, Scalar, settle, tensor_operand, widen
@@ -211,6 +212,7 @@ elementwise(
     includes=CONVERT,
     resolve=_by_type,
     extents=as_it_is,
+    bounds=of_first,
     relay=lambda s: s.call("cast", s.arg(), dtype=str(BY_ONNX[s.attr("to", 1)])),
 )
 old("CastLike", resolve=_by_type)

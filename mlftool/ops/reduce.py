@@ -11,7 +11,7 @@ added; the output's type then is what the model declares.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +25,7 @@ from mlftool.onnx_rules.draft import attr_to_input
 from mlftool.onnx_rules.protos import attributes
 from mlftool.onnx_rules.scope import Outcome, Refuse, Replace, Scope, Work, stepwise
 from mlftool.onnx_rules.scope import Rule as BoxRule
+from mlftool.onnx_rules.shaping import Element, least_of
 from mlftool.ops import folded
 from mlftool.ops.base import FIRST, Kernel, Operand, Trait, UnsupportedError, Value, op
 from mlftool.ops.elementwise import Maths, index_text, row_major
@@ -292,6 +293,10 @@ def _axes_known(scope: Scope, node: NodeProto, rank: int) -> list[int] | None:
     return [a % rank for a in axes] if axes else list(range(rank))
 
 
+def _least_only(scope: Scope, node: Node, parts: Sequence[list[Element]]) -> list[Element] | None:
+    return [least_of(parts[0])] if scope.types[node.result].elements == 1 else None
+
+
 EXTENTS: Mapping[str, BoxRule] = {
     **dict.fromkeys(("ReduceSum", "ReduceL1", "ReduceL2", "ReduceSumSquare"), ZEROS),
     "ReduceMax": filling(least),
@@ -303,4 +308,12 @@ for _name, _member in MEMBERS.items():
     _traits = [Trait.ORDER_PRESERVING] if _member.picks else []
     _said = {"quantised": _member.quantised, "relay": _member.relay, "constant": _member.constant}
     _older = ((13 if _name == "ReduceSum" else 18, attr_to_input("axes", 1)),)
-    op(_name, *_traits, moved=FIRST, older=_older, extents=EXTENTS.get(_name), **_said)(reduce)
+    op(
+        _name,
+        *_traits,
+        moved=FIRST,
+        older=_older,
+        extents=EXTENTS.get(_name),
+        bounds=_least_only if _name == "ReduceMin" else None,
+        **_said,
+    )(reduce)

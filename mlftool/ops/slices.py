@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import numpy as np
 from onnx import NodeProto
 
@@ -19,6 +22,7 @@ from mlftool.onnx_rules.scope import (
     Work,
     stepwise,
 )
+from mlftool.onnx_rules.shaping import INT64, Box, Element, Shaping, largest_of
 from mlftool.ops import folded
 from mlftool.ops.base import (
     FIRST,
@@ -27,6 +31,7 @@ from mlftool.ops.base import (
     Shape,
     Trait,
     Types,
+    UnsupportedError,
     op,
     shown,
 )
@@ -94,6 +99,65 @@ def _windows(x: Shape, attrs: Attributes, inputs: Types) -> str:
     return ""
 
 
+def _picked(scope: Scope, node: Node, parts: Sequence[list[Element]]) -> list[Element]:
+    """By constant windows the very elements, else whichever is the largest."""
+    flat = len(scope.types[node.inputs[0]].shape) == 1
+    known = [scope.consts.get(i) for i in node.inputs[1:]]
+    if flat and len(known) >= 2 and not any(k is None for k in known):
+        start, end, *rest = (int(k.item()) for k in known if k is not None)
+        return list(parts[0][slice(start, end, rest[1] if len(rest) > 1 else 1)])
+    return [largest_of(parts[0])] * scope.types[node.result].elements
+
+
+def _slice_in_box(s: Shaping, attrs: Mapping[str, Any]) -> Box | None:
+    """No axis gets longer: the input's extents are bounds."""
+    if "starts" in attrs:
+        return None
+    x = s.type(0).shape
+    count = s.type(1).elements
+    axes = np.arange(count) if not s.steps.x(3) else s.known(3)
+    if axes is None:
+        raise UnsupportedError("its axes are known only at run time; expected constant axes")
+    steps = np.ones(count, INT64) if not s.steps.x(4) else s.known(4)
+    if steps is None:
+        raise UnsupportedError("its steps are known only at run time; expected constant steps")
+    at_axes = [int(a) % len(x) for a in axes]
+    best: list[int | None] = list(x)
+    for axis, step in zip(at_axes, steps, strict=True):
+        best[axis] = -(-x[axis] // max(1, abs(int(step))))
+    bounds = s.bounds(best)
+    assert bounds is not None
+    value = s.steps.x(0)
+    extents = s.true_extents()
+    for k, (axis, step) in enumerate(zip(at_axes, map(int, steps), strict=True)):
+        ends = s.at(s.steps.x(1), k), s.at(s.steps.x(2), k)
+        first, extent = _window(s, *ends, extents[axis], step)
+        away = s("Add", first, s.number(np.arange(bounds[axis]) * step))
+        at = s("Clip", away, s.number(0), s.number(max(0, x[axis] - 1)))
+        value = s("Gather", value, at, axis=axis)
+        extents[axis] = extent
+    s.result("Identity", value)
+    return Box(bounds, tuple(extents))
+
+
+def _window(s: Shaping, start: str, end: str, n: int | str, step: int) -> tuple[str, str]:
+    """The first index of a window of an axis of `n`, and how many there are."""
+    extent = s.extent(n)
+    low = s.number(0 if step > 0 else -1)
+    high = extent if step > 0 else s("Sub", extent, s.number(1))
+
+    def inside(at: str) -> str:
+        whole = s("Where", s("Less", at, s.number(0)), s("Add", at, extent), at)
+        return s("Max", s("Min", whole, high), low)
+
+    first, last = inside(start), inside(end)
+    span = s("Sub", last, first) if step > 0 else s("Sub", first, last)
+    if abs(step) > 1:
+        up = s("Add", s("Max", span, s.number(0)), s.number(abs(step) - 1))
+        span = s("Div", up, s.number(abs(step)))
+    return first, span
+
+
 @op(
     "Slice",
     *(Trait.MOVES_DATA, Trait.SAME_RANK),
@@ -101,6 +165,8 @@ def _windows(x: Shape, attrs: Attributes, inputs: Types) -> str:
     related=_windows,
     older=tuple((10, attr_to_input(a, k + 1)) for k, a in enumerate(("starts", "ends", "axes"))),
     extents=_slice_boxes,
+    shaped=_slice_in_box,
+    bounds=_picked,
     relay=_relay_slice,
     constant=folded.window,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,11 +21,9 @@ from mlftool.onnx_rules.scope import (
     Refuse,
     Scope,
 )
+from mlftool.onnx_rules.shaping import Box, Shaping, of_first
 from mlftool.ops import folded
-from mlftool.ops.base import (
-    Trait,
-    op,
-)
+from mlftool.ops.base import Trait, UnsupportedError, op
 from mlftool.ops.movement import copy
 
 
@@ -78,11 +76,51 @@ def _target(scope: Scope, node: NodeProto, shape: Sequence[int]) -> list[int] | 
     return target
 
 
+def _reshape_in_box(s: Shaping, attrs: Mapping[str, Any]) -> Box | None:
+    """Element [i0, i1 ...] of the box is the one of x that stands there for the true extents."""
+    x, rank = s.type(0), s.type(1).elements
+    bounds = s.bounds([x.elements if rank == 1 else None] * rank)
+    if bounds is None:
+        return None
+    if math.prod(bounds) > 2**31 - 1:
+        raise UnsupportedError(f"a box of {bounds} is too large")
+    asked = [s.at(s.steps.x(1), k) for k in range(rank)]
+    if not attrs.get("allowzero", 0):
+        for k, n in enumerate(x.shape[:rank]):
+            asked[k] = s("Where", s("Equal", asked[k], s.number(0)), s.number(n), asked[k])
+    product = asked[0] if asked else s.number(1)
+    for extent in asked[1:]:
+        product = s("Mul", product, extent)
+    # With -1 among them, the product is minus that of the others.
+    others = s("Max", s("Abs", product), s.number(1))
+    rest = s("Div", s.number(x.elements), others)
+    extents = [s("Where", s("Less", e, s.number(0)), rest, e) for e in asked]
+    flat = s.number(np.zeros((1,) * rank))
+    for k, extent in enumerate(extents):
+        flat = s("Add", s("Mul", flat, extent), s.indexes(bounds[k], k, rank))
+    at = s("Clip", flat, s.number(0), s.number(max(0, x.elements - 1)))
+    s.result("Gather", s("Reshape", s.steps.x(0), s.number([-1])), at)
+    return Box(bounds, tuple(extents))
+
+
 _VIEWS: dict[str, dict[str, Any]] = {
-    "Reshape": {"extents": _reshape_boxes, "older": ((5, attr_to_input("shape", 1)),)},
+    "Reshape": {
+        "extents": _reshape_boxes,
+        "shaped": _reshape_in_box,
+        "bounds": of_first,
+        "older": ((5, attr_to_input("shape", 1)),),
+    },
     "Flatten": {"extents": _reshape_boxes, "constant": folded.flatten},
-    "Squeeze": {"extents": as_it_is, "older": ((13, attr_to_input("axes", 1)),)},
-    "Unsqueeze": {"extents": as_it_is, "older": ((13, attr_to_input("axes", 1)),)},
+    "Squeeze": {
+        "extents": as_it_is,
+        "bounds": of_first,
+        "older": ((13, attr_to_input("axes", 1)),),
+    },
+    "Unsqueeze": {
+        "extents": as_it_is,
+        "bounds": of_first,
+        "older": ((13, attr_to_input("axes", 1)),),
+    },
 }
 for _name, _said in _VIEWS.items():
     op(_name, Trait.VIEW, Trait.MOVES_DATA, relay=_relay_reshape, **_said)(copy)
