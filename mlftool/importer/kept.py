@@ -1,4 +1,12 @@
-"""The last stages: a typed node that no other has taken is kept, in the current spelling."""
+"""Operators that are others, and what is left when no other stage has taken a node: it is kept, in
+the current spelling.
+
+%y = com.microsoft.QLinearAdd(%a, ...)   =>   %fa = DequantizeLinear(%a, ...); %fb = ...
+                                              %f = Add(%fa, %fb); %y = QuantizeLinear(%f, ...)
+
+So what onnxruntime's quantiser writes in operator format is what it writes as QDQ, and the same
+passes make integer arithmetic of both.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +19,23 @@ from mlftool.ir.graph import Node, TensorType
 from mlftool.onnx_rules.draft import Draft
 from mlftool.onnx_rules.protos import domain_of, op_name
 from mlftool.onnx_rules.scope import KEEP, Next, Outcome, Refuse, Scope
-from mlftool.onnx_rules.steps import standing_for
+from mlftool.onnx_rules.steps import Steps, check_kinds, standing_for
+from mlftool.ops import UnsupportedError
 from mlftool.ops.base import known
+
+
+def expanded(scope: Scope, node: NodeProto) -> Outcome:
+    """The other operators that this one stands for."""
+    record = known(op_name(node))
+    if record is None or record.expansion is None:
+        return Next(node)
+    steps = Steps(node, [scope.types.get(n) for n in node.input])
+    check_kinds(steps.attrs, record.kinds)
+    try:
+        record.expansion(steps)
+    except UnsupportedError as error:
+        return Refuse("MLF0302", str(error))
+    return standing_for(scope, steps.made)
 
 
 def inlined(scope: Scope, node: NodeProto) -> Outcome:

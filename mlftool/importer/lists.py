@@ -86,7 +86,7 @@ def chosen(scope: Scope, index: str, names: Sequence[str], hint: str) -> str:
         kinds = ", ".join(dict.fromkeys(map(str, types)))
         raise Refuse("MLF0302", f"chooses at run time among {kinds}; supported: one type and rank")
     rank = len(types[0].shape)
-    symbols = [scope.symbols_of(name) or ("",) * rank for name in names]
+    symbols = [scope.extents_of(name) for name in names]
     axes = [
         a
         for a in range(rank)

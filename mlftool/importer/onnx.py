@@ -11,9 +11,8 @@ from onnx import GraphProto, ModelProto, NodeProto
 
 from mlftool.errors import MlfError, did_you_mean
 from mlftool.importer.checks import checked
-from mlftool.importer.expand import expanded
 from mlftool.importer.extents import adapted, produced
-from mlftool.importer.folding import empty, folded
+from mlftool.importer.folding import empty, folded, of_shapes
 from mlftool.importer.given import Numbers, with_values
 from mlftool.importer.graphs import add_initializers, declared_in, ordered
 from mlftool.importer.inference import inferred, typed
@@ -24,12 +23,11 @@ from mlftool.importer.interface import (
     declared_type,
     read_opsets,
 )
-from mlftool.importer.kept import inlined, kept
+from mlftool.importer.kept import expanded, inlined, kept
 from mlftool.importer.load import load_hashed, model_name
 from mlftool.importer.protos import place
 from mlftool.importer.sequences import listed_input, listed_outputs, of_sequences
 from mlftool.importer.shaped import shaped
-from mlftool.importer.shapes import of_shapes
 from mlftool.importer.structure import all_results
 from mlftool.importer.subgraphs import control
 from mlftool.importer.tensors import sound, too_large
@@ -108,15 +106,10 @@ def _taken(item: _Item) -> list[_Item]:
 
 
 def import_onnx(
-    model: Path | ModelProto,
-    name: str,
-    input_shapes: Mapping[str, Sequence[int]] | None = None,
-    data_files: Sequence[Path] = (),
-    only_declared: bool = False,
-    input_values: Mapping[str, Numbers] | None = None,
+    model: Path | ModelProto, name: str, input_shapes: Mapping[str, Sequence[int]] | None = None
 ) -> Graph:
-    """As `import_hashed`, without the hash."""
-    return import_hashed(model, name, input_shapes, data_files, only_declared, input_values)[0]
+    """As `import_hashed`, of a model whose files lie with it, and without the hash."""
+    return import_hashed(model, name, input_shapes)[0]
 
 
 def import_hashed(

@@ -23,7 +23,7 @@ from mlftool.ir import dtype
 from mlftool.ir.graph import Node, TensorType
 from mlftool.onnx_rules.protos import attributes, op_name
 from mlftool.onnx_rules.scope import KEEP, Next, Outcome, Refuse, Scope, Work, resumed
-from mlftool.onnx_rules.shaping import INT64, Box, Element, Shaper, Shaping
+from mlftool.onnx_rules.shaping import INT64, Box, Element, Shaper, Shaping, UnboundedError
 from mlftool.onnx_rules.steps import Steps, standing_for
 from mlftool.ops import UnsupportedError
 from mlftool.ops.base import known, record
@@ -44,10 +44,13 @@ def _boxed(scope: Scope, node: NodeProto, shaper: Shaper) -> Work[Outcome]:
     symbols = scope.symbols_of(node.input[0])
     of_value = partial(elements, scope)
     shaping = Shaping(Steps(node, types), scope.consts, limit, symbols, of_value)
+    box: Box | None
     try:
         box = shaper(shaping, attributes(node))
     except UnsupportedError as error:
         return Refuse("MLF0206", str(error))
+    except UnboundedError:
+        box = None
     if box is None or (limit and len(limit) != len(box.bounds)):
         out = node.output[0]
         text = f"shape of output '{out}' is not known before run time"

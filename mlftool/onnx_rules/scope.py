@@ -49,6 +49,10 @@ class Scope:
         """() if all extents are static, or taken as such."""
         return () if name in self.hidden else self.symbols.get(name, ())
 
+    def extents_of(self, name: str) -> Symbols:
+        """For each axis, the symbol of its extent, "" where that is static."""
+        return self.symbols_of(name) or ("",) * len(self.types[name].shape)
+
     @property
     def bounds(self) -> dict[str, int]:
         """The upper bound of each symbol."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from mlftool.ir import dtype
 from mlftool.ir.graph import Array, Node, TensorType
-from mlftool.onnx_rules.scope import Scope
+from mlftool.onnx_rules.scope import Refuse, Scope
 from mlftool.onnx_rules.steps import Steps
 
 Shape = tuple[int, ...]
@@ -47,6 +47,10 @@ class Box:
     known: tuple[str, ...] = ()
 
 
+class UnboundedError(Exception):
+    """Raised by a shaper for an output of which it is not known how large it gets at most."""
+
+
 @dataclass
 class Shaping:
     """One node on its way in. `limit` is what the user says of its output, () if nothing; `symbols`
@@ -77,13 +81,24 @@ class Shaping:
         """What each element is at most."""
         return [element.most for element in self.elements(name)]
 
-    def bounds(self, best: Sequence[int | None]) -> Shape | None:
-        """The user's limit where there is one, and what is known all the same."""
+    def constant(self, i: int, what: str, default: Array) -> Array:
+        """Input `i`, or `default` where it was left out. Raises Refuse if it is computed."""
+        found = self.known(i) if self.steps.x(i) else default
+        if found is None:
+            text = f"its {what} are known only at run time; expected constant {what}"
+            raise Refuse("MLF0206", text)
+        return found
+
+    def bounds(self, best: Sequence[int | None]) -> Shape:
+        """The user's limit where there is one, and what is known all the same. Raises
+        UnboundedError for an axis of which neither is there."""
         if self.limit and len(self.limit) == len(best):
             pairs = zip(self.limit, best, strict=True)
             return tuple(n if b is None else min(n, b) for n, b in pairs)
         known = tuple(b for b in best if b is not None)
-        return known if len(known) == len(best) else None
+        if len(known) < len(best):
+            raise UnboundedError
+        return known
 
     def number(self, value: Any) -> str:
         return self.steps.const(value, INT64)
@@ -110,7 +125,7 @@ class Shaping:
         return self.number(np.arange(count).reshape(shape))
 
 
-Shaper = Callable[[Shaping, Mapping[str, Any]], Box | None]
+Shaper = Callable[[Shaping, Mapping[str, Any]], Box]
 # What is known of each element of a node's inputs -> of its output; None if nothing is.
 Bounds = Callable[[Scope, Node, Sequence[list[Element]]], list[Element] | None]
 

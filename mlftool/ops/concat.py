@@ -12,23 +12,9 @@ from mlftool.ir.graph import Node, TensorType, View
 from mlftool.ir.relay import Site
 from mlftool.onnx_rules.draft import attr_to_input
 from mlftool.onnx_rules.protos import attributes
-from mlftool.onnx_rules.scope import (
-    KEEP,
-    Next,
-    Outcome,
-    Refuse,
-    Scope,
-    Symbols,
-)
+from mlftool.onnx_rules.scope import KEEP, Next, Outcome, Refuse, Scope, Symbols
 from mlftool.onnx_rules.shaping import Element
-from mlftool.ops.base import (
-    FIRST,
-    Kernel,
-    Operand,
-    Trait,
-    UnsupportedError,
-    op,
-)
+from mlftool.ops.base import FIRST, Kernel, Operand, Trait, UnsupportedError, op
 from mlftool.ops.scalar import tensor_operand
 
 
@@ -79,7 +65,7 @@ def _join_boxes(scope: Scope, node: NodeProto) -> Outcome:
     """Along an axis with symbols the parts are joined; along another the box's kernel is right."""
     types = [scope.types[n] for n in node.input]
     axis = attributes(node)["axis"] % len(types[0].shape)
-    rows = [scope.symbols_of(n) or ("",) * len(types[0].shape) for n in node.input]
+    rows = [scope.extents_of(n) for n in node.input]
     others = [tuple(s for a, s in enumerate(r) if a != axis) for r in rows]
     if len(set(others)) > 1:
         return Refuse("MLF0302", "tensors whose other extents may differ")

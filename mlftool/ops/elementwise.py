@@ -17,16 +17,7 @@ import numpy as np
 from mlftool.ir.dtype import DType, float32, int32
 from mlftool.ir.graph import Array, Node, TensorType, View
 from mlftool.ops.base import Kernel, Operand, Trait, UnsupportedError, op
-from mlftool.ops.scalar import (
-    Body,
-    Exact,
-    ExprFn,
-    Scalar,
-    fetch,
-    literal,
-    put,
-    tensor_operand,
-)
+from mlftool.ops.scalar import Body, Exact, ExprFn, Scalar, fetch, literal, put, tensor_operand
 
 
 class Maths:

@@ -24,36 +24,21 @@ from mlftool.onnx_rules.shaping import Element
 from mlftool.ops import folded
 from mlftool.ops.base import Kernel, Operand, Trait, UnsupportedError, old, op
 from mlftool.ops.movement import strides_of
-from mlftool.ops.scalar import literal, tensor_operand
+from mlftool.ops.plain import plain_kernel
+from mlftool.ops.scalar import literal
 
 # Templates -> headers they need beside mlf/kernel.h.
 HEADERS = {"extents_nms": ("mlf/boxes.h",), "lists_split": ("mlf/index.h",)}
 
 
-def _kernel(v: View, name: str, params: dict[str, Any], *scratch: Operand) -> Kernel:
-    return boxed(v, f"extents_{name}", params, *scratch)
-
-
 def boxed(v: View, template: str, params: dict[str, Any], *more: Operand) -> Kernel:
-    """A kernel whose inputs are x0, x1 ... and whose outputs are y0, y1 ...; those that are left
-    out have no parameter."""
-    name = template.removeprefix("extents_")
-    ins = [tensor_operand(v.graph, f"x{k}", n) for k, n in enumerate(v.node.inputs) if n]
-    outs = [
-        Operand(f"y{k}", v.type(n).dtype.c, "out", n) for k, n in enumerate(v.node.outputs) if n
-    ]
-    for name_ in (*v.node.inputs, *v.node.outputs):
-        if name_ and (v.type(name_).dtype.codec or v.type(name_).dtype.packed):
-            raise UnsupportedError(f"{v.node.op} on {v.type(name_).dtype}")
-    work = sum(v.type(n).elements for n in (*v.node.inputs, *v.node.outputs) if n)
-    return Kernel(
-        f"portable.{name}",
-        f"{template}.c.j2",
-        params | {"given": {o.name for o in (*ins, *outs)}},
-        (*ins, *outs, *more),
-        cost=8.0 * work,
-        includes=("mlf/kernel.h", *HEADERS.get(template, ())),
-    )
+    """A plain kernel of types that C has."""
+    for name in (*v.node.inputs, *v.node.outputs):
+        if name and (v.type(name).dtype.codec or v.type(name).dtype.packed):
+            raise UnsupportedError(f"{v.node.op} on {v.type(name).dtype}")
+    name, more_includes = template.removeprefix("extents_"), HEADERS.get(template, ())
+    template = f"{template}.c.j2"
+    return plain_kernel(v, name, params, *more, template=template, includes=more_includes)
 
 
 def _all_places(scope: Scope, node: NodeProto, attrs: Mapping[str, Any]) -> Made:
@@ -67,9 +52,9 @@ def _all_places(scope: Scope, node: NodeProto, attrs: Mapping[str, Any]) -> Made
 def nonzero(v: View) -> Kernel:
     """[rank, bound] coordinates in order, and how many there are."""
     shape = v.x(0).shape
-    return _kernel(
+    return boxed(
         v,
-        "nonzero",
+        "extents_nonzero",
         {
             "elements": v.x(0).elements,
             "bound": v.y.shape[1],
@@ -101,9 +86,9 @@ def compress(v: View) -> Kernel:
     if axis is None:
         shape, axis = (v.x(0).elements,), 0
     axis %= len(shape)
-    return _kernel(
+    return boxed(
         v,
-        "compress",
+        "extents_compress",
         {
             "outer": math.prod(shape[:axis]),
             "extent": shape[axis],
@@ -135,9 +120,9 @@ def unique(v: View) -> Kernel:
     axis %= len(shape)
     count, text = shape[axis], v.x(0).dtype.kind == "s"
     tables = [Operand(n, "int32_t", "scratch", bytes=4 * count) for n in ("first", "order", "rank")]
-    return _kernel(
+    return boxed(
         v,
-        "unique",
+        "extents_unique",
         {
             "outer": math.prod(shape[:axis]),
             "count": count,
@@ -152,7 +137,7 @@ def unique(v: View) -> Kernel:
 
 def _boxes_left(scope: Scope, node: NodeProto, attrs: Mapping[str, Any]) -> Made:
     boxes, scores = (scope.types[n] for n in node.input[:2])
-    counts = [scope.symbols_of(n) or ("",) * 3 for n in node.input[:2]]
+    counts = [scope.extents_of(n) for n in node.input[:2]]
     if any((*counts[0][::2], *counts[1][:2])):
         raise Refuse("MLF0302", "of a batch or of classes whose number is known only at run time")
     count = counts[0][1] or counts[1][2]
@@ -175,9 +160,9 @@ def non_max_suppression(v: View) -> Kernel:
     """
     boxes = v.x(0).shape[1]
     batch, classes = v.x(1).shape[:2]
-    return _kernel(
+    return boxed(
         v,
-        "nms",
+        "extents_nms",
         {
             "batch": batch,
             "classes": classes,
@@ -194,9 +179,9 @@ def fill_beyond(v: View) -> Kernel:
     """The box with `value` wherever an index on one of `axes` is not below its extent."""
     shape = v.x(0).shape
     strides = strides_of(shape)
-    return _kernel(
+    return boxed(
         v,
-        "fill",
+        "extents_fill",
         {
             "elements": v.x(0).elements,
             "axes": [(strides[a], shape[a], f"x{k + 1}") for k, a in enumerate(v.attr("axes"))],
@@ -241,14 +226,14 @@ def extents(v: View) -> Kernel:
     """A shape as a vector: `static` extents, and where those are -1 the inputs in turn."""
     given = iter(range(len(v.node.inputs)))
     values = [f"*x{next(given)}" if n < 0 else str(n) for n in v.attr("static")]
-    return _kernel(v, "values", {"values": values})
+    return boxed(v, "extents_values", {"values": values})
 
 
 @op("mlf.Count", bounds=_product)
 def count(v: View) -> Kernel:
     """`factor` times the product of all inputs, as a scalar of the output's type."""
     product = " * ".join([f"*x{k}" for k in range(len(v.node.inputs))] + [str(v.attr("factor"))])
-    return _kernel(v, "values", {"values": [f"({v.y.dtype.c})({product})"]})
+    return boxed(v, "extents_values", {"values": [f"({v.y.dtype.c})({product})"]})
 
 
 @op("mlf.Window")
@@ -256,7 +241,7 @@ def window(v: View) -> Kernel:
     """How much of an extent lies in [start, end)."""
     start, end = v.attr("start"), v.attr("end")
     least = f"mlf_min_i32(*x0, {end})"
-    return _kernel(v, "values", {"values": [f"{least} > {start} ? {least} - {start} : 0"]})
+    return boxed(v, "extents_values", {"values": [f"{least} > {start} ? {least} - {start} : 0"]})
 
 
 @op("mlf.Join")
@@ -273,9 +258,9 @@ def join(v: View) -> Kernel:
         for k, n in enumerate(parts)
     ]
     shape = v.y.shape
-    return _kernel(
+    return boxed(
         v,
-        "join",
+        "extents_join",
         {
             "outer": math.prod(shape[:axis]),
             "inner": math.prod(shape[axis + 1 :]),

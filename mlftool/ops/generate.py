@@ -15,11 +15,9 @@ from mlftool.ops.base import Kernel, Operand, Trait, UnsupportedError, old, op
 from mlftool.ops.scalar import conversions, fetch, put, settle, tensor_operand
 
 
-def _range_in_box(s: Shaping, attrs: Mapping[str, Any]) -> Box | None:
+def _range_in_box(s: Shaping, attrs: Mapping[str, Any]) -> Box:
     """start + k * delta for all k below ceil((limit - start) / delta)."""
     bounds = s.bounds([_steps_at_most(s)])
-    if bounds is None:
-        return None
     start, limit, delta = (s.steps.x(k) for k in range(3))
     row = s.type(0).dtype
     span = s("Sub", limit, start)
@@ -44,12 +42,10 @@ def _steps_at_most(s: Shaping) -> int | None:
     return None if limit is None else max(0, -(-(limit - int(start)) // int(delta)))
 
 
-def _constant_in_box(s: Shaping, attrs: Mapping[str, Any]) -> Box | None:
+def _constant_in_box(s: Shaping, attrs: Mapping[str, Any]) -> Box:
     rank = s.type(0).elements
     given = s.elements(s.steps.x(0))
     bounds = s.bounds([element.most for element in given])
-    if bounds is None:
-        return None
     value = attrs.get("value")
     s.result("ConstantOfShape", s.number(bounds), **({"value": value} if value else {}))
     extents = tuple(s.at(s.steps.x(0), k) for k in range(rank))

@@ -191,7 +191,7 @@ def cumulative(v: View) -> Kernel:
 op("CumProd")(cumulative)
 
 
-def _top_in_box(s: Shaping, attrs: Mapping[str, Any]) -> Box | None:
+def _top_in_box(s: Shaping, attrs: Mapping[str, Any]) -> Box:
     """As many as there can be; the true number is k, which may be a minimum with a constant."""
     shape, k = s.type(0).shape, s.steps.x(1)
     axis = attrs.get("axis", -1) % len(shape)

@@ -19,16 +19,7 @@ from mlftool.onnx_rules.boxes import as_it_is
 from mlftool.onnx_rules.draft import Draft
 from mlftool.onnx_rules.scope import Scope
 from mlftool.onnx_rules.shaping import Box, Shaping, of_first
-from mlftool.ops.base import (
-    FIRST,
-    Facts,
-    Kernel,
-    Operand,
-    Trait,
-    old,
-    op,
-    shown,
-)
+from mlftool.ops.base import FIRST, Facts, Kernel, Operand, Trait, old, op, shown
 from mlftool.ops.elementwise import index_text, merged, row_major
 from mlftool.ops.scalar import conversions, fetch, put, tensor_operand
 
@@ -211,7 +202,7 @@ def _in_blocks(v: View, strides: Sequence[int]) -> Kernel | None:
     )
 
 
-def _expand_in_box(s: Shaping, attrs: Mapping[str, Any]) -> Box | None:
+def _expand_in_box(s: Shaping, attrs: Mapping[str, Any]) -> Box:
     """Axes of x that are no 1 keep their extent."""
     x, asked = s.type(0).shape, s.type(1).elements
     rank = max(len(x), asked)
@@ -219,8 +210,6 @@ def _expand_in_box(s: Shaping, attrs: Mapping[str, Any]) -> Box | None:
     first, most_asked = rank - asked, s.most(s.steps.x(1))
     best = [n if n != 1 or k < first else most_asked[k - first] for k, n in enumerate(own)]
     bounds = s.bounds(best)
-    if bounds is None:
-        return None
     s.result("Expand", s.steps.x(0), s.number(bounds))
     extents: list[int | str] = [
         s.at(s.steps.x(1), k - first) if n == 1 and k >= first else n for k, n in enumerate(own)
@@ -242,12 +231,10 @@ def expand(v: View) -> Kernel:
     return strided(v, "expand", v.y.shape, [0 if n == 1 else s for s, n in pairs])
 
 
-def _tile_in_box(s: Shaping, attrs: Mapping[str, Any]) -> Box | None:
+def _tile_in_box(s: Shaping, attrs: Mapping[str, Any]) -> Box:
     x = s.type(0).shape
     times = s.most(s.steps.x(1))
     bounds = s.bounds([t if t is None else t * n for t, n in zip(times, x, strict=True)])
-    if bounds is None:
-        return None
     value = s.steps.x(0)
     for k, n in enumerate(bounds):
         value = s("Gather", value, s.number(np.arange(n) % max(1, x[k])), axis=k)

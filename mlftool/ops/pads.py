@@ -69,19 +69,14 @@ def _pads_to_inputs(scope: Scope, d: Draft) -> None:
     ]
 
 
-def _pad_in_box(s: Shaping, attrs: Mapping[str, Any]) -> Box | None:
+def _pad_in_box(s: Shaping, attrs: Mapping[str, Any]) -> Box:
     """By amounts known only at run time; they may be negative."""
     x, mode = s.type(0).shape, attrs.get("mode", b"constant")
     mode = mode.decode() if isinstance(mode, bytes) else mode
     if mode not in ("constant", "edge"):
         raise UnsupportedError(f"mode '{mode}' by computed amounts; supported: constant, edge")
-    axes = np.arange(len(x)) if not s.steps.x(3) else s.known(3)
-    if axes is None:
-        raise UnsupportedError("its axes are known only at run time; expected constant axes")
-    at_axes = [int(a) % len(x) for a in axes]
+    at_axes = [int(a) % len(x) for a in s.constant(3, "axes", np.arange(len(x)))]
     bounds = s.bounds([None if k in at_axes else n for k, n in enumerate(x)])
-    if bounds is None:
-        return None
     value, outside = s.steps.x(0), ""
     extents: list[int | str] = list(x)
     for k, axis in enumerate(at_axes):

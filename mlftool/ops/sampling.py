@@ -89,12 +89,7 @@ def affine_grid(v: View) -> Kernel:
     )
 
 
-@op(
-    "RoiAlign",
-    Trait.KEPT,
-    older=((16, _whole_pixels),),
-    forms=of_form("????", "r4", "r"),
-)
+@op("RoiAlign", Trait.KEPT, older=((16, _whole_pixels),), forms=of_form("????", "r4", "r"))
 def roi_align(v: View) -> Kernel:
     """Bins of each region, sampled on a grid of points; `max` takes the largest weighted corner."""
     row, shape = float_of(v, v.y.dtype), v.x(0).shape

@@ -12,17 +12,8 @@ from mlftool.ir import dtype
 from mlftool.ir.graph import Node, TensorType, View
 from mlftool.ir.relay import Site
 from mlftool.onnx_rules.draft import attr_to_input
-from mlftool.onnx_rules.scope import (
-    KEEP,
-    Next,
-    Outcome,
-    Refuse,
-    Replace,
-    Scope,
-    Work,
-    stepwise,
-)
-from mlftool.onnx_rules.shaping import INT64, Box, Element, Shaping, largest_of
+from mlftool.onnx_rules.scope import KEEP, Next, Outcome, Refuse, Replace, Scope, Work, stepwise
+from mlftool.onnx_rules.shaping import INT64, Box, Element, Shaping, UnboundedError, largest_of
 from mlftool.ops import folded
 from mlftool.ops.base import (
     FIRST,
@@ -31,7 +22,6 @@ from mlftool.ops.base import (
     Shape,
     Trait,
     Types,
-    UnsupportedError,
     op,
     shown,
 )
@@ -109,24 +99,19 @@ def _picked(scope: Scope, node: Node, parts: Sequence[list[Element]]) -> list[El
     return [largest_of(parts[0])] * scope.types[node.result].elements
 
 
-def _slice_in_box(s: Shaping, attrs: Mapping[str, Any]) -> Box | None:
+def _slice_in_box(s: Shaping, attrs: Mapping[str, Any]) -> Box:
     """No axis gets longer: the input's extents are bounds."""
     if "starts" in attrs:
-        return None
+        raise UnboundedError
     x = s.type(0).shape
     count = s.type(1).elements
-    axes = np.arange(count) if not s.steps.x(3) else s.known(3)
-    if axes is None:
-        raise UnsupportedError("its axes are known only at run time; expected constant axes")
-    steps = np.ones(count, INT64) if not s.steps.x(4) else s.known(4)
-    if steps is None:
-        raise UnsupportedError("its steps are known only at run time; expected constant steps")
+    axes = s.constant(3, "axes", np.arange(count))
+    steps = s.constant(4, "steps", np.ones(count, INT64))
     at_axes = [int(a) % len(x) for a in axes]
     best: list[int | None] = list(x)
     for axis, step in zip(at_axes, steps, strict=True):
         best[axis] = -(-x[axis] // max(1, abs(int(step))))
     bounds = s.bounds(best)
-    assert bounds is not None
     value = s.steps.x(0)
     extents = s.true_extents()
     for k, (axis, step) in enumerate(zip(at_axes, map(int, steps), strict=True)):

@@ -15,12 +15,7 @@ from mlftool.ir.relay import Site
 from mlftool.onnx_rules.boxes import as_it_is, counted
 from mlftool.onnx_rules.draft import attr_to_input
 from mlftool.onnx_rules.protos import attributes
-from mlftool.onnx_rules.scope import (
-    KEEP,
-    Outcome,
-    Refuse,
-    Scope,
-)
+from mlftool.onnx_rules.scope import KEEP, Outcome, Refuse, Scope
 from mlftool.onnx_rules.shaping import Box, Shaping, of_first
 from mlftool.ops import folded
 from mlftool.ops.base import Trait, UnsupportedError, op
@@ -76,12 +71,10 @@ def _target(scope: Scope, node: NodeProto, shape: Sequence[int]) -> list[int] | 
     return target
 
 
-def _reshape_in_box(s: Shaping, attrs: Mapping[str, Any]) -> Box | None:
+def _reshape_in_box(s: Shaping, attrs: Mapping[str, Any]) -> Box:
     """Element [i0, i1 ...] of the box is the one of x that stands there for the true extents."""
     x, rank = s.type(0), s.type(1).elements
     bounds = s.bounds([x.elements if rank == 1 else None] * rank)
-    if bounds is None:
-        return None
     if math.prod(bounds) > 2**31 - 1:
         raise UnsupportedError(f"a box of {bounds} is too large")
     asked = [s.at(s.steps.x(1), k) for k in range(rank)]
@@ -103,24 +96,17 @@ def _reshape_in_box(s: Shaping, attrs: Mapping[str, Any]) -> Box | None:
     return Box(bounds, tuple(extents))
 
 
-_VIEWS: dict[str, dict[str, Any]] = {
-    "Reshape": {
-        "extents": _reshape_boxes,
-        "shaped": _reshape_in_box,
-        "bounds": of_first,
-        "older": ((5, attr_to_input("shape", 1)),),
-    },
-    "Flatten": {"extents": _reshape_boxes, "constant": folded.flatten},
-    "Squeeze": {
-        "extents": as_it_is,
-        "bounds": of_first,
-        "older": ((13, attr_to_input("axes", 1)),),
-    },
-    "Unsqueeze": {
-        "extents": as_it_is,
-        "bounds": of_first,
-        "older": ((13, attr_to_input("axes", 1)),),
-    },
-}
-for _name, _said in _VIEWS.items():
-    op(_name, Trait.VIEW, Trait.MOVES_DATA, relay=_relay_reshape, **_said)(copy)
+def _view(name: str, **fields: Any) -> None:
+    fields = {"bounds": of_first, "extents": as_it_is, "relay": _relay_reshape, **fields}
+    op(name, Trait.VIEW, Trait.MOVES_DATA, **fields)(copy)
+
+
+_view(
+    "Reshape",
+    extents=_reshape_boxes,
+    shaped=_reshape_in_box,
+    older=((5, attr_to_input("shape", 1)),),
+)
+_view("Flatten", extents=_reshape_boxes, bounds=None, constant=folded.flatten)
+for _name in ("Squeeze", "Unsqueeze"):
+    _view(_name, older=((13, attr_to_input("axes", 1)),))
