@@ -39,6 +39,19 @@ def filled(scope: Scope, node: NodeProto, k: int, value: Any, symbols: Symbols =
     return type_
 
 
+def first_alone(rule: Rule) -> Rule:
+    """The rule of operators whose other inputs say what to do with the first one. How many they
+    say it of may not depend on values."""
+
+    def checked(scope: Scope, node: NodeProto) -> Outcome:
+        late = [n for n in node.input[1:] if any(scope.symbols_of(n))]
+        if late:
+            return Refuse("MLF0302", f"the extents of '{late[0]}' are known only at run time")
+        return rule(scope, node)
+
+    return checked
+
+
 def filling(neutral: Callable[[DType], Any], inputs: int = 1) -> Rule:
     """The rule of operators whose first `inputs` are filled with what changes nothing."""
 
@@ -47,7 +60,7 @@ def filling(neutral: Callable[[DType], Any], inputs: int = 1) -> Rule:
             filled(scope, node, k, neutral(scope.types[node.input[k]].dtype))
         return Next(node)
 
-    return rule
+    return first_alone(rule) if inputs == 1 else rule
 
 
 ZEROS = filling(lambda row: 0)

@@ -15,7 +15,7 @@ from onnx import NodeProto
 from mlftool.ir import dtype
 from mlftool.ir.graph import View
 from mlftool.ir.relay import Rule, Site
-from mlftool.onnx_rules.boxes import filled, filling, greatest, least
+from mlftool.onnx_rules.boxes import filled, filling, first_alone, greatest, least
 from mlftool.onnx_rules.draft import attr_to_input, flattened
 from mlftool.onnx_rules.protos import attributes
 from mlftool.onnx_rules.scope import KEEP, Outcome, Replace, Scope, Work, stepwise
@@ -101,6 +101,7 @@ LINES = (Trait.SAME_RANK, Trait.AXIS)
 PLACES = Moved((0,), ())
 
 
+@first_alone
 @stepwise
 def _top_of_boxes(scope: Scope, node: NodeProto) -> Work[Outcome]:
     """k elements along an axis, of which there must be as many as that; other extents stay."""

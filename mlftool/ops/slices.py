@@ -11,6 +11,7 @@ from onnx import NodeProto
 from mlftool.ir import dtype
 from mlftool.ir.graph import Node, TensorType, View
 from mlftool.ir.relay import Site
+from mlftool.onnx_rules.boxes import first_alone
 from mlftool.onnx_rules.draft import attr_to_input
 from mlftool.onnx_rules.scope import KEEP, Next, Outcome, Refuse, Replace, Scope, Work, stepwise
 from mlftool.onnx_rules.shaping import INT64, Box, Element, Shaping, UnboundedError, largest_of
@@ -45,6 +46,7 @@ def _relay_slice(s: Site) -> str | None:
     return s.call("strided_slice", s.arg(), begin=begin, end=end, strides=strides)
 
 
+@first_alone
 @stepwise
 def _slice_boxes(scope: Scope, node: NodeProto) -> Work[Outcome]:
     """Static windows; along an axis with a symbol, from the front and by steps of one."""

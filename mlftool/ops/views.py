@@ -12,7 +12,7 @@ from onnx import NodeProto
 from mlftool.ir import dtype
 from mlftool.ir.graph import Node, TensorType
 from mlftool.ir.relay import Site
-from mlftool.onnx_rules.boxes import as_it_is, counted
+from mlftool.onnx_rules.boxes import as_it_is, counted, first_alone
 from mlftool.onnx_rules.draft import attr_to_input
 from mlftool.onnx_rules.protos import attributes
 from mlftool.onnx_rules.scope import KEEP, Outcome, Refuse, Scope
@@ -27,6 +27,7 @@ def _relay_reshape(s: Site) -> str:
     return s.call("reshape", s.arg(), newshape=list(s.out.shape))
 
 
+@first_alone
 def _reshape_boxes(scope: Scope, node: NodeProto) -> Outcome:
     """Where only the first extent is a symbol, a box is as contiguous as a tensor."""
     name, out = node.input[0], node.output[0]
