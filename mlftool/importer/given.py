@@ -19,10 +19,7 @@ Numbers = Sequence[int | float]
 
 
 def with_values(
-    model: ModelProto,
-    values: Mapping[str, Numbers],
-    shapes: Mapping[str, Sequence[int]],
-    file: str,
+    model: ModelProto, values: Mapping[str, Numbers], shapes: Mapping[str, Sequence[int]], file: str
 ) -> ModelProto:
     """A copy in which the inputs named in `values` are initialisers: of one number, or of one for
     each element. `shapes` bind open extents. Raises MlfError with every problem found."""

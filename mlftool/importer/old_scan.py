@@ -27,7 +27,7 @@ def over_batches(node: NodeProto) -> NodeProto:
     )
     inner = helper.make_node(
         "Scan", inputs, outputs, node.name, body=body, num_scan_inputs=attrs["num_scan_inputs"],
-        **turned, **single,
+        **turned, **single
     )  # fmt: skip
     graph = helper.make_graph(
         [inner],
@@ -37,5 +37,5 @@ def over_batches(node: NodeProto) -> NodeProto:
     )
     return helper.make_node(
         "Scan", list(node.input[1:]), list(node.output), node.name, body=graph,
-        num_scan_inputs=len(inputs), **single,
+        num_scan_inputs=len(inputs), **single
     )  # fmt: skip

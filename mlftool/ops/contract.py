@@ -102,12 +102,7 @@ def blocked(
         bias, weights = pad_rows(c.bias, columns), pack_rows(c.weights, columns)
     operands = [
         tensor_operand(v.graph, "x", v.core.inputs[0]),
-        Operand(
-            "w",
-            of(weights).c,
-            "const",
-            array=weights,
-        ),
+        Operand("w", of(weights).c, "const", array=weights),
         Operand("b", "int32_t" if q else "float", "const", array=bias),
         *extra,
         *first.operands,
@@ -174,12 +169,7 @@ def depthwise(v: View, requantised: Requantised | None = None) -> Kernel | None:
     unroll = taps.shape[0] <= 25
     operands = [
         tensor_operand(v.graph, "x", v.core.inputs[0]),
-        Operand(
-            "w",
-            of(taps).c,
-            "const",
-            array=taps,
-        ),
+        Operand("w", of(taps).c, "const", array=taps),
     ]
     if not q or c.padded or not unroll:
         operands.append(Operand("b", "int32_t" if q else "float", "const", array=c.bias))

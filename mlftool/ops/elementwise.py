@@ -153,8 +153,7 @@ def row_major(dims: Sequence[int]) -> tuple[int, ...]:
 
 
 def merged(
-    out: tuple[int, ...],
-    strides: dict[str, tuple[int, ...]],
+    out: tuple[int, ...], strides: dict[str, tuple[int, ...]]
 ) -> tuple[list[int], dict[str, tuple[int, ...]]]:
     """Drop extents of 1 and merge neighbouring axes that every operand walks contiguously."""
     axes = [k for k, n in enumerate(out) if n != 1]

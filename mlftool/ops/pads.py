@@ -172,7 +172,7 @@ def padded(
     return copied(
         v, name, out, place(terms, shape),
         inside=f"({inside})" if inside else "", fill=fill, head=head, statements=statements,
-        reads=reads,
+        reads=reads
     )  # fmt: skip
 
 

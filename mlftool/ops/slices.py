@@ -16,16 +16,7 @@ from mlftool.onnx_rules.draft import attr_to_input
 from mlftool.onnx_rules.scope import KEEP, Next, Outcome, Refuse, Replace, Scope, Work, stepwise
 from mlftool.onnx_rules.shaping import INT64, Box, Element, Shaping, UnboundedError, largest_of
 from mlftool.ops import folded
-from mlftool.ops.base import (
-    FIRST,
-    Attributes,
-    Kernel,
-    Shape,
-    Trait,
-    Types,
-    op,
-    shown,
-)
+from mlftool.ops.base import FIRST, Attributes, Kernel, Shape, Trait, Types, op, shown
 from mlftool.ops.movement import copied, strided, strides_of
 from mlftool.ops.scalar import tensor_operand
 

@@ -37,12 +37,7 @@ def coupling(v: View) -> Kernel:
     return Kernel(
         "portable.coupling",
         "svm_coupling.c.j2",
-        {
-            "rows": rows,
-            "n": n,
-            "pairs": math.comb(n, 2),
-            "most": max(FEWEST_ROUNDS, n),
-        },
+        {"rows": rows, "n": n, "pairs": math.comb(n, 2), "most": max(FEWEST_ROUNDS, n)},
         (
             tensor_operand(v.graph, "x", v.core.inputs[0]),
             Operand("y", "float", "out", v.node.outputs[0]),
