@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from onnx import NodeProto, numpy_helper
 
-from mlftool.importer.own import is_own
 from mlftool.importer.protos import first_line, place
+from mlftool.importer.schema import is_own
 from mlftool.ir import dtype
 from mlftool.ir.graph import TensorType
 from mlftool.onnx_rules.protos import attributes, op_name

@@ -12,9 +12,8 @@ from onnx import numpy_helper as np_helper
 from onnx.shape_inference import InferenceError, infer_node_outputs
 
 from mlftool.importer.interface import completed
-from mlftool.importer.own import is_own, result_types
 from mlftool.importer.protos import first_line, type_name, type_proto
-from mlftool.importer.schema import mistyped
+from mlftool.importer.schema import is_own, mistyped, result_types
 from mlftool.importer.structure import without_unread
 from mlftool.importer.tensors import too_large
 from mlftool.ir import dtype
@@ -38,9 +37,9 @@ def inferred(scope: Scope, node: NodeProto) -> Outcome:
         except UnsupportedError as error:
             return Refuse("MLF0303", f"is not valid: {error}")
     else:
-        if _batch_axes(node) < 0:
-            # onnx's inference would read outside of the shape.
-            return Refuse("MLF0303", f"batch_dims is {_batch_axes(node)}; expected 0 or more")
+        batch = next((a.i for a in node.attribute if a.name == "batch_dims"), 0)
+        if batch < 0:  # onnx's inference would read outside of the shape
+            return Refuse("MLF0303", f"batch_dims is {batch}; expected 0 or more")
         unlike = mistyped(node, scope.opsets[domain_of(node)], scope.types)
         if unlike:
             return Refuse("MLF0303", unlike)
@@ -50,10 +49,6 @@ def inferred(scope: Scope, node: NodeProto) -> Outcome:
         found = {n: completed(found.get(n), scope.declared.get(n), known) for n in names}
     scope.inferred.update({n: found.get(n) for n in node.output if n})
     return Next(without_unread(node, found, scope.unread))
-
-
-def _batch_axes(node: NodeProto) -> int:
-    return next((a.i for a in node.attribute if a.name == "batch_dims"), 0)
 
 
 def _standard(scope: Scope, node: NodeProto) -> Mapping[str, Any]:

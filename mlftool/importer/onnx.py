@@ -200,11 +200,9 @@ def _inputs(graph: GraphProto, scope: Scope) -> tuple[str, ...]:
 
 def _known(scope: Scope, name: str) -> TensorType:
     """A tensor's type with -1 for extents that are not known."""
-    type_, symbols = scope.types[name], scope.symbols_of(name)
-    if not symbols:
-        return type_
-    shape = tuple(-1 if s else n for s, n in zip(symbols, type_.shape, strict=True))
-    return TensorType(type_.dtype, shape)
+    type_ = scope.types[name]
+    pairs = zip(scope.extents_of(name), type_.shape, strict=True)
+    return TensorType(type_.dtype, tuple(-1 if s else n for s, n in pairs))
 
 
 def _with_shapes(scope: Scope, outputs: tuple[str, ...]) -> tuple[str, ...]:

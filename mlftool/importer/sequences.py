@@ -4,7 +4,7 @@
 
 A sequence is a tuple of names here, an optional is what it holds or absent. A Loop whose state is
 one of these is unrolled: its trip count must be known, or a limit to it. What depends on values at
-run time is in lists.py. Of a graph input `x` that is a sequence, the
+run time is in importer/lists.py. Of a graph input `x` that is a sequence, the
 elements are inputs `x.0`, `x.1` ..., as many as shapes are given for; an optional one is there if a
 shape is given for it. The elements of an output `y` are outputs `y.0`, `y.1` ...
 """
@@ -37,9 +37,6 @@ from mlftool.onnx_rules.scope import (
     stepwise,
 )
 from mlftool.onnx_rules.steps import standing_for
-
-Elements = tuple[str, ...]
-
 
 # -- graph inputs and outputs --------------------------------------------------------------------
 
@@ -128,7 +125,7 @@ def _type(scope: Scope, name: str) -> TypeProto:
     return held
 
 
-def _elements(scope: Scope, name: str) -> Elements:
+def _elements(scope: Scope, name: str) -> tuple[str, ...]:
     if name not in scope.sequences:
         raise Refuse("MLF0302", "expects a sequence")
     if name in scope.lengths:

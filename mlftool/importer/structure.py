@@ -10,9 +10,8 @@ from onnx import AttributeProto, GraphProto, NodeProto
 
 from mlftool.errors import did_you_mean
 from mlftool.importer.functions import has_body
-from mlftool.importer.own import is_own
 from mlftool.importer.protos import place
-from mlftool.importer.schema import misfit
+from mlftool.importer.schema import is_own, misfit
 from mlftool.ir.edit import toposort
 from mlftool.ir.graph import Node
 from mlftool.onnx_rules.protos import domain_of, op_name

@@ -73,9 +73,7 @@ class Shaping:
         return self.consts.get(name) if name else None
 
     def type(self, i: int) -> TensorType:
-        found = self.steps.types[i]
-        assert found is not None
-        return found
+        return self.steps.type(i)
 
     def most(self, name: str) -> list[int | None]:
         """What each element is at most."""

@@ -150,7 +150,7 @@ Attributes = Mapping[str, Any]
 Known = Sequence[Array | None]  # the values of a node's inputs, None where it is not known
 Shape = tuple[int, ...]
 Types = Sequence[TensorType | None]
-# A form for each input (importer/ranks.py), and the extents that some of their letters are.
+# A form for each input (importer/checks.py), and the extents that some of their letters are.
 Forms = tuple[Sequence[str], Mapping[str, int]]
 
 
@@ -164,7 +164,12 @@ class Facts:
     values: Known
     output: TensorType
 
-    def shape(self, i: int) -> tuple[int, ...] | None:
+    @property
+    def x(self) -> Shape:
+        """Of the first input, which is there."""
+        return self.shape(0) or ()
+
+    def shape(self, i: int) -> Shape | None:
         type_ = self.inputs[i] if i < len(self.inputs) else None
         return None if type_ is None else type_.shape
 
@@ -193,7 +198,6 @@ class Op:
     includes: tuple[str, ...] = ()
     checks: tuple[Callable[[Facts], str], ...] = ()  # what is wrong with a node, or ""
     forms: Callable[[Attributes], Forms] | None = None  # of its inputs' axes
-    related: Callable[[Shape, Attributes, Types], str] | None = None  # what is wrong with them
     moved: Moved = Moved()  # of what moves or picks elements
     contracts: Contracts | None = None
     quantised: str = ""  # the operator that computes it on quantised tensors

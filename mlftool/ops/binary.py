@@ -6,6 +6,7 @@ Integers wrap around and division by zero gives 0, whatever the target: both are
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -198,42 +199,34 @@ def _extremes(pick: Callable[[Sequence[Element]], Element]) -> Bounds:
     return bounds
 
 
-ONE_SIDED = ((7, _one_sided_broadcast),)
+def _binary(name: str, expr: ExprFn, relay_op: str, *traits: Trait, **fields: Any) -> None:
+    older = ((7, _one_sided_broadcast),)
+    elementwise(name, expr, *traits, relay=relay.binary(relay_op), older=older, **fields)
 
-elementwise(
-    "Add",
-    _wrapping("+"),
-    Trait.ADDITION,
-    affine=_shifted,
-    relay=relay.binary("add"),
-    older=ONE_SIDED,
-)
-elementwise(
-    "Sub", _wrapping("-"), affine=_difference, relay=relay.binary("subtract"), older=ONE_SIDED
-)
-elementwise(
-    "Mul",
-    _wrapping("*"),
-    Trait.MULTIPLICATION,
-    affine=_scaled,
-    relay=relay.binary("multiply"),
-    older=ONE_SIDED,
-)
+
+_binary("Add", _wrapping("+"), "add", Trait.ADDITION, affine=_shifted)
+_binary("Sub", _wrapping("-"), "subtract", affine=_difference)
+_binary("Mul", _wrapping("*"), "multiply", Trait.MULTIPLICATION, affine=_scaled)
+_binary("Div", _divide, "divide", affine=_quotient)
+_binary("Pow", _pow, "power", includes=("mlf/math.h", "mlf/convert.h"))
+_binary("BitwiseAnd", _bitwise("&"), "bitwise_and")
+_binary("BitwiseOr", _bitwise("|"), "bitwise_or")
+_binary("BitwiseXor", _bitwise("^"), "bitwise_xor")
+_binary("And", _logical("&&"), "logical_and")
+_binary("Or", _logical("||"), "logical_or")
+_binary("Xor", _logical("!="), "logical_xor")
+_binary("Equal", _equal, "equal")
+_binary("Less", _compare("<"), "less")
+_binary("LessOrEqual", _compare("<="), "less_equal")
+_binary("Greater", _compare(">"), "greater")
+_binary("GreaterOrEqual", _compare(">="), "greater_equal")
 elementwise("Sum", _wrapping("+"), relay=relay.variadic("add"))
 elementwise(
     "Mean",
     lambda m, *operands: f"({_rounding(m, '+', operands)}) / {m.lit(len(operands))}",
     relay=relay.variadic("add", mean=True),
 )
-elementwise("Div", _divide, affine=_quotient, relay=relay.binary("divide"), older=ONE_SIDED)
 elementwise("Mod", _mod, includes=("mlf/math.h",), relay=_relay_mod)
-elementwise(
-    "Pow",
-    _pow,
-    includes=("mlf/math.h", "mlf/convert.h"),
-    relay=relay.binary("power"),
-    older=ONE_SIDED,
-)
 elementwise(
     "Min",
     _extreme("<"),
@@ -250,17 +243,6 @@ elementwise(
 )
 elementwise("PRelu", _prelu, relay=_relay_prelu, older=((7, _slope_per_channel),))
 elementwise("BitShift", _shift, relay=_relay_shift)
-elementwise("BitwiseAnd", _bitwise("&"), relay=relay.binary("bitwise_and"))
-elementwise("BitwiseOr", _bitwise("|"), relay=relay.binary("bitwise_or"))
-elementwise("BitwiseXor", _bitwise("^"), relay=relay.binary("bitwise_xor"))
-elementwise("And", _logical("&&"), relay=relay.binary("logical_and"), older=ONE_SIDED)
-elementwise("Or", _logical("||"), relay=relay.binary("logical_or"), older=ONE_SIDED)
-elementwise("Xor", _logical("!="), relay=relay.binary("logical_xor"), older=ONE_SIDED)
-elementwise("Equal", _equal, relay=relay.binary("equal"), older=ONE_SIDED)
-elementwise("Less", _compare("<"), relay=relay.binary("less"), older=ONE_SIDED)
-elementwise("LessOrEqual", _compare("<="), relay=relay.binary("less_equal"))
-elementwise("Greater", _compare(">"), relay=relay.binary("greater"), older=ONE_SIDED)
-elementwise("GreaterOrEqual", _compare(">="), relay=relay.binary("greater_equal"))
 elementwise(
     "Where",
     lambda m, condition, a, b: m.same(f"{condition} ? {a} : {b}"),

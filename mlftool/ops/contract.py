@@ -9,9 +9,8 @@ from it on MLPerf's anomaly detector, whose layers cancel almost completely.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -22,7 +21,7 @@ from mlftool.ir.relay import LAYOUTS, Site, dense, requantise, scale_of, window,
 from mlftool.onnx_rules.boxes import filling
 from mlftool.onnx_rules.windows import spelt_window
 from mlftool.ops.base import OPS, Contracts, Facts, Kernel, Layout, Operand, Trait, op, shown
-from mlftool.ops.contract_computed import computed, spatial_axes
+from mlftool.ops.contract_computed import computed, plain_loops
 from mlftool.ops.contraction import (
     BLOCK,
     Contraction,
@@ -217,37 +216,23 @@ def any_rank(v: View) -> Kernel:
     acc = f"({v.y.dtype.c}){requantize(c, q, 'acc', 'oc')}" if q else "(b[oc] + acc)"
     store = Store(v, acc, f"p * {c.oc} + oc", "oc")
     operands = [
-        tensor_operand(v.graph, "x", v.core.inputs[0]),
         Operand("w", v.type(v.core.inputs[3 if q else 1]).dtype.c, "const", array=c.weights),
         Operand("b", of(bias).c, "const", array=bias),
+        *([scale_operand(q), *_zero_points(q, 1)] if q else []),
     ]
-    if q:
-        operands += [scale_operand(q), *_zero_points(q, 1)]
-    operands += [*store.operands, Operand("y", v.out.dtype.c, "out", v.node.outputs[0])]
-    return Kernel(
+    kernel = plain_loops(
+        c,
         "portable.any_rank",
-        "contract_any.c.j2",
-        {
-            "axes": spatial_axes(c),
-            "batch": c.batch,
-            "ic": c.ic,
-            "oc": c.oc,
-            "group": c.group,
-            "store": store,
-            "quantised": bool(q),
-            "zero_point": q.x_zero_point if q else 0,
-            "minus": _minus(q).replace("@", "oc"),
-            "area": math.prod(c.kernel),
-            "zero": "b[oc]" if q else "0.0f",
-            "onnx": False,
-        },
-        tuple(operands),
-        cost=c.macs * 9.0 + c.pixels * c.oc * 20.0,
-        macs=c.macs,
-        includes=("mlf/kernel.h", *store.includes),
-        inplace=store.inplace,
-        parametric=True,
+        store,
+        operands,
+        9.0,
+        quantised=bool(q),
+        zero="b[oc]" if q else "0.0f",
+        zero_point=q.x_zero_point if q else 0,
+        minus=_minus(q).replace("@", "oc"),
+        onnx=False,
     )
+    return replace(kernel, parametric=True)
 
 
 def contract(v: View) -> Kernel:

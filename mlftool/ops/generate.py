@@ -43,12 +43,11 @@ def _steps_at_most(s: Shaping) -> int | None:
 
 
 def _constant_in_box(s: Shaping, attrs: Mapping[str, Any]) -> Box:
-    rank = s.type(0).elements
     given = s.elements(s.steps.x(0))
     bounds = s.bounds([element.most for element in given])
     value = attrs.get("value")
     s.result("ConstantOfShape", s.number(bounds), **({"value": value} if value else {}))
-    extents = tuple(s.at(s.steps.x(0), k) for k in range(rank))
+    extents = tuple(s.at(s.steps.x(0), k) for k in range(len(given)))
     return Box(bounds, extents, tuple(element.symbol for element in given))
 
 

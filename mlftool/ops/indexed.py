@@ -21,7 +21,15 @@ from mlftool.onnx_rules.scope import Next, Outcome, Scope, Work, stepwise
 from mlftool.onnx_rules.shaping import Element, largest_of
 from mlftool.onnx_rules.steps import Steps, standing_for
 from mlftool.ops import folded
-from mlftool.ops.base import FIRST, Attributes, Kernel, Shape, Trait, Types, op, record, shown
+from mlftool.ops.base import (
+    FIRST,
+    Facts,
+    Kernel,
+    Trait,
+    op,
+    record,
+    shown,
+)
 from mlftool.ops.elementwise import index_text, row_major
 from mlftool.ops.movement import copied, strides_of
 from mlftool.ops.scalar import fetch, tensor_operand
@@ -168,14 +176,14 @@ def coordinates(v: View, indices: str, row: str, first: int, count: int) -> tupl
     return place(terms, shape), terms
 
 
-def _gathered(x: Shape, attrs: Attributes, inputs: Types) -> str:
-    places, batch = inputs[1], attrs.get("batch_dims", 0)
-    if places is None or places.shape[:batch] != x[:batch]:
-        return f"indices {places} for {batch} batch axes of {shown(x)}"
+def _gathered(f: Facts) -> str:
+    places, batch = f.inputs[1], f.attrs.get("batch_dims", 0)
+    if places is None or places.shape[:batch] != f.x[:batch]:
+        return f"indices {places} for {batch} batch axes of {shown(f.x)}"
     return ""
 
 
-@op("GatherND", Trait.MOVES_DATA, moved=FIRST, related=_gathered, extents=_gather_boxes)
+@op("GatherND", Trait.MOVES_DATA, moved=FIRST, checks=(_gathered,), extents=_gather_boxes)
 def gather_nd(v: View) -> Kernel:
     """y[b, j, i] = x[b, indices[b, j, 0], indices[b, j, 1] ..., i]."""
     shape, indices = v.x(0).shape, v.x(1).shape
@@ -198,14 +206,14 @@ def gather_nd(v: View) -> Kernel:
     )
 
 
-def _reversed(x: Shape, attrs: Attributes, inputs: Types) -> str:
-    axis, lengths = attrs.get("batch_axis", 1), inputs[1]
-    if lengths is None or len(x) < 2 or not 0 <= axis < len(x) or lengths.shape != (x[axis],):
-        return f"lengths {lengths} for batches along axis {axis} of {shown(x)}"
+def _reversed(f: Facts) -> str:
+    axis, lengths = f.attrs.get("batch_axis", 1), f.inputs[1]
+    if lengths is None or len(f.x) < 2 or not 0 <= axis < len(f.x) or lengths.shape != (f.x[axis],):
+        return f"lengths {lengths} for batches along axis {axis} of {shown(f.x)}"
     return ""
 
 
-@op("ReverseSequence", Trait.MOVES_DATA, moved=FIRST, related=_reversed)
+@op("ReverseSequence", Trait.MOVES_DATA, moved=FIRST, checks=(_reversed,))
 def reverse_sequence(v: View) -> Kernel:
     """The first `lengths[b]` steps of each batch backwards, the others as they are."""
     shape = v.x(0).shape

@@ -22,13 +22,11 @@ from mlftool.onnx_rules.scope import KEEP, Outcome, Replace, Scope, Work, stepwi
 from mlftool.onnx_rules.shaping import Box, Shaping
 from mlftool.ops import folded
 from mlftool.ops.base import (
-    Attributes,
+    Facts,
     Kernel,
     Moved,
     Operand,
-    Shape,
     Trait,
-    Types,
     UnsupportedError,
     op,
 )
@@ -165,12 +163,12 @@ def hardmax(v: View) -> Kernel:
     )
 
 
-def _one_axis(x: Shape, attrs: Attributes, inputs: Types) -> str:
-    axis = inputs[1] if len(inputs) > 1 else None
+def _one_axis(f: Facts) -> str:
+    axis = f.inputs[1] if len(f.inputs) > 1 else None
     return f"axis {axis}; expected one number" if axis is None or axis.elements != 1 else ""
 
 
-@op("CumSum", Trait.SAME_RANK, related=_one_axis)
+@op("CumSum", Trait.SAME_RANK, checks=(_one_axis,))
 def cumulative(v: View) -> Kernel:
     """The sum (product) of all elements before, and of the element itself unless `exclusive`."""
     row = v.y.dtype

@@ -130,6 +130,11 @@ def classified(
     else:
         other = s("Sub", s.const(1.0), scores) if complement else s("Neg", scores)
         s("Concat", other, scores, out=1, axis=1)
+    labelled(s, labels, place)
+
+
+def labelled(s: Steps, labels: Array, place: str) -> None:
+    """The first output: the labels at `place`."""
     if s.wants(0):
         s("Gather", s.const(labels, labels.dtype), place, out=0, axis=0)
 

@@ -15,13 +15,11 @@ from mlftool.onnx_rules.scope import Scope
 from mlftool.onnx_rules.shaping import Box, Shaping
 from mlftool.ops import folded
 from mlftool.ops.base import (
-    Attributes,
+    Facts,
     Kernel,
     Moved,
     Operand,
-    Shape,
     Trait,
-    Types,
     UnsupportedError,
     of_form,
     op,
@@ -49,10 +47,10 @@ PADDED: dict[str, Callable[[str, int], str]] = {
 }
 
 
-def _borders(x: Shape, attrs: Attributes, inputs: Types) -> str:
-    pads = inputs[1] if len(inputs) > 1 else None
-    axes = inputs[3] if len(inputs) > 3 else None
-    count = len(x) if axes is None else axes.elements
+def _borders(f: Facts) -> str:
+    pads = f.inputs[1] if len(f.inputs) > 1 else None
+    axes = f.inputs[3] if len(f.inputs) > 3 else None
+    count = len(f.x) if axes is None else axes.elements
     if pads is not None and pads.elements != 2 * count:
         return f"pads {pads}; expected two for each of {count} axes"
     return ""
@@ -101,7 +99,7 @@ def _pad_in_box(s: Shaping, attrs: Mapping[str, Any]) -> Box:
     "Pad",
     *(Trait.MOVES_DATA, Trait.SAME_RANK),
     moved=Moved((0,), fill=2),
-    related=_borders,
+    checks=(_borders,),
     older=((11, _pads_to_inputs),),
     shaped=_pad_in_box,
     constant=folded.pad,

@@ -15,7 +15,17 @@ from mlftool.ir.graph import Array, TensorType, View
 from mlftool.onnx_rules.scope import Refuse
 from mlftool.onnx_rules.steps import Steps
 from mlftool.ops.base import Kernel, Operand, UnsupportedError, op
-from mlftool.ops.ml import FLOAT, INT64, floats, kernels, labels_of, ml, numbers, transformed
+from mlftool.ops.ml import (
+    FLOAT,
+    INT64,
+    floats,
+    kernels,
+    labelled,
+    labels_of,
+    ml,
+    numbers,
+    transformed,
+)
 from mlftool.ops.scalar import tensor_operand
 
 FEWEST_ROUNDS = 100
@@ -67,7 +77,7 @@ def _svm_classifier(s: Steps) -> None:
         votes[k, [i, j]] = 1, -1
         lost[j] += 1
     place = s("ArgMax", s("Gemm", won, s.const(votes), s.const(lost)), axis=1, keepdims=0)
-    _label(s, labels, place)
+    labelled(s, labels, place)
     if s.attrs.get("prob_a"):
         transformed(s, _probabilities(s, scores, classes), 1)
     elif classes == 2:
@@ -131,12 +141,7 @@ def _linear(s: Steps, labels: Array) -> None:
         else:
             high = s("Greater", top, s.const(0.0))
         place = s("Max", place, s("Cast", high, to=INT64))
-    _label(s, labels, place)
+    labelled(s, labels, place)
     if len(labels) == 1:
         s.attrs["post_transform"] = "NONE"
     transformed(s, scores, 1)
-
-
-def _label(s: Steps, labels: Array, place: str) -> None:
-    if s.wants(0):
-        s("Gather", s.const(labels, labels.dtype), place, out=0, axis=0)

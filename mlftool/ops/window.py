@@ -13,14 +13,11 @@ from mlftool.onnx_rules.draft import Draft
 from mlftool.onnx_rules.scope import Scope
 from mlftool.onnx_rules.windows import spelt_window
 from mlftool.ops.base import (
-    Attributes,
     Facts,
     Kernel,
     Moved,
     Operand,
-    Shape,
     Trait,
-    Types,
     UnsupportedError,
     old,
     op,
@@ -214,11 +211,11 @@ def _place(v: View) -> str:
     return f"(int64_t)image * {math.prod(a['n'] for a in axes)} + {text}"
 
 
-def _norm(x: Shape, attrs: Attributes, inputs: Types) -> str:
-    return "" if attrs.get("p", 2) else "p is 0, for which there is no norm; expected 1 or more"
+def _norm(f: Facts) -> str:
+    return "" if f.attrs.get("p", 2) else "p is 0, for which there is no norm; expected 1 or more"
 
 
-old("GlobalLpPool", Trait.KEPT, related=_norm, resolve=spelt_window)
+old("GlobalLpPool", Trait.KEPT, checks=(_norm,), resolve=spelt_window)
 for _name in ("GlobalAveragePool", "GlobalMaxPool"):
     old(_name, Trait.KEPT, resolve=spelt_window)
 
@@ -226,7 +223,7 @@ for _name in ("GlobalAveragePool", "GlobalMaxPool"):
 @op(
     "LpPool",
     *(Trait.KEPT, Trait.SPATIAL, Trait.EPILOGUE, Trait.PROLOGUE),
-    related=_norm,
+    checks=(_norm,),
     resolve=spelt_window,
 )
 def lp_pool(v: View) -> Kernel:

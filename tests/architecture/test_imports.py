@@ -197,5 +197,5 @@ def test_operators_stay_cheap_to_own() -> None:
     def lines(room: str, pattern: str) -> int:
         return sum(len(p.read_text().splitlines()) for p in (PACKAGE / room).rglob(pattern))
 
-    assert sum(lines(room, "*.py") for room in ("ops", "importer", "onnx_rules")) <= 14_480
+    assert sum(lines(room, "*.py") for room in ("ops", "importer", "onnx_rules")) <= 14_300
     assert lines("ops", "*.j2") <= 2500
