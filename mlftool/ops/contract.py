@@ -9,9 +9,8 @@ from it on MLPerf's anomaly detector, whose layers cancel almost completely.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -19,8 +18,10 @@ import numpy as np
 from mlftool.ir.dtype import of
 from mlftool.ir.graph import View
 from mlftool.ir.relay import LAYOUTS, Site, dense, requantise, scale_of, window, zero_point
+from mlftool.onnx_rules.boxes import filling
+from mlftool.onnx_rules.windows import spelt_window
 from mlftool.ops.base import OPS, Contracts, Facts, Kernel, Layout, Operand, Trait, op, shown
-from mlftool.ops.contract_computed import computed, spatial_axes
+from mlftool.ops.contract_computed import computed, plain_loops
 from mlftool.ops.contraction import (
     BLOCK,
     Contraction,
@@ -42,6 +43,8 @@ from mlftool.ops.contraction import (
     stores,
 )
 from mlftool.ops.matmul import fitting_bias, flags, matmul, without_factors
+from mlftool.ops.microsoft import KINDS
+from mlftool.ops.microsoft_quantised import quantised_gemm
 from mlftool.ops.nibbles import are_nibbles, nibble_rows
 from mlftool.ops.scalar import Store, tensor_operand
 
@@ -98,12 +101,7 @@ def blocked(
         bias, weights = pad_rows(c.bias, columns), pack_rows(c.weights, columns)
     operands = [
         tensor_operand(v.graph, "x", v.core.inputs[0]),
-        Operand(
-            "w",
-            of(weights).c,
-            "const",
-            array=weights,
-        ),
+        Operand("w", of(weights).c, "const", array=weights),
         Operand("b", "int32_t" if q else "float", "const", array=bias),
         *extra,
         *first.operands,
@@ -170,12 +168,7 @@ def depthwise(v: View, requantised: Requantised | None = None) -> Kernel | None:
     unroll = taps.shape[0] <= 25
     operands = [
         tensor_operand(v.graph, "x", v.core.inputs[0]),
-        Operand(
-            "w",
-            of(taps).c,
-            "const",
-            array=taps,
-        ),
+        Operand("w", of(taps).c, "const", array=taps),
     ]
     if not q or c.padded or not unroll:
         operands.append(Operand("b", "int32_t" if q else "float", "const", array=c.bias))
@@ -223,37 +216,23 @@ def any_rank(v: View) -> Kernel:
     acc = f"({v.y.dtype.c}){requantize(c, q, 'acc', 'oc')}" if q else "(b[oc] + acc)"
     store = Store(v, acc, f"p * {c.oc} + oc", "oc")
     operands = [
-        tensor_operand(v.graph, "x", v.core.inputs[0]),
         Operand("w", v.type(v.core.inputs[3 if q else 1]).dtype.c, "const", array=c.weights),
         Operand("b", of(bias).c, "const", array=bias),
+        *([scale_operand(q), *_zero_points(q, 1)] if q else []),
     ]
-    if q:
-        operands += [scale_operand(q), *_zero_points(q, 1)]
-    operands += [*store.operands, Operand("y", v.out.dtype.c, "out", v.node.outputs[0])]
-    return Kernel(
+    kernel = plain_loops(
+        c,
         "portable.any_rank",
-        "contract_any.c.j2",
-        {
-            "axes": spatial_axes(c),
-            "batch": c.batch,
-            "ic": c.ic,
-            "oc": c.oc,
-            "group": c.group,
-            "store": store,
-            "quantised": bool(q),
-            "zero_point": q.x_zero_point if q else 0,
-            "minus": _minus(q).replace("@", "oc"),
-            "area": math.prod(c.kernel),
-            "zero": "b[oc]" if q else "0.0f",
-            "onnx": False,
-        },
-        tuple(operands),
-        cost=c.macs * 9.0 + c.pixels * c.oc * 20.0,
-        macs=c.macs,
-        includes=("mlf/kernel.h", *store.includes),
-        inplace=store.inplace,
-        parametric=True,
+        store,
+        operands,
+        9.0,
+        quantised=bool(q),
+        zero="b[oc]" if q else "0.0f",
+        zero_point=q.x_zero_point if q else 0,
+        minus=_minus(q).replace("@", "oc"),
+        onnx=False,
     )
+    return replace(kernel, parametric=True)
 
 
 def contract(v: View) -> Kernel:
@@ -348,6 +327,7 @@ op(
     contracts=Contracts(Layout.CONVOLUTION, bias=2, packs_bias=True),
     quantised="QLinearConv",
     checks=(auto_pad, _fits),
+    resolve=spelt_window,
     relay=_relay_conv,
 )(contract)
 op(
@@ -355,6 +335,7 @@ op(
     *(Trait.KEPT, Trait.SPATIAL, Trait.EPILOGUE),
     contracts=Contracts(Layout.CONVOLUTION, 3, bias=8, y_scale=6),
     checks=(auto_pad, _fits),
+    resolve=spelt_window,
     relay=_relay_qlinear_conv,
 )(contract)
 op(
@@ -362,6 +343,7 @@ op(
     Trait.EPILOGUE,
     contracts=Contracts(Layout.MATRIX, bias=2, packs_bias=True, computed="QLinearMatMul"),
     quantised="com.microsoft.QGemm",
+    extents=filling(lambda row: 0, 2),
     checks=(flags, fitting_bias),
     canonical=without_factors,
     relay=_relay_gemm,
@@ -370,4 +352,6 @@ op(
     "com.microsoft.QGemm",
     Trait.EPILOGUE,
     contracts=Contracts(Layout.MATRIX, 3, bias=6, y_scale=7),
+    expansion=quantised_gemm,
+    kinds=KINDS,
 )(contract)

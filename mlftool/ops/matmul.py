@@ -16,6 +16,7 @@ from mlftool.ir.dtype import DType, float32, int32, int64
 from mlftool.ir.edit import Editor
 from mlftool.ir.graph import Node, TensorType, View
 from mlftool.ir.relay import Site, dense, requantise, scale_of, zero_point
+from mlftool.onnx_rules.boxes import filling
 from mlftool.ops.base import (
     Contracts,
     Facts,
@@ -188,6 +189,7 @@ op(
     Trait.EPILOGUE,
     contracts=Contracts(Layout.MATRICES, rows="Gemm", computed="QLinearMatMul"),
     quantised="com.microsoft.QGemm",
+    extents=filling(lambda row: 0, 2),
     relay=_relay_matmul,
 )(matmul)
 
