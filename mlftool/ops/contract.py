@@ -12,12 +12,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import numpy as np
 
 from mlftool.ir.dtype import of
 from mlftool.ir.graph import View
+from mlftool.ir.holes import Number, numbers
 from mlftool.ir.relay import LAYOUTS, Site, dense, requantise, scale_of, window, zero_point
 from mlftool.ops.base import OPS, Contracts, Facts, Kernel, Layout, Operand, Trait, op, shown
 from mlftool.ops.contract_computed import computed, spatial_axes
@@ -40,6 +42,7 @@ from mlftool.ops.contraction import (
     requantize,
     scale_operand,
     stores,
+    weight_zero_point,
 )
 from mlftool.ops.matmul import fitting_bias, flags, matmul, without_factors
 from mlftool.ops.nibbles import are_nibbles, nibble_rows
@@ -98,21 +101,15 @@ def blocked(
         bias, weights = pad_rows(c.bias, columns), pack_rows(c.weights, columns)
     operands = [
         tensor_operand(v.graph, "x", v.core.inputs[0]),
-        Operand(
-            "w",
-            of(weights).c,
-            "const",
-            array=weights,
-        ),
+        Operand("w", of(weights).c, "const", array=weights),
         Operand("b", "int32_t" if q else "float", "const", array=bias),
         *extra,
         *first.operands,
         Operand("y", v.out.dtype.c, "out", v.node.outputs[0]),
     ]
     if not c.dense and (c.padded or c.dilations[1] != 1):
-        operands.append(
-            Operand("patch", ctype, "scratch", bytes=rows * c.depth * v.x(0).dtype.bytes)
-        )
+        size = rows * c.depth * v.x(0).dtype.bytes
+        operands.append(Operand("patch", ctype, "scratch", bytes=size))
     return Kernel(
         "portable.nibbles" if nibbles else "portable.blocked",
         "contract_s8.c.j2" if q else "contract_f32.c.j2",
@@ -121,10 +118,10 @@ def blocked(
             "rows": rows,
             "columns": columns,
             "stores": entries,
-            "blocks": blocks(c),
-            "block": min(BLOCK, c.depth),
+            "blocks": Number(blocks(c)),
+            "block": Number(min(BLOCK, c.depth)),
             "fill": q.x_zero_point if q else "0.0f",
-            "minus": _minus(q),
+            "minus": partial(weight_zero_point, q),
             "nibbles": nibbles,
         },
         tuple(operands),
@@ -143,13 +140,6 @@ def _zero_points(q: Quantisation, columns: int) -> tuple[Operand, ...]:
     return (Operand("wz", "int32_t", "const", array=pad_rows(q.w_zero_point, columns)),)
 
 
-def _minus(q: Quantisation | None) -> str:
-    """What is subtracted from a weight of output channel @."""
-    if q is None or not np.any(q.w_zero_point):
-        return ""
-    return " - wz[@]" if q.w_zero_point.size > 1 else f" - ({q.w_zero_point.item()})"
-
-
 def depthwise(v: View, requantised: Requantised | None = None) -> Kernel | None:
     """One filter per channel, channels innermost. Weights with a zero point are stored without it,
     as int16: they are few."""
@@ -163,26 +153,20 @@ def depthwise(v: View, requantised: Requantised | None = None) -> Kernel | None:
     form = requantised(c, q, 1) if q and requantised else None
     text = form.text("acc", "c") if form else requantize(c, q, "acc", "c") if q else ""
     acc = f"({v.y.dtype.c}){text}" if q else "(b[c] + acc)"
-    store = Store(v, acc, f"p * {c.oc} + c", "c")
+    store = Store(v, acc, f"p * {Number(c.oc)} + c", "c")
     taps = np.ascontiguousarray(np.moveaxis(c.weights, 0, -1)).reshape(-1, c.oc)  # [KH*KW, C]
     if q and np.any(q.w_zero_point):
         taps = np.ascontiguousarray(centred(c, q).T).astype(np.int16)
     unroll = taps.shape[0] <= 25
     operands = [
         tensor_operand(v.graph, "x", v.core.inputs[0]),
-        Operand(
-            "w",
-            of(taps).c,
-            "const",
-            array=taps,
-        ),
+        Operand("w", of(taps).c, "const", array=taps),
     ]
     if not q or c.padded or not unroll:
         operands.append(Operand("b", "int32_t" if q else "float", "const", array=c.bias))
     if q and unroll:
-        operands.append(
-            Operand("b_inner", "int32_t", "const", array=folded_bias(c, q).astype(np.int32))
-        )
+        inner = folded_bias(c, q).astype(np.int32)
+        operands.append(Operand("b_inner", "int32_t", "const", array=inner))
     if q:
         scales = (scale_operand(q),)
         operands += form.operands(scales) if form else scales
@@ -221,7 +205,7 @@ def any_rank(v: View) -> Kernel:
     wide = q is not None and largest(c, q).max() >= 2**31  # of 16-bit activations, most often
     bias = c.bias.astype(np.int64) if wide else c.bias
     acc = f"({v.y.dtype.c}){requantize(c, q, 'acc', 'oc')}" if q else "(b[oc] + acc)"
-    store = Store(v, acc, f"p * {c.oc} + oc", "oc")
+    store = Store(v, acc, f"p * {Number(c.oc)} + oc", "oc")
     operands = [
         tensor_operand(v.graph, "x", v.core.inputs[0]),
         Operand("w", v.type(v.core.inputs[3 if q else 1]).dtype.c, "const", array=c.weights),
@@ -235,15 +219,12 @@ def any_rank(v: View) -> Kernel:
         "contract_any.c.j2",
         {
             "axes": spatial_axes(c),
-            "batch": c.batch,
-            "ic": c.ic,
-            "oc": c.oc,
-            "group": c.group,
+            **numbers({"batch": c.batch, "ic": c.ic, "oc": c.oc, "area": math.prod(c.kernel)}),
+            "group": Number(c.group),
             "store": store,
             "quantised": bool(q),
             "zero_point": q.x_zero_point if q else 0,
-            "minus": _minus(q).replace("@", "oc"),
-            "area": math.prod(c.kernel),
+            "minus": weight_zero_point(q, "oc"),
             "zero": "b[oc]" if q else "0.0f",
             "onnx": False,
         },

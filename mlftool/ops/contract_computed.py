@@ -9,6 +9,7 @@ import numpy as np
 
 from mlftool.ir.dtype import int32
 from mlftool.ir.graph import View
+from mlftool.ir.holes import numbers
 from mlftool.ops.base import Contracts, Kernel, Layout, Operand, Trait, UnsupportedError, op
 from mlftool.ops.contraction import Contraction, shape_of
 from mlftool.ops.scalar import Store, literal, tensor_operand
@@ -16,17 +17,13 @@ from mlftool.ops.scalar import Store, literal, tensor_operand
 
 def spatial_axes(c: Contraction) -> list[dict[str, int]]:
     """Geometry of each spatial axis, by the names the template uses."""
+    axes = zip(c.inputs, c.outputs, c.kernel, c.strides, c.dilations, c.pads, strict=True)
     return [
         {
             "k": i,
-            "n": c.inputs[i],
-            "o": c.outputs[i],
-            "kernel": c.kernel[i],
-            "stride": c.strides[i],
-            "dilation": c.dilations[i],
-            "pad": c.pads[i],
+            **numbers({"n": n, "o": o, "kernel": kernel, "stride": s, "dilation": d, "pad": p}),
         }
-        for i in range(len(c.inputs))
+        for i, (n, o, kernel, s, d, p) in enumerate(axes)
     ]
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mlftool.ir.graph import View
+from mlftool.ir.holes import numbers
 from mlftool.ops.base import Kernel, Operand
 from mlftool.ops.contraction import (
     Contraction,
@@ -42,6 +43,11 @@ class Axis:
     pad: int
     x: int
     y: int
+
+    @property
+    def opened(self) -> Axis:
+        """With holes for all but the taps, which make the code."""
+        return Axis(**{**numbers(vars(self)), "k": self.k})
 
 
 def axes(c: Contraction) -> tuple[Axis, Axis]:

@@ -14,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from mlftool.ir.graph import Array, View
+from mlftool.ir.holes import Number
 from mlftool.ops.base import Kernel, Operand
 from mlftool.ops.contraction import (
     Contraction,
@@ -69,7 +70,7 @@ def entries_of(
         channel = f"oc + {b}" if b else "oc"
         acc = f"acc1{b}"
         text = requantised(acc, channel)
-        index = f"q1 * {c.oc} + {channel}"
+        index = f"q1 * {Number(c.oc)} + {channel}"
         store = Store(c.v, f"({c.v.y.dtype.c}){text}", index, channel)
         second.append(replace(entry, index=index, store=store))
     return [*first, *second], True

@@ -14,6 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from mlftool.ir.graph import Array, View
+from mlftool.ir.holes import Number, numbers
 from mlftool.ops.base import Kernel, Operand
 from mlftool.ops.contraction import (
     Contraction,
@@ -65,14 +66,17 @@ def small_pairs(v: View) -> Kernel | None:
         {
             **geometry(c),
             "rows": rows,
-            "column": column,
-            "rest": column - c.depth,
+            "column": Number(column),
+            "rest": Number(column - c.depth),
             "stores": entries,
             "widen": WIDEN[ordered],
             "fill": q.x_zero_point,
             "direct": order.direct,
             "nibbles": nibbles,
-            "order": (end - rows, -rows, -rows) if order.backwards else (0, end, rows),
+            "order": tuple(
+                Number(n)
+                for n in ((end - rows, -rows, -rows) if order.backwards else (0, end, rows))
+            ),
             "twice": twice,
         },
         operands(
@@ -133,14 +137,11 @@ def small_planes(v: View) -> Kernel | None:
         "dsp.small_planes",
         "dsp_small_planes.c.j2",
         {
-            "channels": c.oc,
-            "taps": taps,
-            "outer": outer,
-            "inner": inner,
-            "width": width,
-            "height": height,
-            "band": band,
-            "keep": max(0, outer.k - outer.s) if band < outer.n_out else 0,
+            "outer": outer.opened,
+            "inner": inner.opened,
+            **numbers({"channels": c.oc, "taps": taps, "width": width, "height": height}),
+            "band": Number(band),
+            "keep": Number(max(0, outer.k - outer.s) if band < outer.n_out else 0),
             "fill": q.x_zero_point,
             "store": store,
         },

@@ -24,7 +24,7 @@ from mlftool.ops.contraction import (
     scale_operand,
 )
 from mlftool.ops.fixed import fixed
-from mlftool.ops.pairs import in_integers
+from mlftool.ops.pairs import Sum, in_integers
 from mlftool.ops.scalar import Store, operand_kind, tensor_operand
 
 
@@ -121,9 +121,9 @@ class _Behind:
         if not self.nodes:
             return (f"const mlf_halves out = {out};",)
         core, pair = self.v.core.outputs[0], in_integers(self.v.graph, self.nodes)
-        if pair is None or pair.sum is None or core not in pair.inputs:
+        if pair is None or not isinstance(pair.t, Sum) or core not in pair.inputs:
             return None
-        first, s = pair.inputs[0] == core, pair.sum
+        first, s, after = pair.inputs[0] == core, pair.t, pair.result
         loaded = self._load(pair.inputs[1 if first else 0])
         if loaded is None:
             return None
@@ -131,9 +131,10 @@ class _Behind:
         lines = [
             f"mlf_octet t = mlf_octet_sum(mlf_halves_widen({out}), {m}, {loaded}, {n}, {s.add});"
         ]
-        lines += [f"t = mlf_octet_except(t, {value}, {step});" for value, step in s.exceptions]
-        shifted = f"mlf_octet_narrow(mlf_octet_shifted(t, {s.shift}))"
-        return (*lines, f"const mlf_halves out = {limit(shifted, s.low, s.high, False)};")
+        lines += [f"t = mlf_octet_except(t, {value}, {step});" for value, step in after.exceptions]
+        shifted = f"mlf_octet_narrow(mlf_octet_shifted(t, {after.shift}))"
+        limited = limit(shifted, after.low, after.high, False)
+        return (*lines, f"const mlf_halves out = {limited};")
 
     def _load(self, name: str) -> str | None:
         """C text that reads the eight int8 of a tensor like the output."""

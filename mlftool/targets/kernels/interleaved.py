@@ -34,7 +34,7 @@ def _interleaved(v: View, times: float) -> Kernel | None:
     if not packable(v):
         return None
     made = blocked(v, ROWS, COLUMNS, in_integers, byte_columns=COLUMNS)
-    if made is None or made.params["minus"]:
+    if made is None or made.params["minus"]("oc"):
         return None
     c = contraction(v).planar()
     # Alone, a pixel leaves registers for loading four steps ahead.

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mlftool.ir.graph import Array
+from mlftool.ir.holes import Number
 from mlftool.ops.base import Operand
 from mlftool.ops.contraction import (
     Contraction,
@@ -40,8 +41,8 @@ class Halves:
     q: Quantisation
     multiplier: Array  # int32 [output channel]; negative where floats must decide near a tie
     add: Array  # int32 [output channel]: zero point and one half, in units of 2^-shift
-    shift: int
-    near: int  # how near, in these units
+    shift: Number
+    near: Number  # how near, in these units
 
     @property
     def rare(self) -> bool:
@@ -100,7 +101,8 @@ def in_halves(c: Contraction, q: Quantisation) -> Halves | None:
     far = np.minimum(largest, 257 / scale)[rare].max(initial=0)
     near = math.ceil(far / 2**16) + math.ceil(2.0 ** (shift - 15)) + 2
     m = np.where(rare, -m, m)
-    return Halves(q, m.astype(np.int32), add.astype(np.int32), shift, near)
+    multiplier, more = m.astype(np.int32), add.astype(np.int32)
+    return Halves(q, multiplier, more, Number(shift), Number(near))
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import numpy as np
 from mlftool.ir.graph import Array, Node, View
 from mlftool.ops.base import Operand
 from mlftool.ops.contraction import Contraction, Quantisation, blocks, largest
-from mlftool.ops.pairs import Sum, in_integers
+from mlftool.ops.pairs import Clamped, Sum, in_integers
 from mlftool.ops.scalar import operand_kind, tensor_operand
 
 
@@ -27,7 +27,7 @@ class Finish:
     quantisation: Quantisation | None  # None: floats, to which the bias comes
     biased: bool
     relu: bool
-    residual: Sum | None  # integers, the sum of the convolution first
+    residual: tuple[Sum, Clamped] | None  # integers, the sum of the convolution first
     operands: tuple[Operand, ...]
 
     @property
@@ -39,7 +39,8 @@ class Finish:
         output `index` and output channel `channel`; of `oc` channels if lanes may be beyond."""
         n, lines = self.lanes, []
         for k in range(0, len(accs), 2):
-            places = [f" + {i * n}" if i else "" for i in range(k, len(accs))[:2]]
+            starts = range(k, len(accs))[:2]
+            places = [f" + {i * n}" if i else "" for i in starts]
             if self.pairs and not oc and len(places) == 2:
                 values = [
                     self._integers(acc, index + place, channel + place, False)
@@ -49,8 +50,8 @@ class Finish:
                 both = f"y + {index}{places[0]}, {', '.join(values)}, {limits}"
                 lines.append(f"mlf_put2_{self.type}_x{n}({both});")
                 continue
-            for acc, place in zip(accs[k:], places, strict=False):
-                count = f"{oc} - {channel}{place.replace('+', '-')}" if oc else ""
+            for acc, i, place in zip(accs[k:], starts, places, strict=False):
+                count = f"{oc} - {channel}{f' - {i * n}' if i else ''}" if oc else ""
                 lines.append(self.line(acc, index + place, channel + place, count))
         return lines
 
@@ -79,8 +80,8 @@ class Finish:
 
     def _limits(self, moved: bool) -> tuple[int, int, int]:
         """A zero point to add, unless `moved` says that it was, the least and the largest value."""
-        if s := self.residual:
-            return 0, s.low, s.high
+        if self.residual:
+            return 0, self.residual[1].low, self.residual[1].high
         q = self.quantisation
         assert q
         return 0 if moved else q.y_zero_point, q.lo, q.hi
@@ -101,13 +102,14 @@ class Finish:
         if not moved and not self.residual:
             return f"mlf_scaled_x{n}({acc}, {scale})"
         text = f"mlf_requantize_x{n}({acc}, {scale}, {q.y_zero_point})"
-        if (s := self.residual) is None:
+        if self.residual is None:
             return text
+        s, after = self.residual
         other = f"mlf_load_s8_x{n}(fused0 + {index})"
         text = f"mlf_clamp_x{n}({text}, {q.lo}, {q.hi}) * {s.m} + {other} * {s.n} + ({s.add})"
-        for value, step in s.exceptions:
+        for value, step in after.exceptions:
             text = f"mlf_except_x{n}({text}, {value}, {step})"
-        return f"({text}) >> {s.shift}"
+        return f"({text}) >> {after.shift}"
 
 
 def channels(count: int, width: int) -> Array:
@@ -135,16 +137,16 @@ def finish(
     if not nodes:
         return Finish(lanes, type_, q, False, False, None, operands)
     pair = in_integers(v.graph, nodes)
-    if pair is None or pair.sum is None or core not in pair.inputs or not whole:
+    if pair is None or not isinstance(pair.t, Sum) or core not in pair.inputs or not whole:
         return None
-    first, s = pair.inputs[0] == core, pair.sum
+    first, s = pair.inputs[0] == core, pair.t
     other = pair.inputs[1 if first else 0]
     if v.type(other).dtype.name != "int8" or operand_kind(v.type(other), v.out) != "linear":
         return None
     if not first:
         s = replace(s, m=s.n, n=s.m)
     operands += (tensor_operand(v.graph, "fused0", other),)
-    return Finish(lanes, type_, q, False, False, s, operands)
+    return Finish(lanes, type_, q, False, False, (s, pair.result), operands)
 
 
 def _floats(
