@@ -15,7 +15,7 @@ from mlftool.ir.holes import Number
 from mlftool.ops.base import Kernel, Operand
 from mlftool.ops.matmul import one_scale, product
 from mlftool.ops.scalar import number
-from mlftool.targets.kernels import kernel
+from mlftool.targets.kernels import PRODUCTS, kernel
 
 _WIDTH = 2  # columns in scratch
 
@@ -28,7 +28,7 @@ def _zero_point(v: View, i: int) -> int | None:
     return int(value.item()) if value is not None and value.size == 1 else None
 
 
-@kernel("QLinearMatMul", needs="dsp")
+@kernel(*PRODUCTS, needs="dsp")
 def products(v: View) -> Kernel | None:
     a, b, scale = _zero_point(v, 2), _zero_point(v, 5), one_scale(v)
     bytes_ = v.x(0).dtype.is_int8 and v.x(3).dtype.is_int8 and v.y.dtype.is_int8

@@ -29,6 +29,7 @@ from mlftool.ops.contraction import (
     scale_text,
 )
 from mlftool.ops.fixed import extremes, first_at_least
+from mlftool.targets.kernels.parts import constants, scale_of
 
 TRIED = 64  # multipliers on either side of the best one
 FAR = 2**40  # beyond any sum
@@ -61,12 +62,9 @@ class Halves:
         return f"mlf_requantize_halves_near({acc}, -factor, more, {near})"
 
     def operands(self, columns: int) -> tuple[Operand, ...]:
-        scale = self.q.scale if self.q.scale.size == 1 else pad_rows(self.q.scale, columns)
-        return (
-            Operand("m", "int32_t", "const", array=pad_rows(self.multiplier, columns)),
-            Operand("add", "int32_t", "const", array=pad_rows(self.add, columns)),
-            *((Operand("scale", "float", "const", array=scale),) if self.rare else ()),
-        )
+        scale = constants(scale=scale_of(self.q, columns)) if self.rare else ()
+        m, add = pad_rows(self.multiplier, columns), pad_rows(self.add, columns)
+        return (*constants(m=m, add=add), *scale)
 
 
 def in_halves(c: Contraction, q: Quantisation) -> Halves | None:

@@ -14,19 +14,16 @@ from mlftool.ops.base import Kernel, Operand
 from mlftool.ops.contraction import (
     Contraction,
     contraction,
-    folded_bias,
-    geometry,
     requantize,
-    scale_operand,
 )
 from mlftool.ops.scalar import Store
-from mlftool.targets.kernels import kernel
-from mlftool.targets.kernels.parts import bytes_of, operands
+from mlftool.targets.kernels import BYTES, FLOATS, kernel
+from mlftool.targets.kernels.parts import Tile, bias_of, bytes_of, constants
 
 MOST_TAPS = 25
 
 
-@kernel("QLinearConv", needs="vector")
+@kernel(*BYTES, needs="vector")
 def depthwise_int8(v: View) -> Kernel | None:
     """Pairs of taps in int16."""
     found = bytes_of(v, depthwise=True) if depthwise_of(v) else None
@@ -34,21 +31,20 @@ def depthwise_int8(v: View) -> Kernel | None:
         return None
     c, q = found
     acc = f"({v.y.dtype.c}){requantize(c, q, 'acc', 'c')}"
-    bias = Operand("b", "int32_t", "const", array=folded_bias(c, q).astype(np.int32))
     weights = _taps(c)
     largest = max(abs(n) for n in v.x(0).dtype.range)
-    return _kernel(v, c, acc, (bias, scale_operand(q)), q.x_zero_point, _groups(weights, largest))
+    read = constants(b=bias_of(c, q), scale=q.scale)
+    return _kernel(v, c, acc, read, q.x_zero_point, _groups(weights, largest))
 
 
-@kernel("Conv", needs="vector", unless="fused")
+@kernel(*FLOATS, needs="vector", unless="fused")
 def depthwise_float(v: View) -> Kernel | None:
     """Taps in their order."""
     c = depthwise_of(v)
     if c is None or v.x(0).dtype.name != "float32" or not np.all(np.isfinite(c.weights)):
         return None
-    bias = Operand("b", "float", "const", array=c.bias)
     groups = tuple((k,) for k in range(_taps(c).shape[0]))
-    return _kernel(v, c, "(b[c] + acc)", (bias,), "0.0f", groups)
+    return _kernel(v, c, "(b[c] + acc)", constants(b=c.bias), "0.0f", groups)
 
 
 def depthwise_of(v: View) -> Contraction | None:
@@ -81,34 +77,21 @@ def _kernel(
     v: View,
     c: Contraction,
     acc: str,
-    constants: tuple[Operand, ...],
+    read: tuple[Operand, ...],
     fill: int | str,
     groups: tuple[tuple[int, ...], ...],
 ) -> Kernel:
     store = Store(v, acc, f"p * {c.oc} + c", "c")
     weights, x = _taps(c), v.x(0).dtype
     row = (Operand("outside", x.c, "scratch", bytes=c.oc * x.bytes),) if c.padded else ()
-    return Kernel(
+    return Tile(
         "vector.depthwise",
         "simd_depthwise.c.j2",
-        {
-            **geometry(c),
-            "groups": groups,
-            "quantised": c.quantised,
-            "fill": fill,
-            "store": store,
-        },
-        operands(
-            v,
-            (
-                Operand("w", "int8_t" if c.quantised else "float", "const", array=weights),
-                *constants,
-            ),
-            store.operands,
-            row,
-        ),
+        c,
+        (*constants(w=weights), *read),
+        row,
+        store,
+        {"groups": groups, "quantised": c.quantised, "fill": fill, "store": store},
         cost=c.macs * 0.5 + c.pixels * (c.oc + 4.0 * weights.shape[0]),
-        macs=c.macs,
-        includes=("mlf/kernel.h", *store.includes),
-        inplace=store.inplace,
-    )
+        header="",
+    ).kernel
