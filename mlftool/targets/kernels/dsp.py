@@ -18,9 +18,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mlftool.ir.graph import Array, View
+from mlftool.ir.graph import Array
 from mlftool.ir.holes import Number
-from mlftool.ops.base import Kernel, Operand
+from mlftool.ops.base import Operand
 from mlftool.ops.contraction import (
     Contraction,
     Quantisation,
@@ -31,8 +31,15 @@ from mlftool.ops.contraction import (
 )
 from mlftool.ops.fixed import fixed
 from mlftool.ops.scalar import Store
-from mlftool.targets.kernels import BYTES, kernel
-from mlftool.targets.kernels.parts import Tile, Walk, bias_of, bytes_of, constants, scale_of, walk
+from mlftool.targets.kernels.parts import (
+    Tile,
+    Walk,
+    bias_of,
+    byte_kernel,
+    constants,
+    scale_of,
+    walk,
+)
 
 # C functions that make int16 of bytes; the second in the order in which SXTB16 gives them.
 WIDEN = ("mlf_widen_s8", "mlf_widen_s8_pairs")
@@ -102,7 +109,7 @@ class Dot:
     cost: float
 
 
-def _tile(c: Contraction, q: Quantisation, dot: Dot, order: Walk | None = None) -> Kernel:
+def _tile(c: Contraction, q: Quantisation, dot: Dot, order: Walk | None = None) -> Tile:
     entries, twice = entries_of(c, q, dot.rows, dot.width, dot.requantised)
     store, column = entries[0].store, -(-c.depth // 4) * 4
     columns = Operand("columns", "int16_t", "scratch", bytes=2 * dot.rows * column)
@@ -129,21 +136,13 @@ def _tile(c: Contraction, q: Quantisation, dot: Dot, order: Walk | None = None) 
         cost=dot.cost,
         header="mlf/dsp.h",
         walk=order,
-    ).kernel
+    )
 
 
-@kernel(*BYTES, needs="dsp")
-def pairs(v: View) -> Kernel | None:
-    """Two pixels x two channels at a time, or one pixel x four."""
-    return unrolled_pairs(v)
-
-
-def unrolled_pairs(v: View, unrolled: int = 0) -> Kernel | None:
-    """`unrolled` fours of products make one round of the loop, or as many as usually do best."""
-    found = bytes_of(v, signed=True)
-    if found is None:
-        return None
-    c, q = found
+@byte_kernel("dsp", signed=True)
+def pairs(c: Contraction, q: Quantisation, unrolled: int = 0) -> Tile | None:
+    """Two pixels x two channels at a time, or one pixel x four. `unrolled` fours of products make
+    one round of the loop, or as many as usually do best."""
     rows, width = (1, 4) if c.pixels == 1 else (2, 2)
     ordered = (c.depth if c.dense else c.kernel[1] * c.ic) % 4 == 0
     w, rounds = paired(c, width, ordered), -(-c.depth // 4)
@@ -168,24 +167,18 @@ def _unpacked(
     return Dot(name, "quads", rows, width, w, scale, None, False, unroll, cost)
 
 
-@kernel(*BYTES, needs="dsp")
-def two_by_two(v: View) -> Kernel | None:
+@byte_kernel("dsp", signed=True)
+def two_by_two(c: Contraction, q: Quantisation) -> Tile | None:
     """Two pixels x two channels at a time; wants more than one pixel."""
-    found = bytes_of(v, signed=True)
-    if found is None or found[0].pixels < 2:
+    if c.pixels < 2:
         return None
-    c, q = found
     cost = c.macs * 1.3 + c.pixels * (c.oc * 20.0 + c.depth * 2.5)
     return _tile(c, q, _unpacked(c, q, "dsp.two_by_two", 2, 2, [0, 2, 1, 3], cost))
 
 
-@kernel(*BYTES, needs="dsp")
-def rows_of_four(v: View) -> Kernel | None:
+@byte_kernel("dsp", signed=True)
+def rows_of_four(c: Contraction, q: Quantisation) -> Tile | None:
     """One pixel with contiguous operands (a dense layer): four channels at a time."""
-    found = bytes_of(v, signed=True)
-    if found is None:
-        return None
-    c, q = found
     if c.pixels != 1 or not c.dense or c.depth % 4:
         return None
     dot = _unpacked(c, q, "dsp.rows_of_four", 1, 4, [0, 1, 2, 3], c.macs * 1.7 + c.oc * 14.0)

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mlftool.ir.graph import View
-from mlftool.ops.base import Kernel, Operand
-from mlftool.ops.contraction import Contraction, Stored, requantize, scale_operand
+from mlftool.ops.base import Operand
+from mlftool.ops.contraction import Contraction, Quantisation, Stored, requantize, scale_operand
 from mlftool.ops.fixed import fixed
 from mlftool.ops.scalar import Store
-from mlftool.targets.kernels import BYTES, kernel
-from mlftool.targets.kernels.parts import Tile, bias_of, bytes_of, constants
+from mlftool.targets.kernels.parts import Tile, bias_of, byte_kernel, constants
 from mlftool.targets.kernels.planes import Axis, Plane, axes
 
 MOST_TAPS = 25
@@ -72,21 +70,19 @@ def _code(
     return lines, sorted(pairs.items())
 
 
-@kernel(*BYTES, needs="dsp")
-def planes(v: View) -> Kernel | None:
+@byte_kernel("dsp", depthwise=True, signed=True)
+def planes(c: Contraction, q: Quantisation) -> Tile | None:
     """Depthwise, channel by channel."""
-    found = bytes_of(v, depthwise=True, signed=True)
-    plane = plane_of(found[0]) if found else None
-    if found is None or plane is None:
+    plane = plane_of(c)
+    if plane is None:
         return None
-    c, q = found
     code, pairs = _code(plane.outer, plane.inner, plane.width)
     fix = fixed(c, q)
     entries = []
     for u in (0, 1):
         text = fix.text(f"acc{u}", "mc") if fix else requantize(c, q, f"acc{u}", "c")
         index = f"o + {plane.inner.y}" if u else "o"
-        entries.append(Stored("", index, Store(v, f"({v.y.dtype.c}){text}", index, "c")))
+        entries.append(Stored("", index, Store(c.v, f"({c.v.y.dtype.c}){text}", index, "c")))
     scale = fix.coded() if fix else scale_operand(q)
     return Tile(
         "dsp.planes",
@@ -106,4 +102,4 @@ def planes(v: View) -> Kernel | None:
         cost=c.macs * 1.2 + c.pixels * c.oc * 10.0 + c.oc * (3.5 * c.inputs[0] * c.inputs[1] + 100),
         header="mlf/dsp.h",
         overtakes=plane.overtakes,
-    ).kernel
+    )

@@ -13,28 +13,30 @@ from __future__ import annotations
 
 import numpy as np
 
-from mlftool.ir.graph import Array, View
+from mlftool.ir.graph import Array
 from mlftool.ir.holes import Number, numbers
-from mlftool.ops.base import Kernel, Operand
-from mlftool.ops.contraction import Contraction, largest, requantize
+from mlftool.ops.base import Operand
+from mlftool.ops.contraction import Contraction, Quantisation, largest, requantize
 from mlftool.ops.nibbles import are_nibbles, joined
 from mlftool.ops.scalar import Store
-from mlftool.targets.kernels import BYTES, kernel
 from mlftool.targets.kernels.dsp import WIDEN, entries_of, paired, quads
 from mlftool.targets.kernels.dsp_depthwise import plane_of
-from mlftool.targets.kernels.parts import Tile, bias_of, bytes_of, constants, scale_of, walk
+from mlftool.targets.kernels.parts import (
+    Tile,
+    bias_of,
+    byte_kernel,
+    constants,
+    scale_of,
+    walk,
+)
 
 # A dense layer of fewer products takes the loop of convolutions, with its one pixel in both places.
 FUNCTION_OF_ITS_OWN = 1024
 
 
-@kernel(*BYTES, needs="dsp size", unless="mve")
-def small_pairs(v: View) -> Kernel | None:
+@byte_kernel("dsp size", "mve", signed=True)
+def small_pairs(c: Contraction, q: Quantisation) -> Tile | None:
     """Two pixels x two channels at a time, or one pixel x four."""
-    found = bytes_of(v, signed=True)
-    if found is None:
-        return None
-    c, q = found
     rows, width = (1, 4) if c.pixels == 1 and c.macs >= FUNCTION_OF_ITS_OWN else (2, 2)
     ordered = c.ic % 4 == 0
     nibbles = are_nibbles(c, q) and 16 * int(largest(c, q).max(initial=0)) < 2**31
@@ -74,7 +76,7 @@ def small_pairs(v: View) -> Kernel | None:
         header="mlf/dsp_nibbles.h" if nibbles else "mlf/dsp.h",
         walk=order,
         small=True,
-    ).kernel
+    )
 
 
 def paired_nibbles(c: Contraction, width: int, ordered: bool) -> Array:
@@ -87,15 +89,13 @@ def paired_nibbles(c: Contraction, width: int, ordered: bool) -> Array:
     return np.ascontiguousarray(words.astype(np.uint32)).reshape(-1)
 
 
-@kernel(*BYTES, needs="dsp size")
-def small_planes(v: View) -> Kernel | None:
+@byte_kernel("dsp size", depthwise=True, signed=True)
+def small_planes(c: Contraction, q: Quantisation) -> Tile | None:
     """Depthwise, channel by channel and output by output."""
-    found = bytes_of(v, depthwise=True, signed=True)
-    plane = plane_of(found[0]) if found and found[0].batch == 1 else None
-    if found is None or plane is None:
+    plane = plane_of(c) if c.batch == 1 else None
+    if plane is None:
         return None
-    c, q = found
-    store = Store(v, f"({v.y.dtype.c}){requantize(c, q, 'acc', 'c')}", "o", "c")
+    store = Store(c.v, f"({c.v.y.dtype.c}){requantize(c, q, 'acc', 'c')}", "o", "c")
     size = 2 * plane.elements
     return Tile(
         "dsp.small_planes",
@@ -115,4 +115,4 @@ def small_planes(v: View) -> Kernel | None:
         header="mlf/dsp.h",
         overtakes=plane.overtakes,
         small=True,
-    ).kernel
+    )

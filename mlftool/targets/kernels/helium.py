@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from mlftool.ir.graph import Array, View
-from mlftool.ops.base import Kernel, Operand
-from mlftool.ops.contraction import Contraction, pad_rows
-from mlftool.targets.kernels import BYTES, kernel
+from mlftool.ir.graph import Array
+from mlftool.ops.base import Operand
+from mlftool.ops.contraction import Contraction, Quantisation, pad_rows
 from mlftool.targets.kernels.helium_finish import Shape, finish
 from mlftool.targets.kernels.parts import (
     Tile,
-    bytes_of,
+    byte_kernel,
     constants,
     distances_while_reading,
     overlaps,
@@ -36,13 +35,9 @@ def _packed(c: Contraction, column: int) -> Array:
     return np.ascontiguousarray(turns).reshape(-1)
 
 
-@kernel(*BYTES, needs="mve")
-def quads(v: View) -> Kernel | None:
+@byte_kernel("mve", signed=True)
+def quads(c: Contraction, q: Quantisation) -> Tile | None:
     """Two pixels x four channels at a time."""
-    found = bytes_of(v, signed=True)
-    if found is None:
-        return None
-    c, q = found
     rows = min(c.pixels, 2)
     column = -(-c.depth // VECTOR) * VECTOR
     count = f"mlf_min_i32(4, {c.oc} - oc)" if c.oc % 4 else "4"
@@ -60,16 +55,12 @@ def quads(v: View) -> Kernel | None:
         cost=c.pixels * (c.oc * (column * 0.12 + 4.0) + column * 0.3),
         header="mlf/mve.h",
         walk=order,
-    ).kernel
+    )
 
 
-@kernel(*BYTES, needs="mve")
-def octets(v: View) -> Kernel | None:
+@byte_kernel("mve", depthwise=True, signed=True)
+def octets(c: Contraction, q: Quantisation) -> Tile | None:
     """Depthwise: eight channels at a time, all taps of a pixel."""
-    found = bytes_of(v, depthwise=True, signed=True)
-    if found is None:
-        return None
-    c, q = found
     f = finish(c, q, Shape("octet", "c", "n" if c.oc % 8 else "8"))
     w = pad_rows(c.weights.reshape(c.oc, -1), 8)  # -> [C/8, taps, 8]
     w = np.ascontiguousarray(w.reshape(-1, 8, w.shape[1]).transpose(0, 2, 1)).reshape(-1)
@@ -93,4 +84,4 @@ def octets(v: View) -> Kernel | None:
         cost=c.macs * 0.75 + c.pixels * (c.oc * 3.0 + 50),
         header="mlf/mve.h",
         overlap=overlaps(c, f.operands, distances_while_reading(c)),
-    ).kernel
+    )

@@ -15,31 +15,27 @@ from __future__ import annotations
 
 import numpy as np
 
-from mlftool.ir.graph import Array, View
-from mlftool.ops.base import Kernel, Operand
+from mlftool.ir.graph import Array
+from mlftool.ops.base import Operand
 from mlftool.ops.contraction import (
     Contraction,
     Quantisation,
     folded_bias,
     pack_rows,
-    packable,
     pad_rows,
 )
 from mlftool.ops.scalar import Store
-from mlftool.targets.kernels import BYTES, kernel
 from mlftool.targets.kernels.narrow_requantise import in_halves
-from mlftool.targets.kernels.parts import Tile, bytes_of, constants, walk
+from mlftool.targets.kernels.parts import Tile, byte_kernel, constants, walk
 
 ROUND = 32  # of weights, that a load reaches from its pointer: one round of the loop
 
 
-@kernel(*BYTES, needs="narrow", unless="fpu size")
-def narrow(v: View) -> Kernel | None:
-    found = bytes_of(v) if packable(v) else None
-    form = in_halves(*found) if found else None
-    if found is None or form is None:
+@byte_kernel("narrow", "fpu size")
+def narrow(c: Contraction, q: Quantisation) -> Tile | None:
+    form, v = in_halves(c, q), c.v
+    if form is None:
         return None
-    c, q = found
     columns = _columns(c.oc)
     length = -(-c.depth // (ROUND // columns)) * (ROUND // columns)
     flip = 128 if v.x(0).dtype.name == "int8" else 0
@@ -69,7 +65,7 @@ def narrow(v: View) -> Kernel | None:
         cost=c.macs * 3.3 + c.pixels * (c.oc * 45.0 + c.depth * 3.0),
         header="mlf/narrow.h",
         walk=order,
-    ).kernel
+    )
 
 
 def _columns(oc: int) -> int:

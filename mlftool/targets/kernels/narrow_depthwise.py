@@ -8,26 +8,22 @@ from __future__ import annotations
 
 import numpy as np
 
-from mlftool.ir.graph import View
-from mlftool.ops.base import Kernel, Operand
-from mlftool.ops.contraction import Contraction, folded_bias, packable
+from mlftool.ops.base import Operand
+from mlftool.ops.contraction import Contraction, Quantisation, folded_bias
 from mlftool.ops.scalar import Store
-from mlftool.targets.kernels import BYTES, kernel
 from mlftool.targets.kernels.narrow_requantise import in_halves
-from mlftool.targets.kernels.parts import Tile, bytes_of, constants
+from mlftool.targets.kernels.parts import Tile, byte_kernel, constants
 from mlftool.targets.kernels.planes import Axis, Plane, axes
 
 MOST_TAPS, MOST_STRIDE = 5, 3  # of a kernel's row: what mlf/narrow.h has
 MOST_SUMS = 8
 
 
-@kernel(*BYTES, needs="narrow", unless="fpu size")
-def narrow_planes(v: View) -> Kernel | None:
-    found = bytes_of(v, depthwise=True) if packable(v) else None
-    form = in_halves(*found) if found and _takes(found[0]) else None
-    if found is None or form is None:
+@byte_kernel("narrow", "fpu size", depthwise=True)
+def narrow_planes(c: Contraction, q: Quantisation) -> Tile | None:
+    form, v = in_halves(c, q) if _takes(c) else None, c.v
+    if form is None:
         return None
-    c, q = found
     rows, columns = axes(c)
     orders = [o for o in ((rows, columns), (columns, rows)) if o[1].k <= MOST_TAPS or o[0].k == 1]
     outer, inner = min(orders, key=lambda pair: _work(*pair))
@@ -57,7 +53,7 @@ def narrow_planes(v: View) -> Kernel | None:
         cost=c.macs * 3.6 + c.pixels * c.oc * 33.0 + c.oc * (5.0 * c.inputs[0] * c.inputs[1] + 100),
         header="mlf/narrow.h",
         overtakes=plane.overtakes,
-    ).kernel
+    )
 
 
 def _takes(c: Contraction) -> bool:

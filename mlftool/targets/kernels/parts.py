@@ -3,9 +3,9 @@ they compute pixels, which says where an output may overlap the input, and what 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -23,10 +23,12 @@ from mlftool.ops.contraction import (
 )
 from mlftool.ops.pairs import Clamped, Sum, in_integers
 from mlftool.ops.scalar import FUSED, operand_kind, tensor_operand
+from mlftool.targets.kernels import BYTES, kernel
 
 STACK_LIMIT_BYTES = 1024  # what plan/memory.py puts on the stack
 
 Bytes = tuple[Contraction, Quantisation]
+TypedBid = TypeVar("TypedBid", bound=Callable[..., "Tile | None"])
 
 
 def bytes_of(v: View, *, depthwise: bool = False, signed: bool = False) -> Bytes | None:
@@ -43,6 +45,23 @@ def bytes_of(v: View, *, depthwise: bool = False, signed: bool = False) -> Bytes
     if not (x.name == "int8" if signed else x.is_int8) or v.known(3).dtype != np.int8:
         return None
     return None if np.any(q.w_zero_point) or not fits_int32(c, q) else (c, q)
+
+
+def byte_kernel(
+    needs: str, unless: str = "", *, depthwise: bool = False, signed: bool = False
+) -> Callable[[TypedBid], TypedBid]:
+    """Register a kernel of the contractions that `bytes_of` takes."""
+
+    def register(bid: TypedBid) -> TypedBid:
+        @kernel(*BYTES, needs=needs, unless=unless)
+        def whole(v: View) -> Kernel | None:
+            found = bytes_of(v, depthwise=depthwise, signed=signed)
+            made = bid(*found) if found else None
+            return made.kernel if made else None
+
+        return bid
+
+    return register
 
 
 @dataclass(frozen=True)

@@ -17,16 +17,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mlftool.ir.graph import Array, View
-from mlftool.ops.base import Kernel, Operand
+from mlftool.ir.graph import Array
+from mlftool.ops.base import Operand
 from mlftool.ops.contraction import (
     Contraction,
     Quantisation,
     folded_bias,
     pad_rows,
 )
-from mlftool.targets.kernels import BYTES, kernel
-from mlftool.targets.kernels.parts import Tile, bytes_of, constants
+from mlftool.targets.kernels.parts import Tile, byte_kernel, constants
 from mlftool.targets.kernels.simd import AVX2
 from mlftool.targets.kernels.simd_finish import channels, finish
 from mlftool.targets.kernels.simd_image import CACHE, Image, image_of
@@ -59,21 +58,18 @@ FOUR = Tiling(
 )
 
 
-@kernel(*BYTES, needs="avx2", unless="avx512 size")
-def winograd_2x2(v: View) -> Kernel | None:
-    return _bid(v, TWO)
+@byte_kernel("avx2", "avx512 size")
+def winograd_2x2(c: Contraction, q: Quantisation) -> Tile | None:
+    return _bid(c, q, TWO)
 
 
-@kernel(*BYTES, needs="avx2", unless="avx512 size")
-def winograd_4x4(v: View) -> Kernel | None:
-    return _bid(v, FOUR)
+@byte_kernel("avx2", "avx512 size")
+def winograd_4x4(c: Contraction, q: Quantisation) -> Tile | None:
+    return _bid(c, q, FOUR)
 
 
-def _bid(v: View, tiling: Tiling) -> Kernel | None:
-    found = bytes_of(v)
-    if found is None:
-        return None
-    c, q = found
+def _bid(c: Contraction, q: Quantisation, tiling: Tiling) -> Tile | None:
+    v = c.v
     if c.kernel != (3, 3) or c.strides != (1, 1) or c.dilations != (1, 1):
         return None
     if c.ic % _CHANNELS or np.any(q.scale < _SMALLEST):
@@ -116,7 +112,7 @@ def _bid(v: View, tiling: Tiling) -> Kernel | None:
         },
         cost=_cost(c, tiling, c.batch * image.rows * image.columns),
         header="mlf/winograd.h",
-    ).kernel
+    )
 
 
 def _cost(c: Contraction, tiling: Tiling, tiles: int) -> float:

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mlftool.ir.graph import View
-from mlftool.ops.base import Kernel, Operand
+from mlftool.ops.base import Operand
 from mlftool.ops.contraction import (
     Contraction,
     Quantisation,
@@ -24,8 +23,14 @@ from mlftool.ops.contraction import (
 )
 from mlftool.ops.fixed import Fixed, fixed
 from mlftool.ops.scalar import Store
-from mlftool.targets.kernels import BYTES, kernel
-from mlftool.targets.kernels.parts import Tile, bias_of, bytes_of, constants, scale_of, walk
+from mlftool.targets.kernels.parts import (
+    Tile,
+    bias_of,
+    byte_kernel,
+    constants,
+    scale_of,
+    walk,
+)
 
 COLUMNS = 4  # output channels; eight where there is one pixel
 MOST_ROWS = 3  # pixels: of sixteen sums, gcc keeps some on the stack
@@ -33,22 +38,18 @@ UNROLL = (4, 3, 5, 2)
 OFFSET = 2048 - 8  # that a load reaches from its pointer
 
 
-@kernel(*BYTES, needs="registers", unless="fpu size")
-def tiles_in_integers(v: View) -> Kernel | None:
-    return _tiles(v, soft=True)
+@byte_kernel("registers", "fpu size")
+def tiles_in_integers(c: Contraction, q: Quantisation) -> Tile | None:
+    return _tiles(c, q, soft=True) if has_normal_scales(q) else None
 
 
-@kernel(*BYTES, needs="registers fpu", unless="size")
-def tiles(v: View) -> Kernel | None:
-    return _tiles(v, soft=False)
+@byte_kernel("registers fpu", "size")
+def tiles(c: Contraction, q: Quantisation) -> Tile | None:
+    return _tiles(c, q, soft=False)
 
 
-def _tiles(v: View, soft: bool) -> Kernel | None:
-    found = bytes_of(v)
-    if found is None or (soft and not has_normal_scales(found[1])):
-        return None
-    c, q = found
-    rows = _rows(c.pixels)
+def _tiles(c: Contraction, q: Quantisation, soft: bool) -> Tile:
+    v, rows = c.v, _rows(c.pixels)
     columns = 2 * COLUMNS if rows == 1 and c.oc % (2 * COLUMNS) == 0 else min(COLUMNS, c.oc)
     unroll = next((n for n in UNROLL if c.depth % n == 0), UNROLL[0])
     column = -(-c.depth // unroll) * unroll
@@ -78,7 +79,7 @@ def _tiles(v: View, soft: bool) -> Kernel | None:
         cost=c.macs * 2.95 + c.pixels * c.oc * 16.0,
         header="mlf/tiles.h",
         walk=order,
-    ).kernel
+    )
 
 
 def _rows(pixels: int) -> int:

@@ -10,37 +10,32 @@ from __future__ import annotations
 
 import numpy as np
 
-from mlftool.ir.graph import View
-from mlftool.ops.base import Kernel, Operand
+from mlftool.ops.base import Operand
 from mlftool.ops.contraction import (
     Contraction,
+    Quantisation,
     has_normal_scales,
-    packable,
 )
 from mlftool.ops.scalar import Store
-from mlftool.targets.kernels import BYTES, kernel
-from mlftool.targets.kernels.parts import Tile, bias_of, bytes_of, constants, overlaps
+from mlftool.targets.kernels.parts import Tile, bias_of, byte_kernel, constants, overlaps
 from mlftool.targets.kernels.tiles import Form
 
 MOST_TAPS = 25
 MOST_OUTPUTS = 6  # side by side
 
 
-@kernel(*BYTES, needs="registers", unless="fpu size")
-def rows_in_integers(v: View) -> Kernel | None:
-    return _rows(v, soft=True)
+@byte_kernel("registers", "fpu size", depthwise=True)
+def rows_in_integers(c: Contraction, q: Quantisation) -> Tile | None:
+    return _rows(c, q, soft=True) if has_normal_scales(q) else None
 
 
-@kernel(*BYTES, needs="registers fpu", unless="size")
-def rows(v: View) -> Kernel | None:
-    return _rows(v, soft=False)
+@byte_kernel("registers fpu", "size", depthwise=True)
+def rows(c: Contraction, q: Quantisation) -> Tile | None:
+    return _rows(c, q, soft=False)
 
 
-def _rows(v: View, soft: bool) -> Kernel | None:
-    found = bytes_of(v, depthwise=True) if packable(v) else None
-    if found is None or (soft and not has_normal_scales(found[1])):
-        return None
-    c, q = found
+def _rows(c: Contraction, q: Quantisation, soft: bool) -> Tile | None:
+    v = c.v
     # Where strides are longer, rows are copied of which most is not needed.
     if np.prod(c.kernel) > MOST_TAPS or max(*c.dilations, *c.strides) > 1:
         return None
@@ -73,7 +68,7 @@ def _rows(v: View, soft: bool) -> Kernel | None:
         cost=c.macs * 3.4 + c.pixels * c.oc * 14.0,
         header="mlf/tiles.h",
         overlap=overlaps(c, store.operands, _distances(c)),
-    ).kernel
+    )
 
 
 def _together(c: Contraction) -> int:

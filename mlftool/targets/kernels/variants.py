@@ -14,8 +14,9 @@ from mlftool.ops.base import Kernel
 from mlftool.ops.contract import blocked
 from mlftool.ops.contraction import contraction, packable
 from mlftool.targets.kernels import BYTES, FLOATS, kernel
-from mlftool.targets.kernels.dsp import unrolled_pairs
+from mlftool.targets.kernels.dsp import pairs
 from mlftool.targets.kernels.integers import in_integers
+from mlftool.targets.kernels.parts import bytes_of
 
 BYTE_BLOCKS = "1x2 1x4 1x8 2x4 4x1 4x2 4x4"
 FLOAT_BLOCKS = "1x4 1x8 2x4 2x6 2x8 3x5 3x6 4x2 4x3 4x5 6x2 8x2"
@@ -45,10 +46,11 @@ def _floats(v: View, rows: int, columns: int, fused: bool) -> Kernel | None:
 
 
 def _pairs(v: View, unrolled: int) -> Kernel | None:
-    usual, made = unrolled_pairs(v), unrolled_pairs(v, unrolled)
+    found = bytes_of(v, signed=True)
+    usual, made = (pairs(*found, n) if found else None for n in (0, unrolled))
     if usual is None or made is None or usual.params["unroll"] == unrolled:
         return None
-    return replace(made, name=f"{made.name}.{unrolled}")
+    return replace(made, name=f"{made.name}.{unrolled}").kernel
 
 
 def _sizes(text: str) -> list[tuple[int, int]]:
