@@ -7,7 +7,6 @@ Other epilogues have no vector form here; their elements are computed one by one
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,10 +36,12 @@ class Finish:
     def includes_residual(self) -> bool:
         return any(o.name == "fused0" for o in self.operands)
 
-    def row(self, accs: Sequence[str], index: str, channel: str, oc: int = 0) -> list[str]:
-        """C statements that store vectors of neighbouring channels, the first element of which is
-        output `index` and output channel `channel`; of `oc` channels if lanes may be beyond."""
-        n, lines = self.lanes, []
+    def row(self, form: str, vectors: int, index: str, oc: int) -> list[str]:
+        """C statements that store vectors of neighbouring channels, named as `form` % 0, 1 ..., the
+        first element of which is output `index` and one of `oc` output channels."""
+        n, lines, channel = self.lanes, [], "oc"
+        accs = [form % k for k in range(vectors)]
+        oc = oc if oc % (vectors * n) else 0
         for k in range(0, len(accs), 2):
             starts = range(k, len(accs))[:2]
             places = [f" + {i * n}" if i else "" for i in starts]
