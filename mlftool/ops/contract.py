@@ -11,12 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol
 
 import numpy as np
 
 from mlftool.ir.dtype import of
 from mlftool.ir.graph import View
+from mlftool.ir.holes import Number
 from mlftool.ir.relay import LAYOUTS, Site, dense, requantise, scale_of, window, zero_point
 from mlftool.onnx_rules.boxes import filling
 from mlftool.onnx_rules.windows import spelt_window
@@ -41,6 +43,7 @@ from mlftool.ops.contraction import (
     requantize,
     scale_operand,
     stores,
+    weight_zero_point,
 )
 from mlftool.ops.matmul import fitting_bias, flags, matmul, without_factors
 from mlftool.ops.microsoft import KINDS
@@ -108,9 +111,8 @@ def blocked(
         Operand("y", v.out.dtype.c, "out", v.node.outputs[0]),
     ]
     if not c.dense and (c.padded or c.dilations[1] != 1):
-        operands.append(
-            Operand("patch", ctype, "scratch", bytes=rows * c.depth * v.x(0).dtype.bytes)
-        )
+        size = rows * c.depth * v.x(0).dtype.bytes
+        operands.append(Operand("patch", ctype, "scratch", bytes=size))
     return Kernel(
         "portable.nibbles" if nibbles else "portable.blocked",
         "contract_s8.c.j2" if q else "contract_f32.c.j2",
@@ -119,10 +121,10 @@ def blocked(
             "rows": rows,
             "columns": columns,
             "stores": entries,
-            "blocks": blocks(c),
-            "block": min(BLOCK, c.depth),
+            "blocks": Number(blocks(c)),
+            "block": Number(min(BLOCK, c.depth)),
             "fill": q.x_zero_point if q else "0.0f",
-            "minus": _minus(q),
+            "minus": partial(weight_zero_point, q),
             "nibbles": nibbles,
         },
         tuple(operands),
@@ -141,13 +143,6 @@ def _zero_points(q: Quantisation, columns: int) -> tuple[Operand, ...]:
     return (Operand("wz", "int32_t", "const", array=pad_rows(q.w_zero_point, columns)),)
 
 
-def _minus(q: Quantisation | None) -> str:
-    """What is subtracted from a weight of output channel @."""
-    if q is None or not np.any(q.w_zero_point):
-        return ""
-    return " - wz[@]" if q.w_zero_point.size > 1 else f" - ({q.w_zero_point.item()})"
-
-
 def depthwise(v: View, requantised: Requantised | None = None) -> Kernel | None:
     """One filter per channel, channels innermost. Weights with a zero point are stored without it,
     as int16: they are few."""
@@ -161,7 +156,7 @@ def depthwise(v: View, requantised: Requantised | None = None) -> Kernel | None:
     form = requantised(c, q, 1) if q and requantised else None
     text = form.text("acc", "c") if form else requantize(c, q, "acc", "c") if q else ""
     acc = f"({v.y.dtype.c}){text}" if q else "(b[c] + acc)"
-    store = Store(v, acc, f"p * {c.oc} + c", "c")
+    store = Store(v, acc, f"p * {Number(c.oc)} + c", "c")
     taps = np.ascontiguousarray(np.moveaxis(c.weights, 0, -1)).reshape(-1, c.oc)  # [KH*KW, C]
     if q and np.any(q.w_zero_point):
         taps = np.ascontiguousarray(centred(c, q).T).astype(np.int16)
@@ -173,9 +168,8 @@ def depthwise(v: View, requantised: Requantised | None = None) -> Kernel | None:
     if not q or c.padded or not unroll:
         operands.append(Operand("b", "int32_t" if q else "float", "const", array=c.bias))
     if q and unroll:
-        operands.append(
-            Operand("b_inner", "int32_t", "const", array=folded_bias(c, q).astype(np.int32))
-        )
+        inner = folded_bias(c, q).astype(np.int32)
+        operands.append(Operand("b_inner", "int32_t", "const", array=inner))
     if q:
         scales = (scale_operand(q),)
         operands += form.operands(scales) if form else scales
@@ -214,7 +208,7 @@ def any_rank(v: View) -> Kernel:
     wide = q is not None and largest(c, q).max() >= 2**31  # of 16-bit activations, most often
     bias = c.bias.astype(np.int64) if wide else c.bias
     acc = f"({v.y.dtype.c}){requantize(c, q, 'acc', 'oc')}" if q else "(b[oc] + acc)"
-    store = Store(v, acc, f"p * {c.oc} + oc", "oc")
+    store = Store(v, acc, f"p * {Number(c.oc)} + oc", "oc")
     operands = [
         Operand("w", v.type(v.core.inputs[3 if q else 1]).dtype.c, "const", array=c.weights),
         Operand("b", of(bias).c, "const", array=bias),
@@ -229,7 +223,7 @@ def any_rank(v: View) -> Kernel:
         quantised=bool(q),
         zero="b[oc]" if q else "0.0f",
         zero_point=q.x_zero_point if q else 0,
-        minus=_minus(q).replace("@", "oc"),
+        minus=weight_zero_point(q, "oc"),
         onnx=False,
     )
     return replace(kernel, parametric=True)

@@ -10,6 +10,7 @@ import numpy as np
 
 from mlftool.ir.dtype import int32
 from mlftool.ir.graph import View
+from mlftool.ir.holes import Number, numbers
 from mlftool.onnx_rules.windows import spelt_window
 from mlftool.ops.base import Contracts, Kernel, Layout, Operand, Trait, UnsupportedError, op
 from mlftool.ops.contraction import Contraction, shape_of
@@ -18,17 +19,13 @@ from mlftool.ops.scalar import Store, literal, tensor_operand
 
 def spatial_axes(c: Contraction) -> list[dict[str, int]]:
     """Geometry of each spatial axis, by the names the template uses."""
+    axes = zip(c.inputs, c.outputs, c.kernel, c.strides, c.dilations, c.pads, strict=True)
     return [
         {
             "k": i,
-            "n": c.inputs[i],
-            "o": c.outputs[i],
-            "kernel": c.kernel[i],
-            "stride": c.strides[i],
-            "dilation": c.dilations[i],
-            "pad": c.pads[i],
+            **numbers({"n": n, "o": o, "kernel": kernel, "stride": s, "dilation": d, "pad": p}),
         }
-        for i in range(len(c.inputs))
+        for i, (n, o, kernel, s, d, p) in enumerate(axes)
     ]
 
 
@@ -71,19 +68,13 @@ def plain_loops(
     c: Contraction, name: str, store: Store, operands: list[Operand], each: float, **params: Any
 ) -> Kernel:
     """The loops of any rank over `operands`, `each` instructions a product."""
-    shape = {
-        "batch": c.batch,
-        "ic": c.ic,
-        "oc": c.oc,
-        "group": c.group,
-        "area": math.prod(c.kernel),
-    }
+    shape = numbers({"batch": c.batch, "ic": c.ic, "oc": c.oc, "area": math.prod(c.kernel)})
     x = tensor_operand(c.v.graph, "x", c.v.core.inputs[0])
     y = Operand("y", c.v.out.dtype.c, "out", c.v.node.outputs[0])
     return Kernel(
         name,
         "contract_any.c.j2",
-        {"axes": spatial_axes(c), **shape, "store": store, **params},
+        {"axes": spatial_axes(c), **shape, "group": Number(c.group), "store": store, **params},
         (x, *operands, *store.operands, y),
         cost=c.macs * each + c.pixels * c.oc * 20.0,
         macs=c.macs,

@@ -41,7 +41,8 @@ class _Sum:
 
     type: str
     zero: str
-    factors: tuple[str, str]  # "@" is the element
+    x: Callable[[str], str]  # the C of an input's factor, given its element
+    w: Callable[[str], str]
     finish: str
     operands: tuple[Operand, ...]
 
@@ -53,7 +54,7 @@ def _float(v: View, c: Contraction) -> _Sum:
     if weights is not None:
         w = Operand("w", row.c, "const", array=c.weights)
     b = (tensor_operand(v.graph, "b", v.core.inputs[2]),) if v.has(2) else ()
-    return _Sum(row.c, literal(0, row), ("@", "@"), f"({bias} + acc)", (w, *b))
+    return _Sum(row.c, literal(0, row), str, str, f"({bias} + acc)", (w, *b))
 
 
 def _quantised(v: View, c: Contraction, requantised: Requantised) -> _Sum:
@@ -71,7 +72,8 @@ def _quantised(v: View, c: Contraction, requantised: Requantised) -> _Sum:
     return _Sum(
         row.c,
         "b[oc]",
-        (f"(({row.c})@ - ({q.x_zero_point}))", f"(({row.c})@{minus})"),
+        lambda x: f"(({row.c}){x} - ({q.x_zero_point}))",
+        lambda w: f"(({row.c}){w}{minus})",
         f"({v.y.dtype.c}){requantised(c, q, 'acc', 'oc')}",
         tuple(operands),
     )
@@ -161,7 +163,6 @@ def gathered(v: View, requantised: Requantised) -> Kernel:
     store = Store(v, total.finish, f"p * {c.oc} + oc", "oc")
     packed = total.operands[0].role == "const"
     area, ic = math.prod(c.kernel), c.ic // c.group
-    x, w = total.factors
     step = "c" if packed else f"c * {c.oc // c.group * area}"
     return Kernel(
         "portable.conv_transpose",
@@ -178,7 +179,7 @@ def gathered(v: View, requantised: Requantised) -> Kernel:
             "packed": packed,
             "type": total.type,
             "zero": total.zero,
-            "step": f"acc += {x.replace('@', 'xp[c]')} * {w.replace('@', f'wp[{step}]')};",
+            "step": f"acc += {total.x('xp[c]')} * {total.w(f'wp[{step}]')};",
             "store": store,
         },
         (

@@ -173,7 +173,8 @@ def merged(
     return dims, {name: tuple(s) for name, s in merged.items()}
 
 
-def index_text(strides: Sequence[int]) -> str:
-    """C text of an element's index from the loop variables i0, i1, ..."""
-    terms = [f"i{k}" if s == 1 else f"i{k} * {s}" for k, s in enumerate(strides) if s]
+def index_text(strides: Sequence[int], names: Sequence[str] = ()) -> str:
+    """C text of an element's index from the loop variables `names`, or i0, i1, ..."""
+    names = names or [f"i{k}" for k in range(len(strides))]
+    terms = [n if s == 1 else f"{n} * {s}" for n, s in zip(names, strides, strict=True) if s]
     return " + ".join(terms) or "0"

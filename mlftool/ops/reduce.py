@@ -234,9 +234,7 @@ def nest(
     gone = [g for g in groups if g[2]]
     names = {id(g): f"{'o' if not g[2] else 'r'}{k}" for k, g in enumerate(groups)}
     index = _sum(names[id(g)] if g[1] == 1 else f"{names[id(g)]} * {g[1]}" for g in groups)
-    target = index_text(row_major([g[0] for g in kept])).split(" + ")
-    for k, g in reversed(list(enumerate(kept))):
-        target = [t.replace(f"i{k}", names[id(g)]) for t in target]
+    target = index_text(row_major([g[0] for g in kept]), [names[id(g)] for g in kept])
     count = math.prod(g[0] for g in gone)
     return Kernel(
         "portable.reduce",
@@ -245,7 +243,7 @@ def nest(
             "outer": [(names[id(g)], g[0]) for g in kept],
             "inner": [(names[id(g)], g[0]) for g in gone],
             "block": BLOCK if row.is_float and gone and gone[-1][0] > BLOCK else 0,
-            "y": " + ".join(target) if kept else "0",
+            "y": target,
             **texts(index, str(count)),
         },
         (

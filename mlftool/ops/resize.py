@@ -11,7 +11,7 @@ in each product, a cubic or antialiased one is summed axis by axis.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -137,7 +137,9 @@ def _loops(v: View, axes: list[dict[str, Any]]) -> list[tuple[int, int, dict[str
     return loops
 
 
-def _resize(v: View, load: str, tensor: str, store: Store, *, fill: str, row: DType) -> Kernel:
+def _resize(
+    v: View, load: Callable[[str], str], tensor: str, store: Store, *, fill: str, row: DType
+) -> Kernel:
     axes, mode = _axes(v), v.attr("mode", "nearest")
     loops, antialias = _loops(v, axes), bool(v.attr("antialias", 0))
     transform = v.attr("coordinate_transformation_mode", "half_pixel")
@@ -179,7 +181,7 @@ def _resize(v: View, load: str, tensor: str, store: Store, *, fill: str, row: DT
             "outside": "true" if v.attr("exclude_outside", 0) else "false",
             "fit": v.attr("keep_aspect_ratio_policy") if v.has(3) else "",
             "source": source,
-            "load": load.replace("@", source),
+            "load": load(f"x[{source}]"),
             "fill": fill,
             "type": row.c,
             "zero": literal(0, row),
@@ -380,7 +382,7 @@ def resize(v: View) -> Kernel:
         result, row = f"({row.c})mlf_clamp_i32((int32_t)result, {lo}, {hi})", float32
     store = Store(v, result, *_target(v))
     fill = literal(beyond, row if v.attr("mlf.fixed", 0) else float_of(v, row))
-    return _resize(v, load.expr("x[@]"), load.tensor, store, fill=fill, row=row)
+    return _resize(v, load.expr, load.tensor, store, fill=fill, row=row)
 
 
 @op("mlf.Nearest", Trait.MOVES_DATA, Trait.ORDER_PRESERVING, moved=FIRST, turned=_turned)
@@ -391,4 +393,4 @@ def nearest(v: View) -> Kernel:
         raise UnsupportedError(f"Resize of {row}; supported: types of whole bytes")
     fill = literal(v.attr("extrapolation_value", 0.0) if row == row.raw else 0, row.raw)
     store = Store(v, "result", *_target(v))
-    return _resize(v, "x[@]", v.core.inputs[0], store, fill=fill, row=row)
+    return _resize(v, str, v.core.inputs[0], store, fill=fill, row=row)

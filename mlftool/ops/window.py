@@ -81,8 +81,10 @@ def _pool(
     acc_type: str,
     place: str = "",
     includes: tuple[str, ...] = (),
+    counts: Sequence[int | str] = (),
 ) -> Kernel:
-    """`place` is the index of an element, where the largest one's is an output, too."""
+    """`place` is the index of an element, where the largest one's is an output, too; `counts` are
+    the divisors that `finish` has."""
     load = Load(v)
     shape, out = _channels_last(v)
     store = Store(v, "result", f"p * {out[-1]} + c", "c")
@@ -101,8 +103,8 @@ def _pool(
             "acc_type": acc_type,
             "padded": _reaches_outside(v),
             "store": store,
-            "inside": "inside" in finish,
-            "count": "count" in finish,
+            "inside": "inside" in counts,
+            "count": "count" in counts,
             "result_type": v.y.dtype.c,
             "place": place,
         },
@@ -118,19 +120,19 @@ def _pool(
     )
 
 
-def _divisor(v: View) -> str:
+def _divisor(v: View) -> int | str:
     """What a mean divides by, in C: a number, or a variable of the template where windows differ.
 
     `inside` counts a window's elements in the input, `count` those in the input and its padding;
     rounding up (ceil_mode) may reach beyond both.
     """
     if not v.attr("count_include_pad", 0):
-        return "inside" if _reaches_outside(v) else str(math.prod(v.attr("kernel_shape")))
+        return "inside" if _reaches_outside(v) else math.prod(v.attr("kernel_shape"))
     beyond = any(
         (a["o"] - 1) * a["stride"] - a["pad"] + (a["kernel"] - 1) * a["dilation"] >= a["end"]
         for a in _axes(v)
     )
-    return "count" if beyond else str(math.prod(v.attr("kernel_shape")))
+    return "count" if beyond else math.prod(v.attr("kernel_shape"))
 
 
 def _relay_pool(kind: str) -> Rule:
@@ -301,12 +303,14 @@ def averages(v: View, requantize: str) -> Kernel:
         factor = f"{literal(x_scale, f32)} / ({literal(y_scale, f32)} * (float){divisor})"
     # Padding holds the zero point: it adds nothing to the sum, whether it counts or not.
     area = math.prod(v.attr("kernel_shape"))
-    count = "inside" if _reaches_outside(v) else str(area)
+    count = "inside" if _reaches_outside(v) else area
     lo, hi = v.y.dtype.range
     total = f"acc - {count} * {x_zero}" if x_zero > 0 else f"acc + {count} * {-x_zero}"
     total = total if x_zero else "acc"
     finish = f"({v.y.dtype.c}){requantize}({total}, {factor}, {y_zero}, {lo}, {hi})"
-    return _pool(v, "portable.average_pool_s8", "0", "acc + value", finish, "int32_t")
+    counts = (*((count,) if x_zero else ()), *((divisor,) if known is None else ()))
+    step = "acc + value"
+    return _pool(v, "portable.average_pool_s8", "0", step, finish, "int32_t", counts=counts)
 
 
 @op(
@@ -320,13 +324,15 @@ def averages(v: View, requantize: str) -> Kernel:
 def average_pool(v: View) -> Kernel:
     """Mean of each window, summed in float in window order."""
     row, divisor = float_of(v, v.y.dtype), _divisor(v)
-    divisor = literal(int(divisor), row) if divisor.isdecimal() else f"({row.c}){divisor}"
-    finish = f"acc / {divisor}"
-    return _pool(v, "portable.average_pool", literal(0, row), "acc + value", finish, row.c)
+    by = literal(divisor, row) if isinstance(divisor, int) else f"({row.c}){divisor}"
+    init, step, finish = literal(0, row), "acc + value", f"acc / {by}"
+    return _pool(v, "portable.average_pool", init, step, finish, row.c, counts=(divisor,))
 
 
 def constant_factor(v: View) -> np.float32 | None:
     """What a sum is multiplied by, where all windows have as many elements."""
     x_scale, y_scale = np.float32(v.known(1).item()), np.float32(v.known(3).item())
     divisor = _divisor(v)
-    return np.float32(x_scale / (y_scale * np.float32(divisor))) if divisor.isdecimal() else None
+    if isinstance(divisor, str):
+        return None
+    return np.float32(x_scale / (y_scale * np.float32(divisor)))
