@@ -73,8 +73,7 @@ tvm_crt_error_t TVMPlatformTimerStop(double *elapsed_time_seconds) {
     return kTvmErrorPlatformTimerBadState;
   }
   timer_runs = 0;
-  *elapsed_time_seconds =
-      (double)platform_counter_cost(timer_start, platform_counter_end()) * 1e-9;
+  *elapsed_time_seconds = (double)platform_counter_cost(timer_start, platform_counter_end()) * 1e-9;
   return kTvmErrorNoError;
 }
 

@@ -7,7 +7,7 @@
 
 static Bytes line; /* what was written */
 static size_t writes;
-static size_t most; /* bytes that one write takes */
+static size_t most;           /* bytes that one write takes */
 static ssize_t writes_return; /* 0: what they took */
 
 static ssize_t write_line(void *context, const uint8_t *data, size_t size) {

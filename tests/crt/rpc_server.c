@@ -110,7 +110,7 @@ static int fails_aloud(PACKED) {
   return 0x803;
 }
 
-static const TVMBackendPackedCFunc kFunctions[] = {run,  metadata_of_a, run,  metadata_of_b,
+static const TVMBackendPackedCFunc kFunctions[] = {run,  metadata_of_a, run,        metadata_of_b,
                                                    echo, fails,         fails_aloud};
 static const TVMFuncRegistry kRegistry = {
     "\007\000tvmgen_a_run\0tvmgen_a_get_c_metadata\0tvmgen_b_run\0tvmgen_b_get_c_metadata\0"

@@ -142,8 +142,8 @@ static tvm_crt_error_t return_tensor(TVMSession *session, const DLTensor *tensor
 
 /* Numbers and handles: the real type code, and the value by one that the wire has. */
 static tvm_crt_error_t return_word(TVMSession *session, const TVMValue *value, int tcode) {
-  const int is_handle = tcode == kTVMOpaqueHandle || tcode == kTVMModuleHandle ||
-                        tcode == kTVMPackedFuncHandle;
+  const int is_handle =
+      tcode == kTVMOpaqueHandle || tcode == kTVMModuleHandle || tcode == kTVMPackedFuncHandle;
   const int codes[] = {kTVMArgInt, is_handle ? kTVMOpaqueHandle : tcode};
   uint64_t word;
   TVMRpcAnswer answer;

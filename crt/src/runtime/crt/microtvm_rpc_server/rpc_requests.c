@@ -160,8 +160,8 @@ static tvm_crt_error_t copy_to(Request *r) {
     return refuse(r, "CopyToRemote", wrong);
   }
   for (i = 0; i < num_bytes; i++) {
-    const size_t place = TVMLittleEndianPlace((size_t)tensor->byte_offset + i,
-                                              ((size_t)tensor->dtype.bits + 7) / 8);
+    const size_t place =
+        TVMLittleEndianPlace((size_t)tensor->byte_offset + i, ((size_t)tensor->dtype.bits + 7) / 8);
     ((uint8_t *)tensor->data)[place] = r->body.at[i];
   }
   return TVMRpcAnswer_Void(r->session);
@@ -278,8 +278,7 @@ static tvm_crt_error_t answer_system_call(Request *r, size_t index) {
   }
   wrong = read_arguments(r, kSystemCalls[index].types);
   TVMAPISetLastError("");
-  return wrong != NULL ? refuse(r, kSystemCalls[index].name, wrong)
-                       : kSystemCalls[index].answer(r);
+  return wrong != NULL ? refuse(r, kSystemCalls[index].name, wrong) : kSystemCalls[index].answer(r);
 }
 
 tvm_crt_error_t TVMRpc_Answer(TVMSession *session, uint8_t *packet, size_t num_bytes,
@@ -311,6 +310,7 @@ tvm_crt_error_t TVMRpc_Answer(TVMSession *session, uint8_t *packet, size_t num_b
   case kCopyToRemote:
     return copy_to(&r);
   default:
-    return answer_system_call(&r, code < kGetGlobalFunc ? SIZE_MAX : (size_t)(code - kGetGlobalFunc));
+    return answer_system_call(&r,
+                              code < kGetGlobalFunc ? SIZE_MAX : (size_t)(code - kGetGlobalFunc));
   }
 }

@@ -39,7 +39,12 @@ microtvm_rpc_server_t MicroTVMRpcServerInit(microtvm_rpc_channel_write_t write_f
 
 static void log_dropped(TVMFrameEvent why) {
   static const char *const kWhy[kTVMFrameEventCount] = {
-      "", "", "it was cut short", "an escape is not valid", "it is too long", "its checksum differs",
+      "",
+      "",
+      "it was cut short",
+      "an escape is not valid",
+      "it is too long",
+      "its checksum differs",
   };
   TVMLogf("a frame was dropped: %s", kWhy[why]);
 }

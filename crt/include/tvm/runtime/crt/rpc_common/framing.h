@@ -32,11 +32,12 @@ uint16_t TVMCrc16(uint16_t crc, const uint8_t *data, size_t num_bytes);
 typedef struct {
   microtvm_rpc_channel_write_t write;
   void *context;
-  size_t left;       /* payload bytes still to come */
-  size_t used;       /* of `buffer` */
-  uint16_t crc;      /* of what was put since the start of the frame */
-  uint8_t is_open;   /* a frame has begun */
-  uint8_t is_synced; /* 0: the receiver may be left after an ff, as at the start or after an error */
+  size_t left;     /* payload bytes still to come */
+  size_t used;     /* of `buffer` */
+  uint16_t crc;    /* of what was put since the start of the frame */
+  uint8_t is_open; /* a frame has begun */
+  uint8_t
+      is_synced; /* 0: the receiver may be left after an ff, as at the start or after an error */
   tvm_crt_error_t error; /* the first of this frame */
   uint8_t buffer[TVM_CRT_RPC_WRITE_BUFFER_BYTES];
 } TVMFramer;
