@@ -1,8 +1,8 @@
 """The command line: one module per command in this folder, found by name.
 
-A command module defines HELP (one line), add_arguments(parser) and run(args) -> exit code. Data go
-to stdout, messages to stderr. Modules are imported only when named, so `mlftool --version` and
-`mlftool check` never pay for numpy or onnx.
+A command module defines HELP (a string on one line), add_arguments(parser) and run(args) -> exit
+code, and nothing else names it. Data go to stdout, messages to stderr. Modules are imported only
+when named, so `mlftool --version` and `mlftool check` never pay for numpy or onnx.
 """
 
 from __future__ import annotations
@@ -15,27 +15,25 @@ import re
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
 from mlftool.errors import BAD_INPUT, ENVIRONMENT, MlfError, Problem
 
-# command -> the line `mlftool --help` shows; the module of the same name does the work.
-COMMANDS: dict[str, str] = {
-    "compile": "compile one ONNX model to an MLF archive",
-    "build": "build every entry of a manifest, without Bazel",
-    "bazel": "write a manifest's Bazel targets as a BUILD file to commit",
-    "check": "report every problem of a manifest or model; writes nothing",
-    "tune": "find a model's best kernels by counting; writes a record to commit",
-    "run": "run a model or archive on the host or a simulated board, and compare",
-    "runner": "write the C descriptor of a module for the test runner",
-    "inspect": "show what an archive contains",
-    "extract": "extract files from an archive",
-    "schema": "print the JSON Schema of manifests, for editors",
-    "doctor": "list what is installed and what to install",
-}
+# What a command module says of itself, in one line of its source: it is not imported for --help.
+_HELP = re.compile(r'^HELP = "(.+)"$', re.MULTILINE)
+
+
+def _commands() -> dict[str, str]:
+    """command -> the line that `mlftool --help` shows; the module of that name does the work."""
+    texts = {f.stem: f.read_text("utf-8") for f in sorted(Path(__file__).parent.glob("*.py"))}
+    return {name: found[1] for name, text in texts.items() if (found := _HELP.search(text))}
+
+
+COMMANDS: Mapping[str, str] = _commands()
 
 
 class _Parser(argparse.ArgumentParser):

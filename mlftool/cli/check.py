@@ -18,6 +18,8 @@ from mlftool.manifest import read
 from mlftool.manifest.entries import entries
 from mlftool.options import OPTIONS
 
+HELP = "report every problem of a manifest or model; writes nothing"
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="MANIFEST.yaml|MODEL.onnx", type=Path)

@@ -10,6 +10,8 @@ from mlftool.cli.inputs import add_input_value, parse_shapes, parse_values
 from mlftool.cli.options import add_compile_options, compile_options
 from mlftool.codegen.names import check_module_name, module_name_of
 
+HELP = "compile one ONNX model to an MLF archive"
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL.onnx", type=Path)

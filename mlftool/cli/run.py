@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from mlftool.runtime.runner import RunResult
     from mlftool.runtime.vectors import Array
 
+HELP = "run a model or archive on the host or a simulated board, and compare"
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument

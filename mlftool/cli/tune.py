@@ -15,6 +15,8 @@ from mlftool.options import OPTIONS
 if TYPE_CHECKING:
     from mlftool.codegen.tuned import Tuned
 
+HELP = "find a model's best kernels by counting; writes a record to commit"
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
