@@ -141,6 +141,7 @@ CALLS = {
     "schema": "",
     "tune": "gesture_int8.onnx -o tuned.json --target cortex-m4 --inputs gesture_int8.npz",
     "doctor": "--json",
+    "profile": "gesture_int8.onnx",
 }
 
 

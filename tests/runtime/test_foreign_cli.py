@@ -97,3 +97,19 @@ def test_boards_take_c_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert "a simulated board runs C only; got codegen/host/src/default_lib2.cc" in (
         capsys.readouterr().err
     )
+
+
+@needs_boards
+@pytest.mark.parametrize("name", ["graph", "packed", "interface_c"])
+def test_profile(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """TVM's archives do not say what their functions compute: their code is measured."""
+    assert main(["profile", tar(name, tmp_path), "--on", "cortex-m4", "--json"]) == 0
+    (whole,) = json.loads(capsys.readouterr().out)["profiles"]
+    assert whole["totals"]["instructions"] > 0
+    assert len(whole["missing"]) == 2
+    assert sum(layer["code_bytes"] for layer in whole["layers"]) == whole["totals"]["code_bytes"]
+    sources = b"".join(d for f, d in ARCHIVES[name].files.items() if f.endswith(".c")).decode()
+    assert whole["layers"]
+    assert all(layer["function"] in sources for layer in whole["layers"])
+    assert main(["profile", tar(name, tmp_path)]) == 2
+    assert "choose one of: cortex-m" in capsys.readouterr().err
