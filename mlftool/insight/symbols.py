@@ -97,7 +97,7 @@ def _symbols(elf: ELFFile) -> list[Symbol]:
             reserved=section.name in elf_file.RESERVED,
         )
         is_local = entry["st_info"]["bind"] == "STB_LOCAL"
-        unit = units.of(symbol.base, file if is_local else "")
+        unit = units.of(symbol, file if is_local else "")
         made.setdefault(address, replace(symbol, unit=unit))
     return _without_overlaps(sorted(made.values(), key=lambda s: s.address))
 
@@ -125,15 +125,25 @@ class _Units:
     def __init__(self, elf: ELFFile) -> None:
         self._by_symbol: dict[str, str] = {}
         self._by_file: dict[str, str] = {}
-        if elf.has_dwarf_info():
-            for unit in elf.get_dwarf_info().iter_CUs():
-                self._add(unit.get_top_DIE())
+        self._dwarf = elf.get_dwarf_info() if elf.has_dwarf_info() else None
+        self._ranges = self._dwarf.get_aranges() if self._dwarf else None
+        for unit in self._dwarf.iter_CUs() if self._dwarf else ():
+            self._add(unit.get_top_DIE())
 
-    def of(self, symbol: str, file: str) -> str:
+    def of(self, symbol: Symbol, file: str) -> str:
         """`file` is what the symbol table says: a name without its folder, or "" of a global."""
-        if symbol in self._by_symbol:
-            return self._by_symbol[symbol]
-        return self._by_file.get(file.rpartition("/")[2], file)
+        if symbol.base in self._by_symbol:
+            return self._by_symbol[symbol.base]
+        return self._by_file.get(file.rpartition("/")[2], "") or self._at(symbol) or file
+
+    def _at(self, symbol: Symbol) -> str:
+        """Of code at an address: a function that gcc found equal to another has no entry."""
+        if not symbol.is_code or self._dwarf is None or self._ranges is None:
+            return ""
+        offset = self._ranges.cu_offset_at_addr(symbol.address)
+        if offset is None:
+            return ""
+        return _text(self._dwarf.get_CU_at(offset).get_top_DIE(), "DW_AT_name")
 
     def _add(self, top: DIE) -> None:
         source = _text(top, "DW_AT_name")

@@ -62,8 +62,8 @@ ALLOWED = {
     },
     # Looks at what was compiled; only commands import it.
     "insight": {
-        *("errors", "ir", "plan", "codegen", "mlf", "runtime", "targets", "module", "describe"),
-        *("compile", "tune", "manifest", "builder"),
+        *("errors", "files", "ir", "plan", "codegen", "mlf", "runtime", "targets", "module"),
+        *("describe", "compile", "tune", "manifest", "builder"),
     },
     "api": {
         *("errors", "ir", "importer", "passes", "targets", "plan", "codegen", "mlf", "runtime"),

@@ -142,6 +142,7 @@ CALLS = {
     "tune": "gesture_int8.onnx -o tuned.json --target cortex-m4 --inputs gesture_int8.npz",
     "doctor": "--json",
     "profile": "gesture_int8.onnx",
+    "size": "gesture_int8.onnx",
 }
 
 
