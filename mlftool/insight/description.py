@@ -93,12 +93,12 @@ def _read(data: Mapping[str, Any]) -> Description:
         tuple(map(_pool, memory["pools"])),
         tuple(map(_buffer, memory["buffers"])),
     )
-    names = {pool.name for pool in made.pools}
+    pools = {pool.name: pool.size for pool in made.pools}
     for b in made.buffers:
-        if b.pool not in names:
-            raise ValueError(f"buffer '{b.name}' is in pool '{b.pool}', which does not exist")
-        if b.last < b.first:
-            raise ValueError(f"buffer '{b.name}' ends at step {b.last}, before {b.first}")
+        if not b.offset + b.size <= pools.get(b.pool, -1):
+            raise ValueError(f"buffer '{b.name}' is not inside a pool; got '{b.pool}'")
+        if not b.first <= b.last < max(1, len(made.nodes)):
+            raise ValueError(f"buffer '{b.name}' is there from step {b.first} to {b.last}")
     return made
 
 

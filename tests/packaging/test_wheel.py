@@ -143,6 +143,7 @@ CALLS = {
     "doctor": "--json",
     "profile": "gesture_int8.onnx",
     "size": "gesture_int8.onnx",
+    "memmap": "gesture_int8.onnx",
 }
 
 
