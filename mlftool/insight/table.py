@@ -18,6 +18,14 @@ class Ratio(float):
     """Shown with two digits behind the point."""
 
 
+class Signed(int):
+    """A change: 12 is shown as +12."""
+
+
+class Growth(float):
+    """A change as a share: 0.25 is shown as +25.0 %."""
+
+
 Cell = str | int | float | None
 
 
@@ -39,10 +47,14 @@ def shown(cell: Cell) -> str:
     """A cell for people. What is not known is a dash."""
     if cell is None:
         return "-"
+    if isinstance(cell, Growth):
+        return f"{100 * cell:+.1f} %"
     if isinstance(cell, Percent):
         return f"{100 * cell:.1f} %"
     if isinstance(cell, float):
         return f"{cell:.2f}"
+    if isinstance(cell, Signed):
+        return f"{int(cell):+,}"
     return one_line(cell) if isinstance(cell, str) else f"{cell:,}"
 
 
