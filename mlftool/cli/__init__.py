@@ -81,10 +81,21 @@ def _parser(name: str | None) -> argparse.ArgumentParser:
     for command, text in COMMANDS.items():
         parser = sub.add_parser(command, help=text, description=text)
         if command == name:
-            module = importlib.import_module(f"mlftool.cli.{command}")
-            module.add_arguments(parser)
-            parser.set_defaults(run=module.run, parser=parser)
+            _fill(parser, command)
     return top
+
+
+def _fill(parser: argparse.ArgumentParser, command: str) -> None:
+    module = importlib.import_module(f"mlftool.cli.{command}")
+    module.add_arguments(parser)
+    parser.set_defaults(run=module.run, parser=parser)
+
+
+def parser_of(command: str) -> argparse.ArgumentParser:
+    """The parser of one command, for those who ask what it takes."""
+    parser = _Parser(prog=f"mlftool {command}", description=COMMANDS[command])
+    _fill(parser, command)
+    return parser
 
 
 def _versions() -> str:

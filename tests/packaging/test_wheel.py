@@ -145,6 +145,7 @@ CALLS = {
     "size": "gesture_int8.onnx",
     "memmap": "gesture_int8.onnx",
     "diff": "gesture_int8.onnx g.tar --no-run",
+    "completion": "bash",
 }
 
 
