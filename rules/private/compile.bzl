@@ -25,6 +25,7 @@ load(
 )
 load(":cpus.bzl", "device_of")
 load(":groups.bzl", "LIMIT_ATTRS", "archive_groups", "declare_parts", "declare_runner_source")
+load(":labels.bzl", "shown")
 load(":mlftool.bzl", "TOOLCHAIN_TYPE", "WORKER_ATTRS", "run_compiler", "run_mlftool")
 load(":options.bzl", "OPTIONS", "OPTION_ATTRS")
 load(":providers.bzl", "MlfInfo", "MlfModuleInfo", "MlfPartsInfo")
@@ -112,7 +113,7 @@ def options_of(ctx):
         fail("%s: pools: got %s with interface_api 'packed', expected 'c'; leave one of them out" % (label, attr.pools))
     if attr.tuning and (attr.optimize != "speed" or attr.patches != "off"):
         fail("%s: tuning: got %s with optimize '%s' and patches '%s', expected speed and off; leave one of them out" %
-             (label, attr.tuning.label, attr.optimize, attr.patches))
+             (label, shown(attr.tuning.label), attr.optimize, attr.patches))
     if attr.workspace_io and packed:
         fail("%s: workspace_io: got True with interface_api 'packed', expected 'c'; leave one of them out" % label)
     return asked

@@ -1,5 +1,6 @@
 """A test that a BUILD file written from a manifest is what the manifest says."""
 
+load(":labels.bzl", "shown")
 load(":manifest_repository.bzl", "repository_of")
 load(":mlftool.bzl", "TOOLCHAIN_TYPE")
 load(":run.bzl", "executable")
@@ -22,7 +23,7 @@ def _mlf_manifest_test_impl(ctx):
         ctx.file.generated.short_path,
         _written_repository(ctx.attr._rules.label),
         known.short_path,
-        str(ctx.label),
+        shown(ctx.label),
     ]
     files = [ctx.file.manifest, ctx.file.generated, known] + ctx.files._reader + ctx.files._crt
     return [executable(ctx, "rules.private.tools.committed", arguments, files, "console")]
