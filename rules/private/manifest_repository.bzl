@@ -103,7 +103,9 @@ manifest_repository = repository_rule(
         "_reader": attr.label_list(default = [
             Label("//mlftool:__init__.py"),
             Label("//mlftool:errors.py"),
+            Label("//mlftool:keywords.py"),
             Label("//mlftool:options.py"),
+            Label("//mlftool:version.py"),
         ] + [Label("//mlftool:manifest/" + name) for name in READER_FILES]),
     },
 )

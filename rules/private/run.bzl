@@ -179,10 +179,20 @@ _mlf_run_test = rule(
     toolchains = [TOOLCHAIN_TYPE],
 )
 
-def _check_test(name, runner, vectors, absolute, relative, common):
+def _run_test(name, kind, runner, vectors, absolute, relative, size, common):
     check_call(name, runner = (runner, "label"), vectors = (vectors, "label"))
     check_number(name, absolute = absolute, relative = relative)
     check_common(name, common)
+    common = dict(common, size = common.get("size", size), tags = run_tags(kind) + (common.get("tags") or []))
+    _mlf_run_test(
+        name = name,
+        absolute = text_of(absolute),
+        on_board = kind == "device",
+        relative = text_of(relative),
+        runner = runner,
+        vectors = vectors,
+        **common
+    )
 
 def mlf_host_test(name, runner, vectors, absolute = "", relative = "", **kwargs):
     """Runs a module on the host and compares every output with the reference.
@@ -196,18 +206,7 @@ def mlf_host_test(name, runner, vectors, absolute = "", relative = "", **kwargs)
       relative: allowed difference as a share of the reference, added to `absolute`.
       **kwargs: `tags` beside `mlf_kind=host`, `size`, `visibility` and so on.
     """
-    _check_test(name, runner, vectors, absolute, relative, kwargs)
-    tags = run_tags("host") + (kwargs.pop("tags", None) or [])
-    _mlf_run_test(
-        name = name,
-        absolute = text_of(absolute),
-        relative = text_of(relative),
-        runner = runner,
-        vectors = vectors,
-        size = kwargs.pop("size", "small"),
-        tags = tags,
-        **kwargs
-    )
+    _run_test(name, "host", runner, vectors, absolute, relative, "small", kwargs)
 
 def mlf_device_test(name, runner, vectors, absolute = "", relative = "", **kwargs):
     """Runs a module on a simulated board and compares every output with the reference.
@@ -221,19 +220,7 @@ def mlf_device_test(name, runner, vectors, absolute = "", relative = "", **kwarg
       relative: allowed difference as a share of the reference, added to `absolute`.
       **kwargs: `tags` beside `mlf_kind=device`, `size`, `visibility` and so on.
     """
-    _check_test(name, runner, vectors, absolute, relative, kwargs)
-    tags = run_tags("device") + (kwargs.pop("tags", None) or [])
-    _mlf_run_test(
-        name = name,
-        absolute = text_of(absolute),
-        on_board = True,
-        relative = text_of(relative),
-        runner = runner,
-        vectors = vectors,
-        size = kwargs.pop("size", "medium"),
-        tags = tags,
-        **kwargs
-    )
+    _run_test(name, "device", runner, vectors, absolute, relative, "medium", kwargs)
 
 def _mlf_firmware_test_impl(ctx):
     firmware = info_of(ctx, "firmware", MlfFirmwareInfo)

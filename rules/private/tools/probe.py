@@ -28,7 +28,7 @@ from pathlib import Path
 
 from mlftool.mlf.runtime_tree import crt_root
 from mlftool.runtime import toolchain
-from mlftool.runtime.boards import BOARDS, Board
+from mlftool.runtime.boards import BOARDS, NAMED, Board
 from mlftool.runtime.toolchain import Alternative, Program
 from mlftool.targets import TARGETS, Target
 
@@ -227,7 +227,7 @@ def board(of: Board) -> dict[str, object]:
     files = [f"{f}/{p.name}" for f in folders for p in sorted((crt_root() / f).iterdir())]
     return {
         "title": of.title,
-        "targets": [name for name, other in BOARDS.items() if other.name == of.name],
+        "targets": of.targets,
         "simulator": of.simulator,
         "linkopts": of.linkopts,
         "folders": folders,
@@ -258,7 +258,7 @@ def main(arguments: list[str]) -> None:
         "alternatives": {f"{a.toolchain}_{a.name}": alternative(a) for a in toolchain.ALTERNATIVES},
         "simulators": {name: simulator(name) for name in toolchain.SIMULATORS},
         "targets": {name: target(of) for name, of in TARGETS.items()},
-        "boards": {of.name: board(of) for of in BOARDS.values()},
+        "boards": {name: board(of) for name, of in NAMED.items()},
     }
     print(json.dumps(found, sort_keys=True))
 
