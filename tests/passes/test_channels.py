@@ -147,7 +147,7 @@ def jobs(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[Model, bool], J
                 spec = ModuleSpec(given, job.name, disabled_pass=OFF if off else ())
                 job.module = compile_module(spec)
                 made[model, off] = job
-    build_jobs(list(made.values()), tmp_path_factory.mktemp("channels"), ("-O1", *SANITIZERS))
+    build_jobs(list(made.values()), tmp_path_factory.mktemp("channels"), ("-O0", *SANITIZERS))
     return made
 
 

@@ -85,7 +85,7 @@ def jobs(tmp_path_factory: pytest.TempPathFactory) -> dict[Key, Job]:
                 spec = ModuleSpec(model, job.name, disabled_pass=OFF if off else ())
                 job.module = compile_module(spec)
                 made[kind, name, off] = job
-    build_jobs(list(made.values()), tmp_path_factory.mktemp("phases"), ("-O1", *SANITIZERS))
+    build_jobs(list(made.values()), tmp_path_factory.mktemp("phases"), ("-O0", *SANITIZERS))
     return made
 
 
