@@ -9,9 +9,8 @@ from it on MLPerf's anomaly detector, whose layers cancel almost completely.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
 
@@ -19,10 +18,12 @@ import numpy as np
 
 from mlftool.ir.dtype import of
 from mlftool.ir.graph import View
-from mlftool.ir.holes import Number, numbers
+from mlftool.ir.holes import Number
 from mlftool.ir.relay import LAYOUTS, Site, dense, requantise, scale_of, window, zero_point
+from mlftool.onnx_rules.boxes import filling
+from mlftool.onnx_rules.windows import spelt_window
 from mlftool.ops.base import OPS, Contracts, Facts, Kernel, Layout, Operand, Trait, op, shown
-from mlftool.ops.contract_computed import computed, spatial_axes
+from mlftool.ops.contract_computed import computed, plain_loops
 from mlftool.ops.contraction import (
     BLOCK,
     Contraction,
@@ -45,6 +46,8 @@ from mlftool.ops.contraction import (
     weight_zero_point,
 )
 from mlftool.ops.matmul import fitting_bias, flags, matmul, without_factors
+from mlftool.ops.microsoft import KINDS
+from mlftool.ops.microsoft_quantised import quantised_gemm
 from mlftool.ops.nibbles import are_nibbles, nibble_rows
 from mlftool.ops.scalar import Store, tensor_operand
 
@@ -207,34 +210,23 @@ def any_rank(v: View) -> Kernel:
     acc = f"({v.y.dtype.c}){requantize(c, q, 'acc', 'oc')}" if q else "(b[oc] + acc)"
     store = Store(v, acc, f"p * {Number(c.oc)} + oc", "oc")
     operands = [
-        tensor_operand(v.graph, "x", v.core.inputs[0]),
         Operand("w", v.type(v.core.inputs[3 if q else 1]).dtype.c, "const", array=c.weights),
         Operand("b", of(bias).c, "const", array=bias),
+        *([scale_operand(q), *_zero_points(q, 1)] if q else []),
     ]
-    if q:
-        operands += [scale_operand(q), *_zero_points(q, 1)]
-    operands += [*store.operands, Operand("y", v.out.dtype.c, "out", v.node.outputs[0])]
-    return Kernel(
+    kernel = plain_loops(
+        c,
         "portable.any_rank",
-        "contract_any.c.j2",
-        {
-            "axes": spatial_axes(c),
-            **numbers({"batch": c.batch, "ic": c.ic, "oc": c.oc, "area": math.prod(c.kernel)}),
-            "group": Number(c.group),
-            "store": store,
-            "quantised": bool(q),
-            "zero_point": q.x_zero_point if q else 0,
-            "minus": weight_zero_point(q, "oc"),
-            "zero": "b[oc]" if q else "0.0f",
-            "onnx": False,
-        },
-        tuple(operands),
-        cost=c.macs * 9.0 + c.pixels * c.oc * 20.0,
-        macs=c.macs,
-        includes=("mlf/kernel.h", *store.includes),
-        inplace=store.inplace,
-        parametric=True,
+        store,
+        operands,
+        9.0,
+        quantised=bool(q),
+        zero="b[oc]" if q else "0.0f",
+        zero_point=q.x_zero_point if q else 0,
+        minus=weight_zero_point(q, "oc"),
+        onnx=False,
     )
+    return replace(kernel, parametric=True)
 
 
 def contract(v: View) -> Kernel:
@@ -329,6 +321,7 @@ op(
     contracts=Contracts(Layout.CONVOLUTION, bias=2, packs_bias=True),
     quantised="QLinearConv",
     checks=(auto_pad, _fits),
+    resolve=spelt_window,
     relay=_relay_conv,
 )(contract)
 op(
@@ -336,6 +329,7 @@ op(
     *(Trait.KEPT, Trait.SPATIAL, Trait.EPILOGUE),
     contracts=Contracts(Layout.CONVOLUTION, 3, bias=8, y_scale=6),
     checks=(auto_pad, _fits),
+    resolve=spelt_window,
     relay=_relay_qlinear_conv,
 )(contract)
 op(
@@ -343,6 +337,7 @@ op(
     Trait.EPILOGUE,
     contracts=Contracts(Layout.MATRIX, bias=2, packs_bias=True, computed="QLinearMatMul"),
     quantised="com.microsoft.QGemm",
+    extents=filling(lambda row: 0, 2),
     checks=(flags, fitting_bias),
     canonical=without_factors,
     relay=_relay_gemm,
@@ -351,4 +346,6 @@ op(
     "com.microsoft.QGemm",
     Trait.EPILOGUE,
     contracts=Contracts(Layout.MATRIX, 3, bias=6, y_scale=7),
+    expansion=quantised_gemm,
+    kinds=KINDS,
 )(contract)

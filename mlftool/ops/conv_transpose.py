@@ -14,6 +14,9 @@ import numpy as np
 
 from mlftool.ir.dtype import int32, int64
 from mlftool.ir.graph import View
+from mlftool.onnx_rules.draft import Draft
+from mlftool.onnx_rules.scope import Scope
+from mlftool.onnx_rules.windows import halves
 from mlftool.ops.base import Contracts, Facts, Kernel, Layout, Operand, Trait, op, shown
 from mlftool.ops.contract_computed import spatial_axes
 from mlftool.ops.contraction import (
@@ -112,12 +115,42 @@ def _same(f: Facts) -> str:
     )
 
 
+def _spelt_out(scope: Scope, d: Draft) -> None:
+    """Padding that is asked for by the output's extents is what is left over of the full result."""
+    x, w = d.types[0], d.types[1]
+    if x is None or w is None:
+        return
+    spatial, kernel = x.shape[2:], w.shape[2:]
+    rank = len(spatial)
+    strides = d.attrs.get("strides") or [1] * rank
+    dilations = d.attrs.get("dilations") or [1] * rank
+    extra = d.attrs.pop("output_padding", None) or [0] * rank
+    pads = d.attrs.get("pads") or [0] * (2 * rank)
+    auto_pad, stated = d.attrs.pop("auto_pad", "NOTSET"), d.attrs.pop("output_shape", None)
+    out = d.out_types[0].shape[2:]
+    if stated:  # onnx's inference forgets them where they are less than the input's
+        out = tuple(stated[-rank:])
+        d.out_shape = (x.shape[0], w.shape[1] * d.attrs.get("group", 1), *out)
+    if auto_pad == "VALID":
+        pads = [0] * (2 * rank)
+    elif auto_pad != "NOTSET" or stated:
+        totals = [
+            max(0, (n - 1) * s + e + (k - 1) * dl + 1 - o)
+            for n, s, e, k, dl, o in zip(
+                spatial, strides, extra, kernel, dilations, out, strict=True
+            )
+        ]
+        pads = halves(totals, auto_pad == "SAME_UPPER")
+    d.attrs.update(kernel_shape=list(kernel), strides=strides, dilations=dilations, pads=pads)
+
+
 @op(
     "ConvTranspose",
     *(Trait.KEPT, Trait.SPATIAL, Trait.EPILOGUE),
     contracts=Contracts(Layout.TRANSPOSED, bias=2, forward="Conv"),
     quantised="mlf.QLinearConvTranspose",
     checks=(auto_pad, _fits, _same),
+    resolve=_spelt_out,
 )
 def conv_transpose(v: View) -> Kernel:
     return gathered(v, requantize)

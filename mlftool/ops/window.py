@@ -9,15 +9,15 @@ import numpy as np
 
 from mlftool.ir.graph import View
 from mlftool.ir.relay import LAYOUTS, Rule, Site, window
+from mlftool.onnx_rules.draft import Draft
+from mlftool.onnx_rules.scope import Scope
+from mlftool.onnx_rules.windows import spelt_window
 from mlftool.ops.base import (
-    Attributes,
     Facts,
     Kernel,
     Moved,
     Operand,
-    Shape,
     Trait,
-    Types,
     UnsupportedError,
     old,
     op,
@@ -25,6 +25,8 @@ from mlftool.ops.base import (
 )
 from mlftool.ops.contraction import auto_pad
 from mlftool.ops.elementwise import Maths
+from mlftool.ops.microsoft import KINDS
+from mlftool.ops.microsoft_quantised import quantised_pool
 from mlftool.ops.plain import float_of, plain_kernel
 from mlftool.ops.scalar import Load, Store, literal, tensor_operand
 
@@ -184,6 +186,7 @@ def _pool_pads(f: Facts) -> str:
     *(Trait.KEPT, Trait.SPATIAL, Trait.EPILOGUE, Trait.ORDER_PRESERVING),
     moved=Moved(None, (0,)),
     checks=(auto_pad, _pool_pads),
+    resolve=spelt_window,
     relay=_relay_pool("max"),
 )
 def max_pool(v: View) -> Kernel:
@@ -210,16 +213,21 @@ def _place(v: View) -> str:
     return f"(int64_t)image * {math.prod(a['n'] for a in axes)} + {text}"
 
 
-def _norm(x: Shape, attrs: Attributes, inputs: Types) -> str:
-    return "" if attrs.get("p", 2) else "p is 0, for which there is no norm; expected 1 or more"
+def _norm(f: Facts) -> str:
+    return "" if f.attrs.get("p", 2) else "p is 0, for which there is no norm; expected 1 or more"
 
 
-old("GlobalLpPool", Trait.KEPT, related=_norm)
-old("GlobalAveragePool", Trait.KEPT)
-old("GlobalMaxPool", Trait.KEPT)
+old("GlobalLpPool", Trait.KEPT, checks=(_norm,), resolve=spelt_window)
+for _name in ("GlobalAveragePool", "GlobalMaxPool"):
+    old(_name, Trait.KEPT, resolve=spelt_window)
 
 
-@op("LpPool", Trait.KEPT, Trait.SPATIAL, Trait.EPILOGUE, Trait.PROLOGUE, related=_norm)
+@op(
+    "LpPool",
+    *(Trait.KEPT, Trait.SPATIAL, Trait.EPILOGUE, Trait.PROLOGUE),
+    checks=(_norm,),
+    resolve=spelt_window,
+)
 def lp_pool(v: View) -> Kernel:
     """The p-norm of each window."""
     row, p = float_of(v, v.y.dtype), v.attr("p", 2)
@@ -232,7 +240,23 @@ def lp_pool(v: View) -> Kernel:
     return _pool(v, "portable.lp_pool", m.lit(0), step, root, row.c, includes=includes)
 
 
-@op("MaxUnpool", Trait.KEPT)
+def _implied(scope: Scope, d: Draft) -> None:
+    """Indices count in the output that the window implies, whatever shape is asked for."""
+    x = d.types[0]
+    if x is None:
+        return
+    kernel = d.attrs["kernel_shape"]
+    strides = d.attrs.get("strides") or [1] * len(kernel)
+    pads = d.attrs.get("pads") or [0] * (2 * len(kernel))
+    implied = [
+        (n - 1) * s - pads[k] - pads[k + len(kernel)] + kernel[k]
+        for k, (n, s) in enumerate(zip(x.shape[2:], strides, strict=True))
+    ]
+    d.attrs = {"mlf.implied": [*x.shape[:2], *implied]}
+    d.inputs = d.inputs[:2]
+
+
+@op("MaxUnpool", Trait.KEPT, resolve=_implied)
 def max_unpool(v: View) -> Kernel:
     """Each value where its index says, zeros elsewhere; what lies beyond the output is dropped."""
     implied, out = v.attr("mlf.implied"), v.y.shape
@@ -252,7 +276,12 @@ def max_unpool(v: View) -> Kernel:
     )
 
 
-@op("com.microsoft.QLinearAveragePool", Trait.SPATIAL, Trait.EPILOGUE)
+@op(
+    "com.microsoft.QLinearAveragePool",
+    *(Trait.SPATIAL, Trait.EPILOGUE),
+    expansion=quantised_pool,
+    kinds=KINDS,
+)
 def quantised_average_pool(v: View) -> Kernel:
     return averages(v, "mlf_requantize_wide")
 
@@ -289,6 +318,7 @@ def averages(v: View, requantize: str) -> Kernel:
     *(Trait.KEPT, Trait.SPATIAL, Trait.EPILOGUE, Trait.PROLOGUE),
     quantised="com.microsoft.QLinearAveragePool",
     checks=(auto_pad, _pool_pads),
+    resolve=spelt_window,
     relay=_relay_pool("avg"),
 )
 def average_pool(v: View) -> Kernel:
