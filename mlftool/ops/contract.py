@@ -12,13 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 from typing import Protocol
 
 import numpy as np
 
 from mlftool.ir.dtype import of
 from mlftool.ir.graph import View
-from mlftool.ir.holes import Number
+from mlftool.ir.holes import Number, numbers
 from mlftool.ir.relay import LAYOUTS, Site, dense, requantise, scale_of, window, zero_point
 from mlftool.onnx_rules.boxes import filling
 from mlftool.onnx_rules.windows import spelt_window
@@ -118,14 +119,10 @@ def blocked(
         "contract_s8.c.j2" if q else "contract_f32.c.j2",
         {
             **geometry(c),
-            "rows": rows,
-            "columns": columns,
-            "stores": entries,
-            "blocks": Number(blocks(c)),
-            "block": Number(min(BLOCK, c.depth)),
+            **{"rows": rows, "columns": columns, "stores": entries, "nibbles": nibbles},
+            **numbers({"blocks": blocks(c), "block": min(BLOCK, c.depth)}),
             "fill": q.x_zero_point if q else "0.0f",
             "minus": partial(weight_zero_point, q),
-            "nibbles": nibbles,
         },
         tuple(operands),
         cost=c.macs * (2.6 if q else 3.0) + c.pixels * c.oc * 12.0,
@@ -175,11 +172,8 @@ def depthwise(v: View, requantised: Requantised | None = None) -> Kernel | None:
         operands += form.operands(scales) if form else scales
     operands += [*store.operands, Operand("y", v.out.dtype.c, "out", v.node.outputs[0])]
     g = geometry(c)
-    tap_list = [
-        ((ky * g["dh"] * g["iw"] + kx * g["dw"]) * c.ic, ky * g["kw"] + kx)
-        for ky in range(g["kh"])
-        for kx in range(g["kw"])
-    ]
+    places = product(range(g["kh"]), range(g["kw"]))
+    tap_list = [((y * g["dh"] * g["iw"] + x * g["dw"]) * c.ic, y * g["kw"] + x) for y, x in places]
     return Kernel(
         "portable.depthwise",
         "depthwise.c.j2",

@@ -150,20 +150,10 @@ def _shape_of(v: View) -> Contraction:
         shape, out = v.x(0).shape, v.y.shape
         rank = len(shape) - 2
         pads = tuple(v.attr("pads", (0,) * (2 * rank)))
-        one = (1,) * rank
-        return Contraction(
-            v,
-            shape[0],
-            shape[-1],
-            out[-1],
-            shape[1:-1],
-            out[1:-1],
-            tuple(v.attr("kernel_shape") or v.x(operands.weights).shape[2:]),
-            tuple(v.attr("strides", one)),
-            tuple(v.attr("dilations", one)),
-            pads[:rank],
-            v.attr("group", 1),
-        )
+        kernel = tuple(v.attr("kernel_shape") or v.x(operands.weights).shape[2:])
+        strides, dilations = (tuple(v.attr(n, (1,) * rank)) for n in ("strides", "dilations"))
+        window = (shape[1:-1], out[1:-1], kernel, strides, dilations, pads[:rank])
+        return Contraction(v, shape[0], shape[-1], out[-1], *window, v.attr("group", 1))
     m, k = v.x(0).shape
     return Contraction(v, 1, k, v.y.shape[-1], (m,), (m,), (1,), (1,), (1,), (0,), 1)
 
@@ -193,26 +183,18 @@ class Quantisation:
             scale = scale / v.known(y_scale).reshape(-1)
         w_zp = v.const(5)
         w_zp = np.zeros(1, np.int32) if w_zp is None else w_zp.reshape(-1).astype(np.int32)
-        return Quantisation(
-            Number(v.known(2).item()),
-            w_zp,
-            scale.astype(np.float32),
-            Number(0 if to_float else v.known(y_scale + 1).item()),
-            Number(lo),
-            Number(hi),
-            to_float,
-        )
+        x_zero, y_zero = v.known(2).item(), 0 if to_float else v.known(y_scale + 1).item()
+        zero, low, high = (Number(n) for n in (y_zero, lo, hi))
+        scale = scale.astype(np.float32)
+        return Quantisation(Number(x_zero), w_zp, scale, zero, low, high, to_float)
 
 
 def weight_zero_point(q: Quantisation | None, channel: str) -> str:
     """C text of what is subtracted from a weight of an output channel, "" if nothing is."""
     if q is None or not np.any(q.w_zero_point):
         return ""
-    return (
-        f" - wz[{channel}]"
-        if q.w_zero_point.size > 1
-        else f" - {number(q.w_zero_point.item(), int32)}"
-    )
+    one = q.w_zero_point.size == 1
+    return f" - {number(q.w_zero_point.item(), int32) if one else f'wz[{channel}]'}"
 
 
 def centred(c: Contraction, q: Quantisation) -> Array:
@@ -288,9 +270,8 @@ def is_narrow(c: Contraction, q: Quantisation) -> bool:
 def has_normal_scales(q: Quantisation) -> bool:
     """Whether mlf_requantize_soft takes all scales."""
     scale = q.scale.astype(np.float32)
-    return not q.to_float and bool(
-        np.all(np.isfinite(scale) & (scale >= np.finfo(np.float32).tiny))
-    )
+    normal = np.isfinite(scale) & (scale >= np.finfo(np.float32).tiny)
+    return not q.to_float and bool(np.all(normal))
 
 
 def scale_text(q: Quantisation, channel: str) -> str:
@@ -343,19 +324,15 @@ def stores(
     for j in range(rows):
         for b in range(columns):
             channel = f"oc + {b}" if b else "oc"
-            pixel = f"(p + {j})" if j else "p"
-            acc = f"acc{j}{b}"
+            pixel, acc = f"(p + {j})" if j else "p", f"acc{j}{b}"
             if q:
                 text = requantised(acc, channel) if requantised else requantize(c, q, acc, channel)
                 acc = f"({c.v.y.dtype.c}){text}"
             elif blocks(c) == 1:
                 acc = f"(b[{channel}] + {acc})"
             index = f"{pixel} * {Number(c.oc)} + {channel}"
-            guards = []
-            if j and c.pixels % rows:
-                guards.append(f"p + {j} < {Number(c.pixels)}")
-            if b and c.oc % width:
-                guards.append(f"{channel} < {Number(c.oc)}")
+            guards = [f"p + {j} < {Number(c.pixels)}"] if j and c.pixels % rows else []
+            guards += [f"{channel} < {Number(c.oc)}"] if b and c.oc % width else []
             entries.append(Stored(" && ".join(guards), index, Store(c.v, acc, index, channel)))
     return entries
 

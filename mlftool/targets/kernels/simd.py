@@ -10,6 +10,7 @@ one takes unsigned bytes, so signed activations are stored 128 larger and the bi
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from mlftool.ops.base import Kernel, Operand
 from mlftool.ops.contraction import (
     BLOCK,
     Contraction,
+    Quantisation,
     blocks,
     contraction,
     folded_bias,
@@ -26,8 +28,8 @@ from mlftool.ops.contraction import (
     requantize,
 )
 from mlftool.ops.scalar import Store
-from mlftool.targets.kernels import BYTES, FLOATS, kernel
-from mlftool.targets.kernels.parts import Tile, bytes_of, constants, scale_of
+from mlftool.targets.kernels import FLOATS, kernel
+from mlftool.targets.kernels.parts import Tile, byte_kernel, constants, scale_of
 from mlftool.targets.kernels.simd_finish import Finish, channels, finish
 from mlftool.targets.kernels.simd_image import Image, image_of
 
@@ -79,14 +81,11 @@ AVX2 = Unit("avx2", 8, 16, 2, "mlf_i16x16", "mlf_wide_x8", "mlf_madd_x8")
 AVX512 = Unit("avx512", 16, 32, 4, "__m512i", "mlf_quads_x16", "mlf_dot4_x16")
 
 
-def _bid(v: View, unit: Unit) -> Kernel | None:
+def _float32(v: View, unit: Unit) -> Kernel | None:
     c = contraction(v)
-    if c.quantised:
-        return int8(v, unit)
-    return _float32(v, c.planar(), unit) if c.group == 1 and len(c.inputs) <= 2 else None
-
-
-def _float32(v: View, c: Contraction, unit: Unit) -> Kernel:
+    if c.group != 1 or len(c.inputs) > 2:
+        return None
+    c = c.planar()
     image = image_of(c, 1, True)
     shape = unit.shape(image, c.oc)
     width = shape[1] * unit.lanes
@@ -103,14 +102,11 @@ def _float32(v: View, c: Contraction, unit: Unit) -> Kernel:
     read = constants(w=pack(c.weights, image, width, 1), b=pad_rows(c.bias, width))
     how = finish(v, c, None, unit.lanes, channels(c.oc, width), c.oc % width == 0)
     text = "a[i]" if many else "(b[oc + i] + a[i])"
-    return _kernel(v, c, unit, image, shape, params, read, (how, text))
+    return _tile(c, unit, image, shape, params, read, (how, text)).kernel
 
 
-def int8(v: View, unit: Unit) -> Kernel | None:
-    found = bytes_of(v)
-    if found is None:
-        return None
-    c, q = found
+def int8(c: Contraction, q: Quantisation, unit: Unit) -> Tile:
+    v = c.v
     signed = v.x(0).dtype.name == "int8"
     bias = folded_bias(c, q)
     flips = unit.group == 4 and signed
@@ -134,7 +130,7 @@ def int8(v: View, unit: Unit) -> Kernel | None:
         "column_type": "int16_t" if unit.group == 2 else "uint8_t",
     }
     text = f"({v.y.dtype.c}){requantize(c, q, 'a[i]', 'oc + i')}"
-    return _kernel(v, c, unit, image, shape, params, read, (how, text))
+    return _tile(c, unit, image, shape, params, read, (how, text))
 
 
 def _wrap(values: Array) -> Array:
@@ -152,8 +148,7 @@ def pack(weights: Array, image: Image, width: int, group: int) -> Array:
     return np.ascontiguousarray(parts.transpose(0, 2, 1, 3)).reshape(-1)
 
 
-def _kernel(
-    v: View,
+def _tile(
     c: Contraction,
     unit: Unit,
     image: Image,
@@ -161,14 +156,14 @@ def _kernel(
     params: dict[str, Any],
     read: tuple[Operand, ...],
     result: tuple[Finish | None, str],
-) -> Kernel:
+) -> Tile:
     rows, vectors = shape
     how, text = result
     size = SIZES[params["column_type"]]
     image = image.banded(size, rows)
     if image.pixels < rows:  # a band of few pixels
         rows = image.pixels
-    store = Store(v, text, "to + i", "oc + i")
+    store = Store(c.v, text, "to + i", "oc + i")
     columns: tuple[Operand, ...] = ()
     if image.copied:
         bytes_ = image.elements * size
@@ -193,22 +188,9 @@ def _kernel(
         },
         cost=c.macs * 2.0 / products + c.pixels * c.oc * 4.0,
         header="mlf/simd.h",
-    ).kernel
+    )
 
 
-@kernel(*FLOATS, needs="vector", unless="fused")
-@kernel(*BYTES, needs="vector")
-def sse2(v: View) -> Kernel | None:
-    return _bid(v, SSE)
-
-
-@kernel(*FLOATS, needs="avx2", unless="fused")
-@kernel(*BYTES, needs="avx2")
-def avx2(v: View) -> Kernel | None:
-    return _bid(v, AVX2)
-
-
-@kernel(*FLOATS, needs="avx512", unless="fused")
-@kernel(*BYTES, needs="avx512")
-def avx512(v: View) -> Kernel | None:
-    return _bid(v, AVX512)
+for _unit, _needs in ((SSE, "vector"), (AVX2, "avx2"), (AVX512, "avx512")):
+    kernel(*FLOATS, needs=_needs, unless="fused")(partial(_float32, unit=_unit))
+    byte_kernel(_needs)(partial(int8, unit=_unit))

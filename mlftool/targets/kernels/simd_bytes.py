@@ -14,10 +14,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mlftool.ir.graph import Array, View
-from mlftool.ops.base import Kernel, Operand
-from mlftool.ops.contraction import contraction
-from mlftool.targets.kernels import BYTES, kernel
+from mlftool.ir.graph import Array
+from mlftool.ops.contraction import Contraction, Quantisation
+from mlftool.targets.kernels.parts import Tile, byte_kernel, constants
 from mlftool.targets.kernels.simd import Unit, int8
 from mlftool.targets.kernels.simd_image import Image
 
@@ -67,37 +66,27 @@ def reach(weights: Array) -> Array:
     return np.concatenate([np.maximum(pairs, 0).sum(-1), np.maximum(-pairs, 0).sum(-1)], axis=1)
 
 
-@kernel(*BYTES, needs="avx2", unless="avx512")
-def small_weights(v: View) -> Kernel | None:
-    c = contraction(v)
-    made = int8(v, UNIT)
-    if made is None or made.params["finish"] is None:
+@byte_kernel("avx2", "avx512")
+def small_weights(c: Contraction, q: Quantisation) -> Tile | None:
+    made = int8(c, q, UNIT)
+    packed = made.constants[0].array
+    if made.params["finish"] is None or packed is None:
         return None
-    packed = next(o.array for o in made.operands if o.name == "w")
-    assert packed is not None
     width = made.params["vectors"] * UNIT.lanes
     places = _places(made.params["im"])
     blocks = [Quads.of(w, places) for w in packed.reshape(-1, len(places), width, 4)]
     tried = [(size, [b.grouped(size) for b in blocks]) for size in SIZES]
     size, grouped = min(tried, key=lambda t: _steps(*t))
-    arrays = {
-        "w": np.concatenate([q.weights for q, _ in grouped]),
-        "at": np.concatenate([q.places for q, _ in grouped]),
-        "n": np.array([(g, len(q.places) - g * size) for q, g in grouped], np.int32),
-    }
-    if not arrays["at"].size:
+    w = np.concatenate([b.weights for b, _ in grouped]).reshape(-1)
+    at = np.concatenate([b.places for b, _ in grouped])
+    counts = np.array([(n, len(b.places) - n * size) for b, n in grouped], np.int32)
+    if not at.size:
         return None
-    types = {"w": "int8_t", "at": "uint16_t" if places.dtype == np.uint16 else "int32_t"}
-    found = tuple(
-        Operand(name, types.get(name, "int32_t"), "const", array=array.reshape(-1))
-        for name, array in arrays.items()
-    )
-    at = next(i for i, o in enumerate(made.operands) if o.name == "w")
     return replace(
         made,
         name="avx2.bytes",
         params={**made.params, "grouped": size},
-        operands=(*made.operands[:at], *found, *made.operands[at + 1 :]),
+        constants=(*constants(w=w, at=at, n=counts.reshape(-1)), *made.constants[1:]),
         cost=c.pixels * (made.params["vectors"] * _steps(size, grouped) + c.oc * 4.0),
     )
 
