@@ -1,8 +1,8 @@
 """The command line: one module per command in this folder, found by name.
 
-A command module defines HELP (one line), add_arguments(parser) and run(args) -> exit code. Data go
-to stdout, messages to stderr. Modules are imported only when named, so `mlftool --version` and
-`mlftool check` never pay for numpy or onnx.
+A command module defines HELP (a string on one line), add_arguments(parser) and run(args) -> exit
+code, and nothing else names it. Data go to stdout, messages to stderr. Modules are imported only
+when named, so `mlftool --version` and `mlftool check` never pay for numpy or onnx.
 """
 
 from __future__ import annotations
@@ -15,27 +15,25 @@ import re
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
 from mlftool.errors import BAD_INPUT, ENVIRONMENT, MlfError, Problem
 
-# command -> the line `mlftool --help` shows; the module of the same name does the work.
-COMMANDS: dict[str, str] = {
-    "compile": "compile one ONNX model to an MLF archive",
-    "build": "build every entry of a manifest, without Bazel",
-    "bazel": "write a manifest's Bazel targets as a BUILD file to commit",
-    "check": "report every problem of a manifest or model; writes nothing",
-    "tune": "find a model's best kernels by counting; writes a record to commit",
-    "run": "run a model or archive on the host or a simulated board, and compare",
-    "runner": "write the C descriptor of a module for the test runner",
-    "inspect": "show what an archive contains",
-    "extract": "extract files from an archive",
-    "schema": "print the JSON Schema of manifests, for editors",
-    "doctor": "list what is installed and what to install",
-}
+HELP = re.compile(r'^HELP = "(.*)"$', re.MULTILINE)
+
+
+def commands() -> dict[str, str]:
+    """Each command with the line that `mlftool --help` shows. Files without one are no commands."""
+    files = sorted(Path(__file__).parent.glob("*.py"))
+    found = {f.stem: HELP.search(f.read_text(encoding="utf-8")) for f in files}
+    return {name: line[1] for name, line in found.items() if line}
+
+
+COMMANDS = commands()
 
 
 class _Parser(argparse.ArgumentParser):
@@ -83,10 +81,21 @@ def _parser(name: str | None) -> argparse.ArgumentParser:
     for command, text in COMMANDS.items():
         parser = sub.add_parser(command, help=text, description=text)
         if command == name:
-            module = importlib.import_module(f"mlftool.cli.{command}")
-            module.add_arguments(parser)
-            parser.set_defaults(run=module.run, parser=parser)
+            _fill(parser, command)
     return top
+
+
+def _fill(parser: argparse.ArgumentParser, command: str) -> None:
+    module = importlib.import_module(f"mlftool.cli.{command}")
+    module.add_arguments(parser)
+    parser.set_defaults(run=module.run, parser=parser)
+
+
+def parser_of(command: str) -> argparse.ArgumentParser:
+    """The parser of one command, for those who ask what it takes."""
+    parser = _Parser(prog=f"mlftool {command}", description=COMMANDS[command])
+    _fill(parser, command)
+    return parser
 
 
 def _versions() -> str:
