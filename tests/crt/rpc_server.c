@@ -500,6 +500,8 @@ static void wrong_addresses_are_refused(void) {
   EXPECT(copy_to(0, 0, "abcd", 4) == kException);
   EXPECT(refused("CopyToRemote: a tensor outside of this device's memory"));
   EXPECT(copy_to(data, UINT64_MAX, "abcd", 4) == kException);
+  EXPECT(copy_to((uint64_t)1 << 62, (uint64_t)3 << 62, "abcd", 4) == kException);
+  EXPECT(copy_to((uint64_t)1 << 62, (uint64_t)5 << 60, "abcd", 4) == kException);
   EXPECT(copy_to((uint64_t)(uintptr_t)&calls, 0, "abcd", 4) == kException);
   EXPECT(copy_from((uint64_t)(uintptr_t)&calls, 0, 4) == kException);
   EXPECT(refused("CopyFromRemote: a tensor outside"));

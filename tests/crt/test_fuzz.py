@@ -11,13 +11,20 @@ from crt_build import ROOT, SANITIZE, WARNINGS, sources
 from machines import BY_NAME
 
 FUZZ = ROOT / "tests/crt/fuzz"
+READERS = ("common", "graph_executor")
+PARTS = {
+    "rpc": (
+        *("common", "microtvm_rpc_common", "microtvm_rpc_server"),
+        *("aot_executor", "aot_executor_module"),
+    )
+}
 
 
-@pytest.mark.parametrize("name", ["graph", "params", "registry", "vm"])
+@pytest.mark.parametrize("name", ["graph", "params", "registry", "rpc", "vm"])
 def test_a_million_inputs_find_nothing(name: str, tmp_path: Path) -> None:
     program = tmp_path / name
     command = ["gcc", "-O1", *WARNINGS, *SANITIZE, f"{FUZZ}/platform.c", f"{FUZZ}/driver.c"]
-    command += [*sources(f"tests/crt/fuzz/{name}.c", "common", "graph_executor"), "-o", program]
+    command += [*sources(f"tests/crt/fuzz/{name}.c", *PARTS.get(name, READERS)), "-o", program]
     subprocess.run(command, check=True)
     done = subprocess.run([program, "1000000"], capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stdout, done.stderr) == (0, "1000000 executions\n", "")

@@ -35,13 +35,17 @@ static inline uint64_t board_counter_ticks(void) {
 }
 #endif
 
-/* The stack lies at the start of RAM, and what is below may be memory too. Physical memory
- * protection makes it read-only: one locked range from 0 to there, which holds for machine mode. */
+/* The stack is at the start of RAM, and what is below may be memory too. Physical memory protection
+ * makes it read-only, from the program's first instruction on: below that are the board's devices.
+ * The range is locked, so it holds for machine mode. */
 static inline void board_guard_stack(void) {
   extern uint32_t __stack_bottom[]; /* sections.ld */
+  extern void reset_handler(void);  /* startup.c */
   __asm volatile(CPU_CSR("csrw pmpaddr0, %0\n"
-                         "csrw pmpcfg0, %1\n")::"r"((uintptr_t)__stack_bottom >> 2),
-                 "r"((uintptr_t)0x8d)); /* locked, top of range, execute and read */
+                         "csrw pmpaddr1, %1\n"
+                         "csrw pmpcfg0, %2\n")::"r"((uintptr_t)reset_handler >> 2),
+                 "r"((uintptr_t)__stack_bottom >> 2),
+                 "r"((uintptr_t)0x8d00)); /* the second: locked, top of range, execute and read */
 }
 
 #endif /* MLF_BOARDS_RISCV_INSTRET_H_ */

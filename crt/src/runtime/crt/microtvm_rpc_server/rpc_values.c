@@ -197,7 +197,7 @@ const char *TVMRpcTensor_Read(TVMByteCursor *cursor, DLTensor **tensor) {
 }
 
 const char *TVMRpcTensor_Check(const DLTensor *tensor, uint64_t num_bytes) {
-  const uintptr_t start = (uintptr_t)tensor->data;
+  const uintptr_t start = (uintptr_t)tensor->data; /* as a number: it may point nowhere */
   if (tensor->device.device_type != kDLCPU || tensor->device.device_id != 0) {
     return "a tensor on a device that is not here";
   }
@@ -206,7 +206,7 @@ const char *TVMRpcTensor_Check(const DLTensor *tensor, uint64_t num_bytes) {
   }
   if (start == 0 || tensor->byte_offset > UINTPTR_MAX - start ||
       num_bytes > UINTPTR_MAX - start - (uintptr_t)tensor->byte_offset ||
-      TVMPlatformCheckAccess((const uint8_t *)tensor->data + tensor->byte_offset,
+      TVMPlatformCheckAccess((const void *)(start + (uintptr_t)tensor->byte_offset),
                              (size_t)num_bytes) != kTvmErrorNoError) {
     return "a tensor outside of this device's memory";
   }

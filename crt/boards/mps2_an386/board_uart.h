@@ -1,0 +1,3 @@
+/* UART 0. */
+#define BOARD_UART 0x40004000u
+#include "cmsdk_uart.h"

@@ -1,0 +1,28 @@
+/* The 16550 UART of QEMU's RISC-V machine virt: bytes at 0x10000000. */
+#ifndef MLF_BOARDS_NS16550_H_
+#define MLF_BOARDS_NS16550_H_
+
+#include <stdint.h>
+
+/* Data 0; FIFO control 2; line status 5 (bit 0: a byte was received, bit 5: one can be sent). */
+static volatile uint8_t *const board_uart = (volatile uint8_t *)0x10000000u;
+
+static inline void board_uart_start(void) {
+  board_uart[2] = 1;
+}
+
+static inline int board_uart_has_byte(void) {
+  return (board_uart[5] & 0x01u) != 0;
+}
+
+static inline uint8_t board_uart_take(void) {
+  return board_uart[0];
+}
+
+static inline void board_uart_put(uint8_t byte) {
+  while ((board_uart[5] & 0x20u) == 0) {
+  }
+  board_uart[0] = byte;
+}
+
+#endif /* MLF_BOARDS_NS16550_H_ */

@@ -1,0 +1,2 @@
+/* The first UART. */
+#include "ns16550.h"
