@@ -23,17 +23,17 @@ from typing import Any, NoReturn
 
 from mlftool.errors import BAD_INPUT, ENVIRONMENT, MlfError, Problem
 
-# What a command module says of itself, in one line of its source: it is not imported for --help.
-_HELP = re.compile(r'^HELP = "(.+)"$', re.MULTILINE)
+HELP = re.compile(r'^HELP = "(.*)"$', re.MULTILINE)
 
 
-def _commands() -> dict[str, str]:
-    """command -> the line that `mlftool --help` shows; the module of that name does the work."""
-    texts = {f.stem: f.read_text("utf-8") for f in sorted(Path(__file__).parent.glob("*.py"))}
-    return {name: found[1] for name, text in texts.items() if (found := _HELP.search(text))}
+def commands() -> dict[str, str]:
+    """Each command with the line that `mlftool --help` shows. Files without one are no commands."""
+    files = sorted(Path(__file__).parent.glob("*.py"))
+    found = {f.stem: HELP.search(f.read_text(encoding="utf-8")) for f in files}
+    return {name: line[1] for name, line in found.items() if line}
 
 
-COMMANDS: Mapping[str, str] = _commands()
+COMMANDS = commands()
 
 
 class _Parser(argparse.ArgumentParser):

@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mlftool.cli.inputs import add_input_value, parse_shapes, parse_values
+from mlftool.cli.inputs import add_inputs, given_inputs
 from mlftool.cli.options import add_compile_options, compile_options
-from mlftool.cli.tvmc_options import EXECUTORS
 from mlftool.errors import MlfError, Problem, did_you_mean
-from mlftool.options import OPTIONS
+from mlftool.options import EXECUTORS, OPTIONS
 
 if TYPE_CHECKING:
     from mlftool.insight.subject import Subject
@@ -37,9 +36,7 @@ def add_subject_options(parser: argparse.ArgumentParser) -> None:
         help="of a manifest: a model's name, or an entry such as kws/cortex-m4-aot; repeatable",
     )
     add("--module", metavar="M", help="which module of the archive")
-    add("--input-shape", action="append", default=[], metavar="NAME:1,3,32,32",
-        help="for a model: bind an input's symbolic dimensions; repeatable")  # fmt: skip
-    add_input_value(parser)
+    add_inputs(parser, "for a model: ")
     add_compile_options(parser)
 
 
@@ -99,8 +96,7 @@ def _model(args: argparse.Namespace, file: Path) -> Subject:
         module_name_of(file),
         args.target or DEFAULT_TARGET,
         args.executor or "aot",
-        input_shapes=parse_shapes(args.input_shape),
-        input_values=parse_values(args.input_value),
+        **given_inputs(args),
         **compile_options(args),
     )
     return of_spec(spec, str(file), file.name)

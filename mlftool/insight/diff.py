@@ -194,11 +194,11 @@ def exceeded(found: Difference, limits: Sequence[Limit]) -> Iterator[Problem]:
         name = found.after.name
         if measured is None:
             text = f"{one.metric} is not known of both builds, so '{one.text}' cannot be checked"
-            yield Problem("MLF0615", text, name)
+            yield Problem("MLF0616", text, name)
         elif measured > one.value:
             was = f"was {f.before:,}, " if f.before is not None else ""
             text = f"{one.metric}: {was}is {f.after:,}{_percent(f)}; expected at most what "
-            yield Problem("MLF0615", f"{text}'{one.text}' allows", name)
+            yield Problem("MLF0616", f"{text}'{one.text}' allows", name)
 
 
 def _percent(figure: Figure) -> str:

@@ -13,8 +13,8 @@ WARNINGS = (
     *("-std=c99", "-pedantic", "-Werror", "-Wall", "-Wextra", "-Wconversion", "-Wshadow"),
     *("-Wcast-align", "-Wundef", "-Wstrict-prototypes", "-Wvla"),
 )
-SANITIZE = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
-INCLUDES = (f"-I{CRT / 'include'}", f"-I{HOST}")
+SANITIZE = ("-g1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+INCLUDES = (f"-I{CRT / 'include'}", f"-I{HOST}", f"-I{CRT / 'platform'}")
 
 
 def part(name: str) -> list[str]:

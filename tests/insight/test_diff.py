@@ -68,8 +68,8 @@ def test_another_objective(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert main([*map(str, words), "--fail-on", "instructions>+1%", "--fail-on", "flash>1KiB"]) == 1
     lines = capsys.readouterr().err.splitlines()
     assert [line.split(":")[1:3] for line in lines] == [
-        [" error[MLF0615]", " instructions"],
-        [" error[MLF0615]", " flash"],
+        [" error[MLF0616]", " instructions"],
+        [" error[MLF0616]", " flash"],
     ]
 
 

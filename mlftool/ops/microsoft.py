@@ -1,0 +1,147 @@
+"""onnxruntime's own operators in terms of the standard's: what its optimiser fuses, and
+what was its own before it was the standard's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import onnx
+
+from mlftool.onnx_rules.scope import Refuse
+from mlftool.onnx_rules.steps import Steps, check_kinds
+from mlftool.ops.base import Expansion, UnsupportedError, expands
+
+# The attributes that the expansions read, which have no schema in the onnx package.
+KINDS: Mapping[str, str] = {
+    **dict.fromkeys(("axis", "bits", "block_size", "channels_last", "do_rotary"), "INT"),
+    **dict.fromkeys(("gather_axis", "K", "keepdims", "N", "num_heads", "opset"), "INT"),
+    **dict.fromkeys(("past_present_share_buffer", "quantize_axis", "unidirectional"), "INT"),
+    **dict.fromkeys(("transA", "transB", "transBatchA", "transBatchB"), "INT"),
+    **dict.fromkeys(("alpha", "epsilon", "mask_filter_value", "scale"), "FLOAT"),
+    **dict.fromkeys(("axes", "qkv_hidden_sizes"), "INTS"),
+    "activation": "STRING",
+    "activation_params": "FLOATS",
+}
+
+
+def microsoft(*names: str) -> Callable[[Expansion], Expansion]:
+    return expands(*(f"com.microsoft.{n}" for n in names), kinds=KINDS)
+
+
+@microsoft("QuantizeLinear", "DequantizeLinear", "GatherND", "Trilu", "Range", "Pad")
+def _same_name(s: Steps) -> None:
+    s(s.node.op_type, *s.node.input, out=0, **s.known_to(s.node.op_type))
+
+
+@microsoft("ExpandDims")
+def _expand_dims(s: Steps) -> None:
+    axis = s("Cast", s.x(1), to=onnx.TensorProto.INT64)
+    s("Unsqueeze", s.x(0), s("Reshape", axis, s.const([1], np.int64)), out=0)
+
+
+def turned(s: Steps, value: str, rank: int, back: bool = False) -> str:
+    """Channels-last data with their channels second, or back again; for the latter the output."""
+    first, last = [0, rank - 1, *range(1, rank - 1)], [0, *range(2, rank), 1]
+    return s("Transpose", value, perm=last, out=0) if back else s("Transpose", value, perm=first)
+
+
+@microsoft("NhwcMaxPool")
+def _channels_last(s: Steps) -> None:
+    x = s.type(0)
+    value = s("MaxPool", turned(s, s.x(0), len(x.shape)), **s.known_to("MaxPool"))
+    turned(s, value, len(x.shape), back=True)
+
+
+@microsoft("FusedMatMul", "TransposeMatMul")
+def _fused_matmul(s: Steps) -> None:
+    """transA and transB turn the last two axes, transBatchA and B the axes before the last."""
+    sides = []
+    for i, side in enumerate("AB"):
+        least, name = int(s.attrs.get(f"transBatch{side}", 0) != 0), s.x(i)
+        axes = list(range(len(s.shape(i, least, -1))))
+        if s.attrs.get(f"transBatch{side}", 0):
+            axes = [*axes[1:-1], axes[0], axes[-1]]
+        if s.attrs.get(f"trans{side}", 0):
+            axes[-2:] = axes[:-3:-1]
+        sides.append(s("Transpose", name, perm=axes) if axes != sorted(axes) else name)
+    alpha = s.attrs.get("alpha", 1.0)
+    if alpha == 1.0:
+        s("MatMul", *sides, out=0)
+    else:
+        s("Mul", s("MatMul", *sides), s.const(alpha, _numpy(s)), out=0)
+
+
+def _numpy(s: Steps) -> Any:
+    return s.type(0).dtype.numpy
+
+
+# What onnxruntime's optimiser joins with them.
+ACTIVATIONS = (
+    *("", "Relu", "Sigmoid", "Tanh", "LeakyRelu", "Clip", "HardSigmoid"),
+    *("Elu", "Selu", "Softplus", "Softsign", "ThresholdedRelu"),
+)
+
+
+@microsoft("FusedGemm", "FusedConv")
+def _fused_activation(s: Steps) -> None:
+    """A Gemm or Conv with an activation; a Conv may add its fourth input before that."""
+    params = s.attrs.pop("activation_params", [])
+    activation = s.attrs.pop("activation", "")
+    if activation not in ACTIVATIONS:
+        names = ", ".join(filter(None, ACTIVATIONS))
+        raise UnsupportedError(f"activation '{activation}'; supported: {names}")
+    for key in ("activation_alpha", "activation_beta", "activation_gamma"):  # FusedGemm's
+        if key in s.attrs:
+            check_kinds({key: s.attrs[key]}, {key: "FLOAT"})
+            params = [*params, s.attrs.pop(key)]
+    if len(params) < 2 and activation in ("Clip", "HardSigmoid"):
+        raise Refuse("MLF0303", f"activation {activation} has {len(params)} parameters; expected 2")
+    inputs, core = [s.x(i) for i in range(3)], s.node.op_type.removeprefix("Fused")
+    value = s(core, *inputs, **s.known_to(core))
+    if s.x(3):
+        value = s("Add", value, s.x(3))
+    if activation == "Clip":
+        s("Clip", value, s.const(params[0]), s.const(params[1]), out=0)
+    elif activation == "LeakyRelu":
+        s("LeakyRelu", value, out=0, alpha=params[0] if params else 0.01)
+    elif activation == "HardSigmoid":
+        s("HardSigmoid", value, out=0, alpha=params[0], beta=params[1])
+    else:
+        s(activation or "Identity", value, out=0)
+
+
+@microsoft("Gelu", "FastGelu", "BiasGelu")
+def _gelu(s: Steps) -> None:
+    value = s("Add", s.x(0), s.x(1)) if s.x(1) else s.x(0)
+    fast = s.node.op_type == "FastGelu"
+    s("Gelu", value, out=0, approximate="tanh" if fast else "none")
+
+
+@microsoft("QuickGelu")
+def _quick_gelu(s: Steps) -> None:
+    s("Swish", s.x(0), out=0, alpha=s.attrs.get("alpha", 1.702))
+
+
+@microsoft("SkipLayerNormalization", "SkipSimplifiedLayerNormalization")
+def _skip_layer(s: Steps) -> None:
+    """Normalisation of input + skip (+ bias); that sum may be the fourth output."""
+    simple = "Simplified" in s.node.op_type
+    bias = s.x(3 if simple else 4)
+    total = s("Add", s.x(0), s.x(1), out=None if bias else 3 if s.wants(3) else None)
+    if bias:
+        total = s("Add", total, bias, out=3 if s.wants(3) else None)
+    attrs = {"axis": -1, "epsilon": s.attrs.get("epsilon", 1e-12)}
+    if simple:
+        s("RMSNormalization", total, s.x(2), out=0, **attrs)
+    else:
+        beta = (s.x(3),) if s.x(3) else ()
+        s("LayerNormalization", total, s.x(2), *beta, out=0, **attrs)
+
+
+@expands("SimplifiedLayerNormalization")
+def _simplified_layer(s: Steps) -> None:
+    """onnxruntime writes this one into the standard's own domain."""
+    attrs = {k: v for k, v in s.attrs.items() if k in ("axis", "epsilon")}
+    s("RMSNormalization", s.x(0), s.x(1), out=0, **attrs)

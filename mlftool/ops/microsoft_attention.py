@@ -1,0 +1,147 @@
+"""onnxruntime's attention operators, which its transformer optimiser and its quantiser write, in
+terms of products of matrices and Softmax."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+
+from mlftool.onnx_rules.scope import Refuse
+from mlftool.onnx_rules.steps import Steps
+from mlftool.ops.base import UnsupportedError
+from mlftool.ops.microsoft import microsoft
+
+
+def _num_heads(s: Steps) -> int:
+    heads = int(s.attrs["num_heads"])
+    if heads < 1:
+        raise Refuse("MLF0303", f"num_heads is {heads}; expected 1 or more")
+    return heads
+
+
+def _heads(s: Steps, value: str, batch: int, time: int, width: int) -> str:
+    """[batch, time, width] as [batch, head, time, width of a head]."""
+    heads = _num_heads(s)
+    split = s("Reshape", value, s.const([batch, time, heads, width // heads], np.int64))
+    return s("Transpose", split, perm=[0, 2, 1, 3])
+
+
+def _added(s: Steps, keep: str, axes: list[int]) -> str:
+    """What is added to scores: 0 where `keep` is 1, a large negative number where it is 0."""
+    to = onnx.TensorProto.FLOAT
+    counts = s("Greater", s("Cast", keep, to=to), s.const(0.0))  # as onnxruntime reads a mask
+    lacks = s("Sub", s("Cast", counts, to=to), s.const(1.0))
+    size = -s.attrs.get("mask_filter_value", -10000.0)
+    return s("Unsqueeze", s("Mul", lacks, s.const(size)), s.const(axes, np.int64))
+
+
+def _mask(s: Steps, i: int, batch: int, total: int) -> str:
+    """Input `i`: for each key (and query) whether it counts, or for each batch how many keys do."""
+    shape = s.type(i).shape
+    if len(shape) == 3:
+        return _added(s, s.x(i), [1])
+    if len(shape) == 2 and shape[1] == total:
+        return _added(s, s.x(i), [1, 2])
+    if shape == (batch,):
+        lengths = s("Unsqueeze", s.x(i), s.const([1], np.int64))
+        return _added(s, s("Less", s.const(np.arange(total), np.int32), lengths), [1, 2])
+    raise UnsupportedError(f"an attention mask of shape {list(shape)}; supported: 1 to 3 axes")
+
+
+def _attend(s: Steps, parts: list[str], adds: list[str], sizes: tuple[int, ...]) -> None:
+    """softmax(q @ k.T * scale + what is added) @ v for each head, joined again: the first output.
+    `parts` are queries q, keys k and values v; `sizes` are batch, queries, keys, widths of a query
+    and of all values."""
+    q, k, v = parts
+    batch, time, total, width, values = sizes
+    if width < 1:
+        raise Refuse("MLF0303", f"{_num_heads(s)} heads do not fit the width of its queries")
+    scores = s("MatMul", q, s("Transpose", k, perm=[0, 1, 3, 2]))
+    scores = s("Mul", scores, s.const(s.attrs.get("scale", 0.0) or width**-0.5))
+    if s.attrs.get("unidirectional", 0):
+        future = np.arange(total) > np.arange(total - time, total)[:, None]
+        adds = [*adds, s.const(np.where(future, np.finfo(np.float32).min, 0))]
+    for add in adds:
+        scores = s("Add", scores, add)
+    mixed = s("MatMul", s("Softmax", scores, axis=-1), v)
+    joined = s("Transpose", mixed, perm=[0, 2, 1, 3])
+    s("Reshape", joined, s.const([batch, time, values], np.int64), out=0)
+
+
+def _own(s: Steps, product: str, widths: list[int], mask: int, past: int, bias: int) -> None:
+    """Attention of a sequence to itself: `product` holds queries, keys and values side by side;
+    `mask`, `past` and `bias` are places of inputs."""
+    batch, time, _ = s.shape(0, 3)
+    if s.attrs.get("do_rotary", 0) or s.attrs.get("past_present_share_buffer", 0):
+        raise UnsupportedError("rotary attention or a shared cache; supported: neither")
+    total, ends = time, np.cumsum([0, *widths])
+    parts = []
+    for j, width in enumerate(widths):
+        place = (s.const([int(n)], np.int64) for n in (ends[j], ends[j + 1], 2))
+        parts.append(_heads(s, s("Slice", product, *place), batch, time, width))
+    if s.x(past):
+        total += s.shape(past, 5)[3]
+        for j in (0, 1):
+            before = s("Gather", s.x(past), s.const(j, np.int64), axis=0)
+            parts[j + 1] = s("Concat", before, parts[j + 1], axis=2)
+    if s.wants(1):
+        axis = s.const([0], np.int64)
+        s("Concat", *(s("Unsqueeze", p, axis) for p in parts[1:]), out=1, axis=0)
+    adds = [_mask(s, mask, batch, total)] if s.x(mask) else []
+    adds += [s.x(bias)] if s.x(bias) else []
+    head = widths[0] // _num_heads(s)
+    _attend(s, parts, adds, (batch, time, total, head, widths[2]))
+
+
+@microsoft("Attention")
+def _attention(s: Steps) -> None:
+    product = s("MatMul", s.x(0), s.x(1))
+    if s.x(2):
+        product = s("Add", product, s.x(2))
+    widths = list(s.attrs.get("qkv_hidden_sizes") or [s.shape(1, 2)[1] // 3] * 3)
+    if len(widths) != 3:
+        raise Refuse("MLF0303", f"qkv_hidden_sizes has {len(widths)} numbers; expected 3")
+    _own(s, product, widths, 3, 4, 5)
+
+
+@microsoft("QAttention")
+def _quantised_attention(s: Steps) -> None:
+    """The product with the weights is one of integers; what follows is float."""
+    sides = []
+    for at, scale, zero in ((0, 3, 6), (1, 4, 7)):
+        attrs = {"axis": 1} if len(s.type(scale).shape) and s.type(scale).shape != (1,) else {}
+        parameters = [s.x(scale)] + ([s.x(zero)] if s.x(zero) else [])
+        if not attrs:
+            empty = s.const([], np.int64)
+            parameters = [s("Reshape", name, empty) for name in parameters]
+        sides.append(s("DequantizeLinear", s.x(at), *parameters, **attrs))
+    product = s("Add", s("MatMul", *sides), s.x(2))
+    _own(s, product, [s.shape(1, 2)[1] // 3] * 3, 5, 8, 99)
+
+
+@microsoft("MultiHeadAttention")
+def _multi_head(s: Steps) -> None:
+    """Queries, keys and values that lie apart, each [batch, time, width]."""
+    if any(not s.x(k) or len(s.type(k).shape) != 3 for k in range(3)):
+        raise UnsupportedError(
+            "packed or cached keys and values; supported: three tensors of 3 axes"
+        )
+    (batch, time, width), (_, total, _), values = (s.type(k).shape for k in range(3))
+    widths, ends = (width, width, values[2]), np.cumsum([0, width, width, values[2]])
+    parts = []
+    for j in range(3):
+        value = s.x(j)
+        if s.x(3):
+            place = (s.const([int(n)], np.int64) for n in (ends[j], ends[j + 1]))
+            value = s("Add", value, s("Slice", s.x(3), *place))
+        parts.append(_heads(s, value, batch, s.type(j).shape[1], widths[j]))
+    for j in (1, 2):
+        if s.x(5 + j):
+            parts[j] = s("Concat", s.x(5 + j), parts[j], axis=2)
+        if s.wants(j):
+            s("Identity", parts[j], out=j)
+    total += s.shape(6, 4)[2] if s.x(6) else 0
+    adds = [_mask(s, 4, batch, total)] if s.x(4) else []
+    adds += [s.x(5)] if s.x(5) else []
+    head = width // _num_heads(s)
+    _attend(s, parts, adds, (batch, time, total, head, values[2]))
