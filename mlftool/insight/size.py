@@ -24,6 +24,8 @@ from mlftool.runtime.link import footprint, link_firmware
 USUAL_DEPTH = 3
 TEST, LIBRARY = "test program and board", "C library"
 _OTHERS = (TEST, LIBRARY)
+CALLED = "called by other kernels"  # such as the bodies of If, Loop and Scan
+_ENTRIES = ("run", "__tvm_main__", "map_inputs", "map_outputs", "get_c_metadata")
 UNNAMED = "without a name: literals, alignment"
 _CODE = re.compile(r"(?:^|/)codegen/host/src/(\w+?)_lib\d+\.\w+$")  # a module's, by its name
 _TEST = re.compile(r"(?:^|/)(?:runner_\w+\.c|crt/(?:runner|platform|boards)/.+)$")
@@ -111,13 +113,11 @@ def _in_model(symbol: Symbol, module: str, said: Description | None) -> tuple[st
         layers = [n for n in said.nodes if n.function == symbol.base] if said else []
         if layers:
             return ("kernels", layers[0].kernel, f"{symbol.base}: {_some(layers)}")
-        if not said and symbol.base not in (
-            f"tvmgen_{module}_run",
-            f"tvmgen_{module}___tvm_main__",
-        ):
-            return ("kernels", symbol.base)
-        own = symbol.base.startswith("tvmgen_")
-        return ("entry points" if own else "helpers of the headers", symbol.base)
+        if not symbol.base.startswith("tvmgen_"):
+            return ("helpers of the headers", symbol.base)
+        if symbol.base.removeprefix(f"tvmgen_{module}_") in _ENTRIES:
+            return ("entry points", symbol.base)
+        return ("kernels", *((CALLED,) if said else ()), symbol.base)
     step = _STEP.fullmatch(symbol.base)
     if step and said and int(step[1]) < len(said.nodes):
         return ("weights", said.nodes[int(step[1])].name or f"step {step[1]}", symbol.name)

@@ -6,7 +6,10 @@ import json
 import shutil
 from typing import Any
 
+import numpy as np
+import onnx
 import pytest
+from builders import Net
 from shared import REPO
 
 from mlftool.cli import main
@@ -44,3 +47,17 @@ def refused(capsys: pytest.CaptureFixture[str], *words: object) -> str:
     assert "MLF09" not in first
     assert len(help_) <= 1
     return err
+
+
+def loop_model() -> onnx.ModelProto:
+    """Three times a product with 64 weights, which the body of the Loop holds; then a Relu."""
+    weights = np.arange(64, dtype=np.float32).reshape(8, 8)
+    body = onnx.parser.parse_graph(
+        "b (int64 i, bool c, float[1,8] s) => (bool d, float[1,8] t) {"
+        "d = Identity(c)\nt = MatMul(s, w) }"
+    )
+    body.initializer.append(onnx.numpy_helper.from_array(weights, "w"))
+    net = Net()
+    x = net.input("x", np.float32, (1, 8))
+    y = net.node("Loop", net.const(np.int64(3)), net.const(np.True_), x, body=body)
+    return net.model(net.node("Relu", y))

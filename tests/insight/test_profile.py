@@ -17,7 +17,7 @@ import numpy as np
 import onnx
 import pytest
 from builders import Net
-from looks import GESTURE, MANIFEST, data_of, needs_board, refused, said
+from looks import GESTURE, MANIFEST, data_of, loop_model, needs_board, refused, said
 from shared import NETWORKS
 
 from mlftool.compile import ModuleSpec, compile_module
@@ -146,21 +146,11 @@ def test_csv_has_a_line_for_each_layer_of_each_entry(capsys: pytest.CaptureFixtu
 @needs_board
 def test_subgraphs_count_with_the_node_that_has_them(tmp_path: Path) -> None:
     """The weights inside a Loop, too."""
-    weights = np.arange(64, dtype=np.float32).reshape(8, 8)
-    body = onnx.parser.parse_graph(
-        "b (int64 i, bool c, float[1,8] s) => (bool d, float[1,8] t) {"
-        "d = Identity(c)\nt = MatMul(s, w) }"
-    )
-    body.initializer.append(onnx.numpy_helper.from_array(weights, "w"))
-    net = Net()
-    x = net.input("x", np.float32, (1, 8))
-    most = net.const(np.int64(3))
-    y = net.node("Loop", most, net.const(np.True_), x, body=body)
-    module = compile_module(ModuleSpec(net.model(net.node("Relu", y)), "m", "cortex-m4"))
+    module = compile_module(ModuleSpec(loop_model(), "m", "cortex-m4"))
     whole = measured(module, BOARDS["cortex-m4"], "-O2")
     assert whole.weights_bytes == module.sources.constants_bytes
     (loop,) = (c for c in whole.costs if c.layer.op == "Loop")
-    assert loop.layer.weights_bytes >= weights.nbytes
+    assert loop.layer.weights_bytes >= 4 * 64
 
 
 @needs_board

@@ -11,8 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import onnx
 import pytest
-from looks import GESTURE, MANIFEST, data_of, needs_board, refused, said
+from looks import GESTURE, MANIFEST, data_of, loop_model, needs_board, refused, said
 from shared import NETWORKS
 
 from mlftool.compile import ModuleSpec
@@ -139,6 +140,18 @@ def test_any_firmware(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     subprocess.run(["arm-none-eabi-gcc", *flags], cwd=tmp_path, check=True, capture_output=True)
     (size,) = data_of(capsys, "size", tmp_path / "a.elf")["sizes"]
     assert part(size["ram"], "application", "a.c", "table")["bytes"] == 400
+
+
+@needs_board
+def test_bodies_of_loops_are_kernels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    onnx.save(loop_model(), tmp_path / "m.onnx")
+    (size,) = data_of(capsys, "size", tmp_path / "m.onnx")["sizes"]
+    whole = part(size["flash"], "model m")
+    bodies = part(whole, "kernels", "called by other kernels")
+    assert any("loop" in p["name"] for p in bodies["parts"])
+    assert part(whole, "weights")["bytes"] >= 4 * 64
+    entries = [p["name"] for p in part(whole, "entry points")["parts"]]
+    assert sorted(entries) == ["tvmgen_m___tvm_main__", "tvmgen_m_run"]
 
 
 def test_changes_are_sorted_and_complete() -> None:
