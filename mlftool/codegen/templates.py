@@ -10,7 +10,10 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 _PACKAGE = Path(__file__).parent.parent
 _TEMPLATES = Environment(
     loader=FileSystemLoader(
-        [_PACKAGE / "ops", _PACKAGE / "targets" / "kernels", _PACKAGE / "codegen"]
+        [
+            *(_PACKAGE / "ops", _PACKAGE / "fixedpoint", _PACKAGE / "targets" / "kernels"),
+            _PACKAGE / "codegen",
+        ]
     ),
     undefined=StrictUndefined,
     trim_blocks=True,

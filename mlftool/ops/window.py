@@ -70,7 +70,7 @@ def _reaches_outside(v: View) -> bool:
     )
 
 
-def _pool(
+def pool(
     v: View,
     name: str,
     init: str,
@@ -116,7 +116,7 @@ def _pool(
     )
 
 
-def _divisor(v: View) -> str:
+def divisor_of(v: View) -> str:
     """What a mean divides by, in C: a number, or a variable of the template where windows differ.
 
     `inside` counts a window's elements in the input, `count` those in the input and its padding;
@@ -191,7 +191,7 @@ def max_pool(v: View) -> Kernel:
         raise UnsupportedError(f"MaxPool on {dtype}; supported: types that C has, 16-bit floats")
     lowest = literal(float("-inf") if dtype.is_float else dtype.range[0], dtype)
     step = "value > acc ? value : acc"
-    return _pool(v, "portable.max_pool", lowest, step, "acc", dtype.c, _place(v))
+    return pool(v, "portable.max_pool", lowest, step, "acc", dtype.c, _place(v))
 
 
 def _place(v: View) -> str:
@@ -227,7 +227,7 @@ def lp_pool(v: View) -> Kernel:
     root = {1: "acc", 2: f"sqrt{'' if row.bits == 64 else 'f'}(acc)"}.get(p)
     root = root or m.call("pow", "acc", m.lit(1 / p))
     step, includes = f"acc + {power}", ("mlf/math.h",)
-    return _pool(v, "portable.lp_pool", m.lit(0), step, root, row.c, includes=includes)
+    return pool(v, "portable.lp_pool", m.lit(0), step, root, row.c, includes=includes)
 
 
 @op("MaxUnpool", Trait.KEPT)
@@ -263,7 +263,7 @@ def averages(v: View, requantize: str) -> Kernel:
     """
     x_scale, y_scale = np.float32(v.known(1).item()), np.float32(v.known(3).item())
     x_zero, y_zero = int(v.known(2).item()), int(v.known(4).item())
-    divisor = _divisor(v)
+    divisor = divisor_of(v)
     f32 = v.type(v.core.inputs[1]).dtype
     known = constant_factor(v)
     if known is not None:
@@ -277,7 +277,7 @@ def averages(v: View, requantize: str) -> Kernel:
     total = f"acc - {count} * {x_zero}" if x_zero > 0 else f"acc + {count} * {-x_zero}"
     total = total if x_zero else "acc"
     finish = f"({v.y.dtype.c}){requantize}({total}, {factor}, {y_zero}, {lo}, {hi})"
-    return _pool(v, "portable.average_pool_s8", "0", "acc + value", finish, "int32_t")
+    return pool(v, "portable.average_pool_s8", "0", "acc + value", finish, "int32_t")
 
 
 @op(
@@ -289,14 +289,14 @@ def averages(v: View, requantize: str) -> Kernel:
 )
 def average_pool(v: View) -> Kernel:
     """Mean of each window, summed in float in window order."""
-    row, divisor = float_of(v, v.y.dtype), _divisor(v)
+    row, divisor = float_of(v, v.y.dtype), divisor_of(v)
     divisor = literal(int(divisor), row) if divisor.isdecimal() else f"({row.c}){divisor}"
     finish = f"acc / {divisor}"
-    return _pool(v, "portable.average_pool", literal(0, row), "acc + value", finish, row.c)
+    return pool(v, "portable.average_pool", literal(0, row), "acc + value", finish, row.c)
 
 
 def constant_factor(v: View) -> np.float32 | None:
     """What a sum is multiplied by, where all windows have as many elements."""
     x_scale, y_scale = np.float32(v.known(1).item()), np.float32(v.known(3).item())
-    divisor = _divisor(v)
+    divisor = divisor_of(v)
     return np.float32(x_scale / (y_scale * np.float32(divisor))) if divisor.isdecimal() else None

@@ -20,6 +20,8 @@ ALLOWED = {
     "ir": {"errors"},
     "ops": {"errors", "ir"},
     "importer": {"errors", "ir", "ops"},
+    "fixedpoint": {"errors", "ir", "ops"},
+    "frontends": {"errors", "ir", "ops", "importer", "fixedpoint"},
     "passes": {"errors", "ir", "ops"},
     "targets": {"errors", "ir", "ops"},
     "plan": {"errors", "ir", "ops", "targets"},
@@ -27,7 +29,7 @@ ALLOWED = {
     "mlf": {"errors"},
     "runtime": {"errors", "files", "mlf", "targets"},
     "options": {"targets"},
-    "module": {"ir", "options", "targets", "plan", "codegen"},
+    "module": {"ir", "frontends", "options", "targets", "plan", "codegen"},
     "config": {"errors"},
     "crash": {"errors", "mlf"},
     "limits": {"errors"},
@@ -36,7 +38,7 @@ ALLOWED = {
     "describe": {"errors", "ir", "ops", "codegen", "mlf", "module", "objects", "version"},
     "compile": {
         *("errors", "ir", "ops", "importer", "passes", "targets", "plan", "codegen", "mlf"),
-        *("module", "describe", "crash", "minimise"),
+        *("frontends", "module", "describe", "crash", "minimise"),
     },
     # Compiles and runs.
     "tune": {

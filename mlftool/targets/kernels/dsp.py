@@ -18,6 +18,7 @@ from mlftool.ops.contraction import (
     folded_bias,
     geometry,
     pad_rows,
+    scale_operand,
     stores,
 )
 from mlftool.targets.kernels import kernel
@@ -33,11 +34,10 @@ def _pack(c: Contraction, width: int, order: list[int]) -> Array:
 
 
 def _constants(c: Contraction, q: Quantisation, width: int, order: list[int]) -> list[Operand]:
-    scale = q.scale if q.scale.size == 1 else pad_rows(q.scale, width)
     return [
         Operand("w", "int8_t", "const", array=_pack(c, width, order)),
         Operand("b", "int32_t", "const", array=pad_rows(folded_bias(c, q).astype(np.int32), width)),
-        Operand("scale", "float", "const", array=scale),
+        scale_operand(q, width),
     ]
 
 

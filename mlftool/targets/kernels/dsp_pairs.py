@@ -23,6 +23,7 @@ from mlftool.ops.contraction import (
     geometry,
     pad_rows,
     requantize,
+    scale_operand,
     stores,
 )
 from mlftool.ops.fixed import fixed
@@ -106,11 +107,10 @@ def unrolled_pairs(v: View, unrolled: int = 0) -> Kernel | None:
     column = -(-c.depth // 4) * 4
     columns = Operand("columns", "int16_t", "scratch", bytes=2 * rows * column)
     order = walk(c, rows, column, columns, store.operands)
-    scale = q.scale if q.scale.size == 1 else pad_rows(q.scale, width)
     constants = [
         Operand("w", "uint32_t", "const", array=w, note=PACKED),
         Operand("b", "int32_t", "const", array=pad_rows(folded_bias(c, q).astype(np.int32), width)),
-        fix.coded(width) if fix else Operand("scale", "float", "const", array=scale),
+        fix.coded(width) if fix else scale_operand(q, width),
     ]
     rounds = column // 4
     unroll = unrolled or next(n for n in (8, 6, 7, 5, 4, 3, 2, 1) if rounds % n == 0)

@@ -57,7 +57,6 @@ def small_pairs(v: View) -> Kernel | None:
     column = -(-c.depth // 4) * 4
     columns = Operand("columns", "int16_t", "scratch", bytes=2 * rows * column, planned=True)
     order = walk(c, rows, column, columns, store.operands)
-    scale = q.scale if q.scale.size == 1 else pad_rows(q.scale, width)
     end = -(-c.pixels // rows) * rows
     return Kernel(
         "dsp.small_nibbles" if nibbles else "dsp.small_pairs",
@@ -80,7 +79,7 @@ def small_pairs(v: View) -> Kernel | None:
             (
                 Operand("w", "uint32_t", "const", array=w),
                 Operand("b", "int32_t", "const", array=_bias(c, q, width, nibbles)),
-                Operand("scale", "float", "const", array=scale),
+                scale_operand(q, width),
             ),
             store.operands,
             order.scratch,

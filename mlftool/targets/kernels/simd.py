@@ -24,6 +24,7 @@ from mlftool.ops.contraction import (
     folded_bias,
     pad_rows,
     requantize,
+    scale_operand,
 )
 from mlftool.ops.scalar import Store
 from mlftool.targets.kernels import kernel
@@ -130,8 +131,7 @@ def int8(v: View, unit: Unit) -> Kernel | None:
     )
     how = finish(v, c, q, unit.lanes, channels(c.oc, width), c.oc % width == 0)
     if how is None:
-        scale = q.scale if q.scale.size == 1 else pad_rows(q.scale, width)
-        constants += (Operand("scale", "float", "const", array=scale),)
+        constants += (scale_operand(q, width),)
     params = {
         "group": unit.group,
         "gather": gather[unit.group],

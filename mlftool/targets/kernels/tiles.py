@@ -23,6 +23,7 @@ from mlftool.ops.contraction import (
     pad_rows,
     requantize,
     requantize_soft,
+    scale_operand,
     scale_text,
 )
 from mlftool.ops.fixed import Fixed, fixed
@@ -148,6 +149,5 @@ class Form:
         return requantize(self.c, self.q, acc, channel)
 
     def operands(self, columns: int) -> tuple[Operand, ...]:
-        scale = self.q.scale if self.q.scale.size == 1 else pad_rows(self.q.scale, columns)
-        floats = (Operand("scale", "float", "const", array=scale),) if self.floats else ()
+        floats = (scale_operand(self.q, columns),) if self.floats else ()
         return (*((self.fix.operand(columns, rough=self.soft),) if self.fix else ()), *floats)
