@@ -49,7 +49,7 @@ ALLOWED = {
     "backend": {"errors", "ir", "mlf", "runtime", "targets", "module", "compile"},
     # Where a test can run decides which targets a model gets.
     "manifest": {"errors", "files", "options", "runtime", "targets"},
-    "stamps": {"errors", "files", "importer", "mlf"},
+    "stamps": {"errors", "files", "frontends", "importer", "mlf"},
     "builder": {
         "errors",
         "compile",
@@ -64,7 +64,7 @@ ALLOWED = {
     },
     "api": {
         *("errors", "ir", "importer", "passes", "targets", "plan", "codegen", "mlf", "runtime"),
-        *("module", "describe", "compile", "config"),
+        *("files", "frontends", "module", "describe", "compile", "config"),
     },
     # Where TVM's scripts look for what api and runtime hold.
     "moved": {"errors"},

@@ -26,7 +26,7 @@ FAMILIES = (
 for _family in FAMILIES:
     import_module(f"mlftool.frontends.tflite.{_family}")
 
-MOST_DEPTH = 16  # of subgraphs in subgraphs
+MOST_CALLS = 256  # of subgraphs, which may call others several times
 # What a condition may be; the first is what an operator takes.
 FLAGS = (TensorType(dtype.bool_, ()), TensorType(dtype.bool_, (1,)))
 
@@ -45,7 +45,8 @@ class _Walk:
     model: Model
     file: str
     problems: list[Problem] = field(default_factory=list)
-    depth: int = 0
+    active: list[Subgraph] = field(default_factory=list)  # subgraphs in which this one is
+    calls: int = 0
 
     def problem(self, code: str, text: str, path: str = "", help: str = "") -> None:
         self.problems.append(Problem(code, text, self.file, path=path, help=help))
@@ -153,7 +154,7 @@ class _Walk:
     def state(self, draft: Draft, place: int) -> bool:
         """Makes a variable that is read for the first time an input."""
         tensor = draft.graph.tensors[place]
-        if not tensor.variable or tensor.problem or self.depth:
+        if not tensor.variable or tensor.problem or self.active:
             return False
         name = draft.fresh(tensor.name or f"state_{place}", tensor.type)
         draft.values[place] = draft.states[place] = name
@@ -208,19 +209,26 @@ class _Walk:
         """A draft of subgraph `k`; its values and nodes are those of `nodes`."""
         if not 0 < k < len(self.model.subgraphs):
             raise RefusedError(f"subgraph {k} of {len(self.model.subgraphs)}")
-        if self.depth >= MOST_DEPTH:
-            raise RefusedError("subgraphs that call each other in a circle, or too deep")
         graph = self.model.subgraphs[k]
+        self.calls += 1
+        if any(graph is g for g in self.active):
+            raise RefusedError("subgraphs that call each other in a circle")
+        if self.calls > MOST_CALLS:
+            raise RefusedError(f"more than {MOST_CALLS} calls of subgraphs")
         if nodes is None:
             return Draft(graph)
         return Draft(graph, types=nodes.types, consts=nodes.consts, nodes=nodes.nodes)
 
     def inside(self, draft: Draft) -> list[str]:
         """The outputs of a subgraph whose inputs are there."""
-        self.depth += 1
+        before = len(self.problems)
+        self.active.append(draft.graph)
         self.operators(draft)
-        self.depth -= 1
-        return [self.given(draft, n, place) for n, place in enumerate(draft.graph.outputs)]
+        self.active.pop()
+        outputs = [self.given(draft, n, place) for n, place in enumerate(draft.graph.outputs)]
+        if len(self.problems) > before or not all(outputs):
+            raise RefusedError(f"subgraph '{draft.graph.name}' cannot be taken")
+        return outputs
 
     def branch(self, k: int, types: Sequence[TensorType]) -> Graph:
         draft = self.draft_of(k)
