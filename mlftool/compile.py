@@ -1,4 +1,4 @@
-"""The page to read first: which passes there are, and how a model becomes an archive.
+"""The page to read first: how a model becomes an archive.
 
 .onnx, .tflite --import--> Graph --PIPELINE--> Graph --lower--> Program --emit--> Bundle --> .tar
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from onnx import ModelProto
@@ -17,7 +17,6 @@ from mlftool.codegen.names import check_module_name
 from mlftool.codegen.options import Options
 from mlftool.codegen.share import share
 from mlftool.codegen.tuned import chooser
-from mlftool.codegen.weights import MODES
 from mlftool.crash import as_ours, signature
 from mlftool.describe import bundle
 from mlftool.errors import BAD_INPUT, MlfError, Problem, did_you_mean
@@ -28,81 +27,17 @@ from mlftool.ir.verify import verify
 from mlftool.minimise import minimise
 from mlftool.mlf import Bundle
 from mlftool.module import Module, ModuleSpec
-from mlftool.passes import (
-    batchnorm,
-    canonicalise,
-    channels,
-    fold,
-    fuse,
-    integers,
-    layout,
-    outputs,
-    phases,
-    qdq,
-    widen,
-)
+from mlftool.options import FILES, OPTIONS, Choice, Option, unmet
+from mlftool.passes import PIPELINE, outputs
+from mlftool.passes.order import Rewrite, wanted
 from mlftool.plan.lower import lower
 from mlftool.plan.patches import OFF, check_patches, in_patches
 from mlftool.plan.select import Choose
 from mlftool.targets import Target, debug_level
-from mlftool.targets.pools import Pool, parse_pools
+from mlftool.targets.pools import parse_pools
 from mlftool.targets.strings import parse
 
 __all__ = ["Module", "ModuleSpec", "compile_module", "compile_modules"]
-
-Pass = Callable[[Graph], Graph]
-
-PIPELINE: tuple[Pass, ...] = (
-    canonicalise.canonicalise,
-    widen.widen,
-    batchnorm.fold_batchnorm,
-    batchnorm.spread_batchnorm,
-    qdq.sink_and_hoist,
-    integers.to_integer,
-    integers.average_to_integer,
-    integers.settle_weights,
-    fold.fold_constants,
-    layout.channels_last,
-    layout.cancel_transposes,
-    fold.fold_constants,  # views of constants that moved there
-    phases.split_transposed,
-    channels.drop_constant_channels,
-    fuse.fuse_chains,
-    fuse.tabulate,
-    fuse.fuse_prologues,
-    fuse.fuse_epilogues,
-    outputs.store_outputs,
-)
-
-# The lowest opt_level with each pass; the others always run.
-LEVELS = {
-    "fuse_chains": 1,
-    "tabulate": 1,
-    "fuse_prologues": 1,
-    "fuse_epilogues": 1,
-    "fold_batchnorm": 2,
-    "sink_and_hoist": 2,
-    "to_integer": 2,
-    "average_to_integer": 2,
-    "drop_constant_channels": 2,
-    "split_transposed": 2,
-    "cancel_transposes": 3,
-}
-
-# How floats are summed -> the feature that kernels ask for.
-FLOAT_MODES = {"exact": frozenset[str](), "fused": frozenset({"fused"})}
-
-# The objective -> the feature that kernels ask for.
-OPTIMIZE = {"speed": frozenset[str](), "size": frozenset({"size"})}
-
-# TVM's names for passes that do the same as ours.
-TVM_PASSES = {
-    "AlterOpLayout": ("cancel_transposes",),
-    "ConvertLayout": ("cancel_transposes",),
-    "FakeQuantizationToInteger": ("sink_and_hoist", "to_integer", "average_to_integer"),
-    "FoldScaleAxis": ("fold_batchnorm",),
-    "FuseOps": ("fuse_chains", "tabulate", "fuse_prologues", "fuse_epilogues"),
-}
 
 
 def compile_modules(specs: Sequence[ModuleSpec]) -> Bundle:
@@ -173,9 +108,10 @@ def _crashed(spec: ModuleSpec, choose: Choose | None, error: Exception) -> MlfEr
 
 def _compile(spec: ModuleSpec, choose: Choose | None) -> Module:
     check_module_name(spec.module_name)
-    target, pools = _target(spec), _pools(spec)
-    choose = choose or _tuning(spec, target)
+    target, pools = _target(spec), parse_pools(spec.pools)
     options = _options(spec, target)
+    if choose is None and spec.tuning is not None:
+        choose = chooser(spec.tuning, target.name, spec.float_mode)
     clock = _Clock(spec.module_name)
     given, sha256 = imported(
         *(spec.model, spec.module_name, spec.input_shapes, spec.data_files, spec.only_declared),
@@ -185,7 +121,7 @@ def _compile(spec: ModuleSpec, choose: Choose | None) -> Module:
     options = replace(options, model_sha256=sha256)
     graph = verify(given, "import")
     clock.stage("import", graph)
-    for rewrite in wanted_passes(spec.opt_level, spec.disabled_pass):
+    for rewrite in wanted(PIPELINE, spec.opt_level, spec.disabled_pass):
         graph = verify(everywhere(rewrite, graph), rewrite.__name__)
         clock.stage(rewrite.__name__, graph)
     file = str(model_name(spec.model))
@@ -201,7 +137,7 @@ def _compile(spec: ModuleSpec, choose: Choose | None) -> Module:
     return Module(spec, options, given, program, sources)
 
 
-def everywhere(rewrite: Pass, graph: Graph) -> Graph:
+def everywhere(rewrite: Rewrite, graph: Graph) -> Graph:
     """The graph rewritten, its subgraphs first."""
     nodes = tuple(
         replace(n, graphs={k: everywhere(rewrite, g) for k, g in n.graphs.items()})
@@ -212,20 +148,6 @@ def everywhere(rewrite: Pass, graph: Graph) -> Graph:
     return rewrite(graph.replace(nodes=nodes))
 
 
-def wanted_passes(opt_level: int, disabled: Sequence[str]) -> tuple[Pass, ...]:
-    """The passes of `opt_level`, 0 to 3, without the `disabled` ones, by our names or TVM's."""
-    names = {rewrite.__name__ for rewrite in PIPELINE}
-    unknown = [d for d in disabled if d not in names and d not in TVM_PASSES]
-    if unknown:
-        known = [*sorted(names), *TVM_PASSES]
-        text = f"no pass with this name; got '{unknown[0]}'"
-        raise MlfError(Problem("MLF0400", text, help=did_you_mean(unknown[0], known)))
-    off = {name for d in disabled for name in TVM_PASSES.get(d, (d,))}
-    off |= {name for name, level in LEVELS.items() if level > opt_level}
-    always = {name for name in names if name not in LEVELS}
-    return tuple(p for p in PIPELINE if p.__name__ in always or p.__name__ not in off)
-
-
 def _options(spec: ModuleSpec, target: Target) -> Options:
     """Raises MlfError for an unsupported executor or runtime, or options it lacks."""
     if spec.executor not in EXECUTORS:
@@ -234,13 +156,27 @@ def _options(spec: ModuleSpec, target: Target) -> Options:
     if spec.runtime != "crt":
         text = f"no such runtime; got '{spec.runtime}', expected crt: the code is C"
         raise MlfError(Problem("MLF0405", text))
-    if spec.weights not in MODES:
-        text = f"weights '{spec.weights}', expected {' or '.join(MODES)}"
-        raise MlfError(Problem("MLF0400", text))
-    options = EXECUTORS[spec.executor].options(
-        spec.module_name, spec.interface_api, spec.unpacked_api, spec.link_params, spec.system_lib
-    )
+    _check_together(spec)
+    options = EXECUTORS[spec.executor].options(spec.module_name, spec)
     return replace(options, weights=_weights(spec, target))
+
+
+def _check_together(spec: ModuleSpec) -> None:
+    """Raises MlfError for options that the executor does not have, or that lack another. What TVM
+    has too is the executor's to judge, since TVM takes some that have no effect."""
+    given = vars(spec)
+    for name in [*(n for n, option in OPTIONS.items() if not option.of_tvm), *FILES]:
+        about = OPTIONS.get(name)
+        words, value = name.replace("_", "-"), given[name]
+        if about and about.is_set(value) and not about.understood_by(spec.executor):
+            text = (
+                f"{words} with executor '{spec.executor}'; expected {' or '.join(about.executors)}"
+            )
+            raise MlfError(Problem("MLF0405", text))
+        for need in unmet(name, given, spec.executor):
+            other = need.option.replace("_", "-")
+            text = f"{words} with {other} '{given[need.option]}'; expected {need.value}"
+            raise MlfError(Problem("MLF0405", text))
 
 
 def _weights(spec: ModuleSpec, target: Target) -> str:
@@ -249,25 +185,6 @@ def _weights(spec: ModuleSpec, target: Target) -> str:
         text = f"weights in a file are little-endian, and {target.name} is not"
         raise MlfError(Problem("MLF0405", text, help="leave out --weights, or use --weights text"))
     return "text" if target.big_endian else spec.weights
-
-
-def _pools(spec: ModuleSpec) -> tuple[Pool, ...]:
-    """Raises MlfError for invalid pools, or an executor without pools."""
-    pools = parse_pools(spec.pools)
-    if pools and (spec.executor != "aot" or spec.interface_api == "packed"):
-        text = "memory pools need the aot executor with interface c"
-        raise MlfError(Problem("MLF0405", text))
-    return pools
-
-
-def _tuning(spec: ModuleSpec, target: Target) -> Choose | None:
-    """Raises MlfError for a record that cannot be used, or options that would undo it."""
-    if spec.tuning is None:
-        return None
-    if spec.optimize != "speed" or check_patches(spec.patches) != OFF:
-        text = "tuning records are for optimize speed without patches"
-        raise MlfError(Problem("MLF0405", text))
-    return chooser(spec.tuning, target.name, spec.float_mode)
 
 
 def _with_output_names(graph: Graph, spec: ModuleSpec) -> Graph:
@@ -291,15 +208,19 @@ def _target(spec: ModuleSpec) -> Target:
         text = f"compiler '{spec.cc}' for target kind {target.kind}, whose archives hold sources"
         help = "leave it out, or use a target of kind llvm"
         raise MlfError(Problem("MLF0405", text, help=help))
-    if spec.float_mode not in FLOAT_MODES:
-        text = f"float mode '{spec.float_mode}', expected {' or '.join(FLOAT_MODES)}"
-        raise MlfError(Problem("MLF0400", text))
-    if spec.optimize not in OPTIMIZE:
-        text = f"optimize '{spec.optimize}', expected {' or '.join(OPTIMIZE)}"
-        raise MlfError(Problem("MLF0400", text))
-    features = FLOAT_MODES[spec.float_mode] | OPTIMIZE[spec.optimize]
+    added = [_feature(option, getattr(spec, name)) for name, option in OPTIONS.items()]
+    features = target.features.union(filter(None, added))
     opt_level = "s" if spec.optimize == "size" and target.opt_level == "3" else target.opt_level
-    return replace(target, features=target.features | features, opt_level=opt_level)
+    return replace(target, features=features, opt_level=opt_level)
+
+
+def _feature(option: Option, value: object) -> str:
+    """What an option adds to the target's features. Raises MlfError for a word that it lacks."""
+    kind = option.kind
+    if isinstance(kind, Choice) and not option.of_tvm and value not in kind.values:
+        text = f"{option.name.replace('_', ' ')} '{value}', expected {' or '.join(kind.values)}"
+        raise MlfError(Problem("MLF0400", text))
+    return option.features.get(value, "")
 
 
 class _Clock:

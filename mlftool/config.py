@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any
 
 from mlftool.errors import MlfError, Problem, did_you_mean
+from mlftool.options import EXECUTORS, OPTIONS, Choice
 
 
 def _is_flag(value: Any) -> bool:
@@ -38,87 +39,64 @@ class Option:
     expected: str
     fits: Callable[[Any], bool]
     effect: str = ""  # "" none
+    shown: str = ""  # its form in the help of a command
 
 
-FLAG = Option("True or False", _is_flag)
+def _word(name: str, effect: str = "") -> Option:
+    """One of the words of a compiler's option."""
+    kind = OPTIONS[name].kind
+    assert isinstance(kind, Choice)
+    words = kind.values
+    shown = f"{{{','.join(words)}}}"
+    return Option(" or ".join(words), lambda v: v in words, effect, shown)
+
+
+FLAG = Option("True or False", _is_flag, shown="{0,1}")
 COUNT = Option("a number", _is_count)
 ANY = Option("anything", _is_any)
 ALGORITHMS = ("greedy_by_size", "greedy_by_conflicts", "hill_climb")
 
+# Keys of TVM's PassContext that only say how TVM generates code.
+_FLAGS = """
+    tir.disable_vectorize tir.disable_storage_rewrite tir.disable_assert tir.disable_cse_tir
+    tir.enable_equiv_terms_in_cse_tir tir.debug_keep_trivial_loop tir.detect_global_barrier
+    tir.enable_buffer_level_predication tir.enable_debug tir.instrument_bound_checkers
+    tir.instrument_lwp tir.is_entry_func tir.merge_static_smem tir.noalias tir.ptx_ldg32
+    tir.use_async_copy relay.backend.disable_memory_plan relay.backend.use_auto_scheduler
+    relay.backend.use_meta_schedule relay.backend.use_meta_schedule_dispatch
+    relay.FuseOps.link_params relay.ToMixedPrecision.keep_orig_output_dtype
+    relay.frontend.fill_span relay.remove_standalone_reshapes.enable
+    relay.reconstruct_virtual_device te.keep_schedule_record testing.immutable_module
+    tir.vtcm_capacity_checks
+"""
+_COUNTS = """
+    relay.FuseOps.max_depth relay.fallback_device_type tir.vtcm_capacity
+"""
+_ANYTHING = """
+    tir.add_lower_pass tir.HoistIfThenElse tir.HoistExpression tir.InjectDoubleBuffer
+    tir.LoopPartition tir.ReduceBranchingThroughOvercompute tir.RemoveNoOp tir.Simplify
+    tir.UnrollLoop tir.async_dma relay.backend.tir_converter relay.ext.cmsisnn.options
+    relay.ext.ethos-u.options relay.ext.ethos-n.options relay.collage.byoc_fusion_style
+    relay.collage.tvm_max_depth
+"""
 CONFIG: Mapping[str, Option] = {
     "tir.usmp.use_workspace_io": Option(
         "True or False",
         _is_flag,
         "inputs and outputs live in the workspace (aot with interface c)",
     ),
-    "mlf.optimize": Option(
-        "speed or size",
-        lambda v: v in ("speed", "size"),
-        "size: one C function for all layers of a kind, nothing unrolled",
+    "mlf.optimize": _word(
+        "optimize", "size: one C function for all layers of a kind, nothing unrolled"
     ),
     "tir.usmp.enable": FLAG,
     "tir.usmp.algorithm": Option(f"one of {', '.join(ALGORITHMS)}", lambda v: v in ALGORITHMS),
     "tir.usmp.custom_algorithm": Option("a name", _is_text),
-    **dict.fromkeys(
-        (
-            "tir.disable_vectorize",
-            "tir.disable_storage_rewrite",
-            "tir.disable_assert",
-            "tir.disable_cse_tir",
-            "tir.enable_equiv_terms_in_cse_tir",
-            "tir.debug_keep_trivial_loop",
-            "tir.detect_global_barrier",
-            "tir.enable_buffer_level_predication",
-            "tir.enable_debug",
-            "tir.instrument_bound_checkers",
-            "tir.instrument_lwp",
-            "tir.is_entry_func",
-            "tir.merge_static_smem",
-            "tir.noalias",
-            "tir.ptx_ldg32",
-            "tir.use_async_copy",
-            "relay.backend.disable_memory_plan",
-            "relay.backend.use_auto_scheduler",
-            "relay.backend.use_meta_schedule",
-            "relay.backend.use_meta_schedule_dispatch",
-            "relay.FuseOps.link_params",
-            "relay.ToMixedPrecision.keep_orig_output_dtype",
-            "relay.frontend.fill_span",
-            "relay.remove_standalone_reshapes.enable",
-            "relay.reconstruct_virtual_device",
-            "te.keep_schedule_record",
-            "testing.immutable_module",
-            "tir.vtcm_capacity_checks",
-        ),
-        FLAG,
-    ),
-    **dict.fromkeys(
-        ("relay.FuseOps.max_depth", "relay.fallback_device_type", "tir.vtcm_capacity"), COUNT
-    ),
-    **dict.fromkeys(
-        (
-            "tir.add_lower_pass",
-            "tir.HoistIfThenElse",
-            "tir.HoistExpression",
-            "tir.InjectDoubleBuffer",
-            "tir.LoopPartition",
-            "tir.ReduceBranchingThroughOvercompute",
-            "tir.RemoveNoOp",
-            "tir.Simplify",
-            "tir.UnrollLoop",
-            "tir.async_dma",
-            "relay.backend.tir_converter",
-            "relay.ext.cmsisnn.options",
-            "relay.ext.ethos-u.options",
-            "relay.ext.ethos-n.options",
-            "relay.collage.byoc_fusion_style",
-            "relay.collage.tvm_max_depth",
-        ),
-        ANY,
-    ),
+    **dict.fromkeys(_FLAGS.split(), FLAG),
+    **dict.fromkeys(_COUNTS.split(), COUNT),
+    **dict.fromkeys(_ANYTHING.split(), ANY),
 }
 
-# Passes of TVM that have no counterpart here; compile.TVM_PASSES has those that do.
+# Passes of TVM that have no counterpart here; those that do are in passes.TVM_PASSES.
 _IGNORED = """
     AnnotateSpans BackwardFoldScaleAxis CanonicalizeCast CanonicalizeOps
     CombineParallelBatchMatmul CombineParallelConv2D CombineParallelDense CommonSubexprElimTIR
@@ -209,20 +187,19 @@ class PassContext:
 
 
 # Buffers and constants are aligned to 16 bytes: less is granted, more is not.
-_ALIGNMENT = Option("a power of two up to 16", lambda v: v in (1, 2, 4, 8, 16))
-_INTERFACE = Option("c or packed", lambda v: v in ("c", "packed"))
-EXECUTOR_OPTIONS: Mapping[str, Mapping[str, Option]] = {
+_ALIGNMENT = Option("a power of two up to 16", lambda v: v in (1, 2, 4, 8, 16), shown="N")
+_OF_EXECUTOR: Mapping[str, Mapping[str, Option]] = {
     "aot": {
-        "interface-api": _INTERFACE,
+        "interface-api": _word("interface_api"),
         "unpacked-api": FLAG,
         "link-params": FLAG,
         "workspace-byte-alignment": _ALIGNMENT,
         "constant-byte-alignment": _ALIGNMENT,
     },
     "graph": {"link-params": FLAG},
-    "vm": {},
-    "debug": {},
 }
+DEBUG = "debug"  # runs in Python and makes no archive
+EXECUTOR_OPTIONS = {name: _OF_EXECUTOR.get(name, {}) for name in (*EXECUTORS, DEBUG)}
 RUNTIME_OPTIONS: Mapping[str, Mapping[str, Option]] = {"crt": {"system-lib": FLAG}}
 
 
@@ -267,7 +244,7 @@ class _Choice:
 
 
 class Executor(_Choice):
-    """How a model is run: aot, graph, vm or debug."""
+    """How a model is run: aot, graph, vm or another of EXECUTORS, or debug."""
 
     kind, table = "executor", EXECUTOR_OPTIONS
 
@@ -276,3 +253,18 @@ class Runtime(_Choice):
     """The runtime that a model is for: crt."""
 
     kind, table = "runtime", RUNTIME_OPTIONS
+
+
+def settings(executor: Executor, runtime: Runtime, context: PassContext) -> dict[str, Any]:
+    """What the three say, as fields of ModuleSpec."""
+    return {
+        "executor": executor.name,
+        "interface_api": executor.options.get("interface-api"),
+        "unpacked_api": executor.flag("unpacked-api"),
+        "link_params": executor.flag("link-params"),
+        "system_lib": bool(runtime.flag("system-lib")),
+        "workspace_io": bool(context.config.get("tir.usmp.use_workspace_io", False)),
+        "optimize": context.config.get("mlf.optimize") or OPTIONS["optimize"].default,
+        "opt_level": context.opt_level,
+        "disabled_pass": context.disabled,
+    }

@@ -53,4 +53,4 @@ class Module:
     @property
     def calls_runtime(self) -> bool:
         """Whether its code needs the C runtime: only our own C interface does not."""
-        return self.spec.executor == "graph" or self.options.interface_api != "c"
+        return self.options.interface_api != "c"

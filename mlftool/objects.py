@@ -77,11 +77,11 @@ def machine_flags(target: Target, clang: bool) -> tuple[str, ...]:
 
 
 def _add_for_gcc(flags: list[str], on: bool, feature: str, target: Target) -> None:
-    """Arm's features are part of -mcpu, RISC-V's of -march, x86's flags of their own."""
-    if target.name.startswith("cortex-m"):
-        at = next(k for k, f in enumerate(flags) if f.startswith("-mcpu="))
+    """Arm's features are part of -mcpu or -march, RISC-V's of -march, x86's flags of their own."""
+    if target.machine == "armv7l":
+        at = next(k for k, f in enumerate(flags) if f.startswith(("-mcpu=", "-march=")))
         flags[at] += f"+{'' if on else 'no'}{feature}"
-    elif target.name.startswith("rv"):
+    elif target.machine.startswith("riscv"):
         at = next(k for k, f in enumerate(flags) if f.startswith("-march="))
         base, *parts = flags[at].split("_")
         letters = base[len("-march=rv32") :]

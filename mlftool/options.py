@@ -7,12 +7,23 @@ Imports the standard library only: manifests are read before any package has bee
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from mlftool.targets.pools import EXPECTED, PATTERN
+from mlftool.version import FORMATS
+
+# Each is a file of this folder, which has all other facts about it.
+EXECUTORS = tuple(
+    sorted(
+        file.stem
+        for file in (Path(__file__).parent / "codegen" / "executors").glob("*.py")
+        if file.stem != "__init__"
+    )
+)
 
 
 @dataclass(frozen=True)
@@ -54,6 +65,15 @@ class Several:
 
 
 @dataclass(frozen=True)
+class Need:
+    """A value that another option must have; with `when`, only if this one has that value."""
+
+    option: str
+    value: Any
+    when: Any = None
+
+
+@dataclass(frozen=True)
 class Option:
     """`flag` is its name in `mlftool compile`; TVM's options are read with TVM's others."""
 
@@ -65,6 +85,8 @@ class Option:
     executors: tuple[str, ...]  # that understand it; empty: all of them
     flag: str
     of_tvm: bool
+    needs: tuple[Need, ...]
+    features: Mapping[Any, str]  # value -> what the target has then, for kernels to ask for
     name: str = ""
 
     @property
@@ -74,6 +96,15 @@ class Option:
 
     def understood_by(self, executor: str) -> bool:
         return not self.executors or executor in self.executors
+
+    def is_set(self, value: Any) -> bool:
+        """Whether it is anything but the default."""
+        return bool(value) if isinstance(self.kind, Several) else value != self.default
+
+    def meant(self, value: Any) -> Any:
+        """The value that None stands for is the first."""
+        first = value is None and isinstance(self.kind, Choice)
+        return self.kind.values[0] if first and isinstance(self.kind, Choice) else value
 
 
 def option(
@@ -85,10 +116,22 @@ def option(
     default_text: str = "",
     executors: Iterable[str] = (),
     tvm_flag: str = "",
+    needs: Iterable[Need] = (),
+    features: Mapping[Any, str] = MappingProxyType({}),
 ) -> Any:
     """A field that is also an option."""
-    shown = default_text or f"`{str(default).lower()}`"
-    about = Option(kind, doc, default, shown, example, tuple(executors), tvm_flag, bool(tvm_flag))
+    about = Option(
+        kind,
+        doc,
+        default,
+        default_text or f"`{str(default).lower()}`",
+        example,
+        tuple(executors),
+        tvm_flag,
+        bool(tvm_flag),
+        tuple(needs),
+        features,
+    )
     return field(default=default, metadata={"option": about})
 
 
@@ -114,6 +157,7 @@ class CompilerOptions:
         example="true",
         executors=["aot"],
         tvm_flag="--executor-aot-unpacked-api",
+        needs=[Need("interface_api", "packed", when=False)],
     )
     link_params: bool | None = option(
         Switch(),
@@ -131,6 +175,7 @@ class CompilerOptions:
         example="true",
         executors=["aot", "graph"],
         tvm_flag="--runtime-crt-system-lib",
+        needs=[Need("interface_api", "packed")],
     )
     workspace_io: bool = option(
         Switch(),
@@ -138,6 +183,7 @@ class CompilerOptions:
         default=False,
         example="true",
         executors=["aot"],
+        needs=[Need("interface_api", "c")],
     )
     float_mode: str = option(
         Choice("a float mode", ("exact", "fused")),
@@ -146,6 +192,7 @@ class CompilerOptions:
         "those of `exact`.",
         default="exact",
         example="fused",
+        features={"fused": "fused"},
     )
     weights: str = option(
         Choice("a form of weights", ("auto", "text", "binary")),
@@ -160,6 +207,7 @@ class CompilerOptions:
         "`-Os`: less code, more instructions, the same bits.",
         default="speed",
         example="size",
+        features={"size": "size"},
     )
     patches: str = option(
         Word("auto, or '2' to '64' in quotes", r"auto|off|[2-9]|[1-5]\d|6[0-4]", "off|auto|N"),
@@ -180,13 +228,14 @@ class CompilerOptions:
         default_text="one workspace",
         example="[dtcm=64KiB@.dtcm, sram=256KiB]",
         executors=["aot"],
+        needs=[Need("interface_api", "c")],
     )
     mlf_version: int = option(
-        Whole(1, 7),
+        Whole(FORMATS[0], FORMATS[-1]),
         "The version of Model Library Format to write.",
-        default=7,
-        default_text="7",
-        example="7",
+        default=FORMATS[-1],
+        default_text=str(FORMATS[-1]),
+        example=str(FORMATS[-1]),
     )
 
 
@@ -202,3 +251,23 @@ def _table() -> Mapping[str, Option]:
 
 
 OPTIONS = _table()
+
+# Files that go with certain options only, in the same terms.
+FILES: Mapping[str, tuple[Need, ...]] = MappingProxyType(
+    {"tuning": (Need("optimize", "speed"), Need("patches", "off"))}
+)
+
+
+def unmet(name: str, given: Mapping[str, Any], executor: str) -> Iterator[Need]:
+    """What the option or file `name`, one of `given`, needs and has not. An option that the
+    executor does not understand is no obstacle."""
+    about = OPTIONS.get(name)
+    value = given.get(name, about.default if about else None)
+    asked = about.is_set(value) if about else value is not None
+    for need in about.needs if about else FILES[name]:
+        other = OPTIONS[need.option]
+        if not asked or need.when not in (None, value):
+            continue
+        has = other.meant(given.get(need.option, other.default))
+        if other.understood_by(executor) and has != need.value:
+            yield need

@@ -1,7 +1,6 @@
 """The module extension `mlf`: what MODULE.bazel uses where a WORKSPACE calls repositories.bzl.
 
-No Bazel that has modules was run: `tests/rules/test_modules.py` evaluates these files with what Bazel 7, 8
-and 9 document.
+`tools/newer_bazel` runs it with Bazel 7; `tests/rules/test_modules.py` evaluates it with what 7, 8 and 9 document.
 """
 
 load("//rules/private:development.bzl", "development_repositories")

@@ -17,11 +17,9 @@ sys.path.insert(0, str(ROOT))
 
 import onnx  # noqa: E402
 
-from mlftool.importer.expansions import EXPANSIONS  # noqa: E402
-from mlftool.importer.opset import RESOLVERS  # noqa: E402
-from mlftool.importer.shapes import OF_SHAPE  # noqa: E402
-from mlftool.importer.structure import RANDOM, REWRITTEN  # noqa: E402
+from mlftool.importer.structure import RANDOM  # noqa: E402
 from mlftool.ops import OPS, Trait, has  # noqa: E402
+from mlftool.ops.base import OLD, known  # noqa: E402
 from tests.conformance.costs import committed  # noqa: E402
 from tests.conformance.expectations import expectations  # noqa: E402
 from tests.conformance.suite import SuiteCase, load_suite, subject  # noqa: E402
@@ -45,8 +43,8 @@ of the first operand in these cases.
 for a Cortex-M4 at `-Os`, elementary functions included (`python -m tests.conformance.costs`). A
 kernel that several nodes share costs once.
 
-Every opset from {oldest} to {opset} is read; old spellings become the newest one, in
-`importer/opset.py`.
+Every opset from {oldest} to {opset} is read; old spellings become the newest one, as
+the operator's record says.
 
 **Where onnxruntime computes something else**, what the standard says is kept:
 
@@ -105,21 +103,22 @@ def _operators() -> list[tuple[str, list[int]]]:
         if schema.domain in DOMAINS and not schema.deprecated:
             name = f"{schema.domain}.{schema.name}" if schema.domain else schema.name
             found.setdefault(name, set()).add(schema.since_version)
-    for name in (*OPS, *EXPANSIONS):
+    for name in (*OPS, *(n for n, record in OLD.items() if record.expansion)):
         if not name.startswith("mlf."):
             found.setdefault(name, set())
     return [(name, sorted(found[name])) for name in sorted(found)]
 
 
 def _support(name: str, opset: int) -> str:
-    if name in EXPANSIONS:
+    record = known(name)
+    if record and record.expansion:
         return "rewritten"
     if name in OPS:
         family = OPS[name].kernel.__module__.rsplit(".", 1)[-1]
         return "kernel, elementwise" if has(name, Trait.ELEMENTWISE) else f"kernel, {family}"
-    if name in OF_SHAPE or name == "ConstantOfShape":
+    if has(name, Trait.OF_SHAPE) or name == "ConstantOfShape":
         return "constant"
-    if name in REWRITTEN or name in RESOLVERS:
+    if record:
         return "rewritten"
     if name in RANDOM:
         return "no: draws random numbers, so no two builds would agree"

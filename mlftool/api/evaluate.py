@@ -10,12 +10,12 @@ import numpy as np
 from mlftool.api.debug import DebugModule
 from mlftool.api.factory import build
 from mlftool.api.module import as_module
-from mlftool.config import Executor, Runtime
+from mlftool.config import DEBUG, EXECUTOR_OPTIONS, Executor, Runtime
 from mlftool.errors import MlfError, Problem, did_you_mean
 from mlftool.runtime.executor import Runnable
 from mlftool.runtime.nd import NDArray, array
 
-KINDS = ("debug", "graph", "aot", "vm")
+KINDS = tuple(EXECUTOR_OPTIONS)
 
 
 class Evaluator:
@@ -54,7 +54,7 @@ class ModelExecutor:
 
 
 def create_executor(
-    kind: str = "debug",
+    kind: str = DEBUG,
     mod: Any = None,
     device: Any = None,
     target: Any = "host",
@@ -67,7 +67,7 @@ def create_executor(
     if mod is None:
         raise MlfError(Problem("MLF0400", "not a module; expected the result of from_onnx"))
     mod = as_module("create_executor", mod)
-    if kind == "debug":
+    if kind == DEBUG:
         return ModelExecutor(DebugModule(mod.bound(params), target))
     factory = build(mod, target, executor=Executor(kind), runtime=Runtime("crt"), params=params)
     loaded = factory.load()

@@ -15,7 +15,7 @@ from mlftool.api.module import IRModule, as_module
 from mlftool.api.target import Target, the_target
 from mlftool.api.written import bundle_of, path_of, write
 from mlftool.compile import compile_module
-from mlftool.config import Executor, PassContext, Runtime
+from mlftool.config import DEBUG, Executor, PassContext, Runtime, settings
 from mlftool.describe import bundle
 from mlftool.errors import MlfError, Problem
 from mlftool.mlf import Bundle
@@ -160,7 +160,7 @@ def build(
         raise MlfError(Problem("MLF0405", text))
     mod = as_module("build", mod)
     how = executor if isinstance(executor, Executor) else Executor(executor or "graph")
-    if how.name == "debug":
+    if how.name == DEBUG:
         text = "the debug executor has no archive; use create_executor('debug', mod)"
         raise MlfError(Problem("MLF0405", text))
     on = runtime if isinstance(runtime, Runtime) else Runtime(runtime or "crt")
@@ -174,23 +174,14 @@ def spec_of(
     mod: IRModule, target: Target, executor: Executor, runtime: Runtime, name: str
 ) -> ModuleSpec:
     """The compiler's options, with TVM's defaults, under the current PassContext."""
-    context = PassContext.current()
-    interface = None
+    given = settings(executor, runtime, PassContext.current())
     if executor.name == "aot":
-        interface = executor["interface-api"] or "packed"
+        given["interface_api"] = given["interface_api"] or "packed"
     return ModuleSpec(
         model=mod.model,
         module_name=name,
         target=target.device,
-        executor=executor.name,
-        interface_api=interface,
         input_shapes=mod.shapes,
-        workspace_io=bool(context.config.get("tir.usmp.use_workspace_io", False)),
-        optimize=context.config.get("mlf.optimize") or "speed",
-        unpacked_api=executor.flag("unpacked-api") if executor.name == "aot" else None,
-        link_params=executor.flag("link-params") if executor.name != "vm" else None,
-        system_lib=bool(runtime.flag("system-lib")),
-        opt_level=context.opt_level,
-        disabled_pass=context.disabled,
         output_names=mod.output_names,
+        **given,
     )

@@ -12,7 +12,7 @@ from typing import Any
 
 from mlftool.api.module import IRModule
 from mlftool.api.target import Target, the_target
-from mlftool.codegen.names import KEYWORDS
+from mlftool.codegen.names import RESERVED
 from mlftool.codegen.registry import registry_c
 from mlftool.codegen.relay import relay_text
 from mlftool.codegen.templates import render
@@ -69,7 +69,7 @@ def build_operator(
     name: str = "default",
 ) -> OperatorModule:
     """`mod` as one packed function called `name`. Raises MlfError."""
-    if name in KEYWORDS or name == "main":
+    if name in RESERVED:
         raise MlfError(Problem("MLF0404", f"operator name '{name}' cannot be a C function's"))
     where, context = the_target(target), PassContext.current()
     bound = mod.bound(params)

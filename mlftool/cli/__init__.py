@@ -17,25 +17,23 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
 from mlftool.errors import BAD_INPUT, ENVIRONMENT, MlfError, Problem
 
-# command -> the line `mlftool --help` shows; the module of the same name does the work.
-COMMANDS: dict[str, str] = {
-    "compile": "compile one ONNX model to an MLF archive",
-    "build": "build every entry of a manifest, without Bazel",
-    "bazel": "write a manifest's Bazel targets as a BUILD file to commit",
-    "check": "report every problem of a manifest or model; writes nothing",
-    "tune": "find a model's best kernels by counting; writes a record to commit",
-    "run": "run a model or archive on the host or a simulated board, and compare",
-    "runner": "write the C descriptor of a module for the test runner",
-    "inspect": "show what an archive contains",
-    "extract": "extract files from an archive",
-    "schema": "print the JSON Schema of manifests, for editors",
-    "doctor": "list what is installed and what to install",
-}
+HELP = re.compile(r'^HELP = "(.*)"$', re.MULTILINE)
+
+
+def commands() -> dict[str, str]:
+    """Each command with the line that `mlftool --help` shows. Files without one are no commands."""
+    files = sorted(Path(__file__).parent.glob("*.py"))
+    found = {f.stem: HELP.search(f.read_text(encoding="utf-8")) for f in files}
+    return {name: line[1] for name, line in found.items() if line}
+
+
+COMMANDS = commands()
 
 
 class _Parser(argparse.ArgumentParser):

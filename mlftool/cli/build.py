@@ -14,6 +14,8 @@ from mlftool.errors import MlfError, Problem, did_you_mean
 from mlftool.manifest import load
 from mlftool.manifest.entries import Entry, entries
 
+HELP = "build every entry of a manifest, without Bazel"
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("manifest", metavar="MANIFEST.yaml", type=Path)

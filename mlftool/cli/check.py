@@ -9,27 +9,21 @@ from pathlib import Path
 
 from mlftool.builder import build, raise_problems
 from mlftool.cli.build import add_jobs
-from mlftool.cli.inputs import add_input_value, parse_shapes, parse_values
+from mlftool.cli.inputs import add_inputs, given_inputs
 from mlftool.cli.options import add_compile_options, compile_options
-from mlftool.cli.tvmc_options import EXECUTORS
 from mlftool.codegen.names import module_name_of
 from mlftool.errors import MlfError, Problem, did_you_mean
 from mlftool.files import MODEL_SUFFIXES
 from mlftool.manifest import read
 from mlftool.manifest.entries import entries
-from mlftool.options import OPTIONS
+from mlftool.options import EXECUTORS, OPTIONS
+
+HELP = "report every problem of a manifest or model; writes nothing"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="MANIFEST.yaml|MODEL.onnx", type=Path)
     parser.add_argument("--json", action="store_true", help="print the problems as JSON on stdout")
-    parser.add_argument(
-        "--input-shape",
-        action="append",
-        default=[],
-        metavar="NAME:1,3,32,32",
-        help="for a model: bind an input's symbolic dimensions; repeatable",
-    )
     parser.add_argument(
         "--target",
         metavar="T",
@@ -38,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="check only this target; for a model: compile for it (host); repeatable",
     )
     parser.add_argument("--executor", choices=EXECUTORS, help="for a model: the executor (aot)")
-    add_input_value(parser)
+    add_inputs(parser, "for a model: ")
     add_compile_options(parser)
     add_jobs(parser)
 
@@ -91,13 +85,11 @@ def _check_model(args: argparse.Namespace) -> tuple[Problem, ...]:
 
     given = compile_options(args)
     given |= {"executor": args.executor} if args.executor else {}
-    shapes, values = parse_shapes(args.input_shape), parse_values(args.input_value)
+    inputs = given_inputs(args)
     found: dict[Problem, None] = {}
     for target in args.target or ["host"]:
         name = module_name_of(args.file)
-        spec = ModuleSpec(
-            args.file, name, target, input_shapes=shapes, input_values=values, **given
-        )
+        spec = ModuleSpec(args.file, name, target, **inputs, **given)
         found |= dict.fromkeys(advice(compile_module(spec), str(args.file)))
     return tuple(found)
 

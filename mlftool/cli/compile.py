@@ -6,9 +6,11 @@ import argparse
 from pathlib import Path
 
 from mlftool.cli import tvmc_options
-from mlftool.cli.inputs import add_input_value, parse_shapes, parse_values
+from mlftool.cli.inputs import add_inputs, given_inputs
 from mlftool.cli.options import add_compile_options, compile_options
 from mlftool.codegen.names import check_module_name, module_name_of
+
+HELP = "compile one ONNX model to an MLF archive"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,15 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="host",
         help="a short name, or TVM's string: 'llvm -mcpu=cortex-m4' gives object files",
     )
-    parser.add_argument(
-        "--input-shape",
-        action="append",
-        default=[],
-        metavar="NAME:1,3,32,32",
-        help="bind an input's symbolic dimensions, or bound a tensor whose shape is computed; "
-        "repeatable",
-    )
-    add_input_value(parser)
+    add_inputs(parser)
     add_compile_options(parser)
     parser.add_argument(
         "--only-declared",
@@ -58,7 +52,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     name = module_name_of(args.model) if args.module_name is None else args.module_name
     check_module_name(name)
-    shapes = parse_shapes([*args.input_shape, *tvmc_options.shapes_of(args.input_shapes)])
     options = {**tvmc_options.spec_options(args), **compile_options(args)}
     from mlftool.compile import ModuleSpec, compile_modules
     from mlftool.limits import bounded
@@ -67,8 +60,7 @@ def run(args: argparse.Namespace) -> int:
     spec = ModuleSpec(
         args.model,
         name,
-        input_shapes=shapes,
-        input_values=parse_values(args.input_value),
+        **given_inputs(args, tvmc_options.shapes_of(args.input_shapes)),
         only_declared=args.only_declared,
         **options,
     )

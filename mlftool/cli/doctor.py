@@ -8,6 +8,8 @@ from dataclasses import asdict
 
 from mlftool.errors import ENVIRONMENT
 
+HELP = "list what is installed and what to install"
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print the findings as JSON")

@@ -13,6 +13,8 @@ from mlftool.errors import MlfError, Problem, did_you_mean
 if TYPE_CHECKING:
     from mlftool.mlf import Bundle
 
+HELP = "extract files from an archive"
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("archive", metavar="FILE.tar", type=Path)

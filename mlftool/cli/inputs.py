@@ -4,18 +4,30 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Sequence
+from typing import Any
 
 from mlftool.errors import MlfError, Problem
 
 
-def add_input_value(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--input-value",
-        action="append",
-        default=[],
-        metavar="NAME:16000",
-        help="make an input a constant: a number, or one for each element (NAME:1,2,3); repeatable",
-    )
+def add_inputs(parser: argparse.ArgumentParser, of: str = "") -> None:
+    """The options that say what a model's inputs are; `of` begins their help."""
+    bind = f"{of}bind an input's symbolic dimensions, or bound a tensor whose shape is computed; "
+    value = f"{of}make an input a constant: a number, or one for each element (NAME:1,2,3); "
+    for flag, form, text in (
+        ("--input-shape", "NAME:1,3,32,32", bind),
+        ("--input-value", "NAME:16000", value),
+    ):
+        help = text + "repeatable"
+        parser.add_argument(flag, action="append", default=[], metavar=form, help=help)
+
+
+def given_inputs(args: argparse.Namespace, shapes: Sequence[str] = ()) -> dict[str, Any]:
+    """What they say, and `shapes` of the same form, as fields of ModuleSpec. Raises MlfError."""
+    return {
+        "input_shapes": parse_shapes([*args.input_shape, *shapes]),
+        "input_values": parse_values(args.input_value),
+    }
 
 
 def parse_values(texts: list[str]) -> dict[str, tuple[int | float, ...]]:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from mlftool.mlf.records import Archive, ModuleRecord
     from mlftool.runtime.load import LoadedArchive
 
+HELP = "show what an archive contains"
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("archive", metavar="FILE.tar", type=Path)

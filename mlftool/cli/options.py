@@ -34,6 +34,10 @@ def add_compile_options(parser: argparse.ArgumentParser) -> None:
             add_option(parser, asked)
     parser.add_argument("--tuning", metavar="RECORD.json", type=Path,
         help="use the kernels that `mlftool tune` found to be best")  # fmt: skip
+    add_data(parser)
+
+
+def add_data(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", action="append", default=[], metavar="FILE", type=Path,
         help="an external data file of the model that may be a link; repeatable")  # fmt: skip
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlftool.cli.inputs import add_input_value, parse_shapes, parse_values
+from mlftool.cli.inputs import add_inputs, given_inputs
 from mlftool.cli.options import add_compile_options, compile_options
 from mlftool.config import EXECUTOR_OPTIONS
 from mlftool.errors import CHECK_FAILED, MlfError, Problem
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from mlftool.mlf.interface import Interface
     from mlftool.runtime.runner import RunResult
     from mlftool.runtime.vectors import Array
+
+HELP = "run a model or archive on the host or a simulated board, and compare"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,9 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--executor", choices=EXECUTOR_OPTIONS, help="for a MODEL.onnx: the executor (aot)")
     add("--dump", metavar="DIR", type=Path,
         help="with --executor debug: write every tensor of each sample")  # fmt: skip
-    add("--input-shape", action="append", default=[], metavar="NAME:1,3,32,32",
-        help="for a MODEL.onnx: bind an input's symbolic dimensions; repeatable")  # fmt: skip
-    add_input_value(parser)
+    add_inputs(parser, "for a MODEL.onnx: ")
     add_compile_options(parser)
 
 
@@ -128,16 +128,16 @@ def _bundle(args: argparse.Namespace) -> Bundle:
     from mlftool.compile import ModuleSpec, compile_modules
     from mlftool.runtime.boards import find
 
-    shapes = parse_shapes(args.input_shape)
     executor = "aot" if args.executor in (None, "debug") else args.executor
     # A board means its first target, whether it is ours or a folder.
     board = find(args.on) if args.on else None
     target = board.target if board else args.on or "host"
-    values = parse_values(args.input_value)
     spec = ModuleSpec(
-        *(args.file, module_name_of(args.file), target, executor),
-        input_shapes=shapes,
-        input_values=values,
+        args.file,
+        module_name_of(args.file),
+        target,
+        executor,
+        **given_inputs(args),
         **compile_options(args),
     )
     return compile_modules([spec])
@@ -164,7 +164,8 @@ def _debug(args: argparse.Namespace, samples: Sequence[Mapping[str, Array]]) -> 
     from mlftool.importer.load import load_model
     from mlftool.runtime.runner import RunResult
 
-    shapes, values = parse_shapes(args.input_shape), parse_values(args.input_value)
+    given = given_inputs(args)
+    shapes, values = given["input_shapes"], given["input_values"]
     source = opened(args.file)
     if isinstance(source, TFLite):
         if values:

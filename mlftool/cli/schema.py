@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 
+HELP = "print the JSON Schema of manifests, for editors"
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (

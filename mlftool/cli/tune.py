@@ -7,13 +7,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlftool.cli.inputs import add_input_value, parse_shapes, parse_values
-from mlftool.cli.options import add_option
+from mlftool.cli.inputs import add_inputs, given_inputs
+from mlftool.cli.options import add_data, add_option
 from mlftool.errors import CHECK_FAILED, MlfError, Problem
 from mlftool.options import OPTIONS
 
 if TYPE_CHECKING:
     from mlftool.codegen.tuned import Tuned
+
+HELP = "find a model's best kernels by counting; writes a record to commit"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,11 +29,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--flags", choices=["-O2", "-O3", "-Os"], default="-O2",
         help="optimisation of the C compiler (-O2, as in `mlftool run` and the rules)")  # fmt: skip
     add("--inputs", metavar="IN.npz", type=Path, help="count on its first sample")
-    add("--input-shape", action="append", default=[], metavar="NAME:1,3,32,32",
-        help="bind an input's symbolic dimensions; repeatable")  # fmt: skip
-    add_input_value(parser)
-    add("--data", action="append", default=[], metavar="FILE", type=Path,
-        help="an external data file of the model that may be a link; repeatable")  # fmt: skip
+    add_inputs(parser)
+    add_data(parser)
     add("--check", action="store_true", help="write nothing; fail if the record would change")
 
 
@@ -41,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
     from mlftool.mlf import write_atomically
     from mlftool.tune import tune
 
-    shapes, values = parse_shapes(args.input_shape), parse_values(args.input_value)
+    inputs = given_inputs(args)
     old = read_record(args.output) if args.output.exists() or args.check else {}
     new: dict[str, Tuned] = {}
     for target in args.target:
@@ -49,8 +48,7 @@ def run(args: argparse.Namespace) -> int:
             args.model,
             "tuned",
             target,
-            input_shapes=shapes,
-            input_values=values,
+            **inputs,
             data_files=tuple(args.data),
             float_mode=args.float_mode or OPTIONS["float_mode"].default,
         )

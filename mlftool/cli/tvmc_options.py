@@ -9,23 +9,22 @@ from __future__ import annotations
 import argparse
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from mlftool.config import EXECUTOR_OPTIONS, Executor, PassContext, Runtime
+from mlftool.cli.options import add_option
+from mlftool.config import (
+    EXECUTOR_OPTIONS,
+    Executor,
+    Option,
+    PassContext,
+    Runtime,
+    settings,
+)
 from mlftool.errors import MlfError, Problem
+from mlftool.options import EXECUTORS, OPTIONS
 from mlftool.targets.strings import ATTRIBUTES, KINDS
 
-EXECUTORS = tuple(name for name in EXECUTOR_OPTIONS if name != "debug")
-# executor, its option -> the form of its value
-_EXECUTOR_OPTIONS = {
-    ("aot", "interface-api"): "{c,packed}",
-    ("aot", "unpacked-api"): "{0,1}",
-    ("aot", "link-params"): "{0,1}",
-    ("aot", "workspace-byte-alignment"): "N",
-    ("aot", "constant-byte-alignment"): "N",
-    ("graph", "link-params"): "{0,1}",
-}
 # Options of tvmc that have no meaning here, and the remedy.
 _REFUSED = {
     "--cross-compiler": "an archive of sources needs no compiler; for object files use --cc and a "
@@ -45,9 +44,10 @@ _REFUSED = {
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--executor", choices=EXECUTORS, default="aot", help="how the archive runs the model (aot)")
-    add("--interface-api", choices=["c", "packed"], help="how aot's entry point is called (c)")
-    for (executor, name), shown in _EXECUTOR_OPTIONS.items():
-        add(f"--executor-{executor}-{name}", metavar=shown, help=f"for the {executor} executor")
+    add_option(parser, OPTIONS["interface_api"])
+    for executor, name, option in _of_executors():
+        help = f"for the {executor} executor"
+        add(f"--executor-{executor}-{name}", metavar=option.shown, help=help)
     add("--runtime", default="crt", metavar="crt", help="crt: the code is C")
     add("--runtime-crt-system-lib", metavar="{0,1}", help="find packed functions by name")
     for kind in KINDS:
@@ -90,18 +90,9 @@ def spec_options(args: argparse.Namespace) -> dict[str, Any]:
     disabled = [name for item in args.disabled_pass for name in item.split(",") if name]
     level = _level(args.opt_level)
     context = PassContext(level, disabled_pass=disabled, config=_config(args.pass_config))
-    of_aot = executor.name == "aot"
     return {
+        **settings(executor, runtime, context),
         "target": _target(args),
-        "executor": executor.name,
-        "interface_api": executor["interface-api"] if of_aot else None,
-        "unpacked_api": executor.flag("unpacked-api") if of_aot else None,
-        "link_params": executor.flag("link-params") if executor.name != "vm" else None,
-        "system_lib": bool(runtime.flag("system-lib")),
-        "workspace_io": bool(context.config.get("tir.usmp.use_workspace_io", False)),
-        "optimize": context.config.get("mlf.optimize") or "speed",
-        "opt_level": context.opt_level,
-        "disabled_pass": context.disabled,
         "output_names": tuple(filter(None, args.output_names.split(","))),
         "cc": args.cc,
     }
@@ -114,6 +105,13 @@ def shapes_of(text: str) -> list[str]:
     if rest:
         raise MlfError(_problem(f"--input-shapes: got '{rest}'", "write NAME:[1,3,32,32]"))
     return [f"{name}:{re.sub(r'[ ]', '', extents)}" for name, extents in found]
+
+
+def _of_executors() -> Iterator[tuple[str, str, Option]]:
+    """TVM's options: the executor, the option's name, and what it is."""
+    for executor, options in EXECUTOR_OPTIONS.items():
+        for name, option in options.items():
+            yield executor, name, option
 
 
 def _problem(text: str, help: str = "", code: str = "MLF0400") -> Problem:
@@ -148,7 +146,7 @@ def _executor_options(args: argparse.Namespace, problems: list[Problem]) -> dict
             text = f"--interface-api is aot's; got --executor {args.executor}"
             problems.append(_problem(text, "leave it out", "MLF0405"))
         options["interface-api"] = args.interface_api
-    for executor, name in _EXECUTOR_OPTIONS:
+    for executor, name, _ in _of_executors():
         option = f"executor-{executor}-{name}"
         value = _given(args, option)
         if value is None:

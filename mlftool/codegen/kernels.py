@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,10 +16,11 @@ import numpy as np
 from mlftool.codegen.literals import initialiser
 from mlftool.codegen.names import comment
 from mlftool.codegen.notes import describe, describe_constant
-from mlftool.codegen.templates import render
+from mlftool.codegen.templates import open_text
 from mlftool.errors import MlfError, Problem
 from mlftool.ir import dtype
 from mlftool.ir.graph import Array, TensorType
+from mlftool.ir.holes import called, filled
 from mlftool.ops.base import Operand
 from mlftool.plan.blocks import aligned
 from mlftool.plan.memory import is_local, scratch_name
@@ -33,7 +34,7 @@ class Function:
     """One static C function; calls whose kernels render to the same text share it."""
 
     symbol: str
-    code: str  # parameters and body
+    code: str  # parameters and body; functions that it calls are holes
     macs: int
     note: str = ""  # comment lines
 
@@ -43,7 +44,12 @@ class Function:
 
     def named(self, symbol: str) -> str:
         """The definition under another name."""
-        return f"MLF_KERNEL void {symbol}{self.code}\n"
+        return f"MLF_KERNEL void {symbol}{filled(self.code)}\n"
+
+    def renamed(self, name: Callable[[str], str]) -> Function:
+        """With what `name` makes of its own symbol and of those that it calls."""
+        code = filled(self.code, lambda hole: name(hole.text))
+        return replace(self, symbol=name(self.symbol), code=code)
 
 
 @dataclass(frozen=True)
@@ -183,13 +189,14 @@ class Writer:
         lines = [
             {
                 "symbol": s.function.symbol,
+                "called": called(s.function.symbol),
                 "arguments": expressions(part, s, named),
                 "comment": s.comment,
             }
             for s in steps
         ]
         self.inner |= {a.constant.name for s in steps for a in s.arguments if a.constant}
-        code = render(
+        code = open_text(
             "part.c.j2", inputs=len(graph.inputs), outputs=len(graph.outputs), steps=lines
         )
         if code not in self.functions:
@@ -197,7 +204,7 @@ class Writer:
             base = f"tvmgen_{self.module}_{op}_{key}"[:112]
             symbol = unused(base, {f.symbol for f in self.functions.values()})
             self.functions[code] = Function(symbol, code, sum(c.kernel.macs for c in part.calls))
-        return self.functions[code].symbol
+        return called(self.functions[code].symbol)
 
     def _function(self, call: Call, parts: Mapping[str, str]) -> Function:
         kernel = call.kernel
@@ -205,7 +212,8 @@ class Writer:
         passed = [o for o in kernel.operands if not is_local(o)]
         types = {o.name: o.ctype for o in kernel.operands}
         arena = next((o.name for o in passed if o.planned), "0")
-        body = render(kernel.template, **kernel.params, types=types, bodies=parts, arena=arena)
+        body = open_text(kernel.template, **kernel.params, types=types, bodies=parts, arena=arena)
+        body = filled(body, lambda hole: str(hole) if hole.kind == "s" else hole.text)
         if len(body) > MOST_CODE_BYTES:
             text = f"needs {len(body)} bytes of C; supported: {MOST_CODE_BYTES} for one node"
             raise MlfError(Problem("MLF0302", f"node '{comment(call.node.name, 40)}': {text}"))

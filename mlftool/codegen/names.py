@@ -7,19 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from mlftool.errors import MlfError, Problem
-
-# Keywords of C11 and C++20, which cannot be identifiers.
-_KEYWORDS = """
-    _Bool _Complex _Imaginary alignas alignof and and_eq asm atomic_cancel atomic_commit
-    atomic_noexcept auto bitand bitor bool break case catch char char16_t char32_t char8_t class
-    co_await co_return co_yield compl concept const const_cast consteval constexpr constinit
-    continue decltype default delete do double dynamic_cast else enum explicit export extern
-    float for friend goto if inline int long main mutable namespace new noexcept not not_eq
-    nullptr operator or or_eq private protected public reflexpr register reinterpret_cast
-    requires restrict return short signed sizeof static static_assert static_cast struct switch
-    synchronized template this thread_local throw try typedef typeid typename union unsigned
-    using virtual void volatile wchar_t while xor xor_eq
-"""
+from mlftool.keywords import KEYWORDS
 
 # Names that the standard headers of glibc and newlib define as macros: a struct member of that name
 # would be replaced when a program includes them first.
@@ -41,10 +29,12 @@ _MACROS = """
     HAVE_INITFINI_ARRAY I INFINITY LITTLE_ENDIAN L_ctermid L_tmpnam MATH_ERREXCEPT MATH_ERRNO
     MAXFLOAT MAX_CANON MAX_INPUT MINSIGSTKSZ NAN NFDBITS NGREG NSIG NULL PDP_ENDIAN PIPE_BUF
     PTHREAD_DESTRUCTOR_ITERATIONS P_tmpdir TIME_UTC WCONTINUED WEOF WEXITED WNOHANG WNOWAIT
-    WSTOPPED WUNTRACED arm complex errno false fd_set i386 imaginary linux math_errhandling
-    noreturn physadr quad signgam stderr stdin stdout strtodf true tzname unix
+    WSTOPPED WUNTRACED arm complex errno fd_set i386 imaginary linux math_errhandling
+    noreturn physadr quad signgam stderr stdin stdout strtodf tzname unix
 """
-KEYWORDS, MACROS = frozenset(_KEYWORDS.split()), frozenset(_MACROS.split())
+MACROS = frozenset(_MACROS.split())
+# A function of this name is the program's own.
+RESERVED = KEYWORDS | {"main"}
 MACRO_FORMS = re.compile(
     r"(PRI|SCN)[dioxuX]\w+|U?INT\w*_C|SIG[A-Z0-9]+|si_\w+|sa_\w+|st_[acm]time|sigev_notify_\w+"
     r"|(BUS|CLD|CLOCK|DBL|DEC\d+|DECIMAL|FE|FLT\d*X?|FP|FPE|HUGE|ILL|LC|LDBL|M|MLF|POLL|PTHREAD)_\w+"
@@ -70,7 +60,7 @@ def member_names(names: Iterable[str]) -> dict[str, str]:
         base = sanitise(name)[:64] or "_"
         if base[0].isdigit():
             base = "_" + base
-        elif base in KEYWORDS or base in MACROS or MACRO_FORMS.fullmatch(base):
+        elif base in RESERVED or base in MACROS or MACRO_FORMS.fullmatch(base):
             base = "t_" + base if base[0] == "_" else base + "_"
         c_name, k = base, 1
         while c_name.upper() in taken:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -126,9 +125,7 @@ def code_values(program: Program, kernels: Kernels, steps: Sequence[PackedStep])
 
 def _renamed(functions: Sequence[Function]) -> list[str]:
     """The kernels under their other names, also where bodies of subgraphs call them."""
-    names = sorted((f.symbol for f in functions), key=len, reverse=True)
-    calls = re.compile(rf"\b({'|'.join(map(re.escape, names))})\b(?=\()")
-    return [calls.sub(lambda call: _static(call[1]), f.text) for f in functions]
+    return [f.renamed(_static).text for f in functions]
 
 
 def _bytes(program: Program, argument: Argument) -> int:

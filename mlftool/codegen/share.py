@@ -1,8 +1,9 @@
 """Kernels of one shape class as one C function that is given its numbers: `optimize: size`.
 
 Templates write extents into the code, so layers that differ in nothing else still get a function
-each. Here the texts of all parametric kernels are compared with their numbers left out; where
-several agree, those numbers that differ become elements of an array that each call passes.
+each. Their numbers are holes (ir/holes.py): parametric kernels whose texts are the same but for
+what fills the holes share a function, and the numbers that differ become elements of an array that
+each call passes.
 
     for (int32_t p = 0; p < 576; p++)      for (int32_t p = 0; p < layer[0]; p++)     {576, ...}
     for (int32_t p = 0; p < 144; p++)  ->                                             {144, ...}
@@ -10,25 +11,17 @@ several agree, those numbers that differ become elements of an array that each c
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from mlftool.codegen.templates import render
+from mlftool.codegen.templates import open_text
+from mlftool.ir.holes import Hole, filled, form, pieces
 from mlftool.ops.base import Kernel, Operand
 from mlftool.plan.memory import is_local
 from mlftool.plan.program import Call, Program
-
-# A float literal, or a decimal integer of its own: no part of a name or of a 64-bit literal. With
-# its sign and the parentheses that may need, unless that subtracts.
-_NUMBER = re.compile(
-    r"(?<![\w)])\(-\d+\)|"
-    r"(?<![\w.])(?<!e[-+])(?<!_C\()(?:(?<![)\]])-)?(?:\d+\.\d+(?:e-?\d+)?f|\d+(?![\w.]))"
-)
-
 
 # The parameters that hold numbers of layers: integers and floats.
 TABLES = ("layer", "factors")
@@ -52,23 +45,18 @@ def share(program: Program) -> Program:
 
 
 def _text(call: Call) -> str | None:
-    """The C of a kernel whose numbers may become variables."""
+    """The C of a kernel whose numbers may become variables, with their holes."""
     kernel = call.kernel
     if not kernel.parametric or call.parts:
         return None
     types = {o.name: o.ctype for o in kernel.operands}
-    return render(kernel.template, **kernel.params, types=types, bodies={}, arena="0")
+    return open_text(kernel.template, **kernel.params, types=types, bodies={}, arena="0")
 
 
 def _class(kernel: Kernel, text: str) -> object:
     """The key that must be equal for two kernels to share a function."""
     operands = tuple((o.name, o.ctype, o.role, is_local(o)) for o in kernel.operands)
-    return operands, bool(kernel.inplace or kernel.overlap), without_numbers(text)
-
-
-def without_numbers(text: str) -> str:
-    """C with a mark in place of each number."""
-    return _NUMBER.sub(lambda m: "#f" if m[0].endswith("f") else "#", text)
+    return operands, bool(kernel.inplace or kernel.overlap), form(text)
 
 
 @dataclass(frozen=True)
@@ -78,16 +66,16 @@ class _Table:
     name: str
     ctype: str
     dtype: Any
-    columns: dict[tuple[str, ...], int]
+    columns: dict[tuple[Hole, ...], int]
 
-    def element(self, column: tuple[str, ...]) -> str:
+    def element(self, column: tuple[Hole, ...]) -> str:
         return f"{self.name}[{self.columns.setdefault(column, len(self.columns))}]"
 
     def operand(self, row: int) -> tuple[Operand, ...]:
         """The array that layer `row` passes; empty if no number of this type differs."""
         if not self.columns:
             return ()
-        values = np.array([c[row].strip("(f)") for c in self.columns]).astype(self.dtype)
+        values = np.array([c[row].value for c in self.columns], self.dtype)
         return (Operand(self.name, self.ctype, "const", array=values),)
 
 
@@ -95,12 +83,14 @@ def _merge(kernels: Sequence[Kernel], texts: Sequence[str]) -> list[Kernel]:
     """The kernels of one class, rendering to one text; each gets its own numbers."""
     whole = _Table(TABLES[0], "int32_t", np.int32, {})
     real = _Table(TABLES[1], "float", np.float32, {})
-    columns = zip(*(_NUMBER.findall(t) for t in texts), strict=True)
-    spelled = (
-        c[0] if len(set(c)) == 1 else (real if c[0].endswith("f") else whole).element(c)
-        for c in columns
-    )
-    body = _NUMBER.sub(lambda _: next(spelled), texts[0])
+    columns = zip(*(_holes(t) for t in texts), strict=True)
+
+    def fill(hole: Hole) -> str:
+        column = next(columns)
+        table = real if hole.kind == "f" else whole
+        return hole.text if len(set(column)) == 1 else table.element(column)
+
+    body = filled(texts[0], fill)
     most = {
         o.name: max(p.bytes for k in kernels for p in k.operands if p.name == o.name)
         for o in kernels[0].operands
@@ -118,3 +108,7 @@ def _merge(kernels: Sequence[Kernel], texts: Sequence[str]) -> list[Kernel]:
         )
         for row, kernel in enumerate(kernels)
     ]
+
+
+def _holes(text: str) -> list[Hole]:
+    return [p for p in pieces(text) if isinstance(p, Hole)]

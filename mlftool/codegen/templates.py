@@ -7,6 +7,8 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from mlftool.ir.holes import filled
+
 _PACKAGE = Path(__file__).parent.parent
 _TEMPLATES = Environment(
     loader=FileSystemLoader(
@@ -29,4 +31,9 @@ _TEMPLATES.filters["less"] = lambda n: "" if n == 0 else f" - {n}"
 
 def render(template: str, **values: Any) -> str:
     """The template with `values`, and nothing else, filled in."""
+    return filled(open_text(template, **values))
+
+
+def open_text(template: str, **values: Any) -> str:
+    """The same with the holes for numbers left open (ir/holes.py)."""
     return _TEMPLATES.get_template(template).render(**values)

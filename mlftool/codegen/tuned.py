@@ -14,11 +14,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from mlftool.codegen.share import without_numbers
-from mlftool.codegen.templates import render
+from mlftool.codegen.templates import open_text
 from mlftool.errors import MlfError, Problem
 from mlftool.files import read_plain
 from mlftool.ir.graph import View
+from mlftool.ir.holes import form
 from mlftool.ops.base import Kernel
 from mlftool.plan.select import Choose
 
@@ -140,6 +140,6 @@ def digest_of(kernels: Sequence[Kernel]) -> str:
     hashed = hashlib.sha256()
     for kernel in sorted(kernels, key=lambda k: k.name):
         types = {o.name: o.ctype for o in kernel.operands}
-        text = render(kernel.template, **kernel.params, types=types, bodies={}, arena="0")
-        hashed.update(f"{kernel.name}\0{without_numbers(text)}\0".encode())
+        text = open_text(kernel.template, **kernel.params, types=types, bodies={}, arena="0")
+        hashed.update(f"{kernel.name}\0{form(text)}\0".encode())
     return hashed.hexdigest()[:16]

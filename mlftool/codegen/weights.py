@@ -14,7 +14,6 @@ from mlftool.codegen.kernels import Constant
 from mlftool.codegen.sources import INCLUDE
 from mlftool.ir import dtype
 
-MODES = ("auto", "text", "binary")
 SUFFIX = ".weights"
 # With "auto": below this all is text, which every compiler takes. C text has about four characters
 # for each byte, so archives never have more than 2 MiB of it.

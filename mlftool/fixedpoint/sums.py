@@ -62,6 +62,7 @@ def average(v: View) -> Kernel:
     """The mean of each window, halves away from zero; input and output have one zero point, so it
     plays no part."""
     low, high = v.attr("activation")
-    mean = f"mlf_clamp_i32(mlf_mean_away(acc, {divisor_of(v)}), {low}, {high})"
-    finish = f"({v.y.dtype.c}){mean}"
-    return pool(v, "portable.average_pool_fixed", "0", "acc + value", finish, "int32_t")
+    divisor = divisor_of(v)
+    mean = f"mlf_clamp_i32(mlf_mean_away(acc, {divisor}), {low}, {high})"
+    name, finish = "portable.average_pool_fixed", f"({v.y.dtype.c}){mean}"
+    return pool(v, name, "0", "acc + value", finish, "int32_t", counts=(divisor,))

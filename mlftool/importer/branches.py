@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from mlftool.importer.control_node import Body, Control
-from mlftool.importer.scope import Scope
 from mlftool.ir import dtype
 from mlftool.ir.graph import Node, TensorType
+from mlftool.onnx_rules.scope import Scope
 
 Extent = int | str  # static, or the int32 tensor that holds it
 INDEX = TensorType(dtype.int32, ())
@@ -46,9 +46,8 @@ def keep_branches(c: Control, bodies: Mapping[str, Body]) -> None:
 
 
 def _extents(scope: Scope, name: str) -> list[Extent]:
-    shape = scope.types[name].shape
-    symbols = scope.symbols_of(name) or ("",) * len(shape)
-    return [symbol or extent for symbol, extent in zip(symbols, shape, strict=True)]
+    pairs = zip(scope.extents_of(name), scope.types[name].shape, strict=True)
+    return [symbol or extent for symbol, extent in pairs]
 
 
 def _is_one(c: Control, extents: Sequence[Extent]) -> bool:

@@ -1,21 +1,23 @@
-"""What the standard demands of a node and its own shape inference does not check.
+"""What the standard demands of a node and its own shape inference does not check, or takes for
+granted. It stands in operators' records; checks run before old spellings are modernised.
 
-The checks stand in operators' records, and run before old spellings are modernised.
+A record may have a form for each input, which names its axes: "tbi" has three. The same letter is
+the same extent, a digit times a letter that many times it, "?" any extent, "*" any form.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from onnx import NodeProto
 
-from mlftool.importer.protos import attributes, op_name, plain
-from mlftool.importer.ranks import unfit
-from mlftool.importer.scope import Next, Outcome, Refuse, Scope
-from mlftool.ops import Trait, has
-from mlftool.ops.base import Facts, known
+from mlftool.onnx_rules.protos import op_name, plain_attributes
+from mlftool.onnx_rules.scope import Next, Outcome, Refuse, Scope
+from mlftool.ops.base import Facts, Op, Trait, Types, known, shown
 
 
 def facts(scope: Scope, node: NodeProto) -> Facts:
-    attrs = {name: plain(value) for name, value in attributes(node).items()}
+    attrs = plain_attributes(node)
     types = [scope.types.get(n) for n in node.input]
     values = [scope.consts.get(n) for n in node.input]
     first = next(filter(None, node.output))
@@ -24,14 +26,66 @@ def facts(scope: Scope, node: NodeProto) -> Facts:
 
 def checked(scope: Scope, node: NodeProto) -> Outcome:
     """Refuse a typed node that the standard does not allow."""
-    f = facts(scope, node)
-    if has(f.op, Trait.VIEW) and f.inputs[0] is not None:
+    f, record = facts(scope, node), known(op_name(node))
+    if record is None:
+        return Next(node)
+    if Trait.VIEW in record.traits and f.inputs[0] is not None:
         have, want = f.inputs[0].elements, f.output.elements
         if have != want:
             text = f"{have} elements do not fill its output {f.output}, which has {want}"
             return Refuse("MLF0303", text)
-    if found := unfit(f.op, f.attrs, f.inputs, f.output):
-        return Refuse("MLF0303", found)
-    record = known(f.op)
-    found = next(filter(None, (check(f) for check in record.checks)), "") if record else ""
+    found = _unfit(f, record) or next(filter(None, (check(f) for check in record.checks)), "")
     return Refuse("MLF0303", found) if found else Next(node)
+
+
+def _unfit(f: Facts, record: Op) -> str:
+    """What is wrong with the axes of a node's inputs, or ""."""
+    if not f.inputs or f.inputs[0] is None:
+        return ""
+    rank, axis = len(f.x), f.attrs.get("axis", 0)
+    if Trait.SAME_RANK in record.traits and len(f.output.shape) != rank:
+        return f"input {shown(f.x)} does not fit output {shown(f.output.shape)}"
+    if Trait.AXIS in record.traits and rank and not -rank <= axis < rank:
+        return f"axis {axis}; expected {-rank} to {rank - 1}"
+    return _first_unfit(*record.forms(f.attrs), f.inputs) if record.forms else ""
+
+
+def _first_unfit(forms: Sequence[str], extents: Mapping[str, int], inputs: Types) -> str:
+    found = dict(extents)
+    # A letter that stands alone says what it is before one that is multiplied.
+    parsed = [_axes(form) for form in forms]
+    for axes, type_ in zip(parsed, inputs, strict=False):
+        if axes is None or type_ is None:
+            continue
+        if len(axes) != len(type_.shape):
+            return f"an input of shape {shown(type_.shape)}; expected {len(axes)} axes"
+        for (times, letter), extent in zip(axes, type_.shape, strict=True):
+            if times == 1 and letter not in "?0":
+                found.setdefault(letter, extent)
+    for axes, type_ in zip(parsed, inputs, strict=False):
+        if axes is None or type_ is None:
+            continue
+        for axis, (times, letter) in enumerate(axes):
+            wanted = times if letter == "0" else times * found.get(letter, 0)
+            if letter != "?" and type_.shape[axis] != wanted:
+                text = f"an input of shape {shown(type_.shape)}"
+                return f"{text}; expected {wanted} along axis {axis}"
+    return ""
+
+
+def _axes(form: str) -> list[tuple[int, str]] | None:
+    """(how many times, letter) of each axis; letter "0" for a number. None for any form."""
+    if form == "*":
+        return None
+    axes, at = [], 0
+    while at < len(form):
+        if form[at] == "[":
+            end = form.index("]", at)
+            axes.append((int(form[at + 1 : end - 1]), form[end - 1]))
+            at = end
+        elif form[at].isdecimal():
+            axes.append((int(form[at]), "0"))
+        else:
+            axes.append((1, form[at]))
+        at += 1
+    return axes

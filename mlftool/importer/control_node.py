@@ -10,10 +10,10 @@ from onnx import GraphProto, NodeProto
 
 from mlftool.importer.graphs import add_initializers, declared_in, ordered
 from mlftool.importer.protos import place
-from mlftool.importer.scope import Refuse, Replace, Scope, Work
 from mlftool.importer.structure import free_names
 from mlftool.ir import dtype
 from mlftool.ir.graph import Graph, Node, TensorType
+from mlftool.onnx_rules.scope import Refuse, Replace, Scope, Work
 
 Attributes = Mapping[str, Any]
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from onnx import NodeProto
+from onnx import NodeProto, numpy_helper
 
-from mlftool.importer.own import is_own
-from mlftool.importer.protos import first_line, op_name, place
-from mlftool.importer.scope import KEEP, Next, Outcome, Refuse, Scope
+from mlftool.importer.protos import first_line, place
+from mlftool.importer.schema import is_own
 from mlftool.ir import dtype
 from mlftool.ir.graph import TensorType
+from mlftool.onnx_rules.protos import attributes, op_name
+from mlftool.onnx_rules.scope import KEEP, Next, Outcome, Refuse, Scope
 from mlftool.ops import Trait, has
 from mlftool.ops.reference import evaluate_proto
 
@@ -60,6 +61,24 @@ def folded(scope: Scope, node: NodeProto) -> Outcome:
         elif name:
             scope.add_const(name, np.asarray(value))
     return KEEP
+
+
+def of_shapes(scope: Scope, node: NodeProto) -> Outcome:
+    """A typed node whose value follows from types becomes a constant."""
+    out = node.output[0]
+    if has(op_name(node), Trait.OF_SHAPE):
+        # Zeros that take no room, whatever their number.
+        given = scope.types[next(filter(None, node.input))]
+        stand_in = np.broadcast_to(np.zeros((), given.dtype.numpy), given.shape)
+        scope.add_const(out, np.asarray(evaluate_proto(node, [stand_in], scope.opsets)[0]))
+        return KEEP
+    if op_name(node) == "ConstantOfShape" and out in scope.types:
+        attrs = attributes(node)
+        value = numpy_helper.to_array(attrs["value"]) if "value" in attrs else np.float32(0)
+        assert scope.types[out].dtype == dtype.of(np.asarray(value))
+        scope.add_const(out, np.full(scope.types[out].shape, np.asarray(value).reshape(())))
+        return KEEP
+    return Next(node)
 
 
 def _bytes(proto: Any) -> int:

@@ -13,7 +13,7 @@ from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto
 
 from mlftool.importer.optimisers import body as optimiser
 from mlftool.importer.optimisers import is_optimiser, is_whole
-from mlftool.importer.protos import domain_of, op_name
+from mlftool.onnx_rules.protos import domain_of, op_name
 
 
 def has_body(node: NodeProto, opset: int) -> bool:

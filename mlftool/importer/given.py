@@ -19,10 +19,7 @@ Numbers = Sequence[int | float]
 
 
 def with_values(
-    model: ModelProto,
-    values: Mapping[str, Numbers],
-    shapes: Mapping[str, Sequence[int]],
-    file: str,
+    model: ModelProto, values: Mapping[str, Numbers], shapes: Mapping[str, Sequence[int]], file: str
 ) -> ModelProto:
     """A copy in which the inputs named in `values` are initialisers: of one number, or of one for
     each element. `shapes` bind open extents. Raises MlfError with every problem found."""
@@ -65,7 +62,7 @@ def _array(info: ValueInfoProto, numbers: Numbers, given: Sequence[int] | None) 
         expected = "1" if count == 1 else f"1 or {count}"
         raise _Misfit(f"got {len(numbers)} numbers for shape {list(shape)}, expected {expected}")
     kind = np.dtype(row.name)
-    low, high = _limits(row)
+    low, high = row.range
     for number in numbers if kind.kind != "f" else ():
         if not isinstance(number, int) or not low <= number <= high:
             whole = f"a whole number from {low} to {high}"
@@ -77,14 +74,6 @@ _NUMPY = (
     *("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"),
     *("float16", "float32", "float64"),
 )
-
-
-def _limits(row: dtype.DType) -> tuple[int, int]:
-    """The least and the greatest value of a type of integers."""
-    if row.kind == "b":
-        return 0, 1
-    bits = 8 * row.bytes
-    return (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if row.kind == "i" else (0, (1 << bits) - 1)
 
 
 def _shape(info: ValueInfoProto, count: int) -> tuple[int, ...]:

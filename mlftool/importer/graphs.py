@@ -8,7 +8,6 @@ from dataclasses import replace
 from onnx import GraphProto, NodeProto, TensorProto
 
 from mlftool.importer.interface import declare_sources
-from mlftool.importer.scope import Scope
 from mlftool.importer.structure import (
     check_values,
     execution_order,
@@ -16,6 +15,7 @@ from mlftool.importer.structure import (
     unread_names,
 )
 from mlftool.importer.tensors import checked_value
+from mlftool.onnx_rules.scope import Scope
 
 
 def declared_in(graph: GraphProto, scope: Scope) -> Scope:

@@ -11,16 +11,15 @@ from onnx import NodeProto, TypeProto, helper
 from onnx import numpy_helper as np_helper
 from onnx.shape_inference import InferenceError, infer_node_outputs
 
-from mlftool.importer.expansions import standard_form
 from mlftool.importer.interface import completed
-from mlftool.importer.own import is_own, result_types
-from mlftool.importer.protos import domain_of, first_line, op_name, type_name, type_proto
-from mlftool.importer.schema import mistyped
-from mlftool.importer.scope import Next, Outcome, Refuse, Scope
+from mlftool.importer.protos import first_line, type_name, type_proto
+from mlftool.importer.schema import is_own, mistyped, result_types
 from mlftool.importer.structure import without_unread
 from mlftool.importer.tensors import too_large
 from mlftool.ir import dtype
 from mlftool.ir.graph import TensorType
+from mlftool.onnx_rules.protos import domain_of, op_name
+from mlftool.onnx_rules.scope import Next, Outcome, Refuse, Scope
 from mlftool.ops import UnsupportedError
 
 # Without inference of their own, or as good: the type is the input's.
@@ -38,9 +37,9 @@ def inferred(scope: Scope, node: NodeProto) -> Outcome:
         except UnsupportedError as error:
             return Refuse("MLF0303", f"is not valid: {error}")
     else:
-        if _batch_axes(node) < 0:
-            # onnx's inference would read outside of the shape.
-            return Refuse("MLF0303", f"batch_dims is {_batch_axes(node)}; expected 0 or more")
+        batch = next((a.i for a in node.attribute if a.name == "batch_dims"), 0)
+        if batch < 0:  # onnx's inference would read outside of the shape
+            return Refuse("MLF0303", f"batch_dims is {batch}; expected 0 or more")
         unlike = mistyped(node, scope.opsets[domain_of(node)], scope.types)
         if unlike:
             return Refuse("MLF0303", unlike)
@@ -50,10 +49,6 @@ def inferred(scope: Scope, node: NodeProto) -> Outcome:
         found = {n: completed(found.get(n), scope.declared.get(n), known) for n in names}
     scope.inferred.update({n: found.get(n) for n in node.output if n})
     return Next(without_unread(node, found, scope.unread))
-
-
-def _batch_axes(node: NodeProto) -> int:
-    return next((a.i for a in node.attribute if a.name == "batch_dims"), 0)
 
 
 def _standard(scope: Scope, node: NodeProto) -> Mapping[str, Any]:
@@ -66,7 +61,7 @@ def _standard(scope: Scope, node: NodeProto) -> Mapping[str, Any]:
     imports = [helper.make_opsetid(d, v) for d, v in scope.opsets.items()]
     try:
         schema = onnx.defs.get_schema(node.op_type, scope.opsets[domain_of(node)], domain_of(node))
-        spoken = standard_form(node)
+        spoken = _standard_form(node)
         found: Mapping[str, Any] = infer_node_outputs(
             schema, spoken, types, data, opset_imports=imports
         )
@@ -90,6 +85,17 @@ def _standard(scope: Scope, node: NodeProto) -> Mapping[str, Any]:
         if wider != given[0].shape:
             return {node.output[0]: type_proto(TensorType(given[0].dtype, wider))}
     return found
+
+
+def _standard_form(node: NodeProto) -> NodeProto:
+    """`node` without attributes of our own, which onnx would not take."""
+    if not any(a.name.startswith("mlf.") for a in node.attribute):
+        return node
+    copy = NodeProto()
+    copy.CopyFrom(node)
+    del copy.attribute[:]
+    copy.attribute.extend(a for a in node.attribute if not a.name.startswith("mlf."))
+    return copy
 
 
 def typed(scope: Scope, node: NodeProto) -> Outcome:

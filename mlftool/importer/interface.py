@@ -8,10 +8,11 @@ from typing import Any
 import onnx
 from onnx import ModelProto, NodeProto, TypeProto, ValueInfoProto, helper
 
-from mlftool.importer.protos import domain_of, op_name, type_name
-from mlftool.importer.scope import Report
+from mlftool.importer.protos import type_name
 from mlftool.ir import dtype
 from mlftool.ir.graph import TensorType
+from mlftool.onnx_rules.protos import domain_of, op_name
+from mlftool.onnx_rules.scope import Report
 from mlftool.ops import Trait, has
 
 OLDEST_OPSET = 1
@@ -50,9 +51,12 @@ def declared_type(
         for d in tensor.shape.dim
     ]
     if given is not None:
-        shape = _bound(dims, given, where, tensor.HasField("shape"), report)
+        code, shape = "MLF0208", _bound(dims, given, where, tensor.HasField("shape"), report)
     else:
-        shape = _fixed(dims, where, info.name, report)
+        code, shape = "MLF0206", _fixed(dims, where, info.name, report)
+    if shape is not None and any(d < 0 for d in shape):
+        report(code, f"shape {_commas(shape)}; expected no negative dimension", where)
+        return None
     return None if shape is None else TensorType(dtype.BY_ONNX[tensor.elem_type], shape)
 
 
@@ -67,9 +71,6 @@ def _bound(
         text = f"shape {_commas(given)} does not fit the model's {_commas(dims)}"
         report("MLF0208", text, where)
         return None
-    if any(d < 0 for d in given):
-        report("MLF0208", f"shape {_commas(given)}; expected no negative dimension", where)
-        return None
     return tuple(given)
 
 
@@ -78,9 +79,6 @@ def _fixed(dims: list[Any], where: str, name: str, report: Report) -> tuple[int,
         example = ",".join("1" if not isinstance(d, int) else str(d) for d in dims)
         help = f"bind it: --input-shape {name}:{example}, or input_shapes in the manifest"
         report("MLF0206", f"shape {_commas(dims)} is not known before run time", where, help)
-        return None
-    if any(d < 0 for d in dims):
-        report("MLF0206", f"shape {_commas(dims)}; expected no negative dimension", where)
         return None
     return tuple(dims)
 

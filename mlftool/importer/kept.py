@@ -1,27 +1,47 @@
-"""The last stages: a typed node that no other has taken is kept, in the current spelling."""
+"""Operators that are others, and what is left when no other stage has taken a node: it is kept, in
+the current spelling.
+
+%y = com.microsoft.QLinearAdd(%a, ...)   =>   %fa = DequantizeLinear(%a, ...); %fb = ...
+                                              %f = Add(%fa, %fb); %y = QuantizeLinear(%f, ...)
+
+So what onnxruntime's quantiser writes in operator format is what it writes as QDQ, and the same
+passes make integer arithmetic of both.
+"""
 
 from __future__ import annotations
 
 from onnx import NodeProto
 
 from mlftool.importer.checks import facts
-from mlftool.importer.draft import Draft
-from mlftool.importer.expand import standing_for
 from mlftool.importer.functions import body_of, has_body, with_names_of
-from mlftool.importer.opset import RESOLVERS, modernise
-from mlftool.importer.protos import domain_of, op_name, type_proto
-from mlftool.importer.scope import KEEP, Next, Outcome, Refuse, Scope
-from mlftool.importer.structure import REWRITTEN
+from mlftool.importer.protos import type_proto
 from mlftool.ir.graph import Node, TensorType
-from mlftool.ops import OPS
+from mlftool.onnx_rules.draft import Draft
+from mlftool.onnx_rules.protos import domain_of, op_name
+from mlftool.onnx_rules.scope import KEEP, Next, Outcome, Refuse, Scope
+from mlftool.onnx_rules.steps import Steps, check_kinds, standing_for
+from mlftool.ops import UnsupportedError
+from mlftool.ops.base import known
 
-KNOWN = OPS.keys() | REWRITTEN | RESOLVERS.keys()  # operators whose definition we do not need
+
+def expanded(scope: Scope, node: NodeProto) -> Outcome:
+    """The other operators that this one stands for."""
+    record = known(op_name(node))
+    if record is None or record.expansion is None:
+        return Next(node)
+    steps = Steps(node, [scope.types.get(n) for n in node.input])
+    check_kinds(steps.attrs, record.kinds)
+    try:
+        record.expansion(steps)
+    except UnsupportedError as error:
+        return Refuse("MLF0302", str(error))
+    return standing_for(scope, steps.made)
 
 
 def inlined(scope: Scope, node: NodeProto) -> Outcome:
     """The operator's definition, if it has one and we have no kernel."""
     opset = scope.opsets[domain_of(node)]
-    if op_name(node) in KNOWN or not has_body(node, opset):
+    if known(op_name(node)) or not has_body(node, opset):
         return Next(node)
     types = [type_proto(scope.types[n], scope.symbols_of(n)) for n in node.input if n]
     body = body_of(node, opset, types)
@@ -50,6 +70,18 @@ def kept(scope: Scope, node: NodeProto) -> Outcome:
     inputs, made = _used(draft.inputs), _used(draft.outputs)
     scope.nodes.append(Node(draft.op, inputs, made, draft.attrs, scope.label(node)))
     return KEEP
+
+
+def modernise(scope: Scope, draft: Draft) -> None:
+    """Rewrite `draft`, written for the scope's opset, into the current spelling: later stages only
+    ever see that. Attributes that became inputs are inputs, derived ones are spelt out."""
+    before = known(draft.op)
+    for opset, change in before.older if before else ():
+        if scope.opsets[""] < opset:
+            change(scope, draft)
+    record = known(draft.op)
+    if record and record.resolve:
+        record.resolve(scope, draft)
 
 
 def _used(names: list[str]) -> tuple[str, ...]:

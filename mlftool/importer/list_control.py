@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from onnx import GraphProto, NodeProto, TensorProto, helper
 
-from mlftool.importer.expand import standing_for
 from mlftool.importer.lists import chosen, joined, listed, same, spliced
-from mlftool.importer.protos import attributes
-from mlftool.importer.scope import KEEP, Outcome, Refuse, Scope, Work, stepwise
 from mlftool.importer.structure import free_names
+from mlftool.onnx_rules.protos import attributes
+from mlftool.onnx_rules.scope import KEEP, Outcome, Refuse, Scope, Work, stepwise
+from mlftool.onnx_rules.steps import standing_for
 
 LONGEST_UNROLLED = 256  # iterations
 EMPTY = np.zeros(0, np.int64)  # the shape of a scalar

@@ -13,12 +13,12 @@ from collections.abc import Sequence
 import numpy as np
 from onnx import GraphProto, NodeProto, TensorProto, helper
 
-from mlftool.importer.expand import Steps, standing_for
 from mlftool.importer.functions import renamed_copy
 from mlftool.importer.graphs import add_initializer
-from mlftool.importer.scope import Refuse, Replace, Scope, Work
 from mlftool.ir.dtype import int32
 from mlftool.ir.graph import Node, TensorType
+from mlftool.onnx_rules.scope import Refuse, Replace, Scope, Work
+from mlftool.onnx_rules.steps import Steps, standing_for
 
 INDEX = TensorType(int32, ())
 
@@ -86,7 +86,7 @@ def chosen(scope: Scope, index: str, names: Sequence[str], hint: str) -> str:
         kinds = ", ".join(dict.fromkeys(map(str, types)))
         raise Refuse("MLF0302", f"chooses at run time among {kinds}; supported: one type and rank")
     rank = len(types[0].shape)
-    symbols = [scope.symbols_of(name) or ("",) * rank for name in names]
+    symbols = [scope.extents_of(name) for name in names]
     axes = [
         a
         for a in range(rank)

@@ -8,10 +8,10 @@ import numpy as np
 from onnx import GraphProto, helper
 
 from mlftool.importer.control_node import Control
-from mlftool.importer.expand import standing_for
-from mlftool.importer.scope import KEEP, Outcome, Refuse, Work
 from mlftool.ir import dtype
 from mlftool.ir.graph import Graph, Node, TensorType
+from mlftool.onnx_rules.scope import KEEP, Outcome, Refuse, Work
+from mlftool.onnx_rules.steps import standing_for
 from mlftool.ops.reference import evaluate, knows
 
 COUNT = TensorType(dtype.int32, ())

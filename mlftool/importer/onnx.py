@@ -11,26 +11,30 @@ from onnx import GraphProto, ModelProto, NodeProto
 
 from mlftool.errors import MlfError, did_you_mean
 from mlftool.importer.checks import checked
-from mlftool.importer.expansions import expanded
-from mlftool.importer.extents import adapted, keep_shape
-from mlftool.importer.folding import empty, folded
+from mlftool.importer.extents import adapted, produced
+from mlftool.importer.folding import empty, folded, of_shapes
 from mlftool.importer.given import Numbers, with_values
 from mlftool.importer.graphs import add_initializers, declared_in, ordered
 from mlftool.importer.inference import inferred, typed
-from mlftool.importer.interface import check_names, check_output, declared_type, read_opsets
-from mlftool.importer.kept import inlined, kept
+from mlftool.importer.interface import (
+    check_names,
+    check_output,
+    declare_sources,
+    declared_type,
+    read_opsets,
+)
+from mlftool.importer.kept import expanded, inlined, kept
 from mlftool.importer.load import load_hashed, model_name
-from mlftool.importer.producers import produced
 from mlftool.importer.protos import place
-from mlftool.importer.scope import KEEP, Next, Outcome, Refuse, Replace, Rule, Scope
 from mlftool.importer.sequences import listed_input, listed_outputs, of_sequences
 from mlftool.importer.shaped import shaped
-from mlftool.importer.shapes import of_shapes
 from mlftool.importer.structure import all_results
 from mlftool.importer.subgraphs import control
 from mlftool.importer.tensors import sound, too_large
 from mlftool.ir import dtype
 from mlftool.ir.graph import Graph, TensorType
+from mlftool.onnx_rules.boxes import keep_shape
+from mlftool.onnx_rules.scope import KEEP, Next, Outcome, Refuse, Replace, Rule, Scope
 
 
 def known_inputs(scope: Scope, node: NodeProto) -> Outcome:
@@ -94,20 +98,18 @@ def _taken(item: _Item) -> list[_Item]:
         scope.problem(outcome.code, outcome.text, where, outcome.help)
     if not isinstance(outcome, Replace):
         return []
-    items = _items(outcome.scope or scope, outcome.nodes)
+    inner = outcome.scope or scope
+    if outcome.scalars is not None:
+        declare_sources(outcome.nodes, inner.declared, outcome.scalars)
+    items = _items(inner, outcome.nodes)
     return [*items, _Item(scope, node, stage, outcome.then)] if outcome.then else items
 
 
 def import_onnx(
-    model: Path | ModelProto,
-    name: str,
-    input_shapes: Mapping[str, Sequence[int]] | None = None,
-    data_files: Sequence[Path] = (),
-    only_declared: bool = False,
-    input_values: Mapping[str, Numbers] | None = None,
+    model: Path | ModelProto, name: str, input_shapes: Mapping[str, Sequence[int]] | None = None
 ) -> Graph:
-    """As `import_hashed`, without the hash."""
-    return import_hashed(model, name, input_shapes, data_files, only_declared, input_values)[0]
+    """As `import_hashed`, of a model whose files lie with it, and without the hash."""
+    return import_hashed(model, name, input_shapes)[0]
 
 
 def import_hashed(
@@ -198,11 +200,9 @@ def _inputs(graph: GraphProto, scope: Scope) -> tuple[str, ...]:
 
 def _known(scope: Scope, name: str) -> TensorType:
     """A tensor's type with -1 for extents that are not known."""
-    type_, symbols = scope.types[name], scope.symbols_of(name)
-    if not symbols:
-        return type_
-    shape = tuple(-1 if s else n for s, n in zip(symbols, type_.shape, strict=True))
-    return TensorType(type_.dtype, shape)
+    type_ = scope.types[name]
+    pairs = zip(scope.extents_of(name), type_.shape, strict=True)
+    return TensorType(type_.dtype, tuple(-1 if s else n for s, n in pairs))
 
 
 def _with_shapes(scope: Scope, outputs: tuple[str, ...]) -> tuple[str, ...]:

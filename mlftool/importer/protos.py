@@ -8,9 +8,9 @@ from typing import Any
 
 import onnx
 from onnx import GraphProto, NodeProto, TensorProto, helper
-from onnx import numpy_helper as np_helper
 
 from mlftool.ir.graph import TensorType
+from mlftool.onnx_rules.protos import op_name
 
 LONGEST_QUOTE = 200  # characters of somebody else's message that we repeat
 
@@ -20,18 +20,6 @@ def type_proto(type_: TensorType, symbols: Sequence[str] = ()) -> onnx.TypeProto
     named = symbols or [""] * len(type_.shape)
     dims = [symbol or extent for symbol, extent in zip(named, type_.shape, strict=True)]
     return helper.make_tensor_type_proto(type_.dtype.onnx, dims)
-
-
-def domain_of(node: NodeProto) -> str:
-    return "" if node.domain == "ai.onnx" else str(node.domain)
-
-
-def op_name(node: NodeProto) -> str:
-    return f"{domain_of(node)}.{node.op_type}" if domain_of(node) else str(node.op_type)
-
-
-def attributes(node: NodeProto) -> dict[str, Any]:
-    return {a.name: helper.get_attribute_value(a) for a in node.attribute}
 
 
 def place(node: NodeProto, index: int) -> str:
@@ -50,19 +38,6 @@ def first_line(error: BaseException) -> str:
     text = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
     text = re.sub(r"^\[\w+\] ", "", text)
     return text if len(text) <= LONGEST_QUOTE else text[: LONGEST_QUOTE - 3] + "..."
-
-
-def plain(value: Any) -> Any:
-    """An attribute's value in Python's own types."""
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
-    if isinstance(value, TensorProto):
-        return np_helper.to_array(value)
-    if isinstance(value, (list, tuple)) or (
-        hasattr(value, "__iter__") and not isinstance(value, str)
-    ):
-        return [plain(v) for v in value]
-    return value
 
 
 def stored_fields(tensor: TensorProto) -> int:

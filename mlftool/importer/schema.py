@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import onnx
-from onnx import AttributeProto, NodeProto
+from onnx import AttributeProto, NodeProto, TypeProto
 from onnx.defs import OpSchema
 
-from mlftool.importer.protos import domain_of
-from mlftool.importer.scope import Refuse
+from mlftool.importer.protos import type_proto
 from mlftool.ir.graph import TensorType
+from mlftool.onnx_rules.protos import domain_of, op_name, plain_attributes
+from mlftool.ops import OPS
 
 _KINDS: Mapping[str, int] = dict(AttributeProto.AttributeType.items())
 Option = OpSchema.FormalParameterOption
@@ -103,34 +105,6 @@ def _name(kinds: Any, code: int) -> str:
     return str(kinds.Name(code)) if code in kinds.values() else f"of kind {code}"
 
 
-_OF_KIND: Mapping[str, tuple[tuple[type, ...], str]] = {
-    "INT": ((int,), "whole number"),
-    "FLOAT": ((int, float), "number"),
-    "STRING": ((str,), "string"),
-}
-
-
-def attribute_kinds(op: str, opset: int, domain: str) -> Mapping[str, str]:
-    """The kind of each attribute that an operator has in an opset: INT, FLOATS ..."""
-    schema = onnx.defs.get_schema(op, opset, domain)
-    return {name: str(a.type).rpartition(".")[2] for name, a in schema.attributes.items()}
-
-
-def check_kinds(attrs: Mapping[str, Any], kinds: Mapping[str, str]) -> None:
-    """Raise Refuse for an attribute, as a value of Python, of another kind than in `kinds`."""
-    for name, value in attrs.items():
-        kind = kinds.get(name, "")
-        types, word = _OF_KIND.get(kind.removesuffix("S"), ((object,), ""))
-        several = kind.endswith("S")
-        given = value if several and isinstance(value, list) else [value]
-        if (several != isinstance(value, list) and word) or not all(
-            isinstance(v, types) for v in given
-        ):
-            wanted = f"a list of {word}s" if several else f"a {word}"
-            text = f"attribute '{name}' is {str(value)[:60]}; expected {wanted}"
-            raise Refuse("MLF0303", text)
-
-
 def mistyped(node: NodeProto, opset: int, types: Mapping[str, TensorType]) -> str:
     """Which inputs have element types that do not go together, or "".
 
@@ -156,3 +130,23 @@ def mistyped(node: NodeProto, opset: int, types: Mapping[str, TensorType]) -> st
                 "expected one type"
             )
     return ""
+
+
+@cache
+def _domains() -> frozenset[str]:
+    return frozenset(schema.domain for schema in onnx.defs.get_all_schemas_with_history())
+
+
+def is_own(node: NodeProto) -> bool:
+    """Whether `node` is of a domain that onnx does not have, and ops/ says what it gives."""
+    known = OPS.get(op_name(node))
+    return known is not None and known.result is not None and domain_of(node) not in _domains()
+
+
+def result_types(node: NodeProto, types: Mapping[str, TensorType]) -> dict[str, TypeProto]:
+    """The first output's type. Raises UnsupportedError if the operator refuses these inputs."""
+    result = OPS[op_name(node)].result
+    assert result is not None
+    attrs = plain_attributes(node)
+    given = [types.get(name) for name in node.input]
+    return {node.output[0]: type_proto(result(given, attrs))}

@@ -4,7 +4,7 @@
 
 A sequence is a tuple of names here, an optional is what it holds or absent. A Loop whose state is
 one of these is unrolled: its trip count must be known, or a limit to it. What depends on values at
-run time is in lists.py. Of a graph input `x` that is a sequence, the
+run time is in importer/lists.py. Of a graph input `x` that is a sequence, the
 elements are inputs `x.0`, `x.1` ..., as many as shapes are given for; an optional one is there if a
 shape is given for it. The elements of an output `y` are outputs `y.0`, `y.1` ...
 """
@@ -16,19 +16,27 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from onnx import NodeProto, TensorProto, TypeProto, ValueInfoProto, helper
 
-from mlftool.importer.expand import standing_for
 from mlftool.importer.functions import body_of, with_names_of
 from mlftool.importer.interface import declared_type
 from mlftool.importer.list_control import about_lists, branch, loop
 from mlftool.importer.lists import erased, inserted, joined, reshaped, same, split, taken
-from mlftool.importer.protos import attributes, type_proto
-from mlftool.importer.scope import KEEP, Next, Outcome, Refuse, Replace, Rule, Scope, Work, stepwise
+from mlftool.importer.protos import type_proto
 from mlftool.ir.dtype import float32
 from mlftool.ir.graph import Node, TensorType, element
 from mlftool.ir.values import LENGTH
-
-Elements = tuple[str, ...]
-
+from mlftool.onnx_rules.protos import attributes
+from mlftool.onnx_rules.scope import (
+    KEEP,
+    Next,
+    Outcome,
+    Refuse,
+    Replace,
+    Rule,
+    Scope,
+    Work,
+    stepwise,
+)
+from mlftool.onnx_rules.steps import standing_for
 
 # -- graph inputs and outputs --------------------------------------------------------------------
 
@@ -117,7 +125,7 @@ def _type(scope: Scope, name: str) -> TypeProto:
     return held
 
 
-def _elements(scope: Scope, name: str) -> Elements:
+def _elements(scope: Scope, name: str) -> tuple[str, ...]:
     if name not in scope.sequences:
         raise Refuse("MLF0302", "expects a sequence")
     if name in scope.lengths:

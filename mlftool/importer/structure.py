@@ -9,20 +9,16 @@ import onnx
 from onnx import AttributeProto, GraphProto, NodeProto
 
 from mlftool.errors import did_you_mean
-from mlftool.importer.expansions import EXPANSIONS
 from mlftool.importer.functions import has_body
-from mlftool.importer.own import is_own
-from mlftool.importer.protos import domain_of, op_name, place
-from mlftool.importer.schema import misfit
-from mlftool.importer.scope import Report
+from mlftool.importer.protos import place
+from mlftool.importer.schema import is_own, misfit
 from mlftool.ir.edit import toposort
 from mlftool.ir.graph import Node
+from mlftool.onnx_rules.protos import domain_of, op_name
+from mlftool.onnx_rules.scope import Report
 from mlftool.ops import OPS
+from mlftool.ops.base import known as record_of
 
-# Known to the importer or the passes, which leave none of them to a kernel.
-REWRITTEN = frozenset(
-    ["Constant", "Dropout", "GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool", "Upsample"]
-)
 CONTROL = ("If", "Loop", "Scan")
 RANDOM = frozenset(
     [
@@ -93,7 +89,7 @@ def unknown_operators(
     for index, node in enumerate(order):
         if all(not name or name in known for name in node.input):
             known.update(node.output)
-        elif index not in bad and op_name(node) not in OPS.keys() | REWRITTEN | EXPANSIONS.keys():
+        elif index not in bad and record_of(op_name(node)) is None:
             help = did_you_mean(op_name(node), OPS)
             report("MLF0301", "this operator is not supported yet", place(node, index), help)
 
@@ -105,7 +101,7 @@ def _fine(node: NodeProto, where: str, opsets: Mapping[str, int], report: Report
     if domain not in opsets:
         report("MLF0301", f"the model imports no opset of domain '{domain}'", where)
     elif not (
-        op_name(node) in EXPANSIONS
+        _is_others(op_name(node))
         or is_own(node)
         or onnx.defs.has(node.op_type, opsets[domain], domain)
     ):
@@ -127,6 +123,11 @@ def _fine(node: NodeProto, where: str, opsets: Mapping[str, int], report: Report
     else:
         return True
     return False
+
+
+def _is_others(name: str) -> bool:
+    record = record_of(name)
+    return record is not None and record.expansion is not None
 
 
 def unread_names(graph: GraphProto) -> set[str]:

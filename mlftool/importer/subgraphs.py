@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
-from onnx import AttributeProto, NodeProto
+from onnx import AttributeProto, NodeProto, TensorProto, helper
 
 from mlftool.importer.branches import keep_branches
 from mlftool.importer.control_node import Attributes, Control
 from mlftool.importer.loops import import_loop
-from mlftool.importer.old_scan import SINGLE, over_batches
-from mlftool.importer.protos import attributes, op_name
-from mlftool.importer.scope import KEEP, Next, Outcome, Refuse, Replace, Scope, Work, resumed
 from mlftool.importer.structure import CONTROL, free_names
 from mlftool.ir import dtype
 from mlftool.ir.graph import Graph, Node, TensorType
+from mlftool.onnx_rules.protos import attributes, op_name
+from mlftool.onnx_rules.scope import KEEP, Next, Outcome, Refuse, Replace, Scope, Work, resumed
 
 
 def control(scope: Scope, node: NodeProto) -> Outcome:
@@ -88,7 +88,7 @@ def _inline(c: Control, key: str) -> Work[Outcome]:
 def _scan(c: Control) -> Work[Outcome]:
     if c.scope.opsets[""] < 9 and SINGLE not in c.attrs:
         if not c.inputs[0]:
-            return Replace([over_batches(c.node)])
+            return Replace([_over_batches(c.node)])
         return Refuse("MLF0302", "has sequences of several lengths; supported: all of one")
     sequences = int(c.attrs.get("num_scan_inputs", 0))
     count = len(c.inputs) - sequences
@@ -146,6 +146,40 @@ def _keep_moved(
         shape = tuple(type_.shape[p] for p in perm)
         c.scope.types[name] = TensorType(type_.dtype, shape)
         c.scope.nodes.append(Node("Transpose", (source,), (name,), {"perm": perm}, c.name))
+
+
+SINGLE = "mlf.single"  # marks a Scan without batches, whatever the model's opset
+
+
+def _over_batches(node: NodeProto) -> NodeProto:
+    """A Scan as opset 8 had it, with a batch axis and no lengths, in terms of newer ones:
+
+    %y = Scan("", %a[B, ...], %x[B, T, ...])   =>   Scan(%a, %x) { Scan(%a_b[...], %x_b[T, ...]) }
+
+    Types of the outer body are left open: a subgraph gets them from what it is given."""
+    attrs = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+    body = attrs["body"]
+    prefix = f"{next(filter(None, node.output))}.batch."
+    inputs = [f"{prefix}{k}" for k in range(len(body.input))]
+    outputs = [f"{prefix}y{k}" for k in range(len(body.output))]
+    single: dict[str, Any] = {SINGLE: 1}
+    turned: dict[str, Any] = (
+        {"scan_input_directions": attrs["directions"]} if "directions" in attrs else {}
+    )
+    inner = helper.make_node(
+        "Scan", inputs, outputs, node.name, body=body, num_scan_inputs=attrs["num_scan_inputs"],
+        **turned, **single
+    )  # fmt: skip
+    graph = helper.make_graph(
+        [inner],
+        f"{prefix}body",
+        [helper.make_tensor_value_info(n, TensorProto.UNDEFINED, None) for n in inputs],
+        [helper.make_tensor_value_info(n, TensorProto.UNDEFINED, None) for n in outputs],
+    )
+    return helper.make_node(
+        "Scan", list(node.input[1:]), list(node.output), node.name, body=graph,
+        num_scan_inputs=len(inputs), **single
+    )  # fmt: skip
 
 
 def _first_axis(c: Control, name: str, axis: int) -> str:

@@ -8,9 +8,9 @@ from onnx import AttributeProto, NodeProto, TensorProto
 from onnx import numpy_helper as np_helper
 
 from mlftool.importer.protos import first_line, stored_fields, type_name
-from mlftool.importer.scope import Next, Outcome, Refuse, Report, Scope
 from mlftool.ir import dtype
 from mlftool.ir.graph import Array, TensorType
+from mlftool.onnx_rules.scope import Next, Outcome, Refuse, Report, Scope
 
 MAX_TENSOR_BYTES = 2**31 - 1  # offsets in generated C are int32
 

@@ -33,8 +33,9 @@ def literal(value: object, indent: str = "    ") -> str:
         rows = [f"{json.dumps(k)}: {literal(v, indent + '    ')}" for k, v in value.items()]
         return _block("{", rows, "}", indent)
     if isinstance(value, list | tuple):
-        rows = [literal(item, indent + "    ") for item in value]
-        return f"[{rows[0]}]" if len(rows) == 1 else _block("[", rows, "]", indent)
+        if len(value) == 1:
+            return f"[{literal(value[0], indent)}]"
+        return _block("[", [literal(item, indent + "    ") for item in value], "]", indent)
     return repr(value)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mlftool.errors import did_you_mean
+from mlftool.keywords import KEYWORDS
 from mlftool.manifest import known
 from mlftool.manifest.boards import USER_TARGET, UserTarget
 from mlftool.manifest.kinds import (
@@ -43,7 +44,7 @@ _MODULE_NAME = Text(
     "a C identifier of at most 63 lower-case letters, digits and '_' that is not a keyword",
     r"[a-z_][a-z0-9_]{0,62}",
     code="MLF0110",
-    reserved=known.KEYWORDS,
+    reserved=KEYWORDS,
 )
 _TENSOR_NAME = Text("the name of an input of the model", r"[\s\S]+", code="MLF0110")
 
@@ -353,7 +354,7 @@ def _finish_model(values: dict[str, Any], path: str, reading: Reading) -> None:
     if owner != path:
         message = f"module name taken; got '{module}', expected a name other than that of {owner}"
         reading.report("MLF0111", reading.places[at], message, "set module_name", at)
-    elif at == path and module in known.KEYWORDS:
+    elif at == path and module in KEYWORDS:
         message = f"not a module name; got '{module}', expected {_MODULE_NAME.expected}"
         reading.report("MLF0110", reading.places[at], message, "set module_name", path)
 

@@ -2,37 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from mlftool.manifest.kinds import Reading
-from mlftool.options import OPTIONS
-
-# Keys that say something about one executor only.
-OF_EXECUTOR = {o.name: o.executors[0] for o in OPTIONS.values() if len(o.executors) == 1}
+from mlftool.options import FILES, OPTIONS, unmet
 
 
 def check_together(values: dict[str, Any], path: str, reading: Reading) -> None:
-    """Keys that say something about an executor, or a function, that is not there."""
-    executors, packed = values["executors"], values.get("interface_api") == "packed"
-    wrong = {
-        name: f"{executor} is not among the executors"
-        for name, executor in OF_EXECUTOR.items()
-        if values.get(name) not in (None, False, ()) and executor not in executors
-    }
-    if values.get("workspace_io") and packed:
-        wrong["workspace_io"] = "it needs interface_api c"
-    if values.get("pools") and packed:
-        wrong["pools"] = "they need interface_api c"
-    if values.get("unpacked_api") is False and not packed:
-        wrong["unpacked_api"] = "false needs interface_api packed"
-    if values.get("system_lib") and not packed and "graph" not in executors:
-        wrong["system_lib"] = "there are no packed functions to find"
-    if values.get("tuning") and values.get("optimize", "speed") != "speed":
-        wrong["tuning"] = "it needs optimize speed"
-    if values.get("tuning") and values.get("patches", "off") != "off":
-        wrong["tuning"] = "it needs patches off"
-    for name, reason in wrong.items():
+    """Keys that say something about an executor, or need a value of another key, that is not
+    there."""
+    for name, reason in _wrong(values):
         at = f"{path}.{name}"
         got = str(values[name]).lower()
         message = f"cannot be used here; got {got}, expected none: {reason}"
         reading.report("MLF0120", reading.places[at], message, "leave it out", at)
+
+
+def _wrong(values: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Each such key, and why. One executor that can obey it is enough."""
+    for name in (*OPTIONS, *FILES):
+        about = OPTIONS.get(name)
+        able = [e for e in values["executors"] if about is None or about.understood_by(e)]
+        found = [list(unmet(name, values, executor)) for executor in able]
+        if about and not able and values.get(name) not in (None, False, ()):
+            yield name, f"{' or '.join(about.executors)} is not among the executors"
+        elif found and all(found):
+            need = found[0][0]
+            subject = "it" if need.when is None else str(need.when).lower()
+            yield name, f"{subject} needs {need.option} {need.value}"

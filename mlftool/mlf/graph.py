@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from mlftool.errors import MlfError, Problem
 from mlftool.mlf.params import MAX_NDIM
-from mlftool.mlf.strict import Checked, parse_json
+from mlftool.mlf.strict import Checked, decoded
 
 # The defaults of crt_config.h. Strings count their closing NUL and, in TVM's
 # reader, one character more.
@@ -61,17 +60,8 @@ class Graph:
 
 def decode(data: bytes, file: str = "", member: str = "") -> tuple[Graph, dict[str, Any]]:
     """The graph, and its JSON unchanged. Raises MlfError with every problem."""
-    try:
-        top = Checked(parse_json(data))
-    except ValueError as error:
-        raise MlfError(Problem("MLF0509", str(error), file, path=member)) from None
-    graph = _graph(top)
-    if top.notes:
-        raise MlfError(
-            Problem("MLF0509", text, file, path=f"{member}: {place}" if place else member)
-            for place, text in top.notes
-        )
-    return graph, dict(top.value)
+    graph, value = decoded(data, _graph, "MLF0509", file, member)
+    return graph, dict(value)
 
 
 def _graph(top: Checked) -> Graph:

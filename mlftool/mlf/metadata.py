@@ -7,7 +7,6 @@ import re
 from datetime import datetime, timezone
 from typing import Any
 
-from mlftool.errors import MlfError, Problem
 from mlftool.mlf.bundle import epoch
 from mlftool.mlf.records import (
     FULL_MODEL,
@@ -24,10 +23,11 @@ from mlftool.mlf.records import (
     Storage,
     TargetString,
 )
-from mlftool.mlf.strict import Checked, parse_json
+from mlftool.mlf.strict import Checked, decoded
 
 MEMBER = "metadata.json"
-EXECUTORS = ("aot", "graph", "vm")
+# Which of them can run is not the format's business: a newer mlftool may have more.
+EXECUTOR = re.compile(r"[a-z][a-z0-9_]{0,31}")
 # A name becomes part of file names, and of C identifiers where there are C sources.
 MODULE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 
@@ -114,17 +114,8 @@ def _main(m: MainMemory) -> dict[str, Any]:
 
 def decode(data: bytes, file: str = "") -> tuple[int, tuple[ModuleRecord, ...]]:
     """The version and the modules, without their files. Raises MlfError with every problem."""
-    try:
-        top = Checked(parse_json(data))
-    except ValueError as error:
-        raise MlfError(Problem("MLF0505", str(error), file, path=MEMBER)) from None
-    modules = _decode(top)
-    if top.notes:
-        raise MlfError(
-            Problem("MLF0505", text, file, path=f"{MEMBER}: {place}" if place else MEMBER)
-            for place, text in top.notes
-        )
-    return int(top.value["version"]), modules
+    modules, value = decoded(data, _decode, "MLF0505", file, MEMBER)
+    return int(value["version"]), modules
 
 
 def _decode(top: Checked) -> tuple[ModuleRecord, ...]:
@@ -173,8 +164,8 @@ def _executors(at: Checked, style: str) -> tuple[str, ...]:
     if isinstance(at.value, list) and len(names) != wanted:
         at.note(f"names {len(names)} executors, expected {wanted}")
     for executor in names:
-        if executor not in EXECUTORS:
-            at.note(f"got '{executor[:100]}', expected one of {', '.join(EXECUTORS)}")
+        if not EXECUTOR.fullmatch(executor):
+            at.note(f"got '{executor[:100]}', expected a name such as aot")
     return names
 
 

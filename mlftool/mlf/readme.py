@@ -102,7 +102,7 @@ def _build(archive: Archive, m: ModuleRecord, interface: Interface | None) -> It
     layout = Layout(archive.version, m.style)
     names = [layout.name(n, m.name) for n in m.sources]
     carried = any(n.startswith("runtime/") for n in archive.shared)
-    calls_runtime = interface is None or interface.interface_api != "c" or m.executor == "graph"
+    calls_runtime = interface is None or interface.interface_api != "c"
     objects = [n for n in names if n.endswith(".o")]
     sources = [n for n in names if not n.endswith(".o")]
     if sources:
@@ -135,12 +135,8 @@ def _run(m: ModuleRecord, interface: Interface | None) -> Iterator[str]:
     yield "Run:"
     yield ""
     yield "```c"
-    if interface.interface_api == "c" and m.executor in ("aot", "vm"):
+    if interface.interface_api == "c":
         yield from _run_struct(m.name, interface)
-    elif m.executor == "aot":
-        yield f"/* values[i].v_handle points to a DLTensor each for {_order(interface)} */"
-        yield f"int32_t status = tvmgen_{m.name}_run(values, type_codes, {_count(interface)},"
-        yield "                                  &result, &result_code, NULL);"
     elif m.executor == "graph":
         if not interface.system_lib:
             yield "/* functions: a TVMModule of the kernels; --system-lib makes one */"
@@ -153,7 +149,9 @@ def _run(m: ModuleRecord, interface: Interface | None) -> Iterator[str]:
         yield f"/* TVMGraphExecutor_SetInput for {_order(interface)} */"
         yield "TVMGraphExecutor_Run(executor);"
     else:
-        yield f"/* executor-config/{m.executor}/{m.name}.* holds the program */"
+        yield f"/* values[i].v_handle points to a DLTensor each for {_order(interface)} */"
+        yield f"int32_t status = tvmgen_{m.name}_run(values, type_codes, {_count(interface)},"
+        yield "                                  &result, &result_code, NULL);"
     yield "```"
 
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from mlftool.version import FORMATS
+
 CPU = 1  # DLDeviceType
 FULL_MODEL = "full-model"
 OPERATOR = "operator"
-VERSIONS = (1, 2, 3, 4, 5, 6, 7)
+VERSIONS = FORMATS
 LATEST = VERSIONS[-1]
 # The last TVM release with microTVM; its C runtime's interface is what runtime/ provides.
 CRT_VERSION = "0.18.0"

@@ -8,8 +8,11 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
+from mlftool.errors import MlfError, Problem
+
+T = TypeVar("T")
 Notes = dict[tuple[str, str], None]
 MAX_SIZE = 2**63 - 1  # of anything that is counted in bytes
 
@@ -25,6 +28,24 @@ def parse_json(data: bytes) -> Any:
         raise ValueError(text) from None
     except RecursionError:
         raise ValueError("is nested too deeply") from None
+
+
+def decoded(
+    data: bytes, read: Callable[[Checked], T], code: str, file: str, member: str
+) -> tuple[T, Any]:
+    """What `read` makes of an archive's member in JSON, and the JSON. Raises MlfError with every
+    problem, under `code`."""
+    try:
+        top = Checked(parse_json(data))
+    except ValueError as error:
+        raise MlfError(Problem(code, str(error), file, path=member)) from None
+    found = read(top)
+    if top.notes:
+        raise MlfError(
+            Problem(code, text, file, path=f"{member}: {place}" if place else member)
+            for place, text in top.notes
+        )
+    return found, top.value
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

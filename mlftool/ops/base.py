@@ -9,7 +9,12 @@ from typing import Any, TypeGuard
 
 from mlftool.ir.edit import Editor
 from mlftool.ir.graph import Array, Node, TensorType, View
-from mlftool.ir.relay import Rule
+from mlftool.ir.relay import Rule as RelayRule
+from mlftool.onnx_rules.boxes import Maker
+from mlftool.onnx_rules.draft import Change
+from mlftool.onnx_rules.scope import Rule
+from mlftool.onnx_rules.shaping import Bounds, Shaper
+from mlftool.onnx_rules.steps import Steps
 
 
 class Trait(Enum):
@@ -39,6 +44,7 @@ class Trait(Enum):
     BRANCH = auto()  # control flow: one of two subgraphs
     LOOP = auto()  # one subgraph again and again
     SCAN = auto()  # one for each element of sequences
+    OF_SHAPE = auto()  # its value follows from its input's shape
     SHAPE = auto()  # the extents, at run time, of the tensor that attribute `of` names
 
 
@@ -144,7 +150,7 @@ Attributes = Mapping[str, Any]
 Known = Sequence[Array | None]  # the values of a node's inputs, None where it is not known
 Shape = tuple[int, ...]
 Types = Sequence[TensorType | None]
-# A form for each input (importer/ranks.py), and the extents that some of their letters are.
+# A form for each input (importer/checks.py), and the extents that some of their letters are.
 Forms = tuple[Sequence[str], Mapping[str, int]]
 
 
@@ -158,7 +164,12 @@ class Facts:
     values: Known
     output: TensorType
 
-    def shape(self, i: int) -> tuple[int, ...] | None:
+    @property
+    def x(self) -> Shape:
+        """Of the first input, which is there."""
+        return self.shape(0) or ()
+
+    def shape(self, i: int) -> Shape | None:
         type_ = self.inputs[i] if i < len(self.inputs) else None
         return None if type_ is None else type_.shape
 
@@ -168,6 +179,7 @@ Affine = tuple[Array, Array] | None  # factor, addend
 Value = Callable[[Known, Attributes, int], Array]
 Bid = Callable[[View], "Kernel | None"]
 Result = Callable[[Sequence[TensorType | None], Mapping[str, Any]], TensorType]
+Expansion = Callable[[Steps], None]
 # (node, its output's type, a Scalar for each operand) -> C (ops/scalar.py)
 Expression = Callable[..., str]
 
@@ -186,7 +198,6 @@ class Op:
     includes: tuple[str, ...] = ()
     checks: tuple[Callable[[Facts], str], ...] = ()  # what is wrong with a node, or ""
     forms: Callable[[Attributes], Forms] | None = None  # of its inputs' axes
-    related: Callable[[Shape, Attributes, Types], str] | None = None  # what is wrong with them
     moved: Moved = Moved()  # of what moves or picks elements
     contracts: Contracts | None = None
     quantised: str = ""  # the operator that computes it on quantised tensors
@@ -199,8 +210,21 @@ class Op:
     limits: Callable[[Known], tuple[float, float]] | None = None
     # Rewrites a node into the one spelling that passes and kernels see.
     canonical: Callable[[Editor, Node], None] | None = None
+    # Changes to the newest spelling, each for models of opsets before the given one, in this order;
+    # then what is left to spell out: derived attributes, the operator that it is.
+    older: tuple[tuple[int, Change], ...] = ()
+    resolve: Change | None = None
+    # Its form that is right on boxes, where an input has extents known only at run time.
+    extents: Rule | None = None
+    makes: Maker | None = None  # of one whose outputs have such extents whatever its inputs
+    places: int | None = None  # the output that holds indices, none of them negative
+    shaped: Shaper | None = None  # its form as a box where its output's shape is computed
+    bounds: Bounds | None = None  # what is known of the integers that it gives
+    # The other operators that stand for it, and the kinds of attributes that no schema states.
+    expansion: Expansion | None = None
+    kinds: Mapping[str, str] = field(default_factory=dict)
     constant: Value | None = None  # where the standard's reference is wrong (ops/folded.py)
-    relay: Rule | None = None  # its form in Relay
+    relay: RelayRule | None = None  # its form in Relay
 
 
 OPS: dict[str, Op] = {}
@@ -228,6 +252,19 @@ def old(name: str, *traits: Trait, **fields: Any) -> None:
     """Register an operator that is rewritten before anything needs a kernel."""
     assert name not in OLD, name
     OLD[name] = Op(name, lambda v: None, frozenset(traits), **fields)
+
+
+def expands(
+    *names: str, kinds: Mapping[str, str] | None = None
+) -> Callable[[Expansion], Expansion]:
+    """Register the function below as what `names` stand for; `kinds` are those of attributes."""
+
+    def register(expansion: Expansion) -> Expansion:
+        for name in names:
+            old(name, expansion=expansion, kinds=kinds or {})
+        return expansion
+
+    return register
 
 
 def of_form(*forms: str) -> Callable[[Attributes], Forms]:

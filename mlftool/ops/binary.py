@@ -5,10 +5,17 @@ Integers wrap around and division by zero gives 0, whatever the target: both are
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import numpy as np
 
 from mlftool.ir import relay
+from mlftool.ir.graph import Node, TensorType
 from mlftool.ir.relay import Site
+from mlftool.onnx_rules.draft import Draft
+from mlftool.onnx_rules.scope import Scope
+from mlftool.onnx_rules.shaping import Bounds, Element, largest_of, least_of
 from mlftool.ops.base import Affine, Attributes, Known, Trait
 from mlftool.ops.elementwise import Maths, elementwise
 from mlftool.ops.scalar import Exact, ExprFn, Scalar, compared
@@ -162,35 +169,80 @@ def _quotient(known: Known, attrs: Attributes) -> Affine:
     return 1 / right, np.zeros(1)
 
 
-elementwise("Add", _wrapping("+"), Trait.ADDITION, affine=_shifted, relay=relay.binary("add"))
-elementwise("Sub", _wrapping("-"), affine=_difference, relay=relay.binary("subtract"))
-elementwise(
-    "Mul", _wrapping("*"), Trait.MULTIPLICATION, affine=_scaled, relay=relay.binary("multiply")
-)
+def _one_sided_broadcast(scope: Scope, d: Draft) -> None:
+    """Before 7 the second operand alone was repeated, its first axis standing at `axis`."""
+    x, y = d.types[0], d.types[1]
+    axis = d.attrs.pop("axis", None)
+    d.attrs.pop("broadcast", None)
+    if axis is None or x is None or y is None:
+        return
+    after = len(x.shape) - axis % len(x.shape) - len(y.shape)
+    d.inputs[1] = d.reshaped(scope, d.inputs[1], TensorType(y.dtype, y.shape + (1,) * after))
+
+
+def _slope_per_channel(scope: Scope, d: Draft) -> None:
+    """Before 7 a vector of slopes went along the channels, axis 1."""
+    x, slope = d.types[0], d.types[1]
+    if x is None or slope is None or len(slope.shape) != 1 or slope.shape == (1,):
+        return
+    shape = slope.shape + (1,) * (len(x.shape) - 2)
+    d.inputs[1] = d.reshaped(scope, d.inputs[1], TensorType(slope.dtype, shape))
+
+
+def _extremes(pick: Callable[[Sequence[Element]], Element]) -> Bounds:
+    def bounds(scope: Scope, node: Node, parts: Sequence[list[Element]]) -> list[Element] | None:
+        count = scope.types[node.result].elements
+        rows = [p * count if len(p) == 1 else p for p in parts]
+        equal = len({len(row) for row in rows}) == 1
+        return [pick(each) for each in zip(*rows, strict=True)] if equal else None
+
+    return bounds
+
+
+def _binary(name: str, expr: ExprFn, relay_op: str, *traits: Trait, **fields: Any) -> None:
+    older = ((7, _one_sided_broadcast),)
+    elementwise(name, expr, *traits, relay=relay.binary(relay_op), older=older, **fields)
+
+
+_binary("Add", _wrapping("+"), "add", Trait.ADDITION, affine=_shifted)
+_binary("Sub", _wrapping("-"), "subtract", affine=_difference)
+_binary("Mul", _wrapping("*"), "multiply", Trait.MULTIPLICATION, affine=_scaled)
+_binary("Div", _divide, "divide", affine=_quotient)
+_binary("Pow", _pow, "power", includes=("mlf/math.h", "mlf/convert.h"))
+_binary("BitwiseAnd", _bitwise("&"), "bitwise_and")
+_binary("BitwiseOr", _bitwise("|"), "bitwise_or")
+_binary("BitwiseXor", _bitwise("^"), "bitwise_xor")
+_binary("And", _logical("&&"), "logical_and")
+_binary("Or", _logical("||"), "logical_or")
+_binary("Xor", _logical("!="), "logical_xor")
+_binary("Equal", _equal, "equal")
+_binary("Less", _compare("<"), "less")
+_binary("LessOrEqual", _compare("<="), "less_equal")
+_binary("Greater", _compare(">"), "greater")
+_binary("GreaterOrEqual", _compare(">="), "greater_equal")
 elementwise("Sum", _wrapping("+"), relay=relay.variadic("add"))
 elementwise(
     "Mean",
     lambda m, *operands: f"({_rounding(m, '+', operands)}) / {m.lit(len(operands))}",
     relay=relay.variadic("add", mean=True),
 )
-elementwise("Div", _divide, affine=_quotient, relay=relay.binary("divide"))
 elementwise("Mod", _mod, includes=("mlf/math.h",), relay=_relay_mod)
-elementwise("Pow", _pow, includes=("mlf/math.h", "mlf/convert.h"), relay=relay.binary("power"))
-elementwise("Min", _extreme("<"), Trait.STEPWISE, relay=relay.variadic("minimum"))
-elementwise("Max", _extreme(">"), Trait.STEPWISE, relay=relay.variadic("maximum"))
-elementwise("PRelu", _prelu, relay=_relay_prelu)
+elementwise(
+    "Min",
+    _extreme("<"),
+    Trait.STEPWISE,
+    bounds=_extremes(least_of),
+    relay=relay.variadic("minimum"),
+)
+elementwise(
+    "Max",
+    _extreme(">"),
+    Trait.STEPWISE,
+    bounds=_extremes(largest_of),
+    relay=relay.variadic("maximum"),
+)
+elementwise("PRelu", _prelu, relay=_relay_prelu, older=((7, _slope_per_channel),))
 elementwise("BitShift", _shift, relay=_relay_shift)
-elementwise("BitwiseAnd", _bitwise("&"), relay=relay.binary("bitwise_and"))
-elementwise("BitwiseOr", _bitwise("|"), relay=relay.binary("bitwise_or"))
-elementwise("BitwiseXor", _bitwise("^"), relay=relay.binary("bitwise_xor"))
-elementwise("And", _logical("&&"), relay=relay.binary("logical_and"))
-elementwise("Or", _logical("||"), relay=relay.binary("logical_or"))
-elementwise("Xor", _logical("!="), relay=relay.binary("logical_xor"))
-elementwise("Equal", _equal, relay=relay.binary("equal"))
-elementwise("Less", _compare("<"), relay=relay.binary("less"))
-elementwise("LessOrEqual", _compare("<="), relay=relay.binary("less_equal"))
-elementwise("Greater", _compare(">"), relay=relay.binary("greater"))
-elementwise("GreaterOrEqual", _compare(">="), relay=relay.binary("greater_equal"))
 elementwise(
     "Where",
     lambda m, condition, a, b: m.same(f"{condition} ? {a} : {b}"),

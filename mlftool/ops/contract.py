@@ -9,18 +9,21 @@ from it on MLPerf's anomaly detector, whose layers cancel almost completely.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol
 
 import numpy as np
 
 from mlftool.ir.dtype import of
 from mlftool.ir.graph import View
+from mlftool.ir.holes import Number
 from mlftool.ir.relay import LAYOUTS, Site, dense, requantise, scale_of, window, zero_point
+from mlftool.onnx_rules.boxes import filling
+from mlftool.onnx_rules.windows import spelt_window
 from mlftool.ops.base import OPS, Contracts, Facts, Kernel, Layout, Operand, Trait, op, shown
-from mlftool.ops.contract_computed import computed, spatial_axes
+from mlftool.ops.contract_computed import computed, plain_loops
 from mlftool.ops.contraction import (
     BLOCK,
     Contraction,
@@ -40,8 +43,11 @@ from mlftool.ops.contraction import (
     requantize,
     scale_operand,
     stores,
+    weight_zero_point,
 )
 from mlftool.ops.matmul import fitting_bias, flags, matmul, without_factors
+from mlftool.ops.microsoft import KINDS
+from mlftool.ops.microsoft_quantised import quantised_gemm
 from mlftool.ops.nibbles import are_nibbles, nibble_rows
 from mlftool.ops.scalar import Store, tensor_operand
 
@@ -97,21 +103,15 @@ def blocked(
         bias, weights = pad_rows(c.bias, columns), pack_rows(c.weights, columns)
     operands = [
         tensor_operand(v.graph, "x", v.core.inputs[0]),
-        Operand(
-            "w",
-            of(weights).c,
-            "const",
-            array=weights,
-        ),
+        Operand("w", of(weights).c, "const", array=weights),
         Operand("b", "int32_t" if q else "float", "const", array=bias),
         *extra,
         *first.operands,
         Operand("y", v.out.dtype.c, "out", v.node.outputs[0]),
     ]
     if not c.dense and (c.padded or c.dilations[1] != 1):
-        operands.append(
-            Operand("patch", ctype, "scratch", bytes=rows * c.depth * v.x(0).dtype.bytes)
-        )
+        size = rows * c.depth * v.x(0).dtype.bytes
+        operands.append(Operand("patch", ctype, "scratch", bytes=size))
     return Kernel(
         "portable.nibbles" if nibbles else "portable.blocked",
         "contract_s8.c.j2" if q else "contract_f32.c.j2",
@@ -120,10 +120,10 @@ def blocked(
             "rows": rows,
             "columns": columns,
             "stores": entries,
-            "blocks": blocks(c),
-            "block": min(BLOCK, c.depth),
+            "blocks": Number(blocks(c)),
+            "block": Number(min(BLOCK, c.depth)),
             "fill": q.x_zero_point if q else "0.0f",
-            "minus": _minus(q),
+            "minus": partial(weight_zero_point, q),
             "nibbles": nibbles,
         },
         tuple(operands),
@@ -142,13 +142,6 @@ def _zero_points(q: Quantisation, columns: int) -> tuple[Operand, ...]:
     return (Operand("wz", "int32_t", "const", array=pad_rows(q.w_zero_point, columns)),)
 
 
-def _minus(q: Quantisation | None) -> str:
-    """What is subtracted from a weight of output channel @."""
-    if q is None or not np.any(q.w_zero_point):
-        return ""
-    return " - wz[@]" if q.w_zero_point.size > 1 else f" - ({q.w_zero_point.item()})"
-
-
 def depthwise(v: View, requantised: Requantised | None = None) -> Kernel | None:
     """One filter per channel, channels innermost. Weights with a zero point are stored without it,
     as int16: they are few."""
@@ -162,26 +155,20 @@ def depthwise(v: View, requantised: Requantised | None = None) -> Kernel | None:
     form = requantised(c, q, 1) if q and requantised else None
     text = form.text("acc", "c") if form else requantize(c, q, "acc", "c") if q else ""
     acc = f"({v.y.dtype.c}){text}" if q else "(b[c] + acc)"
-    store = Store(v, acc, f"p * {c.oc} + c", "c")
+    store = Store(v, acc, f"p * {Number(c.oc)} + c", "c")
     taps = np.ascontiguousarray(np.moveaxis(c.weights, 0, -1)).reshape(-1, c.oc)  # [KH*KW, C]
     if q and np.any(q.w_zero_point):
         taps = np.ascontiguousarray(centred(c, q).T).astype(np.int16)
     unroll = taps.shape[0] <= 25
     operands = [
         tensor_operand(v.graph, "x", v.core.inputs[0]),
-        Operand(
-            "w",
-            of(taps).c,
-            "const",
-            array=taps,
-        ),
+        Operand("w", of(taps).c, "const", array=taps),
     ]
     if not q or c.padded or not unroll:
         operands.append(Operand("b", "int32_t" if q else "float", "const", array=c.bias))
     if q and unroll:
-        operands.append(
-            Operand("b_inner", "int32_t", "const", array=folded_bias(c, q).astype(np.int32))
-        )
+        inner = folded_bias(c, q).astype(np.int32)
+        operands.append(Operand("b_inner", "int32_t", "const", array=inner))
     if q:
         scales = (scale_operand(q),)
         operands += form.operands(scales) if form else scales
@@ -220,39 +207,25 @@ def any_rank(v: View) -> Kernel:
     wide = q is not None and largest(c, q).max() >= 2**31  # of 16-bit activations, most often
     bias = c.bias.astype(np.int64) if wide else c.bias
     acc = f"({v.y.dtype.c}){requantize(c, q, 'acc', 'oc')}" if q else "(b[oc] + acc)"
-    store = Store(v, acc, f"p * {c.oc} + oc", "oc")
+    store = Store(v, acc, f"p * {Number(c.oc)} + oc", "oc")
     operands = [
-        tensor_operand(v.graph, "x", v.core.inputs[0]),
         Operand("w", v.type(v.core.inputs[3 if q else 1]).dtype.c, "const", array=c.weights),
         Operand("b", of(bias).c, "const", array=bias),
+        *([scale_operand(q), *_zero_points(q, 1)] if q else []),
     ]
-    if q:
-        operands += [scale_operand(q), *_zero_points(q, 1)]
-    operands += [*store.operands, Operand("y", v.out.dtype.c, "out", v.node.outputs[0])]
-    return Kernel(
+    kernel = plain_loops(
+        c,
         "portable.any_rank",
-        "contract_any.c.j2",
-        {
-            "axes": spatial_axes(c),
-            "batch": c.batch,
-            "ic": c.ic,
-            "oc": c.oc,
-            "group": c.group,
-            "store": store,
-            "quantised": bool(q),
-            "zero_point": q.x_zero_point if q else 0,
-            "minus": _minus(q).replace("@", "oc"),
-            "area": math.prod(c.kernel),
-            "zero": "b[oc]" if q else "0.0f",
-            "onnx": False,
-        },
-        tuple(operands),
-        cost=c.macs * 9.0 + c.pixels * c.oc * 20.0,
-        macs=c.macs,
-        includes=("mlf/kernel.h", *store.includes),
-        inplace=store.inplace,
-        parametric=True,
+        store,
+        operands,
+        9.0,
+        quantised=bool(q),
+        zero="b[oc]" if q else "0.0f",
+        zero_point=q.x_zero_point if q else 0,
+        minus=weight_zero_point(q, "oc"),
+        onnx=False,
     )
+    return replace(kernel, parametric=True)
 
 
 def contract(v: View) -> Kernel:
@@ -347,6 +320,7 @@ op(
     contracts=Contracts(Layout.CONVOLUTION, bias=2, packs_bias=True),
     quantised="QLinearConv",
     checks=(auto_pad, _fits),
+    resolve=spelt_window,
     relay=_relay_conv,
 )(contract)
 op(
@@ -354,6 +328,7 @@ op(
     *(Trait.KEPT, Trait.SPATIAL, Trait.EPILOGUE),
     contracts=Contracts(Layout.CONVOLUTION, 3, bias=8, y_scale=6),
     checks=(auto_pad, _fits),
+    resolve=spelt_window,
     relay=_relay_qlinear_conv,
 )(contract)
 op(
@@ -361,6 +336,7 @@ op(
     Trait.EPILOGUE,
     contracts=Contracts(Layout.MATRIX, bias=2, packs_bias=True, computed="QLinearMatMul"),
     quantised="com.microsoft.QGemm",
+    extents=filling(lambda row: 0, 2),
     checks=(flags, fitting_bias),
     canonical=without_factors,
     relay=_relay_gemm,
@@ -369,4 +345,6 @@ op(
     "com.microsoft.QGemm",
     Trait.EPILOGUE,
     contracts=Contracts(Layout.MATRIX, 3, bias=6, y_scale=7),
+    expansion=quantised_gemm,
+    kinds=KINDS,
 )(contract)

@@ -4,11 +4,14 @@ layout of the weights and whatever parameters there are as they lie."""
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 from mlftool.ir.dtype import int32
 from mlftool.ir.graph import View
+from mlftool.ir.holes import Number, numbers
+from mlftool.onnx_rules.windows import spelt_window
 from mlftool.ops.base import Contracts, Kernel, Layout, Operand, Trait, UnsupportedError, op
 from mlftool.ops.contraction import Contraction, shape_of
 from mlftool.ops.scalar import Store, literal, tensor_operand
@@ -16,17 +19,13 @@ from mlftool.ops.scalar import Store, literal, tensor_operand
 
 def spatial_axes(c: Contraction) -> list[dict[str, int]]:
     """Geometry of each spatial axis, by the names the template uses."""
+    axes = zip(c.inputs, c.outputs, c.kernel, c.strides, c.dilations, c.pads, strict=True)
     return [
         {
             "k": i,
-            "n": c.inputs[i],
-            "o": c.outputs[i],
-            "kernel": c.kernel[i],
-            "stride": c.strides[i],
-            "dilation": c.dilations[i],
-            "pad": c.pads[i],
+            **numbers({"n": n, "o": o, "kernel": kernel, "stride": s, "dilation": d, "pad": p}),
         }
-        for i in range(len(c.inputs))
+        for i, (n, o, kernel, s, d, p) in enumerate(axes)
     ]
 
 
@@ -51,30 +50,33 @@ def computed(v: View) -> Kernel:
     operands = [tensor_operand(v.graph, n, v.core.inputs[i]) for n, i in given.items()]
     if "b" not in given:
         operands.append(Operand("b", row.c, "const", array=np.zeros(c.oc, row.numpy)))
-    return Kernel(
+    return plain_loops(
+        c,
         "portable.computed_weights",
+        store,
+        operands,
+        10.0,
+        quantised=name != "Conv",
+        zero=literal(0, row),
+        zero_point="(int32_t)xz[0]" if "xz" in given else "0",
+        minus=f" - {_of_channel(v, at)}" if "wz" in given else "",
+        onnx=True,
+    )
+
+
+def plain_loops(
+    c: Contraction, name: str, store: Store, operands: list[Operand], each: float, **params: Any
+) -> Kernel:
+    """The loops of any rank over `operands`, `each` instructions a product."""
+    shape = numbers({"batch": c.batch, "ic": c.ic, "oc": c.oc, "area": math.prod(c.kernel)})
+    x = tensor_operand(c.v.graph, "x", c.v.core.inputs[0])
+    y = Operand("y", c.v.out.dtype.c, "out", c.v.node.outputs[0])
+    return Kernel(
+        name,
         "contract_any.c.j2",
-        {
-            "axes": spatial_axes(c),
-            "batch": c.batch,
-            "ic": c.ic,
-            "oc": c.oc,
-            "group": c.group,
-            "store": store,
-            "quantised": name != "Conv",
-            "zero": literal(0, row),
-            "zero_point": "(int32_t)xz[0]" if "xz" in given else "0",
-            "minus": f" - {_of_channel(v, at)}" if "wz" in given else "",
-            "area": math.prod(c.kernel),
-            "onnx": True,
-        },
-        (
-            tensor_operand(v.graph, "x", v.core.inputs[0]),
-            *operands,
-            *store.operands,
-            Operand("y", v.out.dtype.c, "out", v.node.outputs[0]),
-        ),
-        cost=c.macs * 10.0 + c.pixels * c.oc * 20.0,
+        {"axes": spatial_axes(c), **shape, "group": Number(c.group), "store": store, **params},
+        (x, *operands, *store.operands, y),
+        cost=c.macs * each + c.pixels * c.oc * 20.0,
         macs=c.macs,
         includes=("mlf/kernel.h", *store.includes),
         inplace=store.inplace,
@@ -89,4 +91,5 @@ op(
     "ConvInteger",
     *(Trait.KEPT, Trait.SPATIAL, Trait.EPILOGUE),
     contracts=Contracts(Layout.CONVOLUTION),
+    resolve=spelt_window,
 )(computed)

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from mlftool.ir.dtype import of
+from mlftool.ir.dtype import int32, of
 from mlftool.ir.graph import Array, View
+from mlftool.ir.holes import Number, numbers
 from mlftool.ir.rounding import ATTRIBUTE, Rounding
 from mlftool.ops.base import Contracts, Facts, Layout, Operand, UnsupportedError, contracts
-from mlftool.ops.scalar import Store
+from mlftool.ops.scalar import Store, number
 
 BLOCK = 256
 AUTO_PADS = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
@@ -66,35 +67,17 @@ class Contraction:
     def planar(self) -> Contraction:
         """The same contraction with exactly two spatial axes; it must have at most two."""
         grow = 2 - len(self.inputs)
-        one, zero = (1,) * grow, (0,) * grow
-        return Contraction(
-            self.v,
-            self.batch,
-            self.ic,
-            self.oc,
-            one + self.inputs,
-            one + self.outputs,
-            one + self.kernel,
-            one + self.strides,
-            one + self.dilations,
-            zero + self.pads,
-            self.group,
-        )
+        named = ("inputs", "outputs", "kernel", "strides", "dilations")
+        ones = {name: (1,) * grow + getattr(self, name) for name in named}
+        return replace(self, **ones, pads=(0,) * grow + self.pads)
 
     @property
     def padded(self) -> bool:
         """Whether some window reaches outside the input."""
+        windows = zip(self.kernel, self.strides, self.dilations, self.pads, strict=True)
         return any(
             p > 0 or (o - 1) * s - p + (k - 1) * d >= n
-            for o, s, p, k, d, n in zip(
-                self.outputs,
-                self.strides,
-                self.pads,
-                self.kernel,
-                self.dilations,
-                self.inputs,
-                strict=True,
-            )
+            for n, o, (k, s, d, p) in zip(self.inputs, self.outputs, windows, strict=True)
         )
 
     @property
@@ -193,12 +176,12 @@ class Quantisation:
     """The constants of a quantised contraction: y = sat(round(acc * scale) + y_zero_point), or, in
     float, y = acc * scale. Kernels read `factor`, the scale in the form that the rounding needs."""
 
-    x_zero_point: int
+    x_zero_point: Number
     w_zero_point: Array  # int32 [1] or [output channel]
     scale: Array  # float32 [1] or [output channel]: x_scale * w_scale / y_scale
-    y_zero_point: int
-    lo: int  # of the stored value, activation included
-    hi: int
+    y_zero_point: Number
+    lo: Number  # of the stored value, activation included
+    hi: Number
     factor: Array  # float32 like `scale`, or what Rounding.factors gives
     rounding: Rounding = Rounding.EVEN
     to_float: bool = False
@@ -219,16 +202,27 @@ class Quantisation:
         w_zp = v.const(5)
         w_zp = np.zeros(1, np.int32) if w_zp is None else w_zp.reshape(-1).astype(np.int32)
         return Quantisation(
-            int(v.known(2).item()),
+            Number(v.known(2).item()),
             w_zp,
             scale.astype(np.float32),
-            0 if to_float else int(v.known(y_scale + 1).item()),
-            lo,
-            hi,
+            Number(0 if to_float else v.known(y_scale + 1).item()),
+            Number(lo),
+            Number(hi),
             scale.astype(np.float32) if rounding is Rounding.EVEN else rounding.factors(scale),
             rounding,
             to_float,
         )
+
+
+def weight_zero_point(q: Quantisation | None, channel: str) -> str:
+    """C text of what is subtracted from a weight of an output channel, "" if nothing is."""
+    if q is None or not np.any(q.w_zero_point):
+        return ""
+    return (
+        f" - wz[{channel}]"
+        if q.w_zero_point.size > 1
+        else f" - {number(q.w_zero_point.item(), int32)}"
+    )
 
 
 def centred(c: Contraction, q: Quantisation) -> Array:
@@ -372,12 +366,12 @@ def stores(
                 acc = f"({c.v.y.dtype.c}){text}"
             elif blocks(c) == 1:
                 acc = f"(b[{channel}] + {acc})"
-            index = f"{pixel} * {c.oc} + {channel}"
+            index = f"{pixel} * {Number(c.oc)} + {channel}"
             guards = []
             if j and c.pixels % rows:
-                guards.append(f"p + {j} < {c.pixels}")
+                guards.append(f"p + {j} < {Number(c.pixels)}")
             if b and c.oc % width:
-                guards.append(f"{channel} < {c.oc}")
+                guards.append(f"{channel} < {Number(c.oc)}")
             entries.append(Stored(" && ".join(guards), index, Store(c.v, acc, index, channel)))
     return entries
 
@@ -393,26 +387,10 @@ def geometry(c: Contraction) -> dict[str, Any]:
     """The numbers every planar template needs, by short C-like names."""
     (ih, iw), (oh, ow), (kh, kw) = c.inputs, c.outputs, c.kernel
     (sh, sw), (dh, dw), (ph, pw) = c.strides, c.dilations, c.pads
-    return {
-        "ih": ih,
-        "iw": iw,
-        "ic": c.ic,
-        "oh": oh,
-        "ow": ow,
-        "oc": c.oc,
-        "kh": kh,
-        "kw": kw,
-        "sh": sh,
-        "sw": sw,
-        "dh": dh,
-        "dw": dw,
-        "ph": ph,
-        "pw": pw,
-        "pixels": c.pixels,
-        "depth": c.depth,
-        "dense": c.dense,
-        "padded": c.padded,
-    }
+    said = {"ih": ih, "iw": iw, "ic": c.ic, "oh": oh, "ow": ow, "oc": c.oc, "kh": kh, "kw": kw}
+    said |= {"sh": sh, "sw": sw, "dh": dh, "dw": dw, "ph": ph, "pw": pw}
+    said |= {"pixels": c.pixels, "depth": c.depth}
+    return {**numbers(said), "dense": c.dense, "padded": c.padded}
 
 
 def pack_rows(w: Array, width: int) -> Array:

@@ -14,6 +14,9 @@ import numpy as np
 
 from mlftool.ir.dtype import int32, int64
 from mlftool.ir.graph import View
+from mlftool.onnx_rules.draft import Draft
+from mlftool.onnx_rules.scope import Scope
+from mlftool.onnx_rules.windows import halves
 from mlftool.ops.base import Contracts, Facts, Kernel, Layout, Operand, Trait, op, shown
 from mlftool.ops.contract_computed import spatial_axes
 from mlftool.ops.contraction import (
@@ -38,7 +41,8 @@ class _Sum:
 
     type: str
     zero: str
-    factors: tuple[str, str]  # "@" is the element
+    x: Callable[[str], str]  # the C of an input's factor, given its element
+    w: Callable[[str], str]
     finish: str
     operands: tuple[Operand, ...]
 
@@ -50,7 +54,7 @@ def _float(v: View, c: Contraction) -> _Sum:
     if weights is not None:
         w = Operand("w", row.c, "const", array=c.weights)
     b = (tensor_operand(v.graph, "b", v.core.inputs[2]),) if v.has(2) else ()
-    return _Sum(row.c, literal(0, row), ("@", "@"), f"({bias} + acc)", (w, *b))
+    return _Sum(row.c, literal(0, row), str, str, f"({bias} + acc)", (w, *b))
 
 
 def _quantised(v: View, c: Contraction, requantised: Requantised) -> _Sum:
@@ -68,7 +72,8 @@ def _quantised(v: View, c: Contraction, requantised: Requantised) -> _Sum:
     return _Sum(
         row.c,
         "b[oc]",
-        (f"(({row.c})@ - ({q.x_zero_point}))", f"(({row.c})@{minus})"),
+        lambda x: f"(({row.c}){x} - ({q.x_zero_point}))",
+        lambda w: f"(({row.c}){w}{minus})",
         f"({v.y.dtype.c}){requantised(c, q, 'acc', 'oc')}",
         tuple(operands),
     )
@@ -110,12 +115,42 @@ def _same(f: Facts) -> str:
     )
 
 
+def _spelt_out(scope: Scope, d: Draft) -> None:
+    """Padding that is asked for by the output's extents is what is left over of the full result."""
+    x, w = d.types[0], d.types[1]
+    if x is None or w is None:
+        return
+    spatial, kernel = x.shape[2:], w.shape[2:]
+    rank = len(spatial)
+    strides = d.attrs.get("strides") or [1] * rank
+    dilations = d.attrs.get("dilations") or [1] * rank
+    extra = d.attrs.pop("output_padding", None) or [0] * rank
+    pads = d.attrs.get("pads") or [0] * (2 * rank)
+    auto_pad, stated = d.attrs.pop("auto_pad", "NOTSET"), d.attrs.pop("output_shape", None)
+    out = d.out_types[0].shape[2:]
+    if stated:  # onnx's inference forgets them where they are less than the input's
+        out = tuple(stated[-rank:])
+        d.out_shape = (x.shape[0], w.shape[1] * d.attrs.get("group", 1), *out)
+    if auto_pad == "VALID":
+        pads = [0] * (2 * rank)
+    elif auto_pad != "NOTSET" or stated:
+        totals = [
+            max(0, (n - 1) * s + e + (k - 1) * dl + 1 - o)
+            for n, s, e, k, dl, o in zip(
+                spatial, strides, extra, kernel, dilations, out, strict=True
+            )
+        ]
+        pads = halves(totals, auto_pad == "SAME_UPPER")
+    d.attrs.update(kernel_shape=list(kernel), strides=strides, dilations=dilations, pads=pads)
+
+
 @op(
     "ConvTranspose",
     *(Trait.KEPT, Trait.SPATIAL, Trait.EPILOGUE),
     contracts=Contracts(Layout.TRANSPOSED, bias=2, forward="Conv"),
     quantised="mlf.QLinearConvTranspose",
     checks=(auto_pad, _fits, _same),
+    resolve=_spelt_out,
 )
 def conv_transpose(v: View) -> Kernel:
     return gathered(v, requantize)
@@ -128,7 +163,6 @@ def gathered(v: View, requantised: Requantised) -> Kernel:
     store = Store(v, total.finish, f"p * {c.oc} + oc", "oc")
     packed = total.operands[0].role == "const"
     area, ic = math.prod(c.kernel), c.ic // c.group
-    x, w = total.factors
     step = "c" if packed else f"c * {c.oc // c.group * area}"
     return Kernel(
         "portable.conv_transpose",
@@ -145,7 +179,7 @@ def gathered(v: View, requantised: Requantised) -> Kernel:
             "packed": packed,
             "type": total.type,
             "zero": total.zero,
-            "step": f"acc += {x.replace('@', 'xp[c]')} * {w.replace('@', f'wp[{step}]')};",
+            "step": f"acc += {total.x('xp[c]')} * {total.w(f'wp[{step}]')};",
             "store": store,
         },
         (

@@ -17,16 +17,7 @@ import numpy as np
 from mlftool.ir.dtype import DType, float32, int32
 from mlftool.ir.graph import Array, Node, TensorType, View
 from mlftool.ops.base import Kernel, Operand, Trait, UnsupportedError, op
-from mlftool.ops.scalar import (
-    Body,
-    Exact,
-    ExprFn,
-    Scalar,
-    fetch,
-    literal,
-    put,
-    tensor_operand,
-)
+from mlftool.ops.scalar import Body, Exact, ExprFn, Scalar, fetch, literal, put, tensor_operand
 
 
 class Maths:
@@ -162,8 +153,7 @@ def row_major(dims: Sequence[int]) -> tuple[int, ...]:
 
 
 def merged(
-    out: tuple[int, ...],
-    strides: dict[str, tuple[int, ...]],
+    out: tuple[int, ...], strides: dict[str, tuple[int, ...]]
 ) -> tuple[list[int], dict[str, tuple[int, ...]]]:
     """Drop extents of 1 and merge neighbouring axes that every operand walks contiguously."""
     axes = [k for k, n in enumerate(out) if n != 1]
@@ -183,7 +173,8 @@ def merged(
     return dims, {name: tuple(s) for name, s in merged.items()}
 
 
-def index_text(strides: Sequence[int]) -> str:
-    """C text of an element's index from the loop variables i0, i1, ..."""
-    terms = [f"i{k}" if s == 1 else f"i{k} * {s}" for k, s in enumerate(strides) if s]
+def index_text(strides: Sequence[int], names: Sequence[str] = ()) -> str:
+    """C text of an element's index from the loop variables `names`, or i0, i1, ..."""
+    names = names or [f"i{k}" for k in range(len(strides))]
+    terms = [n if s == 1 else f"{n} * {s}" for n, s in zip(names, strides, strict=True) if s]
     return " + ".join(terms) or "0"

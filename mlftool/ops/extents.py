@@ -9,50 +9,52 @@ says when a box must be filled for that). What lies beyond the extents of an out
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mlftool.ir.graph import View
-from mlftool.ops.base import Kernel, Operand, Trait, UnsupportedError, op
+import numpy as np
+from onnx import NodeProto
+
+from mlftool.ir import dtype
+from mlftool.ir.graph import Node, View
+from mlftool.onnx_rules.boxes import Made, counted, filled, keep_shape, static_input
+from mlftool.onnx_rules.protos import attributes
+from mlftool.onnx_rules.scope import KEEP, Outcome, Refuse, Scope
+from mlftool.onnx_rules.shaping import Element
+from mlftool.ops import folded
+from mlftool.ops.base import Kernel, Operand, Trait, UnsupportedError, old, op
 from mlftool.ops.movement import strides_of
-from mlftool.ops.scalar import literal, tensor_operand
+from mlftool.ops.plain import plain_kernel
+from mlftool.ops.scalar import literal
 
 # Templates -> headers they need beside mlf/kernel.h.
 HEADERS = {"extents_nms": ("mlf/boxes.h",), "lists_split": ("mlf/index.h",)}
 
 
-def _kernel(v: View, name: str, params: dict[str, Any], *scratch: Operand) -> Kernel:
-    return boxed(v, f"extents_{name}", params, *scratch)
-
-
 def boxed(v: View, template: str, params: dict[str, Any], *more: Operand) -> Kernel:
-    """A kernel whose inputs are x0, x1 ... and whose outputs are y0, y1 ...; those that are left
-    out have no parameter."""
-    name = template.removeprefix("extents_")
-    ins = [tensor_operand(v.graph, f"x{k}", n) for k, n in enumerate(v.node.inputs) if n]
-    outs = [
-        Operand(f"y{k}", v.type(n).dtype.c, "out", n) for k, n in enumerate(v.node.outputs) if n
-    ]
-    for name_ in (*v.node.inputs, *v.node.outputs):
-        if name_ and (v.type(name_).dtype.codec or v.type(name_).dtype.packed):
-            raise UnsupportedError(f"{v.node.op} on {v.type(name_).dtype}")
-    work = sum(v.type(n).elements for n in (*v.node.inputs, *v.node.outputs) if n)
-    return Kernel(
-        f"portable.{name}",
-        f"{template}.c.j2",
-        params | {"given": {o.name for o in (*ins, *outs)}},
-        (*ins, *outs, *more),
-        cost=8.0 * work,
-        includes=("mlf/kernel.h", *HEADERS.get(template, ())),
-    )
+    """A plain kernel of types that C has."""
+    for name in (*v.node.inputs, *v.node.outputs):
+        if name and (v.type(name).dtype.codec or v.type(name).dtype.packed):
+            raise UnsupportedError(f"{v.node.op} on {v.type(name).dtype}")
+    name, more_includes = template.removeprefix("extents_"), HEADERS.get(template, ())
+    template = f"{template}.c.j2"
+    return plain_kernel(v, name, params, *more, template=template, includes=more_includes)
 
 
-@op("NonZero")
+def _all_places(scope: Scope, node: NodeProto, attrs: Mapping[str, Any]) -> Made:
+    x = filled(scope, node, 0, 0)
+    if not x.shape:
+        raise Refuse("MLF0302", "of a scalar; supported: tensors with dimensions")
+    return Made({0: (dtype.int64, (len(x.shape), x.elements), 1)})
+
+
+@op("NonZero", makes=_all_places, places=0)
 def nonzero(v: View) -> Kernel:
     """[rank, bound] coordinates in order, and how many there are."""
     shape = v.x(0).shape
-    return _kernel(
+    return boxed(
         v,
-        "nonzero",
+        "extents_nonzero",
         {
             "elements": v.x(0).elements,
             "bound": v.y.shape[1],
@@ -61,16 +63,32 @@ def nonzero(v: View) -> Kernel:
     )
 
 
-@op("Compress", Trait.AXIS)
+def _compressed(scope: Scope, node: NodeProto, attrs: Mapping[str, Any]) -> Made:
+    x, condition = scope.types[node.input[0]], filled(scope, node, 1, False)
+    if "axis" not in attrs:
+        if scope.symbols_of(node.input[0]):
+            raise Refuse("MLF0302", "of a flat tensor whose extents are known only at run time")
+        return Made({0: (x.dtype, (min(x.elements, condition.elements),), 0)})
+    axis = attrs["axis"] % len(x.shape)
+    symbols = scope.symbols_of(node.input[0])
+    if any(s for k, s in enumerate(symbols) if k != axis):
+        raise Refuse("MLF0302", "of a tensor with other extents that are known only at run time")
+    if symbols and not scope.symbols_of(node.input[1]):  # nothing lies beyond the extent
+        filled(scope, node, 1, False, (symbols[axis],))
+    bound = min(x.shape[axis], condition.elements)
+    return Made({0: (x.dtype, (*x.shape[:axis], bound, *x.shape[axis + 1 :]), axis)})
+
+
+@op("Compress", Trait.AXIS, makes=_compressed)
 def compress(v: View) -> Kernel:
     """The slices along `axis` (of the flat tensor without one) whose condition holds."""
     shape, axis = v.x(0).shape, v.attr("axis")
     if axis is None:
         shape, axis = (v.x(0).elements,), 0
     axis %= len(shape)
-    return _kernel(
+    return boxed(
         v,
-        "compress",
+        "extents_compress",
         {
             "outer": math.prod(shape[:axis]),
             "extent": shape[axis],
@@ -81,7 +99,18 @@ def compress(v: View) -> Kernel:
     )
 
 
-@op("Unique")
+def _all_different(scope: Scope, node: NodeProto, attrs: Mapping[str, Any]) -> Made:
+    x = static_input(scope, node)
+    axis = attrs.get("axis")
+    shape = (x.elements,) if axis is None else x.shape
+    axis = 0 if axis is None else axis % len(shape)
+    count = (shape[axis],)
+    index = (dtype.int64, count, 0)
+    outputs = {0: (x.dtype, shape, axis), 1: index, 2: (dtype.int64, count, -1), 3: index}
+    return Made(outputs, 4)
+
+
+@op("Unique", makes=_all_different)
 def unique(v: View) -> Kernel:
     """The different slices along `axis` (elements without one), where each first stood, which one
     each is, how often it stood there, and how many there are."""
@@ -91,9 +120,9 @@ def unique(v: View) -> Kernel:
     axis %= len(shape)
     count, text = shape[axis], v.x(0).dtype.kind == "s"
     tables = [Operand(n, "int32_t", "scratch", bytes=4 * count) for n in ("first", "order", "rank")]
-    return _kernel(
+    return boxed(
         v,
-        "unique",
+        "extents_unique",
         {
             "outer": math.prod(shape[:axis]),
             "count": count,
@@ -106,7 +135,22 @@ def unique(v: View) -> Kernel:
     )
 
 
-@op("NonMaxSuppression")
+def _boxes_left(scope: Scope, node: NodeProto, attrs: Mapping[str, Any]) -> Made:
+    boxes, scores = (scope.types[n] for n in node.input[:2])
+    counts = [scope.extents_of(n) for n in node.input[:2]]
+    if any((*counts[0][::2], *counts[1][:2])):
+        raise Refuse("MLF0302", "of a batch or of classes whose number is known only at run time")
+    count = counts[0][1] or counts[1][2]
+    if count:  # of the boxes: an input of our own
+        node.input.extend([""] * (5 - len(node.input)) + [count])
+    most = scope.consts.get(node.input[2]) if len(node.input) > 2 else np.zeros(1)
+    each = boxes.shape[1]
+    if most is not None:
+        each = max(0, min(each, int(most.reshape(-1)[0])))
+    return Made({0: (dtype.int64, (scores.shape[0] * scores.shape[1] * each, 3), 0)})
+
+
+@op("NonMaxSuppression", makes=_boxes_left)
 def non_max_suppression(v: View) -> Kernel:
     """[bound, 3] of (batch, class, box), best scores first, and how many there are.
 
@@ -116,9 +160,9 @@ def non_max_suppression(v: View) -> Kernel:
     """
     boxes = v.x(0).shape[1]
     batch, classes = v.x(1).shape[:2]
-    return _kernel(
+    return boxed(
         v,
-        "nms",
+        "extents_nms",
         {
             "batch": batch,
             "classes": classes,
@@ -135,9 +179,9 @@ def fill_beyond(v: View) -> Kernel:
     """The box with `value` wherever an index on one of `axes` is not below its extent."""
     shape = v.x(0).shape
     strides = strides_of(shape)
-    return _kernel(
+    return boxed(
         v,
-        "fill",
+        "extents_fill",
         {
             "elements": v.x(0).elements,
             "axes": [(strides[a], shape[a], f"x{k + 1}") for k, a in enumerate(v.attr("axes"))],
@@ -146,19 +190,50 @@ def fill_beyond(v: View) -> Kernel:
     )
 
 
-@op("mlf.Extents", Trait.SHAPE)
+def _true_shape(scope: Scope, node: NodeProto) -> Outcome:
+    name, attrs = node.input[0], attributes(node)
+    part = slice(attrs.get("start", 0), attrs.get("end"))
+    keep_shape(scope, name, node.output[0], dtype.int64, part)
+    return KEEP
+
+
+def _true_size(scope: Scope, node: NodeProto) -> Outcome:
+    name = node.input[0]
+    symbols, shape = scope.symbols[name], scope.types[name].shape
+    counted(scope, node.output[0], symbols, shape, dtype.int64)
+    return KEEP
+
+
+old("Shape", Trait.OF_SHAPE, extents=_true_shape, constant=folded.shape)
+old("Size", Trait.OF_SHAPE, extents=_true_size)
+
+
+def _each_extent(scope: Scope, node: Node, parts: Sequence[list[Element]]) -> list[Element]:
+    symbols, bounds = iter(node.inputs), scope.bounds
+    each = [next(symbols) if n < 0 else n for n in node.attrs["static"]]
+    return [Element(n) if isinstance(n, int) else Element(bounds.get(n), n) for n in each]
+
+
+def _product(scope: Scope, node: Node, parts: Sequence[list[Element]]) -> list[Element]:
+    counts = [scope.bounds.get(s) for s in node.inputs]
+    known = [n for n in counts if n is not None]
+    whole = len(known) == len(counts)
+    return [Element(math.prod([node.attrs["factor"], *known]) if whole else None)]
+
+
+@op("mlf.Extents", Trait.SHAPE, bounds=_each_extent)
 def extents(v: View) -> Kernel:
     """A shape as a vector: `static` extents, and where those are -1 the inputs in turn."""
     given = iter(range(len(v.node.inputs)))
     values = [f"*x{next(given)}" if n < 0 else str(n) for n in v.attr("static")]
-    return _kernel(v, "values", {"values": values})
+    return boxed(v, "extents_values", {"values": values})
 
 
-@op("mlf.Count")
+@op("mlf.Count", bounds=_product)
 def count(v: View) -> Kernel:
     """`factor` times the product of all inputs, as a scalar of the output's type."""
     product = " * ".join([f"*x{k}" for k in range(len(v.node.inputs))] + [str(v.attr("factor"))])
-    return _kernel(v, "values", {"values": [f"({v.y.dtype.c})({product})"]})
+    return boxed(v, "extents_values", {"values": [f"({v.y.dtype.c})({product})"]})
 
 
 @op("mlf.Window")
@@ -166,7 +241,7 @@ def window(v: View) -> Kernel:
     """How much of an extent lies in [start, end)."""
     start, end = v.attr("start"), v.attr("end")
     least = f"mlf_min_i32(*x0, {end})"
-    return _kernel(v, "values", {"values": [f"{least} > {start} ? {least} - {start} : 0"]})
+    return boxed(v, "extents_values", {"values": [f"{least} > {start} ? {least} - {start} : 0"]})
 
 
 @op("mlf.Join")
@@ -183,9 +258,9 @@ def join(v: View) -> Kernel:
         for k, n in enumerate(parts)
     ]
     shape = v.y.shape
-    return _kernel(
+    return boxed(
         v,
-        "join",
+        "extents_join",
         {
             "outer": math.prod(shape[:axis]),
             "inner": math.prod(shape[axis + 1 :]),
@@ -193,3 +268,63 @@ def join(v: View) -> Kernel:
             "pieces": pieces,
         },
     )
+
+
+@op("mlf.Choose")
+def choose(v: View) -> Kernel:
+    """Tensor number *x0 of x1, x2 ... in the corner of a box that has room for each, and its extent
+    along each of `axes`. A number beyond them is moved to the nearest end.
+
+    Behind the tensors come extents of theirs that are known at run time: `extents` has for each
+    tensor and axis a number, or -1 for the next of them.
+    """
+    count, box = v.attr("count"), v.y.shape
+    given = iter(range(1 + count, len(v.node.inputs)))
+    parts = []
+    for k in range(count):
+        shape = v.x(1 + k).shape
+        known = v.attr("extents")[k * len(shape) : (k + 1) * len(shape)]
+        true = [f"*x{next(given)}" if n < 0 else str(n) for n in known]
+        parts.append({"x": f"x{1 + k}", "rows": _rows(shape, box), "true": true})
+    params: dict[str, Any] = {
+        "parts": parts,
+        "elements": v.y.elements,
+        "outs": [(k + 1, axis) for k, axis in enumerate(v.attr("axes"))],
+    }
+    return boxed(v, "lists_choose", params)
+
+
+def _rows(shape: tuple[int, ...], box: tuple[int, ...]) -> dict[str, Any]:
+    """How to copy a tensor into the corner of a box: loops over rows, and a row's length."""
+    cut = next((k for k in reversed(range(len(shape))) if shape[k] != box[k]), 0)
+    length = math.prod(shape[cut:])
+    loops = list(enumerate(shape[:cut]))
+    source = [math.prod(shape[k + 1 :]) for k in range(cut)]
+    target = [math.prod(box[k + 1 :]) for k in range(cut)]
+    return {
+        "loops": loops,
+        "length": length,
+        "source": " + ".join(f"i{k} * {s}" for k, s in enumerate(source)) or "0",
+        "target": " + ".join(f"i{k} * {s}" for k, s in enumerate(target)) or "0",
+    }
+
+
+@op("mlf.SplitAt")
+def split_at(v: View) -> Kernel:
+    """Consecutive parts of x0 along `axis`, whose sizes x1 holds: one for each part, or one for all
+    but the last, which are then as many as it takes. Outputs are all boxes, all sizes, and for one
+    size the number of parts."""
+    shape, axis, parts = v.x(0).shape, v.attr("axis"), v.attr("parts")
+    bounds = [v.type(name).shape[axis] for name in v.node.outputs[:parts]]
+    params = {
+        "outer": math.prod(shape[:axis]),
+        "inner": math.prod(shape[axis + 1 :]),
+        "extent": shape[axis],
+        "each": [
+            {"y": f"y{k}", "bound": bounds[k], "size": f"y{parts + k}", "k": k}
+            for k in range(parts)
+        ],
+        "single": len(v.node.outputs) > 2 * parts,
+        "count": f"y{2 * parts}",
+    }
+    return boxed(v, "lists_split", params)

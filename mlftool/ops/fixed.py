@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mlftool.ir.graph import Array
+from mlftool.ir.holes import Number
 from mlftool.ir.rounding import Rounding
 from mlftool.ops.base import Operand
 from mlftool.ops.contraction import Contraction, Quantisation, folded_bias, halves, is_narrow
@@ -33,14 +34,14 @@ class Fixed:
 
     multiplier: Array  # int32 [output channel]
     scale: Array  # float32 [output channel]
-    add: int  # zero point and one half, in units of 2^-shift
-    shift: int
-    zero_point: int
-    lo: int
-    hi: int
+    add: Number  # zero point and one half, in units of 2^-shift
+    shift: Number
+    zero_point: Number
+    lo: Number
+    hi: Number
     narrow: bool  # of the float form: contraction.is_narrow
     rough: Array  # int32: the multiplier, or less than zero the nearest one that is not right
-    near: int  # how near to a tie, in units of 2^-shift, results of the latter are not sure
+    near: Number  # how near to a tie, in units of 2^-shift, results of the latter are not sure
 
     @property
     def exact(self) -> Array:
@@ -107,7 +108,8 @@ def fixed(c: Contraction, q: Quantisation) -> Fixed | None:
     m = m.astype(np.int32)
     rough = np.where(m == 0, -ideal, m).astype(np.int32)
     floats, zero = scale.astype(np.float32), q.y_zero_point
-    return Fixed(m, floats, add, shift, zero, q.lo, q.hi, is_narrow(c, q), rough, near)
+    said = Number(add), Number(shift), zero, q.lo, q.hi
+    return Fixed(m, floats, *said, is_narrow(c, q), rough, Number(near))
 
 
 def extremes(c: Contraction, q: Quantisation) -> tuple[Array, Array]:

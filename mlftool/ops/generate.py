@@ -2,13 +2,61 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from mlftool.ir import dtype
 from mlftool.ir.dtype import float32
 from mlftool.ir.graph import View
-from mlftool.ops.base import Kernel, Operand, UnsupportedError, op
+from mlftool.onnx_rules.shaping import Box, Shaping
+from mlftool.ops.base import Kernel, Operand, Trait, UnsupportedError, old, op
 from mlftool.ops.scalar import conversions, fetch, put, settle, tensor_operand
 
 
-@op("Range")
+def _range_in_box(s: Shaping, attrs: Mapping[str, Any]) -> Box:
+    """start + k * delta for all k below ceil((limit - start) / delta)."""
+    bounds = s.bounds([_steps_at_most(s)])
+    start, limit, delta = (s.steps.x(k) for k in range(3))
+    row = s.type(0).dtype
+    span = s("Sub", limit, start)
+    if row.is_float:
+        count = s("Cast", s("Ceil", s("Div", span, delta)), to=dtype.int64.onnx)
+    else:  # rounded up whatever the signs: Div rounds towards zero
+        span, by = (s("Cast", v, to=dtype.int64.onnx) for v in (span, delta))
+        rest = s("Cast", s("Not", s("Equal", s("Mod", span, by), s.number(0))), to=dtype.int64.onnx)
+        floor = s("Div", s("Sub", span, s("Mod", span, by)), by)
+        count = s("Add", floor, rest)
+    steps = s.steps.const(np.arange(bounds[0]), row.numpy)
+    s.result("Add", s("Mul", steps, delta), start)
+    return Box(bounds, (count,))
+
+
+def _steps_at_most(s: Shaping) -> int | None:
+    """Upwards by constant steps from a constant start, to a limit of which the most is known."""
+    start, delta = s.known(0), s.known(2)
+    if start is None or delta is None or s.type(0).dtype.is_float or delta <= 0:
+        return None
+    (limit,) = s.most(s.steps.x(1))
+    return None if limit is None else max(0, -(-(limit - int(start)) // int(delta)))
+
+
+def _constant_in_box(s: Shaping, attrs: Mapping[str, Any]) -> Box:
+    given = s.elements(s.steps.x(0))
+    bounds = s.bounds([element.most for element in given])
+    value = attrs.get("value")
+    s.result("ConstantOfShape", s.number(bounds), **({"value": value} if value else {}))
+    extents = tuple(s.at(s.steps.x(0), k) for k in range(len(given)))
+    return Box(bounds, extents, tuple(element.symbol for element in given))
+
+
+old("Constant")
+old("ConstantOfShape", shaped=_constant_in_box)
+old("EyeLike", Trait.OF_SHAPE)
+
+
+@op("Range", shaped=_range_in_box)
 def range_(v: View) -> Kernel:
     """start + i * delta. The count is known from the output's shape, so the limit is not read."""
     row = v.y.dtype

@@ -9,27 +9,30 @@ own is read or written.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from mlftool.ir.graph import View
+from onnx import NodeProto
+
+from mlftool.ir.graph import Node, View
 from mlftool.ir.relay import Site
+from mlftool.onnx_rules.boxes import filled, keep_shape
+from mlftool.onnx_rules.protos import attributes
+from mlftool.onnx_rules.scope import Next, Outcome, Scope, Work, stepwise
+from mlftool.onnx_rules.shaping import Element, largest_of
+from mlftool.onnx_rules.steps import Steps, standing_for
 from mlftool.ops import folded
 from mlftool.ops.base import (
     FIRST,
-    Attributes,
+    Facts,
     Kernel,
-    Moved,
-    Operand,
-    Shape,
     Trait,
-    Types,
-    of_form,
     op,
+    record,
     shown,
 )
 from mlftool.ops.elementwise import index_text, row_major
 from mlftool.ops.movement import copied, strides_of
-from mlftool.ops.scalar import fetch, literal, tensor_operand
+from mlftool.ops.scalar import fetch, tensor_operand
 
 
 def place(terms: Sequence[str], shape: Sequence[int]) -> str:
@@ -54,18 +57,69 @@ def _relay_gather(s: Site) -> str | None:
     return s.call("take", s.arg(0), s.call("where", negative, wrapped, s.arg(1)), axis=axis)
 
 
-def _relay_pad(s: Site) -> str | None:
-    pads, value = s.ints(1), s.scalar(2, 0.0)
-    mode = s.attr("mode", "constant")
-    if pads is None or value is None or s.has(3) or mode not in ("constant", "edge", "reflect"):
-        return None
-    if min(pads, default=0) < 0:
-        return None
-    widths = [[pads[k], pads[k + s.rank]] for k in range(s.rank)]
-    return s.call("nn.pad", s.arg(), s.literal(value), pad_width=widths, pad_mode=mode)
+@stepwise
+def _gather_boxes(scope: Scope, node: NodeProto) -> Work[Outcome]:
+    """Indices beyond their extents must be indices too; those from the end count from the true one:
+
+    %y = Gather(%x, %i)   =>   %y = Gather(%x, Where(%i < 0, %i + extent, %i))
+    """
+    data, out = node.input[0], node.output[0]
+    filled(scope, node, 1, 0)
+    indices, symbols = node.input[1], scope.symbols_of(data)
+    first, last = _indexed_axes(scope, node)
+    if not any(symbols[first:last]) or _never_negative(scope, indices):
+        return Next(node)
+    end = scope.fresh(f"{out}.end")
+    keep_shape(scope, data, end, scope.types[indices].dtype, slice(first, last))
+    steps = Steps(node, ())
+    zero = steps.const(0, scope.types[indices].dtype.numpy)
+    whole = steps("Add", indices, end)
+    node.input[1] = steps("Where", steps("Less", indices, zero), whole, indices)
+    yield standing_for(scope, steps.made)
+    return Next(node)
 
 
-@op("Gather", Trait.MOVES_DATA, Trait.AXIS, moved=FIRST, relay=_relay_gather)
+def _indexed_axes(scope: Scope, node: NodeProto) -> tuple[int, int]:
+    """The first and the end of the axes of the data that indices count along."""
+    attrs, rank = attributes(node), len(scope.types[node.input[0]].shape)
+    if node.op_type == "GatherND":
+        first = attrs.get("batch_dims", 0)
+        return first, first + scope.types[node.input[1]].shape[-1]
+    axis = attrs.get("axis", 0) % max(1, rank)
+    return axis, axis + 1
+
+
+MOVES = {Trait.VIEW, Trait.TRANSPOSITION, Trait.IDENTITY}
+
+
+def _never_negative(scope: Scope, name: str) -> bool:
+    if name in scope.consts:
+        return bool(scope.consts[name].min(initial=0) >= 0)
+    node = next((n for n in reversed(scope.nodes) if name in n.outputs), None)
+    if node is None:
+        return False
+    if record(node).traits & MOVES or node.op == "mlf.FillBeyond":
+        return _never_negative(scope, node.inputs[0])
+    return record(node).places == node.outputs.index(name)
+
+
+def _picked(scope: Scope, node: Node, parts: Sequence[list[Element]]) -> list[Element]:
+    """By constant indices the very elements, else whichever is the largest."""
+    known, whole = scope.consts.get(node.inputs[1]), parts[0]
+    if known is not None and len(scope.types[node.inputs[0]].shape) == 1:
+        return [whole[int(k)] for k in known.reshape(-1) if -len(whole) <= k < len(whole)]
+    return [largest_of(whole)] * scope.types[node.result].elements
+
+
+@op(
+    "Gather",
+    Trait.MOVES_DATA,
+    Trait.AXIS,
+    moved=FIRST,
+    extents=_gather_boxes,
+    bounds=_picked,
+    relay=_relay_gather,
+)
 def gather(v: View) -> Kernel:
     """y[o, j, i] = x[o, indices[j], i]."""
     shape, count = v.x(0).shape, v.x(1).elements
@@ -89,6 +143,7 @@ def gather(v: View) -> Kernel:
     "GatherElements",
     *(Trait.MOVES_DATA, Trait.AXIS),
     moved=FIRST,
+    extents=_gather_boxes,
     constant=folded.gather_elements,
     relay=lambda s: s.call("gather", s.arg(0), s.arg(1), axis=s.axis(0)),
 )
@@ -121,14 +176,14 @@ def coordinates(v: View, indices: str, row: str, first: int, count: int) -> tupl
     return place(terms, shape), terms
 
 
-def _gathered(x: Shape, attrs: Attributes, inputs: Types) -> str:
-    places, batch = inputs[1], attrs.get("batch_dims", 0)
-    if places is None or places.shape[:batch] != x[:batch]:
-        return f"indices {places} for {batch} batch axes of {shown(x)}"
+def _gathered(f: Facts) -> str:
+    places, batch = f.inputs[1], f.attrs.get("batch_dims", 0)
+    if places is None or places.shape[:batch] != f.x[:batch]:
+        return f"indices {places} for {batch} batch axes of {shown(f.x)}"
     return ""
 
 
-@op("GatherND", Trait.MOVES_DATA, moved=FIRST, related=_gathered)
+@op("GatherND", Trait.MOVES_DATA, moved=FIRST, checks=(_gathered,), extents=_gather_boxes)
 def gather_nd(v: View) -> Kernel:
     """y[b, j, i] = x[b, indices[b, j, 0], indices[b, j, 1] ..., i]."""
     shape, indices = v.x(0).shape, v.x(1).shape
@@ -151,14 +206,14 @@ def gather_nd(v: View) -> Kernel:
     )
 
 
-def _reversed(x: Shape, attrs: Attributes, inputs: Types) -> str:
-    axis, lengths = attrs.get("batch_axis", 1), inputs[1]
-    if lengths is None or len(x) < 2 or not 0 <= axis < len(x) or lengths.shape != (x[axis],):
-        return f"lengths {lengths} for batches along axis {axis} of {shown(x)}"
+def _reversed(f: Facts) -> str:
+    axis, lengths = f.attrs.get("batch_axis", 1), f.inputs[1]
+    if lengths is None or len(f.x) < 2 or not 0 <= axis < len(f.x) or lengths.shape != (f.x[axis],):
+        return f"lengths {lengths} for batches along axis {axis} of {shown(f.x)}"
     return ""
 
 
-@op("ReverseSequence", Trait.MOVES_DATA, moved=FIRST, related=_reversed)
+@op("ReverseSequence", Trait.MOVES_DATA, moved=FIRST, checks=(_reversed,))
 def reverse_sequence(v: View) -> Kernel:
     """The first `lengths[b]` steps of each batch backwards, the others as they are."""
     shape = v.x(0).shape
@@ -213,104 +268,3 @@ def one_hot(v: View) -> Kernel:
         reads=[tensor_operand(v.graph, "indices", v.core.inputs[0])],
         x=v.core.inputs[2],
     )
-
-
-PADDED: dict[str, Callable[[str, int], str]] = {
-    "reflect": lambda i, n: f"mlf_reflect({i}, {n})",
-    "edge": lambda i, n: f"mlf_clamp_i32({i}, 0, {n - 1})",
-    "wrap": lambda i, n: f"mlf_wrap({i}, {n})",
-}
-
-
-def _borders(x: Shape, attrs: Attributes, inputs: Types) -> str:
-    pads = inputs[1] if len(inputs) > 1 else None
-    axes = inputs[3] if len(inputs) > 3 else None
-    count = len(x) if axes is None else axes.elements
-    if pads is not None and pads.elements != 2 * count:
-        return f"pads {pads}; expected two for each of {count} axes"
-    return ""
-
-
-@op(
-    "Pad",
-    *(Trait.MOVES_DATA, Trait.SAME_RANK),
-    moved=Moved((0,), fill=2),
-    related=_borders,
-    constant=folded.pad,
-    relay=_relay_pad,
-)
-def pad(v: View) -> Kernel:
-    """More elements before and behind each axis, fewer where a pad is negative."""
-    rank = len(v.x(0).shape)
-    axes = v.const(3) if v.has(3) else None
-    head: list[str] = []
-    reads: list[Operand] = []
-    begins = [""] * rank
-    known = v.const(1)
-    if known is not None and (axes is not None or not v.has(3)):
-        listed = range(rank) if axes is None else axes.reshape(-1).tolist()
-        each = dict.fromkeys(range(rank), 0)
-        each |= {a % rank: int(b) for a, b in zip(listed, known.reshape(-1), strict=False)}
-        begins = [str(each[k]) for k in range(rank)]
-    else:
-        head, reads = _begins(v, rank)
-        begins = [f"begin[{k}]" for k in range(rank)]
-    return padded(v, "pad", begins, v.attr("mode", "constant"), head, reads)
-
-
-def _begins(v: View, rank: int) -> tuple[list[str], list[Operand]]:
-    """Statements that read how much is added before each axis."""
-    count = v.x(1).elements // 2
-    axis = f"mlf_index(axes[k], {rank})" if v.has(3) else "k"
-    operands = {"pads": 1, "axes": 3} if v.has(3) else {"pads": 1}
-    limit = 1 << 30
-    head = [
-        f"int32_t begin[{rank}] = {{0}};",
-        f"for (int32_t k = 0; k < {count}; k++) {{",
-        f"  begin[{axis}] = mlf_clamp_index(pads[k], -{limit}, {limit});",
-        "}",
-    ]
-    return head, [tensor_operand(v.graph, n, v.core.inputs[k]) for n, k in operands.items()]
-
-
-def padded(
-    v: View,
-    name: str,
-    begins: Sequence[str],
-    mode: str,
-    head: Sequence[str] = (),
-    reads: Sequence[Operand] = (),
-) -> Kernel:
-    """x with so many elements before each axis, and what the output's type leaves behind it."""
-    shape, out = v.x(0).shape, v.y.shape
-    moved = [k for k, b in enumerate(begins) if b != "0" or shape[k] != out[k]]
-    terms = [f"p{k}" if k in moved else f"i{k}" for k in range(len(shape))]
-    within = {k: f"p{k} >= 0 && p{k} < {shape[k]}" for k in moved}
-    statements, inside, fill = [], "", "0"
-    reads = list(reads)
-    for k in moved:
-        at = f"i{k} - ({begins[k]})" if begins[k] != "0" else f"i{k}"
-        if mode != "constant":
-            at = PADDED[mode](at, shape[k])
-        statements.append(f"const int32_t p{k} = {at};")
-    if mode == "constant":
-        inside = " && ".join(within.values())
-        value = v.const(2) if len(v.core.inputs) > 2 and v.has(2) and v.core.op == "Pad" else None
-        if value is not None and not v.y.dtype.codec:
-            fill = literal(value.item(), v.y.dtype)
-        elif v.core.op == "Pad" and v.has(2) and moved:
-            fill = fetch(v.y.dtype.raw, "value", "0")
-            reads.append(tensor_operand(v.graph, "value", v.core.inputs[2]))
-    return copied(
-        v, name, out, place(terms, shape),
-        inside=f"({inside})" if inside else "", fill=fill, head=head, statements=statements,
-        reads=reads,
-    )  # fmt: skip
-
-
-@op("CenterCropPad", Trait.NARROW, Trait.SAME_RANK, forms=of_form("*", "?"))
-def center_crop_pad(v: View) -> Kernel:
-    """The middle of x, or x in the middle of zeros; the shape is the output's type."""
-    sizes = zip(v.x(0).shape, v.y.shape, strict=True)
-    begins = [str((out - n) // 2 if out >= n else -((n - out) // 2)) for n, out in sizes]
-    return padded(v, "center_crop_pad", begins, "constant")

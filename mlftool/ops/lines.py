@@ -7,20 +7,26 @@ that say where lines lie (lines.c.j2).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from onnx import NodeProto
+
+from mlftool.ir import dtype
 from mlftool.ir.graph import View
 from mlftool.ir.relay import Rule, Site
+from mlftool.onnx_rules.boxes import filled, filling, first_alone, greatest, least
+from mlftool.onnx_rules.draft import attr_to_input, flattened
+from mlftool.onnx_rules.protos import attributes
+from mlftool.onnx_rules.scope import KEEP, Outcome, Replace, Scope, Work, stepwise
+from mlftool.onnx_rules.shaping import Box, Shaping
 from mlftool.ops import folded
 from mlftool.ops.base import (
-    Attributes,
+    Facts,
     Kernel,
     Moved,
     Operand,
-    Shape,
     Trait,
-    Types,
     UnsupportedError,
     op,
 )
@@ -93,7 +99,32 @@ LINES = (Trait.SAME_RANK, Trait.AXIS)
 PLACES = Moved((0,), ())
 
 
-@op("ArgMax", Trait.ORDER_PRESERVING, Trait.AXIS, moved=PLACES, relay=_relay_arg("argmax"))
+@first_alone
+@stepwise
+def _top_of_boxes(scope: Scope, node: NodeProto) -> Work[Outcome]:
+    """k elements along an axis, of which there must be as many as that; other extents stay."""
+    attrs, name = attributes(node), node.input[0]
+    row, symbols = scope.types[name].dtype, scope.symbols[name]
+    axis = attrs.get("axis", -1) % len(symbols)
+    filled(scope, node, 0, (least if attrs.get("largest", 1) else greatest)(row))
+    yield Replace([node], scope.hiding(scope.symbols))
+    others = tuple("" if a == axis else s for a, s in enumerate(symbols))
+    for out in node.output:
+        if out in scope.types:  # k itself may be known only at run time
+            own = scope.symbols.get(out, ("",) * len(others))
+            scope.symbols[out] = tuple(k or s for k, s in zip(own, others, strict=True))
+    return KEEP
+
+
+@op(
+    "ArgMax",
+    Trait.ORDER_PRESERVING,
+    Trait.AXIS,
+    moved=PLACES,
+    relay=_relay_arg("argmax"),
+    extents=filling(least),
+    places=0,
+)
 def arg_max(v: View) -> Kernel:
     """Where the largest (smallest) element of each line is: the first such, or the last. A nan is
     larger and smaller than all."""
@@ -106,10 +137,18 @@ def arg_max(v: View) -> Kernel:
     )
 
 
-op("ArgMin", Trait.ORDER_PRESERVING, Trait.AXIS, moved=PLACES, relay=_relay_arg("argmin"))(arg_max)
+op(
+    "ArgMin",
+    Trait.ORDER_PRESERVING,
+    Trait.AXIS,
+    moved=PLACES,
+    relay=_relay_arg("argmin"),
+    extents=filling(greatest),
+    places=0,
+)(arg_max)
 
 
-@op("Hardmax", *LINES)
+@op("Hardmax", *LINES, older=((13, flattened),))
 def hardmax(v: View) -> Kernel:
     """1 where the first largest element of each line is, 0 elsewhere."""
     return along(
@@ -124,12 +163,12 @@ def hardmax(v: View) -> Kernel:
     )
 
 
-def _one_axis(x: Shape, attrs: Attributes, inputs: Types) -> str:
-    axis = inputs[1] if len(inputs) > 1 else None
+def _one_axis(f: Facts) -> str:
+    axis = f.inputs[1] if len(f.inputs) > 1 else None
     return f"axis {axis}; expected one number" if axis is None or axis.elements != 1 else ""
 
 
-@op("CumSum", Trait.SAME_RANK, related=_one_axis)
+@op("CumSum", Trait.SAME_RANK, checks=(_one_axis,))
 def cumulative(v: View) -> Kernel:
     """The sum (product) of all elements before, and of the element itself unless `exclusive`."""
     row = v.y.dtype
@@ -151,7 +190,33 @@ def cumulative(v: View) -> Kernel:
 op("CumProd")(cumulative)
 
 
-@op("TopK", Trait.ORDER_PRESERVING, *LINES, moved=Moved((0,), (0,)))
+def _top_in_box(s: Shaping, attrs: Mapping[str, Any]) -> Box:
+    """As many as there can be; the true number is k, which may be a minimum with a constant."""
+    shape, k = s.type(0).shape, s.steps.x(1)
+    axis = attrs.get("axis", -1) % len(shape)
+    (most_k,) = s.most(k)
+    bounds = list(shape)
+    bounds[axis] = min(
+        [shape[axis], *([] if most_k is None else [max(0, most_k)]), *s.limit[axis:][:1]]
+    )
+    named = s.steps.node.output
+    s.result("TopK", s.steps.x(0), s.number([bounds[axis]]), **attrs)
+    if s.steps.wants(1):
+        s.steps.made[-1].output.append(named[1])
+    extents: list[int | str] = [*shape]
+    extents[axis] = s("Cast", s("Reshape", k, s.number([])), to=dtype.int64.onnx)
+    return Box(tuple(bounds), tuple(extents))
+
+
+@op(
+    "TopK",
+    *(Trait.ORDER_PRESERVING, *LINES),
+    moved=Moved((0,), (0,)),
+    older=((10, attr_to_input("k", 1)),),
+    extents=_top_of_boxes,
+    shaped=_top_in_box,
+    places=1,
+)
 def top_k(v: View) -> Kernel:
     """The k largest (smallest) of each line, in order, and where they stood; of equal ones the
     first. k is the output's type."""

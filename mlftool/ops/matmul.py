@@ -15,7 +15,9 @@ import numpy as np
 from mlftool.ir.dtype import DType, float32, int32, int64
 from mlftool.ir.edit import Editor
 from mlftool.ir.graph import Node, TensorType, View
+from mlftool.ir.holes import Number
 from mlftool.ir.relay import Site, dense, requantise, scale_of, zero_point
+from mlftool.onnx_rules.boxes import filling
 from mlftool.ops.base import (
     Contracts,
     Facts,
@@ -30,7 +32,7 @@ from mlftool.ops.base import (
 from mlftool.ops.contraction import BLOCK, contracts_of
 from mlftool.ops.elementwise import broadcast_strides, index_text, row_major
 from mlftool.ops.reduce import joined
-from mlftool.ops.scalar import Store, fetch, literal, settle, tensor_operand
+from mlftool.ops.scalar import Store, fetch, number, settle, tensor_operand
 
 
 def _shapes(v: View, b: int) -> tuple[tuple[int, ...], tuple[int, ...], int, int]:
@@ -188,6 +190,7 @@ op(
     Trait.EPILOGUE,
     contracts=Contracts(Layout.MATRICES, rows="Gemm", computed="QLinearMatMul"),
     quantised="com.microsoft.QGemm",
+    extents=filling(lambda row: 0, 2),
     relay=_relay_matmul,
 )(matmul)
 
@@ -260,11 +263,11 @@ def quantised_products(v: View, requantize: str) -> Kernel:
     if to_float:
         finish = f"((float)acc * ({scaled}))"
     else:
-        lo, hi = v.attr("activation", v.y.dtype.range)
+        lo, hi = (Number(n) for n in v.attr("activation", v.y.dtype.range))
         finish = f"mlf_quantize((float)acc * ({scaled} / ys[0]), yz[0], {lo}, {hi})"
         if known:
-            zero = int(v.known(7).item())
-            finish = f"{requantize}(acc, {literal(scale, float32)}, {zero}, {lo}, {hi})"
+            zero = Number(v.known(7).item())
+            finish = f"{requantize}(acc, {number(scale, float32)}, {zero}, {lo}, {hi})"
         finish = f"({v.y.dtype.c}){finish}"
     return product(v, "quantised_matmul", acc, a, b, finish, reads, at=3)
 

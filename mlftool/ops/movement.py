@@ -1,37 +1,40 @@
-"""Operators that move elements without looking at them; those that only rename are views.
+"""Operators that move elements without looking at them: Transpose, Expand, Tile, and what their
+family is made of; and those that only give a tensor another shape.
 
 The output is walked in order and each element's place in the input follows from its indexes: by
-strides alone (Transpose, Expand, Tile, Slice ...), or from further tensors (ops/indexed.py).
+strides alone, as here and in ops/parts.py, or from further tensors (ops/indexed.py, ops/pads.py).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from mlftool.ir.graph import View
+import numpy as np
+from onnx import NodeProto
+
+from mlftool.ir import dtype
+from mlftool.ir.graph import Node, TensorType, View
 from mlftool.ir.relay import Site, unary
+from mlftool.onnx_rules.boxes import as_it_is, counted, first_alone
+from mlftool.onnx_rules.draft import Draft, attr_to_input
+from mlftool.onnx_rules.protos import attributes
+from mlftool.onnx_rules.scope import KEEP, Outcome, Refuse, Scope
+from mlftool.onnx_rules.shaping import Box, Shaping, of_first
 from mlftool.ops import folded
-from mlftool.ops.base import (
-    FIRST,
-    Attributes,
-    Facts,
-    Kernel,
-    Operand,
-    Shape,
-    Trait,
-    Types,
-    UnsupportedError,
-    old,
-    op,
-    shown,
-)
+from mlftool.ops.base import FIRST, Facts, Kernel, Operand, Trait, UnsupportedError, old, op, shown
 from mlftool.ops.elementwise import index_text, merged, row_major
 from mlftool.ops.scalar import conversions, fetch, put, tensor_operand
 
 WORTH_MEMCPY = 4  # elements
 LEAST_BLOCKS = 4  # of a transpose in place: scratch is a quarter of the tensor at most
 INDEXES = ("mlf/index.h",)
+
+
+def strides_of(shape: Sequence[int]) -> list[int]:
+    """How far apart neighbours along each axis lie, in elements."""
+    return [math.prod(shape[k + 1 :]) for k in range(len(shape))]
 
 
 def copied(
@@ -99,35 +102,6 @@ def strided(
     return copied(v, name, dims, text, run=run, y=y)
 
 
-def _relay_reshape(s: Site) -> str:
-    """Also Flatten, Squeeze and Unsqueeze: the extents are known."""
-    return s.call("reshape", s.arg(), newshape=list(s.out.shape))
-
-
-def _relay_split(s: Site) -> tuple[str, ...]:
-    axis = s.axis(0)
-    extents = [type_.shape[axis] for type_ in s.made]
-    ends = [sum(extents[: k + 1]) for k in range(len(extents) - 1)]
-    parts = s.call("split", s.arg(), indices_or_sections=ends, axis=axis)
-    return tuple(f"{parts}.{k}" for k in range(len(extents)))
-
-
-def _relay_slice(s: Site) -> str | None:
-    starts, ends = s.ints(1), s.ints(2)
-    axes = s.ints(3) if s.has(3) else list(range(len(starts or ())))
-    steps = s.ints(4) if s.has(4) else [1] * len(starts or ())
-    if starts is None or ends is None or axes is None or steps is None:
-        return None
-    begin, end, strides = [0] * s.rank, list(s.type().shape), [1] * s.rank
-    for axis, first, last, step in zip(axes, starts, ends, steps, strict=True):
-        extent = s.type().shape[axis]
-        low, high, stride = slice(first, last, step).indices(extent)
-        # An end before the first element is spelt as one that is negative twice over.
-        begin[axis], end[axis] = low, high if high >= 0 else -extent - 1
-        strides[axis] = stride
-    return s.call("strided_slice", s.arg(), begin=begin, end=end, strides=strides)
-
-
 def _relay_tile(s: Site) -> str | None:
     repeats = s.ints(1)
     return None if repeats is None else s.call("tile", s.arg(), reps=repeats)
@@ -147,25 +121,134 @@ def _dropout(f: Facts) -> str:
     return "" if f.attrs.get("is_test", 1) else "is in training mode; expected is_test"
 
 
+def _without_dropout(scope: Scope, d: Draft) -> None:
+    """Nothing is dropped outside of training; the mask is all true, in old opsets all 1."""
+    x = d.types[0]
+    if len(d.outputs) > 1 and d.outputs[1] and x is not None:
+        mask = d.out_types[1]
+        scope.add_const(d.outputs[1], np.ones(x.shape, mask.dtype.numpy))
+    d.inputs, d.outputs = d.inputs[:1], d.outputs[:1]
+    d.op, d.attrs = "Identity", {}
+
+
+def _explicit_perm(scope: Scope, d: Draft) -> None:
+    if d.types[0] is not None and "perm" not in d.attrs:
+        d.attrs["perm"] = list(reversed(range(len(d.types[0].shape))))
+
+
 @op("mlf.Copy", Trait.MOVES_DATA, relay=unary("copy"))
 def copy(v: View) -> Kernel:
     """The input's bytes in the output's buffer, for outputs that are views of something else."""
     return copied(v, "copy", [v.y.elements], "i0")
 
 
-old("Shape", constant=folded.shape)
-old("Dropout", checks=(_dropout,))
-for _name, _value in {"Reshape": None, "Flatten": folded.flatten}.items():
-    op(_name, Trait.VIEW, Trait.MOVES_DATA, relay=_relay_reshape, constant=_value)(copy)
+old("Dropout", checks=(_dropout,), resolve=_without_dropout)
+op(
+    "Identity",
+    *(Trait.VIEW, Trait.MOVES_DATA, Trait.IDENTITY),
+    extents=as_it_is,
+    bounds=of_first,
+    relay=lambda s: s.arg(),
+)(copy)
+
+
+def _relay_reshape(s: Site) -> str:
+    """Also Flatten, Squeeze and Unsqueeze: the extents are known."""
+    return s.call("reshape", s.arg(), newshape=list(s.out.shape))
+
+
+@first_alone
+def _reshape_boxes(scope: Scope, node: NodeProto) -> Outcome:
+    """Where only the first extent is a symbol, a box is as contiguous as a tensor."""
+    name, out = node.input[0], node.output[0]
+    type_, symbols = scope.types[name], scope.symbols[name]
+    if any(symbols[1:]):
+        return Refuse("MLF0302", "only a first extent may be known at run time here")
+    inner = math.prod(type_.shape[1:])
+    target = _target(scope, node, type_.shape)
+    if target is None:
+        return Refuse("MLF0302", "the new shape is known only at run time")
+    rest = math.prod(target[1:])
+    if target[0] != -1 or any(n < 0 for n in target[1:]) or rest == 0 or inner % rest:
+        rows = f"supported: [-1, ...], which leaves rows of {inner} whole or splits them"
+        return Refuse("MLF0302", f"to {target}; {rows}")
+    symbol = symbols[0]
+    if inner != rest:
+        symbol = scope.fresh(f"{out}.extent")
+        counted(scope, symbol, (symbols[0], ""), (0, inner // rest), dtype.int32)
+    bound = type_.shape[0] * (inner // rest)
+    scope.types[out] = TensorType(type_.dtype, (bound, *target[1:]))
+    scope.symbols[out] = (symbol, *("" for _ in target[1:]))
+    shape = scope.new_const(f"{out}.target", np.array([bound, *target[1:]], np.int64))
+    scope.nodes.append(Node("Reshape", (name, shape), (out,), {}, node.name or out))
+    return KEEP
+
+
+def _target(scope: Scope, node: NodeProto, shape: Sequence[int]) -> list[int] | None:
+    """The shape that a Reshape or Flatten asks for, its first extent -1 where that is the rest."""
+    if node.op_type == "Flatten":
+        axis = attributes(node).get("axis", 1) % (len(shape) + 1)
+        return [-1, math.prod(shape[axis:])] if axis else [1, -1]
+    given = scope.consts.get(node.input[1])
+    if given is None:
+        return None
+    keep = not attributes(node).get("allowzero", 0)
+    target = [int(n) for n in given.reshape(-1)]
+    target = [shape[k] if n == 0 and keep and k else n for k, n in enumerate(target)]
+    if target and target[0] == 0 and keep:
+        target[0] = -1
+        rest = math.prod(shape[1:]) // max(1, -math.prod(target[1:]))
+        target = [target[0], *(rest if n == -1 else n for n in target[1:])]
+    return target
+
+
+def _reshape_in_box(s: Shaping, attrs: Mapping[str, Any]) -> Box:
+    """Element [i0, i1 ...] of the box is the one of x that stands there for the true extents."""
+    x, rank = s.type(0), s.type(1).elements
+    bounds = s.bounds([x.elements if rank == 1 else None] * rank)
+    if math.prod(bounds) > 2**31 - 1:
+        raise UnsupportedError(f"a box of {bounds} is too large")
+    asked = [s.at(s.steps.x(1), k) for k in range(rank)]
+    if not attrs.get("allowzero", 0):
+        for k, n in enumerate(x.shape[:rank]):
+            asked[k] = s("Where", s("Equal", asked[k], s.number(0)), s.number(n), asked[k])
+    product = asked[0] if asked else s.number(1)
+    for extent in asked[1:]:
+        product = s("Mul", product, extent)
+    # With -1 among them, the product is minus that of the others.
+    others = s("Max", s("Abs", product), s.number(1))
+    rest = s("Div", s.number(x.elements), others)
+    extents = [s("Where", s("Less", e, s.number(0)), rest, e) for e in asked]
+    flat = s.number(np.zeros((1,) * rank))
+    for k, extent in enumerate(extents):
+        flat = s("Add", s("Mul", flat, extent), s.indexes(bounds[k], k, rank))
+    at = s("Clip", flat, s.number(0), s.number(max(0, x.elements - 1)))
+    s.result("Gather", s("Reshape", s.steps.x(0), s.number([-1])), at)
+    return Box(bounds, tuple(extents))
+
+
+def _view(name: str, **fields: Any) -> None:
+    fields = {"bounds": of_first, "extents": as_it_is, "relay": _relay_reshape, **fields}
+    op(name, Trait.VIEW, Trait.MOVES_DATA, **fields)(copy)
+
+
+_view(
+    "Reshape",
+    extents=_reshape_boxes,
+    shaped=_reshape_in_box,
+    older=((5, attr_to_input("shape", 1)),),
+)
+_view("Flatten", extents=_reshape_boxes, bounds=None, constant=folded.flatten)
 for _name in ("Squeeze", "Unsqueeze"):
-    op(_name, Trait.VIEW, Trait.MOVES_DATA, relay=_relay_reshape)(copy)
-op("Identity", Trait.VIEW, Trait.MOVES_DATA, Trait.IDENTITY, relay=lambda s: s.arg())(copy)
+    _view(_name, older=((13, attr_to_input("axes", 1)),))
 
 
 @op(
     "Transpose",
     *(Trait.MOVES_DATA, Trait.TRANSPOSITION),
     checks=(_permutation,),
+    resolve=_explicit_perm,
+    extents=as_it_is,
     relay=lambda s: s.call("transpose", s.arg(), axes=list(s.attr("perm", ()))),
 )
 def transpose(v: View) -> Kernel:
@@ -214,10 +297,26 @@ def _in_blocks(v: View, strides: Sequence[int]) -> Kernel | None:
     )
 
 
+def _expand_in_box(s: Shaping, attrs: Mapping[str, Any]) -> Box:
+    """Axes of x that are no 1 keep their extent."""
+    x, asked = s.type(0).shape, s.type(1).elements
+    rank = max(len(x), asked)
+    own = (1,) * (rank - len(x)) + x
+    first, most_asked = rank - asked, s.most(s.steps.x(1))
+    best = [n if n != 1 or k < first else most_asked[k - first] for k, n in enumerate(own)]
+    bounds = s.bounds(best)
+    s.result("Expand", s.steps.x(0), s.number(bounds))
+    extents: list[int | str] = [
+        s.at(s.steps.x(1), k - first) if n == 1 and k >= first else n for k, n in enumerate(own)
+    ]
+    return Box(bounds, tuple(extents))
+
+
 @op(
     "Expand",
     Trait.MOVES_DATA,
     moved=FIRST,
+    shaped=_expand_in_box,
     relay=lambda s: s.call("broadcast_to", s.arg(), shape=list(s.out.shape)),
 )
 def expand(v: View) -> Kernel:
@@ -227,7 +326,25 @@ def expand(v: View) -> Kernel:
     return strided(v, "expand", v.y.shape, [0 if n == 1 else s for s, n in pairs])
 
 
-@op("Tile", Trait.MOVES_DATA, Trait.SAME_RANK, moved=FIRST, relay=_relay_tile)
+def _tile_in_box(s: Shaping, attrs: Mapping[str, Any]) -> Box:
+    x = s.type(0).shape
+    times = s.most(s.steps.x(1))
+    bounds = s.bounds([t if t is None else t * n for t, n in zip(times, x, strict=True)])
+    value = s.steps.x(0)
+    for k, n in enumerate(bounds):
+        value = s("Gather", value, s.number(np.arange(n) % max(1, x[k])), axis=k)
+    s.result("Identity", value)
+    counts = [s("Mul", s.at(s.steps.x(1), k), s.number(n)) for k, n in enumerate(x)]
+    return Box(bounds, tuple(counts))
+
+
+@op(
+    "Tile",
+    *(Trait.MOVES_DATA, Trait.SAME_RANK),
+    moved=FIRST,
+    shaped=_tile_in_box,
+    relay=_relay_tile,
+)
 def tile(v: View) -> Kernel:
     """x again and again along each axis; how often is in the output's type."""
     shape: list[int] = []
@@ -236,130 +353,3 @@ def tile(v: View) -> Kernel:
         shape += [out // n if n else 0, n]
         strides += [0, s]
     return strided(v, "tile", shape, strides)
-
-
-@op("Split", Trait.MOVES_DATA, Trait.SAME_RANK, Trait.AXIS, moved=FIRST, relay=_relay_split)
-def split(v: View) -> Kernel:
-    """Consecutive parts of x along `axis`; their sizes are the outputs' types."""
-    shape = v.x(0).shape
-    axis = v.attr("axis", 0) % len(shape)
-    if v.y.dtype.packed:
-        raise UnsupportedError(f"Split of {v.y.dtype}; supported: types of whole bytes")
-    inner, outer = math.prod(shape[axis + 1 :]), math.prod(shape[:axis])
-    operands, parts, offset = [], [], 0
-    for k, name in enumerate(v.node.outputs):
-        if not name:
-            raise UnsupportedError("Split with an output left out; supported: all outputs named")
-        run = v.type(name).shape[axis] * inner
-        if run * outer == 0:
-            continue
-        operands.append(Operand(f"y{k}", v.y.dtype.c, "out", name))
-        parts.append({"k": k, "run": run, "offset": offset})
-        offset += run
-    if offset != shape[axis] * inner:
-        raise UnsupportedError(f"Split of {shape[axis]} elements into {offset // max(1, inner)}")
-    return Kernel(
-        "portable.split",
-        "split.c.j2",
-        {"outer": outer, "row": offset, "parts": parts},
-        (tensor_operand(v.graph, "x", v.core.inputs[0]), *operands),
-        cost=v.x(0).elements * 5.0,
-    )
-
-
-@op(
-    "Concat",
-    *(Trait.MOVES_DATA, Trait.AXIS, Trait.ORDER_PRESERVING),
-    turned=lambda attrs, perm: {"axis": perm[attrs["axis"] % len(perm)]},
-    relay=lambda s: s.call("concatenate", s.tuple(s.args()), axis=s.axis(0)),
-)
-def concat(v: View) -> Kernel:
-    """Inputs one after the other along `axis`."""
-    axis = v.attr("axis") % len(v.y.shape)
-    inner = math.prod(v.y.shape[axis + 1 :])
-    outer = math.prod(v.y.shape[:axis])
-    operands, parts, offset = [], [], 0
-    for k, name in enumerate(v.core.inputs):
-        type_ = v.type(name)
-        run = type_.shape[axis] * inner
-        if run * outer == 0:
-            continue
-        operands.append(tensor_operand(v.graph, f"x{k}", name))
-        parts.append({"k": k, "run": run, "offset": offset})
-        offset += run
-    return Kernel(
-        "portable.concat",
-        "concat.c.j2",
-        {"outer": outer, "row": offset, "parts": parts},
-        (*operands, Operand("y", v.y.dtype.c, "out", v.node.outputs[0])),
-        cost=v.y.elements * 5.0,
-    )
-
-
-def _windows(x: Shape, attrs: Attributes, inputs: Types) -> str:
-    lists = [t for t in inputs[1:] if t is not None]
-    if any(len(t.shape) != 1 or t.shape != lists[0].shape for t in lists):
-        found = ", ".join(map(str, lists))
-        return f"starts, ends, axes and steps {found}; expected as many of each"
-    if lists and lists[0].elements > len(x):
-        return f"{lists[0].elements} windows for the axes of {shown(x)}"
-    return ""
-
-
-@op(
-    "Slice",
-    *(Trait.MOVES_DATA, Trait.SAME_RANK),
-    moved=FIRST,
-    related=_windows,
-    relay=_relay_slice,
-    constant=folded.window,
-)
-def slice_(v: View) -> Kernel:
-    """Every step-th element from start along each axis of `axes`; how many is the output's type.
-
-    Windows that are computed are read at run time; one that leaves the tensor is cut off.
-    """
-    shape = v.x(0).shape
-    windows = [v.const(k) if v.has(k) else None for k in range(1, 5)]
-    if any(v.has(k) and windows[k - 1] is None for k in (1, 3, 4)):
-        return _windows_at_run_time(v)
-    starts, _, axes, steps = windows
-    first, by = [0] * len(shape), [1] * len(shape)
-    assert starts is not None
-    for k, start in enumerate(starts.reshape(-1).tolist()):
-        axis = int(axes.reshape(-1)[k]) % len(shape) if axes is not None else k
-        by[axis] = int(steps.reshape(-1)[k]) if steps is not None else 1
-        most = shape[axis] - 1 if by[axis] < 0 else shape[axis]
-        first[axis] = max(0, min(most, start + shape[axis] if start < 0 else start))
-    stride = strides_of(shape)
-    start = sum(f * s for f, s in zip(first, stride, strict=True))
-    return strided(v, "slice", v.y.shape, [b * s for b, s in zip(by, stride, strict=True)], start)
-
-
-def _windows_at_run_time(v: View) -> Kernel:
-    shape = v.x(0).shape
-    rank, count = len(shape), v.x(1).elements
-    reads = [tensor_operand(v.graph, f"w{k}", v.core.inputs[k]) for k in (1, 3, 4) if v.has(k)]
-    axis = f"mlf_index(w3[k], {rank})" if v.has(3) else "k"
-    head = [
-        f"static const int32_t extent[{rank}] = {{{', '.join(map(str, shape))}}};",
-        f"int32_t start[{rank}] = {{0}};",
-        f"int64_t step[{rank}] = {{{', '.join(['1'] * rank)}}};",
-        f"for (int32_t k = 0; k < {count}; k++) {{",
-        f"  const int32_t axis = {axis};",
-        # A step that goes beyond both ends is as good as one that is just as long as the axis.
-        "  step[axis] = mlf_clamp_index(w4[k], -extent[axis], extent[axis]);" if v.has(4) else "",
-        "  start[axis] = mlf_slice_start(w1[k], step[axis], extent[axis]);",
-        "}",
-    ]
-    places = [
-        f"mlf_slice_at(start[{k}], i{k}, step[{k}], {n})" + (f" * {s}" if s != 1 else "")
-        for k, (n, s) in enumerate(zip(shape, strides_of(shape), strict=True))
-    ]
-    lines = [line for line in head if line]
-    return copied(v, "slice", v.y.shape, " + ".join(places) or "0", head=lines, reads=reads)
-
-
-def strides_of(shape: Sequence[int]) -> list[int]:
-    """How far apart neighbours along each axis lie, in elements."""
-    return [math.prod(shape[k + 1 :]) for k in range(len(shape))]

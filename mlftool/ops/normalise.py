@@ -7,6 +7,8 @@ import math
 from mlftool.ir.dtype import BY_NAME
 from mlftool.ir.graph import View
 from mlftool.ir.relay import Rule, Site
+from mlftool.onnx_rules.boxes import filling, least
+from mlftool.onnx_rules.draft import flattened
 from mlftool.ops import folded
 from mlftool.ops.base import ROUNDED, Kernel, Operand, Trait, UnsupportedError, op
 from mlftool.ops.elementwise import Maths
@@ -37,7 +39,10 @@ def _relay_softmax(op: str) -> Rule:
 TRAITS = (Trait.EPILOGUE, Trait.PROLOGUE, Trait.ROUNDS_STEPS, Trait.SAME_RANK, Trait.AXIS)
 
 
-@op("Softmax", *TRAITS, relay=_relay_softmax("nn.softmax"))
+FLATTENED = ((13, flattened),)
+
+
+@op("Softmax", *TRAITS, older=FLATTENED, extents=filling(least), relay=_relay_softmax("nn.softmax"))
 def softmax(v: View) -> Kernel:
     """exp(x - max) / sum(exp(x - max)) along `axis` in three passes. LogSoftmax is
     x - max - log(sum(exp(x - max))).
@@ -101,6 +106,10 @@ def softmax(v: View) -> Kernel:
     )
 
 
-op("LogSoftmax", *TRAITS, relay=_relay_softmax("nn.log_softmax"), constant=folded.log_softmax)(
-    softmax
-)
+op(
+    "LogSoftmax",
+    *TRAITS,
+    older=FLATTENED,
+    relay=_relay_softmax("nn.log_softmax"),
+    constant=folded.log_softmax,
+)(softmax)

@@ -25,6 +25,7 @@ import numpy as np
 
 from mlftool.ir.dtype import DType
 from mlftool.ir.graph import Array, Graph, Node
+from mlftool.ir.holes import Number
 from mlftool.ops.base import Trait, is_a, record
 
 LARGEST_SHIFT = 22
@@ -35,32 +36,92 @@ _NEAR = sorted(product(range(-4, 5), repeat=2), key=lambda d: (d[0] ** 2 + d[1] 
 
 
 @dataclass(frozen=True)
-class Sum:
-    """t = a * m + b * n + add; where t is the first of an exception its second is added; the result
-    is clamp(t >> shift, low, high)."""
+class Clamped:
+    """clamp(t >> shift, low, high); where t is the first of an exception its second is added."""
 
-    m: int
-    n: int
+    exceptions: tuple[tuple[Number, Number], ...]
+    shift: Number
+    low: Number
+    high: Number
+
+    @staticmethod
+    def of(exceptions: Sequence[tuple[int, int]], shift: int, results: Array) -> Clamped:
+        steps = tuple((Number(value), Number(step)) for value, step in exceptions)
+        return Clamped(steps, *(Number(n) for n in (shift, results.min(), results.max())))
+
+    def text(self, t: str) -> str:
+        changed = t
+        for value, step in self.exceptions:
+            changed = f"({changed} + ({t} == {value} ? {step} : 0))"
+        return f"mlf_clamp_i32({changed} >> {self.shift}, {self.low}, {self.high})"
+
+
+@dataclass(frozen=True)
+class Sum:
+    """t = a * m + b * n + add"""
+
+    m: Number
+    n: Number
+    add: Number
+
+    def text(self, a: object, b: object) -> str:
+        return f"{a} * {self.m} + {b} * {self.n} {_signed(self.add)}"
+
+
+@dataclass(frozen=True)
+class Biased:
+    """t = a * m + b"""
+
+    m: Number
+
+    def text(self, a: object, b: object) -> str:
+        return f"{a} * {self.m} + {b}"
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """t = (a - zero) * b + add"""
+
+    zero: int
     add: int
-    exceptions: tuple[tuple[int, int], ...]
-    shift: int
-    low: int
-    high: int
+
+    def text(self, a: object, b: object) -> str:
+        return f"{_less(a, self.zero)} * {b} {_signed(self.add)}"
+
+
+@dataclass(frozen=True)
+class Product:
+    """t = ((a - zero of a) * (b - zero of b) * 2^14 * m >> 32) + add"""
+
+    zeros: tuple[int, int]
+    m: Number
+    add: Number
+
+    def text(self, a: object, b: object) -> str:
+        factors = " * ".join(_less(x, zero) for x, zero in zip((a, b), self.zeros, strict=True))
+        return f"mlf_multiply_high({factors} * {2**_WIDENED}, {self.m}, {self.add})"
+
+
+def _less(element: object, zero_point: int) -> str:
+    return f"({element} {_signed(-zero_point)})" if zero_point else f"{element}"
+
+
+def _signed(n: int) -> str:
+    return f"{'-' if n < 0 else '+'} {Number(abs(n))}"
+
+
+Form = Sum | Biased | Scaled | Product
 
 
 @dataclass(frozen=True)
 class Pair:
-    """The inputs, C text of t with {a} and {b} for the two elements, and of the result of {t}.
-
-    Where `b` is a constant float tensor, `array` has what stands for it in integers. `sum` has the
-    numbers of the form of two tensors' sum, for kernels that have vectors.
-    """
+    """The inputs a and b, t of them, and what becomes of t. Where `b` is a constant float tensor,
+    `array` has what stands for it in integers."""
 
     inputs: tuple[str, str]
-    t: str
-    result: str
+    t: Form
+    result: Clamped
     array: Array | None = None
-    sum: Sum | None = None
 
 
 @dataclass(frozen=True)
@@ -173,8 +234,8 @@ def _limits(graph: Graph, node: Node) -> tuple[float, float] | None:
     return limits(known)
 
 
-def _sum(a: _Side, b: _Side, tail: _Tail) -> tuple[str, str, None, Sum] | None:
-    """C texts and numbers of the sum's form, None if there is none."""
+def _sum(a: _Side, b: _Side, tail: _Tail) -> tuple[Sum, Clamped] | None:
+    """The sum's form, None if there is none."""
     results = tail.results(a.floats[:, None] + b.floats[None, :])
     ratios = [float(s.scale) / float(tail.scale) for s in (a, b)]
     reach = max(1.0, sum(ratios) * 256 + 512)
@@ -194,10 +255,8 @@ def _sum(a: _Side, b: _Side, tail: _Tail) -> tuple[str, str, None, Sum] | None:
     for _, sums, (ma, mb) in sorted(found, key=lambda f: f[0])[:4]:
         add, exceptions = _settled(sums, results, shift)
         if np.abs(sums).max() + abs(add) < 2**31 and exceptions is not None:
-            text = f"{{a}} * {ma} + {{b}} * {mb} {'-' if add < 0 else '+'} {abs(add)}"
-            limits = int(results.min()), int(results.max())
-            numbers = Sum(ma, mb, add, tuple(exceptions), shift, *limits)
-            return text, _result(exceptions, shift, results), None, numbers
+            total = Sum(Number(ma), Number(mb), Number(add))
+            return total, Clamped.of(exceptions, shift, results)
     return None
 
 
@@ -209,8 +268,8 @@ def _near_steps(a: _Side, b: _Side, scale: np.float32) -> Array:
     return np.asarray(np.abs((x + y) % 1 - 0.5) < 1 / 256)
 
 
-def _bias(a: _Side, b: Array, tail: _Tail) -> tuple[str, str, Array] | None:
-    """The form of a sum with constants: C texts, and integers in place of the constants."""
+def _bias(a: _Side, b: Array, tail: _Tail) -> tuple[Biased, Clamped, Array] | None:
+    """The form of a sum with constants, and integers in place of the constants."""
     results = tail.results(a.floats[:, None] + b.reshape(1, -1))
     lo, hi = int(results.min()), int(results.max())
     ratio = float(a.scale) / float(tail.scale)
@@ -228,11 +287,11 @@ def _bias(a: _Side, b: Array, tail: _Tail) -> tuple[str, str, Array] | None:
         fits = np.abs(sums).max() + np.abs(add).max() < 2**31
         if np.all(above <= below) and fits:
             array = add.astype(np.int32).reshape(b.shape)
-            return f"{{a}} * {m} + {{b}}", f"mlf_clamp_i32({{t}} >> {shift}, {lo}, {hi})", array
+            return Biased(Number(m)), Clamped.of((), shift, results), array
     return None
 
 
-def _factor(a: _Side, b: Array, tail: _Tail) -> tuple[str, str, Array] | None:
+def _factor(a: _Side, b: Array, tail: _Tail) -> tuple[Scaled, Clamped, Array] | None:
     """The form of a product with constants, in the same way."""
     results = tail.results(a.floats[:, None] * b.reshape(1, -1))
     ratios = float(a.scale) / float(tail.scale) * b.astype(np.float64)
@@ -245,13 +304,13 @@ def _factor(a: _Side, b: Array, tail: _Tail) -> tuple[str, str, Array] | None:
         products = (a.values - a.zero_point)[:, None] * m.reshape(1, -1)
         add, wrong = _best(*_bounds(products, results, shift, results))
         if not wrong and np.abs(products).max() + abs(add) < 2**31:
-            t = f"{_less('{a}', a.zero_point)} * {{b}} {'-' if add < 0 else '+'} {abs(add)}"
-            return t, _result((), shift, results), m.astype(np.int32)
+            t = Scaled(a.zero_point, add)
+            return t, Clamped.of((), shift, results), m.astype(np.int32)
     return None
 
 
-def _product(a: _Side, b: _Side, tail: _Tail) -> tuple[str, str] | None:
-    """C texts of the product's form, None if there is none."""
+def _product(a: _Side, b: _Side, tail: _Tail) -> tuple[Product, Clamped] | None:
+    """The product's form, None if there is none."""
     results = tail.results(a.floats[:, None] * b.floats[None, :])
     ratio = float(a.scale) * float(b.scale) / float(tail.scale)
     left, right = a.values - a.zero_point, b.values - b.zero_point
@@ -266,15 +325,8 @@ def _product(a: _Side, b: _Side, tail: _Tail) -> tuple[str, str] | None:
     add, exceptions = _settled(high, results, shift)
     if np.abs(high).max() + abs(add) >= 2**31 or exceptions is None:
         return None
-    texts = [_less(f"{{{k}}}", s.zero_point) for k, s in (("a", a), ("b", b))]
-    value = f"{' * '.join(texts)} * {2**_WIDENED}"
-    return f"mlf_multiply_high({value}, {m}, {add})", _result(exceptions, shift, results)
-
-
-def _less(text: str, zero_point: int) -> str:
-    if not zero_point:
-        return text
-    return f"({text} {'-' if zero_point > 0 else '+'} {abs(zero_point)})"
+    t = Product((a.zero_point, b.zero_point), Number(m), Number(add))
+    return t, Clamped.of(exceptions, shift, results)
 
 
 def _bounds(sums: Array, results: Array, shift: int, every: Array) -> tuple[Array, Array]:
@@ -323,10 +375,3 @@ def _settled(
         t = np.where(t == value, t + step, t)
     right = np.array_equal(np.clip(t >> shift, lo, hi), results)
     return add, exceptions if right else None
-
-
-def _result(exceptions: Sequence[tuple[int, int]], shift: int, results: Array) -> str:
-    t = "{t}"
-    for value, step in exceptions:
-        t = f"({t} + ({{t}} == {value} ? {step} : 0))"
-    return f"mlf_clamp_i32({t} >> {shift}, {results.min()}, {results.max()})"

@@ -30,14 +30,7 @@ def patches(v: View) -> Kernel:
     return Kernel(
         "patches",
         "patches.c.j2",
-        {
-            "bands": [
-                (key(k), first * row_x, out * row_y) for k, (first, out) in enumerate(starts)
-            ],
-        },
-        (
-            tensor_operand(v.graph, "x", read),
-            Operand("y", y.dtype.c, "out", made),
-        ),
+        {"bands": [(key(k), first * row_x, out * row_y) for k, (first, out) in enumerate(starts)]},
+        (tensor_operand(v.graph, "x", read), Operand("y", y.dtype.c, "out", made)),
         cost=1.0,
     )

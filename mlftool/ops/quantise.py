@@ -13,7 +13,11 @@ from mlftool.ir.dtype import BY_ONNX, DType
 from mlftool.ir.edit import Editor
 from mlftool.ir.graph import Node, TensorType, View
 from mlftool.ir.relay import STORED, Site, scale_of, zero_point
-from mlftool.ops.base import Facts, Kernel, Operand, Trait, op, shown
+from mlftool.onnx_rules.boxes import as_it_is
+from mlftool.onnx_rules.draft import Draft
+from mlftool.onnx_rules.scope import Scope
+from mlftool.onnx_rules.shaping import of_first
+from mlftool.ops.base import Facts, Kernel, Operand, Trait, old, op, shown
 from mlftool.ops.elementwise import Maths, elementwise
 from mlftool.ops.scalar import Exact, Scalar, settle, tensor_operand, widen
 
@@ -187,19 +191,38 @@ def _relay_quantise(s: Site, to: bool) -> str | None:
     return s.call(op, s.arg(0), scale, zero, axis=axis, out_dtype=out)
 
 
+def _by_type(scope: Scope, d: Draft) -> None:
+    """Also CastLike, and the types that were spelt out before 6."""
+    d.op, d.inputs = "Cast", d.inputs[:1]
+    d.attrs["to"] = d.out_types[0].dtype.onnx
+
+
+def _float_zero_point(scope: Scope, d: Draft) -> None:
+    """The zero points of narrow floats are zero, or count for nothing."""
+    quantised = d.out_types[0] if d.op == "QuantizeLinear" else d.types[0]
+    name = quantised.dtype.name if quantised is not None else ""
+    if name.startswith("float8") or (name.startswith("float4") and d.op == "DequantizeLinear"):
+        d.inputs = d.inputs[:2]
+
+
 elementwise(
     "Cast",
     _cast,
     Trait.IDENTITY,
     includes=CONVERT,
+    resolve=_by_type,
+    extents=as_it_is,
+    bounds=of_first,
     relay=lambda s: s.call("cast", s.arg(), dtype=str(BY_ONNX[s.attr("to", 1)])),
 )
+old("CastLike", resolve=_by_type)
 elementwise(
     "DequantizeLinear",
     _dequantize,
     *(Trait.QUANTISE, Trait.DEQUANTISER),
     canonical=_broadcasting,
     checks=(_fits,),
+    resolve=_float_zero_point,
     relay=lambda s: _relay_quantise(s, False),
 )
 elementwise(
@@ -208,6 +231,7 @@ elementwise(
     *(Trait.QUANTISE, Trait.QUANTISER),
     canonical=_broadcasting,
     checks=(_fits,),
+    resolve=_float_zero_point,
     relay=lambda s: _relay_quantise(s, True),
 )
 

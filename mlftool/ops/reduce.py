@@ -11,12 +11,21 @@ added; the output's type then is what the model declares.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from mlftool.ir.dtype import DType
-from mlftool.ir.graph import Node, View
+import numpy as np
+from onnx import NodeProto, helper
+
+from mlftool.ir.dtype import DType, float32, int32, int64
+from mlftool.ir.graph import Node, TensorType, View
 from mlftool.ir.relay import Rule, Site
+from mlftool.onnx_rules.boxes import ZEROS, filling, greatest, least
+from mlftool.onnx_rules.draft import attr_to_input
+from mlftool.onnx_rules.protos import attributes
+from mlftool.onnx_rules.scope import Outcome, Refuse, Replace, Scope, Work, stepwise
+from mlftool.onnx_rules.scope import Rule as BoxRule
+from mlftool.onnx_rules.shaping import Bounds, Element, least_of
 from mlftool.ops import folded
 from mlftool.ops.base import FIRST, Kernel, Operand, Trait, UnsupportedError, Value, op
 from mlftool.ops.elementwise import Maths, index_text, row_major
@@ -39,6 +48,8 @@ class Member:
     picks: bool = False
     constant: Value | None = None
     quantised: str = ""
+    extents: BoxRule | None = None
+    bounds: Bounds | None = None
 
 
 def joined(operator: str, row: DType, a: str, b: str) -> str:
@@ -47,14 +58,6 @@ def joined(operator: str, row: DType, a: str, b: str) -> str:
         return _log_add_exp(Maths(row, row), a, b)
     args = [Scalar(a, row), Scalar(b, row)]
     return settle(row, expressed(Node(operator, (), ()), row, args))
-
-
-def least(row: DType) -> float:
-    return -math.inf if row.is_float else row.range[0]
-
-
-def greatest(row: DType) -> float:
-    return math.inf if row.is_float else row.range[1]
 
 
 def _magnitude(m: Maths, x: str) -> str:
@@ -118,16 +121,70 @@ def _relay(op: str, before: str = "", after: str = "") -> Rule:
     return rule
 
 
+@stepwise
+def _mean_of_boxes(scope: Scope, node: NodeProto) -> Work[Outcome]:
+    """ReduceMean: the sum over how many there are."""
+    type_ = scope.types[node.input[0]]
+    axes = _axes_known(scope, node, len(type_.shape))
+    if axes is None:
+        return Refuse("MLF0302", "axes are known only at run time")
+    symbols = scope.symbols[node.input[0]]
+    factor = math.prod(type_.shape[a] for a in axes if not symbols[a])
+    count = scope.fresh(f"{node.output[0]}.count")
+    scope.types[count] = TensorType(type_.dtype, ())
+    inputs = tuple(symbols[a] for a in axes if symbols[a])
+    scope.nodes.append(Node("mlf.Count", inputs, (count,), {"factor": factor}, count))
+    total = NodeProto()
+    total.CopyFrom(node)
+    total.op_type, total.output[0] = "ReduceSum", scope.fresh(f"{node.output[0]}.sum")
+    if scope.opsets[""] < 18 and scope.opsets[""] >= 13:  # there axes became an input earlier
+        del total.attribute[:]
+        total.attribute.extend(a for a in node.attribute if a.name != "axes")
+        given = scope.new_const(f"{total.output[0]}.axes", np.array(axes, np.int64))
+        total.input.append(given)
+    yield Replace([total])
+    return Replace([helper.make_node("Div", [total.output[0], count], [node.output[0]])])
+
+
+def _axes_known(scope: Scope, node: NodeProto, rank: int) -> list[int] | None:
+    axes = attributes(node).get("axes")
+    if len(node.input) > 1 and node.input[1]:
+        given = scope.consts.get(node.input[1])
+        axes = None if given is None else given.reshape(-1).tolist()
+        if axes is None:
+            return None
+    return [a % rank for a in axes] if axes else list(range(rank))
+
+
+def _least_only(scope: Scope, node: Node, parts: Sequence[list[Element]]) -> list[Element] | None:
+    return [least_of(parts[0])] if scope.types[node.result].elements == 1 else None
+
+
+PASSED = ("quantised", "relay", "constant", "extents", "bounds")
 MEMBERS = {
-    "ReduceSum": Member("Add", _relay("sum"), quantised="mlf.QLinearReduceSum"),
-    "ReduceMean": Member("Add", _relay("mean"), finish=_mean, quantised="mlf.QLinearReduceMean"),
-    "ReduceProd": Member("Mul", _relay("prod"), lambda row: 1),
-    "ReduceMax": Member("Max", _relay("max"), least, picks=True),
-    "ReduceMin": Member("Min", _relay("min"), greatest, picks=True),
-    "ReduceL1": Member("Add", _relay("sum", "abs"), value=_magnitude),
-    "ReduceL2": Member("Add", _relay("sum", "square", "sqrt"), value=_square, finish=_root),
+    "ReduceSum": Member("Add", _relay("sum"), quantised="mlf.QLinearReduceSum", extents=ZEROS),
+    "ReduceMean": Member(
+        "Add",
+        _relay("mean"),
+        finish=_mean,
+        quantised="mlf.QLinearReduceMean",
+        extents=_mean_of_boxes,
+    ),
+    "ReduceProd": Member("Mul", _relay("prod"), lambda row: 1, extents=filling(lambda row: 1)),
+    "ReduceMax": Member("Max", _relay("max"), least, picks=True, extents=filling(least)),
+    "ReduceMin": Member(
+        "Min", _relay("min"), greatest, picks=True, extents=filling(greatest), bounds=_least_only
+    ),
+    "ReduceL1": Member("Add", _relay("sum", "abs"), value=_magnitude, extents=ZEROS),
+    "ReduceL2": Member(
+        "Add", _relay("sum", "square", "sqrt"), value=_square, finish=_root, extents=ZEROS
+    ),
     "ReduceSumSquare": Member(
-        "Add", _relay("sum", "square"), value=_square, constant=folded.reduce_sum_square
+        "Add",
+        _relay("sum", "square"),
+        value=_square,
+        constant=folded.reduce_sum_square,
+        extents=ZEROS,
     ),
     "ReduceLogSum": Member(
         "Add", _relay("sum", "", "log"), finish=_log, constant=folded.reduce_log_sum
@@ -177,9 +234,7 @@ def nest(
     gone = [g for g in groups if g[2]]
     names = {id(g): f"{'o' if not g[2] else 'r'}{k}" for k, g in enumerate(groups)}
     index = _sum(names[id(g)] if g[1] == 1 else f"{names[id(g)]} * {g[1]}" for g in groups)
-    target = index_text(row_major([g[0] for g in kept])).split(" + ")
-    for k, g in reversed(list(enumerate(kept))):
-        target = [t.replace(f"i{k}", names[id(g)]) for t in target]
+    target = index_text(row_major([g[0] for g in kept]), [names[id(g)] for g in kept])
     count = math.prod(g[0] for g in gone)
     return Kernel(
         "portable.reduce",
@@ -188,7 +243,7 @@ def nest(
             "outer": [(names[id(g)], g[0]) for g in kept],
             "inner": [(names[id(g)], g[0]) for g in gone],
             "block": BLOCK if row.is_float and gone and gone[-1][0] > BLOCK else 0,
-            "y": " + ".join(target) if kept else "0",
+            "y": target,
             **texts(index, str(count)),
         },
         (
@@ -258,6 +313,45 @@ def _axes_at_run_time(v: View) -> Kernel:
 
 
 for _name, _member in MEMBERS.items():
-    _traits = [Trait.ORDER_PRESERVING] if _member.picks else []
-    _said = {"quantised": _member.quantised, "relay": _member.relay, "constant": _member.constant}
-    op(_name, *_traits, moved=FIRST, **_said)(reduce)
+    op(
+        _name,
+        *((Trait.ORDER_PRESERVING,) if _member.picks else ()),
+        moved=FIRST,
+        older=((13 if _name == "ReduceSum" else 18, attr_to_input("axes", 1)),),
+        **{name: getattr(_member, name) for name in PASSED},
+    )(reduce)
+
+
+@op("mlf.QLinearReduceMean")
+def quantised_reduce(v: View) -> Kernel:
+    """Integers are added, then rescaled once. Inputs are x, its scale and zero point, y's, axes.
+
+    y = sat(round(sum(x - x_zero_point) * factor) + y_zero_point), the factor in float32: x_scale /
+    y_scale, for a mean x_scale / (y_scale * count). Without an output scale y is a float."""
+    axes = reduced_axes(v, 5)
+    if axes is None:
+        raise UnsupportedError("quantised ReduceMean along computed axes; supported: known axes")
+    mean, lowest, highest = v.core.op == "mlf.QLinearReduceMean", *v.x(0).dtype.range
+    row = int32 if v.x(0).elements * (highest - lowest) < 2**31 else int64
+
+    def texts(index: str, count: str) -> dict[str, str]:
+        factor = np.float32(v.known(1).item())
+        by = np.float32(v.known(3).item()) if v.has(3) else np.float32(1)
+        factor = factor / (by * np.float32(count)) if mean else factor / by
+        zero = int(v.known(2).item()) * int(count)
+        total = f"(acc - {literal(zero, row)})" if zero else "acc"
+        scaled = f"(float){total} * {literal(factor, float32)}"
+        lo, hi = v.y.dtype.range if v.has(3) else (0, 0)
+        stored = f"mlf_quantize({scaled}, {int(v.known(4).item())}, {lo}, {hi})" if v.has(3) else ""
+        return {
+            "type": row.c,
+            "start": "0",
+            "value": f"x[{index}]",
+            "step": "acc + value",
+            "finish": f"({v.y.dtype.c}){stored}" if stored else scaled,
+        }
+
+    return nest(v, axes, row, texts)
+
+
+op("mlf.QLinearReduceSum")(quantised_reduce)

@@ -2,7 +2,7 @@
 with which weights; an output element is the sum over the tables of all such axes.
 
 Tables are worked out at run time (crt/include/mlf/resize.h), so scales may be computed. Attributes
-as importer/spatial.py spells them: `axes`, and `mlf.scales` and `mlf.roi` where they are known, and
+as `_axes_that_change` spells them: `axes`, and `mlf.scales` and `mlf.roi` where they are known, and
 `mlf.fixed` where onnxruntime computes in fixed point. Sums have onnxruntime's order, so linear and
 cubic results are its bits: a linear element is its taps' sum with the innermost axis' weight first
 in each product, a cubic or antialiased one is summed axis by axis.
@@ -11,11 +11,15 @@ in each product, a cubic or antialiased one is summed axis by axis.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from mlftool.ir.dtype import DType, float32, int32
-from mlftool.ir.graph import View
+from mlftool.ir.graph import TensorType, View
+from mlftool.onnx_rules.draft import EVERY_OPSET, Draft
+from mlftool.onnx_rules.scope import Scope
 from mlftool.ops.base import (
     FIRST,
     Attributes,
@@ -133,7 +137,9 @@ def _loops(v: View, axes: list[dict[str, Any]]) -> list[tuple[int, int, dict[str
     return loops
 
 
-def _resize(v: View, load: str, tensor: str, store: Store, *, fill: str, row: DType) -> Kernel:
+def _resize(
+    v: View, load: Callable[[str], str], tensor: str, store: Store, *, fill: str, row: DType
+) -> Kernel:
     axes, mode = _axes(v), v.attr("mode", "nearest")
     loops, antialias = _loops(v, axes), bool(v.attr("antialias", 0))
     transform = v.attr("coordinate_transformation_mode", "half_pixel")
@@ -175,7 +181,7 @@ def _resize(v: View, load: str, tensor: str, store: Store, *, fill: str, row: DT
             "outside": "true" if v.attr("exclude_outside", 0) else "false",
             "fit": v.attr("keep_aspect_ratio_policy") if v.has(3) else "",
             "source": source,
-            "load": load.replace("@", source),
+            "load": load(f"x[{source}]"),
             "fill": fill,
             "type": row.c,
             "zero": literal(0, row),
@@ -212,7 +218,145 @@ def _some_image(f: Facts) -> str:
     return ""
 
 
-old("Upsample", Trait.KEPT, Trait.SAME_RANK, forms=of_form("*", "?"), checks=(_some_image,))
+def _upsample(scope: Scope, d: Draft) -> None:
+    """The first name of Resize, which had scales as attributes, for two axes at the very first."""
+    if "height_scale" in d.attrs:
+        d.attrs["scales"] = [1.0, 1.0, d.attrs.pop("height_scale"), d.attrs.pop("width_scale")]
+    d.op = "Resize"
+    if "scales" in d.attrs:
+        scales = np.array(d.attrs.pop("scales"), np.float32)
+        d.inputs, d.values = (
+            [d.inputs[0], d.constant(scope, "scales", scales)],
+            [d.values[0], scales],
+        )
+        d.types = [d.types[0], TensorType(float32, scales.shape)]
+    _asymmetric(scope, d)
+
+
+def _asymmetric(scope: Scope, d: Draft) -> None:
+    """Before 11 there was one transformation and one way to round, and scales came first."""
+    mode = "nearest" if d.attrs.get("mode", "nearest") == "nearest" else "linear"
+    d.attrs |= {
+        "mode": mode,
+        "coordinate_transformation_mode": "asymmetric",
+        "nearest_mode": "mlf.simple",
+    }
+    d.inputs, d.values = [d.inputs[0], "", d.inputs[1]], [d.values[0], None, d.values[1]]
+    d.types = [d.types[0], None, d.types[1]]
+
+
+def _axes_that_change(scope: Scope, d: Draft) -> None:
+    """`axes` are those that change; their scales and crop are attributes if they are known.
+
+    Sizes that need not keep the image's proportions say no more than the output's type.
+    """
+    x, attrs = d.types[0], d.attrs
+    if x is None:
+        return
+    rank, out = len(x.shape), d.out_types[0].shape
+    policy = attrs.get("keep_aspect_ratio_policy", "stretch")
+    crop = attrs.get("coordinate_transformation_mode") == "tf_crop_and_resize"
+    axes = [a % rank for a in attrs.get("axes") or range(rank)]
+    given = dict(zip(("x", "roi", "scales", "sizes"), d.inputs, strict=False))
+    values = dict(zip(("x", "roi", "scales", "sizes"), d.values, strict=False))
+    scales: list[float] | None = None
+    if given.get("scales") and d.types[2] is not None and d.types[2].elements:
+        known = values["scales"]
+        scales = None if known is None else [float(s) for s in known]
+    else:
+        given["scales"] = ""
+        by = [out[a] / x.shape[a] for a in axes]
+        sizes = values.get("sizes")
+        if policy == "stretch":
+            scales = by
+        elif sizes is not None:
+            each = [int(n) / x.shape[a] for n, a in zip(sizes, axes, strict=True)]
+            scales = [min(each) if policy == "not_larger" else max(each)] * len(axes)
+    roi = values.get("roi")
+    if crop and roi is not None:
+        attrs["mlf.roi"] = [float(r) for r in roi]
+    if scales is not None:
+        attrs["mlf.scales"] = scales
+        if not crop or roi is not None:
+            axes = _all_axes(d, axes, rank)
+        _leave_out_same(d, axes, x.shape, out, crop)
+    else:
+        attrs["axes"] = axes
+    need_roi = crop and roi is None
+    d.inputs = [
+        d.inputs[0],
+        given.get("roi", "") if need_roi else "",
+        "" if scales is not None else given["scales"],
+        "" if scales is not None or given["scales"] else given["sizes"],
+    ]
+    if attrs.get("mode", "nearest") == "nearest" and len([i for i in d.inputs if i]) == 1:
+        d.op = "mlf.Nearest"
+
+
+def _leave_out_same(
+    d: Draft, axes: Sequence[int], shape: Sequence[int], out: Sequence[int], crop: bool
+) -> None:
+    """Only the axes that change, where what is said of each is known."""
+    scales, count = d.attrs["mlf.scales"], len(axes)  # of crops known at run time, as given
+    kept = [
+        j
+        for j, axis in enumerate(axes)
+        if scales[j] != 1.0 or out[axis] != shape[axis] or (crop and not _whole(d, j, count))
+    ]
+    if kept and d.attrs.get("mode") == "linear" and not d.attrs.get("antialias", 0):
+        image = _image_axes(scales)
+        kept = [j for j, axis in enumerate(axes) if j in kept or axis in image]
+        row = d.out_types[0].dtype
+        if row.kind in "iu" and row.bits == 8 and image == (1, 2):
+            d.attrs["mlf.fixed"] = 1
+    if crop and "mlf.roi" not in d.attrs:
+        kept = list(range(count))
+    d.attrs["axes"] = [axes[j] for j in kept]
+    d.attrs["mlf.scales"] = [scales[j] for j in kept]
+    if "mlf.roi" in d.attrs:
+        roi = d.attrs["mlf.roi"]
+        d.attrs["mlf.roi"] = [roi[j] for j in kept] + [roi[count + j] for j in kept]
+
+
+def _all_axes(d: Draft, axes: Sequence[int], rank: int) -> list[int]:
+    """Every axis in its order, with what is said of it, or the scale and the crop of one that
+    stays."""
+    given = {axis: j for j, axis in enumerate(axes)}
+    scales, roi = d.attrs["mlf.scales"], d.attrs.get("mlf.roi", [])
+    d.attrs["mlf.scales"] = [scales[given[a]] if a in given else 1.0 for a in range(rank)]
+    if roi:
+        starts = [roi[given[a]] if a in given else 0.0 for a in range(rank)]
+        ends = [roi[len(axes) + given[a]] if a in given else 1.0 for a in range(rank)]
+        d.attrs["mlf.roi"] = starts + ends
+    return list(range(rank))
+
+
+def _image_axes(scales: Sequence[float]) -> tuple[int, ...]:
+    """Those that onnxruntime interpolates along, whether or not they change: its sums run over
+    all of them. A second axis that changes tells NHWC."""
+    match scales:
+        case (_, 1.0, _, _):
+            return (2, 3)
+        case (_, _, _, 1.0):
+            return (1, 2)
+        case (_, _, _, _, _):
+            return (2, 3, 4)
+    return tuple(range(len(scales))) if len(scales) in (2, 3) else ()
+
+
+def _whole(d: Draft, j: int, count: int) -> bool:
+    roi = d.attrs.get("mlf.roi")
+    return roi is not None and (roi[j], roi[count + j]) == (0.0, 1.0)
+
+
+old(
+    "Upsample",
+    Trait.KEPT,
+    Trait.SAME_RANK,
+    forms=of_form("*", "?"),
+    checks=(_some_image,),
+    older=((EVERY_OPSET, _upsample),),
+)
 
 
 @op(
@@ -222,6 +366,8 @@ old("Upsample", Trait.KEPT, Trait.SAME_RANK, forms=of_form("*", "?"), checks=(_s
     moved=FIRST,
     turned=_turned,
     checks=(_some_image,),
+    older=((11, _asymmetric),),
+    resolve=_axes_that_change,
 )
 def resize(v: View) -> Kernel:
     """Linear and cubic, in float32 weights; antialiased where the attribute asks for it. Small
@@ -236,7 +382,7 @@ def resize(v: View) -> Kernel:
         result, row = f"({row.c})mlf_clamp_i32((int32_t)result, {lo}, {hi})", float32
     store = Store(v, result, *_target(v))
     fill = literal(beyond, row if v.attr("mlf.fixed", 0) else float_of(v, row))
-    return _resize(v, load.expr("x[@]"), load.tensor, store, fill=fill, row=row)
+    return _resize(v, load.expr, load.tensor, store, fill=fill, row=row)
 
 
 @op("mlf.Nearest", Trait.MOVES_DATA, Trait.ORDER_PRESERVING, moved=FIRST, turned=_turned)
@@ -247,4 +393,4 @@ def nearest(v: View) -> Kernel:
         raise UnsupportedError(f"Resize of {row}; supported: types of whole bytes")
     fill = literal(v.attr("extrapolation_value", 0.0) if row == row.raw else 0, row.raw)
     store = Store(v, "result", *_target(v))
-    return _resize(v, "x[@]", v.core.inputs[0], store, fill=fill, row=row)
+    return _resize(v, str, v.core.inputs[0], store, fill=fill, row=row)

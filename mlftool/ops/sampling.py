@@ -8,6 +8,8 @@ from typing import Any
 
 from mlftool.ir.dtype import float32
 from mlftool.ir.graph import View
+from mlftool.onnx_rules.draft import Draft
+from mlftool.onnx_rules.scope import Scope
 from mlftool.ops.base import Kernel, Trait, UnsupportedError, of_form, op
 from mlftool.ops.elementwise import Maths
 from mlftool.ops.plain import float_of, plain_kernel
@@ -15,6 +17,16 @@ from mlftool.ops.scalar import literal
 
 SAMPLE = ("mlf/sample.h",)
 TAPS = {"nearest": 1, "linear": 2, "bilinear": 2, "cubic": 4, "bicubic": 4}
+
+
+def _whole_pixels(scope: Scope, d: Draft) -> None:
+    """Before 16 coordinates were not moved by half an element."""
+    d.attrs["coordinate_transformation_mode"] = "output_half_pixel"
+
+
+def _without_size(scope: Scope, d: Draft) -> None:
+    """The size is the output's type."""
+    d.inputs = d.inputs[:1]
 
 
 @op("GridSample", Trait.KEPT, forms=of_form("*", "*"))
@@ -52,7 +64,7 @@ def grid_sample(v: View) -> Kernel:
     )
 
 
-@op("AffineGrid", forms=of_form("n??", "?"))
+@op("AffineGrid", resolve=_without_size, forms=of_form("n??", "?"))
 def affine_grid(v: View) -> Kernel:
     """Of every point of the grid its coordinates times theta; the grid's shape is the output's."""
     row, out = float_of(v, v.y.dtype), v.y.shape
@@ -77,10 +89,17 @@ def affine_grid(v: View) -> Kernel:
     )
 
 
-@op("RoiAlign", Trait.KEPT, forms=of_form("????", "r4", "r"))
+def _regions(v: View) -> dict[str, Any]:
+    extents = dict(zip(("batch", "channels", "ih", "iw"), v.x(0).shape, strict=True))
+    rois, _, high, wide = v.y.shape
+    scale = literal(v.attr("spatial_scale", 1.0), v.y.dtype)
+    return {**extents, "rois": rois, "oh": high, "ow": wide, "scale": scale}
+
+
+@op("RoiAlign", Trait.KEPT, older=((16, _whole_pixels),), forms=of_form("????", "r4", "r"))
 def roi_align(v: View) -> Kernel:
     """Bins of each region, sampled on a grid of points; `max` takes the largest weighted corner."""
-    row, shape = float_of(v, v.y.dtype), v.x(0).shape
+    row = float_of(v, v.y.dtype)
     if row != float32:
         raise UnsupportedError(f"RoiAlign on {row}; supported: float32, float16, bfloat16")
     half = v.attr("coordinate_transformation_mode", "half_pixel") == "half_pixel"
@@ -88,14 +107,7 @@ def roi_align(v: View) -> Kernel:
         v,
         "roi_align",
         {
-            "rois": v.y.shape[0],
-            "batch": shape[0],
-            "channels": shape[1],
-            "ih": shape[2],
-            "iw": shape[3],
-            "oh": v.y.shape[2],
-            "ow": v.y.shape[3],
-            "scale": literal(v.attr("spatial_scale", 1.0), row),
+            **_regions(v),
             "ratio": v.attr("sampling_ratio", 0),
             "half": half,
             "largest": v.attr("mode", "avg") == "max",
@@ -108,26 +120,11 @@ def roi_align(v: View) -> Kernel:
 @op("MaxRoiPool", Trait.KEPT, forms=of_form("????", "?5"))
 def max_roi_pool(v: View) -> Kernel:
     """The largest element of each bin of each region; regions are rounded to whole elements."""
-    row, shape = float_of(v, v.y.dtype), v.x(0).shape
+    row = float_of(v, v.y.dtype)
     if row != float32:
         raise UnsupportedError(f"MaxRoiPool on {row}; supported: float32, float16")
-    high, wide = v.attr("pooled_shape")
-    return plain_kernel(
-        v,
-        "max_roi_pool",
-        {
-            "rois": v.y.shape[0],
-            "batch": shape[0],
-            "channels": shape[1],
-            "ih": shape[2],
-            "iw": shape[3],
-            "oh": high,
-            "ow": wide,
-            "scale": literal(v.attr("spatial_scale", 1.0), row),
-        },
-        cost=v.y.elements * 100.0,
-        includes=("mlf/math.h",),
-    )
+    cost, includes = v.y.elements * 100.0, ("mlf/math.h",)
+    return plain_kernel(v, "max_roi_pool", _regions(v), cost=cost, includes=includes)
 
 
 @op("DeformConv", Trait.KEPT, forms=of_form("nihw", "o???", "n?yx", "o", "n?yx"))

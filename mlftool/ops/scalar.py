@@ -17,6 +17,7 @@ import numpy as np
 
 from mlftool.ir.dtype import DType, float32, int32
 from mlftool.ir.graph import Array, Graph, Node, TensorType, View
+from mlftool.ir.holes import operand, real, whole, with_operands
 from mlftool.ops.base import OPS, Operand, Trait, has
 from mlftool.ops.pairs import Pair, in_integers
 
@@ -64,6 +65,20 @@ def literal(value: Any, dtype: DType) -> str:
             text = np.format_float_positional(abs(number), unique=True, trim="0")
         text += "f" if dtype.bits == 32 else ""
     return f"-{text}" if np.signbit(number) and not math.isnan(number) else text
+
+
+def number(value: Any, dtype: DType) -> str:
+    """`literal`, as a hole where its type in C is int or float."""
+    text = literal(value, dtype)
+    if dtype.codec or dtype.name == "float32":
+        return real(text) if math.isfinite(dtype.numpy.type(value)) else text
+    small = (dtype.kind == "i" and dtype.bits <= 32) or (dtype.kind == "u" and dtype.bits < 32)
+    return whole(text) if small and int(value) != -(1 << 31) else text
+
+
+def constant(value: Any, dtype: DType) -> Scalar:
+    """A value that is known at compile time."""
+    return Scalar(number(value, dtype), dtype, value)
 
 
 _PLAIN = frozenset((string.ascii_letters + string.digits + " _-./:").encode())
@@ -155,16 +170,11 @@ def _spelled(
 ) -> tuple[str, tuple[int, ...]]:
     """C text of a node's value, settled to `dtype`, and how often it has each operand.
 
-    A type, a constant or an attribute may make an operand superfluous. Marks that no C text has
-    stand for the operands at first, so that the count is of operands and not of similar names.
+    A type, a constant or an attribute may make an operand superfluous.
     """
-    marks = [f"\0{k}\0" for k in range(len(args))]
-    marked = [a and replace(a, c=mark) for a, mark in zip(args, marks, strict=True)]
-    text: str = settle(dtype, expressed(node, dtype, marked))
-    counts = tuple(map(text.count, marks))
-    for a, mark in zip(args, marks, strict=True):
-        text = text.replace(mark, a.c if a else "")
-    return text, counts
+    open_ = [a and replace(a, c=operand(k)) for k, a in enumerate(args)]
+    text: str = settle(dtype, expressed(node, dtype, open_))
+    return with_operands(text, [a.c if a else "" for a in args])
 
 
 # What parameters of fused tensors and results of fused nodes are called, with a number: no template
@@ -235,8 +245,8 @@ class Body:
     def _pair(self, pair: Pair, a: Scalar, b: Scalar, out: DType, prefix: str) -> Scalar:
         t, result = f"{prefix}0", f"{prefix}1"
         self.statements += [
-            f"const int32_t {t} = {pair.t.format(a=a, b=b)};",
-            f"const {out.c} {result} = ({out.c}){pair.result.format(t=t)};",
+            f"const int32_t {t} = {pair.t.text(a, b)};",
+            f"const {out.c} {result} = ({out.c}){pair.result.text(t)};",
         ]
         return Scalar(result, out)
 
@@ -245,7 +255,7 @@ class Body:
             value = graph.consts.get(name)
             dtype = graph.types[name].dtype
             if value is not None and value.size == 1 and dtype.kind != "s":
-                self.env[name] = Scalar(literal(value.item(), dtype), dtype, value.item())
+                self.env[name] = constant(value.item(), dtype)
             else:
                 self.env[name] = load(name)
         return self.env[name]
@@ -378,4 +388,4 @@ class Load:
 
     def _const(self, name: str) -> Scalar:
         value, dtype = self._graph.consts[name], self._graph.types[name].dtype
-        return Scalar(literal(value.item(), dtype), dtype, value.item())
+        return constant(value.item(), dtype)

@@ -11,15 +11,16 @@ import math
 from collections.abc import Sequence
 
 from mlftool.ir.graph import View
+from mlftool.onnx_rules.draft import EVERY_OPSET, Draft
+from mlftool.onnx_rules.scope import Scope
 from mlftool.ops.base import (
-    Attributes,
+    Facts,
     Kernel,
     Moved,
     Operand,
-    Shape,
     Trait,
-    Types,
     UnsupportedError,
+    old,
     op,
     shown,
 )
@@ -82,6 +83,14 @@ def _reduction(v: View) -> str:
     return name
 
 
+def _renamed(scope: Scope, d: Draft) -> None:
+    """The first name of ScatterElements."""
+    d.op = "ScatterElements"
+
+
+old("Scatter", older=((EVERY_OPSET, _renamed),))
+
+
 @op("ScatterElements", Trait.NARROW, Trait.MOVES_DATA, Trait.AXIS, moved=Moved((0, 2)))
 def scatter_elements(v: View) -> Kernel:
     """y[i...], its index along `axis` taken from indices[i...], is updates[i...]."""
@@ -99,17 +108,17 @@ def scatter_elements(v: View) -> Kernel:
     )
 
 
-def _scattered(x: Shape, attrs: Attributes, inputs: Types) -> str:
-    places, updates = inputs[1], inputs[2]
+def _scattered(f: Facts) -> str:
+    places, updates = f.inputs[1], f.inputs[2]
     if places is None or updates is None or not places.shape:
         return "has no indices or updates"
     depth = places.shape[-1]
-    if depth > len(x) or updates.shape != (*places.shape[:-1], *x[depth:]):
-        return f"indices {places} and updates {updates} do not fit input {shown(x)}"
+    if depth > len(f.x) or updates.shape != (*places.shape[:-1], *f.x[depth:]):
+        return f"indices {places} and updates {updates} do not fit input {shown(f.x)}"
     return ""
 
 
-@op("ScatterND", Trait.NARROW, Trait.MOVES_DATA, moved=Moved((0, 2)), related=_scattered)
+@op("ScatterND", Trait.NARROW, Trait.MOVES_DATA, moved=Moved((0, 2)), checks=(_scattered,))
 def scatter_nd(v: View) -> Kernel:
     """y[indices[j, 0], indices[j, 1] ..., i] is updates[j, i]."""
     shape, indices = v.x(0).shape, v.x(1).shape

@@ -22,9 +22,7 @@ from mlftool.ops.base import (
     Kernel,
     Known,
     Operand,
-    Shape,
     Trait,
-    Types,
     UnsupportedError,
     op,
     shown,
@@ -173,18 +171,18 @@ def _grouped(v: View, groups: int) -> Kernel:
     return _rows(v, rows, True, factor, by)
 
 
-def _channels(shape: Shape, attrs: Attributes, inputs: Types) -> str:
+def _channels(f: Facts) -> str:
     """Scale and bias are vectors. Groups of channels need no extents in space, as in onnxruntime;
     without groups, one element would be a row."""
-    least = 2 if "num_groups" in attrs else 3
-    if len(shape) < least:
-        return f"an input of shape {shown(shape)}; expected {least} axes or more"
-    for type_ in inputs[1:3]:
+    least = 2 if "num_groups" in f.attrs else 3
+    if len(f.x) < least:
+        return f"an input of shape {shown(f.x)}; expected {least} axes or more"
+    for type_ in f.inputs[1:3]:
         if type_ is not None and len(type_.shape) != 1:
             return f"an input of shape {shown(type_.shape)}; expected 1 axis"
-    groups = attrs.get("num_groups", 1)
-    if groups < 1 or shape[1] % groups:
-        return f"num_groups {groups}; expected a divisor of {shape[1]} channels"
+    groups = f.attrs.get("num_groups", 1)
+    if groups < 1 or f.x[1] % groups:
+        return f"num_groups {groups}; expected a divisor of {f.x[1]} channels"
     return ""
 
 
@@ -192,14 +190,14 @@ def _channels(shape: Shape, attrs: Attributes, inputs: Types) -> str:
     "InstanceNormalization",
     *(Trait.EPILOGUE, Trait.PROLOGUE),
     relay=_relay_instance_norm,
-    related=_channels,
+    checks=(_channels,),
 )
 def instance_normalisation(v: View) -> Kernel:
     """A row is a channel of an image."""
     return _grouped(v, v.x(0).shape[1])
 
 
-@op("GroupNormalization", Trait.KEPT, Trait.EPILOGUE, Trait.PROLOGUE, related=_channels)
+@op("GroupNormalization", Trait.KEPT, Trait.EPILOGUE, Trait.PROLOGUE, checks=(_channels,))
 def group_normalisation(v: View) -> Kernel:
     """A row is a group of channels; before opset 21 scale and bias were per group."""
     return _grouped(v, v.attr("num_groups"))

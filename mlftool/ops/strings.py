@@ -1,11 +1,20 @@
-"""Operators on strings, each a slot of fixed size (mlf/text.h)."""
+"""Operators on strings, each a slot of fixed size (mlf/text.h), and TfIdfVectorizer over tokens,
+which are integers or strings."""
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from typing import Any
 
+import numpy as np
+from onnx import NodeProto
+
+from mlftool.ir import dtype
 from mlftool.ir.dtype import slots, string
 from mlftool.ir.graph import View
+from mlftool.onnx_rules.boxes import Made, static_input
+from mlftool.onnx_rules.scope import Refuse, Scope
 from mlftool.ops.base import Kernel, Operand, UnsupportedError, op
 from mlftool.ops.elementwise import Maths, elementwise
 from mlftool.ops.extents import boxed
@@ -45,7 +54,22 @@ def full_match(v: View) -> Kernel:
     )
 
 
-@op("StringSplit")
+def _pieces(scope: Scope, node: NodeProto, attrs: Mapping[str, Any]) -> Made:
+    """As many pieces as a slot has room for, or as the model says that there are."""
+    x = static_input(scope, node)
+    size = len(attrs.get("delimiter", "").encode())
+    most = (dtype.TEXT_BYTES - 1) // size + 1 if size else dtype.TEXT_BYTES // 2
+    if attrs.get("maxsplit", -1) >= 0:
+        most = min(most, attrs["maxsplit"] + 1)
+    declared = scope.declared.get(node.output[0])
+    dims = declared.tensor_type.shape.dim if declared is not None else []
+    if len(dims) == len(x.shape) + 1 and dims[-1].HasField("dim_value"):
+        most = min(most, max(0, dims[-1].dim_value))
+    counts = (dtype.int64, x.shape, -1)
+    return Made({0: (x.dtype, (*x.shape, most), len(x.shape)), 1: counts}, 2)
+
+
+@op("StringSplit", makes=_pieces)
 def split(v: View) -> Kernel:
     """The pieces of each string, how many there are, and the most that one has."""
     delimiter = str(v.attr("delimiter", "") or "")
@@ -64,7 +88,17 @@ def split(v: View) -> Kernel:
     )
 
 
-@op("StringNormalizer")
+def _words_left(scope: Scope, node: NodeProto, attrs: Mapping[str, Any]) -> Made | None:
+    x = scope.types[node.input[0]]
+    if not attrs.get("stopwords"):
+        return None
+    static_input(scope, node)
+    if not x.shape or x.shape[:-1] not in ((), (1,)):
+        raise Refuse("MLF0302", f"of {x}; supported: [C] and [1, C]")
+    return Made({0: (x.dtype, x.shape, len(x.shape) - 1)})
+
+
+@op("StringNormalizer", makes=_words_left)
 def normalize(v: View) -> Kernel:
     """The strings in another case, without stop words, and how many are left: one if none is."""
     change = str(v.attr("case_change_action", "NONE"))
@@ -87,3 +121,63 @@ def normalize(v: View) -> Kernel:
         },
         *([Operand("word", string.c, "const", array=table)] if words else []),
     )
+
+
+@op("TfIdfVectorizer")
+def tf_idf(v: View) -> Kernel:
+    """How often each n-gram of the pool stands in each row, with tokens skipped between; as a
+    count, as a weight if it is there at all, or as both multiplied."""
+    row = v.x(0).dtype
+    text = row.kind == "s"
+    pool = v.attr("pool_strings" if text else "pool_int64s")
+    if not pool or row.kind not in "is":
+        raise UnsupportedError(f"{row} without a pool of them; supported: integers and strings")
+    try:
+        values = slots(np.array(pool, object)) if text else np.array(pool, row.numpy)
+    except ValueError as error:
+        raise UnsupportedError(f"pool: {error}") from None
+    grams = list(_grams(v, len(pool)))
+    shape = v.x(0).shape
+    table = np.array(grams, np.int32).reshape(-1, 3)
+    weights = np.ones(v.y.shape[-1], np.float32)  # the attribute has one for each n-gram
+    if v.attr("weights"):
+        weights[v.attr("ngram_indexes")] = v.attr("weights")
+    mode = str(v.attr("mode"))
+    count = {"TF": "y[i]", "IDF": "(y[i] > 0.0f ? weight[i % {0}] : 0.0f)"}.get(mode)
+    return Kernel(
+        "portable.tf_idf",
+        "tf_idf.c.j2",
+        {
+            "rows": v.y.elements // v.y.shape[-1],
+            "tokens": shape[-1] if shape else 1,
+            "bins": v.y.shape[-1],
+            "grams": len(grams),
+            "most": int(v.attr("max_skip_count")) + 1,
+            "value": (count or "y[i] * weight[i % {0}]").format(v.y.shape[-1]),
+            "plain": mode == "TF",
+            "same": (
+                "mlf_string_equal(&token[from + skip * k], &wanted[k])"
+                if text
+                else "token[from + skip * k] == wanted[k]"
+            ),
+        },
+        (
+            tensor_operand(v.graph, "x", v.core.inputs[0]),
+            Operand("pool", row.c, "const", array=values),
+            Operand("gram", "int32_t", "const", array=table),
+            *(() if mode == "TF" else (Operand("weight", "float", "const", array=weights),)),
+            Operand("y", "float", "out", v.node.outputs[0]),
+        ),
+        cost=len(grams) * v.x(0).elements * 8.0,
+    )
+
+
+def _grams(v: View, total: int) -> Iterator[tuple[int, int, int]]:
+    """Where each n-gram of a wanted size stands in the pool, its size, what it is counted as."""
+    starts, indexes = [*v.attr("ngram_counts"), total], v.attr("ngram_indexes")
+    number = 0
+    for size, (first, last) in enumerate(pairwise(starts), start=1):
+        for at in range(first, last - size + 1, size):
+            if v.attr("min_gram_length") <= size <= v.attr("max_gram_length"):
+                yield at, size, indexes[number]
+            number += 1

@@ -5,9 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import numpy as np
+
 from mlftool.ir import relay
-from mlftool.ir.dtype import float64
+from mlftool.ir.dtype import float32, float64
 from mlftool.ir.relay import Rule, Site
+from mlftool.onnx_rules.draft import Draft
+from mlftool.onnx_rules.scope import Scope
 from mlftool.ops import folded
 from mlftool.ops.base import Known
 from mlftool.ops.elementwise import Maths, elementwise
@@ -71,6 +75,15 @@ def _limits(known: Known) -> tuple[float, float]:
         -math.inf if low is None else float(low.item()),
         math.inf if high is None else float(high.item()),
     )
+
+
+def _bounds_to_inputs(scope: Scope, d: Draft) -> None:
+    row = d.types[0].dtype if d.types[0] is not None else float32
+    for name in ("min", "max"):
+        bound = d.attrs.pop(name, None)
+        d.inputs.append(
+            "" if bound is None else d.constant(scope, name, np.array(bound, row.numpy))
+        )
 
 
 def _in_order(lo: Scalar, hi: Scalar) -> bool:
@@ -231,7 +244,7 @@ elementwise(
     limits=lambda known: (0.0, math.inf),
     relay=relay.unary("nn.relu"),
 )
-elementwise("Clip", _clip, limits=_limits, relay=_relay_clip)
+elementwise("Clip", _clip, limits=_limits, relay=_relay_clip, older=((11, _bounds_to_inputs),))
 
 for _operator in ("Exp", "Log", "Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh"):
     _function(_operator, _operator.lower())

@@ -9,15 +9,15 @@ import numpy as np
 
 from mlftool.ir.graph import View
 from mlftool.ir.relay import LAYOUTS, Rule, Site, window
+from mlftool.onnx_rules.draft import Draft
+from mlftool.onnx_rules.scope import Scope
+from mlftool.onnx_rules.windows import spelt_window
 from mlftool.ops.base import (
-    Attributes,
     Facts,
     Kernel,
     Moved,
     Operand,
-    Shape,
     Trait,
-    Types,
     UnsupportedError,
     old,
     op,
@@ -25,6 +25,8 @@ from mlftool.ops.base import (
 )
 from mlftool.ops.contraction import auto_pad
 from mlftool.ops.elementwise import Maths
+from mlftool.ops.microsoft import KINDS
+from mlftool.ops.microsoft_quantised import quantised_pool
 from mlftool.ops.plain import float_of, plain_kernel
 from mlftool.ops.scalar import Load, Store, literal, tensor_operand
 
@@ -79,8 +81,10 @@ def pool(
     acc_type: str,
     place: str = "",
     includes: tuple[str, ...] = (),
+    counts: Sequence[int | str] = (),
 ) -> Kernel:
-    """`place` is the index of an element, where the largest one's is an output, too."""
+    """`place` is the index of an element, where the largest one's is an output, too; `counts` are
+    the divisors that `finish` has."""
     load = Load(v)
     shape, out = _channels_last(v)
     store = Store(v, "result", f"p * {out[-1]} + c", "c")
@@ -99,8 +103,8 @@ def pool(
             "acc_type": acc_type,
             "padded": _reaches_outside(v),
             "store": store,
-            "inside": "inside" in finish,
-            "count": "count" in finish,
+            "inside": "inside" in counts,
+            "count": "count" in counts,
             "result_type": v.y.dtype.c,
             "place": place,
         },
@@ -116,19 +120,19 @@ def pool(
     )
 
 
-def divisor_of(v: View) -> str:
+def divisor_of(v: View) -> int | str:
     """What a mean divides by, in C: a number, or a variable of the template where windows differ.
 
     `inside` counts a window's elements in the input, `count` those in the input and its padding;
     rounding up (ceil_mode) may reach beyond both.
     """
     if not v.attr("count_include_pad", 0):
-        return "inside" if _reaches_outside(v) else str(math.prod(v.attr("kernel_shape")))
+        return "inside" if _reaches_outside(v) else math.prod(v.attr("kernel_shape"))
     beyond = any(
         (a["o"] - 1) * a["stride"] - a["pad"] + (a["kernel"] - 1) * a["dilation"] >= a["end"]
         for a in _axes(v)
     )
-    return "count" if beyond else str(math.prod(v.attr("kernel_shape")))
+    return "count" if beyond else math.prod(v.attr("kernel_shape"))
 
 
 def _relay_pool(kind: str) -> Rule:
@@ -182,6 +186,7 @@ def _pool_pads(f: Facts) -> str:
     *(Trait.KEPT, Trait.SPATIAL, Trait.EPILOGUE, Trait.ORDER_PRESERVING),
     moved=Moved(None, (0,)),
     checks=(auto_pad, _pool_pads),
+    resolve=spelt_window,
     relay=_relay_pool("max"),
 )
 def max_pool(v: View) -> Kernel:
@@ -208,16 +213,21 @@ def _place(v: View) -> str:
     return f"(int64_t)image * {math.prod(a['n'] for a in axes)} + {text}"
 
 
-def _norm(x: Shape, attrs: Attributes, inputs: Types) -> str:
-    return "" if attrs.get("p", 2) else "p is 0, for which there is no norm; expected 1 or more"
+def _norm(f: Facts) -> str:
+    return "" if f.attrs.get("p", 2) else "p is 0, for which there is no norm; expected 1 or more"
 
 
-old("GlobalLpPool", Trait.KEPT, related=_norm)
-old("GlobalAveragePool", Trait.KEPT)
-old("GlobalMaxPool", Trait.KEPT)
+old("GlobalLpPool", Trait.KEPT, checks=(_norm,), resolve=spelt_window)
+for _name in ("GlobalAveragePool", "GlobalMaxPool"):
+    old(_name, Trait.KEPT, resolve=spelt_window)
 
 
-@op("LpPool", Trait.KEPT, Trait.SPATIAL, Trait.EPILOGUE, Trait.PROLOGUE, related=_norm)
+@op(
+    "LpPool",
+    *(Trait.KEPT, Trait.SPATIAL, Trait.EPILOGUE, Trait.PROLOGUE),
+    checks=(_norm,),
+    resolve=spelt_window,
+)
 def lp_pool(v: View) -> Kernel:
     """The p-norm of each window."""
     row, p = float_of(v, v.y.dtype), v.attr("p", 2)
@@ -230,7 +240,23 @@ def lp_pool(v: View) -> Kernel:
     return pool(v, "portable.lp_pool", m.lit(0), step, root, row.c, includes=includes)
 
 
-@op("MaxUnpool", Trait.KEPT)
+def _implied(scope: Scope, d: Draft) -> None:
+    """Indices count in the output that the window implies, whatever shape is asked for."""
+    x = d.types[0]
+    if x is None:
+        return
+    kernel = d.attrs["kernel_shape"]
+    strides = d.attrs.get("strides") or [1] * len(kernel)
+    pads = d.attrs.get("pads") or [0] * (2 * len(kernel))
+    implied = [
+        (n - 1) * s - pads[k] - pads[k + len(kernel)] + kernel[k]
+        for k, (n, s) in enumerate(zip(x.shape[2:], strides, strict=True))
+    ]
+    d.attrs = {"mlf.implied": [*x.shape[:2], *implied]}
+    d.inputs = d.inputs[:2]
+
+
+@op("MaxUnpool", Trait.KEPT, resolve=_implied)
 def max_unpool(v: View) -> Kernel:
     """Each value where its index says, zeros elsewhere; what lies beyond the output is dropped."""
     implied, out = v.attr("mlf.implied"), v.y.shape
@@ -250,7 +276,12 @@ def max_unpool(v: View) -> Kernel:
     )
 
 
-@op("com.microsoft.QLinearAveragePool", Trait.SPATIAL, Trait.EPILOGUE)
+@op(
+    "com.microsoft.QLinearAveragePool",
+    *(Trait.SPATIAL, Trait.EPILOGUE),
+    expansion=quantised_pool,
+    kinds=KINDS,
+)
 def quantised_average_pool(v: View) -> Kernel:
     return averages(v, "mlf_requantize_wide")
 
@@ -272,12 +303,14 @@ def averages(v: View, requantize: str) -> Kernel:
         factor = f"{literal(x_scale, f32)} / ({literal(y_scale, f32)} * (float){divisor})"
     # Padding holds the zero point: it adds nothing to the sum, whether it counts or not.
     area = math.prod(v.attr("kernel_shape"))
-    count = "inside" if _reaches_outside(v) else str(area)
+    count = "inside" if _reaches_outside(v) else area
     lo, hi = v.y.dtype.range
     total = f"acc - {count} * {x_zero}" if x_zero > 0 else f"acc + {count} * {-x_zero}"
     total = total if x_zero else "acc"
     finish = f"({v.y.dtype.c}){requantize}({total}, {factor}, {y_zero}, {lo}, {hi})"
-    return pool(v, "portable.average_pool_s8", "0", "acc + value", finish, "int32_t")
+    counts = (*((count,) if x_zero else ()), *((divisor,) if known is None else ()))
+    step = "acc + value"
+    return pool(v, "portable.average_pool_s8", "0", step, finish, "int32_t", counts=counts)
 
 
 @op(
@@ -285,18 +318,21 @@ def averages(v: View, requantize: str) -> Kernel:
     *(Trait.KEPT, Trait.SPATIAL, Trait.EPILOGUE, Trait.PROLOGUE),
     quantised="com.microsoft.QLinearAveragePool",
     checks=(auto_pad, _pool_pads),
+    resolve=spelt_window,
     relay=_relay_pool("avg"),
 )
 def average_pool(v: View) -> Kernel:
     """Mean of each window, summed in float in window order."""
     row, divisor = float_of(v, v.y.dtype), divisor_of(v)
-    divisor = literal(int(divisor), row) if divisor.isdecimal() else f"({row.c}){divisor}"
-    finish = f"acc / {divisor}"
-    return pool(v, "portable.average_pool", literal(0, row), "acc + value", finish, row.c)
+    by = literal(divisor, row) if isinstance(divisor, int) else f"({row.c}){divisor}"
+    init, step, finish = literal(0, row), "acc + value", f"acc / {by}"
+    return pool(v, "portable.average_pool", init, step, finish, row.c, counts=(divisor,))
 
 
 def constant_factor(v: View) -> np.float32 | None:
     """What a sum is multiplied by, where all windows have as many elements."""
     x_scale, y_scale = np.float32(v.known(1).item()), np.float32(v.known(3).item())
     divisor = divisor_of(v)
-    return np.float32(x_scale / (y_scale * np.float32(divisor))) if divisor.isdecimal() else None
+    if isinstance(divisor, str):
+        return None
+    return np.float32(x_scale / (y_scale * np.float32(divisor)))

@@ -17,6 +17,7 @@ from mlftool.ir.edit import Editor
 from mlftool.ir.graph import Array, Graph, Node
 from mlftool.ops.base import Trait, contracts, is_a, record
 from mlftool.ops.reference import evaluate
+from mlftool.passes.order import rewrite
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class Affine:
     addend: Array
 
 
+@rewrite(after="widen", level=2, tvm="FoldScaleAxis")
 def fold_batchnorm(graph: Graph) -> Graph:
     """Every BatchNormalization, and every Mul, Div, Add and Sub by a constant per channel, goes
     into the Conv, ConvTranspose or Gemm that produces its data for it alone."""
@@ -39,6 +41,7 @@ def fold_batchnorm(graph: Graph) -> Graph:
     return e.finish()
 
 
+@rewrite(after="fold_batchnorm")
 def spread_batchnorm(graph: Graph) -> Graph:
     """Every other BatchNormalization with known parameters becomes a Mul and an Add."""
     e = Editor(graph)

@@ -11,8 +11,10 @@ from dataclasses import replace
 from mlftool.ir.edit import Editor
 from mlftool.ir.graph import Graph, Node, TensorType
 from mlftool.ops.base import Layout, Trait, contracts, is_a, record
+from mlftool.passes.order import rewrite
 
 
+@rewrite()
 def canonicalise(graph: Graph) -> Graph:
     """No Identity or Dropout, views are Reshapes, products of matrices are Gemms."""
     e = Editor(graph)

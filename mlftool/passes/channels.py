@@ -30,6 +30,7 @@ from mlftool.ops.contraction import (
     has_normal_scales,
     packable,
 )
+from mlftool.passes.order import rewrite
 
 GROUP = 8  # channels
 
@@ -66,6 +67,7 @@ class _Known:
     value: Array  # int64 [channel]
 
 
+@rewrite(after="split_transposed", level=2)
 def drop_constant_channels(graph: Graph) -> Graph:
     """No convolution computes a channel that is constant, where its readers allow."""
     layers = {y.y: y for y in (_layer(graph, n) for n in graph.nodes) if y is not None}

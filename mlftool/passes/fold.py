@@ -10,8 +10,10 @@ from mlftool.ir.edit import Editor
 from mlftool.ir.graph import Array, Graph, Node, TensorType
 from mlftool.ops import Trait, is_a
 from mlftool.ops.reference import evaluate, knows
+from mlftool.passes.order import rewrite
 
 
+@rewrite(after="settle_weights")
 def fold_constants(graph: Graph) -> Graph:
     """No node is left that could be evaluated now, but for what its kernel computes better; an
     output may become a constant."""
@@ -29,6 +31,12 @@ def fold_constants(graph: Graph) -> Graph:
         e.consts[out] = value
         e.types[out] = TensorType(dtype.of(value), tuple(value.shape))
     return e.finish()
+
+
+@rewrite(after="cancel_transposes")
+def fold_moved_constants(graph: Graph) -> Graph:
+    """The same again, for views of constants that `layout` moved there."""
+    return fold_constants(graph)
 
 
 def _value(e: Editor, node: Node) -> Array | None:

@@ -16,6 +16,7 @@ from mlftool.ir.graph import Array, Graph, Node
 from mlftool.ops import Trait, is_a
 from mlftool.ops.reference import evaluate, knows
 from mlftool.ops.scalar import MOST_READS, operand_kind, reads
+from mlftool.passes.order import rewrite
 
 LONGEST_CHAIN = 64  # nodes in one kernel: beyond that a reader is lost and nothing is saved
 
@@ -38,6 +39,7 @@ def _joined(parts: tuple[Node, ...], core: Node, out: Node) -> Node:
     return Node(core.op, _external_inputs(parts), out.outputs, core.attrs, core.name, parts)
 
 
+@rewrite(after="drop_constant_channels", level=1, tvm="FuseOps")
 def fuse_chains(graph: Graph) -> Graph:
     """Elementwise nodes absorb elementwise producers that nobody else reads.
 
@@ -71,6 +73,7 @@ def fuse_chains(graph: Graph) -> Graph:
     return e.finish()
 
 
+@rewrite(after="fuse_chains", level=1, tvm="FuseOps")
 def tabulate(graph: Graph) -> Graph:
     """What maps one 8-bit value to an integer of 8 or 16 bits is a table of 256 results: a chain,
     and several where each reads only the first one's tensor and tables of it.
@@ -131,6 +134,7 @@ def _source(e: Editor, node: Node) -> str | None:
     return sources.pop() if len(sources) == 1 else None
 
 
+@rewrite(after="tabulate", level=1, tvm="FuseOps")
 def fuse_prologues(graph: Graph) -> Graph:
     """Kernels that can, dequantise what they load."""
     e = Editor(graph)
@@ -165,6 +169,7 @@ def _stays_small(e: Editor, source: Node) -> bool:
     return reads(e.types, e.consts, nodes) <= MOST_READS
 
 
+@rewrite(after="fuse_prologues", level=1, tvm="FuseOps")
 def fuse_epilogues(graph: Graph) -> Graph:
     """Elementwise groups join the kernel that makes their last-computed operand."""
     e = Editor(graph)

@@ -21,6 +21,7 @@ from mlftool.ir.dtype import DType
 from mlftool.ir.edit import Editor
 from mlftool.ir.graph import Array, Graph, Node, TensorType
 from mlftool.ops.base import OPS, Contracts, Layout, Trait, contracts, is_a, record
+from mlftool.passes.order import rewrite
 from mlftool.passes.qdq import per_tensor
 
 
@@ -38,6 +39,7 @@ class _Match:
     q: Node | None  # QuantizeLinear
 
 
+@rewrite(after="sink_and_hoist", level=2, tvm="FakeQuantizationToInteger")
 def to_integer(graph: Graph) -> Graph:
     """Contractions of dequantised tensors become QLinearConv, QGemm and their kin."""
     e = Editor(graph)
@@ -48,6 +50,7 @@ def to_integer(graph: Graph) -> Graph:
     return e.finish()
 
 
+@rewrite(after="to_integer", level=2, tvm="FakeQuantizationToInteger")
 def average_to_integer(graph: Graph) -> Graph:
     """Q(AveragePool(DQ(x))) becomes QLinearAveragePool, which sums integers; means and sums along
     axes likewise, where no Q follows in the form that gives floats."""
@@ -233,6 +236,7 @@ def _centred(e: Editor, w: str, zero: str) -> tuple[str, str]:
     return w, e.const(zero + ".centred", np.zeros((), kind))
 
 
+@rewrite(after="average_to_integer")
 def settle_weights(graph: Graph) -> Graph:
     """Operators that arrive in integers get the form that kernels pack: QLinearMatMul with constant
     weights is a QGemm on the rows of x, and weights are centred at zero."""

@@ -16,8 +16,10 @@ import numpy as np
 from mlftool.ir.edit import Editor
 from mlftool.ir.graph import Graph, Node, TensorType
 from mlftool.ops.base import Layout, Trait, contracts, is_a, record
+from mlftool.passes.order import rewrite
 
 
+@rewrite(after="fold_constants")
 def channels_last(graph: Graph) -> Graph:
     """All spatial operators on channels-last data, between transposes: kernels know no other."""
     e = Editor(graph)
@@ -27,6 +29,7 @@ def channels_last(graph: Graph) -> Graph:
     return e.finish()
 
 
+@rewrite(after="channels_last", level=3, tvm="AlterOpLayout ConvertLayout")
 def cancel_transposes(graph: Graph) -> Graph:
     """As few transposes as these rules find."""
     e = Editor(graph)

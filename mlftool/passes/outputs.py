@@ -12,8 +12,10 @@ from dataclasses import replace
 from mlftool.ir.edit import Editor
 from mlftool.ir.graph import Graph, Node
 from mlftool.ops import Trait, is_a
+from mlftool.passes.order import rewrite
 
 
+@rewrite(after="fuse_epilogues")
 def store_outputs(graph: Graph) -> Graph:
     """Outputs that are inputs, constants, or views of something another buffer holds are copied."""
     e = Editor(graph)

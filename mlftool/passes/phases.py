@@ -22,6 +22,7 @@ from mlftool.ir.edit import Editor
 from mlftool.ir.graph import Array, Graph, Node, TensorType, View
 from mlftool.ops.base import Contracts, contracts
 from mlftool.ops.contraction import Contraction, packable, shape_of
+from mlftool.passes.order import rewrite
 
 MOST_GROWTH = 2  # times the weights that zeros may make of them
 
@@ -67,6 +68,7 @@ class _Axis:
         return -low, self.steps + high - self.inputs
 
 
+@rewrite(after="fold_moved_constants", level=2)
 def split_transposed(graph: Graph) -> Graph:
     """Transposed convolutions of channels-last data with known weights become convolutions."""
     e = Editor(graph)

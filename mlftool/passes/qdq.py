@@ -16,8 +16,10 @@ import numpy as np
 from mlftool.ir.edit import Editor
 from mlftool.ir.graph import Array, Graph, Node, TensorType
 from mlftool.ops import Trait, is_a, record
+from mlftool.passes.order import rewrite
 
 
+@rewrite(after="spread_batchnorm", level=2, tvm="FakeQuantizationToInteger")
 def sink_and_hoist(graph: Graph) -> Graph:
     """Data movement and comparisons work on the quantised values; equal Q(DQ(x)) pairs vanish."""
     e = Editor(graph)

@@ -16,10 +16,12 @@ from mlftool.ir.edit import Editor
 from mlftool.ir.graph import Graph, Node, TensorType
 from mlftool.ops import Trait, is_a
 from mlftool.ops.base import ROUNDED
+from mlftool.passes.order import rewrite
 
 NATIVE = (Trait.ELEMENTWISE, Trait.VIEW, Trait.MOVES_DATA, Trait.NARROW)
 
 
+@rewrite(after="canonicalise")
 def widen(graph: Graph) -> Graph:
     """No node outside of those families reads or makes a 16-bit float."""
     e = Editor(graph)

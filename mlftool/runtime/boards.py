@@ -36,6 +36,7 @@ class Board:
     linkopts: tuple[str, ...] = ()
     linker_script: str = ""
     folder: Path | None = None
+    targets: tuple[str, ...] = ()  # all that it runs
 
     @property
     def machine(self) -> str:
@@ -73,7 +74,8 @@ def read_board(folder: Path) -> tuple[Board, ...]:
         raise MlfError(Problem("MLF0614", f"cannot be read: {error}", str(path))) from None
     if problems := [Problem("MLF0614", text, str(path)) for text in _wrong(data)]:
         raise MlfError(problems)
-    rest = {key: tuple(data.get(key, ())) for key in ("simulator", "parts", "linkopts")}
+    lists = ("simulator", "parts", "linkopts", "targets")
+    rest = {key: tuple(data.get(key, ())) for key in lists}
     name, title = folder.resolve().name, data["title"]
     # A board.json written by Bazel names a linker script elsewhere: Bazel links, and we only run.
     script = data.get("linker_script", LINKER_SCRIPT if (folder / LINKER_SCRIPT).is_file() else "")
@@ -117,7 +119,7 @@ def _ours() -> tuple[Board, ...]:
 
 
 _ALL = _ours()
-_NAMED: Mapping[str, Board] = {board.name: board for board in reversed(_ALL)}
+NAMED: Mapping[str, Board] = {board.name: board for board in reversed(_ALL)}
 # target -> the board that runs it, in the order of the targets
 BOARDS: Mapping[str, Board] = {t: board for t in TARGETS for board in _ALL if board.target == t}
 
@@ -135,7 +137,7 @@ def find(wanted: str, target: str = "") -> Board | None:
     """
     if wanted in BOARDS:
         return BOARDS[wanted]
-    if wanted in _NAMED:
+    if wanted in NAMED:
         found = [board for board in _ALL if board.name == wanted]
     elif (folder := _folder(wanted)) is not None:
         found = list(read_board(folder))

@@ -32,6 +32,8 @@ def derive(record: ModuleRecord, file: str = "") -> Interface:
             return _of_graph(record, file)
         if header_name(record) is not None:
             return _of_header(record)
+        if record.executor != "aot":
+            raise ValueError(f"modules of the {record.executor} executor cannot be run")
         return _of_packed(record)
     except ValueError as error:
         raise MlfError(Problem("MLF0607", str(error), file, path=record.name)) from None

@@ -16,9 +16,6 @@ def runner_c(interface: Interface, record: ModuleRecord, for_board: bool = True)
     Everything but the C interface also needs the C runtime, a platform for it, and
     crt/runner/guard.c. `for_board` adds the memory that the platform of a board gives it.
     """
-    if interface.executor not in ("aot", "graph", "vm", ""):
-        text = f"modules of the {interface.executor} executor cannot be run from archives"
-        raise MlfError(Problem("MLF0607", text, path=interface.module))
     if interface.devices:
         text = f"the module runs on {', '.join(interface.devices)}, which needs a driver"
         hint = "build the module in your own project, with the device's driver"

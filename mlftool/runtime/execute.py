@@ -47,10 +47,6 @@ def place_for(target: str, on: str | None, file: str = "") -> Place:
     raise MlfError(Problem("MLF0610", text, file, help=f"choose with --on one of: {choices}"))
 
 
-# What a processor lacks if code for another does not compile for it; an FPU can be done without.
-_NEEDED = frozenset({"dsp", "mve", "avx2", "avx512"})
-
-
 def check_processor(target: str, place: Place, file: str = "") -> Problem | None:
     """A warning if code for `target` is not what suits the board. Raises MlfError if it cannot run.
 
@@ -62,7 +58,7 @@ def check_processor(target: str, place: Place, file: str = "") -> Problem | None
     made, own = TARGETS[target], TARGETS[board.target]
     text = f"the archive is for {target}; {board.title} is a {board.target}"
     hint = f"compile the model with --target {board.target}"
-    if made.big_endian != own.big_endian or (made.features & _NEEDED) - own.features:
+    if made.big_endian != own.big_endian or made.instructions - own.features:
         raise MlfError(Problem("MLF0613", text, file, help=hint))
     text += ", whose own kernels are faster or smaller"
     return Problem("MLF0613", text, file, help=hint, severity="warning")

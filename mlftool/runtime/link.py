@@ -14,7 +14,6 @@ from mlftool.runtime import elf as elf_file
 from mlftool.runtime import toolchain
 from mlftool.runtime.cache import build_once, default_cache, key_of
 from mlftool.runtime.descriptor import calls_crt
-from mlftool.runtime.objects import machine_of_target
 from mlftool.runtime.sources import (
     INCLUDES,
     board_files,
@@ -56,7 +55,7 @@ def link_firmware(
     archive = read(bundle)
     record = archive.module(interface.module)
     target = TARGETS[board.target]
-    code = module_code(archive, record, machine_of_target(target))
+    code = module_code(archive, record, target.machine)
     if code.cxx:
         text = "a simulated board runs C only; got " + ", ".join(code.cxx)
         raise MlfError(Problem("MLF0610", text, path=interface.module, help="run it on the host"))

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 
 from mlftool.errors import MlfError, Problem
 from mlftool.runtime import elf
-from mlftool.targets import Target
 
 # e_machine of the ELF specification -> what `platform.machine()` says there
 _MACHINES = {
@@ -20,12 +19,6 @@ _MACHINES = {
     "EM_QDSP6": "hexagon",
     "EM_AARCH64": "aarch64",
     "EM_RISCV": "riscv64",
-}
-_OF_TOOLCHAIN = {
-    "arm-none-eabi": "armv7l",
-    "aarch64-linux-gnu": "aarch64",
-    "arm-linux-gnueabihf": "armv7l",
-    "powerpc-linux-gnu": "ppc",
 }
 _ALSO = {"amd64": "x86_64", "arm64": "aarch64", "i386": "i686", "arm": "armv7l"}
 
@@ -42,11 +35,6 @@ def machine_of(data: bytes) -> str:
     name = _MACHINES.get(machine, f"machine {machine}")
     narrow = header["e_ident"]["EI_CLASS"] == "ELFCLASS32"
     return "riscv32" if name == "riscv64" and narrow else name
-
-
-def machine_of_target(target: Target) -> str:
-    """The machine of a cross target's objects, by the same names."""
-    return _OF_TOOLCHAIN.get(target.toolchain) or f"riscv{target.name[2:4]}"
 
 
 def check_objects(files: Mapping[str, bytes], machine: str = "") -> None:

@@ -7,18 +7,35 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Feature:
+    """What a specialised kernel may ask for."""
+
+    about: str
+    llvm: str = ""  # of instructions that other processors lack: LLVM's name of them
+
+
+FEATURES: Mapping[str, Feature] = {
+    "fpu": Feature("single-precision hardware floats"),
+    "dsp": Feature("ARMv7E-M SIMD in core registers", llvm="dsp"),
+    "mve": Feature("Helium", llvm="mve"),
+    "registers": Feature("thirty-two registers and no vectors"),
+    "narrow": Feature("instructions that reach eight registers"),
+    "vector": Feature("vectors that gcc chooses"),
+    "avx2": Feature("AVX2", llvm="avx2"),
+    "avx512": Feature("AVX-512 with VNNI", llvm="avx512vnni"),
+    # How the user wants it; mlftool.options says which words add these.
+    "fused": Feature("products are added with one rounding"),
+    "size": Feature("code bytes count more than instructions"),
+}
 
 
 @dataclass(frozen=True)
 class Target:
-    """A device, or a family of devices that take the same code.
-
-    `features` are what specialised kernels ask for: "dsp" (ARMv7E-M SIMD in core registers),
-    "fpu" (single-precision hardware floats), "registers" (thirty-two of them and no vectors),
-    "narrow" (instructions that reach eight registers), "mve" (Helium), "avx2", "avx512"; how the
-    user wants it adds "fused" (float sums) and "size" (code bytes count more than instructions).
-    """
+    """A device, or a family of devices that take the same code; `features` are of FEATURES."""
 
     name: str
     tvm: str  # the target string that TVM's tools expect in metadata.json
@@ -33,14 +50,30 @@ class Target:
 
     @property
     def is_host(self) -> bool:
-        return self.name in ("host", "x86-64-v3", "x86-64-v4")
+        return not self.toolchain
+
+    @property
+    def instructions(self) -> frozenset[str]:
+        """The features without which its code does not compile; an FPU can be done without."""
+        return frozenset(f for f in self.features if FEATURES[f].llvm)
+
+    @property
+    def machine(self) -> str:
+        """What its objects are for, as `uname -m` says it; of the host ""."""
+        word = self.toolchain.partition("-")[0]
+        # One compiler makes both widths.
+        return f"riscv{self.name[2:4]}" if word == "riscv64" else _UNAME.get(word, word)
+
+
+# How the names of compilers begin -> `uname -m`, where they differ.
+_UNAME = {"arm": "armv7l", "powerpc": "ppc"}
 
 
 def _target(
-    name: str, tvm: str, features: str, cflags: str, toolchain: str = ""
+    name: str, tvm: str, features: str, cflags: str, toolchain: str = "", big_endian: bool = False
 ) -> tuple[str, Target]:
     words = frozenset(features.split()), tuple(cflags.split())
-    return name, Target(name, tvm, *words, toolchain=toolchain)
+    return name, Target(name, tvm, *words, toolchain=toolchain, big_endian=big_endian)
 
 
 def _cortex_m(core: str, features: str, fpu: str, without: str = "") -> tuple[str, Target]:
@@ -54,13 +87,6 @@ def _riscv(arch: str, features: str, abi: str) -> tuple[str, Target]:
     flags += " -mcmodel=medany" if arch.startswith("rv64") else ""
     features += " registers"
     return _target(arch, f"c -keys=cpu -march={arch}", features, flags, "riscv64-unknown-elf")
-
-
-def _powerpc() -> tuple[str, Target]:
-    flags = "-mcpu=powerpc -mhard-float"
-    tvm = "c -keys=cpu -mtriple=powerpc-linux-gnu"
-    name, target = _target("powerpc", tvm, "fpu", flags, "powerpc-linux-gnu")
-    return name, replace(target, big_endian=True)
 
 
 TARGETS: Mapping[str, Target] = dict(
@@ -88,7 +114,14 @@ TARGETS: Mapping[str, Target] = dict(
             "-march=armv7-a+fp -mfloat-abi=hard",
             "arm-linux-gnueabihf",
         ),
-        _powerpc(),
+        _target(
+            "powerpc",
+            "c -keys=cpu -mtriple=powerpc-linux-gnu",
+            "fpu",
+            "-mcpu=powerpc -mhard-float",
+            "powerpc-linux-gnu",
+            big_endian=True,
+        ),
         _cortex_m("cortex-m0", "narrow", "-mfloat-abi=soft"),
         _cortex_m("cortex-m3", "", "-mfloat-abi=soft"),
         _cortex_m("cortex-m4", "dsp fpu", "-mfloat-abi=hard -mfpu=fpv4-sp-d16"),

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from mlftool.errors import MlfError, Problem, did_you_mean
-from mlftool.targets import TARGETS, Target
+from mlftool.targets import FEATURES, TARGETS, Target
 
 KINDS = ("c", "llvm")
 # Generators of code for other devices or libraries, as TVM knows them.
@@ -61,8 +61,7 @@ _TRIPLES = (
     (r"riscv32-.*", "rv32imc"),
     (r"riscv64-.*", "rv64gc"),
 )
-# LLVM's names of what kernels ask for.
-_FEATURES = {"dsp": "dsp", "mve": "mve", "avx2": "avx2", "avx512vnni": "avx512"}
+_BY_LLVM = {feature.llvm: name for name, feature in FEATURES.items() if feature.llvm}
 
 
 def parse(text: str) -> Target:
@@ -197,8 +196,8 @@ def _mattr(value: str, base: Target, text: str) -> tuple[frozenset[str], tuple[s
         if not re.fullmatch(r"[+-][a-z0-9._-]+", item):
             message = f"target '{text}': -mattr has '{item}', expected +feature or -feature"
             raise MlfError(Problem("MLF0406", message))
-        if item[1:] in _FEATURES:
-            (features.add if item[0] == "+" else features.discard)(_FEATURES[item[1:]])
+        if item[1:] in _BY_LLVM:
+            (features.add if item[0] == "+" else features.discard)(_BY_LLVM[item[1:]])
         items.append(item)
     return frozenset(features), tuple(items)
 

@@ -6,7 +6,6 @@ around each call, so a figure is right to within a tick of that, 40 instructions
 
 from __future__ import annotations
 
-import re
 import subprocess
 import tempfile
 from collections.abc import Mapping
@@ -53,7 +52,8 @@ def count(module: Module, board: Board, sample: Sample, flags: str) -> Counted:
         command = qemu_command(board, elf.resolve(), ("inputs.bin", "outputs.bin", "1"))
         text = _output(command, folder)
         outputs = (Path(folder) / "outputs.bin").read_bytes()
-    counts = [int(n) for n in re.findall(r"^layer=(\d+)$", text, re.M)]
+    lines = (line.partition("=") for line in text.splitlines())
+    counts = [int(value) for name, _, value in lines if name == "layer"]
     # The runs before the last are not counted ones.
     return Counted(tuple(counts[-len(module.program.calls) :]), outputs)
 

@@ -1,6 +1,7 @@
 """Measurements against those that are committed."""
 
 load(":checks.bzl", "check_numbers", "check_source", "infos_of")
+load(":labels.bzl", "shown")
 load(":mlftool.bzl", "TOOLCHAIN_TYPE", "launcher_script")
 load(":providers.bzl", "MlfReportInfo")
 load(":size.bzl", "mlf_size_aspect", "sizes_of")
@@ -16,7 +17,7 @@ def _mlf_baseline_test_impl(ctx):
     for i, name in enumerate(names):
         if name in names[:i]:
             fail("%s: programs: got two that are called %s, expected names of their own; rows are called by them" %
-                 (ctx.label, name))
+                 (shown(ctx.label), name))
     rows = ctx.actions.declare_file(ctx.label.name + "_rows.json")
     ctx.actions.write(rows, json.encode(struct(
         programs = [struct(sizes = sizes.short_path, title = name) for name, sizes in programs],
@@ -27,7 +28,7 @@ def _mlf_baseline_test_impl(ctx):
     )))
     tool = ctx.toolchains[TOOLCHAIN_TYPE].mlftool
     baseline = check_source(ctx, "baseline")
-    arguments = [rows.short_path, baseline.short_path, ctx.attr.tolerance, baseline.path, str(ctx.label)]
+    arguments = [rows.short_path, baseline.short_path, ctx.attr.tolerance, baseline.path, shown(ctx.label)]
     script = ctx.actions.declare_file(ctx.label.name + ".sh")
     text = launcher_script(tool, "rules.private.tools.baseline", arguments)
     ctx.actions.write(script, text, is_executable = True)

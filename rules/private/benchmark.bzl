@@ -1,11 +1,12 @@
 """What an inference costs, printed by `bazel run`."""
 
+load(":labels.bzl", "shown")
 load(":mlftool.bzl", "TOOLCHAIN_TYPE")
 load(":run.bzl", "RUN_ATTRS", "executable", "run_arguments", "run_inputs", "short_path")
 
 def _mlf_benchmark_impl(ctx):
     if ctx.attr.repetitions < 1:
-        fail("%s: repetitions: got %d, expected 1 or more" % (ctx.label, ctx.attr.repetitions))
+        fail("%s: repetitions: got %d, expected 1 or more" % (shown(ctx.label), ctx.attr.repetitions))
     arguments = run_arguments(ctx, short_path) + ["--repetitions", str(ctx.attr.repetitions)]
     return [executable(ctx, "mlftool", arguments, run_inputs(ctx), "runner")]
 

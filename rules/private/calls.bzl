@@ -179,7 +179,15 @@ def _neighbour(label):
 _PLATFORMS = sorted(CPUS) + sorted(BOARDS) + ["host"]
 _OURS = [str(Label("//rules/platforms:host")).rpartition(":")[0], "@mlftool//rules/platforms"]
 
-def is_ours(platform):
+def _package_of(label):
+    """The package of a label, as Bazel prints it."""
+
+    # Before 6 no macro can ask what another name of a repository means; since modules it may have any.
+    if hasattr(native, "package_relative_label"):
+        label = native.package_relative_label(label)
+    return str(label).rpartition(":")[0]
+
+def is_ours(platform):  # buildifier: disable=unnamed-macro
     """Whether a platform is one of //rules/platforms, which all say their processor.
 
     Args:
@@ -188,7 +196,7 @@ def is_ours(platform):
     Returns:
       bool.
     """
-    return str(platform).rpartition(":")[0] in _OURS
+    return _package_of(platform) in _OURS
 
 def check_platform(name, platform):
     """Fails for what is certainly no platform; Bazel names neither the argument nor a remedy.
@@ -200,11 +208,11 @@ def check_platform(name, platform):
     check_call(name, platform = (platform, "label"))
     check_plain(name, "it decides what selects ask; make a target for each platform", platform = platform)
     text = str(platform)
-    package, _, target = text.rpartition(":")
+    target = text.rpartition(":")[2]
     rule = _neighbour(text)
     if text in _PLATFORMS:
         refuse(name, "platform", text, "a label: @mlftool//rules/platforms:" + text)
-    elif package in _OURS and not (target in _PLATFORMS or target.rpartition("_")[0] in CPUS):
+    elif platform and is_ours(platform) and not (target in _PLATFORMS or target.rpartition("_")[0] in CPUS):
         refuse(name, "platform", text, "one that there is, such as " + ", ".join(_PLATFORMS))
     elif rule and rule["kind"] not in ["alias", "platform"]:
         refuse(name, "platform", text, "a platform; that is a " + rule["kind"])

@@ -1,5 +1,7 @@
 """Mistakes in attributes, found before anything is built; every message names label, attribute and value."""
 
+load(":labels.bzl", "shown")
+
 # What the names of targets end in that make something for all configurations: see shared.bzl.
 SHARED = ".shared"
 
@@ -31,7 +33,7 @@ def public_label(ctx):
     Returns:
       string.
     """
-    return _without(str(ctx.label))
+    return _without(shown(ctx.label))
 
 def check_source(ctx, attribute):
     """The file of an attribute that is compared with what the build makes; fails if it is made, too.
@@ -46,7 +48,7 @@ def check_source(ctx, attribute):
     file = getattr(ctx.file, attribute)
     if not file.is_source:
         fail("%s: %s: %s is made by the build; expected a file of the source tree" %
-             (public_label(ctx), attribute, getattr(ctx.attr, attribute).label))
+             (public_label(ctx), attribute, shown(getattr(ctx.attr, attribute).label)))
     return file
 
 def check_extension(ctx, attribute, extensions, suffix = ""):
@@ -64,7 +66,7 @@ def check_extension(ctx, attribute, extensions, suffix = ""):
         fail("%s: %s: got %s, expected one .%s file" % (
             label[:-len(suffix)] if suffix else label,
             attribute,
-            getattr(ctx.attr, attribute).label,
+            shown(getattr(ctx.attr, attribute).label),
             " or .".join(extensions),
         ))
 
@@ -139,7 +141,7 @@ def infos_of(ctx, attribute, provider, suffix = ""):
     """
     targets = getattr(ctx.attr, attribute)
     targets = targets if type(targets) == "list" else [targets]
-    wrong = [str(target.label) for target in targets if provider not in target]
+    wrong = [shown(target.label) for target in targets if provider not in target]
     if wrong or not targets:
         label = public_label(ctx)
         label = label[:-len(suffix)] if suffix else label

@@ -25,13 +25,12 @@ load(
 )
 load(":cpus.bzl", "device_of")
 load(":groups.bzl", "LIMIT_ATTRS", "archive_groups", "declare_parts", "declare_runner_source")
+load(":labels.bzl", "shown")
 load(":mlftool.bzl", "TOOLCHAIN_TYPE", "WORKER_ATTRS", "run_compiler", "run_mlftool")
-load(":options.bzl", "OPTIONS", "OPTION_ATTRS")
+load(":options.bzl", "EXECUTORS", "EXECUTOR_DOC", "FILES", "OPTIONS", "OPTION_ATTRS")
 load(":providers.bzl", "MlfInfo", "MlfModuleInfo", "MlfPartsInfo")
 load(":shared.bzl", "make_shared", fetch_compiled = "mlf_compile", fetch_package = "mlf_package")
 load(":transitions.bzl", "ALLOWLIST", "model_transition")
-
-EXECUTORS = ["aot", "graph", "vm"]
 
 # Attributes that describe one module; mlf_compile has them, and so has each mlf_module of a package.
 _MODULE_ATTRS = dict(OPTION_ATTRS, **{
@@ -42,9 +41,8 @@ says, relative to itself.""",
     ),
     "executor": attr.string(
         default = "aot",
-        values = EXECUTORS,
-        doc = """How the module runs: `aot` is straight-line C, `graph` TVM's graph executor over packed
-functions, `vm` bytecode. All give the same bits.""",
+        values = list(EXECUTORS),
+        doc = EXECUTOR_DOC,
     ),
     "input_shapes": attr.string_dict(
         doc = """Shapes of inputs the model leaves open: input name -> `"1,3,32,32"`. Of a tensor within
@@ -77,6 +75,16 @@ A target that it does not hold is compiled as without. `mlf_tune` shows how to k
     "_compilers": attr.label(default = "@mlf_system//:compilers.txt", allow_single_file = True),
 })
 
+def _check_needs(ctx, name, value, needs):
+    """Fails unless other attributes have the values that one with this value needs."""
+    for other, wanted, when in needs:
+        about = OPTIONS[other]
+        has = getattr(ctx.attr, other) or about.stands_for
+        understood = not about.executors or ctx.attr.executor in about.executors
+        if understood and has != wanted and (not when or value in when):
+            fail("%s: %s: got %s with %s '%s', expected '%s'; set %s = \"%s\" or leave %s out" %
+                 (public_label(ctx), name, value, other, has, wanted, other, wanted, name))
+
 def options_of(ctx):
     """What was asked of the executor, checked.
 
@@ -102,19 +110,10 @@ def options_of(ctx):
         if owners and executor not in owners:
             fail("%s: %s: got %s with executor '%s', expected it with %s only; leave it out or set executor = \"%s\"" %
                  (label, name, asked[name], executor, " or ".join(owners), owners[0]))
-    packed = executor == "graph" or attr.interface_api == "packed"
-    if attr.system_lib and not packed:
-        fail(("%s: system_lib: got True with interface_api 'c', which has no packed functions; " +
-              "set interface_api = \"packed\" or leave system_lib out") % label)
-    if attr.unpacked_api == 0 and not packed:
-        fail("%s: unpacked_api: got 0 with interface_api 'c'; set interface_api = \"packed\" or leave it out" % label)
-    if attr.pools and packed:
-        fail("%s: pools: got %s with interface_api 'packed', expected 'c'; leave one of them out" % (label, attr.pools))
-    if attr.tuning and (attr.optimize != "speed" or attr.patches != "off"):
-        fail("%s: tuning: got %s with optimize '%s' and patches '%s', expected speed and off; leave one of them out" %
-             (label, attr.tuning.label, attr.optimize, attr.patches))
-    if attr.workspace_io and packed:
-        fail("%s: workspace_io: got True with interface_api 'packed', expected 'c'; leave one of them out" % label)
+        _check_needs(ctx, name, asked[name], OPTIONS[name].needs)
+    for name, needs in FILES.items():
+        if getattr(attr, name):
+            _check_needs(ctx, name, shown(getattr(attr, name).label), needs)
     return asked
 
 def module_name_of(ctx):
@@ -147,9 +146,13 @@ def source_names(module, executor, target, packed):
     Returns:
       list of strings.
     """
-    count = 0 if target.split(" ")[0] == "llvm" else 3 if executor == "aot" and packed else 2
-    graph = ["%s_graph.c" % module] if executor == "graph" else []
-    return ["%s_lib%d.c" % (module, i) for i in range(count)] + graph
+    forms = EXECUTORS[executor]
+    ends = forms.get("packed" if packed else "c") or list(forms.values())[0]
+
+    # Objects stand for the module's own code.
+    if target.split(" ")[0] == "llvm":
+        ends = [end for end in ends if not end.startswith("lib")]
+    return ["%s_%s.c" % (module, end) for end in ends]
 
 def package_source_names(specs):
     """The C files of an archive of several modules.
@@ -286,7 +289,7 @@ def _make_archive(maker, fetcher, name, out, attributes, known):
     make_shared(maker, fetcher, name, dict(attributes, out = out.rpartition("/")[2]), out)
 
 _COMPILE_ATTRS = dict(_MODULE_ATTRS, **_OUT)
-_OPTIONS = dict(OPTIONS, executor = struct(kind = "string", values = EXECUTORS))
+_OPTIONS = dict(OPTIONS, executor = struct(kind = "string", values = list(EXECUTORS)))
 
 _model_archive = rule(
     doc = """Compiles one ONNX model to a Model Library Format archive.

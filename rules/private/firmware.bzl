@@ -18,6 +18,7 @@ load(":checks.bzl", "IMAGE", "check_modules", "limits_of", "public_label", "publ
 load(":common.bzl", "for_hidden")
 load(":cpus.bzl", "CPUS", "HOSTS", "condition")
 load(":groups.bzl", "check_limits")
+load(":labels.bzl", "shown")
 load(":mlftool.bzl", "TOOLCHAIN_TYPE", "run_mlftool")
 load(":providers.bzl", "MlfBoardInfo", "MlfFirmwareInfo")
 load(":stamp.bzl", "stamp_of")
@@ -154,7 +155,7 @@ def _mlf_firmware_impl(ctx):
     # What //crt:board is where no board of ours is: the host's.
     if ctx.attr.board.label == Label("//crt:host_platform"):
         fail("%s: board: none of ours has the processor of platform %s; give your own mlf_board" %
-             (public_label(ctx), ctx.attr.platform.label))
+             (public_label(ctx), shown(ctx.attr.platform.label)))
     contexts = [dep[CcInfo].linking_context for dep in ctx.attr.deps]
 
     # Any machine compiles what is for "host"; the other ones of its kind have kernels of their own, and
@@ -216,7 +217,7 @@ def _checked_firmware_impl(ctx):
         own = str(Label("//rules/platforms:cpu_other")).rpartition(":")[0]
         fail(("%s: platform: got %s, which does not say its processor, expected one of %s:cpu_%s; add it to the " +
               "platform's constraint_values (cpu_other: by a C toolchain of your own)") %
-             (ctx.label, ctx.attr.platform.label, own, ", cpu_".join(sorted(CPUS) + ["other"])))
+             (shown(ctx.label), shown(ctx.attr.platform.label), own, ", cpu_".join(sorted(CPUS) + ["other"])))
     return [image[DefaultInfo], image[MlfFirmwareInfo], image[OutputGroupInfo]]
 
 # What users name if the platform is theirs. It needs no C toolchain, so that it can say what that lacks.

@@ -1,5 +1,6 @@
 """A cross compiler that is not the distribution's: from a folder, or from an archive with its checksum."""
 
+load(":options.bzl", "C_TOOLCHAINS", "TOOLCHAINS")
 load(":system_tools.bzl", "PROBE", "clean_environment", "find_python", "probe")
 
 _SOURCES = ["path", "archive", "urls"]
@@ -111,21 +112,15 @@ with it.""",
         archive = attr.label(allow_single_file = True, doc = "An archive of the workspace, checked by `sha256`."),
         constraint = attr.string(
             default = "usual",
-            doc = "`usual`, or `picolibc` or `clang` for platforms that have this constraint.",
-            values = ["usual", "picolibc", "clang"],
+            doc = "`usual`, or another for platforms that have this constraint.",
+            values = C_TOOLCHAINS,
         ),
         flags = attr.string_list(doc = "Options of every use, such as `--specs=picolibc.specs`."),
         path = attr.string(doc = "The folder that has `bin/<prefix>-gcc`, absolute."),
         prefix = attr.string(
             mandatory = True,
             doc = "What the names of its programs begin with: the processors are those that mlftool compiles with it.",
-            values = [
-                "aarch64-linux-gnu",
-                "arm-linux-gnueabihf",
-                "arm-none-eabi",
-                "powerpc-linux-gnu",
-                "riscv64-unknown-elf",
-            ],
+            values = TOOLCHAINS,
         ),
         sha256 = attr.string(doc = "Checksum of the archive; mandatory with `archive` and `urls`."),
         strip_prefix = attr.string(doc = "The folder inside the archive that has `bin`."),

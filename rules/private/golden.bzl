@@ -1,6 +1,7 @@
 """Committed copies of what a build makes: compared by a test, written by `bazel run`."""
 
 load(":checks.bzl", "check_source", "info_of")
+load(":labels.bzl", "shown")
 load(":mlftool.bzl", "TOOLCHAIN_TYPE", "run_mlftool")
 load(":providers.bzl", "MlfRunnerInfo")
 load(":run.bzl", "RUN_ATTRS", "executable", "path", "place_files", "place_of", "require_simulator")
@@ -46,7 +47,7 @@ What a module gives is no proof that it is right; it shows that it gives the sam
 
 def _mlf_golden_test_impl(ctx):
     golden = check_source(ctx, "golden")
-    arguments = [ctx.file.src.short_path, golden.short_path, golden.path, str(ctx.label)]
+    arguments = [ctx.file.src.short_path, golden.short_path, golden.path, shown(ctx.label)]
     return [executable(ctx, "rules.private.tools.golden", arguments, [ctx.file.src, golden])]
 
 mlf_golden_test = rule(

@@ -3,10 +3,10 @@
 load(":calls.bzl", "check_call", "check_common", "check_new", "check_plain", "is_select", "refuse")
 load(":checks.bzl", "check_extension", "public_label", "public_name")
 load(":common.bzl", "for_public")
-load(":compile.bzl", "EXECUTORS")
 load(":groups.bzl", "LIMIT_ATTRS", "archive_groups", "extract_parts")
 load(":library.bzl", "ONE_TARGET", "mlf_cc_library")
 load(":mlftool.bzl", "TOOLCHAIN_TYPE")
+load(":options.bzl", "EXECUTORS")
 load(":providers.bzl", "MlfInfo")
 load(":shared.bzl", "make_shared", "mlf_archive")
 load(":transitions.bzl", "ALLOWLIST", "model_transition")
@@ -38,7 +38,7 @@ _foreign_archive = rule(
     implementation = _mlf_archive_impl,
     attrs = dict({
         "archive": attr.label(mandatory = True, allow_single_file = True),
-        "executor": attr.string(values = [""] + EXECUTORS),
+        "executor": attr.string(values = [""] + list(EXECUTORS)),
         "modules": attr.string_list(mandatory = True, allow_empty = False),
         "target": attr.string(),
         "_allowlist_function_transition": attr.label(default = ALLOWLIST),
@@ -103,7 +103,7 @@ def mlf_import(
     check_common(name, kwargs)
     check_plain(name, ONE_TARGET, target = target)
     check_new(name, [name, name + "_archive"])
-    if not is_select(executor) and executor not in [""] + EXECUTORS:
+    if not is_select(executor) and executor not in [""] + list(EXECUTORS):
         refuse(name, "executor", executor, "one of " + ", ".join(EXECUTORS) + "; leave it out for the archive's own")
     make_shared(
         _foreign_archive,

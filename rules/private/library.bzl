@@ -6,6 +6,7 @@ load(":checks.bzl", "MODULE_MARK", "info_of")
 load(":common.bzl", "for_hidden")
 load(":cpus.bzl", "HOSTS", "condition", "device_of")
 load(":groups.bzl", "extract_parts")
+load(":labels.bzl", "shown")
 load(":mlftool.bzl", "TOOLCHAIN_TYPE")
 load(":providers.bzl", "MlfInfo", "MlfPartsInfo")
 load(":settings.bzl", "COPTS_VARIABLE")
@@ -40,7 +41,7 @@ def _mlf_sources_impl(ctx):
     else:
         # In the configuration of whoever compiles them, not in that of the models: Bazel puts objects
         # made of a folder beside the folder, so host and board would write the same files.
-        label = str(ctx.label).rpartition("_sources")[0]
+        label = shown(ctx.label).rpartition("_sources")[0]
         parts = extract_parts(ctx, info, ctx.label.name, label, ctx.attr.has_libraries)
 
     sources, flags = list(parts.sources), ["@" + parts.link_args.path]
@@ -50,18 +51,18 @@ def _mlf_sources_impl(ctx):
             sources.append(ctx.actions.declare_file("%s/objects.h" % ctx.label.name))
             ctx.actions.write(sources[0], "")
     else:
-        symbol = "mlf_library_" + "".join([c if c.isalnum() else "_" for c in str(ctx.label).elems()])
+        symbol = "mlf_library_" + "".join([c if c.isalnum() else "_" for c in shown(ctx.label).elems()])
         sources.append(_mark(ctx, info.modules, symbol))
         flags.append("-Wl,-u," + symbol)
 
     if ctx.attr.in_firmware and not ctx.attr.fits:
-        library = str(ctx.label)[:-len("_sources")]
+        library = shown(ctx.label)[:-len("_sources")]
         fail(("%s: target: got '%s', and an mlf_firmware of platform %s links it; give that a board or platform " +
               "with this processor (in a manifest: a target whose base its board has), or compile the model for its") %
              (library, ctx.attr.device, ctx.fragments.platform.platform))
 
     # What `check_modules` knows modules by.
-    device = device_of(info.target, "%s: target" % ctx.label) if info.target else ""
+    device = device_of(info.target, "%s: target" % shown(ctx.label)) if info.target else ""
     marks = [
         ctx.actions.declare_file("%s/%s/%s.%s" % (ctx.label.name, device or "any", name, MODULE_MARK))
         for name in info.modules

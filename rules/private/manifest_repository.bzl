@@ -87,6 +87,8 @@ def _absolute(label):
 manifest_repository = repository_rule(
     doc = """A folder of packages with the targets of a manifest, which another repository shows.""",
     implementation = _manifest_repository_impl,
+    # The workspace says what is in it, so `bazel vendor` leaves it where it is.
+    local = True,
     attrs = {
         "hub": attr.string(mandatory = True, doc = "The name by which users know the packages, for messages."),
         "manifest": attr.label(
@@ -101,7 +103,9 @@ manifest_repository = repository_rule(
         "_reader": attr.label_list(default = [
             Label("//mlftool:__init__.py"),
             Label("//mlftool:errors.py"),
+            Label("//mlftool:keywords.py"),
             Label("//mlftool:options.py"),
+            Label("//mlftool:version.py"),
         ] + [Label("//mlftool:manifest/" + name) for name in READER_FILES]),
     },
 )
@@ -113,6 +117,7 @@ def _hub_repository_impl(rctx):
 _hub_repository = repository_rule(
     doc = "The packages of a manifest, as a repository.",
     implementation = _hub_repository_impl,
+    local = True,
     attrs = {"origin": attr.label(mandatory = True, allow_single_file = True, doc = "A file beside their folder.")},
 )
 

@@ -1,5 +1,6 @@
 """A test that a BUILD file written from a manifest is what the manifest says."""
 
+load(":labels.bzl", "shown")
 load(":manifest_repository.bzl", "repository_of")
 load(":mlftool.bzl", "TOOLCHAIN_TYPE")
 load(":run.bzl", "executable")
@@ -22,7 +23,7 @@ def _mlf_manifest_test_impl(ctx):
         ctx.file.generated.short_path,
         _written_repository(ctx.attr._rules.label),
         known.short_path,
-        str(ctx.label),
+        shown(ctx.label),
     ]
     files = [ctx.file.manifest, ctx.file.generated, known] + ctx.files._reader + ctx.files._crt
     return [executable(ctx, "rules.private.tools.committed", arguments, files, "console")]
@@ -30,15 +31,15 @@ def _mlf_manifest_test_impl(ctx):
 mlf_manifest_test = rule(
     doc = """Fails when a `BUILD.bazel` that `mlftool bazel --write` made is not what its manifest says now.
 
-Such a file has the targets of `mlf_manifest_repository` for those who want to see them in their own tree:
+The command writes the targets that `mlf_manifest_repository` would have into your own tree:
 
 ```sh
 mlftool bazel models.yaml --write models/BUILD.bazel
 ```
 
-makes the package `//models` with `//models:keyword/cortex-m4` and whatever else `mlf_model` makes,
-`//models:tests`, and this test. `bazel run //models:up_to_date_test -- --update` writes the file again.
-The folder is the file's own: nothing else may be in that `BUILD.bazel`.""",
+The package `//models` then has `//models:keyword/cortex-m4` and all other targets of `mlf_model`,
+`//models:tests`, and this test. After a change of the manifest, `bazel run //models:up_to_date_test -- --update`
+writes the file again. Put nothing else into that `BUILD.bazel`: it is replaced as a whole.""",
     implementation = _mlf_manifest_test_impl,
     attrs = {
         "files": attr.label_list(allow_files = True, doc = "The files that the manifest names."),

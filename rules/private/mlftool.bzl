@@ -2,6 +2,7 @@
 
 load("@mlf_system//:tools.bzl", "PYTHON")
 load(":checks.bzl", "public_label")
+load(":labels.bzl", "shown")
 
 def interpreter_of(tool, short = False):
     """What runs Python: the program of the toolchain, or this machine's by its path.
@@ -47,7 +48,7 @@ BuildSettingInfo = provider(
 def _worker_setting_impl(ctx):
     value = ctx.build_setting_value
     if value not in _WORKER_REQUIREMENTS:
-        fail("%s: got '%s', expected %s" % (ctx.label, value, " or ".join(sorted(_WORKER_REQUIREMENTS))))
+        fail("%s: got '%s', expected %s" % (shown(ctx.label), value, " or ".join(sorted(_WORKER_REQUIREMENTS))))
     return [BuildSettingInfo(value = value)]
 
 worker_setting = rule(

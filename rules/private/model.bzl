@@ -16,15 +16,15 @@ load(
 )
 load(":checks.bzl", "check_module_name")
 load(":common.bzl", "for_hidden", "for_public", "split_common")
-load(":compile.bzl", "EXECUTORS", "mlf_compile")
+load(":compile.bzl", "mlf_compile")
 load(":cpus.bzl", "CPUS", "HOSTS", "device_of")
 load(":library.bzl", "ONE_TARGET", "library_of_archive")
-load(":options.bzl", "OPTIONS")
+load(":options.bzl", "EXECUTORS", "OPTIONS")
 load(":run.bzl", "mlf_budget_test", "mlf_device_test", "mlf_host_test", "mlf_report")
 load(":runner.bzl", "compiled_runner_source", "program_of_source")
 load(":simulation.bzl", "run_tags")
 
-_OPTIONS = dict(OPTIONS, executor = struct(kind = "string", values = EXECUTORS))
+_OPTIONS = dict(OPTIONS, executor = struct(kind = "string", values = list(EXECUTORS)))
 
 def _board_of(device, board, platform):
     """What tags call the board of a test: the name of one of ours, or of the target that makes another."""

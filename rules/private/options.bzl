@@ -1,7 +1,68 @@
-"""What can be asked of the compiler, as attributes.
+"""What mlftool knows and rules must know before it runs: options, executors, compilers.
 
-Written from mlftool/options.py by tools/options_bzl.py: edit that and run this.
+Written by tools/options_bzl.py from mlftool/options.py, mlftool/codegen/executors and
+mlftool/runtime/toolchain.py: edit those and run it.
 """
+
+EXECUTOR_DOC = "How the module runs: `aot` is straight-line C, `graph` is TVM's graph executor over packed functions, `vm` is bytecode. All give the same bits."
+
+# Executor -> how its C files end, by the interface; the first is its usual one.
+EXECUTORS = {
+    "aot": {
+        "c": [
+            "lib0",
+            "lib1",
+        ],
+        "packed": [
+            "lib0",
+            "lib1",
+            "lib2",
+        ],
+    },
+    "graph": {
+        "packed": [
+            "lib0",
+            "lib1",
+            "graph",
+        ],
+    },
+    "vm": {
+        "c": [
+            "lib0",
+            "lib1",
+        ],
+    },
+}
+
+TOOLCHAINS = [
+    "aarch64-linux-gnu",
+    "arm-linux-gnueabihf",
+    "arm-none-eabi",
+    "powerpc-linux-gnu",
+    "riscv64-unknown-elf",
+]
+
+C_TOOLCHAINS = [
+    "usual",
+    "picolibc",
+    "clang",
+]
+
+# File -> as `needs` of an option.
+FILES = {
+    "tuning": [
+        [
+            "optimize",
+            "speed",
+            [],
+        ],
+        [
+            "patches",
+            "off",
+            [],
+        ],
+    ],
+}
 
 OPTION_ATTRS = {
     "float_mode": attr.string(
@@ -84,13 +145,16 @@ OPTION_ATTRS = {
 }
 
 # Attribute -> its default, the executors that understand it (none: all), what `mlftool compile`
-# calls it, its kind and the values it may have (none: see its checks).
+# calls it, its kind, what it needs of others (their values, and its own that need it; none: all),
+# the value that the default stands for, and the values it may have (none: see its checks).
 OPTIONS = {
     "float_mode": struct(
         default = "exact",
         executors = [],
         flag = "--float-mode",
         kind = "string",
+        needs = [],
+        stands_for = "exact",
         values = [
             "exact",
             "fused",
@@ -101,6 +165,8 @@ OPTIONS = {
         executors = ["aot"],
         flag = "--interface-api",
         kind = "string",
+        needs = [],
+        stands_for = "c",
         values = [
             "",
             "c",
@@ -112,6 +178,8 @@ OPTIONS = {
         executors = ["graph"],
         flag = "--executor-graph-link-params",
         kind = "int",
+        needs = [],
+        stands_for = None,
         values = [
             -1,
             0,
@@ -123,6 +191,8 @@ OPTIONS = {
         executors = [],
         flag = "--mlf-version",
         kind = "int",
+        needs = [],
+        stands_for = 7,
         values = [
             1,
             2,
@@ -138,6 +208,8 @@ OPTIONS = {
         executors = [],
         flag = "--optimize",
         kind = "string",
+        needs = [],
+        stands_for = "speed",
         values = [
             "speed",
             "size",
@@ -148,6 +220,8 @@ OPTIONS = {
         executors = [],
         flag = "--patches",
         kind = "string",
+        needs = [],
+        stands_for = "off",
         values = [],
     ),
     "pools": struct(
@@ -155,6 +229,12 @@ OPTIONS = {
         executors = ["aot"],
         flag = "--pool",
         kind = "string_list",
+        needs = [[
+            "interface_api",
+            "c",
+            [],
+        ]],
+        stands_for = [],
         values = [],
     ),
     "system_lib": struct(
@@ -165,6 +245,12 @@ OPTIONS = {
         ],
         flag = "--runtime-crt-system-lib=1",
         kind = "bool",
+        needs = [[
+            "interface_api",
+            "packed",
+            [],
+        ]],
+        stands_for = False,
         values = [],
     ),
     "unpacked_api": struct(
@@ -172,6 +258,12 @@ OPTIONS = {
         executors = ["aot"],
         flag = "--executor-aot-unpacked-api",
         kind = "int",
+        needs = [[
+            "interface_api",
+            "packed",
+            [0],
+        ]],
+        stands_for = None,
         values = [
             -1,
             0,
@@ -183,6 +275,8 @@ OPTIONS = {
         executors = [],
         flag = "--weights",
         kind = "string",
+        needs = [],
+        stands_for = "auto",
         values = [
             "auto",
             "text",
@@ -194,6 +288,12 @@ OPTIONS = {
         executors = ["aot"],
         flag = "--workspace-io",
         kind = "bool",
+        needs = [[
+            "interface_api",
+            "c",
+            [],
+        ]],
+        stands_for = False,
         values = [],
     ),
 }

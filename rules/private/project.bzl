@@ -1,6 +1,7 @@
 """An archive -> a folder that CMake and Make build."""
 
 load(":checks.bzl", "check_file_name", "info_of")
+load(":labels.bzl", "shown")
 load(":mlftool.bzl", "TOOLCHAIN_TYPE", "run_mlftool")
 load(":providers.bzl", "MlfInfo")
 
@@ -10,7 +11,7 @@ def _mlf_project_impl(ctx):
     if not library:
         if len(info.modules) > 1:
             fail("%s: library: got '' for an archive of %d modules (%s), none of which can name it; set library" %
-                 (ctx.label, len(info.modules), ", ".join(info.modules)))
+                 (shown(ctx.label), len(info.modules), ", ".join(info.modules)))
         library = info.modules[0]
     check_file_name(ctx, "library", library)
     folder = ctx.actions.declare_directory(ctx.label.name)

@@ -41,7 +41,7 @@ pytest_test = rule(
             default = "@mlf_python_test//:site/numpy/__init__.py",
             allow_single_file = True,
         ),
-        "_test_packages": attr.label(default = "@mlf_python_test//:files"),
+        "_test_packages": attr.label(default = "@mlf_python_test//:folder"),
     },
     test = True,
     toolchains = [TOOLCHAIN_TYPE],

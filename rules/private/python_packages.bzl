@@ -28,7 +28,20 @@ package(default_visibility = ["//visibility:public"])
 
 filegroup(
     name = "files",
-    srcs = glob(["site/**"], exclude = ["**/* *"]),
+    srcs = glob(
+        ["site/**"],
+        exclude = [
+            "**/* *",
+            "**/__pycache__/**",
+        ],
+    ),
+)
+
+# All of it as one input, a link to the folder: thousands of files take a sandbox seconds. Bazel sees
+# that it changed when the repository is made again, and nothing else changes it.
+filegroup(
+    name = "folder",
+    srcs = ["site"],
 )
 
 # What running and unpacking needs. Each file is a link in every sandbox, so fewer are faster.
@@ -51,6 +64,7 @@ filegroup(
             "site/pygments/**",
             "site/rich/**",
             "**/*.dist-info/**",
+            "**/__pycache__/**",
         ],
     ),
 )

@@ -1,6 +1,7 @@
 """A test that compiling a model again gives the same bytes."""
 
 load(":checks.bzl", "info_of")
+load(":labels.bzl", "shown")
 load(":mlftool.bzl", "TOOLCHAIN_TYPE")
 load(":providers.bzl", "MlfInfo")
 load(":run.bzl", "executable")
@@ -10,9 +11,9 @@ def _mlf_reproducibility_test_impl(ctx):
     groups = ctx.attr.archive[OutputGroupInfo]
     if not hasattr(groups, "again"):
         fail("%s: archive: got %s, expected an mlf_compile; only models are compiled again" %
-             (ctx.label, ctx.attr.archive.label))
+             (shown(ctx.label), shown(ctx.attr.archive.label)))
     files = [info.archive, groups.again.to_list()[0]]
-    arguments = [file.short_path for file in files] + [str(ctx.attr.archive.label)]
+    arguments = [file.short_path for file in files] + [shown(ctx.attr.archive.label)]
     return [executable(ctx, "rules.private.tools.reproduced", arguments, files)]
 
 mlf_reproducibility_test = rule(

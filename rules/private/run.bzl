@@ -3,6 +3,7 @@
 load(":calls.bzl", "check_call", "check_common", "check_number", "text_of")
 load(":checks.bzl", "check_numbers", "info_of", "infos_of", "limits_of")
 load(":cpus.bzl", "missing_simulator", "simulator_of")
+load(":labels.bzl", "shown")
 load(":mlftool.bzl", "TOOLCHAIN_TYPE", "launcher_script", "run_mlftool")
 load(":providers.bzl", "MlfFirmwareInfo", "MlfReportInfo", "MlfRunnerInfo")
 load(":simulation.bzl", "SIMULATION_ATTRS", "run_tags", "simulation_requirements")
@@ -38,10 +39,10 @@ def require_simulator(ctx, info):
     command = simulator_of(info.cpu) if info.simulator == None else info.simulator
     if not command:
         fail("%s: nothing simulates the board of %s; give its mlf_board a simulator, or test on the host" %
-             (ctx.label, info.elf.short_path))
+             (shown(ctx.label), info.elf.short_path))
     install = missing_simulator(command)
     if install:
-        fail("%s: the simulator of %s is not installed; run: %s" % (ctx.label, info.cpu, install))
+        fail("%s: the simulator of %s is not installed; run: %s" % (shown(ctx.label), info.cpu, install))
 
 def place_of(info, path):
     """Where a program runs, as `mlftool run --on` takes it.
@@ -157,8 +158,8 @@ def _mlf_test_impl(ctx):
     on_host = info_of(ctx, "runner", MlfRunnerInfo).cpu == "host"
     if on_host == ctx.attr.on_board:
         fail("%s: runner: got %s, which runs on %s; take %s" % (
-            ctx.label,
-            ctx.attr.runner.label,
+            shown(ctx.label),
+            shown(ctx.attr.runner.label),
             "the host" if on_host else "a board",
             "mlf_host_test, or give the mlf_runner a platform" if on_host else "mlf_device_test",
         ))
@@ -178,10 +179,20 @@ _mlf_run_test = rule(
     toolchains = [TOOLCHAIN_TYPE],
 )
 
-def _check_test(name, runner, vectors, absolute, relative, common):
+def _run_test(name, kind, runner, vectors, absolute, relative, size, common):
     check_call(name, runner = (runner, "label"), vectors = (vectors, "label"))
     check_number(name, absolute = absolute, relative = relative)
     check_common(name, common)
+    common = dict(common, size = common.get("size", size), tags = run_tags(kind) + (common.get("tags") or []))
+    _mlf_run_test(
+        name = name,
+        absolute = text_of(absolute),
+        on_board = kind == "device",
+        relative = text_of(relative),
+        runner = runner,
+        vectors = vectors,
+        **common
+    )
 
 def mlf_host_test(name, runner, vectors, absolute = "", relative = "", **kwargs):
     """Runs a module on the host and compares every output with the reference.
@@ -195,18 +206,7 @@ def mlf_host_test(name, runner, vectors, absolute = "", relative = "", **kwargs)
       relative: allowed difference as a share of the reference, added to `absolute`.
       **kwargs: `tags` beside `mlf_kind=host`, `size`, `visibility` and so on.
     """
-    _check_test(name, runner, vectors, absolute, relative, kwargs)
-    tags = run_tags("host") + (kwargs.pop("tags", None) or [])
-    _mlf_run_test(
-        name = name,
-        absolute = text_of(absolute),
-        relative = text_of(relative),
-        runner = runner,
-        vectors = vectors,
-        size = kwargs.pop("size", "small"),
-        tags = tags,
-        **kwargs
-    )
+    _run_test(name, "host", runner, vectors, absolute, relative, "small", kwargs)
 
 def mlf_device_test(name, runner, vectors, absolute = "", relative = "", **kwargs):
     """Runs a module on a simulated board and compares every output with the reference.
@@ -220,19 +220,7 @@ def mlf_device_test(name, runner, vectors, absolute = "", relative = "", **kwarg
       relative: allowed difference as a share of the reference, added to `absolute`.
       **kwargs: `tags` beside `mlf_kind=device`, `size`, `visibility` and so on.
     """
-    _check_test(name, runner, vectors, absolute, relative, kwargs)
-    tags = run_tags("device") + (kwargs.pop("tags", None) or [])
-    _mlf_run_test(
-        name = name,
-        absolute = text_of(absolute),
-        on_board = True,
-        relative = text_of(relative),
-        runner = runner,
-        vectors = vectors,
-        size = kwargs.pop("size", "medium"),
-        tags = tags,
-        **kwargs
-    )
+    _run_test(name, "device", runner, vectors, absolute, relative, "medium", kwargs)
 
 def _mlf_firmware_test_impl(ctx):
     firmware = info_of(ctx, "firmware", MlfFirmwareInfo)
@@ -325,7 +313,7 @@ _LIMITS = {
 def _mlf_budget_test_impl(ctx):
     limits = limits_of(ctx, sorted(_LIMITS))
     if not limits:
-        fail("%s: a budget needs at least one of: %s" % (ctx.label, ", ".join(sorted(_LIMITS))))
+        fail("%s: a budget needs at least one of: %s" % (shown(ctx.label), ", ".join(sorted(_LIMITS))))
     report = info_of(ctx, "report", MlfReportInfo).report
     arguments = [report.short_path] + ["%s=%d" % item for item in sorted(limits.items())]
     return [executable(ctx, "rules.private.tools.budget", arguments, [report])]

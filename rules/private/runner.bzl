@@ -6,6 +6,7 @@ load(":checks.bzl", "info_of", "public_label", "public_name")
 load(":common.bzl", "for_hidden", "for_public")
 load(":firmware.bzl", "mlf_firmware")
 load(":groups.bzl", "declare_runner_source")
+load(":labels.bzl", "shown")
 load(":library.bzl", "MODEL_COPTS")
 load(":mlftool.bzl", "TOOLCHAIN_TYPE")
 load(":providers.bzl", "MlfFirmwareInfo", "MlfInfo", "MlfRunnerInfo")
@@ -34,7 +35,7 @@ def module_of(ctx, info):
         return info.modules[0]
     if ctx.attr.module not in info.modules:
         fail("%s: module: got '%s', which %s has not; expected one of: %s" %
-             (public_label(ctx), ctx.attr.module, ctx.attr.archive.label, ", ".join(info.modules)))
+             (public_label(ctx), ctx.attr.module, shown(ctx.attr.archive.label), ", ".join(info.modules)))
     return ctx.attr.module
 
 def _runner_source_impl(ctx):

@@ -1,12 +1,14 @@
 """What a whole build can be told on the command line or in .bazelrc, without a change to a BUILD file."""
 
+load(":labels.bzl", "shown")
+
 COPTS_VARIABLE = "MLF_COPTS"
 
 def _copts_setting_impl(ctx):
     value = ctx.build_setting_value
     for bad in ["\n", "$"]:
         if bad in value:
-            fail("%s: got %s, expected options for the C compiler, with spaces between them" % (ctx.label, repr(value)))
+            fail("%s: got %s, expected options for the C compiler, with spaces between them" % (shown(ctx.label), repr(value)))
     return [platform_common.TemplateVariableInfo({COPTS_VARIABLE: value})]
 
 def _mark_impl(_ctx):

@@ -1,5 +1,6 @@
 """Where actions that simulate a board may run: a simulator is a program of the machine, unlike all else."""
 
+load(":labels.bzl", "shown")
 load(":mlftool.bzl", "BuildSettingInfo")
 
 _PLACES = {
@@ -10,7 +11,7 @@ _PLACES = {
 def _simulators_setting_impl(ctx):
     value = ctx.build_setting_value
     if value not in _PLACES:
-        fail("%s: got '%s', expected %s" % (ctx.label, value, " or ".join(sorted(_PLACES))))
+        fail("%s: got '%s', expected %s" % (shown(ctx.label), value, " or ".join(sorted(_PLACES))))
     return [BuildSettingInfo(value = value)]
 
 simulators_setting = rule(

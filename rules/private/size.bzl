@@ -1,5 +1,6 @@
 """What the models of a program take of its memory: an aspect for any program, and a rule around it."""
 
+load(":labels.bzl", "shown")
 load(":mlftool.bzl", "TOOLCHAIN_TYPE", "run_mlftool")
 load(":providers.bzl", "MlfFirmwareInfo", "MlfInfo", "MlfSizeInfo")
 
@@ -34,7 +35,7 @@ def _mlf_size_aspect_impl(target, ctx):
     text = ctx.actions.declare_file(ctx.label.name + ".mlf_size.txt")
     args = ctx.actions.args()
     args.add(program)
-    args.add(str(ctx.label))
+    args.add(shown(ctx.label))
     args.add_all([report, text])
     args.add_all(archives)
     run_mlftool(
@@ -83,7 +84,7 @@ def sizes_of(ctx, attribute, target):
     info = target[MlfSizeInfo]
     if not info.json:
         fail("%s: %s: %s makes no program; expected a cc_binary, cc_test or mlf_firmware" %
-             (ctx.label, attribute, target.label))
+             (shown(ctx.label), attribute, shown(target.label)))
     return info.json
 
 def _mlf_size_report_impl(ctx):

@@ -47,8 +47,11 @@ def fields_of(info):
     """
     return [name for name in dir(info) if name not in ["to_json", "to_proto"]]
 
+# What Bazel itself adds to whatever can be run; each version has others.
+_RUNFILES = ["Middleman", "RepoMappingManifest", "RunfilesTree", "SourceSymlinkManifest", "SymlinkTree"]
+
 def mnemonics(observed):
-    """How many actions of each mnemonic a target has.
+    """How many actions of each mnemonic a target has, without those that lay out its runfiles.
 
     Args:
       observed: its ObservedInfo.
@@ -58,7 +61,8 @@ def mnemonics(observed):
     """
     found = {}
     for action in observed.actions:
-        found[action.mnemonic] = found.get(action.mnemonic, 0) + 1
+        if action.mnemonic not in _RUNFILES:
+            found[action.mnemonic] = found.get(action.mnemonic, 0) + 1
     return found
 
 def observing_test(implementation, **attrs):

@@ -13,9 +13,10 @@ from shared import REPO
 
 from mlftool import Executor, PassContext, Runtime, build, create_executor, from_onnx
 from mlftool.api.target import Target, the_target
-from mlftool.compile import TVM_PASSES, wanted_passes
 from mlftool.config import CONFIG, EXECUTOR_OPTIONS, IGNORED_PASSES
 from mlftool.errors import MlfError
+from mlftool.passes import PIPELINE, TVM_PASSES
+from mlftool.passes.order import wanted
 
 
 def small() -> onnx.ModelProto:
@@ -74,7 +75,7 @@ def test_contexts_nest_and_end() -> None:
 
 def test_every_known_pass_can_be_disabled() -> None:
     context = PassContext(disabled_pass=[*TVM_PASSES, *IGNORED_PASSES])
-    left = {p.__name__ for p in wanted_passes(3, context.disabled)}
+    left = {p.__name__ for p in wanted(PIPELINE, 3, context.disabled)}
     assert "fuse_chains" not in left
     assert "canonicalise" in left
     assert not IGNORED_PASSES & set(TVM_PASSES)

@@ -125,3 +125,9 @@ def test_targets_with_shards_are_folders_of_tests() -> None:
     for folder, count in counts.items():
         assert list((REPO / "tests" / folder).glob("test_*.py")), folder
         assert int(count) > 1, folder
+
+
+def test_no_target_runs_alone() -> None:
+    """The other cores would idle meanwhile."""
+    builds = [REPO / "tests" / "BUILD.bazel", *(REPO / "tests").glob("*/BUILD.bazel")]
+    assert [path for path in builds if '"exclusive"' in path.read_text()] == []

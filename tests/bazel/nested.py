@@ -19,6 +19,9 @@ PARTS = ("crt", "mlftool", "rules")
 EXAMPLE = ROOT.parent / "sensor_example"
 # The wheels an outer Bazel has fetched already; on its own the inner one asks pip for them.
 WHEELS = ROOT.parent / "mlf_python" / "site" / "numpy" / "__init__.py"
+# Of every server: without the user's bazelrc; a small heap, since other servers run beside it; the
+# JVM's quick compiler alone, since no server lives long enough to gain from the other one.
+START = ("--nohome_rc", "--host_jvm_args=-Xmx1g", "--host_jvm_args=-XX:TieredStopAtLevel=1")
 
 
 def copy_tree(source: Path, target: Path) -> None:
@@ -38,9 +41,8 @@ class Workspace:
 
     def bazel(self, command: str, *arguments: str, fails: bool = False) -> str:
         """Runs Bazel and returns what it said; `fails` says how it has to end."""
-        # Without the user's bazelrc; a small heap, since a second server may run beside this one.
-        start = [f"--output_user_root={self.server}", "--nohome_rc", "--host_jvm_args=-Xmx1g"]
-        line = ["bazel", *start, "--max_idle_secs=60", command, *arguments]
+        start = (f"--output_user_root={self.server}", *START, "--max_idle_secs=60")
+        line = ["bazel", *start, command, *arguments]
         run = subprocess.run(
             line, cwd=self.folder, capture_output=True, text=True, timeout=600, check=False,
         )  # fmt: skip

@@ -26,10 +26,11 @@ REFUSED = {
     'mlf_compile(name = "c", model = MODEL, executor = "vm", system_lib = True)':
         "//refused:c: system_lib: got True with executor 'vm', expected it with aot or graph only",
     'mlf_compile(name = "d", model = MODEL, system_lib = True)':
-        "//refused:d: system_lib: got True with interface_api 'c', which has no packed functions; "
-        'set interface_api = "packed"',
+        "//refused:d: system_lib: got True with interface_api 'c', expected 'packed'; "
+        'set interface_api = "packed" or leave system_lib out',
     'mlf_compile(name = "e", model = MODEL, unpacked_api = 0)':
-        "//refused:e: unpacked_api: got 0 with interface_api 'c'; set interface_api = \"packed\"",
+        "//refused:e: unpacked_api: got 0 with interface_api 'c', expected 'packed'; "
+        'set interface_api = "packed" or leave unpacked_api out',
     'mlf_compile(name = "f", model = MODEL, interface_api = "packed", workspace_io = True)':
         "//refused:f: workspace_io: got True with interface_api 'packed', expected 'c'",
     'mlf_compile(name = "Big", model = MODEL)':
@@ -60,7 +61,8 @@ REFUSED = {
     'mlf_compile(name = "t2", model = MODEL, pools = ["sram=64KB"])':
         "//refused:t2: pools: got 'sram=64KB', expected NAME=BYTES or NAME=BYTES@SECTION, such as",
     'mlf_compile(name = "t10", model = MODEL, patches = "2", tuning = "x.json")':
-        "//refused:t10: tuning: got //refused:x.json with optimize 'speed' and patches '2'",
+        "//refused:t10: tuning: got //refused:x.json with patches '2', expected 'off'; set "
+        'patches = "off" or leave tuning out',
     'mlf_compile(name = "t11", model = MODEL, tuning = "text.onnx")':
         "//refused:t11: tuning: got //refused:text.onnx, expected one .json file",
     'mlf_compile(name = "t3", model = MODEL, pools = ["a=1KiB", "a=2KiB"])':
@@ -111,7 +113,7 @@ REFUSED = {
     'mlf_tune(name = "tune_host", model = MODEL, targets = ["cortex-m4", "host"])':
         "//refused:tune_host: targets: got 'host', expected targets with a simulated board",
     'mlf_compile(name = "tuned_size", model = MODEL, optimize = "size", tuning = "x.json")':
-        "tuning: got //refused:x.json with optimize 'size' and patches 'off', expected speed and",
+        "tuning: got //refused:x.json with optimize 'size', expected 'speed'; set ",
     # Targets of another kind than an attribute wants.
     'mlf_cc_library(name = "kind_a", archive = "graph.tar")':
         "//refused:kind_a: archive: got //refused:graph.tar, expected an mlf_compile, "

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from nested import ROOT, Workspace, make_workspace
+from nested import ROOT, START, Workspace, make_workspace
 from test_hermetic import REPOSITORY
 from test_toolchains import make_compiler
 from test_walkthroughs import BLOCK
@@ -63,7 +63,7 @@ class Reader:
 
     def run(self, script: str, alone: bool = False, fails: bool = False) -> str:
         """A block of the page; `alone` without network."""
-        start = f'--output_user_root="{self.home}/server" --nohome_rc --host_jvm_args=-Xmx1g'
+        start = f'--output_user_root="{self.home}/server" {" ".join(START)}'
         bazel = f'bazel() {{ command bazel {start} --max_idle_secs=60 "$@"; }}\n'
         command = ["sh", "-ec", bazel + script]
         if alone:

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from nested import ROOT, WHEELS, Workspace, make_workspace
+from nested import ROOT, START, WHEELS, Workspace, make_workspace
 
 BLOCK = re.compile(r"(?:^`([\w./]+)`:\n\n)?^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -39,7 +39,7 @@ def programs(folder: Path, workspace: Workspace) -> Path:
     options = "".join(f"build {option}\n" for option in workspace.options())
     (folder / "bazelrc").write_text(options)
     path = os.pathsep.join([str(ROOT), *sys.path])
-    start = f"--output_user_root={folder}/server --nohome_rc --host_jvm_args=-Xmx1g"
+    start = f"--output_user_root={folder}/server {' '.join(START)}"
     lines = {
         "bazel": f'{shutil.which("bazel")} {start} --bazelrc={folder}/bazelrc "$@"',
         "mlftool": f'env PYTHONPATH={path} {sys.executable} -m mlftool "$@"',

@@ -23,7 +23,7 @@ from mlftool.runtime.descriptor import c_string
 CLIENT = Path(__file__).parent / "every_form.c"
 WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror", "-ffp-contract=off")
 C99 = ("gcc", "-std=c99", *WARNINGS)
-SANITIZE = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+SANITIZE = ("-g1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 PARTS = ("common", "graph_executor", "memory")
 
 # form -> how the module is asked for; the first one is what the others must equal.

@@ -37,7 +37,7 @@ _conformance_programs = rule(
             default = "@mlf_python_test//:site/numpy/__init__.py",
             allow_single_file = True,
         ),
-        "_test_packages": attr.label(default = "@mlf_python_test//:files"),
+        "_test_packages": attr.label(default = "@mlf_python_test//:folder"),
     },
     toolchains = [TOOLCHAIN_TYPE],
 )

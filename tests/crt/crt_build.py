@@ -13,7 +13,7 @@ WARNINGS = (
     *("-std=c99", "-pedantic", "-Werror", "-Wall", "-Wextra", "-Wconversion", "-Wshadow"),
     *("-Wcast-align", "-Wundef", "-Wstrict-prototypes", "-Wvla"),
 )
-SANITIZE = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+SANITIZE = ("-g1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 INCLUDES = (f"-I{CRT / 'include'}", f"-I{HOST}")
 
 

@@ -89,8 +89,8 @@ HOSTILE: dict[str, tuple[bytes, list[tuple[str, str]]]] = {
         [("model_name", "is text that is not Unicode")],
     ),
     "executor": (
-        changed(7, ("modules.vad.executors", ["magic"])),
-        [("modules.vad.executors", "got 'magic', expected one of aot, graph, vm")],
+        changed(7, ("modules.vad.executors", ["../magic"])),
+        [("modules.vad.executors", "got '../magic', expected a name such as aot")],
     ),
     "runtimes_in_5": (
         changed(4, ("version", 5)), [("executors", "is missing")],

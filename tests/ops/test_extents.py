@@ -251,6 +251,38 @@ BAD = {
 }
 
 
+# What an operator does to its data is a vector whose length is known only at run time.
+HOW = {
+    "Reshape": "g (float[6] x, int64[3] s, bool[3] c) => (float[a,b] y)",
+    "Slice": "g (float[6] x, int64[1] s, bool[1] c) => (float[a] y)",
+    "TopK": "g (float[6] x, int64[1] s, bool[1] c) => (float[a] y, int64[a] z)",
+    "ReduceSum": "g (float[2,3] x, int64[2] s, bool[2] c) => (float[2,1] y)",
+}
+HOW_TO = {
+    "Slice": "v = Add(t, t) y = Slice(x, t, v)",
+    "TopK": "y, z = TopK(x, t)",
+}
+
+
+@pytest.mark.parametrize("op", HOW)
+def test_how_many_is_said_is_known(op: str) -> None:
+    """onnxruntime computes each of these; here neither a shape nor the sum would be certain."""
+    node = HOW_TO.get(op, f"y = {op}(x, t)")
+    model = parser.parse_model(f"{HEAD}{HOW[op]} {{ t = Compress <axis = 0> (s, c) {node} }}")
+    inputs = {
+        i.name: [d.dim_value for d in i.type.tensor_type.shape.dim] for i in model.graph.input
+    }
+    sample = {"x": np.ones(inputs["x"], np.float32)}
+    sample["s"] = np.array([2, 3, 7][: inputs["s"][0]] if op != "ReduceSum" else [1, 7])
+    sample["c"] = np.array([True, op == "Reshape", False][: inputs["c"][0]])
+    (results,) = onnxruntime_float(model, [sample])
+    assert results["y"].ndim
+    with pytest.raises(MlfError) as caught:
+        compile_module(ModuleSpec(model))
+    assert "MLF0302" in str(caught.value)
+    assert "the extents of 't' are known only at run time" in str(caught.value)
+
+
 @pytest.mark.parametrize("name", BAD)
 def test_what_is_not_certain_is_refused(name: str) -> None:
     with pytest.raises(MlfError) as caught:

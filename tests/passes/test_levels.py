@@ -11,12 +11,17 @@ from batch import Job, build_jobs
 from oracle import onnxruntime_float
 from shared import OWN
 
-from mlftool.compile import LEVELS, TVM_PASSES, ModuleSpec, compile_module
+from mlftool.compile import ModuleSpec, compile_module
+from mlftool.ir.graph import Graph
+from mlftool.passes import PIPELINE, TVM_PASSES
+from mlftool.passes.order import ALWAYS, Pass, ordered
 
+# Those that can be left out.
+LEVELS = {p.name for p in PIPELINE if p.level != ALWAYS}
 MODELS = ("digits_float32", "gesture_int8", "vibration_float32", "vibration_int8")
 LEFT_OUT = {
     **{f"level {level}": {"opt_level": level} for level in range(4)},
-    **{f"without {name}": {"disabled_pass": (name,)} for name in (*LEVELS, *TVM_PASSES)},
+    **{f"without {name}": {"disabled_pass": (name,)} for name in (*sorted(LEVELS), *TVM_PASSES)},
 }
 
 
@@ -43,4 +48,55 @@ def test_every_way_computes_the_model(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", TVM_PASSES)
 def test_tvm_names_mean_passes_of_ours(name: str) -> None:
-    assert set(TVM_PASSES[name]) <= set(LEVELS)
+    assert set(TVM_PASSES[name]) <= LEVELS
+
+
+def test_the_order_is_the_one_we_know() -> None:
+    """The place to read it: each pass says its own in its file."""
+    assert [p.name for p in PIPELINE] == [
+        "canonicalise",
+        "widen",
+        "fold_batchnorm",
+        "spread_batchnorm",
+        "sink_and_hoist",
+        "to_integer",
+        "average_to_integer",
+        "settle_weights",
+        "fold_constants",
+        "channels_last",
+        "cancel_transposes",
+        "fold_moved_constants",
+        "split_transposed",
+        "drop_constant_channels",
+        "fuse_chains",
+        "tabulate",
+        "fuse_prologues",
+        "fuse_epilogues",
+        "store_outputs",
+    ]
+
+
+def made(name: str, after: str = "", before: str = "") -> Pass:
+    def run(graph: Graph) -> Graph:
+        return graph
+
+    run.__name__ = name
+    return Pass(run, after, before)
+
+
+def test_a_pass_goes_where_it_says() -> None:
+    given = [made("c", "b"), made("new", "a", "b"), made("b", "a"), made("a")]
+    assert [p.name for p in ordered(given)] == ["a", "new", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("passes", "names"),
+    [
+        ((made("a"), made("b")), "a, b"),
+        ((made("a", "b"), made("b", "a")), "a, b"),
+        ((made("a"), made("b", "a"), made("new", "a")), "b, new"),
+    ],
+)
+def test_an_order_must_follow_from_what_they_say(passes: tuple[Pass, ...], names: str) -> None:
+    with pytest.raises(ValueError, match=f"do not say their order: {names}"):
+        ordered(passes)

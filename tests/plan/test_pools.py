@@ -130,7 +130,13 @@ def test_what_is_no_pool(pools: tuple[str, ...], said: str) -> None:
         parse_pools(pools)
 
 
-@pytest.mark.parametrize("asked", [{"executor": "graph"}, {"interface_api": "packed"}])
-def test_who_knows_no_pools(asked: dict[str, Any]) -> None:
-    with pytest.raises(MlfError, match="need the aot executor with interface c"):
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"executor": "graph"}, "pools with executor 'graph'; expected aot"),
+        ({"interface_api": "packed"}, "pools with interface-api 'packed'; expected c"),
+    ],
+)
+def test_who_knows_no_pools(asked: dict[str, Any], said: str) -> None:
+    with pytest.raises(MlfError, match=said):
         compile_module(ModuleSpec(MODEL, pools=(FAST, SLOW), **asked))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import importlib.util
 import subprocess
 import sys
 import zipfile
@@ -66,6 +67,8 @@ def test_a_folder_of_wheels_gives_what_pip_gives(
     assert tree(made) == tree(by_pip)
     assert ("two_words/tests/test_a.py" in tree(made)) == bool(more)
     assert "beside.py" in tree(made)
+    bytecode = Path(importlib.util.cache_from_source("two_words/__init__.py"))
+    assert (str(bytecode) in tree(made)) == bool(more)
 
 
 def test_pip_is_not_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,6 +35,7 @@ def wrapper(folder: Path, program: str, options: str) -> Path:
 def _one_processor(monkeypatch: pytest.MonkeyPatch) -> None:
     targets = {name: TARGETS[name] for name in ("cortex-m4",)}
     monkeypatch.setattr(probe, "TARGETS", targets)
+    probe.forget()
 
 
 @pytest.mark.parametrize("what", FILES)
@@ -56,6 +57,7 @@ def test_files_of_a_compiler_are_in_its_fingerprint(
     for text in ("", "/* 1 */\n", "/* 2 */\n"):
         if text:
             (folder / name).write_text(text)
+        probe.forget()
         found = probe.cross(ARM, str(path)) if compiler == "cross" else probe.host_compiler()
         assert found["path"] == str(path)
         prints.add(found["fingerprint"])
@@ -71,6 +73,7 @@ def test_another_program_has_another_fingerprint(
     for options in ("", "-O1", "-O1"):
         path = wrapper(tmp_path, program, options)
         monkeypatch.setenv("CC", str(path))
+        probe.forget()
         found = probe.cross(ARM, str(path)) if compiler == "cross" else probe.host_compiler()
         prints.append(found["fingerprint"])
     assert prints[0] != prints[1] == prints[2]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import re
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from mlftool.compile import ModuleSpec, compile_module, compile_modules
 from mlftool.describe import operator_bundle
 from mlftool.errors import MlfError
 from mlftool.mlf import Bundle, write_tar
+from mlftool.mlf.metadata import MEMBER
 from mlftool.mlf.records import VERSIONS
 from mlftool.runtime.load import LoadedArchive
 
@@ -139,3 +141,27 @@ def test_what_the_docs_say_works(
     exec(code, scope)
     assert list(scope["outputs"]) == ["probability"]
     assert capsys.readouterr().out == "image int8 (1, 1, 8, 8)\nprobability int8 (1, 10)\n"
+
+
+def renamed_executor(bundle: Bundle) -> dict[str, bytes]:
+    """The archive's files with an executor that a later mlftool may have."""
+    moved = {n.replace("/aot/", "/later/"): d for n, d in bundle.files.items()}
+    del moved["checksums.sha256"]
+    metadata = json.loads(moved[MEMBER])
+    for module in metadata["modules"].values():
+        module["executors"] = ["later"]
+    return moved | {MEMBER: json.dumps(metadata).encode()}
+
+
+def test_an_executor_we_do_not_know_is_called_by_its_interface() -> None:
+    """A module with a C header says all that a caller needs; without one it cannot be run."""
+    ours = compile_modules([ModuleSpec(MODEL, "m")])
+    made = renamed_executor(ours)
+    module = LoadedArchive(Bundle(made)).module()
+    assert module.executor == "later"
+    wanted = LoadedArchive(ours).module().run({"image": image()})["probability"]
+    result = module.run({"image": image()})["probability"]
+    np.testing.assert_array_equal(result, wanted, strict=True)
+    bare = {n: d for n, d in made.items() if not n.endswith((".h", ".json")) or n == MEMBER}
+    with pytest.raises(MlfError, match="modules of the later executor cannot be run"):
+        LoadedArchive(Bundle(bare)).module()

@@ -17,6 +17,7 @@ from pathlib import Path
 from shared import REPO
 
 PARTS = ("mlftool", "crt", "examples", "rules", "tests", "tools", "docs", "pyproject.toml")
+PARTS += (".bazelrc", "bazelw")
 BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

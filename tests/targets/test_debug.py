@@ -6,7 +6,7 @@ import pytest
 from batch import compile_model
 from families import FAMILIES
 
-from mlftool.compile import PIPELINE
+from mlftool.passes import PIPELINE
 from mlftool.targets import TARGETS
 
 
@@ -29,7 +29,7 @@ def test_level_1_tells_stages(
 ) -> None:
     lines = told("1", capsys, monkeypatch).splitlines()
     stages = [line.split(": ")[2] for line in lines]
-    names = [rewrite.__name__ for rewrite in PIPELINE]
+    names = [p.name for p in PIPELINE]
     assert stages == ["import", *names, "lower for cortex-m4", "emit"]
     assert all(line.startswith("mlftool: demo: ") for line in lines)
 

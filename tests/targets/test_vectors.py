@@ -56,6 +56,24 @@ def jobs_for(target: str) -> dict[str, Job]:
     return made
 
 
+@pytest.mark.parametrize("compiler", ["gcc", "g++", "clang"])
+def test_code_for_sse2_reads_the_intrinsics_of_sse2_alone(tmp_path: Path, compiler: str) -> None:
+    """immintrin.h takes longer to read than a small model to compile."""
+    write_headers(tmp_path)
+    (tmp_path / "a.c").write_text('#include "mlf/simd.h"\n')
+    read = {
+        flag: subprocess.run(
+            [compiler, flag, f"-I{INCLUDE}", "-M", "a.c"],
+            cwd=tmp_path, capture_output=True, text=True, check=True,
+        ).stdout
+        for flag in ("-msse2", "-mavx2")
+    }  # fmt: skip
+
+    assert "/emmintrin.h" in read["-msse2"]
+    assert "/immintrin.h" not in read["-msse2"]
+    assert "/immintrin.h" in read["-mavx2"]
+
+
 @pytest.fixture(scope="module")
 def portable(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Job]:
     jobs = jobs_for(PORTABLE)

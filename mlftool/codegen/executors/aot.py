@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from mlftool.codegen.executor import Executor
 from mlftool.codegen.kernels import Argument, Kernels, expression, pool_name, write_kernels
 from mlftool.codegen.names import member_names, parameter
-from mlftool.codegen.options import Options
+from mlftool.codegen.options import Options, check_linked, refused
 from mlftool.codegen.origin import origin, tensors
 from mlftool.codegen.packed import PackedStep, Shapes, check_types, code_values, pack
 from mlftool.codegen.packed import functions as packed_functions
 from mlftool.codegen.sources import INCLUDE, SRC, OperatorFunction, Sources
 from mlftool.codegen.templates import render
 from mlftool.codegen.weights import place
-from mlftool.errors import MlfError, Problem
 from mlftool.ir.graph import Graph
 from mlftool.ops.scalar import c_string
+from mlftool.options import CompilerOptions
 from mlftool.plan.program import Program, Region
 
 
@@ -33,13 +34,8 @@ def emit_c(program: Program, options: Options, interface: Graph) -> Sources:
     kernels = write_kernels(program, module)
     weights = place(kernels.constants, module, options.weights)
     values = values_of(program, options, interface, members, kernels) | {"weights": weights}
-    files = {
-        f"{SRC}/{module}_lib0.c": render("lib0.c.j2", **values),
-        f"{SRC}/{module}_lib1.c": render("lib1.c.j2", **values),
-        f"{INCLUDE}/tvmgen_{module}.h": render("header.h.j2", **values),
-    }
     return Sources(
-        files,
+        struct_files(module, "lib", values),
         tuple(OperatorFunction(f.symbol) for f in kernels.functions),
         tuple(s.function.symbol for s in kernels.steps),
         members,
@@ -49,12 +45,15 @@ def emit_c(program: Program, options: Options, interface: Graph) -> Sources:
     )
 
 
+def struct_files(module: str, template: str, values: Mapping[str, Any]) -> dict[str, str]:
+    """The C files of a module that is called through structs of pointers, by their names."""
+    files = {f"{SRC}/{module}_lib{k}.c": render(f"{template}{k}.c.j2", **values) for k in (0, 1)}
+    return files | {f"{INCLUDE}/tvmgen_{module}.h": render("header.h.j2", **values)}
+
+
 def emit_packed(program: Program, options: Options, interface: Graph) -> Sources:
     """Packed entry point; the calls inside are packed ones too, or with unpacked_api plain C."""
     module = options.module
-    if program.workspace_io:
-        text = "inputs and outputs in the workspace need --interface-api c"
-        raise MlfError(Problem("MLF0405", text))
     check_types(program.graph)
     members = member_names((*interface.inputs, *interface.outputs))
     kernels = write_kernels(program, module)
@@ -215,3 +214,26 @@ def _address(program: Program, name: str) -> str:
     buffer = memory.place[program.storage(name)]
     pools = {r.pool.name: _passed(r) for r in memory.regions if r.pool.name}
     return f"{pools.get(buffer.pool, 'global_workspace')} + {buffer.offset_bytes}"
+
+
+def _options(module: str, asked: CompilerOptions) -> Options:
+    interface = asked.interface_api or "c"
+    unpacked = interface == "c" if asked.unpacked_api is None else asked.unpacked_api
+    if interface not in EXECUTOR.sources:
+        raise refused(f"interface '{interface}'; expected {' or '.join(EXECUTOR.sources)}")
+    if interface == "c" and not unpacked:
+        raise refused(
+            'Either need interface_api == "packed" (got: c) or unpacked-api == true (got: 0) '
+            "when targeting c runtime",
+            "leave unpacked-api out: it is 1 with interface c",
+        )
+    check_linked("aot", asked)
+    return Options(module, interface, unpacked, True, asked.system_lib)
+
+
+EXECUTOR = Executor(
+    "straight-line C",
+    {"c": ("lib0", "lib1"), "packed": ("lib0", "lib1", "lib2")},
+    _options,
+    emit,
+)

@@ -11,9 +11,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from mlftool.codegen.executor import Executor
 from mlftool.codegen.kernels import Argument, Constant, write_kernels
 from mlftool.codegen.names import member_names
-from mlftool.codegen.options import Options
+from mlftool.codegen.options import Options, refused
 from mlftool.codegen.origin import origin
 from mlftool.codegen.packed import LIMIT, PackedStep, check_types, code_values, functions, pack
 from mlftool.codegen.sources import SRC, OperatorFunction, Sources, Storage
@@ -22,6 +23,7 @@ from mlftool.codegen.weights import place
 from mlftool.errors import MlfError, Problem
 from mlftool.ir import dtype
 from mlftool.ir.graph import Array, Graph, TensorType
+from mlftool.options import CompilerOptions
 from mlftool.plan.program import Buffer, Program
 
 MAX_TENSORS = 9  # of one node: TVM_CRT_MAX_ARGS - 1
@@ -74,9 +76,6 @@ class _Table:
 def emit(program: Program, options: Options, interface: Graph) -> Sources:
     """C and JSON for `program`; `interface` has the inputs' and outputs' own names."""
     module = options.module
-    if program.workspace_io:
-        text = "inputs and outputs in the workspace need --executor aot --interface-api c"
-        raise MlfError(Problem("MLF0405", text))
     check_types(program.graph)
     kernels = write_kernels(program, module)
     steps = pack(kernels, options.link_params)
@@ -281,3 +280,22 @@ def _shape(type_: TensorType) -> tuple[int, ...]:
 
 def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
+
+
+def _options(module: str, asked: CompilerOptions) -> Options:
+    """Its functions are always packed."""
+    if asked.interface_api not in (None, "packed") or asked.unpacked_api:
+        raise refused(
+            "the graph executor calls packed functions by name; got another interface or "
+            "unpacked-api 1",
+            "leave both out, or use --executor aot",
+        )
+    return Options(module, "packed", False, bool(asked.link_params), asked.system_lib)
+
+
+EXECUTOR = Executor(
+    "TVM's graph executor over packed functions",
+    {"packed": ("lib0", "lib1", "graph")},
+    _options,
+    emit,
+)

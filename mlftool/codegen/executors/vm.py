@@ -9,16 +9,17 @@ from __future__ import annotations
 import numpy as np
 
 from mlftool.codegen.bytecode import Code, listing, write_code
-from mlftool.codegen.executors.aot import values_of
+from mlftool.codegen.executor import Executor
+from mlftool.codegen.executors.aot import struct_files, values_of
 from mlftool.codegen.kernels import Writer
 from mlftool.codegen.names import member_names
-from mlftool.codegen.options import Options
-from mlftool.codegen.sources import INCLUDE, SRC, OperatorFunction, Sources
-from mlftool.codegen.templates import render
+from mlftool.codegen.options import Options, check_linked, refused
+from mlftool.codegen.sources import OperatorFunction, Sources
 from mlftool.codegen.weights import place
 from mlftool.errors import MlfError, Problem
 from mlftool.ir.graph import Graph
 from mlftool.mlf.bytecode import MAX_ARGUMENTS, MAX_NUMBER
+from mlftool.options import CompilerOptions
 from mlftool.plan.program import Program
 
 AOT = "use --executor aot, which has no such limit"
@@ -27,9 +28,6 @@ AOT = "use --executor aot, which has no such limit"
 def emit(program: Program, options: Options, interface: Graph) -> Sources:
     """C and bytecode for `program`; `interface` has the inputs' and outputs' own names."""
     module = options.module
-    if program.workspace_io:
-        text = "inputs and outputs in the workspace need --executor aot --interface-api c"
-        raise MlfError(Problem("MLF0405", text))
     writer = Writer(program, module)
     code = write_code(program, writer)
     _check(code, module)
@@ -45,13 +43,8 @@ def emit(program: Program, options: Options, interface: Graph) -> Sources:
         "code": listing(code),
         "words": len(code.words),
     }
-    files = {
-        f"{SRC}/{module}_lib0.c": render("vm_lib0.c.j2", **values),
-        f"{SRC}/{module}_lib1.c": render("vm_lib1.c.j2", **values),
-        f"{INCLUDE}/tvmgen_{module}.h": render("header.h.j2", **values),
-    }
     return Sources(
-        files,
+        struct_files(module, "vm_lib", values),
         tuple(OperatorFunction(f.symbol) for f in kernels.functions),
         tuple(code.symbols),
         members,
@@ -77,3 +70,19 @@ def _check(code: Code, module: str) -> None:
         )
     if problems:
         raise MlfError(Problem("MLF0304", f"module '{module}': {p}", help=AOT) for p in problems)
+
+
+def _options(module: str, asked: CompilerOptions) -> Options:
+    """Its modules are called through structs of pointers."""
+    packed = asked.interface_api not in (None, "c") or asked.unpacked_api is False
+    if packed or asked.system_lib:
+        raise refused(
+            "the vm executor is called through its C interface; got interface packed, "
+            "unpacked-api 0 or a system library",
+            "leave them out, or use --executor aot",
+        )
+    check_linked("vm", asked)
+    return Options(module)
+
+
+EXECUTOR = Executor("bytecode", {"c": ("lib0", "lib1")}, _options, emit)

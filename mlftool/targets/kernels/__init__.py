@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from pkgutil import iter_modules
 
-from mlftool.ops.base import Bid
+from mlftool.ops import OPS, Trait
+from mlftool.ops.base import Bid, Layout
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,21 @@ class Specialised:
 KERNELS: dict[str, list[Specialised]] = {}
 
 
+def _contractions(*layouts: Layout, quantised: bool) -> tuple[str, ...]:
+    """The operators that are sums of products with such weights, and whose biases can be packed."""
+    found = ((o.name, o.contracts) for o in OPS.values() if o.contracts)
+    wanted = [(name, c) for name, c in found if c.layout in layouts and c.quantised == quantised]
+    return tuple(name for name, c in wanted if quantised or c.packs_bias)
+
+
+_PACKED = (Layout.CONVOLUTION, Layout.MATRIX)
+BYTES = _contractions(*_PACKED, quantised=True)
+FLOATS = _contractions(*_PACKED, quantised=False)
+PRODUCTS = _contractions(Layout.MATRICES, quantised=True)  # of bytes that are both computed
+TRANSPOSED = _contractions(Layout.TRANSPOSED, quantised=True)
+TABLES = tuple(o.name for o in OPS.values() if Trait.TABLE in o.traits)
+
+
 def kernel(
     *ops: str,
     needs: str,
@@ -52,5 +68,3 @@ def kernel(
 
 for _module in sorted(m.name for m in iter_modules(__path__)):
     import_module(f"{__name__}.{_module}")  # which registers itself
-
-__all__ = ["KERNELS", "Specialised", "kernel"]

@@ -1,94 +1,185 @@
-"""int8 contractions with the ARMv7E-M DSP instructions, for weights that dsp_pairs.py cannot take.
+"""int8 contractions with the ARMv7E-M DSP instructions: sixteen products in thirteen instructions.
 
-The operands of two output pixels are widened to int16 once; then every four weights of two output
-channels cost two loads and four SXTB16, and eight SMLAD do the sixteen products. SXTB16 takes bytes
-0 and 2, then 1 and 3; weights are packed so that this is the order of the widened pixels. A dense
-layer has one pixel, nothing to widen for, and treats its input as it does its weights.
+SMLAD adds two 16-bit products. The operands of two output pixels are widened to int16 once. Weights
+stay bytes, but of two output channels in one halfword, 256 * w1 + w0: the sum of x * halfword needs
+no unpacking, one SXTB16 gives two w0, and the difference of the two sums is 256 times the sum with
+w1. So unpacking costs half, and registers are left for loading two words at once.
+
+Weights that cannot be paired are unpacked: four of two channels cost two loads and four SXTB16, and
+eight SMLAD do the sixteen products. SXTB16 takes bytes 0 and 2, then 1 and 3; weights are packed so
+that this is the order of the widened pixels. A dense layer of one pixel has nothing to widen for,
+and treats its input as it does its weights.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
 import numpy as np
 
-from mlftool.ir.graph import Array, View
-from mlftool.ops.base import Kernel, Operand
+from mlftool.ir.graph import Array
+from mlftool.ir.holes import Number
+from mlftool.ops.base import Operand
 from mlftool.ops.contraction import (
     Contraction,
     Quantisation,
-    folded_bias,
-    geometry,
+    Stored,
     pad_rows,
-    scale_operand,
+    requantize,
     stores,
 )
-from mlftool.targets.kernels import kernel
-from mlftool.targets.kernels.parts import bytes_of, operands
+from mlftool.ops.fixed import fixed
+from mlftool.ops.scalar import Store
+from mlftool.targets.kernels.parts import (
+    Tile,
+    Walk,
+    bias_of,
+    byte_kernel,
+    constants,
+    scale_of,
+    walk,
+)
+
+# C functions that make int16 of bytes; the second in the order in which SXTB16 gives them.
+WIDEN = ("mlf_widen_s8", "mlf_widen_s8_pairs")
+PACKED = "two halfwords 256 * w1 + w0 a word"
+Requantised = Callable[[str, str], str]  # C text of (accumulator, channel)
 
 
-def _pack(c: Contraction, width: int, order: list[int]) -> Array:
-    """[OC/width, K/4, width, 4] with each four bytes in `order`, zeros added."""
+def quads(c: Contraction, width: int) -> Array:
+    """[OC/width, K/4, width, 4] weights, zeros added."""
     w = pad_rows(c.weights.reshape(c.oc, -1), width)
-    w = np.concatenate([w, np.zeros((w.shape[0], -w.shape[1] % 4), w.dtype)], axis=1)
-    quads = w.reshape(-1, width, w.shape[1] // 4, 4)[..., order]
-    return np.ascontiguousarray(quads.transpose(0, 2, 1, 3)).reshape(-1)
+    w = np.pad(w, ((0, 0), (0, -w.shape[1] % 4)))
+    return w.reshape(-1, width, w.shape[1] // 4, 4).transpose(0, 2, 1, 3)
 
 
-def _constants(c: Contraction, q: Quantisation, width: int, order: list[int]) -> list[Operand]:
-    return [
-        Operand("w", "int8_t", "const", array=_pack(c, width, order)),
-        Operand("b", "int32_t", "const", array=pad_rows(folded_bias(c, q).astype(np.int32), width)),
-        scale_operand(q, width),
-    ]
-
-
-@kernel("QLinearConv", "com.microsoft.QGemm", needs="dsp")
-def two_by_two(v: View) -> Kernel | None:
-    """Two pixels x two channels at a time; wants more than one pixel."""
-    found = bytes_of(v, signed=True)
-    if found is None or found[0].pixels < 2:
+def paired(c: Contraction, width: int, ordered: bool) -> Array | None:
+    """[OC/width, K/4, width/2, 2] words of two halfwords 256 * w1 + w0: two products of two
+    channels. None if a halfword cannot hold that, or a sum of such products its int32."""
+    most = np.abs(c.weights.reshape(c.oc, -1).astype(int)).sum(axis=1).max()
+    w = quads(c, width).astype(np.int32)
+    both = 256 * w[:, :, 1::2] + w[:, :, ::2]
+    if both.min() < -(2**15) or 128 * most >= 2**23:
         return None
-    c, q = found
-    entries = stores(c, q, 2, 2, 2)
-    store = entries[0].store
-    column = -(-c.depth // 4) * 4
-    columns = Operand("columns", "int16_t", "scratch", bytes=2 * 2 * column)
-    return Kernel(
-        "dsp.two_by_two",
-        "dsp_two_by_two.c.j2",
+    order = [0, 2, 1, 3] if ordered else [0, 1, 2, 3]
+    halves = both[..., order].astype(np.int16).view(np.uint16).astype(np.uint32)
+    return np.ascontiguousarray(halves[..., ::2] | halves[..., 1::2] << 16).reshape(-1)
+
+
+def entries_of(
+    c: Contraction,
+    q: Quantisation,
+    rows: int,
+    width: int,
+    requantised: Requantised | None,
+    always: bool = False,
+) -> tuple[list[Stored], bool]:
+    """`stores`, but where the last pixel has no second one it is stored twice, as pixel `q1`, which
+    needs no condition, unless the store reads what it replaces; and whether that is so. `always`:
+    also if no pixel is left over."""
+    entries = stores(c, q, rows, width, width, requantised)
+    if rows == 1 or (c.pixels % rows == 0 and not always) or entries[0].store.inplace:
+        return entries, False
+    first = entries[:width]
+    second = []
+    for b, entry in enumerate(first):
+        channel = f"oc + {b}" if b else "oc"
+        acc = f"acc1{b}"
+        text = requantised(acc, channel) if requantised else requantize(c, q, acc, channel)
+        index = f"q1 * {Number(c.oc)} + {channel}"
+        store = Store(c.v, f"({c.v.y.dtype.c}){text}", index, channel)
+        second.append(replace(entry, index=index, store=store))
+    return [*first, *second], True
+
+
+@dataclass(frozen=True)
+class Dot:
+    """How the products of `rows` pixels x `width` channels are added: dsp_dot_<form>.j2."""
+
+    name: str
+    form: str
+    rows: int
+    width: int
+    weights: Operand
+    scale: tuple[Operand, ...]  # what `requantised` reads
+    requantised: Requantised | None  # None: as floats do
+    ordered: bool  # operands are in the order in which SXTB16 gives bytes
+    unroll: int
+    cost: float
+
+
+def _tile(c: Contraction, q: Quantisation, dot: Dot, order: Walk | None = None) -> Tile:
+    entries, twice = entries_of(c, q, dot.rows, dot.width, dot.requantised)
+    store, column = entries[0].store, -(-c.depth // 4) * 4
+    columns = Operand("columns", "int16_t", "scratch", bytes=2 * dot.rows * column)
+    order = order or walk(c, dot.rows, column, columns, store.operands)
+    return Tile(
+        dot.name,
+        "dsp.c.j2",
+        c,
+        (dot.weights, *constants(b=bias_of(c, q, dot.width)), *dot.scale),
+        order.scratch,
+        store,
         {
-            **geometry(c),
+            "dot": dot.form,
+            "rows": dot.rows,
             "column": column,
             "stores": entries,
+            "ordered": dot.ordered,
+            "widen": WIDEN[dot.ordered],
+            "scatter": WIDEN[dot.ordered and c.ic % 4 == 0],
             "fill": q.x_zero_point,
-            "run": c.depth if c.dense else c.kernel[1] * c.ic,
-            "unroll": 4 if column % 16 == 0 else 2,
+            "unroll": dot.unroll,
+            "twice": twice,
         },
-        operands(v, _constants(c, q, 2, [0, 2, 1, 3]), store.operands, [columns]),
-        cost=c.macs * 1.3 + c.pixels * (c.oc * 20.0 + c.depth * 2.5),
-        macs=c.macs,
-        includes=("mlf/kernel.h", "mlf/dsp.h", *store.includes),
-        inplace=store.inplace,
+        cost=dot.cost,
+        header="mlf/dsp.h",
+        walk=order,
     )
 
 
-@kernel("com.microsoft.QGemm", "QLinearConv", needs="dsp")
-def rows_of_four(v: View) -> Kernel | None:
-    """One pixel with contiguous operands (a dense layer): four channels at a time."""
-    found = bytes_of(v, signed=True)
-    if found is None:
+@byte_kernel("dsp", signed=True)
+def pairs(c: Contraction, q: Quantisation, unrolled: int = 0) -> Tile | None:
+    """Two pixels x two channels at a time, or one pixel x four. `unrolled` fours of products make
+    one round of the loop, or as many as usually do best."""
+    rows, width = (1, 4) if c.pixels == 1 else (2, 2)
+    ordered = (c.depth if c.dense else c.kernel[1] * c.ic) % 4 == 0
+    w, rounds = paired(c, width, ordered), -(-c.depth // 4)
+    unroll = unrolled or next(n for n in (8, 6, 7, 5, 4, 3, 2, 1) if rounds % n == 0)
+    if w is None or rounds % unroll:
         return None
-    c, q = found
+    fix = fixed(c, q)
+    scale = (fix.coded(width),) if fix else constants(scale=scale_of(q, width))
+    text = (lambda acc, channel: fix.text(acc, f"m[{channel}]")) if fix else None
+    weights = Operand("w", "uint32_t", "const", array=w, note=PACKED)
+    cost = c.macs * 0.9 + c.pixels * (c.oc * 16.0 + c.depth * 1.5)
+    dot = Dot("dsp.pairs", "pairs", rows, width, weights, scale, text, ordered, unroll, cost)
+    return _tile(c, q, dot)
+
+
+def _unpacked(
+    c: Contraction, q: Quantisation, name: str, rows: int, width: int, order: list[int], cost: float
+) -> Dot:
+    scale = constants(scale=scale_of(q, width))
+    (w,) = constants(w=np.ascontiguousarray(quads(c, width)[..., order]).reshape(-1))
+    unroll = 4 if -(-c.depth // 4) % 4 == 0 else 2
+    return Dot(name, "quads", rows, width, w, scale, None, False, unroll, cost)
+
+
+@byte_kernel("dsp", signed=True)
+def two_by_two(c: Contraction, q: Quantisation) -> Tile | None:
+    """Two pixels x two channels at a time; wants more than one pixel."""
+    if c.pixels < 2:
+        return None
+    cost = c.macs * 1.3 + c.pixels * (c.oc * 20.0 + c.depth * 2.5)
+    return _tile(c, q, _unpacked(c, q, "dsp.two_by_two", 2, 2, [0, 2, 1, 3], cost))
+
+
+@byte_kernel("dsp", signed=True)
+def rows_of_four(c: Contraction, q: Quantisation) -> Tile | None:
+    """One pixel with contiguous operands (a dense layer): four channels at a time."""
     if c.pixels != 1 or not c.dense or c.depth % 4:
         return None
-    entries = stores(c, q, 1, 4, 4)
-    store = entries[0].store
-    return Kernel(
-        "dsp.rows_of_four",
-        "dsp_rows_of_four.c.j2",
-        {**geometry(c), "stores": entries},
-        operands(v, _constants(c, q, 4, [0, 1, 2, 3]), store.operands, []),
-        cost=c.macs * 1.7 + c.oc * 14.0,
-        macs=c.macs,
-        includes=("mlf/kernel.h", "mlf/dsp.h", *store.includes),
-        inplace=store.inplace,
-    )
+    dot = _unpacked(c, q, "dsp.rows_of_four", 1, 4, [0, 1, 2, 3], c.macs * 1.7 + c.oc * 14.0)
+    return _tile(c, q, dot, Walk.in_place())

@@ -1,75 +1,35 @@
 """int8 depthwise convolutions with the ARMv7E-M DSP instructions, one channel at a time.
 
-A channel's plane is widened to int16 with its padding filled in, so windows need no conditions;
-then two neighbouring outputs share their loads, and the taps of a kernel row go in pairs through
-SMLAD. All weights of a channel stay in registers. Since a channel is read before it is written and
-touches no other, the output may take over the input's memory.
+A plane (planes.py) is widened to int16; then two neighbouring outputs share their loads, and the
+taps of a kernel row go in pairs through SMLAD. All weights of a channel stay in registers.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 
-import numpy as np
-
-from mlftool.ir.graph import View
-from mlftool.ops.base import Kernel, Operand
-from mlftool.ops.contraction import (
-    Contraction,
-    Stored,
-    folded_bias,
-    requantize,
-    scale_operand,
-)
+from mlftool.ops.base import Operand
+from mlftool.ops.contraction import Contraction, Quantisation, Stored, requantize, scale_operand
 from mlftool.ops.fixed import fixed
 from mlftool.ops.scalar import Store
-from mlftool.targets.kernels import kernel
-from mlftool.targets.kernels.parts import bytes_of, operands
+from mlftool.targets.kernels.parts import Tile, bias_of, byte_kernel, constants
+from mlftool.targets.kernels.planes import Axis, Plane, axes
 
-PLANE_BYTES = 1024  # what the planner puts on the stack; larger planes are taken in bands
 MOST_TAPS = 25
 
 
-@dataclass(frozen=True)
-class Axis:
-    """One spatial axis; x and y are the strides of input and output in elements."""
-
-    is_rows: bool  # the first of the two
-    n_in: int
-    n_out: int
-    k: int
-    s: int
-    pad: int
-    x: int
-    y: int
-
-
-def axes(c: Contraction) -> tuple[Axis, Axis]:
-    """(outer, inner): the longer one inside, which shares more between outputs."""
-    (_, iw), (_, ow) = c.inputs, c.outputs
-    strides = ((iw * c.ic, ow * c.oc), (c.ic, c.oc))
-    rows, columns = (
-        Axis(a == 0, c.inputs[a], c.outputs[a], c.kernel[a], c.strides[a], c.pads[a], *strides[a])
-        for a in (0, 1)
-    )
+def plane_of(c: Contraction) -> Plane | None:
+    """The plane if its window is one that there is code for, the longer axis inside, which shares
+    more between outputs."""
+    if max(c.dilations) > 1 or max(c.strides) > 4 or c.kernel[0] * c.kernel[1] > MOST_TAPS:
+        return None
+    rows, columns = axes(c)
     flip = rows.n_out > columns.n_out and rows.n_out % 2 <= columns.n_out % 2
-    return (columns, rows) if flip else (rows, columns)
-
-
-def plane_of(outer: Axis, inner: Axis) -> tuple[int, int, int]:
-    """(width, height, band): halfwords of a row, rows, and output rows computed at once."""
-    width = (-(-inner.n_out // 2) * 2 - 1) * inner.s + inner.k + 1
-    width = max(width, inner.pad + inner.n_in)
-    width += width % 2
-    band = max(1, (PLANE_BYTES // (2 * width) - outer.k) // outer.s + 1)
-    if band >= outer.n_out:
-        return (
-            width,
-            max((outer.n_out - 1) * outer.s + outer.k, outer.pad + outer.n_in),
-            outer.n_out,
-        )
-    band = -(-outer.n_out // -(-outer.n_out // band))
-    return width, (band - 1) * outer.s + outer.k, band
+    outer, inner = (columns, rows) if flip else (rows, columns)
+    plane = Plane.of(c, outer, inner, (-(-inner.n_out // 2) * 2 - 1) * inner.s + inner.k + 1, 2)
+    if plane.band < outer.n_out:
+        return plane
+    return replace(plane, height=max(plane.height, outer.pad + outer.n_in))
 
 
 def _code(
@@ -110,84 +70,36 @@ def _code(
     return lines, sorted(pairs.items())
 
 
-def overtakes(c: Contraction, outer: Axis, inner: Axis, band: int) -> bool:
-    """Whether a channel's outputs never land on pixels of it that are still to be read."""
-    if c.batch > 1 or c.pixels > c.inputs[0] * c.inputs[1]:
-        return False
-    for done in range(band, outer.n_out, band):
-        unread = (done - 1) * outer.s - outer.pad + outer.k
-        written = {
-            (o * outer.y + i * inner.y) // c.oc for o in range(done) for i in range(inner.n_out)
-        }
-        later = {
-            (o * outer.x + i * inner.x) // c.ic
-            for o in range(max(unread, 0), outer.n_in)
-            for i in range(inner.n_in)
-        }
-        if written & later:
-            return False
-    return True
-
-
-def takes_taps(c: Contraction) -> bool:
-    """Whether a plane's window is one that `planes` has code for."""
-    taps = c.kernel[0] * c.kernel[1]
-    return max(c.dilations) == 1 and max(c.strides) <= 4 and taps <= MOST_TAPS
-
-
-@kernel("QLinearConv", needs="dsp")
-def planes(v: View) -> Kernel | None:
+@byte_kernel("dsp", depthwise=True, signed=True)
+def planes(c: Contraction, q: Quantisation) -> Tile | None:
     """Depthwise, channel by channel."""
-    found = bytes_of(v, depthwise=True, signed=True)
-    if found is None or not takes_taps(found[0]):
+    plane = plane_of(c)
+    if plane is None:
         return None
-    c, q = found
-    taps = c.kernel[0] * c.kernel[1]
-    outer, inner = axes(c)
-    width, height, band = plane_of(outer, inner)
-    bands = band < outer.n_out
-    w = np.moveaxis(c.weights.reshape(c.oc, *c.kernel), 1, 2) if inner.is_rows else c.weights
-    code, pairs = _code(outer, inner, width)
+    code, pairs = _code(plane.outer, plane.inner, plane.width)
     fix = fixed(c, q)
     entries = []
     for u in (0, 1):
         text = fix.text(f"acc{u}", "mc") if fix else requantize(c, q, f"acc{u}", "c")
-        index = f"o + {inner.y}" if u else "o"
-        store = Store(v, f"({v.y.dtype.c}){text}", index, "c")
-        entries.append(Stored("", index, store))
-    constants = [
-        Operand("w", "int8_t", "const", array=np.ascontiguousarray(w).reshape(c.oc, taps)),
-        Operand("b", "int32_t", "const", array=folded_bias(c, q).astype(np.int32)),
-    ]
-    constants.append(fix.coded() if fix else scale_operand(q))
-    over = (v.core.inputs[0],) if overtakes(c, outer, inner, band) and not store.operands else ()
-    plane = Operand("plane", "int16_t", "scratch", bytes=2 * width * height)
-    return Kernel(
+        index = f"o + {plane.inner.y}" if u else "o"
+        entries.append(Stored("", index, Store(c.v, f"({c.v.y.dtype.c}){text}", index, "c")))
+    scale = fix.coded() if fix else scale_operand(q)
+    return Tile(
         "dsp.planes",
         "dsp_planes.c.j2",
+        c,
+        (*constants(w=plane.weights, b=bias_of(c, q)), scale),
+        [Operand("plane", "int16_t", "scratch", bytes=2 * plane.elements)],
+        entries[1].store,
         {
-            "batch": c.batch,
-            "channels": c.oc,
-            "taps": taps,
-            "outer": outer,
-            "inner": inner,
-            "width": width,
-            "height": height,
-            "band": band,
-            "bands": bands,
-            "keep": outer.k - outer.s,
-            "rows_used": outer.n_in,
-            "image_in": c.inputs[0] * c.inputs[1] * c.ic,
-            "image_out": c.outputs[0] * c.outputs[1] * c.oc,
+            **plane.params,
             "pairs": pairs,
             "code": code,
             "stores": entries,
             "fixed": fix is not None,
             "fill": q.x_zero_point,
         },
-        operands(v, constants, store.operands, [plane]),
         cost=c.macs * 1.2 + c.pixels * c.oc * 10.0 + c.oc * (3.5 * c.inputs[0] * c.inputs[1] + 100),
-        macs=c.macs,
-        includes=("mlf/kernel.h", "mlf/dsp.h", *store.includes),
-        inplace=(*store.inplace, *over),
+        header="mlf/dsp.h",
+        overtakes=plane.overtakes,
     )

@@ -11,10 +11,11 @@ from dataclasses import replace
 
 from mlftool.ir.dtype import float32, int32
 from mlftool.ir.graph import View
+from mlftool.ir.holes import Number
 from mlftool.ops.base import Kernel, Operand
 from mlftool.ops.matmul import one_scale, product
-from mlftool.ops.scalar import literal
-from mlftool.targets.kernels import kernel
+from mlftool.ops.scalar import number
+from mlftool.targets.kernels import PRODUCTS, kernel
 
 _WIDTH = 2  # columns in scratch
 
@@ -27,7 +28,7 @@ def _zero_point(v: View, i: int) -> int | None:
     return int(value.item()) if value is not None and value.size == 1 else None
 
 
-@kernel("QLinearMatMul", needs="dsp")
+@kernel(*PRODUCTS, needs="dsp")
 def products(v: View) -> Kernel | None:
     a, b, scale = _zero_point(v, 2), _zero_point(v, 5), one_scale(v)
     bytes_ = v.x(0).dtype.is_int8 and v.x(3).dtype.is_int8 and v.y.dtype.is_int8
@@ -41,8 +42,8 @@ def products(v: View) -> Kernel | None:
         return None
     # Only below 2^22 is a sum's rounding exact before the limits.
     exact = largest * float(scale) < 2**22 - 1
-    limits = ", ".join(map(str, v.attr("activation", v.y.dtype.range)))
-    numbers = f"{literal(scale, float32)}, {int(v.known(7).item())}, {limits}"
+    limits = ", ".join(f"{Number(n)}" for n in v.attr("activation", v.y.dtype.range))
+    numbers = f"{number(scale, float32)}, {Number(v.known(7).item())}, {limits}"
     name = "mlf_requantize" if exact else "mlf_requantize_wide"
     finish = f"({v.y.dtype.c}){name}(acc, {numbers})"
     made = product(v, "products", int32, "", "", finish, {}, at=3)
@@ -57,8 +58,8 @@ def products(v: View) -> Kernel | None:
         params={
             **made.params,
             "width": _WIDTH,
-            "a_zero": a - 128 if unsigned else a,
-            "b_zero": b,
+            "a_zero": Number(a - 128 if unsigned else a),
+            "b_zero": Number(b),
             "flip": " ^ 0x80808080u" if unsigned else "",
         },
         operands=(*made.operands, panel),

@@ -13,7 +13,7 @@ from mlftool.ir.graph import View
 from mlftool.ops.base import Kernel
 from mlftool.ops.contract import any_rank, blocked, depthwise
 from mlftool.ops.contraction import contraction, packable
-from mlftool.targets.kernels import kernel
+from mlftool.targets.kernels import FLOATS, kernel
 
 
 def _is_float(v: View) -> bool:
@@ -28,13 +28,13 @@ def _tall(v: View) -> Kernel | None:
     return blocked(v, rows, columns)
 
 
-@kernel("Conv", "Gemm", needs="fpu", unless="fused", replaces_portable=True)
+@kernel(*FLOATS, needs="fpu", unless="fused", replaces_portable=True)
 def tall(v: View) -> Kernel | None:
     made = _tall(v)
     return made and replace(made, name="fpu.tall", cost=made.cost * 0.9)
 
 
-@kernel("Conv", "Gemm", needs="fused", replaces_portable=True)
+@kernel(*FLOATS, needs="fused", replaces_portable=True)
 def fused(v: View) -> Kernel | None:
     """The same loops with fmaf."""
     if not _is_float(v):

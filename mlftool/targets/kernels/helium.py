@@ -10,24 +10,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from mlftool.ir.graph import Array, View
-from mlftool.ops.base import Kernel, Operand
-from mlftool.ops.contraction import (
-    Contraction,
-    geometry,
-    pad_rows,
-)
-from mlftool.targets.kernels import kernel
+from mlftool.ir.graph import Array
+from mlftool.ops.base import Operand
+from mlftool.ops.contraction import Contraction, Quantisation, pad_rows
 from mlftool.targets.kernels.helium_finish import Shape, finish
 from mlftool.targets.kernels.parts import (
-    bytes_of,
+    Tile,
+    byte_kernel,
+    constants,
     distances_while_reading,
-    operands,
     overlaps,
     walk,
 )
 
-BYTES = 16  # of a vector
+VECTOR = 16  # of a vector
 FAR = 127  # bytes from a pointer that a load reaches
 
 
@@ -35,83 +31,57 @@ def _packed(c: Contraction, column: int) -> Array:
     """[OC/4, K/16, 4, 16], zeros added."""
     w = pad_rows(c.weights.reshape(c.oc, -1), 4)
     w = np.pad(w, ((0, 0), (0, column - w.shape[1])))
-    turns = w.reshape(-1, 4, column // BYTES, BYTES).transpose(0, 2, 1, 3)
+    turns = w.reshape(-1, 4, column // VECTOR, VECTOR).transpose(0, 2, 1, 3)
     return np.ascontiguousarray(turns).reshape(-1)
 
 
-@kernel("QLinearConv", "com.microsoft.QGemm", needs="mve")
-def quads(v: View) -> Kernel | None:
+@byte_kernel("mve", signed=True)
+def quads(c: Contraction, q: Quantisation) -> Tile | None:
     """Two pixels x four channels at a time."""
-    found = bytes_of(v, signed=True)
-    if found is None:
-        return None
-    c, q = found
     rows = min(c.pixels, 2)
-    column = -(-c.depth // BYTES) * BYTES
+    column = -(-c.depth // VECTOR) * VECTOR
     count = f"mlf_min_i32(4, {c.oc} - oc)" if c.oc % 4 else "4"
     f = finish(c, q, Shape("pair" if rows == 2 else "one", "oc", count))
     columns = Operand("columns", "int8_t", "scratch", bytes=rows * column)
     order = walk(c, rows, column, columns, f.operands)
-    return Kernel(
+    return Tile(
         "helium.quads",
         "helium.c.j2",
-        {
-            **geometry(c),
-            "column": column,
-            "rows": rows,
-            "fill": q.x_zero_point,
-            "f": f,
-            "direct": order.direct,
-            "backwards": order.descends,
-        },
-        operands(
-            v,
-            [Operand("w", "int8_t", "const", array=_packed(c, column))],
-            f.operands,
-            order.scratch,
-        ),
+        c,
+        constants(w=_packed(c, column)),
+        order.scratch,
+        f,
+        {"column": column, "rows": rows, "fill": q.x_zero_point},
         cost=c.pixels * (c.oc * (column * 0.12 + 4.0) + column * 0.3),
-        macs=c.macs,
-        includes=("mlf/kernel.h", "mlf/mve.h", *f.includes),
-        inplace=f.inplace,
-        overlap=order.overlap,
+        header="mlf/mve.h",
+        walk=order,
     )
 
 
-@kernel("QLinearConv", needs="mve")
-def octets(v: View) -> Kernel | None:
+@byte_kernel("mve", depthwise=True, signed=True)
+def octets(c: Contraction, q: Quantisation) -> Tile | None:
     """Depthwise: eight channels at a time, all taps of a pixel."""
-    found = bytes_of(v, depthwise=True, signed=True)
-    if found is None:
-        return None
-    c, q = found
     f = finish(c, q, Shape("octet", "c", "n" if c.oc % 8 else "8"))
     w = pad_rows(c.weights.reshape(c.oc, -1), 8)  # -> [C/8, taps, 8]
     w = np.ascontiguousarray(w.reshape(-1, 8, w.shape[1]).transpose(0, 2, 1)).reshape(-1)
     reach = (c.kernel[1] - 1) * c.dilations[1] + 1
     scratch = Operand("window", "int8_t", "scratch", bytes=c.kernel[0] * reach * c.ic)
     step = c.dilations[1] * c.ic
-    return Kernel(
+    return Tile(
         "helium.octets",
         "helium_depthwise.c.j2",
+        c,
+        constants(w=w),
+        [scratch] if c.padded else [],
+        f,
         {
-            **geometry(c),
             "fill": q.x_zero_point,
-            "f": f,
             "reach": reach,
             "unrolled": c.kernel[0] <= 5 and c.kernel[1] <= 5,
             # An instruction reaches 127 bytes to either side of a pointer, so it stands between.
             "centre": step if step <= FAR and c.kernel[1] > 1 else 0,
         },
-        operands(
-            v,
-            [Operand("w", "int8_t", "const", array=w)],
-            f.operands,
-            [scratch] if c.padded else [],
-        ),
         cost=c.macs * 0.75 + c.pixels * (c.oc * 3.0 + 50),
-        macs=c.macs,
-        includes=("mlf/kernel.h", "mlf/mve.h", *f.includes),
-        inplace=f.inplace,
+        header="mlf/mve.h",
         overlap=overlaps(c, f.operands, distances_while_reading(c)),
     )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mlftool.ir.graph import Array, View
+from mlftool.ir.graph import Array
 from mlftool.ops.base import Operand
 from mlftool.ops.contraction import (
     Contraction,
@@ -24,8 +24,8 @@ from mlftool.ops.contraction import (
     scale_operand,
 )
 from mlftool.ops.fixed import fixed
-from mlftool.ops.pairs import in_integers
-from mlftool.ops.scalar import Store, operand_kind, tensor_operand
+from mlftool.ops.scalar import Store
+from mlftool.targets.kernels.parts import Residual, after_core, residual
 
 
 @dataclass(frozen=True)
@@ -96,9 +96,11 @@ def _vector(
         scale = np.broadcast_to(q.scale, (c.oc,)).astype(np.float32)
         operand = Operand("scale", "float", "const", array=shape.lanes(scale))
         text = f"mlf_octet_scaled(acc, {shape.halves('scale')}, {q.y_zero_point})"
-    behind = _Behind(c.v, c.oc, shape)
-    limited = behind.body(limit(text, q.lo, q.hi, bool(behind.nodes)))
-    return ((operand, *behind.operands), limited) if limited else None
+    nodes, added = after_core(c.v), residual(c.v)
+    out = limit(text, q.lo, q.hi, bool(nodes))
+    if not nodes:
+        return (operand,), (f"const mlf_halves out = {out};",)
+    return ((operand, added.other), _sum(added, out, c.oc, shape)) if added else None
 
 
 def limit(text: str, low: int, high: int, whole: bool) -> str:
@@ -108,42 +110,18 @@ def limit(text: str, low: int, high: int, whole: bool) -> str:
     return f"mlf_halves_clamp({text}, {low}, {high})"
 
 
-class _Behind:
-    """The nodes fused after a core, as statements on octets: a residual addition of int8."""
-
-    def __init__(self, v: View, oc: int, shape: Shape) -> None:
-        self.v, self.oc, self.shape = v, oc, shape
-        self.nodes = v.node.body[v.node.body.index(v.core) + 1 :] if v.node.body else ()
-        self.operands: list[Operand] = []
-
-    def body(self, out: str) -> tuple[str, ...] | None:
-        """The statements that give the halves `out`, if the nodes have a vector form."""
-        if not self.nodes:
-            return (f"const mlf_halves out = {out};",)
-        core, pair = self.v.core.outputs[0], in_integers(self.v.graph, self.nodes)
-        if pair is None or pair.sum is None or core not in pair.inputs:
-            return None
-        first, s = pair.inputs[0] == core, pair.sum
-        loaded = self._load(pair.inputs[1 if first else 0])
-        if loaded is None:
-            return None
-        m, n = (s.m, s.n) if first else (s.n, s.m)
-        lines = [
-            f"mlf_octet t = mlf_octet_sum(mlf_halves_widen({out}), {m}, {loaded}, {n}, {s.add});"
-        ]
-        lines += [f"t = mlf_octet_except(t, {value}, {step});" for value, step in s.exceptions]
-        shifted = f"mlf_octet_narrow(mlf_octet_shifted(t, {s.shift}))"
-        return (*lines, f"const mlf_halves out = {limit(shifted, s.low, s.high, False)};")
-
-    def _load(self, name: str) -> str | None:
-        """C text that reads the eight int8 of a tensor like the output."""
-        type_ = self.v.graph.types[name]
-        if type_.dtype.name != "int8" or operand_kind(type_, self.v.out) != "linear":
-            return None
-        self.operands.append(tensor_operand(self.v.graph, "fused0", name))
-        at = f"fused0 + p * {self.oc} + {self.shape.channel}"
-        if self.shape.kind == "octet":
-            return f"mlf_octet_load8({at}, {self.shape.count})"
-        second = "q" if self.shape.kind == "pair" else "p"
-        other = f"fused0 + {second} * {self.oc} + {self.shape.channel}"
-        return f"mlf_pair_load8({at}, {other}, {self.shape.count})"
+def _sum(r: Residual, out: str, oc: int, shape: Shape) -> tuple[str, ...]:
+    """The statements that add a residual to the halves `out`."""
+    at = f"{r.other.name} + p * {oc} + {shape.channel}"
+    if shape.kind == "octet":
+        loaded = f"mlf_octet_load8({at}, {shape.count})"
+    else:
+        second = "q" if shape.kind == "pair" else "p"
+        other = f"{r.other.name} + {second} * {oc} + {shape.channel}"
+        loaded = f"mlf_pair_load8({at}, {other}, {shape.count})"
+    s, after = r.sum, r.result
+    total = f"mlf_octet_sum(mlf_halves_widen({out}), {s.m}, {loaded}, {s.n}, {s.add})"
+    steps = [f"t = mlf_octet_except(t, {value}, {step});" for value, step in after.exceptions]
+    shifted = f"mlf_octet_narrow(mlf_octet_shifted(t, {after.shift}))"
+    limited = limit(shifted, after.low, after.high, False)
+    return (f"mlf_octet t = {total};", *steps, f"const mlf_halves out = {limited};")

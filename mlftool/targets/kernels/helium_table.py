@@ -5,10 +5,10 @@ from __future__ import annotations
 from mlftool.ir.graph import View
 from mlftool.ops.base import Kernel, Operand
 from mlftool.ops.scalar import tensor_operand
-from mlftool.targets.kernels import kernel
+from mlftool.targets.kernels import TABLES, kernel
 
 
-@kernel("mlf.Table", needs="mve")
+@kernel(*TABLES, needs="mve")
 def table(v: View) -> Kernel | None:
     if v.y.dtype.bytes != 1:
         return None

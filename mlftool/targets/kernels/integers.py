@@ -28,7 +28,7 @@ from mlftool.ops.conv_transpose import gathered
 from mlftool.ops.fixed import fixed
 from mlftool.ops.matmul import one_scale, quantised_products
 from mlftool.ops.window import averages, constant_factor
-from mlftool.targets.kernels import kernel
+from mlftool.targets.kernels import BYTES, PRODUCTS, TRANSPOSED, kernel
 
 SOFT = "mlf_requantize_soft"
 
@@ -61,8 +61,7 @@ def _named(made: Kernel | None, times: float = _TIMES) -> Kernel | None:
 
 
 def _contractions(needs: str, unless: str) -> Callable[[Bid], Bid]:
-    ops = "QLinearConv", "com.microsoft.QGemm"
-    return kernel(*ops, needs=needs, unless=unless, replaces_portable=True)
+    return kernel(*BYTES, needs=needs, unless=unless, replaces_portable=True)
 
 
 @_contractions(needs="", unless="fpu narrow")
@@ -82,7 +81,7 @@ def integers_narrow(v: View) -> Kernel | None:
     return _named(blocked(v, 2, 4, in_integers), _TIMES_NARROW["blocked"])
 
 
-@kernel("mlf.QLinearConvTranspose", needs="", unless="fpu", replaces_portable=True)
+@kernel(*TRANSPOSED, needs="", unless="fpu", replaces_portable=True)
 def transposed(v: View) -> Kernel | None:
     if not packable(v) or not has_normal_scales(Quantisation.of(v)):
         return None
@@ -91,7 +90,7 @@ def transposed(v: View) -> Kernel | None:
     return _named(gathered(v, lambda _, q, acc, channel: requantize_soft(q, acc, channel)))
 
 
-@kernel("QLinearMatMul", needs="", unless="fpu", replaces_portable=True)
+@kernel(*PRODUCTS, needs="", unless="fpu", replaces_portable=True)
 def products(v: View) -> Kernel | None:
     scale = one_scale(v)
     return _named(quantised_products(v, SOFT)) if scale is not None and _is_normal(scale) else None

@@ -13,18 +13,18 @@ from mlftool.ir.graph import View
 from mlftool.ops.base import Kernel
 from mlftool.ops.contract import blocked
 from mlftool.ops.contraction import contraction, pack_rows, packable
-from mlftool.targets.kernels import kernel
+from mlftool.targets.kernels import BYTES, kernel
 from mlftool.targets.kernels.integers import in_integers
 
 ROWS, COLUMNS = 2, 4
 
 
-@kernel("QLinearConv", "com.microsoft.QGemm", needs="", unless="fpu size narrow registers")
+@kernel(*BYTES, needs="", unless="fpu size narrow registers")
 def interleaved(v: View) -> Kernel | None:
     return _interleaved(v, 0.95)
 
 
-@kernel("QLinearConv", "com.microsoft.QGemm", needs="registers", unless="fpu size")
+@kernel(*BYTES, needs="registers", unless="fpu size")
 def interleaved_without_multiply_add(v: View) -> Kernel | None:
     return _interleaved(v, 1.35)
 
@@ -34,7 +34,7 @@ def _interleaved(v: View, times: float) -> Kernel | None:
     if not packable(v):
         return None
     made = blocked(v, ROWS, COLUMNS, in_integers, byte_columns=COLUMNS)
-    if made is None or made.params["minus"]:
+    if made is None or made.params["minus"]("oc"):
         return None
     c = contraction(v).planar()
     # Alone, a pixel leaves registers for loading four steps ahead.

@@ -15,34 +15,29 @@ from __future__ import annotations
 
 import numpy as np
 
-from mlftool.ir.graph import Array, View
-from mlftool.ops.base import Kernel, Operand
+from mlftool.ir.graph import Array
+from mlftool.ops.base import Operand
 from mlftool.ops.contraction import (
     Contraction,
     Quantisation,
     folded_bias,
-    geometry,
     pack_rows,
-    packable,
     pad_rows,
 )
 from mlftool.ops.scalar import Store
-from mlftool.targets.kernels import kernel
 from mlftool.targets.kernels.narrow_requantise import in_halves
-from mlftool.targets.kernels.parts import bytes_of, operands, walk
+from mlftool.targets.kernels.parts import Tile, byte_kernel, constants, walk
 
-BYTES = 32  # of weights, that a load reaches from its pointer: one round of the loop
+ROUND = 32  # of weights, that a load reaches from its pointer: one round of the loop
 
 
-@kernel("QLinearConv", "com.microsoft.QGemm", needs="narrow", unless="fpu size")
-def narrow(v: View) -> Kernel | None:
-    found = bytes_of(v) if packable(v) else None
-    form = in_halves(*found) if found else None
-    if found is None or form is None:
+@byte_kernel("narrow", "fpu size")
+def narrow(c: Contraction, q: Quantisation) -> Tile | None:
+    form, v = in_halves(c, q), c.v
+    if form is None:
         return None
-    c, q = found
     columns = _columns(c.oc)
-    length = -(-c.depth // (BYTES // columns)) * (BYTES // columns)
+    length = -(-c.depth // (ROUND // columns)) * (ROUND // columns)
     flip = 128 if v.x(0).dtype.name == "int8" else 0
     store = Store(v, f"({v.y.dtype.c})out", f"p * {c.oc} + oc + i", "oc + i")
     w = c.weights.reshape(c.oc, -1).astype(np.int64)
@@ -50,11 +45,15 @@ def narrow(v: View) -> Kernel | None:
     weights = pack_rows(np.pad(w + 128, rest), columns).astype(np.uint8).reshape(-1)
     column = Operand("column", "uint8_t", "scratch", bytes=length)
     order = walk(c, 1, 0, column, store.operands)
-    return Kernel(
+    biases = _bias(c, q, w, flip, columns)
+    return Tile(
         "narrow.blocked",
         "narrow.c.j2",
+        c,
+        (*constants(w=weights, b=biases), *form.operands(columns)),
+        order.scratch,
+        store,
         {
-            **geometry(c),
             "batch": c.batch,
             "columns": columns,
             "length": length,
@@ -62,23 +61,10 @@ def narrow(v: View) -> Kernel | None:
             "fill": q.x_zero_point + flip,
             "form": form,
             "store": store,
-            "backwards": order.descends,
         },
-        operands(
-            v,
-            (
-                Operand("w", "uint8_t", "const", array=weights),
-                Operand("b", "int32_t", "const", array=_bias(c, q, w, flip, columns)),
-                *form.operands(columns),
-            ),
-            store.operands,
-            order.scratch,
-        ),
         cost=c.macs * 3.3 + c.pixels * (c.oc * 45.0 + c.depth * 3.0),
-        macs=c.macs,
-        includes=("mlf/kernel.h", "mlf/narrow.h", *store.includes),
-        inplace=store.inplace,
-        overlap=order.overlap,
+        header="mlf/narrow.h",
+        walk=order,
     )
 
 

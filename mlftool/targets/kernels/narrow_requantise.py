@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mlftool.ir.graph import Array
+from mlftool.ir.holes import Number
 from mlftool.ops.base import Operand
 from mlftool.ops.contraction import (
     Contraction,
@@ -28,6 +29,7 @@ from mlftool.ops.contraction import (
     scale_text,
 )
 from mlftool.ops.fixed import extremes, first_at_least
+from mlftool.targets.kernels.parts import constants, scale_of
 
 TRIED = 64  # multipliers on either side of the best one
 FAR = 2**40  # beyond any sum
@@ -40,8 +42,8 @@ class Halves:
     q: Quantisation
     multiplier: Array  # int32 [output channel]; negative where floats must decide near a tie
     add: Array  # int32 [output channel]: zero point and one half, in units of 2^-shift
-    shift: int
-    near: int  # how near, in these units
+    shift: Number
+    near: Number  # how near, in these units
 
     @property
     def rare(self) -> bool:
@@ -60,12 +62,9 @@ class Halves:
         return f"mlf_requantize_halves_near({acc}, -factor, more, {near})"
 
     def operands(self, columns: int) -> tuple[Operand, ...]:
-        scale = self.q.scale if self.q.scale.size == 1 else pad_rows(self.q.scale, columns)
-        return (
-            Operand("m", "int32_t", "const", array=pad_rows(self.multiplier, columns)),
-            Operand("add", "int32_t", "const", array=pad_rows(self.add, columns)),
-            *((Operand("scale", "float", "const", array=scale),) if self.rare else ()),
-        )
+        scale = constants(scale=scale_of(self.q, columns)) if self.rare else ()
+        m, add = pad_rows(self.multiplier, columns), pad_rows(self.add, columns)
+        return (*constants(m=m, add=add), *scale)
 
 
 def in_halves(c: Contraction, q: Quantisation) -> Halves | None:
@@ -100,7 +99,8 @@ def in_halves(c: Contraction, q: Quantisation) -> Halves | None:
     far = np.minimum(largest, 257 / scale)[rare].max(initial=0)
     near = math.ceil(far / 2**16) + math.ceil(2.0 ** (shift - 15)) + 2
     m = np.where(rare, -m, m)
-    return Halves(q, m.astype(np.int32), add.astype(np.int32), shift, near)
+    multiplier, more = m.astype(np.int32), add.astype(np.int32)
+    return Halves(q, multiplier, more, Number(shift), Number(near))
 
 
 @dataclass(frozen=True)

@@ -12,17 +12,17 @@ from mlftool.ir.graph import View
 from mlftool.ops.base import Kernel
 from mlftool.ops.contract import blocked
 from mlftool.ops.contraction import packable
-from mlftool.targets.kernels import kernel
+from mlftool.targets.kernels import BYTES, kernel
 from mlftool.targets.kernels.integers import in_integers
 
 
-@kernel("QLinearConv", "com.microsoft.QGemm", needs="size fpu", unless="mve vector")
+@kernel(*BYTES, needs="size fpu", unless="mve vector")
 def nibbles(v: View) -> Kernel | None:
     made = blocked(v, nibbles=True) if packable(v) else None
     return made and replace(made, compact=True)
 
 
-@kernel("QLinearConv", "com.microsoft.QGemm", needs="size", unless="fpu mve vector")
+@kernel(*BYTES, needs="size", unless="fpu mve vector")
 def nibbles_in_integers(v: View) -> Kernel | None:
     made = blocked(v, 2, 4, in_integers, nibbles=True) if packable(v) else None
     return made and replace(made, name=f"integers.{made.name}", compact=True)

@@ -1,21 +1,34 @@
-"""What kernels of bytes share, whatever the processor: which contractions they take, and in which
-order they compute pixels, which says where an output may overlap the input."""
+"""What kernels of bytes share, whatever the processor: which contractions they take, in which order
+they compute pixels, which says where an output may overlap the input, and what a Kernel is of."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from mlftool.ir.graph import Array, View
-from mlftool.ops.base import Operand
-from mlftool.ops.contraction import Contraction, Quantisation, contraction, fits_int32
-from mlftool.ops.scalar import tensor_operand
+from mlftool.ir.dtype import of
+from mlftool.ir.graph import Array, Node, View
+from mlftool.ops.base import Kernel, Operand
+from mlftool.ops.contraction import (
+    Contraction,
+    Quantisation,
+    contraction,
+    fits_int32,
+    folded_bias,
+    geometry,
+    pad_rows,
+)
+from mlftool.ops.pairs import Clamped, Sum, in_integers
+from mlftool.ops.scalar import FUSED, operand_kind, tensor_operand
+from mlftool.targets.kernels import BYTES, kernel
 
 STACK_LIMIT_BYTES = 1024  # what plan/memory.py puts on the stack
 
 Bytes = tuple[Contraction, Quantisation]
+TypedBid = TypeVar("TypedBid", bound=Callable[..., "Tile | None"])
 
 
 def bytes_of(v: View, *, depthwise: bool = False, signed: bool = False) -> Bytes | None:
@@ -34,6 +47,52 @@ def bytes_of(v: View, *, depthwise: bool = False, signed: bool = False) -> Bytes
     return None if np.any(q.w_zero_point) or not fits_int32(c, q) else (c, q)
 
 
+def byte_kernel(
+    needs: str, unless: str = "", *, depthwise: bool = False, signed: bool = False
+) -> Callable[[TypedBid], TypedBid]:
+    """Register a kernel of the contractions that `bytes_of` takes."""
+
+    def register(bid: TypedBid) -> TypedBid:
+        @kernel(*BYTES, needs=needs, unless=unless)
+        def whole(v: View) -> Kernel | None:
+            found = bytes_of(v, depthwise=depthwise, signed=signed)
+            made = bid(*found) if found else None
+            return made.kernel if made else None
+
+        return bid
+
+    return register
+
+
+@dataclass(frozen=True)
+class Residual:
+    """The integer form of a sum that follows: of the core's result, which is `a`, and of int8
+    tensor `other`, which is like the output."""
+
+    other: Operand
+    sum: Sum
+    result: Clamped
+
+
+def after_core(v: View) -> tuple[Node, ...]:
+    """The nodes that are fused after the core."""
+    return v.node.body[v.node.body.index(v.core) + 1 :] if v.node.body else ()
+
+
+def residual(v: View) -> Residual | None:
+    """What all nodes after the core are, for kernels that have it in vectors; None if it is another
+    epilogue."""
+    core, pair = v.core.outputs[0], in_integers(v.graph, after_core(v))
+    if pair is None or not isinstance(pair.t, Sum) or core not in pair.inputs:
+        return None
+    first, s = pair.inputs[0] == core, pair.t
+    other = pair.inputs[1 if first else 0]
+    if v.type(other).dtype.name != "int8" or operand_kind(v.type(other), v.out) != "linear":
+        return None
+    s = s if first else Sum(s.n, s.m, s.add)
+    return Residual(tensor_operand(v.graph, f"{FUSED}0", other), s, pair.result)
+
+
 @dataclass(frozen=True)
 class Walk:
     """The order of pixels: blocks of `rows`, each read whole, then written.
@@ -48,6 +107,11 @@ class Walk:
     direct: bool
     columns: Operand  # scratch
     overlap: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # of a Kernel
+
+    @staticmethod
+    def in_place() -> Walk:
+        """Of one pixel, however short."""
+        return Walk(1, False, False, True, Operand("columns", "int8_t", "scratch"))
 
     @property
     def scratch(self) -> tuple[Operand, ...]:
@@ -75,14 +139,73 @@ def overlaps(
     return {} if any(o.value == read for o in others) else {read: reach}
 
 
-def operands(
-    v: View, constants: Sequence[Operand], others: Sequence[Operand], scratch: Sequence[Operand]
-) -> tuple[Operand, ...]:
-    """A kernel's parameters in the order in which all have them: x, weights and what else is
-    constant, what the store reads, y, scratch."""
-    x = tensor_operand(v.graph, "x", v.core.inputs[0])
-    y = Operand("y", v.out.dtype.c, "out", v.node.outputs[0])
-    return (x, *constants, *others, y, *scratch)
+class Finish(Protocol):
+    """What becomes of sums: a Store, or a form of it in vectors."""
+
+    @property
+    def operands(self) -> Sequence[Operand]: ...
+    @property
+    def includes(self) -> tuple[str, ...]: ...
+    @property
+    def inplace(self) -> tuple[str, ...]: ...
+
+
+@dataclass(frozen=True)
+class Tile:
+    """One way to compute a contraction: how its weights are packed (`constants`), where windows are
+    gathered (`scratch`), in which order (`walk`, if `overlap` does not say it), and the finish.
+
+    The template has the products. It reads the geometry, the walk and `params`.
+    """
+
+    name: str
+    template: str
+    c: Contraction
+    constants: Sequence[Operand]
+    scratch: Sequence[Operand]
+    finish: Finish
+    params: Mapping[str, Any]
+    cost: float
+    header: str
+    walk: Walk | None = None
+    overlap: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    overtakes: bool = False  # no output lands where the input is still to be read
+    small: bool = False  # for few code bytes, and for layers that share it
+
+    @property
+    def kernel(self) -> Kernel:
+        v, order, finish = self.c.v, self.walk, self.finish
+        walked = {"direct": order.direct, "backwards": order.descends} if order else {}
+        x = tensor_operand(v.graph, "x", v.core.inputs[0])
+        y = Operand("y", v.out.dtype.c, "out", v.node.outputs[0])
+        over = (v.core.inputs[0],) if self.overtakes and not finish.operands else ()
+        return Kernel(
+            self.name,
+            self.template,
+            {**geometry(self.c), "finish": finish, **walked, **self.params},
+            (x, *self.constants, *finish.operands, y, *self.scratch),
+            cost=self.cost,
+            compact=self.small,
+            macs=self.c.macs,
+            includes=("mlf/kernel.h", *filter(None, (self.header,)), *finish.includes),
+            inplace=(*finish.inplace, *over),
+            overlap=order.overlap if order else self.overlap,
+            parametric=self.small,
+        )
+
+
+def constants(**arrays: Array) -> tuple[Operand, ...]:
+    """Constant parameters by their names."""
+    return tuple(Operand(name, of(a).c, "const", array=a) for name, a in arrays.items())
+
+
+def bias_of(c: Contraction, q: Quantisation, multiple: int = 1) -> Array:
+    """int32 [output channel]: biases that make up for the input's zero point."""
+    return pad_rows(folded_bias(c, q).astype(np.int32), multiple)
+
+
+def scale_of(q: Quantisation, multiple: int = 1) -> Array:
+    return q.factor if q.factor.size == 1 else pad_rows(q.factor, multiple)
 
 
 def distances(c: Contraction, rows: int, backwards: bool) -> tuple[int, int]:

@@ -24,15 +24,14 @@ from mlftool.ops.contraction import (
     folded_bias,
     pad_rows,
     requantize,
-    scale_operand,
 )
 from mlftool.ops.scalar import Store
-from mlftool.targets.kernels import kernel
-from mlftool.targets.kernels.parts import bytes_of, operands
+from mlftool.targets.kernels import BYTES, FLOATS, kernel
+from mlftool.targets.kernels.parts import Tile, bytes_of, constants, scale_of
 from mlftool.targets.kernels.simd_finish import Finish, channels, finish
 from mlftool.targets.kernels.simd_image import Image, image_of
 
-BYTES = {"float": 4, "int16_t": 2, "uint8_t": 1, "int8_t": 1}
+SIZES = {"float": 4, "int16_t": 2, "uint8_t": 1, "int8_t": 1}
 
 
 @dataclass(frozen=True)
@@ -101,13 +100,10 @@ def _float32(v: View, c: Contraction, unit: Unit) -> Kernel:
         "kind": "f32",
         "column_type": "float",
     }
-    constants = (
-        Operand("w", "float", "const", array=pack(c.weights, image, width, 1)),
-        Operand("b", "float", "const", array=pad_rows(c.bias, width)),
-    )
+    read = constants(w=pack(c.weights, image, width, 1), b=pad_rows(c.bias, width))
     how = finish(v, c, None, unit.lanes, channels(c.oc, width), c.oc % width == 0)
     text = "a[i]" if many else "(b[oc + i] + a[i])"
-    return _kernel(v, c, unit, image, shape, params, constants, (how, text))
+    return _kernel(v, c, unit, image, shape, params, read, (how, text))
 
 
 def int8(v: View, unit: Unit) -> Kernel | None:
@@ -124,14 +120,12 @@ def int8(v: View, unit: Unit) -> Kernel | None:
     image = image_of(c, unit.group, gather[unit.group] == "copy")
     shape = unit.shape(image, c.oc)
     width = shape[1] * unit.lanes
-    constants: tuple[Operand, ...] = (
-        Operand("w", "int8_t", "const", array=pack(c.weights, image, width, unit.group)),
-        # Sums modulo 2^32 come out right whatever the way there.
-        Operand("b", "int32_t", "const", array=pad_rows(_wrap(bias), width)),
-    )
+    # Sums modulo 2^32 come out right whatever the way there.
+    biases = pad_rows(_wrap(bias), width)
+    read = constants(w=pack(c.weights, image, width, unit.group), b=biases)
     how = finish(v, c, q, unit.lanes, channels(c.oc, width), c.oc % width == 0)
     if how is None:
-        constants += (scale_operand(q, width),)
+        read += constants(scale=scale_of(q, width))
     params = {
         "group": unit.group,
         "gather": gather[unit.group],
@@ -140,7 +134,7 @@ def int8(v: View, unit: Unit) -> Kernel | None:
         "column_type": "int16_t" if unit.group == 2 else "uint8_t",
     }
     text = f"({v.y.dtype.c}){requantize(c, q, 'a[i]', 'oc + i')}"
-    return _kernel(v, c, unit, image, shape, params, constants, (how, text))
+    return _kernel(v, c, unit, image, shape, params, read, (how, text))
 
 
 def _wrap(values: Array) -> Array:
@@ -165,12 +159,12 @@ def _kernel(
     image: Image,
     shape: tuple[int, int],
     params: dict[str, Any],
-    constants: tuple[Operand, ...],
+    read: tuple[Operand, ...],
     result: tuple[Finish | None, str],
 ) -> Kernel:
     rows, vectors = shape
     how, text = result
-    size = BYTES[params["column_type"]]
+    size = SIZES[params["column_type"]]
     image = image.banded(size, rows)
     if image.pixels < rows:  # a band of few pixels
         rows = image.pixels
@@ -180,45 +174,41 @@ def _kernel(
         bytes_ = image.elements * size
         columns = (Operand("columns", params["column_type"], "scratch", bytes=bytes_),)
     products = unit.lanes * params["group"]
-    return Kernel(
+    return Tile(
         f"{unit.name}.{params['kind']}",
         "simd.c.j2",
+        c,
+        read,
+        columns,
+        how or store,
         {
             **params,
             "im": image,
             "unit": unit,
             "rows": rows,
             "vectors": vectors,
-            "oc": c.oc,
             "finish": how,
             "store": store,
             "grouped": 0,
         },
-        operands(v, constants, how.operands if how else store.operands, columns),
         cost=c.macs * 2.0 / products + c.pixels * c.oc * 4.0,
-        macs=c.macs,
-        includes=("mlf/kernel.h", "mlf/simd.h", *(() if how else store.includes)),
-        inplace=store.inplace,
-    )
+        header="mlf/simd.h",
+    ).kernel
 
 
-_FLOATS = ("Conv", "Gemm")
-_INTEGERS = ("QLinearConv", "com.microsoft.QGemm")
-
-
-@kernel(*_FLOATS, needs="vector", unless="fused")
-@kernel(*_INTEGERS, needs="vector")
+@kernel(*FLOATS, needs="vector", unless="fused")
+@kernel(*BYTES, needs="vector")
 def sse2(v: View) -> Kernel | None:
     return _bid(v, SSE)
 
 
-@kernel(*_FLOATS, needs="avx2", unless="fused")
-@kernel(*_INTEGERS, needs="avx2")
+@kernel(*FLOATS, needs="avx2", unless="fused")
+@kernel(*BYTES, needs="avx2")
 def avx2(v: View) -> Kernel | None:
     return _bid(v, AVX2)
 
 
-@kernel(*_FLOATS, needs="avx512", unless="fused")
-@kernel(*_INTEGERS, needs="avx512")
+@kernel(*FLOATS, needs="avx512", unless="fused")
+@kernel(*BYTES, needs="avx512")
 def avx512(v: View) -> Kernel | None:
     return _bid(v, AVX512)

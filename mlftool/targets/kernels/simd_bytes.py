@@ -17,11 +17,11 @@ import numpy as np
 from mlftool.ir.graph import Array, View
 from mlftool.ops.base import Kernel, Operand
 from mlftool.ops.contraction import contraction
-from mlftool.targets.kernels import kernel
+from mlftool.targets.kernels import BYTES, kernel
 from mlftool.targets.kernels.simd import Unit, int8
 from mlftool.targets.kernels.simd_image import Image
 
-BYTES = Unit("avx2", 8, 16, 4, "mlf_i8x32", "", "", sums=2)
+UNIT = Unit("avx2", 8, 16, 4, "mlf_i8x32", "", "", sums=2)
 SIZES = (2, 4, 8)  # of groups
 _MOST = 128  # times 255 is within int16
 
@@ -67,15 +67,15 @@ def reach(weights: Array) -> Array:
     return np.concatenate([np.maximum(pairs, 0).sum(-1), np.maximum(-pairs, 0).sum(-1)], axis=1)
 
 
-@kernel("QLinearConv", "com.microsoft.QGemm", needs="avx2", unless="avx512")
+@kernel(*BYTES, needs="avx2", unless="avx512")
 def small_weights(v: View) -> Kernel | None:
     c = contraction(v)
-    made = int8(v, BYTES)
+    made = int8(v, UNIT)
     if made is None or made.params["finish"] is None:
         return None
     packed = next(o.array for o in made.operands if o.name == "w")
     assert packed is not None
-    width = made.params["vectors"] * BYTES.lanes
+    width = made.params["vectors"] * UNIT.lanes
     places = _places(made.params["im"])
     blocks = [Quads.of(w, places) for w in packed.reshape(-1, len(places), width, 4)]
     tried = [(size, [b.grouped(size) for b in blocks]) for size in SIZES]
@@ -107,7 +107,7 @@ def _places(image: Image) -> Array:
     lines, run = image.runs
     row, tap = np.divmod(np.arange(lines), lines // image.kernel[0])
     first = row * image.dilations[0] * image.line + tap * image.dilations[1] * image.channels
-    places = np.add.outer(first, np.arange(0, run, BYTES.group)).reshape(-1)
+    places = np.add.outer(first, np.arange(0, run, UNIT.group)).reshape(-1)
     return np.asarray(places.astype(np.uint16 if places.max() < 2**16 else np.int32))
 
 

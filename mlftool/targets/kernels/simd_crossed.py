@@ -10,12 +10,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from mlftool.ir.graph import Array, View
-from mlftool.ops.base import Kernel, Operand
-from mlftool.ops.contraction import Contraction, folded_bias, pad_rows
-from mlftool.ops.scalar import Store
-from mlftool.targets.kernels import kernel
-from mlftool.targets.kernels.parts import bytes_of, operands
+from mlftool.ir.graph import Array
+from mlftool.ops.base import Operand
+from mlftool.ops.contraction import Contraction, Quantisation, folded_bias, pad_rows
+from mlftool.targets.kernels.parts import Tile, byte_kernel, constants
 from mlftool.targets.kernels.simd import AVX2
 from mlftool.targets.kernels.simd_finish import channels, finish
 from mlftool.targets.kernels.simd_image import image_of
@@ -25,45 +23,33 @@ _CHANNELS = 8  # of inputs that are read at once
 _DEEPEST = 4096  # channels whose sums, each of two at most 2 * 256 * 256, stay in int32
 
 
-@kernel("QLinearConv", "com.microsoft.QGemm", needs="avx2", unless="avx512 size")
-def crossed(v: View) -> Kernel | None:
-    found = bytes_of(v, signed=True)
-    if found is None:
-        return None
-    c, q = found
+@byte_kernel("avx2", "avx512 size", signed=True)
+def crossed(c: Contraction, q: Quantisation) -> Tile | None:
     if not c.dense or c.pixels < ROWS:
         return None
     if c.ic % _CHANNELS or c.ic > _DEEPEST or c.oc <= AVX2.lanes:
         return None
     width = VECTORS * AVX2.lanes
-    how = finish(v, c, q, AVX2.lanes, channels(c.oc, width), c.oc % width == 0)
+    how = finish(c.v, c, q, AVX2.lanes, channels(c.oc, width), c.oc % width == 0)
     w = c.weights.reshape(c.oc, c.ic).astype(np.int64)
     bias = folded_bias(c, q) - (w[:, ::2] * w[:, 1::2]).sum(axis=1)
     if how is None or np.abs(bias).max() >= 2**30:
         return None
     image = image_of(c, 1, False).banded(2, ROWS)
-    store = Store(v, "0", "0", "0")  # what it may overwrite
-    return Kernel(
+    return Tile(
         "avx2.crossed",
         "simd_crossed.c.j2",
-        {"im": image, "rows": ROWS, "vectors": VECTORS, "oc": c.oc, "finish": how},
-        operands(
-            v,
-            (
-                Operand("w", "int16_t", "const", array=_pack(c, width)),
-                Operand("b", "int32_t", "const", array=pad_rows(bias, width).astype(np.int32)),
-            ),
-            how.operands,
-            (
-                Operand("columns", "int16_t", "scratch", bytes=2 * image.elements),
-                Operand("own", "int32_t", "scratch", bytes=4 * image.band),
-            ),
+        c,
+        constants(w=_pack(c, width), b=pad_rows(bias, width).astype(np.int32)),
+        (
+            Operand("columns", "int16_t", "scratch", bytes=2 * image.elements),
+            Operand("own", "int32_t", "scratch", bytes=4 * image.band),
         ),
+        how,
+        {"im": image, "rows": ROWS, "vectors": VECTORS},
         # Beside the sums in pairs, whose instructions are as many and wait for each other.
         cost=c.pixels * (c.ic * -(-c.oc // width) * VECTORS * 0.85 + c.ic / 2.0 + c.oc * 4.0),
-        macs=c.macs,
-        includes=("mlf/kernel.h", "mlf/simd.h"),
-        inplace=store.inplace,
+        header="mlf/simd.h",
     )
 
 

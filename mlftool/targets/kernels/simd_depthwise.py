@@ -13,42 +13,38 @@ from mlftool.ir.graph import Array, View
 from mlftool.ops.base import Kernel, Operand
 from mlftool.ops.contraction import (
     Contraction,
+    Quantisation,
     contraction,
-    folded_bias,
-    geometry,
     requantize,
-    scale_operand,
 )
 from mlftool.ops.scalar import Store
-from mlftool.targets.kernels import kernel
-from mlftool.targets.kernels.parts import bytes_of, operands
+from mlftool.targets.kernels import FLOATS, kernel
+from mlftool.targets.kernels.parts import Tile, bias_of, byte_kernel, constants
 
 MOST_TAPS = 25
 
 
-@kernel("QLinearConv", needs="vector")
-def depthwise_int8(v: View) -> Kernel | None:
+@byte_kernel("vector", depthwise=True)
+def depthwise_int8(c: Contraction, q: Quantisation) -> Tile | None:
     """Pairs of taps in int16."""
-    found = bytes_of(v, depthwise=True) if depthwise_of(v) else None
-    if found is None:
+    v = c.v
+    if depthwise_of(v) is None:
         return None
-    c, q = found
     acc = f"({v.y.dtype.c}){requantize(c, q, 'acc', 'c')}"
-    bias = Operand("b", "int32_t", "const", array=folded_bias(c, q).astype(np.int32))
     weights = _taps(c)
     largest = max(abs(n) for n in v.x(0).dtype.range)
-    return _kernel(v, c, acc, (bias, scale_operand(q)), q.x_zero_point, _groups(weights, largest))
+    read = constants(b=bias_of(c, q), scale=q.factor)
+    return _tile(c, acc, read, q.x_zero_point, _groups(weights, largest))
 
 
-@kernel("Conv", needs="vector", unless="fused")
+@kernel(*FLOATS, needs="vector", unless="fused")
 def depthwise_float(v: View) -> Kernel | None:
     """Taps in their order."""
     c = depthwise_of(v)
     if c is None or v.x(0).dtype.name != "float32" or not np.all(np.isfinite(c.weights)):
         return None
-    bias = Operand("b", "float", "const", array=c.bias)
     groups = tuple((k,) for k in range(_taps(c).shape[0]))
-    return _kernel(v, c, "(b[c] + acc)", (bias,), "0.0f", groups)
+    return _tile(c, "(b[c] + acc)", constants(b=c.bias), "0.0f", groups).kernel
 
 
 def depthwise_of(v: View) -> Contraction | None:
@@ -77,38 +73,25 @@ def _groups(weights: Array, largest: int) -> tuple[tuple[int, ...], ...]:
     return tuple(groups)
 
 
-def _kernel(
-    v: View,
+def _tile(
     c: Contraction,
     acc: str,
-    constants: tuple[Operand, ...],
+    read: tuple[Operand, ...],
     fill: int | str,
     groups: tuple[tuple[int, ...], ...],
-) -> Kernel:
+) -> Tile:
+    v = c.v
     store = Store(v, acc, f"p * {c.oc} + c", "c")
     weights, x = _taps(c), v.x(0).dtype
     row = (Operand("outside", x.c, "scratch", bytes=c.oc * x.bytes),) if c.padded else ()
-    return Kernel(
+    return Tile(
         "vector.depthwise",
         "simd_depthwise.c.j2",
-        {
-            **geometry(c),
-            "groups": groups,
-            "quantised": c.quantised,
-            "fill": fill,
-            "store": store,
-        },
-        operands(
-            v,
-            (
-                Operand("w", "int8_t" if c.quantised else "float", "const", array=weights),
-                *constants,
-            ),
-            store.operands,
-            row,
-        ),
+        c,
+        (*constants(w=weights), *read),
+        row,
+        store,
+        {"groups": groups, "quantised": c.quantised, "fill": fill, "store": store},
         cost=c.macs * 0.5 + c.pixels * (c.oc + 4.0 * weights.shape[0]),
-        macs=c.macs,
-        includes=("mlf/kernel.h", *store.includes),
-        inplace=store.inplace,
+        header="",
     )

@@ -6,17 +6,17 @@ Other epilogues have no vector form here; their elements are computed one by one
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import math
+from dataclasses import dataclass
 
 import numpy as np
 
 from mlftool.ir.graph import Array, Node, View
 from mlftool.ir.rounding import Rounding
-from mlftool.ops.base import Operand
+from mlftool.ops.base import Operand, Trait, is_a, record
 from mlftool.ops.contraction import Contraction, Quantisation, blocks, largest
-from mlftool.ops.pairs import Sum, in_integers
-from mlftool.ops.scalar import operand_kind, tensor_operand
+from mlftool.ops.scalar import Store, operand_kind, tensor_operand
+from mlftool.targets.kernels.parts import Residual, after_core, residual
 
 
 @dataclass(frozen=True)
@@ -28,19 +28,24 @@ class Finish:
     quantisation: Quantisation | None  # None: floats, to which the bias comes
     biased: bool
     relu: bool
-    residual: Sum | None  # integers, the sum of the convolution first
+    residual: Residual | None
     operands: tuple[Operand, ...]
+    inplace: tuple[str, ...]
+    includes: tuple[str, ...] = ()
 
     @property
     def includes_residual(self) -> bool:
         return any(o.name == "fused0" for o in self.operands)
 
-    def row(self, accs: Sequence[str], index: str, channel: str, oc: int = 0) -> list[str]:
-        """C statements that store vectors of neighbouring channels, the first element of which is
-        output `index` and output channel `channel`; of `oc` channels if lanes may be beyond."""
-        n, lines = self.lanes, []
+    def row(self, form: str, vectors: int, index: str, oc: int) -> list[str]:
+        """C statements that store vectors of neighbouring channels, named as `form` % 0, 1 ..., the
+        first element of which is output `index` and one of `oc` output channels."""
+        n, lines, channel = self.lanes, [], "oc"
+        accs = [form % k for k in range(vectors)]
+        oc = oc if oc % (vectors * n) else 0
         for k in range(0, len(accs), 2):
-            places = [f" + {i * n}" if i else "" for i in range(k, len(accs))[:2]]
+            starts = range(k, len(accs))[:2]
+            places = [f" + {i * n}" if i else "" for i in starts]
             if self.pairs and not oc and len(places) == 2:
                 values = [
                     self._integers(acc, index + place, channel + place, False)
@@ -50,8 +55,8 @@ class Finish:
                 both = f"y + {index}{places[0]}, {', '.join(values)}, {limits}"
                 lines.append(f"mlf_put2_{self.type}_x{n}({both});")
                 continue
-            for acc, place in zip(accs[k:], places, strict=False):
-                count = f"{oc} - {channel}{place.replace('+', '-')}" if oc else ""
+            for acc, i, place in zip(accs[k:], starts, places, strict=False):
+                count = f"{oc} - {channel}{f' - {i * n}' if i else ''}" if oc else ""
                 lines.append(self.line(acc, index + place, channel + place, count))
         return lines
 
@@ -80,8 +85,8 @@ class Finish:
 
     def _limits(self, moved: bool) -> tuple[int, int, int]:
         """A zero point to add, unless `moved` says that it was, the least and the largest value."""
-        if s := self.residual:
-            return 0, s.low, s.high
+        if self.residual:
+            return 0, self.residual.result.low, self.residual.result.high
         q = self.quantisation
         assert q
         return 0 if moved else q.y_zero_point, q.lo, q.hi
@@ -102,13 +107,14 @@ class Finish:
         if not moved and not self.residual:
             return f"mlf_scaled_x{n}({acc}, {scale})"
         text = f"mlf_requantize_x{n}({acc}, {scale}, {q.y_zero_point})"
-        if (s := self.residual) is None:
+        if self.residual is None:
             return text
+        s, after = self.residual.sum, self.residual.result
         other = f"mlf_load_s8_x{n}(fused0 + {index})"
         text = f"mlf_clamp_x{n}({text}, {q.lo}, {q.hi}) * {s.m} + {other} * {s.n} + ({s.add})"
-        for value, step in s.exceptions:
+        for value, step in after.exceptions:
             text = f"mlf_except_x{n}({text}, {value}, {step})"
-        return f"({text}) >> {s.shift}"
+        return f"({text}) >> {after.shift}"
 
 
 def channels(count: int, width: int) -> Array:
@@ -121,10 +127,9 @@ def finish(
 ) -> Finish | None:
     """None where there is no vector form; `channel` is the output channel of each lane, `whole` if
     each lane of every vector is stored, once."""
-    nodes = v.node.body[v.node.body.index(v.core) + 1 :] if v.node.body else ()
-    core = v.core.outputs[0]
+    nodes = after_core(v)
     if q is None:
-        return _floats(v, c, nodes, core, lanes, whole)
+        return _floats(v, c, nodes, lanes, whole)
     if q.to_float or not v.y.dtype.is_int8 or not v.out.dtype.is_int8:
         return None
     if q.rounding is not Rounding.EVEN:
@@ -135,35 +140,36 @@ def finish(
     type_ = "s8" if v.out.dtype.name == "int8" else "u8"
     scale = q.scale if q.scale.size == 1 else q.scale[channel]
     operands: tuple[Operand, ...] = (Operand("scale", "float", "const", array=scale),)
+    inplace = Store(v, "0", "0", "0").inplace
     if not nodes:
-        return Finish(lanes, type_, q, False, False, None, operands)
-    pair = in_integers(v.graph, nodes)
-    if pair is None or pair.sum is None or core not in pair.inputs or not whole:
+        return Finish(lanes, type_, q, False, False, None, operands, inplace)
+    added = residual(v)
+    if added is None or not whole:
         return None
-    first, s = pair.inputs[0] == core, pair.sum
-    other = pair.inputs[1 if first else 0]
-    if v.type(other).dtype.name != "int8" or operand_kind(v.type(other), v.out) != "linear":
-        return None
-    if not first:
-        s = replace(s, m=s.n, n=s.m)
-    operands += (tensor_operand(v.graph, "fused0", other),)
-    return Finish(lanes, type_, q, False, False, s, operands)
+    return Finish(lanes, type_, q, False, False, added, (*operands, added.other), inplace)
 
 
 def _floats(
-    v: View, c: Contraction, nodes: tuple[Node, ...], core: str, lanes: int, whole: bool
+    v: View, c: Contraction, nodes: tuple[Node, ...], lanes: int, whole: bool
 ) -> Finish | None:
     if v.out.dtype.name != "float32":
         return None
     operands: tuple[Operand, ...] = ()
-    rest = list(nodes)
-    if rest and rest[0].op == "Add" and whole:
+    rest, core = list(nodes), v.core.outputs[0]
+    if rest and is_a(rest[0], Trait.ADDITION) and whole:
         node = rest.pop(0)
         other = next((n for n in node.inputs if n != core), core)
         if v.type(other).dtype.name != "float32" or operand_kind(v.type(other), v.out) != "linear":
             return None
         operands, core = (tensor_operand(v.graph, "fused0", other),), node.outputs[0]
-    relu = bool(rest) and rest[0].op == "Relu"
+    relu = bool(rest) and _is_relu(rest[0])
     if len(rest) > relu or (rest and rest[0].inputs[0] != core):
         return None
-    return Finish(lanes, "f32", None, blocks(c) == 1, relu, None, operands)
+    inplace = Store(v, "0", "0", "0").inplace
+    return Finish(lanes, "f32", None, blocks(c) == 1, relu, None, operands, inplace)
+
+
+def _is_relu(node: Node) -> bool:
+    """Whether a node cuts its only input off at zero."""
+    limits = record(node).limits
+    return limits is not None and len(node.inputs) == 1 and limits([None]) == (0.0, math.inf)

@@ -38,6 +38,26 @@ class Image:
     band: int  # output rows of a copy
 
     @property
+    def split(self) -> bool:
+        return self.band < self.rows
+
+    @property
+    def uneven(self) -> bool:
+        """Whether the last band computes rows again, which are not stored again."""
+        return self.rows % self.band != 0
+
+    @property
+    def top(self) -> str:
+        """C text of a band's first row."""
+        return "top" if self.split else "0"
+
+    def start(self, per_row: int) -> str:
+        """C text of a band's first output among those of all images, and a plus, or nothing."""
+        image = [f"image * {self.rows * per_row}"] if self.batch > 1 else []
+        top = [f"top * {per_row}" if per_row > 1 else "top"] if self.split else []
+        return "".join(f"{term} + " for term in (*image, *top))
+
+    @property
     def line(self) -> int:
         """Elements from a row to the next."""
         return self.width * self.channels

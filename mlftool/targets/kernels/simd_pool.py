@@ -27,7 +27,7 @@ def means(v: View) -> Kernel | None:
     if constant_factor(v) is None or v.x(0).dtype.name != "int8":
         return None
     made = averages(v, "mlf_requantize_wide")
-    if made.params["padded"] or made.params["load"] != "*at" or made.params["channels"] % LANES:
+    if made.params["padded"] or made.params["channels"] % LANES:
         return None
     return replace(
         made,

@@ -15,9 +15,8 @@ import numpy as np
 from mlftool.ir.graph import Array, View
 from mlftool.ops.base import Kernel, Operand
 from mlftool.ops.contraction import Contraction, Quantisation, folded_bias
-from mlftool.ops.scalar import Store
-from mlftool.targets.kernels import kernel
-from mlftool.targets.kernels.parts import bytes_of, operands
+from mlftool.targets.kernels import BYTES, FLOATS, kernel
+from mlftool.targets.kernels.parts import Tile, bytes_of, constants
 from mlftool.targets.kernels.simd_depthwise import depthwise_of
 from mlftool.targets.kernels.simd_finish import finish
 from mlftool.targets.kernels.simd_image import Image, image_of
@@ -93,7 +92,7 @@ def _kernel(
     q: Quantisation | None,
     at: Lanes,
     params: dict[str, Any],
-    constants: tuple[Array, Array],
+    arrays: tuple[Array, Array],
 ) -> Kernel | None:
     how = finish(v, c, q, at.lanes, at.channel, at.whole)
     if how is None:
@@ -102,7 +101,6 @@ def _kernel(
     image = _image(c).banded(size * group, 1)
     line = (image.width + c.dilations[1]) * c.oc * v.x(0).dtype.bytes  # one row of bytes, padded
     elements = (image.elements + at.lanes) * group
-    types = ("float", "float") if q is None else ("int8_t", "int32_t")
     scratch = [Operand("columns", params["column_type"], "scratch", bytes=elements * size)]
     if q:
         scratch.append(Operand("line", v.x(0).dtype.c, "scratch", bytes=line))
@@ -111,26 +109,19 @@ def _kernel(
         * c.outputs[0]
         * (-(-c.outputs[1] * c.oc // at.lanes) if at.several else c.outputs[1] * at.blocks)
     )
-    taps = constants[0].shape[1]
-    store = Store(v, "0", "0", "0")  # what it may overwrite
-    return Kernel(
+    taps = arrays[0].shape[1]
+    weights, bias = arrays
+    return Tile(
         f"avx{'512' if at.lanes == 16 else '2'}.depthwise",
         "simd_taps.c.j2",
-        {**params, "im": image, "at": at, "oc": c.oc, "taps": taps, "finish": how},
-        operands(
-            v,
-            [
-                Operand(n, t, "const", array=a)
-                for n, t, a in zip("wb", types, constants, strict=True)
-            ],
-            how.operands,
-            scratch,
-        ),
+        c,
+        constants(w=weights, b=bias),
+        scratch,
+        how,
+        {**params, "im": image, "at": at, "taps": taps},
         cost=vectors * (taps + 4.0) + c.oc * c.inputs[0] * c.inputs[1] / 8.0,
-        macs=c.macs,
-        includes=("mlf/kernel.h", "mlf/simd.h"),
-        inplace=store.inplace,
-    )
+        header="mlf/simd.h",
+    ).kernel
 
 
 def _image(c: Contraction) -> Image:
@@ -146,5 +137,5 @@ for _lanes, _needs in ((8, "avx2"), (16, "avx512")):
     def _sized(v: View, lanes: int = _lanes) -> Kernel | None:
         return _bid(v, lanes)
 
-    kernel("QLinearConv", needs=_needs)(_sized)
-    kernel("Conv", needs=_needs, unless="fused")(_sized)
+    kernel(*BYTES, needs=_needs)(_sized)
+    kernel(*FLOATS, needs=_needs, unless="fused")(_sized)

@@ -17,17 +17,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mlftool.ir.graph import Array, View
-from mlftool.ops.base import Kernel, Operand
+from mlftool.ir.graph import Array
+from mlftool.ops.base import Operand
 from mlftool.ops.contraction import (
     Contraction,
     Quantisation,
     folded_bias,
     pad_rows,
 )
-from mlftool.ops.scalar import Store
-from mlftool.targets.kernels import kernel
-from mlftool.targets.kernels.parts import bytes_of, operands
+from mlftool.targets.kernels.parts import Tile, byte_kernel, constants
 from mlftool.targets.kernels.simd import AVX2
 from mlftool.targets.kernels.simd_finish import channels, finish
 from mlftool.targets.kernels.simd_image import CACHE, Image, image_of
@@ -60,21 +58,18 @@ FOUR = Tiling(
 )
 
 
-@kernel("QLinearConv", needs="avx2", unless="avx512 size")
-def winograd_2x2(v: View) -> Kernel | None:
-    return _bid(v, TWO)
+@byte_kernel("avx2", "avx512 size")
+def winograd_2x2(c: Contraction, q: Quantisation) -> Tile | None:
+    return _bid(c, q, TWO)
 
 
-@kernel("QLinearConv", needs="avx2", unless="avx512 size")
-def winograd_4x4(v: View) -> Kernel | None:
-    return _bid(v, FOUR)
+@byte_kernel("avx2", "avx512 size")
+def winograd_4x4(c: Contraction, q: Quantisation) -> Tile | None:
+    return _bid(c, q, FOUR)
 
 
-def _bid(v: View, tiling: Tiling) -> Kernel | None:
-    found = bytes_of(v)
-    if found is None:
-        return None
-    c, q = found
+def _bid(c: Contraction, q: Quantisation, tiling: Tiling) -> Tile | None:
+    v = c.v
     if c.kernel != (3, 3) or c.strides != (1, 1) or c.dilations != (1, 1):
         return None
     if c.ic % _CHANNELS or np.any(q.scale < _SMALLEST):
@@ -87,14 +82,21 @@ def _bid(v: View, tiling: Tiling) -> Kernel | None:
     weights = _weights(c, tiling)
     if how is None or not _fits(c, q, tiling, weights):
         return None
-    bias, scales = folded_bias(c, q), how.operands
-    if tiling is TWO:
-        bias, scales = 4 * bias, tuple(_quartered(o) for o in scales)
+    bias = folded_bias(c, q) * (4 if tiling is TWO else 1)
     places = tiling.reach**2
-    store = Store(v, "0", "0", "0")  # what it may overwrite
-    return Kernel(
+    if tiling is TWO:
+        how = replace(how, operands=tuple(_quartered(o) for o in how.operands))
+    return Tile(
         f"avx2.winograd{tiling.size}",
         "simd_winograd.c.j2",
+        c,
+        constants(w=_pack(weights, width), b=pad_rows(bias, width).astype(np.int32)),
+        (
+            Operand("columns", "int16_t", "scratch", bytes=2 * image.elements),
+            Operand("sums", "int16_t", "scratch", bytes=2 * places * tiles * c.ic),
+            Operand("products", "int32_t", "scratch", bytes=4 * places * tiles * width),
+        ),
+        how,
         {
             "im": image,
             "unit": AVX2,
@@ -105,28 +107,11 @@ def _bid(v: View, tiling: Tiling) -> Kernel | None:
             "places": places,
             "suffix": "6" if tiling is FOUR else "",
             "outputs": c.outputs,
-            "oc": c.oc,
             "gather": "widen_s8" if v.x(0).dtype.name == "int8" else "widen_u8",
             "fill": q.x_zero_point,
-            "finish": how,
         },
-        operands(
-            v,
-            (
-                Operand("w", "int16_t", "const", array=_pack(weights, width)),
-                Operand("b", "int32_t", "const", array=pad_rows(bias, width).astype(np.int32)),
-            ),
-            scales,
-            (
-                Operand("columns", "int16_t", "scratch", bytes=2 * image.elements),
-                Operand("sums", "int16_t", "scratch", bytes=2 * places * tiles * c.ic),
-                Operand("products", "int32_t", "scratch", bytes=4 * places * tiles * width),
-            ),
-        ),
         cost=_cost(c, tiling, c.batch * image.rows * image.columns),
-        macs=c.macs,
-        includes=("mlf/kernel.h", "mlf/winograd.h"),
-        inplace=store.inplace,
+        header="mlf/winograd.h",
     )
 
 

@@ -7,7 +7,7 @@ import math
 
 from mlftool.ir.dtype import float32
 from mlftool.ir.graph import Node, View
-from mlftool.ops.base import ROUNDED, Kernel, Operand
+from mlftool.ops.base import ROUNDED, Kernel, Operand, Trait, is_a
 from mlftool.ops.scalar import literal, tensor_operand
 from mlftool.targets.kernels import kernel
 
@@ -24,7 +24,8 @@ def _constants(v: View, node: Node) -> tuple[float, int] | None:
 @kernel("Softmax", needs="", unless="fpu", replaces_portable=True)
 def soft_softmax(v: View) -> Kernel | None:
     body = v.node.body
-    if [n.op for n in body] != ["DequantizeLinear", "Softmax", "QuantizeLinear"]:
+    ends = len(body) == 3 and v.core is body[1]
+    if not ends or not is_a(body[0], Trait.DEQUANTISER) or not is_a(body[2], Trait.QUANTISER):
         return None
     (x,), shape = body[0].inputs[:1], v.x(0).shape
     read, written = _constants(v, body[0]), _constants(v, body[2])

@@ -11,25 +11,26 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mlftool.ir.graph import View
-from mlftool.ops.base import Kernel, Operand
+from mlftool.ops.base import Operand
 from mlftool.ops.contraction import (
     Contraction,
     Quantisation,
-    folded_bias,
-    geometry,
     has_normal_scales,
     pack_rows,
-    pad_rows,
     requantize,
     requantize_soft,
-    scale_operand,
     scale_text,
 )
 from mlftool.ops.fixed import Fixed, fixed
 from mlftool.ops.scalar import Store
-from mlftool.targets.kernels import kernel
-from mlftool.targets.kernels.parts import bytes_of, operands, walk
+from mlftool.targets.kernels.parts import (
+    Tile,
+    bias_of,
+    byte_kernel,
+    constants,
+    scale_of,
+    walk,
+)
 
 COLUMNS = 4  # output channels; eight where there is one pixel
 MOST_ROWS = 3  # pixels: of sixteen sums, gcc keeps some on the stack
@@ -37,22 +38,18 @@ UNROLL = (4, 3, 5, 2)
 OFFSET = 2048 - 8  # that a load reaches from its pointer
 
 
-@kernel("QLinearConv", "com.microsoft.QGemm", needs="registers", unless="fpu size")
-def tiles_in_integers(v: View) -> Kernel | None:
-    return _tiles(v, soft=True)
+@byte_kernel("registers", "fpu size")
+def tiles_in_integers(c: Contraction, q: Quantisation) -> Tile | None:
+    return _tiles(c, q, soft=True) if has_normal_scales(q) else None
 
 
-@kernel("QLinearConv", "com.microsoft.QGemm", needs="registers fpu", unless="size")
-def tiles(v: View) -> Kernel | None:
-    return _tiles(v, soft=False)
+@byte_kernel("registers fpu", "size")
+def tiles(c: Contraction, q: Quantisation) -> Tile | None:
+    return _tiles(c, q, soft=False)
 
 
-def _tiles(v: View, soft: bool) -> Kernel | None:
-    found = bytes_of(v)
-    if found is None or (soft and not has_normal_scales(found[1])):
-        return None
-    c, q = found
-    rows = _rows(c.pixels)
+def _tiles(c: Contraction, q: Quantisation, soft: bool) -> Tile:
+    v, rows = c.v, _rows(c.pixels)
     columns = 2 * COLUMNS if rows == 1 and c.oc % (2 * COLUMNS) == 0 else min(COLUMNS, c.oc)
     unroll = next((n for n in UNROLL if c.depth % n == 0), UNROLL[0])
     column = -(-c.depth // unroll) * unroll
@@ -60,14 +57,16 @@ def _tiles(v: View, soft: bool) -> Kernel | None:
     store = Store(v, f"({v.y.dtype.c})out", f"(p + j) * {c.oc} + oc + i", "oc + i")
     rest = ((0, 0), (0, column - c.depth))
     weights = pack_rows(np.pad(c.weights.reshape(c.oc, -1), rest), columns).reshape(-1)
-    bias = pad_rows(folded_bias(c, q).astype(np.int32), columns)
     gathered = Operand("columns", v.x(0).dtype.c, "scratch", bytes=rows * column)
     order = walk(c, rows, column, gathered, store.operands)
-    return Kernel(
+    return Tile(
         "tiles.s8",
         "tiles.c.j2",
+        c,
+        (*constants(w=weights, b=bias_of(c, q, columns)), *form.operands(columns)),
+        order.scratch,
+        store,
         {
-            **geometry(c),
             "rows": rows,
             "columns": columns,
             "column": column,
@@ -76,24 +75,10 @@ def _tiles(v: View, soft: bool) -> Kernel | None:
             "fill": q.x_zero_point,
             "form": form,
             "store": store,
-            "direct": order.direct,
-            "backwards": order.descends,
         },
-        operands(
-            v,
-            (
-                Operand("w", "int8_t", "const", array=weights),
-                Operand("b", "int32_t", "const", array=bias),
-                *form.operands(columns),
-            ),
-            store.operands,
-            order.scratch,
-        ),
         cost=c.macs * 2.95 + c.pixels * c.oc * 16.0,
-        macs=c.macs,
-        includes=("mlf/kernel.h", "mlf/tiles.h", *store.includes),
-        inplace=store.inplace,
-        overlap=order.overlap,
+        header="mlf/tiles.h",
+        walk=order,
     )
 
 
@@ -149,5 +134,5 @@ class Form:
         return requantize(self.c, self.q, acc, channel)
 
     def operands(self, columns: int) -> tuple[Operand, ...]:
-        floats = (scale_operand(self.q, columns),) if self.floats else ()
+        floats = constants(scale=scale_of(self.q, columns)) if self.floats else ()
         return (*((self.fix.operand(columns, rough=self.soft),) if self.fix else ()), *floats)

@@ -10,39 +10,32 @@ from __future__ import annotations
 
 import numpy as np
 
-from mlftool.ir.graph import View
-from mlftool.ops.base import Kernel, Operand
+from mlftool.ops.base import Operand
 from mlftool.ops.contraction import (
     Contraction,
-    folded_bias,
-    geometry,
+    Quantisation,
     has_normal_scales,
-    packable,
 )
 from mlftool.ops.scalar import Store
-from mlftool.targets.kernels import kernel
-from mlftool.targets.kernels.parts import bytes_of, operands, overlaps
+from mlftool.targets.kernels.parts import Tile, bias_of, byte_kernel, constants, overlaps
 from mlftool.targets.kernels.tiles import Form
 
 MOST_TAPS = 25
 MOST_OUTPUTS = 6  # side by side
 
 
-@kernel("QLinearConv", needs="registers", unless="fpu size")
-def rows_in_integers(v: View) -> Kernel | None:
-    return _rows(v, soft=True)
+@byte_kernel("registers", "fpu size", depthwise=True)
+def rows_in_integers(c: Contraction, q: Quantisation) -> Tile | None:
+    return _rows(c, q, soft=True) if has_normal_scales(q) else None
 
 
-@kernel("QLinearConv", needs="registers fpu", unless="size")
-def rows(v: View) -> Kernel | None:
-    return _rows(v, soft=False)
+@byte_kernel("registers fpu", "size", depthwise=True)
+def rows(c: Contraction, q: Quantisation) -> Tile | None:
+    return _rows(c, q, soft=False)
 
 
-def _rows(v: View, soft: bool) -> Kernel | None:
-    found = bytes_of(v, depthwise=True) if packable(v) else None
-    if found is None or (soft and not has_normal_scales(found[1])):
-        return None
-    c, q = found
+def _rows(c: Contraction, q: Quantisation, soft: bool) -> Tile | None:
+    v = c.v
     # Where strides are longer, rows are copied of which most is not needed.
     if np.prod(c.kernel) > MOST_TAPS or max(*c.dilations, *c.strides) > 1:
         return None
@@ -53,11 +46,15 @@ def _rows(v: View, soft: bool) -> Kernel | None:
     inside = min(c.inputs[1], width - c.pads[1])  # of a row's pixels
     taps = np.ascontiguousarray(c.weights.reshape(c.oc, -1)).reshape(-1)
     together = _together(c)
-    return Kernel(
+    row_bytes = kh * width * c.ic
+    return Tile(
         "tiles.rows",
         "tiles_rows.c.j2",
+        c,
+        (*constants(w=taps, b=bias_of(c, q)), *form.operands(1)),
+        [Operand("rows", v.x(0).dtype.c, "scratch", bytes=row_bytes)],
+        store,
         {
-            **geometry(c),
             "batch": c.batch,
             "pitch": width * c.ic,
             "inside": inside,
@@ -68,20 +65,8 @@ def _rows(v: View, soft: bool) -> Kernel | None:
             "form": form,
             "store": store,
         },
-        operands(
-            v,
-            (
-                Operand("w", "int8_t", "const", array=taps),
-                Operand("b", "int32_t", "const", array=folded_bias(c, q).astype(np.int32)),
-                *form.operands(1),
-            ),
-            store.operands,
-            [Operand("rows", v.x(0).dtype.c, "scratch", bytes=kh * width * c.ic)],
-        ),
         cost=c.macs * 3.4 + c.pixels * c.oc * 14.0,
-        macs=c.macs,
-        includes=("mlf/kernel.h", "mlf/tiles.h", *store.includes),
-        inplace=store.inplace,
+        header="mlf/tiles.h",
         overlap=overlaps(c, store.operands, _distances(c)),
     )
 

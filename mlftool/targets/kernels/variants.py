@@ -13,13 +13,12 @@ from mlftool.ir.graph import View
 from mlftool.ops.base import Kernel
 from mlftool.ops.contract import blocked
 from mlftool.ops.contraction import contraction, packable
-from mlftool.targets.kernels import kernel
-from mlftool.targets.kernels.dsp_pairs import unrolled_pairs
+from mlftool.targets.kernels import BYTES, FLOATS, kernel
+from mlftool.targets.kernels.dsp import pairs
 from mlftool.targets.kernels.integers import in_integers
+from mlftool.targets.kernels.parts import bytes_of
 
-INTEGERS = ("QLinearConv", "com.microsoft.QGemm")
-FLOATS = ("Conv", "Gemm")
-BYTES = "1x2 1x4 1x8 2x4 4x1 4x2 4x4"
+BYTE_BLOCKS = "1x2 1x4 1x8 2x4 4x1 4x2 4x4"
 FLOAT_BLOCKS = "1x4 1x8 2x4 2x6 2x8 3x5 3x6 4x2 4x3 4x5 6x2 8x2"
 UNROLLED = (2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 18)
 
@@ -47,10 +46,11 @@ def _floats(v: View, rows: int, columns: int, fused: bool) -> Kernel | None:
 
 
 def _pairs(v: View, unrolled: int) -> Kernel | None:
-    usual, made = unrolled_pairs(v), unrolled_pairs(v, unrolled)
+    found = bytes_of(v, signed=True)
+    usual, made = (pairs(*found, n) if found else None for n in (0, unrolled))
     if usual is None or made is None or usual.params["unroll"] == unrolled:
         return None
-    return replace(made, name=f"{made.name}.{unrolled}")
+    return replace(made, name=f"{made.name}.{unrolled}").kernel
 
 
 def _sizes(text: str) -> list[tuple[int, int]]:
@@ -58,11 +58,11 @@ def _sizes(text: str) -> list[tuple[int, int]]:
     return [(int(a), int(b)) for a, b in (size.split("x") for size in text.split())]
 
 
-for _rows, _columns in _sizes(BYTES):
+for _rows, _columns in _sizes(BYTE_BLOCKS):
     for _fpu in (True, False):
         _bid = partial(_bytes, rows=_rows, columns=_columns, fpu=_fpu)
         _not = ("" if _fpu else "fpu ") + "dsp mve vector size"
-        kernel(*INTEGERS, needs="fpu" if _fpu else "", unless=_not, measured=True)(_bid)
+        kernel(*BYTES, needs="fpu" if _fpu else "", unless=_not, measured=True)(_bid)
 for _rows, _columns in _sizes(FLOAT_BLOCKS):
     for _fused in (False, True):
         _bid = partial(_floats, rows=_rows, columns=_columns, fused=_fused)
@@ -71,4 +71,4 @@ for _rows, _columns in _sizes(FLOAT_BLOCKS):
         kernel(*FLOATS, needs=_needs, unless=_not, measured=True)(_bid)
 for _unrolled in UNROLLED:
     _bid = partial(_pairs, unrolled=_unrolled)
-    kernel(*INTEGERS, needs="dsp", unless="mve size", measured=True)(_bid)
+    kernel(*BYTES, needs="dsp", unless="mve size", measured=True)(_bid)

@@ -3,12 +3,15 @@
 Runs in Bazel's repository phase. With --wheels HOUSE the wheels are those of that folder. Otherwise
 pip fetches them and keeps its own configuration (index, proxy, wheelhouse). Every file must match a
 hash in LOCK and nothing is built from source. Without --whole, files that the build never imports
-(test suites, stubs, C headers) are dropped: each costs every sandbox a link.
+(test suites, stubs, C headers) are dropped: each costs every sandbox a link. With it, the packages
+are compiled to bytecode, since processes in sandboxes keep none: imports take half the time.
 """
 
 from __future__ import annotations
 
+import compileall
 import hashlib
+import py_compile
 import re
 import shutil
 import subprocess
@@ -114,6 +117,10 @@ def main(arguments: list[str]) -> int:
         code = install(lock, site)
     if code == 0:
         prune(site, whole="--whole" in options)
+    if code == 0 and "--whole" in options:
+        # Nothing edits a wheel's files; a file that is Python of another version stays a text.
+        unchecked = py_compile.PycInvalidationMode.UNCHECKED_HASH
+        compileall.compile_dir(site, quiet=2, stripdir=site, invalidation_mode=unchecked)
     return code
 
 

@@ -13,6 +13,7 @@ another machine still shares its cache.
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import json
 import os
@@ -27,7 +28,7 @@ from pathlib import Path
 
 from mlftool.mlf.runtime_tree import crt_root
 from mlftool.runtime import toolchain
-from mlftool.runtime.boards import BOARDS, Board
+from mlftool.runtime.boards import BOARDS, NAMED, Board
 from mlftool.runtime.toolchain import Alternative, Program
 from mlftool.targets import TARGETS, Target
 
@@ -39,14 +40,19 @@ COMPILERS = (toolchain.CC.name, *(program.name for program in toolchain.CROSS.va
 ACTION_PATH = "/usr/bin:/bin"
 
 
+@functools.cache
+def _digest(path: Path) -> bytes:
+    return hashlib.sha256(path.read_bytes()).digest()
+
+
 def digest(paths: list[Path]) -> str:
     """One sha256 over the contents of `paths`, in the order given."""
-    total = hashlib.sha256()
-    for path in paths:
-        total.update(hashlib.sha256(path.read_bytes()).digest())
-    return total.hexdigest()
+    return hashlib.sha256(b"".join(map(_digest, paths))).hexdigest()
 
 
+# A compiler is asked the same for each use of it, and the uses share files. No file changes in the
+# seconds that a probe takes.
+@functools.cache
 def output(*command: str, text: str = "") -> str:
     """What `command` prints on both streams; C locale, so that it can be parsed."""
     done = subprocess.run(
@@ -54,6 +60,12 @@ def output(*command: str, text: str = "") -> str:
         env={**os.environ, "LC_ALL": "C"},
     )  # fmt: skip
     return done.stdout + done.stderr
+
+
+def forget() -> None:
+    """What is known of files and programs may have changed."""
+    _digest.cache_clear()
+    output.cache_clear()
 
 
 def python() -> dict[str, object]:
@@ -117,7 +129,7 @@ HEADERS = (
     "setjmp", "signal", "stdarg", "stdbool", "stddef", "stdint", "stdio", "stdlib", "string",
     "tgmath", "time", "unistd", "wchar", "wctype",
 )  # fmt: skip
-INTRINSICS = ("arm_acle.h", "arm_mve.h", "arm_neon.h", "immintrin.h")
+INTRINSICS = ("arm_acle.h", "arm_mve.h", "arm_neon.h", "emmintrin.h", "immintrin.h")
 
 
 def libraries(*gcc: str) -> list[str]:
@@ -215,7 +227,7 @@ def board(of: Board) -> dict[str, object]:
     files = [f"{f}/{p.name}" for f in folders for p in sorted((crt_root() / f).iterdir())]
     return {
         "title": of.title,
-        "targets": [name for name, other in BOARDS.items() if other.name == of.name],
+        "targets": of.targets,
         "simulator": of.simulator,
         "linkopts": of.linkopts,
         "folders": folders,
@@ -246,7 +258,7 @@ def main(arguments: list[str]) -> None:
         "alternatives": {f"{a.toolchain}_{a.name}": alternative(a) for a in toolchain.ALTERNATIVES},
         "simulators": {name: simulator(name) for name in toolchain.SIMULATORS},
         "targets": {name: target(of) for name, of in TARGETS.items()},
-        "boards": {of.name: board(of) for of in BOARDS.values()},
+        "boards": {name: board(of) for name, of in NAMED.items()},
     }
     print(json.dumps(found, sort_keys=True))
 

@@ -25,7 +25,7 @@ SYSTEM_LIBRARY = re.compile(rb"TVMSystemLibEntryPoint\s*\([^)]*\)\s*\{|\0TVMSyst
 # Of the C and C++ standards and of our runtime, which the library is compiled against.
 PROVIDED = re.compile(
     r"[a-z_]+|(tvm/runtime|dlpack|mlf)/[\w/.]+|(assert|ctype|errno|fenv|float|inttypes|limits|math|setjmp"
-    r"|stdarg|stdbool|stddef|stdint|stdio|stdlib|string|tgmath|time|arm_acle|arm_mve|immintrin)\.h"
+    r"|stdarg|stdbool|stddef|stdint|stdio|stdlib|string|tgmath|time|arm_acle|arm_mve|emmintrin|immintrin)\.h"
 )
 
 

@@ -41,25 +41,25 @@ MLF_KERNEL void tvmgen_dsp_two_by_two_transpose(const int8_t *MLF_RESTRICT x, in
 //   in int8[1x6x5x4] channels last, 0.05 * (q + 3)
 //   out int8[1x6x5x4] channels last, 0.04 * (q + 128)
 //   by dsp.two_by_two, estimated at 1.07e+04 instructions; portable.blocked at 1.27e+04
-MLF_KERNEL void tvmgen_dsp_two_by_two_qlinearconv(const int8_t *MLF_RESTRICT x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b, const float *MLF_RESTRICT scale, int8_t *MLF_RESTRICT y) {
+MLF_KERNEL void tvmgen_dsp_two_by_two_qlinearconv(const int8_t *x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b, const float *MLF_RESTRICT scale, int8_t *y) {
   MLF_ALIGNED(8) int16_t columns[72];
   for (int32_t p = 0; p < 30; p += 2) {
     for (int32_t j = 0; j < 2; j++) {
-      const int32_t q = p + j < 30 ? p + j : p;
+      const int32_t q = p + j;
       int16_t *to = columns + j * 36;
-      const int32_t iy = q / 5 % 6 * 1 - 1;
-      const int32_t ix = q % 5 * 1 - 1;
-      const int8_t *const image = x + q / 30 * 120;
+      const int32_t iy = q / 5 % 6 - 1;
+      const int32_t ix = q % 5 - 1;
+      const int8_t *const image = x;
       if (iy >= 0 && ix >= 0 && iy <= 3 && ix <= 2) {
         for (int32_t ky = 0; ky < 3; ky++) {
-          mlf_widen_s8(image + ((iy + ky * 1) * 5 + ix) * 4, to, 12);
+          mlf_widen_s8(image + ((iy + ky) * 5 + ix) * 4, to, 12);
           to += 12;
         }
       } else {
         for (int32_t ky = 0; ky < 3; ky++) {
-          const int32_t y0 = iy + ky * 1;
+          const int32_t y0 = iy + ky;
           for (int32_t kx = 0; kx < 3; kx++) {
-            const int32_t x0 = ix + kx * 1;
+            const int32_t x0 = ix + kx;
             if (y0 >= 0 && y0 < 6 && x0 >= 0 && x0 < 5) {
               mlf_widen_s8(image + (y0 * 5 + x0) * 4, to, 4);
             } else {
@@ -86,22 +86,18 @@ MLF_KERNEL void tvmgen_dsp_two_by_two_qlinearconv(const int8_t *MLF_RESTRICT x, 
       do {
         const uint32_t w0 = mlf_load32(wp);
         const uint32_t w1 = mlf_load32(wp + 4);
-        const uint32_t x0 = mlf_load32(c0);
-        const uint32_t x1 = mlf_load32(c0 + 2);
-        const uint32_t v0 = mlf_load32(c0 + 36);
-        const uint32_t v1 = mlf_load32(c0 + 38);
-        const uint32_t w0a = mlf_sxtb16(w0);
-        const uint32_t w0b = mlf_sxtb16_ror8(w0);
-        const uint32_t w1a = mlf_sxtb16(w1);
-        const uint32_t w1b = mlf_sxtb16_ror8(w1);
-        acc00 = mlf_smlad(x0, w0a, acc00);
-        acc01 = mlf_smlad(x0, w1a, acc01);
-        acc10 = mlf_smlad(v0, w0a, acc10);
-        acc11 = mlf_smlad(v0, w1a, acc11);
-        acc00 = mlf_smlad(x1, w0b, acc00);
-        acc01 = mlf_smlad(x1, w1b, acc01);
-        acc10 = mlf_smlad(v1, w0b, acc10);
-        acc11 = mlf_smlad(v1, w1b, acc11);
+        const uint32_t xa = mlf_load32(c0);
+        const uint32_t xb = mlf_load32(c0 + 2);
+        const uint32_t va = mlf_load32(c0 + 36);
+        const uint32_t vb = mlf_load32(c0 + 38);
+        acc00 = mlf_smlad(xa, mlf_sxtb16(w0), acc00);
+        acc10 = mlf_smlad(va, mlf_sxtb16(w0), acc10);
+        acc01 = mlf_smlad(xa, mlf_sxtb16(w1), acc01);
+        acc11 = mlf_smlad(va, mlf_sxtb16(w1), acc11);
+        acc00 = mlf_smlad(xb, mlf_sxtb16_ror8(w0), acc00);
+        acc10 = mlf_smlad(vb, mlf_sxtb16_ror8(w0), acc10);
+        acc01 = mlf_smlad(xb, mlf_sxtb16_ror8(w1), acc01);
+        acc11 = mlf_smlad(vb, mlf_sxtb16_ror8(w1), acc11);
         wp += 8;
         c0 += 4;
       } while (c0 != end);
@@ -127,7 +123,7 @@ MLF_KERNEL void tvmgen_dsp_two_by_two_transpose_1(const int8_t *MLF_RESTRICT x, 
 
 int32_t tvmgen_dsp_two_by_two___tvm_main__(const void *image_buffer_var, void *quantizelinear_5_buffer_var, uint8_t *workspace);
 
-// Runs the model once. `workspace` has 256 bytes and is aligned to 16.
+// Runs the model once. `workspace` has 160 bytes and is aligned to 16.
 //   in  image: int8[1x4x6x5]
 //   out quantizelinear_5: int8[1x4x6x5]
 int32_t tvmgen_dsp_two_by_two___tvm_main__(const void *image_buffer_var, void *quantizelinear_5_buffer_var, uint8_t *workspace) {
@@ -135,15 +131,15 @@ int32_t tvmgen_dsp_two_by_two___tvm_main__(const void *image_buffer_var, void *q
   (void)workspace;
   // conv_3: Transpose, 1x4x6x5 -> 1x6x5x4 int8 (portable.transpose)
   tvmgen_dsp_two_by_two_transpose((const int8_t *)image_buffer_var,
-                                  (int8_t *)(void *)(workspace + 0));
+                                  (int8_t *)(void *)(workspace + 32));
   // conv_3: QLinearConv, 1x6x5x4 -> 1x6x5x4 int8 (dsp.two_by_two)
-  tvmgen_dsp_two_by_two_qlinearconv((const int8_t *)(void *)(workspace + 0),
+  tvmgen_dsp_two_by_two_qlinearconv((const int8_t *)(void *)(workspace + 32),
                                     step1_weights,
                                     step1_bias,
                                     step1_scale,
-                                    (int8_t *)(void *)(workspace + 128));
+                                    (int8_t *)(void *)(workspace + 0));
   // conv_3: Transpose, 1x6x5x4 -> 1x4x6x5 int8 (portable.transpose)
-  tvmgen_dsp_two_by_two_transpose_1((const int8_t *)(void *)(workspace + 128),
+  tvmgen_dsp_two_by_two_transpose_1((const int8_t *)(void *)(workspace + 0),
                                     (int8_t *)quantizelinear_5_buffer_var);
   return 0;
 }

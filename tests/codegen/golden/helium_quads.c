@@ -49,10 +49,10 @@ MLF_KERNEL void tvmgen_helium_quads_qlinearconv(const int8_t *x, const int8_t *M
     const int32_t q = p + 1;
     for (int32_t at = p; at <= q; at++) {
     {
+      int8_t *to = columns + (at - p) * 48;
       const int32_t iy = at / 5 % 6 * 1 - 1;
       const int32_t ix = at % 5 * 1 - 1;
       const int8_t *const image = x + at / 30 * 120;
-      int8_t *to = columns + (at - p) * 48;
       const int32_t left = ix < 0 ? -ix : 0;
       const int32_t taps = mlf_min_i32(5 - ix, 3) - left;
       if (left > 0 || taps < 3 || iy < 0 || iy > 3) {
@@ -61,8 +61,7 @@ MLF_KERNEL void tvmgen_helium_quads_qlinearconv(const int8_t *x, const int8_t *M
       for (int32_t ky = 0; ky < 3; ky++) {
         const int32_t y0 = iy + ky * 1;
         if (y0 >= 0 && y0 < 6 && taps > 0) {
-          const int8_t *const from = image + (y0 * 5 + ix + left) * 4;
-          mlf_mve_copy(to + left * 4, from, taps * 4);
+          mlf_mve_copy(to + left * 4, image + (y0 * 5 + ix + left) * 4, taps * 4);
         }
         to += 12;
       }

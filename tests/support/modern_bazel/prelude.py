@@ -185,7 +185,7 @@ def _native(rules):
         "package_default_visibility": named("native.package_default_visibility"),
         "package_group": native_rule("package_group"),
         "package_name": py_package_name,
-        "package_relative_label": lambda text: _label(py_resolve_here(text)),
+        "package_relative_label": lambda text: _label(py_resolve_here(text)) if type(text) == "string" else text,
         "repo_name": py_repo_name,
         "repository_name": named("the deprecated native.repository_name"),
         "subpackages": named("native.subpackages"),

@@ -1,4 +1,4 @@
-"""The operators of ai.onnx.ml as scikit-learn models use them, in terms of others (expand.py).
+"""The operators of ai.onnx.ml as scikit-learn models use them, in terms of others.
 
 Linear models and support vectors become Gemms, encoders become comparisons, and both old tree
 ensembles become our Trees, whose leaves may hold several weights. Numbers follow onnxruntime where
@@ -13,11 +13,10 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import onnx
 
-from mlftool.importer.expand import OPSETS, Expansion, Steps, expands
-from mlftool.importer.schema import attribute_kinds
-from mlftool.importer.scope import Refuse
 from mlftool.ir.graph import Array
-from mlftool.ops import UnsupportedError
+from mlftool.onnx_rules.scope import Refuse
+from mlftool.onnx_rules.steps import OPSETS, Steps, attribute_kinds
+from mlftool.ops.base import Expansion, UnsupportedError, expands
 
 FLOAT, INT64 = onnx.TensorProto.FLOAT, onnx.TensorProto.INT64
 
@@ -131,6 +130,11 @@ def classified(
     else:
         other = s("Sub", s.const(1.0), scores) if complement else s("Neg", scores)
         s("Concat", other, scores, out=1, axis=1)
+    labelled(s, labels, place)
+
+
+def labelled(s: Steps, labels: Array, place: str) -> None:
+    """The first output: the labels at `place`."""
     if s.wants(0):
         s("Gather", s.const(labels, labels.dtype), place, out=0, axis=0)
 

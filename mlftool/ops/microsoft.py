@@ -1,4 +1,4 @@
-"""onnxruntime's own operators in terms of the standard's (expand.py): what its optimiser fuses, and
+"""onnxruntime's own operators in terms of the standard's: what its optimiser fuses, and
 what was its own before it was the standard's."""
 
 from __future__ import annotations
@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import onnx
 
-from mlftool.importer.expand import Expansion, Steps, expands
-from mlftool.importer.schema import check_kinds
-from mlftool.importer.scope import Refuse
-from mlftool.ops import UnsupportedError
+from mlftool.onnx_rules.scope import Refuse
+from mlftool.onnx_rules.steps import Steps, check_kinds
+from mlftool.ops.base import Expansion, UnsupportedError, expands
 
 # The attributes that the expansions read, which have no schema in the onnx package.
 KINDS: Mapping[str, str] = {

@@ -1,16 +1,8 @@
-"""Operators outside of the standard's own domain that are nothing but others: a node becomes the
-nodes it stands for, in the newest opset.
-
-%y = com.microsoft.QLinearAdd(%a, ...)   =>   %fa = DequantizeLinear(%a, ...); %fb = ...
-                                              %f = Add(%fa, %fb); %y = QuantizeLinear(%f, ...)
-
-So what onnxruntime's quantiser writes in operator format is what it writes as QDQ, and the same
-passes make integer arithmetic of both.
-"""
+"""A node in terms of others: rules name them one by one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,18 +10,43 @@ import numpy as np
 import onnx
 from onnx import NodeProto, helper, numpy_helper
 
-from mlftool.importer.interface import declare_sources
-from mlftool.importer.protos import attributes, op_name, plain
-from mlftool.importer.schema import attribute_kinds, check_kinds
-from mlftool.importer.scope import Next, Outcome, Refuse, Replace, Rule, Scope
 from mlftool.ir.graph import TensorType
-from mlftool.ops import UnsupportedError
+from mlftool.onnx_rules.protos import plain_attributes
+from mlftool.onnx_rules.scope import Refuse, Replace, Scope
 
 OPSETS = {
     "": onnx.defs.onnx_opset_version(),
     "ai.onnx.ml": onnx.defs.onnx_ml_opset_version(),
     "mlf": 1,
 }
+
+
+_OF_KIND: Mapping[str, tuple[tuple[type, ...], str]] = {
+    "INT": ((int,), "whole number"),
+    "FLOAT": ((int, float), "number"),
+    "STRING": ((str,), "string"),
+}
+
+
+def attribute_kinds(op: str, opset: int, domain: str) -> Mapping[str, str]:
+    """The kind of each attribute that an operator has in an opset: INT, FLOATS ..."""
+    schema = onnx.defs.get_schema(op, opset, domain)
+    return {name: str(a.type).rpartition(".")[2] for name, a in schema.attributes.items()}
+
+
+def check_kinds(attrs: Mapping[str, Any], kinds: Mapping[str, str]) -> None:
+    """Raise Refuse for an attribute, as a value of Python, of another kind than in `kinds`."""
+    for name, value in attrs.items():
+        kind = kinds.get(name, "")
+        types, word = _OF_KIND.get(kind.removesuffix("S"), ((object,), ""))
+        several = kind.endswith("S")
+        given = value if several and isinstance(value, list) else [value]
+        if (several != isinstance(value, list) and word) or not all(
+            isinstance(v, types) for v in given
+        ):
+            wanted = f"a list of {word}s" if several else f"a {word}"
+            text = f"attribute '{name}' is {str(value)[:60]}; expected {wanted}"
+            raise Refuse("MLF0303", text)
 
 
 class _Attributes(dict[str, Any]):
@@ -45,8 +62,7 @@ class Steps:
     def __init__(self, node: NodeProto, types: Sequence[TensorType | None]) -> None:
         self.node, self.types = node, types
         self.made: list[NodeProto] = []
-        values = {name: plain(value) for name, value in attributes(node).items()}
-        self.attrs: dict[str, Any] = _Attributes(values)
+        self.attrs: dict[str, Any] = _Attributes(plain_attributes(node))
 
     def __call__(self, op: str, *inputs: str, out: int | None = None, **attrs: Any) -> str:
         """`out`: which output of the node this is, if it is one."""
@@ -123,47 +139,4 @@ def standing_for(
     flat: Collection[str] = (),
 ) -> Replace:
     """Nodes that take the place of another, written for `opsets`; `flat` inputs are scalars."""
-    declare_sources(nodes, scope.declared, flat)
-    return Replace(nodes, replace(scope, opsets={**scope.opsets, **opsets}))
-
-
-Expansion = Callable[[Steps], None]
-EXPANSIONS: dict[str, Rule] = {}
-
-
-def expands(
-    *names: str, kinds: Mapping[str, str] | None = None
-) -> Callable[[Expansion], Expansion]:
-    """Register the function below as what `names` stand for; `kinds` are those of attributes."""
-
-    def register(expansion: Expansion) -> Expansion:
-        def rule(scope: Scope, node: NodeProto) -> Outcome:
-            steps = Steps(node, [scope.types.get(n) for n in node.input])
-            check_kinds(steps.attrs, kinds or {})
-            try:
-                expansion(steps)
-            except UnsupportedError as error:
-                return Refuse("MLF0302", str(error))
-            return standing_for(scope, steps.made)
-
-        EXPANSIONS.update(dict.fromkeys(names, rule))
-        return expansion
-
-    return register
-
-
-def expanded(scope: Scope, node: NodeProto) -> Outcome:
-    """The other operators that this one stands for."""
-    rule = EXPANSIONS.get(op_name(node))
-    return rule(scope, node) if rule else Next(node)
-
-
-def standard_form(node: NodeProto) -> NodeProto:
-    """`node` without attributes of our own, which onnx would not take."""
-    if not any(a.name.startswith("mlf.") for a in node.attribute):
-        return node
-    copy = NodeProto()
-    copy.CopyFrom(node)
-    del copy.attribute[:]
-    copy.attribute.extend(a for a in node.attribute if not a.name.startswith("mlf."))
-    return copy
+    return Replace(nodes, replace(scope, opsets={**scope.opsets, **opsets}), scalars=flat)

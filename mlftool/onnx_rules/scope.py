@@ -1,11 +1,8 @@
-"""What is known at one place of a model while it is imported, and what a stage can say of a node.
-
-This file imports nothing of the importer, so every other file of it may import this one.
-"""
+"""What is known at one place of a model while it is imported, and what a rule can say of a node."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -51,6 +48,10 @@ class Scope:
     def symbols_of(self, name: str) -> Symbols:
         """() if all extents are static, or taken as such."""
         return () if name in self.hidden else self.symbols.get(name, ())
+
+    def extents_of(self, name: str) -> Symbols:
+        """For each axis, the symbol of its extent, "" where that is static."""
+        return self.symbols_of(name) or ("",) * len(self.types[name].shape)
 
     @property
     def bounds(self) -> dict[str, int]:
@@ -110,11 +111,13 @@ class Keep:
 @dataclass(frozen=True)
 class Replace:
     """Other nodes stand for the node, in `scope` if that is another one. When they are imported,
-    `then` says what becomes of the node (see `stepwise`)."""
+    `then` says what becomes of the node (see `stepwise`). With `scalars`, tensors without
+    dimensions, what the model declares of the results holds for what those are made of, too."""
 
     nodes: Sequence[NodeProto]
     scope: Scope | None = None
     then: Callable[[], Outcome] | None = None
+    scalars: Collection[str] | None = None
 
 
 class Refuse(Exception):  # noqa: N818

@@ -1,15 +1,15 @@
 """onnxruntime's attention operators, which its transformer optimiser and its quantiser write, in
-terms of products of matrices and Softmax (expand.py)."""
+terms of products of matrices and Softmax."""
 
 from __future__ import annotations
 
 import numpy as np
 import onnx
 
-from mlftool.importer.expand import Steps
-from mlftool.importer.expand_microsoft import microsoft
-from mlftool.importer.scope import Refuse
-from mlftool.ops import UnsupportedError
+from mlftool.onnx_rules.scope import Refuse
+from mlftool.onnx_rules.steps import Steps
+from mlftool.ops.base import UnsupportedError
+from mlftool.ops.microsoft import microsoft
 
 
 def _num_heads(s: Steps) -> int:

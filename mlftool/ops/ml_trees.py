@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from onnx import helper, numpy_helper
 
-from mlftool.importer.expand import Steps
-from mlftool.importer.expand_ml import FLOAT, as_many, classified, labels_of, ml, transformed
-from mlftool.importer.scope import Refuse
-from mlftool.ops import UnsupportedError
+from mlftool.onnx_rules.scope import Refuse
+from mlftool.onnx_rules.steps import Steps
+from mlftool.ops.base import UnsupportedError
+from mlftool.ops.ml import FLOAT, as_many, classified, labels_of, ml, transformed
 
 NODES = ("treeids", "nodeids", "modes", "truenodeids", "falsenodeids", "featureids")
 MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")

@@ -1,13 +1,16 @@
-"""A typed node before it is kept, whose spelling may change (opset.py, spatial.py)."""
+"""A typed node before it is kept, whose spelling a rule may change."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mlftool.importer.scope import Scope
+import numpy as np
+
 from mlftool.ir.graph import Array, Node, TensorType
+from mlftool.onnx_rules.scope import Scope
 
 
 @dataclass
@@ -37,3 +40,30 @@ class Draft:
 
 
 Change = Callable[[Scope, Draft], None]
+
+
+EVERY_OPSET = 1 << 31  # of operators that are no more than another's old name
+
+
+def attr_to_input(attr: str, position: int, dtype: str = "int64") -> Change:
+    """What was an attribute is input `position`."""
+
+    def change(scope: Scope, d: Draft) -> None:
+        if attr in d.attrs and len(d.inputs) <= position:
+            value = np.asarray(d.attrs.pop(attr), dtype)
+            d.inputs += [""] * (position - len(d.inputs))
+            d.inputs.append(d.constant(scope, attr, value))
+
+    return change
+
+
+def flattened(scope: Scope, d: Draft) -> None:
+    """Before 13 Softmax flattened to 2-D at `axis` (default 1); equal when axis is the last."""
+    type_ = d.types[0]
+    axis = d.attrs.get("axis", 1)
+    if type_ is not None and axis < 0:
+        axis += len(type_.shape)
+    d.attrs["axis"] = axis
+    if type_ is not None and math.prod(type_.shape[axis:]) == type_.shape[axis]:
+        return
+    d.attrs["mlf.flattened"] = 1

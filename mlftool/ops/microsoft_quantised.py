@@ -1,14 +1,14 @@
-"""What onnxruntime's quantiser writes in operator format, in the standard's terms (expand.py)."""
+"""What onnxruntime's quantiser writes in operator format, in the standard's terms."""
 
 from __future__ import annotations
 
 import numpy as np
 import onnx
 
-from mlftool.importer.expand import Steps
-from mlftool.importer.expand_microsoft import microsoft, turned
-from mlftool.importer.scope import Refuse
-from mlftool.ops import UnsupportedError
+from mlftool.onnx_rules.scope import Refuse
+from mlftool.onnx_rules.steps import Steps
+from mlftool.ops.base import UnsupportedError
+from mlftool.ops.microsoft import microsoft, turned
 
 
 @microsoft("QLinearAdd", "QLinearMul")
@@ -40,8 +40,8 @@ def _quantised_concat(s: Steps) -> None:
     s.q(s("Concat", *parts, axis=s.attrs["axis"]), 0)
 
 
-@microsoft("QLinearAveragePool", "QLinearGlobalAveragePool")
-def _quantised_pool(s: Steps) -> None:
+@microsoft("QLinearGlobalAveragePool")
+def quantised_pool(s: Steps) -> None:
     """`channels_last` data are turned round and back."""
     last, rank = s.attrs.pop("channels_last", 0), len(s.type(0).shape)
     value = turned(s, s.dq(0), rank) if last else s.dq(0)
@@ -74,8 +74,7 @@ def _quantised_where(s: Steps) -> None:
     s.q(s("Where", s.x(0), s.dq(1), s.dq(4)), 7)
 
 
-@microsoft("QGemm")
-def _quantised_gemm(s: Steps) -> None:
+def quantised_gemm(s: Steps) -> None:
     """Scales of output columns run along the first axis of a `b` that is turned. The bias is in
     units of the products, alpha included; the output is float if it has no scale."""
     a, b = s.dq(0), s.dq(3, axis=0 if s.attrs.get("transB", 0) else 1)

@@ -1,0 +1,133 @@
+"""What the shapers of operators are written in: those whose output has a shape that is computed
+(importer/shaped.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mlftool.ir import dtype
+from mlftool.ir.graph import Array, Node, TensorType
+from mlftool.onnx_rules.scope import Refuse, Scope
+from mlftool.onnx_rules.steps import Steps
+
+Shape = tuple[int, ...]
+INT64 = np.int64
+
+
+@dataclass(frozen=True)
+class Element:
+    """`most`: its upper bound, None if it is not known; `symbol`: the extent that it is, or ""."""
+
+    most: int | None = None
+    symbol: str = ""
+
+
+def least_of(values: Sequence[Element]) -> Element:
+    """None of them is less than the least that is known."""
+    return Element(min((v.most for v in values if v.most is not None), default=None))
+
+
+def largest_of(values: Sequence[Element]) -> Element:
+    known = [v.most for v in values if v.most is not None]
+    return Element(max(known) if known and len(known) == len(values) else None)
+
+
+@dataclass(frozen=True)
+class Box:
+    """What a shaper makes: per axis its bound, and the true extent: a static one, or a value's name
+    (an int64 of one element). `known` are extents of other tensors that these are: such a tensor
+    and this one go together."""
+
+    bounds: Shape
+    extents: tuple[int | str, ...]
+    known: tuple[str, ...] = ()
+
+
+class UnboundedError(Exception):
+    """Raised by a shaper for an output of which it is not known how large it gets at most."""
+
+
+@dataclass
+class Shaping:
+    """One node on its way in. `limit` is what the user says of its output, () if nothing; `symbols`
+    are those of its first input."""
+
+    steps: Steps
+    consts: Mapping[str, Array]
+    limit: Shape
+    symbols: Sequence[str] = ()
+    elements: Callable[[str], list[Element]] = lambda name: []  # what is known of a value
+
+    def __call__(self, op: str, *inputs: str, **attrs: Any) -> str:
+        return self.steps(op, *inputs, **attrs)
+
+    def result(self, op: str, *inputs: str, **attrs: Any) -> None:
+        self.steps(op, *inputs, out=0, **attrs)
+
+    def known(self, i: int) -> Array | None:
+        name = self.steps.x(i)
+        return self.consts.get(name) if name else None
+
+    def type(self, i: int) -> TensorType:
+        return self.steps.type(i)
+
+    def most(self, name: str) -> list[int | None]:
+        """What each element is at most."""
+        return [element.most for element in self.elements(name)]
+
+    def constant(self, i: int, what: str, default: Array) -> Array:
+        """Input `i`, or `default` where it was left out. Raises Refuse if it is computed."""
+        found = self.known(i) if self.steps.x(i) else default
+        if found is None:
+            text = f"its {what} are known only at run time; expected constant {what}"
+            raise Refuse("MLF0206", text)
+        return found
+
+    def bounds(self, best: Sequence[int | None]) -> Shape:
+        """The user's limit where there is one, and what is known all the same. Raises
+        UnboundedError for an axis of which neither is there."""
+        if self.limit and len(self.limit) == len(best):
+            pairs = zip(self.limit, best, strict=True)
+            return tuple(n if b is None else min(n, b) for n, b in pairs)
+        known = tuple(b for b in best if b is not None)
+        if len(known) < len(best):
+            raise UnboundedError
+        return known
+
+    def number(self, value: Any) -> str:
+        return self.steps.const(value, INT64)
+
+    def true_extents(self) -> list[int | str]:
+        """Of the first input: static ones, and names of int64 scalars."""
+        shape = self.type(0).shape
+        return [
+            self("Cast", symbol, to=dtype.int64.onnx) if symbol else n
+            for n, symbol in zip(shape, self.symbols or [""] * len(shape), strict=True)
+        ]
+
+    def extent(self, n: int | str) -> str:
+        """An extent as a value."""
+        return n if isinstance(n, str) else self.number(n)
+
+    def at(self, vector: str, k: int) -> str:
+        """Element `k` of a vector, as a scalar of int64."""
+        return self("Cast", self("Gather", vector, self.number(k)), to=dtype.int64.onnx)
+
+    def indexes(self, count: int, k: int, rank: int) -> str:
+        """0, 1 ... along axis `k` of `rank`."""
+        shape = [count if a == k else 1 for a in range(rank)]
+        return self.number(np.arange(count).reshape(shape))
+
+
+Shaper = Callable[[Shaping, Mapping[str, Any]], Box]
+# What is known of each element of a node's inputs -> of its output; None if nothing is.
+Bounds = Callable[[Scope, Node, Sequence[list[Element]]], list[Element] | None]
+
+
+def of_first(scope: Scope, node: Node, parts: Sequence[list[Element]]) -> list[Element] | None:
+    """The bounds of what has the elements of its first input."""
+    return parts[0]

@@ -1,0 +1,60 @@
+"""Windows of pools and convolutions: what their attributes imply, spelt out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mlftool.onnx_rules.draft import Draft
+from mlftool.onnx_rules.scope import Scope
+
+
+def halves(totals: Sequence[int], upper: bool) -> list[int]:
+    """Pads of each axis, first those before it; of an odd number, more behind it if `upper`."""
+    small, large = [t // 2 for t in totals], [t - t // 2 for t in totals]
+    return small + large if upper else large + small
+
+
+def spelt_window(scope: Scope, d: Draft) -> None:
+    """Spell out kernel_shape, strides, dilations and pads; global pooling becomes pooling."""
+    type_ = d.types[0]
+    if type_ is None:
+        return
+    spatial = type_.shape[2:]
+    if d.op.startswith("Global"):
+        d.op = d.op.removeprefix("Global")
+        d.attrs["kernel_shape"] = list(spatial)
+    weights = d.types[3 if d.op == "QLinearConv" else 1] if "Conv" in d.op else None
+    kernel = d.attrs.get("kernel_shape") or (list(weights.shape[2:]) if weights else [])
+    strides = d.attrs.get("strides") or [1] * len(spatial)
+    dilations = d.attrs.get("dilations") or [1] * len(spatial)
+    pads = d.attrs.get("pads") or [0] * (2 * len(spatial))
+    auto_pad = d.attrs.pop("auto_pad", "NOTSET")
+    if auto_pad in ("SAME_UPPER", "SAME_LOWER"):
+        totals = [
+            max(0, (-(-n // s) - 1) * s + (k - 1) * dl + 1 - n)
+            for n, s, k, dl in zip(spatial, strides, kernel, dilations, strict=True)
+        ]
+        pads = halves(totals, auto_pad == "SAME_UPPER")
+    d.attrs.update(kernel_shape=kernel, strides=strides, dilations=dilations, pads=pads)
+    if d.attrs.pop("ceil_mode", 0) and auto_pad == "NOTSET":
+        d.out_shape = (*type_.shape[:2], *_rounded_up(spatial, kernel, strides, dilations, pads))
+    if len(d.outputs) < 2:  # it is the order in which the second output counts
+        d.attrs.pop("storage_order", None)
+
+
+def _rounded_up(
+    spatial: Sequence[int],
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    pads: Sequence[int],
+) -> list[int]:
+    """Extents of a pool with ceil_mode. A window that would start past the input and its leading
+    padding is dropped; onnx's own inference keeps it."""
+    out = []
+    for k, n in enumerate(spatial):
+        begin, end = pads[k], pads[k + len(spatial)]
+        rest = n + begin + end - (kernel[k] - 1) * dilations[k] - 1
+        windows = -(-rest // strides[k]) + 1
+        out.append(windows - ((windows - 1) * strides[k] >= n + begin))
+    return out

@@ -1,0 +1,182 @@
+"""Pad and CenterCropPad: more elements around a tensor, or fewer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from mlftool.ir.dtype import float32
+from mlftool.ir.graph import View
+from mlftool.ir.relay import Site
+from mlftool.onnx_rules.draft import Draft
+from mlftool.onnx_rules.scope import Scope
+from mlftool.onnx_rules.shaping import Box, Shaping
+from mlftool.ops import folded
+from mlftool.ops.base import (
+    Facts,
+    Kernel,
+    Moved,
+    Operand,
+    Trait,
+    UnsupportedError,
+    of_form,
+    op,
+)
+from mlftool.ops.indexed import place
+from mlftool.ops.movement import copied
+from mlftool.ops.scalar import fetch, literal, tensor_operand
+
+
+def _relay_pad(s: Site) -> str | None:
+    pads, value = s.ints(1), s.scalar(2, 0.0)
+    mode = s.attr("mode", "constant")
+    if pads is None or value is None or s.has(3) or mode not in ("constant", "edge", "reflect"):
+        return None
+    if min(pads, default=0) < 0:
+        return None
+    widths = [[pads[k], pads[k + s.rank]] for k in range(s.rank)]
+    return s.call("nn.pad", s.arg(), s.literal(value), pad_width=widths, pad_mode=mode)
+
+
+PADDED: dict[str, Callable[[str, int], str]] = {
+    "reflect": lambda i, n: f"mlf_reflect({i}, {n})",
+    "edge": lambda i, n: f"mlf_clamp_i32({i}, 0, {n - 1})",
+    "wrap": lambda i, n: f"mlf_wrap({i}, {n})",
+}
+
+
+def _borders(f: Facts) -> str:
+    pads = f.inputs[1] if len(f.inputs) > 1 else None
+    axes = f.inputs[3] if len(f.inputs) > 3 else None
+    count = len(f.x) if axes is None else axes.elements
+    if pads is not None and pads.elements != 2 * count:
+        return f"pads {pads}; expected two for each of {count} axes"
+    return ""
+
+
+def _pads_to_inputs(scope: Scope, d: Draft) -> None:
+    """Pads were an attribute, of another name in the first opset, and so was the value."""
+    row = d.types[0].dtype if d.types[0] is not None else float32
+    pads = d.attrs.pop("pads", None) or d.attrs.pop("paddings", [])
+    value = np.array(d.attrs.pop("value", 0.0), row.numpy)
+    d.inputs += [
+        d.constant(scope, "pads", np.array(pads, np.int64)),
+        d.constant(scope, "value", value),
+    ]
+
+
+def _pad_in_box(s: Shaping, attrs: Mapping[str, Any]) -> Box:
+    """By amounts known only at run time; they may be negative."""
+    x, mode = s.type(0).shape, attrs.get("mode", b"constant")
+    mode = mode.decode() if isinstance(mode, bytes) else mode
+    if mode not in ("constant", "edge"):
+        raise UnsupportedError(f"mode '{mode}' by computed amounts; supported: constant, edge")
+    at_axes = [int(a) % len(x) for a in s.constant(3, "axes", np.arange(len(x)))]
+    bounds = s.bounds([None if k in at_axes else n for k, n in enumerate(x)])
+    value, outside = s.steps.x(0), ""
+    extents: list[int | str] = list(x)
+    for k, axis in enumerate(at_axes):
+        before, after = s.at(s.steps.x(1), k), s.at(s.steps.x(1), k + len(at_axes))
+        at = s("Sub", s.number(np.arange(bounds[axis])), before)
+        last = s.number(max(0, x[axis] - 1))
+        value = s("Gather", value, s("Clip", at, s.number(0), last), axis=axis)
+        beyond = s("Or", s("Less", at, s.number(0)), s("Greater", at, last))
+        shape = [bounds[axis] if a == axis else 1 for a in range(len(x))]
+        beyond = s("Reshape", beyond, s.number(shape))
+        outside = s("Or", outside, beyond) if outside else beyond
+        extents[axis] = s("Add", s("Add", before, after), s.number(x[axis]))
+    if mode == "constant" and outside:
+        filler = s.steps.x(2) or s.steps.const(0, s.type(0).dtype.numpy)
+        s.result("Where", outside, filler, value)
+    else:
+        s.result("Identity", value)
+    return Box(bounds, tuple(extents))
+
+
+@op(
+    "Pad",
+    *(Trait.MOVES_DATA, Trait.SAME_RANK),
+    moved=Moved((0,), fill=2),
+    checks=(_borders,),
+    older=((11, _pads_to_inputs),),
+    shaped=_pad_in_box,
+    constant=folded.pad,
+    relay=_relay_pad,
+)
+def pad(v: View) -> Kernel:
+    """More elements before and behind each axis, fewer where a pad is negative."""
+    rank = len(v.x(0).shape)
+    axes = v.const(3) if v.has(3) else None
+    head: list[str] = []
+    reads: list[Operand] = []
+    begins = [""] * rank
+    known = v.const(1)
+    if known is not None and (axes is not None or not v.has(3)):
+        listed = range(rank) if axes is None else axes.reshape(-1).tolist()
+        each = dict.fromkeys(range(rank), 0)
+        each |= {a % rank: int(b) for a, b in zip(listed, known.reshape(-1), strict=False)}
+        begins = [str(each[k]) for k in range(rank)]
+    else:
+        head, reads = _begins(v, rank)
+        begins = [f"begin[{k}]" for k in range(rank)]
+    return padded(v, "pad", begins, v.attr("mode", "constant"), head, reads)
+
+
+def _begins(v: View, rank: int) -> tuple[list[str], list[Operand]]:
+    """Statements that read how much is added before each axis."""
+    count = v.x(1).elements // 2
+    axis = f"mlf_index(axes[k], {rank})" if v.has(3) else "k"
+    operands = {"pads": 1, "axes": 3} if v.has(3) else {"pads": 1}
+    limit = 1 << 30
+    head = [
+        f"int32_t begin[{rank}] = {{0}};",
+        f"for (int32_t k = 0; k < {count}; k++) {{",
+        f"  begin[{axis}] = mlf_clamp_index(pads[k], -{limit}, {limit});",
+        "}",
+    ]
+    return head, [tensor_operand(v.graph, n, v.core.inputs[k]) for n, k in operands.items()]
+
+
+def padded(
+    v: View,
+    name: str,
+    begins: Sequence[str],
+    mode: str,
+    head: Sequence[str] = (),
+    reads: Sequence[Operand] = (),
+) -> Kernel:
+    """x with so many elements before each axis, and what the output's type leaves behind it."""
+    shape, out = v.x(0).shape, v.y.shape
+    moved = [k for k, b in enumerate(begins) if b != "0" or shape[k] != out[k]]
+    terms = [f"p{k}" if k in moved else f"i{k}" for k in range(len(shape))]
+    within = {k: f"p{k} >= 0 && p{k} < {shape[k]}" for k in moved}
+    statements, inside, fill = [], "", "0"
+    reads = list(reads)
+    for k in moved:
+        at = f"i{k} - ({begins[k]})" if begins[k] != "0" else f"i{k}"
+        if mode != "constant":
+            at = PADDED[mode](at, shape[k])
+        statements.append(f"const int32_t p{k} = {at};")
+    if mode == "constant":
+        inside = " && ".join(within.values())
+        value = v.const(2) if len(v.core.inputs) > 2 and v.has(2) and v.core.op == "Pad" else None
+        if value is not None and not v.y.dtype.codec:
+            fill = literal(value.item(), v.y.dtype)
+        elif v.core.op == "Pad" and v.has(2) and moved:
+            fill = fetch(v.y.dtype.raw, "value", "0")
+            reads.append(tensor_operand(v.graph, "value", v.core.inputs[2]))
+    return copied(
+        v, name, out, place(terms, shape),
+        inside=f"({inside})" if inside else "", fill=fill, head=head, statements=statements,
+        reads=reads
+    )  # fmt: skip
+
+
+@op("CenterCropPad", Trait.NARROW, Trait.SAME_RANK, forms=of_form("*", "?"))
+def center_crop_pad(v: View) -> Kernel:
+    """The middle of x, or x in the middle of zeros; the shape is the output's type."""
+    sizes = zip(v.x(0).shape, v.y.shape, strict=True)
+    begins = [str((out - n) // 2 if out >= n else -((n - out) // 2)) for n, out in sizes]
+    return padded(v, "center_crop_pad", begins, "constant")

@@ -1,0 +1,326 @@
+"""Slice, Split and Concat: parts of a tensor, and a tensor of parts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from onnx import NodeProto
+
+from mlftool.ir import dtype
+from mlftool.ir.graph import Node, TensorType, View
+from mlftool.ir.relay import Site
+from mlftool.onnx_rules.boxes import first_alone
+from mlftool.onnx_rules.draft import attr_to_input
+from mlftool.onnx_rules.protos import attributes
+from mlftool.onnx_rules.scope import (
+    KEEP,
+    Next,
+    Outcome,
+    Refuse,
+    Replace,
+    Scope,
+    Symbols,
+    Work,
+    stepwise,
+)
+from mlftool.onnx_rules.shaping import INT64, Box, Element, Shaping, UnboundedError, largest_of
+from mlftool.ops import folded
+from mlftool.ops.base import FIRST, Facts, Kernel, Operand, Trait, UnsupportedError, op, shown
+from mlftool.ops.movement import copied, strided, strides_of
+from mlftool.ops.scalar import tensor_operand
+
+
+def _relay_slice(s: Site) -> str | None:
+    starts, ends = s.ints(1), s.ints(2)
+    axes = s.ints(3) if s.has(3) else list(range(len(starts or ())))
+    steps = s.ints(4) if s.has(4) else [1] * len(starts or ())
+    if starts is None or ends is None or axes is None or steps is None:
+        return None
+    begin, end, strides = [0] * s.rank, list(s.type().shape), [1] * s.rank
+    for axis, first, last, step in zip(axes, starts, ends, steps, strict=True):
+        extent = s.type().shape[axis]
+        low, high, stride = slice(first, last, step).indices(extent)
+        # An end before the first element is spelt as one that is negative twice over.
+        begin[axis], end[axis] = low, high if high >= 0 else -extent - 1
+        strides[axis] = stride
+    return s.call("strided_slice", s.arg(), begin=begin, end=end, strides=strides)
+
+
+@first_alone
+@stepwise
+def _slice_boxes(scope: Scope, node: NodeProto) -> Work[Outcome]:
+    """Static windows; along an axis with a symbol, from the front and by steps of one."""
+    name, out = node.input[0], node.output[0]
+    type_, symbols = scope.types[name], scope.symbols[name]
+    values = [scope.consts.get(n) if n else None for n in node.input[1:]]
+    if scope.opsets[""] < 10:
+        return Refuse("MLF0302", "windows in attributes, as before opset 10")
+    starts, ends, axes, steps = (*values, None, None)[:4] if len(values) < 4 else values[:4]
+    if starts is None or ends is None:
+        return Next(node)  # `shaped` makes a box of it
+    axes = np.arange(len(starts)) if axes is None else axes % len(type_.shape)
+    moved = list(symbols)
+    for k, axis in enumerate(axes):
+        if not symbols[axis]:
+            continue
+        start, end = int(starts[k]), int(ends[k])
+        if start < 0 or end < 0 or (steps is not None and steps[k] != 1):
+            text = "windows that count from an end which is known only at run time"
+            return Refuse("MLF0302", text)
+        end = min(end, type_.shape[axis])
+        if (start, end) == (0, type_.shape[axis]):
+            continue  # the whole, which goes together with what it is of
+        symbol = scope.fresh(f"{out}.extent")
+        scope.types[symbol] = TensorType(dtype.int32, ())
+        attrs = {"start": start, "end": max(start, end)}
+        scope.nodes.append(Node("mlf.Window", (symbols[axis],), (symbol,), attrs, symbol))
+        moved[axis] = symbol
+    yield Replace([node], scope.hiding(scope.symbols))
+    if out in scope.types:
+        scope.symbols[out] = tuple(moved)
+    return KEEP
+
+
+def _windows(f: Facts) -> str:
+    lists = [t for t in f.inputs[1:] if t is not None]
+    if any(len(t.shape) != 1 or t.shape != lists[0].shape for t in lists):
+        found = ", ".join(map(str, lists))
+        return f"starts, ends, axes and steps {found}; expected as many of each"
+    if lists and lists[0].elements > len(f.x):
+        return f"{lists[0].elements} windows for the axes of {shown(f.x)}"
+    return ""
+
+
+def _picked(scope: Scope, node: Node, parts: Sequence[list[Element]]) -> list[Element]:
+    """By constant windows the very elements, else whichever is the largest."""
+    flat = len(scope.types[node.inputs[0]].shape) == 1
+    known = [scope.consts.get(i) for i in node.inputs[1:]]
+    if flat and len(known) >= 2 and not any(k is None for k in known):
+        start, end, *rest = (int(k.item()) for k in known if k is not None)
+        return list(parts[0][slice(start, end, rest[1] if len(rest) > 1 else 1)])
+    return [largest_of(parts[0])] * scope.types[node.result].elements
+
+
+def _slice_in_box(s: Shaping, attrs: Mapping[str, Any]) -> Box:
+    """No axis gets longer: the input's extents are bounds."""
+    if "starts" in attrs:
+        raise UnboundedError
+    x = s.type(0).shape
+    count = s.type(1).elements
+    axes = s.constant(3, "axes", np.arange(count))
+    steps = s.constant(4, "steps", np.ones(count, INT64))
+    at_axes = [int(a) % len(x) for a in axes]
+    best: list[int | None] = list(x)
+    for axis, step in zip(at_axes, steps, strict=True):
+        best[axis] = -(-x[axis] // max(1, abs(int(step))))
+    bounds = s.bounds(best)
+    value = s.steps.x(0)
+    extents = s.true_extents()
+    for k, (axis, step) in enumerate(zip(at_axes, map(int, steps), strict=True)):
+        ends = s.at(s.steps.x(1), k), s.at(s.steps.x(2), k)
+        first, extent = _window(s, *ends, extents[axis], step)
+        away = s("Add", first, s.number(np.arange(bounds[axis]) * step))
+        at = s("Clip", away, s.number(0), s.number(max(0, x[axis] - 1)))
+        value = s("Gather", value, at, axis=axis)
+        extents[axis] = extent
+    s.result("Identity", value)
+    return Box(bounds, tuple(extents))
+
+
+def _window(s: Shaping, start: str, end: str, n: int | str, step: int) -> tuple[str, str]:
+    """The first index of a window of an axis of `n`, and how many there are."""
+    extent = s.extent(n)
+    low = s.number(0 if step > 0 else -1)
+    high = extent if step > 0 else s("Sub", extent, s.number(1))
+
+    def inside(at: str) -> str:
+        whole = s("Where", s("Less", at, s.number(0)), s("Add", at, extent), at)
+        return s("Max", s("Min", whole, high), low)
+
+    first, last = inside(start), inside(end)
+    span = s("Sub", last, first) if step > 0 else s("Sub", first, last)
+    if abs(step) > 1:
+        up = s("Add", s("Max", span, s.number(0)), s.number(abs(step) - 1))
+        span = s("Div", up, s.number(abs(step)))
+    return first, span
+
+
+@op(
+    "Slice",
+    *(Trait.MOVES_DATA, Trait.SAME_RANK),
+    moved=FIRST,
+    checks=(_windows,),
+    older=tuple((10, attr_to_input(a, k + 1)) for k, a in enumerate(("starts", "ends", "axes"))),
+    extents=_slice_boxes,
+    shaped=_slice_in_box,
+    bounds=_picked,
+    relay=_relay_slice,
+    constant=folded.window,
+)
+def slice_(v: View) -> Kernel:
+    """Every step-th element from start along each axis of `axes`; how many is the output's type.
+
+    Windows that are computed are read at run time; one that leaves the tensor is cut off.
+    """
+    shape = v.x(0).shape
+    windows = [v.const(k) if v.has(k) else None for k in range(1, 5)]
+    if any(v.has(k) and windows[k - 1] is None for k in (1, 3, 4)):
+        return _windows_at_run_time(v)
+    starts, _, axes, steps = windows
+    first, by = [0] * len(shape), [1] * len(shape)
+    assert starts is not None
+    for k, start in enumerate(starts.reshape(-1).tolist()):
+        axis = int(axes.reshape(-1)[k]) % len(shape) if axes is not None else k
+        by[axis] = int(steps.reshape(-1)[k]) if steps is not None else 1
+        most = shape[axis] - 1 if by[axis] < 0 else shape[axis]
+        first[axis] = max(0, min(most, start + shape[axis] if start < 0 else start))
+    stride = strides_of(shape)
+    start = sum(f * s for f, s in zip(first, stride, strict=True))
+    return strided(v, "slice", v.y.shape, [b * s for b, s in zip(by, stride, strict=True)], start)
+
+
+def _windows_at_run_time(v: View) -> Kernel:
+    shape = v.x(0).shape
+    rank, count = len(shape), v.x(1).elements
+    reads = [tensor_operand(v.graph, f"w{k}", v.core.inputs[k]) for k in (1, 3, 4) if v.has(k)]
+    axis = f"mlf_index(w3[k], {rank})" if v.has(3) else "k"
+    head = [
+        f"static const int32_t extent[{rank}] = {{{', '.join(map(str, shape))}}};",
+        f"int32_t start[{rank}] = {{0}};",
+        f"int64_t step[{rank}] = {{{', '.join(['1'] * rank)}}};",
+        f"for (int32_t k = 0; k < {count}; k++) {{",
+        f"  const int32_t axis = {axis};",
+        # A step that goes beyond both ends is as good as one that is just as long as the axis.
+        "  step[axis] = mlf_clamp_index(w4[k], -extent[axis], extent[axis]);" if v.has(4) else "",
+        "  start[axis] = mlf_slice_start(w1[k], step[axis], extent[axis]);",
+        "}",
+    ]
+    places = [
+        f"mlf_slice_at(start[{k}], i{k}, step[{k}], {n})" + (f" * {s}" if s != 1 else "")
+        for k, (n, s) in enumerate(zip(shape, strides_of(shape), strict=True))
+    ]
+    lines = [line for line in head if line]
+    return copied(v, "slice", v.y.shape, " + ".join(places) or "0", head=lines, reads=reads)
+
+
+def _relay_split(s: Site) -> tuple[str, ...]:
+    axis = s.axis(0)
+    extents = [type_.shape[axis] for type_ in s.made]
+    ends = [sum(extents[: k + 1]) for k in range(len(extents) - 1)]
+    parts = s.call("split", s.arg(), indices_or_sections=ends, axis=axis)
+    return tuple(f"{parts}.{k}" for k in range(len(extents)))
+
+
+@op(
+    "Split",
+    *(Trait.MOVES_DATA, Trait.SAME_RANK, Trait.AXIS),
+    moved=FIRST,
+    older=((13, attr_to_input("split", 1)),),
+    relay=_relay_split,
+)
+def split(v: View) -> Kernel:
+    """Consecutive parts of x along `axis`; their sizes are the outputs' types."""
+    shape = v.x(0).shape
+    axis = v.attr("axis", 0) % len(shape)
+    if v.y.dtype.packed:
+        raise UnsupportedError(f"Split of {v.y.dtype}; supported: types of whole bytes")
+    inner, outer = math.prod(shape[axis + 1 :]), math.prod(shape[:axis])
+    operands, parts, offset = [], [], 0
+    for k, name in enumerate(v.node.outputs):
+        if not name:
+            raise UnsupportedError("Split with an output left out; supported: all outputs named")
+        run = v.type(name).shape[axis] * inner
+        if run * outer == 0:
+            continue
+        operands.append(Operand(f"y{k}", v.y.dtype.c, "out", name))
+        parts.append({"k": k, "run": run, "offset": offset})
+        offset += run
+    if offset != shape[axis] * inner:
+        raise UnsupportedError(f"Split of {shape[axis]} elements into {offset // max(1, inner)}")
+    return Kernel(
+        "portable.split",
+        "split.c.j2",
+        {"outer": outer, "row": offset, "parts": parts},
+        (tensor_operand(v.graph, "x", v.core.inputs[0]), *operands),
+        cost=v.x(0).elements * 5.0,
+    )
+
+
+def _join_boxes(scope: Scope, node: NodeProto) -> Outcome:
+    """Along an axis with symbols the parts are joined; along another the box's kernel is right."""
+    types = [scope.types[n] for n in node.input]
+    axis = attributes(node)["axis"] % len(types[0].shape)
+    rows = [scope.extents_of(n) for n in node.input]
+    others = [tuple(s for a, s in enumerate(r) if a != axis) for r in rows]
+    if len(set(others)) > 1:
+        return Refuse("MLF0302", "tensors whose other extents may differ")
+    if not any(r[axis] for r in rows):
+        return Next(node)
+    out, shape = node.output[0], list(types[0].shape)
+    shape[axis] = sum(t.shape[axis] for t in types)
+    symbol = scope.fresh(f"{out}.extent")
+    scope.types[symbol] = TensorType(dtype.int32, ())
+    scope.types[out] = TensorType(types[0].dtype, tuple(shape))
+    same = _joined_before(scope, node, axis)
+    scope.symbols[out] = (*rows[0][:axis], same or symbol, *rows[0][axis + 1 :])
+    extents = [-1 if r[axis] else t.shape[axis] for r, t in zip(rows, types, strict=True)]
+    inputs = (*node.input, *(r[axis] for r in rows if r[axis]))
+    attrs = {"axis": axis, "extents": extents}
+    scope.nodes.append(Node("mlf.Join", inputs, (out, symbol), attrs, node.name or out))
+    return KEEP
+
+
+def _joined_before(scope: Scope, node: NodeProto, axis: int) -> str:
+    """The extent of an earlier join of parts that have the same extents, "" if there is none: the
+    two results go together."""
+
+    def extents(names: Sequence[str], along: int) -> list[int | str]:
+        return [scope.extents_of(n)[along] or scope.types[n].shape[along] for n in names]
+
+    wanted, count = extents(node.input, axis), len(node.input)
+    for other in scope.nodes:
+        if other.op == "mlf.Join" and len(other.attrs["extents"]) == count:
+            along = other.attrs["axis"]
+            if extents(other.inputs[:count], along) == wanted:
+                found: Symbols = scope.symbols_of(other.outputs[0])
+                return found[along] if found else ""
+    return ""
+
+
+def _in_order(scope: Scope, node: Node, parts: Sequence[list[Element]]) -> list[Element] | None:
+    flat = len(scope.types[node.result].shape) == 1
+    return [element for part in parts for element in part] if flat else None
+
+
+@op(
+    "Concat",
+    *(Trait.MOVES_DATA, Trait.AXIS, Trait.ORDER_PRESERVING),
+    extents=_join_boxes,
+    bounds=_in_order,
+    turned=lambda attrs, perm: {"axis": perm[attrs["axis"] % len(perm)]},
+    relay=lambda s: s.call("concatenate", s.tuple(s.args()), axis=s.axis(0)),
+)
+def concat(v: View) -> Kernel:
+    """Inputs one after the other along `axis`."""
+    axis = v.attr("axis") % len(v.y.shape)
+    inner = math.prod(v.y.shape[axis + 1 :])
+    outer = math.prod(v.y.shape[:axis])
+    operands, parts, offset = [], [], 0
+    for k, name in enumerate(v.core.inputs):
+        type_ = v.type(name)
+        run = type_.shape[axis] * inner
+        if run * outer == 0:
+            continue
+        operands.append(tensor_operand(v.graph, f"x{k}", name))
+        parts.append({"k": k, "run": run, "offset": offset})
+        offset += run
+    return Kernel(
+        "portable.concat",
+        "concat.c.j2",
+        {"outer": outer, "row": offset, "parts": parts},
+        (*operands, Operand("y", v.y.dtype.c, "out", v.node.outputs[0])),
+        cost=v.y.elements * 5.0,
+    )

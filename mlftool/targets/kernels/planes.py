@@ -1,0 +1,115 @@
+"""Depthwise convolutions of bytes channel by channel: a channel's plane is copied with its padding
+filled in, so windows need no conditions. Since a channel is read before it is written and touches
+no other, the output may take over the input's memory. Planes that are large are taken in bands.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mlftool.ir.graph import Array
+from mlftool.ir.holes import numbers
+from mlftool.ops.contraction import Contraction
+
+PLANE_BYTES = 1024  # what the planner puts on the stack
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One spatial axis; x and y are the strides of input and output in elements."""
+
+    is_rows: bool  # the first of the two
+    n_in: int
+    n_out: int
+    k: int
+    s: int
+    pad: int
+    x: int
+    y: int
+
+    @property
+    def opened(self) -> Axis:
+        """With holes for all but the taps, which make the code."""
+        return Axis(**{**numbers(vars(self)), "k": self.k})
+
+
+def axes(c: Contraction) -> tuple[Axis, Axis]:
+    """Rows and columns."""
+    strides = ((c.inputs[1] * c.ic, c.outputs[1] * c.oc), (c.ic, c.oc))
+    rows, columns = (
+        Axis(a == 0, c.inputs[a], c.outputs[a], c.kernel[a], c.strides[a], c.pads[a], *strides[a])
+        for a in (0, 1)
+    )
+    return rows, columns
+
+
+@dataclass(frozen=True)
+class Plane:
+    """`height` rows of `width` elements, from which `band` output rows are computed at once."""
+
+    c: Contraction
+    outer: Axis
+    inner: Axis
+    width: int
+    height: int
+    band: int
+
+    @staticmethod
+    def of(c: Contraction, outer: Axis, inner: Axis, reach: int, size: int) -> Plane:
+        """Of elements of `size` bytes, in rows of which windows read `reach`."""
+        width = max(reach, inner.pad + inner.n_in)
+        width += -width % size
+        band = max(1, (PLANE_BYTES // (size * width) - outer.k) // outer.s + 1)
+        band = -(-outer.n_out // -(-outer.n_out // band))  # of equal bands
+        return Plane(c, outer, inner, width, (band - 1) * outer.s + outer.k, band)
+
+    @property
+    def elements(self) -> int:
+        return self.width * self.height
+
+    @property
+    def weights(self) -> Array:
+        """[channel, tap]: rows of taps go along the inner axis."""
+        w = self.c.weights.reshape(self.c.oc, *self.c.kernel)
+        w = np.moveaxis(w, 1, 2) if self.inner.is_rows else w
+        return np.ascontiguousarray(w).reshape(self.c.oc, -1)
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """What templates read. `keep` rows of a band are the first of the next one."""
+        c, bands = self.c, self.band < self.outer.n_out
+        return {
+            "batch": c.batch,
+            "outer": self.outer,
+            "inner": self.inner,
+            "width": self.width,
+            "height": self.height,
+            "band": self.band,
+            "bands": bands,
+            "keep": max(self.outer.k - self.outer.s, 0) if bands else 0,
+            "image_in": c.inputs[0] * c.inputs[1] * c.ic,
+            "image_out": c.outputs[0] * c.outputs[1] * c.oc,
+        }
+
+    @property
+    def overtakes(self) -> bool:
+        """Whether a channel's outputs never land on pixels of it that are still to be read."""
+        c, outer, inner = self.c, self.outer, self.inner
+        if c.batch > 1 or c.pixels > c.inputs[0] * c.inputs[1]:
+            return False
+        for done in range(self.band, outer.n_out, self.band):
+            unread = (done - 1) * outer.s - outer.pad + outer.k
+            written = {
+                (o * outer.y + i * inner.y) // c.oc for o in range(done) for i in range(inner.n_out)
+            }
+            later = {
+                (o * outer.x + i * inner.x) // c.ic
+                for o in range(max(unread, 0), outer.n_in)
+                for i in range(inner.n_in)
+            }
+            if written & later:
+                return False
+        return True
