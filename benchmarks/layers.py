@@ -14,27 +14,14 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from corpus import Network, networks
+from corpus import networks
 from device import CORES, MODULE, OPTIMISE, board_of
 from tables import grid, refresh
 
-from mlftool.compile import Module, ModuleSpec, compile_module
-from mlftool.plan.program import Call
-from mlftool.tune.marks import count
-
-
-@dataclass(frozen=True)
-class Layer:
-    """One step of a network and what it took."""
-
-    node: str
-    kernel: str
-    macs: int
-    instructions: int
-    bound: float  # what its multiplications need at least
+from mlftool.compile import ModuleSpec, compile_module
+from mlftool.insight.profile import Profile, counted_on
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -50,48 +37,28 @@ def main(argv: Sequence[str] | None = None) -> int:
         spec = ModuleSpec(
             network.path, MODULE, args.core, float_mode=args.float_mode, optimize=args.optimize
         )
-        text = table(measure(compile_module(spec), network))
+        board, flags = board_of(args.core), OPTIMISE[args.optimize]
+        whole = counted_on(compile_module(spec), board, flags, network.sample, network.name)
+        text = table(whole)
         print(f"{network.name} on {args.core}, instructions\n\n{text}\n")
         if args.markdown:
             refresh(args.markdown, {f"{network.name} {args.core}": text})
     return 0
 
 
-def measure(module: Module, network: Network) -> list[Layer]:
-    """The layers of a module in the order they run, counted on its first sample."""
-    calls = module.program.calls
-    board, flags = board_of(module.program.target.name), OPTIMISE[module.spec.optimize]
-    counts = count(module, board, network.sample, flags).steps
-    assert len(counts) == len(calls), "the marks do not match the calls"
-    return [
-        Layer(c.node.name, c.kernel.name, c.kernel.macs, n, c.kernel.macs * least(module, c))
-        for c, n in zip(calls, counts, strict=True)
-    ]
-
-
-def least(module: Module, call: Call) -> float:
-    """Instructions per multiplication, if there were no others."""
-    features = module.program.target.features
-    if module.program.graph.types[call.node.inputs[0]].dtype.is_int8:
-        arm = module.program.target.name.startswith("cortex")
-        return 1 / 16 if "mve" in features else 1 / 2 if "dsp" in features else 1 if arm else 2
-    return 1 if "fused" in features else 2
-
-
-def table(layers: Sequence[Layer]) -> str:
-    """A Markdown table, the whole network in its last line."""
-    total = sum(layer.instructions for layer in layers)
-    bound = sum(layer.bound for layer in layers)
+def table(whole: Profile) -> str:
+    """A Markdown table in the order of the layers, the whole network in its last line."""
     heads = ["layer", "kernel", "MACs", "instructions", "per MAC", "MAC bound", "times", "share"]
+    lines = [
+        (c.layer.name, c.layer.kernel, c.layer.macs or 0, c.instructions or 0, c.layer.least or 0)
+        for c in whole.costs
+    ]
+    lines.append(("all", "", whole.macs or 0, whole.instructions, whole.least or 0))
     rows = []
-    everything = Layer("all", "", sum(layer.macs for layer in layers), total, bound)
-    for layer in (*layers, everything):
-        n, b = layer.instructions, layer.bound
-        per, times = (f"{n / layer.macs:.3f}", f"{n / b:.1f}") if b else ("-", "-")
-        share = f"{100 * n / total:.1f} %"
-        rows.append(
-            [layer.node, layer.kernel, str(layer.macs), str(n), per, f"{b:.0f}", times, share]
-        )
+    for name, kernel, macs, n, bound in lines:
+        per, times = (f"{n / macs:.3f}", f"{n / bound:.1f}") if bound else ("-", "-")
+        share = f"{100 * n / whole.instructions:.1f} %"
+        rows.append([name, kernel, str(macs), str(n), per, f"{bound:.0f}", times, share])
     return grid(heads, rows)
 
 

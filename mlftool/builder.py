@@ -168,7 +168,7 @@ def _compile(manifest: Manifest, entry: Entry) -> Bundle:
     with bounded(first, data, others=others, help_=more):
         return compile_modules(
             [
-                _spec(manifest, entry, name, executor)
+                spec_of(manifest, entry, name, executor)
                 for name, executor in zip(entry.models, entry.executors, strict=True)
             ]
         )
@@ -198,7 +198,8 @@ def _up_to_date(
     return bundle, Result(entry, 0, compiled=True, changed=changed)
 
 
-def _spec(manifest: Manifest, entry: Entry, name: str, executor: str) -> ModuleSpec:
+def spec_of(manifest: Manifest, entry: Entry, name: str, executor: str) -> ModuleSpec:
+    """How one model of an entry is compiled, as the manifest says."""
     from mlftool.compile import ModuleSpec
 
     model = manifest.models[name]

@@ -101,6 +101,8 @@ CODES: dict[str, str] = {
     "MLF0612": "An object file of a module is for another machine.",
     "MLF0613": "An archive was compiled for another processor than the board's.",
     "MLF0614": "The board.json of a board cannot be used.",
+    "MLF0615": "A board that a host drives does not answer, was reset, or refused a call.",
+    "MLF0616": "A build exceeds a limit that `mlftool diff --fail-on` sets.",
     "MLF0700": "A program that this command needs is not installed.",
     "MLF0701": "A compiling process was killed, perhaps for lack of memory.",
     "MLF0702": "The cache of built programs cannot be written.",

@@ -1,8 +1,8 @@
 """The command line: one module per command in this folder, found by name.
 
-A command module defines HELP (one line), add_arguments(parser) and run(args) -> exit code. Data go
-to stdout, messages to stderr. Modules are imported only when named, so `mlftool --version` and
-`mlftool check` never pay for numpy or onnx.
+A command module defines HELP (a string on one line), add_arguments(parser) and run(args) -> exit
+code, and nothing else names it. Data go to stdout, messages to stderr. Modules are imported only
+when named, so `mlftool --version` and `mlftool check` never pay for numpy or onnx.
 """
 
 from __future__ import annotations
@@ -81,10 +81,21 @@ def _parser(name: str | None) -> argparse.ArgumentParser:
     for command, text in COMMANDS.items():
         parser = sub.add_parser(command, help=text, description=text)
         if command == name:
-            module = importlib.import_module(f"mlftool.cli.{command}")
-            module.add_arguments(parser)
-            parser.set_defaults(run=module.run, parser=parser)
+            _fill(parser, command)
     return top
+
+
+def _fill(parser: argparse.ArgumentParser, command: str) -> None:
+    module = importlib.import_module(f"mlftool.cli.{command}")
+    module.add_arguments(parser)
+    parser.set_defaults(run=module.run, parser=parser)
+
+
+def parser_of(command: str) -> argparse.ArgumentParser:
+    """The parser of one command, for those who ask what it takes."""
+    parser = _Parser(prog=f"mlftool {command}", description=COMMANDS[command])
+    _fill(parser, command)
+    return parser
 
 
 def _versions() -> str:

@@ -20,6 +20,8 @@ from mlftool.options import EXECUTORS, OPTIONS
 
 HELP = "report every problem of a manifest or model; writes nothing"
 
+HELP = "report every problem of a manifest or model; writes nothing"
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="MANIFEST.yaml|MODEL.onnx", type=Path)

@@ -19,8 +19,6 @@ from mlftool.ir.relay import Site
 from mlftool.ops.base import Kernel, Operand, Trait, op
 from mlftool.ops.scalar import tensor_operand
 
-ARENA = "arena"
-
 
 @dataclass
 class _Call:

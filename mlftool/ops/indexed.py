@@ -21,15 +21,7 @@ from mlftool.onnx_rules.scope import Next, Outcome, Scope, Work, stepwise
 from mlftool.onnx_rules.shaping import Element, largest_of
 from mlftool.onnx_rules.steps import Steps, standing_for
 from mlftool.ops import folded
-from mlftool.ops.base import (
-    FIRST,
-    Facts,
-    Kernel,
-    Trait,
-    op,
-    record,
-    shown,
-)
+from mlftool.ops.base import FIRST, Facts, Kernel, Trait, op, record, shown
 from mlftool.ops.elementwise import index_text, row_major
 from mlftool.ops.movement import copied, strides_of
 from mlftool.ops.scalar import fetch, tensor_operand

@@ -21,15 +21,7 @@ from mlftool.onnx_rules.protos import attributes
 from mlftool.onnx_rules.scope import KEEP, Outcome, Replace, Scope, Work, stepwise
 from mlftool.onnx_rules.shaping import Box, Shaping
 from mlftool.ops import folded
-from mlftool.ops.base import (
-    Facts,
-    Kernel,
-    Moved,
-    Operand,
-    Trait,
-    UnsupportedError,
-    op,
-)
+from mlftool.ops.base import Facts, Kernel, Moved, Operand, Trait, UnsupportedError, op
 from mlftool.ops.elementwise import Maths
 from mlftool.ops.reduce import joined
 from mlftool.ops.scalar import literal, settle, tensor_operand

@@ -14,16 +14,7 @@ from mlftool.onnx_rules.draft import Draft
 from mlftool.onnx_rules.scope import Scope
 from mlftool.onnx_rules.shaping import Box, Shaping
 from mlftool.ops import folded
-from mlftool.ops.base import (
-    Facts,
-    Kernel,
-    Moved,
-    Operand,
-    Trait,
-    UnsupportedError,
-    of_form,
-    op,
-)
+from mlftool.ops.base import Facts, Kernel, Moved, Operand, Trait, UnsupportedError, of_form, op
 from mlftool.ops.indexed import place
 from mlftool.ops.movement import copied
 from mlftool.ops.scalar import fetch, literal, tensor_operand

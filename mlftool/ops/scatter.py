@@ -13,17 +13,7 @@ from collections.abc import Sequence
 from mlftool.ir.graph import View
 from mlftool.onnx_rules.draft import EVERY_OPSET, Draft
 from mlftool.onnx_rules.scope import Scope
-from mlftool.ops.base import (
-    Facts,
-    Kernel,
-    Moved,
-    Operand,
-    Trait,
-    UnsupportedError,
-    old,
-    op,
-    shown,
-)
+from mlftool.ops.base import Facts, Kernel, Moved, Operand, Trait, UnsupportedError, old, op, shown
 from mlftool.ops.elementwise import index_text, row_major
 from mlftool.ops.indexed import coordinates, place
 from mlftool.ops.reduce import joined

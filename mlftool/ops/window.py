@@ -12,17 +12,7 @@ from mlftool.ir.relay import LAYOUTS, Rule, Site, window
 from mlftool.onnx_rules.draft import Draft
 from mlftool.onnx_rules.scope import Scope
 from mlftool.onnx_rules.windows import spelt_window
-from mlftool.ops.base import (
-    Facts,
-    Kernel,
-    Moved,
-    Operand,
-    Trait,
-    UnsupportedError,
-    old,
-    op,
-    shown,
-)
+from mlftool.ops.base import Facts, Kernel, Moved, Operand, Trait, UnsupportedError, old, op, shown
 from mlftool.ops.contraction import auto_pad
 from mlftool.ops.elementwise import Maths
 from mlftool.ops.microsoft import KINDS

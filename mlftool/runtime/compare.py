@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mlftool.runtime.distance import Distance, distance
+
 Array = npt.NDArray[Any]
 
 
@@ -58,7 +60,8 @@ class Comparison:
     """`mismatches` of `elements` are outside the tolerance; `worst` describes the largest error.
 
     Errors are infinite where only one side is nan or infinite; the relative error is over
-    references that are not zero. `tolerances` has each output that was compared.
+    references that are not zero. `tolerances` has each output that was compared, and `distance`
+    all of them together.
     """
 
     elements: int
@@ -67,6 +70,7 @@ class Comparison:
     max_rel_error: float
     worst: str
     tolerances: Mapping[str, Tolerance] = field(default_factory=dict)
+    distance: Distance = field(default_factory=Distance)
 
     @property
     def passed(self) -> bool:
@@ -93,6 +97,7 @@ def compare(
     max_abs = max_rel = 0.0
     worst = ""
     tolerances: dict[str, Tolerance] = {}
+    whole = Distance()
     for index, (ours, reference) in enumerate(zip(got, expected, strict=True)):
         for name, ref in reference.items():
             elements += ref.size
@@ -100,11 +105,13 @@ def compare(
             if ours[name].shape != ref.shape:
                 mismatches += max(1, ref.size)
                 max_abs = max_rel = math.inf
+                whole += Distance(max(1, ref.size), math.inf)
                 shapes = f"{list(ours[name].shape)}, expected {list(ref.shape)}"
                 worst = f"sample {index}, '{name}': got shape {shapes}"
                 continue
             error, rel, bad = _errors(ours[name], ref, allowed)
             mismatches += int(bad.sum())
+            whole += distance(ours[name], ref)
             if ref.size == 0:
                 continue
             max_rel = max(max_rel, float(rel.max()))
@@ -114,7 +121,7 @@ def compare(
                 where = [int(i) for i in np.unravel_index(at, ref.shape)]
                 pair = f"got {ours[name].flat[at]}, expected {ref.flat[at]}"
                 worst = f"sample {index}, '{name}'{where}: {pair}"
-    return Comparison(elements, mismatches, max_abs, max_rel, worst, tolerances)
+    return Comparison(elements, mismatches, max_abs, max_rel, worst, tolerances, whole)
 
 
 def _errors(

@@ -13,13 +13,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from elftools.common.exceptions import ELFError
+from elftools.common.exceptions import DWARFError, ELFError
 from elftools.elf.constants import P_FLAGS, SH_FLAGS
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import Section
 
 # Memory that a linker script reserves; only a run shows how much of it is used.
 RESERVED = (".stack", ".heap")
+
+# What pyelftools raises for files that are not what they say.
+_DAMAGE = (
+    *(ELFError, DWARFError, UnicodeDecodeError, LookupError, TypeError, AttributeError),
+    *(AssertionError, OverflowError, RecursionError),
+)
 
 
 @dataclass(frozen=True)
@@ -44,7 +50,7 @@ def opened(data: bytes) -> Iterator[ELFFile]:
     """The file. Raises ValueError, inside the block too, for any other file."""
     try:
         yield ELFFile(io.BytesIO(data))
-    except (ELFError, UnicodeDecodeError, LookupError, TypeError, AttributeError) as error:
+    except _DAMAGE as error:
         raise ValueError(f"is not a valid ELF file: {error}") from None
 
 

@@ -108,6 +108,8 @@ def report(
             "mismatches": comparison.mismatches,
             "max_abs_error": _finite(comparison.max_abs_error),
             "max_rel_error": _finite(comparison.max_rel_error),
+            "rmse": _finite(comparison.distance.rmse),
+            "cosine": comparison.distance.cosine,
             "tolerances": {
                 name: {"absolute": t.absolute, "relative": t.relative}
                 for name, t in comparison.tolerances.items()
@@ -143,6 +145,9 @@ def summary(data: Mapping[str, Any], title: str, comparison: Comparison | None) 
         lines.append(
             f"  largest error {error}" + (f" ({comparison.worst})" if comparison.worst else "")
         )
+        rmse = "infinite" if data["rmse"] is None else f"{data['rmse']:.6g}"
+        cosine = "-" if data["cosine"] is None else f"{data['cosine']:.9f}"
+        lines.append(f"  RMSE, cosine  {rmse}, {cosine}")
     if "accuracy" in data:
         lines.append(f"  accuracy      {100 * data['accuracy']:.2f} %")
     if "instructions" in data:

@@ -31,10 +31,11 @@ TIME_LIMIT_SECONDS = 600
 
 @dataclass(frozen=True)
 class Counted:
-    """Instructions of each step, and what the module computed."""
+    """Instructions of each step, what the module computed, and the firmware that ran."""
 
     steps: tuple[int, ...]
     outputs: bytes
+    firmware: Path
 
     @property
     def total(self) -> int:
@@ -55,7 +56,7 @@ def count(module: Module, board: Board, sample: Sample, flags: str) -> Counted:
     lines = (line.partition("=") for line in text.splitlines())
     counts = [int(value) for name, _, value in lines if name == "layer"]
     # The runs before the last are not counted ones.
-    return Counted(tuple(counts[-len(module.program.calls) :]), outputs)
+    return Counted(tuple(counts[len(counts) - len(module.program.calls) :]), outputs, elf)
 
 
 def _output(command: list[str], folder: str) -> str:

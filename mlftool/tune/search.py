@@ -18,6 +18,7 @@ from mlftool.compile import Module, ModuleSpec, compile_module
 from mlftool.describe import bundle as bundle_of
 from mlftool.errors import CHECK_FAILED, MlfError, Problem
 from mlftool.ir.graph import View
+from mlftool.mlf.interface import Interface
 from mlftool.ops.base import Kernel
 from mlftool.plan.select import Choose
 from mlftool.runtime import toolchain
@@ -78,7 +79,7 @@ class _Counts:
 def tune(spec: ModuleSpec, flags: str = "-O2", inputs: Path | None = None) -> Tuned:
     """The best kernel for each kind of layer, counted on its target's board. Raises MlfError."""
     spec = replace(spec, executor="aot", tuning=None)
-    board = _board(spec)
+    board = board_of(spec)
     first, found = _compared(spec, board, flags, inputs)
     best = {kind: counts.best for kind, counts in found.items()}
     best, last = _in_no_more_memory(spec, best, found)
@@ -108,7 +109,7 @@ def _compared(
     while k < rounds:
         turn = _Round(k)
         module = compile_module(spec, turn.choose)
-        sample = first.sample if first else _sample(module, inputs)
+        sample = first.sample if first else sample_of(_interface(module), inputs)
         counted = count(module, board, sample, flags)
         first = first or _First(sample, counted)
         _check_equal(first.counted, counted)
@@ -119,7 +120,8 @@ def _compared(
     return first, found
 
 
-def _board(spec: ModuleSpec) -> Board:
+def board_of(spec: ModuleSpec) -> Board:
+    """The simulated board that counts for the target of `spec`. Raises MlfError."""
     board = find(str(spec.target))
     if board is None or board.hosted:
         text = "instructions are counted on simulated boards without an operating system; got "
@@ -129,9 +131,8 @@ def _board(spec: ModuleSpec) -> Board:
     return board
 
 
-def _sample(module: Module, inputs: Path | None) -> Sample:
+def sample_of(interface: Interface, inputs: Path | None) -> Sample:
     """The first sample of a file, or a pattern that reaches many values."""
-    interface = read_interface(bundle_of([module]), module.spec.module_name)
     if inputs is not None:
         return samples_of(load_vectors(inputs), interface.inputs, str(inputs))[0]
     sample = {}
@@ -141,6 +142,10 @@ def _sample(module: Module, inputs: Path | None) -> Sample:
         values = steps / 64.0 - 2.0 if np.dtype(tensor.dtype).kind == "f" else steps
         sample[tensor.name] = values.astype(tensor.dtype).reshape(tensor.shape)
     return sample
+
+
+def _interface(module: Module) -> Interface:
+    return read_interface(bundle_of([module]), module.spec.module_name)
 
 
 def _sums(turn: _Round, counted: Counted) -> Iterator[tuple[Kind, str, int]]:

@@ -67,6 +67,11 @@ ALLOWED = {
         "stamps",
         "targets",
     },
+    # Looks at what was compiled; only commands import it.
+    "insight": {
+        *("errors", "files", "ir", "plan", "codegen", "mlf", "runtime", "targets", "module"),
+        *("describe", "compile", "tune", "manifest", "builder"),
+    },
     "api": {
         *("errors", "ir", "importer", "passes", "targets", "plan", "codegen", "mlf", "runtime"),
         *("files", "frontends", "module", "describe", "compile", "config"),

@@ -56,6 +56,22 @@ static const TVMFuncRegistry kRegistry = {"\002\000tvmgen_small_run\0tvmgen_smal
 static const TVMModule kModule = {&kRegistry};
 static const DLDevice kCpu = {kDLCPU, 0};
 
+/* Makes a second executor: another one with its own memory, or in the place of the first where
+ * there is room for one only. The handle of the one that is left. */
+static TVMModuleHandle another_one(TVMPackedFunc *create, TVMModuleHandle first) {
+  TVMFunctionHandle function;
+  TVMModuleHandle second;
+  EXPECT(TVMPackedFunc_Call(create) == 0);
+  second = TVMArgs_AsModuleHandle(&create->ret_value, 0);
+  EXPECT(second != first);
+  if (TVM_CRT_MAX_REGISTERED_MODULES > 2) {
+    EXPECT(TVMModFree(second) == 0);
+    return first;
+  }
+  EXPECT(TVMModGetFunction(first, "run", 0, &function) == -1);
+  return second;
+}
+
 static void the_executor_runs(TVMModuleHandle module) {
   TVMAotExecutor *e = NULL;
   const char *name = NULL;
@@ -155,7 +171,7 @@ static TVMModuleHandle create_aot(TVMModuleHandle module) {
   EXPECT(TVMPackedFunc_InitGlobalFunc(&pf, "tvm.aot_executor.create", &args) == 0);
   EXPECT(TVMPackedFunc_Call(&pf) == 0);
   module = TVMArgs_AsModuleHandle(&pf.ret_value, 0);
-  EXPECT(TVMPackedFunc_Call(&pf) == kTvmErrorExecutorModuleAlreadyCreated);
+  module = another_one(&pf, module);
   args.values_count = 2;
   TVMPackedFunc_SetArgs(&pf, &args);
   EXPECT(TVMAotExecutorModule_Reset() == 0);
@@ -236,7 +252,7 @@ static TVMModuleHandle create_graph(TVMModuleHandle system_lib) {
   EXPECT(TVMPackedFunc_InitGlobalFunc(&pf, "tvm.graph_executor.create", &args) == 0);
   EXPECT(TVMPackedFunc_Call(&pf) == 0);
   module = TVMArgs_AsModuleHandle(&pf.ret_value, 0);
-  EXPECT(TVMPackedFunc_Call(&pf) == kTvmErrorExecutorModuleAlreadyCreated);
+  module = another_one(&pf, module);
   return module;
 }
 

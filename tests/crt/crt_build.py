@@ -14,7 +14,7 @@ WARNINGS = (
     *("-Wcast-align", "-Wundef", "-Wstrict-prototypes", "-Wvla"),
 )
 SANITIZE = ("-g1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
-INCLUDES = (f"-I{CRT / 'include'}", f"-I{HOST}")
+INCLUDES = (f"-I{CRT / 'include'}", f"-I{HOST}", f"-I{CRT / 'platform'}")
 
 
 def part(name: str) -> list[str]:

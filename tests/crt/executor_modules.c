@@ -166,7 +166,9 @@ static TVMModuleHandle create(const char *name, const TVMArgs *good) {
       pf.args.values[i] = values[kind];
       pf.args.tcodes[i] = tcodes[kind];
       if (tcodes[kind] != good->tcodes[i]) {
-        EXPECT(TVMPackedFunc_Call(&pf) == kTvmErrorFunctionCallWrongArgType);
+        /* A tensor can hold the text of a graph; these hold none. */
+        const int is_text = good->tcodes[i] == kTVMStr && i == 0 && (kind == 5 || kind == 6);
+        EXPECT(TVMPackedFunc_Call(&pf) == (is_text ? -1 : kTvmErrorFunctionCallWrongArgType));
       }
     }
   }

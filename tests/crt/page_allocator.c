@@ -66,6 +66,25 @@ static void a_full_pool_refuses(void) {
   EXPECT(m->vleak_size == 0);
 }
 
+/* The largest free block is there to be taken, and nothing larger. */
+static void what_is_left_is_known(void) {
+  MemoryManagerInterface *m;
+  uint8_t *first, *second, *rest;
+  EXPECT(PageMemoryManagerCreate(&m, pool, sizeof pool, kLog2) == kTvmErrorNoError);
+  first = take(m, PageMemoryManagerLeft(m));
+  EXPECT(first != NULL && PageMemoryManagerLeft(m) == 0);
+  give(m, first);
+  first = take(m, kPage);
+  second = take(m, kPage);
+  rest = take(m, PageMemoryManagerLeft(m) - kPage);
+  EXPECT(PageMemoryManagerLeft(m) == kPage);
+  give(m, first);
+  EXPECT(PageMemoryManagerLeft(m) == kPage); /* there are two, apart */
+  give(m, second);
+  EXPECT(PageMemoryManagerLeft(m) == 2 * kPage && take(m, 2 * kPage + 1) == NULL);
+  give(m, rest);
+}
+
 static void bad_frees_are_refused(void) {
   MemoryManagerInterface *m;
   uint8_t *block;
@@ -105,6 +124,7 @@ static void any_buffer_will_do_or_is_refused(void) {
 int main(void) {
   blocks_come_back();
   a_full_pool_refuses();
+  what_is_left_is_known();
   bad_frees_are_refused();
   any_buffer_will_do_or_is_refused();
   return failures != 0;

@@ -141,6 +141,8 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "graph_executor": ("common",),
     "graph_executor_module": ("graph_executor", "common"),
     "memory": (),
+    "microtvm_rpc_common": (),
+    "microtvm_rpc_server": ("aot_executor_module", "common", "microtvm_rpc_common"),
 }
 
 
@@ -175,6 +177,24 @@ def test_kernels_of_a_c_interface_need_two_files_at_most(config: Path) -> None:
         "TVMPlatformMemoryAllocate",
         "TVMPlatformMemoryFree",
     }
+
+
+def test_the_rpc_server_is_small(config: Path) -> None:
+    """Less than 12 KB of code; its memory is the packet, its arguments and two small buffers."""
+    BY_NAME["cortex-m4"].need()
+    parts = ("microtvm_rpc_common", "microtvm_rpc_server")
+    command = [*BY_NAME["cortex-m4"].command, "-Os", *WARNINGS, INCLUDE, f"-I{config}", "-c"]
+    command += [str(path) for part in parts for path in sorted((SOURCES / part).glob("*.c"))]
+    subprocess.run(command, cwd=config, check=True)
+    sizes = ["arm-none-eabi-size", *map(str, sorted(config.glob("*.o")))]
+    done = subprocess.run(sizes, capture_output=True, text=True, check=True)
+    rows = [[int(n) for n in line.split()[:3]] for line in done.stdout.splitlines()[1:]]
+    text, data, bss = (sum(column) for column in zip(*rows, strict=True))
+    packet = int(
+        re.findall(r"MAX_PACKET_SIZE_BYTES (\d+)", (config / "crt_config.h").read_text())[0]
+    )
+    assert 4000 < text < 12 * 1024
+    assert data + bss < packet * 11 / 4 + 800
 
 
 def test_the_analyser_finds_nothing(config: Path) -> None:

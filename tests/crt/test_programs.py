@@ -18,6 +18,8 @@ PROGRAMS = (
     *((name, HOST_PLATFORM) for name in ("graph_executor", "aot_executor")),
     *((name, PAGES) for name in ("graph_executor", "aot_executor")),
     ("executor_modules", HOST_PLATFORM),
+    ("rpc_framing", HOST_PLATFORM),
+    ("rpc_server", "tests/crt/rpc_platform.c"),
     ("stack_allocator", TEMPLATE),
     ("out_of_memory", "tests/crt/fuzz/platform.c"),
 )

@@ -141,6 +141,11 @@ CALLS = {
     "schema": "",
     "tune": "gesture_int8.onnx -o tuned.json --target cortex-m4 --inputs gesture_int8.npz",
     "doctor": "--json",
+    "profile": "gesture_int8.onnx",
+    "size": "gesture_int8.onnx",
+    "memmap": "gesture_int8.onnx",
+    "diff": "gesture_int8.onnx g.tar --no-run",
+    "completion": "bash",
 }
 
 

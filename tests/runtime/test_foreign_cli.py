@@ -97,3 +97,40 @@ def test_boards_take_c_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert "a simulated board runs C only; got codegen/host/src/default_lib2.cc" in (
         capsys.readouterr().err
     )
+
+
+@needs_boards
+@pytest.mark.parametrize("name", ["graph", "packed", "interface_c"])
+def test_profile(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """TVM's archives do not say what their functions compute: their code is measured."""
+    assert main(["profile", tar(name, tmp_path), "--on", "cortex-m4", "--json"]) == 0
+    (whole,) = json.loads(capsys.readouterr().out)["profiles"]
+    assert whole["totals"]["instructions"] > 0
+    assert len(whole["missing"]) == 2
+    assert sum(layer["code_bytes"] for layer in whole["layers"]) == whole["totals"]["code_bytes"]
+    sources = b"".join(d for f, d in ARCHIVES[name].files.items() if f.endswith(".c")).decode()
+    assert whole["layers"]
+    assert all(layer["function"] in sources for layer in whole["layers"])
+    assert main(["profile", tar(name, tmp_path)]) == 2
+    assert "choose one of: cortex-m" in capsys.readouterr().err
+
+
+@needs_boards
+@pytest.mark.parametrize("name", ["graph", "packed", "interface_c"])
+def test_size(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["size", tar(name, tmp_path), "--on", "cortex-m4", "--json"]) == 0
+    (size,) = json.loads(capsys.readouterr().out)["sizes"]
+    parts = {part["name"]: part for part in size["flash"]["parts"]}
+    assert {p["name"] for p in parts["model default"]["parts"]} >= {"kernels"}
+    assert ("C runtime" in parts) == (name != "interface_c")  # which calls none of it
+
+
+@pytest.mark.parametrize("name", ["graph", "packed", "interface_c"])
+def test_memory_map(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["memmap", tar(name, tmp_path), "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)["maps"]
+    assert found["pools"] is None
+    assert [m.split(":")[0] for m in found["missing"]] == ["the plan"]
+    assert found["workspace_bytes"] <= found["ram_bytes"]
+    assert main(["memmap", tar(name, tmp_path), "--svg", str(tmp_path / "m.svg")]) == 2
+    assert "has no plan to draw" in capsys.readouterr().err

@@ -59,6 +59,7 @@ def test_a_run_on_the_host(work: Path, capsys: pytest.CaptureFixture[str]) -> No
             np.testing.assert_array_equal(out[name], vectors()[name], strict=True)
     report = json.loads((work / "r.json").read_text())
     assert report.pop("microseconds") >= report.pop("microseconds_min") > 0
+    assert report.pop("cosine") == pytest.approx(1)
     assert report == {
         "schema_version": 1,
         "module": "toy",
@@ -69,6 +70,7 @@ def test_a_run_on_the_host(work: Path, capsys: pytest.CaptureFixture[str]) -> No
         "mismatches": 0,
         "max_abs_error": 0.0,
         "max_rel_error": 0.0,
+        "rmse": 0.0,
         "tolerances": {
             "sum": {"absolute": 0.0, "relative": 0.0},
             "s/c": {"absolute": 1e-5, "relative": 1e-5},

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlftool.runtime.compare import accuracy, compare
+from mlftool.runtime.distance import distance
 
 INF, NAN = np.inf, np.nan
 
@@ -140,3 +143,49 @@ def test_the_worst_element_is_named() -> None:
 def test_accuracy_is_the_share_of_right_classes() -> None:
     outputs = [np.array([[0, 9, 1]]), np.array([[3, 2, 1]]), np.array([[0, 0, 1]])]
     assert accuracy(outputs, np.array([1, 0, 1])) == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize(
+    ("got", "reference", "rmse", "cosine", "sqnr"),
+    [
+        ([3.0, 4.0], [3.0, 4.0], 0, 1, INF),
+        ([3.0, 5.0], [3.0, 4.0], math.sqrt(0.5), 29 / math.sqrt(34 * 25), 10 * math.log10(25)),
+        ([-3.0, -4.0], [3.0, 4.0], math.sqrt(50), -1, 10 * math.log10(0.25)),
+        ([1.0, 0.0], [0.0, 1.0], 1, 0, 10 * math.log10(0.5)),
+        ([1.0], [0.0], 1, None, None),
+        ([NAN, INF, 1.0], [NAN, INF, 1.0], 0, 1, INF),
+        ([NAN, 1.0], [2.0, 1.0], INF, 1, -INF),
+        ([INF, 1.0], [-INF, 1.0], INF, 1, -INF),
+        ([], [], 0, None, None),
+    ],
+)
+def test_distances(
+    got: list[float], reference: list[float], rmse: float, cosine: float | None, sqnr: float | None
+) -> None:
+    found = distance(np.array(got, np.float32), np.array(reference, np.float32))
+    assert found.rmse == pytest.approx(rmse)
+    assert found.cosine == (None if cosine is None else pytest.approx(cosine))
+    assert found.sqnr == (None if sqnr is None else pytest.approx(sqnr))
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.float16, ml_dtypes.bfloat16, np.complex64, np.int64])
+def test_distances_add_up(dtype: type) -> None:
+    """Over samples and outputs; narrow integers do not wrap."""
+    rng = np.random.default_rng(7)
+    a, b = (rng.integers(-128, 128, 500).astype(dtype) for _ in range(2))
+    whole, parts = distance(a, b), distance(a[:123], b[:123]) + distance(a[123:], b[123:])
+    assert (parts.elements, parts.rmse) == (500, pytest.approx(whole.rmse))
+    wide = a.astype(np.complex128), b.astype(np.complex128)
+    assert whole.rmse == pytest.approx(np.sqrt(np.mean(np.abs(wide[0] - wide[1]) ** 2)))
+    names = [{"x": a[:123], "y": a[123:]}], [{"x": b[:123], "y": b[123:]}]
+    assert compare(*names).distance.cosine == pytest.approx(whole.cosine)
+
+
+def test_squares_beyond_floats_have_no_cosine() -> None:
+    huge = distance(np.array([1e200, 1.0]), np.array([1e200, 2.0]))
+    assert huge.cosine is None
+    assert huge.rmse == pytest.approx(math.sqrt(0.5))
+
+
+def test_another_shape_is_infinitely_far() -> None:
+    assert compare([{"x": np.zeros(3)}], [{"x": np.zeros(2)}]).distance.rmse == INF

@@ -32,6 +32,9 @@ struct MemoryManagerInterface {
 tvm_crt_error_t PageMemoryManagerCreate(MemoryManagerInterface **manager, uint8_t *memory_pool,
                                         size_t memory_pool_size_bytes, size_t page_size_bytes_log2);
 
+/* The largest block that Allocate would give now. */
+size_t PageMemoryManagerLeft(const MemoryManagerInterface *manager);
+
 #ifdef __cplusplus
 }
 #endif

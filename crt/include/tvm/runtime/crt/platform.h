@@ -39,10 +39,18 @@ tvm_crt_error_t TVMPlatformTimerStart(void);
 tvm_crt_error_t TVMPlatformTimerStop(double *elapsed_time_seconds);
 
 /* Hooks around a measured run, and random bytes. Optional: `common` has weak ones, which do nothing
- * and return kTvmErrorFunctionCallNotImplemented for random bytes. */
+ * and return kTvmErrorFunctionCallNotImplemented for random bytes. An RPC server takes a byte of
+ * them for the numbers of its sessions, which should differ from one reset to the next. */
 tvm_crt_error_t TVMPlatformBeforeMeasurement(void);
 tvm_crt_error_t TVMPlatformAfterMeasurement(void);
 tvm_crt_error_t TVMPlatformGenerateRandom(uint8_t *buffer, size_t num_bytes);
+
+/* For an RPC server. Optional too. May a host read and write these bytes? The weak one says yes to
+ * all; without an own one a wrong address of a host ends in a fault of the processor. */
+tvm_crt_error_t TVMPlatformCheckAccess(const void *address, size_t num_bytes);
+
+/* The largest block that can be allocated; the weak one says SIZE_MAX, which means "unknown". */
+size_t TVMPlatformMemoryLeft(void);
 
 #ifdef __cplusplus
 }

@@ -1,6 +1,7 @@
 /* The AOT executor: tensors as the module's metadata describe them, and one call. */
 #include <string.h>
 #include <tvm/runtime/crt/aot_executor.h>
+#include <tvm/runtime/crt/internal/common/modules.h>
 #include <tvm/runtime/crt/platform.h>
 
 enum { kMaxFunctionName = TVM_CRT_MAX_STRLEN_FUNCTION_NAME };
@@ -107,7 +108,7 @@ static int allocate(const TVMMetadata *m, DLDevice device, TVMAotExecutor **exec
   void *block = NULL;
   int code = kTvmErrorPlatformNoMemory;
   if (bytes <= SIZE_MAX / 2) {
-    code = (int)TVMPlatformMemoryAllocate((size_t)bytes, device, &block);
+    code = (int)TVMMemoryAllocate((size_t)bytes, device, &block);
   }
   if (code != 0) {
     TVMAPISetLastError("no memory for the executor");

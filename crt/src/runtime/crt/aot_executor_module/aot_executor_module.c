@@ -5,8 +5,8 @@
 #include <tvm/runtime/crt/internal/common/packed_args.h>
 #include <tvm/runtime/crt/module.h>
 
-static const TVMModule module;
-static TVMAotExecutor *executor;
+typedef TVMAotExecutor Executor;
+static Executor *executor;
 
 static DLTensor *input_of(int index) {
   return &executor->args[index].dl_tensor;
@@ -25,54 +25,25 @@ static int read_output(int index, DLTensor *to) {
   return TVMDeviceCopyDataFromTo(output_of(index), to, NULL);
 }
 
+static int end_executor(Executor *ended) {
+  return TVMAotExecutor_Release(ended, ended->device);
+}
+
 #define EXECUTOR(name) TVMAotExecutor_##name
 #include <tvm/runtime/crt/internal/common/executor_module.h>
-
-static int create(TVM_PACKED_ARGS) {
-  DLDevice device;
-  TVMModuleHandle handle;
-  int code;
-  (void)resource;
-  if (executor != NULL) {
-    return kTvmErrorExecutorModuleAlreadyCreated;
-  }
-  if (nargs != 3) {
-    return kTvmErrorFunctionCallNumArguments;
-  }
-  if (tcodes[0] != kTVMModuleHandle || tcodes[1] != kDLDevice || tcodes[2] != kTVMStr) {
-    return kTvmErrorFunctionCallWrongArgType;
-  }
-  device = args[1].v_device;
-  if (device.device_type != kDLCPU || device.device_id != 0) {
-    return kTvmErrorExecutorModuleBadContext;
-  }
-  code = TVMAotExecutor_Create(args[0].v_handle, device, &executor, args[2].v_str);
-  if (code != 0) {
-    return code;
-  }
-  code = TVMModCreateFromCModule(&module, &handle);
-  if (code != 0) {
-    (void)TVMAotExecutorModule_Reset();
-    return code;
-  }
-  ret[0].v_handle = handle;
-  *ret_tcode = kTVMModuleHandle;
-  return 0;
-}
 
 /* get_input_name (index) -> str */
 static int get_input_name(TVM_PACKED_ARGS) {
   const char *name;
   int index;
   int code;
-  (void)resource;
   if (nargs != 1) {
     return kTvmErrorFunctionCallNumArguments;
   }
   if (tcodes[0] != kTVMArgInt) {
     return kTvmErrorFunctionCallWrongArgType;
   }
-  code = find_input(&args[0], tcodes[0], &index);
+  code = find_input(resource, &args[0], tcodes[0], &index);
   if (code == 0) {
     code = TVMAotExecutor_GetInputName(executor, index, &name);
   }
@@ -90,13 +61,32 @@ static const TVMBackendPackedCFunc kFunctions[] = {
     set_input,      not_implemented,
 };
 
-static const TVMFuncRegistry kRegistry = {
+static const TVMFuncRegistry kExports = {
     "\013\000get_input\0get_input_index\0get_input_info\0get_input_name\0get_num_inputs\0"
     "get_num_outputs\0get_output\0load_params\0run\0set_input\0share_params\0",
     kFunctions,
 };
 
-static const TVMModule module = {&kRegistry};
+static int create(TVM_PACKED_ARGS) {
+  ExecutorModule *place;
+  Executor *made = NULL;
+  DLDevice device;
+  int code;
+  (void)resource;
+  if (nargs != 3) {
+    return kTvmErrorFunctionCallNumArguments;
+  }
+  if (tcodes[0] != kTVMModuleHandle || tcodes[1] != kDLDevice || tcodes[2] != kTVMStr) {
+    return kTvmErrorFunctionCallWrongArgType;
+  }
+  device = args[1].v_device;
+  if (device.device_type != kDLCPU || device.device_id != 0) {
+    return kTvmErrorExecutorModuleBadContext;
+  }
+  place = make_room();
+  code = TVMAotExecutor_Create(args[0].v_handle, device, &made, args[2].v_str);
+  return code != 0 ? code : return_module(place, made, &kExports, ret, ret_tcode);
+}
 
 tvm_crt_error_t TVMAotExecutorModule_Register(void) {
   union {
@@ -108,7 +98,5 @@ tvm_crt_error_t TVMAotExecutorModule_Register(void) {
 }
 
 int TVMAotExecutorModule_Reset(void) {
-  TVMAotExecutor *const ended = executor;
-  executor = NULL;
-  return ended != NULL ? TVMAotExecutor_Release(ended, ended->device) : 0;
+  return delete_all_executors();
 }

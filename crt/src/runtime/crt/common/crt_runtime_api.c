@@ -4,6 +4,8 @@
 #include <tvm/runtime/c_runtime_api.h>
 #include <tvm/runtime/crt/crt.h>
 #include <tvm/runtime/crt/func_registry.h>
+#include <tvm/runtime/crt/internal/common/func_names.h>
+#include <tvm/runtime/crt/internal/common/modules.h>
 #include <tvm/runtime/crt/internal/common/ndarray.h>
 #include <tvm/runtime/crt/internal/common/time_evaluator.h>
 #include <tvm/runtime/crt/module.h>
@@ -16,13 +18,31 @@
 #pragma weak TVMSystemLibEntryPoint
 #endif
 
+/* A module's number: the flag, how often its place was given away (0 for modules that stay), and
+ * its place. A function's: its module's number, the flag and its index. */
 enum {
   kHandleFlag = 0x8000, /* in both halves of a handle, so that none is NULL */
+  kGenerationBits = 0x7f00,
+  kGenerationStep = 0x0100,
+  kPlaceBits = 0x00ff,
   kGlobalModule = TVM_CRT_MAX_REGISTERED_MODULES,
-  kPacketOverhead = 11
+  kPacketOverhead = 11,    /* session header and the packet's own length */
+  kHostPacketBytes = 2048, /* what a host of TVM can receive, whatever the device can */
+  kPacketBytes = TVM_CRT_MAX_PACKET_SIZE_BYTES < kHostPacketBytes ? TVM_CRT_MAX_PACKET_SIZE_BYTES
+                                                                  : kHostPacketBytes
 };
 
-static const TVMModule *registered_modules[TVM_CRT_MAX_REGISTERED_MODULES];
+/* Fails to compile when a place does not fit its bits. */
+typedef char places_fit[TVM_CRT_MAX_REGISTERED_MODULES < kPlaceBits ? 1 : -1];
+
+typedef struct {
+  const TVMModule *module;
+  TVMModuleDeleter deleter; /* NULL: the module stays */
+  uint16_t generation;
+} Registered;
+
+static Registered registered[TVM_CRT_MAX_REGISTERED_MODULES];
+static uint16_t last_generation;
 
 /* The global functions. In memory of its own rather than the platform's: it is needed by everyone
  * who calls TVMInitializeRuntime, as long as the program runs. */
@@ -57,36 +77,39 @@ static void *handle_of(uintptr_t number) {
   return (void *)number;
 }
 
-static TVMModuleHandle module_handle(size_t index) {
-  return handle_of(index | kHandleFlag);
+static TVMFunctionHandle function_handle(uintptr_t module, tvm_function_index_t function) {
+  return handle_of((module | kHandleFlag) << 16 | function | kHandleFlag);
 }
 
-static TVMFunctionHandle function_handle(size_t module, tvm_function_index_t function) {
-  return handle_of((uintptr_t)(module | kHandleFlag) << 16 | function | kHandleFlag);
+static TVMModuleHandle module_handle(size_t place) {
+  return handle_of(place | registered[place].generation | kHandleFlag);
 }
 
-/* The registered module of a handle, or NULL. */
-static const TVMModule *module_of(uintptr_t number) {
-  const size_t index = number & ~(uintptr_t)kHandleFlag;
-  if ((number & kHandleFlag) == 0 || index >= TVM_CRT_MAX_REGISTERED_MODULES) {
+/* What a module's number refers to, or NULL. */
+static Registered *module_of(uintptr_t number) {
+  const size_t place = number & kPlaceBits;
+  if ((number & kHandleFlag) == 0 || number > UINT16_MAX ||
+      place >= TVM_CRT_MAX_REGISTERED_MODULES) {
     TVMAPIErrorf("invalid module handle: %08lx", (unsigned long)number);
     return NULL;
   }
-  if (registered_modules[index] == NULL) {
-    TVMAPIErrorf("no module %lu", (unsigned long)index);
+  if (registered[place].module == NULL ||
+      registered[place].generation != (number & kGenerationBits)) {
+    TVMAPIErrorf("module %08lx was freed or replaced", (unsigned long)number);
+    return NULL;
   }
-  return registered_modules[index];
+  return &registered[place];
 }
 
-int TVMModCreateFromCModule(const TVMModule *mod, TVMModuleHandle *out_handle) {
+static int add_module(const TVMModule *mod, TVMModuleDeleter deleter, TVMModuleHandle *out_handle) {
   size_t unused = TVM_CRT_MAX_REGISTERED_MODULES;
   size_t i;
   for (i = TVM_CRT_MAX_REGISTERED_MODULES; i-- > 0;) {
-    if (registered_modules[i] == mod) {
+    if (registered[i].module == mod) {
       *out_handle = module_handle(i);
       return 0;
     }
-    if (registered_modules[i] == NULL) {
+    if (registered[i].module == NULL) {
       unused = i;
     }
   }
@@ -94,36 +117,71 @@ int TVMModCreateFromCModule(const TVMModule *mod, TVMModuleHandle *out_handle) {
     TVMAPISetLastError("more modules than TVM_CRT_MAX_REGISTERED_MODULES");
     return -1;
   }
-  registered_modules[unused] = mod;
+  registered[unused].module = mod;
+  registered[unused].deleter = deleter;
+  registered[unused].generation = 0;
+  if (deleter != NULL) {
+    last_generation = (uint16_t)(last_generation % kGenerationBits + kGenerationStep);
+    registered[unused].generation = last_generation;
+  }
   *out_handle = module_handle(unused);
   return 0;
 }
 
+int TVMModCreateFromCModule(const TVMModule *mod, TVMModuleHandle *out_handle) {
+  return add_module(mod, NULL, out_handle);
+}
+
+int TVMModCreateOwned(const TVMModule *mod, TVMModuleDeleter deleter, TVMModuleHandle *out_handle) {
+  return add_module(mod, deleter, out_handle);
+}
+
+/* Forgets the module first: its deleter may look for free places. */
+static int forget(Registered *row) {
+  const Registered freed = *row;
+  row->module = NULL;
+  row->deleter = NULL;
+  return freed.deleter != NULL ? freed.deleter(freed.module) : 0;
+}
+
 int TVMModFree(TVMModuleHandle mod) {
-  const uintptr_t number = (uintptr_t)mod;
-  if (module_of(number) == NULL) {
-    return -1;
+  Registered *const row = module_of((uintptr_t)mod);
+  return row != NULL ? forget(row) : -1;
+}
+
+int TVMModFreeIfOwned(TVMModuleHandle mod) {
+  Registered *const row = module_of((uintptr_t)mod);
+  return row != NULL && row->deleter != NULL ? forget(row) : 0;
+}
+
+int TVMModFreeAllOwned(void) {
+  int first = 0;
+  size_t i;
+  for (i = TVM_CRT_MAX_REGISTERED_MODULES; i-- > 0;) {
+    if (registered[i].deleter != NULL) {
+      const int code = forget(&registered[i]);
+      first = first != 0 ? first : code;
+    }
   }
-  registered_modules[number & ~(uintptr_t)kHandleFlag] = NULL;
-  return 0;
+  return first;
 }
 
 int TVMModGetFunction(TVMModuleHandle mod, const char *func_name, int query_imports,
                       TVMFunctionHandle *out) {
-  const TVMModule *const module = module_of((uintptr_t)mod);
+  const Registered *const row = module_of((uintptr_t)mod);
   tvm_function_index_t index;
   tvm_crt_error_t code;
   (void)query_imports;
   *out = NULL;
-  if (module == NULL) {
+  if (row == NULL) {
     return -1;
   }
-  code = TVMFuncRegistry_Lookup(module->registry, func_name, &index);
+  code = TVMFuncRegistry_Lookup(row->module->registry, func_name, &index);
   if (code != kTvmErrorNoError) {
     TVMAPIErrorf("no function named %s", func_name);
     return (int)code;
   }
-  *out = function_handle((uintptr_t)mod & ~(uintptr_t)kHandleFlag, index);
+  *out = function_handle((uintptr_t)mod, index);
   return 0;
 }
 
@@ -159,11 +217,11 @@ static TVMBackendPackedCFunc find(TVMFunctionHandle func, const TVMFuncRegistry 
   TVMBackendPackedCFunc function = NULL;
   *registry = &global_functions.registry;
   if (number >> 16 != (kGlobalModule | kHandleFlag)) {
-    const TVMModule *const module = module_of(number >> 16);
-    if (module == NULL) {
+    const Registered *const row = module_of(number >> 16);
+    if (row == NULL) {
       return NULL;
     }
-    *registry = module->registry;
+    *registry = row->module->registry;
   }
   if ((number & kHandleFlag) == 0 || (*registry)->names == NULL ||
       TVMFuncRegistry_GetByIndex(*registry, index, &function) != kTvmErrorNoError) {
@@ -171,6 +229,23 @@ static TVMBackendPackedCFunc find(TVMFunctionHandle func, const TVMFuncRegistry 
     return NULL;
   }
   return function;
+}
+
+const char *TVMFuncName(TVMFunctionHandle func) {
+  const TVMFuncRegistry *registry;
+  TVMFuncNames names;
+  const char *name = NULL;
+  uintptr_t index = (uintptr_t)func & (kHandleFlag - 1);
+  if (func == kTVMTimeEvaluatorHandle) {
+    return "runtime.RPCTimeEvaluator";
+  }
+  if (find(func, &registry) == NULL || TVMFuncNames_Open(&names, registry->names, SIZE_MAX) != 0) {
+    return "a function";
+  }
+  do {
+    name = TVMFuncNames_Next(&names);
+  } while (name != NULL && index-- > 0);
+  return name != NULL ? name : "a function";
 }
 
 int TVMPlainFunction_Call(TVMFunctionHandle func, TVMValue *arg_values, int *type_codes,
@@ -270,14 +345,14 @@ static int module_get_function(TVMValue *args, int *type_codes, int num_args, TV
   return code == kTvmErrorFunctionNameNotFound ? 0 : code;
 }
 
-/* What fits between start (2), length (4), session header (3) and checksum (2) of a packet. */
+/* The longest request or answer, without its length field, that both sides can receive. */
 static int max_packet_size(TVMValue *args, int *type_codes, int num_args, TVMValue *ret_value,
                            int *ret_tcode, void *resource_handle) {
   (void)args;
   (void)type_codes;
   (void)num_args;
   (void)resource_handle;
-  ret_value[0].v_int64 = TVM_CRT_MAX_PACKET_SIZE_BYTES - kPacketOverhead;
+  ret_value[0].v_int64 = kPacketBytes - kPacketOverhead;
   ret_tcode[0] = kTVMArgInt;
   return 0;
 }
@@ -309,9 +384,7 @@ tvm_crt_error_t TVMInitializeRuntime(void) {
   };
   tvm_crt_error_t code;
   size_t i;
-  for (i = 0; i < TVM_CRT_MAX_REGISTERED_MODULES; i++) {
-    registered_modules[i] = NULL;
-  }
+  memset(registered, 0, sizeof registered);
   last_error[0] = '\0';
   TVMTimeEvaluator_Reset();
   code = TVMMutableFuncRegistry_Create(&global_functions, global_functions_memory.bytes,

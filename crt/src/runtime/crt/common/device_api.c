@@ -1,6 +1,7 @@
 /* Memory and copies by the names of TVM's device interface. There is one device, the CPU. */
 #include <string.h>
 #include <tvm/runtime/c_runtime_api.h>
+#include <tvm/runtime/crt/internal/common/modules.h>
 #include <tvm/runtime/crt/internal/common/ndarray.h>
 #include <tvm/runtime/crt/platform.h>
 #include <tvm/runtime/crt/stack_allocator.h> /* TVM_RUNTIME_ALLOC_ALIGNMENT_BYTES */
@@ -21,7 +22,7 @@ int TVMArrayAlloc(const tvm_index_t *shape, int ndim, int dtype_code, int dtype_
   if (dtype.code != dtype_code || dtype.bits != dtype_bits || dtype.lanes != dtype_lanes) {
     return kTvmErrorFunctionCallInvalidArg;
   }
-  code = (int)TVMPlatformMemoryAllocate(sizeof *array, device, &block);
+  code = (int)TVMMemoryAllocate(sizeof *array, device, &block);
   if (code != 0) {
     return code;
   }
@@ -51,7 +52,7 @@ int TVMDeviceAllocDataSpace(DLDevice dev, size_t nbytes, size_t alignment, DLDat
     TVMAPISetLastError("a larger alignment than TVM_RUNTIME_ALLOC_ALIGNMENT_BYTES");
     return kTvmErrorFunctionCallInvalidArg;
   }
-  return (int)TVMPlatformMemoryAllocate(nbytes, dev, out_data);
+  return (int)TVMMemoryAllocate(nbytes, dev, out_data);
 }
 
 int TVMDeviceAllocDataSpaceWithScope(DLDevice dev, int ndim, const int64_t *shape, DLDataType dtype,
@@ -62,7 +63,7 @@ int TVMDeviceAllocDataSpaceWithScope(DLDevice dev, int ndim, const int64_t *shap
       TVMTensor_SizeBytes(ndim, shape, dtype, &bytes) != 0) {
     return kTvmErrorFunctionCallInvalidArg;
   }
-  return (int)TVMPlatformMemoryAllocate(bytes, dev, out_data);
+  return (int)TVMMemoryAllocate(bytes, dev, out_data);
 }
 
 int TVMDeviceFreeDataSpace(DLDevice dev, void *ptr) {

@@ -1,4 +1,5 @@
 /* Tensors that own their memory. */
+#include <tvm/runtime/crt/internal/common/modules.h>
 #include <tvm/runtime/crt/internal/common/ndarray.h>
 #include <tvm/runtime/crt/platform.h>
 #include <tvm/runtime/crt/stack_allocator.h> /* TVM_RUNTIME_ALLOC_ALIGNMENT_BYTES */
@@ -23,7 +24,7 @@ static int make(int32_t ndim, const tvm_index_t *shape, DLDataType dtype, DLDevi
   if (data_offset(ndim, &offset) != 0 || TVMSize_Add(offset, data_bytes, &total) != 0) {
     return kTvmErrorFunctionCallInvalidArg;
   }
-  code = TVMPlatformMemoryAllocate(total > 0 ? total : 1, dev, &block);
+  code = TVMMemoryAllocate(total > 0 ? total : 1, dev, &block);
   if (code != kTvmErrorNoError) {
     return (int)code;
   }

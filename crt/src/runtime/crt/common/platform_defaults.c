@@ -21,3 +21,13 @@ WEAK tvm_crt_error_t TVMPlatformGenerateRandom(uint8_t *buffer, size_t num_bytes
   (void)num_bytes;
   return kTvmErrorFunctionCallNotImplemented;
 }
+
+WEAK tvm_crt_error_t TVMPlatformCheckAccess(const void *address, size_t num_bytes) {
+  (void)address;
+  (void)num_bytes;
+  return kTvmErrorNoError;
+}
+
+WEAK size_t TVMPlatformMemoryLeft(void) {
+  return SIZE_MAX;
+}

@@ -1,6 +1,7 @@
 /* Measures a function as a host asks for it. */
 #include <string.h>
 #include <tvm/runtime/crt/internal/common/bytes.h>
+#include <tvm/runtime/crt/internal/common/modules.h>
 #include <tvm/runtime/crt/internal/common/time_evaluator.h>
 #include <tvm/runtime/crt/platform.h>
 
@@ -122,8 +123,8 @@ int TVMTimeEvaluator_Call(TVMValue *args, int *type_codes, int num_args, TVMValu
   }
   cpu.device_type = kDLCPU;
   cpu.device_id = 0;
-  code = (int)TVMPlatformMemoryAllocate(sizeof *times + (size_t)wanted.repeat * sizeof(double), cpu,
-                                        &block);
+  code =
+      (int)TVMMemoryAllocate(sizeof *times + (size_t)wanted.repeat * sizeof(double), cpu, &block);
   if (code != 0) {
     return code;
   }

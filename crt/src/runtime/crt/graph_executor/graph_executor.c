@@ -3,6 +3,7 @@
 #include <tvm/runtime/c_runtime_api.h>
 #include <tvm/runtime/crt/graph_executor.h>
 #include <tvm/runtime/crt/internal/common/bytes.h>
+#include <tvm/runtime/crt/internal/common/modules.h>
 #include <tvm/runtime/crt/internal/graph_executor/graph_executor.h>
 #include <tvm/runtime/crt/platform.h>
 #include <tvm/runtime/crt/stack_allocator.h> /* TVM_RUNTIME_ALLOC_ALIGNMENT_BYTES */
@@ -27,7 +28,7 @@ static void *carve(Carver *carver, uint32_t rows, size_t row_bytes) {
 static tvm_crt_error_t allocate(uint64_t bytes, DLDevice device, void **block) {
   tvm_crt_error_t code = kTvmErrorPlatformNoMemory;
   if (bytes <= SIZE_MAX / 2) {
-    code = TVMPlatformMemoryAllocate((size_t)bytes, device, block);
+    code = TVMMemoryAllocate((size_t)bytes, device, block);
   }
   if (code != kTvmErrorNoError) {
     *block = NULL;

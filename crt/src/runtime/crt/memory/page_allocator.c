@@ -105,3 +105,21 @@ tvm_crt_error_t PageMemoryManagerCreate(MemoryManagerInterface **manager, uint8_
   *manager = &m->interface;
   return kTvmErrorNoError;
 }
+
+size_t PageMemoryManagerLeft(const MemoryManagerInterface *manager) {
+  const PageManager *const m = (const PageManager *)(const void *)manager;
+  size_t longest = 0;
+  size_t run = 0;
+  size_t page = 0;
+  while (page < m->num_pages) {
+    if (m->table[page] == kFree) {
+      page++;
+      run++;
+      longest = run > longest ? run : longest;
+    } else {
+      page += m->table[page];
+      run = 0;
+    }
+  }
+  return longest << m->page_log2;
+}

@@ -87,6 +87,14 @@ static inline void TVMCopyFromLittleEndian(void *to, const uint8_t *from, size_t
   }
 }
 
+/* Where byte `at` of little-endian elements is in this machine's memory. */
+static inline size_t TVMLittleEndianPlace(size_t at, size_t element_bytes) {
+  const uint16_t probe = 1;
+  uint8_t low_byte_first;
+  memcpy(&low_byte_first, &probe, 1);
+  return low_byte_first ? at : at - at % element_bytes + (element_bytes - 1 - at % element_bytes);
+}
+
 #ifdef __cplusplus
 }
 #endif

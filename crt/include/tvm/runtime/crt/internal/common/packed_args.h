@@ -2,8 +2,10 @@
 #ifndef TVM_RUNTIME_CRT_INTERNAL_COMMON_PACKED_ARGS_H_
 #define TVM_RUNTIME_CRT_INTERNAL_COMMON_PACKED_ARGS_H_
 
+#include <string.h>
 #include <tvm/runtime/c_runtime_api.h>
 #include <tvm/runtime/crt/error_codes.h>
+#include <tvm/runtime/crt/internal/common/ndarray.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -19,6 +21,29 @@ extern "C" {
 
 static inline int TVMPacked_IsTensor(int tcode) {
   return tcode == kTVMDLTensorHandle || tcode == kTVMNDArrayHandle;
+}
+
+/* The bytes of a kTVMBytes, of a kTVMStr, or of a compact tensor: a host that cannot put them into
+ * one packet copies them to a tensor first. */
+static inline int TVMPacked_Bytes(const TVMValue *arg, int tcode, TVMByteArray *bytes) {
+  if (tcode == kTVMStr) {
+    bytes->data = arg->v_str;
+    bytes->size = strlen(arg->v_str);
+    return 0;
+  }
+  if (tcode == kTVMBytes) {
+    *bytes = *(const TVMByteArray *)arg->v_handle;
+    return 0;
+  }
+  if (TVMPacked_IsTensor(tcode)) {
+    const DLTensor *const tensor = (const DLTensor *)arg->v_handle;
+    bytes->data = (const char *)tensor->data + tensor->byte_offset;
+    return TVMTensor_SizeBytes(tensor->ndim, tensor->shape, tensor->dtype, &bytes->size) != 0 ||
+                   !TVMTensor_IsCompact(tensor)
+               ? kTvmErrorFunctionCallInvalidArg
+               : 0;
+  }
+  return kTvmErrorFunctionCallWrongArgType;
 }
 
 static inline int TVMPacked_ReturnInt(TVMValue *ret, int *ret_tcode, int64_t value) {

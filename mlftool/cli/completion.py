@@ -1,0 +1,133 @@
+"""`mlftool completion SHELL`: a script that completes commands, options and their values."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+HELP = "print a script that completes commands and options in bash, zsh or fish"
+
+SHELLS = ("bash", "zsh", "fish")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("shell", choices=SHELLS)
+    parser.epilog = (
+        "bash: mlftool completion bash > ~/.local/share/bash-completion/completions/mlftool; "
+        'zsh: add eval "$(mlftool completion zsh)" to ~/.zshrc; '
+        "fish: mlftool completion fish > ~/.config/fish/completions/mlftool.fish"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    lines = {"bash": _bash, "zsh": _zsh, "fish": _fish}[args.shell](_commands())
+    print("\n".join(lines))
+    return 0
+
+
+@dataclass(frozen=True)
+class _Option:
+    """An option by its names; `values` are all it can take, if there are few."""
+
+    names: tuple[str, ...]
+    help: str
+    takes_value: bool
+    values: tuple[str, ...]
+
+
+def _commands() -> Mapping[str, tuple[str, tuple[_Option, ...]]]:
+    """command -> its line of help and its options, without those that are not shown."""
+    from mlftool.cli import COMMANDS, parser_of
+
+    return {name: (line, tuple(_options(name, parser_of(name)))) for name, line in COMMANDS.items()}
+
+
+def _options(command: str, parser: argparse.ArgumentParser) -> Iterator[_Option]:
+    for action in parser._actions:
+        values = _values(command, action)
+        if action.option_strings and action.help != argparse.SUPPRESS:
+            text = (action.help or "").replace("%%", "%")
+            takes = action.nargs != 0
+            yield _Option(tuple(action.option_strings), text, takes, values if takes else ())
+        elif not action.option_strings and values:
+            yield _Option((), "", True, values)  # a word of the command itself
+
+
+def _values(command: str, action: argparse.Action) -> tuple[str, ...]:
+    from mlftool.runtime.boards import BOARDS
+    from mlftool.targets import TARGETS
+
+    if action.choices is not None:
+        return tuple(map(str, action.choices))
+    boards = (*(("host",) if command == "run" else ()), *BOARDS)
+    return {"target": tuple(TARGETS), "on": boards}.get(action.dest, ())
+
+
+_BASH = """\
+# Completes mlftool in bash. Written by mlftool completion bash.
+_mlftool() {
+  local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} command= word words=
+  for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
+    case $word in
+      %(commands)s) command=$word; break ;;
+    esac
+  done
+  case "$command $prev" in
+%(values)s
+    *)
+      case "$command $cur" in
+        " "*) words=%(top)s ;;
+%(options)s
+      esac
+      ;;
+  esac
+  COMPREPLY=($(compgen -W "$words" -- "$cur"))
+}
+complete -o default -F _mlftool mlftool"""
+
+
+def _bash(commands: Mapping[str, tuple[str, tuple[_Option, ...]]]) -> Iterator[str]:
+    values, options = [], []
+    for name, (_, known) in commands.items():
+        for option in known:
+            for flag in option.names if option.takes_value else ():
+                listed = shlex.quote(" ".join(option.values))
+                values.append(f"    {shlex.quote(f'{name} {flag}')}) words={listed} ;;")
+        words = " ".join(flag for o in known for flag in o.names)
+        options.append(f"        '{name} -'*) words={shlex.quote(words)} ;;")
+        if own := " ".join(word for o in known if not o.names for word in o.values):
+            options.append(f"        '{name} '*) words={shlex.quote(own)} ;;")
+    yield _BASH % {
+        "commands": "|".join(commands),
+        "top": shlex.quote(" ".join([*commands, "--help", "--version"])),
+        "values": "\n".join(values),
+        "options": "\n".join(options),
+    }
+
+
+def _zsh(commands: Mapping[str, tuple[str, tuple[_Option, ...]]]) -> Iterator[str]:
+    yield "# Completes mlftool in zsh, which understands what bash does."
+    yield "autoload -Uz compinit bashcompinit && compinit && bashcompinit"
+    yield from _bash(commands)
+
+
+def _fish(commands: Mapping[str, tuple[str, tuple[_Option, ...]]]) -> Iterator[str]:
+    yield "# Completes mlftool in fish. Written by mlftool completion fish."
+    for name, (line, _) in commands.items():
+        yield f"complete -c mlftool -n __fish_use_subcommand -x -a {name} -d {_fish_quoted(line)}"
+    for name, (_, known) in commands.items():
+        for option in known:
+            words = [f"complete -c mlftool -n '__fish_seen_subcommand_from {name}'"]
+            for flag in option.names:
+                words.append(f"-l {flag[2:]}" if flag.startswith("--") else f"-s {flag[1:]}")
+            if option.values:
+                words.append(f"-x -a {_fish_quoted(' '.join(option.values))}")
+            elif option.takes_value:
+                words.append("-r")
+            yield " ".join([*words, f"-d {_fish_quoted(option.help)}"] if option.help else words)
+
+
+def _fish_quoted(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

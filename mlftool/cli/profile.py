@@ -1,0 +1,48 @@
+"""`mlftool profile FILE`: what each layer costs, counted on a simulated board."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from mlftool.cli.subject import FILE, add_subject_options, subjects
+
+HELP = "show what each layer costs on a simulated board: instructions, weights, code"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("file", metavar=FILE, type=Path)
+    add("--on", metavar="BOARD", help="a board: its name or folder (the target's)")
+    add(
+        "--flags",
+        choices=["-O2", "-O3", "-Os"],
+        help="optimisation of the C compiler (-O2; -Os if the module is made for size)",
+    )
+    add("--inputs", metavar="IN.npz", type=Path, help="count on its first sample")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print JSON")
+    form.add_argument("--csv", action="store_true", help="print CSV, a line for each layer")
+    form.add_argument("--markdown", action="store_true", help="print a table for a web page")
+    add_subject_options(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    from mlftool.insight import profile as profiles
+    from mlftool.insight import table
+
+    found = (
+        profiles.profile(s, args.on, args.flags or "", args.inputs)
+        for s in subjects(args, args.file, on_board=True)
+    )
+    if args.json:
+        data = {"schema_version": 1, "profiles": [profiles.to_json(p) for p in found]}
+        print(json.dumps(data, indent=2))
+    elif args.csv:
+        print(table.comma_separated(profiles.several(list(found))), end="")
+    else:
+        texts = (profiles.text(p, args.markdown) for p in found)
+        for k, text in enumerate(texts):
+            print(("\n" if k else "") + text, flush=True)
+    return 0

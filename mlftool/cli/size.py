@@ -1,0 +1,83 @@
+"""`mlftool size FILE`: flash and RAM of a linked program as a tree, and against another."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mlftool.cli.subject import FILE, add_subject_options, subjects
+from mlftool.errors import MlfError, Problem
+
+if TYPE_CHECKING:
+    from mlftool.insight.size import Size
+
+HELP = "show what flash and RAM are: layers, kernels, weights, runtime, C library"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("file", metavar=f"{FILE}|FIRMWARE.elf", type=Path)
+    add("--against", metavar="FILE", type=Path,
+        help="show what changed since this: any of these, or what --json printed")  # fmt: skip
+    add("--depth", metavar="1..9", type=int, choices=range(1, 10), default=3,
+        help="how many levels of the trees to print (3)")  # fmt: skip
+    add("--on", metavar="BOARD", help="a board: its name or folder (the target's)")
+    add("--json", action="store_true", help="print whole trees as JSON")
+    add_subject_options(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    from mlftool.insight import size as sizes
+
+    found = _sizes(args, args.file)
+    if args.against is None:
+        if args.json:
+            print(
+                json.dumps({"schema_version": 1, "sizes": [s.to_json() for s in found]}, indent=2)
+            )
+        else:
+            for k, size in enumerate(found):
+                print(("\n" if k else "") + sizes.text(size, args.depth), flush=True)
+        return 0
+    if args.json:
+        hint = "mlftool diff --json has the differences of the sums"
+        raise MlfError(Problem("MLF0405", "--against prints text; got --json", help=hint))
+    pairs = _pairs(args, list(found))
+    print("\n\n".join(sizes.compared(old, new, args.depth) for old, new in pairs))
+    return 0
+
+
+def _sizes(args: argparse.Namespace, file: Path) -> Iterator[Size]:
+    from mlftool.insight import size as sizes
+
+    if file.suffix == ".json":
+        yield from sizes.read_sizes(file)
+    elif _is_elf(file):
+        yield sizes.measured(file, file.name)
+    else:
+        for subject in subjects(args, file, on_board=True):
+            yield sizes.size_of(subject, args.on)
+
+
+def _is_elf(file: Path) -> bool:
+    try:
+        with file.open("rb") as stream:
+            return file.is_file() and stream.read(4) == b"\x7fELF"
+    except OSError:
+        return False  # who reads it will say why
+
+
+def _pairs(args: argparse.Namespace, new: list[Size]) -> list[tuple[Size, Size]]:
+    """Each program with the one of the same name; two single ones whatever their names."""
+    old = list(_sizes(args, args.against))
+    if len(old) == len(new) == 1:
+        return [(old[0], new[0])]
+    named = {s.name: s for s in old}
+    pairs = [(named[s.name], s) for s in new if s.name in named]
+    if not pairs:
+        text = f"has no program with a name of {args.file}: {', '.join(named)}"
+        raise MlfError(Problem("MLF0405", text, str(args.against)))
+    return pairs

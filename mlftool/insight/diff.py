@@ -1,0 +1,322 @@
+"""What changed between two builds: figures, layers, results, and what a caller has to change."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mlftool.errors import MlfError, Problem, did_you_mean, one_line
+from mlftool.insight import table
+from mlftool.insight.facts import METRICS, Facts, LayerFacts
+from mlftool.insight.table import Growth, Signed, Table
+
+LAYERS = 10  # that the text shows
+# A layer's count is right to within a tick of the counter; less than this is no change.
+NOISE = 80
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A metric before and after; None where one side does not know it."""
+
+    metric: str
+    before: int | None
+    after: int | None
+
+    @property
+    def change(self) -> int | None:
+        return None if self.before is None or self.after is None else self.after - self.before
+
+    @property
+    def share(self) -> float | None:
+        """The change over what it was."""
+        return self.change / self.before if self.before and self.change is not None else None
+
+
+@dataclass(frozen=True)
+class LayerChange:
+    """A layer that is new, gone, or has another kernel or cost; None where it is not."""
+
+    name: str
+    before: LayerFacts | None
+    after: LayerFacts | None
+
+    @property
+    def change(self) -> int:
+        """In instructions, or in multiplications where those were not counted."""
+        costs = [_cost(layer) for layer in (self.before, self.after)]
+        return costs[1] - costs[0]
+
+
+def _cost(layer: LayerFacts | None) -> int:
+    if layer is None:
+        return 0
+    return layer.macs if layer.instructions is None else layer.instructions
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Two builds of one thing. `results` says whether they compute the same from a pattern, None
+    if that is not known."""
+
+    before: Facts
+    after: Facts
+    figures: tuple[Figure, ...]
+    layers: tuple[LayerChange, ...]
+    interface: tuple[str, ...]
+    results: bool | None
+
+
+def difference(before: Facts, after: Facts) -> Difference:
+    figures = tuple(Figure(m, before.figures.get(m), after.figures.get(m)) for m in METRICS)
+    known = before.outputs and after.outputs and _forms(before) == _forms(after)
+    return Difference(
+        *(before, after, figures, tuple(_layers(before, after))),
+        tuple(_interface(before.interface, after.interface)),
+        before.outputs == after.outputs if known else None,
+    )
+
+
+def _forms(one: Facts) -> list[tuple[str, str]]:
+    """Type and shape of inputs and outputs: a pattern means the same for equal ones."""
+    tensors = (*one.interface["inputs"], *one.interface["outputs"])
+    return [(str(t["dtype"]), str(t["shape"])) for t in tensors]
+
+
+def paired(old: Sequence[Facts], new: Sequence[Facts]) -> tuple[list[Difference], list[str]]:
+    """Builds of the same name, or one and one whatever their names; and the names of those that
+    only one side has."""
+    if len(old) == len(new) == 1:
+        return [difference(old[0], new[0])], []
+    olds, news = ({f.name: f for f in facts} for facts in (old, new))
+    pairs = [difference(olds[name], f) for name, f in news.items() if name in olds]
+    alone = [f"{name}: is new" for name in news if name not in olds]
+    return pairs, [*alone, *(f"{name}: is gone" for name in olds if name not in news)]
+
+
+def _layers(before: Facts, after: Facts) -> list[LayerChange]:
+    """The greatest change first."""
+    olds, news = _named(before.layers), _named(after.layers)
+    counted = all(x.instructions is not None for x in (*before.layers, *after.layers))
+    found = []
+    for key in dict.fromkeys([*olds, *news]):
+        one = LayerChange(key[0], olds.get(key), news.get(key))
+        moved = abs(one.change) > (NOISE if counted else 0)
+        if one.before is None or one.after is None or moved or _kernel(one) is not None:
+            found.append(one)
+    return sorted(found, key=lambda c: -abs(c.change))
+
+
+def _kernel(one: LayerChange) -> tuple[str, str] | None:
+    """The kernels before and after, if they are others."""
+    if one.before is None or one.after is None or one.before.kernel == one.after.kernel:
+        return None
+    return one.before.kernel, one.after.kernel
+
+
+def _named(layers: Sequence[LayerFacts]) -> dict[tuple[str, int], LayerFacts]:
+    """By name and how many of that name came before: names need not be unique."""
+    seen: dict[str, int] = {}
+    found = {}
+    for layer in layers:
+        k = seen[layer.name] = seen.get(layer.name, 0) + 1
+        found[layer.name, k] = layer
+    return found
+
+
+def _interface(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
+    """What a caller has to change, as sentences."""
+    for key in dict.fromkeys([*old, *new]):
+        if key not in ("inputs", "outputs") and old.get(key) != new.get(key):
+            yield f"{key}: {_shown(old.get(key))} -> {_shown(new.get(key))}"
+    for kind in ("inputs", "outputs"):
+        before, after = old[kind], new[kind]
+        if len(before) != len(after):
+            yield f"{kind}: {len(before)} -> {len(after)}"
+        for a, b in zip(before, after, strict=False):
+            changes = [
+                f"{k} {_shown(a.get(k))} -> {_shown(b.get(k))}"
+                for k in dict.fromkeys([*a, *b])
+                if a.get(k) != b.get(k)
+            ]
+            if changes:
+                yield f"{kind[:-1]} '{a['name']}': {', '.join(changes)}"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, list):
+        return "x".join(map(str, value)) or "none"
+    if isinstance(value, bool):  # 0 and 1 are zero points
+        return "yes" if value else "no"
+    return "none" if value is None else str(value)
+
+
+@dataclass(frozen=True)
+class Limit:
+    """What makes a comparison fail: `flash>+2%` a growth, `flash>64KiB` a size."""
+
+    text: str
+    metric: str
+    value: float
+    grows: bool
+    percent: bool
+
+
+_UNITS = {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20}
+_FORM = re.compile(r"([a-z]+) *> *(\+?) *([0-9]{1,15}(?:\.[0-9]{1,6})?) *(%|B|KiB|MiB|)")
+
+
+def limit(text: str) -> Limit:
+    """Raises MlfError for anything but METRIC>[+]NUMBER[%|B|KiB|MiB]."""
+    found = _FORM.fullmatch(text.strip())
+    if not found or (found[4] == "%" and not found[2]):
+        hint = "write a growth such as flash>+2% or flash>+512B, or a limit such as ram>64KiB"
+        raise MlfError(Problem("MLF0400", f"--fail-on: got '{text}'", help=hint))
+    if found[1] not in METRICS:
+        hint = did_you_mean(found[1], METRICS)
+        raise MlfError(Problem("MLF0400", f"--fail-on: no metric '{found[1]}'", help=hint))
+    percent = found[4] == "%"
+    value = float(found[3]) * (0.01 if percent else _UNITS[found[4]])
+    return Limit(text, found[1], value, bool(found[2]), percent)
+
+
+def exceeded(found: Difference, limits: Sequence[Limit]) -> Iterator[Problem]:
+    """A problem for each limit that the new build exceeds, or whose metric it does not know."""
+    figures = {f.metric: f for f in found.figures}
+    for one in limits:
+        f = figures[one.metric]
+        measured = (f.share if one.percent else f.change) if one.grows else f.after
+        if one.percent and f.before == 0 and f.after == 0:
+            measured = 0.0
+        name = found.after.name
+        if measured is None:
+            text = f"{one.metric} is not known of both builds, so '{one.text}' cannot be checked"
+            yield Problem("MLF0616", text, name)
+        elif measured > one.value:
+            was = f"was {f.before:,}, " if f.before is not None else ""
+            text = f"{one.metric}: {was}is {f.after:,}{_percent(f)}; expected at most what "
+            yield Problem("MLF0616", f"{text}'{one.text}' allows", name)
+
+
+def _percent(figure: Figure) -> str:
+    return "" if figure.share is None else f" ({100 * figure.share:+.1f} %)"
+
+
+def text(found: Difference) -> str:
+    """For people."""
+    before, after = found.before, found.after
+    lines = [f"{before.name} ({before.target}) -> {after.name} ({after.target})", ""]
+    rows = [
+        (
+            f.metric,
+            f.before,
+            f.after,
+            _signed(f.change),
+            None if f.share is None else Growth(f.share),
+        )
+        for f in found.figures
+        if f.before is not None or f.after is not None
+    ]
+    lines.append(table.text(Table(("", "before", "after", "change", ""), tuple(rows))))
+    same = {True: "the same bits", False: "other bits", None: "not compared"}[found.results]
+    lines += ["", f"results from a pattern: {same}"]
+    lines += [f"a caller changes {one_line(c)}" for c in found.interface] or ["interface: the same"]
+    if found.layers:
+        count = len(found.layers)
+        first = f", the {LAYERS} greatest" if count > LAYERS else ""
+        lines += ["", f"{count} of the layers changed{first}:", _layer_table(found.layers[:LAYERS])]
+    return "\n".join(lines)
+
+
+def _signed(change: int | None) -> Signed | None:
+    return None if change is None else Signed(change)
+
+
+def _growth(share: float | None) -> Growth | None:
+    return None if share is None else Growth(share)
+
+
+def _layer_table(layers: Sequence[LayerChange]) -> str:
+    rows = []
+    for c in layers:
+        costs = (None if layer is None else _cost(layer) for layer in (c.before, c.after))
+        rows.append((*costs, _signed(c.change), _kernels(c), c.name))
+    return table.text(Table(("before", "after", "change", "kernel", "layer"), tuple(rows)))
+
+
+def _kernels(c: LayerChange) -> str:
+    if c.before is None:
+        return f"new: {c.after.kernel if c.after else ''}"
+    if c.after is None:
+        return f"gone: {c.before.kernel}"
+    changed = _kernel(c)
+    return " -> ".join(changed) if changed else c.after.kernel
+
+
+_COLUMNS = ("flash", "ram", "workspace", "weights", "instructions")
+
+
+def markdown(found: Sequence[Difference], alone: Sequence[str] = ()) -> str:
+    """For a pull request: a line for each build in which something changed."""
+    changed = [d for d in found if _is_change(d)]
+    rows = [(d.after.name, *(_cell(d, m) for m in _COLUMNS)) for d in changed]
+    lines = []
+    if rows:
+        heads = ("", "flash", "RAM", "workspace", "weights", "instructions")
+        lines += [table.markdown(Table(heads, tuple(rows))), ""]
+    same = len(found) - len(changed)
+    if same or not found:
+        lines += [f"{same} build{'s' * (same != 1)} unchanged.", ""]
+    notes = [f"`{_code(name)}`" for name in alone]
+    for d in changed:
+        notes += [f"`{_code(d.after.name)}`: a caller changes `{_code(c)}`" for c in d.interface]
+        if d.results is False:
+            notes.append(f"`{_code(d.after.name)}`: computes other bits from a pattern")
+    lines += [f"- {note}" for note in notes]
+    return "\n".join(lines).rstrip("\n")
+
+
+def _code(text: str) -> str:
+    """Text between backticks, which it cannot end."""
+    return one_line(text).replace("`", "'")
+
+
+def _is_change(d: Difference) -> bool:
+    moved = any(f.change for f in d.figures) or any(
+        (f.before is None) != (f.after is None) for f in d.figures
+    )
+    return moved or bool(d.interface) or d.results is False
+
+
+def _cell(d: Difference, metric: str) -> str:
+    f = next(f for f in d.figures if f.metric == metric)
+    if f.after is None:
+        return "-"
+    return f"{f.after:,}" + (_percent(f) if f.change else "")
+
+
+def to_json(found: Difference) -> dict[str, Any]:
+    """For scripts; new versions only add keys."""
+    names = operator.attrgetter("name", "module", "target", "executor")
+    keys = ("name", "module", "target", "executor")
+    return {
+        "before": dict(zip(keys, names(found.before), strict=True)),
+        "after": dict(zip(keys, names(found.after), strict=True)),
+        "figures": {
+            f.metric: {"before": f.before, "after": f.after, "change": f.change}
+            for f in found.figures
+        },
+        "layers": [
+            {
+                "name": c.name,
+                "before": vars(c.before) if c.before else None,
+                "after": vars(c.after) if c.after else None,
+            }
+            for c in found.layers
+        ],
+        "interface": list(found.interface),
+        "same_results": found.results,
+    }

@@ -1,0 +1,159 @@
+"""The figures of a module by which two builds are compared, and their file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from mlftool.errors import MlfError, Problem
+from mlftool.files import read_plain
+from mlftool.insight.description import described
+from mlftool.insight.profile import profile
+from mlftool.insight.subject import Subject
+from mlftool.insight.symbols import code_of, symbols
+from mlftool.mlf import write_atomically
+from mlftool.runtime.boards import Board, find
+from mlftool.runtime.link import footprint, link_firmware
+from mlftool.runtime.runner import run_on_board
+from mlftool.tune.search import sample_of
+
+# Of which a lower figure is better, with their units.
+METRICS: Mapping[str, str] = {
+    "flash": "B",
+    "ram": "B",
+    "stack": "B",
+    "code": "B",
+    "weights": "B",
+    "workspace": "B",
+    "instructions": "",
+    "macs": "",
+    "layers": "",
+}
+
+
+@dataclass(frozen=True)
+class LayerFacts:
+    """A step; None is what is not known."""
+
+    name: str
+    kernel: str
+    macs: int
+    instructions: int | None = None
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What two builds of a module are compared by. `figures` has the metrics that are known;
+    `interface` what a caller sees, in JSON; `outputs` is the SHA-256 of what the module computes
+    from a pattern, "" if it was not run."""
+
+    name: str
+    module: str
+    target: str
+    executor: str
+    figures: Mapping[str, int]
+    layers: tuple[LayerFacts, ...]
+    interface: Mapping[str, Any]
+    outputs: str = ""
+
+
+def facts(subject: Subject, wanted: str | None = None, run: bool = True) -> Facts:
+    """Measured on the board that is `wanted`, or on its target's. Without a simulated board, or
+    if it is not to be `run`, only what is known without one. Raises MlfError."""
+    interface, said = subject.interface, described(subject.record, subject.file)
+    figures = {"weights": interface.constants_bytes, "workspace": interface.workspace_bytes}
+    layers: tuple[LayerFacts, ...] = ()
+    if said is not None:
+        figures |= {"macs": said.macs, "layers": len(said.nodes)}
+        layers = tuple(LayerFacts(n.name, n.kernel, n.macs) for n in said.nodes)
+    outputs = ""
+    board = find(wanted or interface.target, interface.target) if run else None
+    if board is not None and not board.hosted:
+        measured, outputs = _measured(subject, board)
+        figures |= measured
+        if subject.compiled is not None:
+            costs = profile(subject, wanted).costs
+            layers = tuple(
+                LayerFacts(c.layer.name, c.layer.kernel, c.layer.macs or 0, c.instructions)
+                for c in costs
+            )
+    return Facts(
+        *(subject.name, interface.module, interface.target, interface.executor),
+        *(figures, layers, _interface(subject), outputs),
+    )
+
+
+def _measured(subject: Subject, board: Board) -> tuple[dict[str, int], str]:
+    """What `mlftool run` says, and the digest of the outputs."""
+    interface = subject.interface
+    elf = link_firmware(subject.bundle, interface, board, optimise=interface.flag)
+    sizes, found = footprint(elf), symbols(elf)
+    result = run_on_board(elf, board, interface, [sample_of(interface, None)])
+    data = b"".join(result.outputs[0][t.name].tobytes() for t in interface.results)
+    code = sum(n for name, n in code_of(found).items() if name.startswith("tvmgen_"))
+    figures = {"flash": sizes.flash, "ram": sizes.ram, "code": code}
+    figures["instructions"] = round(result.figures["instructions"])
+    figures["stack"] = round(result.figures["stack_bytes"])
+    return figures, hashlib.sha256(data).hexdigest()
+
+
+def _interface(subject: Subject) -> dict[str, Any]:
+    interface = subject.interface
+    return {
+        "entry point": interface.run_symbol,
+        "executor": interface.executor,
+        "interface": interface.interface_api,
+        "inputs and outputs in the workspace": interface.workspace_io,
+        "pools to pass": list(interface.pools),
+        "inputs": [t.to_json() for t in interface.inputs],
+        "outputs": [t.to_json() for t in interface.outputs],
+    }
+
+
+def save(path: Path, found: Sequence[Facts]) -> None:
+    """Writes what `read_facts` reads: the same figures are the same bytes. Raises MlfError."""
+    data = {"schema_version": 1, "facts": [asdict(f) for f in found]}
+    write_atomically(path, (json.dumps(data, indent=1, sort_keys=True) + "\n").encode())
+
+
+def read_facts(path: Path) -> tuple[Facts, ...]:
+    """Raises MlfError for anything but a file of `save`."""
+    try:
+        data = json.loads(read_plain(path).decode("utf-8"))
+        if data["schema_version"] != 1:
+            raise ValueError(f"schema_version is {data['schema_version']}, expected 1")
+        return tuple(map(_read, data["facts"]))
+    except OSError as error:
+        raise MlfError(Problem("MLF0501", f"cannot be read: {error.strerror}", str(path))) from None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        text = f"is not what mlftool diff --save writes: {type(error).__name__}: {error}"
+        raise MlfError(Problem("MLF0502", text, str(path))) from None
+
+
+def _read(data: Mapping[str, Any]) -> Facts:
+    figures = {k: _count(v) for k, v in data["figures"].items() if k in METRICS}
+    layers = tuple(
+        LayerFacts(
+            *(str(d["name"]), str(d["kernel"]), _count(d["macs"])),
+            None if d["instructions"] is None else _count(d["instructions"]),
+        )
+        for d in data["layers"]
+    )
+    interface = dict(data["interface"])
+    tensors = (*interface["inputs"], *interface["outputs"])
+    if not all({"name", "dtype", "shape"} <= tensor.keys() for tensor in tensors):
+        raise ValueError("an input or output lacks its name, type or shape")
+    return Facts(
+        *(str(data["name"]), str(data["module"]), str(data["target"]), str(data["executor"])),
+        *(figures, layers, interface, str(data["outputs"])),
+    )
+
+
+def _count(value: Any) -> int:
+    if type(value) is not int or not 0 <= value < 1 << 53:
+        raise ValueError(f"got {str(value)[:40]}, expected a size or a count")
+    return value

@@ -1,0 +1,91 @@
+"""What each layer of a compiled module is, and the bytes that are its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from mlftool.codegen.kernels import Kernels, Step, write_kernels
+from mlftool.ir.dtype import stored
+from mlftool.module import Module
+from mlftool.plan.program import Call, Program
+from mlftool.targets import Target
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One step of a module.
+
+    `name` is the ONNX node's; `op` has all operators that are fused into it. `constants` are
+    weights, biases and multipliers in flash, by name, in bytes; several layers may have one of the
+    same content. `moved_bytes` counts each tensor and constant that it reads or writes once.
+    `least` is the number of instructions that its multiplications alone need on this core. None is
+    what an archive does not tell.
+    """
+
+    step: int
+    name: str
+    op: str
+    kernel: str
+    function: str
+    macs: int | None
+    constants: Mapping[str, int]
+    moved_bytes: int | None = None
+    least: float | None = None
+
+    @property
+    def weights_bytes(self) -> int:
+        return sum(self.constants.values())
+
+
+def layers(module: Module) -> tuple[Layer, ...]:
+    """The steps of a module in the order in which they run."""
+    kernels = write_kernels(module.program, module.spec.module_name)
+    return tuple(_layer(module.program, kernels, k) for k in range(len(kernels.steps)))
+
+
+def _layer(program: Program, kernels: Kernels, k: int) -> Layer:
+    step = kernels.steps[k]
+    call = step.call
+    return Layer(
+        k,
+        call.node.name,
+        " + ".join(n.op for n in call.node.body) or call.node.op,
+        call.kernel.name,
+        step.function.symbol,
+        call.kernel.macs,
+        dict(_constants(kernels, step, k)),
+        _moved(program, call),
+        call.kernel.macs * least(program.target, _is_int8(program, call)),
+    )
+
+
+def _constants(kernels: Kernels, step: Step, k: int) -> Iterator[tuple[str, int]]:
+    """Name and bytes of those that a step is passed, and of those that its subgraphs name."""
+    for argument in step.arguments:
+        if argument.constant is not None:
+            yield argument.constant.name, argument.constant.bytes
+    for constant in kernels.constants:
+        if constant.name in kernels.inner and constant.name.startswith(f"step{k}_"):
+            yield constant.name, constant.bytes
+
+
+def _moved(program: Program, call: Call) -> int:
+    tensors = {o.value for o in call.kernel.operands if o.role in ("in", "out")}
+    arrays = [o.array for o in call.kernel.operands if o.role == "const" and o.array is not None]
+    types = program.graph.types
+    return sum(types[t].bytes for t in tensors) + sum(stored(a).nbytes for a in arrays)
+
+
+def _is_int8(program: Program, call: Call) -> bool:
+    read = next((name for name in call.node.inputs if name), "")
+    return bool(read) and program.graph.types[read].dtype.is_int8
+
+
+def least(target: Target, is_int8: bool) -> float:
+    """Instructions per multiplication, if there were no others."""
+    features = target.features
+    if is_int8:
+        arm = target.name.startswith("cortex")
+        return 1 / 16 if "mve" in features else 1 / 2 if "dsp" in features else 1 if arm else 2
+    return 1 if "fused" in features else 2

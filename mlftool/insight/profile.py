@@ -1,0 +1,269 @@
+"""Where a module's instructions go, layer by layer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from mlftool.compile import compile_module
+from mlftool.describe import bundle as bundle_of
+from mlftool.errors import MlfError, Problem
+from mlftool.insight import table
+from mlftool.insight.description import described
+from mlftool.insight.layers import Layer, layers
+from mlftool.insight.subject import Subject, board_for
+from mlftool.insight.symbols import code_of, constants_of, symbols
+from mlftool.insight.table import Cell, Percent, Ratio, Table
+from mlftool.module import Module, ModuleSpec
+from mlftool.runtime.boards import Board
+from mlftool.runtime.interface import read_interface
+from mlftool.runtime.link import link_firmware
+from mlftool.runtime.runner import run_on_board
+from mlftool.tune.marks import Sample, count
+from mlftool.tune.search import sample_of
+
+N = TypeVar("N", int, float)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """A layer, what it took, and the bytes of its function, which `sharers` layers call."""
+
+    layer: Layer
+    instructions: int | None
+    code_bytes: int
+    sharers: int
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A module on a board: its layers in the order in which they run. `flags` are gcc's, and
+    `missing` says what could not be found out, and why."""
+
+    name: str
+    module: str
+    target: str
+    board: str
+    flags: str
+    instructions: int
+    costs: tuple[Cost, ...]
+    missing: tuple[str, ...] = ()
+
+    @property
+    def macs(self) -> int | None:
+        return _sum(c.layer.macs for c in self.costs)
+
+    @property
+    def least(self) -> float | None:
+        return _sum(c.layer.least for c in self.costs)
+
+    @property
+    def weights_bytes(self) -> int:
+        """Of all layers; constants that several share count once."""
+        return sum({n: b for c in self.costs for n, b in c.layer.constants.items()}.values())
+
+    @property
+    def code_bytes(self) -> int:
+        """Of all kernels; functions that several layers share count once."""
+        return sum({c.layer.function: c.code_bytes for c in self.costs}.values())
+
+    @property
+    def moved_bytes(self) -> int | None:
+        return _sum(c.layer.moved_bytes for c in self.costs)
+
+
+def _sum(numbers: Iterable[N | None]) -> N | None:
+    """None if one is not known."""
+    known = list(numbers)
+    return None if None in known else sum(n for n in known if n is not None)
+
+
+def profile(
+    subject: Subject, board: str | None = None, flags: str = "", inputs: Path | None = None
+) -> Profile:
+    """Counts one inference, on the first sample of `inputs` or on a pattern. Raises MlfError.
+
+    `flags` is gcc's level, "" for the one that the module is made for. What is counted are the
+    kernels, which all executors share, called one after the other in plain C.
+    """
+    place = board_for(subject.interface.target, board, subject.file)
+    flags = flags or subject.interface.flag
+    if subject.compiled is None:
+        return _of_archive(subject, place, flags, inputs)
+    return measured(_plain(subject.compiled), place, flags, inputs, subject.name)
+
+
+def measured(
+    module: Module, board: Board, flags: str, inputs: Path | None = None, name: str = ""
+) -> Profile:
+    """The profile of a module of executor aot with interface c. Raises MlfError."""
+    interface = read_interface(bundle_of([module]), module.spec.module_name)
+    return counted_on(module, board, flags, sample_of(interface, inputs), name)
+
+
+def counted_on(module: Module, board: Board, flags: str, sample: Sample, name: str) -> Profile:
+    """The same on a given sample."""
+    counted = count(module, board, sample, flags)
+    steps = layers(module)
+    if len(counted.steps) != len(steps):
+        text = f"{len(counted.steps)} layers were counted, expected {len(steps)}: a bug in mlftool"
+        raise MlfError(Problem("MLF0605", text))
+    code = code_of(symbols(counted.firmware))
+    users = [layer.function for layer in steps]
+    costs = tuple(
+        Cost(layer, n, code.get(layer.function, 0), users.count(layer.function))
+        for layer, n in zip(steps, counted.steps, strict=True)
+    )
+    target = module.program.target.name
+    return Profile(name, module.spec.module_name, target, board.title, flags, counted.total, costs)
+
+
+def _of_archive(subject: Subject, board: Board, flags: str, inputs: Path | None) -> Profile:
+    """What can be said of an archive: its whole inference, and what a linked program holds."""
+    interface, said = subject.interface, described(subject.record, subject.file)
+    elf = link_firmware(subject.bundle, interface, board, optimise=flags)
+    result = run_on_board(elf, board, interface, [sample_of(interface, inputs)])
+    found = symbols(elf)
+    code = code_of(found)
+    if said is None:
+        own = [s.base for s in found if s.is_code and s.base.startswith("tvmgen_")]
+        steps = [Layer(k, "", "", "", f, None, {}) for k, f in enumerate(dict.fromkeys(own))]
+    else:
+        steps = [
+            Layer(k, n.name, n.op, n.kernel, n.function, n.macs, constants_of(found, k))
+            for k, n in enumerate(said.nodes)
+        ]
+    users = [s.function for s in steps]
+    costs = tuple(Cost(s, None, code.get(s.function, 0), users.count(s.function)) for s in steps)
+    instructions = round(result.figures["instructions"])
+    missing = [
+        "the instructions of each layer: an archive has no marks between its layers; give the "
+        "model or the manifest's entry that it was made from"
+    ]
+    if said is None:
+        missing.append("layers and kernels: the archive does not say what its functions compute")
+    return Profile(
+        *(subject.name, interface.module, board.target, board.title, flags),
+        *(instructions, costs, tuple(missing)),
+    )
+
+
+def _plain(module: Module) -> Module:
+    """The module as plain C calls its kernels."""
+    spec = module.spec
+    if spec.executor == "aot" and spec.interface_api in (None, "c"):
+        return module
+    plain = {"interface_api": None, "unpacked_api": None, "link_params": None, "system_lib": False}
+    changed: ModuleSpec = replace(spec, executor="aot", **plain)  # type: ignore[arg-type]
+    return compile_module(changed)
+
+
+def by_cost(profile: Profile) -> list[Cost]:
+    """The dearest layer first; without counts, the one with the most multiplications."""
+
+    def cost(c: Cost) -> tuple[int, ...]:
+        size = c.code_bytes + c.layer.weights_bytes
+        return -(c.instructions or 0), -(c.layer.macs or 0), -size, c.layer.step
+
+    return sorted(profile.costs, key=cost)
+
+
+HEADS = (
+    *("step", "instructions", "share", "per MAC", "x least", "MACs"),
+    *("weights", "code", "moved", "kernel", "operators", "layer"),
+)
+# The same, as scripts like to have them.
+COLUMNS = (
+    *("step", "instructions", "share", "instructions_per_mac", "times_least", "macs"),
+    *("weights_bytes", "code_bytes", "moved_bytes", "kernel", "operators", "layer"),
+)
+
+
+def tabled(costs: Sequence[Cost], whole: Profile) -> Table:
+    """A line for each layer, and their sum."""
+    total = whole.instructions
+    rows = tuple(_row(c, total) for c in costs)
+    last: tuple[Cell, ...] = (
+        *("", total, Percent(1), _per(total, whole.macs), _per(total, whole.least)),
+        *(whole.macs, whole.weights_bytes, whole.code_bytes, whole.moved_bytes),
+        *("", "", f"all {len(costs)}"),
+    )
+    return Table(HEADS, rows, last)
+
+
+def _row(cost: Cost, total: int) -> tuple[Cell, ...]:
+    layer, n = cost.layer, cost.instructions
+    return (
+        *(layer.step, n, None if n is None else Percent(n / total if total else 0)),
+        *(_per(n, layer.macs), _per(n, layer.least)),
+        *(layer.macs, layer.weights_bytes, cost.code_bytes, layer.moved_bytes),
+        *(layer.kernel, layer.op, layer.name or layer.function),
+    )
+
+
+def _per(n: int | None, of: float | None) -> Ratio | None:
+    return Ratio(n / of) if of and n is not None else None
+
+
+def several(profiles: Sequence[Profile]) -> Table:
+    """One table for programs, a line for each layer of each profile in the order they run."""
+    rows = [(p.name, p.target, *row) for p in profiles for row in tabled(p.costs, p).rows]
+    return Table(("name", "target", *COLUMNS), tuple(rows))
+
+
+def text(whole: Profile, markdown: bool = False) -> str:
+    """The report for people, the dearest layer first."""
+    title = f"{whole.name} on {whole.target} ({whole.board}), gcc {whole.flags}"
+    form = table.markdown if markdown else table.text
+    lines = [title, "", form(tabled(by_cost(whole), whole)), ""]
+    lines.append("instructions: counted by QEMU, to within 40 for each layer; weights, code and")
+    lines.append("moved: bytes. 'x least': times what the multiplications alone need on this core.")
+    shared = len({c.layer.function for c in whole.costs if c.sharers > 1})
+    if shared:
+        lines.append(
+            f"{shared} of the functions are shared by several layers: each shows the bytes of the "
+            "function, the sum has them once."
+        )
+    lines += [f"not known: {what}" for what in whole.missing]
+    return "\n".join(lines)
+
+
+def to_json(whole: Profile) -> dict[str, Any]:
+    """The same for scripts, in the order in which layers run; new versions only add keys."""
+    return {
+        "name": whole.name,
+        "module": whole.module,
+        "target": whole.target,
+        "board": whole.board,
+        "flags": whole.flags,
+        "missing": list(whole.missing),
+        "totals": {
+            "instructions": whole.instructions,
+            "macs": whole.macs,
+            "least_instructions": _rounded(whole.least),
+            "weights_bytes": whole.weights_bytes,
+            "code_bytes": whole.code_bytes,
+            "moved_bytes": whole.moved_bytes,
+        },
+        "layers": [_json(c) for c in whole.costs],
+    }
+
+
+def _json(cost: Cost) -> Mapping[str, Any]:
+    data = asdict(cost.layer)
+    least, constants = data.pop("least"), data.pop("constants")
+    return {
+        **data,
+        "instructions": cost.instructions,
+        "least_instructions": _rounded(least),
+        "weights_bytes": sum(constants.values()),
+        "code_bytes": cost.code_bytes,
+        "code_sharers": cost.sharers,
+        "constants": constants,
+    }
+
+
+def _rounded(number: float | None) -> int | None:
+    return None if number is None else round(number)

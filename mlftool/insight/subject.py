@@ -1,0 +1,76 @@
+"""What is looked at: one module, of a model, of a manifest's entry or of an archive."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from mlftool.builder import spec_of
+from mlftool.compile import ModuleSpec, compile_module
+from mlftool.describe import bundle as bundle_of
+from mlftool.errors import MlfError, Problem
+from mlftool.manifest.entries import Entry
+from mlftool.manifest.keys import Manifest
+from mlftool.mlf import Bundle, read_tar
+from mlftool.mlf import archive as archives
+from mlftool.mlf.interface import Interface
+from mlftool.mlf.records import ModuleRecord
+from mlftool.module import Module
+from mlftool.runtime.boards import BOARDS, Board, find
+from mlftool.runtime.interface import read_interface
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A module of an archive. `compiled` has all that the compiler knew of it; None where the
+    archive was made elsewhere."""
+
+    file: str  # for messages
+    name: str  # for titles
+    bundle: Bundle
+    module: str | None = None
+    compiled: Module | None = None
+
+    @cached_property
+    def interface(self) -> Interface:
+        """Raises MlfError if the archive has no such module, or several and none is named."""
+        return read_interface(self.bundle, self.module, self.file)
+
+    @cached_property
+    def record(self) -> ModuleRecord:
+        return archives.read(self.bundle, self.file).module(self.interface.module)
+
+
+def of_spec(spec: ModuleSpec, file: str, name: str) -> Subject:
+    """A model, compiled. Raises MlfError."""
+    module = compile_module(spec)
+    return Subject(file, name, bundle_of([module]), spec.module_name, module)
+
+
+def of_archive(path: Path, module: str | None = None) -> Subject:
+    """Raises MlfError."""
+    name = f"{path.name}: {module}" if module else path.name
+    return Subject(str(path), name, read_tar(path), module)
+
+
+def of_manifest(manifest: Manifest, wanted: Sequence[Entry]) -> Iterator[Subject]:
+    """Each module of each entry, compiled when it is asked for. Raises MlfError."""
+    for entry in wanted:
+        for name, executor in zip(entry.models, entry.executors, strict=True):
+            spec = spec_of(manifest, entry, name, executor)
+            title = entry.output if len(entry.models) == 1 else f"{entry.output}: {name}"
+            yield of_spec(spec, str(manifest.locate(manifest.models[name].model)), title)
+
+
+def board_for(target: str, wanted: str | None, file: str) -> Board:
+    """The simulated board of a target, or the one that is `wanted`. Raises MlfError if there is
+    none, or if it has an operating system and so no memory map of its own."""
+    board = find(wanted or target, target)
+    if board is None or board.hosted:
+        known = ", ".join(name for name, b in BOARDS.items() if not b.hosted)
+        text = "this is measured on simulated boards without an operating system; got "
+        text += f"'{wanted}'" if wanted else f"target '{target}'"
+        raise MlfError(Problem("MLF0610", text, file, help=f"choose one of: {known}"))
+    return board

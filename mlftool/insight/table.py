@@ -1,0 +1,109 @@
+"""Tables of typed cells, as text, as CSV and as Markdown."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mlftool.errors import one_line
+
+
+class Percent(float):
+    """A share: 0.25 is shown as 25.0 %."""
+
+
+class Ratio(float):
+    """Shown with two digits behind the point."""
+
+
+class Signed(int):
+    """A change: 12 is shown as +12."""
+
+
+class Growth(float):
+    """A change as a share: 0.25 is shown as +25.0 %."""
+
+
+Cell = str | int | float | None
+
+
+@dataclass(frozen=True)
+class Table:
+    """`rows` have a cell for each of `heads`; `last` is the line that sums them up, if there is
+    one. A column of text goes to the left, one of numbers to the right."""
+
+    heads: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    last: tuple[Cell, ...] = ()
+
+    @property
+    def lines(self) -> tuple[tuple[Cell, ...], ...]:
+        return (*self.rows, self.last) if self.last else self.rows
+
+
+def shown(cell: Cell) -> str:
+    """A cell for people. What is not known is a dash."""
+    if cell is None:
+        return "-"
+    if isinstance(cell, Growth):
+        return f"{100 * cell:+.1f} %"
+    if isinstance(cell, Percent):
+        return f"{100 * cell:.1f} %"
+    if isinstance(cell, float):
+        return f"{cell:.2f}"
+    if isinstance(cell, Signed):
+        return f"{int(cell):+,}"
+    return one_line(cell) if isinstance(cell, str) else f"{cell:,}"
+
+
+def text(table: Table) -> str:
+    """Columns of spaces, nothing cut, a line above the sum."""
+    left = _left(table)
+    texts = [table.heads, *(tuple(map(shown, line)) for line in table.lines)]
+    widths = [max(len(line[k]) for line in texts) for k in range(len(table.heads))]
+    made = [_padded(line, widths, left) for line in texts]
+    if table.last:
+        made.insert(-1, "  ".join("-" * w for w in widths))
+    return "\n".join(line.rstrip() for line in made)
+
+
+def markdown(table: Table) -> str:
+    """A table of GitHub's Markdown, which also reads well in a terminal."""
+    left = _left(table)
+    texts = [table.heads, *(tuple(map(_escaped, line)) for line in table.lines)]
+    widths = [max(3, *(len(line[k]) for line in texts)) for k in range(len(table.heads))]
+    dashes = [
+        "-" * w if is_left else "-" * (w - 1) + ":" for w, is_left in zip(widths, left, strict=True)
+    ]
+    texts.insert(1, tuple(dashes))
+    return "\n".join(f"| {_padded(line, widths, left, ' | ')} |" for line in texts)
+
+
+def comma_separated(table: Table) -> str:
+    """RFC 4180, without the sum: numbers as they are, empty where nothing is known."""
+    out = io.StringIO()
+    writer = csv.writer(out)
+    writer.writerow(table.heads)
+    for row in table.rows:
+        writer.writerow(
+            ["" if c is None else one_line(c) if isinstance(c, str) else c for c in row]
+        )
+    return out.getvalue()
+
+
+def _escaped(cell: Cell) -> str:
+    return shown(cell).replace("|", "\\|")
+
+
+def _left(table: Table) -> list[bool]:
+    """Which columns hold text."""
+    return [any(isinstance(row[k], str) for row in table.rows) for k in range(len(table.heads))]
+
+
+def _padded(
+    line: Sequence[str], widths: Sequence[int], left: Sequence[bool], between: str = "  "
+) -> str:
+    cells = zip(line, widths, left, strict=True)
+    return between.join(c.ljust(w) if is_left else c.rjust(w) for c, w, is_left in cells)

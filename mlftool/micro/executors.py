@@ -1,0 +1,264 @@
+"""Executors of a board: on the board, or on the host, which calls the board's operators."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mlftool.errors import did_you_mean
+from mlftool.micro.errors import RPCError
+from mlftool.micro.packets import Tensor, TypeCode, Value
+from mlftool.micro.session import Device, Function, Module, RemoteArray, Session, named_inputs
+
+
+class _OnBoard:
+    """What the modules of both executors have."""
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+
+    def set_input(self, key: int | str | None = None, value: Any = None, **params: Any) -> None:
+        """An input by name or position, or several by name."""
+        for name, given in named_inputs(key, value, params).items():
+            self.get_input(name).copyfrom(given)
+
+    def get_input(self, key: int | str) -> RemoteArray:
+        array: RemoteArray = self.module["get_input"](key)
+        return array
+
+    def run(self, **inputs: Any) -> None:
+        self.set_input(**inputs)
+        self.module["run"]()
+
+    def get_output(self, index: int) -> RemoteArray:
+        array: RemoteArray = self.module["get_output"](index)
+        return array
+
+    def get_num_inputs(self) -> int:
+        return int(self.module["get_num_inputs"]())
+
+    def get_num_outputs(self) -> int:
+        return int(self.module["get_num_outputs"]())
+
+    def get_input_index(self, name: str) -> int:
+        return int(self.module["get_input_index"](name))
+
+    def benchmark(self, device: object = None, **options: Any) -> Any:
+        """Measures whole inferences with the board's timer: number, repeat, min_repeat_ms."""
+        return self.module.time_evaluator("run", device, **options)()
+
+
+class AotModule(_OnBoard):
+    """TVM's AotModule, on a board."""
+
+    def get_input_name(self, index: int) -> str:
+        return str(self.module["get_input_name"](index))
+
+
+class GraphModule(_OnBoard):
+    """TVM's GraphModule, with the executor on the board."""
+
+    def load_params(self, params: bytes) -> None:
+        """Parameters as a .params file has them."""
+        session = self.module.session
+        given: Any = bytes(params)
+        if len(given) + 64 > session.most_bytes:
+            given = session.array(np.frombuffer(given, np.uint8))
+        self.module["load_params"](given)
+
+
+@dataclass(frozen=True)
+class Node:
+    """A call of a graph: its function, and the entries it reads and writes."""
+
+    name: str
+    function: str
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A graph of TVM's JSON. Entries are numbered; each has a shape, a type and a storage."""
+
+    inputs: dict[str, int]  # parameters too
+    nodes: tuple[Node, ...]
+    outputs: tuple[int, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    dtypes: tuple[str, ...]
+    storages: tuple[int, ...]
+
+
+def read_graph(text: str) -> Graph:
+    """Raises RPCError for what is no graph."""
+    try:
+        data = json.loads(text)
+        attributes = {key: value[1] for key, value in data["attrs"].items()}
+        rows = data["node_row_ptr"]
+        names = [node["name"] for node in data["nodes"]]
+        graph = Graph(
+            inputs={names[n]: rows[n] for n in data["arg_nodes"]},
+            nodes=tuple(
+                _node(data["nodes"][n], n, rows)
+                for n in range(len(names))
+                if data["nodes"][n]["op"] != "null"
+            ),
+            outputs=tuple(rows[head[0]] + head[1] for head in data["heads"]),
+            shapes=tuple(tuple(map(int, shape)) for shape in attributes["shape"]),
+            dtypes=tuple(str(np.dtype(name)) for name in attributes["dltype"]),
+            storages=tuple(map(int, attributes["storage_id"])),
+        )
+        count = len(graph.shapes)
+        entries = [*graph.inputs.values(), *graph.outputs]
+        entries += [e for node in graph.nodes for e in (*node.inputs, *node.outputs)]
+        if not all(0 <= e < count == len(graph.dtypes) == len(graph.storages) for e in entries):
+            raise ValueError("an entry that does not exist")
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as error:
+        raise RPCError(f"the graph JSON cannot be read: {error}") from None
+    return graph
+
+
+def _node(node: Any, number: int, rows: list[int]) -> Node:
+    inputs = tuple(rows[n] + index for n, index, *_ in node["inputs"])
+    outputs = tuple(range(rows[number], rows[number + 1]))
+    return Node(node["name"], node["attrs"]["func_name"], inputs, outputs)
+
+
+class LocalGraphModule:
+    """TVM's graph executor on the host: operators run on the board, one call each."""
+
+    def __init__(self, graph_json: str, lib: Module) -> None:
+        self.graph = read_graph(graph_json)
+        self.lib = lib
+        self._pool = self._allocate()
+        self._arrays = [
+            self._pool[s].view(shape, dtype)
+            for s, shape, dtype in zip(
+                self.graph.storages, self.graph.shapes, self.graph.dtypes, strict=True
+            )
+        ]
+        self.calls = tuple(
+            (node, self._function(node), self._arguments(node))
+            for node in self.graph.nodes
+            if node.function != "__nop"
+        )
+
+    def _allocate(self) -> dict[int, RemoteArray]:
+        """One block per storage. Archives of TVM 0.8 have their parameters in the firmware."""
+        graph, session = self.graph, self.lib.session
+        sizes: dict[int, int] = {}
+        for s, shape, dtype in zip(graph.storages, graph.shapes, graph.dtypes, strict=True):
+            sizes[s] = max(sizes.get(s, 0), math.prod(shape) * np.dtype(dtype).itemsize)
+        linked = self.lib.find_function("_lookup_linked_param")
+        pool: dict[int, RemoteArray] = {}
+        for s, size in sorted(sizes.items()):
+            found = linked(s) if linked is not None else None
+            if isinstance(found, Value) and found.type == TypeCode.HANDLE and found.value:
+                pool[s] = RemoteArray(session, Tensor(found.value, (size,), "uint8"))
+            else:
+                pool[s] = session.empty((-(-size // 4),), "float32")
+        return pool
+
+    def _function(self, node: Node) -> Function:
+        return self.lib.get_function(node.function)
+
+    def _arguments(self, node: Node) -> tuple[RemoteArray, ...]:
+        return tuple(self._arrays[e] for e in (*node.inputs, *node.outputs))
+
+    def _input(self, key: int | str) -> int:
+        inputs = self.graph.inputs
+        if isinstance(key, str) and key in inputs:
+            return inputs[key]
+        if isinstance(key, int) and 0 <= key < len(inputs):
+            return tuple(inputs.values())[key]
+        raise RPCError(f"no such input: {key}", help=did_you_mean(str(key), inputs))
+
+    def set_input(self, key: int | str | None = None, value: Any = None, **params: Any) -> None:
+        """An input or parameter by name or position, or several by name."""
+        for name, given in named_inputs(key, value, params).items():
+            self.get_input(name).copyfrom(given)
+
+    def get_input(self, key: int | str) -> RemoteArray:
+        return self._arrays[self._input(key)]
+
+    def get_input_index(self, name: str) -> int:
+        return list(self.graph.inputs).index(name) if name in self.graph.inputs else -1
+
+    def get_num_inputs(self) -> int:
+        return len(self.graph.inputs)
+
+    def get_num_outputs(self) -> int:
+        return len(self.graph.outputs)
+
+    def get_output(self, index: int) -> RemoteArray:
+        if not 0 <= index < len(self.graph.outputs):
+            raise RPCError(f"no such output: {index}; there are {len(self.graph.outputs)}")
+        return self._arrays[self.graph.outputs[index]]
+
+    def run(self, **inputs: Any) -> None:
+        self.set_input(**inputs)
+        for _, function, arguments in self.calls:
+            function(*arguments)
+
+
+@dataclass(frozen=True)
+class LayerTime:
+    """What a layer takes on the board."""
+
+    name: str
+    function: str
+    seconds: float
+
+
+class LocalDebugModule(LocalGraphModule):
+    """The same, with each layer's time and result."""
+
+    def layer_times(self, number: int = 10, repeat: int = 1) -> tuple[LayerTime, ...]:
+        """Runs the model layer by layer; each is measured by the board's timer."""
+        rows = []
+        for node, _, arguments in self.calls:
+            times = self.lib.time_evaluator(node.function, number=number, repeat=repeat)(*arguments)
+            rows.append(LayerTime(node.name, node.function, times.mean))
+        return tuple(rows)
+
+    def debug_get_output(self, node: int | str) -> RemoteArray:
+        """The first result of a layer, as it is when the model has run: its memory may be another
+        layer's by then."""
+        names = {n.name: n for n in self.graph.nodes}
+        found = names.get(node) if isinstance(node, str) else None
+        if isinstance(node, int) and 0 <= node < len(self.graph.nodes):
+            found = self.graph.nodes[node]
+        if found is None:
+            raise RPCError(f"no such layer: {node}", help=did_you_mean(str(node), names))
+        return self._arrays[found.outputs[0]]
+
+
+def create_local_graph_executor(
+    graph_json_str: str, mod: Module, device: Device | None = None
+) -> LocalGraphModule:
+    """TVM's function: the graph executor on the host, for a board's system library."""
+    return LocalGraphModule(graph_json_str, mod)
+
+
+def create_local_debug_executor(
+    graph_json_str: str, mod: Module, device: Device | None = None, dump_root: object = None
+) -> LocalDebugModule:
+    """TVM's function: the same, with `layer_times` and `debug_get_output`."""
+    return LocalDebugModule(graph_json_str, mod)
+
+
+def create_aot_executor(session: Session, name: str = "default") -> AotModule:
+    """The AOT executor on the board, for the module `name` of its firmware."""
+    return AotModule(session.create_aot_executor(name))
+
+
+def create_graph_executor(session: Session, graph_json_str: str) -> GraphModule:
+    """The graph executor on the board, for the graph of its firmware's system library."""
+    return GraphModule(session.create_graph_executor(graph_json_str))
+
+
+create_local_aot_executor = create_aot_executor

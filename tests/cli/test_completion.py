@@ -1,0 +1,79 @@
+"""What bash completes: every command, every option that --help shows, and the values of those that
+have few. The script for zsh is bash's; fish's is compared option by option."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+
+import pytest
+
+from mlftool.cli import COMMANDS, main
+from mlftool.targets import TARGETS
+
+
+def script(shell: str, capsys: pytest.CaptureFixture[str]) -> str:
+    assert main(["completion", shell]) == 0
+    return capsys.readouterr().out
+
+
+def completed(capsys: pytest.CaptureFixture[str], *lines: str) -> list[set[str]]:
+    """What is offered where each line ends."""
+    code = script("bash", capsys)
+    for line in lines:
+        words = line.split(" ")
+        quoted = " ".join(map(shlex.quote, words))
+        code += f"COMP_WORDS=({quoted}); COMP_CWORD={len(words) - 1}; COMPREPLY=(); _mlftool\n"
+        code += 'echo "${COMPREPLY[*]}"\n'
+    done = subprocess.run(
+        ["bash", "--norc", "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stderr == ""
+    return [set(line.split()) for line in done.stdout.splitlines()]
+
+
+def shown(command: str, capsys: pytest.CaptureFixture[str]) -> set[str]:
+    """The options of --help."""
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    text = capsys.readouterr().out.partition("options:")[2]
+    return set(re.findall(r"^  (?:-\w(?: \S+)?, )?(--[\w-]+)", text, re.MULTILINE))
+
+
+def test_bash_knows_every_command_and_option(capsys: pytest.CaptureFixture[str]) -> None:
+    first, *rest = completed(capsys, "mlftool ", *(f"mlftool {name} --" for name in COMMANDS))
+    assert first == {*COMMANDS, "--help", "--version"}
+    for command, offered in zip(COMMANDS, rest, strict=True):
+        assert offered == shown(command, capsys)
+
+
+def test_bash_knows_values_and_leaves_files_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = ["compile m.onnx --executor ", "compile m.onnx --executor g", "size x --target cor"]
+    lines += ["completion ", "compile ", "compile m.onnx --data ", "--json ch", "memmap x --svg "]
+    found = completed(capsys, *(f"mlftool {line}" for line in lines))
+    assert found[:2] == [{"aot", "graph", "vm"}, {"graph"}]
+    assert found[2] == {name for name in TARGETS if name.startswith("cor")}
+    assert found[3] == {"bash", "zsh", "fish"}
+    assert found[4:] == [set(), set(), {"check"}, set()]  # empty: bash completes files
+
+
+def test_zsh_takes_the_script_of_bash(capsys: pytest.CaptureFixture[str]) -> None:
+    assert script("zsh", capsys).endswith(script("bash", capsys))
+
+
+def test_fish_has_the_same_options(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = [shlex.split(line.replace("\\'", "")) for line in script("fish", capsys).splitlines()]
+    lines = [line for line in lines if line[:3] == ["complete", "-c", "mlftool"]]
+    commands = {line[line.index("-a") + 1] for line in lines if "__fish_use_subcommand" in line}
+    assert commands == set(COMMANDS)
+    for command in COMMANDS:
+        of = [line for line in lines if f"__fish_seen_subcommand_from {command}" in line]
+        flags = {f"--{line[line.index('-l') + 1]}" for line in of if "-l" in line}
+        assert flags == shown(command, capsys)
+    assert script("fish", capsys) == script("fish", capsys)
+
+
+def test_other_shells_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", "fsh"]) == 2
+    assert "did you mean 'fish'" in capsys.readouterr().err

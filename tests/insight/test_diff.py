@@ -1,0 +1,261 @@
+"""`mlftool diff`: figures are those of `run`, `size` and `profile`; limits hold to the byte."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from looks import GESTURE, MODELS, data_of, needs_board, refused, said
+
+from mlftool.cli import main
+from mlftool.compile import ModuleSpec
+from mlftool.errors import MlfError
+from mlftool.insight.diff import difference, exceeded, limit, markdown, paired, text, to_json
+from mlftool.insight.facts import Facts, LayerFacts, facts, read_facts
+from mlftool.insight.subject import of_spec
+
+TENSOR = {"name": "x", "c_name": "x", "dtype": "int8", "shape": [1, 4], "size_bytes": 4}
+BUILD = Facts(
+    *("a/m4.tar", "a", "cortex-m4", "aot"),
+    {"flash": 1000, "weights": 0, "instructions": 5000},
+    (LayerFacts("c", "plain", 10, 4000), LayerFacts("c", "plain", 5, 1000)),
+    {"entry point": "tvmgen_a_run", "inputs": [TENSOR], "outputs": [TENSOR]},
+    "00",
+)
+
+
+def only(data: dict[str, Any]) -> dict[str, Any]:
+    (found,) = data["differences"]
+    assert isinstance(found, dict)
+    return found
+
+
+@needs_board
+def test_figures_are_those_of_the_other_commands(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = only(data_of(capsys, "diff", GESTURE, GESTURE))
+    figures = {name: f["after"] for name, f in found["figures"].items()}
+    (size,) = data_of(capsys, "size", GESTURE)["sizes"]
+    assert (figures["flash"], figures["ram"]) == (size["flash"]["bytes"], size["ram"]["bytes"])
+    (profile,) = data_of(capsys, "profile", GESTURE)["profiles"]
+    totals = profile["totals"]
+    assert (figures["macs"], figures["weights"]) == (totals["macs"], totals["weights_bytes"])
+    assert abs(figures["instructions"] - totals["instructions"]) < 400
+    assert figures["layers"] == len(profile["layers"])
+    assert {f["change"] for f in found["figures"].values()} == {0}
+    assert (found["layers"], found["interface"], found["same_results"]) == ([], [], True)
+
+
+@needs_board
+def test_another_objective(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The same bits in less flash and more instructions; limits, and what they print."""
+    base = tmp_path / "base.json"
+    said(capsys, "diff", GESTURE, "--save", base)
+    words = ("diff", base, GESTURE, "--optimize", "size")
+    found = only(data_of(capsys, *words))
+    assert found["same_results"] is True
+    assert found["figures"]["flash"]["change"] < 0 < found["figures"]["instructions"]["change"]
+    names = [layer["name"] for layer in found["layers"]]
+    assert "wide_Conv" in names
+    assert said(capsys, *words, "--fail-on", "flash>+0", "--fail-on", "ram>64KiB")
+    assert main([*map(str, words), "--fail-on", "instructions>+1%", "--fail-on", "flash>1KiB"]) == 1
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split(":")[1:3] for line in lines] == [
+        [" error[MLF0616]", " instructions"],
+        [" error[MLF0616]", " flash"],
+    ]
+
+
+@needs_board
+def test_other_weights_compute_other_bits(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = onnx.load(MODELS / "gesture_float32.onnx")
+    for tensor in model.graph.initializer:
+        if tensor.dims:
+            values = onnx.numpy_helper.to_array(tensor)
+            if values.dtype == np.float32:
+                changed = onnx.numpy_helper.from_array(values * np.float32(1.5), tensor.name)
+                tensor.CopyFrom(changed)
+    onnx.save(model, tmp_path / "gesture_float32.onnx")
+    found = only(data_of(capsys, "diff", MODELS / "gesture_float32.onnx",
+                         tmp_path / "gesture_float32.onnx"))  # fmt: skip
+    assert found["same_results"] is False
+    assert found["interface"] == []
+
+
+@needs_board
+def test_a_caller_learns_what_to_change(capsys: pytest.CaptureFixture[str]) -> None:
+    out = said(capsys, "diff", GESTURE, MODELS / "gesture_float32.onnx")
+    assert "a caller changes entry point: tvmgen_gesture_int8_run -> tvmgen_gesture_float32" in out
+    assert "a caller changes input 'acceleration': dtype int8 -> float32" in out
+    assert "zero_point 0 -> none" in out
+    assert "results from a pattern: not compared" in out
+
+
+@needs_board
+def test_archives_are_compared_with_models(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said(capsys, "compile", GESTURE, "--target", "cortex-m4", "-o", tmp_path / "g.tar")
+    found = only(data_of(capsys, "diff", tmp_path / "g.tar", GESTURE))
+    assert {f["change"] for f in found["figures"].values()} == {0}
+    assert found["same_results"] is True
+
+
+@needs_board
+def test_a_manifest_against_its_baseline(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same figures are the same bytes; entries without a board have what is known."""
+    for model in ("gesture_int8", "vibration_int8"):
+        shutil.copy(MODELS / f"{model}.onnx", tmp_path)
+    text = "version: 1\nmodels:\n"
+    for model in ("gesture_int8", "vibration_int8"):
+        text += f"  {model}: {{model: {model}.onnx, targets: [host, cortex-m4]}}\n"
+    manifest, base, again = (tmp_path / n for n in ("m.yaml", "base.json", "again.json"))
+    manifest.write_text(text)
+    said(capsys, "diff", manifest, "--save", base)
+    assert said(capsys, "diff", base, manifest, "--markdown", "--save", again) == (
+        "4 builds unchanged.\n"
+    )
+    assert base.read_bytes() == again.read_bytes()
+    small = "targets: [cortex-m4], optimize: size"
+    manifest.write_text(text.replace("targets: [host, cortex-m4]", small, 1))
+    out = said(capsys, "diff", base, manifest, "--markdown")
+    assert out.splitlines()[2].startswith("| gesture_int8/cortex-m4-aot.tar | ")
+    assert "2 builds unchanged." in out
+    assert "- `gesture_int8/host-aot.tar: is gone`" in out
+
+
+def test_without_a_board(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (("--no-run",), ("--target", "host")):
+        found = only(data_of(capsys, "diff", GESTURE, GESTURE, *words))
+        assert found["figures"]["flash"] == {"before": None, "after": None, "change": None}
+        assert found["figures"]["weights"]["change"] == 0
+        assert found["same_results"] is None
+    assert main(["diff", str(GESTURE), str(GESTURE), "--no-run", "--fail-on", "flash>+1%"]) == 1
+    assert "flash is not known of both builds" in capsys.readouterr().err
+
+
+def test_limits_hold_to_the_byte() -> None:
+    def over(flash: int, *limits: str) -> list[str]:
+        after = replace(BUILD, figures={**BUILD.figures, "flash": flash})
+        problems = exceeded(difference(BUILD, after), [limit(text) for text in limits])
+        return [p.message for p in problems]
+
+    assert over(1020, "flash>+2%", "flash>+20", "flash>1020B") == []
+    assert len(over(1021, "flash>+2%", "flash>+20", "flash>1020B")) == 3
+    assert over(900, "flash>+0", "flash>+0%", "weights>+0%", "weights>+0") == []
+    assert over(1025, "flash>1KiB") == [
+        "flash: was 1,000, is 1,025 (+2.5 %); expected at most what 'flash>1KiB' allows"
+    ]
+    assert limit(" flash > +1.5 KiB ").value == 1536
+
+
+WRONG = ["flash", "flash>", "flash<+2%", "flash>2%", "flesh>+2%", "flash>+-2", "flash>+2GB"]
+
+
+@pytest.mark.parametrize("wrong", [*WRONG, "flash>+1e9"])
+def test_limits_that_are_none(wrong: str) -> None:
+    with pytest.raises(MlfError, match="--fail-on"):
+        limit(wrong)
+
+
+def test_layers_of_one_name_and_changes_of_kernels() -> None:
+    """The second layer of a name is compared with the second; a tick is no change."""
+    layers = (LayerFacts("c", "plain", 10, 4040), LayerFacts("c", "fast", 5, 400))
+    found = difference(BUILD, replace(BUILD, layers=(*layers, LayerFacts("d", "plain", 1, 900))))
+    assert [(c.name, c.change) for c in found.layers] == [("d", 900), ("c", -600)]
+    shown = text(found)
+    assert "plain -> fast" in shown
+    assert "new: plain" in shown
+    json.dumps(to_json(found))
+    assert difference(BUILD, BUILD).layers == ()
+
+
+def test_builds_are_paired_by_name() -> None:
+    other = replace(BUILD, name="b/m4.tar")
+    pairs, alone = paired([BUILD, other], [replace(BUILD, name="c"), other])
+    assert [d.after.name for d in pairs] == ["b/m4.tar"]
+    assert alone == ["c: is new", "a/m4.tar: is gone"]
+    assert markdown([], alone).splitlines()[-1] == "- `a/m4.tar: is gone`"
+
+
+def test_names_cannot_break_out_of_markdown() -> None:
+    hostile = "a`|\n<script>"
+    after = replace(BUILD, name=hostile, interface={**BUILD.interface, "entry point": hostile},
+                    figures={**BUILD.figures, "flash": 7})  # fmt: skip
+    made = markdown([difference(BUILD, after)])
+    row = made.splitlines()[2]
+    assert row.count("|") - row.count("\\|") == 7
+    assert len(made.splitlines()) == 5
+    note = made.splitlines()[-1]
+    assert note.count("`") == 4
+
+
+def test_pieces_that_only_one_side_has() -> None:
+    before = replace(BUILD, figures={"weights": 4})
+    shown = text(difference(before, BUILD))
+    assert "flash" in shown
+    two = {**BUILD.interface, "inputs": [TENSOR, TENSOR]}
+    assert "inputs: 1 -> 2" in difference(BUILD, replace(BUILD, interface=two)).interface
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda d: d.update(schema_version=2),
+        lambda d: d.update(facts=[[]]),
+        lambda d: d["facts"][0].pop("figures"),
+        lambda d: d["facts"][0]["figures"].update(flash=-1),
+        lambda d: d["facts"][0]["figures"].update(flash="7"),
+        lambda d: d["facts"][0].update(layers=[{"name": "x"}]),
+        lambda d: d["facts"][0]["interface"].pop("inputs"),
+        lambda d: d["facts"][0]["interface"]["inputs"][0].pop("dtype"),
+        lambda d: d["facts"][0]["interface"].update(inputs=[7]),
+    ],
+)
+def test_foreign_baselines_are_refused(
+    change: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base = tmp_path / "base.json"
+    said(capsys, "diff", GESTURE, "--no-run", "--save", base)
+    data = json.loads(base.read_text())
+    change(data)
+    base.write_text(json.dumps(data))
+    assert "MLF0502" in refused(capsys, "diff", base, base)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([GESTURE], "nothing to compare with"),
+        ([GESTURE, "no.onnx"], "MLF0201"),
+        (["no.json", GESTURE], "MLF0501"),
+        ([GESTURE, GESTURE, "--fail-on", "flash"], "flash>+2%"),
+        ([GESTURE, GESTURE, "--fail-on", "flsh>+2%"], "did you mean 'flash'"),
+        ([GESTURE, GESTURE, "--target", "cortex-m9"], "did you mean"),
+    ],
+)
+def test_bad_input(
+    words: list[object], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    assert message in refused(capsys, "diff", *words)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_saved_is_what_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said(capsys, "diff", GESTURE, "--no-run", "--save", tmp_path / "a.json")
+    (found,) = read_facts(tmp_path / "a.json")
+    subject = of_spec(ModuleSpec(GESTURE, "gesture_int8", "cortex-m4"), "", "gesture_int8.onnx")
+    assert found == facts(subject, run=False)

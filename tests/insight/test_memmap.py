@@ -1,0 +1,197 @@
+"""`mlftool memmap`: the plan as it is, its peak, and options that really lower it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from builders import Net
+from looks import GESTURE, MANIFEST, MODELS, data_of, refused, said
+from shared import NETWORKS
+
+from mlftool.compile import ModuleSpec, compile_module
+from mlftool.insight.description import described
+from mlftool.insight.memmap import drawing, memory_map, text
+from mlftool.insight.subject import Subject, of_spec
+from mlftool.mlf import Bundle, checksums, write_tar
+
+FLOAT = MODELS / "vibration_float32.onnx"
+
+
+def only(data: Mapping[str, Any]) -> dict[str, Any]:
+    (found,) = data["maps"]
+    assert isinstance(found, dict)
+    return found
+
+
+@pytest.mark.parametrize("model", sorted(MODELS.glob("*.onnx")), ids=lambda p: p.stem)
+def test_maps_are_the_planners(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The peak is the planner's bound where that is met, and blocks alive together that neither
+    takes over from the other do not overlap."""
+    found = only(data_of(capsys, "memmap", model, "--no-advice"))
+    memory = compile_module(ModuleSpec(model, "m", "cortex-m4")).program.memory
+    (pool,) = found["pools"]
+    assert pool["size_bytes"] == memory.size_bytes == found["workspace_bytes"]
+    assert len(pool["blocks"]) == len(memory.buffers)
+    if memory.proof == "liveness":
+        assert max(pool["alive_bytes"]) == memory.size_bytes
+    assert pool["alive_bytes"][pool["peak_step"]] == max(pool["alive_bytes"])
+    assert pool["peak_node"] == found["steps"][pool["peak_step"]]
+    for a, b in combinations(pool["blocks"], 2):
+        together = a["first_step"] < b["last_step"] and b["first_step"] < a["last_step"]
+        apart = (
+            a["offset_bytes"] + a["size_bytes"] <= b["offset_bytes"]
+            or b["offset_bytes"] + b["size_bytes"] <= a["offset_bytes"]
+        )
+        assert apart or not together
+
+
+def test_what_is_said_to_lower_the_peak_does(capsys: pytest.CaptureFixture[str]) -> None:
+    model = next(n for n in NETWORKS if n.name == "kws_int8").path
+    found = only(data_of(capsys, "memmap", model))
+    assert found["ways"]
+    for way in found["ways"]:
+        assert way["ram_bytes"] < found["ram_bytes"]
+        again = only(data_of(capsys, "memmap", model, "--no-advice", *way["options"].split()))
+        sizes = ("workspace_bytes", "ram_bytes")
+        assert [again[k] for k in sizes] == [way[k] for k in sizes]
+        assert f"{way['ram_bytes']:,} B in all" in said(capsys, "memmap", model)
+
+
+def test_the_text_shows_each_block_and_the_peak(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = said(capsys, "memmap", GESTURE, "--no-advice").splitlines()
+    (pool,) = only(data_of(capsys, "memmap", GESTURE, "--no-advice"))["pools"]
+    steps = len(pool["alive_bytes"])
+    charts = [re.search(r"^ *([\d,]+) +([\d,]+)  ([#.]+)  from", line) for line in lines]
+    bars = [found[3] for found in charts if found]
+    assert len(bars) == len(pool["blocks"])
+    for bar, block in zip(bars, pool["blocks"], strict=True):
+        first, last = block["first_step"], block["last_step"]
+        expected = "." * first + "#" * (last - first + 1) + "." * (steps - last - 1)
+        assert bar == expected
+    assert any(f"at step {pool['peak_step']}, '{pool['peak_node']}'" in line for line in lines)
+
+
+def test_long_models_fit_into_the_chart() -> None:
+    net = Net()
+    x = net.input("x", np.float32, (64,))
+    for _ in range(300):
+        x = net.node("Softmax", net.node("Transpose", x))
+    spec = ModuleSpec(net.model(x), "m", "cortex-m4", opt_level=0)
+    shown = text(memory_map(of_spec(spec, "", "m"), False))
+    bars = re.findall(r"  ([#.]+)  from", shown)
+    assert len(bars) > 250
+    assert {len(bar) for bar in bars} == {len(bars[0])}
+    assert all("#" in bar and len(bar) <= 72 for bar in bars)
+
+
+def test_pools_have_a_map_each(capsys: pytest.CaptureFixture[str]) -> None:
+    pools = ["--pool", "fast=512", "--pool", "slow=64KiB"]
+    found = only(data_of(capsys, "memmap", GESTURE, *pools))
+    assert [p["name"] for p in found["pools"]] == ["fast", "slow"]
+    assert sum(p["size_bytes"] for p in found["pools"]) == found["workspace_bytes"]
+    assert "pool fast: " in said(capsys, "memmap", GESTURE, *pools)
+
+
+@pytest.mark.parametrize("model", [GESTURE, FLOAT], ids=lambda p: p.stem)
+def test_the_picture_is_whole_and_the_same_again(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pictures = []
+    for k in range(2):
+        assert said(capsys, "memmap", model, "--svg", tmp_path / f"{k}.svg") == ""
+        pictures.append((tmp_path / f"{k}.svg").read_bytes())
+    assert pictures[0] == pictures[1]
+    root = ElementTree.fromstring(pictures[0])
+    boxes = [e for e in root.iter() if e.get("class") == "edge"]
+    (pool,) = only(data_of(capsys, "memmap", model, "--no-advice"))["pools"]
+    assert len(boxes) == len(pool["blocks"])
+    width, height = float(root.get("width", 0)), float(root.get("height", 0))
+    for box in boxes:
+        x, y, w, h = (float(box.get(k, -1)) for k in ("x", "y", "width", "height"))
+        assert 0 <= x <= x + w <= width
+        assert 0 <= y <= y + h <= height
+    assert b"script" not in pictures[0]
+    assert b"http" not in pictures[0].replace(b"http://www.w3.org/2000/svg", b"")
+
+
+def archive(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+    said(capsys, "compile", GESTURE, "--target", "cortex-m4", "-o", tmp_path / "g.tar")
+    return tmp_path / "g.tar"
+
+
+def test_archives_hold_the_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = only(data_of(capsys, "memmap", archive(tmp_path, capsys)))
+    own = only(data_of(capsys, "memmap", GESTURE, "--no-advice"))
+    assert found["pools"] == own["pools"]
+    assert [m.split(":")[0] for m in found["missing"]] == ["what would lower it"]
+
+
+def test_a_manifest_has_a_map_for_each_entry(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("memmap", MANIFEST, "--entry", "gesture_int8", "--no-advice")
+    assert "host" in {m["target"] for m in data_of(capsys, *words)["maps"]}
+    assert "several entries" in refused(capsys, *words, "--svg", tmp_path / "x.svg")
+    assert list(tmp_path.iterdir()) == []
+
+
+def changed(subject: Subject, change: Any) -> Bundle:
+    """The archive with another description."""
+    name = f"executor-config/aot/{subject.interface.module}.json"
+    data = json.loads(subject.bundle.text(name))
+    change(data)
+    files = {**subject.bundle.files, name: json.dumps(data).encode()}
+    del files[checksums.MEMBER]  # which would be an attacker's own
+    return Bundle(files)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda d: d.pop("memory"),
+        lambda d: d["memory"]["pools"].clear(),
+        lambda d: d["memory"]["buffers"].append({"name": "x"}),
+        lambda d: d["memory"]["buffers"][0].update(offset_bytes=-1),
+        lambda d: d["memory"]["buffers"][0].update(size_bytes=1e300),
+        lambda d: d["memory"]["buffers"][0].update(first_step=9, last_step=3),
+        lambda d: d["memory"]["buffers"][0].update(last_step=10**12),
+        lambda d: d["memory"]["buffers"][0].update(offset_bytes=10**12),
+        lambda d: d["memory"].update(buffers=7),
+        lambda d: d["nodes"][0].update(macs="many"),
+        lambda d: d.update(nodes={}),
+    ],
+)
+def test_foreign_plans_are_refused(
+    change: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    subject = of_spec(ModuleSpec(GESTURE, "g", "cortex-m4"), "", "")
+    write_tar(changed(subject, change), tmp_path / "g.tar")
+    assert "MLF0607" in refused(capsys, "memmap", tmp_path / "g.tar")
+
+
+def test_hostile_names_stay_in_their_place() -> None:
+    """In text, where they could forge lines, and in the picture, where they could be markup."""
+    name = 'a\n\x1b[2J<script>"&]]>'
+    subject = of_spec(ModuleSpec(GESTURE, "g", "cortex-m4"), "", "")
+
+    def change(data: dict[str, Any]) -> None:
+        for b in data["memory"]["buffers"]:
+            b["name"] = name
+        for n in data["nodes"]:
+            n["name"] = name
+
+    hostile = Subject("", "g", changed(subject, change), "g")
+    assert described(hostile.record, "")
+    shown = memory_map(hostile)
+    assert "\x1b" not in text(shown)
+    assert "<script>" not in drawing(shown)
+    root = ElementTree.fromstring(drawing(shown))
+    assert not [e for e in root.iter() if "script" in e.tag]

@@ -1,0 +1,225 @@
+"""`mlftool profile`: what it counts is what `run`, the archive and binutils say of the whole."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import re
+import subprocess
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from builders import Net
+from looks import GESTURE, MANIFEST, data_of, needs_board, refused, said
+from shared import NETWORKS
+
+from mlftool.compile import ModuleSpec, compile_module
+from mlftool.insight.profile import measured, text
+from mlftool.runtime.boards import BOARDS
+
+VECTORS = GESTURE.with_suffix(".npz")
+TICK = 40  # instructions of the boards of MPS2
+
+
+def only(data: dict[str, Any]) -> dict[str, Any]:
+    (profile,) = data["profiles"]
+    assert isinstance(profile, dict)
+    return profile
+
+
+@pytest.fixture
+def gesture(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    return only(data_of(capsys, "profile", GESTURE, "--inputs", VECTORS))
+
+
+@needs_board
+@pytest.mark.parametrize("target", ["cortex-m3", "cortex-m55", "rv32imc"])
+def test_layers_add_up_to_what_a_run_takes(target: str, capsys: pytest.CaptureFixture[str]) -> None:
+    whole = only(data_of(capsys, "profile", GESTURE, "--inputs", VECTORS, "--target", target))
+    layers, totals = whole["layers"], whole["totals"]
+    assert totals["instructions"] == sum(layer["instructions"] for layer in layers)
+    out = said(capsys, "run", GESTURE, "--inputs", VECTORS, "--on", target, "--json")
+    run = json.loads(out)  # the mean over its samples
+    # The entry point, and a tick for each mark.
+    assert abs(totals["instructions"] - run["instructions"]) <= TICK * (len(layers) + 4)
+
+
+@needs_board
+def test_layers_have_their_names_and_bytes(gesture: dict[str, Any]) -> None:
+    nodes = {n.name for n in onnx.load(GESTURE).graph.node}
+    layers, totals = gesture["layers"], gesture["totals"]
+    assert [layer["step"] for layer in layers] == list(range(len(layers)))
+    assert {layer["name"] for layer in layers} <= nodes
+    spec = ModuleSpec(GESTURE, "m", "cortex-m4")
+    module = compile_module(spec)
+    assert totals["macs"] == sum(c.kernel.macs for c in module.program.calls)
+    assert totals["weights_bytes"] == module.sources.constants_bytes
+    wide = next(layer for layer in layers if layer["name"] == "wide_Conv")
+    assert wide["least_instructions"] == wide["macs"] / 2  # two products for each SMLAD
+    assert wide["weights_bytes"] == sum(wide["constants"].values())
+    graph = module.program.graph
+    call = next(c for c in module.program.calls if c.node.name == "wide_Conv")
+    tensors = graph.types[call.node.inputs[0]].bytes + graph.types[call.node.result].bytes
+    assert wide["moved_bytes"] == tensors + wide["weights_bytes"]
+
+
+@needs_board
+def test_code_is_what_nm_says(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFTOOL_CACHE", str(tmp_path))
+    layers = only(data_of(capsys, "profile", GESTURE))["layers"]
+    (firmware,) = tmp_path.glob("*/firmware.elf")
+    lines = subprocess.check_output(["arm-none-eabi-nm", "-S", firmware], text=True).splitlines()
+    sizes: dict[str, int] = {}
+    for line in lines:
+        if found := re.fullmatch(r"\w+ (\w+) [tT] (\w+)(\..*)?", line):
+            sizes[found[2]] = sizes.get(found[2], 0) + int(found[1], 16)
+    for layer in layers:
+        assert layer["code_bytes"] == sizes[layer["function"]] > 0
+
+
+@needs_board
+def test_every_executor_has_the_same_kernels(capsys: pytest.CaptureFixture[str]) -> None:
+    forms: list[list[str]] = [[], ["--executor", "graph"], ["--executor", "vm"]]
+    found = [only(data_of(capsys, "profile", GESTURE, *form)) for form in forms]
+    assert found[0]["layers"] == found[1]["layers"] == found[2]["layers"]
+
+
+@needs_board
+def test_an_archive_says_what_it_cannot(
+    gesture: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tar = tmp_path / "g.tar"
+    said(capsys, "compile", GESTURE, "--target", "cortex-m4", "-o", tar)
+    whole = only(data_of(capsys, "profile", tar, "--inputs", VECTORS))
+    assert [m.split(":")[0] for m in whole["missing"]] == ["the instructions of each layer"]
+    assert abs(whole["totals"]["instructions"] - gesture["totals"]["instructions"]) < 400
+    for ours, other in zip(whole["layers"], gesture["layers"], strict=True):
+        same = ("name", "kernel", "function", "macs", "code_bytes", "weights_bytes")
+        assert [ours[k] for k in same] == [other[k] for k in same]
+        assert ours["instructions"] is None
+    assert "not known: the instructions of each layer" in said(capsys, "profile", tar)
+
+
+@needs_board
+def test_the_text_is_sorted_by_cost_and_names_are_whole(
+    gesture: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = said(capsys, "profile", GESTURE, "--inputs", VECTORS).splitlines()
+    count = len(gesture["layers"])
+    assert lines[0] == "gesture_int8.onnx on cortex-m4 (Arm MPS2+ AN386, Cortex-M4F), gcc -O2"
+    rows = [line.split() for line in lines[3 : 3 + count]]
+    costs = [int(row[1].replace(",", "")) for row in rows]
+    assert costs == sorted(costs, reverse=True)
+    assert sum(costs) == gesture["totals"]["instructions"]
+    assert {row[-1] for row in rows} == {layer["name"] for layer in gesture["layers"]}
+    assert lines[4 + count].split()[0] == f"{sum(costs):,}"
+    table = said(capsys, "profile", GESTURE, "--inputs", VECTORS, "--markdown").splitlines()
+    assert table[2].startswith("| step | instructions |")
+    assert {line.count("|") for line in table[2 : 5 + count]} == {13}
+
+
+@needs_board
+def test_csv_has_a_line_for_each_layer_of_each_entry(capsys: pytest.CaptureFixture[str]) -> None:
+    out = said(capsys, "profile", MANIFEST, "--entry", "gesture_int8", "--csv")
+    rows = list(csv.DictReader(io.StringIO(out)))
+    # The entry for the host has no simulated board and is left out.
+    assert list(dict.fromkeys(r["target"] for r in rows)) == [
+        "cortex-m3",
+        "cortex-m4",
+        "cortex-m55",
+    ]
+    for target in ("cortex-m3", "cortex-m4", "cortex-m55"):
+        shares = [float(r["share"]) for r in rows if r["target"] == target]
+        assert sum(shares) == pytest.approx(1)
+    assert all(int(r["instructions"]) > 0 for r in rows)
+
+
+@needs_board
+def test_subgraphs_count_with_the_node_that_has_them(tmp_path: Path) -> None:
+    """The weights inside a Loop, too."""
+    weights = np.arange(64, dtype=np.float32).reshape(8, 8)
+    body = onnx.parser.parse_graph(
+        "b (int64 i, bool c, float[1,8] s) => (bool d, float[1,8] t) {"
+        "d = Identity(c)\nt = MatMul(s, w) }"
+    )
+    body.initializer.append(onnx.numpy_helper.from_array(weights, "w"))
+    net = Net()
+    x = net.input("x", np.float32, (1, 8))
+    most = net.const(np.int64(3))
+    y = net.node("Loop", most, net.const(np.True_), x, body=body)
+    module = compile_module(ModuleSpec(net.model(net.node("Relu", y)), "m", "cortex-m4"))
+    whole = measured(module, BOARDS["cortex-m4"], "-O2")
+    assert whole.weights_bytes == module.sources.constants_bytes
+    (loop,) = (c for c in whole.costs if c.layer.op == "Loop")
+    assert loop.layer.weights_bytes >= weights.nbytes
+
+
+@needs_board
+def test_odd_models(tmp_path: Path) -> None:
+    """One without a single layer, and one whose names try to forge lines."""
+    net = Net()
+    nothing = net.model(net.node("Identity", net.input("x", np.float32, (4,))))
+    for node in nothing.graph.node:
+        node.name = "a\n\x1b[31mforged | error"
+    module = compile_module(ModuleSpec(nothing, "m", "cortex-m4"))
+    whole = measured(module, BOARDS["cortex-m4"], "-O2")
+    assert "\x1b" not in text(whole)
+    empty = replace(whole, costs=(), instructions=0)
+    assert text(empty).splitlines()[2].startswith("step")
+
+
+@needs_board
+def test_a_wide_model_is_answered_within_ten_seconds(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Processor time, and nothing in the cache."""
+    kws = next(n for n in NETWORKS if n.name == "kws_int8").path
+    monkeypatch.setenv("MLFTOOL_CACHE", str(tmp_path))
+    before, start = os.times(), time.monotonic()
+    assert only(data_of(capsys, "profile", kws))["totals"]["macs"] == 2_656_768
+    after = os.times()
+    spent = sum(after[:4]) - sum(before[:4])
+    assert spent < 10, f"{spent:.1f} s of processor time, {time.monotonic() - start:.1f} s in all"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["profile", "no.onnx"], "MLF0201"),
+        (["profile", "no.tar"], "MLF0501"),
+        (["profile", "no.yaml"], "MLF0100"),
+        (["profile", "x.onnx"], "MLF0202"),
+        (["profile", "x.tar"], "MLF0502"),
+        (["profile", GESTURE, "--target", "cortex-m9"], "did you mean"),
+        (["profile", GESTURE, "--target", "host"], "choose one of: cortex-m"),
+        (["profile", GESTURE, "--on", "mars"], "got 'mars'"),
+        (["profile", GESTURE, "--module", "m"], "--module: it names a module of an archive"),
+        (["profile", GESTURE, "--entry", "m"], "--entry: it names an entry of a manifest"),
+        (["profile", MANIFEST, "--optimize", "size"], "--optimize: set it in the manifest"),
+        (["profile", MANIFEST, "--entry", "gestur_int8"], "did you mean 'gesture_int8'"),
+        (["profile", MANIFEST, "--target", "cortex-m5"], "did you mean 'cortex-m55'"),
+        (["profile", MANIFEST, "--entry", "vibration_float32", "--target", "cortex-m3"], "none of"),
+        (["profile", GESTURE, "--inputs", "x.onnx"], "MLF0600"),
+    ],
+)
+def test_bad_input(
+    words: list[str],
+    said: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("x.onnx").write_bytes(b"\x08\x07junk")
+    Path("x.tar").write_bytes(b"junk")
+    assert said in refused(capsys, *words)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["x.onnx", "x.tar"]
