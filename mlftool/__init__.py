@@ -1,4 +1,4 @@
-"""mlftool compiles ONNX models to C for microcontrollers and packs them as MLF archives.
+"""mlftool compiles ONNX and TFLite models to C for microcontrollers, packed as MLF archives.
 
 import mlftool
 factory = mlftool.build("model.onnx", "cortex-m4", executor="aot")
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         create_executor,
         export_model_library_format,
         from_onnx,
+        from_tflite,
         load,
     )
     from mlftool.runtime.nd import cpu
@@ -45,6 +46,7 @@ __all__ = [
     "create_executor",
     "export_model_library_format",
     "from_onnx",
+    "from_tflite",
     "load",
     "micro",
     "nd",
@@ -55,6 +57,7 @@ __all__ = [
 _HOMES = {
     **dict.fromkeys(("Executor", "IRModule", "PassContext", "Runtime"), "mlftool.api"),
     **dict.fromkeys(("build", "build_operator", "create_executor", "from_onnx"), "mlftool.api"),
+    "from_tflite": "mlftool.api",
     **dict.fromkeys(("export_model_library_format", "load"), "mlftool.api"),
     "cpu": "mlftool.runtime.nd",
 }

@@ -1,6 +1,6 @@
 """The page to read first: how a model becomes an archive.
 
-.onnx --import--> Graph --PIPELINE--> Graph --lower--> Program --emit--> Bundle --> .tar
+.onnx, .tflite --import--> Graph --PIPELINE--> Graph --lower--> Program --emit--> Bundle --> .tar
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from mlftool.codegen.tuned import chooser
 from mlftool.crash import as_ours, signature
 from mlftool.describe import bundle
 from mlftool.errors import BAD_INPUT, MlfError, Problem, did_you_mean
-from mlftool.importer.load import load_model, model_name
-from mlftool.importer.onnx import import_hashed
+from mlftool.frontends.models import TFLite, imported, model_name, opened
+from mlftool.importer.load import load_model
 from mlftool.ir.graph import Graph
 from mlftool.ir.verify import verify
 from mlftool.minimise import minimise
@@ -94,9 +94,12 @@ def _crashed(spec: ModuleSpec, choose: Choose | None, error: Exception) -> MlfEr
 
     files: dict[str, bytes] = {}
     about = f"module {spec.module_name}, {spec.target}, {spec.executor}"
-    if not isinstance(error, MemoryError):
+    source = opened(spec.model)
+    if isinstance(source, TFLite):
+        files["model.tflite"] = source.data
+    elif not isinstance(error, MemoryError):
         try:
-            model = load_model(spec.model, spec.data_files, spec.only_declared)
+            model = load_model(source, spec.data_files, spec.only_declared)
             files["model.onnx"] = minimise(model, fails).SerializeToString()
         except Exception as second:
             about += f"; no model: {signature(second)}"
@@ -110,13 +113,13 @@ def _compile(spec: ModuleSpec, choose: Choose | None) -> Module:
     if choose is None and spec.tuning is not None:
         choose = chooser(spec.tuning, target.name, spec.float_mode)
     clock = _Clock(spec.module_name)
-    imported, sha256 = import_hashed(
+    given, sha256 = imported(
         *(spec.model, spec.module_name, spec.input_shapes, spec.data_files, spec.only_declared),
         spec.input_values,
     )
-    imported = _with_output_names(imported, spec)
+    given = _with_output_names(given, spec)
     options = replace(options, model_sha256=sha256)
-    graph = verify(imported, "import")
+    graph = verify(given, "import")
     clock.stage("import", graph)
     for rewrite in wanted(PIPELINE, spec.opt_level, spec.disabled_pass):
         graph = verify(everywhere(rewrite, graph), rewrite.__name__)
@@ -129,9 +132,9 @@ def _compile(spec: ModuleSpec, choose: Choose | None) -> Module:
     if spec.optimize == "size":
         program = share(program)
     clock.stage(f"lower for {target.name}: {program.memory.size_bytes} bytes of workspace", graph)
-    sources = EXECUTORS[spec.executor].emit(program, options, imported)
+    sources = EXECUTORS[spec.executor].emit(program, options, given)
     clock.stage("emit", graph)
-    return Module(spec, options, imported, program, sources)
+    return Module(spec, options, given, program, sources)
 
 
 def everywhere(rewrite: Rewrite, graph: Graph) -> Graph:

@@ -7,6 +7,8 @@ import os
 import stat
 from pathlib import Path
 
+MODEL_SUFFIXES = (".onnx", ".tflite")  # of what is a model, and no archive or manifest
+
 
 def read_plain(path: Path, most: int = -1) -> bytes:
     """The bytes of a regular file, `most` of them if that is not negative.

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from onnx import ModelProto
-
 from mlftool.codegen.options import Options
 from mlftool.codegen.sources import Sources
+from mlftool.frontends.models import Source
 from mlftool.ir.graph import Graph
 from mlftool.options import CompilerOptions
 from mlftool.plan.program import Program
@@ -18,14 +17,14 @@ from mlftool.targets import Target
 
 @dataclass(frozen=True)
 class ModuleSpec(CompilerOptions):
-    """One model to compile, a file or an ONNX model in memory, and the compiler's options.
+    """One model to compile, a file or a model in memory, and the compiler's options.
 
     `data_files` are external data the caller vouches for. With `workspace_io` inputs and outputs
     live in the workspace, where they may share memory with intermediate tensors, and the header has
     functions that say where (TVM's use_workspace_io). None leaves a choice to the executor.
     """
 
-    model: Path | ModelProto
+    model: Source
     module_name: str = "default"
     target: str | Target = "host"
     executor: str = "aot"

@@ -24,7 +24,7 @@ from mlftool.mlf.runtime_tree import crt_root
 
 FOLDER = ".mlftool"
 # Packages whose code decides what is written.
-PACKAGES = ("google.protobuf", "jinja2", "ml_dtypes", "numpy", "onnx")
+PACKAGES = ("flatbuffers", "google.protobuf", "jinja2", "ml_dtypes", "numpy", "onnx", "tflite")
 
 
 def compiler_digest() -> str:
@@ -130,8 +130,11 @@ def _external_files(model: Path) -> list[str]:
     """The names of a model's external data files, as the model spells them."""
     import onnx
 
+    from mlftool.frontends.tflite.model import is_tflite
     from mlftool.importer.load import parse, tensors
 
+    if is_tflite(read_plain(model, 8)):
+        return []
     return sorted(
         {
             entry.value

@@ -13,7 +13,7 @@ from mlftool.api.evaluate import create_executor
 from mlftool.api.export import export_model_library_format
 from mlftool.api.factory import Factory, build
 from mlftool.api.loading import load
-from mlftool.api.module import IRModule, from_onnx
+from mlftool.api.module import IRModule, from_onnx, from_tflite
 from mlftool.api.operator import OperatorModule, build_operator
 from mlftool.api.target import Target
 from mlftool.config import Executor, PassContext, Runtime
@@ -32,5 +32,6 @@ __all__ = [
     "create_executor",
     "export_model_library_format",
     "from_onnx",
+    "from_tflite",
     "load",
 ]

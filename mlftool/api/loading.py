@@ -11,12 +11,11 @@ from mlftool.api.factory import Factory
 from mlftool.api.module import IRModule, refuse
 from mlftool.codegen.names import module_name_of
 from mlftool.compile import ModuleSpec, compile_modules
+from mlftool.files import MODEL_SUFFIXES
 from mlftool.runtime import load as archives
 from mlftool.runtime.load import LoadedArchive
 
-_TAKEN = (
-    "a path of an archive or ONNX model, an onnx.ModelProto, or the result of from_onnx or build"
-)
+_TAKEN = "a path of an archive or a model, an onnx.ModelProto, or the result of from_onnx or build"
 
 
 def load(
@@ -25,8 +24,9 @@ def load(
 ) -> LoadedArchive:
     """An archive, made by TVM or mlftool, ready to be read and run.
 
-    A model (`.onnx`, or in memory) is compiled for this computer first. No code of the archive has
-    run yet; libraries compiled later go to `cache_dir`, else to $MLFTOOL_CACHE or the user's cache.
+    A model (`.onnx`, `.tflite`, or in memory) is compiled for this computer first. No code of the
+    archive has run yet; libraries compiled later go to `cache_dir`, else to $MLFTOOL_CACHE or the
+    user's cache.
     Raises MlfError for a file that is unsafe, incomplete or of neither format.
     """
     if isinstance(path, Factory):
@@ -39,7 +39,7 @@ def load(
         return LoadedArchive(compile_modules([ModuleSpec(path)]), "", cache)
     if not isinstance(path, (str, os.PathLike)):
         raise refuse("load", path, _TAKEN)
-    if Path(path).suffix == ".onnx":
+    if Path(path).suffix in MODEL_SUFFIXES:
         spec = ModuleSpec(Path(path), module_name_of(Path(path)))
         return LoadedArchive(compile_modules([spec]), str(path), cache)
     return archives.load(path, cache_dir)

@@ -16,8 +16,9 @@ from onnx import ModelProto, numpy_helper
 
 from mlftool.codegen.relay import relay_text
 from mlftool.errors import MlfError, Problem, did_you_mean
-from mlftool.importer.load import load_model
-from mlftool.importer.onnx import import_onnx
+from mlftool.frontends.models import TFLite, imported, opened
+from mlftool.frontends.tflite.model import is_tflite
+from mlftool.importer.load import load_model, read_bytes
 from mlftool.ir import dtype as dtypes
 from mlftool.ir.graph import Graph
 from mlftool.passes.outputs import rename_outputs
@@ -69,16 +70,16 @@ class Function:
 
 @dataclass(frozen=True)
 class IRModule:
-    """An ONNX model. Methods return new modules; nothing changes in place."""
+    """A model. Methods return new modules; nothing changes in place."""
 
-    model: ModelProto = field(repr=False)
+    model: ModelProto | TFLite = field(repr=False)
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     output_names: tuple[str, ...] = ()
 
     @cached_property
     def graph(self) -> Graph:
         """The imported model. Raises MlfError with every problem of the model."""
-        graph = import_onnx(self.model, "main", self.shapes)
+        graph, _ = imported(self.model, "main", self.shapes)
         return rename_outputs(graph, self.output_names) if self.output_names else graph
 
     def __str__(self) -> str:
@@ -114,6 +115,9 @@ class IRModule:
             raise wrong("params", params, "a mapping from names to arrays")
         if not params:
             return self
+        if isinstance(self.model, TFLite):
+            text = "params are for ONNX models; weights of a TensorFlow Lite model are its own"
+            raise MlfError(Problem("MLF0400", text))
         return replace(self, model=_bind(self.model, params))
 
 
@@ -123,10 +127,42 @@ def as_module(caller: str, given: Any) -> IRModule:
         return given
     if isinstance(given, tuple) and len(given) == 2 and isinstance(given[0], IRModule):
         return given[0]  # what from_onnx returns, as one
+    if isinstance(given, TFLite) or _is_tflite(given):
+        return from_tflite(given)[0]
     if isinstance(given, (ModelProto, str, bytes, os.PathLike)):
         return from_onnx(given)[0]
     taken = "the result of from_onnx, the path of an ONNX model, its bytes or an onnx.ModelProto"
     raise refuse(caller, given, taken)
+
+
+def _is_tflite(given: Any) -> bool:
+    """Whether these bytes, or those of the file with this path, are a TensorFlow Lite model."""
+    if isinstance(given, bytes):
+        return is_tflite(given)
+    return isinstance(given, (str, os.PathLike)) and isinstance(opened(Path(given)), TFLite)
+
+
+def from_tflite(
+    model: TFLite | str | os.PathLike[str] | bytes,
+    shape_dict: Shapes | None = None,
+    dtype_dict: Mapping[str, str] | None = None,
+) -> tuple[IRModule, dict[str, NDArray]]:
+    """A TensorFlow Lite model, and no weights: they stay in the module. Raises MlfError with every
+    problem of the model.
+
+    Shapes and types are the model's; `shape_dict` and `dtype_dict` can only say the same.
+    """
+    if isinstance(model, bytes):
+        model = TFLite(model)
+    if isinstance(model, (str, os.PathLike)):
+        found = opened(Path(model))
+        model = found if isinstance(found, TFLite) else TFLite(read_bytes(Path(model)), str(model))
+    if not isinstance(model, TFLite):
+        raise refuse("from_tflite", model, "the path of a TensorFlow Lite model, or its bytes")
+    shapes = {name: tuple(int(d) for d in given) for name, given in (shape_dict or {}).items()}
+    mod = IRModule(model, shapes)
+    _check_types(mod, dtype_dict or {})
+    return mod, {}
 
 
 def refuse(caller: str, given: object, taken: str) -> MlfError:

@@ -13,6 +13,7 @@ from mlftool.cli.inputs import add_inputs, given_inputs
 from mlftool.cli.options import add_compile_options, compile_options
 from mlftool.codegen.names import module_name_of
 from mlftool.errors import MlfError, Problem, did_you_mean
+from mlftool.files import MODEL_SUFFIXES
 from mlftool.manifest import read
 from mlftool.manifest.entries import entries
 from mlftool.options import EXECUTORS, OPTIONS
@@ -39,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    is_model = args.file.suffix == ".onnx"
+    is_model = args.file.suffix in MODEL_SUFFIXES
     if not is_model:
         _refuse_of_models(args)
     exit_code = 0

@@ -14,6 +14,7 @@ from mlftool.cli.inputs import add_inputs, given_inputs
 from mlftool.cli.options import add_compile_options, compile_options
 from mlftool.config import EXECUTOR_OPTIONS
 from mlftool.errors import CHECK_FAILED, MlfError, Problem
+from mlftool.files import MODEL_SUFFIXES
 from mlftool.options import OPTIONS
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ def _bundle(args: argparse.Namespace) -> Bundle:
     """The archive; a model is compiled to one, for the place where it will run."""
     from mlftool.mlf import read_tar
 
-    if args.file.suffix != ".onnx":
+    if args.file.suffix not in MODEL_SUFFIXES:
         for name in compile_options(args):
             flag = OPTIONS[name].flag if name in OPTIONS else f"--{name.removesuffix('_files')}"
             text = f"{flag} is for a MODEL.onnx; an archive is already compiled"
@@ -145,7 +146,7 @@ def _bundle(args: argparse.Namespace) -> Bundle:
 def _check_executor(args: argparse.Namespace) -> None:
     """Raises MlfError for an executor or a dump that other options rule out."""
     text = ""
-    if args.executor and args.file.suffix != ".onnx":
+    if args.executor and args.file.suffix not in MODEL_SUFFIXES:
         text = "--executor is for a MODEL.onnx; an archive has its own"
     elif args.dump and args.executor != "debug":
         text = "--dump needs --executor debug: other executors keep no tensors"
@@ -157,16 +158,24 @@ def _check_executor(args: argparse.Namespace) -> None:
 
 def _debug(args: argparse.Namespace, samples: Sequence[Mapping[str, Array]]) -> RunResult:
     """The model node by node; DIR/sample0.npz and so on have every tensor."""
-    from mlftool.api import DebugModule, from_onnx
+    from mlftool.api import DebugModule, from_onnx, from_tflite
+    from mlftool.frontends.models import TFLite, opened
     from mlftool.importer.given import with_values
     from mlftool.importer.load import load_model
     from mlftool.runtime.runner import RunResult
 
     given = given_inputs(args)
     shapes, values = given["input_shapes"], given["input_values"]
-    model = with_values(load_model(args.file), values, shapes, str(args.file))
-    open_shapes = {name: shape for name, shape in shapes.items() if name not in values}
-    module = DebugModule(from_onnx(model, open_shapes)[0])
+    source = opened(args.file)
+    if isinstance(source, TFLite):
+        if values:
+            text = "--input-value is for ONNX models where the executor is debug"
+            raise MlfError(Problem("MLF0405", text, str(args.file)))
+        module = DebugModule(from_tflite(source, shapes)[0])
+    else:
+        model = with_values(load_model(args.file), values, shapes, str(args.file))
+        open_shapes = {name: shape for name, shape in shapes.items() if name not in values}
+        module = DebugModule(from_onnx(model, open_shapes)[0])
     outputs = []
     for k, sample in enumerate(samples):
         outputs.append(module.run(sample))

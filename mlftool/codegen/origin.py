@@ -56,6 +56,8 @@ def c_float(value: float) -> str:
 
 def quantisation(graph: Graph, name: str) -> tuple[float | None, int | None]:
     """Scale and zero point of a quantised input or output, seen through views."""
+    if name in graph.quantised:
+        return graph.quantised[name]
     node = next((n for n in graph.nodes if name in n.outputs), None)
     if name in graph.inputs:
         node = next((n for n in graph.nodes if name in n.inputs), None)

@@ -12,7 +12,10 @@ from mlftool.ir.holes import filled
 _PACKAGE = Path(__file__).parent.parent
 _TEMPLATES = Environment(
     loader=FileSystemLoader(
-        [_PACKAGE / "ops", _PACKAGE / "targets" / "kernels", _PACKAGE / "codegen"]
+        [
+            *(_PACKAGE / "ops", _PACKAGE / "fixedpoint", _PACKAGE / "targets" / "kernels"),
+            _PACKAGE / "codegen",
+        ]
     ),
     undefined=StrictUndefined,
     trim_blocks=True,

@@ -48,7 +48,7 @@ def load_hashed(
     """
     path, on_disk = model_name(model), isinstance(model, Path)
     if isinstance(model, Path):
-        data = _read(model)
+        data = read_bytes(model)
         model = _parsed(data, model)
     else:
         data = model.SerializeToString(deterministic=True)
@@ -88,10 +88,11 @@ def model_name(model: Path | ModelProto) -> Path:
 
 
 def parse(path: Path) -> ModelProto:
-    return _parsed(_read(path), path)
+    return _parsed(read_bytes(path), path)
 
 
-def _read(path: Path) -> bytes:
+def read_bytes(path: Path) -> bytes:
+    """A model's file. Raises MlfError."""
     try:
         return read_file(path)
     except FileError as error:

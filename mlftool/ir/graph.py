@@ -80,8 +80,22 @@ class Node:
 
 
 @dataclass(frozen=True)
+class State:
+    """What a model keeps from one call to the next: the input that reads it, the output that holds
+    the next one, and what it is at first."""
+
+    input: str
+    output: str
+    start: Array
+
+
+@dataclass(frozen=True)
 class Graph:
-    """A model. Nodes are in execution order; inputs, consts and node outputs are all typed."""
+    """A model. Nodes are in execution order; inputs, consts and node outputs are all typed.
+
+    `states` are kept from call to call. `quantised` has the scale and zero point of inputs and
+    outputs whose file says what their integers stand for; elsewhere a node that quantises says so.
+    """
 
     name: str
     inputs: tuple[str, ...]
@@ -89,6 +103,8 @@ class Graph:
     nodes: tuple[Node, ...]
     types: Mapping[str, TensorType]
     consts: Mapping[str, Array]
+    states: tuple[State, ...] = ()
+    quantised: Mapping[str, tuple[float, int]] = field(default_factory=dict)
 
     def replace(self, **changes: Any) -> Graph:
         return replace(self, **changes)

@@ -206,7 +206,9 @@ class Named:
     """The model, and its targets."""
 
     name: str
-    model: str = key(File(".onnx"), "The ONNX file.", example="kws.onnx")
+    model: str = key(
+        File(".onnx", ".tflite"), "The ONNX or TensorFlow Lite file.", example="kws.onnx"
+    )
     module_name: str = key(
         _MODULE_NAME,
         "The name in the generated C: the model runs as `tvmgen_<module_name>_run`. It must be "

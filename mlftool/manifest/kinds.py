@@ -98,10 +98,15 @@ class File:
     """The path of a file that must exist, relative to the manifest, kept inside its folder."""
 
     suffix: str
+    other: str = ""  # a second suffix that is as good
+
+    @property
+    def _suffixes(self) -> tuple[str, ...]:
+        return (self.suffix, self.other) if self.other else (self.suffix,)
 
     @property
     def expected(self) -> str:
-        file = f"{self.suffix} file" if self.suffix else "file"
+        file = f"{' or '.join(self._suffixes)} file" if self.suffix else "file"
         return f"the path of a {file} at or below the manifest's folder"
 
     @property
@@ -109,7 +114,8 @@ class File:
         # No '\' or ':' (Windows paths, drives, URLs), no control characters, no '.', '..' or empty
         # part, not even './': one file has one spelling, which Bazel takes as a label as it is.
         part = r"(?!\.{1,2}(?:/|$))[^/\\:\x00-\x1f\x7f]+"
-        return rf"{part}(?:/{part})*(?<={re.escape(self.suffix)})"
+        ends = "|".join(rf"(?<={re.escape(suffix)})" for suffix in self._suffixes)
+        return rf"{part}(?:/{part})*(?:{ends})" if self.other else rf"{part}(?:/{part})*{ends}"
 
     def read(self, node: Node, path: str, reading: Reading) -> Any:
         if not isinstance(node, Scalar) or not isinstance(node.value, str):
@@ -141,7 +147,7 @@ class File:
             names = [
                 p.name
                 for p in parent.iterdir()
-                if p.name.endswith(self.suffix) and os.path.isfile(p)
+                if p.name.endswith(self._suffixes) and os.path.isfile(p)
             ]
         except OSError:
             return "paths are relative to the manifest's folder"
@@ -150,7 +156,9 @@ class File:
     def schema(self) -> dict[str, Any]:
         # The look-behind is spelt as a look-ahead: not every editor's engine has the former.
         pattern = self.pattern.rsplit("(?<=", 1)[0]
-        return {"type": "string", "pattern": rf"^(?=[\s\S]*{re.escape(self.suffix)}$){pattern}$"}
+        end = "|".join(map(re.escape, self._suffixes))
+        end = f"(?:{end})" if self.other else end
+        return {"type": "string", "pattern": rf"^(?=[\s\S]*{end}$){pattern}$"}
 
 
 def _encodable(text: str) -> bool:

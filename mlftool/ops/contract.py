@@ -97,8 +97,7 @@ def blocked(
     if q:
         bias = pad_rows(folded_bias(c, q).astype(np.int32), columns)
         weights = nibble_rows(c) if nibbles else pad_rows(c.weights.reshape(c.oc, -1), columns)
-        scales = q.scale if q.scale.size == 1 else pad_rows(q.scale, columns)
-        extra = (Operand("scale", "float", "const", array=scales),)
+        extra = (scale_operand(q, columns),)
         extra = form.operands(extra) if form else extra
         extra += _zero_points(q, columns)
     else:

@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from mlftool.ir.dtype import int32
+from mlftool.ir.dtype import int32, of
 from mlftool.ir.graph import Array, View
 from mlftool.ir.holes import Number, numbers
+from mlftool.ir.rounding import ATTRIBUTE, Rounding
 from mlftool.ops.base import Contracts, Facts, Layout, Operand, UnsupportedError, contracts
 from mlftool.ops.scalar import Store, number
 
@@ -102,12 +103,14 @@ class Contraction:
 
     @cached_property
     def bias(self) -> Array:
-        """[output channel], int32 or float32; zeros if there is none."""
+        """[output channel], int32, float32 or, behind 16-bit activations, int64; zeros if there is
+        none."""
         i = contracts_of(self.v).bias
-        dtype = np.int32 if self.quantised else np.float32
+        dtype = np.dtype(np.int32 if self.quantised else np.float32)
         if i is None or not self.v.has(i):
             return np.zeros(self.oc, dtype)
-        return np.broadcast_to(self.v.known(i).reshape(-1), (self.oc,)).astype(dtype)
+        bias = np.broadcast_to(self.v.known(i).reshape(-1), (self.oc,))
+        return bias if bias.dtype == np.int64 else bias.astype(dtype)
 
 
 def auto_pad(f: Facts) -> str:
@@ -161,7 +164,7 @@ def _shape_of(v: View) -> Contraction:
 @dataclass(frozen=True)
 class Quantisation:
     """The constants of a quantised contraction: y = sat(round(acc * scale) + y_zero_point), or, in
-    float, y = acc * scale."""
+    float, y = acc * scale. Kernels read `factor`, the scale in the form that the rounding needs."""
 
     x_zero_point: Number
     w_zero_point: Array  # int32 [1] or [output channel]
@@ -169,14 +172,19 @@ class Quantisation:
     y_zero_point: Number
     lo: Number  # of the stored value, activation included
     hi: Number
+    factor: Array  # float32 like `scale`, or what Rounding.factors gives
+    rounding: Rounding = Rounding.EVEN
     to_float: bool = False
 
     @staticmethod
     def of(v: View) -> Quantisation:
         y_scale = contracts_of(v).y_scale
         assert y_scale is not None
-        # In float32 and in this order, as onnxruntime does; the order decides the last bit.
-        scale = v.known(1).reshape(-1) * v.known(4).reshape(-1)
+        rounding = Rounding(v.attr(ATTRIBUTE, "even"))
+        # In this order, in float32 as onnxruntime does, else in float64: it decides the last bit.
+        scale = v.known(1).reshape(-1)
+        scale = scale if rounding is Rounding.EVEN else scale.astype(np.float64)
+        scale = scale * v.known(4).reshape(-1)
         to_float = not v.has(y_scale)
         lo, hi = (0, 0) if to_float else v.attr("activation", v.y.dtype.range)
         if not to_float:
@@ -185,8 +193,11 @@ class Quantisation:
         w_zp = np.zeros(1, np.int32) if w_zp is None else w_zp.reshape(-1).astype(np.int32)
         x_zero, y_zero = v.known(2).item(), 0 if to_float else v.known(y_scale + 1).item()
         zero, low, high = (Number(n) for n in (y_zero, lo, hi))
-        scale = scale.astype(np.float32)
-        return Quantisation(Number(x_zero), w_zp, scale, zero, low, high, to_float)
+        single = scale.astype(np.float32)
+        factors = single if rounding is Rounding.EVEN else rounding.factors(scale)
+        return Quantisation(
+            Number(x_zero), w_zp, single, zero, low, high, factors, rounding, to_float
+        )
 
 
 def weight_zero_point(q: Quantisation | None, channel: str) -> str:
@@ -255,6 +266,8 @@ def requantize(c: Contraction, q: Quantisation, acc: str, channel: str) -> str:
     scale = scale_text(q, channel)
     if q.to_float:
         return f"((float){acc} * {scale})"
+    if q.rounding is not Rounding.EVEN:
+        return f"{q.rounding.function}({acc}, {scale}, {q.y_zero_point}, {q.lo}, {q.hi})"
     if largest(c, q).max(initial=0) >= 2**31:
         return f"mlf_quantize((float){acc} * {scale}, {q.y_zero_point}, {q.lo}, {q.hi})"
     name = "mlf_requantize" if is_narrow(c, q) else "mlf_requantize_wide"
@@ -271,7 +284,7 @@ def has_normal_scales(q: Quantisation) -> bool:
     """Whether mlf_requantize_soft takes all scales."""
     scale = q.scale.astype(np.float32)
     normal = np.isfinite(scale) & (scale >= np.finfo(np.float32).tiny)
-    return not q.to_float and bool(np.all(normal))
+    return not q.to_float and q.rounding is Rounding.EVEN and bool(np.all(normal))
 
 
 def scale_text(q: Quantisation, channel: str) -> str:
@@ -286,8 +299,10 @@ def requantize_soft(q: Quantisation, acc: str, channel: str, rarely: bool = Fals
     return f"{name}({acc}, {scale_text(q, channel)}, {q.y_zero_point}, {q.lo}, {q.hi})"
 
 
-def scale_operand(q: Quantisation) -> Operand:
-    return Operand("scale", "float", "const", array=q.scale)
+def scale_operand(q: Quantisation, width: int = 1) -> Operand:
+    """The parameter that `scale_text` names; channels are a multiple of `width`, zeros added."""
+    array = q.factor if q.factor.size == 1 else pad_rows(q.factor, width)
+    return Operand("scale", of(array).c, "const", array=array)
 
 
 @dataclass(frozen=True)

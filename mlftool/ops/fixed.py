@@ -20,6 +20,7 @@ import numpy as np
 
 from mlftool.ir.graph import Array
 from mlftool.ir.holes import Number
+from mlftool.ir.rounding import Rounding
 from mlftool.ops.base import Operand
 from mlftool.ops.contraction import Contraction, Quantisation, folded_bias, halves, is_narrow
 
@@ -84,7 +85,7 @@ def _operand(m: Array, multiple: int) -> Operand:
 
 def fixed(c: Contraction, q: Quantisation) -> Fixed | None:
     """The integer form, or None where scales or accumulators leave no room for one."""
-    if q.to_float or not c.v.y.dtype.is_int8:
+    if q.to_float or q.rounding is not Rounding.EVEN or not c.v.y.dtype.is_int8:
         return None
     least, most = extremes(c, q)
     scale = np.broadcast_to(q.scale, (c.oc,)).astype(np.float64)

@@ -62,7 +62,7 @@ def _reaches_outside(v: View) -> bool:
     )
 
 
-def _pool(
+def pool(
     v: View,
     name: str,
     init: str,
@@ -110,7 +110,7 @@ def _pool(
     )
 
 
-def _divisor(v: View) -> int | str:
+def divisor_of(v: View) -> int | str:
     """What a mean divides by, in C: a number, or a variable of the template where windows differ.
 
     `inside` counts a window's elements in the input, `count` those in the input and its padding;
@@ -186,7 +186,7 @@ def max_pool(v: View) -> Kernel:
         raise UnsupportedError(f"MaxPool on {dtype}; supported: types that C has, 16-bit floats")
     lowest = literal(float("-inf") if dtype.is_float else dtype.range[0], dtype)
     step = "value > acc ? value : acc"
-    return _pool(v, "portable.max_pool", lowest, step, "acc", dtype.c, _place(v))
+    return pool(v, "portable.max_pool", lowest, step, "acc", dtype.c, _place(v))
 
 
 def _place(v: View) -> str:
@@ -227,7 +227,7 @@ def lp_pool(v: View) -> Kernel:
     root = {1: "acc", 2: f"sqrt{'' if row.bits == 64 else 'f'}(acc)"}.get(p)
     root = root or m.call("pow", "acc", m.lit(1 / p))
     step, includes = f"acc + {power}", ("mlf/math.h",)
-    return _pool(v, "portable.lp_pool", m.lit(0), step, root, row.c, includes=includes)
+    return pool(v, "portable.lp_pool", m.lit(0), step, root, row.c, includes=includes)
 
 
 def _implied(scope: Scope, d: Draft) -> None:
@@ -284,7 +284,7 @@ def averages(v: View, requantize: str) -> Kernel:
     """
     x_scale, y_scale = np.float32(v.known(1).item()), np.float32(v.known(3).item())
     x_zero, y_zero = int(v.known(2).item()), int(v.known(4).item())
-    divisor = _divisor(v)
+    divisor = divisor_of(v)
     f32 = v.type(v.core.inputs[1]).dtype
     known = constant_factor(v)
     if known is not None:
@@ -300,7 +300,7 @@ def averages(v: View, requantize: str) -> Kernel:
     finish = f"({v.y.dtype.c}){requantize}({total}, {factor}, {y_zero}, {lo}, {hi})"
     counts = (*((count,) if x_zero else ()), *((divisor,) if known is None else ()))
     step = "acc + value"
-    return _pool(v, "portable.average_pool_s8", "0", step, finish, "int32_t", counts=counts)
+    return pool(v, "portable.average_pool_s8", "0", step, finish, "int32_t", counts=counts)
 
 
 @op(
@@ -313,16 +313,16 @@ def averages(v: View, requantize: str) -> Kernel:
 )
 def average_pool(v: View) -> Kernel:
     """Mean of each window, summed in float in window order."""
-    row, divisor = float_of(v, v.y.dtype), _divisor(v)
+    row, divisor = float_of(v, v.y.dtype), divisor_of(v)
     by = literal(divisor, row) if isinstance(divisor, int) else f"({row.c}){divisor}"
     init, step, finish = literal(0, row), "acc + value", f"acc / {by}"
-    return _pool(v, "portable.average_pool", init, step, finish, row.c, counts=(divisor,))
+    return pool(v, "portable.average_pool", init, step, finish, row.c, counts=(divisor,))
 
 
 def constant_factor(v: View) -> np.float32 | None:
     """What a sum is multiplied by, where all windows have as many elements."""
     x_scale, y_scale = np.float32(v.known(1).item()), np.float32(v.known(3).item())
-    divisor = _divisor(v)
+    divisor = divisor_of(v)
     if isinstance(divisor, str):
         return None
     return np.float32(x_scale / (y_scale * np.float32(divisor)))

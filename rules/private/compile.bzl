@@ -55,7 +55,7 @@ the model whose shape is computed: how large it gets at most.""",
     "model": attr.label(
         mandatory = True,
         allow_single_file = True,
-        doc = "The ONNX file.",
+        doc = "The ONNX or TensorFlow Lite file.",
     ),
     "module_name": attr.string(
         doc = """Name of the module, part of every C symbol. Default: the target's name. Modules of one
@@ -98,7 +98,7 @@ def options_of(ctx):
     if not attr.target:
         fail("%s: target: got '', expected a target such as host or cortex-m4; leave it out for host" % label)
     device_of(attr.target, "%s: target" % label)
-    check_extension(ctx, "model", ["onnx"])
+    check_extension(ctx, "model", ["onnx", "tflite"])
     check_extension(ctx, "tuning", ["json"])
     check_shapes(ctx)
     check_values(ctx)

@@ -68,7 +68,7 @@ _TUNE_ATTRS = {
         allow_single_file = [".npz"],
         doc = "Instructions are counted on the first sample. Default: a fixed pattern.",
     ),
-    "model": attr.label(mandatory = True, allow_single_file = True, doc = "The ONNX file."),
+    "model": attr.label(mandatory = True, allow_single_file = True, doc = "The ONNX or TensorFlow Lite file."),
     "optimisation": attr.string(
         default = "-O2",
         values = ["-O2", "-O3", "-Os"],

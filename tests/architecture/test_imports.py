@@ -21,6 +21,8 @@ ALLOWED = {
     "onnx_rules": {"errors", "ir"},
     "ops": {"errors", "ir", "onnx_rules"},
     "importer": {"errors", "ir", "onnx_rules", "ops"},
+    "fixedpoint": {"errors", "ir", "ops"},
+    "frontends": {"errors", "ir", "ops", "importer", "fixedpoint"},
     "passes": {"errors", "ir", "ops"},
     "targets": {"errors", "ir", "ops"},
     "plan": {"errors", "ir", "ops", "targets"},
@@ -32,7 +34,7 @@ ALLOWED = {
     "mlf": {"errors", "version"},
     "runtime": {"errors", "files", "mlf", "targets"},
     "options": {"targets", "version"},
-    "module": {"ir", "options", "targets", "plan", "codegen"},
+    "module": {"ir", "frontends", "options", "targets", "plan", "codegen"},
     "config": {"errors", "options"},
     "crash": {"errors", "mlf"},
     "limits": {"errors"},
@@ -41,7 +43,7 @@ ALLOWED = {
     "describe": {"errors", "ir", "ops", "codegen", "mlf", "module", "objects", "version"},
     "compile": {
         *("errors", "ir", "ops", "importer", "passes", "targets", "plan", "codegen", "mlf"),
-        *("module", "describe", "crash", "minimise", "options"),
+        *("frontends", "module", "describe", "crash", "minimise", "options"),
     },
     # Compiles and runs.
     "tune": {
@@ -52,7 +54,7 @@ ALLOWED = {
     "backend": {"errors", "ir", "mlf", "runtime", "targets", "module", "compile"},
     # Where a test can run decides which targets a model gets.
     "manifest": {"errors", "files", "keywords", "options", "runtime", "targets"},
-    "stamps": {"errors", "files", "importer", "mlf"},
+    "stamps": {"errors", "files", "frontends", "importer", "mlf"},
     "builder": {
         "errors",
         "compile",
@@ -72,7 +74,7 @@ ALLOWED = {
     },
     "api": {
         *("errors", "ir", "importer", "passes", "targets", "plan", "codegen", "mlf", "runtime"),
-        *("module", "describe", "compile", "config"),
+        *("files", "frontends", "module", "describe", "compile", "config"),
     },
     # Where TVM's scripts look for what api and runtime hold.
     "moved": {"errors"},

@@ -82,7 +82,7 @@ REFUSED = {
         "//refused:t9: archive: got //refused:x.json, expected one .tar or .model-library-format "
         "file",
     'mlf_compile(name = "u", model = VECTORS)':
-        "//refused:u: model: got //:models/gesture_int8.npz, expected one .onnx file",
+        "//refused:u: model: got //:models/gesture_int8.npz, expected one .onnx or .tflite file",
     'mlf_report(name = "v", absolute = "tiny", runner = HOST, vectors = VECTORS)':
         "//refused:v: absolute: got 'tiny', expected a number of 0 or more, such as 0.5 or 1e-5",
     'mlf_host_test(name = "w", relative = -1, runner = HOST, vectors = VECTORS)':

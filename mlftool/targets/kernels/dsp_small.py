@@ -101,7 +101,7 @@ def small_planes(c: Contraction, q: Quantisation) -> Tile | None:
         "dsp.small_planes",
         "dsp_small_planes.c.j2",
         c,
-        constants(w=plane.weights, b=bias_of(c, q), scale=q.scale),
+        constants(w=plane.weights, b=bias_of(c, q), scale=q.factor),
         [Operand("plane", "int16_t", "scratch", bytes=size, planned=True)],
         store,
         {

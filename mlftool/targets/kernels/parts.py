@@ -205,7 +205,7 @@ def bias_of(c: Contraction, q: Quantisation, multiple: int = 1) -> Array:
 
 
 def scale_of(q: Quantisation, multiple: int = 1) -> Array:
-    return q.scale if q.scale.size == 1 else pad_rows(q.scale, multiple)
+    return q.factor if q.factor.size == 1 else pad_rows(q.factor, multiple)
 
 
 def distances(c: Contraction, rows: int, backwards: bool) -> tuple[int, int]:

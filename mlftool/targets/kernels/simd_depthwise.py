@@ -33,7 +33,7 @@ def depthwise_int8(c: Contraction, q: Quantisation) -> Tile | None:
     acc = f"({v.y.dtype.c}){requantize(c, q, 'acc', 'c')}"
     weights = _taps(c)
     largest = max(abs(n) for n in v.x(0).dtype.range)
-    read = constants(b=bias_of(c, q), scale=q.scale)
+    read = constants(b=bias_of(c, q), scale=q.factor)
     return _tile(c, acc, read, q.x_zero_point, _groups(weights, largest))
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mlftool.ir.graph import Array, Node, View
+from mlftool.ir.rounding import Rounding
 from mlftool.ops.base import Operand, Trait, is_a, record
 from mlftool.ops.contraction import Contraction, Quantisation, blocks, largest
 from mlftool.ops.scalar import Store, operand_kind, tensor_operand
@@ -130,6 +131,8 @@ def finish(
     if q is None:
         return _floats(v, c, nodes, lanes, whole)
     if q.to_float or not v.y.dtype.is_int8 or not v.out.dtype.is_int8:
+        return None
+    if q.rounding is not Rounding.EVEN:
         return None
     # Only below 2^22 is a sum's rounding exact before the limits.
     if np.any(largest(c, q) * q.scale.astype(np.float64) >= 2**22 - 1):

@@ -1,0 +1,68 @@
+"""Sums of quantised tensors: products of matrices, reductions and pools.
+
+They are the loops of mlftool/ops with another end: `factor` is what Rounding.factors makes of the
+scales, and what a sum is multiplied by.
+"""
+
+from __future__ import annotations
+
+from mlftool.ir.dtype import int32, int64
+from mlftool.ir.graph import View
+from mlftool.ir.rounding import ATTRIBUTE, Rounding
+from mlftool.ops.base import Contracts, Kernel, Layout, Trait, UnsupportedError, op
+from mlftool.ops.matmul import product
+from mlftool.ops.reduce import nest, reduced_axes
+from mlftool.ops.scalar import literal
+from mlftool.ops.window import divisor_of, pool
+
+
+def stored(v: View, rounding: Rounding, total: str) -> str:
+    """C text of what is stored for a sum."""
+    low, high = v.y.dtype.range
+    numbers = f"{literal(v.attr('factor'), int64)}, {v.attr('after')}, {low}, {high}"
+    return f"({v.y.dtype.c}){rounding.function}({total}, {numbers})"
+
+
+def _less(element: str, zero: int, row: str) -> str:
+    return f"(({row}){element} - ({zero}))" if zero else f"({row}){element}"
+
+
+@op("mlf.MatMulFixed", Trait.EPILOGUE, contracts=Contracts(Layout.MATRICES))
+def products(v: View) -> Kernel:
+    """The product of two tensors, in batches that broadcast; `zeros` are their zero points."""
+    rounding = Rounding(v.attr(ATTRIBUTE))
+    row = int32 if rounding is Rounding.TWICE else int64
+    a, b = (_less(e, z, row.c) for e, z in zip(("x[ai]", "w[bi]"), v.attr("zeros"), strict=True))
+    return product(v, "matmul_fixed", row, a, b, stored(v, rounding, "acc"), {})
+
+
+@op("mlf.ReduceFixed")
+def reduced(v: View) -> Kernel:
+    """A sum along the axes that input 1 names, less `before`, the zero points; a mean has another
+    factor."""
+    axes = reduced_axes(v)
+    if axes is None:
+        raise UnsupportedError("sums along computed axes; supported: known axes")
+    total = f"(acc - {literal(v.attr('before'), int32)})" if v.attr("before") else "acc"
+
+    def texts(index: str, count: str) -> dict[str, str]:
+        return {
+            "type": "int32_t",
+            "start": "0",
+            "value": f"x[{index}]",
+            "step": "acc + value",
+            "finish": stored(v, Rounding.TWICE, total),
+        }
+
+    return nest(v, axes, int32, texts)
+
+
+@op("mlf.AveragePoolFixed", Trait.SPATIAL, Trait.EPILOGUE)
+def average(v: View) -> Kernel:
+    """The mean of each window, halves away from zero; input and output have one zero point, so it
+    plays no part."""
+    low, high = v.attr("activation")
+    divisor = divisor_of(v)
+    mean = f"mlf_clamp_i32(mlf_mean_away(acc, {divisor}), {low}, {high})"
+    name, finish = "portable.average_pool_fixed", f"({v.y.dtype.c}){mean}"
+    return pool(v, name, "0", "acc + value", finish, "int32_t", counts=(divisor,))

@@ -1,0 +1,1 @@
+"""Front ends: each reads one format of models and makes our Graph of it."""

@@ -1,0 +1,320 @@
+"""Sums of products: convolutions, fully connected layers and matrix products.
+
+They are QLinearConv, com.microsoft.QGemm and their like, whose requantisation rounds as TensorFlow
+Lite Micro does: twice behind sums of 32 bits, once behind those of 64 (mlftool/ir/rounding.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mlftool.frontends.tflite.model import Tensor
+from mlftool.frontends.tflite.site import RefusedError, Site, kind_of, operator
+from mlftool.ir.graph import Array, TensorType
+from mlftool.ir.rounding import ATTRIBUTE, Rounding
+
+SAME = 0
+INT32 = 2  # a TensorType, in quantized_bias_type
+FIRST = (0, 3, 1, 2)  # channels last to channels first
+LAST = (0, 2, 3, 1)
+
+
+@dataclass(frozen=True)
+class Window:
+    """Along one axis: what is added before and behind."""
+
+    before: int
+    behind: int
+
+
+def window(same: bool, n: int, out: int, kernel: int, stride: int, dilation: int) -> Window:
+    """Padding as TensorFlow has it: the odd element goes behind."""
+    if not same:
+        return Window(0, 0)
+    total = max(0, (out - 1) * stride + (kernel - 1) * dilation + 1 - n)
+    return Window(total // 2, total - total // 2)
+
+
+def extent(same: bool, n: int, kernel: int, stride: int, dilation: int) -> int:
+    """Of the output along one axis."""
+    return -(-n // stride) if same else (n + stride - ((kernel - 1) * dilation + 1)) // stride
+
+
+def spatial(s: Site, kernel: Sequence[int], x: Tensor, y: Tensor) -> dict[str, Any]:
+    """The attributes of a window over axes 1 and 2 of `x`, which must give `y`."""
+    strides = [s.option("stride_h"), s.option("stride_w")]
+    dilations = [s.option("dilation_h_factor", 1), s.option("dilation_w_factor", 1)]
+    s.expect(
+        s.option("padding") in (0, 1), f"padding {s.option('padding')}; expected SAME or VALID"
+    )
+    s.expect(min(strides) > 0, f"a stride of {min(strides)}; expected at least 1")
+    s.expect(min(dilations) > 0, f"a dilation of {min(dilations)}; expected at least 1")
+    s.expect(min(kernel) > 0, f"a filter of {min(kernel)}; expected at least 1")
+    same, inner = s.option("padding") == SAME, zip(kernel, strides, dilations, strict=True)
+    sizes = x.type.shape[1:3]
+    made = [extent(same, n, *axis) for n, axis in zip(sizes, inner, strict=True)]
+    s.expect(
+        made == list(y.type.shape[1:3]),
+        f"an output of {y.type}; expected {made} along axes 1 and 2",
+    )
+    pads = [
+        window(same, n, o, k, st, d)
+        for n, o, k, st, d in zip(sizes, made, kernel, strides, dilations, strict=True)
+    ]
+    return {
+        "kernel_shape": tuple(kernel),
+        "strides": tuple(strides),
+        "dilations": tuple(dilations),
+        "pads": (*(p.before for p in pads), *(p.behind for p in pads)),
+    }
+
+
+def rank(s: Site, n: int, *tensors: Tensor) -> None:
+    for tensor in tensors:
+        s.expect(len(tensor.type.shape) == n, f"a tensor {tensor.type}; expected {n} axes")
+
+
+def biases(s: Site, i: int, channels: int) -> Array | None:
+    """The bias if there is one. Raises RefusedError unless it has a number for each channel."""
+    if not s.has(i):
+        return None
+    bias = s.known(i, "biases")
+    s.expect(bias.shape == (channels,), f"a bias {s.x(i).type}; expected {channels} numbers")
+    return bias
+
+
+def rounding(s: Site, bias: Array | None, *, wide_only: bool = False) -> Rounding:
+    """What sums become, by the types of x and of the bias. Raises RefusedError for an odd bias."""
+    if s.x().type.dtype.name == "int8":
+        s.expect(bias is None or bias.dtype == np.int32, "a bias that is not int32")
+        return Rounding.TWICE
+    if bias is not None:
+        row = bias.dtype.name
+        s.expect(row in ("int32", "int64"), f"a bias of {row} for int16; supported: int32, int64")
+        s.expect(not wide_only or row == "int64", f"a bias of {row} for int16; supported: int64")
+        return Rounding.TWICE if row == "int32" else Rounding.ONCE
+    short = s.option("quantized_bias_type", 0) == INT32 and not wide_only
+    return Rounding.TWICE if short else Rounding.ONCE
+
+
+@dataclass(frozen=True)
+class Quantities:
+    """What a quantised contraction reads beside its tensors."""
+
+    weights: Array
+    bias: Array | None
+    rounding: Rounding
+    counts: bool = False  # the weights' zero point counts
+
+
+def weights_of(s: Site, i: int, channels: int) -> Array:
+    """Constant weights of 8 bits, with scales for all or for each of `channels`."""
+    w, tensor = s.known(i, "weights"), s.x(i)
+    s.expect(w.dtype == np.int8, f"weights {tensor.type}; supported: int8 and int4")
+    q = tensor.quantised
+    fits = q is not None and q.scale.size in (1, channels)
+    s.expect(fits, f"weights with {tensor.unusable or 'no scales that fit'}")
+    return w
+
+
+def contraction(
+    s: Site,
+    op: str,
+    x: str,
+    q: Quantities,
+    out: str,
+    attrs: Mapping[str, Any],
+    x_at: int = 0,
+    w_at: int = 1,
+) -> None:
+    """The node that makes `out`, whose operands lie as QLinearConv's, or as QGemm's."""
+    w = s.x(w_at).quantised
+    assert w is not None
+    xt, y, row = s.x(x_at), s.y(), np.dtype(s.x(x_at).type.dtype.name)
+    narrow = row == np.int8
+    zeros = w.zero_point if q.counts else np.zeros(1)
+    s.expect(bool(np.all(np.abs(zeros) < 128)), "a zero point of weights beyond int8")
+    x_zero = s.zero(xt) if narrow or q.counts else 0
+    y_zero = s.zero(y) if narrow or q.counts else 0
+    parts = [
+        x,
+        s.const(np.float32(s.scale(xt)), what="x_scale"),
+        s.const(np.array(x_zero, row), what="x_zero_point"),
+        s.const(q.weights, what="weights"),
+        s.const(w.scale, what="w_scale"),
+        s.const(zeros.astype(np.int8), what="w_zero_point"),
+        s.const(np.float32(s.scale(y)), what="y_scale"),
+        s.const(np.array(y_zero, row), what="y_zero_point"),
+    ]
+    bias = "" if q.bias is None else s.const(q.bias, what="bias")
+    parts = [*parts[:6], bias, *parts[6:]] if op == GEMM else [*parts, *([bias] if bias else [])]
+    more = {"activation": s.stored_limits(), ATTRIBUTE: q.rounding.value}
+    s.add(op, parts, out, {**attrs, **more})
+
+
+GEMM = "com.microsoft.QGemm"
+
+
+def convolved(
+    s: Site, weights: Array, group: int, q: Quantities | None, attrs: dict[str, Any]
+) -> None:
+    """A convolution with weights [O, I, H, W], of floats if there is no `q`."""
+    x, y = s.turned(s.name(0), FIRST), s.y().type
+    shape = tuple(y.shape[p] for p in FIRST)
+    attrs = {**attrs, "group": group}
+    out = s.draft.fresh(f"{s.label}.nchw", TensorType(y.dtype, shape))
+    if q:
+        contraction(s, "QLinearConv", x, q, out, attrs)
+    else:
+        bias = biases(s, 2, y.shape[-1])
+        parts = [x, s.const(weights, what="weights")]
+        parts += [] if bias is None else [s.const(bias, what="bias")]
+        s.add("Conv", parts, out, attrs)
+    if q or not s.cuts:
+        s.turned(out, LAST, s.out())
+    else:
+        s.within(s.turned(out, LAST), s.out())
+
+
+@operator("CONV_2D")
+def conv_2d(s: Site) -> None:
+    row, x, y = kind_of(s), s.x(), s.y()
+    rank(s, 4, x, y, s.x(1))
+    w = s.known(1, "weights")
+    oc, kh, kw, ic = w.shape
+    s.expect(ic > 0 and x.type.shape[3] % ic == 0, f"weights {s.x(1).type} for {x.type}")
+    group = x.type.shape[3] // ic
+    s.expect(group > 0 and oc % group == 0 and oc == y.type.shape[3], f"weights {s.x(1).type}")
+    attrs = spatial(s, (kh, kw), x, y)
+    turned = np.ascontiguousarray(w.transpose(0, 3, 1, 2))
+    if row == "float32":
+        convolved(s, turned, group, None, attrs)
+        return
+    weights_of(s, 1, oc)
+    bias = biases(s, 2, oc)
+    convolved(s, turned, group, Quantities(turned, bias, rounding(s, bias)), attrs)
+
+
+@operator("DEPTHWISE_CONV_2D")
+def depthwise_conv_2d(s: Site) -> None:
+    row, x, y = kind_of(s), s.x(), s.y()
+    rank(s, 4, x, y, s.x(1))
+    w, channels = s.known(1, "weights"), x.type.shape[3]
+    one, kh, kw, oc = w.shape
+    fits = one == 1 and channels > 0 and oc % channels == 0 and oc == y.type.shape[3]
+    s.expect(fits, f"weights {s.x(1).type} for {x.type}")
+    multiplier = s.option("depth_multiplier", 0)
+    s.expect(multiplier in (0, oc // channels), f"a depth_multiplier of {multiplier}")
+    attrs = spatial(s, (kh, kw), x, y)
+    turned = np.ascontiguousarray(w.transpose(3, 0, 1, 2))
+    if row == "float32":
+        convolved(s, turned, channels, None, attrs)
+        return
+    weights_of(s, 1, oc)
+    bias = biases(s, 2, oc)
+    q = Quantities(turned, bias, rounding(s, bias, wide_only=True))
+    convolved(s, turned, channels, q, attrs)
+
+
+@operator("TRANSPOSE_CONV")
+def transpose_conv(s: Site) -> None:
+    """Inputs are the output's shape, weights, x and a bias."""
+    x, y, row = s.x(2), s.y(), kind_of(s, tensor=s.x(2))
+    rank(s, 4, x, y, s.x(1))
+    w = s.known(1, "weights")
+    oc, kh, kw, ic = w.shape
+    s.expect(ic == x.type.shape[3] and oc == y.type.shape[3], f"weights {s.x(1).type}")
+    strides = [s.option("stride_h"), s.option("stride_w")]
+    s.expect(min(strides) > 0, f"a stride of {min(strides)}; expected at least 1")
+    same = s.option("padding") == SAME
+    pads, sizes = [], zip(y.type.shape[1:3], x.type.shape[1:3], (kh, kw), strides, strict=True)
+    for out, n, k, stride in sizes:
+        s.expect(extent(same, out, k, stride, 1) == n, f"an output of {y.type} for {x.type}")
+        before = window(same, out, n, k, stride, 1).before
+        pads.append((before, (n - 1) * stride + k - before - out))
+    attrs = {
+        "kernel_shape": (kh, kw),
+        "strides": tuple(strides),
+        "pads": (pads[0][0], pads[1][0], pads[0][1], pads[1][1]),
+        "group": 1,
+    }
+    turned = np.ascontiguousarray(w.transpose(3, 0, 1, 2))  # [I, O, H, W]
+    bias = biases(s, 3, oc)
+    made = TensorType(y.type.dtype, tuple(y.type.shape[p] for p in FIRST))
+    out_, turned_x = s.draft.fresh(f"{s.label}.nchw", made), s.turned(s.name(2), FIRST)
+    if row == "float32":
+        parts = [turned_x, s.const(turned, what="weights")]
+        parts += [] if bias is None else [s.const(bias, what="bias")]
+        s.add("ConvTranspose", parts, out_, attrs)
+        s.within(s.turned(out_, LAST), s.out())
+        return
+    weights_of(s, 1, oc)
+    how = Rounding.TWICE if row == "int8" else Rounding.ONCE
+    wanted = ("int32",) if row == "int8" else ("int64", "int16")
+    name = "none" if bias is None else bias.dtype.name
+    s.expect(name in ("none", *wanted), f"a bias of {name}; supported: {', '.join(wanted)}")
+    bias = bias.astype(np.int64) if bias is not None and bias.dtype == np.int16 else bias
+    q = Quantities(turned, bias, how)
+    contraction(s, "mlf.QLinearConvTranspose", turned_x, q, out_, attrs, x_at=2)
+    s.turned(out_, LAST, s.out())
+
+
+@operator("FULLY_CONNECTED")
+def fully_connected(s: Site) -> None:
+    row, x, y = kind_of(s), s.x(), s.y()
+    rank(s, 2, s.x(1))
+    s.expect(
+        s.option("weights_format", 0) == 0, "shuffled weights; supported: weights_format DEFAULT"
+    )
+    w = s.known(1, "weights")
+    oc, depth = w.shape
+    rows = x.type.elements // max(1, depth)
+    fits = rows * depth == x.type.elements and rows * oc == y.type.elements
+    s.expect(fits, f"weights {s.x(1).type} for {x.type} and {y.type}")
+    flat = s.reshaped(s.name(0), (rows, depth))
+    made = s.draft.fresh(f"{s.label}.rows", TensorType(y.type.dtype, (rows, oc)))
+    bias = biases(s, 2, oc)
+    if row == "float32":
+        parts = [flat, s.const(w, what="weights")]
+        parts += [] if bias is None else [s.const(bias, what="bias")]
+        s.add("Gemm", parts, made, {"transB": 1})
+        s.within(s.reshaped(made, y.type.shape), s.out())
+        return
+    weights_of(s, 1, oc)
+    channels = s.x(1).quantised
+    assert channels is not None
+    nibbles = bool(w.size) and s.x(1).nibbles
+    s.expect(channels.scale.size == 1 or not nibbles, "int4 weights with scales for each channel")
+    q = Quantities(w, bias, rounding(s, bias), counts=channels.scale.size == 1)
+    contraction(s, GEMM, flat, q, made, {"transB": 1})
+    s.reshaped(made, y.type.shape, s.out())
+
+
+@operator("BATCH_MATMUL")
+def batch_matmul(s: Site) -> None:
+    a, b, y, row = s.x(0), s.x(1), s.y(), kind_of(s)
+    s.expect(a.type.dtype == b.type.dtype == y.type.dtype, f"{a.type} by {b.type} to {y.type}")
+    s.expect(min(len(a.type.shape), len(b.type.shape)) >= 2, f"{a.type} by {b.type}")
+    names = [s.name(0), s.name(1)]
+    for i, option in enumerate(("adj_x", "adj_y")):
+        if s.option(option, False):
+            n = len(s.x(i).type.shape)
+            names[i] = s.turned(names[i], (*range(n - 2), n - 1, n - 2))
+    left, right = (s.draft.types[name].shape for name in names)
+    try:
+        stacks = np.broadcast_shapes(left[:-2], right[:-2])
+    except ValueError:
+        raise RefusedError(f"{a.type} by {b.type}") from None
+    fits = left[-1] == right[-2] and y.type.shape == (*stacks, left[-2], right[-1])
+    s.expect(fits, f"{a.type} by {b.type} to {y.type}")
+    if row == "float32":
+        s.add("MatMul", names, s.out())
+        return
+    how = Rounding.TWICE if row == "int8" else Rounding.ONCE
+    real = np.array(s.scale(a) * s.scale(b) / s.scale(y))
+    attrs = {"zeros": [s.zero(a), s.zero(b)], "after": s.zero(y), ATTRIBUTE: how.value}
+    s.add("mlf.MatMulFixed", names, s.out(), {**attrs, "factor": how.factors(real).item()})

@@ -1,0 +1,411 @@
+"""Operators that move elements, of any type, without looking at them."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from mlftool.frontends.tflite.contractions import rank
+from mlftool.frontends.tflite.model import Tensor
+from mlftool.frontends.tflite.site import Site, away, one_of, operator
+from mlftool.ir.graph import Array, TensorType
+
+
+def axis_of(s: Site, axis: int, tensor: Tensor, more: int = 0) -> int:
+    """An axis from the front. Raises RefusedError for one that `tensor` has not."""
+    n = len(tensor.type.shape) + more
+    s.expect(-n <= axis < n, f"axis {axis} of {tensor.type}")
+    return axis % n
+
+
+def numbers(s: Site, i: int, what: str) -> list[int]:
+    return [int(n) for n in s.known(i, what).reshape(-1)]
+
+
+def alike(s: Site, *tensors: Tensor) -> None:
+    """Raises RefusedError unless all have the output's element type."""
+    row = s.y().type.dtype
+    s.expect(all(t.type.dtype == row for t in tensors), f"inputs that are not all {row}")
+
+
+def made_shape(s: Site, shape: tuple[int, ...]) -> None:
+    s.expect(shape == s.y().type.shape, f"an output {s.y().type}; expected the shape {shape}")
+
+
+@operator("RESHAPE", "SQUEEZE", "EXPAND_DIMS")
+def reshape(s: Site) -> None:
+    """What the output's shape says; other inputs and options only say it again."""
+    x, y = s.x(), s.y()
+    alike(s, x)
+    s.expect(x.type.elements == y.type.elements, f"an output {y.type} for {x.type}")
+    s.reshaped(s.name(), y.type.shape, s.out())
+
+
+@operator("TRANSPOSE")
+def transpose(s: Site) -> None:
+    x, perm = s.x(), numbers(s, 1, "orders of axes")
+    alike(s, x)
+    s.expect(sorted(perm) == list(range(len(x.type.shape))), f"a permutation {perm} of {x.type}")
+    made_shape(s, tuple(x.type.shape[p] for p in perm))
+    s.turned(s.name(), perm, s.out())
+
+
+@operator("CONCATENATION")
+def concatenation(s: Site) -> None:
+    y, parts = s.y(), [s.x(i) for i in range(len(s.node.inputs))]
+    axis = axis_of(s, s.option("axis"), y)
+    alike(s, *parts)
+    s.expect(bool(parts), "no inputs")
+    s.expect(not s.cuts, "a fused activation; supported: NONE")
+    rests = {t.type.shape[:axis] + t.type.shape[axis + 1 :] for t in parts}
+    whole = sum(t.type.shape[axis] for t in parts if len(t.type.shape) > axis)
+    fits = rests == {y.type.shape[:axis] + y.type.shape[axis + 1 :]} and whole == y.type.shape[axis]
+    s.expect(fits, f"inputs that do not make {y.type}")
+    if y.type.dtype.name == "int8" and y.quantised is not None:
+        found = {(s.scale(t), s.zero(t)) for t in (*parts, y)}
+        s.expect(len(found) == 1, "int8 inputs whose scales differ from the output's")
+    s.add("Concat", [s.name(i) for i in range(len(parts))], s.out(), {"axis": axis})
+
+
+def _parts(s: Site, x_at: int, axis: int) -> None:
+    """Outputs are consecutive parts of an input along an axis."""
+    x, ys = s.x(x_at), [s.y(k) for k in range(len(s.node.outputs))]
+    s.expect(bool(ys), "no outputs")
+    alike(s, x, *ys)
+    shapes = [t.type.shape for t in ys]
+    rest = x.type.shape[:axis] + x.type.shape[axis + 1 :]
+    fits = all(len(h) == len(x.type.shape) and h[:axis] + h[axis + 1 :] == rest for h in shapes)
+    s.expect(fits and sum(h[axis] for h in shapes) == x.type.shape[axis], f"parts of {x.type}")
+    names = [s.out(k) for k in range(len(ys))]
+    s.add("Split", (s.name(x_at),), names[0], {"axis": axis}, more=names[1:])
+
+
+@operator("SPLIT")
+def split(s: Site) -> None:
+    """Inputs are the axis and x."""
+    _parts(s, 1, axis_of(s, numbers(s, 0, "axes")[0], s.x(1)))
+
+
+@operator("SPLIT_V")
+def split_v(s: Site) -> None:
+    _parts(s, 0, axis_of(s, numbers(s, 2, "axes")[0], s.x()))
+
+
+@operator("PACK")
+def pack(s: Site) -> None:
+    y, parts = s.y(), [s.x(i) for i in range(len(s.node.inputs))]
+    axis = axis_of(s, s.option("axis", 0), y)
+    alike(s, *parts)
+    one = y.type.shape[:axis] + y.type.shape[axis + 1 :]
+    fits = all(t.type.shape == one for t in parts) and len(parts) == y.type.shape[axis]
+    s.expect(fits, f"inputs that do not make {y.type}")
+    shape = (*one[:axis], 1, *one[axis:])
+    names = [s.reshaped(s.name(i), shape) for i in range(len(parts))]
+    s.add("Concat", names, s.out(), {"axis": axis})
+
+
+@operator("UNPACK")
+def unpack(s: Site) -> None:
+    x, count = s.x(), len(s.node.outputs)
+    axis = axis_of(s, s.option("axis", 0), x)
+    one = x.type.shape[:axis] + x.type.shape[axis + 1 :]
+    alike(s, x)
+    fits = all(s.y(k).type.shape == one for k in range(count)) and count == x.type.shape[axis]
+    s.expect(fits, f"parts of {x.type}")
+    row = TensorType(x.type.dtype, (*one[:axis], 1, *one[axis:]))
+    names = [s.draft.fresh(f"{s.label}.part", row) for _ in range(count)]
+    s.add("Split", (s.name(),), names[0], {"axis": axis}, more=names[1:])
+    for k, name in enumerate(names):
+        s.reshaped(name, one, s.out(k))
+
+
+@operator("SLICE")
+def slice_(s: Site) -> None:
+    """Inputs are x, begins and sizes; a size of -1 is the rest."""
+    x, begin, size = s.x(), numbers(s, 1, "begins"), numbers(s, 2, "sizes")
+    alike(s, x)
+    s.expect(len(begin) == len(size) == len(x.type.shape), f"a window of {x.type}")
+    ends = [n if k < 0 else b + k for b, k, n in zip(begin, size, x.type.shape, strict=True)]
+    inside = all(0 <= b <= e <= n for b, e, n in zip(begin, ends, x.type.shape, strict=True))
+    s.expect(inside, f"a window {begin} to {ends} of {x.type}")
+    made_shape(s, tuple(e - b for b, e in zip(begin, ends, strict=True)))
+    _sliced(s, begin, ends, [1] * len(begin), s.out())
+
+
+def _sliced(
+    s: Site, begin: list[int], ends: list[int], steps: list[int], out: str | TensorType
+) -> str:
+    axes = range(len(begin))
+    parts = [s.const(np.array(v, np.int64)) for v in (begin, ends, list(axes), steps)]
+    return s.add("Slice", (s.name(), *parts), out)
+
+
+@operator("STRIDED_SLICE")
+def strided_slice(s: Site) -> None:
+    x, y = s.x(), s.y()
+    alike(s, x)
+    for name in ("ellipsis_mask", "new_axis_mask", "offset"):
+        s.expect(
+            not s.option(name, 0), f"{name}; supported: begin_mask, end_mask, shrink_axis_mask"
+        )
+    begin, end, steps = (numbers(s, i, "windows") for i in (1, 2, 3))
+    n = len(x.type.shape)
+    s.expect(len(begin) == len(end) == len(steps) <= n, f"a window of {x.type}")
+    s.expect(0 not in steps, "a stride of 0")
+    first, last = s.option("begin_mask", 0), s.option("end_mask", 0)
+    shrink = s.option("shrink_axis_mask", 0)
+    starts: list[int] = []
+    stops: list[int] = []
+    by: list[int] = []
+    kept: list[int] = []
+    for k, extent in enumerate(x.type.shape):
+        if k >= len(begin):
+            starts, stops, by = [*starts, 0], [*stops, extent], [*by, 1]
+            kept.append(extent)
+            continue
+        a, b, step = _ends(begin[k], end[k], steps[k], extent, first >> k & 1, last >> k & 1)
+        if shrink >> k & 1:
+            b, step = a + 1, 1
+            s.expect(0 <= a < extent, f"element {begin[k]} along axis {k} of {x.type}")
+        else:
+            kept.append(max(0, -(-(b - a) // step)))
+        starts, stops, by = [*starts, a], [*stops, b], [*by, step]
+    made_shape(s, tuple(kept))
+    # ONNX spells an end before the first element as one that is negative twice over.
+    spelt = [e if e >= 0 else -extent - 1 for e, extent in zip(stops, x.type.shape, strict=True)]
+    whole = [max(0, -(-(b - a) // st)) for a, b, st in zip(starts, stops, by, strict=True)]
+    sliced = _sliced(s, starts, spelt, by, TensorType(x.type.dtype, tuple(whole)))
+    s.reshaped(sliced, y.type.shape, s.out())
+
+
+def _ends(
+    begin: int, end: int, step: int, n: int, from_first: int, to_last: int
+) -> tuple[int, int, int]:
+    """The first element of a window along an axis, and the one behind its last."""
+    low, high = (0, n) if step > 0 else (-1, n - 1)
+    begin, end = (v + n if v < 0 else v for v in (begin, end))
+    begin, end = (min(max(v, low), high) for v in (begin, end))
+    if from_first:
+        begin = low if step > 0 else high
+    if to_last:
+        end = high if step > 0 else low
+    return begin, end, step
+
+
+def borders(s: Site, x: Tensor) -> Array:
+    """[axes, 2]: what is added before and behind each axis."""
+    pads = s.known(1, "borders").astype(np.int64)
+    s.expect(pads.shape == (len(x.type.shape), 2), f"borders {s.x(1).type} of {x.type}")
+    s.expect(bool((pads >= 0).all()), "negative borders")
+    made_shape(s, tuple(int(n + p.sum()) for n, p in zip(x.type.shape, pads, strict=True)))
+    return np.asarray(pads)
+
+
+@operator("PAD", "PADV2")
+def pad(s: Site) -> None:
+    x, y = s.x(), s.y()
+    alike(s, x)
+    pads = borders(s, x).T.reshape(-1)
+    if s.node.kind == "PADV2":
+        alike(s, s.x(2))
+        s.expect(s.x(2).type.elements == 1, f"a value {s.x(2).type}; expected one")
+        value = s.reshaped(s.name(2), ()) if s.x(2).type.shape else s.name(2)
+    else:
+        # Only int8 is filled with its zero point; int16 with 0 whatever it is.
+        narrow = y.type.dtype.name == "int8" and y.quantised is not None
+        value = s.const(np.array(s.zero(y) if narrow else 0, y.type.dtype.numpy))
+    s.add("Pad", (s.name(), s.const(pads), value), s.out(), {"mode": "constant"})
+
+
+@operator("MIRROR_PAD")
+def mirror_pad(s: Site) -> None:
+    x, mode = s.x(), s.option("mode", 0)
+    alike(s, x)
+    s.expect(mode in (0, 1), f"mode {mode}; supported: REFLECT, SYMMETRIC")
+    pads = borders(s, x)
+    most = [n - (1 if mode == 0 else 0) for n in x.type.shape]
+    s.expect(all(p.max() <= m for p, m in zip(pads, most, strict=True)), f"borders beyond {x.type}")
+    if mode == 0:
+        s.add("Pad", (s.name(), s.const(pads.T.reshape(-1))), s.out(), {"mode": "reflect"})
+        return
+    name = s.name()
+    for axis, (before, behind) in enumerate(pads.tolist()):
+        n = x.type.shape[axis]
+        places = [*range(before - 1, -1, -1), *range(n), *range(n - 1, n - 1 - behind, -1)]
+        name = taken(s, name, axis, places)
+    s.add("Identity", (name,), s.out())
+
+
+def taken(s: Site, name: str, axis: int, places: list[int]) -> str:
+    """The slices of `name` at known places along an axis."""
+    type_ = s.draft.types[name]
+    shape = (*type_.shape[:axis], len(places), *type_.shape[axis + 1 :])
+    made = TensorType(type_.dtype, shape)
+    return s.add("Gather", (name, s.const(np.array(places, np.int64))), made, {"axis": axis})
+
+
+@operator("REVERSE_V2")
+def reverse(s: Site) -> None:
+    x, name = s.x(), s.name()
+    alike(s, x)
+    made_shape(s, x.type.shape)
+    for axis in numbers(s, 1, "axes"):
+        k = axis_of(s, axis, x)
+        name = taken(s, name, k, list(range(x.type.shape[k] - 1, -1, -1)))
+    s.add("Identity", (name,), s.out())
+
+
+@operator("GATHER")
+def gather(s: Site) -> None:
+    x, places = s.x(), s.x(1)
+    axis = axis_of(s, s.option("axis", 0), x)
+    alike(s, x)
+    s.expect(not s.option("batch_dims", 0), "batch_dims; supported: 0")
+    s.expect(places.type.dtype.name == "int32", f"indices {places.type}; supported: int32")
+    _inside(s, places, x.type.shape[axis])
+    made_shape(s, x.type.shape[:axis] + places.type.shape + x.type.shape[axis + 1 :])
+    s.add("Gather", (s.name(), s.name(1)), s.out(), {"axis": axis})
+
+
+def _inside(s: Site, places: Tensor, n: int) -> None:
+    """Constant indices must exist; those that are computed are moved to the nearest end."""
+    known = places.data
+    fits = known is None or not known.size or (known.min() >= 0 and known.max() < n)
+    s.expect(bool(fits), f"an index outside {n} elements")
+
+
+@operator("EMBEDDING_LOOKUP")
+def embedding_lookup(s: Site) -> None:
+    """Inputs are indices and a table, whose rows are copied."""
+    places, table = s.x(0), s.x(1)
+    alike(s, table)
+    s.expect(places.type.dtype.name == "int32", f"indices {places.type}; supported: int32")
+    _inside(s, places, table.type.shape[0] if table.type.shape else 0)
+    made_shape(s, places.type.shape + table.type.shape[1:])
+    s.add("Gather", (s.name(1), s.name(0)), s.out(), {"axis": 0})
+
+
+@operator("GATHER_ND")
+def gather_nd(s: Site) -> None:
+    x, places = s.x(), s.x(1)
+    alike(s, x)
+    s.expect(places.type.dtype.name == "int32", f"indices {places.type}; supported: int32")
+    depth = places.type.shape[-1] if places.type.shape else 0
+    s.expect(0 < depth <= len(x.type.shape), f"indices {places.type} into {x.type}")
+    made_shape(s, places.type.shape[:-1] + x.type.shape[depth:])
+    s.add("GatherND", (s.name(), s.name(1)), s.out(), {"batch_dims": 0})
+
+
+@operator("BROADCAST_TO")
+def broadcast_to(s: Site) -> None:
+    x, y = s.x(), s.y()
+    alike(s, x)
+    s.expect(
+        np.broadcast_shapes(x.type.shape, y.type.shape) == y.type.shape, f"{x.type} to {y.type}"
+    )
+    shape = s.const(np.array(y.type.shape, np.int64))
+    s.add("Expand", (s.name(), shape), s.out())
+
+
+@operator("SHAPE")
+def shape(s: Site) -> None:
+    made = np.array(s.x().type.shape, s.y().type.dtype.numpy)
+    made_shape(s, made.shape)
+    s.add("Identity", (s.const(made),), s.out())
+
+
+@operator("ZEROS_LIKE")
+def zeros_like(s: Site) -> None:
+    made_shape(s, s.x().type.shape)
+    alike(s, s.x())
+    s.add("Identity", (s.const(np.zeros(s.y().type.shape, s.y().type.dtype.numpy)),), s.out())
+
+
+@operator("FILL")
+def fill(s: Site) -> None:
+    """Inputs are the shape and a value."""
+    value, y = s.x(1), s.y()
+    alike(s, value)
+    s.expect(value.type.elements == 1, f"a value {value.type}; expected one")
+    made_shape(s, tuple(numbers(s, 0, "shapes")))
+    one = s.reshaped(s.name(1), (1,) * len(y.type.shape))
+    s.add("Expand", (one, s.const(np.array(y.type.shape, np.int64))), s.out())
+
+
+@operator("SPACE_TO_DEPTH")
+def space_to_depth(s: Site) -> None:
+    x, block = s.x(), s.option("block_size")
+    rank(s, 4, x)
+    alike(s, x)
+    n, h, w, c = x.type.shape
+    s.expect(block > 0 and h % block == 0 and w % block == 0, f"blocks of {block} in {x.type}")
+    made_shape(s, (n, h // block, w // block, c * block * block))
+    parts = s.reshaped(s.name(), (n, h // block, block, w // block, block, c))
+    s.reshaped(s.turned(parts, (0, 1, 3, 2, 4, 5)), s.y().type.shape, s.out())
+
+
+@operator("DEPTH_TO_SPACE")
+def depth_to_space(s: Site) -> None:
+    x, block = s.x(), s.option("block_size")
+    rank(s, 4, x)
+    alike(s, x)
+    n, h, w, c = x.type.shape
+    s.expect(block > 0 and c % (block * block) == 0, f"blocks of {block} in {x.type}")
+    deep = c // (block * block)
+    made_shape(s, (n, h * block, w * block, deep))
+    parts = s.reshaped(s.name(), (n, h, w, block, block, deep))
+    s.reshaped(s.turned(parts, (0, 1, 3, 2, 4, 5)), s.y().type.shape, s.out())
+
+
+@operator("RESIZE_NEAREST_NEIGHBOR")
+def resize_nearest(s: Site) -> None:
+    """Places are computed here, in float32 as TensorFlow Lite does."""
+    x, size = s.x(), numbers(s, 1, "sizes")
+    rank(s, 4, x)
+    alike(s, x)
+    s.expect(len(size) == 2 and min(size) > 0, f"a size {size}")
+    made_shape(s, (x.type.shape[0], *size, x.type.shape[3]))
+    align, half = s.option("align_corners", False), s.option("half_pixel_centers", False)
+    name = s.name()
+    for axis, out in zip((1, 2), size, strict=True):
+        n = x.type.shape[axis]
+        name = taken(s, name, axis, [_nearest(i, n, out, align, half) for i in range(out)])
+    s.add("Identity", (name,), s.out())
+
+
+def _nearest(i: int, n: int, out: int, align: bool, half: bool) -> int:
+    f32 = np.float32
+    scale = f32(n - 1) / f32(out - 1) if align and out > 1 else f32(n) / f32(out)
+    at = float(f32(f32(f32(i) + f32(0.5 if half else 0)) * scale))
+    place = min(away(at) if align else math.floor(at), n - 1)
+    return max(place, 0) if half else place
+
+
+@operator("RESIZE_BILINEAR")
+def resize_bilinear(s: Site) -> None:
+    x, size = s.x(), numbers(s, 1, "sizes")
+    rank(s, 4, x)
+    alike(s, x)
+    row = x.type.dtype.name
+    s.expect(row in one_of("int8"), f"{row}; supported: int8")
+    s.expect(len(size) == 2 and min(size) > 0, f"a size {size}")
+    made_shape(s, (x.type.shape[0], *size, x.type.shape[3]))
+    align, half = s.option("align_corners", False), s.option("half_pixel_centers", False)
+    tables = []
+    for axis, out in zip((1, 2), size, strict=True):
+        n = x.type.shape[axis]
+        rows = [_between(i, n, out, align, half) for i in range(out)]
+        tables.append(s.const(np.array(rows, np.int32), what="places"))
+    s.add("mlf.BilinearFixed", (s.name(), *tables), s.out())
+
+
+def _between(i: int, n: int, out: int, align: bool, half: bool) -> tuple[int, int, int]:
+    """The two places along an axis, and the second one's share in 1024ths."""
+    f = (1024 * n + out // 2) // out
+    if align and out > 1:
+        f = (1024 * (n - 1) + (out - 1) // 2) // (out - 1)
+    at = i * f + (f // 2 - 512 if half else 0)
+    low = max(int(at / 1024), 0)
+    high = min(int((at + 1023) / 1024), n - 1)
+    return min(low, n - 1), high, at - 1024 * low

@@ -1,0 +1,168 @@
+"""Operators that join elements: pools, sums, means, extremes and where they stand."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from mlftool.frontends.tflite.arithmetic import below_one, rescale
+from mlftool.frontends.tflite.contractions import FIRST, LAST, rank, spatial
+from mlftool.frontends.tflite.movement import alike, axis_of, made_shape, numbers
+from mlftool.frontends.tflite.site import Site, kind_of, one_of, operator
+from mlftool.ir import dtype
+from mlftool.ir.graph import TensorType
+from mlftool.ir.rounding import multiplier, rescaled
+
+
+def _pooled(s: Site, op: str, more: dict[str, object], extra: tuple[str, ...] = ()) -> str:
+    """A pool of channels last; its result."""
+    x, y = s.x(), s.y()
+    rank(s, 4, x, y)
+    alike(s, x)
+    kernel = (s.option("filter_height"), s.option("filter_width"))
+    attrs = spatial(s, kernel, x, y)
+    fits = (x.type.shape[0], x.type.shape[3]) == (y.type.shape[0], y.type.shape[3])
+    s.expect(fits, f"an output {y.type} for {x.type}")
+    made = TensorType(y.type.dtype, tuple(y.type.shape[p] for p in FIRST))
+    return s.turned(s.add(op, (s.turned(s.name(), FIRST), *extra), made, {**attrs, **more}), LAST)
+
+
+@operator("AVERAGE_POOL_2D")
+def average_pool(s: Site) -> None:
+    if kind_of(s) == "float32":
+        s.within(_pooled(s, "AveragePool", {}), s.out())
+        return
+    x, y = s.x(), s.y()
+    near = abs(s.scale(x) - s.scale(y)) <= 1e-6 and s.zero(x) == s.zero(y)
+    s.expect(near, "an output whose scale or zero point differs from the input's")
+    made = _pooled(s, "mlf.AveragePoolFixed", {"activation": s.stored_limits()})
+    s.add("Identity", (made,), s.out())
+
+
+@operator("MAX_POOL_2D")
+def max_pool(s: Site) -> None:
+    row, y = kind_of(s), s.y()
+    made = _pooled(s, "MaxPool", {})
+    if row == "float32" or not s.cuts:
+        s.within(made, s.out())
+        return
+    ends = [s.const(e, y.type.dtype) for e in s.stored_limits()]
+    s.add("Clip", (made, *ends), s.out())
+
+
+@operator("L2_POOL_2D")
+def l2_pool(s: Site) -> None:
+    s.expect(kind_of(s) == "float32", "integers; supported: float32")
+    s.expect(s.option("padding") == 1, "padding SAME; supported: VALID")
+    count = s.option("filter_height") * s.option("filter_width")
+    norm = _pooled(s, "LpPool", {"p": 2})
+    by = s.const(np.float32(1 / math.sqrt(max(1, count))))
+    s.within(s.add("Mul", (norm, by), s.y().type), s.out())
+
+
+def _axes(s: Site) -> list[int]:
+    x = s.x()
+    axes = sorted({axis_of(s, a, x) for a in numbers(s, 1, "axes")})
+    keep = s.option("keep_dims", False)
+    shape = [1 if k in axes else n for k, n in enumerate(x.type.shape) if keep or k not in axes]
+    made_shape(s, tuple(shape))
+    return axes
+
+
+@operator("MEAN", "SUM")
+def mean(s: Site) -> None:
+    x, y, row = s.x(), s.y(), kind_of(s)
+    alike(s, x)
+    axes, average = _axes(s), s.node.kind == "MEAN"
+    attrs: dict[str, object] = {"keepdims": int(s.option("keep_dims", False))}
+    if row == "float32":
+        which = s.const(np.array(axes, np.int64))
+        s.add(
+            "ReduceMean" if average else "ReduceSum",
+            (s.name(), which),
+            s.out(),
+            {**attrs, "noop_with_empty_axes": 1},
+        )
+        return
+    count = math.prod(x.type.shape[a] for a in axes)
+    s.expect(count > 0, f"a mean of nothing along axes {axes}")
+    m, exponent = multiplier(s.scale(x) / s.scale(y))
+    if average:
+        by = min(count.bit_length() - 1, 32, 31 + exponent)
+        s.expect(by >= 0, "an output whose scale is too large")
+        m, exponent = (m << by) // count, exponent - by
+    s.expect(exponent >= -31, "an output whose scale is too large")
+    fits = count << x.type.dtype.bits < 2**31
+    s.expect(fits, f"{count} elements of {x.type.dtype}, whose sum may leave int32")
+    attrs |= {"noop_with_empty_axes": 1, "factor": (exponent << 32) + m}
+    attrs |= {"before": s.zero(x) * count, "after": s.zero(y)}
+    which = s.const(np.array(axes, np.int64), what="axes")
+    s.add("mlf.ReduceFixed", (s.name(), which), s.out(), attrs)
+
+
+@operator("REDUCE_MAX", "REDUCE_MIN")
+def extreme(s: Site) -> None:
+    x, row = s.x(), kind_of(s)
+    s.expect(row != "int16", "int16; supported: float32, int8")
+    alike(s, x)
+    if row == "int8":
+        near = (s.scale(x), s.zero(x)) == (s.scale(s.y()), s.zero(s.y()))
+        s.expect(near, "an output whose scale or zero point differs from the input's")
+    _reduced(s, "ReduceMax" if s.node.kind == "REDUCE_MAX" else "ReduceMin", s.name(), s.out())
+
+
+def _reduced(s: Site, op: str, name: str, out: str | TensorType) -> str:
+    axes = s.const(np.array(_axes(s), np.int64))
+    attrs = {"keepdims": int(s.option("keep_dims", False)), "noop_with_empty_axes": 1}
+    return s.add(op, (name, axes), out, attrs)
+
+
+@operator("REDUCE_ALL")
+def reduce_all(s: Site) -> None:
+    x, y = s.x(), s.y()
+    alike(s, x)
+    s.expect(x.type.dtype.name == "bool", f"{x.type}; supported: bool")
+    bytes_ = s.add("Cast", (s.name(),), TensorType(dtype.uint8, x.type.shape), {"to": 2})
+    least = _reduced(s, "ReduceMin", bytes_, TensorType(dtype.uint8, y.type.shape))
+    s.add("Cast", (least,), s.out(), {"to": dtype.bool_.onnx})
+
+
+@operator("ARG_MAX", "ARG_MIN")
+def arg_extreme(s: Site) -> None:
+    """The first of several."""
+    x, y = s.x(), s.y()
+    s.expect(x.type.dtype.name in one_of("float32", "int8"), f"{x.type}; supported: float32, int8")
+    s.expect(y.type.dtype.name == "int32", f"an output {y.type}; supported: int32")
+    axis = axis_of(s, numbers(s, 1, "axes")[0], x)
+    made_shape(s, x.type.shape[:axis] + x.type.shape[axis + 1 :])
+    op = "ArgMax" if s.node.kind == "ARG_MAX" else "ArgMin"
+    wide = TensorType(dtype.int64, y.type.shape)
+    found = s.add(op, (s.name(),), wide, {"axis": axis, "keepdims": 0})
+    s.add("Cast", (found,), s.out(), {"to": dtype.int32.onnx})
+
+
+@operator("CUMSUM")
+def cumsum(s: Site) -> None:
+    x, y, row = s.x(), s.y(), kind_of(s)
+    axis = axis_of(s, numbers(s, 1, "axes")[0], x)
+    alike(s, x)
+    made_shape(s, x.type.shape)
+    attrs = {
+        "exclusive": int(s.option("exclusive", False)),
+        "reverse": int(s.option("reverse", False)),
+    }
+    at = s.const(np.array(axis, np.int64))
+    if row == "float32":
+        s.add("CumSum", (s.name(), at), s.out(), attrs)
+        return
+    s.expect(row == "int8", f"{row}; supported: float32, int8")
+    # Each line starts at the rescaled zero point, as a sum of several tensors does.
+    m, exponent = multiplier(0.5)
+    first = int(rescaled(-s.zero(x) << 20, m, exponent))
+    real = 2 * s.scale(x) / (2**20 * s.scale(y))
+    below_one(s, real)
+    wide = rescale(s, s.name(), 0.5, dtype.int32, before=s.zero(x), left=20)
+    total = s.add("CumSum", (wide, at), TensorType(dtype.int32, x.type.shape), attrs)
+    limits = y.type.dtype.range
+    rescale(s, total, real, s.out(), before=-first, after=s.zero(y), limits=limits)

@@ -1,0 +1,100 @@
+"""How a quantised node makes its output of an integer sum: a property of the node.
+
+ONNX multiplies by a float and rounds to even. TensorFlow Lite multiplies by a number in fixed
+point: `multiplier` gives its 31 bits and its exponent. Its reference kernels round the product,
+and then round it again when they shift it; those with sums of 64 bits round once, with a multiplier
+of 15 bits. The functions here compute that in numpy, on int64 arrays that hold values of 32 bits;
+mlf/kernel.h has the same in C.
+"""
+
+from __future__ import annotations
+
+import math
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from mlftool.ir.graph import Array
+
+ATTRIBUTE = "mlf.rounding"  # of a node: the value of a Rounding, EVEN where there is none
+
+
+class Rounding(Enum):
+    """`EVEN`: a float32 product, ties to even. `TWICE`: a product with 31 bits rounded, then
+    shifted and rounded, ties away from zero. `ONCE`: a sum of 64 bits times 15 bits, shifted and
+    rounded once, ties up."""
+
+    EVEN = "even"
+    TWICE = "twice"
+    ONCE = "once"
+
+    @property
+    def function(self) -> str:
+        """Of mlf/kernel.h: (sum, factor, zero point, least, most) to a stored value."""
+        return f"mlf_requantize_{self.value}"
+
+    def factors(self, real: Array) -> Array:
+        """int64 with the shape of `real`, which is float64: what `function` reads, the multiplier
+        in the lower 32 bits and the shift above them."""
+        pairs = [self.factor(float(r)) for r in real.reshape(-1)]
+        packed = [(shift << 32) + (m & 0xFFFFFFFF) for m, shift in pairs]
+        return np.array(packed, np.int64).reshape(real.shape)
+
+    def factor(self, real: float) -> tuple[int, int]:
+        """The multiplier, and for TWICE its exponent, for ONCE the shift to the right."""
+        m, exponent = multiplier(real)
+        return (m, exponent) if self is Rounding.TWICE else (short(m), 15 - exponent)
+
+    def apply(self, x: Any, real: Array) -> Array:
+        """int64: the integers `x` times `real`, rounded; the two broadcast."""
+        pairs = [multiplier(float(r)) for r in real.reshape(-1)]
+        m, exponent = (
+            np.array(part, np.int64).reshape(real.shape) for part in zip(*pairs, strict=True)
+        )
+        made = rescaled if self is Rounding.TWICE else rescaled_once
+        return made(np.asarray(x, np.int64), m, exponent)
+
+
+def multiplier(real: float) -> tuple[int, int]:
+    """(m, e) with m * 2^(e - 31) next to `real`, m of 31 bits; (0, 0) for what is below 2^-32."""
+    fraction, exponent = math.frexp(real)
+    m = math.floor(abs(fraction) * 2**31 + 0.5)
+    m, exponent = (m // 2, exponent + 1) if m == 2**31 else (m, exponent)
+    return (0, 0) if m == 0 or exponent < -31 else (m if real > 0 else -m, exponent)
+
+
+def short(m: int) -> int:
+    """A multiplier of 31 bits as one of 15."""
+    return 0x7FFF if m >= 0x7FFF0000 else (m + (1 << 15)) >> 16
+
+
+def wrapped(x: Any) -> Array:
+    """The lower 32 bits, as signed numbers."""
+    return np.asarray((np.asarray(x, np.int64) + 2**31) % 2**32 - 2**31)
+
+
+def high(a: Any, b: Any) -> Array:
+    """a * b / 2^31, ties up; of the least number twice, the greatest."""
+    product = (np.asarray(a, np.int64) * np.asarray(b, np.int64) + 2**30) >> 31
+    return np.asarray(np.minimum(product, 2**31 - 1))
+
+
+def shifted(x: Any, by: Any) -> Array:
+    """x / 2^by for `by` from 0 to 31, ties away from zero."""
+    x, by = np.asarray(x, np.int64), np.asarray(by, np.int64)
+    mask = (np.int64(1) << by) - 1
+    return np.asarray((x >> by) + ((x & mask) > (mask >> 1) + (x < 0)))
+
+
+def rescaled(x: Any, m: Any, exponent: Any) -> Array:
+    """x * m * 2^(exponent - 31), rounded twice. What a left shift pushes out is lost."""
+    e = np.asarray(exponent, np.int64)
+    return shifted(high(wrapped(np.asarray(x, np.int64) << np.maximum(e, 0)), m), np.maximum(-e, 0))
+
+
+def rescaled_once(x: Any, m: Any, exponent: Any) -> Array:
+    """The same of a sum below 2^47, with 15 bits of `m`, rounded once."""
+    e, by = np.asarray(exponent, np.int64), np.vectorize(short, otypes=[np.int64])(m)
+    half = np.int64(1) << (14 - e)
+    return wrapped((np.asarray(x, np.int64) * by + half) >> (15 - e))

@@ -1,0 +1,182 @@
+"""Files that are no models, and models that are not taken: one error with every reason, exit 2."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tfl_models import chain, convolution, dense, unary
+from tfl_writer import Op, Sub, T, model
+
+from mlftool.cli import main
+from mlftool.errors import BAD_INPUT, MlfError
+from mlftool.frontends.models import TFLite, imported
+
+MUTANTS = 400
+
+
+def refused(data: bytes) -> MlfError:
+    with pytest.raises(MlfError) as caught:
+        imported(TFLite(data, "m.tflite"), "m")
+    assert caught.value.exit_code == BAD_INPUT
+    return caught.value
+
+
+def test_all_reasons_at_once() -> None:
+    problems = refused(chain(["EXP", "TILE", "SIN", "MyOperator"])).problems
+    assert [p.code for p in problems] == ["MLF0301"]  # SIN and what follows read what TILE made
+    tensors = [T(f"t{k}", (4,), "float32") for k in range(4)]
+    ops = [Op(kind, (0,), (k + 1,)) for k, kind in enumerate(("TILE", "GELU", "MyOperator"))]
+    problems = refused(model(Sub(tensors, ops, (0,), (1, 2, 3)))).problems
+    assert [p.path for p in problems] == [
+        "operator 0 TILE 't1'",
+        "operator 1 GELU 't2'",
+        "operator 2 MyOperator 't3'",
+    ]
+
+
+def test_the_command_line_exits_with_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "m.tflite"
+    file.write_bytes(chain(["TILE"]))
+    assert main(["compile", str(file), "-o", str(tmp_path / "m.tar")]) == BAD_INPUT
+    said = capsys.readouterr().err
+    assert f"{file}: error[MLF0301]: operator 0 TILE 't1': the operator is not supported" in said
+    assert not (tmp_path / "m.tar").exists()
+
+
+def floats(name: str, *shape: int) -> T:
+    return T(name, shape, "float32")
+
+
+def bytes_(name: str, *shape: int, **more: object) -> T:
+    return T(name, shape, **{"scale": 0.1, "zero": 1, **more})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (dense(np.random.default_rng(0), FusedActivationFunction=4), "fused activation TANH"),
+        (dense(np.random.default_rng(0), WeightsFormat=1), "shuffled weights"),
+        (unary("RELU", T("x", (4,)), T("y", (4,))), "no single scale and zero point"),
+        (unary("RELU", bytes_("x", 4, scale=-1.0), bytes_("y", 4)), "not a positive finite"),
+        (unary("RELU", bytes_("x", 4, zero=300), bytes_("y", 4)), "a zero point that int8"),
+        (unary("RELU", bytes_("x", 4), bytes_("y", 5)), "an output int8[5] for int8[4]"),
+        (unary("RELU", T("x", (4,), "complex64"), floats("y", 4)), "element type COMPLEX64"),
+        (unary("LOGISTIC", bytes_("x", 4), bytes_("y", 4)), "zero point 1; expected -128"),
+        (unary("AVERAGE_POOL_2D", floats("x", 1, 4, 4, 2), floats("y", 1, 2, 2, 2)), "filter"),
+        (
+            unary(
+                "AVERAGE_POOL_2D",
+                floats("x", 1, 4, 4, 2),
+                floats("y", 1, 2, 2, 2),
+                "Pool2DOptions",
+                FilterHeight=2,
+                FilterWidth=2,
+                StrideH=0,
+                StrideW=1,
+            ),
+            "a stride of 0",
+        ),
+        (unary("QUANTIZE", T("x", (4,), "int64"), bytes_("y", 4)), "int64 to int8"),
+        (unary("RESHAPE", floats("x", 4), floats("y", 5)), "an output float32[5]"),
+        (unary("ASSIGN_VARIABLE", floats("x", 4), floats("y", 4)), "a handle that no VAR_HANDLE"),
+    ],
+)  # fmt: skip
+def test_what_is_said(data: bytes, said: str) -> None:
+    assert said in str(refused(data))
+
+
+def test_misplaced_tensors() -> None:
+    x, y = floats("x", 4), floats("y", 4)
+    early = model(Sub([x, y], [Op("EXP", (1,), (1,))], (0,), (1,)))
+    assert "'y', which nothing has made" in str(refused(early))
+    twice = model(Sub([x, y], [Op("EXP", (0,), (1,)), Op("SIN", (0,), (1,))], (0,), (1,)))
+    assert "makes tensor 'y', which exists already" in str(refused(twice))
+    never = model(Sub([x, y], [], (0,), (1,)))
+    assert "output 'y' is never computed" in str(refused(never))
+
+
+def test_a_subgraph_that_calls_itself() -> None:
+    options = {"ThenSubgraphIndex": 1, "ElseSubgraphIndex": 1}
+    op = Op("IF", (0, 0, 1), (2,), "IfOptions", options)
+    one = Sub([T("f", (1,), "bool"), floats("x", 4), floats("y", 4)], [op], (0, 1), (2,))
+    problems = refused(model(one, one)).problems
+    assert "subgraphs that call each other in a circle" in str(problems[0])
+
+
+def test_subgraphs_that_call_others_again_and_again() -> None:
+    """2^20 calls if somebody followed them all."""
+
+    def level(k: int) -> Sub:
+        options = {"ThenSubgraphIndex": k + 1, "ElseSubgraphIndex": k + 1}
+        op = Op("IF", (0, 0, 1), (2,), "IfOptions", options)
+        tensors = [T("f", (1,), "bool"), floats("x", 4), floats("y", 4)]
+        return Sub(tensors, [op], (0, 1), (2,))
+
+    last = Sub([T("f", (1,), "bool"), floats("x", 4)], [], (0, 1), (1,))
+    assert "calls of subgraphs" in str(refused(model(*map(level, range(20)), last)))
+
+
+def built() -> list[bytes]:
+    rng = np.random.default_rng(7)
+    conv = convolution(rng, depthwise=False, activation=1, same=True)[0]
+    return [dense(rng), conv, chain(["EXP", "SIN", "ABS"])]
+
+
+def spoilt() -> Iterator[tuple[str, bytes]]:
+    """Damaged copies: cut off, with words that point elsewhere, with lengths that are huge."""
+    dice = random.Random(3)
+    for k, whole in enumerate(built()):
+        for n in range(0, len(whole), max(1, len(whole) // 40)):
+            yield f"cut {k} {n}", whole[:n]
+        for n in range(MUTANTS // 3):
+            data = bytearray(whole)
+            at = dice.randrange(8, len(data) - 4)
+            word = dice.choice((0, 1, 0x7FFFFFFF, 0xFFFFFFFF, len(data), dice.randrange(2**32)))
+            data[at : at + 4] = word.to_bytes(4, "little")
+            yield f"word {k} {n} at {at}", bytes(data)
+
+
+def test_damaged_files_are_refused_or_taken_whole() -> None:
+    """Never another exception, and at least 100 of them refused."""
+    count, codes = 0, set()
+    for name, data in spoilt():
+        try:
+            imported(TFLite(data), "m")
+        except MlfError as error:
+            codes.add((error.exit_code, name if error.exit_code != BAD_INPUT else ""))
+            count += 1
+        except Exception as error:
+            raise AssertionError(f"{name}: {type(error).__name__}: {error}") from error
+    assert codes == {(BAD_INPUT, "")}
+    assert count >= 100
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda d: b"",
+        lambda d: d[:8],
+        lambda d: b"PK\x03\x04" + b"TFL3" + bytes(100),
+        lambda d: d[:4] + b"TFL3" + b"\xff" * (len(d) - 8),
+        lambda d: bytes(4) + b"TFL3" + bytes(64),
+    ],
+)
+def test_what_is_no_model(change: Callable[[bytes], bytes]) -> None:
+    data = change(built()[0])
+    assert "is not a TensorFlow Lite model" in str(refused(data))
+
+
+def test_another_version() -> None:
+    x, y = floats("x", 4), floats("y", 4)
+    data = model(Sub([x, y], [Op("EXP", (0,), (1,))], (0,), (1,)), version=2)
+    assert "version 2 of the format; expected 3" in str(refused(data))
+
+
+def test_constants_of_another_size() -> None:
+    tensors = [floats("x", 4), T("c", (4,), "float32", bytes=b"12345"), floats("y", 4)]
+    data = model(Sub(tensors, [Op("MAXIMUM", (0, 1), (2,))], (0,), (2,)))
+    assert "tensor 'c' float32[4] has 5 bytes; expected 16" in str(refused(data))
