@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -138,14 +139,7 @@ def _loops(v: View, axes: list[dict[str, Any]]) -> list[tuple[int, int, dict[str
 
 
 def _resize(
-    v: View,
-    load: Callable[[str], str],
-    tensor: str,
-    store: Store,
-    *,
-    fill: str,
-    row: DType,
-    more: Sequence[str] = (),
+    v: View, load: Callable[[str], str], tensor: str, store: Store, *, fill: str, row: DType
 ) -> Kernel:
     axes, mode = _axes(v), v.attr("mode", "nearest")
     loops, antialias = _loops(v, axes), bool(v.attr("antialias", 0))
@@ -205,7 +199,7 @@ def _resize(
             *scratch,
         ),
         cost=v.y.elements * (10.0 + 4 * math.prod(a["taps"] for a in axes)),
-        includes=("mlf/kernel.h", "mlf/resize.h", *more, *store.includes),
+        includes=("mlf/kernel.h", "mlf/resize.h", *store.includes),
     )
 
 
@@ -411,7 +405,8 @@ def resize(v: View) -> Kernel:
         read = lambda c: f"({cast})({load.expr(c)})"  # noqa: E731
     store = Store(v, result, *_target(v))
     fill = literal(beyond, row if row.kind in "iu" else float_of(v, row))
-    return _resize(v, read, load.tensor, store, fill=fill, row=row, more=load.includes)
+    kernel = _resize(v, read, load.tensor, store, fill=fill, row=row)
+    return replace(kernel, includes=(*kernel.includes, *load.includes))
 
 
 @op("mlf.Nearest", Trait.MOVES_DATA, Trait.ORDER_PRESERVING, moved=FIRST, turned=_turned)
