@@ -50,6 +50,10 @@ the operator's record says.
 
 * Resize with `align_corners` and a fractional `n * scale`: the last coordinate is `n * scale - 1`,
   as the standard's case `resize_downsample_scales_linear_align_corners` has it.
+* Resize of an axis whose extent stays: with a crop or a scale such as 1.3 of 3, elements are moved
+  as on any axis; onnxruntime copies them.
+* Antialiased Resize of int8: results are cut off at -128 and 127; onnxruntime's at 0 and 255, and
+  then wrap.
 * Pools with `auto_pad=SAME_*` and a stride above the kernel: padding is never negative, as for Conv
   (onnxruntime's own, too); its pools skip elements at the front.
 * InstanceNormalization over one element: what is left of the mean is 0, and the result the bias.

@@ -20,7 +20,8 @@ MAX_FOLDED_BYTES = 2**28  # what one node may make of constants
 
 
 def _is_known(scope: Scope, node: NodeProto) -> bool:
-    inputs = all(name in scope.consts for name in node.input if name)
+    """A constant with extents of its own is a box: only some of its elements are its value."""
+    inputs = all(n in scope.consts and n not in scope.symbols for n in node.input if n)
     return inputs and not has(op_name(node), Trait.KEPT)
 
 

@@ -309,7 +309,9 @@ def _expand_in_box(s: Shaping, attrs: Mapping[str, Any]) -> Box:
     extents: list[int | str] = [
         s.at(s.steps.x(1), k - first) if n == 1 and k >= first else n for k, n in enumerate(own)
     ]
-    return Box(bounds, tuple(extents))
+    given = [""] * first + [element.symbol for element in s.elements(s.steps.x(1))]
+    known = [g if isinstance(e, str) else "" for g, e in zip(given, extents, strict=True)]
+    return Box(bounds, tuple(extents), () if any(s.symbols) else tuple(known))
 
 
 @op(

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from mlftool.ir.dtype import DType, float32, int32
+from mlftool.ir.dtype import DType, float32, int32, int64
 from mlftool.ir.graph import TensorType, View
 from mlftool.onnx_rules.draft import EVERY_OPSET, Draft
 from mlftool.onnx_rules.scope import Scope
@@ -148,9 +149,10 @@ def _resize(
     for a in axes:
         a["loop"] = next(k for k, entry in enumerate(loops) if entry[2] is a)
     fixed, scratch = bool(v.attr("mlf.fixed", 0)), []
+    cast = f"({row.c})" if antialias and v.y.dtype.kind in "iu" else ""
     for k, a in enumerate(axes):
         whole, half = ("1024", "512") if fixed else ("1.0f", "0.5f")
-        a["place"], a["weight"] = f"place{k}[at{k}]", f"weight{k}[at{k}]"
+        a["place"], a["weight"] = f"place{k}[at{k}]", f"{cast}weight{k}[at{k}]"
         if a["same"]:
             a["place"] = f"i{a['loop']}"
             a["weight"] = f"({a['place']} == {a['n'] - 1} ? {half} : {whole})"
@@ -184,7 +186,8 @@ def _resize(
             "load": load(f"x[{source}]"),
             "fill": fill,
             "type": row.c,
-            "zero": literal(0, row),
+            "begin": literal(1 << 21 if cast and row != float32 else 0, row),
+            "finish": cast and f"mlf_resize_{'float' if row == float32 else v.y.dtype}",
             "store": store,
             "target": _target(v)[0],
         },
@@ -205,6 +208,14 @@ def _target(v: View) -> tuple[str, str]:
     loops = _loops(v, _axes(v))
     target = index_text(row_major([n for n, _, _ in loops])) if loops else "0"
     return target, f"({target}) % {v.y.shape[-1]}"
+
+
+def _beyond(v: View, row: DType) -> float:
+    """What stands for elements beyond the image, as far as the type has it."""
+    value = float(v.attr("extrapolation_value", 0.0))
+    if row.kind in "iu":
+        return 0 if math.isnan(value) else int(min(max(row.range[0], value), row.range[1]))
+    return value
 
 
 def _turned(attrs: Attributes, perm: Sequence[int]) -> Attributes:
@@ -261,8 +272,9 @@ def _axes_that_change(scope: Scope, d: Draft) -> None:
     values = dict(zip(("x", "roi", "scales", "sizes"), d.values, strict=False))
     scales: list[float] | None = None
     if given.get("scales") and d.types[2] is not None and d.types[2].elements:
-        known = values["scales"]
-        scales = None if known is None else [float(s) for s in known]
+        if (known := values["scales"]) is not None:
+            scales = [float(s) for s in known]
+            out = d.out_shape = _scaled(x.shape, axes, scales)
     else:
         given["scales"] = ""
         by = [out[a] / x.shape[a] for a in axes]
@@ -289,8 +301,15 @@ def _axes_that_change(scope: Scope, d: Draft) -> None:
         "" if scales is not None else given["scales"],
         "" if scales is not None or given["scales"] else given["sizes"],
     ]
-    if attrs.get("mode", "nearest") == "nearest" and len([i for i in d.inputs if i]) == 1:
-        d.op = "mlf.Nearest"
+    moves = attrs.get("mode", "nearest") == "nearest" or not attrs["axes"]
+    if moves and len([i for i in d.inputs if i]) == 1:
+        d.op, d.attrs = "mlf.Nearest", attrs if attrs["axes"] else {"axes": [], "mlf.scales": []}
+
+
+def _scaled(shape: Sequence[int], axes: Sequence[int], scales: Sequence[float]) -> tuple[int, ...]:
+    """0.7 of 10 is 7, a float32 product as in onnxruntime and PyTorch; onnx infers 6."""
+    by = {axis: np.float32(s) for axis, s in zip(axes, scales, strict=True) if s != 1}
+    return tuple(int(np.float32(n) * by[a]) if a in by else n for a, n in enumerate(shape))
 
 
 def _leave_out_same(
@@ -370,19 +389,24 @@ old(
     resolve=_axes_that_change,
 )
 def resize(v: View) -> Kernel:
-    """Linear and cubic, in float32 weights; antialiased where the attribute asks for it. Small
-    integers are cut off, as onnxruntime does, cubic ones at the ends of their range, too."""
+    """Linear and cubic, in float32 weights. Small integers are cut off, as onnxruntime does, cubic
+    ones at the ends of their range, too; antialiased ones are rounded after each axis."""
     load, row, result = Load(v), v.y.dtype, "result"
-    beyond, (lo, hi) = v.attr("extrapolation_value", 0.0), row.range if row.kind in "iu" else (0, 0)
+    beyond, (lo, hi) = _beyond(v, row), row.range if row.kind in "iu" else (0, 0)
+    read: Callable[[str], str] = load.expr
     if v.attr("mlf.fixed", 0):
-        unit = 1024 ** len(v.attr("axes"))
+        beyond *= (unit := 1024 ** len(v.attr("axes")))
         row, result = int32, f"({row.c})(result / {unit})"
-        beyond = min(max(lo, int(beyond)), hi) * unit
-    elif row.kind in "iu" and row.bits in (8, 16):
-        result, row = f"({row.c})mlf_clamp_i32((int32_t)result, {lo}, {hi})", float32
+    elif row.kind in "iu" and (row.bits < 32 or row == int32):
+        in_bytes, cubic = v.attr("antialias", 0) and row.bits == 8, v.attr("mode") == "cubic"
+        result = f"({row.c}){'result' if in_bytes else f'mlf_resize_cut(result, {lo}, {hi})'}"
+        row = float32 if not in_bytes else int64 if cubic else int32  # signed weights may overflow
+        cast = row.c
+        read = lambda c: f"({cast})({load.expr(c)})"  # noqa: E731
     store = Store(v, result, *_target(v))
-    fill = literal(beyond, row if v.attr("mlf.fixed", 0) else float_of(v, row))
-    return _resize(v, load.expr, load.tensor, store, fill=fill, row=row)
+    fill = literal(beyond, row if row.kind in "iu" else float_of(v, row))
+    kernel = _resize(v, read, load.tensor, store, fill=fill, row=row)
+    return replace(kernel, includes=(*kernel.includes, *load.includes))
 
 
 @op("mlf.Nearest", Trait.MOVES_DATA, Trait.ORDER_PRESERVING, moved=FIRST, turned=_turned)
@@ -391,6 +415,6 @@ def nearest(v: View) -> Kernel:
     row = v.y.dtype
     if row.packed:
         raise UnsupportedError(f"Resize of {row}; supported: types of whole bytes")
-    fill = literal(v.attr("extrapolation_value", 0.0) if row == row.raw else 0, row.raw)
+    fill = literal(_beyond(v, row) if row == row.raw else 0, row.raw)
     store = Store(v, "result", *_target(v))
     return _resize(v, str, v.core.inputs[0], store, fill=fill, row=row)

@@ -127,6 +127,41 @@ def fused(core: str) -> onnx.ModelProto:
     return net.model(net.node("Mul", y, net.input("factor", np.float32, (1,))))
 
 
+def begun(core: str) -> onnx.ModelProto:
+    """Conversions, of which each needs a header, before the core."""
+    model = fused(core)
+    nodes = model.graph.node
+    for node in nodes:
+        node.input[:] = ["begun" if name == "x" else name for name in node.input]
+    steps = (("Cast", {"to": 3}), ("Cast", {"to": 1}), ("Erf", {}))
+    names = ("x", "whole", "back", "begun")
+    made = [
+        onnx.helper.make_node(op, [a], [b], **attrs)
+        for (op, attrs), a, b in zip(steps, names[:-1], names[1:], strict=True)
+    ]
+    nodes.extend(made + [nodes.pop(0) for _ in range(len(nodes))])
+    return model
+
+
+@pytest.mark.parametrize("target", ["host", "cortex-m4"])
+def test_every_core_includes_what_its_prologue_needs(target: str, tmp_path: Path) -> None:
+    check({core: begun(core) for core in CORES}, target, tmp_path)
+
+
+def test_an_integer_image_is_made_of_floats(tmp_path: Path) -> None:
+    """The core computes integers, and its prologue alone needs the header."""
+    models = {}
+    for kind, dtype in ((2, np.uint8), (3, np.int8), (6, np.int32)):
+        for mode in ("nearest", "linear"):
+            net = Net()
+            x = net.node("Cast", net.input("x", np.float32, (1, 2, 3, 3)), to=kind)
+            scales = net.const([1, 1, 2, 2], np.float32)
+            attrs = {"coordinate_transformation_mode": "asymmetric"}
+            y = net.node("Resize", x, "", scales, mode=mode, **attrs)
+            models[f"{mode}_{np.dtype(dtype).name}"] = net.model(y)
+    check(models, "host", tmp_path)
+
+
 @pytest.mark.parametrize("target", TARGETS)
 def test_every_core_carries_tensors(target: str, tmp_path: Path) -> None:
     check({core: fused(core) for core in CORES}, target, tmp_path)

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from batch import Job, run_jobs
 from builders import Net, random_feeds
-from oracle import onnxruntime_float
+from oracle import assert_close, onnxruntime_float, reference, relative_error
 
 
 @pytest.mark.parametrize("op", ["MaxPool", "AveragePool", "LpPool"])
@@ -36,6 +37,65 @@ def test_padding_is_never_negative(op: str, tmp_path: Path) -> None:
         for got, want in zip(job.results, samples, strict=True):
             value = np.abs(want) if op == "LpPool" else want
             np.testing.assert_array_equal(next(iter(got.values())), value)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_an_axis_that_keeps_its_extent_is_resized(mode: str, tmp_path: Path) -> None:
+    """A crop of all axes that stay, of one beside an axis that changes, and a scale that gives the
+    same extent."""
+    jobs, wanted = [], []
+    crop = "tf_crop_and_resize"
+    for sizes, scales, way in (
+        ([1, 1, 6, 8], None, crop),
+        ([1, 1, 6, 5], None, crop),
+        (None, [1, 1, 1, 1.12], "half_pixel"),
+    ):
+        net = Net()
+        x, roi = net.input("x", np.float32, (1, 1, 6, 8)), ""
+        if way == crop:
+            roi = net.const([0, 0, 0.07, 0.2, 1, 1, 0.9, 0.81], np.float32)
+        given = (
+            net.const(scales, np.float32) if scales else "",
+            net.const(sizes, np.int64) if sizes else "",
+        )
+        attrs = {"coordinate_transformation_mode": way, "mode": mode}
+        model = net.model(net.node("Resize", x, roi, *given, **attrs))
+        feeds = random_feeds(model, 3)
+        jobs.append(Job(model, feeds))
+        wanted.append(reference(model, feeds))
+        copied = onnxruntime_float(model, feeds)
+        assert any(
+            relative_error(a, b) > 1e-3
+            for got, want in zip(copied, wanted[-1], strict=True)
+            for a, b in zip(got.values(), want.values(), strict=True)
+        )
+    run_jobs(jobs, tmp_path)
+    for job, samples in zip(jobs, wanted, strict=True):
+        assert not job.failure, job.failure
+        for got, want in zip(job.results, samples, strict=True):
+            assert_close(got, want)
+
+
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+def test_antialiased_int8_keeps_its_range(mode: str, tmp_path: Path) -> None:
+    """The standard's values but for rounding, which is after each axis here: a half, times what the
+    weights' sizes add up to, and another half."""
+    net = Net()
+    x, sizes = net.input("x", np.int8, (1, 2, 6, 8)), net.const([1, 2, 9, 5], np.int64)
+    model = net.model(net.node("Resize", x, "", "", sizes, mode=mode, antialias=1))
+    feeds = random_feeds(model, 3)
+    feeds[0]["x"][..., :4], feeds[0]["x"][..., 4:] = -128, 127
+    job = Job(model, feeds)
+    run_jobs([job], tmp_path)
+    assert not job.failure, job.failure
+    wide = onnx.ModelProto()
+    wide.CopyFrom(model)
+    wide.graph.input[0].type.tensor_type.elem_type = onnx.TensorProto.FLOAT
+    floats = [{"x": feed["x"].astype(np.float32)} for feed in feeds]
+    for got, want in zip(job.results, reference(wide, floats), strict=True):
+        (found,), (value,) = got.values(), want.values()
+        assert np.abs(found - np.clip(value, -128, 127)).max() <= 0.5 + 0.5 * 1.375 + 0.01
+    assert min(sample[model.graph.output[0].name].min() for sample in job.results) == -128
 
 
 def test_one_element_is_its_own_mean(tmp_path: Path) -> None:

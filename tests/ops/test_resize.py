@@ -4,12 +4,15 @@ where onnxruntime has another opinion."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from batch import Job, run_jobs
 from builders import Net
 from cases import Case, Results
+from oracle import onnxruntime_float
 
 COORDINATES = ("half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric")
 ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
@@ -97,6 +100,16 @@ def cases() -> Iterator[Case]:
     yield case("volume", (1, 2, 3, 4, 3), sizes=[1, 2, 5, 3, 6], mode="linear")
     yield case("channels", (2, 3, 4), sizes=[4, 6, 4], mode="linear")
     yield case("nothing", shape, scales=[1, 1, 1, 1], mode="linear")
+    for mode in ("linear", "cubic"):
+        for antialias in (0, 1):
+            full: dict[str, Any] = {"axes": [1], "mode": mode, "antialias": antialias}
+            yield case(f"nothing_{mode}_{antialias}", shape, scales=[1], **full)
+    for n, scale, extent in ((10, 0.7, 7), (5, 1.4, 7), (10, 1.3, 13), (20, 0.9, 18), (10, 0.6, 6)):
+        for mode in ("nearest", "linear"):
+            yield case(f"product_{mode}_{n}_{extent}", (1, 1, n), scales=[1, 1, scale], mode=mode)
+    for way in COORDINATES:
+        full = {"coordinate_transformation_mode": way, "mode": "linear", "dtype": np.int32}
+        yield case(f"int32_{way}", shape, sizes=[1, 2, 9, 7], **full)
     yield case(
         "double", shape, scales=[1, 1, 2, 2], mode="nearest", dtype=np.int64, oracle="reference"
     )
@@ -116,6 +129,34 @@ CASES = tuple(cases())
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory, selected: Callable[[str], bool]) -> Results:
     return Results(CASES, tmp_path_factory.mktemp("resize"), selected)
+
+
+def test_what_is_beyond_is_cut_off(tmp_path: Path) -> None:
+    """A value that the type does not have is the next one that it has; onnxruntime leaves it to
+    C++, which leaves it undefined."""
+    jobs, wanted = [], []
+    for dtype in (np.uint8, np.int8, np.int32):
+        info = np.iinfo(dtype)
+        values = {-1e30: info.min, 1e30: info.max, -np.inf: info.min, np.inf: info.max, np.nan: 0}
+        for mode in ("nearest", "linear") if dtype != np.int32 else ("nearest",):
+            for value, end in values.items():
+                full: dict[str, Any] = {"roi": [0, 0, -0.2, -0.4, 1, 1, 0.9, 1.2], "mode": mode}
+                full |= {"coordinate_transformation_mode": "tf_crop_and_resize", "dtype": dtype}
+                sizes = [1, 2, 4, 7]
+                odd = case("", (1, 2, 5, 4), sizes=sizes, extrapolation_value=value, **full)
+                jobs.append(Job(odd.model, odd.inputs()))
+                # 7 stands for it where float32 does not have it either
+                plain = case("", (1, 2, 5, 4), sizes=sizes, extrapolation_value=7.0, **full)
+                wanted.append((onnxruntime_float(plain.model, odd.inputs()), end))
+    run_jobs(jobs, tmp_path)
+    for job, (samples, end) in zip(jobs, wanted, strict=True):
+        assert not job.failure, job.failure
+        for got, want in zip(job.results, samples, strict=True):
+            (found,), (value,) = got.values(), want.values()
+            beyond = found != value
+            assert beyond.any()
+            assert np.all(found[beyond] == end)
+            assert np.all(value[beyond] == 7)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)

@@ -1,5 +1,5 @@
-"""Linear and cubic Resize to the last bit: onnxruntime's own order of products and sums, its halves
-at the ends of an image, and its fixed point for bytes in NHWC."""
+"""Resize to the last bit: onnxruntime's own order of products and sums, its halves at the ends of
+an image, its fixed point for bytes, and what it takes for the nearest element."""
 
 from __future__ import annotations
 
@@ -57,6 +57,23 @@ def quantised(name: str, shape: tuple[int, ...], sizes: tuple[int, ...], way: st
     return Case(name, net.model(net.q(y, 0.037, np.int8(3))))
 
 
+def antialiased(image: str, way: str) -> Iterator[Case]:
+    """onnxruntime cuts int8 off below 0, and beyond 127 it wraps; so these are not negative."""
+    shape, sizes = IMAGES[image]
+    rng = np.random.default_rng(len(image))
+    for mode in ("linear", "cubic"):
+        for row, most in ((np.float32, 1), (np.uint8, 255), (np.int8, 96), (np.int32, 1000)):
+            attrs: dict[str, Any] = {"coordinate_transformation_mode": way, "mode": mode}
+            attrs["exclude_outside"] = len(image) % 2
+            name = f"{image}_{way}_{mode}_{row.__name__}_antialiased"
+            made = case(name, shape, sizes, row, antialias=1, **attrs)
+            images = [rng.integers(0, most + 1, size=shape).astype(row) for _ in range(2)]
+            if row == np.float32:
+                images = [rng.normal(size=shape).astype(row) for _ in range(2)]
+            if not (mode == "cubic" and row == np.int8):
+                yield Case(name, made.model, feeds=[{"x": x} for x in images])
+
+
 def cases() -> Iterator[Case]:
     for image, (shape, sizes) in IMAGES.items():
         for way in WAYS:
@@ -70,12 +87,47 @@ def cases() -> Iterator[Case]:
                     yield case(name, shape, sizes, row, mode="linear", **attrs)
             if len(shape) in (2, 4) and "last" not in image and way != "tf_crop_and_resize":
                 yield case(f"{image}_{way}_cubic", shape, sizes, np.float32, mode="cubic", **attrs)
+            if len(shape) == 4 and "last" not in image and way != "tf_crop_and_resize":
+                yield from antialiased(image, way)
         if image != "point":
             for way in WAYS[:4]:
                 yield quantised(f"{image}_{way}_quantised", shape, sizes, way)
 
 
-CASES = tuple(cases())
+def ties(way: str, rounding: str) -> Case:
+    """Coordinates that are a half or a whole number but for rounding."""
+    net, outputs = Net(18), []
+    attrs = {"coordinate_transformation_mode": way, "nearest_mode": rounding, "mode": "nearest"}
+    for n in (3, 5, 7, 9, 10, 12, 14, 16, 17, 32):
+        x = net.input(f"x{n}", np.float32, (1, 1, n))
+        for scale in (1 / 3, 0.6, 0.7, 1.2, 1.3, 1.4, 1.6, 2.5, 4 / 3):
+            if way != "align_corners" and _near(n, scale, int(np.float32(n) * np.float32(scale))):
+                scales = net.const([1, 1, scale], np.float32)
+                outputs.append(net.node("Resize", x, "", scales, **attrs))
+        for size in (1, 2, 4, 8, 16, 19, 31):
+            if size != n and _near(n, size / n, size):
+                sizes = net.const([1, 1, size], np.int64)
+                outputs.append(net.node("Resize", x, "", "", sizes, **attrs))
+    return Case(f"ties_{way}_{rounding}", net.model(*outputs[:60]))
+
+
+def _near(n: int, scale: float, out: int) -> bool:
+    """Whether a float32 is next to a half or a whole number, and not that number."""
+    by, i = np.float32(scale), np.arange(out, dtype=np.float32)
+    half = np.float32(0.5)
+    found = np.concatenate([(i + half) / by - half, i / by]) * 2
+    off = np.abs(found - np.round(found))
+    return bool(np.any((off > 0) & (off < 4e-6)))
+
+
+CASES = (
+    *cases(),
+    *(
+        ties(way, rounding)
+        for way in (*WAYS[:4], "half_pixel_symmetric")
+        for rounding in ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
+    ),
+)
 
 
 @pytest.fixture(scope="module")

@@ -40,17 +40,19 @@ def campaign(
     board_every: int,
     tell: Callable[[Tally, int], None] = lambda tally, done: None,
     seconds: float = math.inf,
+    menu: str = "all",
 ) -> Tally:
-    """Networks `first` to `first + count` of a seed; one in `board_every` runs on a board, too (0:
-    none). `tell` hears of each batch, with the number of the network after it. There are no more
-    batches when another one like those before would not end within `seconds` of processor time."""
+    """Networks `first` to `first + count` of a seed, grown with a menu; one in `board_every` runs
+    on a board, too (0: none). `tell` hears of each batch, with the number of the network after it.
+    There are no more batches when another one like those before would not end within `seconds` of
+    processor time."""
     tally, began = Tally(), processor_seconds()
     for start in range(first, first + count, BATCH):
         indices = range(start, min(start + BATCH, first + count))
         trials = [
             (network, ways_of(network, k, bool(board_every) and k % board_every == 0))
             for k in indices
-            if (network := grown(seed, k)).operators
+            if (network := grown(seed, k, menu)).operators
         ]
         with tempfile.TemporaryDirectory(prefix="mlftool-random-") as folder:
             tally.findings += try_all(trials, Path(folder))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from grow import Grower, Network, NotThisError, Value, session_of
 from menu_control import choose, repeat
+from menu_images import any_conv_transpose, any_resize, image_input
 from menu_quantised import dynamic, quantised, quantised_layer
 from onnx import TensorProto
 from windows import window
@@ -481,11 +482,26 @@ MENU: tuple[tuple[float, Step], ...] = (
 )
 
 
-def grown(seed: int, index: int, only: tuple[str, ...] = ()) -> Network:
-    """Network `index` of a seed, the same whenever it is asked for; `only` names steps."""
+IMAGES: tuple[tuple[float, Step], ...] = (
+    (3, any_resize),
+    (3, any_conv_transpose),
+    (2, unary),
+    (2, binary),
+    (0.4, variadic),
+    (0.3, modulo),
+    (0.4, transpose),
+    (0.3, concat),
+    (0.2, pad),
+    (0.3, pool),
+)
+MENUS = {"all": MENU, "images": IMAGES}
+
+
+def grown(seed: int, index: int, menu: str = "all") -> Network:
+    """Network `index` of a seed, the same whenever it is asked for."""
     attempt = 0
     while True:
-        network = _attempt(np.random.default_rng([seed, index, attempt]), f"r{seed}_{index}", only)
+        network = _attempt(np.random.default_rng([seed, index, attempt]), f"r{seed}_{index}", menu)
         try:
             session_of(network.model)
         except Exception:  # onnx infers other shapes than onnxruntime's kernels give
@@ -494,8 +510,28 @@ def grown(seed: int, index: int, only: tuple[str, ...] = ()) -> Network:
             return network
 
 
-def _attempt(rng: np.random.Generator, name: str, only: tuple[str, ...]) -> Network:
+def _attempt(rng: np.random.Generator, name: str, menu: str) -> Network:
     g = Grower(rng)
+    if menu == "images":
+        for _ in range(g.whole(1, 2)):
+            image_input(g)
+    else:
+        _any_inputs(g)
+    steps = MENUS[menu]
+    weights = np.array([w for w, _ in steps])
+    wanted = g.whole(3, 20) if menu == "all" else g.whole(2, 8)
+    for _ in range(20 * wanted):
+        if len(g.nodes) >= wanted:
+            break
+        step = steps[int(rng.choice(len(steps), p=weights / weights.sum()))][1]
+        try:
+            step(g)
+        except NotThisError:
+            continue
+    return g.network(name)
+
+
+def _any_inputs(g: Grower) -> None:
     for _ in range(g.whole(1, 3)):
         rank = g.one(4, 4, 4, 2, 3, 3, 1, 5)
         shape = [g.whole(1, 9) for _ in range(rank)]
@@ -505,15 +541,3 @@ def _attempt(rng: np.random.Generator, name: str, only: tuple[str, ...]) -> Netw
         g.input(g.one(*[np.float32] * 6, np.int32, np.int64, np.uint8), tuple(shape))
     if all(v.array.dtype != np.float32 for v in g.inputs):
         g.input(np.float32, (1, g.whole(1, 5), g.whole(3, 9), g.whole(3, 9)))
-    menu = [(w, s) for w, s in MENU if not only or s.__name__ in only]
-    weights = np.array([w for w, _ in menu])
-    wanted = g.whole(3, 20)
-    for _ in range(20 * wanted):
-        if len(g.nodes) >= wanted:
-            break
-        step = menu[int(rng.choice(len(menu), p=weights / weights.sum()))][1]
-        try:
-            step(g)
-        except NotThisError:
-            continue
-    return g.network(name)

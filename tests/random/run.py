@@ -20,6 +20,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests/random"), str(ROOT / "tests/support
 import numpy as np  # noqa: E402
 import onnx  # noqa: E402
 from campaign import Tally, campaign, smallest  # noqa: E402
+from menu import MENUS  # noqa: E402
 
 
 def main() -> int:
@@ -27,10 +28,11 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=1000, help="networks (1000)")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="a new one each time")
     parser.add_argument("--board", type=int, default=4, help="one in N on a board (4; 0: none)")
+    parser.add_argument("--menu", choices=MENUS, default="all", help="what networks consist of")
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "random")
     parser.add_argument("--no-shrink", action="store_true", help="leave findings as they are")
     args = parser.parse_args()
-    folder = args.folder / str(args.seed)
+    folder = args.folder / (str(args.seed) + (f"_{args.menu}" if args.menu != "all" else ""))
     folder.mkdir(parents=True, exist_ok=True)
     state = folder / "done.json"
     done = json.loads(state.read_text()) if state.is_file() else {"next": 0, "findings": 0}
@@ -52,7 +54,7 @@ def main() -> int:
         state.write_text(json.dumps({"next": upto, "findings": found}))
 
     left = args.count - done["next"]
-    campaign(args.seed, done["next"], max(0, left), args.board, tell)
+    campaign(args.seed, done["next"], max(0, left), args.board, tell, menu=args.menu)
     return int(json.loads(state.read_text())["findings"] > 0) if state.is_file() else 0
 
 

@@ -36,6 +36,14 @@ def test_random_networks() -> None:
     assert len(refused) <= limit, f"MLFTOOL_RANDOM_SEED={SEED}\n" + "\n".join(refused.values())
 
 
+def test_random_images() -> None:
+    """Resize and ConvTranspose in all their spellings, for a few seconds."""
+    tally = campaign(SEED, 0, MOST, 0, seconds=SECONDS / 4, menu="images")
+    print(f"seed {SEED}: {tally}")
+    wrong = [str(f) for f in tally.findings if f.kind != "refused"]
+    assert not wrong, f"MLFTOOL_RANDOM_SEED={SEED}\n" + "\n".join(wrong)
+
+
 def test_a_campaign_ends_in_time() -> None:
     """The first batch always runs; a second one is left out when there is no time for it."""
     tally = campaign(1, 0, MOST, 0, seconds=0.001)
