@@ -119,7 +119,7 @@ def test_run_takes_single_arrays(
         ("build(42)", "build() cannot take int; expected the result of from_onnx, the path"),
         ("build(None)", "build() cannot take NoneType; expected the result of from_onnx"),
         ("from_onnx(42)", "from_onnx() cannot take int; expected the path of an ONNX model"),
-        ("load(42)", "load() cannot take int; expected a path of an archive or ONNX model"),
+        ("load(42)", "load() cannot take int; expected a path of an archive or a model"),
         ("load(None)", "load() cannot take NoneType; expected a path of an archive"),
         ("create_executor('aot', 42)", "create_executor() cannot take int; expected the result"),
         ("build(MODEL, target=42)", "expected the name of a target"),

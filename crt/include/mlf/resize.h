@@ -107,7 +107,11 @@ static inline void mlf_resize_fixed(float x, int32_t n, int32_t *place, int32_t 
   weight[0] = 1024 - weight[1];
 }
 
-/* Keys' cubic filter with parameter `a`. */
+/* The filters: a triangle, which grid_sample.c.j2 takes, and Keys' cubic with parameter `a`. */
+static inline float mlf_resize_triangle(float d) {
+  return d < 1.0f ? 1.0f - d : 0.0f;
+}
+
 static inline float mlf_resize_cubic(float d, float a) {
   if (d <= 1.0f)
     return ((a + 2.0f) * d - (a + 3.0f)) * d * d + 1.0f;
