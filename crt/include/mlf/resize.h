@@ -107,7 +107,7 @@ static inline void mlf_resize_fixed(float x, int32_t n, int32_t *place, int32_t 
   weight[0] = 1024 - weight[1];
 }
 
-/* The filters: a triangle, which grid_sample.c.j2 takes, and Keys' cubic with parameter `a`. */
+/* The filters: GridSample's triangle, and Keys' cubic with parameter `a`. */
 static inline float mlf_resize_triangle(float d) {
   return d < 1.0f ? 1.0f - d : 0.0f;
 }
