@@ -36,16 +36,18 @@ static inline uint64_t board_counter_ticks(void) {
 #endif
 
 /* The stack is at the start of RAM, and what is below may be memory too. Physical memory protection
- * makes it read-only, from the program's first instruction on: below that are the board's devices.
- * The range is locked, so it holds for machine mode. */
+ * makes it read-only: entries 1 and 2 are one locked range from 0 to there, which holds for machine
+ * mode. Entry 0 comes before it and leaves 128 KiB of devices open, the UARTs among them. */
 static inline void board_guard_stack(void) {
   extern uint32_t __stack_bottom[]; /* sections.ld */
-  extern void reset_handler(void);  /* startup.c */
+  const uintptr_t devices = (0x10000000u >> 2) | ((0x20000u >> 3) - 1u);
   __asm volatile(CPU_CSR("csrw pmpaddr0, %0\n"
-                         "csrw pmpaddr1, %1\n"
-                         "csrw pmpcfg0, %2\n")::"r"((uintptr_t)reset_handler >> 2),
+                         "csrw pmpaddr1, zero\n"
+                         "csrw pmpaddr2, %1\n"
+                         "csrw pmpcfg0, %2\n")::"r"(devices),
                  "r"((uintptr_t)__stack_bottom >> 2),
-                 "r"((uintptr_t)0x8d00)); /* the second: locked, top of range, execute and read */
+                 /* top of a range, locked, execute and read; off; a power of two, read and write */
+                 "r"((uintptr_t)0x8d001b));
 }
 
 #endif /* MLF_BOARDS_RISCV_INSTRET_H_ */
