@@ -331,6 +331,8 @@ def expand(v: View) -> Kernel:
 def _tile_in_box(s: Shaping, attrs: Mapping[str, Any]) -> Box:
     x = s.type(0).shape
     times = s.most(s.steps.x(1))
+    if len(times) != len(x):
+        raise Refuse("MLF0303", f"repeats has {len(times)} elements; expected {len(x)}")
     bounds = s.bounds([t if t is None else t * n for t, n in zip(times, x, strict=True)])
     value = s.steps.x(0)
     for k, n in enumerate(bounds):

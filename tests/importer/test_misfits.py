@@ -185,14 +185,14 @@ def test_a_bug_is_one_line_and_a_report(monkeypatch: pytest.MonkeyPatch, tmp_pat
 
     import onnx
 
-    real = mlftool.compile.import_hashed
+    real = mlftool.compile.imported
 
     def fail(model: onnx.ModelProto, *rest: object) -> object:
         if any(n.op_type == "Exp" for n in model.graph.node):
             raise KeyError("a bug")
         return real(model, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(mlftool.compile, "import_hashed", fail)
+    monkeypatch.setattr(mlftool.compile, "imported", fail)
     monkeypatch.setenv("MLF_REPORTS", str(tmp_path))
     text = "g (float[3] x) => (float[3] y) { a = Neg (x) b = Exp (a) y = Abs (b) }"
     with pytest.raises(MlfError) as ours:
