@@ -73,7 +73,7 @@ class Test:
     """
 
     vectors: str = key(
-        File(".npz"),
+        File((".npz",)),
         "NumPy archive with the model's inputs and expected outputs, under the names the model "
         "gives them; each has the tensor's shape, or one more leading axis that counts samples.",
         example="kws.npz",
@@ -101,7 +101,7 @@ class TestDefaults:
     """Defaults for tests of models."""
 
     vectors: str | None = key(
-        File(".npz"),
+        File((".npz",)),
         "Test vectors of models without `test`.",
         example="kws.npz",
         default=None,
@@ -207,7 +207,7 @@ class Named:
 
     name: str
     model: str = key(
-        File(".onnx", ".tflite"), "The ONNX or TensorFlow Lite file.", example="kws.onnx"
+        File((".onnx", ".tflite")), "The ONNX or TensorFlow Lite file.", example="kws.onnx"
     )
     module_name: str = key(
         _MODULE_NAME,
@@ -258,7 +258,7 @@ class Model(ForBazel, CompilerOptions, Named):
         default_text="none",
     )
     data_files: tuple[str, ...] = key(
-        ListOf(File(""), "a list of files at or below the manifest's folder", 1, unique=True),
+        ListOf(File(), "a list of files at or below the manifest's folder", 1, unique=True),
         "The external data files of the ONNX model. Bazel needs this list; without Bazel they are "
         "found in the model's folder, unless they are links.",
         example="[kws.onnx.data]",
@@ -266,7 +266,7 @@ class Model(ForBazel, CompilerOptions, Named):
         default_text="none",
     )
     tuning: str | None = key(
-        File(".json"),
+        File((".json",)),
         "A record of `mlftool tune`, which chooses kernels by counting instructions. Targets that "
         "are not in it are compiled as if there were no record. For `optimize: speed` without "
         "`patches`.",

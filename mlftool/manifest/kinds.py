@@ -97,16 +97,11 @@ class Text:
 class File:
     """The path of a file that must exist, relative to the manifest, kept inside its folder."""
 
-    suffix: str
-    other: str = ""  # a second suffix that is as good
-
-    @property
-    def _suffixes(self) -> tuple[str, ...]:
-        return (self.suffix, self.other) if self.other else (self.suffix,)
+    suffixes: tuple[str, ...] = ("",)
 
     @property
     def expected(self) -> str:
-        file = f"{' or '.join(self._suffixes)} file" if self.suffix else "file"
+        file = f"{' or '.join(self.suffixes)} file".lstrip()
         return f"the path of a {file} at or below the manifest's folder"
 
     @property
@@ -114,8 +109,9 @@ class File:
         # No '\' or ':' (Windows paths, drives, URLs), no control characters, no '.', '..' or empty
         # part, not even './': one file has one spelling, which Bazel takes as a label as it is.
         part = r"(?!\.{1,2}(?:/|$))[^/\\:\x00-\x1f\x7f]+"
-        ends = "|".join(rf"(?<={re.escape(suffix)})" for suffix in self._suffixes)
-        return rf"{part}(?:/{part})*(?:{ends})" if self.other else rf"{part}(?:/{part})*{ends}"
+        # A look-ahead, since not every editor's engine has a look-behind.
+        end = "|".join(map(re.escape, self.suffixes))
+        return rf"(?=[\s\S]*(?:{end})$){part}(?:/{part})*"
 
     def read(self, node: Node, path: str, reading: Reading) -> Any:
         if not isinstance(node, Scalar) or not isinstance(node.value, str):
@@ -147,18 +143,14 @@ class File:
             names = [
                 p.name
                 for p in parent.iterdir()
-                if p.name.endswith(self._suffixes) and os.path.isfile(p)
+                if p.name.endswith(self.suffixes) and os.path.isfile(p)
             ]
         except OSError:
             return "paths are relative to the manifest's folder"
         return did_you_mean(clip(Path(text).name), names) if 0 < len(names) <= 50 else ""
 
     def schema(self) -> dict[str, Any]:
-        # The look-behind is spelt as a look-ahead: not every editor's engine has the former.
-        pattern = self.pattern.rsplit("(?<=", 1)[0]
-        end = "|".join(map(re.escape, self._suffixes))
-        end = f"(?:{end})" if self.other else end
-        return {"type": "string", "pattern": rf"^(?=[\s\S]*{end}$){pattern}$"}
+        return {"type": "string", "pattern": f"^{self.pattern}$"}
 
 
 def _encodable(text: str) -> bool:
