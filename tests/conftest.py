@@ -1,4 +1,4 @@
-"""--update-golden writes the golden C files anew; read the difference before you commit it."""
+"""--update-golden writes what tests recorded anew; read the difference before you commit it."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -12,7 +12,7 @@ from shards import Shard, dealt, names_of, of_environment, unit_of
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--update-golden", action="store_true", help="rewrite tests/codegen/golden")
+    parser.addoption("--update-golden", action="store_true", help="rewrite what tests recorded")
 
 
 @pytest.fixture(scope="session", autouse=True)
