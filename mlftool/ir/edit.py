@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from mlftool.ir import dtype
 from mlftool.ir.graph import Array, Graph, Node, TensorType
+
+
+def unused(hint: str, taken: Container[str]) -> str:
+    """`hint`, or with the first number behind it that makes a new name."""
+    name, k = hint, 0
+    while name in taken:
+        k += 1
+        name = f"{hint}__{k}"
+    return name
 
 
 class Editor:
@@ -72,10 +81,7 @@ class Editor:
 
     def fresh(self, hint: str, type_: TensorType) -> str:
         """A new value name of the given type."""
-        name, k = hint, 0
-        while name in self.types:
-            k += 1
-            name = f"{hint}__{k}"
+        name = unused(hint, self.types)
         self.types[name] = type_
         return name
 

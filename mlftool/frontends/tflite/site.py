@@ -12,6 +12,7 @@ import numpy as np
 from mlftool.frontends.tflite.model import Model, Operator, Option, Quantised, Subgraph, Tensor
 from mlftool.ir import dtype
 from mlftool.ir.dtype import DType
+from mlftool.ir.edit import unused
 from mlftool.ir.graph import Array, Graph, Node, TensorType
 
 Rule = Callable[["Site"], None]
@@ -73,10 +74,7 @@ class Draft:
 
     def fresh(self, hint: str, type_: TensorType) -> str:
         """A new name."""
-        name, k = hint, 0
-        while name in self.types:
-            k += 1
-            name = f"{hint}__{k}"
+        name = unused(hint, self.types)
         self.types[name] = type_
         return name
 
