@@ -21,6 +21,7 @@ from mlftool.errors import MlfError, Problem
 from mlftool.ir import dtype
 from mlftool.ir.graph import Array, TensorType
 from mlftool.ir.holes import called, filled
+from mlftool.ir.rounding import Rounding
 from mlftool.ops.base import Operand
 from mlftool.plan.blocks import aligned
 from mlftool.plan.memory import is_local, scratch_name
@@ -156,7 +157,7 @@ class Writer:
         )
 
     def step(self, k: int, call: Call) -> Step:
-        self.includes |= set(call.kernel.includes)
+        self.includes |= {*call.kernel.includes, *Rounding.of(call.node).includes}
         if any(operand.ctype == dtype.string.c for operand in call.kernel.operands):
             self.includes.add("mlf/text.h")
         parts = {key: self._part(k, key, call, part) for key, part in call.parts.items()}

@@ -3,6 +3,7 @@ of two tensors, is Rescales around an operator of int32."""
 
 from __future__ import annotations
 
+from mlftool.ir.rounding import Rounding
 from mlftool.ops.elementwise import Maths, elementwise
 from mlftool.ops.scalar import Scalar
 
@@ -83,7 +84,7 @@ def _quantize(m: Maths, a: Scalar, scale: Scalar, *, zero: int = 0) -> str:
 
 
 elementwise("mlf.QuantizeAway", _quantize, includes=FIXED)
-elementwise("mlf.Rescale", _rescale)
+elementwise("mlf.Rescale", _rescale, includes=Rounding.TWICE.includes)
 elementwise("mlf.DivideFixed", _divide, includes=FIXED)
 elementwise("mlf.LogisticFixed", _curve("logistic"), includes=FIXED)
 elementwise("mlf.TanhFixed", _curve("tanh"), includes=FIXED)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from mlftool.ir.dtype import float32
 from mlftool.ir.graph import View
+from mlftool.ir.rounding import Rounding
 from mlftool.ops.base import Kernel, Operand, op
 from mlftool.ops.plain import plain_kernel
 from mlftool.ops.scalar import literal
@@ -27,7 +28,8 @@ def svdf(v: View) -> Kernel:
         "most": most,
         **v.core.attrs,
     }
-    return plain_kernel(v, "svdf_fixed", params, cost=batch * features * (inputs + memory) * 6.0)
+    cost, includes = batch * features * (inputs + memory) * 6.0, Rounding.TWICE.includes
+    return plain_kernel(v, "svdf_fixed", params, cost=cost, includes=includes)
 
 
 @op("mlf.LstmFixed")

@@ -6,9 +6,11 @@ scales, and what a sum is multiplied by.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from mlftool.ir.dtype import int32, int64
 from mlftool.ir.graph import View
-from mlftool.ir.rounding import ATTRIBUTE, Rounding
+from mlftool.ir.rounding import Rounding
 from mlftool.ops.base import Contracts, Kernel, Layout, Trait, UnsupportedError, op
 from mlftool.ops.matmul import product
 from mlftool.ops.reduce import nest, reduced_axes
@@ -23,6 +25,10 @@ def stored(v: View, rounding: Rounding, total: str) -> str:
     return f"({v.y.dtype.c}){rounding.function}({total}, {numbers})"
 
 
+def _twice(kernel: Kernel) -> Kernel:
+    return replace(kernel, includes=(*kernel.includes, *Rounding.TWICE.includes))
+
+
 def _less(element: str, zero: int, row: str) -> str:
     return f"(({row}){element} - ({zero}))" if zero else f"({row}){element}"
 
@@ -30,7 +36,7 @@ def _less(element: str, zero: int, row: str) -> str:
 @op("mlf.MatMulFixed", Trait.EPILOGUE, contracts=Contracts(Layout.MATRICES))
 def products(v: View) -> Kernel:
     """The product of two tensors, in batches that broadcast; `zeros` are their zero points."""
-    rounding = Rounding(v.attr(ATTRIBUTE))
+    rounding = Rounding.of(v.core)
     row = int32 if rounding is Rounding.TWICE else int64
     a, b = (_less(e, z, row.c) for e, z in zip(("x[ai]", "w[bi]"), v.attr("zeros"), strict=True))
     return product(v, "matmul_fixed", row, a, b, stored(v, rounding, "acc"), {})
@@ -54,7 +60,7 @@ def reduced(v: View) -> Kernel:
             "finish": stored(v, Rounding.TWICE, total),
         }
 
-    return nest(v, axes, int32, texts)
+    return _twice(nest(v, axes, int32, texts))
 
 
 @op("mlf.AveragePoolFixed", Trait.SPATIAL, Trait.EPILOGUE)
@@ -65,4 +71,5 @@ def average(v: View) -> Kernel:
     divisor = divisor_of(v)
     mean = f"mlf_clamp_i32(mlf_mean_away(acc, {divisor}), {low}, {high})"
     name, finish = "portable.average_pool_fixed", f"({v.y.dtype.c}){mean}"
-    return pool(v, name, "0", "acc + value", finish, "int32_t", counts=(divisor,))
+    made = pool(v, name, "0", "acc + value", finish, "int32_t", counts=(divisor,))
+    return _twice(made)

@@ -4,7 +4,7 @@ ONNX multiplies by a float and rounds to even. TensorFlow Lite multiplies by a n
 point: `multiplier` gives its 31 bits and its exponent. Its reference kernels round the product,
 and then round it again when they shift it; those with sums of 64 bits round once, with a multiplier
 of 15 bits. The functions here compute that in numpy, on int64 arrays that hold values of 32 bits;
-mlf/kernel.h has the same in C.
+mlf/rescale.h has the same in C.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from mlftool.ir.graph import Array
+from mlftool.ir.graph import Array, Node
 
 ATTRIBUTE = "mlf.rounding"  # of a node: the value of a Rounding, EVEN where there is none
 
@@ -29,9 +29,19 @@ class Rounding(Enum):
     TWICE = "twice"
     ONCE = "once"
 
+    @staticmethod
+    def of(node: Node) -> Rounding:
+        """How `node` rounds."""
+        return Rounding(node.attrs.get(ATTRIBUTE, "even"))
+
+    @property
+    def includes(self) -> tuple[str, ...]:
+        """The headers of `function`, beside mlf/kernel.h, which every kernel has."""
+        return () if self is Rounding.EVEN else ("mlf/rescale.h",)
+
     @property
     def function(self) -> str:
-        """Of mlf/kernel.h: (sum, factor, zero point, least, most) to a stored value."""
+        """Of mlf/rescale.h: (sum, factor, zero point, least, most) to a stored value."""
         return f"mlf_requantize_{self.value}"
 
     def factors(self, real: Array) -> Array:

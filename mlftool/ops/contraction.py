@@ -16,7 +16,7 @@ import numpy as np
 from mlftool.ir.dtype import int32, of
 from mlftool.ir.graph import Array, View
 from mlftool.ir.holes import Number, numbers
-from mlftool.ir.rounding import ATTRIBUTE, Rounding
+from mlftool.ir.rounding import Rounding
 from mlftool.ops.base import Contracts, Facts, Layout, Operand, UnsupportedError, contracts
 from mlftool.ops.scalar import Store, number
 
@@ -180,7 +180,7 @@ class Quantisation:
     def of(v: View) -> Quantisation:
         y_scale = contracts_of(v).y_scale
         assert y_scale is not None
-        rounding = Rounding(v.attr(ATTRIBUTE, "even"))
+        rounding = Rounding.of(v.core)
         # In this order, in float32 as onnxruntime does, else in float64: it decides the last bit.
         scale = v.known(1).reshape(-1)
         scale = scale if rounding is Rounding.EVEN else scale.astype(np.float64)

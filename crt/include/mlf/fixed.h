@@ -5,7 +5,7 @@
 #ifndef MLF_FIXED_H_
 #define MLF_FIXED_H_
 
-#include "kernel.h"
+#include "rescale.h"
 
 #ifdef __cplusplus
 extern "C" {

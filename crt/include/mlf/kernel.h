@@ -135,48 +135,6 @@ static inline int32_t mlf_requantize(int32_t acc, float scale, int32_t zero_poin
   return mlf_clamp_i32(mlf_round_even((float)acc * scale) + zero_point, low, high);
 }
 
-/* What rounds to the nearest, ties up: a * b / 2^31. Of the least number twice, the greatest. */
-static inline int32_t mlf_high_product(int32_t a, int32_t b) {
-  const int64_t product = ((int64_t)a * b + (INT64_C(1) << 30)) >> 31;
-  return product > INT32_MAX ? INT32_MAX : (int32_t)product;
-}
-
-/* x / 2^by for `by` from 0 to 31, rounded to the nearest, ties away from zero. */
-static inline int32_t mlf_shift_away(int32_t x, int32_t by) {
-  const int32_t mask = (int32_t)((UINT32_C(1) << by) - 1u);
-  return (x >> by) + ((x & mask) > (mask >> 1) + (x < 0));
-}
-
-/* sum / n, halves away from zero; n > 0. */
-static inline int32_t mlf_mean_away(int32_t sum, int32_t n) {
-  return (sum > 0 ? sum + n / 2 : sum - n / 2) / n;
-}
-
-/* x * m * 2^(exponent - 31) in TensorFlow Lite's fixed point, which rounds the product and then its
- * shift; `exponent` is from -31 to 30. */
-static inline int32_t mlf_rescale(int32_t x, int32_t m, int32_t exponent) {
-  const int32_t left = exponent > 0 ? exponent : 0;
-  return mlf_shift_away(mlf_high_product((int32_t)((uint32_t)x << left), m), left - exponent);
-}
-
-/* A sum as a quantised value, rounded twice; `factor` has a multiplier in its lower half, its
- * exponent in the upper one (mlftool/ir/rounding.py). */
-static inline int32_t mlf_requantize_twice(int32_t acc, int64_t factor, int32_t zero_point,
-                                           int32_t low, int32_t high) {
-  const int32_t x = mlf_rescale(acc, (int32_t)(factor & 0x7fffffff), (int32_t)(factor >> 32));
-  return mlf_clamp_i32(x, low - zero_point, high - zero_point) + zero_point;
-}
-
-/* A sum of 64 bits as a quantised value, rounded once; the upper half of `factor` is what the
- * product is shifted by. */
-static inline int32_t mlf_requantize_once(int64_t acc, int64_t factor, int32_t zero_point,
-                                          int32_t low, int32_t high) {
-  const int32_t by = (int32_t)(factor >> 32);
-  const int64_t product = acc * (int32_t)(factor & 0x7fff) + (INT64_C(1) << (by - 1));
-  const int32_t x = (int32_t)(uint32_t)((uint64_t)(product >> by) & 0xffffffffu);
-  return mlf_clamp_i32(x, low - zero_point, high - zero_point) + zero_point;
-}
-
 /* add + the upper half of the 64-bit product a * m. */
 static inline int32_t mlf_multiply_high(int32_t a, int32_t m, int32_t add) {
 #if defined(__ARM_FEATURE_DSP) && __ARM_FEATURE_DSP && !defined(MLF_PORTABLE_DSP)
