@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
+import batch
+import numpy as np
 import programs
 import pytest
+from batch import Job, compile_model, program_of
+from builders import Net, random_feeds
+from families import FAMILIES
 from programs import SANITIZERS, Output, Program, Ran, run_programs
 
 HEADER = """#ifndef TVMGEN_{upper}_H_
@@ -93,11 +99,35 @@ def test_many_modules_become_several_files(tmp_path: Path, sources: list[str]) -
     assert sorted(sources) == ["m0_and_more.c", f"m{count - 1}.c"]
 
 
+def test_an_optimiser_sees_each_kernel_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two modules with one kernel the first is optimised, and so is one with another kernel."""
+    given: dict[str, str] = {}
+    compiled = programs._said
+
+    def said(source: str, work: Path, flags: Sequence[str], machine: programs.Machine) -> str:
+        given[source] = [f for f in flags if f.startswith("-O")][-1]
+        return compiled(source, work, flags, machine)
+
+    def job(op: str, size: int) -> Job:
+        net = Net()
+        model = net.model(net.node(op, net.input("x", np.float32, (size,))))
+        return Job(model, random_feeds(model, 1), name=f"{op.lower()}{size}")
+
+    monkeypatch.setattr(programs, "_said", said)
+    monkeypatch.setattr(batch, "OPTIMISED", set())
+    monkeypatch.setenv("MLFTOOL_TEST_CACHE", "off")
+    jobs = [job("Exp", 3), job("Exp", 4), job("Erf", 3)]
+
+    batch.run_jobs(jobs, tmp_path)
+
+    assert [j.failure for j in jobs] == ["", "", ""]
+    assert given == {"exp3_and_more.c": "-O1", "exp4.c": "-O0"}
+
+
 def test_of_a_real_module_all_own_names_are_known(tmp_path: Path) -> None:
     """What nm calls local is what the expression finds, so modules seldom clash."""
-    from batch import compile_model, program_of
-    from families import FAMILIES
-
     for name, (_, make) in FAMILIES.items():
         program = program_of(compile_model(make(), "m"), ())
         programs.write_headers(tmp_path)

@@ -139,6 +139,7 @@ class Program:
     samples: tuple[bytes, ...]
     workspace_io: bool = False  # inputs and outputs are where the module says
     weights: tuple[tuple[str, bytes], ...] = ()  # files the C includes, by their names in archives
+    optimise: tuple[str, ...] = ()  # flags of this module alone
 
     def results(self, data: bytes) -> list[dict[str, Array]]:
         """The outputs of each sample in `data`, which the program wrote."""
@@ -220,11 +221,14 @@ def _run_new(
 ) -> list[Ran]:
     write_headers(work)
     with ThreadPoolExecutor(threads) as pool:
-        units = [programs[k : k + TOGETHER] for k in range(0, len(programs), TOGETHER)]
+        units = _units(programs)
         made = list(pool.map(lambda unit: _objects(unit, work, flags, machine), units))
-    objects = [name for unit, _ in made for name in unit]
-    failures = list(itertools.chain.from_iterable(failures for _, failures in made))
-    alive = [p for p, failure in zip(programs, failures, strict=True) if not failure]
+    objects = [name for names, _ in made for name in names]
+    texts = itertools.chain.from_iterable(texts for _, texts in made)
+    modules = itertools.chain.from_iterable(units)
+    said = {p.name: text for p, text in zip(modules, texts, strict=True)}
+    failures = [said[p.name] for p in programs]
+    alive = [p for p in programs if not said[p.name]]
     ran: dict[str, Ran] = {}
     if alive:
         _link(alive, objects, work, flags, machine)
@@ -253,12 +257,22 @@ def write_program(program: Program, work: Path) -> str:
     return f"{name}.c"
 
 
+def _units(programs: Sequence[Program]) -> list[list[Program]]:
+    """Modules that gcc reads at once: those with the same flags, so many at a time."""
+    kinds: dict[tuple[str, ...], list[Program]] = {}
+    for program in programs:
+        kinds.setdefault(program.optimise, []).append(program)
+    groups = kinds.values()
+    return [group[k : k + TOGETHER] for group in groups for k in range(0, len(group), TOGETHER)]
+
+
 def _objects(
     programs: Sequence[Program], work: Path, flags: Sequence[str], machine: Machine
 ) -> tuple[list[str], list[str]]:
     """Compiles the modules together, or each by itself if the compiler says anything; the object
     files, and for each module what the compiler says if it cannot."""
     sources = [write_program(program, work) for program in programs]
+    flags = (*flags, *programs[0].optimise)
     if len(programs) > 1:
         unit = f"{programs[0].name}_and_more"
         parts = map(_included, programs, sources)
