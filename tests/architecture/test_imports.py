@@ -74,6 +74,10 @@ ALLOWED = {
         *("describe", "compile", "tune", "manifest", "builder", "advice", "importer", "ops"),
         "frontends",
     },
+    # A new project: commands only.
+    "starter": {
+        *("errors", "codegen", "compile", "frontends", "importer", "mlf", "module", "runtime"),
+    },
     "api": {
         *("errors", "ir", "importer", "passes", "targets", "plan", "codegen", "mlf", "runtime"),
         *("files", "frontends", "module", "describe", "compile", "config"),
