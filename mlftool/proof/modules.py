@@ -26,12 +26,10 @@ class Emitted:
 
 def prove(program: Program, emitted: Emitted) -> Proof:
     """Raises AssertionError with what is wrong: a bug of the planner or of the emitter."""
+    _hold(program_faults(program))  # without which there are no layouts
     symbols = emitted.symbols if emitted.entry else ()
     found = layouts(program, emitted.inputs, emitted.outputs, symbols)
-    wrong = list(faults(program, found, emitted))
-    if wrong:
-        more = f", and {len(wrong) - 5} more" if len(wrong) > 5 else ""
-        raise AssertionError("; ".join(wrong[:5]) + more)
+    _hold(_faults(program, found, emitted))
     integer = tuple(sums.sums(program))
     steps = sum(len(one.steps) for one in found)
     claims = {"memory": steps, "addresses": sum(len(s.accesses) for o in found for s in o.steps)}
@@ -45,9 +43,14 @@ def prove(program: Program, emitted: Emitted) -> Proof:
     return Proof(found, claims, unproven, bounds, emitted.entry)
 
 
-def faults(program: Program, found: Sequence[Layout], emitted: Emitted) -> Iterator[str]:
-    """Everything that is wrong, a line each."""
-    yield from program_faults(program)
+def _hold(found: Iterator[str]) -> None:
+    wrong = list(found)
+    if wrong:
+        more = f", and {len(wrong) - 5} more" if len(wrong) > 5 else ""
+        raise AssertionError("; ".join(wrong[:5]) + more)
+
+
+def _faults(program: Program, found: Sequence[Layout], emitted: Emitted) -> Iterator[str]:
     yield from sums.divisor_faults(program)
     for one in found:
         yield from (f"{one.name}: {text}" for text in walk.faults(one))

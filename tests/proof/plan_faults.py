@@ -181,13 +181,14 @@ def wrong_alias(rng: random.Random, program: Program) -> Program | None:
     view = one(rng, [n for n in program.aliases if program.graph.types[n].bytes])
     if view is None:
         return None
-    right, types = program.storage(view), program.graph.types
+    right, types, place = program.storage(view), program.graph.types, program.memory.place
     others = [
         n
         for c in program.calls
         for n in c.node.outputs
         if n and program.storage(n) != right and types[n].bytes == types[view].bytes
-    ]
+        and (program.storage(n) not in place or place[program.storage(n)] != place.get(right))
+    ]  # fmt: skip
     other = one(rng, others)
     return other and replace(program, aliases={**program.aliases, view: other})
 
