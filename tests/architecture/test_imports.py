@@ -75,7 +75,7 @@ ALLOWED = {
     "insight": {
         *("errors", "files", "ir", "plan", "codegen", "mlf", "runtime", "targets", "module"),
         *("describe", "compile", "tune", "manifest", "builder", "advice", "importer", "ops"),
-        "frontends",
+        *("frontends", "version"),
     },
     # A new project: commands only.
     "starter": {
