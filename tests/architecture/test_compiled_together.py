@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import batch
@@ -79,6 +80,18 @@ def test_a_module_that_does_not_compile_fails_alone(tmp_path: Path, sources: lis
     assert sources == ["a_and_more.c", "a.c", "b.c", "c.c"]
 
 
+def test_a_module_that_lacks_an_include_fails_alone(tmp_path: Path, sources: list[str]) -> None:
+    """In one file the include of another module would do."""
+    lacks, has = _program("b", 5, at="mlf_min_i32(0, 0)][0"), _program("a", 3)
+    has = replace(has, lib0='#include "mlf/kernel.h"\n' + has.lib0)
+
+    ran = run_programs([has, lacks], tmp_path, ("-O0", *SANITIZERS))
+
+    assert ran[0] == Ran(b"\3")
+    assert "mlf_min_i32" in ran[1].failure
+    assert sources == ["a.c", "b.c"]
+
+
 def test_a_module_that_a_sanitizer_stops_fails_alone(tmp_path: Path, sources: list[str]) -> None:
     outside = _program("b", 5, at="i->x != 0 ? 2 : 0][0")  # of two rows
 
@@ -138,4 +151,5 @@ def test_of_a_real_module_all_own_names_are_known(tmp_path: Path) -> None:
         rows = [line.split() for line in table.stdout.splitlines()]
         local = {row[-1] for row in rows if row[-2] in "bdrt" and not row[-1].startswith("mlf_")}
         found = set(programs.OWN_NAME.findall(program.lib0 + program.lib1))
+        assert not programs.undeclared(program), name
         assert {n for n in local if "." not in n and "tvmgen_m" not in n} <= found, name

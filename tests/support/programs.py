@@ -34,6 +34,10 @@ LONGEST_RUN_S = 120  # all programs together
 TOGETHER = 16
 # What a module names for its own file alone.
 OWN_NAME = re.compile(r"^(?![\s#/]).*\bstatic\b[^=;{(]*?\b(\w+)(?:\[[^\]]*\])*\s*(?:[=;(]|$)", re.M)
+HELPER = re.compile(r"\b(?:mlf|MLF)_\w+")
+LANES = re.compile(r"^mlf_\w+x\d+$")  # functions of simd.h, whose names its macros make
+DEFINED = re.compile(r"^# *define (\w+)", re.M)
+INCLUDED = re.compile(r'^#include "(?:mlf/)?(\w+\.h)"', re.M)
 INCLUDE = "codegen/host/include"
 
 
@@ -273,7 +277,7 @@ def _objects(
     files, and for each module what the compiler says if it cannot."""
     sources = [write_program(program, work) for program in programs]
     flags = (*flags, *programs[0].optimise)
-    if len(programs) > 1:
+    if len(programs) > 1 and not any(map(undeclared, programs)):
         unit = f"{programs[0].name}_and_more"
         parts = map(_included, programs, sources)
         (work / f"{unit}.c").write_text("".join(parts))
@@ -282,6 +286,21 @@ def _objects(
     said = [_said(source, work, flags, machine) for source in sources]
     good = [p.name for p, failure in zip(programs, said, strict=True) if not failure]
     return [f"{name}.o" for name in good], said
+
+
+def undeclared(program: Program) -> set[str]:
+    """Names of helpers that none of the module's own headers has: in one file with other modules
+    theirs would do."""
+    text = program.lib0 + program.lib1 + program.header
+    used = {LANES.sub("MLF_SIMD_H_", n) for n in HELPER.findall(text)} - set(DEFINED.findall(text))
+    return used.difference(*map(_helpers, INCLUDED.findall(text)))
+
+
+@functools.cache
+def _helpers(header: str) -> frozenset[str]:
+    """The names of helpers in a header of mlf/ and in those that it includes."""
+    text = helper_headers().get(f"{INCLUDE}/mlf/{header}", b"").decode()
+    return frozenset(HELPER.findall(text)).union(*map(_helpers, INCLUDED.findall(text)))
 
 
 def _included(program: Program, source: str) -> str:
