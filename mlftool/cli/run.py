@@ -249,12 +249,13 @@ def _driven(
     samples: Sequence[Mapping[str, Array]],
 ) -> tuple[RunResult, tuple[LayerTime, ...], Footprint | None]:
     from mlftool.micro.drive import drive, drive_project
-    from mlftool.micro.project import GeneratedProject, option_values
     from mlftool.mlf.archive import read
 
     is_debug = args.executor == "debug"
     archive = read(bundle, str(args.file))
     if args.project_dir:
+        from mlftool.micro.project import GeneratedProject, option_values
+
         options = option_values(args.project_option)
         with GeneratedProject.from_directory(args.project_dir, options) as project:
             of = (project, archive, interface, samples, args.repetitions, is_debug)

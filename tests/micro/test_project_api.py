@@ -87,7 +87,7 @@ server.main(Handler())
 
 
 class Wire:
-    """The client's side as devices.md has it: lines of JSON over two descriptors."""
+    """The client's side as the reference has it: lines of JSON over two descriptors."""
 
     def __init__(self, folder: Path) -> None:
         its_read, self.write = os.pipe()

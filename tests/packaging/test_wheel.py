@@ -135,6 +135,7 @@ CALLS = {
     "run": "g.tar --inputs gesture_int8.npz --expect gesture_int8.npz",
     "runner": "g.tar -o runner.c",
     "extract": "g.tar --project g=vendor",
+    "micro": "create project g.tar host",
     "check": "models.yaml",
     "build": "models.yaml -o out",
     "bazel": "models.yaml --write BUILD.bazel",
