@@ -16,6 +16,7 @@ PACKAGE = REPO / "mlftool"
 ALLOWED = {
     "version": set(),
     "errors": set(),
+    "explain": {"errors"},
     "files": set(),
     "ir": {"errors"},
     "onnx_rules": {"errors", "ir"},
@@ -73,7 +74,12 @@ ALLOWED = {
     # Looks at what was compiled; only commands import it.
     "insight": {
         *("errors", "files", "ir", "plan", "codegen", "mlf", "runtime", "targets", "module"),
-        *("describe", "compile", "tune", "manifest", "builder"),
+        *("describe", "compile", "tune", "manifest", "builder", "advice", "importer", "ops"),
+        *("frontends", "version"),
+    },
+    # A new project: commands only.
+    "starter": {
+        *("errors", "codegen", "compile", "frontends", "importer", "mlf", "module", "runtime"),
     },
     "api": {
         *("errors", "ir", "importer", "passes", "targets", "plan", "codegen", "mlf", "runtime"),
@@ -82,7 +88,7 @@ ALLOWED = {
     # Where TVM's scripts look for what api and runtime hold.
     "moved": {"errors"},
     "relay": {"api", "moved"},
-    "micro": {"api", "errors", "moved", "runtime"},
+    "micro": {"api", "errors", "mlf", "moved", "runtime", "targets", "version"},
     "transform": {"api", "moved"},
     "target": {"api", "moved"},
     "contrib": {"api", "moved", "runtime"},
