@@ -57,9 +57,9 @@ the operator's record says.
   (onnxruntime's own, too); its pools skip elements at the front.
 * InstanceNormalization over one element: what is left of the mean is 0, and the result the bias.
 
-**Strings** are slots of 64 bytes: at most 63 bytes of UTF-8 and zeros behind them, `mlf_string` of
+**Strings** are slots of 64 bytes: at most 63 bytes of UTF-8 and zeros after them, `mlf_string` of
 `mlf/text.h`. A constant or an input of Python that is longer is an error; what StringConcat makes
-longer ends behind the last whole character that fits. Patterns of RegexFullMatch are RE2's without
+longer ends after the last whole character that fits. Patterns of RegexFullMatch are RE2's without
 `\\p` classes, and letters change case in Latin-1, Latin Extended-A, Greek, Cyrillic and Armenian,
 where one letter has one partner. Tensors of strings run under `aot` with interface `c`, and `vm`.
 

@@ -28,6 +28,7 @@ ALLOWED = {
     "targets": {"errors", "ir", "ops"},
     "plan": {"errors", "ir", "ops", "targets"},
     "keywords": set(),
+    "proof": {"errors", "ir", "mlf", "ops", "plan"},
     "codegen": {
         *("errors", "files", "ir", "keywords", "mlf", "ops", "options", "plan", "targets"),
         "version",
@@ -35,16 +36,18 @@ ALLOWED = {
     "mlf": {"errors", "version"},
     "runtime": {"errors", "files", "mlf", "targets"},
     "options": {"targets", "version"},
-    "module": {"ir", "frontends", "options", "targets", "plan", "codegen"},
+    "module": {"ir", "frontends", "options", "targets", "plan", "proof", "codegen"},
     "config": {"errors", "options"},
     "crash": {"errors", "mlf"},
     "limits": {"errors"},
     "minimise": {"importer"},
     "objects": {"errors", "codegen", "mlf", "runtime", "targets"},
-    "describe": {"errors", "ir", "ops", "codegen", "mlf", "module", "objects", "version"},
+    "describe": {
+        *("errors", "ir", "ops", "codegen", "mlf", "module", "objects", "proof", "version"),
+    },
     "compile": {
         *("errors", "ir", "ops", "importer", "passes", "targets", "plan", "codegen", "mlf"),
-        *("frontends", "module", "describe", "crash", "minimise", "options"),
+        *("frontends", "module", "describe", "crash", "minimise", "options", "proof"),
     },
     # Compiles and runs.
     "tune": {
@@ -85,7 +88,7 @@ ALLOWED = {
     # Where TVM's scripts look for what api and runtime hold.
     "moved": {"errors"},
     "relay": {"api", "moved"},
-    "micro": {"api", "errors", "mlf", "moved", "runtime"},
+    "micro": {"api", "errors", "mlf", "moved", "runtime", "targets", "version"},
     "transform": {"api", "moved"},
     "target": {"api", "moved"},
     "contrib": {"api", "moved", "runtime"},
