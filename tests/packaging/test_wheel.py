@@ -130,7 +130,7 @@ models:
 """
 # command -> how it is called, one after the other in one folder
 CALLS = {
-    "compile": "gesture_int8.onnx -o g.tar --module-name g",
+    "compile": "gesture_int8.onnx -o g.tar --module-name g --verify",
     "inspect": "g.tar",
     "run": "g.tar --inputs gesture_int8.npz --expect gesture_int8.npz",
     "runner": "g.tar -o runner.c",
@@ -146,6 +146,8 @@ CALLS = {
     "memmap": "gesture_int8.onnx",
     "diff": "gesture_int8.onnx g.tar --no-run",
     "completion": "bash",
+    "verify": "g.tar",
+    "micro": "create driven g.tar host",
     "explain": "MLF0301",
     "ops": "gesture_int8.onnx",
     "compare": "gesture_int8.onnx --on cortex-m4",
