@@ -114,6 +114,12 @@ EXPLANATIONS: Mapping[str, Explanation] = {
         "Make the archive again.",
         message="kws.tar: error[MLF0509]: executor-config/graph/kws.graph: node 4 reads node 9",
     ),
+    "MLF0510": Explanation(
+        "A certificate says what was proven of a module, and which bytes it was proven of. The "
+        "archive has none, or it was changed after that, or the proof itself does not hold.",
+        "Compile with --verify, and let no other program edit the archive.",
+        command="mlftool verify model.tar",
+    ),
     "MLF0600": Explanation(
         "Vectors are plain arrays in numpy's format. Pickled objects are never loaded.",
         "Write the file with numpy.savez(path, **{'tensor name': array}).",
