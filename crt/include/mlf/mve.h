@@ -219,6 +219,24 @@ static inline mlf_octet mlf_octet_shift_away(mlf_octet v, const int8_t *even, co
   return v;
 }
 
+/* mlf_octet_high, then all shifted to the right by `shift`, a constant from 1 to 16, ties up, and
+ * limited to int16. */
+#define mlf_octet_high_up(acc, m_even, m_odd, shift)                                               \
+  vqrshrntq_n_s32(                                                                                 \
+      vqrshrnbq_n_s32(vdupq_n_s16(0), vqrdmulhq_s32((acc).even, vld1q_s32(m_even)), shift),        \
+      vqrdmulhq_s32((acc).odd, vld1q_s32(m_odd)), shift)
+
+static inline int32x4_t mlf_quad_downwards(int32x4_t v) {
+  return vaddq_s32(v, vshrq_n_s32(v, 31));
+}
+
+/* The same, ties away from zero. */
+#define mlf_octet_high_away(acc, m_even, m_odd, shift)                                             \
+  vqrshrntq_n_s32(                                                                                 \
+      vqrshrnbq_n_s32(vdupq_n_s16(0),                                                              \
+                      mlf_quad_downwards(vqrdmulhq_s32((acc).even, vld1q_s32(m_even))), shift),    \
+      mlf_quad_downwards(vqrdmulhq_s32((acc).odd, vld1q_s32(m_odd))), shift)
+
 /* The low halves of both, interleaved, each limited to int16. */
 static inline mlf_halves mlf_octet_narrow(mlf_octet v) {
   return vqmovntq_s32(vqmovnbq_s32(vdupq_n_s16(0), v.even), v.odd);
@@ -484,6 +502,18 @@ static inline mlf_octet mlf_octet_shift_away(mlf_octet v, const int8_t *even, co
     v.half[1].lane[k] = mlf_shift_away(v.half[1].lane[k], -odd[k]);
   }
   return v;
+}
+
+static inline mlf_halves mlf_octet_high_up(mlf_octet acc, const int32_t *m_even,
+                                           const int32_t *m_odd, int32_t shift) {
+  const int8_t by = (int8_t)-shift, all[4] = {by, by, by, by};
+  return mlf_octet_narrow(mlf_octet_shift_up(mlf_octet_high(acc, m_even, m_odd), all, all));
+}
+
+static inline mlf_halves mlf_octet_high_away(mlf_octet acc, const int32_t *m_even,
+                                             const int32_t *m_odd, int32_t shift) {
+  const int8_t by = (int8_t)-shift, all[4] = {by, by, by, by};
+  return mlf_octet_narrow(mlf_octet_shift_away(mlf_octet_high(acc, m_even, m_odd), all, all));
 }
 
 static inline mlf_halves mlf_halves_add(mlf_halves v, int32_t n) {

@@ -8,6 +8,7 @@
 #define MLF_SIMD_H_
 
 #include "mlf/kernel.h"
+#include "mlf/rescale.h"
 
 /* All of x86's intrinsics are 30 times the text of those of SSE2. */
 #if defined(__AVX2__)
@@ -273,6 +274,14 @@ static inline void mlf_put_u8_x4(uint8_t *to, mlf_i32x4 v, int32_t low, int32_t 
 #endif
 MLF_LANES(4)
 
+/* mlf_rescale of each by m, shifted to the right by `by`, from 0 to 31. */
+static inline mlf_i32x4 mlf_rescaled_x4(mlf_i32x4 acc, mlf_i32x4 m, mlf_i32x4 by) {
+  for (int32_t k = 0; k < 4; k++) {
+    acc[k] = mlf_rescale(acc[k], m[k], -by[k]);
+  }
+  return acc;
+}
+
 /* Bytes, widened. Written as instructions because gcc converts short vectors byte by byte. */
 static inline mlf_i32x4 mlf_load_s8_x4(const int8_t *from) {
 #if defined(__SSE2__)
@@ -354,7 +363,7 @@ static inline mlf_i32x8 mlf_scaled_x8(mlf_i32x8 acc, mlf_f32x8 scale) {
   return (mlf_i32x8)_mm256_cvtps_epi32((__m256)product);
 }
 
-/* mlf_rescale of each by m, which is positive, shifted to the right by `by`, from 0 to 31. */
+/* The same; m is positive. */
 static inline mlf_i32x8 mlf_rescaled_x8(mlf_i32x8 acc, mlf_i32x8 m, mlf_i32x8 by) {
   const __m256i half = _mm256_set1_epi64x(INT64_C(1) << 30);
   const __m256i acc_odd = _mm256_srli_epi64((__m256i)acc, 32);

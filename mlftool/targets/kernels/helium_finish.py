@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mlftool.ir.graph import Array
+from mlftool.ir.holes import Number
 from mlftool.ir.rounding import Rounding
 from mlftool.ops.base import Operand
 from mlftool.ops.contraction import (
@@ -29,6 +30,8 @@ from mlftool.ops.scalar import Store
 from mlftool.targets.kernels.parts import Residual, after_core, residual
 from mlftool.targets.requantise.fixed import fixed
 from mlftool.targets.requantise.twice import multipliers
+
+MOST_NARROWING = 16  # bits that one instruction shifts while it narrows
 
 
 @dataclass(frozen=True)
@@ -120,13 +123,18 @@ def _twice(c: Contraction, q: Quantisation, shape: Shape) -> Halves | None:
     m, exponent = multipliers(c, q)
     if exponent.max() > 0:
         return None
-    operands = (
+    ties = "away" if q.lo < q.y_zero_point else "up"
+    operands: tuple[Operand, ...] = (
         Operand("m", "int32_t", "const", array=shape.lanes(m.astype(np.int32))),
-        Operand("by", "int8_t", "const", array=shape.lanes(exponent.astype(np.int8))),
     )
-    shift = "away" if q.lo < q.y_zero_point else "up"
-    high = f"mlf_octet_high(acc, {shape.halves('m')})"
-    narrow = f"mlf_octet_narrow(mlf_octet_shift_{shift}({high}, {shape.halves('by')}))"
+    if exponent.min() == exponent.max() and -MOST_NARROWING <= exponent[0] < 0:
+        shift = Number(-int(exponent[0]))
+        narrow = f"mlf_octet_high_{ties}(acc, {shape.halves('m')}, {shift})"
+    else:
+        by = shape.lanes(exponent.astype(np.int8))
+        operands = (*operands, Operand("by", "int8_t", "const", array=by))
+        high = f"mlf_octet_high(acc, {shape.halves('m')})"
+        narrow = f"mlf_octet_narrow(mlf_octet_shift_{ties}({high}, {shape.halves('by')}))"
     return operands, f"mlf_halves_add({narrow}, {q.y_zero_point})" if q.y_zero_point else narrow
 
 

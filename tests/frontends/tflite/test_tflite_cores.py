@@ -126,7 +126,7 @@ def runs_here(target: str) -> bool:
     return VECTORS.get(target, set()) <= flags
 
 
-@pytest.mark.parametrize("target", [*CORES, *filter(runs_here, VECTORS)])
+@pytest.mark.parametrize("target", [*CORES, "host", *filter(runs_here, VECTORS)])
 def test_as_plain_c(name: str, target: str, wanted: dict[str, np.ndarray]) -> None:
     equal(here(name, target), wanted)
 
