@@ -13,9 +13,10 @@ from dataclasses import replace
 from onnx import ModelProto
 
 from mlftool.codegen.executors import EXECUTORS
-from mlftool.codegen.names import check_module_name
+from mlftool.codegen.names import check_module_name, parameter
 from mlftool.codegen.options import Options
 from mlftool.codegen.share import share
+from mlftool.codegen.sources import Sources
 from mlftool.codegen.tuned import chooser
 from mlftool.crash import as_ours, signature
 from mlftool.describe import bundle
@@ -32,7 +33,10 @@ from mlftool.passes import PIPELINE, outputs
 from mlftool.passes.order import Rewrite, wanted
 from mlftool.plan.lower import lower
 from mlftool.plan.patches import OFF, check_patches, in_patches
+from mlftool.plan.program import Program
 from mlftool.plan.select import Choose
+from mlftool.proof.certificate import Proof
+from mlftool.proof.modules import Emitted, prove
 from mlftool.targets import Target, debug_level
 from mlftool.targets.pools import parse_pools
 from mlftool.targets.strings import parse
@@ -134,7 +138,24 @@ def _compile(spec: ModuleSpec, choose: Choose | None) -> Module:
     clock.stage(f"lower for {target.name}: {program.memory.size_bytes} bytes of workspace", graph)
     sources = EXECUTORS[spec.executor].emit(program, options, given)
     clock.stage("emit", graph)
-    return Module(spec, options, given, program, sources)
+    proof = _proof(program, options, given, sources, spec)
+    clock.stage("proof", graph)
+    return Module(spec, options, given, program, sources, proof)
+
+
+def _proof(
+    program: Program, options: Options, interface: Graph, sources: Sources, spec: ModuleSpec
+) -> Proof:
+    """Raises AssertionError if the plan or the C is wrong."""
+    straight = spec.executor == "aot" and options.unpacked_api
+    emitted = Emitted(
+        sources.files,
+        [parameter(sources.members[n]) for n in interface.inputs],
+        [parameter(sources.members[n]) for n in interface.outputs],
+        sources.symbols,
+        f"tvmgen_{options.module}___tvm_main__" if straight else "",
+    )
+    return prove(program, emitted)
 
 
 def everywhere(rewrite: Rewrite, graph: Graph) -> Graph:

@@ -12,6 +12,7 @@ from mlftool.frontends.models import Source
 from mlftool.ir.graph import Graph
 from mlftool.options import CompilerOptions
 from mlftool.plan.program import Program
+from mlftool.proof.certificate import Proof
 from mlftool.targets import Target
 
 
@@ -49,6 +50,7 @@ class Module:
     imported: Graph
     program: Program
     sources: Sources
+    proof: Proof
 
     @property
     def calls_runtime(self) -> bool:

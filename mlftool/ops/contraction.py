@@ -103,7 +103,7 @@ class Contraction:
 
     @cached_property
     def bias(self) -> Array:
-        """[output channel], int32, float32 or, behind 16-bit activations, int64; zeros if there is
+        """[output channel], int32, float32 or, after 16-bit activations, int64; zeros if there is
         none."""
         i = contracts_of(self.v).bias
         dtype = np.dtype(np.int32 if self.quantised else np.float32)

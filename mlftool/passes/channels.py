@@ -120,7 +120,7 @@ def _dropped(
     graph: Graph, layers: Mapping[str, _Layer], known: Mapping[str, _Known]
 ) -> dict[str, Array]:
     """For each layer's output the channels that go: first those that its readers can spare, then
-    those of them that are the same before and behind every depthwise convolution."""
+    those of them that are the same before and after every depthwise convolution."""
     readers: dict[str, list[Node]] = {}
     for node in graph.nodes:
         for name in node.inputs:

@@ -146,6 +146,12 @@ CALLS = {
     "memmap": "gesture_int8.onnx",
     "diff": "gesture_int8.onnx g.tar --no-run",
     "completion": "bash",
+    "explain": "MLF0301",
+    "ops": "gesture_int8.onnx",
+    "compare": "gesture_int8.onnx --on cortex-m4",
+    "graph": "gesture_int8.onnx -o g.svg",
+    "report": "gesture_int8.onnx -o g.html",
+    "init": "project --model gesture_int8.onnx",
 }
 
 

@@ -1,6 +1,6 @@
 """Generated C with its samples: what a C compiler and a judge need of a model, and our compiler no
-longer. Every module becomes one object file, all are linked into one program with sanitizers on,
-and one process runs them.
+longer. Some modules at a time become one object file, all are linked into one program with
+sanitizers on, and one process runs them.
 
 A module whose C does not compile, or that a sanitizer stops, fails alone.
 """
@@ -8,6 +8,7 @@ A module whose C does not compile, or that a sanitizer stops, fails alone.
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 import subprocess
 from collections.abc import Callable, Sequence
@@ -28,6 +29,15 @@ Array = np.ndarray[Any, Any]
 WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror")
 SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 LONGEST_RUN_S = 120  # all programs together
+# Modules that gcc reads at once. To start gcc and to parse the headers takes 30 ms of a processor,
+# as long as to compile a small module.
+TOGETHER = 16
+# What a module names for its own file alone.
+OWN_NAME = re.compile(r"^(?![\s#/]).*\bstatic\b[^=;{(]*?\b(\w+)(?:\[[^\]]*\])*\s*(?:[=;(]|$)", re.M)
+HELPER = re.compile(r"\b(?:mlf|MLF)_\w+")
+LANES = re.compile(r"^mlf_\w+x\d+$")  # functions of simd.h, whose names its macros make
+DEFINED = re.compile(r"^# *define (\w+)", re.M)
+INCLUDED = re.compile(r'^#include "(?:mlf/)?(\w+\.h)"', re.M)
 INCLUDE = "codegen/host/include"
 
 
@@ -133,6 +143,7 @@ class Program:
     samples: tuple[bytes, ...]
     workspace_io: bool = False  # inputs and outputs are where the module says
     weights: tuple[tuple[str, bytes], ...] = ()  # files the C includes, by their names in archives
+    optimise: tuple[str, ...] = ()  # flags of this module alone
 
     def results(self, data: bytes) -> list[dict[str, Array]]:
         """The outputs of each sample in `data`, which the program wrote."""
@@ -214,11 +225,17 @@ def _run_new(
 ) -> list[Ran]:
     write_headers(work)
     with ThreadPoolExecutor(threads) as pool:
-        failures = list(pool.map(lambda p: _object(p, work, flags, machine), programs))
-    alive = [p for p, failure in zip(programs, failures, strict=True) if not failure]
+        units = _units(programs)
+        made = list(pool.map(lambda unit: _objects(unit, work, flags, machine), units))
+    objects = [name for names, _ in made for name in names]
+    texts = itertools.chain.from_iterable(texts for _, texts in made)
+    modules = itertools.chain.from_iterable(units)
+    said = {p.name: text for p, text in zip(modules, texts, strict=True)}
+    failures = [said[p.name] for p in programs]
+    alive = [p for p in programs if not said[p.name]]
     ran: dict[str, Ran] = {}
     if alive:
-        _link(alive, work, flags, machine)
+        _link(alive, objects, work, flags, machine)
         ran = _run(alive, work, machine)
     pairs = zip(programs, failures, strict=True)
     return [Ran(failure=failure) if failure else ran[p.name] for p, failure in pairs]
@@ -244,15 +261,71 @@ def write_program(program: Program, work: Path) -> str:
     return f"{name}.c"
 
 
-def _object(program: Program, work: Path, flags: Sequence[str], machine: Machine) -> str:
-    """Compiles the module; what the C compiler says if it cannot."""
-    source = write_program(program, work)
+def _units(programs: Sequence[Program]) -> list[list[Program]]:
+    """Modules that gcc reads at once: those with the same flags, so many at a time."""
+    kinds: dict[tuple[str, ...], list[Program]] = {}
+    for program in programs:
+        kinds.setdefault(program.optimise, []).append(program)
+    groups = kinds.values()
+    return [group[k : k + TOGETHER] for group in groups for k in range(0, len(group), TOGETHER)]
+
+
+def _objects(
+    programs: Sequence[Program], work: Path, flags: Sequence[str], machine: Machine
+) -> tuple[list[str], list[str]]:
+    """Compiles the modules together, or each by itself if the compiler says anything; the object
+    files, and for each module what the compiler says if it cannot."""
+    sources = [write_program(program, work) for program in programs]
+    flags = (*flags, *programs[0].optimise)
+    if len(programs) > 1 and not any(map(undeclared, programs)):
+        unit = f"{programs[0].name}_and_more"
+        parts = map(_included, programs, sources)
+        (work / f"{unit}.c").write_text("".join(parts))
+        if not _said(f"{unit}.c", work, flags, machine):
+            return [f"{unit}.o"], [""] * len(programs)
+    said = [_said(source, work, flags, machine) for source in sources]
+    good = [p.name for p, failure in zip(programs, said, strict=True) if not failure]
+    return [f"{name}.o" for name in good], said
+
+
+def undeclared(program: Program) -> set[str]:
+    """Names of helpers that none of the module's own headers has: in one file with other modules
+    theirs would do."""
+    text = program.lib0 + program.lib1 + program.header
+    used = {LANES.sub("MLF_SIMD_H_", n) for n in HELPER.findall(text)} - set(DEFINED.findall(text))
+    return used.difference(*map(_helpers, INCLUDED.findall(text)))
+
+
+@functools.cache
+def _helpers(header: str) -> frozenset[str]:
+    """The names of helpers in a header of mlf/ and in those that it includes."""
+    text = helper_headers().get(f"{INCLUDE}/mlf/{header}", b"").decode()
+    return frozenset(HELPER.findall(text)).union(*map(_helpers, INCLUDED.findall(text)))
+
+
+def _included(program: Program, source: str) -> str:
+    """The module as a part of a file that has others: what names it uses for its own file are
+    its own there, too."""
+    names = sorted({*OWN_NAME.findall(program.lib0), *OWN_NAME.findall(program.lib1)})
+    before = [f"#define {name} {program.name}_{name}\n" for name in names]
+    after = [f"#undef {name}\n" for name in names]
+    return "".join([*before, f'#include "{source}"\n', *after])
+
+
+def _said(source: str, work: Path, flags: Sequence[str], machine: Machine) -> str:
+    """Compiles a file; what the C compiler says if it cannot."""
     command = [machine.compiler, *CFLAGS, *flags, *WARNINGS, f"-I{INCLUDE}", "-c", source]
     done = subprocess.run(command, cwd=work, capture_output=True, text=True)
     return "C does not compile:\n" + done.stderr[:2000] if done.returncode else ""
 
 
-def _link(programs: Sequence[Program], work: Path, flags: Sequence[str], machine: Machine) -> None:
+def _link(
+    programs: Sequence[Program],
+    objects: Sequence[str],
+    work: Path,
+    flags: Sequence[str],
+    machine: Machine,
+) -> None:
     """Write the program's table and link it with the objects."""
     parts, rows, includes = [], [], []
     for k, program in enumerate(programs):
@@ -277,7 +350,6 @@ def _link(programs: Sequence[Program], work: Path, flags: Sequence[str], machine
     table = "static const struct module modules[] = {\n" + "\n".join(rows) + "\n};\n"
     modules = "".join(includes) + "".join(parts) + table
     (work / "main.c").write_text(MAIN % {"modules": modules, "count": len(programs)})
-    objects = [f"{program.name}.o" for program in programs]
     command = [machine.compiler, "-std=gnu11", *flags, f"-I{INCLUDE}", *machine.linking]
     command += ["main.c", *machine.sources, *objects, "-o", "program"]
     subprocess.run([*command, "-lm"], cwd=work, check=True)

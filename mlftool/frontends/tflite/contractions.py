@@ -1,7 +1,7 @@
 """Sums of products: convolutions, fully connected layers and matrix products.
 
 They are QLinearConv, com.microsoft.QGemm and their like, whose requantisation rounds as TensorFlow
-Lite Micro does: twice behind sums of 32 bits, once behind those of 64 (mlftool/ir/rounding.py).
+Lite Micro does: twice after sums of 32 bits, once after those of 64 (mlftool/ir/rounding.py).
 """
 
 from __future__ import annotations
