@@ -148,7 +148,6 @@ CALLS = {
     "diff": "gesture_int8.onnx g.tar --no-run",
     "completion": "bash",
     "verify": "g.tar",
-    "micro": "create driven g.tar host --list-options",
     "explain": "MLF0301",
     "ops": "gesture_int8.onnx",
     "compare": "gesture_int8.onnx --on cortex-m4",
