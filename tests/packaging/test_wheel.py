@@ -130,12 +130,13 @@ models:
 """
 # command -> how it is called, one after the other in one folder
 CALLS = {
-    "compile": "gesture_int8.onnx -o g.tar --module-name g",
+    "compile": "gesture_int8.onnx -o g.tar --module-name g --verify",
     "inspect": "g.tar",
     "run": "g.tar --inputs gesture_int8.npz --expect gesture_int8.npz",
     "runner": "g.tar -o runner.c",
     "extract": "g.tar --project g=vendor",
     "micro": "create project g.tar host",
+    "verify": "g.tar",
     "check": "models.yaml",
     "build": "models.yaml -o out",
     "bazel": "models.yaml --write BUILD.bazel",
