@@ -136,6 +136,7 @@ CALLS = {
     "runner": "g.tar -o runner.c",
     "extract": "g.tar --project g=vendor",
     "micro": "create project g.tar host",
+    "verify": "g.tar",
     "check": "models.yaml",
     "build": "models.yaml -o out",
     "bazel": "models.yaml --write BUILD.bazel",

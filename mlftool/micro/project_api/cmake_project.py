@@ -124,7 +124,7 @@ class CMakeHandler(server.ProjectAPIHandler):
             shutil.copy(model_library_format_path, project_dir / ARCHIVE)
             extract(model_library_format_path, project_dir / "model")
             self._copy(platform, standalone_crt_dir, project_dir)
-            _write_config(project_dir, options)
+            _write_config(project_dir, standalone_crt_dir, options)
             _write_cmake(project_dir, platform, options)
             settings = {"options": options, "command": list(platform.command)}
             (project_dir / SETTINGS).write_text(json.dumps(settings, indent=2) + "\n")
@@ -268,11 +268,14 @@ def _run(command: Sequence[str], options: Mapping[str, Any]) -> None:
         raise server.ProjectError(f"{command[0]} failed with status {done.returncode}: {text}")
 
 
-def _write_config(project: Path, options: Mapping[str, Any]) -> None:
+def _write_config(project: Path, standalone_crt: Path, options: Mapping[str, Any]) -> None:
     """crt_config.h as the archive's template has it, with room for executors side by side."""
-    template = project / "model/templates/crt_config.h.template"
-    if not template.exists():
-        raise server.ProjectError("the archive has no templates/crt_config.h.template")
+    name = "templates/crt_config.h.template"
+    template = next(
+        (p for p in (project / "model" / name, standalone_crt / name) if p.exists()), None
+    )
+    if template is None:
+        raise server.ProjectError(f"neither the archive nor {standalone_crt} has {name}")
     limits = {
         "TVM_CRT_MAX_REGISTERED_MODULES": 4,
         "TVM_CRT_MAX_ARGS": 64,
