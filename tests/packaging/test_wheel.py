@@ -130,10 +130,12 @@ models:
 """
 # command -> how it is called, one after the other in one folder
 CALLS = {
-    "compile": "gesture_int8.onnx -o g.tar --module-name g",
+    "compile": "gesture_int8.onnx -o g.tar --verify --module-name g",
     "inspect": "g.tar",
     "run": "g.tar --inputs gesture_int8.npz --expect gesture_int8.npz",
     "runner": "g.tar -o runner.c",
+    "verify": "g.tar",
+    "sbom": "g.tar",
     "extract": "g.tar --project g=vendor",
     "check": "models.yaml",
     "build": "models.yaml -o out",
