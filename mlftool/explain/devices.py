@@ -114,6 +114,12 @@ EXPLANATIONS: Mapping[str, Explanation] = {
         "Make the archive again.",
         message="kws.tar: error[MLF0509]: executor-config/graph/kws.graph: node 4 reads node 9",
     ),
+    "MLF0510": Explanation(
+        "A certificate says what was proven of a module. The archive has none, or its C, sizes or "
+        "hashes are not those that were proven.",
+        "Compile with --verify; if there was a certificate, make the archive again.",
+        message="kws.tar: error[MLF0510]: module kws has no certificate",
+    ),
     "MLF0600": Explanation(
         "Vectors are plain arrays in numpy's format. Pickled objects are never loaded.",
         "Write the file with numpy.savez(path, **{'tensor name': array}).",
