@@ -137,6 +137,7 @@ CALLS = {
     "extract": "g.tar --project g=vendor",
     "micro": "create project g.tar host",
     "verify": "g.tar",
+    "sbom": "g.tar",
     "check": "models.yaml",
     "build": "models.yaml -o out",
     "bazel": "models.yaml --write BUILD.bazel",
