@@ -149,7 +149,6 @@ CALLS = {
     "memmap": "gesture_int8.onnx",
     "diff": "gesture_int8.onnx g.tar --no-run",
     "completion": "bash",
-    "verify": "g.tar",
     "explain": "MLF0301",
     "ops": "gesture_int8.onnx",
     "compare": "gesture_int8.onnx --on cortex-m4",
