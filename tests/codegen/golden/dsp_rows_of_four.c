@@ -17,16 +17,16 @@ MLF_WEIGHTS MLF_ALIGNED(16) static const int8_t step0_weights[64] = {
 MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step0_bias[8] = {
   2524,1476,2020,2004,964,0,0,0
 };
-// x_scale * w_scale / y_scale: 1, 4 bytes
-MLF_WEIGHTS MLF_ALIGNED(16) static const float step0_scale[1] = {
-  0x1.47ae16p-7f
+// multipliers of the requantisation: 8, 32 bytes
+MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step0_m[8] = {
+  1374389632,1374389632,1374389632,1374389632,1374389632,0,0,0
 };
 
 // QGemm matmul_2, activation -128 127
 //   in int8[1x8], 0.05 * (q - 4)
 //   out int8[1x5], 0.1 * (q - 1)
 //   by dsp.rows_of_four, estimated at 138 instructions; portable.blocked at 164
-MLF_KERNEL void tvmgen_dsp_rows_of_four_qgemm(const int8_t *MLF_RESTRICT x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b, const float *MLF_RESTRICT scale, int8_t *MLF_RESTRICT y) {
+MLF_KERNEL void tvmgen_dsp_rows_of_four_qgemm(const int8_t *MLF_RESTRICT x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b, const int32_t *MLF_RESTRICT m, int8_t *MLF_RESTRICT y) {
   for (int32_t p = 0; p < 1; p += 1) {
     const int8_t *wp = w;
     for (int32_t oc = 0; oc < 5; oc += 4) {
@@ -52,15 +52,15 @@ MLF_KERNEL void tvmgen_dsp_rows_of_four_qgemm(const int8_t *MLF_RESTRICT x, cons
         acc03 = mlf_smlad(odd, mlf_sxtb16_ror8(w3), acc03);
         wp += 16;
       }
-      y[p * 5 + oc] = (int8_t)mlf_requantize(acc00, scale[0], 1, -128, 127);
+      y[p * 5 + oc] = (int8_t)mlf_requantize_fixed(acc00, m[oc], 48, 5, -128, 127);
       if (oc + 1 < 5) {
-        y[p * 5 + oc + 1] = (int8_t)mlf_requantize(acc01, scale[0], 1, -128, 127);
+        y[p * 5 + oc + 1] = (int8_t)mlf_requantize_fixed(acc01, m[oc + 1], 48, 5, -128, 127);
       }
       if (oc + 2 < 5) {
-        y[p * 5 + oc + 2] = (int8_t)mlf_requantize(acc02, scale[0], 1, -128, 127);
+        y[p * 5 + oc + 2] = (int8_t)mlf_requantize_fixed(acc02, m[oc + 2], 48, 5, -128, 127);
       }
       if (oc + 3 < 5) {
-        y[p * 5 + oc + 3] = (int8_t)mlf_requantize(acc03, scale[0], 1, -128, 127);
+        y[p * 5 + oc + 3] = (int8_t)mlf_requantize_fixed(acc03, m[oc + 3], 48, 5, -128, 127);
       }
     }
   }
@@ -78,7 +78,7 @@ int32_t tvmgen_dsp_rows_of_four___tvm_main__(const void *features_buffer_var, vo
   tvmgen_dsp_rows_of_four_qgemm((const int8_t *)features_buffer_var,
                                 step0_weights,
                                 step0_bias,
-                                step0_scale,
+                                step0_m,
                                 (int8_t *)quantizelinear_3_buffer_var);
   return 0;
 }

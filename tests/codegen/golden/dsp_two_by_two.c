@@ -20,9 +20,9 @@ MLF_WEIGHTS MLF_ALIGNED(16) static const int8_t step1_weights[144] = {
 MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step1_bias[4] = {
   -6377,-6011,-5967,-6424
 };
-// x_scale * w_scale / y_scale: 4, 16 bytes
-MLF_WEIGHTS MLF_ALIGNED(16) static const float step1_scale[4] = {
-  0x1.99999cp-7f,0x1.99999cp-6f,0x1.333334p-5f,0x1.99999cp-5f
+// requantisation; if negative, the bits of minus the scale: 4, 16 bytes
+MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step1_m[4] = {
+  429496768,858993536,-1122395750,1717987072
 };
 
 // Transpose conv_3, perm 0 2 3 1
@@ -41,7 +41,7 @@ MLF_KERNEL void tvmgen_dsp_two_by_two_transpose(const int8_t *MLF_RESTRICT x, in
 //   in int8[1x6x5x4] channels last, 0.05 * (q + 3)
 //   out int8[1x6x5x4] channels last, 0.04 * (q + 128)
 //   by dsp.two_by_two, estimated at 1.07e+04 instructions; portable.blocked at 1.27e+04
-MLF_KERNEL void tvmgen_dsp_two_by_two_qlinearconv(const int8_t *x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b, const float *MLF_RESTRICT scale, int8_t *y) {
+MLF_KERNEL void tvmgen_dsp_two_by_two_qlinearconv(const int8_t *x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b, const int32_t *MLF_RESTRICT m, int8_t *y) {
   MLF_ALIGNED(8) int16_t columns[72];
   for (int32_t p = 0; p < 30; p += 2) {
     for (int32_t j = 0; j < 2; j++) {
@@ -101,10 +101,10 @@ MLF_KERNEL void tvmgen_dsp_two_by_two_qlinearconv(const int8_t *x, const int8_t 
         wp += 8;
         c0 += 4;
       } while (c0 != end);
-      y[p * 4 + oc] = (int8_t)mlf_requantize(acc00, scale[oc], -128, -128, 127);
-      y[p * 4 + oc + 1] = (int8_t)mlf_requantize(acc01, scale[oc + 1], -128, -128, 127);
-      y[(p + 1) * 4 + oc] = (int8_t)mlf_requantize(acc10, scale[oc], -128, -128, 127);
-      y[(p + 1) * 4 + oc + 1] = (int8_t)mlf_requantize(acc11, scale[oc + 1], -128, -128, 127);
+      y[p * 4 + oc] = (int8_t)mlf_requantize_either(acc00, m[oc], -1020, 3, -128, -128, 127);
+      y[p * 4 + oc + 1] = (int8_t)mlf_requantize_either(acc01, m[oc + 1], -1020, 3, -128, -128, 127);
+      y[(p + 1) * 4 + oc] = (int8_t)mlf_requantize_either(acc10, m[oc], -1020, 3, -128, -128, 127);
+      y[(p + 1) * 4 + oc + 1] = (int8_t)mlf_requantize_either(acc11, m[oc + 1], -1020, 3, -128, -128, 127);
     }
   }
 }
@@ -136,7 +136,7 @@ int32_t tvmgen_dsp_two_by_two___tvm_main__(const void *image_buffer_var, void *q
   tvmgen_dsp_two_by_two_qlinearconv((const int8_t *)(void *)(workspace + 32),
                                     step1_weights,
                                     step1_bias,
-                                    step1_scale,
+                                    step1_m,
                                     (int8_t *)(void *)(workspace + 0));
   // conv_3: Transpose, 1x6x5x4 -> 1x4x6x5 int8 (portable.transpose)
   tvmgen_dsp_two_by_two_transpose_1((const int8_t *)(void *)(workspace + 0),
