@@ -154,7 +154,7 @@ CALLS = {
     "compare": "gesture_int8.onnx --on cortex-m4",
     "graph": "gesture_int8.onnx -o g.svg",
     "report": "gesture_int8.onnx -o g.html",
-    "init": "project --model gesture_int8.onnx",
+    "init": "started --model gesture_int8.onnx",
 }
 
 
