@@ -62,6 +62,11 @@ __all__ = [
 _missing = missing(__name__, __all__)
 
 
+def __dir__() -> list[str]:
+    """With the names that are imported when they are asked for."""
+    return sorted({*globals(), *__all__})
+
+
 def __getattr__(name: str) -> Any:
     """What needs the compiler is imported when it is asked for: driving a board does not."""
     if name == "export_model_library_format":
