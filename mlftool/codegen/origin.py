@@ -76,10 +76,12 @@ def quantisation(graph: Graph, name: str) -> tuple[float | None, int | None]:
 
 def _same_numbers(graph: Graph, node: Node) -> bool:
     """Whether its output holds elements of its first input."""
-    moves = any(is_a(node, t) for t in (Trait.VIEW, Trait.MOVES_DATA, Trait.ORDER_PRESERVING))
+    traits = (Trait.VIEW, Trait.MOVES_DATA, Trait.ORDER_PRESERVING)
+    if not any(is_a(node, t) for t in traits) or not all(node.inputs[:1]):
+        return False
     types = [graph.types[n].dtype for n in (*node.inputs[:1], node.result)]
     computed = tuple(n for n in node.inputs if n not in graph.consts)
-    return moves and len(set(types)) == 1 and computed == node.inputs[:1]
+    return len(set(types)) == 1 and computed == node.inputs[:1]
 
 
 def _scale_and_zero(node: Node | None, is_input: bool) -> tuple[str, ...]:

@@ -71,7 +71,7 @@ class Halves:
 
 def in_halves(c: Contraction, q: Quantisation) -> Halves | None:
     """The form of a layer, or None where scales or accumulators leave no room for it."""
-    if not grows(c, q) or not c.v.y.dtype.is_int8:
+    if q.lo == q.hi or not grows(c, q) or not c.v.y.dtype.is_int8:
         return None
     steps = Steps.of(c, q)
     least, most = steps.least, steps.most

@@ -85,12 +85,13 @@ def _operand(m: Array, multiple: int) -> Operand:
 
 
 def fixed(c: Contraction, q: Quantisation) -> Fixed | None:
-    """The integer form, or None where scales or accumulators leave no room for one."""
+    """The integer form, or None where scales or accumulators leave no room for one, and where the
+    limits leave one value."""
     if q.to_float or q.rounding is not Rounding.EVEN or not c.v.y.dtype.is_int8:
         return None
     least, most = extremes(c, q)
     scale = np.broadcast_to(q.scale, (c.oc,)).astype(np.float64)
-    if not np.all(np.isfinite(scale) & (scale > 0)):
+    if q.lo == q.hi or not np.all(np.isfinite(scale) & (scale > 0)):
         return None
     reach = float((np.maximum(np.abs(least), np.abs(most)) * scale).max()) + 2 * 256 + 2
     shift = min(

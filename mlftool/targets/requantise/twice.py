@@ -109,8 +109,9 @@ def away(c: Contraction, q: Quantisation, multiple: int) -> Away | None:
 
 
 def takes(c: Contraction, q: Quantisation) -> bool:
-    """Whether sums become bytes by rounding twice, and no left shift loses bits."""
-    return q.rounding is Rounding.TWICE and c.v.y.dtype.is_int8 and grows(c, q)
+    """Whether sums become several bytes by rounding twice, and no left shift loses bits."""
+    some = q.lo < q.hi and c.v.y.dtype.is_int8
+    return q.rounding is Rounding.TWICE and some and grows(c, q)
 
 
 def multipliers(c: Contraction, q: Quantisation) -> tuple[Array, Array]:

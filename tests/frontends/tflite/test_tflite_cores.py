@@ -38,6 +38,8 @@ LAYERS = (
     (True, 8, 8, 9, 3, 2, True, 1, -128),
     (True, 16, 16, 6, 3, 1, False, 3, -128),
     (True, 5, 5, 11, 5, 1, True, 1, 7),
+    (False, 16, 9, 6, 1, 1, True, 1, 127),  # limits that leave one value
+    (True, 8, 8, 9, 3, 1, True, 1, 127),
 )
 
 
@@ -111,7 +113,9 @@ def name(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="module")
 def wanted(name: str) -> dict[str, np.ndarray]:
     found = here(name, "armv7-a", 0)
-    assert all(len(np.unique(v)) > min(10, v.size // 4) for v in found.values())
+    one = {f"y{k}" for k, layer in enumerate(LAYERS) if name == "convolutions" and layer[-1] == 127}
+    various = {k for k, v in found.items() if len(np.unique(v)) > min(10, v.size // 4)}
+    assert various == found.keys() - one
     return found
 
 
