@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
 
 from mlftool.cli import tvmc_options
@@ -35,6 +36,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
     parser.add_argument(
+        "--json", action="store_true", help="print what backends were given as JSON"
+    )
+    parser.add_argument(
         "--max-seconds",
         type=int,
         metavar="N",
@@ -53,7 +57,8 @@ def run(args: argparse.Namespace) -> int:
     name = module_name_of(args.model) if args.module_name is None else args.module_name
     check_module_name(name)
     options = {**tvmc_options.spec_options(args), **compile_options(args)}
-    from mlftool.compile import ModuleSpec, compile_modules
+    from mlftool.compile import ModuleSpec, compile_specs
+    from mlftool.describe import bundle
     from mlftool.limits import bounded
     from mlftool.mlf import write_tar
 
@@ -65,6 +70,9 @@ def run(args: argparse.Namespace) -> int:
         **options,
     )
     with bounded(args.model, args.data, args.max_seconds, args.max_memory):
-        bundle = compile_modules([spec])
-    write_tar(bundle, args.output)
+        modules = compile_specs([spec])
+        made = bundle(modules)
+    write_tar(made, args.output)
+    for report in filter(None, (m.report for m in modules)):
+        print(json.dumps(report.to_json(), indent=1) if args.json else "\n".join(report.lines()))
     return 0

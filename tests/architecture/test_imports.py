@@ -27,6 +27,7 @@ ALLOWED = {
     "targets": {"errors", "ir", "ops"},
     "plan": {"errors", "ir", "ops", "targets"},
     "keywords": set(),
+    "backends": {"errors", "ir", "keywords", "ops", "targets"},
     "codegen": {
         *("errors", "files", "ir", "keywords", "mlf", "ops", "options", "plan", "targets"),
         "version",
@@ -34,7 +35,7 @@ ALLOWED = {
     "mlf": {"errors", "version"},
     "runtime": {"errors", "files", "mlf", "targets"},
     "options": {"targets", "version"},
-    "module": {"ir", "frontends", "options", "targets", "plan", "codegen"},
+    "module": {"ir", "backends", "frontends", "options", "targets", "plan", "codegen"},
     "config": {"errors", "options"},
     "crash": {"errors", "mlf"},
     "limits": {"errors"},
@@ -43,7 +44,7 @@ ALLOWED = {
     "describe": {"errors", "ir", "ops", "codegen", "mlf", "module", "objects", "version"},
     "compile": {
         *("errors", "ir", "ops", "importer", "passes", "targets", "plan", "codegen", "mlf"),
-        *("frontends", "module", "describe", "crash", "minimise", "options"),
+        *("backends", "frontends", "module", "describe", "crash", "minimise", "options"),
     },
     # Compiles and runs.
     "tune": {
@@ -73,6 +74,7 @@ ALLOWED = {
         *("describe", "compile", "tune", "manifest", "builder"),
     },
     "api": {
+        "backends",
         *("errors", "ir", "importer", "passes", "targets", "plan", "codegen", "mlf", "runtime"),
         *("files", "frontends", "module", "describe", "compile", "config"),
     },
