@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import math
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mlftool.cli.inputs import add_inputs, given_inputs
 from mlftool.cli.options import add_compile_options, compile_options
@@ -18,8 +19,11 @@ from mlftool.files import MODEL_SUFFIXES
 from mlftool.options import OPTIONS
 
 if TYPE_CHECKING:
+    from mlftool.micro.executors import LayerTime
     from mlftool.mlf import Bundle
     from mlftool.mlf.interface import Interface
+    from mlftool.runtime.execute import Place
+    from mlftool.runtime.link import Footprint
     from mlftool.runtime.runner import RunResult
     from mlftool.runtime.vectors import Array
 
@@ -51,6 +55,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--executor", choices=EXECUTOR_OPTIONS, help="for a MODEL.onnx: the executor (aot)")
     add("--dump", metavar="DIR", type=Path,
         help="with --executor debug: write every tensor of each sample")  # fmt: skip
+    add("--driven", action="store_true",
+        help="drive the board from this computer, over its UART; with --executor debug, time "
+        "each layer there")  # fmt: skip
     add_inputs(parser, "for a MODEL.onnx: ")
     add_compile_options(parser)
 
@@ -90,7 +97,10 @@ def run(args: argparse.Namespace) -> int:
     if labels is not None:
         vectors.check_labels(labels, len(samples), str(args.inputs))
 
-    if args.executor == "debug":
+    layers: tuple[LayerTime, ...] = ()
+    if args.driven:
+        result, layers, sizes = _driven(args, bundle, interface, place, samples)
+    elif args.executor == "debug":
         result, sizes = _debug(args, samples), None
     else:
         result, sizes = execute.execute(
@@ -103,8 +113,12 @@ def run(args: argparse.Namespace) -> int:
         first = interface.results[0].name
         accuracy = compare.accuracy([o[first] for o in result.outputs], labels)
     data = execute.report(interface, place, result, sizes, comparison, accuracy)
+    if layers:
+        data["layers"] = [dataclasses.asdict(layer) for layer in layers]
     _write(args, interface, result, data)
     print(json.dumps(data) if args.json else execute.summary(data, place.title, comparison))
+    for layer in () if args.json else layers:
+        print(_layer(layer, place))
     if comparison is None or comparison.passed:
         return 0
     text = f"{comparison.mismatches} of {comparison.elements} elements differ from the reference"
@@ -129,6 +143,11 @@ def _bundle(args: argparse.Namespace) -> Bundle:
     from mlftool.runtime.boards import find
 
     executor = "aot" if args.executor in (None, "debug") else args.executor
+    if args.driven and args.executor == "debug":
+        executor = "graph"
+    found: dict[str, Any] = {"system_lib": True} if args.driven else {}  # for hosts to find
+    if args.driven and executor == "aot":
+        found["interface_api"] = "packed"
     # A board means its first target, whether it is ours or a folder.
     board = find(args.on) if args.on else None
     target = board.target if board else args.on or "host"
@@ -138,7 +157,7 @@ def _bundle(args: argparse.Namespace) -> Bundle:
         target,
         executor,
         **given_inputs(args),
-        **compile_options(args),
+        **{**found, **compile_options(args)},
     )
     return compile_modules([spec])
 
@@ -146,7 +165,11 @@ def _bundle(args: argparse.Namespace) -> Bundle:
 def _check_executor(args: argparse.Namespace) -> None:
     """Raises MlfError for an executor or a dump that other options rule out."""
     text = ""
-    if args.executor and args.file.suffix not in MODEL_SUFFIXES:
+    if args.driven and args.dump:
+        text = "--dump is not for --driven: a board's layers share their memory"
+    elif args.driven and args.executor == "debug":
+        pass
+    elif args.executor and args.file.suffix not in MODEL_SUFFIXES:
         text = "--executor is for a MODEL.onnx; an archive has its own"
     elif args.dump and args.executor != "debug":
         text = "--dump needs --executor debug: other executors keep no tensors"
@@ -182,6 +205,29 @@ def _debug(args: argparse.Namespace, samples: Sequence[Mapping[str, Array]]) -> 
         if args.dump:
             module.dump(args.dump, f"sample{k}")
     return RunResult(tuple(outputs), {})
+
+
+def _layer(layer: LayerTime, place: Place) -> str:
+    """Its line of the summary; a simulated board's instruction takes a nanosecond."""
+    if place.board is not None and not place.board.hosted:
+        return f"  {layer.seconds * 1e9:13,.0f} instructions  {layer.name}"
+    return f"  {layer.seconds * 1e6:13,.1f} us  {layer.name}"
+
+
+def _driven(
+    args: argparse.Namespace,
+    bundle: Bundle,
+    interface: Interface,
+    place: Place,
+    samples: Sequence[Mapping[str, Array]],
+) -> tuple[RunResult, tuple[LayerTime, ...], Footprint | None]:
+    from mlftool.micro.drive import drive
+    from mlftool.mlf.archive import read
+
+    is_debug = args.executor == "debug"
+    archive = read(bundle, str(args.file))
+    done = drive(archive, interface, place.board, samples, args.repetitions, is_debug, args.runner)
+    return done.result, done.layers, done.sizes
 
 
 def _check_count(got: int, expected: int, file: str) -> None:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from mlftool.errors import did_you_mean
+from mlftool.errors import MlfError, did_you_mean
 from mlftool.micro.errors import RPCError
 from mlftool.micro.packets import Tensor, TypeCode, Value
 from mlftool.micro.session import Device, Function, Module, RemoteArray, Session, named_inputs
+from mlftool.mlf.graph import NOP, Graph, Node, decode
 
 
 class _OnBoard:
@@ -71,88 +71,43 @@ class GraphModule(_OnBoard):
         self.module["load_params"](given)
 
 
-@dataclass(frozen=True)
-class Node:
-    """A call of a graph: its function, and the entries it reads and writes."""
-
-    name: str
-    function: str
-    inputs: tuple[int, ...]
-    outputs: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Graph:
-    """A graph of TVM's JSON. Entries are numbered; each has a shape, a type and a storage."""
-
-    inputs: dict[str, int]  # parameters too
-    nodes: tuple[Node, ...]
-    outputs: tuple[int, ...]
-    shapes: tuple[tuple[int, ...], ...]
-    dtypes: tuple[str, ...]
-    storages: tuple[int, ...]
-
-
-def read_graph(text: str) -> Graph:
+def _read(text: str) -> Graph:
     """Raises RPCError for what is no graph."""
+    what = "the graph JSON"
     try:
-        data = json.loads(text)
-        attributes = {key: value[1] for key, value in data["attrs"].items()}
-        rows = data["node_row_ptr"]
-        names = [node["name"] for node in data["nodes"]]
-        graph = Graph(
-            inputs={names[n]: rows[n] for n in data["arg_nodes"]},
-            nodes=tuple(
-                _node(data["nodes"][n], n, rows)
-                for n in range(len(names))
-                if data["nodes"][n]["op"] != "null"
-            ),
-            outputs=tuple(rows[head[0]] + head[1] for head in data["heads"]),
-            shapes=tuple(tuple(map(int, shape)) for shape in attributes["shape"]),
-            dtypes=tuple(str(np.dtype(name)) for name in attributes["dltype"]),
-            storages=tuple(map(int, attributes["storage_id"])),
-        )
-        count = len(graph.shapes)
-        entries = [*graph.inputs.values(), *graph.outputs]
-        entries += [e for node in graph.nodes for e in (*node.inputs, *node.outputs)]
-        if not all(0 <= e < count == len(graph.dtypes) == len(graph.storages) for e in entries):
-            raise ValueError("an entry that does not exist")
-    except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as error:
-        raise RPCError(f"the graph JSON cannot be read: {error}") from None
+        graph = decode(text.encode(), member=what)[0]
+        for entry in graph.entries:
+            np.dtype(entry.dtype)
+    except MlfError as error:
+        raise RPCError(f"{error.problems[0].path}: {error.problems[0].message}") from None
+    except TypeError as error:
+        raise RPCError(f"{what}: {error}") from None
     return graph
-
-
-def _node(node: Any, number: int, rows: list[int]) -> Node:
-    inputs = tuple(rows[n] + index for n, index, *_ in node["inputs"])
-    outputs = tuple(range(rows[number], rows[number + 1]))
-    return Node(node["name"], node["attrs"]["func_name"], inputs, outputs)
 
 
 class LocalGraphModule:
     """TVM's graph executor on the host: operators run on the board, one call each."""
 
     def __init__(self, graph_json: str, lib: Module) -> None:
-        self.graph = read_graph(graph_json)
+        self.graph = _read(graph_json)
         self.lib = lib
+        nodes = self.graph.nodes
+        self.inputs = {nodes[n].name: nodes[n].outputs[0] for n in self.graph.arguments}
         self._pool = self._allocate()
-        self._arrays = [
-            self._pool[s].view(shape, dtype)
-            for s, shape, dtype in zip(
-                self.graph.storages, self.graph.shapes, self.graph.dtypes, strict=True
-            )
-        ]
+        self._arrays = [self._pool[e.storage_id].view(e.shape, e.dtype) for e in self.graph.entries]
         self.calls = tuple(
             (node, self._function(node), self._arguments(node))
-            for node in self.graph.nodes
-            if node.function != "__nop"
+            for node in nodes
+            if node.function not in ("", NOP)
         )
 
     def _allocate(self) -> dict[int, RemoteArray]:
         """One block per storage. Archives of TVM 0.8 have their parameters in the firmware."""
-        graph, session = self.graph, self.lib.session
+        session = self.lib.session
         sizes: dict[int, int] = {}
-        for s, shape, dtype in zip(graph.storages, graph.shapes, graph.dtypes, strict=True):
-            sizes[s] = max(sizes.get(s, 0), math.prod(shape) * np.dtype(dtype).itemsize)
+        for e in self.graph.entries:
+            size = math.prod(e.shape) * np.dtype(e.dtype).itemsize
+            sizes[e.storage_id] = max(sizes.get(e.storage_id, 0), size)
         linked = self.lib.find_function("_lookup_linked_param")
         pool: dict[int, RemoteArray] = {}
         for s, size in sorted(sizes.items()):
@@ -170,7 +125,7 @@ class LocalGraphModule:
         return tuple(self._arrays[e] for e in (*node.inputs, *node.outputs))
 
     def _input(self, key: int | str) -> int:
-        inputs = self.graph.inputs
+        inputs = self.inputs
         if isinstance(key, str) and key in inputs:
             return inputs[key]
         if isinstance(key, int) and 0 <= key < len(inputs):
@@ -186,18 +141,18 @@ class LocalGraphModule:
         return self._arrays[self._input(key)]
 
     def get_input_index(self, name: str) -> int:
-        return list(self.graph.inputs).index(name) if name in self.graph.inputs else -1
+        return list(self.inputs).index(name) if name in self.inputs else -1
 
     def get_num_inputs(self) -> int:
-        return len(self.graph.inputs)
+        return len(self.inputs)
 
     def get_num_outputs(self) -> int:
-        return len(self.graph.outputs)
+        return len(self.graph.heads)
 
     def get_output(self, index: int) -> RemoteArray:
-        if not 0 <= index < len(self.graph.outputs):
-            raise RPCError(f"no such output: {index}; there are {len(self.graph.outputs)}")
-        return self._arrays[self.graph.outputs[index]]
+        if not 0 <= index < len(self.graph.heads):
+            raise RPCError(f"no such output: {index}; there are {len(self.graph.heads)}")
+        return self._arrays[self.graph.heads[index]]
 
     def run(self, **inputs: Any) -> None:
         self.set_input(**inputs)
@@ -228,10 +183,11 @@ class LocalDebugModule(LocalGraphModule):
     def debug_get_output(self, node: int | str) -> RemoteArray:
         """The first result of a layer, as it is when the model has run: its memory may be another
         layer's by then."""
-        names = {n.name: n for n in self.graph.nodes}
+        layers = [n for n in self.graph.nodes if n.function]
+        names = {n.name: n for n in layers}
         found = names.get(node) if isinstance(node, str) else None
-        if isinstance(node, int) and 0 <= node < len(self.graph.nodes):
-            found = self.graph.nodes[node]
+        if isinstance(node, int) and 0 <= node < len(layers):
+            found = layers[node]
         if found is None:
             raise RPCError(f"no such layer: {node}", help=did_you_mean(str(node), names))
         return self._arrays[found.outputs[0]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from mlftool.errors import MlfError, Problem
@@ -56,14 +56,30 @@ def read(bundle: Bundle, file: str = "") -> Archive:
     made = {metadata.MEMBER, README, checksums.MEMBER}
     made |= {f"parameters/{m.name}.json" for m in modules}
     rest = {name: data for name, data in bundle.files.items() if name not in made}
-    found = []
-    for m in modules:
-        layout = Layout(version, m.style)
-        names = {name: layout.owned(name, m.name) for name in rest}
-        files = {own: rest[name] for name, own in names.items() if own is not None}
-        rest = {name: data for name, data in rest.items() if names[name] is None}
-        found.append(replace(m, files=files))
-    return Archive(version, tuple(found), rest)
+    places: dict[str, list[int]] = {}
+    for k, m in enumerate(modules):
+        for key in {m.name, m.name.lower()}:
+            places.setdefault(key, []).append(k)
+    owned: list[dict[str, bytes]] = [{} for _ in modules]
+    shared = {}
+    for name, data in rest.items():
+        # Old versions name a file after its kind, and hold one module.
+        for k in _candidates(name, places) if len(modules) > 1 else (0,):
+            own = Layout(version, modules[k].style).owned(name, modules[k].name)
+            if own is not None:
+                owned[k][own] = data
+                break
+        else:
+            shared[name] = data
+    found = tuple(replace(m, files=files) for m, files in zip(modules, owned, strict=True))
+    return Archive(version, found, shared)
+
+
+def _candidates(name: str, places: Mapping[str, Sequence[int]]) -> list[int]:
+    """The modules whose name a file's name begins with, by their places in the archive."""
+    base = name.rsplit("/", 1)[-1]
+    starts = {b[:n] for b in {base, base.removeprefix("tvmgen_")} for n in range(1, len(b) + 1)}
+    return sorted({k for start in starts for k in places.get(start, ())})
 
 
 def check(archive: Archive) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlftool.mlf.params import MAX_NDIM
-from mlftool.mlf.strict import Checked, decoded
+from mlftool.mlf.strict import MAX_SIZE, Checked, decoded
 
 # The defaults of crt_config.h. Strings count their closing NUL and, in TVM's
 # reader, one character more.
@@ -88,7 +88,7 @@ def _graph(top: Checked) -> Graph:
 def _node(at: Checked, index: int, rows: tuple[int, ...]) -> Node:
     outputs = tuple(range(rows[index], rows[index + 1]))
     inputs = at.at("inputs").list(lambda entry: _entry_id(entry, index, rows))
-    name, op = at.at("name").text(), at.at("op").text()
+    name, op = at.at("name").text(MAX_SIZE), at.at("op").text()
     if op == "null":
         if inputs or len(outputs) != 1:
             at.note("is an input, but has inputs of its own or not one output")
@@ -96,7 +96,7 @@ def _node(at: Checked, index: int, rows: tuple[int, ...]) -> Node:
     if op and op != "tvm_op":
         at.at("op").note(f"got '{op[:40]}', expected null or tvm_op")
     attrs = at.at("attr" if "attr" in at else "attrs")
-    function = attrs.at("func_name").text()
+    function = attrs.at("func_name").text(MAX_SIZE)
     for key, wanted in (("num_inputs", len(inputs)), ("num_outputs", len(outputs))):
         text = attrs.at(key).text()
         if text and text != str(wanted):

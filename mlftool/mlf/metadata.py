@@ -23,7 +23,7 @@ from mlftool.mlf.records import (
     Storage,
     TargetString,
 )
-from mlftool.mlf.strict import Checked, decoded
+from mlftool.mlf.strict import MAX_SIZE, Checked, decoded
 
 MEMBER = "metadata.json"
 # Which of them can run is not the format's business: a newer mlftool may have more.
@@ -212,7 +212,7 @@ def _storage(at: Checked) -> Storage:
     return Storage(
         at.at("storage_id").number(most=2**31 - 1),
         at.at("size_bytes").number(),
-        binding.text() if binding else None,
+        binding.text(MAX_SIZE) if binding else None,
     )
 
 
@@ -245,7 +245,7 @@ def _function(at: Checked) -> FunctionMemory:
 
 def _argument(at: Checked) -> Argument:
     return Argument(
-        at.at("input_binding").text(),
+        at.at("input_binding").text(MAX_SIZE),
         at.at("dtype").text(),
         at.at("shape").list(lambda extent: extent.number(most=2**31 - 1)),
         at.at("size_bytes").number(),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from mlftool.errors import MlfError, Problem
@@ -15,6 +16,8 @@ from mlftool.errors import MlfError, Problem
 T = TypeVar("T")
 Notes = dict[tuple[str, str], None]
 MAX_SIZE = 2**63 - 1  # of anything that is counted in bytes
+MOST_NOTES = 1000  # after which reading stops
+MOST_TEXT = 4096  # characters of a text that is not a tensor's name
 
 
 def parse_json(data: bytes) -> Any:
@@ -39,8 +42,10 @@ def decoded(
         top = Checked(parse_json(data))
     except ValueError as error:
         raise MlfError(Problem(code, str(error), file, path=member)) from None
-    found = read(top)
-    if top.notes:
+    found = None
+    with suppress(_EnoughError):
+        found = read(top)
+    if found is None or top.notes:
         raise MlfError(
             Problem(code, text, file, path=f"{member}: {place}" if place else member)
             for place, text in top.notes
@@ -61,6 +66,10 @@ def _refuse(name: str) -> Any:
     raise ValueError(f"holds {name}, which is not JSON")
 
 
+class _EnoughError(Exception):
+    """There are so many problems that the rest of the document is not read."""
+
+
 class Checked:
     """A value and its place; what it is asked for and does not have becomes a note.
 
@@ -73,7 +82,12 @@ class Checked:
         self.notes: Notes = {} if notes is None else notes
 
     def note(self, text: str) -> None:
-        self.notes[self.place, text] = None
+        self._add(self.place, text)
+
+    def _add(self, place: str, text: str) -> None:
+        self.notes[place, text] = None
+        if len(self.notes) >= MOST_NOTES:
+            raise _EnoughError
 
     def _want(self, ok: bool, what: str) -> bool:
         if not ok:
@@ -90,7 +104,7 @@ class Checked:
             self._want(False, "an object")
             return Checked(_Missing, place)
         if key not in self.value:
-            self.notes[place, "is missing"] = None
+            self._add(place, "is missing")
             return Checked(_Missing, place)
         return Checked(self.value[key], place, self.notes)
 
@@ -112,8 +126,11 @@ class Checked:
     def list(self, read: Callable[[Checked], Any]) -> tuple[Any, ...]:
         return tuple(read(entry) for entry in self.each())
 
-    def text(self) -> str:
+    def text(self, most: int = MOST_TEXT) -> str:
         if not self._want(isinstance(self.value, str), "text"):
+            return ""
+        if len(self.value) > most:
+            self.note(f"is text of {len(self.value)} characters, expected at most {most}")
             return ""
         try:
             self.value.encode()

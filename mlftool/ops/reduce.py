@@ -37,13 +37,13 @@ BLOCK = 256
 @dataclass(frozen=True)
 class Member:
     """`step`: the elementwise operator that joins two, or mlf.LogAddExp; `start`: its neutral
-    element; `value`: what is made of an element first; `finish`: of the accumulator and the
-    number of elements; whether it `picks` one of the elements."""
+    element; `value`: what is made of an element first, if anything; `finish`: of the accumulator
+    and the number of elements; whether it `picks` one of the elements."""
 
     step: str
     relay: Rule
     start: Callable[[DType], float] = lambda row: 0
-    value: Callable[[Maths, str], str] = lambda m, x: x
+    value: Callable[[Maths, str], str] | None = None
     finish: Callable[[Maths, str, str], str] = lambda m, acc, count: acc
     picks: bool = False
     constant: Value | None = None
@@ -263,11 +263,11 @@ def _texts(v: View, index: str, count: str) -> dict[str, str]:
     """The member's holes as C."""
     row = v.y.dtype
     member, m = MEMBERS[v.core.op], Maths(row, row)
-    bare = member.value(m, f"x[{index}]")
+    element = f"x[{index}]"
     return {
         "type": row.c,
         "start": literal(member.start(row), row),
-        "value": settle(row, bare) if bare != f"x[{index}]" else bare,
+        "value": settle(row, member.value(m, element)) if member.value else element,
         "step": joined(member.step, row, "acc", "value"),
         "join": joined(member.step, row, "acc", "part"),
         "part": joined(member.step, row, "part", "value"),

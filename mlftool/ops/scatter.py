@@ -46,13 +46,13 @@ def scattered(
     value = fetch(kind, updates, index_text(row_major(tuple(dims))))
     if reduction != "none":
         value = narrow(row, joined(REDUCTIONS[reduction], row, fetch(row, "y", "at"), value))
-    first = "memcpy(y, x, sizeof *y * {0});" if "x" in reads else "memset(y, 0, sizeof *y * {0});"
+    begin = "memcpy(y, x" if "x" in reads else "memset(y, 0"
     store = f"y[at] = {value};"
     return Kernel(
         f"portable.{name}",
         "elementwise.c.j2",
         {
-            "head": [first.format(v.y.elements), *head],
+            "head": [f"{begin}, sizeof *y * {v.y.elements});", *head],
             "loops": [(f"i{k}", n) for k, n in enumerate(dims)],
             "statements": statements,
             "store": f"if ({inside}) {{ {store} }}" if inside else store,

@@ -143,7 +143,8 @@ def tf_idf(v: View) -> Kernel:
     if v.attr("weights"):
         weights[v.attr("ngram_indexes")] = v.attr("weights")
     mode = str(v.attr("mode"))
-    count = {"TF": "y[i]", "IDF": "(y[i] > 0.0f ? weight[i % {0}] : 0.0f)"}.get(mode)
+    weight = f"weight[i % {v.y.shape[-1]}]"
+    values_by_mode = {"TF": "y[i]", "IDF": f"(y[i] > 0.0f ? {weight} : 0.0f)"}
     return Kernel(
         "portable.tf_idf",
         "tf_idf.c.j2",
@@ -153,7 +154,7 @@ def tf_idf(v: View) -> Kernel:
             "bins": v.y.shape[-1],
             "grams": len(grams),
             "most": int(v.attr("max_skip_count")) + 1,
-            "value": (count or "y[i] * weight[i % {0}]").format(v.y.shape[-1]),
+            "value": values_by_mode.get(mode, f"y[i] * {weight}"),
             "plain": mode == "TF",
             "same": (
                 "mlf_string_equal(&token[from + skip * k], &wanted[k])"

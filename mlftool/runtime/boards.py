@@ -7,7 +7,7 @@ rules/private/tools/probe.py, which has the standard library only.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,7 @@ class Board:
     linker_script: str = ""
     folder: Path | None = None
     targets: tuple[str, ...] = ()  # all that it runs
+    second: tuple[str, ...] = ()  # those of them that another board of ours runs by default
 
     @property
     def machine(self) -> str:
@@ -62,6 +63,7 @@ _KEYS = {
     "parts": (False, True),
     "linkopts": (False, True),
     "linker_script": (False, False),
+    "second": (False, True),
 }
 
 
@@ -74,7 +76,7 @@ def read_board(folder: Path) -> tuple[Board, ...]:
         raise MlfError(Problem("MLF0614", f"cannot be read: {error}", str(path))) from None
     if problems := [Problem("MLF0614", text, str(path)) for text in _wrong(data)]:
         raise MlfError(problems)
-    lists = ("simulator", "parts", "linkopts", "targets")
+    lists = ("simulator", "parts", "linkopts", "targets", "second")
     rest = {key: tuple(data.get(key, ())) for key in lists}
     name, title = folder.resolve().name, data["title"]
     # A board.json written by Bazel names a linker script elsewhere: Bazel links, and we only run.
@@ -118,10 +120,24 @@ def _ours() -> tuple[Board, ...]:
     return tuple(board for file in files for board in read_board(file.parent))
 
 
+def defaults(boards: Iterable[Board]) -> dict[str, Board]:
+    """The board that runs each target, in the order of the targets. MlfError where two do."""
+    found: dict[str, Board] = {}
+    for board in boards:
+        other = found.get(board.target)
+        if board.target in board.second:
+            continue
+        if other:
+            text = f"{board.target} is run by {other.name}, too"
+            help = f'add "second": ["{board.target}"] to the board that is not to be its default'
+            raise MlfError(Problem("MLF0614", text, str(board.folder), help=help))
+        found[board.target] = board
+    return {t: found[t] for t in TARGETS if t in found}
+
+
 _ALL = _ours()
 NAMED: Mapping[str, Board] = {board.name: board for board in reversed(_ALL)}
-# target -> the board that runs it, in the order of the targets
-BOARDS: Mapping[str, Board] = {t: board for t in TARGETS for board in _ALL if board.target == t}
+BOARDS: Mapping[str, Board] = defaults(_ALL)
 
 
 def _folder(wanted: str) -> Path | None:

@@ -16,6 +16,7 @@ from mlftool.errors import MlfError, Problem, did_you_mean
 from mlftool.targets import FEATURES, TARGETS, Target
 
 KINDS = ("c", "llvm")
+MOST_TEXT = 2048  # characters; readers of archives take twice as many
 # Generators of code for other devices or libraries, as TVM knows them.
 EXTERNAL = {
     "cmsis-nn": "CMSIS-NN's kernels",
@@ -88,6 +89,9 @@ def parse(text: str) -> Target:
     """The target that `text` names. Raises MlfError for unknown or external targets, or several."""
     if text in TARGETS:
         return TARGETS[text]
+    if len(text) > MOST_TEXT:
+        message = f"a target of {len(text)} characters; expected at most {MOST_TEXT}"
+        raise MlfError(Problem("MLF0406", message))
     parts = _split(text)
     kinds = [part.split()[0] if part.split() else "" for part in parts]
     outside = [k for k in kinds if k in EXTERNAL]

@@ -81,7 +81,7 @@ ALLOWED = {
     # Where TVM's scripts look for what api and runtime hold.
     "moved": {"errors"},
     "relay": {"api", "moved"},
-    "micro": {"api", "errors", "moved", "runtime"},
+    "micro": {"api", "errors", "mlf", "moved", "runtime"},
     "transform": {"api", "moved"},
     "target": {"api", "moved"},
     "contrib": {"api", "moved", "runtime"},

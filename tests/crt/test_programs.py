@@ -13,13 +13,14 @@ PARTS = sorted(folder.name for folder in SOURCES.iterdir())
 HOST_PLATFORM = "crt/platform/host/tvm_platform.c"
 PAGES = "tests/crt/page_platform.c"
 TEMPLATE = "crt/templates/platform.c.template"
+RPC = ("rpc_server", "rpc_memory", "rpc_requests", "rpc_modules")
 PROGRAMS = (
     *((name, HOST_PLATFORM) for name in ("runtime_api", "arrays", "page_allocator")),
     *((name, HOST_PLATFORM) for name in ("graph_executor", "aot_executor")),
     *((name, PAGES) for name in ("graph_executor", "aot_executor")),
     ("executor_modules", HOST_PLATFORM),
     ("rpc_framing", HOST_PLATFORM),
-    ("rpc_server", "tests/crt/rpc_platform.c"),
+    *((name, "tests/crt/rpc_platform.c") for name in RPC),
     ("stack_allocator", TEMPLATE),
     ("out_of_memory", "tests/crt/fuzz/platform.c"),
 )

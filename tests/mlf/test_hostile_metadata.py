@@ -12,7 +12,9 @@ from test_versions import METADATA, graph_module, operator_module
 from mlftool.errors import MlfError
 from mlftool.mlf import Bundle
 from mlftool.mlf.archive import read, write
+from mlftool.mlf.layout import Layout
 from mlftool.mlf.records import Archive
+from mlftool.mlf.strict import MOST_NOTES, Checked
 
 DELETE = object()
 
@@ -91,6 +93,10 @@ HOSTILE: dict[str, tuple[bytes, list[tuple[str, str]]]] = {
     "executor": (
         changed(7, ("modules.vad.executors", ["../magic"])),
         [("modules.vad.executors", "got '../magic', expected a name such as aot")],
+    ),
+    "target_long": (
+        changed(7, ("modules.vad.target", ["c" * 300_000])),
+        [("modules.vad.target[0]", "is text of 300000 characters, expected at most 4096")],
     ),
     "runtimes_in_5": (
         changed(4, ("version", 5)), [("executors", "is missing")],
@@ -206,3 +212,52 @@ def test_bits_flipped_anywhere_never_crash() -> None:
             except MlfError as error:
                 codes |= {p.code for p in error.problems}
     assert codes == {"MLF0505"}
+
+
+MANY = 20_000
+LONG: dict[str, bytes] = {
+    "executors": changed(7, ("modules.vad.executors", [1] * MANY)),
+    "targets": changed(7, ("modules.vad.target", [1] * MANY)),
+    "dependencies": changed(7, ("modules.vad.external_dependencies", [{}] * MANY)),
+    "functions": changed(7, (f"modules.vad.{MAIN[:-7]}.operator_functions", [{}] * MANY)),
+    "inputs": changed(7, (f"modules.vad.{MAIN}.inputs", dict.fromkeys(map(str, range(MANY)), 1))),
+    "modules": changed(7, ("modules", {str(k): {} for k in range(MANY)})),
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_reading_stops_when_there_are_problems_enough(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Counted, not timed: what is looked at depends on the bound, not on the list's length."""
+    looked, begin = [0], Checked.__init__
+
+    def counting(self: Checked, *arguments: Any) -> None:
+        looked[0] += 1
+        begin(self, *arguments)
+
+    monkeypatch.setattr(Checked, "__init__", counting)
+    with pytest.raises(MlfError) as caught:
+        read(Bundle({"metadata.json": LONG[name]}), "a.tar")
+    assert caught.value.problems[-1].message == f"and {MOST_NOTES - 200} more"
+    assert looked[0] < 4 * MOST_NOTES
+
+
+def test_many_modules_and_files_cost_no_product(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, owned = [0], Layout.owned
+
+    def counting(self: Layout, *arguments: str) -> str | None:
+        asked[0] += 1
+        return owned(self, *arguments)
+
+    module = json.loads(METADATA[7])["modules"]["vad"]
+    modules = {f"m{k}": {**module, "model_name": f"m{k}"} for k in range(200)}
+    files = {f"src/m{k}.relay": b"" for k in range(200)} | {f"x{k}": b"" for k in range(200)}
+    text = json.dumps({"version": 7, "modules": modules}).encode()
+    monkeypatch.setattr(Layout, "owned", counting)
+    archive = read(Bundle({"metadata.json": text, **files}))
+    assert [list(m.files) for m in archive.modules] == [
+        [f"src/{m.name}.relay"] for m in archive.modules
+    ]
+    assert len(archive.shared) == 200
+    assert asked[0] <= 4 * len(files)

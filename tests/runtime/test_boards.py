@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mlftool.errors import MlfError
-from mlftool.runtime.boards import BOARDS, find
+from mlftool.runtime.boards import BOARDS, defaults, find, read_board
 
 GOOD: dict[str, Any] = {
     "title": "Somebody's board",
@@ -81,3 +81,15 @@ def test_what_is_no_description(tmp_path: Path, content: str, said: str) -> None
     with pytest.raises(MlfError) as refused:
         find(str(folder(tmp_path, content)))
     assert said in refused.value.problems[0].message
+
+
+def test_which_of_two_boards_is_a_targets_default_is_said(tmp_path: Path) -> None:
+    """Not decided by their names."""
+    first, second = ({**GOOD, "targets": ["cortex-m4"], "second": s} for s in ([], ["cortex-m4"]))
+    for name, content in (("a", first), ("b", second), ("c", first)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "board.json").write_text(json.dumps(content))
+    a, b, c = (read_board(tmp_path / name)[0] for name in "abc")
+    assert defaults([a, b]) == defaults([b, a]) == {"cortex-m4": a}
+    with pytest.raises(MlfError, match="cortex-m4 is run by a, too"):
+        defaults([a, b, c])

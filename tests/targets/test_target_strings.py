@@ -71,6 +71,12 @@ def test_what_is_refused(text: str) -> None:
     assert BAD[text] in str(caught.value)
 
 
+def test_a_target_without_end_is_refused() -> None:
+    """Readers of archives refuse such a text, so writing it would make an archive for nobody."""
+    with pytest.raises(MlfError, match="a target of 300002 characters; expected at most 2048"):
+        parse("c " + "a" * 300_000)
+
+
 def test_features_decide_which_kernels_bid() -> None:
     assert "dsp" not in parse("llvm -mcpu=cortex-m33 -mattr=-dsp").features
     assert "avx2" in parse("llvm -mattr=+avx2").features

@@ -1,0 +1,111 @@
+"""Modules that tests compile together: each has its own names, and each fails alone."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import programs
+import pytest
+from programs import SANITIZERS, Output, Program, Ran, run_programs
+
+HEADER = """#ifndef TVMGEN_{upper}_H_
+#define TVMGEN_{upper}_H_
+#include <stdint.h>
+struct tvmgen_{name}_inputs {{ void *x; }};
+struct tvmgen_{name}_outputs {{ void *y; }};
+int32_t tvmgen_{name}_run(struct tvmgen_{name}_inputs *, struct tvmgen_{name}_outputs *);
+#endif
+"""
+ENTRY = """#include "tvmgen_{name}.h"
+static uint8_t global_workspace[{size}];
+int32_t tvmgen_{name}_run(struct tvmgen_{name}_inputs *i, struct tvmgen_{name}_outputs *o) {{
+  uint8_t *y = o->y;
+  (void)i;
+  y[0] = (uint8_t)(global_workspace[0] + step1_weights[{at}]);
+  return 0;
+}}
+"""
+WEIGHTS = "#include <stdint.h>\nstatic const {type} step1_weights[2][1] = {{{{{value}}}, {{0}}}};\n"
+
+
+def _program(name: str, value: int, type_: str = "int8_t", at: str = "0][0") -> Program:
+    """A module that writes `value`, with names that all of them have."""
+    weights = WEIGHTS.format(type=type_, value=value)
+    entry = ENTRY.format(name=name, size=8 + value, at=at)
+    header = HEADER.format(name=name, upper=name.upper())
+    outputs = (Output("y", "uint8", (1,)),)
+    return Program(name, header, weights, entry, (1,), outputs, (b"\0",))
+
+
+@pytest.fixture
+def sources(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The files that the compiler was given since."""
+    given: list[str] = []
+    compiled = programs._said
+
+    def said(source: str, *rest: object) -> str:
+        given.append(source)
+        return compiled(source, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(programs, "_said", said)
+    monkeypatch.setenv("MLFTOOL_TEST_CACHE", "off")
+    return given
+
+
+def test_modules_of_one_file_keep_their_names(tmp_path: Path, sources: list[str]) -> None:
+    modules = [_program("a", 3), _program("b", 5, "int16_t"), _program("c", 7)]
+
+    ran = run_programs(modules, tmp_path, ("-O0", *SANITIZERS))
+
+    assert ran == [Ran(b"\3"), Ran(b"\5"), Ran(b"\7")]
+    assert sources == ["a_and_more.c"]
+
+
+def test_a_module_that_does_not_compile_fails_alone(tmp_path: Path, sources: list[str]) -> None:
+    modules = [_program("a", 3), _program("b", 300), _program("c", 7)]  # 300 is no int8_t
+
+    ran = run_programs(modules, tmp_path, ("-O0", *SANITIZERS))
+
+    assert [r.output for r in ran] == [b"\3", b"", b"\7"]
+    assert ran[1].failure.startswith("C does not compile:")
+    assert "overflow" in ran[1].failure
+    assert sources == ["a_and_more.c", "a.c", "b.c", "c.c"]
+
+
+def test_a_module_that_a_sanitizer_stops_fails_alone(tmp_path: Path, sources: list[str]) -> None:
+    outside = _program("b", 5, at="i->x != 0 ? 2 : 0][0")  # of two rows
+
+    modules = [_program("a", 3), outside, _program("c", 7)]
+    ran = run_programs(modules, tmp_path, ("-O0", *SANITIZERS))
+
+    assert [r.output for r in ran] == [b"\3", b"", b"\7"]
+    assert "index 2 out of bounds" in ran[1].failure
+    assert sources == ["a_and_more.c"]
+
+
+def test_many_modules_become_several_files(tmp_path: Path, sources: list[str]) -> None:
+    count = programs.TOGETHER + 1
+
+    ran = run_programs([_program(f"m{k}", k) for k in range(count)], tmp_path, ("-O0", *SANITIZERS))
+
+    assert [r.output[0] for r in ran] == list(range(count))
+    assert sorted(sources) == ["m0_and_more.c", f"m{count - 1}.c"]
+
+
+def test_of_a_real_module_all_own_names_are_known(tmp_path: Path) -> None:
+    """What nm calls local is what the expression finds, so modules seldom clash."""
+    from batch import compile_model, program_of
+    from families import FAMILIES
+
+    for name, (_, make) in FAMILIES.items():
+        program = program_of(compile_model(make(), "m"), ())
+        programs.write_headers(tmp_path)
+        source = programs.write_program(program, tmp_path)
+        command = ["gcc", "-std=c99", "-O0", f"-I{programs.INCLUDE}", "-c", source, "-o", "m.o"]
+        subprocess.run(command, cwd=tmp_path, check=True)
+        table = subprocess.run(["nm", "m.o"], cwd=tmp_path, capture_output=True, text=True)
+        rows = [line.split() for line in table.stdout.splitlines()]
+        local = {row[-1] for row in rows if row[-2] in "bdrt" and not row[-1].startswith("mlf_")}
+        found = set(programs.OWN_NAME.findall(program.lib0 + program.lib1))
+        assert {n for n in local if "." not in n and "tvmgen_m" not in n} <= found, name
