@@ -73,12 +73,12 @@ arm_cmsis_nn_status arm_convolve_s8(const cmsis_nn_context *ctx, const cmsis_nn_
 #endif
                                     const cmsis_nn_dims *output_dims, int8_t *output);
 
-#define DOUBLE_SUMS(name, params_type, quant_type)                                              \
-  arm_cmsis_nn_status name(                                                                     \
-      const cmsis_nn_context *ctx, const params_type *params, const quant_type *quant,          \
-      const cmsis_nn_dims *input_dims, const int8_t *input, const cmsis_nn_dims *filter_dims,   \
-      const int8_t *filter, const cmsis_nn_dims *bias_dims, const int32_t *bias,                \
-      const cmsis_nn_dims *output_dims, int8_t *output)
+#define DOUBLE_SUMS(name, params_type, quant_type)                                                 \
+  arm_cmsis_nn_status name(const cmsis_nn_context *ctx, const params_type *params,                 \
+                           const quant_type *quant, const cmsis_nn_dims *input_dims,               \
+                           const int8_t *input, const cmsis_nn_dims *filter_dims,                  \
+                           const int8_t *filter, const cmsis_nn_dims *bias_dims,                   \
+                           const int32_t *bias, const cmsis_nn_dims *output_dims, int8_t *output)
 
 DOUBLE_SUMS(arm_convolve_wrapper_s8, cmsis_nn_conv_params, cmsis_nn_per_channel_quant_params);
 DOUBLE_SUMS(arm_depthwise_conv_wrapper_s8, cmsis_nn_dw_conv_params,
@@ -98,10 +98,10 @@ int32_t arm_depthwise_conv_wrapper_s8_get_buffer_size(const cmsis_nn_dw_conv_par
 int32_t arm_fully_connected_s8_get_buffer_size(const cmsis_nn_dims *filter_dims);
 int32_t arm_avgpool_s8_get_buffer_size(int output_width, int channels);
 
-#define DOUBLE_POOL(name)                                                                     \
-  arm_cmsis_nn_status name(const cmsis_nn_context *ctx, const cmsis_nn_pool_params *params,   \
-                           const cmsis_nn_dims *input_dims, const int8_t *input,              \
-                           const cmsis_nn_dims *filter_dims, const cmsis_nn_dims *output_dims, \
+#define DOUBLE_POOL(name)                                                                          \
+  arm_cmsis_nn_status name(const cmsis_nn_context *ctx, const cmsis_nn_pool_params *params,        \
+                           const cmsis_nn_dims *input_dims, const int8_t *input,                   \
+                           const cmsis_nn_dims *filter_dims, const cmsis_nn_dims *output_dims,     \
                            int8_t *output)
 
 DOUBLE_POOL(arm_avgpool_s8);

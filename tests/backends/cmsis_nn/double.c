@@ -130,10 +130,9 @@ DOUBLE_SUMS(arm_depthwise_conv_wrapper_s8, cmsis_nn_dw_conv_params,
   return ARM_CMSIS_NN_SUCCESS;
 }
 
-static void dense(const cmsis_nn_fc_params *params, const int32_t *multiplier,
-                  const int32_t *shift, int32_t step, const cmsis_nn_dims *x, const int8_t *input,
-                  const cmsis_nn_dims *w, const int8_t *filter, const int32_t *bias,
-                  int8_t *output) {
+static void dense(const cmsis_nn_fc_params *params, const int32_t *multiplier, const int32_t *shift,
+                  int32_t step, const cmsis_nn_dims *x, const int8_t *input, const cmsis_nn_dims *w,
+                  const int8_t *filter, const int32_t *bias, int8_t *output) {
   for (int32_t at = 0; at < x->n * w->c; at++) {
     const int32_t o = at % w->c, row = at / w->c;
     int32_t sum = bias ? bias[o] : 0;
