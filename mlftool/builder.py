@@ -34,10 +34,12 @@ class Memory:
     input_bytes: int
     output_bytes: int
     constants_bytes: int
+    workspace_io: bool = False  # inputs and outputs are in the workspace
 
     @property
     def ram_bytes(self) -> int:
-        return self.workspace_bytes + self.input_bytes + self.output_bytes
+        ends = 0 if self.workspace_io else self.input_bytes + self.output_bytes
+        return self.workspace_bytes + ends
 
 
 @dataclass(frozen=True)
@@ -248,6 +250,7 @@ def _memory(manifest: Manifest, bundle: Bundle, name: str, executor: str) -> Mem
         sum(tensor["size_bytes"] for tensor in facts["inputs"]),
         sum(tensor["size_bytes"] for tensor in facts["outputs"]),
         facts["constants_bytes"],
+        bool(facts["workspace_io"]),
     )
 
 

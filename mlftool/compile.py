@@ -15,9 +15,10 @@ from onnx import ModelProto
 from mlftool.backends import Backend, Report, backends, partition
 from mlftool.backends import wanted as wanted_backends
 from mlftool.codegen.executors import EXECUTORS
-from mlftool.codegen.names import check_module_name
+from mlftool.codegen.names import check_module_name, parameter
 from mlftool.codegen.options import Options
 from mlftool.codegen.share import share
+from mlftool.codegen.sources import Sources
 from mlftool.codegen.tuned import chooser
 from mlftool.crash import as_ours, signature
 from mlftool.describe import bundle
@@ -34,7 +35,10 @@ from mlftool.passes import PIPELINE, outputs
 from mlftool.passes.order import Pass, Rewrite, ordered, wanted
 from mlftool.plan.lower import lower
 from mlftool.plan.patches import OFF, check_patches, in_patches
+from mlftool.plan.program import Program
 from mlftool.plan.select import Choose
+from mlftool.proof.certificate import Proof
+from mlftool.proof.modules import Emitted, prove
 from mlftool.targets import Target, debug_level
 from mlftool.targets.pools import parse_pools
 from mlftool.targets.strings import parse, without_backends
@@ -149,7 +153,9 @@ def _compile(spec: ModuleSpec, choose: Choose | None) -> Module:
     sources = EXECUTORS[spec.executor].emit(program, options, given)
     clock.stage("emit", graph)
     libraries = tuple(dict.fromkeys(x for b in found for x in b.libraries))
-    return Module(spec, options, given, program, sources, libraries, *reports)
+    proof = _proof(program, options, given, sources, spec)
+    clock.stage("proof", graph)
+    return Module(spec, options, given, program, sources, proof, libraries, *reports)
 
 
 def _with_backends(
@@ -178,6 +184,22 @@ def _backends(spec: ModuleSpec) -> tuple[ModuleSpec, tuple[Backend, ...]]:
         names = (*listed, *names)
         spec = replace(spec, target=text, backends=tuple(dict.fromkeys(names)))
     return spec, wanted_backends(spec.backends, spec.backend_files)
+
+
+def _proof(
+    program: Program, options: Options, interface: Graph, sources: Sources, spec: ModuleSpec
+) -> Proof:
+    """Raises AssertionError if the plan or the C is wrong; calls of backends are not read."""
+    offloaded = any(c.kernel.external for c in program.calls)
+    straight = spec.executor == "aot" and options.unpacked_api and not offloaded
+    emitted = Emitted(
+        sources.files,
+        [parameter(sources.members[n]) for n in interface.inputs],
+        [parameter(sources.members[n]) for n in interface.outputs],
+        sources.symbols,
+        f"tvmgen_{options.module}___tvm_main__" if straight else "",
+    )
+    return prove(program, emitted)
 
 
 def everywhere(rewrite: Rewrite, graph: Graph) -> Graph:

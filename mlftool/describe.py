@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from mlftool.codegen import registry
@@ -32,6 +33,7 @@ from mlftool.mlf.records import (
 from mlftool.module import Module
 from mlftool.objects import compile_objects
 from mlftool.ops import Trait, is_a
+from mlftool.proof import certificate
 from mlftool.version import VERSION
 
 
@@ -51,7 +53,10 @@ def bundle(modules: Sequence[Module], runtime: bool = False) -> Bundle:
     shared |= _headers(modules)
     codes = list(map(_code, modules, sources))
     shared |= _carried([*codes, shared], runtime)
-    records = tuple(_record(m, code, runtime) for m, code in zip(modules, codes, strict=True))
+    records = tuple(
+        _certified(m, _record(m, code, runtime), shared)
+        for m, code in zip(modules, codes, strict=True)
+    )
     return archive.write(Archive(versions[0], records, shared))
 
 
@@ -160,6 +165,19 @@ def _record(m: Module, code: Mapping[str, bytes], runtime: bool) -> ModuleRecord
             *(Dependency(x.name, x.url, "url", x.version) for x in m.libraries),
         ),
     )
+
+
+def _certified(m: Module, record: ModuleRecord, shared: Mapping[str, bytes]) -> ModuleRecord:
+    """The record with its certificate, if the module asks for one."""
+    if not m.spec.verify:
+        return record
+    files = {**certificate.headers(shared), **record.files}
+    figures = {"workspace_bytes": m.sources.workspace_bytes}
+    figures["constants_bytes"] = m.sources.constants_bytes
+    proof = m.proof if m.sources.files.keys() <= files.keys() else certificate.of_objects(m.proof)
+    data = certificate.encode(proof, record.name, figures, files)
+    own = certificate.path(m.spec.executor, record.name)
+    return replace(record, files={**record.files, own: data})
 
 
 def _tensor(m: Module, name: str) -> Tensor:

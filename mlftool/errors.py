@@ -88,6 +88,7 @@ CODES: dict[str, str] = {
     "MLF0507": "A file of an archive is missing or was changed after the archive was written.",
     "MLF0508": "A file of parameters does not follow the format.",
     "MLF0509": "A graph of the graph executor does not follow the format.",
+    "MLF0510": "A module has no certificate, or one that does not hold.",
     "MLF0600": "A file of test vectors is not a readable .npz file of plain arrays.",
     "MLF0601": "Test vectors have no array for a tensor of the model.",
     "MLF0602": "An array of test vectors does not have its tensor's type or shape.",

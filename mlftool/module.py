@@ -14,6 +14,7 @@ from mlftool.ir.external import Library
 from mlftool.ir.graph import Graph
 from mlftool.options import CompilerOptions
 from mlftool.plan.program import Program
+from mlftool.proof.certificate import Proof
 from mlftool.targets import Target
 
 
@@ -52,6 +53,7 @@ class Module:
     imported: Graph
     program: Program
     sources: Sources
+    proof: Proof
     libraries: tuple[Library, ...] = ()  # that the code of its backends is linked with
     report: Report | None = None  # what its backends were given
 

@@ -249,6 +249,13 @@ class CompilerOptions:
         default_text=str(FORMATS[-1]),
         example=str(FORMATS[-1]),
     )
+    verify: bool = option(
+        Switch(),
+        "Whether the archive has a certificate of what was proven of the module, which `mlftool "
+        "verify` checks again. The proof itself is part of every compile.",
+        default=False,
+        example="true",
+    )
 
 
 def _table() -> Mapping[str, Option]:

@@ -40,6 +40,10 @@ help: what to do
 A command prints every problem it finds in one run, and exits with 2 for bad input, 1 for a failed
 check or budget, 3 if something is missing on the machine and 4 for a bug in mlftool.
 
+`mlftool explain MLFnnnn` says more of a code: the cause, an example and the remedy. `mlftool check
+--format sarif` and `--format github` print problems for code review: the former for tools that read
+SARIF 2.1.0, the latter so that a workflow on GitHub marks the lines.
+
 """
 
 

@@ -17,9 +17,7 @@ sys.path.insert(0, str(ROOT))
 
 import onnx  # noqa: E402
 
-from mlftool.importer.structure import RANDOM  # noqa: E402
-from mlftool.ops import OPS, Trait, has  # noqa: E402
-from mlftool.ops.base import OLD, known  # noqa: E402
+from mlftool.insight.operators import how, operators  # noqa: E402
 from tests.conformance.costs import committed  # noqa: E402
 from tests.conformance.expectations import expectations  # noqa: E402
 from tests.conformance.suite import SuiteCase, load_suite, subject  # noqa: E402
@@ -33,6 +31,7 @@ What compiles, of all operators that the installed `onnx` package ({version}, op
 * **kernel**: computed by a kernel of our own; *elementwise* ones also fuse with their neighbours.
 * **rewritten**: the importer or a pass turns it into other operators.
 * **by definition**: the standard defines it by other operators, which take its place.
+* **taken apart**: a sequence or optional, of which the importer leaves no trace.
 * **constant**: depends on shapes alone, so it is a constant in the generated code.
 
 *Suite* counts the cases of the standard's own backend suite that pass as generated C under
@@ -58,14 +57,13 @@ the operator's record says.
   (onnxruntime's own, too); its pools skip elements at the front.
 * InstanceNormalization over one element: what is left of the mean is 0, and the result the bias.
 
-**Strings** are slots of 64 bytes: at most 63 bytes of UTF-8 and zeros behind them, `mlf_string` of
+**Strings** are slots of 64 bytes: at most 63 bytes of UTF-8 and zeros after them, `mlf_string` of
 `mlf/text.h`. A constant or an input of Python that is longer is an error; what StringConcat makes
-longer ends behind the last whole character that fits. Patterns of RegexFullMatch are RE2's without
+longer ends after the last whole character that fits. Patterns of RegexFullMatch are RE2's without
 `\\p` classes, and letters change case in Latin-1, Latin Extended-A, Greek, Cyrillic and Armenian,
 where one letter has one partner. Tensors of strings run under `aot` with interface `c`, and `vm`.
 
 """
-DOMAINS = ("", "ai.onnx.ml", "com.microsoft")
 
 
 def main() -> int:
@@ -91,7 +89,9 @@ def page() -> str:
     lines = [f"**{total - len(expected)} of {total} cases of the suite pass.**", ""]
     lines += ["| operator | changed in opset | support | types | code | suite |"]
     lines += ["|---|---|---|---|---|---|"]
-    lines += [_row(name, opsets, cases.get(name, []), expected) for name, opsets in _operators()]
+    lines += [
+        _row(name, opsets, cases.get(name, []), expected) for name, opsets in operators().items()
+    ]
     lines += ["", "## Cases that do not pass", ""]
     reasons = Counter(_reason(line) for line in expected.values())
     for reason, count in sorted(reasons.items(), key=lambda r: (-r[1], r[0])):
@@ -100,44 +100,12 @@ def page() -> str:
     return head + "\n".join(lines) + "\n"
 
 
-def _operators() -> list[tuple[str, list[int]]]:
-    """Every operator of the standard and of ours, with the opsets that changed it."""
-    found: dict[str, set[int]] = {}
-    for schema in onnx.defs.get_all_schemas_with_history():
-        if schema.domain in DOMAINS and not schema.deprecated:
-            name = f"{schema.domain}.{schema.name}" if schema.domain else schema.name
-            found.setdefault(name, set()).add(schema.since_version)
-    for name in (*OPS, *(n for n, record in OLD.items() if record.expansion)):
-        if not name.startswith("mlf."):
-            found.setdefault(name, set())
-    return [(name, sorted(found[name])) for name in sorted(found)]
-
-
-def _support(name: str, opset: int) -> str:
-    record = known(name)
-    if record and record.expansion:
-        return "rewritten"
-    if name in OPS:
-        family = OPS[name].kernel.__module__.rsplit(".", 1)[-1]
-        return "kernel, elementwise" if has(name, Trait.ELEMENTWISE) else f"kernel, {family}"
-    if has(name, Trait.OF_SHAPE) or name == "ConstantOfShape":
-        return "constant"
-    if record:
-        return "rewritten"
-    if name in RANDOM:
-        return "no: draws random numbers, so no two builds would agree"
-    domain, _, op = name.rpartition(".")
-    if onnx.defs.has(op, opset, domain):
-        schema = onnx.defs.get_schema(op, opset, domain)
-        if schema.has_function or schema.has_context_dependent_function:
-            return "by definition"
-    return "no"
-
-
-def _row(name: str, opsets: list[int], cases: list[SuiteCase], expected: dict[str, str]) -> str:
+def _row(
+    name: str, opsets: tuple[int, ...], cases: list[SuiteCase], expected: dict[str, str]
+) -> str:
     passing = [c for c in cases if c.name not in expected]
     newest = max(opsets, default=1)
-    support = _support(name, newest)
+    support = how(name, newest)
     if support in ("kernel, control", "by definition") and cases and not passing:
         support += ", but not yet"
     types = sorted({_type(c) for c in passing} - {""})

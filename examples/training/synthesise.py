@@ -1,6 +1,6 @@
 """Synthesised sensor recordings: motor vibration spectra and hand-motion windows.
 
-Nobody can redistribute the recordings a product team owns, so two of the examples learn from
+The recordings that a product team owns cannot be redistributed, so two of the examples learn from
 signals computed here. Each generator takes its own seed and returns the same arrays everywhere.
 """
 
@@ -104,7 +104,7 @@ def _motion(rng: Rng, gesture: str, t: NDArray[np.float64]) -> NDArray[np.float6
 
 
 def _rotation(rng: Rng, spread: float) -> NDArray[np.float64]:
-    """A rotation by about `spread` radians around a random axis: nobody holds the device alike."""
+    """A rotation by about `spread` radians around a random axis: devices are held differently."""
     axis = rng.normal(size=3)
     x, y, z = axis / np.linalg.norm(axis)
     cross = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])

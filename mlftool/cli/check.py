@@ -9,6 +9,7 @@ from pathlib import Path
 
 from mlftool.builder import build, raise_problems
 from mlftool.cli.build import add_jobs
+from mlftool.cli.formats import FORMATS, github, sarif
 from mlftool.cli.inputs import add_inputs, given_inputs
 from mlftool.cli.options import add_compile_options, compile_options
 from mlftool.codegen.names import module_name_of
@@ -27,6 +28,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="MANIFEST.yaml|MODEL.onnx", type=Path)
     parser.add_argument("--json", action="store_true", help="print the problems as JSON on stdout")
     parser.add_argument(
+        "--format",
+        choices=FORMATS,
+        help="how problems are printed: sarif and github are for code review; json is --json",
+    )
+    parser.add_argument(
         "--target",
         metavar="T",
         action="append",
@@ -40,6 +46,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    form = "json" if args.json else args.format or "text"
+    if args.json and args.format not in (None, "json"):
+        raise MlfError(Problem("MLF0405", f"--json and --format {args.format}"))
     is_model = args.file.suffix in MODEL_SUFFIXES
     if not is_model:
         _refuse_of_models(args)
@@ -52,10 +61,12 @@ def run(args: argparse.Namespace) -> int:
         else:
             _check_manifest(args.file, args.jobs, args.target)
     except MlfError as error:
-        if not args.json:
+        if form == "text":
             raise
         exit_code, problems = error.exit_code, error.problems
-    if args.json:
+    if form in ("sarif", "github"):
+        print((sarif if form == "sarif" else github)((*problems, *warnings)))
+    elif form == "json":
         report = {"schema_version": 1, "file": str(args.file), "ok": not problems}
         found = {"problems": problems, "warnings": warnings}
         report |= {kind: [vars(p) for p in listed] for kind, listed in found.items()}

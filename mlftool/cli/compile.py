@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from mlftool.cli import tvmc_options
 from mlftool.cli.inputs import add_inputs, given_inputs
 from mlftool.cli.options import add_compile_options, compile_options
 from mlftool.codegen.names import check_module_name, module_name_of
+from mlftool.errors import one_line
 
 HELP = "compile one ONNX model to an MLF archive"
 
@@ -50,6 +54,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="MIB",
         help="stop at this memory (2048, and 24 times the model; 0: no limit)",
     )
+    talk = parser.add_mutually_exclusive_group()
+    talk.add_argument("-q", "--quiet", action="store_true", help="print no summary")
+    talk.add_argument(
+        "-v",
+        "--verbose",
+        action="store_true",
+        help="print the summary, which a terminal gets unasked, into a log, too",
+    )
     tvmc_options.add_arguments(parser)
 
 
@@ -75,4 +87,28 @@ def run(args: argparse.Namespace) -> int:
     write_tar(made, args.output)
     for report in filter(None, (m.report for m in modules)):
         print(json.dumps(report.to_json(), indent=1) if args.json else "\n".join(report.lines()))
+    if args.verbose or (sys.stderr.isatty() and not args.quiet):
+        member = f"executor-config/{spec.executor}/{name}.json"
+        print(summary(args, json.loads(made.text(member))), file=sys.stderr)
     return 0
+
+
+def summary(args: argparse.Namespace, about: Mapping[str, Any]) -> str:
+    """What was made, in five lines; `about` is the archive's description of the module."""
+    ends = sum(t["size_bytes"] for t in (*about["inputs"], *about["outputs"]))
+    peak = max(about["memory"]["pools"], key=lambda p: p["size_bytes"], default={"peak_node": ""})
+    at = f", most of it at '{one_line(peak['peak_node'])}'" if peak["peak_node"] else ""
+    made = f"{args.model.name} -> {args.output}: tvmgen_{about['module']}_run for {about['target']}"
+    return "\n".join(
+        [
+            f"{one_line(made)}, executor {about['executor']}",
+            f"  layers              {len(about['nodes']):,}, {about['macs']:,} multiplications",
+            f"  weights             {_bytes(about['constants_bytes'])}",
+            f"  workspace           {_bytes(about['workspace_bytes'])}{at}",
+            f"  inputs and outputs  {_bytes(ends)}",
+        ]
+    )
+
+
+def _bytes(size: int) -> str:
+    return f"{size:,} B ({size / 1024:.1f} KiB)"

@@ -32,11 +32,17 @@ HELP = "run a model or archive on the host or a simulated board, and compare"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("file", metavar="FILE.tar|MODEL.onnx", type=Path)
+    add("file", metavar="FILE.tar|MODEL.onnx", type=Path, nargs="?",
+        help="an archive or a model; not with --project-dir")  # fmt: skip
     add("--inputs", metavar="IN.npz", type=Path, required=True,
         help="samples, by input name; IN.npy for a model with one input")  # fmt: skip
     add("-o", "--output", metavar="OUT.npz", type=Path, help="write outputs, by output name")
     add("--on", metavar="TARGET", help="host, a target, or a board: its name or folder")
+    add("--device", choices=["cpu", "micro"], help="micro: a board, by --project-dir; as tvmc")
+    add("--project-dir", metavar="DIR", type=Path,
+        help="drive a project of `mlftool micro create`, once it is built and flashed")  # fmt: skip
+    add("--project-option", metavar="NAME=VALUE", nargs="+", action="extend", default=[],
+        help="options of that project for opening its line")  # fmt: skip
     add("--module", metavar="M", help="which module of the archive")
     add("--expect", metavar="REF.npz", type=Path, help="compare with these outputs")
     add("--absolute", metavar="A", type=tolerance,
@@ -80,10 +86,14 @@ def run(args: argparse.Namespace) -> int:
     from mlftool.runtime import compare, execute, vectors
     from mlftool.runtime.interface import read_interface
 
+    _check_project(args)
     _check_executor(args)
     bundle = _bundle(args)
     interface = read_interface(bundle, args.module, str(args.file))
-    place = execute.place_for(interface.target, args.on, str(args.file))
+    if args.project_dir:
+        place = execute.Place(interface.target, named=f"project {args.project_dir}")
+    else:
+        place = execute.place_for(interface.target, args.on, str(args.file))
     if warning := execute.check_processor(interface.target, place, str(args.file)):
         print(warning, file=sys.stderr)
     arrays = vectors.load_vectors(args.inputs, interface.inputs)
@@ -162,6 +172,23 @@ def _bundle(args: argparse.Namespace) -> Bundle:
     return compile_modules([spec])
 
 
+def _check_project(args: argparse.Namespace) -> None:
+    """A project's archive is the one that it was generated of. Raises MlfError for other files,
+    and for what its firmware decides."""
+    is_project = args.project_dir is not None
+    text = ""
+    if (args.device == "micro") > is_project:
+        text = "--device micro needs --project-dir"
+    elif is_project and (args.file or args.on or args.runner or args.device == "cpu"):
+        text = "--project-dir is a board with its model: it goes with no file, --on or --runner"
+    elif not is_project and args.file is None:
+        text = "the archive or model is missing"
+    if text:
+        raise MlfError(Problem("MLF0405" if is_project else "MLF0400", text))
+    if is_project:
+        args.driven, args.file = True, args.project_dir / "model.tar"
+
+
 def _check_executor(args: argparse.Namespace) -> None:
     """Raises MlfError for an executor or a dump that other options rule out."""
     text = ""
@@ -221,11 +248,19 @@ def _driven(
     place: Place,
     samples: Sequence[Mapping[str, Array]],
 ) -> tuple[RunResult, tuple[LayerTime, ...], Footprint | None]:
-    from mlftool.micro.drive import drive
+    from mlftool.micro.drive import drive, drive_project
     from mlftool.mlf.archive import read
 
     is_debug = args.executor == "debug"
     archive = read(bundle, str(args.file))
+    if args.project_dir:
+        from mlftool.micro.project import GeneratedProject, option_values
+
+        options = option_values(args.project_option)
+        with GeneratedProject.from_directory(args.project_dir, options) as project:
+            of = (project, archive, interface, samples, args.repetitions, is_debug)
+            done = drive_project(*of)
+        return done.result, done.layers, None
     done = drive(archive, interface, place.board, samples, args.repetitions, is_debug, args.runner)
     return done.result, done.layers, done.sizes
 

@@ -8,8 +8,9 @@ from typing import Any
 
 from mlftool.codegen.names import comment, parameter
 from mlftool.codegen.options import Options
-from mlftool.ir.graph import Graph
+from mlftool.ir.graph import Graph, Node
 from mlftool.ops import Trait, is_a
+from mlftool.ops.base import contracts
 from mlftool.version import VERSION
 
 
@@ -55,7 +56,7 @@ def c_float(value: float) -> str:
 
 
 def quantisation(graph: Graph, name: str) -> tuple[float | None, int | None]:
-    """Scale and zero point of a quantised input or output, seen through views."""
+    """Scale and zero point of a quantised input or result, seen through what moves elements."""
     if name in graph.quantised:
         return graph.quantised[name]
     node = next((n for n in graph.nodes if name in n.outputs), None)
@@ -63,11 +64,29 @@ def quantisation(graph: Graph, name: str) -> tuple[float | None, int | None]:
         node = next((n for n in graph.nodes if name in n.inputs), None)
         if is_a(node, Trait.VIEW) or is_a(node, Trait.TRANSPOSITION):
             return quantisation(graph.replace(inputs=node.outputs), node.outputs[0])
-    if not is_a(node, Trait.DEQUANTISER if name in graph.inputs else Trait.QUANTISER):
-        return None, None
-    values = [graph.consts.get(i) for i in node.inputs[1:]]
-    if any(v is None or v.size != 1 for v in values):
+    elif node is not None and _same_numbers(graph, node):
+        return quantisation(graph, node.inputs[0])
+    values = [graph.consts.get(i) for i in _scale_and_zero(node, name in graph.inputs)]
+    if not values or any(v is None or v.size != 1 for v in values):
         return None, None
     zero = values[1].item() if len(values) > 1 and values[1] is not None else 0
     assert values[0] is not None
     return float(values[0].item()), int(zero)
+
+
+def _same_numbers(graph: Graph, node: Node) -> bool:
+    """Whether its output holds elements of its first input."""
+    moves = any(is_a(node, t) for t in (Trait.VIEW, Trait.MOVES_DATA, Trait.ORDER_PRESERVING))
+    types = [graph.types[n].dtype for n in (*node.inputs[:1], node.result)]
+    computed = tuple(n for n in node.inputs if n not in graph.consts)
+    return moves and len(set(types)) == 1 and computed == node.inputs[:1]
+
+
+def _scale_and_zero(node: Node | None, is_input: bool) -> tuple[str, ...]:
+    """The constants that say what the integers that a node reads or gives stand for."""
+    if is_a(node, Trait.DEQUANTISER if is_input else Trait.QUANTISER):
+        return node.inputs[1:]
+    c = contracts(node)
+    if node is None or is_input or c is None or c.y_scale is None:
+        return ()
+    return node.inputs[c.y_scale : c.y_scale + 2]

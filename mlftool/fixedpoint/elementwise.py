@@ -3,11 +3,13 @@ of two tensors, is Rescales around an operator of int32."""
 
 from __future__ import annotations
 
-from mlftool.ir.rounding import Rounding
+from mlftool.ir.rounding import Rescaling, Rounding
+from mlftool.ops.base import Trait
 from mlftool.ops.elementwise import Maths, elementwise
 from mlftool.ops.scalar import Scalar
 
 FIXED = ("mlf/fixed.h",)
+NOTHING = Rescaling()
 
 
 def limited(m: Maths, text: str, zero: int, low: int, high: int) -> str:
@@ -27,38 +29,15 @@ def less(a: Scalar, zero: int, left: int = 0) -> str:
     return f"(int32_t)((uint32_t){text} << {left})" if left else text
 
 
-def _rescale(
-    m: Maths,
-    a: Scalar,
-    *,
-    before: int = 0,
-    left: int = 0,
-    m_: int = 0,
-    exponent: int = 0,
-    after: int = 0,
-    low: int = 0,
-    high: int = 0,
-) -> str:
-    """(a - before) * 2^left * m_ * 2^(exponent - 31) + after, within [low, high] if it is stored in
-    8 or 16 bits."""
-    return limited(m, f"mlf_rescale({less(a, before, left)}, {m_}, {exponent})", after, low, high)
+def _rescale(m: Maths, a: Scalar, *, how: Rescaling = NOTHING) -> str:
+    text = f"mlf_rescale({less(a, how.before, how.left)}, {how.m}, {how.exponent})"
+    return limited(m, text, how.after, how.low, how.high)
 
 
-def _divide(
-    m: Maths,
-    a: Scalar,
-    b: Scalar,
-    *,
-    a_zero: int = 0,
-    b_zero: int = 0,
-    m_: int = 0,
-    exponent: int = 0,
-    after: int = 0,
-    low: int = 0,
-    high: int = 0,
-) -> str:
-    quotient = f"mlf_divide_fixed({less(a, a_zero)}, {less(b, b_zero)}, {m_}, {exponent})"
-    return limited(m, quotient, after, low, high)
+def _divide(m: Maths, a: Scalar, b: Scalar, *, zero: int = 0, how: Rescaling = NOTHING) -> str:
+    """(a - how.before) / (b - zero), rescaled."""
+    quotient = f"{less(a, how.before)}, {less(b, zero)}, {how.m}, {how.exponent}"
+    return limited(m, f"mlf_divide_fixed({quotient})", how.after, how.low, how.high)
 
 
 def _curve(name: str):  # type: ignore[no-untyped-def]
@@ -84,7 +63,7 @@ def _quantize(m: Maths, a: Scalar, scale: Scalar, *, zero: int = 0) -> str:
 
 
 elementwise("mlf.QuantizeAway", _quantize, includes=FIXED)
-elementwise("mlf.Rescale", _rescale, includes=Rounding.TWICE.includes)
+elementwise("mlf.Rescale", _rescale, Trait.RESCALER, includes=Rounding.TWICE.includes)
 elementwise("mlf.DivideFixed", _divide, includes=FIXED)
 elementwise("mlf.LogisticFixed", _curve("logistic"), includes=FIXED)
 elementwise("mlf.TanhFixed", _curve("tanh"), includes=FIXED)

@@ -16,7 +16,7 @@ from mlftool.ops.scalar import tensor_operand
 
 
 def _lines(v: View, name: str, **params: Any) -> Kernel:
-    """The kernel of template `name`, which reads the constants behind input 0 as t0, t1 ..."""
+    """The kernel of template `name`, which reads the constants after input 0 as t0, t1 ..."""
     reads = [tensor_operand(v.graph, f"t{k}", n) for k, n in enumerate(v.core.inputs[1:])]
     made = along(v, name, -1, reads=reads, **v.core.attrs, **params)
     return replace(made, includes=(*made.includes, "mlf/fixed.h"), cost=v.y.elements * 40.0)

@@ -1,6 +1,6 @@
 """Extents known only at run time.
 
-A tensor that has one is typed by its upper bounds and lies in a box of that size (ops/extents.py).
+A tensor that has one is typed by its upper bounds, in a box of that size (ops/extents.py).
 Each such extent is a *symbol*: the name of an int32 tensor that holds it, which the node that makes
 the box stores too. onnx's own inference carries symbols from tensor to tensor as `dim_param`s. What
 follows holds for the rest of the compiler: there are only static tensors.

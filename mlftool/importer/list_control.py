@@ -77,7 +77,7 @@ def _choose(scope: Scope, index: str, names: Sequence[str], out: str) -> Work[No
 @stepwise
 def loop(scope: Scope, node: NodeProto) -> Work[Outcome]:
     """A copy of the body for each iteration. If how many there are is known at run time, for as
-    many as a limit says; then the state behind the last one that counts is chosen."""
+    many as a limit says; then the state after the last one that counts is chosen."""
     body: GraphProto = attributes(node)["body"]
     count = scope.consts.get(node.input[0])
     going = node.input[1] or scope.new_const(f"{node.output[0]}.start", np.array(True))

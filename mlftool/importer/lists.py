@@ -183,7 +183,7 @@ def split(scope: Scope, x: str, sizes: str, axis: int, hint: str) -> tuple[list[
     if scope.symbols_of(x):
         raise Refuse("MLF0302", "splits a tensor whose extents are known only at run time")
     n, single = type_.shape[axis], not given.shape
-    # If all parts but the last are equal, part k stands behind k others as long as itself.
+    # If all parts but the last are equal, part k stands after k others as long as itself.
     bounds = [n // (k + 1) for k in range(n)] if single else [n] * given.elements
     names, true = [], []
     for k, bound in enumerate(bounds):

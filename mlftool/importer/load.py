@@ -42,8 +42,8 @@ def load_hashed(
     and `sha256sum` gives the same for a model without external data.
 
     `data_files` are external data files the caller vouches for, such as the declared inputs of a
-    build action: in Bazel's sandbox they are symbolic links, which are refused when nobody vouches
-    for them. With `only_declared` nothing beside the model is read either. Nothing else is ever
+    build action: in Bazel's sandbox they are symbolic links, which are otherwise refused.
+    With `only_declared` nothing beside the model is read either. Nothing else is ever
     opened.
     """
     path, on_disk = model_name(model), isinstance(model, Path)

@@ -1,6 +1,6 @@
 """Operators whose output has a shape that is computed: Reshape, Expand, Slice, Range ...
 
-Their result lies in a box (importer/extents.py) whose greatest extents are worked out from the
+Their result is stored in a box (importer/extents.py) whose greatest extents are worked out from the
 inputs, or given by the user: `--input-shape y:4,6` says of a tensor `y` within the model that it is
 never larger. The operator itself becomes others that fill the whole box, and the true shape, an
 int64 vector, is computed beside it:

@@ -1,7 +1,7 @@
 """If, Loop and Scan: their ONNX subgraphs become closed Graphs (see ir.graph.Node).
 
 What a subgraph reads of the graph around it is captured: a constant moves in, any other value
-becomes one more input of the node and of all its subgraphs, behind the formal ones.
+becomes one more input of the node and of all its subgraphs, after the formal ones.
 """
 
 from __future__ import annotations

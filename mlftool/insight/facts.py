@@ -73,7 +73,7 @@ def facts(subject: Subject, wanted: str | None = None, run: bool = True) -> Fact
     outputs = ""
     board = find(wanted or interface.target, interface.target) if run else None
     if board is not None and not board.hosted:
-        measured, outputs = _measured(subject, board)
+        measured, outputs = on_board(subject, board)
         figures |= measured
         if subject.compiled is not None:
             costs = profile(subject, wanted).costs
@@ -87,8 +87,8 @@ def facts(subject: Subject, wanted: str | None = None, run: bool = True) -> Fact
     )
 
 
-def _measured(subject: Subject, board: Board) -> tuple[dict[str, int], str]:
-    """What `mlftool run` says, and the digest of the outputs."""
+def on_board(subject: Subject, board: Board) -> tuple[dict[str, int], str]:
+    """What `mlftool run` says of one sample, a pattern, and the digest of the outputs."""
     interface = subject.interface
     elf = link_firmware(subject.bundle, interface, board, optimise=interface.flag)
     sizes, found = footprint(elf), symbols(elf)

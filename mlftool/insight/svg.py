@@ -23,7 +23,7 @@ text { font: 12px sans-serif; fill: #222 } .small { font-size: 10px } .title { f
 
 
 def number(value: float) -> str:
-    """With at most one digit behind the point."""
+    """With at most one digit after the point."""
     return f"{value:.1f}".removesuffix(".0")
 
 

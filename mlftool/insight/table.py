@@ -15,7 +15,7 @@ class Percent(float):
 
 
 class Ratio(float):
-    """Shown with two digits behind the point."""
+    """Shown with two digits after the point."""
 
 
 class Signed(int):

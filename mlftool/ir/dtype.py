@@ -4,7 +4,7 @@ Types that C does not have are stored as unsigned integers. Narrow floats have a
 the names of the helpers of mlf/convert.h that turn their bits into float32, in which all arithmetic
 happens, and back. Types of 2 and 4 bits are packed into bytes, the first element lowest.
 
-A string is a slot of fixed size (mlf/text.h): its UTF-8 and zeros behind it, at least one. So a
+A string is a slot of fixed size (mlf/text.h): its UTF-8 and zeros after it, at least one. So a
 tensor of strings is memory like any other, which the planner places and kernels copy. In numpy a
 slot is an element of bytes, "S64"; ONNX's arrays of objects are turned into these at the border.
 """

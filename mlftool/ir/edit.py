@@ -12,7 +12,7 @@ from mlftool.ir.graph import Array, Graph, Node, TensorType
 
 
 def unused(hint: str, taken: Container[str]) -> str:
-    """`hint`, or with the first number behind it that makes a new name."""
+    """`hint`, or with the first number after it that makes a new name."""
     name, k = hint, 0
     while name in taken:
         k += 1
@@ -59,7 +59,7 @@ class Editor:
             self._users.setdefault(name, {})[id(node)] = node
 
     def remove(self, node: Node) -> None:
-        """Take a node out; whoever reads its outputs must be given something else."""
+        """Remove a node. Readers of its outputs must be given another tensor."""
         slot, index = self.position(node)
         del self._slots[slot][index], self._slot_of[id(node)]
         for out in node.outputs:

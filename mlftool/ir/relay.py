@@ -75,7 +75,7 @@ class Site(Protocol):
         """A name for any expression."""
 
     def branch(self, key: str) -> str:
-        """A subgraph as a block that reads this node's inputs behind the first."""
+        """A subgraph as a block that reads this node's inputs after the first."""
 
 
 Rule = Callable[[Site], "str | tuple[str, ...] | None"]

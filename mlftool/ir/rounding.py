@@ -10,6 +10,8 @@ mlf/rescale.h has the same in C.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from enum import Enum
 from typing import Any
 
@@ -66,12 +68,46 @@ class Rounding(Enum):
         return made(np.asarray(x, np.int64), m, exponent)
 
 
+@dataclass(frozen=True)
+class Rescaling:
+    """(x - before) * 2^left * m * 2^(exponent - 31) + after, rounded twice, within [low, high]
+    where it is stored in 8 or 16 bits. Its fields are attributes of a node."""
+
+    before: int = 0
+    left: int = 0
+    m: int = 0
+    exponent: int = 0
+    after: int = 0
+    low: int = 0
+    high: int = 0
+
+    @classmethod
+    def of(cls, attrs: Mapping[str, Any]) -> Rescaling:
+        """The attributes of a node."""
+        return cls(**{f.name: attrs[f.name] for f in fields(cls) if f.name in attrs})
+
+    @property
+    def real(self) -> float:
+        """What a number is multiplied by, but for rounding."""
+        return math.ldexp(self.m, self.left + self.exponent - 31)
+
+    def apply(self, x: Any) -> Array:
+        """int64: of integers, without the limits."""
+        moved = wrapped(wrapped(np.asarray(x, np.int64) - self.before) << self.left)
+        return rescaled(moved, self.m, self.exponent) + self.after
+
+
 def multiplier(real: float) -> tuple[int, int]:
     """(m, e) with m * 2^(e - 31) next to `real`, m of 31 bits; (0, 0) for what is below 2^-32."""
     fraction, exponent = math.frexp(real)
     m = math.floor(abs(fraction) * 2**31 + 0.5)
     m, exponent = (m // 2, exponent + 1) if m == 2**31 else (m, exponent)
     return (0, 0) if m == 0 or exponent < -31 else (m if real > 0 else -m, exponent)
+
+
+def parts(factors: Array) -> tuple[Array, Array]:
+    """int64: the multipliers and the exponents of what `Rounding.factors` gave."""
+    return factors & 0xFFFFFFFF, factors >> 32
 
 
 def short(m: int) -> int:

@@ -28,7 +28,7 @@ TEST = "up_to_date_test"
 
 
 def workspace_of(file: Path) -> Path:
-    """The root of the workspace that a file lies in. Raises MlfError."""
+    """The root of the workspace that contains a file. Raises MlfError."""
     for folder in file.absolute().parents:
         if any((folder / name).is_file() for name in ROOTS):
             return folder

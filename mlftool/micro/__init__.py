@@ -1,7 +1,10 @@
 """TVM's `tvm.micro`: writing archives, and sessions with boards. docs/rpc.md has examples."""
 
-from mlftool.api import export_model_library_format
-from mlftool.micro import testing
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from mlftool.micro.errors import (
     IoTimeoutError,
     MicroError,
@@ -29,6 +32,10 @@ from mlftool.micro.transport import (
 )
 from mlftool.moved import missing
 
+if TYPE_CHECKING:
+    from mlftool.api import export_model_library_format
+    from mlftool.micro import testing
+
 __all__ = [
     "FdTransport",
     "IoTimeoutError",
@@ -52,4 +59,13 @@ __all__ = [
     "export_model_library_format",
     "testing",
 ]
-__getattr__ = missing(__name__, __all__)
+_missing = missing(__name__, __all__)
+
+
+def __getattr__(name: str) -> Any:
+    """What needs the compiler is imported when it is asked for: driving a board does not."""
+    if name == "export_model_library_format":
+        return importlib.import_module("mlftool.api").export_model_library_format
+    if name == "testing":
+        return importlib.import_module("mlftool.micro.testing")
+    return _missing(name)

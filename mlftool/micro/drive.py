@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mlftool.errors import MlfError, Problem
 from mlftool.micro.executors import (
@@ -28,6 +28,9 @@ from mlftool.runtime.driven import driven_program
 from mlftool.runtime.link import Footprint, footprint
 from mlftool.runtime.runner import RunResult
 from mlftool.runtime.vectors import Array
+
+if TYPE_CHECKING:
+    from mlftool.micro.project import GeneratedProject
 
 _PATIENT = TransportTimeouts(5, 60, 600)  # a simulator, and an inference that it takes minutes for
 
@@ -53,22 +56,54 @@ def drive(
     """Runs all samples on `board`, or in a program of this computer, with `program` if it is built
     already. Raises MlfError."""
     record = archive.module(interface.module)
+    _check_layers(record, with_layers)
+    elf = program or driven_program(archive, interface, board)
+    with Session(transport_of(board, elf), timeout_override=_PATIENT) as session:
+        seconds, done = _driven(session, interface, record, samples, repetitions, with_layers)
+    sizes = footprint(elf) if board and not board.hosted else None
+    result = RunResult(done.result.outputs, _figures(seconds, board))
+    return Driven(result, done.layers, sizes)
+
+
+def drive_project(
+    project: GeneratedProject,
+    archive: Archive,
+    interface: Interface,
+    samples: Sequence[Mapping[str, Array]],
+    repetitions: int = 1,
+    with_layers: bool = False,
+) -> Driven:
+    """The same over the line of a project that has been built and flashed."""
+    record = archive.module(interface.module)
+    _check_layers(record, with_layers)
+    with Session(project.transport()) as session:
+        seconds, done = _driven(session, interface, record, samples, repetitions, with_layers)
+    return Driven(RunResult(done.result.outputs, _figures(seconds, None)), done.layers)
+
+
+def _check_layers(record: ModuleRecord, with_layers: bool) -> None:
     if with_layers and record.graph is None:
         text = f"module '{record.name}' has no graph, by which layers are called one by one"
         hint = "compile it with --executor graph"
         raise MlfError(Problem("MLF0405", text, help=hint))
-    elf = program or driven_program(archive, interface, board)
-    with Session(transport_of(board, elf), timeout_override=_PATIENT) as session:
-        module = executor_of(session, record, with_layers)
-        outputs = [infer(module, interface, sample) for sample in samples]
-        if isinstance(module, AotModule):
-            times = module.benchmark(number=repetitions, repeat=1)
-            figures = _figures(times.mean, board)
-        else:
-            figures = {}
-        layers = module.layer_times(repetitions) if isinstance(module, LocalDebugModule) else ()
-    sizes = footprint(elf) if board and not board.hosted else None
-    return Driven(RunResult(tuple(outputs), figures), layers, sizes)
+
+
+def _driven(
+    session: Session,
+    interface: Interface,
+    record: ModuleRecord,
+    samples: Sequence[Mapping[str, Array]],
+    repetitions: int,
+    with_layers: bool,
+) -> tuple[float | None, Driven]:
+    """The mean seconds of an inference, if an executor on the board can tell, and the rest."""
+    module = executor_of(session, record, with_layers)
+    outputs = tuple(infer(module, interface, sample) for sample in samples)
+    seconds = None
+    if isinstance(module, AotModule):
+        seconds = module.benchmark(number=repetitions, repeat=1).mean
+    layers = module.layer_times(repetitions) if isinstance(module, LocalDebugModule) else ()
+    return seconds, Driven(RunResult(outputs, {}), layers)
 
 
 def transport_of(board: Board | None, program: Path) -> ProcessTransport:
@@ -110,8 +145,10 @@ def infer(
     return interface.cut(made)
 
 
-def _figures(seconds: float, board: Board | None) -> dict[str, float]:
+def _figures(seconds: float | None, board: Board | None) -> dict[str, float]:
     """On a simulated board an instruction takes a nanosecond."""
+    if seconds is None:
+        return {}
     if board is not None and not board.hosted:
         return {"instructions": seconds * 1e9}
     return {"microseconds": seconds * 1e6, "microseconds_min": seconds * 1e6}

@@ -85,6 +85,19 @@ class Unframer:
         del self._bytes[: self._start]
         self._start = 0
 
+    def needed(self) -> int:
+        """How many bytes surely come until the frame that has begun ends; 1 between frames. A line
+        that returns no fewer bytes than it is asked for is asked for so many."""
+        if not self._bytes.startswith(START):
+            return 1
+        try:
+            head, at = self._take(2, 4)
+        except (_IncompleteError, _DamagedError):
+            return 1
+        (length,) = struct.unpack("<I", head)
+        left: int = min(length, self.most) + 2 - (len(self._bytes) - at)
+        return max(1, left)
+
     def _next(self) -> bytes | Damage | None:
         at = self._bytes.find(START, self._start)
         if at < 0:  # noise, but for an ff that may begin the next frame

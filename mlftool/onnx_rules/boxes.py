@@ -96,7 +96,7 @@ def counted(scope: Scope, out: str, symbols: Symbols, shape: Sequence[int], row:
 class Made:
     """What a node makes whose extents depend on values: of each output, by its place, the element
     type, the bounds and the axis that has the extent, -1 if none has. The extent itself is the
-    output behind them, or output `extent`, whatever is left out."""
+    output after them, or output `extent`, whatever is left out."""
 
     outputs: Mapping[int, tuple[DType, tuple[int, ...], int]]
     extent: int | None = None

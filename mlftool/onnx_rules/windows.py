@@ -9,7 +9,7 @@ from mlftool.onnx_rules.scope import Scope
 
 
 def halves(totals: Sequence[int], upper: bool) -> list[int]:
-    """Pads of each axis, first those before it; of an odd number, more behind it if `upper`."""
+    """Pads of each axis, first those before it; of an odd number, more after it if `upper`."""
     small, large = [t // 2 for t in totals], [t - t // 2 for t in totals]
     return small + large if upper else large + small
 

@@ -9,8 +9,7 @@ from it on MLPerf's anomaly detector, whose layers cancel almost completely.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import product
 from typing import Protocol
@@ -53,19 +52,21 @@ from mlftool.ops.nibbles import are_nibbles, nibble_rows
 from mlftool.ops.scalar import Store, tensor_operand
 
 
+class Form(Protocol):
+    """How sums are stored: the operands that the text reads, and what that includes."""
+
+    @property
+    def operands(self) -> tuple[Operand, ...]: ...
+    @property
+    def includes(self) -> tuple[str, ...]: ...
+    def text(self, acc: str, channel: str) -> str:
+        """C text of what is stored for an accumulator."""
+
+
 class Requantised(Protocol):
     """Makes another form of requantisation, for weights padded to `columns` output channels."""
 
     def __call__(self, c: Contraction, q: Quantisation, columns: int) -> Form | None: ...
-
-
-@dataclass(frozen=True)
-class Form:
-    """`text` is the C of (accumulator, channel); `operands` are the kernel's, given the scales."""
-
-    text: Callable[[str, str], str]
-    operands: Callable[[tuple[Operand, ...]], tuple[Operand, ...]]
-    includes: tuple[str, ...] = ()
 
 
 def blocked(
@@ -97,8 +98,7 @@ def blocked(
     if q:
         bias = pad_rows(folded_bias(c, q).astype(np.int32), columns)
         weights = nibble_rows(c) if nibbles else pad_rows(c.weights.reshape(c.oc, -1), columns)
-        extra = (scale_operand(q, columns),)
-        extra = form.operands(extra) if form else extra
+        extra = form.operands if form else (scale_operand(q, columns),)
         extra += _zero_points(q, columns)
     else:
         bias, weights = pad_rows(c.bias, columns), pack_rows(c.weights, columns)
@@ -167,8 +167,7 @@ def depthwise(v: View, requantised: Requantised | None = None) -> Kernel | None:
         inner = folded_bias(c, q).astype(np.int32)
         operands.append(Operand("b_inner", "int32_t", "const", array=inner))
     if q:
-        scales = (scale_operand(q),)
-        operands += form.operands(scales) if form else scales
+        operands += form.operands if form else (scale_operand(q),)
     operands += [*store.operands, Operand("y", v.out.dtype.c, "out", v.node.outputs[0])]
     g = geometry(c)
     places = product(range(g["kh"]), range(g["kw"]))

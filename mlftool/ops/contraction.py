@@ -16,7 +16,7 @@ import numpy as np
 from mlftool.ir.dtype import int32, of
 from mlftool.ir.graph import Array, View
 from mlftool.ir.holes import Number, numbers
-from mlftool.ir.rounding import Rounding
+from mlftool.ir.rounding import Rounding, parts, rescaled
 from mlftool.ops.base import Contracts, Facts, Layout, Operand, UnsupportedError, contracts
 from mlftool.ops.scalar import Store, number
 
@@ -103,7 +103,7 @@ class Contraction:
 
     @cached_property
     def bias(self) -> Array:
-        """[output channel], int32, float32 or, behind 16-bit activations, int64; zeros if there is
+        """[output channel], int32, float32 or, after 16-bit activations, int64; zeros if there is
         none."""
         i = contracts_of(self.v).bias
         dtype = np.dtype(np.int32 if self.quantised else np.float32)
@@ -285,6 +285,26 @@ def has_normal_scales(q: Quantisation) -> bool:
     scale = q.scale.astype(np.float32)
     normal = np.isfinite(scale) & (scale >= np.finfo(np.float32).tiny)
     return not q.to_float and q.rounding is Rounding.EVEN and bool(np.all(normal))
+
+
+def grows(c: Contraction, q: Quantisation) -> bool:
+    """Whether a greater sum never gives a smaller output, as `results` takes for granted."""
+    if q.to_float or q.rounding is Rounding.ONCE:
+        return False
+    if q.rounding is Rounding.EVEN:
+        return has_normal_scales(q)
+    left = np.maximum(parts(q.factor)[1], 0)  # what a left shift pushes out is lost
+    return bool(np.all(largest(c, q) * 2.0**left < 2**31))
+
+
+def results(q: Quantisation, acc: Array) -> Array:
+    """int64 [..., channel]: what is stored for accumulators."""
+    if q.rounding is Rounding.TWICE:
+        value = rescaled(acc, *parts(q.factor)).astype(np.float64)
+    else:
+        with np.errstate(over="ignore"):
+            value = np.rint(acc.astype(np.float32) * q.scale).astype(np.float64)
+    return np.clip(value + q.y_zero_point, q.lo, q.hi).astype(np.int64)
 
 
 def scale_text(q: Quantisation, channel: str) -> str:

@@ -1,6 +1,6 @@
 """Control flow: If, Loop and Scan call the C functions of their subgraphs.
 
-A subgraph is closed: what it reads of the graph around it arrives as inputs behind its formal ones
+A subgraph is closed: what it reads of the graph around it arrives as inputs after its formal ones
 (importer/subgraphs.py). Each is planned on its own (plan/lower.py); its workspace is the `arena` of
 the node's call, so nesting needs no recursion and its memory is known.
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from mlftool.ir.dtype import DType, float32, int32
 from mlftool.ir.graph import Array, Node, TensorType, View
+from mlftool.ir.rounding import Rescaling
 from mlftool.ops.base import Kernel, Operand, Trait, UnsupportedError, op
 from mlftool.ops.scalar import Body, Exact, ExprFn, Scalar, fetch, literal, put, tensor_operand
 
@@ -48,12 +49,13 @@ class Maths:
 
 
 def elementwise(name: str, expr: ExprFn, *traits: Trait, **fields: Any) -> None:
-    """Register operator `name`; `expr(m, *operands, **attrs)` returns its C expression."""
+    """Register operator `name`; `expr(m, *operands, **attrs)` returns its C expression. The fields
+    of an attribute that is a Rescaling are the node's."""
     signature = inspect.signature(expr).parameters.values()
     attrs = {p.name: _attribute(p.default) for p in signature if p.kind is p.KEYWORD_ONLY}
 
     def render(node: Node, dtype: DType, args: Sequence[Scalar | None]) -> str:
-        given = {k: node.attrs.get(k, default) for k, default in attrs.items()}
+        given = {k: _given(node, k, default) for k, default in attrs.items()}
         first = args[0]
         assert first is not None
         return expr(Maths(dtype if dtype.is_float else first.dtype, dtype), *args, **given)
@@ -72,6 +74,12 @@ def _broadcast(types: Sequence[TensorType | None], attrs: Mapping[str, Any]) -> 
     except ValueError:
         shapes = ", ".join(str(t.shape) for t in given)
         raise UnsupportedError(f"inputs of shapes {shapes} do not broadcast") from None
+
+
+def _given(node: Node, name: str, default: Any) -> Any:
+    if isinstance(default, Rescaling):
+        return Rescaling.of(node.attrs)
+    return node.attrs.get(name, default)
 
 
 def _attribute(default: Any) -> Any:

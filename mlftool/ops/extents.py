@@ -248,7 +248,7 @@ def window(v: View) -> Kernel:
 def join(v: View) -> Kernel:
     """Concat along an axis where extents are known only at run time; also the sum of them.
 
-    `extents` has for each tensor its static extent, or -1: then the next of the inputs behind the
+    `extents` has for each tensor its static extent, or -1: then the next of the inputs after the
     tensors.
     """
     axis, parts = v.attr("axis"), v.attr("extents")

@@ -97,7 +97,7 @@ def _pad_in_box(s: Shaping, attrs: Mapping[str, Any]) -> Box:
     relay=_relay_pad,
 )
 def pad(v: View) -> Kernel:
-    """More elements before and behind each axis, fewer where a pad is negative."""
+    """More elements before and after each axis, fewer where a pad is negative."""
     rank = len(v.x(0).shape)
     axes = v.const(3) if v.has(3) else None
     head: list[str] = []
@@ -138,7 +138,7 @@ def padded(
     head: Sequence[str] = (),
     reads: Sequence[Operand] = (),
 ) -> Kernel:
-    """x with so many elements before each axis, and what the output's type leaves behind it."""
+    """x with so many elements before each axis, and what the output's type leaves after it."""
     shape, out = v.x(0).shape, v.y.shape
     moved = [k for k, b in enumerate(begins) if b != "0" or shape[k] != out[k]]
     terms = [f"p{k}" if k in moved else f"i{k}" for k in range(len(shape))]

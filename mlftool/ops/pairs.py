@@ -26,6 +26,7 @@ import numpy as np
 from mlftool.ir.dtype import DType
 from mlftool.ir.graph import Array, Graph, Node
 from mlftool.ir.holes import Number
+from mlftool.ir.rounding import Rescaling
 from mlftool.ops.base import Trait, is_a, record
 
 LARGEST_SHIFT = 22
@@ -162,6 +163,11 @@ class _Tail:
 
 def in_integers(graph: Graph, nodes: Sequence[Node]) -> Pair | None:
     """The integer form of a whole chain, or None if it is of another kind or has none."""
+    if found := _rescaled(graph, nodes):
+        key: Any = found[1:]
+        if key not in _KNOWN:
+            _KNOWN[key] = _rescaled_sum(*found[1:])
+        return _KNOWN[key] and Pair(found[0], *_KNOWN[key])
     middle = next((n for n in nodes if any(is_a(n, t) for t in _MIDDLE)), None)
     if middle is None or not is_a(nodes[-1], Trait.QUANTISER):
         return None
@@ -171,7 +177,7 @@ def in_integers(graph: Graph, nodes: Sequence[Node]) -> Pair | None:
     a, b = (_side(graph, made.get(name)) for name in middle.inputs)
     others = nodes.index(middle)
     if tail and a and b and a.name != b.name and others == 2:
-        key: Any = (added, a, b, tail)
+        key = (added, a, b, tail)
         if key not in _KNOWN:
             _KNOWN[key] = (_sum if added else _product)(a, b, tail)
         return _KNOWN[key] and Pair((a.name, b.name), *_KNOWN[key])
@@ -234,15 +240,70 @@ def _limits(graph: Graph, node: Node) -> tuple[float, float] | None:
     return limits(known)
 
 
+@dataclass(frozen=True)
+class _Integers:
+    """One of two tensors that are rescaled, added and rescaled again, as `out` says."""
+
+    dtype: DType
+    how: Rescaling
+    out: Rescaling
+
+    @property
+    def terms(self) -> _Terms:
+        lo, hi = self.dtype.range
+        return _Terms(np.arange(lo, hi + 1), self.how.before, self.how.real * self.out.real)
+
+
+def _rescaled(
+    graph: Graph, nodes: Sequence[Node]
+) -> tuple[tuple[str, str], _Integers, _Integers] | None:
+    """The two tensors of bytes whose rescaled sum is rescaled, and their numbers."""
+    if len(nodes) != 4 or not is_a(nodes[2], Trait.ADDITION):
+        return None
+    made = {n.outputs[0]: n for n in nodes[:2]}
+    sides = [made.get(name) for name in nodes[2].inputs]
+    rescalers = [n for n in (*sides, nodes[3]) if is_a(n, Trait.RESCALER)]
+    if len(rescalers) != 3 or nodes[3].inputs[0] != nodes[2].outputs[0]:
+        return None
+    names = tuple(n.inputs[0] for n in rescalers[:2])
+    dtypes = [graph.types[n].dtype for n in (*names, nodes[3].outputs[0])]
+    if not all(d.name == "int8" for d in dtypes) or names[0] == names[1]:
+        return None
+    if any(n in graph.consts for n in names):
+        return None
+    a, b, out = (Rescaling.of(n.attrs) for n in rescalers)
+    return (names[0], names[1]), _Integers(dtypes[0], a, out), _Integers(dtypes[1], b, out)
+
+
+def _rescaled_sum(a: _Integers, b: _Integers) -> tuple[Sum, Clamped] | None:
+    x, y = a.terms, b.terms
+    total = a.how.apply(x.values)[:, None] + b.how.apply(y.values)[None, :]
+    return _sum_of(x, y, np.clip(a.out.apply(total), a.out.low, a.out.high))
+
+
+@dataclass(frozen=True)
+class _Terms:
+    """The values of one operand, and what they are multiplied by less their zero point."""
+
+    values: Array
+    zero_point: int
+    ratio: float
+
+
 def _sum(a: _Side, b: _Side, tail: _Tail) -> tuple[Sum, Clamped] | None:
     """The sum's form, None if there is none."""
-    results = tail.results(a.floats[:, None] + b.floats[None, :])
-    ratios = [float(s.scale) / float(tail.scale) for s in (a, b)]
+    x, y = (_Terms(s.values, s.zero_point, float(s.scale) / float(tail.scale)) for s in (a, b))
+    return _sum_of(x, y, tail.results(a.floats[:, None] + b.floats[None, :]))
+
+
+def _sum_of(a: _Terms, b: _Terms, results: Array) -> tuple[Sum, Clamped] | None:
+    """The form that gives results [256, 256], None if there is none."""
+    ratios = [a.ratio, b.ratio]
     reach = max(1.0, sum(ratios) * 256 + 512)
     shift = min(LARGEST_SHIFT, int(30 - np.ceil(np.log2(reach))))
     if shift < 8:
         return None
-    near = _near_steps(a, b, tail.scale)
+    near = _near_steps(a, b)
     found: list[tuple[int, Array, tuple[int, int]]] = []
     for da, db in _NEAR:
         ma, mb = (round(r * 2**shift) + d for r, d in zip(ratios, (da, db), strict=True))
@@ -260,11 +321,11 @@ def _sum(a: _Side, b: _Side, tail: _Tail) -> tuple[Sum, Clamped] | None:
     return None
 
 
-def _near_steps(a: _Side, b: _Side, scale: np.float32) -> Array:
+def _near_steps(a: _Terms, b: _Terms) -> Array:
     """bool [256, 256]: where the sum is near one half, which is where multipliers differ. All other
     results are the same for each of them."""
-    x = (a.values - a.zero_point)[:, None] * (float(a.scale) / float(scale))
-    y = (b.values - b.zero_point)[None, :] * (float(b.scale) / float(scale))
+    x = (a.values - a.zero_point)[:, None] * a.ratio
+    y = (b.values - b.zero_point)[None, :] * b.ratio
     return np.asarray(np.abs((x + y) % 1 - 0.5) < 1 / 256)
 
 

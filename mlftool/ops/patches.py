@@ -3,7 +3,7 @@
     Patches(x)        graphs: band0(rows of x) -> rows of y, band1 ...
 
 Each band is a subgraph, so it is planned on its own and its tensors live in the node's arena, which
-all bands share. Bands write the rows of the output one behind the other.
+all bands share. Bands write the rows of the output one after the other.
 """
 
 from __future__ import annotations

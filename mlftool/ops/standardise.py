@@ -105,7 +105,7 @@ def _layer(v: View, centre: bool) -> Kernel:
 
 
 def _place(v: View, i: int, axis: int, rows: Rows) -> str:
-    """Where the element of parameter `i` lies that belongs to element k of a row."""
+    """The index of the element of parameter `i` for element k of a row."""
     shape, own = v.x(0).shape, v.x(i).shape
     if own == shape[axis:]:
         return "k"

@@ -22,8 +22,8 @@ from mlftool.ops.scalar import Load, Store, literal, tensor_operand
 
 
 def _channels_last(v: View) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Shapes of input and output as kernels walk them. With indices nobody turned the input round:
-    each channel is an image of its own."""
+    """Shapes of input and output as kernels walk them. With indices the layout pass leaves
+    the input as it is: each channel is an image of its own."""
     shape, out = v.x(0).shape, v.y.shape
     if len(v.core.outputs) == 1:
         return shape, out

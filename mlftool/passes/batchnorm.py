@@ -77,7 +77,7 @@ def _spread(e: Editor, node: Node, affine: Affine) -> None:
 
 
 def _affine(e: Editor, node: Node) -> Affine | None:
-    """The factor and addend of a node, if it has known ones; of an elementwise one only behind a
+    """The factor and addend of a node, if it has known ones; of an elementwise one only after a
     contraction."""
     rule = record(node).affine
     if rule is None:

@@ -27,8 +27,9 @@ from mlftool.ops.contraction import (
     contraction,
     fits_int32,
     folded_bias,
-    has_normal_scales,
+    grows,
     packable,
+    results,
 )
 from mlftool.passes.order import rewrite
 
@@ -91,7 +92,7 @@ def _layer(graph: Graph, node: Node) -> _Layer | None:
         return None
     c, q = contraction(v), Quantisation.of(v)
     plain = c.group == 1 or c.depthwise
-    if not plain or np.any(q.w_zero_point) or not (fits_int32(c, q) and has_normal_scales(q)):
+    if not plain or np.any(q.w_zero_point) or not (fits_int32(c, q) and grows(c, q)):
         return None
     return _Layer(node, operands, c, q)
 
@@ -111,22 +112,15 @@ def _constants(layer: _Layer, x: _Known | None) -> _Known:
     positive, negative = np.maximum(w, 0).sum(axis=1), np.minimum(w, 0).sum(axis=1)
     least = folded_bias(c, q) + (positive * low + negative * high).sum(axis=1)
     most = folded_bias(c, q) + (positive * high + negative * low).sum(axis=1)
-    first, last = _output(q, least), _output(q, most)
+    first, last = results(q, least), results(q, most)
     return _Known(first == last, first)
-
-
-def _output(q: Quantisation, acc: Array) -> Array:
-    """What accumulators become; it only grows with them."""
-    with np.errstate(over="ignore"):
-        value = np.rint(acc.astype(np.float32) * q.scale).astype(np.float64)
-    return np.clip(value + q.y_zero_point, q.lo, q.hi).astype(np.int64)
 
 
 def _dropped(
     graph: Graph, layers: Mapping[str, _Layer], known: Mapping[str, _Known]
 ) -> dict[str, Array]:
     """For each layer's output the channels that go: first those that its readers can spare, then
-    those of them that are the same before and behind every depthwise convolution."""
+    those of them that are the same before and after every depthwise convolution."""
     readers: dict[str, list[Node]] = {}
     for node in graph.nodes:
         for name in node.inputs:

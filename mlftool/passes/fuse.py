@@ -41,7 +41,7 @@ def _joined(parts: tuple[Node, ...], core: Node, out: Node) -> Node:
 
 @rewrite(after="drop_constant_channels", level=1, tvm="FuseOps")
 def fuse_chains(graph: Graph) -> Graph:
-    """Elementwise nodes absorb elementwise producers that nobody else reads.
+    """Elementwise nodes absorb elementwise producers that have no other reader.
 
     A DequantizeLinear is absorbed even when others read it: computing it again is cheaper than
     storing a float tensor.
@@ -118,8 +118,8 @@ def _source(e: Editor, node: Node) -> str | None:
     """The one tensor that a node is a function of, looking through tables. None if there are
     several, or if the standard's evaluation does not know the node.
 
-    A table is looked through where nobody else reads it, or where its source is alive anyway: else
-    two tensors would be kept instead of one.
+    A table is looked through where it has no other reader, or where its source is alive anyway:
+    else two tensors would be kept instead of one.
     """
     tensors = _tensors(e, node)
     if not all(map(knows, _nodes(node))) or any(

@@ -123,7 +123,7 @@ def _are_weights(e: Editor, core: Node, c: Contracts, w: Node) -> bool:
 
 
 def _stored_by(e: Editor, core: Node) -> tuple[tuple[Node, ...], Node] | None:
-    """The activations behind a contraction and the QuantizeLinear behind them."""
+    """The activations after a contraction and the QuantizeLinear after them."""
     chain: list[Node] = []
     while True:
         user = e.only_user((chain[-1] if chain else core).outputs[0])

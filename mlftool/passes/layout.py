@@ -257,7 +257,7 @@ def _sink_reshape(e: Editor, node: Node) -> bool:
 
 def _move_quantised(e: Editor, node: Node) -> bool:
     """Move(DQ(q)) -> DQ(Move(q)) where the move could not go on, for a DQ joins what reads it. At
-    the model's end, behind a view, it joins what makes q."""
+    the model's end, after a view, it joins what makes q."""
     view = is_a(node, Trait.VIEW)
     source = e.producer(node.inputs[0]) if view or is_a(node, Trait.TRANSPOSITION) else None
     if not is_a(source, Trait.DEQUANTISER) or e.only_user(node.inputs[0]) is not node:

@@ -76,7 +76,7 @@ def build_once(
 
 
 def _holds(final: Path, made: Sequence[str]) -> bool:
-    """Whether a whole build is there: then nobody removes it, others may be running it."""
+    """Whether a whole build is there: then it stays, since another process may be running it."""
     return all(_is_whole(final / name) for name in made)
 
 

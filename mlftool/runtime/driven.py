@@ -66,7 +66,7 @@ def driven_program(
 def _check(record: ModuleRecord, board: Board | None) -> None:
     if not any(_SYSTEM_LIB in data for data in record.sources.values()):
         text = "a host finds a module's functions in its system library, which it has not"
-        hint = "compile it with --interface-api packed --system-lib"
+        hint = "compile it with --interface-api packed --runtime-crt-system-lib 1"
         raise MlfError(Problem("MLF0610", text, path=record.name, help=hint))
     if board and not board.hosted and f"crt/boards/{board.name}/{UART}" not in board_files(board):
         text = f"{board.title} has no UART that a host could use"

@@ -24,14 +24,15 @@ HOST = "host"
 
 @dataclass(frozen=True)
 class Place:
-    """Where a module runs: `host`, or a target on a board."""
+    """Where a module runs: `host`, or a target on a board; `named` is what else people call it."""
 
     target: str
     board: Board | None = None
+    named: str = "this computer"
 
     @property
     def title(self) -> str:
-        return self.board.title if self.board else "this computer"
+        return self.board.title if self.board else self.named
 
 
 def place_for(target: str, on: str | None, file: str = "") -> Place:

@@ -56,7 +56,7 @@ def graph_data(record: ModuleRecord, data: bytes, files: Sequence[str]) -> tuple
     source = [f'#include "{name}_graph.h"', ""]
     for part, data in parts.items():
         header.append(f"extern const char {name}_{part}[];")
-        header.append(f"extern const size_t {name}_{part}_size;  // without the zero behind it")
+        header.append(f"extern const size_t {name}_{part}_size;  // without the zero after it")
         if part == "params" and files:
             source += _filed(f"{name}_{part}", data, files[0])
         else:

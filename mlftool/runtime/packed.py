@@ -45,7 +45,7 @@ BIG = 512 << 10
 
 def parameters(record: ModuleRecord) -> tuple[bytes, dict[str, bytes]]:
     """A module's parameters, and the file in the include path that C takes them from if there are
-    many; a zero is behind them there, as behind a string."""
+    many; a zero is after them there, as after a string."""
     data = record.params or params.encode({})
     return data, {f"tvmgen_{record.name}.params": data + b"\0"} if len(data) >= BIG else {}
 

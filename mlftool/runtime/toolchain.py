@@ -101,7 +101,7 @@ ALTERNATIVES = (
             "MLFTOOL_ARM_CLANG",
             f"clang {ARM_GCC.packages}",
             "to build firmware with clang",
-            # Whoever calls it names newlib's headers; this computer's are not for boards. The last,
+            # The caller names newlib's headers; this computer's are not for boards. The last,
             # so that enums are as wide as in newlib and libgcc.
             ("--target=arm-none-eabi", "-nostdlibinc", "-fshort-enums"),
         ),

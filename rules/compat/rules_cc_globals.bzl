@@ -4,7 +4,7 @@ A file that exports `CcInfo` cannot read the global `CcInfo` (a name is local to
 the renaming needs this second file.
 """
 
-# They are what newer Bazels no longer have, which is when nobody loads this file.
+# They are what newer Bazels no longer have, and then nothing loads this file.
 # buildifier: disable=native-cc-info
 global_cc_info = CcInfo
 

@@ -91,7 +91,7 @@ def mlf_arena_test(
     ```
 
     The module is built twice, with `TVMGEN_<MODULE>_WORKSPACE_SIZE` bytes of workspace and with one less,
-    each with a guard behind it, and runs on all vectors. The first must give the expected outputs and
+    each with a guard after it, and runs on all vectors. The first must give the expected outputs and
     leave the guard alone; the second must be found out. The workspace is filled with rubbish before each
     run, so a module that reads what it has not written fails too. Memory is planned in units of 16 bytes:
     one byte less is a unit less.

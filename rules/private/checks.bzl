@@ -58,7 +58,7 @@ def check_extension(ctx, attribute, extensions, suffix = ""):
       ctx: the rule's context.
       attribute: a label of a single file, or none.
       extensions: list of what its name may end in.
-      suffix: what a macro put behind the name that its caller gave.
+      suffix: what a macro put after the name that its caller gave.
     """
     file = getattr(ctx.file, attribute)
     if file and file.extension not in extensions:
@@ -134,7 +134,7 @@ def infos_of(ctx, attribute, provider, suffix = ""):
       ctx: the rule's context.
       attribute: a label or list of labels, of those in `_MAKERS`.
       provider: the provider.
-      suffix: what a macro put behind the name that its caller gave.
+      suffix: what a macro put after the name that its caller gave.
 
     Returns:
       list of providers, at least one.

@@ -6,7 +6,7 @@ _OF_ALL = ["compatible_with", "exec_compatible_with", "exec_properties", "restri
 # Of what is named by others.
 _OF_PUBLIC = ["deprecation", "visibility"]
 
-# Of what compiles or links for the platform of whoever asks.
+# Of what compiles or links for the platform of the target that needs it.
 _OF_C = ["features", "target_compatible_with"]
 
 # Of tests.
@@ -34,7 +34,7 @@ def _some(given, names):
     return {name: value for name, value in given.items() if value != None and name in names}
 
 def for_hidden(given, c = False):
-    """The attributes for a target that nobody names, built for what uses it only.
+    """The attributes for a target that is not named by users, built for what uses it only.
 
     Args:
       given: dict: what a macro was called with.

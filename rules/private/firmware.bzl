@@ -17,6 +17,7 @@ load(":cc.bzl", "CC_TOOLCHAIN_TYPE", "CcInfo", "cc_common", "cc_library", "find_
 load(":checks.bzl", "IMAGE", "check_modules", "limits_of", "public_label", "public_name")
 load(":common.bzl", "for_hidden")
 load(":cpus.bzl", "CPUS", "HOSTS", "condition")
+load(":driven.bzl", "driven_library")
 load(":groups.bzl", "check_limits")
 load(":labels.bzl", "shown")
 load(":mlftool.bzl", "TOOLCHAIN_TYPE", "run_mlftool")
@@ -243,6 +244,8 @@ def mlf_firmware(
         flash_bytes = None,
         ram_bytes = None,
         stamp = -1,
+        driven = False,
+        workspace_bytes = 64 * 1024,
         **kwargs):
     """A firmware image: `<name>.elf`, `.bin`, `.hex` and the linker's `.map`.
 
@@ -257,6 +260,28 @@ def mlf_firmware(
 
     `.bin` holds the bytes to write at the start of flash. Where a board keeps its vectors in another
     memory far from the code, it holds the larger of the two; `.hex` always holds everything.
+
+    With `driven` it is a program that a host drives over the board's first UART, by `mlftool.micro` or TVM's own
+    client, so it has no `srcs` of its own with `main`:
+
+    ```starlark
+    mlf_compile(
+        name = "keyword",
+        interface_api = "packed",
+        model = "keyword.onnx",
+        system_lib = True,
+        target = "cortex-m4",
+    )
+
+    mlf_cc_library(name = "keyword_lib", archive = ":keyword")
+
+    mlf_firmware(
+        name = "bench",
+        driven = True,
+        platform = "//rules/platforms:cortex-m4",
+        deps = [":keyword_lib"],
+    )
+    ```
 
     The output groups `elf`, `bin`, `hex` and `map` have each file alone.
 
@@ -283,19 +308,26 @@ def mlf_firmware(
         `@mlftool//crt:firmware_headers` declares, are then `--embed_label` and `STABLE_GIT_COMMIT` of
         `--workspace_status_command`; else both are empty, and a commit changes no byte of an image. Take this
         in place of a `cc_library`'s `linkstamp`, which Bazel shows to its own rules only and no image has.
+      driven: whether it is the RPC server of docs/rpc.md. A `board` of your own then defines, in its `srcs` or
+        `deps`, the functions of `rpc_line.h` of `@mlftool//crt:rpc_headers`. Limits are those of
+        `--@mlftool//crt:crt_config`, whose packets take memory of the board.
+      workspace_bytes: with `driven`, the memory for what a host allocates and for executors.
       **kwargs: `tags`, `visibility`, `testonly` and so on.
     """
     check_call(
         name,
         copts = (copts, "string_list"),
         deps = (deps, "list"),
+        driven = (driven, "bool"),
         flash_bytes = (flash_bytes, "bytes"),
         linkopts = (linkopts, "string_list"),
         ram_bytes = (ram_bytes, "bytes"),
         srcs = (srcs, "list"),
+        workspace_bytes = (workspace_bytes, "bytes"),
     )
     check_common(name, kwargs)
     check_plain(name, "leave it out and say --stamp or --nostamp", stamp = stamp)
+    check_plain(name, "make an image for each", driven = driven, workspace_bytes = workspace_bytes)
     check_platform(name, platform)
     check_board(name, board, platform)
     if not platform and not board:
@@ -305,7 +337,10 @@ def mlf_firmware(
         fail("%s: srcs, deps: got neither, expected C files or libraries, one of them with main" % label_of(name))
     if stamp not in [-1, 0, 1]:
         refuse(name, "stamp", stamp, "one of -1, 0, 1")
-    check_new(name, [name, name + IMAGE] + ([name + "_sources"] if srcs else []))
+    if driven and not deps:
+        fail("%s: deps: got none, expected the mlf_cc_library of what a host shall drive" % label_of(name))
+    made = ([name + "_sources"] if srcs else []) + ([name + "_server"] if driven else [])
+    check_new(name, [name, name + IMAGE] + made)
 
     # Of ours and of those that mlf_board makes the processor is known: one target less for each image.
     image = name if not platform or is_ours(platform) else name + IMAGE
@@ -320,6 +355,9 @@ def mlf_firmware(
             **for_hidden(kwargs, c = True)
         )
         deps = [name + "_sources"]
+    if driven:
+        driven_library(name + "_server", bool(board), workspace_bytes, kwargs)
+        deps = deps + [name + "_server"]
     _mlf_firmware(
         name = image,
         bin = name + ".bin",

@@ -33,7 +33,7 @@ def _check_sum(rctx, python, archive):
                                 (rctx.attr.sha256, rctx.attr.archive, done.stdout.strip()))
 
 def _folder(rctx, python):
-    """The folder with bin/, and whether it lies in this repository."""
+    """The folder with bin/, and whether it is in this repository."""
     given = [name for name in _SOURCES if getattr(rctx.attr, name)]
     if len(given) != 1:
         _refuse(rctx, ", ".join(_SOURCES), "got %s, expected one of them" % (", ".join(given) or "none"))
@@ -102,7 +102,7 @@ register_toolchains("@arm_gcc//:all")  # before mlf_register_toolchains()
 `@arm_gcc//:cortex-m4` and so on are toolchains; of those that fit a platform Bazel takes the first that
 is registered. From Bazel 7 on `MODULE.bazel` has it by `use_repo_rule`.
 
-The compiler lies in a folder of the machine (`path`; what changes there is seen by
+The compiler is in a folder of the machine (`path`; what changes there is seen by
 `bazel sync --configure`), in an archive of the workspace (`archive`) or in one that is downloaded
 (`urls`). Of the last two every file is an input of each action, so that remote workers get the compiler
 with it.""",

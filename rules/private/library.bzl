@@ -39,7 +39,7 @@ def _mlf_sources_impl(ctx):
     if MlfPartsInfo in ctx.attr.archive:
         parts = ctx.attr.archive[MlfPartsInfo].parts
     else:
-        # In the configuration of whoever compiles them, not in that of the models: Bazel puts objects
+        # In the configuration of the target that compiles them, not in that of the models: Bazel puts objects
         # made of a folder beside the folder, so host and board would write the same files.
         label = shown(ctx.label).rpartition("_sources")[0]
         parts = extract_parts(ctx, info, ctx.label.name, label, ctx.attr.has_libraries)
@@ -265,7 +265,7 @@ def library_of_archive(name, archive, device, copts, deps, with_objects, kwargs)
         name = name,
         srcs = [name + "_sources"],
         copts = MODEL_COPTS + HOSTS.get(device, []) + ["$(%s)" % COPTS_VARIABLE] + copts,
-        # A shared object of one model helps nobody, and cc_test would make one.
+        # A shared object of one model has no use, and cc_test would make one.
         linkstatic = True,
         target_compatible_with = compatible,
         toolchains = kwargs.pop("toolchains", []) + [_COPTS],

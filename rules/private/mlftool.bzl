@@ -76,7 +76,7 @@ def import_path(launcher, packages, short = False):
     """The folders on the import path, joined for launch.py.
 
     Args:
-      launcher: File of launch.py, which lies at a known depth in our repository.
+      launcher: File of launch.py, which is at a known depth in our repository.
       packages: File inside a package folder of the wheels' repository.
       short: whether the paths are for a test's runfiles.
 
@@ -125,7 +125,7 @@ def run_mlftool(
         arguments = [start] + arguments,
         inputs = depset(inputs, transitive = [getattr(tool, part)]),
         outputs = outputs,
-        # What an action builds on the way stays in its sandbox: a cache would be an input nobody declared.
+        # What an action builds on the way stays in its sandbox: a cache would be an undeclared input.
         env = dict(dict(ENVIRONMENT, MLFTOOL_CACHE = ".mlftool_cache"), **env),
         execution_requirements = execution_requirements,
         mnemonic = mnemonic,

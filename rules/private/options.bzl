@@ -133,6 +133,9 @@ OPTION_ATTRS = {
         ],
         doc = "Whether calls inside an aot module are plain C calls. 1 is yes, 0 is no; default: `true` with interface `c`, else `false`.",
     ),
+    "verify": attr.bool(
+        doc = "Whether the archive has a certificate of what was proven of the module, which `mlftool verify` checks again. The proof itself is part of every compile.",
+    ),
     "weights": attr.string(
         default = "auto",
         values = [
@@ -285,6 +288,15 @@ OPTIONS = {
             0,
             1,
         ],
+    ),
+    "verify": struct(
+        default = False,
+        executors = [],
+        flag = "--verify",
+        kind = "bool",
+        needs = [],
+        stands_for = False,
+        values = [],
     ),
     "weights": struct(
         default = "auto",

@@ -5,7 +5,7 @@ load(":checks.bzl", "check_numbers", "info_of", "infos_of", "limits_of")
 load(":cpus.bzl", "missing_simulator", "simulator_of")
 load(":labels.bzl", "shown")
 load(":mlftool.bzl", "TOOLCHAIN_TYPE", "launcher_script", "run_mlftool")
-load(":providers.bzl", "MlfFirmwareInfo", "MlfReportInfo", "MlfRunnerInfo")
+load(":providers.bzl", "MlfFirmwareInfo", "MlfInfo", "MlfReportInfo", "MlfRunnerInfo")
 load(":simulation.bzl", "SIMULATION_ATTRS", "run_tags", "simulation_requirements")
 
 RUN_ATTRS = {
@@ -154,6 +154,8 @@ def executable(ctx, module, arguments, files, part = "runtime", before = []):
         runfiles = ctx.runfiles(files = files, transitive_files = getattr(tool, part)),
     )
 
+_CACHE = "export MLFTOOL_CACHE=\"$TEST_TMPDIR/cache\""
+
 def _mlf_test_impl(ctx):
     on_host = info_of(ctx, "runner", MlfRunnerInfo).cpu == "host"
     if on_host == ctx.attr.on_board:
@@ -169,7 +171,7 @@ def _mlf_test_impl(ctx):
         run_arguments(ctx, short_path),
         run_inputs(ctx),
         "runner",
-        ["export MLFTOOL_CACHE=\"$TEST_TMPDIR/cache\""],
+        [_CACHE],
     )]
 
 _mlf_run_test = rule(
@@ -222,9 +224,26 @@ def mlf_device_test(name, runner, vectors, absolute = "", relative = "", **kwarg
     """
     _run_test(name, "device", runner, vectors, absolute, relative, "medium", kwargs)
 
+def _driven(ctx, firmware):
+    """A host of the image: `mlftool run --driven` with the vectors."""
+    if not ctx.attr.archive or not ctx.file.vectors:
+        fail("%s: archive, vectors: got one of them, expected both: what the image has, and what it shall compute" %
+             shown(ctx.label))
+    if ctx.attr.arguments:
+        fail("%s: arguments: got some, expected none: a host drives the image" % shown(ctx.label))
+    info = info_of(ctx, "archive", MlfInfo)
+    module = ctx.attr.module or info.modules[0]
+    vectors = ctx.file.vectors.short_path
+    words = ["run", info.archive.short_path, "--module", module, "--driven", "--inputs", vectors, "--expect", vectors]
+    arguments = words + ["--on", place_of(firmware, short_path), "--runner", firmware.elf.short_path]
+    files = [firmware.elf, info.archive, ctx.file.vectors] + place_files(ctx, firmware)
+    return [executable(ctx, "mlftool", arguments, files, "runner", [_CACHE])]
+
 def _mlf_firmware_test_impl(ctx):
     firmware = info_of(ctx, "firmware", MlfFirmwareInfo)
     require_simulator(ctx, firmware)
+    if ctx.attr.archive or ctx.file.vectors:
+        return _driven(ctx, firmware)
     return [executable(
         ctx,
         "rules.private.tools.simulate",
@@ -243,14 +262,32 @@ mlf_firmware_test(
 )
 ```
 
+An image with `driven` waits for a host. With its `archive` and `vectors` the test is that host, at the board's
+UART, and compares outputs as `mlf_device_test` does:
+
+```starlark
+mlf_firmware_test(
+    name = "bench_test",
+    archive = ":keyword",
+    firmware = ":bench",
+    vectors = "keyword.npz",
+)
+```
+
 What the program prints with `platform_print` (`//crt:platform_headers`) is in the test's log.""",
     implementation = _mlf_firmware_test_impl,
     attrs = {
+        "archive": attr.label(doc = "The archive whose module a driven image has."),
         "arguments": attr.string_list(doc = "The program's `argv`, from `argv[1]` on."),
         "firmware": attr.label(
             mandatory = True,
             allow_files = True,
             doc = "The `mlf_firmware` to run; its platform is one of `//rules/platforms` with a board.",
+        ),
+        "module": attr.string(doc = "Which module of `archive` is driven. Default: its first."),
+        "vectors": attr.label(
+            allow_single_file = [".npz"],
+            doc = "Inputs and expected outputs for a driven image, under the model's own tensor names.",
         ),
         "_qemu": attr.label(default = "@mlf_system//:simulators.txt", allow_single_file = True),
     },

@@ -132,7 +132,7 @@ def _system_tools_impl(rctx):
 system_tools = repository_rule(
     doc = """Finds python3, the cross compilers and the simulators.
 
-A program that is missing is no error here: whoever needs it fails with the line that installs it.
+A program that is missing is no error here: what needs it fails with the line that installs it.
 Looked at again at every start of the Bazel server, so installing one takes effect.""",
     implementation = _system_tools_impl,
     attrs = dict(

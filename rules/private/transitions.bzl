@@ -1,6 +1,6 @@
 """The configuration changes we make, and why."""
 
-# What a configuration is for: set by the transitions below and by nobody else.
+# What a configuration is for: set only by the transitions below.
 _PURPOSE = str(Label("//rules/settings:purpose"))
 _MODE = "//command_line_option:compilation_mode"
 _PLATFORMS = "//command_line_option:platforms"
@@ -20,7 +20,7 @@ def _model_impl(_settings, _attr):
         _PURPOSE: "model",
     }
 
-# A model's archive is the same bytes whoever asks for it. Built in one fixed configuration it is one
+# A model's archive is the same bytes for every target that needs it. Built in one fixed configuration it is one
 # action with one path, which host tests, every firmware image and a plain `bazel build` share, in every
 # compilation mode; otherwise each would compile the model again.
 #

@@ -95,7 +95,7 @@ mlf_compile(name = "keyword", model = "keyword.onnx", target = "cortex-m4", tuni
 ```
 
 The kernels are counted on the simulated boards in a build action, so the record is cached like any other
-output. Committed, it costs nobody else a simulation; `bazel run //:keyword_tuned_test -- --update` writes
+output. Once committed, it saves everyone else the simulation; `bazel run //:keyword_tuned_test -- --update` writes
 it, and the test fails where a new model, compiler or mlftool would count something else. `tuning =
 ":keyword_tuned"` does without the committed copy.""",
     implementation = _mlf_tune_impl,

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
+import batch
+import numpy as np
 import programs
 import pytest
+from batch import Job, compile_model, program_of
+from builders import Net, random_feeds
+from families import FAMILIES
 from programs import SANITIZERS, Output, Program, Ran, run_programs
 
 HEADER = """#ifndef TVMGEN_{upper}_H_
@@ -73,6 +80,18 @@ def test_a_module_that_does_not_compile_fails_alone(tmp_path: Path, sources: lis
     assert sources == ["a_and_more.c", "a.c", "b.c", "c.c"]
 
 
+def test_a_module_that_lacks_an_include_fails_alone(tmp_path: Path, sources: list[str]) -> None:
+    """In one file the include of another module would do."""
+    lacks, has = _program("b", 5, at="mlf_min_i32(0, 0)][0"), _program("a", 3)
+    has = replace(has, lib0='#include "mlf/kernel.h"\n' + has.lib0)
+
+    ran = run_programs([has, lacks], tmp_path, ("-O0", *SANITIZERS))
+
+    assert ran[0] == Ran(b"\3")
+    assert "mlf_min_i32" in ran[1].failure
+    assert sources == ["a.c", "b.c"]
+
+
 def test_a_module_that_a_sanitizer_stops_fails_alone(tmp_path: Path, sources: list[str]) -> None:
     outside = _program("b", 5, at="i->x != 0 ? 2 : 0][0")  # of two rows
 
@@ -93,11 +112,35 @@ def test_many_modules_become_several_files(tmp_path: Path, sources: list[str]) -
     assert sorted(sources) == ["m0_and_more.c", f"m{count - 1}.c"]
 
 
+def test_an_optimiser_sees_each_kernel_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two modules with one kernel the first is optimised, and so is one with another kernel."""
+    given: dict[str, str] = {}
+    compiled = programs._said
+
+    def said(source: str, work: Path, flags: Sequence[str], machine: programs.Machine) -> str:
+        given[source] = [f for f in flags if f.startswith("-O")][-1]
+        return compiled(source, work, flags, machine)
+
+    def job(op: str, size: int) -> Job:
+        net = Net()
+        model = net.model(net.node(op, net.input("x", np.float32, (size,))))
+        return Job(model, random_feeds(model, 1), name=f"{op.lower()}{size}")
+
+    monkeypatch.setattr(programs, "_said", said)
+    monkeypatch.setattr(batch, "OPTIMISED", set())
+    monkeypatch.setenv("MLFTOOL_TEST_CACHE", "off")
+    jobs = [job("Exp", 3), job("Exp", 4), job("Erf", 3)]
+
+    batch.run_jobs(jobs, tmp_path)
+
+    assert [j.failure for j in jobs] == ["", "", ""]
+    assert given == {"exp3_and_more.c": "-O1", "exp4.c": "-O0"}
+
+
 def test_of_a_real_module_all_own_names_are_known(tmp_path: Path) -> None:
     """What nm calls local is what the expression finds, so modules seldom clash."""
-    from batch import compile_model, program_of
-    from families import FAMILIES
-
     for name, (_, make) in FAMILIES.items():
         program = program_of(compile_model(make(), "m"), ())
         programs.write_headers(tmp_path)
@@ -108,4 +151,5 @@ def test_of_a_real_module_all_own_names_are_known(tmp_path: Path) -> None:
         rows = [line.split() for line in table.stdout.splitlines()]
         local = {row[-1] for row in rows if row[-2] in "bdrt" and not row[-1].startswith("mlf_")}
         found = set(programs.OWN_NAME.findall(program.lib0 + program.lib1))
+        assert not programs.undeclared(program), name
         assert {n for n in local if "." not in n and "tvmgen_m" not in n} <= found, name

@@ -16,6 +16,7 @@ PACKAGE = REPO / "mlftool"
 ALLOWED = {
     "version": set(),
     "errors": set(),
+    "explain": {"errors"},
     "files": set(),
     "ir": {"errors"},
     "onnx_rules": {"errors", "ir"},
@@ -28,6 +29,7 @@ ALLOWED = {
     "plan": {"errors", "ir", "ops", "targets"},
     "keywords": set(),
     "backends": {"errors", "ir", "keywords", "ops", "targets"},
+    "proof": {"errors", "ir", "mlf", "ops", "plan"},
     "codegen": {
         *("errors", "files", "ir", "keywords", "mlf", "ops", "options", "plan", "targets"),
         "version",
@@ -35,16 +37,19 @@ ALLOWED = {
     "mlf": {"errors", "version"},
     "runtime": {"errors", "files", "mlf", "targets"},
     "options": {"targets", "version"},
-    "module": {"ir", "backends", "frontends", "options", "targets", "plan", "codegen"},
+    "module": {"ir", "backends", "frontends", "options", "targets", "plan", "proof", "codegen"},
     "config": {"errors", "options"},
     "crash": {"errors", "mlf"},
     "limits": {"errors"},
     "minimise": {"importer"},
     "objects": {"errors", "codegen", "mlf", "runtime", "targets"},
-    "describe": {"errors", "ir", "ops", "codegen", "mlf", "module", "objects", "version"},
+    "describe": {
+        *("errors", "ir", "ops", "codegen", "mlf", "module", "objects", "proof", "version"),
+    },
     "compile": {
         *("errors", "ir", "ops", "importer", "passes", "targets", "plan", "codegen", "mlf"),
         *("backends", "frontends", "module", "describe", "crash", "minimise", "options"),
+        "proof",
     },
     # Compiles and runs.
     "tune": {
@@ -71,7 +76,12 @@ ALLOWED = {
     # Looks at what was compiled; only commands import it.
     "insight": {
         *("errors", "files", "ir", "plan", "codegen", "mlf", "runtime", "targets", "module"),
-        *("describe", "compile", "tune", "manifest", "builder"),
+        *("describe", "compile", "tune", "manifest", "builder", "advice", "importer", "ops"),
+        *("frontends", "version"),
+    },
+    # A new project: commands only.
+    "starter": {
+        *("errors", "codegen", "compile", "frontends", "importer", "mlf", "module", "runtime"),
     },
     "api": {
         "backends",
@@ -81,7 +91,7 @@ ALLOWED = {
     # Where TVM's scripts look for what api and runtime hold.
     "moved": {"errors"},
     "relay": {"api", "moved"},
-    "micro": {"api", "errors", "mlf", "moved", "runtime"},
+    "micro": {"api", "errors", "mlf", "moved", "runtime", "targets", "version"},
     "transform": {"api", "moved"},
     "target": {"api", "moved"},
     "contrib": {"api", "moved", "runtime"},

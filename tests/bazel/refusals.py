@@ -108,6 +108,15 @@ REFUSED = {
     'mlf_firmware_test(name = "am", firmware = ":quiet")':
         "//refused:am: nothing simulates the board of refused/quiet.elf; give its mlf_board a "
         "simulator, or test on the host",
+    'mlf_firmware(name = "alone", driven = True, platform = "@mlftool//rules/platforms:cortex-m4", '
+    'srcs = ["x.c"])':
+        "//refused:alone: deps: got none, expected the mlf_cc_library of what a host shall drive",
+    'mlf_firmware_test(name = "half", firmware = "@models//gesture_int8:cortex-m4_firmware", '
+    'vectors = VECTORS)':
+        "//refused:half: archive, vectors: got one of them, expected both",
+    'mlf_firmware_test(name = "words", firmware = "@models//gesture_int8:cortex-m4_firmware", '
+    'archive = "@models//gesture_int8:cortex-m4_archive", arguments = ["x"], vectors = VECTORS)':
+        "//refused:words: arguments: got some, expected none: a host drives the image",
     'mlf_compile(name = "value", model = MODEL, input_values = {"x": "1,two"})':
         "//refused:value: input_values: got '1,two' for input 'x', expected numbers, such as",
     'mlf_tune(name = "tune_host", model = MODEL, targets = ["cortex-m4", "host"])':

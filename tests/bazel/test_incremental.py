@@ -114,7 +114,7 @@ def test_a_model_reports_by_itself(built: Workspace) -> None:
 
     rows = [line.split() for line in table.splitlines() if "exact" in line]
     assert [row[:2] for row in rows] == [["vibration_int8", "host"], ["cortex-m4", "exact"]]
-    flash = rows[1][3].replace(",", "")  # behind the accuracy, which is not measured
+    flash = rows[1][3].replace(",", "")  # after the accuracy, which is not measured
     assert int(flash) > 10_000
 
 

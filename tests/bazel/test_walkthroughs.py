@@ -1,7 +1,7 @@
 """The commands of the tutorial and the migration page, run as a reader runs them.
 
 A page's code blocks are read in order. After a line that is a file's name in backticks and a colon
-a block is that file. `sh` is run, and `text` behind it must be in what it printed: every line, with
+a block is that file. `sh` is run, and `text` after it must be in what it printed: every line, with
 spaces as they come, though in a line more may follow. A command whose text has an error must fail.
 """
 

@@ -60,7 +60,7 @@ def end_of(pid: int) -> int:
 
 
 def check(folder: Path, new: bytes, code: int, stop: signal.Signals, listens: bool = True) -> None:
-    """`listens`: the signal came while the command handles signals, not before or behind that."""
+    """`listens`: the signal came while the command handles signals, not before or after that."""
     content = (folder / "out.tar").read_bytes()
     assert content in (OLD, new)
     killed = stop == signal.SIGKILL or (code == -stop and not listens)

@@ -115,7 +115,7 @@ CORES: dict[str, Callable[[Net], str]] = {
 
 
 def fused(core: str) -> onnx.ModelProto:
-    """A channel's factor, a whole tensor and a computed scalar behind the core."""
+    """A channel's factor, a whole tensor and a computed scalar after the core."""
     probe = Net()
     y = CORES[core](probe)
     shape = onnxruntime_float(probe.model(y), random_feeds(probe.model(y), 1, 1))[0][y].shape

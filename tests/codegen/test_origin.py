@@ -241,3 +241,21 @@ def test_scales_are_seen_through_views(view: str, attrs: dict[str, int], tmp_pat
     archive(net.model(net.node("Sqrt", real)), tmp_path)
     seen = "_X_SCALE 0.25f" in header(tmp_path) and "_X_ZERO_POINT 3" in header(tmp_path)
     assert seen == (view != "Relu")
+
+
+@pytest.mark.parametrize("behind", ["", "MaxPool", "Transpose", "ArgMax"])
+def test_scales_of_outputs(behind: str, tmp_path: Path) -> None:
+    """Of what a quantised operator computes, and of what picks or moves that."""
+    net = Net()
+    x = net.input("x", np.int8, (1, 2, 4, 4))
+    x_scale, w_scale, y_scale = (net.const(v, np.float32) for v in (0.5, 0.125, 0.75))
+    zero, y_zero = net.const(np.int8(0)), net.const(np.int8(-5))
+    w = net.const(np.ones((2, 2, 1, 1)), np.int8)
+    y = net.node("QLinearConv", x, x_scale, zero, w, w_scale, zero, y_scale, y_zero)
+    attrs = {"MaxPool": {"kernel_shape": [2, 2]}, "ArgMax": {"axis": 1}}.get(behind, {})
+    y = net.node(behind, y, **attrs) if behind else y
+    archive(net.model(y), tmp_path)
+    name = y.upper()
+    text = header(tmp_path)
+    seen = f"_{name}_SCALE 0.75f" in text and f"_{name}_ZERO_POINT (-5)" in text
+    assert seen == (behind != "ArgMax")  # which gives places

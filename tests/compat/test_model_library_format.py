@@ -154,7 +154,7 @@ def test_export_model_library_format_workspace(executor: Executor, tmp_path: Pat
     """TVM: workspace 2466816 and io 1207040, for int16 data and weights that are inputs.
 
     Ours have constant weights and 8-bit data; the convolution stores its result at once, not as
-    int32 and again for each operator behind it.
+    int32 and again for each operator after it.
     """
     archive = Exported(build(depthwise(), "test", executor), tmp_path)
     main = archive.main("test")

@@ -29,11 +29,12 @@ from tests.conformance.trials import Trial
 
 sys.path.append(str(Path(__file__).parents[1] / "support"))
 
-from programs import INCLUDE, Program, write_headers, write_program
+from programs import INCLUDE, WARNINGS, Program, write_headers, write_program
 
 COSTS = Path(__file__).with_name("costs.txt")
 TARGET = "cortex-m4"
-COMPILE = ("arm-none-eabi-gcc", "-Os", *CFLAGS, *TARGETS[TARGET].cflags, f"-I{INCLUDE}", "-c")
+FLAGS = ("-Os", *CFLAGS, *TARGETS[TARGET].cflags, *WARNINGS, f"-I{INCLUDE}", "-c")
+COMPILE = ("arm-none-eabi-gcc", *FLAGS)
 
 
 @functools.cache

@@ -357,7 +357,7 @@ def _edit_scalar(chance: random.Random, values: Any, at: int) -> None:
 
 
 def graft(chance: random.Random, made: ModelProto, other: ModelProto) -> None:
-    """The nodes of `other` behind those of `made`, its first input one of our values."""
+    """The nodes of `other` after those of `made`, its first input one of our values."""
     graph, scion = made.graph, GraphProto()
     scion.CopyFrom(other.graph)
     values = [i.name for i in graph.input] + [n for node in graph.node for n in node.output if n]

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
+import struct
+import subprocess
+import zlib
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +26,68 @@ needs_board = pytest.mark.skipif(
     not (shutil.which("arm-none-eabi-gcc") and shutil.which("qemu-system-arm")),
     reason="apt-get install gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm",
 )
+
+
+CHROMIUM = shutil.which("chromium")
+needs_chromium = pytest.mark.skipif(not CHROMIUM, reason="apt-get install chromium")
+
+
+def photographed(
+    page: Path, folder: Path, *flags: str, size: str = "500,300"
+) -> np.ndarray[Any, Any]:
+    """What a headless Chromium shows of a file: [height, width, 3], red, green and blue. It has no
+    network: a page that asks for anything shows less."""
+    assert CHROMIUM
+    png = folder / "picture.png"
+    command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
+    command += [f"--window-size={size}", f"--screenshot={png}", *flags]
+    command += [f"--user-data-dir={folder / 'browser'}", "--proxy-server=127.0.0.1:1"]
+    subprocess.run([*command, page.as_uri()], check=True, timeout=300, capture_output=True)
+    return _pixels(png.read_bytes())
+
+
+def _pixels(data: bytes) -> np.ndarray[Any, Any]:
+    """Of a PNG file of 8-bit colours without interlacing, as Chromium writes them."""
+    at, parts = 8, b""
+    width = height = colours = 0
+    while at < len(data):
+        (length,), kind = struct.unpack(">I", data[at : at + 4]), data[at + 4 : at + 8]
+        chunk = data[at + 8 : at + 8 + length]
+        if kind == b"IHDR":
+            width, height, _, colours = struct.unpack(">IIBB", chunk[:10])
+        parts += chunk if kind == b"IDAT" else b""
+        at += 12 + length
+    step = {2: 3, 6: 4}[colours]
+    lines = np.frombuffer(zlib.decompress(parts), np.uint8).reshape(height, 1 + width * step)
+    above = np.zeros((width, step), np.int64)
+    rows = []
+    for line in lines:
+        above = _unfiltered(int(line[0]), line[1:].reshape(width, step).astype(np.int64), above)
+        rows.append(above)
+    return np.array(rows, np.uint8)[:, :, :3]
+
+
+def _unfiltered(
+    kind: int, row: np.ndarray[Any, Any], above: np.ndarray[Any, Any]
+) -> np.ndarray[Any, Any]:
+    """A line of a PNG, of which each byte is the difference to a guess."""
+    if kind == 0:
+        return row
+    if kind == 1:
+        return np.cumsum(row, axis=0) % 256
+    if kind == 2:
+        return (row + above) % 256
+    left = corner = np.zeros(row.shape[1], np.int64)
+    made = np.empty_like(row)
+    for k, (value, up) in enumerate(zip(row, above, strict=True)):
+        guess = (left + up) // 2
+        if kind == 4:
+            near = [np.abs(p) for p in (up - corner, left - corner, left + up - 2 * corner)]
+            nearer = np.where(near[1] <= near[2], up, corner)
+            guess = np.where((near[0] <= near[1]) & (near[0] <= near[2]), left, nearer)
+        made[k] = left = (value + guess) % 256
+        corner = up
+    return made
 
 
 def said(capsys: pytest.CaptureFixture[str], *words: object, status: int = 0) -> str:

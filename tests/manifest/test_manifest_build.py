@@ -16,6 +16,7 @@ import onnx
 import pytest
 from manifest_corpus import HERE
 from onnx import TensorProto, helper, numpy_helper
+from shared import REPO
 
 import mlftool.compile
 from mlftool.cli import main
@@ -358,3 +359,21 @@ def test_what_is_for_bazel_compiles_nothing_again(
     assert main(["build", "m.yaml", "-o", "out"]) == 0
 
     assert {p: p.stat().st_mtime_ns for p in stamps} == stamps
+
+
+def test_inputs_in_the_workspace_count_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A budget of just what is needed holds, and one byte less does not."""
+    model = REPO / "examples" / "models" / "gesture_int8.onnx"
+    (tmp_path / "g.onnx").write_bytes(model.read_bytes())
+    text = "version: 1\nmodels:\n  g:\n    model: g.onnx\n    targets: cortex-m4\n"
+    text += "    workspace_io: true\n    budget: {{ram: {}}}\n"
+    for budget, status in ((1536, 0), (1535, 1)):
+        (tmp_path / "m.yaml").write_text(text.format(budget))
+        words = ["build", str(tmp_path / "m.yaml"), "-o", str(tmp_path / "out"), "--json"]
+        assert main(words) == status
+        (entry,) = json.loads(capsys.readouterr().out)["entries"]
+        (module,) = entry["modules"]
+        assert module["workspace_io"]
+        assert module["ram_bytes"] == module["workspace_bytes"] == 1536

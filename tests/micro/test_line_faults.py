@@ -7,15 +7,14 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
 from firmware import Firmware
+from rpc_line import Line, Stays
 
 from mlftool.micro import (
     MicroError,
-    ProcessTransport,
     Session,
     TransportTimeouts,
     create_aot_executor,
@@ -23,41 +22,6 @@ from mlftool.micro import (
 
 LIMITS = TransportTimeouts(0.05, 5, 0.05)
 FAULTS = 1000
-
-
-class Faulty(ProcessTransport):
-    """A line that damages a byte now and then."""
-
-    def __init__(self, command: list[Path]) -> None:
-        super().__init__(command)
-        self.kind = ""
-        self.bit = 0
-        self.after: dict[bool, int] = {}  # bytes until the damage, when reading and when writing
-
-    def damage(self, rng: random.Random) -> None:
-        """The kind of damage, and after how many bytes, in which direction."""
-        self.kind = rng.choice(("lost", "doubled", "flipped"))
-        self.bit = 1 << rng.randrange(8)
-        self.after = {True: -1, False: -1}
-        self.after[rng.random() < 0.5] = rng.randrange(900)
-
-    def _damaged(self, data: bytes, is_read: bool) -> bytes:
-        at = self.after.get(is_read, -1)
-        if at < 0:
-            return data
-        self.after[is_read] = at - len(data) if at >= len(data) else -1
-        if at >= len(data):
-            return data
-        byte = {"lost": b"", "doubled": data[at : at + 1] * 2}.get(self.kind)
-        return data[:at] + (bytes([data[at] ^ self.bit]) if byte is None else byte) + data[at + 1 :]
-
-    def read(self, n: int, timeout_sec: float | None) -> bytes:
-        while True:
-            if data := self._damaged(super().read(n, timeout_sec), True):
-                return data
-
-    def write(self, data: bytes, timeout_sec: float | None) -> None:
-        super().write(self._damaged(data, False), timeout_sec)
 
 
 def work(session: Session, x: np.ndarray) -> bytes:
@@ -69,13 +33,13 @@ def work(session: Session, x: np.ndarray) -> bytes:
 
 def test_damaged_bytes_end_in_a_result_or_a_named_error(aot_firmware: Firmware) -> None:
     rng = random.Random(7)
-    line = Faulty([aot_firmware.program])
+    line = Line([str(aot_firmware.program)])
     x = np.random.default_rng(3).integers(-128, 128, (1, 1, 8, 8), np.int8)
     outcomes: Counter[str] = Counter()
     with Session(line, timeout_override=LIMITS) as session:
         right = work(session, x)
         for _ in range(FAULTS):
-            line.damage(rng)
+            line.damage(rng, rng.choice(("lost", "doubled", "flipped")))
             begin = time.monotonic()
             try:
                 assert work(session, x) == right
@@ -117,24 +81,12 @@ def test_a_host_that_disappears_leaves_a_board_that_works(cut: int, aot_firmware
     line = aot_firmware.transport()
     x = np.zeros((1, 1, 8, 8), np.int8)
 
-    class Stays(ProcessTransport):
-        """The line is not closed when a host ends."""
-
-        def __init__(self) -> None:
-            super().__init__([])
-
-        def open(self) -> None:
-            self.read_fd, self.write_fd = line.read_fd, line.write_fd
-
-        def close(self) -> None:
-            pass
-
     with line:
         for _ in range(3):
-            first = Session(Stays(), timeout_override=LIMITS).__enter__()
+            first = Session(Stays(line), timeout_override=LIMITS).__enter__()
             kept = first.empty((3 << 20,), "uint8")
             right = work(first, x)
             line.write((b"\xff\xfd\x40\x00\x00\x00" + b"\xff\xff" * 20)[:cut], 1)
-            with Session(Stays(), timeout_override=LIMITS) as second:
+            with Session(Stays(line), timeout_override=LIMITS) as second:
                 assert second.empty((3 << 20,), "uint8").shape == kept.shape
                 assert work(second, x) == right

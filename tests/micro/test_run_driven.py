@@ -99,7 +99,7 @@ def test_what_cannot_be_driven_is_told(tmp_path: Path) -> None:
     plain = mlftool("run", archive(tmp_path), *inputs)
     assert plain.returncode == 2
     assert "MLF0610" in plain.stderr
-    assert "--interface-api packed --system-lib" in plain.stderr
+    assert "--interface-api packed --runtime-crt-system-lib 1" in plain.stderr
     tar = archive(tmp_path, interface_api="packed", system_lib=True)
     layers = mlftool("run", tar, *inputs, "--executor", "debug")
     assert layers.returncode == 2

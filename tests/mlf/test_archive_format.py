@@ -275,6 +275,20 @@ def test_the_tree_of_version_7(bundle: Bundle) -> None:
     }
 
 
+@pytest.mark.parametrize("executor", ["aot", "graph", "vm"])
+@pytest.mark.parametrize("version", [1, 4, 5, 7])
+def test_the_certificate_is_one_more_file(executor: str, version: int) -> None:
+    def files(verify: bool) -> dict[str, bytes]:
+        options = {"executor": executor, "mlf_version": version, "verify": verify}
+        return dict(compile_modules([ModuleSpec(MODEL, "one", **options)]).files)
+
+    plain, certified = files(False), files(True)
+    config = "runtime-config" if version < 5 else "executor-config"
+    assert certified.keys() - plain.keys() == {f"{config}/{executor}/one.certificate"}
+    changed = [name for name in plain if plain[name] != certified[name]]
+    assert changed == ["checksums.sha256"]
+
+
 def parse_params(data: bytes) -> dict[bytes, tuple[tuple[int, int], tuple[int, ...], bytes]]:
     """mlf.md section 6, field by field."""
     at = 0

@@ -137,7 +137,7 @@ def upscaler() -> onnx.ModelProto:
 
 
 def detector() -> onnx.ModelProto:
-    """What comes behind such a head: the best boxes that do not overlap."""
+    """What comes after such a head: the best boxes that do not overlap."""
     n = Layers()
     boxes = n.node("Sigmoid", n.input("boxes", np.float32, (1, 20, 4)))
     scores = n.node("Sigmoid", n.input("scores", np.float32, (1, 2, 20)))

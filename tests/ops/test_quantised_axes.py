@@ -150,7 +150,7 @@ LAYERS: tuple[Layer, ...] = (
 
 
 def layer(which: int, size: tuple[int, int], axis: int, block: int, by: bool) -> Case:
-    """A layer behind a DequantizeLinear whose scales run along any axis of its weights, also where
+    """A layer after a DequantizeLinear whose scales run along any axis of its weights, also where
     that is not the output channels'."""
     (op, x_of, w_of, attrs), net = LAYERS[which], Weights()
     shape = w_of(*size)

@@ -141,7 +141,7 @@ def gemm(seed: int) -> Case:
 
 
 def gemm_then_relu() -> Case:
-    """Elementwise operators are fused behind a product of computed matrices."""
+    """Elementwise operators are fused after a product of computed matrices."""
     net = Net()
     y = net.node("MatMul", net.input("a", np.float32, (3, 4)), net.input("b", np.float32, (4, 5)))
     y = net.node("Relu", net.node("Add", y, net.const(np.arange(5) / 4, np.float32)))

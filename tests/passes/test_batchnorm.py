@@ -1,4 +1,4 @@
-"""Factors and addends per channel behind a contraction, in every spelling that exporters have."""
+"""Factors and addends per channel after a contraction, in every spelling that exporters have."""
 
 from __future__ import annotations
 

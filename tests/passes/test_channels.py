@@ -52,7 +52,7 @@ class Convolutions(Net):
 
 
 def pointwise(net: Convolutions) -> str:
-    """1x1 behind 1x1: constants of any value go into the bias."""
+    """1x1 after 1x1: constants of any value go into the bias."""
     x = net.input("x", np.int8, (1, 5, 6, 7))
     y = net.conv(x, 3, (CHANNELS, 5, 1, 1), [0, 3, 4, 11], -7)
     return net.conv(y, -7, (4, CHANNELS, 1, 1), [], 2)
@@ -73,7 +73,7 @@ def padded_others(net: Convolutions) -> str:
 
 
 def through_depthwise(net: Convolutions) -> str:
-    """Zeros stay constant behind a depthwise layer, so both go; what dies there goes before it."""
+    """Zeros stay constant after a depthwise layer, so both go; what dies there goes before it."""
     x = net.input("x", np.int8, (2, 5, 6, 7))
     y = net.conv(x, 3, (CHANNELS, 5, 3, 3), [0, 3, 4, 11], -7, value=-7)
     y = net.conv(

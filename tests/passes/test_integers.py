@@ -99,7 +99,7 @@ def test_the_best_of_integers_is_that_of_floats(tmp_path: Path) -> None:
 
 
 def test_a_bias_joins_a_product_through_a_view(tmp_path: Path) -> None:
-    """MatMul of three axes is a Gemm on rows; what is quantised behind it follows it there."""
+    """MatMul of three axes is a Gemm on rows; what is quantised after it follows it there."""
     net = Net()
     x = net.dq(net.input("x", np.int8, (1, 2, 4)), 0.5, np.int8(3))
     w = net.dq(net.const(np.ones((4, 3)), np.int8), 0.25, np.int8(0))

@@ -1,5 +1,5 @@
-"""On the device, the workspace is exactly what a plan says: a guard behind it stays as it is, and
-the guard behind one that is a unit smaller does not. Each run finds rubbish in the workspace."""
+"""On the device, the workspace is exactly what a plan says: a guard after it stays as it is, and
+the guard after one that is a unit smaller does not. Each run finds rubbish in the workspace."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.skipif(
 
 
 def guarded(bundle: Bundle, less: int, folder: Path) -> Bundle:
-    """The archive with a guard behind a workspace that is `less` bytes smaller."""
+    """The archive with a guard after a workspace that is `less` bytes smaller."""
     write_tar(bundle, folder / "m.tar")
     text = arena.source(folder / "m.tar", "m", less)
     kept = {name: data for name, data in bundle.files.items() if name != "checksums.sha256"}

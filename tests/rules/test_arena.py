@@ -1,4 +1,4 @@
-"""What mlf_arena_test compiles: an archive's workspace with a guard behind it."""
+"""What mlf_arena_test compiles: an archive's workspace with a guard after it."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ ROOT = Path(os.path.abspath(__file__)).parents[2]
 
 
 def request_bytes(protocol: str, **fields: Any) -> bytes:
-    """A request as Bazel 4 writes it: no newline behind JSON, and fields we do not read."""
+    """A request as Bazel 4 writes it: no newline after JSON, and fields we do not read."""
     if protocol == "proto":
         message = ProtoCodec().encode(WorkRequest(**fields))
         # Field 2, an input: `path: "x"`; it lengthens the message.

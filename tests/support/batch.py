@@ -4,7 +4,7 @@ builds and runs all of them as one."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,9 @@ __all__ = [
 ]
 
 Array = np.ndarray[Any, Any]
+# Sanitizers see most without an optimiser, which takes more than half of the time.
+FLAGS = ("-O0", *SANITIZERS)
+OPTIMISED: set[tuple[str, str]] = set()  # operators with kernels that it has seen in this process
 
 
 @dataclass
@@ -109,8 +112,9 @@ def write_sources(module: Module, work: Path) -> str:
     return write_program(program_of(module, ()), work)
 
 
-def run_jobs(jobs: Sequence[Job], work: Path, flags: Sequence[str] = ("-O1", *SANITIZERS)) -> None:
-    """Compile, link and run all jobs in folder `work`; results are left in the jobs."""
+def run_jobs(jobs: Sequence[Job], work: Path, flags: Sequence[str] = FLAGS) -> None:
+    """Compile, link and run all jobs in folder `work`; results are left in the jobs. With the usual
+    flags an optimiser sees each kernel once."""
     alive: list[Job] = []
     for job in jobs:
         job.name = job.name or _name(job, {j.name for j in alive})
@@ -122,6 +126,15 @@ def run_jobs(jobs: Sequence[Job], work: Path, flags: Sequence[str] = ("-O1", *SA
         except Exception as error:  # a bug of the compiler: the test that owns the job fails
             job.failure = f"{type(error).__name__}: {error}"
     build_jobs(alive, work, flags)
+
+
+def _optimise(module: Module) -> tuple[str, ...]:
+    """Flags for a module that has a kernel which no module of this process had: what gcc warns of
+    only when it optimises, it says of each kernel then, and optimised C is run."""
+    kernels = {(call.node.op, call.kernel.name) for call in module.program.calls}
+    new = not kernels <= OPTIMISED
+    OPTIMISED.update(kernels)
+    return ("-O1",) if new else ()
 
 
 def _name(job: Job, taken: set[str]) -> str:
@@ -139,6 +152,9 @@ def compile_job(job: Job) -> None:
 def build_jobs(jobs: Sequence[Job], work: Path, flags: Sequence[str]) -> None:
     """The C compiler's part for jobs that are compiled, then one program that runs them all."""
     programs = [job.program() for job in jobs]
+    if flags == FLAGS:
+        pairs = zip(programs, jobs, strict=True)
+        programs = [replace(program, optimise=_optimise(job.compiled)) for program, job in pairs]
     ran = run_programs(programs, work, flags)
     for job, program, done in zip(jobs, programs, ran, strict=True):
         job.output, job.failure = done.output, done.failure

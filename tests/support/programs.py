@@ -34,6 +34,10 @@ LONGEST_RUN_S = 120  # all programs together
 TOGETHER = 16
 # What a module names for its own file alone.
 OWN_NAME = re.compile(r"^(?![\s#/]).*\bstatic\b[^=;{(]*?\b(\w+)(?:\[[^\]]*\])*\s*(?:[=;(]|$)", re.M)
+HELPER = re.compile(r"\b(?:mlf|MLF)_\w+")
+LANES = re.compile(r"^mlf_\w+x\d+$")  # functions of simd.h, whose names its macros make
+DEFINED = re.compile(r"^# *define (\w+)", re.M)
+INCLUDED = re.compile(r'^#include "(?:mlf/)?(\w+\.h)"', re.M)
 INCLUDE = "codegen/host/include"
 
 
@@ -139,6 +143,7 @@ class Program:
     samples: tuple[bytes, ...]
     workspace_io: bool = False  # inputs and outputs are where the module says
     weights: tuple[tuple[str, bytes], ...] = ()  # files the C includes, by their names in archives
+    optimise: tuple[str, ...] = ()  # flags of this module alone
 
     def results(self, data: bytes) -> list[dict[str, Array]]:
         """The outputs of each sample in `data`, which the program wrote."""
@@ -220,11 +225,14 @@ def _run_new(
 ) -> list[Ran]:
     write_headers(work)
     with ThreadPoolExecutor(threads) as pool:
-        units = [programs[k : k + TOGETHER] for k in range(0, len(programs), TOGETHER)]
+        units = _units(programs)
         made = list(pool.map(lambda unit: _objects(unit, work, flags, machine), units))
-    objects = [name for unit, _ in made for name in unit]
-    failures = list(itertools.chain.from_iterable(failures for _, failures in made))
-    alive = [p for p, failure in zip(programs, failures, strict=True) if not failure]
+    objects = [name for names, _ in made for name in names]
+    texts = itertools.chain.from_iterable(texts for _, texts in made)
+    modules = itertools.chain.from_iterable(units)
+    said = {p.name: text for p, text in zip(modules, texts, strict=True)}
+    failures = [said[p.name] for p in programs]
+    alive = [p for p in programs if not said[p.name]]
     ran: dict[str, Ran] = {}
     if alive:
         _link(alive, objects, work, flags, machine)
@@ -253,13 +261,23 @@ def write_program(program: Program, work: Path) -> str:
     return f"{name}.c"
 
 
+def _units(programs: Sequence[Program]) -> list[list[Program]]:
+    """Modules that gcc reads at once: those with the same flags, so many at a time."""
+    kinds: dict[tuple[str, ...], list[Program]] = {}
+    for program in programs:
+        kinds.setdefault(program.optimise, []).append(program)
+    groups = kinds.values()
+    return [group[k : k + TOGETHER] for group in groups for k in range(0, len(group), TOGETHER)]
+
+
 def _objects(
     programs: Sequence[Program], work: Path, flags: Sequence[str], machine: Machine
 ) -> tuple[list[str], list[str]]:
     """Compiles the modules together, or each by itself if the compiler says anything; the object
     files, and for each module what the compiler says if it cannot."""
     sources = [write_program(program, work) for program in programs]
-    if len(programs) > 1:
+    flags = (*flags, *programs[0].optimise)
+    if len(programs) > 1 and not any(map(undeclared, programs)):
         unit = f"{programs[0].name}_and_more"
         parts = map(_included, programs, sources)
         (work / f"{unit}.c").write_text("".join(parts))
@@ -268,6 +286,21 @@ def _objects(
     said = [_said(source, work, flags, machine) for source in sources]
     good = [p.name for p, failure in zip(programs, said, strict=True) if not failure]
     return [f"{name}.o" for name in good], said
+
+
+def undeclared(program: Program) -> set[str]:
+    """Names of helpers that none of the module's own headers has: in one file with other modules
+    theirs would do."""
+    text = program.lib0 + program.lib1 + program.header
+    used = {LANES.sub("MLF_SIMD_H_", n) for n in HELPER.findall(text)} - set(DEFINED.findall(text))
+    return used.difference(*map(_helpers, INCLUDED.findall(text)))
+
+
+@functools.cache
+def _helpers(header: str) -> frozenset[str]:
+    """The names of helpers in a header of mlf/ and in those that it includes."""
+    text = helper_headers().get(f"{INCLUDE}/mlf/{header}", b"").decode()
+    return frozenset(HELPER.findall(text)).union(*map(_helpers, INCLUDED.findall(text)))
 
 
 def _included(program: Program, source: str) -> str:

@@ -47,7 +47,7 @@ class Quantised(Net):
     def weights(
         self, kind: Kind, shape: tuple[int, ...], axis: int | None = None, zero: bool = False
     ) -> tuple[str, Any]:
-        """Constant weights behind their DequantizeLinear, and their scale."""
+        """Constant weights after their DequantizeLinear, and their scale."""
         four = kind in (ml_dtypes.int4, ml_dtypes.uint4)
         low, high = (0, 15) if kind is ml_dtypes.uint4 else (-8, 7)
         if four:

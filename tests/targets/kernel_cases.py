@@ -108,7 +108,7 @@ def long_dense(seed: int) -> onnx.ModelProto:
 
 
 def chains(seed: int) -> onnx.ModelProto:
-    """Layers whose output may take over their input's memory, one behind the other."""
+    """Layers whose output may take over their input's memory, one after the other."""
     rng = np.random.default_rng(seed)
     net = Net()
     outs = []
@@ -191,7 +191,7 @@ def lines(seed: int) -> onnx.ModelProto:
 
 
 def residuals(seed: int) -> onnx.ModelProto:
-    """Convolutions with a quantised addition behind them, and what else may be fused there."""
+    """Convolutions with a quantised addition after them, and what else may be fused there."""
     rng = np.random.default_rng(seed)
     net = Net()
     outs = []
@@ -301,7 +301,7 @@ def vector_layers(seed: int) -> onnx.ModelProto:
                 "AveragePool", net.dq(y, 0.02, out), kernel_shape=[5, 4], strides=[3, 4]
             )
             y = net.q(means, np.float32(0.02), out)
-        if k in (0, 4):  # a residual behind it
+        if k in (0, 4):  # a residual after it
             both = net.node("Add", net.dq(y, 0.02, out), net.dq(x, 0.05, zero))
             y = net.q(both, np.float32(0.06), np.int8(3))
         outs.append(y)

@@ -1,7 +1,9 @@
-"""Requantisation in integers gives the bits of the float form for every accumulator there is."""
+"""Requantisation in integers gives the bits of the float form, or of two roundings, for every
+accumulator there is."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,9 +13,12 @@ from builders import Net
 
 from mlftool.compile import ModuleSpec, compile_module
 from mlftool.ir.graph import View
-from mlftool.ops.contraction import Quantisation, contraction
-from mlftool.ops.fixed import Fixed, extremes, fixed
+from mlftool.ir.rounding import Rounding
+from mlftool.ops.contraction import Quantisation, contraction, results
 from mlftool.targets.kernels.narrow_requantise import Halves, in_halves
+from mlftool.targets.requantise.fixed import Fixed, fixed
+from mlftool.targets.requantise.steps import extremes
+from mlftool.targets.requantise.twice import Away, OneSided, away, one_sided
 
 Array = np.ndarray[Any, Any]
 CHANNELS = 48
@@ -71,6 +76,56 @@ def test_all_steps(kind: str, low: float, bias: int) -> None:
     if kind == "random" and bias < 2**20:
         assert fix is not None
         assert (form.multiplier < 0).mean() < 0.2
+
+
+@pytest.mark.parametrize("bias", [0, 9000, 2**21])
+@pytest.mark.parametrize("low", [-300.0, 0.0])
+@pytest.mark.parametrize("kind", [k for k in SCALES if k != "of_all_sizes"])
+def test_two_roundings(kind: str, low: float, bias: int) -> None:
+    """The same for what TensorFlow Lite rounds twice, of which `results` is the definition."""
+    scales = SCALES[kind](np.random.default_rng(len(kind)))
+    graph = compile_module(ModuleSpec(layer(scales, bias, low, 4), "m", "cortex-m0"))
+    (call,) = [c for c in graph.program.calls if c.kernel.macs]
+    c = contraction(View(graph.program.graph, call.node))
+    plain = Quantisation.of(c.v)
+    factors = Rounding.TWICE.factors(plain.scale.astype(np.float64))
+    q = replace(plain, rounding=Rounding.TWICE, factor=factors)
+    whole, direct, form = one_sided(c, q, 1), away(c, q, 1), in_halves(c, q)
+    assert form is not None
+    assert (direct is None) == (scales.max() >= 0.5)  # of which nothing is shifted out
+    assert whole is None or low >= 0
+    assert whole is not None or low < 0 or kind != "random" or bias > 2**20
+    assert direct is None or direct.signed == (low < 0)
+    least, most = extremes(c, q)
+    for channel in range(CHANNELS):
+        acc = accumulators(int(least[channel]), int(most[channel]), float(q.scale[channel]), q)
+        want = results(replace(q, factor=factors[channel : channel + 1]), acc)
+        got, sure = integers(acc, form, channel)
+        np.testing.assert_array_equal(got[sure], want[sure])
+        if whole is not None:
+            np.testing.assert_array_equal(compared(acc, whole, q, channel), want)
+        if direct is not None:
+            np.testing.assert_array_equal(shifted(acc, direct, q, channel), want)
+
+
+def compared(acc: Array, whole: OneSided, q: Quantisation, channel: int) -> Array:
+    """What mlf_requantize_fixed gives."""
+    m, add = (o.array for o in whole.operands)
+    assert m is not None
+    assert add is not None
+    assert np.abs(acc << whole.left).max() < 2**31
+    fine = ((acc << whole.left) * int(m[channel]) >> 32) + int(add[channel])
+    assert np.abs(fine).max() < 2**31
+    return np.clip(fine >> whole.shift, q.lo, q.hi)
+
+
+def shifted(acc: Array, direct: Away, q: Quantisation, channel: int) -> Array:
+    """What mlf_requantize_up and mlf_requantize_away give."""
+    numbers = [int(o.array[channel]) for o in direct.operands if o.array is not None]
+    m, add, by = numbers if direct.same is None else (numbers[0], *map(int, direct.same))
+    fine = ((2 * acc * m + 2**31) >> 32) + add - (acc < 0) * direct.signed
+    assert np.abs(fine).max() < 2**31
+    return np.clip(fine >> by, q.lo, q.hi)
 
 
 def accumulators(least: int, most: int, scale: float, q: Quantisation) -> Array:

@@ -93,9 +93,10 @@ def test_a_float_network_is_found_out() -> None:
 @pytest.mark.parametrize("name", ["kws_int8", "tcn_int8", "autoencoder_int8"])
 def test_best_case_is_worst_case(name: str, core: str, tmp_path: Path) -> None:
     """Zeros, the extremes and noise cost the same, to a tick of the counter where a clamp is an
-    instruction. Elsewhere it is a branch, and in channels without a multiplier (ops/fixed.py) what
-    is near a tie is rounded as floats are, which takes so many instructions each time. Without
-    these, which the host counts, inputs differ by less than one instruction in 1,000."""
+    instruction. Elsewhere it is a branch, and in channels without a multiplier
+    (targets/requantise/fixed.py) what is near a tie is rounded as floats are, which takes so many
+    instructions each time. Without these, which the host counts, inputs differ by less than one
+    instruction in 1,000."""
     elf, interface, board = firmware(name, core)
     given = onnx.load(path) if isinstance(path := model(name), Path) else path
     (noise,) = random_feeds(given, 3, samples=1)

@@ -9,9 +9,12 @@
 
 /* A fused multiply-add rounds once where the model rounds twice, in requantisation too. Compilers
  * fuse by default on cores that can, unless told -std=c99; GCC does not know the standard pragma.
- * First of all in a source, so that every function of it is compiled alike. */
+ * First of all in a source, so that every function of it is compiled alike. A core without the
+ * instruction needs no pragma, with which GCC's code for Cortex-M0 is slower by up to 0.3 %. */
 #if defined(__GNUC__) && !defined(__clang__)
+#if defined(__FP_FAST_FMAF) || defined(__FP_FAST_FMA)
 #pragma GCC optimize("fp-contract=off")
+#endif
 #else
 #pragma STDC FP_CONTRACT OFF
 #endif

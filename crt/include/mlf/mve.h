@@ -6,7 +6,7 @@
 #ifndef MLF_MVE_H_
 #define MLF_MVE_H_
 
-#include "kernel.h"
+#include "rescale.h"
 
 #if defined(__ARM_FEATURE_MVE) && (__ARM_FEATURE_MVE & 1) && !defined(MLF_PORTABLE_DSP)
 #define MLF_MVE 1
@@ -192,6 +192,50 @@ static inline mlf_octet mlf_octet_madd_some(mlf_octet acc, const int8_t *x, cons
   vqrshrntq_n_s32(                                                                                 \
       vqrshrnbq_n_s32(vdupq_n_s16(0), vqdmlashq_n_s32((acc).even, vld1q_s32(m_even), add), shift), \
       vqdmlashq_n_s32((acc).odd, vld1q_s32(m_odd), add), shift)
+
+/* acc * m / 2^31 of each, rounded to the nearest, ties up; m is positive. */
+static inline mlf_octet mlf_octet_high(mlf_octet acc, const int32_t *m_even, const int32_t *m_odd) {
+  acc.even = vqrdmulhq_s32(acc.even, vld1q_s32(m_even));
+  acc.odd = vqrdmulhq_s32(acc.odd, vld1q_s32(m_odd));
+  return acc;
+}
+
+/* Each shifted to the right by what `even` and `odd` say, which is not positive, ties up. */
+static inline mlf_octet mlf_octet_shift_up(mlf_octet v, const int8_t *even, const int8_t *odd) {
+  v.even = vrshlq_s32(v.even, vldrbq_s32(even));
+  v.odd = vrshlq_s32(v.odd, vldrbq_s32(odd));
+  return v;
+}
+
+static inline int32x4_t mlf_quad_shift_away(int32x4_t v, int32x4_t by) {
+  /* One less where both are negative: a shift by 0 has no ties. */
+  return vrshlq_s32(vaddq_s32(v, vshrq_n_s32(vandq_s32(v, by), 31)), by);
+}
+
+/* The same, ties away from zero. */
+static inline mlf_octet mlf_octet_shift_away(mlf_octet v, const int8_t *even, const int8_t *odd) {
+  v.even = mlf_quad_shift_away(v.even, vldrbq_s32(even));
+  v.odd = mlf_quad_shift_away(v.odd, vldrbq_s32(odd));
+  return v;
+}
+
+/* mlf_octet_high, then all shifted to the right by `shift`, a constant from 1 to 16, ties up, and
+ * limited to int16. */
+#define mlf_octet_high_up(acc, m_even, m_odd, shift)                                               \
+  vqrshrntq_n_s32(                                                                                 \
+      vqrshrnbq_n_s32(vdupq_n_s16(0), vqrdmulhq_s32((acc).even, vld1q_s32(m_even)), shift),        \
+      vqrdmulhq_s32((acc).odd, vld1q_s32(m_odd)), shift)
+
+static inline int32x4_t mlf_quad_downwards(int32x4_t v) {
+  return vaddq_s32(v, vshrq_n_s32(v, 31));
+}
+
+/* The same, ties away from zero. */
+#define mlf_octet_high_away(acc, m_even, m_odd, shift)                                             \
+  vqrshrntq_n_s32(                                                                                 \
+      vqrshrnbq_n_s32(vdupq_n_s16(0),                                                              \
+                      mlf_quad_downwards(vqrdmulhq_s32((acc).even, vld1q_s32(m_even))), shift),    \
+      mlf_quad_downwards(vqrdmulhq_s32((acc).odd, vld1q_s32(m_odd))), shift)
 
 /* The low halves of both, interleaved, each limited to int16. */
 static inline mlf_halves mlf_octet_narrow(mlf_octet v) {
@@ -434,6 +478,42 @@ static inline mlf_octet mlf_halves_widen(mlf_halves v) {
     *mlf_octet_lane(&wide, k) = v.lane[k];
   }
   return wide;
+}
+
+static inline mlf_octet mlf_octet_high(mlf_octet acc, const int32_t *m_even, const int32_t *m_odd) {
+  for (int32_t k = 0; k < 4; k++) {
+    acc.half[0].lane[k] = mlf_high_product(acc.half[0].lane[k], m_even[k]);
+    acc.half[1].lane[k] = mlf_high_product(acc.half[1].lane[k], m_odd[k]);
+  }
+  return acc;
+}
+
+static inline mlf_octet mlf_octet_shift_up(mlf_octet v, const int8_t *even, const int8_t *odd) {
+  for (int32_t k = 0; k < 4; k++) {
+    v.half[0].lane[k] = (v.half[0].lane[k] + ((1 << -even[k]) >> 1)) >> -even[k];
+    v.half[1].lane[k] = (v.half[1].lane[k] + ((1 << -odd[k]) >> 1)) >> -odd[k];
+  }
+  return v;
+}
+
+static inline mlf_octet mlf_octet_shift_away(mlf_octet v, const int8_t *even, const int8_t *odd) {
+  for (int32_t k = 0; k < 4; k++) {
+    v.half[0].lane[k] = mlf_shift_away(v.half[0].lane[k], -even[k]);
+    v.half[1].lane[k] = mlf_shift_away(v.half[1].lane[k], -odd[k]);
+  }
+  return v;
+}
+
+static inline mlf_halves mlf_octet_high_up(mlf_octet acc, const int32_t *m_even,
+                                           const int32_t *m_odd, int32_t shift) {
+  const int8_t by = (int8_t)-shift, all[4] = {by, by, by, by};
+  return mlf_octet_narrow(mlf_octet_shift_up(mlf_octet_high(acc, m_even, m_odd), all, all));
+}
+
+static inline mlf_halves mlf_octet_high_away(mlf_octet acc, const int32_t *m_even,
+                                             const int32_t *m_odd, int32_t shift) {
+  const int8_t by = (int8_t)-shift, all[4] = {by, by, by, by};
+  return mlf_octet_narrow(mlf_octet_shift_away(mlf_octet_high(acc, m_even, m_odd), all, all));
 }
 
 static inline mlf_halves mlf_halves_add(mlf_halves v, int32_t n) {

@@ -7,7 +7,7 @@
 #ifndef MLF_NARROW_H_
 #define MLF_NARROW_H_
 
-#include "kernel.h"
+#include "rescale.h"
 
 /* Without optimisation compilers keep unused functions, unless they are inline. */
 #if defined(__ARM_ARCH_6M__) && defined(__OPTIMIZE__) && !defined(MLF_PORTABLE_NARROW)
@@ -210,6 +210,18 @@ MLF_NARROW_CALL int32_t mlf_requantize_halves_near(int32_t acc, int32_t m, int32
   const uint32_t part = (uint32_t)(fine + near) & ((1u << shift) - 1u);
   if (part < 2u * (uint32_t)near) {
     return mlf_requantize_soft(acc, scale, zero_point, low, high);
+  }
+  return mlf_clamp_i32(fine >> shift, low, high);
+}
+
+/* The same for what rounds twice. */
+MLF_NARROW_CALL int32_t mlf_requantize_halves_twice(int32_t acc, int32_t m, int32_t add,
+                                                    int32_t shift, int32_t near, int64_t factor,
+                                                    int32_t zero_point, int32_t low, int32_t high) {
+  const int32_t fine = mlf_multiply_halves(acc, m) + add;
+  const uint32_t part = (uint32_t)(fine + near) & ((1u << shift) - 1u);
+  if (part < 2u * (uint32_t)near) {
+    return mlf_requantize_twice(acc, factor, zero_point, low, high);
   }
   return mlf_clamp_i32(fine >> shift, low, high);
 }

@@ -42,6 +42,31 @@ static inline int32_t mlf_requantize_twice(int32_t acc, int64_t factor, int32_t 
   return mlf_clamp_i32(x, low - zero_point, high - zero_point) + zero_point;
 }
 
+/* add + the upper half of the 64-bit product a * m, rounded to the nearest, ties up. */
+static inline int32_t mlf_multiply_round(int32_t a, int32_t m, int32_t add) {
+#if defined(__ARM_FEATURE_DSP) && __ARM_FEATURE_DSP && !defined(MLF_PORTABLE_DSP)
+  int32_t sum;
+  __asm__("smmlar %0, %1, %2, %3" : "=r"(sum) : "r"(a), "r"(m), "r"(add));
+  return sum;
+#else
+  return (int32_t)(((int64_t)a * m + (INT64_C(1) << 31)) >> 32) + add;
+#endif
+}
+
+/* mlf_requantize_twice of half of `twice`, where a shift to the right by 1 or more follows. What it
+ * adds is the zero point, moved to the left by as much, and the shift's half, whose ties go up
+ * here: outputs are not less than their zero point. */
+static inline int32_t mlf_requantize_up(int32_t twice, int32_t m, int32_t add, int32_t by,
+                                        int32_t low, int32_t high) {
+  return mlf_clamp_i32(mlf_multiply_round(twice, m, add) >> by, low, high);
+}
+
+/* The same for any output: below zero ties go down. */
+static inline int32_t mlf_requantize_away(int32_t twice, int32_t m, int32_t add, int32_t by,
+                                          int32_t low, int32_t high) {
+  return mlf_clamp_i32((mlf_multiply_round(twice, m, add) + (twice >> 31)) >> by, low, high);
+}
+
 /* A sum of 64 bits as a quantised value, rounded once; the upper half of `factor` is what the
  * product is shifted by. */
 static inline int32_t mlf_requantize_once(int64_t acc, int64_t factor, int32_t zero_point,

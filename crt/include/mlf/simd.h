@@ -8,6 +8,7 @@
 #define MLF_SIMD_H_
 
 #include "mlf/kernel.h"
+#include "mlf/rescale.h"
 
 /* All of x86's intrinsics are 30 times the text of those of SSE2. */
 #if defined(__AVX2__)
@@ -273,6 +274,14 @@ static inline void mlf_put_u8_x4(uint8_t *to, mlf_i32x4 v, int32_t low, int32_t 
 #endif
 MLF_LANES(4)
 
+/* mlf_rescale of each by m, shifted to the right by `by`, from 0 to 31. */
+static inline mlf_i32x4 mlf_rescaled_x4(mlf_i32x4 acc, mlf_i32x4 m, mlf_i32x4 by) {
+  for (int32_t k = 0; k < 4; k++) {
+    acc[k] = mlf_rescale(acc[k], m[k], -by[k]);
+  }
+  return acc;
+}
+
 /* Bytes, widened. Written as instructions because gcc converts short vectors byte by byte. */
 static inline mlf_i32x4 mlf_load_s8_x4(const int8_t *from) {
 #if defined(__SSE2__)
@@ -352,6 +361,21 @@ static inline mlf_i32x8 mlf_clamp_x8(mlf_i32x8 x, int32_t low, int32_t high) {
 static inline mlf_i32x8 mlf_scaled_x8(mlf_i32x8 acc, mlf_f32x8 scale) {
   const mlf_f32x8 product = __builtin_convertvector(acc, mlf_f32x8) * scale;
   return (mlf_i32x8)_mm256_cvtps_epi32((__m256)product);
+}
+
+/* The same; m is positive. */
+static inline mlf_i32x8 mlf_rescaled_x8(mlf_i32x8 acc, mlf_i32x8 m, mlf_i32x8 by) {
+  const __m256i half = _mm256_set1_epi64x(INT64_C(1) << 30);
+  const __m256i acc_odd = _mm256_srli_epi64((__m256i)acc, 32);
+  const __m256i m_odd = _mm256_srli_epi64((__m256i)m, 32);
+  const __m256i even = _mm256_add_epi64(_mm256_mul_epi32((__m256i)acc, (__m256i)m), half);
+  const __m256i odd = _mm256_add_epi64(_mm256_mul_epi32(acc_odd, m_odd), half);
+  const __m256i low = _mm256_srli_epi64(even, 31);
+  const mlf_i32x8 high = (mlf_i32x8)_mm256_blend_epi32(low, _mm256_add_epi64(odd, odd), 0xaa);
+  /* Half of 2^by, which is 0 for 0; ties below zero go down where there are any. */
+  const __m256i power = _mm256_sllv_epi32(_mm256_set1_epi32(1), (__m256i)by);
+  const mlf_i32x8 added = high + (mlf_i32x8)_mm256_srli_epi32(power, 1) + ((high & -by) >> 31);
+  return (mlf_i32x8)_mm256_srav_epi32((__m256i)added, (__m256i)by);
 }
 
 /* Sixteen values with the zero point added, within limits: int16, the first four of `a` and of `b`,
@@ -512,6 +536,20 @@ static inline void mlf_put_u8_x16(uint8_t *to, mlf_i32x16 v, int32_t low, int32_
   memcpy(to, &bytes, sizeof bytes);
 }
 MLF_LANES(16)
+
+static inline mlf_i32x16 mlf_rescaled_x16(mlf_i32x16 acc, mlf_i32x16 m, mlf_i32x16 by) {
+  const __m512i half = _mm512_set1_epi64(INT64_C(1) << 30);
+  const __m512i acc_odd = _mm512_srli_epi64((__m512i)acc, 32);
+  const __m512i m_odd = _mm512_srli_epi64((__m512i)m, 32);
+  const __m512i even = _mm512_add_epi64(_mm512_mul_epi32((__m512i)acc, (__m512i)m), half);
+  const __m512i odd = _mm512_add_epi64(_mm512_mul_epi32(acc_odd, m_odd), half);
+  const __m512i low = _mm512_srli_epi64(even, 31);
+  const __m512i both = _mm512_mask_blend_epi32(0xaaaa, low, _mm512_add_epi64(odd, odd));
+  const mlf_i32x16 high = (mlf_i32x16)both;
+  const __m512i power = _mm512_sllv_epi32(_mm512_set1_epi32(1), (__m512i)by);
+  const mlf_i32x16 added = high + (mlf_i32x16)_mm512_srli_epi32(power, 1) + ((high & -by) >> 31);
+  return (mlf_i32x16)_mm512_srav_epi32((__m512i)added, (__m512i)by);
+}
 
 static inline mlf_i32x16 mlf_load_s8_x16(const int8_t *from) {
   return (mlf_i32x16)_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)from));

@@ -1,7 +1,7 @@
 /* Strings of a fixed size: what a tensor of strings is made of.
  *
  * A slot holds at most 63 bytes of UTF-8 and zeros up to its end, so it is a C string too, and
- * equal strings are equal slots. What would become longer ends behind the last whole character that
+ * equal strings are equal slots. What would become longer ends after the last whole character that
  * fits.
  */
 #ifndef MLF_TEXT_H_

@@ -1,8 +1,9 @@
 /* Constants whose bytes the assembler takes from a file, because C compilers need minutes and
  * gigabytes for arrays of many megabytes.
  *
- * The file, tvmgen_<module>.weights, lies in codegen/host/include, so whoever finds headers with
- * -I finds it. Link-time optimisation assembles without -I: compile such a module with -fno-lto.
+ * The file, tvmgen_<module>.weights, is in codegen/host/include, so a compiler that finds headers
+ * with -I finds it. Link-time optimisation assembles without -I: compile such a module with
+ * -fno-lto.
  */
 #ifndef MLF_WEIGHTS_H_
 #define MLF_WEIGHTS_H_

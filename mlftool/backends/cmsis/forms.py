@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mlftool.ir.graph import Array, Graph, Node
-from mlftool.ir.rounding import multiplier
+from mlftool.ir.rounding import Rescaling, multiplier
 from mlftool.ops.base import Trait, is_a
 
 Factor = tuple[int, int]  # multiplier, shift to the left
@@ -348,9 +348,9 @@ def rescaled(s: Site) -> Found | str:
 
 def _end(s: Site) -> tuple[Factor, int, Pair]:
     """The factor, the zero point and the limits of a Rescale that stores."""
-    a = s.node.attrs
-    expect(a["before"] == 0 and a["left"] == 0, "shifts its sum")
-    return (a["m_"], a["exponent"]), a["after"], (a["low"], a["high"])
+    how = Rescaling.of(s.node.attrs)
+    expect(how.before == 0 and how.left == 0, "shifts its sum")
+    return (how.m, how.exponent), how.after, (how.low, how.high)
 
 
 def _fixed_sum(s: Site, inner: Site) -> Found | str:
@@ -358,13 +358,14 @@ def _fixed_sum(s: Site, inner: Site) -> Found | str:
     if operands[0] is None or operands[1] is None:
         return ""
     a, b = operands[0].node, operands[1].node
+    first, second = Rescaling.of(a.attrs), Rescaling.of(b.attrs)
     s.int8(a.inputs[0], b.inputs[0])
-    expect(a.attrs["left"] == b.attrs["left"] > 0, "has operands that are not shifted alike")
+    expect(first.left == second.left > 0, "has operands that are not shifted alike")
     out, zero, limits = _end(s)
-    factors = [*((n.attrs["m_"], n.attrs["exponent"]) for n in (a, b)), out]
-    zeros = (a.attrs["before"], b.attrs["before"], zero)
+    factors = [(first.m, first.exponent), (second.m, second.exponent), out]
+    zeros = (first.before, second.before, zero)
     names = (a.inputs[0], b.inputs[0])
-    form = Binary(names, _elements(s, names), zeros, factors, limits, a.attrs["left"])
+    form = Binary(names, _elements(s, names), zeros, factors, limits, first.left)
     nodes = (a, b) if a is not b else (a,)
     return (*nodes, inner.node, s.node), form
 

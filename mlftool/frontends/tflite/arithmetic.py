@@ -5,6 +5,8 @@ On quantised tensors they are operators of int32 between Rescales, which fuse in
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import numpy as np
 
 from mlftool.frontends.tflite.model import Tensor
@@ -12,7 +14,7 @@ from mlftool.frontends.tflite.site import INTEGERS, RefusedError, Site, one_of, 
 from mlftool.ir import dtype
 from mlftool.ir.dtype import DType
 from mlftool.ir.graph import TensorType
-from mlftool.ir.rounding import multiplier, rescaled, wrapped
+from mlftool.ir.rounding import Rescaling, multiplier, rescaled
 
 WIDE = one_of("int32", "int64")
 
@@ -49,23 +51,13 @@ def rescale(
     limits: tuple[int, int] = (0, 0),
 ) -> str:
     """(name - before) * 2^left * real + after, as the value `out` or a new one of that type."""
-    m, exponent = multiplier(real)
+    how = Rescaling(before, left, *multiplier(real), after, *limits)
     value = s.draft.consts.get(name)
     if value is not None and isinstance(out, DType) and out.bits == 32:
-        made = rescaled(wrapped(wrapped(value.astype(np.int64) - before) << left), m, exponent)
-        return s.const(made.astype(np.int32))
-    attrs = {
-        "before": before,
-        "left": left,
-        "m_": m,
-        "exponent": exponent,
-        "after": after,
-        "low": limits[0],
-        "high": limits[1],
-    }
+        return s.const(how.apply(value).astype(np.int32))
     type_ = s.draft.types[name]
     made_as = TensorType(out, type_.shape) if isinstance(out, DType) else out
-    return s.add("mlf.Rescale", (name,), made_as, attrs)
+    return s.add("mlf.Rescale", (name,), made_as, asdict(how))
 
 
 def widened(s: Site, name: str, zero: int) -> str:
@@ -164,10 +156,9 @@ def divide(s: Site) -> None:
     if row != "int8":
         s.within(s.add("Div", (s.name(0), s.name(1)), TensorType(y.type.dtype, shape)), s.out())
         return
-    m, exponent = multiplier(s.scale(a) / (s.scale(b) * s.scale(y)))
-    low, high = s.stored_limits()
-    attrs = {"a_zero": s.zero(a), "b_zero": s.zero(b), "m_": m, "exponent": exponent}
-    attrs |= {"after": s.zero(y), "low": low, "high": high}
+    factor = multiplier(s.scale(a) / (s.scale(b) * s.scale(y)))
+    how = Rescaling(s.zero(a), 0, *factor, s.zero(y), *s.stored_limits())
+    attrs = {**asdict(how), "zero": s.zero(b)}
     s.add("mlf.DivideFixed", (s.name(0), s.name(1)), s.out(), attrs)
 
 

@@ -1,7 +1,7 @@
 """Sums of products: convolutions, fully connected layers and matrix products.
 
 They are QLinearConv, com.microsoft.QGemm and their like, whose requantisation rounds as TensorFlow
-Lite Micro does: twice behind sums of 32 bits, once behind those of 64 (mlftool/ir/rounding.py).
+Lite Micro does: twice after sums of 32 bits, once after those of 64 (mlftool/ir/rounding.py).
 """
 
 from __future__ import annotations
@@ -159,10 +159,14 @@ def contraction(
 GEMM = "com.microsoft.QGemm"
 
 
-def convolved(
-    s: Site, weights: Array, group: int, q: Quantities | None, attrs: dict[str, Any]
-) -> None:
-    """A convolution with weights [O, I, H, W], of floats if there is no `q`."""
+def convolved(s: Site, weights: Array, group: int, *, wide_only: bool = False) -> None:
+    """A convolution with weights [O, I, H, W]; biases behind int16 are int64 if `wide_only`."""
+    attrs, q = spatial(s, weights.shape[2:], s.x(), s.y()), None
+    weights = np.ascontiguousarray(weights)
+    if kind_of(s) != "float32":
+        weights_of(s, 1, weights.shape[0])
+        bias = biases(s, 2, weights.shape[0])
+        q = Quantities(weights, bias, rounding(s, bias, wide_only=wide_only))
     x, y = s.turned(s.name(0), FIRST), s.y().type
     shape = tuple(y.shape[p] for p in FIRST)
     attrs = {**attrs, "group": group}
@@ -182,42 +186,29 @@ def convolved(
 
 @operator("CONV_2D")
 def conv_2d(s: Site) -> None:
-    row, x, y = kind_of(s), s.x(), s.y()
+    kind_of(s)
+    x, y = s.x(), s.y()
     rank(s, 4, x, y, s.x(1))
     w = s.known(1, "weights")
-    oc, kh, kw, ic = w.shape
+    oc, _, _, ic = w.shape
     s.expect(ic > 0 and x.type.shape[3] % ic == 0, f"weights {s.x(1).type} for {x.type}")
     group = x.type.shape[3] // ic
     s.expect(group > 0 and oc % group == 0 and oc == y.type.shape[3], f"weights {s.x(1).type}")
-    attrs = spatial(s, (kh, kw), x, y)
-    turned = np.ascontiguousarray(w.transpose(0, 3, 1, 2))
-    if row == "float32":
-        convolved(s, turned, group, None, attrs)
-        return
-    weights_of(s, 1, oc)
-    bias = biases(s, 2, oc)
-    convolved(s, turned, group, Quantities(turned, bias, rounding(s, bias)), attrs)
+    convolved(s, w.transpose(0, 3, 1, 2), group)
 
 
 @operator("DEPTHWISE_CONV_2D")
 def depthwise_conv_2d(s: Site) -> None:
-    row, x, y = kind_of(s), s.x(), s.y()
+    kind_of(s)
+    x, y = s.x(), s.y()
     rank(s, 4, x, y, s.x(1))
     w, channels = s.known(1, "weights"), x.type.shape[3]
-    one, kh, kw, oc = w.shape
+    one, _, _, oc = w.shape
     fits = one == 1 and channels > 0 and oc % channels == 0 and oc == y.type.shape[3]
     s.expect(fits, f"weights {s.x(1).type} for {x.type}")
     multiplier = s.option("depth_multiplier", 0)
     s.expect(multiplier in (0, oc // channels), f"a depth_multiplier of {multiplier}")
-    attrs = spatial(s, (kh, kw), x, y)
-    turned = np.ascontiguousarray(w.transpose(3, 0, 1, 2))
-    if row == "float32":
-        convolved(s, turned, channels, None, attrs)
-        return
-    weights_of(s, 1, oc)
-    bias = biases(s, 2, oc)
-    q = Quantities(turned, bias, rounding(s, bias, wide_only=True))
-    convolved(s, turned, channels, q, attrs)
+    convolved(s, w.transpose(3, 0, 1, 2), channels, wide_only=True)
 
 
 @operator("TRANSPOSE_CONV")

@@ -1,7 +1,7 @@
 """Model -> Graph: operators in their order, each by the rule that is registered for its kind.
 
 A tensor's value has the tensor's name. What keeps its value between calls comes in as an input of
-the model behind its own, and goes out as an output: `<name>` and `<name>_next`.
+the model after its own, and goes out as an output: `<name>` and `<name>_next`.
 """
 
 from __future__ import annotations

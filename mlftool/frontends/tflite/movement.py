@@ -182,7 +182,7 @@ def strided_slice(s: Site) -> None:
 def _ends(
     begin: int, end: int, step: int, n: int, from_first: int, to_last: int
 ) -> tuple[int, int, int]:
-    """The first element of a window along an axis, and the one behind its last."""
+    """The first element of a window along an axis, and the one after its last."""
     low, high = (0, n) if step > 0 else (-1, n - 1)
     begin, end = (v + n if v < 0 else v for v in (begin, end))
     begin, end = (min(max(v, low), high) for v in (begin, end))
@@ -194,7 +194,7 @@ def _ends(
 
 
 def borders(s: Site, x: Tensor) -> Array:
-    """[axes, 2]: what is added before and behind each axis."""
+    """[axes, 2]: what is added before and after each axis."""
     pads = s.known(1, "borders").astype(np.int64)
     s.expect(pads.shape == (len(x.type.shape), 2), f"borders {s.x(1).type} of {x.type}")
     s.expect(bool((pads >= 0).all()), "negative borders")

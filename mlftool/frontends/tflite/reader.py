@@ -236,7 +236,7 @@ class _Reader:
     def data_of(self, buffer: Any, type_: TensorType, nibbles: bool, name: str) -> Array | None:
         if buffer.Offset() > 1 or buffer.Size() > 1:
             raise MalformedError(
-                f"tensor '{name}' lies behind the flatbuffer, as in files above 2 GB"
+                f"tensor '{name}' is beyond the end of the flatbuffer, as in files above 2 GB"
             )
         n = self.count(buffer.DataLength(), "bytes of data")
         if not n:

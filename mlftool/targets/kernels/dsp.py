@@ -13,8 +13,8 @@ and treats its input as it does its weights.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -29,7 +29,6 @@ from mlftool.ops.contraction import (
     requantize,
     stores,
 )
-from mlftool.ops.fixed import fixed
 from mlftool.ops.scalar import Store
 from mlftool.targets.kernels.parts import (
     Tile,
@@ -37,14 +36,13 @@ from mlftool.targets.kernels.parts import (
     bias_of,
     byte_kernel,
     constants,
-    scale_of,
     walk,
 )
+from mlftool.targets.requantise.forms import Form, form
 
 # C functions that make int16 of bytes; the second in the order in which SXTB16 gives them.
 WIDEN = ("mlf_widen_s8", "mlf_widen_s8_pairs")
 PACKED = "two halfwords 256 * w1 + w0 a word"
-Requantised = Callable[[str, str], str]  # C text of (accumulator, channel)
 
 
 def quads(c: Contraction, width: int) -> Array:
@@ -72,12 +70,13 @@ def entries_of(
     q: Quantisation,
     rows: int,
     width: int,
-    requantised: Requantised | None,
+    finish: Form | None,
     always: bool = False,
 ) -> tuple[list[Stored], bool]:
     """`stores`, but where the last pixel has no second one it is stored twice, as pixel `q1`, which
     needs no condition, unless the store reads what it replaces; and whether that is so. `always`:
     also if no pixel is left over."""
+    requantised = finish.text if finish else partial(requantize, c, q)
     entries = stores(c, q, rows, width, width, requantised)
     if rows == 1 or (c.pixels % rows == 0 and not always) or entries[0].store.inplace:
         return entries, False
@@ -86,7 +85,7 @@ def entries_of(
     for b, entry in enumerate(first):
         channel = f"oc + {b}" if b else "oc"
         acc = f"acc1{b}"
-        text = requantised(acc, channel) if requantised else requantize(c, q, acc, channel)
+        text = requantised(acc, channel)
         index = f"q1 * {Number(c.oc)} + {channel}"
         store = Store(c.v, f"({c.v.y.dtype.c}){text}", index, channel)
         second.append(replace(entry, index=index, store=store))
@@ -102,15 +101,14 @@ class Dot:
     rows: int
     width: int
     weights: Operand
-    scale: tuple[Operand, ...]  # what `requantised` reads
-    requantised: Requantised | None  # None: as floats do
+    finish: Form
     ordered: bool  # operands are in the order in which SXTB16 gives bytes
     unroll: int
     cost: float
 
 
 def _tile(c: Contraction, q: Quantisation, dot: Dot, order: Walk | None = None) -> Tile:
-    entries, twice = entries_of(c, q, dot.rows, dot.width, dot.requantised)
+    entries, twice = entries_of(c, q, dot.rows, dot.width, dot.finish)
     store, column = entries[0].store, -(-c.depth // 4) * 4
     columns = Operand("columns", "int16_t", "scratch", bytes=2 * dot.rows * column)
     order = order or walk(c, dot.rows, column, columns, store.operands)
@@ -118,7 +116,7 @@ def _tile(c: Contraction, q: Quantisation, dot: Dot, order: Walk | None = None) 
         dot.name,
         "dsp.c.j2",
         c,
-        (dot.weights, *constants(b=bias_of(c, q, dot.width)), *dot.scale),
+        (dot.weights, *constants(b=bias_of(c, q, dot.width)), *dot.finish.operands),
         order.scratch,
         store,
         {
@@ -149,22 +147,19 @@ def pairs(c: Contraction, q: Quantisation, unrolled: int = 0) -> Tile | None:
     unroll = unrolled or next(n for n in (8, 6, 7, 5, 4, 3, 2, 1) if rounds % n == 0)
     if w is None or rounds % unroll:
         return None
-    fix = fixed(c, q)
-    scale = (fix.coded(width),) if fix else constants(scale=scale_of(q, width))
-    text = (lambda acc, channel: fix.text(acc, f"m[{channel}]")) if fix else None
     weights = Operand("w", "uint32_t", "const", array=w, note=PACKED)
     cost = c.macs * 0.9 + c.pixels * (c.oc * 16.0 + c.depth * 1.5)
-    dot = Dot("dsp.pairs", "pairs", rows, width, weights, scale, text, ordered, unroll, cost)
+    made = form(c, q, width)
+    dot = Dot("dsp.pairs", "pairs", rows, width, weights, made, ordered, unroll, cost)
     return _tile(c, q, dot)
 
 
 def _unpacked(
     c: Contraction, q: Quantisation, name: str, rows: int, width: int, order: list[int], cost: float
 ) -> Dot:
-    scale = constants(scale=scale_of(q, width))
     (w,) = constants(w=np.ascontiguousarray(quads(c, width)[..., order]).reshape(-1))
     unroll = 4 if -(-c.depth // 4) % 4 == 0 else 2
-    return Dot(name, "quads", rows, width, w, scale, None, False, unroll, cost)
+    return Dot(name, "quads", rows, width, w, form(c, q, width), False, unroll, cost)
 
 
 @byte_kernel("dsp", signed=True)

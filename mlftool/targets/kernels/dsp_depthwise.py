@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mlftool.ops.base import Operand
-from mlftool.ops.contraction import Contraction, Quantisation, Stored, requantize, scale_operand
-from mlftool.ops.fixed import fixed
+from mlftool.ops.contraction import Contraction, Quantisation, Stored
 from mlftool.ops.scalar import Store
 from mlftool.targets.kernels.parts import Tile, bias_of, byte_kernel, constants
 from mlftool.targets.kernels.planes import Axis, Plane, axes
+from mlftool.targets.requantise.forms import form
 
 MOST_TAPS = 25
 
@@ -77,18 +77,18 @@ def planes(c: Contraction, q: Quantisation) -> Tile | None:
     if plane is None:
         return None
     code, pairs = _code(plane.outer, plane.inner, plane.width)
-    fix = fixed(c, q)
+    made = form(c, q)
     entries = []
     for u in (0, 1):
-        text = fix.text(f"acc{u}", "mc") if fix else requantize(c, q, f"acc{u}", "c")
+        text = made.hoisted(f"acc{u}", "c")
         index = f"o + {plane.inner.y}" if u else "o"
         entries.append(Stored("", index, Store(c.v, f"({c.v.y.dtype.c}){text}", index, "c")))
-    scale = fix.coded() if fix else scale_operand(q)
     return Tile(
         "dsp.planes",
         "dsp_planes.c.j2",
         c,
-        (*constants(w=plane.weights, b=bias_of(c, q)), scale),
+        # Weights are made int16 here, so moving sums to the left costs nothing.
+        (*constants(w=plane.weights, b=bias_of(c, q) << made.left), *made.operands),
         [Operand("plane", "int16_t", "scratch", bytes=2 * plane.elements)],
         entries[1].store,
         {
@@ -96,7 +96,8 @@ def planes(c: Contraction, q: Quantisation) -> Tile | None:
             "pairs": pairs,
             "code": code,
             "stores": entries,
-            "fixed": fix is not None,
+            "left": made.left,
+            "hoists": made.hoists,
             "fill": q.x_zero_point,
         },
         cost=c.macs * 1.2 + c.pixels * c.oc * 10.0 + c.oc * (3.5 * c.inputs[0] * c.inputs[1] + 100),

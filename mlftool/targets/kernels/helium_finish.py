@@ -1,7 +1,8 @@
 """Epilogues for vectors of accumulators on Cortex-M55: eight are requantised at a time.
 
-The integer form of ops/fixed.py is VQDMLASH and a shift that narrows. A layer in which some channel
-has no multiplier takes the float form for all its channels, two instructions more for four of them.
+The integer form (targets/requantise/fixed.py) is VQDMLASH and a shift that narrows. A layer in
+which some channel has no multiplier takes the float form for all its channels, two instructions
+more for four of them. What rounds twice is VQRDMULH and VRSHL.
 Fused operators, such as a residual Add, are computed on the same vectors; those without a vector
 form here are computed element by element.
 """
@@ -13,19 +14,24 @@ from dataclasses import dataclass
 import numpy as np
 
 from mlftool.ir.graph import Array
+from mlftool.ir.holes import Number
+from mlftool.ir.rounding import Rounding
 from mlftool.ops.base import Operand
 from mlftool.ops.contraction import (
     Contraction,
     Quantisation,
     folded_bias,
-    has_normal_scales,
+    grows,
     pad_rows,
     requantize,
     scale_operand,
 )
-from mlftool.ops.fixed import fixed
 from mlftool.ops.scalar import Store
 from mlftool.targets.kernels.parts import Residual, after_core, residual
+from mlftool.targets.requantise.fixed import fixed
+from mlftool.targets.requantise.twice import multipliers
+
+MOST_NARROWING = 16  # bits that one instruction shifts while it narrows
 
 
 @dataclass(frozen=True)
@@ -84,23 +90,52 @@ def _vector(
     c: Contraction, q: Quantisation, shape: Shape
 ) -> tuple[tuple[Operand, ...], tuple[str, ...]] | None:
     """Operands and C statements, or None where there is no vector form."""
-    if not has_normal_scales(q) or not c.v.y.dtype.is_int8:
+    if not grows(c, q) or not c.v.y.dtype.is_int8:
         return None
-    fix = fixed(c, q)
-    if fix is not None and not fix.exact.any() and fix.shift < 16:
-        operand = Operand("m", "int32_t", "const", array=shape.lanes(fix.multiplier))
-        # VQDMLASH doubles, and the shift that follows it adds the half itself.
-        add = 2 * fix.add - (1 << fix.shift)
-        text = f"mlf_octet_fixed(acc, {shape.halves('m')}, {add}, {fix.shift + 1})"
-    else:
-        scale = np.broadcast_to(q.scale, (c.oc,)).astype(np.float32)
-        operand = Operand("scale", "float", "const", array=shape.lanes(scale))
-        text = f"mlf_octet_scaled(acc, {shape.halves('scale')}, {q.y_zero_point})"
+    made = (_twice if q.rounding is Rounding.TWICE else _even)(c, q, shape)
+    if made is None:
+        return None
+    operands, text = made
     nodes, added = after_core(c.v), residual(c.v)
     out = limit(text, q.lo, q.hi, bool(nodes))
     if not nodes:
-        return (operand,), (f"const mlf_halves out = {out};",)
-    return ((operand, added.other), _sum(added, out, c.oc, shape)) if added else None
+        return operands, (f"const mlf_halves out = {out};",)
+    return ((*operands, added.other), _sum(added, out, c.oc, shape)) if added else None
+
+
+Halves = tuple[tuple[Operand, ...], str]  # what the text reads, and C text of halves
+
+
+def _even(c: Contraction, q: Quantisation, shape: Shape) -> Halves:
+    fix = fixed(c, q)
+    if fix is not None and not fix.exact.any() and fix.shift < 16:
+        m = Operand("m", "int32_t", "const", array=shape.lanes(fix.multiplier))
+        # VQDMLASH doubles, and the shift that follows it adds the half itself.
+        add = 2 * fix.add - (1 << fix.shift)
+        return (m,), f"mlf_octet_fixed(acc, {shape.halves('m')}, {add}, {fix.shift + 1})"
+    scale = np.broadcast_to(q.scale, (c.oc,)).astype(np.float32)
+    operand = Operand("scale", "float", "const", array=shape.lanes(scale))
+    return (operand,), f"mlf_octet_scaled(acc, {shape.halves('scale')}, {q.y_zero_point})"
+
+
+def _twice(c: Contraction, q: Quantisation, shape: Shape) -> Halves | None:
+    """VQRDMULH is the product that is rounded, VRSHL the shift; below zero its ties go down."""
+    m, exponent = multipliers(c, q)
+    if exponent.max() > 0:
+        return None
+    ties = "away" if q.lo < q.y_zero_point else "up"
+    operands: tuple[Operand, ...] = (
+        Operand("m", "int32_t", "const", array=shape.lanes(m.astype(np.int32))),
+    )
+    if exponent.min() == exponent.max() and -MOST_NARROWING <= exponent[0] < 0:
+        shift = Number(-int(exponent[0]))
+        narrow = f"mlf_octet_high_{ties}(acc, {shape.halves('m')}, {shift})"
+    else:
+        by = shape.lanes(exponent.astype(np.int8))
+        operands = (*operands, Operand("by", "int8_t", "const", array=by))
+        high = f"mlf_octet_high(acc, {shape.halves('m')})"
+        narrow = f"mlf_octet_narrow(mlf_octet_shift_{ties}({high}, {shape.halves('by')}))"
+    return operands, f"mlf_halves_add({narrow}, {q.y_zero_point})" if q.y_zero_point else narrow
 
 
 def limit(text: str, low: int, high: int, whole: bool) -> str:

@@ -1,7 +1,7 @@
 """Quantised operators for processors without FPU: no operation on floats is left in them.
 
 Requantisation is one integer multiplication where one has the bits of the float form, which
-ops/fixed.py finds out, else the three roundings of the float form in integers.
+targets/requantise/fixed.py finds out, else the three roundings of the float form in integers.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from dataclasses import replace
 import numpy as np
 
 from mlftool.ir.graph import View
-from mlftool.ops.base import Bid, Kernel, Operand
-from mlftool.ops.contract import Form, blocked, depthwise
+from mlftool.ir.rounding import Rounding
+from mlftool.ops.base import Bid, Kernel
+from mlftool.ops.contract import blocked, depthwise
 from mlftool.ops.contraction import (
     Contraction,
     Quantisation,
@@ -21,33 +22,37 @@ from mlftool.ops.contraction import (
     largest,
     packable,
     requantize_soft,
+    scale_operand,
     scale_text,
     shape_of,
 )
 from mlftool.ops.conv_transpose import gathered
-from mlftool.ops.fixed import fixed
 from mlftool.ops.matmul import one_scale, quantised_products
 from mlftool.ops.window import averages, constant_factor
 from mlftool.targets.kernels import BYTES, PRODUCTS, TRANSPOSED, kernel
+from mlftool.targets.requantise.fixed import fixed
+from mlftool.targets.requantise.forms import At, Form, form
 
 SOFT = "mlf_requantize_soft"
 
 
 def in_integers(c: Contraction, q: Quantisation, columns: int) -> Form | None:
     """None where a scale is not a normal number, which only floats can represent."""
+    if q.rounding is not Rounding.EVEN:
+        return form(c, q, columns)
     if not has_normal_scales(q):
         return None
-    fix = fixed(c, q)
+    fix, scales = fixed(c, q), scale_operand(q, columns)
     if fix is None:
-        return Form(lambda acc, channel: requantize_soft(q, acc, channel), lambda scales: scales)
+        return Form(lambda acc, at: requantize_soft(q, acc, at.channel), (scales,))
 
-    def text(acc: str, channel: str) -> str:
-        return fix.soft_text(acc, f"m[{channel}]", scale_text(q, channel), q.y_zero_point)
+    def text(acc: str, at: At) -> str:
+        return fix.soft_text(acc, at("m"), scale_text(q, at.channel), q.y_zero_point)
 
-    def operands(scales: tuple[Operand, ...]) -> tuple[Operand, ...]:
-        return (*(scales if fix.exact.any() else ()), fix.operand(columns, rough=True))
-
-    return Form(text, operands, ("mlf/tiles.h",) if fix.exact.any() else ())
+    m = fix.operand(columns, rough=True)
+    if not fix.exact.any():
+        return Form(text, (m,))
+    return Form(text, (scales, m), includes=("mlf/tiles.h",))
 
 
 # Instructions of these loops for each that the portable form takes with an FPU, as counted; a

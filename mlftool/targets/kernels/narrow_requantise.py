@@ -1,7 +1,8 @@
 """Requantisation for ARMv6-M, which multiplies 32 bits by 32 and keeps 32: three multiplications.
 
-The form of ops/fixed.py needs the upper half of 64 bits, which takes four multiplications there and
-their additions. Here multipliers have no more bits than leave floor(acc * m / 2^16) within 32:
+The form of targets/requantise/fixed.py needs the upper half of 64 bits, which takes four
+multiplications there and their additions. Here multipliers have no more bits than leave
+floor(acc * m / 2^16) within 32:
 
     acc * (m >> 16) + (acc >> 16) * (m & 0xffff) + ((acc & 0xffff) * (m & 0xffff) >> 16)
 
@@ -20,19 +21,19 @@ import numpy as np
 
 from mlftool.ir.graph import Array
 from mlftool.ir.holes import Number
+from mlftool.ir.rounding import Rounding, parts
 from mlftool.ops.base import Operand
 from mlftool.ops.contraction import (
     Contraction,
     Quantisation,
-    has_normal_scales,
+    grows,
     pad_rows,
     scale_text,
 )
-from mlftool.ops.fixed import extremes, first_at_least
 from mlftool.targets.kernels.parts import constants, scale_of
+from mlftool.targets.requantise.steps import Steps
 
 TRIED = 64  # multipliers on either side of the best one
-FAR = 2**40  # beyond any sum
 
 
 @dataclass(frozen=True)
@@ -56,10 +57,11 @@ class Halves:
 
     def rare_text(self, acc: str, channel: str) -> str:
         """If the factor is negative."""
+        kind = "near" if self.q.rounding is Rounding.EVEN else "twice"
         scale = scale_text(self.q, channel)
         limits = f"{self.q.y_zero_point}, {self.q.lo}, {self.q.hi}"
         near = f"{self.shift}, {self.near}, {scale}, {limits}"
-        return f"mlf_requantize_halves_near({acc}, -factor, more, {near})"
+        return f"mlf_requantize_halves_{kind}({acc}, -factor, more, {near})"
 
     def operands(self, columns: int) -> tuple[Operand, ...]:
         scale = constants(scale=scale_of(self.q, columns)) if self.rare else ()
@@ -69,58 +71,42 @@ class Halves:
 
 def in_halves(c: Contraction, q: Quantisation) -> Halves | None:
     """The form of a layer, or None where scales or accumulators leave no room for it."""
-    if not has_normal_scales(q) or not c.v.y.dtype.is_int8:
+    if not grows(c, q) or not c.v.y.dtype.is_int8:
         return None
-    least, most = extremes(c, q)
+    steps = Steps.of(c, q)
+    least, most = steps.least, steps.most
     scale = np.broadcast_to(q.scale, (c.oc,)).astype(np.float64)
-    values = np.arange(q.lo + 1, q.hi + 1)
-    first, sure = first_at_least(scale, values - q.y_zero_point, least[:, None], most[:, None])
-    steps = _Steps(values, first, first <= most[:, None], first > least[:, None])
-    known = np.asarray(sure.all(axis=1))
+    known = np.asarray(steps.sure.all(axis=1))
     constant = known & ~(steps.reached & steps.missed).any(axis=1)
     largest = np.where(constant, 0, np.maximum(np.abs(least), np.abs(most))).astype(np.float64)
     shift = _shift(largest, np.where(constant, 0, scale))
     if shift < 1:
         return None
     m = np.where(constant, 0, np.maximum(1, np.rint(scale * 2.0 ** (16 + shift)))).astype(np.int64)
-    fixed = q.lo + (first <= least[:, None]).sum(axis=1)
+    fixed = q.lo + (steps.first <= least[:, None]).sum(axis=1)
     add = np.where(constant, fixed, q.y_zero_point) * 2**shift + 2 ** (shift - 1)
     missing = known & ~constant
     for tried in (0, TRIED):
         rows = np.flatnonzero(missing)
         candidates = np.maximum(m[rows, None] + np.arange(-tried, tried + 1), 1)
-        low, high = steps.room(rows, candidates, shift)
-        best = (high - low).argmax(axis=1)[:, None]
-        low, high, chosen = (np.take_along_axis(a, best, 1)[:, 0] for a in (low, high, candidates))
-        found = low <= high
-        m[rows[found]], add[rows[found]] = chosen[found], ((low + high) // 2)[found]
+        found, chosen, more = steps.settled(rows, candidates, shift, 16)
+        m[rows[found]], add[rows[found]] = chosen[found], more[found]
         missing[rows[found]] = False
     rare = missing | ~known
     far = np.minimum(largest, 257 / scale)[rare].max(initial=0)
     near = math.ceil(far / 2**16) + math.ceil(2.0 ** (shift - 15)) + 2
+    near += _step_of(q, shift)
     m = np.where(rare, -m, m)
-    multiplier, more = m.astype(np.int32), add.astype(np.int32)
-    return Halves(q, multiplier, more, Number(shift), Number(near))
+    multiplier, added = m.astype(np.int32), add.astype(np.int32)
+    return Halves(q, multiplier, added, Number(shift), Number(near))
 
 
-@dataclass(frozen=True)
-class _Steps:
-    """Where outputs step to `values`: first [channel, value] is the least accumulator that gives
-    the value or more; `reached` if one does, `missed` if one does not."""
-
-    values: Array
-    first: Array
-    reached: Array
-    missed: Array
-
-    def room(self, rows: Array, m: Array, shift: int) -> tuple[Array, Array]:
-        """The least and the most that may be added, for multipliers m [row, candidate]."""
-        at, wanted = self.first[rows][:, None, :], (self.values << shift)[None, None, :]
-        reached, missed = self.reached[rows][:, None, :], self.missed[rows][:, None, :]
-        above = (m[:, :, None] * np.where(reached, at, 0)) >> 16
-        below = (m[:, :, None] * np.where(missed, at - 1, 0)) >> 16
-        low = np.where(reached, wanted - above, -FAR).max(axis=2)
-        return low, np.where(missed, wanted - 1 - below, FAR).min(axis=2)
+def _step_of(q: Quantisation, shift: int) -> int:
+    """How far the first of two roundings moves a tie: by half a unit of the rounded product."""
+    if q.rounding is Rounding.EVEN:
+        return 0
+    fraction = max(0, -int(parts(q.factor)[1].max()))
+    return math.ceil(2.0 ** (shift - fraction - 1)) + 1
 
 
 def _shift(largest: Array, scale: Array) -> int:

@@ -11,12 +11,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mlftool.ir.dtype import of
 from mlftool.ir.graph import Array, Node, View
 from mlftool.ir.rounding import Rounding
 from mlftool.ops.base import Operand, Trait, is_a, record
 from mlftool.ops.contraction import Contraction, Quantisation, blocks, largest
 from mlftool.ops.scalar import Store, operand_kind, tensor_operand
 from mlftool.targets.kernels.parts import Residual, after_core, residual
+from mlftool.targets.requantise.twice import multipliers, takes
 
 
 @dataclass(frozen=True)
@@ -102,11 +104,17 @@ class Finish:
         """C text of the results as int32; with its zero point if `moved`."""
         n, q = self.lanes, self.quantisation
         assert q
-        one = q.scale.size == 1
-        scale = f"mlf_all_f32x{n}(scale[0])" if one else f"mlf_load_f32x{n}(scale + {channel})"
-        if not moved and not self.residual:
-            return f"mlf_scaled_x{n}({acc}, {scale})"
-        text = f"mlf_requantize_x{n}({acc}, {scale}, {q.y_zero_point})"
+        add = q.y_zero_point if moved or self.residual else 0
+        if q.rounding is Rounding.TWICE:
+            numbers = ", ".join(f"mlf_load_i32x{n}({name} + {channel})" for name in ("m", "by"))
+            text = f"mlf_rescaled_x{n}({acc}, {numbers})"
+            text = f"{text} + ({add})" if add else text
+        else:
+            one = q.scale.size == 1
+            scale = f"mlf_all_f32x{n}(scale[0])" if one else f"mlf_load_f32x{n}(scale + {channel})"
+            if not moved and not self.residual:
+                return f"mlf_scaled_x{n}({acc}, {scale})"
+            text = f"mlf_requantize_x{n}({acc}, {scale}, {q.y_zero_point})"
         if self.residual is None:
             return text
         s, after = self.residual.sum, self.residual.result
@@ -132,14 +140,19 @@ def finish(
         return _floats(v, c, nodes, lanes, whole)
     if q.to_float or not v.y.dtype.is_int8 or not v.out.dtype.is_int8:
         return None
-    if q.rounding is not Rounding.EVEN:
-        return None
-    # Only below 2^22 is a sum's rounding exact before the limits.
-    if np.any(largest(c, q) * q.scale.astype(np.float64) >= 2**22 - 1):
+    if q.rounding is Rounding.TWICE:
+        numbers = _twice(c, q, channel)
+    else:
+        # Only below 2^22 is a sum's rounding exact before the limits.
+        exact = np.all(largest(c, q) * q.scale.astype(np.float64) < 2**22 - 1)
+        numbers = {"scale": q.scale} if exact and q.rounding is Rounding.EVEN else None
+    if numbers is None:
         return None
     type_ = "s8" if v.out.dtype.name == "int8" else "u8"
-    scale = q.scale if q.scale.size == 1 else q.scale[channel]
-    operands: tuple[Operand, ...] = (Operand("scale", "float", "const", array=scale),)
+    operands = tuple(
+        Operand(name, of(a).c, "const", array=a if a.size == 1 else a[channel])
+        for name, a in numbers.items()
+    )
     inplace = Store(v, "0", "0", "0").inplace
     if not nodes:
         return Finish(lanes, type_, q, False, False, None, operands, inplace)
@@ -147,6 +160,16 @@ def finish(
     if added is None or not whole:
         return None
     return Finish(lanes, type_, q, False, False, added, (*operands, added.other), inplace)
+
+
+def _twice(c: Contraction, q: Quantisation, channel: Array) -> dict[str, Array] | None:
+    """What a rounded product and its rounded shift read: multipliers and shifts."""
+    if not takes(c, q):
+        return None
+    m, exponent = multipliers(c, q)
+    if exponent.max() > 0:
+        return None
+    return {"m": m.astype(np.int32), "by": (-exponent).astype(np.int32)}
 
 
 def _floats(

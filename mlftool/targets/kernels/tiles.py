@@ -12,18 +12,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mlftool.ir.graph import View
+from mlftool.ir.rounding import Rounding
 from mlftool.ops import OPS
 from mlftool.ops.base import Kernel, Operand
 from mlftool.ops.contraction import (
     Contraction,
     Quantisation,
-    has_normal_scales,
+    grows,
     pack_rows,
     requantize,
     requantize_soft,
     scale_text,
 )
-from mlftool.ops.fixed import Fixed, fixed
 from mlftool.ops.scalar import Store
 from mlftool.targets.kernels import BYTES, kernel
 from mlftool.targets.kernels.parts import (
@@ -34,6 +34,8 @@ from mlftool.targets.kernels.parts import (
     scale_of,
     walk,
 )
+from mlftool.targets.requantise.fixed import Fixed, fixed
+from mlftool.targets.requantise.forms import Form, form
 
 COLUMNS = 4  # output channels; eight where there is one pixel
 MOST_ROWS = 3  # pixels: of sixteen sums, gcc keeps some on the stack
@@ -52,7 +54,7 @@ def portable(v: View) -> Kernel | None:
 
 @byte_kernel("registers", "fpu size")
 def tiles_in_integers(c: Contraction, q: Quantisation) -> Tile | None:
-    return _tiles(c, q, soft=True) if has_normal_scales(q) else None
+    return _tiles(c, q, soft=True) if grows(c, q) else None
 
 
 @byte_kernel("registers fpu", "size")
@@ -65,7 +67,7 @@ def _tiles(c: Contraction, q: Quantisation, soft: bool) -> Tile:
     columns = 2 * COLUMNS if rows == 1 and c.oc % (2 * COLUMNS) == 0 else min(COLUMNS, c.oc)
     unroll = next((n for n in UNROLL if c.depth % n == 0), UNROLL[0])
     column = -(-c.depth // unroll) * unroll
-    form = Form.of(c, q, soft)
+    finish = Either.of(c, q, soft, columns)
     store = Store(v, f"({v.y.dtype.c})out", f"(p + j) * {c.oc} + oc + i", "oc + i")
     rest = ((0, 0), (0, column - c.depth))
     weights = pack_rows(np.pad(c.weights.reshape(c.oc, -1), rest), columns).reshape(-1)
@@ -75,7 +77,7 @@ def _tiles(c: Contraction, q: Quantisation, soft: bool) -> Tile:
         "tiles.s8",
         "tiles.c.j2",
         c,
-        (*constants(w=weights, b=bias_of(c, q, columns)), *form.operands(columns)),
+        (*constants(w=weights, b=bias_of(c, q, columns)), *finish.operands(columns)),
         order.scratch,
         store,
         {
@@ -85,7 +87,7 @@ def _tiles(c: Contraction, q: Quantisation, soft: bool) -> Tile:
             "unroll": unroll,
             "pointers": rows if column * (rows - 1) > OFFSET else 1,
             "fill": q.x_zero_point,
-            "form": form,
+            "form": finish,
             "store": store,
         },
         cost=c.macs * 2.95 + c.pixels * c.oc * 16.0,
@@ -104,18 +106,20 @@ def _rows(pixels: int) -> int:
 
 
 @dataclass(frozen=True)
-class Form:
+class Either:
     """Requantisation as C text: one multiplication where a channel has a multiplier, else as floats
-    do, which without FPU is a function."""
+    do, which without FPU is a function. What does not round to even has one `form` for all."""
 
     c: Contraction
     q: Quantisation
     fix: Fixed | None
     soft: bool
+    form: Form | None
 
     @staticmethod
-    def of(c: Contraction, q: Quantisation, soft: bool) -> Form:
-        return Form(c, q, fixed(c, q), soft)
+    def of(c: Contraction, q: Quantisation, soft: bool, columns: int = 1) -> Either:
+        whole = None if q.rounding is Rounding.EVEN else form(c, q, columns)
+        return Either(c, q, fixed(c, q), soft, whole)
 
     @property
     def ctype(self) -> str:
@@ -138,6 +142,8 @@ class Form:
         return f"mlf_requantize_fixed({acc}, factor, {f.add}, {f.shift}, {f.lo}, {f.hi})"
 
     def float(self, acc: str, channel: str) -> str:
+        if self.form:
+            return self.form.text(acc, channel)
         if self.soft and self.fix is not None:
             scale = scale_text(self.q, channel)
             return self.fix.near_text(acc, "-factor", scale, self.q.y_zero_point)
@@ -146,5 +152,7 @@ class Form:
         return requantize(self.c, self.q, acc, channel)
 
     def operands(self, columns: int) -> tuple[Operand, ...]:
+        if self.form:
+            return self.form.operands
         floats = constants(scale=scale_of(self.q, columns)) if self.floats else ()
         return (*((self.fix.operand(columns, rough=self.soft),) if self.fix else ()), *floats)

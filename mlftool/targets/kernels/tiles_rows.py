@@ -14,11 +14,11 @@ from mlftool.ops.base import Operand
 from mlftool.ops.contraction import (
     Contraction,
     Quantisation,
-    has_normal_scales,
+    grows,
 )
 from mlftool.ops.scalar import Store
 from mlftool.targets.kernels.parts import Tile, bias_of, byte_kernel, constants, overlaps
-from mlftool.targets.kernels.tiles import Form
+from mlftool.targets.kernels.tiles import Either
 
 MOST_TAPS = 25
 MOST_OUTPUTS = 6  # side by side
@@ -26,7 +26,7 @@ MOST_OUTPUTS = 6  # side by side
 
 @byte_kernel("registers", "fpu size", depthwise=True)
 def rows_in_integers(c: Contraction, q: Quantisation) -> Tile | None:
-    return _rows(c, q, soft=True) if has_normal_scales(q) else None
+    return _rows(c, q, soft=True) if grows(c, q) else None
 
 
 @byte_kernel("registers fpu", "size", depthwise=True)
@@ -39,7 +39,7 @@ def _rows(c: Contraction, q: Quantisation, soft: bool) -> Tile | None:
     # Where strides are longer, rows are copied of which most is not needed.
     if np.prod(c.kernel) > MOST_TAPS or max(*c.dilations, *c.strides) > 1:
         return None
-    form = Form.of(c, q, soft)
+    finish = Either.of(c, q, soft)
     store = Store(v, f"({v.y.dtype.c})out", f"p * {c.oc} + c", "c")
     kh, kw = c.kernel
     width = c.outputs[1] - 1 + kw
@@ -51,7 +51,7 @@ def _rows(c: Contraction, q: Quantisation, soft: bool) -> Tile | None:
         "tiles.rows",
         "tiles_rows.c.j2",
         c,
-        (*constants(w=taps, b=bias_of(c, q)), *form.operands(1)),
+        (*constants(w=taps, b=bias_of(c, q)), *finish.operands(1)),
         [Operand("rows", v.x(0).dtype.c, "scratch", bytes=row_bytes)],
         store,
         {
@@ -62,7 +62,7 @@ def _rows(c: Contraction, q: Quantisation, soft: bool) -> Tile | None:
             "fill": q.x_zero_point,
             "together": together,
             "rest": c.outputs[1] % together,
-            "form": form,
+            "form": finish,
             "store": store,
         },
         cost=c.macs * 3.4 + c.pixels * c.oc * 14.0,

@@ -19,7 +19,7 @@ from mlftool.runtime.interface import interface_of
 UNIT = 16
 
 SOURCE = """\
-/* Module {name} with an arena of {bytes} bytes and a guard behind it. Made by mlf_arena_test. */
+/* Module {name} with an arena of {bytes} bytes and a guard after it. Made by mlf_arena_test. */
 #define tvmgen_{name}_run tvmgen_{name}_run_unguarded
 #include "tvmgen_{name}.h"
 #undef TVMGEN_{upper}_WORKSPACE_SIZE

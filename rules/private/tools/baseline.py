@@ -1,6 +1,6 @@
 """`baseline ROWS.json BASELINE.json TOLERANCE PATH LABEL [--update | --markdown]`: then and now.
 
-PATH is where the baseline lies in the workspace; `bazel run LABEL -- --update` writes it there.
+PATH is the baseline's path in the workspace; `bazel run LABEL -- --update` writes it there.
 With `--markdown` the changes are a table for a review, whatever they are.
 """
 

@@ -1,6 +1,6 @@
 """`golden MADE COMMITTED PATH LABEL [--update]`: a file that is made against one that is committed.
 
-PATH is where the committed file lies in the workspace; `bazel run LABEL -- --update` writes it.
+PATH is the committed file's path in the workspace; `bazel run LABEL -- --update` writes it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mlftool.errors import CHECK_FAILED, ENVIRONMENT, MlfError
 from mlftool.mlf import write_atomically
 from mlftool.runtime.vectors import load_vectors
 
-MAX_LINES = 60  # of a difference; nobody reads more
+MAX_LINES = 60  # of a difference; more is not readable
 
 
 def differences(made: Path, committed: Path) -> Iterator[str]:

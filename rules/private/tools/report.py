@@ -1,4 +1,4 @@
-"""`report ARGUMENTS OF mlftool run --report FILE`: measures; whoever reads FILE judges."""
+"""`report ARGUMENTS OF mlftool run --report FILE`: measures; the reader of FILE judges."""
 
 from __future__ import annotations
 

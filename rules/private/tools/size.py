@@ -2,7 +2,7 @@
 
 Read from the program's symbols, so it is what the linker kept: a local symbol belongs to the model
 whose source file stands before it in the table, a global one to the model that is part of its name.
-Padding and literals without a symbol are nobody's; they are in the line `other`.
+Padding and literals without a symbol belong to no layer; they are in the line `other`.
 """
 
 from __future__ import annotations

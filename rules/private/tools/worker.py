@@ -138,7 +138,7 @@ class Worker:
             _child(request, childs_end, self._sink)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
         os.close(childs_end)
-        with contextlib.suppress(OSError):  # the child does the same; whoever comes first
+        with contextlib.suppress(OSError):  # the child does the same; the first one wins
             os.setpgid(process, process)
         self._jobs[pipe] = _Job(request.request_id, process, pipe)
         self._ready.register(pipe, selectors.EVENT_READ)
@@ -188,7 +188,7 @@ class Worker:
                 _kill(job, signal.SIGKILL)
 
     def _end_all(self) -> None:
-        """Nobody reads answers any more; no child may write files behind our back."""
+        """The answers have no reader any more; no child may go on writing files."""
         for job in self._jobs.values():
             _kill(job, signal.SIGTERM)
         end = time.monotonic() + _GRACE_SECONDS
@@ -252,7 +252,7 @@ small (float[1, 4] x) => (float[1, 2] y) <float[4, 2] w = {1, 2, 3, 4, 5, 6, 7, 
 
 
 def _warm_up() -> None:
-    """Compile a model for nobody: what that reads and works out once, no request does again."""
+    """Warm up by compiling a model: what that reads and computes once, no request does again."""
     model = onnx.parser.parse_model(_SMALL)
     tar_bytes(mlftool.compile.compile_modules([mlftool.compile.ModuleSpec(model)]))
 

@@ -1,7 +1,7 @@
 """The messages between Bazel and a persistent worker, as protobuf or JSON.
 
 Both carry the same messages, `blaze.worker.WorkRequest` and `WorkResponse`: protobuf with the
-length before each message, JSON as objects one behind the other (Bazel 4 puts no newline between).
+length before each message, JSON as objects one after the other (Bazel 4 puts no newline between).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _FIELDS = {
         "was_cancelled": (4, "BOOL", "OPTIONAL"),
     },
 }
-# A request lists its inputs, some hundred bytes each; nobody has a million of them.
+# A request lists its inputs, some hundred bytes each; no build has a million of them.
 _MOST_BYTES = 256 << 20
 
 
@@ -88,7 +88,7 @@ def _varint(value: int) -> bytes:
 
 
 class ProtoCodec:
-    """Protobuf messages, each behind its length."""
+    """Protobuf messages, each after its length."""
 
     def __init__(self) -> None:
         self._rest = b""

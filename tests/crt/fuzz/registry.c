@@ -30,7 +30,7 @@ static void walk(const uint8_t *data, size_t size) {
   REQUIRE(used <= size && used + names.left <= size);
 }
 
-/* The first byte is the size of the registry, the rest are names, each behind a byte of flags. */
+/* The first byte is the size of the registry, the rest are names, each after a byte of flags. */
 static void fill(const uint8_t *data, size_t size) {
   const size_t room = size > 0 ? data[0] : 0;
   uint8_t *const buffer = malloc(room > 0 ? room : 1);

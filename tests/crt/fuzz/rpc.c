@@ -1,5 +1,5 @@
 /* Any bytes as what a host sends: as they are, and as packets in frames with right checksums, which
- * random bytes never have. Packets are cut out of the input, each behind two bytes of length. */
+ * random bytes never have. Packets are cut out of the input, each after two bytes of length. */
 #include "fuzz.h"
 
 #include <limits.h>

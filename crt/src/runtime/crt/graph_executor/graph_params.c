@@ -10,7 +10,7 @@ static int fail(const char *what) {
   return -1;
 }
 
-/* The start of the file: N, then N names. `names` is left at the first one, and `arrays` behind
+/* The start of the file: N, then N names. `names` is left at the first one, and `arrays` after
  * the last and the N that is repeated there, at the first array. */
 static int read_names(TVMByteCursor all, TVMByteCursor *names, TVMByteCursor *arrays,
                       uint64_t *count) {

@@ -1,6 +1,6 @@
 /* What the packed functions of both executors' modules have in common.
  *
- * A module includes this once, behind its own
+ * A module includes this once, after its own
  *   EXECUTOR(name)               the name of one of its executor's functions
  *   Executor                     its executor's type
  *   static Executor *executor    the one that a function was called for, or NULL

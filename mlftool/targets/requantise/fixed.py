@@ -22,7 +22,8 @@ from mlftool.ir.graph import Array
 from mlftool.ir.holes import Number
 from mlftool.ir.rounding import Rounding
 from mlftool.ops.base import Operand
-from mlftool.ops.contraction import Contraction, Quantisation, folded_bias, halves, is_narrow
+from mlftool.ops.contraction import Contraction, Quantisation, is_narrow
+from mlftool.targets.requantise.steps import extremes, first_at_least
 
 _CODED = "requantisation; if negative, the bits of minus the scale"
 LARGEST_SHIFT = 21  # keeps every comparison of `_steps_at` inside int64
@@ -112,15 +113,6 @@ def fixed(c: Contraction, q: Quantisation) -> Fixed | None:
     return Fixed(m, floats, *said, is_narrow(c, q), rough, Number(near))
 
 
-def extremes(c: Contraction, q: Quantisation) -> tuple[Array, Array]:
-    """int64 [channel]: no accumulator, whatever the input, is less or more."""
-    positive, negative = halves(c, q)
-    lowest, highest = c.v.x(0).dtype.range  # zero is in it
-    bias = folded_bias(c, q)
-    least = bias + lowest * positive + highest * negative
-    return least, bias + highest * positive + lowest * negative
-
-
 def _multipliers(scale: Array, t: Array, least: Array, most: Array, shift: int) -> Array:
     """int64 [channel]: a multiplier that steps where the float form does, or 0."""
     first, known = first_at_least(scale, t, least, most)
@@ -144,24 +136,3 @@ def _multipliers(scale: Array, t: Array, least: Array, most: Array, shift: int) 
         good &= np.where(must_not, m[:, None] * down < middle, True)
         best = np.where((best == 0) & good.all(axis=1) & known.all(axis=1), m, best)
     return best
-
-
-def first_at_least(scale: Array, t: Array, least: Array, most: Array) -> tuple[Array, Array]:
-    """[channel, t]: the first accumulator whose float result is t or more, and whether it is sure.
-
-    An estimate, then three steps either way; sure if the result really steps there, or if the step
-    is too far outside the range of accumulators for the difference to matter.
-    """
-    small = scale.astype(np.float32)[:, None]
-
-    def result(acc: Array) -> Array:
-        return np.asarray(np.rint(acc.astype(np.float32) * small))
-
-    estimate = np.ceil((t[None, :] - 0.5) / scale[:, None])
-    estimate = np.clip(estimate, -(2.0**40), 2.0**40).astype(np.int64)
-    margin = 16 + (np.abs(estimate) >> 20)
-    first = estimate + 3
-    for step in (2, 1, 0, -1, -2):
-        first = np.where(result(estimate + step) >= t, estimate + step, first)
-    sure = (result(first) >= t) & (result(first - 1) < t)
-    return first, sure | (estimate + margin < least) | (estimate - margin > most)

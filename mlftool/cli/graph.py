@@ -1,0 +1,45 @@
+"""`mlftool graph FILE -o OUT.svg`: the model as a picture."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from mlftool.cli.subject import FILE, add_subject_options, one_subject
+from mlftool.errors import MlfError, Problem
+
+HELP = "draw a model as SVG: shapes, types, kernels, and what each layer costs"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("file", metavar=FILE, type=Path)
+    add("-o", "--output", metavar="OUT.svg", type=Path, help="write the picture")
+    add("--before", action="store_true", help="the model as it was read, not as it runs")
+    add("--count", action="store_true",
+        help="colour by instructions, counted on a board, not by multiplications")  # fmt: skip
+    add("--json", action="store_true", help="print boxes and edges as JSON")
+    add_subject_options(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    if not (args.output or args.json):
+        text = "expected -o OUT.svg, --json or both"
+        raise MlfError(Problem("MLF0400", text, str(args.file)))
+    if args.before and args.count:
+        text = "--count: the model as it was read has no instructions"
+        raise MlfError(Problem("MLF0405", text, str(args.file)))
+    from mlftool.insight import graph
+    from mlftool.mlf import write_atomically
+
+    subject = one_subject(args, args.file)
+    if args.before:
+        found = graph.before(subject)
+    else:
+        found = graph.after(subject, graph.instructions(subject) if args.count else ())
+    if args.output:
+        write_atomically(args.output, graph.drawing(found).encode())
+    if args.json:
+        print(json.dumps({"schema_version": 1, **graph.to_json(found)}, indent=2))
+    return 0

@@ -1,0 +1,193 @@
+"""`mlftool micro create|build|flash|run DIR`: projects of boards, as `tvmc micro` has them."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mlftool.errors import MlfError, Problem
+
+if TYPE_CHECKING:
+    from mlftool.mlf.interface import Interface
+    from mlftool.runtime.vectors import Array
+
+HELP = "generate, build, flash and run projects for boards that a host drives"
+_FILLS = ("zeros", "ones", "random")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    sub = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    for names, text in (
+        (("create", "create-project"), "make DIR, a project of an archive"),
+        (("build",), "compile a project"),
+        (("flash",), "write a project's firmware to its board"),
+    ):
+        action = sub.add_parser(names[0], aliases=names[1:], help=text, description=text)
+        action.add_argument("project_dir", metavar="DIR", type=Path)
+        if names[0] == "create":
+            action.add_argument("mlf", metavar="FILE.tar", type=Path)
+            action.add_argument("--template-dir", metavar="TEMPLATE", type=Path,
+                help="the folder of a template, where PLATFORM is template")  # fmt: skip
+        if names[0] != "flash":
+            action.add_argument("-f", "--force", action="store_true", help="replace what is there")
+        action.add_argument("platform", metavar="PLATFORM", nargs="?", default="template",
+            help="host, qemu or cmake; template for --template-dir")  # fmt: skip
+        action.add_argument("--list-options", action="store_true",
+            help="print what --project-option takes for this action")  # fmt: skip
+        _add_options(action)
+    text = "run a project's model, over its line"
+    action = sub.add_parser("run", help=text, description=text)
+    action.add_argument("project_dir", metavar="DIR", type=Path)
+    add = action.add_argument
+    add("platform", metavar="PLATFORM", nargs="?", help="not needed: the project knows it")
+    add("-i", "--inputs", metavar="IN.npz", type=Path, help="one inference's inputs, by name")
+    add("-o", "--outputs", metavar="OUT.npz", type=Path, help="write output_0, output_1, ...")
+    add("--fill-mode", choices=_FILLS, default="random", help="of inputs not given (random)")
+    add("--print-top", metavar="N", type=int, help="print the N largest of each output")
+    _add_options(action)
+
+
+def _add_options(action: argparse.ArgumentParser) -> None:
+    action.add_argument("--project-option", metavar="NAME=VALUE", nargs="+", action="extend",
+        default=[], help="an option of the project; --list-options shows all")  # fmt: skip
+
+
+def run(args: argparse.Namespace) -> int:
+    from mlftool.micro.project import option_values
+
+    options = option_values(args.project_option)
+    actions = {"build": _build, "flash": _flash, "run": _run}
+    actions.get(args.action, _create)(args, options)
+    return 0
+
+
+def _create(args: argparse.Namespace, options: Mapping[str, str]) -> None:
+    from mlftool.micro.project import TemplateProject
+
+    if args.platform == "template" and args.template_dir is None:
+        raise MlfError(Problem("MLF0400", "the platform 'template' needs --template-dir"))
+    with TemplateProject.from_directory(_template(args)) as template:
+        if args.list_options:
+            return _list("generate_project", template.info()["project_options"])
+        if args.project_dir.exists():
+            if not args.force:
+                text = "exists already; -f replaces it"
+                raise MlfError(Problem("MLF0702", text, str(args.project_dir)))
+            _remove_project(args.project_dir)
+        template.generate_project_from_mlf(args.mlf, args.project_dir, options).close()
+    return None
+
+
+def _remove_project(folder: Path) -> None:
+    """Raises MlfError for a folder that is no project: it is not ours to remove."""
+    if not (folder / "model.tar").is_file() and any(folder.iterdir()):
+        text = "is no generated project; -f replaces only those"
+        raise MlfError(Problem("MLF0702", text, str(folder)))
+    shutil.rmtree(folder)
+
+
+def _template(args: argparse.Namespace) -> Path:
+    from mlftool.micro.project import get_microtvm_template_projects
+
+    if args.template_dir is not None:
+        return Path(args.template_dir)
+    return Path(get_microtvm_template_projects(args.platform))
+
+
+def _build(args: argparse.Namespace, options: Mapping[str, str]) -> None:
+    from mlftool.micro.project import GeneratedProject
+
+    built = args.project_dir / "build"
+    with GeneratedProject.from_directory(args.project_dir, options) as project:
+        if args.list_options:
+            return _list("build", project.info()["project_options"])
+        if built.exists():
+            if not args.force:
+                text = "the project is built already; -f builds it anew"
+                raise MlfError(Problem("MLF0702", text, str(built)))
+            shutil.rmtree(built)
+        project.build()
+    return None
+
+
+def _flash(args: argparse.Namespace, options: Mapping[str, str]) -> None:
+    from mlftool.micro.project import GeneratedProject
+
+    with GeneratedProject.from_directory(args.project_dir, options) as project:
+        if args.list_options:
+            return _list("flash", project.info()["project_options"])
+        if not (args.project_dir / "build").is_dir():
+            text = "the project has not been built"
+            hint = f"mlftool micro build {args.project_dir}"
+            raise MlfError(Problem("MLF0702", text, str(args.project_dir), help=hint))
+        project.flash()
+    return None
+
+
+def _run(args: argparse.Namespace, options: Mapping[str, str]) -> None:
+    from mlftool.micro.drive import drive_project
+    from mlftool.micro.project import GeneratedProject
+    from mlftool.mlf import read_tar
+    from mlftool.mlf.archive import read
+    from mlftool.runtime import vectors
+    from mlftool.runtime.interface import interface_of
+
+    path = args.project_dir / "model.tar"
+    archive = read(read_tar(path), str(path))
+    interface = interface_of(archive, None, str(path))
+    sample = _filled(interface, args.fill_mode)
+    if args.inputs:
+        sample |= vectors.load_vectors(args.inputs, interface.inputs)
+    samples = vectors.samples_of(sample, interface.inputs, str(args.inputs or args.fill_mode))
+    with GeneratedProject.from_directory(args.project_dir, options) as project:
+        done = drive_project(project, archive, interface, samples)
+    outputs = {
+        f"output_{i}": done.result.outputs[0][t.name] for i, t in enumerate(interface.results)
+    }
+    if args.outputs:
+        vectors.save_npz(args.outputs, outputs)
+    for name, value in outputs.items() if args.print_top or not args.outputs else ():
+        print(f"{name}: {_top(value, args.print_top)}")
+
+
+def _filled(interface: Interface, mode: str) -> dict[str, Array]:
+    """Inputs of an inference; random ones are the same each time."""
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    made: dict[str, Array] = {}
+    for t in interface.inputs:
+        if mode == "random" and t.dtype.kind == "f":
+            made[t.name] = rng.uniform(size=t.shape).astype(t.dtype)
+        elif mode == "random" and t.dtype.kind in "iu":
+            made[t.name] = rng.integers(0, 128, t.shape).astype(t.dtype)
+        elif mode == "random" and t.dtype.kind == "b":
+            made[t.name] = rng.integers(0, 2, t.shape).astype(t.dtype)
+        else:
+            made[t.name] = np.full(t.shape, mode == "ones", t.dtype)
+    return made
+
+
+def _top(value: Any, count: int | None) -> str:
+    import numpy as np
+
+    flat = np.asarray(value).ravel()
+    if not count:
+        return " ".join(map(str, flat.tolist()))
+    order = np.argsort(-flat.astype(np.float64), kind="stable")[:count]
+    return ", ".join(f"[{i}] {flat[i]}" for i in order)
+
+
+def _list(method: str, options: Sequence[Mapping[str, Any]]) -> None:
+    """The options that a method reads, one on a line."""
+    for option in options:
+        is_required = method in (option.get("required") or ())
+        if not is_required and method not in (option.get("optional") or ()):
+            continue
+        choices = option.get("choices")
+        said = f" ({', '.join(map(str, choices))})" if choices else ""
+        default = "required" if is_required else f"default: {option.get('default')}"
+        print(f"{option['name']}{said}  {default}  {option.get('help') or ''}")

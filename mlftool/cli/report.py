@@ -1,0 +1,80 @@
+"""`mlftool report FILE -o OUT.html`: one page with all that is known of a module."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mlftool.cli.options import compile_options
+from mlftool.cli.subject import FILE, add_subject_options, one_subject
+from mlftool.errors import MlfError, Problem
+from mlftool.options import OPTIONS, Switch
+
+if TYPE_CHECKING:
+    from mlftool.insight.subject import Subject
+
+HELP = "write one HTML page about a module: figures, accuracy, layers, memory, drawing"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("file", metavar=FILE, type=Path)
+    add("-o", "--output", metavar="OUT.html", type=Path, required=True)
+    add("--on", metavar="BOARD", help="a board: its name or folder (the target's)")
+    add("--inputs", metavar="IN.npz", type=Path, help="samples, for the accuracy")
+    add("--expect", metavar="REF.npz", type=Path, help="the outputs that are expected of them")
+    add("--json", action="store_true", help="print the figures as JSON")
+    add_subject_options(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    if bool(args.inputs) != bool(args.expect):
+        text = "--inputs and --expect belong together"
+        raise MlfError(Problem("MLF0400", text, str(args.file)))
+    from mlftool.insight import report
+    from mlftool.mlf import write_atomically
+
+    subject = one_subject(args, args.file)
+    found = report.report(subject, args.on, _vectors(args, subject), [_command(args)])
+    write_atomically(args.output, report.page(found).encode())
+    if args.json:
+        print(json.dumps({"schema_version": 1, **report.to_json(found)}, indent=2))
+    return 0
+
+
+def _vectors(args: argparse.Namespace, subject: Subject) -> tuple[Any, Any] | None:
+    """Inputs and expected outputs as samples. Raises MlfError."""
+    if not args.inputs:
+        return None
+    from mlftool.runtime.vectors import load_vectors, samples_of
+
+    interface = subject.interface
+    given = load_vectors(args.inputs, interface.inputs)
+    wanted = load_vectors(args.expect, interface.results)
+    inputs = samples_of(given, interface.inputs, str(args.inputs))
+    expected = samples_of(wanted, interface.results, str(args.expect))
+    if len(inputs) != len(expected):
+        text = f"wrong number of samples; got {len(expected)}, expected {len(inputs)}"
+        raise MlfError(Problem("MLF0603", f"{text} as in the inputs", str(args.expect)))
+    return inputs, expected
+
+
+def _command(args: argparse.Namespace) -> str:
+    """The command that makes the same page."""
+    words = ["mlftool", "report", str(args.file), "-o", str(args.output)]
+    named = {"target": args.target, "executor": args.executor, "module": args.module}
+    named |= {"on": args.on, "inputs": args.inputs, "expect": args.expect}
+    for name, value in named.items():
+        words += [f"--{name}", str(value)] if value else []
+    for name in ("entry", "input_shape", "input_value"):
+        for value in getattr(args, name):
+            words += [f"--{name.replace('_', '-')}", value]
+    for name, value in compile_options(args).items():
+        option = OPTIONS.get(name)
+        flag = option.flag if option else f"--{name.removesuffix('_files')}"
+        for one in value if isinstance(value, tuple) else (value,):
+            words += [flag] if option and isinstance(option.kind, Switch) else [flag, str(one)]
+    return shlex.join(words)

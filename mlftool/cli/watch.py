@@ -1,0 +1,106 @@
+"""`mlftool watch MANIFEST.yaml`: build on every save, and show what changed."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from mlftool.builder import Memory, Result, build, raise_problems
+from mlftool.cli.build import add_jobs
+from mlftool.errors import MlfError, one_line, shown
+from mlftool.manifest import Manifest, load
+from mlftool.manifest.entries import entries
+
+HELP = "build a manifest again whenever one of its files is saved, and show what changed"
+
+POLL_S = 0.25
+Stamps = Mapping[Path, tuple[int, int]]
+Known = dict[tuple[str, str], Memory]  # (archive, module) -> what it needs
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("manifest", metavar="MANIFEST.yaml", type=Path)
+    parser.add_argument(
+        "-o", "--output", metavar="DIR", type=Path, default=Path("build"), help="default: build"
+    )
+    add_jobs(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Until it is interrupted. Raises MlfError if the manifest is not even there at first."""
+    files, known = files_of(load(args.manifest)), Known()
+    built: Stamps | None = None
+    while True:
+        now = _stamps(files)
+        if now != built:
+            now = _settled(files, now)
+            files = _round(args, files, known)
+            # Files that the manifest names since then were read just now.
+            built = now if now.keys() == set(files) else _stamps(files)
+        time.sleep(POLL_S)
+
+
+def files_of(manifest: Manifest) -> tuple[Path, ...]:
+    """The manifest, and all that its models are made of."""
+    named: list[str] = []
+    for model in manifest.models.values():
+        named += [model.model, *model.data_files, *filter(None, [model.tuning])]
+        named += [model.test.vectors] if model.test else []
+    return (manifest.file, *map(manifest.locate, dict.fromkeys(named)))
+
+
+def _stamps(files: tuple[Path, ...]) -> Stamps:
+    """Time and size of each file; one that is not there has none."""
+    found = {}
+    for file in files:
+        try:
+            status = file.stat()
+            found[file] = (status.st_mtime_ns, status.st_size)
+        except OSError:
+            found[file] = (0, -1)
+    return found
+
+
+def _settled(files: tuple[Path, ...], now: Stamps) -> Stamps:
+    """The stamps when nothing has changed for a while: editors save in steps."""
+    while True:
+        time.sleep(POLL_S)
+        last, now = now, _stamps(files)
+        if last == now:
+            return now
+
+
+def _round(args: argparse.Namespace, files: tuple[Path, ...], known: Known) -> tuple[Path, ...]:
+    """One build. Returns the files to watch from now on: as before, if the manifest is broken."""
+    try:
+        manifest = load(args.manifest)
+        files = files_of(manifest)
+        results = build(manifest, entries(manifest), args.output, args.jobs)
+        for result in results:
+            print(_line(result, known), flush=True)
+        raise_problems(results)
+    except MlfError as error:
+        print(shown(error.problems), file=sys.stderr, flush=True)
+    print(f"watching {len(files)} files; Ctrl-C ends", flush=True)
+    return files
+
+
+def _line(result: Result, known: Known) -> str:
+    outcome = "FAILED" if result.problems else "written" if result.changed else "unchanged"
+    parts = [f"{result.entry.output}: {outcome}"]
+    for memory in result.memory:
+        at = result.entry.output, memory.module
+        before = known.get(at)
+        known[at] = memory
+        ram = _changed(memory.ram_bytes, before.ram_bytes if before else None)
+        constants = _changed(memory.constants_bytes, before.constants_bytes if before else None)
+        parts.append(f"{one_line(memory.module)}: {ram} RAM, {constants} constants")
+    return "; ".join(parts)
+
+
+def _changed(now: int, before: int | None) -> str:
+    change = f" ({now - before:+,})" if before is not None and now != before else ""
+    return f"{now:,} B{change}"

@@ -1,0 +1,268 @@
+"""Layer by layer: how far a quantised model is from its float form, or a board from the host."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import Any
+
+import numpy as np
+
+from mlftool.errors import MlfError, Problem, one_line
+from mlftool.insight import table
+from mlftool.insight.table import Cell, Table
+from mlftool.insight.trace import Result, Sample, Traced, run, samples_for, traced
+from mlftool.ir.graph import Array
+from mlftool.module import ModuleSpec
+from mlftool.runtime.compare import compare as compared
+from mlftool.runtime.distance import Distance, distance
+from mlftool.runtime.execute import Place
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A layer of both sides. `other` is what the reference calls it if that is another name, `how`
+    by what they were matched. `differing` elements are outside the tolerance of their type."""
+
+    name: str
+    op: str
+    other: str
+    how: str
+    elements: int
+    largest: float
+    differing: int
+    distance: Distance
+
+
+@dataclass(frozen=True)
+class Compared:
+    """`unmatched` layers have no counterpart. Below an SQNR of `least` dB a layer has gone wrong;
+    None where it has if it differs."""
+
+    name: str
+    reference: str
+    layers: tuple[Layer, ...]
+    unmatched: tuple[str, ...]
+    least: float | None
+
+    @property
+    def first_wrong(self) -> Layer | None:
+        """The first layer, in the order in which they run, that goes wrong."""
+        return next((layer for layer in self.layers if self._is_wrong(layer)), None)
+
+    def _is_wrong(self, layer: Layer) -> bool:
+        if self.least is None:
+            return layer.differing > 0
+        sqnr = layer.distance.sqnr
+        # Of a reference that is zero everywhere, whatever is not is wrong.
+        return layer.distance.error > 0 if sqnr is None else sqnr < self.least
+
+
+def against(
+    spec: ModuleSpec, reference: ModuleSpec, names: tuple[str, str], given: Samples, least: float
+) -> Compared:
+    """A model against another, both on this computer. Raises MlfError."""
+    ours, theirs = traced(spec), traced(reference)
+    if len(ours.inputs) != len(theirs.inputs):
+        text = f"{len(ours.inputs)} inputs, and {names[1]} has {len(theirs.inputs)}"
+        raise MlfError(Problem("MLF0602", f"not the same network: {text}", names[0]))
+    for a, b in zip(ours.inputs, theirs.inputs, strict=True):
+        if math.prod(a.shape) != math.prod(b.shape):
+            text = f"input '{a.name}' is {list(a.shape)}, '{b.name}' of {names[1]} {list(b.shape)}"
+            raise MlfError(Problem("MLF0602", f"not the same network: {text}", names[0]))
+    here = Place("host")
+    wanted, mine = given(theirs, ours)
+    pairs = matched(ours.results, theirs.results)
+    if not pairs:
+        raise MlfError(Problem("MLF0602", f"no layer is one of {names[1]}'s", names[0]))
+    got, expected = run(ours, here, mine), run(theirs, here, wanted)
+    layers = tuple(_layer(a, b, how, got, expected) for a, b, how in pairs)
+    there = {a.name for a, _, _ in pairs}
+    missing = tuple(r.node or r.name for r in ours.results if r.name not in there)
+    return Compared(names[0], names[1], layers, missing, least)
+
+
+def on_board(spec: ModuleSpec, name: str, place: Place, given: Samples) -> Compared:
+    """A model on a board against itself on this computer. Raises MlfError."""
+    found = traced(spec)
+    samples, _ = given(found, found)
+    got, expected = run(found, place, samples), run(found, Place("host"), samples)
+    layers = tuple(_layer(r, r, "name", got, expected) for r in found.results)
+    return Compared(f"{name} on {place.target}", "this computer", layers, (), None)
+
+
+def samples_from(arrays: Mapping[str, Array] | None, most: int, file: str) -> Samples:
+    """Up to `most` samples of a file that has either model's form, or one pattern."""
+    return Samples(arrays, most, file)
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Makes the samples of both models."""
+
+    arrays: Mapping[str, Array] | None
+    most: int
+    file: str
+
+    def __call__(self, reference: Traced, ours: Traced) -> tuple[list[Sample], list[Sample]]:
+        """Those of the reference, and the same for ours. Raises MlfError if they fit neither."""
+        if self.arrays is None:
+            made: list[Sample] = [_pattern(reference)]
+            return made, samples_for(ours, reference, made)
+        try:
+            made = list(self._read(reference))
+        except MlfError:
+            own: list[Sample] = list(self._read(ours))
+            return samples_for(reference, ours, own), own
+        return made, samples_for(ours, reference, made)
+
+    def _read(self, model: Traced) -> list[dict[str, Array]]:
+        from mlftool.runtime.vectors import samples_of
+
+        assert self.arrays is not None
+        return samples_of(self.arrays, model.inputs, self.file)[: self.most]
+
+
+def _pattern(model: Traced) -> Sample:
+    """Values between -2 and 2, or all values of 8-bit integers."""
+    sample = {}
+    for t in model.inputs:
+        steps = np.arange(math.prod(t.shape), dtype=np.int64) * 37 % 256
+        values = steps / 64.0 - 2.0 if np.dtype(t.dtype).kind == "f" else steps
+        sample[t.name] = values.astype(t.dtype).reshape(t.shape)
+    return sample
+
+
+Pair = tuple[Result, Result, str]
+
+
+def matched(ours: Sequence[Result], theirs: Sequence[Result]) -> list[Pair]:
+    """Which layers are the same: by the tensor's name, else by the node's, else by kind, shape and
+    order between those that are known."""
+    found: dict[str, tuple[Result, str]] = {}
+    free = {r.name: r for r in theirs}
+    ways = ("name", "meant", "meant"), ("name", "name", "meant"), ("node", "node", "node")
+    for how, mine, key in ways:
+        known = {getattr(r, key): r for r in free.values() if getattr(r, key)}
+        for r in ours:
+            other = known.get(getattr(r, mine))
+            if r.name in found or other is None or _count(r) != _count(other):
+                continue
+            found[r.name] = other, how
+            free.pop(other.name, None)
+    layers = {(other.node, other.kind) for other, _ in found.values() if other.node}
+    left = _lasts(r for r in free.values() if (r.node, r.kind) not in layers)
+    rest = [r for r in ours if r.name not in found]
+    signs, others = ([(r.kind, _count(r)) for r in side] for side in (rest, left))
+    for a, b, size in SequenceMatcher(None, signs, others, autojunk=False).get_matching_blocks():
+        found |= {rest[a + k].name: (left[b + k], "order") for k in range(size)}
+    meant = {r.meant for r in ours}
+    by_name = {r.name: r for r in theirs}
+    return [
+        (r, _cut(found[r.name][0], by_name, meant), found[r.name][1])
+        for r in ours
+        if r.name in found
+    ]
+
+
+def _lasts(results: Iterable[Result]) -> list[Result]:
+    """The last result of each layer: after its activation."""
+    return list({(r.node or r.name, r.kind): r for r in results}.values())
+
+
+def _count(r: Result) -> int:
+    return math.prod(r.shape)
+
+
+def _cut(other: Result, by_name: Mapping[str, Result], meant: set[str]) -> Result:
+    """A quantiser leaves out an activation that its limits imply: then what follows is meant."""
+    return by_name[other.cut] if other.cut in by_name and other.cut not in meant else other
+
+
+def _layer(
+    ours: Result,
+    theirs: Result,
+    how: str,
+    got: Sequence[Mapping[str, Array]],
+    expected: Sequence[Mapping[str, Array]],
+) -> Layer:
+    whole, largest, differing = Distance(), 0.0, 0
+    for a, b in zip(got, expected, strict=True):
+        mine, wanted = a[ours.name].reshape(-1), b[theirs.name].reshape(-1)
+        whole += distance(mine, wanted)
+        one = compared([{"": mine}], [{"": wanted}])
+        largest, differing = max(largest, one.max_abs_error), differing + one.mismatches
+    name, other = ours.node or ours.name, theirs.node or theirs.name
+    other = "" if other == name else other
+    return Layer(name, ours.op, other, how, whole.elements, largest, differing, whole)
+
+
+HEADS = ("step", "largest error", "RMSE", "cosine", "SQNR dB", "elements", "operator", "layer")
+
+
+def text(found: Compared) -> str:
+    """For people."""
+    rows = tuple(_row(k, layer) for k, layer in enumerate(found.layers))
+    lines = [f"{found.name} against {found.reference}", "", table.text(Table(HEADS, rows)), ""]
+    lines += [f"not matched: {', '.join(map(one_line, found.unmatched))}"] * bool(found.unmatched)
+    return "\n".join([*lines, verdict(found)])
+
+
+def _row(step: int, layer: Layer) -> tuple[Cell, ...]:
+    d = layer.distance
+    name = f"{layer.name} ({layer.other})" if layer.other else layer.name
+    cosine = "-" if d.cosine is None else f"{d.cosine:.6f}"
+    sqnr = "-" if d.sqnr is None else "exact" if d.sqnr == math.inf else f"{d.sqnr:.1f}"
+    errors = f"{layer.largest:.4g}", f"{d.rmse:.4g}"
+    return (step, *errors, cosine, sqnr, layer.elements, layer.op, name)
+
+
+def verdict(found: Compared) -> str:
+    """The first layer that goes wrong, in a sentence."""
+    wrong = found.first_wrong
+    if wrong is None:
+        if found.least is None:
+            return f"all {len(found.layers)} layers agree"
+        return f"no layer is below {found.least:g} dB"
+    name, sqnr = f"'{one_line(wrong.name)}' ({wrong.op})", wrong.distance.sqnr
+    if found.least is None:
+        text = f"first layer that differs: {name}: {wrong.differing} of {wrong.elements} elements"
+        return f"{text}, by up to {wrong.largest:.4g}"
+    at = found.layers.index(wrong)
+    before = found.layers[at - 1].distance.sqnr if at else None
+    text = "a reference of zeros" if sqnr is None else f"{sqnr:.1f} dB"
+    came = "" if before is None or math.isinf(before) else f"; the layer before has {before:.1f} dB"
+    return f"first layer below {found.least:g} dB: {name}: {text}{came}"
+
+
+def to_json(found: Compared) -> dict[str, Any]:
+    """The same for scripts; new versions only add keys. What is infinite is null."""
+    wrong = found.first_wrong
+    return {
+        "name": found.name,
+        "reference": found.reference,
+        "least_sqnr": found.least,
+        "first_wrong": None if wrong is None else wrong.name,
+        "unmatched": list(found.unmatched),
+        "layers": [
+            {
+                "name": layer.name,
+                "reference": layer.other or layer.name,
+                "operator": layer.op,
+                "matched_by": layer.how,
+                "elements": layer.elements,
+                "differing": layer.differing,
+                "max_abs_error": _finite(layer.largest),
+                "rmse": _finite(layer.distance.rmse),
+                "cosine": layer.distance.cosine,
+                "sqnr": _finite(layer.distance.sqnr),
+            }
+            for layer in found.layers
+        ],
+    }
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None

@@ -1,0 +1,186 @@
+"""One self-contained HTML page about a module: figures, accuracy, layers, memory, drawing."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from mlftool.errors import MlfError, one_line
+from mlftool.insight import graph, memmap, svg
+from mlftool.insight.facts import on_board
+from mlftool.insight.profile import Profile, by_cost, profile
+from mlftool.insight.subject import Subject, board_for
+from mlftool.insight.table import shown
+from mlftool.mlf.bundle import tar_bytes
+from mlftool.runtime.compare import Comparison, compare
+from mlftool.runtime.execute import Place, execute
+from mlftool.runtime.vectors import Array
+from mlftool.version import VERSION
+
+LARGEST_DRAWING = 500_000  # bytes, of a page of a megabyte
+MOST_LAYERS = 400  # in the table, the dearest
+
+Sample = dict[str, Array]
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """How outputs on the board compare with those that were expected, of so many samples."""
+
+    samples: int
+    comparison: Comparison
+
+
+@dataclass(frozen=True)
+class Report:
+    """All that the page shows. `figures` are of the whole, `missing` what is not known and why."""
+
+    subject: Subject
+    figures: dict[str, int]
+    profile: Profile | None
+    accuracy: Accuracy | None
+    commands: tuple[str, ...]
+    missing: tuple[str, ...]
+
+
+def report(
+    subject: Subject,
+    wanted: str | None,
+    vectors: tuple[Sequence[Sample], Sequence[Sample]] | None,
+    commands: Sequence[str],
+) -> Report:
+    """Measures a module on its board. Without one, what is known without it. Raises MlfError."""
+    interface = subject.interface
+    figures = {
+        "workspace": interface.workspace_bytes,
+        "weights": interface.constants_bytes,
+        "inputs and outputs": sum(t.size_bytes for t in (*interface.inputs, *interface.outputs)),
+    }
+    missing: list[str] = []
+    costs = accuracy = None
+    try:
+        board = board_for(interface.target, wanted, subject.file)
+    except MlfError as error:
+        if wanted is not None:
+            raise
+        board = None
+        missing.append(f"instructions, flash and RAM: {error.problems[0].message}")
+    if board is not None:
+        figures |= on_board(subject, board)[0]
+        costs = profile(subject, wanted)
+        missing += costs.missing
+    if vectors is not None:
+        given, expected = vectors
+        place = Place(board.target, board) if board else Place("host")
+        ran, _ = execute(subject.bundle, interface, place, given)
+        accuracy = Accuracy(len(given), compare(ran.outputs, expected))
+    return Report(subject, figures, costs, accuracy, tuple(commands), tuple(missing))
+
+
+def page(found: Report) -> str:
+    """The page: the same report is the same bytes. It needs no script, no network and no fonts."""
+    subject = found.subject
+    interface = subject.interface
+    plan = memmap.memory_map(subject, False)
+    drawn = graph.drawing(_graph(found))
+    too_large = len(drawn.encode()) > LARGEST_DRAWING
+    costs = by_cost(found.profile) if found.profile else []
+    return _template().render(
+        title=f"{one_line(subject.name)} on {interface.target}",
+        version=VERSION,
+        interface=interface,
+        board=found.profile.board if found.profile else "",
+        flags=found.profile.flags if found.profile else "",
+        figures=[
+            ("RAM" if name == "ram" else name, *_sizes(name, value))
+            for name, value in _ordered(found.figures)
+        ],
+        accuracy=found.accuracy,
+        layers=costs[:MOST_LAYERS],
+        more=max(0, len(costs) - MOST_LAYERS),
+        whole=found.profile,
+        bars=Markup(_bars(found.profile)) if costs and costs[0].instructions else "",
+        memory=Markup(memmap.drawing(plan)) if plan.plan else "",
+        drawing="" if too_large else Markup(drawn),
+        commands=found.commands,
+        missing=[*found.missing, *plan.missing],
+        hashes=_hashes(subject),
+    )
+
+
+def _graph(found: Report) -> graph.Drawing:
+    counts = tuple(c.instructions for c in found.profile.costs) if found.profile else ()
+    return graph.after(found.subject, () if None in counts else counts)
+
+
+_ORDER = ("instructions", "flash", "ram", "stack", "workspace", "weights", "code")
+
+
+def _ordered(figures: dict[str, int]) -> list[tuple[str, int]]:
+    return sorted(figures.items(), key=lambda f: _ORDER.index(f[0]) if f[0] in _ORDER else 99)
+
+
+def _sizes(name: str, value: int) -> tuple[str, str]:
+    """The figure, and the same in KiB or millions."""
+    if name == "instructions":
+        return f"{value:,}", f"{value / 1e6:.2f} million an inference"
+    return f"{value:,} B", f"{value / 1024:.1f} KiB"
+
+
+_WIDE, _HIGH = 900, 18
+
+
+def _bars(whole: Profile | None) -> str:
+    """A bar for each of the dearest layers."""
+    assert whole is not None
+    costs = [c for c in by_cost(whole) if c.instructions][:30]
+    most = max(c.instructions or 0 for c in costs)
+    parts = []
+    for k, c in enumerate(costs):
+        n, y = c.instructions or 0, 10 + k * (_HIGH + 4)
+        width = max(1.0, 520 * n / most)
+        label = svg.shortened(one_line(c.layer.name or c.layer.function), 240)
+        parts.append(svg.element("text", label, x=248, y=y + 13, text_anchor="end"))
+        look = {"fill": svg.COLOURS[5], "fill_opacity": "0.8"}
+        parts.append(svg.element("rect", x=256, y=y, width=width, height=_HIGH, **look))
+        share = f"{n:,}  {100 * n / whole.instructions:.1f} %"
+        parts.append(svg.element("text", share, kind="small", x=262 + width, y=y + 13))
+    title = f"instructions of the {len(costs)} dearest layers"
+    return svg.picture(_WIDE, 20 + len(costs) * (_HIGH + 4), title, parts)
+
+
+def _hashes(subject: Subject) -> list[tuple[str, str]]:
+    """SHA-256 of the model, as it is in one file, and of the archive."""
+    found = []
+    if subject.compiled is not None:
+        found.append(("model", subject.compiled.options.model_sha256))
+    return [*found, ("archive", hashlib.sha256(tar_bytes(subject.bundle)).hexdigest())]
+
+
+def _template() -> jinja2.Template:
+    text = (Path(__file__).parent / "report.html.j2").read_text(encoding="utf-8")
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters |= {"shown": shown, "line": one_line}
+    return environment.from_string(text)
+
+
+def to_json(found: Report) -> dict[str, Any]:
+    """The figures for scripts; new versions only add keys."""
+    accuracy = found.accuracy
+    return {
+        "name": found.subject.name,
+        "target": found.subject.interface.target,
+        "figures": found.figures,
+        "passed": None if accuracy is None else accuracy.comparison.passed,
+        "max_abs_error": None if accuracy is None else accuracy.comparison.max_abs_error,
+        "missing": list(found.missing),
+        "hashes": dict(_hashes(found.subject)),
+    }

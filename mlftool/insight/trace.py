@@ -1,0 +1,252 @@
+"""What the layers of a model compute: the model again, with their results as further outputs.
+
+Of a quantised layer only what it stores becomes an output, never the float that it stands for, so
+it is computed in integers as in the deployed module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+from onnx import ModelProto, helper
+
+from mlftool.compile import compile_modules
+from mlftool.errors import MlfError, Problem
+from mlftool.frontends.models import TFLite, imported, model_name, opened
+from mlftool.importer.given import with_values
+from mlftool.importer.load import load_model
+from mlftool.ir.graph import Array, Graph, Node
+from mlftool.mlf import Bundle
+from mlftool.mlf.interface import Interface, Tensor
+from mlftool.module import ModuleSpec
+from mlftool.ops import Trait, is_a
+from mlftool.ops.base import contracts, record
+from mlftool.runtime.execute import Place, execute
+from mlftool.runtime.interface import read_interface
+
+ALL_AT_ONCE = 256 << 10  # bytes of further outputs that any board has room for
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a layer gives: tensor `name`, which stands for the float tensor `meant` if it is
+    quantised and for itself if not. `node` is the layer's; `cut` is the result of an activation
+    that cuts this one off, if that is all that reads it. `kind`, which counts operators behind the
+    layer's own, and `shape` tell layers apart where names do not."""
+
+    name: str
+    meant: str
+    node: str
+    op: str
+    kind: str
+    shape: tuple[int, ...]
+    cut: str = ""
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A model that can be run with its layers' results."""
+
+    spec: ModuleSpec
+    model: ModelProto
+    results: tuple[Result, ...]
+    bytes: Mapping[str, int]
+    inputs: tuple[Tensor, ...]
+
+
+def traced(spec: ModuleSpec) -> Traced:
+    """Raises MlfError for a model that is not ONNX, or does not compile."""
+    source = opened(spec.model)
+    if isinstance(source, TFLite):
+        text = "layers are compared in ONNX models; got TensorFlow Lite"
+        raise MlfError(Problem("MLF0405", text, str(model_name(source))))
+    model = load_model(source, spec.data_files, spec.only_declared)
+    model = with_values(model, spec.input_values, spec.input_shapes, str(model_name(source)))
+    shapes = {k: v for k, v in spec.input_shapes.items() if k not in spec.input_values}
+    plain = replace(spec, model=model, input_values={}, input_shapes=shapes, data_files=())
+    graph = imported(model, spec.module_name, shapes)[0]
+    named = {name for node in model.graph.node for name in node.output if name}
+    results = tuple(_results(graph, named))
+    sizes = {r.name: graph.types[r.name].bytes for r in results}
+    interface = _compiled(plain, model, ())[1]
+    return Traced(plain, model, results, sizes, interface.inputs)
+
+
+_COMPUTE_NOTHING = (Trait.VIEW, Trait.MOVES_DATA, Trait.DEQUANTISER)
+
+
+def _results(graph: Graph, named: set[str]) -> Iterator[Result]:
+    """Those that the model's file names, in order."""
+    made = {name: n for n in graph.nodes for name in n.outputs if name}
+    readers: dict[str, list[Node]] = {}
+    for node in graph.nodes:
+        for name in node.inputs:
+            readers.setdefault(name, []).append(node)
+    for node in graph.nodes:
+        name = node.result
+        if name not in named or any(is_a(node, t) for t in _COMPUTE_NOTHING):
+            continue
+        if is_a(node, Trait.QUANTISER):
+            if _only_stored(node.inputs[0], made):
+                continue  # or an input
+        elif _is_quantised_later(name, readers) or _is_folded(readers.get(name, [])):
+            continue
+        yield _result(graph, node, made, readers, named)
+
+
+def _only_stored(name: str, made: Mapping[str, Node]) -> bool:
+    """Whether it is what a layer stored before, perhaps in another shape."""
+    while name in made and is_a(made[name], Trait.VIEW):
+        name = made[name].inputs[0]
+    return name not in made or is_a(made[name], Trait.DEQUANTISER)
+
+
+def _is_folded(readers: Sequence[Node]) -> bool:
+    """Whether what reads a result is a normalisation, which becomes part of the layer's weights."""
+    return (
+        len(readers) == 1
+        and not is_a(readers[0], Trait.ELEMENTWISE)
+        and bool(record(readers[0]).affine)
+    )
+
+
+def _is_quantised_later(name: str, readers: Mapping[str, list[Node]]) -> bool:
+    """Whether a float is on its way to what a quantised layer stores."""
+    todo, seen = [name], {name}
+    while todo:
+        for node in readers.get(todo.pop(), ()):
+            if is_a(node, Trait.QUANTISER):
+                return True
+            if is_a(node, Trait.DEQUANTISER):
+                continue
+            passes_on = is_a(node, Trait.ELEMENTWISE) or is_a(node, Trait.VIEW)
+            if passes_on and node.result not in seen:
+                seen.add(node.result)
+                todo.append(node.result)
+    return False
+
+
+def _result(
+    graph: Graph,
+    node: Node,
+    made: Mapping[str, Node],
+    readers: Mapping[str, list[Node]],
+    named: set[str],
+) -> Result:
+    name, layer = node.result, node
+    meant = name.removesuffix("_quantized")  # as onnxruntime's operator format has it
+    if is_a(node, Trait.QUANTISER):
+        source = node.inputs[0]
+        meant = source if source in named else meant
+        layer = made[source]
+    core, behind = _core(layer, made, graph)
+    after = readers.get(name, [])
+    alone = len(after) == 1 and record(after[0]).limits is not None and name not in graph.outputs
+    kind = (record(core).quantised or core.op) + " +" * behind
+    shape = graph.types[name].shape
+    return Result(name, meant, core.name, core.op, kind, shape, after[0].result if alone else "")
+
+
+def _core(layer: Node, made: Mapping[str, Node], graph: Graph) -> tuple[Node, int]:
+    """The sum of products that activations and a bias belong to, and how many operators but
+    activations are behind it; else the node itself."""
+    node, behind = layer, 0
+    while contracts(node) is None and is_a(node, Trait.ELEMENTWISE):
+        read = [made[i] for i in node.inputs if i in made]
+        computed = [n for n in read if n.inputs and n.inputs[0] not in graph.consts]
+        if len(computed) != 1 or is_a(computed[0], Trait.DEQUANTISER):
+            break
+        behind += record(node).limits is None
+        (node,) = computed
+    return (node, behind) if contracts(node) is not None else (layer, 0)
+
+
+Sample = Mapping[str, Array]
+
+
+def run(
+    found: Traced, place: Place, samples: Sequence[Sample], most: int = ALL_AT_ONCE
+) -> list[dict[str, Array]]:
+    """The layers' results for each sample, integers as the numbers that they stand for.
+
+    In as many turns as there are `most` bytes of further outputs. Raises MlfError.
+    """
+    results: list[dict[str, Array]] = [{} for _ in samples]
+    for names in _turns(found, most):
+        bundle, interface = _compiled(
+            replace(found.spec, target=place.target), found.model, tuple(names)
+        )
+        ran, _ = execute(bundle, interface, place, samples)
+        tensors = {t.name: t for t in interface.results}
+        for values, made in zip(results, ran.outputs, strict=True):
+            values |= {name: real(made[name], tensors[name]) for name in names}
+    return results
+
+
+def _turns(found: Traced, most: int) -> Iterator[list[str]]:
+    turn: list[str] = []
+    size = 0
+    for r in found.results:
+        if turn and size + found.bytes[r.name] > most:
+            yield turn
+            turn, size = [], 0
+        turn.append(r.name)
+        size += found.bytes[r.name]
+    if turn:
+        yield turn
+
+
+def _compiled(
+    spec: ModuleSpec, model: ModelProto, names: Sequence[str]
+) -> tuple[Bundle, Interface]:
+    """The model with further outputs: its archive and interface."""
+    wider = ModelProto()
+    wider.CopyFrom(model)
+    there = {o.name for o in model.graph.output}
+    wider.graph.output.extend(
+        helper.make_empty_tensor_value_info(name) for name in names if name not in there
+    )
+    bundle = compile_modules([replace(spec, model=wider)])
+    return bundle, read_interface(bundle, spec.module_name, str(model_name(model)))
+
+
+def real(array: Array, tensor: Tensor) -> Array:
+    """The numbers that a quantised tensor stands for, in float64; any other tensor as it is."""
+    if tensor.scale is None:
+        return array
+    wide: npt.NDArray[np.float64] = array.astype(np.float64)
+    return (wide - (tensor.zero_point or 0)) * tensor.scale
+
+
+def samples_for(found: Traced, other: Traced, given: Sequence[Sample]) -> list[Sample]:
+    """Samples of `other` in the form that this model takes: floats become the integers that stand
+    for them, and the other way round. Inputs without an equal name are taken in order."""
+    pairs = list(zip(found.inputs, other.inputs, strict=False))
+    names = {t.name for t in other.inputs}
+    same = {t.name: t for t in other.inputs}
+    made: list[Sample] = []
+    for sample in given:
+        made.append(
+            {
+                t.name: _converted(sample[s.name], t, s)
+                for t, s in (
+                    (mine, same[mine.name] if mine.name in names else theirs)
+                    for mine, theirs in pairs
+                )
+            }
+        )
+    return made
+
+
+def _converted(array: Array, to: Tensor, of: Tensor) -> Array:
+    if np.dtype(to.dtype) == np.dtype(of.dtype) and to.scale == of.scale:
+        return array.reshape(to.shape)
+    values = real(array, of)
+    if to.scale is not None:
+        limits = np.iinfo(to.dtype)
+        values = np.rint(values / to.scale) + (to.zero_point or 0)
+        values = np.clip(values, limits.min, limits.max)
+    return values.astype(to.dtype).reshape(to.shape)

@@ -1,0 +1,66 @@
+"""How a layer's sums are stored by processors that compute one of them at a time: the one place
+that knows which C function has the bits of the node's rounding in the fewest instructions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from mlftool.ir.holes import Number
+from mlftool.ir.rounding import Rounding
+from mlftool.ops.base import Operand
+from mlftool.ops.contraction import Contraction, Quantisation, requantize, scale_operand
+from mlftool.targets.requantise.fixed import fixed
+from mlftool.targets.requantise.twice import away, one_sided
+
+
+@dataclass(frozen=True)
+class At:
+    """Where a channel's numbers are: elements of arrays, or variables that hold them."""
+
+    channel: str
+    hoisted: bool = False
+
+    def __call__(self, name: str) -> str:
+        return f"{name}c" if self.hoisted else f"{name}[{self.channel}]"
+
+
+@dataclass(frozen=True)
+class Form:
+    """`pattern` is the C of a sum times 2^left, and of where numbers are, as a stored value;
+    `hoists` are the operands that a loop over one channel's sums may read before it."""
+
+    pattern: Callable[[str, At], str]
+    operands: tuple[Operand, ...]
+    left: int = 0
+    hoists: tuple[Operand, ...] = ()
+    includes: tuple[str, ...] = ()
+
+    def text(self, acc: str, channel: str) -> str:
+        """C text of what is stored for a sum."""
+        scaled = f"{acc} * {Number(1 << self.left)}" if self.left else acc
+        return self.pattern(scaled, At(channel))
+
+    def hoisted(self, acc: str, channel: str) -> str:
+        """The same for a sum that the kernel has multiplied by 2^left."""
+        return self.pattern(acc, At(channel, hoisted=True))
+
+
+def form(c: Contraction, q: Quantisation, multiple: int = 1) -> Form:
+    """The form of processors that multiply two words; channels are padded to a `multiple`."""
+    return integer(c, q, multiple) or Form(
+        lambda acc, at: requantize(c, q, acc, at.channel),
+        (scale_operand(q, multiple),),
+    )
+
+
+def integer(c: Contraction, q: Quantisation, multiple: int = 1) -> Form | None:
+    """The same if it is an integer multiplication."""
+    if q.rounding is Rounding.TWICE:
+        made = one_sided(c, q, multiple) or away(c, q, multiple)
+        return Form(made.text, made.operands, made.left, made.operands) if made else None
+    fix = fixed(c, q)
+    if fix is None:
+        return None
+    coded = fix.coded(multiple)
+    return Form(lambda acc, at: fix.text(acc, at("m")), (coded,), hoists=(coded,))

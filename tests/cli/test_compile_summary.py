@@ -1,0 +1,63 @@
+"""`mlftool compile` says what it made: to people at a terminal, and to a log that asks for it."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from shared import OWN, REPO
+
+from mlftool.cli import main
+from mlftool.mlf import read_tar
+from mlftool.runtime.interface import read_interface
+
+GESTURE = OWN / "gesture_int8.onnx"
+
+
+def words(out: Path, *more: str) -> list[str]:
+    return ["compile", str(GESTURE), "--target", "cortex-m4", "-o", str(out), *more]
+
+
+@pytest.mark.parametrize("executor", ["aot", "graph", "vm"])
+def test_five_lines_with_the_archives_figures(
+    executor: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "g.tar"
+    assert main(words(out, "-v", "--executor", executor)) == 0
+    stdout, lines = capsys.readouterr()
+    assert stdout == ""
+    assert len(lines.splitlines()) == 5
+    interface = read_interface(read_tar(out))
+    assert f"executor {executor}" in lines
+    assert "85,624 multiplications" in lines
+    assert f" {interface.workspace_bytes:,} B (" in lines
+    assert f" {interface.constants_bytes:,} B (" in lines
+    assert " 389 B (" in lines
+
+
+def test_a_log_gets_nothing_unasked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Bazel would show it for each action."""
+    assert main(words(tmp_path / "g.tar")) == 0
+    assert capsys.readouterr() == ("", "")
+    assert main(words(tmp_path / "g.tar", "-q", "-v")) == 2
+    assert "MLF0400" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("more", [(), ("-q",)])
+def test_a_terminal_gets_it(more: tuple[str, ...], tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "mlftool", *words(tmp_path / "g.tar", *more)]
+    done = subprocess.run(command, cwd=REPO, stdout=subprocess.PIPE, stderr=theirs, timeout=120)
+    os.close(theirs)
+    try:
+        shown = os.read(ours, 1 << 16).decode()
+    except OSError:  # nothing was written, and the other end is closed
+        shown = ""
+    os.close(ours)
+    assert done.returncode == 0
+    assert done.stdout == b""
+    assert len(shown.splitlines()) == (0 if more else 5)

@@ -1,0 +1,148 @@
+"""`mlftool init`: a project whose test is green after three commands, or no project at all."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from builders import Net
+from shared import NETWORKS, OWN
+
+from mlftool import starter
+from mlftool.cli import main
+from mlftool.manifest import load
+
+GESTURE = OWN / "gesture_int8.onnx"
+
+needs_board = pytest.mark.skipif(
+    not (shutil.which("arm-none-eabi-gcc") and shutil.which("qemu-system-arm")),
+    reason="apt-get install gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm",
+)
+
+
+def init(capsys: pytest.CaptureFixture[str], *words: object) -> dict[str, object]:
+    assert main(["init", *map(str, words), "--json"]) == 0
+    data: dict[str, object] = json.loads(capsys.readouterr().out)
+    assert data["schema_version"] == 1
+    return data
+
+
+@needs_board
+@pytest.mark.parametrize("name", ["gesture_int8", "vibration_float32", "ad_int8"])
+def test_three_commands_to_a_green_test(
+    name: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = next(n for n in NETWORKS if n.name == name).path
+    monkeypatch.chdir(tmp_path)
+    assert main(["init", "project", "--model", str(model), "--target", "cortex-m4"]) == 0
+    out = capsys.readouterr().out
+    assert "equal to those of onnxruntime" in out
+    enter, run = (line.strip() for line in out.partition("next:\n")[2].splitlines())
+    assert enter == "cd project"
+    monkeypatch.chdir(tmp_path / "project")
+    assert main(shlex.split(run)[1:]) == 0
+    assert "equal to the reference" in capsys.readouterr().out
+
+
+def test_the_manifest_is_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "new" / "project"
+    data = init(capsys, folder, "--model", GESTURE, "--target", "rv32imac")
+    files = ["BUILD.bazel", "README.md", "gesture_int8.npz", "gesture_int8.onnx", "models.yaml"]
+    assert data["files"] == files == sorted(p.name for p in folder.iterdir())
+    assert data["passed"] is True
+    manifest = load(folder / "models.yaml")
+    assert manifest.models["gesture_int8"].targets == ("host", "rv32imac")
+    assert main(["check", str(folder / "models.yaml")]) == 0
+    assert [p.name for p in folder.parent.iterdir()] == ["project"]
+
+
+def test_shapes_that_the_model_leaves_open(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    net = Net()
+    model = net.model(net.node("Relu", net.input('x"y', np.float32, (1, 4))))
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "batch"
+    onnx.save(model, tmp_path / "my model.onnx")
+    monkeypatch.chdir(tmp_path)
+    init(capsys, "p q", "--model", "my model.onnx", "--target", "host", "--input-shape", 'x"y:3,4')
+    (made,) = load(tmp_path / "p q" / "models.yaml").models.values()
+    assert dict(made.input_shapes) == {'x"y': (3, 4)}
+    assert main(["check", "p q/models.yaml"]) == 0
+    run = (tmp_path / "p q" / "README.md").read_text().splitlines()[2]
+    monkeypatch.chdir(tmp_path / "p q")
+    assert main(shlex.split(run)[1:]) == 0
+
+
+def test_without_onnxruntime(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "onnxruntime", None)
+    data = init(capsys, tmp_path / "p", "--model", OWN / "gesture_float32.onnx")
+    assert data["reference"] == "onnx's reference implementation"
+    assert data["passed"] is True
+
+
+def test_weights_travel_inside(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "at").mkdir()
+    net = Net()
+    x = net.input("x", np.float32, (1, 64))
+    model = net.model(net.node("MatMul", x, net.const(np.ones((64, 64)), np.float32)))
+    path = tmp_path / "at" / "m.onnx"
+    onnx.save(model, path, save_as_external_data=True, location="m.bin", size_threshold=0)
+    init(capsys, tmp_path / "p", "--model", path)
+    made = onnx.load(tmp_path / "p" / "m.onnx", load_external_data=False)
+    assert made.graph.initializer[0].raw_data
+
+
+def refused(capsys: pytest.CaptureFixture[str], *words: object) -> str:
+    assert main(["init", *map(str, words)]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "error[MLF" in err
+    return err
+
+
+def test_bad_input_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "x.onnx").write_text("nothing")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine").write_text("mine")
+    bad = Net()
+    onnx.save(bad.model(bad.node("RandomNormalLike", bad.input("x", np.float32, (2,)))),
+              tmp_path / "r.onnx")  # fmt: skip
+    before = sorted(tmp_path.rglob("*"))
+    assert "MLF0202" in refused(capsys, tmp_path / "p", "--model", tmp_path / "x.onnx")
+    assert "MLF0201" in refused(capsys, tmp_path / "p", "--model", tmp_path / "none.onnx")
+    assert "MLF0302" in refused(capsys, tmp_path / "p", "--model", tmp_path / "r.onnx")
+    assert "is there already" in refused(capsys, tmp_path / "full", "--model", GESTURE)
+    assert "is there already" in refused(capsys, tmp_path / "x.onnx", "--model", GESTURE)
+    assert "MLF0402" in refused(capsys, tmp_path / "x.onnx" / "p", "--model", GESTURE)
+    near = refused(capsys, tmp_path / "p", "--model", GESTURE, "--target", "cortex-m44")
+    assert "did you mean 'cortex-m4'" in near
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_an_interruption_leaves_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(starter, "save_npz", stop)
+    assert main(["init", str(tmp_path / "p"), "--model", str(GESTURE)]) == 130
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_folder_is_for_all_who_may(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As mkdir makes it: a temporary folder is for its owner only."""
+    init(capsys, tmp_path / "p", "--model", GESTURE)
+    subprocess.run(["mkdir", tmp_path / "q"], check=True)
+    assert (tmp_path / "p").stat().st_mode == (tmp_path / "q").stat().st_mode

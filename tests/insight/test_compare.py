@@ -1,0 +1,247 @@
+"""`mlftool compare`: figures are onnxruntime's, layers are matched across quantisers, and the layer
+that goes wrong is named."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from builders import Layers
+from looks import GESTURE, MODELS, data_of, needs_board, refused, said
+from onnxruntime.quantization import QuantFormat
+from quantiser import quantised
+from shared import NETWORKS
+
+from mlftool.insight import compare, trace
+from mlftool.ir.graph import Array
+from mlftool.module import ModuleSpec
+from mlftool.runtime.execute import Place
+
+FLOAT = MODELS / "gesture_float32.onnx"
+VECTORS = MODELS / "gesture_float32.npz"
+
+
+def every_result(model: Path | onnx.ModelProto, feed: Mapping[str, Array]) -> dict[str, Array]:
+    """All that onnxruntime computes, node by node."""
+    proto = onnx.load(model) if isinstance(model, Path) else model
+    proto = onnx.shape_inference.infer_shapes(proto)
+    there = {o.name for o in proto.graph.output}
+    proto.graph.output.extend(v for v in proto.graph.value_info if v.name not in there)
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), options)
+    names = [o.name for o in session.get_outputs()]
+    return dict(zip(names, session.run(names, dict(feed)), strict=True))
+
+
+def test_figures_are_those_of_onnxruntime(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of the float model and, through its own scales, of the quantised one."""
+    with np.load(VECTORS) as file:
+        x = file["acceleration"][:1]
+    data = data_of(
+        capsys, "compare", GESTURE, "--against", FLOAT, "--inputs", VECTORS, "--samples", "1"
+    )
+    q = trace.traced(ModuleSpec(GESTURE, "q"))
+    (scale,) = (t.scale for t in q.inputs)
+    zero = q.inputs[0].zero_point or 0
+    x = x.reshape([d.dim_value for d in onnx.load(FLOAT).graph.input[0].type.tensor_type.shape.dim])
+    integers = np.clip(np.rint(x / scale) + zero, -128, 127).astype(np.int8)
+    wanted = every_result(FLOAT, {"acceleration": x})
+    got = every_result(GESTURE, {q.inputs[0].name: integers.reshape(q.inputs[0].shape)})
+    by_node = {r.node or r.name: r for r in q.results}
+    graph = onnx.load(GESTURE).graph
+    consts = {t.name: onnx.numpy_helper.to_array(t) for t in graph.initializer}
+    nodes = graph.node
+    assert len(data["layers"]) == 8
+    for layer in data["layers"]:
+        result = by_node[layer["name"]]
+        reference = wanted[result.meant] if result.meant in wanted else wanted["probability"]
+        (by,) = (n for n in nodes if n.output[0] == result.name)
+        stored = got[result.name].astype(np.float64) - consts[by.input[2]]
+        error = (stored * consts[by.input[1]]).reshape(-1) - reference.astype(np.float64).reshape(
+            -1
+        )
+        # onnxruntime's single nodes are floats between the quantisers: a step more or less.
+        assert layer["rmse"] == pytest.approx(np.sqrt(np.mean(error**2)), rel=0.05), layer["name"]
+        assert layer["max_abs_error"] == pytest.approx(np.abs(error).max(), rel=0.5)
+
+
+def small() -> onnx.ModelProto:
+    net = Layers()
+    x = net.input("x", np.float32, (1, 3, 12, 12))
+    x = net.node("Relu", net.conv(x, 3, 8, 3, 3))
+    y = net.node("Relu", net.conv(x, 8, 8, 3, 3))
+    x = net.node("Relu", net.node("Add", x, net.conv(y, 8, 8, 3, 3)))
+    x = net.node("MaxPool", x, kernel_shape=[2, 2], strides=[2, 2])
+    x = net.node("GlobalAveragePool", net.conv(x, 8, 6, 1, 1))
+    return net.model(net.node("Softmax", net.dense(net.shaped(x, 1, 6), 6, 4)))
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A float network, and what onnxruntime's quantiser makes of it."""
+    folder = tmp_path_factory.mktemp("models")
+    made = {"float": small()}
+    for form in (QuantFormat.QDQ, QuantFormat.QOperator):
+        for per_channel in (False, True):
+            name = f"{form.name}{'_channels' * per_channel}"
+            made[name] = quantised(small(), form, per_channel)
+    for name, model in made.items():
+        onnx.save(model, folder / f"{name}.onnx")
+    return {name: folder / f"{name}.onnx" for name in made}
+
+
+@pytest.mark.parametrize("name", ["QDQ", "QDQ_channels", "QOperator", "QOperator_channels"])
+def test_both_forms_of_a_quantiser(
+    name: str, models: Mapping[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = data_of(capsys, "compare", models[name], "--against", models["float"])
+    operators = [layer["operator"] for layer in data["layers"]]
+    assert operators.count("Conv") + operators.count("QLinearConv") == 4
+    assert "Softmax" in operators
+    assert data["unmatched"] == []
+    assert all(layer["sqnr"] is None or layer["sqnr"] > 10 for layer in data["layers"]), data
+    assert data["first_wrong"] is None
+
+
+def renamed(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The same without a name of its tensors and nodes."""
+    graph = model.graph
+    keep = {v.name for v in (*graph.input, *graph.output)}
+    names: dict[str, str] = {"": ""}
+
+    def new(name: str) -> str:
+        return name if name in keep else names.setdefault(name, f"t{len(names)}")
+
+    for node in graph.node:
+        node.name = ""
+        node.input[:] = map(new, node.input)
+        node.output[:] = map(new, node.output)
+    for tensor in graph.initializer:
+        tensor.name = new(tensor.name)
+    del graph.value_info[:]
+    return model
+
+
+def test_layers_without_names_are_matched_by_order(
+    models: Mapping[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    onnx.save(renamed(onnx.load(models["QDQ"])), tmp_path / "q.onnx")
+    named = data_of(capsys, "compare", models["QDQ"], "--against", models["float"])["layers"]
+    found = data_of(capsys, "compare", tmp_path / "q.onnx", "--against", models["float"])["layers"]
+    # The last output keeps its name.
+    assert {layer["matched_by"] for layer in found} >= {"order"}
+    errors = [layer["rmse"] for layer in named]
+    assert len(found) >= len(named) - 1
+    assert all(layer["rmse"] in errors for layer in found)
+
+
+def test_other_networks_quantisers(capsys: pytest.CaptureFixture[str]) -> None:
+    """MLPerf's, quantised by TensorFlow Lite and converted: most names differ."""
+    paths = {n.name: n for n in NETWORKS}
+    data = data_of(
+        *(capsys, "compare", paths["ic_int8"].path, "--against", paths["ic_fp32"].path),
+        *("--inputs", paths["ic_fp32"].path.with_suffix(".npz"), "--samples", 1),
+    )
+    assert data["unmatched"] == []
+    assert [layer["operator"] for layer in data["layers"]].count("Conv") == 9
+    assert min(layer["sqnr"] for layer in data["layers"]) > 15
+
+
+def spoilt(model: Path, node: str) -> onnx.ModelProto:
+    """The model with weights of one layer at a wrong scale."""
+    proto = onnx.load(model)
+    made = {name: n for n in proto.graph.node for name in n.output}
+    (layer,) = (n for n in proto.graph.node if n.name == node)
+    scale = made[layer.input[1]].input[1]
+    (tensor,) = (t for t in proto.graph.initializer if t.name == scale)
+    value = onnx.numpy_helper.to_array(tensor) * np.float32(-0.3)
+    tensor.CopyFrom(onnx.numpy_helper.from_array(np.abs(value) * 3, scale))
+    (zero,) = (t for t in proto.graph.initializer if t.name == made[layer.input[1]].input[0])
+    flipped = -onnx.numpy_helper.to_array(zero).astype(np.int16)
+    zero.CopyFrom(
+        onnx.numpy_helper.from_array(np.clip(flipped, -128, 127).astype(np.int8), zero.name)
+    )
+    return proto
+
+
+@pytest.mark.parametrize("node", ["conv_0", "conv_4"])
+def test_the_first_layer_that_goes_wrong_is_named(
+    node: str, models: Mapping[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = [n.name for n in onnx.load(models["QDQ"]).graph.node if n.op_type == "Conv"]
+    wrong = names[0] if node == "conv_0" else names[2]
+    onnx.save(spoilt(models["QDQ"], wrong), tmp_path / "q.onnx")
+    words = ("compare", tmp_path / "q.onnx", "--against", models["float"])
+    data = data_of(capsys, *words)
+    assert data["first_wrong"] == wrong
+    assert f"first layer below 10 dB: '{wrong}'" in said(capsys, *words)
+    said(capsys, *words, "--sqnr", "10", status=1)
+
+
+@needs_board
+@pytest.mark.parametrize("model", [GESTURE, FLOAT], ids=lambda p: p.stem)
+def test_a_board_computes_the_same(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = data_of(capsys, "compare", model, "--on", "cortex-m4")
+    assert data["layers"]
+    assert data["first_wrong"] is None
+    assert {layer["differing"] for layer in data["layers"]} == {0}
+
+
+def test_a_board_that_differs_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One element of the fourth layer, and all after it."""
+    real = compare.run
+    found = trace.traced(ModuleSpec(GESTURE, "g"))
+
+    def bent(model: trace.Traced, place: Place, samples: Any) -> list[dict[str, Array]]:
+        made = real(model, Place("host"), samples)
+        if place.board:
+            for r in found.results[3:]:
+                made[0][r.name] = made[0][r.name] + np.eye(1, made[0][r.name].size).reshape(
+                    made[0][r.name].shape
+                )
+        return made
+
+    monkeypatch.setattr(compare, "run", bent)
+    data = data_of(capsys, "compare", GESTURE, "--on", "cortex-m4", status=1)
+    assert data["first_wrong"] == found.results[3].node
+    text = said(capsys, "compare", GESTURE, "--on", "cortex-m4", status=1)
+    assert f"first layer that differs: '{found.results[3].node}'" in text
+    assert "1 of " in text.splitlines()[-1]
+
+
+def test_results_in_turns_are_the_same() -> None:
+    found = trace.traced(ModuleSpec(FLOAT, "g"))
+    sample = [compare._pattern(found)]
+    (whole,) = trace.run(found, Place("host"), sample, 1 << 40)
+    assert len(list(trace._turns(found, 4000))) > 3
+    (parts,) = trace.run(found, Place("host"), sample, 4000)
+    assert whole.keys() == parts.keys()
+    assert all(np.array_equal(whole[name], parts[name]) for name in whole)
+
+
+def test_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "x.onnx").write_text("nothing")
+    (tmp_path / "x.npz").write_text("nothing")
+    other = MODELS / "digits_float32.onnx"
+    assert "MLF0405" in refused(capsys, "compare", GESTURE)
+    assert "MLF0405" in refused(capsys, "compare", GESTURE, "--against", FLOAT, "--on", "cortex-m4")
+    assert "MLF0405" in refused(capsys, "compare", GESTURE, "--on", "cortex-m4", "--sqnr", "3")
+    assert "MLF0405" in refused(capsys, "compare", tmp_path / "x.tar", "--on", "cortex-m4")
+    assert "MLF0202" in refused(capsys, "compare", GESTURE, "--against", tmp_path / "x.onnx")
+    assert "MLF0202" in refused(capsys, "compare", tmp_path / "x.onnx", "--on", "cortex-m4")
+    assert "not the same network" in refused(capsys, "compare", GESTURE, "--against", other)
+    given = ("--against", FLOAT, "--inputs")
+    assert "MLF0600" in refused(capsys, "compare", GESTURE, *given, tmp_path / "x.npz")
+    vectors = MODELS / "digits_float32.npz"
+    assert "MLF0601" in refused(capsys, "compare", GESTURE, *given, vectors)
+    assert "MLF0610" in refused(capsys, "compare", GESTURE, "--on", "cortex-m44")
+    assert "MLF0400" in refused(capsys, "compare", GESTURE, "--against", FLOAT, "--sqnr", "nan")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["x.npz", "x.onnx"]

@@ -1,0 +1,167 @@
+"""`mlftool report`: one page that needs nothing else, with the figures of the other commands."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shlex
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from builders import Net
+from looks import (
+    GESTURE,
+    MANIFEST,
+    data_of,
+    needs_board,
+    needs_chromium,
+    photographed,
+    refused,
+    said,
+)
+
+from mlftool.cli import main
+from mlftool.insight import report
+from mlftool.insight.subject import of_spec
+from mlftool.module import ModuleSpec
+
+VECTORS = GESTURE.with_suffix(".npz")
+VOID = {"meta"}
+
+
+class Page(HTMLParser):
+    """Tags that are open, and everything that could load something."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: set[str] = set()
+        self.links: list[str] = []
+        self.text = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.links += [v or "" for k, v in attrs if k in ("src", "href", "srcset", "action")]
+        self.links += [k for k, _ in attrs if k.startswith("on")]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def checked(path: Path) -> Page:
+    data = path.read_bytes()
+    assert len(data) < 1_000_000
+    page = Page(data.decode())
+    assert page.open == []
+    assert page.links == []
+    assert not page.tags & {"script", "link", "img", "iframe", "object", "form"}
+    assert b"@import" not in data
+    assert b"url(" not in data
+    return page
+
+
+@needs_board
+def test_the_page_has_the_figures_of_the_other_commands(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "r.html"
+    words = ("report", GESTURE, "-o", out, "--inputs", VECTORS, "--expect", VECTORS)
+    figures = data_of(capsys, *words)["figures"]
+    page = checked(out)
+    (profile,) = data_of(capsys, "profile", GESTURE)["profiles"]
+    (size,) = data_of(capsys, "size", GESTURE)["sizes"]
+    assert (figures["flash"], figures["ram"]) == (size["flash"]["bytes"], size["ram"]["bytes"])
+    for layer in profile["layers"]:
+        for key in ("name", "kernel"):
+            assert layer[key] in page.text
+        assert f"{layer['instructions']:,}" in page.text
+    assert f"{figures['flash']:,} B" in page.text
+    assert "Equal to the reference" in page.text
+    assert hashlib.sha256(GESTURE.read_bytes()).hexdigest() in page.text
+    first = out.read_bytes()
+    command = re.search(r"^mlftool report .*$", page.text, re.MULTILINE)
+    assert command
+    assert main(shlex.split(command[0])[1:]) == 0  # the same command makes the same bytes
+    assert out.read_bytes() == first
+
+
+@needs_board
+def test_results_that_differ_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with np.load(VECTORS) as file:
+        arrays = {name: file[name][:3] for name in file.files}
+    arrays["probability"] = arrays["probability"] + 1
+    np.savez(tmp_path / "v.npz", **arrays)
+    words = ("--inputs", tmp_path / "v.npz", "--expect", tmp_path / "v.npz")
+    data = data_of(capsys, "report", GESTURE, "-o", tmp_path / "r.html", *words)
+    assert data["passed"] is False
+    assert "15 elements differ" in checked(tmp_path / "r.html").text
+
+
+def test_without_a_board(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = data_of(capsys, "report", GESTURE, "-o", tmp_path / "r.html", "--target", "host")
+    assert "instructions" not in data["figures"]
+    assert any(m.startswith("instructions, flash and RAM") for m in data["missing"])
+    page = checked(tmp_path / "r.html")
+    assert "Not measured" in page.text
+    assert "Working memory" in page.text
+
+
+def test_a_large_model_stays_below_a_megabyte(tmp_path: Path) -> None:
+    net = Net()
+    x = net.input("x", np.float32, (2, 64))
+    for _ in range(1500):
+        x = net.node("Softmax", net.node("Transpose", x))
+    spec = ModuleSpec(net.model(x), "m", "host", opt_level=0)
+    made = report.report(of_spec(spec, "", "m"), None, None, [])
+    (tmp_path / "r.html").write_text(report.page(made))
+    assert "Too large for this page" in checked(tmp_path / "r.html").text
+
+
+def test_hostile_names_stay_text(tmp_path: Path) -> None:
+    name = 'a\n</style><script>alert(1)</script><img src=x onerror=1>"&{{ 7 * 7 }}'
+    node = onnx.helper.make_node("Neg", ["x"], [name], name=name)
+    ends = [onnx.helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, [2]) for n in ("x", name)]
+    graph = onnx.helper.make_graph([node], "g", ends[:1], ends[1:])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 21)])
+    subject = of_spec(ModuleSpec(model, "m", "host"), "", name)
+    (tmp_path / "r.html").write_text(report.page(report.report(subject, None, None, [name])))
+    page = checked(tmp_path / "r.html")
+    assert "{{ 7 * 7 }}" in page.text
+
+
+@needs_chromium
+def test_a_browser_shows_it_light_and_dark(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "r.html"
+    said(capsys, "report", GESTURE, "-o", out, "--target", "host")
+    light = photographed(out, tmp_path)
+    dark = photographed(out, tmp_path, "--blink-settings=preferredColorScheme=0")
+    assert tuple(light[-1, 0]) == (255, 255, 255)
+    assert tuple(dark[-1, 0]) == (0x18, 0x18, 0x18)
+    for shown in (light, dark):
+        assert len({tuple(c) for c in shown.reshape(-1, 3).tolist()}) > 50  # letters, smoothed
+
+
+def test_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "x.onnx").write_text("nothing")
+    out = ("-o", tmp_path / "r.html")
+    assert "MLF0202" in refused(capsys, "report", tmp_path / "x.onnx", *out)
+    assert "MLF0400" in refused(capsys, "report", GESTURE, *out, "--inputs", VECTORS)
+    assert "several entries" in refused(capsys, "report", MANIFEST, *out)
+    wrong = ("--inputs", tmp_path / "x.onnx", "--expect", VECTORS)
+    assert "MLF0600" in refused(capsys, "report", GESTURE, *out, *wrong)
+    assert "MLF0610" in refused(capsys, "report", GESTURE, *out, "--on", "cortex-m44")
+    assert [p.name for p in tmp_path.iterdir()] == ["x.onnx"]

@@ -1,0 +1,45 @@
+"""A simulated board's UART, at length: what benchmarks/rpc_line.py does by the thousand."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+from conftest import INT8
+from rpc_line import KINDS, Line, built, calls, copied, faults, overhead
+
+from mlftool.micro import TransportTimeouts
+from mlftool.mlf.interface import Interface
+from mlftool.runtime.boards import BOARDS
+
+
+@pytest.fixture(scope="module")
+def board() -> tuple[Interface, Line]:
+    for program in ("arm-none-eabi-gcc", "qemu-system-arm"):
+        if shutil.which(program) is None:
+            pytest.skip(f"{program} is not installed")
+    return built(INT8, BOARDS["cortex-m4"])
+
+
+def test_calls_and_bytes_are_not_lost(board: tuple[Interface, Line]) -> None:
+    assert calls(board[1], 60) == 60
+    assert copied(board[1], 20_000, block=4096) == 20480
+
+
+def test_faults_end_in_a_result_or_a_named_error(board: tuple[Interface, Line]) -> None:
+    """Lost, doubled and flipped bytes, resets, and hosts that disappear, of each three."""
+    outcomes = faults(board[1], board[0], 3 * len(KINDS), TransportTimeouts(2, 60, 2))
+    assert sum(outcomes.values()) == 3 * len(KINDS)
+    assert outcomes["right"] >= 3  # the hosts that disappeared
+    assert outcomes.keys() <= {
+        "right", "MicroSessionTimeoutError", "SessionTerminatedError", "TransportClosedError",
+        "RPCError",
+    }, outcomes  # fmt: skip
+    assert outcomes["TransportClosedError"] >= 3  # the resets
+
+
+def test_a_frame_is_one_write_and_a_pipe_costs_little() -> None:
+    run, beside, writes = overhead(INT8, count=50)
+    assert writes == 1
+    assert run > 0
+    assert beside < 1  # millisecond

@@ -1,0 +1,84 @@
+"""docs/projects.md is followed: its commands, its Python, and its template of one's own."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import INT8
+from firmware import ROOT
+
+from mlftool.mlf.runtime_tree import crt_root
+
+PAGE = (ROOT / "docs/projects.md").read_text()
+pytestmark = pytest.mark.skipif(shutil.which("cmake") is None, reason="apt-get install cmake")
+
+
+def section(title: str) -> str:
+    (text,) = re.findall(rf"^## {re.escape(title)}\n(.*?)(?=^## |\Z)", PAGE, re.M | re.S)
+    return str(text)
+
+
+def python(words: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    """Python that finds what this one does, and so do the servers that it starts."""
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
+    command = [sys.executable, *words]
+    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=200)
+
+
+def follow(lines: list[str], folder: Path) -> list[str]:
+    """What each command printed."""
+    said = []
+    for line in lines:
+        program, *words = shlex.split(line)
+        assert program == "mlftool"
+        done = python(["-m", "mlftool", *words], folder)
+        assert done.returncode == 0, f"{line}: {done.stderr}"
+        said.append(done.stdout)
+    return said
+
+
+def commands(text: str) -> list[str]:
+    return re.findall(r"^    (mlftool .*)$", text, re.M)
+
+
+def test_using_a_template(tmp_path: Path) -> None:
+    text = section("Using a template")
+    shutil.copy(INT8, tmp_path / "digits.onnx")
+    lines = commands(text)
+    assert len(lines) == 5
+    assert follow(lines, tmp_path)[-1].startswith("output_0: [")
+    (script,) = re.findall(
+        r"^    from mlftool.micro import .*?^    project\.close\(\)$", text, re.M | re.S
+    )
+    (tmp_path / "other").mkdir()
+    shutil.copy(tmp_path / "digits.tar", tmp_path / "other")
+    code = re.sub(r"^    ", "", script, flags=re.M)
+    done = python(["-c", code], tmp_path / "other")
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    assert (tmp_path / "other/project/build/main").exists()
+
+
+def test_a_template_of_ones_own(tmp_path: Path) -> None:
+    text = section("A template of your own")
+    (script,) = re.findall(r"^```python\n(.*?)^```$", text, re.M | re.S)
+    board = tmp_path / "our_template/board"
+    board.mkdir(parents=True)
+    (tmp_path / "our_template/microtvm_api_server.py").write_text(script)
+    line = (crt_root() / "rpc/host_line.c").read_text()
+    trace = 'if (getenv("OUR_TRACE")) fclose(fopen("traced", "w"));\n  if (argc < 2) {'
+    assert "if (argc < 2) {" in line
+    line = line.replace("if (argc < 2) {", trace)
+    includes = "#define _DEFAULT_SOURCE\n#include <stdio.h>\n#include <stdlib.h>\n"
+    (board / "line.c").write_text(includes + line.replace("#define _DEFAULT_SOURCE", ""))
+    shutil.copy(crt_root() / "platform/host/platform.c", board)
+    shutil.copy(INT8, tmp_path / "digits.onnx")
+    follow([commands(section("Using a template"))[0], *commands(text)], tmp_path)
+    assert (tmp_path / "project/traced").exists()
+    assert "TVM_WORKSPACE_SIZE_BYTES=262144" in (tmp_path / "project/CMakeLists.txt").read_text()
