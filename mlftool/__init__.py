@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from mlftool.moved import missing
 
 if TYPE_CHECKING:
-    from mlftool import api, contrib, micro, nd, relay, target, transform
+    from mlftool import api, backends, contrib, micro, nd, relay, target, transform
     from mlftool.api import (
         Executor,
         IRModule,
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
         from_onnx,
         from_tflite,
         load,
+        partition_for,
+        partition_for_cmsisnn,
+        register_backend,
     )
     from mlftool.runtime.nd import cpu
     from mlftool.version import VERSION as __version__  # noqa: N811
@@ -39,6 +42,7 @@ __all__ = [
     "Runtime",
     "__version__",
     "api",
+    "backends",
     "build",
     "build_operator",
     "contrib",
@@ -50,6 +54,9 @@ __all__ = [
     "load",
     "micro",
     "nd",
+    "partition_for",
+    "partition_for_cmsisnn",
+    "register_backend",
     "relay",
     "target",
     "transform",
@@ -58,11 +65,13 @@ _HOMES = {
     **dict.fromkeys(("Executor", "IRModule", "PassContext", "Runtime"), "mlftool.api"),
     **dict.fromkeys(("build", "build_operator", "create_executor", "from_onnx"), "mlftool.api"),
     "from_tflite": "mlftool.api",
+    **dict.fromkeys(("partition_for", "partition_for_cmsisnn"), "mlftool.api"),
+    "register_backend": "mlftool.api",
     **dict.fromkeys(("export_model_library_format", "load"), "mlftool.api"),
     "cpu": "mlftool.runtime.nd",
 }
 _missing = missing(__name__, __all__)
-_MODULES = ("api", "contrib", "micro", "nd", "relay", "runtime", "target", "transform")
+_MODULES = ("api", "backends", "contrib", "micro", "nd", "relay", "runtime", "target", "transform")
 
 
 def __getattr__(name: str) -> Any:

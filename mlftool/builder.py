@@ -188,7 +188,8 @@ def _up_to_date(
     files = [
         (manifest.locate(m.model), [manifest.locate(file) for file in m.data_files]) for m in models
     ]
-    records = [manifest.locate(m.tuning) for m in models if m.tuning]
+    read = [f for m in models for f in (m.tuning, *m.backend_files) if f]
+    records = [manifest.locate(f) for f in read]
     stamp = Stamp(folder, entry.output, settings, files, records)
     # MLF_DEBUG always compiles, so that its output is complete.
     if stamp.holds() and not os.environ.get("MLF_DEBUG"):
@@ -214,6 +215,7 @@ def spec_of(manifest: Manifest, entry: Entry, name: str, executor: str) -> Modul
         input_values=model.input_values,
         data_files=tuple(map(manifest.locate, model.data_files)),
         tuning=manifest.locate(model.tuning) if model.tuning else None,
+        backend_files=tuple(manifest.locate(f) for f in model.backend_files),
         **executor_options(model, executor),
     )
 

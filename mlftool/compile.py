@@ -12,6 +12,8 @@ from dataclasses import replace
 
 from onnx import ModelProto
 
+from mlftool.backends import Backend, Report, backends, partition
+from mlftool.backends import wanted as wanted_backends
 from mlftool.codegen.executors import EXECUTORS
 from mlftool.codegen.names import check_module_name, parameter
 from mlftool.codegen.options import Options
@@ -30,7 +32,7 @@ from mlftool.mlf import Bundle
 from mlftool.module import Module, ModuleSpec
 from mlftool.options import FILES, OPTIONS, Choice, Option, unmet
 from mlftool.passes import PIPELINE, outputs
-from mlftool.passes.order import Rewrite, wanted
+from mlftool.passes.order import Pass, Rewrite, ordered, wanted
 from mlftool.plan.lower import lower
 from mlftool.plan.patches import OFF, check_patches, in_patches
 from mlftool.plan.program import Program
@@ -39,13 +41,18 @@ from mlftool.proof.certificate import Proof
 from mlftool.proof.modules import Emitted, prove
 from mlftool.targets import Target, debug_level
 from mlftool.targets.pools import parse_pools
-from mlftool.targets.strings import parse
+from mlftool.targets.strings import parse, without_backends
 
 __all__ = ["Module", "ModuleSpec", "compile_module", "compile_modules"]
 
 
 def compile_modules(specs: Sequence[ModuleSpec]) -> Bundle:
     """One archive with a module per spec. Raises MlfError with every problem of every model."""
+    return bundle(compile_specs(specs))
+
+
+def compile_specs(specs: Sequence[ModuleSpec]) -> list[Module]:
+    """A module per spec, of different names. Raises MlfError with every problem of every model."""
     modules: list[Module] = []
     problems: list[Problem] = []
     code, cause = BAD_INPUT, None
@@ -65,7 +72,7 @@ def compile_modules(specs: Sequence[ModuleSpec]) -> Bundle:
         )
     if problems:
         raise MlfError(problems, code) from cause
-    return bundle(modules)
+    return modules
 
 
 def compile_module(spec: ModuleSpec, choose: Choose | None = None) -> Module:
@@ -112,8 +119,13 @@ def _crashed(spec: ModuleSpec, choose: Choose | None, error: Exception) -> MlfEr
 
 def _compile(spec: ModuleSpec, choose: Choose | None) -> Module:
     check_module_name(spec.module_name)
+    spec, found = _backends(spec)
     target, pools = _target(spec), parse_pools(spec.pools)
+    if found and target.kind != "c":
+        text = f"backends with a target of kind {target.kind}: their code needs headers of others"
+        raise MlfError(Problem("MLF0405", text, help="use a target of kind c"))
     options = _options(spec, target)
+    options = replace(options, backends=tuple((b.name, b.hooks) for b in found))
     if choose is None and spec.tuning is not None:
         choose = chooser(spec.tuning, target.name, spec.float_mode)
     clock = _Clock(spec.module_name)
@@ -125,9 +137,11 @@ def _compile(spec: ModuleSpec, choose: Choose | None) -> Module:
     options = replace(options, model_sha256=sha256)
     graph = verify(given, "import")
     clock.stage("import", graph)
-    for rewrite in wanted(PIPELINE, spec.opt_level, spec.disabled_pass):
-        graph = verify(everywhere(rewrite, graph), rewrite.__name__)
-        clock.stage(rewrite.__name__, graph)
+    reports: list[Report] = []
+    pipeline = _with_backends(found, spec, target, reports)
+    for p in wanted(pipeline, spec.opt_level, spec.disabled_pass):
+        graph = verify(everywhere(p.run, graph) if p.inside else p.run(graph), p.name)
+        clock.stage(p.name, graph)
     file = str(model_name(spec.model))
     program = lower(graph, target, file, spec.workspace_io, pools, choose)
     if check_patches(spec.patches) != OFF:
@@ -138,16 +152,46 @@ def _compile(spec: ModuleSpec, choose: Choose | None) -> Module:
     clock.stage(f"lower for {target.name}: {program.memory.size_bytes} bytes of workspace", graph)
     sources = EXECUTORS[spec.executor].emit(program, options, given)
     clock.stage("emit", graph)
+    libraries = tuple(dict.fromkeys(x for b in found for x in b.libraries))
     proof = _proof(program, options, given, sources, spec)
     clock.stage("proof", graph)
-    return Module(spec, options, given, program, sources, proof)
+    return Module(spec, options, given, program, sources, proof, libraries, *reports)
+
+
+def _with_backends(
+    found: Sequence[Backend], spec: ModuleSpec, target: Target, reports: list[Report]
+) -> Sequence[Pass]:
+    """The pipeline, in which these backends get their part before anything is fused; what they
+    were given is added to `reports`."""
+    if not found:
+        return PIPELINE
+
+    def offload(graph: Graph) -> Graph:
+        made, report = partition(graph, found, spec.module_name, target)
+        reports.append(report)
+        return made
+
+    own = Pass(offload, after="drop_constant_channels", before="fuse_chains", inside=False)
+    return ordered((*PIPELINE, own))
+
+
+def _backends(spec: ModuleSpec) -> tuple[ModuleSpec, tuple[Backend, ...]]:
+    """The backends that are asked for, in the target's list among them, and the spec that says so
+    in `backends` alone."""
+    names = spec.backends
+    if isinstance(spec.target, str):
+        text, listed = without_backends(spec.target, {*backends(), *names})
+        names = (*listed, *names)
+        spec = replace(spec, target=text, backends=tuple(dict.fromkeys(names)))
+    return spec, wanted_backends(spec.backends, spec.backend_files)
 
 
 def _proof(
     program: Program, options: Options, interface: Graph, sources: Sources, spec: ModuleSpec
 ) -> Proof:
-    """Raises AssertionError if the plan or the C is wrong."""
-    straight = spec.executor == "aot" and options.unpacked_api
+    """Raises AssertionError if the plan or the C is wrong; calls of backends are not read."""
+    offloaded = any(c.kernel.external for c in program.calls)
+    straight = spec.executor == "aot" and options.unpacked_api and not offloaded
     emitted = Emitted(
         sources.files,
         [parameter(sources.members[n]) for n in interface.inputs],

@@ -21,6 +21,7 @@ from mlftool.mlf.records import (
     STANDALONE_CRT,
     Archive,
     Argument,
+    Dependency,
     FunctionMemory,
     IoTensor,
     MainMemory,
@@ -49,6 +50,7 @@ def bundle(modules: Sequence[Module], runtime: bool = False) -> Bundle:
     runtime = runtime or any(m.calls_runtime for m in modules)
     sources = [dict(m.sources.files) for m in modules]
     shared = _add_system_library(modules, sources)
+    shared |= _headers(modules)
     codes = list(map(_code, modules, sources))
     shared |= _carried([*codes, shared], runtime)
     records = tuple(
@@ -56,6 +58,17 @@ def bundle(modules: Sequence[Module], runtime: bool = False) -> Bundle:
         for m, code in zip(modules, codes, strict=True)
     )
     return archive.write(Archive(versions[0], records, shared))
+
+
+def _headers(modules: Sequence[Module]) -> dict[str, bytes]:
+    """Those that backends brought along. Raises MlfError if two modules' are of one name."""
+    found: dict[str, bytes] = {}
+    for m in modules:
+        for name, text in m.sources.headers.items():
+            if found.setdefault(name, text.encode()) != text.encode():
+                message = f"module '{m.spec.module_name}': header '{name}' has two contents"
+                raise MlfError(Problem("MLF0411", message))
+    return found
 
 
 def _carried(codes: Sequence[Mapping[str, bytes]], runtime: bool) -> dict[str, bytes]:
@@ -147,7 +160,10 @@ def _record(m: Module, code: Mapping[str, bytes], runtime: bool) -> ModuleRecord
         (TargetString(m.program.target.tvm),),
         Memory((main,), functions, sids or None),
         files,
-        dependencies=(STANDALONE_CRT,) if runtime else (),
+        dependencies=(
+            *((STANDALONE_CRT,) if runtime else ()),
+            *(Dependency(x.name, x.url, "url", x.version) for x in m.libraries),
+        ),
     )
 
 
@@ -193,6 +209,13 @@ def _pools(m: Module) -> list[dict[str, Any]]:
     ]
 
 
+def _offloaded(m: Module) -> dict[str, Any]:
+    """What other libraries and devices compute; nothing where none was asked to."""
+    parts = [c.kernel.external for c in m.program.calls if c.kernel.external]
+    devices = sorted({p.member for p in parts if p.device})
+    return {"backends": m.report.to_json(), "devices": devices} if m.report else {}
+
+
 def _interface(m: Module, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> bytes:
     """executor-config/<executor>/<module>.json: call order, shapes, memory plan, kernels."""
     memory = m.program.memory
@@ -212,6 +235,7 @@ def _interface(m: Module, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -
         "outputs": [t.to_json() for t in outputs],
         "workspace_io": m.program.workspace_io,
         "pools": sorted(r.pool.name for r in memory.regions if r.pool.name and not r.pool.section),
+        **_offloaded(m),
         "workspace_bytes": m.sources.workspace_bytes,
         "constants_bytes": m.sources.constants_bytes,
         "macs": sum(c.kernel.macs for c in calls),

@@ -77,6 +77,8 @@ CODES: dict[str, str] = {
     "MLF0408": "The file is not a readable tuning record.",
     "MLF0409": "A tuning record was measured with other layers, kernels or options than those "
     "of this build.",
+    "MLF0410": "A backend is not known, or what defines it is no backend.",
+    "MLF0411": "A backend failed, or what it returned cannot be used.",
     "MLF0501": "An archive cannot be read.",
     "MLF0502": "A file is not an archive in Model Library Format, or is unsafe.",
     "MLF0503": "Several modules of one archive have the same name.",

@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from mlftool.backends.report import Report
 from mlftool.codegen.options import Options
 from mlftool.codegen.sources import Sources
 from mlftool.frontends.models import Source
+from mlftool.ir.external import Library
 from mlftool.ir.graph import Graph
 from mlftool.options import CompilerOptions
 from mlftool.plan.program import Program
@@ -38,6 +40,7 @@ class ModuleSpec(CompilerOptions):
     tuning: Path | None = None  # a record of `mlftool tune`, which chooses kernels
     disabled_pass: tuple[str, ...] = ()
     cc: str = ""  # the compiler of a target of kind llvm; "" is the usual one
+    backend_files: tuple[Path, ...] = ()  # Python files that define backends
     output_names: tuple[str, ...] = ()  # instead of the model's own
 
 
@@ -51,6 +54,8 @@ class Module:
     program: Program
     sources: Sources
     proof: Proof
+    libraries: tuple[Library, ...] = ()  # that the code of its backends is linked with
+    report: Report | None = None  # what its backends were given
 
     @property
     def calls_runtime(self) -> bool:

@@ -230,6 +230,18 @@ class CompilerOptions:
         executors=["aot"],
         needs=[Need("interface_api", "c")],
     )
+    backends: tuple[str, ...] = option(
+        Several(
+            Word("the name of a backend", r"[a-z][a-z0-9-]{0,30}", "NAME"), "a list of backends"
+        ),
+        "Libraries or devices that compute what they can instead of our kernels, the first that "
+        "takes a layer: `cmsis-nn`, or one of a `backend_files`. For aot with interface `c`.",
+        default=(),
+        default_text="none",
+        example="[cmsis-nn]",
+        executors=["aot"],
+        needs=[Need("interface_api", "c")],
+    )
     mlf_version: int = option(
         Whole(FORMATS[0], FORMATS[-1]),
         "The version of Model Library Format to write.",

@@ -14,8 +14,10 @@ from mlftool.api.export import export_model_library_format
 from mlftool.api.factory import Factory, build
 from mlftool.api.loading import load
 from mlftool.api.module import IRModule, from_onnx, from_tflite
+from mlftool.api.offload import partition_for, partition_for_cmsisnn
 from mlftool.api.operator import OperatorModule, build_operator
 from mlftool.api.target import Target
+from mlftool.backends import register_backend
 from mlftool.config import Executor, PassContext, Runtime
 
 __all__ = [
@@ -34,4 +36,7 @@ __all__ = [
     "from_onnx",
     "from_tflite",
     "load",
+    "partition_for",
+    "partition_for_cmsisnn",
+    "register_backend",
 ]

@@ -183,5 +183,6 @@ def spec_of(
         target=target.device,
         input_shapes=mod.shapes,
         output_names=mod.output_names,
+        backends=tuple(dict.fromkeys((*target.backends, *mod.backends))),
         **given,
     )

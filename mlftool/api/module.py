@@ -75,6 +75,7 @@ class IRModule:
     model: ModelProto | TFLite = field(repr=False)
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     output_names: tuple[str, ...] = ()
+    backends: tuple[str, ...] = ()  # that get their part of it when it is compiled
 
     @cached_property
     def graph(self) -> Graph:

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from mlftool.backends import backends
 from mlftool.errors import MlfError, Problem
 from mlftool.targets import Target as Device
-from mlftool.targets.strings import of_mapping, parse
+from mlftool.targets.strings import of_mapping, parse, without_backends
 
 
 @dataclass(frozen=True)
@@ -21,14 +22,17 @@ class Target:
 
     def __init__(self, target: str | Target | Mapping[str, Any], host: Any = None) -> None:
         self.device: Device
+        self.backends: tuple[str, ...]  # of TVM's list, such as cmsis-nn,c
         if isinstance(target, Target):
-            self.device = target.device
+            self.device, self.backends = target.device, target.backends
         else:
             if not isinstance(target, (str, Mapping)):
                 text = f"target is {type(target).__name__}; expected the name of a target, a "
                 text += "TVM target string or a mapping"
                 raise MlfError(Problem("MLF0403", text))
-            self.device = parse(of_mapping(target) if isinstance(target, Mapping) else target)
+            text = of_mapping(target) if isinstance(target, Mapping) else target
+            text, self.backends = without_backends(text, backends())
+            self.device = parse(text)
         self.host = host
 
     @property
@@ -46,7 +50,9 @@ class Target:
         return f"Target({str(self)!r})"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Target) and other.device == self.device
+        if not isinstance(other, Target):
+            return False
+        return (other.device, other.backends) == (self.device, self.backends)
 
     def __hash__(self) -> int:
         return hash(str(self))

@@ -40,6 +40,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
     parser.add_argument(
+        "--json", action="store_true", help="print what backends were given as JSON"
+    )
+    parser.add_argument(
         "--max-seconds",
         type=int,
         metavar="N",
@@ -66,7 +69,8 @@ def run(args: argparse.Namespace) -> int:
     name = module_name_of(args.model) if args.module_name is None else args.module_name
     check_module_name(name)
     options = {**tvmc_options.spec_options(args), **compile_options(args)}
-    from mlftool.compile import ModuleSpec, compile_modules
+    from mlftool.compile import ModuleSpec, compile_specs
+    from mlftool.describe import bundle
     from mlftool.limits import bounded
     from mlftool.mlf import write_tar
 
@@ -78,11 +82,14 @@ def run(args: argparse.Namespace) -> int:
         **options,
     )
     with bounded(args.model, args.data, args.max_seconds, args.max_memory):
-        bundle = compile_modules([spec])
-    write_tar(bundle, args.output)
+        modules = compile_specs([spec])
+        made = bundle(modules)
+    write_tar(made, args.output)
+    for report in filter(None, (m.report for m in modules)):
+        print(json.dumps(report.to_json(), indent=1) if args.json else "\n".join(report.lines()))
     if args.verbose or (sys.stderr.isatty() and not args.quiet):
         member = f"executor-config/{spec.executor}/{name}.json"
-        print(summary(args, json.loads(bundle.text(member))), file=sys.stderr)
+        print(summary(args, json.loads(made.text(member))), file=sys.stderr)
     return 0
 
 

@@ -34,6 +34,8 @@ def add_compile_options(parser: argparse.ArgumentParser) -> None:
             add_option(parser, asked)
     parser.add_argument("--tuning", metavar="RECORD.json", type=Path,
         help="use the kernels that `mlftool tune` found to be best")  # fmt: skip
+    parser.add_argument("--backend-file", action="append", default=[], metavar="FILE.py", type=Path,
+        help="a Python file that defines a backend; it is run; repeatable")  # fmt: skip
     add_data(parser)
 
 
@@ -45,6 +47,7 @@ def add_data(parser: argparse.ArgumentParser) -> None:
 def compile_options(args: argparse.Namespace) -> dict[str, Any]:
     """What was given of them, as fields of ModuleSpec."""
     files = {"tuning": args.tuning, "data_files": tuple(args.data)}
+    files |= {"backend_files": tuple(args.backend_file)}
     return {**given_options(args), **{name: value for name, value in files.items() if value}}
 
 

@@ -34,7 +34,7 @@ _REFUSED = {
     "--tuning-records": "TVM's records are for its own schedules; make a record with mlftool "
     "tune, and pass it with --tuning",
     "--dump-code": "the archive holds the code; see mlftool extract",
-    "--dump-offloads": "nothing is offloaded; MLF_DEBUG=2 prints the kernel of each node",
+    "--dump-offloads": "the command prints what backends are given, with --json as JSON",
     "--print-pass-times": "MLF_DEBUG=1 prints the time of each stage",
     "--mixed-precision": "convert the model first; float16 models compile as they are",
     "--workspace-pools": "write --pool NAME=BYTES for each, fastest first",

@@ -19,6 +19,7 @@ from mlftool.codegen.notes import describe, describe_constant
 from mlftool.codegen.templates import open_text
 from mlftool.errors import MlfError, Problem
 from mlftool.ir import dtype
+from mlftool.ir.external import Part
 from mlftool.ir.graph import Array, TensorType
 from mlftool.ir.holes import called, filled
 from mlftool.ir.rounding import Rounding
@@ -38,10 +39,18 @@ class Function:
     code: str  # parameters and body; functions that it calls are holes
     macs: int
     note: str = ""  # comment lines
+    external: Part | None = None  # another file has it, and it returns a status
 
     @property
     def text(self) -> str:
+        if self.external:
+            return f"{self.note}{self.prototype};\n"
         return self.note + self.named(self.symbol)
+
+    @property
+    def prototype(self) -> str:
+        """Of a function that another file has."""
+        return f"int32_t {self.symbol}{self.code}"
 
     def named(self, symbol: str) -> str:
         """The definition under another name."""
@@ -207,8 +216,17 @@ class Writer:
             self.functions[code] = Function(symbol, code, sum(c.kernel.macs for c in part.calls))
         return called(self.functions[code].symbol)
 
+    def _external(self, call: Call, part: Part) -> Function:
+        parameters = [_parameter(o, overlap=False) for o in call.kernel.operands]
+        code = f"({', '.join([*parameters, *(['void *context'] if part.device else [])])})"
+        note = describe(self.program, call)
+        made = Function(part.symbol, code, call.kernel.macs, note, external=part)
+        return self.functions.setdefault(part.symbol, made)
+
     def _function(self, call: Call, parts: Mapping[str, str]) -> Function:
         kernel = call.kernel
+        if kernel.external:
+            return self._external(call, kernel.external)
         locals_ = [o for o in kernel.operands if is_local(o)]
         passed = [o for o in kernel.operands if not is_local(o)]
         types = {o.name: o.ctype for o in kernel.operands}

@@ -20,6 +20,8 @@ class Options:
     system_lib: bool = False
     weights: str = "auto"
     model_sha256: str = ""  # of the file, external data inside
+    # Each backend's name, and how the names of its device's functions begin.
+    backends: tuple[tuple[str, str], ...] = ()
     marks: bool = False  # the plain aot executor reads the board's counter around each call
 
 

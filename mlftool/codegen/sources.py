@@ -41,10 +41,12 @@ class Sources:
     packed: tuple[str, ...] = ()  # functions that a registry may list, in its order
     storages: tuple[Storage, ...] = ()
     data: Mapping[str, bytes] = field(default_factory=dict)  # binary files
+    headers: Mapping[str, str] = field(default_factory=dict)  # that are no module's own
 
     def written(self) -> dict[str, bytes]:
         """All files as they are stored. What compiles the C needs all: it may include `data`."""
-        return {name: text.encode() for name, text in self.files.items()} | dict(self.data)
+        texts = {**self.headers, **self.files}
+        return {name: text.encode() for name, text in texts.items()} | dict(self.data)
 
     def _file(self, end: str) -> str:
         return next(text for name, text in self.files.items() if name.endswith(end))

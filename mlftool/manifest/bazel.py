@@ -147,6 +147,8 @@ def model_calls(manifest: Manifest, model: Model, labels: Labels, prefix: str = 
             input_values=values(model),
             data=[labels(path) for path in model.data_files],
             tuning=labels(model.tuning) if model.tuning else None,
+            backend_files=[labels(path) for path in model.backend_files],
+            backend_deps=[labels.absolute(label) for label in model.backend_deps],
             title=model.name,
             **attributes(model, executor),
             **for_bazel(model, labels),
@@ -246,6 +248,7 @@ def archive_calls(
             input_values=values(model),
             data=[labels(path) for path in model.data_files],
             tuning=labels(model.tuning) if model.tuning else None,
+            backend_files=[labels(path) for path in model.backend_files],
             **attributes(model, executor),
         )
         for model, executor in zip(models, executors_of(manifest, archive), strict=True)
@@ -259,6 +262,7 @@ def archive_calls(
             name=f"{prefix}{archive.target}",
             archive=f":{name}",
             target=target,
+            deps=sorted({labels.absolute(x) for m in models for x in m.backend_deps}),
             visibility=public,
         ),
     ]

@@ -265,6 +265,14 @@ class Model(ForBazel, CompilerOptions, Named):
         default=(),
         default_text="none",
     )
+    backend_files: tuple[str, ...] = key(
+        ListOf(File((".py",)), "a list of Python files", 1, unique=True),
+        "Python files that define backends, which `backends` may name then. They are run when the "
+        "model is compiled.",
+        example="[npu/backend.py]",
+        default=(),
+        default_text="none",
+    )
     tuning: str | None = key(
         File((".json",)),
         "A record of `mlftool tune`, which chooses kernels by counting instructions. Targets that "

@@ -13,6 +13,10 @@ from mlftool.manifest.records import ListOf, MapOf, key
 _TAG = Text("a tag without spaces, such as nightly or cpu:2", r"[\w@.][\w@.:=/+-]{0,99}")
 _PROPERTY = Text("the name of a property, such as OSFamily", r"[\w.][\w.:/-]{0,99}")
 _VALUE = Text("text", r"[^\x00-\x1f]*")
+_LIBRARY = Text(
+    "the label of a cc_library, such as //npu:driver or @cmsis_nn//:library",
+    r"(@[\w.+~-]*)?//[\w./+=,@~-]*(:[\w./+=,@~-]+)?",
+)
 _LABEL = Text(
     "a package or package group, such as //app:__pkg__, //visibility:public or @other//:friends",
     r"(@[\w.+~-]*)?//[\w./+=,@~-]*:[\w./+=,@~-]+",
@@ -73,6 +77,14 @@ class ForBazel:
         "For Bazel: properties of the remote machine that builds or tests the model.",
         example="{Pool: large}",
         default={},
+        default_text="none",
+        compiled=False,
+    )
+    backend_deps: tuple[str, ...] = key(
+        ListOf(_LIBRARY, "a list of labels", 1, unique=True),
+        "For Bazel: libraries that the code of `backends` is linked with.",
+        example="[//npu:driver]",
+        default=(),
         default_text="none",
         compiled=False,
     )

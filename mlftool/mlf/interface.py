@@ -135,6 +135,7 @@ def _interface(module: str, data: Mapping[str, Any]) -> Interface:
         interface_api=str(data.get("interface_api", "c")),
         system_lib=data.get("system_lib", False) is True,
         pools=tuple(map(str, data.get("pools", ()))),
+        devices=tuple(map(str, data.get("devices", ()))),
         optimize=str(data.get("optimize", "speed")),
     )
 

@@ -8,6 +8,7 @@ from enum import Enum, auto
 from typing import Any, TypeGuard
 
 from mlftool.ir.edit import Editor
+from mlftool.ir.external import Part
 from mlftool.ir.graph import Array, Node, TensorType, View
 from mlftool.ir.relay import Rule as RelayRule
 from mlftool.onnx_rules.boxes import Maker
@@ -83,6 +84,7 @@ class Kernel:
     # Inputs the output may overlap: least and most bytes from the output's start to the input's.
     overlap: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     parametric: bool = False  # any integer of its text may be an int32_t variable instead
+    external: Part | None = None  # whose function computes it instead of the template
 
 
 class Layout(Enum):

@@ -24,6 +24,7 @@ class Pass:
     before: str = ""
     level: int = ALWAYS
     tvm: tuple[str, ...] = ()
+    inside: bool = True  # subgraphs of control flow are rewritten, too
 
     @property
     def name(self) -> str:
@@ -62,9 +63,7 @@ def ordered(passes: Iterable[Pass]) -> tuple[Pass, ...]:
     return tuple(made)
 
 
-def wanted(
-    pipeline: Sequence[Pass], opt_level: int, disabled: Sequence[str]
-) -> tuple[Rewrite, ...]:
+def wanted(pipeline: Sequence[Pass], opt_level: int, disabled: Sequence[str]) -> tuple[Pass, ...]:
     """The passes of `opt_level`, 0 to 3, without the `disabled` ones, by our names or TVM's; those
     without a level run always. Raises MlfError for a name that is neither's."""
     names, theirs = {p.name for p in pipeline}, by_tvm(pipeline)
@@ -75,7 +74,7 @@ def wanted(
             raise MlfError(Problem("MLF0400", text, help=help))
     off = {name for d in disabled for name in theirs.get(d, (d,))}
     return tuple(
-        p.run for p in pipeline if p.level == ALWAYS or (p.level <= opt_level and p.name not in off)
+        p for p in pipeline if p.level == ALWAYS or (p.level <= opt_level and p.name not in off)
     )
 
 

@@ -16,7 +16,7 @@ def runner_c(interface: Interface, record: ModuleRecord, for_board: bool = True)
     Everything but the C interface also needs the C runtime, a platform for it, and
     crt/runner/guard.c. `for_board` adds the memory that the platform of a board gives it.
     """
-    if interface.devices:
+    if interface.devices and record.interface is None:
         text = f"the module runs on {', '.join(interface.devices)}, which needs a driver"
         hint = "build the module in your own project, with the device's driver"
         raise MlfError(Problem("MLF0611", text, path=interface.module, help=hint))
@@ -66,7 +66,10 @@ def _run(interface: Interface) -> str:
     m = interface.module.lower()  # as TVM names the header and all in it
     kinds = (("input", interface.inputs), ("output", interface.outputs))
     pools = _pools(m, interface)
-    besides = ["&pools"] if interface.pools else []
+    # Devices are given null, which they have to take: nobody here knows more of them.
+    devices = f"static struct tvmgen_{m}_devices devices;\n"
+    pools += [devices] if interface.devices else []
+    besides = ["&pools"] * bool(interface.pools) + ["&devices"] * bool(interface.devices)
     # What a compiler shows of the line when the runner is built with another archive's library.
     about = "/* of the linked library, which must be this archive's */"
     lines = [f'#include "tvmgen_{m}.h" {about}\n', *pools, "static int32_t run_module(void) {"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -63,6 +63,26 @@ _TRIPLES = (
     (r"riscv64-.*", "rv64gc"),
 )
 _BY_LLVM = {feature.llvm: name for name, feature in FEATURES.items() if feature.llvm}
+
+
+def without_backends(text: str, backends: Iterable[str]) -> tuple[str, tuple[str, ...]]:
+    """TVM's list with its backends taken out, and these: `cmsis-nn -mcpu=cortex-m55,c` is
+    `c -mcpu=cortex-m55` and cmsis-nn."""
+    known = set(backends)
+    parts = [part.split() or [""] for part in _split(text)]
+    found = [words for words in parts if words[0] in known]
+    own = [words for words in parts if words[0] not in known]
+    if not found:
+        return text, ()
+    core = next((w for words in found for w in words[1:] if w.startswith("-mcpu=")), "")
+    for words in found:
+        if other := [w for w in words[1:] if not w.startswith("-mcpu=")]:
+            message = f"target '{words[0]}' has no attribute '{other[0]}'"
+            raise MlfError(Problem("MLF0406", message, help="only -mcpu, the core's"))
+    own = own or [["c"]]
+    if core and own[0][0] in KINDS and not any(w.startswith("-mcpu=") for w in own[0]):
+        own[0].append(core)
+    return ",".join(map(" ".join, own)), tuple(words[0] for words in found)
 
 
 def parse(text: str) -> Target:

@@ -34,6 +34,12 @@ load(":transitions.bzl", "ALLOWLIST", "model_transition")
 
 # Attributes that describe one module; mlf_compile has them, and so has each mlf_module of a package.
 _MODULE_ATTRS = dict(OPTION_ATTRS, **{
+    "backend_files": attr.label_list(
+        allow_files = [".py"],
+        doc = """Python files that define backends, which `backends` may name then: each has a
+`mlftool.backends.Backend` as `BACKEND`. They are run when the model is compiled. Libraries that their code needs
+are `deps` of `mlf_cc_library`, or `backend_deps` of `mlf_model`.""",
+    ),
     "data": attr.label_list(
         allow_files = True,
         doc = """Files the model reads besides itself: ONNX external data. They must lie where the model
@@ -132,9 +138,9 @@ def module_name_of(ctx):
 def _inputs(ctx):
     """The files of one module; those of kind `llvm` depend on C compilers, too."""
     compilers = [ctx.file._compilers] if ctx.attr.target.split(" ")[0] == "llvm" else []
-    return [ctx.file.model] + ctx.files.data + ctx.files.tuning + compilers
+    return [ctx.file.model] + ctx.files.data + ctx.files.tuning + ctx.files.backend_files + compilers
 
-def source_names(module, executor, target, packed):
+def source_names(module, executor, target, packed, backends):
     """The C files that a module becomes, so that Bazel knows them before they are made.
 
     Args:
@@ -142,6 +148,7 @@ def source_names(module, executor, target, packed):
       executor: how it runs.
       target: what it is compiled for.
       packed: whether its entry point is a packed function.
+      backends: how many backends it may use.
 
     Returns:
       list of strings.
@@ -152,7 +159,7 @@ def source_names(module, executor, target, packed):
     # Objects stand for the module's own code.
     if target.split(" ")[0] == "llvm":
         ends = [end for end in ends if not end.startswith("lib")]
-    return ["%s_%s.c" % (module, end) for end in ends]
+    return ["%s_%s.c" % (module, end) for end in ends + ["lib%d" % (2 + k) for k in range(backends)]]
 
 def package_source_names(specs):
     """The C files of an archive of several modules.
@@ -171,6 +178,7 @@ def package_source_names(specs):
             spec.executor,
             spec.target,
             spec.options.get("interface_api") == "packed",
+            len(spec.options.get("backends", [])),
         )
     ]
     listed = [spec for spec in specs if spec.options.get("system_lib")]
@@ -209,6 +217,7 @@ def _add_options(args, ctx, asked):
             args.add(about.flag, value)
     if ctx.file.tuning:
         args.add("--tuning", ctx.file.tuning)
+    args.add_all(ctx.files.backend_files, before_each = "--backend-file")
 
 # As little as possible as in every action: what must not matter.
 _OTHER_WORLD = {
@@ -241,7 +250,7 @@ def _add_arguments(args, ctx, module, asked, archive):
 def _mlf_compile_impl(ctx):
     module, asked = module_name_of(ctx), options_of(ctx)
     packed = ctx.attr.interface_api == "packed"
-    made = _outputs(ctx, source_names(module, ctx.attr.executor, ctx.attr.target, packed))
+    made = _outputs(ctx, source_names(module, ctx.attr.executor, ctx.attr.target, packed, len(ctx.attr.backends)))
     run_compiler(
         ctx,
         [_add_arguments(made.args, ctx, module, asked, made.archive)],
@@ -343,6 +352,7 @@ def _mlf_module_impl(ctx):
     return [MlfModuleInfo(
         files = _inputs(ctx),
         spec = struct(
+            backend_files = [file.path for file in ctx.files.backend_files],
             data_files = [file.path for file in ctx.files.data],
             executor = ctx.attr.executor,
             input_shapes = ctx.attr.input_shapes,

@@ -41,6 +41,8 @@ def mlf_model(
         input_shapes = {},
         input_values = {},
         data = [],
+        backend_files = [],
+        backend_deps = [],
         vectors = None,
         absolute = "",
         relative = "",
@@ -88,6 +90,8 @@ def mlf_model(
       input_shapes: shapes of inputs the model leaves open.
       input_values: inputs that are constants, as of `mlf_compile`.
       data: files of ONNX external data.
+      backend_files: Python files that define backends, as of `mlf_compile`.
+      backend_deps: libraries that the code of `backends` is linked with, such as a vendor's.
       vectors: `.npz` with inputs and expected outputs.
       absolute: largest difference from the expected outputs, as of `mlf_host_test`.
       relative: allowed difference as a share of the expected outputs, added to `absolute`.
@@ -107,6 +111,8 @@ def mlf_model(
     common, options = split_common(options)
     check_call(
         name,
+        backend_deps = (backend_deps, "list"),
+        backend_files = (backend_files, "list"),
         copts = (copts, "string_list"),
         data = (data, "list"),
         flash_bytes = (flash_bytes, "bytes"),
@@ -140,6 +146,7 @@ def mlf_model(
     archive, runner = name + "_archive", name + "_runner"
     mlf_compile(
         name = archive,
+        backend_files = backend_files,
         data = data,
         input_shapes = input_shapes,
         input_values = input_values,
@@ -158,7 +165,7 @@ def mlf_model(
         name = name,
         archive = archive,
         copts = (["-Os"] if options.get("optimize") == "size" else []) + copts,
-        deps = [],
+        deps = backend_deps,
         device = device,
         kwargs = c,
         # What the compiler writes is C, but for this kind of target.

@@ -65,6 +65,9 @@ FILES = {
 }
 
 OPTION_ATTRS = {
+    "backends": attr.string_list(
+        doc = "Libraries or devices that compute what they can instead of our kernels, the first that takes a layer: `cmsis-nn`, or one of a `backend_files`. For aot with interface `c`.",
+    ),
     "float_mode": attr.string(
         default = "exact",
         values = [
@@ -151,6 +154,19 @@ OPTION_ATTRS = {
 # calls it, its kind, what it needs of others (their values, and its own that need it; none: all),
 # the value that the default stands for, and the values it may have (none: see its checks).
 OPTIONS = {
+    "backends": struct(
+        default = [],
+        executors = ["aot"],
+        flag = "--backend",
+        kind = "string_list",
+        needs = [[
+            "interface_api",
+            "c",
+            [],
+        ]],
+        stands_for = [],
+        values = [],
+    ),
     "float_mode": struct(
         default = "exact",
         executors = [],

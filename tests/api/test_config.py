@@ -75,7 +75,7 @@ def test_contexts_nest_and_end() -> None:
 
 def test_every_known_pass_can_be_disabled() -> None:
     context = PassContext(disabled_pass=[*TVM_PASSES, *IGNORED_PASSES])
-    left = {p.__name__ for p in wanted(PIPELINE, 3, context.disabled)}
+    left = {p.name for p in wanted(PIPELINE, 3, context.disabled)}
     assert "fuse_chains" not in left
     assert "canonicalise" in left
     assert not IGNORED_PASSES & set(TVM_PASSES)

@@ -28,6 +28,7 @@ ALLOWED = {
     "targets": {"errors", "ir", "ops"},
     "plan": {"errors", "ir", "ops", "targets"},
     "keywords": set(),
+    "backends": {"errors", "ir", "keywords", "ops", "targets"},
     "proof": {"errors", "ir", "mlf", "ops", "plan"},
     "codegen": {
         *("errors", "files", "ir", "keywords", "mlf", "ops", "options", "plan", "targets"),
@@ -36,7 +37,7 @@ ALLOWED = {
     "mlf": {"errors", "version"},
     "runtime": {"errors", "files", "mlf", "targets"},
     "options": {"targets", "version"},
-    "module": {"ir", "frontends", "options", "targets", "plan", "proof", "codegen"},
+    "module": {"ir", "backends", "frontends", "options", "targets", "plan", "proof", "codegen"},
     "config": {"errors", "options"},
     "crash": {"errors", "mlf"},
     "limits": {"errors"},
@@ -47,7 +48,8 @@ ALLOWED = {
     },
     "compile": {
         *("errors", "ir", "ops", "importer", "passes", "targets", "plan", "codegen", "mlf"),
-        *("frontends", "module", "describe", "crash", "minimise", "options", "proof"),
+        *("backends", "frontends", "module", "describe", "crash", "minimise", "options"),
+        "proof",
     },
     # Compiles and runs.
     "tune": {
@@ -82,6 +84,7 @@ ALLOWED = {
         *("errors", "codegen", "compile", "frontends", "importer", "mlf", "module", "runtime"),
     },
     "api": {
+        "backends",
         *("errors", "ir", "importer", "passes", "targets", "plan", "codegen", "mlf", "runtime"),
         *("files", "frontends", "module", "describe", "compile", "config"),
     },

@@ -6,7 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mlftool.codegen.executor import Executor
-from mlftool.codegen.kernels import Argument, Kernels, expression, pool_name, write_kernels
+from mlftool.codegen.external import backend_files, devices_of, headers_of, objects_of
+from mlftool.codegen.kernels import (
+    Argument,
+    Function,
+    Kernels,
+    expression,
+    pool_name,
+    write_kernels,
+)
 from mlftool.codegen.names import member_names, parameter
 from mlftool.codegen.options import Options, check_linked, refused
 from mlftool.codegen.origin import origin, tensors
@@ -34,14 +42,17 @@ def emit_c(program: Program, options: Options, interface: Graph) -> Sources:
     kernels = write_kernels(program, module)
     weights = place(kernels.constants, module, options.weights)
     values = values_of(program, options, interface, members, kernels) | {"weights": weights}
+    parts = [f.external for f in kernels.functions if f.external]
+    texts = backend_files(kernels, [b for b, _ in options.backends], module, first=2)
     return Sources(
-        struct_files(module, "lib", values),
+        struct_files(module, "lib", values) | texts,
         tuple(OperatorFunction(f.symbol) for f in kernels.functions),
         tuple(s.function.symbol for s in kernels.steps),
         members,
         kernels.constants_bytes,
         program.memory.size_bytes,
-        data=weights.files,
+        data={**weights.files, **objects_of(parts, module)},
+        headers=headers_of(parts),
     )
 
 
@@ -159,7 +170,8 @@ def values_of(
         "io": arguments,
         "workspace_bytes": memory.size_bytes,
         "workspace_io": program.workspace_io,
-        **_arenas(program, module),
+        **(arenas := _arenas(program, module)),
+        **_devices(kernels, options, arenas, arguments),
         "offsets": {
             member: _address(program, name) for name, member in io.items() if program.workspace_io
         },
@@ -171,9 +183,41 @@ def values_of(
                 "symbol": s.function.symbol,
                 "arguments": [expression(program, a, arguments) for a in s.arguments],
                 "comment": s.comment,
+                **_called(s.function, dict(options.backends)),
             }
             for s in kernels.steps
         ],
+    }
+
+
+def _called(function: Function, hooks: Mapping[str, str]) -> dict[str, Any]:
+    """How a step's function is called: one of a backend gives a status, one of a device is given
+    its context."""
+    part = function.external
+    device = part.device if part else ""
+    return {
+        "external": part is not None,
+        "hooks": hooks[part.backend] if part and device else "",
+        "context": f"device_context_{part.member}" if part else "",
+    }
+
+
+def _devices(
+    kernels: Kernels, options: Options, arenas: Mapping[str, Any], io: Mapping[str, str]
+) -> dict[str, Any]:
+    """The devices, and what entry points take and pass on besides inputs and outputs."""
+    module, parts = options.module, [f.external for f in kernels.functions if f.external]
+    hooks = {p.device: dict(options.backends)[p.backend] for p in parts}
+    devices = devices_of(parts, hooks)
+    taken = f"struct tvmgen_{module}_devices *devices" if devices else ""
+    given = [f"devices ? devices->{d['member']} : 0" for d in devices]
+    names = [d["parameter"] for d in devices]
+    return {
+        "devices": devices,
+        "fails": bool(parts),
+        "besides": [text for text in (arenas["given_pools"], taken) if text],
+        "passed_besides": ", ".join([*(a["passed"] for a in arenas["arenas"]), *given]),
+        "passed_on": ", ".join([*io.values(), *(a["parameter"] for a in arenas["arenas"]), *names]),
     }
 
 

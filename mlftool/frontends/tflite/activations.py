@@ -276,7 +276,10 @@ def _softmax_of_int8(s: Site, x: Tensor, y: Tensor, beta: float) -> None:
     near = 0.0 if y.type.dtype.name == "int8" else 1e-3
     fits = abs(found[0] / wanted[0] - 1) <= near and found[1] == wanted[1]
     s.expect(fits, f"an output with scale and zero point {found}; expected {wanted}")
-    s.add("mlf.SoftmaxFixed", (s.name(), _exponentials(s, x, beta)), s.out())
+    m, left = _spread(s, x, beta)
+    s.add(
+        "mlf.SoftmaxFixed", (s.name(), _exponentials(s, x, beta)), s.out(), {"m": m, "left": left}
+    )
 
 
 def _exponentials(s: Site, x: Tensor, beta: float) -> str:

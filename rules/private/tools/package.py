@@ -36,6 +36,7 @@ def module_spec(entry: dict[str, Any]) -> ModuleSpec:
         input_values=parse_values([f"{k}:{v}" for k, v in entry["input_values"].items()]),
         data_files=tuple(Path(file) for file in entry["data_files"]),
         only_declared=True,
+        backend_files=tuple(Path(file) for file in entry["backend_files"]),
         tuning=Path(entry["tuning"]) if entry["tuning"] else None,
         **{name: option_value(name, value) for name, value in entry["options"].items()},
     )

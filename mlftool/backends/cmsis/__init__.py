@@ -1,0 +1,1 @@
+"""CMSIS-NN: which nodes it computes (`forms`), and the C that calls it (`code`)."""
