@@ -18,6 +18,7 @@ from mlftool.ops.base import Contracts, Trait, contracts, is_a
 from mlftool.plan.program import Program
 
 MOST = 2**31 - 1  # of an int32 accumulator
+PART_ELEMENTS = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -90,9 +91,13 @@ def _weight_sum(graph: Graph, node: Node, about: Contracts) -> int:
     value = graph.consts.get(name)
     if value is None:
         return each * (_largest(type_.dtype.name) + zero)
-    axis = about.axis(node.attrs, value.ndim)
-    others = tuple(k for k in range(value.ndim) if k != axis)
-    return int(np.abs(value.astype(np.int64)).sum(axis=others).max(initial=0)) + each * zero
+    rows = np.moveaxis(value, about.axis(node.attrs, value.ndim), 0) if value.ndim else value
+    rows, largest = rows.reshape(channels, -1), 0
+    few = max(1, PART_ELEMENTS // max(1, each))  # all at once would be eight times the weights
+    for k in range(0, channels, few):
+        found = np.abs(rows[k : k + few].astype(np.int64)).sum(axis=1)
+        largest = max(largest, int(found.max(initial=0)))
+    return largest + each * zero
 
 
 def _bias(graph: Graph, node: Node, about: Contracts) -> int | None:
