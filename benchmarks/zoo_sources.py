@@ -1,0 +1,361 @@
+"""The networks of benchmarks/zoo.py: how each is made with random weights and exported.
+
+`write` takes the name of a network, without its source, and writes an ONNX file. Weights come from
+a fixed seed. A package is imported when a network of it is made.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import re
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+SIDE = 64  # of images, where an architecture takes them so small
+TOKENS = 8
+MOST_WEIGHTS = 12_000_000  # of a network that stands for its family
+
+
+@dataclass(frozen=True)
+class Source:
+    """`names` lists the networks; `write` exports one of them to a path."""
+
+    names: Callable[[], Iterator[str]]
+    write: Callable[[str, Path], None]
+
+
+def exported(model: Any, args: tuple[Any, ...], exporter: str, path: Path) -> None:
+    """By torch's exporter of scripts or of `torch.export`'s graphs."""
+    import torch
+
+    torch.onnx.export(model.eval(), args, path, dynamo=exporter == "dynamo", verbose=False)
+
+
+def seeded() -> None:
+    import torch
+
+    torch.manual_seed(0)
+    np.random.seed(0)
+
+
+def with_exporters(names: Iterator[str]) -> Iterator[str]:
+    for name in names:
+        yield f"{name}/script"
+        yield f"{name}/dynamo"
+
+
+def settled(model: Any) -> Any:
+    """With statistics of normalisations that have an effect, as a trained network has."""
+    import torch
+
+    for module in model.modules():
+        if isinstance(getattr(module, "running_mean", None), torch.Tensor):
+            module.running_mean.uniform_(-0.2, 0.2)
+            module.running_var.uniform_(0.5, 1.5)
+    return model
+
+
+# timm: the smallest network of each module of the package.
+
+
+def timm_names() -> Iterator[str]:
+    import timm
+    import torch
+
+    for module in sorted(timm.list_modules()):
+        sizes = []
+        for name in timm.list_models(module=module):
+            with contextlib.suppress(Exception), torch.device("meta"):
+                model = timm.create_model(name, pretrained=False)
+                sizes.append((sum(p.numel() for p in model.parameters()), name))
+        if sizes and min(sizes)[0] <= 3 * MOST_WEIGHTS:
+            yield min(sizes)[1]
+
+
+def timm_write(name: str, path: Path) -> None:
+    import timm
+    import torch
+
+    seeded()
+    name, exporter = name.rsplit("/", 1)
+    timm.layers.set_exportable(True)
+    for more in ({"img_size": SIDE}, {}):
+        try:
+            model = settled(timm.create_model(name, pretrained=False, **more))
+            break
+        except (TypeError, AssertionError, ValueError, RuntimeError):
+            continue
+    shape = tuple(model.default_cfg.get("input_size", (3, 224, 224)))
+    sides = (
+        (shape[-1],)
+        if not more and model.default_cfg.get("fixed_input_size")
+        else (SIDE, shape[-1])
+    )
+    for side in sides:
+        x = torch.rand(1, shape[0], side, side)
+        try:
+            with torch.no_grad():
+                model.eval()(x)
+            break
+        except (RuntimeError, AssertionError, ValueError):
+            continue
+    exported(model, (x,), exporter, path)
+
+
+# torchvision: everything that it lists, but for networks of more than 40 million weights.
+
+LARGE = re.compile(
+    r"vgg|_l$|_h_|large$|xlarge|b[3-7]$|_[lm]$|101|152|vit_[lh]|resnext|wide|alexnet|regnet_._(3|8|16|32|128)"
+)
+
+
+def torchvision_names() -> Iterator[str]:
+    import torchvision
+
+    for name in torchvision.models.list_models():
+        if not LARGE.search(name) and not name.startswith(("quantized", "raft")):
+            yield name
+
+
+def torchvision_write(name: str, path: Path) -> None:
+    import torch
+    import torchvision
+
+    seeded()
+    name, exporter = name.rsplit("/", 1)
+    builder = torchvision.models.get_model_builder(name)
+    more = (
+        {"weights_backbone": None}
+        if "weights_backbone" in inspect.signature(builder).parameters
+        else {}
+    )
+    model = settled(torchvision.models.get_model(name, weights=None, **more))
+    kind = builder.__module__.split(".")[2]
+    shape = {"detection": (1, 3, 96, 96), "video": (1, 3, 8, SIDE, SIDE)}.get(
+        kind, (1, 3, SIDE, SIDE)
+    )
+    if kind == "video" and name.startswith(("mvit", "swin")):
+        shape = (1, 3, 16, 224, 224)
+    for side in (shape[-1], 224, 299):
+        x = torch.rand(*shape[:-2], side, side)
+        try:
+            with torch.no_grad():
+                model.eval()(x)
+            break
+        except (RuntimeError, AssertionError, ValueError):
+            continue
+    exported(model, (x,), exporter, path)
+
+
+# transformers: every model type whose configuration can be made small.
+
+SMALL: Mapping[str, Any] = {
+    **dict.fromkeys(
+        ("hidden_size", "d_model", "dim", "n_embd", "embed_dim", "word_embed_proj_dim"), 32
+    ),
+    **dict.fromkeys(
+        ("num_hidden_layers", "n_layers", "n_layer", "num_layers", "encoder_layers"), 2
+    ),
+    **dict.fromkeys(("decoder_layers", "num_decoder_layers"), 2),
+    **dict.fromkeys(("num_attention_heads", "n_heads", "n_head", "num_heads"), 4),
+    **dict.fromkeys(("encoder_attention_heads", "decoder_attention_heads"), 4),
+    **dict.fromkeys(("num_key_value_heads",), 2),
+    **dict.fromkeys(("intermediate_size", "hidden_dim", "ffn_dim", "n_inner", "d_ff"), 64),
+    **dict.fromkeys(("encoder_ffn_dim", "decoder_ffn_dim"), 64),
+    **dict.fromkeys(("embedding_size",), 32),
+    **dict.fromkeys(("d_kv", "head_dim"), 8),
+    "vocab_size": 99,
+    "max_position_embeddings": 64,
+    "n_positions": 64,
+    "pad_token_id": 0,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+    "image_size": 32,
+    "patch_size": 8,
+    "num_experts": 4,
+    "num_local_experts": 4,
+    "num_experts_per_tok": 2,
+    "top_k": 2,
+    "moe_intermediate_size": 32,
+}
+
+
+def transformers_names() -> Iterator[str]:
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
+    from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
+
+    yield from (name for name in sorted(CONFIG_MAPPING_NAMES) if name in MODEL_MAPPING_NAMES)
+
+
+def made_small(config: Any) -> None:
+    """With the values of SMALL that the configuration has, in its parts, too."""
+    for key in getattr(config, "sub_configs", ()):
+        if getattr(config, key, None) is not None:
+            made_small(getattr(config, key))
+    for key, value in SMALL.items():
+        with contextlib.suppress(Exception):
+            if isinstance(getattr(config, key, None), int):
+                setattr(config, key, value)
+    layers = getattr(config, "layer_types", None)
+    if isinstance(layers, list):
+        config.layer_types = layers[:2]
+
+
+def transformers_write(name: str, path: Path) -> None:
+    import torch
+    import transformers
+
+    seeded()
+    name, exporter = name.rsplit("/", 1)
+    config = transformers.AutoConfig.for_model(name)
+    made_small(config)
+    config = type(config)(**config.to_dict())  # what follows from others follows again
+    config._attn_implementation = "eager"
+    config.use_cache = False
+    config.return_dict = False
+    model = transformers.AutoModel.from_config(config).eval()
+    if sum(p.numel() for p in model.parameters()) > 3 * MOST_WEIGHTS:
+        raise RuntimeError("the configuration does not become small")
+    takes = inspect.signature(model.forward).parameters
+    main = model.main_input_name
+    if main == "pixel_values":
+        side = config.image_size if isinstance(getattr(config, "image_size", 0), int) else 32
+        value: Any = torch.rand(1, getattr(config, "num_channels", 3), side or 32, side or 32)
+    elif main in ("input_values", "input_features"):
+        value = torch.rand(1, 400) if main == "input_values" else torch.rand(1, 80, 16)
+    else:
+        value = torch.randint(3, min(90, config.vocab_size), (1, TOKENS))
+    feeds = {main: value}
+    if "decoder_input_ids" in takes:
+        feeds["decoder_input_ids"] = torch.randint(3, 90, (1, TOKENS))
+
+    class Plain(torch.nn.Module):
+        """Positional tensors in, tensors out."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = model
+
+        def forward(self, *args: Any) -> Any:
+            made = self.model(**dict(zip(feeds, args, strict=True)), return_dict=False)
+            return tuple(t for t in made if isinstance(t, torch.Tensor))
+
+    with torch.no_grad():
+        Plain()(*feeds.values())
+    exported(Plain(), tuple(feeds.values()), exporter, path)
+
+
+# scikit-learn: every classifier, regressor and transformer that skl2onnx converts.
+
+
+def sklearn_names() -> Iterator[str]:
+    from skl2onnx import supported_converters
+    from sklearn.utils import all_estimators
+
+    known = {name.removeprefix("Sklearn") for name in supported_converters(from_sklearn=True)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name, _ in all_estimators():
+            if name in known:
+                yield name
+
+
+def sklearn_write(name: str, path: Path) -> None:
+    import skl2onnx
+    from sklearn.linear_model import LinearRegression, LogisticRegression
+    from sklearn.utils import all_estimators
+
+    warnings.simplefilter("ignore")
+    kind = dict(all_estimators())[name]
+    takes = inspect.signature(kind).parameters
+    more: dict[str, Any] = {}
+    inner = LogisticRegression() if hasattr(kind, "predict_proba") else LinearRegression()
+    more |= {k: inner for k in ("estimator", "base_estimator") if k in takes}
+    more |= {"estimators": [("a", inner), ("b", inner)]} if "estimators" in takes else {}
+    more |= {"random_state": 0} if "random_state" in takes else {}
+    more |= {"n_estimators": 5} if "n_estimators" in takes else {}
+    random = np.random.default_rng(0)
+    x = np.abs(random.normal(size=(80, 6))).astype(np.float32)
+    y = (x[:, 0] + x[:, 1] > 1.4).astype(np.int64) + (x[:, 2] > 1.2)
+    model = kind(**more).fit(x, y)
+    made = skl2onnx.to_onnx(
+        model,
+        x[:1],
+        target_opset=18,
+        options={"zipmap": False} if (hasattr(model, "predict_proba")) else None,
+    )
+    path.write_bytes(made.SerializeToString())
+
+
+# onnxruntime's static quantisation of torchvision's and timm's small networks, in all its formats.
+
+QUANTISED = (
+    "mobilenet_v2",
+    "mobilenet_v3_small",
+    "shufflenet_v2_x0_5",
+    "squeezenet1_1",
+    "mnasnet0_5",
+    "resnet18",
+)
+FORMS = ("qdq", "qdq_channels", "qdq_u8", "qdq_16", "qoperator", "qoperator_channels", "dynamic")
+
+
+def quantised_names() -> Iterator[str]:
+    for name in QUANTISED:
+        for form in FORMS:
+            yield f"{name}/{form}"
+
+
+def quantised_write(name: str, path: Path) -> None:
+    from onnxruntime import quantization as q
+    from onnxruntime.quantization.shape_inference import quant_pre_process
+
+    name, form = name.rsplit("/", 1)
+    plain, ready = path.with_suffix(".float.onnx"), path.with_suffix(".ready.onnx")
+    torchvision_write(f"{name}/script", plain)
+    quant_pre_process(str(plain), str(ready))
+    if form == "dynamic":
+        q.quantize_dynamic(str(ready), str(path))
+        return
+    random = np.random.default_rng(0)
+
+    class Data(q.CalibrationDataReader):  # type: ignore[misc]
+        def __init__(self) -> None:
+            import onnxruntime
+
+            (given,) = onnxruntime.InferenceSession(str(ready)).get_inputs()
+            rows = [{given.name: random.random(given.shape, np.float32)} for _ in range(4)]
+            self.rows = iter(rows)
+
+        def get_next(self) -> Any:
+            return next(self.rows, None)
+
+    kinds = {
+        "qdq_u8": (q.QuantType.QUInt8, q.QuantType.QUInt8),
+        "qdq_16": (q.QuantType.QInt16, q.QuantType.QInt8),
+    }
+    activations, weights = kinds.get(form, (q.QuantType.QInt8, q.QuantType.QInt8))
+    q.quantize_static(
+        str(ready),
+        str(path),
+        Data(),
+        quant_format=q.QuantFormat.QOperator if form.startswith("qoperator") else q.QuantFormat.QDQ,
+        per_channel="channels" in form,
+        activation_type=activations,
+        weight_type=weights,
+    )
+
+
+SOURCES: Mapping[str, Source] = {
+    "timm": Source(lambda: with_exporters(timm_names()), timm_write),
+    "torchvision": Source(lambda: with_exporters(torchvision_names()), torchvision_write),
+    "transformers": Source(lambda: with_exporters(transformers_names()), transformers_write),
+    "sklearn": Source(sklearn_names, sklearn_write),
+    "quantised": Source(quantised_names, quantised_write),
+}
