@@ -13,6 +13,7 @@ import os
 import select
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -155,6 +156,29 @@ class QemuTransport(ProcessTransport):
     def __init__(self, simulator: Sequence[str], firmware: os.PathLike[str] | str) -> None:
         command = [*simulator, *QEMU_OPTIONS, os.fspath(firmware)]
         super().__init__(command, stderr=subprocess.DEVNULL)
+        self._watch: tuple[subprocess.Popen[bytes], int] | None = None
+
+    def open(self) -> None:
+        super().open()
+        assert self.process is not None
+        read, alive = os.pipe()
+        command = [sys.executable, "-I", "-S", "-c", WATCH, str(read), str(self.process.pid)]
+        watch = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[read])
+        self._watch = (watch, alive)
+        os.close(read)
+
+    def close(self) -> None:
+        if self._watch is not None:
+            (watch, alive), self._watch = self._watch, None
+            with contextlib.suppress(BrokenPipeError):
+                os.write(alive, b"x")
+            os.close(alive)
+            watch.wait()
+        super().close()
+
+
+# Ends the simulator when the host is gone, even if it was killed: QEMU does not end with its input.
+WATCH = "import os, sys; os.read(int(sys.argv[1]), 1) or os.kill(int(sys.argv[2]), 9)"
 
 
 # The UART is standard input and output; semihosting has no console, so that nothing mixes with it.

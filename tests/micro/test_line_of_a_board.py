@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
 from conftest import INT8
@@ -43,3 +48,35 @@ def test_a_frame_is_one_write_and_a_pipe_costs_little() -> None:
     assert writes == 1
     assert run > 0
     assert beside < 1  # millisecond
+
+
+HOST = """
+import time
+from mlftool.micro import QemuTransport
+
+line = QemuTransport(["sh", "-c", "exec sleep 600"], "firmware.elf")
+line.open()
+print(line.process.pid, flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_simulator_does_not_outlive_a_killed_host() -> None:
+    """A simulator does not end with its input; this one stands for it."""
+    with subprocess.Popen([sys.executable, "-c", HOST], stdout=subprocess.PIPE, text=True) as host:
+        assert host.stdout is not None
+        simulator = Path("/proc") / host.stdout.readline().strip()
+        assert (simulator / "stat").exists()
+        host.send_signal(signal.SIGKILL)
+    deadline = time.monotonic() + 60
+    while runs(simulator) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not runs(simulator)
+
+
+def runs(process: Path) -> bool:
+    """Whether it is there, and not only waits for its parent to ask how it ended."""
+    try:
+        return (process / "stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
