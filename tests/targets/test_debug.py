@@ -30,7 +30,7 @@ def test_level_1_tells_stages(
     lines = told("1", capsys, monkeypatch).splitlines()
     stages = [line.split(": ")[2] for line in lines]
     names = [p.name for p in PIPELINE]
-    assert stages == ["import", *names, "lower for cortex-m4", "emit"]
+    assert stages == ["import", *names, "lower for cortex-m4", "emit", "proof"]
     assert all(line.startswith("mlftool: demo: ") for line in lines)
 
 
@@ -50,7 +50,7 @@ def test_level_3_adds_the_graph_after_each_stage(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = told("3", capsys, monkeypatch)
-    assert text.count("graph demo(") == len(PIPELINE) + 3
+    assert text.count("graph demo(") == len(PIPELINE) + 4
     assert "QLinearConv(" in text
 
 
