@@ -40,6 +40,7 @@ def _module_test_impl(ctx):
         ("MlfModuleInfo", fields_of(info), ["files", "spec"]),
         ("files", [f.basename for f in info.files], ["gesture_int8.onnx"]),
         ("spec", fields_of(info.spec), [
+            "backend_files",
             "data_files",
             "executor",
             "input_shapes",

@@ -67,7 +67,8 @@ CALLS: dict[str, dict[str, str]] = {
 # Attribute -> a value, where the kind or the call does not say one.
 SAMPLES = {
     "absolute": '"0"', "relative": '"0"', "tolerance": '"0"', "title": '"x"',
-    "board": '"@mlftool//crt:board"',
+    "board": '"@mlftool//crt:board"', "backend_deps": '["//selects:library"]',
+    "backend_files": "[]",
     "copts": '["-g"]', "deps": '["//selects:library"]', "executor": '"aot"', "data": "[]",
     "flash_bytes": "1 << 20", "ram_bytes": "1 << 20", "included_scripts": '["//selects:x.ld"]',
     "input_shapes": "{}", "input_values": "{}", "linkopts": '["-g"]', "module": '"gesture_int8"',

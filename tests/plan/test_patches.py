@@ -146,6 +146,7 @@ def test_every_way_in_gives_the_same_archive(tmp_path: Path) -> None:
     entry = {
         **{"model": str(model), "module_name": "m", "target": "rv32imc", "executor": "aot"},
         **{"input_shapes": {}, "input_values": {}, "data_files": [], "tuning": None},
+        "backend_files": [],
         "options": {"patches": "4"},
     }
     bundle = compile_modules([module_spec(entry)])
