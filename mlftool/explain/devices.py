@@ -65,6 +65,18 @@ EXPLANATIONS: Mapping[str, Explanation] = {
         "Run `mlftool tune` again; training a model again does not need that.",
         message="kws.json: error[MLF0409]: was measured for cortex-m7; got target cortex-m4",
     ),
+    "MLF0410": Explanation(
+        "A backend is one of mlftool's, or what a file of --backend-file has as BACKEND. Its name, "
+        "device and functions are checked before a model is read.",
+        "Name one of those that the message lists, or give the file that defines it.",
+        command=f"{_COMPILE} --backend nope",
+    ),
+    "MLF0411": Explanation(
+        "A backend said that it computes a part of the model. Then its compile function raised an "
+        "exception, or returned what cannot be written into an archive.",
+        "Mend the backend, or compile without it: our kernels compute everything.",
+        message="mlftool: error[MLF0411]: fc (QGemm): backend 'npu': no buffer is large enough",
+    ),
     "MLF0501": Explanation(
         "The file does not exist, is a folder, or may not be read.",
         "Check the path.",

@@ -39,7 +39,7 @@ def test_every_model_of_an_archive_is_reported(tmp_path: Path) -> None:
     assert [p.code for p in caught.value.problems] == ["MLF0202", "MLF0403", "MLF0201", "MLF0503"]
 
 
-@pytest.mark.parametrize("name", ["compile_modules", "imported"])
+@pytest.mark.parametrize("name", ["compile_specs", "imported"])
 @pytest.mark.parametrize("limit", ["0", "64"])
 def test_not_enough_memory(
     name: str,

@@ -94,7 +94,7 @@ def test_shapes_of_tvmc(text: str, wanted: list[str]) -> None:
         ("--executor-aot-link-params 0", "got link-params 0"),
         ("--executor-aot-constant-byte-alignment 64", "expected a power of two up to 16"),
         ("--target llvm --target-c-mcpu cortex-m4", "given, but not --target c"),
-        ("--target cmsis-nn,c", "target 'cmsis-nn' is code for CMSIS-NN's kernels"),
+        ("--target ethos-n,c", "target 'ethos-n' is code for an Ethos-N processor"),
         ("--cross-compiler gcc", "--cross-compiler has no meaning here"),
         ("--tuning-records=x", "--tuning-records has no meaning here"),
         ("-f so", "--output-format is 'so', expected mlf"),

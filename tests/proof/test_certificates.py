@@ -312,12 +312,24 @@ def test_bounds_of_sums() -> None:
     assert not sum_of(np.full((4, 1), -128, np.int8), [2**31 - 131 * 512]).proven
 
 
-def test_scales_that_divide() -> None:
-    model = onnx.parser.parse_model(
-        '<ir_version: 9, opset_import: ["": 17]> g (float[3] x) => (int8[3] y)'
-        "<float s = {0.5}, int8 z = {0}> { y = QuantizeLinear(x, s, z) }"
+def product_by(scale: float) -> onnx.ModelProto:
+    return onnx.parser.parse_model(
+        '<ir_version: 9, opset_import: ["": 17]> g (int8[1, 2] x) => (int8[1, 1] y)'
+        f"<float s = {{0.5}}, float t = {{{scale}}}, int8 z = {{0}}, int8[2, 1] w = {{3, -4}}>"
+        "{ y = QLinearMatMul(x, s, z, w, s, z, t, z) }"
     )
-    program = compile_module(ModuleSpec(model, "m")).program
+
+
+def test_a_scale_of_zero_is_the_models_own() -> None:
+    """onnxruntime runs it; its certificate does not say that there is none."""
+    zero, half = (compile_module(ModuleSpec(product_by(s), "m")).proof for s in (0.0, 0.5))
+    assert "scales" in half.claims
+    assert "scales" not in zero.claims
+    assert any("is zero or not finite" in text for text in zero.unproven)
+
+
+def test_scales_that_divide() -> None:
+    program = compile_module(ModuleSpec(product_by(0.5), "m")).program
     assert list(sums.divisor_faults(program)) == []
     zeros = {n: v * 0 if v.dtype == np.float32 else v for n, v in program.graph.consts.items()}
     broken = replace(program, graph=program.graph.replace(consts=zeros))
