@@ -27,6 +27,7 @@ ASKED: dict[str, Any] = {
     "system_lib": True,
     "workspace_io": True,
     "pools": ("sram=1MiB",),
+    "backends": ("cmsis-nn",),
     "tuning": Path("x.json"),
 }
 OTHERS: dict[str, tuple[Any, ...]] = {

@@ -52,7 +52,7 @@ def named(form: str, module: str) -> list[str]:
     words = {"executor": "aot", "target": "host", "interface_api": "c", **NAMED[form]}
     packed = words["interface_api"] == "packed"
     rules = rules_doc.run_bzl("//rules/private:compile.bzl", {})
-    return rules["source_names"](module, words["executor"], words["target"], packed)
+    return rules["source_names"](module, words["executor"], words["target"], packed, 0)
 
 
 @pytest.mark.parametrize("form", NAMED)
@@ -115,6 +115,15 @@ def test_the_rules_know_the_files_of_several_modules(archive: str, tmp_path: Pat
 
     assert unpack.beside(tmp_path / "a.tar", sources) == 0
     assert sorted((tmp_path / "src").iterdir()) == sorted(sources)
+
+
+def test_the_rules_know_the_files_of_backends(tmp_path: Path) -> None:
+    spec = ModuleSpec(MODEL, "m", backends=("cmsis-nn",))
+    write_tar(compile_modules([spec]), tmp_path / "a.tar")
+    rules = rules_doc.run_bzl("//rules/private:compile.bzl", {})
+    names = rules["source_names"]("m", "aot", "host", False, 1)
+
+    assert unpack.beside(tmp_path / "a.tar", [tmp_path / "src" / name for name in names]) == 0
 
 
 @pytest.mark.parametrize("wrong", [["m_lib0.c"], ["m_lib0.c", "m_lib1.c", "m_lib2.c"]])
