@@ -108,9 +108,6 @@ REFUSED = {
     'mlf_firmware_test(name = "am", firmware = ":quiet")':
         "//refused:am: nothing simulates the board of refused/quiet.elf; give its mlf_board a "
         "simulator, or test on the host",
-    'mlf_firmware(name = "alone", driven = True, platform = "@mlftool//rules/platforms:cortex-m4", '
-    'srcs = ["x.c"])':
-        "//refused:alone: deps: got none, expected the mlf_cc_library of what a host shall drive",
     'mlf_firmware_test(name = "half", firmware = "@models//gesture_int8:cortex-m4_firmware", '
     'vectors = VECTORS)':
         "//refused:half: archive, vectors: got one of them, expected both",
@@ -254,7 +251,7 @@ CALLS = {
     'mlf_compile(name = "a", model = "x.onnx", mlf_version = 9)':
         "LABEL: mlf_version: got 9, expected one of 1, 2, 3, 4, 5, 6, 7",
     'mlf_compile(name = "a", model = "x.onnx", executer = "aot")':
-        "LABEL: executer: got \"aot\", expected one of data, executor, float_mode, ",
+        "LABEL: executer: got \"aot\", expected one of backend_files, backends, data, executor, ",
     'mlf_compile(name = "a", model = "x.onnx", out = "out.json")':
         'LABEL: out: got "out.json", expected a name that ends in .tar',
     'mlf_compile(name = "a")':
@@ -266,6 +263,9 @@ CALLS = {
         "LABEL: board, platform: got neither, expected your mlf_board or the platform",
     'mlf_board(name = "a", linker_script = "a.ld", target = "m4")':
         "LABEL: target: got \"m4\", expected one of aarch64, armv7-a, cortex-m0, ",
+    'mlf_firmware(name = "a", driven = True, platform = "@mlftool//rules/platforms:cortex-m4", '
+    'srcs = ["x.c"])':
+        "LABEL: deps: got none, expected the mlf_cc_library of what a host shall drive",
     'mlf_board(name = "a", parts = ["cortex"], target = "cortex-m4")':
         "LABEL: parts: got \"cortex\", expected some of common, cortex_m, riscv",
     'mlf_model(name = "a", model = "x.onnx", target = "m4")':
@@ -277,8 +277,8 @@ CALLS = {
     'mlf_model(name = "a", model = "x.onnx", executor = ["aot", "graph"])':
         'LABEL: executor: got ["aot", "graph"], expected one of "aot", "graph", "vm"',
     'mlf_model(name = "a", model = "x.onnx", optimise = "size")':
-        'LABEL: optimise: got "size" for an option there is not, expected one of executor, '
-        'float_mode, ',
+        'LABEL: optimise: got "size" for an option there is not, expected one of backends, '
+        'executor, ',
     'mlf_model(name = "a", model = "x.onnx", optimize = "small")':
         'LABEL: optimize: got "small", expected one of "speed", "size"',
     'mlf_model(name = "a", model = "x.onnx", mlf_version = "7")':
