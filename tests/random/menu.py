@@ -70,7 +70,12 @@ def power(g: Grower) -> None:
 def modulo(g: Grower) -> None:
     x = g.value(lambda v: v.array.dtype.kind in "fiu")
     floats = x.array.dtype.kind == "f"
-    g.add("Mod", x, broadcast(g, x), fmod=1 if floats else g.whole(0, 1))
+    if floats:
+        g.add("Mod", x, broadcast(g, x), fmod=1)
+        return
+    # onnxruntime refuses a divisor of zero, which a computed one may be in some sample.
+    divisor = g.const(g.rng.integers(1, 10, size=x.shape[-1:]), x.array.dtype)
+    g.add("Mod", x, divisor, fmod=g.whole(0, 1))
 
 
 def variadic(g: Grower) -> None:
