@@ -61,6 +61,18 @@ def settled(model: Any) -> Any:
     return model
 
 
+def image_for(model: Any, outer: tuple[int, ...], sides: tuple[int, ...]) -> Any:
+    """An image or a clip [*outer, side, side] with the first side that the model takes."""
+    import torch
+
+    for side in sides:
+        x = torch.rand(*outer, side, side)
+        with contextlib.suppress(RuntimeError, AssertionError, ValueError), torch.no_grad():
+            model.eval()(x)
+            break
+    return x
+
+
 # timm: the smallest network of each module of the package.
 
 
@@ -80,7 +92,6 @@ def timm_names() -> Iterator[str]:
 
 def timm_write(name: str, path: Path) -> None:
     import timm
-    import torch
 
     seeded()
     name, exporter = name.rsplit("/", 1)
@@ -97,14 +108,7 @@ def timm_write(name: str, path: Path) -> None:
         if not more and model.default_cfg.get("fixed_input_size")
         else (SIDE, shape[-1])
     )
-    for side in sides:
-        x = torch.rand(1, shape[0], side, side)
-        try:
-            with torch.no_grad():
-                model.eval()(x)
-            break
-        except (RuntimeError, AssertionError, ValueError):
-            continue
+    x = image_for(model, (1, shape[0]), sides)
     exported(model, (x,), exporter, path)
 
 
@@ -124,7 +128,6 @@ def torchvision_names() -> Iterator[str]:
 
 
 def torchvision_write(name: str, path: Path) -> None:
-    import torch
     import torchvision
 
     seeded()
@@ -142,14 +145,7 @@ def torchvision_write(name: str, path: Path) -> None:
     )
     if kind == "video" and name.startswith(("mvit", "swin")):
         shape = (1, 3, 16, 224, 224)
-    for side in (shape[-1], 224, 299):
-        x = torch.rand(*shape[:-2], side, side)
-        try:
-            with torch.no_grad():
-                model.eval()(x)
-            break
-        except (RuntimeError, AssertionError, ValueError):
-            continue
+    x = image_for(model, shape[:-2], (shape[-1], 224, 299))
     exported(model, (x,), exporter, path)
 
 
