@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import compiling
-import cycles
 import emx
 import host
 from corpus import Network, networks
@@ -30,6 +29,8 @@ from peers import BARS, CODE, LIVENESS, PEERS_M4, TFLM_M4
 from tables import grid, refresh
 
 from mlftool.describe import bundle as bundle_of
+from mlftool.insight import cycles
+from mlftool.runtime.boards import BOARDS
 from mlftool.runtime.interface import read_interface
 
 M4 = "cortex-m4"
@@ -157,12 +158,15 @@ def size(asked: Asked) -> str:
 
 
 def estimate(asked: Asked) -> str:
-    """Cycles of Cortex-M4 by cycles.py."""
+    """Cycles of Cortex-M4, estimated."""
     rows = []
     for n in asked.networks:
         if cost := measure(n, M4, asked.setting):
             interface = read_interface(bundle_of([compiled(n.path, M4, asked.setting)]), MODULE)
-            count, clocks = cycles.estimate(n, cost.elf, interface)
+            data = b"".join(n.sample[t.name].tobytes() for t in interface.inputs)
+            found = cycles.functions(cost.elf, BOARDS[M4], data)
+            whole = sum(found.values(), cycles.NONE)
+            count, clocks = whole.instructions, whole.cycles
             rows.append(
                 [n.name, f"{count / 1e6:.3f}", f"{clocks / 1e6:.3f}", f"{clocks / count:.2f}"]
             )

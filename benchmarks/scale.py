@@ -46,30 +46,9 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from mlftool.workspace import workspace_files
+
 ROOT = Path(__file__).resolve().parent.parent
-WORKSPACE = """workspace(name = "scale")
-
-local_repository(
-    name = "mlftool",
-    path = "{root}",
-)
-
-load(
-    "@mlftool//rules:repositories.bzl",
-    "mlf_dependencies",
-    "mlf_manifest_repository",
-    "mlf_register_toolchains",
-)
-
-mlf_dependencies()
-
-mlf_register_toolchains()
-
-mlf_manifest_repository(
-    name = "models",
-    manifest = "//:models.yaml",
-)
-"""
 BUILD = """load("@models//:defs.bzl", "MODELS")
 
 exports_files(["models.yaml"])
@@ -168,7 +147,7 @@ class Bazel:
         if wheels:
             self.options.append(f"--override_repository=mlf_python={wheels.resolve()}")
         self.workspace.mkdir(parents=True, exist_ok=True)
-        (self.workspace / "WORKSPACE").write_text(WORKSPACE.format(root=ROOT))
+        (self.workspace / "WORKSPACE").write_bytes(workspace_files("scale", ROOT)["WORKSPACE"])
         (self.workspace / "BUILD.bazel").write_text(BUILD)
         rc = "".join(
             line

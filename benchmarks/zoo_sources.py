@@ -7,10 +7,12 @@ a fixed seed. A package is imported when a network of it is made.
 from __future__ import annotations
 
 import contextlib
+import copy
 import inspect
+import itertools
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,10 +46,11 @@ def seeded() -> None:
     np.random.seed(0)
 
 
-def with_exporters(names: Iterator[str]) -> Iterator[str]:
-    for name in names:
-        yield f"{name}/script"
-        yield f"{name}/dynamo"
+def with_exporters(names: Iterable[str]) -> Iterator[str]:
+    """Each name with one of torch's exporters, in turn; the newer takes four times as long.
+    NAME/script and NAME/dynamo may be asked for by name."""
+    exporters = itertools.cycle(("script", "dynamo", "script"))
+    yield from map("/".join, zip(names, exporters, strict=False))
 
 
 def settled(model: Any) -> Any:
@@ -73,41 +76,77 @@ def image_for(model: Any, outer: tuple[int, ...], sides: tuple[int, ...]) -> Any
     return x
 
 
-# timm: the smallest network of each module of the package.
+# timm: the smallest network of each module of the package, of few layers.
+
+SIZES = (
+    *("test", "atto", "femto", "pico", "zepto", "nano", "micro", "xxt", "xxs", "tiny", "xs"),
+    *("mini", "t0", "b0", "small", "050", "lite", "s0", "m0", "s"),
+)
+DEPTHS = ("depths", "layers", "depth", "num_blocks", "stage_depths", "stages_repeats")
 
 
 def timm_names() -> Iterator[str]:
     import timm
-    import torch
 
     for module in sorted(timm.list_modules()):
-        sizes = []
-        for name in timm.list_models(module=module):
-            with contextlib.suppress(Exception), torch.device("meta"):
-                model = timm.create_model(name, pretrained=False)
-                sizes.append((sum(p.numel() for p in model.parameters()), name))
-        if sizes and min(sizes)[0] <= 3 * MOST_WEIGHTS:
-            yield min(sizes)[1]
+        found = [n for n in timm.list_models(module=module) if "_clip" not in n]
+        if found:
+            yield min(found, key=_size)
+
+
+def _size(name: str) -> tuple[int, int, str]:
+    """How large a network is, as far as its name says so."""
+    words = name.split("_")
+    rank = next((k for k, size in enumerate(SIZES) if size in words or name.endswith(size)), 99)
+    numbers = [int(n) for n in re.findall(r"\d+", name)]
+    return rank, max(numbers, default=0), name
+
+
+def _fewer(value: Any) -> Any:
+    """At most two layers, in each stage."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return min(value, 2)
+    return type(value)(map(_fewer, value)) if isinstance(value, (list, tuple)) else value
+
+
+@contextlib.contextmanager
+def _few_layers(timm: Any) -> Iterator[None]:
+    """Within, timm builds networks with `_fewer` layers."""
+    built = timm.models.build_model_with_cfg
+
+    def build(kind: Any, variant: str, pretrained: bool, **more: Any) -> Any:
+        small = {k: _fewer(v) if k in DEPTHS else v for k, v in more.items()}
+        try:
+            return built(kind, variant, pretrained, **copy.deepcopy(small))
+        except Exception:  # whatever a network says whose parts no longer fit
+            return built(kind, variant, pretrained, **more)
+
+    modules = [m for m in vars(timm.models).values() if hasattr(m, "build_model_with_cfg")]
+    for module in modules:
+        module.build_model_with_cfg = build
+    try:
+        yield
+    finally:
+        for module in modules:
+            module.build_model_with_cfg = built
 
 
 def timm_write(name: str, path: Path) -> None:
     import timm
 
-    seeded()
     name, exporter = name.rsplit("/", 1)
     timm.layers.set_exportable(True)
     for more in ({"img_size": SIDE}, {}):
-        try:
-            model = settled(timm.create_model(name, pretrained=False, **more))
+        seeded()
+        with contextlib.suppress(Exception), _few_layers(timm):
+            model = settled(timm.create_model(name, pretrained=False, num_classes=10, **more))
             break
-        except (TypeError, AssertionError, ValueError, RuntimeError):
-            continue
+    weights = sum(p.numel() for p in model.parameters())
+    if weights > 3 * MOST_WEIGHTS:
+        raise RuntimeError(f"{weights} weights are too many")
     shape = tuple(model.default_cfg.get("input_size", (3, 224, 224)))
-    sides = (
-        (shape[-1],)
-        if not more and model.default_cfg.get("fixed_input_size")
-        else (SIDE, shape[-1])
-    )
+    is_fixed = not more and model.default_cfg.get("fixed_input_size")
+    sides = (shape[-1],) if is_fixed else (SIDE, shape[-1])
     x = image_for(model, (1, shape[0]), sides)
     exported(model, (x,), exporter, path)
 
@@ -115,15 +154,18 @@ def timm_write(name: str, path: Path) -> None:
 # torchvision: everything that it lists, but for networks of more than 40 million weights.
 
 LARGE = re.compile(
-    r"vgg|_l$|_h_|large$|xlarge|b[3-7]$|_[lm]$|101|152|vit_[lh]|resnext|wide|alexnet|regnet_._(3|8|16|32|128)"
+    r"_l$|_h_|large$|xlarge|b[2-7]$|_[blm]$|_v?2?_?s$|_base|_small$|101|152|161|169|201|vit_|resnext|wide|vgg1[369]|"
+    r"_bn$|resnet34|regnet_._(1_6|3|8|16|32|128)|mnasnet[01]_[37]|_x1_5|_x2_0|_v1_b|fpn_v2"
 )
+KEPT = re.compile(r"mobilenet|shufflenet_v2_x0_5|s3d|mvit_v2_s|efficientnet_v2_s")
 
 
 def torchvision_names() -> Iterator[str]:
     import torchvision
 
     for name in torchvision.models.list_models():
-        if not LARGE.search(name) and not name.startswith(("quantized", "raft")):
+        is_small = KEPT.search(name) or not LARGE.search(name)
+        if is_small and not name.startswith(("quantized", "raft", "swin3d")):
             yield name
 
 
@@ -138,7 +180,11 @@ def torchvision_write(name: str, path: Path) -> None:
         if "weights_backbone" in inspect.signature(builder).parameters
         else {}
     )
+    if "num_classes" not in more and "quantization" not in builder.__module__:
+        more["num_classes"] = 10
     model = settled(torchvision.models.get_model(name, weights=None, **more))
+    if hasattr(model, "score_thresh"):  # by its own a network with random weights keeps no box
+        model.score_thresh = 0.01
     kind = builder.__module__.split(".")[2]
     shape = {"detection": (1, 3, 96, 96), "video": (1, 3, 8, SIDE, SIDE)}.get(
         kind, (1, 3, SIDE, SIDE)
@@ -164,7 +210,8 @@ SMALL: Mapping[str, Any] = {
     **dict.fromkeys(("num_key_value_heads",), 2),
     **dict.fromkeys(("intermediate_size", "hidden_dim", "ffn_dim", "n_inner", "d_ff"), 64),
     **dict.fromkeys(("encoder_ffn_dim", "decoder_ffn_dim"), 64),
-    **dict.fromkeys(("embedding_size",), 32),
+    **dict.fromkeys(("embedding_size", "projection_dim", "projection_size"), 32),
+    **dict.fromkeys(("max_source_positions", "max_target_positions"), 64),
     **dict.fromkeys(("d_kv", "head_dim"), 8),
     "vocab_size": 99,
     "max_position_embeddings": 64,
@@ -186,7 +233,8 @@ def transformers_names() -> Iterator[str]:
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
     from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
 
-    yield from (name for name in sorted(CONFIG_MAPPING_NAMES) if name in MODEL_MAPPING_NAMES)
+    names = [name for name in sorted(CONFIG_MAPPING_NAMES) if name in MODEL_MAPPING_NAMES]
+    yield from (str(name) for name in np.random.default_rng(0).permutation(names))
 
 
 def made_small(config: Any) -> None:
@@ -203,6 +251,34 @@ def made_small(config: Any) -> None:
         config.layer_types = layers[:2]
 
 
+def _frames(config: Any) -> int:
+    """Of a spectrogram: Whisper and its like take one length, twice that of their positions."""
+    return 2 * int(getattr(config, "max_source_positions", 8))
+
+
+def _feeds(model: Any, config: Any) -> dict[str, Any]:
+    """What the model's forward demands, and what a decoder starts with."""
+    import torch
+
+    takes = inspect.signature(model.forward).parameters
+    vision = getattr(config, "vision_config", config)
+    side = getattr(vision, "image_size", 32)
+    side = side if isinstance(side, int) and side else 32
+    text = config.get_text_config()
+    tokens = torch.randint(3, min(90, getattr(text, "vocab_size", None) or 90), (1, TOKENS))
+    kinds = {
+        "input_ids": tokens,
+        "pixel_values": torch.rand(1, getattr(vision, "num_channels", 3), side, side),
+        "input_values": torch.rand(1, 400),
+        "input_features": torch.rand(1, getattr(config, "num_mel_bins", 80), _frames(config)),
+        "decoder_input_ids": tokens,
+    }
+    is_wanted = {model.main_input_name, "decoder_input_ids"}
+    if hasattr(config, "vision_config") and hasattr(config, "text_config"):
+        is_wanted |= {"input_ids", "pixel_values"}
+    return {name: value for name, value in kinds.items() if name in takes and name in is_wanted}
+
+
 def transformers_write(name: str, path: Path) -> None:
     import torch
     import transformers
@@ -214,22 +290,10 @@ def transformers_write(name: str, path: Path) -> None:
     config = type(config)(**config.to_dict())  # what follows from others follows again
     config._attn_implementation = "eager"
     config.use_cache = False
-    config.return_dict = False
     model = transformers.AutoModel.from_config(config).eval()
     if sum(p.numel() for p in model.parameters()) > 3 * MOST_WEIGHTS:
         raise RuntimeError("the configuration does not become small")
-    takes = inspect.signature(model.forward).parameters
-    main = model.main_input_name
-    if main == "pixel_values":
-        side = config.image_size if isinstance(getattr(config, "image_size", 0), int) else 32
-        value: Any = torch.rand(1, getattr(config, "num_channels", 3), side or 32, side or 32)
-    elif main in ("input_values", "input_features"):
-        value = torch.rand(1, 400) if main == "input_values" else torch.rand(1, 80, 16)
-    else:
-        value = torch.randint(3, min(90, config.vocab_size), (1, TOKENS))
-    feeds = {main: value}
-    if "decoder_input_ids" in takes:
-        feeds["decoder_input_ids"] = torch.randint(3, 90, (1, TOKENS))
+    feeds = _feeds(model, config)
 
     class Plain(torch.nn.Module):
         """Positional tensors in, tensors out."""
@@ -239,11 +303,9 @@ def transformers_write(name: str, path: Path) -> None:
             self.model = model
 
         def forward(self, *args: Any) -> Any:
-            made = self.model(**dict(zip(feeds, args, strict=True)), return_dict=False)
-            return tuple(t for t in made if isinstance(t, torch.Tensor))
+            made = self.model(**dict(zip(feeds, args, strict=True)))
+            return tuple(t for t in made.to_tuple() if isinstance(t, torch.Tensor))
 
-    with torch.no_grad():
-        Plain()(*feeds.values())
     exported(Plain(), tuple(feeds.values()), exporter, path)
 
 
@@ -289,7 +351,7 @@ def sklearn_write(name: str, path: Path) -> None:
     path.write_bytes(made.SerializeToString())
 
 
-# onnxruntime's static quantisation of torchvision's and timm's small networks, in all its formats.
+# onnxruntime's quantisation of torchvision's and timm's small networks, in all its formats.
 
 QUANTISED = (
     "mobilenet_v2",
@@ -297,7 +359,10 @@ QUANTISED = (
     "shufflenet_v2_x0_5",
     "squeezenet1_1",
     "mnasnet0_5",
-    "resnet18",
+    "timm.test_resnet",
+    "timm.test_vit",
+    "timm.mobilenetv4_conv_small",
+    "timm.efficientvit_m0",
 )
 FORMS = ("qdq", "qdq_channels", "qdq_u8", "qdq_16", "qoperator", "qoperator_channels", "dynamic")
 
@@ -314,7 +379,9 @@ def quantised_write(name: str, path: Path) -> None:
 
     name, form = name.rsplit("/", 1)
     plain, ready = path.with_suffix(".float.onnx"), path.with_suffix(".ready.onnx")
-    torchvision_write(f"{name}/script", plain)
+    package, _, inner = name.rpartition(".")
+    write = timm_write if package == "timm" else torchvision_write
+    write(f"{inner}/script", plain)
     quant_pre_process(str(plain), str(ready))
     if form == "dynamic":
         q.quantize_dynamic(str(ready), str(path))
@@ -349,9 +416,9 @@ def quantised_write(name: str, path: Path) -> None:
 
 
 SOURCES: Mapping[str, Source] = {
+    "quantised": Source(quantised_names, quantised_write),
     "timm": Source(lambda: with_exporters(timm_names()), timm_write),
     "torchvision": Source(lambda: with_exporters(torchvision_names()), torchvision_write),
     "transformers": Source(lambda: with_exporters(transformers_names()), transformers_write),
     "sklearn": Source(sklearn_names, sklearn_write),
-    "quantised": Source(quantised_names, quantised_write),
 }

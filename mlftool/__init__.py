@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         partition_for_cmsisnn,
         register_backend,
     )
-    from mlftool.runtime.nd import cpu
+    from mlftool.runtime.nd import cpu, device
     from mlftool.version import VERSION as __version__  # noqa: N811
 
 __all__ = [
@@ -48,6 +48,7 @@ __all__ = [
     "contrib",
     "cpu",
     "create_executor",
+    "device",
     "export_model_library_format",
     "from_onnx",
     "from_tflite",
@@ -61,14 +62,21 @@ __all__ = [
     "target",
     "transform",
 ]
+# TVM's, which its scripts take from here.
+_POOLS = (
+    *("ConstantMemoryPools", "ConstantPoolInfo", "PoolInfoProperties"),
+    *("WorkspaceMemoryPools", "WorkspacePoolInfo"),
+)
 _HOMES = {
     **dict.fromkeys(("Executor", "IRModule", "PassContext", "Runtime"), "mlftool.api"),
     **dict.fromkeys(("build", "build_operator", "create_executor", "from_onnx"), "mlftool.api"),
     "from_tflite": "mlftool.api",
     **dict.fromkeys(("partition_for", "partition_for_cmsisnn"), "mlftool.api"),
     "register_backend": "mlftool.api",
+    "TVMError": "mlftool.errors",
     **dict.fromkeys(("export_model_library_format", "load"), "mlftool.api"),
-    "cpu": "mlftool.runtime.nd",
+    **dict.fromkeys(_POOLS, "mlftool.api.pools"),
+    **dict.fromkeys(("cpu", "device"), "mlftool.runtime.nd"),
 }
 _missing = missing(__name__, __all__)
 _MODULES = ("api", "backends", "contrib", "micro", "nd", "relay", "runtime", "target", "transform")
@@ -82,9 +90,11 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"mlftool.{name}")
     if name == "__version__":
         return importlib.import_module("mlftool.version").VERSION
+    if name in importlib.import_module("mlftool.targets.foreign").DEVICES:
+        return importlib.import_module("mlftool.runtime.nd").refused(name)
     return _missing(name)
 
 
 def __dir__() -> list[str]:
-    """What a notebook offers to complete, though little of it is imported yet."""
-    return sorted({*globals(), *__all__})
+    """What a notebook offers to complete: the public names, though few are imported yet."""
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

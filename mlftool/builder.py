@@ -16,11 +16,15 @@ from typing import TYPE_CHECKING, Any
 
 from mlftool.errors import BAD_INPUT, CHECK_FAILED, ENVIRONMENT, MlfError, Problem
 from mlftool.files import read_plain
-from mlftool.manifest import Limits, Manifest, UserTarget
+from mlftool.manifest import Limits, Manifest, Model, UserTarget
+from mlftool.manifest.bazel import has_budget
 from mlftool.manifest.entries import Entry, executor_options
+from mlftool.manifest.quantize import cost_target
 from mlftool.stamps import Stamp, compiler_digest
 
 if TYPE_CHECKING:
+    from onnx import ModelProto
+
     from mlftool.compile import ModuleSpec
     from mlftool.mlf import Bundle
 
@@ -167,13 +171,40 @@ def _compile(manifest: Manifest, entry: Entry) -> Bundle:
     more = (
         "if the model is correct, compile it alone: mlftool compile --max-seconds N --max-memory M"
     )
+    specs = [
+        spec_of(manifest, entry, name, executor)
+        for name, executor in zip(entry.models, entry.executors, strict=True)
+    ]
     with bounded(first, data, others=others, help_=more):
-        return compile_modules(
-            [
-                spec_of(manifest, entry, name, executor)
-                for name, executor in zip(entry.models, entry.executors, strict=True)
-            ]
-        )
+        return compile_modules(specs)
+
+
+def _source(manifest: Manifest, model: Model) -> Path | ModelProto:
+    """The model's file, or what is made of it before it is compiled."""
+    file = manifest.locate(model.model)
+    if model.quantize is None:
+        return file
+    from mlftool.frontends.given import with_values
+    from mlftool.frontends.load import load_model
+    from mlftool.quantize.quantizer import Request, quantized
+    from mlftool.runtime.vectors import load_vectors
+
+    asked, samples = model.quantize, manifest.locate(model.quantize.data)
+    loaded = load_model(file, [manifest.locate(f) for f in model.data_files])
+    given = with_values(loaded, model.input_values, model.input_shapes, str(file))
+    request = Request(
+        *(str(file), str(samples), quantized_for(manifest, model), asked.metric, asked.at_least),
+        *(asked.flash, model.optimize),
+        shapes=model.input_shapes,
+        on_device=False,  # the simulation is the same numbers, and no compiler is needed
+    )
+    return quantized(given, load_vectors(samples), request).model
+
+
+def quantized_for(manifest: Manifest, model: Model) -> str:
+    """The built-in target whose costs decide how a model is quantised."""
+    bases = [own.base if (own := manifest.targets.get(t)) else t for t in model.targets]
+    return cost_target(bases)
 
 
 def _up_to_date(
@@ -189,6 +220,7 @@ def _up_to_date(
         (manifest.locate(m.model), [manifest.locate(file) for file in m.data_files]) for m in models
     ]
     read = [f for m in models for f in (m.tuning, *m.backend_files) if f]
+    read += [m.quantize.data for m in models if m.quantize]
     records = [manifest.locate(f) for f in read]
     stamp = Stamp(folder, entry.output, settings, files, records)
     # MLF_DEBUG always compiles, so that its output is complete.
@@ -208,11 +240,11 @@ def spec_of(manifest: Manifest, entry: Entry, name: str, executor: str) -> Modul
     model = manifest.models[name]
     board = manifest.targets.get(entry.target)
     return ModuleSpec(
-        model=manifest.locate(model.model),
+        model=_source(manifest, model),
         module_name=model.module_name,
         target=board.base if board else entry.target,
-        input_shapes=model.input_shapes,
-        input_values=model.input_values,
+        input_shapes={} if model.quantize else model.input_shapes,
+        input_values={} if model.quantize else model.input_values,
         data_files=tuple(map(manifest.locate, model.data_files)),
         tuning=manifest.locate(model.tuning) if model.tuning else None,
         backend_files=tuple(manifest.locate(f) for f in model.backend_files),
@@ -277,11 +309,11 @@ def _check_vectors(manifest: Manifest, entry: Entry, bundle: Bundle) -> None:
 
 
 def _over_limits(manifest: Manifest, entry: Entry, memory: Sequence[Memory]) -> Iterator[Over]:
-    """Each model against its budget, and all of them together against the board."""
+    """On a board each model against its budget, and all of them together against the board."""
     limits: list[tuple[dict[str, str], Limits | UserTarget, Sequence[Memory]]] = [
         (*_budget(manifest, name, entry.target), (needed,))
         for name, needed in zip(entry.models, memory, strict=True)
-        if manifest.models[name].budget
+        if manifest.models[name].budget and has_budget(manifest, entry.target)
     ]
     if own := manifest.targets.get(entry.target):
         at = f"targets.{entry.target}"

@@ -23,8 +23,10 @@ from mlftool.codegen.tuned import chooser
 from mlftool.crash import as_ours, signature
 from mlftool.describe import bundle
 from mlftool.errors import BAD_INPUT, MlfError, Problem, did_you_mean
+from mlftool.frontends.load import load_model
 from mlftool.frontends.models import TFLite, imported, model_name, opened
-from mlftool.importer.load import load_model
+from mlftool.frontends.states import with_states
+from mlftool.frontends.streaming.rewrite import streamed
 from mlftool.ir.graph import Graph
 from mlftool.ir.verify import verify
 from mlftool.minimise import minimise
@@ -37,6 +39,7 @@ from mlftool.plan.lower import lower
 from mlftool.plan.patches import OFF, check_patches, in_patches
 from mlftool.plan.program import Program
 from mlftool.plan.select import Choose
+from mlftool.progress import step
 from mlftool.proof.certificate import Proof
 from mlftool.proof.modules import Emitted, prove
 from mlftool.targets import Target, debug_level
@@ -80,8 +83,10 @@ def compile_module(spec: ModuleSpec, choose: Choose | None = None) -> Module:
 
     Raises MlfError and nothing else: a bug of ours is MLF0900, with the model in its report.
     """
+    target = spec.target if isinstance(spec.target, str) else spec.target.name
     try:
-        return _compile(spec, choose)
+        with step(f"compiling {spec.module_name} for {target}"):
+            return _compile(spec, choose)
     except MlfError:
         raise
     except Exception as error:
@@ -133,7 +138,9 @@ def _compile(spec: ModuleSpec, choose: Choose | None) -> Module:
         *(spec.model, spec.module_name, spec.input_shapes, spec.data_files, spec.only_declared),
         spec.input_values,
     )
-    given = _with_output_names(given, spec)
+    file = str(model_name(spec.model))
+    given = with_states(_with_output_names(given, spec), spec.state, file)
+    given = streamed(given, spec.stream, spec.model, file)
     options = replace(options, model_sha256=sha256)
     graph = verify(given, "import")
     clock.stage("import", graph)
@@ -142,7 +149,6 @@ def _compile(spec: ModuleSpec, choose: Choose | None) -> Module:
     for p in wanted(pipeline, spec.opt_level, spec.disabled_pass):
         graph = verify(everywhere(p.run, graph) if p.inside else p.run(graph), p.name)
         clock.stage(p.name, graph)
-    file = str(model_name(spec.model))
     program = lower(graph, target, file, spec.workspace_io, pools, choose)
     if check_patches(spec.patches) != OFF:
         graph = verify(in_patches(program, spec.patches, target, file), "patches")
@@ -191,15 +197,23 @@ def _proof(
 ) -> Proof:
     """Raises AssertionError if the plan or the C is wrong; calls of backends are not read."""
     offloaded = any(c.kernel.external for c in program.calls)
-    straight = spec.executor == "aot" and options.unpacked_api and not offloaded
+    jumps = spec.executor == "vm" and any(c.parts for c in program.calls)
     emitted = Emitted(
-        sources.files,
+        {**{name: text.encode() for name, text in sources.files.items()}, **sources.data},
         [parameter(sources.members[n]) for n in interface.inputs],
         [parameter(sources.members[n]) for n in interface.outputs],
         sources.symbols,
-        f"tvmgen_{options.module}___tvm_main__" if straight else "",
+        "" if offloaded or jumps else _caller(spec.executor, options.module),
     )
     return prove(program, emitted)
+
+
+def _caller(executor: str, module: str) -> str:
+    """What makes a module's calls: a function of its C, or a file that the executor reads."""
+    kinds = {"graph": "graph", "vm": "vm"}
+    if executor in kinds:
+        return f"executor-config/{executor}/{module}.{kinds[executor]}"
+    return f"tvmgen_{module}___tvm_main__"
 
 
 def everywhere(rewrite: Rewrite, graph: Graph) -> Graph:

@@ -90,8 +90,13 @@ def _versions() -> list[str]:
     return lines
 
 
-def show(error: MlfError) -> None:
-    """Print every problem, and with MLF_DEBUG the original exception of a bug."""
+def print_cause(error: MlfError) -> None:
+    """With MLF_DEBUG the original exception of a bug."""
     if os.environ.get("MLF_DEBUG") and error.exit_code == INTERNAL and error.__cause__:
         traceback.print_exception(error.__cause__)
+
+
+def show(error: MlfError) -> None:
+    """Print every problem, and with MLF_DEBUG the original exception of a bug."""
+    print_cause(error)
     print(shown(error.problems), file=sys.stderr)

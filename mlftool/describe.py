@@ -134,8 +134,8 @@ def _record(m: Module, code: Mapping[str, bytes], runtime: bool) -> ModuleRecord
     """What the archive, with or without the C runtime, says of a module, and the module's files by
     their names in version 7."""
     name = m.spec.module_name
-    inputs = tuple(_tensor(m, n) for n in m.imported.inputs)
-    outputs = tuple(_tensor(m, n) for n in m.imported.outputs)
+    inputs = tuple(_tensor(m, n) for n in m.imported.taken)
+    outputs = tuple(_tensor(m, n) for n in m.imported.given)
     main = MainMemory(
         workspace_bytes=m.sources.workspace_bytes,
         constants_bytes=m.sources.constants_bytes,
@@ -236,6 +236,7 @@ def _interface(m: Module, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -
         "workspace_io": m.program.workspace_io,
         "pools": sorted(r.pool.name for r in memory.regions if r.pool.name and not r.pool.section),
         **_offloaded(m),
+        **({"state_bytes": m.sources.state_bytes} if m.imported.kept else {}),
         "workspace_bytes": m.sources.workspace_bytes,
         "constants_bytes": m.sources.constants_bytes,
         "macs": sum(c.kernel.macs for c in calls),

@@ -8,7 +8,8 @@ problems collects them all and raises one `MlfError`; nothing else reaches the t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 CHECK_FAILED = 1  # a comparison, budget or test did not hold
@@ -79,6 +80,9 @@ CODES: dict[str, str] = {
     "of this build.",
     "MLF0410": "A backend is not known, or what defines it is no backend.",
     "MLF0411": "A backend failed, or what it returned cannot be used.",
+    "MLF0412": "The accuracy or the flash asked of a quantised model cannot be reached; the "
+    "message says what can be.",
+    "MLF0413": "A model cannot be quantised.",
     "MLF0501": "An archive cannot be read.",
     "MLF0502": "A file is not an archive in Model Library Format, or is unsafe.",
     "MLF0503": "Several modules of one archive have the same name.",
@@ -89,6 +93,7 @@ CODES: dict[str, str] = {
     "MLF0508": "A file of parameters does not follow the format.",
     "MLF0509": "A graph of the graph executor does not follow the format.",
     "MLF0510": "A module has no certificate, or one that does not hold.",
+    "MLF0511": "A file is not a library that `mlftool library` made, or is damaged.",
     "MLF0600": "A file of test vectors is not a readable .npz file of plain arrays.",
     "MLF0601": "Test vectors have no array for a tensor of the model.",
     "MLF0602": "An array of test vectors does not have its tensor's type or shape.",
@@ -106,6 +111,7 @@ CODES: dict[str, str] = {
     "MLF0614": "The board.json of a board cannot be used.",
     "MLF0615": "A board that a host drives does not answer, was reset, or refused a call.",
     "MLF0616": "A build exceeds a limit that `mlftool diff --fail-on` sets.",
+    "MLF0617": "Calibration data have no samples, or numbers that are not finite.",
     "MLF0700": "A program that this command needs is not installed.",
     "MLF0701": "A compiling process was killed, perhaps for lack of memory.",
     "MLF0702": "The cache of built programs cannot be written.",
@@ -117,9 +123,34 @@ CODES: dict[str, str] = {
 }
 
 
+# What services that run builds take for a command: GitHub at the start of a line, others anywhere.
+_COMMANDS = ((re.compile(r"^(\s*:):"), r"\1\\x3a"), (re.compile(r"##(?=\w*\[)"), r"#\\x23"))
+
+
 def one_line(text: str) -> str:
-    """`text` with control characters escaped, so that hostile names cannot forge output lines."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    """`text` with control characters escaped, so that hostile names cannot forge output lines, and
+    with what would be a command to a service that shows the line in a log."""
+    plain = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    for command, escaped in _COMMANDS:
+        plain = command.sub(escaped, plain)
+    return plain
+
+
+MOST = 1000  # characters of a message or a help, of a word half as many
+
+
+def _readable(text: str) -> str:
+    """One line that fits a screen: the middle of what is longer, a hostile name as a rule, is
+    left out."""
+    words = re.sub(rf"\S{{{MOST // 2},}}", lambda found: _cut(found[0], MOST // 2), one_line(text))
+    return _cut(words, MOST)
+
+
+def _cut(text: str, most: int) -> str:
+    if len(text) <= most:
+        return text
+    left = f" [{len(text):,} characters] "
+    return text[: most // 2] + left + text[-most // 4 :]
 
 
 @dataclass(frozen=True)
@@ -139,22 +170,22 @@ class Problem:
         place = self.file or "mlftool"
         if self.line:
             place += f":{self.line}:{self.column}"
-        where = f"{self.path}: " if self.path else ""
-        text = one_line(f"{place}: {self.severity}[{self.code}]: {where}{self.message}")
-        return text + (f"\nhelp: {one_line(self.help)}" if self.help else "")
+        where = f"{_readable(self.path)}: " if self.path else ""
+        text = f"{_readable(place)}: {self.severity}[{self.code}]: {where}{_readable(self.message)}"
+        return one_line(text) + (f"\nhelp: {_readable(self.help)}" if self.help else "")
 
 
 AT_MOST = 10  # problems of one kind that are printed
 
 
-def shown(problems: Iterable[Problem]) -> str:
+def shown(problems: Iterable[Problem], text_of: Callable[[Problem], str] = str) -> str:
     """The problems as text: the first ten of each file and code, and the number of others."""
     lines, seen = [], dict[tuple[str, str, str], int]()
     for problem in problems:
         kind = (problem.file, problem.code, problem.severity)
         seen[kind] = seen.get(kind, 0) + 1
         if seen[kind] <= AT_MOST:
-            lines.append(str(problem))
+            lines.append(text_of(problem))
     for (file, code, severity), count in seen.items():
         if count > AT_MOST:
             text = f"{count - AT_MOST} more of this kind, {count} in all"
@@ -162,7 +193,7 @@ def shown(problems: Iterable[Problem]) -> str:
     return "\n".join(lines)
 
 
-class MlfError(Exception):
+class MlfError(RuntimeError):
     """Raised with every problem found at a stage; the command line prints them and exits. If there
     are more than `MOST_PROBLEMS`, the last says how many."""
 
@@ -176,10 +207,27 @@ class MlfError(Exception):
         super().__init__("\n".join(map(str, self.problems)))
 
 
+TVMError = MlfError  # the name that scripts written for TVM catch
+
+
+class ArgumentError(MlfError, ValueError):
+    """An argument of a Python function; scripts written for TVM catch ValueError."""
+
+
+class NameClashError(MlfError, AssertionError):
+    """Two modules of one name; scripts written for TVM catch AssertionError."""
+
+
+MOST_LISTED = 40
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """A help line naming the nearest of `known`, or listing them when none is near."""
+    """A help line naming the nearest of `known`, or listing them when none is near; "" where that
+    would be a page."""
     import difflib
 
     names = sorted(known)
     near = difflib.get_close_matches(str(word), names, n=1, cutoff=0.6)
-    return f"did you mean '{near[0]}'?" if near else "one of: " + ", ".join(names)
+    if near:
+        return f"did you mean '{near[0]}'?"
+    return "one of: " + ", ".join(names) if len(names) <= MOST_LISTED else ""

@@ -6,8 +6,19 @@ import errno
 import os
 import stat
 from pathlib import Path
+from typing import BinaryIO
 
 MODEL_SUFFIXES = (".onnx", ".tflite")  # of what is a model, and no archive or manifest
+MAX_BYTES = 2**31 - 1  # protobuf's own limit on one message, and so on a part of a model
+INSIDE = "keep the data file in the model's own folder, or declare it (--data FILE)"
+
+
+def opened(path: Path, follow: bool = True) -> BinaryIO:
+    """A file for reading, without waiting for the other end of a pipe. Raises OSError, also for a
+    folder, which leaves no descriptor behind as os.fdopen would, and ValueError for no file name.
+    """
+    more = os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)
+    return open(path, "rb", opener=lambda name, flags: os.open(name, flags | more))
 
 
 def read_plain(path: Path, most: int = -1) -> bytes:
@@ -17,13 +28,48 @@ def read_plain(path: Path, most: int = -1) -> bytes:
     socket could make a reader wait for ever, or give bytes without end.
     """
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        file = opened(path)
     except ValueError as error:  # a NUL in the name
         raise OSError(errno.EINVAL, str(error), str(path)) from None
-    with os.fdopen(handle, "rb") as file:
-        mode = os.fstat(file.fileno()).st_mode
-        if stat.S_ISDIR(mode):
-            raise OSError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-        if not stat.S_ISREG(mode):
+    with file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise OSError(errno.EINVAL, "It is a device, pipe or socket", str(path))
         return file.read(most)
+
+
+class FileError(Exception):
+    """Why a model's file was not read; `code` and `help` are for the message."""
+
+    def __init__(self, message: str, code: str = "MLF0201", help: str = "") -> None:
+        super().__init__(message)
+        self.code, self.help = code, help
+
+
+def read_file(path: Path, follow: bool = True) -> bytes:
+    """All bytes of a model's file. Raises FileError for anything but a regular file, without
+    waiting for it; unless `follow`, also for a link."""
+    try:
+        with opened(path, follow) as file:
+            info = os.fstat(file.fileno())
+            if not stat.S_ISREG(info.st_mode):
+                what = "a folder" if stat.S_ISDIR(info.st_mode) else "a device, pipe or socket"
+                raise FileError(f"cannot be read: it is {what}, expected a file")
+            if not follow and info.st_nlink > 1:
+                raise FileError(
+                    "has several hard links", help="copy the file, or declare it (--data FILE)"
+                )
+            if info.st_size > MAX_BYTES:
+                raise FileError(
+                    f"the file has {info.st_size} bytes, expected at most {MAX_BYTES}",
+                    "MLF0202",
+                    "keep the weights in external data files",
+                )
+            return file.read(info.st_size)
+    except OSError as error:
+        if error.errno == errno.ELOOP and not follow:
+            remedy = "replace the link by the file, or declare it (--data FILE)"
+            raise FileError("is a symbolic link", help=remedy) from None
+        remedy = "" if follow else INSIDE
+        raise FileError(f"cannot be read: {error.strerror or error}", help=remedy) from None
+    except ValueError:  # a NUL in the path
+        raise FileError("cannot be read: not a file name") from None

@@ -5,6 +5,7 @@ Each step takes something away and keeps what is left if it still fails in the s
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Sequence
 
@@ -48,10 +49,10 @@ def _fewer_nodes(model: ModelProto, still: Fails) -> ModelProto:
 
 
 def _types(model: ModelProto) -> dict[str, ValueInfoProto]:
-    try:
-        graph: GraphProto = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
-    except Exception:  # a model that fails may fail here, too
-        graph = model.graph
+    graph: GraphProto = model.graph
+    if not model.functions:  # inference takes calls apart, which may be more than memory holds
+        with contextlib.suppress(Exception):  # a model that fails may fail here, too
+            graph = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
     return {i.name: i for i in (*graph.value_info, *graph.output, *graph.input)}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mlftool.errors import did_you_mean
 
@@ -22,8 +22,8 @@ TVM: dict[str, str] = {
 }
 
 
-# module -> its public names, of those whose missing names are explained
-_KNOWN: dict[str, tuple[str, ...]] = {}
+# module -> its public names, of those whose missing names are explained; `tvm.ir` is another thing
+_KNOWN: dict[str, tuple[str, ...]] = {"mlftool.ir": ()}
 
 
 def missing(module: str, known: Iterable[str]) -> Callable[[str], Any]:
@@ -61,7 +61,20 @@ def _said(module: str, name: str) -> str:
         return f"module '{module}' has no attribute '{name}'"
     hint = did_you_mean(name, _KNOWN[module])
     if not _is_explained(module, name):
-        return f"module '{module}' has no attribute '{name}'; {hint}"
+        return f"module '{module}' has no attribute '{name}'; {hint}; {PAGE} has TVM's names"
     place = f"; use {TVM[name]} instead" if TVM.get(name) else ""
     text = f"'{name}' is not in {module}{place}; {PAGE} lists what is supported"
     return text + (f" ({hint})" if hint.startswith("did") else "")
+
+
+class OfTvm:
+    """A class of TVM's, by our hand: what it lacks of TVM's names the page."""
+
+    if not TYPE_CHECKING:  # so that mypy knows which names there are
+
+        def __getattr__(self, name: str) -> Any:
+            text = f"'{type(self).__name__}' object has no attribute '{name}'"
+            known = [n for n in dir(type(self)) if not n.startswith("_")]
+            hint = did_you_mean(name, known)
+            text += f"; {hint}" if hint.startswith("did") else ""
+            raise AttributeError(text + ("" if name[:1] == "_" else f"; {PAGE} has TVM's names"))

@@ -58,10 +58,13 @@ class Word:
 
 @dataclass(frozen=True)
 class Several:
-    """A list of words, none of them twice."""
+    """A list of words, none of them twice. Of `pairs` a word is KEY=VALUE, and a manifest may have
+    a mapping in its place, whose values may be whole numbers where there are `numbers`."""
 
     item: Word
     expected: str
+    pairs: bool = False
+    numbers: bool = False
 
 
 @dataclass(frozen=True)
@@ -230,17 +233,46 @@ class CompilerOptions:
         executors=["aot"],
         needs=[Need("interface_api", "c")],
     )
+    state: tuple[str, ...] = option(
+        Several(
+            Word("all, or INPUT=OUTPUT", r"all|[^=]+=[^=]+", "INPUT=OUTPUT"),
+            "a mapping from inputs to outputs, or a list of INPUT=OUTPUT",
+            pairs=True,
+        ),
+        "Inputs that get what an output held after the run before, as `INPUT=OUTPUT`: the module "
+        "keeps them, zeros at first, and `tvmgen_<module>_reset` sets them back. `all` are those "
+        "that a TensorFlow Lite model keeps itself. For aot with interface `c`.",
+        default=(),
+        default_text="none",
+        example="{h0: hn}",
+        executors=["aot"],
+        needs=[Need("interface_api", "c"), Need("workspace_io", False)],
+    )
+    stream: tuple[str, ...] = option(
+        Several(
+            Word("axis=A or step=N", r"axis=[^=]+|step=[1-9]\d{0,5}", "axis=A|step=N"),
+            "a mapping of axis and step",
+            pairs=True,
+            numbers=True,
+        ),
+        "Makes the streaming form of a model: each run takes `step` elements (1) of the inputs' "
+        "`axis`, its number or its name in the file, and gives what the model gives for them. "
+        "What would be computed twice is kept, as `state` is. For aot with interface `c`.",
+        default=(),
+        default_text="none",
+        example="{axis: time, step: 1}",
+        executors=["aot"],
+        needs=[Need("interface_api", "c"), Need("workspace_io", False)],
+    )
     backends: tuple[str, ...] = option(
         Several(
             Word("the name of a backend", r"[a-z][a-z0-9-]{0,30}", "NAME"), "a list of backends"
         ),
         "Libraries or devices that compute what they can instead of our kernels, the first that "
-        "takes a layer: `cmsis-nn`, or one of a `backend_files`. For aot with interface `c`.",
+        "takes a layer: `cmsis-nn`, or one of a `backend_files`.",
         default=(),
         default_text="none",
         example="[cmsis-nn]",
-        executors=["aot"],
-        needs=[Need("interface_api", "c")],
     )
     mlf_version: int = option(
         Whole(FORMATS[0], FORMATS[-1]),
@@ -290,3 +322,13 @@ def unmet(name: str, given: Mapping[str, Any], executor: str) -> Iterator[Need]:
         has = other.meant(given.get(need.option, other.default))
         if other.understood_by(executor) and has != need.value:
             yield need
+
+
+# What accuracy of a quantised model is, and what that means.
+METRICS: Mapping[str, str] = {
+    "top1": "the share of samples whose largest output is the one that `labels` has",
+    "auc": "the area under the ROC curve for labels of 0 and 1",
+    "agreement": "the share of samples whose largest output is the float model's",
+    "sqnr": "the signal over the error in decibels, against expected outputs or the float model",
+    "mse": "the mean squared error against the same, of which less is better",
+}

@@ -18,13 +18,22 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from mlftool.errors import MlfError
-from mlftool.files import read_plain
+from mlftool.files import FileError, read_file, read_plain
 from mlftool.mlf import make_folder, write_atomically
 from mlftool.mlf.runtime_tree import crt_root
 
 FOLDER = ".mlftool"
 # Packages whose code decides what is written.
-PACKAGES = ("flatbuffers", "google.protobuf", "jinja2", "ml_dtypes", "numpy", "onnx", "tflite")
+PACKAGES = (
+    "flatbuffers",
+    "google.protobuf",
+    "jinja2",
+    "ml_dtypes",
+    "numpy",
+    "onnx",
+    "onnxruntime",
+    "tflite",
+)
 
 
 def compiler_digest() -> str:
@@ -130,15 +139,15 @@ def _external_files(model: Path) -> list[str]:
     """The names of a model's external data files, as the model spells them."""
     import onnx
 
+    from mlftool.frontends.load import parse, tensors
     from mlftool.frontends.tflite.model import is_tflite
-    from mlftool.importer.load import parse, tensors
 
     if is_tflite(read_plain(model, 8)):
         return []
     return sorted(
         {
             entry.value
-            for tensor in tensors(parse(model).graph)
+            for tensor in tensors(parse(model))
             if tensor.data_location == onnx.TensorProto.EXTERNAL
             for entry in tensor.external_data
             if entry.key == "location"
@@ -152,8 +161,6 @@ def _external_contents(
     """Read as the importer reads them: through links only if declared. Raises OSError."""
     if not names:
         return
-    from mlftool.importer.load import FileError, read_file
-
     places = {file.name: file for file in declared}
     for name in names:
         if PurePosixPath(name).parts != (name,) or name in ("/", ".."):

@@ -18,19 +18,22 @@ from onnx.reference import ReferenceEvaluator
 from mlftool.codegen.names import module_name_of
 from mlftool.compile import compile_modules
 from mlftool.errors import MlfError, Problem, one_line
+from mlftool.frontends.given import with_values
+from mlftool.frontends.load import load_model
 from mlftool.frontends.models import TFLite, opened
-from mlftool.importer.given import with_values
-from mlftool.importer.load import load_model
 from mlftool.mlf import write_atomically
 from mlftool.mlf.bundle import refused
 from mlftool.mlf.interface import Tensor
 from mlftool.module import ModuleSpec
 from mlftool.runtime.compare import Comparison, compare
 from mlftool.runtime.execute import Place, execute
+from mlftool.runtime.fill import filled
 from mlftool.runtime.interface import read_interface
 from mlftool.runtime.vectors import Array, save_npz
+from mlftool.workspace import workspace_files
 
 SAMPLES = 4
+UNCHECKED = "mlftool on this computer"  # which the project's other targets are compared with
 
 
 @dataclass(frozen=True)
@@ -46,79 +49,77 @@ class Project:
     commands: tuple[str, ...]
 
 
-def start(folder: Path, spec: ModuleSpec, target: str) -> Project:
-    """Writes a project whole or not at all. Raises MlfError, also if the folder is not empty."""
+def start(folder: Path, spec: ModuleSpec, target: str, rules: Path | None = None) -> Project:
+    """Writes a project whole or not at all; with mlftool's sources, whose rules it uses, as a Bazel
+    workspace. Raises MlfError, also if the folder is not empty."""
     if os.path.lexists(folder) and (not folder.is_dir() or any(folder.iterdir())):
         text = "is there already; a project starts in a new or an empty folder"
         raise MlfError(Problem("MLF0402", text, str(folder)))
     name = module_name_of(Path(str(spec.model)))
+    bazel = workspace_files(name, rules) if rules else {}
     bundle = compile_modules([spec])
     compile_modules(
         [replace(spec, target=target)]
     )  # before anything is written: whether it compiles
     interface = read_interface(bundle, spec.module_name, str(spec.model))
     model = _model(spec)
-    inputs = _samples(interface.inputs)
+    random = np.random.default_rng(1)
+    inputs = [filled(interface.inputs, "random", random) for _ in range(SAMPLES)]
     expected, reference = _expected(model, inputs, interface.results, str(spec.model))
     ran, _ = execute(bundle, interface, Place("host"), inputs)
+    expected = expected or list(ran.outputs)
     found = compare(ran.outputs, expected)
     vectors = {
         t.name: np.stack([s[t.name] for s in samples])
         for tensors, samples in ((interface.inputs, inputs), (interface.results, expected))
         for t in tensors
     }
-    files: dict[str, bytes] = {
-        f"{name}.onnx": model.SerializeToString(),
-        "models.yaml": _manifest(name, spec, target).encode(),
-        "BUILD.bazel": f'exports_files(["models.yaml", "{name}.onnx", "{name}.npz"])\n'.encode(),
-    }
-    commands = (
-        f"cd {shlex.quote(str(folder))}",
-        f"mlftool run {name}.onnx --on {target} --inputs {name}.npz --expect {name}.npz"
-        + _shapes(spec),
+    data, suffix = (
+        (model.data, ".tflite")
+        if isinstance(model, TFLite)
+        else (model.SerializeToString(), ".onnx")
     )
-    files["README.md"] = _readme(name, commands[1]).encode()
+    copy = name + suffix
+    files: dict[str, bytes] = {
+        copy: data,
+        "models.yaml": _manifest(name, copy, spec, target).encode(),
+        "BUILD.bazel": f'exports_files(["models.yaml", "{copy}", "{name}.npz"])\n'.encode(),
+    }
+    commands: tuple[str, ...] = (
+        f"cd {shlex.quote(str(folder))}",
+        f"mlftool run {copy} --on {target} --inputs {name}.npz --expect {name}.npz" + _shapes(spec),
+        *(("bazel test @models//...",) if bazel else ()),
+    )
+    files |= {**bazel, "README.md": _readme(name, commands[1], bool(bazel)).encode()}
     _write(folder, files, f"{name}.npz", vectors)
     made = tuple(sorted((*files, f"{name}.npz")))
     return Project(folder, name, reference, found, made, commands)
 
 
-def _model(spec: ModuleSpec) -> ModelProto:
-    """With its weights inside. Raises MlfError for a model that no reference computes."""
+def _model(spec: ModuleSpec) -> ModelProto | TFLite:
+    """With its weights and the inputs that are given inside. Raises MlfError where they cannot
+    be."""
     source = opened(spec.model)
     if isinstance(source, TFLite):
-        text = "expected outputs are computed from ONNX models; got TensorFlow Lite"
-        hint = "write a manifest by hand: docs/tutorial.md"
-        raise MlfError(Problem("MLF0405", text, source.name, help=hint))
+        if spec.input_values:
+            text = "--input-value is for ONNX models where a project starts"
+            hint = "leave it out, and set input_values in the new models.yaml"
+            raise MlfError(Problem("MLF0405", text, source.name, help=hint))
+        return source
     model = load_model(source, spec.data_files, spec.only_declared)
     return with_values(model, spec.input_values, spec.input_shapes, str(spec.model))
 
 
-def _samples(tensors: Sequence[Tensor]) -> list[dict[str, Array]]:
-    """Floats around 0, all values of 8-bit integers, and 0 and 1 for what may be an index."""
-    random = np.random.default_rng(1)
-    return [{t.name: _array(random, t) for t in tensors} for _ in range(SAMPLES)]
-
-
-def _array(random: np.random.Generator, t: Tensor) -> Array:
-    kind = np.dtype(t.dtype)
-    if kind.kind == "f":
-        made: Array = random.normal(size=t.shape).astype(kind)
-    elif kind.kind in "iu" and kind.itemsize == 1:
-        info = np.iinfo(kind)
-        made = random.integers(info.min, info.max + 1, t.shape).astype(kind)
-    elif kind.kind in "biu":
-        made = random.integers(0, 2, t.shape).astype(kind)
-    else:
-        text = f"input '{t.name}' is {kind}: write the vectors by hand"
-        raise MlfError(Problem("MLF0602", text))
-    return made
-
-
 def _expected(
-    model: ModelProto, inputs: Sequence[Mapping[str, Array]], outputs: Sequence[Tensor], file: str
+    model: ModelProto | TFLite,
+    inputs: Sequence[Mapping[str, Array]],
+    outputs: Sequence[Tensor],
+    file: str,
 ) -> tuple[list[dict[str, Array]], str]:
-    """The outputs that onnxruntime gives, or without it those of onnx's own reference."""
+    """The outputs that onnxruntime gives, or without it those of onnx's own reference. None for
+    TensorFlow Lite, whose interpreter is no package that we ask for."""
+    if isinstance(model, TFLite):
+        return [], UNCHECKED
     names = [t.name for t in outputs]
     try:
         try:
@@ -138,12 +139,12 @@ def _expected(
     return [dict(zip(names, values, strict=True)) for values in made], by
 
 
-def _manifest(name: str, spec: ModuleSpec, target: str) -> str:
+def _manifest(name: str, model: str, spec: ModuleSpec, target: str) -> str:
     listed = ", ".join(f"{_quoted(n)}: {list(shape)}" for n, shape in spec.input_shapes.items())
     shapes = f"    input_shapes: {{{listed}}}\n" if listed else ""
     return (
         "# Every archive, library and test of this project; docs/manifest.md has all keys.\n"
-        f"version: 1\nmodels:\n  {name}:\n    model: {name}.onnx\n"
+        f"version: 1\nmodels:\n  {name}:\n    model: {model}\n"
         f"    targets: [{', '.join(dict.fromkeys(('host', target)))}]\n"
         + shapes
         + f"    test: {{vectors: {name}.npz}}\n"
@@ -159,13 +160,17 @@ def _shapes(spec: ModuleSpec) -> str:
     return "".join(f" --input-shape {shlex.quote(text)}" for text in given)
 
 
-def _readme(name: str, command: str) -> str:
+def _readme(name: str, command: str, has_rules: bool) -> str:
+    bazel = "bazel test @models//...                   # the same and more, by Bazel's rules"
+    if not has_rules:
+        bazel = "mlftool init --help                       # --workspace: for Bazel, too"
     return f"""# {name}
 
     {command}
     mlftool build models.yaml                 # every archive, into build/
     mlftool profile models.yaml               # what each layer costs
     mlftool memmap models.yaml                # who is where in the working memory
+    {bazel}
 
 `models.yaml` is the manifest, `{name}.npz` has inputs and the outputs that are expected.
 """

@@ -18,6 +18,7 @@ mlf_firmware(
 ```
 """
 
+load("//rules/private:analysis.bzl", _mlf_analysis = "mlf_analysis", _mlf_diff_test = "mlf_diff_test")
 load("//rules/private:arena.bzl", _mlf_arena_test = "mlf_arena_test")
 load("//rules/private:baseline.bzl", _mlf_baseline_test = "mlf_baseline_test")
 load("//rules/private:benchmark.bzl", _mlf_benchmark = "mlf_benchmark")
@@ -41,6 +42,7 @@ load(
     _MlfRunnerInfo = "MlfRunnerInfo",
     _MlfSizeInfo = "MlfSizeInfo",
 )
+load("//rules/private:quantize.bzl", _mlf_quantize = "mlf_quantize")
 load("//rules/private:reproducibility.bzl", _mlf_reproducibility_test = "mlf_reproducibility_test")
 load(
     "//rules/private:run.bzl",
@@ -52,6 +54,7 @@ load(
     _mlf_summary = "mlf_summary",
 )
 load("//rules/private:runner.bzl", _mlf_runner = "mlf_runner")
+load("//rules/private:shared_library.bzl", _mlf_shared_library = "mlf_shared_library")
 load("//rules/private:size.bzl", _mlf_size_aspect = "mlf_size_aspect", _mlf_size_report = "mlf_size_report")
 load("//rules/private:tune.bzl", _mlf_tune = "mlf_tune")
 
@@ -62,6 +65,7 @@ MlfModuleInfo = _MlfModuleInfo
 MlfReportInfo = _MlfReportInfo
 MlfRunnerInfo = _MlfRunnerInfo
 MlfSizeInfo = _MlfSizeInfo
+mlf_analysis = _mlf_analysis
 mlf_arena_test = _mlf_arena_test
 mlf_baseline_test = _mlf_baseline_test
 mlf_benchmark = _mlf_benchmark
@@ -70,6 +74,7 @@ mlf_budget_test = _mlf_budget_test
 mlf_cc_library = _mlf_cc_library
 mlf_compile = _mlf_compile
 mlf_device_test = _mlf_device_test
+mlf_diff_test = _mlf_diff_test
 mlf_firmware = _mlf_firmware
 mlf_firmware_test = _mlf_firmware_test
 mlf_golden_test = _mlf_golden_test
@@ -83,9 +88,11 @@ mlf_project = _mlf_project
 mlf_report = _mlf_report
 mlf_reproducibility_test = _mlf_reproducibility_test
 mlf_runner = _mlf_runner
+mlf_shared_library = _mlf_shared_library
 mlf_size_aspect = _mlf_size_aspect
 mlf_size_report = _mlf_size_report
 mlf_summary = _mlf_summary
+mlf_quantize = _mlf_quantize
 mlf_tune = _mlf_tune
 mlf_vectors = _mlf_vectors
 mlftool_toolchain = _mlftool_toolchain

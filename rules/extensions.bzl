@@ -46,6 +46,14 @@ def _mlf_impl(mctx):
         interpreter_files = python.interpreter_files,
     )
     python_packages(name = "mlf_python", lock = Label("//:requirements.lock"), wheel_house = python.wheel_house)
+
+    # Fetched where a model is quantised only.
+    python_packages(
+        name = "mlf_python_quantize",
+        lock = Label("//:requirements-quantize.lock"),
+        wheel_house = python.wheel_house,
+        whole = True,
+    )
     for module in mctx.modules:
         if module.is_root and module.name == "mlftool":
             development_repositories()

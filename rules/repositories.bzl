@@ -25,8 +25,8 @@ def mlf_dependencies(interpreter = None, interpreter_files = [], wheel_house = N
       interpreter: label of a Python interpreter, 3.11 or newer, as a file of a repository. Default: this
         machine's.
       interpreter_files: labels of all its files.
-      wheel_house: label of a file, such as a BUILD file, beside which the wheels of requirements.lock are.
-        pip is not called then.
+      wheel_house: label of a file, such as a BUILD file, beside which the wheels of requirements.lock are
+        (of requirements-quantize.lock, where a model is quantised). pip is not called then.
     """
     if not hasattr(config_common, "toolchain_type"):
         _shims()
@@ -38,6 +38,15 @@ def mlf_dependencies(interpreter = None, interpreter_files = [], wheel_house = N
         interpreter_files = interpreter_files,
     )
     _maybe(_python_packages, "mlf_python", lock = Label("//:requirements.lock"), wheel_house = wheel_house)
+
+    # Fetched where a model is quantised only.
+    _maybe(
+        _python_packages,
+        "mlf_python_quantize",
+        lock = Label("//:requirements-quantize.lock"),
+        wheel_house = wheel_house,
+        whole = True,
+    )
 
 def _shims():
     """Stand-ins for what Bazel before 5.3 would download to resolve any toolchain or test.

@@ -56,6 +56,10 @@ the operator's record says.
 * Pools with `auto_pad=SAME_*` and a stride above the kernel: padding is never negative, as for Conv
   (onnxruntime's own, too); its pools skip elements at the front.
 * InstanceNormalization over one element: what is left of the mean is 0, and the result the bias.
+* Slice with a negative step and the end 2147483647: the end is cut to the extent, so the result is
+  empty, as in numpy; onnxruntime goes on to the first element.
+* DynamicQuantizeLSTM: activations stay float, which is closer to the model that was quantised;
+  onnxruntime quantises them in each step by what they are in it.
 
 **Strings** are slots of 64 bytes: at most 63 bytes of UTF-8 and zeros after them, `mlf_string` of
 `mlf/text.h`. A constant or an input of Python that is longer is an error; what StringConcat makes

@@ -10,8 +10,9 @@
  * the host microseconds take the place of instructions and stack_bytes is absent.
  *
  * What is checked on the way: nothing is written next to the tensors, inputs stay as they were,
- * outputs are written whole, and an inference gives the same outputs each time. Exit status: 0 ok,
- * 1 a check failed, 2 wrong arguments or files, 3 the counter does not count instructions.
+ * outputs are written whole, and an inference gives the same outputs each time; of a module with a
+ * state, from the state that the sample before left. Exit status: 0 ok, 1 a check failed, 2 wrong
+ * arguments or files, 3 the counter does not count instructions.
  */
 #include "runner.h"
 
@@ -168,6 +169,9 @@ static int run_sample(const struct runner_module *m, uint32_t repetitions, struc
   size_t stack_bytes;
   uint32_t i;
   int status;
+  if (m->state != NULL) {
+    m->state(kRemember);
+  }
   platform_stack_mark();
   status = infer(m, 0x5a, NULL);
   stack_bytes = platform_stack_used();
@@ -183,6 +187,9 @@ static int run_sample(const struct runner_module *m, uint32_t repetitions, struc
   cost->stack_bytes = stack_bytes > cost->stack_bytes ? stack_bytes : cost->stack_bytes;
   first = hash_of(m->outputs, m->num_outputs);
   for (i = 0; i < repetitions; i++) {
+    if (m->state != NULL) {
+      m->state(kGoBack);
+    }
     status = infer(m, (uint8_t)(0xa5 + i), cost);
     if (status != kOk) {
       return status;

@@ -22,13 +22,17 @@ struct runner_tensor {
   size_t bytes;
 };
 
+/* Remember a module's state, go back to the one that is remembered, or to the first one. */
+enum { kRemember = 0, kGoBack = 1, kReset = 2 };
+
 struct runner_module {
   const char *name;
   const struct runner_tensor *inputs; /* in call order */
   size_t num_inputs;
   const struct runner_tensor *outputs;
   size_t num_outputs;
-  int32_t (*run)(void); /* one inference from and to the buffers; 0 when it went well */
+  int32_t (*run)(void);        /* one inference from and to the buffers; 0 when it went well */
+  void (*state)(int32_t what); /* what to do with the state that it keeps; null if it keeps none */
 };
 
 /* Defined by the module's descriptor, which is linked with runner.c. */

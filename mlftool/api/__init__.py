@@ -19,6 +19,7 @@ from mlftool.api.operator import OperatorModule, build_operator
 from mlftool.api.target import Target
 from mlftool.backends import register_backend
 from mlftool.config import Executor, PassContext, Runtime
+from mlftool.runtime.param_dict import load_param_dict, save_param_dict
 
 __all__ = [
     "DebugModule",
@@ -36,7 +37,9 @@ __all__ = [
     "from_onnx",
     "from_tflite",
     "load",
+    "load_param_dict",
     "partition_for",
     "partition_for_cmsisnn",
     "register_backend",
+    "save_param_dict",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,17 +12,20 @@ from typing import Any
 from onnx import ModelProto
 
 from mlftool.api.module import IRModule, as_module
+from mlftool.api.pools import pool_texts
 from mlftool.api.target import Target, the_target
 from mlftool.api.written import bundle_of, path_of, write
 from mlftool.compile import compile_module
 from mlftool.config import DEBUG, Executor, PassContext, Runtime, settings
 from mlftool.describe import bundle
-from mlftool.errors import MlfError, Problem
-from mlftool.mlf import Bundle
+from mlftool.errors import ArgumentError, Problem
+from mlftool.mlf import Bundle, write_atomically
 from mlftool.module import Module, ModuleSpec
-from mlftool.runtime.executor import ExecutorModule
+from mlftool.moved import OfTvm
+from mlftool.runtime.executor import ExecutorModule, factory_of
 from mlftool.runtime.load import LoadedArchive, LoadedModule
 from mlftool.runtime.nd import NDArray, array
+from mlftool.runtime.shared import build_library, checked_soname
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,7 @@ class SourceModule:
         return self.text
 
 
-class Library:
+class Library(OfTvm):
     """The code of a module: its C files, lib0 first, then lib1 and so on."""
 
     type_key = "metadata_module"
@@ -52,11 +55,14 @@ class Library:
         c = [SourceModule(n.rpartition("/")[2], t) for n, t in files.items() if n.endswith(".c")]
         return sorted(c, key=lambda m: m.name, reverse=True)
 
+    def export_library(self, file_name: str | os.PathLike[str], **options: Any) -> Path:
+        return self.factory.export_library(file_name, **options)
+
     def get_source(self, format: str = "") -> str:
         return "\n".join(m.text for m in reversed(self.imported_modules))
 
 
-class Factory:
+class Factory(OfTvm):
     """A compiled module: TVM's ExecutorFactoryModule. Iterating gives (graph, lib, params)."""
 
     def __init__(
@@ -68,6 +74,9 @@ class Factory:
         self.lib = Library(self)
         self.module = self.lib
         self.params: dict[str, NDArray] = {n: array(v) for n, v in compiled.sources.params.items()}
+
+    def __repr__(self) -> str:
+        return f"Factory({self.libmod_name!r}, {self.target[0]!r}, {self.executor!r})"
 
     @property
     def graph_json(self) -> str | None:
@@ -120,18 +129,26 @@ class Factory:
         """The module, ready to run on this computer."""
         return self.archive.module(self.libmod_name)
 
-    def __getitem__(self, name: str) -> Callable[[Any], ExecutorModule]:
+    def __getitem__(self, name: str) -> Callable[..., ExecutorModule]:
         """`factory["default"](device)` is the module for GraphModule or AotModule."""
-        if name not in ("default", self.libmod_name):
-            raise KeyError(name)
-
-        def create(device: Any = None) -> ExecutorModule:
-            return ExecutorModule(self.load())
-
-        return create
+        return factory_of(self.load, name, self.libmod_name)
 
     def __iter__(self) -> Iterator[Any]:
         return iter((self.graph_json, self.lib, self.params))
+
+    def export_library(self, file_name: str | os.PathLike[str], **options: Any) -> Path:
+        """The module as a shared library of this computer, which TVM's runtime loads too.
+
+        TVM's `options` choose its compiler and linker; there are none here. Raises MlfError.
+        """
+        if given := [name for name, value in options.items() if value is not None]:
+            text = f"export_library has no option '{min(given)}'"
+            raise ArgumentError(Problem("MLF0400", text, help="$CC names the compiler"))
+        path = path_of(file_name)
+        record = self.archive.record
+        made = build_library(record, self.load().interface, checked_soname(path.name))
+        write_atomically(path, made.read_bytes())
+        return path
 
     def export_model_library_format(self, path: str | Path) -> Path:
         file = path_of(path)
@@ -152,21 +169,20 @@ def build(
     """Compile a model under the current PassContext. Raises MlfError.
 
     `mod` is the result of `from_onnx`, or anything `from_onnx` takes; `target` a name such as
-    "cortex-m4" or a TVM target string. As in TVM the default executor is `graph`. Scripts cannot
-    set memory pools.
+    "cortex-m4" or a TVM target string. As in TVM the default executor is `graph`. Pools are for
+    aot with interface `c`.
     """
-    if workspace_memory_pools is not None or constant_memory_pools is not None:
-        text = "scripts cannot set memory pools; use mlftool compile --pool, or a manifest"
-        raise MlfError(Problem("MLF0405", text))
+    pools = pool_texts(workspace_memory_pools, constant_memory_pools)
     mod = as_module("build", mod)
     how = executor if isinstance(executor, Executor) else Executor(executor or "graph")
     if how.name == DEBUG:
         text = "the debug executor has no archive; use create_executor('debug', mod)"
-        raise MlfError(Problem("MLF0405", text))
+        raise ArgumentError(Problem("MLF0405", text))
     on = runtime if isinstance(runtime, Runtime) else Runtime(runtime or "crt")
     where = the_target(target)
     bound = mod.bound(params)
-    compiled = compile_module(spec_of(bound, where, how, on, mod_name))
+    spec = spec_of(bound, where, how, on, mod_name)
+    compiled = compile_module(replace(spec, pools=pools) if pools else spec)
     return Factory(bound, where, how, on, compiled)
 
 

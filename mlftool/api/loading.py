@@ -14,6 +14,8 @@ from mlftool.compile import ModuleSpec, compile_modules
 from mlftool.files import MODEL_SUFFIXES
 from mlftool.runtime import load as archives
 from mlftool.runtime.load import LoadedArchive
+from mlftool.runtime.shared_load import SUFFIXES as LIBRARY_SUFFIXES
+from mlftool.runtime.shared_load import LoadedLibrary
 
 _TAKEN = "a path of an archive or a model, an onnx.ModelProto, or the result of from_onnx or build"
 
@@ -21,8 +23,8 @@ _TAKEN = "a path of an archive or a model, an onnx.ModelProto, or the result of 
 def load(
     path: str | os.PathLike[str] | ModelProto | IRModule | Factory,
     cache_dir: str | os.PathLike[str] | None = None,
-) -> LoadedArchive:
-    """An archive, made by TVM or mlftool, ready to be read and run.
+) -> LoadedArchive | LoadedLibrary:
+    """An archive, made by TVM or mlftool, or a library of `mlftool library`, ready to be run.
 
     A model (`.onnx`, `.tflite`, or in memory) is compiled for this computer first. No code of the
     archive has run yet; libraries compiled later go to `cache_dir`, else to $MLFTOOL_CACHE or the
@@ -42,4 +44,6 @@ def load(
     if Path(path).suffix in MODEL_SUFFIXES:
         spec = ModuleSpec(Path(path), module_name_of(Path(path)))
         return LoadedArchive(compile_modules([spec]), str(path), cache)
+    if Path(path).suffix in LIBRARY_SUFFIXES:
+        return LoadedLibrary(Path(path))
     return archives.load(path, cache_dir)

@@ -15,12 +15,13 @@ from google.protobuf.message import DecodeError
 from onnx import ModelProto, numpy_helper
 
 from mlftool.codegen.relay import relay_text
-from mlftool.errors import MlfError, Problem, did_you_mean
+from mlftool.errors import ArgumentError, MlfError, Problem, did_you_mean
+from mlftool.frontends.load import load_model, read_bytes
 from mlftool.frontends.models import TFLite, imported, opened
 from mlftool.frontends.tflite.model import is_tflite
-from mlftool.importer.load import load_model, read_bytes
 from mlftool.ir import dtype as dtypes
 from mlftool.ir.graph import Graph
+from mlftool.moved import OfTvm
 from mlftool.passes.outputs import rename_outputs
 from mlftool.runtime.nd import NDArray, array
 
@@ -48,7 +49,7 @@ class Var:
 
 
 @dataclass(frozen=True)
-class Function:
+class Function(OfTvm):
     """The model's one function; `str()` is its Relay text."""
 
     params: tuple[Var, ...]
@@ -69,7 +70,7 @@ class Function:
 
 
 @dataclass(frozen=True)
-class IRModule:
+class IRModule(OfTvm):
     """A model. Methods return new modules; nothing changes in place."""
 
     model: ModelProto | TFLite = field(repr=False)
@@ -169,13 +170,13 @@ def from_tflite(
 def refuse(caller: str, given: object, taken: str) -> MlfError:
     """The error for an argument of the wrong kind, which lists the accepted kinds."""
     text = f"{caller}() cannot take {type(given).__name__}; expected {taken}"
-    return MlfError(Problem("MLF0400", text))
+    return ArgumentError(Problem("MLF0400", text))
 
 
 def wrong(argument: str, given: object, expected: str) -> MlfError:
     """The error for an argument of the wrong type."""
     text = f"{argument} is {type(given).__name__}; expected {expected}"
-    return MlfError(Problem("MLF0400", text))
+    return ArgumentError(Problem("MLF0400", text))
 
 
 def _var(graph: Graph, name: str) -> Var:
@@ -258,11 +259,17 @@ def from_onnx(
     shapes = {name: tuple(int(d) for d in given) for name, given in (shape or {}).items()}
     mod = IRModule(loaded, shapes)
     _check_types(mod, dtype)
-    if freeze_params:
-        return mod, {}
-    used = {i for n in loaded.graph.node for i in n.input}
-    stored = [t for t in loaded.graph.initializer if t.name in used]
-    return mod, {t.name: array(numpy_helper.to_array(t)) for t in stored}
+    return mod, {} if freeze_params else weights_of(mod)
+
+
+def weights_of(mod: IRModule) -> dict[str, NDArray]:
+    """The weights of an ONNX model by name; a TensorFlow Lite model keeps its own."""
+    if isinstance(mod.model, TFLite):
+        return {}
+    graph = mod.model.graph
+    used = {i for n in graph.node for i in n.input}
+    stored = [t for t in graph.initializer if t.name in used]
+    return {t.name: array(numpy_helper.to_array(t)) for t in stored}
 
 
 def _check_types(mod: IRModule, dtype: str | Mapping[str, str]) -> None:

@@ -19,6 +19,7 @@ from mlftool.backends.base import Backend, checked, hooks_of
 from mlftool.backends.partition import partition
 from mlftool.backends.report import Report
 from mlftool.errors import MlfError, Problem, did_you_mean, one_line
+from mlftool.files import read_plain
 from mlftool.ir.external import BackendCode, Library
 
 __all__ = [
@@ -75,7 +76,7 @@ def wanted(names: Sequence[str], files: Sequence[Path] = ()) -> tuple[Backend, .
 def _of_file(path: Path) -> Backend:
     """The BACKEND of a Python file. It is run: it is part of the compiler then."""
     try:
-        source = path.read_bytes()
+        source = read_plain(path)
     except OSError as error:
         raise MlfError(Problem("MLF0410", f"{error.strerror}", str(path))) from None
     module = ModuleType(f"mlftool_backend_{path.stem}")

@@ -16,11 +16,12 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stdout, suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
+from mlftool.cli import terminal
 from mlftool.errors import BAD_INPUT, ENVIRONMENT, MlfError, Problem
 
 HELP = re.compile(r'^HELP = "(.*)"$', re.MULTILINE)
@@ -43,6 +44,7 @@ class _Parser(argparse.ArgumentParser):
         hint = f"see '{self.prog} --help'"
         if near := self._near(message):
             hint = f"did you mean '{near}'? {hint}"
+            message = message.partition(" (choose from ")[0]  # what it was meant to be says enough
         raise MlfError(Problem("MLF0400", message, help=hint))
 
     def _print_message(self, message: str, file: Any = None) -> None:
@@ -88,6 +90,10 @@ def _parser(name: str | None) -> argparse.ArgumentParser:
 def _fill(parser: argparse.ArgumentParser, command: str) -> None:
     module = importlib.import_module(f"mlftool.cli.{command}")
     module.add_arguments(parser)
+    inner = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
+    leaves = {id(leaf): leaf for a in inner for leaf in a.choices.values()}
+    for leaf in leaves.values() or [parser]:
+        terminal.add_arguments(leaf)
     parser.set_defaults(run=module.run, parser=parser)
 
 
@@ -166,6 +172,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command. Returns its exit code; no exception leaves this function."""
     argv = list(sys.argv[1:] if argv is None else argv)
     name = next((a for a in argv if not a.startswith("-")), None)
+    args = None
     try:
         with _tidy_end(), redirect_stdout(sys.stdout or _Closed()):
             try:
@@ -173,29 +180,42 @@ def main(argv: Sequence[str] | None = None) -> int:
                     print(_versions())
                     return 0
                 args = _parser(name if name in COMMANDS else None).parse_args(argv)
-                return int(args.run(args))
+                with terminal.terminal_of(args).progress():
+                    return int(args.run(args))
             finally:  # after --help, too, which exits
                 _flush()
     except MlfError as error:
-        from mlftool.crash import show
-
-        show(error)
-        return error.exit_code
+        return _told(error, args)
     except BrokenPipeError:
         # The reader of our stdout went away (`| head`): nothing is wrong.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:
-        return 130
+        return _ended(signal.SIGINT)
     except _StoppedError as stop:
-        return 128 + stop.number
+        return _ended(stop.number)
     except Exception as error:
-        from mlftool.crash import as_ours, show
+        from mlftool.crash import as_ours
 
         ours = as_ours(error)
         ours.__cause__ = error
-        show(ours)
-        return ours.exit_code
+        return _told(ours, args)
+
+
+def _told(error: MlfError, args: argparse.Namespace | None) -> int:
+    """Prints problems. Returns the exit code."""
+    from mlftool.crash import print_cause
+
+    print_cause(error)
+    terminal.terminal_of(args).show(error.problems)
+    return error.exit_code
+
+
+def _ended(number: int) -> int:
+    """Says that a signal ended the command, and returns its exit code."""
+    with suppress(OSError, ValueError):  # the terminal may be what went away
+        print(f"mlftool: ended by {signal.Signals(number).name}", file=sys.stderr, flush=True)
+    return 128 + number
 
 
 __all__ = ["BAD_INPUT", "COMMANDS", "main"]

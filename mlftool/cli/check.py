@@ -12,14 +12,13 @@ from mlftool.cli.build import add_jobs
 from mlftool.cli.formats import FORMATS, github, sarif
 from mlftool.cli.inputs import add_inputs, given_inputs
 from mlftool.cli.options import add_compile_options, compile_options
+from mlftool.cli.terminal import terminal_of
 from mlftool.codegen.names import module_name_of
 from mlftool.errors import MlfError, Problem, did_you_mean
 from mlftool.files import MODEL_SUFFIXES
 from mlftool.manifest import read
 from mlftool.manifest.entries import entries
 from mlftool.options import EXECUTORS, OPTIONS
-
-HELP = "report every problem of a manifest or model; writes nothing"
 
 HELP = "report every problem of a manifest or model; writes nothing"
 
@@ -72,10 +71,10 @@ def run(args: argparse.Namespace) -> int:
         report |= {kind: [vars(p) for p in listed] for kind, listed in found.items()}
         print(json.dumps(report, indent=2))
     else:
-        for warning in warnings:
-            print(warning, file=sys.stderr)
+        terminal_of(args).show(warnings)
         count = f", {len(warnings)} warning{'s' * (len(warnings) > 1)}" if warnings else ""
-        print(f"{args.file}: no problems{count}", file=sys.stderr)
+        if not args.quiet:
+            print(f"{args.file}: no problems{count}", file=sys.stderr)
     return exit_code
 
 

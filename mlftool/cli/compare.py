@@ -18,11 +18,13 @@ HELP = "compare layer by layer: a quantised model with its float form, a board w
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("model", metavar="MODEL.onnx", type=Path)
-    add("--against", metavar="FLOAT.onnx", type=Path, help="the model that is right")
+    add("model", metavar="MODEL.onnx|MODEL.tflite", type=Path)
+    add("--against", metavar="FLOAT.onnx", type=Path,
+        help="the model that is right, in the same format")  # fmt: skip
     add("--on", metavar="BOARD", help="compare this board, or a target's, with this computer")
     add("--inputs", metavar="IN.npz", type=Path, help="samples of either model (a pattern)")
-    add("--samples", metavar="N", type=positive, default=8, help="at most so many of them (8)")
+    add("--samples", metavar="N", type=positive, default=None,
+        help="at most so many of them (8)")  # fmt: skip
     add("--sqnr", metavar="DB", type=decibels,
         help="with --against: a layer below it has gone wrong (10; if given, exit 1)")  # fmt: skip
     add("--json", action="store_true", help="print JSON")
@@ -46,14 +48,13 @@ def run(args: argparse.Namespace) -> int:
     from mlftool.runtime.vectors import load_vectors
 
     arrays = load_vectors(args.inputs) if args.inputs else None
-    given = compare.samples_from(arrays, args.samples, str(args.inputs))
-    spec = ModuleSpec(
-        args.model, module_name_of(args.model), **given_inputs(args), **compile_options(args)
-    )
+    given = compare.samples_from(arrays, args.samples or compare.USUAL_SAMPLES, str(args.inputs))
+    inputs = given_inputs(args)  # of both models: quantisers keep their names
+    spec = ModuleSpec(args.model, module_name_of(args.model), **inputs, **compile_options(args))
     if args.against:
-        other = ModuleSpec(args.against, module_name_of(args.against))
+        other = ModuleSpec(args.against, module_name_of(args.against), **inputs)
         names = (str(args.model), str(args.against))
-        least = 10.0 if args.sqnr is None else args.sqnr
+        least = compare.USUAL_SQNR if args.sqnr is None else args.sqnr
         found = compare.against(spec, other, names, given, least)
     else:
         place = place_for("host", args.on, str(args.model))

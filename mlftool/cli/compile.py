@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import sys
 from collections.abc import Mapping
@@ -11,11 +12,11 @@ from typing import Any
 
 from mlftool.cli import tvmc_options
 from mlftool.cli.inputs import add_inputs, given_inputs
-from mlftool.cli.options import add_compile_options, compile_options
+from mlftool.cli.options import add_compile_options, compile_options, natural
 from mlftool.codegen.names import check_module_name, module_name_of
 from mlftool.errors import one_line
 
-HELP = "compile one ONNX model to an MLF archive"
+HELP = "compile one ONNX model to an MLF archive, or to a shared library"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,15 +45,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--max-seconds",
-        type=int,
+        type=natural,
         metavar="N",
         help="stop after this processor time (20, and more for large models; 0: no limit)",
     )
     parser.add_argument(
         "--max-memory",
-        type=int,
+        type=natural,
         metavar="MIB",
         help="stop at this memory (2048, and 24 times the model; 0: no limit)",
+    )
+    parser.add_argument(
+        "--params-bson",
+        action="store_true",
+        help="write parameters as BSON, too, for the graph executor; needs pymongo",
     )
     talk = parser.add_mutually_exclusive_group()
     talk.add_argument("-q", "--quiet", action="store_true", help="print no summary")
@@ -69,10 +75,15 @@ def run(args: argparse.Namespace) -> int:
     name = module_name_of(args.model) if args.module_name is None else args.module_name
     check_module_name(name)
     options = {**tvmc_options.spec_options(args), **compile_options(args)}
+    # By name, so that builds of archives do not depend on what makes libraries.
+    library = importlib.import_module("mlftool.cli.library") if args.output_format == "so" else None
+    if library:
+        library.check_name(args.output)
     from mlftool.compile import ModuleSpec, compile_specs
     from mlftool.describe import bundle
     from mlftool.limits import bounded
     from mlftool.mlf import write_tar
+    from mlftool.mlf.bson import with_bson
 
     spec = ModuleSpec(
         args.model,
@@ -84,7 +95,11 @@ def run(args: argparse.Namespace) -> int:
     with bounded(args.model, args.data, args.max_seconds, args.max_memory):
         modules = compile_specs([spec])
         made = bundle(modules)
-    write_tar(made, args.output)
+        made = with_bson(made) if args.params_bson else made
+    if library:
+        library.write_library(made, str(args.model), args.output)
+    else:
+        write_tar(made, args.output)
     for report in filter(None, (m.report for m in modules)):
         print(json.dumps(report.to_json(), indent=1) if args.json else "\n".join(report.lines()))
     if args.verbose or (sys.stderr.isatty() and not args.quiet):

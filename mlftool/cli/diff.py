@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     if args.save:
         save(args.save, new)
     print(_shown(args, found, alone))
-    problems = [p for d in found for p in diff.exceeded(d, limits)]
+    problems = list(diff.all_exceeded(found, limits))
     if problems:
         raise MlfError(problems, CHECK_FAILED)
     return 0

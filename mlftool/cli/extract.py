@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mlftool.cli.terminal import terminal_of
 from mlftool.errors import MlfError, Problem, did_you_mean
 
 if TYPE_CHECKING:
@@ -67,8 +67,7 @@ def run(args: argparse.Namespace) -> int:
         folder, project = _project(bundle, args.project, str(args.archive))
         folders[folder] = {**folders.get(folder, {}), **project}
     for folder, files in folders.items():
-        for problem in extracted.clear(folder, files):
-            print(problem, file=sys.stderr)
+        terminal_of(args).show(extracted.clear(folder, files))
         wanted |= {folder / name: data for name, data in files.items()}
         wanted[folder / extracted.RECORD] = extracted.record(files)
     for path, data in wanted.items():

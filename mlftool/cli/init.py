@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 from pathlib import Path
 
 from mlftool.cli.inputs import add_inputs, given_inputs
 from mlftool.cli.options import add_data
 from mlftool.errors import MlfError, Problem, did_you_mean
+from mlftool.files import MODEL_SUFFIXES
 
 HELP = "start a project from a model: manifest, test vectors, what to do next"
 
@@ -16,8 +18,11 @@ HELP = "start a project from a model: manifest, test vectors, what to do next"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("folder", metavar="DIR", type=Path, help="a new or an empty folder")
-    add("--model", metavar="MODEL.onnx", type=Path, required=True)
+    add("--model", metavar="MODEL.onnx|MODEL.tflite", type=Path)
     add("--target", metavar="T", default="cortex-m4", help="the device (cortex-m4)")
+    add("--workspace", metavar="MLFTOOL", type=Path,
+        help="write WORKSPACE and MODULE.bazel, too, with the rules of this folder: mlftool's "
+        "sources")  # fmt: skip
     add("--json", action="store_true", help="print JSON")
     add_inputs(parser)
     add_data(parser)
@@ -27,8 +32,14 @@ def run(args: argparse.Namespace) -> int:
     from mlftool.codegen.names import module_name_of
     from mlftool.module import ModuleSpec
     from mlftool.runtime.boards import BOARDS
-    from mlftool.starter import start
+    from mlftool.starter import UNCHECKED, start
 
+    if args.model is None:
+        is_model = args.folder.suffix in MODEL_SUFFIXES
+        command = "mlftool init DIR --model MODEL.onnx"
+        if is_model:
+            command = shlex.join(["mlftool", "init", args.folder.stem, "--model", str(args.folder)])
+        raise MlfError(Problem("MLF0400", "--model is missing", help=command))
     if args.target != "host" and args.target not in BOARDS:
         text = f"--target: no simulated board runs '{args.target}'"
         hint = did_you_mean(args.target, ["host", *BOARDS])
@@ -39,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
         data_files=tuple(args.data),
         **given_inputs(args),
     )
-    made = start(args.folder, spec, args.target)
+    made = start(args.folder, spec, args.target, args.workspace)
     found = made.comparison
     if args.json:
         data = {
@@ -54,6 +65,10 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps(data, indent=2))
         return 0
     print(f"{made.folder}: {', '.join(made.files)}")
+    if made.reference == UNCHECKED:
+        print(f"expected outputs: those of {UNCHECKED}; nothing here runs TensorFlow Lite")
+        print("next:", *(f"  {command}" for command in made.commands), sep="\n")
+        return 0
     verdict = "equal to" if found.passed else f"{found.mismatches} of {found.elements} differ from"
     print(f"outputs on this computer: {verdict} those of {made.reference} ({found.allowed})")
     if not found.passed:

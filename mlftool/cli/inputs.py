@@ -71,3 +71,8 @@ def parse_shapes(texts: list[str]) -> dict[str, tuple[int, ...]]:
     if problems:
         raise MlfError(problems)
     return shapes
+
+
+def add_fill_mode(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--fill-mode", choices=("zeros", "ones", "random"),
+        help="what inputs hold that are not given; the same values each time (random)")  # fmt: skip

@@ -6,16 +6,12 @@ import argparse
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from mlftool.cli.inputs import add_fill_mode
 from mlftool.errors import MlfError, Problem
 
-if TYPE_CHECKING:
-    from mlftool.mlf.interface import Interface
-    from mlftool.runtime.vectors import Array
-
 HELP = "generate, build, flash and run projects for boards that a host drives"
-_FILLS = ("zeros", "ones", "random")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("platform", metavar="PLATFORM", nargs="?", help="not needed: the project knows it")
     add("-i", "--inputs", metavar="IN.npz", type=Path, help="one inference's inputs, by name")
     add("-o", "--outputs", metavar="OUT.npz", type=Path, help="write output_0, output_1, ...")
-    add("--fill-mode", choices=_FILLS, default="random", help="of inputs not given (random)")
+    add_fill_mode(action)
     add("--print-top", metavar="N", type=int, help="print the N largest of each output")
     _add_options(action)
 
@@ -133,15 +129,16 @@ def _run(args: argparse.Namespace, options: Mapping[str, str]) -> None:
     from mlftool.mlf import read_tar
     from mlftool.mlf.archive import read
     from mlftool.runtime import vectors
+    from mlftool.runtime.fill import filled
     from mlftool.runtime.interface import interface_of
 
     path = args.project_dir / "model.tar"
     archive = read(read_tar(path), str(path))
     interface = interface_of(archive, None, str(path))
-    sample = _filled(interface, args.fill_mode)
+    sample = filled(interface.inputs, args.fill_mode or "random")
     if args.inputs:
         sample |= vectors.load_vectors(args.inputs, interface.inputs)
-    samples = vectors.samples_of(sample, interface.inputs, str(args.inputs or args.fill_mode))
+    samples = vectors.samples_of(sample, interface.inputs, str(args.inputs))
     with GeneratedProject.from_directory(args.project_dir, options) as project:
         done = drive_project(project, archive, interface, samples)
     outputs = {
@@ -151,24 +148,6 @@ def _run(args: argparse.Namespace, options: Mapping[str, str]) -> None:
         vectors.save_npz(args.outputs, outputs)
     for name, value in outputs.items() if args.print_top or not args.outputs else ():
         print(f"{name}: {_top(value, args.print_top)}")
-
-
-def _filled(interface: Interface, mode: str) -> dict[str, Array]:
-    """Inputs of an inference; random ones are the same each time."""
-    import numpy as np
-
-    rng = np.random.default_rng(0)
-    made: dict[str, Array] = {}
-    for t in interface.inputs:
-        if mode == "random" and t.dtype.kind == "f":
-            made[t.name] = rng.uniform(size=t.shape).astype(t.dtype)
-        elif mode == "random" and t.dtype.kind in "iu":
-            made[t.name] = rng.integers(0, 128, t.shape).astype(t.dtype)
-        elif mode == "random" and t.dtype.kind == "b":
-            made[t.name] = rng.integers(0, 2, t.shape).astype(t.dtype)
-        else:
-            made[t.name] = np.full(t.shape, mode == "ones", t.dtype)
-    return made
 
 
 def _top(value: Any, count: int | None) -> str:

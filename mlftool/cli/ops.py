@@ -10,7 +10,7 @@ from mlftool.cli.inputs import add_inputs, given_inputs
 from mlftool.cli.options import add_compile_options, compile_options
 from mlftool.errors import CHECK_FAILED, MlfError, Problem, did_you_mean
 from mlftool.files import MODEL_SUFFIXES
-from mlftool.options import EXECUTORS
+from mlftool.options import EXECUTORS, OPTIONS
 from mlftool.targets import TARGETS
 
 HELP = "list the operators that compile; of a model, which kernels compute it, and why"
@@ -45,6 +45,11 @@ def _table(args: argparse.Namespace, targets: list[str]) -> int:
     from mlftool.insight import operators, table
     from mlftool.ir.dtype import BY_NAME
 
+    given = compile_options(args) | {"executor": args.executor}
+    given |= {"input-shape": args.input_shape, "input-value": args.input_value}
+    if wrong := [name for name, value in given.items() if value]:
+        flag = OPTIONS[wrong[0]].flag if wrong[0] in OPTIONS else f"--{wrong[0]}"
+        raise MlfError(Problem("MLF0405", f"{flag.removesuffix('_files')} is for a model"))
     if args.type and args.type not in BY_NAME:
         hint = did_you_mean(args.type, BY_NAME)
         raise MlfError(Problem("MLF0400", f"--type: got '{args.type}'", help=hint))

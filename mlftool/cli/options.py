@@ -9,6 +9,13 @@ from typing import Any
 from mlftool.options import OPTIONS, Choice, Option, Several, Switch, Whole, Word
 
 
+def natural(text: str) -> int:
+    """The type of a limit, of which 0 is none."""
+    if not (text.isascii() and text.isdigit() and len(text) <= 9):
+        raise argparse.ArgumentTypeError(f"got '{text}', expected a whole number to 999999999")
+    return int(text)
+
+
 def add_option(parser: argparse.ArgumentParser, option: Option) -> None:
     """Adds its flag, which is None where it is not given."""
     # argparse would format a '%'; the backticks are for pages.

@@ -49,17 +49,9 @@ def _vectors(args: argparse.Namespace, subject: Subject) -> tuple[Any, Any] | No
     """Inputs and expected outputs as samples. Raises MlfError."""
     if not args.inputs:
         return None
-    from mlftool.runtime.vectors import load_vectors, samples_of
+    from mlftool.runtime.vectors import paired
 
-    interface = subject.interface
-    given = load_vectors(args.inputs, interface.inputs)
-    wanted = load_vectors(args.expect, interface.results)
-    inputs = samples_of(given, interface.inputs, str(args.inputs))
-    expected = samples_of(wanted, interface.results, str(args.expect))
-    if len(inputs) != len(expected):
-        text = f"wrong number of samples; got {len(expected)}, expected {len(inputs)}"
-        raise MlfError(Problem("MLF0603", f"{text} as in the inputs", str(args.expect)))
-    return inputs, expected
+    return paired(args.inputs, args.expect, subject.interface)
 
 
 def _command(args: argparse.Namespace) -> str:

@@ -1,4 +1,4 @@
-"""`mlftool run FILE.tar|MODEL.onnx --inputs IN.npz`."""
+"""`mlftool run FILE.tar|MODEL.onnx|LIBRARY.so --inputs IN.npz`."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import argparse
 import dataclasses
 import json
 import math
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mlftool.cli.inputs import add_inputs, given_inputs
+from mlftool.cli.inputs import add_fill_mode, add_inputs, given_inputs
 from mlftool.cli.options import add_compile_options, compile_options
+from mlftool.cli.terminal import terminal_of
 from mlftool.config import EXECUTOR_OPTIONS
 from mlftool.errors import CHECK_FAILED, MlfError, Problem
 from mlftool.files import MODEL_SUFFIXES
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from mlftool.runtime.execute import Place
     from mlftool.runtime.link import Footprint
     from mlftool.runtime.runner import RunResult
+    from mlftool.runtime.shared_load import LibraryModule
     from mlftool.runtime.vectors import Array
 
 HELP = "run a model or archive on the host or a simulated board, and compare"
@@ -32,10 +33,11 @@ HELP = "run a model or archive on the host or a simulated board, and compare"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("file", metavar="FILE.tar|MODEL.onnx", type=Path, nargs="?",
-        help="an archive or a model; not with --project-dir")  # fmt: skip
-    add("--inputs", metavar="IN.npz", type=Path, required=True,
+    add("file", metavar="FILE.tar|MODEL.onnx|LIBRARY.so", type=Path, nargs="?",
+        help="an archive, a model or a library; not with --project-dir")  # fmt: skip
+    add("--inputs", metavar="IN.npz", type=Path,
         help="samples, by input name; IN.npy for a model with one input")  # fmt: skip
+    add_fill_mode(parser)
     add("-o", "--output", metavar="OUT.npz", type=Path, help="write outputs, by output name")
     add("--on", metavar="TARGET", help="host, a target, or a board: its name or folder")
     add("--device", choices=["cpu", "micro"], help="micro: a board, by --project-dir; as tvmc")
@@ -64,6 +66,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--driven", action="store_true",
         help="drive the board from this computer, over its UART; with --executor debug, time "
         "each layer there")  # fmt: skip
+    add("--sandbox", action="store_true",
+        help="compile and run its C in a box (bubblewrap) without network, your files or your "
+        "environment")  # fmt: skip
     add_inputs(parser, "for a MODEL.onnx: ")
     add_compile_options(parser)
 
@@ -83,20 +88,38 @@ def repetitions(text: str) -> int:
 
 
 def run(args: argparse.Namespace) -> int:
+    if not args.sandbox:
+        return _run(args)
+    from mlftool.runtime.sandbox import sandbox
+    from mlftool.runtime.toolchain import BUBBLEWRAP, find
+
+    if args.driven or args.project_dir or args.runner:
+        text = "--sandbox goes with no --driven, --project-dir or --runner: it builds what it runs"
+        raise MlfError(Problem("MLF0405", text))
+    with sandbox(find(BUBBLEWRAP)):
+        return _run(args)
+
+
+def _run(args: argparse.Namespace) -> int:
+    from mlftool.mlf import Bundle
     from mlftool.runtime import compare, execute, vectors
     from mlftool.runtime.interface import read_interface
+    from mlftool.runtime.runner import RunResult
 
     _check_project(args)
     _check_executor(args)
-    bundle = _bundle(args)
-    interface = read_interface(bundle, args.module, str(args.file))
+    library = _library(args)
+    bundle = Bundle({}) if library else _bundle(args)
+    interface = (
+        library.interface if library else read_interface(bundle, args.module, str(args.file))
+    )
     if args.project_dir:
         place = execute.Place(interface.target, named=f"project {args.project_dir}")
     else:
         place = execute.place_for(interface.target, args.on, str(args.file))
     if warning := execute.check_processor(interface.target, place, str(args.file)):
-        print(warning, file=sys.stderr)
-    arrays = vectors.load_vectors(args.inputs, interface.inputs)
+        terminal_of(args).show([warning])
+    arrays = _arrays(args, interface)
     samples = vectors.samples_of(arrays, interface.inputs, str(args.inputs))
     expected, labels = None, arrays.get(vectors.LABELS)
     if args.expect:
@@ -110,6 +133,8 @@ def run(args: argparse.Namespace) -> int:
     layers: tuple[LayerTime, ...] = ()
     if args.driven:
         result, layers, sizes = _driven(args, bundle, interface, place, samples)
+    elif library:
+        result, sizes = RunResult(tuple(map(library.compiled(), samples)), {}), None
     elif args.executor == "debug":
         result, sizes = _debug(args, samples), None
     else:
@@ -126,7 +151,8 @@ def run(args: argparse.Namespace) -> int:
     if layers:
         data["layers"] = [dataclasses.asdict(layer) for layer in layers]
     _write(args, interface, result, data)
-    print(json.dumps(data) if args.json else execute.summary(data, place.title, comparison))
+    title = place.title if args.inputs else f"{place.title}, {args.fill_mode or 'random'} inputs"
+    print(json.dumps(data) if args.json else execute.summary(data, title, comparison))
     for layer in () if args.json else layers:
         print(_layer(layer, place))
     if comparison is None or comparison.passed:
@@ -136,6 +162,37 @@ def run(args: argparse.Namespace) -> int:
     hint = "if the model may differ that much, allow it with --absolute and --relative (in a "
     hint += "manifest or rule: absolute, relative)"
     raise MlfError(Problem("MLF0604", text, str(args.expect), help=hint), CHECK_FAILED)
+
+
+def _arrays(args: argparse.Namespace, interface: Interface) -> dict[str, Array]:
+    """The inputs that are given, and made ones where none is or --fill-mode asks for them."""
+    from mlftool.runtime import fill, vectors
+
+    if args.expect and not args.inputs:
+        text = "--expect needs --inputs: results are right for the inputs that they were made of"
+        raise MlfError(Problem("MLF0405", text, str(args.expect)))
+    given = vectors.load_vectors(args.inputs, interface.inputs) if args.inputs else {}
+    if args.inputs and not args.fill_mode:
+        return given
+    return fill.filled(interface.inputs, args.fill_mode or "random") | given
+
+
+def _library(args: argparse.Namespace) -> LibraryModule | None:
+    """The module of a shared library, which runs in this process. Raises MlfError."""
+    from mlftool.runtime.shared_load import SUFFIXES, LoadedLibrary
+
+    if args.project_dir or args.file.suffix not in SUFFIXES:
+        return None
+    given = {
+        "--driven": args.driven,
+        "--sandbox": args.sandbox,
+        "--runner": args.runner,
+        "--on": args.on not in (None, "host"),
+    }
+    given["--repetitions"] = args.repetitions != 1
+    for flag in (flag for flag, wrong in given.items() if wrong):
+        raise MlfError(Problem("MLF0405", f"{flag} is not for a library", str(args.file)))
+    return LoadedLibrary(args.file).module(args.module)
 
 
 def _bundle(args: argparse.Namespace) -> Bundle:
@@ -209,9 +266,9 @@ def _check_executor(args: argparse.Namespace) -> None:
 def _debug(args: argparse.Namespace, samples: Sequence[Mapping[str, Array]]) -> RunResult:
     """The model node by node; DIR/sample0.npz and so on have every tensor."""
     from mlftool.api import DebugModule, from_onnx, from_tflite
+    from mlftool.frontends.given import with_values
+    from mlftool.frontends.load import load_model
     from mlftool.frontends.models import TFLite, opened
-    from mlftool.importer.given import with_values
-    from mlftool.importer.load import load_model
     from mlftool.runtime.runner import RunResult
 
     given = given_inputs(args)

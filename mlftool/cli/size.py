@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from mlftool.cli.subject import FILE, add_subject_options, subjects
 from mlftool.errors import MlfError, Problem
+from mlftool.files import read_plain
 
 if TYPE_CHECKING:
     from mlftool.insight.size import Size
@@ -64,8 +65,7 @@ def _sizes(args: argparse.Namespace, file: Path) -> Iterator[Size]:
 
 def _is_elf(file: Path) -> bool:
     try:
-        with file.open("rb") as stream:
-            return file.is_file() and stream.read(4) == b"\x7fELF"
+        return read_plain(file, 4) == b"\x7fELF"
     except OSError:
         return False  # who reads it will say why
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     from mlftool.tune import tune
 
     inputs = given_inputs(args)
-    old = read_record(args.output) if args.output.exists() or args.check else {}
+    old = read_record(args.output) if os.path.exists(args.output) or args.check else {}
     new: dict[str, Tuned] = {}
     for target in args.target:
         spec = ModuleSpec(

@@ -37,8 +37,15 @@ _REFUSED = {
     "--dump-offloads": "the command prints what backends are given, with --json as JSON",
     "--print-pass-times": "MLF_DEBUG=1 prints the time of each stage",
     "--mixed-precision": "convert the model first; float16 models compile as they are",
-    "--workspace-pools": "write --pool NAME=BYTES for each, fastest first",
 }
+
+
+# What tvmc can say of pools, too: the order of --workspace-pools says it here.
+_POOL_NOTES = (
+    *("targets", "clock-frequency-hz", "read-bandwidth-bytes-per-cycle"),
+    *("write-bandwidth-bytes-per-cycle", "read-latency-cycles", "write-latency-cycles"),
+    "target-burst-bytes",
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -68,8 +75,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME,...",
         help="names of the outputs, instead of the model's",
     )
-    add("-f", "--output-format", default="mlf", metavar="mlf", help="mlf")
+    add("-f", "--output-format", default="mlf", choices=("mlf", "so"),
+        help="mlf: an archive; so: a shared library for this computer (mlf)")  # fmt: skip
     add("--model-format", default="onnx", metavar="onnx", help="onnx")
+    add("--workspace-pools", metavar="NAME,...",
+        help="tvmc's form of --pool: names, fastest first")  # fmt: skip
+    add("--workspace-pools-size-hint-bytes", metavar="NAME:BYTES,...", help="their sizes")
+    for name in _POOL_NOTES:
+        add(f"--workspace-pools-{name}", help=argparse.SUPPRESS)
     for name in _REFUSED:
         add(name, nargs="?", const="", help=argparse.SUPPRESS)
 
@@ -90,8 +103,10 @@ def spec_options(args: argparse.Namespace) -> dict[str, Any]:
     disabled = [name for item in args.disabled_pass for name in item.split(",") if name]
     level = _level(args.opt_level)
     context = PassContext(level, disabled_pass=disabled, config=_config(args.pass_config))
+    pools = _pools(args)
     return {
         **settings(executor, runtime, context),
+        **({"pools": pools} if pools else {}),
         "target": _target(args),
         "output_names": tuple(filter(None, args.output_names.split(","))),
         "cc": args.cc,
@@ -105,6 +120,20 @@ def shapes_of(text: str) -> list[str]:
     if rest:
         raise MlfError(_problem(f"--input-shapes: got '{rest}'", "write NAME:[1,3,32,32]"))
     return [f"{name}:{re.sub(r'[ ]', '', extents)}" for name, extents in found]
+
+
+def _pools(args: argparse.Namespace) -> tuple[str, ...]:
+    """The option `pools`; a pool without a size takes what is needed. Raises MlfError."""
+    names = [name for name in (args.workspace_pools or "").split(",") if name]
+    sizes = {}
+    for item in filter(None, (args.workspace_pools_size_hint_bytes or "").split(",")):
+        name, colon, size = item.partition(":")
+        if name not in names or not colon or not re.fullmatch("-1|[1-9][0-9]{0,11}", size):
+            text = f"--workspace-pools-size-hint-bytes: got '{item}'"
+            raise MlfError(_problem(text, "write NAME:BYTES of pools in --workspace-pools"))
+        sizes[name] = size
+    anything = str((1 << 31) - 1)
+    return tuple(f"{n}={sizes.get(n, '-1').replace('-1', anything)}" for n in names)
 
 
 def _of_executors() -> Iterator[tuple[str, str, Option]]:
@@ -126,9 +155,6 @@ def _given(args: argparse.Namespace, name: str) -> str | None:
 def _fixed(args: argparse.Namespace) -> list[Problem]:
     """Problems of options that allow only one value."""
     problems = []
-    if args.output_format != "mlf":
-        text = f"--output-format is '{args.output_format}', expected mlf"
-        problems.append(_problem(text, "mlftool run and mlftool.load make a library of an archive"))
     if args.model_format != "onnx":
         text = f"--model-format is '{args.model_format}', expected onnx"
         problems.append(_problem(text, "convert the model to ONNX"))

@@ -31,7 +31,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Until it is interrupted. Raises MlfError if the manifest is not even there at first."""
-    files, known = files_of(load(args.manifest)), Known()
+    files = files_of(load(args.manifest))
+    try:
+        _watch(args, files)
+    except KeyboardInterrupt:
+        return 130  # as it has said it ends
+    return 0
+
+
+def _watch(args: argparse.Namespace, files: tuple[Path, ...]) -> None:
+    """For ever."""
+    known = Known()
     built: Stamps | None = None
     while True:
         now = _stamps(files)

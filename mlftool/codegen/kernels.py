@@ -25,7 +25,7 @@ from mlftool.ir.holes import called, filled
 from mlftool.ir.rounding import Rounding
 from mlftool.ops.base import Operand
 from mlftool.plan.blocks import aligned
-from mlftool.plan.memory import is_local, scratch_name
+from mlftool.plan.memory import scratch_name
 from mlftool.plan.program import Call, Program
 
 MOST_CODE_BYTES = 1 << 20  # of one node's function; the longest of real models has some 100 KB
@@ -177,7 +177,7 @@ class Writer:
         """The arguments of step `k`, parameter by parameter."""
         arguments, offset = [], 0
         for operand in call.kernel.operands:
-            if not is_local(operand):
+            if not operand.local:
                 arguments.append(self._argument(k, operand, offset))
                 offset += aligned(operand.bytes) if operand.role == "scratch" else 0
         return tuple(arguments)
@@ -227,8 +227,8 @@ class Writer:
         kernel = call.kernel
         if kernel.external:
             return self._external(call, kernel.external)
-        locals_ = [o for o in kernel.operands if is_local(o)]
-        passed = [o for o in kernel.operands if not is_local(o)]
+        locals_ = [o for o in kernel.operands if o.local]
+        passed = [o for o in kernel.operands if not o.local]
         types = {o.name: o.ctype for o in kernel.operands}
         arena = next((o.name for o in passed if o.planned), "0")
         body = open_text(kernel.template, **kernel.params, types=types, bodies=parts, arena=arena)
@@ -237,7 +237,8 @@ class Writer:
             text = f"needs {len(body)} bytes of C; supported: {MOST_CODE_BYTES} for one node"
             raise MlfError(Problem("MLF0302", f"node '{comment(call.node.name, 40)}': {text}"))
         overlap = bool(kernel.inplace or kernel.overlap)
-        signature = ", ".join(_parameter(o, overlap) for o in passed)
+        updated = {*kernel.updates, *kernel.updates.values()}
+        signature = ", ".join(_parameter(o, overlap or o.value in updated) for o in passed)
         head = "".join(
             f"  MLF_ALIGNED(8) {o.ctype} {o.name}[{o.bytes // dtype_bytes(o.ctype)}];\n"
             for o in locals_

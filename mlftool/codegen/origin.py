@@ -46,6 +46,8 @@ def _tensor(graph: Graph, name: str, member: str) -> dict[str, Any]:
         "shape": type_.shape,
         "scale": None if scale is None else c_float(scale),
         "zero_point": zero_point,
+        "name": name,
+        "kept": name in graph.inputs + graph.outputs and name not in graph.taken + graph.given,
     }
 
 

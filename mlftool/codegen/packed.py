@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from mlftool.codegen.external import PARAMETER
 from mlftool.codegen.kernels import Argument, Function, Kernels, Step, unused
 from mlftool.errors import MlfError, Problem
 from mlftool.ir.dtype import DType
@@ -113,19 +114,22 @@ class Shapes:
         return [{"name": name, "extents": shape} for shape, name in self._names.items()]
 
 
-def code_values(program: Program, kernels: Kernels, steps: Sequence[PackedStep]) -> dict[str, Any]:
-    """The values for packed.j2: kernels under other names, and packed functions around them."""
-    wrapped = functions(steps)
+def code_values(
+    program: Program, kernels: Kernels, steps: Sequence[PackedStep], hooks: Mapping[str, str]
+) -> dict[str, Any]:
+    """The values for packed.j2: kernels under other names, and packed functions around them.
+    `hooks` says by backend how the names of its device's functions begin."""
     return {
         "includes": kernels.includes,
-        "kernels": _renamed(kernels.functions),
-        "packed": [_function(program, p) for p in wrapped],
+        "kernels": [f.text for f in wrapped(kernels.functions)],
+        "packed": [_function(program, p, hooks) for p in functions(steps)],
     }
 
 
-def _renamed(functions: Sequence[Function]) -> list[str]:
-    """The kernels under their other names, also where bodies of subgraphs call them."""
-    return [f.renamed(_static).text for f in functions]
+def wrapped(functions: Sequence[Function]) -> list[Function]:
+    """Kernels under their other names, also where bodies of subgraphs call them: the packed ones
+    around them have their own."""
+    return [f.renamed(_static) for f in functions]
 
 
 def _bytes(program: Program, argument: Argument) -> int:
@@ -139,7 +143,7 @@ def _static(symbol: str) -> str:
     return "kernel_" + symbol.removeprefix("tvmgen_")
 
 
-def _function(program: Program, p: Packed) -> dict[str, Any]:
+def _function(program: Program, p: Packed, hooks: Mapping[str, str]) -> dict[str, Any]:
     tensors = [
         {"name": f"{a.operand.name}_data", "pointer": a.pointer, "bytes": _bytes(program, a)}
         for a in p.tensors
@@ -154,12 +158,18 @@ def _function(program: Program, p: Packed) -> dict[str, Any]:
         assert a.constant is not None
         return a.constant.name
 
+    part = p.function.external
+    member = part.member if part and part.device else ""
     return {
+        "external": part is not None,
+        "hooks": hooks[part.backend] if part and member else "",
+        "member": member,
+        "context": PARAMETER + member,
         "symbol": p.symbol,
         "kernel": _static(p.function.symbol),
         "comment": p.first.comment,
         "tensors": tensors,
         "checked": [t["name"] for t in tensors if t["bytes"]],
         "scratch_bytes": p.scratch_bytes,
-        "passed": [passed(a) for a in p.passed],
+        "passed": [passed(a) for a in p.passed] + [PARAMETER + member] * bool(member),
     }

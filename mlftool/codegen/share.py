@@ -20,7 +20,6 @@ import numpy as np
 from mlftool.codegen.templates import open_text
 from mlftool.ir.holes import Hole, filled, form, pieces
 from mlftool.ops.base import Kernel, Operand
-from mlftool.plan.memory import is_local
 from mlftool.plan.program import Call, Program
 
 # The parameters that hold numbers of layers: integers and floats.
@@ -55,7 +54,7 @@ def _text(call: Call) -> str | None:
 
 def _class(kernel: Kernel, text: str) -> object:
     """The key that must be equal for two kernels to share a function."""
-    operands = tuple((o.name, o.ctype, o.role, is_local(o)) for o in kernel.operands)
+    operands = tuple((o.name, o.ctype, o.role, o.local) for o in kernel.operands)
     return operands, bool(kernel.inplace or kernel.overlap), form(text)
 
 
@@ -103,7 +102,7 @@ def _merge(kernels: Sequence[Kernel], texts: Sequence[str]) -> list[Kernel]:
             operands=(
                 *whole.operand(row),
                 *real.operand(row),
-                *(replace(o, bytes=most[o.name]) if is_local(o) else o for o in kernel.operands),
+                *(replace(o, bytes=most[o.name]) if o.local else o for o in kernel.operands),
             ),
         )
         for row, kernel in enumerate(kernels)

@@ -42,6 +42,7 @@ class Sources:
     storages: tuple[Storage, ...] = ()
     data: Mapping[str, bytes] = field(default_factory=dict)  # binary files
     headers: Mapping[str, str] = field(default_factory=dict)  # that are no module's own
+    state_bytes: int = 0  # what the module keeps from one run to the next
 
     def written(self) -> dict[str, bytes]:
         """All files as they are stored. What compiles the C needs all: it may include `data`."""

@@ -77,6 +77,20 @@ EXPLANATIONS: Mapping[str, Explanation] = {
         "Mend the backend, or compile without it: our kernels compute everything.",
         message="mlftool: error[MLF0411]: fc (QGemm): backend 'npu': no buffer is large enough",
     ),
+    "MLF0412": Explanation(
+        "No plan that was tried keeps the accuracy within the flash. The message has the best that "
+        "fits, and the smallest that is accurate enough.",
+        "Ask for less accuracy (--at-least), allow more flash (--flash), or give more samples.",
+        message="kws.onnx: error[MLF0412]: cannot be reached: top1 at least 99.00 %; 97.20 % in "
+        "24,512 bytes of constants (all float) can; the float model has 97.20 %",
+    ),
+    "MLF0413": Explanation(
+        "The model has no layer with constant float weights, is quantised already, or onnxruntime "
+        "cannot run it.",
+        "Give the float ONNX model that the exporter wrote.",
+        message="kws_int8.onnx: error[MLF0413]: is quantised already; expected the float model "
+        "that it was made from",
+    ),
     "MLF0501": Explanation(
         "The file does not exist, is a folder, or may not be read.",
         "Check the path.",
@@ -131,6 +145,12 @@ EXPLANATIONS: Mapping[str, Explanation] = {
         "archive has none, or it was changed after that, or the proof itself does not hold.",
         "Compile with --verify, and let no other program edit the archive.",
         command="mlftool verify model.tar",
+    ),
+    "MLF0511": Explanation(
+        "A shared library says what it holds in a text of its own. The file has none: another "
+        "program made it, or it is no shared library at all.",
+        "Make the library with `mlftool library`, of an archive in Model Library Format.",
+        command="mlftool run notes.so --inputs model.npz",
     ),
     "MLF0600": Explanation(
         "Vectors are plain arrays in numpy's format. Pickled objects are never loaded.",
@@ -225,6 +245,12 @@ EXPLANATIONS: Mapping[str, Explanation] = {
         "`mlftool diff --fail-on` limits how much a figure may grow; this build exceeds it.",
         "See which layers changed in the same output; then raise the limit or the baseline.",
         message="kws.tar: error[MLF0616]: flash: +3.1 %, expected at most +2 %",
+    ),
+    "MLF0617": Explanation(
+        "Ranges are found on samples: an array is empty, or has a NaN or an infinity, most often "
+        "from a division by zero while data were normalised.",
+        "Look at the element that the message names, and at what wrote the file.",
+        message="train.npz: error[MLF0617]: x: not finite; got nan at [3, 0, 17], expected numbers",
     ),
     "MLF0700": Explanation(
         "A compiler, QEMU or an optional Python package is missing, or not on PATH.",

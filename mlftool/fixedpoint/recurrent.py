@@ -10,6 +10,8 @@ from mlftool.ops.base import Kernel, Operand, op
 from mlftool.ops.plain import plain_kernel
 from mlftool.ops.scalar import literal
 
+HELD = {4: 1, 5: 2}  # the hidden state and the cell
+
 
 @op("mlf.SvdfFixed")
 def svdf(v: View) -> Kernel:
@@ -29,7 +31,17 @@ def svdf(v: View) -> Kernel:
         **v.core.attrs,
     }
     cost, includes = batch * features * (inputs + memory) * 6.0, Rounding.TWICE.includes
-    return plain_kernel(v, "svdf_fixed", params, cost=cost, includes=includes)
+    return plain_kernel(v, "svdf_fixed", params, cost=cost, includes=includes, updates={4: 1})
+
+
+@op("mlf.Svdf")
+def svdf_of_floats(v: View) -> Kernel:
+    """The same of floats; a sum of products begins with the oldest."""
+    (batch, inputs), (features, memory) = v.x(0).shape, v.x(2).shape
+    sizes = {"batch": batch, "inputs": inputs, "features": features, "memory": memory}
+    params = {**sizes, "units": v.y.shape[-1], "rank": v.attr("rank")}
+    cost = batch * features * (inputs + memory) * 4.0
+    return plain_kernel(v, "svdf", params, cost=cost, updates={4: 1})
 
 
 @op("mlf.LstmFixed")
@@ -54,7 +66,9 @@ def lstm(v: View) -> Kernel:
     gates = Operand("gates", "int16_t", "scratch", bytes=2 * 4 * hidden)
     work = batch * steps * 4 * hidden * (inputs + hidden)
     includes = ("mlf/fixed.h",)
-    return plain_kernel(v, "lstm_fixed", params, gates, cost=work * 6.0, includes=includes)
+    return plain_kernel(
+        v, "lstm_fixed", params, gates, cost=work * 6.0, includes=includes, updates=HELD
+    )
 
 
 @op("mlf.LstmClipped")
@@ -74,7 +88,9 @@ def lstm_clipped(v: View) -> Kernel:
     gates = Operand("gates", "float", "scratch", bytes=4 * 4 * hidden)
     work = batch * steps * 4 * hidden * (inputs + hidden)
     includes = ("mlf/math.h",)
-    return plain_kernel(v, "lstm_clipped", params, gates, cost=work * 4.0, includes=includes)
+    return plain_kernel(
+        v, "lstm_clipped", params, gates, cost=work * 4.0, includes=includes, updates=HELD
+    )
 
 
 def _extents(v: View) -> tuple[int, int, int, int]:

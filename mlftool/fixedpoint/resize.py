@@ -15,3 +15,13 @@ def bilinear(v: View) -> Kernel:
     (n, h, w, c), (_, oh, ow, _) = v.x(0).shape, v.y.shape
     sizes = {"batch": n, "h": h, "w": w, "channels": c, "oh": oh, "ow": ow}
     return plain_kernel(v, "bilinear_fixed", sizes, cost=v.y.elements * 30.0)
+
+
+@op("mlf.Bilinear")
+def bilinear_of_floats(v: View) -> Kernel:
+    """Of floats [N, H, W, C]. Inputs are for rows and then for columns: two places, int32
+    [extent, 2], and the second one's share [extent]; products are added up in TensorFlow Lite's
+    order."""
+    (n, h, w, c), (_, oh, ow, _) = v.x(0).shape, v.y.shape
+    sizes = {"batch": n, "h": h, "w": w, "channels": c, "oh": oh, "ow": ow}
+    return plain_kernel(v, "bilinear", sizes, cost=v.y.elements * 30.0)

@@ -6,8 +6,6 @@ A further format is a folder beside `tflite`, and a line in `imported`.
 from __future__ import annotations
 
 import hashlib
-import os
-import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,19 +14,22 @@ import numpy as np
 from onnx import ModelProto
 
 from mlftool.errors import MlfError, Problem, did_you_mean
+from mlftool.files import read_plain
+from mlftool.frontends import load
+from mlftool.frontends.given import Numbers, with_values
 from mlftool.frontends.tflite.model import is_tflite
-from mlftool.importer import load
-from mlftool.importer.given import Numbers
-from mlftool.importer.onnx import import_hashed
+from mlftool.importer.onnx import import_model
 from mlftool.ir.graph import Graph
 
 
 @dataclass(frozen=True)
 class TFLite:
-    """A TensorFlow Lite model in memory: the bytes of its file, and what messages call it."""
+    """A TensorFlow Lite model in memory: the bytes of its file, what messages call it, and tensors
+    that are outputs beside its own."""
 
     data: bytes
     name: str = "model"
+    further: tuple[str, ...] = ()
 
 
 Source = Path | ModelProto | TFLite
@@ -49,9 +50,8 @@ def opened(model: Source) -> Source:
 def _head(path: Path) -> bytes:
     """The first bytes of a file; none of what is no file, and what reads it says so."""
     try:
-        with os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
-            return file.read(8) if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else b""
-    except (OSError, ValueError):
+        return read_plain(path, 8)
+    except OSError:
         return b""
 
 
@@ -67,12 +67,17 @@ def imported(
     its one-file form. Raises MlfError with every problem found."""
     found = opened(model)
     if not isinstance(found, TFLite):
-        return import_hashed(found, name, input_shapes, data_files, only_declared, input_values)
+        loaded, sha256 = load.load_hashed(found, data_files, only_declared)
+        file, shapes = str(model_name(found)), input_shapes or {}
+        if input_values:
+            loaded = with_values(loaded, input_values, shapes, file)
+            shapes = {k: v for k, v in shapes.items() if k not in input_values}
+        return import_model(loaded, name, file, shapes), sha256
     from mlftool.frontends.tflite.lower import lowered
     from mlftool.frontends.tflite.reader import read
 
     file = str(model_name(found))
-    graph = lowered(read(found.data, file), name, file)
+    graph = lowered(read(found.data, file), name, file, found.further)
     graph = _with_values(graph, input_values or {}, file)
     _check_shapes(graph, input_shapes or {}, file)
     return graph, hashlib.sha256(found.data).hexdigest()

@@ -2,7 +2,8 @@
 granted. It stands in operators' records; checks run before old spellings are modernised.
 
 A record may have a form for each input, which names its axes: "tbi" has three. The same letter is
-the same extent, a digit times a letter that many times it, "?" any extent, "*" any form.
+the same extent, a digit times a letter that many times it, "?" any extent, "*" any form, "." one
+element in any form.
 """
 
 from __future__ import annotations
@@ -51,6 +52,9 @@ def _unfit(f: Facts, record: Op) -> str:
 
 
 def _first_unfit(forms: Sequence[str], extents: Mapping[str, int], inputs: Types) -> str:
+    for form, type_ in zip(forms, inputs, strict=False):
+        if form == "." and type_ is not None and type_.elements != 1:
+            return f"an input of shape {shown(type_.shape)}; expected one element"
     found = dict(extents)
     # A letter that stands alone says what it is before one that is multiplied.
     parsed = [_axes(form) for form in forms]
@@ -75,7 +79,7 @@ def _first_unfit(forms: Sequence[str], extents: Mapping[str, int], inputs: Types
 
 def _axes(form: str) -> list[tuple[int, str]] | None:
     """(how many times, letter) of each axis; letter "0" for a number. None for any form."""
-    if form == "*":
+    if form in "*.":
         return None
     axes, at = [], 0
     while at < len(form):

@@ -45,7 +45,7 @@ class Control:
         boxes = [name for name in body.outputs if any(body.scope.symbols_of(name))]
         for name in boxes:  # no place for them outside of the body
             text = f"gives '{name}', whose extents are known only at run time"
-            self.scope.problem("MLF0302", text, self._where(key))
+            self.scope.problem("MLF0302", text, self.where(key))
         return None if boxes else body.graph()
 
     def open_body(self, key: str, formals: Sequence[TensorType]) -> Work[Body | None]:
@@ -55,9 +55,9 @@ class Control:
             text = f"{key} has {len(proto.input)} inputs; expected {len(formals)}"
             self.scope.problem("MLF0303", text, place(self.node, self.scope.index))
             return None
-        return (yield from _body(self.scope, proto, formals, self.captures, self._where(key)))
+        return (yield from _body(self.scope, proto, formals, self.captures, self.where(key)))
 
-    def _where(self, key: str) -> str:
+    def where(self, key: str) -> str:
         return f"{place(self.node, self.scope.index)} {key}"
 
     def keep(
@@ -136,6 +136,8 @@ def _body(
             outer.file,
             outer.input_shapes,
             outer.opsets,
+            outer.functions,
+            outer.names,
             f"{outer.where}{where}: ",
             problems=outer.problems,
             limits_used=outer.limits_used,

@@ -9,11 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import onnx
-from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto
+from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, helper
 
 from mlftool.importer.optimisers import body as optimiser
 from mlftool.importer.optimisers import is_optimiser, is_whole
-from mlftool.onnx_rules.protos import domain_of, op_name
+from mlftool.onnx_rules.protos import domain_of, names_in, op_name
+from mlftool.onnx_rules.scope import Refuse, Scope
 
 
 def has_body(node: NodeProto, opset: int) -> bool:
@@ -44,20 +45,20 @@ def body_of(
     if is_optimiser(node):
         return optimiser(node) if is_whole(node) else None
     schema = _schema(node, opset)
-    fixed, dependent = (
-        schema.function_opset_versions,
-        schema.context_dependent_function_opset_versions,
-    )
+    fixed = schema.function_opset_versions
+    dependent = schema.context_dependent_function_opset_versions
     if fixed:
         version = max((v for v in fixed if v <= opset), default=min(fixed))
         return _parsed(schema.get_function_with_opset_version(version))
     if not dependent:
         return None
     version = max((v for v in dependent if v <= opset), default=min(dependent))
-    types = [t.SerializeToString() for t in input_types]
-    data = schema.get_context_dependent_function_with_opset_version(
-        version, node.SerializeToString(), types
-    )
+    try:
+        data = schema.get_context_dependent_function_with_opset_version(
+            version, node.SerializeToString(), [t.SerializeToString() for t in input_types]
+        )
+    except ValueError as error:
+        raise Refuse("MLF0303", f"is not valid: {error}") from None
     return _parsed(data) if data else None
 
 
@@ -67,15 +68,22 @@ def _parsed(data: bytes) -> FunctionProto:
     return body
 
 
-def with_names_of(node: NodeProto, body: FunctionProto, opset: int) -> list[NodeProto]:
-    """The body's nodes with the node's own names and attributes; inner names get a prefix."""
-    prefix = next(filter(None, node.output))
+def with_names_of(
+    scope: Scope, node: NodeProto, body: FunctionProto, opset: int = 0
+) -> list[NodeProto]:
+    """The body's nodes with the node's own names and attributes; inner names get a prefix. Of an
+    operator of the standard in `opset`, attributes that are left out have its defaults."""
+    prefix = _prefix(scope, next(filter(None, node.output)), body)
     names: dict[str, str] = dict(
         zip(body.input, [*node.input, *[""] * len(body.input)], strict=False)
     )
+    same = []  # outputs that are inputs, or other outputs
     for k, formal in enumerate(body.output):
         actual = node.output[k] if k < len(node.output) else ""
-        names[formal] = actual or f"{prefix}.{formal}"
+        if formal in names and actual:
+            same.append(helper.make_node("Identity", [names[formal]], [actual], node.name))
+        else:
+            names.setdefault(formal, actual or f"{prefix}.{formal}")
     attributes = _attributes(node, body, opset)
 
     def renamed(name: str) -> str:
@@ -84,15 +92,24 @@ def with_names_of(node: NodeProto, body: FunctionProto, opset: int) -> list[Node
     result = []
     for k, inner in enumerate(body.node):
         copy = _copy(inner, renamed, attributes)
-        copy.name = f"{node.name or op_name(node)}/{inner.op_type}_{k}"
+        copy.name = f"{node.name or op_name(node)}/{inner.name or f'{inner.op_type}_{k}'}"
         result.append(copy)
-    return result
+    return result + same
+
+
+def _prefix(scope: Scope, hint: str, body: FunctionProto) -> str:
+    """What no name in the model begins with that the body's names would make."""
+    own = names_in(body.node)
+    while not scope.names.isdisjoint(made := {f"{hint}.{name}" for name in own}):
+        hint += "_"
+    scope.names.update(made)
+    return hint
 
 
 def _attributes(node: NodeProto, body: FunctionProto, opset: int) -> Mapping[str, AttributeProto]:
     """What the body's references to attributes mean: as given, else the defaults."""
-    schema = _schema(node, opset)
-    defaults = {k: a.default_value for k, a in schema.attributes.items() if a.default_value.name}
+    known = _schema(node, opset).attributes if opset else {}
+    defaults = {k: a.default_value for k, a in known.items() if a.default_value.name}
     stated = {a.name: a for a in body.attribute_proto}
     return {**defaults, **stated, **{a.name: a for a in node.attribute}}
 
@@ -100,8 +117,7 @@ def _attributes(node: NodeProto, body: FunctionProto, opset: int) -> Mapping[str
 def _copy(
     inner: NodeProto, renamed: Callable[[str], str], attributes: Mapping[str, AttributeProto]
 ) -> NodeProto:
-    copy = NodeProto()
-    copy.CopyFrom(inner)
+    copy: NodeProto = NodeProto.FromString(inner.SerializeToString())
     copy.input[:] = map(renamed, inner.input)
     copy.output[:] = map(renamed, inner.output)
     del copy.attribute[:]

@@ -46,12 +46,17 @@ def add_initializer(scope: Scope, name: str, tensor: TensorProto) -> None:
 
 
 def ordered(
-    scope: Scope, graph: GraphProto, defined: Collection[str], before: int
+    scope: Scope,
+    graph: GraphProto,
+    defined: Collection[str],
+    before: int,
+    given: Collection[str] | None = None,
 ) -> list[NodeProto] | None:
-    """The nodes as they will be imported. None where there are more than `before` problems."""
+    """The nodes as they will be imported. None where there are more than `before` problems. Of a
+    function's body, `given` names the attributes of the function."""
     check_values(graph, defined, scope.problem)
     if len(scope.problems) > before:
         return None
     order = execution_order(graph, scope.problem)
-    unknown_operators(order, scope.opsets, scope.consts, scope.problem)
+    unknown_operators(order, scope, given)
     return None if len(scope.problems) > before else order

@@ -7,22 +7,23 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import NodeProto, TypeProto, helper
+from onnx import NodeProto, TensorProto, TypeProto, helper
 from onnx import numpy_helper as np_helper
+from onnx.defs import OpSchema
 from onnx.shape_inference import InferenceError, infer_node_outputs
 
 from mlftool.importer.interface import completed
 from mlftool.importer.protos import first_line, type_name, type_proto
-from mlftool.importer.schema import is_own, mistyped, result_types
-from mlftool.importer.structure import without_unread
+from mlftool.importer.schema import is_own, mistyped, opset_of, result_types
+from mlftool.importer.structure import has_shape, without_unread
 from mlftool.importer.tensors import too_large
 from mlftool.ir import dtype
 from mlftool.ir.graph import TensorType
 from mlftool.onnx_rules.protos import domain_of, op_name
-from mlftool.onnx_rules.scope import Next, Outcome, Refuse, Scope
+from mlftool.onnx_rules.scope import CONSTANT, Next, Outcome, Refuse, Scope
 from mlftool.ops import UnsupportedError
 
-# Without inference of their own, or as good: the type is the input's.
+# Without inference of their own, or deprecated, which onnx refuses: the type is the input's.
 LIKE_FIRST = ("GroupNormalization", "StringNormalizer")
 
 
@@ -40,41 +41,39 @@ def inferred(scope: Scope, node: NodeProto) -> Outcome:
         batch = next((a.i for a in node.attribute if a.name == "batch_dims"), 0)
         if batch < 0:  # onnx's inference would read outside of the shape
             return Refuse("MLF0303", f"batch_dims is {batch}; expected 0 or more")
-        unlike = mistyped(node, scope.opsets[domain_of(node)], scope.types)
-        if unlike:
+        if unlike := mistyped(node, opset_of(node, scope.opsets), scope.types):
             return Refuse("MLF0303", unlike)
         found = _standard(scope, node)
-        known = scope.bounds
         names = filter(None, node.output)
-        found = {n: completed(found.get(n), scope.declared.get(n), known) for n in names}
+        found = {n: completed(found.get(n), scope.declared.get(n), scope.bounds) for n in names}
     scope.inferred.update({n: found.get(n) for n in node.output if n})
     return Next(without_unread(node, found, scope.unread))
 
 
 def _standard(scope: Scope, node: NodeProto) -> Mapping[str, Any]:
     types = {n: type_proto(scope.types[n], scope.symbols_of(n)) for n in node.input if n}
+    if op_name(node) in LIKE_FIRST:
+        return {node.output[0]: types[node.input[0]]}
     data = {
         n: np_helper.from_array(dtype.texts(scope.consts[n]))
         for n in node.input
         if n in scope.consts and scope.consts[n].size <= 1024
     }
-    imports = [helper.make_opsetid(d, v) for d, v in scope.opsets.items()]
-    try:
-        schema = onnx.defs.get_schema(node.op_type, scope.opsets[domain_of(node)], domain_of(node))
-        spoken = _standard_form(node)
-        found: Mapping[str, Any] = infer_node_outputs(
-            schema, spoken, types, data, opset_imports=imports
-        )
-    except (
-        InferenceError,
-        onnx.onnx_cpp2py_export.shape_inference.InferenceError,
-        onnx.checker.ValidationError,
-        ValueError,
-        RuntimeError,
-    ) as error:
-        raise Refuse("MLF0303", f"is not valid: {first_line(error)}") from None
-    if op_name(node) in LIKE_FIRST:
-        return {node.output[0]: types[node.input[0]]}
+    schema = onnx.defs.get_schema(node.op_type, opset_of(node, scope.opsets), domain_of(node))
+    newest = onnx.defs.get_schema(node.op_type, domain=domain_of(node))
+    found = _asked(scope, node, schema, types, data)
+    if isinstance(found, str) or not all(map(has_shape, found.values())):
+        # Older records take fewer types, and leave shapes open that the newest infers.
+        other = _asked(scope, node, newest, types, data) if _extends(newest, schema) else ""
+        found = found if isinstance(other, str) else other
+    elif not all(d.WhichOneof("value") for p in found.values() for d in p.tensor_type.shape.dim):
+        values = _as_inputs(node, newest)  # an old Slice that ends before it starts
+        kinds = {n: type_proto(TensorType(dtype.int64, v.dims)) for n, v in values.items()}
+        respelt = helper.make_node(node.op_type, [*node.input, *values], node.output)
+        other = _asked(scope, respelt, newest, types | kinds, data | values) if values else ""
+        found = found if isinstance(other, str) else other
+    if isinstance(found, str):
+        raise Refuse("MLF0303", f"is not valid: {found}")
     if op_name(node) == "PRelu" and scope.opsets[""] >= 7:
         given = [scope.types[n] for n in node.input]
         try:
@@ -87,14 +86,43 @@ def _standard(scope: Scope, node: NodeProto) -> Mapping[str, Any]:
     return found
 
 
-def _standard_form(node: NodeProto) -> NodeProto:
-    """`node` without attributes of our own, which onnx would not take."""
-    if not any(a.name.startswith("mlf.") for a in node.attribute):
-        return node
-    copy = NodeProto()
-    copy.CopyFrom(node)
+def _asked(
+    scope: Scope, node: NodeProto, schema: OpSchema, types: dict[str, Any], data: dict[str, Any]
+) -> Mapping[str, Any] | str:
+    """What a schema infers, or why it does not."""
+    imports = [helper.make_opsetid(d, v) for d, v in scope.opsets.items()]
+    spoken = _standard_form(node, schema)
+    try:
+        return infer_node_outputs(schema, spoken, types, data, opset_imports=imports)
+    except (InferenceError, onnx.checker.ValidationError, ValueError, RuntimeError) as error:
+        return first_line(error)
+
+
+def _extends(newest: OpSchema, schema: OpSchema) -> bool:
+    """Whether all that may be said of a node in one schema means the same in the other: operators
+    whose inputs or attributes changed are not compared."""
+    names = [[formal.name for formal in s.inputs] for s in (newest, schema)]
+    return names[0] == names[1] and set(newest.attributes) >= set(schema.attributes)
+
+
+def _as_inputs(node: NodeProto, newest: OpSchema) -> dict[str, TensorProto]:
+    """Integers that are inputs in the newest spelling, if all that a node says are such."""
+    names = [formal.name for formal in newest.inputs]
+    said = sorted(node.attribute, key=lambda a: names.index(a.name) if a.name in names else -1)
+    fit = names[len(node.input) :][: len(said)] == [a.name for a in said if a.ints]
+    values = ((a.name, np.array(a.ints, np.int64)) for a in said if fit)
+    return {f"{node.output[0]} {name}": np_helper.from_array(v) for name, v in values}
+
+
+def _standard_form(node: NodeProto, schema: OpSchema) -> NodeProto:
+    """`node` without attributes of our own, which onnx would not take, and with `onesided`, whose
+    default onnx's inference takes for 0 where it is 1."""
+    copy: NodeProto = NodeProto.FromString(node.SerializeToString())
     del copy.attribute[:]
     copy.attribute.extend(a for a in node.attribute if not a.name.startswith("mlf."))
+    known = schema.attributes.get("onesided")
+    if known is not None and all(a.name != "onesided" for a in node.attribute):
+        copy.attribute.append(known.default_value)
     return copy
 
 
@@ -123,8 +151,7 @@ def _type(scope: Scope, name: str, proto: Any) -> None:
         raise Refuse("MLF0206", f"output '{name}' has shape {shown}; expected none negative")
     if not tensor.HasField("shape") or None in dims:
         text = f"shape of output '{name}' is not known before run time"
-        help = "if an input's value decides it, make that a constant: --input-value NAME:VALUE"
-        raise Refuse("MLF0206", text, help)
+        raise Refuse("MLF0206", text, CONSTANT)
     type_ = TensorType(dtype.BY_ONNX[tensor.elem_type], tuple(d for d in dims if d is not None))
     scope.types[name] = type_
     if any(symbols):

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 import onnx
-from onnx import ModelProto, NodeProto, TypeProto, ValueInfoProto, helper
+from onnx import FunctionProto, ModelProto, NodeProto, TypeProto, ValueInfoProto, helper
 
 from mlftool.importer.protos import type_name
 from mlftool.ir import dtype
@@ -83,7 +83,7 @@ def _fixed(dims: list[Any], where: str, name: str, report: Report) -> tuple[int,
     return tuple(dims)
 
 
-def read_opsets(model: ModelProto, report: Report) -> dict[str, int]:
+def read_opsets(model: ModelProto | FunctionProto, report: Report) -> dict[str, int]:
     """Domain -> version; the newest one where the model forgot the default domain."""
     opsets: dict[str, int] = {}
     newest = onnx.defs.onnx_opset_version()
@@ -100,7 +100,8 @@ def read_opsets(model: ModelProto, report: Report) -> dict[str, int]:
     version = opsets.setdefault("", 0)
     if version == 0:
         opsets[""] = newest
-        if any(not domain_of(node) for node in model.graph.node):
+        nodes = model.node if isinstance(model, FunctionProto) else model.graph.node
+        if any(not domain_of(node) for node in nodes):
             report("MLF0204", "the model imports no opset of the default domain")
     elif not OLDEST_OPSET <= version <= newest:
         report(

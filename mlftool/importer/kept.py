@@ -49,7 +49,7 @@ def inlined(scope: Scope, node: NodeProto) -> Outcome:
         return Next(node)
     imports = {"" if o.domain == "ai.onnx" else o.domain: o.version for o in body.opset_import}
     flat = {n for n in node.input if n and not scope.types[n].shape}
-    return standing_for(scope, with_names_of(node, body, opset), imports, flat)
+    return standing_for(scope, with_names_of(scope, node, body, opset), imports, flat)
 
 
 def kept(scope: Scope, node: NodeProto) -> Outcome:

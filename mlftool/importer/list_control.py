@@ -15,6 +15,7 @@ import numpy as np
 from onnx import GraphProto, NodeProto, TensorProto, helper
 
 from mlftool.importer.lists import chosen, joined, listed, same, spliced
+from mlftool.importer.protos import place
 from mlftool.importer.structure import free_names
 from mlftool.onnx_rules.protos import attributes
 from mlftool.onnx_rules.scope import KEEP, Outcome, Refuse, Scope, Work, stepwise
@@ -40,9 +41,9 @@ def branch(scope: Scope, node: NodeProto) -> Work[Outcome]:
     keys = ["else_branch", "then_branch"]
     if known is not None:
         keys = [keys[bool(np.all(known))]]
-    branches = []
+    branches, where = [], f"{place(node, scope.index)} "
     for key in keys:
-        made = yield from spliced(scope, attrs[key], (), f"{node.output[0]}.{key}.")
+        made = yield from spliced(scope, attrs[key], (), f"{node.output[0]}.{key}.", where + key)
         if made is None:
             return KEEP
         branches.append(made)
@@ -87,7 +88,7 @@ def loop(scope: Scope, node: NodeProto) -> Work[Outcome]:
         raise Refuse(
             "MLF0302", f"its state is a sequence; supported: {LONGEST_UNROLLED} iterations"
         )
-    states = list(node.input[2:])
+    states, where = list(node.input[2:]), f"{place(node, scope.index)} body"
     history, running = [states], []
     scans: list[list[str]] = [[] for _ in body.output[1 + len(states) :]]
     for i in range(most):
@@ -99,7 +100,7 @@ def loop(scope: Scope, node: NodeProto) -> Work[Outcome]:
             going = yield from _node(scope, "And", going, less)
         running.append(going)
         always = scope.new_const(f"{number}.going", np.array(True))
-        made = yield from spliced(scope, body, [number, always, *states], f"{number}.")
+        made = yield from spliced(scope, body, [number, always, *states], f"{number}.", where)
         if made is None:
             return KEEP
         open_ = open_ or made[0] not in scope.consts

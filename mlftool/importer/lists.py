@@ -9,12 +9,14 @@ many there are, -1 if it is an optional that holds nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from onnx import GraphProto, NodeProto, TensorProto, helper
 
 from mlftool.importer.functions import renamed_copy
-from mlftool.importer.graphs import add_initializer
+from mlftool.importer.graphs import add_initializer, ordered
+from mlftool.importer.structure import free_names, unread_names
 from mlftool.ir.dtype import int32
 from mlftool.ir.graph import Node, TensorType
 from mlftool.onnx_rules.scope import Refuse, Replace, Scope, Work
@@ -63,18 +65,29 @@ def reshaped(scope: Scope, name: str, type_: TensorType) -> str:
 
 
 def spliced(
-    scope: Scope, body: GraphProto, inputs: Sequence[str], prefix: str
+    scope: Scope, body: GraphProto, inputs: Sequence[str], prefix: str, where: str
 ) -> Work[list[str] | None]:
     """Import the nodes of a subgraph as if they stood here; the names of its outputs, None after a
-    problem."""
+    problem. Messages say `where` the subgraph is."""
+    if len(body.input) != len(inputs):
+        raise Refuse("MLF0303", f"its body takes {len(body.input)} values; expected {len(inputs)}")
     names = dict(zip((i.name for i in body.input), inputs, strict=True))
-    own = [t.name for t in body.initializer] + [n for node in body.node for n in node.output]
+    stored = [t.name for t in body.initializer]
+    given = {*names, *stored, *free_names(body)}
+    own = stored + [n for node in body.node for n in node.output]
     names |= {name: f"{prefix}{name}" for name in own if name}
-    before = len(scope.problems)
+    before, scope = len(scope.problems), replace(scope, where=f"{scope.where}{where}: ")
+    order = ordered(scope, body, given, before)
+    if order is None:
+        return None
     for tensor in body.initializer:
         add_initializer(scope, names[tensor.name], tensor)
-    yield Replace([renamed_copy(inner, lambda name: names.get(name, name)) for inner in body.node])
-    return None if len(scope.problems) > before else [names[o.name] for o in body.output]
+    infos = (*body.value_info, *body.output)
+    scope.declared.update((names[i.name], i.type) for i in infos if i.name in names)
+    scope.unread.update(names[n] for n in unread_names(body))
+    yield Replace([renamed_copy(inner, lambda n: names.get(n, n)) for inner in order], scope)
+    outputs = [names.get(o.name, o.name) for o in body.output]
+    return None if len(scope.problems) > before else outputs
 
 
 def chosen(scope: Scope, index: str, names: Sequence[str], hint: str) -> str:

@@ -49,7 +49,7 @@ def import_loop(c: Control) -> Work[Outcome]:
             "the number of its iterations, and so the length of its scan outputs, is not known "
             "before run time",
             "make the trip count a constant, declare the shape of the outputs in the model, or say "
-            f"how large they get at most: --input-shape {c.node.output[len(states)]}:10,...",
+            f"how large they get: --input-shape {[*c.node.output[len(states) :], 'y'][0]}:10,...",
         )
     types = [*states, *(TensorType(t.dtype, (length, *t.shape)) for t in scans)]
     if exact:

@@ -5,15 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from onnx import GraphProto, ModelProto, NodeProto
 
 from mlftool.errors import MlfError, did_you_mean
+from mlftool.importer.calls import called, with_functions
 from mlftool.importer.checks import checked
 from mlftool.importer.extents import adapted, produced
 from mlftool.importer.folding import empty, folded, of_shapes
-from mlftool.importer.given import Numbers, with_values
 from mlftool.importer.graphs import add_initializers, declared_in, ordered
 from mlftool.importer.inference import inferred, typed
 from mlftool.importer.interface import (
@@ -24,7 +23,6 @@ from mlftool.importer.interface import (
     read_opsets,
 )
 from mlftool.importer.kept import expanded, inlined, kept
-from mlftool.importer.load import load_hashed, model_name
 from mlftool.importer.protos import place
 from mlftool.importer.sequences import listed_input, listed_outputs, of_sequences
 from mlftool.importer.shaped import shaped
@@ -34,6 +32,7 @@ from mlftool.importer.tensors import sound, too_large
 from mlftool.ir import dtype
 from mlftool.ir.graph import Graph, TensorType
 from mlftool.onnx_rules.boxes import keep_shape
+from mlftool.onnx_rules.protos import names_in
 from mlftool.onnx_rules.scope import KEEP, Next, Outcome, Refuse, Replace, Rule, Scope
 
 
@@ -43,6 +42,7 @@ def known_inputs(scope: Scope, node: NodeProto) -> Outcome:
 
 
 STAGES: tuple[Rule, ...] = (
+    called,
     of_sequences,
     known_inputs,
     sound,
@@ -105,42 +105,30 @@ def _taken(item: _Item) -> list[_Item]:
     return [*items, _Item(scope, node, stage, outcome.then)] if outcome.then else items
 
 
-def import_onnx(
-    model: Path | ModelProto, name: str, input_shapes: Mapping[str, Sequence[int]] | None = None
+def import_model(
+    model: ModelProto, name: str, file: str, input_shapes: Mapping[str, Sequence[int]]
 ) -> Graph:
-    """As `import_hashed`, of a model whose files lie with it, and without the hash."""
-    return import_hashed(model, name, input_shapes)[0]
-
-
-def import_hashed(
-    model: Path | ModelProto,
-    name: str,
-    input_shapes: Mapping[str, Sequence[int]] | None = None,
-    data_files: Sequence[Path] = (),
-    only_declared: bool = False,
-    input_values: Mapping[str, Numbers] | None = None,
-) -> tuple[Graph, str]:
-    """The model, a file or a proto, with static types; inputs in `input_values` become constants.
-    And the SHA-256 of its one-file form. Raises MlfError with every problem found."""
-    loaded, sha256 = load_hashed(model, data_files, only_declared)
-    file, shapes = str(model_name(model)), input_shapes or {}
-    if input_values:
-        loaded = with_values(loaded, input_values, shapes, file)
-        shapes = {k: v for k, v in shapes.items() if k not in input_values}
-    return _imported(loaded.graph, name, _scope(loaded, file, shapes)), sha256
+    """A loaded model with static types; messages call it `file`. Raises MlfError with every
+    problem found."""
+    scope = _scope(model, file, input_shapes)
+    before = len(scope.problems)
+    scope = with_functions(scope, model)
+    return _imported(model.graph, name, scope, len(scope.problems) - before)
 
 
 def _scope(model: ModelProto, file: str, input_shapes: Mapping[str, Sequence[int]]) -> Scope:
     scope = declared_in(model.graph, Scope(file, input_shapes))
-    scope = replace(scope, opsets=read_opsets(model, scope.problem))
+    names = names_in(model.graph.node).union(i.name for i in model.graph.input)
+    scope = replace(scope, opsets=read_opsets(model, scope.problem), names=names)
     add_initializers(scope, model.graph)
     return scope
 
 
-def _imported(graph: GraphProto, name: str, scope: Scope) -> Graph:
+def _imported(graph: GraphProto, name: str, scope: Scope, known: int) -> Graph:
+    """`known` problems are of functions, which say nothing of the graph."""
     inputs = _inputs(graph, scope)
     defined = scope.types.keys() | scope.spoiled | {i.name for i in graph.input}
-    order = ordered(scope, graph, defined, 0)
+    order = ordered(scope, graph, defined, known)
     _raise(scope)
     walk(scope, order or ())
     outputs = listed_outputs(scope, [o.name for o in graph.output])

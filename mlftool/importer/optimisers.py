@@ -15,17 +15,12 @@ DOMAIN = "ai.onnx.preview.training"
 
 # Of one tensor: {k} is its number. `values` below are the attributes as scalars of the same name.
 _GRADIENT = "penalty{k} = Mul(norm_coefficient, X{k}) G_{k} = Add(penalty{k}, G{k})"
-_ADAGRAD = (
-    _GRADIENT
-    + """
+_ADAGRAD = """
     square{k} = Mul(G_{k}, G_{k})  H{k}_new = Add(H{k}, square{k})
     root{k} = Sqrt(H{k}_new)  size{k} = Add(root{k}, epsilon)
     step{k} = Mul(rate, G_{k})  scaled{k} = Div(step{k}, size{k})
     X{k}_new = Sub(X{k}, scaled{k})"""
-)
-_ADAM = (
-    _GRADIENT
-    + """
+_ADAM = """
     old_v{k} = Mul(alpha, V{k})  new_v{k} = Mul(rest_alpha, G_{k})
     V{k}_new = Add(old_v{k}, new_v{k})
     square{k} = Mul(G_{k}, G_{k})  old_h{k} = Mul(beta, H{k})
@@ -33,20 +28,11 @@ _ADAM = (
     root{k} = Sqrt(H{k}_new)  size{k} = Add(root{k}, epsilon)
     scaled{k} = Div(V{k}_new, size{k})  step{k} = Mul(rate, scaled{k})
     moved{k} = Sub(X{k}, step{k})  X{k}_new = Mul(rest_post, moved{k})"""
-)
-_MOMENTUM = (
-    _GRADIENT
-    + """
+_MOMENTUM = """
     old{k} = Mul(alpha, V{k})  new{k} = Mul(rate_g, G_{k})  V{k}_new = Add(old{k}, new{k})
-    step{k} = Mul(R, V{k}_new)  X{k}_new = Sub(X{k}, step{k})"""
-)
-_NESTEROV = (
-    _GRADIENT
-    + """
-    old{k} = Mul(alpha, V{k})  new{k} = Mul(rate_g, G_{k})  V{k}_new = Add(old{k}, new{k})
-    ahead{k} = Mul(alpha, V{k}_new)  both{k} = Add(G_{k}, ahead{k})
-    step{k} = Mul(R, both{k})  X{k}_new = Sub(X{k}, step{k})"""
-)
+    {ahead}  step{k} = Mul(R, both{k})  X{k}_new = Sub(X{k}, step{k})"""
+# Momentum steps by the new state, or by what that is one step ahead.
+_NESTEROV = "ahead{k} = Mul(alpha, V{k}_new)  both{k} = Add(G_{k}, ahead{k})"
 # Before the tensors: what depends on the rate R and the count T of updates so far.
 _FIRST = (
     "one = Constant<value_float = 1.0>() zero = Constant<value_float = 0.0>() t = Cast<to = 1>(T)"
@@ -81,7 +67,8 @@ def body(node: NodeProto) -> FunctionProto:
     outputs = [f"{s}{k}_new" for s in states if s != "G" for k in range(count)]
     attrs = _attributes(node)
     each = {"Adagrad": _ADAGRAD, "Adam": _ADAM, "Momentum": _MOMENTUM}[node.op_type]
-    each = _NESTEROV if attrs.get("mode") == b"nesterov" else each
+    ahead = _NESTEROV if attrs.get("mode") == b"nesterov" else "both{k} = Identity(V{k}_new)"
+    each = _GRADIENT + each.replace("{ahead}", ahead)
     constants = " ".join(
         f"{name} = Constant<value_float = {float(value)!r}>()"
         for name, value in attrs.items()

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import onnx
-from onnx import GraphProto, NodeProto, TensorProto, helper
+from google.protobuf.message import Message
+from onnx import NodeProto, TensorProto, helper
 
 from mlftool.ir.graph import TensorType
 from mlftool.onnx_rules.protos import op_name
 
+# What a string is, by its field; `name` by the message.
+KINDS = {"op_type": "operator", "dim_param": "dimension", "domain": "domain"}
+KINDS |= dict.fromkeys(("input", "output"), "tensor name")
+KINDS |= dict.fromkeys(("attribute", "ref_attr_name"), "attribute")
+NAMED = {"GraphProto": "graph name", "NodeProto": "node name", "FunctionProto": "function"}
+NAMED |= {"AttributeProto": "attribute"}
 LONGEST_QUOTE = 200  # characters of somebody else's message that we repeat
 
 
@@ -46,22 +52,18 @@ def stored_fields(tensor: TensorProto) -> int:
     return sum(len(getattr(tensor, f"{name}_data")) > 0 for name in names) + bool(tensor.raw_data)
 
 
-def bad_text(graph: GraphProto) -> str:
-    """Where the graph holds a name that is not UTF-8, which protobuf gives as bytes; else ""."""
-    for kind, name in _texts(graph):
-        if not isinstance(name, str):
-            return f"{kind} {bytes(name[:40])!r}"
-    return ""
-
-
-def _texts(graph: GraphProto) -> Iterator[tuple[str, Any]]:
-    yield "graph name", graph.name
-    for info in (*graph.input, *graph.output, *graph.value_info):
-        yield "tensor name", info.name
-        yield from (("dimension", d.dim_param) for d in info.type.tensor_type.shape.dim)
-    yield from (("tensor name", t.name) for t in graph.initializer)
-    for node in graph.node:
-        yield from (("node name", node.name), ("operator", node.op_type), ("domain", node.domain))
-        yield from (("tensor name", name) for name in (*node.input, *node.output))
-        yield from (("attribute", a.name) for a in node.attribute)
-        yield from (("attribute", a.ref_attr_name) for a in node.attribute)
+def bad_text(message: Message) -> str:
+    """Where a model holds a name that is not UTF-8, which protobuf gives as bytes; else ""."""
+    kinds = {**KINDS, "name": NAMED.get(message.DESCRIPTOR.name, "tensor name")}
+    for field, value in message.ListFields() if message.DESCRIPTOR.name != "TensorProto" else ():
+        if field.type not in (field.TYPE_STRING, field.TYPE_MESSAGE):
+            continue
+        for item in [value] if isinstance(value, (str, bytes, Message)) else value:
+            if isinstance(item, Message):
+                if text := bad_text(item):
+                    return text
+            elif isinstance(item, bytes) and field.name in kinds:
+                return f"{kinds[field.name]} {item[:40]!r}"
+    # Of a tensor only the name is looked at: its data stays where it is.
+    name = getattr(message, "name", "")
+    return f"{kinds['name']} {name[:40]!r}" if isinstance(name, bytes) else ""

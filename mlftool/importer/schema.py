@@ -18,10 +18,25 @@ from onnx.defs import OpSchema
 from mlftool.importer.protos import type_proto
 from mlftool.ir.graph import TensorType
 from mlftool.onnx_rules.protos import domain_of, op_name, plain_attributes
-from mlftool.ops import OPS
+from mlftool.ops import OPS, Trait, has
 
 _KINDS: Mapping[str, int] = dict(AttributeProto.AttributeType.items())
 Option = OpSchema.FormalParameterOption
+# Integers that mean yes or no. Of any other number one implementation thinks this, another that.
+_FLAGS = {
+    *("align_corners", "allowzero", "antialias", "broadcast", "ceil_mode", "center_point_box"),
+    *("count_include_pad", "detect_negative", "detect_positive", "exclude_outside", "exclusive"),
+    *("fmod", "input_forget", "interleaved", "inverse", "is_causal", "is_test", "keepdims"),
+    *("largest", "layout", "linear_before_reset", "new_axis", "noop_with_empty_axes", "onesided"),
+    *("output_sequence", "periodic", "reverse", "saturate", "select_last_index", "sorted"),
+    *("spatial", "storage_order", "training_mode", "transA", "transB", "upper"),
+}
+
+
+def opset_of(node: NodeProto, opsets: Mapping[str, int]) -> int:
+    """The opset that a node means: the newest for what onnxruntime has before its first opset."""
+    early = has(op_name(node), Trait.EARLY) and not _is_known(node, opsets[""])
+    return onnx.defs.onnx_opset_version() if early else opsets[domain_of(node)]
 
 
 def misfit(node: NodeProto, opset: int) -> str:
@@ -70,7 +85,11 @@ def _attributes(node: NodeProto, schema: OpSchema) -> str:
             return f"has attribute '{attribute.name}', which its opset does not know"
         wanted = _KINDS[str(known.type).rpartition(".")[2]]
         got: int = attribute.type or _kind(attribute)
-        if attribute.ref_attr_name or wanted == got:
+        if attribute.ref_attr_name:
+            continue
+        if attribute.name in _FLAGS and not domain_of(node) and attribute.i not in (0, 1):
+            return f"attribute '{attribute.name}' is {attribute.i}; expected 0 or 1"
+        if wanted == got:
             continue
         if not _empty_list(attribute, wanted):
             text = f"{_name(kinds, got)}; expected {_name(kinds, wanted)}"

@@ -112,7 +112,7 @@ def _by_definition(scope: Scope, node: NodeProto) -> Outcome:
     body = body_of(node, opset, [_type(scope, name) for name in node.input])
     if body is None:
         return Refuse("MLF0302", "has no definition for these inputs")
-    return Replace(with_names_of(node, body, opset))
+    return Replace(with_names_of(scope, node, body, opset))
 
 
 def _type(scope: Scope, name: str) -> TypeProto:
@@ -227,6 +227,8 @@ def _split(scope: Scope, node: NodeProto) -> Outcome:
             return KEEP
         step = int(given.reshape(-1)[0]) if given.ndim == 0 else 0
         sizes = [min(step, n - at) for at in range(0, n, step)] if step else given.tolist()
+        if given.ndim > 1 or given.dtype.kind not in "iu" or min(sizes, default=0) < 0 or step < 0:
+            raise Refuse("MLF0303", f"splits {type_} into {given.tolist()}")
     names = []
     for k, size in enumerate(sizes):
         names.append(scope.fresh(f"{out}.part{k}"))

@@ -23,7 +23,7 @@ from mlftool.ir import dtype
 from mlftool.ir.graph import Node, TensorType
 from mlftool.onnx_rules.protos import attributes, op_name
 from mlftool.onnx_rules.scope import KEEP, Next, Outcome, Refuse, Scope, Work, resumed
-from mlftool.onnx_rules.shaping import INT64, Box, Element, Shaper, Shaping, UnboundedError
+from mlftool.onnx_rules.shaping import INT64, Box, Element, Shaper, Shaping, UnboundedError, exactly
 from mlftool.onnx_rules.steps import Steps, standing_for
 from mlftool.ops import UnsupportedError
 from mlftool.ops.base import known, record
@@ -33,7 +33,8 @@ def shaped(scope: Scope, node: NodeProto) -> Outcome:
     """A node of such an operator becomes a box with its true shape if its shape is not known."""
     operator = known(op_name(node))
     shaper = operator.shaped if operator else None
-    if shaper is None or _is_static(scope.inferred.get(node.output[0])):
+    is_box = any(scope.symbols_of(node.input[0]))
+    if shaper is None or (_is_static(scope.inferred.get(node.output[0])) and not is_box):
         return Next(node)
     return resumed(_boxed(scope, node, shaper))
 
@@ -41,7 +42,7 @@ def shaped(scope: Scope, node: NodeProto) -> Outcome:
 def _boxed(scope: Scope, node: NodeProto, shaper: Shaper) -> Work[Outcome]:
     limit = scope.limit(node.output[0])
     types = [scope.types.get(n) for n in node.input]
-    symbols = scope.symbols_of(node.input[0])
+    symbols = scope.extents_of(node.input[0])
     of_value = partial(elements, scope)
     shaping = Shaping(Steps(node, types), scope.consts, limit, symbols, of_value)
     box: Box | None
@@ -67,7 +68,7 @@ def _boxed(scope: Scope, node: NodeProto, shaper: Shaper) -> Work[Outcome]:
     if made:
         fresh = (_symbol(scope, e, node) for e in extents)
         found = tuple(known or new for known, new in zip(kept, fresh, strict=True))
-        scope.symbols.update(dict.fromkeys(made, found))
+        scope.symbols.update(dict.fromkeys(made, found) if any(found) else {})
     return KEEP
 
 
@@ -75,9 +76,9 @@ def elements(scope: Scope, name: str) -> list[Element]:
     """What is known of each element of an integer tensor: of constants, extents, and what picks,
     joins and compares those."""
     if name in scope.consts:
-        return [Element(int(n)) for n in scope.consts[name].reshape(-1)]
+        return [exactly(int(n)) for n in scope.consts[name].reshape(-1)]
     if name in scope.bounds:
-        return [Element(scope.bounds[name], name)]
+        return [Element(scope.bounds[name], name, least=0)]
     node = next((n for n in reversed(scope.nodes) if name in n.outputs), None)
     unknown = [Element()] * scope.types[name].elements
     if node is None or name != node.result:

@@ -11,25 +11,17 @@ from onnx import AttributeProto, GraphProto, NodeProto
 from mlftool.errors import did_you_mean
 from mlftool.importer.functions import has_body
 from mlftool.importer.protos import place
-from mlftool.importer.schema import is_own, misfit
+from mlftool.importer.schema import is_own, misfit, opset_of
 from mlftool.ir.edit import toposort
 from mlftool.ir.graph import Node
-from mlftool.onnx_rules.protos import domain_of, op_name
-from mlftool.onnx_rules.scope import Report
+from mlftool.onnx_rules.protos import called_name, domain_of, op_name
+from mlftool.onnx_rules.scope import Report, Scope
 from mlftool.ops import OPS
 from mlftool.ops.base import known as record_of
 
 CONTROL = ("If", "Loop", "Scan")
-RANDOM = frozenset(
-    [
-        "Bernoulli",
-        "Multinomial",
-        "RandomNormal",
-        "RandomNormalLike",
-        "RandomUniform",
-        "RandomUniformLike",
-    ]
-)
+RANDOM = {f"Random{kind}{like}" for kind in ("Normal", "Uniform") for like in ("", "Like")}
+RANDOM |= {"Bernoulli", "Multinomial"}
 
 
 def check_values(graph: GraphProto, given: Collection[str], report: Report) -> None:
@@ -77,36 +69,55 @@ def free_names(graph: GraphProto) -> list[str]:
     return list(dict.fromkeys(n for n in read if n and n not in own))
 
 
-def unknown_operators(
-    order: list[NodeProto], opsets: Mapping[str, int], consts: Collection[str], report: Report
-) -> None:
+def unknown_operators(order: list[NodeProto], scope: Scope, given: Collection[str] | None) -> None:
     """Name every operator that cannot work, before anything else is tried."""
-    bad = [k for k, node in enumerate(order) if not _fine(node, place(node, k), opsets, report)]
+    report = scope.problem
+    bad = [k for k, node in enumerate(order) if not _fine(node, place(node, k), scope, given)]
     if not bad:
         return
     # The model fails anyway: name what no kernel would take, too, so that one run tells all.
-    known = set(consts)
+    known = set(scope.consts)
     for index, node in enumerate(order):
         if all(not name or name in known for name in node.input):
             known.update(node.output)
-        elif index not in bad and record_of(op_name(node)) is None:
+        elif index not in bad and not _is_taken(node, scope):
             help = did_you_mean(op_name(node), OPS)
             report("MLF0301", "this operator is not supported yet", place(node, index), help)
 
 
-def _fine(node: NodeProto, where: str, opsets: Mapping[str, int], report: Report) -> bool:
-    domain = domain_of(node)
+def _is_taken(node: NodeProto, scope: Scope) -> bool:
+    """Whether a rule, a definition or a kernel may take the node."""
+    about_lists = any(word in node.op_type for word in ("Sequence", "Optional"))
+    own = record_of(op_name(node)) or called_name(node) in scope.functions
+    return bool(about_lists or own) or has_body(node, scope.opsets[domain_of(node)])
+
+
+def _fine(node: NodeProto, where: str, scope: Scope, given: Collection[str] | None) -> bool:
+    domain, opsets, report = domain_of(node), scope.opsets, scope.problem
     graphs = (AttributeProto.GRAPH, AttributeProto.GRAPHS)
-    foreign = next((a.name for a in node.attribute if a.ref_attr_name), "")
-    if domain not in opsets:
+    refer = (a for a in node.attribute if a.ref_attr_name)
+    foreign = next((a for a in refer if a.ref_attr_name not in (given or ())), None)
+    function = scope.functions.get(called_name(node))
+    if foreign is not None:
+        text = "refers to a function, but is in none"
+        if given is not None:
+            text = f"is '{foreign.ref_attr_name}', which its function lacks"
+        report("MLF0303", f"attribute '{foreign.name}' {text}", where)
+    elif function is not None:
+        fits = len(node.input) <= len(function.input) and len(node.output) <= len(function.output)
+        if fits and any(node.output):
+            return True
+        have = f"{len(node.input)} inputs and {len(node.output)} outputs"
+        most = f"{len(function.input)} and {len(function.output)}"
+        report("MLF0303", f"has {have}; its function has {most}", where)
+    elif domain not in opsets:
         report("MLF0301", f"the model imports no opset of domain '{domain}'", where)
     elif not (
         _is_others(op_name(node))
         or is_own(node)
-        or onnx.defs.has(node.op_type, opsets[domain], domain)
+        or onnx.defs.has(node.op_type, opset_of(node, opsets), domain)
     ):
-        help = did_you_mean(op_name(node), OPS)
-        report("MLF0301", f"opset {opsets[domain]} has no such operator", where, help)
+        report("MLF0301", f"opset {opsets[domain]} has no such operator", where, _first(node))
     elif (
         any(a.type in graphs for a in node.attribute)
         and op_name(node) not in CONTROL
@@ -116,18 +127,24 @@ def _fine(node: NodeProto, where: str, opsets: Mapping[str, int], report: Report
         report("MLF0302", text, where)
     elif op_name(node) in RANDOM:
         report("MLF0302", "draws random numbers, so no two builds would agree", where)
-    elif foreign:
-        report("MLF0303", f"attribute '{foreign}' refers to a function, but is in none", where)
-    elif text := misfit(node, opsets[domain]):
+    elif text := misfit(node, opset_of(node, opsets)):
         report("MLF0303", text, where)
     else:
         return True
     return False
 
 
+def _first(node: NodeProto) -> str:
+    """Since when there is this operator, or which is meant."""
+    known = (s for s in onnx.defs.get_all_schemas_with_history() if s.domain == domain_of(node))
+    versions = [s.since_version for s in known if s.name == node.op_type]
+    if versions:
+        return f"opset {min(versions)} has it"
+    return did_you_mean(op_name(node), OPS) or "`mlftool ops` lists the operators that there are"
+
+
 def _is_others(name: str) -> bool:
-    record = record_of(name)
-    return record is not None and record.expansion is not None
+    return (record := record_of(name)) is not None and record.expansion is not None
 
 
 def unread_names(graph: GraphProto) -> set[str]:
@@ -141,7 +158,7 @@ def without_unread(node: NodeProto, found: Mapping[str, Any], unread: set[str]) 
     dropped = [
         k
         for k, name in enumerate(node.output)
-        if k and name in unread and not _has_shape(found.get(name))
+        if k and name in unread and not has_shape(found.get(name))
     ]
     if not dropped:
         return node
@@ -152,7 +169,7 @@ def without_unread(node: NodeProto, found: Mapping[str, Any], unread: set[str]) 
     return changed
 
 
-def _has_shape(proto: Any) -> bool:
+def has_shape(proto: Any) -> bool:
     if proto is None:
         return False
     return not proto.HasField("tensor_type") or bool(proto.tensor_type.HasField("shape"))

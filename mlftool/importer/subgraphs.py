@@ -7,7 +7,6 @@ becomes one more input of the node and of all its subgraphs, after the formal on
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from onnx import AttributeProto, NodeProto, TensorProto, helper
 
 from mlftool.importer.branches import keep_branches
 from mlftool.importer.control_node import Attributes, Control
+from mlftool.importer.lists import same, spliced
 from mlftool.importer.loops import import_loop
 from mlftool.importer.structure import CONTROL, free_names
 from mlftool.ir import dtype
@@ -28,8 +28,8 @@ def control(scope: Scope, node: NodeProto) -> Outcome:
     if op_name(node) not in CONTROL:
         return Next(node)
     bodies = {a.name: a.g for a in node.attribute if a.type == AttributeProto.GRAPH}
-    free = list(dict.fromkeys(n for body in bodies.values() for n in free_names(body)))
-    free += [s for n in free for s in scope.symbols_of(n) if s and s not in free]
+    free = [n for body in bodies.values() for n in free_names(body)]
+    free = list(dict.fromkeys((*free, *(s for n in free for s in scope.symbols_of(n) if s))))
     if any(n not in scope.types for n in free):
         return KEEP  # its producer had a problem, which is listed already
     captures = tuple(n for n in free if n not in scope.consts)
@@ -61,27 +61,11 @@ def _if(c: Control) -> Work[Outcome]:
 
 def _inline(c: Control, key: str) -> Work[Outcome]:
     """The nodes of the branch that a constant condition chooses, in place of the If."""
-    body = yield from c.open_body(key, ())
-    if body is None:
-        return KEEP
-    c.gives(body.outputs, 1)
-    scope, graph = c.scope, body.graph()
-    names = {n: n for n in graph.inputs}
-    for name in graph.types:
-        names.setdefault(name, name if name in scope.consts else scope.fresh(f"{c.name}.{name}"))
-    for inner, outer in zip(graph.outputs, c.node.output, strict=False):
-        if inner in graph.consts:
-            scope.types[outer], scope.consts[outer] = graph.types[inner], graph.consts[inner]
-        else:
-            names[inner] = outer
-    scope.types.update({names[n]: t for n, t in graph.types.items()})
-    scope.consts.update({names[n]: v for n, v in graph.consts.items()})
-    for name, symbols in body.scope.symbols.items():
-        scope.symbols[names[name]] = tuple(names.get(s, s) for s in symbols)
-    for node in graph.nodes:
-        inputs = tuple(names[i] if i else "" for i in node.inputs)
-        outputs = tuple(names[o] if o else "" for o in node.outputs)
-        scope.nodes.append(replace(node, inputs=inputs, outputs=outputs))
+    made = yield from spliced(c.scope, c.bodies[key], (), f"{c.name}.", c.where(key))
+    if made is not None:
+        c.gives(made, 1)
+        for inner, outer in zip(made, c.node.output, strict=False):
+            same(c.scope, inner, outer)
     return KEEP
 
 
@@ -112,6 +96,11 @@ def _scan(c: Control) -> Work[Outcome]:
     made = [graph.types[n] for n in graph.outputs]
     for n, a, b in zip(c.inputs[:count], states, made[:count], strict=True):
         c.same(f"state '{n}'", b, a)
+    for name in ("input_directions", "output_directions", "output_axes"):
+        wanted = sequences if name[0] == "i" else len(made) - count
+        given = c.attrs.get(f"scan_{name}")
+        if given is not None and len(given) != wanted:
+            return Refuse("MLF0303", f"scan_{name} has {len(given)} numbers; expected {wanted}")
     length = read[0].shape[0]
     scanned = [TensorType(t.dtype, (length, *t.shape)) for t in made[count:]]
     attrs = {
@@ -163,9 +152,7 @@ def _over_batches(node: NodeProto) -> NodeProto:
     inputs = [f"{prefix}{k}" for k in range(len(body.input))]
     outputs = [f"{prefix}y{k}" for k in range(len(body.output))]
     single: dict[str, Any] = {SINGLE: 1}
-    turned: dict[str, Any] = (
-        {"scan_input_directions": attrs["directions"]} if "directions" in attrs else {}
-    )
+    turned = {"scan_input_directions": attrs["directions"]} if "directions" in attrs else {}
     inner = helper.make_node(
         "Scan", inputs, outputs, node.name, body=body, num_scan_inputs=attrs["num_scan_inputs"],
         **turned, **single

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from mlftool.errors import MlfError, Problem, one_line
+from mlftool.frontends.models import TFLite
 from mlftool.insight import table
 from mlftool.insight.table import Cell, Table
 from mlftool.insight.trace import Result, Sample, Traced, run, samples_for, traced
@@ -19,6 +20,9 @@ from mlftool.module import ModuleSpec
 from mlftool.runtime.compare import compare as compared
 from mlftool.runtime.distance import Distance, distance
 from mlftool.runtime.execute import Place
+
+USUAL_SAMPLES = 8  # of those that there are
+USUAL_SQNR = 10.0  # dB; below it a layer has gone wrong
 
 
 @dataclass(frozen=True)
@@ -65,6 +69,10 @@ def against(
 ) -> Compared:
     """A model against another, both on this computer. Raises MlfError."""
     ours, theirs = traced(spec), traced(reference)
+    if isinstance(ours.model, TFLite) != isinstance(theirs.model, TFLite):
+        text = f"{names[1]} is of the other format, with another order of axes"
+        hint = "compare an ONNX model with ONNX, and TensorFlow Lite with TensorFlow Lite"
+        raise MlfError(Problem("MLF0405", text, names[0], help=hint))
     if len(ours.inputs) != len(theirs.inputs):
         text = f"{len(ours.inputs)} inputs, and {names[1]} has {len(theirs.inputs)}"
         raise MlfError(Problem("MLF0602", f"not the same network: {text}", names[0]))
@@ -109,10 +117,9 @@ class Samples:
     def __call__(self, reference: Traced, ours: Traced) -> tuple[list[Sample], list[Sample]]:
         """Those of the reference, and the same for ours. Raises MlfError if they fit neither."""
         if self.arrays is None:
-            made: list[Sample] = [_pattern(reference)]
-            return made, samples_for(ours, reference, made)
+            return _patterns(reference, ours)
         try:
-            made = list(self._read(reference))
+            made: list[Sample] = list(self._read(reference))
         except MlfError:
             own: list[Sample] = list(self._read(ours))
             return samples_for(reference, ours, own), own
@@ -123,6 +130,16 @@ class Samples:
 
         assert self.arrays is not None
         return samples_of(self.arrays, model.inputs, self.file)[: self.most]
+
+
+def _patterns(reference: Traced, ours: Traced) -> tuple[list[Sample], list[Sample]]:
+    """One sample of each. Where an input of ours is quantised, all of its integers: what they
+    stand for is what the model was quantised for."""
+    if any(t.scale is not None for t in ours.inputs):
+        own = [_pattern(ours)]
+        return samples_for(reference, ours, own), own
+    made = [_pattern(reference)]
+    return made, samples_for(ours, reference, made)
 
 
 def _pattern(model: Traced) -> Sample:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mlftool.errors import MlfError, Problem, did_you_mean, one_line
 from mlftool.insight import table
-from mlftool.insight.facts import METRICS, Facts, LayerFacts
+from mlftool.insight.facts import METRICS, Facts, LayerFacts, is_measured
 from mlftool.insight.table import Growth, Signed, Table
 
 LAYERS = 10  # that the text shows
@@ -91,6 +91,13 @@ def paired(old: Sequence[Facts], new: Sequence[Facts]) -> tuple[list[Difference]
     only one side has."""
     if len(old) == len(new) == 1:
         return [difference(old[0], new[0])], []
+    return paired_by_name(old, new)
+
+
+def paired_by_name(
+    old: Sequence[Facts], new: Sequence[Facts]
+) -> tuple[list[Difference], list[str]]:
+    """The same, where names say what belongs together."""
     olds, news = ({f.name: f for f in facts} for facts in (old, new))
     pairs = [difference(olds[name], f) for name, f in news.items() if name in olds]
     alone = [f"{name}: is new" for name in news if name not in olds]
@@ -98,9 +105,13 @@ def paired(old: Sequence[Facts], new: Sequence[Facts]) -> tuple[list[Difference]
 
 
 def _layers(before: Facts, after: Facts) -> list[LayerChange]:
-    """The greatest change first."""
-    olds, news = _named(before.layers), _named(after.layers)
+    """The greatest change first: of instructions, or where one of both was not counted, of
+    multiplications."""
     counted = all(x.instructions is not None for x in (*before.layers, *after.layers))
+    olds, news = (
+        _named(f.layers if counted else [replace(x, instructions=None) for x in f.layers])
+        for f in (before, after)
+    )
     found = []
     for key in dict.fromkeys([*olds, *news]):
         one = LayerChange(key[0], olds.get(key), news.get(key))
@@ -183,6 +194,16 @@ def limit(text: str) -> Limit:
     return Limit(text, found[1], value, bool(found[2]), percent)
 
 
+def all_exceeded(found: Sequence[Difference], limits: Sequence[Limit]) -> Iterator[Problem]:
+    """Of every build. A target without a simulated board, such as the host, is not measured: a
+    limit of what only boards tell is for the other builds, if there is one."""
+    known = {f.metric for d in found for f in d.figures if f.after is not None}
+    for d in found:
+        unmeasured = {f.metric for f in d.figures if f.before is None and f.after is None}
+        left_out = unmeasured & known if not is_measured(d.after.target) else set()
+        yield from exceeded(d, [one for one in limits if one.metric not in left_out])
+
+
 def exceeded(found: Difference, limits: Sequence[Limit]) -> Iterator[Problem]:
     """A problem for each limit that the new build exceeds, or whose metric it does not know."""
     figures = {f.metric: f for f in found.figures}
@@ -256,16 +277,16 @@ def _kernels(c: LayerChange) -> str:
     return " -> ".join(changed) if changed else c.after.kernel
 
 
-_COLUMNS = ("flash", "ram", "workspace", "weights", "instructions")
+_COLUMNS = ("flash", "ram", "workspace", "weights", "instructions", "cycles")
 
 
 def markdown(found: Sequence[Difference], alone: Sequence[str] = ()) -> str:
     """For a pull request: a line for each build in which something changed."""
-    changed = [d for d in found if _is_change(d)]
+    changed = [d for d in found if is_change(d)]
     rows = [(d.after.name, *(_cell(d, m) for m in _COLUMNS)) for d in changed]
     lines = []
     if rows:
-        heads = ("", "flash", "RAM", "workspace", "weights", "instructions")
+        heads = ("", "flash", "RAM", "workspace", "weights", "instructions", "cycles")
         lines += [table.markdown(Table(heads, tuple(rows))), ""]
     same = len(found) - len(changed)
     if same or not found:
@@ -284,9 +305,12 @@ def _code(text: str) -> str:
     return one_line(text).replace("`", "'")
 
 
-def _is_change(d: Difference) -> bool:
-    moved = any(f.change for f in d.figures) or any(
-        (f.before is None) != (f.after is None) for f in d.figures
+def is_change(d: Difference) -> bool:
+    """Whether figures, results or what a caller sees are others. An estimate that one side lacks is
+    no change: older baselines have none."""
+    moved = any(
+        f.change or ((f.before is None) != (f.after is None) and f.metric != "cycles")
+        for f in d.figures
     )
     return moved or bool(d.interface) or d.results is False
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from mlftool.errors import MlfError, Problem
 from mlftool.files import read_plain
+from mlftool.insight.cycles import of_inference
 from mlftool.insight.description import described
 from mlftool.insight.profile import profile
 from mlftool.insight.subject import Subject
@@ -30,6 +32,7 @@ METRICS: Mapping[str, str] = {
     "weights": "B",
     "workspace": "B",
     "instructions": "",
+    "cycles": "",  # estimated
     "macs": "",
     "layers": "",
 }
@@ -61,6 +64,12 @@ class Facts:
     outputs: str = ""
 
 
+def is_measured(target: str) -> bool:
+    """Whether there is a simulated board for it that has no operating system."""
+    board = find(target, target)
+    return board is not None and not board.hosted
+
+
 def facts(subject: Subject, wanted: str | None = None, run: bool = True) -> Facts:
     """Measured on the board that is `wanted`, or on its target's. Without a simulated board, or
     if it is not to be `run`, only what is known without one. Raises MlfError."""
@@ -73,10 +82,10 @@ def facts(subject: Subject, wanted: str | None = None, run: bool = True) -> Fact
     outputs = ""
     board = find(wanted or interface.target, interface.target) if run else None
     if board is not None and not board.hosted:
-        measured, outputs = on_board(subject, board)
+        measured, outputs = on_board(subject, board, estimate=True)
         figures |= measured
         if subject.compiled is not None:
-            costs = profile(subject, wanted).costs
+            costs = profile(subject, wanted, estimate=False).costs
             layers = tuple(
                 LayerFacts(c.layer.name, c.layer.kernel, c.layer.macs or 0, c.instructions)
                 for c in costs
@@ -87,17 +96,23 @@ def facts(subject: Subject, wanted: str | None = None, run: bool = True) -> Fact
     )
 
 
-def on_board(subject: Subject, board: Board) -> tuple[dict[str, int], str]:
-    """What `mlftool run` says of one sample, a pattern, and the digest of the outputs."""
+def on_board(subject: Subject, board: Board, estimate: bool = False) -> tuple[dict[str, int], str]:
+    """What `mlftool run` says of one sample, a pattern, and the digest of the outputs. With
+    `estimate` also cycles, where there is a table for the core and QEMU can count for it."""
     interface = subject.interface
     elf = link_firmware(subject.bundle, interface, board, optimise=interface.flag)
     sizes, found = footprint(elf), symbols(elf)
-    result = run_on_board(elf, board, interface, [sample_of(interface, None)])
+    sample = sample_of(interface, None)
+    result = run_on_board(elf, board, interface, [sample])
     data = b"".join(result.outputs[0][t.name].tobytes() for t in interface.results)
     code = sum(n for name, n in code_of(found).items() if name.startswith("tvmgen_"))
     figures = {"flash": sizes.flash, "ram": sizes.ram, "code": code}
     figures["instructions"] = round(result.figures["instructions"])
     figures["stack"] = round(result.figures["stack_bytes"])
+    if estimate:
+        with suppress(MlfError):  # what was counted is there; this needs more of the computer
+            whole = of_inference(elf, board, interface, sample, figures["instructions"])
+            figures |= {} if whole is None else {"cycles": whole}
     return figures, hashlib.sha256(data).hexdigest()
 
 
@@ -114,10 +129,15 @@ def _interface(subject: Subject) -> dict[str, Any]:
     }
 
 
-def save(path: Path, found: Sequence[Facts]) -> None:
-    """Writes what `read_facts` reads: the same figures are the same bytes. Raises MlfError."""
+def to_bytes(found: Sequence[Facts]) -> bytes:
+    """What `read_facts` reads: the same figures are the same bytes."""
     data = {"schema_version": 1, "facts": [asdict(f) for f in found]}
-    write_atomically(path, (json.dumps(data, indent=1, sort_keys=True) + "\n").encode())
+    return (json.dumps(data, indent=1, sort_keys=True) + "\n").encode()
+
+
+def save(path: Path, found: Sequence[Facts]) -> None:
+    """Writes them to a file. Raises MlfError."""
+    write_atomically(path, to_bytes(found))
 
 
 def read_facts(path: Path) -> tuple[Facts, ...]:

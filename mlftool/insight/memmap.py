@@ -12,6 +12,7 @@ from mlftool.insight import svg
 from mlftool.insight.description import Buffer, Description, Pool, described
 from mlftool.insight.subject import Subject
 from mlftool.module import Module, ModuleSpec
+from mlftool.progress import step
 
 COLUMNS = 72  # of the text's chart
 
@@ -79,7 +80,8 @@ def _ways(module: Module, usual: Way) -> Iterator[Way]:
         if any(getattr(spec, name) == value for name, value in changed.items()):
             continue
         try:
-            way = _tried(text, replace(spec, **changed))
+            with step(f"trying {text}"):
+                way = _tried(text, replace(spec, **changed))
         except MlfError:
             continue  # options that this executor lacks, or a pool that is too small
         if way.ram < (best if len(changed) > 1 else usual.ram):
@@ -90,7 +92,7 @@ def _ways(module: Module, usual: Way) -> Iterator[Way]:
 def _tried(text: str, spec: ModuleSpec) -> Way:
     module = compile_module(spec)
     io = sum(
-        module.imported.types[n].bytes for n in (*module.imported.inputs, *module.imported.outputs)
+        module.imported.types[n].bytes for n in (*module.imported.taken, *module.imported.given)
     )
     work = module.program.memory.size_bytes
     macs = sum(c.kernel.macs for c in module.program.calls)

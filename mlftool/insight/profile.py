@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 from mlftool.compile import compile_module
 from mlftool.describe import bundle as bundle_of
 from mlftool.errors import MlfError, Problem
-from mlftool.insight import table
+from mlftool.insight import cycles, table
+from mlftool.insight.cores import CORES
 from mlftool.insight.description import described
 from mlftool.insight.layers import Layer, layers
 from mlftool.insight.subject import Subject, board_for
@@ -29,12 +30,14 @@ N = TypeVar("N", int, float)
 
 @dataclass(frozen=True)
 class Cost:
-    """A layer, what it took, and the bytes of its function, which `sharers` layers call."""
+    """A layer, what it took, and the bytes of its function, which `sharers` layers call. `cycles`
+    are estimated; None where no table has the core's prices."""
 
     layer: Layer
     instructions: int | None
     code_bytes: int
     sharers: int
+    cycles: int | None = None
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,10 @@ class Profile:
     @property
     def macs(self) -> int | None:
         return _sum(c.layer.macs for c in self.costs)
+
+    @property
+    def cycles(self) -> int | None:
+        return _sum(c.cycles for c in self.costs)
 
     @property
     def least(self) -> float | None:
@@ -81,29 +88,42 @@ def _sum(numbers: Iterable[N | None]) -> N | None:
 
 
 def profile(
-    subject: Subject, board: str | None = None, flags: str = "", inputs: Path | None = None
+    subject: Subject,
+    board: str | None = None,
+    flags: str = "",
+    inputs: Path | None = None,
+    estimate: bool = True,
 ) -> Profile:
     """Counts one inference, on the first sample of `inputs` or on a pattern. Raises MlfError.
 
     `flags` is gcc's level, "" for the one that the module is made for. What is counted are the
-    kernels, which all executors share, called one after the other in plain C.
+    kernels, which all executors share, called one after the other in plain C. With `estimate` also
+    in cycles, where there is a table for the core.
     """
     place = board_for(subject.interface.target, board, subject.file)
     flags = flags or subject.interface.flag
     if subject.compiled is None:
         return _of_archive(subject, place, flags, inputs)
-    return measured(_plain(subject.compiled), place, flags, inputs, subject.name)
+    return measured(_plain(subject.compiled), place, flags, inputs, subject.name, estimate)
 
 
 def measured(
-    module: Module, board: Board, flags: str, inputs: Path | None = None, name: str = ""
+    module: Module,
+    board: Board,
+    flags: str,
+    inputs: Path | None = None,
+    name: str = "",
+    estimate: bool = False,
 ) -> Profile:
     """The profile of a module of executor aot with interface c. Raises MlfError."""
     interface = read_interface(bundle_of([module]), module.spec.module_name)
-    return counted_on(module, board, flags, sample_of(interface, inputs), name)
+    sample = sample_of(interface, inputs)
+    return counted_on(module, board, flags, sample, name, estimate)
 
 
-def counted_on(module: Module, board: Board, flags: str, sample: Sample, name: str) -> Profile:
+def counted_on(
+    module: Module, board: Board, flags: str, sample: Sample, name: str, estimate: bool = False
+) -> Profile:
     """The same on a given sample."""
     counted = count(module, board, sample, flags)
     steps = layers(module)
@@ -116,8 +136,35 @@ def counted_on(module: Module, board: Board, flags: str, sample: Sample, name: s
         Cost(layer, n, code.get(layer.function, 0), users.count(layer.function))
         for layer, n in zip(steps, counted.steps, strict=True)
     )
-    target = module.program.target.name
-    return Profile(name, module.spec.module_name, target, board.title, flags, counted.total, costs)
+    missing: tuple[str, ...] = ()
+    if estimate and board.target in CORES:
+        try:
+            costs = _estimated(costs, cycles.functions(counted.firmware, board, counted.inputs))
+        except MlfError as error:  # what was counted is there; this needs more of the computer
+            missing = (f"cycles: {error.problems[0].message}",)
+    about = (module.spec.module_name, module.program.target.name, board.title, flags)
+    return Profile(name, *about, counted.total, costs, missing)
+
+
+def _estimated(costs: Sequence[Cost], found: Mapping[str, cycles.Clocks]) -> tuple[Cost, ...]:
+    """With cycles: a layer's instructions at what those of its function cost on average, and what
+    the function calls at the average of all that is called."""
+    counted: dict[str, int] = {}
+    for c in costs:
+        counted[c.layer.function] = counted.get(c.layer.function, 0) + (c.instructions or 0)
+    called = sum((t for name, t in found.items() if name not in counted), cycles.NONE)
+    return tuple(
+        replace(c, cycles=_cycles(c, counted[c.layer.function], found, called)) for c in costs
+    )
+
+
+def _cycles(
+    cost: Cost, counted: int, found: Mapping[str, cycles.Clocks], called: cycles.Clocks
+) -> int:
+    own = found.get(cost.layer.function, cycles.NONE)
+    inside = min(1.0, own.instructions / counted) if counted else 1.0
+    price = inside * own.each + (1 - inside) * called.each
+    return round((cost.instructions or 0) * price)
 
 
 def _of_archive(subject: Subject, board: Board, flags: str, inputs: Path | None) -> Profile:
@@ -171,12 +218,12 @@ def by_cost(profile: Profile) -> list[Cost]:
 
 
 HEADS = (
-    *("step", "instructions", "share", "per MAC", "x least", "MACs"),
+    *("step", "instructions", "share", "cycles", "per MAC", "x least", "MACs"),
     *("weights", "code", "moved", "kernel", "operators", "layer"),
 )
 # The same, as scripts like to have them.
 COLUMNS = (
-    *("step", "instructions", "share", "instructions_per_mac", "times_least", "macs"),
+    *("step", "instructions", "share", "cycles", "instructions_per_mac", "times_least", "macs"),
     *("weights_bytes", "code_bytes", "moved_bytes", "kernel", "operators", "layer"),
 )
 
@@ -186,7 +233,8 @@ def tabled(costs: Sequence[Cost], whole: Profile) -> Table:
     total = whole.instructions
     rows = tuple(_row(c, total) for c in costs)
     last: tuple[Cell, ...] = (
-        *("", total, Percent(1), _per(total, whole.macs), _per(total, whole.least)),
+        *("", total, Percent(1), whole.cycles),
+        *(_per(total, whole.macs), _per(total, whole.least)),
         *(whole.macs, whole.weights_bytes, whole.code_bytes, whole.moved_bytes),
         *("", "", f"all {len(costs)}"),
     )
@@ -197,7 +245,7 @@ def _row(cost: Cost, total: int) -> tuple[Cell, ...]:
     layer, n = cost.layer, cost.instructions
     return (
         *(layer.step, n, None if n is None else Percent(n / total if total else 0)),
-        *(_per(n, layer.macs), _per(n, layer.least)),
+        *(cost.cycles, _per(n, layer.macs), _per(n, layer.least)),
         *(layer.macs, layer.weights_bytes, cost.code_bytes, layer.moved_bytes),
         *(layer.kernel, layer.op, layer.name or layer.function),
     )
@@ -217,9 +265,13 @@ def text(whole: Profile, markdown: bool = False) -> str:
     """The report for people, the dearest layer first."""
     title = f"{whole.name} on {whole.target} ({whole.board}), gcc {whole.flags}"
     form = table.markdown if markdown else table.text
-    lines = [title, "", form(tabled(by_cost(whole), whole)), ""]
+    shown = tabled(by_cost(whole), whole)
+    shown = shown if whole.cycles is not None else table.without(shown, "cycles")
+    lines = [title, "", form(shown), ""]
     lines.append("instructions: counted by QEMU, to within 40 for each layer; weights, code and")
     lines.append("moved: bytes. 'x least': times what the multiplications alone need on this core.")
+    if whole.cycles is not None:
+        lines.append("cycles: estimated instruction by instruction, with memory that never waits.")
     shared = len({c.layer.function for c in whole.costs if c.sharers > 1})
     if shared:
         lines.append(
@@ -241,6 +293,7 @@ def to_json(whole: Profile) -> dict[str, Any]:
         "missing": list(whole.missing),
         "totals": {
             "instructions": whole.instructions,
+            "cycles": whole.cycles,
             "macs": whole.macs,
             "least_instructions": _rounded(whole.least),
             "weights_bytes": whole.weights_bytes,
@@ -257,6 +310,7 @@ def _json(cost: Cost) -> Mapping[str, Any]:
     return {
         **data,
         "instructions": cost.instructions,
+        "cycles": cost.cycles,
         "least_instructions": _rounded(least),
         "weights_bytes": sum(constants.values()),
         "code_bytes": cost.code_bytes,

@@ -74,6 +74,7 @@ def report(
     if board is not None:
         figures |= on_board(subject, board)[0]
         costs = profile(subject, wanted)
+        figures |= {} if costs.cycles is None else {"cycles": costs.cycles}
         missing += costs.missing
     if vectors is not None:
         given, expected = vectors
@@ -119,7 +120,7 @@ def _graph(found: Report) -> graph.Drawing:
     return graph.after(found.subject, () if None in counts else counts)
 
 
-_ORDER = ("instructions", "flash", "ram", "stack", "workspace", "weights", "code")
+_ORDER = ("instructions", "cycles", "flash", "ram", "stack", "workspace", "weights", "code")
 
 
 def _ordered(figures: dict[str, int]) -> list[tuple[str, int]]:
@@ -128,8 +129,9 @@ def _ordered(figures: dict[str, int]) -> list[tuple[str, int]]:
 
 def _sizes(name: str, value: int) -> tuple[str, str]:
     """The figure, and the same in KiB or millions."""
-    if name == "instructions":
-        return f"{value:,}", f"{value / 1e6:.2f} million an inference"
+    if name in ("instructions", "cycles"):
+        how = ", estimated" if name == "cycles" else " an inference"
+        return f"{value:,}", f"{value / 1e6:.2f} million{how}"
     return f"{value:,} B", f"{value / 1024:.1f} KiB"
 
 
@@ -166,7 +168,11 @@ def _hashes(subject: Subject) -> list[tuple[str, str]]:
 def _template() -> jinja2.Template:
     text = (Path(__file__).parent / "report.html.j2").read_text(encoding="utf-8")
     environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
     )
     environment.filters |= {"shown": shown, "line": one_line}
     return environment.from_string(text)

@@ -13,6 +13,7 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
 from mlftool.errors import MlfError, Problem
+from mlftool.files import read_plain
 from mlftool.runtime import elf as elf_file
 
 
@@ -40,7 +41,7 @@ class Symbol:
 def symbols(program: Path) -> tuple[Symbol, ...]:
     """Those with a size, by address; of several names for the same bytes one. Raises MlfError."""
     try:
-        data = program.read_bytes()
+        data = read_plain(program)
         with elf_file.opened(data) as elf:
             return tuple(_symbols(elf))
     except (OSError, ValueError) as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -26,6 +27,9 @@ class Growth(float):
     """A change as a share: 0.25 is shown as +25.0 %."""
 
 
+# A slash is of a path, and no link with "//".
+_PLAIN = re.compile(r"(?:(?!//|www\.)[\w ./:,+%=>()-])*")
+
 Cell = str | int | float | None
 
 
@@ -41,6 +45,14 @@ class Table:
     @property
     def lines(self) -> tuple[tuple[Cell, ...], ...]:
         return (*self.rows, self.last) if self.last else self.rows
+
+
+def without(table: Table, head: str) -> Table:
+    """The table without one of its columns."""
+    k = table.heads.index(head)
+    rows = tuple((*row[:k], *row[k + 1 :]) for row in table.rows)
+    last = (*table.last[:k], *table.last[k + 1 :])
+    return Table((*table.heads[:k], *table.heads[k + 1 :]), rows, last)
 
 
 def shown(cell: Cell) -> str:
@@ -88,13 +100,26 @@ def comma_separated(table: Table) -> str:
     writer.writerow(table.heads)
     for row in table.rows:
         writer.writerow(
-            ["" if c is None else one_line(c) if isinstance(c, str) else c for c in row]
+            [
+                "" if c is None else _no_formula(one_line(c)) if isinstance(c, str) else c
+                for c in row
+            ]
         )
     return out.getvalue()
 
 
+def _no_formula(text: str) -> str:
+    """A spreadsheet computes what begins like a formula; behind an apostrophe it is text."""
+    return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
+
+
 def _escaped(cell: Cell) -> str:
-    return shown(cell).replace("|", "\\|")
+    """A text that has more than letters, digits and what names have is code: so it is no HTML, no
+    link, and nobody's name."""
+    text = shown(cell)
+    if isinstance(cell, str) and not _PLAIN.fullmatch(text):
+        text = "`" + text.replace("`", "'") + "`"
+    return text.replace("|", "\\|")
 
 
 def _left(table: Table) -> list[bool]:

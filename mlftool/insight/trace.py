@@ -7,17 +7,20 @@ it is computed in integers as in the deployed module.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 from onnx import ModelProto, helper
 
 from mlftool.compile import compile_modules
-from mlftool.errors import MlfError, Problem
+from mlftool.errors import MlfError
+from mlftool.frontends.given import with_values
+from mlftool.frontends.load import load_model
 from mlftool.frontends.models import TFLite, imported, model_name, opened
-from mlftool.importer.given import with_values
-from mlftool.importer.load import load_model
+from mlftool.frontends.tflite.reader import read
 from mlftool.ir.graph import Array, Graph, Node
 from mlftool.mlf import Bundle
 from mlftool.mlf.interface import Interface, Tensor
@@ -51,31 +54,54 @@ class Traced:
     """A model that can be run with its layers' results."""
 
     spec: ModuleSpec
-    model: ModelProto
+    model: ModelProto | TFLite
     results: tuple[Result, ...]
     bytes: Mapping[str, int]
     inputs: tuple[Tensor, ...]
 
 
 def traced(spec: ModuleSpec) -> Traced:
-    """Raises MlfError for a model that is not ONNX, or does not compile."""
+    """Raises MlfError for a model that does not compile."""
     source = opened(spec.model)
-    if isinstance(source, TFLite):
-        text = "layers are compared in ONNX models; got TensorFlow Lite"
-        raise MlfError(Problem("MLF0405", text, str(model_name(source))))
-    model = load_model(source, spec.data_files, spec.only_declared)
-    model = with_values(model, spec.input_values, spec.input_shapes, str(model_name(source)))
+    is_tflite = isinstance(source, TFLite)
+    model = source if isinstance(source, TFLite) else _loaded(spec, source)
+    values = spec.input_values if is_tflite else {}  # the others are in the model
     shapes = {k: v for k, v in spec.input_shapes.items() if k not in spec.input_values}
-    plain = replace(spec, model=model, input_values={}, input_shapes=shapes, data_files=())
-    graph = imported(model, spec.module_name, shapes)[0]
-    named = {name for node in model.graph.node for name in node.output if name}
+    plain = replace(spec, model=model, input_values=values, input_shapes=shapes, data_files=())
+    with _said_of(spec.model):
+        graph = imported(model, spec.module_name, shapes, input_values=values)[0]
+        interface = _compiled(plain, model, ())[1]
+    kept = {state.output for state in graph.states}  # in any order: another model's may differ
+    named = (_named(model) | set(graph.outputs)) - kept
     results = tuple(_results(graph, named))
     sizes = {r.name: graph.types[r.name].bytes for r in results}
-    interface = _compiled(plain, model, ())[1]
     return Traced(plain, model, results, sizes, interface.inputs)
 
 
-_COMPUTE_NOTHING = (Trait.VIEW, Trait.MOVES_DATA, Trait.DEQUANTISER)
+@contextmanager
+def _said_of(model: Path | ModelProto | TFLite) -> Iterator[None]:
+    """Problems of a model in memory are said of its file."""
+    try:
+        yield
+    except MlfError as error:
+        if not isinstance(model, Path):
+            raise
+        problems = [replace(p, file=str(model)) for p in error.problems]
+        raise MlfError(problems, error.exit_code) from error.__cause__
+
+
+def _loaded(spec: ModuleSpec, source: Path | ModelProto) -> ModelProto:
+    """The model with its weights inside; inputs that are given are constants."""
+    model = load_model(source, spec.data_files, spec.only_declared)
+    return with_values(model, spec.input_values, spec.input_shapes, str(model_name(source)))
+
+
+def _named(model: ModelProto | TFLite) -> set[str]:
+    """The results that the model's file names."""
+    if isinstance(model, ModelProto):
+        return {name for node in model.graph.node for name in node.output if name}
+    tensors = read(model.data, model.name).subgraphs[0].tensors
+    return {t.name for t in tensors if t.name and t.data is None and not t.variable}
 
 
 def _results(graph: Graph, named: set[str]) -> Iterator[Result]:
@@ -87,14 +113,26 @@ def _results(graph: Graph, named: set[str]) -> Iterator[Result]:
             readers.setdefault(name, []).append(node)
     for node in graph.nodes:
         name = node.result
-        if name not in named or any(is_a(node, t) for t in _COMPUTE_NOTHING):
+        layer = _computed_by(node, made, named) if name in named else None
+        if layer is None:
             continue
-        if is_a(node, Trait.QUANTISER):
-            if _only_stored(node.inputs[0], made):
+        if is_a(layer, Trait.QUANTISER):
+            if _only_stored(layer.inputs[0], made):
                 continue  # or an input
         elif _is_quantised_later(name, readers) or _is_folded(readers.get(name, [])):
             continue
-        yield _result(graph, node, made, readers, named)
+        yield _result(graph, name, layer, made, readers, named)
+
+
+def _computed_by(node: Node, made: Mapping[str, Node], named: set[str]) -> Node | None:
+    """The node itself, or what a front end moves the result of to where the model's file has it;
+    None where nothing is computed."""
+    while is_a(node, Trait.VIEW) or is_a(node, Trait.MOVES_DATA):
+        before = node.inputs[0]
+        if before in named or before not in made:
+            return None
+        node = made[before]
+    return None if is_a(node, Trait.DEQUANTISER) else node
 
 
 def _only_stored(name: str, made: Mapping[str, Node]) -> bool:
@@ -131,15 +169,15 @@ def _is_quantised_later(name: str, readers: Mapping[str, list[Node]]) -> bool:
 
 def _result(
     graph: Graph,
-    node: Node,
+    name: str,
+    layer: Node,
     made: Mapping[str, Node],
     readers: Mapping[str, list[Node]],
     named: set[str],
 ) -> Result:
-    name, layer = node.result, node
     meant = name.removesuffix("_quantized")  # as onnxruntime's operator format has it
-    if is_a(node, Trait.QUANTISER):
-        source = node.inputs[0]
+    if is_a(layer, Trait.QUANTISER):
+        source = layer.inputs[0]
         meant = source if source in named else meant
         layer = made[source]
     core, behind = _core(layer, made, graph)
@@ -200,17 +238,24 @@ def _turns(found: Traced, most: int) -> Iterator[list[str]]:
 
 
 def _compiled(
-    spec: ModuleSpec, model: ModelProto, names: Sequence[str]
+    spec: ModuleSpec, model: ModelProto | TFLite, names: Sequence[str]
 ) -> tuple[Bundle, Interface]:
     """The model with further outputs: its archive and interface."""
+    bundle = compile_modules([replace(spec, model=_wider(model, names))])
+    return bundle, read_interface(bundle, spec.module_name, str(model_name(model)))
+
+
+def _wider(model: ModelProto | TFLite, names: Sequence[str]) -> ModelProto | TFLite:
+    """The model with these results among its outputs."""
+    if isinstance(model, TFLite):
+        return replace(model, further=tuple(names))
     wider = ModelProto()
     wider.CopyFrom(model)
     there = {o.name for o in model.graph.output}
     wider.graph.output.extend(
         helper.make_empty_tensor_value_info(name) for name in names if name not in there
     )
-    bundle = compile_modules([replace(spec, model=wider)])
-    return bundle, read_interface(bundle, spec.module_name, str(model_name(model)))
+    return wider
 
 
 def real(array: Array, tensor: Tensor) -> Array:

@@ -93,7 +93,8 @@ class State:
 class Graph:
     """A model. Nodes are in execution order; inputs, consts and node outputs are all typed.
 
-    `states` are kept from call to call. `quantised` has the scale and zero point of inputs and
+    `states` are kept from call to call: by the module itself if they are in `kept`, else by who
+    calls it. `quantised` has the scale and zero point of inputs and
     outputs whose file says what their integers stand for; elsewhere a node that quantises says so.
     """
 
@@ -105,6 +106,17 @@ class Graph:
     consts: Mapping[str, Array]
     states: tuple[State, ...] = ()
     quantised: Mapping[str, tuple[float, int]] = field(default_factory=dict)
+    kept: tuple[State, ...] = ()
+
+    @property
+    def taken(self) -> tuple[str, ...]:
+        """The inputs that a caller gives."""
+        return tuple(n for n in self.inputs if n not in {s.input for s in self.kept})
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        """The outputs that a caller gets."""
+        return tuple(n for n in self.outputs if n not in {s.output for s in self.kept})
 
     def replace(self, **changes: Any) -> Graph:
         return replace(self, **changes)

@@ -69,6 +69,7 @@ class Site(Protocol):
     def call(self, op: str, *arguments: str, **attrs: Any) -> str:
         """A call; attributes that are None are left out."""
 
+    def cast(self, text: str, dtype: str) -> str: ...
     def tuple(self, parts: Iterable[str]) -> str: ...
 
     def bind(self, expression: str) -> str:
@@ -123,7 +124,7 @@ def zero_point(s: Site, index: int) -> str:
         return "0"
     axes = s.type(index).shape
     zero = s.arg(index) if len(axes) == 1 and axes[0] > 1 else s.single(index)
-    return s.call("cast", zero, dtype="int32")
+    return s.cast(zero, "int32")
 
 
 def scale_of(s: Site, index: int) -> str:

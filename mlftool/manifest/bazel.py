@@ -18,6 +18,7 @@ from pathlib import Path
 from mlftool.errors import MlfError, Problem
 from mlftool.manifest import Archive, Manifest, Model, load
 from mlftool.manifest.entries import executor_options, executors_of
+from mlftool.manifest.quantize import cost_target
 from mlftool.options import OPTIONS
 from mlftool.runtime.boards import BOARDS
 
@@ -107,6 +108,13 @@ def base_target(manifest: Manifest, target: str) -> str:
     return own.base if own else target
 
 
+def has_budget(manifest: Manifest, target: str) -> bool:
+    """Whether budgets hold on a target: a program of an operating system has no flash, and its
+    kernels' working memory is no board's."""
+    board = BOARDS.get(base_target(manifest, target))
+    return board is not None and not board.hosted
+
+
 def check_boards(manifest: Manifest, labels: Labels) -> None:
     """Raises MlfError for boards in folders of this workspace that are no packages: Bazel would
     not say where their labels come from. Whether a package has the board only Bazel can tell.
@@ -139,13 +147,10 @@ def model_calls(manifest: Manifest, model: Model, labels: Labels, prefix: str = 
         call(
             "mlf_model",
             name=prefix + name,
-            model=labels(model.model),
             module_name=model.module_name,
             target=base_target(manifest, target),
             board=labels.absolute(own_board(manifest, target)),
-            input_shapes=shapes(model),
-            input_values=values(model),
-            data=[labels(path) for path in model.data_files],
+            **source(model, labels, f":{prefix}"),
             tuning=labels(model.tuning) if model.tuning else None,
             backend_files=[labels(path) for path in model.backend_files],
             backend_deps=[labels.absolute(label) for label in model.backend_deps],
@@ -156,12 +161,57 @@ def model_calls(manifest: Manifest, model: Model, labels: Labels, prefix: str = 
         )
         for name, target, executor in variants(model)
     ]
+    calls = [*quantised(manifest, model, labels, prefix), *calls]
     reports = [f":{prefix}{name}_report" for name in measured(manifest, model)]
     # `bazel run @models//keyword:report`; a board of the user's may have taken the name.
     if reports and "report" not in model.targets:
         common = {n: v for n, v in for_bazel(model, labels).items() if n not in ("size", "timeout")}
         calls.append(call("mlf_summary", name=f"{prefix}report", reports=reports, **common))
     return calls
+
+
+# The target that is an integer model made of a float one; no user's target has a dot.
+QUANTISED = "quantized.model"
+
+
+def source(model: Model, labels: Labels, package: str) -> dict[str, object]:
+    """What mlf_model and mlf_module compile; `package` begins the labels of the model's targets."""
+    if model.quantize:
+        return {"model": f"{package}{QUANTISED}"}
+    return given(model, labels)
+
+
+def given(model: Model, labels: Labels) -> dict[str, object]:
+    """The model's own files, and what is said of its inputs."""
+    return {
+        "model": labels(model.model),
+        "input_shapes": shapes(model),
+        "input_values": values(model),
+        "data": [labels(path) for path in model.data_files],
+    }
+
+
+def quantised(manifest: Manifest, model: Model, labels: Labels, prefix: str) -> list[str]:
+    """The call that makes integers of a float model, if it asks for that."""
+    asked = model.quantize
+    if asked is None:
+        return []
+    common = {n: v for n, v in for_bazel(model, labels).items() if n not in ("size", "timeout")}
+    bases = [base_target(manifest, target) for target in model.targets]
+    rule = call(
+        "mlf_quantize",
+        name=prefix + QUANTISED,
+        samples=labels(asked.data),
+        target=cost_target(bases),
+        metric=asked.metric,
+        at_least=None if asked.at_least is None else repr(asked.at_least),
+        flash_bytes=asked.flash,
+        optimize=model.optimize,
+        **given(model, labels),
+        # Archives of several models are in packages of their own.
+        **{**common, "visibility": ["//visibility:public"]},
+    )
+    return [rule]
 
 
 def measured(manifest: Manifest, model: Model) -> list[str]:
@@ -217,10 +267,7 @@ def checks(manifest: Manifest, model: Model, target: str, labels: Labels) -> dic
         for name in ("absolute", "relative"):
             value = getattr(test, name)
             found[name] = "" if value is None else repr(value).removesuffix(".0")
-    # A program of an operating system has no flash: budgets hold where a board measures them.
-    board = BOARDS.get(base_target(manifest, target))
-    on_board = board is not None and not board.hosted
-    for name in ("flash", "ram") if on_board else ():
+    for name in ("flash", "ram") if has_budget(manifest, target) else ():
         limits = [getattr(own, name)] if own else []
         limits += [model.budget.limit(target, name)[0]] if model.budget else []
         known = [limit for limit in limits if limit is not None]
@@ -241,12 +288,9 @@ def archive_calls(
             name=f"{prefix}{model.name}_module",
             tags=model.tags,
             exec_properties=dict(model.exec_properties),
-            model=labels(model.model),
             module_name=model.module_name,
             target=target,
-            input_shapes=shapes(model),
-            input_values=values(model),
-            data=[labels(path) for path in model.data_files],
+            **source(model, labels, f":{model.name}/" if prefix else f"//{model.name}:"),
             tuning=labels(model.tuning) if model.tuning else None,
             backend_files=[labels(path) for path in model.backend_files],
             **attributes(model, executor),
@@ -285,6 +329,7 @@ def index(manifest: Manifest) -> str:
         + constant("ARCHIVES", "archive of several models -> its library", archives)
         + constant("TESTS", "tests and budget tests", [f"{label}_tests" for label in reports])
         + constant("REPORTS", "measurements", [f"{label}_report" for label in reports])
+        + constant("FACTS", "figures to compare builds by", [f"{t[0]}.facts" for t in tests])
     )
 
 

@@ -28,6 +28,7 @@ from mlftool.manifest.kinds import (
 )
 from mlftool.manifest.matrix import Matrix
 from mlftool.manifest.nodes import TOP, Place
+from mlftool.manifest.quantize import QUANTIZE, Quantize
 from mlftool.manifest.records import ListOf, MapOf, OneOrMany, Record, Shape, key
 from mlftool.manifest.targets import ForBazel
 from mlftool.manifest.together import check_together
@@ -281,6 +282,14 @@ class Model(ForBazel, CompilerOptions, Named):
         example="kws.tuning.json",
         default=None,
         default_text="none",
+    )
+    quantize: Quantize | None = key(
+        QUANTIZE,
+        "Makes integers of the float model before it is compiled, as `mlftool quantize` does "
+        "(docs/quantize.md). Costs are those of the first target that is not the host.",
+        example="{data: train_sample.npz, accuracy: {metric: top1, at_least: 97%}}",
+        default=None,
+        default_text="the model as it is",
     )
     test: Test | None = key(
         Record(Test, "a test"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any
@@ -88,6 +89,52 @@ class OneOrMany:
 
     def schema(self) -> dict[str, Any]:
         return {"anyOf": [self.many.item.schema(), self.many.schema()]}
+
+
+NAME = Text("the name of a tensor, without '='", "[^=]+")
+
+
+@dataclass(frozen=True)
+class NameOrNumber:
+    """Always read as a text."""
+
+    expected: str = "a name or a whole number"
+
+    def read(self, node: Node, path: str, reading: Reading) -> Any:
+        value = node.value if isinstance(node, Scalar) else None
+        if isinstance(value, int) and not isinstance(value, bool):
+            return str(value)
+        return NAME.read(node, path, reading)
+
+    def schema(self) -> dict[str, Any]:
+        return {"anyOf": [NAME.schema(), {"type": "integer"}]}
+
+
+@dataclass(frozen=True)
+class PairsOf:
+    """Words KEY=VALUE: a list of them, one of them, or a mapping; always read as a tuple."""
+
+    many: ListOf
+    value: Text | NameOrNumber = NAME
+
+    @property
+    def expected(self) -> str:
+        return self.many.expected
+
+    def read(self, node: Node, path: str, reading: Reading) -> Any:
+        if isinstance(node, Mapping):
+            found = MapOf(NAME, self.value, self.expected, 1).read(node, path, reading)
+            words = () if found is BAD else tuple(f"{k}={v}" for k, v in found.items())
+            item = self.many.item
+            pattern = item.pattern if isinstance(item, Text) else ".*"
+            if all(re.fullmatch(pattern, word) for word in words):
+                return words or BAD
+            return refuse(self, node, path, reading)
+        return OneOrMany(self.many).read(node, path, reading)
+
+    def schema(self) -> dict[str, Any]:
+        pairs = MapOf(NAME, self.value, self.expected, 1).schema()
+        return {"anyOf": [pairs, *OneOrMany(self.many).schema()["anyOf"]]}
 
 
 @dataclass(frozen=True)
@@ -212,8 +259,9 @@ def kind_of(kind: Choice | Switch | Whole | Word | Several) -> Kind:
             return Integer(first, last)
         case Word(expected, pattern):
             return Text(expected, pattern)
-        case Several(item, expected):
-            return ListOf(kind_of(item), expected, 1, unique=True)
+        case Several(item, expected, pairs, numbers):
+            many = ListOf(kind_of(item), expected, 1, unique=True)
+            return PairsOf(many, NameOrNumber() if numbers else NAME) if pairs else many
 
 
 def _hints(about: Key) -> dict[str, Any]:

@@ -35,9 +35,17 @@ from mlftool.moved import missing
 if TYPE_CHECKING:
     from mlftool.api import export_model_library_format
     from mlftool.micro import testing
+    from mlftool.micro.project import (
+        GeneratedProject,
+        TemplateProject,
+        generate_project,
+        generate_project_from_mlf,
+        get_microtvm_template_projects,
+    )
 
 __all__ = [
     "FdTransport",
+    "GeneratedProject",
     "IoTimeoutError",
     "MicroError",
     "MicroSessionTimeoutError",
@@ -48,6 +56,7 @@ __all__ = [
     "Session",
     "SessionTerminatedError",
     "SocketTransport",
+    "TemplateProject",
     "Transport",
     "TransportClosedError",
     "TransportTimeouts",
@@ -57,8 +66,15 @@ __all__ = [
     "create_local_debug_executor",
     "create_local_graph_executor",
     "export_model_library_format",
+    "generate_project",
+    "generate_project_from_mlf",
+    "get_microtvm_template_projects",
     "testing",
 ]
+_OF_PROJECTS = (
+    *("GeneratedProject", "TemplateProject", "generate_project", "generate_project_from_mlf"),
+    "get_microtvm_template_projects",
+)
 _missing = missing(__name__, __all__)
 
 
@@ -71,6 +87,8 @@ def __getattr__(name: str) -> Any:
     """What needs the compiler is imported when it is asked for: driving a board does not."""
     if name == "export_model_library_format":
         return importlib.import_module("mlftool.api").export_model_library_format
-    if name == "testing":
-        return importlib.import_module("mlftool.micro.testing")
+    if name in _OF_PROJECTS:
+        return getattr(importlib.import_module("mlftool.micro.project"), name)
+    if name in ("project", "testing"):
+        return importlib.import_module(f"mlftool.micro.{name}")
     return _missing(name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mlftool.errors import ENVIRONMENT, MlfError, Problem
+from mlftool.errors import BAD_INPUT, ENVIRONMENT, MlfError, Problem
 
 CODE = "MLF0615"
 
@@ -10,8 +10,16 @@ CODE = "MLF0615"
 class MicroError(MlfError, RuntimeError):
     """The base of the others."""
 
+    exit_code = ENVIRONMENT
+
     def __init__(self, text: str, help: str = "") -> None:
-        super().__init__(Problem(CODE, text, help=help), ENVIRONMENT)
+        super().__init__(Problem(CODE, text, help=help), type(self).exit_code)
+
+
+class MicroInputError(MicroError):
+    """What was asked for does not exist."""
+
+    exit_code = BAD_INPUT
 
 
 class TransportClosedError(MicroError):

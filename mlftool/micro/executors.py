@@ -13,9 +13,10 @@ from mlftool.micro.errors import RPCError
 from mlftool.micro.packets import Tensor, TypeCode, Value
 from mlftool.micro.session import Device, Function, Module, RemoteArray, Session, named_inputs
 from mlftool.mlf.graph import NOP, Graph, Node, decode
+from mlftool.moved import OfTvm
 
 
-class _OnBoard:
+class _OnBoard(OfTvm):
     """What the modules of both executors have."""
 
     def __init__(self, module: Module) -> None:
@@ -69,6 +70,9 @@ class GraphModule(_OnBoard):
         if len(given) + 64 > session.most_bytes:
             given = session.array(np.frombuffer(given, np.uint8))
         self.module["load_params"](given)
+
+
+Module.aot_form, Module.graph_form = AotModule, GraphModule
 
 
 def _read(text: str) -> Graph:

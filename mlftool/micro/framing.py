@@ -85,10 +85,15 @@ class Unframer:
         del self._bytes[: self._start]
         self._start = 0
 
+    @property
+    def within(self) -> bool:
+        """Whether a frame has begun that has not ended."""
+        return self._bytes.startswith(START)
+
     def needed(self) -> int:
         """How many bytes surely come until the frame that has begun ends; 1 between frames. A line
         that returns no fewer bytes than it is asked for is asked for so many."""
-        if not self._bytes.startswith(START):
+        if not self.within:
             return 1
         try:
             head, at = self._take(2, 4)

@@ -32,7 +32,11 @@ log = logging.getLogger("mlftool.micro")
 @dataclass
 class Link:
     """The host's side of a line. A call that fails by time ends the session: an answer that comes
-    later is not taken for another call's."""
+    later is not taken for another call's.
+
+    Limits are of silence: they begin anew while bytes of a frame come, and while the board takes
+    those that are on the line. Noise and the board's log do not count, so one that never answers is
+    noticed however much it says."""
 
     transport: Transport
     timeouts: TransportTimeouts
@@ -76,8 +80,7 @@ class Link:
         )
 
     def _await_reply(self, wait: float | None) -> bool:
-        end = None if wait is None else time.monotonic() + wait
-        while (message := self._receive(end)) is not None:
+        while (message := self._receive(wait)) is not None:
             if message.type == Type.REPLY and message.session & 0xFF == self.nonce:
                 if message.body != bytes([VERSION]):
                     found = message.body[0] if message.body else "none"
@@ -108,8 +111,7 @@ class Link:
         self.send(name, packet)
         limit = self.timeouts.session_established_timeout_sec
         try:
-            end = time.monotonic() + limit if limit else None
-            while (message := self._receive(end)) is not None:
+            while (message := self._receive(limit or None)) is not None:
                 if message.type == Type.NORMAL and message.session == self.session:
                     return message.body
                 if message.type == Type.TERMINATE:
@@ -133,8 +135,11 @@ class Link:
     def _write(self, data: bytes, limit: float | None) -> None:
         self.transport.write(data, limit)
 
-    def _receive(self, end: float | None) -> Message | None:
-        """The next message that is no log; None when the time is over."""
+    def _receive(self, limit: float | None) -> Message | None:
+        """The next message that is no log; None after `limit` seconds in which neither a frame has
+        begun or gone on nor the board has taken a byte."""
+        begin = last = time.monotonic()
+        untaken = self.transport.untaken()
         while True:
             while self._messages:
                 message = self._messages.popleft()
@@ -142,16 +147,27 @@ class Link:
                     return message
                 if message.session in (0, self.session):
                     self.on_log(message.body.decode("utf-8", "replace"))
-            left = None if end is None else end - time.monotonic()
-            if left is not None and left <= 0:
-                return None
-            try:
-                data = self.transport.read(CHUNK, left)
-            except IoTimeoutError:
-                return None
+            since = last if self._unframer.within else begin
+            data = self._read(None if limit is None else since + limit - time.monotonic())
+            if not data:
+                before, untaken = untaken, self.transport.untaken()
+                if untaken >= before:
+                    return None
+                begin = last = time.monotonic()
+                continue
+            last = time.monotonic()
             for found in self._unframer.feed(data):
                 if isinstance(found, Damage):
                     self._dropped.append(found)
                 elif len(found) >= 3:
                     number = int.from_bytes(found[:2], "little")
                     self._messages.append(Message(number, found[2], found[3:]))
+
+    def _read(self, left: float | None) -> bytes:
+        """What is there; nothing if `left` seconds are over before there is anything."""
+        if left is not None and left <= 0:
+            return b""
+        try:
+            return self.transport.read(CHUNK, left)
+        except IoTimeoutError:
+            return b""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from mlftool.errors import did_you_mean
-from mlftool.micro.errors import MicroError
+from mlftool.micro.errors import MicroError, MicroInputError
 from mlftool.micro.framing import Unframer
 from mlftool.micro.project_api.client import ProjectAPIClient, instantiate_from_dir
 from mlftool.micro.transport import Transport, TransportTimeouts
@@ -37,7 +37,7 @@ def get_microtvm_template_projects(platform: str) -> str:
     name = "host" if platform == "crt" else platform
     if name not in template_names():
         hint = f"ours: {', '.join(template_names())}; others by --template-dir, or their folder"
-        raise MicroError(f"no template '{platform}' comes with mlftool", help=hint)
+        raise MicroInputError(f"no template '{platform}' comes with mlftool", help=hint)
     return str(_TEMPLATES / name)
 
 
@@ -49,7 +49,9 @@ def checked_options(
     for name in given or {}:
         if name not in defaults:
             hint = did_you_mean(name, defaults)
-            raise MicroError(f"unknown project option '{name}'", help=hint or ", ".join(defaults))
+            raise MicroInputError(
+                f"unknown project option '{name}'", help=hint or ", ".join(defaults)
+            )
     return {**defaults, **(given or {})}
 
 
@@ -59,7 +61,7 @@ def option_values(words: Sequence[str]) -> dict[str, str]:
     for word in words:
         name, equals, value = word.partition("=")
         if not name or not equals:
-            raise MicroError(f"--project-option: got '{word}', expected NAME=VALUE")
+            raise MicroInputError(f"--project-option: got '{word}', expected NAME=VALUE")
         found[name] = value
     return found
 

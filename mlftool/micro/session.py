@@ -8,7 +8,7 @@ import struct
 import time
 from collections import deque
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,7 @@ from mlftool.micro.packets import (
     tensor_bytes,
 )
 from mlftool.micro.transport import Transport, TransportTimeouts
+from mlftool.moved import OfTvm
 
 log = logging.getLogger("mlftool.micro")
 
@@ -35,7 +36,7 @@ _UNLIMITED = 1 << 16  # of a board that does not say how much a packet holds
 _KEPT_LOGS = 100
 
 
-class Session:
+class Session(OfTvm):
     """Drives a board over a transport:
 
         with Session(ProcessTransport(["./firmware"])) as session:
@@ -50,13 +51,13 @@ class Session:
 
     def __init__(
         self,
-        transport: Transport,
+        transport_context_manager: Transport,
         session_name: str = "micro-rpc",
         timeout_override: TransportTimeouts | None = None,
     ) -> None:
-        self.transport = transport
+        self.transport = transport_context_manager
         self.name = session_name
-        self.timeouts = timeout_override or transport.timeouts()
+        self.timeouts = timeout_override or self.transport.timeouts()
         self.device = Device(self)
         self.generation = 0  # counts sessions: what belongs to another one is stale
         self.logs: deque[str] = deque(maxlen=_KEPT_LOGS)  # the board's last lines
@@ -287,6 +288,10 @@ class Function(_Remote):
 
 class Module(_Remote):
     """A module of the board: the system library, or an executor, which ends with this object."""
+
+    # What TVM's AotModule and GraphModule make of it; executors.py says so.
+    aot_form: ClassVar[type[Any] | None] = None
+    graph_form: ClassVar[type[Any] | None] = None
 
     def __init__(self, session: Session, handle: int, name: str) -> None:
         super().__init__(session)

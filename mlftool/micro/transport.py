@@ -8,20 +8,25 @@ from __future__ import annotations
 
 import abc
 import contextlib
+import fcntl
 import importlib
 import os
 import select
 import socket
+import stat
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from mlftool.micro.errors import IoTimeoutError, MicroError, TransportClosedError
+from mlftool.micro.project_api.line_process import LineProcess
 
 CHUNK = 1 << 16  # bytes of one read
+AT_ONCE = 256  # bytes of one write to a serial port
 
 
 @dataclass(frozen=True)
@@ -56,7 +61,12 @@ class Transport(abc.ABC):
     def read(self, n: int, timeout_sec: float | None) -> bytes: ...
 
     @abc.abstractmethod
-    def write(self, data: bytes, timeout_sec: float | None) -> None: ...
+    def write(self, data: bytes, timeout_sec: float | None) -> None:
+        """The time is that of silence: it begins anew with each byte that is taken."""
+
+    def untaken(self) -> int:
+        """Bytes on the line that the other end has not taken yet, if the line knows."""
+        return 0
 
 
 class FdTransport(Transport):
@@ -90,16 +100,26 @@ class FdTransport(Transport):
                 raise IoTimeoutError(f"nothing to read within {timeout_sec} s")
 
     def write(self, data: bytes, timeout_sec: float | None) -> None:
-        end = _end(timeout_sec)
         while data:
             try:
                 data = data[os.write(self.write_fd, data) :]
             except BlockingIOError:
-                if not select.select([], [self.write_fd], [], _left(end))[1]:
+                if not select.select([], [self.write_fd], [], timeout_sec)[1]:
                     text = f"{len(data)} bytes were not written within {timeout_sec} s"
                     raise IoTimeoutError(text) from None
             except OSError:
                 raise TransportClosedError(self._closed()) from None
+
+    def untaken(self) -> int:
+        """Of a pipe. A simulated UART takes a byte when its processor reads one."""
+        try:
+            if not stat.S_ISFIFO(os.fstat(self.write_fd).st_mode):
+                return 0
+            return int.from_bytes(
+                fcntl.ioctl(self.write_fd, termios.FIONREAD, bytes(4)), sys.byteorder
+            )
+        except OSError:
+            return 0
 
     def _closed(self) -> str:
         return "the line is closed"
@@ -109,39 +129,31 @@ class ProcessTransport(FdTransport):
     """A program whose standard input and output are the line: firmware built for this computer, or
     a simulator with its board's UART there. Each `open` starts it anew."""
 
+    watched = False  # whether the program is ended with this process, however that ends
+
     def __init__(self, command: Sequence[str | os.PathLike[str]], **popen: Any) -> None:
         self.command = [os.fspath(word) for word in command]
         self.popen = popen
-        self.process: subprocess.Popen[bytes] | None = None
+        self._program: LineProcess | None = None
+
+    @property
+    def process(self) -> subprocess.Popen[bytes] | None:
+        """The program, while the line is open."""
+        return None if self._program is None else self._program.process
 
     def open(self) -> None:
         self.close()
         try:
-            self.process = subprocess.Popen(
-                self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, **self.popen
-            )
+            self._program = LineProcess(self.command, self.watched, **self.popen)
         except OSError as error:
             raise MicroError(f"{self.command[0]} cannot be started: {error.strerror}") from None
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.write_fd = self.process.stdin.fileno()
-        self.read_fd = self.process.stdout.fileno()
+        self.write_fd, self.read_fd = self._program.write_fd, self._program.read_fd
         super().open()
 
     def close(self) -> None:
-        if (process := self.process) is None:
-            return
-        self.process = None
-        assert process.stdin is not None
-        assert process.stdout is not None
-        with contextlib.suppress(OSError):
-            process.stdin.close()
-        try:
-            process.wait(0.5)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        process.stdout.close()
+        program, self._program = self._program, None
+        if program is not None:
+            program.close()
 
     def _closed(self) -> str:
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -153,32 +165,11 @@ class ProcessTransport(FdTransport):
 class QemuTransport(ProcessTransport):
     """A simulated board: `simulator` is QEMU's command with its machine, as a board.json has it."""
 
+    watched = True
+
     def __init__(self, simulator: Sequence[str], firmware: os.PathLike[str] | str) -> None:
         command = [*simulator, *QEMU_OPTIONS, os.fspath(firmware)]
         super().__init__(command, stderr=subprocess.DEVNULL)
-        self._watch: tuple[subprocess.Popen[bytes], int] | None = None
-
-    def open(self) -> None:
-        super().open()
-        assert self.process is not None
-        read, alive = os.pipe()
-        command = [sys.executable, "-I", "-S", "-c", WATCH, str(read), str(self.process.pid)]
-        watch = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[read])
-        self._watch = (watch, alive)
-        os.close(read)
-
-    def close(self) -> None:
-        if self._watch is not None:
-            (watch, alive), self._watch = self._watch, None
-            with contextlib.suppress(BrokenPipeError):
-                os.write(alive, b"x")
-            os.close(alive)
-            watch.wait()
-        super().close()
-
-
-# Ends the simulator when the host is gone, even if it was killed: QEMU does not end with its input.
-WATCH = "import os, sys; os.read(int(sys.argv[1]), 1) or os.kill(int(sys.argv[2]), 9)"
 
 
 # The UART is standard input and output; semihosting has no console, so that nothing mixes with it.
@@ -233,7 +224,8 @@ class SocketTransport(Transport):
         line = self._open_socket()
         line.settimeout(timeout_sec)
         try:
-            line.sendall(data)
+            while data:
+                data = data[line.send(data) :]
         except TimeoutError:
             text = f"{len(data)} bytes were not written within {timeout_sec} s"
             raise IoTimeoutError(text) from None
@@ -288,7 +280,8 @@ class SerialTransport(Transport):
         serial = importlib.import_module("serial")
         try:
             self._serial.write_timeout = timeout_sec
-            self._serial.write(data)
+            for at in range(0, len(data), AT_ONCE):  # its limit is that of a whole call
+                self._serial.write(data[at : at + AT_ONCE])
         except serial.SerialTimeoutException:
             text = f"{len(data)} bytes were not written within {timeout_sec} s"
             raise IoTimeoutError(text) from None

@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from mlftool.errors import MlfError, Problem
+from mlftool.errors import MlfError, NameClashError, Problem
 from mlftool.mlf import checksums, metadata, params
+from mlftool.mlf.bson import decode_bson
 from mlftool.mlf.bundle import Bundle
 from mlftool.mlf.layout import Layout
 from mlftool.mlf.readme import readme
@@ -24,6 +25,7 @@ from mlftool.mlf.records import (
 )
 
 README = "README.md"
+_RUNTIME, _CRT = "runtime/", "crt/"
 
 
 def write(archive: Archive) -> Bundle:
@@ -34,6 +36,10 @@ def write(archive: Archive) -> Bundle:
     check(archive)
     archive = normal(archive)
     files = dict(archive.shared)
+    if archive.version == 1:
+        files = {
+            _CRT + n[len(_RUNTIME) :] if n.startswith(_RUNTIME) else n: files[n] for n in files
+        }
     for m in archive.modules:
         layout = Layout(archive.version, m.style)
         files |= {layout.name(name, m.name): data for name, data in m.files.items()}
@@ -48,14 +54,23 @@ def write(archive: Archive) -> Bundle:
 
 def read(bundle: Bundle, file: str = "") -> Archive:
     """The archive as records, whatever its version. Raises MlfError with every problem."""
-    if metadata.MEMBER not in bundle.files:
+    about = metadata.member(bundle.files)
+    if about is None:
         text = "has no metadata.json, so it is not a Model Library Format archive"
         raise MlfError(Problem("MLF0502", text, file))
     checksums.verify(bundle.files, file)
-    version, modules = metadata.decode(bundle.files[metadata.MEMBER], file)
-    made = {metadata.MEMBER, README, checksums.MEMBER}
-    made |= {f"parameters/{m.name}.json" for m in modules}
+    version, modules = metadata.decode(bundle.files[about], file, about)
+    made = {about, README, checksums.MEMBER}
+    made |= {f"parameters/{m.name}.{end}" for m in modules for end in ("json", "bson")}
     rest = {name: data for name, data in bundle.files.items() if name not in made}
+    for m in modules:  # the proposal has them as JSON or BSON alone
+        usual = f"parameters/{m.name}.params"
+        for end, decode in (("json", params.decode_json), ("bson", decode_bson)):
+            twin = f"parameters/{m.name}.{end}"
+            if twin in bundle.files and usual not in rest:
+                rest[usual] = params.encode(decode(bundle.files[twin], file, twin))
+    if version == 1:  # which the proposal gave the C runtime in crt/
+        rest = {_RUNTIME + n[len(_CRT) :] if n.startswith(_CRT) else n: rest[n] for n in rest}
     places: dict[str, list[int]] = {}
     for k, m in enumerate(modules):
         for key in {m.name, m.name.lower()}:
@@ -87,7 +102,8 @@ def check(archive: Archive) -> None:
     for find in (_version_problems, _members_problems, _place_problems):
         problems = list(find(archive))
         if problems:  # the later ones would only be its consequences
-            raise MlfError(problems)
+            clash = any(p.code == "MLF0503" for p in problems)
+            raise (NameClashError if clash else MlfError)(problems)
 
 
 def _version_problems(archive: Archive) -> Iterable[Problem]:
@@ -150,13 +166,16 @@ def normal(archive: Archive) -> Archive:
     """The archive reduced to what its version can express, which is what reading returns.
 
     Version 1 knows of memory only the graph executor's; up to 6 there are no inputs and outputs;
-    device types of targets are in 2 to 5; the C runtime came with 5; JSON objects have no order.
+    device types of targets are in 2 to 5; the C runtime came with 5, and is in the proposal for 1;
+    JSON objects have no order.
     """
     version = archive.version
     shared = {
         name: data
         for name, data in archive.shared.items()
-        if version >= 5 or not name.startswith(("runtime/", "templates/"))
+        if version >= 5
+        or (version == 1 and name.startswith(_RUNTIME))
+        or not name.startswith((_RUNTIME, "templates/"))
     }
     modules = tuple(_normal(m, version) for m in archive.modules)
     modules = tuple(sorted(modules, key=lambda m: m.name))

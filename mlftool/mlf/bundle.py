@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlftool.errors import BAD_INPUT, ENVIRONMENT, MlfError, Problem
-from mlftool.mlf.untar import TarError, read_members
+from mlftool.mlf.untar import TarError, read_folder, read_members
 
 MACHINE_ERRORS = {errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE}
 LATEST = 8**11 - 1  # the last second a tar header can hold
@@ -120,15 +120,16 @@ def _replace(path: Path, data: bytes) -> None:
 
 
 def read_tar(path: Path) -> Bundle:
-    """The archive in `path`. Raises MlfError for anything but plain files under plain names."""
+    """The archive in `path`, a file or an unpacked folder. Raises MlfError for anything but
+    plain files under plain names."""
     try:
-        files = read_members(path)
+        files = read_folder(path) if path.is_dir() else read_members(path)
     except OSError as error:
         raise MlfError(Problem("MLF0501", f"cannot be read: {error.strerror}", str(path))) from None
     except TarError as error:
         where = f"member '{error.member[:200]}'" if error.member else ""
         raise MlfError(Problem("MLF0502", str(error), str(path), path=where)) from None
-    if "metadata.json" not in files:
+    if not any(re.fullmatch(r"metadata(-[0-9]+)?\.json", name) for name in files):
         text = "has no metadata.json, so it is not a Model Library Format archive"
         raise MlfError(Problem("MLF0502", text, str(path)))
     return Bundle(files)

@@ -80,6 +80,7 @@ class Interface:
     pools: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
     optimize: str = "speed"
+    state_bytes: int = 0  # what the module keeps from one run to the next
 
     @property
     def flag(self) -> str:
@@ -137,6 +138,7 @@ def _interface(module: str, data: Mapping[str, Any]) -> Interface:
         pools=tuple(map(str, data.get("pools", ()))),
         devices=tuple(map(str, data.get("devices", ()))),
         optimize=str(data.get("optimize", "speed")),
+        state_bytes=int(data.get("state_bytes", 0)),
     )
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from datetime import datetime, timezone
 from typing import Any
 
+from mlftool.errors import MlfError, Problem
 from mlftool.mlf.bundle import epoch
 from mlftool.mlf.records import (
     FULL_MODEL,
@@ -26,6 +28,7 @@ from mlftool.mlf.records import (
 from mlftool.mlf.strict import MAX_SIZE, Checked, decoded
 
 MEMBER = "metadata.json"
+_NUMBERED = re.compile(r"metadata-([1-9][0-9]{0,3})\.json")
 # Which of them can run is not the format's business: a newer mlftool may have more.
 EXECUTOR = re.compile(r"[a-z][a-z0-9_]{0,31}")
 # A name becomes part of file names, and of C identifiers where there are C sources.
@@ -112,9 +115,24 @@ def _main(m: MainMemory) -> dict[str, Any]:
     return entry
 
 
-def decode(data: bytes, file: str = "") -> tuple[int, tuple[ModuleRecord, ...]]:
-    """The version and the modules, without their files. Raises MlfError with every problem."""
-    modules, value = decoded(data, _decode, "MLF0505", file, MEMBER)
+def member(names: Iterable[str]) -> str | None:
+    """The metadata among an archive's files: `metadata.json`, or the proposal's
+    `metadata-<version>.json`; None if there are none, or several of the latter."""
+    found = sorted(n for n in names if _NUMBERED.fullmatch(n))
+    return MEMBER if MEMBER in names else found[0] if len(found) == 1 else None
+
+
+def decode(
+    data: bytes, file: str = "", member: str = MEMBER
+) -> tuple[int, tuple[ModuleRecord, ...]]:
+    """The version and the modules, without their files. Raises MlfError with every problem.
+
+    Spellings of TVM's documents that its code never wrote are read, too.
+    """
+    modules, value = decoded(data, _decode, "MLF0505", file, member)
+    if (number := _NUMBERED.fullmatch(member)) and number[1] != str(value["version"]):
+        text = f"says version {value['version']}; its name says {number[1]}"
+        raise MlfError(Problem("MLF0505", text, file, path=member))
     return int(value["version"]), modules
 
 
@@ -141,9 +159,15 @@ def _module(at: Checked, version: int, key: str) -> ModuleRecord:
         wanted = f"'{key[:100]}'" if key else "a plain name"
         name_at.note(f"got '{name[:100]}', expected {wanted}")
     style = _style(at, version)
-    names = _executors(at.at("executors" if version >= 5 else "runtimes"), style)
-    dependencies = at.maybe("external_dependencies")
     memory = at.at("memory")
+    key = "executors" if version >= 5 else "runtimes"
+    # The proposal for several modules has none: only graphs have storage ids.
+    names = (
+        _executors(at.at(key), style)
+        if key in at or not (at.place and "functions" in memory)
+        else ("graph" if "sids" in memory else "aot",)
+    )
+    dependencies = at.maybe("external_dependencies")
     return ModuleRecord(
         name=name,
         executors=names,
@@ -154,7 +178,7 @@ def _module(at: Checked, version: int, key: str) -> ModuleRecord:
         files={},
         style=style,
         dependencies=dependencies.list(_dependency) if dependencies else (),
-        exported=at.at("export_datetime").text(),
+        exported=(at.maybe("export_datetime_utc") or at.at("export_datetime")).text(),
     )
 
 
@@ -183,6 +207,8 @@ def _style(at: Checked, version: int) -> str:
 
 
 def _targets(at: Checked, version: int) -> tuple[TargetString, ...]:
+    if isinstance(at.value, str):  # as the proposal for version 1 has it
+        return (TargetString(at.text()),)
     if version >= 6:
         return at.list(lambda t: TargetString(t.text()))
     found = []
@@ -202,7 +228,7 @@ def _read_memory(at: Checked, version: int, has_sids: bool) -> Memory:
     sids_at = at.maybe("sids")
     return Memory(
         main=functions.at("main").list(_read_main),
-        functions=functions.at("operator_functions").list(_function),
+        functions=_functions(functions),
         sids=sids_at.list(_storage) if sids_at else None,
     )
 
@@ -235,12 +261,26 @@ def _read_main(at: Checked) -> MainMemory:
     )
 
 
-def _function(at: Checked) -> FunctionMemory:
-    def workspace(entry: Checked) -> tuple[int, int]:
-        device = entry.at("device").number(most=2**31 - 1)
-        return device, entry.at("workspace_size_bytes").number()
+def _functions(at: Checked) -> tuple[FunctionMemory, ...]:
+    """A list, a mapping from names as in TVM's documentation, or entries beside `main` as in its
+    proposal for several modules."""
+    found = at.maybe("operator_functions")
+    if found is None and any(key != "main" for key, _ in at.items()):
+        named = [(key, entry) for key, entry in at.items() if key != "main"]
+    elif found is not None and isinstance(found.value, dict):
+        named = list(found.items())
+    else:
+        return at.at("operator_functions").list(_function)
+    return tuple(FunctionMemory(name, entry.list(_workspace)) for name, entry in named)
 
-    return FunctionMemory(at.at("function_name").text(), at.at("workspace").list(workspace))
+
+def _function(at: Checked) -> FunctionMemory:
+    return FunctionMemory(at.at("function_name").text(), at.at("workspace").list(_workspace))
+
+
+def _workspace(at: Checked) -> tuple[int, int]:
+    device = at.at("device").number(most=2**31 - 1)
+    return device, at.at("workspace_size_bytes").number()
 
 
 def _argument(at: Checked) -> Argument:

@@ -29,6 +29,7 @@ LIST_MAGIC = 0xF7E58D4F05049CB7
 ARRAY_MAGIC = 0xDD5E40F096B4A13F
 # Longer `.params` have no JSON twin, which is for reading and would more than double an archive.
 MOST_JSON = 64 << 10
+SCHEMA = 1  # of JSON and BSON
 MAX_NDIM = 32  # numpy's; the C runtime's is TVM_CRT_MAX_NDIM
 # DLPack's (code, bits) of each type. An element takes whole bytes, and a bool one byte of 0 or 1.
 _NUMPY = {
@@ -55,40 +56,47 @@ def encode(arrays: Mapping[str, Array]) -> bytes:
     parts = [struct.pack("<QQQ", LIST_MAGIC, 0, len(names))]
     parts += [struct.pack("<Q", len(n)) + n for n in names]
     parts.append(struct.pack("<Q", len(names)))
-    for array in arrays.values():
-        code, bits = _CODES[array.dtype.name]
-        data = _bytes(array)
-        parts.append(struct.pack("<QQiiiBBH", ARRAY_MAGIC, 0, 1, 0, array.ndim, code, bits, 1))
-        parts.append(struct.pack(f"<{array.ndim}q", *array.shape))
-        parts.append(struct.pack("<q", len(data)) + data)
-    return b"".join(parts)
+    return b"".join([*parts, *map(encode_array, arrays.values())])
+
+
+def encode_array(array: Array) -> bytes:
+    """One tensor, as `.params` and TVM's libraries store it."""
+    code, bits = _CODES[array.dtype.name]
+    data = _bytes(array)
+    head = struct.pack("<QQiiiBBH", ARRAY_MAGIC, 0, 1, 0, array.ndim, code, bits, 1)
+    return head + struct.pack(f"<{array.ndim}q", *array.shape) + struct.pack("<q", len(data)) + data
 
 
 def decode(data: bytes, file: str = "", member: str = "") -> dict[str, Array]:
     """The tensors by name. Raises MlfError unless every byte of `data` is accounted for."""
-    return _located(lambda: _decode(_Cursor(data)), file, member)
+    return located(lambda: _decode(_Cursor(data)), file, member)
 
 
 def encode_json(arrays: Mapping[str, Array]) -> bytes:
     """`parameters/<module>.json`, which `decode_json` reads."""
-    parameters = [
-        {
-            "name": name,
-            "dtype": array.dtype.name,
-            "shape": list(array.shape),
-            "data": base64.b64encode(_bytes(array)).decode(),
-        }
-        for name, array in arrays.items()
-    ]
-    return json.dumps({"schema_version": 1, "parameters": parameters}, indent=1).encode()
+    parameters = entries(arrays, lambda data: base64.b64encode(data).decode())
+    return json.dumps({"schema_version": SCHEMA, "parameters": parameters}, indent=1).encode()
 
 
 def decode_json(data: bytes, file: str = "", member: str = "") -> dict[str, Array]:
     """What `encode_json` wrote. Raises MlfError for anything that is not exactly of its form."""
-    return _located(lambda: _from_json(parse_json(data)), file, member)
+    return located(lambda: from_entries(parse_json(data), _of_text), file, member)
 
 
-def _located(read: Callable[[], T], file: str, member: str) -> T:
+def entries(arrays: Mapping[str, Array], stored: Callable[[bytes], object]) -> list[dict[str, Any]]:
+    """The list of parameters; `stored` gives the form of the bytes."""
+    return [
+        {
+            "name": name,
+            "dtype": array.dtype.name,
+            "shape": list(array.shape),
+            "data": stored(_bytes(array)),
+        }
+        for name, array in arrays.items()
+    ]
+
+
+def located(read: Callable[[], T], file: str, member: str) -> T:
     try:
         return read()
     except ValueError as error:
@@ -183,10 +191,12 @@ def _values(data: bytes, shape: tuple[int, ...], dtype: np.dtype[Any], what: str
     return stored.astype(dtype).reshape(shape)
 
 
-def _from_json(data: Any) -> dict[str, Array]:
+def from_entries(data: Any, raw: Callable[[Any], bytes]) -> dict[str, Array]:
+    """The arrays of an object as JSON and BSON have it; `raw` gives an entry's bytes. Raises
+    ValueError."""
     if not isinstance(data, dict) or data.keys() != {"schema_version", "parameters"}:
         raise ValueError("is not an object with schema_version and parameters")
-    if data["schema_version"] != 1 or not isinstance(data["parameters"], list):
+    if data["schema_version"] != SCHEMA or not isinstance(data["parameters"], list):
         raise ValueError("schema_version is not 1, or parameters is not a list")
     arrays: dict[str, Array] = {}
     for entry in data["parameters"]:
@@ -202,10 +212,17 @@ def _from_json(data: Any) -> dict[str, Array]:
             raise ValueError(f"{what} has no shape of integers")
         if len(shape) > MAX_NDIM:
             raise ValueError(f"{what} has rank {len(shape)}; expected 0 to {MAX_NDIM}")
-        if not isinstance(entry["data"], str):
-            raise ValueError(f"{what} has data that is not text")
-        raw = base64.b64decode(entry["data"], validate=True)
+        try:
+            stored = raw(entry["data"])
+        except ValueError as error:
+            raise ValueError(f"{what} has {error}") from None
         dtype = numpy_dtype(entry["dtype"])
-        _check_size(tuple(shape), dtype, len(raw), what)
-        arrays[name] = _values(raw, tuple(shape), dtype, what)
+        _check_size(tuple(shape), dtype, len(stored), what)
+        arrays[name] = _values(stored, tuple(shape), dtype, what)
     return arrays
+
+
+def _of_text(data: Any) -> bytes:
+    if not isinstance(data, str):
+        raise ValueError("data that is not text")
+    return base64.b64decode(data, validate=True)

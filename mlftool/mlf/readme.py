@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from mlftool.errors import MlfError, one_line
 from mlftool.mlf.interface import Interface, Tensor, decode
@@ -139,17 +139,19 @@ def _run(m: ModuleRecord, interface: Interface | None) -> Iterator[str]:
         yield from _run_struct(m.name, interface)
     elif m.executor == "graph":
         if not interface.system_lib:
-            yield "/* functions: a TVMModule of the kernels; --system-lib makes one */"
+            yield "/* functions: a TVMModule of the kernels: --runtime-crt-system-lib 1 */"
         functions = "TVMSystemLibEntryPoint()" if interface.system_lib else "&functions"
         yield "TVMInitializeRuntime();"
         yield f"TVMModCreateFromCModule({functions}, &module);"
         yield f"/* json and params: executor-config/graph/{m.name}.graph, parameters/ */"
         yield "TVMGraphExecutor_Create(json, module, &device, &executor);"
         yield "TVMGraphExecutor_LoadParams(executor, params, params_size);"
-        yield f"/* TVMGraphExecutor_SetInput for {_order(interface)} */"
+        yield f"/* TVMGraphExecutor_SetInput for {_names(interface.inputs)} */"
         yield "TVMGraphExecutor_Run(executor);"
+        yield f"/* TVMGraphExecutor_GetOutput for {_names(interface.outputs)}, by index */"
     else:
-        yield f"/* values[i].v_handle points to a DLTensor each for {_order(interface)} */"
+        tensors = _names((*interface.inputs, *interface.outputs))
+        yield f"/* values[i].v_handle points to a DLTensor each for {tensors} */"
         yield f"int32_t status = tvmgen_{m.name}_run(values, type_codes, {_count(interface)},"
         yield "                                  &result, &result_code, NULL);"
     yield "```"
@@ -158,20 +160,30 @@ def _run(m: ModuleRecord, interface: Interface | None) -> Iterator[str]:
 def _run_struct(name: str, interface: Interface) -> Iterator[str]:
     yield f'#include "tvmgen_{name}.h"'
     yield ""
+    if interface.pools:
+        members = ", ".join(f".{pool} = {pool}" for pool in interface.pools)
+        yield f"struct tvmgen_{name}_workspace_pools pools = {{{members}}};"
+    if interface.devices:
+        members = ", ".join(f".{device} = NULL" for device in interface.devices)
+        yield f"struct tvmgen_{name}_devices devices = {{{members}}}; /* or your contexts */"
+    pools = ["&pools"] * bool(interface.pools)
+    besides = [*pools, *["&devices"] * bool(interface.devices)]
     if interface.workspace_io:
-        yield f"struct tvmgen_{name}_inputs inputs = tvmgen_{name}_map_inputs();"
+        where = ", ".join(pools)
+        yield f"struct tvmgen_{name}_inputs inputs = tvmgen_{name}_map_inputs({where});"
         yield "/* write to where its members point, then: */"
-        yield f"int32_t status = tvmgen_{name}_run(); /* 0: done */"
-        yield f"struct tvmgen_{name}_outputs outputs = tvmgen_{name}_map_outputs();"
+        yield f"int32_t status = tvmgen_{name}_run({', '.join(besides)}); /* 0: done */"
+        yield f"struct tvmgen_{name}_outputs outputs = tvmgen_{name}_map_outputs({where});"
         return
     for kind, tensors in (("inputs", interface.inputs), ("outputs", interface.outputs)):
         members = ", ".join(f".{t.c_name} = {t.c_name}" for t in tensors)
         yield f"struct tvmgen_{name}_{kind} {kind} = {{{members}}};"
-    yield f"int32_t status = tvmgen_{name}_run(&inputs, &outputs); /* 0: done */"
+    arguments = ", ".join(["&inputs", "&outputs", *besides])
+    yield f"int32_t status = tvmgen_{name}_run({arguments}); /* 0: done */"
 
 
-def _order(interface: Interface) -> str:
-    return ", ".join(t.c_name for t in (*interface.inputs, *interface.outputs))
+def _names(tensors: Sequence[Tensor]) -> str:
+    return ", ".join(t.c_name for t in tensors)
 
 
 def _count(interface: Interface) -> int:

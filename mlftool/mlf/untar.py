@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+from mlftool.files import opened
+
 BLOCK = 512
 MAX_MEMBERS = 20_000
 MAX_BYTES = 2**31 - 1
@@ -51,7 +53,7 @@ class TarError(Exception):
 
 def read_members(path: Path) -> dict[str, bytes]:
     """All files of the archive by name. Raises TarError, or OSError if it cannot be read."""
-    with os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
+    with opened(path) as file:
         info = os.fstat(file.fileno())
         if not stat.S_ISREG(info.st_mode):
             raise TarError("is not a file")
@@ -64,6 +66,37 @@ def read_members(path: Path) -> dict[str, bytes]:
             if data is not None:
                 files[name] = data
         return files
+
+
+def read_folder(path: Path) -> dict[str, bytes]:
+    """The files of an unpacked archive, by the same rules. Raises TarError or OSError.
+
+    Hidden files and folders are left alone: they are the version control's or the desktop's.
+    """
+    files: dict[str, bytes] = {}
+    taken: dict[str, bool] = {}
+    size = 0
+    for folder, folders, names in os.walk(path, onerror=_raise):
+        folders[:] = sorted(f for f in folders if not f.startswith("."))
+        for entry in sorted((*folders, *(n for n in names if not n.startswith(".")))):
+            at = Path(folder, entry)
+            name, info = at.relative_to(path).as_posix(), at.lstat()
+            if stat.S_ISDIR(info.st_mode):
+                continue
+            if not stat.S_ISREG(info.st_mode):
+                raise TarError("is a link or no file; expected a regular file", name)
+            size += info.st_size
+            if not _NAME.fullmatch(name) or len(name) > MAX_NAME:
+                raise TarError("has no plain name", name)
+            if size > MAX_BYTES or len(files) >= MAX_MEMBERS:
+                raise TarError(f"has more than {MAX_MEMBERS} files or {MAX_BYTES} bytes")
+            _claim(name, True, taken)
+            files[name] = at.read_bytes()
+    return files
+
+
+def _raise(error: OSError) -> None:
+    raise error
 
 
 def _claim(name: str, is_file: bool, taken: dict[str, bool]) -> None:

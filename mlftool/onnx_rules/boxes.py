@@ -64,6 +64,7 @@ def filling(neutral: Callable[[DType], Any], inputs: int = 1) -> Rule:
 
 
 ZEROS = filling(lambda row: 0)
+ALONE = first_alone(as_it_is)
 
 
 def least(row: DType) -> float:
@@ -76,7 +77,7 @@ def greatest(row: DType) -> float:
 
 def keep_shape(scope: Scope, name: str, out: str, row: DType, part: slice = slice(None)) -> None:
     """A node that makes a vector of the true extents of `name`."""
-    symbols = scope.symbols[name][part]
+    symbols = scope.extents_of(name)[part]
     static = [-1 if s else n for s, n in zip(symbols, scope.types[name].shape[part], strict=True)]
     scope.types[out] = TensorType(row, (len(static),))
     inputs = tuple(s for s in symbols if s)

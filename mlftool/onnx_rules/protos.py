@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
-from onnx import NodeProto, TensorProto, helper, numpy_helper
+from onnx import FunctionProto, GraphProto, NodeProto, TensorProto, helper, numpy_helper
 
 
 def domain_of(node: NodeProto) -> str:
@@ -13,6 +14,27 @@ def domain_of(node: NodeProto) -> str:
 
 def op_name(node: NodeProto) -> str:
     return f"{domain_of(node)}.{node.op_type}" if domain_of(node) else str(node.op_type)
+
+
+def called_name(it: NodeProto | FunctionProto) -> str:
+    """How messages call one of the model's functions: all that tells it from others."""
+    name = it.op_type if isinstance(it, NodeProto) else it.name
+    domain = "" if it.domain == "ai.onnx" else it.domain
+    return ".".join(filter(None, (domain, name, it.overload)))
+
+
+def subgraphs(node: NodeProto) -> list[GraphProto]:
+    return [g for a in node.attribute for g in ([a.g] if a.HasField("g") else a.graphs)]
+
+
+def names_in(nodes: Iterable[NodeProto]) -> set[str]:
+    """The names of all values that nodes and their subgraphs read and make."""
+    found: set[str] = set()
+    for node in nodes:
+        found.update(node.input, node.output)
+        for graph in subgraphs(node):
+            found |= names_in(graph.node).union(i.name for i in (*graph.input, *graph.initializer))
+    return found
 
 
 def attributes(node: NodeProto) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import numpy as np
-from onnx import NodeProto, TypeProto
+from onnx import FunctionProto, NodeProto, TypeProto
 
 from mlftool.errors import Problem
 from mlftool.ir import dtype
@@ -25,6 +25,8 @@ class Scope:
     file: str
     input_shapes: Mapping[str, Sequence[int]]
     opsets: Mapping[str, int] = field(default_factory=dict)
+    functions: Mapping[str, FunctionProto] = field(default_factory=dict)  # the model's own
+    names: set[str] = field(default_factory=set)  # of all values in the model and in calls
     where: str = ""  # the node and attribute whose subgraph this is
     index: int = 0  # of the node that is imported, among those of its graph
     hidden: frozenset[str] = frozenset()  # tensors that are taken to fill their boxes
@@ -128,6 +130,7 @@ class Refuse(Exception):  # noqa: N818
         self.code, self.text, self.help = code, text, help
 
 
+CONSTANT = "if an input's value decides it, make that a constant: --input-value NAME:VALUE"
 KEEP = Keep()
 Outcome = Next | Keep | Refuse | Replace
 Rule = Callable[[Scope, NodeProto], Outcome]

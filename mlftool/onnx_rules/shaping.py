@@ -11,7 +11,7 @@ import numpy as np
 
 from mlftool.ir import dtype
 from mlftool.ir.graph import Array, Node, TensorType
-from mlftool.onnx_rules.scope import Refuse, Scope
+from mlftool.onnx_rules.scope import CONSTANT, Refuse, Scope
 from mlftool.onnx_rules.steps import Steps
 
 Shape = tuple[int, ...]
@@ -20,10 +20,19 @@ INT64 = np.int64
 
 @dataclass(frozen=True)
 class Element:
-    """`most`: its upper bound, None if it is not known; `symbol`: the extent that it is, or ""."""
+    """Its bounds, None where they are not known; `symbol`: the extent that it is, or ""."""
 
     most: int | None = None
     symbol: str = ""
+    least: int | None = None
+
+    @property
+    def exact(self) -> bool:
+        return self.most is not None and self.most == self.least
+
+
+def exactly(value: int) -> Element:
+    return Element(value, least=value)
 
 
 def least_of(values: Sequence[Element]) -> Element:
@@ -84,7 +93,7 @@ class Shaping:
         found = self.known(i) if self.steps.x(i) else default
         if found is None:
             text = f"its {what} are known only at run time; expected constant {what}"
-            raise Refuse("MLF0206", text)
+            raise Refuse("MLF0206", text, CONSTANT)
         return found
 
     def bounds(self, best: Sequence[int | None]) -> Shape:
@@ -103,11 +112,8 @@ class Shaping:
 
     def true_extents(self) -> list[int | str]:
         """Of the first input: static ones, and names of int64 scalars."""
-        shape = self.type(0).shape
-        return [
-            self("Cast", symbol, to=dtype.int64.onnx) if symbol else n
-            for n, symbol in zip(shape, self.symbols or [""] * len(shape), strict=True)
-        ]
+        pairs = zip(self.type(0).shape, self.symbols, strict=True)
+        return [self("Cast", e, to=dtype.int64.onnx) if e else n for n, e in pairs]
 
     def extent(self, n: int | str) -> str:
         """An extent as a value."""
@@ -116,6 +122,11 @@ class Shaping:
     def at(self, vector: str, k: int) -> str:
         """Element `k` of a vector, as a scalar of int64."""
         return self("Cast", self("Gather", vector, self.number(k)), to=dtype.int64.onnx)
+
+    def extent_at(self, vector: str, k: int) -> int | str:
+        """Element `k` of a vector as an extent, static where it is certain."""
+        element = self.elements(vector)[k]
+        return element.most if element.exact and element.most is not None else self.at(vector, k)
 
     def indexes(self, count: int, k: int, rank: int) -> str:
         """0, 1 ... along axis `k` of `rank`."""

@@ -46,12 +46,14 @@ class Trait(Enum):
     BRANCH = auto()  # control flow: one of two subgraphs
     LOOP = auto()  # one subgraph again and again
     SCAN = auto()  # one for each element of sequences
+    EARLY = auto()  # onnxruntime has it in opsets before its first, for which exporters wrote it
     OF_SHAPE = auto()  # its value follows from its input's shape
     SHAPE = auto()  # the extents, at run time, of the tensor that attribute `of` names
 
 
 # The narrow float whose arithmetic a node has, though passes/widen.py gave it float32.
 ROUNDED = "mlf.rounded"
+STACK_LIMIT_BYTES = 1024  # scratch up to here is a local array, as TVM's generated kernels do
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,12 @@ class Operand:
     bytes: int = 0  # scratch: how much of the arena it needs
     planned: bool = False  # scratch: in the arena however small it is
     note: str = ""  # const: how weights are packed, for a comment
+
+    @property
+    def local(self) -> bool:
+        """Whether this scratch is an array of the C function, not part of the workspace."""
+        small = self.bytes <= STACK_LIMIT_BYTES
+        return self.role == "scratch" and small and not self.planned
 
 
 @dataclass(frozen=True)
@@ -83,6 +91,8 @@ class Kernel:
     inplace: tuple[str, ...] = ()  # tensors whose memory the output may take over
     # Inputs the output may overlap: least and most bytes from the output's start to the input's.
     overlap: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    # States that it changes where they stand: inputs whose memory may be that of an output.
+    updates: Mapping[str, str] = field(default_factory=dict)
     parametric: bool = False  # any integer of its text may be an int32_t variable instead
     external: Part | None = None  # whose function computes it instead of the template
 
@@ -258,13 +268,13 @@ def old(name: str, *traits: Trait, **fields: Any) -> None:
 
 
 def expands(
-    *names: str, kinds: Mapping[str, str] | None = None
+    *names: str, kinds: Mapping[str, str] | None = None, traits: Sequence[Trait] = ()
 ) -> Callable[[Expansion], Expansion]:
     """Register the function below as what `names` stand for; `kinds` are those of attributes."""
 
     def register(expansion: Expansion) -> Expansion:
         for name in names:
-            old(name, expansion=expansion, kinds=kinds or {})
+            old(name, *traits, expansion=expansion, kinds=kinds or {})
         return expansion
 
     return register

@@ -15,7 +15,7 @@ from mlftool.ir.graph import Node, TensorType
 from mlftool.ir.relay import Site
 from mlftool.onnx_rules.draft import Draft
 from mlftool.onnx_rules.scope import Scope
-from mlftool.onnx_rules.shaping import Bounds, Element, largest_of, least_of
+from mlftool.onnx_rules.shaping import Bounds, Element, exactly, largest_of, least_of
 from mlftool.ops.base import Affine, Attributes, Known, Trait
 from mlftool.ops.elementwise import Maths, elementwise
 from mlftool.ops.scalar import Exact, ExprFn, Scalar, compared
@@ -189,14 +189,37 @@ def _slope_per_channel(scope: Scope, d: Draft) -> None:
     d.inputs[1] = d.reshaped(scope, d.inputs[1], TensorType(slope.dtype, shape))
 
 
-def _extremes(pick: Callable[[Sequence[Element]], Element]) -> Bounds:
+def _each(pick: Callable[[Sequence[Element]], Element]) -> Bounds:
+    """What is known of an element by what is known of the elements that it is made of."""
+
     def bounds(scope: Scope, node: Node, parts: Sequence[list[Element]]) -> list[Element] | None:
         count = scope.types[node.result].elements
+        if any(scope.types[name].dtype.is_float for name in node.inputs):
+            return None
         rows = [p * count if len(p) == 1 else p for p in parts]
         equal = len({len(row) for row in rows}) == 1
         return [pick(each) for each in zip(*rows, strict=True)] if equal else None
 
     return bounds
+
+
+def _are_equal(pair: Sequence[Element]) -> Element:
+    """1 or 0 where that is certain."""
+    a, b = pair
+    if a == b and (a.exact or a.symbol):
+        return exactly(1)
+    apart = any(
+        low.most is not None and high.least is not None and low.most < high.least
+        for low, high in ((a, b), (b, a))
+    )
+    return exactly(0) if apart else Element(1, least=0)
+
+
+def _chosen(trio: Sequence[Element]) -> Element:
+    condition, a, b = trio
+    if a == b or condition.exact:
+        return a if condition.most else b
+    return largest_of((a, b))
 
 
 def _binary(name: str, expr: ExprFn, relay_op: str, *traits: Trait, **fields: Any) -> None:
@@ -215,7 +238,7 @@ _binary("BitwiseXor", _bitwise("^"), "bitwise_xor")
 _binary("And", _logical("&&"), "logical_and")
 _binary("Or", _logical("||"), "logical_or")
 _binary("Xor", _logical("!="), "logical_xor")
-_binary("Equal", _equal, "equal")
+_binary("Equal", _equal, "equal", bounds=_each(_are_equal))
 _binary("Less", _compare("<"), "less")
 _binary("LessOrEqual", _compare("<="), "less_equal")
 _binary("Greater", _compare(">"), "greater")
@@ -228,23 +251,16 @@ elementwise(
 )
 elementwise("Mod", _mod, includes=("mlf/math.h",), relay=_relay_mod)
 elementwise(
-    "Min",
-    _extreme("<"),
-    Trait.STEPWISE,
-    bounds=_extremes(least_of),
-    relay=relay.variadic("minimum"),
+    "Min", _extreme("<"), Trait.STEPWISE, bounds=_each(least_of), relay=relay.variadic("minimum")
 )
 elementwise(
-    "Max",
-    _extreme(">"),
-    Trait.STEPWISE,
-    bounds=_extremes(largest_of),
-    relay=relay.variadic("maximum"),
+    "Max", _extreme(">"), Trait.STEPWISE, bounds=_each(largest_of), relay=relay.variadic("maximum")
 )
 elementwise("PRelu", _prelu, relay=_relay_prelu, older=((7, _slope_per_channel),))
 elementwise("BitShift", _shift, relay=_relay_shift)
 elementwise(
     "Where",
     lambda m, condition, a, b: m.same(f"{condition} ? {a} : {b}"),
+    bounds=_each(_chosen),
     relay=lambda s: s.call("where", *s.args()),
 )

@@ -14,7 +14,7 @@ from mlftool.ir.holes import Number, numbers
 from mlftool.onnx_rules.windows import spelt_window
 from mlftool.ops.base import Contracts, Kernel, Layout, Operand, Trait, UnsupportedError, op
 from mlftool.ops.contraction import Contraction, shape_of
-from mlftool.ops.scalar import Store, literal, tensor_operand
+from mlftool.ops.scalar import Store, around, literal, tensor_operand
 
 
 def spatial_axes(c: Contraction) -> list[dict[str, int]]:
@@ -69,13 +69,11 @@ def plain_loops(
 ) -> Kernel:
     """The loops of any rank over `operands`, `each` instructions a product."""
     shape = numbers({"batch": c.batch, "ic": c.ic, "oc": c.oc, "area": math.prod(c.kernel)})
-    x = tensor_operand(c.v.graph, "x", c.v.core.inputs[0])
-    y = Operand("y", c.v.out.dtype.c, "out", c.v.node.outputs[0])
     return Kernel(
         name,
         "contract_any.c.j2",
         {"axes": spatial_axes(c), **shape, "group": Number(c.group), "store": store, **params},
-        (x, *operands, *store.operands, y),
+        around(c.v, *operands, *store.operands),
         cost=c.macs * each + c.pixels * c.oc * 20.0,
         macs=c.macs,
         includes=("mlf/kernel.h", *store.includes),

@@ -137,9 +137,11 @@ def contraction(v: View) -> Contraction:
 
 
 def packable(v: View) -> bool:
-    """Whether weights, and in quantised forms all parameters, are known at compile time."""
+    """Whether weights, of which there are some, and in quantised forms all parameters, are known at
+    compile time."""
     places = range(1, len(v.core.inputs)) if contracts_of(v).quantised else (1, 2)
-    return all(v.const(i) is not None for i in places if v.has(i))
+    some = v.x(contracts_of(v).weights).elements > 0
+    return some and all(v.const(i) is not None for i in places if v.has(i))
 
 
 def shape_of(v: View) -> Contraction:

@@ -29,7 +29,7 @@ from mlftool.ops.contraction import (
     shape_of,
 )
 from mlftool.ops.plain import float_of
-from mlftool.ops.scalar import Store, literal, tensor_operand
+from mlftool.ops.scalar import Store, around, literal, tensor_operand
 
 Requantised = Callable[[Contraction, Quantisation, str, str], str]
 
@@ -182,12 +182,7 @@ def gathered(v: View, requantised: Requantised) -> Kernel:
             "step": f"acc += {total.x('xp[c]')} * {total.w(f'wp[{step}]')};",
             "store": store,
         },
-        (
-            tensor_operand(v.graph, "x", v.core.inputs[0]),
-            *total.operands,
-            *store.operands,
-            Operand("y", v.out.dtype.c, "out", v.node.outputs[0]),
-        ),
+        around(v, *total.operands, *store.operands),
         cost=v.y.elements * area * (6.0 + 2 * ic),
         macs=math.prod(v.x(0).shape) * c.oc // c.group * area,
         includes=("mlf/kernel.h", *store.includes),

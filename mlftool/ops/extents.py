@@ -20,7 +20,7 @@ from mlftool.ir.graph import Node, View
 from mlftool.onnx_rules.boxes import Made, counted, filled, keep_shape, static_input
 from mlftool.onnx_rules.protos import attributes
 from mlftool.onnx_rules.scope import KEEP, Outcome, Refuse, Scope
-from mlftool.onnx_rules.shaping import Element
+from mlftool.onnx_rules.shaping import Element, exactly
 from mlftool.ops import folded
 from mlftool.ops.base import Kernel, Operand, Trait, UnsupportedError, old, op
 from mlftool.ops.movement import strides_of
@@ -73,19 +73,24 @@ def _compressed(scope: Scope, node: NodeProto, attrs: Mapping[str, Any]) -> Made
     symbols = scope.symbols_of(node.input[0])
     if any(s for k, s in enumerate(symbols) if k != axis):
         raise Refuse("MLF0302", "of a tensor with other extents that are known only at run time")
+    if symbols and not condition.shape:
+        raise Refuse("MLF0302", "of an extent that is known only at run time, by a scalar")
     if symbols and not scope.symbols_of(node.input[1]):  # nothing lies beyond the extent
         filled(scope, node, 1, False, (symbols[axis],))
     bound = min(x.shape[axis], condition.elements)
     return Made({0: (x.dtype, (*x.shape[:axis], bound, *x.shape[axis + 1 :]), axis)})
 
 
+def _along(v: View) -> tuple[tuple[int, ...], int]:
+    """The extents and `axis`; those of the flat tensor without one."""
+    axis = v.attr("axis")
+    return ((v.x(0).elements,), 0) if axis is None else (v.x(0).shape, axis % len(v.x(0).shape))
+
+
 @op("Compress", Trait.AXIS, makes=_compressed)
 def compress(v: View) -> Kernel:
     """The slices along `axis` (of the flat tensor without one) whose condition holds."""
-    shape, axis = v.x(0).shape, v.attr("axis")
-    if axis is None:
-        shape, axis = (v.x(0).elements,), 0
-    axis %= len(shape)
+    shape, axis = _along(v)
     return boxed(
         v,
         "extents_compress",
@@ -114,10 +119,7 @@ def _all_different(scope: Scope, node: NodeProto, attrs: Mapping[str, Any]) -> M
 def unique(v: View) -> Kernel:
     """The different slices along `axis` (elements without one), where each first stood, which one
     each is, how often it stood there, and how many there are."""
-    shape, axis = v.x(0).shape, v.attr("axis")
-    if axis is None:
-        shape, axis = (v.x(0).elements,), 0
-    axis %= len(shape)
+    shape, axis = _along(v)
     count, text = shape[axis], v.x(0).dtype.kind == "s"
     tables = [Operand(n, "int32_t", "scratch", bytes=4 * count) for n in ("first", "order", "rank")]
     return boxed(
@@ -137,6 +139,8 @@ def unique(v: View) -> Kernel:
 
 def _boxes_left(scope: Scope, node: NodeProto, attrs: Mapping[str, Any]) -> Made:
     boxes, scores = (scope.types[n] for n in node.input[:2])
+    if (len(boxes.shape), len(scores.shape)) != (3, 3):
+        raise Refuse("MLF0303", f"boxes {boxes} and scores {scores}; expected 3 axes each")
     counts = [scope.extents_of(n) for n in node.input[:2]]
     if any((*counts[0][::2], *counts[1][:2])):
         raise Refuse("MLF0302", "of a batch or of classes whose number is known only at run time")
@@ -145,7 +149,7 @@ def _boxes_left(scope: Scope, node: NodeProto, attrs: Mapping[str, Any]) -> Made
         node.input.extend([""] * (5 - len(node.input)) + [count])
     most = scope.consts.get(node.input[2]) if len(node.input) > 2 else np.zeros(1)
     each = boxes.shape[1]
-    if most is not None:
+    if most is not None and most.size:
         each = max(0, min(each, int(most.reshape(-1)[0])))
     return Made({0: (dtype.int64, (scores.shape[0] * scores.shape[1] * each, 3), 0)})
 
@@ -211,14 +215,14 @@ old("Size", Trait.OF_SHAPE, extents=_true_size)
 def _each_extent(scope: Scope, node: Node, parts: Sequence[list[Element]]) -> list[Element]:
     symbols, bounds = iter(node.inputs), scope.bounds
     each = [next(symbols) if n < 0 else n for n in node.attrs["static"]]
-    return [Element(n) if isinstance(n, int) else Element(bounds.get(n), n) for n in each]
+    return [exactly(n) if isinstance(n, int) else Element(bounds.get(n), n, least=0) for n in each]
 
 
 def _product(scope: Scope, node: Node, parts: Sequence[list[Element]]) -> list[Element]:
     counts = [scope.bounds.get(s) for s in node.inputs]
     known = [n for n in counts if n is not None]
     whole = len(known) == len(counts)
-    return [Element(math.prod([node.attrs["factor"], *known]) if whole else None)]
+    return [Element(math.prod([node.attrs["factor"], *known]) if whole else None, least=0)]
 
 
 @op("mlf.Extents", Trait.SHAPE, bounds=_each_extent)
@@ -234,14 +238,6 @@ def count(v: View) -> Kernel:
     """`factor` times the product of all inputs, as a scalar of the output's type."""
     product = " * ".join([f"*x{k}" for k in range(len(v.node.inputs))] + [str(v.attr("factor"))])
     return boxed(v, "extents_values", {"values": [f"({v.y.dtype.c})({product})"]})
-
-
-@op("mlf.Window")
-def window(v: View) -> Kernel:
-    """How much of an extent lies in [start, end)."""
-    start, end = v.attr("start"), v.attr("end")
-    least = f"mlf_min_i32(*x0, {end})"
-    return boxed(v, "extents_values", {"values": [f"{least} > {start} ? {least} - {start} : 0"]})
 
 
 @op("mlf.Join")

@@ -32,12 +32,16 @@ def _given(inputs: Known, i: int, attrs: Attributes, name: str) -> list[int] | N
     return [int(v) for v in attrs[name]] if name in attrs else None
 
 
+def _of_first(value: Callable[[Array, Attributes], Any]) -> Value:
+    """In the type of the first input, which is all that counts."""
+    return lambda inputs, attrs, opset: np.asarray(value(_data(inputs), attrs), _data(inputs).dtype)
+
+
 def gather_elements(inputs: Known, attrs: Attributes, opset: int) -> Array:
     """numpy's `choose`, which the reference calls, takes 64 rows at most."""
     x, index = _data(inputs), _data(inputs, 1)
-    axis = attrs.get("axis", 0) % x.ndim
     places = list(np.ogrid[tuple(slice(n) for n in index.shape)])
-    places[axis] = index
+    places[attrs.get("axis", 0)] = index
     return np.asarray(x[tuple(places)])
 
 
@@ -70,18 +74,16 @@ def pad(inputs: Known, attrs: Attributes, opset: int) -> Array:
 
 
 def _padded(x: Array, axis: int, pads: tuple[int, int], mode: bytes | str, value: Any) -> Array:
+    axis, kind = axis % x.ndim, mode.decode() if isinstance(mode, bytes) else mode
+    if kind == "constant":
+        at = np.arange(-pads[0], x.shape[axis] + pads[1])
+        inside = (at >= 0) & (at < x.shape[axis])
+        made = np.full((*x.shape[:axis], at.size, *x.shape[axis + 1 :]), value, x.dtype)
+        made[(slice(None),) * axis + (inside,)] = np.take(x, at[inside], axis)
+        return made
     x = np.take(x, np.arange(max(0, -pads[0]), x.shape[axis] - max(0, -pads[1])), axis)
     n = x.shape[axis]
     wanted = np.arange(-max(0, pads[0]), n + max(0, pads[1]))
-    kind = mode.decode() if isinstance(mode, bytes) else mode
-    if kind == "constant":
-        made = np.full(
-            (*x.shape[: axis % x.ndim], wanted.size, *x.shape[axis % x.ndim + 1 :]), value, x.dtype
-        )
-        inside = [slice(None)] * x.ndim
-        inside[axis] = slice(max(0, pads[0]), max(0, pads[0]) + n)
-        made[tuple(inside)] = x
-        return made
     if kind == "reflect" and n > 1:
         wanted = np.abs((wanted + n - 1) % (2 * n - 2) - (n - 1))
     elif kind == "wrap":
@@ -89,11 +91,15 @@ def _padded(x: Array, axis: int, pads: tuple[int, int], mode: bytes | str, value
     return np.take(x, np.clip(wanted, 0, n - 1), axis)
 
 
-def flatten(inputs: Known, attrs: Attributes, opset: int) -> Array:
-    x = _data(inputs)
-    axis = attrs.get("axis", 1)
+def _flat(x: Array, axis: int) -> Array:
     axis += x.ndim if axis < 0 else 0
     return x.reshape(math.prod(x.shape[:axis]), math.prod(x.shape[axis:]))
+
+
+flatten = _of_first(lambda x, attrs: _flat(x, attrs.get("axis", 1)))
+softsign = _of_first(lambda x, attrs: x / (1 + np.abs(x)))
+# Positive elements stay, whatever alpha is.
+leaky_relu = _of_first(lambda x, a: np.where(x < 0, x.dtype.type(a.get("alpha", 0.01)) * x, x))
 
 
 def shape(inputs: Known, attrs: Attributes, opset: int) -> Array:
@@ -104,28 +110,57 @@ def shape(inputs: Known, attrs: Attributes, opset: int) -> Array:
     return np.array(shape[first:last], np.int64)
 
 
-def softsign(inputs: Known, attrs: Attributes, opset: int) -> Array:
-    x = _data(inputs)
-    return np.asarray(x / (1 + np.abs(x)), x.dtype)
+def one_hot(inputs: Known, attrs: Attributes, opset: int) -> Array:
+    """Indices beyond the depth, which the reference takes modulo it, hit no place."""
+    at, values, n = _data(inputs), _data(inputs, 2), int(_data(inputs, 1).reshape(-1)[0])
+    hits = (at[..., None] == np.arange(n)) | (at[..., None] == np.arange(-n, 0))
+    return np.moveaxis(values[hits.astype(int)], -1, attrs.get("axis", -1))
 
 
-def log_softmax(inputs: Known, attrs: Attributes, opset: int) -> Array:
-    """The reference takes the logarithm of what underflowed. Before 13 all axes from `axis` on are
-    one."""
-    x = _data(inputs)
-    axis = attrs.get("axis", -1 if opset >= 13 else 1)
-    rows = x if opset >= 13 else x.reshape(math.prod(x.shape[:axis]), -1)
-    along = axis if opset >= 13 else 1
-    less = rows - rows.max(along, keepdims=True, initial=-np.inf)
-    made = less - np.log(np.exp(less).sum(along, keepdims=True))
-    return np.asarray(made.reshape(x.shape), x.dtype)
+def _along(line: Callable[[Array, int], Array]) -> Value:
+    """Along the axis of Softmax and its kin. Before 13, which the reference does not know, all axes
+    from `axis` on are one."""
+
+    def value(inputs: Known, attrs: Attributes, opset: int) -> Array:
+        x, axis = _data(inputs), attrs.get("axis", -1 if opset >= 13 else 1)
+        made = line(x, axis) if opset >= 13 else line(_flat(x, axis), 1).reshape(x.shape)
+        return np.asarray(made, x.dtype)
+
+    return value
 
 
-def lp_normalization(inputs: Known, attrs: Attributes, opset: int) -> Array:
+def _less_most(x: Array, axis: int) -> Array:
+    return np.asarray(x - x.max(axis, keepdims=True, initial=-np.inf))
+
+
+def _log_softmax(x: Array, axis: int) -> Array:
+    """The reference takes the logarithm of what underflowed."""
+    less = _less_most(x, axis)
+    return np.asarray(less - np.log(np.exp(less).sum(axis, keepdims=True)))
+
+
+def _softmax(x: Array, axis: int) -> Array:
+    powers = np.exp(_less_most(x, axis))
+    return np.asarray(powers / powers.sum(axis, keepdims=True))
+
+
+def _hardmax(x: Array, axis: int) -> Array:
+    made = np.zeros_like(x)
+    if x.size:
+        np.put_along_axis(made, np.expand_dims(x.argmax(axis), axis), 1, axis)
+    return made
+
+
+softmax, log_softmax, hardmax = map(_along, (_softmax, _log_softmax, _hardmax))
+
+
+def _unit(x: Array, attrs: Attributes) -> Array:
     """p=1 divides by the sum of absolute values; rows of zeros stay."""
-    x, axis = _data(inputs), attrs.get("axis", -1)
-    norm = np.linalg.norm(x, attrs.get("p", 2), axis, keepdims=True)
-    return np.asarray(x / np.where(norm == 0, 1, norm), x.dtype)
+    norm = np.linalg.norm(x, attrs.get("p", 2), attrs.get("axis", -1), keepdims=True)
+    return np.asarray(x / np.where(norm == 0, 1, norm))
+
+
+lp_normalization = _of_first(_unit)
 
 
 def _reduction(reduce: Callable[..., Array]) -> Value:
@@ -145,6 +180,8 @@ def _reduction(reduce: Callable[..., Array]) -> Value:
 
 
 def _log_sum_exp(x: Array, axes: tuple[int, ...], keep: bool) -> Array:
+    if x.dtype.kind in "iu":  # as of tensors that are not known (ops/reduce.py)
+        raise TypeError(f"ReduceLogSumExp on {x.dtype}; supported: floats")
     x = x.astype(np.float64)
     most = x.max(axes, keepdims=True, initial=-np.inf)
     most = np.where(np.isfinite(most), most, 0)

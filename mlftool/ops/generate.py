@@ -12,7 +12,7 @@ from mlftool.ir.dtype import float32
 from mlftool.ir.graph import View
 from mlftool.onnx_rules.shaping import Box, Shaping
 from mlftool.ops.base import Kernel, Operand, Trait, UnsupportedError, old, op
-from mlftool.ops.scalar import conversions, fetch, put, settle, tensor_operand
+from mlftool.ops.scalar import around, conversions, fetch, put, read_by, settle
 
 
 def _range_in_box(s: Shaping, attrs: Mapping[str, Any]) -> Box:
@@ -47,7 +47,7 @@ def _constant_in_box(s: Shaping, attrs: Mapping[str, Any]) -> Box:
     bounds = s.bounds([element.most for element in given])
     value = attrs.get("value")
     s.result("ConstantOfShape", s.number(bounds), **({"value": value} if value else {}))
-    extents = tuple(s.at(s.steps.x(0), k) for k in range(len(given)))
+    extents = tuple(s.extent_at(s.steps.x(0), k) for k in range(len(given)))
     return Box(bounds, extents, tuple(element.symbol for element in given))
 
 
@@ -76,8 +76,7 @@ def range_(v: View) -> Kernel:
             "store": put(row, "y", "i0", "value"),
         },
         (
-            tensor_operand(v.graph, "start", v.core.inputs[0]),
-            tensor_operand(v.graph, "delta", v.core.inputs[2]),
+            *read_by(v, {"start": 0, "delta": 2}),
             Operand("y", row.c, "out", v.node.outputs[0]),
         ),
         cost=v.y.elements * 5.0,
@@ -95,9 +94,6 @@ def bit_cast(v: View) -> Kernel:
         "portable.bitcast",
         "bitcast.c.j2",
         {"bytes": y.bytes},
-        (
-            tensor_operand(v.graph, "x", v.core.inputs[0]),
-            Operand("y", y.dtype.c, "out", v.node.outputs[0]),
-        ),
+        around(v),
         cost=y.bytes / 4,
     )

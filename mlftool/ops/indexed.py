@@ -15,13 +15,13 @@ from onnx import NodeProto
 
 from mlftool.ir.graph import Node, View
 from mlftool.ir.relay import Site
-from mlftool.onnx_rules.boxes import filled, keep_shape
+from mlftool.onnx_rules.boxes import ALONE, filled, keep_shape
 from mlftool.onnx_rules.protos import attributes
 from mlftool.onnx_rules.scope import Next, Outcome, Scope, Work, stepwise
 from mlftool.onnx_rules.shaping import Element, largest_of
 from mlftool.onnx_rules.steps import Steps, standing_for
 from mlftool.ops import folded
-from mlftool.ops.base import FIRST, Facts, Kernel, Trait, op, record, shown
+from mlftool.ops.base import FIRST, Facts, Kernel, Trait, of_form, op, record, shown
 from mlftool.ops.elementwise import index_text, row_major
 from mlftool.ops.movement import copied, strides_of
 from mlftool.ops.scalar import fetch, tensor_operand
@@ -55,20 +55,23 @@ def _gather_boxes(scope: Scope, node: NodeProto) -> Work[Outcome]:
 
     %y = Gather(%x, %i)   =>   %y = Gather(%x, Where(%i < 0, %i + extent, %i))
     """
-    data, out = node.input[0], node.output[0]
     filled(scope, node, 1, 0)
-    indices, symbols = node.input[1], scope.symbols_of(data)
+    symbols, steps = scope.symbols_of(node.input[0]), Steps(node, ())
     first, last = _indexed_axes(scope, node)
-    if not any(symbols[first:last]) or _never_negative(scope, indices):
+    if not any(symbols[first:last]) or _never_negative(scope, node.input[1]):
         return Next(node)
-    end = scope.fresh(f"{out}.end")
-    keep_shape(scope, data, end, scope.types[indices].dtype, slice(first, last))
-    steps = Steps(node, ())
-    zero = steps.const(0, scope.types[indices].dtype.numpy)
-    whole = steps("Add", indices, end)
-    node.input[1] = steps("Where", steps("Less", indices, zero), whole, indices)
+    node.input[1] = from_front(scope, steps, slice(first, last))
     yield standing_for(scope, steps.made)
     return Next(node)
+
+
+def from_front(scope: Scope, steps: Steps, axes: slice) -> str:
+    """The indices of a node, which may count from the ends of these axes of its data."""
+    data, indices = steps.x(0), steps.x(1)
+    row, end = scope.types[indices].dtype, scope.fresh(f"{steps.node.output[0]}.end")
+    keep_shape(scope, data, end, row, axes)
+    below = steps("Less", indices, steps.const(0, row.numpy))
+    return steps("Where", below, steps("Add", indices, end), indices)
 
 
 def _indexed_axes(scope: Scope, node: NodeProto) -> tuple[int, int]:
@@ -225,7 +228,7 @@ def reverse_sequence(v: View) -> Kernel:
     )
 
 
-@op("Trilu", Trait.NARROW)
+@op("Trilu", Trait.NARROW, extents=ALONE, forms=of_form("*", "."))
 def trilu(v: View) -> Kernel:
     """The elements on one side of a diagonal, `k` above the main one; zeros on the other."""
     rows, columns = v.y.shape[-2:]
@@ -243,7 +246,7 @@ def trilu(v: View) -> Kernel:
     )
 
 
-@op("OneHot", Trait.NARROW)
+@op("OneHot", Trait.NARROW, extents=ALONE, constant=folded.one_hot)
 def one_hot(v: View) -> Kernel:
     """values[1] where the index along `axis` is that of `indices`, values[0] elsewhere."""
     axis = v.attr("axis", -1) % len(v.y.shape)

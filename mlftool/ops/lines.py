@@ -15,13 +15,13 @@ from onnx import NodeProto
 from mlftool.ir import dtype
 from mlftool.ir.graph import View
 from mlftool.ir.relay import Rule, Site
-from mlftool.onnx_rules.boxes import filled, filling, first_alone, greatest, least
+from mlftool.onnx_rules.boxes import ZEROS, filled, filling, first_alone, greatest, least
 from mlftool.onnx_rules.draft import attr_to_input, flattened
 from mlftool.onnx_rules.protos import attributes
 from mlftool.onnx_rules.scope import KEEP, Outcome, Replace, Scope, Work, stepwise
 from mlftool.onnx_rules.shaping import Box, Shaping
 from mlftool.ops import folded
-from mlftool.ops.base import Facts, Kernel, Moved, Operand, Trait, UnsupportedError, op
+from mlftool.ops.base import Kernel, Moved, Operand, Trait, UnsupportedError, of_form, op, shown
 from mlftool.ops.elementwise import Maths
 from mlftool.ops.reduce import joined
 from mlftool.ops.scalar import literal, settle, tensor_operand
@@ -140,7 +140,7 @@ op(
 )(arg_max)
 
 
-@op("Hardmax", *LINES, older=((13, flattened),))
+@op("Hardmax", *LINES, older=((13, flattened),), constant=folded.hardmax)
 def hardmax(v: View) -> Kernel:
     """1 where the first largest element of each line is, 0 elsewhere."""
     return along(
@@ -155,12 +155,7 @@ def hardmax(v: View) -> Kernel:
     )
 
 
-def _one_axis(f: Facts) -> str:
-    axis = f.inputs[1] if len(f.inputs) > 1 else None
-    return f"axis {axis}; expected one number" if axis is None or axis.elements != 1 else ""
-
-
-@op("CumSum", Trait.SAME_RANK, checks=(_one_axis,))
+@op("CumSum", Trait.SAME_RANK, extents=ZEROS, forms=of_form("*", "."))
 def cumulative(v: View) -> Kernel:
     """The sum (product) of all elements before, and of the element itself unless `exclusive`."""
     row = v.y.dtype
@@ -186,18 +181,19 @@ def _top_in_box(s: Shaping, attrs: Mapping[str, Any]) -> Box:
     """As many as there can be; the true number is k, which may be a minimum with a constant."""
     shape, k = s.type(0).shape, s.steps.x(1)
     axis = attrs.get("axis", -1) % len(shape)
+    if s.type(1).elements != 1:
+        raise UnsupportedError(f"k is {s.type(1)}; expected one element")
     (most_k,) = s.most(k)
     bounds = list(shape)
-    bounds[axis] = min(
-        [shape[axis], *([] if most_k is None else [max(0, most_k)]), *s.limit[axis:][:1]]
-    )
+    least = [] if most_k is None else [max(0, most_k)]
+    bounds[axis] = min([shape[axis], *least, *s.limit[axis:][:1]])
     named = s.steps.node.output
     s.result("TopK", s.steps.x(0), s.number([bounds[axis]]), **attrs)
     if s.steps.wants(1):
         s.steps.made[-1].output.append(named[1])
-    extents: list[int | str] = [*shape]
+    extents, known = s.true_extents(), [*s.symbols[:axis], "", *s.symbols[axis + 1 :]]
     extents[axis] = s("Cast", s("Reshape", k, s.number([])), to=dtype.int64.onnx)
-    return Box(tuple(bounds), tuple(extents))
+    return Box(tuple(bounds), tuple(extents), tuple(known))
 
 
 @op(
@@ -214,9 +210,13 @@ def top_k(v: View) -> Kernel:
     first. k is the output's type."""
     if len(v.node.outputs) < 2 or not all(v.node.outputs):
         raise UnsupportedError("TopK with one output left out; supported: Values and Indices")
-    axis = v.attr("axis", -1)
+    x, made = v.x(0).shape, [v.type(o).shape for o in v.node.outputs]
+    axis = v.attr("axis", -1) % len(x)
+    k = (*v.y.shape, 0)[min(axis, len(v.y.shape))]
+    if set(made) != {(*x[:axis], k, *x[axis + 1 :])} or k > x[axis]:
+        raise UnsupportedError(f"TopK of {shown(x)} to {' and '.join(map(shown, made))}")
     sign = ">" if v.attr("largest", 1) else "<"
-    return along(v, "lines_top", axis, sign=sign, k=v.y.shape[axis % len(v.y.shape)])
+    return along(v, "lines_top", axis, sign=sign, k=k)
 
 
 @op("LpNormalization", *LINES, constant=folded.lp_normalization)

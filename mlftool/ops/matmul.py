@@ -23,7 +23,6 @@ from mlftool.ops.base import (
     Facts,
     Kernel,
     Layout,
-    Operand,
     Trait,
     UnsupportedError,
     op,
@@ -32,7 +31,7 @@ from mlftool.ops.base import (
 from mlftool.ops.contraction import BLOCK, contracts_of
 from mlftool.ops.elementwise import broadcast_strides, index_text, row_major
 from mlftool.ops.reduce import joined
-from mlftool.ops.scalar import Store, fetch, number, settle, tensor_operand
+from mlftool.ops.scalar import Store, around, fetch, number, read_by, settle
 
 
 def _shapes(v: View, b: int) -> tuple[tuple[int, ...], tuple[int, ...], int, int]:
@@ -77,13 +76,7 @@ def product(
             "store": store,
             "y": f"(({target}) * {rows} + m) * {columns} + n",
         },
-        (
-            tensor_operand(v.graph, "x", v.core.inputs[0]),
-            tensor_operand(v.graph, "w", v.core.inputs[at]),
-            *(tensor_operand(v.graph, n, v.core.inputs[k]) for n, k in reads.items()),
-            *store.operands,
-            Operand("y", v.out.dtype.c, "out", v.node.outputs[0]),
-        ),
+        around(v, *read_by(v, {"w": at, **reads}), *store.operands),
         cost=math.prod(batch) * rows * columns * (depth * 8.0 + 12.0),
         macs=math.prod(batch) * rows * columns * depth,
         includes=("mlf/kernel.h", *store.includes),
@@ -165,13 +158,6 @@ def _relay_qlinear_matmul(s: Site) -> str | None:
         out_dtype="int32",
     )
     return requantise(s, y, (1, 4), (6, 7))
-
-
-def flags(f: Facts) -> str:
-    for name in ("transA", "transB"):
-        if f.attrs.get(name, 0) not in (0, 1):
-            return f"{name} is {f.attrs[name]}; expected 0 or 1"
-    return ""
 
 
 def fitting_bias(f: Facts) -> str:

@@ -4,7 +4,6 @@ what was its own before it was the standard's."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import numpy as np
 import onnx
@@ -70,11 +69,7 @@ def _fused_matmul(s: Steps) -> None:
     if alpha == 1.0:
         s("MatMul", *sides, out=0)
     else:
-        s("Mul", s("MatMul", *sides), s.const(alpha, _numpy(s)), out=0)
-
-
-def _numpy(s: Steps) -> Any:
-    return s.type(0).dtype.numpy
+        s("Mul", s("MatMul", *sides), s.const(alpha, s.type(0).dtype.numpy), out=0)
 
 
 # What onnxruntime's optimiser joins with them.

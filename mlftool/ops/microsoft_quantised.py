@@ -77,6 +77,8 @@ def _quantised_where(s: Steps) -> None:
 def quantised_gemm(s: Steps) -> None:
     """Scales of output columns run along the first axis of a `b` that is turned. The bias is in
     units of the products, alpha included; the output is float if it has no scale."""
+    if bool(s.x(7)) != bool(s.x(8)):  # onnxruntime gives floats that are divided by the scale
+        raise UnsupportedError("QGemm with a scale or a zero point of its output; supported: both")
     a, b = s.dq(0), s.dq(3, axis=0 if s.attrs.get("transB", 0) else 1)
     bias: tuple[str, ...] = ()
     if s.x(6):

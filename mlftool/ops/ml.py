@@ -125,12 +125,24 @@ def classified(
         place = s("Cast", s("Greater", last, s.const(least)), to=INT64)
     if columns != 1:
         transformed(s, scores, 1)
-    elif s.attrs.get("post_transform", "NONE") == "LOGISTIC":
+    else:
+        in_two(s, scores, complement)
+    labelled(s, labels, place)
+
+
+def in_two(s: Steps, scores: str, complement: bool) -> None:
+    """The second output: one score as two columns."""
+    if s.attrs.get("post_transform", "NONE") == "LOGISTIC":
         s("Sigmoid", s("Concat", s("Neg", scores), scores, axis=1), out=1)
     else:
         other = s("Sub", s.const(1.0), scores) if complement else s("Neg", scores)
         s("Concat", other, scores, out=1, axis=1)
-    labelled(s, labels, place)
+
+
+def unchanged_alone(s: Steps, targets: int) -> None:
+    """A score that is alone stays as it is, whatever the transformation, as in onnxruntime."""
+    if targets == 1 and s.attrs.get("post_transform") != "PROBIT":
+        s.attrs["post_transform"] = "NONE"
 
 
 def labelled(s: Steps, labels: Array, place: str) -> None:
@@ -190,7 +202,7 @@ def _imputer(s: Steps) -> None:
 
 @ml("FeatureVectorizer")
 def _vectorizer(s: Steps) -> None:
-    """Columns side by side; of each only the first `inputdimensions`."""
+    """Columns side by side: of each the first `inputdimensions`, zeros where it has fewer."""
     parts = []
     for i, width in enumerate(s.attrs["inputdimensions"]):
         value, shape = s("Cast", s.x(i), to=FLOAT), _shape(s, i)
@@ -198,6 +210,8 @@ def _vectorizer(s: Steps) -> None:
         value = s("Reshape", value, s.const([rows, -1], np.int64))
         ends = (s.const([n], np.int64) for n in (0, width, 1))
         parts.append(s("Slice", value, *ends))
+        if (more := width - math.prod(shape[-1:] if len(shape) < 2 else shape[1:])) > 0:
+            parts.append(s.const(np.zeros((rows, more)), np.float32))
     s("Concat", *parts, out=0, axis=1)
 
 
@@ -283,10 +297,8 @@ def _linear(s: Steps, targets: int) -> str:
 
 @ml("LinearRegressor")
 def _linear_regressor(s: Steps) -> None:
-    """A score that is alone stays as it is, whatever the transformation, as in onnxruntime."""
     targets = s.attrs.get("targets", 1)
-    if targets == 1 and s.attrs.get("post_transform") != "PROBIT":
-        s.attrs["post_transform"] = "NONE"
+    unchanged_alone(s, targets)
     transformed(s, _linear(s, targets), 0)
 
 

@@ -16,7 +16,7 @@ from onnx import helper, numpy_helper
 from mlftool.onnx_rules.scope import Refuse
 from mlftool.onnx_rules.steps import Steps
 from mlftool.ops.base import UnsupportedError
-from mlftool.ops.ml import FLOAT, as_many, classified, labels_of, ml, transformed
+from mlftool.ops.ml import FLOAT, as_many, classified, labels_of, ml, transformed, unchanged_alone
 
 NODES = ("treeids", "nodeids", "modes", "truenodeids", "falsenodeids", "featureids")
 MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")
@@ -163,21 +163,13 @@ def _tree_ensemble(s: Steps) -> None:
         raise UnsupportedError(f"post_transform {how}; supported: 0 to {len(POST_TRANSFORMS) - 1}")
     s.attrs["post_transform"] = POST_TRANSFORMS[how]
     scores = s("mlf.Trees", s.x(0), **given)
-    if s.attrs["n_targets"] == 1:
-        _alone(s)
+    unchanged_alone(s, s.attrs["n_targets"])
     transformed(s, scores, 0)
-
-
-def _alone(s: Steps) -> None:
-    """A score that is alone stays as it is, whatever the transformation, as in onnxruntime."""
-    if s.attrs.get("post_transform") != "PROBIT":
-        s.attrs["post_transform"] = "NONE"
 
 
 @ml("TreeEnsembleRegressor")
 def _tree_regressor(s: Steps) -> None:
-    if s.attrs["n_targets"] == 1:
-        _alone(s)
+    unchanged_alone(s, s.attrs["n_targets"])
     transformed(s, _scores(s, "target", s.attrs["n_targets"]), 0)
 
 

@@ -8,24 +8,22 @@ strides alone, as here and in ops/parts.py, or from further tensors (ops/indexed
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from onnx import NodeProto
 
-from mlftool.ir import dtype
-from mlftool.ir.graph import Node, TensorType, View
+from mlftool.ir.graph import View
 from mlftool.ir.relay import Site, unary
-from mlftool.onnx_rules.boxes import as_it_is, counted, first_alone
+from mlftool.onnx_rules.boxes import ALONE, as_it_is
 from mlftool.onnx_rules.draft import Draft, attr_to_input
-from mlftool.onnx_rules.protos import attributes
-from mlftool.onnx_rules.scope import KEEP, Outcome, Refuse, Scope
-from mlftool.onnx_rules.shaping import Box, Shaping, of_first
+from mlftool.onnx_rules.scope import Scope
+from mlftool.onnx_rules.shaping import of_first
 from mlftool.ops import folded
-from mlftool.ops.base import FIRST, Facts, Kernel, Operand, Trait, UnsupportedError, old, op, shown
+from mlftool.ops.base import FIRST, Facts, Kernel, Operand, Trait, old, op, shown
 from mlftool.ops.elementwise import index_text, merged, row_major
-from mlftool.ops.scalar import conversions, fetch, put, tensor_operand
+from mlftool.ops.scalar import around, conversions, fetch, put, tensor_operand
+from mlftool.ops.shapers import expand_in_box, flatten_in_box, reshape_in_box, tile_in_box
 
 WORTH_MEMCPY = 4  # elements
 LEAST_BLOCKS = 4  # of a transpose in place: scratch is a quarter of the tensor at most
@@ -142,7 +140,7 @@ def copy(v: View) -> Kernel:
     return copied(v, "copy", [v.y.elements], "i0")
 
 
-old("Dropout", checks=(_dropout,), resolve=_without_dropout)
+old("Dropout", Trait.KEPT, checks=(_dropout,), resolve=_without_dropout)
 op(
     "Identity",
     *(Trait.VIEW, Trait.MOVES_DATA, Trait.IDENTITY),
@@ -157,88 +155,13 @@ def _relay_reshape(s: Site) -> str:
     return s.call("reshape", s.arg(), newshape=list(s.out.shape))
 
 
-@first_alone
-def _reshape_boxes(scope: Scope, node: NodeProto) -> Outcome:
-    """Where only the first extent is a symbol, a box is as contiguous as a tensor."""
-    name, out = node.input[0], node.output[0]
-    type_, symbols = scope.types[name], scope.symbols[name]
-    if any(symbols[1:]):
-        return Refuse("MLF0302", "only a first extent may be known at run time here")
-    inner = math.prod(type_.shape[1:])
-    target = _target(scope, node, type_.shape)
-    if target is None:
-        return Refuse("MLF0302", "the new shape is known only at run time")
-    rest = math.prod(target[1:])
-    if target[0] != -1 or any(n < 0 for n in target[1:]) or rest == 0 or inner % rest:
-        rows = f"supported: [-1, ...], which leaves rows of {inner} whole or splits them"
-        return Refuse("MLF0302", f"to {target}; {rows}")
-    symbol = symbols[0]
-    if inner != rest:
-        symbol = scope.fresh(f"{out}.extent")
-        counted(scope, symbol, (symbols[0], ""), (0, inner // rest), dtype.int32)
-    bound = type_.shape[0] * (inner // rest)
-    scope.types[out] = TensorType(type_.dtype, (bound, *target[1:]))
-    scope.symbols[out] = (symbol, *("" for _ in target[1:]))
-    shape = scope.new_const(f"{out}.target", np.array([bound, *target[1:]], np.int64))
-    scope.nodes.append(Node("Reshape", (name, shape), (out,), {}, node.name or out))
-    return KEEP
-
-
-def _target(scope: Scope, node: NodeProto, shape: Sequence[int]) -> list[int] | None:
-    """The shape that a Reshape or Flatten asks for, its first extent -1 where that is the rest."""
-    if node.op_type == "Flatten":
-        axis = attributes(node).get("axis", 1) % (len(shape) + 1)
-        return [-1, math.prod(shape[axis:])] if axis else [1, -1]
-    given = scope.consts.get(node.input[1])
-    if given is None:
-        return None
-    keep = not attributes(node).get("allowzero", 0)
-    target = [int(n) for n in given.reshape(-1)]
-    target = [shape[k] if n == 0 and keep and k else n for k, n in enumerate(target)]
-    if target and target[0] == 0 and keep:
-        target[0] = -1
-        rest = math.prod(shape[1:]) // max(1, -math.prod(target[1:]))
-        target = [target[0], *(rest if n == -1 else n for n in target[1:])]
-    return target
-
-
-def _reshape_in_box(s: Shaping, attrs: Mapping[str, Any]) -> Box:
-    """Element [i0, i1 ...] of the box is the one of x that stands there for the true extents."""
-    x, rank = s.type(0), s.type(1).elements
-    bounds = s.bounds([x.elements if rank == 1 else None] * rank)
-    if math.prod(bounds) > 2**31 - 1:
-        raise UnsupportedError(f"a box of {bounds} is too large")
-    asked = [s.at(s.steps.x(1), k) for k in range(rank)]
-    if not attrs.get("allowzero", 0):
-        for k, n in enumerate(x.shape[:rank]):
-            asked[k] = s("Where", s("Equal", asked[k], s.number(0)), s.number(n), asked[k])
-    product = asked[0] if asked else s.number(1)
-    for extent in asked[1:]:
-        product = s("Mul", product, extent)
-    # With -1 among them, the product is minus that of the others.
-    others = s("Max", s("Abs", product), s.number(1))
-    rest = s("Div", s.number(x.elements), others)
-    extents = [s("Where", s("Less", e, s.number(0)), rest, e) for e in asked]
-    flat = s.number(np.zeros((1,) * rank))
-    for k, extent in enumerate(extents):
-        flat = s("Add", s("Mul", flat, extent), s.indexes(bounds[k], k, rank))
-    at = s("Clip", flat, s.number(0), s.number(max(0, x.elements - 1)))
-    s.result("Gather", s("Reshape", s.steps.x(0), s.number([-1])), at)
-    return Box(bounds, tuple(extents))
-
-
 def _view(name: str, **fields: Any) -> None:
     fields = {"bounds": of_first, "extents": as_it_is, "relay": _relay_reshape, **fields}
     op(name, Trait.VIEW, Trait.MOVES_DATA, **fields)(copy)
 
 
-_view(
-    "Reshape",
-    extents=_reshape_boxes,
-    shaped=_reshape_in_box,
-    older=((5, attr_to_input("shape", 1)),),
-)
-_view("Flatten", extents=_reshape_boxes, bounds=None, constant=folded.flatten)
+_view("Reshape", extents=ALONE, shaped=reshape_in_box, older=((5, attr_to_input("shape", 1)),))
+_view("Flatten", extents=ALONE, shaped=flatten_in_box, bounds=None, constant=folded.flatten)
 for _name in ("Squeeze", "Unsqueeze"):
     _view(_name, older=((13, attr_to_input("axes", 1)),))
 
@@ -288,8 +211,7 @@ def _in_blocks(v: View, strides: Sequence[int]) -> Kernel | None:
             "store": move,
         },
         (
-            tensor_operand(v.graph, "x", v.core.inputs[0]),
-            Operand("y", row.c, "out", v.node.outputs[0]),
+            *around(v),
             Operand("block", row.c, "scratch", bytes=size * row.bytes),
         ),
         cost=math.prod(dims) // run * (6.0 + run) + math.prod(dims),
@@ -297,28 +219,12 @@ def _in_blocks(v: View, strides: Sequence[int]) -> Kernel | None:
     )
 
 
-def _expand_in_box(s: Shaping, attrs: Mapping[str, Any]) -> Box:
-    """Axes of x that are no 1 keep their extent."""
-    x, asked = s.type(0).shape, s.type(1).elements
-    rank = max(len(x), asked)
-    own = (1,) * (rank - len(x)) + x
-    first, most_asked = rank - asked, s.most(s.steps.x(1))
-    best = [n if n != 1 or k < first else most_asked[k - first] for k, n in enumerate(own)]
-    bounds = s.bounds(best)
-    s.result("Expand", s.steps.x(0), s.number(bounds))
-    extents: list[int | str] = [
-        s.at(s.steps.x(1), k - first) if n == 1 and k >= first else n for k, n in enumerate(own)
-    ]
-    given = [""] * first + [element.symbol for element in s.elements(s.steps.x(1))]
-    known = [g if isinstance(e, str) else "" for g, e in zip(given, extents, strict=True)]
-    return Box(bounds, tuple(extents), () if any(s.symbols) else tuple(known))
-
-
 @op(
     "Expand",
     Trait.MOVES_DATA,
     moved=FIRST,
-    shaped=_expand_in_box,
+    extents=ALONE,
+    shaped=expand_in_box,
     relay=lambda s: s.call("broadcast_to", s.arg(), shape=list(s.out.shape)),
 )
 def expand(v: View) -> Kernel:
@@ -328,25 +234,12 @@ def expand(v: View) -> Kernel:
     return strided(v, "expand", v.y.shape, [0 if n == 1 else s for s, n in pairs])
 
 
-def _tile_in_box(s: Shaping, attrs: Mapping[str, Any]) -> Box:
-    x = s.type(0).shape
-    times = s.most(s.steps.x(1))
-    if len(times) != len(x):
-        raise Refuse("MLF0303", f"repeats has {len(times)} elements; expected {len(x)}")
-    bounds = s.bounds([t if t is None else t * n for t, n in zip(times, x, strict=True)])
-    value = s.steps.x(0)
-    for k, n in enumerate(bounds):
-        value = s("Gather", value, s.number(np.arange(n) % max(1, x[k])), axis=k)
-    s.result("Identity", value)
-    counts = [s("Mul", s.at(s.steps.x(1), k), s.number(n)) for k, n in enumerate(x)]
-    return Box(bounds, tuple(counts))
-
-
 @op(
     "Tile",
     *(Trait.MOVES_DATA, Trait.SAME_RANK),
     moved=FIRST,
-    shaped=_tile_in_box,
+    extents=ALONE,
+    shaped=tile_in_box,
     relay=_relay_tile,
 )
 def tile(v: View) -> Kernel:

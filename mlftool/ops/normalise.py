@@ -12,7 +12,7 @@ from mlftool.onnx_rules.draft import flattened
 from mlftool.ops import folded
 from mlftool.ops.base import ROUNDED, Kernel, Operand, Trait, UnsupportedError, op
 from mlftool.ops.elementwise import Maths
-from mlftool.ops.scalar import Load, Store, conversions, settle, tensor_operand
+from mlftool.ops.scalar import Load, Store, around, conversions, settle
 
 KEPT = 256  # exponentials that are kept in scratch at most
 
@@ -42,7 +42,14 @@ TRAITS = (Trait.EPILOGUE, Trait.PROLOGUE, Trait.ROUNDS_STEPS, Trait.SAME_RANK, T
 FLATTENED = ((13, flattened),)
 
 
-@op("Softmax", *TRAITS, older=FLATTENED, extents=filling(least), relay=_relay_softmax("nn.softmax"))
+@op(
+    "Softmax",
+    *TRAITS,
+    older=FLATTENED,
+    extents=filling(least),
+    relay=_relay_softmax("nn.softmax"),
+    constant=folded.softmax,
+)
 def softmax(v: View) -> Kernel:
     """exp(x - max) / sum(exp(x - max)) along `axis` in three passes. LogSoftmax is
     x - max - log(sum(exp(x - max))).
@@ -89,9 +96,7 @@ def softmax(v: View) -> Kernel:
             "store": store,
         },
         (
-            tensor_operand(v.graph, "x", load.tensor),
-            *store.operands,
-            Operand("y", v.out.dtype.c, "out", v.node.outputs[0]),
+            *around(v, *store.operands, x=load.tensor),
             *scratch,
         ),
         cost=outer * n * inner * 80.0,
@@ -110,6 +115,7 @@ op(
     "LogSoftmax",
     *TRAITS,
     older=FLATTENED,
+    extents=filling(least),
     relay=_relay_softmax("nn.log_softmax"),
     constant=folded.log_softmax,
 )(softmax)

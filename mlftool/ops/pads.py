@@ -10,6 +10,7 @@ import numpy as np
 from mlftool.ir.dtype import float32
 from mlftool.ir.graph import View
 from mlftool.ir.relay import Site
+from mlftool.onnx_rules.boxes import ALONE
 from mlftool.onnx_rules.draft import Draft
 from mlftool.onnx_rules.scope import Scope
 from mlftool.onnx_rules.shaping import Box, Shaping
@@ -17,7 +18,7 @@ from mlftool.ops import folded
 from mlftool.ops.base import Facts, Kernel, Moved, Operand, Trait, UnsupportedError, of_form, op
 from mlftool.ops.indexed import place
 from mlftool.ops.movement import copied
-from mlftool.ops.scalar import fetch, literal, tensor_operand
+from mlftool.ops.scalar import fetch, literal, read_by, tensor_operand
 
 
 def _relay_pad(s: Site) -> str | None:
@@ -67,17 +68,17 @@ def _pad_in_box(s: Shaping, attrs: Mapping[str, Any]) -> Box:
     at_axes = [int(a) % len(x) for a in s.constant(3, "axes", np.arange(len(x)))]
     bounds = s.bounds([None if k in at_axes else n for k, n in enumerate(x)])
     value, outside = s.steps.x(0), ""
-    extents: list[int | str] = list(x)
+    extents = s.true_extents()
     for k, axis in enumerate(at_axes):
         before, after = s.at(s.steps.x(1), k), s.at(s.steps.x(1), k + len(at_axes))
         at = s("Sub", s.number(np.arange(bounds[axis])), before)
-        last = s.number(max(0, x[axis] - 1))
+        last = s("Max", s("Sub", s.extent(extents[axis]), s.number(1)), s.number(0))
         value = s("Gather", value, s("Clip", at, s.number(0), last), axis=axis)
         beyond = s("Or", s("Less", at, s.number(0)), s("Greater", at, last))
         shape = [bounds[axis] if a == axis else 1 for a in range(len(x))]
         beyond = s("Reshape", beyond, s.number(shape))
         outside = s("Or", outside, beyond) if outside else beyond
-        extents[axis] = s("Add", s("Add", before, after), s.number(x[axis]))
+        extents[axis] = s("Add", s("Add", before, after), s.extent(extents[axis]))
     if mode == "constant" and outside:
         filler = s.steps.x(2) or s.steps.const(0, s.type(0).dtype.numpy)
         s.result("Where", outside, filler, value)
@@ -92,6 +93,7 @@ def _pad_in_box(s: Shaping, attrs: Mapping[str, Any]) -> Box:
     moved=Moved((0,), fill=2),
     checks=(_borders,),
     older=((11, _pads_to_inputs),),
+    extents=ALONE,
     shaped=_pad_in_box,
     constant=folded.pad,
     relay=_relay_pad,
@@ -127,7 +129,7 @@ def _begins(v: View, rank: int) -> tuple[list[str], list[Operand]]:
         f"  begin[{axis}] = mlf_clamp_index(pads[k], -{limit}, {limit});",
         "}",
     ]
-    return head, [tensor_operand(v.graph, n, v.core.inputs[k]) for n, k in operands.items()]
+    return head, [*read_by(v, operands)]
 
 
 def padded(

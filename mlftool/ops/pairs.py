@@ -54,7 +54,7 @@ class Clamped:
         changed = t
         for value, step in self.exceptions:
             changed = f"({changed} + ({t} == {value} ? {step} : 0))"
-        return f"mlf_clamp_i32({changed} >> {self.shift}, {self.low}, {self.high})"
+        return f"mlf_shift_clamp_i32({changed}, {self.shift}, {self.low}, {self.high})"
 
 
 @dataclass(frozen=True)

@@ -7,25 +7,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from onnx import NodeProto
+from onnx import NodeProto, helper
 
 from mlftool.ir import dtype
 from mlftool.ir.graph import Node, TensorType, View
 from mlftool.ir.relay import Site
-from mlftool.onnx_rules.boxes import first_alone
+from mlftool.onnx_rules.boxes import ALONE, first_alone
 from mlftool.onnx_rules.draft import attr_to_input
 from mlftool.onnx_rules.protos import attributes
-from mlftool.onnx_rules.scope import (
-    KEEP,
-    Next,
-    Outcome,
-    Refuse,
-    Replace,
-    Scope,
-    Symbols,
-    Work,
-    stepwise,
-)
+from mlftool.onnx_rules.scope import KEEP, Next, Outcome, Refuse, Scope, Symbols
 from mlftool.onnx_rules.shaping import INT64, Box, Element, Shaping, UnboundedError, largest_of
 from mlftool.ops import folded
 from mlftool.ops.base import FIRST, Facts, Kernel, Operand, Trait, UnsupportedError, op, shown
@@ -49,41 +39,6 @@ def _relay_slice(s: Site) -> str | None:
     return s.call("strided_slice", s.arg(), begin=begin, end=end, strides=strides)
 
 
-@first_alone
-@stepwise
-def _slice_boxes(scope: Scope, node: NodeProto) -> Work[Outcome]:
-    """Static windows; along an axis with a symbol, from the front and by steps of one."""
-    name, out = node.input[0], node.output[0]
-    type_, symbols = scope.types[name], scope.symbols[name]
-    values = [scope.consts.get(n) if n else None for n in node.input[1:]]
-    if scope.opsets[""] < 10:
-        return Refuse("MLF0302", "windows in attributes, as before opset 10")
-    starts, ends, axes, steps = (*values, None, None)[:4] if len(values) < 4 else values[:4]
-    if starts is None or ends is None:
-        return Next(node)  # `shaped` makes a box of it
-    axes = np.arange(len(starts)) if axes is None else axes % len(type_.shape)
-    moved = list(symbols)
-    for k, axis in enumerate(axes):
-        if not symbols[axis]:
-            continue
-        start, end = int(starts[k]), int(ends[k])
-        if start < 0 or end < 0 or (steps is not None and steps[k] != 1):
-            text = "windows that count from an end which is known only at run time"
-            return Refuse("MLF0302", text)
-        end = min(end, type_.shape[axis])
-        if (start, end) == (0, type_.shape[axis]):
-            continue  # the whole, which goes together with what it is of
-        symbol = scope.fresh(f"{out}.extent")
-        scope.types[symbol] = TensorType(dtype.int32, ())
-        attrs = {"start": start, "end": max(start, end)}
-        scope.nodes.append(Node("mlf.Window", (symbols[axis],), (symbol,), attrs, symbol))
-        moved[axis] = symbol
-    yield Replace([node], scope.hiding(scope.symbols))
-    if out in scope.types:
-        scope.symbols[out] = tuple(moved)
-    return KEEP
-
-
 def _windows(f: Facts) -> str:
     lists = [t for t in f.inputs[1:] if t is not None]
     if any(len(t.shape) != 1 or t.shape != lists[0].shape for t in lists):
@@ -105,29 +60,39 @@ def _picked(scope: Scope, node: Node, parts: Sequence[list[Element]]) -> list[El
 
 
 def _slice_in_box(s: Shaping, attrs: Mapping[str, Any]) -> Box:
-    """No axis gets longer: the input's extents are bounds."""
+    """No axis gets longer: the input's extents are bounds, and constant windows of static axes are
+    as they are."""
     if "starts" in attrs:
         raise UnboundedError
-    x = s.type(0).shape
-    count = s.type(1).elements
-    axes = s.constant(3, "axes", np.arange(count))
-    steps = s.constant(4, "steps", np.ones(count, INT64))
-    at_axes = [int(a) % len(x) for a in axes]
+    x, count, windows = s.type(0).shape, s.type(1).elements, (s.known(1), s.known(2))
+    axes = [int(a) % len(x) for a in s.constant(3, "axes", np.arange(count))]
+    steps = [int(n) for n in s.constant(4, "steps", np.ones(count, INT64))]
+    if {s.type(1).shape, s.type(2).shape, (len(axes),), (len(steps),)} != {(count,)}:
+        raise UnsupportedError(f"starts {s.type(1)}, ends {s.type(2)}; expected as many of each")
+    value, extents, known = s.steps.x(0), s.true_extents(), list(s.symbols)
     best: list[int | None] = list(x)
-    for axis, step in zip(at_axes, steps, strict=True):
-        best[axis] = -(-x[axis] // max(1, abs(int(step))))
+    places: list[range | None] = [None] * count
+    for k, (axis, step) in enumerate(zip(axes, steps, strict=True)):
+        best[axis] = -(-x[axis] // abs(step))
+        first, last = (-1 if w is None else int(w[k]) for w in windows)
+        if all(w is not None for w in windows) and (not known[axis] or min(first, last) >= 0):
+            places[k] = range(x[axis])[first:last:step]
+            best[axis] = len(places[k] or ())
     bounds = s.bounds(best)
-    value = s.steps.x(0)
-    extents = s.true_extents()
-    for k, (axis, step) in enumerate(zip(at_axes, map(int, steps), strict=True)):
+    for k, (axis, step) in enumerate(zip(axes, steps, strict=True)):
+        if places[k] == range(x[axis]):
+            continue  # the whole, which goes together with what it is of
+        if places[k] is not None and not known[axis]:
+            value, extents[axis] = s("Gather", value, s.number(places[k]), axis=axis), bounds[axis]
+            continue
+        known[axis] = ""
         ends = s.at(s.steps.x(1), k), s.at(s.steps.x(2), k)
-        first, extent = _window(s, *ends, extents[axis], step)
-        away = s("Add", first, s.number(np.arange(bounds[axis]) * step))
+        start, extent = _window(s, *ends, extents[axis], step)
+        away = s("Add", start, s.number(np.arange(bounds[axis]) * step))
         at = s("Clip", away, s.number(0), s.number(max(0, x[axis] - 1)))
-        value = s("Gather", value, at, axis=axis)
-        extents[axis] = extent
+        value, extents[axis] = s("Gather", value, at, axis=axis), extent
     s.result("Identity", value)
-    return Box(bounds, tuple(extents))
+    return Box(bounds, tuple(extents), tuple(known))
 
 
 def _window(s: Shaping, start: str, end: str, n: int | str, step: int) -> tuple[str, str]:
@@ -154,7 +119,7 @@ def _window(s: Shaping, start: str, end: str, n: int | str, step: int) -> tuple[
     moved=FIRST,
     checks=(_windows,),
     older=tuple((10, attr_to_input(a, k + 1)) for k, a in enumerate(("starts", "ends", "axes"))),
-    extents=_slice_boxes,
+    extents=ALONE,
     shaped=_slice_in_box,
     bounds=_picked,
     relay=_relay_slice,
@@ -214,10 +179,19 @@ def _relay_split(s: Site) -> tuple[str, ...]:
     return tuple(f"{parts}.{k}" for k in range(len(extents)))
 
 
+def _split_box(scope: Scope, node: NodeProto) -> Outcome:
+    """Every part has the other axes' extents; along one of them there is no telling the parts."""
+    symbols = scope.extents_of(node.input[0])
+    if symbols[attributes(node).get("axis", 0) % len(symbols)]:
+        return Refuse("MLF0302", "splits an axis whose extent is known only at run time")
+    return Next(node)
+
+
 @op(
     "Split",
     *(Trait.MOVES_DATA, Trait.SAME_RANK, Trait.AXIS),
     moved=FIRST,
+    extents=first_alone(_split_box),
     older=((13, attr_to_input("split", 1)),),
     relay=_relay_split,
 )
@@ -232,7 +206,7 @@ def split(v: View) -> Kernel:
     for k, name in enumerate(v.node.outputs):
         if not name:
             raise UnsupportedError("Split with an output left out; supported: all outputs named")
-        run = v.type(name).shape[axis] * inner
+        run = v.type(name).elements // max(1, outer)
         if run * outer == 0:
             continue
         operands.append(Operand(f"y{k}", v.y.dtype.c, "out", name))
@@ -257,6 +231,8 @@ def _join_boxes(scope: Scope, node: NodeProto) -> Outcome:
     others = [tuple(s for a, s in enumerate(r) if a != axis) for r in rows]
     if len(set(others)) > 1:
         return Refuse("MLF0302", "tensors whose other extents may differ")
+    if len(rows) == 1:  # goes together with its part
+        return Next(helper.make_node("Identity", node.input, node.output, node.name))
     if not any(r[axis] for r in rows):
         return Next(node)
     out, shape = node.output[0], list(types[0].shape)

@@ -20,8 +20,10 @@ def plain_kernel(
     template: str = "",
     cost: float = 0.0,
     includes: tuple[str, ...] = (),
+    updates: Mapping[int, int] | None = None,
 ) -> Kernel:
-    """The kernel of template `name`; what is left out has no parameter and is not in `given`."""
+    """The kernel of template `name`; what is left out has no parameter and is not in `given`.
+    `updates` are inputs that it changes where they stand, and the outputs that they become."""
     ins = [tensor_operand(v.graph, f"x{k}", n) for k, n in enumerate(v.node.inputs) if n]
     outs = [
         Operand(f"y{k}", v.type(n).dtype.c, "out", n) for k, n in enumerate(v.node.outputs) if n
@@ -39,6 +41,7 @@ def plain_kernel(
         (*ins, *outs, *scratch),
         cost=cost or 8.0 * work,
         includes=("mlf/kernel.h", *includes, *narrow),
+        updates={v.node.inputs[i]: v.node.outputs[k] for i, k in (updates or {}).items()},
     )
 
 

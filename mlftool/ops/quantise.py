@@ -17,9 +17,10 @@ from mlftool.onnx_rules.boxes import as_it_is
 from mlftool.onnx_rules.draft import Draft
 from mlftool.onnx_rules.scope import Scope
 from mlftool.onnx_rules.shaping import of_first
-from mlftool.ops.base import Facts, Kernel, Operand, Trait, old, op, shown
+from mlftool.ops.base import Facts, Kernel, Trait, old, op, shown
 from mlftool.ops.elementwise import Maths, elementwise
-from mlftool.ops.scalar import Exact, Scalar, settle, tensor_operand, widen
+from mlftool.ops.plain import plain_kernel
+from mlftool.ops.scalar import Exact, Scalar, settle, widen
 
 CONVERT = ("mlf/convert.h",)
 
@@ -236,19 +237,8 @@ elementwise(
 )
 
 
-@op("DynamicQuantizeLinear")
+@op("DynamicQuantizeLinear", Trait.KEPT)
 def dynamic_quantize(v: View) -> Kernel:
     """uint8 between the least and the largest element, zero included; scale and zero point too."""
-    y, scale, zero_point = v.node.outputs
-    return Kernel(
-        "portable.dynamic_quantise",
-        "dynamic_quantise.c.j2",
-        {"elements": v.x(0).elements},
-        (
-            tensor_operand(v.graph, "x", v.core.inputs[0]),
-            Operand("y", "uint8_t", "out", y),
-            Operand("scale", "float", "out", scale),
-            Operand("zero_point", "uint8_t", "out", zero_point),
-        ),
-        cost=v.x(0).elements * 30.0,
-    )
+    elements = v.x(0).elements
+    return plain_kernel(v, "dynamic_quantise", {"elements": elements}, cost=elements * 30.0)

@@ -57,8 +57,10 @@ class Activation:
 
 
 def _activations(v: View, row: DType, directions: int) -> list[list[Activation]]:
-    """Those of each direction; parameters are given in order to those that take them."""
-    names = v.attr("activations") or list(USUAL[v.core.op]) * directions
+    """Those of each direction; parameters are given in order to those that take them. Of more
+    than there are directions, as exporters copy the default pair, the first count."""
+    each = len(USUAL[v.core.op])
+    names = (v.attr("activations") or list(USUAL[v.core.op]) * directions)[: each * directions]
     unknown = [n for n in names if n.lower() not in SPELT]
     if unknown:
         raise UnsupportedError(f"activation {unknown[0]}; supported: {', '.join(DEFAULTS)}")
@@ -69,7 +71,6 @@ def _activations(v: View, row: DType, directions: int) -> list[list[Activation]]
         alpha = alpha if alpha is None else next(alphas, alpha)
         beta = beta if beta is None else next(betas, beta)
         made.append(Activation(name, alpha, beta, row))
-    each = len(USUAL[v.core.op])
     if len(made) != each * directions:
         text = f"{len(made)} activations; supported: {each} for each of {directions} directions"
         raise UnsupportedError(text)

@@ -18,18 +18,18 @@ import numpy as np
 from onnx import NodeProto, helper
 
 from mlftool.ir.dtype import DType, float32, int32, int64
-from mlftool.ir.graph import Node, TensorType, View
+from mlftool.ir.graph import Node, View
 from mlftool.ir.relay import Rule, Site
-from mlftool.onnx_rules.boxes import ZEROS, filling, greatest, least
+from mlftool.onnx_rules.boxes import ZEROS, counted, filling, greatest, least
 from mlftool.onnx_rules.draft import attr_to_input
 from mlftool.onnx_rules.protos import attributes
-from mlftool.onnx_rules.scope import Outcome, Refuse, Replace, Scope, Work, stepwise
+from mlftool.onnx_rules.scope import CONSTANT, Outcome, Refuse, Replace, Scope, Work, stepwise
 from mlftool.onnx_rules.scope import Rule as BoxRule
 from mlftool.onnx_rules.shaping import Bounds, Element, least_of
 from mlftool.ops import folded
-from mlftool.ops.base import FIRST, Kernel, Operand, Trait, UnsupportedError, Value, op
+from mlftool.ops.base import FIRST, Kernel, Trait, UnsupportedError, Value, op
 from mlftool.ops.elementwise import Maths, index_text, row_major
-from mlftool.ops.scalar import Scalar, expressed, literal, settle, tensor_operand
+from mlftool.ops.scalar import Scalar, around, expressed, literal, settle, tensor_operand
 
 BLOCK = 256
 
@@ -127,15 +127,12 @@ def _mean_of_boxes(scope: Scope, node: NodeProto) -> Work[Outcome]:
     type_ = scope.types[node.input[0]]
     axes = _axes_known(scope, node, len(type_.shape))
     if axes is None:
-        return Refuse("MLF0302", "axes are known only at run time")
+        return Refuse("MLF0302", "axes are known only at run time", CONSTANT)
     symbols = scope.symbols[node.input[0]]
-    factor = math.prod(type_.shape[a] for a in axes if not symbols[a])
     count = scope.fresh(f"{node.output[0]}.count")
-    scope.types[count] = TensorType(type_.dtype, ())
-    inputs = tuple(symbols[a] for a in axes if symbols[a])
-    scope.nodes.append(Node("mlf.Count", inputs, (count,), {"factor": factor}, count))
-    total = NodeProto()
-    total.CopyFrom(node)
+    along = [type_.shape[a] for a in axes]
+    counted(scope, count, tuple(symbols[a] for a in axes), along, type_.dtype)
+    total = NodeProto.FromString(node.SerializeToString())
     total.op_type, total.output[0] = "ReduceSum", scope.fresh(f"{node.output[0]}.sum")
     if scope.opsets[""] < 18 and scope.opsets[""] >= 13:  # there axes became an input earlier
         del total.attribute[:]
@@ -246,10 +243,7 @@ def nest(
             "y": target,
             **texts(index, str(count)),
         },
-        (
-            tensor_operand(v.graph, "x", v.core.inputs[0]),
-            Operand("y", v.y.dtype.c, "out", v.node.outputs[0]),
-        ),
+        around(v),
         cost=math.prod(shape) * 6.0 + v.y.elements * 8.0,
         includes=("mlf/kernel.h", "mlf/math.h", "mlf/convert.h"),
     )
@@ -302,11 +296,7 @@ def _axes_at_run_time(v: View) -> Kernel:
             "at": " + ".join(f"i{k} * step[{k}]" for k in range(rank)) or "0",
             **_texts(v, index_text(row_major(shape)) if rank else "0", "count"),
         },
-        (
-            tensor_operand(v.graph, "x", v.core.inputs[0]),
-            tensor_operand(v.graph, "axes", v.core.inputs[1]),
-            Operand("y", v.y.dtype.c, "out", v.node.outputs[0]),
-        ),
+        around(v, tensor_operand(v.graph, "axes", v.core.inputs[1])),
         cost=math.prod(shape) * 12.0,
         includes=("mlf/kernel.h", "mlf/math.h", "mlf/convert.h", "mlf/index.h"),
     )

@@ -15,6 +15,10 @@ from mlftool.ir import dtype
 from mlftool.ir.graph import Array, Node
 from mlftool.ops.base import Trait, is_a, known
 
+# Operators whose old opsets have no implementation, or a wrong one: as what they are evaluated, and
+# the first opset in which that is right. Batches are not normalised by their own mean before 14.
+NEWER = {"Scatter": ("ScatterElements", 11), "BatchNormalization": ("BatchNormalization", 14)}
+
 
 def evaluate_proto(
     node: NodeProto, inputs: Sequence[Array | None], opsets: Mapping[str, int]
@@ -23,7 +27,12 @@ def evaluate_proto(
     record = None if node.domain.removeprefix("ai.onnx") else known(node.op_type)
     if record is not None and record.constant is not None:
         attrs = {a.name: helper.get_attribute_value(a) for a in node.attribute}
-        return [record.constant(inputs, attrs, opsets[""])]
+        with np.errstate(all="ignore"):  # of a model's own infinities
+            return [record.constant(inputs, attrs, opsets[""])]
+    if node.op_type in NEWER and not node.domain:
+        copy = NodeProto.FromString(node.SerializeToString())
+        copy.op_type, least = NEWER[node.op_type]
+        node, opsets = copy, {**opsets, "": max(opsets[""], least)}
     imports = [helper.make_opsetid(d, v) for d, v in opsets.items()]
     pairs = zip(node.input, inputs, strict=True)
     feeds = {n: dtype.texts(v) for n, v in pairs if n and v is not None}

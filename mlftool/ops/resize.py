@@ -36,7 +36,7 @@ from mlftool.ops.base import (
 )
 from mlftool.ops.elementwise import index_text, row_major
 from mlftool.ops.plain import float_of
-from mlftool.ops.scalar import Load, Store, literal, tensor_operand
+from mlftool.ops.scalar import Load, Store, around, literal, read_by
 
 TRANSFORMS = {
     "half_pixel": "MLF_RESIZE_HALF_PIXEL",
@@ -69,10 +69,8 @@ def _scale(v: View, j: int, axis: int) -> str:
 
 
 def _roi(v: View, j: int, count: int) -> tuple[str, str]:
-    if v.attr("mlf.roi") is not None:
-        return literal(v.attr("mlf.roi")[j], float32), literal(
-            v.attr("mlf.roi")[count + j], float32
-        )
+    if (known := v.attr("mlf.roi")) is not None:
+        return literal(known[j], float32), literal(known[count + j], float32)
     return (f"roi[{j}]", f"roi[{count + j}]") if v.has(1) else ("0.0f", "1.0f")
 
 
@@ -138,14 +136,33 @@ def _loops(v: View, axes: list[dict[str, Any]]) -> list[tuple[int, int, dict[str
     return loops
 
 
+def _near(
+    axes: list[dict[str, Any]], loops: list[tuple[int, int, dict[str, Any] | None]]
+) -> list[tuple[str, str]]:
+    """Where the taps of a linear element begin, and the weight of each, in the order of their sum:
+    where the innermost loop goes along elements with the same of both, they are worked out once."""
+    if loops[-1][1:] != (1, None) or len(axes) > 2 or any(a["same"] for a in axes):
+        return []
+    begin = [f"i{k} * {step}" for k, (_, step, table) in enumerate(loops[:-1]) if table is None]
+    taps = []
+    for at in np.ndindex(*(a["taps"] for a in axes)):
+        index = [f"first{k} + {n}" if n else f"first{k}" for k, n in enumerate(at)]
+        places = [f"place{a['k']}[{i}] * {a['step']}" for a, i in zip(axes, index, strict=True)]
+        weights = [f"weight{a['k']}[{i}]" for a, i in zip(axes, index, strict=True)]
+        taps.append((" + ".join(begin + places), " * ".join(reversed(weights))))
+    return taps
+
+
 def _resize(
     v: View, load: Callable[[str], str], tensor: str, store: Store, *, fill: str, row: DType
 ) -> Kernel:
     axes, mode = _axes(v), v.attr("mode", "nearest")
     loops, antialias = _loops(v, axes), bool(v.attr("antialias", 0))
+    kind = "int32_t" if v.attr("mlf.fixed", 0) else "float"
     transform = v.attr("coordinate_transformation_mode", "half_pixel")
     if transform not in TRANSFORMS:
         raise UnsupportedError(f"transformation {transform}; supported: {', '.join(TRANSFORMS)}")
+    crop = transform == "tf_crop_and_resize"
     for a in axes:
         a["loop"] = next(k for k, entry in enumerate(loops) if entry[2] is a)
     fixed, scratch = bool(v.attr("mlf.fixed", 0)), []
@@ -160,12 +177,13 @@ def _resize(
         size = a["out"] * a["taps"] * 4
         scratch.append(Operand(f"place{k}", "int32_t", "scratch", bytes=size))
         if mode != "nearest":
-            kind = "int32_t" if fixed else "float"
             scratch.append(Operand(f"weight{k}", kind, "scratch", bytes=size))
-    names = [("roi", 1), ("scales", 2), ("sizes", 3)]
+    given = {n: i for n, i in (("roi", 1), ("scales", 2), ("sizes", 3)) if v.has(i)}
     plain = [f"i{k} * {step}" for k, (_, step, table) in enumerate(loops) if table is None]
     found = [f"{a['place']} * {a['step']}" for a in axes]
     source = " + ".join([*plain, *found]) or "0"
+    near = [] if crop or antialias or mode != "linear" else _near(axes, loops)
+    taps = math.prod(a["taps"] for a in axes)
     return Kernel(
         "portable.resize",
         "resize.c.j2",
@@ -173,7 +191,7 @@ def _resize(
             "axes": axes,
             "loops": [n for n, _, _ in loops],
             "transform": TRANSFORMS[transform],
-            "crop": transform == "tf_crop_and_resize",
+            "crop": crop,
             "rounding": ROUNDINGS[v.attr("nearest_mode", "round_prefer_floor")],
             "support": SUPPORT[mode],
             "cubic": literal(v.attr("cubic_coeff_a", -0.75), float32),
@@ -182,7 +200,10 @@ def _resize(
             "fixed": fixed,
             "outside": "true" if v.attr("exclude_outside", 0) else "false",
             "fit": v.attr("keep_aspect_ratio_policy") if v.has(3) else "",
-            "source": source,
+            "near": near,
+            "sums": [load(f"near{k}[i{len(loops) - 1}]") for k in range(len(near))],
+            "x_type": v.graph.types[tensor].dtype.c,
+            "weight_type": kind,
             "load": load(f"x[{source}]"),
             "fill": fill,
             "type": row.c,
@@ -192,13 +213,10 @@ def _resize(
             "target": _target(v)[0],
         },
         (
-            tensor_operand(v.graph, "x", tensor),
-            *(tensor_operand(v.graph, n, v.core.inputs[i]) for n, i in names if v.has(i)),
-            *store.operands,
-            Operand("y", v.out.dtype.c, "out", v.node.outputs[0]),
+            *around(v, *read_by(v, given), *store.operands, x=tensor),
             *scratch,
         ),
-        cost=v.y.elements * (10.0 + 4 * math.prod(a["taps"] for a in axes)),
+        cost=v.y.elements * (4.0 + 3.5 * taps if near else 8.0 + 10 * taps),
         includes=("mlf/kernel.h", "mlf/resize.h", *store.includes),
     )
 
@@ -229,6 +247,15 @@ def _some_image(f: Facts) -> str:
     return ""
 
 
+def _crop_fits(f: Facts) -> str:
+    """A crop has both ends of each axis that is resized."""
+    roi, x = f.shape(1), f.shape(0)
+    if f.attrs.get("coordinate_transformation_mode") != "tf_crop_and_resize" or None in (roi, x):
+        return ""
+    count = 2 * len(f.attrs.get("axes") or f.x)
+    return "" if roi == (count,) else f"a crop of shape {shown(roi)}; expected {count} numbers"
+
+
 def _upsample(scope: Scope, d: Draft) -> None:
     """The first name of Resize, which had scales as attributes, for two axes at the very first."""
     if "height_scale" in d.attrs:
@@ -236,10 +263,8 @@ def _upsample(scope: Scope, d: Draft) -> None:
     d.op = "Resize"
     if "scales" in d.attrs:
         scales = np.array(d.attrs.pop("scales"), np.float32)
-        d.inputs, d.values = (
-            [d.inputs[0], d.constant(scope, "scales", scales)],
-            [d.values[0], scales],
-        )
+        d.inputs = [d.inputs[0], d.constant(scope, "scales", scales)]
+        d.values = [d.values[0], scales]
         d.types = [d.types[0], TensorType(float32, scales.shape)]
     _asymmetric(scope, d)
 
@@ -384,7 +409,7 @@ old(
     forms=of_form("*", "?", "?", "?"),
     moved=FIRST,
     turned=_turned,
-    checks=(_some_image,),
+    checks=(_some_image, _crop_fits),
     older=((11, _asymmetric),),
     resolve=_axes_that_change,
 )

@@ -6,11 +6,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from onnx import NodeProto
+
 from mlftool.ir.dtype import float32
 from mlftool.ir.graph import View
+from mlftool.onnx_rules.boxes import filled, static_input
 from mlftool.onnx_rules.draft import Draft
-from mlftool.onnx_rules.scope import Scope
-from mlftool.ops.base import Kernel, Trait, UnsupportedError, of_form, op
+from mlftool.onnx_rules.scope import Next, Outcome, Scope
+from mlftool.ops.base import Facts, Kernel, Trait, UnsupportedError, of_form, op
 from mlftool.ops.elementwise import Maths
 from mlftool.ops.plain import float_of, plain_kernel
 from mlftool.ops.scalar import literal
@@ -70,6 +73,8 @@ def affine_grid(v: View) -> Kernel:
     row, out = float_of(v, v.y.dtype), v.y.shape
     m, align = Maths(row, row), bool(v.attr("align_corners", 0))
     rank = out[-1]
+    if v.x(0).shape != (out[0], rank, rank + 1) or len(out) != rank + 2:
+        raise UnsupportedError(f"AffineGrid of theta {v.x(0)} to {v.y}")
 
     def coordinate(k: int, n: int) -> str:
         if align:
@@ -96,7 +101,21 @@ def _regions(v: View) -> dict[str, Any]:
     return {**extents, "rois": rois, "oh": high, "ow": wide, "scale": scale}
 
 
-@op("RoiAlign", Trait.KEPT, older=((16, _whole_pixels),), forms=of_form("????", "r4", "r"))
+def _regions_in_box(scope: Scope, node: NodeProto) -> Outcome:
+    """Of a whole image; beyond the last region there are empty ones."""
+    static_input(scope, node)
+    filled(scope, node, 1, 0)
+    filled(scope, node, 2, 0)
+    return Next(node)
+
+
+@op(
+    "RoiAlign",
+    Trait.KEPT,
+    older=((16, _whole_pixels),),
+    forms=of_form("????", "r4", "r"),
+    extents=_regions_in_box,
+)
 def roi_align(v: View) -> Kernel:
     """Bins of each region, sampled on a grid of points; `max` takes the largest weighted corner."""
     row = float_of(v, v.y.dtype)
@@ -127,7 +146,17 @@ def max_roi_pool(v: View) -> Kernel:
     return plain_kernel(v, "max_roi_pool", _regions(v), cost=cost, includes=includes)
 
 
-@op("DeformConv", Trait.KEPT, forms=of_form("nihw", "o???", "n?yx", "o", "n?yx"))
+def _groups(f: Facts) -> str:
+    """Groups and groups of offsets divide the channels."""
+    channels = f.x[1] if len(f.x) > 1 else 1
+    for name in ("group", "offset_group"):
+        count = f.attrs.get(name, 1)
+        if count < 1 or channels % count:
+            return f"{name} {count}; expected a divisor of {channels} channels"
+    return ""
+
+
+@op("DeformConv", Trait.KEPT, forms=of_form("nihw", "o???", "n?yx", "o", "n?yx"), checks=(_groups,))
 def deform_conv(v: View) -> Kernel:
     """A convolution whose every tap is moved by an offset and weighed by a mask."""
     row, shape, out = float_of(v, v.y.dtype), v.x(0).shape, v.y.shape

@@ -205,11 +205,8 @@ class Body:
         if pair := in_integers(graph, nodes):
             a = self._get(graph, pair.inputs[0], load)
             integers = pair.array is not None
-            b = (
-                load(pair.inputs[1], pair.array)
-                if integers
-                else self._get(graph, pair.inputs[1], load)
-            )
+            value = pair.inputs[1]
+            b = load(value, pair.array) if integers else self._get(graph, value, load)
             last = nodes[-1].outputs[0]
             self.env[last] = self._pair(pair, a, b, graph.types[last].dtype, prefix)
             return
@@ -313,11 +310,8 @@ class Store:
     def __init__(self, v: View, acc: str, linear: str, channel: str) -> None:
         nodes = v.node.body[v.node.body.index(v.core) + 1 :] if v.node.body else ()
         self.operands: list[Operand] = []
-        self._graph, self._out, self._index = (
-            v.graph,
-            v.out,
-            {"linear": linear, "channel": channel, "scalar": "0"},
-        )
+        self._graph, self._out = v.graph, v.out
+        self._index = {"linear": linear, "channel": channel, "scalar": "0"}
         env = {v.core.outputs[0]: Scalar(acc, v.y.dtype)}
         body = Body(v.graph, nodes, env, self._load)
         self.statements = body.statements
@@ -355,6 +349,18 @@ def tensor_operand(graph: Graph, param: str, name: str, integers: Array | None =
     if name in graph.consts:
         return Operand(param, ctype, "const", value=name, array=graph.consts[name])
     return Operand(param, ctype, "in", value=name)
+
+
+def around(v: View, *inner: Operand, x: str = "") -> tuple[Operand, ...]:
+    """Parameters x, which is the core's first input or another tensor, then `inner`, then y, the
+    node's first output."""
+    read = tensor_operand(v.graph, "x", x or v.core.inputs[0])
+    return (read, *inner, Operand("y", v.out.dtype.c, "out", v.node.outputs[0]))
+
+
+def read_by(v: View, reads: Mapping[str, int]) -> tuple[Operand, ...]:
+    """Parameters for inputs of the core, by name and place."""
+    return tuple(tensor_operand(v.graph, name, v.core.inputs[k]) for name, k in reads.items())
 
 
 class Load:

@@ -10,14 +10,20 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
+from onnx import NodeProto
+
 from mlftool.ir.graph import View
+from mlftool.onnx_rules.boxes import filled
 from mlftool.onnx_rules.draft import EVERY_OPSET, Draft
-from mlftool.onnx_rules.scope import Scope
+from mlftool.onnx_rules.protos import attributes
+from mlftool.onnx_rules.scope import KEEP, Outcome, Scope, Work, stepwise
+from mlftool.onnx_rules.steps import Steps, standing_for
 from mlftool.ops.base import Facts, Kernel, Moved, Operand, Trait, UnsupportedError, old, op, shown
 from mlftool.ops.elementwise import index_text, row_major
-from mlftool.ops.indexed import coordinates, place
+from mlftool.ops.indexed import coordinates, from_front, place
 from mlftool.ops.reduce import joined
-from mlftool.ops.scalar import conversions, fetch, narrow, tensor_operand
+from mlftool.ops.scalar import conversions, fetch, narrow, read_by
 
 REDUCTIONS = {"none": "", "add": "Add", "mul": "Mul", "min": "Min", "max": "Max"}
 
@@ -58,7 +64,7 @@ def scattered(
             "store": f"if ({inside}) {{ {store} }}" if inside else store,
         },
         (
-            *(tensor_operand(v.graph, n, v.core.inputs[k]) for n, k in reads.items()),
+            *read_by(v, reads),
             Operand("y", row.c, "out", v.node.outputs[0]),
         ),
         cost=math.prod(dims) * 10.0 + v.y.elements,
@@ -81,7 +87,35 @@ def _renamed(scope: Scope, d: Draft) -> None:
 old("Scatter", older=((EVERY_OPSET, _renamed),))
 
 
-@op("ScatterElements", Trait.NARROW, Trait.MOVES_DATA, Trait.AXIS, moved=Moved((0, 2)))
+@stepwise
+def _scattered_boxes(scope: Scope, node: NodeProto) -> Work[Outcome]:
+    """Updates beyond their extents go to a row that the data has not, and that is taken off again:
+
+    %y = ScatterElements(%x, %i, %u)   =>   %t = ScatterElements(Concat(%x, 0), %i, %u); %y = %t[:n]
+    """
+    data, attrs = node.input[0], attributes(node)
+    shape, symbols = scope.types[data].shape, scope.extents_of(data)
+    axis = attrs.get("axis", 0) % len(shape)
+    filled(scope, node, 1, shape[axis])
+    s = Steps(node, ())
+    at = from_front(scope, s, slice(axis, axis + 1))
+    one_more = (*shape[:axis], 1, *shape[axis + 1 :])
+    spare = s.const(np.zeros(one_more), scope.types[data].dtype.numpy)
+    made = s("ScatterElements", s("Concat", data, spare, axis=axis), at, s.x(2), **attrs)
+    ends = (s.const([n], np.int64) for n in (0, shape[axis], axis))
+    s("Slice", made, *ends, out=0)
+    yield standing_for(scope.hiding(scope.symbols), s.made)
+    if any(symbols):
+        scope.symbols[node.output[0]] = symbols
+    return KEEP
+
+
+@op(
+    "ScatterElements",
+    *(Trait.NARROW, Trait.MOVES_DATA, Trait.AXIS),
+    moved=Moved((0, 2)),
+    extents=_scattered_boxes,
+)
 def scatter_elements(v: View) -> Kernel:
     """y[i...], its index along `axis` taken from indices[i...], is updates[i...]."""
     shape, dims = v.x(0).shape, v.x(1).shape

@@ -14,12 +14,19 @@ import numpy as np
 
 from mlftool.ir.dtype import float32
 from mlftool.ir.graph import Array, View
+from mlftool.onnx_rules.draft import Draft
+from mlftool.onnx_rules.scope import Scope
 from mlftool.ops.base import Kernel, Operand, UnsupportedError, of_form, op
 from mlftool.ops.elementwise import Maths
-from mlftool.ops.scalar import literal, settle, tensor_operand
+from mlftool.ops.plain import plain_kernel
+from mlftool.ops.scalar import literal, read_by, settle
+
+MATHS = ("mlf/math.h",)
 
 
-def _float_only(v: View) -> None:
+def _float_only(v: View, rank: int = 0) -> None:
+    if rank not in (0, len(v.y.shape)):  # as declared, where it follows from values
+        raise UnsupportedError(f"{v.core.op} to {v.y}; expected {rank} dimensions")
     if v.y.dtype.name not in ("float32", "float64"):
         raise UnsupportedError(f"{v.core.op} on {v.y.dtype}; supported: floats")
 
@@ -61,7 +68,7 @@ def transform(
             **params,
         },
         (
-            *(tensor_operand(v.graph, n, v.core.inputs[k]) for n, k in reads.items()),
+            *read_by(v, reads),
             turn,
             Operand("y", row.c, "out", v.node.outputs[0]),
         ),
@@ -83,7 +90,13 @@ def _turn(length: int) -> Array:
     return np.stack([cosine, sine], axis=1)
 
 
-@op("DFT", forms=of_form("*", "*", "*"))
+def _along_first(scope: Scope, d: Draft) -> None:
+    """Before 20 the axis was an attribute, 1 unless given; it is an input since, the last but
+    one."""
+    d.attrs.setdefault("axis", 1)
+
+
+@op("DFT", forms=of_form("*", "*", "*"), older=((20, _along_first),))
 def dft(v: View) -> Kernel:
     """Along one axis of [..., n, ..., 1 or 2], real or complex."""
     _float_only(v)
@@ -91,8 +104,10 @@ def dft(v: View) -> Kernel:
     reads = {"x": 0}
     axis = v.attr("axis", None)
     if v.has(2):
-        known = v.const(2)
-        axis = None if known is None else int(known.item())
+        known, other = v.const(2), [k for k, n in enumerate(out[:-1]) if (n,) != shape[k : k + 1]]
+        if known is None and len(other) > 1:
+            raise UnsupportedError(f"DFT of {v.x(0)} to {v.y}; expected one axis that changes")
+        axis = (other[0] if other else None) if known is None else int(known.item())
         if axis is None:
             reads["axis"] = 2
     elif axis is None:
@@ -116,7 +131,7 @@ def dft(v: View) -> Kernel:
 @op("STFT")
 def stft(v: View) -> Kernel:
     """Transforms of frames of a signal, `frame_step` apart, each times a window."""
-    _float_only(v)
+    _float_only(v, 4)
     reads = {"x": 0}
     step, given = v.const(1), v.const(3)
     if step is None:
@@ -171,18 +186,18 @@ def window(v: View) -> Kernel:
 @op("MelWeightMatrix")
 def mel_weight_matrix(v: View) -> Kernel:
     """[spectrogram bins, mel bins]: triangles that are equally wide in mels."""
-    _float_only(v)
-    names = ("dft_length", "sample_rate", "lower", "upper")
+    _float_only(v, 2)
     bins, mels = v.y.shape
     edges = Operand("edge", "int32_t", "scratch", bytes=4 * (mels + 2))
-    reads = [tensor_operand(v.graph, n, v.core.inputs[k + 1]) for k, n in enumerate(names)]
+    names = ("dft_length", "sample_rate", "lower", "upper")
+    reads = read_by(v, {name: k for k, name in enumerate(names, 1)})
     return Kernel(
         "portable.mel",
         "mel.c.j2",
         {"bins": bins, "mels": mels, "type": v.y.dtype.c},
         (*reads, edges, Operand("y", v.y.dtype.c, "out", v.node.outputs[0])),
         cost=v.y.elements * 20.0,
-        includes=("mlf/kernel.h", "mlf/math.h", "mlf/index.h"),
+        includes=("mlf/kernel.h", *MATHS, "mlf/index.h"),
     )
 
 
@@ -191,24 +206,16 @@ def determinant(v: View) -> Kernel:
     """By elimination, the largest element of each column first."""
     _float_only(v)
     n, row = v.x(0).shape[-1], v.y.dtype
-    return Kernel(
-        "portable.det",
-        "det.c.j2",
-        {
-            "n": n,
-            "count": v.x(0).elements // max(1, n * n),
-            "type": row.c,
-            "one": literal(1, row),
-            "zero": literal(0, row),
-            "size": "fabs" if row.bits == 64 else "fabsf",
-        },
-        (
-            tensor_operand(v.graph, "x", v.core.inputs[0]),
-            Operand("a", row.c, "scratch", bytes=n * n * row.bytes),
-            Operand("y", row.c, "out", v.node.outputs[0]),
-        ),
-        cost=v.x(0).elements * n * 6.0,
-    )
+    params = {
+        "n": n,
+        "count": v.x(0).elements // max(1, n * n),
+        "type": row.c,
+        "one": literal(1, row),
+        "zero": literal(0, row),
+        "size": "fabs" if row.bits == 64 else "fabsf",
+    }
+    work = Operand("a", row.c, "scratch", bytes=n * n * row.bytes)
+    return plain_kernel(v, "det", params, work, cost=v.x(0).elements * n * 6.0, includes=MATHS)
 
 
 for _name in WINDOWS:

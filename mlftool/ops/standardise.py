@@ -15,6 +15,7 @@ import numpy as np
 
 from mlftool.ir.graph import View
 from mlftool.ir.relay import Site
+from mlftool.onnx_rules.steps import Steps
 from mlftool.ops.base import (
     Affine,
     Attributes,
@@ -24,12 +25,13 @@ from mlftool.ops.base import (
     Operand,
     Trait,
     UnsupportedError,
+    expands,
     op,
     shown,
 )
 from mlftool.ops.elementwise import Maths, broadcast_strides
 from mlftool.ops.plain import float_of, maths, plain_kernel
-from mlftool.ops.scalar import Load, Store, tensor_operand
+from mlftool.ops.scalar import Load, Store, around, read_by
 
 BLOCK = 256  # of elements whose sum is added to the row's, as contractions do
 
@@ -58,7 +60,7 @@ def _rows(v: View, rows: Rows, centre: bool, factor: str, places: list[str]) -> 
     load, m = Load(v), maths(v)
     float_of(v, m.dtype)
     store = Store(v, "result", rows.index, f"({rows.index}) % {v.y.shape[-1]}")
-    names = ["scale", "bias"][: len(places)]
+    reads = {name: k for k, name in enumerate(["scale", "bias"][: len(places)], 1)}
     statistics = [n for n in v.core.outputs[1:] if n]
     extra = dict(zip(("means", "factors"), v.core.outputs[1:], strict=False))
     result = "(value - mean) * factor" if centre else "value * factor"
@@ -84,10 +86,7 @@ def _rows(v: View, rows: Rows, centre: bool, factor: str, places: list[str]) -> 
             "statistics": [n for n, tensor in extra.items() if tensor],
         },
         (
-            tensor_operand(v.graph, "x", load.tensor),
-            *(tensor_operand(v.graph, n, v.core.inputs[k + 1]) for k, n in enumerate(names)),
-            *store.operands,
-            Operand("y", v.out.dtype.c, "out", v.node.outputs[0]),
+            *around(v, *read_by(v, reads), *store.operands, x=load.tensor),
             *(Operand(n, m.dtype.c, "out", tensor) for n, tensor in extra.items() if tensor),
         ),
         cost=v.y.elements * 20.0,
@@ -125,10 +124,6 @@ def _relay_batch_norm(s: Site) -> str | None:
     return f"{y}.0"
 
 
-def _relay_instance_norm(s: Site) -> str:
-    return s.call("nn.instance_norm", *s.args(), epsilon=float(s.attr("epsilon", 1e-5)))
-
-
 def _relay_layer_norm(s: Site) -> str | None:
     if s.axis(-1) != s.rank - 1 or not s.has(2) or len(s.node.outputs) > 1:
         return None
@@ -149,7 +144,16 @@ def _relay_lrn(s: Site) -> str:
     )
 
 
-@op("LayerNormalization", Trait.EPILOGUE, Trait.PROLOGUE, relay=_relay_layer_norm)
+@expands("MeanVarianceNormalization", traits=(Trait.EARLY,))
+def _mean_variance(s: Steps) -> None:
+    """As onnxruntime: the standard's difference of mean squares cancels."""
+    axes = s.const(s.attrs.get("axes", [0, 2, 3]), np.int64)
+    off = s("Sub", s.x(0), s("ReduceMean", s.x(0), axes))
+    deviation = s("Sqrt", s("ReduceMean", s("Mul", off, off), axes))
+    s("Div", off, s("Add", deviation, s("CastLike", s.const(1e-9), s.x(0))), out=0)
+
+
+@op("LayerNormalization", Trait.EPILOGUE, Trait.PROLOGUE, Trait.EARLY, relay=_relay_layer_norm)
 def layer_normalisation(v: View) -> Kernel:
     """Rows are all axes from `axis` on; their means and factors may be outputs."""
     return _layer(v, True)
@@ -189,7 +193,7 @@ def _channels(f: Facts) -> str:
 @op(
     "InstanceNormalization",
     *(Trait.EPILOGUE, Trait.PROLOGUE),
-    relay=_relay_instance_norm,
+    relay=lambda s: s.call("nn.instance_norm", *s.args(), epsilon=float(s.attr("epsilon", 1e-5))),
     checks=(_channels,),
 )
 def instance_normalisation(v: View) -> Kernel:
@@ -203,7 +207,11 @@ def group_normalisation(v: View) -> Kernel:
     return _grouped(v, v.attr("num_groups"))
 
 
-@op("LRN", Trait.KEPT, Trait.SPATIAL, relay=_relay_lrn)
+def _has_channels(f: Facts) -> str:
+    return "" if len(f.x) > 1 else f"an input of shape {shown(f.x)}; expected a second axis"
+
+
+@op("LRN", Trait.KEPT, Trait.SPATIAL, relay=_relay_lrn, checks=(_has_channels,))
 def local_response(v: View) -> Kernel:
     """Each element by a power of the squares of its neighbours among the channels."""
     row, channels = float_of(v, v.y.dtype), v.y.shape[-1]
@@ -231,8 +239,9 @@ def _affine(known: Known, attrs: Attributes) -> Affine:
     if attrs.get("training_mode", 0) or any(k is None for k in known[1:5]):
         return None
     scale, offset, mean, variance = (k for k in known[1:5] if k is not None)
-    factor = scale / np.sqrt(variance + attrs.get("epsilon", 1e-5))
-    return factor, offset - mean * factor
+    with np.errstate(all="ignore"):  # of a variance below zero
+        factor = scale / np.sqrt(variance + attrs.get("epsilon", 1e-5))
+        return factor, offset - mean * factor
 
 
 def _fits(f: Facts) -> str:
@@ -253,7 +262,7 @@ def batch_normalisation(v: View) -> Kernel:
     if len({float_of(v, row).name for row in rows}) > 1:
         raise UnsupportedError("parameters of another type; supported: the type of the input")
     shape, m = v.x(0).shape, maths(v)
-    spatial, momentum = math.prod(shape[2:]), v.attr("momentum", 0.9)
+    spatial, momentum = math.prod(shape[2:]), v.attr("momentum", float(np.float32(0.9)))
     return plain_kernel(
         v,
         "batchnorm",

@@ -18,8 +18,8 @@ from mlftool.onnx_rules.scope import Refuse, Scope
 from mlftool.ops.base import Kernel, Operand, UnsupportedError, op
 from mlftool.ops.elementwise import Maths, elementwise
 from mlftool.ops.extents import boxed
-from mlftool.ops.regex import tables
-from mlftool.ops.scalar import Exact, Scalar, c_string, tensor_operand
+from mlftool.ops.scalar import Exact, Scalar, around, c_string
+from mlftool.regex.automaton import tables
 
 UNLIMITED = 1 << 30  # pieces
 
@@ -44,11 +44,10 @@ def full_match(v: View) -> Kernel:
         "portable.regex",
         "elementwise.c.j2",
         {"loops": [("i0", v.y.elements)], "statements": [], "store": f"y[i0] = {match};"},
-        (
-            tensor_operand(v.graph, "x", v.core.inputs[0]),
+        around(
+            v,
             Operand("column", "uint8_t", "const", array=made.column),
             Operand("next", "uint16_t", "const", array=made.next),
-            Operand("y", "bool", "out", v.node.outputs[0]),
         ),
         cost=v.y.elements * 300.0,
     )
@@ -162,12 +161,11 @@ def tf_idf(v: View) -> Kernel:
                 else "token[from + skip * k] == wanted[k]"
             ),
         },
-        (
-            tensor_operand(v.graph, "x", v.core.inputs[0]),
+        around(
+            v,
             Operand("pool", row.c, "const", array=values),
             Operand("gram", "int32_t", "const", array=table),
-            *(() if mode == "TF" else (Operand("weight", "float", "const", array=weights),)),
-            Operand("y", "float", "out", v.node.outputs[0]),
+            *([] if mode == "TF" else [Operand("weight", "float", "const", array=weights)]),
         ),
         cost=len(grams) * v.x(0).elements * 8.0,
     )

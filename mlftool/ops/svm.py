@@ -26,7 +26,7 @@ from mlftool.ops.ml import (
     numbers,
     transformed,
 )
-from mlftool.ops.scalar import tensor_operand
+from mlftool.ops.plain import plain_kernel
 
 FEWEST_ROUNDS = 100
 
@@ -44,18 +44,9 @@ def coupling(v: View) -> Kernel:
     class: the second method of Wu, Lin and Weng, 2004, with libsvm's bounds on rounds and error."""
     n = v.attr("classes")
     rows = v.y.elements // n
-    return Kernel(
-        "portable.coupling",
-        "svm_coupling.c.j2",
-        {"rows": rows, "n": n, "pairs": math.comb(n, 2), "most": max(FEWEST_ROUNDS, n)},
-        (
-            tensor_operand(v.graph, "x", v.core.inputs[0]),
-            Operand("y", "float", "out", v.node.outputs[0]),
-            Operand("q", "float", "scratch", bytes=4 * n * n),
-            Operand("qp", "float", "scratch", bytes=4 * n),
-        ),
-        cost=rows * n * n * 200.0,
-    )
+    params = {"rows": rows, "n": n, "pairs": math.comb(n, 2), "most": max(FEWEST_ROUNDS, n)}
+    q, qp = (Operand(k, "float", "scratch", bytes=4 * m) for k, m in (("q", n * n), ("qp", n)))
+    return plain_kernel(v, "svm_coupling", params, q, qp, cost=rows * n * n * 200.0)
 
 
 @ml("SVMClassifier")

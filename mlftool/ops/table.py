@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mlftool.ir.graph import View
 from mlftool.ops.base import Kernel, Operand, Trait, op
-from mlftool.ops.scalar import tensor_operand
+from mlftool.ops.scalar import around
 
 
 @op("mlf.Table", Trait.TABLE)
@@ -19,11 +19,7 @@ def table(v: View) -> Kernel:
             "statements": [],
             "store": "y[i0] = table[(uint8_t)x[i0]];",
         },
-        (
-            tensor_operand(v.graph, "x", x),
-            Operand("table", v.y.dtype.c, "const", array=v.known(1)),
-            Operand("y", v.y.dtype.c, "out", v.node.outputs[0]),
-        ),
+        around(v, Operand("table", v.y.dtype.c, "const", array=v.known(1)), x=x),
         cost=v.y.elements * 4.0,
         inplace=(x,) if v.y.dtype.bytes == 1 else (),
     )

@@ -38,14 +38,10 @@ class Forest:
         def ints(name: str) -> Array:
             return np.array(v.attr(name) if v.attr(name) is not None else [], np.int64).reshape(-1)
 
-        children = [
-            np.where(
-                ints(f"nodes_{side}leafs"),
-                -1 - ints(f"nodes_{side}nodeids"),
-                ints(f"nodes_{side}nodeids"),
-            )
-            for side in ("true", "false")
-        ]
+        sides = [(ints(f"nodes_{s}leafs"), ints(f"nodes_{s}nodeids")) for s in ("true", "false")]
+        if len({values.size for side in sides for values in side}) > 1:
+            raise UnsupportedError("the lists of its nodes have several lengths; expected one")
+        children = [np.where(leaf, -1 - number, number) for leaf, number in sides]
         targets = ints("leaf_targetids")
         counts = (
             ints("mlf.leaf_counts")
@@ -72,7 +68,9 @@ class Forest:
             and np.all((self.targets >= 0) & (self.targets < v.attr("n_targets")))
             and np.all(self.modes <= MEMBER)
             and self.starts[-1] == self.targets.size
-            and len(self.modes) == nodes
+            and len(self.modes) == nodes == np.size(v.attr("nodes_splits"))
+            and np.size(v.attr("leaf_weights")) == self.targets.size
+            and len(v.attr("nodes_missing_value_tracks_true") or []) in (0, nodes)
         )
         if not inside:
             raise UnsupportedError("an index of its trees points nowhere; supported: whole trees")
@@ -94,7 +92,7 @@ def _result(types: Sequence[TensorType | None], attrs: Mapping[str, Any]) -> Ten
 def trees(v: View) -> Kernel:
     """Sums, means, least or largest of the weights that each target gets: TreeEnsemble's scores."""
     row, forest, how = float_of(v, v.x(0).dtype), Forest.of(v), v.attr("aggregate_function", SUM)
-    modes, missing = forest.modes, v.attr("nodes_missing_value_tracks_true") or []
+    modes, missing = forest.modes, np.array(v.attr("nodes_missing_value_tracks_true") or [], bool)
     same = len(set(modes.tolist())) == 1 and modes[0] != MEMBER
     tables = [
         Operand("root", "int32_t", "const", array=forest.roots.astype(np.int32)),
@@ -107,8 +105,8 @@ def trees(v: View) -> Kernel:
     ]
     if not same:
         tables.append(Operand("mode", "uint8_t", "const", array=modes.astype(np.uint8)))
-    if any(missing):
-        tables.append(Operand("tracks", "uint8_t", "const", array=np.array(missing, np.uint8)))
+    if missing.any():
+        tables.append(Operand("tracks", "uint8_t", "const", array=missing.astype(np.uint8)))
     if np.any(modes == MEMBER):
         tables += _members(v, modes, row)
     samples, features = v.x(0).shape
@@ -123,7 +121,7 @@ def trees(v: View) -> Kernel:
             "trees": forest.roots.size,
             "tests": [(k, t) for k, t in enumerate(TESTS) if k in modes],
             "same": same,
-            "missing": any(missing),
+            "missing": bool(missing.any()),
             "member": bool(np.any(modes == MEMBER)),
             "floating": row.c,
             "start_value": infinity,

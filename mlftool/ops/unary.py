@@ -13,7 +13,7 @@ from mlftool.ir.relay import Rule, Site
 from mlftool.onnx_rules.draft import Draft
 from mlftool.onnx_rules.scope import Scope
 from mlftool.ops import folded
-from mlftool.ops.base import Known
+from mlftool.ops.base import Known, Trait
 from mlftool.ops.elementwise import Maths, elementwise
 from mlftool.ops.scalar import Exact, Scalar, compared
 
@@ -160,14 +160,6 @@ def _relay_line(s: Site, x: str, factor: float, offset: float, clip: bool = Fals
     return s.call("clip", y, a_min=0.0, a_max=1.0) if clip else y
 
 
-def _relay_hard_sigmoid(s: Site) -> str:
-    return _relay_line(s, s.arg(), s.attr("alpha", 0.2), s.attr("beta", 0.5), clip=True)
-
-
-def _relay_hard_swish(s: Site) -> str:
-    return s.call("multiply", s.arg(), _relay_line(s, s.arg(), 1 / 6, 0.5, clip=True))
-
-
 def _relay_below(s: Site, x: str, inner: str, alpha: float) -> str:
     """relu(x) + alpha * (exp(inner) - 1) where that is negative"""
     rise = s.call("subtract", s.call("exp", inner), s.literal(1))
@@ -194,10 +186,6 @@ def _relay_selu(s: Site) -> str:
 
 def _relay_softplus(s: Site, index: int = 0) -> str:
     return s.call("log", s.call("add", s.call("exp", s.arg(index)), s.literal(1)))
-
-
-def _relay_mish(s: Site) -> str:
-    return s.call("multiply", s.arg(), s.call("tanh", _relay_softplus(s)))
 
 
 def _relay_swish(s: Site) -> str:
@@ -257,7 +245,11 @@ _activation("Softplus", _softplus, _relay_softplus)
 _activation("Gelu", _gelu, _relay_gelu)
 _activation("Celu", _celu, _relay_celu)
 _activation("Selu", _selu, _relay_selu)
-_activation("Mish", lambda m, a: f"{a} * {m.call('tanh', _softplus(m, a))}", _relay_mish)
+_activation(
+    "Mish",
+    lambda m, a: f"{a} * {m.call('tanh', _softplus(m, a))}",
+    lambda s: s.call("multiply", s.arg(), s.call("tanh", _relay_softplus(s))),
+)
 _activation(
     "Swish",
     lambda m, a, *, alpha=1.0: f"{a} * ({_sigmoid(m, f'{m.lit(alpha)} * {a}')})",
@@ -278,20 +270,22 @@ elementwise(
     "LeakyRelu",
     lambda m, a, *, alpha=0.01: f"{a} < {m.lit(0)} ? {m.lit(alpha)} * {a} : {a}",
     relay=lambda s: s.call("nn.leaky_relu", s.arg(), alpha=float(s.attr("alpha", 0.01))),
+    constant=folded.leaky_relu,
 )
 elementwise(
     "ThresholdedRelu",
     lambda m, a, *, alpha=1.0: m.same(f"{a} > {m.lit(alpha)} ? {a} : {m.lit(0)}"),
+    Trait.EARLY,
     relay=_relay_thresholded_relu,
 )
 elementwise("Shrink", _shrink, includes=("mlf/convert.h",))
 _activation(
     "HardSigmoid",
     lambda m, a, *, alpha=0.2, beta=0.5: m.clamp(f"{m.lit(alpha)} * {a} + {m.lit(beta)}", 0, 1),
-    _relay_hard_sigmoid,
+    lambda s: _relay_line(s, s.arg(), s.attr("alpha", 0.2), s.attr("beta", 0.5), clip=True),
 )
 _activation(
     "HardSwish",
     lambda m, a: f"{a} * {m.clamp(f'{a} * {m.lit(1 / 6)} + {m.lit(0.5)}', 0, 1)}",
-    _relay_hard_swish,
+    lambda s: s.call("multiply", s.arg(), _relay_line(s, s.arg(), 1 / 6, 0.5, clip=True)),
 )

@@ -18,7 +18,7 @@ from mlftool.ops.elementwise import Maths
 from mlftool.ops.microsoft import KINDS
 from mlftool.ops.microsoft_quantised import quantised_pool
 from mlftool.ops.plain import float_of, plain_kernel
-from mlftool.ops.scalar import Load, Store, literal, tensor_operand
+from mlftool.ops.scalar import Load, Store, around, literal
 
 
 def _channels_last(v: View) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -99,9 +99,7 @@ def pool(
             "place": place,
         },
         (
-            tensor_operand(v.graph, "x", load.tensor),
-            *store.operands,
-            Operand("y", v.out.dtype.c, "out", v.node.result),
+            *around(v, *store.operands, x=load.tensor),
             *([Operand("places", "int64_t", "out", v.node.outputs[1])] if place else []),
         ),
         cost=steps * 4.0,

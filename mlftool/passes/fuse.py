@@ -185,10 +185,13 @@ def fuse_epilogues(graph: Graph) -> Graph:
 def _host(e: Editor, group: Node) -> Node | None:
     """The latest node whose kernel can carry `group` as its epilogue."""
     hosts = []
+    own = {out for n in _nodes(group) for out in n.outputs}
     for name in group.inputs:
         host = e.producer(name)
         if not is_a(host, Trait.EPILOGUE) or e.only_user(name) is not group:
             continue
+        if own.intersection(host.inputs):
+            continue  # what the group computes again, such as a DequantizeLinear, the host reads
         if len(host.outputs) > 1:
             continue  # only one of them could be what is stored
         out = e.types[group.outputs[0]]

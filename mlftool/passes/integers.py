@@ -256,7 +256,8 @@ def _as_gemm(e: Editor, node: Node, c: Contracts) -> Node:
     x, w, y = (e.types[i] for i in (node.inputs[0], node.inputs[c.weights], node.outputs[0]))
     known = all(i in e.consts for i in node.inputs[1:] if i)
     one = all(e.types[node.inputs[k]].elements == 1 for k in (1, 2))
-    if not (known and one) or len(w.shape) != 2 or len(x.shape) < 2:
+    fit = all(e.types[i].elements in (1, w.shape[-1]) for i in node.inputs[4:6] if i)
+    if not (known and one and fit) or len(w.shape) != 2 or len(x.shape) < 2:
         return node
     rows = x.elements // max(1, x.shape[-1])
     flat = e.fresh(node.inputs[0] + ".rows", TensorType(x.dtype, (rows, x.shape[-1])))
@@ -277,6 +278,8 @@ def _centre(e: Editor, node: Node, c: Contracts) -> None:
     zeros = e.consts[zero].reshape(-1)
     rank = len(e.types[w].shape)
     axis = c.axis(node.attrs, rank)
+    if zeros.size not in (1, e.types[w].shape[axis]):
+        return  # the kernel refuses it
     spread = e.const(zero + ".spread", zeros.reshape([-1 if k == axis else 1 for k in range(rank)]))
     inputs = list(node.inputs)
     inputs[3], inputs[5] = _centred(e, w, spread)

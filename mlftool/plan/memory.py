@@ -12,16 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from mlftool.ir.graph import Graph
-from mlftool.ops import Operand, Trait, is_a
+from mlftool.ops import Trait, is_a
 from mlftool.plan.blocks import Distances, Interval, aligned
 from mlftool.plan.placement import lower_bound, place
 from mlftool.plan.pools import Filled, accesses, fill
 from mlftool.plan.program import Buffer, Call, MemoryPlan, Region
 from mlftool.targets import debug_level
 from mlftool.targets.pools import Pool
-
-STACK_LIMIT_BYTES = 1024  # scratch up to here is a local array, as TVM's generated kernels do
-
 
 TOGETHER = (0, 0)
 
@@ -115,12 +112,17 @@ def _intervals(
             last[_final(alias, name)] = step
     if workspace_io:
         last |= {_final(alias, name): len(calls) for name in graph.outputs}
+    # What has no elements has an address of its own, where one is passed: C compilers warn of a
+    # call that is given an address twice.
+    passed = {_final(alias, o.value) for c in calls for o in c.kernel.operands if o.value}
+    passed |= {*graph.inputs, *graph.outputs}
+
+    def room(name: str) -> int:
+        return aligned(max(name in passed, graph.types[name].bytes))
+
     # Nothing stores an output without elements, but it has an address.
     given = [*graph.inputs, *(n for n in graph.outputs if n in graph.consts)] * workspace_io
-    live = {
-        name: Interval(name, aligned(graph.types[name].bytes), 0, last.get(name, 0))
-        for name in given
-    }
+    live = {name: Interval(name, room(name), 0, last.get(name, 0)) for name in given}
     shared: dict[str, str] = {}
     overlaps: dict[tuple[str, str], Distances] = {}
     for step, call in enumerate(calls):
@@ -129,7 +131,7 @@ def _intervals(
             if name in outside:
                 continue
             end = last.get(name, step)
-            size = aligned(graph.types[name].bytes)
+            size = room(name)
             dying = {
                 d: distance
                 for d, distance in _donors(call, alias, shared).items()
@@ -145,16 +147,10 @@ def _intervals(
                 if distance != TOGETHER or live[d].size_bytes > size:
                     overlaps[d, name] = distance
                     break
-        areas = [o for o in call.kernel.operands if o.role == "scratch" and not is_local(o)]
+        areas = [o for o in call.kernel.operands if o.role == "scratch" and not o.local]
         if size := sum(aligned(o.bytes) for o in areas):
             live[scratch_name(step)] = Interval(scratch_name(step), size, step, step)
     return list(live.values()), shared, overlaps
-
-
-def is_local(operand: Operand) -> bool:
-    """Whether this scratch is an array of the C function, not part of the workspace."""
-    small = operand.bytes <= STACK_LIMIT_BYTES
-    return operand.role == "scratch" and small and not operand.planned
 
 
 def scratch_name(step: int) -> str:

@@ -139,7 +139,7 @@ def _peaks(program: Program) -> list[int]:
     """How far up the arena each step reaches."""
     peaks = [0] * len(program.calls)
     for b in program.memory.buffers:
-        for step in range(b.first_step, b.last_step + 1):
+        for step in range(b.first_step, min(b.last_step + 1, len(peaks))):  # none of only views
             peaks[step] = max(peaks[step], b.offset_bytes + b.size_bytes)
     return peaks
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from mlftool.mlf.records import ModuleRecord
 from mlftool.mlf.strict import Checked, decoded, parse_json
-from mlftool.proof import agree, csource, layout, walk
+from mlftool.proof import agree, layout, walk
 from mlftool.proof.layout import Layout
 
 SCHEMA_VERSION = 1
@@ -25,7 +25,7 @@ CLAIMS = {
     "addresses": "every tensor is inside its memory, which has exactly the stated size",
     "lifetimes": "the lifetimes that reports show cover every use of a buffer",
     "operands": "every call has its node's tensors, with their types",
-    "calls": "the C makes exactly these calls with these addresses",
+    "calls": "the code makes exactly these calls with these addresses",
     "sums": "no sum of products of integers exceeds an int32",
     "scales": "no constant scale is zero",
 }
@@ -33,7 +33,6 @@ ASSUMED = (
     "a kernel writes over an input only at the distances that it declares",
     "a kernel reads and writes its operands inside their bounds (tests run it under sanitizers)",
 )
-OUTSIDE = "_buffer_var"  # ends the parameters of inputs and outputs
 NOT_PROVEN = (
     "index ranges inside kernels",
     "the stack of the compiled code: mlftool size bounds it by the call graph",
@@ -50,13 +49,13 @@ class Proof:
     claims: Mapping[str, int]
     unproven: tuple[str, ...]
     sums: tuple[tuple[str, int], ...]  # node, bound of its accumulator
-    entry: str  # the C function that makes the calls of the first layout; "" if there is none
+    entry: str  # what makes the calls of the first layout (proof/modules.py); "" if it is not read
 
 
 def of_objects(proof: Proof) -> Proof:
     """What remains proven of an archive that has objects instead of the C."""
     claims = {name: count for name, count in proof.claims.items() if name != "calls"}
-    unproven = (*proof.unproven, "that objects make the calls of the C: the C is not here")
+    unproven = (*proof.unproven, "that objects make the calls of the code: it is not here")
     return replace(proof, claims=claims, unproven=unproven, entry="")
 
 
@@ -136,9 +135,7 @@ def faults(
         yield from (f"{one.name}: {text}" for text in walk.faults(one))
     yield from _figures(certificate, module)
     if certificate.entry:
-        sources = [d for n, d in module.sources.items() if n.endswith(".c")]
-        found = [f for text in sources for f in csource.functions(text.decode("utf-8", "replace"))]
-        yield from agree.differences(certificate.layouts, found, certificate.entry)
+        yield from agree.differences(certificate.layouts, module.files, certificate.entry)
 
 
 def headers(shared: Mapping[str, bytes]) -> dict[str, bytes]:
@@ -154,9 +151,10 @@ def _figures(certificate: Certificate, module: ModuleRecord) -> Iterator[str]:
         data = parse_json(module.interface)
         value = data.get("workspace_bytes") if isinstance(data, dict) else None
         told.append(("the interface", value if isinstance(value, int) else -1))
-    if certificate.entry and certificate.layouts:
+    planned = not certificate.entry.endswith(agree.GRAPH)  # where the runtime has storages
+    if certificate.entry and certificate.layouts and planned:
         memories = certificate.layouts[0].memories
-        arenas = [size for name, size in memories.items() if not name.endswith(OUTSIDE)]
+        arenas = [size for name, size in memories.items() if not name.endswith(agree.OUTSIDE)]
         told.append(("the layout", sum(arenas)))
     for where, size in told:
         if size != stated:

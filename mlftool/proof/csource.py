@@ -41,6 +41,7 @@ class Function:
     name: str
     parameters: tuple[str, ...]
     calls: tuple[Call, ...]
+    packed: bool = False  # calls have inputs, outputs, and one address for scratch (packed.py)
 
 
 def functions(text: str) -> Iterator[Function]:
@@ -48,14 +49,14 @@ def functions(text: str) -> Iterator[Function]:
 
     Those that consist of anything else are kernels, and are left out.
     """
-    for head, body in _definitions(text):
+    for head, body in definitions(text):
         try:
             yield _function(head, body)
         except ValueError:
             continue
 
 
-def _definitions(text: str) -> Iterator[tuple[str, str]]:
+def definitions(text: str) -> Iterator[tuple[str, str]]:
     """Definitions as the emitters write them: a line that ends in "{", up to a line "}"."""
     lines = text.split("\n")
     start = -1

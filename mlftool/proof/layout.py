@@ -35,8 +35,8 @@ class Place:
 @dataclass(frozen=True)
 class Access:
     """An argument of a call. `content` names what a read expects and a write leaves; a CONSTANT has
-    no place. `apart`: the distances from an output's start to this read at which the two may share
-    bytes, as the kernel declares; None if they may not."""
+    a size and no place. `apart`: the distances from an output's start to this read at which the two
+    may share bytes, as the kernel declares; None if they may not."""
 
     role: str
     content: str

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mlftool.plan.program import Program
-from mlftool.proof import agree, csource, sums, walk
+from mlftool.proof import agree, sums, walk
 from mlftool.proof.certificate import Proof
 from mlftool.proof.layout import Layout
 from mlftool.proof.programs import layouts, program_faults
@@ -14,10 +14,11 @@ from mlftool.proof.programs import layouts, program_faults
 
 @dataclass(frozen=True)
 class Emitted:
-    """What an emitter wrote: its C, the parameters of inputs and outputs in the graph's order, and
-    the function of each call. `entry` is "" where no C function makes the calls one by one."""
+    """What an emitter wrote: its files, the parameters of inputs and outputs in the graph's order,
+    and the function of each call. `entry` is the C function that makes the calls one by one, or the
+    file of the graph or the bytecode that does; "" where nothing does that proof/agree.py reads."""
 
-    files: Mapping[str, str]
+    files: Mapping[str, bytes]
     inputs: Sequence[str]
     outputs: Sequence[str]
     symbols: Sequence[str]
@@ -42,7 +43,7 @@ def prove(program: Program, emitted: Emitted) -> Proof:
     else:
         claims["scales"] = len(program.calls)
     if not emitted.entry:
-        unproven += ("that the executor's calls have these addresses: it does not make them in C",)
+        unproven += ("that the code's calls have these addresses: it is not read here",)
     bounds = tuple((s.label, s.bound) for s in integer if s.bound is not None)
     return Proof(found, claims, unproven, bounds, emitted.entry)
 
@@ -58,6 +59,4 @@ def _faults(program: Program, found: Sequence[Layout], emitted: Emitted) -> Iter
     for one in found:
         yield from (f"{one.name}: {text}" for text in walk.faults(one))
     if emitted.entry:
-        sources = [text for name, text in emitted.files.items() if name.endswith(".c")]
-        functions = [f for text in sources for f in csource.functions(text)]
-        yield from agree.differences(found, functions, emitted.entry)
+        yield from agree.differences(found, emitted.files, emitted.entry)

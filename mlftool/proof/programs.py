@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from mlftool.ir.dtype import stored
 from mlftool.ir.graph import Graph, Node
 from mlftool.ops.base import Operand, Trait, is_a
 from mlftool.plan.program import Call, Program
@@ -74,11 +75,7 @@ class _Reader:
             )
         )
         given = [(self._place(name, outside), name) for name in graph.inputs]
-        kept = [
-            (self._place(name, outside), roots[name])
-            for name in graph.outputs
-            if name not in graph.consts or graph.types[name].bytes
-        ]
+        kept = [(self._place(name, outside), roots[name]) for name in graph.outputs]
         return Layout(path, memories, tuple(given), tuple(kept), steps)
 
     def _outside(self) -> dict[str, str]:
@@ -106,7 +103,8 @@ class _Reader:
         scratch = 0
         for o in call.kernel.operands:
             if o.role == "const":
-                yield Access(CONSTANT, "", Place("", 0, 0))
+                size = 0 if o.array is None else stored(o.array).nbytes
+                yield Access(CONSTANT, "", Place("", 0, size))
             elif o.role == "scratch":
                 if not is_local(o):
                     yield Access(SCRATCH, "", self._scratch(k, scratch, o))

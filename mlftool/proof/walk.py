@@ -73,15 +73,20 @@ def _together(accesses: Sequence[Access]) -> Iterator[str]:
     written = [a for a in accesses if a.role not in (READ, CONSTANT)]
     for k, w in enumerate(written):
         for other in written[:k]:
-            if w.place.meets(other.place):
+            if _same_bytes(w.place, other.place):
                 yield f"writes '{w.content}' and '{other.content}' to the same bytes"
         for r in accesses:
-            if r.role != READ or not w.place.meets(r.place):
+            if r.role != READ or not _same_bytes(w.place, r.place):
                 continue
             distance = r.place.offset - w.place.offset
             allowed = r.apart is not None and r.apart[0] <= distance <= r.apart[1]
             if w.role != WRITE or not allowed:
                 yield f"writes '{w.content}' over '{r.content}', which it reads"
+
+
+def _same_bytes(a: Place, b: Place) -> bool:
+    """Places without bytes count where they start: C's `restrict` is of addresses."""
+    return a.meets(b) or (a.memory, a.offset) == (b.memory, b.offset)
 
 
 def _exact(layout: Layout) -> Iterator[str]:
@@ -91,7 +96,8 @@ def _exact(layout: Layout) -> Iterator[str]:
     places += [a.place for s in layout.steps for a in s.accesses if a.role != CONSTANT]
     for place in places:
         if place.memory in used:
-            used[place.memory] = max(used[place.memory], place.end)
+            room = place.size_bytes or ALIGNMENT_BYTES  # so that its address is no other's
+            used[place.memory] = max(used[place.memory], place.offset + room)
     for name, size in layout.memories.items():
         if size - used[name] >= ALIGNMENT_BYTES:
             yield f"{name} has {size} bytes, of which {used[name]} are used"

@@ -1,7 +1,7 @@
-"""TVM's `tvm.relay.frontend`: ONNX is the one format that is read."""
+"""TVM's `tvm.relay.frontend`: ONNX and TensorFlow Lite are read."""
 
-from mlftool.api import from_onnx
+from mlftool.api import from_onnx, from_tflite
 from mlftool.moved import missing
 
-__all__ = ["from_onnx"]
+__all__ = ["from_onnx", "from_tflite"]
 __getattr__ = missing(__name__, __all__)

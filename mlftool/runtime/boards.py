@@ -7,6 +7,7 @@ rules/private/tools/probe.py, which has the standard library only.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -143,7 +144,7 @@ BOARDS: Mapping[str, Board] = defaults(_ALL)
 def _folder(wanted: str) -> Path | None:
     path = Path(wanted)
     folder = path.parent if path.name == FILE else path
-    return folder if (folder / FILE).is_file() else None
+    return folder if os.path.isfile(folder / FILE) else None  # also of a name that is too long
 
 
 def find(wanted: str, target: str = "") -> Board | None:

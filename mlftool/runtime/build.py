@@ -11,21 +11,45 @@ from mlftool.runtime.cache import build_once, default_cache, key_of
 from mlftool.runtime.sources import INCLUDES, Code, crt_files
 
 _HOST_INCLUDES = ("-Icrt/runner", "-Icrt/platform")
+FRAME = "crt/"  # where the files are that are the same for all modules of an executor
 
 
-def crt_objects(record: ModuleRecord, cache: Path) -> tuple[str, ...]:
+def compile_once(
+    command: Sequence[str],
+    flags: Sequence[str],
+    files: Mapping[str, bytes],
+    sources: Sequence[str],
+    cache: Path,
+    what: str,
+) -> dict[str, bytes]:
+    """The object files of C sources that many modules share, by name: they are compiled once for
+    equal files and flags. `files` are the sources and all that they include. Raises MlfError."""
+    objects = {f"{source.removesuffix('.c').replace('/', '.')}.o": source for source in sources}
+    key = key_of((toolchain.identity(tuple(command)), *flags, "-c", *sources), files)
+
+    def build(work: Path) -> None:
+        for name, source in objects.items():
+            toolchain.compile_c(command, (*flags, "-c", source, "-o", name), work, what)
+
+    folder = build_once(cache, key, files, build, tuple(objects))
+    return {name: (folder / name).read_bytes() for name in objects}
+
+
+def frame_objects(
+    command: Sequence[str], flags: Sequence[str], files: Mapping[str, bytes], cache: Path
+) -> dict[str, bytes]:
+    """What of a program's `files` is not of the module, as object files."""
+    frame = {name: data for name, data in files.items() if name.startswith(FRAME)}
+    sources = [name for name in frame if name.endswith(".c")]
+    return compile_once(command, flags, frame, sources, cache, "the runner") if sources else {}
+
+
+def crt_objects(record: ModuleRecord, cache: Path) -> dict[str, bytes]:
     """Our C runtime as object files, compiled once for all modules with the same limits."""
     files, sources = crt_files(record)
     command = toolchain.find(toolchain.CC)
-    flags = ("-std=gnu99", "-O2", "-fPIC", *INCLUDES, *_HOST_INCLUDES, "-c")
-    key = key_of((toolchain.identity(command), *flags, *sources), files)
-
-    def build(work: Path) -> None:
-        toolchain.compile_c(command, (*flags, *sources), work, "the C runtime")
-
-    objects = sorted(f"{Path(source).stem}.o" for source in sources)
-    folder = build_once(cache, key, files, build, objects)
-    return tuple(str(folder / name) for name in objects)
+    flags = ("-std=gnu99", "-O2", "-fPIC", *INCLUDES, *_HOST_INCLUDES)
+    return compile_once(command, flags, files, sources, cache, "the C runtime")
 
 
 def build_code(
@@ -43,12 +67,13 @@ def build_code(
     made for that module. Raises MlfError, naming libraries that the archive does not hold.
     """
     cache = cache_dir or default_cache()
-    files = {**code.files, **extra}
-    objects = crt_objects(crt, cache) if crt is not None else ()
     cc = toolchain.find(toolchain.CC)
     cxx = toolchain.find(toolchain.CXX) if code.cxx else ()
     common = (*flags, *INCLUDES, *_HOST_INCLUDES)
-    sources = (*code.c, *(n for n in extra if n.endswith(".c")))
+    objects = crt_objects(crt, cache) if crt is not None else {}
+    objects |= frame_objects(cc, (*common, *code.cflags), {**code.files, **extra}, cache)
+    files = {**code.files, **extra, **objects}
+    sources = (*code.c, *(n for n in extra if n.endswith(".c") and not n.startswith(FRAME)))
     identities = (toolchain.identity(cc), *((toolchain.identity(cxx),) if cxx else ()))
     key = key_of((*identities, *common, *code.cflags, *sources, *objects), files)
     out = name.format(key=key)

@@ -114,6 +114,8 @@ def _of_graph(record: ModuleRecord, file: str) -> Interface:
     graph, data = graph_json.decode(record.graph, file, member)
     if why := graph_json.refusals(graph, data):
         raise ValueError(f"the graph cannot run: {'; '.join(why)}")
+    if record.params is None:
+        raise ValueError(f"no parameters; expected parameters/{record.name}.params, or .json")
     given = params.decode(record.params, file) if record.params else {}
     linked = linked_nodes(record, graph)
     arguments = [graph.nodes[i] for i in graph.arguments if i not in linked]

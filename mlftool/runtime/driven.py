@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ from mlftool.mlf.interface import Interface
 from mlftool.mlf.records import Archive, ModuleRecord
 from mlftool.mlf.runtime_tree import crt_root
 from mlftool.runtime import toolchain
+from mlftool.runtime.build import frame_objects
 from mlftool.runtime.cache import build_once, default_cache, key_of
 from mlftool.runtime.host import machine_flags
 from mlftool.runtime.packed import pool_bytes
@@ -27,6 +27,7 @@ from mlftool.targets import TARGETS
 if TYPE_CHECKING:
     from mlftool.runtime.boards import Board
 
+_ARENA = "crt/rpc/rpc_platform.c"  # the memory of a session, as large as the module asks
 UART = "board_uart.h"  # of a board's folder: its first UART
 _SYSTEM_LIB = b"TVMSystemLibEntryPoint"
 _FOLDERS = ("-Icrt/rpc", "-Icrt/platform")
@@ -52,15 +53,20 @@ def driven_program(
     files = {**code.files, **_server_files(board)}
     files |= {**crt_headers(record), **(board_files(board) if board else host_files())}
     command = toolchain.find(toolchain.compiler_of(target) if target else toolchain.CC)
-    flags = (*_flags(interface, record, code, board, files), *_link(board))
-    every = [*code.c, *(n for n in files if n.startswith("crt/") and n.endswith(".c"))]
-    key = key_of((toolchain.identity(command), *flags, *every), files)
+    flags = (*_flags(interface, code, board, files), *_link(board))
+    cache = cache_dir or default_cache()
+    shared = {name: data for name, data in files.items() if name != _ARENA}
+    objects = frame_objects(command, flags, shared, cache)
+    files |= objects
+    flags += (f"-DTVM_WORKSPACE_SIZE_BYTES={memory_bytes(interface, record)}",)
+    key = key_of((toolchain.identity(command), *flags, *code.c), files)
 
     def build(work: Path) -> None:
-        linked = (*every, *code.objects, "-o", "firmware", "-Wl,-Map,firmware.map", "-lm")
+        linked = (*code.c, _ARENA, *objects, *code.objects, "-o", "firmware")
+        linked += ("-Wl,-Map,firmware.map", "-lm")
         toolchain.compile_c(command, (*flags, *linked), work, f"driven module '{record.name}'")
 
-    return build_once(cache_dir or default_cache(), key, files, build, ["firmware"]) / "firmware"
+    return build_once(cache, key, files, build, ["firmware"]) / "firmware"
 
 
 def _check(record: ModuleRecord, board: Board | None) -> None:
@@ -84,19 +90,13 @@ def _server_files(board: Board | None) -> dict[str, bytes]:
 
 
 def _flags(
-    interface: Interface,
-    record: ModuleRecord,
-    code: Code,
-    board: Board | None,
-    files: dict[str, bytes],
-) -> Sequence[str]:
+    interface: Interface, code: Code, board: Board | None, files: dict[str, bytes]
+) -> tuple[str, ...]:
     machine = TARGETS[board.target].cflags if board else machine_flags(interface.target)
     folders = sorted({n.rpartition("/")[0] for n in files if n.startswith("crt/boards/")})
-    arena = memory_bytes(interface, record)
     return (
         *(*machine, *code.cflags, interface.flag, "-g", "-ffp-contract=off"),
         *(*INCLUDES, *_FOLDERS, *(f"-I{folder}" for folder in folders)),
-        f"-DTVM_WORKSPACE_SIZE_BYTES={arena}",
     )
 
 

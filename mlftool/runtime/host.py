@@ -6,6 +6,7 @@ import ctypes
 import threading
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -41,7 +42,19 @@ class _Module(ctypes.Structure):
         ("outputs", ctypes.POINTER(_Tensor)),
         ("num_outputs", ctypes.c_size_t),
         ("run", ctypes.CFUNCTYPE(ctypes.c_int32)),
+        ("state", ctypes.CFUNCTYPE(None, ctypes.c_int32)),
     )
+
+
+_RESET = 2  # kReset of crt/runner/runner.h
+_STATES = threading.Lock()  # modules of one library share the memory in which one is running
+
+
+class Compiled(Protocol):
+    """{input name: array} to {output name: array}."""
+
+    def __call__(self, inputs: Mapping[str, Array], /) -> dict[str, Array]: ...
+    def reset(self) -> None: ...
 
 
 class HostModule:
@@ -60,6 +73,8 @@ class HostModule:
             text = f"module '{interface.module}' cannot be loaded: {error}"
             raise MlfError(Problem("MLF0605", text), CHECK_FAILED) from None
         self._lock = threading.Lock()
+        self._kept = ctypes.create_string_buffer(interface.state_bytes)
+        self.reset()
 
     def __call__(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """One inference. Raises MlfError for wrong names, shapes or types, or if the C fails."""
@@ -71,11 +86,35 @@ class HostModule:
                 ctypes.memmove(_address(self._module.inputs[i]), array.ctypes.data, t.size_bytes)
             for i, t in enumerate(m.outputs):  # never a result of the call before
                 ctypes.memset(_address(self._module.outputs[i]), 0, t.size_bytes)
-            status = self._module.run()
+            status = self._run()
             if status != 0:
                 what = "the graph executor" if m.executor == "graph" else m.run_symbol
                 raise MlfError(Problem("MLF0605", f"{what} returned {status}"), CHECK_FAILED)
             return m.cut({t.name: self._output(i) for i, t in enumerate(m.outputs)})
+
+    def reset(self) -> None:
+        """What it keeps from one call to the next is as before the first; nothing, if it keeps
+        none."""
+        if self.interface.state_bytes:
+            with self._lock, _STATES:
+                self._module.state(_RESET)
+                ctypes.memmove(self._kept, self._state(), self.interface.state_bytes)
+
+    def _state(self) -> Any:
+        """The memory in which the library has the state of the module that is running."""
+        kind = ctypes.c_uint8 * self.interface.state_bytes
+        return kind.in_dll(ctypes.CDLL(str(self.library)), "runner_state")
+
+    def _run(self) -> int:
+        """Other modules of this library have states of their own."""
+        size = self.interface.state_bytes
+        if not size:
+            return int(self._module.run())
+        with _STATES:
+            ctypes.memmove(self._state(), self._kept, size)
+            status = int(self._module.run())
+            ctypes.memmove(self._kept, self._state(), size)
+        return status
 
     def _output(self, index: int) -> Array:
         t = self.interface.outputs[index]

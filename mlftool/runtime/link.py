@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlftool.errors import ENVIRONMENT, MlfError, Problem
+from mlftool.files import read_plain
 from mlftool.mlf import Bundle
 from mlftool.mlf.archive import read
 from mlftool.mlf.interface import Interface
 from mlftool.runtime import elf as elf_file
 from mlftool.runtime import toolchain
+from mlftool.runtime.build import frame_objects
 from mlftool.runtime.cache import build_once, default_cache, key_of
 from mlftool.runtime.descriptor import calls_crt
 from mlftool.runtime.sources import (
@@ -67,30 +69,27 @@ def link_firmware(
     flags += (*(f"-I{folder}" for folder in folders), *board.linkopts)
     if not board.hosted:
         flags += ("-nostartfiles", "-Lcrt/boards", f"-Tcrt/{board.script}")
-    sources = (*code.c, "runner_module.c", "crt/runner/runner.c")
-    sources += tuple(name for name in platform if name.endswith(".c"))
+    sources = (*code.c, "runner_module.c")
     if calls_crt(interface, record):
-        crt, crt_sources = crt_files(record, "host" if board.hosted else "board")
-        files |= crt
-        sources += crt_sources
+        files |= crt_files(record, "host" if board.hosted else "board")[0]
+    cache = cache_dir or default_cache()
+    objects = frame_objects(command, flags, files, cache)
+    files |= objects
     key = key_of((toolchain.identity(command), *flags, *sources), files)
 
     def build(work: Path) -> None:
-        linked = (*sources, *code.objects, "-o", "firmware.elf")
+        linked = (*sources, *objects, *code.objects, "-o", "firmware.elf")
         arguments = (*flags, *linked, "-Wl,-Map,firmware.map", "-lm")
         what = f"module '{interface.module}' for {board.target}"
         toolchain.compile_c(command, arguments, work, what)
 
-    return (
-        build_once(cache_dir or default_cache(), key, files, build, ["firmware.elf"])
-        / "firmware.elf"
-    )
+    return build_once(cache, key, files, build, ["firmware.elf"]) / "firmware.elf"
 
 
 def footprint(elf: Path) -> Footprint:
     """The sizes of a firmware image. Raises MlfError if the file is not an ELF file."""
     try:
-        found = elf_file.memories(elf.read_bytes())
+        found = elf_file.memories(read_plain(elf))
     except (OSError, ValueError) as error:
         text = f"cannot be measured: {error}"
         raise MlfError(Problem("MLF0609", text, str(elf)), ENVIRONMENT) from None

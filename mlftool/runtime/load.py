@@ -7,23 +7,24 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from mlftool.errors import MlfError, Problem, did_you_mean
+from mlftool.errors import MlfError, Problem
 from mlftool.mlf import Bundle, params, read_tar
 from mlftool.mlf import archive as archives
 from mlftool.mlf import graph as graph_json
-from mlftool.mlf.interface import Interface, Tensor
-from mlftool.mlf.metadata import MEMBER
+from mlftool.mlf.interface import Interface
+from mlftool.mlf.metadata import MEMBER, member
 from mlftool.mlf.records import Archive, ModuleRecord
 from mlftool.mlf.strict import parse_json
+from mlftool.moved import OfTvm
+from mlftool.runtime.callable import CallableModule
+from mlftool.runtime.executor import ExecutorModule, factory_of
 from mlftool.runtime.host import HostModule, host_module
 from mlftool.runtime.interface import interface_of, module_names
-from mlftool.runtime.vectors import Array, load_vectors
+from mlftool.runtime.vectors import Array
 from mlftool.runtime.vm import VmModule
 
 
@@ -38,14 +39,15 @@ def load(
     return LoadedArchive(read_tar(Path(path)), str(path), Path(cache_dir) if cache_dir else None)
 
 
-class LoadedArchive:
+class LoadedArchive(OfTvm):
     """What an archive holds. `record` is the same as plain data, whatever the version."""
 
     def __init__(self, bundle: Bundle, file: str = "", cache_dir: Path | None = None) -> None:
         self.file = file
         self.files: Mapping[str, bytes] = bundle.files
         self.record: Archive = archives.read(bundle, file)
-        self.metadata: dict[str, Any] = parse_json(bundle.files[MEMBER])
+        about = member(bundle.files) or MEMBER
+        self.metadata: dict[str, Any] = parse_json(bundle.files[about])
         self._cache = cache_dir
         for m in self.record.modules:  # loading reports every problem at once
             _params(m, file)
@@ -69,11 +71,30 @@ class LoadedArchive:
         record = self.record.module(interface.module)
         return LoadedModule(self.record, record, interface, self.file, self._cache)
 
+    @property
+    def graph(self) -> dict[str, Any] | None:
+        """The graph executor's JSON of the only module."""
+        return self.module().graph
+
+    @property
+    def params(self) -> dict[str, Array]:
+        """The parameters of the only module."""
+        return self.module().params
+
+    def __getitem__(self, name: str) -> Callable[..., ExecutorModule]:
+        """`archive["default"](device)` as of TVM's factories, of the only module or the one of this
+        name. Raises KeyError for other names."""
+        only = self.modules[0] if len(self.modules) == 1 else ""
+        own = name if name in self.modules else only
+        if not own:
+            raise KeyError(name)
+        return factory_of(lambda: self.module(own), name, own)
+
     def __repr__(self) -> str:
         return f"LoadedArchive({self.file!r}, version={self.version}, modules={self.modules})"
 
 
-class LoadedModule:
+class LoadedModule(CallableModule):
     """A module of an archive. It is compiled for this computer when `run` is first called."""
 
     def __init__(
@@ -84,8 +105,9 @@ class LoadedModule:
         file: str,
         cache_dir: Path | None,
     ) -> None:
-        self.record, self.interface = record, interface
-        self._archive, self._file, self._cache = archive, file, cache_dir
+        super().__init__(interface, file)
+        self.record = record
+        self._archive, self._cache = archive, cache_dir
         self._host: HostModule | None = None
 
     @property
@@ -96,15 +118,6 @@ class LoadedModule:
     def executor(self) -> str:
         """aot, graph or vm; "" for an operator."""
         return self.record.executor
-
-    @property
-    def inputs(self) -> tuple[Tensor, ...]:
-        """In call order: name, dtype, shape; scale and zero_point if it is quantised."""
-        return self.interface.inputs
-
-    @property
-    def outputs(self) -> tuple[Tensor, ...]:
-        return self.interface.results
 
     @property
     def graph(self) -> dict[str, Any] | None:
@@ -126,50 +139,6 @@ class LoadedModule:
         text = self.record.relay
         return None if text is None else text.decode("utf-8", "replace")
 
-    def run(
-        self, inputs: Mapping[str, Any] | str | os.PathLike[str] | Array | Sequence[Any]
-    ) -> dict[str, Array]:
-        """One inference on this computer. Raises MlfError.
-
-        `inputs` maps names of inputs to arrays; a model with one input takes its array alone, and
-        files in numpy's format (.npz of all, .npy of one) are read. Where an archive tells sizes
-        and no shapes, `inputs` has one axis; any array of as many elements is taken then, and
-        everywhere.
-        """
-        host = self.compiled()
-        given = self._by_name(inputs)
-        for t in self.inputs:
-            array = given.get(t.name)
-            if array is not None and array.size * array.itemsize == t.size_bytes:
-                given[t.name] = array.reshape(t.shape)
-        if unknown := sorted(set(given) - {t.name for t in self.inputs}):
-            text = f"no input with this name; got '{unknown[0][:100]}'"
-            names = [t.name for t in self.inputs]
-            hint = did_you_mean(unknown[0], names) if names else ""
-            raise MlfError(Problem("MLF0601", text, self._file, path=self.name, help=hint))
-        return host(given)
-
-    def _by_name(self, inputs: Any) -> dict[str, Array]:
-        """The arrays of all forms that `run` takes."""
-        if isinstance(inputs, (str, os.PathLike)):
-            arrays = load_vectors(Path(inputs), self.inputs)
-            return {t.name: arrays[t.name] for t in self.inputs if t.name in arrays}
-        if not isinstance(inputs, Mapping):
-            names = ", ".join(f"'{t.name}'" for t in self.inputs)
-            if len(self.inputs) != 1 or inputs is None:
-                text = f"run() got {type(inputs).__name__}, expected a mapping from input names "
-                text += f"({names}) to arrays, or the path of an .npz file"
-                raise MlfError(Problem("MLF0400", text, self._file, path=self.name))
-            inputs = {self.inputs[0].name: inputs}
-        paths = (str, os.PathLike)
-        named = {t.name: t for t in self.inputs}
-        return {
-            str(n): load_vectors(Path(a), [named[n]])[n]
-            if isinstance(a, paths) and n in named
-            else np.asarray(a)
-            for n, a in inputs.items()
-        }
-
     def compiled(self) -> HostModule:
         """The module as a library of this computer."""
         if self._host is None:
@@ -185,9 +154,6 @@ class LoadedModule:
             raise MlfError(Problem("MLF0607", text, self._file, path=self.name))
         library = ctypes.CDLL(str(self.compiled().library))
         return VmModule(self.interface, code, library)
-
-    def __repr__(self) -> str:
-        return f"LoadedModule({self.name!r}, executor={self.executor!r})"
 
 
 def _params(record: ModuleRecord, file: str) -> dict[str, Array]:

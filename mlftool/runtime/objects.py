@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping
+from typing import Any
 
 from mlftool.errors import MlfError, Problem
 from mlftool.runtime import elf
@@ -29,9 +30,28 @@ def machine_of(data: bytes) -> str:
         header = elf.header(data)
     except ValueError:
         raise ValueError("is not an ELF object file") from None
-    kind, machine = header["e_type"], header["e_machine"]
+    kind = header["e_type"]
     if kind != "ET_REL":
         raise ValueError(f"is an ELF file of type {kind}, expected a relocatable object")
+    if header["e_shoff"] + header["e_shnum"] * header["e_shentsize"] > len(data):
+        raise ValueError(f"ends after {len(data)} bytes, within its sections")
+    return _machine(header)
+
+
+def check_machine(data: bytes) -> None:
+    """Raises ValueError unless an ELF file is for this computer."""
+    found, here = _machine(elf.header(data)), _here()
+    if found != here:
+        raise ValueError(f"is compiled for {found}; this computer is {here}")
+
+
+def _here() -> str:
+    name = platform.machine().lower()
+    return _ALSO.get(name, name)
+
+
+def _machine(header: Mapping[str, Any]) -> str:
+    machine = header["e_machine"]
     name = _MACHINES.get(machine, f"machine {machine}")
     narrow = header["e_ident"]["EI_CLASS"] == "ELFCLASS32"
     return "riscv32" if name == "riscv64" and narrow else name
@@ -42,8 +62,7 @@ def check_objects(files: Mapping[str, bytes], machine: str = "") -> None:
 
     "" is this computer; other names are those that `machine_of` gives.
     """
-    here = machine or platform.machine().lower()
-    here = _ALSO.get(here, here)
+    here = machine or _here()
     place = f"the board is {here}" if machine else f"this computer is {here}"
     problems = []
     for name, data in files.items():

@@ -17,7 +17,7 @@ from mlftool.runtime.derive import linked_nodes
 from mlftool.runtime.signature import LOOKUP
 
 _PLAIN = frozenset((string.ascii_letters + string.digits + " _-./:").encode())
-_CODES = {"i": 0, "u": 1, "b": 1, "f": 2, "V": 4, "c": 5}  # DLDataTypeCode; V is bfloat16
+TYPE_CODES = {"i": 0, "u": 1, "b": 1, "f": 2, "V": 4, "c": 5}  # DLDataTypeCode; V is bfloat16
 _PACKED = "(void *, int32_t *, int32_t, void *, int32_t *, void *)"
 _INCLUDES = """#include "guard.h"
 
@@ -169,9 +169,14 @@ def _tensor_table(interface: Interface) -> list[str]:
 
 
 def _dltensor(name: str, t: Tensor) -> str:
-    bits = 1 if t.dtype.kind == "b" else 8 * t.dtype.itemsize
-    dtype = f"{{{_CODES[t.dtype.kind]}, {bits}, 1}}"
+    code, bits = dl_type(t.dtype)
+    dtype = f"{{{code}, {bits}, 1}}"
     return f"{{NULL, {{kDLCPU, 0}}, {len(t.shape)}, {dtype}, {name}_shape, NULL, 0}}"
+
+
+def dl_type(dtype: np.dtype[Any]) -> tuple[int, int]:
+    """DLPack's code and bits."""
+    return TYPE_CODES[dtype.kind], 1 if dtype.kind == "b" else 8 * dtype.itemsize
 
 
 def graph_run(interface: Interface, record: ModuleRecord) -> str:

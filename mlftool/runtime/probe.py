@@ -58,7 +58,7 @@ def has_metadata(record: ModuleRecord) -> bool:
 
 def c_metadata(archive: Archive, record: ModuleRecord, cache_dir: Path | None = None) -> Interface:
     """The interface of a packed module. Raises MlfError if it does not build or makes no sense."""
-    flags = ("-O0", "-fPIC", "-shared", "-Wl,-Bsymbolic")
+    flags = ("-O0", "-fPIC", "-shared", "-Wl,-Bsymbolic", "-Wl,--no-undefined")
     code = module_code(archive, record)
     what = f"module '{record.name}'"
     path = build_code(code, {}, flags, "lib{key}.so", what, cache_dir, crt=record)

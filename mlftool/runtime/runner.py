@@ -13,7 +13,9 @@ import numpy as np
 
 from mlftool.errors import CHECK_FAILED, ENVIRONMENT, MlfError, Problem
 from mlftool.mlf.interface import Interface
+from mlftool.progress import step
 from mlftool.runtime import toolchain
+from mlftool.runtime.sandbox import confined
 from mlftool.runtime.vectors import Array
 from mlftool.targets import TARGETS
 
@@ -26,6 +28,7 @@ Command = Callable[[Sequence[str]], list[str]]
 # Which byte of a number comes first: the lowest, the highest, or as on this computer.
 Order = Literal["<", ">", "="]
 
+TIME_LIMIT_SECONDS = 600  # of a program that measures
 _BAD_COUNTER = 3  # runner.c's exit status
 
 
@@ -49,7 +52,8 @@ def run_on_host(
     def command(arguments: Sequence[str]) -> list[str]:
         return [str(program.resolve()), *arguments]
 
-    return _run(command, interface, samples, repetitions, time_limit)
+    with step(f"running {interface.module} on this computer"):
+        return _run(command, program, interface, samples, repetitions, time_limit)
 
 
 def run_on_board(
@@ -66,7 +70,8 @@ def run_on_board(
         return qemu_command(board, elf.resolve(), arguments)
 
     order: Order = ">" if TARGETS[board.target].big_endian else "<"
-    return _run(command, interface, samples, repetitions, time_limit, order)
+    with step(f"running {interface.module} on {board.title}"):
+        return _run(command, elf, interface, samples, repetitions, time_limit, order)
 
 
 def qemu_command(board: Board, elf: Path, arguments: Sequence[str]) -> list[str]:
@@ -92,6 +97,7 @@ def qemu_command(board: Board, elf: Path, arguments: Sequence[str]) -> list[str]
 
 def _run(
     command: Command,
+    program: Path,
     interface: Interface,
     samples: Sequence[Mapping[str, Array]],
     repetitions: int,
@@ -106,6 +112,7 @@ def _run(
             for sample in samples:
                 stream.writelines(_in_order(sample[t.name], order) for t in interface.inputs)
         arguments = command(("inputs.bin", "outputs.bin", str(repetitions)))
+        arguments = confined(arguments, work, program)
         text = _execute(arguments, work, interface.module, time_limit)
         data = (work / "outputs.bin").read_bytes()
     return RunResult(
@@ -182,3 +189,22 @@ def _outputs(
             offset += t.size_bytes
         results.append(interface.cut(result))
     return tuple(results)
+
+
+def output_of(command: Sequence[str], folder: str | Path, failure: str) -> str:
+    """What a program prints that measures code in `folder`. Raises MlfError, `failure` and why, if
+    it cannot be started, fails, or takes longer than TIME_LIMIT_SECONDS."""
+    try:
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=TIME_LIMIT_SECONDS,
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        text = f"{failure}: {Path(command[0]).name}: {type(error).__name__}"
+        raise MlfError(Problem("MLF0605", text), CHECK_FAILED) from None
+    return done.stdout

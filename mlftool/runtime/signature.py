@@ -42,7 +42,10 @@ def sanitised(name: str) -> str:
 
 
 def relay_main(text: str) -> Signature | None:
-    """The types of `def @main`; None where it is missing or has types that are not all known."""
+    """The types of `def @main`; None where it is missing or has types that are not all known.
+
+    Where it has no return type, that of its last expression is its result's.
+    """
     plain = re.sub(r"/\*.*?\*/", " ", text, flags=re.DOTALL)
     start = plain.find("def @main(")
     if start < 0:
@@ -55,11 +58,21 @@ def relay_main(text: str) -> Signature | None:
     parameters = [_tensor(name, type_) for name, type_ in named]
     count = len(re.findall(r"(?:^|,)\s*%", inside))
     results = [_tensor("", t) for t in re.findall(r"Tensor\[[^\]]*\]", result[1])] if result else []
+    if result is None:
+        results = _last_type(text)
     if None in parameters or None in results or not results or count != len(named):
         return None
     return Signature(
         tuple(p for p in parameters if p is not None), tuple(r for r in results if r is not None)
     )
+
+
+def _last_type(text: str) -> list[Parameter | None]:
+    """The type in the comment behind the last expression of main, a tensor's or a tuple's."""
+    start = text.find("def @main(")
+    body = text[start : text.find("\n}", start)]
+    found = re.findall(r"/\*\s*ty=(\(?Tensor\[[^*]*?\]\)?)\s*(?:span=[^*]*)?\*/\s*$", body.rstrip())
+    return [_tensor("", t) for t in re.findall(r"Tensor\[[^\]]*\]", found[-1])] if found else []
 
 
 def _closing(text: str, start: int) -> int:

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlftool.errors import BAD_INPUT, ENVIRONMENT, MlfError, Problem
+from mlftool.progress import step
+from mlftool.runtime.sandbox import confined
 from mlftool.targets import Target
 
 
@@ -33,6 +35,7 @@ class Program:
 
 CC = Program("cc", "CC", "gcc libc6-dev", "to run models on this computer")
 CXX = Program("c++", "CXX", "g++", "to run models with C++ sources on this computer")
+BUBBLEWRAP = Program("bwrap", "MLFTOOL_BWRAP", "bubblewrap", "to run archives in a sandbox")
 # What a name of a cross compiler begins with -> the compiler. mlftool.targets says whose it is.
 CROSS: Mapping[str, Program] = {
     "arm-none-eabi": Program(
@@ -198,6 +201,8 @@ _LIBRARIES = (
     (r"[Hh]exagon|HAP_", "the Hexagon SDK"),
 )
 
+_OWN = re.compile(r"_?_?tvmgen_|tvm__default_|fused_")  # functions that every compiler's module has
+
 
 def library_of(name: str) -> str:
     """The library that a header or function belongs to; "" for those that are not known."""
@@ -214,6 +219,9 @@ def _missing(stderr: str, what: str) -> Problem | None:
     needs = f"the header '{header[1]}'" if header else f"the function {', '.join(names[:5])}"
     library = library_of(needs)
     text = f"{what} needs {needs}, which the archive does not contain"
+    if header is None and any(_OWN.match(n) for n in names):
+        hint = "it is generated code: the archive lacks a file of codegen/host; export it again"
+        return Problem("MLF0611", text, help=hint)
     hint = f"it belongs to {library}; " if library else ""
     hint += "build the module in your own project, with that library"
     return Problem("MLF0611", text, help=hint)
@@ -248,14 +256,15 @@ def compile_c(command: Sequence[str], arguments: Sequence[str], cwd: Path, what:
     """Runs a C compiler in `cwd`, whose path leaves no trace. Raises MlfError with its first error
     line."""
     unseen = f"-fdebug-prefix-map={os.path.realpath(cwd)}=."
-    run = subprocess.run(
-        [*command, unseen, *arguments],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        env={**os.environ, "LC_ALL": "C"},  # the messages are read below
-    )
+    with step(f"{Path(command[0]).name}: {what}"):
+        run = subprocess.run(
+            confined([*command, unseen, *arguments], cwd),
+            cwd=cwd,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            env={**os.environ, "LC_ALL": "C"},  # the messages are read below
+        )
     if run.returncode == 0:
         return
     if problem := _missing(run.stderr, what) or _too_large(run.stderr, what, cwd):

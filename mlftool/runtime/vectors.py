@@ -17,7 +17,7 @@ import numpy.typing as npt
 from mlftool.errors import MlfError, Problem, did_you_mean
 from mlftool.files import read_plain
 from mlftool.mlf import write_atomically
-from mlftool.mlf.interface import Tensor
+from mlftool.mlf.interface import Interface, Tensor
 
 Array = npt.NDArray[Any]
 LABELS = "labels"  # the class of each sample, for accuracy; not a tensor of the model
@@ -94,7 +94,8 @@ def samples_of(
         try:
             counts[tensor.name] = _sample_count(arrays[tensor.name], tensor)
         except ValueError as error:
-            problems.append(Problem("MLF0602", str(error), file, path=tensor.name))
+            hint = _batch_hint(arrays[tensor.name], tensor)
+            problems.append(Problem("MLF0602", str(error), file, path=tensor.name, help=hint))
     if len(set(counts.values())) > 1:
         text = ", ".join(f"'{name}' {count}" for name, count in counts.items())
         text = f"the arrays hold different numbers of samples: {text}"
@@ -103,6 +104,20 @@ def samples_of(
         raise MlfError(problems)
     count = next(iter(counts.values()), 1)
     return [{t.name: _sample(arrays[t.name], t, i) for t in tensors} for i in range(count)]
+
+
+def paired(
+    inputs: Path, expected: Path, interface: Interface
+) -> tuple[list[dict[str, Array]], list[dict[str, Array]]]:
+    """Samples of a module's inputs and as many of its outputs. Raises MlfError."""
+    given, wanted = (
+        samples_of(load_vectors(file, tensors), tensors, str(file))
+        for file, tensors in ((inputs, interface.inputs), (expected, interface.results))
+    )
+    if len(given) != len(wanted):
+        text = f"wrong number of samples; got {len(wanted)}, expected {len(given)}"
+        raise MlfError(Problem("MLF0603", f"{text} as in the inputs", str(expected)))
+    return given, wanted
 
 
 def _sample_count(array: Array, tensor: Tensor) -> int:
@@ -116,6 +131,14 @@ def _sample_count(array: Array, tensor: Tensor) -> int:
         return len(array)
     expected = f"{list(tensor.shape)} or {['samples', *tensor.shape]}".replace("'", "")
     raise ValueError(f"wrong shape; got {list(array.shape)}, expected {expected}")
+
+
+def _batch_hint(array: Array, tensor: Tensor) -> str:
+    """The remedy for a batch of samples of a model that takes one at a time."""
+    is_batch = tensor.shape[:1] == (1,) and array.shape[1:] == tensor.shape[1:] and len(array) > 1
+    if not (is_batch and array.ndim == len(tensor.shape)):
+        return ""
+    return f"for {len(array)} samples, give the array an axis: array[:, None]"
 
 
 def _fits(shape: tuple[int, ...], bounds: tuple[int, ...]) -> bool:

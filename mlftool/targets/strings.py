@@ -14,23 +14,10 @@ from typing import Any
 
 from mlftool.errors import MlfError, Problem, did_you_mean
 from mlftool.targets import FEATURES, TARGETS, Target
+from mlftool.targets.foreign import EXTERNAL
 
 KINDS = ("c", "llvm")
 MOST_TEXT = 2048  # characters; readers of archives take twice as many
-# Generators of code for other devices or libraries, as TVM knows them.
-EXTERNAL = {
-    "cmsis-nn": "CMSIS-NN's kernels",
-    "ethos-u": "an Ethos-U processor",
-    "ethos-n": "an Ethos-N processor",
-    "uma": "an accelerator",
-    "hexagon": "a Hexagon processor",
-    "cuda": "a GPU",
-    "opencl": "a GPU",
-    "vulkan": "a GPU",
-    "metal": "a GPU",
-    "dnnl": "oneDNN",
-    "arm_compute_lib": "Arm's Compute Library",
-}
 _BOTH, _LLVM = ("c", "llvm"), ("llvm",)
 # attribute -> the kinds that have it
 ATTRIBUTES: Mapping[str, tuple[str, ...]] = {

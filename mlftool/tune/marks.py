@@ -6,7 +6,6 @@ around each call, so a figure is right to within a tick of that, 40 instructions
 
 from __future__ import annotations
 
-import subprocess
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -17,25 +16,27 @@ import numpy as np
 
 from mlftool.codegen.executors.aot import emit_c
 from mlftool.describe import bundle as bundle_of
-from mlftool.errors import CHECK_FAILED, MlfError, Problem
 from mlftool.module import Module
+from mlftool.progress import step
 from mlftool.runtime.boards import Board
 from mlftool.runtime.interface import read_interface
 from mlftool.runtime.link import link_firmware
-from mlftool.runtime.runner import qemu_command
+from mlftool.runtime.runner import output_of, qemu_command
 
 Sample = Mapping[str, "np.ndarray[Any, Any]"]
 
-TIME_LIMIT_SECONDS = 600
+FAILURE = "instructions cannot be counted"
 
 
 @dataclass(frozen=True)
 class Counted:
-    """Instructions of each step, what the module computed, and the firmware that ran."""
+    """Instructions of each step, what the module computed, and the firmware that ran on the bytes
+    `inputs`."""
 
     steps: tuple[int, ...]
     outputs: bytes
     firmware: Path
+    inputs: bytes
 
     @property
     def total(self) -> int:
@@ -51,29 +52,14 @@ def count(module: Module, board: Board, sample: Sample, flags: str) -> Counted:
         data = b"".join(sample[t.name].tobytes() for t in interface.inputs)
         (Path(folder) / "inputs.bin").write_bytes(data)
         command = qemu_command(board, elf.resolve(), ("inputs.bin", "outputs.bin", "1"))
-        text = _output(command, folder)
+        with step(f"counting {module.spec.module_name} on {board.title}"):
+            text = output_of(command, folder, FAILURE)
         outputs = (Path(folder) / "outputs.bin").read_bytes()
     lines = (line.partition("=") for line in text.splitlines())
     counts = [int(value) for name, _, value in lines if name == "layer"]
     # The runs before the last are not counted ones.
-    return Counted(tuple(counts[len(counts) - len(module.program.calls) :]), outputs, elf)
-
-
-def _output(command: list[str], folder: str) -> str:
-    try:
-        done = subprocess.run(
-            command,
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=TIME_LIMIT_SECONDS,
-        )
-    except subprocess.SubprocessError as error:
-        text = f"the program that counts instructions failed: {type(error).__name__}"
-        raise MlfError(Problem("MLF0605", text), CHECK_FAILED) from None
-    return done.stdout
+    steps = tuple(counts[len(counts) - len(module.program.calls) :])
+    return Counted(steps, outputs, elf, data)
 
 
 def _marked(module: Module) -> Module:

@@ -21,6 +21,7 @@ from mlftool.ir.graph import View
 from mlftool.mlf.interface import Interface
 from mlftool.ops.base import Kernel
 from mlftool.plan.select import Choose
+from mlftool.progress import step
 from mlftool.runtime import toolchain
 from mlftool.runtime.boards import BOARDS, Board, find
 from mlftool.runtime.interface import read_interface
@@ -108,9 +109,10 @@ def _compared(
     k, rounds = 0, 1
     while k < rounds:
         turn = _Round(k)
-        module = compile_module(spec, turn.choose)
-        sample = first.sample if first else sample_of(_interface(module), inputs)
-        counted = count(module, board, sample, flags)
+        with step(f"comparing kernels, round {k + 1} of {rounds if k else '?'}"):
+            module = compile_module(spec, turn.choose)
+            sample = first.sample if first else sample_of(_interface(module), inputs)
+            counted = count(module, board, sample, flags)
         first = first or _First(sample, counted)
         _check_equal(first.counted, counted)
         for kind, kernel, instructions in _sums(turn, counted):
@@ -151,9 +153,9 @@ def _interface(module: Module) -> Interface:
 def _sums(turn: _Round, counted: Counted) -> Iterator[tuple[Kind, str, int]]:
     """The instructions of each kind of layer, whose layers may be several."""
     sums: dict[tuple[Kind, str], int] = {}
-    for step, instructions in zip(turn.steps, counted.steps, strict=True):
-        if step is not None:
-            sums[step] = sums.get(step, 0) + instructions
+    for one, instructions in zip(turn.steps, counted.steps, strict=True):
+        if one is not None:
+            sums[one] = sums.get(one, 0) + instructions
     for (kind, kernel), instructions in sums.items():
         yield kind, kernel, instructions
 

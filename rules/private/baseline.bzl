@@ -30,7 +30,7 @@ def _mlf_baseline_test_impl(ctx):
     baseline = check_source(ctx, "baseline")
     arguments = [rows.short_path, baseline.short_path, ctx.attr.tolerance, baseline.path, shown(ctx.label)]
     script = ctx.actions.declare_file(ctx.label.name + ".sh")
-    text = launcher_script(tool, "rules.private.tools.baseline", arguments)
+    text = launcher_script(tool, "rules.private.tools.baseline", arguments, part = "runtime")
     ctx.actions.write(script, text, is_executable = True)
     return [DefaultInfo(
         executable = script,

@@ -117,12 +117,18 @@ def check_modules(ctx, contexts, cpu, cpus):
 # Attribute -> what has the provider that is wanted of it.
 _MAKERS = {
     "archive": "an mlf_compile, mlf_package or mlf_import (<name>_archive) target; mlf_import makes one of a .tar",
+    "facts": "mlf_analysis targets of kind 'facts'",
     "firmware": "an mlf_firmware",
     "modules": "mlf_module targets",
     "report": "an mlf_report",
     "reports": "mlf_report targets",
     "runner": "an mlf_runner",
 }
+
+def _called(ctx, suffix):
+    """The label that a macro was called with."""
+    label = public_label(ctx)
+    return label[:-len(suffix)] if suffix else label
 
 def infos_of(ctx, attribute, provider, suffix = ""):
     """The providers of the targets that an attribute names.
@@ -143,9 +149,7 @@ def infos_of(ctx, attribute, provider, suffix = ""):
     targets = targets if type(targets) == "list" else [targets]
     wrong = [shown(target.label) for target in targets if provider not in target]
     if wrong or not targets:
-        label = public_label(ctx)
-        label = label[:-len(suffix)] if suffix else label
-        fail("%s: %s: got %s, expected %s" % (label, attribute, ", ".join(wrong) or "none", _MAKERS[attribute]))
+        fail("%s: %s: got %s, expected %s" % (_called(ctx, suffix), attribute, ", ".join(wrong) or "none", _MAKERS[attribute]))
     return [target[provider] for target in targets]
 
 def info_of(ctx, attribute, provider, suffix = ""):
@@ -262,14 +266,15 @@ def check_pools(ctx):
 def _is_word(text):
     return text[:1] in _LOWER.elems() and not [c for c in text.elems() if c not in _LOWER + "_0123456789"]
 
-def check_file_name(ctx, name, value):
+def check_file_name(ctx, name, value, suffix = ""):
     """Fails unless an attribute can be part of a file's name on every system.
 
     Args:
       ctx: the rule's context.
       name: the attribute.
       value: what it says.
+      suffix: as of `infos_of`.
     """
     if not value or [c for c in value.elems() if not c.isalnum() and c not in "_-.+"] or not value[0].isalnum():
         fail("%s: %s: got '%s', expected letters, digits and any of '_-.+', a letter or digit first" %
-             (public_label(ctx), name, value))
+             (_called(ctx, suffix), name, value))

@@ -59,6 +59,17 @@ def for_public(given, c = False, test = False):
     """
     return _some(given, _OF_ALL + _OF_PUBLIC + (_OF_C if c else []) + (_OF_TESTS if test else []))
 
+def for_alias(found):
+    """What an alias takes of these: it runs nothing.
+
+    Args:
+      found: dict: what `for_hidden` or `for_public` gave.
+
+    Returns:
+      dict.
+    """
+    return {name: value for name, value in found.items() if not name.startswith("exec_")}
+
 def split_common(given):
     """What Bazel gives every rule, and what remains.
 

@@ -25,10 +25,11 @@ load(
 )
 load(":cpus.bzl", "device_of")
 load(":groups.bzl", "LIMIT_ATTRS", "archive_groups", "declare_parts", "declare_runner_source")
+load(":inputs.bzl", "add_inputs")
 load(":labels.bzl", "shown")
 load(":mlftool.bzl", "TOOLCHAIN_TYPE", "WORKER_ATTRS", "run_compiler", "run_mlftool")
 load(":options.bzl", "EXECUTORS", "EXECUTOR_DOC", "FILES", "OPTIONS", "OPTION_ATTRS")
-load(":providers.bzl", "MlfInfo", "MlfModuleInfo", "MlfPartsInfo")
+load(":providers.bzl", "MlfInfo", "MlfModuleInfo", "MlfPartsInfo", "MlfSpecsInfo")
 load(":shared.bzl", "make_shared", fetch_compiled = "mlf_compile", fetch_package = "mlf_package")
 load(":transitions.bzl", "ALLOWLIST", "model_transition")
 
@@ -159,7 +160,10 @@ def source_names(module, executor, target, packed, backends):
     # Objects stand for the module's own code.
     if target.split(" ")[0] == "llvm":
         ends = [end for end in ends if not end.startswith("lib")]
-    return ["%s_%s.c" % (module, end) for end in ends + ["lib%d" % (2 + k) for k in range(backends)]]
+
+    # Those of backends are behind the module's own.
+    first = len([end for end in ends if end.startswith("lib")])
+    return ["%s_%s.c" % (module, end) for end in ends + ["lib%d" % (first + k) for k in range(backends)]]
 
 def package_source_names(specs):
     """The C files of an archive of several modules.
@@ -197,11 +201,12 @@ def _outputs(ctx, sources):
     files = [archive, parts.headers, parts.link_args, parts.objects] + parts.sources
     return struct(archive = archive, args = args, files = files, parts = parts)
 
-def _providers(ctx, info, parts, **groups):
+def _providers(ctx, info, parts, made_from, **groups):
     return [
         DefaultInfo(files = depset([info.archive])),
         archive_groups(ctx, info, parts, **groups),
         info,
+        made_from,
         MlfPartsInfo(parts = parts),
     ]
 
@@ -236,16 +241,28 @@ def _add_arguments(args, ctx, module, asked, archive):
     args.add("--target", ctx.attr.target)
     args.add("--executor", ctx.attr.executor)
     _add_options(args, ctx, asked)
-    for name, shape in sorted(ctx.attr.input_shapes.items()):
-        # In one word: a worker's argument that starts with @ would name a file of arguments.
-        args.add("--input-shape=%s:%s" % (name, shape.replace(" ", "")))
-    for name, numbers in sorted(ctx.attr.input_values.items()):
-        args.add("--input-value=%s:%s" % (name, numbers.replace(" ", "")))
+    add_inputs(args, ctx.attr)
     args.add_all(ctx.files.data, before_each = "--data")
 
     # A sandbox would hide other files; workers may have none.
     args.add("--only-declared")
     return args
+
+def _spec(ctx, module, asked):
+    """What mlftool.compile.ModuleSpec takes, as package.py reads it."""
+    return struct(
+        backend_files = [file.path for file in ctx.files.backend_files],
+        data_files = [file.path for file in ctx.files.data],
+        executor = ctx.attr.executor,
+        input_shapes = ctx.attr.input_shapes,
+        input_values = ctx.attr.input_values,
+        mlf_version = ctx.attr.mlf_version,
+        model = ctx.file.model.path,
+        module_name = module,
+        options = asked,
+        target = ctx.attr.target,
+        tuning = ctx.file.tuning.path if ctx.file.tuning else None,
+    )
 
 def _mlf_compile_impl(ctx):
     module, asked = module_name_of(ctx), options_of(ctx)
@@ -278,7 +295,8 @@ def _mlf_compile_impl(ctx):
         target = ctx.attr.target,
     )
     runner = declare_runner_source(ctx, made.archive, module, public_name(ctx) + ".files")
-    return _providers(ctx, info, made.parts, again = depset([again]), runner = depset([runner]))
+    made_from = MlfSpecsInfo(files = _inputs(ctx), specs = [_spec(ctx, module, asked)])
+    return _providers(ctx, info, made.parts, made_from, again = depset([again]), runner = depset([runner]))
 
 _OUT = dict(dict(WORKER_ATTRS, **LIMIT_ATTRS), **{
     "out": attr.string(doc = "Name of the archive. Default: the target's name with `.tar`."),
@@ -349,22 +367,7 @@ def mlf_compile(name, out = None, **attributes):
     _make_archive(_model_archive, fetch_compiled, name, out, attributes, _COMPILE_ATTRS)
 
 def _mlf_module_impl(ctx):
-    return [MlfModuleInfo(
-        files = _inputs(ctx),
-        spec = struct(
-            backend_files = [file.path for file in ctx.files.backend_files],
-            data_files = [file.path for file in ctx.files.data],
-            executor = ctx.attr.executor,
-            input_shapes = ctx.attr.input_shapes,
-            input_values = ctx.attr.input_values,
-            mlf_version = ctx.attr.mlf_version,
-            model = ctx.file.model.path,
-            module_name = module_name_of(ctx),
-            options = options_of(ctx),
-            target = ctx.attr.target,
-            tuning = ctx.file.tuning.path if ctx.file.tuning else None,
-        ),
-    )]
+    return [MlfModuleInfo(files = _inputs(ctx), spec = _spec(ctx, module_name_of(ctx), options_of(ctx)))]
 
 mlf_module = rule(
     doc = "One model of an `mlf_package`; the attributes are those of `mlf_compile`.",
@@ -405,7 +408,7 @@ def _mlf_package_impl(ctx):
         modules = names,
         target = specs[0].target,
     )
-    return _providers(ctx, info, made.parts)
+    return _providers(ctx, info, made.parts, MlfSpecsInfo(files = files, specs = specs))
 
 _PACKAGE_ATTRS = dict(
     modules = attr.label_list(

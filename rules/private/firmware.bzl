@@ -152,7 +152,16 @@ def _limits(ctx, elf):
     )
     return check_limits(ctx, report, limits)
 
+def _check_resolution(ctx):
+    # Before Bazel 7 the C compiler is the host's, whatever the platform, unless this flag is set.
+    asks = getattr(cc_common, "is_cc_toolchain_resolution_enabled_do_not_use", None)
+    if asks and not asks(ctx = ctx):
+        fail(("%s: the platform does not choose the C compiler: add the line " +
+              "'build --incompatible_enable_cc_toolchain_resolution' to .bazelrc") % public_label(ctx))
+
 def _mlf_firmware_impl(ctx):
+    _check_resolution(ctx)
+
     # What //crt:board is where no board of ours is: the host's.
     if ctx.attr.board.label == Label("//crt:host_platform"):
         fail("%s: board: none of ours has the processor of platform %s; give your own mlf_board" %

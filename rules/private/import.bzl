@@ -24,7 +24,7 @@ FOREIGN_COPTS = [
 ]
 
 def _mlf_archive_impl(ctx):
-    check_extension(ctx, "archive", ["tar", "model-library-format"], "_archive")
+    check_extension(ctx, "archive", ["tar", "model-library-format", "model-lib"], "_archive")
     info = MlfInfo(
         archive = ctx.file.archive,
         executors = {name: ctx.attr.executor for name in ctx.attr.modules} if ctx.attr.executor else {},

@@ -8,7 +8,7 @@ load(":cpus.bzl", "HOSTS", "condition", "device_of")
 load(":groups.bzl", "extract_parts")
 load(":labels.bzl", "shown")
 load(":mlftool.bzl", "TOOLCHAIN_TYPE")
-load(":providers.bzl", "MlfInfo", "MlfPartsInfo")
+load(":providers.bzl", "MlfInfo", "MlfPartsInfo", "MlfSpecsInfo")
 load(":settings.bzl", "COPTS_VARIABLE")
 
 # Generated code is C99, and its results may not depend on which processor fuses multiply and add.
@@ -18,7 +18,7 @@ MODEL_COPTS = ["-std=c99", "-O2", "-ffp-contract=off", "-ffunction-sections", "-
 ONE_TARGET = "it decides for which processors there is a library; make a target for each"
 
 _IN_FIRMWARE = condition(Label("//rules/settings:is_in_firmware"))
-_RUNTIME = Label("//crt:runtime")
+_HEADERS = Label("//crt:headers")
 _COPTS = Label("//rules/settings:copts")
 _ARCHIVE_ACTION = "c++-link-static-library"
 
@@ -33,6 +33,15 @@ def _mark(ctx, modules, symbol):
     lines = ["extern const char {0};\nconst char {0} = 0;\n".format(name) for name in names]
     ctx.actions.write(file, "".join(lines))
     return file
+
+def _may_call_runtime(archive):
+    """Whether some module of an archive may call the C runtime; of one from elsewhere nobody knows."""
+    return MlfSpecsInfo not in archive or any([
+        spec.executor != "aot" or spec.target.split(" ")[0] == "llvm" or
+        spec.options.get("interface_api") == "packed" or
+        bool(spec.options.get("backends")) or bool(spec.options.get("system_lib"))
+        for spec in archive[MlfSpecsInfo].specs
+    ])
 
 def _mlf_sources_impl(ctx):
     info = info_of(ctx, "archive", MlfInfo, "_sources")
@@ -69,24 +78,28 @@ def _mlf_sources_impl(ctx):
     ]
     for mark in marks:
         ctx.actions.write(mark, "")
+    own = CcInfo(
+        compilation_context = cc_common.create_compilation_context(
+            headers = depset([parts.headers]),
+            includes = depset([parts.headers.path]),
+        ),
+        # The runtime's reference to the system library is weak, so that programs link without one,
+        # and weak references take nothing out of a library. This does, if the archive has it.
+        linking_context = cc_common.create_linking_context(
+            linker_inputs = depset([cc_common.create_linker_input(
+                owner = ctx.label,
+                additional_inputs = depset([parts.link_args] + marks),
+                user_link_flags = depset(flags),
+            )]),
+        ),
+    )
+
+    # Bazel compiles what programs link even if no function of it is called.
+    runtime = [ctx.attr._runtime[CcInfo]] if _may_call_runtime(ctx.attr.archive) else []
     return [
         DefaultInfo(files = depset(sources)),
         OutputGroupInfo(objects = depset([parts.objects])),
-        CcInfo(
-            compilation_context = cc_common.create_compilation_context(
-                headers = depset([parts.headers]),
-                includes = depset([parts.headers.path]),
-            ),
-            # The runtime's reference to the system library is weak, so that programs link without one,
-            # and weak references take nothing out of a library. This does, if the archive has it.
-            linking_context = cc_common.create_linking_context(
-                linker_inputs = depset([cc_common.create_linker_input(
-                    owner = ctx.label,
-                    additional_inputs = depset([parts.link_args] + marks),
-                    user_link_flags = depset(flags),
-                )]),
-            ),
-        ),
+        cc_common.merge_cc_infos(direct_cc_infos = [own], cc_infos = runtime),
     ]
 
 _mlf_sources = rule(
@@ -98,6 +111,7 @@ _mlf_sources = rule(
         "fits": attr.bool(mandatory = True),
         "has_libraries": attr.bool(doc = "Whether the user gives libraries that sources may need."),
         "in_firmware": attr.bool(),
+        "_runtime": attr.label(default = Label("//crt:runtime")),
     },
     fragments = ["platform"],
     toolchains = [TOOLCHAIN_TYPE],
@@ -192,8 +206,9 @@ def mlf_cc_library(name, archive, target = "", copts = [], deps = [], **kwargs):
 
     A program that depends on it includes `tvmgen_<module>.h` and calls `tvmgen_<module>_run`. The
     library is compiled for whatever platform asks for it, from sources that are generated once.
-    Modules that need the C runtime (packed functions, the graph executor) find it linked; of a module
-    that needs none of it, nothing is linked. A module of the graph executor also brings
+    Modules that may call the C runtime (packed functions, executors other than aot, backends, archives
+    from elsewhere) find it linked; other modules do not bring it, so programs whose own code calls it
+    depend on `@mlftool//crt:runtime`. A module of the graph executor also brings
     `tvmgen_<module>_graph.h` with its graph and parameters, `tvmgen_<module>_graph[]` and
     `tvmgen_<module>_params[]`, each with `_size`.
 
@@ -269,6 +284,6 @@ def library_of_archive(name, archive, device, copts, deps, with_objects, kwargs)
         linkstatic = True,
         target_compatible_with = compatible,
         toolchains = kwargs.pop("toolchains", []) + [_COPTS],
-        deps = [name + "_sources", _RUNTIME] + deps,
+        deps = [name + "_sources", _HEADERS] + deps,
         **kwargs
     )

@@ -72,21 +72,21 @@ def _root(path, levels):
     parts = path.split("/")[:-levels]
     return "/".join(parts) or "."
 
-def import_path(launcher, packages, short = False):
+def import_path(launcher, packages, bytecode = None, short = False):
     """The folders on the import path, joined for launch.py.
 
     Args:
       launcher: File of launch.py, which is at a known depth in our repository.
       packages: File inside a package folder of the wheels' repository.
+      bytecode: File, the pack of our own modules, or None.
       short: whether the paths are for a test's runfiles.
 
     Returns:
-      "ROOT:SITE".
+      "ROOT=PACK:SITE=PACK"; the wheels' repository may have no pack.
     """
-    return "%s:%s" % (
-        _root(launcher.short_path if short else launcher.path, 4),
-        _root(packages.short_path if short else packages.path, 2),
-    )
+    site = _root(packages.short_path if short else packages.path, 2)
+    ours = "=" + (bytecode.short_path if short else bytecode.path) if bytecode else ""
+    return "%s%s:%s=%s.bytecode" % (_root(launcher.short_path if short else launcher.path, 4), ours, site, site)
 
 def run_mlftool(
         ctx,
@@ -98,7 +98,8 @@ def run_mlftool(
         mnemonic,
         progress_message,
         env = {},
-        execution_requirements = {}):
+        execution_requirements = {},
+        packages = None):
     """Declares an action that runs a Python module of ours.
 
     Args:
@@ -113,12 +114,13 @@ def run_mlftool(
       progress_message: what the terminal shows, with the label, also when the action fails.
       env: variables that are not as for every action.
       execution_requirements: where it may run, in Bazel's words.
+      packages: a File inside a package of another folder of wheels; default: the toolchain's.
     """
     tool = ctx.toolchains[TOOLCHAIN_TYPE].mlftool
     start = ctx.actions.args()
     start.add_all(FLAGS)
     start.add(tool.launcher)
-    start.add(import_path(tool.launcher, tool.packages))
+    start.add(import_path(tool.launcher, packages or tool.packages, tool.bytecode[part]))
     start.add(module)
     ctx.actions.run(
         executable = interpreter_of(tool),
@@ -148,7 +150,7 @@ def run_compiler(ctx, arguments, inputs, outputs, mnemonic, progress_message):
     start = ctx.actions.args()
     start.add_all(FLAGS)
     start.add(tool.launcher)
-    start.add(import_path(tool.launcher, tool.packages))
+    start.add(import_path(tool.launcher, tool.packages, tool.bytecode["compiler"]))
     start.add_all(["rules.private.tools.worker", protocol])
     for args in arguments:
         # Bazel reads the file and sends its lines to the worker; without a worker we read it.
@@ -157,7 +159,7 @@ def run_compiler(ctx, arguments, inputs, outputs, mnemonic, progress_message):
     ctx.actions.run(
         executable = interpreter_of(tool),
         arguments = [start] + arguments,
-        inputs = inputs,
+        inputs = inputs + [tool.bytecode["compiler"]],
         # Not among the inputs: Bazel starts workers anew when their tools change, and only then.
         tools = tool.worker,
         outputs = outputs,
@@ -167,7 +169,7 @@ def run_compiler(ctx, arguments, inputs, outputs, mnemonic, progress_message):
         progress_message = "%s (%s)" % (progress_message, public_label(ctx)),
     )
 
-def launcher_script(tool, module, arguments, before = []):
+def launcher_script(tool, module, arguments, before = [], part = None):
     """The text of a POSIX shell script that runs a module of ours in a test's or program's runfiles.
 
     Args:
@@ -175,12 +177,15 @@ def launcher_script(tool, module, arguments, before = []):
       module: dotted name.
       arguments: list of strings, quoted here.
       before: lines of shell to run first.
+      part: which of the toolchain's files are in the runfiles; default: others.
 
     Returns:
       The script; it appends its own arguments.
     """
     exports = ["export %s=%s" % (name, value) for name, value in ENVIRONMENT.items() if name != "PATH"]
-    command = [interpreter_of(tool, short = True)] + FLAGS + [tool.launcher.short_path, import_path(tool.launcher, tool.packages, short = True), module]
+    bytecode = tool.bytecode[part] if part else None
+    path = import_path(tool.launcher, tool.packages, bytecode, short = True)
+    command = [interpreter_of(tool, short = True)] + FLAGS + [tool.launcher.short_path, path, module]
     return "\n".join(
         ["#!/bin/sh", "set -eu"] + exports + before +
         ["exec %s \"$@\"" % " ".join([_quote(a) for a in command + arguments])],
@@ -189,28 +194,63 @@ def launcher_script(tool, module, arguments, before = []):
 def _quote(text):
     return "'" + text.replace("'", "'\\''") + "'"
 
-def _files(ctx, targets):
+def _pack(ctx, part):
+    """The bytecode of our modules among the files of a part; wheels have theirs in their repository."""
+    tool = struct(launcher = ctx.file.launcher, packages = ctx.file.packages, python = ctx.file.python)
+    root = _root(tool.launcher.path, 4)
+    site = _root(tool.packages.path, 2) + "/"
+    sources = [
+        file
+        for file in getattr(ctx.files, part)
+        if file.extension == "py" and file.is_source and not file.path.startswith(site) and
+           (root == "." or file.path.startswith(root + "/"))
+    ]
+    pack = ctx.actions.declare_file("%s_%s.bytecode" % (ctx.label.name, part))
+    lines = ctx.actions.args()
+    lines.add(pack)
+    lines.add(root)
+    lines.add_all(sources)
+    lines.set_param_file_format("multiline")
+    lines.use_param_file("@%s", use_always = True)
+    ctx.actions.run(
+        executable = interpreter_of(tool),
+        arguments = FLAGS + [ctx.file._bytecode.path, lines],
+        inputs = depset(
+            sources + [ctx.file._bytecode, ctx.file.interpreter] + ([tool.python] if tool.python else []),
+            transitive = [target[DefaultInfo].files for target in ctx.attr.python_files],
+        ),
+        outputs = [pack],
+        env = ENVIRONMENT,
+        mnemonic = "MlfBytecode",
+        progress_message = "Compiling mlftool's Python (%s)" % shown(ctx.label),
+    )
+    return pack
+
+def _files(ctx, targets, bytecode = []):
     return depset(
-        [ctx.file.launcher, ctx.file.interpreter] + ([ctx.file.python] if ctx.file.python else []),
+        [ctx.file.launcher, ctx.file.interpreter] + bytecode + ([ctx.file.python] if ctx.file.python else []),
         transitive = [target[DefaultInfo].files for target in targets + ctx.attr.python_files],
     )
 
+# Of which parts there is a pack; those that run have one, for they share nearly all modules.
+_PACKS = {"compiler": "compiler", "console": "runtime", "runner": "runtime", "runtime": "runtime", "tuner": "tuner"}
+
 def _mlftool_toolchain_impl(ctx):
+    packs = {part: _pack(ctx, part) for part in {pack: None for pack in _PACKS.values()}}
+    bytecode = {part: packs[pack] for part, pack in _PACKS.items()}
+    parts = {part: _files(ctx, getattr(ctx.attr, part), [bytecode[part]]) for part in _PACKS}
     return [platform_common.ToolchainInfo(mlftool = struct(
-        compiler = _files(ctx, ctx.attr.compiler),
-        console = _files(ctx, ctx.attr.console),
+        bytecode = bytecode,
         launcher = ctx.file.launcher,
         packages = ctx.file.packages,
         python = ctx.file.python,
-        runner = _files(ctx, ctx.attr.runner),
-        runtime = _files(ctx, ctx.attr.runtime),
-        tuner = _files(ctx, ctx.attr.tuner),
         # As providers: Bazel 4 takes plain files for inputs, and an action without tools has no worker.
         worker = [
             target[DefaultInfo].files_to_run
             for target in [ctx.attr.launcher, ctx.attr.interpreter] + ctx.attr.compiler +
                           ([ctx.attr.python] if ctx.attr.python else []) + ctx.attr.python_files
         ],
+        **parts
     ))]
 
 _TOOLS = "//rules/private/tools:"
@@ -242,6 +282,7 @@ The five sets of files are mlftool's own unless you say otherwise: five, because
 sandbox and a reason to run again.""",
     implementation = _mlftool_toolchain_impl,
     attrs = {
+        "_bytecode": _one("bytecode.py.", _TOOLS + "bytecode.py"),
         "compiler": _set(
             "Sources and wheels that compile.",
             "//crt:files",

@@ -1,5 +1,6 @@
 """Everything for one model on one target, in one call."""
 
+load(":analysis.bzl", "NEEDS_BOARD", "mlf_analysis")
 load(":benchmark.bzl", "mlf_benchmark")
 load(
     ":calls.bzl",
@@ -17,7 +18,7 @@ load(
 load(":checks.bzl", "check_module_name")
 load(":common.bzl", "for_hidden", "for_public", "split_common")
 load(":compile.bzl", "mlf_compile")
-load(":cpus.bzl", "CPUS", "HOSTS", "device_of")
+load(":cpus.bzl", "CPUS", "HOSTS", "device_of", "is_bare")
 load(":library.bzl", "ONE_TARGET", "library_of_archive")
 load(":options.bzl", "EXECUTORS", "OPTIONS")
 load(":run.bzl", "mlf_budget_test", "mlf_device_test", "mlf_host_test", "mlf_report")
@@ -31,6 +32,19 @@ def _board_of(device, board, platform):
     if board:
         return str(board).rpartition(":" if ":" in str(board) else "/")[2]
     return CPUS[device].board if platform and device in CPUS else ""
+
+# Kinds of mlf_analysis that need no more than a model, and vectors where there are some.
+_SHOWN = ["facts", "graph", "memmap", "profile", "report", "size"]
+
+def _analyses(name, archive, bare, vectors, given):
+    """What there is to see of an archive. The names have a dot: an executor may be called `graph`."""
+    shown = for_public(given)
+
+    # Not what a wildcard asks for: each simulates a board.
+    shown["tags"] = (shown.get("tags") or []) + ["manual"]
+    for kind in [kind for kind in _SHOWN if bare or kind not in NEEDS_BOARD]:
+        samples = vectors if kind == "report" else None
+        mlf_analysis(name = "%s.%s" % (name, kind), archive = archive, kind = kind, vectors = samples, **shown)
 
 def mlf_model(
         name,
@@ -74,6 +88,7 @@ def mlf_model(
     | `<name>_benchmark` | `bazel run` prints what an inference costs |
     | `<name>_budget_test` | on a board, the measurements against `flash_bytes` and `ram_bytes` |
     | `<name>_tests` | the tests there are |
+    | `<name>.graph`, `.memmap`, `.report`, `.facts` | what `mlf_analysis` shows; of simulated boards also `.profile` and `.size` |
 
     The library of a cross target is for that processor only: link it into an `mlf_firmware`, or build
     it with `--platforms=@mlftool//rules/platforms:<target>`. On its own it is "incompatible".
@@ -171,6 +186,7 @@ def mlf_model(
         # What the compiler writes is C, but for this kind of target.
         with_objects = target.split(" ")[0] == "llvm",
     )
+    _analyses(name, archive, is_bare(device), vectors, common)
     if not board and device not in HOSTS and not (device in CPUS and CPUS[device].board):
         return
     if not platform and not board and device not in HOSTS:

@@ -66,7 +66,7 @@ FILES = {
 
 OPTION_ATTRS = {
     "backends": attr.string_list(
-        doc = "Libraries or devices that compute what they can instead of our kernels, the first that takes a layer: `cmsis-nn`, or one of a `backend_files`. For aot with interface `c`.",
+        doc = "Libraries or devices that compute what they can instead of our kernels, the first that takes a layer: `cmsis-nn`, or one of a `backend_files`.",
     ),
     "float_mode": attr.string(
         default = "exact",
@@ -121,6 +121,12 @@ OPTION_ATTRS = {
     "pools": attr.string_list(
         doc = "Memories to use instead of one workspace, fastest first, as `NAME=BYTES` or `NAME=BYTES@SECTION`: the most used tensors go to the first that has room. With a section the module has an array there, without it the application passes the memory in `struct tvmgen_<module>_workspace_pools`. For aot with interface `c`.",
     ),
+    "state": attr.string_list(
+        doc = "Inputs that get what an output held after the run before, as `INPUT=OUTPUT`: the module keeps them, zeros at first, and `tvmgen_<module>_reset` sets them back. `all` are those that a TensorFlow Lite model keeps itself. For aot with interface `c`.",
+    ),
+    "stream": attr.string_list(
+        doc = "Makes the streaming form of a model: each run takes `step` elements (1) of the inputs' `axis`, its number or its name in the file, and gives what the model gives for them. What would be computed twice is kept, as `state` is. For aot with interface `c`.",
+    ),
     "system_lib": attr.bool(
         doc = "Whether packed functions are found by name, through `TVMSystemLibEntryPoint`.",
     ),
@@ -156,14 +162,10 @@ OPTION_ATTRS = {
 OPTIONS = {
     "backends": struct(
         default = [],
-        executors = ["aot"],
+        executors = [],
         flag = "--backend",
         kind = "string_list",
-        needs = [[
-            "interface_api",
-            "c",
-            [],
-        ]],
+        needs = [],
         stands_for = [],
         values = [],
     ),
@@ -253,6 +255,46 @@ OPTIONS = {
             "c",
             [],
         ]],
+        stands_for = [],
+        values = [],
+    ),
+    "state": struct(
+        default = [],
+        executors = ["aot"],
+        flag = "--state",
+        kind = "string_list",
+        needs = [
+            [
+                "interface_api",
+                "c",
+                [],
+            ],
+            [
+                "workspace_io",
+                False,
+                [],
+            ],
+        ],
+        stands_for = [],
+        values = [],
+    ),
+    "stream": struct(
+        default = [],
+        executors = ["aot"],
+        flag = "--stream",
+        kind = "string_list",
+        needs = [
+            [
+                "interface_api",
+                "c",
+                [],
+            ],
+            [
+                "workspace_io",
+                False,
+                [],
+            ],
+        ],
         stands_for = [],
         values = [],
     ),

@@ -17,6 +17,14 @@ MlfPartsInfo = provider(
     },
 )
 
+MlfSpecsInfo = provider(
+    doc = "What an archive was made from, for who compiles its modules again to look at them.",
+    fields = {
+        "files": "list of Files: the models, their data and what else decides the archive.",
+        "specs": "list of structs, as in MlfModuleInfo, in the order of the modules.",
+    },
+)
+
 MlfModuleInfo = provider(
     doc = "One module of an mlf_package, not compiled yet.",
     fields = {
@@ -57,6 +65,11 @@ MlfRunnerInfo = provider(
         "module": "string: the module's name.",
         "simulator": "list of strings, as in MlfFirmwareInfo; None for the host.",
     },
+)
+
+MlfFactsInfo = provider(
+    doc = "The figures by which two builds of a module are compared.",
+    fields = {"facts": "File: JSON as `mlftool diff --save` writes it."},
 )
 
 MlfReportInfo = provider(

@@ -4,7 +4,13 @@ load(":mlftool.bzl", "TOOLCHAIN_TYPE", "launcher_script")
 
 def _pytest_test_impl(ctx):
     tool = ctx.toolchains[TOOLCHAIN_TYPE].mlftool
-    with_test_packages = struct(launcher = tool.launcher, packages = ctx.file._packages, python = tool.python)
+    part = "tuner" if ctx.attr.packed else None
+    with_test_packages = struct(
+        bytecode = tool.bytecode,
+        launcher = tool.launcher,
+        packages = ctx.file._packages,
+        python = tool.python,
+    )
     tests = [
         file.short_path
         for file in ctx.files.srcs
@@ -19,13 +25,14 @@ def _pytest_test_impl(ctx):
             "export PYTHONPATH=\"$PWD:$PWD/%s\"" % ctx.file._packages.short_path.rsplit("/", 2)[0],
             "export HOME=\"$TEST_TMPDIR\"",
             "set -- --basetemp=\"$TEST_TMPDIR/pytest\" --junitxml=\"${XML_OUTPUT_FILE:-/dev/null}\" \"$@\"",
-        ]),
+        ], part = part),
         is_executable = True,
     )
     return [DefaultInfo(
         executable = script,
         runfiles = ctx.runfiles(
-            files = [tool.launcher, ctx.file._interpreter] + ctx.files.srcs + ctx.files.data,
+            files = [tool.launcher, ctx.file._interpreter] + ctx.files.srcs + ctx.files.data +
+                    ([tool.bytecode[part]] if part else []),
             transitive_files = ctx.attr._test_packages[DefaultInfo].files,
         ),
     )]
@@ -35,6 +42,7 @@ pytest_test = rule(
     implementation = _pytest_test_impl,
     attrs = {
         "data": attr.label_list(allow_files = True, doc = "Other files the tests read."),
+        "packed": attr.bool(doc = "Whether to take mlftool's modules, all of which are among `data`, from a pack."),
         "srcs": attr.label_list(mandatory = True, allow_files = True, doc = "Test files and what they import."),
         "_interpreter": attr.label(default = "@mlf_system//:python.txt", allow_single_file = True),
         "_packages": attr.label(
@@ -69,6 +77,7 @@ def pytest_suites(shared, data, extra_data = {}, shards = {}, sizes = {}, tags =
             timeout = timeouts.get(folder, "long"),
             srcs = shared + native.glob([folder + "/**/*"], exclude = ["**/__pycache__/**", "**/*.pyc"]),
             data = data + extra_data.get(folder, []),
+            packed = True,
             shard_count = shards.get(folder),
             tags = tags.get(folder, []),
         )

@@ -148,7 +148,7 @@ def executable(ctx, module, arguments, files, part = "runtime", before = []):
     """
     tool = ctx.toolchains[TOOLCHAIN_TYPE].mlftool
     script = ctx.actions.declare_file(ctx.label.name + ".sh")
-    ctx.actions.write(script, launcher_script(tool, module, arguments, before), is_executable = True)
+    ctx.actions.write(script, launcher_script(tool, module, arguments, before, part), is_executable = True)
     return DefaultInfo(
         executable = script,
         runfiles = ctx.runfiles(files = files, transitive_files = getattr(tool, part)),

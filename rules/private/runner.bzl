@@ -3,7 +3,7 @@
 load(":calls.bzl", "check_board", "check_call", "check_common", "check_new", "check_plain", "check_platform", "is_select")
 load(":cc.bzl", "cc_binary", "cc_library")
 load(":checks.bzl", "info_of", "public_label", "public_name")
-load(":common.bzl", "for_hidden", "for_public")
+load(":common.bzl", "for_alias", "for_hidden", "for_public")
 load(":firmware.bzl", "mlf_firmware")
 load(":groups.bzl", "declare_runner_source")
 load(":labels.bzl", "shown")
@@ -133,7 +133,7 @@ def mlf_runner(name, archive, library, module = "", platform = None, program = "
     check_new(name, [name, name + "_source", name + "_main"])
     if is_select(library):
         # Which stands for a label and not for a list of some.
-        native.alias(name = name + "_library", actual = library, **for_hidden(kwargs))
+        native.alias(name = name + "_library", actual = library, **for_alias(for_hidden(kwargs)))
         library = name + "_library"
     source = dict(for_hidden(kwargs), archive = archive, module = module)
     make_shared(_runner_source, shared_file, name + "_source", source)

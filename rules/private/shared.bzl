@@ -6,7 +6,7 @@ transitions.bzl. `X.shared` has `cfg = model_transition`.
 
 load(":checks.bzl", "SHARED")
 load(":common.bzl", "for_hidden", "for_public", "split_common")
-load(":providers.bzl", "MlfInfo", "MlfPartsInfo")
+load(":providers.bzl", "MlfInfo", "MlfPartsInfo", "MlfSpecsInfo")
 load(":transitions.bzl", "ALLOWLIST", "neutral_transition")
 
 def _fetch_impl(ctx):
@@ -15,7 +15,8 @@ def _fetch_impl(ctx):
     if ctx.outputs.out:
         ctx.actions.symlink(output = ctx.outputs.out, target_file = files.to_list()[0])
         files = depset([ctx.outputs.out])
-    providers = [of[provider] for provider in [MlfInfo, MlfPartsInfo, OutputGroupInfo] if provider in of]
+    passed = [MlfInfo, MlfPartsInfo, MlfSpecsInfo, OutputGroupInfo]
+    providers = [of[provider] for provider in passed if provider in of]
     return [DefaultInfo(files = files)] + providers
 
 _FETCH_ATTRS = {
@@ -28,6 +29,7 @@ _FETCH_ATTRS = {
 mlf_archive = rule(implementation = _fetch_impl, attrs = _FETCH_ATTRS, provides = [MlfInfo])
 mlf_compile = rule(implementation = _fetch_impl, attrs = _FETCH_ATTRS, provides = [MlfInfo])
 mlf_package = rule(implementation = _fetch_impl, attrs = _FETCH_ATTRS, provides = [MlfInfo])
+mlf_quantize = rule(implementation = _fetch_impl, attrs = _FETCH_ATTRS)
 mlf_tune = rule(implementation = _fetch_impl, attrs = _FETCH_ATTRS)
 shared_file = rule(implementation = _fetch_impl, attrs = _FETCH_ATTRS)
 

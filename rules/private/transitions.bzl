@@ -4,6 +4,7 @@
 _PURPOSE = str(Label("//rules/settings:purpose"))
 _MODE = "//command_line_option:compilation_mode"
 _PLATFORMS = "//command_line_option:platforms"
+_COVERAGE = "//command_line_option:collect_code_coverage"
 _OPTIONS = [_MODE, _PLATFORMS, _PURPOSE]
 
 def _neutral_impl(_settings, _attr):
@@ -34,14 +35,16 @@ def _model_impl(_settings, _attr):
 neutral_transition = transition(implementation = _neutral_impl, inputs = [], outputs = _OPTIONS)
 model_transition = transition(implementation = _model_impl, inputs = [], outputs = _OPTIONS)
 
+# An image writes no report of coverage: gcov's counters would only take its RAM, and instructions that its
+# tests count. The compilers of users have no library for them.
 def _firmware_impl(_settings, attr):
-    return {_PLATFORMS: [str(attr.platform)], _PURPOSE: "firmware"}
+    return {_COVERAGE: False, _PLATFORMS: [str(attr.platform)], _PURPOSE: "firmware"}
 
 # On the firmware rule itself, not on its deps: its own C toolchain must be the board's too.
 firmware_transition = transition(
     implementation = _firmware_impl,
     inputs = [],
-    outputs = [_PLATFORMS, _PURPOSE],
+    outputs = [_COVERAGE, _PLATFORMS, _PURPOSE],
 )
 
 ALLOWLIST = "@bazel_tools//tools/allowlists/function_transition_allowlist"

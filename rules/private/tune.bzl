@@ -4,6 +4,7 @@ load("@mlf_system//:machines.bzl", "TOOLCHAINS")
 load(":calls.bzl", "check_attributes", "check_call", "check_common", "check_new")
 load(":checks.bzl", "SHARED", "check_extension", "check_shapes", "check_values", "public_label", "public_name")
 load(":cpus.bzl", "CPUS", "is_bare", "missing_simulator", "simulator_of")
+load(":inputs.bzl", "INPUT_ATTRS", "add_inputs")
 load(":mlftool.bzl", "TOOLCHAIN_TYPE", "run_mlftool")
 load(":options.bzl", "OPTIONS")
 load(":shared.bzl", "make_shared", fetch_tuning = "mlf_tune")
@@ -34,10 +35,7 @@ def _mlf_tune_impl(ctx):
     args.add("--float-mode", ctx.attr.float_mode)
     args.add("--flags=" + ctx.attr.optimisation)
     args.add_all(ctx.files.data, before_each = "--data")
-    for name, shape in sorted(ctx.attr.input_shapes.items()):
-        args.add("--input-shape", "%s:%s" % (name, shape.replace(" ", "")))
-    for name, numbers in sorted(ctx.attr.input_values.items()):
-        args.add("--input-value=%s:%s" % (name, numbers.replace(" ", "")))
+    add_inputs(args, ctx.attr)
     inputs = [ctx.file.model, ctx.file._qemu] + ctx.files.data + ctx.files._compilers
     if ctx.file.inputs:
         args.add("--inputs", ctx.file.inputs)
@@ -55,15 +53,12 @@ def _mlf_tune_impl(ctx):
     )
     return [DefaultInfo(files = depset([record]))]
 
-_TUNE_ATTRS = {
-    "data": attr.label_list(allow_files = True, doc = "Files of ONNX external data."),
+_TUNE_ATTRS = dict(INPUT_ATTRS, **{
     "float_mode": attr.string(
         default = "exact",
         values = OPTIONS["float_mode"].values,
         doc = "As of `mlf_compile`; a record is for one of them.",
     ),
-    "input_shapes": attr.string_dict(doc = "Shapes of inputs the model leaves open, as of `mlf_compile`."),
-    "input_values": attr.string_dict(doc = "Inputs that are constants, as of `mlf_compile`."),
     "inputs": attr.label(
         allow_single_file = [".npz"],
         doc = "Instructions are counted on the first sample. Default: a fixed pattern.",
@@ -81,7 +76,7 @@ _TUNE_ATTRS = {
         allow_files = True,
     ),
     "_qemu": attr.label(default = "@mlf_system//:simulators.txt", allow_single_file = True),
-}
+})
 
 _tuning_record = rule(
     doc = """A tuning record: which of the kernels that can compute a layer needs the fewest instructions.

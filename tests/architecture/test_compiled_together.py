@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,10 +12,12 @@ import batch
 import numpy as np
 import programs
 import pytest
+import units
 from batch import Job, compile_model, program_of
 from builders import Net, random_feeds
 from families import FAMILIES
-from programs import SANITIZERS, Output, Program, Ran, run_programs
+from programs import Ran, run_programs
+from units import Output, Program
 
 HEADER = """#ifndef TVMGEN_{upper}_H_
 #define TVMGEN_{upper}_H_
@@ -63,7 +66,7 @@ def sources(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_modules_of_one_file_keep_their_names(tmp_path: Path, sources: list[str]) -> None:
     modules = [_program("a", 3), _program("b", 5, "int16_t"), _program("c", 7)]
 
-    ran = run_programs(modules, tmp_path, ("-O0", *SANITIZERS))
+    ran = run_programs(modules, tmp_path)
 
     assert ran == [Ran(b"\3"), Ran(b"\5"), Ran(b"\7")]
     assert sources == ["a_and_more.c"]
@@ -72,7 +75,7 @@ def test_modules_of_one_file_keep_their_names(tmp_path: Path, sources: list[str]
 def test_a_module_that_does_not_compile_fails_alone(tmp_path: Path, sources: list[str]) -> None:
     modules = [_program("a", 3), _program("b", 300), _program("c", 7)]  # 300 is no int8_t
 
-    ran = run_programs(modules, tmp_path, ("-O0", *SANITIZERS))
+    ran = run_programs(modules, tmp_path)
 
     assert [r.output for r in ran] == [b"\3", b"", b"\7"]
     assert ran[1].failure.startswith("C does not compile:")
@@ -85,7 +88,7 @@ def test_a_module_that_lacks_an_include_fails_alone(tmp_path: Path, sources: lis
     lacks, has = _program("b", 5, at="mlf_min_i32(0, 0)][0"), _program("a", 3)
     has = replace(has, lib0='#include "mlf/kernel.h"\n' + has.lib0)
 
-    ran = run_programs([has, lacks], tmp_path, ("-O0", *SANITIZERS))
+    ran = run_programs([has, lacks], tmp_path)
 
     assert ran[0] == Ran(b"\3")
     assert "mlf_min_i32" in ran[1].failure
@@ -96,17 +99,17 @@ def test_a_module_that_a_sanitizer_stops_fails_alone(tmp_path: Path, sources: li
     outside = _program("b", 5, at="i->x != 0 ? 2 : 0][0")  # of two rows
 
     modules = [_program("a", 3), outside, _program("c", 7)]
-    ran = run_programs(modules, tmp_path, ("-O0", *SANITIZERS))
+    ran = run_programs(modules, tmp_path)
 
     assert [r.output for r in ran] == [b"\3", b"", b"\7"]
     assert "index 2 out of bounds" in ran[1].failure
-    assert sources == ["a_and_more.c"]
+    assert sources == ["a_and_more.c", "b.c"]  # the second time for the message
 
 
 def test_many_modules_become_several_files(tmp_path: Path, sources: list[str]) -> None:
     count = programs.TOGETHER + 1
 
-    ran = run_programs([_program(f"m{k}", k) for k in range(count)], tmp_path, ("-O0", *SANITIZERS))
+    ran = run_programs([_program(f"m{k}", k) for k in range(count)], tmp_path)
 
     assert [r.output[0] for r in ran] == list(range(count))
     assert sorted(sources) == ["m0_and_more.c", f"m{count - 1}.c"]
@@ -115,12 +118,14 @@ def test_many_modules_become_several_files(tmp_path: Path, sources: list[str]) -
 def test_an_optimiser_sees_each_kernel_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of two modules with one kernel the first is optimised, and so is one with another kernel."""
-    given: dict[str, str] = {}
+    """Of two modules with one kernel the first is optimised, too, and so is one with another
+    kernel."""
+    given: list[tuple[str, tuple[str, ...]]] = []
     compiled = programs._said
 
     def said(source: str, work: Path, flags: Sequence[str], machine: programs.Machine) -> str:
-        given[source] = [f for f in flags if f.startswith("-O")][-1]
+        parts = re.findall(r'#include "(\w+)\.c"', (work / source).read_text())
+        given.append((flags[0], tuple(parts)))
         return compiled(source, work, flags, machine)
 
     def job(op: str, size: int) -> Job:
@@ -136,20 +141,39 @@ def test_an_optimiser_sees_each_kernel_once(
     batch.run_jobs(jobs, tmp_path)
 
     assert [j.failure for j in jobs] == ["", "", ""]
-    assert given == {"exp3_and_more.c": "-O1", "exp4.c": "-O0"}
+    assert given == [("-O0", ("exp3", "exp4", "erf3")), ("-O1", ("exp3", "erf3"))]
+
+
+def test_an_optimiser_that_changes_the_bits_is_found(tmp_path: Path) -> None:
+    """Whether an optimiser runs, the compiler says in a macro."""
+    told = replace(_program("b", 5, at="OPTIMISED][0"), optimised=True)
+    macro = "#ifdef __OPTIMIZE__\n#define OPTIMISED 1\n#else\n#define OPTIMISED 0\n#endif\n"
+
+    ran = run_programs([_program("a", 3), replace(told, lib0=macro + told.lib0)], tmp_path)
+
+    assert ran == [Ran(b"\3"), Ran(failure="-O1 gives other bits")]
+
+
+def test_bits_are_alike_but_for_nans() -> None:
+    one = np.array([1, 0, np.nan], np.float32)
+    assert programs.bits_alike(one, np.array([1, 0, -np.nan], np.float32))
+    assert not programs.bits_alike(one, np.array([1, -0.0, np.nan], np.float32))
+    assert not programs.bits_alike(one, np.array([1, 0, 1], np.float32))
+    assert not programs.bits_alike(one, one[:2])
+    assert programs.bits_alike(np.array(["a"]), np.array(["a"]))
 
 
 def test_of_a_real_module_all_own_names_are_known(tmp_path: Path) -> None:
     """What nm calls local is what the expression finds, so modules seldom clash."""
     for name, (_, make) in FAMILIES.items():
         program = program_of(compile_model(make(), "m"), ())
-        programs.write_headers(tmp_path)
-        source = programs.write_program(program, tmp_path)
-        command = ["gcc", "-std=c99", "-O0", f"-I{programs.INCLUDE}", "-c", source, "-o", "m.o"]
+        units.write_headers(tmp_path)
+        source = units.write_program(program, tmp_path)
+        command = ["gcc", "-std=c99", "-O0", f"-I{units.INCLUDE}", "-c", source, "-o", "m.o"]
         subprocess.run(command, cwd=tmp_path, check=True)
         table = subprocess.run(["nm", "m.o"], cwd=tmp_path, capture_output=True, text=True)
         rows = [line.split() for line in table.stdout.splitlines()]
         local = {row[-1] for row in rows if row[-2] in "bdrt" and not row[-1].startswith("mlf_")}
-        found = set(programs.OWN_NAME.findall(program.lib0 + program.lib1))
-        assert not programs.undeclared(program), name
+        found = set(units.OWN_NAME.findall(program.lib0 + program.lib1))
+        assert not units.undeclared(program), name
         assert {n for n in local if "." not in n and "tvmgen_m" not in n} <= found, name

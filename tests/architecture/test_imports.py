@@ -17,25 +17,28 @@ ALLOWED = {
     "version": set(),
     "errors": set(),
     "explain": {"errors"},
+    "moved": {"errors"},  # what names of TVM say that are not here
     "files": set(),
     "ir": {"errors"},
     "onnx_rules": {"errors", "ir"},
-    "ops": {"errors", "ir", "onnx_rules"},
-    "importer": {"errors", "ir", "onnx_rules", "ops"},
+    "regex": {"ir"},
+    "ops": {"errors", "ir", "onnx_rules", "regex"},
+    "importer": {"errors", "files", "ir", "onnx_rules", "ops"},
     "fixedpoint": {"errors", "ir", "ops"},
-    "frontends": {"errors", "ir", "ops", "importer", "fixedpoint"},
+    "frontends": {"errors", "files", "ir", "ops", "importer", "fixedpoint"},
     "passes": {"errors", "ir", "ops"},
     "targets": {"errors", "ir", "ops"},
     "plan": {"errors", "ir", "ops", "targets"},
     "keywords": set(),
-    "backends": {"errors", "ir", "keywords", "ops", "targets"},
+    "progress": set(),
+    "backends": {"errors", "files", "ir", "keywords", "ops", "targets"},
     "proof": {"errors", "ir", "mlf", "ops", "plan"},
     "codegen": {
         *("errors", "files", "ir", "keywords", "mlf", "ops", "options", "plan", "targets"),
         "version",
     },
-    "mlf": {"errors", "version"},
-    "runtime": {"errors", "files", "mlf", "targets"},
+    "mlf": {"errors", "files", "version"},
+    "runtime": {"errors", "files", "mlf", "moved", "progress", "targets"},
     "options": {"targets", "version"},
     "module": {"ir", "backends", "frontends", "options", "targets", "plan", "proof", "codegen"},
     "config": {"errors", "options"},
@@ -49,12 +52,12 @@ ALLOWED = {
     "compile": {
         *("errors", "ir", "ops", "importer", "passes", "targets", "plan", "codegen", "mlf"),
         *("backends", "frontends", "module", "describe", "crash", "minimise", "options"),
-        "proof",
+        *("progress", "proof"),
     },
     # Compiles and runs.
     "tune": {
         *("errors", "ir", "ops", "plan", "codegen", "mlf", "runtime", "targets"),
-        *("module", "describe", "compile"),
+        *("module", "describe", "compile", "progress"),
     },
     "advice": {"errors", "ir", "ops", "module"},
     "backend": {"errors", "ir", "mlf", "runtime", "targets", "module", "compile"},
@@ -66,9 +69,12 @@ ALLOWED = {
         "compile",
         "crash",
         "files",
+        "frontends",
         "limits",
+        "importer",
         "manifest",
         "mlf",
+        "quantize",
         "runtime",
         "stamps",
         "targets",
@@ -77,19 +83,22 @@ ALLOWED = {
     "insight": {
         *("errors", "files", "ir", "plan", "codegen", "mlf", "runtime", "targets", "module"),
         *("describe", "compile", "tune", "manifest", "builder", "advice", "importer", "ops"),
-        *("frontends", "version"),
+        *("frontends", "progress", "version"),
     },
+    # Makes float models integer ones; only commands import it.
+    "quantize": {"errors", "ir", "compile", "module", "runtime", "targets"},
     # A new project: commands only.
     "starter": {
         *("errors", "codegen", "compile", "frontends", "importer", "mlf", "module", "runtime"),
+        "workspace",
     },
+    "workspace": {"errors", "version"},
     "api": {
         "backends",
         *("errors", "ir", "importer", "passes", "targets", "plan", "codegen", "mlf", "runtime"),
-        *("files", "frontends", "module", "describe", "compile", "config"),
+        *("files", "frontends", "module", "describe", "compile", "config", "moved"),
     },
     # Where TVM's scripts look for what api and runtime hold.
-    "moved": {"errors"},
     "relay": {"api", "moved"},
     "micro": {"api", "errors", "mlf", "moved", "runtime", "targets", "version"},
     "transform": {"api", "moved"},
@@ -176,10 +185,10 @@ def test_imports_in_functions_and_for_type_checkers_count(tmp_path: Path) -> Non
     file = tmp_path / "file.py"
     file.write_text(
         "from typing import TYPE_CHECKING\n"
-        "if TYPE_CHECKING:\n    from mlftool.importer import load\n"
-        "def f():\n    import mlftool.stamps\n    from mlftool.importer.onnx import import_onnx\n"
+        "if TYPE_CHECKING:\n    from mlftool.frontends import load\n"
+        "def f():\n    import mlftool.stamps\n    from mlftool.importer.onnx import import_model\n"
     )
-    wanted = {"mlftool.importer.load", "mlftool.stamps", "mlftool.importer.onnx"}
+    wanted = {"mlftool.frontends.load", "mlftool.stamps", "mlftool.importer.onnx"}
     assert imported_modules(file) == wanted
 
 
@@ -220,5 +229,5 @@ def test_operators_stay_cheap_to_own() -> None:
     def lines(room: str, pattern: str) -> int:
         return sum(len(p.read_text().splitlines()) for p in (PACKAGE / room).rglob(pattern))
 
-    assert sum(lines(room, "*.py") for room in ("ops", "importer", "onnx_rules")) <= 14_300
+    assert sum(lines(room, "*.py") for room in ("ops", "importer", "onnx_rules")) <= 14_000
     assert lines("ops", "*.j2") <= 2500

@@ -19,7 +19,6 @@ OTHER_TEXTS = {
     "codegen/relay/__init__.py": "attributes' names in Relay",
     "codegen/relay/writer.py": "the indentation of Relay",
     "ops/einsum.py": "an Einsum's equation",
-    "ops/regex_syntax.py": "a model's pattern",
     "targets/pools.py": "an option",
     "targets/strings.py": "an option",
 }

@@ -38,6 +38,23 @@ def compiled(
     return subprocess.run(command, capture_output=True, text=True)
 
 
+class DLTensor(ctypes.Structure):
+    """As dlpack.h has it."""
+
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int),
+        ("device_id", ctypes.c_int),
+        ("ndim", ctypes.c_int),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.c_void_p),
+        ("strides", ctypes.c_void_p),
+        ("byte_offset", ctypes.c_uint64),
+    )
+
+
 class Loaded:
     """The module's `run`, with whatever else the library exports."""
 
@@ -60,6 +77,9 @@ class Loaded:
         given = [np.ascontiguousarray(inputs[n]) for n in graph.inputs]
         types = [graph.types[n] for n in graph.outputs]
         made = [np.zeros(t.shape, t.dtype.numpy) for t in types]
+        results = dict(zip(graph.outputs, made, strict=True))
+        if self.module.options.interface_api == "packed":
+            return self.packed(f"tvmgen_{name}_run", [*given, *made], devices), results
         structs = [
             (ctypes.c_void_p * len(arrays))(*(a.ctypes.data for a in arrays))
             for arrays in (given, made)
@@ -68,7 +88,24 @@ class Loaded:
             structs.append((ctypes.c_void_p * len(devices))(*devices))
         run = getattr(self.library, f"tvmgen_{name}_run")
         run.restype = ctypes.c_int32
-        return int(run(*structs)), dict(zip(graph.outputs, made, strict=True))
+        return int(run(*structs)), results
+
+    def packed(
+        self, symbol: str, arrays: Sequence[Array], devices: Sequence[int | None] | None = None
+    ) -> int:
+        """The status of a packed function that is given these arrays of floats, and the contexts
+        of `devices` as its resource handle; a null one without."""
+        shapes = [(ctypes.c_int64 * a.ndim)(*a.shape) for a in arrays]
+        tensors = [
+            DLTensor(a.ctypes.data, 1, 0, a.ndim, 2, 32, 1, ctypes.addressof(s), None, 0)
+            for a, s in zip(arrays, shapes, strict=True)
+        ]
+        values = (ctypes.c_void_p * len(arrays))(*map(ctypes.addressof, tensors))
+        codes = (ctypes.c_int * len(arrays))(*[7] * len(arrays))
+        call = getattr(self.library, symbol)
+        call.restype = ctypes.c_int
+        handle = (ctypes.c_void_p * len(devices))(*devices) if devices is not None else None
+        return int(call(values, codes, len(arrays), None, None, handle))
 
 
 def samples(module: Module, count: int, seed: int = 3) -> list[dict[str, Array]]:

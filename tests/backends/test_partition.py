@@ -13,10 +13,19 @@ import onnx
 import pytest
 from builders import Net
 from offload import Loaded, samples
+from shared import REPO
 
 import mlftool
 from mlftool.backend import run_model
-from mlftool.backends import Backend, BackendCode, Library, backends, register_backend, wanted
+from mlftool.backends import (
+    Backend,
+    BackendCode,
+    Library,
+    backends,
+    register_backend,
+    vendors,
+    wanted,
+)
 from mlftool.cli import main
 from mlftool.compile import ModuleSpec, compile_module
 from mlftool.describe import bundle
@@ -72,6 +81,18 @@ static int32_t noted(char event, void *context) {
   return length - 1 == fails_at;
 }
 int vendor_called(void *context) { return noted('X', context); }
+int32_t allocated;
+static char memory[256];
+void *TVMBackendAllocWorkspace(int type, int id, uint64_t bytes, int code, int bits) {
+  (void)type, (void)id, (void)code, (void)bits;
+  allocated++;
+  return bytes <= sizeof memory ? memory : NULL;
+}
+int TVMBackendFreeWorkspace(int type, int id, void *at) {
+  (void)type, (void)id;
+  allocated--;
+  return at != memory;
+}
 int32_t TVMDeviceNpu2Activate(void *context) { return noted('A', context); }
 int32_t TVMDeviceNpu2Open(void *context) { return noted('O', context); }
 int32_t TVMDeviceNpu2Close(void *context) { return noted('C', context); }
@@ -92,7 +113,7 @@ def made(*names: str, **options: Any) -> Module:
 def loaded(module: Module, folder: Path) -> Loaded:
     driver = folder / "driver.c"
     driver.write_text(DRIVER)
-    return Loaded(module, folder, [driver], [])
+    return Loaded(module, folder, [driver], [REPO / "crt/include", REPO / "crt/platform/host"])
 
 
 def journal(library: Loaded) -> str:
@@ -105,8 +126,18 @@ def journal(library: Loaded) -> str:
     return text
 
 
-def test_parts_run_between_the_hooks_of_their_device(npu: Backend, tmp_path: Path) -> None:
-    module = made("npu")
+PACKED = {"interface_api": "packed"}
+
+
+@pytest.mark.parametrize(
+    "form",
+    [{}, {"executor": "vm"}, PACKED, {**PACKED, "unpacked_api": True}],
+    ids=["aot", "vm", "packed", "packed_entry"],
+)
+def test_parts_run_between_the_hooks_of_their_device(
+    form: dict[str, Any], npu: Backend, tmp_path: Path
+) -> None:
+    module = made("npu", **form)
     library = loaded(module, tmp_path)
     (inputs,) = samples(module, 1)
     status, got = library.run(inputs, [None])
@@ -117,6 +148,9 @@ def test_parts_run_between_the_hooks_of_their_device(npu: Backend, tmp_path: Pat
     np.testing.assert_allclose(output, want, rtol=1e-5, atol=1e-6)
     library.run(inputs, [1])
     assert journal(library) == "a" + "oxc" * 3 + "d"
+    suffix = "_devices" if "interface_api" in form else ""
+    header = bundle([module]).files[f"codegen/host/include/tvmgen_m{suffix}.h"]
+    assert b"struct tvmgen_m_devices {\n  void *npu2;\n};" in header
 
 
 @pytest.mark.parametrize(
@@ -131,13 +165,33 @@ def test_parts_run_between_the_hooks_of_their_device(npu: Backend, tmp_path: Pat
     ],
 )
 def test_a_failure_closes_in_reverse(at: int, events: str, npu: Backend, tmp_path: Path) -> None:
-    library = loaded(made("npu"), tmp_path)
-    (inputs,) = samples(library.module, 1)
+    forms: list[dict[str, Any]] = [{}, {"executor": "vm"}, {"interface_api": "packed"}]
+    for form in forms:
+        folder = tmp_path / "-".join(form)
+        folder.mkdir(exist_ok=True)
+        library = loaded(made("npu", **form), folder)
+        (inputs,) = samples(library.module, 1)
+        library.number("fails_at").value = at
+        assert library.run(inputs, [None])[0] == -1
+        assert journal(library) == events
+        library.number("fails_at").value = -1
+        assert library.run(inputs, [None])[0] == 0
+
+
+@pytest.mark.parametrize(("at", "events"), [(-1, "AOXCD"), (0, "A"), (1, "AOD"), (2, "AOXCD")])
+def test_a_function_of_a_graph_has_the_device_for_itself(
+    at: int, events: str, npu: Backend, tmp_path: Path
+) -> None:
+    """It is called by name, alone, so nobody else can activate the device."""
+    module = made("npu", executor="graph", link_params=True)
+    library = loaded(module, tmp_path)
     library.number("fails_at").value = at
-    assert library.run(inputs, [None])[0] == -1
-    assert journal(library) == events
-    library.number("fails_at").value = -1
-    assert library.run(inputs, [None])[0] == 0
+    value = np.ones((1, 4), np.float32)
+    arrays = [value, np.zeros_like(value)]
+    for handle, seen in ((None, events), ([None], events), ([1], events.lower())):
+        assert library.packed("tvmgen_m_npu_main_1", arrays, handle) == (0 if at < 0 else -1)
+        assert journal(library) == seen
+        assert library.number("allocated").value == 0
 
 
 @pytest.mark.parametrize("npu", [{"merges": True}], indirect=True)
@@ -268,6 +322,22 @@ def test_names_that_are_not_known(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert set(backends()) >= {"cmsis-nn", "npu"}
 
 
+def test_a_backend_of_ours_is_one_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file in `vendors`, and the command line, lists of targets and scripts know it."""
+    (tmp_path / "seventh.py").write_text(FILE.replace('"own"', '"seventh"'))
+    monkeypatch.setattr(vendors, "__path__", [*vendors.__path__, str(tmp_path)])
+    onnx.save(network(), tmp_path / "m.onnx")
+    asked = ["compile", str(tmp_path / "m.onnx"), "-o", str(tmp_path / "m.tar")]
+    for words in (["--backend", "seventh"], ["--target", "seventh, c -mcpu=cortex-m4"]):
+        assert main([*asked, *words]) == 0
+        assert capsys.readouterr().out.startswith("3 of 4 nodes are for seventh\n")
+    assert mlftool.partition_for(mlftool.from_onnx(network())[0], "seventh").backends == (
+        "seventh",
+    )
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -308,11 +378,9 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert json.loads(capsys.readouterr().out)["backends"] == ["own"]
     for wrong, said in [
         (["--backend", "none"], "no backend with this name; got 'none'"),
-        (["--backend", "cmsis-nn", "--executor", "vm"], "backends with executor 'vm'"),
-        (["--backend", "cmsis-nn", "--interface-api", "packed"], "backends with interface-api"),
         (["--backend", "cmsis-nn", "--target", "llvm"], "backends with a target of kind llvm"),
         (["--target", "cmsis-nn -keys=x,c"], "'cmsis-nn' has no attribute '-keys=x"),
-        (["--target", "ethos-u,c"], "a generator that mlftool does not have"),
+        (["--target", "ethos-n,c"], "a generator that mlftool does not have"),
     ]:
         assert main(["compile", model, "-o", out, *wrong]) == 2
         assert said in capsys.readouterr().err
@@ -349,5 +417,5 @@ def test_scripts() -> None:
     assert "npu_main_0" in factory.lib.get_source()
     with pytest.raises(MlfError, match="no option 'debug'"):
         partition_for_cmsisnn(mod, debug=1)
-    with pytest.raises(MlfError, match="backends with executor 'graph'"):
-        mlftool.build(given)
+    graph = mlftool.build(mlftool.partition_for(mod, "npu"))
+    assert "npu_main_0" in graph.get_graph_json()

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from nested import EVERYTHING, Workspace, digests, make_workspace
+from nested import EVERYTHING, SERVERS, Workspace, digests, make_workspace
 
 
 @pytest.fixture(scope="session")
@@ -25,3 +25,8 @@ def built(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[Wor
     workspace.first = digests(first)
     yield workspace
     workspace.shutdown()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What tools/suite_seconds.py adds to the processor seconds of the run itself."""
+    terminalreporter.line(f"processor seconds: {sum(SERVERS):.1f} in servers")

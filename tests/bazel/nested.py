@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,9 +20,17 @@ PARTS = ("crt", "mlftool", "rules")
 EXAMPLE = ROOT.parent / "sensor_example"
 # The wheels an outer Bazel has fetched already; on its own the inner one asks pip for them.
 WHEELS = ROOT.parent / "mlf_python" / "site" / "numpy" / "__init__.py"
+QUANTISING = ROOT.parent / "mlf_python_quantize" / "site"
+# Seconds that a server waits while another workspace is built: to start it again takes longer.
+IDLE = "--max_idle_secs=300"
 # Of every server: without the user's bazelrc; a small heap, since other servers run beside it; the
-# JVM's quick compiler alone, since no server lives long enough to gain from the other one.
-START = ("--nohome_rc", "--host_jvm_args=-Xmx1g", "--host_jvm_args=-XX:TieredStopAtLevel=1")
+# JVM's quick compiler and plain collector, since no server lives long enough to gain from others.
+START = (
+    "--nohome_rc",
+    "--host_jvm_args=-Xmx1g",
+    "--host_jvm_args=-XX:TieredStopAtLevel=1",
+    "--host_jvm_args=-XX:+UseSerialGC",
+)
 
 
 def copy_tree(source: Path, target: Path) -> None:
@@ -41,7 +50,7 @@ class Workspace:
 
     def bazel(self, command: str, *arguments: str, fails: bool = False) -> str:
         """Runs Bazel and returns what it said; `fails` says how it has to end."""
-        start = (f"--output_user_root={self.server}", *START, "--max_idle_secs=60")
+        start = (f"--output_user_root={self.server}", *START, IDLE)
         line = ["bazel", *start, command, *arguments]
         run = subprocess.run(
             line, cwd=self.folder, capture_output=True, text=True, timeout=600, check=False,
@@ -60,14 +69,35 @@ class Workspace:
         return read_log(log)
 
     def options(self) -> list[str]:
-        """Offline, and sharing one disk cache between servers."""
-        options = ["--experimental_repository_disable_download", f"--disk_cache={self.cache}"]
+        """Of a build: offline, and sharing one disk cache between servers."""
+        return [*self.loading(), f"--disk_cache={self.cache}"]
+
+    def loading(self) -> list[str]:
+        """Of a query, too: wheels that are here already are not fetched again."""
+        options = ["--experimental_repository_disable_download"]
         if WHEELS.exists():
-            options.append(f"--override_repository=mlf_python={WHEELS.resolve().parents[2]}")
+            for name, folder in (("", WHEELS.parents[1]), ("_quantize", QUANTISING)):
+                found = (folder / "numpy/__init__.py").resolve().parents[2]
+                options.append(f"--override_repository=mlf_python{name}={found}")
         return options
 
     def shutdown(self) -> None:
+        SERVERS.append(sum(map(seconds_of, self.server.glob("*/server/server.pid.txt"))))
         self.bazel("shutdown")
+
+
+# Processor seconds of servers, with all that they started: nobody's children, so what the test run
+# takes has them not.
+SERVERS: list[float] = []
+
+
+def seconds_of(pid: Path) -> float:
+    """Of the process that the file names, and of those that it waited for; 0 if it has ended."""
+    try:
+        fields = Path(f"/proc/{pid.read_text()}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
 def read_log(log: Path) -> list[dict[str, Any]]:
@@ -107,3 +137,21 @@ EVERYTHING = (
     "@models//vibration_int8:host_runner",
     "@models//vibration_int8:cortex-m4_runner",
 )
+
+
+def programs(folder: Path, workspace: Workspace) -> Path:
+    """A folder with `bazel`, of its own server and offline, and `mlftool`."""
+    options = "".join(f"build {option}\n" for option in workspace.options())
+    (folder / "bazelrc").write_text(options)
+    path = os.pathsep.join([str(ROOT), *sys.path])
+    start = f"--output_user_root={folder}/server {' '.join(START)}"
+    lines = {
+        "bazel": f'{shutil.which("bazel")} {start} --bazelrc={folder}/bazelrc "$@"',
+        "mlftool": f'env PYTHONPATH={path} {sys.executable} -m mlftool "$@"',
+    }
+    bin_folder = folder / "bin"
+    bin_folder.mkdir()
+    for name, line in lines.items():
+        (bin_folder / name).write_text(f"#!/bin/sh\nexec {line}\n")
+        (bin_folder / name).chmod(0o755)
+    return bin_folder

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 LOAD = """load(
     "@mlftool//rules:defs.bzl",
-    "mlf_arena_test", "mlf_baseline_test", "mlf_benchmark", "mlf_board", "mlf_budget_test",
-    "mlf_cc_library", "mlf_compile", "mlf_device_test", "mlf_firmware", "mlf_firmware_test",
+    "mlf_analysis", "mlf_arena_test", "mlf_baseline_test", "mlf_benchmark", "mlf_board",
+    "mlf_budget_test", "mlf_cc_library", "mlf_compile", "mlf_device_test", "mlf_diff_test",
+    "mlf_firmware", "mlf_firmware_test",
     "mlf_golden_test", "mlf_host_test", "mlf_import", "mlf_model", "mlf_module", "mlf_package",
-    "mlf_project", "mlf_report", "mlf_reproducibility_test", "mlf_runner", "mlf_size_report",
-    "mlf_summary", "mlf_tune", "mlf_vectors",
+    "mlf_project", "mlf_report", "mlf_reproducibility_test", "mlf_runner",
+    "mlf_shared_library", "mlf_size_report", "mlf_summary", "mlf_tune", "mlf_vectors",
 )
 load("@rules_cc//cc:defs.bzl", "cc_library")
 MODEL = "//:models/gesture_int8.onnx"
@@ -69,6 +70,8 @@ REFUSED = {
         "//refused:t3: pools: got 'a' twice; give each memory a name of its own",
     'mlf_project(name = "t4", archive = "m8", library = "../m8")':
         "//refused:t4: library: got '../m8', expected letters, digits and any of '_-.+'",
+    'mlf_shared_library(name = "t12", archive = "m8", library = "l8", soname = "a,-b")':
+        "//refused:t12: soname: got 'a,-b', expected letters, digits and any of '_-.+', a ",
     'mlf_package(name = "t5", modules = [":cmsis"])':
         "//refused:t5: modules: got //refused:cmsis, expected mlf_module targets",
     'mlf_host_test(name = "t6", runner = ":m8", vectors = VECTORS)':
@@ -80,7 +83,7 @@ REFUSED = {
         "(//refused:t8) failed: missing input file '//refused:nowhere.bin'",
     'mlf_import(name = "t9", archive = "x.json")':
         "//refused:t9: archive: got //refused:x.json, expected one .tar or .model-library-format "
-        "file",
+        "or .model-lib file",
     'mlf_compile(name = "u", model = VECTORS)':
         "//refused:u: model: got //:models/gesture_int8.npz, expected one .onnx or .tflite file",
     'mlf_report(name = "v", absolute = "tiny", runner = HOST, vectors = VECTORS)':
@@ -120,6 +123,22 @@ REFUSED = {
         "//refused:tune_host: targets: got 'host', expected targets with a simulated board",
     'mlf_compile(name = "tuned_size", model = MODEL, optimize = "size", tuning = "x.json")':
         "tuning: got //refused:x.json with optimize 'size', expected 'speed'; set ",
+    'mlf_analysis(name = "look_a", archive = "m8", kind = "size", vectors = VECTORS)':
+        "//refused:look_a: vectors: got models/gesture_int8.npz with kind 'size', expected it with "
+        "compare, profile, report only; leave it out",
+    'mlf_analysis(name = "look_b", archive = "m8", kind = "compare")':
+        "//refused:look_b: against: got none with kind 'compare'; it is the float model",
+    'mlf_analysis(name = "look_c", archive = "graph_archive", kind = "compare", against = MODEL)':
+        "//refused:look_c: archive: got //refused:graph_archive, which was compiled elsewhere",
+    'mlf_analysis(name = "look_d", archive = ":cmsis", kind = "graph")':
+        "//refused:look_d: archive: got //refused:cmsis, expected an mlf_compile, mlf_package or",
+    'mlf_analysis(name = "look_e", archive = "m8", kind = "verify")':
+        "m8.tar: error[MLF0510]: module m8 has no certificate",
+    'mlf_diff_test(name = "look_g", baseline = "x.json", facts = [":m8"])':
+        "//refused:look_g: facts: got //refused:m8, expected mlf_analysis targets of kind 'facts'",
+    'mlf_diff_test(name = "look_h", baseline = REPORT, '
+    'facts = ["@models//gesture_int8:host.facts"])':
+        "//refused:look_h: baseline: @models//gesture_int8:host_report is made by the build",
     # Targets of another kind than an attribute wants.
     'mlf_cc_library(name = "kind_a", archive = "graph.tar")':
         "//refused:kind_a: archive: got //refused:graph.tar, expected an mlf_compile, "
@@ -244,6 +263,8 @@ mlf_report(name = "report", runner = "runner", vectors = "//:models/gesture_int8
 # What macros are called with and cannot mean; each is a package of its own. LABEL
 # stands for the target's.
 CALLS = {
+    'mlf_analysis(name = "profle", archive = ":c", kind = "profle")':
+        "LABEL: invalid value in 'kind' attribute: has to be one of 'compare', 'facts', 'graph', ",
     'mlf_compile(name = "out", model = "x.onnx", out = "out.json")':
         'LABEL: out: got "out.json", expected a name that ends in .tar',
     'mlf_compile(name = "a", model = "x.onnx", executor = "aott")':

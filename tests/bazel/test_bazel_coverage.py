@@ -25,8 +25,10 @@ def covered(built: Workspace) -> Workspace:
     folder.mkdir()
     for name, text in FILES.items():
         (folder / name).write_text(text)
-    tests = ("//covered:t0", "//covered:t1", "@models//gesture_int8:host_test")
-    built.bazel("coverage", *built.options(), "--combined_report=lcov", *tests)
+    models = [f"@models//gesture_int8:{target}_test" for target in ("host", "cortex-m4")]
+    tests = ("//covered:t0", "//covered:t1", *models)
+    wide = ("--combined_report=lcov", "--instrumentation_filter=.")
+    built.bazel("coverage", *built.options(), *wide, *tests)
     return built
 
 
@@ -65,3 +67,11 @@ def test_a_test_has_a_report_of_its_own(covered: Workspace) -> None:
         report = covered.folder / "bazel-testlogs" / "covered" / f"t{i}" / "coverage.dat"
         found = lines(report.read_text())
         assert (found[3], found[4]) == (seven, eight)
+
+
+def test_images_of_boards_have_no_counters(covered: Workspace) -> None:
+    """They have no library for gcov's counters, and their instructions are counted."""
+    images = list(covered.folder.glob("bazel-out/*/bin/external/models/*/cortex-m4_firmware.elf"))
+
+    assert images
+    assert [image for image in images if b"gcov" in image.read_bytes()] == []

@@ -92,7 +92,7 @@ def common(built: Workspace) -> Workspace:
 
 def rules(workspace: Workspace, pattern: str) -> dict[str, str]:
     """Name -> the rule as `query --output=build` prints it."""
-    words = ("--noshow_progress", "--output=build", workspace.options()[0], pattern)
+    words = ("--noshow_progress", "--output=build", *workspace.loading(), pattern)
     found = workspace.bazel("query", *words)
     texts = re.findall(r"^(\w+\(\n(?:  .*\n)*\))$", found, re.MULTILINE)
     return {re.findall(r'name = "([^"]+)"', text)[0]: text for text in texts}
@@ -103,7 +103,9 @@ def test_every_attribute_reaches_the_targets_it_is_for(common: Workspace) -> Non
 
     made = ("{}", "{}_archive", "{}_firmware", "{}_test", "{}_report", "{}_benchmark", "{}_tests")
     names = {name.format(target) for name in made for target in ("host", "cortex-m4")}
-    assert names | {"cortex-m4_budget_test"} <= found.keys()
+    shown = {f"{target}.{kind}" for target in ("host", "cortex-m4") for kind in ("facts", "report")}
+    assert names | shown | {"cortex-m4_budget_test", "cortex-m4.profile"} <= found.keys()
+    assert "host.profile" not in found  # no simulated board
     for name, text in found.items():
         assert "testonly = True" in text, name
         if text.startswith("test_suite"):
@@ -111,9 +113,8 @@ def test_every_attribute_reaches_the_targets_it_is_for(common: Workspace) -> Non
         assert '"mine"' in text, name
         assert 'exec_properties = {"Pool": "large"}' in text, name
         assert 'restricted_to = ["//common:mine"]' in text, name
-        assert ("deprecation" in text) == (
-            name in names or name.endswith(("_runner", "_budget_test"))
-        )
+        is_public = name in names or name.endswith(("_runner", "_budget_test"))
+        assert ("deprecation" in text) == (is_public or text.startswith("mlf_analysis(")), name
         of_tests = name.endswith("_test")
         assert ('timeout = "eternal"' in text) == of_tests, name
         assert ('size = "large"' in text) == of_tests, name

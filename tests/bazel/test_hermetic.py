@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -28,9 +30,10 @@ ARGUMENTS = """mlf_dependencies(
 )"""
 
 
-@pytest.fixture
-def hermetic(tmp_path: Path, cache: Path) -> Workspace:
+@pytest.fixture(scope="module")
+def hermetic(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[Workspace]:
     """The workspace with a copy of an interpreter; what MLF_PYTHON names would fail."""
+    tmp_path = tmp_path_factory.mktemp("hermetic")
     made = make_workspace(tmp_path, cache)
     python = tmp_path / "our_python"
     (python / "bin").mkdir(parents=True)
@@ -45,13 +48,14 @@ def hermetic(tmp_path: Path, cache: Path) -> Workspace:
     assert "mlf_dependencies()\n" in text
     text = text.replace("load(", REPOSITORY.format(python) + "\nload(", 1)
     workspace.write_text(text.replace("mlf_dependencies()", ARGUMENTS))
-    return made
+    rc = made.folder / ".bazelrc"
+    rc.write_text(rc.read_text() + "\nbuild --repo_env=MLF_PYTHON=/bin/false\n")
+    yield made
+    made.shutdown()
 
 
 def test_the_interpreter_is_a_file_of_a_repository(hermetic: Workspace, built: Workspace) -> None:
     wanted = ("@models//gesture_int8:host_test", "@models//gesture_int8:cortex-m4_report")
-    rc = hermetic.folder / ".bazelrc"
-    rc.write_text(rc.read_text() + "\nbuild --repo_env=MLF_PYTHON=/bin/false\n")
 
     actions = hermetic.build(*wanted)
 
@@ -66,7 +70,6 @@ def test_the_interpreter_is_a_file_of_a_repository(hermetic: Workspace, built: W
         Path(p).name: d for p, d in built.first.items() if "gesture_int8" in p
     }.items()
     hermetic.bazel("test", *hermetic.options(), wanted[0])
-    hermetic.shutdown()
 
 
 def test_a_toolchain_of_a_package_of_the_workspace(built: Workspace) -> None:
@@ -95,6 +98,8 @@ NONSENSE = {
     **dict.fromkeys(("CPATH", "C_INCLUDE_PATH", "LIBRARY_PATH"), "/nowhere"),
     "LC_ALL": "tlh_KX",
 }
+# Of another user, elsewhere.
+STRANGE = {"LANG": "C", "TZ": "Asia/Tokyo", "USER": "x"}
 
 
 def test_the_shell_does_not_reach_repositories(built: Workspace) -> None:
@@ -102,26 +107,31 @@ def test_the_shell_does_not_reach_repositories(built: Workspace) -> None:
     built.bazel("build", *built.options(), *words, "--nobuild", "@models//gesture_int8:host")
 
 
-def test_a_shell_full_of_nonsense_builds_the_same(
+def test_another_folder_and_user_with_a_shell_of_nonsense_get_the_same_bytes(
     tmp_path: Path, built: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every repository is fetched and every action runs, from no cache, in a shell like this."""
-    for name, value in NONSENSE.items():
+    """Every repository is fetched and every action runs, from no cache: libraries, programs, images
+    and maps are the same."""
+    (tmp_path / "home").mkdir()
+    for name, value in {**NONSENSE, **STRANGE, "HOME": str(tmp_path / "home")}.items():
         monkeypatch.setenv(name, value)
-    shell = make_workspace(tmp_path, tmp_path / "cache")
+    other = make_workspace(tmp_path / "a-longer-name", tmp_path / "no-cache")
+    umask = os.umask(0o077)
 
-    actions = shell.build("@models//gesture_int8:host_runner")
+    actions = other.build("//:sensor", "@models//gesture_int8:host_runner")
+    os.umask(umask)
 
     assert {"MlfCompile", "MlfRunner"} <= {a["mnemonic"] for a in actions}
     variables = {v["name"] for a in actions for v in a["environmentVariables"]}
     assert variables & NONSENSE.keys() <= {"LC_ALL", "PYTHONHASHSEED"}
     ours = {v["value"] for a in actions for v in a["environmentVariables"]}
     assert not ours & set(NONSENSE.values()) - {"2"}
-    archives = {p: d for p, d in digests(actions).items() if p.endswith(".tar")}
-    assert archives
-    assert archives.items() <= built.first.items()
-    shell.bazel("test", *shell.options(), "@models//gesture_int8:host_test")
-    shell.shutdown()
+    made = digests(actions)
+    assert {path: built.first.get(path) for path in made} == made
+    kinds = {Path(path).suffix for path in made}
+    assert {".tar", ".elf", ".bin", ".hex", ".map", ".a", ".o", ".c"} <= kinds
+    other.bazel("test", *other.options(), "@models//gesture_int8:host_test")
+    other.shutdown()
 
 
 def test_a_wheel_house_without_wheels_is_refused(hermetic: Workspace) -> None:
@@ -136,4 +146,4 @@ def test_a_wheel_house_without_wheels_is_refused(hermetic: Workspace) -> None:
     talk = hermetic.bazel("build", *words, "--nobuild", "@models//gesture_int8:host", fails=True)
     assert "mlf_python: wheel_house: got //:BUILD.bazel, which cannot be used" in talk
     assert "the folder has no such wheel; run: python3 -m pip download" in talk
-    hermetic.shutdown()
+    workspace.write_text(text)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from pathlib import Path
 
 import onnx
 import pytest
-from nested import EVERYTHING, Workspace, digests, make_workspace
+from nested import EVERYTHING, Workspace, make_workspace
 
 
 def flip_one_byte(model: Path) -> None:
@@ -226,26 +225,6 @@ def test_external_data_is_read_in_the_sandbox(built: Workspace) -> None:
 
     assert [action["mnemonic"] for action in actions] == ["MlfCompile"]
     manifest.write_text(text)
-
-
-def test_another_folder_and_user_get_the_same_bytes(
-    built: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Everything is built without what others have built: libraries, programs, images, maps."""
-    (tmp_path / "home").mkdir()
-    strange = {"HOME": str(tmp_path / "home"), "LANG": "C", "TZ": "Asia/Tokyo", "USER": "x"}
-    for name, value in strange.items():
-        monkeypatch.setenv(name, value)
-    other = make_workspace(tmp_path / "a-longer-name", tmp_path / "no-cache")
-    umask = os.umask(0o077)
-
-    made = digests(other.build("//:sensor", "@models//gesture_int8:host_runner"))
-    os.umask(umask)
-    other.shutdown()
-
-    assert {path: built.first.get(path) for path in made} == made
-    kinds = {Path(path).suffix for path in made}
-    assert {".tar", ".elf", ".bin", ".hex", ".map", ".a", ".o", ".c"} <= kinds
 
 
 def test_another_folder_takes_everything_from_a_shared_cache(

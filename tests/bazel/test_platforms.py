@@ -130,7 +130,7 @@ def test_every_name_that_is_offered_is_a_constraint_value(
 ) -> None:
     offered = re.findall(r"expected one of (@\S+):(.*?); add", refused)[0]
     words = " ".join(f"{offered[0]}:{name}" for name in offered[1].split(", "))
-    query = (platforms.options()[0], "--output=label_kind", f"set({words})")
+    query = (*platforms.loading(), "--output=label_kind", f"set({words})")
     found = platforms.bazel("query", *query)
     kinds = [line.split()[0] for line in found.splitlines() if "rules/platforms:" in line]
     assert kinds == ["constraint_value"] * len(offered[1].split(", "))
@@ -149,3 +149,10 @@ def test_a_platform_that_says_its_processor_is_like_ours(platforms: Workspace) -
 def test_a_processor_of_a_toolchain_of_ones_own(platforms: Workspace) -> None:
     words = (*platforms.options(), TOOLCHAIN, "--nobuild", "//platforms:for_another")
     assert "Build completed successfully" in platforms.bazel("build", *words)
+
+
+def test_without_the_flag_the_host_compiler_is_not_taken(platforms: Workspace) -> None:
+    words = (*platforms.options(), "--noincompatible_enable_cc_toolchain_resolution")
+    said = platforms.bazel("build", *words, "--nobuild", "//platforms:sensor", fails=True)
+    assert "//platforms:sensor: the platform does not choose the C compiler: add the line" in said
+    assert "build --incompatible_enable_cc_toolchain_resolution" in said

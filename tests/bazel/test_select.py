@@ -33,6 +33,7 @@ RUN = {"runner": f'"{HOST}_runner"', "vectors": VECTORS}
 REPORTS = {"reports": f'["{HOST}_report"]'}
 # What each is called with, besides the attribute that is tried.
 CALLS: dict[str, dict[str, str]] = {
+    "mlf_analysis": {"archive": f'"{HOST}_archive"', "kind": '"report"', "vectors": VECTORS},
     "mlf_arena_test": {**ARCHIVED, "vectors": VECTORS},
     "mlf_baseline_test": {**REPORTS, "baseline": '"//selects:x.json"'},
     "mlf_benchmark": RUN,
@@ -41,6 +42,7 @@ CALLS: dict[str, dict[str, str]] = {
     "mlf_cc_library": {"archive": f'"{HOST}_archive"'},
     "mlf_compile": {"model": MODEL},
     "mlf_device_test": {**RUN, "runner": f'"{BOARD}_runner"'},
+    "mlf_diff_test": {"baseline": '"//selects:x.json"', "facts": f'["{HOST}.facts"]'},
     "mlf_firmware": {"platform": M4, "deps": f'["{BOARD}"]'},
     "mlf_firmware_test": {
         "firmware": f'"{BOARD}_firmware"',
@@ -55,9 +57,11 @@ CALLS: dict[str, dict[str, str]] = {
     "mlf_module": {"model": MODEL},
     "mlf_package": {"modules": '["//selects:module"]'},
     "mlf_project": {"archive": f'"{HOST}_archive"'},
+    "mlf_quantize": {"model": MODEL, "samples": VECTORS},
     "mlf_report": RUN,
     "mlf_reproducibility_test": {"archive": f'"{HOST}_archive"'},
     "mlf_runner": ARCHIVED,
+    "mlf_shared_library": ARCHIVED,
     "mlf_size_report": {"program": f'"{BOARD}_firmware"'},
     "mlf_summary": REPORTS,
     "mlf_tune": {"model": MODEL, "targets": '["cortex-m4"]'},
@@ -66,15 +70,17 @@ CALLS: dict[str, dict[str, str]] = {
 }
 # Attribute -> a value, where the kind or the call does not say one.
 SAMPLES = {
+    "at_least": '"97%"', "metric": '"top1"',
     "absolute": '"0"', "relative": '"0"', "tolerance": '"0"', "title": '"x"',
     "board": '"@mlftool//crt:board"', "backend_deps": '["//selects:library"]',
-    "backend_files": "[]",
+    "backend_files": "[]", "against": "None", "fail_on": '["ram>+0"]',
     "copts": '["-g"]', "deps": '["//selects:library"]', "executor": '"aot"', "data": "[]",
     "flash_bytes": "1 << 20", "ram_bytes": "1 << 20", "included_scripts": '["//selects:x.ld"]',
     "input_shapes": "{}", "input_values": "{}", "linkopts": '["-g"]', "module": '"gesture_int8"',
     "modules": '["default"]', "module_name": '"gesture"', "out": '"a.tar"', "parts": "[]",
     "max_constants_bytes": "1 << 20", "max_workspace_bytes": "1 << 20", "platform": M4,
-    "program": '"a_program"', "simulator": '["qemu-system-arm"]', "srcs": '["//selects:x.c"]',
+    "program": '"a_program"', "soname": '"libx.so.1"',
+    "simulator": '["qemu-system-arm"]', "srcs": '["//selects:x.c"]',
     "driven": "True", "workspace_bytes": "1 << 16",
     "stamp": "0", "target": '"host"', "tuning": "None", "library": '"x"', "interpreter": "None",
     "launcher": '"@mlftool//rules/private/tools:launch.py"', "python": "None", "patches": '"off"',
@@ -96,7 +102,7 @@ REFUSED = {
     ("mlf_import", "target"), ("mlf_model", "board"),
     ("mlf_model", "optimize"), ("mlf_model", "platform"), ("mlf_model", "target"),
     ("mlf_package", "out"), ("mlf_runner", "board"), ("mlf_runner", "platform"),
-    ("mlf_runner", "program"),
+    ("mlf_runner", "program"), ("mlf_shared_library", "soname"),
 }  # fmt: skip
 CONFIGURABLE = {"exec_properties", "target_compatible_with"}
 

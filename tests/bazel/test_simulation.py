@@ -63,6 +63,6 @@ def test_another_place_is_refused(built: Workspace) -> None:
 )
 def test_tests_are_chosen_by_kind_and_board(built: Workspace, tag: str, names: set[str]) -> None:
     query = f'attr("tags", "[\\[ ]{tag}[,\\]]", tests(@models//gesture_int8:all))'
-    talk = built.bazel("query", built.options()[0], query)
+    talk = built.bazel("query", *built.loading(), query)
     found = {line.rpartition(":")[2] for line in talk.splitlines() if line.startswith("@models")}
     assert {name for name in found if not name.endswith("_budget_test")} == names

@@ -139,7 +139,7 @@ def test_another_host_compiler_makes_everything_again(built: Workspace, tmp_path
     crt = "@mlftool//crt"
     keyed = f"rdeps({crt}:all, {crt}:host_compiler_key)"
     sources = f'attr(srcs, "[.]c[],]", kind(cc_library, {crt}:all))'
-    assert "@mlftool" not in built.bazel("query", built.options()[0], f"{sources} except {keyed}")
+    assert "@mlftool" not in built.bazel("query", *built.loading(), f"{sources} except {keyed}")
 
     def build(note: str) -> dict[str, bool]:
         """Whether each action of C came from the cache, with a compiler that says `note`."""
@@ -190,7 +190,7 @@ def test_a_program_that_is_missing_is_named_with_its_package(
 def refused(compilers: Workspace) -> str:
     """What Bazel says of them all."""
     every = " ".join(f"@{name}//:all" for name in REFUSED)
-    query = ("--keep_going", compilers.options()[0], f"set({every})")
+    query = ("--keep_going", *compilers.loading(), f"set({every})")
     return compilers.bazel("query", *query, fails=True)
 
 

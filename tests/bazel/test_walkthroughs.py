@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from nested import ROOT, START, WHEELS, Workspace, make_workspace
+from nested import ROOT, WHEELS, make_workspace, programs
 
 BLOCK = re.compile(r"(?:^`([\w./]+)`:\n\n)?^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -32,24 +30,6 @@ def steps(page: str) -> Iterator[tuple[str, str, str]]:
 
 def words(text: str) -> str:
     return " ".join(re.sub(r"\x1b\[[\d;]*m|\(cached\)", "", text).split())
-
-
-def programs(folder: Path, workspace: Workspace) -> Path:
-    """A folder with `bazel`, of its own server and offline, and `mlftool`."""
-    options = "".join(f"build {option}\n" for option in workspace.options())
-    (folder / "bazelrc").write_text(options)
-    path = os.pathsep.join([str(ROOT), *sys.path])
-    start = f"--output_user_root={folder}/server {' '.join(START)}"
-    lines = {
-        "bazel": f'{shutil.which("bazel")} {start} --bazelrc={folder}/bazelrc "$@"',
-        "mlftool": f'env PYTHONPATH={path} {sys.executable} -m mlftool "$@"',
-    }
-    bin_folder = folder / "bin"
-    bin_folder.mkdir()
-    for name, line in lines.items():
-        (bin_folder / name).write_text(f"#!/bin/sh\nexec {line}\n")
-        (bin_folder / name).chmod(0o755)
-    return bin_folder
 
 
 # Each page goes on where the one before it ends.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import pytest
@@ -54,17 +55,32 @@ def compile_anew(workspace: Workspace, *arguments: str) -> Compiled:
     return Compiled(files, {a["runner"] for a in actions})
 
 
-def test_all_examples_are_the_same_bytes_by_workers_and_in_sandboxes(workspace: Workspace) -> None:
-    kinds = 'kind("mlf_(compile|package)", @models//... + @executors//... + //examples/...)'
-    talk = workspace.bazel("query", "--noshow_progress", kinds)
-    targets = [line for line in talk.splitlines() if line.startswith(("@", "//"))]
+def every_third(workspace: Workspace, targets: Sequence[str]) -> list[str]:
+    """Others whenever a source of mlftool changes, the same until then."""
+    state = hashlib.sha256()
+    for source in sorted((workspace.folder / "mlftool").rglob("*.py")):
+        state.update(source.read_bytes())
+    order = lambda target: hashlib.sha256(state.digest() + target.encode()).digest()  # noqa: E731
+    return sorted(targets, key=order)[: -(-len(targets) // 3)]
 
-    worker = compile_anew(workspace, *WORKER, *targets)
-    sandboxed = compile_anew(workspace, *SANDBOXED, *targets)
+
+def test_examples_are_the_same_bytes_by_workers_and_in_sandboxes(workspace: Workspace) -> None:
+    """A third of those that the compiler makes, and of those that are packed."""
+    sample, count = [], 0
+    for kind in ("mlf_compile", "mlf_package"):
+        everywhere = f'kind("{kind}", @models//... + @executors//... + //examples/...)'
+        talk = workspace.bazel("query", "--noshow_progress", everywhere)
+        targets = [line for line in talk.splitlines() if line.startswith(("@", "//"))]
+        sample += every_third(workspace, targets)
+        count += len(targets)
+    assert count > 30
+
+    worker = compile_anew(workspace, *WORKER, *sample)
+    sandboxed = compile_anew(workspace, *SANDBOXED, *sample)
 
     assert worker.runners == {"worker"}
     assert not sandboxed.runners & {"worker", "local", "disk cache hit"}
-    assert len(sandboxed.archives) == len(targets) > 30
+    assert len(sandboxed.archives) == len(sample)
     assert worker.files == sandboxed.files
 
 

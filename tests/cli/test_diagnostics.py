@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mlftool.cli import COMMANDS, main
-from mlftool.errors import AT_MOST, Problem, shown
+from mlftool.errors import AT_MOST, MOST_LISTED, Problem, did_you_mean, shown
 
 
 @pytest.mark.parametrize(
@@ -72,3 +72,10 @@ def test_a_long_list_is_cut_for_people_and_whole_in_json(
     assert main(["check", str(tmp_path / "m.yaml"), "--json"]) == 2
     problems = json.loads(capsys.readouterr().out)["problems"]
     assert len([p for p in problems if p["code"] == "MLF0106"]) == 30
+
+
+def test_no_hint_is_a_page() -> None:
+    few, many = [f"name{k}" for k in range(MOST_LISTED)], [f"name{k}" for k in range(200)]
+    assert did_you_mean("xyzzy", few).count("name") == MOST_LISTED
+    assert did_you_mean("xyzzy", many) == ""
+    assert did_you_mean("nam7", many) == "did you mean 'name7'?"

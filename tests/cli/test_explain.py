@@ -75,7 +75,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     np.savez(folder / "other.npz", other=vectors[name])
     np.savez(folder / "wrong.npz", **{name: vectors[name].astype(np.float64)})
     np.savez(folder / "zeros.npz", probability=np.full((1, 1, 5), 99, np.int8))
-    for file in ("notes.txt", "notes.tar", "notes.onnx"):
+    for file in ("notes.txt", "notes.tar", "notes.onnx", "notes.so"):
         (folder / file).write_text("to do: buy milk\n" * 100)
     assert main(["compile", str(folder / "model.onnx"), "-o", str(folder / "model.tar")]) == 0
     return folder

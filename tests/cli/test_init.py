@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import shutil
 import subprocess
@@ -12,7 +13,8 @@ import numpy as np
 import onnx
 import pytest
 from builders import Net
-from shared import NETWORKS, OWN
+from shared import NETWORKS, OWN, REPO
+from tfl_models import dense
 
 from mlftool import starter
 from mlftool.cli import main
@@ -125,6 +127,7 @@ def test_bad_input_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "is there already" in refused(capsys, tmp_path / "full", "--model", GESTURE)
     assert "is there already" in refused(capsys, tmp_path / "x.onnx", "--model", GESTURE)
     assert "MLF0402" in refused(capsys, tmp_path / "x.onnx" / "p", "--model", GESTURE)
+    assert "mlftool init x --model " in refused(capsys, tmp_path / "x.onnx")
     near = refused(capsys, tmp_path / "p", "--model", GESTURE, "--target", "cortex-m44")
     assert "did you mean 'cortex-m4'" in near
     assert sorted(tmp_path.rglob("*")) == before
@@ -146,3 +149,52 @@ def test_the_folder_is_for_all_who_may(tmp_path: Path, capsys: pytest.CaptureFix
     init(capsys, tmp_path / "p", "--model", GESTURE)
     subprocess.run(["mkdir", tmp_path / "q"], check=True)
     assert (tmp_path / "p").stat().st_mode == (tmp_path / "q").stat().st_mode
+
+
+@needs_board
+def test_a_model_of_tensorflow_lite(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing here runs it but mlftool: what this computer gives is what a board has to give."""
+    monkeypatch.chdir(tmp_path)
+    Path("my net.tflite").write_bytes(dense(np.random.default_rng(0)))
+    assert main(["init", "project", "--model", "my net.tflite"]) == 0
+    out = capsys.readouterr().out
+    assert "nothing here runs TensorFlow Lite" in out
+    enter, run = (line.strip() for line in out.partition("next:\n")[2].splitlines())
+    assert enter == "cd project"
+    monkeypatch.chdir("project")
+    assert main(["check", "models.yaml"]) == 0
+    assert main(shlex.split(run)[1:]) == 0
+    assert "equal to the reference" in capsys.readouterr().out
+    refused(capsys, tmp_path / "p", "--model", "my_net.tflite", "--input-value", "x:1")
+    assert not (tmp_path / "p").exists()
+
+
+def test_a_workspace_for_bazel(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The example's, which tests build with Bazel 4 and 7, but for the path and the name."""
+    folder = tmp_path / "p"
+    data = init(capsys, folder, "--model", GESTURE, "--workspace", REPO)
+    assert list(data["commands"])[-1] == "bazel test @models//..."  # type: ignore[call-overload]
+    # A repository of its own under Bazel, which puts it beside ours.
+    beside = REPO.parent / "sensor_example"
+    example = beside if beside.exists() else REPO / "examples" / "external_workspace"
+    for name in ("WORKSPACE", "MODULE.bazel", ".bazelrc"):
+        made = (folder / name).read_text().replace(json.dumps(str(REPO.resolve())), '"../.."')
+        assert lines(made.replace('"gesture_int8"', '"sensor"')) == lines(
+            (example / name).read_text()
+        )
+    assert "has no rules" in refused(
+        capsys, tmp_path / "q", "--model", GESTURE, "--workspace", tmp_path
+    )
+    assert not (tmp_path / "q").exists()
+
+
+def lines(text: str) -> list[str]:
+    """What is no comment, and of a .bazelrc what is for every build, whatever the line breaks."""
+    kept = [
+        line
+        for line in text.splitlines()
+        if line and not line.startswith(("#", '"""', "build:", "test:"))
+    ]
+    return re.findall(r"[^\s,()]+|[()]", "\n".join(kept))

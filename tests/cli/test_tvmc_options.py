@@ -97,7 +97,8 @@ def test_shapes_of_tvmc(text: str, wanted: list[str]) -> None:
         ("--target ethos-n,c", "target 'ethos-n' is code for an Ethos-N processor"),
         ("--cross-compiler gcc", "--cross-compiler has no meaning here"),
         ("--tuning-records=x", "--tuning-records has no meaning here"),
-        ("-f so", "--output-format is 'so', expected mlf"),
+        ("-f so", "'a.tar' cannot name a library"),
+        ("-f elf", "invalid choice: 'elf'"),
         ("--model-format tflite", "--model-format is 'tflite', expected onnx"),
         ("--runtime cpp", "--runtime is 'cpp', expected crt"),
         ("--runtime rust", "no such runtime; got 'rust'"),
@@ -120,7 +121,9 @@ def test_what_is_refused(
 
 
 def test_every_mistake_is_told_at_once(capsys: pytest.CaptureFixture[str]) -> None:
-    given = "-f so --runtime cpp --cross-compiler gcc --executor-graph-link-params 1"
+    given = (
+        "--model-format tflite --runtime cpp --cross-compiler gcc --executor-graph-link-params 1"
+    )
     assert main(["compile", str(MODEL), "-o", "a.tar", *given.split()]) == 2
     assert capsys.readouterr().err.count("error[") == 4
 

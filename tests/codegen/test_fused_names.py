@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 from batch import program_of
 from builders import Net, random_feeds
 from oracle import onnxruntime_float, relative_error
-from programs import SANITIZERS, run_programs
+from programs import run_programs
 from shared import REPO
 
 from mlftool.compile import ModuleSpec, compile_module
@@ -245,8 +246,8 @@ def check(models: dict[str, onnx.ModelProto], target: str, work: Path, level: in
         for k, model in enumerate(models.values())
     ]
     pairs = zip(models, modules, strict=True)
-    programs = [program_of(module, feeds[name]) for name, module in pairs]
-    ran = run_programs(programs, work, ("-O1", *SANITIZERS))
+    programs = [replace(program_of(m, feeds[name]), optimised=True) for name, m in pairs]
+    ran = run_programs(programs, work)
     for name, program, done in zip(models, programs, ran, strict=True):
         assert not done.failure, f"{name}: {done.failure}"
         expected = onnxruntime_float(models[name], feeds[name])

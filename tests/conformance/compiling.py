@@ -51,7 +51,9 @@ def compile_case(case: SuiteCase, target: str = "host") -> Trial | Outcome:
         return Outcome(case.name, "crash", one_line(f"{type(error).__name__}: {error}"))
     infos = tuple(o.SerializeToString(deterministic=True) for o in case.model.graph.output)
     wanted = tuple(tuple(map(plain, outputs)) for _, outputs in case.data_sets)
-    return Trial(case.name, program, infos, wanted, case.rtol, case.atol)
+    calls = job.compiled.program.calls
+    kernels = tuple(sorted({(call.node.op, call.kernel.name) for call in calls}))
+    return Trial(case.name, program, infos, wanted, case.rtol, case.atol, kernels)
 
 
 def _module_name(name: str) -> str:

@@ -29,7 +29,8 @@ from tests.conformance.trials import Trial
 
 sys.path.append(str(Path(__file__).parents[1] / "support"))
 
-from programs import INCLUDE, WARNINGS, Program, write_headers, write_program
+from programs import WARNINGS
+from units import INCLUDE, Program, write_headers, write_program
 
 COSTS = Path(__file__).with_name("costs.txt")
 TARGET = "cortex-m4"

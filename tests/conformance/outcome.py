@@ -19,7 +19,7 @@ from mlftool.mlf.runtime_tree import helper_headers
 from mlftool.targets import CFLAGS
 from tests.conformance.compiling import compile_case
 from tests.conformance.suite import SuiteCase, load_suite
-from tests.conformance.trials import BATCH, FLAGS, Outcome, Ran, Trial, judge, run_trials
+from tests.conformance.trials import BATCH, BUILD, Outcome, Ran, Trial, judge, run_trials
 
 
 def run_cases(
@@ -92,9 +92,10 @@ def _entry(trial: Trial, cache_dir: Path) -> Path:
 def _fixed() -> bytes:
     """What all programs share: the compiler, its flags, the headers, the frame around a module."""
     version = subprocess.run(["gcc", "--version"], capture_output=True, check=True).stdout
-    digest = hashlib.sha256(version + repr((CFLAGS, FLAGS, np.__version__)).encode())
+    digest = hashlib.sha256(version + repr((CFLAGS, BUILD, np.__version__)).encode())
     for name, data in sorted(helper_headers().items()):
         digest.update(name.encode() + data)
     support = Path(__file__).parents[1] / "support"
-    digest.update((support / "programs.py").read_bytes())
+    for name in ("programs.py", "units.py"):
+        digest.update((support / name).read_bytes())
     return digest.digest()

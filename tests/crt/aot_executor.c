@@ -91,6 +91,21 @@ static void the_executor_runs(TVMModuleHandle module) {
   EXPECT(TVMAotExecutor_Release(NULL, kCpu) == 0);
 }
 
+/* TVM_CRT_MAX_NDIM is the graph executor's and the RPC server's limit. */
+static void rank_7_runs(TVMModuleHandle module) {
+  static const int64_t kSeven[] = {1, 1, 2, 1, 3, 1, 1};
+  static const struct TVMTensorInfo kDeep[] = {{"x", kSeven, 7, {kDLInt, 8, 1}}};
+  TVMAotExecutor *e = NULL;
+  metadata.inputs = kDeep;
+  EXPECT(TVMAotExecutor_Create(module, kCpu, &e, "small") == 0);
+  EXPECT(e->args[0].dl_tensor.ndim == 7 && e->args[0].dl_tensor.shape[4] == 3);
+  memset(e->args[0].dl_tensor.data, 6, 6);
+  EXPECT(TVMAotExecutor_Run(e) == 0);
+  EXPECT(((int8_t *)e->args[1].dl_tensor.data)[5] == 7);
+  EXPECT(TVMAotExecutor_Release(e, kCpu) == 0);
+  metadata.inputs = kInputs;
+}
+
 static int nothing(TVMValue *args, int *tcodes, int n, TVMValue *ret, int *rcode, void *resource) {
   (void)args;
   (void)tcodes;
@@ -119,7 +134,8 @@ static void half_a_module_is_refused(TVMModuleHandle module) {
 }
 
 static void bad_modules_are_refused(TVMModuleHandle module) {
-  static const struct TVMTensorInfo kHuge[] = {{"x", kShape, 7, {kDLInt, 8, 1}}};
+  static const int64_t kLong[33] = {1};
+  static const struct TVMTensorInfo kHuge[] = {{"x", kLong, 33, {kDLInt, 8, 1}}};
   static const int64_t kNegative[] = {2, -3};
   static const struct TVMTensorInfo kBad[] = {{"x", kNegative, 2, {kDLInt, 8, 1}}};
   char long_name[200];
@@ -306,6 +322,7 @@ int main(void) {
   EXPECT(TVMInitializeRuntime() == kTvmErrorNoError);
   EXPECT(TVMModCreateFromCModule(&kModule, &module) == 0);
   the_executor_runs(module);
+  rank_7_runs(module);
   bad_modules_are_refused(module);
   half_a_module_is_refused(module);
   the_aot_module_works(module);

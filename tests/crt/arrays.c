@@ -41,6 +41,7 @@ static void arrays_own_their_memory(void) {
   const int64_t more[1] = {13};
   const int64_t negative[1] = {-1};
   const int64_t huge[2] = {65536, 65536};
+  static const int64_t many[33] = {1, 1};
   const int64_t seven[7] = {1, 1, 1, 1, 1, 1, 1};
   DLTensor *from;
   DLTensor *to;
@@ -58,7 +59,7 @@ static void arrays_own_their_memory(void) {
   EXPECT(TVMArrayAlloc(negative, 1, kDLInt, 8, 1, kDLCPU, 0, &to) != 0 && to == NULL);
   EXPECT(TVMArrayAlloc(huge, 2, kDLFloat, 32, 1, kDLCPU, 0, &to) != 0);
   EXPECT(TVMArrayAlloc(flat, 1, kDLInt, 300, 1, kDLCPU, 0, &to) != 0);
-  EXPECT(TVMArrayAlloc(flat, 7, kDLInt, 8, 0, kDLCPU, 0, &to) != 0);
+  EXPECT(TVMArrayAlloc(many, 33, kDLInt, 8, 1, kDLCPU, 0, &to) != 0 && to == NULL);
 
   EXPECT(TVMNDArray_Empty(2, shape, kFloat32, kCpu, &array) == 0);
   EXPECT(TVMNDArray_DataSizeBytes(&array) == 48);
@@ -73,7 +74,10 @@ static void arrays_own_their_memory(void) {
   EXPECT(TVMNDArray_Release(&array) == 0); /* and once more is no harm */
   EXPECT(TVMNDArray_Create(2, huge, kFloat32, kCpu, &array) != 0);
   EXPECT(TVMNDArray_Empty(1, negative, kFloat32, kCpu, &array) != 0);
-  EXPECT(TVMNDArray_Empty(7, seven, kFloat32, kCpu, &array) != 0);
+  EXPECT(TVMNDArray_Empty(33, many, kFloat32, kCpu, &array) != 0);
+  /* TVM_CRT_MAX_NDIM is no limit of arrays that own their memory. */
+  EXPECT(TVMNDArray_Empty(7, seven, kFloat32, kCpu, &array) == 0 && array.dl_tensor.shape[6] == 1);
+  EXPECT(TVMNDArray_Release(&array) == 0);
   EXPECT(TVMNDArray_Create(2, shape, kFloat32, kCpu, &array) == 0 && array.dl_tensor.data == NULL);
   EXPECT(TVMNDArray_Release(&array) == 0);
 }

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "mlf/kernel.h"
+#include "mlf/requantize.h"
 
 static uint64_t state = 1;
 

@@ -105,8 +105,17 @@ def test_stack_allocator(check: list[str], config: Path) -> None:
     assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
 
 
-@pytest.mark.parametrize("level", ["-Os", "-O3"])
-@pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.name)
+# Each machine where a compiler sees most, and each compiler as firmware is compiled.
+LEVELS = [(machine, "-O3") for machine in MACHINES]
+LEVELS += [
+    (BY_NAME[name], "-Os")
+    for name in ("x86-64", "x86-64-clang", "powerpc", "cortex-m4", "cortex-m55", "rv32imc")
+]
+
+
+@pytest.mark.parametrize(
+    ("machine", "level"), LEVELS, ids=lambda value: getattr(value, "name", value)
+)
 def test_sources_compile_without_a_warning(machine: Machine, level: str, config: Path) -> None:
     machine.need()
     command = [*machine.command, level, *WARNINGS, INCLUDE, f"-I{config}", "-c"]

@@ -12,15 +12,18 @@ from machines import BY_NAME
 
 FUZZ = ROOT / "tests/crt/fuzz"
 READERS = ("common", "graph_executor")
+LINE = ("common", "microtvm_rpc_common")
 PARTS = {
+    "framing": LINE,
+    "session": LINE,
     "rpc": (
         *("common", "microtvm_rpc_common", "microtvm_rpc_server"),
         *("aot_executor", "aot_executor_module"),
-    )
+    ),
 }
 
 
-@pytest.mark.parametrize("name", ["graph", "params", "registry", "rpc", "vm"])
+@pytest.mark.parametrize("name", ["framing", "graph", "params", "registry", "rpc", "session", "vm"])
 def test_a_million_inputs_find_nothing(name: str, tmp_path: Path) -> None:
     program = tmp_path / name
     command = ["gcc", "-O1", *WARNINGS, *SANITIZE, f"{FUZZ}/platform.c", f"{FUZZ}/driver.c"]
@@ -28,6 +31,20 @@ def test_a_million_inputs_find_nothing(name: str, tmp_path: Path) -> None:
     subprocess.run(command, check=True)
     done = subprocess.run([program, "1000000"], capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stdout, done.stderr) == (0, "1000000 executions\n", "")
+    if name in PARTS:
+        kept = corpus(name, tmp_path)
+        done = subprocess.run([program, *kept], capture_output=True, text=True, timeout=300)
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+def corpus(name: str, folder: Path) -> list[Path]:
+    """The inputs that libFuzzer kept, as files; each line of a corpus is one, in hexadecimal."""
+    lines = (FUZZ / f"corpus/{name}.txt").read_text().split()
+    assert len(lines) > 50
+    files = [folder / f"input{k}" for k in range(len(lines))]
+    for file, line in zip(files, lines, strict=True):
+        file.write_bytes(bytes.fromhex(line))
+    return files
 
 
 def commands(compiler: str) -> list[str]:

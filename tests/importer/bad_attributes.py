@@ -49,6 +49,11 @@ def attribute_of_unknown_type(_: Path) -> bytes:
 
 
 @case
+def attribute_that_is_neither_yes_nor_no(_: Path) -> ModelProto:
+    return model([node("ReduceSum", "x", keepdims=2)])
+
+
+@case
 def attribute_refers_to_a_function(_: Path) -> ModelProto:
     made = _transpose(perm=[1, 0])
     made.graph.node[0].attribute[0].ref_attr_name = "perm"
@@ -199,6 +204,25 @@ def scan_of_more_sequences_than_inputs(_: Path) -> ModelProto:
 def scan_along_no_axis(_: Path) -> ModelProto:
     step = node("Scan", "x", body=_branch(), num_scan_inputs=1, scan_input_axes=[7])
     return model([step])
+
+
+@case
+def scan_with_more_directions_than_sequences(_: Path) -> ModelProto:
+    body = helper.make_graph([node("Relu", "v", "w")], "b", [value("v", (4,))], [value("w", (4,))])
+    attrs = {"num_scan_inputs": 1, "scan_input_directions": [0, 1]}
+    return model([node("Scan", "x", body=body, **attrs)])
+
+
+@case
+def diagonal_that_is_two_numbers(_: Path) -> ModelProto:
+    step = [node("Cast", "x", "k", to=7), node("Trilu", "x k")]
+    return model(step, [value("x", (1, 4))])
+
+
+@case
+def number_of_largest_that_is_a_list(_: Path) -> ModelProto:
+    inputs = [value("x"), value("k", (2,), TensorProto.INT64)]
+    return model([node("TopK", "x k", "y i")], inputs, [value("y", (1, "k"))])
 
 
 @case

@@ -53,8 +53,7 @@ def disagreements(
             yield f"refused_by_ort {one.seed}"
             expected = []
         jobs.append((one, job, expected))
-    build_jobs([job for _, job, _ in jobs], folder, ("-O0", "-fsanitize=address,undefined",
-               "-fno-sanitize-recover=all"))  # fmt: skip
+    build_jobs([job for _, job, _ in jobs], folder)
     for one, job, expected in jobs:
         if job.failure:
             yield f"found {one.seed} C: {job.failure}"

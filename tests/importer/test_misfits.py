@@ -15,6 +15,8 @@ from mlftool.errors import INTERNAL, MlfError
 
 HEAD = '<ir_version: 9, opset_import: ["": 17, "ai.onnx.ml": 3, "com.microsoft": 1]>\n'
 MISFITS = {
+    "no sequence": """g (float[2,3] x) => (float[2,3] y) { y = SequenceMap <body =
+        b (float[3] e) => (float[3] f) { f = Neg (e) }> (x) }""",
     "rank of R": """g (float[3,1,2] x, float[1,4,2] w, float[4,4] r) => (float[1,1,4] h)
         { y, h = RNN <hidden_size=4> (x, w, r) }""",
     "directions": """g (float[1,1,5] x, float[2,3,5] w, float[2,3,3] r) => (float[?,?,?,?] y)
@@ -43,12 +45,23 @@ MISFITS = {
         t, y = Loop (one, on, s, x) <body = b (int64 i, bool c, seq(float[2,3]) q, float[2,3] z) =>
             (bool d, seq(float[2,3]) r, float[2,3] m)
             { d = Identity (c) m = Add (z, bad) r = SequenceInsert (q, z) }> }""",
+    "channels": """g (float[72] x) => (float[72] y) { y = LRN <size=3> (x) }""",
+    "boxes": """g (float b, float[1,1,6] s) => (int64[?,3] y) { y = NonMaxSuppression (b, s) }""",
+    "half an output's quantisation": """g (uint8[3,5] x, float s, uint8 z, uint8[5,6] w, float t,
+        uint8 v, float o) => (float[3,6] y) { y = com.microsoft.QGemm (x, s, z, w, t, v, , o) }""",
+    "parts of a fraction": """g (float[4,5] x) => (int64 y) <float[1,2] s = {2.0, 3.0}>
+        { q = SplitToSequence <axis=1> (x, s) y = SequenceLength (q) }""",
+    "parts below zero": """g (float[4,5] x) => (int64 y) <int64 s = {-2}>
+        { q = SplitToSequence <axis=1> (x, s) y = SequenceLength (q) }""",
     "borders": """g (float[3,4] x, int64[3] p) => (float[3,4] y) { y = Pad (x, p) }""",
     "batches": """g (float[3,4] x, int64[2,3,1] i) => (float[2,3] y)
         { y = GatherND <batch_dims=1> (x, i) }""",
     "negative batches": """g (uint8[2,3,4,5] x, int64[2,3,3,2] i) => (uint8[2,3,4,5,2] y)
         { y = GatherND <batch_dims=-3> (x, i) }""",
     "axis": "g (float[3,4] x) => (float[2,3,4] y) { y = LogSoftmax <axis=3> (x) }",
+    "crop": """g (float[1,2,1,1] x) => (float[1,2,4,3] y) <float[4] r = {0, 0, 1, 1},
+        int64[4] s = {1, 2, 4, 3}> { y = Resize <mode="linear",
+        coordinate_transformation_mode="tf_crop_and_resize"> (x, r, "", s) }""",
     "empty image": """g (float[1,1,0,9] x, float[4] s) => (float[1,1,8,9] y)
         { y = Resize <mode="linear", antialias=1> (x, "", s) }""",
     "declared rank": """g (float[2,6] x, int64[2] s) => (float[2] y, float[2,4] z)
@@ -140,6 +153,16 @@ def test_images_of_normalisations(text: str, said: str) -> None:
         compile_module(ModuleSpec(model))
 
 
+@pytest.mark.parametrize("attribute", ["group", "offset_group"])
+@pytest.mark.parametrize("count", [0, -1, 3])
+def test_groups_of_a_deformed_convolution(attribute: str, count: int) -> None:
+    text = """g (float[1,2,4,4] x, float[2,2,2,2] w, float[1,8,3,3] o) => (float[1,2,3,3] y)
+        { y = DeformConv <ATTRIBUTE=COUNT> (x, w, o) }"""
+    text = text.replace("ATTRIBUTE", attribute).replace("COUNT", str(count))
+    with pytest.raises(MlfError, match=f"{attribute} {count}; expected a divisor"):
+        compile_module(ModuleSpec(parser.parse_model(HEAD.replace("17", "21") + text)))
+
+
 @pytest.mark.parametrize("stored", [True, False])
 @pytest.mark.parametrize("name", ["y = ConstantOfShape (n)", "y = com.microsoft.Gelu (x)"])
 def test_tensors_among_attributes(name: str, stored: bool) -> None:
@@ -213,3 +236,31 @@ def test_memory_and_disk_are_no_bugs() -> None:
 
     assert as_ours(MemoryError()).problems[0].code == "MLF0703"
     assert as_ours(OSError(errno.ENOSPC, "full")).problems[0].code == "MLF0704"
+
+
+TEXTS = """<ir_version: 9, opset_import: ["": 17, "some_domain": 1]>
+g (float[3] x, bool some_flag) => (float[3] y) {
+  z = If (some_flag) <then_branch = a () => (float[3] p) { some_tensor = Neg (x)
+    p = Softsign <some_attr = 1> (some_tensor) },
+    else_branch = b () => (float[3] q) { q = Tanh (x) }>
+  y = some_domain.some_function (z)
+}
+<domain: "some_domain", opset_import: ["": 17]>
+some_function (v) => (w) { some_inner = Softplus (v) w = Sigmoid (some_inner) }
+"""
+NAMES = (
+    *("some_domain", "some_flag", "some_tensor", "some_attr", "some_function", "some_inner"),
+    *("Neg", "Softsign", "Tanh", "Softplus", "Sigmoid"),
+)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_text_that_is_none_anywhere(name: str, tmp_path: Path) -> None:
+    """In branches, functions and versions as well as in the graph itself."""
+    data = parser.parse_model(TEXTS).SerializeToString()
+    assert name.encode() in data
+    path = tmp_path / "m.onnx"
+    path.write_bytes(data.replace(name.encode(), b"\xff" + name.encode()[1:]))
+    with pytest.raises(MlfError, match="is not UTF-8") as refused:
+        compile_module(ModuleSpec(path))
+    assert refused.value.exit_code == 2

@@ -14,6 +14,7 @@ from onnx import ModelProto, TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
 from mlftool.compile import ModuleSpec, compile_modules
+from mlftool.errors import MlfError
 
 INT64 = TensorProto.INT64
 LIMITS = np.array([-(2**63), 2**63 - 2, -(2**31), 0], np.int64)
@@ -191,3 +192,15 @@ def test_what_exporters_declare_wrong(
     spec = ModuleSpec(tmp_path / "m.onnx", "m", input_shapes=shapes)
     feed = np.array([-1, 2, -3, 4], np.float32)
     assert run(spec, [feed], tmp_path) == np.maximum(feed, 0).tobytes()
+
+
+def test_a_loop_that_names_fewer_outputs_than_its_body_gives() -> None:
+    """What the help says of the one that is missing."""
+    infos = [value("i", (), INT64), value("c", (), TensorProto.BOOL), value("s")]
+    copies = [node("Identity", "c", "d"), node("Identity", "s", "n"), node("Identity", "s", "z")]
+    outputs = [value("d", (), TensorProto.BOOL), value("n"), value("z")]
+    body = helper.make_graph(copies, "body", infos, outputs)
+    loop = helper.make_node("Loop", ["", "t", "x"], ["y"], body=body)
+    made = model([loop], [value("t", (), TensorProto.BOOL), value("x")])
+    with pytest.raises(MlfError, match="not known before run time"):
+        compile_modules([ModuleSpec(made, "m")])

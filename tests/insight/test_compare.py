@@ -109,6 +109,23 @@ def test_both_forms_of_a_quantiser(
     assert data["first_wrong"] is None
 
 
+def test_open_shapes_are_bound_in_both(
+    models: Mapping[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    free = []
+    for name in ("QDQ", "float"):
+        model = onnx.load(models[name])
+        model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "N"
+        free.append(tmp_path / f"{name}.onnx")
+        onnx.save(model, free[-1])
+    bound = ("--input-shape", "x:1,3,12,12")
+    expected = data_of(capsys, "compare", models["QDQ"], "--against", models["float"])
+    assert (
+        data_of(capsys, "compare", free[0], "--against", free[1], *bound)["layers"]
+        == (expected["layers"])
+    )
+
+
 def renamed(model: onnx.ModelProto) -> onnx.ModelProto:
     """The same without a name of its tensors and nodes."""
     graph = model.graph
@@ -245,3 +262,11 @@ def test_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "MLF0610" in refused(capsys, "compare", GESTURE, "--on", "cortex-m44")
     assert "MLF0400" in refused(capsys, "compare", GESTURE, "--against", FLOAT, "--sqnr", "nan")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["x.npz", "x.onnx"]
+
+
+def test_a_problem_is_said_of_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Not of the name that the model's graph has."""
+    text = '<ir_version: 9,opset_import: ["": 17]> g (float[N] x) => (float[N] y) { y = Relu(x) }'
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "open.onnx")
+    said_of = refused(capsys, "compare", tmp_path / "open.onnx", "--on", "cortex-m4")
+    assert said_of.startswith(f"{tmp_path / 'open.onnx'}: error[MLF0206]: input 'x'")

@@ -11,12 +11,21 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from looks import GESTURE, MODELS, data_of, needs_board, refused, said
+from looks import GESTURE, MANIFEST, MODELS, data_of, needs_board, refused, said
 
 from mlftool.cli import main
 from mlftool.compile import ModuleSpec
 from mlftool.errors import MlfError
-from mlftool.insight.diff import difference, exceeded, limit, markdown, paired, text, to_json
+from mlftool.insight.diff import (
+    difference,
+    exceeded,
+    is_change,
+    limit,
+    markdown,
+    paired,
+    text,
+    to_json,
+)
 from mlftool.insight.facts import Facts, LayerFacts, facts, read_facts
 from mlftool.insight.subject import of_spec
 
@@ -48,9 +57,22 @@ def test_figures_are_those_of_the_other_commands(
     totals = profile["totals"]
     assert (figures["macs"], figures["weights"]) == (totals["macs"], totals["weights_bytes"])
     assert abs(figures["instructions"] - totals["instructions"]) < 400
+    assert abs(figures["cycles"] - totals["cycles"]) < totals["cycles"] * 0.02
+    (bench,) = data_of(capsys, "bench", GESTURE, "--target", "cortex-m4")["benches"]
+    assert figures["cycles"] == bench["cycles"]
     assert figures["layers"] == len(profile["layers"])
     assert {f["change"] for f in found["figures"].values()} == {0}
     assert (found["layers"], found["interface"], found["same_results"]) == ([], [], True)
+
+
+@needs_board
+def test_an_archive_of_the_same_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its layers are not counted: they were compared with the model's instructions once."""
+    tar = tmp_path / "g.tar"
+    words = ["compile", str(GESTURE), "-o", str(tar), "--target", "cortex-m4"]
+    assert main(words) == 0
+    for pair in ((GESTURE, tar), (tar, GESTURE)):
+        assert only(data_of(capsys, "diff", *pair))["layers"] == []
 
 
 @needs_board
@@ -145,6 +167,25 @@ def test_without_a_board(capsys: pytest.CaptureFixture[str]) -> None:
     assert "flash is not known of both builds" in capsys.readouterr().err
 
 
+@needs_board
+def test_limits_of_a_manifest_with_the_host(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They are for the builds that a board measures; without any, there is nothing to hold."""
+    entry = ("--entry", "gesture_int8")
+    base = tmp_path / "base.json"
+    said(capsys, "diff", MANIFEST, *entry, "--save", base)
+    said(capsys, "diff", base, MANIFEST, *entry, "--fail-on", "flash>+0", "--fail-on", "ram>+0")
+    words = ["diff", str(GESTURE), str(GESTURE), "--target", "host", "--fail-on", "flash>+0"]
+    assert main(words) == 1
+    capsys.readouterr()
+    words = ["diff", str(base), str(MANIFEST), *entry, "--fail-on", "flash>1KiB"]
+    assert main(words) == 1
+    lines = capsys.readouterr().err.splitlines()
+    assert lines
+    assert not any("host-aot" in line for line in lines)
+
+
 def test_limits_hold_to_the_byte() -> None:
     def over(flash: int, *limits: str) -> list[str]:
         after = replace(BUILD, figures={**BUILD.figures, "flash": flash})
@@ -167,6 +208,19 @@ WRONG = ["flash", "flash>", "flash<+2%", "flash>2%", "flesh>+2%", "flash>+-2", "
 def test_limits_that_are_none(wrong: str) -> None:
     with pytest.raises(MlfError, match="--fail-on"):
         limit(wrong)
+
+
+def test_a_baseline_from_before_cycles_is_no_change() -> None:
+    """An estimate is no reason to accept a baseline again, but a limit of it is not kept."""
+    after = replace(BUILD, figures={**BUILD.figures, "cycles": 7000})
+    found = difference(BUILD, after)
+    assert not is_change(found)
+    assert [p.message for p in exceeded(found, [limit("cycles>+1%")])] == [
+        "cycles is not known of both builds, so 'cycles>+1%' cannot be checked"
+    ]
+    (problem,) = exceeded(difference(after, replace(after, figures={"cycles": 8000})),
+                          [limit("cycles>+1%")])  # fmt: skip
+    assert problem.message.startswith("cycles: was 7,000, is 8,000 (+14.3 %)")
 
 
 def test_layers_of_one_name_and_changes_of_kernels() -> None:
@@ -195,7 +249,7 @@ def test_names_cannot_break_out_of_markdown() -> None:
                     figures={**BUILD.figures, "flash": 7})  # fmt: skip
     made = markdown([difference(BUILD, after)])
     row = made.splitlines()[2]
-    assert row.count("|") - row.count("\\|") == 7
+    assert row.count("|") - row.count("\\|") == 8
     assert len(made.splitlines()) == 5
     note = made.splitlines()[-1]
     assert note.count("`") == 4

@@ -21,6 +21,8 @@ from looks import GESTURE, MANIFEST, data_of, loop_model, needs_board, refused, 
 from shared import NETWORKS
 
 from mlftool.compile import ModuleSpec, compile_module
+from mlftool.insight import cycles
+from mlftool.insight.cores import CORES
 from mlftool.insight.profile import measured, text
 from mlftool.runtime.boards import BOARDS
 
@@ -124,7 +126,47 @@ def test_the_text_is_sorted_by_cost_and_names_are_whole(
     assert lines[4 + count].split()[0] == f"{sum(costs):,}"
     table = said(capsys, "profile", GESTURE, "--inputs", VECTORS, "--markdown").splitlines()
     assert table[2].startswith("| step | instructions |")
-    assert {line.count("|") for line in table[2 : 5 + count]} == {13}
+    assert {line.count("|") for line in table[2 : 5 + count]} == {14}
+
+
+@needs_board
+def test_cycles_are_those_of_the_table(gesture: dict[str, Any]) -> None:
+    """Each layer's, and in all what the whole program's functions take."""
+    assert gesture["totals"]["cycles"] == sum(layer["cycles"] for layer in gesture["layers"])
+    for layer in gesture["layers"]:
+        # An instruction of Cortex-M4 takes 1 to 3 cycles, but for divisions and lists.
+        assert 1 <= layer["cycles"] / layer["instructions"] < 4, layer
+    module = compile_module(ModuleSpec(GESTURE, "m", "cortex-m4"))
+    whole = measured(module, BOARDS["cortex-m4"], "-O2")
+    assert whole.cycles is None  # nobody asked
+
+
+@needs_board
+def test_cycles_of_known_instructions(tmp_path: Path) -> None:
+    """Three instructions, of which the second is a load behind a load, and a branch back."""
+    listing = [
+        cycles.Instruction(k, "kernel", name, operands)
+        for k, (name, operands) in enumerate(
+            [("ldr", "r0, [r1]"), ("ldr", "r2, [r1, #4]"), ("smlad", "r3, r0, r2, r3"),
+             ("udiv", "r0, r1, r2"), ("ldmia", "r0!, {r1, r2-r4}"), ("bne", "0"), ("bx", "lr")]
+        )
+    ]  # fmt: skip
+    counts = {0: 10, 1: 10, 2: 10, 3: 10, 4: 10, 5: 10, 6: 1}
+    found = cycles.priced(listing, counts, CORES["cortex-m4"])
+    # 2 + 1 + 1 + 7 + 5, and the branch: 1, and 2 more for the nine times that it is taken.
+    assert found == {"kernel": cycles.Clocks(61, 10 * 16 + 10 + 2 * 9 + 3)}
+
+
+@needs_board
+def test_without_a_compiler_for_this_computer_instructions_remain(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CC", "nosuchcc")
+    whole = only(data_of(capsys, "profile", GESTURE, "--inputs", VECTORS))
+    assert whole["totals"]["instructions"] > 0
+    assert whole["totals"]["cycles"] is None
+    assert whole["missing"][0].startswith("cycles: 'nosuchcc' (from $CC) is not installed")
+    assert " cycles " not in said(capsys, "profile", GESTURE).splitlines()[2]
 
 
 @needs_board

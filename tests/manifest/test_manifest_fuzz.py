@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+import grown
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -71,6 +72,13 @@ def mutants(draw: st.DrawFn) -> bytes:
 @example(data=b'? "\\N"\n')
 def test_mutated_manifests(data: bytes, folder: Path) -> None:
     check(data)
+
+
+def test_manifests_grown_from_the_schema(folder: Path) -> None:
+    """Known keys in wrong places, with values of wrong types."""
+    trees = grown.seeds()
+    for seed in range(60):
+        check(grown.Grower(seed).manifest(trees))
 
 
 @FUZZ

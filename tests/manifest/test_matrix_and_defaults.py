@@ -12,11 +12,11 @@ from shared import REPO
 from mlftool.builder import build
 from mlftool.cli import main
 from mlftool.errors import MlfError
-from mlftool.manifest import Budget, Limits, Test, load, schema
+from mlftool.manifest import Budget, Limits, load, schema
+from mlftool.manifest import Test as Check  # pytest would collect a class named Test
 from mlftool.manifest.bazel import packages
 from mlftool.manifest.entries import entries
 
-Checked = Test
 MODELS = REPO / "examples/models"
 HEAD = "version: 1\nmodels:\n"
 
@@ -133,8 +133,8 @@ def test_tests_and_budgets_come_from_defaults(folder: Path) -> None:
     read = load(manifest(DEFAULTS))
     jsonschema.validate(yaml.safe_load(DEFAULTS), schema())
     plain, own, exact = read.models.values()
-    assert plain.test == own.test == Checked(vectors="gesture_int8.npz", absolute=0.5)
-    assert exact.test == Checked(vectors="gesture_int8.npz", relative=0.25)
+    assert plain.test == own.test == Check(vectors="gesture_int8.npz", absolute=0.5)
+    assert exact.test == Check(vectors="gesture_int8.npz", relative=0.25)
     assert own.budget == Budget(ram=20480)
     assert plain.budget
     assert plain.budget.targets == {"cortex-m0": Limits(ram=1024)}

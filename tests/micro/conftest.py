@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from firmware import MODELS, SANITIZE, Firmware, build
+from firmware import FLOAT, INT8, SANITIZE, Firmware, build
 
 from mlftool.compile import ModuleSpec
-
-INT8 = MODELS / "digits_int8.onnx"
-FLOAT = MODELS / "digits_float32.onnx"
 
 
 @pytest.fixture(scope="session")

@@ -16,6 +16,8 @@ from mlftool.targets import TARGETS
 
 ROOT = Path(__file__).resolve().parents[2]
 MODELS = ROOT / "examples/models"
+INT8 = MODELS / "digits_int8.onnx"
+FLOAT = MODELS / "digits_float32.onnx"
 SANITIZE = ("-g", "-fsanitize=address")  # the undefined one takes minutes to compile models
 SMALL = (("TVM_CRT_MAX_REGISTERED_MODULES", 3), ("TVM_CRT_MAX_PACKET_SIZE_BYTES", 512))
 

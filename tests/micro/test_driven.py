@@ -18,8 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import FLOAT, INT8
-from firmware import Firmware
+from firmware import FLOAT, INT8, Firmware
 
 import mlftool
 from mlftool.compile import ModuleSpec, compile_modules

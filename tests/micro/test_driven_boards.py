@@ -8,8 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import INT8
-from firmware import SMALL, build
+from firmware import INT8, SMALL, build
 
 import mlftool
 from mlftool.compile import ModuleSpec, compile_modules

@@ -7,11 +7,12 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from firmware import Firmware
-from rpc_line import Line, Stays
+from rpc_line import PATIENT, Line, Stays, wait
 
 from mlftool.micro import (
     MicroError,
@@ -22,6 +23,7 @@ from mlftool.micro import (
 
 LIMITS = TransportTimeouts(0.05, 5, 0.05)
 FAULTS = 1000
+LINES = 4
 
 
 def work(session: Session, x: np.ndarray) -> bytes:
@@ -31,14 +33,17 @@ def work(session: Session, x: np.ndarray) -> bytes:
     return module.get_output(0).numpy().tobytes()
 
 
-def test_damaged_bytes_end_in_a_result_or_a_named_error(aot_firmware: Firmware) -> None:
-    rng = random.Random(7)
-    line = Line([str(aot_firmware.program)])
+def damaged(firmware: Firmware, seed: int, count: int) -> Counter[str]:
+    """How so much work ended on a line of its own, each time with a damaged byte."""
+    rng = random.Random(seed)
+    line = Line([str(firmware.program)])
     x = np.random.default_rng(3).integers(-128, 128, (1, 1, 8, 8), np.int8)
     outcomes: Counter[str] = Counter()
     with Session(line, timeout_override=LIMITS) as session:
+        wait(session, PATIENT)  # only what is damaged should end by time, however busy we are
         right = work(session, x)
-        for _ in range(FAULTS):
+        for _ in range(count):
+            wait(session, LIMITS)
             line.damage(rng, rng.choice(("lost", "doubled", "flipped")))
             begin = time.monotonic()
             try:
@@ -47,12 +52,23 @@ def test_damaged_bytes_end_in_a_result_or_a_named_error(aot_firmware: Firmware) 
             except MicroError as error:
                 named = error.problems[0].message.partition(": ")[0]
                 outcomes[type(error).__name__ if named else "nameless"] += 1
+                line.after = {}
+                wait(session, PATIENT)
                 session.reconnect()
             assert time.monotonic() - begin < 10
             line.after = {}
+        wait(session, PATIENT)
         assert work(session, x) == right
         assert line.process is not None
         assert line.process.poll() is None  # it never restarted
+    return outcomes
+
+
+def test_damaged_bytes_end_in_a_result_or_a_named_error(aot_firmware: Firmware) -> None:
+    """On several lines at once: most of the time goes by until a limit is over."""
+    with ThreadPoolExecutor(LINES) as pool:
+        each = pool.map(lambda seed: damaged(aot_firmware, seed, FAULTS // LINES), range(LINES))
+        outcomes = sum(each, Counter[str]())
     assert sum(outcomes.values()) == FAULTS
     assert outcomes["MicroSessionTimeoutError"] > FAULTS // 10, outcomes
     assert outcomes["RPCError"] < FAULTS // 20, outcomes

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import INT8
+from firmware import INT8
 from rpc_line import KINDS, Line, built, calls, copied, faults, overhead
 
 from mlftool.micro import TransportTimeouts
@@ -33,7 +33,7 @@ def test_calls_and_bytes_are_not_lost(board: tuple[Interface, Line]) -> None:
 
 def test_faults_end_in_a_result_or_a_named_error(board: tuple[Interface, Line]) -> None:
     """Lost, doubled and flipped bytes, resets, and hosts that disappear, of each three."""
-    outcomes = faults(board[1], board[0], 3 * len(KINDS), TransportTimeouts(2, 60, 2))
+    outcomes = faults(board[1], board[0], 3 * len(KINDS), TransportTimeouts(1, 60, 1))
     assert sum(outcomes.values()) == 3 * len(KINDS)
     assert outcomes["right"] >= 3  # the hosts that disappeared
     assert outcomes.keys() <= {
@@ -47,7 +47,7 @@ def test_a_frame_is_one_write_and_a_pipe_costs_little() -> None:
     run, beside, writes = overhead(INT8, count=50)
     assert writes == 1
     assert run > 0
-    assert beside < 1  # millisecond
+    assert min(beside) < 1  # millisecond; others are what else the computer does
 
 
 HOST = """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import io
+import json
 import os
 import pty
 import shutil
@@ -11,13 +12,15 @@ import subprocess
 import sys
 import tarfile
 import threading
+import time
 import tty
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import INT8
+from firmware import INT8
+from shared import REPO
 
 import mlftool
 from mlftool.compile import ModuleSpec, compile_modules
@@ -277,10 +280,10 @@ def test_a_client_that_disappears_ends_the_server_and_its_program(made: tuple[Pa
     server = project._client._process
     assert server is not None
     children = Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split()
-    assert len(children) == 1
+    assert len(children) == 2  # the program, and what ends it if the server is killed
     project._client._write_file.close()
     assert server.wait(10) == 0
-    assert not Path(f"/proc/{children[0]}").exists()
+    assert not [child for child in children if Path(f"/proc/{child}").exists()]
 
 
 # the command line
@@ -327,11 +330,11 @@ def test_the_commands_of_tvmc(made: tuple[Path, Path], tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "status", "said"),
     [
-        (("micro", "create", "p", "x.tar", "zephyr"), 3, "no template 'zephyr'"),
+        (("micro", "create", "p", "x.tar", "zephyr"), 2, "no template 'zephyr'"),
         (("micro", "create", "p", "x.tar", "template"), 2, "needs --template-dir"),
-        (("micro", "create", "p", "x.tar", "host", "--project-option", "a"), 3, "NAME=VALUE"),
-        (("micro", "create", "p", "x.tar", "host", "--project-option", "a=b=c"), 3, "option 'a'"),
-        (("micro", "build", "nosuch"), 3, "microtvm_api_server.py"),
+        (("micro", "create", "p", "x.tar", "host", "--project-option", "a"), 2, "NAME=VALUE"),
+        (("micro", "create", "p", "x.tar", "host", "--project-option", "a=b=c"), 2, "option 'a'"),
+        (("micro", "build", "nosuch"), 2, "microtvm_api_server.py"),
         (("run", "--device", "micro", "--inputs", "x.npz"), 2, "needs --project-dir"),
         (("run", "--inputs", "x.npz"), 2, "the archive or model is missing"),
         (("run", "x.tar", "--project-dir", "p", "--inputs", "x.npz"), 2, "goes with no file"),
@@ -349,6 +352,46 @@ def test_a_folder_that_is_no_project_is_not_replaced(
     done = command("micro", "create", tmp_path, made[0], "host", "-f")
     assert "is no generated project" in done.stderr
     assert (tmp_path / "mine.txt").exists()
+
+
+HOST = """import sys, time
+sys.path.insert(0, sys.argv[1])
+import cmake_project
+handler = cmake_project.CMakeHandler(cmake_project.Path(sys.argv[2]))
+handler.open_transport({})
+print(handler.read_transport(20, 20).decode().split()[0], flush=True)
+time.sleep(600)
+"""
+# As QEMU: it goes on when its input ends. It says its process id.
+DEAF = "import os, sys, time; print(os.getpid(), ' ' * 30, flush=True); time.sleep(600)"
+
+
+def test_a_simulator_ends_with_a_server_that_is_killed(tmp_path: Path) -> None:
+    """A project's server, with nothing of mlftool but the files that it has copies of."""
+    (tmp_path / "build").mkdir()
+    for file in ("model.tar", "build/main"):
+        (tmp_path / file).touch()
+    command = [sys.executable, "-c", DEAF]
+    (tmp_path / "project.json").write_text(json.dumps({"options": {}, "command": command}))
+    files = REPO / "mlftool" / "micro" / "project_api"
+    words = [sys.executable, "-I", "-c", HOST, str(files), str(tmp_path)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as host:
+        assert host.stdout is not None
+        process = int(host.stdout.readline())
+        os.kill(process, 0)  # it runs
+        host.kill()
+    until = time.monotonic() + 20
+    while is_running(process) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not is_running(process)
+
+
+def is_running(process: int) -> bool:
+    """A process that nobody has waited for yet has ended, too."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
 
 
 @pytest.mark.skipif(

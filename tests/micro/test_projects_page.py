@@ -11,8 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import INT8
-from firmware import ROOT
+from firmware import INT8, ROOT
 
 from mlftool.mlf.runtime_tree import crt_root
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import FLOAT, INT8
+from firmware import FLOAT, INT8
 
 from mlftool.compile import ModuleSpec, compile_modules
 from mlftool.mlf import write_tar

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
+import time
 from pathlib import Path
 
 import numpy as np
@@ -175,6 +176,60 @@ def test_silence_ends_in_time() -> None:
         session.find_function("f")
     with pytest.raises(MicroSessionTimeoutError, match=r"handshake failed after 0\.2 s"):
         session.reconnect()
+
+
+class Slow(Scripted):
+    """Gives `at_once` bytes each 20 ms. Before, it takes one of `left` bytes in the time of each
+    read."""
+
+    def __init__(self, *answers: bytes, at_once: int = 1, left: int = 0) -> None:
+        super().__init__(*answers)
+        self.at_once, self.left = at_once, left
+
+    def read(self, n: int, timeout_sec: float | None) -> bytes:
+        assert timeout_sec is not None
+        time.sleep(timeout_sec if self.left else min(0.02, timeout_sec))
+        data = b"" if self.left or timeout_sec < 0.02 else self.waiting[: self.at_once]
+        self.left, self.waiting = max(0, self.left - 1), self.waiting[len(data) :]
+        if not data:
+            raise IoTimeoutError("nothing")
+        return data
+
+    def untaken(self) -> int:
+        return self.left
+
+
+def linked(line: Scripted, limit: float) -> Link:
+    """A line on which a session has begun."""
+    link = Link(line, TransportTimeouts(limit, limit, limit), 0x42, lambda text: None)
+    link.session = 0x6743
+    return link
+
+
+def test_limits_are_of_silence_and_not_of_a_whole_answer() -> None:
+    """An answer that takes three times the limit, byte by byte."""
+    line = Slow(packet(4, NULL_HANDLE))
+    begin = time.monotonic()
+    assert linked(line, 0.2).call("f", b"").endswith(NULL_HANDLE)
+    assert time.monotonic() - begin > 0.6
+
+
+def test_a_board_that_takes_what_was_sent_is_not_silent() -> None:
+    line = Slow(packet(4, NULL_HANDLE), at_once=100, left=4)
+    assert linked(line, 0.1).call("f", b"").endswith(NULL_HANDLE)
+    stuck = Slow(packet(4, NULL_HANDLE), at_once=100, left=4)
+    stuck.untaken = lambda: 4  # type: ignore[method-assign]
+    with pytest.raises(MicroSessionTimeoutError):
+        linked(stuck, 0.1).call("f", b"")
+
+
+@pytest.mark.parametrize("said", [b"boot\r\n", wire.encode(0, 3, b"still here")])
+def test_what_is_no_answer_is_silence(said: bytes) -> None:
+    """A board that talks all the time, but does not answer."""
+    line = Slow(said * 1000, at_once=len(said) - 3)
+    with pytest.raises(MicroSessionTimeoutError, match=r"f: failed to read reply"):
+        linked(line, 0.2).call("f", b"")
+    assert line.waiting
 
 
 def test_damage_is_in_the_message() -> None:

@@ -254,7 +254,7 @@ def _hole(path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("make", "code"),
-    [(_folder, "MLF0501"), (_pipe, "MLF0502"), (_hole, "MLF0502"), (lambda _: None, "MLF0501")],
+    [(_folder, "MLF0502"), (_pipe, "MLF0502"), (_hole, "MLF0502"), (lambda _: None, "MLF0501")],
     ids=["folder", "pipe", "three_gigabytes", "missing"],
 )
 def test_what_is_no_file(make: Callable[[Path], None], code: str, tmp_path: Path) -> None:

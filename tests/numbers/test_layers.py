@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from batch import Job, run_jobs
+from batch import Build, Job, run_jobs
 from onnx.utils import Extractor
 from oracle import is_tie, onnxruntime_float
 from shared import NETWORKS, Array, Network
@@ -61,7 +61,7 @@ def test_layers_differ_from_float_in_ties_only(network: Network, tmp_path: Path)
     values = all_quantised(model, feeds)
     parts = [p for p in pieces(model) if p.graph.node]
     jobs = [Job(p, [{i.name: v[i.name] for i in p.graph.input} for v in values]) for p in parts]
-    run_jobs(jobs, tmp_path, ("-O2",))
+    run_jobs(jobs, tmp_path, Build("-O2"))
     elements = ties = 0
     for part, job in zip(parts, jobs, strict=True):
         assert not job.failure, job.failure

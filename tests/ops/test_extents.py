@@ -58,6 +58,94 @@ MODELS = {
                 d = Less(picked, limit)
             }>
     }""",
+    "log_of_softmax": """g (float[6,4] x, bool[6] c) => (float[k,4] z) {
+        p = Compress <axis = 0> (x, c)
+        z = LogSoftmax <axis = 0> (p)
+    }""",
+    "sums_so_far": """g (float[6,4] x, bool[6] c) => (float[k,4] y, float[k,4] z) {
+        p = Compress <axis = 0> (x, c)
+        zero = Constant <value = int64 {0}> ()
+        y = CumSum(p, zero)
+        z = CumSum <reverse = 1, exclusive = 1> (p, zero)
+    }""",
+    "windows_from_the_end": """g (float[6,4] x, bool[6] c) => (float[k,4] y, float[k,2] z) {
+        p = Compress <axis = 0> (x, c)
+        last = Constant <value = int64[2] {-2, 1}> ()
+        most = Constant <value = int64[2] {100, 3}> ()
+        q = Slice(p, last, most)
+        z = Exp(q)
+        zero = Constant <value = int64[1] {0}> ()
+        front = Constant <value = int64[1] {-1}> ()
+        r = Slice(p, zero, front)
+        y = Neg(r)
+    }""",
+    "expanded": """g (float[6] x, float[6,1] r, bool[6] c)
+        => (float[k,3] y, float[n] z, float[2,m] w, float[2,l,5] u) {
+        p = Compress <axis = 0> (r, c)
+        q = Compress <axis = 0> (x, c)
+        rows = Shape(q)
+        three = Constant <value = int64[1] {3}> ()
+        pairs = Concat <axis = 0> (rows, three)
+        e = Expand(p, pairs)
+        y = Exp(e)
+        never = Constant <value = bool[6] {0, 0, 0, 0, 0, 0}> ()
+        first = Constant <value = bool[6] {1, 0, 0, 0, 0, 0}> ()
+        none = And(c, never)
+        a = Or(none, first)
+        single = Compress <axis = 0> (x, a)
+        many = Expand(single, rows)
+        z = Neg(many)
+        twice = Constant <value = int64[2] {2, 1}> ()
+        w = Expand(q, twice)
+        more = Constant <value = int64[3] {2, 1, 5}> ()
+        u = Expand(p, more)
+    }""",
+    "extents_that_go_together": """g (float[6,2,2] x, bool[6] c) => (float[k,4] y) {
+        p = Compress <axis = 0> (x, c)
+        joined = Concat <axis = 0> (p)
+        flat = Flatten(joined)
+        shape = Shape(p)
+        zero = Constant <value = int64[1] {0}> ()
+        rows = Gather(shape, zero)
+        four = Constant <value = int64[1] {4}> ()
+        asked = Concat <axis = 0> (rows, four)
+        none = Constant <value = int64[2] {-1, -1}> ()
+        isopen = Equal(asked, none)
+        ones = Constant <value = int64[2] {1, 1}> ()
+        same = Where(isopen, ones, asked)
+        zeros = ConstantOfShape(same)
+        y = Add(flat, zeros)
+    }""",
+    "parts_of_rows": """g (float[6,5] x, bool[6] c) => (float[k,2] y, float[k,3] z) {
+        p = Compress <axis = 0> (x, c)
+        parts = Constant <value = int64[2] {2, 3}> ()
+        q, r = Split <axis = 1> (p, parts)
+        y = Exp(q)
+        z = Neg(r)
+    }""",
+    "regions_of_an_image": """g (float[2,3,6,5] x, float[6,4] r, int64[6] n, bool[6] c)
+        => (float[k,3,2,2] y) {
+        p = Compress <axis = 0> (r, c)
+        zero = Constant <value = int64 {0}> ()
+        one = Constant <value = int64 {1}> ()
+        near = Max(n, zero)
+        image = Min(near, one)
+        q = Compress <axis = 0> (image, c)
+        y = RoiAlign <output_height = 2, output_width = 2, sampling_ratio = 2> (x, p, q)
+    }""",
+    "largest_of_rows": """g (float[6,4] x, bool[6] c) => (float[k,2] y, int64[k,2] i) {
+        p = Compress <axis = 0> (x, c)
+        two = Constant <value = int64[1] {2}> ()
+        y, i = TopK <axis = 1> (p, two)
+    }""",
+    "marked": """g (float[3,4] x) => (float[2,k,4] y, float[2,k] z) {
+        p = NonZero(x)
+        four = Constant <value = int64 {4}> ()
+        two = Constant <value = float[2] {0, 1}> ()
+        y = OneHot(p, four, two)
+        f = Cast <to = 1> (p)
+        z = Trilu(f)
+    }""",
     "reduced": """g (float[6,4] x, bool[6] c) => (float[4] a, float[4] b, float[4] m, float[k] r) {
         p = Compress <axis = 0> (x, c)
         zero = Constant <value = int64[1] {0}> ()
@@ -186,6 +274,16 @@ MODELS = {
             else_branch = e () => (float q) { q = Constant <value = float {-1}> () }
         >
     }""",
+    "a_branch_captures_an_extent_once": """g (float[6,2] x, bool[6] c, bool a) => (float y) {
+        p = Compress <axis = 0> (x, c)
+        q = Exp(p)
+        y = If (a) <
+            then_branch = t () => (float ty)
+                { r = Mul(p, q) ty = ReduceSum <keepdims = 0> (r) },
+            else_branch = e () => (float ey)
+                { s = Sub(p, q) ey = ReduceMax <keepdims = 0> (s) }
+        >
+    }""",
 }
 
 
@@ -246,8 +344,14 @@ BAD = {
         t = Constant <value = bool {1}> ()
         y = Loop (two, t, x) <body = b (int64 i, bool g, float[6] s) => (bool d, float[k] n) {
             d = Identity(g) n = Compress <axis = 0> (s, c) }> }""",
+    "parts of an axis whose extent is late": """g (float[4] x, bool[4] c)
+        => (float[1] y, float[3] z) { a = Compress <axis = 0> (x, c)
+        parts = Constant <value = int64[2] {1, 3}> () y, z = Split <axis = 0> (a, parts) }""",
+    "regions of an image whose extents are late": """g (float[1,2,4,4] x, bool[4] c, float[3,4] r)
+        => (float[3,2,1,1] y) { a = Compress <axis = 2> (x, c)
+        i = Constant <value = int64[3] {0, 0, 0}> () y = RoiAlign (a, r, i) }""",
     "an operator nobody taught": """g (float[4] x, bool[4] c) => (float[k] y) {
-        a = Compress <axis = 0> (x, c) z = Constant <value = int64 {0}> () y = CumSum(a, z) }""",
+        a = Compress <axis = 0> (x, c) y = Hardmax <axis = 0> (a) }""",
 }
 
 

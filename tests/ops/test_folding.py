@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from batch import compile_model
 from builders import Array, Net
 from cases import Case, Results
 from hypothesis import HealthCheck, given, settings
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from onnx import helper
 from oracle import session
 
+from mlftool.errors import MlfError
 from mlftool.ops.base import OLD, OPS, Trait, has
 from mlftool.ops.reference import evaluate_proto
 
@@ -107,10 +109,14 @@ def slice_(draw: Draw, rng: np.random.Generator) -> Call:
 def pad(draw: Draw, rng: np.random.Generator) -> Call:
     x = array(draw, rng, shape(draw, empty=False), NUMBERS)
     mode = draw(st.sampled_from(("constant", "reflect", "edge", "wrap")))
-    low = -1 if mode == "constant" else 0
-    most = [min(n - 1, 5) if mode in ("reflect", "wrap") else 5 for n in x.shape]
-    pads = [draw(st.integers(low if n > 2 else 0, m)) for n, m in zip(x.shape, most, strict=True)]
-    pads += [draw(st.integers(0, m)) for m in most]
+    if mode == "constant":  # either end may be cut off beyond the other
+        pads = [draw(st.integers(-min(n, 9) - 1, 5)) for n in x.shape]
+        pads += [
+            draw(st.integers(max(-9, 1 - n - b), 5)) for n, b in zip(x.shape, pads, strict=True)
+        ]
+    else:
+        most = [min(n - 1, 5) if mode in ("reflect", "wrap") else 5 for n in x.shape]
+        pads = [draw(st.integers(0, m)) for m in (*most, *most)]
     return [x, int64(pads), np.asarray(7, x.dtype)], {"mode": mode}, 1
 
 
@@ -237,6 +243,46 @@ def test_values_are_onnxruntimes(op: str, data: st.DataObject) -> None:
             np.testing.assert_allclose(got, want, rtol=near, atol=worst)
         else:
             np.testing.assert_array_equal(got, want)
+
+
+OLD_SPELLINGS = (
+    *(
+        (op, o, a)
+        for op in ("Softmax", "LogSoftmax", "Hardmax")
+        for o in (7, 11, 12)
+        for a in (0, 1, 2)
+    ),
+    *((op, 11, -2) for op in ("Softmax", "LogSoftmax", "Hardmax")),
+    *(("BatchNormalization", opset, None) for opset in (7, 9, 13, 14, 15)),
+)
+
+
+@pytest.mark.parametrize(("op", "opset", "axis"), OLD_SPELLINGS)
+def test_values_are_those_of_the_models_opset(op: str, opset: int, axis: int | None) -> None:
+    """What an operator meant in an old opset is folded, not what it means today."""
+    inputs = [floats(2, 3, 4)]
+    if op == "BatchNormalization":
+        inputs += [floats(3), floats(3), floats(3), np.abs(floats(3)) + np.float32(0.1)]
+    names = [f"x{k}" for k in range(len(inputs))]
+    node = helper.make_node(op, names, ["y"], **({} if axis is None else {"axis": axis}))
+    infos = [
+        helper.make_tensor_value_info(n, 1, x.shape) for n, x in zip(names, inputs, strict=True)
+    ]
+    graph = helper.make_graph([node], "g", infos, [helper.make_empty_tensor_value_info("y")])
+    imports = [helper.make_opsetid("", opset)]
+    model = helper.make_model(graph, opset_imports=imports, ir_version=8)
+    (want,) = session(model, False).run(None, dict(zip(names, inputs, strict=True)))
+    (got,) = evaluate_proto(node, inputs, {"": opset})
+    assert got.dtype == want.dtype
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+
+
+def test_what_draws_numbers_is_not_folded() -> None:
+    net = Net()
+    x, ratio, training = net.const(floats(2, 3)), net.const(0.5), net.const(np.array(True))
+    y = net.node("Add", net.node("Dropout", x, ratio, training), net.input("x", np.float32, (1,)))
+    with pytest.raises(MlfError, match="training mode, which draws random numbers"):
+        compile_model(net.model(y))
 
 
 def kept(op: str, *inputs: Any, outputs: int = 1, **attrs: Any) -> Case:

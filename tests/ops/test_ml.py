@@ -13,6 +13,8 @@ from cases import Case, Results
 from onnx import helper, numpy_helper
 
 import mlftool.backend
+from mlftool.compile import ModuleSpec, compile_module
+from mlftool.errors import MlfError
 
 Array = np.ndarray[Any, Any]
 ML = "ai.onnx.ml"
@@ -169,6 +171,7 @@ def others() -> Iterator[Case]:
         whole[:1].repeat(40, 0).astype(np.float32),
         inputdimensions=[5, 3],
     )
+    yield case("vectorizer_of_less", "FeatureVectorizer", x, x, inputdimensions=[9, 2])
     yield case("one_hot", "OneHotEncoder", whole, cats_int64s=[0, 2, 3, 5], zeros=1)
     yield case(
         "labels",
@@ -308,3 +311,23 @@ def test_what_the_standard_says_is_done_to_scores_of_trees(dtype: Any) -> None:
     assert got[0, 0] == pytest.approx(quantile(0.25), abs=2e-3)  # as near as the formula is
     assert got[1, 1] == pytest.approx(quantile(0.75), abs=2e-3)
     assert got[0, 1] == got[1, 0] == -np.inf
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("nodes_trueleafs", "nodes_falseleafs", "nodes_truenodeids", "nodes_falsenodeids"),
+        *("nodes_featureids", "leaf_targetids", "nodes_splits", "leaf_weights", "nodes_modes"),
+    ],
+)
+def test_a_list_of_a_tree_that_is_too_long(name: str) -> None:
+    model = stump(0, np.float32)
+    found = next(a for a in model.graph.node[0].attribute if a.name == name)
+    if found.ints:
+        found.ints.append(1)
+    else:
+        longer = np.append(numpy_helper.to_array(found.t), numpy_helper.to_array(found.t)[:1])
+        found.t.CopyFrom(numpy_helper.from_array(longer))
+    with pytest.raises(MlfError) as refused:
+        compile_module(ModuleSpec(model))
+    assert refused.value.exit_code == 2, refused.value

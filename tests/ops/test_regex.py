@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from mlftool.ops.regex import matcher, tables
+from mlftool.regex.automaton import matcher, tables
 
 PATTERNS = (
     r"", r"a*b+?c{2,3}", r"(a|b|)c", r"(a*)*b", r"x{0}", r"[]a]+", r"[a-]+", r"[^a-c]x",

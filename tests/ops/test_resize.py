@@ -118,6 +118,11 @@ def cases() -> Iterator[Case]:
     for k, scales in enumerate(([1, 1, 2, 3], [1, 1, 0.6, 0.5])):
         yield case(f"ten_nearest_{k}", shape, mode="nearest", opset=10, scales=scales)
         yield case(f"ten_linear_{k}", shape, mode="linear", opset=10, scales=scales)
+    for mode in ("nearest", "linear", "cubic"):
+        for name, shape_of in (("batch", (3, 2, 4, 5)), ("volumes", (2, 3, 2, 4, 3))):
+            full = {"scales": [1, 1, *[1.75] * (len(shape_of) - 2)], "around": "conv"}
+            if (mode, name) != ("cubic", "volumes"):  # which onnxruntime has not
+                yield case(f"{name}_{mode}", shape_of, mode=mode, **full)
     for mode in ("nearest", "linear"):
         yield case(f"between_convs_{mode}", shape, mode=mode, scales=[1, 1, 2, 2], around="conv")
         yield case(f"quantised_{mode}", shape, mode=mode, scales=[1, 1, 2, 2], around="q")

@@ -99,6 +99,55 @@ CASES: dict[str, tuple[str, dict[str, tuple[int, ...]], list[dict[str, Array]]]]
         {},
         ends((i(0, 1), i(2, 4)), (i(1, 0), i(3, 3))),
     ),
+    # What a box holds stands in other places than the same elements in a tensor.
+    "reshape_of_a_box": (
+        """g (float[3,4] x, int64[2] s) => (int64[a,b] y) { t = NonZero(x) y = Reshape(t, s) }""",
+        {"y": (11, 22)},
+        [{"x": X, "s": s} for s in (i(-1, 2), i(11, 2), i(1, -1), i(0, -1))],
+    ),
+    "rows_of_a_box": (
+        """g (float[3,4] x) => (int64[a,2] y) {
+            t = NonZero(x) s = Constant <value = int64[2] {-1, 2}> () y = Reshape(t, s) }""",
+        {},
+        [{"x": X}, {"x": X * (X > 1)}],
+    ),
+    "flat_box": (
+        """g (float[3,4] x, int64[2] a, int64[2] b) => (float[k] y, float[1,k] z, float[p,q] w) {
+            t = Slice(x, a, b) s = Constant <value = int64[1] {-1}> () y = Reshape(t, s)
+            z = Flatten <axis = 0> (t) w = Flatten(t) }""",
+        {},
+        ends((i(0, 1), i(2, 4)), (i(1, 1), i(3, 2))),
+    ),
+    "by_its_size": (
+        """g (float[3,4] x, int64[2] a, int64[2] b) => (float[k,1] y) {
+            t = Slice(x, a, b) n = Size(t) zero = Constant <value = int64[1] {0}> ()
+            one = Constant <value = int64[1] {1}> () m = Unsqueeze(n, zero)
+            s = Concat <axis = 0> (m, one) y = Reshape(t, s) }""",
+        {},
+        ends((i(0, 1), i(2, 4)), (i(1, 1), i(3, 2))),
+    ),
+    "heads": (
+        """g (float[2,3,6] x, int64[1] k) => (float[2,a,3,2] y, float[2,a,6] z) {
+            zero = Constant <value = int64[1] {0}> () one = Constant <value = int64[1] {1}> ()
+            t = Slice(x, zero, k, one) s = Constant <value = int64[4] {2, -1, 3, 2}> ()
+            y = Reshape(t, s) u = Transpose <perm = [0, 2, 1, 3]> (y)
+            v = Transpose <perm = [0, 2, 1, 3]> (u) r = Constant <value = int64[3] {0, 0, -1}> ()
+            z = Reshape(v, r) }""",
+        {},
+        [{"x": np.arange(36, dtype=np.float32).reshape(2, 3, 6), "k": i(k)} for k in (1, 2, 3)],
+    ),
+    "tile_of_a_box": (
+        """g (float[3,4] x, int64[2] a, int64[2] b, int64[2] s) => (float[p,q] y) {
+            t = Slice(x, a, b) y = Tile(t, s) }""",
+        {"y": (9, 9)},
+        [{"x": X, "a": i(0, 1), "b": i(2, 4), "s": s} for s in (i(2, 2), i(4, 1))],
+    ),
+    "pad_of_a_box": (
+        """g (float[3,4] x, int64[2] a, int64[2] b, int64[4] s) => (float[p,q] y, float[p,q] z) {
+            t = Slice(x, a, b) y = Pad(t, s) z = Pad <mode = "edge"> (t, s) }""",
+        {"y": (6, 7), "z": (6, 7)},
+        [{"x": X, "a": i(0, 1), "b": i(2, 4), "s": s} for s in (i(1, 1, 0, 2), i(0, 0, 2, 0))],
+    ),
     "a_loop_of_computed_length": (
         """g (int64 m, float[2] x) => (float[2] y, float[k,2] all) {
             t = Constant <value = bool {1}> ()
@@ -159,3 +208,19 @@ def test_what_a_bound_must_be(case: str, shapes: dict[str, tuple[int, ...]], say
     with pytest.raises(MlfError) as caught:
         compile_module(ModuleSpec(parser.parse_model(HEAD + CASES[case][0]), input_shapes=shapes))
     assert says in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("body", "value"),
+    [
+        ("(float[6,4] x, int64[1] n, int64[1] b, int64[1] s) => (float[M,N] z)"
+         " { z = Slice(x, n, b, s) }", (0,)),
+        ("(float[2,2] x, int64[1] s) => (float[M,N] z) { z = ReduceSum(x, s) }", (1,)),
+    ],
+)  # fmt: skip
+def test_a_remedy_that_works(body: str, value: tuple[int, ...]) -> None:
+    model = parser.parse_model(HEAD + "g " + body)
+    with pytest.raises(MlfError) as caught:
+        compile_module(ModuleSpec(model))
+    assert "--input-value" in str(caught.value)
+    compile_module(ModuleSpec(model, input_values={"s": value}))

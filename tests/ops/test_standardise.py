@@ -69,6 +69,9 @@ def cases() -> Iterator[Case]:
         yield case("InstanceNormalization", shape, by, epsilon=0.5, constant=False, then="Relu")
     for groups in (1, 2, 6):
         yield case("GroupNormalization", (2, 6, 3, 2), [(6,), (6,)], num_groups=groups)
+    for opset in (18, 20):  # of each group, in a record that onnx calls deprecated
+        by = [(3,)] * 2
+        yield case("GroupNormalization", (2, 6, 3, 2), by, num_groups=3, opset=opset)
     yield case("GroupNormalization", (1, 4, 1), [(4,), (4,)], num_groups=2, constant=False)
     yield case("GroupNormalization", (2, 4), [(4,), (4,)], num_groups=2)  # no extents in space
     for p in (1, 2):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import shutil
@@ -14,37 +13,12 @@ from pathlib import Path
 
 import pytest
 from shared import REPO
+from wheels import build, setuptools_in, sources_in
 
 from mlftool.cli import COMMANDS
 from mlftool.version import VERSION
 
 MODEL = REPO / "examples/models/gesture_int8.onnx"
-BUILD = "import sys; from setuptools import build_meta as b; b.build_{kind}(sys.argv[1])"
-
-
-def setuptools_in(folder: Path) -> Path:
-    """A copy of setuptools that is whole: no file whose name has a space, and one has, is where
-    Bazel runs a test. From 70.1 on it makes wheels by itself, as the lock file has it."""
-    spec = importlib.util.find_spec("setuptools")
-    assert spec
-    assert spec.origin
-    copy = shutil.copytree(Path(spec.origin).parent, folder / "setuptools")
-    text = copy / "_vendor/jaraco/text/Lorem ipsum.txt"
-    if text.parent.is_dir() and not text.exists():
-        text.write_text("")
-    return folder
-
-
-def build(kind: str, source: Path, out: Path, tools: Path) -> Path:
-    """What pip has made of `source`, in a folder that Python does not find mlftool in."""
-    out.mkdir(parents=True)
-    command = [sys.executable, "-c", BUILD.format(kind=kind), str(out)]
-    found = [str(tools), *filter(None, sys.path)]
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(found)}
-    done = subprocess.run(command, cwd=source, env=env, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    (made,) = out.iterdir()
-    return made
 
 
 def members(wheel: Path) -> dict[str, bytes]:
@@ -56,13 +30,7 @@ def members(wheel: Path) -> dict[str, bytes]:
 def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """The wheel, and the one that is made from the sdist."""
     folder = tmp_path_factory.mktemp("packaging")
-    source = folder / "source"
-    source.mkdir()
-    ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
-    for name in ("mlftool", "crt"):
-        shutil.copytree(REPO / name, source / name, ignore=ignored)
-    for name in ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE"):
-        shutil.copyfile(REPO / name, source / name)
+    source = sources_in(folder)
     tools = setuptools_in(folder / "tools")
     sdist = build("sdist", source, folder / "sdist", tools)
     with tarfile.open(sdist) as file:
@@ -144,6 +112,7 @@ CALLS = {
     "schema": "",
     "tune": "gesture_int8.onnx -o tuned.json --target cortex-m4 --inputs gesture_int8.npz",
     "doctor": "--json",
+    "bench": "gesture_int8.onnx --on host --runs 1 --repetitions 1",
     "profile": "gesture_int8.onnx",
     "size": "gesture_int8.onnx",
     "memmap": "gesture_int8.onnx",
@@ -155,6 +124,9 @@ CALLS = {
     "graph": "gesture_int8.onnx -o g.svg",
     "report": "gesture_int8.onnx -o g.html",
     "init": "started --model gesture_int8.onnx",
+    "man": "profile",
+    "library": "g.tar -o g.so",
+    "quantize": "gesture_float32.onnx --data gesture_float32.npz -o q.onnx --samples 4",
 }
 
 
@@ -162,6 +134,7 @@ def test_every_command_runs_from_the_wheel(installed: Path, tmp_path: Path) -> N
     assert set(CALLS) == set(COMMANDS) - {"watch"}  # which ends when it is told to
     for suffix in (".onnx", ".npz"):
         shutil.copy(MODEL.with_suffix(suffix), tmp_path)
+        shutil.copy(MODEL.with_name(f"gesture_float32{suffix}"), tmp_path)
     (tmp_path / "models.yaml").write_text(MANIFEST)
     (tmp_path / "WORKSPACE").touch()
     if shutil.which("arm-none-eabi-gcc") is None or shutil.which("qemu-system-arm") is None:

@@ -11,7 +11,7 @@ from batch import Job, run_jobs
 from builders import Net, random_feeds
 from oracle import onnxruntime_float, relative_error
 
-from mlftool.importer.onnx import import_onnx
+from mlftool.frontends.models import imported
 from mlftool.ir.graph import Graph
 from mlftool.ir.verify import verify
 from mlftool.passes import batchnorm, canonicalise
@@ -75,7 +75,7 @@ def operators(graph: Graph) -> set[str]:
 
 
 def folded(proto: onnx.ModelProto) -> Graph:
-    graph = import_onnx(proto, "m")
+    graph = imported(proto, "m")[0]
     for rewrite in (canonicalise.canonicalise, batchnorm.fold_batchnorm):
         graph = verify(rewrite(graph), rewrite.__name__)
     return graph

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from batch import SANITIZERS, Job, build_jobs
+from batch import Job, build_jobs
 from builders import Net, random_feeds
 
 from mlftool.compile import Module, ModuleSpec, compile_module
@@ -147,7 +147,7 @@ def jobs(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[Model, bool], J
                 spec = ModuleSpec(given, job.name, disabled_pass=OFF if off else ())
                 job.module = compile_module(spec)
                 made[model, off] = job
-    build_jobs(list(made.values()), tmp_path_factory.mktemp("channels"), ("-O0", *SANITIZERS))
+    build_jobs(list(made.values()), tmp_path_factory.mktemp("channels"))
     return made
 
 

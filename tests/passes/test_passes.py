@@ -12,7 +12,7 @@ import pytest
 from builders import Net
 
 from mlftool.compile import ModuleSpec, compile_module
-from mlftool.importer.onnx import import_onnx
+from mlftool.frontends import models
 from mlftool.ir.graph import Graph
 from mlftool.ir.verify import verify
 from mlftool.passes import batchnorm, canonicalise, fold, fuse, integers, layout, outputs, qdq
@@ -23,7 +23,7 @@ Pass = Callable[[Graph], Graph]
 def imported(model: onnx.ModelProto, folder: Path) -> Graph:
     path = folder / "model.onnx"
     path.write_bytes(model.SerializeToString())
-    return verify(import_onnx(path, "g"), "import")
+    return verify(models.imported(path, "g")[0], "import")
 
 
 def shape(graph: Graph) -> list[str]:
@@ -221,6 +221,21 @@ def test_fuse_epilogues_takes_the_residual_add(tmp_path: Path) -> None:
     assert [n.op for n in node.body] == ["Gemm", "Add", "Relu"]
     assert node.core.op == "Gemm"
     assert shape(graph) == ["float32[2x4] = Gemm(%, <float32[4x4]>) { Gemm; Add; Relu }"]
+
+
+def test_what_the_host_reads_itself_is_not_part_of_its_epilogue(tmp_path: Path) -> None:
+    """A Gemm of floats, and an Add of what both dequantise: the chain has a copy of the
+    DequantizeLinear, which cannot be computed behind the Gemm that reads it."""
+    net = Net()
+    x = net.dq(net.input("x", np.int8, (2, 4)), 0.5, np.int8(1))
+    y = net.node("Gemm", x, net.const(np.ones((4, 4)), np.float32))
+    model = net.model(net.q(net.node("Add", y, x), 0.25, np.int8(0)))
+    graph = imported(model, tmp_path)
+    for rewrite in (fuse.fuse_chains, fuse.fuse_epilogues):
+        graph = verify(rewrite(graph), rewrite.__name__)
+    gemm = next(n for n in graph.nodes if n.core.op == "Gemm")
+    assert gemm.inputs[0] in {out for n in graph.nodes for out in n.outputs}
+    compile_module(ModuleSpec(model))
 
 
 def test_fuse_prologues(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from batch import SANITIZERS, Job, build_jobs
+from batch import Job, build_jobs
 from builders import Net, random_feeds
 
 from mlftool.cli import main
@@ -78,7 +78,7 @@ def jobs(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str, str],
                 spec = ModuleSpec(model, job.name, target, patches=bands)
                 job.module = compile_module(spec)
                 made[name, target, bands] = job
-    build_jobs(list(made.values()), tmp_path_factory.mktemp("patches"), ("-O1", *SANITIZERS))
+    build_jobs(list(made.values()), tmp_path_factory.mktemp("patches"))
     for key, job in made.items():
         assert not job.failure, f"{key}: {job.failure}"
     return made

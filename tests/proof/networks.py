@@ -12,12 +12,14 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT / p) for p in ("", "tests/proof", "tests/random", "tests/support")]
 
+from campaign import KINDS  # noqa: E402
+from campaign import network as network_of  # noqa: E402
 from machine import FIRST, WAYS  # noqa: E402
-from menu import MENUS, grown  # noqa: E402
 
 from mlftool.compile import ModuleSpec, compile_modules  # noqa: E402
 from mlftool.errors import MlfError  # noqa: E402
@@ -25,22 +27,28 @@ from mlftool.mlf import Bundle, archive  # noqa: E402
 from mlftool.proof import certificate  # noqa: E402
 
 PROCESSORS = ("host", "x86-64-v3", "cortex-m0", "cortex-m4", "cortex-m55", "rv32imc")
-EXECUTORS = ("aot", "graph", "vm")
+EXECUTORS: tuple[Mapping[str, Any], ...] = (
+    {"executor": "aot"},
+    {"executor": "graph"},
+    {"executor": "vm"},
+    {"executor": "aot", "interface_api": "packed"},
+    {"executor": "graph", "link_params": True},
+)
 MINE = ("MLF0900", "MLF0510")
 
 
 def findings(seed: int, first: int, count: int, made: Counter[str]) -> Iterator[str]:
     """What is wrong, a line each; `made` counts archives and refusals."""
     for k in range(first, first + count):
-        network = grown(seed, k, sorted(MENUS)[k % len(MENUS)])
+        network = network_of(seed, k, sorted(KINDS)[k % len(KINDS)])
         if not network.operators:
             continue
         made["networks"] += 1
         for n, processor in enumerate(PROCESSORS):
-            way = (FIRST, *WAYS)[(k + n) % (1 + len(WAYS))]
+            way = (FIRST, *WAYS)[n and (k + n) % (1 + len(WAYS))]
             options = {**way.options, "target": processor}
-            executor = EXECUTORS[k % 3] if way is FIRST else "aot"
-            spec = ModuleSpec(network.model, "m", executor=executor, verify=True, **options)
+            asked = EXECUTORS[k % len(EXECUTORS)] if way is FIRST else EXECUTORS[0]
+            spec = ModuleSpec(network.model, "m", verify=True, **asked, **options)
             try:
                 bundle = compile_modules([spec])
             except MlfError as error:
@@ -49,7 +57,7 @@ def findings(seed: int, first: int, count: int, made: Counter[str]) -> Iterator[
                     yield f"{network.name}, {processor}, {way.name}: {error}"
                 continue
             made["archives"] += 1
-            for text in _again(bundle.files, executor):
+            for text in _again(bundle.files, asked["executor"]):
                 yield f"{network.name}, {processor}, {way.name}: {text}"
 
 

@@ -48,7 +48,7 @@ class Trial:
 def emitted(module: Module, files: dict[str, str], symbols: tuple[str, ...]) -> Emitted:
     members, given = module.sources.members, module.imported
     return Emitted(
-        files,
+        {name: text.encode() for name, text in files.items()},
         [parameter(members[n]) for n in given.inputs],
         [parameter(members[n]) for n in given.outputs],
         symbols,

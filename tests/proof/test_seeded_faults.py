@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import time
 from collections import Counter
 
 from code_faults import CODE_FAULTS
 from networks import PROCESSORS, findings
 from plan_faults import PLAN_FAULTS
 from seeded import trials
+from seeds import seed_of_sources
 
 SEED = 1
 
@@ -21,8 +20,8 @@ def test_every_kind_of_fault_is_found() -> None:
 
 
 def test_random_networks_are_proven_for_every_processor() -> None:
-    """A few of a seed that is a new one each day; `python -m tests.proof.networks` tries more."""
-    seed = int(os.environ.get("MLFTOOL_RANDOM_SEED", str(int(time.time()) // 86400)))
+    """A few of a new seed for each compiler; `python -m tests.proof.networks` tries more."""
+    seed = seed_of_sources()
     made: Counter[str] = Counter()
     wrong = list(findings(seed, 0, 12, made))
     assert not wrong, f"MLFTOOL_RANDOM_SEED={seed}\n" + "\n".join(wrong)

@@ -5,16 +5,26 @@ from __future__ import annotations
 import math
 import resource
 import tempfile
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from grow import Network
-from machine import FIRST, Finding, try_all, ways_of
-from menu import grown
+from machine import FIRST, TOGETHER, Finding, try_all, ways_of
+from menu import MENUS, grown
+from other_menu import made
+from shapes import shaped
 from shrink import shrunk
 
-BATCH = 8  # networks that share a program
+BATCH = 8  # networks that share a program; layers are small, so more of them do
+MORE = {"other": made, "shapes": shaped}  # the generators besides the first
+KINDS = (*MENUS, *MORE)
+
+
+def network(seed: int, index: int, kind: str = "all") -> Network:
+    """Network `index` of a seed, the same whenever it is asked for."""
+    return MORE[kind](seed, index) if kind in MORE else grown(seed, index, kind)
 
 
 @dataclass
@@ -25,6 +35,7 @@ class Tally:
     compiles: int = 0
     nodes: int = 0
     findings: list[Finding] = field(default_factory=list)
+    kernels: Counter[tuple[str, str]] = field(default_factory=Counter)  # names and templates
 
     def __str__(self) -> str:
         return (
@@ -40,28 +51,29 @@ def campaign(
     board_every: int,
     tell: Callable[[Tally, int], None] = lambda tally, done: None,
     seconds: float = math.inf,
-    menu: str = "all",
+    kind: str = "all",
 ) -> Tally:
-    """Networks `first` to `first + count` of a seed, grown with a menu; one in `board_every` runs
+    """Networks `first` to `first + count` of a seed, of one of KINDS; one in `board_every` runs
     on a board, too (0: none). `tell` hears of each batch, with the number of the network after it.
     There are no more batches when another one like those before would not end within `seconds` of
     processor time."""
     tally, began = Tally(), processor_seconds()
-    for start in range(first, first + count, BATCH):
-        indices = range(start, min(start + BATCH, first + count))
+    batch = TOGETHER if kind == "shapes" else BATCH
+    for start in range(first, first + count, batch):
+        indices = range(start, min(start + batch, first + count))
         trials = [
-            (network, ways_of(network, k, bool(board_every) and k % board_every == 0))
+            (one, ways_of(one, k, bool(board_every) and k % board_every == 0))
             for k in indices
-            if (network := grown(seed, k, menu)).operators
+            if (one := network(seed, k, kind)).operators
         ]
         with tempfile.TemporaryDirectory(prefix="mlftool-random-") as folder:
-            tally.findings += try_all(trials, Path(folder))
+            tally.findings += try_all(trials, Path(folder), tally.kernels)
         tally.networks += len(trials)
         tally.compiles += sum(len(ways) for _, ways in trials)
-        tally.nodes += sum(len(network.operators) for network, _ in trials)
+        tally.nodes += sum(len(one.operators) for one, _ in trials)
         tell(tally, indices.stop)
         spent = processor_seconds() - began
-        if spent * (1 + BATCH / (indices.stop - first)) > seconds:
+        if spent * (1 + batch / (indices.stop - first)) > seconds:
             break
     return tally
 

@@ -31,6 +31,7 @@ class Network:
     name: str
     model: onnx.ModelProto = field(repr=False)
     feeds: tuple[Feed, ...] = field(repr=False)
+    menu: str = ""  # of what it was grown
 
     @property
     def operators(self) -> tuple[str, ...]:
@@ -76,9 +77,14 @@ def value_info(name: str, array: Array) -> onnx.ValueInfoProto:
     return helper.make_tensor_value_info(name, code, array.shape)
 
 
-def make_model(graph: onnx.GraphProto) -> onnx.ModelProto:
-    imports = [helper.make_opsetid("", OPSET), helper.make_opsetid("com.microsoft", 1)]
+def make_model(graph: onnx.GraphProto, opset: int = OPSET) -> onnx.ModelProto:
+    versions = {"": opset, "com.microsoft": 1, "ai.onnx.ml": 3}
+    imports = [helper.make_opsetid(domain, version) for domain, version in versions.items()]
     return helper.make_model(graph, opset_imports=imports, ir_version=10)
+
+
+def opset_of(model: onnx.ModelProto) -> int:
+    return next(i.version for i in model.opset_import if not i.domain)
 
 
 def session_of(model: onnx.ModelProto, optimised: bool = False) -> onnxruntime.InferenceSession:
@@ -96,7 +102,13 @@ def session_of(model: onnx.ModelProto, optimised: bool = False) -> onnxruntime.I
 class Single:
     """One node as a model of its own: constants stay constants, all else is fed."""
 
-    def __init__(self, node: onnx.NodeProto, arrays: dict[str, Array], consts: set[str]) -> None:
+    def __init__(
+        self,
+        node: onnx.NodeProto,
+        arrays: dict[str, Array],
+        consts: set[str],
+        opset: int = OPSET,
+    ) -> None:
         self.node = node
         self.reads = [n for n in dict.fromkeys((*node.input, *inner_names(node))) if n]
         self.fed = [n for n in self.reads if n not in consts]
@@ -107,7 +119,7 @@ class Single:
             [helper.make_empty_tensor_value_info(o) for o in node.output if o],
             [numpy_helper.from_array(arrays[n], n) for n in self.reads if n in consts],
         )
-        self.session = session_of(make_model(graph))
+        self.session = session_of(make_model(graph, opset))
 
     def run(self, arrays: dict[str, Array]) -> list[Array]:
         found = self.session.run(None, {n: arrays[n] for n in self.fed})

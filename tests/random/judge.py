@@ -8,7 +8,7 @@ tensor: what noise changes, another order of sums may change.
 from __future__ import annotations
 
 import numpy as np
-from grow import Array, Feed, Network, Single, session_of
+from grow import Array, Feed, Network, Single, opset_of, session_of
 from onnx import numpy_helper
 
 NOISE = 1e-6
@@ -73,7 +73,8 @@ class Judge:
         nodes = self.network.model.graph.node
         for i, node in enumerate(nodes):
             if i == len(self._singles):
-                self._singles.append(Single(node, arrays, {*self.consts}))
+                opset = opset_of(self.network.model)
+                self._singles.append(Single(node, arrays, {*self.consts}, opset))
             for name, array in zip(node.output, self._singles[i].run(arrays), strict=True):
                 arrays[name] = noisy(array, rng)
         return {n: arrays[n] for n in self.names}

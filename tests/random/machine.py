@@ -1,28 +1,30 @@
 """Compiling networks with options of all kinds, running them, and saying what is wrong.
 
-Networks are built and run in batches: one program for this computer under sanitizers, and one for a
-simulated Cortex-M4 for some of them.
+Networks are built and run in batches: one program for this computer under sanitizers, and one for
+each simulated board that some of them run on.
 """
 
 from __future__ import annotations
 
 import traceback
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from batch import program_of
+from board_machines import flags_of, is_here, machine_of
 from grow import Feed, Network
 from judge import Judge
-from programs import HERE, SANITIZERS, Machine, Program, run_programs
+from programs import HERE, SANITIZED, Build, Machine, run_programs
+from units import Program
 
 from mlftool.compile import Module, ModuleSpec, compile_module
 from mlftool.errors import MlfError
-from mlftool.mlf.runtime_tree import crt_root
-from mlftool.runtime.boards import BOARDS
-from mlftool.runtime.runner import qemu_command
+from mlftool.plan.program import Program as Plan
 from mlftool.targets import TARGETS
 
 POOLS = ("fast=256@.bss.fast", "middle=3KiB@.bss.middle", "slow=4MiB@.bss.slow")
@@ -30,11 +32,12 @@ POOLS = ("fast=256@.bss.fast", "middle=3KiB@.bss.middle", "slow=4MiB@.bss.slow")
 
 @dataclass(frozen=True, eq=False)
 class Way:
-    """How a network is compiled and where it runs. `same`: its bits are those of the first way."""
+    """How a network is compiled and where it runs: on the board of target `board`, "" for here.
+    `same`: its bits are those of the first way."""
 
     name: str
     options: Mapping[str, Any] = field(default_factory=dict)
-    board: bool = False
+    board: str = ""
     same: bool = True
 
 
@@ -42,9 +45,6 @@ PLAIN = replace(TARGETS["host"], features=frozenset({"fpu"}))
 SOFT = replace(TARGETS["host"], features=frozenset({"narrow"}))
 REGISTERS = replace(TARGETS["host"], features=frozenset({"fpu", "registers"}))
 DSP = replace(TARGETS["host"], features=frozenset({"fpu", "dsp"}))  # its instructions in plain C
-WIDE = replace(
-    TARGETS["host"], features=TARGETS["x86-64-v3"].features, cflags=("-march=x86-64-v3",)
-)
 FIRST = Way("host")
 WAYS = (
     Way("workspace_io", {"workspace_io": True}),
@@ -65,13 +65,40 @@ WAYS = (
     Way("level 1", {"opt_level": 1}, same=False),
     Way("level 2", {"opt_level": 2, "target": PLAIN}, same=False),
 )
-BOARD = Way("cortex-m4", {"target": "cortex-m4"}, board=True)
+
+
+def _board(target: str, how: str = "", **options: Any) -> Way:
+    return Way(f"{target} {how}".rstrip(), {"target": target, **options}, board=target)
+
+
+# Nine: one network in eight runs on a board, so each way has its turn.
 BOARD_WAYS = (
-    BOARD,
-    BOARD,
-    Way("cortex-m4 for size", {"target": "cortex-m4", "optimize": "size"}, board=True),
-    Way("cortex-m4 in patches", {"target": "cortex-m4", "patches": "3"}, board=True),
-    Way("cortex-m4 in the workspace", {"target": "cortex-m4", "workspace_io": True}, board=True),
+    _board("cortex-m4"),
+    _board("cortex-m0"),
+    _board("cortex-m55"),
+    _board("cortex-m4", "for size", optimize="size"),
+    _board("rv32imc"),
+    _board("cortex-m4", "in patches", patches="3"),
+    _board("cortex-m33"),
+    _board("cortex-m0", "for size", optimize="size", workspace_io=True),
+    _board("cortex-m4", "in the workspace", workspace_io=True),
+)
+
+
+PROCESSORS = tuple(_board(f"cortex-m{name}") for name in (0, 3, 4, 7, 33, 55))
+RISC_V = ("rv32imc", "rv32imafc")
+VECTORS = {"x86-64-v3": {"avx2", "fma", "bmi2"}, "x86-64-v4": {"avx512vl", "avx512_vnni"}}
+TOGETHER = 16  # layers that share a board's program
+# Of layers that are tried in all shapes: every processor in every way.
+SHAPED_WAYS = tuple(
+    _board(target, how, **options)
+    for how, options in (
+        ("", {}),
+        ("for size", {"optimize": "size"}),
+        ("in patches", {"patches": "2"}),
+        ("in the workspace", {"workspace_io": True}),
+    )
+    for target in (*(f"cortex-m{n}" for n in (4, 55, 0, 7, 33, 3)), *RISC_V, *VECTORS)
 )
 
 
@@ -92,20 +119,45 @@ class Finding:
 
 
 def ways_of(network: Network, index: int, board: bool) -> tuple[Way, ...]:
-    """The first way, two others in turn, and the board's."""
+    """The first way, two others in turn, and one of the boards that this computer simulates; of
+    steps that enlarge last bits, all processors."""
+    if network.menu == "steps":
+        return (FIRST, *(way for way in PROCESSORS if is_here(way.board)))
     others = (WAYS[index % len(WAYS)], WAYS[(index // len(WAYS) + 7 * index + 3) % len(WAYS)])
-    return (FIRST, *dict.fromkeys(others), *([BOARD_WAYS[index % len(BOARD_WAYS)]] * board))
+    if network.menu == "shapes":
+        boards = [way for way in SHAPED_WAYS if _runs(way.board)] if board else []
+        mine = boards[index // TOGETHER % len(boards)] if boards else others[1]
+        return (FIRST, *dict.fromkeys((others[0], mine)))
+    boards = [way for way in BOARD_WAYS if is_here(way.board)] if board else []
+    return (FIRST, *dict.fromkeys(others), *([boards[index % len(boards)]] if boards else []))
 
 
-def try_all(trials: Sequence[tuple[Network, Sequence[Way]]], work: Path) -> list[Finding]:
+def _runs(target: str) -> bool:
+    """Whether this computer has the processor or simulates it."""
+    return is_here(target) if target not in VECTORS else VECTORS[target] <= _flags()
+
+
+@cache
+def _flags() -> set[str]:
+    info = Path("/proc/cpuinfo")
+    return set(info.read_text().split()) if info.is_file() else set()
+
+
+def try_all(
+    trials: Sequence[tuple[Network, Sequence[Way]]],
+    work: Path,
+    chosen: Counter[tuple[str, str]] | None = None,
+) -> list[Finding]:
     """Everything that is wrong with networks, each compiled in its ways, of which the first is what
-    others are compared with."""
+    others are compared with. `chosen` counts the kernels, as (name, template)."""
     findings: list[Finding] = []
     built: list[tuple[int, Way, Program]] = []
     for n, (network, ways) in enumerate(trials):
         for k, way in enumerate(ways):
             compiled = _compiled(network, way, f"m{n}_{k}")
             if isinstance(compiled, Module):
+                if chosen is not None:
+                    chosen.update(kernels_of(compiled.program))
                 built.append((n, way, _program(compiled, network)))
             else:
                 findings.append(Finding(network, way, *compiled))
@@ -120,6 +172,14 @@ def try_all(trials: Sequence[tuple[Network, Sequence[Way]]], work: Path) -> list
     return findings
 
 
+def kernels_of(program: Plan) -> Iterator[tuple[str, str]]:
+    """Names and templates of all kernels of a program, those of its subgraphs among them."""
+    for call in program.calls:
+        yield call.kernel.name, call.kernel.template
+        for part in call.parts.values():
+            yield from kernels_of(part)
+
+
 def _compiled(network: Network, way: Way, name: str) -> Module | tuple[str, str]:
     try:
         return compile_module(ModuleSpec(network.model, name, **way.options))
@@ -131,7 +191,8 @@ def _compiled(network: Network, way: Way, name: str) -> Module | tuple[str, str]
 
 def _program(module: Module, network: Network) -> Program:
     """Each sample, and the first once more: what a run leaves behind must not matter."""
-    return program_of(module, (*network.feeds, network.feeds[0]))
+    program = program_of(module, (*network.feeds, network.feeds[0]))
+    return replace(program, optimised=True)
 
 
 def _run(
@@ -141,22 +202,27 @@ def _run(
     trials: Sequence[tuple[Network, Sequence[Way]]],
 ) -> dict[tuple[int, str], list[Feed]]:
     results = {}
-    for board in (False, True):
+    for board in dict.fromkeys(way.board for _, way, _ in built):
         mine = [b for b in built if b[1].board == board]
-        if not mine:
-            continue
-        folder = work / ("board" if board else "host")
+        folder = work / (board or "host")
         folder.mkdir(parents=True, exist_ok=True)
-        flags = ("-O2", *BOARD_FLAGS) if board else ("-O1", *SANITIZERS)
-        machine = cortex_m4() if board else HERE
+        build, machine = _place(board)
         for (n, way, program), ran in zip(
-            mine, run_programs([p for _, _, p in mine], folder, flags, 2, machine), strict=True
+            mine, run_programs([p for _, _, p in mine], folder, build, 2, machine), strict=True
         ):
             if ran.failure:
                 findings.append(Finding(trials[n][0], way, "stopped", ran.failure))
             else:
                 results[n, way.name] = program.results(ran.output)
     return results
+
+
+def _place(board: str) -> tuple[Build, Machine]:
+    if not board:
+        return SANITIZED, HERE
+    if TARGETS[board].is_host:
+        return replace(SANITIZED, processor=TARGETS[board].cflags), HERE
+    return Build("-O2", processor=flags_of(board)), machine_of(board)
 
 
 def _judged(
@@ -191,22 +257,3 @@ def bits_differ(got: Feed, want: Feed) -> str:
             many = f"{name}: {int(different.sum())} of {a.size} differ"
             return f"{many}, element {at}: {b.flat[at]} and {a.flat[at]}"
     return ""
-
-
-BOARD_FLAGS = TARGETS["cortex-m4"].cflags
-
-
-def cortex_m4() -> Machine:
-    """The board of that core, with files of this computer."""
-    board, root = BOARDS["cortex-m4"], crt_root()
-    sources = (root / "boards/common/start.c", root / "boards/cortex_m/startup.c")
-    linking = [f"-I{root / 'boards' / p}" for p in (board.parts[0], board.parts[1], board.name)]
-    linking += [f"-L{root / 'boards'}", f"-T{root / board.script}", "-nostartfiles"]
-    linking += ["--specs=rdimon.specs", "-DSEMIHOSTED", "-Wl,--defsym=__stack_size=0x40000"]
-
-    def start(program: Path, argument: str) -> list[str]:
-        command = qemu_command(board, program, [argument])
-        at = command.index("-icount")
-        return command[:at] + command[at + 2 :]
-
-    return Machine("arm-none-eabi-gcc", tuple(map(str, sources)), tuple(linking), start)

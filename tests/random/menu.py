@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from grow import Grower, Network, NotThisError, Value, session_of
 from menu_control import choose, repeat
 from menu_images import any_conv_transpose, any_resize, image_input
 from menu_quantised import dynamic, quantised, quantised_layer
+from menu_steps import STEPS, odd_input
 from onnx import TensorProto
 from windows import window
 
@@ -499,7 +501,8 @@ IMAGES: tuple[tuple[float, Step], ...] = (
     (0.2, pad),
     (0.3, pool),
 )
-MENUS = {"all": MENU, "images": IMAGES}
+MENUS = {"all": MENU, "images": IMAGES, "steps": STEPS}
+INPUTS = {"images": image_input, "steps": odd_input}
 
 
 def grown(seed: int, index: int, menu: str = "all") -> Network:
@@ -517,9 +520,13 @@ def grown(seed: int, index: int, menu: str = "all") -> Network:
 
 def _attempt(rng: np.random.Generator, name: str, menu: str) -> Network:
     g = Grower(rng)
-    if menu == "images":
-        for _ in range(g.whole(1, 2)):
-            image_input(g)
+    if menu in INPUTS:
+        while not g.inputs:
+            try:
+                for _ in range(g.whole(1, 2)):
+                    INPUTS[menu](g)
+            except NotThisError:
+                continue
     else:
         _any_inputs(g)
     steps = MENUS[menu]
@@ -533,7 +540,7 @@ def _attempt(rng: np.random.Generator, name: str, menu: str) -> Network:
             step(g)
         except NotThisError:
             continue
-    return g.network(name)
+    return replace(g.network(name), menu=menu)
 
 
 def _any_inputs(g: Grower) -> None:

@@ -38,6 +38,8 @@ def any_resize(g: Grower) -> None:
         attrs["nearest_mode"] = g.one(*ROUNDINGS)
     elif g.chance(0.2):
         attrs["antialias"] = 1
+    if "antialias" in attrs and x.array.dtype == np.int8:
+        raise NotThisError  # onnxruntime cuts off at 0 and 255
     if mode == "cubic" or g.chance(0.05):
         attrs["cubic_coeff_a"] = g.one(-0.75, -0.5, -0.6)
         if x.array.dtype == np.int8:
@@ -57,7 +59,12 @@ def any_resize(g: Grower) -> None:
         sizes = [g.whole(1, 2 * x.shape[a] + 2) if a in change else x.shape[a] for a in axes]
         if any(c and sizes[k] == x.shape[axes[k]] for k, c in enumerate(cropped)):
             raise NotThisError  # onnxruntime does not crop it
-        if g.chance(0.1) and not any(cropped) and min(attrs.get("axes", axes)) >= 0:
+        if (
+            g.chance(0.1)
+            and transform != "align_corners"
+            and not any(cropped)
+            and min(attrs.get("axes", axes)) >= 0
+        ):
             attrs["keep_aspect_ratio_policy"] = g.one("not_larger", "not_smaller")
         g.add("Resize", x, roi, None, g.const(sizes, np.int64), **attrs)
     else:

@@ -19,8 +19,8 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests/random"), str(ROOT / "tests/support
 
 import numpy as np  # noqa: E402
 import onnx  # noqa: E402
-from campaign import Tally, campaign, smallest  # noqa: E402
-from menu import MENUS  # noqa: E402
+from campaign import KINDS, Tally, campaign, smallest  # noqa: E402
+from kernels import missing  # noqa: E402
 
 
 def main() -> int:
@@ -28,7 +28,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=1000, help="networks (1000)")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="a new one each time")
     parser.add_argument("--board", type=int, default=4, help="one in N on a board (4; 0: none)")
-    parser.add_argument("--menu", choices=MENUS, default="all", help="what networks consist of")
+    parser.add_argument("--menu", choices=KINDS, default="all", help="what networks consist of")
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "random")
     parser.add_argument("--no-shrink", action="store_true", help="leave findings as they are")
     args = parser.parse_args()
@@ -54,7 +54,9 @@ def main() -> int:
         state.write_text(json.dumps({"next": upto, "findings": found}))
 
     left = args.count - done["next"]
-    campaign(args.seed, done["next"], max(0, left), args.board, tell, menu=args.menu)
+    tally = campaign(args.seed, done["next"], max(0, left), args.board, tell, kind=args.menu)
+    if args.menu == "shapes":
+        print(f"{len(tally.kernels)} kernels; never chosen:", *missing(tally.kernels))
     return int(json.loads(state.read_text())["findings"] > 0) if state.is_file() else 0
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import onnx
-from grow import Array, Network, inner_names, make_model, session_of, value_info
+from grow import Array, Network, inner_names, make_model, opset_of, session_of, value_info
 from onnx import helper, numpy_helper
 
 
@@ -82,7 +82,7 @@ def _cut(
         [value_info(n, made[n]) for n in outputs],
         [t for t in graph.initializer if t.name in wanted],
     )
-    return Network(network.name, make_model(small), (given,))
+    return Network(network.name, make_model(small, opset_of(network.model)), (given,))
 
 
 def constants(network: Network) -> dict[str, Array]:

@@ -1,33 +1,34 @@
 """Random networks: right, the same bits in every way, and clean under sanitizers.
 
-As many networks as fit into a minute of processor time, of a seed that is a new one each day and
-printed; MLFTOOL_RANDOM_SEED sets it, MLFTOOL_RANDOM_SECONDS how long.
+As many networks as fit into a minute of processor time, of a seed that is a new one for each state
+of the compiler and printed; MLFTOOL_RANDOM_SEED sets it, MLFTOOL_RANDOM_SECONDS how long.
 `python -m tests.random.run` runs more, and makes findings small.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
-import time
 
 import numpy as np
 from campaign import BATCH, campaign
 from grow import Network, make_model, session_of, value_info
+from kernels import missing, named, templates
 from menu import grown
 from onnx import helper
+from other_menu import made
+from seeds import seed_of_sources
+from shapes import shaped
 from shrink import shrunk
 
 SECONDS = float(os.environ.get("MLFTOOL_RANDOM_SECONDS", "55"))
-SEED = int(os.environ.get("MLFTOOL_RANDOM_SEED", str(int(time.time()) // 86400)))
+SEED = seed_of_sources()
 MOST = 100_000
 # A refusal is no wrong number, but each costs a user a model: one network in so many.
 NETWORKS_PER_REFUSAL = 20
 
 
 def test_random_networks() -> None:
-    tools = all(map(shutil.which, ("arm-none-eabi-gcc", "qemu-system-arm")))
-    tally = campaign(SEED, 0, MOST, 8 if tools else 0, seconds=SECONDS)
+    tally = campaign(SEED, 0, MOST, 8, seconds=SECONDS)
     refused = {f.network.name: str(f) for f in tally.findings if f.kind == "refused"}
     print(f"seed {SEED}: {tally}, {len(refused)} networks refused")
     wrong = [str(f) for f in tally.findings if f.kind != "refused"]
@@ -38,10 +39,36 @@ def test_random_networks() -> None:
 
 def test_random_images() -> None:
     """Resize and ConvTranspose in all their spellings, for a few seconds."""
-    tally = campaign(SEED, 0, MOST, 0, seconds=SECONDS / 4, menu="images")
+    tally = campaign(SEED, 0, MOST, 0, seconds=SECONDS / 4, kind="images")
     print(f"seed {SEED}: {tally}")
     wrong = [str(f) for f in tally.findings if f.kind != "refused"]
     assert not wrong, f"MLFTOOL_RANDOM_SEED={SEED}\n" + "\n".join(wrong)
+
+
+def test_other_networks() -> None:
+    """Of the second generator, in all opsets; what it is refused for, others say, too."""
+    tally = campaign(SEED, 0, MOST, 8, seconds=SECONDS / 5, kind="other")
+    print(f"seed {SEED}: {tally}")
+    wrong = [str(f) for f in tally.findings if f.kind != "refused"]
+    assert not wrong, f"MLFTOOL_RANDOM_SEED={SEED}\n" + "\n".join(wrong)
+
+
+def test_layers_in_all_shapes() -> None:
+    """Of the third generator; it knows nothing that a network may be refused for."""
+    tally = campaign(SEED, 0, MOST, 8, seconds=SECONDS / 8, kind="shapes")
+    print(f"seed {SEED}: {tally}")
+    wrong = [str(f) for f in tally.findings if f.kind != "refused" or "MLF0900" in f.text]
+    assert not wrong, f"MLFTOOL_RANDOM_SEED={SEED}\n" + "\n".join(wrong)
+
+
+def test_the_sources_say_which_kernels_there_are() -> None:
+    """What a campaign of layers did not choose is read from them."""
+    assert {"dsp.rows", "narrow.planes", "portable.resize", "tiles.s8"} <= named()
+    assert {"dsp_rows.c.j2", "resize.c.j2"} <= templates()
+    left = missing([("portable.resize", "resize.c.j2"), ("integers.tiles.s8", "tiles.c.j2")])
+    assert {*left} == {*named(), *templates()} - {
+        *("portable.resize", "resize.c.j2", "tiles.s8", "tiles.c.j2")
+    }
 
 
 def test_a_campaign_ends_in_time() -> None:
@@ -53,6 +80,8 @@ def test_a_campaign_ends_in_time() -> None:
 def test_a_network_grows_the_same_again() -> None:
     assert grown(3, 5).model == grown(3, 5).model
     assert grown(3, 5).model != grown(3, 6).model
+    assert made(3, 5).model == made(3, 5).model
+    assert shaped(3, 5).model == shaped(3, 5).model
 
 
 def test_shrinking_leaves_what_fails() -> None:

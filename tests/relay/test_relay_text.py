@@ -20,7 +20,7 @@ from shared import NETWORKS, Network
 
 from mlftool.codegen.relay import relay_function, relay_text
 from mlftool.errors import MlfError
-from mlftool.importer.onnx import import_onnx
+from mlftool.frontends.models import imported
 from mlftool.ir.graph import Graph
 
 KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator")
@@ -44,13 +44,13 @@ def checked(graph: Graph) -> tuple[str, Function]:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_small_models_are_pure_relay(family: str) -> None:
-    text, _ = checked(import_onnx(FAMILIES[family][1](), family))
+    text, _ = checked(imported(FAMILIES[family][1](), family)[0])
     assert "pure Relay" in text
 
 
 @pytest.mark.parametrize("network", NETWORKS, ids=str)
 def test_networks_are_pure_relay(network: Network) -> None:
-    text, _ = checked(import_onnx(network.path, "net"))
+    text, _ = checked(imported(network.path, "net")[0])
     assert "pure Relay" in text.splitlines()[1]
 
 
@@ -67,7 +67,7 @@ def test_every_operator_test_of_onnx_that_we_import() -> None:
                 values = (*model.graph.input, *model.graph.output)
                 if not all(v.type.HasField("tensor_type") for v in values):
                     continue  # sequences, which only the model knows as such
-                graph = import_onnx(model, "net")
+                graph = imported(model, "net")[0]
             except MlfError:
                 continue  # not a model of ours yet
             texts += 1
@@ -117,7 +117,7 @@ def test_names_become_names_of_relay_and_stay_apart() -> None:
     out = helper.make_empty_tensor_value_info('y"*/')
     graph = helper.make_graph(nodes, "g", inputs, [out])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", net.opset)])
-    _, function = checked(import_onnx(model, "net"))
+    _, function = checked(imported(model, "net")[0])
     expected = ["%a_b_0", "%a_b_0_1", "%v1", "%vlet", "%vinff", "%v_", "%_0"]
     assert [n for n, _ in function.params] == expected
     assert function.attrs == {"output_tensor_names": ["y___"]}
@@ -128,7 +128,7 @@ def test_the_add_model_reads_like_tvms() -> None:
     a, b = net.input("a", np.uint8, (1, 2)), net.input("b", np.float32, (1, 2))
     product = net.node("Mul", b, net.const([[2, 4]], np.float32))
     y = net.node("Add", net.node("Cast", a, to=onnx.TensorProto.FLOAT), product)
-    text, _ = checked(import_onnx(net.model(y), "add"))
+    text, _ = checked(imported(net.model(y), "add")[0])
     calls = re.findall(r"= ([a-z.]+)\(", text)
     assert calls == ["multiply", "cast", "add"]
     assert text.startswith('#[version = "0.0.5"]\n/* mlftool: pure Relay */\ndef @main(%a: ')
@@ -137,7 +137,7 @@ def test_the_add_model_reads_like_tvms() -> None:
 def test_what_relay_lacks_is_marked() -> None:
     net = Net()
     x = net.input("x", np.float32, (2, 3))
-    text, function = checked(import_onnx(net.model(net.node("Shrink", x)), "net"))
+    text, function = checked(imported(net.model(net.node("Shrink", x)), "net")[0])
     header = "/* mlftool: Relay with calls of the onnx dialect (1): onnx.Shrink */"
     assert text.splitlines()[1] == header
     assert "let %onnx_value: Tensor[(2, 3), float32] = onnx.Shrink(%x" in text

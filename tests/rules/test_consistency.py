@@ -130,7 +130,9 @@ def test_everything_public_is_documented() -> None:
     assert empty == []
 
 
-@pytest.mark.parametrize("lock", ["requirements.lock", "requirements-test.lock"])
+@pytest.mark.parametrize(
+    "lock", ["requirements.lock", "requirements-quantize.lock", "requirements-test.lock"]
+)
 def test_every_locked_package_has_hashes(lock: str) -> None:
     text = (ROOT / lock).read_text().replace("\\\n", "")
     lines = [line for line in text.splitlines() if line and not line.startswith(("#", " "))]
@@ -144,7 +146,8 @@ def test_the_test_lock_agrees_with_the_lock() -> None:
         text = (ROOT / name).read_text()
         return {line.split()[0] for line in text.splitlines() if "==" in line.split("--")[0]}
 
-    assert pins("requirements.lock") <= pins("requirements-test.lock")
+    assert pins("requirements.lock") <= pins("requirements-quantize.lock")
+    assert pins("requirements-quantize.lock") <= pins("requirements-test.lock")
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ KNOWN = {
 }
 # fmt: on
 # Repositories whose files we write ourselves.
-OURS = re.compile(r"@(mlf_system|mlftool|models|executors|boards|team_\w+)?//|//|:|@//")
+OURS = re.compile(r"@(mlf_system|mlftool|models|executors|boards|accelerated|team_\w+)?//|//|:|@//")
 # Rules and globals that Bazel 9 does not have (its release notes, and bazel#23043).
 GONE = re.compile(
     r"(cc|py|sh|java|objc|proto|fdo|propeller|android|apple|aar)_\w+"
@@ -127,7 +127,9 @@ def test_nothing_needs_what_bazel_9_has_removed(path: Path) -> None:
     assert list(problems(path.read_text(), str(path.relative_to(ROOT)))) == []
 
 
-@pytest.mark.parametrize("manifest", ["models.yaml", "executors.yaml", "boards.yaml"])
+@pytest.mark.parametrize(
+    "manifest", ["models.yaml", "executors.yaml", "boards.yaml", "accelerated.yaml"]
+)
 def test_what_a_manifest_becomes_needs_nothing_removed(manifest: str) -> None:
     made = packages(load_manifest(str(ROOT / "examples" / manifest)), "@//x:m.yaml", "@mlftool")
     assert [p for name, text in made.items() for p in problems(text, name)] == []

@@ -59,7 +59,7 @@ def test_this_repository_loads(own: Evaluator) -> None:
     assert {"crt", "examples", "mlftool", "rules/platforms"} <= {
         n for r, n in own.packages if not r
     }
-    for name in ("models", "executors", "boards"):
+    for name in ("models", "executors", "boards", "accelerated"):
         assert len([p for repo, p in own.packages if repo == repository(own, name)]) > 2
     assert "digits_cortex-m55_clang_test" in own.packages["", "examples"].targets
     assert len(own.mentions) > 1000
@@ -132,7 +132,8 @@ def test_the_module_of_the_registry_loads(consumer: Evaluator) -> None:
 def test_a_consumer_gets_nothing_for_our_own_tests(consumer: Evaluator) -> None:
     made = {name for names in consumer.made.values() for name in names}
     assert made == {
-        "mlf_python", "mlf_system", "models", "sensor_models", "models_manifest",
+        "mlf_python", "mlf_python_quantize", "mlf_system",
+        "models", "sensor_models", "models_manifest",
     }  # fmt: skip
 
 

@@ -27,13 +27,15 @@ ASKED: dict[str, Any] = {
     "system_lib": True,
     "workspace_io": True,
     "pools": ("sram=1MiB",),
-    "backends": ("cmsis-nn",),
+    "state": ("h0=hn",),
+    "stream": ("axis=1",),
     "tuning": Path("x.json"),
 }
 OTHERS: dict[str, tuple[Any, ...]] = {
     "interface_api": (None, "c", "packed"),
     "optimize": ("speed", "size"),
     "patches": ("off", "auto"),
+    "workspace_io": (False, True),
 }
 GIVEN = [dict(zip(OTHERS, values, strict=True)) for values in itertools.product(*OTHERS.values())]
 
@@ -74,7 +76,7 @@ def test_rules_refuse_what_the_table_does(name: str, executor: str) -> None:
     table = rules["OPTIONS"][name].needs if name in OPTIONS else rules["FILES"][name]
     seen = set()
     for given in GIVEN:
-        words = {n: v or "" for n, v in given.items()}
+        words = {n: "" if v is None else v for n, v in given.items()}
         ctx = SimpleNamespace(attr=SimpleNamespace(executor=executor, **words))
         wanted: list[Need] = list(unmet(name, {**given, name: ASKED[name]}, executor))
         seen.add(bool(wanted))

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from rules.private.tools import baseline, budget, image, stamp, summary
+from rules.private.tools import baseline, budget, compile_commands, image, stamp, summary
 
 ROOT = Path(os.path.abspath(__file__)).parents[2]
 
@@ -248,3 +248,19 @@ def test_launch_imports_only_what_it_is_given(tmp_path: Path) -> None:
     assert out.rstrip().endswith("'one', 'two']")
     assert "-packages" not in out
     assert str(launch.parent) not in out
+
+
+def test_the_server_that_runs_a_program_is_asked(tmp_path: Path) -> None:
+    """Its startup options may have been on a command line, which a second call does not see."""
+    base = tmp_path / "root" / "5f3c"
+    folder = base / "execroot" / "sensor" / "bazel-out" / "k8-fastbuild" / "bin" / "x.runfiles"
+
+    assert compile_commands.server_of(folder) == [f"--output_base={base}"]
+    (tmp_path / "root" / "install").mkdir(parents=True)
+    assert compile_commands.server_of(folder) == [
+        f"--output_user_root={tmp_path / 'root'}",
+        f"--output_base={base}",
+    ]
+    assert compile_commands.server_of(Path("/home/somebody/sensor")) == []
+    inner = folder / "_tmp/server/77aa/execroot/main/bazel-out/bin"
+    assert compile_commands.server_of(inner) == [f"--output_base={inner.parents[3]}"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -87,6 +88,26 @@ def test_run_on_a_board(name: str, tmp_path: Path, capsys: pytest.CaptureFixture
     data = json.loads(capsys.readouterr().out)
     assert (data["passed"], data["elements"]) == (True, 4)
     assert data["instructions"] > 0
+
+
+@needs_boards
+def test_a_pool_that_is_too_small_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Metadata that understate what the code allocates."""
+    archive = graph_archive(7)
+    name = next(n for n in archive.files if b"TVMBackendAllocWorkspace(1" in archive.files[n])
+    text = archive.text(name)
+    assert "(uint64_t)16" in text
+    files = {**archive.files, name: text.replace("(uint64_t)16", "(uint64_t)50000").encode()}
+    np.savez(tmp_path / "v.npz", x=X)
+    words = ["run", tar("g", tmp_path, Bundle(files)), "--inputs", str(tmp_path / "v.npz")]
+    assert main([*words, "--on", "cortex-m4"]) == 1
+    said = capsys.readouterr().err
+    found = re.search(r"out of memory: asked for (\d+) bytes, left (\d+) of (\d+)", said)
+    assert found, said
+    asked, left, size = map(int, found.groups())
+    assert asked == 50000 > size > left > 0
 
 
 def test_boards_take_c_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -187,7 +188,12 @@ static int parallel(void) {
 def test_objects_for_others_are_refused(tmp_path: Path) -> None:
     arm = bytearray(compile_object(PREAMBLE + KERNELS, tmp_path))
     arm[4], arm[18] = 1, 40  # a 32-bit file for Arm
-    for data, message in ((bytes(arm), "is compiled for armv7l"), (b"!<arch>\n", "is not an ELF")):
+    whole = compile_object(PREAMBLE + KERNELS, tmp_path)
+    for data, message in (
+        (bytes(arm), "is compiled for armv7l"),
+        (b"!<arch>\n", "is not an ELF"),
+        (whole[:-1], f"ends after {len(whole) - 1} bytes, within its sections"),
+    ):
         module = loaded(with_object(data), tmp_path).module()
         with pytest.raises(MlfError, match=message) as caught:
             module.run({"x": X})
@@ -229,6 +235,30 @@ def test_external_libraries_are_named(text: str, needs: str, library: str, tmp_p
     assert problem.code == "MLF0611"
     assert f"module 'default' needs {needs}" in problem.message
     assert library in problem.help
+
+
+@pytest.mark.parametrize("make", [struct_archive, packed_archive, lambda: graph_archive(7)])
+def test_a_file_of_the_module_that_is_missing_is_one_clear_line(
+    make: Callable[[], Bundle], tmp_path: Path
+) -> None:
+    """Each in turn: a module that needs it says which function is gone, and whose it is."""
+    bundle = make()
+    (wanted,) = loaded(bundle, tmp_path).module().run({"x": X}).values()
+    names = [n for n in bundle.files if n.startswith("codegen/host/src/")]
+    missed = 0
+    for name in names:
+        files = {k: v for k, v in bundle.files.items() if k != name}
+        try:
+            (made,) = loaded(Bundle(files), tmp_path).module().run({"x": X}).values()
+        except MlfError as error:
+            (problem,) = error.problems
+            assert "\n" not in problem.message
+            assert "undefined symbol" not in problem.message
+            if problem.code == "MLF0611":
+                missed += "the archive lacks a file of codegen/host" in problem.help
+        else:
+            np.testing.assert_array_equal(made, wanted)
+    assert missed > 0
 
 
 def test_an_abort_ends_the_call_and_not_the_process(tmp_path: Path) -> None:

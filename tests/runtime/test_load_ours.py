@@ -5,19 +5,25 @@ from __future__ import annotations
 import itertools
 import json
 import re
+import subprocess
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import mlftool
+from mlftool.backends import Backend, BackendCode, register_backend
+from mlftool.cli import parser_of
 from mlftool.compile import ModuleSpec, compile_module, compile_modules
 from mlftool.describe import operator_bundle
 from mlftool.errors import MlfError
+from mlftool.ir.graph import Graph, Node
 from mlftool.mlf import Bundle, write_tar
 from mlftool.mlf.metadata import MEMBER
 from mlftool.mlf.records import VERSIONS
 from mlftool.runtime.load import LoadedArchive
+from mlftool.targets import Target
 
 ROOT = Path(__file__).parents[2]
 MODEL = ROOT / "examples" / "models" / "digits_int8.onnx"
@@ -113,8 +119,6 @@ def test_a_changed_archive_is_refused(tmp_path: Path) -> None:
 
 def test_the_readme_of_an_archive_builds_it(tmp_path: Path) -> None:
     """Its commands, run as they stand in the unpacked folder."""
-    import subprocess
-
     for options in EXECUTORS:
         bundle = compile_modules([ModuleSpec(MODEL, "m", **options)])
         folder = tmp_path / str(len(list(tmp_path.iterdir())))
@@ -128,6 +132,14 @@ def test_the_readme_of_an_archive_builds_it(tmp_path: Path) -> None:
         assert len(command) == 1
         run = subprocess.run(command[0], cwd=folder, shell=True, capture_output=True, text=True)
         assert (run.returncode, run.stderr) == (0, ""), run.stderr
+
+
+@pytest.mark.parametrize("options", EXECUTORS, ids=lambda o: "-".join(map(str, o.values())))
+def test_the_readme_names_options_that_exist(options: dict[str, object]) -> None:
+    page = compile_modules([ModuleSpec(MODEL, "m", **options)]).text("README.md")
+    named = re.findall(r"--[a-z][a-z-]+", page)
+    assert set(named) <= set(parser_of("compile")._option_string_actions)
+    assert bool(named) == (options == {"executor": "graph"})
 
 
 def test_what_the_docs_say_works(
@@ -165,3 +177,48 @@ def test_an_executor_we_do_not_know_is_called_by_its_interface() -> None:
     bare = {n: d for n, d in made.items() if not n.endswith((".h", ".json")) or n == MEMBER}
     with pytest.raises(MlfError, match="modules of the later executor cannot be run"):
         LoadedArchive(Bundle(bare)).module()
+
+
+def device_of_dense_layers() -> None:
+    """Makes the backend `readme` known, which has a device."""
+
+    def accepts(graph: Graph, node: Node, target: Target) -> tuple[Node, ...] | str:
+        return (node,) if "Gemm" in node.op else ""
+
+    def compile(part: Graph, target: Target) -> BackendCode:
+        return BackendCode("return 0;")
+
+    register_backend(Backend("readme", accepts, compile, "readme-npu"))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"workspace_io": True},
+        {"pools": ("fast=1KiB", "slow=16KiB")},
+        {"pools": ("slow=16KiB",), "workspace_io": True},
+        {"backends": ("readme",)},
+        {"backends": ("readme",), "workspace_io": True},
+    ],
+    ids=lambda o: "-".join(o) or "plain",
+)
+def test_the_readme_s_call_compiles(options: dict[str, Any], tmp_path: Path) -> None:
+    """Its C, with arrays of the names that it uses."""
+    device_of_dense_layers()
+    bundle = compile_modules([ModuleSpec(MODEL, "m", **options)])
+    assert ("struct tvmgen_m_devices" in bundle.text("README.md")) == ("backends" in options)
+    for name, data in bundle.files.items():
+        if "/include/" in name:
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).write_bytes(data)
+    (block,) = re.findall(r"```c\n(.*?)\n```", bundle.text("README.md"), re.DOTALL)
+    include, _, call = block.partition("\n")
+    arrays = "static char image[64], probability[10], fast[1024], slow[9000];"
+    used = "(void)image; (void)probability; (void)fast; (void)slow; (void)outputs; (void)inputs;"
+    body = f"{arrays}\nint main(void) {{\n{call}\n{used}\nreturn status;\n}}\n"
+    (tmp_path / "call.c").write_text(f"#include <stddef.h>\n{include}\n{body}")
+    command = ["gcc", "-std=c99", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "call.c"]
+    command += ["-I", "codegen/host/include"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -17,6 +17,7 @@ from mlftool.errors import MlfError
 from mlftool.mlf import write_tar
 from mlftool.mlf.runtime_tree import crt_root
 from mlftool.runtime.execute import check_processor, place_for
+from mlftool.runtime.interface import read_interface
 
 needs_boards = pytest.mark.skipif(
     not (shutil.which("arm-none-eabi-gcc") and shutil.which("qemu-system-arm")),
@@ -203,7 +204,6 @@ def test_labels_give_accuracy(work: Path, capsys: pytest.CaptureFixture[str]) ->
         ("run toy.tar --inputs v.npz --relative nan", "MLF0400", "--relative"),
         ("run toy.tar --inputs v.npz --repetitions 0", "MLF0400", "--repetitions"),
         ("run toy.tar --inputs v.npz -o no/such/out.npz", "MLF0402", "no/such/out.npz"),
-        ("run toy.tar", "MLF0400", "--inputs"),
         ("runner toy.tar --module tiy -o x.c", "MLF0606", "got 'tiy'"),
         ("runner v.npz -o x.c", "MLF0502", "v.npz"),
     ],
@@ -220,6 +220,22 @@ def test_bad_input_is_one_line_and_exit_2(
     assert f"error[{code}]" in text
     assert message in text
     assert not (work / "x.c").exists()
+
+
+def test_a_run_without_inputs_makes_them(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As tvmc does. A file with some of the inputs is refused, unless the rest is asked for."""
+    found = []
+    for mode in ([], ["--fill-mode", "random"], ["--fill-mode", "zeros"]):
+        assert main(["run", "toy.tar", "-o", "out.npz", *mode]) == 0
+        found.append((work / "out.npz").read_bytes())
+        assert f"{mode[1] if mode else 'random'} inputs): 1 sample" in capsys.readouterr().out
+    assert found[0] == found[1] != found[2]
+    first, *others = read_interface(toy(), None, "toy.tar").inputs
+    assert others
+    np.savez(work / "some.npz", **{first.name: np.ones(first.shape, first.dtype)})
+    assert fails("run toy.tar --inputs some.npz", capsys)[0] == 2
+    assert main(["run", "toy.tar", "--inputs", "some.npz", "--fill-mode", "ones"]) == 0
+    assert "--expect needs --inputs" in fails("run toy.tar --expect v.npz", capsys)[1]
 
 
 @pytest.mark.parametrize(

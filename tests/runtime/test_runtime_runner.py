@@ -94,6 +94,33 @@ def test_instructions_are_the_same_in_every_run() -> None:
     assert 1_000_000 < first["instructions"] < 1_001_000
 
 
+@needs_boards
+@pytest.mark.parametrize("place", ["host", "cortex-m4"])
+def test_what_is_not_of_the_module_is_compiled_once(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled: list[str] = []
+    compile_c = toolchain.compile_c
+
+    def listed(command: tuple[str, ...], arguments: tuple[str, ...], *rest: object) -> None:
+        compiled.extend(name for name in arguments if name.endswith(".c"))
+        compile_c(command, arguments, *rest)
+
+    monkeypatch.setattr(toolchain, "compile_c", listed)
+
+    def build(bundle: Bundle) -> Path:
+        if place == "host":
+            return build_runner(bundle, read_interface(bundle), tmp_path)
+        return link_firmware(bundle, read_interface(bundle), BOARDS[place], tmp_path)
+
+    first = build(toy())
+    assert "crt/runner/runner.c" in compiled
+    compiled.clear()
+    assert build(toy("return 0; /* other bytes */")) != first
+    assert compiled
+    assert not [name for name in compiled if name.startswith("crt/")]
+
+
 @pytest.mark.parametrize("place", FIRMWARE)
 def test_stack_use_is_measured(place: str) -> None:
     figures = run(

@@ -66,6 +66,16 @@ def test_wrong_shapes(shape: tuple[int, ...], shown: str) -> None:
     assert shown in message
 
 
+def test_a_batch_of_samples_is_told_what_to_do() -> None:
+    arrays = {name: array[:, 0] if name == "a:0" else array for name, array in vectors(3).items()}
+    assert arrays["a:0"].shape == (3, 4)
+    with pytest.raises(MlfError) as caught:
+        samples_of(arrays, INPUTS, "v.npz")
+    (problem,) = caught.value.problems
+    assert problem.help == "for 3 samples, give the array an axis: array[:, None]"
+    assert len(samples_of({**arrays, "a:0": arrays["a:0"][:, None]}, INPUTS, "v.npz")) == 3
+
+
 def test_different_numbers_of_samples() -> None:
     arrays = {**vectors(3), "a:0": vectors(2)["a:0"]}
     ((code, message),) = problems_of(arrays)

@@ -3,7 +3,7 @@ builds and runs all of them as one."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
@@ -12,16 +12,8 @@ from typing import Any
 import kept
 import numpy as np
 import onnx
-from programs import (
-    INCLUDE,
-    SANITIZERS,
-    WARNINGS,
-    Output,
-    Program,
-    run_programs,
-    write_headers,
-    write_program,
-)
+from programs import SANITIZED, WARNINGS, Build, run_programs
+from units import INCLUDE, Output, Program, write_headers, write_program
 
 from mlftool.codegen.weights import SUFFIX
 from mlftool.compile import Module, ModuleSpec, compile_module
@@ -31,8 +23,8 @@ from mlftool.ir.graph import TensorType
 
 __all__ = [
     "INCLUDE",
-    "SANITIZERS",
     "WARNINGS",
+    "Build",
     "Job",
     "build_jobs",
     "compile_job",
@@ -43,8 +35,6 @@ __all__ = [
 ]
 
 Array = np.ndarray[Any, Any]
-# Sanitizers see most without an optimiser, which takes more than half of the time.
-FLAGS = ("-O0", *SANITIZERS)
 OPTIMISED: set[tuple[str, str]] = set()  # operators with kernels that it has seen in this process
 
 
@@ -112,9 +102,21 @@ def write_sources(module: Module, work: Path) -> str:
     return write_program(program_of(module, ()), work)
 
 
-def run_jobs(jobs: Sequence[Job], work: Path, flags: Sequence[str] = FLAGS) -> None:
-    """Compile, link and run all jobs in folder `work`; results are left in the jobs. With the usual
-    flags an optimiser sees each kernel once."""
+def new_kernels(module: Module) -> bool:
+    """Whether the module has a kernel that none before in this process had: what gcc warns of only
+    when it optimises, it says of each kernel then, and optimised C is run."""
+    kernels = {(call.node.op, call.kernel.name) for call in module.program.calls}
+    new = not kernels <= OPTIMISED
+    OPTIMISED.update(kernels)
+    return new
+
+
+def every(_: Module) -> bool:
+    return True
+
+
+def run_jobs(jobs: Sequence[Job], work: Path, build: Build = SANITIZED) -> None:
+    """Compile, link and run all jobs in folder `work`; results are left in the jobs."""
     alive: list[Job] = []
     for job in jobs:
         job.name = job.name or _name(job, {j.name for j in alive})
@@ -125,16 +127,7 @@ def run_jobs(jobs: Sequence[Job], work: Path, flags: Sequence[str] = FLAGS) -> N
             job.failure = str(error)
         except Exception as error:  # a bug of the compiler: the test that owns the job fails
             job.failure = f"{type(error).__name__}: {error}"
-    build_jobs(alive, work, flags)
-
-
-def _optimise(module: Module) -> tuple[str, ...]:
-    """Flags for a module that has a kernel which no module of this process had: what gcc warns of
-    only when it optimises, it says of each kernel then, and optimised C is run."""
-    kernels = {(call.node.op, call.kernel.name) for call in module.program.calls}
-    new = not kernels <= OPTIMISED
-    OPTIMISED.update(kernels)
-    return ("-O1",) if new else ()
+    build_jobs(alive, work, build)
 
 
 def _name(job: Job, taken: set[str]) -> str:
@@ -149,13 +142,19 @@ def compile_job(job: Job) -> None:
     job.module = compile_model(job.model, job.name, job.target, job.executor, job.shapes)
 
 
-def build_jobs(jobs: Sequence[Job], work: Path, flags: Sequence[str]) -> None:
-    """The C compiler's part for jobs that are compiled, then one program that runs them all."""
+def build_jobs(
+    jobs: Sequence[Job],
+    work: Path,
+    build: Build = SANITIZED,
+    optimised: Callable[[Module], bool] = new_kernels,
+) -> None:
+    """The C compiler's part for jobs that are compiled, then one program that runs them all. What
+    sanitizers watch also runs without them, `optimised`."""
     programs = [job.program() for job in jobs]
-    if flags == FLAGS:
+    if build.sanitizers:
         pairs = zip(programs, jobs, strict=True)
-        programs = [replace(program, optimise=_optimise(job.compiled)) for program, job in pairs]
-    ran = run_programs(programs, work, flags)
+        programs = [replace(p, optimised=optimised(job.compiled)) for p, job in pairs]
+    ran = run_programs(programs, work, build)
     for job, program, done in zip(jobs, programs, ran, strict=True):
         job.output, job.failure = done.output, done.failure
         if not done.failure:

@@ -30,7 +30,7 @@ def conv_f32() -> onnx.ModelProto:
 
 
 def quantised_conv(
-    group: int, size: int = 3, last: str = "Relu", least: int = -5
+    group: int, size: int = 3, last: str = "Relu", least: int = -5, stride: int = 1
 ) -> onnx.ModelProto:
     net = Net()
     ic = 4
@@ -39,7 +39,8 @@ def quantised_conv(
     w = net.dq(w, np.array([0.01, 0.02, 0.03, 0.04]), np.zeros(4, np.int8), 0)
     b = net.const([10, -20, 30, -40], np.int32)
     b = net.dq(b, np.float32([0.01, 0.02, 0.03, 0.04]) * np.float32(0.05), np.zeros(4, np.int32), 0)
-    y = net.node(last, net.node("Conv", x, w, b, group=group, pads=[size // 2] * 4))
+    window = {"pads": [size // 2] * 4, "strides": [stride] * 2}
+    y = net.node(last, net.node("Conv", x, w, b, group=group, **window))
     return net.model(net.q(y, 0.04, np.int8(-128)))
 
 
@@ -113,8 +114,10 @@ FAMILIES: dict[str, tuple[str, Callable[[], onnx.ModelProto]]] = {
     "contract_s8": (PORTABLE, lambda: quantised_conv(1)),
     "contract_any": (PORTABLE, conv_3d),
     "depthwise_s8": (PORTABLE, lambda: quantised_conv(4)),
-    "dsp_pairs": ("cortex-m4", lambda: quantised_conv(1)),
-    "dsp_pairs_dense": ("cortex-m4", gemm_s8),
+    "dsp_pairs": ("cortex-m4", lambda: quantised_conv(1, stride=3)),
+    "dsp_rows": ("cortex-m4", lambda: quantised_conv(1)),
+    "dsp_triples": ("cortex-m4", lambda: quantised_conv(1, size=1)),
+    "dsp_dense": ("cortex-m4", gemm_s8),
     "dsp_planes": ("cortex-m4", lambda: quantised_conv(4)),
     "helium_quads": ("cortex-m55", lambda: quantised_conv(1)),
     "helium_octets": ("cortex-m55", lambda: quantised_conv(4)),

@@ -1,6 +1,6 @@
 """Generated C with its samples: what a C compiler and a judge need of a model, and our compiler no
 longer. Some modules at a time become one object file, all are linked into one program with
-sanitizers on, and one process runs them.
+sanitizers on, and one process runs them. Those of which it is asked run as optimised C, too.
 
 A module whose C does not compile, or that a sanitizer stops, fails alone.
 """
@@ -9,37 +9,58 @@ from __future__ import annotations
 
 import functools
 import itertools
-import re
 import subprocess
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import kept
 import numpy as np
+import units
+from units import INCLUDE, Array, Program, included, undeclared, write_headers, write_program
 
-from mlftool.ir import dtype
-from mlftool.ir.values import EXTENTS, cut
 from mlftool.mlf.runtime_tree import helper_headers
 from mlftool.targets import CFLAGS
 
-Array = np.ndarray[Any, Any]
 WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror")
-SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 LONGEST_RUN_S = 120  # all programs together
 # Modules that gcc reads at once. To start gcc and to parse the headers takes 30 ms of a processor,
 # as long as to compile a small module.
 TOGETHER = 16
-# What a module names for its own file alone.
-OWN_NAME = re.compile(r"^(?![\s#/]).*\bstatic\b[^=;{(]*?\b(\w+)(?:\[[^\]]*\])*\s*(?:[=;(]|$)", re.M)
-HELPER = re.compile(r"\b(?:mlf|MLF)_\w+")
-LANES = re.compile(r"^mlf_\w+x\d+$")  # functions of simd.h, whose names its macros make
-DEFINED = re.compile(r"^# *define (\w+)", re.M)
-INCLUDED = re.compile(r'^#include "(?:mlf/)?(\w+\.h)"', re.M)
-INCLUDE = "codegen/host/include"
+# What is undefined traps: messages about it are a third of the time of gcc, and only a module that
+# was stopped needs them.
+TRAPPING = ("-fsanitize=address,undefined", "-fsanitize-undefined-trap-on-error")
+TELLING = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
+
+@dataclass(frozen=True)
+class Build:
+    """How modules are compiled: at which level, with which sanitizers, for which processor.
+
+    Sanitizers see most at -O0, and there gcc takes a fifth of the time that it takes to optimise
+    what it has instrumented."""
+
+    level: str = "-O0"
+    sanitizers: tuple[str, ...] = ()
+    processor: tuple[str, ...] = ()
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        return (self.level, *self.sanitizers, *self.processor)
+
+    @property
+    def optimised(self) -> Build:
+        """For the same processor, without sanitizers: what users run."""
+        return replace(self, level="-O1", sanitizers=())
+
+    @property
+    def telling(self) -> Build:
+        """The same that says what it stops for."""
+        return replace(self, sanitizers=TELLING)
+
+
+SANITIZED = Build(sanitizers=TRAPPING)
 
 MAIN = r"""
 #include <stdint.h>
@@ -115,59 +136,12 @@ int main(int argc, char **argv) {
 
 
 @dataclass(frozen=True)
-class Output:
-    """One output as C writes it."""
-
-    name: str
-    dtype: str
-    shape: tuple[int, ...]
-
-    @property
-    def bytes(self) -> int:
-        return dtype.BY_NAME[self.dtype].size(int(np.prod(self.shape, dtype=np.int64)))
-
-    def array(self, data: bytes) -> Array:
-        return dtype.texts(dtype.restored(data, dtype.BY_NAME[self.dtype], self.shape))
-
-
-@dataclass(frozen=True)
-class Program:
-    """One module: its C, the bytes of each input, its outputs, and all inputs of each sample."""
-
-    name: str
-    header: str
-    lib0: str
-    lib1: str
-    input_bytes: tuple[int, ...]
-    outputs: tuple[Output, ...]
-    samples: tuple[bytes, ...]
-    workspace_io: bool = False  # inputs and outputs are where the module says
-    weights: tuple[tuple[str, bytes], ...] = ()  # files the C includes, by their names in archives
-    optimise: tuple[str, ...] = ()  # flags of this module alone
-
-    def results(self, data: bytes) -> list[dict[str, Array]]:
-        """The outputs of each sample in `data`, which the program wrote."""
-        results, at = [], 0
-        for _ in self.samples:
-            sample = {}
-            for output in self.outputs:
-                sample[output.name] = output.array(data[at : at + output.bytes])
-                at += output.bytes
-            for output in self.outputs:
-                extents = sample.pop(output.name + EXTENTS, None)
-                if extents is not None:
-                    sample[output.name] = cut(sample[output.name], extents)
-            results.append(sample)
-        assert at == len(data)
-        return results
-
-
-@dataclass(frozen=True)
 class Ran:
     """What a program wrote, or why it did not."""
 
     output: bytes = b""
     failure: str = ""
+    stopped: bool = False  # the failure is that it did not run to its end
 
 
 @dataclass(frozen=True)
@@ -187,18 +161,18 @@ HERE = Machine()
 def run_programs(
     programs: Sequence[Program],
     work: Path,
-    flags: Sequence[str],
+    build: Build = SANITIZED,
     threads: int = 2,
     machine: Machine = HERE,
 ) -> list[Ran]:
     """What became of each, after one program that holds all was built and run in folder `work`: all
     but those of which it is known from an earlier run on this computer (kept.py)."""
     if machine is not HERE:
-        return _run_new(programs, work, flags, threads, machine)
-    keys = [_key(program, flags) for program in programs]
+        return _run_new(programs, work, build, threads, machine)
+    keys = [_key(program, build) for program in programs]
     known = [kept.recall(key) for key in keys]
     new = [p for p, output in zip(programs, known, strict=True) if output is None]
-    made = iter(_run_new(new, work, flags, threads, machine) if new else ())
+    made = iter(_run_new(new, work, build, threads, machine) if new else ())
     ran = [next(made) if output is None else Ran(output) for output in known]
     for key, output, done in zip(keys, known, ran, strict=True):
         if output is None and not done.failure:
@@ -206,68 +180,80 @@ def run_programs(
     return ran
 
 
-def _key(program: Program, flags: Sequence[str]) -> str:
+def _key(program: Program, build: Build) -> str:
     """Names all that the output of a program depends on."""
     fields = repr(replace(program, samples=(), weights=()))
     weights = [part for item in program.weights for part in item]
-    return kept.key_of((*_frame(), repr(flags), fields, *program.samples, *weights))
+    return kept.key_of((*_frame(), repr(build), fields, *program.samples, *weights))
 
 
 @functools.cache
 def _frame() -> tuple[bytes | str, ...]:
     """What all programs share: the compiler, headers, and what is around a module."""
     headers = [part for item in sorted(helper_headers().items()) for part in item]
-    return (kept.compiler("gcc"), *CFLAGS, *WARNINGS, Path(__file__).read_bytes(), *headers)
+    ours = [Path(file).read_bytes() for file in (__file__, units.__file__)]
+    return (kept.compiler("gcc"), *CFLAGS, *WARNINGS, *ours, *headers)
 
 
 def _run_new(
-    programs: Sequence[Program], work: Path, flags: Sequence[str], threads: int, machine: Machine
+    programs: Sequence[Program], work: Path, build: Build, threads: int, machine: Machine
 ) -> list[Ran]:
+    """As they are; under sanitizers those that ask for it run optimised, too, which writes the
+    same."""
+
+    def run(some: Sequence[Program], folder: Path, build: Build) -> dict[str, Ran]:
+        return _run_all(some, folder, build, threads, machine) if some else {}
+
+    ran = run(programs, work, build)
+    if build.sanitizers:
+        for program in programs:
+            if ran[program.name].stopped:
+                told = run([program], work / "telling" / program.name, build.telling)
+                ran |= {name: done for name, done in told.items() if done.failure}
+        alive = {p.name: p for p in programs if p.optimised and not ran[p.name].failure}
+        again = run(list(alive.values()), work / "optimised", build.optimised)
+        for name, done in again.items():
+            if done.failure:
+                ran[name] = Ran(failure=f"{build.optimised.level}: {done.failure}")
+            elif not _alike(alive[name], ran[name].output, done.output):
+                ran[name] = Ran(failure=f"{build.optimised.level} gives other bits")
+    return [ran[program.name] for program in programs]
+
+
+def _alike(program: Program, one: bytes, other: bytes) -> bool:
+    """Whether all bits are equal; NaNs are all alike."""
+    if one == other:
+        return True
+    samples = zip(program.results(one), program.results(other), strict=True)
+    return all(bits_alike(a[name], b[name]) for a, b in samples for name in a)
+
+
+def bits_alike(a: Array, b: Array) -> bool:
+    """Of two tensors; NaNs are all alike."""
+    if a.shape != b.shape or a.dtype.kind in "OSU":
+        return np.array_equal(a, b)
+    with np.errstate(invalid="ignore"):  # of NaNs that signal
+        numbers = ~((a != a) & (b != b))
+    word = f"u{a.dtype.itemsize}"
+    return np.array_equal(a[numbers].view(word), b[numbers].view(word))
+
+
+def _run_all(
+    programs: Sequence[Program], work: Path, build: Build, threads: int, machine: Machine
+) -> dict[str, Ran]:
+    """Program -> what became of it."""
     write_headers(work)
     with ThreadPoolExecutor(threads) as pool:
-        units = _units(programs)
-        made = list(pool.map(lambda unit: _objects(unit, work, flags, machine), units))
+        parts = [programs[k : k + TOGETHER] for k in range(0, len(programs), TOGETHER)]
+        made = list(pool.map(lambda part: _objects(part, work, build.flags, machine), parts))
     objects = [name for names, _ in made for name in names]
-    texts = itertools.chain.from_iterable(texts for _, texts in made)
-    modules = itertools.chain.from_iterable(units)
-    said = {p.name: text for p, text in zip(modules, texts, strict=True)}
-    failures = [said[p.name] for p in programs]
-    alive = [p for p in programs if not said[p.name]]
-    ran: dict[str, Ran] = {}
+    said = itertools.chain.from_iterable(texts for _, texts in made)
+    ran = {p.name: Ran(failure=text) for p, text in zip(programs, said, strict=True)}
+    alive = [p for p in programs if not ran[p.name].failure]
     if alive:
-        _link(alive, objects, work, flags, machine)
-        ran = _run(alive, work, machine)
-    pairs = zip(programs, failures, strict=True)
-    return [Ran(failure=failure) if failure else ran[p.name] for p, failure in pairs]
-
-
-def write_headers(work: Path) -> None:
-    for name, data in helper_headers().items():
-        path = work / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
-
-
-def write_program(program: Program, work: Path) -> str:
-    """The module's C as one file that includes both parts; returns its name."""
-    name = program.name
-    (work / INCLUDE / f"tvmgen_{name}.h").write_text(program.header)
-    # The entry point's file names its pools as the kernels' file names parameters.
-    (work / f"{name}_lib0.c").write_text(re.sub(r"\b(\w+_pool)\b", r"\1_", program.lib0))
-    (work / f"{name}_lib1.c").write_text(program.lib1)
-    for file, data in program.weights:
-        (work / file).write_bytes(data)
-    (work / f"{name}.c").write_text(f'#include "{name}_lib0.c"\n#include "{name}_lib1.c"\n')
-    return f"{name}.c"
-
-
-def _units(programs: Sequence[Program]) -> list[list[Program]]:
-    """Modules that gcc reads at once: those with the same flags, so many at a time."""
-    kinds: dict[tuple[str, ...], list[Program]] = {}
-    for program in programs:
-        kinds.setdefault(program.optimise, []).append(program)
-    groups = kinds.values()
-    return [group[k : k + TOGETHER] for group in groups for k in range(0, len(group), TOGETHER)]
+        _link(alive, objects, work, build.flags, machine)
+        ran |= _run(alive, work, machine)
+    return ran
 
 
 def _objects(
@@ -275,41 +261,20 @@ def _objects(
 ) -> tuple[list[str], list[str]]:
     """Compiles the modules together, or each by itself if the compiler says anything; the object
     files, and for each module what the compiler says if it cannot."""
-    sources = [write_program(program, work) for program in programs]
-    flags = (*flags, *programs[0].optimise)
-    if len(programs) > 1 and not any(map(undeclared, programs)):
-        unit = f"{programs[0].name}_and_more"
-        parts = map(_included, programs, sources)
-        (work / f"{unit}.c").write_text("".join(parts))
+    sources = {p.name: write_program(p, work) for p in programs}
+    objects: list[str] = []
+    said: dict[str, str] = {}
+    together = [p for p in programs if not undeclared(p)]
+    if len(together) > 1:
+        unit = f"{together[0].name}_and_more"
+        (work / f"{unit}.c").write_text("".join(included(p, sources[p.name]) for p in together))
         if not _said(f"{unit}.c", work, flags, machine):
-            return [f"{unit}.o"], [""] * len(programs)
-    said = [_said(source, work, flags, machine) for source in sources]
-    good = [p.name for p, failure in zip(programs, said, strict=True) if not failure]
-    return [f"{name}.o" for name in good], said
-
-
-def undeclared(program: Program) -> set[str]:
-    """Names of helpers that none of the module's own headers has: in one file with other modules
-    theirs would do."""
-    text = program.lib0 + program.lib1 + program.header
-    used = {LANES.sub("MLF_SIMD_H_", n) for n in HELPER.findall(text)} - set(DEFINED.findall(text))
-    return used.difference(*map(_helpers, INCLUDED.findall(text)))
-
-
-@functools.cache
-def _helpers(header: str) -> frozenset[str]:
-    """The names of helpers in a header of mlf/ and in those that it includes."""
-    text = helper_headers().get(f"{INCLUDE}/mlf/{header}", b"").decode()
-    return frozenset(HELPER.findall(text)).union(*map(_helpers, INCLUDED.findall(text)))
-
-
-def _included(program: Program, source: str) -> str:
-    """The module as a part of a file that has others: what names it uses for its own file are
-    its own there, too."""
-    names = sorted({*OWN_NAME.findall(program.lib0), *OWN_NAME.findall(program.lib1)})
-    before = [f"#define {name} {program.name}_{name}\n" for name in names]
-    after = [f"#undef {name}\n" for name in names]
-    return "".join([*before, f'#include "{source}"\n', *after])
+            objects.append(f"{unit}.o")
+            said = {p.name: "" for p in together}
+    for name in [n for n in sources if n not in said]:
+        said[name] = _said(sources[name], work, flags, machine)
+        objects += [] if said[name] else [f"{name}.o"]
+    return objects, [said[p.name] for p in programs]
 
 
 def _said(source: str, work: Path, flags: Sequence[str], machine: Machine) -> str:
@@ -375,7 +340,7 @@ def _run(programs: Sequence[Program], work: Path, machine: Machine) -> dict[str,
     """Program -> what it wrote; one that is stopped does not keep the others from running."""
     for index, program in enumerate(programs):
         (work / f"in{index}.bin").write_bytes(b"".join(program.samples))
-    failures: dict[int, str] = {}
+    failures: dict[int, Ran] = {}
     start = 0
     while start < len(programs):
         command = machine.start(work.resolve() / "program", str(start))
@@ -385,10 +350,11 @@ def _run(programs: Sequence[Program], work: Path, machine: Machine) -> dict[str,
             break
         said = done.stdout + done.stderr  # a board has one console for both
         last, _, message = said.rpartition("@@")[2].partition("\n")
-        failures[int(last)] = f"stopped with {done.returncode}:\n{message[:2000]}"
+        text = f"stopped with {done.returncode}:\n{message[:2000]}"
+        failures[int(last)] = Ran(failure=text, stopped=True)
         start = int(last) + 1
     return {
-        program.name: Ran(failure=failures[index])
+        program.name: failures[index]
         if index in failures
         else Ran((work / f"out{index}.bin").read_bytes())
         for index, program in enumerate(programs)

@@ -6,7 +6,6 @@ tests/micro does it a few times, benchmarks/rpc_line.py often.
 from __future__ import annotations
 
 import random
-import statistics
 import time
 from collections import Counter
 from dataclasses import dataclass, field
@@ -41,7 +40,7 @@ class Line(ProcessTransport):
     after: dict[bool, int] = field(default_factory=dict)  # bytes until the damage, by is_read
 
     def __post_init__(self) -> None:
-        self.process = None
+        super().__init__(self.command, **self.popen)
 
     def damage(self, rng: random.Random, kind: str) -> None:
         """The kind of damage and its place, in either direction."""
@@ -130,20 +129,21 @@ def faults(
     shape, dtype = interface.inputs[0].shape, interface.inputs[0].dtype
     value = np.random.default_rng(3).integers(-128, 128, shape).astype(dtype)
     with Session(line, timeout_override=limits) as session:
-        _wait(session, PATIENT)  # only what is damaged should end by time, however busy we are
+        wait(session, PATIENT)  # only what is damaged should end by time, however busy we are
         right = inferred(session, interface, value)
         for i in range(count):
             kind = KINDS[i % len(KINDS)]
-            _wait(session, limits)
+            wait(session, limits)
             outcomes[_faulty(line, session, interface, value, right, kind, rng)] += 1
             line.after = {}
-            _wait(session, PATIENT)
+            wait(session, PATIENT)
             if inferred(session, interface, value) != right:
                 raise SystemExit(f"after fault {i}, {kind}: a wrong result")
     return outcomes
 
 
-def _wait(session: Session, limits: TransportTimeouts) -> None:
+def wait(session: Session, limits: TransportTimeouts) -> None:
+    """How long the session waits from here on."""
     assert session._link is not None
     session._link.timeouts = limits
 
@@ -177,7 +177,7 @@ def _faulty(
         if kind == "reset":
             line.open()
         line.after = {}
-        _wait(session, PATIENT)
+        wait(session, PATIENT)
         session.reconnect()
     if outcome in ("wrong", "nameless"):
         raise SystemExit(f"a {kind} fault ended in a {outcome} result")
@@ -199,9 +199,9 @@ class Counted(ProcessTransport):
         super().write(data, timeout_sec)
 
 
-def overhead(model: Path, count: int = 200) -> tuple[float, float, float]:
-    """Milliseconds of run time, milliseconds beside it, and writes for a frame: medians of an
-    inference over a pipe, with its input and output."""
+def overhead(model: Path, count: int = 200) -> tuple[float, list[float], float]:
+    """Milliseconds of run time, milliseconds beside it of each inference over a pipe, with its
+    input and output, and writes for a frame."""
     interface, plain = built(model, None)
     line = Counted(plain.command)
     value = np.zeros(interface.inputs[0].shape, interface.inputs[0].dtype)
@@ -219,4 +219,4 @@ def overhead(model: Path, count: int = 200) -> tuple[float, float, float]:
             result.numpy()
             beside.append((time.perf_counter() - begin) * 1e3 - run)
         per_frame = (line.writes - writes) / (line.frames - frames)
-    return run, statistics.median(beside), per_frame
+    return run, beside, per_frame

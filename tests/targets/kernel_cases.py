@@ -5,7 +5,7 @@ Each model has many independent layers, so one compilation and one run covers al
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import ml_dtypes
@@ -107,14 +107,17 @@ def long_dense(seed: int) -> onnx.ModelProto:
     return net.model(*outs)
 
 
-def chains(seed: int) -> onnx.ModelProto:
+Steps = Iterator[tuple[int, int, int, int]]
+
+
+def chains(seed: int, steps: Callable[[int], Steps] | None = None) -> onnx.ModelProto:
     """Layers whose output may take over their input's memory, one after the other."""
     rng = np.random.default_rng(seed)
     net = Net()
     outs = []
     for k, (c, h, w) in enumerate([(6, 13, 9), (4, 40, 40), (8, 6, 25)]):
         x = net.input(f"x{k}", np.int8, (1, c, h, w))
-        for step, (group, size, stride, oc) in enumerate(_steps(c)):
+        for step, (group, size, stride, oc) in enumerate((steps or _steps)(c)):
             wide = rng.integers(-127, 128, size=(oc, c // group, size, size)).astype(np.int8)
             scale = rng.uniform(0.002, 0.01, size=oc).astype(np.float32)
             args = (
@@ -127,7 +130,7 @@ def chains(seed: int) -> onnx.ModelProto:
     return net.model(*outs)
 
 
-def _steps(c: int) -> Iterator[tuple[int, int, int, int]]:
+def _steps(c: int) -> Steps:
     """(groups, kernel, stride, output channels)."""
     yield 1, 1, 1, c
     yield c, 3, 1, c
@@ -135,6 +138,13 @@ def _steps(c: int) -> Iterator[tuple[int, int, int, int]]:
     yield 2 * c, 3, 2, 2 * c
     yield 1, 3, 2, c
     yield c, 5, 1, c
+
+
+def wide_windows(c: int) -> Steps:
+    """The same: windows of all channels, whose outputs may take over their inputs' memory."""
+    yield 1, 3, 1, c
+    yield 1, 3, 1, 2 * c
+    yield 1, 3, 1, c
 
 
 def products(seed: int) -> onnx.ModelProto:
@@ -206,6 +216,18 @@ def residuals(seed: int) -> onnx.ModelProto:
         outs.append(net.q(y, np.float32(0.0833), np.int8(-128 if k % 2 == 0 else 9)))
     outs += [_head(net, rng, m, k, n) for m, k, n in [(1, 70, 16), (1, 32, 5), (4, 9, 8)]]
     return net.model(*outs)
+
+
+def strips(seed: int) -> onnx.ModelProto:
+    """Windows of all channels between residuals, where a kernel's own memory raises the peak."""
+    rng = np.random.default_rng(seed)
+    net = Net()
+    x = net.dq(net.input("x", np.int8, (2, 8, 4, 40)), 0.05, np.int8(-7))
+    x = _conv(net, rng, x, 8, (1, 1), 1)
+    for size in [(3, 3), (1, 5), (5, 3)]:
+        y = _conv(net, rng, _conv(net, rng, x, 8, size, 1), 8, size, 1)
+        x = net.dq(net.q(net.node("Add", y, x), 0.09, np.int8(5)), 0.09, np.int8(5))
+    return net.model(net.q(net.node("GlobalMaxPool", x), 0.09, np.int8(5)))
 
 
 def _head(net: Net, rng: Rng, m: int, k: int, n: int) -> str:

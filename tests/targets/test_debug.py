@@ -40,7 +40,8 @@ def test_level_2_adds_bids_and_memory(
     text = told("2", capsys, monkeypatch)
     (bids,) = [x for x in text.splitlines() if "bids for" in x and "QLinearConv" in x]
     offers = [o.split() for o in bids.rpartition(": ")[2].split(", ")]
-    assert [name for name, _ in offers] == ["dsp.pairs", "dsp.two_by_two", "portable.blocked"]
+    kernels = ["dsp.pairs", "dsp.triples", "dsp.two_by_two", "portable.blocked"]
+    assert [name for name, _ in offers] == kernels
     assert [float(cost) for _, cost in offers] == sorted(float(cost) for _, cost in offers)
     assert "mlftool: memory" in text
     assert "graph demo" not in text

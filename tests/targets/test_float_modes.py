@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from batch import Job, build_jobs
+from batch import Build, Job, build_jobs
 from builders import Net, random_feeds
 from oracle import onnxruntime_float, relative_error
 
@@ -60,7 +60,7 @@ def jobs(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], Job]
             spec = ModuleSpec(MODEL, job.name, target, float_mode=mode)
             job.module = compile_module(spec)
             made[mode, target] = job
-    build_jobs(list(made.values()), tmp_path_factory.mktemp("floats"), ("-O1",))
+    build_jobs(list(made.values()), tmp_path_factory.mktemp("floats"), Build("-O1"))
     for key, job in made.items():
         assert not job.failure, f"{key}: {job.failure}"
     return made
@@ -94,7 +94,7 @@ def test_fused_sums_keep_their_bound(tmp_path: Path) -> None:
     x = rng.normal(size=(1, n)).astype(np.float32)
     job = Job(model, [{"x": x}], name="bound")
     job.module = compile_module(ModuleSpec(model, "bound", float_mode="fused"))
-    build_jobs([job], tmp_path, ("-O1",))
+    build_jobs([job], tmp_path, Build("-O1"))
     ((got,),) = (tuple(r.values()) for r in job.results)
     exact = x.astype(np.float64) @ w
     size = np.abs(x).astype(np.float64) @ np.abs(w)

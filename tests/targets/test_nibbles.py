@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from batch import SANITIZERS, Job, build_jobs
-from builders import random_feeds
+from batch import Job, build_jobs
+from builders import Net, random_feeds
 from kernel_cases import long_dense, many_layers
 
 from mlftool.compile import Module, ModuleSpec, compile_module, compile_modules
@@ -39,7 +39,7 @@ def jobs(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str, str],
                 spec = ModuleSpec(model, job.name, target, optimize=optimize)
                 job.module = compile_module(spec)
                 made[name, target, optimize] = job
-    build_jobs(list(made.values()), tmp_path_factory.mktemp("nibbles"), ("-O0", *SANITIZERS))
+    build_jobs(list(made.values()), tmp_path_factory.mktemp("nibbles"))
     for key, job in made.items():
         assert not job.failure, f"{key}: {job.failure}"
     return made
@@ -85,6 +85,19 @@ def test_on_its_core(
     for got, want in zip(result.outputs, jobs[name, target, "speed"].results, strict=True):
         for key, value in zip(got, want.values(), strict=True):
             np.testing.assert_array_equal(got[key], value, err_msg=key)
+
+
+@pytest.mark.parametrize(("ic", "oc", "size"), [(3, 8, 3), (8, 16, 1), (24, 24, 1)])
+def test_few_channels_take_the_dedicated_kernel(ic: int, oc: int, size: int) -> None:
+    """The first layers of MobileNet: the portable kernel needs two to four times as many."""
+    net = Net()
+    w = np.random.default_rng(5).integers(-8, 8, (oc, ic, size, size)).astype(np.int8)
+    x = net.dq(net.input("x", np.int8, (1, ic, 12, 12)), 0.05, np.int8(3))
+    y = net.node("Conv", x, net.dq(net.const(w), 0.01, np.int8(0)), pads=[size // 2] * 4)
+    model = net.model(net.q(y, 0.1, np.int8(-2)))
+    module = compile_module(ModuleSpec(model, "m", "cortex-m4", optimize="size"))
+    used = [c.kernel.name for c in module.program.calls if c.kernel.macs]
+    assert used == ["dsp.small_nibbles"]
 
 
 def test_one_weight_beyond_four_bits_takes_bytes_for_all() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import onnx
 import pytest
-from batch import SANITIZERS, Job, build_jobs
+from batch import Job, build_jobs
 from builders import random_feeds
 from kernel_cases import chains, many_layers
 from test_float_modes import layers
@@ -46,7 +46,7 @@ def jobs(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str, str],
                 spec = ModuleSpec(model, job.name, target, optimize=optimize)
                 job.module = compile_module(spec)
                 made[name, target, optimize] = job
-    build_jobs(list(made.values()), tmp_path_factory.mktemp("size"), ("-O0", *SANITIZERS))
+    build_jobs(list(made.values()), tmp_path_factory.mktemp("size"))
     for key, job in made.items():
         assert not job.failure, f"{key}: {job.failure}"
     return made

@@ -3,6 +3,7 @@ accumulator there is."""
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -159,3 +160,16 @@ def upper(acc: Array, fix: Fixed, channel: int) -> tuple[Array, Array]:
     part = (fine + fix.near) & ((1 << fix.shift) - 1)
     sure = (part >= 2 * fix.near) | (fix.rough[channel] >= 0)
     return np.clip(fine >> fix.shift, fix.lo, fix.hi), sure
+
+
+@pytest.mark.parametrize("core", ["cortex-m0", "cortex-m4", "cortex-m55", "rv32imc"])
+def test_a_channel_without_weights_is_compiled_in_silence(core: str) -> None:
+    """Pruned channels never step: nothing limits their multipliers."""
+    model = layer(SCALES["random"](np.random.default_rng(0)), 9, -300.0, 3)
+    (weights,) = (t for t in model.graph.initializer if list(t.dims) == [CHANNELS, 24, 1, 1])
+    pruned = onnx.numpy_helper.to_array(weights).copy()
+    pruned[::3] = 0
+    weights.CopyFrom(onnx.numpy_helper.from_array(pruned, weights.name))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        compile_module(ModuleSpec(model, "m", core))

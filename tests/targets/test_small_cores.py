@@ -115,7 +115,7 @@ def test_best_case_is_worst_case(name: str, core: str, tmp_path: Path) -> None:
     assert rest.max() - rest.min() <= max(took) / 1000
 
 
-COUNT = """#include "mlf/kernel.h"
+COUNT = """#include "mlf/requantize.h"
 #include <stdio.h>
 static long near_ties;
 static int32_t counted(int32_t acc, float scale, int32_t zero_point, int32_t low, int32_t high) {

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from batch import SANITIZERS, Job, build_jobs
+from batch import Job, build_jobs, every
 from builders import Net, random_feeds
 from kernel_cases import many_layers
 
@@ -69,7 +69,7 @@ def test_all_kernels_give_the_same_bits(
         used |= {c.kernel.name for c in job.module.program.calls}
         jobs.append(job)
     assert len([u for u in used if u.startswith(family)]) >= 6
-    build_jobs(jobs, tmp_path, ("-O1", *SANITIZERS))
+    build_jobs(jobs, tmp_path, optimised=every)
     for job in jobs:
         assert not job.failure, job.failure
         assert job.output == jobs[0].output, job.name

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from batch import (
     INCLUDE,
-    SANITIZERS,
     WARNINGS,
     Job,
     build_jobs,
     compile_job,
+    every,
     write_headers,
     write_sources,
 )
 from builders import random_feeds
 from kernel_cases import chains, float_layers, many_layers, residuals, vector_layers
+from programs import SANITIZED
 
 from mlftool.targets import CFLAGS, TARGETS
 
@@ -77,7 +79,7 @@ def test_code_for_sse2_reads_the_intrinsics_of_sse2_alone(tmp_path: Path, compil
 @pytest.fixture(scope="module")
 def portable(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Job]:
     jobs = jobs_for(PORTABLE)
-    build_jobs(list(jobs.values()), tmp_path_factory.mktemp("portable"), ("-O0", *SANITIZERS))
+    build_jobs(list(jobs.values()), tmp_path_factory.mktemp("portable"))
     return jobs
 
 
@@ -91,7 +93,8 @@ def test_bits_of_the_portable_kernels(
     jobs = jobs_for(target)
     used = {c.kernel.name for j in jobs.values() if j.module for c in j.module.program.calls}
     assert EXPECTED[target] <= used
-    build_jobs(list(jobs.values()), tmp_path, ("-O1", *TARGETS[target].cflags, *SANITIZERS))
+    build = replace(SANITIZED, processor=TARGETS[target].cflags)
+    build_jobs(list(jobs.values()), tmp_path, build, every)
     for name, job in jobs.items():
         assert not job.failure, f"{name}: {job.failure}"
         assert job.output == portable[name].output, name

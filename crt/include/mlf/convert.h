@@ -18,20 +18,20 @@ extern "C" {
 /* Floats as integers: the fraction is cut off. What does not fit, a nan too, becomes the least
  * int32 or int64: C leaves it undefined, ONNX too, and this is what x86's instructions and so numpy
  * and onnxruntime give. Narrower integers are the low bits of an int32. */
-#define MLF_INTEGER_OF_(floating)                                                                  \
-  static inline int32_t mlf_i32_of_##floating(floating x) {                                        \
-    return x >= (floating)-2147483648.0 && x < (floating)2147483648.0 ? (int32_t)x                 \
-                                                                      : -2147483647 - 1;           \
-  }                                                                                                \
-  static inline int64_t mlf_i64_of_##floating(floating x) {                                        \
-    return x >= (floating)-9223372036854775808.0 && x < (floating)9223372036854775808.0            \
-               ? (int64_t)x                                                                        \
-               : -INT64_C(9223372036854775807) - 1;                                                \
-  }                                                                                                \
-  static inline uint64_t mlf_u64_of_##floating(floating x) {                                       \
-    return x >= (floating)9223372036854775808.0 && x < (floating)18446744073709551616.0            \
-               ? (uint64_t)x                                                                       \
-               : (uint64_t)mlf_i64_of_##floating(x);                                               \
+#define MLF_INTEGER_OF_(floating) \
+  static inline int32_t mlf_i32_of_##floating(floating x) { \
+    return x >= (floating)-2147483648.0 && x < (floating)2147483648.0 ? (int32_t)x \
+                                                                      : -2147483647 - 1; \
+  } \
+  static inline int64_t mlf_i64_of_##floating(floating x) { \
+    return x >= (floating)-9223372036854775808.0 && x < (floating)9223372036854775808.0 \
+               ? (int64_t)x \
+               : -INT64_C(9223372036854775807) - 1; \
+  } \
+  static inline uint64_t mlf_u64_of_##floating(floating x) { \
+    return x >= (floating)9223372036854775808.0 && x < (floating)18446744073709551616.0 \
+               ? (uint64_t)x \
+               : (uint64_t)mlf_i64_of_##floating(x); \
   }
 MLF_INTEGER_OF_(float)
 MLF_INTEGER_OF_(double)

@@ -5,6 +5,13 @@
 
 #include "kernel.h"
 
+#if defined(__GNUC__) && !defined(__clang__) && !defined(__OPTIMIZE_SIZE__)
+#define MLF_PRAGMA(text)  _Pragma(#text)
+#define MLF_UNROLL(times) MLF_PRAGMA(GCC unroll times)
+#else
+#define MLF_UNROLL(times)
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -37,6 +44,7 @@ static inline void mlf_store32_aligned(int16_t *to, uint32_t word) {
 
 /* n bytes from `from`, sign-extended, to `to`. */
 static inline void mlf_widen_s8(const int8_t *from, int16_t *to, int32_t n) {
+  MLF_UNROLL(12)
   for (int32_t i = 0; i < n; i++) {
     to[i] = from[i];
   }
@@ -69,38 +77,6 @@ static inline uint32_t mlf_sxtb16_ror8(uint32_t x) {
   return y;
 }
 
-/* acc + the products of the low and of the high halfwords. */
-static inline int32_t mlf_smlad(uint32_t x, uint32_t y, int32_t acc) {
-  int32_t sum;
-  __asm__("smlad %0, %1, %2, %3" : "=r"(sum) : "r"(x), "r"(y), "r"(acc));
-  return sum;
-}
-
-/* acc + one product: of the bottom (b) or top (t) halfwords of x and y. */
-static inline int32_t mlf_smlabb(uint32_t x, uint32_t y, int32_t acc) {
-  int32_t sum;
-  __asm__("smlabb %0, %1, %2, %3" : "=r"(sum) : "r"(x), "r"(y), "r"(acc));
-  return sum;
-}
-
-static inline int32_t mlf_smlabt(uint32_t x, uint32_t y, int32_t acc) {
-  int32_t sum;
-  __asm__("smlabt %0, %1, %2, %3" : "=r"(sum) : "r"(x), "r"(y), "r"(acc));
-  return sum;
-}
-
-static inline int32_t mlf_smlatb(uint32_t x, uint32_t y, int32_t acc) {
-  int32_t sum;
-  __asm__("smlatb %0, %1, %2, %3" : "=r"(sum) : "r"(x), "r"(y), "r"(acc));
-  return sum;
-}
-
-static inline int32_t mlf_smlatt(uint32_t x, uint32_t y, int32_t acc) {
-  int32_t sum;
-  __asm__("smlatt %0, %1, %2, %3" : "=r"(sum) : "r"(x), "r"(y), "r"(acc));
-  return sum;
-}
-
 #else
 
 /* The byte of x at bit `shift`, sign-extended to 16 bits. */
@@ -116,38 +92,36 @@ static inline uint32_t mlf_sxtb16_ror8(uint32_t x) {
   return mlf_sign_extended_(x, 8) | mlf_sign_extended_(x, 24) << 16;
 }
 
-static inline int32_t mlf_smlad(uint32_t x, uint32_t y, int32_t acc) {
-  const int32_t low = (int32_t)(int16_t)(uint16_t)x * (int32_t)(int16_t)(uint16_t)y;
-  const int32_t high =
-      (int32_t)(int16_t)(uint16_t)(x >> 16) * (int32_t)(int16_t)(uint16_t)(y >> 16);
-  return (int32_t)((uint32_t)acc + (uint32_t)low + (uint32_t)high); /* wraps around, as SMLAD */
-}
-
-static inline int32_t mlf_smlabb(uint32_t x, uint32_t y, int32_t acc) {
-  return acc + (int32_t)(int16_t)(uint16_t)x * (int32_t)(int16_t)(uint16_t)y;
-}
-
-static inline int32_t mlf_smlabt(uint32_t x, uint32_t y, int32_t acc) {
-  return acc + (int32_t)(int16_t)(uint16_t)x * (int32_t)(int16_t)(uint16_t)(y >> 16);
-}
-
-static inline int32_t mlf_smlatb(uint32_t x, uint32_t y, int32_t acc) {
-  return acc + (int32_t)(int16_t)(uint16_t)(x >> 16) * (int32_t)(int16_t)(uint16_t)y;
-}
-
-static inline int32_t mlf_smlatt(uint32_t x, uint32_t y, int32_t acc) {
-  return acc + (int32_t)(int16_t)(uint16_t)(x >> 16) * (int32_t)(int16_t)(uint16_t)(y >> 16);
-}
-
 #endif
+
+/* int32_t mlf_<name>(uint32_t x, uint32_t y, int32_t acc): acc + `products`, which wraps around. */
+#if MLF_DSP
+#define MLF_SUM_(name, products) \
+  static inline int32_t mlf_##name(uint32_t x, uint32_t y, int32_t acc) { \
+    int32_t sum; \
+    __asm__(#name " %0, %1, %2, %3" : "=r"(sum) : "r"(x), "r"(y), "r"(acc)); \
+    return sum; \
+  }
+#else
+#define MLF_SUM_(name, products) \
+  static inline int32_t mlf_##name(uint32_t x, uint32_t y, int32_t acc) { \
+    return (int32_t)((uint32_t)acc + (products)); \
+  }
+#endif
+/* The product of two halfwords, each of which begins at the bit that is given. */
+#define MLF_HALVES_(i, j) \
+  (uint32_t)((int32_t)(int16_t)(uint16_t)(x >> (i)) * (int32_t)(int16_t)(uint16_t)(y >> (j)))
+MLF_SUM_(smlad, MLF_HALVES_(0, 0) + MLF_HALVES_(16, 16))
+MLF_SUM_(smlabb, MLF_HALVES_(0, 0))
+MLF_SUM_(smlabt, MLF_HALVES_(0, 16))
+MLF_SUM_(smlatb, MLF_HALVES_(16, 0))
+MLF_SUM_(smlatt, MLF_HALVES_(16, 16))
 
 /* n bytes, a multiple of four, sign-extended to halfwords in the order SXTB16 gives: of every four
  * the first, third, second and fourth. `to` is divisible by four. */
 static inline void mlf_widen_s8_pairs(const int8_t *from, int16_t *to, int32_t n) {
   const int8_t *const end = from + n;
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC unroll 1
-#endif
+  MLF_UNROLL(4)
   while (from != end) {
 #if MLF_DSP
     uint32_t v;
@@ -169,81 +143,147 @@ static inline void mlf_widen_s8_pairs(const int8_t *from, int16_t *to, int32_t n
   }
 }
 
-/* Four products each for two pixels and two channels. A weight halfword is 256 * w1 + w0: `low`
- * sums the products with w0, `all` those with the halfword. Pointers move on. */
-MLF_INLINE void mlf_dot_2x2(const uint32_t **w, const int16_t **x0, const int16_t **x1,
-                            int32_t *low0, int32_t *all0, int32_t *low1, int32_t *all1) {
-#if MLF_DSP
-  uint32_t wa, wb, la, lb, xa, xb;
-  __asm__("ldrd %[wa], %[wb], [%[w]], #8\n\t"
-          "ldrd %[xa], %[xb], [%[x0]], #8\n\t"
-          "sxtb16 %[la], %[wa]\n\t"
-          "sxtb16 %[lb], %[wb]\n\t"
-          "smlad %[low0], %[xa], %[la], %[low0]\n\t"
-          "smlad %[all0], %[xa], %[wa], %[all0]\n\t"
-          "smlad %[low0], %[xb], %[lb], %[low0]\n\t"
-          "smlad %[all0], %[xb], %[wb], %[all0]\n\t"
-          "ldrd %[xa], %[xb], [%[x1]], #8\n\t"
-          "smlad %[low1], %[xa], %[la], %[low1]\n\t"
-          "smlad %[all1], %[xa], %[wa], %[all1]\n\t"
-          "smlad %[low1], %[xb], %[lb], %[low1]\n\t"
-          "smlad %[all1], %[xb], %[wb], %[all1]"
-          : [w] "+r"(*w), [x0] "+r"(*x0), [x1] "+r"(*x1), [low0] "+r"(*low0), [all0] "+r"(*all0),
-            [low1] "+r"(*low1), [all1] "+r"(*all1), [wa] "=&r"(wa), [wb] "=&r"(wb), [la] "=&r"(la),
-            [lb] "=&r"(lb), [xa] "=&r"(xa), [xb] "=&r"(xb)
-          :
-          : "memory");
-#else
-  for (int32_t i = 0; i < 2; i++) {
-    const uint32_t word = (*w)[i];
-    const uint32_t v0 = mlf_load32_aligned(*x0 + 2 * i);
-    const uint32_t v1 = mlf_load32_aligned(*x1 + 2 * i);
-    *low0 = mlf_smlad(v0, mlf_sxtb16(word), *low0);
-    *all0 = mlf_smlad(v0, word, *all0);
-    *low1 = mlf_smlad(v1, mlf_sxtb16(word), *low1);
-    *all1 = mlf_smlad(v1, word, *all1);
+/* mlf_widen_s8_pairs for one of three pixels whose words alternate in `to`. */
+static inline void mlf_widen_s8_triples(const int8_t *from, int16_t *to, int32_t n) {
+  const int8_t *const end = from + n;
+  MLF_UNROLL(4)
+  while (from != end) {
+    const uint32_t v = mlf_load32(from);
+    mlf_store32_aligned(to, mlf_sxtb16(v));
+    mlf_store32_aligned(to + 6, mlf_sxtb16_ror8(v));
+    from += 4;
+    to += 12;
   }
-  *w += 2;
-  *x0 += 4;
-  *x1 += 4;
-#endif
 }
 
-/* The same for one pixel, with the weights of two channel pairs in sequence. */
-MLF_INLINE void mlf_dot_1x4(const uint32_t **w, uint32_t xa, uint32_t xb, int32_t *low0,
-                            int32_t *all0, int32_t *low1, int32_t *all1) {
-#if MLF_DSP
-  uint32_t wa, wb, l;
-  __asm__("ldrd %[wa], %[wb], [%[w]], #8\n\t"
-          "sxtb16 %[l], %[wa]\n\t"
-          "smlad %[low0], %[xa], %[l], %[low0]\n\t"
-          "smlad %[all0], %[xa], %[wa], %[all0]\n\t"
-          "sxtb16 %[l], %[wb]\n\t"
-          "smlad %[low0], %[xb], %[l], %[low0]\n\t"
-          "smlad %[all0], %[xb], %[wb], %[all0]\n\t"
-          "ldrd %[wa], %[wb], [%[w]], #8\n\t"
-          "sxtb16 %[l], %[wa]\n\t"
-          "smlad %[low1], %[xa], %[l], %[low1]\n\t"
-          "smlad %[all1], %[xa], %[wa], %[all1]\n\t"
-          "sxtb16 %[l], %[wb]\n\t"
-          "smlad %[low1], %[xb], %[l], %[low1]\n\t"
-          "smlad %[all1], %[xb], %[wb], %[all1]"
-          : [w] "+r"(*w), [low0] "+r"(*low0), [all0] "+r"(*all0), [low1] "+r"(*low1),
-            [all1] "+r"(*all1), [wa] "=&r"(wa), [wb] "=&r"(wb), [l] "=&r"(l)
-          : [xa] "r"(xa), [xb] "r"(xb)
-          : "memory");
+/* n halfwords, a multiple of four, to the same places. */
+static inline void mlf_alternate_triples(const int16_t *from, int16_t *to, int32_t n) {
+  MLF_UNROLL(2)
+  for (int32_t i = 0; i < n; i += 4) {
+    const uint32_t first = mlf_load32_aligned(from + i);
+    const uint32_t second = mlf_load32_aligned(from + i + 2);
+    mlf_store32_aligned(to + 3 * i, first);
+    mlf_store32_aligned(to + 3 * i + 6, second);
+  }
+}
+
+/* n halfwords of `value` in the places of mlf_widen_s8_triples. */
+static inline void mlf_fill_s16_triples(int16_t *to, int32_t value, int32_t n) {
+  for (int32_t i = 0; i < n; i += 2) {
+    mlf_store32_aligned(to + 3 * i, mlf_pair_s16(value, value));
+  }
+}
+
+/* mlf_dot_2x2 for three pixels whose words alternate in `x`, until `end`: seventeen instructions
+ * for twenty-four products, since one LDM loads a word of each pixel. `times` repeats the step. */
+#if MLF_DSP && defined(__OPTIMIZE__) && !defined(__clang__)
+#define MLF_SMLAD_(sum, x, w) "smlad %[" #sum "], %[" #x "], %[" #w "], %[" #sum "]\n\t"
+/* clang-format off */
+#define MLF_STEP_3X2 \
+  "ldrd %[wa], %[wb], [%[w]], #8\n\t" \
+  "ldm %[x]!, {%[x0], %[x1], %[x2]}\n\t" \
+  MLF_SMLAD_(all0, x0, wa) MLF_SMLAD_(all1, x1, wa) MLF_SMLAD_(all2, x2, wa) \
+  "sxtb16 %[wa], %[wa]\n\t" \
+  MLF_SMLAD_(low0, x0, wa) MLF_SMLAD_(low1, x1, wa) MLF_SMLAD_(low2, x2, wa) \
+  "ldm %[x]!, {%[x0], %[x1], %[x2]}\n\t" \
+  MLF_SMLAD_(all0, x0, wb) MLF_SMLAD_(all1, x1, wb) MLF_SMLAD_(all2, x2, wb) \
+  "sxtb16 %[wb], %[wb]\n\t" \
+  MLF_SMLAD_(low0, x0, wb) MLF_SMLAD_(low1, x1, wb) MLF_SMLAD_(low2, x2, wb)
+/* clang-format on */
+#define MLF_AGAIN "ldr %[wa], %[end]\n\tcmp %[x], %[wa]\n\tbne 1b"
+#define MLF_ONCE  ""
+/* LDM loads in the order of the registers' numbers, so x0 to x2 have theirs. Around one step gcc
+ * moves sums from register to register. All but the frame pointer are taken, too many for clang. */
+#define MLF_DOTS_3X2(times, more, weights, from, stop, low, all) \
+  do { \
+    uint32_t wa_, wb_; \
+    register uint32_t x0_ __asm__("r8"); \
+    register uint32_t x1_ __asm__("r10"); \
+    register uint32_t x2_ __asm__("r12"); \
+    __asm__( \
+        "1:\n\t" times(MLF_STEP_3X2) more \
+        : [w] "+r"(weights), [x] "+r"(from), [low0] "+r"(low##00), [all0] "+r"(all##0), \
+          [low1] "+r"(low##10), [all1] "+r"(all##1), [low2] "+r"(low##20), [all2] "+r"(all##2), \
+          [wa] "=&r"(wa_), [wb] "=&r"(wb_), [x0] "=&r"(x0_), [x1] "=&r"(x1_), [x2] "=&r"(x2_) \
+        : [end] "m"(stop) \
+        : "memory", "cc"); \
+  } while (0)
 #else
+#define MLF_DOTS_3X2(times, more, weights, from, stop, low, all) \
+  for (; (from) != (stop); (from) += 6) { \
+    const uint32_t word = *(weights)++; \
+    const uint32_t lower = mlf_sxtb16(word); \
+    all##0 = mlf_smlad(mlf_load32_aligned(from), word, all##0); \
+    all##1 = mlf_smlad(mlf_load32_aligned((from) + 2), word, all##1); \
+    all##2 = mlf_smlad(mlf_load32_aligned((from) + 4), word, all##2); \
+    low##00 = mlf_smlad(mlf_load32_aligned(from), lower, low##00); \
+    low##10 = mlf_smlad(mlf_load32_aligned((from) + 2), lower, low##10); \
+    low##20 = mlf_smlad(mlf_load32_aligned((from) + 4), lower, low##20); \
+  }
+#endif
+#define MLF_TIMES_1(step)  step
+#define MLF_TIMES_2(step)  step step
+#define MLF_TIMES_3(step)  MLF_TIMES_2(step) step
+#define MLF_TIMES_4(step)  MLF_TIMES_3(step) step
+#define MLF_TIMES_5(step)  MLF_TIMES_4(step) step
+#define MLF_TIMES_6(step)  MLF_TIMES_5(step) step
+#define MLF_TIMES_7(step)  MLF_TIMES_6(step) step
+#define MLF_TIMES_8(step)  MLF_TIMES_7(step) step
+#define MLF_TIMES_9(step)  MLF_TIMES_8(step) step
+#define MLF_TIMES_10(step) MLF_TIMES_9(step) step
+
+/* The same for one pixel, with the weights of two channel pairs in sequence. */
+static inline void mlf_dot_1x4(const uint32_t **w, uint32_t xa, uint32_t xb, int32_t *low0,
+                               int32_t *all0, int32_t *low1, int32_t *all1) {
   const uint32_t *const at = *w;
   *low0 = mlf_smlad(xb, mlf_sxtb16(at[1]), mlf_smlad(xa, mlf_sxtb16(at[0]), *low0));
   *all0 = mlf_smlad(xb, at[1], mlf_smlad(xa, at[0], *all0));
   *low1 = mlf_smlad(xb, mlf_sxtb16(at[3]), mlf_smlad(xa, mlf_sxtb16(at[2]), *low1));
   *all1 = mlf_smlad(xb, at[3], mlf_smlad(xa, at[2], *all1));
   *w += 4;
-#endif
 }
 
-/* The order of mlf_widen_s8_pairs for n halfwords in natural order; n is a multiple of
- * four. */
+/* All of them until `stop`: fourteen instructions for sixteen products, sixteen where the
+ * pixel's bytes are yet to be widened. */
+#if MLF_DSP && defined(__OPTIMIZE__) && !defined(__clang__)
+#define MLF_STEP_1X4 MLF_SUMS_1X4("ldrd %[xa], %[xb], [%[x]], #8\n\t")
+#define MLF_STEP_1X4_BYTES \
+  MLF_SUMS_1X4("ldr %[xa], [%[x]], #4\n\tsxtb16 %[xb], %[xa], ror #8\n\tsxtb16 %[xa], %[xa]\n\t")
+/* clang-format off */
+#define MLF_SUMS_1X4(load) \
+  "ldm %[w]!, {%[w0], %[w1], %[w2], %[w3]}\n\t" load \
+  MLF_SMLAD_(all0, xa, w0) MLF_SMLAD_(all1, xa, w2) \
+  MLF_SMLAD_(all0, xb, w1) MLF_SMLAD_(all1, xb, w3) \
+  "sxtb16 %[w0], %[w0]\n\tsxtb16 %[w1], %[w1]\n\t" \
+  "sxtb16 %[w2], %[w2]\n\tsxtb16 %[w3], %[w3]\n\t" \
+  MLF_SMLAD_(low0, xa, w0) MLF_SMLAD_(low1, xa, w2) \
+  MLF_SMLAD_(low0, xb, w1) MLF_SMLAD_(low1, xb, w3)
+/* clang-format on */
+#define MLF_AGAIN_1X4 "cmp %[x], %[end]\n\tbne 1b"
+#define MLF_DOTS_1X4(times, step, more, weights, from, stop, low, all) \
+  do { \
+    uint32_t xa_, xb_; \
+    register uint32_t w0_ __asm__("r4"); \
+    register uint32_t w1_ __asm__("r5"); \
+    register uint32_t w2_ __asm__("r8"); \
+    register uint32_t w3_ __asm__("r10"); \
+    __asm__("1:\n\t" times(step) more \
+            : [w] "+r"(weights), [x] "+r"(from), [low0] "+r"(low##00), [all0] "+r"(all##0), \
+              [low1] "+r"(low##02), [all1] "+r"(all##1), [xa] "=&r"(xa_), [xb] "=&r"(xb_), \
+              [w0] "=&r"(w0_), [w1] "=&r"(w1_), [w2] "=&r"(w2_), [w3] "=&r"(w3_) \
+            : [end] "r"(stop) \
+            : "memory", "cc"); \
+  } while (0)
+#else
+#define MLF_STEP_1X4       mlf_load32_aligned(c0), mlf_load32_aligned(c0 + 2)
+#define MLF_STEP_1X4_BYTES mlf_sxtb16(mlf_load32(c0)), mlf_sxtb16_ror8(mlf_load32(c0))
+#define MLF_DOTS_1X4(times, step, more, weights, from, stop, low, all) \
+  for (; (from) != (stop); (from) += 4) { \
+    mlf_dot_1x4(&(weights), step, &low##00, &all##0, &low##02, &all##1); \
+  }
+#endif
+
+/* n halfwords, a multiple of four, from natural order into that of mlf_widen_s8_pairs. */
 static inline void mlf_reorder_s16(int16_t *at, int32_t n) {
   for (int32_t i = 0; i < n; i += 4) {
     const int16_t second = at[i + 1];

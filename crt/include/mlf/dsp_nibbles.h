@@ -19,14 +19,14 @@ MLF_INLINE void mlf_dot_1x2_s4_(uint32_t w, uint32_t xa, uint32_t xb, int32_t *f
 }
 
 /* A word of such weights as four words of halfwords: u of the first channel, l of the second. */
-#define MLF_LOAD_S4_                                                                               \
-  "ldr %[ub], [%[w]], #4\n\t"                                                                      \
-  "lsl %[lb], %[ub], #4\n\t"                                                                       \
-  "and %[ub], %[ub], #0xf0f0f0f0\n\t"                                                              \
-  "and %[lb], %[lb], #0xf0f0f0f0\n\t"                                                              \
-  "sxtb16 %[ua], %[ub]\n\t"                                                                        \
-  "sxtb16 %[ub], %[ub], ror #8\n\t"                                                                \
-  "sxtb16 %[la], %[lb]\n\t"                                                                        \
+#define MLF_LOAD_S4_ \
+  "ldr %[ub], [%[w]], #4\n\t" \
+  "lsl %[lb], %[ub], #4\n\t" \
+  "and %[ub], %[ub], #0xf0f0f0f0\n\t" \
+  "and %[lb], %[lb], #0xf0f0f0f0\n\t" \
+  "sxtb16 %[ua], %[ub]\n\t" \
+  "sxtb16 %[ub], %[ub], ror #8\n\t" \
+  "sxtb16 %[la], %[lb]\n\t" \
   "sxtb16 %[lb], %[lb], ror #8\n\t"
 
 /* Such weights for one pixel and four channels. Pointers move on. */

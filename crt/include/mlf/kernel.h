@@ -25,8 +25,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#if defined(__FAST_MATH__) || defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__) ||     \
-    defined(__NO_SIGNED_ZEROS__) || defined(_M_FP_FAST) ||                                         \
+#if defined(__FAST_MATH__) || defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__) || \
+    defined(__NO_SIGNED_ZEROS__) || defined(_M_FP_FAST) || \
     (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__ > 0)
 #error "mlf/kernel.h: results depend on rounding steps that -ffast-math, or a part of it, removes"
 #endif
@@ -43,8 +43,9 @@
 
 /* One function per kernel: keeps profiles readable and registers free, costs one call per layer. */
 #if defined(__GNUC__)
-#define MLF_INLINE static inline __attribute__((always_inline)) /* at -Os, too */
-#if defined(__AVX__) /* neither vectors of 32 bytes nor short loops should span two cache lines    \
+#define MLF_HIDE(value) __asm__("" : "+r"(value)) /* compilers know nothing of it any more */
+#define MLF_INLINE      static inline __attribute__((always_inline)) /* at -Os, too */
+#if defined(__AVX__) /* neither vectors of 32 bytes nor short loops should span two cache lines \
                       */
 #define MLF_KERNEL         static __attribute__((noinline, aligned(64)))
 #define MLF_ALIGNED(bytes) __attribute__((aligned((bytes) < 16 ? (bytes) : 64)))
@@ -53,6 +54,7 @@
 #define MLF_ALIGNED(bytes) __attribute__((aligned(bytes)))
 #endif
 #else
+#define MLF_HIDE(value)
 #define MLF_INLINE static inline
 #define MLF_KERNEL static
 #define MLF_ALIGNED(bytes)
@@ -89,9 +91,41 @@ static inline int32_t mlf_round_even(float x) {
   return (int32_t)(bits - 0x4b400000u); /* 0x4b400000 = the bits of 12582912.0f */
 }
 
+/* Whether Arm's SSAT limits to [low, high], which must be known when compiled. gcc moves these two
+ * numbers out of loops, and then compares with each. */
+#if defined(__ARM_FEATURE_SAT) && defined(__OPTIMIZE__) && !defined(__clang__)
+#define MLF_SATURATES(low, high) \
+  (__builtin_constant_p(low) && __builtin_constant_p(high) && (low) == -128 && (high) == 127)
+#endif
+
+/* Of a function that stands once in an archive for few bytes: gcc takes an asm statement for next
+ * to nothing and would inline it at every store. */
+#if defined(MLF_SATURATES) && defined(__OPTIMIZE_SIZE__)
+#define MLF_SHARED static __attribute__((noinline, unused))
+#else
+#define MLF_SHARED static inline
+#endif
+
 /* `x` limited to [low, high]; low <= high. */
 static inline int32_t mlf_clamp_i32(int32_t x, int32_t low, int32_t high) {
+#ifdef MLF_SATURATES
+  if (MLF_SATURATES(low, high)) {
+    __asm__("ssat %0, #8, %1" : "=r"(x) : "r"(x));
+    return x;
+  }
+#endif
   return x < low ? low : (x > high ? high : x);
+}
+
+/* x >> shift, limited to [low, high]; 0 < shift < 32. */
+static inline int32_t mlf_shift_clamp_i32(int32_t x, int32_t shift, int32_t low, int32_t high) {
+#ifdef MLF_SATURATES
+  if (MLF_SATURATES(low, high) && __builtin_constant_p(shift)) {
+    __asm__("ssat %0, #8, %1, asr %2" : "=r"(x) : "r"(x), "n"(shift));
+    return x;
+  }
+#endif
+  return mlf_clamp_i32(x >> shift, low, high);
 }
 
 /* `x` limited to [low, high]; low <= high, neither is nan. A nan stays nan. */
@@ -133,8 +167,8 @@ static inline int32_t mlf_requantize_wide(int32_t acc, float scale, int32_t zero
 }
 
 /* The same where |acc * scale| < 2^22 is known beforehand: the clamp is then an integer one. */
-static inline int32_t mlf_requantize(int32_t acc, float scale, int32_t zero_point, int32_t low,
-                                     int32_t high) {
+MLF_SHARED int32_t mlf_requantize(int32_t acc, float scale, int32_t zero_point, int32_t low,
+                                  int32_t high) {
   return mlf_clamp_i32(mlf_round_even((float)acc * scale) + zero_point, low, high);
 }
 
@@ -157,56 +191,36 @@ static inline int32_t mlf_multiply_high(int32_t a, int32_t m, int32_t add) {
 #endif
 }
 
-/* A positive number of any size, with `exponent` raised by what it was cut to 24 bits; ties to
- * even. */
-static inline uint64_t mlf_round_to_24_bits(uint64_t value, int32_t *exponent) {
-  const int32_t cut = value >> 24 ? 40 - (int32_t)__builtin_clzll(value) : 0;
-  if (cut > 0) {
-    const uint64_t half = UINT64_C(1) << (cut - 1);
-    const uint64_t rest = value & (2 * half - 1);
-    value >>= cut;
-    value += rest > half || (rest == half && (value & 1));
-    *exponent += cut;
-  }
-  return value;
-}
-
-/* mlf_requantize_wide for processors without FPU: what that rounds three times (to a float, to a
- * product, to an integer), in integers. `scale` is a positive normal number. */
-static inline int32_t mlf_requantize_soft(int32_t acc, float scale, int32_t zero_point, int32_t low,
-                                          int32_t high) {
-  uint32_t bits;
-  int32_t exponent, magnitude;
-  uint64_t value = acc < 0 ? 0u - (uint32_t)acc : (uint32_t)acc;
-  memcpy(&bits, &scale, sizeof bits);
-  exponent = (int32_t)(bits >> 23) - 150;
-  value = mlf_round_to_24_bits(value, &exponent) * ((bits & 0x7fffffu) | 0x800000u);
-  value = mlf_round_to_24_bits(value, &exponent);
-  if (exponent >= 0) {
-    value = exponent > 5 && value ? 1u << 29 : value << (exponent & 7);
-  } else if (exponent < -26) {
-    value = 0;
-  } else {
-    const uint64_t half = UINT64_C(1) << (-exponent - 1);
-    const uint64_t rest = value & (2 * half - 1);
-    value >>= -exponent;
-    value += rest > half || (rest == half && (value & 1));
-  }
-  magnitude = value > (1u << 29) ? 1 << 29 : (int32_t)value;
-  return mlf_clamp_i32((acc < 0 ? -magnitude : magnitude) + zero_point, low, high);
-}
-
 /* mlf_requantize in integers: the compiler chose m, add and shift such that results are equal. */
 static inline int32_t mlf_requantize_fixed(int32_t acc, int32_t m, int32_t add, int32_t shift,
                                            int32_t low, int32_t high) {
-  return mlf_clamp_i32(mlf_multiply_high(acc, m, add) >> shift, low, high);
+  return mlf_shift_clamp_i32(mlf_multiply_high(acc, m, add), shift, low, high);
+}
+
+/* mlf_requantize with the bits of the negated scale. Of what is no asm statement gcc would do a
+ * part for channels that do not need it. */
+static inline int32_t mlf_requantize_coded(int32_t acc, int32_t m, int32_t zero_point, int32_t low,
+                                           int32_t high) {
+#if defined(MLF_SATURATES) && defined(__ARM_FP) && (__ARM_FP & 4)
+  __asm__ volatile("vmov s14, s15, %0, %1\n\t"
+                   "vcvt.f32.s32 s14, s14\n\t"
+                   "vnmul.f32 s14, s14, s15\n\t"
+                   "vcvtr.s32.f32 s14, s14\n\t"
+                   "vmov %0, s14"
+                   : "+r"(acc)
+                   : "r"(m)
+                   : "s14", "s15");
+  return mlf_clamp_i32(acc + zero_point, low, high);
+#else
+  return mlf_requantize(acc, -mlf_float_of_bits((uint32_t)m), zero_point, low, high);
+#endif
 }
 
 /* mlf_requantize_fixed where a channel may have no such m: it then has the negated scale's bits. */
 MLF_INLINE int32_t mlf_requantize_either(int32_t acc, int32_t m, int32_t add, int32_t shift,
                                          int32_t zero_point, int32_t low, int32_t high) {
   return m > 0 ? mlf_requantize_fixed(acc, m, add, shift, low, high)
-               : mlf_requantize(acc, -mlf_float_of_bits((uint32_t)m), zero_point, low, high);
+               : mlf_requantize_coded(acc, m, zero_point, low, high);
 }
 
 /* The same where |acc * scale| may reach 2^22. */

@@ -262,33 +262,33 @@ static inline float mlf_powf(float x, float y) {
 
 /* Rounding to integers: exact, and a few instructions where C's own would be calls. From 2^23 on,
  * or 2^52 for double, every number is an integer. */
-#define MLF_ROUNDING_(floating, suffix, integer, limit)                                            \
-  static inline floating mlf_ceil##suffix(floating x) {                                            \
-    const floating size = x < 0 ? -x : x;                                                          \
-    floating y;                                                                                    \
-    if (!(size < (limit))) {                                                                       \
-      return x;                                                                                    \
-    }                                                                                              \
-    y = (floating)(integer)x;                                                                      \
-    y = y < x ? y + 1 : y;                                                                         \
-    return y != 0 ? y : x * 0; /* the zero has x's sign */                                         \
-  }                                                                                                \
-  static inline floating mlf_floor##suffix(floating x) {                                           \
-    return -mlf_ceil##suffix(-x);                                                                  \
-  }                                                                                                \
-  static inline floating mlf_rint##suffix(floating x) {                                            \
-    const floating size = x < 0 ? -x : x;                                                          \
-    floating y;                                                                                    \
-    if (!(size < (limit))) {                                                                       \
-      return x;                                                                                    \
-    }                                                                                              \
-    y = (size + (limit)) - (limit); /* the sum has no place for a fraction */                      \
-    return x < 0 ? -y : (y != 0 ? y : x * 0);                                                      \
-  }                                                                                                \
-  /* The remainder with the sign of y, as ONNX's Mod without fmod. */                              \
-  static inline floating mlf_mod##suffix(floating x, floating y) {                                 \
-    const floating r = fmod##suffix(x, y);                                                         \
-    return r != 0 && (r < 0) != (y < 0) ? r + y : (r != 0 || r != r ? r : y * 0);                  \
+#define MLF_ROUNDING_(floating, suffix, integer, limit) \
+  static inline floating mlf_ceil##suffix(floating x) { \
+    const floating size = x < 0 ? -x : x; \
+    floating y; \
+    if (!(size < (limit))) { \
+      return x; \
+    } \
+    y = (floating)(integer)x; \
+    y = y < x ? y + 1 : y; \
+    return y != 0 ? y : x * 0; /* the zero has x's sign */ \
+  } \
+  static inline floating mlf_floor##suffix(floating x) { \
+    return -mlf_ceil##suffix(-x); \
+  } \
+  static inline floating mlf_rint##suffix(floating x) { \
+    const floating size = x < 0 ? -x : x; \
+    floating y; \
+    if (!(size < (limit))) { \
+      return x; \
+    } \
+    y = (size + (limit)) - (limit); /* the sum has no place for a fraction */ \
+    return x < 0 ? -y : (y != 0 ? y : x * 0); \
+  } \
+  /* The remainder with the sign of y, as ONNX's Mod without fmod. */ \
+  static inline floating mlf_mod##suffix(floating x, floating y) { \
+    const floating r = fmod##suffix(x, y); \
+    return r != 0 && (r < 0) != (y < 0) ? r + y : (r != 0 || r != r ? r : y * 0); \
   }
 MLF_ROUNDING_(float, f, int32_t, 8388608.0f)
 MLF_ROUNDING_(double, , int64_t, 4503599627370496.0)

@@ -108,26 +108,26 @@ typedef int16x8_t mlf_halves;
 /* Sixteen products for each of two pixels and four channels; `mac` is vmladav for the first time,
  * vmladava when there is a sum to add to. Sums are in the eight even registers, all that these
  * instructions take. */
-#define MLF_PAIR_GROUP(mac)                                                                        \
-  "vldrb.8 q0, [%[x0]], #16\n\t"                                                                   \
-  "vldrb.8 q2, [%[w]], #16\n\t"                                                                    \
-  "vldrb.8 q1, [%[x1]], #16\n\t" mac " r0, q0, q2\n\t"                                             \
-  "vldrb.8 q3, [%[w]], #16\n\t" mac " r2, q1, q2\n\t" mac " r4, q0, q3\n\t"                        \
-  "vldrb.8 q2, [%[w]], #16\n\t" mac " r6, q1, q3\n\t" mac " r8, q0, q2\n\t"                        \
-  "vldrb.8 q3, [%[w]], #16\n\t" mac " r10, q1, q2\n\t" mac " r12, q0, q3\n\t" mac                  \
+#define MLF_PAIR_GROUP(mac) \
+  "vldrb.8 q0, [%[x0]], #16\n\t" \
+  "vldrb.8 q2, [%[w]], #16\n\t" \
+  "vldrb.8 q1, [%[x1]], #16\n\t" mac " r0, q0, q2\n\t" \
+  "vldrb.8 q3, [%[w]], #16\n\t" mac " r2, q1, q2\n\t" mac " r4, q0, q3\n\t" \
+  "vldrb.8 q2, [%[w]], #16\n\t" mac " r6, q1, q3\n\t" mac " r8, q0, q2\n\t" \
+  "vldrb.8 q3, [%[w]], #16\n\t" mac " r10, q1, q2\n\t" mac " r12, q0, q3\n\t" mac \
   " lr, q1, q3\n\t"
 #define MLF_PAIR_FIRST MLF_PAIR_GROUP("vmladav.s8")
 #define MLF_PAIR_NEXT  MLF_PAIR_GROUP("vmladava.s8")
 #define MLF_PAIR_LOOP  "1:\n\t" MLF_PAIR_NEXT MLF_PAIR_NEXT "subs %[n], %[n], #1\n\tbne 1b\n\t"
-#define MLF_PAIR_DOT(groups_text)                                                                  \
-  __asm__ volatile(groups_text "vmov %q[even][2], %q[even][0], r0, r8\n\t"                         \
-                               "vmov %q[even][3], %q[even][1], r4, r12\n\t"                        \
-                               "vmov %q[odd][2], %q[odd][0], r2, r10\n\t"                          \
-                               "vmov %q[odd][3], %q[odd][1], r6, lr"                               \
-                   : [x0] "+r"(x0), [x1] "+r"(x1), [w] "+r"(at), [n] "+r"(twice),                  \
-                     [even] "=w"(sums.even), [odd] "=w"(sums.odd)                                  \
-                   :                                                                               \
-                   : "q0", "q1", "q2", "q3", "r0", "r2", "r4", "r6", "r8", "r10", "r12", "lr",     \
+#define MLF_PAIR_DOT(groups_text) \
+  __asm__ volatile(groups_text "vmov %q[even][2], %q[even][0], r0, r8\n\t" \
+                               "vmov %q[even][3], %q[even][1], r4, r12\n\t" \
+                               "vmov %q[odd][2], %q[odd][0], r2, r10\n\t" \
+                               "vmov %q[odd][3], %q[odd][1], r6, lr" \
+                   : [x0] "+r"(x0), [x1] "+r"(x1), [w] "+r"(at), [n] "+r"(twice), \
+                     [even] "=w"(sums.even), [odd] "=w"(sums.odd) \
+                   : \
+                   : "q0", "q1", "q2", "q3", "r0", "r2", "r4", "r6", "r8", "r10", "r12", "lr", \
                      "cc", "memory")
 
 /* b[k] + the products of 16 * groups bytes of x0 with those of channel k in the even half, of x1 in
@@ -163,15 +163,15 @@ static inline mlf_octet mlf_octet_of(const int32_t *b) {
 
 /* acc[k] += x[offset + k] * w[k] for eight channels; `w` moves on. `offset` is a constant within
  * 127. One block, because gcc 12 would load all taps first and keep them on the stack. */
-#define MLF_OCTET_MADD(acc, x, offset, w)                                                          \
-  __asm__ volatile("vldrb.s16 q0, [%[at], %[by]]\n\t"                                              \
-                   "vldrb.s16 q1, [%[taps]], #8\n\t"                                               \
-                   "vmullb.s16 q2, q0, q1\n\t"                                                     \
-                   "vmullt.s16 q3, q0, q1\n\t"                                                     \
-                   "vadd.i32 %q[even], %q[even], q2\n\t"                                           \
-                   "vadd.i32 %q[odd], %q[odd], q3"                                                 \
-                   : [even] "+w"((acc).even), [odd] "+w"((acc).odd), [taps] "+l"(w)                \
-                   : [at] "l"(x), [by] "i"(offset)                                                 \
+#define MLF_OCTET_MADD(acc, x, offset, w) \
+  __asm__ volatile("vldrb.s16 q0, [%[at], %[by]]\n\t" \
+                   "vldrb.s16 q1, [%[taps]], #8\n\t" \
+                   "vmullb.s16 q2, q0, q1\n\t" \
+                   "vmullt.s16 q3, q0, q1\n\t" \
+                   "vadd.i32 %q[even], %q[even], q2\n\t" \
+                   "vadd.i32 %q[odd], %q[odd], q3" \
+                   : [even] "+w"((acc).even), [odd] "+w"((acc).odd), [taps] "+l"(w) \
+                   : [at] "l"(x), [by] "i"(offset) \
                    : "q0", "q1", "q2", "q3", "memory")
 
 /* The same for the first n channels, n < 8. */
@@ -188,8 +188,8 @@ static inline mlf_octet mlf_octet_madd_some(mlf_octet acc, const int8_t *x, cons
 /* ((2 * acc * m >> 32) + add) / 2^shift of each, rounded half up, limited to int16. `m_even` and
  * `m_odd` are the multipliers of the halves; `shift` is a constant from 1 to 16. The shift without
  * rounding is of no use: binutils 2.40 encodes VQSHRN as VQRSHRN. */
-#define mlf_octet_fixed(acc, m_even, m_odd, add, shift)                                            \
-  vqrshrntq_n_s32(                                                                                 \
+#define mlf_octet_fixed(acc, m_even, m_odd, add, shift) \
+  vqrshrntq_n_s32( \
       vqrshrnbq_n_s32(vdupq_n_s16(0), vqdmlashq_n_s32((acc).even, vld1q_s32(m_even), add), shift), \
       vqdmlashq_n_s32((acc).odd, vld1q_s32(m_odd), add), shift)
 
@@ -221,9 +221,9 @@ static inline mlf_octet mlf_octet_shift_away(mlf_octet v, const int8_t *even, co
 
 /* mlf_octet_high, then all shifted to the right by `shift`, a constant from 1 to 16, ties up, and
  * limited to int16. */
-#define mlf_octet_high_up(acc, m_even, m_odd, shift)                                               \
-  vqrshrntq_n_s32(                                                                                 \
-      vqrshrnbq_n_s32(vdupq_n_s16(0), vqrdmulhq_s32((acc).even, vld1q_s32(m_even)), shift),        \
+#define mlf_octet_high_up(acc, m_even, m_odd, shift) \
+  vqrshrntq_n_s32( \
+      vqrshrnbq_n_s32(vdupq_n_s16(0), vqrdmulhq_s32((acc).even, vld1q_s32(m_even)), shift), \
       vqrdmulhq_s32((acc).odd, vld1q_s32(m_odd)), shift)
 
 static inline int32x4_t mlf_quad_downwards(int32x4_t v) {
@@ -231,10 +231,10 @@ static inline int32x4_t mlf_quad_downwards(int32x4_t v) {
 }
 
 /* The same, ties away from zero. */
-#define mlf_octet_high_away(acc, m_even, m_odd, shift)                                             \
-  vqrshrntq_n_s32(                                                                                 \
-      vqrshrnbq_n_s32(vdupq_n_s16(0),                                                              \
-                      mlf_quad_downwards(vqrdmulhq_s32((acc).even, vld1q_s32(m_even))), shift),    \
+#define mlf_octet_high_away(acc, m_even, m_odd, shift) \
+  vqrshrntq_n_s32( \
+      vqrshrnbq_n_s32(vdupq_n_s16(0), \
+                      mlf_quad_downwards(vqrdmulhq_s32((acc).even, vld1q_s32(m_even))), shift), \
       mlf_quad_downwards(vqrdmulhq_s32((acc).odd, vld1q_s32(m_odd))), shift)
 
 /* The low halves of both, interleaved, each limited to int16. */

@@ -7,6 +7,7 @@
 #ifndef MLF_NARROW_H_
 #define MLF_NARROW_H_
 
+#include "requantize.h"
 #include "rescale.h"
 
 /* Without optimisation compilers keep unused functions, unless they are inline. */
@@ -38,7 +39,7 @@
 #define MLF_MACS_7(at, step) MLF_MACS_6(at, step) MLF_MAC("r5", at "+6*" step)
 #define MLF_MACS_8(at, step) MLF_MACS_7(at, step) MLF_MAC("r6", at "+7*" step)
 /* The sums begin with values at r1. */
-#define MLF_GETS_4                                                                                 \
+#define MLF_GETS_4 \
   "ldmia r1!, {r4, r5, r6, r7}\n\tmov r8, r4\n\tmov r9, r5\n\tmov r10, r6\n\tmov r11, r7\n\t"
 #define MLF_GETS_8 MLF_GETS_4 "ldmia r1!, {r0, r4, r5, r6}\n\tmov r12, r0\n\t"
 /* They are stored at r0. */
@@ -52,23 +53,23 @@
 #define MLF_PUTS_7   MLF_PUTS_5 "stmia r0!, {r4, r5}\n\t"
 #define MLF_PUTS_8   MLF_PUTS_5 "stmia r0!, {r4, r5, r6}\n\t"
 /* Around all of them; 40 bytes of stack, the first word being r0. */
-#define MLF_NARROW_ENTER                                                                           \
-  ".syntax unified\n\tpush {r4, r5, r6, r7, lr}\n\tmov r4, r8\n\tmov r5, r9\n\tmov r6, r10\n\t"    \
+#define MLF_NARROW_ENTER \
+  ".syntax unified\n\tpush {r4, r5, r6, r7, lr}\n\tmov r4, r8\n\tmov r5, r9\n\tmov r6, r10\n\t" \
   "mov r7, r11\n\tpush {r0, r4, r5, r6, r7}\n\t"
-#define MLF_NARROW_LEAVE                                                                           \
-  "pop {r4, r5, r6, r7}\n\tmov r8, r4\n\tmov r9, r5\n\tmov r10, r6\n\tmov r11, r7\n\t"             \
+#define MLF_NARROW_LEAVE \
+  "pop {r4, r5, r6, r7}\n\tmov r8, r4\n\tmov r9, r5\n\tmov r10, r6\n\tmov r11, r7\n\t" \
   "pop {r4, r5, r6, r7, pc}\n\t"
 /* Products of the bytes at r3, each with the weights at r2, 32 of which make a round: conditional
  * branches reach 256 bytes. */
 #define MLF_DOT(n, k, at) "ldrb r1, [r3, #" k "]\n\t" MLF_MACS_##n(at, "1")
-#define MLF_DOT_NEXT(count)                                                                        \
+#define MLF_DOT_NEXT(count) \
   "adds r2, #32\n\tadds r3, #" count "\n\tcmp r3, r7\n\tbne 1b\n\tpop {r0}\n\t"
-#define MLF_DOT_LOOP_8                                                                             \
-  "ldr r7, [sp, #40]\n1:\n\t" MLF_DOT(8, "0", "0") MLF_DOT(8, "1", "8") MLF_DOT(8, "2", "16")      \
+#define MLF_DOT_LOOP_8 \
+  "ldr r7, [sp, #40]\n1:\n\t" MLF_DOT(8, "0", "0") MLF_DOT(8, "1", "8") MLF_DOT(8, "2", "16") \
       MLF_DOT(8, "3", "24") MLF_DOT_NEXT("4")
-#define MLF_DOT_LOOP_4                                                                             \
-  "ldr r7, [sp, #40]\n1:\n\t" MLF_DOT(4, "0", "0") MLF_DOT(4, "1", "4") MLF_DOT(4, "2", "8")       \
-      MLF_DOT(4, "3", "12") MLF_DOT(4, "4", "16") MLF_DOT(4, "5", "20") MLF_DOT(4, "6", "24")      \
+#define MLF_DOT_LOOP_4 \
+  "ldr r7, [sp, #40]\n1:\n\t" MLF_DOT(4, "0", "0") MLF_DOT(4, "1", "4") MLF_DOT(4, "2", "8") \
+      MLF_DOT(4, "3", "12") MLF_DOT(4, "4", "16") MLF_DOT(4, "5", "20") MLF_DOT(4, "6", "24") \
           MLF_DOT(4, "7", "28") MLF_DOT_NEXT("8")
 #define MLF_DOT_RESULT "mov r0, r2\n\t"
 #endif
@@ -124,40 +125,40 @@ MLF_NARROW_CALL const uint8_t *mlf_dot_4(uint32_t *sums, const int32_t *b, const
 #define MLF_TAPS_3(n, step) MLF_TAPS_2(n, step) MLF_TAP(n, step, "2")
 #define MLF_TAPS_4(n, step) MLF_TAPS_3(n, step) MLF_TAP(n, step, "3")
 #define MLF_TAPS_5(n, step) MLF_TAPS_4(n, step) MLF_TAP(n, step, "4")
-#define MLF_TAPS_BEGIN                                                                             \
-  "ldr r4, [sp, #40]\n\tmov lr, r4\n\tldr r7, [sp, #44]\n\tmov r8, r1\n\tmov r9, r1\n\t"           \
+#define MLF_TAPS_BEGIN \
+  "ldr r4, [sp, #40]\n\tmov lr, r4\n\tldr r7, [sp, #44]\n\tmov r8, r1\n\tmov r9, r1\n\t" \
   "mov r10, r1\n\tmov r11, r1\n\tmov r12, r1\n\tmov r4, r1\n\tmov r5, r1\n\tmov r6, r1\n1:\n\t"
 #define MLF_TAPS_END(row) "adds r3, #" row "\n\tadd r2, r7\n\tcmp r3, lr\n\tbne 1b\n\tpop {r0}\n\t"
-#define MLF_DEFINE_TAPS(row, n, step)                                                              \
-  MLF_NARROW_ASSEMBLY void mlf_taps_##row##_##n##_##step(                                          \
-      uint32_t *sums MLF_TAKEN, int32_t bias MLF_TAKEN, const uint8_t *x MLF_TAKEN,                \
-      const int8_t *w MLF_TAKEN, const int8_t *end MLF_TAKEN, int32_t pitch MLF_TAKEN) {           \
-    __asm__(MLF_NARROW_ENTER MLF_TAPS_BEGIN MLF_TAPS_##row(n, #step) MLF_TAPS_END(#row)            \
-                MLF_PUTS_##n MLF_NARROW_LEAVE);                                                    \
+#define MLF_DEFINE_TAPS(row, n, step) \
+  MLF_NARROW_ASSEMBLY void mlf_taps_##row##_##n##_##step( \
+      uint32_t *sums MLF_TAKEN, int32_t bias MLF_TAKEN, const uint8_t *x MLF_TAKEN, \
+      const int8_t *w MLF_TAKEN, const int8_t *end MLF_TAKEN, int32_t pitch MLF_TAKEN) { \
+    __asm__(MLF_NARROW_ENTER MLF_TAPS_BEGIN MLF_TAPS_##row(n, #step) MLF_TAPS_END(#row) \
+                MLF_PUTS_##n MLF_NARROW_LEAVE); \
   }
 #else
-#define MLF_DEFINE_TAPS(row, n, step)                                                              \
-  MLF_NARROW_CALL void mlf_taps_##row##_##n##_##step(uint32_t *sums, int32_t bias,                 \
-                                                     const uint8_t *x, const int8_t *w,            \
-                                                     const int8_t *end, int32_t pitch) {           \
-    for (int32_t i = 0; i < n; i++) {                                                              \
-      const uint8_t *at = x + i * step;                                                            \
-      sums[i] = (uint32_t)bias;                                                                    \
-      for (const int8_t *tap = w; tap != end; tap += row, at += pitch) {                           \
-        for (int32_t k = 0; k < row; k++) {                                                        \
-          sums[i] += (uint32_t)(at[k] * tap[k]);                                                   \
-        }                                                                                          \
-      }                                                                                            \
-    }                                                                                              \
+#define MLF_DEFINE_TAPS(row, n, step) \
+  MLF_NARROW_CALL void mlf_taps_##row##_##n##_##step(uint32_t *sums, int32_t bias, \
+                                                     const uint8_t *x, const int8_t *w, \
+                                                     const int8_t *end, int32_t pitch) { \
+    for (int32_t i = 0; i < n; i++) { \
+      const uint8_t *at = x + i * step; \
+      sums[i] = (uint32_t)bias; \
+      for (const int8_t *tap = w; tap != end; tap += row, at += pitch) { \
+        for (int32_t k = 0; k < row; k++) { \
+          sums[i] += (uint32_t)(at[k] * tap[k]); \
+        } \
+      } \
+    } \
   }
 #endif
-#define MLF_DEFINE_ALL_TAPS(row, step)                                                             \
-  MLF_DEFINE_TAPS(row, 1, step)                                                                    \
-  MLF_DEFINE_TAPS(row, 2, step)                                                                    \
-  MLF_DEFINE_TAPS(row, 3, step)                                                                    \
-  MLF_DEFINE_TAPS(row, 4, step)                                                                    \
-  MLF_DEFINE_TAPS(row, 5, step)                                                                    \
-  MLF_DEFINE_TAPS(row, 6, step)                                                                    \
+#define MLF_DEFINE_ALL_TAPS(row, step) \
+  MLF_DEFINE_TAPS(row, 1, step) \
+  MLF_DEFINE_TAPS(row, 2, step) \
+  MLF_DEFINE_TAPS(row, 3, step) \
+  MLF_DEFINE_TAPS(row, 4, step) \
+  MLF_DEFINE_TAPS(row, 5, step) \
+  MLF_DEFINE_TAPS(row, 6, step) \
   MLF_DEFINE_TAPS(row, 7, step)
 MLF_DEFINE_ALL_TAPS(1, 1)
 MLF_DEFINE_ALL_TAPS(1, 2)

@@ -14,10 +14,10 @@ template <typename T> struct mlf_pointer {
 }
 #define MLF_POINTER(type, p) mlf_pointer<type>::of(p)
 #elif defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L
-#define MLF_POINTER(type, p)                                                                       \
+#define MLF_POINTER(type, p) \
   _Generic(&(p)[0], type * : (void *)(uintptr_t)(p), const type * : (void *)(uintptr_t)(p))
 #else // C99 can compare sizes only
-#define MLF_POINTER(type, p)                                                                       \
+#define MLF_POINTER(type, p) \
   ((void *)((char *)(uintptr_t)(p) + 0 * sizeof(char[sizeof((p)[0]) == sizeof(type) ? 1 : -1])))
 #endif
 

@@ -58,13 +58,13 @@ static inline int32_t mlf_multiply_round(int32_t a, int32_t m, int32_t add) {
  * here: outputs are not less than their zero point. */
 static inline int32_t mlf_requantize_up(int32_t twice, int32_t m, int32_t add, int32_t by,
                                         int32_t low, int32_t high) {
-  return mlf_clamp_i32(mlf_multiply_round(twice, m, add) >> by, low, high);
+  return mlf_shift_clamp_i32(mlf_multiply_round(twice, m, add), by, low, high);
 }
 
 /* The same for any output: below zero ties go down. */
 static inline int32_t mlf_requantize_away(int32_t twice, int32_t m, int32_t add, int32_t by,
                                           int32_t low, int32_t high) {
-  return mlf_clamp_i32((mlf_multiply_round(twice, m, add) + (twice >> 31)) >> by, low, high);
+  return mlf_shift_clamp_i32(mlf_multiply_round(twice, m, add) + (twice >> 31), by, low, high);
 }
 
 /* A sum of 64 bits as a quantised value, rounded once; the upper half of `factor` is what the

@@ -58,26 +58,26 @@ static inline int32_t mlf_sample_place(enum mlf_padding padding, bool align, int
 
 /* A plane of `high` x `wide` elements at (y, x), linear between the four around it, zero outside.
  */
-#define MLF_BILINEAR_(name, floating, floor)                                                       \
-  static inline floating name(const floating *plane, int32_t high, int32_t wide, floating y,       \
-                              floating x) {                                                        \
-    if (!(y > -1 && x > -1 && y < (floating)high && x < (floating)wide))                           \
-      return 0;                                                                                    \
-    const int32_t top = (int32_t)floor(y);                                                         \
-    const int32_t left = (int32_t)floor(x);                                                        \
-    const floating down = y - (floating)top;                                                       \
-    const floating right = x - (floating)left;                                                     \
-    floating sum = 0;                                                                              \
-    for (int32_t corner = 0; corner < 4; corner++) {                                               \
-      const int32_t row = top + corner / 2;                                                        \
-      const int32_t column = left + corner % 2;                                                    \
-      if (row < 0 || row >= high || column < 0 || column >= wide)                                  \
-        continue;                                                                                  \
-      const floating a = corner / 2 ? down : 1 - down;                                             \
-      const floating b = corner % 2 ? right : 1 - right;                                           \
-      sum += a * b * plane[row * wide + column];                                                   \
-    }                                                                                              \
-    return sum;                                                                                    \
+#define MLF_BILINEAR_(name, floating, floor) \
+  static inline floating name(const floating *plane, int32_t high, int32_t wide, floating y, \
+                              floating x) { \
+    if (!(y > -1 && x > -1 && y < (floating)high && x < (floating)wide)) \
+      return 0; \
+    const int32_t top = (int32_t)floor(y); \
+    const int32_t left = (int32_t)floor(x); \
+    const floating down = y - (floating)top; \
+    const floating right = x - (floating)left; \
+    floating sum = 0; \
+    for (int32_t corner = 0; corner < 4; corner++) { \
+      const int32_t row = top + corner / 2; \
+      const int32_t column = left + corner % 2; \
+      if (row < 0 || row >= high || column < 0 || column >= wide) \
+        continue; \
+      const floating a = corner / 2 ? down : 1 - down; \
+      const floating b = corner % 2 ? right : 1 - right; \
+      sum += a * b * plane[row * wide + column]; \
+    } \
+    return sum; \
   }
 
 MLF_BILINEAR_(mlf_bilinearf, float, mlf_floorf)

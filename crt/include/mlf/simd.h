@@ -38,15 +38,13 @@ typedef int8_t mlf_i8x32 __attribute__((vector_size(32)));
 typedef uint8_t mlf_u8x8 __attribute__((vector_size(8)));
 typedef uint8_t mlf_u8x16 __attribute__((vector_size(16)));
 
-/* Before a loop that is to stay one: unrolled, it would want more registers than there are. */
+/* Before a loop that is to stay one: unrolled, it would want more registers than there are. Of one
+ * of two rounds gcc makes none all the same, unless the number is hidden (MLF_HIDE). */
 #if defined(__clang__)
 #define MLF_ROLLED _Pragma("clang loop unroll(disable)")
 #else
 #define MLF_ROLLED _Pragma("GCC unroll 1")
 #endif
-
-/* Hides the value of a variable: of a loop of two rounds gcc would make none, MLF_ROLLED or not. */
-#define MLF_HIDE(variable) __asm__("" : "+r"(variable))
 
 /* The widest vector whose bytes are widened at once. */
 #if defined(__AVX2__)
@@ -164,75 +162,75 @@ static inline void mlf_simd_flip_s8(const int8_t *from, uint8_t *to, int32_t n) 
 
 /* What vectors of each size have: loads, Relu, requantisation as in mlf/kernel.h, and
  * `some` of a vector stored. */
-#define MLF_LANES(n)                                                                               \
-  static inline mlf_f32x##n mlf_load_f32x##n(const float *from) {                                  \
-    mlf_f32x##n v;                                                                                 \
-    memcpy(&v, from, sizeof v);                                                                    \
-    return v;                                                                                      \
-  }                                                                                                \
-  static inline mlf_i32x##n mlf_load_i32x##n(const int32_t *from) {                                \
-    mlf_i32x##n v;                                                                                 \
-    memcpy(&v, from, sizeof v);                                                                    \
-    return v;                                                                                      \
-  }                                                                                                \
-  static inline mlf_f32x##n mlf_all_f32x##n(float x) {                                             \
-    const mlf_f32x##n zero = {0};                                                                  \
-    return x - zero;                                                                               \
-  }                                                                                                \
-  static inline mlf_i32x##n mlf_all_i32x##n(int32_t x) {                                           \
-    const mlf_i32x##n zero = {0};                                                                  \
-    return x - zero;                                                                               \
-  }                                                                                                \
-  static inline mlf_f32x##n mlf_relu_x##n(mlf_f32x##n x) {                                         \
-    const mlf_f32x##n zero = {0};                                                                  \
-    return (mlf_f32x##n)((mlf_i32x##n)x & ~(mlf_i32x##n)(x <= zero));                              \
-  }                                                                                                \
-  static inline mlf_i32x##n mlf_requantize_x##n(mlf_i32x##n acc, mlf_f32x##n scale,                \
-                                                int32_t zero_point) {                              \
-    const mlf_f32x##n product = __builtin_convertvector(acc, mlf_f32x##n) * scale;                 \
-    return (mlf_i32x##n)(product + 12582912.0f) - (0x4b400000 - zero_point);                       \
-  }                                                                                                \
-  /* t, with `step` added where it is `value`. */                                                  \
-  static inline mlf_i32x##n mlf_except_x##n(mlf_i32x##n t, int32_t value, int32_t step) {          \
-    return t + ((mlf_i32x##n)(t == mlf_all_i32x##n(value)) & step);                                \
-  }                                                                                                \
-  static inline void mlf_put_f32_x##n(float *to, mlf_f32x##n v) {                                  \
-    memcpy(to, &v, sizeof v);                                                                      \
-  }                                                                                                \
-  static inline void mlf_put_f32_some_x##n(float *to, mlf_f32x##n v, int32_t count) {              \
-    if (count >= n) {                                                                              \
-      memcpy(to, &v, sizeof v);                                                                    \
-      return;                                                                                      \
-    }                                                                                              \
-    float all[n];                                                                                  \
-    memcpy(all, &v, sizeof all);                                                                   \
-    for (int32_t i = 0; i < n && i < count; i++) {                                                 \
-      to[i] = all[i];                                                                              \
-    }                                                                                              \
-  }                                                                                                \
-  static inline void mlf_put_s8_some_x##n(int8_t *to, mlf_i32x##n v, int32_t low, int32_t high,    \
-                                          int32_t count) {                                         \
-    if (count >= n) {                                                                              \
-      mlf_put_s8_x##n(to, v, low, high);                                                           \
-      return;                                                                                      \
-    }                                                                                              \
-    int8_t all[n];                                                                                 \
-    mlf_put_s8_x##n(all, v, low, high);                                                            \
-    for (int32_t i = 0; i < n && i < count; i++) {                                                 \
-      to[i] = all[i];                                                                              \
-    }                                                                                              \
-  }                                                                                                \
-  static inline void mlf_put_u8_some_x##n(uint8_t *to, mlf_i32x##n v, int32_t low, int32_t high,   \
-                                          int32_t count) {                                         \
-    if (count >= n) {                                                                              \
-      mlf_put_u8_x##n(to, v, low, high);                                                           \
-      return;                                                                                      \
-    }                                                                                              \
-    uint8_t all[n];                                                                                \
-    mlf_put_u8_x##n(all, v, low, high);                                                            \
-    for (int32_t i = 0; i < n && i < count; i++) {                                                 \
-      to[i] = all[i];                                                                              \
-    }                                                                                              \
+#define MLF_LANES(n) \
+  static inline mlf_f32x##n mlf_load_f32x##n(const float *from) { \
+    mlf_f32x##n v; \
+    memcpy(&v, from, sizeof v); \
+    return v; \
+  } \
+  static inline mlf_i32x##n mlf_load_i32x##n(const int32_t *from) { \
+    mlf_i32x##n v; \
+    memcpy(&v, from, sizeof v); \
+    return v; \
+  } \
+  static inline mlf_f32x##n mlf_all_f32x##n(float x) { \
+    const mlf_f32x##n zero = {0}; \
+    return x - zero; \
+  } \
+  static inline mlf_i32x##n mlf_all_i32x##n(int32_t x) { \
+    const mlf_i32x##n zero = {0}; \
+    return x - zero; \
+  } \
+  static inline mlf_f32x##n mlf_relu_x##n(mlf_f32x##n x) { \
+    const mlf_f32x##n zero = {0}; \
+    return (mlf_f32x##n)((mlf_i32x##n)x & ~(mlf_i32x##n)(x <= zero)); \
+  } \
+  static inline mlf_i32x##n mlf_requantize_x##n(mlf_i32x##n acc, mlf_f32x##n scale, \
+                                                int32_t zero_point) { \
+    const mlf_f32x##n product = __builtin_convertvector(acc, mlf_f32x##n) * scale; \
+    return (mlf_i32x##n)(product + 12582912.0f) - (0x4b400000 - zero_point); \
+  } \
+  /* t, with `step` added where it is `value`. */ \
+  static inline mlf_i32x##n mlf_except_x##n(mlf_i32x##n t, int32_t value, int32_t step) { \
+    return t + ((mlf_i32x##n)(t == mlf_all_i32x##n(value)) & step); \
+  } \
+  static inline void mlf_put_f32_x##n(float *to, mlf_f32x##n v) { \
+    memcpy(to, &v, sizeof v); \
+  } \
+  static inline void mlf_put_f32_some_x##n(float *to, mlf_f32x##n v, int32_t count) { \
+    if (count >= n) { \
+      memcpy(to, &v, sizeof v); \
+      return; \
+    } \
+    float all[n]; \
+    memcpy(all, &v, sizeof all); \
+    for (int32_t i = 0; i < n && i < count; i++) { \
+      to[i] = all[i]; \
+    } \
+  } \
+  static inline void mlf_put_s8_some_x##n(int8_t *to, mlf_i32x##n v, int32_t low, int32_t high, \
+                                          int32_t count) { \
+    if (count >= n) { \
+      mlf_put_s8_x##n(to, v, low, high); \
+      return; \
+    } \
+    int8_t all[n]; \
+    mlf_put_s8_x##n(all, v, low, high); \
+    for (int32_t i = 0; i < n && i < count; i++) { \
+      to[i] = all[i]; \
+    } \
+  } \
+  static inline void mlf_put_u8_some_x##n(uint8_t *to, mlf_i32x##n v, int32_t low, int32_t high, \
+                                          int32_t count) { \
+    if (count >= n) { \
+      mlf_put_u8_x##n(to, v, low, high); \
+      return; \
+    } \
+    uint8_t all[n]; \
+    mlf_put_u8_x##n(all, v, low, high); \
+    for (int32_t i = 0; i < n && i < count; i++) { \
+      to[i] = all[i]; \
+    } \
   }
 
 /* Integers within limits, stored as bytes: limits are bytes too, so whatever saturates on its way

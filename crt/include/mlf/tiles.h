@@ -3,7 +3,7 @@
 #ifndef MLF_TILES_H_
 #define MLF_TILES_H_
 
-#include "kernel.h"
+#include "requantize.h"
 
 /* Nothing is loaded earlier than this says: compilers that load the operands of several turns at
  * once have no registers left for the sums and keep them on the stack. */

@@ -23,19 +23,19 @@
 
 /* Defines `symbol` in assembly: the `bytes` at `offset` of `file`, aligned to 16. The numbers are
  * literals, because they become part of a string; `more` is more about the symbol, or "". */
-#define MLF_WEIGHTS_SYMBOL(symbol, file, offset, bytes, more)                                      \
-  __asm__(                                                                                         \
-      ".pushsection " MLF_WEIGHTS_PLACE(symbol) ",\"a\",%progbits\n"                               \
-                                                ".balign 16\n"                                     \
-                                                ".globl " symbol "\n"                              \
-                                                ".type " symbol ",%object\n"                       \
-                                                ".size " symbol "," #bytes "\n" more symbol ":\n"  \
-                                                ".incbin \"" file "\"," #offset "," #bytes "\n"    \
+#define MLF_WEIGHTS_SYMBOL(symbol, file, offset, bytes, more) \
+  __asm__( \
+      ".pushsection " MLF_WEIGHTS_PLACE(symbol) ",\"a\",%progbits\n" \
+                                                ".balign 16\n" \
+                                                ".globl " symbol "\n" \
+                                                ".type " symbol ",%object\n" \
+                                                ".size " symbol "," #bytes "\n" more symbol ":\n" \
+                                                ".incbin \"" file "\"," #offset "," #bytes "\n" \
                                                 ".popsection\n")
 
 /* The same as a constant array that is private to this source. */
-#define MLF_WEIGHTS_ARRAY(type, array, elements, symbol, file, offset, bytes)                      \
-  MLF_WEIGHTS_SYMBOL(symbol, file, offset, bytes, ".hidden " symbol "\n");                         \
+#define MLF_WEIGHTS_ARRAY(type, array, elements, symbol, file, offset, bytes) \
+  MLF_WEIGHTS_SYMBOL(symbol, file, offset, bytes, ".hidden " symbol "\n"); \
   extern const type array[elements] __asm__(symbol) __attribute__((visibility("hidden")))
 
 #endif /* MLF_WEIGHTS_H_ */

@@ -91,12 +91,12 @@ static inline void mlf_winograd_tiles6(const int16_t *from, int32_t line, int32_
 static inline void mlf_winograd_sums_x8(const int32_t *from, int32_t apart, mlf_i32x8 bias,
                                         mlf_i32x8 *sums) {
   mlf_i32x8 upper[4], lower[4];
-#define MLF_DOWN(x, add)                                                                           \
-  {                                                                                                \
-    const mlf_i32x8 b = mlf_load_i32x8(from + (4 + x) * apart) add;                                \
-    const mlf_i32x8 c = mlf_load_i32x8(from + (8 + x) * apart);                                    \
-    upper[x] = mlf_load_i32x8(from + x * apart) + b + c;                                           \
-    lower[x] = b - c - mlf_load_i32x8(from + (12 + x) * apart);                                    \
+#define MLF_DOWN(x, add) \
+  { \
+    const mlf_i32x8 b = mlf_load_i32x8(from + (4 + x) * apart) add; \
+    const mlf_i32x8 c = mlf_load_i32x8(from + (8 + x) * apart); \
+    upper[x] = mlf_load_i32x8(from + x * apart) + b + c; \
+    lower[x] = b - c - mlf_load_i32x8(from + (12 + x) * apart); \
   }
   MLF_DOWN(0, )
   MLF_DOWN(1, +bias)

@@ -34,18 +34,50 @@ void TVMLogf(const char *fmt, ...) {
   platform_complain(fmt);
 }
 
+/* `text` and a number behind it, without printf. */
+static char *append(char *at, const char *text, size_t number) {
+  char digits[24];
+  size_t count = 0;
+  while (*text != '\0') {
+    *at++ = *text++;
+  }
+  do {
+    digits[count++] = (char)('0' + number % 10);
+    number /= 10;
+  } while (number > 0);
+  while (count > 0) {
+    *at++ = digits[--count];
+  }
+  return at;
+}
+
+/* The pool is as large as the archive's metadata say. */
+static void tell_no_memory(size_t num_bytes) {
+  const size_t used = (size_t)(stack.next_alloc - stack.workspace);
+  char text[120];
+  char *at = append(text, "runner: out of memory: asked for ", num_bytes);
+  at = append(at, " bytes, left ", runner_pool_bytes - used);
+  at = append(at, " of ", runner_pool_bytes);
+  *at = '\0';
+  platform_complain(text);
+}
+
 tvm_crt_error_t TVMPlatformMemoryAllocate(size_t num_bytes, DLDevice dev, void **out_ptr) {
+  tvm_crt_error_t code = kTvmErrorPlatformNoMemory;
   (void)dev;
   if (stack.workspace == NULL) {
-    const tvm_crt_error_t code = TVMPlatformInitialize();
+    code = TVMPlatformInitialize();
     if (code != kTvmErrorNoError) {
       return code;
     }
   }
-  if (num_bytes > INT32_MAX) {
-    return kTvmErrorPlatformNoMemory;
+  if (num_bytes <= INT32_MAX) {
+    code = StackMemoryManager_Allocate(&stack, (int32_t)num_bytes, out_ptr);
   }
-  return StackMemoryManager_Allocate(&stack, (int32_t)num_bytes, out_ptr);
+  if (code != kTvmErrorNoError) {
+    tell_no_memory(num_bytes);
+  }
+  return code;
 }
 
 tvm_crt_error_t TVMPlatformMemoryFree(void *ptr, DLDevice dev) {

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mlftool.codegen.executor import Executor
-from mlftool.codegen.external import backend_files, devices_of, headers_of, objects_of
+from mlftool.codegen.external import PARAMETER, Offloaded, offloaded
 from mlftool.codegen.kernels import (
     Argument,
     Function,
@@ -18,9 +18,10 @@ from mlftool.codegen.kernels import (
 from mlftool.codegen.names import member_names, parameter
 from mlftool.codegen.options import Options, check_linked, refused
 from mlftool.codegen.origin import origin, tensors
-from mlftool.codegen.packed import PackedStep, Shapes, check_types, code_values, pack
+from mlftool.codegen.packed import PackedStep, Shapes, check_types, code_values, pack, wrapped
 from mlftool.codegen.packed import functions as packed_functions
 from mlftool.codegen.sources import INCLUDE, SRC, OperatorFunction, Sources
+from mlftool.codegen.states import slots, texts
 from mlftool.codegen.templates import render
 from mlftool.codegen.weights import place
 from mlftool.ir.graph import Graph
@@ -41,18 +42,19 @@ def emit_c(program: Program, options: Options, interface: Graph) -> Sources:
     members = member_names((*interface.inputs, *interface.outputs))
     kernels = write_kernels(program, module)
     weights = place(kernels.constants, module, options.weights)
-    values = values_of(program, options, interface, members, kernels) | {"weights": weights}
-    parts = [f.external for f in kernels.functions if f.external]
-    texts = backend_files(kernels, [b for b, _ in options.backends], module, first=2)
+    given = offloaded(kernels.functions, options, first=2)
+    values = values_of(program, options, interface, members, kernels, given)
+    values |= {"weights": weights}
     return Sources(
-        struct_files(module, "lib", values) | texts,
+        {**struct_files(module, "lib", values), **given.files},
         tuple(OperatorFunction(f.symbol) for f in kernels.functions),
         tuple(s.function.symbol for s in kernels.steps),
         members,
         kernels.constants_bytes,
         program.memory.size_bytes,
-        data={**weights.files, **objects_of(parts, module)},
-        headers=headers_of(parts),
+        data={**weights.files, **given.objects},
+        headers=given.headers,
+        state_bytes=values["state"]["bytes"],
     )
 
 
@@ -69,15 +71,17 @@ def emit_packed(program: Program, options: Options, interface: Graph) -> Sources
     members = member_names((*interface.inputs, *interface.outputs))
     kernels = write_kernels(program, module)
     weights = place(kernels.constants, module, options.weights)
-    values = values_of(program, options, interface, members, kernels) | {"weights": weights}
-    values["unpacked"] = options.unpacked_api
+    own = kernels.functions if options.unpacked_api else wrapped(kernels.functions)
+    given = offloaded(own, options, first=3, packed=True)
+    values = values_of(program, options, interface, members, kernels, given)
+    values |= {"weights": weights, "unpacked": options.unpacked_api, "activates": False}
     io = (*interface.inputs, *interface.outputs)
     values["checked"] = [parameter(members[n]) for n in io if interface.types[n].bytes]
     steps = () if options.unpacked_api else pack(kernels, link_params=True)
     if options.unpacked_api:
         code, functions = render("lib1.c.j2", **values), [f.symbol for f in kernels.functions]
     else:
-        values |= _packed_values(program, kernels, steps, values["io"])
+        values |= _packed_values(program, kernels, steps, values["io"], dict(options.backends))
         values["allocates"] = options.system_lib
         code = render("packed_main.c.j2", **values)
         functions = [p.symbol for p in packed_functions(steps)]
@@ -85,6 +89,7 @@ def emit_packed(program: Program, options: Options, interface: Graph) -> Sources
         f"{SRC}/{module}_lib0.c": render("packed_lib0.c.j2", **values),
         f"{SRC}/{module}_lib1.c": _c_metadata(module, interface),
         f"{SRC}/{module}_lib2.c": code,
+        **given.files,
     }
     prefix = f"tvmgen_{module}"
     kept = [] if options.unpacked_api else functions
@@ -97,12 +102,17 @@ def emit_packed(program: Program, options: Options, interface: Graph) -> Sources
         kernels.constants_bytes,
         program.memory.size_bytes,
         packed=(f"{prefix}_run", *kept, f"{prefix}_get_c_metadata"),
-        data=weights.files,
+        data={**weights.files, **given.objects},
+        headers=given.headers,
     )
 
 
 def _packed_values(
-    program: Program, kernels: Kernels, steps: Sequence[PackedStep], named: Mapping[str, str]
+    program: Program,
+    kernels: Kernels,
+    steps: Sequence[PackedStep],
+    named: Mapping[str, str],
+    hooks: Mapping[str, str],
 ) -> dict[str, Any]:
     """The packed calls of the main function."""
     shapes = Shapes()
@@ -130,7 +140,7 @@ def _packed_values(
         for s in steps
     ]
     return {
-        **code_values(program, kernels, steps),
+        **code_values(program, kernels, steps, hooks),
         "planned": True,
         "steps": calls,
         "shapes": shapes.arrays,
@@ -153,6 +163,7 @@ def values_of(
     interface: Graph,
     members: Mapping[str, str],
     kernels: Kernels,
+    given: Offloaded,
 ) -> dict[str, Any]:
     """The values for the templates."""
     module = options.module
@@ -171,10 +182,11 @@ def values_of(
         "workspace_bytes": memory.size_bytes,
         "workspace_io": program.workspace_io,
         **(arenas := _arenas(program, module)),
-        **_devices(kernels, options, arenas, arguments),
+        **_devices(module, given, arenas, arguments),
         "offsets": {
             member: _address(program, name) for name, member in io.items() if program.workspace_io
         },
+        "state": texts(*slots(program, interface), program.target.big_endian),
         "target": program.target.tvm,
         "functions": kernels.functions,
         "includes": kernels.includes,
@@ -198,23 +210,21 @@ def _called(function: Function, hooks: Mapping[str, str]) -> dict[str, Any]:
     return {
         "external": part is not None,
         "hooks": hooks[part.backend] if part and device else "",
-        "context": f"device_context_{part.member}" if part else "",
+        "context": PARAMETER + part.member if part else "",
     }
 
 
 def _devices(
-    kernels: Kernels, options: Options, arenas: Mapping[str, Any], io: Mapping[str, str]
+    module: str, offloads: Offloaded, arenas: Mapping[str, Any], io: Mapping[str, str]
 ) -> dict[str, Any]:
     """The devices, and what entry points take and pass on besides inputs and outputs."""
-    module, parts = options.module, [f.external for f in kernels.functions if f.external]
-    hooks = {p.device: dict(options.backends)[p.backend] for p in parts}
-    devices = devices_of(parts, hooks)
+    devices = offloads.devices
     taken = f"struct tvmgen_{module}_devices *devices" if devices else ""
     given = [f"devices ? devices->{d['member']} : 0" for d in devices]
     names = [d["parameter"] for d in devices]
     return {
         "devices": devices,
-        "fails": bool(parts),
+        "fails": offloads.fails,
         "besides": [text for text in (arenas["given_pools"], taken) if text],
         "passed_besides": ", ".join([*(a["passed"] for a in arenas["arenas"]), *given]),
         "passed_on": ", ".join([*io.values(), *(a["parameter"] for a in arenas["arenas"]), *names]),

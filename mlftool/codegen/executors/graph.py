@@ -7,16 +7,25 @@ fit is refused here, with the reason.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from mlftool.codegen.executor import Executor
+from mlftool.codegen.external import offloaded
 from mlftool.codegen.kernels import Argument, Constant, write_kernels
 from mlftool.codegen.names import member_names
 from mlftool.codegen.options import Options, refused
 from mlftool.codegen.origin import origin
-from mlftool.codegen.packed import LIMIT, PackedStep, check_types, code_values, functions, pack
+from mlftool.codegen.packed import (
+    LIMIT,
+    PackedStep,
+    check_types,
+    code_values,
+    functions,
+    pack,
+    wrapped,
+)
 from mlftool.codegen.sources import SRC, OperatorFunction, Sources, Storage
 from mlftool.codegen.templates import render
 from mlftool.codegen.weights import place
@@ -79,26 +88,29 @@ def emit(program: Program, options: Options, interface: Graph) -> Sources:
     check_types(program.graph)
     kernels = write_kernels(program, module)
     steps = pack(kernels, options.link_params)
+    _refuse(module, _unwritten(program, steps))
     table = _table(program, steps, interface)
-    problems = [*_too_large(table, steps), *_unreadable(table), *_unmade(program, table)]
-    if problems:
-        raise MlfError(Problem("MLF0304", f"module '{module}': {p}", help=AOT) for p in problems)
+    _refuse(module, [*_too_large(table, steps), *_unreadable(table), *_unmade(program, table)])
     packed = functions(steps)
     linked = [c for c in kernels.constants if options.link_params or c.name in kernels.inner]
     weights = place(linked, module, options.weights)
+    given = offloaded(wrapped(kernels.functions), options, first=2, packed=True)
     values = {
         "module": module,
+        "devices": given.devices,
+        "activates": True,
         "origin": origin(options, interface),
         "target": program.target.tvm,
         "weights": weights,
         "planned": False,
         "allocates": True,
-        **code_values(program, kernels, steps),
+        **code_values(program, kernels, steps, dict(options.backends)),
     }
     files = {
         f"{SRC}/{module}_lib0.c": render("graph_lib0.c.j2", **values),
         f"{SRC}/{module}_lib1.c": render("graph_lib1.c.j2", **values),
         f"executor-config/graph/{module}.graph": graph_json(table, program),
+        **given.files,
     }
     storages = tuple(
         Storage(k, size, table.bindings.get(k, "")) for k, size in enumerate(table.sizes)
@@ -113,11 +125,18 @@ def emit(program: Program, options: Options, interface: Graph) -> Sources:
         params=table.params,
         packed=tuple(p.symbol for p in packed),
         storages=storages,
-        data=weights.files,
+        data={**weights.files, **given.objects},
+        headers=given.headers,
     )
 
 
 AOT = "use --executor aot, which has no such limit"
+
+
+def _refuse(module: str, problems: Iterable[str]) -> None:
+    found = [Problem("MLF0304", f"module '{module}': {p}", help=AOT) for p in problems]
+    if found:
+        raise MlfError(found)
 
 
 def _workspace(program: Program, table: _Table) -> int:
@@ -221,6 +240,16 @@ def _too_large(table: _Table, steps: Sequence[PackedStep]) -> Iterator[str]:
         yield f"{text}; the graph executor has one for each node"
     if table.params and table.nodes[0]["name"] in table.params:
         yield "the model has no inputs; the graph executor loads no parameter as its first tensor"
+
+
+def _unwritten(program: Program, steps: Sequence[PackedStep]) -> Iterator[str]:
+    """Tensors without elements, which calls read and none stores."""
+    made = {_key(a) for s in steps for a in s.tensors if a.operand.role == "out"}
+    made |= {*program.graph.inputs}
+    read = [a for s in steps for a in s.tensors if a.operand.role != "out" and not a.constant]
+    for key in dict.fromkeys(_key(a) for a in read):
+        if key not in made:
+            yield f"tensor '{key}' has no elements; the graph executor has tensors of some"
 
 
 def _unmade(program: Program, table: _Table) -> Iterator[str]:

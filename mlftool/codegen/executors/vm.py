@@ -6,12 +6,15 @@ Control flow is jumps in the bytecode; `crt/include/mlf/vm.h` interprets it, and
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from mlftool.codegen.bytecode import Code, listing, write_code
 from mlftool.codegen.executor import Executor
 from mlftool.codegen.executors.aot import struct_files, values_of
-from mlftool.codegen.kernels import Writer
+from mlftool.codegen.external import Offloaded, offloaded
+from mlftool.codegen.kernels import Function, Writer
 from mlftool.codegen.names import member_names
 from mlftool.codegen.options import Options, check_linked, refused
 from mlftool.codegen.sources import OperatorFunction, Sources
@@ -33,18 +36,19 @@ def emit(program: Program, options: Options, interface: Graph) -> Sources:
     _check(code, module)
     kernels = writer.kernels(())
     members = member_names((*interface.inputs, *interface.outputs))
-    values = values_of(program, options, interface, members, kernels)
+    given = offloaded(kernels.functions, options, first=2, context=f"tvmgen_{module}_context_")
+    values = values_of(program, options, interface, members, kernels, given)
     weights = place(kernels.constants, module, options.weights)
     values |= {
         "weights": weights,
         "workspace_bytes": code.workspace_bytes,
-        "calls": tuple(code.functions.values()),
+        "calls": [(f, _context(f.kernel, given)) for f in code.functions.values()],
         "table": [constant for _, constant in code.constants.values()],
         "code": listing(code),
         "words": len(code.words),
     }
     return Sources(
-        struct_files(module, "vm_lib", values),
+        {**struct_files(module, "vm_lib", values), **given.files},
         tuple(OperatorFunction(f.symbol) for f in kernels.functions),
         tuple(code.symbols),
         members,
@@ -53,8 +57,16 @@ def emit(program: Program, options: Options, interface: Graph) -> Sources:
         data={
             f"executor-config/vm/{module}.vm": np.array(code.words, "<u4").tobytes(),
             **weights.files,
+            **given.objects,
         },
+        headers=given.headers,
     )
+
+
+def _context(kernel: Function, given: Offloaded) -> Mapping[str, str]:
+    """The device of a backend's function, as templates name it; {} if there is none."""
+    member = kernel.external.member if kernel.external else ""
+    return next((d for d in given.devices if d["member"] == member), {})
 
 
 def _check(code: Code, module: str) -> None:

@@ -84,6 +84,7 @@ class Body:
     shared: Shared
     lines: list[str] = field(default_factory=list)
     values: dict[str, str] = field(default_factory=dict)  # a node's output -> expression
+    once: dict[str, str] = field(default_factory=dict)  # expression -> name, where bound once
 
     @staticmethod
     def of(graph: Graph) -> Body:
@@ -113,6 +114,12 @@ class Body:
         self.shared.count += 1
         return name
 
+    def bind_once(self, expression: str) -> str:
+        """The name that this block has for `expression`, or a new one."""
+        if expression not in self.once:
+            self.once[expression] = self.bind(expression)
+        return self.once[expression]
+
     def let(self, expression: str, type_: str, remark: str) -> str:
         (name,) = local_names(("onnx_value",), self.shared.taken).values()
         self.lines.append(f"  let {name}: {type_} = {expression}; /* {remark} */")
@@ -124,7 +131,9 @@ class Body:
     def back_to(self, mark: tuple[int, int, int]) -> None:
         """Removes the lines of a rule that gave up."""
         del self.lines[mark[0] :]
+        gone = {f"%{k}" for k in range(mark[1], self.shared.count)}
         self.shared.count = mark[1]
+        self.once = {e: name for e, name in self.once.items() if name not in gone}
         for name in list(self.shared.params)[mark[2] :]:
             del self.shared.params[name]
 
@@ -210,6 +219,10 @@ class Site:
         named = [f"{k}={attribute(v)}" for k, v in attrs.items() if v is not None]
         return self.body.bind(f"{op}({', '.join([*arguments, *named])})")
 
+    def cast(self, text: str, dtype: str) -> str:
+        """`text` as `dtype`; a block casts the same value once."""
+        return self.body.bind_once(f"cast({text}, dtype={attribute(dtype)})")
+
     def tuple(self, parts: Iterable[str]) -> str:
         members = list(parts)
         return self.body.bind(f"({', '.join(members)}{',' if len(members) == 1 else ''})")
@@ -224,7 +237,7 @@ class Site:
         if name in _SUFFIX:
             return f"{int(value)}{_SUFFIX[name]}"
         text = number(value, "f") if name.startswith(("float", "bfloat")) else str(int(value))
-        return self.call("cast", text, dtype=name)
+        return self.cast(text, name)
 
     def single(self, index: int) -> str:
         """The input as a scalar: tensors with one element lose their axes."""

@@ -411,7 +411,7 @@ def dequantize(s: Site) -> None:
 @operator("CAST")
 def cast(s: Site) -> None:
     x, y = same_shape(s)
-    known = one_of("float32", "int8", "int16", "int32", "bool")
+    known = one_of("float32", "int8", "int16", "int32", "uint32", "bool")
     for row in (x.type.dtype, y.type.dtype):
         s.expect(row.name in known, f"{row}; supported: {', '.join(sorted(known))}")
     s.add("Cast", (s.name(),), s.out(), {"to": y.type.dtype.onnx})

@@ -12,8 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from mlftool.frontends.tflite.arithmetic import rescale
 from mlftool.frontends.tflite.model import Tensor
 from mlftool.frontends.tflite.site import RefusedError, Site, kind_of, operator
+from mlftool.ir import dtype
 from mlftool.ir.graph import Array, TensorType
 from mlftool.ir.rounding import ATTRIBUTE, Rounding
 
@@ -261,14 +263,17 @@ def fully_connected(s: Site) -> None:
     s.expect(
         s.option("weights_format", 0) == 0, "shuffled weights; supported: weights_format DEFAULT"
     )
-    w = s.known(1, "weights")
-    oc, depth = w.shape
+    oc, depth = s.x(1).type.shape
     rows = x.type.elements // max(1, depth)
     fits = rows * depth == x.type.elements and rows * oc == y.type.elements
     s.expect(fits, f"weights {s.x(1).type} for {x.type} and {y.type}")
     flat = s.reshaped(s.name(0), (rows, depth))
-    made = s.draft.fresh(f"{s.label}.rows", TensorType(y.type.dtype, (rows, oc)))
     bias = biases(s, 2, oc)
+    if s.x(1).data is None:
+        _computed_weights(s, flat, (rows, oc), bias)
+        return
+    w = s.known(1, "weights")
+    made = s.draft.fresh(f"{s.label}.rows", TensorType(y.type.dtype, (rows, oc)))
     if row == "float32":
         parts = [flat, s.const(w, what="weights")]
         parts += [] if bias is None else [s.const(bias, what="bias")]
@@ -283,6 +288,29 @@ def fully_connected(s: Site) -> None:
     q = Quantities(w, bias, rounding(s, bias), counts=channels.scale.size == 1)
     contraction(s, GEMM, flat, q, made, {"transB": 1})
     s.reshaped(made, y.type.shape, s.out())
+
+
+def _computed_weights(s: Site, flat: str, shape: tuple[int, int], bias: Array | None) -> None:
+    """Weights that are no constants: of floats, or of int8 with one scale."""
+    x, w, y = s.x(0), s.x(1), s.y()
+    row = x.type.dtype
+    s.expect(row.name != "int16" and w.type.dtype == row, "weights that are computed, of int16")
+    turned = s.turned(s.name(1), (1, 0))
+    if row.is_float:
+        made = TensorType(row, shape)
+        total = s.add("MatMul", (flat, turned), made)
+        if bias is not None:
+            total = s.add("Add", (total, s.const(bias, what="bias")), made)
+        s.within(s.reshaped(total, y.type.shape), s.out())
+        return
+    s.expect(bias is None or bias.dtype == np.int32, "a bias that is not int32")
+    wide = TensorType(dtype.int32, shape)
+    zeros = [s.const(np.array(s.zero(t), np.int8)) for t in (x, w)]
+    total = s.add("MatMulInteger", (flat, turned, *zeros), wide)
+    if bias is not None:
+        total = s.add("Add", (total, s.const(bias, what="bias")), wide)
+    real, total = s.scale(x) * s.scale(w) / s.scale(y), s.reshaped(total, y.type.shape)
+    rescale(s, total, real, s.out(), after=s.zero(y), limits=s.stored_limits())
 
 
 @operator("BATCH_MATMUL")

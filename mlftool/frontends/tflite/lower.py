@@ -14,14 +14,14 @@ import numpy as np
 
 from mlftool.errors import MlfError, Problem
 from mlftool.frontends.tflite.model import Model, Operator, Subgraph, Tensor
-from mlftool.frontends.tflite.site import RULES, Draft, Key, RefusedError, Site, sound
+from mlftool.frontends.tflite.site import MEMORY, RULES, Draft, Key, RefusedError, Site, sound
 from mlftool.ir import dtype
 from mlftool.ir.graph import Array, Graph, Node, State, TensorType
 
 import_module("mlftool.fixedpoint")  # registers its operators
 FAMILIES = (
-    *("activations", "arithmetic", "contractions", "control", "movement", "recurrent"),
-    "reductions",
+    *("activations", "arithmetic", "contractions", "control", "detection", "ethos_u"),
+    *("images", "movement", "recurrent", "reductions", "signal"),
 )
 for _family in FAMILIES:
     import_module(f"mlftool.frontends.tflite.{_family}")
@@ -31,9 +31,10 @@ MOST_CALLS = 256  # of subgraphs, which may call others several times
 FLAGS = (TensorType(dtype.bool_, ()), TensorType(dtype.bool_, (1,)))
 
 
-def lowered(model: Model, name: str, file: str) -> Graph:
-    """The model's graph. Raises MlfError with every problem of every operator."""
-    walk = _Walk(model, file)
+def lowered(model: Model, name: str, file: str, further: Sequence[str] = ()) -> Graph:
+    """The model's graph; tensors of these names are `further` outputs. Raises MlfError with every
+    problem of every operator."""
+    walk = _Walk(model, file, frozenset(further))
     graph = walk.main(name)
     if walk.problems:
         raise MlfError(walk.problems)
@@ -44,6 +45,7 @@ def lowered(model: Model, name: str, file: str) -> Graph:
 class _Walk:
     model: Model
     file: str
+    further: frozenset[str] = frozenset()
     problems: list[Problem] = field(default_factory=list)
     active: list[Subgraph] = field(default_factory=list)  # subgraphs in which this one is
     calls: int = 0
@@ -61,9 +63,10 @@ class _Walk:
         if not outputs:
             self.problem("MLF0207", "the model has no outputs")
         inputs = [draft.values_in[p] for p in graph.inputs if p in draft.values_in]
-        scales = self.scales(
-            zip((*graph.inputs, *graph.outputs), (*inputs, *outputs), strict=False)
-        )
+        more = {p: v for p, v in draft.values.items() if v in self.further.difference(outputs)}
+        outputs += more.values()
+        places = (*graph.inputs, *graph.outputs, *more)
+        scales = self.scales(zip(places, (*inputs, *outputs), strict=False))
         states = () if self.problems else tuple(self.states(draft, scales))
         return Graph(
             name,
@@ -141,11 +144,12 @@ class _Walk:
 
     def missing(self, draft: Draft, node: Operator) -> set[int]:
         """Inputs that hold nothing yet."""
-        tensors = draft.graph.tensors
+        tensors, memory = draft.graph.tensors, MEMORY.get(node.kind, frozenset())
         return {
             i
-            for i in node.inputs
+            for k, i in enumerate(node.inputs)
             if i >= 0
+            and k not in memory
             and i not in draft.values
             and tensors[i].data is None
             and not self.state(draft, i)

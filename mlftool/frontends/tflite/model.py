@@ -63,6 +63,7 @@ class Subgraph:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     operators: tuple[Operator, ...]
+    arena: tuple[int, ...] = ()  # where a compiler placed each tensor in the arena; -1: nowhere
 
 
 @dataclass(frozen=True)

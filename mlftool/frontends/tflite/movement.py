@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from mlftool.frontends.tflite.contractions import rank
 from mlftool.frontends.tflite.model import Tensor
-from mlftool.frontends.tflite.site import Site, away, one_of, operator
+from mlftool.frontends.tflite.site import Site, operator
+from mlftool.ir import dtype
 from mlftool.ir.graph import Array, TensorType
 
 
@@ -261,11 +260,32 @@ def gather(s: Site) -> None:
     x, places = s.x(), s.x(1)
     axis = axis_of(s, s.option("axis", 0), x)
     alike(s, x)
-    s.expect(not s.option("batch_dims", 0), "batch_dims; supported: 0")
     s.expect(places.type.dtype.name == "int32", f"indices {places.type}; supported: int32")
     _inside(s, places, x.type.shape[axis])
-    made_shape(s, x.type.shape[:axis] + places.type.shape + x.type.shape[axis + 1 :])
-    s.add("Gather", (s.name(), s.name(1)), s.out(), {"axis": axis})
+    batch = s.option("batch_dims", 0)
+    batch += len(places.type.shape) if batch < 0 else 0
+    own = places.type.shape[max(0, batch) :]
+    made_shape(s, x.type.shape[:axis] + own + x.type.shape[axis + 1 :])
+    if not batch:
+        s.add("Gather", (s.name(), s.name(1)), s.out(), {"axis": axis})
+        return
+    fits = 0 < batch <= axis and places.type.shape[:batch] == x.type.shape[:batch]
+    s.expect(fits, f"batch_dims {batch} of {x.type} and {places.type}")
+    _gather_batches(s, axis, batch)
+
+
+def _gather_batches(s: Site, axis: int, batch: int) -> None:
+    """The axis comes first behind the batches, and its elements back to where it was."""
+    x, places = s.x(), s.x(1)
+    n, count = len(x.type.shape), len(places.type.shape) - batch
+    front = s.turned(s.name(), (*range(batch), axis, *range(batch, axis), *range(axis + 1, n)))
+    index = s.reshaped(s.name(1), (*places.type.shape, 1))
+    shape = s.draft.types[front].shape
+    type_ = TensorType(x.type.dtype, places.type.shape + shape[batch + 1 :])
+    found = s.add("GatherND", (front, index), type_, {"batch_dims": batch})
+    between = range(batch + count, axis + count)
+    behind = range(axis + count, n - 1 + count)
+    s.turned(found, (*range(batch), *between, *range(batch, batch + count), *behind), s.out())
 
 
 def _inside(s: Site, places: Tensor, n: int) -> None:
@@ -358,54 +378,40 @@ def depth_to_space(s: Site) -> None:
     s.reshaped(s.turned(parts, (0, 1, 3, 2, 4, 5)), s.y().type.shape, s.out())
 
 
-@operator("RESIZE_NEAREST_NEIGHBOR")
-def resize_nearest(s: Site) -> None:
-    """Places are computed here, in float32 as TensorFlow Lite does."""
-    x, size = s.x(), numbers(s, 1, "sizes")
-    rank(s, 4, x)
-    alike(s, x)
-    s.expect(len(size) == 2 and min(size) > 0, f"a size {size}")
-    made_shape(s, (x.type.shape[0], *size, x.type.shape[3]))
-    align, half = s.option("align_corners", False), s.option("half_pixel_centers", False)
-    name = s.name()
-    for axis, out in zip((1, 2), size, strict=True):
-        n = x.type.shape[axis]
-        name = taken(s, name, axis, [_nearest(i, n, out, align, half) for i in range(out)])
-    s.add("Identity", (name,), s.out())
+@operator("DYNAMIC_UPDATE_SLICE")
+def dynamic_update_slice(s: Site) -> None:
+    """A window that would leave the tensor is moved to its end."""
+    x, part, at = s.x(0), s.x(1), s.x(2)
+    alike(s, x, part)
+    made_shape(s, x.type.shape)
+    axes = len(x.type.shape)
+    fits = len(part.type.shape) == axes > 0
+    fits = fits and all(a <= b for a, b in zip(part.type.shape, x.type.shape, strict=True))
+    s.expect(fits, f"a part {part.type} of {x.type}")
+    s.expect(at.type.dtype.name in ("int32", "int64"), f"indices {at.type}")
+    s.expect(at.type.shape == (axes,), f"indices {at.type} of {x.type}")
+    s.add("mlf.UpdateSlice", (s.name(0), s.name(1), s.name(2)), s.out())
 
 
-def _nearest(i: int, n: int, out: int, align: bool, half: bool) -> int:
-    f32 = np.float32
-    scale = f32(n - 1) / f32(out - 1) if align and out > 1 else f32(n) / f32(out)
-    at = float(f32(f32(f32(i) + f32(0.5 if half else 0)) * scale))
-    place = min(away(at) if align else math.floor(at), n - 1)
-    return max(place, 0) if half else place
+@operator("BROADCAST_ARGS")
+def broadcast_args(s: Site) -> None:
+    """The shape to which two others broadcast."""
+    a, b, y = s.x(0), s.x(1), s.y()
+    alike(s, a, b)
+    known = y.type.dtype.name in ("int32", "int64")
+    s.expect(known, f"{y.type.dtype}; supported: int32, int64")
+    rank(s, 1, a, b, y)
+    n = y.type.elements
+    s.expect(n == max(a.type.elements, b.type.elements), f"an output {y.type}")
+    names = [_ones_before(s, i, n) for i in (0, 1)]
+    one, flag = s.const(np.array(1, y.type.dtype.numpy)), TensorType(dtype.bool_, (n,))
+    s.add("Where", (s.add("Equal", (names[0], one), flag), names[1], names[0]), s.out())
 
 
-@operator("RESIZE_BILINEAR")
-def resize_bilinear(s: Site) -> None:
-    x, size = s.x(), numbers(s, 1, "sizes")
-    rank(s, 4, x)
-    alike(s, x)
-    row = x.type.dtype.name
-    s.expect(row in one_of("int8"), f"{row}; supported: int8")
-    s.expect(len(size) == 2 and min(size) > 0, f"a size {size}")
-    made_shape(s, (x.type.shape[0], *size, x.type.shape[3]))
-    align, half = s.option("align_corners", False), s.option("half_pixel_centers", False)
-    tables = []
-    for axis, out in zip((1, 2), size, strict=True):
-        n = x.type.shape[axis]
-        rows = [_between(i, n, out, align, half) for i in range(out)]
-        tables.append(s.const(np.array(rows, np.int32), what="places"))
-    s.add("mlf.BilinearFixed", (s.name(), *tables), s.out())
-
-
-def _between(i: int, n: int, out: int, align: bool, half: bool) -> tuple[int, int, int]:
-    """The two places along an axis, and the second one's share in 1024ths."""
-    f = (1024 * n + out // 2) // out
-    if align and out > 1:
-        f = (1024 * (n - 1) + (out - 1) // 2) // (out - 1)
-    at = i * f + (f // 2 - 512 if half else 0)
-    low = max(int(at / 1024), 0)
-    high = min(int((at + 1023) / 1024), n - 1)
-    return min(low, n - 1), high, at - 1024 * low
+def _ones_before(s: Site, i: int, n: int) -> str:
+    """Input `i` with ones before it, `n` numbers in all."""
+    x = s.x(i).type
+    if x.elements == n:
+        return s.name(i)
+    ones = s.const(np.ones(n - x.elements, x.dtype.numpy))
+    return s.add("Concat", (ones, s.name(i)), s.y().type, {"axis": 0})

@@ -12,6 +12,7 @@ import math
 import re
 import struct
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -135,7 +136,25 @@ class _Reader:
         )
         if not subgraphs:
             raise MalformedError("it has no subgraph")
+        arena = self.arena(root, buffers, len(subgraphs[0].tensors))
+        subgraphs = (replace(subgraphs[0], arena=arena), *subgraphs[1:])
         return Model(subgraphs, self.names(root, len(subgraphs[0].tensors)))
+
+    def arena(self, root: Any, buffers: list[Any], tensors: int) -> tuple[int, ...]:
+        """Of the first subgraph's tensors: a version, a subgraph, how many tensors, and of each its
+        offset, or -1. Nothing for a model without other compilers' work."""
+        for entry in self.each(root, "Metadata", "metadata"):
+            if entry.Name() != b"OfflineMemoryAllocation":
+                continue
+            k = entry.Buffer()
+            if not 0 <= k < len(buffers):
+                raise MalformedError(f"metadata in buffer {k} of {len(buffers)}")
+            raw = self.array(buffers[k], "Data", "bytes of metadata", np.uint8).tobytes()
+            numbers = struct.unpack(f"<{len(raw) // 4}i", raw[: len(raw) // 4 * 4])
+            if len(numbers) < 3 or numbers[2] != len(numbers) - 3:
+                raise MalformedError("an OfflineMemoryAllocation of the wrong size")
+            return numbers[3:] if numbers[2] == tensors else ()
+        return ()
 
     def kind(self, code: Any) -> str:
         number = max(code.DeprecatedBuiltinCode(), code.BuiltinCode())
@@ -159,16 +178,14 @@ class _Reader:
 
     def subgraph(self, graph: Any, kinds: list[str], buffers: list[Any]) -> Subgraph:
         tensors = tuple(self.tensor(t, buffers) for t in self.each(graph, "Tensors", "tensors"))
-        return Subgraph(
-            text(graph.Name()),
-            tensors,
-            self.places(graph, "Inputs", tensors),
-            self.places(graph, "Outputs", tensors),
-            tuple(
-                self.operator(op, kinds, tensors)
-                for op in self.each(graph, "Operators", "operators")
-            ),
+        inputs = self.places(graph, "Inputs", tensors)
+        outputs = self.places(graph, "Outputs", tensors)
+        operators = tuple(
+            self.operator(op, kinds, tensors) for op in self.each(graph, "Operators", "operators")
         )
+        made = {*inputs, *(place for op in operators for place in op.outputs)}
+        tensors = tuple(_empty(t) if k not in made else t for k, t in enumerate(tensors))
+        return Subgraph(text(graph.Name()), tensors, inputs, outputs, operators)
 
     def places(
         self, table: Any, field: str, tensors: tuple[Tensor, ...], least: int = 0
@@ -277,6 +294,13 @@ class _Reader:
             if zero.min() < low or zero.max() > high:
                 return None, f"a zero point that {type_.dtype} has not"
         return Quantised(scale, zero, axis), ""
+
+
+def _empty(tensor: Tensor) -> Tensor:
+    """What nothing makes is a constant if it has no elements: a file has no bytes for it."""
+    if tensor.type.elements or tensor.data is not None or tensor.problem:
+        return tensor
+    return replace(tensor, data=np.zeros(tensor.type.shape, tensor.type.dtype.numpy))
 
 
 def text(raw: bytes | None) -> str:

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from mlftool.frontends.tflite.contractions import biases, rank
+from mlftool.frontends.tflite.custom import options
 from mlftool.frontends.tflite.model import Tensor
 from mlftool.frontends.tflite.movement import alike
-from mlftool.frontends.tflite.site import RefusedError, Site, away, kind_of, operator
+from mlftool.frontends.tflite.site import Site, away, kind_of, operator
 from mlftool.ir.graph import Array, TensorType
 from mlftool.ir.rounding import Rounding
 
@@ -37,7 +38,8 @@ def changed(s: Site, i: int) -> str:
 def svdf(s: Site) -> None:
     x, wf, wt, y = s.x(0), s.known(1, "weights"), s.known(2, "weights"), s.y()
     state, ranks = variable(s, 4), s.option("rank")
-    s.expect(kind_of(s) == "int8", f"{x.type.dtype}; supported: int8")
+    row = kind_of(s)
+    s.expect(row != "int16", "int16; supported: float32, int8")
     rank(s, 2, x, s.x(1), s.x(2), state, y)
     features, memory = wt.shape
     fits = wf.shape == (features, x.type.shape[1]) and ranks > 0 and features % ranks == 0
@@ -45,6 +47,9 @@ def svdf(s: Site) -> None:
     s.expect(
         fits and y.type.shape == (x.type.shape[0], features // ranks), "shapes that do not fit"
     )
+    if row == "float32":
+        _float_svdf(s, wf, wt, ranks)
+        return
     known = state.type.dtype == s.x(2).type.dtype and state.type.dtype.name in ("int8", "int16")
     s.expect(known, f"a state of {state.type.dtype} with weights of {s.x(2).type.dtype}")
     s.expect(wf.dtype == np.int8, f"weights of {s.x(1).type.dtype}; supported: int8")
@@ -63,6 +68,19 @@ def svdf(s: Site) -> None:
     }
     names = [s.name(0), *(s.const(v) for v in (wf, wt, bias)), s.name(4)]
     s.add("mlf.SvdfFixed", names, s.out(), attrs, more=(changed(s, 4),))
+
+
+def _float_svdf(s: Site, wf: Array, wt: Array, ranks: int) -> None:
+    """The same of floats, whose fused activation counts."""
+    y = s.y()
+    floats = {t.type.dtype.name for t in (s.x(1), s.x(2), s.x(4), y)}
+    s.expect(floats == {"float32"}, "floats with weights or a state of another type")
+    bias = biases(s, 3, y.type.shape[1])
+    bias = np.zeros(y.type.shape[1], np.float32) if bias is None else bias
+    s.expect(bias.dtype == np.float32, f"a bias of {bias.dtype}; supported: float32")
+    names = [s.name(0), *(s.const(v) for v in (wf, wt, bias)), s.name(4)]
+    made = s.add("mlf.Svdf", names, y.type, {"rank": ranks}, more=(changed(s, 4),))
+    s.within(made, s.out())
 
 
 GATES = 4
@@ -161,13 +179,7 @@ def circular_buffer(s: Site) -> None:
 
 def _cycles(s: Site) -> int:
     """The option cycles_max; without one it follows from the slots."""
-    from flatbuffers import flexbuffers
-
-    try:
-        given = flexbuffers.Loads(s.node.custom) if s.node.custom else {}
-        wanted = int(given.get("cycles_max", 0))
-    except Exception:  # the package has no class for what is wrong
-        raise RefusedError("options that cannot be read") from None
+    wanted = options(s).number("cycles_max", -(2**31), 2**31, 0)
     if wanted > 0:
         return wanted
     return 1 if s.y().type.shape[1] in (5, 13, 25) else 2

@@ -15,8 +15,8 @@ from mlftool.ir.graph import TensorType
 from mlftool.ir.rounding import multiplier, rescaled
 
 
-def _pooled(s: Site, op: str, more: dict[str, object], extra: tuple[str, ...] = ()) -> str:
-    """A pool of channels last; its result."""
+def _pooled(s: Site, op: str, more: dict[str, object], of: str = "") -> str:
+    """A pool of the input, or of the value `of`, channels last; its result."""
     x, y = s.x(), s.y()
     rank(s, 4, x, y)
     alike(s, x)
@@ -25,7 +25,7 @@ def _pooled(s: Site, op: str, more: dict[str, object], extra: tuple[str, ...] = 
     fits = (x.type.shape[0], x.type.shape[3]) == (y.type.shape[0], y.type.shape[3])
     s.expect(fits, f"an output {y.type} for {x.type}")
     made = TensorType(y.type.dtype, tuple(y.type.shape[p] for p in FIRST))
-    return s.turned(s.add(op, (s.turned(s.name(), FIRST), *extra), made, {**attrs, **more}), LAST)
+    return s.turned(s.add(op, (s.turned(of or s.name(), FIRST),), made, {**attrs, **more}), LAST)
 
 
 @operator("AVERAGE_POOL_2D")
@@ -54,11 +54,10 @@ def max_pool(s: Site) -> None:
 @operator("L2_POOL_2D")
 def l2_pool(s: Site) -> None:
     s.expect(kind_of(s) == "float32", "integers; supported: float32")
-    s.expect(s.option("padding") == 1, "padding SAME; supported: VALID")
-    count = s.option("filter_height") * s.option("filter_width")
-    norm = _pooled(s, "LpPool", {"p": 2})
-    by = s.const(np.float32(1 / math.sqrt(max(1, count))))
-    s.within(s.add("Mul", (norm, by), s.y().type), s.out())
+    x = s.x()
+    square = s.add("Mul", (s.name(), s.name()), x.type)
+    mean = _pooled(s, "AveragePool", {}, square)
+    s.within(s.add("Sqrt", (mean,), s.y().type), s.out())
 
 
 def _axes(s: Site) -> list[int]:

@@ -18,6 +18,7 @@ from mlftool.ir.graph import Array, Graph, Node, TensorType
 Rule = Callable[["Site"], None]
 Key = tuple[Any, Any]  # a resource's name and container
 RULES: dict[str, Rule] = {}
+MEMORY: dict[str, frozenset[int]] = {}  # of an operator, the inputs that only say how much it needs
 # The schema's ActivationFunctionType: the limits of a value, and what is not computed.
 ACTIVATIONS: dict[int, tuple[float, float]] = {
     0: (-math.inf, math.inf),
@@ -35,13 +36,15 @@ class RefusedError(Exception):
         self.help = help
 
 
-def operator(*kinds: str) -> Callable[[Rule], Rule]:
-    """Register the function below as the rule of these operators."""
+def operator(*kinds: str, memory: Iterable[int] = ()) -> Callable[[Rule], Rule]:
+    """Register the function below as the rule of these operators. Inputs `memory` hold nothing:
+    they only say how much memory it needs."""
 
     def register(rule: Rule) -> Rule:
         for kind in kinds:
             assert kind not in RULES, kind
             RULES[kind] = rule
+            MEMORY[kind] = frozenset(memory)
         return rule
 
     return register

@@ -15,7 +15,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from mlftool.micro.errors import IoTimeoutError, MicroError, TransportClosedError
+from mlftool.errors import MlfError, Problem
+from mlftool.micro.errors import CODE, IoTimeoutError, MicroError, TransportClosedError
 from mlftool.micro.project_api.server import MOST_LINE, PROTOCOL_VERSION
 
 SERVER_PYTHON_FILENAME = "microtvm_api_server.py"
@@ -43,7 +44,12 @@ class MismatchedIdError(ProjectAPIErrorBase):
 
 
 class ProjectAPIServerNotFoundError(ProjectAPIErrorBase):
-    """The folder has no server."""
+    """The folder has no server: nothing of the machine's is missing, so it is bad input."""
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        text = f"has neither {SERVER_LAUNCH_SCRIPT_FILENAME} nor {SERVER_PYTHON_FILENAME}"
+        hint = "give a project of mlftool micro create, or a template"
+        MlfError.__init__(self, Problem(CODE, text, os.fspath(folder), help=hint))
 
 
 class UnsupportedProtocolVersionError(ProjectAPIErrorBase):
@@ -223,15 +229,14 @@ def instantiate_from_dir(
     project_dir: str | os.PathLike[str], debug: bool = False
 ) -> ProjectAPIClient:
     """Starts the server of a folder. Raises ProjectAPIServerNotFoundError."""
-    folder = Path(project_dir).resolve()
+    folder = Path(os.path.realpath(project_dir))  # of a link in a circle, too
     script, launcher = folder / SERVER_PYTHON_FILENAME, folder / SERVER_LAUNCH_SCRIPT_FILENAME
-    if launcher.is_file():
+    if os.path.isfile(launcher):  # no error for a name that is too long
         command = [str(launcher), str(script)]
-    elif script.is_file():
+    elif os.path.isfile(script):
         command = [sys.executable, str(script)]
     else:
-        text = f"{folder} has neither {SERVER_LAUNCH_SCRIPT_FILENAME} nor {SERVER_PYTHON_FILENAME}"
-        raise ProjectAPIServerNotFoundError(text)
+        raise ProjectAPIServerNotFoundError(project_dir)
     its_read, our_write = os.pipe()
     our_read, its_write = os.pipe()
     command += ["--read-fd", str(its_read), "--write-fd", str(its_write)]

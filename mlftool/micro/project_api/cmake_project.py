@@ -5,7 +5,6 @@ A project has a copy of this file and needs the standard library only.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
@@ -20,14 +19,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING or __package__:
     from mlftool.micro.project_api import server
+    from mlftool.micro.project_api.line_process import LineProcess
 else:  # the copy of a project, or a template's neighbour
     import server
+    from line_process import LineProcess
 
 ARCHIVE = "model.tar"
 SETTINGS = "project.json"
 _SERVER = "src/runtime/crt/microtvm_rpc_server"
 _OWN = Path(__file__).resolve().parent
-_COPIED = ("server.py", "cmake_project.py")
+_COPIED = ("server.py", "cmake_project.py", "line_process.py")
 
 COMMON_OPTIONS = (
     server.ProjectOption(
@@ -89,7 +90,7 @@ class CMakeHandler(server.ProjectAPIHandler):
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._process: subprocess.Popen[bytes] | None = None
+        self._line: LineProcess | None = None
 
     def platform(self, options: Mapping[str, Any]) -> Platform:
         """For generate_project."""
@@ -184,35 +185,21 @@ class CMakeHandler(server.ProjectAPIHandler):
         if not (self.folder / "build/main").exists():
             raise server.ProjectError("the project has not been built")
         try:
-            self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
-            )
+            self._line = LineProcess(command, watched=True)
         except OSError as error:
             raise server.ProjectError(f"{command[0]}: {error.strerror}") from None
         os.set_blocking(self._descriptors()[1], False)
         return self.timeouts
 
     def close_transport(self) -> None:
-        process, self._process = self._process, None
-        if process is None:
-            return
-        assert process.stdin is not None
-        assert process.stdout is not None
-        with contextlib.suppress(OSError):
-            process.stdin.close()
-        try:
-            process.wait(0.5)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        process.stdout.close()
+        line, self._line = self._line, None
+        if line is not None:
+            line.close()
 
     def _descriptors(self) -> tuple[int, int]:
-        if self._process is None:
+        if self._line is None:
             raise server.TransportClosedError("the line is not open")
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        return self._process.stdout.fileno(), self._process.stdin.fileno()
+        return self._line.read_fd, self._line.write_fd
 
     def read_transport(self, n: int, timeout_sec: float | None) -> bytes:
         return server.read_with_timeout(self._descriptors()[0], n, timeout_sec)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import importlib
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from mlftool.errors import MlfError, Problem, did_you_mean
+from mlftool.mlf import params as params_file
 from mlftool.mlf.interface import Tensor
-from mlftool.runtime.nd import NDArray, array
+from mlftool.moved import OfTvm
+from mlftool.runtime.nd import Device, NDArray, array, check_device
 
 
 class Runnable(Protocol):
@@ -25,7 +28,7 @@ class Runnable(Protocol):
     def run(self, inputs: Mapping[str, Any]) -> Mapping[str, Any]: ...
 
 
-class ExecutorModule:
+class ExecutorModule(OfTvm):
     """A module with a place for each input and output; `run` computes the outputs."""
 
     def __init__(self, module: Runnable | ExecutorModule) -> None:
@@ -34,11 +37,14 @@ class ExecutorModule:
         self._outputs: list[NDArray] = []
 
     def set_input(self, key: int | str | None = None, value: Any = None, **more: Any) -> None:
-        """An input by name or position, or several by name. Raises MlfError."""
+        """An input by name or position, or several by name. Parameters that the module has may be
+        given, too, with the values that they have. Raises MlfError."""
         named: dict[int | str, Any] = {name: given for name, given in more.items()}
         if key is not None:
             named[key] = value
         for name, given in named.items():
+            if self._is_parameter(name, given):
+                continue
             place = self._inputs[self._index(name)]
             data = np.asarray(given)
             if data.shape != place.shape or data.dtype != place.dtype:
@@ -46,6 +52,18 @@ class ExecutorModule:
                 text += f"expected {place.dtype}{list(place.shape)}"
                 raise MlfError(Problem("MLF0602", text, path=f"input '{name}'"))
             place.copyfrom(data)
+
+    def load_params(self, data: bytes) -> None:
+        """Those of a .params file. Raises MlfError for values that are not the module's."""
+        given: dict[str, Any] = dict(params_file.decode(bytes(data)))
+        self.set_input(**given)
+
+    def __getitem__(self, name: str) -> Callable[..., Any]:
+        """A method by its name, as modules of TVM have their functions. Raises KeyError."""
+        if name not in _FUNCTIONS:
+            raise KeyError(name)
+        function: Callable[..., Any] = getattr(self, name)
+        return function
 
     def run(self, **inputs: Any) -> None:
         """One inference. Raises MlfError."""
@@ -83,6 +101,17 @@ class ExecutorModule:
         inputs = self.module.inputs
         return {t.name: t.shape for t in inputs}, {t.name: t.dtype.name for t in inputs}
 
+    def _is_parameter(self, name: int | str, given: Any) -> bool:
+        """Whether a parameter of this name has this value. Raises MlfError if it has another."""
+        own: Mapping[Any, Any] = getattr(self.module, "params", {})
+        if name not in own or self.get_input_index(str(name)) >= 0:
+            return False
+        if not np.array_equal(np.asarray(given), own[name], equal_nan=own[name].dtype.kind == "f"):
+            text = "the module has another value for it, in its code"
+            help = "give params to build, or drive the graph through mlftool.micro"
+            raise MlfError(Problem("MLF0602", text, path=f"parameter '{name}'", help=help))
+        return True
+
     def _index(self, key: int | str) -> int:
         names = [t.name for t in self.module.inputs]
         if isinstance(key, int) and 0 <= key < len(names):
@@ -93,12 +122,48 @@ class ExecutorModule:
         raise MlfError(Problem("MLF0601", f"the module has no input '{key}'", help=help))
 
 
+_FUNCTIONS = (
+    *("get_input", "get_input_index", "get_input_info", "get_input_name", "get_num_inputs"),
+    *("get_num_outputs", "get_output", "load_params", "run", "set_input"),
+)
+
+
+def factory_of(
+    module: Callable[[], Runnable], name: str, own: str
+) -> Callable[..., ExecutorModule]:
+    """`loaded["default"]`, or with the module's own name: called with a device, it gives the module
+    for GraphModule or AotModule. Raises KeyError for other names."""
+    if name not in ("default", own):
+        raise KeyError(name)
+
+    def create(*devices: Device | None) -> ExecutorModule:
+        for given in devices:
+            check_device(given)
+        return ExecutorModule(module())
+
+    return create
+
+
 class GraphModule(ExecutorModule):
-    """A module of the graph executor."""
+    """A module of the graph executor, on this computer or on the board of a session."""
+
+    def __new__(cls, module: Any) -> Any:
+        remote = getattr(module, "graph_form", None)
+        return remote(module) if remote else super().__new__(cls)
 
 
 class AotModule(ExecutorModule):
-    """A module of the aot executor."""
+    """A module of the aot executor, on this computer or on the board of a session."""
+
+    def __new__(cls, module: Any) -> Any:
+        remote = getattr(module, "aot_form", None)
+        return remote(module) if remote else super().__new__(cls)
 
 
-__all__ = ["AotModule", "ExecutorModule", "GraphModule", "Runnable"]
+def __getattr__(name: str) -> Any:
+    if name == "aot_executor":  # TVM's place for AotModule
+        return importlib.import_module(f"{__name__}.aot_executor")
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+
+
+__all__ = ["AotModule", "ExecutorModule", "GraphModule", "Runnable", "factory_of"]

@@ -1,4 +1,5 @@
-"""int8 contractions with the ARMv7E-M DSP instructions: sixteen products in thirteen instructions.
+"""int8 contractions with the ARMv7E-M DSP instructions: twenty-four products in seventeen
+instructions.
 
 SMLAD adds two 16-bit products. The operands of two output pixels are widened to int16 once. Weights
 stay bytes, but of two output channels in one halfword, 256 * w1 + w0: the sum of x * halfword needs
@@ -43,6 +44,7 @@ from mlftool.targets.requantise.forms import Form, form
 # C functions that make int16 of bytes; the second in the order in which SXTB16 gives them.
 WIDEN = ("mlf_widen_s8", "mlf_widen_s8_pairs")
 PACKED = "two halfwords 256 * w1 + w0 a word"
+MOST_TIMES = 8  # MLF_TIMES_8 of mlf/dsp.h
 
 
 def quads(c: Contraction, width: int) -> Array:
@@ -73,23 +75,22 @@ def entries_of(
     finish: Form | None,
     always: bool = False,
 ) -> tuple[list[Stored], bool]:
-    """`stores`, but where the last pixel has no second one it is stored twice, as pixel `q1`, which
-    needs no condition, unless the store reads what it replaces; and whether that is so. `always`:
-    also if no pixel is left over."""
+    """`stores`, but where the last pixel has no second or third one it is stored again, as pixels
+    `q1` and `q2`, which need no condition, unless the store reads what it replaces; and whether
+    that is so. `always`: also if no pixel is left over."""
     requantised = finish.text if finish else partial(requantize, c, q)
     entries = stores(c, q, rows, width, width, requantised)
     if rows == 1 or (c.pixels % rows == 0 and not always) or entries[0].store.inplace:
         return entries, False
-    first = entries[:width]
-    second = []
-    for b, entry in enumerate(first):
-        channel = f"oc + {b}" if b else "oc"
-        acc = f"acc1{b}"
-        text = requantised(acc, channel)
-        index = f"q1 * {Number(c.oc)} + {channel}"
-        store = Store(c.v, f"({c.v.y.dtype.c}){text}", index, channel)
-        second.append(replace(entry, index=index, store=store))
-    return [*first, *second], True
+    again = list(entries[:width])
+    for j in range(1, rows):
+        for b, entry in enumerate(entries[:width]):
+            channel = f"oc + {b}" if b else "oc"
+            text = requantised(f"acc{j}{b}", channel)
+            index = f"q{j} * {Number(c.oc)} + {channel}"
+            store = Store(c.v, f"({c.v.y.dtype.c}){text}", index, channel)
+            again.append(replace(entry, index=index, store=store))
+    return again, True
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,10 @@ class Dot:
     ordered: bool  # operands are in the order in which SXTB16 gives bytes
     unroll: int
     cost: float
+
+    @property
+    def header(self) -> str:
+        return "mlf/dsp_pairs.h" if self.form == "pairs" else "mlf/dsp.h"
 
 
 def _tile(c: Contraction, q: Quantisation, dot: Dot, order: Walk | None = None) -> Tile:
@@ -125,6 +130,9 @@ def _tile(c: Contraction, q: Quantisation, dot: Dot, order: Walk | None = None) 
             "column": column,
             "stores": entries,
             "ordered": dot.ordered,
+            "width": dot.width,
+            "lanes": 1,
+            "apart": False,
             "widen": WIDEN[dot.ordered],
             "scatter": WIDEN[dot.ordered and c.ic % 4 == 0],
             "fill": q.x_zero_point,
@@ -132,25 +140,23 @@ def _tile(c: Contraction, q: Quantisation, dot: Dot, order: Walk | None = None) 
             "twice": twice,
         },
         cost=dot.cost,
-        header="mlf/dsp.h",
+        header=dot.header,
         walk=order,
     )
 
 
 @byte_kernel("dsp", signed=True)
 def pairs(c: Contraction, q: Quantisation, unrolled: int = 0) -> Tile | None:
-    """Two pixels x two channels at a time, or one pixel x four. `unrolled` fours of products make
-    one round of the loop, or as many as usually do best."""
-    rows, width = (1, 4) if c.pixels == 1 else (2, 2)
+    """Two pixels x two channels at a time. `unrolled` fours of products make one round of the loop,
+    or as many as usually do best."""
     ordered = (c.depth if c.dense else c.kernel[1] * c.ic) % 4 == 0
-    w, rounds = paired(c, width, ordered), -(-c.depth // 4)
+    w, rounds = paired(c, 2, ordered), -(-c.depth // 4)
     unroll = unrolled or next(n for n in (8, 6, 7, 5, 4, 3, 2, 1) if rounds % n == 0)
-    if w is None or rounds % unroll:
+    if c.pixels < 2 or w is None or rounds % unroll:
         return None
     weights = Operand("w", "uint32_t", "const", array=w, note=PACKED)
-    cost = c.macs * 0.9 + c.pixels * (c.oc * 16.0 + c.depth * 1.5)
-    made = form(c, q, width)
-    dot = Dot("dsp.pairs", "pairs", rows, width, weights, made, ordered, unroll, cost)
+    cost = c.macs * 0.86 + c.pixels * (c.oc * 12.0 + c.depth * 1.5)
+    dot = Dot("dsp.pairs", "pairs", 2, 2, weights, form(c, q, 2), ordered, unroll, cost)
     return _tile(c, q, dot)
 
 
@@ -167,7 +173,7 @@ def two_by_two(c: Contraction, q: Quantisation) -> Tile | None:
     """Two pixels x two channels at a time; wants more than one pixel."""
     if c.pixels < 2:
         return None
-    cost = c.macs * 1.3 + c.pixels * (c.oc * 20.0 + c.depth * 2.5)
+    cost = c.macs * 1.3 + c.pixels * (c.oc * 13.0 + c.depth * 2.5)
     return _tile(c, q, _unpacked(c, q, "dsp.two_by_two", 2, 2, [0, 2, 1, 3], cost))
 
 

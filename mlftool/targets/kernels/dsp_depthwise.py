@@ -99,8 +99,9 @@ def planes(c: Contraction, q: Quantisation) -> Tile | None:
             "left": made.left,
             "hoists": made.hoists,
             "fill": q.x_zero_point,
+            "gathered": next((n for n in (5, 6, 4, 7, 8, 3, 2) if plane.inner.n_in % n == 0), 1),
         },
-        cost=c.macs * 1.2 + c.pixels * c.oc * 10.0 + c.oc * (3.5 * c.inputs[0] * c.inputs[1] + 100),
+        cost=c.macs * 1.2 + c.pixels * c.oc * 7.0 + c.oc * (3.0 * c.inputs[0] * c.inputs[1] + 100),
         header="mlf/dsp.h",
         overtakes=plane.overtakes,
     )

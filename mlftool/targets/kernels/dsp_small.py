@@ -73,10 +73,15 @@ def small_pairs(c: Contraction, q: Quantisation) -> Tile | None:
             "twice": twice,
         },
         cost=c.macs * (1.25 if nibbles else 1.0) + c.pixels * (c.oc * 26.0 + c.depth * 7.0),
-        header="mlf/dsp_nibbles.h" if nibbles else "mlf/dsp.h",
+        header=_header(nibbles, rows),
         walk=order,
         small=True,
     )
+
+
+def _header(nibbles: bool, rows: int) -> str:
+    """Where the sums of so many pixels are."""
+    return f"mlf/dsp{'_nibbles' if nibbles else '_pairs' if rows == 2 else ''}.h"
 
 
 def paired_nibbles(c: Contraction, width: int, ordered: bool) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mlftool.ir.graph import View
 from mlftool.ops.base import Kernel, Operand
-from mlftool.ops.scalar import tensor_operand
+from mlftool.ops.scalar import around
 from mlftool.targets.kernels import TABLES, kernel
 
 
@@ -17,11 +17,7 @@ def table(v: View) -> Kernel | None:
         "helium.table",
         "helium_table.c.j2",
         {"elements": v.y.elements},
-        (
-            tensor_operand(v.graph, "x", x),
-            Operand("table", v.y.dtype.c, "const", array=v.known(1)),
-            Operand("y", v.y.dtype.c, "out", v.node.outputs[0]),
-        ),
+        around(v, Operand("table", v.y.dtype.c, "const", array=v.known(1)), x=x),
         cost=v.y.elements * 0.3,
         includes=("mlf/mve.h",),
         inplace=(x,),

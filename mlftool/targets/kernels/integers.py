@@ -34,6 +34,7 @@ from mlftool.targets.requantise.fixed import fixed
 from mlftool.targets.requantise.forms import At, Form, form
 
 SOFT = "mlf_requantize_soft"
+SOFT_HEADER = "mlf/requantize.h"
 
 
 def in_integers(c: Contraction, q: Quantisation, columns: int) -> Form | None:
@@ -44,7 +45,9 @@ def in_integers(c: Contraction, q: Quantisation, columns: int) -> Form | None:
         return None
     fix, scales = fixed(c, q), scale_operand(q, columns)
     if fix is None:
-        return Form(lambda acc, at: requantize_soft(q, acc, at.channel), (scales,))
+        return Form(
+            lambda a, at: requantize_soft(q, a, at.channel), (scales,), includes=(SOFT_HEADER,)
+        )
 
     def text(acc: str, at: At) -> str:
         return fix.soft_text(acc, at("m"), scale_text(q, at.channel), q.y_zero_point)
@@ -63,6 +66,11 @@ _TIMES_NARROW = {"depthwise": 2.1, "blocked": 3.0}
 
 def _named(made: Kernel | None, times: float = _TIMES) -> Kernel | None:
     return made and replace(made, name=f"integers.{made.name}", cost=made.cost * times)
+
+
+def _soft(made: Kernel | None) -> Kernel | None:
+    named = _named(made)
+    return named and replace(named, includes=(*named.includes, SOFT_HEADER))
 
 
 def _contractions(needs: str, unless: str) -> Callable[[Bid], Bid]:
@@ -92,19 +100,19 @@ def transposed(v: View) -> Kernel | None:
         return None
     if largest(shape_of(v), Quantisation.of(v)).max(initial=0) >= 2**31:
         return None
-    return _named(gathered(v, lambda _, q, acc, channel: requantize_soft(q, acc, channel)))
+    return _soft(gathered(v, lambda _, q, acc, channel: requantize_soft(q, acc, channel)))
 
 
 @kernel(*PRODUCTS, needs="", unless="fpu", replaces_portable=True)
 def products(v: View) -> Kernel | None:
     scale = one_scale(v)
-    return _named(quantised_products(v, SOFT)) if scale is not None and _is_normal(scale) else None
+    return _soft(quantised_products(v, SOFT)) if scale is not None and _is_normal(scale) else None
 
 
 @kernel("com.microsoft.QLinearAveragePool", needs="", unless="fpu", replaces_portable=True)
 def means(v: View) -> Kernel | None:
     factor = constant_factor(v)
-    return _named(averages(v, SOFT)) if factor and _is_normal(factor) else None
+    return _soft(averages(v, SOFT)) if factor and _is_normal(factor) else None
 
 
 def _is_normal(scale: np.float32) -> bool:

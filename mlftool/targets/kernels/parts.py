@@ -25,8 +25,6 @@ from mlftool.ops.pairs import Clamped, Sum, in_integers
 from mlftool.ops.scalar import FUSED, operand_kind, tensor_operand
 from mlftool.targets.kernels import BYTES, kernel
 
-STACK_LIMIT_BYTES = 1024  # what plan/memory.py puts on the stack
-
 Bytes = tuple[Contraction, Quantisation]
 TypedBid = TypeVar("TypedBid", bound=Callable[..., "Tile | None"])
 
@@ -125,7 +123,7 @@ def walk(
     `others` are the operands that the fused store reads. A `column` of 0 is always
     gathered."""
     # A long dense layer reads its input as it is, rather than take the arena for a copy.
-    direct = rows == 1 and c.dense and column == c.depth and columns.bytes > STACK_LIMIT_BYTES
+    direct = rows == 1 and c.dense and column == c.depth and not columns.local
     backwards = c.oc * c.pixels > c.ic * c.inputs[0] * c.inputs[1] * c.batch
     overlap = {} if direct else overlaps(c, others, distances(c, rows, backwards))
     return Walk(rows, backwards, backwards and c.pixels > rows, direct, columns, overlap)

@@ -181,7 +181,9 @@ def _floats(
     rest, core = list(nodes), v.core.outputs[0]
     if rest and is_a(rest[0], Trait.ADDITION) and whole:
         node = rest.pop(0)
-        other = next((n for n in node.inputs if n != core), core)
+        other = next((n for n in node.inputs if n != core), "")
+        if not other:
+            return None  # the sum is added to itself, and is in no memory
         if v.type(other).dtype.name != "float32" or operand_kind(v.type(other), v.out) != "linear":
             return None
         operands, core = (tensor_operand(v.graph, "fused0", other),), node.outputs[0]

@@ -8,7 +8,7 @@ import math
 from mlftool.ir.dtype import float32
 from mlftool.ir.graph import Node, View
 from mlftool.ops.base import ROUNDED, Kernel, Operand, Trait, is_a
-from mlftool.ops.scalar import literal, tensor_operand
+from mlftool.ops.scalar import around, literal
 from mlftool.targets.kernels import kernel
 
 
@@ -52,11 +52,7 @@ def soft_softmax(v: View) -> Kernel | None:
             "lo": lo,
             "hi": hi,
         },
-        (
-            tensor_operand(v.graph, "x", x),
-            Operand("e", "float", "scratch", bytes=4 * n),
-            Operand("y", v.out.dtype.c, "out", v.node.outputs[0]),
-        ),
+        around(v, Operand("e", "float", "scratch", bytes=4 * n), x=x),
         cost=v.y.elements * 3000.0,
         includes=("mlf/soft.h",),
         inplace=(x,),

@@ -15,6 +15,7 @@ from mlftool.ops.contract import blocked
 from mlftool.ops.contraction import contraction, packable
 from mlftool.targets.kernels import BYTES, FLOATS, kernel
 from mlftool.targets.kernels.dsp import pairs
+from mlftool.targets.kernels.dsp_dense import dense
 from mlftool.targets.kernels.integers import in_integers
 from mlftool.targets.kernels.parts import bytes_of
 
@@ -47,7 +48,8 @@ def _floats(v: View, rows: int, columns: int, fused: bool) -> Kernel | None:
 
 def _pairs(v: View, unrolled: int) -> Kernel | None:
     found = bytes_of(v, signed=True)
-    usual, made = (pairs(*found, n) if found else None for n in (0, unrolled))
+    bid = dense if found and found[0].pixels == 1 else pairs
+    usual, made = (bid(*found, n) if found else None for n in (0, unrolled))
     if usual is None or made is None or usual.params["unroll"] == unrolled:
         return None
     return replace(made, name=f"{made.name}.{unrolled}").kernel

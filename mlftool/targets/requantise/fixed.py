@@ -131,7 +131,9 @@ def _multipliers(scale: Array, t: Array, least: Array, most: Array, shift: int) 
     high = np.minimum(high, np.min(np.where(must & (up < 0), above, np.inf), axis=1))
     ideal = np.rint(scale * 2.0 ** (32 + shift))
     best = np.zeros(scale.size, np.int64)
-    for guess in (ideal, np.ceil(low), np.floor(high), np.floor((low + high) / 2)):
+    with np.errstate(invalid="ignore"):  # a channel that never steps has no limits
+        between = np.floor((low + high) / 2)
+    for guess in (ideal, np.ceil(low), np.floor(high), between):
         m = np.clip(np.where(np.isfinite(guess), guess, ideal), 1, 2**31 - 1).astype(np.int64)
         good = np.where(must, m[:, None] * up >= middle, True)
         good &= np.where(must_not, m[:, None] * down < middle, True)

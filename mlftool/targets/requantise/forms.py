@@ -16,13 +16,13 @@ from mlftool.targets.requantise.twice import away, one_sided
 
 @dataclass(frozen=True)
 class At:
-    """Where a channel's numbers are: elements of arrays, or variables that hold them."""
+    """Where a channel's numbers are: elements of arrays, or variables whose names end in `held`."""
 
     channel: str
-    hoisted: bool = False
+    held: str = ""
 
     def __call__(self, name: str) -> str:
-        return f"{name}c" if self.hoisted else f"{name}[{self.channel}]"
+        return f"{name}{self.held}" if self.held else f"{name}[{self.channel}]"
 
 
 @dataclass(frozen=True)
@@ -36,14 +36,14 @@ class Form:
     hoists: tuple[Operand, ...] = ()
     includes: tuple[str, ...] = ()
 
-    def text(self, acc: str, channel: str) -> str:
-        """C text of what is stored for a sum."""
+    def text(self, acc: str, channel: str, held: str = "") -> str:
+        """C text of what is stored for a sum; variables `<name><held>` hold the hoists."""
         scaled = f"{acc} * {Number(1 << self.left)}" if self.left else acc
-        return self.pattern(scaled, At(channel))
+        return self.pattern(scaled, At(channel, held if self.hoists else ""))
 
     def hoisted(self, acc: str, channel: str) -> str:
         """The same for a sum that the kernel has multiplied by 2^left."""
-        return self.pattern(acc, At(channel, hoisted=True))
+        return self.pattern(acc, At(channel, "c"))
 
 
 def form(c: Contraction, q: Quantisation, multiple: int = 1) -> Form:

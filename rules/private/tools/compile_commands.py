@@ -16,9 +16,23 @@ from pathlib import Path
 SOURCES = (".c", ".cc", ".cpp", ".cxx", ".S")
 
 
+def server_of(folder: Path) -> list[str]:
+    """The startup options by which Bazel finds the server whose `bazel run` began in `folder`.
+
+    Without them, options of that command line would be missing here, and another server would
+    build the same into another place.
+    """
+    if "execroot" not in folder.parts:
+        return []
+    after = folder.parts[::-1].index("execroot") + 1  # the last: a build may run inside another
+    base = Path(*folder.parts[:-after])
+    user = [f"--output_user_root={base.parent}"] if (base.parent / "install").is_dir() else []
+    return [*user, f"--output_base={base}"]
+
+
 def ask(workspace: Path, *words: str) -> str:
     """What Bazel prints; ends the program with Bazel's own message if it fails."""
-    command = [os.environ.get("MLF_BAZEL", "bazel"), *words]
+    command = [os.environ.get("MLF_BAZEL", "bazel"), *server_of(Path.cwd()), *words]
     done = subprocess.run(command, cwd=workspace, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
         sys.exit(done.returncode)

@@ -3,8 +3,9 @@
 Runs in Bazel's repository phase. With --wheels HOUSE the wheels are those of that folder. Otherwise
 pip fetches them and keeps its own configuration (index, proxy, wheelhouse). Every file must match a
 hash in LOCK and nothing is built from source. Without --whole, files that the build never imports
-(test suites, stubs, C headers) are dropped: each costs every sandbox a link. With it, the packages
-are compiled to bytecode, since processes in sandboxes keep none: imports take half the time.
+(test suites, stubs, C headers) are dropped: each costs every sandbox a link. Processes in sandboxes
+keep no bytecode, and imports take half the time with it: it is made here, in FOLDER.bytecode
+(bytecode.py) or, with --whole, beside the sources.
 """
 
 from __future__ import annotations

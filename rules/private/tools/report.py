@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import sys
 from pathlib import Path
 
 from mlftool.cli import main as mlftool
 from mlftool.errors import CHECK_FAILED
+
+TIMES = ("microseconds", "microseconds_min")  # others in each build; mlf_benchmark measures them
 
 
 def main(arguments: list[str]) -> int:
@@ -19,6 +22,9 @@ def main(arguments: list[str]) -> int:
         code = mlftool(arguments)
     if code:
         print(talk.getvalue(), end="")
+    if report.exists():
+        found = {k: v for k, v in json.loads(report.read_text()).items() if k not in TIMES}
+        report.write_text(json.dumps(found, indent=2) + "\n")
     return 0 if code == CHECK_FAILED and report.exists() else code
 
 

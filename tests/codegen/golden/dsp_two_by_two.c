@@ -40,7 +40,7 @@ MLF_KERNEL void tvmgen_dsp_two_by_two_transpose(const int8_t *MLF_RESTRICT x, in
 // QLinearConv conv_3, activation -128 127, kernel_shape 3 3, pads 1 1 1 1
 //   in int8[1x6x5x4] channels last, 0.05 * (q + 3)
 //   out int8[1x6x5x4] channels last, 0.04 * (q + 128)
-//   by dsp.two_by_two, estimated at 1.07e+04 instructions; portable.blocked at 1.27e+04
+//   by dsp.two_by_two, estimated at 9.88e+03 instructions; portable.blocked at 1.27e+04
 MLF_KERNEL void tvmgen_dsp_two_by_two_qlinearconv(const int8_t *x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b, const int32_t *MLF_RESTRICT m, int8_t *y) {
   MLF_ALIGNED(8) int16_t columns[72];
   for (int32_t p = 0; p < 30; p += 2) {
@@ -80,9 +80,7 @@ MLF_KERNEL void tvmgen_dsp_two_by_two_qlinearconv(const int8_t *x, const int8_t 
       int32_t acc11 = acc01;
       const int16_t *c0 = columns;
       const int16_t *const end = columns + 36;
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC unroll 2
-#endif
+      MLF_UNROLL(2)
       do {
         const uint32_t w0 = mlf_load32(wp);
         const uint32_t w1 = mlf_load32(wp + 4);

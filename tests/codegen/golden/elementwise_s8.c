@@ -17,7 +17,7 @@ MLF_KERNEL void tvmgen_elementwise_s8_fused_dequantizelinear_dequantizelinear_ad
   for (int32_t i0 = 0; i0 < 2; i0++) {
     for (int32_t i1 = 0; i1 < 5; i1++) {
       const int32_t t0 = a0[i0 * 5 + i1] * 582542 + a1[i1] * 815559 - 132178819;
-      const int8_t t1 = (int8_t)mlf_clamp_i32(t0 >> 20, -128, 43);
+      const int8_t t1 = (int8_t)mlf_shift_clamp_i32(t0, 20, -128, 43);
       y[i0 * 5 + i1] = t1;
     }
   }

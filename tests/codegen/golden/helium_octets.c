@@ -37,7 +37,7 @@ MLF_KERNEL void tvmgen_helium_octets_transpose(const int8_t *MLF_RESTRICT x, int
 // QLinearConv conv_3, activation -128 127, group 4, kernel_shape 3 3, pads 1 1 1 1
 //   in int8[1x6x5x4] channels last, 0.05 * (q + 3)
 //   out int8[1x6x5x4] channels last, 0.04 * (q + 128)
-//   by helium.octets, estimated at 2.67e+03 instructions; dsp.planes at 3.32e+03
+//   by helium.octets, estimated at 2.67e+03 instructions; dsp.planes at 2.9e+03
 MLF_KERNEL void tvmgen_helium_octets_qlinearconv(const int8_t *x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b, const float *MLF_RESTRICT scale, int8_t *y) {
   MLF_ALIGNED(8) int8_t window[36];
   for (int32_t p = 0; p < 30; p++) {

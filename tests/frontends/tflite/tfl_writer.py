@@ -14,7 +14,8 @@ flatbuffers = pytest.importorskip("flatbuffers", reason="did not run: flatbuffer
 
 TYPES = {
     "float32": 0, "float16": 1, "int32": 2, "uint8": 3, "int64": 4, "string": 5, "bool": 6,
-    "int16": 7, "complex64": 8, "int8": 9, "float64": 10, "resource": 13, "int4": 17,
+    "int16": 7, "complex64": 8, "int8": 9, "float64": 10, "uint64": 12, "resource": 13,
+    "uint32": 15, "int4": 17,
 }  # fmt: skip
 CUSTOM = 32
 

@@ -40,6 +40,10 @@ NATIVE: Mapping[str, Mapping[str, str]] = {
         "cmd": "string", "cmd_bash": "string", "executable": "bool", "local": "bool",
         "message": "string", "outs": "output_list", "srcs": "label_list", "tools": "label_list",
     },
+    "genquery": {
+        "compressed_output": "bool", "expression": "string", "opts": "list",
+        "scope": "label_list", "strict": "bool",
+    },
     "label_flag": {"build_setting_default": "label"},
     "label_setting": {"build_setting_default": "label"},
     "package_group": {"includes": "label_list", "packages": "list"},

@@ -78,8 +78,8 @@ static int allocate_args(TVMAotExecutor *e) {
     const struct TVMTensorInfo *const info = info_of(m, e->num_args);
     TVMNDArray *const arg = &e->args[e->num_args];
     int code;
-    if (info->num_shape < 0 || info->num_shape > TVM_CRT_MAX_NDIM) {
-      TVMAPIErrorf("a rank beyond TVM_CRT_MAX_NDIM: %s", info->name);
+    if (info->num_shape < 0 || info->num_shape > kTvmMostDimensions) {
+      TVMAPIErrorf("a rank beyond 32: %s", info->name);
       return -1;
     }
     code = TVMNDArray_Empty((int32_t)info->num_shape, info->shape, info->dtype, e->device, arg);

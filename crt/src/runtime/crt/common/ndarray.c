@@ -6,7 +6,7 @@
 
 /* Where data starts in a block that begins with a shape: the block is aligned for any tensor. */
 static int data_offset(int32_t ndim, size_t *offset) {
-  if (ndim < 0 || ndim > TVM_CRT_MAX_NDIM) {
+  if (ndim < 0 || ndim > kTvmMostDimensions) {
     return -1;
   }
   return TVMSize_AlignUp((size_t)ndim * sizeof(tvm_index_t), TVM_RUNTIME_ALLOC_ALIGNMENT_BYTES,

@@ -13,6 +13,10 @@
 extern "C" {
 #endif
 
+/* Of tensors that own their memory: a shape is as long as its tensor's rank, so TVM_CRT_MAX_NDIM is
+ * no limit of theirs. */
+enum { kTvmMostDimensions = 32 };
+
 /* What starts an array record and a parameter file (little-endian). */
 #define TVM_NDARRAY_MAGIC      UINT64_C(0xDD5E40F096B4A13F)
 #define TVM_NDARRAY_LIST_MAGIC UINT64_C(0xF7E58D4F05049CB7)

@@ -1,0 +1,99 @@
+"""`mlftool quantize MODEL.onnx --data SAMPLES.npz -o OUT.onnx`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from pathlib import Path
+
+from mlftool.cli.build import positive
+from mlftool.cli.inputs import add_inputs, given_inputs
+from mlftool.errors import MlfError, Problem
+from mlftool.options import METRICS
+
+HELP = "quantise a float ONNX model, with the accuracy and the flash asked for"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("model", metavar="MODEL.onnx", type=Path)
+    add("--data", metavar="SAMPLES.npz", type=Path, required=True,
+        help="samples of inputs by name; 'labels' or expected outputs for accuracy")  # fmt: skip
+    add("-o", "--output", metavar="OUT.onnx", type=Path, required=True)
+    add("--test", metavar="TEST.npz", type=Path, help="other samples to measure accuracy on")
+    add(
+        "--metric",
+        choices=tuple(METRICS),
+        help="what accuracy is (top1 with labels, else agreement)",
+    )
+    add("--at-least", metavar="VALUE", type=share,
+        help="the accuracy to keep, such as 97%% or 30 dB of sqnr; of mse at most this "
+        "(0.3 points below the float model's)")  # fmt: skip
+    add("--flash", metavar="SIZE", type=size, help="the most bytes of constants, such as 64KiB")
+    add("--target", metavar="T", default="cortex-m4", help="what costs are of (cortex-m4)")
+    add("--optimize", choices=("speed", "size"), default="speed",
+        help="as of compile: with size, weights of four bits take half a byte (speed)")  # fmt: skip
+    add("--samples", metavar="N", type=positive, default=64,
+        help="samples that ranges and rounding are chosen on (64)")  # fmt: skip
+    add("--simulate", action="store_true",
+        help="measure accuracy without a C compiler, by onnxruntime")  # fmt: skip
+    add("--model-data", metavar="FILE", type=Path, action="append", default=[],
+        help="an external data file of the model that may be a link; repeatable")  # fmt: skip
+    add("--report", metavar="FILE", type=Path, help="write the report there, as JSON if FILE.json")
+    add("--json", action="store_true", help="print the report as JSON")
+    add_inputs(parser)
+
+
+def share(text: str) -> float:
+    """97%, 0.97, 30 or 30dB."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?(?:e-?\d+)?) *(%|dB)?", text)
+    if not match:
+        raise ValueError(text)
+    return float(match[1]) / (100 if match[2] == "%" else 1)
+
+
+def size(text: str) -> int:
+    """65536, 64KiB, 64kB, 1MiB, 1MB."""
+    match = re.fullmatch(r"(\d{1,12})(KiB|kB|MiB|MB)?", text)
+    if not match:
+        raise ValueError(text)
+    units = {None: 1, "KiB": 1024, "kB": 1000, "MiB": 1 << 20, "MB": 1_000_000}
+    return int(match[1]) * units[match[2]]
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.at_least is not None and args.at_least > 1 and args.metric not in ("sqnr", "mse"):
+        text = f"--at-least {args.at_least:g}: expected a share such as 97% or 0.97"
+        raise MlfError(Problem("MLF0400", text))
+    from mlftool.frontends.given import with_values
+    from mlftool.frontends.load import load_model
+    from mlftool.frontends.models import TFLite, opened
+    from mlftool.mlf import write_atomically
+    from mlftool.quantize import report
+    from mlftool.quantize.quantizer import Request, quantized
+    from mlftool.runtime.vectors import load_vectors
+
+    source = opened(args.model)
+    if isinstance(source, TFLite):
+        text = "ONNX models are quantised; got TensorFlow Lite"
+        raise MlfError(Problem("MLF0413", text, str(args.model)))
+    given = given_inputs(args)
+    model = load_model(source, args.model_data)
+    values, shapes = given["input_values"], given["input_shapes"]
+    model = with_values(model, values, shapes, str(args.model))
+    request = Request(
+        *(str(args.model), str(args.data), args.target, args.metric, args.at_least, args.flash),
+        *(args.optimize, args.samples, shapes, not args.simulate),
+    )
+    test = (load_vectors(args.test), str(args.test)) if args.test else None
+    made = quantized(model, load_vectors(args.data), request, test)
+    write_atomically(args.output, made.model.SerializeToString(deterministic=True))
+    data = json.dumps({"schema_version": 1, **report.to_json(made)}, indent=2)
+    text = report.text(made, str(args.output))
+    if args.report:
+        said = data if args.report.suffix == ".json" else text
+        write_atomically(args.report, f"{said}\n".encode())
+    if args.json or not args.report:
+        print(data if args.json else text)
+    return 0

@@ -1,0 +1,222 @@
+"""Reading an ONNX file that we do not trust: its size, its bytes, its external data."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+
+import onnx
+from google.protobuf.message import DecodeError, EncodeError
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto
+
+from mlftool.errors import MlfError, Problem
+from mlftool.files import INSIDE, MAX_BYTES, FileError, read_file
+from mlftool.importer.protos import bad_text
+
+# Why nothing beside the model is read, and what to do then.
+NO_FILE = (
+    "lies beside a file, and this model is none",
+    "give the model's file, or declare the data file (--data FILE)",
+)
+UNDECLARED = ("is not declared", "list the file in `data` (--data FILE)")
+
+
+def load_model(
+    model: Path | ModelProto, data_files: Sequence[Path] = (), only_declared: bool = False
+) -> ModelProto:
+    """As `load_hashed`, without the hash."""
+    return load_hashed(model, data_files, only_declared)[0]
+
+
+def load_hashed(
+    model: Path | ModelProto, data_files: Sequence[Path] = (), only_declared: bool = False
+) -> tuple[ModelProto, str]:
+    """The parsed model with its external data inside; of one that is parsed already, a copy. And
+    the SHA-256 of that as one file: where weights are kept changes nothing that is made of a model,
+    and `sha256sum` gives the same for a model without external data.
+
+    `data_files` are external data files the caller vouches for, such as the declared inputs of a
+    build action: in Bazel's sandbox they are symbolic links, which are otherwise refused.
+    With `only_declared` nothing beside the model is read either. Nothing else is ever
+    opened.
+    """
+    path, on_disk = model_name(model), isinstance(model, Path)
+    if isinstance(model, Path):
+        data = read_bytes(model)
+        model = _parsed(data, model)
+    else:
+        data = model.SerializeToString(deterministic=True)
+        given, model = model, ModelProto()
+        model.CopyFrom(given)
+    if not model.HasField("graph") or not model.graph.output:
+        raise _error(path, "is not an ONNX model: it holds no graph with outputs")
+    text = bad_text(model)
+    if text:
+        raise _error(path, f"is not an ONNX model: {text} is not UTF-8")
+    beside = NO_FILE if not on_disk else UNDECLARED if only_declared else None
+    external = _External(path, data_files, beside)
+    external.load(model)
+    return model, _sha256(model, data, [file for _, file in sorted(external.files.items())])
+
+
+def _sha256(model: ModelProto, data: bytes, external: Sequence[bytes]) -> str:
+    """Of `model`, which was read from `data` and holds what the `external` files did."""
+    whole = data
+    if external:
+        with contextlib.suppress(EncodeError, ValueError):  # over 2 GiB no message can say it
+            whole, external = model.SerializeToString(deterministic=True), ()
+    digest = hashlib.sha256(whole)
+    for file in external:
+        digest.update(file)
+    return digest.hexdigest()
+
+
+def model_name(model: Path | ModelProto) -> Path:
+    """How messages call the model: by its file, or by the name of its graph."""
+    if isinstance(model, Path):
+        return model
+    name = model.graph.name
+    if not isinstance(name, str):  # protobuf gives what is not UTF-8 as bytes
+        name = bytes(name).decode("utf-8", "replace")
+    return Path(name.replace("/", "_").replace("\0", "_") or "model")
+
+
+def parse(path: Path) -> ModelProto:
+    return _parsed(read_bytes(path), path)
+
+
+def read_bytes(path: Path) -> bytes:
+    """A model's file. Raises MlfError."""
+    try:
+        return read_file(path)
+    except FileError as error:
+        raise MlfError(Problem(error.code, str(error), str(path), help=error.help)) from None
+
+
+def _parsed(data: bytes, path: Path) -> ModelProto:
+    try:
+        return onnx.load_model_from_string(data)
+    except (DecodeError, ValueError):
+        raise _error(
+            path,
+            "is not an ONNX model: its bytes do not parse",
+            "is the download complete, and not a Git LFS pointer or an archive?",
+        ) from None
+
+
+def tensors(model: ModelProto) -> Iterator[TensorProto]:
+    """Every tensor stored anywhere in a model, whatever its attributes claim to be."""
+    yield from _of_graph(model.graph)
+    for function in model.functions:
+        yield from _of_nodes(function.node)
+
+
+def _of_graph(graph: GraphProto) -> Iterator[TensorProto]:
+    yield from graph.initializer
+    for sparse in graph.sparse_initializer:
+        yield from (sparse.values, sparse.indices)
+    yield from _of_nodes(graph.node)
+
+
+def _of_nodes(nodes: Iterable[NodeProto]) -> Iterator[TensorProto]:
+    for attribute in (a for node in nodes for a in node.attribute):
+        yield from (attribute.t, *attribute.tensors)
+        for sparse in (attribute.sparse_tensor, *attribute.sparse_tensors):
+            yield from (sparse.values, sparse.indices)
+        for inner in ([attribute.g] if attribute.HasField("g") else []) + [*attribute.graphs]:
+            yield from _of_graph(inner)
+
+
+class _External:
+    """Brings external data into a model: from declared files, else from beside the model."""
+
+    def __init__(
+        self, path: Path, data_files: Sequence[Path], beside: tuple[str, str] | None
+    ) -> None:
+        self.path, self.declared = path, {f.name: f for f in data_files}
+        self.beside = beside  # why nothing beside the model is read
+        self.files: dict[str, bytes] = {}
+        self.used = 0
+        if len(self.declared) != len(data_files):
+            raise MlfError(Problem("MLF0203", "two --data files have the same name", str(path)))
+
+    def load(self, model: ModelProto) -> None:
+        """Fill in every external tensor. Raises MlfError with all that cannot be."""
+        problems = []
+        for tensor in tensors(model):
+            if tensor.data_location != TensorProto.EXTERNAL:
+                continue
+            keys = {e.key: e.value for e in tensor.external_data}
+            try:
+                if len(keys) != len(tensor.external_data):
+                    raise FileError("has a key twice")
+                tensor.raw_data = self._bytes(keys)
+            except FileError as error:
+                text = f"external data '{keys.get('location', '')[:200]}' {error}"
+                where = f"tensor '{tensor.name}'"
+                problems.append(
+                    Problem("MLF0203", text, str(self.path), path=where, help=error.help)
+                )
+            tensor.ClearField("data_location")
+            del tensor.external_data[:]
+        if problems:
+            raise MlfError(problems)
+        for file in self.declared.values():
+            if not os.path.isfile(file):  # and no tensor is in it
+                raise MlfError(Problem("MLF0203", "--data: there is no such file", str(file)))
+
+    def _bytes(self, keys: Mapping[str, str]) -> bytes:
+        location = keys.get("location", "")
+        unknown = sorted(keys.keys() - {"location", "offset", "length", "checksum"})
+        if unknown:
+            raise FileError(f"has the unknown key '{unknown[0][:200]}'")
+        if location not in self.files:
+            self.files[location] = self._read(location)
+        data = self.files[location]
+        if keys.get("checksum", "") not in ("", hashlib.sha1(data).hexdigest()):
+            raise FileError("does not have the SHA-1 checksum that the model states")
+        offset = _number(keys, "offset", 0)
+        length = _number(keys, "length", len(data) - offset)
+        if offset + max(length, 0) > len(data):
+            raise FileError(
+                f"has {len(data)} bytes; expected {length} at offset {offset}"
+                if "length" in keys
+                else f"has {len(data)} bytes; expected more than the offset {offset}"
+            )
+        self.used += length
+        if self.used > MAX_BYTES:
+            raise FileError(f"would take more than {MAX_BYTES} bytes in all")
+        return data[offset : offset + length]
+
+    def _read(self, location: str) -> bytes:
+        if not location or "\0" in location or "\\" in location or location in (".", ".."):
+            raise FileError("is not a file name", help=INSIDE)
+        parts = PurePosixPath(location).parts
+        if location.startswith("/") or ".." in parts:
+            raise FileError("lies outside the model's folder", help=INSIDE)
+        if len(parts) != 1:
+            raise FileError("lies in a subfolder", help=INSIDE)
+        declared = self.declared.get(location)
+        if declared is not None:
+            return read_file(declared)
+        if self.beside:
+            raise FileError(self.beside[0], help=self.beside[1])
+        # Beside the model as it was named, not beside what a link to it points to: a build
+        # action must not reach past its sandbox.
+        return read_file(self.path.parent / location, follow=False)
+
+
+def _number(keys: Mapping[str, str], key: str, default: int) -> int:
+    text = keys.get(key, "")
+    if not text:
+        return default
+    if not (text.isascii() and text.isdecimal()) or len(text) > 19:
+        raise FileError(f"has {key} '{text[:40]}'; expected a number of bytes")
+    return int(text)
+
+
+def _error(path: Path, message: str, help: str = "") -> MlfError:
+    return MlfError(Problem("MLF0202", message, str(path), help=help))

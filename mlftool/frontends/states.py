@@ -1,0 +1,68 @@
+"""What a module keeps from one run to the next: outputs that become inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from mlftool.errors import MlfError, Problem, did_you_mean
+from mlftool.ir.graph import Graph, State
+
+ALL = "all"  # the states that the model's file has
+
+
+def with_states(graph: Graph, words: Sequence[str], file: str) -> Graph:
+    """The graph that keeps the states which `words` name, INPUT=OUTPUT or `all`. Those that the
+    file has begin as it says, others with zeros. Raises MlfError with every wrong one."""
+    if not words:
+        return graph
+    problems: list[Problem] = []
+    kept: list[State] = []
+    for source, output in _pairs(graph, words, file):
+        text, help = _fault(graph, source, output, kept)
+        if text:
+            problems.append(Problem("MLF0400", text, file, path=f"state {source}", help=help))
+            continue
+        kept.append(State(source, output, _start(graph, source, output)))
+    if not problems and len(kept) == len(graph.outputs):
+        text = "every output is a state; expected at least one that is not"
+        problems.append(Problem("MLF0400", text, file))
+    if problems:
+        raise MlfError(problems)
+    return graph.replace(kept=tuple(kept))
+
+
+def _pairs(graph: Graph, words: Sequence[str], file: str) -> Iterator[tuple[str, str]]:
+    for word in words:
+        source, _, output = word.partition("=")
+        if word != ALL:
+            yield source, output
+            continue
+        if not graph.states:
+            text = "the model has no state of its own; name its inputs and outputs"
+            help = "--state INPUT=OUTPUT, or state: {INPUT: OUTPUT} in a manifest"
+            raise MlfError(Problem("MLF0400", text, file, help=help))
+        yield from ((state.input, state.output) for state in graph.states)
+
+
+def _fault(graph: Graph, source: str, output: str, kept: Sequence[State]) -> tuple[str, str]:
+    """What is wrong with a pair, and what may be meant."""
+    for kind, name, names in (("input", source, graph.inputs), ("output", output, graph.outputs)):
+        if name not in names:
+            return f"'{name}' is no {kind} of the model", did_you_mean(name, names)
+    if any(source == s.input or output == s.output for s in kept):
+        return f"'{source}' or '{output}' is in two states", ""
+    before, behind = graph.types[source], graph.types[output]
+    if before != behind:
+        return f"input {before} and output '{output}' {behind} differ; expected one type", ""
+    if not before.bytes:
+        return f"{before} has no elements", ""
+    return "", ""
+
+
+def _start(graph: Graph, source: str, output: str) -> np.ndarray:
+    for state in graph.states:
+        if (state.input, state.output) == (source, output):
+            return state.start
+    return np.zeros(graph.types[source].shape, graph.types[source].dtype.numpy)

@@ -1,0 +1,142 @@
+"""Images of another size, and blocks of pixels that become batches."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from mlftool.frontends.tflite.contractions import rank
+from mlftool.frontends.tflite.movement import alike, made_shape, numbers, taken
+from mlftool.frontends.tflite.site import Site, away, one_of, operator
+from mlftool.ir.graph import Array, TensorType
+
+
+@operator("RESIZE_NEAREST_NEIGHBOR")
+def resize_nearest(s: Site) -> None:
+    """Places are computed here, in float32 as TensorFlow Lite does."""
+    x, size = s.x(), numbers(s, 1, "sizes")
+    rank(s, 4, x)
+    alike(s, x)
+    s.expect(len(size) == 2 and min(size) > 0, f"a size {size}")
+    made_shape(s, (x.type.shape[0], *size, x.type.shape[3]))
+    align, half = s.option("align_corners", False), s.option("half_pixel_centers", False)
+    name = s.name()
+    for axis, out in zip((1, 2), size, strict=True):
+        n = x.type.shape[axis]
+        name = taken(s, name, axis, [_nearest(i, n, out, align, half) for i in range(out)])
+    s.add("Identity", (name,), s.out())
+
+
+def _nearest(i: int, n: int, out: int, align: bool, half: bool) -> int:
+    f32 = np.float32
+    scale = f32(n - 1) / f32(out - 1) if align and out > 1 else f32(n) / f32(out)
+    at = float(f32(f32(f32(i) + f32(0.5 if half else 0)) * scale))
+    place = min(away(at) if align else math.floor(at), n - 1)
+    return max(place, 0) if half else place
+
+
+@operator("RESIZE_BILINEAR")
+def resize_bilinear(s: Site) -> None:
+    x, size = s.x(), numbers(s, 1, "sizes")
+    rank(s, 4, x)
+    alike(s, x)
+    row = x.type.dtype.name
+    s.expect(row in one_of("float32", "int8"), f"{row}; supported: float32, int8")
+    s.expect(len(size) == 2 and min(size) > 0, f"a size {size}")
+    made_shape(s, (x.type.shape[0], *size, x.type.shape[3]))
+    align, half = s.option("align_corners", False), s.option("half_pixel_centers", False)
+    s.expect(not (align and half), "align_corners and half_pixel_centers; supported: one of them")
+    tables: list[str] = []
+    for axis, out in zip((1, 2), size, strict=True):
+        n = x.type.shape[axis]
+        if row == "int8":
+            rows = [_between(i, n, out, align, half) for i in range(out)]
+            tables.append(s.const(np.array(rows, np.int32), what="places"))
+            continue
+        lines = [_line(i, n, out, align, half) for i in range(out)]
+        tables.append(s.const(np.array([line[:2] for line in lines], np.int32), what="places"))
+        tables.append(s.const(np.array([line[2] for line in lines], np.float32), what="shares"))
+    op = "mlf.BilinearFixed" if row == "int8" else "mlf.Bilinear"
+    s.add(op, (s.name(), *tables), s.out())
+
+
+def _line(i: int, n: int, out: int, align: bool, half: bool) -> tuple[int, int, float]:
+    """The two places along an axis, and the second one's share, in float32 throughout."""
+    f32 = np.float32
+    scale = f32(n) / f32(out)
+    if align and out > 1:
+        scale = f32(n - 1) / f32(out - 1)
+    at = f32(f32(f32(i) + f32(0.5)) * scale) - f32(0.5) if half else f32(f32(i) * scale)
+    low = max(math.floor(at), 0)
+    high = min(math.ceil(at), n - 1)
+    return min(low, n - 1), high, float(f32(at - f32(low)))
+
+
+def _between(i: int, n: int, out: int, align: bool, half: bool) -> tuple[int, int, int]:
+    """The two places along an axis, and the second one's share in 1024ths."""
+    f = (1024 * n + out // 2) // out
+    if align and out > 1:
+        f = (1024 * (n - 1) + (out - 1) // 2) // (out - 1)
+    at = i * f + (f // 2 - 512 if half else 0)
+    low = max(int(at / 1024), 0)
+    high = min(int((at + 1023) / 1024), n - 1)
+    return min(low, n - 1), high, at - 1024 * low
+
+
+def _blocks(s: Site) -> tuple[list[int], Array]:
+    """The blocks' extents along the axes behind the first, and what is added or cut there."""
+    x = s.x()
+    s.expect(len(x.type.shape) in (3, 4), f"a tensor {x.type}; expected 3 or 4 axes")
+    alike(s, x)
+    row = x.type.dtype.name
+    s.expect(row in one_of("float32", "int8"), f"{row}; supported: float32, int8")
+    block, ends = numbers(s, 1, "blocks"), s.known(2, "borders").astype(np.int64)
+    axes = len(x.type.shape) - 2
+    s.expect(len(block) == axes and min(block) > 0, f"blocks {block} of {x.type}")
+    s.expect(ends.shape == (axes, 2) and bool((ends >= 0).all()), f"borders {s.x(2).type}")
+    return block, ends
+
+
+@operator("SPACE_TO_BATCH_ND")
+def space_to_batch(s: Site) -> None:
+    """Borders are the output's zero point; TensorFlow Lite Micro's are whatever memory holds."""
+    x, (block, ends) = s.x(), _blocks(s)
+    n, *sizes, channels = x.type.shape
+    wide = [size + int(e.sum()) for size, e in zip(sizes, ends, strict=True)]
+    fits = all(w % b == 0 for w, b in zip(wide, block, strict=True))
+    s.expect(fits, f"blocks {block} in {wide}")
+    parts = [w // b for w, b in zip(wide, block, strict=True)]
+    made_shape(s, (n * math.prod(block), *parts, channels))
+    name = s.name()
+    if ends.any():
+        pads = np.concatenate(([0], ends[:, 0], [0, 0], ends[:, 1], [0]))
+        zero = s.zero(s.y()) if s.y().quantised is not None else 0
+        value = s.const(np.array(zero, x.type.dtype.numpy))
+        padded = TensorType(x.type.dtype, (n, *wide, channels))
+        name = s.add("Pad", (name, s.const(pads), value), padded, {"mode": "constant"})
+    split = [e for pair in zip(parts, block, strict=True) for e in pair]
+    name = s.reshaped(name, (n, *split, channels))
+    axes = range(len(block))
+    perm = (*(2 + 2 * k for k in axes), 0, *(1 + 2 * k for k in axes), 1 + 2 * len(block))
+    s.reshaped(s.turned(name, perm), s.y().type.shape, s.out())
+
+
+@operator("BATCH_TO_SPACE_ND")
+def batch_to_space(s: Site) -> None:
+    x, (block, ends) = s.x(), _blocks(s)
+    batches, *sizes, channels = x.type.shape
+    n, rest = divmod(batches, math.prod(block))
+    s.expect(rest == 0, f"{batches} batches for blocks {block}")
+    wide = [size * b for size, b in zip(sizes, block, strict=True)]
+    kept = [w - int(e.sum()) for w, e in zip(wide, ends, strict=True)]
+    s.expect(min(kept) >= 0, f"borders that are more than {wide}")
+    made_shape(s, (n, *kept, channels))
+    name, count = s.reshaped(s.name(), (*block, n, *sizes, channels)), len(block)
+    inner = [axis for k in range(count) for axis in (count + 1 + k, k)]
+    name = s.turned(name, (count, *inner, 2 * count + 1))
+    name = s.reshaped(name, (n, *wide, channels))
+    starts = [0, *(int(e[0]) for e in ends), 0]
+    stops = [n, *(w - int(e[1]) for w, e in zip(wide, ends, strict=True)), channels]
+    parts = [s.const(np.array(v, np.int64)) for v in (starts, stops, range(count + 2))]
+    s.add("Slice", (name, *parts), s.out())

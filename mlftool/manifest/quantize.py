@@ -1,0 +1,113 @@
+"""The keys below `quantize` of a model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mlftool.manifest.kinds import File, OneOf, Reading, Size, refuse
+from mlftool.manifest.nodes import Node, Scalar
+from mlftool.manifest.records import Record, key
+from mlftool.options import METRICS
+from mlftool.targets import TARGETS
+
+_VALUE = r"([0-9]+(?:\.[0-9]+)?) ?(%|dB)"
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """A share such as 97% or 0.97, or decibels; as a number."""
+
+    expected: str = "an accuracy such as 97%, 0.97 or 30dB"
+
+    def read(self, node: Node, path: str, reading: Reading) -> Any:
+        if not isinstance(node, Scalar) or isinstance(node.value, bool | None):
+            return refuse(self, node, path, reading)
+        found = re.fullmatch(_VALUE, node.text)
+        if found:
+            return float(found[1]) / (100 if found[2] == "%" else 1)
+        if isinstance(node.value, str):
+            return refuse(self, node, path, reading, "not an accuracy", "MLF0109")
+        if not 0 <= node.value < 1000:
+            return refuse(self, node, path, reading, "out of range", "MLF0109")
+        return float(node.value)
+
+    def schema(self) -> dict[str, Any]:
+        number = {"type": "number", "minimum": 0, "exclusiveMaximum": 1000}
+        return {"anyOf": [number, {"type": "string", "pattern": f"^(?:{_VALUE})$"}]}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """The accuracy to keep."""
+
+    metric: str | None = key(
+        OneOf("a metric", lambda: tuple(METRICS), "MLF0109"),
+        "What accuracy is: "
+        + "; ".join(f"`{name}` is {text}" for name, text in METRICS.items())
+        + ".",
+        example="top1",
+        default=None,
+        default_text="`top1` with labels, else `agreement`",
+    )
+    at_least: float | None = key(
+        Accuracy(),
+        "The least accuracy that will do; of `mse` the largest.",
+        example="97%",
+        default=None,
+        default_text="0.3 points less than the float model has",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Most:
+    """What the quantised model may take."""
+
+    flash: int = key(Size(), "The most bytes of constants.", example="64KiB")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quantize:
+    """How a float model becomes an integer one before it is compiled."""
+
+    data: str = key(
+        File((".npz",)),
+        "Samples of the model's inputs by their names, an array of [samples, ...] each; `labels`, "
+        "or expected outputs, say what is right.",
+        example="train_sample.npz",
+    )
+    accuracy: Wanted | None = key(
+        Record(Wanted, "an accuracy", any_of=("metric", "at_least")),
+        "The accuracy to keep.",
+        default=None,
+        default_text="0.3 points less than the float model has",
+    )
+    budget: Most | None = key(
+        Record(Most, "a budget"),
+        "What the quantised model may take.",
+        default=None,
+        default_text="no limit",
+    )
+
+    @property
+    def metric(self) -> str | None:
+        return self.accuracy.metric if self.accuracy else None
+
+    @property
+    def at_least(self) -> float | None:
+        return self.accuracy.at_least if self.accuracy else None
+
+    @property
+    def flash(self) -> int | None:
+        return self.budget.flash if self.budget else None
+
+
+def cost_target(targets: Sequence[str]) -> str:
+    """Of a model's built-in targets the one whose costs decide how it is quantised: the first that
+    is not the host."""
+    return next((t for t in targets if not TARGETS[t].is_host), targets[0])
+
+
+QUANTIZE = Record(Quantize, "quantisation")

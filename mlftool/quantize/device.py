@@ -1,0 +1,102 @@
+"""What a quantised model costs on a target, and what it computes there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from onnx import ModelProto
+
+from mlftool.compile import compile_module, compile_modules
+from mlftool.ir.dtype import stored
+from mlftool.ir.graph import Array
+from mlftool.module import ModuleSpec
+from mlftool.quantize.network import Network, float_outputs
+from mlftool.quantize.plan import Plan, Precision
+from mlftool.quantize.samples import Samples
+from mlftool.quantize.write import written
+from mlftool.runtime.host import load_host
+from mlftool.targets import Target
+
+PRODUCER = "mlftool quantize"
+_NAME = "quantized"
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Instructions of one inference, as the kernels of the target estimate them, and bytes of
+    constants in flash."""
+
+    instructions: float
+    flash: int
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(self.instructions + other.instructions, self.flash + other.flash)
+
+    def __sub__(self, other: Cost) -> Cost:
+        return Cost(self.instructions - other.instructions, self.flash - other.flash)
+
+
+NOTHING = Cost(0.0, 0)
+
+
+def total(costs: Iterable[Cost]) -> Cost:
+    return sum(costs, NOTHING)
+
+
+@dataclass(frozen=True)
+class Device:
+    """A target, and a network of which plans are made."""
+
+    net: Network
+    target: str | Target
+    optimize: str = "speed"
+
+    def costs(self, plan: Plan) -> dict[str, Cost]:
+        """By the name of each call's node; "" has what equal constants save by being stored once.
+        Raises MlfError if the target cannot run the plan."""
+        model = written(self.net, plan, PRODUCER)
+        module = compile_module(ModuleSpec(model, _NAME, self.target, optimize=self.optimize))
+        found: dict[str, Cost] = {}
+        for call in module.program.calls:
+            arrays = [o.array for o in call.kernel.operands if o.role == "const"]
+            flash = sum(stored(a).nbytes for a in arrays if a is not None)
+            cost = found.get(call.node.name, NOTHING) + Cost(call.kernel.cost, flash)
+            found[call.node.name] = cost
+        shared = sum(c.flash for c in found.values()) - module.sources.constants_bytes
+        return {**found, "": found.get("", NOTHING) - Cost(0.0, shared)}
+
+
+@dataclass(frozen=True)
+class Prices:
+    """What each layer costs in each precision, were all layers in it; a search adds them up."""
+
+    device: Device
+    plan: Plan
+
+    @cached_property
+    def table(self) -> Mapping[Precision, Mapping[str, Cost]]:
+        return {p: self.device.costs(self.plan.uniform(p)) for p in Precision}
+
+    def layer(self, name: str, precision: Precision) -> Cost:
+        return self.table[precision].get(name, NOTHING)
+
+    def of(self, plan: Plan) -> Cost:
+        """The whole: layers by their precision, everything else as beside int8."""
+        whole = self.table[Precision.INT8]
+        rest = total(cost for name, cost in whole.items() if name not in plan.precisions)
+        return rest + total(self.layer(n, p) for n, p in plan.precisions.items())
+
+
+def device_outputs(model: ModelProto, samples: Samples) -> dict[str, Array]:
+    """[samples, ...] of each output, computed by the compiled C on this computer, whose integers
+    and floats are the device's. Raises MlfError."""
+    module = load_host(compile_modules([ModuleSpec(model, _NAME)]))
+    made = [
+        module({name: array[k] for name, array in samples.inputs.items()})
+        for k in range(len(samples))
+    ]
+    names = [o.name for o in float_outputs(model)]
+    return {name: np.stack([m[name] for m in made]) for name in names}

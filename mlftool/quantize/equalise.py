@@ -1,0 +1,107 @@
+"""Cross-layer equalisation: channels of a tensor get ranges alike, so that its one scale fits all.
+
+    %t = Relu(w1 * %x + b1)         =>   %t' = Relu((w1 / s) * %x + b1 / s)
+    %y = w2 * %t                         %y = (w2 * s) * %t'
+
+The function is the same, since what lies between the layers takes a positive factor through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from onnx import NodeProto
+
+from mlftool.ir.graph import Array
+from mlftool.quantize.network import THROUGH, Layer, Network, readers_of, with_weights
+
+STRENGTHS = (0.5, 1.0)  # how far ranges are made alike, at the weights' expense
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two layers, of which the second alone reads what the first makes, channel by channel."""
+
+    first: Layer
+    second: Layer
+
+
+def pairs(net: Network) -> tuple[Pair, ...]:
+    return tuple(_pairs(net))
+
+
+def _pairs(net: Network) -> Iterator[Pair]:
+    readers = readers_of(net.model)
+    shown = {o.name for o in net.model.graph.output}
+    layers = {layer.name: layer for layer in net.layers}
+    for first in net.layers:
+        if not first.bias or first.transposed:
+            continue
+        name = first.y
+        while name not in shown and len(readers.get(name, ())) == 1:
+            (reader,) = readers[name]
+            second = layers.get(reader.name)
+            if second is not None and second.x == name:
+                if _in_axis(net, second) is not None and _alike(first, second):
+                    yield Pair(first, second)
+                break
+            if reader.op_type not in THROUGH:
+                break
+            name = reader.output[0]
+
+
+def _alike(first: Layer, second: Layer) -> bool:
+    """Whether both count channels on the same axis."""
+    return first.windowed == second.windowed
+
+
+def _in_axis(net: Network, layer: Layer) -> int | None:
+    """The axis of the weights that counts input channels, one factor for each."""
+    shape = net.constants[layer.weight].shape
+    if layer.windowed:
+        if layer.group == 1:
+            return 1
+        return 0 if shape[0] == layer.group and shape[1] == 1 else None
+    return 1 - layer.axis if layer.in_rows else None
+
+
+def equalised(net: Network, read: Mapping[str, Array], strength: float) -> Network:
+    """`read` has what each second layer of a pair reads, [samples, batch, ...]."""
+    changed = dict(net.constants)
+    for pair in pairs(net):
+        first, second = pair.first, pair.second
+        x, axis = read[second.name], _in_axis(net, second)
+        assert axis is not None
+        # A stack of rows counts channels last.
+        own = 2 if second.windowed else x.ndim - 1
+        factor = _factors(x, changed[second.weight], own, axis, strength)
+        w, b = changed[first.weight], changed[first.bias]
+        shape = [-1 if k == first.axis else 1 for k in range(w.ndim)]
+        changed[first.weight] = w / factor.reshape(shape)
+        changed[first.bias] = b / factor
+        v = changed[second.weight]
+        changed[second.weight] = v * factor.reshape([-1 if k == axis else 1 for k in range(v.ndim)])
+    names = {n for layer in net.layers for n in (layer.weight, layer.bias) if n}
+    model = with_weights(net.model, {n: changed[n] for n in sorted(names)})
+    nodes: Mapping[str, NodeProto] = {n.name: n for n in model.graph.node}
+    layers = tuple(replace(layer, node=nodes[layer.name]) for layer in net.layers)
+    return Network(model, layers, net.group, net.judged)
+
+
+def _factors(x: Array, weights: Array, own: int, axis: int, strength: float) -> Array:
+    """A power of two's neighbourhood is left to the scales: float32, geometric mean 1."""
+    seen = np.abs(np.moveaxis(x, own, 0).reshape(x.shape[own], -1)).max(axis=1).astype(np.float64)
+    size = np.abs(np.moveaxis(weights, axis, 0).reshape(weights.shape[axis], -1)).max(axis=1)
+    alive = (seen > 0) & (size > 0)
+    if not alive.any():
+        return np.ones(len(seen))
+    if weights.shape[1] > 1 or axis == 1:  # each output adds up several channels
+        factor = np.where(alive, seen, 1.0) ** strength
+        factor /= np.where(alive, size, 1.0).astype(np.float64) ** (1 - strength)
+    else:  # a depthwise filter has a scale of its own
+        factor = np.where(alive, seen, 1.0)
+    mean = np.exp(np.log(factor[alive]).mean())
+    limited: Array = np.clip(np.where(alive, factor / mean, 1.0), 2.0**-10, 2.0**10)
+    return limited

@@ -1,0 +1,128 @@
+"""What accuracy means: one number of a model's outputs, and when it is enough."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from mlftool.errors import MlfError, Problem
+from mlftool.ir.graph import Array
+from mlftool.quantize.samples import Samples
+
+Outputs = Mapping[str, Array]  # [samples, ...] of each output
+
+EXACT = 200.0  # dB, instead of infinitely many
+DROP = 0.003  # what may be lost of a share if nothing is asked for
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A metric and the value that is enough: at least `enough`, of mse at most."""
+
+    metric: str
+    enough: float
+
+    def met(self, value: float) -> bool:
+        return value <= self.enough if self.metric == "mse" else value >= self.enough
+
+    def merit(self, value: float) -> float:
+        """Larger is better."""
+        return -value if self.metric == "mse" else value
+
+    @property
+    def text(self) -> str:
+        most = "at most" if self.metric == "mse" else "at least"
+        return f"{self.metric} {most} {shown(self.metric, self.enough)}"
+
+
+def metric_for(
+    name: str | None, samples: Samples, file: str, shape: tuple[int, ...] = (1, 2)
+) -> str:
+    """The metric that is asked for, or the best that the data and an output of `shape` allow.
+    Raises MlfError."""
+    if name is None and samples.labels is None:
+        scores = math.prod(shape) == max(shape, default=0) > 1  # of classes; no image, no number
+        return "agreement" if scores else "sqnr"
+    if name is None:
+        return "top1"
+    if name in ("top1", "auc") and samples.labels is None:
+        text = f"metric {name} needs an array 'labels' of integers, one for each sample"
+        raise MlfError(Problem("MLF0601", text, file, help="or use --metric agreement"))
+    if name == "auc" and samples.labels is not None and set(np.unique(samples.labels)) != {0, 1}:
+        text = "metric auc needs labels 0 and 1, and both of them"
+        raise MlfError(Problem("MLF0602", text, file, path="labels"))
+    return name
+
+
+def value_of(metric: str, outputs: Outputs, reference: Outputs, samples: Samples) -> float:
+    """The metric of `outputs`; `reference` are the float model's."""
+    first = next(iter(outputs))
+    if metric == "top1":
+        return float(np.mean(_classes(outputs[first]) == samples.labels))
+    if metric == "agreement":
+        return float(np.mean(_classes(outputs[first]) == _classes(reference[first])))
+    if metric == "auc":
+        assert samples.labels is not None
+        return auc(_scores(outputs[first], samples), samples.labels)
+    wanted = {name: samples.expected.get(name, reference[name]) for name in outputs}
+    if metric == "sqnr":
+        return sqnr(outputs, wanted)
+    error = sum(float(np.sum(_gap(outputs[n], wanted[n]) ** 2)) for n in outputs)
+    return error / sum(a.size for a in wanted.values())
+
+
+def sqnr(outputs: Outputs, wanted: Outputs) -> float:
+    """Decibels, 200 where there is no error; outputs count alike whatever their size."""
+    ratios = []
+    for name, right in wanted.items():
+        power = float(np.sum(np.square(right, dtype=np.float64)))
+        error = float(np.sum(_gap(outputs[name], right) ** 2))
+        ratios.append(error / power if power else math.inf if error else 0.0)
+    mean = float(np.mean(ratios)) if ratios else 0.0
+    return EXACT if mean <= 1e-20 else -200.0 if math.isinf(mean) else -10 * math.log10(mean)
+
+
+def auc(scores: Array, labels: Array) -> float:
+    """By ranks; ties count half."""
+    _, inverse, counts = np.unique(scores, return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    ranks = (last - (counts - 1) / 2)[inverse]
+    positive = labels == 1
+    n, others = int(positive.sum()), int((~positive).sum())
+    return float((ranks[positive].sum() - n * (n + 1) / 2) / (n * others))
+
+
+def _gap(a: Array, b: Array) -> Array:
+    gap: Array = a.astype(np.float64) - b.astype(np.float64)
+    return gap
+
+
+def _classes(output: Array) -> Array:
+    found: Array = output.reshape(len(output), -1).argmax(axis=1)
+    return found
+
+
+def _scores(output: Array, samples: Samples) -> Array:
+    """How much a sample looks like class 1: the last output, or the error of an autoencoder."""
+    flat = output.reshape(len(output), -1).astype(np.float64)
+    if flat.shape[1] <= 2:
+        last: Array = flat[:, -1]
+        return last
+    given = next(iter(samples.inputs.values()))
+    if given.size != output.size:
+        text = "metric auc needs one or two outputs, or as many as the input has elements"
+        raise MlfError(Problem("MLF0405", text))
+    error: Array = np.mean((flat - given.reshape(flat.shape)) ** 2, axis=1)
+    return error
+
+
+def shown(metric: str, value: float) -> str:
+    """For people: 97.2 %, 31.5 dB, 0.0012."""
+    if metric in ("top1", "agreement"):
+        return f"{100 * value:.2f} %"
+    if metric == "sqnr":
+        return "exact" if value == EXACT else f"{value:.2f} dB"
+    return f"{value:.4g}"

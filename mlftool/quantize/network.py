@@ -1,0 +1,238 @@
+"""What is quantised in a prepared model: its layers, and the tensors that share a scale.
+
+A tensor is stored in integers if a layer or an operator with an integer form reads it. What only
+moves elements keeps the scale of what it moves; what an activation cuts off is stored behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from onnx import (
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    ValueInfoProto,
+    helper,
+    numpy_helper,
+    shape_inference,
+)
+
+from mlftool.errors import MlfError, Problem
+from mlftool.ir.graph import Array
+from mlftool.quantize.prepare import LAYERS, ROWS, TRANSPOSED, attribute, weight_axis, whole
+
+CUTS = frozenset(("Relu", "Clip"))
+MOVES = frozenset(
+    (
+        *("Reshape", "Flatten", "Transpose", "Squeeze", "Unsqueeze", "MaxPool", "GlobalMaxPool"),
+        *("Slice", "Split", "Gather", "DepthToSpace", "SpaceToDepth", "Identity", "Expand"),
+    )
+)
+ARITHMETIC = frozenset(
+    (
+        *("Add", "Sub", "Mul", "Relu", "Clip", "LeakyRelu", "Sigmoid", "Tanh", "HardSigmoid"),
+        *("HardSwish", "Elu", "AveragePool", "GlobalAveragePool", "ReduceMean", "Concat"),
+        *("MatMul", "Gemm"),
+    )
+)
+# What a factor of each channel passes: equalisation goes through them.
+THROUGH = frozenset(("Relu", "LeakyRelu", "MaxPool", "AveragePool", "GlobalAveragePool"))
+TAILS = frozenset(("Softmax", "LogSoftmax", "Sigmoid"))  # what makes probabilities of logits
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A sum of products with constant weights: y = x * weight + bias, before its activation.
+
+    `axis` of the weights counts output channels; a group of channels has its own.
+    """
+
+    name: str
+    op: str
+    node: NodeProto
+    x: str
+    weight: str
+    bias: str  # "" for a MatMul
+    y: str
+    axis: int
+    group: int
+
+    @property
+    def in_rows(self) -> bool:
+        """Whether it multiplies a matrix, whose rows have their channels last."""
+        return self.op in ROWS
+
+    @property
+    def windowed(self) -> bool:
+        """Whether each output reads a window, weights [out channel, in channel, *kernel]."""
+        return self.op not in ROWS and not self.transposed
+
+    @property
+    def transposed(self) -> bool:
+        """Whether each input is spread over a window, weights [in channel, out channel, ...]."""
+        return self.op == TRANSPOSED
+
+
+@dataclass(frozen=True)
+class Network:
+    """`group` names, for each tensor that is stored in integers, the first one of its scale."""
+
+    model: ModelProto
+    layers: tuple[Layer, ...]
+    group: Mapping[str, str]
+    judged: tuple[str, ...]  # the outputs, before they become probabilities
+
+    @cached_property
+    def constants(self) -> Mapping[str, Array]:
+        return {t.name: numpy_helper.to_array(t) for t in self.model.graph.initializer}
+
+    @cached_property
+    def model_inputs(self) -> frozenset[str]:
+        return frozenset(i.name for i in self.model.graph.input) - self.constants.keys()
+
+    @cached_property
+    def groups(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(self.group.values()))
+
+    @cached_property
+    def stored_by(self) -> Mapping[str, str]:
+        """Layer -> the group that its result is stored in, behind its activation."""
+        readers = readers_of(self.model)
+        found = {}
+        for layer in self.layers:
+            name = layer.y
+            while name not in self.group and len(readers.get(name, ())) == 1:
+                (reader,) = readers[name]
+                if reader.op_type not in CUTS:
+                    break
+                name = reader.output[0]
+            if name in self.group:
+                found[layer.name] = self.group[name]
+        return found
+
+
+def float_outputs(model: ModelProto) -> list[ValueInfoProto]:
+    """The outputs that accuracy is measured on: labels in words or integers follow from them."""
+    floats = [o for o in model.graph.output if o.type.tensor_type.elem_type == TensorProto.FLOAT]
+    return floats or list(model.graph.output)
+
+
+def readers_of(model: ModelProto) -> dict[str, list[NodeProto]]:
+    """Tensor -> the nodes that read it, one entry for each time."""
+    found: dict[str, list[NodeProto]] = {}
+    for node in model.graph.node:
+        for name in node.input:
+            found.setdefault(name, []).append(node)
+    return found
+
+
+def network(model: ModelProto, file: str) -> Network:
+    """Raises MlfError if there is nothing to quantise."""
+    layers = tuple(_layers(model))
+    if not layers:
+        text = "has no layer to quantise: no Conv, ConvTranspose, Gemm or MatMul with float weights"
+        raise MlfError(Problem("MLF0413", text, file))
+    group = _groups(model, {layer.name for layer in layers})
+    makers = {name: n for n in model.graph.node for name in n.output}
+    judged = []
+    for out in float_outputs(model):
+        made = makers.get(out.name)
+        tail = made is not None and made.op_type in TAILS and made.input[0] in makers
+        judged.append(made.input[0] if tail and made is not None else out.name)
+    return Network(model, layers, group, tuple(dict.fromkeys(judged)))
+
+
+def _layers(model: ModelProto) -> Iterator[Layer]:
+    stored = {t.name: t for t in model.graph.initializer}
+    inputs = {i.name for i in model.graph.input}
+    for node in model.graph.node:
+        weight = stored.get(node.input[1]) if len(node.input) > 1 else None
+        if node.op_type not in LAYERS or weight is None or weight.data_type != TensorProto.FLOAT:
+            continue
+        if node.input[0] in stored or node.input[1] in inputs:
+            continue
+        if node.op_type == "Gemm" and not _is_plain(node, stored):
+            continue
+        if node.op_type == "MatMul" and len(weight.dims) != 2:
+            continue
+        bias = node.input[2] if len(node.input) > 2 else ""
+        if bias and bias not in stored:
+            continue
+        group = whole(node, "group", 1)
+        yield Layer(
+            *(node.name, node.op_type, node, node.input[0], node.input[1], bias),
+            *(node.output[0], weight_axis(node), group),
+        )
+
+
+def _is_plain(node: NodeProto, stored: Mapping[str, TensorProto]) -> bool:
+    """Whether a Gemm is x * w + one bias for each column."""
+    factors = attribute(node, "alpha", 1.0), attribute(node, "beta", 1.0)
+    bias = stored.get(node.input[2]) if len(node.input) > 2 else None
+    columns = stored[node.input[1]].dims[weight_axis(node)]
+    fits = bias is not None and list(bias.dims) == [columns]
+    return factors == (1.0, 1.0) and not attribute(node, "transA", 0) and fits
+
+
+def _groups(model: ModelProto, layers: set[str]) -> dict[str, str]:
+    """Tensors that are stored in integers, with the first of their scale."""
+    floats = _floats(model)
+    parent = {name: name for name in floats}
+
+    def root(name: str) -> str:
+        while parent[name] != name:
+            name = parent[name]
+        return name
+
+    for node in model.graph.node:
+        if moves(node) and node.input[0] in floats:
+            for out in node.output:
+                if out in floats:
+                    parent[root(out)] = root(node.input[0])
+    readers = readers_of(model)
+    shown = {o.name for o in model.graph.output}
+    hidden = {n for n in floats if n not in shown and _is_cut(readers.get(n, []))}
+    wanted = {
+        root(name)
+        for node in model.graph.node
+        if node.name in layers or node.op_type in ARITHMETIC
+        for name in node.input
+        if name in floats and name not in hidden
+    }
+    return {n: root(n) for n in floats if root(n) in wanted and n not in hidden}
+
+
+def moves(node: NodeProto) -> bool:
+    """Whether a node only moves or chooses elements of its first input."""
+    if node.op_type == "Resize":
+        return attribute(node, "mode", b"nearest") == b"nearest"
+    return node.op_type in MOVES
+
+
+def _is_cut(readers: list[NodeProto]) -> bool:
+    return len(readers) == 1 and readers[0].op_type in CUTS
+
+
+def _floats(model: ModelProto) -> list[str]:
+    """The float32 tensors that are computed or given, in order."""
+    typed = shape_inference.infer_shapes(model)
+    stored = {t.name for t in model.graph.initializer}
+    infos = (*typed.graph.input, *typed.graph.value_info, *typed.graph.output)
+    kinds = {i.name: i.type.tensor_type.elem_type for i in infos}
+    names = [i.name for i in model.graph.input]
+    names += [name for node in model.graph.node for name in node.output if name]
+    return [n for n in names if n not in stored and kinds.get(n) == TensorProto.FLOAT]
+
+
+def with_weights(model: ModelProto, changed: Mapping[str, Array]) -> ModelProto:
+    """The model with other constants of the same names."""
+    made = ModelProto()
+    made.CopyFrom(model)
+    for tensor in made.graph.initializer:
+        if tensor.name in changed:
+            value = changed[tensor.name].astype(helper.tensor_dtype_to_np_dtype(tensor.data_type))
+            tensor.CopyFrom(numpy_helper.from_array(value, tensor.name))
+    return made

@@ -1,0 +1,183 @@
+"""The whole way: a float model and samples to a quantised model and what is to be said of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from onnx import ModelProto
+
+from mlftool.errors import MlfError, Problem
+from mlftool.ir.graph import Array
+from mlftool.quantize.device import PRODUCER, Cost, Device, Prices, device_outputs, total
+from mlftool.quantize.improve import Improved, bias_corrections, improved
+from mlftool.quantize.metrics import DROP, Goal, metric_for, shown, sqnr, value_of
+from mlftool.quantize.network import float_outputs, network
+from mlftool.quantize.plan import Plan, Precision
+from mlftool.quantize.prepare import prepared
+from mlftool.quantize.samples import samples_of
+from mlftool.quantize.search import Found, Point, search
+from mlftool.quantize.studio import Studio
+from mlftool.quantize.write import written
+
+MOST_SAMPLES = 64  # that steps and the search measure on; accuracy is of all
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked for. `file` and `data_file` are what messages call the model and the samples;
+    `test` are other samples that accuracy is measured on. Without `enough` a share may lose
+    `metrics.DROP` of the float model's, and any other metric is only reported."""
+
+    file: str
+    data_file: str
+    target: str = "cortex-m4"
+    metric: str | None = None
+    enough: float | None = None
+    flash: int | None = None
+    optimize: str = "speed"
+    samples: int = MOST_SAMPLES
+    shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    on_device: bool = True  # whether the result's accuracy is that of compiled C
+
+
+@dataclass(frozen=True)
+class LayerReport:
+    """What became of a layer, why, and how far its results are from the float model's in dB."""
+
+    name: str
+    op: str
+    precision: Precision
+    why: str
+    range_by: str
+    sqnr: float
+    cost: Cost
+
+
+@dataclass(frozen=True)
+class Quantized:
+    """The result. `before` is the float model's accuracy, `after` that of `model`."""
+
+    model: ModelProto
+    request: Request
+    metric: str
+    goal: Goal | None
+    count: int
+    before: float
+    after: float
+    output_sqnr: float
+    on_device: bool
+    cost: Cost
+    float_cost: Cost
+    improved: Improved
+    layers: tuple[LayerReport, ...]
+    found: Found
+
+
+def quantized(
+    model: ModelProto,
+    arrays: Mapping[str, Array],
+    request: Request,
+    test: tuple[Mapping[str, Array], str] | None = None,
+) -> Quantized:
+    """Raises MlfError for data that do not fit, and for accuracy that cannot be reached, of which
+    it says what can be."""
+    plain = prepared(model, request.file, request.shapes)
+    samples = samples_of(arrays, plain, request.data_file)
+    judged = samples_of(test[0], plain, test[1]) if test else samples
+    net = network(plain, request.file)
+    first = float_outputs(plain)[0].type.tensor_type.shape
+    shape = tuple(d.dim_value for d in first.dim)
+    metric = metric_for(request.metric, judged, test[1] if test else request.data_file, shape)
+    best = improved(net, samples.part(request.samples))
+    studio = Studio(best.net, samples.part(request.samples))
+    everything = Studio(best.net, judged)
+    reference = everything.run(None, everything.outputs)
+    before = value_of(metric, reference, reference, judged)
+    goal = _goal(metric, request.enough, before)
+
+    def judge(plan: Plan) -> float:
+        made = everything.run(plan, everything.outputs)
+        return value_of(metric, made, reference, judged)
+
+    device = Device(best.net, request.target, request.optimize)
+    found = search(studio, best.plan, Prices(device, best.plan), judge, goal, request.flash)
+    if not found.fits:
+        raise _out_of_reach(request, goal, found, before)
+    found = _polished(studio, found, judge)
+    made = written(best.net, found.plan, PRODUCER)
+    after, distance = found.chosen.accuracy, found.chosen.sqnr
+    if request.on_device:
+        outputs = device_outputs(made, judged)
+        after = value_of(metric, outputs, reference, judged)
+        distance = sqnr(outputs, reference)
+        if goal and not goal.met(after):
+            raise _out_of_reach(request, goal, found, before)
+    costs = device.costs(found.plan)
+    return Quantized(
+        *(made, request, metric, goal, len(judged), before, after, distance, request.on_device),
+        *(total(costs.values()), found.curve[0].cost, best),
+        *(tuple(_layers(studio, best, found, costs)), found),
+    )
+
+
+def _polished(studio: Studio, found: Found, judge: Callable[[Plan], float]) -> Found:
+    """With biases corrected for the precisions that were chosen, if that helps."""
+    if set(found.plan.precisions.values()) == {Precision.INT8}:
+        return found  # they are
+    wanted = studio.judged(None)
+    goal = found.chosen
+    for plan in bias_corrections(studio, found.plan):
+        distance, accuracy = sqnr(studio.judged(plan), wanted), judge(plan)
+        if distance > goal.sqnr and accuracy >= goal.accuracy:
+            made = Point("biases corrected again", goal.cost, accuracy, distance)
+            return replace(found, plan=plan, chosen=made, curve=(*found.curve, made))
+    return found
+
+
+def _goal(metric: str, enough: float | None, before: float) -> Goal | None:
+    if enough is not None:
+        return Goal(metric, enough)
+    return Goal(metric, before - DROP) if metric in ("top1", "agreement", "auc") else None
+
+
+def _layers(
+    studio: Studio, best: Improved, found: Found, costs: Mapping[str, Cost]
+) -> list[LayerReport]:
+    right, made = studio.with_layers(None), studio.with_layers(found.plan)
+    made_by = []
+    for layer in best.net.layers:
+        precision = found.plan.precisions[layer.name]
+        why = found.why.get(layer.name, "keeps the accuracy as the cheapest")
+        group = best.net.group.get(layer.x)
+        way = best.ways.get(group, "") if group else ""
+        distance = sqnr({"": made[layer.y]}, {"": right[layer.y]})
+        cost = costs.get(layer.name, Cost(0.0, 0))
+        made_by.append(LayerReport(layer.name, layer.op, precision, why, way, distance, cost))
+    return made_by
+
+
+def _out_of_reach(request: Request, goal: Goal | None, found: Found, before: float) -> MlfError:
+    """In one line what was asked for, and what can be had instead."""
+    holds = [p for p in found.curve if request.flash is None or p.cost.flash <= request.flash]
+    asked = [goal.text] if goal else []
+    asked += [f"{request.flash:,} bytes of flash"] if request.flash is not None else []
+    text = f"cannot be reached: {' in '.join(asked)}"
+    if not holds:
+        least = min(found.curve, key=lambda p: p.cost.flash)
+        text += f"; the smallest is {_point(goal.metric if goal else 'sqnr', least)}"
+    elif goal:
+        best = max(holds, key=lambda p: goal.merit(p.accuracy))
+        text += f"; {_point(goal.metric, best)} can"
+    met = [p for p in found.curve if goal is None or goal.met(p.accuracy)]
+    if holds and met and request.flash is not None:
+        least = min(met, key=lambda p: p.cost.flash)
+        metric = goal.metric if goal else "sqnr"
+        text += f"; what is asked for needs more flash: {_point(metric, least)}"
+    if goal:
+        text += f"; the float model has {shown(goal.metric, before)}"
+    return MlfError(Problem("MLF0412", text, request.file))
+
+
+def _point(metric: str, p: Point) -> str:
+    return f"{shown(metric, p.accuracy)} in {p.cost.flash:,} bytes of constants ({p.what})"

@@ -1,0 +1,57 @@
+"""Ranges of stored tensors: several ways to choose one, and the choice by what it costs.
+
+minmax       everything that was seen
+99.99 % ...  without so many of the outermost values
+least error  the range whose roundings and cuts have the least squared error
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from mlftool.ir.graph import Array
+from mlftool.quantize.plan import Range, scale_of
+
+PERCENTILES = (99.99, 99.9, 99.5)
+WAYS = ("minmax", *(f"{p:g} %" for p in PERCENTILES), "least error")
+_MOST = 1 << 18  # values of a tensor that are looked at
+
+
+def candidates(values: Array) -> dict[str, Range]:
+    """A range for each of WAYS."""
+    flat = values.reshape(-1).astype(np.float64)
+    if flat.size > _MOST:
+        flat = flat[np.arange(_MOST) * flat.size // _MOST]
+        flat = np.append(flat, (values.min(), values.max()))
+    whole = float(min(0.0, flat.min())), float(max(0.0, flat.max()))
+    found: dict[str, Range] = {"minmax": whole}
+    for p in PERCENTILES:
+        lo, hi = np.percentile(flat, [100 - p, p])
+        found[f"{p:g} %"] = float(min(0.0, lo)), float(max(0.0, hi))
+    found["least error"] = _least_error(flat, whole)
+    return found
+
+
+def _least_error(flat: Array, whole: Range) -> Range:
+    """Both ends are moved inwards in turn."""
+    steps = np.linspace(1.0, 0.3, 29)
+    lo, hi = whole
+    for _ in range(2):
+        hi = min((s * whole[1] for s in steps), key=lambda end: error(flat, (lo, end)))
+        lo = min((s * whole[0] for s in steps), key=lambda end: error(flat, (end, hi)))
+    return float(lo), float(hi)
+
+
+def error(flat: Array, limits: Range) -> float:
+    """The mean squared error of storing reals in 8 bits."""
+    s = scale_of(limits, 8)
+    lo, hi = s.limits
+    stored = np.clip(np.rint(flat / float(s.scale)) + s.zero, lo, hi)
+    return float(np.mean((flat - (stored - s.zero) * float(s.scale)) ** 2))
+
+
+def by_way(found: Mapping[str, Mapping[str, Range]], way: str) -> dict[str, Range]:
+    """The range of each group in one way."""
+    return {group: ranges[way] for group, ranges in found.items()}

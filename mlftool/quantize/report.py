@@ -1,0 +1,126 @@
+"""What is said of a quantised model, for people and for scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from mlftool.errors import one_line
+from mlftool.quantize.device import Cost
+from mlftool.quantize.metrics import shown
+from mlftool.quantize.quantizer import Quantized
+from mlftool.quantize.search import Point
+
+
+def text(q: Quantized, output: str) -> str:
+    """Accuracy first, then layers, steps and the curve."""
+    where = "compiled C" if q.on_device else "simulated"
+    lines = [
+        f"{one_line(q.request.file)} -> {one_line(output)}, for {q.request.target}",
+        "",
+        f"  {q.metric:<12}float {shown(q.metric, q.before)}, quantised "
+        f"{shown(q.metric, q.after)} ({q.count} samples, {where})",
+        f"  {'sqnr':<12}{q.output_sqnr:.1f} dB of the outputs",
+        f"  {'flash':<12}{q.float_cost.flash:,} B -> {q.cost.flash:,} B of constants",
+        f"  {'cost':<12}{_instructions(q.float_cost)} -> {_instructions(q.cost)} instructions, "
+        "estimated",
+    ]
+    if q.goal:
+        lines.append(f"  {'asked for':<12}{q.goal.text}")
+    lines += ["", *_layers(q), "", *_steps(q), "", *_curve(q)]
+    return "\n".join(lines)
+
+
+def _instructions(cost: Cost) -> str:
+    return f"{cost.instructions:,.0f}"
+
+
+def _table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]], left: int) -> list[str]:
+    """Columns; those from `left` on are text."""
+    widths = [max(len(r[k]) for r in (heads, *rows)) for k in range(len(heads))]
+    lines = []
+    for row in (heads, *rows):
+        cells = [
+            c.ljust(w) if k >= left else c.rjust(w)
+            for k, (c, w) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append("  ".join(cells).rstrip())
+    return lines
+
+
+def _layers(q: Quantized) -> list[str]:
+    rows = [
+        (
+            f"{x.sqnr:.1f}",
+            _instructions(x.cost),
+            f"{x.cost.flash:,}",
+            str(x.precision),
+            x.range_by or "-",
+            one_line(x.name),
+            x.why,
+        )
+        for x in q.layers
+    ]
+    heads = ("SQNR dB", "instructions", "flash", "precision", "input's range", "layer", "why")
+    return _table(heads, rows, 3)
+
+
+def _steps(q: Quantized) -> list[str]:
+    rows = [
+        (f"{s.sqnr:.2f}", "kept" if s.kept else "no gain", s.name, s.detail)
+        for s in q.improved.steps
+    ]
+    return _table(("SQNR dB", "", "step", "what"), rows, 1)
+
+
+def _curve(q: Quantized) -> list[str]:
+    rows = [
+        (
+            _instructions(p.cost),
+            f"{p.cost.flash:,}",
+            shown(q.metric, p.accuracy),
+            f"{p.sqnr:.1f}",
+            p.what + " (chosen)" * (p is q.found.chosen),
+        )
+        for p in q.found.curve
+    ]
+    return _table(("instructions", "flash", q.metric, "SQNR dB", "plan"), rows, 4)
+
+
+def to_json(q: Quantized) -> dict[str, Any]:
+    """New versions only add keys. SQNRs are in dB, sizes in bytes."""
+    return {
+        "model": q.request.file,
+        "target": q.request.target,
+        "metric": q.metric,
+        "asked_for": q.goal.enough if q.goal else None,
+        "samples": q.count,
+        "accuracy_before": q.before,
+        "accuracy_after": q.after,
+        "on_device_arithmetic": q.on_device,
+        "sqnr": q.output_sqnr,
+        "cost": _cost(q.cost),
+        "float_cost": _cost(q.float_cost),
+        "layers": [
+            {
+                "name": x.name,
+                "operator": x.op,
+                "precision": str(x.precision),
+                "why": x.why,
+                "range_by": x.range_by,
+                "sqnr": x.sqnr,
+                **_cost(x.cost),
+            }
+            for x in q.layers
+        ],
+        "steps": [vars(s) for s in q.improved.steps],
+        "curve": [_point(p) for p in q.found.curve],
+    }
+
+
+def _cost(cost: Cost) -> dict[str, float | int]:
+    return {"instructions": round(cost.instructions), "flash_bytes": cost.flash}
+
+
+def _point(p: Point) -> dict[str, Any]:
+    return {"plan": p.what, **_cost(p.cost), "accuracy": p.accuracy, "sqnr": p.sqnr}

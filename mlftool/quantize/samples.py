@@ -1,0 +1,117 @@
+"""Calibration data: samples of a model's inputs, with labels or expected outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from onnx import ModelProto, ValueInfoProto, helper
+
+from mlftool.errors import MlfError, Problem, did_you_mean
+from mlftool.ir.graph import Array
+from mlftool.runtime.vectors import LABELS, check_labels
+
+
+@dataclass(frozen=True)
+class Samples:
+    """`inputs` and `expected` outputs are [samples, *tensor's shape]; `labels` int64 [samples]."""
+
+    inputs: Mapping[str, Array]
+    expected: Mapping[str, Array]
+    labels: Array | None
+
+    def __len__(self) -> int:
+        return len(next(iter(self.inputs.values())))
+
+    def part(self, most: int) -> Samples:
+        """At most so many of them, spread evenly."""
+        if len(self) <= most:
+            return self
+        chosen = np.arange(most) * len(self) // most
+        return replace(
+            self,
+            inputs={n: a[chosen] for n, a in self.inputs.items()},
+            expected={n: a[chosen] for n, a in self.expected.items()},
+            labels=None if self.labels is None else self.labels[chosen],
+        )
+
+
+def samples_of(arrays: Mapping[str, Array], model: ModelProto, file: str) -> Samples:
+    """The arrays of a file as samples of the model, whose shapes are static. Raises MlfError with
+    every problem."""
+    stored = {t.name for t in model.graph.initializer}
+    problems: list[Problem] = []
+    inputs: dict[str, Array] = {}
+    for info in (i for i in model.graph.input if i.name not in stored):
+        if info.name not in arrays:
+            hint = did_you_mean(info.name, arrays) if arrays else ""
+            text = f"no array for input '{info.name}'"
+            problems.append(Problem("MLF0601", text, file, help=hint))
+            continue
+        try:
+            inputs[info.name] = _shaped(arrays[info.name], info)
+        except _MisfitError as error:
+            problems.append(Problem(error.code, str(error), file, path=info.name))
+    if problems:
+        raise MlfError(problems)
+    counts = {name: len(a) for name, a in inputs.items()}
+    expected = {o.name: _shaped(arrays[o.name], o) for o in _given(arrays, model, file)}
+    counts |= {name: len(a) for name, a in expected.items()}
+    if len(set(counts.values())) != 1:
+        text = ", ".join(f"'{name}' {count}" for name, count in counts.items())
+        text = f"the arrays hold different numbers of samples: {text or 'there is no input'}"
+        raise MlfError(Problem("MLF0603", text, file))
+    labels = arrays.get(LABELS) if LABELS not in counts else None
+    if labels is not None:
+        check_labels(labels, next(iter(counts.values())), file)
+        labels = labels.astype(np.int64)
+    return Samples(inputs, expected, labels)
+
+
+def _given(arrays: Mapping[str, Array], model: ModelProto, file: str) -> list[ValueInfoProto]:
+    """The outputs whose expected values are in the file."""
+    found, problems = [], []
+    for info in model.graph.output:
+        if info.name in arrays:
+            try:
+                _shaped(arrays[info.name], info)
+                found.append(info)
+            except _MisfitError as error:
+                problems.append(Problem(error.code, str(error), file, path=info.name))
+    if problems:
+        raise MlfError(problems)
+    return found
+
+
+class _MisfitError(Exception):
+    """What is wrong with an array, and its code."""
+
+    def __init__(self, code: str, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+def _shaped(array: Array, info: ValueInfoProto) -> Array:
+    """[samples, *the tensor's shape]. Raises _MisfitError."""
+    tensor = info.type.tensor_type
+    wanted = helper.tensor_dtype_to_np_dtype(tensor.elem_type)
+    shape = tuple(d.dim_value for d in tensor.shape.dim)
+    if array.dtype != wanted:
+        raise _MisfitError("MLF0602", f"wrong type; got {array.dtype}, expected {wanted}")
+    if not array.size:
+        raise _MisfitError("MLF0617", f"no sample; got {list(array.shape)}")
+    forms = {shape: (1, *shape), (len(array) if array.ndim else 0, *shape): array.shape}
+    if shape[:1] == (1,) and array.ndim == len(shape) and array.shape[1:] == shape[1:]:
+        forms[array.shape] = (len(array), *shape)  # the batch counts samples
+    if array.shape not in forms:
+        expected = f"{list(shape)} or {['samples', *shape]}".replace("'", "")
+        text = f"wrong shape; got {list(array.shape)}, expected {expected}"
+        raise _MisfitError("MLF0602", text)
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        bad = int(np.flatnonzero(~np.isfinite(array.reshape(-1)))[0])
+        value = array.reshape(-1)[bad]
+        where = [int(k) for k in np.unravel_index(bad, array.shape)]
+        text = f"not finite; got {value} at {where}, expected numbers"
+        raise _MisfitError("MLF0617", text)
+    return np.ascontiguousarray(array.reshape(forms[array.shape]))

@@ -1,0 +1,221 @@
+"""Measures plans: the model with its roundings simulated in float, whose parameters are inputs.
+
+    %q = Mul(Clip(Round(Div(%x, scale)), low, high), scale)
+
+One session serves every plan. Where nothing is rounded the scale is so small that no float changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+from onnx import ModelProto, NodeProto, TensorProto, helper
+
+from mlftool.ir.graph import Array
+from mlftool.quantize.network import Layer, Network, float_outputs, moves, with_weights
+from mlftool.quantize.plan import Plan, Resolved, Scale
+from mlftool.quantize.runtime import Session
+from mlftool.quantize.samples import Samples
+
+CHUNK = 32  # samples at once, where the model lets several go
+_EXACT = np.float32(2.0**-40)
+
+
+class Studio:
+    """A network and samples of its inputs."""
+
+    def __init__(self, net: Network, samples: Samples) -> None:
+        self.net, self.samples = net, samples
+        self.outputs = tuple(o.name for o in float_outputs(net.model))
+        self._weights = [n for layer in net.layers for n in (layer.weight, layer.bias) if n]
+        one = simulation(net)
+        self._session, self._chunk = Session(one), 1
+        several = _open_batch(one)
+        if len(samples) > 1 and self._agrees(several):
+            self._session, self._chunk = Session(several), CHUNK
+
+    def run(self, plan: Plan | None, names: Sequence[str]) -> dict[str, Array]:
+        """Tensors [samples, ...] under a plan; None is the float model."""
+        if not names:  # onnxruntime would give all
+            return {}
+        return self._run(self._session, self._chunk, self._feeds(plan), names)
+
+    def judged(self, plan: Plan | None) -> dict[str, Array]:
+        """The outputs, before they become probabilities."""
+        return self.run(plan, self.net.judged)
+
+    def with_layers(self, plan: Plan | None) -> dict[str, Array]:
+        """What each layer computes."""
+        return self.run(plan, [layer.y for layer in self.net.layers])
+
+    def _run(
+        self, session: Session, chunk: int, fixed: Mapping[str, Array], names: Sequence[str]
+    ) -> dict[str, Array]:
+        parts: list[dict[str, Array]] = []
+        count = len(self.samples)
+        for start in range(0, count, chunk):
+            feeds = {}
+            for name, array in self.samples.inputs.items():
+                taken = array[start : start + chunk]
+                # A scalar input has no batch of its own.
+                feeds[name] = taken.reshape(-1, *taken.shape[2:]) if chunk > 1 else taken[0]
+            parts.append(session(names, {**fixed, **feeds}))
+        if chunk == 1:
+            return {n: np.stack([p[n] for p in parts]) for n in names}
+        joined = {n: np.concatenate([p[n] for p in parts]) for n in names}
+        return {n: a.reshape(count, 1, *a.shape[1:]) for n, a in joined.items()}
+
+    def _agrees(self, several: ModelProto) -> bool:
+        """Whether samples that go together give what each gives alone."""
+        if any(a.ndim < 2 or a.shape[1] != 1 for a in self.samples.inputs.values()):
+            return False
+        whole, names = self.samples, [*self.net.judged, *(x.y for x in self.net.layers)]
+        self.samples = whole.part(3)
+        try:
+            feeds = self._feeds(None)
+            alone = self._run(self._session, 1, feeds, names)
+            made = self._run(Session(several), CHUNK, feeds, names)
+            return all(
+                made[n].shape == alone[n].shape
+                and np.allclose(made[n], alone[n], rtol=1e-4, atol=1e-5 * np.abs(alone[n]).max())
+                for n in names
+            )
+        except Exception:  # of onnxruntime, in many kinds: a shape that is written in the model
+            return False
+        finally:
+            self.samples = whole
+
+    def _feeds(self, plan: Plan | None) -> dict[str, Array]:
+        feeds = {n: self.net.constants[n] for n in self._weights}
+        resolved = Resolved(self.net, plan) if plan else None
+        for group in self.net.groups:
+            feeds |= _parameters(group, resolved.scale(group) if resolved else None)
+        for layer in self.net.layers:
+            if layer.x in self.net.group:
+                own = resolved.scale(self.net.group[layer.x]) if resolved else None
+                read = resolved.read(layer) if resolved else None
+                feeds |= _parameters(f"{layer.name}//x", None if own == read else read)
+            w = resolved.weights(layer) if resolved else None
+            if w is None or resolved is None:
+                continue
+            feeds[layer.weight] = w.real(layer.axis)
+            bias = resolved.bias(layer)
+            if bias is not None:
+                stored, unit = bias
+                spread = np.tile(unit, stored.size // unit.size) if unit.size > 1 else unit
+                feeds[layer.bias] = stored.astype(np.float32) * spread
+        return feeds
+
+
+def _parameters(name: str, scale: Scale | None) -> dict[str, Array]:
+    """What the simulation reads for a rounding."""
+    if scale is None:
+        low, high, step = -np.inf, np.inf, _EXACT
+    else:
+        lo, hi = scale.limits
+        low, high, step = lo - scale.zero, hi - scale.zero, scale.scale
+    values = {"scale": step, "low": low, "high": high}
+    return {f"{name}//{key}": np.array(value, np.float32) for key, value in values.items()}
+
+
+def simulation(net: Network) -> ModelProto:
+    """The model with simulated roundings, weights as inputs, and the results of layers as further
+    outputs."""
+    made = with_weights(net.model, {})
+    graph = made.graph
+    layers = {layer.name: layer for layer in net.layers}
+    makers = {name: n for n in graph.node for name in n.output}
+    rounded = {
+        name
+        for name in net.group
+        if not (name in makers and moves(makers[name]) and makers[name].input[0] in net.group)
+    }
+    nodes = [n for i in graph.input if i.name in rounded for n in _rounding(i.name, net.group)]
+    for node in list(graph.node):
+        mine = layers.get(node.name)
+        for k, name in enumerate(node.input):
+            if name in rounded:
+                node.input[k] = f"{name}//q"
+        if mine and mine.x in net.group:
+            nodes += _fake(node.input[0], f"{mine.name}//x", f"{mine.name}//x//q")
+            node.input[0] = f"{mine.name}//x//q"
+        nodes.append(node)
+        for name in node.output:
+            if name in rounded:
+                nodes += _rounding(name, net.group)
+    weights = {n for layer in net.layers for n in (layer.weight, layer.bias) if n}
+    kept = [t for t in graph.initializer if t.name not in weights]
+    copies = [NodeProto.FromString(n.SerializeToString()) for n in nodes]
+    scalars = [*net.groups, *(f"{x.name}//x" for x in net.layers if x.x in net.group)]
+    names = [f"{s}//{key}" for s in scalars for key in ("scale", "low", "high")]
+    added = [helper.make_tensor_value_info(n, TensorProto.FLOAT, ()) for n in names]
+    shapes = {n: net.constants[n].shape for n in weights}
+    added += [
+        helper.make_tensor_value_info(n, TensorProto.FLOAT, shapes[n]) for n in sorted(weights)
+    ]
+    del graph.node[:], graph.initializer[:], graph.value_info[:]
+    graph.node.extend(copies)
+    graph.initializer.extend(kept)
+    graph.input.extend(added)
+    shown = {o.name for o in graph.output}
+    wanted = (*net.judged, *(x.y for x in net.layers), *seen_tensors(net))
+    for name in dict.fromkeys(wanted):
+        if name not in shown and name not in net.model_inputs:
+            graph.output.append(helper.make_empty_tensor_value_info(name))
+    return made
+
+
+def seen_tensors(net: Network) -> tuple[str, ...]:
+    """Tensors whose values tell ranges: of each group those that are computed, not moved."""
+    return tuple(n for n in net.group if n not in net.model_inputs)
+
+
+def _rounding(name: str, group: Mapping[str, str]) -> Iterator[NodeProto]:
+    return _fake(name, group[name], f"{name}//q")
+
+
+def _fake(x: str, parameters: str, out: str) -> Iterator[NodeProto]:
+    """The four operators of a simulated rounding."""
+    scale, low, high = (f"{parameters}//{key}" for key in ("scale", "low", "high"))
+    yield helper.make_node("Div", [x, scale], [f"{out}//a"])
+    yield helper.make_node("Round", [f"{out}//a"], [f"{out}//b"])
+    yield helper.make_node("Clip", [f"{out}//b", low, high], [f"{out}//c"])
+    yield helper.make_node("Mul", [f"{out}//c", scale], [out])
+
+
+def _open_batch(model: ModelProto) -> ModelProto:
+    """The same for any number of samples, if its reshapes allow that."""
+    made = ModelProto()
+    made.CopyFrom(model)
+    stored = {t.name: t for t in made.graph.initializer}
+    for info in made.graph.input:
+        dims = info.type.tensor_type.shape.dim
+        if dims and dims[0].dim_value == 1 and "//" not in info.name:
+            dims[0].ClearField("dim_value")
+            dims[0].dim_param = "samples"
+    for info in made.graph.output:
+        if info.type.HasField("tensor_type"):
+            info.type.tensor_type.ClearField("shape")
+    for node in made.graph.node:
+        shape = stored.get(node.input[1]) if node.op_type == "Reshape" else None
+        if shape is not None:
+            _free_first(shape)
+    return made
+
+
+def _free_first(shape: TensorProto) -> None:
+    from onnx import numpy_helper
+
+    values = numpy_helper.to_array(shape)
+    if values.size and values[0] == 1 and not (values == -1).any():
+        freed = values.copy()
+        freed[0] = -1
+        shape.CopyFrom(numpy_helper.from_array(freed, shape.name))
+
+
+def input_of(layer: Layer, studio: Studio) -> Array:
+    """What a layer of the float model reads, [samples, ...]."""
+    if layer.x in studio.samples.inputs:
+        return studio.samples.inputs[layer.x]
+    return studio.run(None, [layer.x])[layer.x]

@@ -1,0 +1,124 @@
+"""The plan as an ONNX model: QuantizeLinear and DequantizeLinear around what is stored in integers.
+
+    %q = QuantizeLinear(%x, scale, zero);  %d = DequantizeLinear(%q, scale, zero)
+
+Weights are int8 constants, of four bits too (then in -7 ... 7, which mlftool packs), biases int32
+in units of the accumulator. Tensors of 16 bits use the standard's operators from opset 21 on,
+before that onnxruntime's of the same name.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from onnx import ModelProto, NodeProto, helper, numpy_helper
+
+from mlftool.ir.graph import Array
+from mlftool.quantize.network import Layer, Network, with_weights
+from mlftool.quantize.plan import Plan, Resolved, Scale
+
+MICROSOFT = "com.microsoft"
+_SIXTEEN = 21  # the opset in which the standard's operators take 16 bits
+
+
+class _Writer:
+    """Collects nodes and constants in order."""
+
+    def __init__(self, net: Network, plan: Plan) -> None:
+        self.net, self.resolved = net, Resolved(net, plan)
+        self.nodes: list[NodeProto] = []
+        self.constants: dict[str, Array] = {}
+        sets = {o.domain: o.version for o in net.model.opset_import}
+        self.opset = sets.get("", 0)
+
+    def stored(self, name: str) -> None:
+        """What reads tensor `name` gets it back from integers."""
+        scale = self.resolved.scale(self.net.group[name])
+        if scale is not None:
+            self.pair(name, name, scale)
+
+    def pair(self, x: str, base: str, scale: Scale) -> str:
+        """Q and DQ; the name of what DQ gives."""
+        constants = self.parameters(base, scale.scale, np.array(scale.zero, f"int{scale.bits}"))
+        out = f"{base}_dequantized"
+        domain = MICROSOFT if scale.bits == 16 and self.opset < _SIXTEEN else ""
+        for op, a, b in (
+            ("QuantizeLinear", x, f"{base}_quantized"),
+            ("DequantizeLinear", f"{base}_quantized", out),
+        ):
+            node = helper.make_node(op, [a, *constants], [b], f"{base}_{op}", domain=domain)
+            self.nodes.append(node)
+        return out
+
+    def parameters(self, base: str, scale: Array | np.float32, zero: Array) -> tuple[str, str]:
+        names = f"{base}_scale", f"{base}_zero_point"
+        self.constants |= dict(zip(names, (np.asarray(scale), zero), strict=True))
+        return names
+
+    def constant(self, base: str, stored: Array, scales: Array, axis: int) -> str:
+        """A DequantizeLinear of constants, by channel or, of one scale, as a whole."""
+        scale = scales if scales.size > 1 else scales.reshape(())
+        zero = np.zeros(scale.shape, stored.dtype)
+        self.constants[f"{base}_quantized"] = stored
+        inputs = [f"{base}_quantized", *self.parameters(base, scale.astype(np.float32), zero)]
+        node = helper.make_node(
+            "DequantizeLinear", inputs, [f"{base}_dequantized"], f"{base}_DequantizeLinear"
+        )
+        if scales.size > 1:
+            node.attribute.append(helper.make_attribute("axis", axis))
+        self.nodes.append(node)
+        return f"{base}_dequantized"
+
+    def layer(self, layer: Layer, node: NodeProto) -> None:
+        """Its operands in integers; `node` reads x as it is stored."""
+        own = self.resolved.scale(self.net.group[layer.x]) if layer.x in self.net.group else None
+        read, weights = self.resolved.read(layer), self.resolved.weights(layer)
+        if read is not None and read != own:
+            node.input[0] = self.pair(node.input[0], f"{layer.name}_x", read)
+        if weights is None:
+            return
+        node.input[1] = self.constant(layer.weight, weights.stored, weights.scales, layer.axis)
+        bias = self.resolved.bias(layer)
+        if bias is not None:
+            node.input[2] = self.constant(layer.bias, *bias, 0)
+
+
+def written(net: Network, plan: Plan, producer: str) -> ModelProto:
+    """The quantised model. The same plan gives the same bytes."""
+    w = _Writer(net, plan)
+    made = with_weights(net.model, {})
+    graph = made.graph
+    layers = {layer.name: layer for layer in net.layers}
+    stored = {n for n in net.group if w.resolved.scale(net.group[n]) is not None}
+    for info in graph.input:
+        if info.name in stored:
+            w.stored(info.name)
+    for node in list(graph.node):
+        copy = NodeProto()
+        copy.CopyFrom(node)
+        copy.input[:] = [f"{i}_dequantized" if i in stored else i for i in copy.input]
+        if node.name in layers:
+            w.layer(layers[node.name], copy)
+        w.nodes.append(copy)
+        for name in node.output:
+            if name in stored:
+                w.stored(name)
+    del graph.node[:], graph.value_info[:]
+    graph.node.extend(w.nodes)
+    read = {i for n in w.nodes for i in n.input}
+    kept = [t for t in graph.initializer if t.name in read]
+    del graph.initializer[:]
+    graph.initializer.extend(kept)
+    graph.initializer.extend(
+        numpy_helper.from_array(np.asarray(a, order="C"), n) for n, a in w.constants.items()
+    )
+    _finish(made, producer)
+    return made
+
+
+def _finish(model: ModelProto, producer: str) -> None:
+    if any(n.domain == MICROSOFT for n in model.graph.node):
+        known = {o.domain for o in model.opset_import}
+        if MICROSOFT not in known:
+            model.opset_import.append(helper.make_opsetid(MICROSOFT, 1))
+    model.producer_name, model.producer_version = producer, ""
+    model.ClearField("metadata_props")

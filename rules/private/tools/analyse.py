@@ -1,0 +1,152 @@
+"""`analyse KIND REQUEST.json OUT...`: what commands of mlftool show of a module, for mlf_analysis.
+
+REQUEST has what the rule knows of the module; each OUT ends in the form that is written there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from mlftool.cli import main as mlftool
+from mlftool.compile import ModuleSpec
+from mlftool.errors import MlfError
+from mlftool.insight import compare, graph, memmap, profile, report, size, table
+from mlftool.insight.facts import facts, to_bytes
+from mlftool.insight.subject import Subject, of_archive, of_spec
+from mlftool.mlf import write_atomically
+from mlftool.runtime.vectors import load_vectors, paired
+from rules.private.tools.package import module_spec
+
+Forms = Mapping[str, str]
+
+
+def subject(request: Mapping[str, Any]) -> Subject:
+    """The module; of an archive from elsewhere, as far as that says."""
+    name, spec = request["name"], request["spec"]
+    if spec is None:
+        found = of_archive(Path(request["archive"]), request["module"])
+        return Subject(found.file, name, found.bundle, found.module)
+    return of_spec(module_spec(spec), request["label"], name)
+
+
+def _json(**data: Any) -> str:
+    return json.dumps({"schema_version": 1, **data}, indent=2) + "\n"
+
+
+def _profile(request: Mapping[str, Any]) -> Forms:
+    inputs = request["vectors"]
+    found = profile.profile(subject(request), inputs=Path(inputs) if inputs else None)
+    return {
+        "txt": profile.text(found) + "\n",
+        "csv": table.comma_separated(profile.several([found])),
+        "md": profile.text(found, markdown=True) + "\n",
+        "json": _json(profiles=[profile.to_json(found)]),
+    }
+
+
+def _size(request: Mapping[str, Any]) -> Forms:
+    found = size.size_of(subject(request))
+    text = size.text(found, size.USUAL_DEPTH) + "\n"
+    return {"txt": text, "json": _json(sizes=[found.to_json()])}
+
+
+def _memmap(request: Mapping[str, Any]) -> Forms:
+    found = memmap.memory_map(subject(request), True)
+    return {
+        "txt": memmap.text(found) + "\n",
+        "svg": memmap.drawing(found),
+        "json": _json(maps=[memmap.to_json(found)]),
+    }
+
+
+def _graph(request: Mapping[str, Any]) -> Forms:
+    found = graph.after(subject(request))
+    return {"svg": graph.drawing(found), "json": _json(**graph.to_json(found))}
+
+
+def _report(request: Mapping[str, Any]) -> Forms:
+    about, vectors = subject(request), request["vectors"]
+    samples = paired(Path(vectors), Path(vectors), about.interface) if vectors else None
+    found = report.report(about, None, samples, [f"bazel build {request['label']}"])
+    return {"html": report.page(found), "json": _json(**report.to_json(found))}
+
+
+def _facts(request: Mapping[str, Any]) -> Forms:
+    return {"json": to_bytes([facts(subject(request))]).decode()}
+
+
+def _compare(request: Mapping[str, Any]) -> Forms:
+    spec, float_model = module_spec(request["spec"]), Path(request["against"])
+    here = ModuleSpec(float_model, spec.module_name)
+    names = (request["name"], float_model.name)
+    vectors = request["vectors"]
+    arrays = load_vectors(Path(vectors)) if vectors else None
+    given = compare.samples_from(arrays, compare.USUAL_SAMPLES, str(vectors))
+    found = compare.against(spec, here, names, given, compare.USUAL_SQNR)
+    return {"txt": compare.text(found) + "\n", "json": _json(**compare.to_json(found))}
+
+
+def _said(*words: str) -> str:
+    """What a command prints. Raises MlfError if it fails, which has said why."""
+    with contextlib.redirect_stdout(io.StringIO()) as talk:
+        code = mlftool(words)
+    if code:
+        raise MlfError([], code)
+    return talk.getvalue()
+
+
+def _inspect(request: Mapping[str, Any]) -> Forms:
+    words = ("inspect", request["archive"])
+    return {"txt": _said(*words), "json": _said(*words, "--json")}
+
+
+def _verify(request: Mapping[str, Any]) -> Forms:
+    words = ("verify", request["archive"])
+    return {"txt": _said(*words), "json": _said(*words, "--json")}
+
+
+def _sbom(request: Mapping[str, Any]) -> Forms:
+    return {"json": _said("sbom", request["archive"])}
+
+
+def _provenance(request: Mapping[str, Any]) -> Forms:
+    return {"json": _said("sbom", request["archive"], "--format", "provenance")}
+
+
+KINDS: Mapping[str, Callable[[Mapping[str, Any]], Forms]] = {
+    "compare": _compare,
+    "facts": _facts,
+    "graph": _graph,
+    "inspect": _inspect,
+    "memmap": _memmap,
+    "profile": _profile,
+    "provenance": _provenance,
+    "report": _report,
+    "sbom": _sbom,
+    "size": _size,
+    "verify": _verify,
+}
+
+
+def main(arguments: list[str]) -> int:
+    """Exit code as the command line's."""
+    kind, request, *outputs = arguments
+    try:
+        forms = KINDS[kind](json.loads(Path(request).read_text()))
+        for file in map(Path, outputs):
+            write_atomically(file, forms[file.suffix[1:]].encode())
+    except MlfError as error:
+        if error.problems:
+            print(error, file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

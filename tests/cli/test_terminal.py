@@ -1,0 +1,223 @@
+"""What a person sees: progress, colours, lines of source, and that a signal ended a command."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import pty
+import re
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TextIO
+
+import pytest
+from shared import OWN
+
+from mlftool.cli import COMMANDS, main, parser_of, terminal
+from mlftool.cli.terminal import Terminal, source_lines
+from mlftool.errors import Problem
+from mlftool.progress import heard_by, step
+
+GESTURE = str(OWN / "gesture_int8.onnx")
+NO_RICH = {"rich": None, "rich.console": None, "rich.live": None}
+
+
+class Screen:
+    """A terminal that nobody looks at: what is written to `stream` can be read."""
+
+    def __init__(self) -> None:
+        self._master, slave = pty.openpty()
+        self.stream: TextIO = os.fdopen(slave, "w")
+
+    def text(self) -> str:
+        self.stream.flush()
+        os.set_blocking(self._master, False)
+        data = b""
+        try:
+            while part := os.read(self._master, 1 << 16):
+                data += part
+        except BlockingIOError:
+            return data.decode()
+        return data.decode()
+
+    def close(self) -> None:
+        self.stream.close()
+        os.close(self._master)
+
+
+@pytest.fixture
+def screen(monkeypatch: pytest.MonkeyPatch) -> Iterator[Screen]:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    made = Screen()
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("has_rich", [True, False])
+def test_a_terminal_says_what_takes_long_and_how_long(
+    has_rich: bool, screen: Screen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, module in () if has_rich else NO_RICH.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.setattr(terminal, "SOON_S", 0.2)
+    with Terminal(screen.stream).progress(), step("counting"):
+        with step("at once"):
+            pass
+        time.sleep(1.5)
+        while_busy = screen.text()
+    assert re.search(r"counting \([01] s\)", while_busy)
+    assert "at once" not in while_busy
+    # Nothing stays on the line: rich clears it, or we write over it.
+    after = screen.text()
+    assert "\x1b[2K" in after or after.endswith(f"\r{' ' * len('counting (1 s)')}\r")
+
+
+def test_what_a_command_prints_is_left_alone(
+    screen: Screen, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """rich would wrap it at the width of the terminal."""
+    monkeypatch.setattr(terminal, "SOON_S", 0.0)
+    with Terminal(screen.stream).progress(), step("counting"):
+        time.sleep(0.6)
+        print("x " * 300)
+    assert capsys.readouterr().out == "x " * 300 + "\n"
+
+
+def test_the_line_is_gone_before_the_command_goes_on(
+    screen: Screen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a busy machine the spinner's next turn came after what the command printed."""
+    monkeypatch.setattr(terminal, "SOON_S", 0.0)
+    with Terminal(screen.stream).progress():
+        with step("counting"):
+            time.sleep(0.6)
+        shown = screen.text()
+    assert "counting" in shown
+    assert "\x1b[2K" in shown[shown.rindex("counting") :]
+
+
+def test_what_is_quick_shows_nothing(screen: Screen) -> None:
+    with Terminal(screen.stream).progress(), step("counting"):
+        pass
+    assert screen.text() == ""
+
+
+def test_a_log_gets_a_line_for_what_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(terminal, "LATER_S", 0.3)
+    for quiet, wanted in ((False, ["mlftool: counting ..."]), (True, [])):
+        log = io.StringIO()
+        with Terminal(log, quiet).progress(), step("counting"):
+            time.sleep(1)
+        assert log.getvalue().splitlines() == wanted
+
+
+def test_verbose_names_every_step() -> None:
+    log = io.StringIO()
+    with Terminal(log, verbose=True).progress(), step("outer"), step("inner"):
+        pass
+    lines = log.getvalue().splitlines()
+    assert lines[:2] == ["outer", "inner"]
+    assert [re.sub(r"\d", "0", line) for line in lines[2:]] == ["inner: 0.0 s", "outer: 0.0 s"]
+
+
+def test_a_library_s_user_hears_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    with step("counting"):
+        pass
+    assert capsys.readouterr() == ("", "")
+
+
+def test_steps_of_a_profile_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compiling is one; what is counted on boards says so likewise (test_first_hour.py)."""
+    from mlftool.compile import compile_module
+    from mlftool.module import ModuleSpec
+
+    told: list[str] = []
+
+    def listen(what: str) -> object:
+        told.append(what)
+        return io.StringIO()
+
+    with heard_by(listen):  # type: ignore[arg-type]
+        compile_module(ModuleSpec(Path(GESTURE), "g", "cortex-m4"))
+    assert told == ["compiling g for cortex-m4"]
+
+
+@pytest.mark.parametrize(
+    ("words", "env", "painted"),
+    [
+        ([], {}, False),  # not a terminal
+        (["--color", "always"], {"NO_COLOR": "1"}, True),
+        (["--color=never"], {}, False),
+    ],
+)
+def test_colours(
+    words: list[str],
+    env: dict[str, str],
+    painted: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    assert main(["check", "missing.yaml", *words]) == 2
+    err = capsys.readouterr().err
+    assert ("\x1b[1;31merror[MLF0100]\x1b[0m:" in err) is painted
+    assert re.sub(r"\x1b\[[\d;]*m", "", err).startswith("missing.yaml: error[MLF0100]: ")
+
+
+def test_no_color_on_a_terminal(screen: Screen, monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = Problem("MLF0100", "wrong", "f", help="do better")
+    Terminal(screen.stream).show([problem])
+    assert "\x1b[1;31merror[MLF0100]\x1b[0m: wrong" in screen.text()
+    monkeypatch.setenv("NO_COLOR", "1")
+    Terminal(screen.stream).show([problem])
+    assert screen.text() == "f: error[MLF0100]: wrong\r\nhelp: do better\r\n"
+
+
+def test_a_terminal_shows_the_line(screen: Screen, tmp_path: Path) -> None:
+    file = tmp_path / "m.yaml"
+    file.write_text("version: 1\nmodels:\n  kws: {modle: kws.onnx}\n")
+    problem = Problem("MLF0106", "unknown key", str(file), 3, 9, help="did you mean 'model'?")
+    Terminal(screen.stream, color="never").show([problem])
+    assert screen.text().splitlines()[1:] == [
+        " 3 |   kws: {modle: kws.onnx}",
+        "   |         ^",
+        "help: did you mean 'model'?",
+    ]
+    assert source_lines(problem) == [" 3 |   kws: {modle: kws.onnx}", "   |         ^"]
+    for line, text in ((9, ""), (1, "x\x1b[31m"), (1, "x" * 500)):
+        if text:
+            file.write_text(text)
+        assert source_lines(Problem("MLF0106", "unknown", str(file), line, 2)) == []
+    assert source_lines(Problem("MLF0106", "unknown", str(tmp_path / "none"), 1, 1)) == []
+
+
+def test_every_command_takes_them() -> None:
+    for command in COMMANDS:
+        parser = parser_of(command)
+        inner = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
+        leaves = inner[0].choices.values() if inner else [parser]
+        for leaf in leaves:
+            assert {"-q", "-v", "--color"} <= leaf._option_string_actions.keys(), command
+
+
+def test_quiet_leaves_warnings_out(capsys: pytest.CaptureFixture[str]) -> None:
+    problems = [Problem("MLF0312", "coarse", "m", severity="warning"), Problem("MLF0206", "bad")]
+    Terminal(sys.stderr, quiet=True).show(problems)
+    assert capsys.readouterr().err == "mlftool: error[MLF0206]: bad\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_an_ended_command_says_so(
+    number: signal.Signals, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import mlftool.cli.schema as schema
+
+    monkeypatch.setattr(schema, "run", lambda args: os.kill(os.getpid(), number))
+    assert main(["schema"]) == 128 + number
+    assert capsys.readouterr().err == f"mlftool: ended by {number.name}\n"

@@ -1,0 +1,232 @@
+"""`mlftool quantize`: what it writes, what it says, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from float_nets import mobile, residual, samples
+
+from mlftool.cli import main
+from mlftool.compile import compile_modules
+from mlftool.module import ModuleSpec
+from mlftool.runtime.host import load_host
+
+Run = Callable[..., int]
+
+
+@pytest.fixture
+def quantise(tmp_path: Path) -> Run:
+    """Runs the command on a model and arrays; OUT is out.onnx."""
+
+    def run(model: onnx.ModelProto, arrays: dict[str, np.ndarray], *options: str) -> int:
+        onnx.save(model, tmp_path / "net.onnx")
+        np.savez(tmp_path / "data.npz", **arrays)
+        given = [str(tmp_path / "net.onnx"), "--data", str(tmp_path / "data.npz")]
+        return main(["quantize", *given, "-o", str(tmp_path / "out.onnx"), *options])
+
+    return run
+
+
+def session(model: onnx.ModelProto) -> onnxruntime.InferenceSession:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 4
+    providers = ["CPUExecutionProvider"]
+    return onnxruntime.InferenceSession(model.SerializeToString(), options, providers)
+
+
+@pytest.mark.parametrize("make", [mobile, residual])
+def test_the_model_is_integers_and_computes_what_onnxruntime_does(
+    quantise: Run, tmp_path: Path, make: Callable[[], onnx.ModelProto]
+) -> None:
+    given = samples()
+    assert quantise(make(), {"x": given}) == 0
+
+    model = onnx.load(tmp_path / "out.onnx")
+    onnx.checker.check_model(model, full_check=True)
+    weights = [t for t in model.graph.initializer if t.data_type == onnx.TensorProto.FLOAT]
+    assert max(int(np.prod(t.dims)) for t in weights) <= 12  # scales, and an addend
+    ours, theirs = load_host(compile_modules([ModuleSpec(model)])), session(model)
+    name = model.graph.output[0].name
+    for x in given:
+        right = theirs.run(None, {"x": x})[0]
+        assert np.abs(ours({"x": x})[name] - right).max() <= 1e-6 * np.abs(right).max()
+
+
+def test_the_layers_are_computed_in_integers(quantise: Run, tmp_path: Path) -> None:
+    assert quantise(mobile(apart=True), {"x": samples()}) == 0
+    (module,) = _compiled(tmp_path / "out.onnx")
+    ops = [n.op for call in module.program.calls for n in call.node.body or (call.node,)]
+    assert not {"Conv", "Gemm", "Mul"} & set(ops)
+    assert ops.count("QLinearConv") == 6
+
+
+def _compiled(path: Path) -> list:  # type: ignore[type-arg]
+    from mlftool.compile import compile_specs
+
+    return compile_specs([ModuleSpec(path, target="cortex-m4")])
+
+
+def test_the_same_input_gives_the_same_bytes(quantise: Run, tmp_path: Path) -> None:
+    arrays = {"x": samples()}
+    assert quantise(residual(), arrays) == 0
+    first = (tmp_path / "out.onnx").read_bytes()
+    assert quantise(residual(), arrays) == 0
+    assert (tmp_path / "out.onnx").read_bytes() == first
+
+
+def test_the_report_for_scripts_and_people(
+    quantise: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = samples()
+    float_net = session(mobile())
+    labels = np.array([int(float_net.run(None, {"x": x})[0].argmax()) for x in given])
+    assert quantise(mobile(), {"x": given, "labels": labels}, "--json") == 0
+    said = json.loads(capsys.readouterr().out)
+    assert (said["metric"], said["accuracy_before"], said["samples"]) == ("top1", 1.0, 24)
+    assert said["accuracy_after"] >= 0.997
+    assert said["on_device_arithmetic"] is True
+    assert [x["precision"] for x in said["layers"]] == ["int8"] * 7
+    assert all(x["sqnr"] > 15 and x["instructions"] and x["flash_bytes"] for x in said["layers"])
+    assert said["cost"]["flash_bytes"] < said["float_cost"]["flash_bytes"] / 2
+    plans = {p["plan"] for p in said["curve"]}
+    assert {"all float", "all int16", "all int4", "all int8"} <= plans
+
+    assert quantise(mobile(), {"x": given, "labels": labels}) == 0
+    text = capsys.readouterr().out
+    assert "top1        float 100.00 %" in text
+    assert "asked for   top1 at least 99.70 %" in text
+
+
+@pytest.mark.parametrize(
+    ("arrays", "expected"),
+    [
+        ({}, "MLF0601]: no array for input 'x'"),
+        ({"y": samples()}, "MLF0601]: no array for input 'x'"),
+        ({"x": samples().astype(np.float64)}, "MLF0602]: x: wrong type; got float64"),
+        ({"x": samples()[..., :5]}, "MLF0602]: x: wrong shape; got [24, 1, 3, 12, 5]"),
+        ({"x": samples()[:0]}, "MLF0617]: x: no sample; got [0, 1, 3, 12, 12]"),
+        ({"x": np.full_like(samples(), np.nan)}, "MLF0617]: x: not finite; got nan at [0, 0, 0"),
+        ({"x": np.where(samples() > 0.9, np.inf, 0).astype(np.float32)}, "MLF0617]: x: not finite"),
+        ({"x": samples(), "labels": np.zeros(3, np.int64)}, "MLF0602]: labels: got int64 [3]"),
+        ({"x": samples(), "labels": np.zeros(24)}, "MLF0602]: labels: got float64 [24]"),
+    ],
+)
+def test_data_that_do_not_fit_are_refused_in_a_line(
+    quantise: Run,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    arrays: dict[str, np.ndarray],
+    expected: str,
+) -> None:
+    assert quantise(mobile(), arrays) == 2
+    said = capsys.readouterr()
+    assert expected in said.err
+    assert len([line for line in said.err.splitlines() if "error[" in line]) == 1
+    assert not said.out
+    assert not (tmp_path / "out.onnx").exists()
+
+
+def test_expected_outputs_of_another_shape_are_refused(
+    quantise: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = mobile().graph.output[0].name
+    arrays = {"x": samples(), name: np.zeros((24, 1, 6), np.float32)}
+    assert quantise(mobile(), arrays) == 2
+    assert f"MLF0602]: {name}: wrong shape" in capsys.readouterr().err
+    assert not (tmp_path / "out.onnx").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (("--metric", "top1"), "MLF0601]: metric top1 needs an array 'labels'"),
+        (("--at-least", "97"), "MLF0400]: --at-least 97: expected a share"),
+        (("--at-least", "much"), "MLF0400]: argument --at-least: invalid share value: 'much'"),
+        (("--flash", "64K"), "MLF0400]: argument --flash: invalid size value: '64K'"),
+        (("--target", "toaster"), "MLF0403]"),
+        (
+            ("--metric", "sqnr", "--at-least", "300dB"),
+            "MLF0412]: cannot be reached: sqnr at least 300.00 dB; ",
+        ),
+        (("--flash", "10"), "MLF0412]: cannot be reached: agreement at least 99.70 % in 10 bytes"),
+    ],
+)
+def test_what_cannot_be_is_said_in_a_line(
+    quantise: Run,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    options: tuple[str, ...],
+    expected: str,
+) -> None:
+    assert quantise(mobile(), {"x": samples()}, *options) == 2
+    assert expected in capsys.readouterr().err
+    assert not (tmp_path / "out.onnx").exists()
+
+
+def test_models_that_are_no_float_models_are_refused(
+    quantise: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arrays = {"x": samples()}
+    assert quantise(mobile(), arrays) == 0
+    integers = onnx.load(tmp_path / "out.onnx")
+    (tmp_path / "out.onnx").unlink()
+    assert quantise(integers, arrays) == 2
+    assert "MLF0413]: is quantised already" in capsys.readouterr().err
+    bare = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17]> g (float[1,3] x) => (float[1,3] y) {y = Relu(x)}'
+    )
+    assert quantise(bare, {"x": np.ones((4, 1, 3), np.float32)}) == 2
+    assert "MLF0413]: has no layer to quantise" in capsys.readouterr().err
+    assert not (tmp_path / "out.onnx").exists()
+
+
+def test_labels_that_a_model_gives_itself_are_left_alone(quantise: Run, tmp_path: Path) -> None:
+    """As scikit-learn's networks have it: a bias of one row, and the index of the largest output as
+    a further output, in front."""
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[n,4] x) => (int64[n,1] label, float[n,3] y)
+        <float[4,3] w = {1,2,3, 4,5,6, -7,8,-9, 1,1,-2}, float[1,3] b = {1, -1, 2}>
+        { y = Gemm(x, w, b)  label = ArgMax <axis: int = 1> (y) }"""
+    )
+    given = np.random.default_rng(0).normal(size=(50, 4)).astype(np.float32)
+    assert quantise(model, {"x": given}, "--at-least", "0.9") == 0
+    made = onnx.load(tmp_path / "out.onnx")
+    assert [o.name for o in made.graph.output] == ["label", "y"]
+    assert any(
+        t.data_type == onnx.TensorProto.INT8 and len(t.dims) > 1 for t in made.graph.initializer
+    )
+    theirs = session(made).run(None, {"x": given[:1]})
+    assert theirs[0][0, 0] == theirs[1].argmax()
+
+
+@pytest.mark.parametrize(("shape", "metric"), [((1, 4), "agreement"), ((1, 1), "sqnr")])
+def test_what_has_no_classes_is_judged_by_its_error(
+    quantise: Run, capsys: pytest.CaptureFixture[str], shape: tuple[int, int], metric: str
+) -> None:
+    draw = np.random.default_rng(0)
+    weights = onnx.numpy_helper.from_array(draw.normal(size=(6, shape[1])).astype(np.float32), "w")
+    node = onnx.helper.make_node("MatMul", ["x", "w"], ["y"], name="dense")
+    ends = [
+        onnx.helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, s)
+        for n, s in (("x", (1, 6)), ("y", shape))
+    ]
+    graph = onnx.helper.make_graph([node], "g", ends[:1], ends[1:], [weights])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)])
+    given = draw.normal(size=(20, 1, 6)).astype(np.float32)
+    assert quantise(model, {"x": given}, "--json", "--at-least", "0.5") == 0
+    assert json.loads(capsys.readouterr().out)["metric"] == metric
+
+
+def test_a_batch_that_is_open_counts_samples(quantise: Run, tmp_path: Path) -> None:
+    model = mobile()
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "batch"
+    assert quantise(model, {"x": samples()[:, 0]}) == 0
+    assert (tmp_path / "out.onnx").exists()

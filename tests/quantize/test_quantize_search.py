@@ -1,0 +1,79 @@
+"""Mixed precision: budgets of flash and accuracy, each kept by what costs least."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import onnx
+import pytest
+from float_nets import mobile, residual, samples
+
+from mlftool.compile import compile_modules
+from mlftool.errors import MlfError
+from mlftool.mlf.interface import Interface
+from mlftool.module import ModuleSpec
+from mlftool.quantize.plan import Precision
+from mlftool.quantize.quantizer import Quantized, Request, quantized
+from mlftool.runtime.boards import BOARDS
+from mlftool.runtime.execute import Place, execute
+from mlftool.runtime.host import load_host
+from mlftool.runtime.interface import read_interface
+
+
+def made(model: onnx.ModelProto, arrays: Mapping[str, np.ndarray], **asked: object) -> Quantized:
+    return quantized(model, arrays, Request("net.onnx", "data.npz", **asked))  # type: ignore[arg-type]
+
+
+def precisions(q: Quantized) -> list[Precision]:
+    return [layer.precision for layer in q.layers]
+
+
+def test_a_flash_budget_takes_weights_to_four_bits_where_that_costs_least() -> None:
+    arrays = {"x": samples()}
+    asked = {"metric": "sqnr", "optimize": "size"}
+    whole = made(residual(), arrays, **asked)
+    assert set(precisions(whole)) == {Precision.INT8}
+    limit = whole.cost.flash - 200
+    small = made(residual(), arrays, **asked, flash=limit)
+    assert small.cost.flash <= limit
+    assert 1 <= precisions(small).count(Precision.INT4) < len(small.layers)
+    everything = next(p for p in small.found.curve if p.what == "all int4")
+    assert everything.sqnr < small.found.chosen.sqnr < whole.found.chosen.sqnr
+    for layer in small.layers:
+        assert layer.precision is Precision.INT8 or layer.why.startswith("saves ")
+
+
+def test_accuracy_takes_the_layers_that_gain_most_to_more_bits() -> None:
+    arrays = {"x": samples()}
+    whole = made(residual(), arrays, metric="sqnr")
+    better = made(residual(), arrays, metric="sqnr", enough=whole.after + 1)
+    assert better.after >= whole.after + 1
+    wide = [p for p in precisions(better) if p in (Precision.INT16, Precision.FLOAT)]
+    assert 1 <= len(wide) < len(better.layers)
+    every = next(p for p in better.found.curve if p.what == "all float")
+    assert whole.cost.instructions < better.cost.instructions < every.cost.instructions
+
+
+def test_all_that_can_be_had_is_said() -> None:
+    with pytest.raises(
+        MlfError, match=r"cannot be reached: sqnr at least 400.00 dB; .* can; "
+    ) as e:
+        made(mobile(), {"x": samples()}, metric="sqnr", enough=400.0)
+    assert e.value.exit_code == 2
+    assert len(e.value.problems) == 1
+    with pytest.raises(MlfError, match=r"in 100 bytes of flash; the smallest is .* bytes"):
+        made(mobile(), {"x": samples()}, flash=100)
+
+
+def test_a_board_computes_what_the_computer_does() -> None:
+    given = samples(count=3)
+    q = made(mobile(spread=0.5), {"x": given})
+    module = load_host(compile_modules([ModuleSpec(q.model, "net")]))
+    bundle = compile_modules([ModuleSpec(q.model, "net", "cortex-m4")])
+    interface: Interface = read_interface(bundle, "net")
+    place = Place("cortex-m4", BOARDS["cortex-m4"])
+    ran, _ = execute(bundle, interface, place, [{"x": x} for x in given])
+    name = q.model.graph.output[0].name
+    for x, made_there in zip(given, ran.outputs, strict=True):
+        assert np.array_equal(made_there[name], module({"x": x})[name])

@@ -1,0 +1,224 @@
+"""What a module keeps from one run to the next: outputs that become inputs."""
+
+from __future__ import annotations
+
+import ctypes
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from builders import Layers
+from oracle import session
+
+import mlftool
+from mlftool.cli import main
+from mlftool.codegen.states import slots
+from mlftool.compile import ModuleSpec, compile_module, compile_modules
+from mlftool.runtime.load import LoadedArchive, LoadedModule, load
+
+INPUTS, HIDDEN, CACHED = 5, 7, 3
+STATE = ("h0=hn", "cache=cache_out")
+
+
+def network() -> onnx.ModelProto:
+    """A recurrent layer, and a sum over the last inputs."""
+    net = Layers()
+    x = net.input("x", np.float32, (1, 1, INPUTS))
+    h0 = net.input("h0", np.float32, (1, 1, HIDDEN))
+    cache = net.input("cache", np.float32, (CACHED, 1, INPUTS))
+    w, r = net.weights(1, 3 * HIDDEN, INPUTS), net.weights(1, 3 * HIDDEN, HIDDEN)
+    gru = net.node("GRU", x, w, r, "", "", h0, hidden_size=HIDDEN)
+    joined = net.node("Concat", cache, x, axis=0)
+    kept = net.node("Slice", joined, net.const([1]), net.const([CACHED + 1]))
+    total = net.node("ReduceSum", joined, net.const([0]), keepdims=0)
+    made = net.model(gru, kept, total)
+    made.graph.node[0].output.append("hn")
+    renamed = {gru: "y", kept: "cache_out", total: "total"}
+    for node in made.graph.node:
+        node.input[:] = [renamed.get(n, n) for n in node.input]
+        node.output[:] = [renamed.get(n, n) for n in node.output]
+    for output in made.graph.output:
+        output.name = renamed[output.name]
+    made.graph.output.append(onnx.helper.make_empty_tensor_value_info("hn"))
+    return made
+
+
+def wanted(model: onnx.ModelProto, xs: np.ndarray) -> list[dict[str, np.ndarray]]:
+    """What onnxruntime gives when every call gets the states of the one before."""
+    runner, made = session(model, False), []
+    names = [o.name for o in model.graph.output]
+    h, cache = np.zeros((1, 1, HIDDEN), np.float32), np.zeros((CACHED, 1, INPUTS), np.float32)
+    for x in xs:
+        found = dict(zip(names, runner.run(names, {"x": x, "h0": h, "cache": cache}), strict=True))
+        h, cache = found["hn"], found["cache_out"]
+        made.append(found)
+    return made
+
+
+def sequence(count: int) -> np.ndarray:
+    shape = (count, 1, 1, INPUTS)
+    return np.random.default_rng(3).normal(0, 1, shape).astype(np.float32)
+
+
+def loaded(model: onnx.ModelProto, *state: str) -> LoadedModule:
+    return LoadedArchive(compile_modules([ModuleSpec(model, "m", state=state)]), "", None).module()
+
+
+def test_a_thousand_steps() -> None:
+    model, xs = network(), sequence(1000)
+    module = loaded(model, *STATE)
+    assert [t.name for t in module.inputs] == ["x"]
+    assert [t.name for t in module.outputs] == ["y", "total"]
+    for x, want in zip(xs, wanted(model, xs), strict=True):
+        for name, got in module.run({"x": x}).items():
+            np.testing.assert_allclose(got, want[name], 1e-5, 1e-5)
+
+
+def test_reset_is_the_beginning() -> None:
+    model, xs = network(), sequence(4)
+    module = loaded(model, *STATE)
+    first = [module.run({"x": x}) for x in xs]
+    module.reset()
+    for x, want in zip(xs, first, strict=True):
+        for name, got in module.run({"x": x}).items():
+            np.testing.assert_array_equal(got, want[name])
+    assert np.abs(module.run({"x": xs[0]})["y"] - first[0]["y"]).max() > 1e-3
+
+
+def test_modules_of_one_archive_have_their_own_states() -> None:
+    model, xs = network(), sequence(6)
+    modules, sequences = [loaded(model, *STATE) for _ in range(2)], (xs[:3], xs[3:])
+    results = [wanted(model, given) for given in sequences]
+    for k in range(3):
+        for module, given, want in zip(modules, sequences, results, strict=True):
+            np.testing.assert_allclose(module.run({"x": given[k]})["y"], want[k]["y"], 1e-5, 1e-5)
+
+
+def test_run_feeds_a_sequence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Timed repetitions begin at the sample's own state."""
+    model, xs = network(), sequence(9)
+    onnx.save(model, tmp_path / "m.onnx")
+    want = wanted(model, xs)
+    np.savez(tmp_path / "in.npz", x=xs)
+    np.savez(tmp_path / "want.npz", **{n: np.stack([w[n] for w in want]) for n in ("y", "total")})
+    command = ["run", str(tmp_path / "m.onnx"), "--inputs", str(tmp_path / "in.npz")]
+    command += ["--expect", str(tmp_path / "want.npz"), "--repetitions", "3"]
+    states = [word for pair in STATE for word in ("--state", pair)]
+    assert main([*command, *states]) == 0, capsys.readouterr().err
+
+
+def test_several_instances() -> None:
+    """Two states of the application's take turns; each is as if it were alone."""
+    model, xs = network(), sequence(6)
+    module = loaded(model, *STATE)
+    library = ctypes.CDLL(str(module.compiled().library))
+    states = [(ctypes.c_uint64 * (module.interface.state_bytes // 8))() for _ in range(2)]
+    sequences = [xs[:3], xs[3:]]
+    for state in states:
+        library.tvmgen_m_reset_state(state)
+    for k in range(3):
+        for state, given in zip(states, sequences, strict=True):
+            want = wanted(model, given)[k]
+            y = np.zeros((1, 1, 1, HIDDEN), np.float32)
+            total = np.zeros((1, INPUTS), np.float32)
+            x = np.ascontiguousarray(given[k])
+            pointers = [(ctypes.c_void_p * n)(*a) for n, a in (
+                (1, [x.ctypes.data]), (2, [y.ctypes.data, total.ctypes.data]))]  # fmt: skip
+            assert library.tvmgen_m_run_state(state, *pointers) == 0
+            np.testing.assert_allclose(y, want["y"], 1e-5, 1e-5)
+            np.testing.assert_allclose(total, want["total"], 1e-5, 1e-5)
+
+
+def counter(read_late: bool) -> onnx.ModelProto:
+    """h' = h + x; the output reads h' or, after it is made, h."""
+    net = Layers()
+    x, h = net.input("x", np.float32, (4, 4)), net.input("h", np.float32, (4, 4))
+    made = net.node("Add", h, x)
+    y = net.node("MatMul", made, h if read_late else x)
+    model = net.model(y, made)
+    return model
+
+
+@pytest.mark.parametrize("read_late", [False, True])
+def test_a_state_is_copied_only_if_it_must_be(read_late: bool) -> None:
+    model = counter(read_late)
+    state = f"h={model.graph.output[1].name}"
+    spec = ModuleSpec(model, "m", state=(state,))
+    compiled = compile_module(spec)
+    ((slot,), size) = slots(compiled.program, compiled.imported)
+    assert slot.in_place is not read_late
+    assert size == (64 if slot.in_place else 128)
+    assert ("memcpy(memory" in compiled.sources.lib0) == read_late
+    module, h = loaded(model, state), np.zeros((4, 4), np.float32)
+    for k in range(20):
+        x = np.random.default_rng(k).integers(-3, 4, (4, 4)).astype(np.float32)
+        (got,) = module.run({"x": x}).values()
+        np.testing.assert_array_equal(got, (h + x) @ (h if read_late else x))
+        h = h + x
+
+
+@pytest.mark.parametrize(
+    ("states", "text"),
+    [
+        (["h0=hm"], "'hm' is no output of the model"),
+        (["h=hn"], "'h' is no input of the model"),
+        (["h0=cache_out"], "differ; expected one type"),
+        (["h0=hn", "cache=hn"], "'cache' or 'hn' is in two states"),
+        (["all"], "the model has no state of its own"),
+    ],
+)
+def test_what_is_no_state(
+    states: list[str], text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    onnx.save(network(), tmp_path / "m.onnx")
+    words = [word for s in states for word in ("--state", s)]
+    command = ["compile", str(tmp_path / "m.onnx"), "-o", str(tmp_path / "m.tar"), *words]
+    assert main(command) == 2
+    errors = [line for line in capsys.readouterr().err.splitlines() if "error" in line]
+    assert len(errors) == 1
+    assert text in errors[0]
+
+
+def test_one_type_of_element(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    net = Layers()
+    h = net.input("h", np.int8, (4,))
+    wide = net.node("Cast", h, to=onnx.TensorProto.FLOAT)
+    model = net.model(wide, net.node("Neg", wide))
+    onnx.save(model, tmp_path / "m.onnx")
+    pair = f"h={model.graph.output[1].name}"
+    command = ["compile", str(tmp_path / "m.onnx"), "-o", str(tmp_path / "m.tar"), "--state", pair]
+    assert main(command) == 2
+    assert "differ; expected one type" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("states", ["{h0: hn, cache: cache_out}", "[h0=hn, cache=cache_out]"])
+def test_states_in_a_manifest(
+    states: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    onnx.save(network(), tmp_path / "m.onnx")
+    text = f"version: 1\nmodels:\n  m:\n    model: m.onnx\n    state: {states}\n"
+    (tmp_path / "models.yaml").write_text(text)
+    command = ["build", str(tmp_path / "models.yaml"), "-o", str(tmp_path / "out")]
+    assert main(command) == 0, capsys.readouterr().err
+    (archive,) = (tmp_path / "out").rglob("*.tar")
+    assert [t.name for t in load(archive).module().inputs] == ["x"]
+
+
+def test_a_shared_library_goes_on_and_begins_again(tmp_path: Path) -> None:
+    model, xs = network(), sequence(40)
+    onnx.save(model, tmp_path / "m.onnx")
+    options = [word for pair in STATE for word in ("--state", pair)]
+    out = tmp_path / "m.so"
+    assert main(["compile", str(tmp_path / "m.onnx"), "-f", "so", "-o", str(out), *options]) == 0
+    module = mlftool.load(str(out)).module()
+
+    def outputs() -> list[np.ndarray]:
+        return [module.run({"x": x})["y"] for x in xs]
+
+    first, then = outputs(), outputs()
+    module.reset()
+    assert np.array_equal(outputs(), first)
+    assert not np.array_equal(then, first)
+    for got, found in zip(first, wanted(model, xs), strict=True):
+        np.testing.assert_allclose(got, found["y"], rtol=1e-5, atol=1e-5)

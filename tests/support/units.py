@@ -1,0 +1,126 @@
+"""Modules as values, and as C files that a compiler reads together with those of others."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mlftool.ir import dtype
+from mlftool.ir.values import EXTENTS, cut
+from mlftool.mlf.runtime_tree import helper_headers
+
+Array = np.ndarray[Any, Any]
+# What a module names for its own file alone.
+OWN_NAME = re.compile(r"^(?![\s#/]).*\bstatic\b[^=;{(]*?\b(\w+)(?:\[[^\]]*\])*\s*(?:[=;(]|$)", re.M)
+HELPER = re.compile(r"\b(?:mlf|MLF)_\w+")
+PASTED = re.compile(r"\bmlf_\w*(?:##\w+)+")
+DEFINED = re.compile(r"^# *define (\w+)", re.M)
+INCLUDED = re.compile(r'^#include "(?:mlf/)?(\w+\.h)"', re.M)
+INCLUDE = "codegen/host/include"
+
+
+@dataclass(frozen=True)
+class Output:
+    """One output as C writes it."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+
+    @property
+    def bytes(self) -> int:
+        return dtype.BY_NAME[self.dtype].size(int(np.prod(self.shape, dtype=np.int64)))
+
+    def array(self, data: bytes) -> Array:
+        return dtype.texts(dtype.restored(data, dtype.BY_NAME[self.dtype], self.shape))
+
+
+@dataclass(frozen=True)
+class Program:
+    """One module: its C, the bytes of each input, its outputs, and all inputs of each sample."""
+
+    name: str
+    header: str
+    lib0: str
+    lib1: str
+    input_bytes: tuple[int, ...]
+    outputs: tuple[Output, ...]
+    samples: tuple[bytes, ...]
+    workspace_io: bool = False  # inputs and outputs are where the module says
+    weights: tuple[tuple[str, bytes], ...] = ()  # files the C includes, by their names in archives
+    optimised: bool = False  # it runs as an optimiser makes it, too, and writes the same
+
+    def results(self, data: bytes) -> list[dict[str, Array]]:
+        """The outputs of each sample in `data`, which the program wrote."""
+        results, at = [], 0
+        for _ in self.samples:
+            sample = {}
+            for output in self.outputs:
+                sample[output.name] = output.array(data[at : at + output.bytes])
+                at += output.bytes
+            for output in self.outputs:
+                extents = sample.pop(output.name + EXTENTS, None)
+                if extents is not None:
+                    sample[output.name] = cut(sample[output.name], extents)
+            results.append(sample)
+        assert at == len(data)
+        return results
+
+
+def write_headers(work: Path) -> None:
+    for name, data in helper_headers().items():
+        path = work / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+
+
+def write_program(program: Program, work: Path) -> str:
+    """The module's C as one file that includes both parts; returns its name."""
+    name = program.name
+    (work / INCLUDE / f"tvmgen_{name}.h").write_text(program.header)
+    # The entry point's file names its pools as the kernels' file names parameters.
+    (work / f"{name}_lib0.c").write_text(re.sub(r"\b(\w+_pool)\b", r"\1_", program.lib0))
+    (work / f"{name}_lib1.c").write_text(program.lib1)
+    for file, data in program.weights:
+        (work / file).write_bytes(data)
+    (work / f"{name}.c").write_text(f'#include "{name}_lib0.c"\n#include "{name}_lib1.c"\n')
+    return f"{name}.c"
+
+
+def undeclared(program: Program) -> set[str]:
+    """Names of helpers that none of the module's own headers has: in one file with other modules
+    theirs would do."""
+    text = program.lib0 + program.lib1 + program.header
+    used = set(HELPER.findall(text)).difference(DEFINED.findall(text))
+    headers = [_helpers(header) for header in INCLUDED.findall(text)]
+    made = re.compile("|".join(itertools.chain(*(pasted for _, pasted in headers))) or "(?!)")
+    left = used.difference(*(names for names, _ in headers))
+    return {name for name in left if not made.fullmatch(name)}
+
+
+@functools.cache
+def _helpers(header: str) -> tuple[frozenset[str], frozenset[str]]:
+    """The names of helpers in a header of mlf/ and in those that it includes; and expressions for
+    names that its macros put together."""
+    text = helper_headers().get(f"{INCLUDE}/mlf/{header}", b"").decode()
+    below = [_helpers(name) for name in INCLUDED.findall(text)]
+    names = frozenset(HELPER.findall(text)).union(*(names for names, _ in below))
+    parts = (name.split("##") for name in PASTED.findall(text))
+    # What is pasted is a parameter unless it goes on with "_".
+    pasted = {"".join(p if p.startswith(("mlf_", "_")) else r"\w+" for p in ps) for ps in parts}
+    return names, frozenset(pasted).union(*(more for _, more in below))
+
+
+def included(program: Program, source: str) -> str:
+    """The module as a part of a file that has others: what names it uses for its own file are
+    its own there, too."""
+    names = sorted({*OWN_NAME.findall(program.lib0), *OWN_NAME.findall(program.lib1)})
+    before = [f"#define {name} {program.name}_{name}\n" for name in names]
+    after = [f"#undef {name}\n" for name in names]
+    return "".join([*before, f'#include "{source}"\n', *after])
