@@ -23,6 +23,7 @@ from typing import Any, NoReturn
 
 from mlftool.cli import terminal
 from mlftool.errors import BAD_INPUT, ENVIRONMENT, MlfError, Problem
+from mlftool.signals import never_ignored
 
 HELP = re.compile(r'^HELP = "(.*)"$', re.MULTILINE)
 
@@ -142,7 +143,8 @@ def _tidy_end() -> Iterator[None]:
         return
     old = {n: signal.signal(n, _stop) for n in (signal.SIGTERM, signal.SIGHUP)}
     try:
-        yield
+        with never_ignored(_StoppedError, KeyboardInterrupt):
+            yield
     finally:
         for number, handler in old.items():
             signal.signal(number, handler)
