@@ -428,6 +428,8 @@ def resize(v: View) -> Kernel:
         row = float32 if not in_bytes else int64 if cubic else int32  # signed weights may overflow
         cast = row.c
         read = lambda c: f"({cast})({load.expr(c)})"  # noqa: E731
+    elif row.kind in "iu":  # whose values a float32 does not hold
+        raise UnsupportedError(f"{v.attr('mode')} Resize of {row}; supported: nearest")
     store = Store(v, result, *_target(v))
     fill = literal(beyond, row if row.kind in "iu" else float_of(v, row))
     kernel = _resize(v, read, load.tensor, store, fill=fill, row=row)
