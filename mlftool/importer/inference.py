@@ -75,9 +75,9 @@ def _standard(scope: Scope, node: NodeProto) -> Mapping[str, Any]:
     if isinstance(found, str):
         raise Refuse("MLF0303", f"is not valid: {found}")
     if op_name(node) == "GatherND":  # onnx leaves the shape of a scalar open
-        data, places = (scope.types[n].shape for n in node.input)
-        if len(places) == 1 and places[0] == len(data) and not any(scope.symbols_of(node.input[1])):
-            return {node.output[0]: type_proto(TensorType(scope.types[node.input[0]].dtype, ()))}
+        picked, places = (scope.types[n] for n in node.input)
+        if places.shape == (len(picked.shape),) and not any(scope.symbols_of(node.input[1])):
+            return {node.output[0]: type_proto(TensorType(picked.dtype, ()))}
     if op_name(node) == "PRelu" and scope.opsets[""] >= 7:
         given = [scope.types[n] for n in node.input]
         try:
