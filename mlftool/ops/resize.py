@@ -444,4 +444,5 @@ def nearest(v: View) -> Kernel:
         raise UnsupportedError(f"Resize of {row}; supported: types of whole bytes")
     fill = literal(_beyond(v, row) if row == row.raw else 0, row.raw)
     store = Store(v, "result", *_target(v))
+    store.result, store.includes = "result", ()  # as it is stored: no conversion
     return _resize(v, str, v.core.inputs[0], store, fill=fill, row=row)

@@ -68,6 +68,10 @@ MISFITS = {
         <int64[4] n = {1, 1, 4, 4}> { y = Resize <mode="linear"> (x, , , n) }""",
     "cubic image of long integers": """g (uint64[1,1,9,9] x) => (uint64[1,1,4,4] y)
         <int64[4] n = {1, 1, 4, 4}> { y = Resize <mode="cubic"> (x, , , n) }""",
+    "half an integer": """g (int32[2,3] a, int32[3,4] b) => (int32[2,4] y)
+        { y = Gemm <alpha=0.5> (a, b) }""",
+    "less than no bytes": """g (uint64[2,3] a, uint64[3,4] b, uint64[4] c) => (uint64[2,4] y)
+        { y = Gemm <beta=-1.0> (a, b, c) }""",
     "negative batches": """g (uint8[2,3,4,5] x, int64[2,3,3,2] i) => (uint8[2,3,4,5,2] y)
         { y = GatherND <batch_dims=-3> (x, i) }""",
     "axis": "g (float[3,4] x) => (float[2,3,4] y) { y = LogSoftmax <axis=3> (x) }",
