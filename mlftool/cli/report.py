@@ -8,7 +8,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mlftool.cli.options import compile_options
+from mlftool.cli.options import compile_options, flag_of
 from mlftool.cli.subject import FILE, add_subject_options, one_subject
 from mlftool.errors import MlfError, Problem
 from mlftool.options import OPTIONS, Switch
@@ -65,8 +65,7 @@ def _command(args: argparse.Namespace) -> str:
         for value in getattr(args, name):
             words += [f"--{name.replace('_', '-')}", value]
     for name, value in compile_options(args).items():
-        option = OPTIONS.get(name)
-        flag = option.flag if option else f"--{name.removesuffix('_files')}"
+        option, flag = OPTIONS.get(name), flag_of(name)
         for one in value if isinstance(value, tuple) else (value,):
             words += [flag] if option and isinstance(option.kind, Switch) else [flag, str(one)]
     return shlex.join(words)
