@@ -37,7 +37,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from mlftool.insight import diff
     from mlftool.insight.facts import save
+    from mlftool.mlf import check_writable
 
+    check_writable(args.save)
     limits = [diff.limit(text) for text in args.fail_on]
     if args.after is None:
         if not args.save:

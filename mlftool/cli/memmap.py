@@ -23,8 +23,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from mlftool.insight import memmap
-    from mlftool.mlf import write_atomically
+    from mlftool.mlf import check_writable, write_atomically
 
+    check_writable(args.svg)
     if args.svg:
         one = memmap.memory_map(one_subject(args, args.file), False)
         if one.plan is None:

@@ -35,8 +35,9 @@ def run(args: argparse.Namespace) -> int:
         text = "--inputs and --expect belong together"
         raise MlfError(Problem("MLF0400", text, str(args.file)))
     from mlftool.insight import report
-    from mlftool.mlf import write_atomically
+    from mlftool.mlf import check_writable, write_atomically
 
+    check_writable(args.output)
     subject = one_subject(args, args.file)
     found = report.report(subject, args.on, _vectors(args, subject), [_command(args)])
     write_atomically(args.output, report.page(found).encode())

@@ -100,13 +100,14 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
-    from mlftool.mlf import Bundle
+    from mlftool.mlf import Bundle, check_writable
     from mlftool.runtime import compare, execute, vectors
     from mlftool.runtime.interface import read_interface
     from mlftool.runtime.runner import RunResult
 
     _check_project(args)
     _check_executor(args)
+    check_writable(args.output, args.report)
     library = _library(args)
     bundle = Bundle({}) if library else _bundle(args)
     interface = (
