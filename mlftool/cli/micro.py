@@ -126,12 +126,13 @@ def _flash(args: argparse.Namespace, options: Mapping[str, str]) -> None:
 def _run(args: argparse.Namespace, options: Mapping[str, str]) -> None:
     from mlftool.micro.drive import drive_project
     from mlftool.micro.project import GeneratedProject
-    from mlftool.mlf import read_tar
+    from mlftool.mlf import check_writable, read_tar
     from mlftool.mlf.archive import read
     from mlftool.runtime import vectors
     from mlftool.runtime.fill import filled
     from mlftool.runtime.interface import interface_of
 
+    check_writable(args.outputs)
     path = args.project_dir / "model.tar"
     archive = read(read_tar(path), str(path))
     interface = interface_of(archive, None, str(path))
