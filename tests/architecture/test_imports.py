@@ -87,7 +87,7 @@ ALLOWED = {
         *("frontends", "progress", "version"),
     },
     # Makes float models integer ones; only commands import it.
-    "quantize": {"errors", "ir", "compile", "module", "runtime", "targets"},
+    "quantize": {"errors", "importer", "ir", "compile", "module", "runtime", "targets"},
     # A new project: commands only.
     "starter": {
         *("errors", "codegen", "compile", "frontends", "importer", "mlf", "module", "runtime"),
