@@ -84,6 +84,24 @@ def test_a_board_by_a_folder(tmp_path: Path) -> None:
     assert "larger than its board; workspace_size_bytes and packet_size_bytes" in done.stderr
 
 
+def test_an_accelerator_on_a_board_by_a_folder(tmp_path: Path) -> None:
+    """docs/accelerator.md: the driver in the board's folder; the outputs are our kernels'."""
+    page = (ROOT / "docs/accelerator.md").read_text()
+    (block,) = (b for b in re.findall(r"^```sh\n(.*?)^```$", page, re.M | re.S) if "cp -r" in b)
+    for name in ("examples", "tests"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    for line in block.splitlines():
+        words = shlex.split(line)
+        if words[0] == "cp":
+            subprocess.run(words, cwd=tmp_path, check=True)
+            continue
+        assert words[:3] == ["python3", "-m", "mlftool"]
+        done = python(words[1:], tmp_path)
+        assert done.returncode == 0, f"{line}: {done.stderr}"
+    assert "240 samples" in done.stdout
+    assert "15,360 elements, equal to the reference within 0 " in done.stdout
+
+
 def test_a_template_of_ones_own(tmp_path: Path) -> None:
     text = section("A template of your own")
     (script,) = re.findall(r"^```python\n(.*?)^```$", text, re.M | re.S)

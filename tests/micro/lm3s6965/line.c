@@ -4,7 +4,7 @@
 #include "platform.h"
 #include "rpc_line.h"
 
-#define UART(offset) (*(volatile uint32_t *)(0x4000c000u + (offset)))
+#define UART(offset)    (*(volatile uint32_t *)(0x4000c000u + (offset)))
 #define SYSTICK(offset) (*(volatile uint32_t *)(0xe000e010u + (offset)))
 enum { kData = 0, kFlags = 0x18, kControl = 0x30, kEmpty = 1 << 4, kFull = 1 << 5 };
 
