@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mlftool.cli import tvmc_run
 from mlftool.cli.inputs import add_fill_mode, add_inputs, given_inputs
 from mlftool.cli.options import add_compile_options, compile_options, flag_of
 from mlftool.cli.terminal import terminal_of
@@ -33,8 +34,8 @@ HELP = "run a model or archive on the host or a simulated board, and compare"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("file", metavar="FILE.tar|MODEL.onnx|LIBRARY.so", type=Path, nargs="?",
-        help="an archive, a model or a library; not with --project-dir")  # fmt: skip
-    add("--inputs", metavar="IN.npz", type=Path,
+        help="an archive, a model or a library; a project with --device micro")  # fmt: skip
+    add("-i", "--inputs", metavar="IN.npz", type=Path,
         help="samples, by input name; IN.npy for a model with one input")  # fmt: skip
     add_fill_mode(parser)
     add("-o", "--output", metavar="OUT.npz", type=Path, help="write outputs, by output name")
@@ -68,6 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--sandbox", action="store_true",
         help="compile and run its C in a box (bubblewrap) without network, your files or your "
         "environment")  # fmt: skip
+    tvmc_run.add_arguments(parser)
     add_inputs(parser, "for a MODEL.onnx: ")
     add_compile_options(parser)
 
@@ -87,6 +89,7 @@ def repetitions(text: str) -> int:
 
 
 def run(args: argparse.Namespace) -> int:
+    tvmc_run.apply(args)
     if not args.sandbox:
         return _run(args)
     from mlftool.runtime.sandbox import sandbox
@@ -155,6 +158,8 @@ def _run(args: argparse.Namespace) -> int:
     print(json.dumps(data) if args.json else execute.summary(data, title, comparison))
     for layer in () if args.json else layers:
         print(_layer(layer, place))
+    for line in () if args.json else tvmc_run.top_lines(result.outputs, args.print_top):
+        print(line)
     if comparison is None or comparison.passed:
         return 0
     text = f"{comparison.mismatches} of {comparison.elements} elements differ from the reference"
@@ -234,7 +239,7 @@ def _check_project(args: argparse.Namespace) -> None:
     is_project = args.project_dir is not None
     text = ""
     if (args.device == "micro") > is_project:
-        text = "--device micro needs --project-dir"
+        text = "--device micro needs the folder of a project"
     elif is_project and (args.file or args.on or args.runner or args.device == "cpu"):
         text = "--project-dir is a board with its model: it goes with no file, --on or --runner"
     elif not is_project and args.file is None:
@@ -243,6 +248,10 @@ def _check_project(args: argparse.Namespace) -> None:
         raise MlfError(Problem("MLF0405" if is_project else "MLF0400", text))
     if is_project:
         args.driven, args.file = True, args.project_dir / "model.tar"
+        if not args.file.is_file():
+            hint = f"mlftool micro create {args.project_dir} FILE.tar PLATFORM makes one"
+            text = "is no generated project: it has no model.tar"
+            raise MlfError(Problem("MLF0702", text, str(args.project_dir), help=hint))
 
 
 def _check_executor(args: argparse.Namespace) -> None:
