@@ -41,7 +41,9 @@ def compile_within(model: Path, *arguments: str) -> subprocess.CompletedProcess[
 def test_a_compile_ends_in_time(tmp_path: Path) -> None:
     model = long_chain(tmp_path / "m.onnx")
     done = compile_within(model, "--max-seconds", "1")
-    first, second = done.stderr.splitlines()
+    *progress, first, second = done.stderr.splitlines()
+    # What a compile says on a machine so busy that a second of its processor takes many.
+    assert progress in ([], ["mlftool: compiling m for host ..."])
     said = "takes more than 1 seconds of processor time to compile"
     assert first == f"{model}: error[MLF0705]: {said}"
     assert second.startswith("help: if the model is correct, raise the limits: --max-seconds N")
