@@ -1,6 +1,6 @@
 """Models damaged at random: each compiles or is refused in plain lines, soon and in little memory.
 
-MLFTOOL_FUZZ_CASES sets how many (1,000, as far as half a minute of processor time goes),
+MLFTOOL_FUZZ_CASES sets how many (2,000, as far as a minute of processor time goes),
 MLFTOOL_FUZZ_SEED where their numbers start; a failure names the seed of each.
 `python tests/importer/mutant_trials.py` tries millions, and compares results, too.
 """
@@ -17,9 +17,9 @@ from mutant_judge import Accepted, difference, disagreements
 from mutant_trials import BATCH, run
 from onnx import parser
 
-CASES = int(os.environ.get("MLFTOOL_FUZZ_CASES", "1000"))
+CASES = int(os.environ.get("MLFTOOL_FUZZ_CASES", "2000"))
 SEED = int(os.environ.get("MLFTOOL_FUZZ_SEED", "0"))
-SECONDS = 30.0
+SECONDS = 60.0
 
 
 def test_damaged_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -27,7 +27,7 @@ def test_damaged_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("MLF_REPORTS", "")
     lines: list[str] = []
     start, tried = _used(), 0
-    while tried < CASES and (CASES > 1000 or _used() - start < SECONDS):
+    while tried < CASES and (CASES > 2000 or _used() - start < SECONDS):
         first, count = SEED + tried, min(BATCH, CASES - tried)
         lines += run(range(first, first + count), tmp_path, suite=False, oracle=False)
         tried += count
