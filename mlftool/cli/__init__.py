@@ -168,9 +168,17 @@ class _Closed(io.TextIOBase):
         raise MlfError(Problem("MLF0402", "is closed", "standard output"))
 
 
+def _command_first(argv: list[str]) -> list[str]:
+    """What every command takes may also stand before the command, as cargo's and git's may."""
+    at = 0
+    while at < len(argv) and re.fullmatch(r"-q|--quiet|-v|--verbose|--color(=.*)?", argv[at]):
+        at += 2 if argv[at] == "--color" else 1
+    return [*argv[at:], *argv[:at]] if argv[at : at + 1] and argv[at] in COMMANDS else argv
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command. Returns its exit code; no exception leaves this function."""
-    argv = list(sys.argv[1:] if argv is None else argv)
+    argv = _command_first(list(sys.argv[1:] if argv is None else argv))
     name = next((a for a in argv if not a.startswith("-")), None)
     args = None
     try:

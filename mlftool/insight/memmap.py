@@ -284,8 +284,8 @@ def _panel(plan: Description, pool: Pool, top: float) -> Iterator[str]:
     blocks, at = _blocks(plan, pool), (wide, _HIGH / pool.size, base)
     for b, colour in zip(blocks, _colours(blocks), strict=True):
         yield _block(plan, b, colour, at)
-    yield from filter(None, (_label(plan, b, at) for b in blocks))
     yield svg.element("rect", kind="mark", x=_LEFT + peak * wide, y=top, width=wide, height=_HIGH)
+    yield from filter(None, (_label(plan, b, at) for b in blocks))
     for share in range(5):
         y = base - share * _HIGH / 4
         yield svg.element("line", kind="line", x1=_LEFT - 5, x2=_LEFT, y1=y, y2=y)
@@ -303,7 +303,7 @@ def _block(plan: Description, b: Buffer, colour: str, at: tuple[float, float, fl
     """A box whose tooltip says all; those of an input and an output may overlap."""
     x, y, width, height = _box(b, at)
     about = f"{_what(plan, b)}: {b.size:,} bytes at {b.offset:,}, steps {b.first} to {b.last}"
-    look = {"kind": "edge", "fill": colour, "fill_opacity": "0.8", "stroke_width": "0.5"}
+    look = {"kind": "edge block", "fill": colour, "stroke_width": "0.5"}
     box = svg.element("rect", x=x, y=y, width=width, height=height, **look)
     return svg.element("g", inside=[svg.element("title", about), box])
 
