@@ -113,7 +113,16 @@ def _subjects(args: argparse.Namespace, file: Path, on_board: bool) -> Iterator[
     elif kind == _ARCHIVE:
         yield _archive(file, args.module)
     else:
+        _check_name(file)
         yield _model(args, file)
+
+
+def _check_name(file: Path) -> None:
+    """Raises MlfError for MANIFEST.yaml:NAME, which is how Bazel and others name an entry."""
+    manifest, _, entry = str(file).rpartition(":")
+    if manifest.endswith((".yaml", ".yml")) and not file.exists():
+        hint = f"{manifest} --entry {entry}"
+        raise MlfError(Problem("MLF0400", "--entry names an entry", str(file), help=hint))
 
 
 def _model(args: argparse.Namespace, file: Path) -> Subject:
