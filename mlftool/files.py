@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 MODEL_SUFFIXES = (".onnx", ".tflite")  # of what is a model, and no archive or manifest
+MANIFEST_SUFFIXES = (".yaml", ".yml")
 MAX_BYTES = 2**31 - 1  # protobuf's own limit on one message, and so on a part of a model
 INSIDE = "keep the data file in the model's own folder, or declare it (--data FILE)"
 

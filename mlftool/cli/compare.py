@@ -11,7 +11,7 @@ from mlftool.cli.build import positive
 from mlftool.cli.inputs import add_inputs, given_inputs
 from mlftool.cli.options import add_compile_options, compile_options
 from mlftool.errors import CHECK_FAILED, MlfError, Problem
-from mlftool.files import MODEL_SUFFIXES
+from mlftool.files import MANIFEST_SUFFIXES, MODEL_SUFFIXES
 
 HELP = "compare layer by layer: a quantised model with its float form, a board with the host"
 
@@ -80,6 +80,9 @@ def _check(args: argparse.Namespace) -> None:
         raise MlfError(Problem("MLF0405", text, str(args.model)))
     for file in filter(None, (args.model, args.against)):
         if file.suffix not in MODEL_SUFFIXES:
-            expected = " or ".join(MODEL_SUFFIXES)
-            text = f"expected a model, {expected}: an archive has no results of its layers"
+            text = f"expected a model, {' or '.join(MODEL_SUFFIXES)}: "
+            is_manifest = file.suffix in MANIFEST_SUFFIXES
+            text += (
+                "name one of this manifest" if is_manifest else "an archive has no layers' results"
+            )
             raise MlfError(Problem("MLF0405", text, str(file)))

@@ -9,7 +9,7 @@ from pathlib import Path
 from mlftool.cli.inputs import add_inputs, given_inputs
 from mlftool.cli.options import add_compile_options, compile_options
 from mlftool.errors import CHECK_FAILED, MlfError, Problem, did_you_mean
-from mlftool.files import MODEL_SUFFIXES
+from mlftool.files import MANIFEST_SUFFIXES, MODEL_SUFFIXES
 from mlftool.options import EXECUTORS, OPTIONS
 from mlftool.targets import TARGETS
 
@@ -71,8 +71,9 @@ def _model(args: argparse.Namespace, targets: list[str]) -> int:
     if wrong:
         raise MlfError(Problem("MLF0405", f"--{wrong[0]} is for the table", str(args.file)))
     if args.file.suffix not in MODEL_SUFFIXES:
-        expected = " or ".join(MODEL_SUFFIXES)
-        text = f"expected a model, {expected}: what is compiled has no operators left"
+        text = f"expected a model, {' or '.join(MODEL_SUFFIXES)}: "
+        is_manifest = args.file.suffix in MANIFEST_SUFFIXES
+        text += "name one of this manifest" if is_manifest else "an archive has no operators left"
         raise MlfError(Problem("MLF0405", text, str(args.file)))
     from mlftool.codegen.names import module_name_of
     from mlftool.insight import operators

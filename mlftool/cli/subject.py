@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from mlftool.cli.inputs import add_inputs, given_inputs
 from mlftool.cli.options import add_compile_options, compile_options, flag_of
 from mlftool.errors import MlfError, Problem, did_you_mean
+from mlftool.files import MANIFEST_SUFFIXES
 from mlftool.options import EXECUTORS
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ _MODEL, _ARCHIVE, _MANIFEST, _FIGURES = "model", "archive", "manifest", "figures
 
 def _kind(file: Path) -> str:
     """What a file is, by its name; whether it is one is found when it is read."""
-    if file.suffix in (".yaml", ".yml"):
+    if file.suffix in MANIFEST_SUFFIXES:
         return _MANIFEST
     if file.suffix == ".tar":
         return _ARCHIVE
@@ -113,7 +114,16 @@ def _subjects(args: argparse.Namespace, file: Path, on_board: bool) -> Iterator[
     elif kind == _ARCHIVE:
         yield _archive(file, args.module)
     else:
+        _check_name(file)
         yield _model(args, file)
+
+
+def _check_name(file: Path) -> None:
+    """Raises MlfError for MANIFEST.yaml:NAME, which is how Bazel and others name an entry."""
+    manifest, _, entry = str(file).rpartition(":")
+    if manifest.endswith(MANIFEST_SUFFIXES) and not file.exists():
+        hint = f"{manifest} --entry {entry}"
+        raise MlfError(Problem("MLF0400", "--entry names an entry", str(file), help=hint))
 
 
 def _model(args: argparse.Namespace, file: Path) -> Subject:

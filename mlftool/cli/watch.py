@@ -55,10 +55,7 @@ def _watch(args: argparse.Namespace, files: tuple[Path, ...]) -> None:
 
 def files_of(manifest: Manifest) -> tuple[Path, ...]:
     """The manifest, and all that its models are made of."""
-    named: list[str] = []
-    for model in manifest.models.values():
-        named += [model.model, *model.data_files, *filter(None, [model.tuning])]
-        named += [model.test.vectors] if model.test else []
+    named = (name for model in manifest.models.values() for name in model.files)
     return (manifest.file, *map(manifest.locate, dict.fromkeys(named)))
 
 

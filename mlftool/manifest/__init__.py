@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mlftool.errors import MlfError, Problem
-from mlftool.files import read_plain
+from mlftool.files import MODEL_SUFFIXES, read_plain
 from mlftool.manifest import known
 from mlftool.manifest.boards import UserTarget
 from mlftool.manifest.keys import (
@@ -80,7 +80,21 @@ def schema() -> dict[str, Any]:
     }
 
 
+_OTHERS = {
+    **dict.fromkeys(
+        MODEL_SUFFIXES, "`mlftool compile` takes a model, `mlftool init` begins with one"
+    ),
+    ".tar": "`mlftool inspect` and `mlftool run` take an archive",
+}
+
+
 def _read_bytes(file: Path, reading: Reading) -> bytes | None:
+    if file.suffix in _OTHERS and file.is_file():
+        what = "an archive" if file.suffix == ".tar" else "a model"
+        message = f"cannot read the manifest; got {what}, expected a YAML file"
+        problem = Problem("MLF0100", message, reading.file, help=_OTHERS[file.suffix])
+        reading.problems.append(problem)
+        return None
     try:
         return read_plain(file, MAX_BYTES + 1)
     except OSError as error:

@@ -313,6 +313,13 @@ class Model(ForBazel, CompilerOptions, Named):
         default_text="one model",
     )
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        """All that are named."""
+        named = [self.model, *self.data_files, self.test.vectors if self.test else None]
+        named += [self.tuning, *self.backend_files, self.quantize.data if self.quantize else None]
+        return tuple(dict.fromkeys(name for name in named if name))
+
 
 @dataclass(frozen=True, kw_only=True)
 class Archive:

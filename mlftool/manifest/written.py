@@ -78,11 +78,7 @@ def _text(manifest: Manifest, labels: Labels, own: str, rules: str) -> str:
     calls, files, tests = [], [own], []
     for model in manifest.models.values():
         calls += model_calls(manifest, model, labels, f"{model.name}/")
-        files += [labels(p) for p in (model.model, *model.data_files)]
-        files += [labels(model.test.vectors)] if model.test else []
-        files += [labels(model.tuning)] if model.tuning else []
-        files += [labels(p) for p in model.backend_files]
-        files += [labels(model.quantize.data)] if model.quantize else []
+        files += map(labels, model.files)
         tests += [f":{model.name}/{name}_tests" for name in measured(manifest, model)]
     for archive in manifest.archives.values():
         calls += archive_calls(manifest, archive, labels, f"{archive.name}/")

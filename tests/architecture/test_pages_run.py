@@ -16,13 +16,17 @@ from shared import REPO
 
 from mlftool.cli import COMMANDS, parser_of
 
-# Page -> the test that follows it, and which kinds of its blocks.
+# Page -> the test that follows it, and which kinds of its blocks; those without one are plain.
 FOLLOWED = {
-    "README.md": [("examples/test_page_commands.py", "indented yaml c")],
+    "README.md": [
+        ("examples/test_page_commands.py", "indented yaml c"),
+        ("examples/test_example_pages.py", "starlark"),
+    ],
     "crt/README.md": [("crt/test_crt_readme.py", "indented")],
     "docs/accelerator.md": [
         ("examples/test_accelerator.py", "sh text c"),
         ("micro/test_projects_page.py", "sh"),
+        ("examples/test_example_pages.py", "yaml"),
     ],
     "docs/adding_a_kernel.md": [("architecture/test_guides.py", "python jinja sh")],
     "docs/adding_a_pass.md": [("architecture/test_guides.py", "python sh")],
@@ -35,6 +39,7 @@ FOLLOWED = {
         ("bazel/test_walkthroughs.py", "starlark ld c yaml sh text"),
         ("rules/test_consistency.py", "json"),
     ],
+    "docs/errors.md": [("examples/test_example_pages.py", "plain")],
     "docs/first_hour.md": [("packaging/test_first_hour.py", "console")],
     "docs/fuzzing.md": [("crt/test_fuzz.py", "indented")],
     "docs/hermetic.md": [("bazel/test_offline.py", "sh starlark")],
@@ -44,7 +49,10 @@ FOLLOWED = {
     "docs/migration_genrules.md": [("bazel/test_walkthroughs.py", "starlark sh c text yaml")],
     "docs/mlf.md": [("examples/test_page_commands.py", "python")],
     "docs/projects.md": [("micro/test_projects_page.py", "python indented")],
-    "docs/quantize.md": [("quantize/test_quantize_page.py", "sh")],
+    "docs/quantize.md": [
+        ("quantize/test_quantize_page.py", "sh"),
+        ("examples/test_example_pages.py", "yaml"),
+    ],
     "docs/rebuilds.md": [
         ("bazel/test_walkthroughs.py", "sh text"),
         ("bazel/test_sanitizers.py", "indented"),
@@ -52,8 +60,14 @@ FOLLOWED = {
     "docs/recipes.md": [("examples/test_page_commands.py", "sh c")],
     "docs/reliability.md": [("examples/test_page_commands.py", "sh indented")],
     "docs/rpc.md": [("examples/test_page_commands.py", "indented")],
+    "docs/state.md": [("examples/test_example_pages.py", "sh")],
+    "docs/stream.md": [("examples/test_example_pages.py", "sh")],
     "docs/tuning.md": [("examples/test_page_commands.py", "indented")],
-    "docs/tutorial.md": [("bazel/test_walkthroughs.py", "starlark sh yaml text c")],
+    "docs/tutorial.md": [
+        ("bazel/test_walkthroughs.py", "starlark sh yaml text c"),
+        ("examples/test_example_pages.py", "bazelrc"),
+    ],
+    "examples/README.md": [("examples/test_example_pages.py", "sh")],
     "docs/vm.md": [("examples/test_page_commands.py", "indented")],
 }
 # What no test runs: the page, how the block begins, and why.
@@ -62,23 +76,18 @@ LONG = "takes minutes to days; a slice of the same runs in the suite"
 TESTS = "runs tests, which the suite runs"
 NOT_RUN = {
     ("README.md", "models.yaml ──┐"): "a drawing",
-    ("README.md", "load("): "test_the_readme_s_workspace_loads_what_is_there",
-    ("README.md", "exports_files("): "test_the_readme_s_workspace_exports_its_manifest",
     ("README.md", "./bazelw run //examples:tour"): "the last step of .ci/run",
     ("README.md", "model  "): "printed by the tour",
     ("README.md", "bazel test @models//..."): "docs/first_hour.md has the same",
     ("docs/DESIGN.md", ""): "a drawing",
-    ("docs/accelerator.md", "models:"): "tests/manifest builds such entries",
     ("docs/backends.md", "mlftool compile kws.onnx"): "needs CMSIS-NN; tests/backends has a double",
     ("docs/backends.md", "int32_t TVM"): "a declaration; tests/backends links it",
     ("docs/boards.md", "rv32imc: the C compiler"): "what a machine without the compiler prints",
-    ("docs/errors.md", "FILE:LINE:COL"): "a form",
     ("docs/layers.md", "python benchmarks/layers.py"): LONG,
     ("docs/library.md", "library = tvm."): "needs TVM; tests/runtime runs it where that is",
     ("docs/manifest.md", ""): "tests/manifest/test_manifest_docs.py and tools/docs.py --check",
     ("docs/migration_genrules.md", "build --"): "a line of .bazelrc, a matter of taste",
     ("docs/published.md", "python benchmarks/"): LONG,
-    ("docs/quantize.md", "models:"): "tests/manifest/test_quantize_key.py has the key",
     ("docs/quantize.md", "pip install"): "needs the reader's samples; the first block runs",
     ("docs/reliability.md", "pytest "): TESTS,
     ("docs/reliability.md", "python -m tests."): LONG,
@@ -90,14 +99,10 @@ NOT_RUN = {
         "docs/safety.md",
         "cppcheck ",
     ): "tests/codegen/test_misra.py calls cppcheck",
-    ("docs/state.md", "mlftool compile kws.onnx"): "needs a network with states",
-    ("docs/stream.md", "mlftool compile tcn.onnx"): "needs a network over time",
     ("docs/stream.md", "python benchmarks/"): LONG,
     ("docs/testing.md", ""): TESTS,
     ("docs/tuning.md", "mlf_tune("): "rules of docs/rules.md, which tests/rules calls",
-    ("docs/tutorial.md", "# What a project"): "test_the_tutorial_has_the_bazelrc_of_the_example",
     ("examples/README.md", "./bazelw "): "targets of this repository, which the suite builds",
-    ("examples/README.md", "mlftool compile examples/"): "README.md has the same commands",
     ("examples/monorepo/README.md", ""): "tests/examples/test_monorepo.py runs its targets",
     ("examples/training/README.md", "python3 -m venv"): "trains networks, for minutes",
 }
@@ -110,7 +115,9 @@ BLOCKS = [block for page in pages() for block in blocks(page)]
 
 
 def is_followed(block: Block) -> bool:
-    return any(block.kind in kinds.split() for _, kinds in FOLLOWED.get(block.page, ()))
+    return any(
+        (block.kind or "plain") in kinds.split() for _, kinds in FOLLOWED.get(block.page, ())
+    )
 
 
 def excepted(block: Block) -> tuple[str, str] | None:
@@ -130,7 +137,7 @@ def test_each_block_runs_or_says_why_not() -> None:
 def test_tables_have_no_more_than_the_pages() -> None:
     used = {excepted(b) for b in BLOCKS}
     assert set(NOT_RUN) - used == set()
-    kinds = {(b.page, b.kind) for b in BLOCKS}
+    kinds = {(b.page, b.kind or "plain") for b in BLOCKS}
     for page, tests in FOLLOWED.items():
         for test, words in tests:
             assert [k for k in words.split() if (page, k) not in kinds] == [], page

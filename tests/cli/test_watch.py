@@ -18,7 +18,8 @@ from shared import OWN, REPO
 
 from mlftool.cli import main
 from mlftool.cli.watch import files_of
-from mlftool.manifest import load
+from mlftool.manifest import Model, load
+from mlftool.manifest.records import keys_of
 
 MANIFEST = """version: 1
 models:
@@ -95,6 +96,36 @@ def test_all_files_of_a_manifest_are_watched(folder: Path) -> None:
     found = files_of(load(folder / "models.yaml"))
     names = ["models.yaml", "gesture_int8.onnx", "gesture_int8.npz"]
     assert [p.name for p in found] == names
+
+
+def test_files_of_every_key_are_watched(tmp_path: Path) -> None:
+    """A manifest that names a file wherever a model may name one."""
+    names = {"model": "m.onnx", "data_files": "d.bin", "backend_files": "b.py", "tuning": "t.json",
+             "quantize": "q.npz", "test": "v.npz"}  # fmt: skip
+    keys = {name: about.kind for name, (_, about) in keys_of(Model).items()}
+    with_files = {
+        n for n, kind in keys.items() if "File(" in repr(kind) or n in ("test", "quantize")
+    }
+    assert with_files == names.keys()
+    (tmp_path / "models.yaml").write_text(
+        "version: 1\nmodels:\n  m:\n    model: m.onnx\n    data_files: [d.bin]\n"
+        "    backend_files: [b.py]\n    tuning: t.json\n    quantize: {data: q.npz}\n"
+        "    test: {vectors: v.npz}\n    targets: host\n"
+    )
+    found = files_of(load(tmp_path / "models.yaml", check_files=False))
+    assert {p.name for p in found} == {"models.yaml", *names.values()}
+
+
+@pytest.mark.parametrize("command", ["build", "watch"])
+@pytest.mark.parametrize("name", ["m.onnx", "m.tar"])
+def test_what_is_no_manifest_is_named(
+    command: str, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / name).write_bytes(b"\xff\0")
+    assert main([command, str(tmp_path / name)]) == 2
+    said, hint = capsys.readouterr().err.splitlines()
+    assert "error[MLF0100]" in said
+    assert "`mlftool " in hint
 
 
 def test_bad_input_ends_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
+import shlex
 import shutil
 from pathlib import Path
 
+import onnx
 import pytest
 from shared import REPO
 
 from mlftool.cli import main
+from mlftool.errors import Problem
+from mlftool.manifest import load
 
 
 def page(name: str) -> str:
@@ -55,7 +60,7 @@ def test_the_tutorial_has_the_bazelrc_of_the_example() -> None:
     beside = REPO.parent / "sensor_example"
     example = beside if beside.exists() else REPO / "examples/external_workspace"
     lines = (example / ".bazelrc").read_text()
-    assert f"```\n{lines}```" in (REPO / "docs/tutorial.md").read_text()
+    assert f"```bazelrc\n{lines}```" in (REPO / "docs/tutorial.md").read_text()
 
 
 def test_the_readme_s_workspace_exports_its_manifest() -> None:
@@ -74,3 +79,93 @@ def test_the_style_page_has_twenty_pairs() -> None:
         assert before != after
     readme = page("README.md")
     assert [before for before, _ in pairs if before.rstrip(".") in readme] == []
+
+
+def fenced(name: str, kind: str, begin: str) -> str:
+    """The block of a page that begins like this."""
+    found = re.findall(rf"^```{kind}\n({re.escape(begin)}.*?)^```$", (REPO / name).read_text(),
+                       re.MULTILINE | re.DOTALL)  # fmt: skip
+    assert len(found) == 1, (name, begin)
+    return str(found[0])
+
+
+def test_the_readme_s_workspace_loads_what_is_there() -> None:
+    """Each name that README.md loads is defined, and called with arguments that it takes."""
+    functions = {
+        f.name: {a.arg for a in (*f.args.args, *f.args.kwonlyargs)}
+        for file in ("repositories.bzl", "private/manifest_repository.bzl")
+        for f in ast.parse((REPO / "rules" / file).read_text()).body
+        if isinstance(f, ast.FunctionDef)
+    }
+    loaded, *calls = (
+        node.value
+        for node in ast.parse(fenced("README.md", "starlark", "load(")).body
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
+    )
+    label, *names = (ast.literal_eval(argument) for argument in loaded.args)
+    assert label == "@mlftool//rules:repositories.bzl"
+    assert sorted(ast.unparse(call.func) for call in calls) == sorted(names)
+    first, *_, last = (ast.unparse(call.func) for call in calls)
+    assert (first, last) == ("mlf_dependencies", "mlf_manifest_repository")
+    for call in calls:
+        name = ast.unparse(call.func)
+        assert not call.args
+        assert {k.arg for k in call.keywords} <= functions[name], name
+
+
+def test_the_form_of_errors() -> None:
+    """docs/errors.md: what is printed of a problem that has all parts."""
+    problem = Problem(
+        *("MLF0100", "what is wrong; got X, expected Y", "FILE", 12, 34, "KEY.PATH", "what to do")
+    )
+    printed = str(problem).replace("MLF0100", "MLFnnnn").replace(":12:34:", ":LINE:COL:")
+    assert f"{printed}\n" == fenced("docs/errors.md", "", "FILE:")
+
+
+NETWORKS = {
+    "docs/state.md": "kws (float[1,4] x, float[1,4] h0, float[2] cache) => "
+    "(float[1,4] y, float[1,4] hn, float[2] cache_out) {\n"
+    "hn = Add(x, h0)\ny = Relu(hn)\ncache_out = Neg(cache) }",
+    "docs/stream.md": "tcn (float[1,8,time] x) => (float[1,8,t] y) {\n"
+    "s = Constant<value_ints: ints = [8,8,3]>()\nh = Constant<value_float: float = 0.5>()\n"
+    "w = Expand(h, s)\np = Constant<value_ints: ints = [0,0,2,0,0,0]>()\n"
+    "q = Pad(x, p)\ny = Conv(q, w) }",
+}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_commands_of_networks_that_remember(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """docs/state.md and docs/stream.md, with the smallest network that has what they name."""
+    monkeypatch.chdir(tmp_path)
+    head = '<ir_version: 9, opset_import: ["": 17]> '
+    model = onnx.parser.parse_model(head + NETWORKS[name])
+    command, *words = shlex.split(fenced(name, "sh", "mlftool compile"))
+    assert command == "mlftool"
+    onnx.save(model, words[1])
+    assert main(words) == 0
+    assert Path(words[words.index("-o") + 1]).is_file()
+
+
+@pytest.mark.parametrize("name", ["docs/quantize.md", "docs/accelerator.md"])
+def test_manifests_of_pages_load(name: str, tmp_path: Path) -> None:
+    """Keys and values of docs/quantize.md and docs/accelerator.md; the files are the reader's."""
+    file = tmp_path / "models.yaml"
+    file.write_text(f"version: 1\n{fenced(name, 'yaml', 'models:')}")
+    (model,) = load(file, check_files=False).models.values()
+    assert bool(model.quantize) == ("quantize" in name)
+    assert bool(model.backends) == ("accelerator" in name)
+
+
+@pytest.mark.skipif(
+    not (shutil.which("arm-none-eabi-gcc") and shutil.which("qemu-system-arm")),
+    reason="apt-get install gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm",
+)
+def test_commands_of_the_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """examples/README.md."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "examples").symlink_to(REPO / "examples")
+    lines = fenced("examples/README.md", "sh", "mlftool ").splitlines()
+    words = [shlex.split(line.removeprefix("mlftool ")) for line in lines]
+    assert [main(command) for command in words] == [0, 0]

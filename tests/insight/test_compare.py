@@ -12,7 +12,7 @@ import onnx
 import onnxruntime
 import pytest
 from builders import Layers
-from looks import GESTURE, MODELS, data_of, needs_board, refused, said
+from looks import GESTURE, MANIFEST, MODELS, data_of, needs_board, refused, said
 from onnxruntime.quantization import QuantFormat
 from quantiser import quantised
 from shared import NETWORKS
@@ -252,6 +252,8 @@ def test_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "MLF0405" in refused(capsys, "compare", GESTURE, "--against", FLOAT, "--on", "cortex-m4")
     assert "MLF0405" in refused(capsys, "compare", GESTURE, "--on", "cortex-m4", "--sqnr", "3")
     assert "MLF0405" in refused(capsys, "compare", tmp_path / "x.tar", "--on", "cortex-m4")
+    for command in (("compare", MANIFEST, "--on", "cortex-m4"), ("ops", MANIFEST)):
+        assert "name one of this manifest" in refused(capsys, *command)
     assert "MLF0202" in refused(capsys, "compare", GESTURE, "--against", tmp_path / "x.onnx")
     assert "MLF0202" in refused(capsys, "compare", tmp_path / "x.onnx", "--on", "cortex-m4")
     assert "not the same network" in refused(capsys, "compare", GESTURE, "--against", other)

@@ -111,7 +111,7 @@ def test_the_picture_is_whole_and_the_same_again(
         pictures.append((tmp_path / f"{k}.svg").read_bytes())
     assert pictures[0] == pictures[1]
     root = ElementTree.fromstring(pictures[0])
-    boxes = [e for e in root.iter() if e.get("class") == "edge"]
+    boxes = [e for e in root.iter() if e.get("class") == "edge block"]
     (pool,) = only(data_of(capsys, "memmap", model, "--no-advice"))["pools"]
     assert len(boxes) == len(pool["blocks"])
     width, height = float(root.get("width", 0)), float(root.get("height", 0))

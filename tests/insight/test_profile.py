@@ -237,6 +237,7 @@ def test_a_wide_model_is_answered_within_ten_seconds(
         (["profile", GESTURE, "--module", "m"], "--module: it names a module of an archive"),
         (["profile", GESTURE, "--entry", "m"], "--entry: it names an entry of a manifest"),
         (["profile", MANIFEST, "--optimize", "size"], "--optimize: set it in the manifest"),
+        (["profile", f"{MANIFEST}:gesture_int8"], f"{MANIFEST} --entry gesture_int8"),
         (["profile", MANIFEST, "--entry", "gestur_int8"], "did you mean 'gesture_int8'"),
         (["profile", MANIFEST, "--target", "cortex-m5"], "did you mean 'cortex-m55'"),
         (["profile", MANIFEST, "--entry", "vibration_float32", "--target", "cortex-m3"], "none of"),
