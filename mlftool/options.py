@@ -241,11 +241,11 @@ class CompilerOptions:
         ),
         "Inputs that get what an output held after the run before, as `INPUT=OUTPUT`: the module "
         "keeps them, zeros at first, and `tvmgen_<module>_reset` sets them back. `all` are those "
-        "that a TensorFlow Lite model keeps itself. For aot with interface `c`.",
+        "that a TensorFlow Lite model keeps itself. For aot with interface `c`, and vm.",
         default=(),
         default_text="none",
         example="{h0: hn}",
-        executors=["aot"],
+        executors=["aot", "vm"],
         needs=[Need("interface_api", "c"), Need("workspace_io", False)],
     )
     stream: tuple[str, ...] = option(
@@ -257,11 +257,11 @@ class CompilerOptions:
         ),
         "Makes the streaming form of a model: each run takes `step` elements (1) of the inputs' "
         "`axis`, its number or its name in the file, and gives what the model gives for them. "
-        "What would be computed twice is kept, as `state` is. For aot with interface `c`.",
+        "What would be computed twice is kept, as `state` is. For aot with interface `c`, and vm.",
         default=(),
         default_text="none",
         example="{axis: time, step: 1}",
-        executors=["aot"],
+        executors=["aot", "vm"],
         needs=[Need("interface_api", "c"), Need("workspace_io", False)],
     )
     backends: tuple[str, ...] = option(

@@ -32,8 +32,11 @@ class Slot:
         return self.read_at == self.write_at
 
 
-def slots(program: Program, interface: Graph) -> tuple[tuple[Slot, ...], int]:
-    """The states' places, and the bytes of all."""
+def slots(
+    program: Program, interface: Graph, straight: bool = True
+) -> tuple[tuple[Slot, ...], int]:
+    """The states' places, and the bytes of all. What is not `straight` has jumps between its calls,
+    so that their order tells no last reader: each state has two places."""
     found, end = [], 0
     for state in interface.kept:
         size = interface.types[state.input].bytes
@@ -41,7 +44,7 @@ def slots(program: Program, interface: Graph) -> tuple[tuple[Slot, ...], int]:
         source = program.graph.inputs[interface.inputs.index(state.input)]
         read_at, end = end, end + aligned(size)
         write_at = read_at
-        if not in_place(program, source, state.output):
+        if not (straight and in_place(program, source, state.output)):
             write_at, end = end, end + aligned(size)
         found.append(Slot(state, size, read_at, write_at))
     return tuple(found), end

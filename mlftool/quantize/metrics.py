@@ -44,8 +44,7 @@ def metric_for(
     """The metric that is asked for, or the best that the data and an output of `shape` allow.
     Raises MlfError."""
     if name is None and samples.labels is None:
-        scores = math.prod(shape) == max(shape, default=0) > 1  # of classes; no image, no number
-        return "agreement" if scores else "sqnr"
+        return "agreement" if has_classes(shape) else "sqnr"
     if name is None:
         return "top1"
     if name in ("top1", "auc") and samples.labels is None:
@@ -55,6 +54,25 @@ def metric_for(
         text = "metric auc needs labels 0 and 1, and both of them"
         raise MlfError(Problem("MLF0602", text, file, path="labels"))
     return name
+
+
+def has_classes(shape: tuple[int, ...]) -> bool:
+    """Whether an output of the shape is a score for each class: no image, no single number."""
+    return math.prod(shape) == max(shape, default=0) > 1
+
+
+def changed_classes(outputs: Outputs, reference: Outputs) -> int:
+    """How many samples have their largest score elsewhere."""
+    first = next(iter(outputs))
+    return int(np.count_nonzero(_classes(outputs[first]) != _classes(reference[first])))
+
+
+def largest_error(outputs: Outputs, wanted: Outputs) -> float:
+    """The largest difference of any output, as a share of that output's largest absolute value."""
+    return max(
+        float(np.abs(_gap(outputs[n], right)).max() / (np.abs(right).max() or 1.0))
+        for n, right in wanted.items()
+    )
 
 
 def value_of(metric: str, outputs: Outputs, reference: Outputs, samples: Samples) -> float:

@@ -38,7 +38,7 @@ ARITHMETIC = frozenset(
         *("Add", "Sub", "Mul", "Sum", "Mean", "Max", "Min", "Relu", "Clip", "LeakyRelu", "Sigmoid"),
         *("Tanh", "HardSigmoid", "HardSwish", "Elu", "AveragePool", "GlobalAveragePool"),
         *("ReduceMean", "ReduceSum", "Concat", "Resize", "MatMul", "Gemm", "LayerNormalization"),
-        *("InstanceNormalization", "GroupNormalization", "RMSNormalization"),
+        *("InstanceNormalization", "GroupNormalization", "RMSNormalization", "Softmax"),
     )
 )
 # What a factor of each channel passes: equalisation goes through them.
@@ -201,7 +201,7 @@ def _groups(model: ModelProto, layers: set[str]) -> dict[str, str]:
     wanted = {
         root(name)
         for node in model.graph.node
-        if node.name in layers or node.op_type in ARITHMETIC
+        if node.name in layers or _reads_integers(node, shown)
         for name in node.input
         if name in floats and name not in hidden
     }
@@ -215,6 +215,12 @@ def moves(node: NodeProto) -> bool:
     if node.op_type == "Pad":  # prepared ones name no value that is 0
         return len(node.input) < 3 or not node.input[2]
     return node.op_type in MOVES
+
+
+def _reads_integers(node: NodeProto, shown: set[str]) -> bool:
+    """Whether what an operator reads is stored; of what makes the model's own probabilities not."""
+    is_last = node.op_type == "Softmax" and not shown.isdisjoint(node.output)
+    return node.op_type in ARITHMETIC and not is_last
 
 
 def _is_cut(readers: list[NodeProto]) -> bool:

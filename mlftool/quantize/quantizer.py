@@ -11,7 +11,17 @@ from mlftool.errors import MlfError, Problem
 from mlftool.ir.graph import Array
 from mlftool.quantize.device import PRODUCER, Cost, Device, Prices, device_outputs, total
 from mlftool.quantize.improve import Improved, bias_corrections, improved
-from mlftool.quantize.metrics import DROP, Goal, metric_for, shown, sqnr, value_of
+from mlftool.quantize.metrics import (
+    DROP,
+    Goal,
+    changed_classes,
+    has_classes,
+    largest_error,
+    metric_for,
+    shown,
+    sqnr,
+    value_of,
+)
 from mlftool.quantize.network import float_outputs, network
 from mlftool.quantize.plan import Plan, Precision
 from mlftool.quantize.prepare import prepared
@@ -20,14 +30,14 @@ from mlftool.quantize.search import Found, Point, search
 from mlftool.quantize.studio import Studio
 from mlftool.quantize.write import written
 
-MOST_SAMPLES = 64  # that steps and the search measure on; accuracy is of all
+MOST_SAMPLES = 64  # that ranges and rounding are chosen on; accuracy is of others
 
 
 @dataclass(frozen=True)
 class Request:
     """What is asked for. `file` and `data_file` are what messages call the model and the samples;
-    `test` are other samples that accuracy is measured on. Without `enough` a share may lose
-    `metrics.DROP` of the float model's, and any other metric is only reported."""
+    `samples` is the most of them that calibrate. Without `enough` a share may lose `metrics.DROP`
+    of the float model's, and any other metric is only reported."""
 
     file: str
     data_file: str
@@ -55,6 +65,22 @@ class LayerReport:
 
 
 @dataclass(frozen=True)
+class Judged:
+    """How far a model is from the float model on the samples that judge it, which are `unseen` if
+    none of them calibrated. SQNRs in dB are those before outputs become probabilities; `error` is
+    the largest difference of an output, of the output's largest value; `changed` counts samples of
+    another class, None where there are no classes."""
+
+    count: int
+    unseen: bool
+    sqnr: float
+    calibration_count: int
+    calibration_sqnr: float
+    error: float
+    changed: int | None
+
+
+@dataclass(frozen=True)
 class Quantized:
     """The result. `before` is the float model's accuracy, `after` that of `model`."""
 
@@ -62,7 +88,7 @@ class Quantized:
     request: Request
     metric: str
     goal: Goal | None
-    count: int
+    judged: Judged
     before: float
     after: float
     output_sqnr: float
@@ -80,24 +106,27 @@ def quantized(
     request: Request,
     test: tuple[Mapping[str, Array], str] | None = None,
 ) -> Quantized:
-    """Raises MlfError for data that do not fit, and for accuracy that cannot be reached, of which
-    it says what can be."""
+    """`test` are other samples that judge, and what messages call them; without them some of
+    `arrays` do not calibrate but judge. Raises MlfError for data that do not fit, and for accuracy
+    that cannot be reached, of which it says what can be."""
     plain = prepared(model, request.file, request.shapes)
     samples = samples_of(arrays, plain, request.data_file)
-    judged = samples_of(test[0], plain, test[1]) if test else samples
+    if test:
+        samples, judged = samples.part(request.samples), samples_of(test[0], plain, test[1])
+    else:
+        samples, judged = samples.parted(request.samples)
     net = network(plain, request.file)
     first = float_outputs(plain)[0].type.tensor_type.shape
     shape = tuple(d.dim_value for d in first.dim)
     metric = metric_for(request.metric, judged, test[1] if test else request.data_file, shape)
-    best = improved(net, samples.part(request.samples))
-    studio = Studio(best.net, samples.part(request.samples))
-    everything = Studio(best.net, judged)
-    reference = everything.run(None, everything.outputs)
+    best = improved(net, samples)
+    studio, others = Studio(best.net, samples), Studio(best.net, judged)
+    reference = others.run(None, others.outputs)
     before = value_of(metric, reference, reference, judged)
     goal = _goal(metric, request.enough, before)
 
     def judge(plan: Plan) -> float:
-        made = everything.run(plan, everything.outputs)
+        made = others.run(plan, others.outputs)
         return value_of(metric, made, reference, judged)
 
     device = Device(best.net, request.target, request.optimize)
@@ -106,16 +135,22 @@ def quantized(
         raise _out_of_reach(request, goal, found, before)
     found = _polished(studio, found, judge)
     made = written(best.net, found.plan, PRODUCER)
-    after, distance = found.chosen.accuracy, found.chosen.sqnr
+    after = found.chosen.accuracy
+    outputs = others.run(found.plan, others.outputs)
     if request.on_device:
         outputs = device_outputs(made, judged)
         after = value_of(metric, outputs, reference, judged)
-        distance = sqnr(outputs, reference)
         if goal and not goal.met(after):
             raise _out_of_reach(request, goal, found, before)
+    distance = sqnr(outputs, reference)
     costs = device.costs(found.plan)
+    verdict = Judged(
+        *(len(judged), judged is not samples, sqnr(others.judged(found.plan), others.judged(None))),
+        *(len(samples), found.chosen.sqnr, largest_error(outputs, reference)),
+        changed_classes(outputs, reference) if has_classes(shape) else None,
+    )
     return Quantized(
-        *(made, request, metric, goal, len(judged), before, after, distance, request.on_device),
+        *(made, request, metric, goal, verdict, before, after, distance, request.on_device),
         *(total(costs.values()), found.curve[0].cost, best),
         *(tuple(_layers(studio, best, found, costs)), found),
     )

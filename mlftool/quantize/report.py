@@ -8,19 +8,32 @@ from typing import Any
 from mlftool.errors import one_line
 from mlftool.quantize.device import Cost
 from mlftool.quantize.metrics import shown
+from mlftool.quantize.plan import Precision
 from mlftool.quantize.quantizer import Quantized
 from mlftool.quantize.search import Point
 
 
 def text(q: Quantized, output: str) -> str:
     """Accuracy first, then layers, steps and the curve."""
-    where = "compiled C" if q.on_device else "simulated"
+    where, judged = "compiled C" if q.on_device else "simulated", q.judged
+    seen = "calibration has not seen" if judged.unseen else "calibration has seen, too"
+    if any(x.precision is not Precision.INT8 for x in q.layers):
+        seen += ", and by which precisions were chosen"
     lines = [
         f"{one_line(q.request.file)} -> {one_line(output)}, for {q.request.target}",
         "",
         f"  {q.metric:<12}float {shown(q.metric, q.before)}, quantised "
-        f"{shown(q.metric, q.after)} ({q.count} samples, {where})",
-        f"  {'sqnr':<12}{q.output_sqnr:.1f} dB of the outputs",
+        f"{shown(q.metric, q.after)} ({where})",
+        f"  {'samples':<12}{_samples(judged.count)} that {seen}; "
+        f"{judged.calibration_count} calibrated",
+        f"  {'sqnr':<12}{q.output_sqnr:.1f} dB of the outputs; before probabilities "
+        f"{judged.sqnr:.1f} dB, of calibration's samples {judged.calibration_sqnr:.1f} dB",
+        f"  {'error':<12}at most {100 * judged.error:.2g} % of an output's largest value",
+        *(
+            [f"  {'classes':<12}{judged.changed} of {_samples(judged.count)} differ from float"]
+            if judged.changed is not None
+            else []
+        ),
         f"  {'flash':<12}{q.float_cost.flash:,} B -> {q.cost.flash:,} B of constants",
         f"  {'cost':<12}{_instructions(q.float_cost)} -> {_instructions(q.cost)} instructions, "
         "estimated",
@@ -29,6 +42,10 @@ def text(q: Quantized, output: str) -> str:
         lines.append(f"  {'asked for':<12}{q.goal.text}")
     lines += ["", *_layers(q), "", *_steps(q), "", *_curve(q)]
     return "\n".join(lines)
+
+
+def _samples(count: int) -> str:
+    return f"{count} sample{'s' * (count != 1)}"
 
 
 def _instructions(cost: Cost) -> str:
@@ -94,7 +111,13 @@ def to_json(q: Quantized) -> dict[str, Any]:
         "target": q.request.target,
         "metric": q.metric,
         "asked_for": q.goal.enough if q.goal else None,
-        "samples": q.count,
+        "samples": q.judged.count,
+        "samples_unseen": q.judged.unseen,
+        "samples_of_calibration": q.judged.calibration_count,
+        "sqnr_before_probabilities": q.judged.sqnr,
+        "sqnr_of_calibration": q.judged.calibration_sqnr,
+        "largest_error": q.judged.error,
+        "classes_changed": q.judged.changed,
         "accuracy_before": q.before,
         "accuracy_after": q.after,
         "on_device_arithmetic": q.on_device,

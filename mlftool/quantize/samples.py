@@ -26,9 +26,22 @@ class Samples:
 
     def part(self, most: int) -> Samples:
         """At most so many of them, spread evenly."""
-        if len(self) <= most:
-            return self
-        chosen = np.arange(most) * len(self) // most
+        return self if len(self) <= most else self._taken(np.arange(most) * len(self) // most)
+
+    def parted(self, most: int) -> tuple[Samples, Samples]:
+        """What calibrates, at most so many and three quarters, and what judges it: the others,
+        which calibration has not seen. Both have something of each label. Fewer than 4 do both."""
+        count = min(most, len(self) - len(self) // 4)
+        if count == len(self):
+            return self, self
+        order = (
+            np.arange(len(self)) if self.labels is None else np.argsort(self.labels, kind="stable")
+        )
+        seen = np.zeros(len(self), bool)
+        seen[order[np.arange(count) * len(self) // count]] = True
+        return self._taken(np.flatnonzero(seen)), self._taken(np.flatnonzero(~seen))
+
+    def _taken(self, chosen: Array) -> Samples:
         return replace(
             self,
             inputs={n: a[chosen] for n, a in self.inputs.items()},

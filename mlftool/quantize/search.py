@@ -79,7 +79,7 @@ def search(
     goal: Goal | None,
     flash: int | None,
 ) -> Found:
-    """`judge` gives the accuracy of a plan, on all samples; `studio` has those for the search."""
+    """`judge` gives the accuracy of a plan on what judges; `studio` has what calibrates."""
     s = _Search(studio, studio.judged(None), prices, judge, goal, flash)
     for precision in (Precision.FLOAT, Precision.INT16, Precision.INT4):
         s.point(f"all {precision}", plan.uniform(precision))

@@ -122,10 +122,10 @@ OPTION_ATTRS = {
         doc = "Memories to use instead of one workspace, fastest first, as `NAME=BYTES` or `NAME=BYTES@SECTION`: the most used tensors go to the first that has room. With a section the module has an array there, without it the application passes the memory in `struct tvmgen_<module>_workspace_pools`. For aot with interface `c`.",
     ),
     "state": attr.string_list(
-        doc = "Inputs that get what an output held after the run before, as `INPUT=OUTPUT`: the module keeps them, zeros at first, and `tvmgen_<module>_reset` sets them back. `all` are those that a TensorFlow Lite model keeps itself. For aot with interface `c`.",
+        doc = "Inputs that get what an output held after the run before, as `INPUT=OUTPUT`: the module keeps them, zeros at first, and `tvmgen_<module>_reset` sets them back. `all` are those that a TensorFlow Lite model keeps itself. For aot with interface `c`, and vm.",
     ),
     "stream": attr.string_list(
-        doc = "Makes the streaming form of a model: each run takes `step` elements (1) of the inputs' `axis`, its number or its name in the file, and gives what the model gives for them. What would be computed twice is kept, as `state` is. For aot with interface `c`.",
+        doc = "Makes the streaming form of a model: each run takes `step` elements (1) of the inputs' `axis`, its number or its name in the file, and gives what the model gives for them. What would be computed twice is kept, as `state` is. For aot with interface `c`, and vm.",
     ),
     "system_lib": attr.bool(
         doc = "Whether packed functions are found by name, through `TVMSystemLibEntryPoint`.",
@@ -260,7 +260,10 @@ OPTIONS = {
     ),
     "state": struct(
         default = [],
-        executors = ["aot"],
+        executors = [
+            "aot",
+            "vm",
+        ],
         flag = "--state",
         kind = "string_list",
         needs = [
@@ -280,7 +283,10 @@ OPTIONS = {
     ),
     "stream": struct(
         default = [],
-        executors = ["aot"],
+        executors = [
+            "aot",
+            "vm",
+        ],
         flag = "--stream",
         kind = "string_list",
         needs = [

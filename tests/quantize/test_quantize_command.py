@@ -89,7 +89,11 @@ def test_the_report_for_scripts_and_people(
     labels = np.array([int(float_net.run(None, {"x": x})[0].argmax()) for x in given])
     assert quantise(mobile(), {"x": given, "labels": labels}, "--json") == 0
     said = json.loads(capsys.readouterr().out)
-    assert (said["metric"], said["accuracy_before"], said["samples"]) == ("top1", 1.0, 24)
+    assert (said["metric"], said["accuracy_before"], said["samples"]) == ("top1", 1.0, 6)
+    assert (said["samples_unseen"], said["samples_of_calibration"]) == (True, 18)
+    assert said["classes_changed"] == 0
+    assert 0 < said["largest_error"] < 0.1
+    assert min(said["sqnr_of_calibration"], said["sqnr_before_probabilities"]) > 20
     assert said["accuracy_after"] >= 0.997
     assert said["on_device_arithmetic"] is True
     assert [x["precision"] for x in said["layers"]] == ["int8"] * 7
@@ -100,7 +104,9 @@ def test_the_report_for_scripts_and_people(
 
     assert quantise(mobile(), {"x": given, "labels": labels}) == 0
     text = capsys.readouterr().out
-    assert "top1        float 100.00 %" in text
+    assert "top1        float 100.00 %, quantised 100.00 % (compiled C)" in text
+    assert "samples     6 samples that calibration has not seen; 18 calibrated" in text
+    assert "classes     0 of 6 samples differ from float" in text
     assert "asked for   top1 at least 99.70 %" in text
 
 

@@ -78,6 +78,7 @@ OPERATORS: Mapping[str, Make] = {
     "Concat": lambda net, a, b: net.conv(net.node("Concat", a, b, axis=1), 12, 6, 1, 1),
     "AveragePool": lambda net, a, b: net.node("AveragePool", a, kernel_shape=[2, 2]),
     "ReduceSum": lambda net, a, b: net.node("ReduceSum", b, net.const([3], np.int64)),
+    "Softmax": lambda net, a, b: net.node("Softmax", b, axis=-1),
     "padding": padded(0.0),
     "padded means": padded(0.0, "AveragePool"),
     "padding below all": padded(-1e38),

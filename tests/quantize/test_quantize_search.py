@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import onnx
@@ -15,6 +15,7 @@ from mlftool.mlf.interface import Interface
 from mlftool.module import ModuleSpec
 from mlftool.quantize.plan import Precision
 from mlftool.quantize.quantizer import Quantized, Request, quantized
+from mlftool.quantize.samples import Samples
 from mlftool.runtime.boards import BOARDS
 from mlftool.runtime.execute import Place, execute
 from mlftool.runtime.host import load_host
@@ -77,3 +78,37 @@ def test_a_board_computes_what_the_computer_does() -> None:
     name = q.model.graph.output[0].name
     for x, made_there in zip(given, ran.outputs, strict=True):
         assert np.array_equal(made_there[name], module({"x": x})[name])
+
+
+@pytest.mark.parametrize(
+    ("count", "most", "wanted"),
+    [(3, 64, (3, 3)), (4, 64, (3, 1)), (24, 64, (18, 6)), (99, 64, (64, 35))],
+)
+def test_samples_that_judge_do_not_calibrate(
+    count: int, most: int, wanted: tuple[int, int]
+) -> None:
+    """Of sorted labels both have all."""
+    x = np.arange(count, dtype=np.float32).reshape(-1, 1, 1)
+    labels = np.sort(np.arange(count) % 2)
+    seen, others = Samples({"x": x}, {"y": x}, labels).parted(most)
+    assert (len(seen), len(others)) == wanted
+    both = {*seen.inputs["x"].flat} & {*others.inputs["x"].flat}
+    assert bool(both) == (count < 4)
+    assert all(np.array_equal(s.inputs["x"], s.expected["y"]) for s in (seen, others))
+    assert all(
+        len(set(s.labels)) == 2 for s in (seen, others) if s.labels is not None and len(s) > 1
+    )
+
+
+@pytest.mark.parametrize("make", [mobile, residual, lambda: mobile(spread=1.0)])
+def test_the_error_on_other_samples_is_bounded(make: Callable[[], onnx.ModelProto]) -> None:
+    """Bars of what users hit: samples of another seed, judged in compiled C."""
+    test = {"x": samples(seed=99, count=12)}, "test.npz"
+    request = Request("net.onnx", "data.npz", metric="sqnr")
+    q = quantized(make(), {"x": samples()}, request, test)
+    assert set(precisions(q)) == {Precision.INT8}
+    assert q.judged.unseen
+    assert (q.judged.count, q.judged.calibration_count) == (12, 24)
+    assert q.after > 36
+    assert q.judged.error < 0.03
+    assert q.judged.sqnr > q.judged.calibration_sqnr - 6

@@ -15,10 +15,12 @@ import mlftool
 from mlftool.cli import main
 from mlftool.codegen.states import slots
 from mlftool.compile import ModuleSpec, compile_module, compile_modules
+from mlftool.options import OPTIONS
 from mlftool.runtime.load import LoadedArchive, LoadedModule, load
 
 INPUTS, HIDDEN, CACHED = 5, 7, 3
 STATE = ("h0=hn", "cache=cache_out")
+KEEPERS = OPTIONS["state"].executors
 
 
 def network() -> onnx.ModelProto:
@@ -61,13 +63,15 @@ def sequence(count: int) -> np.ndarray:
     return np.random.default_rng(3).normal(0, 1, shape).astype(np.float32)
 
 
-def loaded(model: onnx.ModelProto, *state: str) -> LoadedModule:
-    return LoadedArchive(compile_modules([ModuleSpec(model, "m", state=state)]), "", None).module()
+def loaded(model: onnx.ModelProto, *state: str, executor: str = "aot") -> LoadedModule:
+    spec = ModuleSpec(model, "m", state=state, executor=executor)
+    return LoadedArchive(compile_modules([spec]), "", None).module()
 
 
-def test_a_thousand_steps() -> None:
+@pytest.mark.parametrize("executor", KEEPERS)
+def test_a_thousand_steps(executor: str) -> None:
     model, xs = network(), sequence(1000)
-    module = loaded(model, *STATE)
+    module = loaded(model, *STATE, executor=executor)
     assert [t.name for t in module.inputs] == ["x"]
     assert [t.name for t in module.outputs] == ["y", "total"]
     for x, want in zip(xs, wanted(model, xs), strict=True):
@@ -75,9 +79,10 @@ def test_a_thousand_steps() -> None:
             np.testing.assert_allclose(got, want[name], 1e-5, 1e-5)
 
 
-def test_reset_is_the_beginning() -> None:
+@pytest.mark.parametrize("executor", KEEPERS)
+def test_reset_is_the_beginning(executor: str) -> None:
     model, xs = network(), sequence(4)
-    module = loaded(model, *STATE)
+    module = loaded(model, *STATE, executor=executor)
     first = [module.run({"x": x}) for x in xs]
     module.reset()
     for x, want in zip(xs, first, strict=True):
@@ -108,10 +113,11 @@ def test_run_feeds_a_sequence(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert main([*command, *states]) == 0, capsys.readouterr().err
 
 
-def test_several_instances() -> None:
+@pytest.mark.parametrize("executor", KEEPERS)
+def test_several_instances(executor: str) -> None:
     """Two states of the application's take turns; each is as if it were alone."""
     model, xs = network(), sequence(6)
-    module = loaded(model, *STATE)
+    module = loaded(model, *STATE, executor=executor)
     library = ctypes.CDLL(str(module.compiled().library))
     states = [(ctypes.c_uint64 * (module.interface.state_bytes // 8))() for _ in range(2)]
     sequences = [xs[:3], xs[3:]]
@@ -155,6 +161,25 @@ def test_a_state_is_copied_only_if_it_must_be(read_late: bool) -> None:
         x = np.random.default_rng(k).integers(-3, 4, (4, 4)).astype(np.float32)
         (got,) = module.run({"x": x}).values()
         np.testing.assert_array_equal(got, (h + x) @ (h if read_late else x))
+        h = h + x
+
+
+@pytest.mark.parametrize("executor", KEEPERS)
+def test_a_loop_reads_a_state_whose_next_value_is_written(executor: str) -> None:
+    """In bytecode, jumps: the order of calls tells no last reader."""
+    model = onnx.parser.parse_model(
+        """<ir_version: 9, opset_import: ["" : 18]>
+        g (float[3] x, int64 n, float[3] h) => (float[3] y, float[3] next) {
+            next = Add (h, x)
+            y = Loop (n, , next) <body = b (int64 k, bool c, float[3] a) => (bool d, float[3] e) {
+                d = Identity (c)  e = Add (a, h) }>
+        }"""
+    )
+    module, h = loaded(model, "h=next", executor=executor), np.zeros(3, np.float32)
+    for k in range(5):
+        x = np.array([k, 1, -2], np.float32)
+        got = module.run({"x": x, "n": np.array(k, np.int64)})["y"]
+        np.testing.assert_array_equal(got, h + x + k * h)
         h = h + x
 
 

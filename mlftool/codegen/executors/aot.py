@@ -164,8 +164,9 @@ def values_of(
     members: Mapping[str, str],
     kernels: Kernels,
     given: Offloaded,
+    straight: bool = True,
 ) -> dict[str, Any]:
-    """The values for the templates."""
+    """The values for the templates, of `straight` C or of calls between which there are jumps."""
     module = options.module
     # An output pass may have renamed an input; positions stay.
     io = dict(zip(program.graph.inputs, (members[n] for n in interface.inputs), strict=True))
@@ -186,7 +187,7 @@ def values_of(
         "offsets": {
             member: _address(program, name) for name, member in io.items() if program.workspace_io
         },
-        "state": texts(*slots(program, interface), program.target.big_endian),
+        "state": texts(*slots(program, interface, straight), program.target.big_endian),
         "target": program.target.tvm,
         "functions": kernels.functions,
         "includes": kernels.includes,

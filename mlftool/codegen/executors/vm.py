@@ -37,7 +37,7 @@ def emit(program: Program, options: Options, interface: Graph) -> Sources:
     kernels = writer.kernels(())
     members = member_names((*interface.inputs, *interface.outputs))
     given = offloaded(kernels.functions, options, first=2, context=f"tvmgen_{module}_context_")
-    values = values_of(program, options, interface, members, kernels, given)
+    values = values_of(program, options, interface, members, kernels, given, straight=False)
     weights = place(kernels.constants, module, options.weights)
     values |= {
         "weights": weights,
@@ -60,6 +60,7 @@ def emit(program: Program, options: Options, interface: Graph) -> Sources:
             **given.objects,
         },
         headers=given.headers,
+        state_bytes=values["state"]["bytes"],
     )
 
 

@@ -125,12 +125,13 @@ def shape_of(model: onnx.ModelProto, length: int) -> tuple[tuple[int, ...], int]
     return tuple(d.dim_value or length for d in dims), axis
 
 
-def streamed(model: onnx.ModelProto, length: int, step: int, xs: Array) -> Array:
+def streamed(
+    model: onnx.ModelProto, length: int, step: int, xs: Array, executor: str = "aot"
+) -> Array:
     """The outputs of all runs along the axis that has a part of them in each."""
     shape, axis = shape_of(model, length)
-    spec = ModuleSpec(
-        model, "m", stream=("axis=time", f"step={step}"), input_shapes={"x": list(shape)}
-    )
+    words, shapes = ("axis=time", f"step={step}"), {"x": list(shape)}
+    spec = ModuleSpec(model, "m", executor=executor, stream=words, input_shapes=shapes)
     module = LoadedArchive(compile_modules([spec]), "", None).module()
     assert [t.name for t in module.inputs] == ["x"]
     runs = np.split(xs, xs.shape[axis] // step, axis)
@@ -151,6 +152,13 @@ def test_a_thousand_steps_are_the_whole(name: str) -> None:
     count = whole.shape[axis] - delay - 4  # the end of the whole is padded where it looks ahead
     got = np.take(got, range(delay, delay + count), axis)
     np.testing.assert_allclose(got, np.take(whole, range(count), axis), 1e-5, 1e-5)
+
+
+def test_bytecode_gives_the_same_bits() -> None:
+    text, length, step, _ = MODELS["residual_blocks"]
+    xs = np.random.default_rng(1).normal(0, 1, (1, 4, 50)).astype(np.float32)
+    runs = [streamed(network(text), length, step, xs, e) for e in ("aot", "vm")]
+    np.testing.assert_array_equal(*runs)
 
 
 QUANTISED = """(float[1,4,time] x) => (float[1,4,time] y) {
