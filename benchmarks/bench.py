@@ -26,6 +26,7 @@ import host
 from corpus import Network, networks
 from device import CORES, MODULE, Cost, Setting, compiled, macs_of, measure
 from peers import BARS, CODE, LIVENESS, PEERS_M4, TFLM_M4
+from server import server_table
 from tables import grid, refresh
 
 from mlftool.describe import bundle as bundle_of
@@ -246,6 +247,7 @@ TABLES: dict[str, Callable[[Asked], str]] = {
     "per_mac": per_mac,
     "fused": fused,
     "size": size,
+    "server": lambda asked: server_table(asked.cores),
     "estimate": estimate,
     "compile": compile_time,
     "host": on_host,

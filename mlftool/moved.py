@@ -11,19 +11,22 @@ from mlftool.errors import did_you_mean
 PAGE = "docs/migration.md"
 # Parts of TVM that scripts import -> what to use instead, or "".
 TVM: dict[str, str] = {
-    **dict.fromkeys(("arith", "driver", "error", "ir", "node", "parser", "relax", "script"), ""),
+    **dict.fromkeys(("arith", "error", "ir", "node", "parser", "relax", "script"), ""),
     **dict.fromkeys(("support", "te", "testing", "tir", "topi"), ""),
     "autotvm": "mlftool tune",
     "auto_scheduler": "mlftool tune",
     "meta_schedule": "mlftool tune",
     "rpc": "mlftool run --on BOARD",
+    "driver": "the command mlftool",
+    **dict.fromkeys(("debugger", "debug_executor"), "create_executor('debug', ...)"),
+    **dict.fromkeys(("VirtualMachine", "vm"), "create_executor('vm', ...)"),
     "IRModule": "from_onnx",
     "lower": "build",
 }
 
 
-# module -> its public names, of those whose missing names are explained; `tvm.ir` is another thing
-_KNOWN: dict[str, tuple[str, ...]] = {"mlftool.ir": ()}
+# module -> its public names, of those whose missing names are explained
+_KNOWN: dict[str, tuple[str, ...]] = {}
 
 
 def missing(module: str, known: Iterable[str]) -> Callable[[str], Any]:

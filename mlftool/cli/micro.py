@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mlftool.cli.inputs import add_fill_mode
+from mlftool.cli.tvmc_run import largest
 from mlftool.errors import MlfError, Problem
 
 HELP = "generate, build, flash and run projects for boards that a host drives"
@@ -31,8 +32,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             action.add_argument("-f", "--force", action="store_true", help="replace what is there")
         action.add_argument("platform", metavar="PLATFORM", nargs="?", default="template",
             help="host, qemu or cmake; template for --template-dir")  # fmt: skip
-        action.add_argument("--list-options", action="store_true",
-            help="print what --project-option takes for this action")  # fmt: skip
         _add_options(action)
     text = "run a project's model, over its line"
     action = sub.add_parser("run", help=text, description=text)
@@ -47,6 +46,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_options(action: argparse.ArgumentParser) -> None:
+    action.add_argument("--list-options", action="store_true",
+        help="print what --project-option takes for this action")  # fmt: skip
     action.add_argument("--project-option", metavar="NAME=VALUE", nargs="+", action="extend",
         default=[], help="an option of the project; --list-options shows all")  # fmt: skip
 
@@ -126,12 +127,16 @@ def _flash(args: argparse.Namespace, options: Mapping[str, str]) -> None:
 def _run(args: argparse.Namespace, options: Mapping[str, str]) -> None:
     from mlftool.micro.drive import drive_project
     from mlftool.micro.project import GeneratedProject
-    from mlftool.mlf import read_tar
+    from mlftool.mlf import check_writable, read_tar
     from mlftool.mlf.archive import read
     from mlftool.runtime import vectors
     from mlftool.runtime.fill import filled
     from mlftool.runtime.interface import interface_of
 
+    if args.list_options:
+        with GeneratedProject.from_directory(args.project_dir, options) as project:
+            return _list("open_transport", project.info()["project_options"])
+    check_writable(args.outputs)
     path = args.project_dir / "model.tar"
     archive = read(read_tar(path), str(path))
     interface = interface_of(archive, None, str(path))
@@ -147,26 +152,23 @@ def _run(args: argparse.Namespace, options: Mapping[str, str]) -> None:
     if args.outputs:
         vectors.save_npz(args.outputs, outputs)
     for name, value in outputs.items() if args.print_top or not args.outputs else ():
-        print(f"{name}: {_top(value, args.print_top)}")
-
-
-def _top(value: Any, count: int | None) -> str:
-    import numpy as np
-
-    flat = np.asarray(value).ravel()
-    if not count:
-        return " ".join(map(str, flat.tolist()))
-    order = np.argsort(-flat.astype(np.float64), kind="stable")[:count]
-    return ", ".join(f"[{i}] {flat[i]}" for i in order)
+        print(f"{name}: {largest(value, args.print_top)}")
+    return None
 
 
 def _list(method: str, options: Sequence[Mapping[str, Any]]) -> None:
     """The options that a method reads, one on a line."""
-    for option in options:
-        is_required = method in (option.get("required") or ())
-        if not is_required and method not in (option.get("optional") or ()):
-            continue
+    taken = [o for o in options if method in (*_names(o, "required"), *_names(o, "optional"))]
+    if not taken:
+        print("this action takes no options")
+    for option in taken:
+        is_required = method in _names(option, "required")
         choices = option.get("choices")
         said = f" ({', '.join(map(str, choices))})" if choices else ""
         default = "required" if is_required else f"default: {option.get('default')}"
         print(f"{option['name']}{said}  {default}  {option.get('help') or ''}")
+
+
+def _names(option: Mapping[str, Any], key: str) -> tuple[str, ...]:
+    """The methods for which the option is `key`: required or optional."""
+    return tuple(option.get(key) or ())

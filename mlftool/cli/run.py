@@ -10,13 +10,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mlftool.cli import tvmc_run
 from mlftool.cli.inputs import add_fill_mode, add_inputs, given_inputs
-from mlftool.cli.options import add_compile_options, compile_options
+from mlftool.cli.options import add_compile_options, compile_options, flag_of
 from mlftool.cli.terminal import terminal_of
 from mlftool.config import EXECUTOR_OPTIONS
 from mlftool.errors import CHECK_FAILED, MlfError, Problem
 from mlftool.files import MODEL_SUFFIXES
-from mlftool.options import OPTIONS
 
 if TYPE_CHECKING:
     from mlftool.micro.executors import LayerTime
@@ -34,8 +34,8 @@ HELP = "run a model or archive on the host or a simulated board, and compare"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("file", metavar="FILE.tar|MODEL.onnx|LIBRARY.so", type=Path, nargs="?",
-        help="an archive, a model or a library; not with --project-dir")  # fmt: skip
-    add("--inputs", metavar="IN.npz", type=Path,
+        help="an archive, a model or a library; a project with --device micro")  # fmt: skip
+    add("-i", "--inputs", metavar="IN.npz", type=Path,
         help="samples, by input name; IN.npy for a model with one input")  # fmt: skip
     add_fill_mode(parser)
     add("-o", "--output", metavar="OUT.npz", type=Path, help="write outputs, by output name")
@@ -69,6 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--sandbox", action="store_true",
         help="compile and run its C in a box (bubblewrap) without network, your files or your "
         "environment")  # fmt: skip
+    tvmc_run.add_arguments(parser)
     add_inputs(parser, "for a MODEL.onnx: ")
     add_compile_options(parser)
 
@@ -88,6 +89,7 @@ def repetitions(text: str) -> int:
 
 
 def run(args: argparse.Namespace) -> int:
+    tvmc_run.apply(args)
     if not args.sandbox:
         return _run(args)
     from mlftool.runtime.sandbox import sandbox
@@ -101,13 +103,14 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
-    from mlftool.mlf import Bundle
+    from mlftool.mlf import Bundle, check_writable
     from mlftool.runtime import compare, execute, vectors
     from mlftool.runtime.interface import read_interface
     from mlftool.runtime.runner import RunResult
 
     _check_project(args)
     _check_executor(args)
+    check_writable(args.output, args.report)
     library = _library(args)
     bundle = Bundle({}) if library else _bundle(args)
     interface = (
@@ -155,6 +158,8 @@ def _run(args: argparse.Namespace) -> int:
     print(json.dumps(data) if args.json else execute.summary(data, title, comparison))
     for layer in () if args.json else layers:
         print(_layer(layer, place))
+    for line in () if args.json else tvmc_run.top_lines(result.outputs, args.print_top):
+        print(line)
     if comparison is None or comparison.passed:
         return 0
     text = f"{comparison.mismatches} of {comparison.elements} elements differ from the reference"
@@ -201,8 +206,7 @@ def _bundle(args: argparse.Namespace) -> Bundle:
 
     if args.file.suffix not in MODEL_SUFFIXES:
         for name in compile_options(args):
-            flag = OPTIONS[name].flag if name in OPTIONS else f"--{name.removesuffix('_files')}"
-            text = f"{flag} is for a MODEL.onnx; an archive is already compiled"
+            text = f"{flag_of(name)} is for a MODEL.onnx; an archive is already compiled"
             raise MlfError(Problem("MLF0405", text, str(args.file)))
         return read_tar(args.file)
     from mlftool.codegen.names import module_name_of
@@ -235,7 +239,7 @@ def _check_project(args: argparse.Namespace) -> None:
     is_project = args.project_dir is not None
     text = ""
     if (args.device == "micro") > is_project:
-        text = "--device micro needs --project-dir"
+        text = "--device micro needs the folder of a project"
     elif is_project and (args.file or args.on or args.runner or args.device == "cpu"):
         text = "--project-dir is a board with its model: it goes with no file, --on or --runner"
     elif not is_project and args.file is None:
@@ -244,6 +248,10 @@ def _check_project(args: argparse.Namespace) -> None:
         raise MlfError(Problem("MLF0405" if is_project else "MLF0400", text))
     if is_project:
         args.driven, args.file = True, args.project_dir / "model.tar"
+        if not args.file.is_file():
+            hint = f"mlftool micro create {args.project_dir} FILE.tar PLATFORM makes one"
+            text = "is no generated project: it has no model.tar"
+            raise MlfError(Problem("MLF0702", text, str(args.project_dir), help=hint))
 
 
 def _check_executor(args: argparse.Namespace) -> None:

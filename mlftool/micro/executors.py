@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 
 from mlftool.errors import MlfError, did_you_mean
-from mlftool.micro.errors import RPCError
+from mlftool.micro.errors import MicroInputError, RPCError
 from mlftool.micro.packets import Tensor, TypeCode, Value
 from mlftool.micro.session import Device, Function, Module, RemoteArray, Session, named_inputs
 from mlftool.mlf.graph import NOP, Graph, Node, decode
+from mlftool.mlf.params import decode as decode_params
 from mlftool.moved import OfTvm
+from mlftool.runtime.times import OF_TIMERS, Times
 
 
 class _OnBoard(OfTvm):
@@ -48,9 +50,23 @@ class _OnBoard(OfTvm):
     def get_input_index(self, name: str) -> int:
         return int(self.module["get_input_index"](name))
 
-    def benchmark(self, device: object = None, **options: Any) -> Any:
-        """Measures whole inferences with the board's timer: number, repeat, min_repeat_ms."""
-        return self.module.time_evaluator("run", device, **options)()
+    def benchmark(
+        self,
+        device: object = None,
+        func_name: str = "run",
+        repeat: int = 5,
+        number: int = 5,
+        min_repeat_ms: float | None = None,
+        end_to_end: bool = False,
+        **inputs: Any,
+    ) -> Times:
+        """TVM's: seconds of an inference by the board's timer, `repeat` means of `number` each."""
+        if end_to_end:
+            text = "end_to_end is not for boards: their timers measure functions of theirs"
+            raise MicroInputError(text, help="time set_input, run and get_output on this computer")
+        self.set_input(**{n: value for n, value in inputs.items() if n not in OF_TIMERS})
+        counts = {"number": number, "repeat": repeat, "min_repeat_ms": int(min_repeat_ms or 0)}
+        return self.module.time_evaluator(func_name, device, **counts)()
 
 
 class AotModule(_OnBoard):
@@ -89,7 +105,7 @@ def _read(text: str) -> Graph:
     return graph
 
 
-class LocalGraphModule:
+class LocalGraphModule(OfTvm):
     """TVM's graph executor on the host: operators run on the board, one call each."""
 
     def __init__(self, graph_json: str, lib: Module) -> None:
@@ -140,6 +156,11 @@ class LocalGraphModule:
         """An input or parameter by name or position, or several by name."""
         for name, given in named_inputs(key, value, params).items():
             self.get_input(name).copyfrom(given)
+
+    def load_params(self, data: bytes) -> None:
+        """Those of a .params file, whose names are inputs of the graph."""
+        given: dict[str, Any] = dict(decode_params(bytes(data)))
+        self.set_input(**given)
 
     def get_input(self, key: int | str) -> RemoteArray:
         return self._arrays[self._input(key)]

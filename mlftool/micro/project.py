@@ -52,7 +52,14 @@ def checked_options(
             raise MicroInputError(
                 f"unknown project option '{name}'", help=hint or ", ".join(defaults)
             )
-    return {**defaults, **(given or {})}
+    return {**defaults, **{name: _placed(name, value) for name, value in (given or {}).items()}}
+
+
+def _placed(name: str, value: Any) -> Any:
+    """The value of an option for a server, which runs in its own folder: paths that exist here, by
+    names such as board_dir, cmsis_path and extra_files_tar, are made absolute."""
+    is_path = isinstance(value, str | os.PathLike) and name.endswith(("_dir", "_path", "_tar"))
+    return os.path.abspath(value) if is_path and os.path.exists(value) else value
 
 
 def option_values(words: Sequence[str]) -> dict[str, str]:

@@ -29,6 +29,7 @@ from mlftool.micro.packets import (
 )
 from mlftool.micro.transport import Transport, TransportTimeouts
 from mlftool.moved import OfTvm
+from mlftool.runtime.times import Times, check_counts
 
 log = logging.getLogger("mlftool.micro")
 
@@ -65,6 +66,7 @@ class Session(OfTvm):
         self._unused: deque[tuple[int, Code, bytes]] = deque()  # what to free before the next call
         self._functions: dict[str, int] = {}
         self._most = 0
+        self.timer_form: tuple[int, ...] | None = None  # of the board's time evaluator, once known
 
     def __enter__(self) -> Session:
         self.transport.open()
@@ -93,6 +95,7 @@ class Session(OfTvm):
         self._unused.clear()
         self._functions.clear()
         self._most = 0
+        self.timer_form = None
         link.start()
 
     def _on_log(self, text: str) -> None:
@@ -334,7 +337,9 @@ class Module(_Remote):
         min_repeat_ms: int = 0,
         **_: object,
     ) -> TimeEvaluator:
-        """Measures a function of this module on the board, with the board's timer."""
+        """Measures a function of this module on the board, with the board's timer. Raises
+        MlfError."""
+        check_counts(number, repeat, min_repeat_ms)
         return TimeEvaluator(self, func_name, number, repeat, min_repeat_ms)
 
 
@@ -358,36 +363,35 @@ class TimeEvaluator:
         seconds: list[float] = []
         while len(seconds) < self.repeat:
             count = min(at_once, self.repeat - len(seconds))
-            make = session.get_function("runtime.RPCTimeEvaluator")
-            numbers = (*CPU, self.number, count, self.min_repeat_ms, 100, 0, 1, 0)
-            evaluate = make(self.module, self.name, *numbers, "")
-            data = evaluate(*arguments)
+            data = self._evaluator(count)(*arguments)
             if not isinstance(data, bytes) or len(data) != 8 * count:
                 raise RPCError(f"{self.name}: the board's times are not {count} numbers")
             seconds += struct.unpack(f"<{count}d", data)
         return Times(tuple(seconds))
 
+    def _evaluator(self, repeat: int) -> Function:
+        """The board's function that measures. Firmware takes the arguments of its own release only.
+        Raises RPCError, with what the board says to the newest form."""
+        session = self.module.session
+        make = session.get_function("runtime.RPCTimeEvaluator")
+        first: RPCError | None = None
+        for form in _FORMS if session.timer_form is None else (session.timer_form,):
+            numbers = (*CPU, self.number, repeat, self.min_repeat_ms, *form)
+            try:
+                evaluate: Function = make(self.module, self.name, *numbers, "")
+            except RPCError as error:
+                first = first or error
+            else:
+                session.timer_form = form
+                return evaluate
+        assert first is not None
+        raise first
 
-class Times:
-    """Seconds per call, as the board's timer has them."""
 
-    def __init__(self, results: tuple[float, ...]) -> None:
-        self.results = results
-
-    @property
-    def mean(self) -> float:
-        return math.fsum(self.results) / len(self.results)
-
-    @property
-    def min(self) -> float:
-        return min(self.results)
-
-    @property
-    def max(self) -> float:
-        return max(self.results)
-
-    def __repr__(self) -> str:
-        return f"Times(mean={self.mean:.9f} s of {len(self.results)})"
+# What a time evaluator is told after min_repeat_ms: limit_zero_time_iterations,
+# cooldown_interval_ms, repeats_to_cooldown and cache_flush_bytes in TVM 0.14 and later; the first
+# three in 0.10 to 0.13, the second and third in 0.9, nothing in 0.8.
+_FORMS = ((100, 0, 1, 0), (100, 0, 1), (0, 1), ())
 
 
 class RemoteArray(_Remote):

@@ -166,7 +166,8 @@ def _array(cursor: _Cursor, what: str) -> Array:
         raise ValueError(f"{what} has rank {ndim}; expected 0 to {MAX_NDIM}")
     code, bits, lanes = cursor.take("BBH", f"{what}: its type")
     if (code, bits) not in _NAMES or lanes != 1:
-        raise ValueError(f"{what} has type code {code} with {bits} bits and {lanes} lanes")
+        text = f"{what} has type code {code} with {bits} bits and {lanes} lanes"
+        raise ValueError(f"{text}; expected one lane of {', '.join(_NAMES.values())}")
     shape = cursor.take(f"{ndim}q", f"{what}: its shape")
     (size,) = cursor.take("q", f"{what}: its size")
     dtype = numpy_dtype(_NAMES[code, bits])

@@ -12,16 +12,18 @@ import numpy as np
 
 from mlftool.errors import MlfError, Problem, did_you_mean
 from mlftool.mlf.interface import Interface, Tensor
-from mlftool.moved import OfTvm
-from mlftool.runtime.executor import ExecutorModule, factory_of
+from mlftool.runtime.executor import ExecutorModule, TimedModule, factory_of
 from mlftool.runtime.host import Compiled
+from mlftool.runtime.nd import check_device
+from mlftool.runtime.times import Times, check_counts, measured
 from mlftool.runtime.vectors import Array, load_vectors
 
 
-class CallableModule(OfTvm, ABC):
+class CallableModule(TimedModule, ABC):
     """A module by its interface; `file` is named in messages."""
 
     def __init__(self, interface: Interface, file: str) -> None:
+        super().__init__()
         self.interface = interface
         self._file = file
 
@@ -64,7 +66,37 @@ class CallableModule(OfTvm, ABC):
         and no shapes, `inputs` has one axis; any array of as many elements is taken then, and
         everywhere.
         """
-        host = self.compiled()
+        return self.compiled()(self._fitting(inputs))
+
+    def time_evaluator(
+        self,
+        func_name: str,
+        dev: object = None,
+        number: int = 10,
+        repeat: int = 1,
+        min_repeat_ms: float = 0,
+        **_: object,
+    ) -> Callable[..., Times]:
+        """TVM's: a function that measures `run` on this computer, with the inputs that a
+        GraphModule or AotModule of it has, or those that it is called with, in order. A run is
+        called from Python, which takes about a microsecond. Raises MlfError."""
+        check_device(dev)
+        check_counts(number, repeat, min_repeat_ms)
+        if func_name not in ("run", self.name):
+            text = f"only 'run' is measured on this computer; got '{func_name}'"
+            hint = "layers: mlftool profile, or LocalDebugModule.layer_times on a board"
+            raise MlfError(Problem("MLF0400", text, self._file, path=self.name, help=hint))
+
+        def evaluate(*inputs: Any) -> Times:
+            names = [t.name for t in self.inputs]
+            given = self._fitting(dict(zip(names, inputs, strict=False)) if inputs else self.placed)
+            call = self.compiled().seconds
+            return measured(lambda count: call(given, count), number, repeat, min_repeat_ms)
+
+        return evaluate
+
+    def _fitting(self, inputs: Any) -> dict[str, Array]:
+        """The arrays of all forms that `run` takes, in their shapes. Raises MlfError."""
         given = self._by_name(inputs)
         for t in self.inputs:
             array = given.get(t.name)
@@ -75,7 +107,7 @@ class CallableModule(OfTvm, ABC):
             names = [t.name for t in self.inputs]
             hint = did_you_mean(unknown[0], names) if names else ""
             raise MlfError(Problem("MLF0601", text, self._file, path=self.name, help=hint))
-        return host(given)
+        return given
 
     def reset(self) -> None:
         """Sets the state that the module keeps back to what it was before the first run."""

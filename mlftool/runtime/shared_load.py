@@ -7,6 +7,7 @@ import ctypes
 import os
 import re
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -109,19 +110,32 @@ class _Call:
     def __call__(self, inputs: Mapping[str, Array], /) -> dict[str, Array]:
         """One inference. Raises MlfError for wrong names, shapes or types, or if the C fails."""
         m = self.interface
-        (sample,) = samples_of(inputs, m.inputs, m.module)
-        given = [_aligned(t.size_bytes, sample[t.name].tobytes()) for t in m.inputs]
-        made = [_aligned(t.size_bytes) for t in m.outputs]
-        with self._lock:
-            status = self._library.run(_addresses(given), _addresses(made))
-        if status != 0:
-            text = f"module '{m.module}' returned {status}"
-            raise MlfError(Problem("MLF0605", text), CHECK_FAILED)
+        made = self._run(inputs, 1)[0]
         arrays = (
             np.frombuffer(raw.tobytes(), t.dtype).reshape(t.shape).copy()
             for t, raw in zip(m.outputs, made, strict=True)
         )
         return m.cut({t.name: a for t, a in zip(m.outputs, arrays, strict=True)})
+
+    def seconds(self, inputs: Mapping[str, Array], number: int, /) -> float:
+        """What `number` runs take, inputs and outputs not counted. Raises MlfError."""
+        return self._run(inputs, number)[1]
+
+    def _run(self, inputs: Mapping[str, Array], number: int) -> tuple[list[Array], float]:
+        """The outputs as bytes, and the seconds of `number` runs with the same inputs."""
+        m = self.interface
+        (sample,) = samples_of(inputs, m.inputs, m.module)
+        given = [_aligned(t.size_bytes, sample[t.name].tobytes()) for t in m.inputs]
+        made = [_aligned(t.size_bytes) for t in m.outputs]
+        arguments = (_addresses(given), _addresses(made))
+        with self._lock:
+            begin = time.perf_counter()
+            statuses = {self._library.run(*arguments) for _ in range(number)}
+            taken = time.perf_counter() - begin
+        if status := max(statuses, key=abs, default=0):
+            text = f"module '{m.module}' returned {status}"
+            raise MlfError(Problem("MLF0605", text), CHECK_FAILED)
+        return made, taken
 
     def reset(self) -> None:
         """What the library keeps from one call to the next is as before the first."""

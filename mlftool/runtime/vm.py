@@ -24,6 +24,7 @@ from mlftool.mlf.bytecode import (
     split,
 )
 from mlftool.mlf.interface import Interface, Tensor
+from mlftool.moved import missing
 from mlftool.runtime.vectors import Array, samples_of
 
 _KERNEL = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.POINTER(ctypes.c_void_p))
@@ -214,3 +215,4 @@ class _Memory:
 
 
 __all__ = ["Instruction", "VmModule"]
+__getattr__ = missing(__name__, __all__)  # of TVM's tvm.runtime.vm

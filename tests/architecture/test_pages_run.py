@@ -20,7 +20,10 @@ from mlftool.cli import COMMANDS, parser_of
 FOLLOWED = {
     "README.md": [("examples/test_page_commands.py", "indented yaml c")],
     "crt/README.md": [("crt/test_crt_readme.py", "indented")],
-    "docs/accelerator.md": [("examples/test_accelerator.py", "sh text c")],
+    "docs/accelerator.md": [
+        ("examples/test_accelerator.py", "sh text c"),
+        ("micro/test_projects_page.py", "sh"),
+    ],
     "docs/adding_a_kernel.md": [("architecture/test_guides.py", "python jinja sh")],
     "docs/adding_a_pass.md": [("architecture/test_guides.py", "python sh")],
     "docs/adding_a_target.md": [("architecture/test_guides.py", "diff sh")],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import resource
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -92,6 +93,29 @@ def test_large_models_may_take_more(tmp_path: Path) -> None:
         with bounded(model, given):
             mib = (resource.getrlimit(resource.RLIMIT_DATA)[0] >> 20) - MEMORY_MIB
         assert mib > 24 * 500
+
+
+class Slow:
+    """Its destructor is where the program is when the time is over."""
+
+    def __del__(self) -> None:
+        end = time.process_time() + 2
+        while time.process_time() < end:
+            pass
+
+
+def test_time_ends_in_a_destructor(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Python prints what a destructor raises, and goes on."""
+
+    def forever() -> None:
+        with bounded(tmp_path / "m", (), 1, 0):
+            Slow()
+            while True:
+                pass
+
+    with pytest.raises(MlfError, match="MLF0705"):
+        forever()
+    assert capfd.readouterr() == ("", "")
 
 
 def test_limits_are_taken_back(tmp_path: Path) -> None:

@@ -259,8 +259,10 @@ def test_a_main_function_is_evaluated(one: tuple[np.ndarray, np.ndarray]) -> Non
         lambda mod: mod["main"].body,
         lambda mod: tvm.build(MODEL).get_devices,
         lambda mod: tvm.build(MODEL).lib.save,
-        lambda mod: tvm.build(MODEL)["default"](tvm.cpu(0)).benchmark,
-        lambda mod: tvm.build(MODEL)["default"](tvm.cpu(0)).module.time_evaluator,
+        lambda mod: tvm.build(MODEL)["default"](tvm.cpu(0)).debug_get_output,
+        lambda mod: tvm.build(MODEL)["default"](tvm.cpu(0)).module.imported_modules,
+        lambda mod: tvm.ir.Op,
+        lambda mod: tvm.runtime.vm.VirtualMachine,
         lambda mod: tvm.cpu(0).max_threads_per_block,
         lambda mod: tvm.nd.array([1]).handle,
         lambda mod: tvm.target.Target("c").export,
@@ -277,6 +279,9 @@ def test_what_is_missing_names_the_page(read: Callable[[object], object]) -> Non
     [
         "from mlftool.ir.memory_pools import WorkspacePoolInfo",
         "from mlftool.ir import IRModule",
+        "from mlftool.ir.op import Op",
+        "from mlftool.runtime.vm import VirtualMachine",
+        "from mlftool.contrib.debugger import debug_executor",
         "from mlftool.runtime.module import load_module",
         "from mlftool.runtime import Module",
         "from mlftool.micro.model_library_format import export_model_library_format",
@@ -285,6 +290,38 @@ def test_what_is_missing_names_the_page(read: Callable[[object], object]) -> Non
 def test_an_import_of_what_is_missing_names_the_page(line: str) -> None:
     with pytest.raises(ImportError, match=r"^[^\n]*docs/migration\.md[^\n]*$"):
         exec(line, {})
+
+
+@pytest.mark.parametrize("kind", ["aot", "graph", "so"])
+def test_times_on_this_computer(
+    kind: str, tmp_path: Path, one: tuple[np.ndarray, np.ndarray]
+) -> None:
+    """TVM's benchmark and time_evaluator; measuring leaves inputs and outputs as they are."""
+    made = relay.build(MODEL, "c", executor=Executor("aot" if kind == "so" else kind))
+    if kind == "so":
+        made.export_library(tmp_path / "a.so")
+    library = tvm.runtime.load_module(tmp_path / "a.so") if kind == "so" else made
+    module = (GraphModule if kind == "graph" else AotModule)(library["default"](tvm.cpu(0)))
+    times = module.benchmark(tvm.cpu(0), repeat=4, number=3, image=one[0])
+    assert len(times.results) == 4
+    assert 0 < times.min <= times.median <= times.max
+    assert times.min <= times.mean <= times.max
+    assert times.std >= 0
+    module.run()
+    kept = module.get_output(0).numpy().copy()
+    np.testing.assert_allclose(kept, one[1], 1e-4, 1e-5)
+    assert len(module.module.time_evaluator("run", tvm.cpu(0), number=2, repeat=3)().results) == 3
+    (mean,) = module.module.time_evaluator("run", number=1, min_repeat_ms=5)(one[0]).results
+    assert 0 < mean < 5
+    assert module.benchmark(end_to_end=True, number=1, limit_zero_time_iterations=9).min > 0
+    np.testing.assert_array_equal(module.get_output(0).numpy(), kept)
+    with pytest.raises(MlfError, match="only 'run' is measured"):
+        module.benchmark(func_name="tvmgen_default_conv")
+    for wrong in ({"number": 0}, {"repeat": 2.5}, {"min_repeat_ms": -1}, {"number": "3"}):
+        with pytest.raises(ValueError, match=f"{next(iter(wrong))} is "):
+            module.benchmark(**wrong)
+    with pytest.raises(MlfError, match="no input 'nonsense'"):
+        module.benchmark(nonsense=one[0])
 
 
 def test_devices_of_strings_are_refused(tmp_path: Path) -> None:

@@ -110,6 +110,12 @@ def test_times_are_the_boards(aot_firmware: Firmware) -> None:
         times = module.benchmark(number=10, repeat=250)  # more than a packet holds
         assert len(times.results) == 250
         assert 0 < times.min <= times.mean <= times.max < 0.1
+        image = np.zeros((1, 1, 8, 8), np.int8)
+        assert len(module.benchmark(session.device, min_repeat_ms=None, image=image).results) == 5
+        with pytest.raises(ValueError, match="number is 0, expected 1 or more"):
+            module.benchmark(number=0)
+        with pytest.raises(MicroError, match="end_to_end is not for boards"):
+            module.benchmark(end_to_end=True)
 
 
 def test_ten_thousand_calls_lose_nothing(aot_firmware: Firmware) -> None:

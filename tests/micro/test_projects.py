@@ -325,6 +325,15 @@ def test_the_commands_of_tvmc(made: tuple[Path, Path], tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert f"(project {folder})" in done.stdout
     assert "equal to the reference within 0" in done.stdout
+    # As tvmc has it.
+    files = ("-i", tmp_path / "in.npz", "--outputs", tmp_path / "named.npz")
+    done = command("run", "--device", "micro", folder, *files, "--print-time", "--print-top", 1)
+    assert done.returncode == 0, done.stderr
+    assert np.load(tmp_path / "named.npz")["probability"].tobytes() == expected(tar)
+    assert f"\nprobability: [{best}] {reference.max()}\n" in done.stdout
+    done = command("run", "--device", "micro", folder, "--fill-mode", "ones", "--print-top", 1)
+    assert ", ones inputs)" in done.stdout
+    assert "takes no options" in command("micro", "run", folder, "--list-options").stdout
 
 
 @pytest.mark.parametrize(
@@ -335,7 +344,16 @@ def test_the_commands_of_tvmc(made: tuple[Path, Path], tmp_path: Path) -> None:
         (("micro", "create", "p", "x.tar", "host", "--project-option", "a"), 2, "NAME=VALUE"),
         (("micro", "create", "p", "x.tar", "host", "--project-option", "a=b=c"), 2, "option 'a'"),
         (("micro", "build", "nosuch"), 2, "microtvm_api_server.py"),
-        (("run", "--device", "micro", "--inputs", "x.npz"), 2, "needs --project-dir"),
+        (("run", "--device", "micro", "--inputs", "x.npz"), 2, "needs the folder of a project"),
+        (
+            ("run", "--device", "micro", "nosuch"),
+            2,
+            "nosuch: error[MLF0702]: is no generated project",
+        ),
+        (("run", "x.tar", "--profile"), 2, "mlftool profile MODEL.onnx"),
+        (("run", "x.tar", "--rpc-key", "k", "--rpc-tracker", "h:9190"), 2, "--device micro DIR"),
+        (("run", "x.tar", "--print-top", "0"), 2, "expected 1 or more"),
+        (("run", "x.tar", "--repeat", "0"), 2, "1 to 999,999"),
         (("run", "--inputs", "x.npz"), 2, "the archive or model is missing"),
         (("run", "x.tar", "--project-dir", "p", "--inputs", "x.npz"), 2, "goes with no file"),
     ],

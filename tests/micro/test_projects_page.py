@@ -64,6 +64,44 @@ def test_using_a_template(tmp_path: Path) -> None:
     assert (tmp_path / "other/project/build/main").exists()
 
 
+def test_a_board_by_a_folder(tmp_path: Path) -> None:
+    """Of a third party: its start-up code, linker script, UART and timer, and nothing of ours. What
+    is flashed and where the port is are this test's."""
+    text = section("Your board by a folder")
+    shutil.copytree(ROOT / "tests/micro/lm3s6965", tmp_path / "board")
+    lines = (tmp_path / "board/platform.cmake").read_text()
+    for line in re.findall(r"^    (target_.*)$", text, re.M):
+        assert line.split("(")[0] in lines
+    shutil.copy(INT8, tmp_path / "digits.onnx")
+    compiled, create, build, flash, over_port, over_command = commands(text)
+    flash = re.sub('".*"', '"arm-none-eabi-size build/main"', flash)
+    assert over_port.startswith("mlftool micro run project --project-option port=")
+    said = follow([compiled, create, build, flash, over_command + " --print-top 1"], tmp_path)
+    assert re.fullmatch(r"output_0: \[\d\] -?\d+\n", said[-1])
+    follow([create.replace("project", "big", 1).replace("=30000", "=70000")], tmp_path)
+    done = python(["-m", "mlftool", "micro", "build", "big"], tmp_path)
+    assert done.returncode != 0
+    assert "larger than its board; workspace_size_bytes and packet_size_bytes" in done.stderr
+
+
+def test_an_accelerator_on_a_board_by_a_folder(tmp_path: Path) -> None:
+    """docs/accelerator.md: the driver in the board's folder; the outputs are our kernels'."""
+    page = (ROOT / "docs/accelerator.md").read_text()
+    (block,) = (b for b in re.findall(r"^```sh\n(.*?)^```$", page, re.M | re.S) if "cp -r" in b)
+    for name in ("examples", "tests"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    for line in block.splitlines():
+        words = shlex.split(line)
+        if words[0] == "cp":
+            subprocess.run(words, cwd=tmp_path, check=True)
+            continue
+        assert words[:3] == ["python3", "-m", "mlftool"]
+        done = python(words[1:], tmp_path)
+        assert done.returncode == 0, f"{line}: {done.stderr}"
+    assert "240 samples" in done.stdout
+    assert "15,360 elements, equal to the reference within 0 " in done.stdout
+
+
 def test_a_template_of_ones_own(tmp_path: Path) -> None:
     text = section("A template of your own")
     (script,) = re.findall(r"^```python\n(.*?)^```$", text, re.M | re.S)

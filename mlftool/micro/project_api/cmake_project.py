@@ -250,9 +250,23 @@ def _run(command: Sequence[str], options: Mapping[str, Any]) -> None:
     if options.get("verbose") or done.returncode != 0:
         print(done.stdout, file=sys.stderr)
     if done.returncode != 0:
-        lines = [line for line in done.stdout.splitlines() if "rror" in line]
-        text = (lines or done.stdout.splitlines() or [""])[0].strip()
-        raise server.ProjectError(f"{command[0]} failed with status {done.returncode}: {text}")
+        text = f"{command[0]} failed with status {done.returncode}: {_reason(done.stdout)}"
+        raise server.ProjectError(text)
+
+
+def _reason(said: str) -> str:
+    """The line that says most of why a build failed: what a linker says stands before the line
+    with "error" that every linker ends with."""
+    lines = said.splitlines()
+    for line in lines:
+        if "overflowed by" in line:
+            hint = "workspace_size_bytes and packet_size_bytes of create say what is for a host"
+            return f"the program is larger than its board; {hint}: {line.strip()}"
+    for word in ("error:", "undefined reference", "rror"):
+        for line in lines:
+            if word in line and not line.startswith("collect2"):
+                return line.strip()
+    return (lines or [""])[0].strip()
 
 
 def _write_config(project: Path, standalone_crt: Path, options: Mapping[str, Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
@@ -14,6 +15,7 @@ from mlftool.mlf import params as params_file
 from mlftool.mlf.interface import Tensor
 from mlftool.moved import OfTvm
 from mlftool.runtime.nd import Device, NDArray, array, check_device
+from mlftool.runtime.times import OF_TIMERS, Times, measured
 
 
 class Runnable(Protocol):
@@ -28,6 +30,14 @@ class Runnable(Protocol):
     def run(self, inputs: Mapping[str, Any]) -> Mapping[str, Any]: ...
 
 
+class TimedModule(OfTvm):
+    """A module whose runs this computer measures. `placed` is what they read: the inputs of the
+    GraphModule or AotModule that was made of it last."""
+
+    def __init__(self) -> None:
+        self.placed: Mapping[str, Any] = {}
+
+
 class ExecutorModule(OfTvm):
     """A module with a place for each input and output; `run` computes the outputs."""
 
@@ -35,6 +45,8 @@ class ExecutorModule(OfTvm):
         self.module: Runnable = module.module if isinstance(module, ExecutorModule) else module
         self._inputs = [array(np.zeros(t.shape, t.dtype)) for t in self.module.inputs]
         self._outputs: list[NDArray] = []
+        if isinstance(self.module, TimedModule):
+            self.module.placed = self._named()
 
     def set_input(self, key: int | str | None = None, value: Any = None, **more: Any) -> None:
         """An input by name or position, or several by name. Parameters that the module has may be
@@ -68,9 +80,37 @@ class ExecutorModule(OfTvm):
     def run(self, **inputs: Any) -> None:
         """One inference. Raises MlfError."""
         self.set_input(**inputs)
-        names = [t.name for t in self.module.inputs]
-        made = self.module.run(dict(zip(names, self._inputs, strict=True)))
+        made = self.module.run(self._named())
         self._outputs = [array(made[t.name]) for t in self.module.outputs]
+
+    def benchmark(
+        self,
+        device: Device | None = None,
+        func_name: str = "run",
+        repeat: int = 5,
+        number: int = 5,
+        min_repeat_ms: float | None = None,
+        end_to_end: bool = False,
+        **inputs: Any,
+    ) -> Times:
+        """TVM's: seconds of an inference on this computer, `repeat` means of `number` each;
+        `end_to_end` counts inputs and outputs, too. Raises MlfError."""
+        known = {name: value for name, value in inputs.items() if name not in OF_TIMERS}
+        self.set_input(**known)
+        module: Any = self.module
+        counts = (number, repeat, min_repeat_ms or 0)
+        timed = module.time_evaluator(func_name, device, *counts)
+        return measured(self._whole, *counts) if end_to_end else timed(*self._inputs)
+
+    def _whole(self, number: int) -> float:
+        """The seconds of so many inferences with inputs and outputs."""
+        begin = time.perf_counter()
+        for _ in range(number):
+            self.run()
+        return time.perf_counter() - begin
+
+    def _named(self) -> dict[str, NDArray]:
+        return dict(zip([t.name for t in self.module.inputs], self._inputs, strict=True))
 
     def get_input(self, key: int | str) -> NDArray:
         """The place of an input, which may be written."""

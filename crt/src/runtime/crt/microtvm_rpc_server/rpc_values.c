@@ -4,6 +4,8 @@
 #include <tvm/runtime/crt/internal/rpc/server.h>
 #include <tvm/runtime/crt/platform.h>
 
+enum { kHostBool = 15 }; /* hosts of TVM 0.18 send true and false so; they are numbers of 8 bytes */
+
 /* Arguments of one request, from the start of the memory to its end. */
 static union {
   TVMValue alignment;
@@ -182,7 +184,7 @@ const char *TVMRpcArguments_Read(TVMByteCursor *cursor, TVMRpcArguments *args) {
   args->count = (int)count;
   for (i = 0; i < args->count; i++) {
     (void)TVMByteCursor_Number(&values, 4, &word); /* they are there */
-    args->tcodes[i] = (int)(uint32_t)word;
+    args->tcodes[i] = word == kHostBool ? kTVMArgInt : (int)(uint32_t)word;
   }
   for (i = 0; i < args->count && wrong == NULL; i++) {
     wrong = read_value(&values, args->tcodes[i], &args->values[i]);
