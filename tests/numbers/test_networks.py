@@ -36,8 +36,9 @@ def bundle(network: Network, target: str) -> Bundle:
 
 @functools.cache
 def compiled(network: Network, target: str) -> HostModule:
-    """The module for `target` on this computer: its archive is plain C whatever the target."""
-    return load_host(bundle(network, target))
+    """The module for `target` on this computer: its archive is plain C whatever the target. At a
+    level other than boards': no bit may depend on it."""
+    return load_host(bundle(network, target), optimise="-O1")
 
 
 def check_sample(network: Network, got: dict[str, Array], want: dict[str, list[Array]]) -> None:

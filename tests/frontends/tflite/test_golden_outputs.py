@@ -64,7 +64,7 @@ def jobs(
     """The models without states, all in one program."""
     files = [f for f in FILES if selected(f.name) and not imported(f, "m")[0].states]
     made = {file: Job(file, feeds(file)) for file in files}
-    run_jobs(list(made.values()), tmp_path_factory.mktemp("golden"), Build("-O1"))
+    run_jobs(list(made.values()), tmp_path_factory.mktemp("golden"), Build())
     return made
 
 

@@ -13,7 +13,7 @@ from tfl_models import convolution
 from mlftool.compile import ModuleSpec, compile_modules
 from mlftool.frontends.models import TFLite
 from mlftool.ir.rounding import Rounding, multiplier, rescaled, rescaled_once, shifted
-from mlftool.runtime.load import LoadedArchive
+from mlftool.runtime.host import load_host
 from mlftool.targets import TARGETS
 
 
@@ -86,8 +86,7 @@ def test_convolutions(depthwise: bool, activation: int, same: bool, scale: float
     assert len(np.unique(want)) > (1 if scale < 0.01 else 20)
     for target, level in (("host", 3), ("host", 0), (widest(), 3)):
         spec = ModuleSpec(TFLite(data), "m", target, opt_level=level)
-        module = LoadedArchive(compile_modules([spec]), "", None).module()
-        (got,) = module.run({"x": x}).values()
+        (got,) = load_host(compile_modules([spec]), optimise="-O0")({"x": x}).values()
         np.testing.assert_array_equal(np.asarray(got), want)
 
 
