@@ -1,4 +1,4 @@
-"""What the RPC server takes on a board: bytes of code and memory that the compiler's objects have."""
+"""What the RPC server takes on a board: bytes of code and memory in the compiler's objects."""
 
 from __future__ import annotations
 
