@@ -1,4 +1,4 @@
-"""What the RPC server takes on a board: bytes of code and memory in the compiler's objects."""
+"""What the RPC server takes on a board: bytes of code and memory of the compiled objects."""
 
 from __future__ import annotations
 

@@ -17,6 +17,7 @@ from types import FrameType
 from typing import NoReturn
 
 from mlftool.errors import MlfError, Problem
+from mlftool.signals import never_ignored
 
 SECONDS = 20
 NODES_MIB, SECONDS_PER_MIB = 16, 16  # the first bytes may all be nodes, which take long
@@ -61,14 +62,15 @@ def bounded(
     lowered = False
     handler = signal.signal(signal.SIGPROF, _stop)
     try:
-        # Once more every second, should a destructor have swallowed the first.
+        # Once more every second, should code in C have swallowed the first.
         signal.setitimer(signal.ITIMER_PROF, seconds, 1 if seconds else 0)
         if memory:
             allowed = _taken() + (memory << 20)
             lowered = before[0] == resource.RLIM_INFINITY or allowed < before[0]
             if lowered:
                 resource.setrlimit(resource.RLIMIT_DATA, (allowed, before[1]))
-        yield
+        with never_ignored(_TooLongError):
+            yield
     except _TooLongError:
         text = f"takes more than {seconds} seconds of processor time to compile"
         raise MlfError(Problem("MLF0705", text, str(model), help=help_)) from None

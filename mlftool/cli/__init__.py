@@ -23,6 +23,7 @@ from typing import Any, NoReturn
 
 from mlftool.cli import terminal
 from mlftool.errors import BAD_INPUT, ENVIRONMENT, MlfError, Problem
+from mlftool.signals import never_ignored
 
 HELP = re.compile(r'^HELP = "(.*)"$', re.MULTILINE)
 
@@ -142,7 +143,8 @@ def _tidy_end() -> Iterator[None]:
         return
     old = {n: signal.signal(n, _stop) for n in (signal.SIGTERM, signal.SIGHUP)}
     try:
-        yield
+        with never_ignored(_StoppedError, KeyboardInterrupt):
+            yield
     finally:
         for number, handler in old.items():
             signal.signal(number, handler)
@@ -168,9 +170,17 @@ class _Closed(io.TextIOBase):
         raise MlfError(Problem("MLF0402", "is closed", "standard output"))
 
 
+def _command_first(argv: list[str]) -> list[str]:
+    """What every command takes may also stand before the command, as cargo's and git's may."""
+    at = 0
+    while at < len(argv) and re.fullmatch(r"-q|--quiet|-v|--verbose|--color(=.*)?", argv[at]):
+        at += 2 if argv[at] == "--color" else 1
+    return [*argv[at:], *argv[:at]] if argv[at : at + 1] and argv[at] in COMMANDS else argv
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command. Returns its exit code; no exception leaves this function."""
-    argv = list(sys.argv[1:] if argv is None else argv)
+    argv = _command_first(list(sys.argv[1:] if argv is None else argv))
     name = next((a for a in argv if not a.startswith("-")), None)
     args = None
     try:

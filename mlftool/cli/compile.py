@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
     from mlftool.compile import ModuleSpec, compile_specs
     from mlftool.describe import bundle
     from mlftool.limits import bounded
-    from mlftool.mlf import write_tar
+    from mlftool.mlf import check_writable, write_tar
     from mlftool.mlf.bson import with_bson
 
     spec = ModuleSpec(
@@ -92,6 +92,7 @@ def run(args: argparse.Namespace) -> int:
         only_declared=args.only_declared,
         **options,
     )
+    check_writable(args.output)
     with bounded(args.model, args.data, args.max_seconds, args.max_memory):
         modules = compile_specs([spec])
         made = bundle(modules)

@@ -37,14 +37,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from mlftool.insight import diff
     from mlftool.insight.facts import save
+    from mlftool.mlf import check_writable
 
+    check_writable(args.save)
     limits = [diff.limit(text) for text in args.fail_on]
     if args.after is None:
         if not args.save:
             raise MlfError(Problem("MLF0400", "nothing to compare with", help="give A and B"))
         save(args.save, _facts(args, args.before))
         return 0
-    old, new = _facts(args, args.before), _facts(args, args.after)
+    old, new = _facts(args, args.before, args.after), _facts(args, args.after, args.before)
     found, alone = diff.paired(old, new)
     if args.save:
         save(args.save, new)
@@ -55,12 +57,12 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _facts(args: argparse.Namespace, file: Path) -> Sequence[Facts]:
+def _facts(args: argparse.Namespace, file: Path, beside: Path | None = None) -> Sequence[Facts]:
     from mlftool.insight.facts import facts, read_facts
 
     if file.suffix == ".json":
         return read_facts(file)
-    return [facts(s, args.on, not args.no_run) for s in subjects(args, file)]
+    return [facts(s, args.on, not args.no_run) for s in subjects(args, file, beside=beside)]
 
 
 def _shown(args: argparse.Namespace, found: Sequence[Difference], alone: Sequence[str]) -> str:

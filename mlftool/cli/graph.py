@@ -31,8 +31,9 @@ def run(args: argparse.Namespace) -> int:
         text = "--count: the model as it was read has no instructions"
         raise MlfError(Problem("MLF0405", text, str(args.file)))
     from mlftool.insight import graph
-    from mlftool.mlf import write_atomically
+    from mlftool.mlf import check_writable, write_atomically
 
+    check_writable(args.output)
     subject = one_subject(args, args.file)
     if args.before:
         found = graph.before(subject)

@@ -26,11 +26,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from mlftool.mlf import read_tar
+    from mlftool.mlf import check_writable, read_tar
 
     if args.output is None and args.headers is None and args.sources is None:
         hint = "give -o MODEL.so, --headers DIR or --sources DIR"
         raise MlfError(Problem("MLF0400", "nothing to write", help=hint))
+    check_writable(args.output)
     bundle = read_tar(args.archive)
     write_library(bundle, str(args.archive), args.output, args.module, args.soname)
     write_sources(bundle, str(args.archive), args.module, args.headers, args.sources)
@@ -55,13 +56,15 @@ def write_library(
     from mlftool.mlf import write_atomically
     from mlftool.mlf.archive import read
     from mlftool.runtime.interface import interface_of
-    from mlftool.runtime.shared import build_library, checked_soname
+    from mlftool.runtime.shared import build_library, check_host, checked_soname
 
     if output is None:
         return
     name = checked_soname(soname or output.name)
     archive = read(bundle, file)
-    made = build_library(archive, interface_of(archive, module, file), name)
+    interface = interface_of(archive, module, file)
+    check_host(interface, file)
+    made = build_library(archive, interface, name)
     write_atomically(output, made.read_bytes())
 
 
@@ -71,10 +74,11 @@ def write_sources(
     from mlftool.mlf import make_folder, write_atomically
     from mlftool.mlf.archive import read
     from mlftool.runtime.interface import interface_of
-    from mlftool.runtime.shared import public_headers, shared_files
+    from mlftool.runtime.shared import check_host, public_headers, shared_files
 
     archive = read(bundle, file)
     interface = interface_of(archive, module, file)
+    check_host(interface, file)
     record = archive.module(interface.module)
     wanted: dict[Path, bytes] = {}
     if headers is not None:

@@ -23,12 +23,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from mlftool.insight import memmap
-    from mlftool.mlf import write_atomically
+    from mlftool.mlf import check_writable, write_atomically
 
+    check_writable(args.svg)
     if args.svg:
         one = memmap.memory_map(one_subject(args, args.file), False)
         if one.plan is None:
-            text = "has no plan to draw: it tells the size of its workspace only"
+            text = "has no plan to draw: it does not tell who is where in its workspace"
             raise MlfError(Problem("MLF0607", text, str(args.file)))
         write_atomically(args.svg, memmap.drawing(one).encode())
         return 0

@@ -127,7 +127,7 @@ def _flash(args: argparse.Namespace, options: Mapping[str, str]) -> None:
 def _run(args: argparse.Namespace, options: Mapping[str, str]) -> None:
     from mlftool.micro.drive import drive_project
     from mlftool.micro.project import GeneratedProject
-    from mlftool.mlf import read_tar
+    from mlftool.mlf import check_writable, read_tar
     from mlftool.mlf.archive import read
     from mlftool.runtime import vectors
     from mlftool.runtime.fill import filled
@@ -136,6 +136,7 @@ def _run(args: argparse.Namespace, options: Mapping[str, str]) -> None:
     if args.list_options:
         with GeneratedProject.from_directory(args.project_dir, options) as project:
             return _list("open_transport", project.info()["project_options"])
+    check_writable(args.outputs)
     path = args.project_dir / "model.tar"
     archive = read(read_tar(path), str(path))
     interface = interface_of(archive, None, str(path))

@@ -58,6 +58,12 @@ def compile_options(args: argparse.Namespace) -> dict[str, Any]:
     return {**given_options(args), **{name: value for name, value in files.items() if value}}
 
 
+def flag_of(name: str) -> str:
+    """The option that sets this field of ModuleSpec."""
+    files = {"tuning": "--tuning", "data_files": "--data", "backend_files": "--backend-file"}
+    return files[name] if name in files else OPTIONS[name].flag
+
+
 def given_options(args: argparse.Namespace) -> dict[str, Any]:
     """What was given of the options that `add_option` added, as fields of ModuleSpec."""
     given = {n: getattr(args, n) for n, option in OPTIONS.items() if not option.of_tvm}

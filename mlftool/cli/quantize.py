@@ -69,11 +69,12 @@ def run(args: argparse.Namespace) -> int:
     from mlftool.frontends.given import with_values
     from mlftool.frontends.load import load_model
     from mlftool.frontends.models import TFLite, opened
-    from mlftool.mlf import write_atomically
+    from mlftool.mlf import check_writable, write_atomically
     from mlftool.quantize import report
     from mlftool.quantize.quantizer import Request, quantized
     from mlftool.runtime.vectors import load_vectors
 
+    check_writable(args.output, args.report)
     source = opened(args.model)
     if isinstance(source, TFLite):
         text = "ONNX models are quantised; got TensorFlow Lite"

@@ -8,7 +8,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mlftool.cli.options import compile_options
+from mlftool.cli.options import compile_options, flag_of
 from mlftool.cli.subject import FILE, add_subject_options, one_subject
 from mlftool.errors import MlfError, Problem
 from mlftool.options import OPTIONS, Switch
@@ -35,8 +35,9 @@ def run(args: argparse.Namespace) -> int:
         text = "--inputs and --expect belong together"
         raise MlfError(Problem("MLF0400", text, str(args.file)))
     from mlftool.insight import report
-    from mlftool.mlf import write_atomically
+    from mlftool.mlf import check_writable, write_atomically
 
+    check_writable(args.output)
     subject = one_subject(args, args.file)
     found = report.report(subject, args.on, _vectors(args, subject), [_command(args)])
     write_atomically(args.output, report.page(found).encode())
@@ -65,8 +66,7 @@ def _command(args: argparse.Namespace) -> str:
         for value in getattr(args, name):
             words += [f"--{name.replace('_', '-')}", value]
     for name, value in compile_options(args).items():
-        option = OPTIONS.get(name)
-        flag = option.flag if option else f"--{name.removesuffix('_files')}"
+        option, flag = OPTIONS.get(name), flag_of(name)
         for one in value if isinstance(value, tuple) else (value,):
             words += [flag] if option and isinstance(option.kind, Switch) else [flag, str(one)]
     return shlex.join(words)

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from mlftool.cli import tvmc_run
 from mlftool.cli.inputs import add_fill_mode, add_inputs, given_inputs
-from mlftool.cli.options import add_compile_options, compile_options
+from mlftool.cli.options import add_compile_options, compile_options, flag_of
 from mlftool.cli.terminal import terminal_of
 from mlftool.config import EXECUTOR_OPTIONS
 from mlftool.errors import CHECK_FAILED, MlfError, Problem
 from mlftool.files import MODEL_SUFFIXES
-from mlftool.options import OPTIONS
 
 if TYPE_CHECKING:
     from mlftool.micro.executors import LayerTime
@@ -104,13 +103,14 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
-    from mlftool.mlf import Bundle
+    from mlftool.mlf import Bundle, check_writable
     from mlftool.runtime import compare, execute, vectors
     from mlftool.runtime.interface import read_interface
     from mlftool.runtime.runner import RunResult
 
     _check_project(args)
     _check_executor(args)
+    check_writable(args.output, args.report)
     library = _library(args)
     bundle = Bundle({}) if library else _bundle(args)
     interface = (
@@ -206,8 +206,7 @@ def _bundle(args: argparse.Namespace) -> Bundle:
 
     if args.file.suffix not in MODEL_SUFFIXES:
         for name in compile_options(args):
-            flag = OPTIONS[name].flag if name in OPTIONS else f"--{name.removesuffix('_files')}"
-            text = f"{flag} is for a MODEL.onnx; an archive is already compiled"
+            text = f"{flag_of(name)} is for a MODEL.onnx; an archive is already compiled"
             raise MlfError(Problem("MLF0405", text, str(args.file)))
         return read_tar(args.file)
     from mlftool.codegen.names import module_name_of

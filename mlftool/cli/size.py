@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from mlftool.insight import size as sizes
 
-    found = _sizes(args, args.file)
+    found = _sizes(args, args.file, args.against)
     if args.against is None:
         if args.json:
             print(
@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _sizes(args: argparse.Namespace, file: Path) -> Iterator[Size]:
+def _sizes(args: argparse.Namespace, file: Path, beside: Path | None) -> Iterator[Size]:
     from mlftool.insight import size as sizes
 
     if file.suffix == ".json":
@@ -59,7 +59,7 @@ def _sizes(args: argparse.Namespace, file: Path) -> Iterator[Size]:
     elif _is_elf(file):
         yield sizes.measured(file, file.name)
     else:
-        for subject in subjects(args, file, on_board=True):
+        for subject in subjects(args, file, True, beside):
             yield sizes.size_of(subject, args.on)
 
 
@@ -72,7 +72,7 @@ def _is_elf(file: Path) -> bool:
 
 def _pairs(args: argparse.Namespace, new: list[Size]) -> list[tuple[Size, Size]]:
     """Each program with the one of the same name; two single ones whatever their names."""
-    old = list(_sizes(args, args.against))
+    old = list(_sizes(args, args.against, args.file))
     if len(old) == len(new) == 1:
         return [(old[0], new[0])]
     named = {s.name: s for s in old}

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlftool.cli.inputs import add_inputs, given_inputs
-from mlftool.cli.options import add_compile_options, compile_options
+from mlftool.cli.options import add_compile_options, compile_options, flag_of
 from mlftool.errors import MlfError, Problem, did_you_mean
-from mlftool.options import EXECUTORS, OPTIONS
+from mlftool.options import EXECUTORS
 
 if TYPE_CHECKING:
     from mlftool.insight.subject import Subject
@@ -40,23 +40,23 @@ def add_subject_options(parser: argparse.ArgumentParser) -> None:
     add_compile_options(parser)
 
 
-def subjects(args: argparse.Namespace, file: Path, on_board: bool = False) -> Iterator[Subject]:
+def subjects(
+    args: argparse.Namespace, file: Path, on_board: bool = False, beside: Path | None = None
+) -> Iterator[Subject]:
     """What `file` is, module by module, each compiled when it is asked for. `on_board` leaves out
-    the entries of a manifest that no simulated board without an operating system runs. Raises
+    the entries of a manifest that no simulated board without an operating system runs. An option
+    that means nothing for this file may be for the one that it is compared with, `beside`. Raises
     MlfError.
     """
-    if file.suffix in (".yaml", ".yml"):
-        _refuse(args, file, _of_models(args) | {"--module": args.module}, "set it in the manifest")
-        yield from _entries(args, file, on_board)
-        return
-    _refuse(args, file, {"--entry": args.entry}, "it names an entry of a manifest")
-    if file.suffix == ".tar":
-        given = _of_models(args) | {"--target": args.target}
-        _refuse(args, file, given, "an archive is already compiled")
-        yield _archive(file, args.module)
-    else:
-        _refuse(args, file, {"--module": args.module}, "it names a module of an archive")
-        yield _model(args, file)
+    kinds = {_kind(file)} | ({_kind(beside)} if beside else set())
+    problems = [
+        Problem("MLF0405", f"{flag}: {_why(_kind(file), takers)}", str(file))
+        for flag, (value, takers) in _options(args).items()
+        if value and not kinds & {*takers}
+    ]
+    if problems:
+        raise MlfError(problems)
+    return _subjects(args, file, on_board)
 
 
 def one_subject(args: argparse.Namespace, file: Path) -> Subject:
@@ -69,21 +69,51 @@ def one_subject(args: argparse.Namespace, file: Path) -> Subject:
     return first
 
 
-def _of_models(args: argparse.Namespace) -> dict[str, Any]:
-    """The options that only a model takes, by their flags."""
-    given = {
-        OPTIONS[name].flag if name in OPTIONS else f"--{name.removesuffix('_files')}": value
-        for name, value in compile_options(args).items()
-    }
+_MODEL, _ARCHIVE, _MANIFEST, _FIGURES = "model", "archive", "manifest", "figures"
+
+
+def _kind(file: Path) -> str:
+    """What a file is, by its name; whether it is one is found when it is read."""
+    if file.suffix in (".yaml", ".yml"):
+        return _MANIFEST
+    if file.suffix == ".tar":
+        return _ARCHIVE
+    return _FIGURES if file.suffix == ".json" else _MODEL
+
+
+def _why(kind: str, takers: Collection[str]) -> str:
+    """Why a file of this kind does not take an option that only `takers` do."""
+    if kind == _MANIFEST:
+        return "set it in the manifest"
+    if kind == _FIGURES:
+        return "recorded figures are of a finished build"
+    if _MODEL in takers:
+        return "an archive is already compiled"
+    of = "a module of an archive" if _ARCHIVE in takers else "an entry of a manifest"
+    return f"it names {of}"
+
+
+def _options(args: argparse.Namespace) -> dict[str, tuple[Any, tuple[str, ...]]]:
+    """What was given of each option, and the kinds of files that take it, by its flag."""
+    given = {flag_of(name): value for name, value in compile_options(args).items()}
     given |= {"--executor": args.executor, "--input-shape": args.input_shape}
-    return given | {"--input-value": args.input_value}
+    given |= {"--input-value": args.input_value}
+    return {
+        **{flag: (value, (_MODEL,)) for flag, value in given.items()},
+        "--target": (args.target, (_MODEL, _MANIFEST)),
+        "--module": (args.module, (_ARCHIVE,)),
+        "--entry": (args.entry, (_MANIFEST,)),
+    }
 
 
-def _refuse(args: argparse.Namespace, file: Path, given: dict[str, Any], why: str) -> None:
-    """Raises MlfError for options that mean nothing for this file."""
-    wrong = [flag for flag, value in given.items() if value]
-    if wrong:
-        raise MlfError([Problem("MLF0405", f"{flag}: {why}", str(file)) for flag in wrong])
+def _subjects(args: argparse.Namespace, file: Path, on_board: bool) -> Iterator[Subject]:
+    kind = _kind(file)
+    if kind == _MANIFEST:
+        yield from _entries(args, file, on_board)
+    elif kind == _ARCHIVE:
+        yield _archive(file, args.module)
+    else:
+        yield _model(args, file)
 
 
 def _model(args: argparse.Namespace, file: Path) -> Subject:

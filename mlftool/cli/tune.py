@@ -38,9 +38,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from mlftool.codegen.tuned import read_record, record_text
     from mlftool.compile import ModuleSpec
-    from mlftool.mlf import write_atomically
+    from mlftool.mlf import check_writable, write_atomically
     from mlftool.tune import tune
 
+    check_writable(None if args.check else args.output)  # before a search of minutes
     inputs = given_inputs(args)
     old = read_record(args.output) if os.path.exists(args.output) or args.check else {}
     new: dict[str, Tuned] = {}

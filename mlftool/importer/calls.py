@@ -44,21 +44,39 @@ def with_functions(scope: Scope, model: ModelProto) -> Scope:
         elif known(name) is None:  # else what it would give is what we compute
             stated[name] = function
     scope = replace(scope, functions=stated)
+    if problem := unbounded(model, stated):
+        text, help = problem
+        scope.problem("MLF0302", text, help=help)
+        return scope
+    needed = _sizes(model, stated)
+    return replace(scope, functions={name: _checked(scope, stated[name]) for name in needed})
+
+
+def unbounded(
+    model: ModelProto, stated: Mapping[str, FunctionProto] | None = None
+) -> tuple[str, str] | None:
+    """What is wrong with calls, of `stated` or all functions, that do not end or stand for too many
+    nodes, and the remedy. onnx and onnxruntime do not ask before they take calls apart."""
+    stated = {called_name(f): f for f in model.functions} if stated is None else stated
+    try:
+        size = _sizes(model, stated)
+    except ValueError as error:
+        return f"function '{error}' calls itself; supported: other functions", ""
+    if size and _size(model.graph.node, size) > MOST_NODES:
+        text = f"its functions stand for more than {MOST_NODES} nodes"
+        return text, "export the model with fewer calls of each function"
+    return None
+
+
+def _sizes(model: ModelProto, stated: Mapping[str, FunctionProto]) -> dict[str, int]:
+    """How many nodes stand for each function that is called, inner ones first. Raises ValueError
+    with the name of one that calls itself."""
     calls = {name: _calls(f.node, stated) for name, f in stated.items()}
     shells = [Node(name, tuple(inner), (name,)) for name, inner in calls.items()]
-    try:
-        needed = [n.op for n in toposort(shells, _calls(model.graph.node, stated))]
-    except ValueError as error:
-        scope.problem("MLF0302", f"function '{error}' calls itself; supported: other functions")
-        return scope
     size: dict[str, int] = {}
-    for name in needed:
-        size[name] = _size(stated[name].node, size)
-    if needed and _size(model.graph.node, size) > MOST_NODES:
-        text = f"its functions stand for more than {MOST_NODES} nodes"
-        scope.problem("MLF0302", text, help="export the model with fewer calls of each function")
-        return scope
-    return replace(scope, functions={name: _checked(scope, stated[name]) for name in needed})
+    for shell in toposort(shells, _calls(model.graph.node, stated)):
+        size[shell.op] = _size(stated[shell.op].node, size)
+    return size
 
 
 def _every(nodes: Sequence[NodeProto]) -> Iterator[NodeProto]:

@@ -74,6 +74,10 @@ def _standard(scope: Scope, node: NodeProto) -> Mapping[str, Any]:
         found = found if isinstance(other, str) else other
     if isinstance(found, str):
         raise Refuse("MLF0303", f"is not valid: {found}")
+    if op_name(node) == "GatherND":  # onnx leaves the shape of a scalar open
+        picked, places = (scope.types[n] for n in node.input)
+        if places.shape == (len(picked.shape),) and not any(scope.symbols_of(node.input[1])):
+            return {node.output[0]: type_proto(TensorType(picked.dtype, ()))}
     if op_name(node) == "PRelu" and scope.opsets[""] >= 7:
         given = [scope.types[n] for n in node.input]
         try:

@@ -74,7 +74,7 @@ def facts(subject: Subject, wanted: str | None = None, run: bool = True) -> Fact
     """Measured on the board that is `wanted`, or on its target's. Without a simulated board, or
     if it is not to be `run`, only what is known without one. Raises MlfError."""
     interface, said = subject.interface, described(subject.record, subject.file)
-    figures = {"weights": interface.constants_bytes, "workspace": interface.workspace_bytes}
+    figures = dict(subject.memory)
     layers: tuple[LayerFacts, ...] = ()
     if said is not None:
         figures |= {"macs": said.macs, "layers": len(said.nodes)}

@@ -29,13 +29,13 @@ class Layer:
     kernel: str
     function: str
     macs: int | None
-    constants: Mapping[str, int]
+    constants: Mapping[str, int] | None
     moved_bytes: int | None = None
     least: float | None = None
 
     @property
-    def weights_bytes(self) -> int:
-        return sum(self.constants.values())
+    def weights_bytes(self) -> int | None:
+        return None if self.constants is None else sum(self.constants.values())
 
 
 def layers(module: Module) -> tuple[Layer, ...]:

@@ -30,13 +30,13 @@ class Way:
 
 @dataclass(frozen=True)
 class MemoryMap:
-    """A module's plan; None for an archive that has none. `usual` is the module as it is, `ways`
-    what was tried."""
+    """A module's plan; None for an archive that has none. `usual` is the module as it is, None
+    where the archive tells no size; `ways` is what was tried."""
 
     name: str
     module: str
     target: str
-    usual: Way
+    usual: Way | None
     plan: Description | None
     ways: tuple[Way, ...] = ()
     missing: tuple[str, ...] = ()
@@ -47,17 +47,20 @@ def memory_map(subject: Subject, try_ways: bool = True) -> MemoryMap:
     it again. Raises MlfError."""
     interface, plan = subject.interface, described(subject.record, subject.file)
     io = sum(t.size_bytes for t in (*interface.inputs, *interface.outputs))
-    work = interface.workspace_bytes
-    ram = work if interface.workspace_io else work + io
-    usual = Way("", work, ram, plan.macs if plan else 0)
-    missing = []
+    usual, missing = None, []
+    if subject.memory:
+        work = interface.workspace_bytes
+        ram = work if interface.workspace_io else work + io
+        usual = Way("", work, ram, plan.macs if plan else 0)
+    else:
+        missing.append("the workspace: the archive does not tell its size")
     if plan is None:
-        missing.append("the plan: the archive tells the size of the workspace only")
+        missing.append("the plan: the archive does not tell who is where")
     elif subject.compiled is None:
         missing.append(
             "what would lower it: give the model or the manifest's entry that it was made from"
         )
-    ways = tuple(_ways(subject.compiled, usual)) if subject.compiled and try_ways else ()
+    ways = tuple(_ways(subject.compiled, usual)) if subject.compiled and usual and try_ways else ()
     return MemoryMap(
         *(subject.name, interface.module, interface.target, usual, plan, ways, tuple(missing))
     )
@@ -135,14 +138,16 @@ def proof(pool: Pool) -> str:
 
 def text(found: MemoryMap) -> str:
     """For people."""
-    lines = [f"{found.name} for {found.target}: workspace {_both(found.usual.workspace)}, "
-             f"with inputs and outputs {_both(found.usual.ram)}"]  # fmt: skip
+    lines = [f"{found.name} for {found.target}"]
+    if usual := found.usual:
+        lines[0] += f": workspace {_both(usual.workspace)}, with inputs and outputs "
+        lines[0] += _both(usual.ram)
     for pool in found.plan.pools if found.plan else ():
         assert found.plan
         lines += ["", *_pool_lines(found.plan, pool)]
-    if found.ways:
+    if usual and found.ways:
         lines += ["", "what lowers it, tried by compiling with these options:"]
-        lines += [_way_line(way, found.usual) for way in found.ways]
+        lines += [_way_line(way, usual) for way in found.ways]
     elif not found.missing:
         lines += ["", "what lowers it: none of the options that were tried"]
     lines += [f"not known: {what}" for what in found.missing]
@@ -213,8 +218,8 @@ def to_json(found: MemoryMap) -> dict[str, Any]:
         "name": found.name,
         "module": found.module,
         "target": found.target,
-        "workspace_bytes": found.usual.workspace,
-        "ram_bytes": found.usual.ram,
+        "workspace_bytes": found.usual.workspace if found.usual else None,
+        "ram_bytes": found.usual.ram if found.usual else None,
         "missing": list(found.missing),
         "pools": [_pool_json(plan, pool) for pool in plan.pools] if plan else None,
         "steps": [n.name for n in plan.nodes] if plan else None,
@@ -258,7 +263,8 @@ _LEFT, _TOP, _WIDE, _HIGH = 80, 64, 900, 300
 
 def drawing(found: MemoryMap) -> str:
     """SVG: time goes to the right, addresses go up; one panel for each pool."""
-    title = f"{found.name} for {found.target}: workspace {_both(found.usual.workspace)}"
+    title = f"{found.name} for {found.target}"
+    title += f": workspace {_both(found.usual.workspace)}" if found.usual else ""
     parts = [svg.element("text", title, kind="title", x=16, y=28)]
     panels = [p for p in (found.plan.pools if found.plan else ()) if p.size]
     for k, pool in enumerate(panels):
@@ -278,8 +284,8 @@ def _panel(plan: Description, pool: Pool, top: float) -> Iterator[str]:
     blocks, at = _blocks(plan, pool), (wide, _HIGH / pool.size, base)
     for b, colour in zip(blocks, _colours(blocks), strict=True):
         yield _block(plan, b, colour, at)
-    yield from filter(None, (_label(plan, b, at) for b in blocks))
     yield svg.element("rect", kind="mark", x=_LEFT + peak * wide, y=top, width=wide, height=_HIGH)
+    yield from filter(None, (_label(plan, b, at) for b in blocks))
     for share in range(5):
         y = base - share * _HIGH / 4
         yield svg.element("line", kind="line", x1=_LEFT - 5, x2=_LEFT, y1=y, y2=y)
@@ -297,7 +303,7 @@ def _block(plan: Description, b: Buffer, colour: str, at: tuple[float, float, fl
     """A box whose tooltip says all; those of an input and an output may overlap."""
     x, y, width, height = _box(b, at)
     about = f"{_what(plan, b)}: {b.size:,} bytes at {b.offset:,}, steps {b.first} to {b.last}"
-    look = {"kind": "edge", "fill": colour, "fill_opacity": "0.8", "stroke_width": "0.5"}
+    look = {"kind": "edge block", "fill": colour, "stroke_width": "0.5"}
     box = svg.element("rect", x=x, y=y, width=width, height=height, **look)
     return svg.element("g", inside=[svg.element("title", about), box])
 

@@ -67,9 +67,14 @@ class Profile:
         return _sum(c.layer.least for c in self.costs)
 
     @property
-    def weights_bytes(self) -> int:
+    def weights_bytes(self) -> int | None:
         """Of all layers; constants that several share count once."""
-        return sum({n: b for c in self.costs for n, b in c.layer.constants.items()}.values())
+        found: dict[str, int] = {}
+        for c in self.costs:
+            if c.layer.constants is None:
+                return None
+            found |= c.layer.constants
+        return sum(found.values())
 
     @property
     def code_bytes(self) -> int:
@@ -175,8 +180,11 @@ def _of_archive(subject: Subject, board: Board, flags: str, inputs: Path | None)
     found = symbols(elf)
     code = code_of(found)
     if said is None:
-        own = [s.base for s in found if s.is_code and s.base.startswith("tvmgen_")]
-        steps = [Layer(k, "", "", "", f, None, {}) for k, f in enumerate(dict.fromkeys(own))]
+        names = subject.record.memory.operators
+        own = [
+            s.base for s in found if s.is_code and (s.base.startswith("tvmgen_") or s.base in names)
+        ]
+        steps = [Layer(k, "", "", "", f, None, None) for k, f in enumerate(dict.fromkeys(own))]
     else:
         steps = [
             Layer(k, n.name, n.op, n.kernel, n.function, n.macs, constants_of(found, k))
@@ -190,7 +198,9 @@ def _of_archive(subject: Subject, board: Board, flags: str, inputs: Path | None)
         "model or the manifest's entry that it was made from"
     ]
     if said is None:
-        missing.append("layers and kernels: the archive does not say what its functions compute")
+        missing.append(
+            "layers, kernels and weights: the archive does not say what its functions compute"
+        )
     return Profile(
         *(subject.name, interface.module, board.target, board.title, flags),
         *(instructions, costs, tuple(missing)),
@@ -211,7 +221,7 @@ def by_cost(profile: Profile) -> list[Cost]:
     """The dearest layer first; without counts, the one with the most multiplications."""
 
     def cost(c: Cost) -> tuple[int, ...]:
-        size = c.code_bytes + c.layer.weights_bytes
+        size = c.code_bytes + (c.layer.weights_bytes or 0)
         return -(c.instructions or 0), -(c.layer.macs or 0), -size, c.layer.step
 
     return sorted(profile.costs, key=cost)
@@ -312,7 +322,7 @@ def _json(cost: Cost) -> Mapping[str, Any]:
         "instructions": cost.instructions,
         "cycles": cost.cycles,
         "least_instructions": _rounded(least),
-        "weights_bytes": sum(constants.values()),
+        "weights_bytes": cost.layer.weights_bytes,
         "code_bytes": cost.code_bytes,
         "code_sharers": cost.sharers,
         "constants": constants,

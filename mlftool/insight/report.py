@@ -58,11 +58,10 @@ def report(
     """Measures a module on its board. Without one, what is known without it. Raises MlfError."""
     interface = subject.interface
     figures = {
-        "workspace": interface.workspace_bytes,
-        "weights": interface.constants_bytes,
+        **subject.memory,
         "inputs and outputs": sum(t.size_bytes for t in (*interface.inputs, *interface.outputs)),
     }
-    missing: list[str] = []
+    missing = [] if subject.memory else ["workspace and weights: the archive does not tell them"]
     costs = accuracy = None
     try:
         board = board_for(interface.target, wanted, subject.file)

@@ -11,6 +11,7 @@ from mlftool.builder import spec_of
 from mlftool.compile import ModuleSpec, compile_module
 from mlftool.describe import bundle as bundle_of
 from mlftool.errors import MlfError, Problem
+from mlftool.insight.description import described
 from mlftool.manifest.entries import Entry
 from mlftool.manifest.keys import Manifest
 from mlftool.mlf import Bundle, read_tar
@@ -42,6 +43,17 @@ class Subject:
     def record(self) -> ModuleRecord:
         return archives.read(self.bundle, self.file).module(self.interface.module)
 
+    @cached_property
+    def memory(self) -> dict[str, int]:
+        """Bytes of the workspace and the weights, where the archive tells them: TVM's first
+        version and archives of operators do not."""
+        if not self.record.memory.main and described(self.record, self.file) is None:
+            return {}
+        return {
+            "weights": self.interface.constants_bytes,
+            "workspace": self.interface.workspace_bytes,
+        }
+
 
 def of_spec(spec: ModuleSpec, file: str, name: str) -> Subject:
     """A model, compiled. Raises MlfError."""
@@ -72,5 +84,5 @@ def board_for(target: str, wanted: str | None, file: str) -> Board:
         known = ", ".join(name for name, b in BOARDS.items() if not b.hosted)
         text = "this is measured on simulated boards without an operating system; got "
         text += f"'{wanted}'" if wanted else f"target '{target}'"
-        raise MlfError(Problem("MLF0610", text, file, help=f"choose one of: {known}"))
+        raise MlfError(Problem("MLF0610", text, file, help=f"choose with --on one of: {known}"))
     return board

@@ -2,6 +2,7 @@
 
 from mlftool.mlf.bundle import (
     Bundle,
+    check_writable,
     epoch,
     make_folder,
     read_tar,
@@ -13,6 +14,7 @@ from mlftool.mlf.bundle import (
 
 __all__ = [
     "Bundle",
+    "check_writable",
     "epoch",
     "make_folder",
     "read_tar",

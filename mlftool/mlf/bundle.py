@@ -7,6 +7,7 @@ import io
 import os
 import re
 import secrets
+import stat
 import tarfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlftool.errors import BAD_INPUT, ENVIRONMENT, MlfError, Problem
+from mlftool.files import MODEL_SUFFIXES
 from mlftool.mlf.untar import TarError, read_folder, read_members
 
 MACHINE_ERRORS = {errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE}
@@ -88,6 +90,28 @@ def write_atomically(path: Path, data: bytes) -> None:
             _replace(Path(os.path.realpath(path)), data)
 
 
+def check_writable(*paths: Path | None) -> None:
+    """What can be said, long before and without a trace, of whether `write_atomically` will write
+    each; None is an output that is not asked for. Raises MlfError.
+    """
+    for path in filter(None, paths):
+        with refused("cannot be written", path):
+            try:
+                mode = os.stat(path).st_mode
+            except FileNotFoundError:
+                mode = stat.S_IFREG
+            if stat.S_ISDIR(mode):
+                raise _error(errno.EISDIR)
+            folder = Path(os.path.realpath(path)).parent
+            os.stat(folder / ".")
+            if stat.S_ISREG(mode) and not os.access(folder, os.W_OK | os.X_OK):
+                raise _error(errno.EACCES)
+
+
+def _error(number: int) -> OSError:
+    return OSError(number, os.strerror(number))
+
+
 def make_folder(path: Path) -> None:
     """The folder and those above it, unless they are there. Raises MlfError."""
     with refused("cannot be created", path):
@@ -122,6 +146,9 @@ def _replace(path: Path, data: bytes) -> None:
 def read_tar(path: Path) -> Bundle:
     """The archive in `path`, a file or an unpacked folder. Raises MlfError for anything but
     plain files under plain names."""
+    if path.suffix in MODEL_SUFFIXES and path.is_file():
+        hint = f"compile it first: mlftool compile {path.name} -o {path.stem}.tar"
+        raise MlfError(Problem("MLF0502", "is a model, not an archive", str(path), help=hint))
     try:
         files = read_folder(path) if path.is_dir() else read_members(path)
     except OSError as error:

@@ -45,7 +45,7 @@ from mlftool.ops.contraction import (
     stores,
     weight_zero_point,
 )
-from mlftool.ops.matmul import fitting_bias, matmul, without_factors
+from mlftool.ops.matmul import fitting_bias, matmul, whole_factors, without_factors
 from mlftool.ops.microsoft import KINDS
 from mlftool.ops.microsoft_quantised import quantised_gemm
 from mlftool.ops.nibbles import are_nibbles, nibble_rows
@@ -324,7 +324,7 @@ op(
     contracts=Contracts(Layout.MATRIX, bias=2, packs_bias=True, computed="QLinearMatMul"),
     quantised="com.microsoft.QGemm",
     extents=filling(lambda row: 0, 2),
-    checks=(fitting_bias,),
+    checks=(fitting_bias, whole_factors),
     canonical=without_factors,
     relay=_relay_gemm,
 )(contract)

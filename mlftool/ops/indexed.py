@@ -134,10 +134,22 @@ def gather(v: View) -> Kernel:
     )
 
 
+def elements_fit(f: Facts) -> str:
+    """Places have x's rank, and beside the axis no extent above x's: nothing else bounds them."""
+    places, axis = f.shape(1), f.attrs.get("axis", 0)
+    if not f.x or places is None or len(places) != len(f.x):
+        return f"indices {f.inputs[1]} for input {shown(f.x)}; expected the same rank"
+    beside = [a for a in range(len(f.x)) if a != axis % len(f.x)]
+    if any(places[a] > f.x[a] for a in beside):
+        return f"indices {f.inputs[1]} are larger than input {shown(f.x)} beside axis {axis}"
+    return ""
+
+
 @op(
     "GatherElements",
     *(Trait.MOVES_DATA, Trait.AXIS),
     moved=FIRST,
+    checks=(elements_fit,),
     extents=_gather_boxes,
     constant=folded.gather_elements,
     relay=lambda s: s.call("gather", s.arg(0), s.arg(1), axis=s.axis(0)),

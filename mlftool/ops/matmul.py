@@ -97,6 +97,16 @@ def matmul(v: View) -> Kernel:
     return product(v, "matmul", row, fetch(row, "x", "ai"), fetch(row, "w", "bi"), finish, reads)
 
 
+def whole_factors(f: Facts) -> str:
+    """Factors of integers are integers of their type: no system says what others would give."""
+    row = f.output.dtype
+    for name in ("alpha", "beta") if row.kind in "iu" else ():
+        factor = float(f.attrs.get(name, 1.0))
+        if not (factor.is_integer() and row.range[0] <= factor <= row.range[1]):
+            return f"{name} {factor:g} of {row}; expected a whole number that the type has"
+    return ""
+
+
 def without_factors(e: Editor, node: Node) -> None:
     """A Gemm's alpha and beta go into constant weights and bias, transA into a Transpose."""
     alpha, beta = node.attrs.get("alpha", 1.0), node.attrs.get("beta", 1.0)

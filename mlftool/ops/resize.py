@@ -428,6 +428,8 @@ def resize(v: View) -> Kernel:
         row = float32 if not in_bytes else int64 if cubic else int32  # signed weights may overflow
         cast = row.c
         read = lambda c: f"({cast})({load.expr(c)})"  # noqa: E731
+    elif row.kind in "iu":  # whose values a float32 does not hold
+        raise UnsupportedError(f"{v.attr('mode')} Resize of {row}; supported: nearest")
     store = Store(v, result, *_target(v))
     fill = literal(beyond, row if row.kind in "iu" else float_of(v, row))
     kernel = _resize(v, read, load.tensor, store, fill=fill, row=row)
@@ -442,4 +444,5 @@ def nearest(v: View) -> Kernel:
         raise UnsupportedError(f"Resize of {row}; supported: types of whole bytes")
     fill = literal(_beyond(v, row) if row == row.raw else 0, row.raw)
     store = Store(v, "result", *_target(v))
+    store.result, store.includes = "result", ()  # as it is stored: no conversion
     return _resize(v, str, v.core.inputs[0], store, fill=fill, row=row)

@@ -21,7 +21,7 @@ from mlftool.onnx_rules.scope import KEEP, Outcome, Scope, Work, stepwise
 from mlftool.onnx_rules.steps import Steps, standing_for
 from mlftool.ops.base import Facts, Kernel, Moved, Operand, Trait, UnsupportedError, old, op, shown
 from mlftool.ops.elementwise import index_text, row_major
-from mlftool.ops.indexed import coordinates, from_front, place
+from mlftool.ops.indexed import coordinates, elements_fit, from_front, place
 from mlftool.ops.reduce import joined
 from mlftool.ops.scalar import conversions, fetch, narrow, read_by
 
@@ -110,10 +110,17 @@ def _scattered_boxes(scope: Scope, node: NodeProto) -> Work[Outcome]:
     return KEEP
 
 
+def _updates_fit(f: Facts) -> str:
+    if f.shape(1) != f.shape(2):
+        return f"indices {f.inputs[1]} and updates {f.inputs[2]} differ in shape"
+    return elements_fit(f)
+
+
 @op(
     "ScatterElements",
     *(Trait.NARROW, Trait.MOVES_DATA, Trait.AXIS),
     moved=Moved((0, 2)),
+    checks=(_updates_fit,),
     extents=_scattered_boxes,
 )
 def scatter_elements(v: View) -> Kernel:

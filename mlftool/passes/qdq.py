@@ -91,7 +91,9 @@ def _padding(e: Editor, pad: Node, fill: int, by: Node) -> Array | None:
     row = e.types[(by.outputs if stores else by.inputs)[0]].dtype
     if row.is_float or scale.dtype != np.float32 or not np.isfinite(value):
         return None
-    stored = np.clip(np.rint(value / scale) + zero.astype(np.int64), *row.range)
+    with np.errstate(over="ignore"):  # what is cut off may be as large as infinity
+        ratio = np.rint(value / scale)
+    stored = np.clip(ratio + zero.astype(np.int64), *row.range)
     back = (stored - zero.astype(np.int64)).astype(np.float32) * scale
     return stored if stores or back == value else None
 

@@ -29,13 +29,16 @@ MOVES = frozenset(
     (
         *("Reshape", "Flatten", "Transpose", "Squeeze", "Unsqueeze", "MaxPool", "GlobalMaxPool"),
         *("Slice", "Split", "Gather", "DepthToSpace", "SpaceToDepth", "Identity", "Expand"),
+        *("ReduceMax", "ReduceMin", "Tile", "GatherElements", "GatherND", "ReverseSequence"),
     )
 )
+# Their kernels take integers, or undo the rounding as they load: what they read is no float tensor.
 ARITHMETIC = frozenset(
     (
-        *("Add", "Sub", "Mul", "Relu", "Clip", "LeakyRelu", "Sigmoid", "Tanh", "HardSigmoid"),
-        *("HardSwish", "Elu", "AveragePool", "GlobalAveragePool", "ReduceMean", "Concat"),
-        *("MatMul", "Gemm"),
+        *("Add", "Sub", "Mul", "Sum", "Mean", "Max", "Min", "Relu", "Clip", "LeakyRelu", "Sigmoid"),
+        *("Tanh", "HardSigmoid", "HardSwish", "Elu", "AveragePool", "GlobalAveragePool"),
+        *("ReduceMean", "ReduceSum", "Concat", "Resize", "MatMul", "Gemm", "LayerNormalization"),
+        *("InstanceNormalization", "GroupNormalization", "RMSNormalization"),
     )
 )
 # What a factor of each channel passes: equalisation goes through them.
@@ -209,6 +212,8 @@ def moves(node: NodeProto) -> bool:
     """Whether a node only moves or chooses elements of its first input."""
     if node.op_type == "Resize":
         return attribute(node, "mode", b"nearest") == b"nearest"
+    if node.op_type == "Pad":  # prepared ones name no value that is 0
+        return len(node.input) < 3 or not node.input[2]
     return node.op_type in MOVES
 
 

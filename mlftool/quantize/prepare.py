@@ -12,9 +12,18 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from onnx import ModelProto, NodeProto, helper, numpy_helper, shape_inference, version_converter
+from onnx import (
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    helper,
+    numpy_helper,
+    shape_inference,
+    version_converter,
+)
 
 from mlftool.errors import MlfError, Problem
+from mlftool.importer.calls import unbounded
 from mlftool.ir.graph import Array
 from mlftool.quantize.runtime import result_shapes, simplified
 
@@ -31,6 +40,7 @@ def prepared(
 ) -> ModelProto:
     """The same function, folded; `shapes` bind open extents of inputs. Raises MlfError for a model
     that is no float model."""
+    _check_functions(model, file)
     _check_float(model, file)
     fixed = ModelProto()
     fixed.CopyFrom(model)
@@ -75,6 +85,12 @@ def attribute(node: NodeProto, name: str, default: object = None) -> object:
         if a.name == name:
             return helper.get_attribute_value(a)
     return default
+
+
+def _check_functions(model: ModelProto, file: str) -> None:
+    """Before onnx's inference and onnxruntime take calls apart, into any number of nodes."""
+    if problem := unbounded(model):
+        raise MlfError(Problem("MLF0302", problem[0], file, help=problem[1]))
 
 
 def _check_float(model: ModelProto, file: str) -> None:
@@ -278,6 +294,8 @@ def _tidy(model: ModelProto) -> None:
     stored = {t.name: t for t in graph.initializer}
     uses = Counter(i for n in graph.node for i in n.input if i in stored)
     for node in graph.node:
+        if node.op_type == "Pad" and len(node.input) > 2 and _is_zero(stored.get(node.input[2])):
+            node.input[2] = ""
         for k, name in enumerate(node.input):
             if uses.get(name, 0) > 1 and node.op_type in LAYERS:
                 copy = graph.initializer.add()
@@ -293,6 +311,10 @@ def _tidy(model: ModelProto) -> None:
     del model.opset_import[:]
     model.opset_import.extend(sets)
     model.ClearField("metadata_props")
+
+
+def _is_zero(constant: TensorProto | None) -> bool:
+    return constant is not None and not numpy_helper.to_array(constant).any()
 
 
 def _inner_reads(node: NodeProto) -> set[str]:

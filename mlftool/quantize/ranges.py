@@ -17,15 +17,19 @@ from mlftool.quantize.plan import Range, scale_of
 PERCENTILES = (99.99, 99.9, 99.5)
 WAYS = ("minmax", *(f"{p:g} %" for p in PERCENTILES), "least error")
 _MOST = 1 << 18  # values of a tensor that are looked at
+_MASKING = 1e30  # what is as large stands for infinity, as paddings of maxima do; it is cut off
 
 
 def candidates(values: Array) -> dict[str, Range]:
     """A range for each of WAYS."""
     flat = values.reshape(-1).astype(np.float64)
+    flat = flat[np.abs(flat) < _MASKING]
+    if not flat.size:
+        return dict.fromkeys(WAYS, (0.0, 0.0))
+    ends = flat.min(), flat.max()
     if flat.size > _MOST:
-        flat = flat[np.arange(_MOST) * flat.size // _MOST]
-        flat = np.append(flat, (values.min(), values.max()))
-    whole = float(min(0.0, flat.min())), float(max(0.0, flat.max()))
+        flat = np.append(flat[np.arange(_MOST) * flat.size // _MOST], ends)
+    whole = float(min(0.0, ends[0])), float(max(0.0, ends[1]))
     found: dict[str, Range] = {"minmax": whole}
     for p in PERCENTILES:
         lo, hi = np.percentile(flat, [100 - p, p])

@@ -57,7 +57,7 @@ def interface_symbol(module: str) -> str:
 
 def shared_files(interface: Interface, record: ModuleRecord) -> Shared:
     """Raises MlfError for modules that cannot be called here."""
-    _check(interface)
+    check_host(interface)
     name = interface.module
     exports = [library_symbol(name), interface_symbol(name), *_own(interface, record)]
     # Whoever runs a library goes on from the run before: the module's own state.
@@ -116,12 +116,13 @@ def public_headers(archive: Archive, record: ModuleRecord) -> dict[str, bytes]:
     return {**own, **helpers, **{n.removeprefix(f"{_INCLUDE}/"): d for n, d in found.items()}}
 
 
-def _check(interface: Interface) -> None:
+def check_host(interface: Interface, file: str = "") -> None:
+    """Raises MlfError for the module of an archive, `file`, that is for another computer."""
     target = TARGETS.get(interface.target)
     if target is not None and not target.is_host:
         text = f"compiled for {interface.target}; a library is for this computer"
-        hint = "compile the model with --target host"
-        raise MlfError(Problem("MLF0613", text, path=interface.module, help=hint))
+        hint = "compile the model for it: mlftool compile MODEL.onnx -o FILE.tar --target host"
+        raise MlfError(Problem("MLF0613", text, file, path=interface.module, help=hint))
 
 
 def _own(interface: Interface, record: ModuleRecord) -> list[str]:

@@ -22,6 +22,7 @@ _KINDS = {
     "report": ["html", "json"],
     "sbom": ["json"],
     "size": ["txt", "json"],
+    "trace": ["txt", "csv", "json"],
     "verify": ["txt", "json"],
 }
 
@@ -112,6 +113,7 @@ mlf_analysis(name = "keyword.report", archive = ":keyword", kind = "report", vec
 | `report` | a page with all of it; with `vectors` also the accuracy | `.html`, `.json` |
 | `sbom` | the bill of materials, by CycloneDX | `.json` |
 | `size` | what flash and RAM of the linked test program are | `.txt`, `.json` |
+| `trace` | which lines of C are of which node of the model | `.txt`, `.csv`, `.json` |
 | `verify` | the certificates, checked again; fails if one does not hold. The archive needs `verify` | `.txt`, `.json` |
 
 `mlf_model`, and so a manifest, makes those that need no more than the model. docs/analysis.md tells what the figures

@@ -16,6 +16,7 @@ PACKAGE = REPO / "mlftool"
 ALLOWED = {
     "version": set(),
     "errors": set(),
+    "signals": set(),
     "explain": {"errors"},
     "moved": {"errors"},  # what names of TVM say that are not here
     "files": set(),
@@ -43,7 +44,7 @@ ALLOWED = {
     "module": {"ir", "backends", "frontends", "options", "targets", "plan", "proof", "codegen"},
     "config": {"errors", "options"},
     "crash": {"errors", "mlf"},
-    "limits": {"errors"},
+    "limits": {"errors", "signals"},
     "minimise": {"importer"},
     "objects": {"errors", "codegen", "mlf", "runtime", "targets"},
     "describe": {
@@ -86,7 +87,7 @@ ALLOWED = {
         *("frontends", "progress", "version"),
     },
     # Makes float models integer ones; only commands import it.
-    "quantize": {"errors", "ir", "compile", "module", "runtime", "targets"},
+    "quantize": {"errors", "importer", "ir", "compile", "module", "runtime", "targets"},
     # A new project: commands only.
     "starter": {
         *("errors", "codegen", "compile", "frontends", "importer", "mlf", "module", "runtime"),

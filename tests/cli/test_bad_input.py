@@ -71,7 +71,9 @@ ALSO = {
     ("ops", "file"): [],
 }
 # Archives are read in other ways than models: files of these commands are both.
-BOTH = {("file", c) for c in ("run", "runner", "profile", "size", "memmap", "graph", "report")}
+BOTH = {
+    ("file", c) for c in ("run", "runner", "profile", "size", "memmap", "graph", "report", "trace")
+}
 BOTH |= {("before", "diff"), ("after", "diff"), ("against", "size")}
 
 

@@ -22,6 +22,7 @@ from typing import Any
 import pytest
 
 from mlftool.cli import main
+from mlftool.signals import never_ignored
 
 ROOT = Path(__file__).parents[2]
 MODEL = ROOT / "examples" / "models" / "digits_int8.onnx"
@@ -304,3 +305,25 @@ def test_the_umask_decides_who_may_read(umask: int, tmp_path: Path, new: bytes) 
     finally:
         os.umask(old)
     assert (tmp_path / "out.tar").stat().st_mode & 0o777 == 0o666 & ~umask
+
+
+class Interrupted:
+    """A signal arrives while its destructor runs."""
+
+    def __del__(self) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0)
+
+
+def test_a_signal_in_a_destructor_is_heard(capfd: pytest.CaptureFixture[str]) -> None:
+    """Python prints what a destructor raises, and goes on: here for ever."""
+
+    def forever() -> None:
+        with never_ignored(KeyboardInterrupt), never_ignored(MemoryError):
+            Interrupted()
+            time.sleep(60)
+
+    with pytest.raises(KeyboardInterrupt):
+        forever()
+    assert capfd.readouterr() == ("", "")
+    assert signal.getsignal(signal.SIGALRM) is signal.SIG_DFL

@@ -11,6 +11,7 @@ import pytest
 from onnx import parser, save
 from shared import REPO
 
+from mlftool.cli import COMMANDS, main, parser_of
 from mlftool.errors import MlfError
 from mlftool.runtime.cache import build_once
 
@@ -88,3 +89,71 @@ def test_a_compiler_that_writes_nothing_leaves_nothing_behind(tmp_path: Path) ->
 
 def _write(path: Path) -> None:
     path.write_bytes(b"object")
+
+
+OUTPUTS = [
+    ("compile", "-o"), ("run", "-o"), ("run", "--report"), ("report", "-o"), ("graph", "-o"),
+    ("memmap", "--svg"), ("tune", "--target", "cortex-m4", "-o"), ("quantize", "--data", "d", "-o"),
+    ("quantize", "--data", "d", "-o", "q", "--report"), ("diff", "--save"), ("library", "-o"),
+    ("micro", "run", "-o"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("words", OUTPUTS, ids=" ".join)
+@pytest.mark.parametrize("place", ["no/out.so", "folder", "a" * 300])
+def test_an_output_is_tried_before_the_work(
+    words: tuple[str, ...], place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """The model is not there either: what is said is what was tried first."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    *command, flag = words
+    assert main([*command, flag, place, "m.onnx"]) == 2
+    name, error, *_ = capsys.readouterr().err.splitlines()[0].split(": ")
+    assert (name, error) == (place, "error[MLF0402]")
+    assert [p.name for p in tmp_path.rglob("*")] == ["folder"]
+
+
+def test_every_output_is_tried() -> None:
+    """Options that name a file to be written, by what commands call it."""
+    written = {
+        (name, flag)
+        for name in COMMANDS
+        for action in parser_of(name)._actions
+        for flag in action.option_strings
+        if flag in ("-o", "--report", "--save", "--svg") and "DIR" not in str(action.metavar)
+    }
+    tried = {(words[0], words[-1]) for words in OUTPUTS}
+    assert written - tried == {("runner", "-o"), ("sbom", "-o")}, "quick: nothing is lost"
+
+
+def test_a_model_where_an_archive_is_expected(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    save(parser.parse_model(MODEL), "m.onnx")
+    for words in (
+        ["inspect"],
+        ["library", "-o", "m.so"],
+        ["extract", "--all", "a"],
+        ["sbom"],
+        ["verify"],
+    ):
+        assert main([*words, "m.onnx"]) == 2
+        said = capsys.readouterr().err
+        assert said.endswith("help: compile it first: mlftool compile m.onnx -o m.tar\n"), said
+
+
+def test_a_board_s_archive_is_no_library(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The help is a command that works as it is printed."""
+    monkeypatch.chdir(tmp_path)
+    save(parser.parse_model(MODEL), "MODEL.onnx")
+    assert main(["compile", "MODEL.onnx", "-o", "FILE.tar", "--target", "cortex-m4"]) == 0
+    assert main(["library", "FILE.tar", "-o", "m.so"]) == 2
+    said, hint = capsys.readouterr().err.splitlines()
+    assert said.startswith("FILE.tar: error[MLF0613]")
+    assert main(hint.partition(": mlftool ")[2].split()) == 0
+    assert main(["library", "FILE.tar", "-o", "m.so"]) == 0

@@ -206,6 +206,17 @@ def test_every_command_takes_them() -> None:
             assert {"-q", "-v", "--color"} <= leaf._option_string_actions.keys(), command
 
 
+@pytest.mark.parametrize("words", [["-q"], ["--color", "always"], ["--color=always"]])
+def test_they_may_stand_before_the_command(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["check", str(tmp_path / "no.onnx")]
+    assert main([*words, *command]) == main([*command, *words]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[: len(lines) // 2] == lines[len(lines) // 2 :]
+    assert ("\x1b[" in lines[0]) == (words != ["-q"])
+
+
 def test_quiet_leaves_warnings_out(capsys: pytest.CaptureFixture[str]) -> None:
     problems = [Problem("MLF0312", "coarse", "m", severity="warning"), Problem("MLF0206", "bad")]
     Terminal(sys.stderr, quiet=True).show(problems)

@@ -39,7 +39,7 @@ def test_bazel_checks_budgets_on_boards_and_vectors_everywhere() -> None:
 
 @pytest.mark.parametrize(("name", "target"), RUNS)
 def test_run_agrees_with_the_vectors_and_keeps_the_budget(
-    name: str, target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, target: str, tmp_path: Path
 ) -> None:
     model = MANIFEST.models[name]
     assert model.test
@@ -47,7 +47,6 @@ def test_run_agrees_with_the_vectors_and_keeps_the_budget(
     for program in ("gcc",) if target == "host" else ("arm-none-eabi-gcc", "qemu-system-arm"):
         if shutil.which(program) is None:
             pytest.skip(f"{program} is not installed")
-    monkeypatch.setenv("MLFTOOL_CACHE", str(tmp_path / "cache"))
     vectors, report = EXAMPLES / model.test.vectors, tmp_path / "report.json"
     files = ["--inputs", str(vectors), "--expect", str(vectors), "--report", str(report)]
     given = {"absolute": model.test.absolute, "relative": model.test.relative}

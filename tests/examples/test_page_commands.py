@@ -17,6 +17,8 @@ import numpy as np
 import pytest
 from shared import REPO
 
+from mlftool.cli import main
+
 MODELS = REPO / "examples" / "models"
 MANIFEST = "version: 1\nmodels:\n  digits: {model: digits.onnx, targets: [host, cortex-m4]}\n"
 
@@ -45,17 +47,16 @@ def folder(tmp_path: Path) -> Path:
     script.write_text(f'#!/bin/sh\nexec {sys.executable} -m mlftool "$@"\n')
     script.chmod(0o755)
     for name, made in (("digits", "old"), ("model", "model")):
-        ran(tmp_path, f"mlftool compile {name}.onnx -o {made}.tar --target cortex-m4")
+        files = [str(tmp_path / f"{name}.onnx"), "-o", str(tmp_path / f"{made}.tar")]
+        assert main(["compile", *files, "--target", "cortex-m4"]) == 0
     return tmp_path
 
 
 def ran(folder: Path, script: str) -> subprocess.CompletedProcess[str]:
     path = os.pathsep.join([str(REPO), *filter(None, sys.path)])
-    env = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
-    env |= {"PATH": f"{folder / 'bin'}:{env['PATH']}", "MLFTOOL_CACHE": str(folder / "cache")}
+    env = {**os.environ, "PYTHONPATH": path, "PATH": f"{folder / 'bin'}:{os.environ['PATH']}"}
     words = ["bash", "-c", script]
-    done = subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True)
-    return done
+    return subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True)
 
 
 def indented(page: str) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,10 +14,17 @@ import onnx
 from batch import Job, build_jobs, compile_job
 from builders import random_array
 from onnx import helper
-from oracle import onnxruntime_float, reference
+from onnx.reference import ReferenceEvaluator
+from oracle import session
+
+from mlftool.ir.values import put_together
 
 Array = np.ndarray[Any, Any]
+Feed = dict[str, Array]
 MOST_BYTES = 1 << 22  # of a module's memory, for it to be run
+# onnxruntime quantises what these compute with, anew in each step; ours stays float, which
+# docs/operators.md states.
+QUANTISED_IN_STEPS = {"DynamicQuantizeLSTM"}
 
 
 @dataclass(frozen=True)
@@ -48,7 +55,7 @@ def disagreements(
             continue
         try:
             with contextlib.redirect_stderr(io.StringIO()):
-                expected = onnxruntime_float(model, feeds)
+                expected = _runs(model, session(model, False), feeds)
         except Exception:
             yield f"refused_by_ort {one.seed}"
             expected = []
@@ -61,7 +68,7 @@ def disagreements(
         if not expected:
             continue
         declared = _declared(one.data)
-        text = _difference(job.results, expected, declared)
+        text = difference(_ours(job), expected, declared, _room(job))
         if text and not _reference_agrees(job):
             yield f"found {one.seed} differs: {text}"
         else:
@@ -93,11 +100,44 @@ def _feeds(job: Job, seed: int) -> list[dict[str, Array]] | None:
     return feeds
 
 
+def _runs(model: onnx.ModelProto, runner: Any, feeds: Sequence[Feed]) -> list[Feed]:
+    """What a session or an evaluator says of each sample."""
+    names = [o.name for o in model.graph.output]
+    return [_flat(zip(names, runner.run(None, feed), strict=True)) for feed in feeds]
+
+
+def _ours(job: Job) -> list[Feed]:
+    assert isinstance(job.model, onnx.ModelProto)
+    infos = job.model.graph.output
+    return [
+        _flat((info.name, put_together(info, found)) for info in infos) for found in job.results
+    ]
+
+
+def _flat(values: Iterable[tuple[str, Any]]) -> Feed:
+    """Tensors by name; of a sequence its length and its elements, of an absent optional nothing."""
+    flat: Feed = {}
+    for name, value in values:
+        if isinstance(value, list):
+            parts = [np.array(len(value)), *value]
+            flat |= {f"{name}[{k - 1}]" if k else f"{name}: length": v for k, v in enumerate(parts)}
+        elif value is not None:
+            flat[name] = np.asarray(value)
+    return flat
+
+
+def _room(job: Job) -> float:
+    """How far floats may be off, of the largest."""
+    assert isinstance(job.model, onnx.ModelProto)
+    return 1e-2 if QUANTISED_IN_STEPS & {n.op_type for n in job.model.graph.node} else 1e-3
+
+
 def _reference_agrees(job: Job) -> bool:
     assert isinstance(job.model, onnx.ModelProto)
     try:
         with np.errstate(all="ignore"):
-            return not _difference(job.results, reference(job.model, job.feeds), {})
+            said = _runs(job.model, ReferenceEvaluator(job.model), job.feeds)
+            return not difference(_ours(job), said, {}, _room(job))
     except Exception:
         return False
 
@@ -107,34 +147,42 @@ def _declared(data: bytes) -> dict[str, tuple[int, ...]]:
     return {o.name: tuple(d.dim_value for d in o.type.tensor_type.shape.dim) for o in outputs}
 
 
-def _difference(
-    got: Sequence[dict[str, Array]],
-    expected: Sequence[dict[str, Array]],
+def difference(
+    got: Sequence[Feed],
+    expected: Sequence[Feed],
     declared: dict[str, tuple[int, ...]],
+    room: float,
 ) -> str:
     for ours, theirs in zip(got, expected, strict=True):
-        for name, value in theirs.items():
-            if name not in ours:
-                return f"no output {name}"
-            mine = ours[name]
-            if value.dtype == object or mine.dtype == object:
-                continue
-            if mine.shape != value.shape and mine.shape == declared.get(name):
-                continue  # what the model declares and its values break
-            if mine.shape != value.shape:
-                return f"{name}: shape {mine.shape}, expected {value.shape}"
-            if not mine.size:
-                continue
-            a, b = mine.astype(np.float64), value.astype(np.float64)
-            with np.errstate(all="ignore"):
-                same = (a == b) | (np.isnan(a) & np.isnan(b))
-                finite = b[np.isfinite(b)]
-                scale = max(1.0, float(np.abs(finite).max(initial=0)))
-                error = np.where(same, 0.0, np.abs(a - b) / scale)
-            worst = float(np.nan_to_num(error, nan=np.inf).max())
-            # A tie of a quantised value may fall either way.
-            least = 1e-3 if value.dtype.kind == "f" else 1 / scale if value.itemsize == 1 else 0
-            if worst > least:
-                place = int(np.argmax(np.nan_to_num(error, nan=np.inf)))
-                return f"{name}: {a.flat[place]:g}, expected {b.flat[place]:g} ({value.dtype})"
+        if any(
+            n in ours and ours[n].shape == declared.get(n) != v.shape for n, v in theirs.items()
+        ):
+            continue  # its values break what the model declares: each computes something else
+        for name in {**theirs, **ours}:
+            if name not in ours or name not in theirs:
+                return f"{name}: only {'onnxruntime' if name in theirs else 'mlftool'} has it"
+            if text := _differs(name, ours[name], theirs[name], room):
+                return text
     return ""
+
+
+def _differs(name: str, mine: Array, value: Array, room: float) -> str:
+    if value.dtype == object or mine.dtype == object:
+        return ""
+    if mine.shape != value.shape:
+        return f"{name}: shape {mine.shape}, expected {value.shape}"
+    if not mine.size:
+        return ""
+    a, b = mine.astype(np.float64), value.astype(np.float64)
+    with np.errstate(all="ignore"):
+        same = (a == b) | (np.isnan(a) & np.isnan(b))
+        finite = b[np.isfinite(b)]
+        scale = max(1.0, float(np.abs(finite).max(initial=0)))
+        error = np.where(same, 0.0, np.abs(a - b) / scale)
+    worst = float(np.nan_to_num(error, nan=np.inf).max())
+    # A tie of a quantised value may fall either way.
+    least = room if value.dtype.kind == "f" else 1 / scale if value.itemsize == 1 else 0
+    if worst <= least:
+        return ""
+    place = int(np.argmax(np.nan_to_num(error, nan=np.inf)))
+    return f"{name}: {a.flat[place]:g}, expected {b.flat[place]:g} ({value.dtype})"

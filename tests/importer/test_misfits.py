@@ -56,6 +56,22 @@ MISFITS = {
     "borders": """g (float[3,4] x, int64[3] p) => (float[3,4] y) { y = Pad (x, p) }""",
     "batches": """g (float[3,4] x, int64[2,3,1] i) => (float[2,3] y)
         { y = GatherND <batch_dims=1> (x, i) }""",
+    "rank of elements' places": """g (int8[4,4,5,3] x, int32[4,1] i) => (int8[4,1] y)
+        { y = GatherElements <axis=3> (x, i) }""",
+    "places beside the axis": """g (float[2,3] x, int64[3,3] i) => (float[3,3] y)
+        { y = GatherElements <axis=1> (x, i) }""",
+    "places of updates": """g (float[2,3] x, int64[2,4] i, float[2,4] u) => (float[2,3] y)
+        { y = ScatterElements <axis=0> (x, i, u) }""",
+    "elements of updates": """g (float[2,3] x, int64[2,3] i, float[1,3] u) => (float[2,3] y)
+        { y = ScatterElements (x, i, u) }""",
+    "image of long integers": """g (int64[1,1,3,3] x) => (int64[1,1,4,4] y)
+        <int64[4] n = {1, 1, 4, 4}> { y = Resize <mode="linear"> (x, , , n) }""",
+    "cubic image of long integers": """g (uint64[1,1,9,9] x) => (uint64[1,1,4,4] y)
+        <int64[4] n = {1, 1, 4, 4}> { y = Resize <mode="cubic"> (x, , , n) }""",
+    "half an integer": """g (int32[2,3] a, int32[3,4] b) => (int32[2,4] y)
+        { y = Gemm <alpha=0.5> (a, b) }""",
+    "less than no bytes": """g (uint64[2,3] a, uint64[3,4] b, uint64[4] c) => (uint64[2,4] y)
+        { y = Gemm <beta=-1.0> (a, b, c) }""",
     "negative batches": """g (uint8[2,3,4,5] x, int64[2,3,3,2] i) => (uint8[2,3,4,5,2] y)
         { y = GatherND <batch_dims=-3> (x, i) }""",
     "axis": "g (float[3,4] x) => (float[2,3,4] y) { y = LogSoftmax <axis=3> (x) }",

@@ -11,8 +11,11 @@ import os
 import resource
 from pathlib import Path
 
+import numpy as np
 import pytest
+from mutant_judge import Accepted, difference, disagreements
 from mutant_trials import BATCH, run
+from onnx import parser
 
 CASES = int(os.environ.get("MLFTOOL_FUZZ_CASES", "2000"))
 SEED = int(os.environ.get("MLFTOOL_FUZZ_SEED", "0"))
@@ -31,6 +34,40 @@ def test_damaged_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     print(f"seeds {SEED} to {SEED + tried - 1} in {_used() - start:.0f} s of processor time")
     assert not [line for line in lines if not line.startswith("compiled")]
     assert len(lines) > tried // 10, "next to none of the mutants is still a model"
+
+
+HEAD = '<ir_version: 9, opset_import: ["": 18]>\n'
+JUDGED = (
+    """g (bool b, float[2,3] x) => (optional(seq(float[2,3])) s) {
+      s = If (b) <then_branch = t () => (optional(seq(float[2,3])) p)
+        { one = SequenceConstruct (x, x) p = Optional (one) }, else_branch =
+        e () => (optional(seq(float[2,3])) q) { two = SequenceConstruct (x) q = Optional (two) }>
+    }""",
+    """g (float[3,2,4] x, int64[1] a) => (float[3,2] y, float[3,2] z)
+      { y = ReduceMax <keepdims=0> (x, a) z = Neg (y) }""",
+)
+
+
+def test_judge_of_sequences_and_of_broken_declarations(tmp_path: Path) -> None:
+    """Sequences are compared by length and element; where values break declared shapes, nothing."""
+    models = [parser.parse_model(HEAD + text).SerializeToString() for text in JUDGED]
+    accepted = [Accepted(k, model) for k, model in enumerate(models)]
+    lines = [*disagreements(accepted, tmp_path, lambda _: None)]
+    assert lines == ["agreed 0", "agreed 1"]
+
+
+def test_judge_tells_differences() -> None:
+    ours = {"y": np.ones((2, 3), np.float32), "s: length": np.array(1)}
+    declared = {"y": (2, 3)}
+    assert not difference([ours], [ours], declared, 1e-3)
+    for key, other in (
+        ("y", np.full((2, 3), 1.1, np.float32)),
+        ("y", np.ones((3, 2), np.float64)),
+        ("s: length", np.array(2)),
+        ("s[0]", np.ones(3)),
+    ):
+        known = {} if other.shape == (3, 2) else declared
+        assert difference([ours], [{**ours, key: other}], known, 1e-3), key
 
 
 def _used() -> float:

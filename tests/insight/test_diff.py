@@ -132,6 +132,38 @@ def test_archives_are_compared_with_models(
     assert found["same_results"] is True
 
 
+def test_options_of_models_beside_an_archive(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They are for the model alone, in either order; two archives take none of them."""
+    tar, base = tmp_path / "g.tar", tmp_path / "base.json"
+    said(capsys, "compile", GESTURE, "--target", "cortex-m4", "-o", tar)
+    model = ("--no-run", "--target", "cortex-m4", "--optimize", "size")
+    for pair, sign in (((tar, GESTURE), 1), ((GESTURE, tar), -1)):
+        found = only(data_of(capsys, "diff", *pair, *model, "--module", "gesture_int8"))
+        assert found["figures"]["weights"]["change"] * sign > 0
+    said(capsys, "diff", GESTURE, "--no-run", "--save", base)
+    for pair in ((tar, tar), (base, tar), (tar, base)):
+        assert main(["diff", *map(str, pair), *model, "--tuning", "t.json"]) == 2
+        lines = capsys.readouterr().err.splitlines()
+        assert sorted(line.split(": ", 2)[2] for line in lines) == [
+            f"{flag}: an archive is already compiled"
+            for flag in ("--optimize", "--target", "--tuning")
+        ]
+    assert "names an entry of a manifest" in refused(capsys, "diff", tar, GESTURE, "--entry", "g")
+
+
+@needs_board
+def test_sizes_of_a_model_against_an_archive(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tar = tmp_path / "g.tar"
+    said(capsys, "compile", GESTURE, "--target", "cortex-m4", "-o", tar)
+    words = ("size", GESTURE, "--against", tar, "--target", "cortex-m4")
+    assert said(capsys, *words) != said(capsys, *words, "--optimize", "size")
+    assert "already compiled" in refused(capsys, "size", tar, "--against", tar, *words[4:])
+
+
 @needs_board
 def test_a_manifest_against_its_baseline(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

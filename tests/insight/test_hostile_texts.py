@@ -62,6 +62,7 @@ PRINTED = (
     ("profile", "--markdown"),
     ("size", "--depth", "9"),
     ("memmap", "--no-advice"),
+    ("trace",),
     ("ops",),
     ("compare", "--on", "cortex-m4", "--samples", "1"),
 )

@@ -20,6 +20,7 @@ from mlftool.compile import ModuleSpec, compile_module
 from mlftool.insight.description import described
 from mlftool.insight.memmap import drawing, memory_map, text
 from mlftool.insight.subject import Subject, of_spec
+from mlftool.insight.svg import COLOURS
 from mlftool.mlf import Bundle, checksums, write_tar
 
 FLOAT = MODELS / "vibration_float32.onnx"
@@ -195,3 +196,46 @@ def test_hostile_names_stay_in_their_place() -> None:
     assert "<script>" not in drawing(shown)
     root = ElementTree.fromstring(drawing(shown))
     assert not [e for e in root.iter() if "script" in e.tag]
+
+
+def _over(below: str, above: str, opacity: float) -> str:
+    """The colour that shows where one lies on the other."""
+    pairs = zip(_parts(below), _parts(above), strict=True)
+    return "#" + "".join(f"{round(b + (a - b) * opacity):02x}" for b, a in pairs)
+
+
+def _parts(colour: str) -> list[int]:
+    digits = colour[1:] if len(colour) == 7 else "".join(2 * c for c in colour[1:])
+    return [int(digits[k : k + 2], 16) for k in (0, 2, 4)]
+
+
+def _contrast(one: str, two: str) -> float:
+    """As the Web Content Accessibility Guidelines 2.2 define it, from 1 to 21."""
+
+    def light(colour: str) -> float:
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4
+                  for c in (p / 255 for p in _parts(colour))]  # fmt: skip
+        return sum(w * c for w, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+    high, low = sorted((light(one), light(two)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("is_dark", [False, True], ids=["light", "dark"])
+def test_names_in_blocks_can_be_read(is_dark: bool, capsys: pytest.CaptureFixture[str],
+                                     tmp_path: Path) -> None:  # fmt: skip
+    """On every colour, at the peak, too; names are drawn over its mark."""
+    assert _contrast("#000", "#fff") == 21
+    said(capsys, "memmap", GESTURE, "--svg", tmp_path / "m.svg")
+    text = (tmp_path / "m.svg").read_text()
+    assert text.index('class="mark"') < text.index('class="small in"')
+    (css,) = re.findall(r"<style>(.*?)</style>", text, re.DOTALL)
+    light, _, dark = css.partition("@media")
+    style: dict[str, dict[str, str]] = {}
+    for name, body in re.findall(r"\.(\w+) \{ ([^}]*)\}", light + (dark if is_dark else "")):
+        style.setdefault(name, {}).update(re.findall(r"([\w-]+): ([^; ]+)", body))
+    for colour in COLOURS:
+        block = _over(style["paper"]["fill"], colour, float(style["block"]["fill-opacity"]))
+        peak = _over(block, style["mark"]["fill"], float(style["mark"]["fill-opacity"]))
+        for ground in (block, peak):
+            assert _contrast(style["in"]["fill"], ground) > 4, (colour, ground)

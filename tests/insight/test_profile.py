@@ -232,7 +232,7 @@ def test_a_wide_model_is_answered_within_ten_seconds(
         (["profile", "x.onnx"], "MLF0202"),
         (["profile", "x.tar"], "MLF0502"),
         (["profile", GESTURE, "--target", "cortex-m9"], "did you mean"),
-        (["profile", GESTURE, "--target", "host"], "choose one of: cortex-m"),
+        (["profile", GESTURE, "--target", "host"], "choose with --on one of: cortex-m"),
         (["profile", GESTURE, "--on", "mars"], "got 'mars'"),
         (["profile", GESTURE, "--module", "m"], "--module: it names a module of an archive"),
         (["profile", GESTURE, "--entry", "m"], "--entry: it names an entry of a manifest"),

@@ -146,6 +146,13 @@ def gather_nd(d: Draft) -> Case:
     return d.case("GatherND", d.net.node("GatherND", d.data(shape), indices, batch_dims=batch))
 
 
+def gather_scalar(d: Draft) -> Case:
+    """One index of a vector's one axis: onnx's inference leaves the shape of the result open."""
+    d.dtype = np.float32
+    picked = d.net.node("GatherND", d.data((5,)), d.given("indices", [-2]))
+    return d.case("GatherND_scalar", d.net.node("Mul", picked, d.data((3, 1), "factor")))
+
+
 def scatter_elements(d: Draft) -> Case:
     shape, axis = (3, 4, 5), int(d.rng.integers(-3, 3))
     reduction = ("none", "add", "mul", "min", "max")[d.seed % 5]
@@ -220,6 +227,7 @@ def cases() -> Iterator[Case]:
         yield from (maker(Draft(seed)) for seed in range(12))
     yield from (maker(Draft(0)) for maker in (old_slice, old_pad, center_crop_pad))
     yield from (split(Draft(seed)) for seed in range(4))
+    yield from (gather_scalar(Draft(seed)) for seed in range(2))
 
 
 CASES = tuple(cases())

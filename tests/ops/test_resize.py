@@ -110,6 +110,10 @@ def cases() -> Iterator[Case]:
     for way in COORDINATES:
         full = {"coordinate_transformation_mode": way, "mode": "linear", "dtype": np.int32}
         yield case(f"int32_{way}", shape, sizes=[1, 2, 9, 7], **full)
+    for dtype in (np.float16, np.uint16, np.uint64, np.float64):
+        oracle = "float" if dtype == np.float16 else "reference"
+        full = {"sizes": [1, 2, 3, 7], "mode": "nearest", "dtype": dtype, "oracle": oracle}
+        yield case(f"nearest_{np.dtype(dtype)}", shape, **full)
     yield case(
         "double", shape, scales=[1, 1, 2, 2], mode="nearest", dtype=np.int64, oracle="reference"
     )

@@ -187,6 +187,24 @@ def test_models_that_are_no_float_models_are_refused(
     assert not (tmp_path / "out.onnx").exists()
 
 
+def test_functions_that_grow_without_bound_are_refused(
+    quantise: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each of sixty calls the next one twice: neither onnx nor onnxruntime may see the model."""
+    head = '<domain: "own", opset_import: ["" : 17, "own" : 1]>'
+    steps = [
+        f"{head} F{k} (a) => (b) {{ c = own.F{k + 1} (a) b = own.F{k + 1} (c) }}" for k in range(60)
+    ]
+    model = onnx.parser.parse_model(
+        '<ir_version: 9, opset_import: ["" : 17, "own" : 1]>'
+        "g (float[1,3] x) => (float[1,3] y) { y = own.F0 (x) }"
+        + "\n".join([*steps, f"{head} F60 (a) => (b) {{ b = Neg (a) }}"])
+    )
+    assert quantise(model, {"x": np.ones((4, 1, 3), np.float32)}) == 2
+    assert "MLF0302]: its functions stand for more than 200000 nodes" in capsys.readouterr().err
+    assert not (tmp_path / "out.onnx").exists()
+
+
 def test_labels_that_a_model_gives_itself_are_left_alone(quantise: Run, tmp_path: Path) -> None:
     """As scikit-learn's networks have it: a bias of one row, and the index of the largest output as
     a further output, in front."""

@@ -6,7 +6,8 @@ shapes and values; what onnxruntime refuses, or what is no finite number, is lef
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -97,6 +98,26 @@ def session_of(model: onnx.ModelProto, optimised: bool = False) -> onnxruntime.I
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     data = model.SerializeToString()
     return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+
+
+def elements_of_a_mean(op: str, shape: Sequence[int], attrs: Mapping[str, Any]) -> int:
+    """How many elements a node normalises together; 0 for operators that do not normalise.
+
+    An element less its own mean is 0. onnxruntime computes `x * scale + (bias - mean * scale)`,
+    rounds both large products, and noise on x cannot tell how far off that is. So networks do not
+    normalise elements one by one.
+    """
+    if op == "InstanceNormalization":
+        return math.prod(shape[2:])
+    if op == "GroupNormalization":
+        return math.prod(shape[1:]) // int(attrs["num_groups"])
+    if op == "BatchNormalization":
+        return math.prod(shape) // max(1, shape[1]) if attrs.get("training_mode") else 0
+    if op in ("LayerNormalization", "SkipLayerNormalization"):
+        return math.prod(shape[attrs.get("axis", -1) :])
+    if op == "MeanVarianceNormalization":
+        return math.prod(shape[a] for a in attrs.get("axes", (0, 2, 3)))
+    return shape[attrs.get("axis", -1)] if op == "LpNormalization" else 0
 
 
 class Single:
@@ -199,8 +220,11 @@ class Grower:
         arrays = {v.name: v.array for v in (*self.values, *filter(None, operands))}
         try:
             found = Single(node, arrays, {*self.consts}).run(arrays)
+            alone = elements_of_a_mean(op, arrays[inputs[0]].shape, attrs) == 1
         except Exception as error:
             raise NotThisError(str(error)) from None
+        if alone:
+            raise NotThisError
         for array in found:
             if not 0 < array.size <= MOST_ELEMENTS or array.dtype.kind not in "fiub":
                 raise NotThisError

@@ -8,13 +8,17 @@ of the compiler and printed; MLFTOOL_RANDOM_SEED sets it, MLFTOOL_RANDOM_SECONDS
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import numpy as np
+import pytest
 from campaign import BATCH, campaign
-from grow import Network, make_model, session_of, value_info
+from grow import Grower, Network, NotThisError, make_model, session_of, value_info
+from judge import Judge
 from kernels import missing, named, templates
 from menu import grown
 from onnx import helper
+from other import Maker
 from other_menu import made
 from seeds import seed_of_sources
 from shapes import shaped
@@ -75,6 +79,48 @@ def test_a_campaign_ends_in_time() -> None:
     """The first batch always runs; a second one is left out when there is no time for it."""
     tally = campaign(1, 0, MOST, 0, seconds=0.001)
     assert 0 < tally.networks <= BATCH
+
+
+@pytest.mark.parametrize(
+    ("op", "shape", "weights", "attrs"),
+    [
+        ("InstanceNormalization", (3, 2, 1), (1, 1), {}),
+        ("GroupNormalization", (2, 3, 1), (1, 1), {"num_groups": 3}),
+        ("LayerNormalization", (2, 3, 1), (2,), {}),
+        ("MeanVarianceNormalization", (1, 3, 1, 1), (), {}),
+        ("LpNormalization", (2, 1, 3), (), {"axis": 1}),
+    ],
+)
+def test_nothing_is_normalised_alone(
+    op: str, shape: tuple[int, ...], weights: tuple[int, ...], attrs: dict[str, Any]
+) -> None:
+    """No generator has a mean over one element; over two, each takes the same operator. `weights`:
+    the axis of x that each further operand is along."""
+
+    def grows(shape: tuple[int, ...]) -> None:
+        g = Grower(np.random.default_rng(1))
+        g.add(op, g.input(np.float32, shape), *(g.normal(shape[a]) for a in weights), **attrs)
+
+    def makes(shape: tuple[int, ...]) -> None:
+        m = Maker(np.random.default_rng(1))
+        m.opset = 21
+        m.do(op, m.input(shape), *(m.weights(shape[a]) for a in weights), **attrs)
+
+    for generate in (grows, makes):
+        generate(tuple(max(n, 2) for n in shape))
+        with pytest.raises(NotThisError):
+            generate(shape)
+
+
+def test_samples_that_are_normalised_have_noise() -> None:
+    """Two equal elements: onnxruntime's result has a rounding of a product as large as they are,
+    whether they come from a node or are a sample."""
+    g = Grower(np.random.default_rng(1))
+    x = g.input(np.float32, (1, 1, 2))
+    x.array[:] = 12.345678
+    g.add("InstanceNormalization", x, g.normal(1), g.normal(1))
+    network = g.network("alike", samples=1)
+    assert Judge(network).spread(0, 4)[network.model.graph.output[0].name].min() > 1e-4
 
 
 def test_a_network_grows_the_same_again() -> None:

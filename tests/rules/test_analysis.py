@@ -26,7 +26,7 @@ import rules_doc
 from tvm_archives import graph_archive
 
 RULES = rules_doc.run_bzl("//rules/private:analysis.bzl", {})
-LOOKS = ("facts", "graph", "inspect", "memmap", "provenance", "report", "sbom", "verify")
+LOOKS = ("facts", "graph", "inspect", "memmap", "provenance", "report", "sbom", "trace", "verify")
 
 
 @pytest.fixture(scope="module")

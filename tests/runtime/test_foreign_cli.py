@@ -121,7 +121,7 @@ def test_boards_take_c_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 
 
 @needs_boards
-@pytest.mark.parametrize("name", ["graph", "packed", "interface_c"])
+@pytest.mark.parametrize("name", ["graph", "packed", "interface_c", "operator"])
 def test_profile(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """TVM's archives do not say what their functions compute: their code is measured."""
     assert main(["profile", tar(name, tmp_path), "--on", "cortex-m4", "--json"]) == 0
@@ -132,8 +132,10 @@ def test_profile(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     sources = b"".join(d for f, d in ARCHIVES[name].files.items() if f.endswith(".c")).decode()
     assert whole["layers"]
     assert all(layer["function"] in sources for layer in whole["layers"])
+    unknown = {"weights_bytes": None, "macs": None, "cycles": None, "moved_bytes": None}
+    assert unknown.items() <= whole["totals"].items()
     assert main(["profile", tar(name, tmp_path)]) == 2
-    assert "choose one of: cortex-m" in capsys.readouterr().err
+    assert "choose with --on one of: cortex-m" in capsys.readouterr().err
 
 
 @needs_boards
@@ -155,3 +157,24 @@ def test_memory_map(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert found["workspace_bytes"] <= found["ram_bytes"]
     assert main(["memmap", tar(name, tmp_path), "--svg", str(tmp_path / "m.svg")]) == 2
     assert "has no plan to draw" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["oldest", "operator"])
+def test_sizes_that_an_archive_does_not_tell(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They are not known, which is not 0."""
+    file = tar(name, tmp_path)
+    assert main(["memmap", file, "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)["maps"]
+    assert (found["workspace_bytes"], found["ram_bytes"]) == (None, None)
+    assert [m.split(":")[0] for m in found["missing"]] == ["the workspace", "the plan"]
+    assert main(["memmap", file]) == 0
+    assert " 0 B" not in capsys.readouterr().out
+    assert main(["diff", file, file, "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)["differences"]
+    unknown = {"before": None, "after": None, "change": None}
+    assert found["figures"]["workspace"] == found["figures"]["weights"] == unknown
+    page = tmp_path / "page.html"
+    assert main(["report", file, "-o", str(page)]) == 0
+    assert "workspace and weights: the archive does not tell them" in page.read_text()

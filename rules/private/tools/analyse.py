@@ -16,7 +16,7 @@ from typing import Any
 from mlftool.cli import main as mlftool
 from mlftool.compile import ModuleSpec
 from mlftool.errors import MlfError
-from mlftool.insight import compare, graph, memmap, profile, report, size, table
+from mlftool.insight import compare, graph, memmap, profile, report, size, source_map, table
 from mlftool.insight.facts import facts, to_bytes
 from mlftool.insight.subject import Subject, of_archive, of_spec
 from mlftool.mlf import write_atomically
@@ -68,6 +68,15 @@ def _memmap(request: Mapping[str, Any]) -> Forms:
 def _graph(request: Mapping[str, Any]) -> Forms:
     found = graph.after(subject(request))
     return {"svg": graph.drawing(found), "json": _json(**graph.to_json(found))}
+
+
+def _trace(request: Mapping[str, Any]) -> Forms:
+    found = source_map.source_map(subject(request))
+    return {
+        "txt": source_map.text(found) + "\n",
+        "csv": table.comma_separated(source_map.table(found)),
+        "json": _json(**source_map.to_json(found)),
+    }
 
 
 def _report(request: Mapping[str, Any]) -> Forms:
@@ -130,6 +139,7 @@ KINDS: Mapping[str, Callable[[Mapping[str, Any]], Forms]] = {
     "report": _report,
     "sbom": _sbom,
     "size": _size,
+    "trace": _trace,
     "verify": _verify,
 }
 

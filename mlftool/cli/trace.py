@@ -1,0 +1,36 @@
+"""`mlftool trace FILE`: from each node of a model to its lines of C, and back."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from mlftool.cli.subject import FILE, add_subject_options, one_subject
+
+HELP = "show which lines of C are of which node of the model, and back"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("file", metavar=FILE, type=Path)
+    add("--line", metavar="FILE.c:N", help="only the nodes that this line of C is of")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print JSON")
+    form.add_argument("--csv", action="store_true", help="print CSV, a line for each step")
+    add_subject_options(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    from mlftool.insight import source_map as maps
+    from mlftool.insight import table
+
+    found = maps.source_map(one_subject(args, args.file))
+    steps = maps.of_line(found, args.line, "--line") if args.line else None
+    if args.json:
+        print(json.dumps({"schema_version": 1, **maps.to_json(found, steps)}, indent=2))
+    elif args.csv:
+        print(table.comma_separated(maps.table(found, steps)), end="")
+    else:
+        print(maps.text(found, steps))
+    return 0
