@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         generate_project_from_mlf,
         get_microtvm_template_projects,
     )
+    from mlftool.mlf.runtime_tree import crt_root as get_standalone_crt_dir
 
 __all__ = [
     "FdTransport",
@@ -69,6 +70,7 @@ __all__ = [
     "generate_project",
     "generate_project_from_mlf",
     "get_microtvm_template_projects",
+    "get_standalone_crt_dir",
     "testing",
 ]
 _OF_PROJECTS = (
@@ -89,6 +91,8 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module("mlftool.api").export_model_library_format
     if name in _OF_PROJECTS:
         return getattr(importlib.import_module("mlftool.micro.project"), name)
+    if name == "get_standalone_crt_dir":
+        return lambda: str(importlib.import_module("mlftool.mlf.runtime_tree").crt_root())
     if name in ("project", "testing"):
         return importlib.import_module(f"mlftool.micro.{name}")
     return _missing(name)

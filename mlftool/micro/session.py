@@ -124,7 +124,9 @@ class Session(OfTvm):
         if answer_code == Code.EXCEPTION:
             values = reader.sequence()
             text = values[0].value if values and values[0].type == TypeCode.STR else "no text"
-            raise RPCError(f"{name}: Error caught from RPC call: {text}")
+            text = f"{name}: Error caught from RPC call: {text}"
+            hint = "the firmware's TVM_WORKSPACE_SIZE_BYTES, a project's workspace_size_bytes"
+            raise RPCError(text, help=hint if "out of memory" in text else "")
         if answer_code not in (Code.RETURN, Code.COPY_ACK):
             raise RPCError(f"{name}: the board's answer has the unexpected code {answer_code}")
         return answer_code, reader

@@ -9,16 +9,20 @@ from mlftool.api import Target
 from mlftool.errors import MlfError, Problem, did_you_mean
 from mlftool.moved import missing
 from mlftool.runtime.load import load
+from mlftool.target import BOARDS
 
 PLATFORMS = ("crt", "zephyr", "arduino")
 
 
 def get_target(platform: str, board: str | None = None) -> Target:
-    """The target of `crt` is this computer; of others, `board` is one of our target names."""
+    """The target of `crt` is this computer; of others, `board` is one of TVM's templates' or one of
+    our target names."""
     if platform not in PLATFORMS:
         help = did_you_mean(platform, PLATFORMS)
         raise MlfError(Problem("MLF0403", f"no such platform; got '{platform}'", help=help))
-    return Target("host" if platform == "crt" else board or "host")
+    if platform == "crt":
+        return Target("host")
+    return Target(BOARDS.get(board or "", board or "host"))
 
 
 def mlf_extract_workspace_size_bytes(mlf_tar_path: str | os.PathLike[str]) -> int:

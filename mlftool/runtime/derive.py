@@ -139,6 +139,26 @@ def _of_graph(record: ModuleRecord, file: str) -> Interface:
     )
 
 
+def check_parameters(record: ModuleRecord, interface: Interface, file: str) -> None:
+    """Raises MlfError for a graph of which some argument is no input and has no value: the graph
+    executor would compute with zeros."""
+    if record.graph is None:
+        return
+    graph = graph_json.decode(record.graph, file, f"executor-config/graph/{record.name}.graph")[0]
+    member = f"parameters/{record.name}.params"
+    known = {t.name for t in interface.inputs}
+    known |= set(params.decode(record.params, file, member) if record.params else ())
+    lacking = [i for i in graph.arguments if graph.nodes[i].name not in known]
+    if not lacking or not (lacking := sorted(set(lacking) - linked_nodes(record, graph))):
+        return
+    names = ", ".join(graph.nodes[i].name for i in lacking[:3])
+    more = f" and {len(lacking) - 3} more" if len(lacking) > 3 else ""
+    what = "has no value of" if record.params is not None else "is missing, with the values of"
+    text = f"{member} {what} {names}{more}"
+    hint = f"parameters/{record.name}.json is read, too" if record.params is None else ""
+    raise MlfError(Problem("MLF0607", text, file, path=record.name, help=hint))
+
+
 def linked_nodes(record: ModuleRecord, graph: graph_json.Graph) -> frozenset[int]:
     """The argument nodes whose data are C arrays of the module."""
     linked = linked_storage(data for n, data in record.sources.items() if not n.endswith(".o"))

@@ -10,7 +10,7 @@ from mlftool.mlf.archive import read
 from mlftool.mlf.interface import Interface, decode
 from mlftool.mlf.records import OPERATOR, Archive
 from mlftool.runtime import probe
-from mlftool.runtime.derive import derive, header_name, operator_interface
+from mlftool.runtime.derive import check_parameters, derive, header_name, operator_interface
 
 
 def module_names(archive: Archive) -> tuple[str, ...]:
@@ -42,7 +42,9 @@ def interface_of(
     record = archive.module(name)
     if record.interface is not None:
         member = f"executor-config/{record.executor}/{name}.json"
-        return decode(name, record.interface, file, member)
+        interface = decode(name, record.interface, file, member)
+        check_parameters(record, interface, file)
+        return interface
     if record.executor == "aot" and header_name(record) is None and probe.has_metadata(record):
         return probe.c_metadata(archive, record)
     return derive(record, file)

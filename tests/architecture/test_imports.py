@@ -101,9 +101,9 @@ ALLOWED = {
     },
     # Where TVM's scripts look for what api and runtime hold.
     "relay": {"api", "moved"},
-    "micro": {"api", "errors", "mlf", "moved", "runtime", "targets", "version"},
+    "micro": {"api", "errors", "mlf", "moved", "runtime", "target", "targets", "version"},
     "transform": {"api", "moved"},
-    "target": {"api", "moved"},
+    "target": {"api", "errors", "moved"},
     "contrib": {"api", "moved", "runtime"},
     "nd": {"moved", "runtime"},
     "report": {"errors", "mlf", "targets", "manifest", "runtime"},

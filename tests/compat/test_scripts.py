@@ -292,6 +292,19 @@ def test_an_import_of_what_is_missing_names_the_page(line: str) -> None:
         exec(line, {})
 
 
+def test_targets_by_the_names_of_microcontrollers_and_boards() -> None:
+    assert str(tvm.target.target.micro("nrf52840")) == "c -keys=arm_cpu,cpu -mcpu=cortex-m4"
+    assert tvm.target.target.micro("host") == tvm.target.Target("host")
+    get_target = tvm.micro.testing.get_target
+    assert get_target("zephyr", "nucleo_f746zg") == tvm.target.Target("cortex-m7")
+    assert get_target("arduino", "nano33ble") == tvm.target.Target("cortex-m4")
+    for known in (*tvm.target.MODELS.values(), *tvm.target.BOARDS.values()):
+        assert tvm.target.Target(known)
+    with pytest.raises(ValueError, match=r"name its core instead\n.*did you mean 'nrf52840'"):
+        tvm.target.target.micro("nrf52841")
+    assert Path(tvm.micro.get_standalone_crt_dir(), "include/tvm").is_dir()
+
+
 @pytest.mark.parametrize("kind", ["aot", "graph", "so"])
 def test_times_on_this_computer(
     kind: str, tmp_path: Path, one: tuple[np.ndarray, np.ndarray]

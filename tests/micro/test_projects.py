@@ -18,7 +18,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
+from builders import Net
 from firmware import INT8
 from shared import REPO
 
@@ -230,6 +232,23 @@ def test_a_server_that_reads_exactly(made: tuple[Path, Path], tmp_path: Path) ->
     with GeneratedProject.from_directory(tmp_path / "p") as project:
         assert "reads_what_is_there" not in project.info()
         assert inferred(project) == expected(made[0])
+
+
+def test_tensors_of_seven_dimensions(tmp_path: Path) -> None:
+    net = Net()
+    turned = net.node("Transpose", net.input("x", np.float32, (2, 1, 2, 1, 2, 1, 3)))
+    onnx.save(net.model(net.node("Relu", turned)), str(tmp_path / "m.onnx"))
+    spec = ModuleSpec(tmp_path / "m.onnx", "m", interface_api="packed", system_lib=True)
+    write_tar(compile_modules([spec]), tmp_path / "m.tar")
+    x = np.arange(-12, 12, dtype=np.float32).reshape(2, 1, 2, 1, 2, 1, 3)
+    template = get_microtvm_template_projects("host")
+    with generate_project_from_mlf(template, tmp_path / "p", tmp_path / "m.tar") as project:
+        project.build()
+        with Session(project.transport()) as session:
+            module = create_aot_executor(session, "m")
+            module.set_input(0, x)
+            module.run()
+            assert (module.get_output(0).numpy() == np.maximum(x.transpose(), 0)).all()
 
 
 @pytest.fixture

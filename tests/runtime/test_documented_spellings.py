@@ -125,6 +125,27 @@ def test_missing_parameters_are_named(tmp_path: Path) -> None:
         mlftool.load(tmp_path / "a.tar").module()
 
 
+@pytest.mark.parametrize("linked", [False, True])
+def test_missing_parameters_of_our_own_archives_are_named(linked: bool, tmp_path: Path) -> None:
+    """Which have an interface file: their graphs ran with zeros. Linked ones need no file."""
+    bundle = compile_modules([ModuleSpec(MODEL, "m", executor="graph", link_params=linked)])
+    gone = ("checksums.sha256", "parameters/m.params", "parameters/m.json")
+    write_tar(Bundle({n: d for n, d in bundle.files.items() if n not in gone}), tmp_path / "a.tar")
+    if linked:
+        assert mlftool.load(tmp_path / "a.tar").module().inputs
+        return
+    with pytest.raises(
+        MlfError, match=r"parameters/m\.params is missing, with the values of p0, p1"
+    ):
+        mlftool.load(tmp_path / "a.tar").module()
+    files = dict(bundle.files)
+    some = {n: v for n, v in params.decode(files[gone[1]]).items() if n != "p1"}
+    files = {n: d for n, d in files.items() if n not in gone} | {gone[1]: params.encode(some)}
+    write_tar(Bundle(files), tmp_path / "b.tar")
+    with pytest.raises(MlfError, match=r"m\.params has no value of p1$"):
+        mlftool.load(tmp_path / "b.tar").module()
+
+
 @pytest.mark.parametrize("bundle", [graph_archive(5), packed_archive()], ids=["graph", "packed"])
 def test_unpacked_archives(bundle: Bundle, tmp_path: Path) -> None:
     """Folders, as most public archives are; what is hidden is not theirs."""

@@ -280,6 +280,7 @@ def _write_config(project: Path, standalone_crt: Path, options: Mapping[str, Any
     limits = {
         "TVM_CRT_MAX_REGISTERED_MODULES": 4,
         "TVM_CRT_MAX_ARGS": 64,
+        "TVM_CRT_MAX_NDIM": 8,  # as where mlftool itself builds firmware
         "TVM_CRT_MAX_PACKET_SIZE_BYTES": options["packet_size_bytes"],
     }
     lines = []
