@@ -72,6 +72,12 @@ MISFITS = {
         { y = Gemm <alpha=0.5> (a, b) }""",
     "less than no bytes": """g (uint64[2,3] a, uint64[3,4] b, uint64[4] c) => (uint64[2,4] y)
         { y = Gemm <beta=-1.0> (a, b, c) }""",
+    "bias of a layer": """g (float[3,4,5] x, float[5] s, float[3] b) => (float[3,4,5] y)
+        { y = LayerNormalization (x, s, b) }""",
+    "scale wider than a layer": """g (float[4,5] x, float[2,4,5] s) => (float[4,5] y)
+        { y = LayerNormalization (x, s) }""",
+    "scale of channels": """g (float[1,4,5] x, float[3] s, float[4] b) => (float[1,4,5] y)
+        { y = InstanceNormalization (x, s, b) }""",
     "negative batches": """g (uint8[2,3,4,5] x, int64[2,3,3,2] i) => (uint8[2,3,4,5,2] y)
         { y = GatherND <batch_dims=-3> (x, i) }""",
     "axis": "g (float[3,4] x) => (float[2,3,4] y) { y = LogSoftmax <axis=3> (x) }",
@@ -154,6 +160,8 @@ def test_refused_by_name(name: str) -> None:
     [
         ("float[4] x, float[2] s, float[2] b) => (float[4] y) { y = Group <num_groups=2>",
          "2 axes"),
+        ("float[2,4,3] x, float[3] s, float[4] b) => (float[2,4,3] y) { y = Group <num_groups=2>",
+         "for 4 channels"),
         ("float[4,3] x, float[3] s, float[3] b) => (float[4,3] y) { y = Instance", "3 axes"),
         ("float[1,4,3] x, float[4] s, float[4] b) => (float[1,4,3] y) { y = Group <num_groups=3>",
          "num_groups 3; expected a divisor of 4"),
