@@ -155,6 +155,13 @@ def test_refused_by_name(name: str) -> None:
     assert any("node" in p.path for p in refused.value.problems)
 
 
+def test_attributes_name_axes_of_the_input() -> None:
+    text = """g (float[5] x) => (float[?] y)
+        { y = Slice <axes=[0, 1], starts=[1, -3], ends=[9, -1]> (x) }"""
+    with pytest.raises(MlfError, match=r"MLF0303.*axes \[0, 1\] of 5"):
+        compile_module(ModuleSpec(parser.parse_model(HEAD.replace("17", "9") + text)))
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
