@@ -68,6 +68,10 @@ MISFITS = {
         <int64[4] n = {1, 1, 4, 4}> { y = Resize <mode="linear"> (x, , , n) }""",
     "cubic image of long integers": """g (uint64[1,1,9,9] x) => (uint64[1,1,4,4] y)
         <int64[4] n = {1, 1, 4, 4}> { y = Resize <mode="cubic"> (x, , , n) }""",
+    "depth of a product": """g (float[4,10] x) => (float[4,8] y) <float[8,11] w = {WEIGHTS}>
+        { y = Gemm <transB=1> (x, w) }""".replace("WEIGHTS", ", ".join(["1.0"] * 88)),
+    "channels of integers": """g (uint8[1,2,3,3] x, uint8[2,1,2,2] w) => (int32[1,2,2,2] y)
+        { y = ConvInteger (x, w) }""",
     "half an integer": """g (int32[2,3] a, int32[3,4] b) => (int32[2,4] y)
         { y = Gemm <alpha=0.5> (a, b) }""",
     "less than no bytes": """g (uint64[2,3] a, uint64[3,4] b, uint64[4] c) => (uint64[2,4] y)
@@ -153,6 +157,22 @@ def test_refused_by_name(name: str) -> None:
     assert refused.value.exit_code == 2, refused.value
     assert all(p.code.startswith(("MLF02", "MLF03")) for p in refused.value.problems)
     assert any("node" in p.path for p in refused.value.problems)
+
+
+@pytest.mark.parametrize(
+    ("w", "o", "said"),
+    [
+        ("1,2,2,3", "1,8,2,2", "kernel_shape"),
+        ("1,3,2,2", "1,8,2,2", "2 channels"),
+        ("1,2,2,2", "1,8,2,1", "offsets"),
+        ("1,2,2,2", "1,7,2,2", "offsets"),
+    ],
+)
+def test_parts_of_a_deformed_convolution(w: str, o: str, said: str) -> None:
+    text = f"""g (float[1,2,3,3] x, float[{w}] w, float[{o}] o) => (float[1,1,2,2] y)
+        {{ y = DeformConv <kernel_shape=[2, 2]> (x, w, o) }}"""
+    with pytest.raises(MlfError, match=f"MLF0303.*{said}"):
+        compile_module(ModuleSpec(parser.parse_model(HEAD.replace("17", "21") + text)))
 
 
 def test_attributes_name_axes_of_the_input() -> None:
