@@ -22,7 +22,7 @@ from mlftool.ir.holes import Number, numbers
 from mlftool.ir.relay import LAYOUTS, Site, dense, requantise, scale_of, window, zero_point
 from mlftool.onnx_rules.boxes import filling
 from mlftool.onnx_rules.windows import spelt_window
-from mlftool.ops.base import OPS, Contracts, Facts, Kernel, Layout, Operand, Trait, op, shown
+from mlftool.ops.base import Contracts, Kernel, Layout, Operand, Trait, op
 from mlftool.ops.contract_computed import computed, plain_loops
 from mlftool.ops.contraction import (
     BLOCK,
@@ -34,6 +34,7 @@ from mlftool.ops.contraction import (
     contraction,
     contracts_of,
     fits_int32,
+    fitting_weights,
     folded_bias,
     geometry,
     largest,
@@ -45,7 +46,13 @@ from mlftool.ops.contraction import (
     stores,
     weight_zero_point,
 )
-from mlftool.ops.matmul import fitting_bias, matmul, whole_factors, without_factors
+from mlftool.ops.matmul import (
+    fitting_bias,
+    matmul,
+    same_depth,
+    whole_factors,
+    without_factors,
+)
 from mlftool.ops.microsoft import KINDS
 from mlftool.ops.microsoft_quantised import quantised_gemm
 from mlftool.ops.nibbles import are_nibbles, nibble_rows
@@ -280,33 +287,12 @@ def _relay_qlinear_conv(s: Site) -> str | None:
     return requantise(s, y, (1, 4), (6, 7))
 
 
-def _fits(f: Facts) -> str:
-    c = OPS[f.op].contracts
-    assert c is not None
-    assert c.bias is not None
-    x, w, b, group = f.shape(0), f.shape(c.weights), f.shape(c.bias), f.attrs.get("group", 1)
-    if x is None or w is None or len(x) != len(w):
-        return f"weights {shown(w)} do not fit input {shown(x)}"
-    if group < 1:
-        return f"group is {group}; expected at least 1"
-    if x[1] != w[1] * group:
-        return f"input {shown(x)} has {x[1]} channels; weights {shown(w)} take {w[1] * group}"
-    if w[0] % group:
-        return f"{w[0]} output channels; expected a multiple of its {group} groups"
-    kernel = f.attrs.get("kernel_shape")
-    if kernel is not None and tuple(kernel) != w[2:]:
-        return f"kernel_shape {shown(kernel)} does not fit weights {shown(w)}"
-    if b is not None and b != w[:1]:
-        return f"bias {shown(b)}; expected one value for each of {w[0]} output channels"
-    return ""
-
-
 op(
     "Conv",
     *(Trait.KEPT, Trait.SPATIAL, Trait.EPILOGUE),
     contracts=Contracts(Layout.CONVOLUTION, bias=2, packs_bias=True),
     quantised="QLinearConv",
-    checks=(auto_pad, _fits),
+    checks=(auto_pad, fitting_weights),
     resolve=spelt_window,
     relay=_relay_conv,
 )(contract)
@@ -314,7 +300,7 @@ op(
     "QLinearConv",
     *(Trait.KEPT, Trait.SPATIAL, Trait.EPILOGUE),
     contracts=Contracts(Layout.CONVOLUTION, 3, bias=8, y_scale=6),
-    checks=(auto_pad, _fits),
+    checks=(auto_pad, fitting_weights),
     resolve=spelt_window,
     relay=_relay_qlinear_conv,
 )(contract)
@@ -324,7 +310,7 @@ op(
     contracts=Contracts(Layout.MATRIX, bias=2, packs_bias=True, computed="QLinearMatMul"),
     quantised="com.microsoft.QGemm",
     extents=filling(lambda row: 0, 2),
-    checks=(fitting_bias, whole_factors),
+    checks=(same_depth, fitting_bias, whole_factors),
     canonical=without_factors,
     relay=_relay_gemm,
 )(contract)

@@ -13,7 +13,7 @@ from mlftool.ir.graph import View
 from mlftool.ir.holes import Number, numbers
 from mlftool.onnx_rules.windows import spelt_window
 from mlftool.ops.base import Contracts, Kernel, Layout, Operand, Trait, UnsupportedError, op
-from mlftool.ops.contraction import Contraction, shape_of
+from mlftool.ops.contraction import Contraction, auto_pad, fitting_weights, shape_of
 from mlftool.ops.scalar import Store, around, literal, tensor_operand
 
 
@@ -89,5 +89,6 @@ op(
     "ConvInteger",
     *(Trait.KEPT, Trait.SPATIAL, Trait.EPILOGUE),
     contracts=Contracts(Layout.CONVOLUTION),
+    checks=(auto_pad, fitting_weights),
     resolve=spelt_window,
 )(computed)

@@ -17,7 +17,16 @@ from mlftool.ir.dtype import int32, of
 from mlftool.ir.graph import Array, View
 from mlftool.ir.holes import Number, numbers
 from mlftool.ir.rounding import Rounding, parts, rescaled
-from mlftool.ops.base import Contracts, Facts, Layout, Operand, UnsupportedError, contracts
+from mlftool.ops.base import (
+    OPS,
+    Contracts,
+    Facts,
+    Layout,
+    Operand,
+    UnsupportedError,
+    contracts,
+    shown,
+)
 from mlftool.ops.scalar import Store, number
 
 BLOCK = 256
@@ -111,6 +120,28 @@ class Contraction:
             return np.zeros(self.oc, dtype)
         bias = np.broadcast_to(self.v.known(i).reshape(-1), (self.oc,))
         return bias if bias.dtype == np.int64 else bias.astype(dtype)
+
+
+def fitting_weights(f: Facts) -> str:
+    """Channels, groups, kernel and bias of a convolution are those of its weights."""
+    c = OPS[f.op].contracts
+    assert c is not None
+    x, w, group = f.shape(0), f.shape(c.weights), f.attrs.get("group", 1)
+    b = None if c.bias is None else f.shape(c.bias)
+    if x is None or w is None or len(x) != len(w):
+        return f"weights {shown(w)} do not fit input {shown(x)}"
+    if group < 1:
+        return f"group is {group}; expected at least 1"
+    if x[1] != w[1] * group:
+        return f"input {shown(x)} has {x[1]} channels; weights {shown(w)} take {w[1] * group}"
+    if w[0] % group:
+        return f"{w[0]} output channels; expected a multiple of its {group} groups"
+    kernel = f.attrs.get("kernel_shape")
+    if kernel is not None and tuple(kernel) != w[2:]:
+        return f"kernel_shape {shown(kernel)} does not fit weights {shown(w)}"
+    if b is not None and b != w[:1]:
+        return f"bias {shown(b)}; expected one value for each of {w[0]} output channels"
+    return ""
 
 
 def auto_pad(f: Facts) -> str:

@@ -170,6 +170,15 @@ def _relay_qlinear_matmul(s: Site) -> str | None:
     return requantise(s, y, (1, 4), (6, 7))
 
 
+def same_depth(f: Facts) -> str:
+    """Rows of a Gemm's first matrix are as long as columns of its second."""
+    a, b = f.x, f.shape(1) or ()
+    if (len(a), len(b)) != (2, 2):
+        return f"matrices of {shown(a)} and {shown(b)}; expected 2 axes each"
+    depths = a[1 - bool(f.attrs.get("transA", 0))], b[bool(f.attrs.get("transB", 0))]
+    return "" if depths[0] == depths[1] else f"{depths[0]} products for {depths[1]} weights"
+
+
 def fitting_bias(f: Facts) -> str:
     bias = f.shape(2)
     if bias is None:

@@ -46,6 +46,9 @@ def _windows(f: Facts) -> str:
         return f"starts, ends, axes and steps {found}; expected as many of each"
     if lists and lists[0].elements > len(f.x):
         return f"{lists[0].elements} windows for the axes of {shown(f.x)}"
+    axes, rank = f.attrs.get("axes", range(len(f.attrs.get("starts", ())))), len(f.x)
+    if any(not -rank <= axis < rank for axis in axes):  # before opset 10
+        return f"axes {[*axes]} of {shown(f.x)}"
     return ""
 
 

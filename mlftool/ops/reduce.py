@@ -284,7 +284,8 @@ def _groups(shape: tuple[int, ...], axes: list[int]) -> list[tuple[int, int, boo
 
 
 def _axes_at_run_time(v: View) -> Kernel:
-    shape, rank = v.x(0).shape, len(v.x(0).shape)
+    shape = v.x(0).shape or (1,)  # a scalar has the axis 0 or none
+    rank = len(shape)
     return Kernel(
         "portable.reduce_any",
         "reduce_any.c.j2",
@@ -293,8 +294,8 @@ def _axes_at_run_time(v: View) -> Kernel:
             "axes": v.x(1).elements,
             "all": not v.attr("noop_with_empty_axes", 0) and v.x(1).elements == 0,
             "elements": v.y.elements,
-            "at": " + ".join(f"i{k} * step[{k}]" for k in range(rank)) or "0",
-            **_texts(v, index_text(row_major(shape)) if rank else "0", "count"),
+            "at": " + ".join(f"i{k} * step[{k}]" for k in range(rank)),
+            **_texts(v, index_text(row_major(shape)), "count"),
         },
         around(v, tensor_operand(v.graph, "axes", v.core.inputs[1])),
         cost=math.prod(shape) * 12.0,

@@ -351,7 +351,8 @@ def _leave_out_same(
         image = _image_axes(scales)
         kept = [j for j, axis in enumerate(axes) if j in kept or axis in image]
         row = d.out_types[0].dtype
-        if row.kind in "iu" and row.bits == 8 and image == (1, 2):
+        within = all(axes[j] in image for j in kept)
+        if row.kind in "iu" and row.bits == 8 and image == (1, 2) and within:
             d.attrs["mlf.fixed"] = 1
     if crop and "mlf.roi" not in d.attrs:
         kept = list(range(count))

@@ -13,7 +13,7 @@ from mlftool.ir.graph import View
 from mlftool.onnx_rules.boxes import filled, static_input
 from mlftool.onnx_rules.draft import Draft
 from mlftool.onnx_rules.scope import Next, Outcome, Scope
-from mlftool.ops.base import Facts, Kernel, Trait, UnsupportedError, of_form, op
+from mlftool.ops.base import Facts, Kernel, Trait, UnsupportedError, of_form, op, shown
 from mlftool.ops.elementwise import Maths
 from mlftool.ops.plain import float_of, plain_kernel
 from mlftool.ops.scalar import literal
@@ -156,7 +156,30 @@ def _groups(f: Facts) -> str:
     return ""
 
 
-@op("DeformConv", Trait.KEPT, forms=of_form("nihw", "o???", "n?yx", "o", "n?yx"), checks=(_groups,))
+def _deformed(f: Facts) -> str:
+    """Weights take the channels and have the kernel; offsets are two for each of its elements."""
+    w, offsets, mask = f.shape(1) or (), f.shape(2) or (), f.shape(4)
+    if not len(f.x) == len(w) == len(offsets) or len(w) < 3:
+        return f"weights {shown(w)} and offsets {shown(offsets)} do not fit input {shown(f.x)}"
+    if f.x[1] != w[1] * f.attrs.get("group", 1):
+        return f"input {shown(f.x)} has {f.x[1]} channels; weights {shown(w)} do not take these"
+    if tuple(f.attrs.get("kernel_shape", w[2:])) != w[2:]:
+        return f"kernel_shape {shown(f.attrs['kernel_shape'])} does not fit weights {shown(w)}"
+    each = f.attrs.get("offset_group", 1) * math.prod(w[2:])
+    own = f.output.shape[2:]
+    if offsets != (f.x[0], each * len(own), *own):
+        return f"offsets {shown(offsets)}; expected {shown((f.x[0], each * len(own), *own))}"
+    if mask is not None and mask != (f.x[0], each, *own):
+        return f"mask {shown(mask)}; expected {shown((f.x[0], each, *own))}"
+    return ""
+
+
+@op(
+    "DeformConv",
+    Trait.KEPT,
+    forms=of_form("nihw", "o???", "n?yx", "o", "n?yx"),
+    checks=(_groups, _deformed),
+)
 def deform_conv(v: View) -> Kernel:
     """A convolution whose every tap is moved by an offset and weighed by a mask."""
     row, shape, out = float_of(v, v.y.dtype), v.x(0).shape, v.y.shape

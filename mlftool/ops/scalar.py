@@ -300,6 +300,16 @@ def _squeezed(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(n for n in shape if n != 1)
 
 
+def _one(text: str) -> str:
+    """C text as one operand: in parentheses if it has an operator outside of any."""
+    depth = 0
+    for letter in text:
+        depth += (letter in "([") - (letter in ")]")
+        if letter == " " and not depth:
+            return f"({text})"
+    return text
+
+
 class Store:
     """What a kernel does with a finished element: the node's fused epilogue, then the store.
 
@@ -312,7 +322,7 @@ class Store:
         self.operands: list[Operand] = []
         self._graph, self._out = v.graph, v.out
         self._index = {"linear": linear, "channel": channel, "scalar": "0"}
-        env = {v.core.outputs[0]: Scalar(acc, v.y.dtype)}
+        env = {v.core.outputs[0]: Scalar(_one(acc) if nodes else acc, v.y.dtype)}
         body = Body(v.graph, nodes, env, self._load)
         self.statements = body.statements
         self.includes = tuple(body.includes)

@@ -153,13 +153,28 @@ def _mean_variance(s: Steps) -> None:
     s("Div", off, s("Add", deviation, s("CastLike", s.const(1e-9), s.x(0))), out=0)
 
 
-@op("LayerNormalization", Trait.EPILOGUE, Trait.PROLOGUE, Trait.EARLY, relay=_relay_layer_norm)
+def _broadcasting(f: Facts) -> str:
+    """Scale and bias broadcast to the input, and do not widen it."""
+    for type_ in f.inputs[1:3]:
+        own = f.x if type_ is None else type_.shape
+        tail = f.x[len(f.x) - len(own) :]
+        if len(own) > len(f.x) or any(n not in (1, m) for n, m in zip(own, tail, strict=True)):
+            return f"an input of shape {shown(own)} does not broadcast to {shown(f.x)}"
+    return ""
+
+
+@op(
+    "LayerNormalization",
+    *(Trait.EPILOGUE, Trait.PROLOGUE, Trait.EARLY),
+    relay=_relay_layer_norm,
+    checks=(_broadcasting,),
+)
 def layer_normalisation(v: View) -> Kernel:
     """Rows are all axes from `axis` on; their means and factors may be outputs."""
     return _layer(v, True)
 
 
-@op("RMSNormalization", Trait.EPILOGUE, Trait.PROLOGUE)
+@op("RMSNormalization", Trait.EPILOGUE, Trait.PROLOGUE, checks=(_broadcasting,))
 def rms_normalisation(v: View) -> Kernel:
     """Like layer normalisation, but nothing is taken off."""
     return _layer(v, False)
@@ -176,17 +191,21 @@ def _grouped(v: View, groups: int) -> Kernel:
 
 
 def _channels(f: Facts) -> str:
-    """Scale and bias are vectors. Groups of channels need no extents in space, as in onnxruntime;
-    without groups, one element would be a row."""
+    """Scale and bias are vectors of an element for each channel, or for each group. Groups of
+    channels need no extents in space, as in onnxruntime; without groups, one element would be a
+    row."""
     least = 2 if "num_groups" in f.attrs else 3
     if len(f.x) < least:
         return f"an input of shape {shown(f.x)}; expected {least} axes or more"
     for type_ in f.inputs[1:3]:
         if type_ is not None and len(type_.shape) != 1:
             return f"an input of shape {shown(type_.shape)}; expected 1 axis"
-    groups = f.attrs.get("num_groups", 1)
-    if groups < 1 or f.x[1] % groups:
+    groups = f.attrs.get("num_groups", f.x[1])
+    if "num_groups" in f.attrs and (groups < 1 or f.x[1] % groups):
         return f"num_groups {groups}; expected a divisor of {f.x[1]} channels"
+    for type_ in f.inputs[1:3]:
+        if type_ is not None and type_.shape[0] not in (groups, f.x[1]):
+            return f"an input of shape {shown(type_.shape)} for {f.x[1]} channels"
     return ""
 
 

@@ -68,10 +68,20 @@ MISFITS = {
         <int64[4] n = {1, 1, 4, 4}> { y = Resize <mode="linear"> (x, , , n) }""",
     "cubic image of long integers": """g (uint64[1,1,9,9] x) => (uint64[1,1,4,4] y)
         <int64[4] n = {1, 1, 4, 4}> { y = Resize <mode="cubic"> (x, , , n) }""",
+    "depth of a product": """g (float[4,10] x) => (float[4,8] y) <float[8,11] w = {WEIGHTS}>
+        { y = Gemm <transB=1> (x, w) }""".replace("WEIGHTS", ", ".join(["1.0"] * 88)),
+    "channels of integers": """g (uint8[1,2,3,3] x, uint8[2,1,2,2] w) => (int32[1,2,2,2] y)
+        { y = ConvInteger (x, w) }""",
     "half an integer": """g (int32[2,3] a, int32[3,4] b) => (int32[2,4] y)
         { y = Gemm <alpha=0.5> (a, b) }""",
     "less than no bytes": """g (uint64[2,3] a, uint64[3,4] b, uint64[4] c) => (uint64[2,4] y)
         { y = Gemm <beta=-1.0> (a, b, c) }""",
+    "bias of a layer": """g (float[3,4,5] x, float[5] s, float[3] b) => (float[3,4,5] y)
+        { y = LayerNormalization (x, s, b) }""",
+    "scale wider than a layer": """g (float[4,5] x, float[2,4,5] s) => (float[4,5] y)
+        { y = LayerNormalization (x, s) }""",
+    "scale of channels": """g (float[1,4,5] x, float[3] s, float[4] b) => (float[1,4,5] y)
+        { y = InstanceNormalization (x, s, b) }""",
     "negative batches": """g (uint8[2,3,4,5] x, int64[2,3,3,2] i) => (uint8[2,3,4,5,2] y)
         { y = GatherND <batch_dims=-3> (x, i) }""",
     "axis": "g (float[3,4] x) => (float[2,3,4] y) { y = LogSoftmax <axis=3> (x) }",
@@ -150,10 +160,35 @@ def test_refused_by_name(name: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("w", "o", "said"),
+    [
+        ("1,2,2,3", "1,8,2,2", "kernel_shape"),
+        ("1,3,2,2", "1,8,2,2", "2 channels"),
+        ("1,2,2,2", "1,8,2,1", "offsets"),
+        ("1,2,2,2", "1,7,2,2", "offsets"),
+    ],
+)
+def test_parts_of_a_deformed_convolution(w: str, o: str, said: str) -> None:
+    text = f"""g (float[1,2,3,3] x, float[{w}] w, float[{o}] o) => (float[1,1,2,2] y)
+        {{ y = DeformConv <kernel_shape=[2, 2]> (x, w, o) }}"""
+    with pytest.raises(MlfError, match=f"MLF0303.*{said}"):
+        compile_module(ModuleSpec(parser.parse_model(HEAD.replace("17", "21") + text)))
+
+
+def test_attributes_name_axes_of_the_input() -> None:
+    text = """g (float[5] x) => (float[?] y)
+        { y = Slice <axes=[0, 1], starts=[1, -3], ends=[9, -1]> (x) }"""
+    with pytest.raises(MlfError, match=r"MLF0303.*axes \[0, 1\] of 5"):
+        compile_module(ModuleSpec(parser.parse_model(HEAD.replace("17", "9") + text)))
+
+
+@pytest.mark.parametrize(
     ("text", "said"),
     [
         ("float[4] x, float[2] s, float[2] b) => (float[4] y) { y = Group <num_groups=2>",
          "2 axes"),
+        ("float[2,4,3] x, float[3] s, float[4] b) => (float[2,4,3] y) { y = Group <num_groups=2>",
+         "for 4 channels"),
         ("float[4,3] x, float[3] s, float[3] b) => (float[4,3] y) { y = Instance", "3 axes"),
         ("float[1,4,3] x, float[4] s, float[4] b) => (float[1,4,3] y) { y = Group <num_groups=3>",
          "num_groups 3; expected a divisor of 4"),

@@ -161,7 +161,24 @@ def shorts() -> Case:
     return Case("shorts", net.model(y), feeds=[small])
 
 
+def scaled_at_run_time() -> Case:
+    """A product with a bias is computed in float, and the sum of both is divided by y's scale."""
+    net, rng = Bench(), np.random.default_rng(13)
+    feed = {
+        "x": rng.integers(-99, 99, (3, 4)).astype(np.int8),
+        **{f"{t}s": np.array(s, np.float32) for t, s in (("x", 0.05), ("w", 0.02), ("y", 0.37))},
+        **{f"{t}z": np.array(z, np.int8) for t, z in (("x", 3), ("w", -2), ("y", 7))},
+    }
+    at = {name: net.input(name, v.dtype, np.shape(v)) for name, v in feed.items()}
+    w = net.const(rng.integers(-99, 99, (4, 5)), np.int8)
+    bias = net.const([9000, -9000, 20000, 400, 0], np.int32)
+    of = [[at[f"{t}s"], at[f"{t}z"]] for t in "xwy"]
+    y = net.ms("QGemm", at["x"], *of[0], w, *of[1], bias, *of[2])
+    return Case("gemm_scaled_at_run_time", net.model(y), feeds=[feed])
+
+
 def cases() -> Iterator[Case]:
+    yield scaled_at_run_time()
     for dtype in (np.int8, np.uint8, np.int16, np.uint16):
         yield convert(dtype)
     yield convert_channels()

@@ -52,6 +52,17 @@ def reduce(op: str, seed: int, opset: int, at_run_time: bool = False) -> Case:
     return Case(f"{op}_{opset}_{seed}_{at_run_time}".lower(), model, "reference", feeds=[feed])
 
 
+def scalar() -> Case:
+    """Along axes given at run time, of which a scalar has none; onnxruntime allows 0."""
+    net = Net()
+    feed = {"x": np.array(-2.5, np.float32), "axes": np.array([0], np.int64)}
+    given = [net.input(name, value.dtype, value.shape) for name, value in feed.items()]
+    y = net.node("ReduceL1", *given)
+    model = net.model(y)
+    model.graph.output[0].CopyFrom(onnx.helper.make_tensor_value_info(y, 1, ()))
+    return Case("scalar", model, feeds=[feed])
+
+
 def long_sum(op: str) -> Case:
     """More than a block along the innermost axis, and a last block that is not full."""
     net = Net()
@@ -231,6 +242,7 @@ def cases() -> Iterator[Case]:
         yield from (reduce(op, seed, 21) for seed in range(8))
         yield from (reduce(op, seed, 21, at_run_time=True) for seed in range(6))
         yield from (reduce(op, seed, opset) for seed in range(2) for opset in (11, 13))
+    yield scalar()
     yield from map(long_sum, ("Sum", "Mean", "L2", "Max"))
     makers: tuple[Callable[[str, int], Case], ...] = (best, cumulative)
     for maker, ops in zip(makers, (("ArgMax", "ArgMin"), ("CumSum", "CumProd")), strict=True):
