@@ -6,6 +6,7 @@ import argparse
 import dataclasses
 import json
 import math
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -248,7 +249,7 @@ def _check_project(args: argparse.Namespace) -> None:
         raise MlfError(Problem("MLF0405" if is_project else "MLF0400", text))
     if is_project:
         args.driven, args.file = True, args.project_dir / "model.tar"
-        if not args.file.is_file():
+        if not os.path.isfile(args.file):  # of a name that is too long, too
             hint = f"mlftool micro create {args.project_dir} FILE.tar PLATFORM makes one"
             text = "is no generated project: it has no model.tar"
             raise MlfError(Problem("MLF0702", text, str(args.project_dir), help=hint))

@@ -21,6 +21,7 @@ from grow import (
     inner_names,
     make_model,
     value_info,
+    without_nan,
 )
 from onnx import helper, numpy_helper
 
@@ -164,7 +165,8 @@ class Maker:
         self._as_nodes(graph)
         feeds = [{i: self.arrays[i] for i in used}]
         feeds.append({i: numbers(self.rng, self.dtype(i), self.shape(i)) for i in used})
-        return Network(name, make_model(graph, self.opset), tuple(feeds))
+        model = make_model(graph, self.opset)
+        return Network(name, model, without_nan(model, feeds))
 
     def _shuffled(self) -> list[onnx.NodeProto]:
         """The nodes in another order that is as good."""
