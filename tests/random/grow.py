@@ -104,8 +104,8 @@ def without_nan(model: onnx.ModelProto, feeds: Sequence[Feed]) -> tuple[Feed, ..
     """The first of the samples, and those others that make no tensor a NaN.
 
     Networks are grown by what the first sample makes; another may be negative under a root. Whether
-    a NaN is larger than a number the standard does not say: onnxruntime's Hardmax and ScatterElements
-    differ from the reference's there.
+    a NaN is larger than a number the standard does not say: Hardmax and ScatterElements of
+    onnxruntime differ from the reference's there.
     """
     seen = onnx.ModelProto()
     seen.CopyFrom(model)
