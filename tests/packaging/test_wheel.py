@@ -116,6 +116,7 @@ CALLS = {
     "profile": "gesture_int8.onnx",
     "size": "gesture_int8.onnx",
     "memmap": "gesture_int8.onnx",
+    "trace": "gesture_int8.onnx",
     "diff": "gesture_int8.onnx g.tar --no-run",
     "completion": "bash",
     "explain": "MLF0301",
