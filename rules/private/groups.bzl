@@ -96,7 +96,7 @@ def extract_parts(ctx, info, folder, label, libraries):
         args.add("--libraries")
     run_mlftool(
         ctx,
-        "runtime",
+        "runner",  # with the C runtime, whose macros take many parameters from a file
         "rules.private.tools.unpack",
         [args],
         inputs = [info.archive],

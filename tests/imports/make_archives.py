@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mlftool.mlf import Bundle, write_tar
+from mlftool.mlf import Bundle, params, write_tar
 
 sys.path.insert(0, os.path.abspath(Path(__file__).parents[1] / "runtime"))
 import tvm_archives as tvm
@@ -31,6 +32,22 @@ def with_object(folder: Path) -> Bundle:
     return Bundle({**files, tvm.code(7, 0, "o"): data})
 
 
+def with_many_parameters() -> Bundle:
+    """So many that C takes them from a file: p0, and one that no operator reads."""
+    files = dict(tvm.graph_archive(5).files)
+    graph = json.loads(files["executor-config/graph/graph.json"])
+    more = {"p0": tvm.P0, "unread": np.zeros((1, 1 << 18), np.float32)}
+    files["parameters/default.params"] = params.encode(more)
+    graph["nodes"].append({"op": "null", "name": "unread", "inputs": []})
+    graph["arg_nodes"].append(len(graph["nodes"]) - 1)
+    graph["node_row_ptr"].append(graph["node_row_ptr"][-1] + 1)
+    ids = graph["attrs"]["storage_id"][1]
+    ids.append(max(ids) + 1)
+    graph["attrs"]["shape"][1].append([1, 1 << 18])
+    graph["attrs"]["dltype"][1].append("float32")
+    return Bundle({**files, "executor-config/graph/graph.json": json.dumps(graph).encode()})
+
+
 def in_cxx() -> Bundle:
     """As some external code generators give it: kernels in C++."""
     files = dict(tvm.graph_archive(7).files)
@@ -46,6 +63,7 @@ def main(arguments: list[str]) -> int:
         "graph_1": tvm.graph_archive(1),
         "graph_5": tvm.graph_archive(5),
         "graph_7": tvm.graph_archive(7),
+        "graph_big": with_many_parameters(),
         "linked": tvm.linked_archive(),
         "network": tvm.network_archive(3),
         "objects": with_object(include.absolute()),
