@@ -182,6 +182,10 @@ def test_archives_that_are_none_are_refused(made: tuple[Path, Path], tmp_path: P
         assert not (tmp_path / "p").exists()
     with pytest.raises(MicroError, match="exists already"):
         generate_project_from_mlf(template, made[1], made[0])
+    write_tar(compile_modules([ModuleSpec(INT8, "d")]), tmp_path / "plain.tar")
+    with pytest.raises(MicroError, match="compile it with --runtime-crt-system-lib 1"):
+        generate_project_from_mlf(template, tmp_path / "p", tmp_path / "plain.tar")
+    assert not (tmp_path / "p").exists()
 
 
 def test_what_does_not_compile_is_told(made: tuple[Path, Path], tmp_path: Path) -> None:

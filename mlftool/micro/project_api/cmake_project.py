@@ -124,6 +124,7 @@ class CMakeHandler(server.ProjectAPIHandler):
         try:
             shutil.copy(model_library_format_path, project_dir / ARCHIVE)
             extract(model_library_format_path, project_dir / "model")
+            _check_functions(project_dir / "model/codegen/host", model_library_format_path)
             self._copy(platform, standalone_crt_dir, project_dir)
             _write_config(project_dir, standalone_crt_dir, options)
             _write_cmake(project_dir, platform, options)
@@ -238,6 +239,15 @@ def extract(archive: Path, folder: Path) -> None:
                 target.write_bytes(stream.read())
     except (OSError, tarfile.TarError, EOFError) as error:
         raise server.ProjectError(f"{archive} cannot be read: {error}") from None
+
+
+def _check_functions(code: Path, archive: Path) -> None:
+    """A host finds functions by the system library, without which the project does not link."""
+    files = [f for f in code.rglob("*") if f.suffix in (".c", ".cc", ".cpp", ".o")]
+    if not any(b"TVMSystemLibEntryPoint" in f.read_bytes() for f in files):
+        text = "has no system library, by which a host finds its functions; compile it with"
+        text = f"{archive} {text} --runtime-crt-system-lib 1, and for aot --interface-api packed"
+        raise server.ProjectError(text)
 
 
 def _run(command: Sequence[str], options: Mapping[str, Any]) -> None:
