@@ -98,7 +98,8 @@ models:
 """
 # command -> how it is called, one after the other in one folder
 CALLS = {
-    "compile": "gesture_int8.onnx -o g.tar --module-name g --verify",
+    "compile": "gesture_int8.onnx -o g.tar --module-name g --verify"
+    " --interface-api packed --runtime-crt-system-lib 1",
     "inspect": "g.tar",
     "run": "g.tar --inputs gesture_int8.npz --expect gesture_int8.npz",
     "runner": "g.tar -o runner.c",
