@@ -280,7 +280,7 @@ def measured(name: str, net: Network) -> tuple[str, ...]:
     mixed = ", ".join(f"{kinds.count(k)} {k}" for k in dict.fromkeys(kinds))
     steps = made.improved.steps
     return (
-        *(name, metric, str(made.count), shown(metric, made.before), shown(metric, default)),
+        *(name, metric, str(made.judged.count), shown(metric, made.before), shown(metric, default)),
         *(shown(metric, best), shown(metric, made.after), mixed),
         f"{steps[0].sqnr:.1f} -> {steps[-1].sqnr:.1f}",
     )
