@@ -1,4 +1,4 @@
-"""Four models for two targets, from a workspace outside: what is made, shared and made again."""
+"""Six models for two targets, from a workspace outside: what is made, shared and made again."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from builders import Net
 from nested import Workspace, digests, make_workspace
 from test_incremental import flip_one_byte
 
-MODELS = [f"net{i:02d}" for i in range(4)]
+MODELS = [f"net{i:02d}" for i in range(6)]
 TARGETS = ("host", "cortex-m4")
 ARCHIVES = tuple(f"@models//{model}:{target}_archive" for model in MODELS for target in TARGETS)
 RUNNERS = tuple(f"@models//{model}:{target}_runner" for model in MODELS for target in TARGETS)
 # All archives, and the programs of one model: each mode and folder compiles the C for itself, and
 # one model's is enough to see what becomes of it.
-EDITED = 3
+EDITED = 5
 SOME = (*ARCHIVES, *RUNNERS[2 * EDITED : 2 * EDITED + 2])
 MODES = ("fastbuild", "opt", "dbg")
 WORKER = ("--strategy=MlfCompile=worker", "--worker_sandboxing")
@@ -127,7 +127,7 @@ def test_a_comment_in_the_manifest_runs_nothing(many: Workspace) -> None:
     many.build(*SOME)
     manifest = many.folder / "models.yaml"
     text = manifest.read_text()
-    manifest.write_text(text.replace("models:\n", "models:  # ours\n  # four\n"))
+    manifest.write_text(text.replace("models:\n", "models:  # ours\n  # six\n"))
 
     actions = many.build(*SOME)
 
