@@ -186,6 +186,14 @@ class Facts:
         type_ = self.inputs[i] if i < len(self.inputs) else None
         return None if type_ is None else type_.shape
 
+    def beyond(self, i: int, least: int, most: int, what: str, part: Any = ...) -> str:
+        """What is wrong if input `i` is known, and an element is not in least ... most."""
+        known = self.values[i] if i < len(self.values) else None
+        if known is None:
+            return ""
+        wrong = known[part][(known[part] < least) | (known[part] > most)]
+        return f"{what} has {wrong[0]}; expected {least} ... {most}" if wrong.size else ""
+
 
 Affine = tuple[Array, Array] | None  # factor, addend
 # Input values, attributes and an opset -> the first output.

@@ -3,7 +3,7 @@ statements that find an element's place.
 
 Indexes may be negative, counting from the end. One that leaves its axis is a mistake of whoever
 computed it: it is moved to the nearest end (crt/include/mlf/index.h), so no memory but the tensor's
-own is read or written.
+own is read or written. A model with a constant one is refused.
 """
 
 from __future__ import annotations
@@ -106,11 +106,25 @@ def _picked(scope: Scope, node: Node, parts: Sequence[list[Element]]) -> list[El
     return [largest_of(whole)] * scope.types[node.result].elements
 
 
+def on_axes(f: Facts, first: int, count: int = 1) -> str:
+    """Constant indices are places on `count` axes of the first input, and stand side by side."""
+    for k, n in enumerate(f.x[first : first + count]):
+        axis = f"indices on axis {first + k} of input {shown(f.x)}"
+        if wrong := f.beyond(1, -n, n - 1, axis, (..., k) if count > 1 else ...):
+            return wrong
+    return ""
+
+
+def _on_axis(f: Facts) -> str:
+    return on_axes(f, f.attrs.get("axis", 0) % max(1, len(f.x)))
+
+
 @op(
     "Gather",
     Trait.MOVES_DATA,
     Trait.AXIS,
     moved=FIRST,
+    checks=(_on_axis,),
     extents=_gather_boxes,
     bounds=_picked,
     relay=_relay_gather,
@@ -142,7 +156,7 @@ def elements_fit(f: Facts) -> str:
     beside = [a for a in range(len(f.x)) if a != axis % len(f.x)]
     if any(places[a] > f.x[a] for a in beside):
         return f"indices {f.inputs[1]} are larger than input {shown(f.x)} beside axis {axis}"
-    return ""
+    return on_axes(f, axis % len(f.x))
 
 
 @op(
@@ -187,7 +201,7 @@ def _gathered(f: Facts) -> str:
     places, batch = f.inputs[1], f.attrs.get("batch_dims", 0)
     if places is None or places.shape[:batch] != f.x[:batch]:
         return f"indices {places} for {batch} batch axes of {shown(f.x)}"
-    return ""
+    return on_axes(f, batch, places.shape[-1])
 
 
 @op("GatherND", Trait.MOVES_DATA, moved=FIRST, checks=(_gathered,), extents=_gather_boxes)
@@ -214,10 +228,12 @@ def gather_nd(v: View) -> Kernel:
 
 
 def _reversed(f: Facts) -> str:
-    axis, lengths = f.attrs.get("batch_axis", 1), f.inputs[1]
-    if lengths is None or len(f.x) < 2 or not 0 <= axis < len(f.x) or lengths.shape != (f.x[axis],):
-        return f"lengths {lengths} for batches along axis {axis} of {shown(f.x)}"
-    return ""
+    axes, lengths = (f.attrs.get("time_axis", 0), f.attrs.get("batch_axis", 1)), f.inputs[1]
+    if sorted(axes) != [0, 1] or len(f.x) < 2:
+        return f"time_axis {axes[0]} and batch_axis {axes[1]} of {shown(f.x)}; expected 0 and 1"
+    if lengths is None or lengths.shape != (f.x[axes[1]],):
+        return f"lengths {lengths} for batches along axis {axes[1]} of {shown(f.x)}"
+    return f.beyond(1, 0, f.x[axes[0]], "lengths")
 
 
 @op("ReverseSequence", Trait.MOVES_DATA, moved=FIRST, checks=(_reversed,))

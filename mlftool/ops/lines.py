@@ -155,7 +155,11 @@ def hardmax(v: View) -> Kernel:
     )
 
 
-@op("CumSum", Trait.SAME_RANK, extents=ZEROS, forms=of_form("*", "."))
+# Of the running sum and product, whose axis is an input.
+HAS_AXIS = (lambda f: f.beyond(1, -len(f.x), len(f.x) - 1, "axis"),)
+
+
+@op("CumSum", Trait.SAME_RANK, extents=ZEROS, forms=of_form("*", "."), checks=HAS_AXIS)
 def cumulative(v: View) -> Kernel:
     """The sum (product) of all elements before, and of the element itself unless `exclusive`."""
     row = v.y.dtype
@@ -174,7 +178,7 @@ def cumulative(v: View) -> Kernel:
     )
 
 
-op("CumProd")(cumulative)
+op("CumProd", checks=HAS_AXIS)(cumulative)
 
 
 def _top_in_box(s: Shaping, attrs: Mapping[str, Any]) -> Box:

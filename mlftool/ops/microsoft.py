@@ -21,6 +21,8 @@ KINDS: Mapping[str, str] = {
     **dict.fromkeys(("alpha", "epsilon", "mask_filter_value", "scale"), "FLOAT"),
     **dict.fromkeys(("axes", "qkv_hidden_sizes"), "INTS"),
     "activation": "STRING",
+    "mask_index_type": "INT",
+    "metric": "STRING",
     "activation_params": "FLOATS",
 }
 
@@ -133,6 +135,47 @@ def _skip_layer(s: Steps) -> None:
     else:
         beta = (s.x(3),) if s.x(3) else ()
         s("LayerNormalization", total, s.x(2), *beta, out=0, **attrs)
+
+
+@microsoft("EmbedLayerNormalization")
+def _embed_layer(s: Steps) -> None:
+    """Rows of tables for words, places and perhaps segments, added and normalised. The second
+    output counts the ones in each row of a mask, as an index of where it ends; the third is the
+    sum."""
+    batch, time = s.shape(0, 2)
+    places = s.x(8) or s.const(np.arange(time)[None], np.int64)
+    total = s("Gather", s.x(2), s.x(0), axis=0)
+    added = [(s.x(3), places), (s.x(4), s.x(1))] if s.x(4) else [(s.x(3), places)]
+    for k, (table, rows) in enumerate(added, 1):
+        out = 2 if s.wants(2) and k == len(added) else None
+        total = s("Add", total, s("Gather", table, rows, axis=0), out=out)
+    attrs = {"axis": -1, "epsilon": s.attrs.get("epsilon", 1e-12)}
+    s("LayerNormalization", total, s.x(5), s.x(6), out=0, **attrs)
+    if s.wants(1) and s.x(7):
+        ones = s("Cast", s("Equal", s.x(7), s.const(1, np.int32)), to=onnx.TensorProto.INT32)
+        s("ReduceSum", ones, s.const([1], np.int64), out=1, keepdims=0)
+    elif s.wants(1):
+        s("Identity", s.const([0] * batch, np.int32), out=1)
+
+
+@microsoft("CDist")
+def _distances(s: Steps) -> None:
+    """From each row of one matrix to each of another: sqrt(a * a - 2 * a * b + b * b)."""
+    if (metric := s.attrs.get("metric", "sqeuclidean")) not in ("euclidean", "sqeuclidean"):
+        raise Refuse("MLF0303", f"metric '{metric}'; expected 'euclidean' or 'sqeuclidean'")
+    squares = []
+    for i, axis in ((0, [1]), (1, [0])):
+        s.shape(i, 2)
+        sums = s("ReduceSumSquare", s.x(i), s.const([1], np.int64), keepdims=0)
+        squares.append(s("Unsqueeze", sums, s.const(axis, np.int64)))
+    dtype = s.type(0).dtype.numpy
+    product = s("MatMul", s.x(0), s("Transpose", s.x(1), perm=[1, 0]))
+    value = s("Add", s("Mul", product, s.const(-2, dtype)), squares[0])
+    least = s("Add", value, squares[1]), s.const(0, dtype)
+    if metric == "euclidean":
+        s("Sqrt", s("Max", *least), out=0)
+    else:
+        s("Max", *least, out=0)
 
 
 @expands("SimplifiedLayerNormalization")

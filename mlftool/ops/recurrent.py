@@ -13,7 +13,7 @@ from typing import Any
 
 from mlftool.ir.dtype import DType
 from mlftool.ir.graph import Node, View
-from mlftool.ops.base import Attributes, Forms, Kernel, Operand, Trait, UnsupportedError, op
+from mlftool.ops.base import Attributes, Facts, Forms, Kernel, Operand, Trait, UnsupportedError, op
 from mlftool.ops.elementwise import Maths
 from mlftool.ops.plain import float_of, plain_kernel
 from mlftool.ops.scalar import Scalar, expressed
@@ -164,5 +164,9 @@ def _forms(op: str) -> Callable[[Attributes], Forms]:
     return forms
 
 
+def _lengths(f: Facts) -> str:
+    return f.beyond(4, 0, f.x[bool(f.attrs.get("layout", 0))], "sequence_lens")
+
+
 for _name in GATES:
-    op(_name, Trait.KEPT, forms=_forms(_name))(recurrent)
+    op(_name, Trait.KEPT, forms=_forms(_name), checks=(_lengths,))(recurrent)

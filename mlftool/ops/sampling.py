@@ -114,6 +114,7 @@ def _regions_in_box(scope: Scope, node: NodeProto) -> Outcome:
     Trait.KEPT,
     older=((16, _whole_pixels),),
     forms=of_form("????", "r4", "r"),
+    checks=(lambda f: f.beyond(2, 0, f.x[0] - 1, "batch_indices"),),
     extents=_regions_in_box,
 )
 def roi_align(v: View) -> Kernel:

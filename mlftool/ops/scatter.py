@@ -21,7 +21,7 @@ from mlftool.onnx_rules.scope import KEEP, Outcome, Scope, Work, stepwise
 from mlftool.onnx_rules.steps import Steps, standing_for
 from mlftool.ops.base import Facts, Kernel, Moved, Operand, Trait, UnsupportedError, old, op, shown
 from mlftool.ops.elementwise import index_text, row_major
-from mlftool.ops.indexed import coordinates, elements_fit, from_front, place
+from mlftool.ops.indexed import coordinates, elements_fit, from_front, on_axes, place
 from mlftool.ops.reduce import joined
 from mlftool.ops.scalar import conversions, fetch, narrow, read_by
 
@@ -146,7 +146,7 @@ def _scattered(f: Facts) -> str:
     depth = places.shape[-1]
     if depth > len(f.x) or updates.shape != (*places.shape[:-1], *f.x[depth:]):
         return f"indices {places} and updates {updates} do not fit input {shown(f.x)}"
-    return ""
+    return on_axes(f, 0, depth)
 
 
 @op("ScatterND", Trait.NARROW, Trait.MOVES_DATA, moved=Moved((0, 2)), checks=(_scattered,))
@@ -165,7 +165,16 @@ def scatter_nd(v: View) -> Kernel:
     )
 
 
-@op("TensorScatter", Trait.NARROW)
+def _steps_fit(f: Facts) -> str:
+    axis, rank, updates = f.attrs.get("axis", -2), len(f.x), f.shape(1) or ()
+    if not -rank <= axis < rank or len(updates) != rank:
+        return f"updates {shown(updates)} along axis {axis} of {shown(f.x)}"
+    if f.attrs.get("mode", "linear") == "circular":
+        return ""
+    return f.beyond(2, 0, f.x[axis] - updates[axis], "write_indices")
+
+
+@op("TensorScatter", Trait.NARROW, checks=(_steps_fit,))
 def tensor_scatter(v: View) -> Kernel:
     """A cache with steps along `axis` replaced from each batch's write index on, or from 0."""
     shape, dims = v.x(0).shape, v.x(1).shape

@@ -244,7 +244,12 @@ def _implied(scope: Scope, d: Draft) -> None:
     d.inputs = d.inputs[:2]
 
 
-@op("MaxUnpool", Trait.KEPT, resolve=_implied)
+@op(
+    "MaxUnpool",
+    Trait.KEPT,
+    checks=(lambda f: f.beyond(1, 0, f.output.elements - 1, "indices"),),
+    resolve=_implied,
+)
 def max_unpool(v: View) -> Kernel:
     """Each value where its index says, zeros elsewhere; what lies beyond the output is dropped."""
     implied, out = v.attr("mlf.implied"), v.y.shape

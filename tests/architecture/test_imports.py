@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from shared import REPO
 
+from mlftool.insight.operators import supports
+
 PACKAGE = REPO / "mlftool"
 # What each part may import of mlftool, beside itself. A part that is not listed fails the test.
 ALLOWED = {
@@ -221,7 +223,7 @@ def test_running_archives_never_loads_the_compiler() -> None:
 
 
 def test_operators_stay_cheap_to_own() -> None:
-    """Breadth must not cost more than this; if it does, the families need mending first.
+    """An operator must not cost more than this; if it does, the families need mending first.
 
     The importer counts, too, and what rules share: facts of operators move from its tables to their
     records in `ops`.
@@ -230,5 +232,6 @@ def test_operators_stay_cheap_to_own() -> None:
     def lines(room: str, pattern: str) -> int:
         return sum(len(p.read_text().splitlines()) for p in (PACKAGE / room).rglob(pattern))
 
-    assert sum(lines(room, "*.py") for room in ("ops", "importer", "onnx_rules")) <= 14_000
+    written = sum(lines(room, "*.py") for room in ("ops", "importer", "onnx_rules"))
+    assert written <= 55 * len(supports())
     assert lines("ops", "*.j2") <= 2500

@@ -89,6 +89,27 @@ def fused(op: str, *shapes: tuple[int, ...], **attrs: Any) -> Case:
     return Case(name, net.model(net.ms(op, *names, **attrs)))
 
 
+def embedded(segments: bool, places: bool, mask: bool, outputs: int) -> Case:
+    rng = np.random.default_rng(3)
+    net = Bench()
+    rows, time, width = 2, 5, 8
+
+    def table(count: int) -> str:
+        return net.const(rng.normal(size=(count, width)), np.float32)
+
+    def below(name: str, count: int) -> str:
+        numbers = net.input(name, np.int32, (rows, time))
+        return net.node("Mod", numbers, net.const(count, np.int32))
+
+    names = [below("words", 11), below("segments", 3) if segments else "", table(11), table(9)]
+    names += [table(3) if segments else ""]
+    names += [net.const(rng.normal(size=width), np.float32) for _ in "gb"]
+    names += [below("mask", 3) if mask else "", *([below("places", 9)] if places else [])]
+    made = net.parts("EmbedLayerNormalization", outputs, *names, domain=MS, epsilon=1e-5)
+    said = "".join("ny"[flag] for flag in (segments, places, mask))
+    return Case(f"embedded_{said}_{outputs}", net.model(*made))
+
+
 def cases() -> Iterator[Case]:
     for dtype in BYTES:
         for op in ("QLinearAdd", "QLinearMul"):
@@ -118,6 +139,11 @@ def cases() -> Iterator[Case]:
     yield fused("SkipLayerNormalization", (2, 3, 4), (2, 3, 4), (4,), (4,), epsilon=1e-5)
     yield fused("SkipLayerNormalization", (2, 3, 4), (2, 3, 4), (4,), (4,), (4,), epsilon=1e-5)
     yield fused("SkipSimplifiedLayerNormalization", (2, 3, 4), (2, 3, 4), (4,), epsilon=1e-5)
+    yield fused("CDist", (3, 4), (5, 4), metric="euclidean")
+    yield fused("CDist", (1, 2), (7, 2), metric="sqeuclidean")
+    yield embedded(True, False, True, 3)
+    yield embedded(True, True, False, 2)
+    yield embedded(False, False, False, 2)
     yield fused("FusedConv", (1, 2, 4, 4), (3, 2, 2, 2), (3,), activation="Relu")
     yield fused("FusedGemm", (2, 3), (3, 4), (4,), activation="LeakyRelu", activation_alpha=0.3)
 

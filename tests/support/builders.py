@@ -39,6 +39,13 @@ class Net:
         )
         return name
 
+    def parts(self, op: str, count: int, *inputs: str, **attrs: Any) -> list[str]:
+        """A node of several outputs."""
+        first = self.node(op, *inputs, **attrs)
+        more = [f"{first}_{k}" for k in range(1, count)]
+        self._nodes[-1].output.extend(more)
+        return [first, *more]
+
     def dq(self, x: str, scale: ArrayLike, zero: Array, axis: int = 1) -> str:
         args = (x, self.const(scale, np.float32), self.const(zero))
         return self.node("DequantizeLinear", *args, **({"axis": axis} if np.ndim(scale) else {}))
@@ -81,13 +88,6 @@ class Layers(Net):
     def normal(self, x: str, n: int) -> str:
         scale, bias = self.const(np.ones(n), np.float32), self.weights(n, fan=50)
         return self.node("LayerNormalization", x, scale, bias, axis=-1)
-
-    def parts(self, op: str, count: int, *inputs: str, **attrs: Any) -> list[str]:
-        """A node of several outputs."""
-        first = self.node(op, *inputs, **attrs)
-        more = [f"{first}_{k}" for k in range(1, count)]
-        self._nodes[-1].output.extend(more)
-        return [first, *more]
 
     def shaped(self, x: str, *shape: int) -> str:
         return self.node("Reshape", x, self.const(shape, np.int64))
