@@ -1,7 +1,7 @@
 """Trying mutants: each compiles or is refused in plain lines, soon and in little memory. What
 compiles must also give onnxruntime's numbers.
 
-    python tests/importer/mutant_trials.py 1000000 --state trials.jsonl --oracle
+    python tests/importer/mutant_trials.py 1000000 --menu woven --state trials.jsonl --oracle
 
 runs for hours; started again with the same state file, it goes on where it was.
 """
@@ -32,9 +32,12 @@ if __name__ == "__main__":
     _TESTS = Path(__file__).parents[1]
     sys.path[:0] = [str(_TESTS.parent), str(_TESTS / "support"), str(_TESTS / "importer")]
 
+from dent import dented
 from mutant_judge import Accepted, disagreements
 from mutant_seeds import seeds
 from mutants import damage
+from swap import swapped
+from weave import woven
 
 from mlftool.cli import main
 
@@ -42,6 +45,7 @@ SECONDS = 20  # of processor time: a compile
 PATIENCE = 600  # until a child that says nothing is killed
 MEMORY = 2 << 30  # of address space that a compile may add
 BATCH = 200  # mutants of one child
+MENUS = {"damaged": damage, "swapped": swapped, "dented": dented, "woven": woven}
 LINE = re.compile(r"(FILE: error\[MLF0[2-4]\d\d\]: .+|help: .+)")
 
 
@@ -59,10 +63,10 @@ def _alarm(_: int, __: FrameType | None) -> NoReturn:
     raise _TooLongError
 
 
-def mutant(seed: int, suite: bool = False) -> bytes:
+def mutant(seed: int, suite: bool = False, menu: str = "damaged") -> bytes:
     """The mutant of a number."""
     chance, models = random.Random(seed), seeds(suite)
-    return damage(chance, chance.choice(models), chance.choice(models))
+    return MENUS[menu](chance, chance.choice(models), chance.choice(models))
 
 
 def complaint(data: bytes, path: Path) -> tuple[str, bool]:
@@ -100,14 +104,16 @@ def complaint(data: bytes, path: Path) -> tuple[str, bool]:
     return f"exit {code} after {time.monotonic() - start:.0f} s, {lines[:3]}", False
 
 
-def try_batch(numbers: Sequence[int], folder: Path, suite: bool, oracle: bool) -> Iterator[str]:
+def try_batch(
+    numbers: Sequence[int], folder: Path, suite: bool, oracle: bool, menu: str
+) -> Iterator[str]:
     """Lines of what happens, for the parent to read."""
     usage = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     accepted = []
     signal.signal(signal.SIGPROF, _alarm)
     for number in numbers:
         yield f"at {number}"
-        data = mutant(number, suite)
+        data = mutant(number, suite, menu)
         soft = resource.getrlimit(resource.RLIMIT_AS)
         resource.setrlimit(resource.RLIMIT_AS, (usage + MEMORY, soft[1]))
         text, compiled = complaint(data, folder / "m.onnx")
@@ -121,7 +127,9 @@ def try_batch(numbers: Sequence[int], folder: Path, suite: bool, oracle: bool) -
         yield from disagreements(accepted, folder, lambda n: print(f"at {n}", flush=True))
 
 
-def run(numbers: Sequence[int], folder: Path, suite: bool, oracle: bool) -> Iterator[str]:
+def run(
+    numbers: Sequence[int], folder: Path, suite: bool, oracle: bool, menu: str = "damaged"
+) -> Iterator[str]:
     """The lines of all batches, each in a child that may crash, hang or be killed."""
     seeds(suite)
     left = list(numbers)
@@ -129,7 +137,7 @@ def run(numbers: Sequence[int], folder: Path, suite: bool, oracle: bool) -> Iter
         batch, left = left[:BATCH], left[BATCH:]
         while batch:
             last = None
-            for line in _child(batch, folder, suite, oracle):
+            for line in _child(batch, folder, suite, oracle, menu):
                 word, _, rest = line.partition(" ")
                 if word == "at":
                     last = int(rest.split()[0])
@@ -144,7 +152,9 @@ def run(numbers: Sequence[int], folder: Path, suite: bool, oracle: bool) -> Iter
             batch = batch[batch.index(last) + 1 :]
 
 
-def _child(batch: Sequence[int], folder: Path, suite: bool, oracle: bool) -> Iterator[str]:
+def _child(
+    batch: Sequence[int], folder: Path, suite: bool, oracle: bool, menu: str
+) -> Iterator[str]:
     told, tell = os.pipe()
     sys.stdout.flush()
     process = os.fork()
@@ -154,7 +164,7 @@ def _child(batch: Sequence[int], folder: Path, suite: bool, oracle: bool) -> Ite
             os.close(told)
             os.dup2(tell, 1)
             sys.stdout = os.fdopen(1, "w")
-            for line in try_batch(batch, folder, suite, oracle):
+            for line in try_batch(batch, folder, suite, oracle, menu):
                 print(line.replace("\n", "\\n"), flush=True)
             code = 0
         except BaseException as error:
@@ -197,6 +207,7 @@ def main_() -> int:
     add = parser.add_argument
     add("count", type=int, help="how many")
     add("--first", type=int, default=0, help="the first seed (0)")
+    add("--menu", choices=MENUS, default="damaged", help="how models are changed (damaged)")
     add("--state", type=Path, help="what was found so far; a run goes on from it")
     add("--suite", action="store_true", help="also from the models of onnx's backend tests")
     add("--oracle", action="store_true", help="run what compiles, and compare with onnxruntime")
@@ -216,7 +227,7 @@ def main_() -> int:
         while start < end:
             part = range(start, min(start + BATCH, end))
             rows, new = [], collections.Counter[str](tried=len(part))
-            for line in run(part, Path(folder), args.suite, args.oracle):
+            for line in run(part, Path(folder), args.suite, args.oracle, args.menu):
                 word, _, rest = line.partition(" ")
                 new[word] += 1
                 if word == "found":

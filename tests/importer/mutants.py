@@ -379,7 +379,7 @@ def graft(chance: random.Random, made: ModelProto, other: ModelProto) -> None:
     for node in scion.node:
         names.update({n: f"g_{n}" for n in node.output if n})
     for node in scion.node:
-        graph.node.append(_renamed(node, names))
+        graph.node.append(renamed(node, names))
     for info in scion.output:
         if info.name in names:
             graph.output.append(info)
@@ -390,7 +390,7 @@ def graft(chance: random.Random, made: ModelProto, other: ModelProto) -> None:
         made.functions.append(function)
 
 
-def _renamed(node: NodeProto, names: dict[str, str]) -> NodeProto:
+def renamed(node: NodeProto, names: dict[str, str]) -> NodeProto:
     made = NodeProto()
     made.CopyFrom(node)
     made.input[:] = [names.get(n, n) for n in node.input]
@@ -398,7 +398,7 @@ def _renamed(node: NodeProto, names: dict[str, str]) -> NodeProto:
     for attribute in made.attribute:
         if attribute.HasField("g"):
             for graph in graphs(attribute.g):
-                inner = [_renamed(n, names) for n in graph.node]
+                inner = [renamed(n, names) for n in graph.node]
                 del graph.node[:]
                 graph.node.extend(inner)
                 for info in graph.output:
