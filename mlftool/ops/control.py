@@ -16,7 +16,7 @@ from typing import Any
 
 from mlftool.ir.graph import Graph, View
 from mlftool.ir.relay import Site
-from mlftool.ops.base import Kernel, Operand, Trait, op
+from mlftool.ops.base import Kernel, Operand, Trait, UnsupportedError, op
 from mlftool.ops.scalar import tensor_operand
 
 
@@ -48,6 +48,16 @@ class _Call:
     def kernel(self, name: str, template: str, **params: Any) -> Kernel:
         work = sum(len(g.nodes) for g in self.v.node.graphs.values())
         return Kernel(name, template, params, tuple(self.operands), cost=1000.0 * work)
+
+
+def _step(v: View, name: str, length: int) -> int:
+    """From one element of a stack of `length` to the next, in elements of its type in C."""
+    row, count = v.type(name).dtype, v.type(name).elements // max(1, length)
+    if not row.packed:
+        return count
+    if count * row.bits % 8:
+        raise UnsupportedError(f"a stack of tensors of {count} {row}; supported: whole bytes")
+    return count * row.bits // 8
 
 
 def _bytes(v: View, names: tuple[str, ...]) -> list[int]:
@@ -95,7 +105,7 @@ def loop(v: View) -> Kernel:
     scanned = call.writes(scans, "s")
     counted = call.writes(v.node.outputs[stop:], "iterations")
     following = call.scratch(finals, "n")
-    each = [v.type(name).elements // max(1, v.type(name).shape[0]) for name in scans]
+    each = [_step(v, name, v.type(name).shape[0]) for name in scans]
     return call.kernel(
         "portable.loop",
         "control_loop.c.j2",
@@ -131,7 +141,7 @@ def scan(v: View) -> Kernel:
     def walk(names: list[str], tensors: tuple[str, ...], attr: str) -> list[str]:
         """Where each sequence stands in iteration `i`."""
         backwards = v.attr(attr) or [0] * len(names)
-        each = [v.type(t).elements // max(1, length) for t in tensors]
+        each = [_step(v, t, length) for t in tensors]
         return [
             f"{name} + {f'({length - 1} - i)' if back else 'i'} * {step}"
             for name, back, step in zip(names, backwards, each, strict=True)

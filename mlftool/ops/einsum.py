@@ -49,7 +49,10 @@ def einsum(v: View) -> Kernel:
         shape = v.type(name).shape
         terms = []
         for label, n, step in zip(labels, shape, strides_of(shape), strict=True):
-            extents[label] = max(n, extents.get(label, 1))
+            known = extents.get(label, 1)
+            if 1 not in (n, known) and n != known:
+                raise UnsupportedError(f"Einsum of {known} and of {n} along '{label}'")
+            extents[label] = known if n == 1 else n
             if n > 1:
                 terms.append(_variable(label) if step == 1 else f"{_variable(label)} * {step}")
         element = fetch(row, f"x{k}", " + ".join(terms) or "0")

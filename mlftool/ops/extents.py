@@ -188,7 +188,10 @@ def fill_beyond(v: View) -> Kernel:
         "extents_fill",
         {
             "elements": v.x(0).elements,
-            "axes": [(strides[a], shape[a], f"x{k + 1}") for k, a in enumerate(v.attr("axes"))],
+            "axes": [
+                (max(1, strides[a]), max(1, shape[a]), f"x{k + 1}")
+                for k, a in enumerate(v.attr("axes"))
+            ],
             "value": literal(v.attr("value"), v.y.dtype),
         },
     )

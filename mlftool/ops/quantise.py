@@ -17,7 +17,7 @@ from mlftool.onnx_rules.boxes import as_it_is
 from mlftool.onnx_rules.draft import Draft
 from mlftool.onnx_rules.scope import Scope
 from mlftool.onnx_rules.shaping import of_first
-from mlftool.ops.base import Facts, Kernel, Trait, old, op, shown
+from mlftool.ops.base import Facts, Kernel, Trait, UnsupportedError, old, op, shown
 from mlftool.ops.elementwise import Maths, elementwise
 from mlftool.ops.plain import plain_kernel
 from mlftool.ops.scalar import Exact, Scalar, settle, widen
@@ -45,6 +45,8 @@ def _cast(m: Maths, a: Scalar, *, saturate: int = 1, round_mode: str = "up") -> 
     out, source = m.out, a.dtype
     if out == source:
         return Exact(a)
+    if "s" in (out.kind, source.kind):
+        raise UnsupportedError(f"from {source} to {out}; supported: between numbers")
     if out.kind == "b":
         return Exact(f"{a} != 0")
     if out.codec:

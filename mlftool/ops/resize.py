@@ -74,6 +74,11 @@ def _roi(v: View, j: int, count: int) -> tuple[str, str]:
     return (f"roi[{j}]", f"roi[{count + j}]") if v.has(1) else ("0.0f", "1.0f")
 
 
+def _antialias(v: View) -> bool:
+    """Whether the filter is stretched where an axis shrinks: the nearest element has none."""
+    return bool(v.attr("antialias", 0)) and v.attr("mode", "nearest") != "nearest"
+
+
 def _taps(v: View, axis: int) -> int:
     """How many elements of an axis the filter can reach, which is more where it is stretched."""
     support = SUPPORT[v.attr("mode", "nearest")]
@@ -157,7 +162,7 @@ def _resize(
     v: View, load: Callable[[str], str], tensor: str, store: Store, *, fill: str, row: DType
 ) -> Kernel:
     axes, mode = _axes(v), v.attr("mode", "nearest")
-    loops, antialias = _loops(v, axes), bool(v.attr("antialias", 0))
+    loops, antialias = _loops(v, axes), _antialias(v)
     kind = "int32_t" if v.attr("mlf.fixed", 0) else "float"
     transform = v.attr("coordinate_transformation_mode", "half_pixel")
     if transform not in TRANSFORMS:
@@ -424,7 +429,7 @@ def resize(v: View) -> Kernel:
         beyond *= (unit := 1024 ** len(v.attr("axes")))
         row, result = int32, f"({row.c})(result / {unit})"
     elif row.kind in "iu" and (row.bits < 32 or row == int32):
-        in_bytes, cubic = v.attr("antialias", 0) and row.bits == 8, v.attr("mode") == "cubic"
+        in_bytes, cubic = _antialias(v) and row.bits == 8, v.attr("mode") == "cubic"
         result = f"({row.c}){'result' if in_bytes else f'mlf_resize_cut(result, {lo}, {hi})'}"
         row = float32 if not in_bytes else int64 if cubic else int32  # signed weights may overflow
         cast = row.c
