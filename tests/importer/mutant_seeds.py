@@ -13,6 +13,7 @@ import onnx
 import onnx.parser
 from bad_corpus import model, node, tensor, value
 from cases import Case
+from found import FOUND
 from onnx import ModelProto, TensorProto, helper
 
 TESTS = Path(__file__).parents[1]
@@ -26,12 +27,20 @@ def seeds(suite: bool = False) -> tuple[ModelProto, ...]:
     """The models in a fixed order; with `suite` also those of onnx's backend tests."""
     made = [onnx.load(p) for p in sorted(EXAMPLES.glob("*.onnx"))]
     made += [network(), *operators()]
+    made += [one for _, one in found_models()]
     if suite:
         sys.path.append(str(TESTS / "conformance"))
         from suite import load_suite
 
         made += [case.model for case in load_suite() if case.model.ByteSize() <= LARGEST]
     return tuple(made)
+
+
+def found_models() -> Iterator[tuple[str, ModelProto]]:
+    """What campaigns found, by name."""
+    for name, (_, opset, text) in FOUND.items():
+        versions = f'"": {opset}, "ai.onnx.ml": 3, "com.microsoft": 1'
+        yield name, onnx.parser.parse_model(f"<ir_version: 10, opset_import: [{versions}]>\n{text}")
 
 
 def operators() -> Iterator[ModelProto]:

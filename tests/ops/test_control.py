@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 import pytest
 from batch import Job, run_jobs
-from onnx import parser
+from onnx import TensorProto, parser
 from oracle import Array, onnxruntime_float, relative_error
 
 from mlftool.compile import ModuleSpec, compile_module
@@ -219,3 +220,22 @@ def test_what_cannot_be_planned_is_named(name: str) -> None:
     with pytest.raises(MlfError) as caught:
         compile_module(ModuleSpec(parser.parse_model(HEAD + text)))
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("row", ["int4", "uint4"])
+def test_stacks_of_packed_elements(row: str, tmp_path: Path) -> None:
+    """Half a byte each, so a step is half as many bytes as elements; onnxruntime has no such Loop."""
+    text = f"""g (float[4] x, float[3,4] z) => (float[3,4] s, float[3,4] u) <int64 m = {{3}}> {{
+        c = Cast <to={TensorProto.DataType.Value(row.upper())}> (z)
+        p = Loop (m, "") <body = b (int64 i, bool on) => (bool d, {row}[4] e)
+            {{ d = Identity (on) n = Cast <to=1> (i) t = Add (x, n)
+            e = Cast <to={TensorProto.DataType.Value(row.upper())}> (t) }}>
+        q = Scan <num_scan_inputs=1, scan_input_directions=[1], body =
+            b ({row}[4] f) => ({row}[4] h) {{ h = Identity (f) }}> (c)
+        s = Cast <to=1> (p) u = Cast <to=1> (q) }}"""
+    x, z = np.arange(4.0, dtype=np.float32), np.arange(12.0, dtype=np.float32).reshape(3, 4) % 7
+    job = Job(parser.parse_model(HEAD.replace("17", "21") + text), ({"x": x, "z": z},))
+    run_jobs([job], tmp_path)
+    assert not job.failure, job.failure
+    np.testing.assert_array_equal(job.results[0]["s"], x + np.arange(3.0)[:, None])
+    np.testing.assert_array_equal(job.results[0]["u"], z[::-1])

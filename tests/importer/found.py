@@ -1,0 +1,61 @@
+"""What campaigns found, made small: one model of each fault, and what must become of it.
+
+"agrees": with onnxruntime or onnx's evaluator, bit for bit or within what mutant_judge.py allows.
+"runs": neither of them takes it; under sanitizers its C does. Anything else: a part of our refusal.
+All of them are among the models that mutants are made of.
+"""
+
+from __future__ import annotations
+
+AGREES, RUNS = "agrees", "runs"
+
+FOUND: dict[str, tuple[str, int, str]] = {  # name -> what becomes of it, opset, text
+    "stacks of four bits": (
+        RUNS,  # tests/ops/test_control.py has its numbers
+        21,
+        """g (float[4] v, float[2,4] w) => (float[3,4] s, float[2,4] u)
+        <int64 m = {3}, float lo = {-8}, float hi = {7}> {
+        x = Clip (v, lo, hi) c = Clip (w, lo, hi) z = Cast <to=22> (c)
+        p = Loop (m, "") <body = b (int64 i, bool on) => (bool d, int4[4] e)
+            { d = Identity (on) e = Cast <to=22> (x) }>
+        q = Scan <num_scan_inputs=1, body = b (int4[4] f) => (int4[4] h) { h = Identity (f) }> (z)
+        s = Cast <to=1> (p) u = Cast <to=1> (q) }""",
+    ),
+    "stacks of half bytes": (
+        "a stack of tensors of 3 int4",
+        21,
+        """g (float[3] x) => (float[3,3] s) <int64 m = {3}> {
+        p = Loop (m, "") <body = b (int64 i, bool c) => (bool d, int4[3] e)
+            { d = Identity (c) e = Cast <to=22> (x) }>
+        s = Cast <to=1> (p) }""",
+    ),
+    "nearest has no filter": (
+        RUNS,
+        18,
+        """g (uint8[1,2,6,6] x) => (uint8[1,2,6,11] y) <int64[4] s = {1, 2, 6, 11}> { y = Resize
+        <antialias=1, coordinate_transformation_mode="align_corners"> (x, "", "", s) }""",
+    ),
+    "rows of none": (
+        AGREES,
+        17,
+        """g (float[6,4] x, bool[0] c) => (float[4] a, float[1,1] s) { p = Compress <axis=0> (x, c)
+        a = ReduceL1 <axes=[0], keepdims=0> (p) s = ReduceSumSquare (p) }""",
+    ),
+    "sums of no and of two": (
+        "Einsum of 2 and of 0 along 'b'",
+        21,
+        """g (float[2,3,4] x, float[0,4,5] z) => (float[?,3,5] y)
+        { y = Einsum <equation="bij,bjk->bik"> (x, z) }""",
+    ),
+    "a sum of nothing": (
+        AGREES,
+        21,
+        """g (float[3,0] x, float[0,5] z, float[1,5] v) => (float[3,5] y, float[3,5] w)
+        { y = Einsum <equation="ij,jk->ik"> (x, z) w = Einsum <equation="ij,jk->ik"> (x, v) }""",
+    ),
+    "numbers as text": (
+        "from float32 to string",
+        17,
+        """g (float[2] x) => (string[2] y) { y = Cast <to=8> (x) }""",
+    ),
+}
