@@ -57,7 +57,7 @@ def body_of(
         data = schema.get_context_dependent_function_with_opset_version(
             version, node.SerializeToString(), [t.SerializeToString() for t in input_types]
         )
-    except ValueError as error:
+    except (ValueError, RuntimeError) as error:  # the second of names that onnx cannot read again
         raise Refuse("MLF0303", f"is not valid: {error}") from None
     return _parsed(data) if data else None
 

@@ -15,6 +15,7 @@ from onnx import NodeProto
 from mlftool.importer.checks import facts
 from mlftool.importer.functions import body_of, has_body, with_names_of
 from mlftool.importer.protos import type_proto
+from mlftool.importer.schema import opset_of, untaken
 from mlftool.ir.graph import Node, TensorType
 from mlftool.onnx_rules.draft import Draft
 from mlftool.onnx_rules.protos import domain_of, op_name
@@ -29,6 +30,8 @@ def expanded(scope: Scope, node: NodeProto) -> Outcome:
     record = known(op_name(node))
     if record is None or record.expansion is None:
         return Next(node)
+    if text := untaken(node, opset_of(node, scope.opsets), scope.types):
+        return Refuse("MLF0303", text)
     steps = Steps(node, [scope.types.get(n) for n in node.input])
     check_kinds(steps.attrs, record.kinds)
     try:

@@ -151,6 +151,24 @@ def mistyped(node: NodeProto, opset: int, types: Mapping[str, TensorType]) -> st
     return ""
 
 
+def untaken(node: NodeProto, opset: int, types: Mapping[str, TensorType]) -> str:
+    """Which input has an element type that the operator does not take, or "": asked of classical
+    models, which become other operators, before onnx is asked."""
+    if domain_of(node) != "ai.onnx.ml" or not _is_known(node, opset):
+        return ""
+    schema = onnx.defs.get_schema(node.op_type, opset, domain_of(node))
+    for k, name in enumerate(node.input):
+        formal = schema.inputs[min(k, len(schema.inputs) - 1)]
+        if name in types and f"tensor({_onnx_name(types[name])})" not in formal.types:
+            expected = ", ".join(sorted(t[7:-1] for t in formal.types))
+            return f"input '{name}' is {types[name].dtype}; expected {expected}"
+    return ""
+
+
+def _onnx_name(type_: TensorType) -> str:
+    return {"float32": "float", "float64": "double"}.get(type_.dtype.name, type_.dtype.name)
+
+
 @cache
 def _domains() -> frozenset[str]:
     return frozenset(schema.domain for schema in onnx.defs.get_all_schemas_with_history())

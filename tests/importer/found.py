@@ -53,6 +53,12 @@ FOUND: dict[str, tuple[str, int, str]] = {  # name -> what becomes of it, opset,
         """g (float[3,0] x, float[0,5] z, float[1,5] v) => (float[3,5] y, float[3,5] w)
         { y = Einsum <equation="ij,jk->ik"> (x, z) w = Einsum <equation="ij,jk->ik"> (x, v) }""",
     ),
+    "classical models of small types": (
+        "input 'x' is uint8; expected double, float, int32, int64",
+        17,
+        """g (uint8[2,3] x) => (float[2,3] y)
+        { y = ai.onnx.ml.Scaler <offset=[1.0], scale=[2.0]> (x) }""",
+    ),
     "numbers as text": (
         "from float32 to string",
         17,

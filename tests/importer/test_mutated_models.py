@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from mutant_judge import Accepted, difference, disagreements
-from mutant_trials import BATCH, run
+from mutant_trials import BATCH, MENUS, mutant, run
 from onnx import parser
 
 CASES = int(os.environ.get("MLFTOOL_FUZZ_CASES", "2000"))
@@ -34,6 +34,29 @@ def test_damaged_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     print(f"seeds {SEED} to {SEED + tried - 1} in {_used() - start:.0f} s of processor time")
     assert not [line for line in lines if not line.startswith("compiled")]
     assert len(lines) > tried // 10, "next to none of the mutants is still a model"
+
+
+@pytest.mark.parametrize(
+    ("menu", "count", "oracle"),
+    [("swapped", 60, False), ("dented", 60, False), ("woven", 24, True)],
+)
+def test_neighbours(
+    menu: str, count: int, oracle: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the fourth generator a few seconds; what is woven also runs, beside onnxruntime."""
+    monkeypatch.setenv("MLF_REPORTS", "")
+    start, count = _used(), count * CASES // 2000
+    lines = [*run(range(SEED, SEED + count), tmp_path, suite=False, oracle=oracle, menu=menu)]
+    print(f"{menu} {SEED} to {SEED + count - 1} in {_used() - start:.0f} s of processor time")
+    words = [line.partition(" ")[0] for line in lines]
+    assert {*words} <= {"compiled", "agreed", "refused_by_ort"}, lines
+    assert words.count("agreed" if oracle else "compiled") > count // 5, lines
+
+
+def test_a_mutant_is_the_same_again() -> None:
+    for menu in MENUS:
+        one, again, other = (mutant(number, menu=menu) for number in (5, 5, 6))
+        assert one == again != other
 
 
 HEAD = '<ir_version: 9, opset_import: ["": 18]>\n'
