@@ -65,13 +65,14 @@ def disagreements(
         jobs.append((one, job, expected))
     build_jobs([job for _, job, _ in jobs], folder)
     for one, job, expected in jobs:
+        assert isinstance(job.model, onnx.ModelProto)
         if job.failure:
             yield f"found {one.seed} C: {job.failure}"
             continue
         if not expected or differs_by_design(onnx.load_model_from_string(one.data), expected):
             continue
         declared = _declared(one.data)
-        text = difference(_ours(job), expected, declared, _room(job))
+        text = difference(_ours(job), expected, declared, room_of(job.model))
         if text and not _reference_agrees(job):
             yield f"found {one.seed} differs: {text}"
         else:
@@ -129,10 +130,9 @@ def _flat(values: Iterable[tuple[str, Any]]) -> Feed:
     return flat
 
 
-def _room(job: Job) -> float:
+def room_of(model: onnx.ModelProto) -> float:
     """How far floats may be off, of the largest."""
-    assert isinstance(job.model, onnx.ModelProto)
-    return 1e-2 if QUANTISED_IN_STEPS & {n.op_type for n in job.model.graph.node} else 1e-3
+    return 1e-2 if QUANTISED_IN_STEPS & {n.op_type for n in model.graph.node} else 1e-3
 
 
 def _reference_agrees(job: Job) -> bool:
@@ -140,7 +140,7 @@ def _reference_agrees(job: Job) -> bool:
     try:
         with np.errstate(all="ignore"):
             said = _runs(job.model, ReferenceEvaluator(job.model), job.feeds)
-            return not difference(_ours(job), said, {}, _room(job))
+            return not difference(_ours(job), said, {}, room_of(job.model))
     except Exception:
         return False
 

@@ -55,9 +55,9 @@ def kinds_of(made: ModelProto) -> dict[str, Kind]:
     found: dict[str, Kind] = {w.name: (w.data_type, tuple(w.dims)) for w in graph.initializer}
     for info in (*graph.input, *graph.value_info, *graph.output):
         kind = info.type.tensor_type
-        if kind.elem_type and kind.HasField("shape"):
-            if all(d.HasField("dim_value") for d in kind.shape.dim):
-                found[info.name] = kind.elem_type, tuple(d.dim_value for d in kind.shape.dim)
+        known = kind.elem_type and kind.HasField("shape")
+        if known and all(d.HasField("dim_value") for d in kind.shape.dim):
+            found[info.name] = kind.elem_type, tuple(d.dim_value for d in kind.shape.dim)
     return found
 
 
@@ -186,7 +186,7 @@ def function(chance: random.Random, made: ModelProto, _: ModelProto, name: str) 
     known = [(n, a) for n in body for a in n.attribute if a.type in (1, 2, 3, 6, 7)]
     parameters: list[AttributeProto] = []
     if known and chance.random() < 0.4:
-        node, attribute = chance.choice(known)
+        _, attribute = chance.choice(known)
         parameters.append(AttributeProto())
         parameters[0].CopyFrom(attribute)
         parameters[0].name = "given"

@@ -224,7 +224,7 @@ def test_what_cannot_be_planned_is_named(name: str) -> None:
 
 @pytest.mark.parametrize("row", ["int4", "uint4"])
 def test_stacks_of_packed_elements(row: str, tmp_path: Path) -> None:
-    """Half a byte each, so a step is half as many bytes as elements; onnxruntime has no such Loop."""
+    """A step is half as many bytes as elements. onnxruntime has no such Loop."""
     text = f"""g (float[4] x, float[3,4] z) => (float[3,4] s, float[3,4] u) <int64 m = {{3}}> {{
         c = Cast <to={TensorProto.DataType.Value(row.upper())}> (z)
         p = Loop (m, "") <body = b (int64 i, bool on) => (bool d, {row}[4] e)

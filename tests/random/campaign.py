@@ -18,7 +18,17 @@ from shapes import shaped
 from shrink import shrunk
 
 BATCH = 8  # networks that share a program; layers are small, so more of them do
-MORE = {"other": made, "shapes": shaped}  # the generators besides the first
+
+
+def _neighbour(seed: int, index: int) -> Network:
+    """Of models that the tests of other rooms have, which those of this room do without."""
+    from neighbours import neighbour
+
+    return neighbour(seed, index)
+
+
+# The generators besides the first.
+MORE = {"other": made, "shapes": shaped, "neighbours": _neighbour}
 KINDS = (*MENUS, *MORE)
 
 

@@ -33,6 +33,7 @@ class Network:
     model: onnx.ModelProto = field(repr=False)
     feeds: tuple[Feed, ...] = field(repr=False)
     menu: str = ""  # of what it was grown
+    truth: Callable[[Network], Any] | None = None  # who says what is right, if not judge.Judge
 
     @property
     def operators(self) -> tuple[str, ...]:
@@ -78,7 +79,15 @@ def value_info(name: str, array: Array) -> onnx.ValueInfoProto:
     return helper.make_tensor_value_info(name, code, array.shape)
 
 
-def make_model(graph: onnx.GraphProto, opset: int = OPSET) -> onnx.ModelProto:
+def make_model(
+    graph: onnx.GraphProto, opset: int = OPSET, like: onnx.ModelProto | None = None
+) -> onnx.ModelProto:
+    """A model of a graph, with the opsets and the functions of `like` where it is given."""
+    if like is not None:
+        made = onnx.ModelProto()
+        made.CopyFrom(like)
+        made.graph.CopyFrom(graph)
+        return made
     versions = {"": opset, "com.microsoft": 1, "ai.onnx.ml": 3}
     imports = [helper.make_opsetid(domain, version) for domain, version in versions.items()]
     return helper.make_model(graph, opset_imports=imports, ir_version=10)

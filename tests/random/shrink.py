@@ -6,10 +6,11 @@ What a node makes may become an input that holds the same numbers, so that all b
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
 import onnx
-from grow import Array, Network, inner_names, make_model, opset_of, session_of, value_info
+from grow import Array, Network, inner_names, make_model, session_of, value_info
 from onnx import helper, numpy_helper
 
 
@@ -29,10 +30,14 @@ def _candidates(network: Network) -> Iterator[Network]:
     """Networks with less in them, those that lack most first."""
     graph = network.model.graph
     outputs = [o.name for o in graph.output]
-    feed, made = network.feeds[0], _values(network)
+    feed = network.feeds[0]
+    try:
+        made = _values(network)
+    except Exception:  # onnxruntime does not give all that is within
+        return
     if len(network.feeds) > 1:
         for one in network.feeds:
-            yield Network(network.name, network.model, (one,))
+            yield replace(network, feeds=(one,))
     if len(outputs) > 1:
         for name in outputs:
             yield _cut(network, {}, [name], feed)
@@ -82,7 +87,7 @@ def _cut(
         [value_info(n, made[n]) for n in outputs],
         [t for t in graph.initializer if t.name in wanted],
     )
-    return Network(network.name, make_model(small, opset_of(network.model)), (given,))
+    return replace(network, model=make_model(small, like=network.model), feeds=(given,))
 
 
 def constants(network: Network) -> dict[str, Array]:
