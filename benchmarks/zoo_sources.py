@@ -64,16 +64,23 @@ def settled(model: Any) -> Any:
     return model
 
 
-def image_for(model: Any, outer: tuple[int, ...], sides: tuple[int, ...]) -> Any:
-    """An image or a clip [*outer, side, side] with the first side that the model takes."""
+def exported_for_images(
+    model: Any, outer: tuple[int, ...], sides: tuple[int, ...], exporter: str, path: Path
+) -> None:
+    """With an image or a clip [*outer, side, side] of the first side that the model and the
+    exporter take, which has no pool to a size that does not divide the image's."""
     import torch
 
-    for side in sides:
+    for side in sorted(set(sides)):
         x = torch.rand(*outer, side, side)
-        with contextlib.suppress(RuntimeError, AssertionError, ValueError), torch.no_grad():
-            model.eval()(x)
-            break
-    return x
+        try:
+            with torch.no_grad():
+                model.eval()(x)
+            exported(model, (x,), exporter, path)
+            return
+        except Exception:  # whatever a package or an exporter says
+            if side == max(sides):
+                raise
 
 
 # timm: the smallest network of each module of the package, of few layers.
@@ -132,23 +139,27 @@ def _few_layers(timm: Any) -> Iterator[None]:
 
 
 def timm_write(name: str, path: Path) -> None:
+    name, exporter = name.rsplit("/", 1)
+    try:
+        _timm_write(name, path, exporter, {"img_size": SIDE})
+    except Exception:  # a network without that option, or with windows that do not fit
+        _timm_write(name, path, exporter, {})
+
+
+def _timm_write(name: str, path: Path, exporter: str, more: Mapping[str, Any]) -> None:
     import timm
 
-    name, exporter = name.rsplit("/", 1)
     timm.layers.set_exportable(True)
-    for more in ({"img_size": SIDE}, {}):
-        seeded()
-        with contextlib.suppress(Exception), _few_layers(timm):
-            model = settled(timm.create_model(name, pretrained=False, num_classes=10, **more))
-            break
+    seeded()
+    with _few_layers(timm):
+        model = settled(timm.create_model(name, pretrained=False, num_classes=10, **more))
     weights = sum(p.numel() for p in model.parameters())
     if weights > 3 * MOST_WEIGHTS:
         raise RuntimeError(f"{weights} weights are too many")
     shape = tuple(model.default_cfg.get("input_size", (3, 224, 224)))
     is_fixed = not more and model.default_cfg.get("fixed_input_size")
-    sides = (shape[-1],) if is_fixed else (SIDE, shape[-1])
-    x = image_for(model, (1, shape[0]), sides)
-    exported(model, (x,), exporter, path)
+    sides = (SIDE,) if more else (shape[-1],) if is_fixed else (SIDE, shape[-1])
+    exported_for_images(model, (1, shape[0]), sides, exporter, path)
 
 
 # torchvision: everything that it lists, but for networks of more than 40 million weights.
@@ -191,8 +202,8 @@ def torchvision_write(name: str, path: Path) -> None:
     )
     if kind == "video" and name.startswith(("mvit", "swin")):
         shape = (1, 3, 16, 224, 224)
-    x = image_for(model, shape[:-2], (shape[-1], 224, 299))
-    exported(model, (x,), exporter, path)
+    sides = (shape[-1],) if kind == "detection" else (shape[-1], 224, 299)
+    exported_for_images(model, shape[:-2], sides, exporter, path)
 
 
 # transformers: every model type whose configuration can be made small.

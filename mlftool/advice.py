@@ -16,13 +16,13 @@ _STATIC = "quantize_static(..., {0})"
 
 
 def advice(module: Module, file: str = "") -> tuple[Problem, ...]:
-    """Of a quantised model: layers that stay float, weights per tensor or with zero points, and
-    what should have been folded before it was quantised. Of a float model nothing."""
+    """What the file declares wrongly. Of a quantised model: layers that stay float, weights per
+    tensor or with zero points, and what should have been folded before it was quantised."""
     graph = module.imported
     made = {name: n for n in graph.nodes for name in n.outputs}
     layers = [n for n in graph.nodes if _is_layer(n) and _quantised(n, made)]
     rules = (_floats(module, layers), _weights(graph, layers, made), _unprepared(graph, made))
-    return tuple(
+    return graph.remarks + tuple(
         Problem(code, text, file, path=path, help=help, severity="warning")
         for rule in rules
         for code, path, text, help in rule

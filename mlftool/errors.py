@@ -66,6 +66,7 @@ CODES: dict[str, str] = {
     "MLF0312": "Warning: weights are quantised with one scale for all channels.",
     "MLF0313": "Warning: weights are quantised with a zero point.",
     "MLF0314": "Warning: a batch normalisation was not folded before the model was quantised.",
+    "MLF0315": "Warning: the model declares another shape for an output than it computes.",
     "MLF0400": "A command-line argument is missing, unknown or malformed.",
     "MLF0401": "An environment variable has an invalid value.",
     "MLF0402": "An output file cannot be written.",

@@ -122,4 +122,11 @@ EXPLANATIONS: Mapping[str, Explanation] = {
         "'conv_3' (Conv) before the model was quantised: 3,072 elements are computed and rounded a "
         "second time",
     ),
+    "MLF0315": Explanation(
+        "Some exporters declare a wrong shape for an output. onnxruntime warns of it and returns "
+        "what the nodes compute, and so does the compiled module.",
+        "Export the model with the right shape, or expect the one that is computed.",
+        message="kws.onnx: warning[MLF0315]: output 'y': is declared as float32[?x6], but the "
+        "model computes float32[1x1]",
+    ),
 }

@@ -13,7 +13,7 @@ import numpy as np
 from mlftool.importer.control_node import Body, Control
 from mlftool.ir import dtype
 from mlftool.ir.graph import Node, TensorType
-from mlftool.onnx_rules.scope import Scope
+from mlftool.onnx_rules.scope import Refuse, Scope
 
 Extent = int | str  # static, or the int32 tensor that holds it
 INDEX = TensorType(dtype.int32, ())
@@ -26,7 +26,8 @@ def keep_branches(c: Control, bodies: Mapping[str, Body]) -> None:
         first, *others = (b.scope.types[n] for b, n in zip(bodies.values(), names, strict=True))
         for other in others:
             if (first.dtype, len(first.shape)) != (other.dtype, len(other.shape)):
-                c.same(f"output {k}", other, first)
+                text = f"output {k} is {first} of one branch and {other} of the other"
+                raise Refuse("MLF0302", f"{text}; supported: one element type and rank")
         shapes = (first.shape, *(t.shape for t in others))
         boxes.append(TensorType(first.dtype, tuple(map(max, zip(*shapes, strict=True)))))
         each = [_extents(b.scope, n) for b, n in zip(bodies.values(), names, strict=True)]

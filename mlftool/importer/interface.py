@@ -114,10 +114,10 @@ def read_opsets(model: ModelProto | FunctionProto, report: Report) -> dict[str, 
 
 def check_output(
     info: ValueInfoProto, made: TensorType, stated: Sequence[int], report: Report
-) -> None:
-    """An output must have the type that the model declares for it, as far as it does; `made` has -1
-    for extents known only at run time. Some exporters declare wrong shapes, which users put right:
-    `stated` is the shape that they give, empty if they do not."""
+) -> str:
+    """An output must have the element type that the model declares for it, as far as it does, and
+    the shape `stated` by the user, if one is; `made` has -1 for extents known only at run time.
+    Some exporters declare a wrong shape, which onnxruntime warns of: so the answer is a remark."""
     declared = info.type.tensor_type
     dims = list(stated) if stated else _static(declared)
     typed = declared.elem_type in (0, made.dtype.onnx)
@@ -130,9 +130,10 @@ def check_output(
         known = dtype.BY_ONNX.get(declared.elem_type)
         kind = known.name if known else type_name(declared.elem_type)
         text = f"is declared as {kind}[{shown}], but the model computes {made}"
-        right = typed and not stated and min(made.shape, default=0) >= 0
-        help = f"if that is right: --input-shape {info.name}:{_commas(made.shape)}" if right else ""
-        report("MLF0206", text, f"output '{info.name}'", help)
+        if typed and not stated:
+            return text
+        report("MLF0206", text, f"output '{info.name}'")
+    return ""
 
 
 def completed(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from onnx import GraphProto, ModelProto, NodeProto
 
-from mlftool.errors import MlfError, did_you_mean
+from mlftool.errors import MlfError, Problem, did_you_mean
 from mlftool.importer.calls import called, with_functions
 from mlftool.importer.checks import checked
 from mlftool.importer.extents import adapted, produced
@@ -138,16 +138,25 @@ def _imported(graph: GraphProto, name: str, scope: Scope, known: int) -> Graph:
     for output in outputs:
         if output not in scope.types and not scope.problems:
             scope.problem("MLF0207", f"output '{output}' is never computed")
+    remarks = []
     for info in graph.output if not scope.problems else ():
         if info.name in scope.types:
             made, stated = _known(scope, info.name), scope.limit(info.name)
-            check_output(info, made, stated, scope.problem)
+            if text := check_output(info, made, stated, scope.problem):
+                remarks.append(_remark(scope, info.name, text))
     for given in sorted(scope.input_shapes.keys() - set(inputs) - scope.limits_used):
         text = f"shape given for '{given}', which is no input and has a known shape"
         scope.problem("MLF0208", text, help="leave it out")
     _raise(scope)
     outputs = _with_shapes(scope, outputs)
-    return Graph(name, inputs, outputs, tuple(scope.nodes), scope.types, scope.consts)
+    made_of = (tuple(scope.nodes), scope.types, scope.consts)
+    return Graph(name, inputs, outputs, *made_of, remarks=tuple(remarks))
+
+
+def _remark(scope: Scope, output: str, text: str) -> Problem:
+    help = "onnxruntime computes that, too; export the model with the right shape"
+    where = f"output '{output}'"
+    return Problem("MLF0315", text, scope.file, path=where, help=help, severity="warning")
 
 
 def _raise(scope: Scope) -> None:

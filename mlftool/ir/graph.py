@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from mlftool.errors import Problem
 from mlftool.ir.dtype import DType
 
 T = TypeVar("T")
@@ -96,6 +97,7 @@ class Graph:
     `states` are kept from call to call: by the module itself if they are in `kept`, else by who
     calls it. `quantised` has the scale and zero point of inputs and
     outputs whose file says what their integers stand for; elsewhere a node that quantises says so.
+    `remarks` are warnings about the file.
     """
 
     name: str
@@ -107,6 +109,7 @@ class Graph:
     states: tuple[State, ...] = ()
     quantised: Mapping[str, tuple[float, int]] = field(default_factory=dict)
     kept: tuple[State, ...] = ()
+    remarks: tuple[Problem, ...] = ()
 
     @property
     def taken(self) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from mlftool.ir.graph import View
 from mlftool.onnx_rules.boxes import filled
 from mlftool.onnx_rules.draft import EVERY_OPSET, Draft
 from mlftool.onnx_rules.protos import attributes
-from mlftool.onnx_rules.scope import KEEP, Outcome, Scope, Work, stepwise
+from mlftool.onnx_rules.scope import KEEP, Outcome, Refuse, Scope, Work, stepwise
 from mlftool.onnx_rules.steps import Steps, standing_for
 from mlftool.ops.base import Facts, Kernel, Moved, Operand, Trait, UnsupportedError, old, op, shown
 from mlftool.ops.elementwise import index_text, row_major
@@ -92,16 +92,21 @@ def _scattered_boxes(scope: Scope, node: NodeProto) -> Work[Outcome]:
     """Updates beyond their extents go to a row that the data has not, and that is taken off again:
 
     %y = ScatterElements(%x, %i, %u)   =>   %t = ScatterElements(Concat(%x, 0), %i, %u); %y = %t[:n]
+
+    So does ScatterND, along the first axis: a row's other coordinates then do not matter.
     """
     data, attrs = node.input[0], attributes(node)
     shape, symbols = scope.types[data].shape, scope.extents_of(data)
     axis = attrs.get("axis", 0) % len(shape)
+    depth = scope.types[node.input[1]].shape[-1] if node.op_type == "ScatterND" else 1
+    if not depth:  # an index of no coordinates is of the whole, which has no row to spare
+        return Refuse("MLF0302", "indices without coordinates and extents known only at run time")
     filled(scope, node, 1, shape[axis])
     s = Steps(node, ())
-    at = from_front(scope, s, slice(axis, axis + 1))
+    at = from_front(scope, s, slice(axis, axis + depth))
     one_more = (*shape[:axis], 1, *shape[axis + 1 :])
     spare = s.const(np.zeros(one_more), scope.types[data].dtype.numpy)
-    made = s("ScatterElements", s("Concat", data, spare, axis=axis), at, s.x(2), **attrs)
+    made = s(node.op_type, s("Concat", data, spare, axis=axis), at, s.x(2), **attrs)
     ends = (s.const([n], np.int64) for n in (0, shape[axis], axis))
     s("Slice", made, *ends, out=0)
     yield standing_for(scope.hiding(scope.symbols), s.made)
@@ -149,7 +154,13 @@ def _scattered(f: Facts) -> str:
     return on_axes(f, 0, depth)
 
 
-@op("ScatterND", Trait.NARROW, Trait.MOVES_DATA, moved=Moved((0, 2)), checks=(_scattered,))
+@op(
+    "ScatterND",
+    *(Trait.NARROW, Trait.MOVES_DATA),
+    moved=Moved((0, 2)),
+    checks=(_scattered,),
+    extents=_scattered_boxes,
+)
 def scatter_nd(v: View) -> Kernel:
     """y[indices[j, 0], indices[j, 1] ..., i] is updates[j, i]."""
     shape, indices = v.x(0).shape, v.x(1).shape

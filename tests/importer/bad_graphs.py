@@ -200,10 +200,5 @@ def inputs_of_two_types(_: Path) -> ModelProto:
 
 
 @case
-def output_declared_with_another_shape(_: Path) -> ModelProto:
-    return model(outputs=[value("y", (7, 7))])
-
-
-@case
 def output_declared_with_another_type(_: Path) -> ModelProto:
     return model(outputs=[value("y", (1, 4), TensorProto.INT8)])

@@ -13,7 +13,8 @@ from bad_corpus import model, node, tensor, value
 from onnx import ModelProto, TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
-from mlftool.compile import ModuleSpec, compile_modules
+from mlftool.advice import advice
+from mlftool.compile import ModuleSpec, compile_module, compile_modules
 from mlftool.errors import MlfError
 
 INT64 = TensorProto.INT64
@@ -181,9 +182,12 @@ def run(spec: ModuleSpec, feeds: list[np.ndarray], folder: Path) -> bytes:
     ("made", "shapes"),
     [
         (model(outputs=[value("y", (7, 7))]), {"y": (1, 4)}),  # as PyTorch's exporter writes some
+        (model(outputs=[value("y", (7, 7))]), {}),
+        (model(outputs=[value("y", ("n", 5))]), {}),  # as skl2onnx writes PLSRegression
+        (model(outputs=[value("y", (4,))]), {}),
         (model(inputs=[value("x", (-1, 4))]), {"x": (1, 4)}),  # as Paddle's writes all
     ],
-    ids=["output_of_another_shape", "extent_of_minus_one"],
+    ids=["stated", "other_extents", "one_other_extent", "other_rank", "extent_of_minus_one"],
 )
 def test_what_exporters_declare_wrong(
     made: ModelProto, shapes: dict[str, tuple[int, ...]], tmp_path: Path
@@ -192,6 +196,9 @@ def test_what_exporters_declare_wrong(
     spec = ModuleSpec(tmp_path / "m.onnx", "m", input_shapes=shapes)
     feed = np.array([-1, 2, -3, 4], np.float32)
     assert run(spec, [feed], tmp_path) == np.maximum(feed, 0).tobytes()
+    declared = [d.dim_value for d in made.graph.output[0].type.tensor_type.shape.dim]
+    remarks = [p.code for p in advice(compile_module(spec))]
+    assert remarks == ["MLF0315"] * (declared != [1, 4] and not shapes)
 
 
 def test_a_loop_that_names_fewer_outputs_than_its_body_gives() -> None:

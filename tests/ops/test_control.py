@@ -203,7 +203,7 @@ BAD = {
         """g (float[1] x, bool a) => (float[1] y) { y = If (a) <
             then_branch = t () => (float[1] p) { p = Neg(x) },
             else_branch = e () => (int64[1] q) { q = Cast <to = 7> (x) }> }""",
-        "output 0 changes from float32[1] to int64[1]",
+        "output 0 is float32[1] of one branch and int64[1] of the other",
     ),
     "an operator that nobody has, inside": (
         """g (float[1] x, bool a) => (float[1] y) { y = If (a) <

@@ -1,5 +1,5 @@
-"""ScatterElements of tensors whose extents are known only at run time, as torchvision's detectors
-have it, through real C, against onnxruntime."""
+"""ScatterElements and ScatterND of tensors whose extents are known only at run time, as
+torchvision's detectors have it, through real C, against onnxruntime."""
 
 from __future__ import annotations
 
@@ -45,6 +45,33 @@ MODELS = {
         at = Expand (i, size)
         y = ScatterElements <axis = 1> (p, at, q)
         s = ReduceSum <keepdims = 0> (y, axes) }""",
+    "rows": f"""g (float[6,3] x, float[6,3] u, bool[6] c, bool[6] d) => (float[6,3] y) {{{SETUP}
+        y = ScatterND (x, column, q) }}""",
+    "rows, from the end": f"""g (float[6,3] x, float[6,3] u, bool[6] c, bool[6] d)
+        => (float[6,3] y) {{{SETUP}
+        six = Constant <value = int64 {{6}}> ()
+        back = Sub (column, six)
+        y = ScatterND <reduction = "add"> (x, back, q) }}""",
+    "rows of data, from its true end": """g (float[6,3] x, bool[6] c, float[1,3] u)
+        => (float[k,3] y, float[3] s) <int64[1,1] i = {-1}, int64[1] axes = {0}> {
+        p = Compress <axis = 0> (x, c)
+        y = ScatterND (p, i, u)
+        s = ReduceSum <keepdims = 0> (y, axes) }""",
+    "elements, as many as are found": """g (float[6,6] x, bool[6,6] m) => (float[6,6] y) {
+        found = NonZero (m)
+        at = Transpose <perm = [1, 0]> (found)
+        old = GatherND (x, at)
+        new = Neg (old)
+        y = ScatterND (x, at, new) }""",
+    "elements of rows of data": """g (float[6,3] x, bool[6] c) => (float[k,3] y) {
+        p = Compress <axis = 0> (x, c)
+        zero = Constant <value = float {0}> ()
+        less = Less (p, zero)
+        found = NonZero (less)
+        at = Transpose <perm = [1, 0]> (found)
+        old = GatherND (p, at)
+        new = Neg (old)
+        y = ScatterND (p, at, new) }""",
 }
 KEPT = ([1, 1, 1, 1, 1, 1], [0, 1, 0, 1, 1, 0], [0, 0, 0, 0, 0, 1])
 
@@ -58,6 +85,7 @@ def jobs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Job]:
         feeds = []
         for kept in KEPT:
             feed = {"c": np.array(kept, bool), "d": np.array(kept[::-1], bool)}
+            feed["m"] = np.outer(feed["c"], feed["d"])
             for info in model.graph.input:
                 shape = [d.dim_value for d in info.type.tensor_type.shape.dim]
                 feed.setdefault(info.name, random.normal(size=shape).astype(np.float32))

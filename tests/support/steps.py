@@ -32,7 +32,8 @@ def with_steps(model: onnx.ModelProto) -> onnx.ModelProto:
     for node in quantisers(model):
         if node.output[0] not in have:
             info = helper.make_tensor_value_info(node.output[0], kinds[node.input[2]], None)
-            info.type.tensor_type.shape.CopyFrom(shapes[node.output[0]])
+            if node.output[0] in shapes:  # onnx infers nothing behind com.microsoft's operators
+                info.type.tensor_type.shape.CopyFrom(shapes[node.output[0]])
             made.graph.output.append(info)
     return made
 
@@ -53,6 +54,12 @@ def beyond_ties(
     the interval that rounds to it; below zero where all are right, ties aside. `stored` is what
     `with_steps` gave. Scales and zero points are per tensor."""
     constants = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
+    constants |= {
+        node.output[0]: numpy_helper.to_array(a.t)
+        for node in model.graph.node
+        for a in node.attribute
+        if node.op_type == "Constant" and a.name == "value"
+    }
     for node in quantisers(model):
         scale, zero = (constants[name] for name in node.input[1:])
         before = _exact(model, node.input[0], constants, feed, stored)
@@ -79,7 +86,7 @@ def _exact(
         node = makers.get(name)
         if not name or name in given:
             continue
-        if node is None:
+        if node is None or name in constants:
             value = constants[name] if name in constants else feed[name]
             given[name] = value.astype(np.float64) if value.dtype.kind == "f" else value
         elif node.op_type == "DequantizeLinear":
