@@ -25,8 +25,8 @@ CHOICE = "expected either --against FLOAT.onnx or --on BOARD"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("file", metavar=subject.FILE, type=Path)
-    add("--against", metavar="FLOAT.onnx", type=Path,
-        help="the model that is right, in the same format; of an archive any model or archive")  # fmt: skip
+    text = "the model that is right, in the same format; of an archive any model or archive"
+    add("--against", metavar="FLOAT.onnx", type=Path, help=text)
     add("--on", metavar="BOARD", help="compare this board, or a target's, with this computer")
     add("--inputs", metavar="IN.npz", type=Path, help="samples of either model (a pattern)")
     add("--samples", metavar="N", type=positive, default=None,
@@ -106,13 +106,17 @@ def _inputs_of(spec: ModuleSpec) -> dict[str, Any]:
 
 def _entry(args: argparse.Namespace) -> _Asked:
     """An entry of a manifest. Without --against and --on, a model that the manifest quantises is
-    compared with the float one, and any other on its target's board."""
+    compared with the float one, and any other on its target's board; hosts have none to choose."""
     from mlftool.insight.subject import parts_of, spec_of_part
 
     manifest, wanted = subject.chosen(args, args.file)
-    part, *others = parts_of(manifest, wanted)
-    entry, model = part.entry, manifest.models[part.model]
     implied = not (args.against or args.on)
+    if implied and not any(manifest.models[m].quantize for e in wanted for m in e.models):
+        wanted = [e for e in wanted if subject.has_board(manifest, e)]
+        if not wanted:
+            raise MlfError(Problem("MLF0405", CHOICE, str(args.file)))
+    part, *others = parts_of(manifest, wanted)
+    model = manifest.models[part.model]
     quantised = model.quantize is not None
     if others and implied and quantised and all(p.model == part.model for p in others):
         others = []  # on this computer they compute the same
@@ -122,10 +126,8 @@ def _entry(args: argparse.Namespace) -> _Asked:
     name, reference, on = f"{args.file}: {part.title}", args.against, args.on
     if implied and quantised:
         reference = part.file
-    elif implied and subject.has_board(manifest, entry):
-        on = spec.target
     elif implied:
-        raise MlfError(Problem("MLF0405", CHOICE, str(args.file)))
+        on = spec.target
     if args.sqnr is not None and not reference:
         _refuse_sqnr(args.file)
     shapes = {"input_shapes": model.input_shapes, "input_values": model.input_values}
@@ -159,7 +161,7 @@ def _check(args: argparse.Namespace) -> None:
     """Raises MlfError for what cannot be compared."""
     text = ""
     implied = args.target or subject.is_manifest(args.file)
-    if args.against and args.on or not (args.against or args.on or implied):
+    if (args.against and args.on) or not (args.against or args.on or implied):
         text = CHOICE
     elif args.on == "host" or (args.target == "host" and not (args.against or args.on)):
         text = f"--{'on' if args.on else 'target'} host: the reference is this computer itself"

@@ -310,7 +310,9 @@ def verdict(found: Compared) -> str:
     at = found.layers.index(wrong)
     before = found.layers[at - 1].distance.sqnr if at else None
     text = "a reference of zeros" if sqnr is None else f"{sqnr:.1f} dB"
-    came = "" if before is None or math.isinf(before) else f"; the {kind} before has {before:.1f} dB"
+    came = (
+        "" if before is None or math.isinf(before) else f"; the {kind} before has {before:.1f} dB"
+    )
     return f"first {kind} below {found.least:g} dB: {name}: {text}{came}"
 
 

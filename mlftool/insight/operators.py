@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -115,7 +115,7 @@ def own_kernels(name: str, target: str) -> tuple[str, ...]:
     return _kernels_for(name, TARGETS[target].features)
 
 
-def _kernels_for(name: str, features: Collection[str]) -> tuple[str, ...]:
+def _kernels_for(name: str, features: frozenset[str]) -> tuple[str, ...]:
     record = OPS.get(name)
     names = (name, record.quantised) if record else (name,)
     fitting = [s for n in names for s in KERNELS.get(n, ()) if s.fits(features)]
@@ -169,8 +169,8 @@ class Step:
 
 @dataclass(frozen=True)
 class Judgement:
-    """A model: its layers, or what keeps it from being compiled; and what could be better. `missing`
-    is what an archive does not tell."""
+    """A model: its layers, or what keeps it from being compiled; and what could be better.
+    `missing` is what an archive does not tell."""
 
     name: str
     targets: tuple[str, ...]
@@ -186,7 +186,7 @@ def of_archive(subject: Subject) -> Judgement:
     if said is None:
         missing = ("layers and kernels: the archive does not say what they are",)
         return Judgement(subject.name, (target,), missing=missing)
-    features = TARGETS[target].features if target in TARGETS else ()
+    features = TARGETS[target].features if target in TARGETS else frozenset()
     steps = tuple(
         Step(n.name, n.op, {target: n.kernel}, {target: _why(n.op, n.kernel, features)})
         for n in said.nodes
@@ -222,7 +222,7 @@ def judged(title: str, specs: Mapping[str, ModuleSpec]) -> Judgement:
 _OF_NODES = {"MLF0205", "MLF0206", "MLF0301", "MLF0302", "MLF0303"}
 
 
-def _why(op: str, kernel: str, features: Collection[str]) -> str:
+def _why(op: str, kernel: str, features: frozenset[str]) -> str:
     """Why a portable kernel computes it."""
     if not kernel.startswith("portable."):
         return ""
@@ -240,7 +240,9 @@ def text(found: Judgement) -> str:
         lines += [f"{one_line(p.path)}: {p.code}: {one_line(p.message)}" for p in found.problems]
         return "\n".join(lines)
     if found.missing:
-        return "\n".join([f"{found.name} for {targets}", *(f"not known: {w}" for w in found.missing)])
+        return "\n".join(
+            (f"{found.name} for {targets}", *map("not known: {}".format, found.missing))
+        )
     lines = [f"{found.name} for {targets}: yes, all {len(found.steps)} layers have kernels", ""]
     lines.append(text_of(_steps_table(found)))
     lines += ["", *_reasons(found)] if any(map(_reasons_of, found.steps)) else []

@@ -70,7 +70,9 @@ def test_the_manifest_is_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str
 def test_folder_and_model_in_either_order(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    made = [init(capsys, *words) for words in ((GESTURE, tmp_path / "a"), (tmp_path / "b", GESTURE))]
+    made = [
+        init(capsys, *words) for words in ((GESTURE, tmp_path / "a"), (tmp_path / "b", GESTURE))
+    ]
     assert [data["folder"] for data in made] == [str(tmp_path / "a"), str(tmp_path / "b")]
     assert made[0]["files"] == made[1]["files"]
 

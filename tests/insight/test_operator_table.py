@@ -155,7 +155,9 @@ def test_models_of_a_manifest(capsys: pytest.CaptureFixture[str]) -> None:
     assert found["targets"] == ["cortex-m3", "cortex-m4"]
     names = {m["name"] for m in data_of(capsys, "ops", MANIFEST)["models"]}
     assert {f"models.yaml: {m.stem}" for m in MODELS.glob("*.onnx")} <= names
-    assert said(capsys, *words).startswith("models.yaml: gesture_int8 for cortex-m3, cortex-m4: yes")
+    assert said(capsys, *words).startswith(
+        "models.yaml: gesture_int8 for cortex-m3, cortex-m4: yes"
+    )
 
 
 def test_kernels_of_an_archive(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

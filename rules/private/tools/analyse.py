@@ -106,8 +106,8 @@ def _ops(request: Mapping[str, Any]) -> Forms:
     if request["spec"] is None:
         found = operators.of_archive(subject(request))
     else:
-        spec = module_spec(request["spec"])
-        found = operators.judged(request["name"], {spec.target: spec})
+        target = request["spec"]["target"]
+        found = operators.judged(request["name"], {target: module_spec(request["spec"])})
     made = {"txt": operators.text(found), "json": _json(**operators.judgement_json(found))}
     return {"txt": made["txt"] + "\n", "json": made["json"]}
 
@@ -137,8 +137,8 @@ def _on_board(request: Mapping[str, Any], given: compare.Samples) -> compare.Com
         archive = _finished(request)
         place = place_for(archive.interface.target, None, label)
         return compare.archive_on_board(archive, name, place, given)
-    spec = module_spec(request["spec"])
-    return compare.on_board(spec, name, place_for(spec.target, None, label), given)
+    place = place_for(request["spec"]["target"], None, label)
+    return compare.on_board(module_spec(request["spec"]), name, place, given)
 
 
 def _finished(request: Mapping[str, Any]) -> Finished:
