@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -145,7 +146,7 @@ def _check_name(file: Path) -> None:
     """Raises MlfError for MANIFEST.yaml:NAME, which is how Bazel and others name an entry."""
     manifest, _, entry = str(file).rpartition(":")
     if manifest.endswith(MANIFEST_SUFFIXES) and not file.exists():
-        hint = f"{manifest} --entry {entry}"
+        hint = shlex.join([manifest, "--entry", entry])
         raise MlfError(Problem("MLF0400", "--entry names an entry", str(file), help=hint))
 
 
