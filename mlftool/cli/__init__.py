@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
 from pathlib import Path
 from types import FrameType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO
 
 from mlftool.cli import terminal
 from mlftool.errors import BAD_INPUT, ENVIRONMENT, MlfError, Problem
@@ -170,6 +170,13 @@ class _Closed(io.TextIOBase):
         raise MlfError(Problem("MLF0402", "is closed", "standard output"))
 
 
+def _lossless(stream: TextIO | None) -> None:
+    """Lets a stream of another encoding than UTF-8, or a name that is no text, be written escaped,
+    as Python's stderr does."""
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(errors="backslashreplace")
+
+
 def _command_first(argv: list[str]) -> list[str]:
     """What every command takes may also stand before the command, as cargo's and git's may."""
     at = 0
@@ -181,6 +188,7 @@ def _command_first(argv: list[str]) -> list[str]:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command. Returns its exit code; no exception leaves this function."""
     argv = _command_first(list(sys.argv[1:] if argv is None else argv))
+    _lossless(sys.stdout)
     name = next((a for a in argv if not a.startswith("-")), None)
     args = None
     try:

@@ -18,6 +18,7 @@ HELP = "start a project from a model: manifest, test vectors, what to do next"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("folder", metavar="DIR", type=Path, help="a new or an empty folder")
+    add("second", metavar="MODEL.onnx", type=Path, nargs="?", help="as --model, in either order")
     add("--model", metavar="MODEL.onnx|MODEL.tflite", type=Path)
     add("--target", metavar="T", default="cortex-m4", help="the device (cortex-m4)")
     add("--workspace", metavar="MLFTOOL", type=Path,
@@ -34,23 +35,18 @@ def run(args: argparse.Namespace) -> int:
     from mlftool.runtime.boards import BOARDS
     from mlftool.starter import UNCHECKED, start
 
-    if args.model is None:
-        is_model = args.folder.suffix in MODEL_SUFFIXES
-        command = "mlftool init DIR --model MODEL.onnx"
-        if is_model:
-            command = shlex.join(["mlftool", "init", args.folder.stem, "--model", str(args.folder)])
-        raise MlfError(Problem("MLF0400", "--model is missing", help=command))
+    folder, model = _folder_and_model(args)
     if args.target != "host" and args.target not in BOARDS:
         text = f"--target: no simulated board runs '{args.target}'"
         hint = did_you_mean(args.target, ["host", *BOARDS])
         raise MlfError(Problem("MLF0403", text, help=hint))
     spec = ModuleSpec(
-        args.model,
-        module_name_of(args.model),
+        model,
+        module_name_of(model),
         data_files=tuple(args.data),
         **given_inputs(args),
     )
-    made = start(args.folder, spec, args.target, args.workspace)
+    made = start(folder, spec, args.target, args.workspace)
     found = made.comparison
     if args.json:
         data = {
@@ -75,3 +71,23 @@ def run(args: argparse.Namespace) -> int:
         print(f"largest error: {found.worst}; allow it in models.yaml (test: absolute, relative)")
     print("next:", *(f"  {command}" for command in made.commands), sep="\n")
     return 0
+
+
+def _folder_and_model(args: argparse.Namespace) -> tuple[Path, Path]:
+    """Which is which of the words, whatever their order. Raises MlfError."""
+    words = [word for word in (args.folder, args.second) if word]
+    models = [word for word in words if word.suffix in MODEL_SUFFIXES and not word.is_dir()]
+    if args.model is None and len(words) == 2 and len(models) == 1:
+        return words[words[0] == models[0]], models[0]
+    if args.model is not None and len(words) == 1:
+        return words[0], args.model
+    command = "mlftool init DIR --model MODEL.onnx"
+    if args.model is not None:
+        text = f"expected one folder beside --model; got {words[0]} and {words[1]}"
+    elif len(words) == 2:
+        text = f"expected a folder and a model; got {words[0]} and {words[1]}"
+    else:
+        text = "--model is missing"
+        if models:
+            command = shlex.join(["mlftool", "init", args.folder.stem, "--model", str(args.folder)])
+    raise MlfError(Problem("MLF0400", text, help=command))

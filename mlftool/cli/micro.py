@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -118,7 +119,7 @@ def _flash(args: argparse.Namespace, options: Mapping[str, str]) -> None:
             return _list("flash", project.info()["project_options"])
         if not (args.project_dir / "build").is_dir():
             text = "the project has not been built"
-            hint = f"mlftool micro build {args.project_dir}"
+            hint = shlex.join(["mlftool", "micro", "build", str(args.project_dir)])
             raise MlfError(Problem("MLF0702", text, str(args.project_dir), help=hint))
         project.flash()
     return None

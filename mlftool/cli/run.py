@@ -7,6 +7,7 @@ import dataclasses
 import json
 import math
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -250,7 +251,8 @@ def _check_project(args: argparse.Namespace) -> None:
     if is_project:
         args.driven, args.file = True, args.project_dir / "model.tar"
         if not os.path.isfile(args.file):  # of a name that is too long, too
-            hint = f"mlftool micro create {args.project_dir} FILE.tar PLATFORM makes one"
+            folder = shlex.quote(str(args.project_dir))
+            hint = f"mlftool micro create {folder} FILE.tar PLATFORM makes one"
             text = "is no generated project: it has no model.tar"
             raise MlfError(Problem("MLF0702", text, str(args.project_dir), help=hint))
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Collection, Iterator
+import shlex
+from collections.abc import Collection, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,17 +19,20 @@ if TYPE_CHECKING:
     from mlftool.insight.subject import Subject
     from mlftool.manifest import Manifest
     from mlftool.manifest.entries import Entry
+    from mlftool.module import ModuleSpec
 
 DEFAULT_TARGET = "cortex-m4"
 FILE = "MODEL.onnx|FILE.tar|MANIFEST.yaml"
 
 
-def add_subject_options(parser: argparse.ArgumentParser) -> None:
-    """Those that say which module, and how a model is compiled."""
+def add_subject_options(parser: argparse.ArgumentParser, several: bool = False) -> None:
+    """Those that say which module, and how a model is compiled; --target may be `several`."""
     add = parser.add_argument
-    add("--target", metavar="T",
-        help=f"for a model: compile for it ({DEFAULT_TARGET}); of a manifest: its entries for it "
-        "only")  # fmt: skip
+    text = f"for a model: compile for it ({DEFAULT_TARGET}); of a manifest: its entries for it only"
+    if several:
+        add("--target", metavar="T", action="append", default=[], help=f"{text}; repeatable")
+    else:
+        add("--target", metavar="T", help=text)
     add("--executor", choices=EXECUTORS, help="for a model: the executor (aot)")
     add(
         "--entry",
@@ -49,6 +54,12 @@ def subjects(
     that means nothing for this file may be for the one that it is compared with, `beside`. Raises
     MlfError.
     """
+    check_options(args, file, beside)
+    return _subjects(args, file, on_board)
+
+
+def check_options(args: argparse.Namespace, file: Path, beside: Path | None = None) -> None:
+    """Raises MlfError for options that mean nothing for this file, nor for the one `beside`."""
     kinds = {_kind(file)} | ({_kind(beside)} if beside else set())
     problems = [
         Problem("MLF0405", f"{flag}: {_why(_kind(file), takers)}", str(file))
@@ -57,17 +68,31 @@ def subjects(
     ]
     if problems:
         raise MlfError(problems)
-    return _subjects(args, file, on_board)
 
 
 def one_subject(args: argparse.Namespace, file: Path) -> Subject:
     """The only one. Raises MlfError if a manifest has several entries and none is named."""
     found = subjects(args, file)
     first = next(found)
-    if next(found, None) is not None:
-        text = "the manifest has several entries that fit"
-        raise MlfError(Problem("MLF0400", text, str(file), help="choose with --entry and --target"))
+    if others := list(islice(found, 1)):
+        raise MlfError(several(file, (first.name, others[0].name)))
     return first
+
+
+def several(file: Path, titles: Sequence[str]) -> Problem:
+    """What is wrong where one entry is meant; some that fit say how to name one."""
+    text = "the manifest has several entries that fit"
+    names = " or ".join(f"--entry {title.partition('.tar')[0]}" for title in titles[:2])
+    hint = f"choose with --entry and --target, such as {names}"
+    return Problem("MLF0400", text, str(file), help=hint)
+
+
+def is_manifest(file: Path) -> bool:
+    return _kind(file) == _MANIFEST
+
+
+def is_archive(file: Path) -> bool:
+    return _kind(file) == _ARCHIVE
 
 
 _MODEL, _ARCHIVE, _MANIFEST, _FIGURES = "model", "archive", "manifest", "figures"
@@ -114,7 +139,6 @@ def _subjects(args: argparse.Namespace, file: Path, on_board: bool) -> Iterator[
     elif kind == _ARCHIVE:
         yield _archive(file, args.module)
     else:
-        _check_name(file)
         yield _model(args, file)
 
 
@@ -122,24 +146,24 @@ def _check_name(file: Path) -> None:
     """Raises MlfError for MANIFEST.yaml:NAME, which is how Bazel and others name an entry."""
     manifest, _, entry = str(file).rpartition(":")
     if manifest.endswith(MANIFEST_SUFFIXES) and not file.exists():
-        hint = f"{manifest} --entry {entry}"
+        hint = shlex.join([manifest, "--entry", entry])
         raise MlfError(Problem("MLF0400", "--entry names an entry", str(file), help=hint))
 
 
 def _model(args: argparse.Namespace, file: Path) -> Subject:
-    from mlftool.codegen.names import module_name_of
-    from mlftool.compile import ModuleSpec
     from mlftool.insight.subject import of_spec
 
-    spec = ModuleSpec(
-        file,
-        module_name_of(file),
-        args.target or DEFAULT_TARGET,
-        args.executor or "aot",
-        **given_inputs(args),
-        **compile_options(args),
-    )
-    return of_spec(spec, str(file), file.name)
+    return of_spec(model_spec(args, file, args.target or DEFAULT_TARGET), str(file), file.name)
+
+
+def model_spec(args: argparse.Namespace, file: Path, target: str) -> ModuleSpec:
+    """How a model's file is compiled, as the options say. Raises MlfError."""
+    from mlftool.codegen.names import module_name_of
+    from mlftool.module import ModuleSpec
+
+    _check_name(file)
+    given = {**given_inputs(args), **compile_options(args)}
+    return ModuleSpec(file, module_name_of(file), target, args.executor or "aot", **given)
 
 
 def _archive(file: Path, module: str | None) -> Subject:
@@ -150,6 +174,14 @@ def _archive(file: Path, module: str | None) -> Subject:
 
 def _entries(args: argparse.Namespace, file: Path, on_board: bool) -> Iterator[Subject]:
     from mlftool.insight.subject import of_manifest
+
+    yield from of_manifest(*chosen(args, file, on_board))
+
+
+def chosen(
+    args: argparse.Namespace, file: Path, on_board: bool = False
+) -> tuple[Manifest, list[Entry]]:
+    """A manifest's entries that --entry and --target, one or several, ask for. Raises MlfError."""
     from mlftool.manifest import load
     from mlftool.manifest.entries import entries
 
@@ -161,31 +193,33 @@ def _entries(args: argparse.Namespace, file: Path, on_board: bool) -> Iterator[S
         for name in args.entry
         if name not in names
     ]
+    asked = [args.target] if isinstance(args.target, str) else list(args.target or ())
     targets = {e.target for e in every}
-    if args.target and args.target not in targets:
-        text = f"--target: no entry of the manifest is for '{args.target}'"
-        problems.append(
-            Problem("MLF0400", text, str(file), help=did_you_mean(args.target, targets))
-        )
+    for target in asked:
+        if target not in targets:
+            text = f"--target: no entry of the manifest is for '{target}'"
+            hint = did_you_mean(target, targets)
+            problems.append(Problem("MLF0400", text, str(file), help=hint))
     if problems:
         raise MlfError(problems)
     wanted = [
         e
         for e in every
-        if (not args.target or e.target == args.target)
+        if (not asked or e.target in asked)
         and (not args.entry or {e.name, e.output.removesuffix(".tar")} & set(args.entry))
     ]
     if not wanted:
-        text = f"none of these entries is for '{args.target}': {', '.join(args.entry)}"
+        text = f"none of these entries is for '{', '.join(asked)}': {', '.join(args.entry)}"
         raise MlfError(Problem("MLF0400", text, str(file)))
-    measured = [e for e in wanted if not on_board or _has_board(manifest, e)]
+    measured = [e for e in wanted if not on_board or has_board(manifest, e)]
     if not measured:
         text = "this is measured on simulated boards; no entry is for a target that has one"
         raise MlfError(Problem("MLF0610", text, str(file)))
-    yield from of_manifest(manifest, measured)
+    return manifest, measured
 
 
-def _has_board(manifest: Manifest, entry: Entry) -> bool:
+def has_board(manifest: Manifest, entry: Entry) -> bool:
+    """Whether a simulated board without an operating system runs it."""
     from mlftool.runtime.boards import BOARDS
 
     own = manifest.targets.get(entry.target)

@@ -14,7 +14,7 @@ from mlftool.errors import MlfError, Problem, one_line
 from mlftool.frontends.models import TFLite
 from mlftool.insight import table
 from mlftool.insight.table import Cell, Table
-from mlftool.insight.trace import Result, Sample, Traced, run, samples_for, traced
+from mlftool.insight.trace import Finished, Result, Sample, Traced, run, samples_for, traced
 from mlftool.ir.graph import Array
 from mlftool.module import ModuleSpec
 from mlftool.runtime.compare import compare as compared
@@ -43,13 +43,14 @@ class Layer:
 @dataclass(frozen=True)
 class Compared:
     """`unmatched` layers have no counterpart. Below an SQNR of `least` dB a layer has gone wrong;
-    None where it has if it differs."""
+    None where it has if it differs. `missing` is what an archive does not tell."""
 
     name: str
     reference: str
     layers: tuple[Layer, ...]
     unmatched: tuple[str, ...]
     least: float | None
+    missing: tuple[str, ...] = ()
 
     @property
     def first_wrong(self) -> Layer | None:
@@ -73,6 +74,46 @@ def against(
         text = f"{names[1]} is of the other format, with another order of axes"
         hint = "compare an ONNX model with ONNX, and TensorFlow Lite with TensorFlow Lite"
         raise MlfError(Problem("MLF0405", text, names[0], help=hint))
+    return _both(ours, theirs, names, given, least, matched(ours.results, theirs.results))
+
+
+OUTPUTS_ALONE = "layers: an archive has the results of its outputs alone"
+
+
+def archives_against(
+    ours: Finished, theirs: Finished, names: tuple[str, str], given: Samples, least: float
+) -> Compared:
+    """The outputs of an archive against those of another or of a model. Raises MlfError."""
+    there = {r.name: r for r in theirs.results}
+    if len(ours.results) != len(there):
+        text = f"{len(ours.results)} outputs, and {names[1]} has {len(there)}"
+        raise MlfError(Problem("MLF0602", f"not the same network: {text}", names[0]))
+    named = all(r.name in there for r in ours.results)
+    pairs: list[Pair] = []
+    for r, by_order in zip(ours.results, theirs.results, strict=True):
+        other = there[r.name] if named else by_order
+        if _count(r) != _count(other):
+            text = f"output '{r.name}' is {list(r.shape)}, '{other.name}' of {names[1]} "
+            text = f"not the same network: {text}{list(other.shape)}"
+            raise MlfError(Problem("MLF0602", text, names[0]))
+        pairs.append((r, other, "name" if named else "order"))
+    for a, b in zip(ours.inputs, theirs.inputs, strict=False):
+        if a.dtype != b.dtype and None in (t.scale for t in (a, b) if t.dtype.kind in "iu"):
+            text = f"input '{a.name}' is {a.dtype}, '{b.name}' of {names[1]} {b.dtype}, and no "
+            text += "scale says what the integers stand for"
+            raise MlfError(Problem("MLF0602", text, names[0]))
+    return _both(ours, theirs, names, given, least, pairs, (OUTPUTS_ALONE,))
+
+
+def _both(
+    ours: Traced | Finished,
+    theirs: Traced | Finished,
+    names: tuple[str, str],
+    given: Samples,
+    least: float,
+    pairs: Sequence[Pair],
+    missing: tuple[str, ...] = (),
+) -> Compared:
     if len(ours.inputs) != len(theirs.inputs):
         text = f"{len(ours.inputs)} inputs, and {names[1]} has {len(theirs.inputs)}"
         raise MlfError(Problem("MLF0602", f"not the same network: {text}", names[0]))
@@ -82,23 +123,36 @@ def against(
             raise MlfError(Problem("MLF0602", f"not the same network: {text}", names[0]))
     here = Place("host")
     wanted, mine = given(theirs, ours)
-    pairs = matched(ours.results, theirs.results)
     if not pairs:
         raise MlfError(Problem("MLF0602", f"no layer is one of {names[1]}'s", names[0]))
     got, expected = run(ours, here, mine), run(theirs, here, wanted)
     layers = tuple(_layer(a, b, how, got, expected) for a, b, how in pairs)
     there = {a.name for a, _, _ in pairs}
-    missing = tuple(r.node or r.name for r in ours.results if r.name not in there)
-    return Compared(names[0], names[1], layers, missing, least)
+    left = tuple(r.node or r.name for r in ours.results if r.name not in there)
+    return Compared(names[0], names[1], layers, left, least, missing)
 
 
 def on_board(spec: ModuleSpec, name: str, place: Place, given: Samples) -> Compared:
     """A model on a board against itself on this computer. Raises MlfError."""
-    found = traced(spec)
+    return _places(traced(spec), name, place, given)
+
+
+def archive_on_board(found: Finished, name: str, place: Place, given: Samples) -> Compared:
+    """The outputs of an archive on a board against those on this computer. Raises MlfError."""
+    return _places(found, name, place, given, (OUTPUTS_ALONE,))
+
+
+def _places(
+    found: Traced | Finished,
+    name: str,
+    place: Place,
+    given: Samples,
+    missing: tuple[str, ...] = (),
+) -> Compared:
     samples, _ = given(found, found)
     got, expected = run(found, place, samples), run(found, Place("host"), samples)
     layers = tuple(_layer(r, r, "name", got, expected) for r in found.results)
-    return Compared(f"{name} on {place.target}", "this computer", layers, (), None)
+    return Compared(f"{name} on {place.target}", "this computer", layers, (), None, missing)
 
 
 def samples_from(arrays: Mapping[str, Array] | None, most: int, file: str) -> Samples:
@@ -114,7 +168,9 @@ class Samples:
     most: int
     file: str
 
-    def __call__(self, reference: Traced, ours: Traced) -> tuple[list[Sample], list[Sample]]:
+    def __call__(
+        self, reference: Traced | Finished, ours: Traced | Finished
+    ) -> tuple[list[Sample], list[Sample]]:
         """Those of the reference, and the same for ours. Raises MlfError if they fit neither."""
         if self.arrays is None:
             return _patterns(reference, ours)
@@ -125,14 +181,16 @@ class Samples:
             return samples_for(reference, ours, own), own
         return made, samples_for(ours, reference, made)
 
-    def _read(self, model: Traced) -> list[dict[str, Array]]:
+    def _read(self, model: Traced | Finished) -> list[dict[str, Array]]:
         from mlftool.runtime.vectors import samples_of
 
         assert self.arrays is not None
         return samples_of(self.arrays, model.inputs, self.file)[: self.most]
 
 
-def _patterns(reference: Traced, ours: Traced) -> tuple[list[Sample], list[Sample]]:
+def _patterns(
+    reference: Traced | Finished, ours: Traced | Finished
+) -> tuple[list[Sample], list[Sample]]:
     """One sample of each. Where an input of ours is quantised, all of its integers: what they
     stand for is what the model was quantised for."""
     if any(t.scale is not None for t in ours.inputs):
@@ -142,7 +200,7 @@ def _patterns(reference: Traced, ours: Traced) -> tuple[list[Sample], list[Sampl
     return made, samples_for(ours, reference, made)
 
 
-def _pattern(model: Traced) -> Sample:
+def _pattern(model: Traced | Finished) -> Sample:
     """Values between -2 and 2, or all values of 8-bit integers."""
     sample = {}
     for t in model.inputs:
@@ -224,6 +282,7 @@ def text(found: Compared) -> str:
     rows = tuple(_row(k, layer) for k, layer in enumerate(found.layers))
     lines = [f"{found.name} against {found.reference}", "", table.text(Table(HEADS, rows)), ""]
     lines += [f"not matched: {', '.join(map(one_line, found.unmatched))}"] * bool(found.unmatched)
+    lines += [f"not known: {what}" for what in found.missing]
     return "\n".join([*lines, verdict(found)])
 
 
@@ -239,19 +298,22 @@ def _row(step: int, layer: Layer) -> tuple[Cell, ...]:
 def verdict(found: Compared) -> str:
     """The first layer that goes wrong, in a sentence."""
     wrong = found.first_wrong
+    kind = "output" if found.missing else "layer"
     if wrong is None:
         if found.least is None:
-            return f"all {len(found.layers)} layers agree"
-        return f"no layer is below {found.least:g} dB"
+            return f"all {len(found.layers)} {kind}s agree"
+        return f"no {kind} is below {found.least:g} dB"
     name, sqnr = f"'{one_line(wrong.name)}' ({wrong.op})", wrong.distance.sqnr
     if found.least is None:
-        text = f"first layer that differs: {name}: {wrong.differing} of {wrong.elements} elements"
+        text = f"first {kind} that differs: {name}: {wrong.differing} of {wrong.elements} elements"
         return f"{text}, by up to {wrong.largest:.4g}"
     at = found.layers.index(wrong)
     before = found.layers[at - 1].distance.sqnr if at else None
     text = "a reference of zeros" if sqnr is None else f"{sqnr:.1f} dB"
-    came = "" if before is None or math.isinf(before) else f"; the layer before has {before:.1f} dB"
-    return f"first layer below {found.least:g} dB: {name}: {text}{came}"
+    came = (
+        "" if before is None or math.isinf(before) else f"; the {kind} before has {before:.1f} dB"
+    )
+    return f"first {kind} below {found.least:g} dB: {name}: {text}{came}"
 
 
 def to_json(found: Compared) -> dict[str, Any]:
@@ -263,6 +325,7 @@ def to_json(found: Compared) -> dict[str, Any]:
         "least_sqnr": found.least,
         "first_wrong": None if wrong is None else wrong.name,
         "unmatched": list(found.unmatched),
+        "missing": list(found.missing),
         "layers": [
             {
                 "name": layer.name,

@@ -11,7 +11,7 @@ from mlftool.codegen.kernels import write_kernels
 from mlftool.codegen.notes import quantisation
 from mlftool.insight import svg
 from mlftool.insight.description import Description, described
-from mlftool.insight.layout import Place, placed
+from mlftool.insight.layout import ROWS, Place, placed
 from mlftool.insight.profile import profile
 from mlftool.insight.subject import Subject
 from mlftool.ir.graph import Graph, Node
@@ -175,9 +175,9 @@ def to_json(found: Drawing) -> dict[str, Any]:
 _WIDE, _HIGH, _GAP, _DOWN, _TOP, _LEFT = 190, 58, 20, 26, 70, 30
 
 
-def drawing(found: Drawing) -> str:
+def drawing(found: Drawing, rows: int = ROWS) -> str:
     """SVG: data flow downwards, and on at the top of the next column. Dearer layers are darker."""
-    places = placed([b.reads for b in found.boxes])
+    places = placed([b.reads for b in found.boxes], rows)
     lefts, width = _columns(places)
     corners = [
         (lefts[p.column] + p.across * (_WIDE + _GAP), _TOP + p.row * (_HIGH + _DOWN))

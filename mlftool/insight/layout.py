@@ -26,14 +26,15 @@ def rows(reads: Sequence[Sequence[int]]) -> list[int]:
     return found
 
 
-def placed(reads: Sequence[Sequence[int]]) -> list[Place]:
-    """A place for each box; `reads` has the boxes that it reads, which come before it."""
+def placed(reads: Sequence[Sequence[int]], in_column: int = ROWS) -> list[Place]:
+    """A place for each box; `reads` has the boxes that it reads, which come before it. Columns have
+    at least so many rows."""
     of = _lowered(reads, rows(reads))
     lines: list[list[int]] = [[] for _ in range(max(of, default=-1) + 1)]
     for box, row in enumerate(of):
         lines[row].append(box)
     _untangle(lines, reads)
-    most = max(ROWS, -(-len(lines) // 20))
+    most = max(in_column, -(-len(lines) // 20))
     return [
         Place(of[box] // most, of[box] % most, lines[of[box]].index(box))
         for box in range(len(reads))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import onnx
@@ -13,10 +13,11 @@ from mlftool.compile import compile_module
 from mlftool.errors import MlfError, Problem, one_line
 from mlftool.importer.sequences import RULES
 from mlftool.importer.structure import RANDOM
+from mlftool.insight.description import described
+from mlftool.insight.subject import Subject
 from mlftool.insight.table import Cell, Table
 from mlftool.insight.table import text as text_of
 from mlftool.ir import dtype
-from mlftool.ir.graph import Node
 from mlftool.module import ModuleSpec
 from mlftool.ops import OPS, Trait, has
 from mlftool.ops.base import OLD, known
@@ -111,9 +112,12 @@ def _types(name: str, opset: int) -> tuple[str, ...] | None:
 def own_kernels(name: str, target: str) -> tuple[str, ...]:
     """The features of a core for which there are kernels of an operator, or of its integer form;
     "core" where they need none."""
+    return _kernels_for(name, TARGETS[target].features)
+
+
+def _kernels_for(name: str, features: frozenset[str]) -> tuple[str, ...]:
     record = OPS.get(name)
     names = (name, record.quantised) if record else (name,)
-    features = TARGETS[target].features
     fitting = [s for n in names for s in KERNELS.get(n, ()) if s.fits(features)]
     return tuple(sorted({word for s in fitting for word in s.needs or ("core",)}))
 
@@ -165,45 +169,64 @@ class Step:
 
 @dataclass(frozen=True)
 class Judgement:
-    """A model: its layers, or what keeps it from being compiled; and what could be better."""
+    """A model: its layers, or what keeps it from being compiled; and what could be better.
+    `missing` is what an archive does not tell."""
 
     name: str
     targets: tuple[str, ...]
     steps: tuple[Step, ...] = ()
     problems: tuple[Problem, ...] = ()
     warnings: tuple[Problem, ...] = ()
+    missing: tuple[str, ...] = ()
 
 
-def judged(spec: ModuleSpec, title: str, targets: Sequence[str]) -> Judgement:
-    """The model, compiled for each target. Raises MlfError if its file cannot be read."""
+def of_archive(subject: Subject) -> Judgement:
+    """A module that is compiled already, for its target."""
+    target, said = subject.interface.target, described(subject.record, subject.file)
+    if said is None:
+        missing = ("layers and kernels: the archive does not say what they are",)
+        return Judgement(subject.name, (target,), missing=missing)
+    features = TARGETS[target].features if target in TARGETS else frozenset()
+    steps = tuple(
+        Step(n.name, n.op, {target: n.kernel}, {target: _why(n.op, n.kernel, features)})
+        for n in said.nodes
+    )
+    return Judgement(subject.name, (target,), steps)
+
+
+def judged(title: str, specs: Mapping[str, ModuleSpec]) -> Judgement:
+    """The model, compiled for each target as its spec says. Raises MlfError if its file cannot be
+    read."""
+    targets = tuple(specs)
     rows: dict[tuple[int, str, str], tuple[dict[str, str], dict[str, str]]] = {}
     warnings: dict[Problem, None] = {}
-    for target in targets:
+    for target, spec in specs.items():
         try:
-            module = compile_module(replace(spec, target=target))
+            module = compile_module(spec)
         except MlfError as error:
             if all(p.code in _OF_NODES for p in error.problems):
-                return Judgement(title, tuple(targets), problems=error.problems)
+                return Judgement(title, targets, problems=error.problems)
             raise
         warnings |= dict.fromkeys(advice(module))
         for k, call in enumerate(module.program.calls):
             ops = " + ".join(n.op for n in call.node.body) or call.node.op
             kernels, why = rows.setdefault((k, call.node.name, ops), ({}, {}))
             kernels[target] = call.kernel.name
-            why[target] = _why(call.node, call.kernel.name, target)
+            features = module.program.target.features
+            why[target] = _why(call.node.op, call.kernel.name, features)
     steps = tuple(Step(name, op, *both) for (_, name, op), both in rows.items())
-    return Judgement(title, tuple(targets), steps, (), tuple(warnings))
+    return Judgement(title, targets, steps, (), tuple(warnings))
 
 
 # What is wrong with nodes, rather than with the file.
 _OF_NODES = {"MLF0205", "MLF0206", "MLF0301", "MLF0302", "MLF0303"}
 
 
-def _why(node: Node, kernel: str, target: str) -> str:
+def _why(op: str, kernel: str, features: frozenset[str]) -> str:
     """Why a portable kernel computes it."""
     if not kernel.startswith("portable."):
         return ""
-    if own_kernels(node.op, target):
+    if _kernels_for(op, features):
         return "this core's kernels are dearer here, or not for this form"
     return "this core has no kernel of its own for the operator"
 
@@ -216,6 +239,10 @@ def text(found: Judgement) -> str:
         lines = [f"{found.name} for {targets}: no, because of {len(places)} of its nodes", ""]
         lines += [f"{one_line(p.path)}: {p.code}: {one_line(p.message)}" for p in found.problems]
         return "\n".join(lines)
+    if found.missing:
+        return "\n".join(
+            (f"{found.name} for {targets}", *map("not known: {}".format, found.missing))
+        )
     lines = [f"{found.name} for {targets}: yes, all {len(found.steps)} layers have kernels", ""]
     lines.append(text_of(_steps_table(found)))
     lines += ["", *_reasons(found)] if any(map(_reasons_of, found.steps)) else []
@@ -257,4 +284,5 @@ def judgement_json(found: Judgement) -> dict[str, Any]:
         ],
         "problems": [vars(p) for p in found.problems],
         "warnings": [vars(p) for p in found.warnings],
+        "missing": list(found.missing),
     }

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import jinja2
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from mlftool.errors import MlfError, one_line
 from mlftool.insight import graph, memmap, svg
 from mlftool.insight.facts import on_board
+from mlftool.insight.layout import ROWS
 from mlftool.insight.profile import Profile, by_cost, profile
 from mlftool.insight.subject import Subject, board_for
 from mlftool.insight.table import shown
@@ -88,7 +91,7 @@ def page(found: Report) -> str:
     subject = found.subject
     interface = subject.interface
     plan = memmap.memory_map(subject, False)
-    drawn = graph.drawing(_graph(found))
+    drawn = _drawn(_graph(found))
     too_large = len(drawn.encode()) > LARGEST_DRAWING
     costs = by_cost(found.profile) if found.profile else []
     return _template().render(
@@ -112,6 +115,17 @@ def page(found: Report) -> str:
         missing=[*found.missing, *plan.missing],
         hashes=_hashes(subject),
     )
+
+
+def _drawn(found: graph.Drawing) -> str:
+    """In columns of so few rows that the whole is about as wide as a page is high."""
+    rows = math.ceil(math.sqrt(2.2 * len(found.boxes)))
+    return graph.drawing(found, min(max(rows, 8), ROWS))
+
+
+def _breakable(text: str) -> Markup:
+    """A name or list of operators, which a narrow column may break where its words end."""
+    return Markup(re.sub(r"(?<=[._/+])(?=\w)|(?<=[a-z])(?=[A-Z])", "<wbr>", str(escape(text))))
 
 
 def _graph(found: Report) -> graph.Drawing:
@@ -173,7 +187,7 @@ def _template() -> jinja2.Template:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= {"shown": shown, "line": one_line}
+    environment.filters |= {"shown": shown, "line": one_line, "breakable": _breakable}
     return environment.from_string(text)
 
 

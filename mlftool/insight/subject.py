@@ -67,13 +67,34 @@ def of_archive(path: Path, module: str | None = None) -> Subject:
     return Subject(str(path), name, read_tar(path), module)
 
 
-def of_manifest(manifest: Manifest, wanted: Sequence[Entry]) -> Iterator[Subject]:
-    """Each module of each entry, compiled when it is asked for. Raises MlfError."""
+@dataclass(frozen=True)
+class Part:
+    """A module of a manifest's entry, before it is compiled: the model's key and its file."""
+
+    entry: Entry
+    model: str
+    executor: str
+    title: str
+    file: Path
+
+
+def parts_of(manifest: Manifest, wanted: Sequence[Entry]) -> Iterator[Part]:
+    """Each module of each entry."""
     for entry in wanted:
         for name, executor in zip(entry.models, entry.executors, strict=True):
-            spec = spec_of(manifest, entry, name, executor)
             title = entry.output if len(entry.models) == 1 else f"{entry.output}: {name}"
-            yield of_spec(spec, str(manifest.locate(manifest.models[name].model)), title)
+            yield Part(entry, name, executor, title, manifest.locate(manifest.models[name].model))
+
+
+def spec_of_part(manifest: Manifest, part: Part) -> ModuleSpec:
+    """How it is compiled. Raises MlfError."""
+    return spec_of(manifest, part.entry, part.model, part.executor)
+
+
+def of_manifest(manifest: Manifest, wanted: Sequence[Entry]) -> Iterator[Subject]:
+    """Each module of each entry, compiled when it is asked for. Raises MlfError."""
+    for part in parts_of(manifest, wanted):
+        yield of_spec(spec_of_part(manifest, part), str(part.file), part.title)
 
 
 def board_for(target: str, wanted: str | None, file: str) -> Board:

@@ -15,7 +15,7 @@ _STYLE = """
 text { font: 12px sans-serif; fill: #222 } .small { font-size: 10px } .title { font-size: 15px }
 .paper { fill: #fff } .line { stroke: #999; stroke-width: 1 } .edge { stroke: #222 }
 .mark { fill: #d00; fill-opacity: .12 } .in { fill: #000 } .block { fill-opacity: .8 }
-@media (prefers-color-scheme: dark) {
+@media screen and (prefers-color-scheme: dark) {
   text { fill: #ddd } .paper { fill: #181818 } .edge { stroke: #ddd } .in { fill: #000 }
   .mark { fill: #fff; fill-opacity: .25 } .block { fill-opacity: 1 }
 }

@@ -78,6 +78,30 @@ def traced(spec: ModuleSpec) -> Traced:
     return Traced(plain, model, results, sizes, interface.inputs)
 
 
+@dataclass(frozen=True)
+class Finished:
+    """A module of an archive: of its layers' results it gives the outputs alone."""
+
+    bundle: Bundle
+    interface: Interface
+
+    @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        return self.interface.inputs
+
+    @property
+    def results(self) -> tuple[Result, ...]:
+        return tuple(
+            Result(t.name, t.name, "", "output", "output", t.shape) for t in self.interface.results
+        )
+
+
+def finished(spec: ModuleSpec) -> Finished:
+    """A model, compiled as it is. Raises MlfError."""
+    bundle = compile_modules([spec])
+    return Finished(bundle, read_interface(bundle, spec.module_name, str(model_name(spec.model))))
+
+
 @contextmanager
 def _said_of(model: Path | ModelProto | TFLite) -> Iterator[None]:
     """Problems of a model in memory are said of its file."""
@@ -206,12 +230,16 @@ Sample = Mapping[str, Array]
 
 
 def run(
-    found: Traced, place: Place, samples: Sequence[Sample], most: int = ALL_AT_ONCE
+    found: Traced | Finished, place: Place, samples: Sequence[Sample], most: int = ALL_AT_ONCE
 ) -> list[dict[str, Array]]:
     """The layers' results for each sample, integers as the numbers that they stand for.
 
     In as many turns as there are `most` bytes of further outputs. Raises MlfError.
     """
+    if isinstance(found, Finished):
+        ran, _ = execute(found.bundle, found.interface, place, samples)
+        return [{t.name: real(made[t.name], t) for t in found.interface.results}
+                for made in ran.outputs]  # fmt: skip
     results: list[dict[str, Array]] = [{} for _ in samples]
     for names in _turns(found, most):
         bundle, interface = _compiled(
@@ -266,7 +294,9 @@ def real(array: Array, tensor: Tensor) -> Array:
     return (wide - (tensor.zero_point or 0)) * tensor.scale
 
 
-def samples_for(found: Traced, other: Traced, given: Sequence[Sample]) -> list[Sample]:
+def samples_for(
+    found: Traced | Finished, other: Traced | Finished, given: Sequence[Sample]
+) -> list[Sample]:
     """Samples of `other` in the form that this model takes: floats become the integers that stand
     for them, and the other way round. Inputs without an equal name are taken in order."""
     pairs = list(zip(found.inputs, other.inputs, strict=False))

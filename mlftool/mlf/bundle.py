@@ -7,6 +7,7 @@ import io
 import os
 import re
 import secrets
+import shlex
 import stat
 import tarfile
 from collections.abc import Iterator, Mapping
@@ -147,7 +148,8 @@ def read_tar(path: Path) -> Bundle:
     """The archive in `path`, a file or an unpacked folder. Raises MlfError for anything but
     plain files under plain names."""
     if path.suffix in MODEL_SUFFIXES and path.is_file():
-        hint = f"compile it first: mlftool compile {path.name} -o {path.stem}.tar"
+        words = ["mlftool", "compile", str(path), "-o", f"{path.stem}.tar"]
+        hint = f"compile it first: {shlex.join(words)}"
         raise MlfError(Problem("MLF0502", "is a model, not an archive", str(path), help=hint))
     try:
         files = read_folder(path) if path.is_dir() else read_members(path)

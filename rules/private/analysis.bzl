@@ -2,6 +2,7 @@
 
 load("@mlf_system//:machines.bzl", "TOOLCHAINS")
 load(":checks.bzl", "check_source", "info_of", "infos_of")
+load(":cpus.bzl", "is_bare")
 load(":labels.bzl", "shown")
 load(":mlftool.bzl", "TOOLCHAIN_TYPE", "run_mlftool")
 load(":providers.bzl", "MlfFactsInfo", "MlfInfo", "MlfSpecsInfo")
@@ -17,6 +18,7 @@ _KINDS = {
     "graph": ["svg", "json"],
     "inspect": ["txt", "json"],
     "memmap": ["txt", "svg", "json"],
+    "ops": ["txt", "json"],
     "profile": ["txt", "csv", "md", "json"],
     "provenance": ["json"],
     "report": ["html", "json"],
@@ -30,7 +32,7 @@ _KINDS = {
 _MEASURED = ["compare", "facts", "profile", "report", "size"]
 
 # Those that are of a target with a simulated board only.
-NEEDS_BOARD = ["profile", "size"]
+NEEDS_BOARD = ["compare", "profile", "size"]
 _WITH_VECTORS = ["compare", "profile", "report"]
 
 def _name_of(label):
@@ -38,22 +40,22 @@ def _name_of(label):
     target = label.name[:-len("_archive")] if label.name.endswith("_archive") else label.name
     return "/".join([part for part in [label.package, target] if part])
 
-def _check_kind(ctx, specs):
+def _check_kind(ctx, target):
     label, kind = shown(ctx.label), ctx.attr.kind
     if ctx.file.vectors and kind not in _WITH_VECTORS:
         fail("%s: vectors: got %s with kind '%s', expected it with %s only; leave it out" %
              (label, ctx.file.vectors.short_path, kind, ", ".join(_WITH_VECTORS)))
-    if bool(ctx.file.against) != (kind == "compare"):
-        fail("%s: against: got %s with kind '%s'; it is the float model of kind 'compare', which needs it" %
-             (label, ctx.file.against.short_path if ctx.file.against else "none", kind))
-    if kind == "compare" and not specs:
-        fail("%s: archive: got %s, which was compiled elsewhere; expected an mlf_compile or mlf_package, whose layers can be run" %
-             (label, shown(ctx.attr.archive.label)))
+    if ctx.file.against and kind != "compare":
+        fail("%s: against: got %s with kind '%s', expected it with compare only; leave it out" %
+             (label, ctx.file.against.short_path, kind))
+    if kind == "compare" and not (ctx.file.against or is_bare(target)):
+        fail("%s: against: got none for target '%s', which has no simulated board to compare with this computer; give the float model" %
+             (label, target))
 
 def _mlf_analysis_impl(ctx):
     kind, info = ctx.attr.kind, info_of(ctx, "archive", MlfInfo)
     made_from = ctx.attr.archive[MlfSpecsInfo] if MlfSpecsInfo in ctx.attr.archive else None
-    _check_kind(ctx, made_from)
+    _check_kind(ctx, info.target)
     module = module_of(ctx, info)
     specs = [spec for spec in made_from.specs if spec.module_name == module] if made_from else []
     name = _name_of(ctx.attr.archive.label)
@@ -103,11 +105,12 @@ mlf_analysis(name = "keyword.report", archive = ":keyword", kind = "report", vec
 
 | `kind` | what it is | forms |
 |---|---|---|
-| `compare` | each layer against the float model that is `against` | `.txt`, `.json` |
+| `compare` | each layer against the float model that is `against`; without one, the simulated board of the target against this computer | `.txt`, `.json` |
 | `facts` | the figures by which `mlf_diff_test` compares two builds | `.json` |
 | `graph` | the module as a picture | `.svg`, `.json` |
 | `inspect` | what the archive holds | `.txt`, `.json` |
 | `memmap` | who is where in the working memory, and what lowers its peak | `.txt`, `.svg`, `.json` |
+| `ops` | which kernel computes each layer, and why | `.txt`, `.json` |
 | `profile` | what each layer costs, counted on the simulated board of the target | `.txt`, `.csv`, `.md`, `.json` |
 | `provenance` | how the archive was made, by in-toto and SLSA | `.json` |
 | `report` | a page with all of it; with `vectors` also the accuracy | `.html`, `.json` |
@@ -122,7 +125,8 @@ mean. Of an archive that was compiled elsewhere there is what it says of itself:
     attrs = dict({
         "against": attr.label(
             allow_single_file = [".onnx", ".tflite"],
-            doc = "Of kind `compare`: the model that is right, in the same format.",
+            doc = """Of kind `compare`: the model that is right, in the same format. Of an archive that was compiled elsewhere
+the outputs are compared.""",
         ),
         "archive": attr.label(
             mandatory = True,

@@ -34,7 +34,7 @@ def _board_of(device, board, platform):
     return CPUS[device].board if platform and device in CPUS else ""
 
 # Kinds of mlf_analysis that need no more than a model, and vectors where there are some.
-_SHOWN = ["facts", "graph", "memmap", "profile", "report", "size"]
+_SHOWN = ["compare", "facts", "graph", "memmap", "ops", "profile", "report", "size", "trace"]
 
 def _analyses(name, archive, bare, vectors, given):
     """What there is to see of an archive. The names have a dot: an executor may be called `graph`."""
@@ -88,7 +88,7 @@ def mlf_model(
     | `<name>_benchmark` | `bazel run` prints what an inference costs |
     | `<name>_budget_test` | on a board, the measurements against `flash_bytes` and `ram_bytes` |
     | `<name>_tests` | the tests there are |
-    | `<name>.graph`, `.memmap`, `.report`, `.facts` | what `mlf_analysis` shows; of simulated boards also `.profile` and `.size` |
+    | `<name>.graph`, `.memmap`, `.ops`, `.report`, `.trace`, `.facts` | what `mlf_analysis` shows; of simulated boards also `.compare`, `.profile` and `.size` |
 
     The library of a cross target is for that processor only: link it into an `mlf_firmware`, or build
     it with `--platforms=@mlftool//rules/platforms:<target>`. On its own it is "incompatible".

@@ -381,24 +381,44 @@ mlf_budget_test(
 
 def _mlf_summary_impl(ctx):
     infos = infos_of(ctx, "reports", MlfReportInfo)
-    rows = [
-        struct(
-            archive = info.runner.archive.path,
-            cpu = info.runner.cpu,
-            images = [file.path for file in [info.runner.elf] + info.runner.images],
-            report = info.report.short_path,
-            title = info.title,
-        )
-        for info in infos
-    ]
-    request = ctx.actions.declare_file(ctx.label.name + "_rows.json")
-    ctx.actions.write(request, json.encode(rows))
-    files = [request] + [info.report for info in infos]
+    requests = {}
+    for kind in ["run", "table"]:
+        rows = [
+            struct(
+                archive = info.runner.archive.path,
+                cpu = info.runner.cpu,
+                images = [file.path for file in [info.runner.elf] + info.runner.images],
+                report = info.report.short_path if kind == "run" else info.report.path,
+                title = info.title,
+            )
+            for info in infos
+        ]
+        requests[kind] = ctx.actions.declare_file("%s_%s.json" % (ctx.label.name, kind))
+        ctx.actions.write(requests[kind], json.encode(rows))
+    reports = [info.report for info in infos]
+    table = ctx.actions.declare_file(ctx.label.name + ".txt")
+    run_mlftool(
+        ctx,
+        "console",
+        "rules.private.tools.summary",
+        [requests["table"].path, table.path],
+        inputs = [requests["table"]] + reports,
+        outputs = [table],
+        mnemonic = "MlfSummary",
+        progress_message = "Writing the table %s" % ctx.label.name,
+    )
     made = [file for info in infos for file in [info.runner.archive, info.runner.elf] + info.runner.images]
-    return [executable(ctx, "rules.private.tools.summary", [request.short_path], files + made, "console")]
+    files = [requests["run"]] + reports + made
+    words = [requests["run"].short_path]
+    return [
+        executable(ctx, "rules.private.tools.summary", words, files, "console"),
+        OutputGroupInfo(table = depset([table])),
+    ]
 
 mlf_summary = rule(
-    doc = "A program (`bazel run`) that prints one table of reports and where archives and images are.",
+    doc = """A program (`bazel run`) that prints one table of reports and where archives and images are.
+
+The output group `table` has the table as a file, for an `mlf_golden_test`.""",
     implementation = _mlf_summary_impl,
     attrs = {
         "reports": attr.label_list(

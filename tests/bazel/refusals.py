@@ -127,9 +127,10 @@ REFUSED = {
         "//refused:look_a: vectors: got models/gesture_int8.npz with kind 'size', expected it with "
         "compare, profile, report only; leave it out",
     'mlf_analysis(name = "look_b", archive = "m8", kind = "compare")':
-        "//refused:look_b: against: got none with kind 'compare'; it is the float model",
-    'mlf_analysis(name = "look_c", archive = "graph_archive", kind = "compare", against = MODEL)':
-        "//refused:look_c: archive: got //refused:graph_archive, which was compiled elsewhere",
+        "//refused:look_b: against: got none for target 'host', which has no simulated board",
+    'mlf_analysis(name = "look_c", archive = "graph_archive", kind = "graph", against = MODEL)':
+        "//refused:look_c: against: got models/gesture_int8.onnx with kind 'graph', expected it "
+        "with compare only",
     'mlf_analysis(name = "look_d", archive = ":cmsis", kind = "graph")':
         "//refused:look_d: archive: got //refused:cmsis, expected an mlf_compile, mlf_package or",
     'mlf_analysis(name = "look_e", archive = "m8", kind = "verify")':

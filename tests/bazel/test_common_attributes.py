@@ -103,9 +103,11 @@ def test_every_attribute_reaches_the_targets_it_is_for(common: Workspace) -> Non
 
     made = ("{}", "{}_archive", "{}_firmware", "{}_test", "{}_report", "{}_benchmark", "{}_tests")
     names = {name.format(target) for name in made for target in ("host", "cortex-m4")}
-    shown = {f"{target}.{kind}" for target in ("host", "cortex-m4") for kind in ("facts", "report")}
-    assert names | shown | {"cortex-m4_budget_test", "cortex-m4.profile"} <= found.keys()
-    assert "host.profile" not in found  # no simulated board
+    everywhere = ("facts", "graph", "memmap", "ops", "report", "trace")
+    shown = {f"{target}.{kind}" for target in ("host", "cortex-m4") for kind in everywhere}
+    measured = {f"cortex-m4.{kind}" for kind in ("compare", "profile", "size")}
+    assert names | shown | measured | {"cortex-m4_budget_test"} <= found.keys()
+    assert not {"host.compare", "host.profile", "host.size"} & found.keys()  # no simulated board
     for name, text in found.items():
         assert "testonly = True" in text, name
         if text.startswith("test_suite"):

@@ -72,7 +72,11 @@ ALSO = {
 }
 # Archives are read in other ways than models: files of these commands are both.
 BOTH = {
-    ("file", c) for c in ("run", "runner", "profile", "size", "memmap", "graph", "report", "trace")
+    ("file", c)
+    for c in (
+        *("run", "runner", "profile", "size", "memmap", "graph", "report", "trace"),
+        *("compare", "ops", "bench"),
+    )
 }
 BOTH |= {("before", "diff"), ("after", "diff"), ("against", "size")}
 

@@ -67,6 +67,16 @@ def test_the_manifest_is_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert [p.name for p in folder.parent.iterdir()] == ["project"]
 
 
+def test_folder_and_model_in_either_order(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = [
+        init(capsys, *words) for words in ((GESTURE, tmp_path / "a"), (tmp_path / "b", GESTURE))
+    ]
+    assert [data["folder"] for data in made] == [str(tmp_path / "a"), str(tmp_path / "b")]
+    assert made[0]["files"] == made[1]["files"]
+
+
 def test_shapes_that_the_model_leaves_open(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -128,6 +138,10 @@ def test_bad_input_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "is there already" in refused(capsys, tmp_path / "x.onnx", "--model", GESTURE)
     assert "MLF0402" in refused(capsys, tmp_path / "x.onnx" / "p", "--model", GESTURE)
     assert "mlftool init x --model " in refused(capsys, tmp_path / "x.onnx")
+    assert "got a and b" in refused(capsys, "a", "b")
+    both = refused(capsys, tmp_path / "p", GESTURE, "--model", GESTURE)
+    assert "expected one folder beside --model" in both
+    assert "expected a folder and a model" in refused(capsys, GESTURE, GESTURE)
     near = refused(capsys, tmp_path / "p", "--model", GESTURE, "--target", "cortex-m44")
     assert "did you mean 'cortex-m4'" in near
     assert sorted(tmp_path.rglob("*")) == before

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shlex
 import tarfile
 import time
 from pathlib import Path
@@ -114,3 +115,42 @@ def test_messages_say_where(
     assert main(["build", str(model.parent / "f.yaml"), "-o", str(model.parent / "out")]) == 2
     assert said in capsys.readouterr().err
     assert not list(model.parent.glob("out/**/*.tar"))
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "iso-8859-15", "utf-8"])
+@pytest.mark.parametrize(
+    "words",
+    [("ops",), ("memmap", "--no-advice"), ("trace",), ("check",), ("inspect",), ("compare",),
+     ("diff", "--no-run")],
+    ids=lambda words: words[0],
+)  # fmt: skip
+def test_names_that_the_terminal_s_encoding_has_not(
+    words: tuple[str, ...], encoding: str, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such a name, or one that is no text at all, is written escaped."""
+    odd = model.with_name("\u0142\udcff.onnx")
+    model.rename(odd)
+    files = [str(odd)]
+    if words[0] in ("inspect", "compare", "diff"):
+        files = [str(odd.with_suffix(".tar"))]
+        assert main(["compile", str(odd), "-o", *files, "--module-name", "m"]) == 0
+    files += {"compare": ["--against", *files], "diff": files}.get(words[0], [])
+    raw = io.BytesIO()
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(raw, encoding=encoding))
+    assert main([words[0], *files, *words[1:]]) == 0
+    said = raw.getvalue().decode(encoding)
+    assert "\\udcff" in said or words[0] in ("check", "inspect")  # which say no name
+
+
+def test_a_command_in_a_hint_can_be_typed(
+    model: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    odd = model.with_name("my model.onnx")
+    model.rename(odd)
+    assert main(["verify", str(odd)]) == 2
+    hint = capsys.readouterr().err.partition("compile it first: mlftool ")[2]
+    monkeypatch.chdir(odd.parent)
+    assert main(shlex.split(hint)) == 0
+    assert (odd.parent / "my model.tar").is_file()
+    assert main(["profile", "models.yaml:a b"]) == 2
+    assert "models.yaml --entry 'a b'" in capsys.readouterr().err

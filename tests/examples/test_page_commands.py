@@ -6,6 +6,7 @@ their own.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -164,3 +165,24 @@ def test_the_backend_of_the_page_is_taken(folder: Path) -> None:
     done = ran(folder, f"mlftool {words}")
     assert done.returncode == 0, done.stderr
     assert "npu" in done.stdout
+
+
+@needs_board
+@pytest.mark.parametrize(
+    ("page", "model", "calls"),
+    [("docs/vm.md", "gesture_int8", [("--executor", "aot"), ("--executor", "vm")]),
+     ("docs/rpc.md", "digits_int8", [(), ("--driven",)])],
+)  # fmt: skip
+def test_figures_that_two_calls_print(
+    page: str, model: str, calls: list[tuple[str, ...]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Instructions; of docs/vm.md also the flash."""
+    text = (REPO / page).read_text()
+    vectors = MODELS / f"{model}_few.npz"
+    given = vectors if vectors.exists() else MODELS / f"{model}.npz"
+    words = ["run", str(MODELS / f"{model}.onnx"), "--on", "cortex-m4", "--inputs", str(given)]
+    for more in calls:
+        assert main([*words, *more, "--json"]) == 0
+        data = json.loads(capsys.readouterr().out)
+        assert f"{data['instructions']:,}" in text, (page, more)
+        assert page == "docs/rpc.md" or f"{data['flash_bytes']:,}" in text, more

@@ -1,4 +1,4 @@
-"""The figures and files that examples/README.md and its training page state are the true ones."""
+"""The figures and files that README.md, examples/README.md and its training page state are true."""
 
 import re
 from pathlib import Path
@@ -54,3 +54,62 @@ def test_linked_files_are_there(page: str) -> None:
     links = re.findall(r"\]\(([^)]+)\)", text)
     missing = [link for link in links if not (EXAMPLES / page).parent.joinpath(link).exists()]
     assert missing == []
+
+
+def test_the_tour_s_table_is_the_one_that_bazel_makes() -> None:
+    """README.md shows examples/tour.txt, which //examples:tour_test compares with the build's."""
+    text = (EXAMPLES.parent / "README.md").read_text()
+    table = (EXAMPLES / "tour.txt").read_text()
+    assert "".join(f"    {line}\n" for line in table.splitlines()) in text
+
+
+def grid(page: Path, head: str) -> dict[str, dict[str, str]]:
+    """The table whose first heading is `head`: row -> column -> cell."""
+    lines = page.read_text().splitlines()
+    first = next(k for k, line in enumerate(lines) if line.startswith(f"| {head} "))
+    names = [c.strip() for c in lines[first].split("|")[1:-1]]
+    found: dict[str, dict[str, str]] = {}
+    for line in lines[first + 2 :]:
+        if not line.startswith("|"):
+            break
+        cells = [c.strip() for c in line.split("|")[1:-1]]
+        found[cells[0]] = dict(zip(names[1:], cells[1:], strict=True))
+    return found
+
+
+def test_how_it_compares_has_the_figures_of_the_benchmarks() -> None:
+    """README.md rounds what `benchmarks/bench.py` wrote into docs/benchmarks.md."""
+    pages = EXAMPLES.parent
+    lines = (pages / "README.md").read_text().splitlines()
+    first = next(k for k, line in enumerate(lines) if line.startswith("| | kws int8"))
+    shown = [[c.strip(" *") for c in line.split("|")[1:-1]] for line in lines[first : first + 6]]
+    names = [name.replace(" ", "_") for name in shown[0][1:]]
+    table = {row[0]: dict(zip(names, row[1:], strict=True)) for row in shown[2:]}
+    counted = grid(pages / "docs" / "benchmarks.md", "M instructions")
+    fused = fused_on_m4(pages / "docs" / "benchmarks.md")
+    memory = grid(pages / "docs" / "benchmarks.md", "on Cortex-M4")
+    for name in names:
+        assert table["best peer"][name] == counted[name]["best peer, M4"], name
+        assert rounded(table["mlftool"][name], counted[name]["cortex-m4"]), name
+        assert table["arena, bytes"][name] == f"{int(memory[name]['arena B']):,}", name
+        if name in fused:
+            assert rounded(table["with `--float-mode fused`"][name], fused[name]), name
+    text = " ".join(lines)
+    (helium,) = re.findall(r"On a Cortex-M55 int8 takes ([\d., and]+)\. ", text)
+    figures = re.findall(r"\d+\.\d+", helium)
+    for name, figure in zip(("kws_int8", "vww_int8", "ic_int8", "ad_int8"), figures, strict=True):
+        assert rounded(figure, counted[name]["cortex-m55"]), name
+
+
+def fused_on_m4(page: Path) -> dict[str, str]:
+    """Network -> millions of instructions; its table has another's first heading."""
+    text = page.read_text().partition("<!-- table fused -->")[2].partition("<!-- end -->")[0]
+    rows = [[c.strip() for c in line.split("|")[1:-1]] for line in text.strip().splitlines()]
+    column = rows[0].index("fused, cortex-m4")
+    return {row[0]: row[column] for row in rows[2:]}
+
+
+def rounded(shown: str, counted: str) -> bool:
+    """Whether a figure is another with as many digits as it has itself."""
+    digits = len(shown.partition(".")[2])
+    return abs(float(shown) - float(counted)) <= 0.5001 * 10.0**-digits

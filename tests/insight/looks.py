@@ -32,6 +32,16 @@ CHROMIUM = shutil.which("chromium")
 needs_chromium = pytest.mark.skipif(not CHROMIUM, reason="apt-get install chromium")
 
 
+def printed(page: Path, folder: Path) -> bytes:
+    """The PDF that a headless Chromium prints of a file."""
+    assert CHROMIUM
+    pdf = folder / "page.pdf"
+    command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", f"--print-to-pdf={pdf}"]
+    command += [f"--user-data-dir={folder / 'browser'}", "--proxy-server=127.0.0.1:1"]
+    subprocess.run([*command, page.as_uri()], check=True, timeout=300, capture_output=True)
+    return pdf.read_bytes()
+
+
 def photographed(
     page: Path, folder: Path, *flags: str, size: str = "500,300"
 ) -> np.ndarray[Any, Any]:

@@ -3,6 +3,9 @@ that goes wrong is named."""
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,10 +20,15 @@ from onnxruntime.quantization import QuantFormat
 from quantiser import quantised
 from shared import NETWORKS
 
+from mlftool.cli import main
 from mlftool.insight import compare, trace
 from mlftool.ir.graph import Array
+from mlftool.mlf import write_tar
 from mlftool.module import ModuleSpec
 from mlftool.runtime.execute import Place
+
+sys.path.insert(0, os.path.abspath(Path(__file__).parents[1] / "runtime"))
+import tvm_archives
 
 FLOAT = MODELS / "gesture_float32.onnx"
 VECTORS = MODELS / "gesture_float32.npz"
@@ -251,9 +259,15 @@ def test_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "MLF0405" in refused(capsys, "compare", GESTURE)
     assert "MLF0405" in refused(capsys, "compare", GESTURE, "--against", FLOAT, "--on", "cortex-m4")
     assert "MLF0405" in refused(capsys, "compare", GESTURE, "--on", "cortex-m4", "--sqnr", "3")
-    assert "MLF0405" in refused(capsys, "compare", tmp_path / "x.tar", "--on", "cortex-m4")
-    for command in (("compare", MANIFEST, "--on", "cortex-m4"), ("ops", MANIFEST)):
-        assert "name one of this manifest" in refused(capsys, *command)
+    assert "MLF0501" in refused(capsys, "compare", tmp_path / "x.tar", "--on", "cortex-m4")
+    assert "MLF0405" in refused(capsys, "compare", tmp_path / "x.tar")
+    several = refused(capsys, "compare", MANIFEST, "--on", "cortex-m4")
+    assert "--entry digits_int8/host-aot or --entry digits_int8/cortex-m3-aot" in several
+    host = ("compare", MANIFEST, "--entry", "gesture_int8", "--target", "host")
+    assert "MLF0405" in refused(capsys, *host)
+    assert "name one of this manifest" in refused(capsys, "compare", GESTURE, "--against", MANIFEST)
+    of_manifest = ("compare", MANIFEST, "--on", "cortex-m4", "--optimize", "size")
+    assert "MLF0405" in refused(capsys, *of_manifest)
     assert "MLF0202" in refused(capsys, "compare", GESTURE, "--against", tmp_path / "x.onnx")
     assert "MLF0202" in refused(capsys, "compare", tmp_path / "x.onnx", "--on", "cortex-m4")
     assert "not the same network" in refused(capsys, "compare", GESTURE, "--against", other)
@@ -272,3 +286,73 @@ def test_a_problem_is_said_of_the_file(tmp_path: Path, capsys: pytest.CaptureFix
     onnx.save(onnx.parser.parse_model(text), tmp_path / "open.onnx")
     said_of = refused(capsys, "compare", tmp_path / "open.onnx", "--on", "cortex-m4")
     assert said_of.startswith(f"{tmp_path / 'open.onnx'}: error[MLF0206]: input 'x'")
+
+
+@needs_board
+def test_an_entry_of_a_manifest_is_compared_on_its_board(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    entry = ("compare", MANIFEST, "--entry", "gesture_int8/cortex-m4-aot")
+    of_entry, of_model = (
+        data_of(capsys, *words) for words in (entry, ("compare", GESTURE, "--on", "cortex-m4"))
+    )
+    assert of_entry["layers"] == of_model["layers"]
+    assert of_entry["name"] == f"{MANIFEST}: gesture_int8/cortex-m4-aot.tar on cortex-m4"
+    given = ("--against", FLOAT, "--inputs", VECTORS, "--samples", "2")
+    assert (
+        data_of(capsys, *entry, *given)["layers"]
+        == data_of(capsys, "compare", GESTURE, *given)["layers"]
+    )
+
+
+def test_what_a_manifest_quantises_is_compared_with_its_float_model(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for file in (FLOAT, VECTORS):
+        shutil.copy(file, tmp_path)
+    model = f"model: {FLOAT.name}, targets: [host, cortex-m4], quantize: {{data: {VECTORS.name}}}"
+    text = f"version: 1\nmodels:\n  gesture: {{{model}}}\n"
+    (tmp_path / "models.yaml").write_text(text)
+    found = data_of(capsys, "compare", tmp_path / "models.yaml")
+    assert found["reference"] == str(tmp_path / FLOAT.name)
+    assert len(found["layers"]) > 5
+    assert found["first_wrong"] is None
+    assert all(layer["sqnr"] > 10 for layer in found["layers"])
+
+
+@needs_board
+def test_of_an_archive_the_outputs_are_compared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    archive = tmp_path / "g.tar"
+    assert main(["compile", str(GESTURE), "-o", str(archive), "--target", "cortex-m4"]) == 0
+    given = ("--inputs", VECTORS, "--samples", "4")
+    found = data_of(capsys, "compare", archive, "--against", FLOAT, *given)
+    (last,) = found["layers"]
+    whole = data_of(capsys, "compare", GESTURE, "--against", FLOAT, *given)
+    errors = "elements", "max_abs_error", "rmse", "cosine", "sqnr"
+    assert {k: last[k] for k in errors} == {k: whole["layers"][-1][k] for k in errors}
+    assert found["missing"] == [compare.OUTPUTS_ALONE]
+    on_board = data_of(capsys, "compare", archive, "--on", "cortex-m4")
+    assert [layer["differing"] for layer in on_board["layers"]] == [0]
+    assert "all 1 outputs agree" in said(capsys, "compare", archive, "--on", "cortex-m4")
+
+
+@pytest.mark.parametrize("made", ["graph", "packed", "struct", "network"])
+def test_archives_of_tvm(made: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The same archive is equal to itself, and on a board to this computer."""
+    bundle = {
+        "graph": lambda: tvm_archives.graph_archive(7),
+        "packed": tvm_archives.packed_archive,
+        "struct": tvm_archives.struct_archive,
+        "network": lambda: tvm_archives.network_archive(3),
+    }[made]()
+    write_tar(bundle, tmp_path / "t.tar")
+    found = data_of(capsys, "compare", tmp_path / "t.tar", "--against", tmp_path / "t.tar")
+    assert found["layers"]
+    assert all(layer["differing"] == 0 for layer in found["layers"])
+    ops = data_of(capsys, "ops", tmp_path / "t.tar")
+    assert ops["layers"] == []
+    assert ops["missing"] == ["layers and kernels: the archive does not say what they are"]
+    wrong = ("compare", tmp_path / "t.tar", "--against", GESTURE)
+    assert "not the same network" in refused(capsys, *wrong)

@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import pytest
 from builders import Net
-from looks import GESTURE, MODELS, data_of, refused, said
+from looks import GESTURE, MANIFEST, MODELS, data_of, refused, said
 from shared import NETWORKS, REPO
 
 from mlftool.cli import main
@@ -133,10 +133,39 @@ def test_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "did you mean 'cortex-m4'" in refused(capsys, "ops", "--target", "cortex-m44")
     assert "did you mean 'int8'" in refused(capsys, "ops", "--type", "iint8")
     assert "MLF0405" in refused(capsys, "ops", GESTURE, "--type", "int8")
-    assert "MLF0405" in refused(capsys, "ops", REPO / "examples" / "models.yaml")
+    assert "MLF0405" in refused(capsys, "ops", MANIFEST, "--optimize", "size")
+    assert "MLF0400" in refused(capsys, "ops", MANIFEST, "--target", "cortex-m44")
+    assert "MLF0405" in refused(capsys, "ops", "--entry", "x")
 
 
 def test_reasons_are_one_line_each(capsys: pytest.CaptureFixture[str]) -> None:
     text = said(capsys, "ops", MODELS / "gesture_float32.onnx", "--target", "cortex-m3")
     assert "portable on cortex-m3: Transpose, MaxPool" in text
     assert main(["ops", str(GESTURE), "--target", "cortex-m4", "--optimize", "size"]) == 0
+
+
+def test_models_of_a_manifest(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each with the targets that it is for, by the kernels that `ops` of the model names."""
+    targets = ("--target", "cortex-m3", "--target", "cortex-m4")
+    words = ("ops", MANIFEST, "--entry", "gesture_int8", *targets)
+    (found,) = data_of(capsys, *words)["models"]
+    assert found["name"] == "models.yaml: gesture_int8"
+    of_model = data_of(capsys, "ops", GESTURE, *targets)
+    assert found["layers"] == of_model["layers"]
+    assert found["targets"] == ["cortex-m3", "cortex-m4"]
+    names = {m["name"] for m in data_of(capsys, "ops", MANIFEST)["models"]}
+    assert {f"models.yaml: {m.stem}" for m in MODELS.glob("*.onnx")} <= names
+    assert said(capsys, *words).startswith(
+        "models.yaml: gesture_int8 for cortex-m3, cortex-m4: yes"
+    )
+
+
+def test_kernels_of_an_archive(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    archive = tmp_path / "g.tar"
+    assert main(["compile", str(GESTURE), "-o", str(archive), "--target", "cortex-m4"]) == 0
+    found = data_of(capsys, "ops", archive)
+    of_model = data_of(capsys, "ops", GESTURE)
+    kernels = [layer["kernels"] for layer in found["layers"]]
+    assert kernels == [layer["kernels"] for layer in of_model["layers"]]
+    assert [set(k) for k in kernels] == [{"cortex-m4"}] * 9
+    assert "MLF0405" in refused(capsys, "ops", archive, "--target", "cortex-m3")

@@ -19,6 +19,7 @@ from looks import (
     needs_board,
     needs_chromium,
     photographed,
+    printed,
     refused,
     said,
 )
@@ -29,7 +30,7 @@ from mlftool.insight.subject import of_spec
 from mlftool.module import ModuleSpec
 
 VECTORS = GESTURE.with_suffix(".npz")
-VOID = {"meta"}
+VOID = {"meta", "wbr"}
 
 
 class Page(HTMLParser):
@@ -153,6 +154,23 @@ def test_a_browser_shows_it_light_and_dark(
     assert tuple(dark[-1, 0]) == (0x18, 0x18, 0x18)
     for shown in (light, dark):
         assert len({tuple(c) for c in shown.reshape(-1, 3).tolist()}) > 50  # letters, smoothed
+
+
+@needs_chromium
+def test_it_prints_on_few_pages(tmp_path: Path) -> None:
+    """A network of 33 layers: its drawing shares a page with its heading and what follows, and is
+    folded into columns that a page has room for."""
+    net = Net()
+    x = net.input("x", np.float32, (2, 64))
+    for _ in range(15):
+        x = net.node("Softmax", net.node("Transpose", x))
+    subject = of_spec(ModuleSpec(net.model(x), "m", "host", opt_level=0), "", "m")
+    text = report.page(report.report(subject, None, None, ["mlftool report"]))
+    (tmp_path / "r.html").write_text(text)
+    width, height = map(float, re.findall(r'viewBox="0 0 (\S+) (\S+)"', text)[-1])
+    assert 0.6 < width / height < 1.8
+    pdf = printed(tmp_path / "r.html", tmp_path)
+    assert len(re.findall(rb"/Type ?/Page\b", pdf)) == 2  # figures and memory; drawing and the rest
 
 
 def test_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -26,7 +26,8 @@ import rules_doc
 from tvm_archives import graph_archive
 
 RULES = rules_doc.run_bzl("//rules/private:analysis.bzl", {})
-LOOKS = ("facts", "graph", "inspect", "memmap", "provenance", "report", "sbom", "trace", "verify")
+LOOKS = ("facts", "graph", "inspect", "memmap", "ops", "provenance", "report", "sbom", "trace")
+LOOKS += ("verify",)
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +70,7 @@ def test_what_a_module_shows(tmp_path: Path, request_of_rule: dict[str, Any], ki
         assert sign in made.get(form, sign)
 
 
-@pytest.mark.parametrize("kind", ["facts", "graph", "inspect", "memmap", "report"])
+@pytest.mark.parametrize("kind", ["facts", "graph", "inspect", "memmap", "ops", "report"])
 def test_what_an_archive_of_tvm_shows(
     tmp_path: Path, request_of_rule: dict[str, Any], kind: str
 ) -> None:
@@ -77,6 +78,17 @@ def test_what_an_archive_of_tvm_shows(
     foreign = {"archive": str(tmp_path / "tvm.tar"), "module": "default", "spec": None}
     made = looked_at(tmp_path, {**request_of_rule, **foreign}, kind)
     assert json.loads(made["json"])
+
+
+def test_an_archive_from_elsewhere_against_a_model(
+    tmp_path: Path, request_of_rule: dict[str, Any]
+) -> None:
+    """It has no layers' results, so its outputs are compared."""
+    against = {"spec": None, "against": request_of_rule["spec"]["model"]}
+    made = looked_at(tmp_path, {**request_of_rule, **against}, "compare")
+    found = json.loads(made["json"])
+    assert [layer["differing"] for layer in found["layers"]] == [0]
+    assert found["missing"] == ["layers: an archive has the results of its outputs alone"]
 
 
 def test_a_certificate_that_is_not_there(

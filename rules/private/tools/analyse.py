@@ -16,10 +16,22 @@ from typing import Any
 from mlftool.cli import main as mlftool
 from mlftool.compile import ModuleSpec
 from mlftool.errors import MlfError
-from mlftool.insight import compare, graph, memmap, profile, report, size, source_map, table
+from mlftool.insight import (
+    compare,
+    graph,
+    memmap,
+    operators,
+    profile,
+    report,
+    size,
+    source_map,
+    table,
+)
 from mlftool.insight.facts import facts, to_bytes
 from mlftool.insight.subject import Subject, of_archive, of_spec
+from mlftool.insight.trace import Finished, finished
 from mlftool.mlf import write_atomically
+from mlftool.runtime.execute import place_for
 from mlftool.runtime.vectors import load_vectors, paired
 from rules.private.tools.package import module_spec
 
@@ -90,15 +102,48 @@ def _facts(request: Mapping[str, Any]) -> Forms:
     return {"json": to_bytes([facts(subject(request))]).decode()}
 
 
+def _ops(request: Mapping[str, Any]) -> Forms:
+    if request["spec"] is None:
+        found = operators.of_archive(subject(request))
+    else:
+        target = request["spec"]["target"]
+        found = operators.judged(request["name"], {target: module_spec(request["spec"])})
+    made = {"txt": operators.text(found), "json": _json(**operators.judgement_json(found))}
+    return {"txt": made["txt"] + "\n", "json": made["json"]}
+
+
 def _compare(request: Mapping[str, Any]) -> Forms:
-    spec, float_model = module_spec(request["spec"]), Path(request["against"])
-    here = ModuleSpec(float_model, spec.module_name)
-    names = (request["name"], float_model.name)
     vectors = request["vectors"]
     arrays = load_vectors(Path(vectors)) if vectors else None
     given = compare.samples_from(arrays, compare.USUAL_SAMPLES, str(vectors))
-    found = compare.against(spec, here, names, given, compare.USUAL_SQNR)
+    found = _against(request, given) if request["against"] else _on_board(request, given)
     return {"txt": compare.text(found) + "\n", "json": _json(**compare.to_json(found))}
+
+
+def _against(request: Mapping[str, Any], given: compare.Samples) -> compare.Compared:
+    reference = Path(request["against"])
+    names = (request["name"], reference.name)
+    other = ModuleSpec(reference, request["module"])
+    if request["spec"] is None:
+        of = (_finished(request), finished(other), names)
+        return compare.archives_against(*of, given, compare.USUAL_SQNR)
+    spec = module_spec(request["spec"])
+    return compare.against(spec, other, names, given, compare.USUAL_SQNR)
+
+
+def _on_board(request: Mapping[str, Any], given: compare.Samples) -> compare.Compared:
+    name, label = request["name"], request["label"]
+    if request["spec"] is None:
+        archive = _finished(request)
+        place = place_for(archive.interface.target, None, label)
+        return compare.archive_on_board(archive, name, place, given)
+    place = place_for(request["spec"]["target"], None, label)
+    return compare.on_board(module_spec(request["spec"]), name, place, given)
+
+
+def _finished(request: Mapping[str, Any]) -> Finished:
+    about = subject(request)
+    return Finished(about.bundle, about.interface)
 
 
 def _said(*words: str) -> str:
@@ -134,6 +179,7 @@ KINDS: Mapping[str, Callable[[Mapping[str, Any]], Forms]] = {
     "graph": _graph,
     "inspect": _inspect,
     "memmap": _memmap,
+    "ops": _ops,
     "profile": _profile,
     "provenance": _provenance,
     "report": _report,

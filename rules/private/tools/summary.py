@@ -1,16 +1,23 @@
-"""`summary ROWS.json`: one table of reports, then where the archives and images are."""
+"""`summary ROWS.json`: one table of reports, then where the archives and images are.
+
+`summary ROWS.json OUT.txt` writes the table alone.
+"""
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
+
+from mlftool.mlf import write_atomically
 
 Report = Mapping[str, Any]
 
@@ -75,6 +82,15 @@ def table(rows: list[tuple[str, str, Report]]) -> Table:
     return view
 
 
+def written(rows: list[tuple[str, str, Report]]) -> str:
+    """The table as a file has it: no colours, and no blanks that nobody sees."""
+    console = Console(file=io.StringIO(), highlight=False, width=100, color_system=None)
+    with console.capture() as taken:
+        console.print(table(rows))
+    lines = [line.rstrip() for line in dedent(taken.get()).splitlines()]
+    return "\n".join(line for line in lines if line) + "\n"
+
+
 def patterns(rows: list[dict[str, Any]]) -> list[str]:
     """Where the files are, as patterns for the shell: models differ only in the folder's name."""
     archives = {str(Path(row["archive"]).parent.parent / "*" / "*.tar") for row in rows}
@@ -95,8 +111,11 @@ def main(arguments: list[str]) -> int:
     """0 when every run agreed with its reference, 1 otherwise."""
     rows = json.loads(Path(arguments[0]).read_text())
     reports = [json.loads(Path(row["report"]).read_text()) for row in rows]
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else 100)
     entries = [(r["title"], r["cpu"], report) for r, report in zip(rows, reports, strict=True)]
+    if arguments[1:]:
+        write_atomically(Path(arguments[1]), written(entries).encode())
+        return 0
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 100)
     console.print(table(entries))
     console.print(
         "Error is the largest difference from the reference. Flash and RAM are bytes of the whole "
