@@ -8,6 +8,7 @@ from typing import Any
 
 import kept
 import pytest
+import reads
 from shards import Shard, dealt, names_of, of_environment, unit_of
 
 
@@ -42,26 +43,49 @@ def selected(request: pytest.FixtureRequest) -> Callable[[str], bool]:
 
 
 SHARD = pytest.StashKey[Shard]()
+READS = pytest.StashKey[reads.Reads]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Without the files whose tests passed when all that they read was what it is."""
+    shard = of_environment()
+    if shard is not None:
+        config.stash[SHARD] = shard
+    found = reads.of_run(config.invocation_params.args, shard)
+    if found is not None and config.args == found.files:
+        config.stash[READS] = found
+        config.pluginmanager.register(found)
+        config.args[:] = found.left
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    found = config.stash.get(READS, None)
+    return [found.summary()] if found else []
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Of the tests that -k and -m leave, those of this shard."""
-    shard = of_environment()
+    shard, found = config.stash.get(SHARD, None), config.stash.get(READS, None)
     if shard is None or not items:
         return
-    config.stash[SHARD] = shard
-    places = dealt([unit_of(item) for item in items], shard.total)
-    mine = [item for item, place in zip(items, places, strict=True) if place == shard.index]
-    others = [item for item, place in zip(items, places, strict=True) if place != shard.index]
+    units = [unit_of(item) for item in items]
+    whole = found.units([item.path for item in items], units) if found else units
+    places = dict(zip(whole, dealt(whole, shard.total), strict=True))
+    mine = [item for item, unit in zip(items, units, strict=True) if places[unit] == shard.index]
+    others = [item for item, unit in zip(items, units, strict=True) if places[unit] != shard.index]
     config.hook.pytest_deselected(items=others)
     items[:] = mine
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """A shard with no test passes; all of them together have some."""
-    if SHARD in session.config.stash and exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
+    """A shard with no test passes; all of them together have some. So does a run without files."""
+    found = session.config.stash.get(READS, None)
+    none = exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED
+    if none and (SHARD in session.config.stash or (found and not found.left)):
         session.exitstatus = pytest.ExitCode.OK
+    if found and (none or exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)):
+        found.keep()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

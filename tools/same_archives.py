@@ -24,7 +24,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).absolute().parent.parent
 COMMENT = re.compile(rb"/\*.*?\*/|//[^\n]*", re.DOTALL)
 
 TARGETS = ("host", "x86-64-v3", "x86-64-v4", "aarch64", "cortex-m0", "cortex-m3", "cortex-m4")

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).absolute().parent.parent
 FOLDERS = ("mlftool", "crt", "rules", "tools")  # whose files are sources
 WRITTEN = ("rules/private/options.bzl",)  # by a tool
 PROSE = (".md", ".lock", ".in", ".txt")

@@ -57,7 +57,7 @@ def project(tmp_path: Path) -> Path:
     support = tmp_path / "tests" / "support"
     support.mkdir(parents=True)
     shutil.copy(REPO / "tests" / "conftest.py", tmp_path / "tests")
-    for name in ("kept.py", "shards.py"):
+    for name in ("kept.py", "reads.py", "shards.py"):
         shutil.copy(REPO / "tests" / "support" / name, support)
     (tmp_path / "pytest.ini").write_text(INI)
     (tmp_path / "tests" / "test_all.py").write_text(TESTS)

@@ -31,7 +31,7 @@ def test_for_another_reason():
     ids=["bazel", "alone"],
 )
 def test_a_missing_program(variables: dict[str, str], said: str, tmp_path: Path) -> None:
-    for file in ("conftest.py", "support/kept.py", "support/shards.py"):
+    for file in ("conftest.py", "support/kept.py", "support/reads.py", "support/shards.py"):
         shutil.copy(REPO / "tests" / file, tmp_path)
     (tmp_path / "test_it.py").write_text(SKIPS)
     kept = {k: v for k, v in os.environ.items() if k != "TEST_TMPDIR" and "PYTEST" not in k}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).absolute().parents[2]
 CRT = ROOT / "crt"
 SOURCES = CRT / "src/runtime/crt"
 HOST = CRT / "platform/host"

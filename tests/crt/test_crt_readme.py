@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-CRT = Path(__file__).resolve().parents[2] / "crt"
+CRT = Path(__file__).absolute().parents[2] / "crt"
 README = (CRT / "README.md").read_text()
 
 

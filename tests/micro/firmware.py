@@ -14,7 +14,7 @@ from mlftool.runtime.boards import Board
 from mlftool.runtime.toolchain import compiler_of, find
 from mlftool.targets import TARGETS
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).absolute().parents[2]
 MODELS = ROOT / "examples/models"
 INT8 = MODELS / "digits_int8.onnx"
 FLOAT = MODELS / "digits_float32.onnx"

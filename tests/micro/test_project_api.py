@@ -33,7 +33,7 @@ from mlftool.micro.project_api.client import (
 )
 
 SCRIPT = "microtvm_api_server.py"
-SERVER = Path(__file__).resolve().parents[2] / "mlftool/micro/project_api/server.py"
+SERVER = Path(__file__).absolute().parents[2] / "mlftool/micro/project_api/server.py"
 
 # An echo whose handler fails in every way.
 ECHO = """

@@ -24,7 +24,7 @@ from mlftool.runtime.boards import Board
 from mlftool.runtime.driven import driven_program
 from mlftool.runtime.interface import interface_of
 
-MODEL = Path(__file__).resolve().parents[2] / "examples/models/digits_int8.onnx"
+MODEL = Path(__file__).absolute().parents[2] / "examples/models/digits_int8.onnx"
 PATIENT = TransportTimeouts(5, 60, 60)
 KINDS = ("lost", "doubled", "flipped", "reset", "host")
 
