@@ -105,48 +105,61 @@ typedef int16x8_t mlf_halves;
 #define MLF_MVE_OPTIMISED __attribute__((optimize("O1")))
 #endif
 
-/* Sixteen products for each of two pixels and four channels; `mac` is vmladav for the first time,
- * vmladava when there is a sum to add to. Sums are in the eight even registers, all that these
- * instructions take. */
-#define MLF_PAIR_GROUP(mac) \
-  "vldrb.8 q0, [%[x0]], #16\n\t" \
+/* Sixteen products for each of two pixels and four channels, with bytes of the pixels at the C text
+ * `x0` and `x1`; `mac` is vmladav for the first time, vmladava when there is a sum to add to. Sums
+ * are in the eight even registers, all that these instructions take. */
+#define MLF_PAIR_GROUP(mac, x0, x1) \
+  "vldrb.8 q0, " x0 "\n\t" \
   "vldrb.8 q2, [%[w]], #16\n\t" \
-  "vldrb.8 q1, [%[x1]], #16\n\t" mac " r0, q0, q2\n\t" \
+  "vldrb.8 q1, " x1 "\n\t" mac " r0, q0, q2\n\t" \
   "vldrb.8 q3, [%[w]], #16\n\t" mac " r2, q1, q2\n\t" mac " r4, q0, q3\n\t" \
   "vldrb.8 q2, [%[w]], #16\n\t" mac " r6, q1, q3\n\t" mac " r8, q0, q2\n\t" \
   "vldrb.8 q3, [%[w]], #16\n\t" mac " r10, q1, q2\n\t" mac " r12, q0, q3\n\t" mac \
   " lr, q1, q3\n\t"
-#define MLF_PAIR_FIRST MLF_PAIR_GROUP("vmladav.s8")
-#define MLF_PAIR_NEXT  MLF_PAIR_GROUP("vmladava.s8")
+/* Of few groups, whose bytes are all within reach of x. */
+#define MLF_PAIR_0(at0, at1) MLF_PAIR_GROUP("vmladav.s8", "[%[x], #" #at0 "]", "[%[x], #" #at1 "]")
+#define MLF_PAIR_N(at0, at1) MLF_PAIR_GROUP("vmladava.s8", "[%[x], #" #at0 "]", "[%[x], #" #at1 "]")
+/* Of many. */
+#define MLF_PAIR_FIRST MLF_PAIR_GROUP("vmladav.s8", "[%[x]], #16", "[%[x1]], #16")
+#define MLF_PAIR_NEXT  MLF_PAIR_GROUP("vmladava.s8", "[%[x]], #16", "[%[x1]], #16")
 #define MLF_PAIR_LOOP  "1:\n\t" MLF_PAIR_NEXT MLF_PAIR_NEXT "subs %[n], %[n], #1\n\tbne 1b\n\t"
-#define MLF_PAIR_DOT(groups_text) \
+#define MLF_PAIR_DOT(groups_text, pointers, counted) \
   __asm__ volatile(groups_text "vmov %q[even][2], %q[even][0], r0, r8\n\t" \
                                "vmov %q[even][3], %q[even][1], r4, r12\n\t" \
                                "vmov %q[odd][2], %q[odd][0], r2, r10\n\t" \
                                "vmov %q[odd][3], %q[odd][1], r6, lr" \
-                   : [x0] "+r"(x0), [x1] "+r"(x1), [w] "+r"(at), [n] "+r"(twice), \
-                     [even] "=w"(sums.even), [odd] "=w"(sums.odd) \
-                   : \
+                   : [w] "+r"(at), [even] "=w"(sums.even), [odd] "=w"(sums.odd) pointers \
+                   : counted \
                    : "q0", "q1", "q2", "q3", "r0", "r2", "r4", "r6", "r8", "r10", "r12", "lr", \
                      "cc", "memory")
+#define MLF_PAIR_FEW(groups_text) MLF_PAIR_DOT(groups_text, , [x] "r"(x))
+#define MLF_PAIR_MANY(groups_text) \
+  MLF_PAIR_DOT(groups_text, MLF_PAIR_POINTERS, )
+#define MLF_PAIR_POINTERS , [x] "+r"(x), [x1] "+r"(x1), [n] "+r"(twice)
 
-/* b[k] + the products of 16 * groups bytes of x0 with those of channel k in the even half, of x1 in
- * the odd one. `w` moves on. */
-MLF_MVE_OPTIMISED static inline mlf_octet mlf_pair_dot(const int8_t *x0, const int8_t *x1,
-                                                       const int8_t **w, int32_t groups,
-                                                       const int32_t *b) {
+/* b[k] + the products of 16 * groups bytes of x with those of channel k in the even half, of as many
+ * bytes that follow them in the odd one. `w` moves on. */
+MLF_MVE_OPTIMISED static inline mlf_octet mlf_pair_dot(const int8_t *x, const int8_t **w,
+                                                       int32_t groups, const int32_t *b) {
   const int32x4_t bias = vld1q_s32(b);
   const int8_t *at = *w;
-  int32_t twice = (groups - 1) / 2;
   mlf_octet sums;
   if (groups == 1) {
-    MLF_PAIR_DOT(MLF_PAIR_FIRST);
+    MLF_PAIR_FEW(MLF_PAIR_0(0, 16));
   } else if (groups == 2) {
-    MLF_PAIR_DOT(MLF_PAIR_FIRST MLF_PAIR_NEXT);
-  } else if (groups % 2 == 1) {
-    MLF_PAIR_DOT(MLF_PAIR_FIRST MLF_PAIR_LOOP);
+    MLF_PAIR_FEW(MLF_PAIR_0(0, 32) MLF_PAIR_N(16, 48));
+  } else if (groups == 3) {
+    MLF_PAIR_FEW(MLF_PAIR_0(0, 48) MLF_PAIR_N(16, 64) MLF_PAIR_N(32, 80));
+  } else if (groups == 4) {
+    MLF_PAIR_FEW(MLF_PAIR_0(0, 64) MLF_PAIR_N(16, 80) MLF_PAIR_N(32, 96) MLF_PAIR_N(48, 112));
   } else {
-    MLF_PAIR_DOT(MLF_PAIR_FIRST MLF_PAIR_NEXT MLF_PAIR_LOOP);
+    const int8_t *x1 = x + 16 * groups;
+    int32_t twice = (groups - 1) / 2;
+    if (groups % 2 == 1) {
+      MLF_PAIR_MANY(MLF_PAIR_FIRST MLF_PAIR_LOOP);
+    } else {
+      MLF_PAIR_MANY(MLF_PAIR_FIRST MLF_PAIR_NEXT MLF_PAIR_LOOP);
+    }
   }
   *w = at;
   sums.even = vaddq_s32(sums.even, bias);
@@ -185,13 +198,19 @@ static inline mlf_octet mlf_octet_madd_some(mlf_octet acc, const int8_t *x, cons
   return acc;
 }
 
-/* ((2 * acc * m >> 32) + add) / 2^shift of each, rounded half up, limited to int16. `m_even` and
- * `m_odd` are the multipliers of the halves; `shift` is a constant from 1 to 16. The shift without
+/* (2 * acc * m >> 32) + add of each; `m_even` and `m_odd` are the multipliers of the halves. */
+static inline mlf_octet mlf_octet_products(mlf_octet acc, const int32_t *m_even,
+                                           const int32_t *m_odd, int32_t add) {
+  acc.even = vqdmlashq_n_s32(acc.even, vld1q_s32(m_even), add);
+  acc.odd = vqdmlashq_n_s32(acc.odd, vld1q_s32(m_odd), add);
+  return acc;
+}
+
+/* Each / 2^shift, rounded half up, limited to int16; v is a name, `shift` a constant from 1 to 16.
+ * Narrowed halves take the register of their even quad, which is not used again. The shift without
  * rounding is of no use: binutils 2.40 encodes VQSHRN as VQRSHRN. */
-#define mlf_octet_fixed(acc, m_even, m_odd, add, shift) \
-  vqrshrntq_n_s32( \
-      vqrshrnbq_n_s32(vdupq_n_s16(0), vqdmlashq_n_s32((acc).even, vld1q_s32(m_even), add), shift), \
-      vqdmlashq_n_s32((acc).odd, vld1q_s32(m_odd), add), shift)
+#define mlf_octet_rounded(v, shift) \
+  vqrshrntq_n_s32(vqrshrnbq_n_s32(vreinterpretq_s16_s32((v).even), (v).even, shift), (v).odd, shift)
 
 /* acc * m / 2^31 of each, rounded to the nearest, ties up; m is positive. */
 static inline mlf_octet mlf_octet_high(mlf_octet acc, const int32_t *m_even, const int32_t *m_odd) {
@@ -219,27 +238,18 @@ static inline mlf_octet mlf_octet_shift_away(mlf_octet v, const int8_t *even, co
   return v;
 }
 
-/* mlf_octet_high, then all shifted to the right by `shift`, a constant from 1 to 16, ties up, and
- * limited to int16. */
-#define mlf_octet_high_up(acc, m_even, m_odd, shift) \
-  vqrshrntq_n_s32( \
-      vqrshrnbq_n_s32(vdupq_n_s16(0), vqrdmulhq_s32((acc).even, vld1q_s32(m_even)), shift), \
-      vqrdmulhq_s32((acc).odd, vld1q_s32(m_odd)), shift)
-
-static inline int32x4_t mlf_quad_downwards(int32x4_t v) {
-  return vaddq_s32(v, vshrq_n_s32(v, 31));
+/* What makes a shift that rounds half up round ties away from zero. */
+static inline mlf_octet mlf_octet_downwards(mlf_octet v) {
+  v.even = vaddq_s32(v.even, vshrq_n_s32(v.even, 31));
+  v.odd = vaddq_s32(v.odd, vshrq_n_s32(v.odd, 31));
+  return v;
 }
-
-/* The same, ties away from zero. */
-#define mlf_octet_high_away(acc, m_even, m_odd, shift) \
-  vqrshrntq_n_s32( \
-      vqrshrnbq_n_s32(vdupq_n_s16(0), \
-                      mlf_quad_downwards(vqrdmulhq_s32((acc).even, vld1q_s32(m_even))), shift), \
-      mlf_quad_downwards(vqrdmulhq_s32((acc).odd, vld1q_s32(m_odd))), shift)
 
 /* The low halves of both, interleaved, each limited to int16. */
 static inline mlf_halves mlf_octet_narrow(mlf_octet v) {
-  return vqmovntq_s32(vqmovnbq_s32(vdupq_n_s16(0), v.even), v.odd);
+  /* In place: gcc 12 would copy the register whose other half it keeps. */
+  __asm__("vqmovnb.s32 %q0, %q0\n\tvqmovnt.s32 %q0, %q1" : "+&w"(v.even) : "w"(v.odd));
+  return vreinterpretq_s16_s32(v.even);
 }
 
 static inline mlf_octet mlf_halves_widen(mlf_halves v) {
@@ -259,7 +269,8 @@ static inline mlf_halves mlf_halves_clamp(mlf_halves v, int32_t low, int32_t hig
 
 /* The same for the limits of int8, in one instruction; only the low bytes mean something then. */
 static inline mlf_halves mlf_halves_saturate(mlf_halves v) {
-  return vreinterpretq_s16_s8(vqmovnbq_s16(vreinterpretq_s8_s16(v), v));
+  __asm__("vqmovnb.s16 %q0, %q0" : "+w"(v));
+  return v;
 }
 
 /* Floats in quads. Only these functions use the float half of MVE, whose instructions the compiler
@@ -441,25 +452,31 @@ static inline mlf_octet mlf_octet_both(mlf_quad v) {
   return both;
 }
 
-static inline mlf_octet mlf_pair_dot(const int8_t *x0, const int8_t *x1, const int8_t **w,
-                                     int32_t groups, const int32_t *b) {
+static inline mlf_octet mlf_pair_dot(const int8_t *x, const int8_t **w, int32_t groups,
+                                     const int32_t *b) {
   const int8_t *again = *w;
   mlf_octet sums;
-  sums.half[0] = mlf_quad_dot(x0, &again, groups, b);
-  sums.half[1] = mlf_quad_dot(x1, w, groups, b);
+  sums.half[0] = mlf_quad_dot(x, &again, groups, b);
+  sums.half[1] = mlf_quad_dot(x + 16 * groups, w, groups, b);
   return sums;
 }
 
-static inline mlf_halves mlf_octet_fixed(mlf_octet acc, const int32_t *m_even, const int32_t *m_odd,
-                                         int32_t add, int32_t shift) {
-  mlf_halves v;
+static inline mlf_octet mlf_octet_products(mlf_octet acc, const int32_t *m_even,
+                                           const int32_t *m_odd, int32_t add) {
   for (int32_t k = 0; k < 8; k++) {
     const int64_t product = (int64_t)*mlf_octet_lane(&acc, k) * (k < 4 ? m_even[k] : m_odd[k - 4]);
     const int64_t sum = (product >> 31) + add;
     const int64_t most = INT32_MAX;
-    const int64_t limited = sum > most ? most : sum < -most - 1 ? -most - 1 : sum;
-    v.lane[k] =
-        (int16_t)mlf_clamp_i32((int32_t)((limited + (1 << (shift - 1))) >> shift), -32768, 32767);
+    *mlf_octet_lane(&acc, k) = (int32_t)(sum > most ? most : sum < -most - 1 ? -most - 1 : sum);
+  }
+  return acc;
+}
+
+static inline mlf_halves mlf_octet_rounded(mlf_octet acc, int32_t shift) {
+  mlf_halves v;
+  for (int32_t k = 0; k < 8; k++) {
+    const int64_t rounded = (int64_t)*mlf_octet_lane(&acc, k) + (1 << (shift - 1));
+    v.lane[k] = (int16_t)mlf_clamp_i32((int32_t)(rounded >> shift), -32768, 32767);
   }
   return v;
 }
@@ -504,16 +521,11 @@ static inline mlf_octet mlf_octet_shift_away(mlf_octet v, const int8_t *even, co
   return v;
 }
 
-static inline mlf_halves mlf_octet_high_up(mlf_octet acc, const int32_t *m_even,
-                                           const int32_t *m_odd, int32_t shift) {
-  const int8_t by = (int8_t)-shift, all[4] = {by, by, by, by};
-  return mlf_octet_narrow(mlf_octet_shift_up(mlf_octet_high(acc, m_even, m_odd), all, all));
-}
-
-static inline mlf_halves mlf_octet_high_away(mlf_octet acc, const int32_t *m_even,
-                                             const int32_t *m_odd, int32_t shift) {
-  const int8_t by = (int8_t)-shift, all[4] = {by, by, by, by};
-  return mlf_octet_narrow(mlf_octet_shift_away(mlf_octet_high(acc, m_even, m_odd), all, all));
+static inline mlf_octet mlf_octet_downwards(mlf_octet v) {
+  for (int32_t k = 0; k < 8; k++) {
+    *mlf_octet_lane(&v, k) -= *mlf_octet_lane(&v, k) < 0 ? 1 : 0;
+  }
+  return v;
 }
 
 static inline mlf_halves mlf_halves_add(mlf_halves v, int32_t n) {

@@ -9,6 +9,7 @@ form here are computed element by element.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -95,15 +96,22 @@ def _vector(
     made = (_twice if q.rounding is Rounding.TWICE else _even)(c, q, shape)
     if made is None:
         return None
-    operands, text = made
+    operands, before, text = made
     nodes, added = after_core(c.v), residual(c.v)
     out = limit(text, q.lo, q.hi, bool(nodes))
     if not nodes:
-        return operands, (f"const mlf_halves out = {out};",)
-    return ((*operands, added.other), _sum(added, out, c.oc, shape)) if added else None
+        return operands, (*before, f"const mlf_halves out = {out};")
+    if added is None:
+        return None
+    return (*operands, added.other), (*before, *_sum(added, out, c.oc, shape))
 
 
-Halves = tuple[tuple[Operand, ...], str]  # what the text reads, and C text of halves
+Halves = tuple[tuple[Operand, ...], Sequence[str], str]  # what is read, C statements, C of halves
+
+
+def _rounded(operands: tuple[Operand, ...], high: str, shift: int | Number) -> Halves:
+    before = [f"const mlf_octet high = {high};"]
+    return operands, before, f"mlf_octet_rounded(high, {shift})"
 
 
 def _even(c: Contraction, q: Quantisation, shape: Shape) -> Halves:
@@ -112,10 +120,11 @@ def _even(c: Contraction, q: Quantisation, shape: Shape) -> Halves:
         m = Operand("m", "int32_t", "const", array=shape.lanes(fix.multiplier))
         # VQDMLASH doubles, and the shift that follows it adds the half itself.
         add = 2 * fix.add - (1 << fix.shift)
-        return (m,), f"mlf_octet_fixed(acc, {shape.halves('m')}, {add}, {fix.shift + 1})"
+        high = f"mlf_octet_products(acc, {shape.halves('m')}, {add})"
+        return _rounded((m,), high, fix.shift + 1)
     scale = np.broadcast_to(q.scale, (c.oc,)).astype(np.float32)
     operand = Operand("scale", "float", "const", array=shape.lanes(scale))
-    return (operand,), f"mlf_octet_scaled(acc, {shape.halves('scale')}, {q.y_zero_point})"
+    return (operand,), (), f"mlf_octet_scaled(acc, {shape.halves('scale')}, {q.y_zero_point})"
 
 
 def _twice(c: Contraction, q: Quantisation, shape: Shape) -> Halves | None:
@@ -123,19 +132,21 @@ def _twice(c: Contraction, q: Quantisation, shape: Shape) -> Halves | None:
     m, exponent = multipliers(c, q)
     if exponent.max() > 0:
         return None
-    ties = "away" if q.lo < q.y_zero_point else "up"
+    away = q.lo < q.y_zero_point
     operands: tuple[Operand, ...] = (
         Operand("m", "int32_t", "const", array=shape.lanes(m.astype(np.int32))),
     )
+    high, before = f"mlf_octet_high(acc, {shape.halves('m')})", ()
     if exponent.min() == exponent.max() and -MOST_NARROWING <= exponent[0] < 0:
-        shift = Number(-int(exponent[0]))
-        narrow = f"mlf_octet_high_{ties}(acc, {shape.halves('m')}, {shift})"
+        high = f"mlf_octet_downwards({high})" if away else high
+        operands, before, narrow = _rounded(operands, high, Number(-int(exponent[0])))
     else:
         by = shape.lanes(exponent.astype(np.int8))
         operands = (*operands, Operand("by", "int8_t", "const", array=by))
-        high = f"mlf_octet_high(acc, {shape.halves('m')})"
-        narrow = f"mlf_octet_narrow(mlf_octet_shift_{ties}({high}, {shape.halves('by')}))"
-    return operands, f"mlf_halves_add({narrow}, {q.y_zero_point})" if q.y_zero_point else narrow
+        shift = f"mlf_octet_shift_{'away' if away else 'up'}"
+        narrow = f"mlf_octet_narrow({shift}({high}, {shape.halves('by')}))"
+    text = f"mlf_halves_add({narrow}, {q.y_zero_point})" if q.y_zero_point else narrow
+    return operands, before, text
 
 
 def limit(text: str, low: int, high: int, whole: bool) -> str:

@@ -47,9 +47,10 @@ MLF_KERNEL void tvmgen_helium_quads_qlinearconv(const int8_t *x, const int8_t *M
   memset(columns + 84, 0, 12);
   for (int32_t p = 0; p < 30; p += 2) {
     const int32_t q = p + 1;
-    for (int32_t at = p; at <= q; at++) {
+    for (int32_t j = 0; j < 2; j++) {
+      const int32_t at = p + j;
     {
-      int8_t *to = columns + (at - p) * 48;
+      int8_t *to = columns + j * 48;
       const int32_t iy = at / 5 % 6 * 1 - 1;
       const int32_t ix = at % 5 * 1 - 1;
       const int8_t *const image = x + at / 30 * 120;
@@ -70,7 +71,7 @@ MLF_KERNEL void tvmgen_helium_quads_qlinearconv(const int8_t *x, const int8_t *M
     }
     const int8_t *wp = w;
     for (int32_t oc = 0; oc < 4; oc += 4) {
-      const mlf_octet acc = mlf_pair_dot(columns, columns + 48, &wp, 3, b + oc);
+      const mlf_octet acc = mlf_pair_dot(columns, &wp, 3, b + oc);
       const mlf_halves out = mlf_halves_saturate(mlf_octet_scaled(acc, scale + oc, scale + oc, -128));
       mlf_even_store8(y + p * 4 + oc, out, 4);
       mlf_odd_store8(y + q * 4 + oc, out, 4);
