@@ -44,6 +44,7 @@ def selected(request: pytest.FixtureRequest) -> Callable[[str], bool]:
 
 SHARD = pytest.StashKey[Shard]()
 READS = pytest.StashKey[reads.Reads]()
+ENDED = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -84,7 +85,8 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     none = exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED
     if none and (SHARD in session.config.stash or (found and not found.left)):
         session.exitstatus = pytest.ExitCode.OK
-    if found and (none or exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)):
+    ended = not (session.shouldfail or session.shouldstop)  # as -x does
+    if ended and found and (none or exitstatus in ENDED):
         found.keep()
 
 

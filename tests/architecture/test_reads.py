@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -90,14 +90,14 @@ class Project:
     folder: Path
     runs: int = 0
     shard: tuple[int, int] | None = None
-    names: Sequence[str] = field(default_factory=lambda: list(TESTS))
+    names: Sequence[str] = tuple(TESTS)
 
     def write(self, name: str, text: str) -> None:
         path = self.folder / "sources" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
 
-    def ran(self) -> set[str]:
+    def ran(self, *options: str) -> set[str]:
         """The tests that a run ran."""
         self.runs += 1
         place = self.folder / f"sandbox/processwrapper-sandbox/{self.runs}/run/project"
@@ -117,7 +117,7 @@ class Project:
             environment |= {"TEST_SHARD_INDEX": str(index), "TEST_TOTAL_SHARDS": str(total)}
         files = [f"tests/room/test_{name}.py" for name in self.names]
         done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-v", f"--basetemp={place}/tmp", *files],
+            [sys.executable, "-m", "pytest", "-v", *options, f"--basetemp={place}/tmp", *files],
             cwd=place, env=environment, capture_output=True, text=True,
         )  # fmt: skip
         assert done.returncode in (0, 1), done.stdout + done.stderr
@@ -178,6 +178,18 @@ def test_all_run_again_when_anything_else_changes(project: Project, whole: set[s
     for name, change in CHANGES.items():
         change(project)
         assert project.ran() == whole, name
+
+
+def test_what_a_run_did_not_come_to_is_not_left_out(project: Project) -> None:
+    text = (
+        'from mlftool.codegen.templates import render\ndef test_it(): assert render("b.j2") != "b"'
+    )
+    project.write("tests/room/test_fails.py", text)
+    project.names = ("fails", "of_none")
+    assert project.ran("-x") == {"fails"}
+    project.write("mlftool/ops/b.j2", "b, changed")
+    assert project.ran("-x") == {"fails", "of_none"}
+    assert project.ran("-x") == set()
 
 
 def test_all_run_where_nothing_is_kept_or_there_is_no_sandbox(
