@@ -219,9 +219,8 @@ def test_the_manifest_page_s_commands_and_message(folder: Path) -> None:
 
 def test_the_quantize_page_s_first_commands(folder: Path) -> None:
     """docs/quantize.md: all but pip's, on samples that are here."""
-    (commands,) = re.findall(
-        r"^    pip install .*\n((?:    mlftool .*\n)+)", (REPO / "docs/quantize.md").read_text(), re.M
-    )
+    text = (REPO / "docs" / "quantize.md").read_text()
+    (commands,) = re.findall(r"^    pip install .*\n((?:    mlftool .*\n)+)", text, re.MULTILINE)
     shutil.copy(MODELS / "gesture_float32.onnx", folder / "keyword.onnx")
     shutil.copy(MODELS / "gesture_float32.npz", folder / "train_sample.npz")
     done = ran(folder, "set -e\n" + commands)
