@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,7 +20,7 @@ from mlftool.frontends.given import with_values
 from mlftool.frontends.load import load_model
 from mlftool.frontends.models import TFLite, opened
 from mlftool.mlf import write_atomically
-from mlftool.mlf.bundle import refused
+from mlftool.mlf.bundle import new_folder
 from mlftool.mlf.interface import Tensor
 from mlftool.module import ModuleSpec
 from mlftool.runtime.compare import Comparison, compare
@@ -179,21 +177,8 @@ def _readme(name: str, command: str, has_rules: bool) -> str:
 def _write(
     folder: Path, files: Mapping[str, bytes], vectors: str, arrays: Mapping[str, Any]
 ) -> None:
-    """All files at once: into a folder beside it, which then takes its name."""
-    with refused("cannot be written", folder):
-        folder.absolute().parent.mkdir(parents=True, exist_ok=True)
-        made = Path(tempfile.mkdtemp(prefix=f".{folder.name[:100]}.", dir=folder.absolute().parent))
-        try:
-            made.chmod(0o777 & ~_umask())
-            for name, data in files.items():
-                write_atomically(made / name, data)
-            save_npz(made / vectors, arrays)
-            made.replace(folder)  # an empty folder gives way
-        finally:
-            shutil.rmtree(made, ignore_errors=True)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+    """All files at once."""
+    with new_folder(folder) as made:
+        for name, data in files.items():
+            write_atomically(made / name, data)
+        save_npz(made / vectors, arrays)

@@ -68,8 +68,7 @@ def run(args: argparse.Namespace) -> int:
         folders[folder] = {**folders.get(folder, {}), **project}
     for folder, files in folders.items():
         terminal_of(args).show(extracted.clear(folder, files))
-        wanted |= {folder / name: data for name, data in files.items()}
-        wanted[folder / extracted.RECORD] = extracted.record(files)
+        extracted.write(folder, files)
     for path, data in wanted.items():
         make_folder(path.parent)
         write_atomically(path, data)

@@ -8,8 +8,10 @@ import os
 import re
 import secrets
 import shlex
+import shutil
 import stat
 import tarfile
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -129,6 +131,27 @@ def refused(what: str, path: Path) -> Iterator[None]:
         code = ENVIRONMENT if error.errno in MACHINE_ERRORS else BAD_INPUT
         problem = Problem("MLF0402", f"{what}: {error.strerror or error}", str(path))
         raise MlfError(problem, code) from None
+
+
+@contextmanager
+def new_folder(folder: Path) -> Iterator[Path]:
+    """A folder to write into, which takes the name of `folder`, a new or empty one, at the end: all
+    of it is there or none. Raises MlfError."""
+    with refused("cannot be written", folder):
+        folder.absolute().parent.mkdir(parents=True, exist_ok=True)
+        made = Path(tempfile.mkdtemp(prefix=f".{folder.name[:100]}.", dir=folder.absolute().parent))
+        try:
+            made.chmod(0o777 & ~_umask())
+            yield made
+            made.replace(folder)  # an empty folder gives way
+        finally:
+            shutil.rmtree(made, ignore_errors=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
 
 
 def _replace(path: Path, data: bytes) -> None:

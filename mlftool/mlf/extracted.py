@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
 
 from mlftool.errors import MlfError, Problem
+from mlftool.mlf.bundle import make_folder, new_folder, write_atomically
 
 RECORD = ".mlftool-extracted"
 _LINE = re.compile(r"([0-9a-f]{64})  (\S.*)")
@@ -38,13 +40,42 @@ def clear(folder: Path, files: Mapping[str, bytes]) -> tuple[Problem, ...]:
                 )
                 continue
             path.unlink()
-            for parent in path.parents:
-                if parent == folder or any(parent.iterdir()):
-                    break
-                parent.rmdir()
+            _drop_empty(path, folder)
         except OSError as error:
             raise MlfError(Problem("MLF0402", f"{error.strerror}", str(path))) from None
     return tuple(warnings)
+
+
+def write(folder: Path, files: Mapping[str, bytes]) -> None:
+    """All files and their record. What stops it leaves none of them in a folder that is new, and in
+    another none that was not there before. Raises MlfError."""
+    files = {**files, RECORD: record(files)}
+    if not os.path.lexists(folder):
+        with new_folder(folder) as made:
+            _put(made, files)
+        return
+    new = [folder / name for name in files if not os.path.lexists(folder / name)]
+    try:
+        _put(folder, files)
+    except BaseException:
+        for path in new:
+            path.unlink(missing_ok=True)
+            _drop_empty(path, folder)
+        raise
+
+
+def _put(folder: Path, files: Mapping[str, bytes]) -> None:
+    for name, data in files.items():
+        make_folder((folder / name).parent)
+        write_atomically(folder / name, data)
+
+
+def _drop_empty(path: Path, folder: Path) -> None:
+    """Removes the empty folders above a file, up to `folder`."""
+    for parent in path.parents:
+        if parent == folder or not parent.is_dir() or any(parent.iterdir()):
+            break
+        parent.rmdir()
 
 
 def _read(path: Path) -> dict[str, str]:

@@ -21,6 +21,7 @@ FOLLOWED = {
     "README.md": [
         ("examples/test_page_commands.py", "indented yaml c"),
         ("examples/test_example_pages.py", "starlark"),
+        ("examples/test_readme.py", "indented"),
     ],
     "crt/README.md": [("crt/test_crt_readme.py", "indented")],
     "docs/accelerator.md": [
@@ -34,7 +35,7 @@ FOLLOWED = {
     "docs/adding_an_operator.md": [("architecture/test_operator_guide.py", "python jinja sh")],
     "docs/adding_an_option.md": [("architecture/test_guides.py", "diff python sh")],
     "docs/analysis.md": [("insight/test_analysis_page.py", "sh")],
-    "docs/backends.md": [("examples/test_page_commands.py", "python")],
+    "docs/backends.md": [("examples/test_page_commands.py", "python sh c")],
     "docs/boards.md": [
         ("bazel/test_walkthroughs.py", "starlark ld c yaml sh text"),
         ("rules/test_consistency.py", "json"),
@@ -44,13 +45,17 @@ FOLLOWED = {
     "docs/fuzzing.md": [("crt/test_fuzz.py", "indented")],
     "docs/hermetic.md": [("bazel/test_offline.py", "sh starlark")],
     "docs/library.md": [("runtime/test_shared_library.py", "sh python c")],
-    "docs/manifest.md": [("manifest/test_manifest_docs.py", "yaml")],
+    "docs/manifest.md": [
+        ("manifest/test_manifest_docs.py", "yaml"),
+        ("examples/test_page_commands.py", "plain"),
+    ],
     "docs/migration.md": [("compat/test_migration_page.py", "python sh")],
     "docs/migration_genrules.md": [("bazel/test_walkthroughs.py", "starlark sh c text yaml")],
     "docs/mlf.md": [("examples/test_page_commands.py", "python")],
     "docs/projects.md": [("micro/test_projects_page.py", "python indented")],
     "docs/quantize.md": [
         ("quantize/test_quantize_page.py", "sh"),
+        ("examples/test_page_commands.py", "indented"),
         ("examples/test_example_pages.py", "yaml"),
     ],
     "docs/rebuilds.md": [
@@ -77,18 +82,13 @@ TESTS = "runs tests, which the suite runs"
 NOT_RUN = {
     ("README.md", "models.yaml ──┐"): "a drawing",
     ("README.md", "./bazelw run //examples:tour"): "the last step of .ci/run",
-    ("README.md", "model  "): "printed by the tour",
     ("README.md", "bazel test @models//..."): "docs/first_hour.md has the same",
     ("docs/DESIGN.md", ""): "a drawing",
-    ("docs/backends.md", "mlftool compile kws.onnx"): "needs CMSIS-NN; tests/backends has a double",
-    ("docs/backends.md", "int32_t TVM"): "a declaration; tests/backends links it",
     ("docs/boards.md", "rv32imc: the C compiler"): "what a machine without the compiler prints",
     ("docs/layers.md", "python benchmarks/layers.py"): LONG,
     ("docs/library.md", "library = tvm."): "needs TVM; tests/runtime runs it where that is",
-    ("docs/manifest.md", ""): "tests/manifest/test_manifest_docs.py and tools/docs.py --check",
     ("docs/migration_genrules.md", "build --"): "a line of .bazelrc, a matter of taste",
     ("docs/published.md", "python benchmarks/"): LONG,
-    ("docs/quantize.md", "pip install"): "needs the reader's samples; the first block runs",
     ("docs/reliability.md", "pytest "): TESTS,
     ("docs/reliability.md", "python -m tests."): LONG,
     ("docs/remote.md", ""): PLACES,

@@ -22,6 +22,7 @@ from typing import Any
 import pytest
 
 from mlftool.cli import main
+from mlftool.mlf import extracted
 from mlftool.signals import never_ignored
 
 ROOT = Path(__file__).parents[2]
@@ -327,3 +328,34 @@ def test_a_signal_in_a_destructor_is_heard(capfd: pytest.CaptureFixture[str]) ->
         forever()
     assert capfd.readouterr() == ("", "")
     assert signal.getsignal(signal.SIGALRM) is signal.SIG_DFL
+
+
+@pytest.mark.parametrize("there", [False, True], ids=["new", "there"])
+@pytest.mark.parametrize("at", [0, 2, 5])
+def test_an_interrupted_extraction_leaves_nothing(
+    at: int, there: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a folder that was not there; one that was keeps what the user had in it."""
+    assert compile_(tmp_path / "a.tar") == 0
+    folder = tmp_path / "project"
+    if there:
+        (folder / "codegen").mkdir(parents=True)
+        (folder / "codegen" / "mine.c").write_text("mine")
+    before = sorted(tmp_path.rglob("*"))
+    real, count = extracted.write_atomically, 0
+
+    def interrupted(path: Path, data: bytes) -> None:
+        nonlocal count
+        count += 1
+        if count > at:
+            raise KeyboardInterrupt
+        real(path, data)
+
+    for what in (["--all", str(folder)], ["--project", f"digits={folder}"]):
+        count = 0
+        monkeypatch.setattr(extracted, "write_atomically", interrupted)
+        assert main(["extract", str(tmp_path / "a.tar"), *what]) == 128 + signal.SIGINT
+        assert sorted(tmp_path.rglob("*")) == before
+        monkeypatch.undo()
+    assert main(["extract", str(tmp_path / "a.tar"), "--all", str(folder)]) == 0
+    assert (folder / extracted.RECORD).is_file()

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from pages import blocks
 from shared import REPO
 
 from mlftool.cli import main
@@ -186,3 +187,42 @@ def test_figures_that_two_calls_print(
         data = json.loads(capsys.readouterr().out)
         assert f"{data['instructions']:,}" in text, (page, more)
         assert page == "docs/rpc.md" or f"{data['flash_bytes']:,}" in text, more
+
+
+def test_the_backend_page_s_command_and_declarations(folder: Path) -> None:
+    """docs/backends.md: the compiler needs no CMSIS-NN, only who compiles its C does."""
+    shutil.copy(folder / "keyword.onnx", folder / "kws.onnx")
+    done = ran(folder, block("docs/backends.md", "sh"))
+    assert done.returncode == 0, done.stderr
+    assert "nodes are for cmsis-nn" in done.stdout
+    declared = [b.text for b in blocks(REPO / "docs" / "backends.md") if b.kind == "c"]
+    assert len(declared) == 2
+    (folder / "d.c").write_text("#include <stddef.h>\n#include <stdint.h>\n" + "".join(declared))
+    done = ran(folder, "cc -std=c99 -Wall -Wextra -Werror -fsyntax-only d.c")
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_manifest_page_s_commands_and_message(folder: Path) -> None:
+    """docs/manifest.md: what check and build do, and what check says of a wrong name."""
+    commands, message = (b.text for b in blocks(REPO / "docs" / "manifest.md") if not b.kind)
+    lines = ("version: 1", "models:", "  kws:", "    model: digits.onnx", "    targets: [host, {}]")
+    manifest = folder / "models.yaml"
+    manifest.write_text("\n".join(lines).format("cortex-m4") + "\n")
+    done = ran(folder, commands)
+    assert done.returncode == 0, done.stderr
+    said = re.findall(r"out/\S+\.tar", commands)
+    assert sorted(said) == sorted(str(p.relative_to(folder)) for p in folder.glob("out/*/*.tar"))
+    manifest.write_text("\n".join(lines).format("cortexm4") + "\n")
+    done = ran(folder, "mlftool check models.yaml 2>&1 | grep -v '^ '")
+    assert done.stdout == message
+
+
+def test_the_quantize_page_s_first_commands(folder: Path) -> None:
+    """docs/quantize.md: all but pip's, on samples that are here."""
+    text = (REPO / "docs" / "quantize.md").read_text()
+    (commands,) = re.findall(r"^    pip install .*\n((?:    mlftool .*\n)+)", text, re.MULTILINE)
+    shutil.copy(MODELS / "gesture_float32.onnx", folder / "keyword.onnx")
+    shutil.copy(MODELS / "gesture_float32.npz", folder / "train_sample.npz")
+    done = ran(folder, "set -e\n" + commands)
+    assert done.returncode == 0, done.stderr
+    assert (folder / "keyword.tar").is_file()
