@@ -67,6 +67,13 @@ ZEROS = filling(lambda row: 0)
 ALONE = first_alone(as_it_is)
 
 
+def of_batches(scope: Scope, node: NodeProto) -> Outcome:
+    """The rule of operators that compute each item of the first axis by itself."""
+    if any(scope.extents_of(node.input[0])[1:]) or any(map(scope.symbols_of, node.input[1:])):
+        return Refuse("MLF0302", "an extent other than the batch's is known only at run time")
+    return Next(node)
+
+
 def least(row: DType) -> float:
     return -math.inf if row.is_float else row.range[0]
 

@@ -20,7 +20,7 @@ from mlftool.ir.dtype import of
 from mlftool.ir.graph import View
 from mlftool.ir.holes import Number, numbers
 from mlftool.ir.relay import LAYOUTS, Site, dense, requantise, scale_of, window, zero_point
-from mlftool.onnx_rules.boxes import filling
+from mlftool.onnx_rules.boxes import filling, of_batches
 from mlftool.onnx_rules.windows import spelt_window
 from mlftool.ops.base import Contracts, Kernel, Layout, Operand, Trait, op
 from mlftool.ops.contract_computed import computed, plain_loops
@@ -294,6 +294,7 @@ op(
     quantised="QLinearConv",
     checks=(auto_pad, fitting_weights),
     resolve=spelt_window,
+    extents=of_batches,
     relay=_relay_conv,
 )(contract)
 op(

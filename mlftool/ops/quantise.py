@@ -176,6 +176,8 @@ def _fits(f: Facts) -> str:
             return f"{scale[0]} scales for {x[axis]} slices along axis {axis}"
     value = f.values[1]
     if value is not None and not bool(np.all(np.isfinite(value) & (value > 0))):
+        if np.isinf(value).any():  # of a mask of -inf
+            return "its scale is infinite; `mlftool quantize` leaves infinities out of ranges"
         return "its scale is not a positive finite number"
     return ""
 

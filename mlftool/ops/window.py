@@ -9,6 +9,7 @@ import numpy as np
 
 from mlftool.ir.graph import View
 from mlftool.ir.relay import LAYOUTS, Rule, Site, window
+from mlftool.onnx_rules.boxes import of_batches
 from mlftool.onnx_rules.draft import Draft
 from mlftool.onnx_rules.scope import Scope
 from mlftool.onnx_rules.windows import spelt_window
@@ -175,6 +176,7 @@ def _pool_pads(f: Facts) -> str:
     moved=Moved(None, (0,)),
     checks=(auto_pad, _pool_pads),
     resolve=spelt_window,
+    extents=of_batches,
     relay=_relay_pool("max"),
 )
 def max_pool(v: View) -> Kernel:
@@ -312,6 +314,7 @@ def averages(v: View, requantize: str) -> Kernel:
     quantised="com.microsoft.QLinearAveragePool",
     checks=(auto_pad, _pool_pads),
     resolve=spelt_window,
+    extents=of_batches,
     relay=_relay_pool("avg"),
 )
 def average_pool(v: View) -> Kernel:

@@ -71,11 +71,10 @@ def _with_output_shapes(model: ModelProto) -> ModelProto:
     ]
     shapes = result_shapes(model, unknown) if unknown else {}
     for o, known in zip(model.graph.output, typed.graph.output, strict=True):
+        o.CopyFrom(known)
         if o.name in shapes:
-            made = helper.make_tensor_type_proto(o.type.tensor_type.elem_type, shapes[o.name])
+            made = helper.make_tensor_type_proto(known.type.tensor_type.elem_type, shapes[o.name])
             o.type.CopyFrom(made)
-        else:
-            o.CopyFrom(known)
     return model
 
 
@@ -120,7 +119,8 @@ def _one_sample(model: ModelProto, file: str, shapes: Mapping[str, Sequence[int]
         raise MlfError(problems)
     del model.graph.value_info[:]
     for info in model.graph.output:
-        info.type.tensor_type.ClearField("shape")
+        if info.type.HasField("tensor_type"):  # a type that is only asked for is there, of type 0
+            info.type.tensor_type.ClearField("shape")
 
 
 def _modern(model: ModelProto, file: str) -> ModelProto:

@@ -249,6 +249,13 @@ def test_what_has_no_classes_is_judged_by_its_error(
     assert json.loads(capsys.readouterr().out)["metric"] == metric
 
 
+def test_an_output_without_a_type_gets_one(quantise: Run, tmp_path: Path) -> None:
+    model = mobile()
+    model.graph.output[0].ClearField("type")
+    assert quantise(model, {"x": samples()}) == 0
+    onnx.checker.check_model(onnx.load(tmp_path / "out.onnx"), full_check=True)
+
+
 def test_a_batch_that_is_open_counts_samples(quantise: Run, tmp_path: Path) -> None:
     model = mobile()
     model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "batch"

@@ -114,6 +114,21 @@ def test_run_feeds_a_sequence(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 
 
 @pytest.mark.parametrize("executor", KEEPERS)
+def test_a_sequence_on_a_simulated_board(
+    executor: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, xs = network(), sequence(20)
+    onnx.save(model, tmp_path / "m.onnx")
+    want = wanted(model, xs)
+    np.savez(tmp_path / "in.npz", x=xs)
+    np.savez(tmp_path / "want.npz", **{n: np.stack([w[n] for w in want]) for n in ("y", "total")})
+    command = ["run", str(tmp_path / "m.onnx"), "--inputs", str(tmp_path / "in.npz")]
+    command += ["--expect", str(tmp_path / "want.npz"), "--on", "cortex-m4"]
+    command += ["--executor", executor, *(word for pair in STATE for word in ("--state", pair))]
+    assert main(command) == 0, capsys.readouterr().err
+
+
+@pytest.mark.parametrize("executor", KEEPERS)
 def test_several_instances(executor: str) -> None:
     """Two states of the application's take turns; each is as if it were alone."""
     model, xs = network(), sequence(6)
