@@ -62,7 +62,7 @@ def test_sequences_cost_what_the_core_takes(core: str, text: str, cycles: float)
 
 def test_vectors_are_listed_by_their_names(tmp_path: Path) -> None:
     """objdump shows them as a coprocessor's instructions unless it is told the architecture."""
-    code = ".syntax unified\n.thumb\n.thumb_func\nf:\nvldrb.8 q0, [r0], #16\nvmladava.s8 r0, q0, q1\n"
+    code = ".syntax unified\n.thumb_func\nf:\nvldrb.8 q0, [r0], #16\nvmladava.s8 r0, q0, q1\n"
     (tmp_path / "f.s").write_text(code)
     flags = ("-c", "-mcpu=cortex-m55", "f.s", "-o", "f.o")
     compiler = toolchain.find(toolchain.compiler_of(TARGETS["cortex-m55"]))

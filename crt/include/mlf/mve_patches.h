@@ -1,6 +1,6 @@
 /* Depthwise windows of at most 3 x 3 on Helium. Four rows of four channels are kept as
- * [column][channel][row], 16 bytes a column, so four words with 16 bytes between them are a patch of
- * 4 x 4 bytes of one channel, of which VMLADAV makes an output. 2 x 2 outputs share a patch.
+ * [column][channel][row], 16 bytes a column, so four words with 16 bytes between them are a patch
+ * of 4 x 4 bytes of one channel, of which VMLADAV makes an output. 2 x 2 outputs share a patch.
  */
 #ifndef MLF_MVE_PATCHES_H_
 #define MLF_MVE_PATCHES_H_
@@ -90,7 +90,8 @@ MLF_MVE_OPTIMISED static inline void mlf_patch_push(int8_t *patches, const int8_
                    "subs %[n], %[n], #4\n\t"
                    "bgt 1b\n\t"
                    "vmsr p0, %[predicate]"
-                   : [predicate] "=&r"(predicate), [to] "+r"(patches), [at0] "+r"(at0), [at1] "+r"(at1), [n] "+r"(n)
+                   : [predicate] "=&r"(predicate), [to] "+r"(patches), [at0] "+r"(at0),
+                     [at1] "+r"(at1), [n] "+r"(n)
                    : [columns] "w"(columns), [around] "w"(around), [upper] "r"(upper),
                      [lower] "r"(lower), [step] "r"(4 * stride)
                    : "q0", "q1", "q2", "q3", "r0", "r1", "cc", "memory");
@@ -99,24 +100,24 @@ MLF_MVE_OPTIMISED static inline void mlf_patch_push(int8_t *patches, const int8_
 /* Sums of two rows x four columns, the even columns in the even half; `at` moves on. */
 MLF_MVE_OPTIMISED static inline mlf_octet mlf_patch_dot(mlf_patch *at, mlf_taps t) {
   mlf_octet sums;
-  __asm__ volatile("vldrw.u32 %q[even], [%q[at], #64]!\n\t"
-                   "vmladav.s8 r0, %q[even], %q[here]\n\t"
-                   "vldrw.u32 %q[odd], [%q[at], #32]\n\t"
-                   "vmladav.s8 r2, %q[even], %q[right]\n\t"
-                   "vmladav.s8 r4, %q[even], %q[below]\n\t"
-                   "vmladav.s8 r6, %q[even], %q[across]\n\t"
-                   "vmladav.s8 r8, %q[odd], %q[here]\n\t"
-                   "vmladav.s8 r10, %q[odd], %q[right]\n\t"
-                   "vmladav.s8 r12, %q[odd], %q[below]\n\t"
-                   "vmladav.s8 lr, %q[odd], %q[across]\n\t"
-                   "vmov %q[even][2], %q[even][0], r0, r4\n\t"
-                   "vmov %q[even][3], %q[even][1], r8, r12\n\t"
-                   "vmov %q[odd][2], %q[odd][0], r2, r6\n\t"
-                   "vmov %q[odd][3], %q[odd][1], r10, lr"
-                   : [at] "+w"(*at), [even] "=&w"(sums.even), [odd] "=&w"(sums.odd)
-                   : [here] "w"(t.here), [right] "w"(t.right), [below] "w"(t.below),
-                     [across] "w"(t.across)
-                   : "r0", "r2", "r4", "r6", "r8", "r10", "r12", "lr", "memory");
+  __asm__ volatile(
+      "vldrw.u32 %q[even], [%q[at], #64]!\n\t"
+      "vmladav.s8 r0, %q[even], %q[here]\n\t"
+      "vldrw.u32 %q[odd], [%q[at], #32]\n\t"
+      "vmladav.s8 r2, %q[even], %q[right]\n\t"
+      "vmladav.s8 r4, %q[even], %q[below]\n\t"
+      "vmladav.s8 r6, %q[even], %q[across]\n\t"
+      "vmladav.s8 r8, %q[odd], %q[here]\n\t"
+      "vmladav.s8 r10, %q[odd], %q[right]\n\t"
+      "vmladav.s8 r12, %q[odd], %q[below]\n\t"
+      "vmladav.s8 lr, %q[odd], %q[across]\n\t"
+      "vmov %q[even][2], %q[even][0], r0, r4\n\t"
+      "vmov %q[even][3], %q[even][1], r8, r12\n\t"
+      "vmov %q[odd][2], %q[odd][0], r2, r6\n\t"
+      "vmov %q[odd][3], %q[odd][1], r10, lr"
+      : [at] "+w"(*at), [even] "=&w"(sums.even), [odd] "=&w"(sums.odd)
+      : [here] "w"(t.here), [right] "w"(t.right), [below] "w"(t.below), [across] "w"(t.across)
+      : "r0", "r2", "r4", "r6", "r8", "r10", "r12", "lr", "memory");
   return sums;
 }
 
