@@ -18,20 +18,20 @@ import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import compiling
 import emx
 import host
 from corpus import Network, networks
-from device import CORES, MODULE, Cost, Setting, compiled, macs_of, measure
+from device import CORES, MODULE, Cost, Setting, board_of, compiled, macs_of, measure
 from peers import BARS, CODE, LIVENESS, PEERS_M4, TFLM_M4
 from server import server_table
 from tables import grid, refresh
 
 from mlftool.describe import bundle as bundle_of
 from mlftool.insight import cycles
-from mlftool.runtime.boards import BOARDS
 from mlftool.runtime.interface import read_interface
 
 M4 = "cortex-m4"
@@ -159,19 +159,35 @@ def size(asked: Asked) -> str:
 
 
 def estimate(asked: Asked) -> str:
-    """Cycles of Cortex-M4, estimated."""
+    """Cycles, estimated, on every core that has a table of prices."""
+    cores = [core for core in asked.cores if core in cycles.CORES]
     rows = []
     for n in asked.networks:
-        if cost := measure(n, M4, asked.setting):
-            interface = read_interface(bundle_of([compiled(n.path, M4, asked.setting)]), MODULE)
-            data = b"".join(n.sample[t.name].tobytes() for t in interface.inputs)
-            found = cycles.functions(cost.elf, BOARDS[M4], data)
-            whole = sum(found.values(), cycles.NONE)
-            count, clocks = whole.instructions, whole.cycles
-            rows.append(
-                [n.name, f"{count / 1e6:.3f}", f"{clocks / 1e6:.3f}", f"{clocks / count:.2f}"]
-            )
-    return grid(["on Cortex-M4", "M instructions", "M cycles", "cycles an instruction"], rows)
+        clocks = [_clocks(n, core, asked.setting) for core in cores]
+        rows.append([n.name, *(f"{c.cycles / 1e6:.3f}" if c else "-" for c in clocks)])
+    return grid(["M cycles", *cores], rows)
+
+
+def cpi(asked: Asked) -> str:
+    """The same for each instruction."""
+    cores = [core for core in asked.cores if core in cycles.CORES]
+    rows = []
+    for n in asked.networks:
+        clocks = [_clocks(n, core, asked.setting) for core in cores]
+        rows.append([n.name, *(f"{c.each:.2f}" if c else "-" for c in clocks)])
+    return grid(["cycles an instruction", *cores], rows)
+
+
+@cache
+def _clocks(n: Network, core: str, setting: Setting) -> cycles.Clocks | None:
+    """None where instructions are not counted either."""
+    cost = _on(n, core, setting)
+    if cost is None:
+        return None
+    interface = read_interface(bundle_of([compiled(n.path, core, setting)]), MODULE)
+    data = b"".join(n.sample[t.name].tobytes() for t in interface.inputs)
+    found = cycles.functions(cost.elf, board_of(core), data)
+    return sum(found.values(), cycles.NONE)
 
 
 def bars(asked: Asked) -> str:
@@ -249,6 +265,7 @@ TABLES: dict[str, Callable[[Asked], str]] = {
     "size": size,
     "server": lambda asked: server_table(asked.cores),
     "estimate": estimate,
+    "cpi": cpi,
     "compile": compile_time,
     "host": on_host,
 }

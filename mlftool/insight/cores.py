@@ -153,7 +153,8 @@ def _cortex_m33(i: Executed, before: Executed | None) -> float:
 
 
 _SIMPLE = re.compile(r"(add|sub|mov|and|orr|eor|bic|mvn|cmp|cmn|tst|rsb|adc|sbc)[swt]?(\.n)?$")
-_VECTOR = re.compile(r"v(ldr|str|ldm|stm)")
+_VECTOR = re.compile(r"v(ldr|str|ldm|stm|ld[24]|st[24])")
+_APART = re.compile(r"\[.*\bq[0-7]\b")  # elements are where a vector says
 _LANES = re.compile(r"\bq[0-7]\b")
 
 
@@ -184,11 +185,14 @@ def _cortex_m7(i: Executed, before: Executed | None) -> float:
 
 def _cortex_m55(i: Executed, before: Executed | None) -> float:
     """Vectors take two cycles, of which one overlaps with a neighbour of the other kind: loads and
-    stores, and arithmetic. The rest as on Cortex-M33."""
+    stores, and arithmetic. Loads and stores of elements that are apart take a cycle for each of
+    four words or eight shorter ones. The rest as on Cortex-M33."""
     if i.name in ("le", "letp"):
         return 1
     if not _LANES.search(i.operands):
         return _cortex_m33(i, before)
+    if _APART.search(i.operands):
+        return 8 if i.name.startswith(("vldrb", "vstrb", "vldrh", "vstrh")) else 4
     near = before is not None and bool(_LANES.search(before.operands))
     other = before is not None and bool(_VECTOR.match(i.name)) != bool(_VECTOR.match(before.name))
     return 1 if near and other else 2

@@ -67,7 +67,7 @@ def functions(elf: Path, board: Board, inputs: bytes, flash: Flash = FAST) -> Ma
     with step(f"estimating cycles on {board.title}"):
         counts = _run(elf, board, inputs, 2)
         counts.subtract(_run(elf, board, inputs, 1))
-    return priced(list(_listing(elf, board.target)), counts, CORES[board.target], flash)
+    return priced(list(listing(elf, board.target)), counts, CORES[board.target], flash)
 
 
 def of_inference(
@@ -102,9 +102,13 @@ def priced(
     return found
 
 
-def _listing(elf: Path, target: str) -> Iterator[Instruction]:
+def listing(elf: Path, target: str) -> Iterator[Instruction]:
+    """The instructions of a program. Raises MlfError."""
     compiler = toolchain.find(toolchain.compiler_of(TARGETS[target]))[0]
-    command = [re.sub(r"gcc$|clang$", "objdump", compiler), "-d", "--no-show-raw-insn", str(elf)]
+    # Without it objdump shows loads of vectors as those of some coprocessor.
+    machine = ["-marmv8.1-m.main"] if "mve" in TARGETS[target].features else []
+    objdump = re.sub(r"gcc$|clang$", "objdump", compiler)
+    command = [objdump, "-d", *machine, "--no-show-raw-insn", str(elf)]
     function = ""
     for line in output_of(command, elf.parent, FAILURE).splitlines():
         if label := _LABEL.match(line):

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
 from mlftool.insight.cores import CORES, Flash, may_fall, registers
+from mlftool.insight.cycles import listing
+from mlftool.runtime import toolchain
 from mlftool.runtime.boards import BOARDS
+from mlftool.targets import TARGETS
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,8 @@ def sequence(text: str) -> list[One]:
         ("cortex-m7", "ldr r0, [r1]; add r2, r3, #1", 1.5),
         ("cortex-m7", "ldr r0, [r1]; add r2, r0, #1", 3),
         ("cortex-m55", "vldrb q0, [r0]; vmladava r1, q0, q1; vmladava r2, q0, q2", 5),
+        ("cortex-m55", "vldrw q0, [r0, q1]; vstrb q0, [r1, q2]", 4 + 8),
+        ("cortex-m55", "vld40 {q0, q1, q2, q3}, [r0]; vadd q0, q0, q1", 2 + 1),
         # Ibex: a load and its reader, a product's upper half, a division, a jump.
         ("rv32imc", "lw a0, 0(a1); add a2, a0, a3", 3),
         ("rv32imc", "lw a0, 0(a1); sw a0, 4(a1)", 3),
@@ -52,6 +58,16 @@ def test_sequences_cost_what_the_core_takes(core: str, text: str, cycles: float)
     code = sequence(text)
     price = CORES[core].price
     assert price(code[0], None) + sum(price(b, a) for a, b in pairwise(code)) == cycles
+
+
+def test_vectors_are_listed_by_their_names(tmp_path: Path) -> None:
+    """objdump shows them as a coprocessor's instructions unless it is told the architecture."""
+    code = ".syntax unified\n.thumb_func\nf:\nvldrb.8 q0, [r0], #16\nvmladava.s8 r0, q0, q1\n"
+    (tmp_path / "f.s").write_text(code)
+    flags = ("-c", "-mcpu=cortex-m55", "f.s", "-o", "f.o")
+    compiler = toolchain.find(toolchain.compiler_of(TARGETS["cortex-m55"]))
+    toolchain.compile_c(compiler, flags, tmp_path, "two instructions")
+    assert [i.name for i in listing(tmp_path / "f.o", "cortex-m55")] == ["vldrb", "vmlava"]
 
 
 @pytest.mark.parametrize("name", ["bne", "bne.n", "cbz", "bgeu", "beqz"])

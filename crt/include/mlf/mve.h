@@ -128,17 +128,15 @@ typedef int16x8_t mlf_halves;
                                "vmov %q[even][3], %q[even][1], r4, r12\n\t" \
                                "vmov %q[odd][2], %q[odd][0], r2, r10\n\t" \
                                "vmov %q[odd][3], %q[odd][1], r6, lr" \
-                   : [w] "+r"(at), [even] "=w"(sums.even), [odd] "=w"(sums.odd) pointers \
-                   : counted \
+                   : [w] "+r"(at), [even] "=w"(sums.even), [odd] "=w"(sums.odd)pointers:counted \
                    : "q0", "q1", "q2", "q3", "r0", "r2", "r4", "r6", "r8", "r10", "r12", "lr", \
                      "cc", "memory")
-#define MLF_PAIR_FEW(groups_text) MLF_PAIR_DOT(groups_text, , [x] "r"(x))
-#define MLF_PAIR_MANY(groups_text) \
-  MLF_PAIR_DOT(groups_text, MLF_PAIR_POINTERS, )
-#define MLF_PAIR_POINTERS , [x] "+r"(x), [x1] "+r"(x1), [n] "+r"(twice)
+#define MLF_PAIR_FEW(groups_text)  MLF_PAIR_DOT(groups_text, , [x] "r"(x))
+#define MLF_PAIR_MANY(groups_text) MLF_PAIR_DOT(groups_text, MLF_PAIR_POINTERS, )
+#define MLF_PAIR_POINTERS          , [x] "+r"(x), [x1] "+r"(x1), [n] "+r"(twice)
 
-/* b[k] + the products of 16 * groups bytes of x with those of channel k in the even half, of as many
- * bytes that follow them in the odd one. `w` moves on. */
+/* b[k] + the products of 16 * groups bytes of x with those of channel k in the even half, of as
+ * many bytes that follow them in the odd one. `w` moves on. */
 MLF_MVE_OPTIMISED static inline mlf_octet mlf_pair_dot(const int8_t *x, const int8_t **w,
                                                        int32_t groups, const int32_t *b) {
   const int32x4_t bias = vld1q_s32(b);
@@ -198,11 +196,30 @@ static inline mlf_octet mlf_octet_madd_some(mlf_octet acc, const int8_t *x, cons
   return acc;
 }
 
-/* (2 * acc * m >> 32) + add of each; `m_even` and `m_odd` are the multipliers of the halves. */
-static inline mlf_octet mlf_octet_products(mlf_octet acc, const int32_t *m_even,
-                                           const int32_t *m_odd, int32_t add) {
-  acc.even = vqdmlashq_n_s32(acc.even, vld1q_s32(m_even), add);
-  acc.odd = vqdmlashq_n_s32(acc.odd, vld1q_s32(m_odd), add);
+/* Values of four lanes, read or all the same; floats are their bits. */
+static inline mlf_quad mlf_quad_at(const int32_t *from) {
+  return vld1q_s32(from);
+}
+
+static inline mlf_quad mlf_quad_all(int32_t value) {
+  return vdupq_n_s32(value);
+}
+
+static inline mlf_quad mlf_quad_bytes(const int8_t *from) {
+  return vldrbq_s32(from);
+}
+
+static inline mlf_octet mlf_octet_plus(mlf_octet v, int32_t value) {
+  v.even = vaddq_n_s32(v.even, value);
+  v.odd = vaddq_n_s32(v.odd, value);
+  return v;
+}
+
+/* (2 * acc * m >> 32) + add of each; `even` and `odd` are the multipliers of the halves. */
+static inline mlf_octet mlf_octet_products(mlf_octet acc, mlf_quad even, mlf_quad odd,
+                                           int32_t add) {
+  acc.even = vqdmlashq_n_s32(acc.even, even, add);
+  acc.odd = vqdmlashq_n_s32(acc.odd, odd, add);
   return acc;
 }
 
@@ -213,16 +230,16 @@ static inline mlf_octet mlf_octet_products(mlf_octet acc, const int32_t *m_even,
   vqrshrntq_n_s32(vqrshrnbq_n_s32(vreinterpretq_s16_s32((v).even), (v).even, shift), (v).odd, shift)
 
 /* acc * m / 2^31 of each, rounded to the nearest, ties up; m is positive. */
-static inline mlf_octet mlf_octet_high(mlf_octet acc, const int32_t *m_even, const int32_t *m_odd) {
-  acc.even = vqrdmulhq_s32(acc.even, vld1q_s32(m_even));
-  acc.odd = vqrdmulhq_s32(acc.odd, vld1q_s32(m_odd));
+static inline mlf_octet mlf_octet_high(mlf_octet acc, mlf_quad even, mlf_quad odd) {
+  acc.even = vqrdmulhq_s32(acc.even, even);
+  acc.odd = vqrdmulhq_s32(acc.odd, odd);
   return acc;
 }
 
 /* Each shifted to the right by what `even` and `odd` say, which is not positive, ties up. */
-static inline mlf_octet mlf_octet_shift_up(mlf_octet v, const int8_t *even, const int8_t *odd) {
-  v.even = vrshlq_s32(v.even, vldrbq_s32(even));
-  v.odd = vrshlq_s32(v.odd, vldrbq_s32(odd));
+static inline mlf_octet mlf_octet_shift_up(mlf_octet v, mlf_quad even, mlf_quad odd) {
+  v.even = vrshlq_s32(v.even, even);
+  v.odd = vrshlq_s32(v.odd, odd);
   return v;
 }
 
@@ -232,9 +249,9 @@ static inline int32x4_t mlf_quad_shift_away(int32x4_t v, int32x4_t by) {
 }
 
 /* The same, ties away from zero. */
-static inline mlf_octet mlf_octet_shift_away(mlf_octet v, const int8_t *even, const int8_t *odd) {
-  v.even = mlf_quad_shift_away(v.even, vldrbq_s32(even));
-  v.odd = mlf_quad_shift_away(v.odd, vldrbq_s32(odd));
+static inline mlf_octet mlf_octet_shift_away(mlf_octet v, mlf_quad even, mlf_quad odd) {
+  v.even = mlf_quad_shift_away(v.even, even);
+  v.odd = mlf_quad_shift_away(v.odd, odd);
   return v;
 }
 
@@ -290,12 +307,20 @@ static inline mlf_octet mlf_octet_round(mlf_octet v) {
   return v;
 }
 
-static inline mlf_octet mlf_octet_times_each(mlf_octet v, const float *even, const float *odd) {
-  const int32x4_t n0 = vld1q_s32((const int32_t *)(const void *)even);
-  const int32x4_t n1 = vld1q_s32((const int32_t *)(const void *)odd);
+static inline mlf_quad mlf_floats_at(const float *from) {
+  return vld1q_s32((const int32_t *)(const void *)from);
+}
+
+static inline mlf_quad mlf_floats_all(float value) {
+  int32_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  return vdupq_n_s32(bits);
+}
+
+static inline mlf_octet mlf_octet_times_each(mlf_octet v, mlf_quad even, mlf_quad odd) {
   __asm__(MLF_MVE_FLOAT "vmul.f32 %q0, %q0, %q2\n\tvmul.f32 %q1, %q1, %q3"
           : "+w"(v.even), "+&w"(v.odd)
-          : "w"(n0), "w"(n1));
+          : "w"(even), "w"(odd));
   return v;
 }
 
@@ -461,10 +486,45 @@ static inline mlf_octet mlf_pair_dot(const int8_t *x, const int8_t **w, int32_t 
   return sums;
 }
 
-static inline mlf_octet mlf_octet_products(mlf_octet acc, const int32_t *m_even,
-                                           const int32_t *m_odd, int32_t add) {
+static inline mlf_quad mlf_quad_at(const int32_t *from) {
+  mlf_quad v;
+  memcpy(v.lane, from, sizeof v.lane);
+  return v;
+}
+
+static inline mlf_quad mlf_quad_all(int32_t value) {
+  const int32_t lanes[4] = {value, value, value, value};
+  return mlf_quad_at(lanes);
+}
+
+static inline mlf_quad mlf_quad_bytes(const int8_t *from) {
+  const int32_t lanes[4] = {from[0], from[1], from[2], from[3]};
+  return mlf_quad_at(lanes);
+}
+
+static inline mlf_quad mlf_floats_at(const float *from) {
+  mlf_quad v;
+  memcpy(v.lane, from, sizeof v.lane);
+  return v;
+}
+
+static inline mlf_quad mlf_floats_all(float value) {
+  const float lanes[4] = {value, value, value, value};
+  return mlf_floats_at(lanes);
+}
+
+static inline mlf_octet mlf_octet_plus(mlf_octet v, int32_t value) {
   for (int32_t k = 0; k < 8; k++) {
-    const int64_t product = (int64_t)*mlf_octet_lane(&acc, k) * (k < 4 ? m_even[k] : m_odd[k - 4]);
+    *mlf_octet_lane(&v, k) += value;
+  }
+  return v;
+}
+
+static inline mlf_octet mlf_octet_products(mlf_octet acc, mlf_quad even, mlf_quad odd,
+                                           int32_t add) {
+  for (int32_t k = 0; k < 8; k++) {
+    const int32_t m = k < 4 ? even.lane[k] : odd.lane[k - 4];
+    const int64_t product = (int64_t)*mlf_octet_lane(&acc, k) * m;
     const int64_t sum = (product >> 31) + add;
     const int64_t most = INT32_MAX;
     *mlf_octet_lane(&acc, k) = (int32_t)(sum > most ? most : sum < -most - 1 ? -most - 1 : sum);
@@ -497,26 +557,26 @@ static inline mlf_octet mlf_halves_widen(mlf_halves v) {
   return wide;
 }
 
-static inline mlf_octet mlf_octet_high(mlf_octet acc, const int32_t *m_even, const int32_t *m_odd) {
+static inline mlf_octet mlf_octet_high(mlf_octet acc, mlf_quad even, mlf_quad odd) {
   for (int32_t k = 0; k < 4; k++) {
-    acc.half[0].lane[k] = mlf_high_product(acc.half[0].lane[k], m_even[k]);
-    acc.half[1].lane[k] = mlf_high_product(acc.half[1].lane[k], m_odd[k]);
+    acc.half[0].lane[k] = mlf_high_product(acc.half[0].lane[k], even.lane[k]);
+    acc.half[1].lane[k] = mlf_high_product(acc.half[1].lane[k], odd.lane[k]);
   }
   return acc;
 }
 
-static inline mlf_octet mlf_octet_shift_up(mlf_octet v, const int8_t *even, const int8_t *odd) {
-  for (int32_t k = 0; k < 4; k++) {
-    v.half[0].lane[k] = (v.half[0].lane[k] + ((1 << -even[k]) >> 1)) >> -even[k];
-    v.half[1].lane[k] = (v.half[1].lane[k] + ((1 << -odd[k]) >> 1)) >> -odd[k];
+static inline mlf_octet mlf_octet_shift_up(mlf_octet v, mlf_quad even, mlf_quad odd) {
+  for (int32_t k = 0; k < 8; k++) {
+    const int32_t by = k < 4 ? -even.lane[k] : -odd.lane[k - 4];
+    *mlf_octet_lane(&v, k) = (*mlf_octet_lane(&v, k) + ((1 << by) >> 1)) >> by;
   }
   return v;
 }
 
-static inline mlf_octet mlf_octet_shift_away(mlf_octet v, const int8_t *even, const int8_t *odd) {
-  for (int32_t k = 0; k < 4; k++) {
-    v.half[0].lane[k] = mlf_shift_away(v.half[0].lane[k], -even[k]);
-    v.half[1].lane[k] = mlf_shift_away(v.half[1].lane[k], -odd[k]);
+static inline mlf_octet mlf_octet_shift_away(mlf_octet v, mlf_quad even, mlf_quad odd) {
+  for (int32_t k = 0; k < 8; k++) {
+    const int32_t by = k < 4 ? -even.lane[k] : -odd.lane[k - 4];
+    *mlf_octet_lane(&v, k) = mlf_shift_away(*mlf_octet_lane(&v, k), by);
   }
   return v;
 }
@@ -594,9 +654,12 @@ static inline mlf_octet mlf_octet_round(mlf_octet v) {
   return v;
 }
 
-static inline mlf_octet mlf_octet_times_each(mlf_octet v, const float *even, const float *odd) {
+static inline mlf_octet mlf_octet_times_each(mlf_octet v, mlf_quad even, mlf_quad odd) {
+  mlf_octet each;
+  each.half[0] = even;
+  each.half[1] = odd;
   for (int32_t k = 0; k < 8; k++) {
-    mlf_octet_put_float(&v, k, mlf_octet_float(&v, k) * (k < 4 ? even[k] : odd[k - 4]));
+    mlf_octet_put_float(&v, k, mlf_octet_float(&v, k) * mlf_octet_float(&each, k));
   }
   return v;
 }
@@ -644,7 +707,7 @@ static inline void mlf_octet_store32(int32_t *to, mlf_octet v) {
 #endif
 
 /* acc * scale + zero_point, rounded as onnxruntime does: for channels without a multiplier. */
-static inline mlf_halves mlf_octet_scaled(mlf_octet acc, const float *even, const float *odd,
+static inline mlf_halves mlf_octet_scaled(mlf_octet acc, mlf_quad even, mlf_quad odd,
                                           int32_t zero_point) {
   const mlf_octet product = mlf_octet_times_each(mlf_octet_to_float(acc), even, odd);
   return mlf_halves_add(mlf_octet_narrow(mlf_octet_round(product)), zero_point);

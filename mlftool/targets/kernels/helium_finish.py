@@ -39,7 +39,9 @@ MOST_NARROWING = 16  # bits that one instruction shifts while it narrows
 class Shape:
     """Which outputs eight accumulators belong to. `channel` is the C name of the first channel."""
 
-    kind: str  # "octet": eight channels; "pair": four channels of two pixels; "one": of one
+    # "octet": eight channels; "pair": four channels of two pixels; "one": of one pixel; "patch":
+    # eight pixels of a channel.
+    kind: str
     channel: str
     count: str  # C text: how many channels there are, at most `width`
 
@@ -47,13 +49,18 @@ class Shape:
     def width(self) -> int:
         return 8 if self.kind == "octet" else 4
 
-    def halves(self, array: str) -> str:
-        """C text of where the even and the odd half read per-channel values."""
-        odd = f"{array} + {self.channel}" + (" + 4" if self.kind == "octet" else "")
-        return f"{array} + {self.channel}, {odd}"
+    def halves(self, array: str, kind: str = "quad") -> str:
+        """C text of per-channel values of the even and of the odd half; a patch's are hoisted."""
+        if self.kind == "patch":
+            return f"{array}c, {array}c"
+        read = "quad_bytes" if kind == "bytes" else f"{kind}_at"
+        further = " + 4" if self.kind == "octet" else ""
+        return ", ".join(f"mlf_{read}({array} + {self.channel}{by})" for by in ("", further))
 
     def lanes(self, values: Array) -> Array:
         """Channel values in the order of lanes, zeros added."""
+        if self.kind == "patch":
+            return values
         if self.width == 4:
             return pad_rows(values, 4)
         padded = pad_rows(values, 8).reshape(-1, 4, 2).transpose(0, 2, 1)
@@ -124,7 +131,11 @@ def _even(c: Contraction, q: Quantisation, shape: Shape) -> Halves:
         return _rounded((m,), high, fix.shift + 1)
     scale = np.broadcast_to(q.scale, (c.oc,)).astype(np.float32)
     operand = Operand("scale", "float", "const", array=shape.lanes(scale))
-    return (operand,), (), f"mlf_octet_scaled(acc, {shape.halves('scale')}, {q.y_zero_point})"
+    return (
+        (operand,),
+        (),
+        f"mlf_octet_scaled(acc, {shape.halves('scale', 'floats')}, {q.y_zero_point})",
+    )
 
 
 def _twice(c: Contraction, q: Quantisation, shape: Shape) -> Halves | None:
@@ -136,7 +147,8 @@ def _twice(c: Contraction, q: Quantisation, shape: Shape) -> Halves | None:
     operands: tuple[Operand, ...] = (
         Operand("m", "int32_t", "const", array=shape.lanes(m.astype(np.int32))),
     )
-    high, before = f"mlf_octet_high(acc, {shape.halves('m')})", ()
+    high = f"mlf_octet_high(acc, {shape.halves('m')})"
+    before: Sequence[str] = ()
     if exponent.min() == exponent.max() and -MOST_NARROWING <= exponent[0] < 0:
         high = f"mlf_octet_downwards({high})" if away else high
         operands, before, narrow = _rounded(operands, high, Number(-int(exponent[0])))
@@ -144,7 +156,7 @@ def _twice(c: Contraction, q: Quantisation, shape: Shape) -> Halves | None:
         by = shape.lanes(exponent.astype(np.int8))
         operands = (*operands, Operand("by", "int8_t", "const", array=by))
         shift = f"mlf_octet_shift_{'away' if away else 'up'}"
-        narrow = f"mlf_octet_narrow({shift}({high}, {shape.halves('by')}))"
+        narrow = f"mlf_octet_narrow({shift}({high}, {shape.halves('by', 'bytes')}))"
     text = f"mlf_halves_add({narrow}, {q.y_zero_point})" if q.y_zero_point else narrow
     return operands, before, text
 

@@ -176,7 +176,8 @@ class Tile:
         walked = {"direct": order.direct, "backwards": order.descends} if order else {}
         x = tensor_operand(v.graph, "x", v.core.inputs[0])
         y = Operand("y", v.out.dtype.c, "out", v.node.outputs[0])
-        over = (v.core.inputs[0],) if self.overtakes and not finish.operands else ()
+        alone = all(o.role == "const" for o in finish.operands)  # nothing else is read late
+        over = (v.core.inputs[0],) if self.overtakes and alone else ()
         return Kernel(
             self.name,
             self.template,

@@ -34,16 +34,16 @@ MLF_KERNEL void tvmgen_helium_octets_transpose(const int8_t *MLF_RESTRICT x, int
   }
 }
 
-// QLinearConv conv_3, activation -128 127, group 4, kernel_shape 3 3, pads 1 1 1 1
+// QLinearConv conv_3, activation -128 127, group 4, kernel_shape 3 3, pads 1 1 1 1, strides 2 2
 //   in int8[1x6x5x4] channels last, 0.05 * (q + 3)
-//   out int8[1x6x5x4] channels last, 0.04 * (q + 128)
-//   by helium.octets, estimated at 2.67e+03 instructions; dsp.planes at 2.9e+03
+//   out int8[1x3x3x4] channels last, 0.04 * (q + 128)
+//   by helium.octets, estimated at 801 instructions; dsp.planes at 1.4e+03
 MLF_KERNEL void tvmgen_helium_octets_qlinearconv(const int8_t *x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b, const float *MLF_RESTRICT scale, int8_t *y) {
   MLF_ALIGNED(8) int8_t window[36];
-  for (int32_t p = 0; p < 30; p++) {
-    const int32_t iy = p / 5 % 6 * 1 - 1;
-    const int32_t ix = p % 5 * 1 - 1;
-    const int8_t *at = x + p / 30 * 120 + (iy * 5 + ix) * 4;
+  for (int32_t p = 0; p < 9; p++) {
+    const int32_t iy = p / 3 % 3 * 2 - 1;
+    const int32_t ix = p % 3 * 2 - 1;
+    const int8_t *at = x + p / 9 * 120 + (iy * 5 + ix) * 4;
     int32_t pitch = 20;
     if (iy < 0 || iy > 3 || ix < 0 || ix > 2) {
       const int32_t left = ix < 0 ? -ix : 0;
@@ -78,7 +78,7 @@ MLF_KERNEL void tvmgen_helium_octets_qlinearconv(const int8_t *x, const int8_t *
       acc = mlf_octet_madd_some(acc, row2 + (0), &wp, n);
       acc = mlf_octet_madd_some(acc, row2 + (4), &wp, n);
       row2 += 8;
-      const mlf_halves out = mlf_halves_saturate(mlf_octet_scaled(acc, scale + c, scale + c + 4, -128));
+      const mlf_halves out = mlf_halves_saturate(mlf_octet_scaled(acc, mlf_floats_at(scale + c), mlf_floats_at(scale + c + 4), -128));
       mlf_octet_store8(y + p * 4 + c, out, n);
 
     }
@@ -86,35 +86,35 @@ MLF_KERNEL void tvmgen_helium_octets_qlinearconv(const int8_t *x, const int8_t *
 }
 
 // Transpose conv_3, perm 0 3 1 2
-//   in int8[1x6x5x4]
-//   out int8[1x4x6x5]
+//   in int8[1x3x3x4]
+//   out int8[1x4x3x3]
 //   by portable.transpose
 MLF_KERNEL void tvmgen_helium_octets_transpose_1(const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
   for (int32_t i0 = 0; i0 < 4; i0++) {
-    for (int32_t i1 = 0; i1 < 30; i1++) {
-      y[i0 * 30 + i1] = x[i0 + i1 * 4];
+    for (int32_t i1 = 0; i1 < 9; i1++) {
+      y[i0 * 9 + i1] = x[i0 + i1 * 4];
     }
   }
 }
 
 int32_t tvmgen_helium_octets___tvm_main__(const void *image_buffer_var, void *quantizelinear_5_buffer_var, uint8_t *workspace);
 
-// Runs the model once. `workspace` has 160 bytes and is aligned to 16.
+// Runs the model once. `workspace` has 144 bytes and is aligned to 16.
 //   in  image: int8[1x4x6x5]
-//   out quantizelinear_5: int8[1x4x6x5]
+//   out quantizelinear_5: int8[1x4x3x3]
 int32_t tvmgen_helium_octets___tvm_main__(const void *image_buffer_var, void *quantizelinear_5_buffer_var, uint8_t *workspace) {
   (void)image_buffer_var;
   (void)workspace;
   // conv_3: Transpose, 1x4x6x5 -> 1x6x5x4 int8 (portable.transpose)
   tvmgen_helium_octets_transpose((const int8_t *)image_buffer_var,
-                                 (int8_t *)(void *)(workspace + 32));
-  // conv_3: QLinearConv, 1x6x5x4 -> 1x6x5x4 int8 (helium.octets)
-  tvmgen_helium_octets_qlinearconv((const int8_t *)(void *)(workspace + 32),
+                                 (int8_t *)(void *)(workspace + 16));
+  // conv_3: QLinearConv, 1x6x5x4 -> 1x3x3x4 int8 (helium.octets)
+  tvmgen_helium_octets_qlinearconv((const int8_t *)(void *)(workspace + 16),
                                    step1_weights,
                                    step1_bias,
                                    step1_scale,
                                    (int8_t *)(void *)(workspace + 0));
-  // conv_3: Transpose, 1x6x5x4 -> 1x4x6x5 int8 (portable.transpose)
+  // conv_3: Transpose, 1x3x3x4 -> 1x4x3x3 int8 (portable.transpose)
   tvmgen_helium_octets_transpose_1((const int8_t *)(void *)(workspace + 0),
                                    (int8_t *)quantizelinear_5_buffer_var);
   return 0;
