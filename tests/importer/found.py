@@ -53,6 +53,23 @@ FOUND: dict[str, tuple[str, int, str]] = {  # name -> what becomes of it, opset,
         """g (float[3,0] x, float[0,5] z, float[1,5] v) => (float[3,5] y, float[3,5] w)
         { y = Einsum <equation="ij,jk->ik"> (x, z) w = Einsum <equation="ij,jk->ik"> (x, v) }""",
     ),
+    "limits in the wrong order": (
+        AGREES,
+        21,
+        """g (uint8[1,2,5] x, uint8[1,2,5] z) => (uint8[1,2,5] y, uint8[1,2,5] w, float[1,2,5] f)
+        <float s = {0.03}, uint8 o = {100}, uint8[2,2,1] k = {90, 110, 140, 70}, float t = {0.05},
+        uint8 p = {81}, float lo = {1.25}, float hi = {0.5}> {
+        a = DequantizeLinear (x, s, o) b = DequantizeLinear (k, s, o) c = Conv (a, b)
+        d = Clip (c, lo, hi) y = QuantizeLinear (d, t, p)
+        e = DequantizeLinear (z, s, o) g = Add (a, e) h = Clip (g, lo, hi)
+        w = QuantizeLinear (h, t, p) f = Clip (a, lo, hi) }""",
+    ),
+    "numbers in capitals": (
+        "input 'x' is uint16; expected string",
+        10,
+        """g (uint16[2] x) => (uint16[2] y)
+        { y = StringNormalizer <case_change_action="UPPER"> (x) }""",
+    ),
     "classical models of small types": (
         "input 'x' is uint8; expected double, float, int32, int64",
         17,
