@@ -64,6 +64,12 @@ FOUND: dict[str, tuple[str, int, str]] = {  # name -> what becomes of it, opset,
         e = DequantizeLinear (z, s, o) g = Add (a, e) h = Clip (g, lo, hi)
         w = QuantizeLinear (h, t, p) f = Clip (a, lo, hi) }""",
     ),
+    "means of doubles": (
+        AGREES,
+        21,
+        """g (double[3,4] x, double[4] s) => (double[3,4] y, float[3,1] m, float[3,1] f)
+        { y, m, f = LayerNormalization (x, s) }""",
+    ),
     "numbers in capitals": (
         "input 'x' is uint16; expected string",
         10,
