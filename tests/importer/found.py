@@ -70,6 +70,40 @@ FOUND: dict[str, tuple[str, int, str]] = {  # name -> what becomes of it, opset,
         """g (double[3,4] x, double[4] s) => (double[3,4] y, float[3,1] m, float[3,1] f)
         { y, m, f = LayerNormalization (x, s) }""",
     ),
+    "thresholds of no elements": (
+        "a limit or threshold without elements",
+        11,
+        """g (float[1,6,4] b, float[1,1,6] s, int64[0] n, float[0] t) => (int64[?,3] y)
+        { y = NonMaxSuppression (b, s, n, t, t) }""",
+    ),
+    "places on no elements": (
+        "which has no elements",
+        21,
+        "g (float[2,0] x, int64[3] i) => (float[2,3] y) { y = Gather <axis=1> (x, i) }",
+    ),
+    "elements of none": (
+        "which has no elements",
+        21,
+        """g (float[2,0] x, int64[2,3] i) => (float[2,3] y)
+        { y = GatherElements <axis=1> (x, i) }""",
+    ),
+    "rows of no table": (
+        "which has no elements",
+        21,
+        "g (float[0,2] x, int64[3,1] i) => (float[3,2] y) { y = GatherND (x, i) }",
+    ),
+    "losses of no classes": (
+        "which has no elements",
+        22,
+        """g (float[3,0,6] x, int64[3,6] t) => (float y)
+        { y = NegativeLogLikelihoodLoss <reduction="sum"> (x, t) }""",
+    ),
+    "scales of zero": (
+        AGREES,
+        21,
+        """g (int8[1,3,4] x) => (int8[1,3,2] y)
+        <float s = {0}, int8 z = {3}, int8[4,2] w = {1, 2, 3, 4, 5, 6, 7, 8}> { y = QLinearMatMul (x, s, z, w, s, z, s, z) }""",
+    ),
     "numbers in capitals": (
         "input 'x' is uint16; expected string",
         10,
