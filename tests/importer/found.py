@@ -102,7 +102,15 @@ FOUND: dict[str, tuple[str, int, str]] = {  # name -> what becomes of it, opset,
         AGREES,
         21,
         """g (int8[1,3,4] x) => (int8[1,3,2] y)
-        <float s = {0}, int8 z = {3}, int8[4,2] w = {1, 2, 3, 4, 5, 6, 7, 8}> { y = QLinearMatMul (x, s, z, w, s, z, s, z) }""",
+        <float s = {0}, int8 z = {3}, int8[4,2] w = {1, 2, 3, 4, 5, 6, 7, 8}>
+        { y = QLinearMatMul (x, s, z, w, s, z, s, z) }""",
+    ),
+    "scales of no channels": (
+        AGREES,
+        17,
+        """g (int8[0,1,3] x, float[2] v) => (float[0,1,3] y, float[2] w)
+        <float[0] s = {}, int8[0] z = {}>
+        { y = DequantizeLinear <axis=0> (x, s, z) w = Neg (v) }""",
     ),
     "numbers in capitals": (
         "input 'x' is uint16; expected string",

@@ -1,4 +1,4 @@
-"""float16: what a node stores is the exact result's rounding, but within float's precision of a tie.
+"""float16: what a node stores is the exact result's rounding, within float's precision of a tie.
 
 Softmax and LogSoftmax round their exponentials and sums, too (tests/ops/test_edges.py has theirs).
 onnxruntime computes some operators that the standard defines by others, Attention among them, in
