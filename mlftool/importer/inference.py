@@ -14,7 +14,7 @@ from onnx.shape_inference import InferenceError, infer_node_outputs
 
 from mlftool.importer.interface import completed
 from mlftool.importer.protos import first_line, type_name, type_proto
-from mlftool.importer.schema import is_own, mistyped, opset_of, result_types
+from mlftool.importer.schema import is_own, mistyped, opset_of, result_types, untaken
 from mlftool.importer.structure import has_shape, without_unread
 from mlftool.importer.tensors import too_large
 from mlftool.ir import dtype
@@ -53,6 +53,8 @@ def inferred(scope: Scope, node: NodeProto) -> Outcome:
 def _standard(scope: Scope, node: NodeProto) -> Mapping[str, Any]:
     types = {n: type_proto(scope.types[n], scope.symbols_of(n)) for n in node.input if n}
     if op_name(node) in LIKE_FIRST:
+        if text := untaken(node, opset_of(node, scope.opsets), scope.types):
+            raise Refuse("MLF0303", text)
         return {node.output[0]: types[node.input[0]]}
     data = {
         n: np_helper.from_array(dtype.texts(scope.consts[n]))

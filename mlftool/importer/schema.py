@@ -152,9 +152,9 @@ def mistyped(node: NodeProto, opset: int, types: Mapping[str, TensorType]) -> st
 
 
 def untaken(node: NodeProto, opset: int, types: Mapping[str, TensorType]) -> str:
-    """Which input has an element type that the operator does not take, or "": asked of classical
-    models, which become other operators, before onnx is asked."""
-    if domain_of(node) != "ai.onnx.ml" or not _is_known(node, opset):
+    """Which input has an element type that the operator does not take, or "": for operators of
+    which onnx's inference is not asked."""
+    if not _is_known(node, opset):
         return ""
     schema = onnx.defs.get_schema(node.op_type, opset, domain_of(node))
     for k, name in enumerate(node.input):

@@ -111,6 +111,7 @@ float8_e8m0 = DType("float8_e8m0fnu", "uint8_t", 24, 8, "f", "e8m0")
 uint2 = DType("uint2", "uint8_t", 25, 2, "u")
 int2 = DType("int2", "uint8_t", 26, 2, "i")
 
+HALVES = ("float16", "bfloat16")  # floats of two bytes, which C computes with as float32
 TEXT_BYTES = 64  # of a string's slot; mlf/text.h has it too
 string = DType("string", "mlf_string", 8, 8 * TEXT_BYTES, "s")
 

@@ -221,7 +221,8 @@ class Quantisation:
         to_float = not v.has(y_scale)
         lo, hi = (0, 0) if to_float else v.attr("activation", v.y.dtype.range)
         if not to_float:
-            scale = scale / v.known(y_scale).reshape(-1)
+            with np.errstate(divide="ignore", invalid="ignore"):  # a scale of zero
+                scale = scale / v.known(y_scale).reshape(-1)
         w_zp = v.const(5)
         w_zp = np.zeros(1, np.int32) if w_zp is None else w_zp.reshape(-1).astype(np.int32)
         x_zero, y_zero = v.known(2).item(), 0 if to_float else v.known(y_scale + 1).item()

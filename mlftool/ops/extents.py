@@ -164,6 +164,8 @@ def non_max_suppression(v: View) -> Kernel:
     """
     boxes = v.x(0).shape[1]
     batch, classes = v.x(1).shape[:2]
+    if not all(v.x(k).elements for k in (2, 3, 4) if v.has(k)):
+        raise UnsupportedError("a limit or threshold without elements; expected one of each")
     return boxed(
         v,
         "extents_nms",

@@ -108,7 +108,10 @@ def _picked(scope: Scope, node: Node, parts: Sequence[list[Element]]) -> list[El
 
 def on_axes(f: Facts, first: int, count: int = 1) -> str:
     """Constant indices are places on `count` axes of the first input, and stand side by side."""
+    places = f.inputs[1]
     for k, n in enumerate(f.x[first : first + count]):
+        if n == 0 and places is not None and places.elements:
+            return f"indices on axis {first + k} of input {shown(f.x)}, which has no elements"
         axis = f"indices on axis {first + k} of input {shown(f.x)}"
         if wrong := f.beyond(1, -n, n - 1, axis, (..., k) if count > 1 else ...):
             return wrong

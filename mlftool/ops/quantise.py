@@ -108,7 +108,7 @@ def _broadcasting(e: Editor, node: Node) -> None:
         if type_ is None or len(type_.shape) != 1:
             continue
         shape = [1] * len(x.shape)
-        if type_.elements > 1:
+        if type_.elements != 1:
             shape[axis] = type_.elements
         inputs[i] = _reshaped(e, node, inputs[i], tuple(shape), views)
     e.substitute([node], [*views, replace(node, inputs=tuple(inputs), attrs=kept)])

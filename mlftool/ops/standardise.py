@@ -61,14 +61,14 @@ def _rows(v: View, rows: Rows, centre: bool, factor: str, places: list[str]) -> 
     float_of(v, m.dtype)
     store = Store(v, "result", rows.index, f"({rows.index}) % {v.y.shape[-1]}")
     reads = {name: k for k, name in enumerate(["scale", "bias"][: len(places)], 1)}
-    statistics = [n for n in v.core.outputs[1:] if n]
     extra = dict(zip(("means", "factors"), v.core.outputs[1:], strict=False))
+    kinds = {n: v.type(t).dtype.c for n, t in extra.items() if t}  # floats, also of doubles
     result = "(value - mean) * factor" if centre else "value * factor"
     if places:
         result = f"{result} * scale[{places[0]}]"
     if len(places) > 1:
         result = f"{result} + bias[{places[1]}]"
-    shrinks = load.dtype.bytes == v.out.dtype.bytes and not statistics
+    shrinks = load.dtype.bytes == v.out.dtype.bytes and not kinds
     return Kernel(
         "portable.standardise",
         "standardise.c.j2",
@@ -83,11 +83,11 @@ def _rows(v: View, rows: Rows, centre: bool, factor: str, places: list[str]) -> 
             "floating": m.dtype.c,
             "zero": m.lit(0),
             "count": m.lit(rows.n),
-            "statistics": [n for n, tensor in extra.items() if tensor],
+            "statistics": {n: "" if c == m.dtype.c else f"({c})" for n, c in kinds.items()},
         },
         (
             *around(v, *read_by(v, reads), *store.operands, x=load.tensor),
-            *(Operand(n, m.dtype.c, "out", tensor) for n, tensor in extra.items() if tensor),
+            *(Operand(n, c, "out", extra[n]) for n, c in kinds.items()),
         ),
         cost=v.y.elements * 20.0,
         includes=("mlf/kernel.h", "mlf/math.h", *load.includes, *store.includes),

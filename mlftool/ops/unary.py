@@ -69,12 +69,14 @@ def _clip(m: Maths, a: Scalar, lo: Scalar | None = None, hi: Scalar | None = Non
     return m.same(f"({below} ? {least} : {inside})")
 
 
+_ENDS = (-math.inf, math.inf)
+
+
 def _limits(known: Known) -> tuple[float, float]:
-    low, high = (*known[1:], None, None)[:2]
-    return (
-        -math.inf if low is None else float(low.item()),
-        math.inf if high is None else float(high.item()),
-    )
+    """In order: where the lower is above the upper, all becomes the upper."""
+    ends = (*known[1:], None, None)[:2]
+    low, high = (e if k is None else float(k.item()) for e, k in zip(_ENDS, ends, strict=True))
+    return min(low, high), high
 
 
 def _bounds_to_inputs(scope: Scope, d: Draft) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from mlftool.ir.dtype import HALVES, float32
 from mlftool.ir.edit import Editor
 from mlftool.ir.graph import Graph, Node, TensorType
 from mlftool.ops.base import Layout, Trait, contracts, is_a, record
@@ -130,7 +131,15 @@ def _separate_bias(e: Editor, node: Node) -> None:
         spread = e.fresh(bias + ".spread", TensorType(b.dtype, shape))
         news.append(e.add("Reshape", (bias,), node, spread))
         bias = spread
-    product = e.fresh(node.outputs[0] + ".product", out)
-    news.append(replace(node, inputs=node.inputs[:2], outputs=(product,)))
-    news.append(e.add("Add", (product, bias), node, node.outputs[0]))
+    operands, total = [*node.inputs[:2], bias], node.outputs[0]
+    if out.dtype.name in HALVES:  # one rounding, as of any other operator
+        for k, name in enumerate(operands):
+            operands[k] = e.fresh(name + ".wide", replace(e.types[name], dtype=float32))
+            news.append(e.add("Cast", (name,), node, operands[k], {"to": float32.onnx}))
+        total = e.fresh(total + ".wide", replace(out, dtype=float32))
+    product = e.fresh(node.outputs[0] + ".product", e.types[total])
+    news.append(replace(node, inputs=tuple(operands[:2]), outputs=(product,)))
+    news.append(e.add("Add", (product, operands[2]), node, total))
+    if total != node.outputs[0]:
+        news.append(e.add("Cast", (total,), node, node.outputs[0], {"to": out.dtype.onnx}))
     e.substitute([node], news)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mlftool.ir.dtype import float32
+from mlftool.ir.dtype import HALVES, float32
 from mlftool.ir.edit import Editor
 from mlftool.ir.graph import Graph, Node, TensorType
 from mlftool.ops import Trait, is_a
@@ -34,7 +34,7 @@ def widen(graph: Graph) -> Graph:
 
 
 def _narrow(e: Editor, name: str) -> bool:
-    return name in e.types and e.types[name].dtype.name in ("float16", "bfloat16")
+    return name in e.types and e.types[name].dtype.name in HALVES
 
 
 def _widen(e: Editor, node: Node) -> None:

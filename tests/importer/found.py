@@ -53,6 +53,71 @@ FOUND: dict[str, tuple[str, int, str]] = {  # name -> what becomes of it, opset,
         """g (float[3,0] x, float[0,5] z, float[1,5] v) => (float[3,5] y, float[3,5] w)
         { y = Einsum <equation="ij,jk->ik"> (x, z) w = Einsum <equation="ij,jk->ik"> (x, v) }""",
     ),
+    "limits in the wrong order": (
+        AGREES,
+        21,
+        """g (uint8[1,2,5] x, uint8[1,2,5] z) => (uint8[1,2,5] y, uint8[1,2,5] w, float[1,2,5] f)
+        <float s = {0.03}, uint8 o = {100}, uint8[2,2,1] k = {90, 110, 140, 70}, float t = {0.05},
+        uint8 p = {81}, float lo = {1.25}, float hi = {0.5}> {
+        a = DequantizeLinear (x, s, o) b = DequantizeLinear (k, s, o) c = Conv (a, b)
+        d = Clip (c, lo, hi) y = QuantizeLinear (d, t, p)
+        e = DequantizeLinear (z, s, o) g = Add (a, e) h = Clip (g, lo, hi)
+        w = QuantizeLinear (h, t, p) f = Clip (a, lo, hi) }""",
+    ),
+    "means of doubles": (
+        AGREES,
+        21,
+        """g (double[3,4] x, double[4] s) => (double[3,4] y, float[3,1] m, float[3,1] f)
+        { y, m, f = LayerNormalization (x, s) }""",
+    ),
+    "thresholds of no elements": (
+        "a limit or threshold without elements",
+        11,
+        """g (float[1,6,4] b, float[1,1,6] s, int64[0] n, float[0] t) => (int64[?,3] y)
+        { y = NonMaxSuppression (b, s, n, t, t) }""",
+    ),
+    "places on no elements": (
+        "which has no elements",
+        21,
+        "g (float[2,0] x, int64[3] i) => (float[2,3] y) { y = Gather <axis=1> (x, i) }",
+    ),
+    "elements of none": (
+        "which has no elements",
+        21,
+        """g (float[2,0] x, int64[2,3] i) => (float[2,3] y)
+        { y = GatherElements <axis=1> (x, i) }""",
+    ),
+    "rows of no table": (
+        "which has no elements",
+        21,
+        "g (float[0,2] x, int64[3,1] i) => (float[3,2] y) { y = GatherND (x, i) }",
+    ),
+    "losses of no classes": (
+        "which has no elements",
+        22,
+        """g (float[3,0,6] x, int64[3,6] t) => (float y)
+        { y = NegativeLogLikelihoodLoss <reduction="sum"> (x, t) }""",
+    ),
+    "scales of zero": (
+        AGREES,
+        21,
+        """g (int8[1,3,4] x) => (int8[1,3,2] y)
+        <float s = {0}, int8 z = {3}, int8[4,2] w = {1, 2, 3, 4, 5, 6, 7, 8}>
+        { y = QLinearMatMul (x, s, z, w, s, z, s, z) }""",
+    ),
+    "scales of no channels": (
+        AGREES,
+        17,
+        """g (int8[0,1,3] x, float[2] v) => (float[0,1,3] y, float[2] w)
+        <float[0] s = {}, int8[0] z = {}>
+        { y = DequantizeLinear <axis=0> (x, s, z) w = Neg (v) }""",
+    ),
+    "numbers in capitals": (
+        "input 'x' is uint16; expected string",
+        10,
+        """g (uint16[2] x) => (uint16[2] y)
+        { y = StringNormalizer <case_change_action="UPPER"> (x) }""",
+    ),
     "classical models of small types": (
         "input 'x' is uint8; expected double, float, int32, int64",
         17,
