@@ -46,9 +46,13 @@ What a module gives is no proof that it is right; it shows that it gives the sam
 )
 
 def _mlf_golden_test_impl(ctx):
-    golden = check_source(ctx, "golden")
-    arguments = [ctx.file.src.short_path, golden.short_path, golden.path, shown(ctx.label)]
-    return [executable(ctx, "rules.private.tools.golden", arguments, [ctx.file.src, golden])]
+    golden, made = check_source(ctx, "golden"), ctx.file.src
+    if made.short_path == golden.short_path:
+        # Among the runfiles one would stand for both, and the test could not fail.
+        made = ctx.actions.declare_file("%s.files/%s" % (ctx.label.name, made.basename))
+        ctx.actions.symlink(output = made, target_file = ctx.file.src)
+    arguments = [made.short_path, golden.short_path, golden.path, shown(ctx.label)]
+    return [executable(ctx, "rules.private.tools.golden", arguments, [made, golden])]
 
 mlf_golden_test = rule(
     doc = """Fails when a file that the build makes is not the committed one, and shows what differs.

@@ -79,12 +79,13 @@ mlf_benchmark(
     runner = "@models//gesture_int8:host_runner",
     vectors = "//:models/gesture_int8.npz",
 )
+# What is made has the name of what is committed.
 mlf_vectors(
-    name = "vectors",
+    name = "golden",
     inputs = "//:models/gesture_int8.npz",
     runner = "@models//gesture_int8:host_runner",
 )
-mlf_golden_test(name = "vectors_test", size = "small", golden = "golden.npz", src = "vectors")
+mlf_golden_test(name = "vectors_test", size = "small", golden = "golden.npz", src = "golden")
 
 cc_library(name = "hooks", srcs = ["main.c"])
 mlf_board(name = "board", linker_script = "board.ld", target = "cortex-m4")
