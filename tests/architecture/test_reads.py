@@ -201,18 +201,14 @@ def test_all_run_where_nothing_is_kept_or_there_is_no_sandbox(
     sources = project.folder / "sources"
     template = sources / "mlftool/ops/a.j2"
     before = template.stat().st_ino
-    environment = {**os.environ, "MLFTOOL_TEST_CACHE": str(project.folder / "kept")}
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-p",
-        "no:cacheprovider",
-        "tests/room/test_forked.py",
-    ]
-    done = subprocess.run(
-        command, cwd=sources, env=environment | {"PYTHONPATH": "."}, capture_output=True, text=True
-    )
+    environment = {
+        **os.environ,
+        "MLFTOOL_TEST_CACHE": str(project.folder / "kept"),
+        "PYTHONPATH": os.pathsep.join([".", os.environ.get("PYTHONPATH", "")]),
+    }
+    options = ("-p", "no:cacheprovider", "tests/room/test_forked.py")
+    command = [sys.executable, "-m", "pytest", *options]
+    done = subprocess.run(command, cwd=sources, env=environment, capture_output=True, text=True)
     assert "1 passed" in done.stdout, done.stdout + done.stderr
     assert template.stat().st_ino == before
 

@@ -30,7 +30,7 @@ NAMES = [
 ]
 ELEMENTS = {
     *("html", "head", "meta", "title", "style", "body", "h1", "p", "section", "h2", "div", "span"),
-    *("b", "table", "thead", "tbody", "tfoot", "tr", "th", "td", "code", "pre"),
+    *("b", "table", "thead", "tbody", "tfoot", "tr", "th", "td", "code", "pre", "wbr"),
     *("svg", "rect", "text", "g", "line", "path"),
 }
 

@@ -17,7 +17,7 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT / p) for p in ("", "tests/proof", "tests/random", "tests/support")]
 
-from campaign import KINDS  # noqa: E402
+from campaign import OWN  # noqa: E402
 from campaign import network as network_of  # noqa: E402
 from machine import FIRST, WAYS  # noqa: E402
 
@@ -40,7 +40,7 @@ MINE = ("MLF0900", "MLF0510")
 def findings(seed: int, first: int, count: int, made: Counter[str]) -> Iterator[str]:
     """What is wrong, a line each; `made` counts archives and refusals."""
     for k in range(first, first + count):
-        network = network_of(seed, k, sorted(KINDS)[k % len(KINDS)])
+        network = network_of(seed, k, sorted(OWN)[k % len(OWN)])
         if not network.operators:
             continue
         made["networks"] += 1

@@ -27,8 +27,9 @@ def _neighbour(seed: int, index: int) -> Network:
     return neighbour(seed, index)
 
 
-# The generators besides the first.
+# The generators besides the first, and those that need nothing of another room.
 MORE = {"other": made, "shapes": shaped, "neighbours": _neighbour}
+OWN = (*MENUS, "other", "shapes")
 KINDS = (*MENUS, *MORE)
 
 

@@ -57,10 +57,10 @@ def gemm_f32() -> onnx.ModelProto:
     return net.model(net.node("Gemm", x, net.const(weights(6, 5) / 4, np.float32)))
 
 
-def pool_s8() -> onnx.ModelProto:
+def pool_s8(channels: int = 2, pad: int = 1) -> onnx.ModelProto:
     net = Net()
-    x = net.dq(net.input("x", np.int8, (1, 2, 5, 5)), 0.05, np.int8(3))
-    y = net.node("AveragePool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
+    x = net.dq(net.input("x", np.int8, (1, channels, 5, 5)), 0.05, np.int8(3))
+    y = net.node("AveragePool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[pad] * 4)
     return net.model(net.q(y, 0.05, np.int8(3)))
 
 
@@ -122,6 +122,7 @@ FAMILIES: dict[str, tuple[str, Callable[[], onnx.ModelProto]]] = {
     "helium_quads": ("cortex-m55", lambda: quantised_conv(1)),
     "helium_octets": ("cortex-m55", lambda: quantised_conv(4, stride=2)),
     "helium_patches": ("cortex-m55", lambda: quantised_conv(4)),
+    "helium_pool": ("cortex-m55", lambda: pool_s8(8, pad=0)),
     "narrow": ("cortex-m0", lambda: quantised_conv(1)),
     "narrow_planes": ("cortex-m0", lambda: quantised_conv(4)),
     "tiles": ("rv32imc", lambda: quantised_conv(1)),

@@ -179,6 +179,32 @@ def tables(seed: int) -> onnx.ModelProto:
     return net.model(*outs)
 
 
+def means(seed: int) -> onnx.ModelProto:
+    """Windows inside their images: whole ones, whole rows, parts, and 255 elements; some with
+    channels, a type or a padding that no vector takes."""
+    rng = np.random.default_rng(seed)
+    net = Net()
+    outs = []
+    cases: list[tuple[int, tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
+        (8, (5, 5), (5, 5), {}),
+        (16, (6, 7), (2, 7), {"strides": [2, 1]}),
+        (24, (6, 7), (3, 2), {"strides": [1, 2]}),
+        (8, (15, 17), (15, 17), {}),
+        (8, (12,), (4,), {"strides": [3]}),
+        (8, (9, 9), (3, 3), {"dilations": [2, 3]}),
+        (8, (2, 4, 3), (2, 2, 3), {}),
+        (12, (4, 4), (4, 4), {}),
+        (8, (4, 4), (3, 3), {"pads": [1, 1, 1, 1]}),
+    ]
+    for k, (channels, size, kernel, attrs) in enumerate(cases):
+        kind = np.uint8 if k == len(cases) - 1 else np.int8
+        x = net.input(f"x{k}", kind, (1 + k % 2, channels, *size))
+        zero, scale = kind(rng.integers(0, 128)), rng.uniform(0.01, 0.2)
+        y = net.node("AveragePool", net.dq(x, scale, zero), kernel_shape=list(kernel), **attrs)
+        outs.append(net.q(y, scale * rng.uniform(0.1, 1), kind(rng.integers(0, 100))))
+    return net.model(*outs)
+
+
 def lines(seed: int) -> onnx.ModelProto:
     """Depthwise layers on a single row or column, and kernels that are one."""
     rng = np.random.default_rng(seed)

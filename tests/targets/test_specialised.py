@@ -13,6 +13,7 @@ from kernel_cases import (
     chains,
     lines,
     many_layers,
+    means,
     products,
     residuals,
     strips,
@@ -37,7 +38,10 @@ PORTABLE = "armv7-a"  # an FPU and nothing else: what quantises multiplies float
 LEVELS = {"cortex-m4": "-O2", "cortex-m55": "-O2"}
 BOARD_TARGETS = ("cortex-m0", "cortex-m3", "cortex-m4", "cortex-m55", "rv32imc", "rv32imafc")
 SPECIALISED = (*BOARD_TARGETS[:-1], "host")  # the last one has the kernels of the one before
-OPERATORS = ("QLinearConv", "com.microsoft.QGemm", "QLinearMatMul", "mlf.Table")
+OPERATORS = (
+    *("QLinearConv", "com.microsoft.QGemm", "QLinearMatMul"),
+    *("com.microsoft.QLinearAveragePool", "mlf.Table"),
+)
 FEATURES = {target: TARGETS[target].features for target in SPECIALISED}
 # What bids on these models and never wins, since another kernel of the core is better each time.
 BEATEN: dict[str, set[str]] = {
@@ -59,6 +63,7 @@ MODELS = {
     "strips": strips(10),
     "lines": lines(9),
     "tables": tables(7),
+    "means": means(11),
     "products": products(8),
     # Weights that two channels in a halfword cannot hold.
     "least": FAMILIES["dsp_two_by_two"][1](),
