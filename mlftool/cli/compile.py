@@ -13,6 +13,7 @@ from typing import Any
 from mlftool.cli import tvmc_options
 from mlftool.cli.inputs import add_inputs, given_inputs
 from mlftool.cli.options import add_compile_options, compile_options, natural
+from mlftool.cli.terminal import terminal_of
 from mlftool.codegen.names import check_module_name, module_name_of
 from mlftool.errors import one_line
 
@@ -101,6 +102,7 @@ def run(args: argparse.Namespace) -> int:
         library.write_library(made, str(args.model), args.output)
     else:
         write_tar(made, args.output)
+    terminal_of(args).show(remark for m in modules for remark in m.imported.remarks)
     for report in filter(None, (m.report for m in modules)):
         print(json.dumps(report.to_json(), indent=1) if args.json else "\n".join(report.lines()))
     if args.verbose or (sys.stderr.isatty() and not args.quiet):

@@ -154,7 +154,7 @@ def _imported(graph: GraphProto, name: str, scope: Scope, known: int) -> Graph:
 
 
 def _remark(scope: Scope, output: str, text: str) -> Problem:
-    help = "onnxruntime computes that, too; export the model with the right shape"
+    help = "export the model with the right shape, or expect the one that is computed"
     where = f"output '{output}'"
     return Problem("MLF0315", text, scope.file, path=where, help=help, severity="warning")
 

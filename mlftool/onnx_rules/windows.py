@@ -29,15 +29,19 @@ def spelt_window(scope: Scope, d: Draft) -> None:
     dilations = d.attrs.get("dilations") or [1] * len(spatial)
     pads = d.attrs.get("pads") or [0] * (2 * len(spatial))
     auto_pad = d.attrs.pop("auto_pad", "NOTSET")
-    if auto_pad in ("SAME_UPPER", "SAME_LOWER"):
+    same = auto_pad in ("SAME_UPPER", "SAME_LOWER")
+    if same:
         totals = [
             max(0, (-(-n // s) - 1) * s + (k - 1) * dl + 1 - n)
             for n, s, k, dl in zip(spatial, strides, kernel, dilations, strict=True)
         ]
         pads = halves(totals, auto_pad == "SAME_UPPER")
     d.attrs.update(kernel_shape=kernel, strides=strides, dilations=dilations, pads=pads)
-    if d.attrs.pop("ceil_mode", 0) and auto_pad == "NOTSET":
-        d.out_shape = (*type_.shape[:2], *_rounded_up(spatial, kernel, strides, dilations, pads))
+    if d.attrs.pop("ceil_mode", 0):
+        out = _rounded_up(spatial, kernel, strides, dilations, pads)
+        if same:
+            out = [-(-n // s) for n, s in zip(spatial, strides, strict=True)]
+        d.out_shape = (*type_.shape[:2], *out)
     if len(d.outputs) < 2:  # it is the order in which the second output counts
         d.attrs.pop("storage_order", None)
 

@@ -162,6 +162,15 @@ def _relay_extents(s: Site, size: Sequence[int], ceil: bool) -> tuple[int, ...]:
     return tuple(result)
 
 
+def _pool_auto_pad(f: Facts) -> str:
+    """The standard's output is as large as without dilations; onnxruntime's is not."""
+    mode, dilations = f.attrs.get("auto_pad", ""), f.attrs.get("dilations") or []
+    apart = any(k > 1 and d > 1 for k, d in zip(f.attrs["kernel_shape"], dilations, strict=False))
+    if mode.startswith("SAME") and apart:
+        return f"auto_pad {mode} with dilations, of which implementations differ; give pads instead"
+    return auto_pad(f)
+
+
 def _pool_pads(f: Facts) -> str:
     kernel = f.attrs["kernel_shape"]
     pads = f.attrs.get("pads") or [0] * (2 * len(kernel))
@@ -174,7 +183,7 @@ def _pool_pads(f: Facts) -> str:
     "MaxPool",
     *(Trait.KEPT, Trait.SPATIAL, Trait.EPILOGUE, Trait.ORDER_PRESERVING),
     moved=Moved(None, (0,)),
-    checks=(auto_pad, _pool_pads),
+    checks=(_pool_auto_pad, _pool_pads),
     resolve=spelt_window,
     extents=of_batches,
     relay=_relay_pool("max"),
@@ -215,7 +224,7 @@ for _name in ("GlobalAveragePool", "GlobalMaxPool"):
 @op(
     "LpPool",
     *(Trait.KEPT, Trait.SPATIAL, Trait.EPILOGUE, Trait.PROLOGUE),
-    checks=(_norm,),
+    checks=(_pool_auto_pad, _norm),
     resolve=spelt_window,
 )
 def lp_pool(v: View) -> Kernel:
@@ -312,7 +321,7 @@ def averages(v: View, requantize: str) -> Kernel:
     "AveragePool",
     *(Trait.KEPT, Trait.SPATIAL, Trait.EPILOGUE, Trait.PROLOGUE),
     quantised="com.microsoft.QLinearAveragePool",
-    checks=(auto_pad, _pool_pads),
+    checks=(_pool_auto_pad, _pool_pads),
     resolve=spelt_window,
     extents=of_batches,
     relay=_relay_pool("avg"),

@@ -154,3 +154,18 @@ def test_a_command_in_a_hint_can_be_typed(
     assert (odd.parent / "my model.tar").is_file()
     assert main(["profile", "models.yaml:a b"]) == 2
     assert "models.yaml --entry 'a b'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_compile_says_what_a_model_declares_wrongly(
+    quiet: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    head = '<ir_version: 9, opset_import: ["": 17]>'
+    save(
+        parser.parse_model(f"{head} g (float[2,3] x) => (float[3,3] y) {{ y = Relu (x) }}"),
+        tmp_path / "m.onnx",
+    )
+    words = ["compile", str(tmp_path / "m.onnx"), "-o", str(tmp_path / "m.tar")]
+    assert main([*words, *(["-q"] if quiet else [])]) == 0
+    said = "declared as float32[3x3], but the model computes float32[2x3]"
+    assert (said in capsys.readouterr().err) == (not quiet)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,6 +11,9 @@ import pytest
 from batch import compile_model
 from builders import Net
 from cases import Case, Results
+from oracle import session
+
+from mlftool.errors import MlfError
 
 
 def pool(op: str, dtype: Any, seed: int) -> Case:
@@ -267,3 +271,28 @@ def test_places_have_the_shape_of_the_largest() -> None:
     model.graph.node[0].output.append("places")
     graph = compile_model(model).imported
     assert [graph.types[name].shape for name in graph.outputs] == [(1, 1, 1), (1, 1, 1)]
+
+
+@pytest.mark.parametrize("mode", ["NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"])
+@pytest.mark.parametrize("op", ["MaxPool", "AveragePool", "LpPool"])
+def test_rounding_up_gives_the_extents_of_onnxruntime(op: str, mode: str) -> None:
+    """onnx's own inference keeps windows that start past the input, and takes SAME for more."""
+    for n, kernel, stride in itertools.product((3, 4, 5, 7), (1, 2, 3), (1, 2, 3, 4)):
+        if mode.startswith("SAME") and kernel < stride:
+            continue  # onnxruntime's MaxPool refuses some of these
+        net = Net()
+        x = net.input("x", np.float32, (1, 1, n))
+        attrs = {"kernel_shape": [kernel], "strides": [stride], "auto_pad": mode}
+        model = net.model(net.node(op, x, ceil_mode=1, **attrs))
+        (expected,) = session(model, integer=False).run(None, {"x": np.ones((1, 1, n), np.float32)})
+        graph = compile_model(model).imported
+        assert graph.types[graph.outputs[0]].shape == expected.shape, (n, kernel, stride)
+
+
+@pytest.mark.parametrize("op", ["MaxPool", "AveragePool", "LpPool"])
+def test_same_padding_of_dilated_windows_is_refused(op: str) -> None:
+    net = Net()
+    x = net.input("x", np.float32, (1, 1, 7))
+    attrs = {"kernel_shape": [3], "dilations": [2], "auto_pad": "SAME_UPPER"}
+    with pytest.raises(MlfError, match="auto_pad SAME_UPPER with dilations"):
+        compile_model(net.model(net.node(op, x, **attrs)))

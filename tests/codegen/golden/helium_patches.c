@@ -45,7 +45,7 @@ MLF_KERNEL void tvmgen_helium_patches_qlinearconv(const int8_t *x, const int8_t 
     const int8_t *const xi = x;
     int8_t *const yi = y;
     for (int32_t first = 0; first < 4; first += 4) {
-      int8_t taps[4 * MLF_TAPS];
+      int8_t taps[96]; // MLF_TAPS for each of four channels
       mlf_patch_taps(taps, w + first * 9, 3, 3);
       mlf_patch_push(patches + 64, xi + first, -1, 6, 20, 4, 5, -3);
       for (int32_t r = 0; r < 6; r += 2) {
