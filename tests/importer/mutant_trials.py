@@ -47,6 +47,7 @@ MEMORY = 2 << 30  # of address space that a compile may add
 BATCH = 200  # mutants of one child
 MENUS = {"damaged": damage, "swapped": swapped, "dented": dented, "woven": woven}
 LINE = re.compile(r"(FILE: error\[MLF0[2-4]\d\d\]: .+|help: .+)")
+WARNING = re.compile(r"FILE: warning\[MLF0315\]: output .+|help: .+")
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ def complaint(data: bytes, path: Path) -> tuple[str, bool]:
     lines = [
         line for line in lines if not line.startswith("mlftool: compiling ")
     ]  # when it is slow
-    if code == 0 and not lines and written:
+    if code == 0 and all(map(WARNING.fullmatch, lines)) and written:
         return "", True
     if code == 2 and lines and all(map(LINE.fullmatch, lines)):
         return "wrote an archive all the same" if written else "", False
