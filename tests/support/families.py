@@ -122,7 +122,7 @@ FAMILIES: dict[str, tuple[str, Callable[[], onnx.ModelProto]]] = {
     "helium_quads": ("cortex-m55", lambda: quantised_conv(1)),
     "helium_octets": ("cortex-m55", lambda: quantised_conv(4, stride=2)),
     "helium_patches": ("cortex-m55", lambda: quantised_conv(4)),
-    "helium_pool": ("cortex-m55", lambda: pool_s8(8, pad=0)),
+    "helium_average": ("cortex-m55", lambda: pool_s8(8, pad=0)),
     "narrow": ("cortex-m0", lambda: quantised_conv(1)),
     "narrow_planes": ("cortex-m0", lambda: quantised_conv(4)),
     "tiles": ("rv32imc", lambda: quantised_conv(1)),
