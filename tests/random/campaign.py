@@ -27,9 +27,10 @@ def _neighbour(seed: int, index: int) -> Network:
     return neighbour(seed, index)
 
 
-# The generators besides the first, and those that need nothing of another room.
-MORE = {"other": made, "shapes": shaped, "neighbours": _neighbour}
-OWN = (*MENUS, "other", "shapes")
+# The generators besides the first.
+OWN_MORE = {"other": made, "shapes": shaped}
+MORE = {**OWN_MORE, "neighbours": _neighbour}
+OWN = (*MENUS, *OWN_MORE)  # need nothing of another room
 KINDS = (*MENUS, *MORE)
 
 
