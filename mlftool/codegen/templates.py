@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +25,19 @@ _TEMPLATES = Environment(
     auto_reload=False,
 )
 
-# Factors of 1 and addends of 0 are left out.
-_TEMPLATES.filters["times"] = lambda n: "" if n == 1 else f" * {n}"
-_TEMPLATES.filters["less"] = lambda n: "" if n == 0 else f" - {n}"
+
+def _operation(operator: str, neutral: int) -> Callable[[int | str], str]:
+    """A filter for the right side of an operator: nothing where it has no effect. Numbers that are
+    holes stay for `filled` to leave out, since layers that share a function may differ in them."""
+    return lambda n: "" if type(n) is int and n == neutral else f" {operator} {n}"
+
+
+_TEMPLATES.filters |= {
+    "times": _operation("*", 1),
+    "over": _operation("/", 1),
+    "plus": _operation("+", 0),
+    "less": _operation("-", 0),
+}
 
 
 def render(template: str, **values: Any) -> str:

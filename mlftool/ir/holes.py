@@ -60,10 +60,47 @@ def pieces(text: str) -> list[str | Hole]:
 
 
 def filled(text: str, fill: Callable[[Hole], str] = lambda hole: hole.text) -> str:
-    """The text with what `fill` gives in its holes, the literals of numbers without it."""
+    """The text with what `fill` gives in its holes, the literals of numbers without it. A factor of
+    1 and an addend of 0 leave together with their operator: `ky * 1 - 0` becomes `ky`."""
     if _MARK not in text:
         return text
-    return "".join(p if isinstance(p, str) else fill(p) for p in pieces(text))
+    done, rest = "", pieces(text)
+    for k, piece in enumerate(rest):
+        if isinstance(piece, str):
+            done += piece
+            continue
+        value, after = fill(piece), rest[k + 1]
+        assert isinstance(after, str)
+        if piece.kind == "i" and value in _OPERATORS and after.startswith(_ENDS):
+            if operator := _left_out(done, value, after):
+                done = done.removesuffix(operator)
+                continue
+            if after.startswith(_LEADING[value]) and done.endswith(_STARTS):
+                rest[k + 1] = after.removeprefix(_LEADING[value])
+                continue
+        done += value
+    return done
+
+
+# What leaves with a neutral number: the operator before it, or, at the start of a term, behind it.
+_OPERATORS = {"0": (" + ", " - ", " << ", " >> "), "1": (" * ", " / ")}
+_LEADING = {"0": " + ", "1": " * "}
+_STARTS = ("(", "[", "= ", ", ", "return ")
+_ENDS = (" ", ";", ",", ")", "]")  # the number is a whole token, and no table or call
+_TIGHTER = {
+    " + ": (" * ", " / ", " % "),
+    " - ": (" * ", " / ", " % "),
+    " << ": (" * ", " / ", " % ", " + ", " - "),
+    " >> ": (" * ", " / ", " % ", " + ", " - "),
+}
+
+
+def _left_out(before: str, value: str, after: str) -> str:
+    """The operator between `before` and a neutral number which nothing `after` binds tighter."""
+    for operator in _OPERATORS[value]:
+        if before.endswith(operator) and not after.startswith(_TIGHTER.get(operator, "\n")):
+            return operator
+    return ""
 
 
 def form(text: str) -> str:

@@ -45,11 +45,11 @@ MLF_KERNEL void tvmgen_contract_any_conv(const float *MLF_RESTRICT x, const floa
             for (int32_t k0 = 0; k0 < 2; k0++) {
               for (int32_t k1 = 0; k1 < 2; k1++) {
                 for (int32_t k2 = 0; k2 < 2; k2++) {
-                  const int32_t i0 = o0 * 1 - 0 + k0 * 1;
-                  const int32_t i1 = o1 * 1 - 0 + k1 * 1;
-                  const int32_t i2 = o2 * 1 - 0 + k2 * 1;
+                  const int32_t i0 = o0 + k0;
+                  const int32_t i1 = o1 + k1;
+                  const int32_t i2 = o2 + k2;
                   if (i0 >= 0 && i0 < 4 && i1 >= 0 && i1 < 4 && i2 >= 0 && i2 < 4) {
-                    const float *xp = x + ((((image * 4 + i0) * 4 + i1) * 4 + i2)) * 2 + oc / 1 * 1;
+                    const float *xp = x + ((((image * 4 + i0) * 4 + i1) * 4 + i2)) * 2 + oc;
                     for (int32_t c = 0; c < 1; c++) {
                       acc += xp[c] * wp[c];
                     }

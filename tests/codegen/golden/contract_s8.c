@@ -51,8 +51,8 @@ MLF_KERNEL void tvmgen_contract_s8_qlinearconv(const int8_t *MLF_RESTRICT x, con
     int32_t step0;
     {
       const int32_t q = p;
-      const int32_t iy = q / 5 % 6 * 1 - 1;
-      const int32_t ix = q % 5 * 1 - 1;
+      const int32_t iy = q / 5 % 6 - 1;
+      const int32_t ix = q % 5 - 1;
       const int8_t *const image = x + q / 30 * 120;
       if (iy >= 0 && ix >= 0 && iy <= 3 && ix <= 2) {
         from0 = image + (iy * 5 + ix) * 4;
@@ -62,9 +62,9 @@ MLF_KERNEL void tvmgen_contract_s8_qlinearconv(const int8_t *MLF_RESTRICT x, con
         from0 = to;
         step0 = 12;
         for (int32_t ky = 0; ky < 3; ky++) {
-          const int32_t y0 = iy + ky * 1;
+          const int32_t y0 = iy + ky;
           for (int32_t kx = 0; kx < 3; kx++) {
-            const int32_t x0 = ix + kx * 1;
+            const int32_t x0 = ix + kx;
             const bool inside = y0 >= 0 && y0 < 6 && x0 >= 0 && x0 < 5;
             for (int32_t c = 0; c < 4; c++) {
               *to++ = inside ? image[(y0 * 5 + x0) * 4 + c] : (int8_t)-3;
@@ -77,8 +77,8 @@ MLF_KERNEL void tvmgen_contract_s8_qlinearconv(const int8_t *MLF_RESTRICT x, con
     int32_t step1;
     {
       const int32_t q = p + 1;
-      const int32_t iy = q / 5 % 6 * 1 - 1;
-      const int32_t ix = q % 5 * 1 - 1;
+      const int32_t iy = q / 5 % 6 - 1;
+      const int32_t ix = q % 5 - 1;
       const int8_t *const image = x + q / 30 * 120;
       if (iy >= 0 && ix >= 0 && iy <= 3 && ix <= 2) {
         from1 = image + (iy * 5 + ix) * 4;
@@ -88,9 +88,9 @@ MLF_KERNEL void tvmgen_contract_s8_qlinearconv(const int8_t *MLF_RESTRICT x, con
         from1 = to;
         step1 = 12;
         for (int32_t ky = 0; ky < 3; ky++) {
-          const int32_t y0 = iy + ky * 1;
+          const int32_t y0 = iy + ky;
           for (int32_t kx = 0; kx < 3; kx++) {
-            const int32_t x0 = ix + kx * 1;
+            const int32_t x0 = ix + kx;
             const bool inside = y0 >= 0 && y0 < 6 && x0 >= 0 && x0 < 5;
             for (int32_t c = 0; c < 4; c++) {
               *to++ = inside ? image[(y0 * 5 + x0) * 4 + c] : (int8_t)-3;

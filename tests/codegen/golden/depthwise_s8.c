@@ -47,8 +47,8 @@ MLF_KERNEL void tvmgen_depthwise_s8_transpose(const int8_t *MLF_RESTRICT x, int8
 //   by integers.portable.depthwise
 MLF_KERNEL void tvmgen_depthwise_s8_qlinearconv(const int8_t *MLF_RESTRICT x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b, const int32_t *MLF_RESTRICT b_inner, const float *MLF_RESTRICT scale, const int32_t *MLF_RESTRICT m, int8_t *MLF_RESTRICT y) {
   for (int32_t p = 0; p < 30; p++) {
-    const int32_t iy = p / 5 % 6 * 1 - 1;
-    const int32_t ix = p % 5 * 1 - 1;
+    const int32_t iy = p / 5 % 6 - 1;
+    const int32_t ix = p % 5 - 1;
     const int8_t *const image = x + p / 30 * 120;
     if (iy >= 0 && ix >= 0 && iy <= 3 && ix <= 2) {
       const int8_t *const xp = image + (iy * 5 + ix) * 4;
@@ -67,14 +67,14 @@ MLF_KERNEL void tvmgen_depthwise_s8_qlinearconv(const int8_t *MLF_RESTRICT x, co
       }
       continue;
     }
-    const int32_t ky0 = iy < 0 ? (-iy + 0) / 1 : 0;
-    const int32_t ky1 = mlf_min_i32(3, (6 - iy) / 1);
-    const int32_t kx0 = ix < 0 ? (-ix + 0) / 1 : 0;
-    const int32_t kx1 = mlf_min_i32(3, (5 - ix) / 1);
+    const int32_t ky0 = iy < 0 ? (-iy) : 0;
+    const int32_t ky1 = mlf_min_i32(3, (6 - iy));
+    const int32_t kx0 = ix < 0 ? (-ix) : 0;
+    const int32_t kx1 = mlf_min_i32(3, (5 - ix));
     for (int32_t c = 0; c < 4; c++) {
       int32_t acc = b[c];
       for (int32_t ky = ky0; ky < ky1; ky++) {
-        const int8_t *xp = image + ((iy + ky * 1) * 5 + ix + kx0 * 1) * 4 + c;
+        const int8_t *xp = image + ((iy + ky) * 5 + ix + kx0) * 4 + c;
         const int8_t *wp = w + (ky * 3 + kx0) * 4 + c;
         for (int32_t kx = kx0; kx < kx1; kx++) {
           acc += ((int32_t)*xp - (-3)) * (int32_t)*wp;

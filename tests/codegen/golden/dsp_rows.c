@@ -40,7 +40,7 @@ MLF_KERNEL void tvmgen_dsp_rows_qlinearconv(const int8_t *x, const uint32_t *MLF
   mlf_fill_words(ring, mlf_pair_s16(-3, -3), 42);
   for (int32_t oy = 0; oy < 6; oy++) {
     for (int32_t r = oy == 0 ? 0 : 2; r < 3; r++) {
-      const int32_t iy = oy * 1 + r - 1;
+      const int32_t iy = oy + r - 1;
       uint32_t *to = ring + r * 14;
       if (iy < 0 || iy >= 6) {
         mlf_fill_words(to, mlf_pair_s16(-3, -3), 14);
@@ -237,8 +237,8 @@ MLF_KERNEL void tvmgen_dsp_rows_qlinearconv(const int8_t *x, const uint32_t *MLF
           for (int32_t k = 0; k < 3; k++) {
             const uint32_t word = *wp++;
             const uint32_t lower = mlf_sxtb16(word);
-            all0 = mlf_smlad(c0[k + 0], word, all0);
-            acc00 = mlf_smlad(c0[k + 0], lower, acc00);
+            all0 = mlf_smlad(c0[k], word, all0);
+            acc00 = mlf_smlad(c0[k], lower, acc00);
             all1 = mlf_smlad(c0[k + 1], word, all1);
             acc10 = mlf_smlad(c0[k + 1], lower, acc10);
             all2 = mlf_smlad(c0[k + 2], word, all2);
@@ -404,8 +404,8 @@ MLF_KERNEL void tvmgen_dsp_rows_qlinearconv(const int8_t *x, const uint32_t *MLF
           for (int32_t k = 0; k < 3; k++) {
             const uint32_t word = *wp++;
             const uint32_t lower = mlf_sxtb16(word);
-            all0 = mlf_smlad(c0[k + 0], word, all0);
-            acc00 = mlf_smlad(c0[k + 0], lower, acc00);
+            all0 = mlf_smlad(c0[k], word, all0);
+            acc00 = mlf_smlad(c0[k], lower, acc00);
             all1 = mlf_smlad(c0[k + 1], word, all1);
             acc10 = mlf_smlad(c0[k + 1], lower, acc10);
           }

@@ -30,7 +30,7 @@ MLF_KERNEL void tvmgen_dsp_rows_of_four_qgemm(const int8_t *MLF_RESTRICT x, cons
   for (int32_t p = 0; p < 1; p += 1) {
     const int8_t *wp = w;
     for (int32_t oc = 0; oc < 5; oc += 4) {
-      int32_t acc00 = b[oc + 0];
+      int32_t acc00 = b[oc];
       int32_t acc01 = b[oc + 1];
       int32_t acc02 = b[oc + 2];
       int32_t acc03 = b[oc + 3];
@@ -38,7 +38,7 @@ MLF_KERNEL void tvmgen_dsp_rows_of_four_qgemm(const int8_t *MLF_RESTRICT x, cons
         const uint32_t v = mlf_load32(x + k);
         const uint32_t even = mlf_sxtb16(v);
         const uint32_t odd = mlf_sxtb16_ror8(v);
-        const uint32_t w0 = mlf_load32(wp + 0);
+        const uint32_t w0 = mlf_load32(wp);
         acc00 = mlf_smlad(even, mlf_sxtb16(w0), acc00);
         acc00 = mlf_smlad(odd, mlf_sxtb16_ror8(w0), acc00);
         const uint32_t w1 = mlf_load32(wp + 4);

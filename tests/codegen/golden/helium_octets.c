@@ -50,7 +50,7 @@ MLF_KERNEL void tvmgen_helium_octets_qlinearconv(const int8_t *x, const int8_t *
       const int32_t taps = mlf_min_i32(5 - ix, 3) - left;
       mlf_mve_fill(window, -3, 36);
       for (int32_t ky = 0; ky < 3; ky++) {
-        const int32_t y0 = iy + ky * 1;
+        const int32_t y0 = iy + ky;
         if (y0 >= 0 && y0 < 6 && taps > 0) {
           const int8_t *const from = at + (ky * 5 + left) * 4;
           mlf_mve_copy(window + (ky * 3 + left) * 4, from, taps * 4);
@@ -59,9 +59,9 @@ MLF_KERNEL void tvmgen_helium_octets_qlinearconv(const int8_t *x, const int8_t *
       at = window;
       pitch = 12;
     }
-    const int8_t *row0 = at + 0 * pitch + 4;
-    const int8_t *row1 = at + 1 * pitch + 4;
-    const int8_t *row2 = at + 2 * pitch + 4;
+    const int8_t *row0 = at + 4;
+    const int8_t *row1 = at + pitch + 4;
+    const int8_t *row2 = at + pitch * 2 + 4;
     const int8_t *wp = w;
     for (int32_t c = 0; c < 4; c += 8) {
       const int32_t n = mlf_min_i32(8, 4 - c);

@@ -56,8 +56,8 @@ MLF_KERNEL void tvmgen_narrow_qlinearconv(const int8_t *x, const uint8_t *MLF_RE
   memset(column + 36, 0, 4);
   for (int32_t p = 0; p < 30; p++) {
     uint32_t sum = 0;
-    const int32_t iy = p / 5 * 1 - 1;
-    const int32_t ix = p % 5 * 1 - 1;
+    const int32_t iy = p / 5 - 1;
+    const int32_t ix = p % 5 - 1;
     const int8_t *const image = x;
     uint8_t *to = column;
     const int32_t left = ix < 0 ? -ix : 0;
@@ -68,7 +68,7 @@ MLF_KERNEL void tvmgen_narrow_qlinearconv(const int8_t *x, const uint8_t *MLF_RE
       sum = 4500U;
     }
     for (int32_t ky = 0; ky < 3; ky++) {
-      const int32_t y0 = iy + ky * 1;
+      const int32_t y0 = iy + ky;
       if (y0 >= 0 && y0 < 6 && taps > 0) {
         sum += mlf_take_bytes(to + left * 4, image + (y0 * 5 + ix + left) * 4, taps * 4, 128);
         if (outside) {

@@ -42,8 +42,8 @@ MLF_KERNEL void tvmgen_simd_depthwise_qlinearconv(const int8_t *MLF_RESTRICT x, 
     outside[c] = -3;
   }
   for (int32_t p = 0; p < 30; p++) {
-    const int32_t iy = p / 5 % 6 * 1 - 1;
-    const int32_t ix = p % 5 * 1 - 1;
+    const int32_t iy = p / 5 % 6 - 1;
+    const int32_t ix = p % 5 - 1;
     const int8_t *const image = x + p / 30 * 120;
     const int32_t y0 = iy;
     const int32_t y1 = iy + 1;

@@ -53,8 +53,8 @@ MLF_KERNEL void tvmgen_tiles_qlinearconv(const int8_t *x, const int8_t *MLF_REST
     int8_t *to = columns;
     for (int32_t j = 0; j < 3; j++) {
       const int32_t q = p + j;
-      const int32_t iy = q / 5 % 6 * 1 - 1;
-      const int32_t ix = q % 5 * 1 - 1;
+      const int32_t iy = q / 5 % 6 - 1;
+      const int32_t ix = q % 5 - 1;
       const int8_t *const image = x + q / 30 * 120;
       const int32_t left = ix < 0 ? -ix : 0;
       const int32_t taps = mlf_min_i32(5 - ix, 3) - left;
@@ -62,7 +62,7 @@ MLF_KERNEL void tvmgen_tiles_qlinearconv(const int8_t *x, const int8_t *MLF_REST
         memset(to, -3, 36);
       }
       for (int32_t ky = 0; ky < 3; ky++) {
-        const int32_t y0 = iy + ky * 1;
+        const int32_t y0 = iy + ky;
         if (y0 >= 0 && y0 < 6 && taps > 0) {
           memcpy(to + left * 4, image + (y0 * 5 + ix + left) * 4, (size_t)(taps * 4));
         }
@@ -71,7 +71,7 @@ MLF_KERNEL void tvmgen_tiles_qlinearconv(const int8_t *x, const int8_t *MLF_REST
     }
     const int8_t *wp = w;
     for (int32_t oc = 0; oc < 4; oc += 4) {
-      int32_t acc00 = b[oc + 0];
+      int32_t acc00 = b[oc];
       int32_t acc01 = b[oc + 1];
       int32_t acc02 = b[oc + 2];
       int32_t acc03 = b[oc + 3];

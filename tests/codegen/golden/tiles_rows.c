@@ -69,7 +69,7 @@ MLF_KERNEL void tvmgen_tiles_rows_qlinearconv(const int8_t *x, const int8_t *MLF
         const int32_t w7 = taps[7];
         const int32_t w8 = taps[8];
         const int32_t bias = b[c];
-        const int8_t *at0 = rows + (oy + 0) % 3 * 28 + c;
+        const int8_t *at0 = rows + oy % 3 * 28 + c;
         const int8_t *at1 = rows + (oy + 1) % 3 * 28 + c;
         const int8_t *at2 = rows + (oy + 2) % 3 * 28 + c;
         int8_t *to = y + first * 4 + c;

@@ -30,11 +30,11 @@ MLF_KERNEL void tvmgen_window_average_s8_qlinearaveragepool(const int8_t *MLF_RE
     for (int32_t o0 = 0; o0 < 3; o0++) {
       for (int32_t o1 = 0; o1 < 3; o1++) {
         const int32_t s0 = o0 * 2 - 1;
-        const int32_t b0 = s0 < 0 ? (-s0 + 0) / 1 : 0;
-        const int32_t e0 = mlf_min_i32(3, (5 - s0) / 1);
+        const int32_t b0 = s0 < 0 ? -s0 : 0;
+        const int32_t e0 = mlf_min_i32(3, 5 - s0);
         const int32_t s1 = o1 * 2 - 1;
-        const int32_t b1 = s1 < 0 ? (-s1 + 0) / 1 : 0;
-        const int32_t e1 = mlf_min_i32(3, (5 - s1) / 1);
+        const int32_t b1 = s1 < 0 ? -s1 : 0;
+        const int32_t e1 = mlf_min_i32(3, 5 - s1);
         const int32_t inside = (e0 - b0) * (e1 - b1);
         for (int32_t c = 0; c < 2; c++) {
           int32_t acc = 0;
