@@ -129,4 +129,23 @@ FOUND: dict[str, tuple[str, int, str]] = {  # name -> what becomes of it, opset,
         17,
         """g (float[2] x) => (string[2] y) { y = Cast <to=8> (x) }""",
     ),
+    "a vector by a matrix in integers": (
+        AGREES,
+        15,
+        """g (float[2] x, float[2,3,2] u) => (float[4] y, float[4] w, float[2,3,4] v)
+        <float s = {0.1}, uint8 z = {3}, int8 o = {0}, int8[2,4] k = {1, 2, -3, 4, 5, -6, 7, 8}> {
+        a = QuantizeLinear (x, s, z) b = DequantizeLinear (a, s, z) c = DequantizeLinear (k, s, o)
+        w = MatMul (b, c) e = QuantizeLinear (w, s, o) y = DequantizeLinear (e, s, o)
+        f = QuantizeLinear (u, s, z) p = QLinearMatMul (f, s, z, k, s, o, s, z)
+        v = DequantizeLinear (p, s, z) }""",
+    ),
+    "products over nothing in integers": (
+        AGREES,
+        15,
+        """g (float[0] x, float[2,0] u) => (float[4] y, float[2,4] v)
+        <float s = {0.1}, uint8 z = {3}, int8 o = {0}, int8[0,4] k = {}> {
+        a = QuantizeLinear (x, s, z) b = DequantizeLinear (a, s, z) c = DequantizeLinear (k, s, o)
+        y = MatMul (b, c) f = QuantizeLinear (u, s, z) d = DequantizeLinear (f, s, z)
+        w = MatMul (d, c) e = QuantizeLinear (w, s, o) v = DequantizeLinear (e, s, o) }""",
+    ),
 }
