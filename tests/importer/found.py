@@ -148,4 +148,18 @@ FOUND: dict[str, tuple[str, int, str]] = {  # name -> what becomes of it, opset,
         y = MatMul (b, c) f = QuantizeLinear (u, s, z) d = DequantizeLinear (f, s, z)
         w = MatMul (d, c) e = QuantizeLinear (w, s, o) v = DequantizeLinear (e, s, o) }""",
     ),
+    "wraps what is left": (
+        AGREES,
+        19,
+        """g (float[2,3] x, int64[4] p) => (float[3,4] y, float[3,4] w, float[3] c)
+        <int64[4] q = {-1, 3, 2, -2}, int64[2] r = {-2, 2}, float[3] k = {1, 2, 3}> {
+        y = Pad <mode="wrap"> (x, q) m = Abs (p) n = Neg (m) z = Sub (m, m) t = Add (q, z)
+        w = Pad <mode="wrap"> (x, t) c = Pad <mode="wrap"> (k, r) }""",
+    ),
+    "more than whole": (
+        "auto_pad SAME_UPPER with output_padding",
+        17,
+        """g (float[1,1,3] x) => (float[1,1,?] y) <float[1,1,2] w = {1, 2}> { y = ConvTranspose
+        <auto_pad="SAME_UPPER", strides=[3], output_padding=[2]> (x, w) }""",
+    ),
 }
