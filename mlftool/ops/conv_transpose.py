@@ -96,7 +96,7 @@ def _fits(f: Facts) -> str:
 
 def _same(f: Facts) -> str:
     """With SAME_* the standard makes the output input * stride, and says nothing of output_padding;
-    onnx's inference adds it, onnxruntime does not. Both agree where nothing is cut off the whole."""
+    onnx's inference adds it, onnxruntime does not. They agree where nothing is cut off."""
     x, w = f.shape(0), f.shape(1)
     extra = f.attrs.get("output_padding") or []
     mode = f.attrs.get("auto_pad", "NOTSET")

@@ -162,4 +162,16 @@ FOUND: dict[str, tuple[str, int, str]] = {  # name -> what becomes of it, opset,
         """g (float[1,1,3] x) => (float[1,1,?] y) <float[1,1,2] w = {1, 2}> { y = ConvTranspose
         <auto_pad="SAME_UPPER", strides=[3], output_padding=[2]> (x, w) }""",
     ),
+    "Affine without its parameters": (
+        "activation Affine without activation_alpha",
+        14,
+        """g (float[2,1,1] x) => (float[2,1,1,1] y) <float[1,1,1] w = {1}> {
+        y = RNN <hidden_size=1, activations=["Affine"]> (x, w, w) }""",
+    ),
+    "ScaledTanh without its parameters": (
+        "activation ScaledTanh without activation_alpha",
+        14,
+        """g (float[2,1,1] x) => (float[2,1,1,1] y) <float[1,3,1] w = {1, 1, 1}> {
+        y = GRU <hidden_size=1, activations=["Sigmoid", "ScaledTanh"]> (x, w, w) }""",
+    ),
 }
