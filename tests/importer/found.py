@@ -174,4 +174,17 @@ FOUND: dict[str, tuple[str, int, str]] = {  # name -> what becomes of it, opset,
         """g (float[2,1,1] x) => (float[2,1,1,1] y) <float[1,3,1] w = {1, 1, 1}> {
         y = GRU <hidden_size=1, activations=["Sigmoid", "ScaledTanh"]> (x, w, w) }""",
     ),
+    "as many products as a run decides": (
+        "6 products for 5 weights",
+        17,
+        """g (float[6] x, bool[6] c, float[5,2] w) => (float[2] y)
+        { k = Compress (x, c) y = MatMul (k, w) }""",
+    ),
+    "products of truth values": (
+        AGREES,
+        18,
+        """g (bool[3,4] x, bool[2,4] u) => (bool[3,4] y, bool[3,4] z)
+        <int64[2,4] i = {0, 0, 1, 2, 0, 2, 1, 2}> {
+        y = ScatterElements <reduction="mul"> (x, i, u) z = ScatterElements <reduction="add"> (x, i, u) }""",
+    ),
 }
