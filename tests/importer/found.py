@@ -185,6 +185,7 @@ FOUND: dict[str, tuple[str, int, str]] = {  # name -> what becomes of it, opset,
         18,
         """g (bool[3,4] x, bool[2,4] u) => (bool[3,4] y, bool[3,4] z)
         <int64[2,4] i = {0, 0, 1, 2, 0, 2, 1, 2}> {
-        y = ScatterElements <reduction="mul"> (x, i, u) z = ScatterElements <reduction="add"> (x, i, u) }""",
+        y = ScatterElements <reduction="mul"> (x, i, u)
+        z = ScatterElements <reduction="add"> (x, i, u) }""",
     ),
 }
