@@ -172,13 +172,11 @@ def _wrapped(at: str, begin: str, n: int, out: int) -> str:
     """What repeats is what negative pads leave of the axis."""
     if begin.lstrip("-").isdigit():
         first, last = max(0, -int(begin)), min(n, out - int(begin))
-        return (
-            f"{first} + mlf_wrap({at} - {first}, {last - first})"
-            if first
-            else (f"mlf_wrap({at}, {last})")
-        )
-    first, last = f"-mlf_min_i32(0, {begin})", f"mlf_min_i32({n}, {out} - {begin})"
-    return f"{first} + mlf_wrap({at} - {first}, {last} - {first})"
+        shifted = f"{at} - {first}" if first else at
+        place = f"mlf_wrap({shifted}, {last - first})"
+        return f"{first} + {place}" if first else place
+    least, most = f"-mlf_min_i32(0, {begin})", f"mlf_min_i32({n}, {out} - {begin})"
+    return f"{least} + mlf_wrap({at} - ({least}), {most} - ({least}))"
 
 
 @op("CenterCropPad", Trait.NARROW, Trait.SAME_RANK, forms=of_form("*", "?"))
