@@ -58,6 +58,9 @@ the operator's record says.
 * InstanceNormalization over one element: what is left of the mean is 0, and the result the bias.
 * Slice with a negative step and the end 2147483647: the end is cut to the extent, so the result is
   empty, as in numpy; onnxruntime goes on to the first element.
+* RNN, GRU and LSTM with ThresholdedRelu and no `activation_alpha`: it is 1, as the operator's own;
+  onnxruntime's is 0. Affine and ScaledTanh, whose operators the standard dropped, need both values.
+* Dropout before opset 12: everything is kept, so the mask is true; onnxruntime's is false.
 * DynamicQuantizeLSTM: activations stay float, which is closer to the model that was quantised;
   onnxruntime quantises them in each step by what they are in it.
 

@@ -96,7 +96,7 @@ def _fits(f: Facts) -> str:
 
 def _same(f: Facts) -> str:
     """With SAME_* the standard makes the output input * stride, and says nothing of output_padding;
-    onnx's inference adds it, onnxruntime does not. Where nothing is padded both agree."""
+    onnx's inference adds it, onnxruntime does not. They agree where nothing is cut off."""
     x, w = f.shape(0), f.shape(1)
     extra = f.attrs.get("output_padding") or []
     mode = f.attrs.get("auto_pad", "NOTSET")
@@ -108,7 +108,8 @@ def _same(f: Facts) -> str:
     strides, dilations = f.attrs.get("strides") or ones, f.attrs.get("dilations") or ones
     rows = zip(x[2:], w[2:], strides, dilations, extra, strict=True)
     whole = tuple((n - 1) * s + (k - 1) * d + 1 + e for n, k, s, d, e in rows)
-    if whole == f.output.shape[2:]:
+    fits = all(out <= n * s for out, n, s in zip(whole, x[2:], strides, strict=True))
+    if fits and whole == f.output.shape[2:]:
         return ""
     return (
         f"auto_pad {mode} with output_padding {shown(extra)}, of which the standard does not say "

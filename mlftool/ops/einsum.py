@@ -89,5 +89,5 @@ def einsum(v: View) -> Kernel:
 
 
 def _variable(label: str) -> str:
-    """The loop variable of a label: upper-case letters are others than lower-case ones."""
-    return f"i{label}"
+    """The loop variable of a label; no letter makes a keyword of it, as `if` would be."""
+    return f"i_{label.removeprefix('_')}"

@@ -179,6 +179,15 @@ def same_depth(f: Facts) -> str:
     return "" if depths[0] == depths[1] else f"{depths[0]} products for {depths[1]} weights"
 
 
+def same_inner(f: Facts) -> str:
+    """The same of stacks of matrices and of vectors, whose extents a run may decide."""
+    a, b = f.x, f.shape(3 if f.op == "QLinearMatMul" else 1)
+    if not a or not b:
+        return ""
+    depths = a[-1], b[-2 if len(b) > 1 else 0]
+    return "" if depths[0] == depths[1] else f"{depths[0]} products for {depths[1]} weights"
+
+
 def fitting_bias(f: Facts) -> str:
     bias = f.shape(2)
     if bias is None:
@@ -195,6 +204,7 @@ op(
     Trait.EPILOGUE,
     contracts=Contracts(Layout.MATRICES, rows="Gemm", computed="QLinearMatMul"),
     quantised="com.microsoft.QGemm",
+    checks=(same_inner,),
     extents=filling(lambda row: 0, 2),
     relay=_relay_matmul,
 )(matmul)
@@ -231,7 +241,12 @@ def _along(v: View, i: int, other: int) -> str:
     return f"({which}) * {count} + {var}" if list(shape[-2:]) == ends else which
 
 
-@op("MatMulInteger", Trait.EPILOGUE, contracts=Contracts(Layout.MATRICES))
+@op(
+    "MatMulInteger",
+    Trait.EPILOGUE,
+    contracts=Contracts(Layout.MATRICES),
+    checks=(same_inner,),
+)
 def matmul_integer(v: View) -> Kernel:
     """int32 sums of 8-bit products, zero points subtracted."""
     reads: dict[str, int] = {}
@@ -244,6 +259,7 @@ def matmul_integer(v: View) -> Kernel:
     "QLinearMatMul",
     Trait.EPILOGUE,
     contracts=Contracts(Layout.MATRICES, 3, y_scale=6, rows="com.microsoft.QGemm"),
+    checks=(same_inner,),
     relay=_relay_qlinear_matmul,
 )
 def quantised_matmul(v: View) -> Kernel:

@@ -35,7 +35,6 @@ def _relay_pad(s: Site) -> str | None:
 PADDED: dict[str, Callable[[str, int], str]] = {
     "reflect": lambda i, n: f"mlf_reflect({i}, {n})",
     "edge": lambda i, n: f"mlf_clamp_i32({i}, 0, {n - 1})",
-    "wrap": lambda i, n: f"mlf_wrap({i}, {n})",
 }
 
 
@@ -149,7 +148,9 @@ def padded(
     reads = list(reads)
     for k in moved:
         at = f"i{k} - ({begins[k]})" if begins[k] != "0" else f"i{k}"
-        if mode != "constant":
+        if mode == "wrap":
+            at = _wrapped(at, begins[k], shape[k], out[k])
+        elif mode != "constant":
             at = PADDED[mode](at, shape[k])
         statements.append(f"const int32_t p{k} = {at};")
     if mode == "constant":
@@ -165,6 +166,17 @@ def padded(
         inside=f"({inside})" if inside else "", fill=fill, head=head, statements=statements,
         reads=reads
     )  # fmt: skip
+
+
+def _wrapped(at: str, begin: str, n: int, out: int) -> str:
+    """What repeats is what negative pads leave of the axis."""
+    if begin.lstrip("-").isdigit():
+        first, last = max(0, -int(begin)), min(n, out - int(begin))
+        shifted = f"{at} - {first}" if first else at
+        place = f"mlf_wrap({shifted}, {last - first})"
+        return f"{first} + {place}" if first else place
+    least, most = f"-mlf_min_i32(0, {begin})", f"mlf_min_i32({n}, {out} - {begin})"
+    return f"{least} + mlf_wrap({at} - ({least}), {most} - ({least}))"
 
 
 @op("CenterCropPad", Trait.NARROW, Trait.SAME_RANK, forms=of_form("*", "?"))

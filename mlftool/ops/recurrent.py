@@ -19,13 +19,15 @@ from mlftool.ops.plain import float_of, plain_kernel
 from mlftool.ops.scalar import Scalar, expressed
 
 # What activations are called with if the node does not say: (alpha, beta), None where not taken.
+# The standard's are those of the operators of these names, of which two are gone.
+NEEDED = float("inf")
 DEFAULTS: dict[str, tuple[float | None, float | None]] = {
-    "Affine": (1.0, 0.0),
+    "Affine": (NEEDED, NEEDED),
     "Relu": (None, None),
     "LeakyRelu": (0.01, None),
     "ThresholdedRelu": (1.0, None),
     "Tanh": (None, None),
-    "ScaledTanh": (1.0, 1.0),
+    "ScaledTanh": (NEEDED, NEEDED),
     "Sigmoid": (None, None),
     "HardSigmoid": (0.2, 0.5),
     "Elu": (1.0, None),
@@ -70,6 +72,9 @@ def _activations(v: View, row: DType, directions: int) -> list[list[Activation]]
         alpha, beta = DEFAULTS[name]
         alpha = alpha if alpha is None else next(alphas, alpha)
         beta = beta if beta is None else next(betas, beta)
+        if alpha is NEEDED or beta is NEEDED:
+            text = f"activation {name} without activation_alpha and activation_beta"
+            raise UnsupportedError(f"{text}, for which the standard has no defaults")
         made.append(Activation(name, alpha, beta, row))
     if len(made) != each * directions:
         text = f"{len(made)} activations; supported: {each} for each of {directions} directions"

@@ -56,6 +56,8 @@ def joined(operator: str, row: DType, a: str, b: str) -> str:
     """C text of `a operator b`, settled to the type: wrapped if it is an integer."""
     if operator == "mlf.LogAddExp":
         return _log_add_exp(Maths(row, row), a, b)
+    if row.name == "bool" and operator == "Mul":
+        operator = "And"  # gcc warns of products that become truth values
     args = [Scalar(a, row), Scalar(b, row)]
     return settle(row, expressed(Node(operator, (), ()), row, args))
 

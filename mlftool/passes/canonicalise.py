@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from mlftool.ir.dtype import HALVES, float32
@@ -67,8 +68,8 @@ def _matmul(e: Editor, node: Node) -> None:
     x, y = e.types[node.inputs[0]], e.types[node.outputs[0]]
     if len(x.shape) == 2:
         e.substitute([node], [replace(node, op=c.rows)])
-    elif len(x.shape) > 2:
-        rows = x.elements // x.shape[-1]
+    else:
+        rows = math.prod(x.shape[:-1])
         flat_x = e.fresh(node.inputs[0] + ".rows", TensorType(x.dtype, (rows, x.shape[-1])))
         flat_y = e.fresh(node.outputs[0] + ".rows", TensorType(y.dtype, (rows, y.shape[-1])))
         e.substitute(

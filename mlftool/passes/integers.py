@@ -13,6 +13,7 @@ it is, to be fused into the kernel's store:
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -179,7 +180,7 @@ def _replace(e: Editor, m: _Match) -> None:
 def _form(e: Editor, core: Node, w: str) -> str:
     """The quantised form that takes these weights."""
     c = contracts(core)
-    packed = w in e.consts and len(e.types[w].shape) == 2
+    packed = w in e.consts and len(e.types[w].shape) == 2 and e.types[w].elements > 0
     return c.computed if c and c.computed and not packed else record(core).quantised
 
 
@@ -257,9 +258,9 @@ def _as_gemm(e: Editor, node: Node, c: Contracts) -> Node:
     known = all(i in e.consts for i in node.inputs[1:] if i)
     one = all(e.types[node.inputs[k]].elements == 1 for k in (1, 2))
     fit = all(e.types[i].elements in (1, w.shape[-1]) for i in node.inputs[4:6] if i)
-    if not (known and one and fit) or len(w.shape) != 2 or len(x.shape) < 2:
+    if not (known and one and fit and w.elements) or len(w.shape) != 2:
         return node
-    rows = x.elements // max(1, x.shape[-1])
+    rows = math.prod(x.shape[:-1])
     flat = e.fresh(node.inputs[0] + ".rows", TensorType(x.dtype, (rows, x.shape[-1])))
     made = e.fresh(node.outputs[0] + ".rows", TensorType(y.dtype, (rows, y.shape[-1])))
     inputs = _operands(

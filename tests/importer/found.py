@@ -129,4 +129,63 @@ FOUND: dict[str, tuple[str, int, str]] = {  # name -> what becomes of it, opset,
         17,
         """g (float[2] x) => (string[2] y) { y = Cast <to=8> (x) }""",
     ),
+    "a vector by a matrix in integers": (
+        AGREES,
+        15,
+        """g (float[2] x, float[2,3,2] u) => (float[4] y, float[4] w, float[2,3,4] v)
+        <float s = {0.1}, uint8 z = {3}, int8 o = {0}, int8[2,4] k = {1, 2, -3, 4, 5, -6, 7, 8}> {
+        a = QuantizeLinear (x, s, z) b = DequantizeLinear (a, s, z) c = DequantizeLinear (k, s, o)
+        w = MatMul (b, c) e = QuantizeLinear (w, s, o) y = DequantizeLinear (e, s, o)
+        f = QuantizeLinear (u, s, z) p = QLinearMatMul (f, s, z, k, s, o, s, z)
+        v = DequantizeLinear (p, s, z) }""",
+    ),
+    "products over nothing in integers": (
+        AGREES,
+        15,
+        """g (float[0] x, float[2,0] u) => (float[4] y, float[2,4] v)
+        <float s = {0.1}, uint8 z = {3}, int8 o = {0}, int8[0,4] k = {}> {
+        a = QuantizeLinear (x, s, z) b = DequantizeLinear (a, s, z) c = DequantizeLinear (k, s, o)
+        y = MatMul (b, c) f = QuantizeLinear (u, s, z) d = DequantizeLinear (f, s, z)
+        w = MatMul (d, c) e = QuantizeLinear (w, s, o) v = DequantizeLinear (e, s, o) }""",
+    ),
+    "wraps what is left": (
+        AGREES,
+        19,
+        """g (float[2,3] x, int64[4] p) => (float[3,4] y, float[3,4] w, float[3] c)
+        <int64[4] q = {-1, 3, 2, -2}, int64[2] r = {-2, 2}, float[3] k = {1, 2, 3}> {
+        y = Pad <mode="wrap"> (x, q) m = Abs (p) n = Neg (m) z = Sub (m, m) t = Add (q, z)
+        w = Pad <mode="wrap"> (x, t) c = Pad <mode="wrap"> (k, r) }""",
+    ),
+    "more than whole": (
+        "auto_pad SAME_UPPER with output_padding",
+        17,
+        """g (float[1,1,3] x) => (float[1,1,?] y) <float[1,1,2] w = {1, 2}> { y = ConvTranspose
+        <auto_pad="SAME_UPPER", strides=[3], output_padding=[2]> (x, w) }""",
+    ),
+    "Affine without its parameters": (
+        "activation Affine without activation_alpha",
+        14,
+        """g (float[2,1,1] x) => (float[2,1,1,1] y) <float[1,1,1] w = {1}> {
+        y = RNN <hidden_size=1, activations=["Affine"]> (x, w, w) }""",
+    ),
+    "ScaledTanh without its parameters": (
+        "activation ScaledTanh without activation_alpha",
+        14,
+        """g (float[2,1,1] x) => (float[2,1,1,1] y) <float[1,3,1] w = {1, 1, 1}> {
+        y = GRU <hidden_size=1, activations=["Sigmoid", "ScaledTanh"]> (x, w, w) }""",
+    ),
+    "as many products as a run decides": (
+        "6 products for 5 weights",
+        17,
+        """g (float[6] x, bool[6] c, float[5,2] w) => (float[2] y)
+        { k = Compress (x, c) y = MatMul (k, w) }""",
+    ),
+    "products of truth values": (
+        AGREES,
+        18,
+        """g (bool[3,4] x, bool[2,4] u) => (bool[3,4] y, bool[3,4] z)
+        <int64[2,4] i = {0, 0, 1, 2, 0, 2, 1, 2}> {
+        y = ScatterElements <reduction="mul"> (x, i, u)
+        z = ScatterElements <reduction="add"> (x, i, u) }""",
+    ),
 }

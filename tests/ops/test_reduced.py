@@ -220,6 +220,9 @@ EQUATIONS = {
     "i,i->": ((600,), (600,)),
     "a,b,c->cab": ((2,), (3,), (4,)),
     "Aa,aB->BA": ((2, 3), (3, 4)),
+    # Every letter names a loop's variable.
+    "Aabcdefghijklmnopqrstuvwxyz,zyxB->BA": ((2, *[1] * 23, 2, 2, 2), (2, 2, 2, 3)),
+    "...cdefgh->fghdec...": ((2, 2, 1, 2, 2, 3, 2),),
 }
 
 
