@@ -95,7 +95,7 @@ def loop(scope: Scope, node: NodeProto) -> Work[Outcome]:
     history, running = [states], []
     scans: list[list[str]] = [[] for _ in body.output[1 + len(states) :]]
     for i in itertools.count():
-        if i == most or not open_ and not np.all(scope.consts[going]):
+        if i == most or (not open_ and not np.all(scope.consts[going])):
             break
         number = scope.new_const(f"{node.output[0]}.trip{i}", np.array(i, np.int64))
         if i == LONGEST_UNROLLED:
