@@ -15,6 +15,7 @@ from onnx import NodeProto
 
 from mlftool.ir import dtype
 from mlftool.ir.graph import Node, TensorType
+from mlftool.onnx_rules.boxes import stretched
 from mlftool.onnx_rules.protos import op_name, plain_attributes
 from mlftool.onnx_rules.scope import KEEP, Next, Outcome, Refuse, Scope
 from mlftool.ops import OPS, Trait
@@ -33,22 +34,11 @@ def adapted(scope: Scope, node: NodeProto) -> Outcome:
     if record is not None and record.makes is not None:
         return Next(changed)  # `produced` knows what to do with a box
     if record is not None and Trait.ELEMENTWISE in record.traits:
-        return _elementwise(scope, changed)
+        stretched(scope, changed)
+        return Next(changed)
     listed = sorted(op.name for op in (OPS | OLD).values() if op.extents or op.makes)
     text = "reads a tensor whose extents are known only at run time; supported there: elementwise"
     return Refuse("MLF0302", f"{text} operators, {', '.join(listed)}")
-
-
-def _elementwise(scope: Scope, node: NodeProto) -> Outcome:
-    """Equal bounds, or 1: a box of one extent cannot stretch to another's."""
-    shapes = [scope.types[n].shape for n in node.input if n]
-    rank = max(map(len, shapes))
-    padded = [(1,) * (rank - len(s)) + s for s in shapes]
-    for extents in zip(*padded, strict=True):
-        if len(set(extents) - {1}) > 1:
-            shown = " and ".join(map(str, extents))
-            return Refuse("MLF0302", f"extents up to {shown} do not match for certain")
-    return Next(node)
 
 
 def produced(scope: Scope, node: NodeProto) -> Outcome:

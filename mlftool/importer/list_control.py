@@ -8,6 +8,7 @@ Loop is unrolled, and what was wanted is chosen.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,6 +23,7 @@ from mlftool.onnx_rules.scope import KEEP, Outcome, Refuse, Scope, Work, stepwis
 from mlftool.onnx_rules.steps import standing_for
 
 LONGEST_UNROLLED = 256  # iterations
+TOO_LONG = f"its state is a sequence; supported: {LONGEST_UNROLLED} iterations"
 EMPTY = np.zeros(0, np.int64)  # the shape of a scalar
 
 
@@ -82,20 +84,23 @@ def loop(scope: Scope, node: NodeProto) -> Work[Outcome]:
     body: GraphProto = attributes(node)["body"]
     count = scope.consts.get(node.input[0])
     going = node.input[1] or scope.new_const(f"{node.output[0]}.start", np.array(True))
-    open_ = count is None or going not in scope.consts  # whether anything is chosen
-    most = _limit(scope, node) if count is None else int(count)
-    if most > LONGEST_UNROLLED:
-        raise Refuse(
-            "MLF0302", f"its state is a sequence; supported: {LONGEST_UNROLLED} iterations"
-        )
+    endless = not node.input[0]  # but for the condition
+    # Whether anything is chosen: not while the condition is known to the compiler.
+    open_ = (count is None and not endless) or going not in scope.consts
+    most = _limit(scope, node) if open_ and count is None else LONGEST_UNROLLED + endless
+    most = most if count is None else int(count)
+    if most > LONGEST_UNROLLED + endless:
+        raise Refuse("MLF0302", TOO_LONG)
     states, where = list(node.input[2:]), f"{place(node, scope.index)} body"
     history, running = [states], []
     scans: list[list[str]] = [[] for _ in body.output[1 + len(states) :]]
-    for i in range(most):
-        if not open_ and not np.all(scope.consts[going]):
+    for i in itertools.count():
+        if i == most or (not open_ and not np.all(scope.consts[going])):
             break
         number = scope.new_const(f"{node.output[0]}.trip{i}", np.array(i, np.int64))
-        if open_ and count is None:
+        if i == LONGEST_UNROLLED:
+            raise Refuse("MLF0302", TOO_LONG)
+        if open_ and count is None and not endless:
             less = yield from _node(scope, "Less", number, node.input[0])
             going = yield from _node(scope, "And", going, less)
         running.append(going)
@@ -103,7 +108,9 @@ def loop(scope: Scope, node: NodeProto) -> Work[Outcome]:
         made = yield from spliced(scope, body, [number, always, *states], f"{number}.", where)
         if made is None:
             return KEEP
-        open_ = open_ or made[0] not in scope.consts
+        if not open_ and made[0] not in scope.consts:
+            open_ = True
+            most = _limit(scope, node) if endless else most
         going = (yield from _node(scope, "And", going, made[0])) if open_ else made[0]
         states = made[1 : 1 + len(states)]
         history.append(states)

@@ -61,7 +61,8 @@ def _if(c: Control) -> Work[Outcome]:
 
 def _inline(c: Control, key: str) -> Work[Outcome]:
     """The nodes of the branch that a constant condition chooses, in place of the If."""
-    made = yield from spliced(c.scope, c.bodies[key], (), f"{c.name}.", c.where(key))
+    own = next(filter(None, c.node.output), c.name)  # labels need not differ
+    made = yield from spliced(c.scope, c.bodies[key], (), f"{own}.{key}.", c.where(key))
     if made is not None:
         c.gives(made, 1)
         for inner, outer in zip(made, c.node.output, strict=False):

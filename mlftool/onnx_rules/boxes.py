@@ -14,8 +14,10 @@ from typing import Any
 
 from onnx import NodeProto
 
+from mlftool.ir import dtype
 from mlftool.ir.dtype import DType
 from mlftool.ir.graph import Node, TensorType
+from mlftool.onnx_rules.protos import attributes
 from mlftool.onnx_rules.scope import Next, Outcome, Refuse, Rule, Scope, Symbols
 
 
@@ -52,6 +54,52 @@ def first_alone(rule: Rule) -> Rule:
     return checked
 
 
+def stretched(scope: Scope, node: NodeProto, keep: int = 0) -> None:
+    """Let inputs broadcast against each other whose extents are known only at run time: one that
+    turns out to be 1 there is repeated. Their last `keep` axes do not broadcast."""
+    ranks = [len(scope.types[name].shape) for name in node.input if name]
+    for axis in range(keep + 1, max(ranks) + 1):
+        own = {k: _extent(scope, name, axis) for k, name in enumerate(node.input) if name}
+        wide = dict.fromkeys(e for e, _ in own.values() if e != 1)  # in order, each once
+        if len(wide) < 2:
+            continue
+        static = [e for e in wide if isinstance(e, int)]
+        symbol = "" if static else _broadcast(scope, [str(e) for e in wide])
+        bound = max(static, default=max(n for _, n in own.values()))
+        for k, (extent, _) in own.items():
+            if isinstance(extent, str):
+                node.input[k] = _stretched(scope, node.input[k], axis, bound, symbol)
+
+
+def _extent(scope: Scope, name: str, axis: int) -> tuple[int | str, int]:
+    """Extent and bound of an axis that is counted from the end, from 1 on."""
+    shape = scope.types[name].shape
+    if axis > len(shape):
+        return 1, 1
+    return (scope.extents_of(name)[-axis] if shape[-axis] else "") or shape[-axis], shape[-axis]
+
+
+def _broadcast(scope: Scope, symbols: Sequence[str]) -> str:
+    """The symbol of the extent to which these broadcast."""
+    name = scope.fresh("broadcast.extent")
+    scope.types[name] = TensorType(dtype.int32, ())
+    scope.nodes.append(Node("mlf.BroadcastExtent", tuple(symbols), (name,), {}, name))
+    return name
+
+
+def _stretched(scope: Scope, name: str, axis: int, bound: int, symbol: str) -> str:
+    type_, symbols = scope.types[name], list(scope.symbols_of(name))
+    shape, box = list(type_.shape), scope.fresh(f"{name}.stretched")
+    inputs = (name, symbols[-axis])
+    shape[-axis], symbols[-axis] = bound, symbol
+    scope.types[box] = TensorType(type_.dtype, tuple(shape))
+    if any(symbols):
+        scope.symbols[box] = tuple(symbols)
+    attrs = {"axis": len(shape) - axis}
+    scope.nodes.append(Node("mlf.Stretch", inputs, (box,), attrs, f"{name} broadcast"))
+    return box
+
+
 def filling(neutral: Callable[[DType], Any], inputs: int = 1) -> Rule:
     """The rule of operators whose first `inputs` are filled with what changes nothing."""
 
@@ -61,6 +109,21 @@ def filling(neutral: Callable[[DType], Any], inputs: int = 1) -> Rule:
         return Next(node)
 
     return first_alone(rule) if inputs == 1 else rule
+
+
+def of_products(scope: Scope, node: NodeProto) -> Outcome:
+    """The rule of MatMul and Gemm: batches broadcast, and a bias broadcasts to the product."""
+    stretched(scope, node, keep=2)
+    if len(node.input) > 2 and node.input[2]:
+        attrs = attributes(node)
+        columns = _extent(scope, node.input[1], 2 if attrs.get("transB") else 1)
+        rows = _extent(scope, node.input[0], 1 if attrs.get("transA") else 2)
+        for axis, (extent, bound) in enumerate((columns, rows), 1):
+            own, _ = _extent(scope, node.input[2], axis)
+            if isinstance(own, str) and own != extent:
+                symbol = extent if isinstance(extent, str) else ""
+                node.input[2] = _stretched(scope, node.input[2], axis, bound, symbol)
+    return filling(lambda row: 0, 2)(scope, node)
 
 
 ZEROS = filling(lambda row: 0)

@@ -20,7 +20,7 @@ from mlftool.ir.dtype import of
 from mlftool.ir.graph import View
 from mlftool.ir.holes import Number, numbers
 from mlftool.ir.relay import LAYOUTS, Site, dense, requantise, scale_of, window, zero_point
-from mlftool.onnx_rules.boxes import filling, of_batches
+from mlftool.onnx_rules.boxes import of_batches, of_products
 from mlftool.onnx_rules.windows import spelt_window
 from mlftool.ops.base import Contracts, Kernel, Layout, Operand, Trait, op
 from mlftool.ops.contract_computed import computed, plain_loops
@@ -310,7 +310,7 @@ op(
     Trait.EPILOGUE,
     contracts=Contracts(Layout.MATRIX, bias=2, packs_bias=True, computed="QLinearMatMul"),
     quantised="com.microsoft.QGemm",
-    extents=filling(lambda row: 0, 2),
+    extents=of_products,
     checks=(same_depth, fitting_bias, whole_factors),
     canonical=without_factors,
     relay=_relay_gemm,

@@ -245,6 +245,27 @@ def count(v: View) -> Kernel:
     return boxed(v, "extents_values", {"values": [f"({v.y.dtype.c})({product})"]})
 
 
+@op("mlf.BroadcastExtent")
+def broadcast_extent(v: View) -> Kernel:
+    """The extent to which those of the inputs broadcast: the first that is not 1."""
+    *others, last = [f"*x{k}" for k in range(len(v.node.inputs))]
+    value = "".join(f"{x} != 1 ? {x} : " for x in others) + last
+    return boxed(v, "extents_values", {"values": [value]})
+
+
+@op("mlf.Stretch")
+def stretch(v: View) -> Kernel:
+    """x0, whose extent along `axis` is *x1, in a box of another bound; a single slice repeated."""
+    axis, shape = v.attr("axis"), v.x(0).shape
+    params = {
+        "outer": math.prod(shape[:axis]),
+        "inner": math.prod(shape[axis + 1 :]),
+        "extent": shape[axis],
+        "bound": v.y.shape[axis],
+    }
+    return boxed(v, "extents_stretch", params)
+
+
 @op("mlf.Join")
 def join(v: View) -> Kernel:
     """Concat along an axis where extents are known only at run time; also the sum of them.

@@ -110,6 +110,17 @@ def shape(inputs: Known, attrs: Attributes, opset: int) -> Array:
     return np.array(shape[first:last], np.int64)
 
 
+def cumulative(inputs: Known, attrs: Attributes, opset: int) -> Array:
+    """onnxruntime takes an axis of one dimension, too, as torch writes it."""
+    x, axis = _data(inputs), int(_data(inputs, 1).item())
+    line = np.flip(x, axis) if attrs.get("reverse", 0) else x
+    made = np.cumsum(line, axis, dtype=x.dtype)
+    if attrs.get("exclusive", 0):
+        made = np.roll(made, 1, axis)
+        np.moveaxis(made, axis, 0)[:1] = 0
+    return np.asarray(np.flip(made, axis) if attrs.get("reverse", 0) else made)
+
+
 def one_hot(inputs: Known, attrs: Attributes, opset: int) -> Array:
     """Indices beyond the depth, which the reference takes modulo it, hit no place."""
     at, values, n = _data(inputs), _data(inputs, 2), int(_data(inputs, 1).reshape(-1)[0])

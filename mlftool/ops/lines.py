@@ -159,7 +159,14 @@ def hardmax(v: View) -> Kernel:
 HAS_AXIS = (lambda f: f.beyond(1, -len(f.x), len(f.x) - 1, "axis"),)
 
 
-@op("CumSum", Trait.SAME_RANK, extents=ZEROS, forms=of_form("*", "."), checks=HAS_AXIS)
+@op(
+    "CumSum",
+    Trait.SAME_RANK,
+    extents=ZEROS,
+    forms=of_form("*", "."),
+    checks=HAS_AXIS,
+    constant=folded.cumulative,
+)
 def cumulative(v: View) -> Kernel:
     """The sum (product) of all elements before, and of the element itself unless `exclusive`."""
     row = v.y.dtype

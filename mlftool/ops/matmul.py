@@ -17,7 +17,7 @@ from mlftool.ir.edit import Editor
 from mlftool.ir.graph import Node, TensorType, View
 from mlftool.ir.holes import Number
 from mlftool.ir.relay import Site, dense, requantise, scale_of, zero_point
-from mlftool.onnx_rules.boxes import filling
+from mlftool.onnx_rules.boxes import of_products
 from mlftool.ops.base import (
     Contracts,
     Facts,
@@ -205,7 +205,7 @@ op(
     contracts=Contracts(Layout.MATRICES, rows="Gemm", computed="QLinearMatMul"),
     quantised="com.microsoft.QGemm",
     checks=(same_inner,),
-    extents=filling(lambda row: 0, 2),
+    extents=of_products,
     relay=_relay_matmul,
 )(matmul)
 

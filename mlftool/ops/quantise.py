@@ -175,7 +175,9 @@ def _fits(f: Facts) -> str:
         if scale[0] != x[axis]:
             return f"{scale[0]} scales for {x[axis]} slices along axis {axis}"
     value = f.values[1]
-    if value is not None and not bool(np.all(np.isfinite(value) & (value > 0))):
+    # onnxruntime's MatMulNBits quantiser gives symmetric blocks scales of either sign, or zero.
+    signed = f.op == "DequantizeLinear" and block > 0
+    if value is not None and not bool(np.all(np.isfinite(value) & (signed | (value > 0)))):
         if np.isinf(value).any():  # of a mask of -inf
             return "its scale is infinite; `mlftool quantize` leaves infinities out of ranges"
         return "its scale is not a positive finite number"

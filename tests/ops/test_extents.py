@@ -337,8 +337,6 @@ def test_equals_onnxruntime(name: str, jobs: dict[str, Job]) -> None:
 
 
 BAD = {
-    "two extents that may differ": """g (float[4] x, bool[4] c, bool[3] d) => (float[k] y) {
-        a = Compress <axis = 0> (x, c) b = Compress <axis = 0> (x, d) y = Add(a, b) }""",
     "a state that shrinks": """g (float[6] x, bool[6] c) => (float[k] y) {
         two = Constant <value = int64 {2}> ()
         t = Constant <value = bool {1}> ()

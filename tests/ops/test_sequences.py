@@ -213,6 +213,31 @@ def test_a_loop_that_collects_until_it_ends() -> None:
     assert message.endswith("say how many there are at most: --input-shape s:10")
 
 
+# As torch writes EmbeddingBag: no trip count, a condition that counts to a constant, and within a
+# condition on the number of the iteration. Labels of nodes need not differ.
+COUNTED = """g (float[4,2] x) => (float[3,1,2] y) {
+    empty = SequenceEmpty() t = Constant <value = bool {1}> ()
+    zero = Constant <value = int64 {0}> () one = Constant <value = int64 {1}> ()
+    three = Constant <value = int64 {3}> () first = Constant <value = int64[1] {0}> ()
+    last, s = Loop (, t, zero, empty) <body = b (int64 i, bool c, int64 k, seq(float) r)
+        => (bool d, int64 n, seq(float) q) {
+        n = Add(k, one) d = Less(n, three) is_first = Equal(k, zero)
+        from = Unsqueeze(k, first) to = Unsqueeze(n, first) row = Slice(x, from, to)
+        z = If (is_first) <then_branch = u () => (float[1,2] v) { w = Neg(row) v = Exp(w) },
+            else_branch = o () => (float[1,2] v) { w = Abs(row) v = Sqrt(w) }>
+        q = SequenceInsert(r, z) }>
+    y = ConcatFromSequence <axis = 0, new_axis = 1> (s) }"""
+
+
+def test_a_loop_whose_condition_is_known() -> None:
+    x = np.array([[1, 2], [-3, 4], [5, -6], [7, 8]], np.float32)
+    (y,) = mlftool.backend.run_model(_lists(COUNTED), [x])
+    wanted = [np.exp(-x[:1]), np.sqrt(np.abs(x[1:2])), np.sqrt(np.abs(x[2:3]))]
+    np.testing.assert_allclose(y, wanted, rtol=1e-6)
+    message = _refused(_lists(COUNTED.replace("int64 {3}", "int64 {300}")), [x])
+    assert message == "its state is a sequence; supported: 256 iterations"
+
+
 def test_a_sequence_of_unknown_length_cannot_be_joined() -> None:
     net = Net()
     s = net.node("SplitToSequence", net.input("x", np.float32, (4,)), net.input("n", np.int64, ()))
