@@ -106,6 +106,40 @@ def test_a_module_that_a_sanitizer_stops_fails_alone(tmp_path: Path, sources: li
     assert sources == ["a_and_more.c", "b.c"]  # the second time for the message
 
 
+FAULTS = {
+    "reads behind an input": "y[0] = ((const uint8_t *)i->x)[1];",
+    "writes behind an output": "y[1] = 1;",
+    "reads behind a static": "const uint8_t *volatile p = global_workspace; y[0] = p[13];",
+    "reads behind a local": "uint8_t b[4] = {0}; const uint8_t *volatile p = b; y[0] = p[4];",
+    "reads at null": "const uint8_t *volatile p = 0; y[0] = *p;",
+    "reads far from null": "const uint8_t *volatile p = 0; y[0] = p[1 << 24];",
+    "writes at null": "uint8_t *volatile p = 0; *p = y[0];",
+    "reads a word at an odd address": (
+        "const void *volatile p = global_workspace + 1; y[0] = (uint8_t)*(const int32_t *)p;"
+    ),
+    "overflows": "volatile int32_t n = INT32_MAX; n += 1; y[0] = (uint8_t)n;",
+    "shifts by a word": "volatile int32_t n = 32; y[0] = (uint8_t)(1 << n);",
+    "divides by zero": "volatile int32_t n = 0; y[0] = (uint8_t)(1 / n);",
+}
+
+
+def test_each_kind_of_fault_stops_a_module(tmp_path: Path) -> None:
+    """As the modules are built before anybody asks what stopped them."""
+    plain = _program("right", 5)
+    modules = [plain]
+    for k, fault in enumerate(FAULTS.values()):
+        made = _program(f"fault{k}", 5)
+        lines = made.lib1.splitlines()
+        (at,) = (n for n, line in enumerate(lines) if line.startswith("  y[0] ="))
+        modules.append(replace(made, lib1="\n".join([*lines[:at], fault, *lines[at:], ""])))
+
+    ran = programs._run_all(modules, tmp_path, programs.SANITIZED, 1, programs.HERE)
+
+    assert ran.pop("right") == Ran(b"\5")
+    alive = [name for name, done in zip(FAULTS, ran.values(), strict=True) if not done.stopped]
+    assert alive == []
+
+
 def test_many_modules_become_several_files(tmp_path: Path, sources: list[str]) -> None:
     count = programs.TOGETHER + 1
 
