@@ -26,13 +26,14 @@ from mlftool.runtime.interface import read_interface
 @dataclass(frozen=True)
 class Subject:
     """A module of an archive. `compiled` has all that the compiler knew of it; None where the
-    archive was made elsewhere."""
+    archive was made elsewhere. `vectors` is the file that a manifest tests it with."""
 
     file: str  # for messages
     name: str  # for titles
     bundle: Bundle
     module: str | None = None
     compiled: Module | None = None
+    vectors: Path | None = None
 
     @cached_property
     def interface(self) -> Interface:
@@ -55,10 +56,10 @@ class Subject:
         }
 
 
-def of_spec(spec: ModuleSpec, file: str, name: str) -> Subject:
+def of_spec(spec: ModuleSpec, file: str, name: str, vectors: Path | None = None) -> Subject:
     """A model, compiled. Raises MlfError."""
     module = compile_module(spec)
-    return Subject(file, name, bundle_of([module]), spec.module_name, module)
+    return Subject(file, name, bundle_of([module]), spec.module_name, module, vectors)
 
 
 def of_archive(path: Path, module: str | None = None) -> Subject:
@@ -94,7 +95,14 @@ def spec_of_part(manifest: Manifest, part: Part) -> ModuleSpec:
 def of_manifest(manifest: Manifest, wanted: Sequence[Entry]) -> Iterator[Subject]:
     """Each module of each entry, compiled when it is asked for. Raises MlfError."""
     for part in parts_of(manifest, wanted):
-        yield of_spec(spec_of_part(manifest, part), str(part.file), part.title)
+        yield of_part(manifest, part)
+
+
+def of_part(manifest: Manifest, part: Part) -> Subject:
+    """Raises MlfError."""
+    test = manifest.models[part.model].test
+    vectors = manifest.locate(test.vectors) if test else None
+    return of_spec(spec_of_part(manifest, part), str(part.file), part.title, vectors)
 
 
 def board_for(target: str, wanted: str | None, file: str) -> Board:
