@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -26,7 +26,8 @@ from mlftool.runtime.interface import read_interface
 @dataclass(frozen=True)
 class Subject:
     """A module of an archive. `compiled` has all that the compiler knew of it; None where the
-    archive was made elsewhere. `vectors` is the file that a manifest tests it with."""
+    archive was made elsewhere. `vectors` is the file that a manifest tests it with, within the
+    `tolerance`: absolute and relative, None by the data type."""
 
     file: str  # for messages
     name: str  # for titles
@@ -34,6 +35,7 @@ class Subject:
     module: str | None = None
     compiled: Module | None = None
     vectors: Path | None = None
+    tolerance: tuple[float | None, float | None] = (None, None)
 
     @cached_property
     def interface(self) -> Interface:
@@ -56,10 +58,10 @@ class Subject:
         }
 
 
-def of_spec(spec: ModuleSpec, file: str, name: str, vectors: Path | None = None) -> Subject:
+def of_spec(spec: ModuleSpec, file: str, name: str) -> Subject:
     """A model, compiled. Raises MlfError."""
     module = compile_module(spec)
-    return Subject(file, name, bundle_of([module]), spec.module_name, module, vectors)
+    return Subject(file, name, bundle_of([module]), spec.module_name, module)
 
 
 def of_archive(path: Path, module: str | None = None) -> Subject:
@@ -100,9 +102,12 @@ def of_manifest(manifest: Manifest, wanted: Sequence[Entry]) -> Iterator[Subject
 
 def of_part(manifest: Manifest, part: Part) -> Subject:
     """Raises MlfError."""
+    found = of_spec(spec_of_part(manifest, part), str(part.file), part.title)
     test = manifest.models[part.model].test
-    vectors = manifest.locate(test.vectors) if test else None
-    return of_spec(spec_of_part(manifest, part), str(part.file), part.title, vectors)
+    if test is None:
+        return found
+    tolerance = (test.absolute, test.relative)
+    return replace(found, vectors=manifest.locate(test.vectors), tolerance=tolerance)
 
 
 def board_for(target: str, wanted: str | None, file: str) -> Board:

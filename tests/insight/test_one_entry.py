@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+import onnx
 import pytest
 from looks import GESTURE, data_of, needs_board, refused
 
@@ -13,11 +15,13 @@ from mlftool.cli.subject import one_subject
 VECTORS = GESTURE.with_suffix(".npz")
 
 
-def manifest(folder: Path, targets: str) -> Path:
+def manifest(folder: Path, targets: str, tolerance: str = "") -> Path:
     file = folder / "models.yaml"
     for given in (GESTURE, VECTORS):
         (folder / given.name).write_bytes(given.read_bytes())
-    entry = f"model: {GESTURE.name}, test: {{vectors: {VECTORS.name}}}, targets: [{targets}]"
+    entry = (
+        f"model: {GESTURE.name}, test: {{vectors: {VECTORS.name}{tolerance}}}, targets: [{targets}]"
+    )
     file.write_text(f"version: 1\nmodels:\n  gesture: {{{entry}}}\n")
     return file
 
@@ -51,9 +55,15 @@ def test_others_are_named(
 
 
 @needs_board
-def test_a_report_has_the_accuracy_of_the_manifests_test(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(("tolerance", "passed"), [(", absolute: 200", True), ("", False)])
+def test_a_report_judges_as_the_manifests_test_does(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], tolerance: str, passed: bool
 ) -> None:
-    file = manifest(tmp_path, "host, cortex-m3")
-    found = data_of(capsys, "report", file, "-o", tmp_path / "x.html", "--json")
-    assert found["passed"] is True
+    file = manifest(tmp_path, "host, cortex-m3", tolerance)
+    with np.load(VECTORS) as given:
+        arrays = {name: given[name] for name in given.files}
+    (output,) = (o.name for o in onnx.load(GESTURE).graph.output)
+    arrays[output] = arrays[output] ^ 1  # no output as expected, each by one
+    np.savez(tmp_path / VECTORS.name, **arrays)
+    found = data_of(capsys, "report", file, "-o", tmp_path / "x.html")
+    assert (found["passed"], found["max_abs_error"]) == (passed, 1)
