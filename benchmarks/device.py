@@ -16,9 +16,9 @@ from mlftool.codegen.share import TABLES
 from mlftool.compile import Module, ModuleSpec, compile_module
 from mlftool.describe import bundle as bundle_of
 from mlftool.errors import MlfError
+from mlftool.files import default_cache
 from mlftool.mlf.interface import Interface
 from mlftool.runtime.boards import BOARDS, Board
-from mlftool.runtime.cache import default_cache
 from mlftool.runtime.interface import read_interface
 from mlftool.runtime.link import footprint, link_firmware
 from mlftool.runtime.runner import run_on_board

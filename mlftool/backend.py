@@ -19,13 +19,14 @@ from onnx.backend.base import Backend, BackendRep, namedtupledict
 
 from mlftool.compile import compile_module
 from mlftool.errors import CHECK_FAILED, MlfError, Problem
+from mlftool.files import default_cache
 from mlftool.ir import dtype
 from mlftool.ir.graph import Array, TensorType
 from mlftool.ir.values import is_deferred, put_together, taken_apart
 from mlftool.mlf.runtime_tree import helper_headers
 from mlftool.module import Module, ModuleSpec
 from mlftool.runtime import toolchain
-from mlftool.runtime.cache import build_once, default_cache, key_of
+from mlftool.runtime.cache import build_once, key_of
 from mlftool.targets import CFLAGS
 
 NAME = "model"

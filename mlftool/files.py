@@ -38,6 +38,15 @@ def read_plain(path: Path, most: int = -1) -> bytes:
         return file.read(most)
 
 
+def default_cache() -> Path:
+    """$MLFTOOL_CACHE, else mlftool/ in the user's cache directory."""
+    given = os.environ.get("MLFTOOL_CACHE")
+    if given:
+        return Path(given).absolute()  # compilers run in folders of their own
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return Path(base) / "mlftool"
+
+
 class FileError(Exception):
     """Why a model's file was not read; `code` and `help` are for the message."""
 

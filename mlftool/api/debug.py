@@ -22,6 +22,7 @@ from mlftool.codegen.debug import DebugStep, debug_c
 from mlftool.codegen.names import member_names
 from mlftool.compile import compile_module
 from mlftool.config import PassContext
+from mlftool.files import default_cache
 from mlftool.ir import dtype
 from mlftool.ir.graph import Array, Graph
 from mlftool.mlf import make_folder, write_atomically
@@ -29,7 +30,7 @@ from mlftool.mlf.interface import Tensor
 from mlftool.mlf.runtime_tree import helper_headers
 from mlftool.module import ModuleSpec
 from mlftool.runtime import toolchain
-from mlftool.runtime.cache import build_once, default_cache, key_of
+from mlftool.runtime.cache import build_once, key_of
 from mlftool.runtime.host import machine_flags
 from mlftool.runtime.vectors import samples_of, save_npz
 from mlftool.targets import CFLAGS

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlftool.cli.build import positive
+from mlftool.cli.options import positive
 from mlftool.cli.run import repetitions
 from mlftool.cli.subject import FILE, add_subject_options, subjects
 from mlftool.errors import MlfError, Problem

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from mlftool.builder import Result, build, raise_problems
+from mlftool.cli.options import add_jobs
 from mlftool.errors import MlfError, Problem, did_you_mean
 from mlftool.manifest import load
 from mlftool.manifest.entries import Entry, entries
@@ -33,24 +33,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--json", action="store_true", help="print what was built as JSON on stdout"
     )
     add_jobs(parser)
-
-
-def add_jobs(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "-j",
-        "--jobs",
-        metavar="N",
-        type=positive,
-        default=os.cpu_count() or 1,
-        help="how many to compile in parallel; default: one per core",
-    )
-
-
-def positive(text: str) -> int:
-    """The type of -j. argparse adds the flag and the value to the message."""
-    if not (text.isascii() and text.isdigit() and 1 <= len(text) <= 4 and int(text) >= 1):
-        raise argparse.ArgumentTypeError(f"got '{text}', expected a whole number from 1 to 9999")
-    return int(text)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -7,17 +7,13 @@ import json
 import sys
 from pathlib import Path
 
-from mlftool.builder import build, raise_problems
-from mlftool.cli.build import add_jobs
 from mlftool.cli.formats import FORMATS, github, sarif
 from mlftool.cli.inputs import add_inputs, given_inputs
-from mlftool.cli.options import add_compile_options, compile_options
+from mlftool.cli.options import add_compile_options, add_jobs, compile_options
 from mlftool.cli.terminal import terminal_of
 from mlftool.codegen.names import module_name_of
 from mlftool.errors import MlfError, Problem, did_you_mean
 from mlftool.files import MODEL_SUFFIXES
-from mlftool.manifest import read
-from mlftool.manifest.entries import entries
 from mlftool.options import EXECUTORS, OPTIONS
 
 HELP = "report every problem of a manifest or model; writes nothing"
@@ -107,6 +103,10 @@ def _check_model(args: argparse.Namespace) -> tuple[Problem, ...]:
 
 
 def _check_manifest(file: Path, jobs: int, targets: list[str]) -> None:
+    from mlftool.builder import build, raise_problems
+    from mlftool.manifest import read
+    from mlftool.manifest.entries import entries
+
     manifest, problems = read(file)
     wanted = () if manifest is None else entries(manifest)
     strange = [t for t in targets if manifest and t not in {e.target for e in wanted}]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,24 @@ def natural(text: str) -> int:
     """The type of a limit, of which 0 is none."""
     if not (text.isascii() and text.isdigit() and len(text) <= 9):
         raise argparse.ArgumentTypeError(f"got '{text}', expected a whole number to 999999999")
+    return int(text)
+
+
+def add_jobs(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "-j",
+        "--jobs",
+        metavar="N",
+        type=positive,
+        default=os.cpu_count() or 1,
+        help="how many to compile in parallel; default: one per core",
+    )
+
+
+def positive(text: str) -> int:
+    """The type of -j. argparse adds the flag and the value to the message."""
+    if not (text.isascii() and text.isdigit() and 1 <= len(text) <= 4 and int(text) >= 1):
+        raise argparse.ArgumentTypeError(f"got '{text}', expected a whole number from 1 to 9999")
     return int(text)
 
 

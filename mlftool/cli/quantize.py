@@ -7,8 +7,8 @@ import json
 import re
 from pathlib import Path
 
-from mlftool.cli.build import positive
 from mlftool.cli.inputs import add_inputs, given_inputs
+from mlftool.cli.options import positive
 from mlftool.errors import MlfError, Problem
 from mlftool.options import METRICS
 

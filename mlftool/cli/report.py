@@ -24,7 +24,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("file", metavar=FILE, type=Path)
     add("-o", "--output", metavar="OUT.html", type=Path, required=True)
     add("--on", metavar="BOARD", help="a board: its name or folder (the target's)")
-    add("--inputs", metavar="IN.npz", type=Path, help="samples, for the accuracy")
+    add(
+        "--inputs",
+        metavar="IN.npz",
+        type=Path,
+        help="samples, for the accuracy (a manifest's test vectors)",
+    )
     add("--expect", metavar="REF.npz", type=Path, help="the outputs that are expected of them")
     add("--json", action="store_true", help="print the figures as JSON")
     add_subject_options(parser)
@@ -48,11 +53,12 @@ def run(args: argparse.Namespace) -> int:
 
 def _vectors(args: argparse.Namespace, subject: Subject) -> tuple[Any, Any] | None:
     """Inputs and expected outputs as samples. Raises MlfError."""
-    if not args.inputs:
+    inputs, expected = args.inputs or subject.vectors, args.expect or subject.vectors
+    if not (inputs and expected):
         return None
     from mlftool.runtime.vectors import paired
 
-    return paired(args.inputs, args.expect, subject.interface)
+    return paired(inputs, expected, subject.interface)
 
 
 def _command(args: argparse.Namespace) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import shlex
 from collections.abc import Collection, Iterator, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -71,12 +70,20 @@ def check_options(args: argparse.Namespace, file: Path, beside: Path | None = No
 
 
 def one_subject(args: argparse.Namespace, file: Path) -> Subject:
-    """The only one. Raises MlfError if a manifest has several entries and none is named."""
-    found = subjects(args, file)
-    first = next(found)
-    if others := list(islice(found, 1)):
-        raise MlfError(several(file, (first.name, others[0].name)))
-    return first
+    """The only one; of a manifest's several the only one that a simulated board runs, as in a new
+    project with entries for this computer and a board. Raises MlfError if that leaves several."""
+    if not is_manifest(file):
+        return next(subjects(args, file))
+    from mlftool.insight.subject import of_part, parts_of
+
+    check_options(args, file)
+    manifest, wanted = chosen(args, file)
+    parts = list(parts_of(manifest, wanted))
+    of_boards = [p for p in parts if has_board(manifest, p.entry)]
+    only = parts if len(parts) == 1 else of_boards
+    if len(only) != 1:
+        raise MlfError(several(file, [p.title for p in only or parts]))
+    return of_part(manifest, only[0])
 
 
 def several(file: Path, titles: Sequence[str]) -> Problem:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from mlftool.builder import Memory, Result, build, raise_problems
-from mlftool.cli.build import add_jobs
+from mlftool.cli.options import add_jobs
 from mlftool.errors import MlfError, one_line, shown
 from mlftool.manifest import Manifest, load
 from mlftool.manifest.entries import entries

@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
+from mlftool.files import default_cache
 from mlftool.insight.cores import CORES, FAST, Core, Flash, may_fall
 from mlftool.mlf.interface import Interface
 from mlftool.progress import step
 from mlftool.runtime import toolchain
 from mlftool.runtime.boards import Board
-from mlftool.runtime.cache import build_once, default_cache, key_of
+from mlftool.runtime.cache import build_once, key_of
 from mlftool.runtime.runner import output_of, qemu_command
 from mlftool.runtime.vectors import Array
 from mlftool.targets import TARGETS

@@ -82,7 +82,8 @@ def report(
         given, expected = vectors
         place = Place(board.target, board) if board else Place("host")
         ran, _ = execute(subject.bundle, interface, place, given)
-        accuracy = Accuracy(len(given), compare(ran.outputs, expected))
+        compared = compare(ran.outputs, expected, *subject.tolerance)
+        accuracy = Accuracy(len(given), compared)
     return Report(subject, figures, costs, accuracy, tuple(commands), tuple(missing))
 
 

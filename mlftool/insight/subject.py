@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -26,13 +26,16 @@ from mlftool.runtime.interface import read_interface
 @dataclass(frozen=True)
 class Subject:
     """A module of an archive. `compiled` has all that the compiler knew of it; None where the
-    archive was made elsewhere."""
+    archive was made elsewhere. `vectors` is the file that a manifest tests it with, within the
+    `tolerance`: absolute and relative, None by the data type."""
 
     file: str  # for messages
     name: str  # for titles
     bundle: Bundle
     module: str | None = None
     compiled: Module | None = None
+    vectors: Path | None = None
+    tolerance: tuple[float | None, float | None] = (None, None)
 
     @cached_property
     def interface(self) -> Interface:
@@ -94,7 +97,17 @@ def spec_of_part(manifest: Manifest, part: Part) -> ModuleSpec:
 def of_manifest(manifest: Manifest, wanted: Sequence[Entry]) -> Iterator[Subject]:
     """Each module of each entry, compiled when it is asked for. Raises MlfError."""
     for part in parts_of(manifest, wanted):
-        yield of_spec(spec_of_part(manifest, part), str(part.file), part.title)
+        yield of_part(manifest, part)
+
+
+def of_part(manifest: Manifest, part: Part) -> Subject:
+    """Raises MlfError."""
+    found = of_spec(spec_of_part(manifest, part), str(part.file), part.title)
+    test = manifest.models[part.model].test
+    if test is None:
+        return found
+    tolerance = (test.absolute, test.relative)
+    return replace(found, vectors=manifest.locate(test.vectors), tolerance=tolerance)
 
 
 def board_for(target: str, wanted: str | None, file: str) -> Board:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from mlftool.files import default_cache
 from mlftool.mlf.records import ModuleRecord
 from mlftool.runtime import toolchain
-from mlftool.runtime.cache import build_once, default_cache, key_of
+from mlftool.runtime.cache import build_once, key_of
 from mlftool.runtime.sources import INCLUDES, Code, crt_files
 
 _HOST_INCLUDES = ("-Icrt/runner", "-Icrt/platform")

@@ -12,15 +12,6 @@ from pathlib import Path
 from mlftool.errors import ENVIRONMENT, MlfError, Problem
 
 
-def default_cache() -> Path:
-    """$MLFTOOL_CACHE, else mlftool/ in the user's cache directory."""
-    given = os.environ.get("MLFTOOL_CACHE")
-    if given:
-        return Path(given).absolute()  # compilers run in folders of their own
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return Path(base) / "mlftool"
-
-
 def key_of(settings: Iterable[str], files: Mapping[str, bytes]) -> str:
     """A name for what these settings make of these files."""
     digest = hashlib.sha256()

@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlftool.errors import MlfError, Problem
+from mlftool.files import default_cache
 from mlftool.mlf.interface import Interface
 from mlftool.mlf.records import Archive, ModuleRecord
 from mlftool.mlf.runtime_tree import crt_root
 from mlftool.runtime import toolchain
 from mlftool.runtime.build import frame_objects
-from mlftool.runtime.cache import build_once, default_cache, key_of
+from mlftool.runtime.cache import build_once, key_of
 from mlftool.runtime.host import machine_flags
 from mlftool.runtime.packed import pool_bytes
 from mlftool.runtime.sources import (

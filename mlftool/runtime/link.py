@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlftool.errors import ENVIRONMENT, MlfError, Problem
-from mlftool.files import read_plain
+from mlftool.files import default_cache, read_plain
 from mlftool.mlf import Bundle
 from mlftool.mlf.archive import read
 from mlftool.mlf.interface import Interface
 from mlftool.runtime import elf as elf_file
 from mlftool.runtime import toolchain
 from mlftool.runtime.build import frame_objects
-from mlftool.runtime.cache import build_once, default_cache, key_of
+from mlftool.runtime.cache import build_once, key_of
 from mlftool.runtime.descriptor import calls_crt
 from mlftool.runtime.sources import (
     INCLUDES,
