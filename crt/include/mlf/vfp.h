@@ -41,6 +41,7 @@ typedef struct {
  * [product][8]. `pair` and `four` are the assembly of two products and of four. */
 #if MLF_VFP
 
+/* clang-format off */
 #define MLF_FMA_(sum, x, w) "vfma.f32 s" #sum ", s" #x ", s" #w "\n\t"
 #define MLF_MUL_(to, x, w)  "vmul.f32 s" #to ", s" #x ", s" #w "\n\t"
 #define MLF_ADD_(sum, x)    "vadd.f32 s" #sum ", s" #sum ", s" #x "\n\t"
@@ -48,10 +49,15 @@ typedef struct {
 #define MLF_FUSED_(a, b, c, d, x, w0, w1, w2, w3, t0, t1, t2, t3) \
   MLF_FMA_(a, x, w0) MLF_FMA_(b, x, w1) MLF_FMA_(c, x, w2) MLF_FMA_(d, x, w3)
 #define MLF_EXACT_(a, b, c, d, x, w0, w1, w2, w3, t0, t1, t2, t3) \
-  MLF_MUL_(t0, x, w0) \
-  MLF_MUL_(t1, x, w1) \
-  MLF_MUL_(t2, x, w2) \
-  MLF_MUL_(t3, x, w3) MLF_ADD_(a, t0) MLF_ADD_(b, t1) MLF_ADD_(c, t2) MLF_ADD_(d, t3)
+  MLF_MUL_(t0, x, w0) MLF_MUL_(t1, x, w1) MLF_MUL_(t2, x, w2) MLF_MUL_(t3, x, w3) \
+  MLF_ADD_(a, t0) MLF_ADD_(b, t1) MLF_ADD_(c, t2) MLF_ADD_(d, t3)
+#define MLF_WEIGHTS_(n)  "vldmia %[w]!, {" n "}\n\t"
+#define MLF_ZEROS_(n, m) "vmov s" #n ", s" #m ", %[k], %[k]\n\t"
+#define MLF_PLACE_(name) [name] "i"(offsetof(mlf_four_pixels, name))
+#define MLF_FLOATS_ \
+  "s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s11", "s12", "s13", "s14", \
+  "s15", "s16", "s17", "s18", "s19", "s20", "s21", "s22", "s23", "s24", "s25", "s26", "s27", \
+  "s28", "s29", "s30", "s31"
 
 /* One product for each of sixteen sums in s16 to s31. */
 #define MLF_TURN_4X4(four, x0, x1, x2, x3, w0, w1, w2, w3) \
@@ -63,7 +69,6 @@ typedef struct {
   "vldmia %[x0]!, {" n0 "}\n\tvldmia %[x1]!, {" n1 "}\n\t" \
   "vldmia %[x2]!, {" n2 "}\n\tvldmia %[x3]!, {" n3 "}\n\t"
 #define MLF_PIXEL_PAIRS_ MLF_PIXELS_("s0-s1", "s2-s3", "s4-s5", "s6-s7")
-#define MLF_WEIGHTS_(n)  "vldmia %[w]!, {" n "}\n\t"
 /* Two products for each. */
 #define MLF_FUSED_4X4_ \
   MLF_WEIGHTS_("s8-s15") MLF_PIXEL_PAIRS_ \
@@ -72,12 +77,12 @@ typedef struct {
 #define MLF_EXACT_4X4_ \
   MLF_WEIGHTS_("s8-s11") MLF_PIXEL_PAIRS_ \
   MLF_TURN_4X4(MLF_EXACT_, 0, 2, 4, 6, 8, 9, 10, 11) \
-  MLF_WEIGHTS_("s8-s11") MLF_TURN_4X4(MLF_EXACT_, 1, 3, 5, 7, 8, 9, 10, 11)
-#define MLF_ZEROS_(n, m) "vmov s" #n ", s" #m ", %[k], %[k]\n\t"
+  MLF_WEIGHTS_("s8-s11") \
+  MLF_TURN_4X4(MLF_EXACT_, 1, 3, 5, 7, 8, 9, 10, 11)
+#define MLF_NEXT_ROW_(x, j) "ldr %[k], [%[pixels], %[skip] + 4 * " #j "]\n\tadd %[" #x "], %[k]\n\t"
 #define MLF_TOTALS_(a, b, c, d) \
   "vldmia %[start], {s0-s3}\n\tadd %[start], %[k]\n\t" \
   MLF_ADD_(a, 0) MLF_ADD_(b, 1) MLF_ADD_(c, 2) MLF_ADD_(d, 3)
-#define MLF_PLACE_(name) [name] "i"(offsetof(mlf_four_pixels, name))
 
 #define MLF_SUMS_4X4(name, pair, four) \
   MLF_CALLED void name(const mlf_four_pixels *pixels, const float *w, const float *start, \
@@ -88,17 +93,14 @@ typedef struct {
     __asm__ volatile( \
         MLF_ZEROS_(16, 17) MLF_ZEROS_(18, 19) MLF_ZEROS_(20, 21) MLF_ZEROS_(22, 23) \
         MLF_ZEROS_(24, 25) MLF_ZEROS_(26, 27) MLF_ZEROS_(28, 29) MLF_ZEROS_(30, 31) \
-        "1:\n\t" \
-        "ldr %[k], [%[pixels], %[run]]\n\tsubs %[k], #4\n\tblt 3f\n\t" \
+        "1:\n\tldr %[k], [%[pixels], %[run]]\n\tsubs %[k], #4\n\tblt 3f\n\t" \
         "2:\n\t" pair pair "subs %[k], #4\n\tbge 2b\n\t" \
         "3:\n\tadds %[k], #4\n\tbeq 5f\n\t" \
         "4:\n\t" MLF_PIXELS_("s0", "s2", "s4", "s6") MLF_WEIGHTS_("s8-s11") \
         MLF_TURN_4X4(four, 0, 2, 4, 6, 8, 9, 10, 11) "subs %[k], #1\n\tbne 4b\n\t" \
         "5:\n\tsubs %[rows], #1\n\tbeq 6f\n\t" \
-        "ldr %[k], [%[pixels], %[skip]]\n\tadd %[x0], %[k]\n\t" \
-        "ldr %[k], [%[pixels], %[skip] + 4]\n\tadd %[x1], %[k]\n\t" \
-        "ldr %[k], [%[pixels], %[skip] + 8]\n\tadd %[x2], %[k]\n\t" \
-        "ldr %[k], [%[pixels], %[skip] + 12]\n\tadd %[x3], %[k]\n\tb 1b\n\t" \
+        MLF_NEXT_ROW_(x0, 0) MLF_NEXT_ROW_(x1, 1) MLF_NEXT_ROW_(x2, 2) MLF_NEXT_ROW_(x3, 3) \
+        "b 1b\n\t" \
         "6:\n\tldr %[k], [%[pixels], %[next]]\n\t" \
         MLF_TOTALS_(16, 17, 18, 19) MLF_TOTALS_(20, 21, 22, 23) \
         MLF_TOTALS_(24, 25, 26, 27) MLF_TOTALS_(28, 29, 30, 31) \
@@ -109,17 +111,14 @@ typedef struct {
           MLF_PLACE_(next) \
         : "memory", "cc", MLF_FLOATS_); \
   }
-#define MLF_FLOATS_ \
-  "s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s11", "s12", "s13", "s14", \
-      "s15", "s16", "s17", "s18", "s19", "s20", "s21", "s22", "s23", "s24", "s25", "s26", "s27", \
-      "s28", "s29", "s30", "s31"
 
 /* One product for each of eight sums in s0 to s7. */
 #define MLF_TURN_1X8(four, x, w0, w1, w2, w3, w4, w5, w6, w7) \
   four(0, 1, 2, 3, x, w0, w1, w2, w3, 24, 25, 26, 27) \
   four(4, 5, 6, 7, x, w4, w5, w6, w7, 28, 29, 30, 31)
 #define MLF_FUSED_1X8_(x, y) \
-  MLF_WEIGHTS_("s16-s31") MLF_TURN_1X8(MLF_FUSED_, x, 16, 17, 18, 19, 20, 21, 22, 23) \
+  MLF_WEIGHTS_("s16-s31") \
+  MLF_TURN_1X8(MLF_FUSED_, x, 16, 17, 18, 19, 20, 21, 22, 23) \
   MLF_TURN_1X8(MLF_FUSED_, y, 24, 25, 26, 27, 28, 29, 30, 31)
 #define MLF_EXACT_1X8_(x, y) \
   MLF_WEIGHTS_("s16-s23") MLF_TURN_1X8(MLF_EXACT_, x, 16, 17, 18, 19, 20, 21, 22, 23) \
@@ -145,6 +144,7 @@ typedef struct {
         : [n] "r"(n), [start] "r"(start), [sums] "r"(sums) \
         : "memory", "cc", MLF_FLOATS_); \
   }
+/* clang-format on */
 
 #else
 
