@@ -24,7 +24,8 @@ UNIT = 2.0**-24  # of float32's rounding
 
 
 def layers(seed: int) -> onnx.ModelProto:
-    """Dense, pointwise, padded, strided, dilated, grouped and depthwise layers side by side."""
+    """Dense, pointwise, padded, strided, dilated, grouped, depthwise and recurrent layers side by
+    side."""
     rng = np.random.default_rng(seed)
     net, outputs = Net(), []
 
@@ -51,6 +52,11 @@ def layers(seed: int) -> onnx.ModelProto:
     x = net.input("rows", np.float32, (7, 300))
     w = net.const(rng.normal(size=(300, 9)) / 8, np.float32)
     outputs.append(net.node("Relu", net.node("Gemm", x, w, weights(9))))
+    for kind, gates, inputs in (("GRU", 3, 7), ("LSTM", 4, 300)):
+        x = net.input(kind.lower(), np.float32, (2, 1, inputs))
+        w, r = (rng.normal(size=(1, 5 * gates, n)) / 8 for n in (inputs, 5))
+        both = net.const(w, np.float32), net.const(r, np.float32)
+        outputs.append(net.node(kind, x, *both, hidden_size=5))
     return net.model(*outputs)
 
 
