@@ -1,7 +1,8 @@
 /* Sums of float products in all thirty-two registers of a Cortex-M's FPU. One VLDM loads several
  * operands, which compilers load one by one; the functions stand once for all layers. Plain C for
  * every other processor gives the same bits: each sum adds its products in turn, from zero.
- * vfp_exact.h and vfp_fused.h define the functions. */
+ * vfp_exact.h and vfp_fused.h define the functions. Without optimisation gcc has too few core
+ * registers for the assembly. */
 #ifndef MLF_VFP_H_
 #define MLF_VFP_H_
 
@@ -10,7 +11,7 @@
 #include "kernel.h"
 
 #if defined(__ARM_FEATURE_FMA) && defined(__ARM_ARCH_PROFILE) && defined(__thumb2__) && \
-    defined(__ARM_FP) && !defined(MLF_PORTABLE_VFP)
+    defined(__ARM_FP) && defined(__OPTIMIZE__) && !defined(MLF_PORTABLE_VFP)
 #define MLF_VFP (__ARM_ARCH_PROFILE == 'M' && (__ARM_FP & 4))
 #else
 #define MLF_VFP 0
