@@ -384,10 +384,12 @@ def stores(
     columns: int,
     width: int,
     requantised: Callable[[str, str], str] | None = None,
+    biased: bool = False,
 ) -> list[Stored]:
     """What to do with accumulators acc<j><b> of `rows` pixels x `columns` channels.
 
     `requantised(accumulator, channel)` replaces `requantize` where a kernel has its own form.
+    `biased`: sums of floats have their bias.
     """
     entries = []
     for j in range(rows):
@@ -397,7 +399,7 @@ def stores(
             if q:
                 text = requantised(acc, channel) if requantised else requantize(c, q, acc, channel)
                 acc = f"({c.v.y.dtype.c}){text}"
-            elif blocks(c) == 1:
+            elif blocks(c) == 1 and not biased:
                 acc = f"(b[{channel}] + {acc})"
             index = f"{pixel} * {Number(c.oc)} + {channel}"
             guards = [f"p + {j} < {Number(c.pixels)}"] if j and c.pixels % rows else []

@@ -130,6 +130,7 @@ FAMILIES: dict[str, tuple[str, Callable[[], onnx.ModelProto]]] = {
     "dsp_two_by_two": ("cortex-m4", lambda: quantised_conv(1, least=-128)),
     "dsp_rows_of_four": ("cortex-m4", lambda: gemm_s8(least=-128)),
     "gemm_f32": (PORTABLE, gemm_f32),
+    "vfp_f32": ("cortex-m4", conv_f32),
     "window_average_s8": (PORTABLE, pool_s8),
     "window_max_f32": (PORTABLE, max_pool),
     "softmax_s8": (PORTABLE, softmax),

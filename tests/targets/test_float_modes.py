@@ -24,7 +24,8 @@ UNIT = 2.0**-24  # of float32's rounding
 
 
 def layers(seed: int) -> onnx.ModelProto:
-    """Dense, pointwise, padded, strided, dilated, grouped and depthwise layers side by side."""
+    """Dense, pointwise, padded, strided, dilated, grouped, depthwise and recurrent layers side by
+    side."""
     rng = np.random.default_rng(seed)
     net, outputs = Net(), []
 
@@ -44,6 +45,18 @@ def layers(seed: int) -> onnx.ModelProto:
         outputs.append(net.node("Conv", x, w, weights(oc), group=group, **attrs))
         flat = net.input(f"f{k}", np.float32, (1 + k % 2, 37 * (k + 1)))
         outputs.append(net.node("Gemm", flat, weights(37 * (k + 1), oc), weights(oc)))
+    # Sums in several parts.
+    x = net.input("deep", np.float32, (1, 40, 5, 4))
+    w = net.const(rng.normal(size=(6, 40, 3, 3)) / 8, np.float32)
+    outputs.append(net.node("Conv", x, w, weights(6), pads=[1] * 4))
+    x = net.input("rows", np.float32, (7, 300))
+    w = net.const(rng.normal(size=(300, 9)) / 8, np.float32)
+    outputs.append(net.node("Relu", net.node("Gemm", x, w, weights(9))))
+    for kind, gates, inputs in (("GRU", 3, 7), ("LSTM", 4, 300)):
+        x = net.input(kind.lower(), np.float32, (2, 1, inputs))
+        w, r = (rng.normal(size=(1, 5 * gates, n)) / 8 for n in (inputs, 5))
+        both = net.const(w, np.float32), net.const(r, np.float32)
+        outputs.append(net.node(kind, x, *both, hidden_size=5))
     return net.model(*outputs)
 
 
@@ -72,7 +85,7 @@ def test_every_target_has_the_same_bits(mode: str, jobs: dict[tuple[str, str], J
     module = jobs[mode, DEVICE].module
     assert module is not None
     names = {c.kernel.name for c in module.program.calls}
-    assert ("fpu.tall" if mode == "exact" else "fused.portable.blocked") in names
+    assert {f"vfp.{mode}.4x4", f"vfp.{mode}.1x8"} <= names
 
 
 def test_the_modes_differ_by_rounding_only(jobs: dict[tuple[str, str], Job]) -> None:

@@ -5,6 +5,7 @@
 #define MLF_DOT_H_
 
 #include "mlf/kernel.h"
+#include "mlf/vfp_rows.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -28,8 +29,32 @@ extern "C" {
 MLF_DOT_(mlf_dotf, float)
 MLF_DOT_(mlf_dot, double)
 
+#define MLF_ROWS_OF_FOUR_(name, floating) \
+  static inline void name(const floating *w, int32_t stride, const floating *x, int32_t n, \
+                          floating *sums) { \
+    floating part0 = 0, part1 = 0, part2 = 0, part3 = 0; \
+    for (int32_t i = 0; i < n; i++) { \
+      const floating factor = x[i]; \
+      part0 += w[i] * factor; \
+      part1 += w[stride + i] * factor; \
+      part2 += w[2 * stride + i] * factor; \
+      part3 += w[3 * stride + i] * factor; \
+    } \
+    sums[0] = part0; \
+    sums[1] = part1; \
+    sums[2] = part2; \
+    sums[3] = part3; \
+  }
+
+MLF_ROWS_OF_FOUR_(mlf_rows, double)
+#if MLF_VFP
+#define mlf_rowsf mlf_exact_rows
+#else
+MLF_ROWS_OF_FOUR_(mlf_rowsf, float)
+#endif
+
 /* The products of up to four rows of n elements with x; four share its loads. */
-#define MLF_DOTS_(name, dot, floating) \
+#define MLF_DOTS_(name, dot, products, floating) \
   static inline void name(const floating *w, const floating *x, int32_t n, int32_t rows, \
                           floating *sums) { \
     floating sum0 = 0, sum1 = 0, sum2 = 0, sum3 = 0; \
@@ -39,19 +64,12 @@ MLF_DOT_(mlf_dot, double)
       return; \
     } \
     for (int32_t start = 0; start < n; start += MLF_DOT_BLOCK) { \
-      const int32_t end = mlf_min_i32(n, start + MLF_DOT_BLOCK); \
-      floating part0 = 0, part1 = 0, part2 = 0, part3 = 0; \
-      for (int32_t i = start; i < end; i++) { \
-        const floating factor = x[i]; \
-        part0 += w[i] * factor; \
-        part1 += w[n + i] * factor; \
-        part2 += w[2 * n + i] * factor; \
-        part3 += w[3 * n + i] * factor; \
-      } \
-      sum0 += part0; \
-      sum1 += part1; \
-      sum2 += part2; \
-      sum3 += part3; \
+      floating parts[4]; \
+      products(w + start, n, x + start, mlf_min_i32(n - start, MLF_DOT_BLOCK), parts); \
+      sum0 += parts[0]; \
+      sum1 += parts[1]; \
+      sum2 += parts[2]; \
+      sum3 += parts[3]; \
     } \
     sums[0] = sum0; \
     sums[1] = sum1; \
@@ -59,11 +77,12 @@ MLF_DOT_(mlf_dot, double)
     sums[3] = sum3; \
   }
 
-MLF_DOTS_(mlf_dotsf, mlf_dotf, float)
-MLF_DOTS_(mlf_dots, mlf_dot, double)
+MLF_DOTS_(mlf_dotsf, mlf_dotf, mlf_rowsf, float)
+MLF_DOTS_(mlf_dots, mlf_dot, mlf_rows, double)
 
 #undef MLF_DOT_
 #undef MLF_DOTS_
+#undef MLF_ROWS_OF_FOUR_
 
 #ifdef __cplusplus
 }

@@ -244,14 +244,16 @@ static inline void mlf_dot_1x4(const uint32_t **w, uint32_t xa, uint32_t xb, int
 }
 
 /* All of them until `stop`: fourteen instructions for sixteen products, sixteen where the
- * pixel's bytes are yet to be widened. */
+ * pixel's bytes are yet to be widened. What is loaded first is not wanted next, for which some
+ * cores would wait. */
 #if MLF_DSP && defined(__OPTIMIZE__) && !defined(__clang__)
-#define MLF_STEP_1X4 MLF_SUMS_1X4("ldrd %[xa], %[xb], [%[x]], #8\n\t")
+#define MLF_STEP_1X4 MLF_SUMS_1X4("ldrd %[xa], %[xb], [%[x]], #8\n\t", "")
 #define MLF_STEP_1X4_BYTES \
-  MLF_SUMS_1X4("ldr %[xa], [%[x]], #4\n\tsxtb16 %[xb], %[xa], ror #8\n\tsxtb16 %[xa], %[xa]\n\t")
+  MLF_SUMS_1X4("ldr %[xa], [%[x]], #4\n\t", \
+               "sxtb16 %[xb], %[xa], ror #8\n\tsxtb16 %[xa], %[xa]\n\t")
 /* clang-format off */
-#define MLF_SUMS_1X4(load) \
-  "ldm %[w]!, {%[w0], %[w1], %[w2], %[w3]}\n\t" load \
+#define MLF_SUMS_1X4(load, widen) \
+  load "ldm %[w]!, {%[w0], %[w1], %[w2], %[w3]}\n\t" widen \
   MLF_SMLAD_(all0, xa, w0) MLF_SMLAD_(all1, xa, w2) \
   MLF_SMLAD_(all0, xb, w1) MLF_SMLAD_(all1, xb, w3) \
   "sxtb16 %[w0], %[w0]\n\tsxtb16 %[w1], %[w1]\n\t" \
@@ -259,6 +261,11 @@ static inline void mlf_dot_1x4(const uint32_t **w, uint32_t xa, uint32_t xb, int
   MLF_SMLAD_(low0, xa, w0) MLF_SMLAD_(low1, xa, w2) \
   MLF_SMLAD_(low0, xb, w1) MLF_SMLAD_(low1, xb, w3)
 /* clang-format on */
+/* Where four sums begin, as gcc does not load it: by a pointer that moves on. */
+#define MLF_START_1X4(weights, low, all) \
+  __asm__("ldrd %1, %2, [%0], #8\n\tldrd %3, %4, [%0], #8" \
+          : "+r"(weights), "=&r"(low##00), "=&r"(low##02), "=&r"(all##0), "=&r"(all##1) \
+          : "m"(*(const uint32_t(*)[4])(weights)))
 #define MLF_AGAIN_1X4 "cmp %[x], %[end]\n\tbne 1b"
 #define MLF_DOTS_1X4(times, step, more, weights, from, stop, low, all) \
   do { \
@@ -275,6 +282,14 @@ static inline void mlf_dot_1x4(const uint32_t **w, uint32_t xa, uint32_t xb, int
             : "memory", "cc"); \
   } while (0)
 #else
+#define MLF_START_1X4(weights, low, all) \
+  do { \
+    low##00 = (int32_t)(weights)[0]; \
+    low##02 = (int32_t)(weights)[1]; \
+    all##0 = (int32_t)(weights)[2]; \
+    all##1 = (int32_t)(weights)[3]; \
+    (weights) += 4; \
+  } while (0)
 #define MLF_STEP_1X4       mlf_load32_aligned(c0), mlf_load32_aligned(c0 + 2)
 #define MLF_STEP_1X4_BYTES mlf_sxtb16(mlf_load32(c0)), mlf_sxtb16_ror8(mlf_load32(c0))
 #define MLF_DOTS_1X4(times, step, more, weights, from, stop, low, all) \

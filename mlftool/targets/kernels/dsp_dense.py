@@ -3,17 +3,21 @@ loads the weights of two pairs of channels, which are paired as in dsp.py."""
 
 from __future__ import annotations
 
+import numpy as np
+
+from mlftool.ir.graph import Array
 from mlftool.ir.holes import Number
 from mlftool.ops.base import Operand
-from mlftool.ops.contraction import Contraction, Quantisation, Stored
+from mlftool.ops.contraction import Contraction, Quantisation, Stored, largest
 from mlftool.ops.scalar import Store
-from mlftool.targets.kernels.dsp import WIDEN, paired
-from mlftool.targets.kernels.dsp_triples import STREAM, held, streamed
-from mlftool.targets.kernels.parts import Tile, byte_kernel, walk
-from mlftool.targets.requantise.forms import form
+from mlftool.targets.kernels.dsp import PACKED, WIDEN, paired
+from mlftool.targets.kernels.dsp_triples import held, numbers_of
+from mlftool.targets.kernels.parts import Tile, bias_of, byte_kernel, walk
+from mlftool.targets.requantise.forms import Form, form
 
 WIDTH = 4
 MOST_TIMES = 10  # MLF_TIMES_10 of mlf/dsp.h
+STREAM = f"for four channels each: where sums begin, {PACKED}, the numbers of requantisation"
 
 
 @byte_kernel("dsp", signed=True)
@@ -37,7 +41,7 @@ def dense(c: Contraction, q: Quantisation, unrolled: int = 0) -> Tile | None:
         entries.append(Stored(guard, channel, store))
     columns = Operand("columns", "int16_t", "scratch", bytes=2 * column)
     order = walk(c, 1, column, columns, entries[0].store.operands)
-    stream = streamed(c, q, w, made, WIDTH)
+    stream, folded = _streamed(c, q, w, made)
     return Tile(
         "dsp.dense",
         "dsp_dense.c.j2",
@@ -62,6 +66,7 @@ def dense(c: Contraction, q: Quantisation, unrolled: int = 0) -> Tile | None:
             "unroll": unroll,
             "again": rounds > unroll,
             "words": stream.size,
+            "folded": folded,
             "by_channel": bool(entries[0].store.statements) or not made.hoists or c.oc % WIDTH,
             "fused": bool(entries[0].store.statements),
         },
@@ -69,3 +74,17 @@ def dense(c: Contraction, q: Quantisation, unrolled: int = 0) -> Tile | None:
         header="mlf/dsp.h",
         walk=order,
     )
+
+
+def _streamed(c: Contraction, q: Quantisation, words: Array, made: Form) -> tuple[Array, bool]:
+    """uint32 [group of four channels, ...]: where the sums of x * w0 and of x * halfword begin, the
+    weights, the numbers that `held` names; and whether sums with w1 have their bias. If 24 bits
+    cannot hold one, the biases of the odd channels are between weights and numbers."""
+    bias = bias_of(c, q, WIDTH).reshape(-1, WIDTH)
+    even, odd = bias[:, ::2], bias[:, 1::2]
+    folded = bool(largest(c, q).max() < 2**23 and np.abs(odd).max() < 2**23)
+    whole = even.astype(np.int64) + (256 * odd.astype(np.int64) if folded else 0)
+    starts = np.concatenate((even, whole.astype(np.int32)), axis=1, dtype=np.int32)
+    apart = [] if folded else [odd]
+    rows = [starts, words.reshape(len(bias), -1).view(np.int32), *apart, *numbers_of(made, WIDTH)]
+    return np.concatenate(rows, axis=1, dtype=np.int32).view(np.uint32).reshape(-1), folded

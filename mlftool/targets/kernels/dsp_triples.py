@@ -29,10 +29,14 @@ def streamed(c: Contraction, q: Quantisation, words: Array, made: Form, width: i
     """uint32 [group of `width` channels, ...]: biases of the even channels, the weights, biases of
     the odd ones, the numbers that `held` names."""
     bias = bias_of(c, q, width).reshape(-1, width)
-    numbers = [o.array.reshape(-1, width) for o in made.hoists if o.array is not None]
-    words = words.reshape(len(bias), -1).view(np.int32)
-    rows = np.concatenate((bias[:, ::2], words, bias[:, 1::2], *numbers), axis=1, dtype=np.int32)
-    return rows.view(np.uint32).reshape(-1)
+    rows = bias[:, ::2], words.reshape(len(bias), -1).view(np.int32), bias[:, 1::2]
+    both = np.concatenate((*rows, *numbers_of(made, width)), axis=1, dtype=np.int32)
+    return both.view(np.uint32).reshape(-1)
+
+
+def numbers_of(made: Form, width: int) -> list[Array]:
+    """What `held` names, [group of `width` channels, width] each."""
+    return [o.array.reshape(-1, width) for o in made.hoists if o.array is not None]
 
 
 def held(made: Form, width: int = 2) -> list[str]:

@@ -8,12 +8,12 @@
 #define MLF_WEIGHTS
 #endif
 
-// c2 int8[8x5], for a few channels each: biases, two halfwords 256 * w1 + w0 a word, biases, the numbers of requantisation: 32, 128 bytes
+// c2 int8[8x5], for four channels each: where sums begin, two halfwords 256 * w1 + w0 a word, the numbers of requantisation: 32, 128 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const uint32_t step0_weights[32] = {
-  0x00000018,0x00000010,0xfaff01fb,0xfd0103fd,0xfe0204fe,0x0004fc00,0x02fcff03,0x04fe0105,
-  0xfaff01fb,0xfd0103fd,0xffffffe8,0x0000000c,0x51eb8580,0x51eb8580,0x51eb8580,0x51eb8580,
-  0xffffffdc,0x00000000,0x00050001,0xfffc0003,0x00000000,0x00000000,0x0002fffe,0x00040000,
-  0x00000000,0x00000000,0x00000000,0x00000000,0x51eb8580,0x00000000,0x00000000,0x00000000
+  0x00000018,0x00000010,0xffffe818,0x00000c10,0xfaff01fb,0xfd0103fd,0xfe0204fe,0x0004fc00,
+  0x02fcff03,0x04fe0105,0xfaff01fb,0xfd0103fd,0x51eb8580,0x51eb8580,0x51eb8580,0x51eb8580,
+  0xffffffdc,0x00000000,0xffffffdc,0x00000000,0x00050001,0xfffc0003,0x00000000,0x00000000,
+  0x0002fffe,0x00040000,0x00000000,0x00000000,0x51eb8580,0x00000000,0x00000000,0x00000000
 };
 
 // QGemm matmul_2, activation -128 127
@@ -32,12 +32,12 @@ MLF_KERNEL void tvmgen_dsp_dense_qgemm(const int8_t *x, const uint32_t *MLF_REST
   int8_t *to = y;
   const int16_t *const end = columns + 8;
   for (int32_t oc = 0; oc < 5; oc += 4) {
-    int32_t acc00 = (int32_t)*wp++, acc02 = (int32_t)*wp++;
-    int32_t all0 = acc00, all1 = acc02;
+    int32_t acc00, acc02, all0, all1;
+    MLF_START_1X4(wp, acc, all);
     const int16_t *c0 = columns;
     MLF_DOTS_1X4(MLF_TIMES_2, MLF_STEP_1X4, MLF_ONCE, wp, c0, end, acc, all);
-    const int32_t acc01 = mlf_upper_sum(all0, acc00) + (int32_t)*wp++;
-    const int32_t acc03 = mlf_upper_sum(all1, acc02) + (int32_t)*wp++;
+    const int32_t acc01 = mlf_upper_sum(all0, acc00);
+    const int32_t acc03 = mlf_upper_sum(all1, acc02);
     const int32_t m0 = (int32_t)*wp++, m1 = (int32_t)*wp++, m2 = (int32_t)*wp++, m3 = (int32_t)*wp++;
     *to++ = (int8_t)mlf_requantize_fixed(acc00, m0, 48, 5, -128, 127);
     MLF_HIDE(to);

@@ -1,0 +1,66 @@
+"""Float contractions in the thirty-two registers of a Cortex-M's FPU: four pixels x four channels,
+or one pixel x eight channels (mlf/vfp.h)."""
+
+from __future__ import annotations
+
+from mlftool.ir.graph import View
+from mlftool.ops.base import Kernel, Operand
+from mlftool.ops.contraction import (
+    BLOCK,
+    blocks,
+    contraction,
+    geometry,
+    pack_rows,
+    packable,
+    pad_rows,
+    stores,
+)
+from mlftool.ops.scalar import around
+from mlftool.targets.kernels import FLOATS, kernel
+
+LEAST = 3  # pixels, for four at a time
+
+
+@kernel(*FLOATS, needs="dsp fpu", unless="fused size")
+def exact(v: View) -> Kernel | None:
+    return _kernel(v, "exact", 2.2)
+
+
+@kernel(*FLOATS, needs="dsp fpu fused", unless="size")
+def fused(v: View) -> Kernel | None:
+    return _kernel(v, "fused", 1.2)
+
+
+def _kernel(v: View, mode: str, each: float) -> Kernel | None:
+    """`each`: instructions per product."""
+    if not packable(v) or v.x(0).dtype.name != "float32":
+        return None
+    c = contraction(v)
+    if c.group != 1 or len(c.inputs) > 2:
+        return None
+    c = c.planar()
+    if c.pixels < LEAST and not c.dense:
+        return None
+    rows, columns = (1, 8) if c.pixels < LEAST else (4, 4)
+    entries = stores(c, None, rows, columns, columns, biased=True)
+    first = entries[0].store
+    w = Operand("w", "float", "const", array=pack_rows(c.weights, columns))
+    b = Operand("b", "float", "const", array=pad_rows(c.bias, columns))
+    operands = [*around(c.v, w, b, *first.operands)]
+    if not c.dense and (c.padded or c.dilations[1] != 1):
+        operands.append(Operand("patch", "float", "scratch", bytes=4 * rows * c.depth))
+    return Kernel(
+        f"vfp.{mode}.{rows}x{columns}",
+        "vfp.c.j2",
+        {
+            **geometry(c),
+            **{"rows": rows, "columns": columns, "stores": entries, "mode": mode},
+            **({"fused": True} if mode == "fused" else {}),
+            **{"blocks": blocks(c), "block": min(BLOCK, c.depth), "fill": "0.0f"},
+        },
+        tuple(operands),
+        cost=c.macs * each + c.pixels * c.oc * 12.0,
+        macs=c.macs,
+        includes=(f"mlf/vfp_{mode}.h", *first.includes),
+        inplace=first.inplace,
+    )
