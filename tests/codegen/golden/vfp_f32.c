@@ -46,8 +46,8 @@ MLF_KERNEL void tvmgen_vfp_f32_fused_conv_relu(const float *MLF_RESTRICT x, cons
     int32_t step0;
     {
       const int32_t q = p;
-      const int32_t iy = q / 4 % 5 * 1 - 1;
-      const int32_t ix = q % 4 * 1 - 1;
+      const int32_t iy = q / 4 % 5 - 1;
+      const int32_t ix = q % 4 - 1;
       const float *const image = x + q / 20 * 40;
       if (iy >= 0 && ix >= 0 && iy <= 2 && ix <= 1) {
         from0 = image + (iy * 4 + ix) * 2;
@@ -57,9 +57,9 @@ MLF_KERNEL void tvmgen_vfp_f32_fused_conv_relu(const float *MLF_RESTRICT x, cons
         from0 = to;
         step0 = 6;
         for (int32_t ky = 0; ky < 3; ky++) {
-          const int32_t y0 = iy + ky * 1;
+          const int32_t y0 = iy + ky;
           for (int32_t kx = 0; kx < 3; kx++) {
-            const int32_t x0 = ix + kx * 1;
+            const int32_t x0 = ix + kx;
             const bool inside = y0 >= 0 && y0 < 5 && x0 >= 0 && x0 < 4;
             for (int32_t c = 0; c < 2; c++) {
               *to++ = inside ? image[(y0 * 4 + x0) * 2 + c] : (float)0.0f;
@@ -72,8 +72,8 @@ MLF_KERNEL void tvmgen_vfp_f32_fused_conv_relu(const float *MLF_RESTRICT x, cons
     int32_t step1;
     {
       const int32_t q = p + 1;
-      const int32_t iy = q / 4 % 5 * 1 - 1;
-      const int32_t ix = q % 4 * 1 - 1;
+      const int32_t iy = q / 4 % 5 - 1;
+      const int32_t ix = q % 4 - 1;
       const float *const image = x + q / 20 * 40;
       if (iy >= 0 && ix >= 0 && iy <= 2 && ix <= 1) {
         from1 = image + (iy * 4 + ix) * 2;
@@ -83,9 +83,9 @@ MLF_KERNEL void tvmgen_vfp_f32_fused_conv_relu(const float *MLF_RESTRICT x, cons
         from1 = to;
         step1 = 6;
         for (int32_t ky = 0; ky < 3; ky++) {
-          const int32_t y0 = iy + ky * 1;
+          const int32_t y0 = iy + ky;
           for (int32_t kx = 0; kx < 3; kx++) {
-            const int32_t x0 = ix + kx * 1;
+            const int32_t x0 = ix + kx;
             const bool inside = y0 >= 0 && y0 < 5 && x0 >= 0 && x0 < 4;
             for (int32_t c = 0; c < 2; c++) {
               *to++ = inside ? image[(y0 * 4 + x0) * 2 + c] : (float)0.0f;
@@ -98,8 +98,8 @@ MLF_KERNEL void tvmgen_vfp_f32_fused_conv_relu(const float *MLF_RESTRICT x, cons
     int32_t step2;
     {
       const int32_t q = p + 2;
-      const int32_t iy = q / 4 % 5 * 1 - 1;
-      const int32_t ix = q % 4 * 1 - 1;
+      const int32_t iy = q / 4 % 5 - 1;
+      const int32_t ix = q % 4 - 1;
       const float *const image = x + q / 20 * 40;
       if (iy >= 0 && ix >= 0 && iy <= 2 && ix <= 1) {
         from2 = image + (iy * 4 + ix) * 2;
@@ -109,9 +109,9 @@ MLF_KERNEL void tvmgen_vfp_f32_fused_conv_relu(const float *MLF_RESTRICT x, cons
         from2 = to;
         step2 = 6;
         for (int32_t ky = 0; ky < 3; ky++) {
-          const int32_t y0 = iy + ky * 1;
+          const int32_t y0 = iy + ky;
           for (int32_t kx = 0; kx < 3; kx++) {
-            const int32_t x0 = ix + kx * 1;
+            const int32_t x0 = ix + kx;
             const bool inside = y0 >= 0 && y0 < 5 && x0 >= 0 && x0 < 4;
             for (int32_t c = 0; c < 2; c++) {
               *to++ = inside ? image[(y0 * 4 + x0) * 2 + c] : (float)0.0f;
@@ -124,8 +124,8 @@ MLF_KERNEL void tvmgen_vfp_f32_fused_conv_relu(const float *MLF_RESTRICT x, cons
     int32_t step3;
     {
       const int32_t q = p + 3;
-      const int32_t iy = q / 4 % 5 * 1 - 1;
-      const int32_t ix = q % 4 * 1 - 1;
+      const int32_t iy = q / 4 % 5 - 1;
+      const int32_t ix = q % 4 - 1;
       const float *const image = x + q / 20 * 40;
       if (iy >= 0 && ix >= 0 && iy <= 2 && ix <= 1) {
         from3 = image + (iy * 4 + ix) * 2;
@@ -135,9 +135,9 @@ MLF_KERNEL void tvmgen_vfp_f32_fused_conv_relu(const float *MLF_RESTRICT x, cons
         from3 = to;
         step3 = 6;
         for (int32_t ky = 0; ky < 3; ky++) {
-          const int32_t y0 = iy + ky * 1;
+          const int32_t y0 = iy + ky;
           for (int32_t kx = 0; kx < 3; kx++) {
-            const int32_t x0 = ix + kx * 1;
+            const int32_t x0 = ix + kx;
             const bool inside = y0 >= 0 && y0 < 5 && x0 >= 0 && x0 < 4;
             for (int32_t c = 0; c < 2; c++) {
               *to++ = inside ? image[(y0 * 4 + x0) * 2 + c] : (float)0.0f;
