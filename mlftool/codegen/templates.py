@@ -2,48 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import pickle
-import tempfile
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import jinja2
-from jinja2 import BytecodeCache, Environment, FileSystemLoader, StrictUndefined
-from jinja2.bccache import Bucket
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from mlftool.files import default_cache, read_plain
 from mlftool.ir.holes import filled
-
-
-class _Compiled(BytecodeCache):
-    """Templates that an earlier process compiled, in the user's cache: compiling them takes a
-    quarter of `mlftool check`. What cannot be read or written there is done without.
-
-    Jinja compares the digest of the template's source and the version of Python.
-    """
-
-    def _file(self, bucket: Bucket) -> Path:
-        return default_cache() / "templates" / jinja2.__version__ / bucket.key
-
-    def load_bytecode(self, bucket: Bucket) -> None:
-        with suppress(OSError, EOFError, ValueError, pickle.UnpicklingError):
-            bucket.bytecode_from_string(read_plain(self._file(bucket)))
-
-    def dump_bytecode(self, bucket: Bucket) -> None:
-        with suppress(OSError):
-            file = self._file(bucket)
-            file.parent.mkdir(parents=True, exist_ok=True)
-            handle, name = tempfile.mkstemp(dir=file.parent)  # aside, as others read meanwhile
-            try:
-                with open(handle, "wb") as stream:
-                    bucket.write_bytecode(stream)
-                os.rename(name, file)
-            finally:
-                Path(name).unlink(missing_ok=True)
-
 
 _PACKAGE = Path(__file__).parent.parent
 _TEMPLATES = Environment(
@@ -58,7 +23,6 @@ _TEMPLATES = Environment(
     lstrip_blocks=True,
     keep_trailing_newline=True,
     auto_reload=False,
-    bytecode_cache=_Compiled(),
 )
 
 

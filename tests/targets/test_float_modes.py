@@ -23,9 +23,9 @@ PORTABLE, DEVICE = "rv32imc", "cortex-m4"
 UNIT = 2.0**-24  # of float32's rounding
 
 
-def layers(seed: int) -> onnx.ModelProto:
-    """Dense, pointwise, padded, strided, dilated, grouped, depthwise and recurrent layers side by
-    side."""
+def layers(seed: int, long: bool = False) -> onnx.ModelProto:
+    """Dense, pointwise, padded, strided, dilated, grouped and depthwise layers side by side; `long`
+    adds recurrent ones and sums in several parts."""
     rng = np.random.default_rng(seed)
     net, outputs = Net(), []
 
@@ -45,7 +45,8 @@ def layers(seed: int) -> onnx.ModelProto:
         outputs.append(net.node("Conv", x, w, weights(oc), group=group, **attrs))
         flat = net.input(f"f{k}", np.float32, (1 + k % 2, 37 * (k + 1)))
         outputs.append(net.node("Gemm", flat, weights(37 * (k + 1), oc), weights(oc)))
-    # Sums in several parts.
+    if not long:
+        return net.model(*outputs)
     x = net.input("deep", np.float32, (1, 40, 5, 4))
     w = net.const(rng.normal(size=(6, 40, 3, 3)) / 8, np.float32)
     outputs.append(net.node("Conv", x, w, weights(6), pads=[1] * 4))
@@ -60,7 +61,7 @@ def layers(seed: int) -> onnx.ModelProto:
     return net.model(*outputs)
 
 
-MODEL = layers(4)
+MODEL = layers(4, long=True)
 FEEDS = random_feeds(MODEL, 9)
 
 
