@@ -13,7 +13,7 @@ from oracle import Array, onnxruntime_float
 HEAD = '<ir_version: 9, opset_import: ["": 17]>\n'
 # What is left of x's first axis of 3, and of z's of 4, by the conditions c and d.
 LEFT = "a = Compress <axis = 0> (x, c) b = Compress <axis = 0> (z, d)"
-MODELS = {
+SUMS = {
     "a static extent": "y = Sub(a, k)",
     "two extents": "y = Sub(b, a)",
     "three inputs": "y = Max(a, b, k)",
@@ -46,7 +46,7 @@ def feeds(name: str) -> list[dict[str, Array]]:
 
 def test_a_single_slice_is_repeated(tmp_path: Path) -> None:
     jobs = {}
-    for name, text in MODELS.items():
+    for name, text in SUMS.items():
         model = parser.parse_model(
             f"{HEAD}g ({INPUTS}) => (float y) {{ {CONSTANTS} {LEFT} {text} }}"
         )
