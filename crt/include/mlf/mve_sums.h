@@ -28,6 +28,21 @@ static inline mlf_halves mlf_halves_run(mlf_halves sums, const int8_t *x, int32_
   return sums;
 }
 
+static inline int32x4_t mlf_quad_mean_away(int32x4_t sum, uint32_t reciprocal, int32_t half) {
+  const int32x4_t sign = vshrq_n_s32(sum, 31);
+  const uint32x4_t size = vreinterpretq_u32_s32(vaddq_n_s32(vabsq_s32(sum), half));
+  const uint32x4_t mean = vmulhq_u32(size, vdupq_n_u32(reciprocal));
+  return vsubq_s32(veorq_s32(vreinterpretq_s32_u32(mean), sign), sign);
+}
+
+/* sums / n, halves away from zero; `reciprocal` is 2^32 / n rounded up, `half` is n / 2. Exact for
+ * sums of n int8, n from 2 to 255. */
+static inline mlf_octet mlf_octet_mean_away(mlf_octet sums, uint32_t reciprocal, int32_t half) {
+  sums.even = mlf_quad_mean_away(sums.even, reciprocal, half);
+  sums.odd = mlf_quad_mean_away(sums.odd, reciprocal, half);
+  return sums;
+}
+
 #else
 
 static inline mlf_halves mlf_halves_none(void) {
@@ -41,6 +56,16 @@ static inline mlf_halves mlf_halves_run(mlf_halves sums, const int8_t *x, int32_
       int16_t *const sum = &sums.lane[k % 2 * 4 + k / 2];
       *sum = (int16_t)(*sum + x[i * step + k]);
     }
+  }
+  return sums;
+}
+
+static inline mlf_octet mlf_octet_mean_away(mlf_octet sums, uint32_t reciprocal, int32_t half) {
+  for (int32_t k = 0; k < 8; k++) {
+    int32_t *const sum = mlf_octet_lane(&sums, k);
+    const uint32_t size = (uint32_t)((*sum < 0 ? -*sum : *sum) + half);
+    const int32_t mean = (int32_t)((uint64_t)size * reciprocal >> 32);
+    *sum = *sum < 0 ? -mean : mean;
   }
   return sums;
 }

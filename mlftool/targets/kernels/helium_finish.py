@@ -155,6 +155,8 @@ def _twice(c: Contraction, q: Quantisation, shape: Shape) -> Halves | None:
     else:
         by = shape.lanes(exponent.astype(np.int8))
         operands = (*operands, Operand("by", "int8_t", "const", array=by))
+        if away and exponent.max() < 0:  # every channel shifts, so every one has ties
+            high, away = f"mlf_octet_downwards({high})", False
         shift = f"mlf_octet_shift_{'away' if away else 'up'}"
         narrow = f"mlf_octet_narrow({shift}({high}, {shape.halves('by', 'bytes')}))"
     text = f"mlf_halves_add({narrow}, {q.y_zero_point})" if q.y_zero_point else narrow

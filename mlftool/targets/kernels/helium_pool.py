@@ -8,10 +8,12 @@ from dataclasses import replace
 from typing import Any
 
 from mlftool.ir.graph import View
+from mlftool.ops import OPS
 from mlftool.ops.base import Kernel
 from mlftool.ops.scalar import literal
 from mlftool.ops.window import averages, constant_factor
 from mlftool.targets.kernels import kernel
+from mlftool.targets.kernels.helium_finish import limit
 
 LANES = 8
 MOST = 255  # elements of a window, whose sum fits int16
@@ -21,28 +23,53 @@ MOST = 255  # elements of a window, whose sum fits int16
 def means(v: View) -> Kernel | None:
     """Of windows that are inside the input, if nothing is fused."""
     factor, area = constant_factor(v), math.prod(v.attr("kernel_shape"))
-    if factor is None or area > MOST or v.node.body:
+    if factor is None:
+        return None
+    scale = literal(factor, v.type(v.core.inputs[1]).dtype)
+    add, zero = -area * int(v.known(2).item()), int(v.known(4).item())
+    scaled = f"mlf_octet_scaled(acc, factor, factor, {zero})"
+    finish = (
+        f"const mlf_octet acc = mlf_octet_plus(mlf_halves_widen(sums), {add});",
+        f"const mlf_quad factor = mlf_floats_all({scale});",
+        f"const mlf_halves out = mlf_halves_saturate({scaled});",
+    )
+    return _bid(v, averages(v, "mlf_requantize_wide"), finish)
+
+
+@kernel("mlf.AveragePoolFixed", needs="mve")
+def means_away(v: View) -> Kernel | None:
+    """The same with the halves of TensorFlow Lite, away from zero."""
+    low, high = v.attr("activation")
+    n = math.prod(v.attr("kernel_shape"))
+    if n == 1:
+        return None
+    # Of sums below 2^15 and n below 2^8, the upper word of a product with this is the quotient.
+    reciprocal = -(-(1 << 32) // n)
+    mean = f"mlf_octet_mean_away(mlf_halves_widen(sums), {reciprocal}u, {n // 2})"
+    limited = limit(f"mlf_octet_narrow({mean})", low, high, False)
+    return _bid(v, OPS[v.core.op].kernel(v), (f"const mlf_halves out = {limited};",))
+
+
+def _bid(v: View, portable: Kernel, finish: tuple[str, ...]) -> Kernel | None:
+    """The loops of `portable`, eight channels in one; `finish` makes `out` of int16 `sums`."""
+    if math.prod(v.attr("kernel_shape")) > MOST or v.node.body:
         return None
     if not (v.x(0).dtype.is_int8 and v.y.dtype.is_int8):
         return None
-    made = averages(v, "mlf_requantize_wide")
-    if made.params["padded"] or made.params["channels"] % LANES:
+    channels = portable.params["channels"]
+    if portable.params["padded"] or channels % LANES:
         return None
-    scale = literal(factor, v.type(v.core.inputs[1]).dtype)
-    params = {
-        "axes": _merged(made.params["axes"]),
-        "batch": made.params["batch"],
-        "channels": made.params["channels"],
-        "add": -area * int(v.known(2).item()),
-        "factor": scale,
-        "zero": int(v.known(4).item()),
-    }
     return replace(
-        made,
+        portable,
         name="helium.average",
         template="helium_pool.c.j2",
-        params=params,
-        cost=made.cost / LANES,
+        params={
+            "axes": _merged(portable.params["axes"]),
+            "batch": portable.params["batch"],
+            "channels": channels,
+            "finish": finish,
+        },
+        cost=portable.cost / LANES,
         includes=("mlf/mve_sums.h",),
     )
 

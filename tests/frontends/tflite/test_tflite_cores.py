@@ -95,7 +95,33 @@ def residuals(seed: int) -> tuple[bytes, dict[str, np.ndarray]]:
     return model(Sub(tensors, ops, (0, 4, 8), (3, 7, 11))), feeds
 
 
-MODELS = {"convolutions": convolutions(1), "residuals": residuals(2)}
+# (channels, height, width, window, stride, activation)
+MEANS = (
+    (8, 5, 7, (5, 7), 1, 0),
+    (16, 9, 6, (3, 2), 2, 1),
+    (24, 15, 17, (15, 17), 1, 3),
+    (8, 4, 4, (1, 1), 1, 0),
+)
+
+
+def means(seed: int) -> tuple[bytes, dict[str, np.ndarray]]:
+    """Pools of a whole image, of a part of it, of the most elements that int16 sums, and of one."""
+    rng, tensors, ops, feeds = np.random.default_rng(seed), [], [], {}
+    for k, (c, h, w, (kh, kw), stride, activation) in enumerate(MEANS):
+        out = ((h - kh) // stride + 1, (w - kw) // stride + 1)
+        zero = -128 if activation else 3
+        tensors += [T(f"x{k}", (2, h, w, c), scale=0.05, zero=zero)]
+        tensors += [T(f"y{k}", (2, *out, c), scale=0.05, zero=zero)]
+        window = {"Padding": 1, "StrideW": stride, "StrideH": stride, "FilterHeight": kh}
+        window |= {"FilterWidth": kw, "FusedActivationFunction": activation}
+        ops.append(Op("AVERAGE_POOL_2D", (2 * k,), (2 * k + 1,), "Pool2DOptions", window))
+        around = rng.integers(-108, 108, (2, 1, 1, c))  # so that means differ
+        feeds[f"x{k}"] = (around + rng.integers(-20, 20, (2, h, w, c))).astype(np.int8)
+    count = len(MEANS)
+    return model(Sub(tensors, ops, range(0, 2 * count, 2), range(1, 2 * count, 2))), feeds
+
+
+MODELS = {"convolutions": convolutions(1), "residuals": residuals(2), "means": means(3)}
 
 
 def here(name: str, target: str, level: int = 3) -> dict[str, np.ndarray]:
@@ -151,7 +177,7 @@ def test_on_its_core(name: str, target: str, wanted: dict[str, np.ndarray]) -> N
     [
         ("cortex-m0", {"narrow.blocked", "narrow.planes"}),
         ("cortex-m4", {"dsp.pairs", "dsp.planes"}),
-        ("cortex-m55", {"helium.quads", "helium.octets"}),
+        ("cortex-m55", {"helium.quads", "helium.octets", "helium.average"}),
         ("rv32imc", {"tiles.s8", "tiles.rows"}),
         ("x86-64-v3", {"avx2.s8", "avx2.crossed", "avx2.winograd4", "avx2.depthwise"}),
         ("x86-64-v4", {"avx512.s8", "avx512.depthwise"}),
@@ -159,5 +185,8 @@ def test_on_its_core(name: str, target: str, wanted: dict[str, np.ndarray]) -> N
 )
 def test_each_core_has_its_kernels_for_it(target: str, kernels: set[str]) -> None:
     """Those of what rounds to even."""
-    program = compile_module(ModuleSpec(TFLite(MODELS["convolutions"][0]), "m", target)).program
-    assert kernels <= {call.kernel.name for call in program.calls}
+    found = set()
+    for data, _ in MODELS.values():
+        calls = compile_module(ModuleSpec(TFLite(data), "m", target)).program.calls
+        found |= {call.kernel.name for call in calls}
+    assert kernels <= found
