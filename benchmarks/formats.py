@@ -17,10 +17,10 @@ from tables import grid, refresh
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from mlftool.cli.profile import add_arguments  # noqa: E402
-from mlftool.cli.subject import one_subject  # noqa: E402
-from mlftool.errors import MlfError  # noqa: E402
-from mlftool.insight.profile import profile, to_json  # noqa: E402
+from mlftool.cli.profile import add_arguments
+from mlftool.cli.subject import one_subject
+from mlftool.errors import MlfError
+from mlftool.insight.profile import profile, to_json
 
 NETWORKS = ("kws", "vww", "ic", "ad")
 TARGETS = ("cortex-m4", "cortex-m55", "cortex-m3", "cortex-m0", "rv32imc")
