@@ -137,7 +137,9 @@ def fused(asked: Asked) -> str:
             exact = measure(n, M4, asked.setting)
             costs = [measure(n, core, Setting(mode, *_rest(asked))) for mode, core in ways]
             rows.append([n.name, millions(exact), *map(millions, costs)])
-    return grid(["M instructions", "exact, cortex-m4", *(f"{mode}, {core}" for mode, core in ways)], rows)
+    return grid(
+        ["M instructions", "exact, cortex-m4", *(f"{mode}, {core}" for mode, core in ways)], rows
+    )
 
 
 def _rest(asked: Asked) -> tuple[str, str]:
