@@ -1,7 +1,7 @@
 """What the networks cost: one command, all tables.
 
     python benchmarks/bench.py [--only memory,instructions,...] [--models DIR]
-                               [--cores cortex-m4,...] [--float-mode fused]
+                               [--cores cortex-m4,...] [--float-mode fused|fast]
                                [--optimize size] [--patches auto] [--markdown docs/benchmarks.md]
                                [NAME ...]
 
@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", default=",".join(TABLES), help=", ".join(TABLES))
     parser.add_argument("--models", type=Path)
     parser.add_argument("--cores", default=",".join(CORES))
-    parser.add_argument("--float-mode", choices=["exact", "fused"], default="exact")
+    parser.add_argument("--float-mode", choices=["exact", "fused", "fast"], default="exact")
     parser.add_argument("--optimize", choices=["speed", "size"], default="speed")
     parser.add_argument("--patches", default="off", metavar="off|auto|N")
     parser.add_argument("--markdown", type=Path, help="put the tables into their places there")
@@ -128,15 +128,18 @@ def per_mac(asked: Asked) -> str:
 
 
 def fused(asked: Asked) -> str:
-    """Floats with sums contracted, beside the default mode."""
-    cores = [core for core in (M4, "cortex-m55") if core in asked.cores]
+    """Floats with sums contracted, and in Helium's vectors, beside the default mode."""
+    ways = [("fused", M4), ("fused", "cortex-m55"), ("fast", "cortex-m55")]
+    ways = [(mode, core) for mode, core in ways if core in asked.cores]
     rows = []
     for n in asked.networks:
         if not n.is_int8:
             exact = measure(n, M4, asked.setting)
-            costs = [measure(n, core, Setting("fused", *_rest(asked))) for core in cores]
+            costs = [measure(n, core, Setting(mode, *_rest(asked))) for mode, core in ways]
             rows.append([n.name, millions(exact), *map(millions, costs)])
-    return grid(["M instructions", "exact, cortex-m4", *(f"fused, {c}" for c in cores)], rows)
+    return grid(
+        ["M instructions", "exact, cortex-m4", *(f"{mode}, {core}" for mode, core in ways)], rows
+    )
 
 
 def _rest(asked: Asked) -> tuple[str, str]:

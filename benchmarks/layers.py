@@ -1,6 +1,6 @@
 """Where a network's instructions go: one table per model, a line per layer.
 
-    python benchmarks/layers.py [--models DIR] [--core cortex-m55] [--float-mode fused]
+    python benchmarks/layers.py [--models DIR] [--core cortex-m55] [--float-mode fused|fast]
                                 [--optimize size] [--markdown docs/performance.md] [NAME ...]
 
 Each layer's instructions stand beside the least its multiplications alone need on that core: a core
@@ -28,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--models", type=Path, default=None)
     parser.add_argument("--core", choices=sorted(CORES), default="cortex-m55")
-    parser.add_argument("--float-mode", choices=["exact", "fused"], default="exact")
+    parser.add_argument("--float-mode", choices=["exact", "fused", "fast"], default="exact")
     parser.add_argument("--optimize", choices=["speed", "size"], default="speed")
     parser.add_argument("--markdown", type=Path, help="put the tables into their places there")
     parser.add_argument("names", nargs="*", metavar="NAME")

@@ -37,6 +37,7 @@ _WANTED = (
     ("int8", "cortex-m4", "exact", (4.5, 12.0, 18.0, 0.40)),
     ("int8", "cortex-m55", "exact", (1.2, 3.6, 3.8, 0.11)),
     ("fp32", "cortex-m4", "fused", (7.0, 20.0, 30.0, 0.65)),
+    ("fp32", "cortex-m55", "fast", (1.9, 5.5, 7.0, 0.2)),
 )
 # network, core, float mode, millions of instructions
 BARS = tuple(

@@ -287,19 +287,19 @@ def _target(spec: ModuleSpec) -> Target:
         text = f"compiler '{spec.cc}' for target kind {target.kind}, whose archives hold sources"
         help = "leave it out, or use a target of kind llvm"
         raise MlfError(Problem("MLF0405", text, help=help))
-    added = [_feature(option, getattr(spec, name)) for name, option in OPTIONS.items()]
-    features = target.features.union(filter(None, added))
+    added = (_added(option, getattr(spec, name)) for name, option in OPTIONS.items())
+    features = target.features.union(*added)
     opt_level = "s" if spec.optimize == "size" and target.opt_level == "3" else target.opt_level
     return replace(target, features=features, opt_level=opt_level)
 
 
-def _feature(option: Option, value: object) -> str:
+def _added(option: Option, value: object) -> tuple[str, ...]:
     """What an option adds to the target's features. Raises MlfError for a word that it lacks."""
     kind = option.kind
     if isinstance(kind, Choice) and not option.of_tvm and value not in kind.values:
         text = f"{option.name.replace('_', ' ')} '{value}', expected {' or '.join(kind.values)}"
         raise MlfError(Problem("MLF0400", text))
-    return option.features.get(value, "")
+    return option.features.get(value, ())
 
 
 class _Clock:

@@ -89,7 +89,7 @@ class Option:
     flag: str
     of_tvm: bool
     needs: tuple[Need, ...]
-    features: Mapping[Any, str]  # value -> what the target has then, for kernels to ask for
+    features: Mapping[Any, tuple[str, ...]]  # value -> what kernels may ask of the target then
     name: str = ""
 
     @property
@@ -120,7 +120,7 @@ def option(
     executors: Iterable[str] = (),
     tvm_flag: str = "",
     needs: Iterable[Need] = (),
-    features: Mapping[Any, str] = MappingProxyType({}),
+    features: Mapping[Any, tuple[str, ...]] = MappingProxyType({}),
 ) -> Any:
     """A field that is also an option."""
     about = Option(
@@ -189,13 +189,14 @@ class CompilerOptions:
         needs=[Need("interface_api", "c")],
     )
     float_mode: str = option(
-        Choice("a float mode", ("exact", "fused")),
+        Choice("a float mode", ("exact", "fused", "fast")),
         "`fused` adds each product of a convolution or dense layer with one rounding, which is "
         "faster on FPUs that have a fused multiply-add; the bits are the same everywhere, but not "
-        "those of `exact`.",
+        "those of `exact`. `fast` lets Helium do so, which takes subnormal numbers for zeros; "
+        "other processors compute what `fused` does.",
         default="exact",
         example="fused",
-        features={"fused": "fused"},
+        features={"fused": ("fused",), "fast": ("fused", "flushed")},
     )
     weights: str = option(
         Choice("a form of weights", ("auto", "text", "binary")),
@@ -210,7 +211,7 @@ class CompilerOptions:
         "`-Os`: less code, more instructions, the same bits.",
         default="speed",
         example="size",
-        features={"size": "size"},
+        features={"size": ("size",)},
     )
     patches: str = option(
         Word("auto, or '2' to '64' in quotes", r"auto|off|[2-9]|[1-5]\d|6[0-4]", "off|auto|N"),

@@ -88,4 +88,6 @@ def least(target: Target, is_int8: bool) -> float:
     if is_int8:
         arm = target.name.startswith("cortex")
         return 1 / 16 if "mve" in features else 1 / 2 if "dsp" in features else 1 if arm else 2
+    if {"mve", "flushed"} <= features:
+        return 1 / 4
     return 1 if "fused" in features else 2

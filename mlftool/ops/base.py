@@ -222,6 +222,8 @@ class Op:
     moved: Moved = Moved()  # of what moves or picks elements
     contracts: Contracts | None = None
     quantised: str = ""  # the operator that computes it on quantised tensors
+    # Attributes, input 0's and the output's type, the values of its inputs: whether it takes them.
+    quantises: Callable[[Attributes, TensorType, TensorType, Known], bool] | None = None
     # Attributes, where the axes of what is moved are permuted: the outputs' axes are, too.
     turned: Callable[[Attributes, Sequence[int]], Attributes] | None = None
     # Of an operator that gives data * factor + addend: those two in float64, where they are known;

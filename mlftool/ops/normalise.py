@@ -9,7 +9,7 @@ from mlftool.ir.graph import View
 from mlftool.ir.relay import Rule, Site
 from mlftool.onnx_rules.boxes import filling, least
 from mlftool.onnx_rules.draft import flattened
-from mlftool.ops import folded
+from mlftool.ops import folded, softmax_integers
 from mlftool.ops.base import ROUNDED, Kernel, Operand, Trait, UnsupportedError, op
 from mlftool.ops.elementwise import Maths
 from mlftool.ops.scalar import Load, Store, around, conversions, settle
@@ -49,6 +49,8 @@ FLATTENED = ((13, flattened),)
     extents=filling(least),
     relay=_relay_softmax("nn.softmax"),
     constant=folded.softmax,
+    quantised=softmax_integers.NAME,
+    quantises=softmax_integers.fits,
 )
 def softmax(v: View) -> Kernel:
     """exp(x - max) / sum(exp(x - max)) along `axis` in three passes. LogSoftmax is

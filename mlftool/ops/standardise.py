@@ -16,6 +16,7 @@ import numpy as np
 from mlftool.ir.graph import View
 from mlftool.ir.relay import Site
 from mlftool.onnx_rules.steps import Steps
+from mlftool.ops import standardise_integers
 from mlftool.ops.base import (
     Affine,
     Attributes,
@@ -168,6 +169,8 @@ def _broadcasting(f: Facts) -> str:
     *(Trait.EPILOGUE, Trait.PROLOGUE, Trait.EARLY),
     relay=_relay_layer_norm,
     checks=(_broadcasting,),
+    quantised=standardise_integers.NAME,
+    quantises=standardise_integers.fits,
 )
 def layer_normalisation(v: View) -> Kernel:
     """Rows are all axes from `axis` on; their means and factors may be outputs."""

@@ -51,10 +51,10 @@ def to_integer(graph: Graph) -> Graph:
     return e.finish()
 
 
-@rewrite(after="to_integer", level=2, tvm="FakeQuantizationToInteger")
+@rewrite(after="fold_constants", level=2, tvm="FakeQuantizationToInteger")
 def average_to_integer(graph: Graph) -> Graph:
     """Q(AveragePool(DQ(x))) becomes QLinearAveragePool, which sums integers; means and sums along
-    axes likewise, where no Q follows in the form that gives floats."""
+    axes likewise, where no Q follows in the form that gives floats; and what rescales rows."""
     e = Editor(graph)
     for node in list(e.nodes):
         form = "" if contracts(node) else record(node).quantised
@@ -62,21 +62,30 @@ def average_to_integer(graph: Graph) -> Graph:
         if not is_a(x, Trait.DEQUANTISER) or len(node.outputs) > 1:
             continue
         row = e.types[x.inputs[0]].dtype
-        axes = node.inputs[1] if len(node.inputs) > 1 else ""
+        others = node.inputs[1:]
         if not (_is_stored(row, 16) and not row.packed and per_tensor(e, x)):
             continue
-        if e.types[node.outputs[0]].dtype.name != "float32" or (axes and axes not in e.consts):
+        known = all(name in e.consts for name in others if name)
+        if e.types[node.outputs[0]].dtype.name != "float32" or not known:
             continue
         found = _stored_by(e, node)
         q = found[1] if found and not found[0] else None
         if q is None and is_a(node, Trait.PROLOGUE):
             continue  # its kernel dequantises what it loads
         ys = q.inputs[1:] if q else ("", "")
-        inputs = (*x.inputs, *_no_zero_point(e, x), *ys, *((axes,) if axes else ()))
         last = q or node
+        inputs = (*x.inputs, *_no_zero_point(e, x), *ys, *others)
         made = Node(form, inputs, last.outputs, node.attrs, node.name)
-        e.substitute([node, q] if q else [node], [made])
+        if _is_taken(e, node, made):
+            e.substitute([node, q] if q else [node], [made])
     return e.finish()
+
+
+def _is_taken(e: Editor, node: Node, made: Node) -> bool:
+    """Whether the quantised form of a node has these types and numbers."""
+    asked, values = record(node).quantises, [e.consts.get(name) for name in made.inputs]
+    x, y = (e.types[name] for name in (made.inputs[0], made.outputs[0]))
+    return asked is None or asked(made.attrs, x, y, values)
 
 
 def _is_stored(row: DType, most: int) -> bool:
@@ -237,7 +246,7 @@ def _centred(e: Editor, w: str, zero: str) -> tuple[str, str]:
     return w, e.const(zero + ".centred", np.zeros((), kind))
 
 
-@rewrite(after="average_to_integer")
+@rewrite(after="to_integer")
 def settle_weights(graph: Graph) -> Graph:
     """Operators that arrive in integers get the form that kernels pack: QLinearMatMul with constant
     weights is a QGemm on the rows of x, and weights are centred at zero."""

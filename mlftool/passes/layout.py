@@ -19,7 +19,7 @@ from mlftool.ops.base import Layout, Trait, contracts, is_a, record
 from mlftool.passes.order import rewrite
 
 
-@rewrite(after="fold_constants")
+@rewrite(after="average_to_integer")
 def channels_last(graph: Graph) -> Graph:
     """All spatial operators on channels-last data, between transposes: kernels know no other."""
     e = Editor(graph)

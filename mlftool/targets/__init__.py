@@ -29,6 +29,7 @@ FEATURES: Mapping[str, Feature] = {
     "avx512": Feature("AVX-512 with VNNI", llvm="avx512vnni"),
     # How the user wants it; mlftool.options says which words add these.
     "fused": Feature("products are added with one rounding"),
+    "flushed": Feature("subnormal numbers may become zeros"),
     "size": Feature("code bytes count more than instructions"),
 }
 

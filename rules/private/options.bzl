@@ -73,8 +73,9 @@ OPTION_ATTRS = {
         values = [
             "exact",
             "fused",
+            "fast",
         ],
-        doc = "`fused` adds each product of a convolution or dense layer with one rounding, which is faster on FPUs that have a fused multiply-add; the bits are the same everywhere, but not those of `exact`.",
+        doc = "`fused` adds each product of a convolution or dense layer with one rounding, which is faster on FPUs that have a fused multiply-add; the bits are the same everywhere, but not those of `exact`. `fast` lets Helium do so, which takes subnormal numbers for zeros; other processors compute what `fused` does.",
     ),
     "interface_api": attr.string(
         values = [
@@ -179,6 +180,7 @@ OPTIONS = {
         values = [
             "exact",
             "fused",
+            "fast",
         ],
     ),
     "interface_api": struct(

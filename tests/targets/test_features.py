@@ -10,7 +10,7 @@ from mlftool.targets.kernels import KERNELS
 def test_targets_kernels_and_options_use_words_of_the_table() -> None:
     asked = {word for bids in KERNELS.values() for b in bids for word in b.needs | b.unless}
     had = {word for target in TARGETS.values() for word in target.features}
-    had |= {word for option in OPTIONS.values() for word in option.features.values()}
+    had |= {w for option in OPTIONS.values() for words in option.features.values() for w in words}
     assert asked | had == FEATURES.keys()
 
 

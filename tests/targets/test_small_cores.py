@@ -34,10 +34,9 @@ SOFT_FLOAT = re.compile(
     r"__aeabi_(c?[fd](?!2)\w+|[fd]2\w+|\w+2[fd])"
     r"|__(add|sub|mul|div|neg|eq|ne|lt|le|gt|ge|unord)[sdt]f[23]|__(fix|float|extend|trunc)\w+"
 )
-# A LayerNormalization divides by the root of a variance: only floats say what that is.
 NAMES = (
     *(n.name for n in NETWORKS if n.quantised),
-    *(f"{name}_int8" for name in INTEGERS if name != "transformer"),
+    *(f"{name}_int8" for name in INTEGERS),
 )
 LARGE = ("vww_int8", "ic_int8", "mobilenet_v2_int8")  # one core says what others would
 CASES = [

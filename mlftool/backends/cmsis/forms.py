@@ -283,13 +283,11 @@ def _softmax(s: Site, name: str, by: Factor) -> Softmax:
 
 
 def quantised(s: Site) -> Found | str:
-    """QuantizeLinear behind floats that stand for integers: a softmax, a sum or a product."""
+    """QuantizeLinear behind floats that stand for integers: a sum or a product."""
     cut = s.read(0, "Relu")
-    inner = (cut or s).read(0, "Softmax", Trait.ADDITION, Trait.MULTIPLICATION)
+    inner = (cut or s).read(0, Trait.ADDITION, Trait.MULTIPLICATION)
     if inner is None or s.dtype(s.node.outputs[0]) != "int8":
         return ""
-    if inner.node.op == "Softmax":
-        return "" if cut else _quantised_softmax(s, inner)
     operands = [inner.read(i, Trait.DEQUANTISER) for i in (0, 1)]
     if operands[0] is None or operands[1] is None:
         return ""
@@ -299,19 +297,15 @@ def quantised(s: Site) -> Found | str:
     return (*nodes, inner.node, *([cut.node] if cut else []), s.node), form
 
 
-def _quantised_softmax(s: Site, inner: Site) -> Found | str:
-    read = inner.read(0, Trait.DEQUANTISER)
-    if read is None:
-        return ""
-    rank = len(s.graph.types[inner.node.outputs[0]].shape)
-    axis = int(inner.node.attrs.get("axis", -1))
+def integer_softmax(s: Site) -> Found | str:
+    rank = len(s.graph.types[s.node.outputs[0]].shape)
+    axis = int(s.node.attrs.get("axis", -1))
     expect(axis % max(1, rank) == rank - 1, "is along another axis than the last")
-    found = (s.scalar(1), int(s.scalar(2)))
+    found = (s.scalar(3), int(s.scalar(4)))
     expect(found == (1 / 256, -128), f"has an output with scale and zero point {found}")
-    real = min(read.scalar(1) * 2**26, 2.0**31 - 1)
+    real = min(s.scalar(1) * 2**26, 2.0**31 - 1)
     expect(real > 1, "has an input scale that is too small")
-    form = _softmax(s, read.node.inputs[0], multiplier(real))
-    return (read.node, inner.node, s.node), form
+    return (s.node,), _softmax(s, s.node.inputs[0], multiplier(real))
 
 
 def _quantised_pair(s: Site, inner: Site, a: Site, b: Site, cut: bool) -> Binary:
@@ -395,6 +389,7 @@ RULES = {
     "mlf.AveragePoolFixed": fixed_average,
     "MaxPool": largest,
     "Clip": clipped,
+    "mlf.QLinearSoftmax": integer_softmax,
     "mlf.SoftmaxFixed": fixed_softmax,
     "mlf.Rescale": rescaled,
 }

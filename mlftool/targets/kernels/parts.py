@@ -3,6 +3,7 @@ they compute pixels, which says where an output may overlap the input, and what 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
@@ -11,7 +12,7 @@ import numpy as np
 
 from mlftool.ir.dtype import of
 from mlftool.ir.graph import Array, Node, View
-from mlftool.ops.base import Kernel, Operand
+from mlftool.ops.base import Kernel, Operand, record
 from mlftool.ops.contraction import (
     Contraction,
     Quantisation,
@@ -75,6 +76,12 @@ class Residual:
 def after_core(v: View) -> tuple[Node, ...]:
     """The nodes that are fused after the core."""
     return v.node.body[v.node.body.index(v.core) + 1 :] if v.node.body else ()
+
+
+def is_relu(node: Node) -> bool:
+    """Whether a node cuts its only input off at zero."""
+    limits = record(node).limits
+    return limits is not None and len(node.inputs) == 1 and limits([None]) == (0.0, math.inf)
 
 
 def residual(v: View) -> Residual | None:

@@ -6,7 +6,6 @@ Other epilogues have no vector form here; their elements are computed one by one
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,10 +13,10 @@ import numpy as np
 from mlftool.ir.dtype import of
 from mlftool.ir.graph import Array, Node, View
 from mlftool.ir.rounding import Rounding
-from mlftool.ops.base import Operand, Trait, is_a, record
+from mlftool.ops.base import Operand, Trait, is_a
 from mlftool.ops.contraction import Contraction, Quantisation, blocks, largest
 from mlftool.ops.scalar import Store, operand_kind, tensor_operand
-from mlftool.targets.kernels.parts import Residual, after_core, residual
+from mlftool.targets.kernels.parts import Residual, after_core, is_relu, residual
 from mlftool.targets.requantise.twice import multipliers, takes
 
 
@@ -187,14 +186,8 @@ def _floats(
         if v.type(other).dtype.name != "float32" or operand_kind(v.type(other), v.out) != "linear":
             return None
         operands, core = (tensor_operand(v.graph, "fused0", other),), node.outputs[0]
-    relu = bool(rest) and _is_relu(rest[0])
+    relu = bool(rest) and is_relu(rest[0])
     if len(rest) > relu or (rest and rest[0].inputs[0] != core):
         return None
     inplace = Store(v, "0", "0", "0").inplace
     return Finish(lanes, "f32", None, blocks(c) == 1, relu, None, operands, inplace)
-
-
-def _is_relu(node: Node) -> bool:
-    """Whether a node cuts its only input off at zero."""
-    limits = record(node).limits
-    return limits is not None and len(node.inputs) == 1 and limits([None]) == (0.0, math.inf)

@@ -23,16 +23,16 @@ LEAST = 3  # pixels, for four at a time
 
 @kernel(*FLOATS, needs="dsp fpu", unless="fused size")
 def exact(v: View) -> Kernel | None:
-    return _kernel(v, "exact", 2.2)
+    return in_lanes(v, "exact", 2.2)
 
 
 @kernel(*FLOATS, needs="dsp fpu fused", unless="size")
 def fused(v: View) -> Kernel | None:
-    return _kernel(v, "fused", 1.2)
+    return in_lanes(v, "fused", 1.2)
 
 
-def _kernel(v: View, mode: str, each: float) -> Kernel | None:
-    """`each`: instructions per product."""
+def in_lanes(v: View, mode: str, each: float) -> Kernel | None:
+    """The kernel with functions of a float mode; `each`: instructions per product."""
     if not packable(v) or v.x(0).dtype.name != "float32":
         return None
     c = contraction(v)
@@ -55,7 +55,7 @@ def _kernel(v: View, mode: str, each: float) -> Kernel | None:
         {
             **geometry(c),
             **{"rows": rows, "columns": columns, "stores": entries, "mode": mode},
-            **({"fused": True} if mode == "fused" else {}),
+            **({} if mode == "exact" else {"fused": True}),
             **{"blocks": blocks(c), "block": min(BLOCK, c.depth), "fill": "0.0f"},
         },
         tuple(operands),

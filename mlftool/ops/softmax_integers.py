@@ -1,0 +1,65 @@
+"""Softmax from 8 bits to integers, without floats: what a distance from the greatest element is
+worth is in a table, and a line's sum becomes one factor for all its elements (mlf/softmax.h).
+
+A share is off by less than 2^-20 of a step of the output before it is rounded, lines of at most
+1,024 elements supposed.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from mlftool.ir.graph import Array, TensorType, View
+from mlftool.ops.base import Attributes, Kernel, Known, Operand, Trait, op
+from mlftool.ops.scalar import around
+
+NAME = "mlf.QLinearSoftmax"
+ONE = 2.0**31  # in the table
+STEPS = 2**20  # that one may consist of, at most
+
+
+def fits(attrs: Attributes, x: TensorType, y: TensorType, known: Known) -> bool:
+    """Whether distances have a table, and shares are so many steps of the output."""
+    x_scale, y_scale = (float(k.item()) for k in (known[1], known[3]) if k is not None)
+    finite = 0 < x_scale < math.inf and 1 / STEPS < y_scale <= 1
+    return x.dtype.is_int8 and y.dtype.bits <= 16 and finite
+
+
+def _table(x_scale: float) -> Array:
+    """e^-d for the distances 0 to 255 in units of the input."""
+    worth: Array = np.exp(np.arange(256) * -x_scale) * ONE
+    return np.rint(worth).astype(np.uint32)
+
+
+def _steps(y_scale: float) -> tuple[int, int]:
+    """1 / y_scale as m * 2^-shift, m of 31 bits."""
+    m, exponent = math.frexp(1 / y_scale)
+    whole = min(round(m * 2**31), 2**31 - 1)
+    return whole, 31 - exponent
+
+
+@op(NAME, Trait.SAME_RANK, Trait.AXIS)
+def softmax(v: View) -> Kernel:
+    """Inputs are x, its scale and zero point, which has no effect, and those of the output."""
+    x_scale, y_scale, zero = (v.known(k).item() for k in (1, 3, 4))
+    shape, x = v.x(0).shape, v.core.inputs[0]
+    axis = v.attr("axis", -1) % max(1, len(shape))
+    n, inner = (shape[axis] if shape else 1), math.prod(shape[axis + 1 :])
+    if v.attr("mlf.flattened", 0):  # opset 12 and older: all axes from `axis` are one
+        n, inner = n * inner, 1
+    m, shift = _steps(y_scale)
+    low, high = v.y.dtype.range
+    return Kernel(
+        "portable.integer_softmax",
+        "softmax_integers.c.j2",
+        {
+            **{"outer": math.prod(shape[:axis]), "n": n, "inner": inner},
+            **{"m": m, "shift": shift, "zero": zero, "low": low, "high": high},
+        },
+        around(v, Operand("table", "uint32_t", "const", array=_table(x_scale)), x=x),
+        cost=v.y.elements * 30.0,
+        includes=("mlf/softmax.h",),
+        inplace=(x,) if v.y.dtype.bytes == 1 else (),
+    )

@@ -1,0 +1,110 @@
+"""Softmax between quantised tensors is integers, against onnxruntime and against exact numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from batch import Build, Job, run_jobs
+from builders import Net
+
+from mlftool.compile import ModuleSpec, compile_module
+
+TARGETS = ("host", "cortex-m0", "cortex-m55")
+CASES = [
+    # shape, axis, input type, output type, input scale, output scale
+    ((3, 32), -1, np.int8, np.int8, 0.1, 1 / 256),
+    ((2, 5, 7), 1, np.uint8, np.uint8, 0.02, 1 / 255),
+    ((4, 1), -1, np.int8, np.int8, 0.3, 1 / 256),
+    ((2, 1000), -1, np.int8, np.int8, 0.05, 0.001),
+    ((1, 512), -1, np.int8, np.uint8, 1e-30, 1 / 256),  # ties: half a step for each
+    ((3, 40), -1, np.uint8, np.int16, 0.07, 1 / 32768),
+    ((3, 9), -1, np.int8, np.uint16, 2.0, 1 / 65535),
+    ((2, 20), -1, np.int8, np.int8, 40.0, 0.9),
+    ((2, 3000), -1, np.uint8, np.uint8, 0.0001, 0.002),
+]
+
+
+def model() -> tuple[onnx.ModelProto, list[dict[str, Any]]]:
+    net, outs, rng = Net(), [], np.random.default_rng(3)
+    feeds: list[dict[str, Any]] = [{} for _ in range(4)]
+    for k, (shape, axis, x_type, y_type, x_scale, y_scale) in enumerate(CASES):
+        x = net.input(f"x{k}", x_type, shape)
+        info, out = np.iinfo(x_type), np.iinfo(y_type)
+        y = net.node("Softmax", net.dq(x, x_scale, x_type(k)), axis=axis)
+        outs.append(net.q(y, y_scale, y_type(out.min)))
+        for n, feed in enumerate(feeds):
+            low, high = (info.min, info.max) if n % 2 else (k, k + 30)
+            feed[x] = rng.integers(low, high + 1, shape).astype(x_type)
+    return net.model(*outs), feeds
+
+
+def exact(case: Any, x: Any) -> Any:
+    """Steps of the output in float64."""
+    _, axis, _, _, x_scale, y_scale = case
+    scale = float(np.float32(x_scale))
+    e = np.exp((x.astype(np.int64) - x.max(axis, keepdims=True)) * scale)
+    return e / e.sum(axis, keepdims=True) / float(np.float32(y_scale))
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Job]:
+    network, feeds = model()
+    jobs = {target: Job(network, feeds, target) for target in TARGETS}
+    run_jobs(list(jobs.values()), tmp_path_factory.mktemp("softmax"), Build())
+    for job in jobs.values():
+        assert not job.failure, job.failure
+    return jobs
+
+
+def test_every_target_has_the_same_bits(results: dict[str, Job]) -> None:
+    assert len({job.output for job in results.values()}) == 1
+
+
+def test_shares_are_exact_but_for_ties(results: dict[str, Job]) -> None:
+    network, feeds = model()
+    for feed, got in zip(feeds, results["host"].results, strict=True):
+        for k, (case, y) in enumerate(zip(CASES, network.graph.output, strict=True)):
+            info = np.iinfo(case[3])
+            want = exact(case, feed[f"x{k}"])
+            off = np.abs(
+                got[y.name].astype(np.int64) - info.min - np.minimum(want, info.max - info.min)
+            )
+            assert off.max() <= 0.5 + 2.0**-14, case
+
+
+def test_onnxruntime_has_them(results: dict[str, Job]) -> None:
+    """Its floats in the order of the model; where an exact share is near a tie it may differ."""
+    network, feeds = model()
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(network.SerializeToString(), options)
+    for feed, got in zip(feeds, results["host"].results, strict=True):
+        for k, (case, want) in enumerate(zip(CASES, session.run(None, feed), strict=True)):
+            ours = got[network.graph.output[k].name]
+            near = np.abs(exact(case, feed[f"x{k}"]) % 1 - 0.5) < 2.0**-7
+            assert np.all((ours == want) | near), case
+            assert np.abs(ours.astype(int) - want.astype(int)).max() <= 1
+
+
+def test_none_is_left_in_floats() -> None:
+    network, _ = model()
+    calls = compile_module(ModuleSpec(network, "m", "cortex-m3")).program.calls
+    assert {c.kernel.name for c in calls} == {"portable.integer_softmax"}
+
+
+@pytest.mark.parametrize("case", [(np.int16, 0.01, 1 / 256), (np.int8, 0.1, 2.0)])
+def test_others_stay_floats(case: Any, tmp_path: Path) -> None:
+    """Distances of 16 bits have no table, and steps beyond one are nothing to count."""
+    row, x_scale, y_scale = case
+    net = Net()
+    x = net.dq(net.input("x", row, (2, 6)), x_scale, row(3))
+    network = net.model(net.q(net.node("Softmax", x), y_scale, np.int8(-128)))
+    job = Job(network, [{"x": np.arange(12).astype(row).reshape(2, 6)}], name="floats")
+    run_jobs([job], tmp_path, Build())
+    want = onnxruntime.InferenceSession(network.SerializeToString()).run(None, job.feeds[0])[0]
+    assert np.array_equal(next(iter(job.results[0].values())), want)
