@@ -16,9 +16,7 @@ from builders import Net
 Rng = np.random.Generator
 
 
-def _layer(
-    net: Net, rng: Rng, k: int, g: dict[str, Any], bits: int = 8, wide: bool = False
-) -> str:
+def _layer(net: Net, rng: Rng, k: int, g: dict[str, Any], bits: int = 8, wide: bool = False) -> str:
     """One quantised convolution: random quantisation, weights to the extremes now and then. `wide`:
     of int16, with biases that leave sums no room in int32 now and then."""
     pick = rng.integers
@@ -53,7 +51,8 @@ def _layer(
     scale = np.float32(w_scale.mean() * x_scale * 75 * 75 * np.sqrt(depth) / 50)
     scale = scale / np.float32(16) if bits == 4 else scale
     if wide:
-        return net.q(y, scale, np.int16(pick(-(2**15), 2**15) if k % 2 else (0, -(2**15))[k % 4 // 2]))
+        end = (0, -(2**15))[k % 4 // 2]
+        return net.q(y, scale, np.int16(pick(-(2**15), 2**15) if k % 2 else end))
     return net.q(y, scale, np.int8(pick(-128, 128) if k % 2 else -128))
 
 
@@ -104,7 +103,7 @@ def many_layers(seed: int, depthwise: bool, count: int, bits: int = 8) -> onnx.M
 
 
 def wide_layers(seed: int, count: int) -> onnx.ModelProto:
-    """Convolutions of int16 side by side, every third one depthwise, and dense layers of one row."""
+    """Convolutions of int16 side by side, every third one depthwise, and dense layers."""
     rng = np.random.default_rng(seed)
     net = Net()
     shapes = [_geometry(rng, k % 3 == 1, k) for k in range(count)]

@@ -96,8 +96,8 @@ static inline int32_t mlf_round_even(float x) {
 #if defined(__ARM_FEATURE_SAT) && defined(__OPTIMIZE__) && !defined(__clang__)
 #define MLF_LIMITS_(low, high, least, most) \
   (__builtin_constant_p(low) && __builtin_constant_p(high) && (low) == (least) && (high) == (most))
-#define MLF_SATURATES(low, high)       MLF_LIMITS_(low, high, -128, 127)
-#define MLF_SATURATES_SHORT(low, high) MLF_LIMITS_(low, high, -32768, 32767)
+#define MLF_SATURATES(low, high)        MLF_LIMITS_(low, high, -128, 127)
+#define MLF_SATURATES_SHORT(low, high)  MLF_LIMITS_(low, high, -32768, 32767)
 #define MLF_SATURATES_USHORT(low, high) MLF_LIMITS_(low, high, 0, 65535)
 #endif
 
