@@ -285,11 +285,17 @@ def fits_int32(c: Contraction, q: Quantisation) -> bool:
 def largest(c: Contraction, q: Quantisation) -> Array:
     """int64 [output channel]: no accumulator, whatever the input, has a larger absolute value."""
     positive, negative = halves(c, q)
-    return np.asarray(np.abs(c.bias.astype(np.int64)) + span(c) * (positive - negative))
+    return np.asarray(np.abs(c.bias.astype(np.int64)) + reach(c, q) * (positive - negative))
+
+
+def reach(c: Contraction, q: Quantisation) -> int:
+    """The largest difference of an input and its zero point."""
+    lowest, highest = c.v.x(0).dtype.range
+    return max(highest - q.x_zero_point, q.x_zero_point - lowest)
 
 
 def span(c: Contraction) -> int:
-    """The largest difference of two inputs, and so between an input and its zero point."""
+    """The largest difference of two inputs."""
     lowest, highest = c.v.x(0).dtype.range
     return highest - lowest
 

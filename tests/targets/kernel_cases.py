@@ -16,11 +16,13 @@ from builders import Net
 Rng = np.random.Generator
 
 
-def _layer(net: Net, rng: Rng, k: int, g: dict[str, Any], bits: int = 8) -> str:
-    """One quantised convolution: random quantisation, weights to the extremes now and then."""
+def _layer(net: Net, rng: Rng, k: int, g: dict[str, Any], bits: int = 8, wide: bool = False) -> str:
+    """One quantised convolution: random quantisation, weights to the extremes now and then. `wide`:
+    of int16, with biases that leave sums no room in int32 now and then."""
     pick = rng.integers
     x_scale = np.float32(rng.uniform(0.01, 0.1))
     zero = np.uint8(pick(256)) if k % 10 == 7 else np.int8(pick(-128, 128))
+    zero = np.int16(0 if k % 2 else pick(-(2**15), 2**15)) if wide else zero
     x = net.dq(net.input(f"x{k}", zero.dtype.type, g["x"]), x_scale, zero)
     oc = g["w"][0]
     extreme = k % 3 == 0
@@ -33,7 +35,8 @@ def _layer(net: Net, rng: Rng, k: int, g: dict[str, Any], bits: int = 8) -> str:
     if bits == 4:
         w, zero = _four_bits(w, zero, k)
     w_scale = rng.uniform(0.0005, 0.03, size=oc).astype(np.float32)
-    bias = pick(-9000, 9000, size=oc).astype(np.int32)
+    most = 9000 if not wide else 2**20 if k % 5 else 2**31
+    bias = pick(-most, most, size=oc).astype(np.int32)
     args = (
         x,
         net.dq(net.const(w), w_scale, zero, 0),
@@ -47,6 +50,9 @@ def _layer(net: Net, rng: Rng, k: int, g: dict[str, Any], bits: int = 8) -> str:
     depth = float(np.prod(g["w"][1:]))
     scale = np.float32(w_scale.mean() * x_scale * 75 * 75 * np.sqrt(depth) / 50)
     scale = scale / np.float32(16) if bits == 4 else scale
+    if wide:
+        end = (0, -(2**15))[k % 4 // 2]
+        return net.q(y, scale, np.int16(pick(-(2**15), 2**15) if k % 2 else end))
     return net.q(y, scale, np.int8(pick(-128, 128) if k % 2 else -128))
 
 
@@ -94,6 +100,17 @@ def many_layers(seed: int, depthwise: bool, count: int, bits: int = 8) -> onnx.M
     net = Net()
     layers = (_layer(net, rng, k, _geometry(rng, depthwise, k), bits) for k in range(count))
     return net.model(*layers)
+
+
+def wide_layers(seed: int, count: int) -> onnx.ModelProto:
+    """Convolutions of int16 side by side, every third one depthwise, and dense layers."""
+    rng = np.random.default_rng(seed)
+    net = Net()
+    shapes = [_geometry(rng, k % 3 == 1, k) for k in range(count)]
+    rows = [((1, ic, 1, 1), (oc, ic, 1, 1)) for ic, oc in ((256, 13), (61, 9), (7, 3), (64, 8))]
+    attrs = {"attrs": {"kernel_shape": [1, 1]}}
+    shapes += [{"x": x, "w": w, "group": 1, **attrs} for x, w in rows]
+    return net.model(*(_layer(net, rng, k, g, wide=True) for k, g in enumerate(shapes)))
 
 
 def long_dense(seed: int) -> onnx.ModelProto:

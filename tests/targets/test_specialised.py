@@ -18,6 +18,7 @@ from kernel_cases import (
     residuals,
     strips,
     tables,
+    wide_layers,
     wide_windows,
 )
 
@@ -65,6 +66,7 @@ MODELS = {
     "tables": tables(7),
     "means": means(11),
     "products": products(8),
+    "wide": wide_layers(12, 24),
     # Weights that two channels in a halfword cannot hold.
     "least": FAMILIES["dsp_two_by_two"][1](),
     "least_dense": FAMILIES["dsp_rows_of_four"][1](),

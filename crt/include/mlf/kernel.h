@@ -91,11 +91,14 @@ static inline int32_t mlf_round_even(float x) {
   return (int32_t)(bits - 0x4b400000u); /* 0x4b400000 = the bits of 12582912.0f */
 }
 
-/* Whether Arm's SSAT limits to [low, high], which must be known when compiled. gcc moves these two
- * numbers out of loops, and then compares with each. */
+/* Whether Arm's SSAT or USAT limits to [low, high], which must be known when compiled. gcc moves
+ * these two numbers out of loops, and then compares with each. */
 #if defined(__ARM_FEATURE_SAT) && defined(__OPTIMIZE__) && !defined(__clang__)
-#define MLF_SATURATES(low, high) \
-  (__builtin_constant_p(low) && __builtin_constant_p(high) && (low) == -128 && (high) == 127)
+#define MLF_LIMITS_(low, high, least, most) \
+  (__builtin_constant_p(low) && __builtin_constant_p(high) && (low) == (least) && (high) == (most))
+#define MLF_SATURATES(low, high)        MLF_LIMITS_(low, high, -128, 127)
+#define MLF_SATURATES_SHORT(low, high)  MLF_LIMITS_(low, high, -32768, 32767)
+#define MLF_SATURATES_USHORT(low, high) MLF_LIMITS_(low, high, 0, 65535)
 #endif
 
 /* Of a function that stands once in an archive for few bytes: gcc takes an asm statement for next
@@ -113,6 +116,14 @@ static inline int32_t mlf_clamp_i32(int32_t x, int32_t low, int32_t high) {
     __asm__("ssat %0, #8, %1" : "=r"(x) : "r"(x));
     return x;
   }
+  if (MLF_SATURATES_SHORT(low, high)) {
+    __asm__("ssat %0, #16, %1" : "=r"(x) : "r"(x));
+    return x;
+  }
+  if (MLF_SATURATES_USHORT(low, high)) {
+    __asm__("usat %0, #16, %1" : "=r"(x) : "r"(x));
+    return x;
+  }
 #endif
   return x < low ? low : (x > high ? high : x);
 }
@@ -122,6 +133,10 @@ static inline int32_t mlf_shift_clamp_i32(int32_t x, int32_t shift, int32_t low,
 #ifdef MLF_SATURATES
   if (MLF_SATURATES(low, high) && __builtin_constant_p(shift)) {
     __asm__("ssat %0, #8, %1, asr %2" : "=r"(x) : "r"(x), "n"(shift));
+    return x;
+  }
+  if (MLF_SATURATES_SHORT(low, high) && __builtin_constant_p(shift)) {
+    __asm__("ssat %0, #16, %1, asr %2" : "=r"(x) : "r"(x), "n"(shift));
     return x;
   }
 #endif

@@ -38,4 +38,17 @@ mlf_requantize_near(int32_t acc, int32_t m, int32_t add, int32_t shift, int32_t 
   return mlf_clamp_i32(fine >> shift, low, high);
 }
 
+/* The same where no channel has such an m, as with outputs of 16 bits: only the rare case is
+ * called. */
+MLF_INLINE int32_t mlf_requantize_close(int32_t acc, int32_t m, int32_t add, int32_t shift,
+                                        int32_t near, float scale, int32_t zero_point, int32_t low,
+                                        int32_t high) {
+  const int32_t fine = mlf_multiply_high(acc, m, add);
+  const uint32_t part = (uint32_t)(fine + near) & ((1u << shift) - 1u);
+  if (part < 2u * (uint32_t)near) {
+    return mlf_requantize_rarely(acc, scale, zero_point, low, high);
+  }
+  return mlf_clamp_i32(fine >> shift, low, high);
+}
+
 #endif /* MLF_TILES_H_ */

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from mlftool.ir.graph import Array
 from mlftool.ops.base import Operand
 from mlftool.ops.contraction import Contraction, Quantisation, Stored
 from mlftool.ops.scalar import Store
 from mlftool.targets.kernels.parts import Tile, bias_of, byte_kernel, constants
 from mlftool.targets.kernels.planes import Axis, Plane, axes
-from mlftool.targets.requantise.forms import form
+from mlftool.targets.requantise.forms import Form, form
 
 MOST_TAPS = 25
 
@@ -73,22 +74,28 @@ def _code(
 @byte_kernel("dsp", depthwise=True, signed=True)
 def planes(c: Contraction, q: Quantisation) -> Tile | None:
     """Depthwise, channel by channel."""
+    return planes_of(c, q, form(c, q), bias_of(c, q), "dsp.planes", "mlf/dsp.h")
+
+
+def planes_of(
+    c: Contraction, q: Quantisation, made: Form, begin: Array, name: str, header: str
+) -> Tile | None:
+    """Of activations that are int16 in a plane, with the form of stores and where sums begin."""
     plane = plane_of(c)
     if plane is None:
         return None
     code, pairs = _code(plane.outer, plane.inner, plane.width)
-    made = form(c, q)
     entries = []
     for u in (0, 1):
         text = made.hoisted(f"acc{u}", "c")
         index = f"o + {plane.inner.y}" if u else "o"
         entries.append(Stored("", index, Store(c.v, f"({c.v.y.dtype.c}){text}", index, "c")))
     return Tile(
-        "dsp.planes",
+        name,
         "dsp_planes.c.j2",
         c,
         # Weights are made int16 here, so moving sums to the left costs nothing.
-        (*constants(w=plane.weights, b=bias_of(c, q) << made.left), *made.operands),
+        (*constants(w=plane.weights, b=begin << made.left), *made.operands),
         [Operand("plane", "int16_t", "scratch", bytes=2 * plane.elements)],
         entries[1].store,
         {
@@ -102,6 +109,6 @@ def planes(c: Contraction, q: Quantisation) -> Tile | None:
             "gathered": next((n for n in (5, 6, 4, 7, 8, 3, 2) if plane.inner.n_in % n == 0), 1),
         },
         cost=c.macs * 1.2 + c.pixels * c.oc * 7.0 + c.oc * (3.0 * c.inputs[0] * c.inputs[1] + 100),
-        header="mlf/dsp.h",
+        header=header,
         overtakes=plane.overtakes,
     )

@@ -13,7 +13,7 @@ import numpy as np
 
 from mlftool.ir.graph import View
 from mlftool.ir.rounding import Rounding
-from mlftool.ops.base import Bid, Kernel
+from mlftool.ops.base import Bid, Kernel, Operand
 from mlftool.ops.contract import blocked, depthwise
 from mlftool.ops.contraction import (
     Contraction,
@@ -30,7 +30,7 @@ from mlftool.ops.conv_transpose import gathered
 from mlftool.ops.matmul import one_scale, quantised_products
 from mlftool.ops.window import averages, constant_factor
 from mlftool.targets.kernels import BYTES, PRODUCTS, TRANSPOSED, kernel
-from mlftool.targets.requantise.fixed import fixed
+from mlftool.targets.requantise.fixed import Fixed, fixed, rough
 from mlftool.targets.requantise.forms import At, Form, form
 
 SOFT = "mlf_requantize_soft"
@@ -44,6 +44,8 @@ def in_integers(c: Contraction, q: Quantisation, columns: int) -> Form | None:
     if not has_normal_scales(q):
         return None
     fix, scales = fixed(c, q), scale_operand(q, columns)
+    if fix is None and (close := rough(c, q)) is not None:
+        return _close(close, q, scales, columns)
     if fix is None:
         return Form(
             lambda a, at: requantize_soft(q, a, at.channel), (scales,), includes=(SOFT_HEADER,)
@@ -56,6 +58,16 @@ def in_integers(c: Contraction, q: Quantisation, columns: int) -> Form | None:
     if not fix.exact.any():
         return Form(text, (m,))
     return Form(text, (scales, m), includes=("mlf/tiles.h",))
+
+
+def _close(close: Fixed, q: Quantisation, scales: Operand, columns: int) -> Form:
+    """The form of outputs of 16 bits."""
+
+    def text(acc: str, at: At) -> str:
+        scale = scale_text(q, at.channel)
+        return close.near_text(acc, at("m"), scale, q.y_zero_point, "mlf_requantize_close")
+
+    return Form(text, (scales, close.operand(columns, rough=True)), includes=("mlf/tiles.h",))
 
 
 # Instructions of these loops for each that the portable form takes with an FPU, as counted; a

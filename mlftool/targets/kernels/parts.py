@@ -216,14 +216,15 @@ def scale_of(q: Quantisation, multiple: int = 1) -> Array:
 
 def distances(c: Contraction, rows: int, backwards: bool) -> tuple[int, int]:
     """The distances in bytes from the output to the input at which no block of `rows` pixels, which
-    is read whole and then written, destroys what a later one reads. Inputs are bytes; outputs may
-    be wider, as floats are."""
+    is read whole and then written, destroys what a later one reads. Outputs may be wider than
+    inputs, as floats are."""
     at, written, far = _places(c, last=backwards)
+    taken = c.ic * c.v.x(0).dtype.bytes
     starts = np.arange(rows, c.pixels, rows)
     if backwards:
-        read = np.maximum.accumulate((at + 1) * c.ic)[starts - 1]
+        read = np.maximum.accumulate((at + 1) * taken)[starts - 1]
         return -far, int((starts * written - read).min(initial=far))
-    read = np.minimum.accumulate((at * c.ic)[::-1])[::-1][starts]
+    read = np.minimum.accumulate((at * taken)[::-1])[::-1][starts]
     return int((starts * written - read).max(initial=-far)), far
 
 
@@ -241,7 +242,8 @@ def _places(c: Contraction, last: bool) -> tuple[Array, int, int]:
     y, x = (_ends(c, axis, last) for axis in (0, 1))
     at = (np.arange(c.batch)[:, None, None] * ih * iw + y[:, None] * iw + x).reshape(-1)
     written = c.oc * c.v.out.dtype.bytes
-    return at, written, (c.batch * (ih * iw * c.ic + oh * ow * written)) * 2
+    read = c.ic * c.v.x(0).dtype.bytes
+    return at, written, (c.batch * (ih * iw * read + oh * ow * written)) * 2
 
 
 def _ends(c: Contraction, axis: int, last: bool) -> Array:

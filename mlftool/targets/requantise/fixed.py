@@ -64,11 +64,13 @@ class Fixed:
             return usual
         return f"({m} >= 0 ? {usual} : {self.near_text(acc, f'-{m}', scale, zero_point)})"
 
-    def near_text(self, acc: str, m: str, scale: str, zero_point: int) -> str:
+    def near_text(
+        self, acc: str, m: str, scale: str, zero_point: int, name: str = "mlf_requantize_near"
+    ) -> str:
         """Of a channel without multiplier, given the one it has not."""
         numbers = f"{self.add}, {self.shift}, {self.near}"
         limits = f"{zero_point}, {self.lo}, {self.hi}"
-        return f"mlf_requantize_near({acc}, {m}, {numbers}, {scale}, {limits})"
+        return f"{name}({acc}, {m}, {numbers}, {scale}, {limits})"
 
     def operand(self, multiple: int = 1, rough: bool = False) -> Operand:
         return _operand(self.rough if rough else self.multiplier, multiple)
@@ -87,31 +89,62 @@ def _operand(m: Array, multiple: int) -> Operand:
 def fixed(c: Contraction, q: Quantisation) -> Fixed | None:
     """The integer form, or None where scales or accumulators leave no room for one, and where the
     limits leave one value."""
-    if q.to_float or q.rounding is not Rounding.EVEN or not c.v.y.dtype.is_int8:
+    if not c.v.y.dtype.is_int8:
+        return None
+    found = _scaling(c, q)
+    if found is None:
+        return None
+    scale, shift = found
+    least, most = extremes(c, q)
+    t = np.arange(q.lo - q.y_zero_point + 1, q.hi - q.y_zero_point + 1)
+    m = _multipliers(scale, t, least[:, None], most[:, None], shift)
+    add = (q.y_zero_point << shift) + (1 << (shift - 1))
+    ideal = np.clip(np.rint(scale * 2.0 ** (32 + shift)), 1, 2**31 - 1).astype(np.int64)
+    m = m.astype(np.int32)
+    rough = np.where(m == 0, -ideal, m).astype(np.int32)
+    near = _near(shift, 8)
+    floats, zero = scale.astype(np.float32), q.y_zero_point
+    said = Number(add), Number(shift), zero, q.lo, q.hi
+    return Fixed(m, floats, *said, is_narrow(c, q), rough, Number(near))
+
+
+def rough(c: Contraction, q: Quantisation) -> Fixed | None:
+    """The same without a search, for outputs of 16 bits: no channel has a multiplier, but most sums
+    are far enough from a tie for one that is nearly right, `rough`."""
+    found = _scaling(c, q) if c.v.y.dtype.bits == 16 else None
+    if found is None:
+        return None
+    scale, shift = found
+    near, add = _near(shift, 16), (q.y_zero_point << shift) + (1 << (shift - 1))
+    if 4 * near > 1 << shift or abs(add) >= 2**30:
+        return None
+    ideal = np.clip(np.rint(scale * 2.0 ** (32 + shift)), 1, 2**31 - 1).astype(np.int32)
+    none, said = np.zeros(c.oc, np.int32), (Number(add), Number(shift), q.y_zero_point, q.lo, q.hi)
+    return Fixed(none, scale.astype(np.float32), *said, is_narrow(c, q), ideal, Number(near))
+
+
+def _scaling(c: Contraction, q: Quantisation) -> tuple[Array, int] | None:
+    """float64 [channel]: the scales, and the largest shift that leaves room for what it is of."""
+    scale = np.broadcast_to(q.scale, (c.oc,)).astype(np.float64)
+    if q.to_float or q.rounding is not Rounding.EVEN or q.lo == q.hi:
+        return None
+    if not np.all(np.isfinite(scale) & (scale > 0)):
         return None
     least, most = extremes(c, q)
-    scale = np.broadcast_to(q.scale, (c.oc,)).astype(np.float64)
-    if q.lo == q.hi or not np.all(np.isfinite(scale) & (scale > 0)):
-        return None
-    reach = float((np.maximum(np.abs(least), np.abs(most)) * scale).max()) + 2 * 256 + 2
+    largest = np.maximum(np.abs(least), np.abs(most))
+    reach = float((largest * scale).max()) + 2 * 2**c.v.y.dtype.bits + 2
     shift = min(
         math.floor(30.99 - 32 - math.log2(float(scale.max()))),  # m below 2^31
         30 - math.ceil(math.log2(reach)),  # and the sum inside int32
         LARGEST_SHIFT,
     )
-    if shift < 1 or np.abs(least).max() >= 2**31 or np.abs(most).max() >= 2**31:
-        return None
-    t = np.arange(q.lo - q.y_zero_point + 1, q.hi - q.y_zero_point + 1)
-    m = _multipliers(scale, t, least[:, None], most[:, None], shift)
-    add = (q.y_zero_point << shift) + (1 << (shift - 1))
-    ideal = np.clip(np.rint(scale * 2.0 ** (32 + shift)), 1, 2**31 - 1).astype(np.int64)
-    # A unit for each of two roundings of m * acc, and two roundings of a float below 2^8.5.
-    near = 2 + math.ceil(2.0 ** (shift - 14))
-    m = m.astype(np.int32)
-    rough = np.where(m == 0, -ideal, m).astype(np.int32)
-    floats, zero = scale.astype(np.float32), q.y_zero_point
-    said = Number(add), Number(shift), zero, q.lo, q.hi
-    return Fixed(m, floats, *said, is_narrow(c, q), rough, Number(near))
+    return None if shift < 1 or largest.max() >= 2**31 else (scale, shift)
+
+
+def _near(shift: int, bits: int) -> int:
+    """A unit for each of two roundings of m * acc, and two roundings of a float of an output's
+    size and a half."""
+    return 2 + math.ceil(2.0 ** (shift + bits - 22))
 
 
 def _multipliers(scale: Array, t: Array, least: Array, most: Array, shift: int) -> Array:

@@ -11,6 +11,7 @@ from mlftool.ir.rounding import Rounding
 from mlftool.ops.base import Operand
 from mlftool.ops.contraction import Contraction, Quantisation, requantize, scale_operand
 from mlftool.targets.requantise.fixed import fixed
+from mlftool.targets.requantise.once import once
 from mlftool.targets.requantise.twice import away, one_sided
 
 
@@ -59,6 +60,9 @@ def integer(c: Contraction, q: Quantisation, multiple: int = 1) -> Form | None:
     if q.rounding is Rounding.TWICE:
         made = one_sided(c, q, multiple) or away(c, q, multiple)
         return Form(made.text, made.operands, made.left, made.operands) if made else None
+    if q.rounding is Rounding.ONCE:
+        single = once(c, q, multiple)
+        return Form(single.text, (single.m,), hoists=(single.m,)) if single else None
     fix = fixed(c, q)
     if fix is None:
         return None

@@ -43,8 +43,11 @@ LAYERS = (
 )
 
 
-def convolutions(seed: int) -> tuple[bytes, dict[str, np.ndarray]]:
-    """Layers side by side, with scales for each channel or for all, and their inputs."""
+def convolutions(seed: int, row: str = "int8") -> tuple[bytes, dict[str, np.ndarray]]:
+    """Layers side by side, with scales for each channel or for all, and their inputs, of int8 or of
+    int16, whose sums have 64 bits and are rounded once."""
+    wide, kind_of_x = row == "int16", np.dtype(row)
+    step = np.float32(0.0002 if wide else 0.05)
     rng, tensors, ops, feeds = np.random.default_rng(seed), [], [], {}
     for k, (depthwise, ic, oc, n, size, stride, same, activation, zero) in enumerate(LAYERS):
         shape = (1, size, size, oc) if depthwise else (oc, size, size, ic)
@@ -53,13 +56,16 @@ def convolutions(seed: int) -> tuple[bytes, dict[str, np.ndarray]]:
         scales = rng.uniform(0.002, 0.02, 1 if one else oc).astype(np.float32)
         out = -(-n // stride) if same else (n - size) // stride + 1
         first = len(tensors)
-        bias_scale = scales * np.float32(0.05)
+        bias_scale = scales * step
+        far = wide and k % 5 == 3  # biases beyond int32
+        out_scale = step * np.float32(0.6 * np.sqrt(depth) * (1000 if far else 1))
+        bias_row, most = ("int64", 2**34 if far else 2**20) if wide else ("int32", 3000)
         w = rng.choice([-127, 127], shape) if k % 4 == 2 else rng.integers(-127, 128, shape)
         tensors += [
-            T(f"x{k}", (1, n, n, ic), scale=0.05, zero=int(rng.integers(-128, 128))),
+            T(f"x{k}", (1, n, n, ic), row, step, 0 if wide else int(rng.integers(-128, 128))),
             T(f"w{k}", shape, scale=scales, axis=3 if depthwise else 0, data=w),
-            T(f"b{k}", (oc,), "int32", bias_scale, data=rng.integers(-3000, 3000, oc)),
-            T(f"y{k}", (1, out, out, oc), scale=0.03 * float(np.sqrt(depth)), zero=zero),
+            T(f"b{k}", (oc,), bias_row, bias_scale, data=rng.integers(-most, most, oc)),
+            T(f"y{k}", (1, out, out, oc), row, out_scale, 0 if wide else zero),
         ]
         kind = ("DEPTHWISE_CONV_2D", "DepthwiseConv2DOptions") if depthwise else ("CONV_2D",) * 2
         options: dict[str, Any] = {"Padding": 0 if same else 1, "StrideW": stride}
@@ -67,7 +73,8 @@ def convolutions(seed: int) -> tuple[bytes, dict[str, np.ndarray]]:
         options |= {"DepthMultiplier": 1} if depthwise else {}
         table = kind[1] if depthwise else "Conv2DOptions"
         ops.append(Op(kind[0], (first, first + 1, first + 2), (first + 3,), table, options))
-        feeds[f"x{k}"] = rng.integers(-128, 128, (1, n, n, ic)).astype(np.int8)
+        least, greatest = (-(2**15), 2**15) if wide else (-128, 128)
+        feeds[f"x{k}"] = rng.integers(least, greatest, (1, n, n, ic)).astype(kind_of_x)
     count = len(LAYERS)
     sub = Sub(tensors, ops, range(0, 4 * count, 4), range(3, 4 * count, 4))
     return model(sub), feeds
@@ -121,7 +128,12 @@ def means(seed: int) -> tuple[bytes, dict[str, np.ndarray]]:
     return model(Sub(tensors, ops, range(0, 2 * count, 2), range(1, 2 * count, 2))), feeds
 
 
-MODELS = {"convolutions": convolutions(1), "residuals": residuals(2), "means": means(3)}
+MODELS = {
+    "convolutions": convolutions(1),
+    "residuals": residuals(2),
+    "shorts": convolutions(3, "int16"),
+    "means": means(3),
+}
 
 
 def here(name: str, target: str, level: int = 3) -> dict[str, np.ndarray]:
