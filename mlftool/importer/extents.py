@@ -18,8 +18,8 @@ from mlftool.ir.graph import Node, TensorType
 from mlftool.onnx_rules.boxes import stretched
 from mlftool.onnx_rules.protos import op_name, plain_attributes
 from mlftool.onnx_rules.scope import KEEP, Next, Outcome, Refuse, Scope
-from mlftool.ops import OPS, Trait
-from mlftool.ops.base import OLD, known
+from mlftool.ops import Trait
+from mlftool.ops.base import known
 
 
 def adapted(scope: Scope, node: NodeProto) -> Outcome:
@@ -36,9 +36,7 @@ def adapted(scope: Scope, node: NodeProto) -> Outcome:
     if record is not None and Trait.ELEMENTWISE in record.traits:
         stretched(scope, changed)
         return Next(changed)
-    listed = sorted(op.name for op in (OPS | OLD).values() if op.extents or op.makes)
-    text = "reads a tensor whose extents are known only at run time; supported there: elementwise"
-    return Refuse("MLF0302", f"{text} operators, {', '.join(listed)}")
+    return Refuse("MLF0302", "reads a tensor whose extents are known only at run time")
 
 
 def produced(scope: Scope, node: NodeProto) -> Outcome:

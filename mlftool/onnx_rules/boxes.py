@@ -130,11 +130,42 @@ ZEROS = filling(lambda row: 0)
 ALONE = first_alone(as_it_is)
 
 
-def of_batches(scope: Scope, node: NodeProto) -> Outcome:
-    """The rule of operators that compute each item of the first axis by itself."""
-    if any(scope.extents_of(node.input[0])[1:]) or any(map(scope.symbols_of, node.input[1:])):
-        return Refuse("MLF0302", "an extent other than the batch's is known only at run time")
-    return Next(node)
+def each_alone(free: Callable[[NodeProto, int], Sequence[int]], inputs: int = 1) -> Rule:
+    """The rule of operators that compute by itself what has one place along the axes that are
+    `free` of the first `inputs`: of a node and of a rank."""
+
+    def rule(scope: Scope, node: NodeProto) -> Outcome:
+        for k, name in enumerate(node.input):
+            extents = scope.extents_of(name) if name else ()
+            allowed = free(node, len(extents)) if k < inputs else ()
+            if any(symbol for a, symbol in enumerate(extents) if a not in allowed):
+                text = f"an extent of '{name}' along which it computes is known only at run time"
+                return Refuse("MLF0302", text)
+        return Next(node)
+
+    return rule
+
+
+OF_BATCHES = each_alone(lambda node, rank: [0])
+
+
+def _before_axis(node: NodeProto, rank: int) -> Sequence[int]:
+    return range(attributes(node).get("axis", -1) % max(rank, 1))
+
+
+OF_ROWS = each_alone(_before_axis)
+OF_MATRIX_ROWS = each_alone(lambda node, rank: range(rank - 1))
+
+
+def of_integer_products(scope: Scope, node: NodeProto) -> Outcome:
+    """The rule of quantised products: as MatMul's, but nothing lies beyond a depth."""
+    stretched(scope, node, keep=2)
+    return OF_MATRIX_ROWS(scope, node)
+
+
+def of_all(scope: Scope, node: NodeProto) -> Outcome:
+    """The rule of sums of products of elements of all inputs."""
+    return filling(lambda row: 0, len(node.input))(scope, node)
 
 
 def least(row: DType) -> float:

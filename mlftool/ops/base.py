@@ -278,13 +278,16 @@ def old(name: str, *traits: Trait, **fields: Any) -> None:
 
 
 def expands(
-    *names: str, kinds: Mapping[str, str] | None = None, traits: Sequence[Trait] = ()
+    *names: str,
+    kinds: Mapping[str, str] | None = None,
+    traits: Sequence[Trait] = (),
+    extents: Rule | None = None,
 ) -> Callable[[Expansion], Expansion]:
     """Register the function below as what `names` stand for; `kinds` are those of attributes."""
 
     def register(expansion: Expansion) -> Expansion:
         for name in names:
-            old(name, *traits, expansion=expansion, kinds=kinds or {})
+            old(name, *traits, expansion=expansion, kinds=kinds or {}, extents=extents)
         return expansion
 
     return register

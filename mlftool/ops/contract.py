@@ -20,7 +20,7 @@ from mlftool.ir.dtype import of
 from mlftool.ir.graph import View
 from mlftool.ir.holes import Number, numbers
 from mlftool.ir.relay import LAYOUTS, Site, dense, requantise, scale_of, window, zero_point
-from mlftool.onnx_rules.boxes import of_batches, of_products
+from mlftool.onnx_rules.boxes import OF_BATCHES, as_it_is, of_products
 from mlftool.onnx_rules.windows import spelt_window
 from mlftool.ops.base import Contracts, Kernel, Layout, Operand, Trait, op
 from mlftool.ops.contract_computed import computed, plain_loops
@@ -294,13 +294,14 @@ op(
     quantised="QLinearConv",
     checks=(auto_pad, fitting_weights),
     resolve=spelt_window,
-    extents=of_batches,
+    extents=OF_BATCHES,
     relay=_relay_conv,
 )(contract)
 op(
     "QLinearConv",
     *(Trait.KEPT, Trait.SPATIAL, Trait.EPILOGUE),
     contracts=Contracts(Layout.CONVOLUTION, 3, bias=8, y_scale=6),
+    extents=OF_BATCHES,
     checks=(auto_pad, fitting_weights),
     resolve=spelt_window,
     relay=_relay_qlinear_conv,
@@ -319,6 +320,7 @@ op(
     "com.microsoft.QGemm",
     Trait.EPILOGUE,
     contracts=Contracts(Layout.MATRIX, 3, bias=6, y_scale=7),
+    extents=as_it_is,
     expansion=quantised_gemm,
     kinds=KINDS,
 )(contract)

@@ -11,6 +11,7 @@ import numpy as np
 from mlftool.ir.dtype import int32
 from mlftool.ir.graph import View
 from mlftool.ir.holes import Number, numbers
+from mlftool.onnx_rules.boxes import OF_BATCHES
 from mlftool.onnx_rules.windows import spelt_window
 from mlftool.ops.base import Contracts, Kernel, Layout, Operand, Trait, UnsupportedError, op
 from mlftool.ops.contraction import Contraction, auto_pad, fitting_weights, shape_of
@@ -91,4 +92,5 @@ op(
     contracts=Contracts(Layout.CONVOLUTION),
     checks=(auto_pad, fitting_weights),
     resolve=spelt_window,
+    extents=OF_BATCHES,
 )(computed)

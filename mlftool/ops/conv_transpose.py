@@ -14,7 +14,7 @@ import numpy as np
 
 from mlftool.ir.dtype import int32, int64
 from mlftool.ir.graph import View
-from mlftool.onnx_rules.boxes import of_batches
+from mlftool.onnx_rules.boxes import OF_BATCHES
 from mlftool.onnx_rules.draft import Draft
 from mlftool.onnx_rules.scope import Scope
 from mlftool.onnx_rules.windows import halves
@@ -153,7 +153,7 @@ def _spelt_out(scope: Scope, d: Draft) -> None:
     quantised="mlf.QLinearConvTranspose",
     checks=(auto_pad, _fits, _same),
     resolve=_spelt_out,
-    extents=of_batches,
+    extents=OF_BATCHES,
 )
 def conv_transpose(v: View) -> Kernel:
     return gathered(v, requantize)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from mlftool.ir.graph import View
+from mlftool.onnx_rules.boxes import of_all
 from mlftool.ops.base import Kernel, Operand, UnsupportedError, op
 from mlftool.ops.movement import strides_of
 from mlftool.ops.reduce import BLOCK, joined
@@ -35,7 +36,7 @@ def _axes(term: str, spread: int) -> list[str]:
     return [*before, *middle, *after]
 
 
-@op("Einsum")
+@op("Einsum", extents=of_all)
 def einsum(v: View) -> Kernel:
     """y[output labels] = sum over all other labels of the product of one element of each operand,
     multiplied from left to right."""

@@ -140,7 +140,13 @@ op(
 )(arg_max)
 
 
-@op("Hardmax", *LINES, older=((13, flattened),), constant=folded.hardmax)
+@op(
+    "Hardmax",
+    *LINES,
+    older=((13, flattened),),
+    extents=filling(least),
+    constant=folded.hardmax,
+)
 def hardmax(v: View) -> Kernel:
     """1 where the first largest element of each line is, 0 elsewhere."""
     return along(
@@ -185,7 +191,7 @@ def cumulative(v: View) -> Kernel:
     )
 
 
-op("CumProd", checks=HAS_AXIS)(cumulative)
+op("CumProd", checks=HAS_AXIS, extents=ZEROS)(cumulative)
 
 
 def _top_in_box(s: Shaping, attrs: Mapping[str, Any]) -> Box:
@@ -230,7 +236,7 @@ def top_k(v: View) -> Kernel:
     return along(v, "lines_top", axis, sign=sign, k=k)
 
 
-@op("LpNormalization", *LINES, constant=folded.lp_normalization)
+@op("LpNormalization", *LINES, extents=ZEROS, constant=folded.lp_normalization)
 def lp_normalization(v: View) -> Kernel:
     """Each line divided by its sum of sizes, or the root of its sum of squares; zeros stay."""
     row = v.y.dtype

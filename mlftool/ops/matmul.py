@@ -17,7 +17,7 @@ from mlftool.ir.edit import Editor
 from mlftool.ir.graph import Node, TensorType, View
 from mlftool.ir.holes import Number
 from mlftool.ir.relay import Site, dense, requantise, scale_of, zero_point
-from mlftool.onnx_rules.boxes import of_products
+from mlftool.onnx_rules.boxes import of_integer_products, of_products
 from mlftool.ops.base import (
     Contracts,
     Facts,
@@ -245,6 +245,7 @@ def _along(v: View, i: int, other: int) -> str:
     "MatMulInteger",
     Trait.EPILOGUE,
     contracts=Contracts(Layout.MATRICES),
+    extents=of_integer_products,
     checks=(same_inner,),
 )
 def matmul_integer(v: View) -> Kernel:
@@ -259,6 +260,7 @@ def matmul_integer(v: View) -> Kernel:
     "QLinearMatMul",
     Trait.EPILOGUE,
     contracts=Contracts(Layout.MATRICES, 3, y_scale=6, rows="com.microsoft.QGemm"),
+    extents=of_integer_products,
     checks=(same_inner,),
     relay=_relay_qlinear_matmul,
 )

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import onnx
 
+from mlftool.onnx_rules.boxes import as_it_is
 from mlftool.onnx_rules.scope import Refuse
 from mlftool.onnx_rules.steps import Steps, check_kinds
 from mlftool.ops.base import Expansion, UnsupportedError, expands
@@ -27,16 +28,18 @@ KINDS: Mapping[str, str] = {
 }
 
 
-def microsoft(*names: str) -> Callable[[Expansion], Expansion]:
-    return expands(*(f"com.microsoft.{n}" for n in names), kinds=KINDS)
+def microsoft(*names: str, boxes: bool = False) -> Callable[[Expansion], Expansion]:
+    """`boxes`: the operators that it stands for depend on no extent that a run may decide."""
+    extents = as_it_is if boxes else None
+    return expands(*(f"com.microsoft.{n}" for n in names), kinds=KINDS, extents=extents)
 
 
-@microsoft("QuantizeLinear", "DequantizeLinear", "GatherND", "Trilu", "Range", "Pad")
+@microsoft("QuantizeLinear", "DequantizeLinear", "GatherND", "Trilu", "Range", "Pad", boxes=True)
 def _same_name(s: Steps) -> None:
     s(s.node.op_type, *s.node.input, out=0, **s.known_to(s.node.op_type))
 
 
-@microsoft("ExpandDims")
+@microsoft("ExpandDims", boxes=True)
 def _expand_dims(s: Steps) -> None:
     axis = s("Cast", s.x(1), to=onnx.TensorProto.INT64)
     s("Unsqueeze", s.x(0), s("Reshape", axis, s.const([1], np.int64)), out=0)
@@ -48,14 +51,14 @@ def turned(s: Steps, value: str, rank: int, back: bool = False) -> str:
     return s("Transpose", value, perm=last, out=0) if back else s("Transpose", value, perm=first)
 
 
-@microsoft("NhwcMaxPool")
+@microsoft("NhwcMaxPool", boxes=True)
 def _channels_last(s: Steps) -> None:
     x = s.type(0)
     value = s("MaxPool", turned(s, s.x(0), len(x.shape)), **s.known_to("MaxPool"))
     turned(s, value, len(x.shape), back=True)
 
 
-@microsoft("FusedMatMul", "TransposeMatMul")
+@microsoft("FusedMatMul", "TransposeMatMul", boxes=True)
 def _fused_matmul(s: Steps) -> None:
     """transA and transB turn the last two axes, transBatchA and B the axes before the last."""
     sides = []
@@ -81,7 +84,7 @@ ACTIVATIONS = (
 )
 
 
-@microsoft("FusedGemm", "FusedConv")
+@microsoft("FusedGemm", "FusedConv", boxes=True)
 def _fused_activation(s: Steps) -> None:
     """A Gemm or Conv with an activation; a Conv may add its fourth input before that."""
     params = s.attrs.pop("activation_params", [])
@@ -109,19 +112,19 @@ def _fused_activation(s: Steps) -> None:
         s(activation or "Identity", value, out=0)
 
 
-@microsoft("Gelu", "FastGelu", "BiasGelu")
+@microsoft("Gelu", "FastGelu", "BiasGelu", boxes=True)
 def _gelu(s: Steps) -> None:
     value = s("Add", s.x(0), s.x(1)) if s.x(1) else s.x(0)
     fast = s.node.op_type == "FastGelu"
     s("Gelu", value, out=0, approximate="tanh" if fast else "none")
 
 
-@microsoft("QuickGelu")
+@microsoft("QuickGelu", boxes=True)
 def _quick_gelu(s: Steps) -> None:
     s("Swish", s.x(0), out=0, alpha=s.attrs.get("alpha", 1.702))
 
 
-@microsoft("SkipLayerNormalization", "SkipSimplifiedLayerNormalization")
+@microsoft("SkipLayerNormalization", "SkipSimplifiedLayerNormalization", boxes=True)
 def _skip_layer(s: Steps) -> None:
     """Normalisation of input + skip (+ bias); that sum may be the fourth output."""
     simple = "Simplified" in s.node.op_type
@@ -158,7 +161,7 @@ def _embed_layer(s: Steps) -> None:
         s("Identity", s.const([0] * batch, np.int32), out=1)
 
 
-@microsoft("CDist")
+@microsoft("CDist", boxes=True)
 def _distances(s: Steps) -> None:
     """From each row of one matrix to each of another: sqrt(a * a - 2 * a * b + b * b)."""
     if (metric := s.attrs.get("metric", "sqeuclidean")) not in ("euclidean", "sqeuclidean"):
@@ -178,7 +181,7 @@ def _distances(s: Steps) -> None:
         s("Max", *least, out=0)
 
 
-@expands("SimplifiedLayerNormalization")
+@expands("SimplifiedLayerNormalization", extents=as_it_is)
 def _simplified_layer(s: Steps) -> None:
     """onnxruntime writes this one into the standard's own domain."""
     attrs = {k: v for k, v in s.attrs.items() if k in ("axis", "epsilon")}

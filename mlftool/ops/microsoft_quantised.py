@@ -11,12 +11,12 @@ from mlftool.ops.base import UnsupportedError
 from mlftool.ops.microsoft import microsoft, turned
 
 
-@microsoft("QLinearAdd", "QLinearMul")
+@microsoft("QLinearAdd", "QLinearMul", boxes=True)
 def _quantised_binary(s: Steps) -> None:
     s.q(s(s.node.op_type.removeprefix("QLinear"), s.dq(0), s.dq(3)), 6)
 
 
-@microsoft("QLinearSigmoid", "QLinearLeakyRelu")
+@microsoft("QLinearSigmoid", "QLinearLeakyRelu", boxes=True)
 def _quantised_unary(s: Steps) -> None:
     core = s.node.op_type.removeprefix("QLinear")
     s.q(s(core, s.dq(0), **s.known_to(core)), 3)
@@ -34,13 +34,13 @@ def _quantised_softmax(s: Steps) -> None:
         s.q(s("Softmax", value, axis=axis), 3)
 
 
-@microsoft("QLinearConcat")
+@microsoft("QLinearConcat", boxes=True)
 def _quantised_concat(s: Steps) -> None:
     parts = [s.dq(k) for k in range(2, len(s.node.input), 3)]
     s.q(s("Concat", *parts, axis=s.attrs["axis"]), 0)
 
 
-@microsoft("QLinearGlobalAveragePool")
+@microsoft("QLinearGlobalAveragePool", boxes=True)
 def quantised_pool(s: Steps) -> None:
     """`channels_last` data are turned round and back."""
     last, rank = s.attrs.pop("channels_last", 0), len(s.type(0).shape)
@@ -50,7 +50,7 @@ def quantised_pool(s: Steps) -> None:
     s.q(s("Transpose", value, perm=[0, *range(2, rank), 1]) if last else value, 3)
 
 
-@microsoft("QLinearConv")
+@microsoft("QLinearConv", boxes=True)
 def _quantised_conv(s: Steps) -> None:
     """The standard's, but for `channels_last`."""
     last, rank = s.attrs.pop("channels_last", 0), len(s.type(0).shape)
@@ -62,14 +62,14 @@ def _quantised_conv(s: Steps) -> None:
     turned(s, s("QLinearConv", *inputs, **s.known_to("QLinearConv")), rank, back=True)
 
 
-@microsoft("QLinearReduceMean")
+@microsoft("QLinearReduceMean", boxes=True)
 def _quantised_mean(s: Steps) -> None:
     axes = s.attrs.get("axes")
     named = (s.const(axes, np.int64),) if axes else ()
     s.q(s("ReduceMean", s.dq(0), *named, keepdims=s.attrs.get("keepdims", 1)), 3)
 
 
-@microsoft("QLinearWhere")
+@microsoft("QLinearWhere", boxes=True)
 def _quantised_where(s: Steps) -> None:
     s.q(s("Where", s.x(0), s.dq(1), s.dq(4)), 7)
 
@@ -94,12 +94,12 @@ def quantised_gemm(s: Steps) -> None:
         s("Gemm", a, b, *bias, out=0, **s.known_to("Gemm"))
 
 
-@microsoft("MatMulIntegerToFloat")
+@microsoft("MatMulIntegerToFloat", boxes=True)
 def _matmul_to_float(s: Steps) -> None:
     _scaled_product(s, s.x(0), s.x(4), s("Mul", s.x(2), s.x(3)), s.x(5), s.x(6))
 
 
-@microsoft("DynamicQuantizeMatMul")
+@microsoft("DynamicQuantizeMatMul", boxes=True)
 def _dynamic_matmul(s: Steps) -> None:
     made = s("DynamicQuantizeLinear", s.x(0))
     scale, zero = f"{made}.scale", f"{made}.zero"
@@ -116,7 +116,7 @@ def _scaled_product(s: Steps, a: str, a_zero: str, factor: str, b_zero: str, bia
         s("Mul", wide, factor, out=0)
 
 
-@microsoft("MatMulInteger16")
+@microsoft("MatMulInteger16", boxes=True)
 def _matmul_of_shorts(s: Steps) -> None:
     """Sums in int32."""
     s("MatMul", *(s("Cast", s.x(k), to=onnx.TensorProto.INT32) for k in (0, 1)), out=0)
@@ -136,7 +136,7 @@ def _unpacked(s: Steps, packed: str, bits: int, shape: list[int]) -> str:
     return s("Reshape", joined, s.const(shape, np.int64))
 
 
-@microsoft("MatMulNBits")
+@microsoft("MatMulNBits", boxes=True)
 def _matmul_of_bits(s: Steps) -> None:
     """x @ w.T with w in blocks along its rows, each with a scale of its own; a zero point left out
     is the middle. Rows are filled up to whole blocks, zero points to whole bytes."""

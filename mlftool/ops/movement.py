@@ -140,7 +140,7 @@ def copy(v: View) -> Kernel:
     return copied(v, "copy", [v.y.elements], "i0")
 
 
-old("Dropout", Trait.KEPT, checks=(_dropout,), resolve=_without_dropout)
+old("Dropout", Trait.KEPT, checks=(_dropout,), resolve=_without_dropout, extents=as_it_is)
 op(
     "Identity",
     *(Trait.VIEW, Trait.MOVES_DATA, Trait.IDENTITY),

@@ -157,7 +157,8 @@ class _Tail:
         """int64: step by step in float32, as the chain does."""
         value = np.clip(value, np.float32(self.limits[0]), np.float32(self.limits[1]))
         lo, hi = (np.float32(bound - self.zero_point) for bound in self.out.range)
-        ratio = np.clip(value / self.scale, lo, hi)
+        with np.errstate(invalid="ignore"):  # of an infinite scale
+            ratio = np.fmin(np.fmax(value / self.scale, lo), hi)
         return np.asarray(np.rint(ratio).astype(np.int64) + self.zero_point)
 
 

@@ -13,7 +13,7 @@ from mlftool.ir.dtype import BY_ONNX, DType
 from mlftool.ir.edit import Editor
 from mlftool.ir.graph import Node, TensorType, View
 from mlftool.ir.relay import STORED, Site, scale_of, zero_point
-from mlftool.onnx_rules.boxes import as_it_is
+from mlftool.onnx_rules.boxes import ZEROS, as_it_is
 from mlftool.onnx_rules.draft import Draft
 from mlftool.onnx_rules.scope import Scope
 from mlftool.onnx_rules.shaping import of_first
@@ -177,10 +177,9 @@ def _fits(f: Facts) -> str:
     value = f.values[1]
     # onnxruntime's MatMulNBits quantiser gives symmetric blocks scales of either sign, or zero.
     signed = f.op == "DequantizeLinear" and block > 0
-    if value is not None and not bool(np.all(np.isfinite(value) & (signed | (value > 0)))):
-        if np.isinf(value).any():  # of a mask of -inf
-            return "its scale is infinite; `mlftool quantize` leaves infinities out of ranges"
-        return "its scale is not a positive finite number"
+    # onnxruntime's quantisers give a mask of -inf an infinite scale, and run it.
+    if value is not None and not bool(np.all((signed & np.isfinite(value)) | (value > 0))):
+        return "its scale is not a positive number"
     return ""
 
 
@@ -222,7 +221,7 @@ elementwise(
     bounds=of_first,
     relay=lambda s: s.call("cast", s.arg(), dtype=str(BY_ONNX[s.attr("to", 1)])),
 )
-old("CastLike", resolve=_by_type)
+old("CastLike", resolve=_by_type, extents=as_it_is)
 elementwise(
     "DequantizeLinear",
     _dequantize,
@@ -243,7 +242,7 @@ elementwise(
 )
 
 
-@op("DynamicQuantizeLinear", Trait.KEPT)
+@op("DynamicQuantizeLinear", Trait.KEPT, extents=ZEROS)
 def dynamic_quantize(v: View) -> Kernel:
     """uint8 between the least and the largest element, zero included; scale and zero point too."""
     elements = v.x(0).elements

@@ -7,12 +7,16 @@ sum is (W x + R h) + (Wb + Rb), products as mlf/dot.h adds them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from onnx import NodeProto
+
 from mlftool.ir.dtype import DType
 from mlftool.ir.graph import Node, View
+from mlftool.onnx_rules.boxes import each_alone
+from mlftool.onnx_rules.protos import attributes
 from mlftool.ops.base import Attributes, Facts, Forms, Kernel, Operand, Trait, UnsupportedError, op
 from mlftool.ops.elementwise import Maths
 from mlftool.ops.plain import float_of, plain_kernel
@@ -173,5 +177,10 @@ def _lengths(f: Facts) -> str:
     return f.beyond(4, 0, f.x[bool(f.attrs.get("layout", 0))], "sequence_lens")
 
 
+def _sequences(node: NodeProto, rank: int) -> Sequence[int]:
+    return (0 if attributes(node).get("layout") else 1,)
+
+
 for _name in GATES:
-    op(_name, Trait.KEPT, forms=_forms(_name), checks=(_lengths,))(recurrent)
+    fields: dict[str, Any] = {"forms": _forms(_name), "extents": each_alone(_sequences)}
+    op(_name, Trait.KEPT, checks=(_lengths,), **fields)(recurrent)

@@ -186,13 +186,14 @@ MEMBERS = {
         extents=ZEROS,
     ),
     "ReduceLogSum": Member(
-        "Add", _relay("sum", "", "log"), finish=_log, constant=folded.reduce_log_sum
+        "Add", _relay("sum", "", "log"), finish=_log, constant=folded.reduce_log_sum, extents=ZEROS
     ),
     "ReduceLogSumExp": Member(
         "mlf.LogAddExp",
         _relay("sum", "exp", "log"),
         lambda row: -math.inf,
         constant=folded.reduce_log_sum_exp,
+        extents=filling(least),
     ),
 }
 

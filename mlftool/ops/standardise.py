@@ -9,12 +9,16 @@ it, then by its scale, and its bias is added.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from onnx import NodeProto
 
 from mlftool.ir.graph import View
 from mlftool.ir.relay import Site
+from mlftool.onnx_rules.boxes import OF_BATCHES, OF_ROWS, as_it_is, each_alone
+from mlftool.onnx_rules.protos import attributes
 from mlftool.onnx_rules.steps import Steps
 from mlftool.ops import standardise_integers
 from mlftool.ops.base import (
@@ -145,7 +149,7 @@ def _relay_lrn(s: Site) -> str:
     )
 
 
-@expands("MeanVarianceNormalization", traits=(Trait.EARLY,))
+@expands("MeanVarianceNormalization", traits=(Trait.EARLY,), extents=as_it_is)
 def _mean_variance(s: Steps) -> None:
     """As onnxruntime: the standard's difference of mean squares cancels."""
     axes = s.const(s.attrs.get("axes", [0, 2, 3]), np.int64)
@@ -167,6 +171,7 @@ def _broadcasting(f: Facts) -> str:
 @op(
     "LayerNormalization",
     *(Trait.EPILOGUE, Trait.PROLOGUE, Trait.EARLY),
+    extents=OF_ROWS,
     relay=_relay_layer_norm,
     checks=(_broadcasting,),
     quantised=standardise_integers.NAME,
@@ -177,7 +182,12 @@ def layer_normalisation(v: View) -> Kernel:
     return _layer(v, True)
 
 
-@op("RMSNormalization", Trait.EPILOGUE, Trait.PROLOGUE, checks=(_broadcasting,))
+@op(
+    "RMSNormalization",
+    *(Trait.EPILOGUE, Trait.PROLOGUE),
+    extents=OF_ROWS,
+    checks=(_broadcasting,),
+)
 def rms_normalisation(v: View) -> Kernel:
     """Like layer normalisation, but nothing is taken off."""
     return _layer(v, False)
@@ -215,6 +225,7 @@ def _channels(f: Facts) -> str:
 @op(
     "InstanceNormalization",
     *(Trait.EPILOGUE, Trait.PROLOGUE),
+    extents=OF_BATCHES,
     relay=lambda s: s.call("nn.instance_norm", *s.args(), epsilon=float(s.attr("epsilon", 1e-5))),
     checks=(_channels,),
 )
@@ -223,7 +234,12 @@ def instance_normalisation(v: View) -> Kernel:
     return _grouped(v, v.x(0).shape[1])
 
 
-@op("GroupNormalization", Trait.KEPT, Trait.EPILOGUE, Trait.PROLOGUE, checks=(_channels,))
+@op(
+    "GroupNormalization",
+    *(Trait.KEPT, Trait.EPILOGUE, Trait.PROLOGUE),
+    extents=OF_BATCHES,
+    checks=(_channels,),
+)
 def group_normalisation(v: View) -> Kernel:
     """A row is a group of channels; before opset 21 scale and bias were per group."""
     return _grouped(v, v.attr("num_groups"))
@@ -233,7 +249,13 @@ def _has_channels(f: Facts) -> str:
     return "" if len(f.x) > 1 else f"an input of shape {shown(f.x)}; expected a second axis"
 
 
-@op("LRN", Trait.KEPT, Trait.SPATIAL, relay=_relay_lrn, checks=(_has_channels,))
+@op(
+    "LRN",
+    *(Trait.KEPT, Trait.SPATIAL),
+    extents=OF_BATCHES,
+    relay=_relay_lrn,
+    checks=(_has_channels,),
+)
 def local_response(v: View) -> Kernel:
     """Each element by a power of the squares of its neighbours among the channels."""
     row, channels = float_of(v, v.y.dtype), v.y.shape[-1]
@@ -274,7 +296,18 @@ def _fits(f: Facts) -> str:
     return ""
 
 
-@op("BatchNormalization", affine=_affine, checks=(_fits,), relay=_relay_batch_norm)
+def _not_of_channels(node: NodeProto, rank: int) -> Sequence[int]:
+    """Statistics that are given are of channels; those of the batch itself are of all."""
+    return () if attributes(node).get("training_mode") else (0, *range(2, rank))
+
+
+@op(
+    "BatchNormalization",
+    extents=each_alone(_not_of_channels),
+    affine=_affine,
+    checks=(_fits,),
+    relay=_relay_batch_norm,
+)
 def batch_normalisation(v: View) -> Kernel:
     """Parameters known only at run time, or statistics of the batch itself, in training."""
     training = bool(v.attr("training_mode", 0))

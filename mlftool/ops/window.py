@@ -9,7 +9,7 @@ import numpy as np
 
 from mlftool.ir.graph import View
 from mlftool.ir.relay import LAYOUTS, Rule, Site, window
-from mlftool.onnx_rules.boxes import of_batches
+from mlftool.onnx_rules.boxes import OF_BATCHES, as_it_is
 from mlftool.onnx_rules.draft import Draft
 from mlftool.onnx_rules.scope import Scope
 from mlftool.onnx_rules.windows import spelt_window
@@ -185,7 +185,7 @@ def _pool_pads(f: Facts) -> str:
     moved=Moved(None, (0,)),
     checks=(_pool_auto_pad, _pool_pads),
     resolve=spelt_window,
-    extents=of_batches,
+    extents=OF_BATCHES,
     relay=_relay_pool("max"),
 )
 def max_pool(v: View) -> Kernel:
@@ -216,9 +216,9 @@ def _norm(f: Facts) -> str:
     return "" if f.attrs.get("p", 2) else "p is 0, for which there is no norm; expected 1 or more"
 
 
-old("GlobalLpPool", Trait.KEPT, checks=(_norm,), resolve=spelt_window)
+old("GlobalLpPool", Trait.KEPT, checks=(_norm,), resolve=spelt_window, extents=OF_BATCHES)
 for _name in ("GlobalAveragePool", "GlobalMaxPool"):
-    old(_name, Trait.KEPT, resolve=spelt_window)
+    old(_name, Trait.KEPT, resolve=spelt_window, extents=OF_BATCHES)
 
 
 @op(
@@ -226,6 +226,7 @@ for _name in ("GlobalAveragePool", "GlobalMaxPool"):
     *(Trait.KEPT, Trait.SPATIAL, Trait.EPILOGUE, Trait.PROLOGUE),
     checks=(_pool_auto_pad, _norm),
     resolve=spelt_window,
+    extents=OF_BATCHES,
 )
 def lp_pool(v: View) -> Kernel:
     """The p-norm of each window."""
@@ -283,6 +284,7 @@ def max_unpool(v: View) -> Kernel:
 @op(
     "com.microsoft.QLinearAveragePool",
     *(Trait.SPATIAL, Trait.EPILOGUE),
+    extents=as_it_is,
     expansion=quantised_pool,
     kinds=KINDS,
 )
@@ -323,7 +325,7 @@ def averages(v: View, requantize: str) -> Kernel:
     quantised="com.microsoft.QLinearAveragePool",
     checks=(_pool_auto_pad, _pool_pads),
     resolve=spelt_window,
-    extents=of_batches,
+    extents=OF_BATCHES,
     relay=_relay_pool("avg"),
 )
 def average_pool(v: View) -> Kernel:

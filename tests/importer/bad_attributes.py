@@ -289,12 +289,6 @@ def scale_zero(_: Path) -> ModelProto:
 
 
 @case
-def scale_infinite(_: Path) -> ModelProto:
-    steps = [node("QuantizeLinear", "x s", "q"), node("DequantizeLinear", "q s", name="d")]
-    return model(steps, weights=[tensor("s", float("inf"))])
-
-
-@case
 def scales_of_another_number(_: Path) -> ModelProto:
     steps = [node("QuantizeLinear", "x s", "q"), node("DequantizeLinear", "q s", name="d")]
     return model(steps, weights=[tensor("s", [1.0] * 3)])
