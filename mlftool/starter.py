@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -47,9 +49,15 @@ class Project:
     commands: tuple[str, ...]
 
 
-def start(folder: Path, spec: ModuleSpec, target: str, rules: Path | None = None) -> Project:
-    """Writes a project whole or not at all; with mlftool's sources, whose rules it uses, as a Bazel
-    workspace. Raises MlfError, also if the folder is not empty."""
+def start(
+    folder: Path,
+    spec: ModuleSpec,
+    target: str,
+    rules: Path | None,
+    tell: Callable[[Project], None],
+) -> None:
+    """Tells of a project and writes it, whole or not at all; with mlftool's sources, whose rules it
+    uses, as a Bazel workspace. Raises MlfError, also if the folder is not empty."""
     if os.path.lexists(folder) and (not folder.is_dir() or any(folder.iterdir())):
         text = "is there already; a project starts in a new or an empty folder"
         raise MlfError(Problem("MLF0402", text, str(folder)))
@@ -89,9 +97,9 @@ def start(folder: Path, spec: ModuleSpec, target: str, rules: Path | None = None
         *(("bazel test @models//...",) if bazel else ()),
     )
     files |= {**bazel, "README.md": _readme(name, commands[1], bool(bazel)).encode()}
-    _write(folder, files, f"{name}.npz", vectors)
-    made = tuple(sorted((*files, f"{name}.npz")))
-    return Project(folder, name, reference, found, made, commands)
+    with _new(folder, files, f"{name}.npz", vectors):
+        made = tuple(sorted((*files, f"{name}.npz")))
+        tell(Project(folder, name, reference, found, made, commands))
 
 
 def _model(spec: ModuleSpec) -> ModelProto | TFLite:
@@ -133,6 +141,8 @@ def _expected(
     except Exception as error:  # of a library, in as many kinds as it has faults
         text = f"no reference computes it: {one_line(str(error).splitlines()[0])}"
         hint = "write a manifest by hand: docs/tutorial.md"
+        if "onnxruntime" not in sys.modules:  # newer than what onnx's own reference knows
+            hint = "onnxruntime computes more: pip install onnxruntime"
         raise MlfError(Problem("MLF0303", text, file, help=hint)) from None
     return [dict(zip(names, values, strict=True)) for values in made], by
 
@@ -174,11 +184,13 @@ def _readme(name: str, command: str, has_rules: bool) -> str:
 """
 
 
-def _write(
+@contextmanager
+def _new(
     folder: Path, files: Mapping[str, bytes], vectors: str, arrays: Mapping[str, Any]
-) -> None:
-    """All files at once."""
+) -> Iterator[None]:
+    """All files at once, after what is done within."""
     with new_folder(folder) as made:
         for name, data in files.items():
             write_atomically(made / name, data)
         save_npz(made / vectors, arrays)
+        yield

@@ -1,6 +1,6 @@
 """Writes the generated parts of docs/, or with --check says which are out of date (exit 1).
 
-Run it after adding a manifest key or an error code: `python3 tools/docs.py`.
+Run it after adding a manifest key, an error code or a command: `python3 tools/docs.py`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).absolute().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from mlftool.cli import GROUPED, parser_of  # noqa: E402
 from mlftool.errors import CODES  # noqa: E402
 from mlftool.manifest.reference import key_reference  # noqa: E402
 
@@ -57,6 +58,36 @@ def errors_page() -> str:
     return ERRORS_TOP + BEGIN + "\n" + "\n".join(lines)
 
 
+COMMANDS_TOP = """# Commands
+
+`mlftool COMMAND --help` and `mlftool man COMMAND` say what a command takes, `mlftool completion
+SHELL` completes it. Data go to stdout, messages to stderr. Exit codes: 0 all is well, 1 a check,
+comparison or budget failed, 2 bad input, 3 something on this machine is missing or full, 4 a bug
+of mlftool, 130 Ctrl-C. A command that ends with 2, 3 or 130 leaves its output as it was, also
+where only stdout is closed or full; those that write many files (`build`, `watch`, `extract`,
+`man --all`) keep what was whole before.
+
+Every command takes `-q` (no progress, no warnings), `-v` (each step and what it took) and
+`--color auto|always|never`, before its name or after it; `auto` has no colours where NO_COLOR is
+set. What `--json` prints is an object whose `schema_version` is 1; later versions only add keys.
+
+"""
+
+
+def commands_page() -> str:
+    """The page of all commands, by what they are for."""
+    lines = []
+    for title, found in GROUPED.items():
+        rows = [f"| `{name}` | {text} | {_has_json(name)} |" for name, text in found.items()]
+        heads = ["| command | what it does | `--json` |", "|---|---|---|"]
+        lines += [f"## {title.capitalize()}", "", *heads, *rows, ""]
+    return COMMANDS_TOP + BEGIN + "\n" + "\n".join(lines)
+
+
+def _has_json(command: str) -> str:
+    return "yes" if "--json" in parser_of(command)._option_string_actions else "-"
+
+
 def manifest_page(current: str) -> str:
     """The page about manifests with its reference renewed; what is written by hand stays."""
     by_hand, found, _ = current.partition(BEGIN)
@@ -72,6 +103,7 @@ def main() -> int:
     check = parser.parse_args().check
     manifest, errors = ROOT / "docs" / "manifest.md", ROOT / "docs" / "errors.md"
     pages = {manifest: manifest_page(manifest.read_text(encoding="utf-8")), errors: errors_page()}
+    pages[ROOT / "docs" / "commands.md"] = commands_page()
     stale = [p for p, text in pages.items() if not p.is_file() or p.read_text("utf-8") != text]
     for page in stale:
         name = page.relative_to(ROOT)

@@ -1,8 +1,9 @@
 """The command line: one module per command in this folder, found by name.
 
-A command module defines HELP (a string on one line), add_arguments(parser) and run(args) -> exit
-code, and nothing else names it. Data go to stdout, messages to stderr. Modules are imported only
-when named, so `mlftool --version` and `mlftool check` never pay for numpy or onnx.
+A command module defines HELP (a string on one line), GROUP (a key of GROUPS),
+add_arguments(parser) and run(args) -> exit code, and nothing else names it. Data go to stdout,
+messages to stderr. Modules are imported only when named, so `mlftool --version` and `mlftool
+check` never pay for numpy or onnx.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ from __future__ import annotations
 import argparse
 import importlib
 import io
-import os
 import re
+import shutil
 import signal
 import sys
+import textwrap
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
@@ -22,26 +24,43 @@ from types import FrameType
 from typing import Any, NoReturn, TextIO
 
 from mlftool.cli import terminal
-from mlftool.errors import BAD_INPUT, ENVIRONMENT, MlfError, Problem
+from mlftool.errors import BAD_INPUT, MlfError, Problem
 from mlftool.signals import never_ignored
 
-HELP = re.compile(r'^HELP = "(.*)"$', re.MULTILINE)
+HELP = re.compile(r'^HELP = "(.*)"\nGROUP = "(.*)"$', re.MULTILINE)
+
+# What a person wants to do, in the order in which a project meets it.
+GROUPS = {
+    "start": "start a project, ask what works",
+    "make": "make archives",
+    "run": "run, compare, decide",
+    "see": "see what it costs, and why",
+    "ship": "hand it on",
+    "help": "help",
+}
 
 
-def commands() -> dict[str, str]:
-    """Each command with the line that `mlftool --help` shows. Files without one are no commands."""
+def _commands() -> dict[str, tuple[str, str]]:
+    """Each command with its line and its group. Files without them are no commands."""
     files = sorted(Path(__file__).parent.glob("*.py"))
     found = {f.stem: HELP.search(f.read_text(encoding="utf-8")) for f in files}
-    return {name: line[1] for name, line in found.items() if line}
+    return {name: (said[1], said[2]) for name, said in found.items() if said}
 
 
-COMMANDS = commands()
+_FOUND = _commands()
+COMMANDS = {name: text for name, (text, _) in _FOUND.items()}
+GROUPED = {
+    title: {name: text for name, (text, key) in _FOUND.items() if key == group}
+    for group, title in GROUPS.items()
+}
 
 
 class _Parser(argparse.ArgumentParser):
     """argparse speaks our error format, and exits with our code."""
 
     def error(self, message: str) -> NoReturn:
+        if message.startswith("the following arguments are required") and self._unknown():
+            message = f"unrecognized arguments: {self._unknown()}"  # before what it hides
         hint = f"see '{self.prog} --help'"
         if near := self._near(message):
             hint = f"did you mean '{near}'? {hint}"
@@ -65,6 +84,18 @@ class _Parser(argparse.ArgumentParser):
             return ""
         return next(iter(difflib.get_close_matches(wrong[1], known, 1)), "")
 
+    _words: Sequence[str] = ()
+
+    def _unknown(self) -> str:
+        """The first option given that does not exist; "" if there is none."""
+        flags = (w.partition("=")[0] for w in self._words if re.match(r"--\w", w))
+        known = self._option_string_actions
+        return next((f for f in flags if not any(k.startswith(f) for k in known)), "")
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        self._words = args or ()
+        return super().parse_known_args(args, namespace)
+
     def parse_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def]
         """As argparse's, but the command reports unknown arguments, not the top-level parser."""
         found, rest = self.parse_known_args(args, namespace)
@@ -75,17 +106,39 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _parser(name: str | None) -> argparse.ArgumentParser:
-    top = _Parser(prog="mlftool", description="ONNX models to C for microcontrollers.")
     from mlftool import __version__
+
+    top = _Parser(
+        prog="mlftool",
+        description="ONNX models to C for microcontrollers.",
+        epilog=_listed(),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
 
     top.add_argument("--version", action="version", version=f"mlftool {__version__}")
     top.add_argument("--json", action="store_true", help="with --version: as JSON")
-    sub = top.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=_Parser)
+    text = "one of those below; mlftool COMMAND --help says what it takes"
+    sub = top.add_subparsers(
+        dest="command", metavar="COMMAND", required=True, parser_class=_Parser, help=text
+    )
     for command, text in COMMANDS.items():
-        parser = sub.add_parser(command, help=text, description=text)
+        parser = sub.add_parser(command, description=text)
         if command == name:
             _fill(parser, command)
     return top
+
+
+def _listed() -> str:
+    """All commands by what they are for, as wide as the terminal."""
+    room = max(20, shutil.get_terminal_size().columns - 2)
+    column = 2 + max(map(len, COMMANDS)) + 2
+    lines: list[str] = []
+    for title, found in GROUPED.items():
+        lines += ["", f"{title}:"] if lines else [f"{title}:"]
+        for name, text in found.items():
+            first = f"  {name}".ljust(column)
+            lines += textwrap.wrap(first + text, room, subsequent_indent=" " * column)
+    return "\n".join(lines)
 
 
 def _fill(parser: argparse.ArgumentParser, command: str) -> None:
@@ -150,19 +203,6 @@ def _tidy_end() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _flush() -> None:
-    """Flushes stdout. Raises MlfError if it cannot be written."""
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        # Python would try to write the rest of the buffer, and fail again, when it exits.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        text = f"cannot be written: {error.strerror}"
-        raise MlfError(Problem("MLF0704", text, "standard output"), ENVIRONMENT) from None
-
-
 class _Closed(io.TextIOBase):
     """Replaces a standard output that was closed before we began, so that writing fails."""
 
@@ -201,13 +241,11 @@ def main(argv: Sequence[str] | None = None) -> int:
                 with terminal.terminal_of(args).progress():
                     return int(args.run(args))
             finally:  # after --help, too, which exits
-                _flush()
+                terminal.flush()
     except MlfError as error:
         return _told(error, args)
     except BrokenPipeError:
-        # The reader of our stdout went away (`| head`): nothing is wrong.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return 0  # the reader of our stdout went away (`| head`): nothing is wrong
     except KeyboardInterrupt:
         return _ended(signal.SIGINT)
     except _StoppedError as stop:

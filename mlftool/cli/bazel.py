@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 HELP = "write a manifest's Bazel targets as a BUILD file to commit"
+GROUP = "ship"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from mlftool.insight.bench import Bench
 
 HELP = "measure an inference: microseconds on this computer, instructions on boards"
+GROUP = "run"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

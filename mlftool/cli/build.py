@@ -10,11 +10,13 @@ from pathlib import Path
 
 from mlftool.builder import Result, build, raise_problems
 from mlftool.cli.options import add_jobs
+from mlftool.cli.terminal import printed
 from mlftool.errors import MlfError, Problem, did_you_mean
 from mlftool.manifest import load
 from mlftool.manifest.entries import Entry, entries
 
 HELP = "build every entry of a manifest, without Bazel"
+GROUP = "make"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,9 +41,11 @@ def run(args: argparse.Namespace) -> int:
     manifest = load(args.manifest)
     wanted = _only(entries(manifest), args.only)
     progress = Progress(len(wanted))
+    if args.json:
+        printed()  # before the work: what is built stays built
     results = build(manifest, wanted, args.output, args.jobs, progress)
     if args.json:
-        print(json.dumps(to_json(args.output, results), indent=2))
+        printed(json.dumps(to_json(args.output, results), indent=2))
     raise_problems(results)
     return 0
 

@@ -17,6 +17,7 @@ from mlftool.files import MODEL_SUFFIXES
 from mlftool.options import EXECUTORS, OPTIONS
 
 HELP = "report every problem of a manifest or model; writes nothing"
+GROUP = "start"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from mlftool.module import ModuleSpec
 
 HELP = "compare layer by layer: a quantised model with its float form, a board with the host"
+GROUP = "run"
 CHOICE = "expected either --against FLOAT.onnx or --on BOARD"
 
 

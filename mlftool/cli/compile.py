@@ -13,11 +13,12 @@ from typing import Any
 from mlftool.cli import tvmc_options
 from mlftool.cli.inputs import add_inputs, given_inputs
 from mlftool.cli.options import add_compile_options, compile_options, natural
-from mlftool.cli.terminal import terminal_of
+from mlftool.cli.terminal import printed, terminal_of
 from mlftool.codegen.names import check_module_name, module_name_of
 from mlftool.errors import one_line
 
 HELP = "compile one ONNX model to an MLF archive, or to a shared library"
+GROUP = "make"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -98,13 +99,13 @@ def run(args: argparse.Namespace) -> int:
         modules = compile_specs([spec])
         made = bundle(modules)
         made = with_bson(made) if args.params_bson else made
+    for report in filter(None, (m.report for m in modules)):
+        printed(json.dumps(report.to_json(), indent=1) if args.json else "\n".join(report.lines()))
     if library:
         library.write_library(made, str(args.model), args.output)
     else:
         write_tar(made, args.output)
     terminal_of(args).show(remark for m in modules for remark in m.imported.remarks)
-    for report in filter(None, (m.report for m in modules)):
-        print(json.dumps(report.to_json(), indent=1) if args.json else "\n".join(report.lines()))
     if args.verbose or (sys.stderr.isatty() and not args.quiet):
         member = f"executor-config/{spec.executor}/{name}.json"
         print(summary(args, json.loads(made.text(member))), file=sys.stderr)

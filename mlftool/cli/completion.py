@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 HELP = "print a script that completes commands and options in bash, zsh or fish"
+GROUP = "help"
 
 SHELLS = ("bash", "zsh", "fish")
 

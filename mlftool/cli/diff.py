@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlftool.cli.subject import FILE, add_subject_options, subjects
+from mlftool.cli.terminal import printed
 from mlftool.errors import CHECK_FAILED, MlfError, Problem
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from mlftool.insight.facts import Facts
 
 HELP = "compare two builds: sizes, instructions, layers, results, interface"
+GROUP = "run"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,9 +50,9 @@ def run(args: argparse.Namespace) -> int:
         return 0
     old, new = _facts(args, args.before, args.after), _facts(args, args.after, args.before)
     found, alone = diff.paired(old, new)
+    printed(_shown(args, found, alone))
     if args.save:
         save(args.save, new)
-    print(_shown(args, found, alone))
     problems = list(diff.all_exceeded(found, limits))
     if problems:
         raise MlfError(problems, CHECK_FAILED)

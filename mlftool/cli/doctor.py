@@ -9,6 +9,7 @@ from dataclasses import asdict
 from mlftool.errors import ENVIRONMENT
 
 HELP = "list what is installed and what to install"
+GROUP = "help"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

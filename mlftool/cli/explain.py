@@ -6,6 +6,7 @@ import argparse
 import json
 
 HELP = "say what an error code means: cause, example, remedy"
+GROUP = "help"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from mlftool.mlf import Bundle
 
 HELP = "extract files from an archive"
+GROUP = "ship"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -7,9 +7,11 @@ import json
 from pathlib import Path
 
 from mlftool.cli.subject import FILE, add_subject_options, one_subject
+from mlftool.cli.terminal import printed
 from mlftool.errors import MlfError, Problem
 
 HELP = "draw a model as SVG: shapes, types, kernels, and what each layer costs"
+GROUP = "see"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,8 +41,9 @@ def run(args: argparse.Namespace) -> int:
         found = graph.before(subject)
     else:
         found = graph.after(subject, graph.instructions(subject) if args.count else ())
-    if args.output:
-        write_atomically(args.output, graph.drawing(found).encode())
+    drawing = graph.drawing(found).encode() if args.output else b""
     if args.json:
-        print(json.dumps({"schema_version": 1, **graph.to_json(found)}, indent=2))
+        printed(json.dumps({"schema_version": 1, **graph.to_json(found)}, indent=2))
+    if args.output:
+        write_atomically(args.output, drawing)
     return 0

@@ -5,14 +5,22 @@ from __future__ import annotations
 import argparse
 import json
 import shlex
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mlftool.cli.inputs import add_inputs, given_inputs
 from mlftool.cli.options import add_data
+from mlftool.cli.terminal import printed
 from mlftool.errors import MlfError, Problem, did_you_mean
 from mlftool.files import MODEL_SUFFIXES
 
+if TYPE_CHECKING:
+    from mlftool.starter import Project
+
 HELP = "start a project from a model: manifest, test vectors, what to do next"
+GROUP = "start"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
     from mlftool.codegen.names import module_name_of
     from mlftool.module import ModuleSpec
     from mlftool.runtime.boards import BOARDS
-    from mlftool.starter import UNCHECKED, start
+    from mlftool.starter import start
 
     folder, model = _folder_and_model(args)
     if args.target != "host" and args.target not in BOARDS:
@@ -46,31 +54,42 @@ def run(args: argparse.Namespace) -> int:
         data_files=tuple(args.data),
         **given_inputs(args),
     )
-    made = start(folder, spec, args.target, args.workspace)
-    found = made.comparison
-    if args.json:
-        data = {
-            "schema_version": 1,
-            "folder": str(made.folder),
-            "files": list(made.files),
-            "reference": made.reference,
-            "passed": found.passed,
-            "mismatches": found.mismatches,
-            "commands": list(made.commands),
-        }
-        print(json.dumps(data, indent=2))
-        return 0
-    print(f"{made.folder}: {', '.join(made.files)}")
-    if made.reference == UNCHECKED:
-        print(f"expected outputs: those of {UNCHECKED}; nothing here runs TensorFlow Lite")
-        print("next:", *(f"  {command}" for command in made.commands), sep="\n")
-        return 0
-    verdict = "equal to" if found.passed else f"{found.mismatches} of {found.elements} differ from"
-    print(f"outputs on this computer: {verdict} those of {made.reference} ({found.allowed})")
-    if not found.passed:
-        print(f"largest error: {found.worst}; allow it in models.yaml (test: absolute, relative)")
-    print("next:", *(f"  {command}" for command in made.commands), sep="\n")
+    start(folder, spec, args.target, args.workspace, partial(_tell, args.json))
     return 0
+
+
+def _tell(as_json: bool, made: Project) -> None:
+    printed(json.dumps(_to_json(made), indent=2) if as_json else "\n".join(_lines(made)))
+
+
+def _to_json(made: Project) -> dict[str, object]:
+    return {
+        "schema_version": 1,
+        "folder": str(made.folder),
+        "files": list(made.files),
+        "reference": made.reference,
+        "passed": made.comparison.passed,
+        "mismatches": made.comparison.mismatches,
+        "commands": list(made.commands),
+    }
+
+
+def _lines(made: Project) -> Iterator[str]:
+    from mlftool.starter import UNCHECKED
+
+    found = made.comparison
+    yield f"{made.folder}: {', '.join(made.files)}"
+    if made.reference == UNCHECKED:
+        yield f"expected outputs: those of {UNCHECKED}; nothing here runs TensorFlow Lite"
+    else:
+        differ = f"{found.mismatches} of {found.elements} differ from"
+        verdict = "equal to" if found.passed else differ
+        yield f"outputs on this computer: {verdict} those of {made.reference} ({found.allowed})"
+        if not found.passed:
+            text = "allow it in models.yaml (test: absolute, relative)"
+            yield f"largest error: {found.worst}; {text}"
+    yield "next:"
+    yield from (f"  {command}" for command in made.commands)
 
 
 def _folder_and_model(args: argparse.Namespace) -> tuple[Path, Path]:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from mlftool.runtime.load import LoadedArchive
 
 HELP = "show what an archive contains"
+GROUP = "see"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from mlftool.mlf import Bundle
 
 HELP = "make a shared library of an archive's module, for this computer"
+GROUP = "ship"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from mlftool.errors import MlfError, Problem, did_you_mean
 
 HELP = "print a command's manual page, or write all of them"
+GROUP = "help"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,12 +42,14 @@ def run(args: argparse.Namespace) -> int:
 
 def overview() -> str:
     """The page of mlftool(1), with a line for each command."""
-    from mlftool.cli import COMMANDS
+    from mlftool.cli import GROUPED
 
     lines = [*_head("mlftool", "ONNX models to C for microcontrollers"), ".SH SYNOPSIS"]
     lines += [".B mlftool", r"\fICOMMAND\fR [\fIOPTIONS\fR]", ".SH COMMANDS"]
-    for name, text in COMMANDS.items():
-        lines += [".TP", rf"\fBmlftool\-{_escaped(name)}\fR(1)", _escaped(text)]
+    for title, commands in GROUPED.items():
+        lines.append(f".SS {_escaped(title.capitalize())}")
+        for name, text in commands.items():
+            lines += [".TP", rf"\fBmlftool\-{_escaped(name)}\fR(1)", _escaped(text)]
     return "\n".join([*lines, *_ends()]) + "\n"
 
 

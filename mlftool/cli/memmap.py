@@ -10,6 +10,7 @@ from mlftool.cli.subject import FILE, add_subject_options, one_subject, subjects
 from mlftool.errors import MlfError, Problem
 
 HELP = "show who is where in the working memory, its peak, and what lowers it"
+GROUP = "see"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from mlftool.cli.inputs import add_fill_mode
+from mlftool.cli.terminal import printed
 from mlftool.cli.tvmc_run import largest
 from mlftool.errors import MlfError, Problem
 
 HELP = "generate, build, flash and run projects for boards that a host drives"
+GROUP = "ship"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -150,10 +152,10 @@ def _run(args: argparse.Namespace, options: Mapping[str, str]) -> None:
     outputs = {
         f"output_{i}": done.result.outputs[0][t.name] for i, t in enumerate(interface.results)
     }
+    if args.print_top or not args.outputs:
+        printed(*(f"{name}: {largest(v, args.print_top)}" for name, v in outputs.items()))
     if args.outputs:
         vectors.save_npz(args.outputs, outputs)
-    for name, value in outputs.items() if args.print_top or not args.outputs else ():
-        print(f"{name}: {largest(value, args.print_top)}")
     return None
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from mlftool.module import ModuleSpec
 
 HELP = "list the operators that compile; of a model, which kernels compute it, and why"
+GROUP = "start"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from mlftool.cli.subject import FILE, add_subject_options, subjects
 
 HELP = "show what each layer costs on a simulated board: instructions, weights, code"
+GROUP = "see"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -9,10 +9,12 @@ from pathlib import Path
 
 from mlftool.cli.inputs import add_inputs, given_inputs
 from mlftool.cli.options import positive
+from mlftool.cli.terminal import printed
 from mlftool.errors import MlfError, Problem
 from mlftool.options import METRICS
 
 HELP = "quantise a float ONNX model, with the accuracy and the flash asked for"
+GROUP = "make"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -89,12 +91,12 @@ def run(args: argparse.Namespace) -> int:
     )
     test = (load_vectors(args.test), str(args.test)) if args.test else None
     made = quantized(model, load_vectors(args.data), request, test)
-    write_atomically(args.output, made.model.SerializeToString(deterministic=True))
     data = json.dumps({"schema_version": 1, **report.to_json(made)}, indent=2)
     text = report.text(made, str(args.output))
+    if args.json or not args.report:
+        printed(data if args.json else text)
+    write_atomically(args.output, made.model.SerializeToString(deterministic=True))
     if args.report:
         said = data if args.report.suffix == ".json" else text
         write_atomically(args.report, f"{said}\n".encode())
-    if args.json or not args.report:
-        print(data if args.json else text)
     return 0

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlftool.cli.options import compile_options, flag_of
 from mlftool.cli.subject import FILE, add_subject_options, one_subject
+from mlftool.cli.terminal import printed
 from mlftool.errors import MlfError, Problem
 from mlftool.options import OPTIONS, Switch
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from mlftool.insight.subject import Subject
 
 HELP = "write one HTML page about a module: figures, accuracy, layers, memory, drawing"
+GROUP = "see"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,9 +47,10 @@ def run(args: argparse.Namespace) -> int:
     check_writable(args.output)
     subject = one_subject(args, args.file)
     found = report.report(subject, args.on, _vectors(args, subject), [_command(args)])
-    write_atomically(args.output, report.page(found).encode())
+    page = report.page(found).encode()
     if args.json:
-        print(json.dumps({"schema_version": 1, **report.to_json(found)}, indent=2))
+        printed(json.dumps({"schema_version": 1, **report.to_json(found)}, indent=2))
+    write_atomically(args.output, page)
     return 0
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from mlftool.cli import tvmc_run
 from mlftool.cli.inputs import add_fill_mode, add_inputs, given_inputs
 from mlftool.cli.options import add_compile_options, compile_options, flag_of
-from mlftool.cli.terminal import terminal_of
+from mlftool.cli.terminal import printed, terminal_of
 from mlftool.config import EXECUTOR_OPTIONS
 from mlftool.errors import CHECK_FAILED, MlfError, Problem
 from mlftool.files import MODEL_SUFFIXES
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from mlftool.runtime.vectors import Array
 
 HELP = "run a model or archive on the host or a simulated board, and compare"
+GROUP = "run"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -155,13 +156,16 @@ def _run(args: argparse.Namespace) -> int:
     data = execute.report(interface, place, result, sizes, comparison, accuracy)
     if layers:
         data["layers"] = [dataclasses.asdict(layer) for layer in layers]
-    _write(args, interface, result, data)
     title = place.title if args.inputs else f"{place.title}, {args.fill_mode or 'random'} inputs"
-    print(json.dumps(data) if args.json else execute.summary(data, title, comparison))
-    for layer in () if args.json else layers:
-        print(_layer(layer, place))
-    for line in () if args.json else tvmc_run.top_lines(result.outputs, args.print_top):
-        print(line)
+    if args.json:
+        printed(json.dumps(data))
+    else:
+        printed(
+            execute.summary(data, title, comparison),
+            *(_layer(layer, place) for layer in layers),
+            *tvmc_run.top_lines(result.outputs, args.print_top),
+        )
+    _write(args, interface, result, data)
     if comparison is None or comparison.passed:
         return 0
     text = f"{comparison.mismatches} of {comparison.elements} elements differ from the reference"

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 HELP = "write the C descriptor of a module for the test runner"
+GROUP = "ship"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from mlftool.errors import MlfError, Problem
 
 HELP = "print an archive's bill of materials (CycloneDX) or its provenance (SLSA)"
+GROUP = "ship"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -6,6 +6,7 @@ import argparse
 import json
 
 HELP = "print the JSON Schema of manifests, for editors"
+GROUP = "help"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from mlftool.insight.size import Size
 
 HELP = "show what flash and RAM are: layers, kernels, weights, runtime, C library"
+GROUP = "see"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

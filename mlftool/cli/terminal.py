@@ -14,17 +14,47 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
-from mlftool.errors import Problem, one_line, shown
+from mlftool.errors import ENVIRONMENT, MlfError, Problem, one_line, shown
 from mlftool.progress import Listener, heard_by
 
 SOON_S, LATER_S = 1.0, 5.0
 BEAT_S = 0.2
+
+
+def printed(*lines: object) -> None:
+    """Prints what a command has to say on stdout, to the last byte. A command that also writes
+    files does this first, so that none is there where stdout cannot be written. A reader that went
+    away has read enough. Raises MlfError."""
+    with suppress(BrokenPipeError), _stdout():
+        for line in lines:
+            print(line)
+        sys.stdout.write("")  # a closed one is refused even if there is nothing to say
+        sys.stdout.flush()
+
+
+def flush() -> None:
+    """Flushes stdout. Raises MlfError if it cannot be written, BrokenPipeError if nobody reads."""
+    with _stdout():
+        sys.stdout.flush()
+
+
+@contextmanager
+def _stdout() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        # Python would try to write the rest of the buffer, and fail again, when it exits.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):
+            raise
+        text = f"cannot be written: {error.strerror}"
+        raise MlfError(Problem("MLF0704", text, "standard output"), ENVIRONMENT) from None
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

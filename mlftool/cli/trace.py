@@ -9,6 +9,7 @@ from pathlib import Path
 from mlftool.cli.subject import FILE, add_subject_options, one_subject
 
 HELP = "show which lines of C are of which node of the model, and back"
+GROUP = "see"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

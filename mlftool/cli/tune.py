@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from mlftool.cli.inputs import add_inputs, given_inputs
 from mlftool.cli.options import add_data, add_option
+from mlftool.cli.terminal import printed
 from mlftool.errors import CHECK_FAILED, MlfError, Problem
 from mlftool.options import OPTIONS
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from mlftool.codegen.tuned import Tuned
 
 HELP = "find a model's best kernels by counting; writes a record to commit"
+GROUP = "make"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -55,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
             float_mode=args.float_mode or OPTIONS["float_mode"].default,
         )
         new[target] = tune(spec, args.flags, args.inputs)
-        print(summary(target, new[target]))
+        printed(summary(target, new[target]))
     if args.check:
         _check(args.output, old, new)
     else:

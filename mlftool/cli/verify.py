@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from mlftool.proof.certificate import Certificate
 
 HELP = "check again what was proven of an archive's modules"
+GROUP = "run"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

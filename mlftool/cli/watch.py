@@ -15,6 +15,7 @@ from mlftool.manifest import Manifest, load
 from mlftool.manifest.entries import entries
 
 HELP = "build a manifest again whenever one of its files is saved, and show what changed"
+GROUP = "make"
 
 POLL_S = 0.25
 Stamps = Mapping[Path, tuple[int, int]]

@@ -9,9 +9,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mlftool.errors import MlfError, Problem, did_you_mean, one_line
-from mlftool.insight import table
+from mlftool.insight import table, values
 from mlftool.insight.facts import METRICS, Facts, LayerFacts, is_measured
 from mlftool.insight.table import Growth, Signed, Table
+from mlftool.insight.values import Change, changes
+from mlftool.ir.graph import Array
 
 LAYERS = 10  # that the text shows
 # A layer's count is right to within a tick of the counter; less than this is no change.
@@ -60,7 +62,8 @@ def _cost(layer: LayerFacts | None) -> int:
 @dataclass(frozen=True)
 class Difference:
     """Two builds of one thing. `results` says whether they compute the same from a pattern, None
-    if that is not known."""
+    if that is not known; `outputs` which of these differ and `constants` which of the model's, None
+    where a side does not tell them."""
 
     before: Facts
     after: Facts
@@ -68,6 +71,8 @@ class Difference:
     layers: tuple[LayerChange, ...]
     interface: tuple[str, ...]
     results: bool | None
+    outputs: tuple[Change, ...] | None = None
+    constants: tuple[Change, ...] | None = None
 
 
 def difference(before: Facts, after: Facts) -> Difference:
@@ -77,7 +82,15 @@ def difference(before: Facts, after: Facts) -> Difference:
         *(before, after, figures, tuple(_layers(before, after))),
         tuple(_interface(before.interface, after.interface)),
         before.outputs == after.outputs if known else None,
+        _changes(before.results, after.results) if known else None,
+        _changes(before.constants, after.constants),
     )
+
+
+def _changes(
+    before: Mapping[str, Array] | None, after: Mapping[str, Array] | None
+) -> tuple[Change, ...] | None:
+    return None if before is None or after is None else changes(before, after)
 
 
 def _forms(one: Facts) -> list[tuple[str, str]]:
@@ -244,6 +257,11 @@ def text(found: Difference) -> str:
     lines.append(table.text(Table(("", "before", "after", "change", ""), tuple(rows))))
     same = {True: "the same bits", False: "other bits", None: "not compared"}[found.results]
     lines += ["", f"results from a pattern: {same}"]
+    lines += values.text(found.outputs, "outputs") if found.outputs else []
+    if found.constants is not None:
+        lines += values.text(found.constants, "constants")
+    elif found.results is False:
+        lines.append("constants: not compared; archives and saved figures do not tell theirs")
     lines += [f"a caller changes {one_line(c)}" for c in found.interface] or ["interface: the same"]
     if found.layers:
         count = len(found.layers)
@@ -296,6 +314,10 @@ def markdown(found: Sequence[Difference], alone: Sequence[str] = ()) -> str:
         notes += [f"`{_code(d.after.name)}`: a caller changes `{_code(c)}`" for c in d.interface]
         if d.results is False:
             notes.append(f"`{_code(d.after.name)}`: computes other bits from a pattern")
+        if d.constants:
+            names = ", ".join(f"`{_code(c.name)}`" for c in d.constants[:3])
+            more = f" and {len(d.constants) - 3} more" if len(d.constants) > 3 else ""
+            notes.append(f"`{_code(d.after.name)}`: other constants: {names}{more}")
     lines += [f"- {note}" for note in notes]
     return "\n".join(lines).rstrip("\n")
 
@@ -306,13 +328,13 @@ def _code(text: str) -> str:
 
 
 def is_change(d: Difference) -> bool:
-    """Whether figures, results or what a caller sees are others. An estimate that one side lacks is
-    no change: older baselines have none."""
+    """Whether figures, results, constants or what a caller sees are others. An estimate that one
+    side lacks is no change: older baselines have none."""
     moved = any(
         f.change or ((f.before is None) != (f.after is None) and f.metric != "cycles")
         for f in d.figures
     )
-    return moved or bool(d.interface) or d.results is False
+    return moved or bool(d.interface) or d.results is False or bool(d.constants)
 
 
 def _cell(d: Difference, metric: str) -> str:
@@ -343,4 +365,10 @@ def to_json(found: Difference) -> dict[str, Any]:
         ],
         "interface": list(found.interface),
         "same_results": found.results,
+        "outputs": _listed(found.outputs),
+        "constants": _listed(found.constants),
     }
+
+
+def _listed(found: Sequence[Change] | None) -> list[dict[str, object]] | None:
+    return None if found is None else [c.to_json() for c in found]

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,8 @@ from mlftool.insight.description import described
 from mlftool.insight.profile import profile
 from mlftool.insight.subject import Subject
 from mlftool.insight.symbols import code_of, symbols
+from mlftool.insight.values import constants
+from mlftool.ir.graph import Array
 from mlftool.mlf import write_atomically
 from mlftool.runtime.boards import Board, find
 from mlftool.runtime.link import footprint, link_firmware
@@ -52,7 +54,8 @@ class LayerFacts:
 class Facts:
     """What two builds of a module are compared by. `figures` has the metrics that are known;
     `interface` what a caller sees, in JSON; `outputs` is the SHA-256 of what the module computes
-    from a pattern, "" if it was not run."""
+    from a pattern, "" if it was not run. `results` are these outputs and `constants` the model's,
+    by name; None where they are not known, as of what was saved."""
 
     name: str
     module: str
@@ -62,6 +65,8 @@ class Facts:
     layers: tuple[LayerFacts, ...]
     interface: Mapping[str, Any]
     outputs: str = ""
+    results: Mapping[str, Array] | None = field(default=None, compare=False, repr=False)
+    constants: Mapping[str, Array] | None = field(default=None, compare=False, repr=False)
 
 
 def is_measured(target: str) -> bool:
@@ -79,10 +84,10 @@ def facts(subject: Subject, wanted: str | None = None, run: bool = True) -> Fact
     if said is not None:
         figures |= {"macs": said.macs, "layers": len(said.nodes)}
         layers = tuple(LayerFacts(n.name, n.kernel, n.macs) for n in said.nodes)
-    outputs = ""
+    results = None
     board = find(wanted or interface.target, interface.target) if run else None
     if board is not None and not board.hosted:
-        measured, outputs = on_board(subject, board, estimate=True)
+        measured, results = on_board(subject, board, estimate=True)
         figures |= measured
         if subject.compiled is not None:
             costs = profile(subject, wanted, estimate=False).costs
@@ -92,19 +97,31 @@ def facts(subject: Subject, wanted: str | None = None, run: bool = True) -> Fact
             )
     return Facts(
         *(subject.name, interface.module, interface.target, interface.executor),
-        *(figures, layers, _interface(subject), outputs),
+        figures,
+        layers,
+        _interface(subject),
+        _digest(results),
+        results,
+        constants(subject.compiled.imported) if subject.compiled else None,
     )
 
 
-def on_board(subject: Subject, board: Board, estimate: bool = False) -> tuple[dict[str, int], str]:
-    """What `mlftool run` says of one sample, a pattern, and the digest of the outputs. With
+def _digest(results: Mapping[str, Array] | None) -> str:
+    data = b"".join(value.tobytes() for value in (results or {}).values())
+    return hashlib.sha256(data).hexdigest() if results is not None else ""
+
+
+def on_board(
+    subject: Subject, board: Board, estimate: bool = False
+) -> tuple[dict[str, int], dict[str, Array]]:
+    """What `mlftool run` says of one sample, a pattern, and the outputs. With
     `estimate` also cycles, where there is a table for the core and QEMU can count for it."""
     interface = subject.interface
     elf = link_firmware(subject.bundle, interface, board, optimise=interface.flag)
     sizes, found = footprint(elf), symbols(elf)
     sample = sample_of(interface, None)
     result = run_on_board(elf, board, interface, [sample])
-    data = b"".join(result.outputs[0][t.name].tobytes() for t in interface.results)
+    outputs = {t.name: result.outputs[0][t.name] for t in interface.results}
     code = sum(n for name, n in code_of(found).items() if name.startswith("tvmgen_"))
     figures = {"flash": sizes.flash, "ram": sizes.ram, "code": code}
     figures["instructions"] = round(result.figures["instructions"])
@@ -113,7 +130,7 @@ def on_board(subject: Subject, board: Board, estimate: bool = False) -> tuple[di
         with suppress(MlfError):  # what was counted is there; this needs more of the computer
             whole = of_inference(elf, board, interface, sample, figures["instructions"])
             figures |= {} if whole is None else {"cycles": whole}
-    return figures, hashlib.sha256(data).hexdigest()
+    return figures, outputs
 
 
 def _interface(subject: Subject) -> dict[str, Any]:
@@ -131,8 +148,13 @@ def _interface(subject: Subject) -> dict[str, Any]:
 
 def to_bytes(found: Sequence[Facts]) -> bytes:
     """What `read_facts` reads: the same figures are the same bytes."""
-    data = {"schema_version": 1, "facts": [asdict(f) for f in found]}
+    data = {"schema_version": 1, "facts": [_saved(f) for f in found]}
     return (json.dumps(data, indent=1, sort_keys=True) + "\n").encode()
+
+
+def _saved(found: Facts) -> dict[str, Any]:
+    data = asdict(replace(found, results=None, constants=None))
+    return {key: value for key, value in data.items() if key not in ("results", "constants")}
 
 
 def save(path: Path, found: Sequence[Facts]) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
-from mlftool.cli import COMMANDS, main
+from mlftool.cli import COMMANDS, GROUPED, GROUPS, main
 from mlftool.errors import AT_MOST, MOST_LISTED, Problem, did_you_mean, shown
 
 
@@ -22,6 +23,9 @@ from mlftool.errors import AT_MOST, MOST_LISTED, Problem, did_you_mean, shown
         ("run m.onnx --inputs x.npz --exepct y.npz", "--expect"),
         ("check m.onnx --jsno", "--json"),
         ("compile m.onnx -o m.tar --optimize sise", "size"),
+        ("--verson", "--version"),
+        ("check --josn", "--json"),  # which says more than that a model is missing
+        ("micro creat", "create"),
         ("compile m.onnx -o m.tar --executor grap", "graph"),
     ],
 )
@@ -42,6 +46,20 @@ def test_every_command_is_near_to_itself(capsys: pytest.CaptureFixture[str]) -> 
     for name in COMMANDS:
         assert main([name + "x"]) == 2
         assert f"did you mean '{name}'" in capsys.readouterr().err
+
+
+def test_help_has_every_command_in_the_order_of_a_project(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    lines = capsys.readouterr().out.splitlines()
+    listed = [line.split()[0] for line in lines if re.match(r"  [a-z]+ {2,}\w", line)]
+    assert listed == [name for group in GROUPED.values() for name in group]
+    assert sorted(listed) == list(COMMANDS)
+    assert [line[:-1] for line in lines if line.endswith(":")][2:] == list(GROUPS.values())
+    assert max(map(len, lines)) < 80
 
 
 def test_ten_of_a_kind_and_a_count() -> None:

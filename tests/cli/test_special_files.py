@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
 import pytest
 from onnx import parser, save
 from shared import REPO
@@ -62,6 +64,52 @@ def test_streams_that_are_closed_full_or_gone(
     assert (full.returncode, "MLF0704" in full.stderr) == (3, True)
     gone = mlftool(*arguments, shell="| true")
     assert (gone.returncode, gone.stderr) == (0, "")
+
+
+SAYING = [
+    "graph m.onnx -o o.svg --json", "report m.onnx -o o.html --json", "init o m.onnx",
+    "init o m.onnx --json", "run m.onnx --inputs v.npz -o o.npz",
+    "run m.onnx --inputs v.npz --report o.json --json", "diff m.onnx m.onnx --save o.json",
+    "quantize m.onnx --data d.npz -o o.onnx", "build m.yaml -o o --json",
+    "quantize m.onnx --data d.npz -o o.onnx --report o.txt --json",
+]  # fmt: skip
+
+
+def _folder_of_a_model(folder: Path) -> None:
+    text = '<ir_version: 9, opset_import: ["": 17]> g (float[1, 4] x) => (float[1, 2] y)' \
+           " <float[4, 2] w = {1, 2, 3, 4, 5, 6, 7, 8}> { y = MatMul(x, w) }"  # fmt: skip
+    save(parser.parse_model(text), folder / "m.onnx")
+    np.savez(folder / "v.npz", x=np.ones((1, 4), np.float32))
+    np.savez(folder / "d.npz", x=np.random.default_rng(1).random((32, 1, 4), np.float32))
+    (folder / "m.yaml").write_text("version: 1\nmodels:\n  m: {model: m.onnx, targets: [host]}\n")
+
+
+@pytest.mark.parametrize("words", SAYING)
+def test_what_is_not_said_is_not_written(
+    words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where stdout is closed or full, no file is left; where its reader went away, all are. What
+    `build` built before it could know stays."""
+    monkeypatch.chdir(tmp_path)
+    _folder_of_a_model(tmp_path)
+    before = sorted(tmp_path.iterdir())
+    monkeypatch.setattr(sys, "stdout", None)
+    assert main(words.split()) == 2
+    assert capsys.readouterr().err == "standard output: error[MLF0402]: is closed\n"
+    assert sorted(tmp_path.iterdir()) == before
+    if not words.startswith("build"):
+        with open("/dev/full", "w") as full, suppress(OSError):
+            monkeypatch.setattr(sys, "stdout", full)
+            assert main(words.split()) == 3
+        said = "standard output: error[MLF0704]: cannot be written: No space left on device\n"
+        assert capsys.readouterr().err == said
+        assert sorted(tmp_path.iterdir()) == before
+    gone, write = os.pipe()
+    os.close(gone)
+    with open(write, "w") as unread, suppress(OSError):
+        monkeypatch.setattr(sys, "stdout", unread)
+        assert main(words.split()) == 0
+    assert any(path.name.startswith("o") for path in tmp_path.iterdir())
 
 
 def test_a_folder_whose_name_is_not_utf8(tmp_path: Path) -> None:

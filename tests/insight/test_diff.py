@@ -111,6 +111,17 @@ def test_other_weights_compute_other_bits(
                          tmp_path / "gesture_float32.onnx"))  # fmt: skip
     assert found["same_results"] is False
     assert found["interface"] == []
+    (output,) = found["outputs"]
+    assert output["max_abs_difference"] > 0
+    told = {c["name"]: c for c in found["constants"]}
+    floats = {t.name: onnx.numpy_helper.to_array(t) for t in model.graph.initializer}
+    changed = {n: v for n, v in floats.items() if v.ndim and v.dtype == np.float32 and v.any()}
+    assert told.keys() == changed.keys()
+    for name, value in changed.items():  # which was multiplied by 1.5
+        third = np.abs(value.astype(np.float64)) / 3
+        assert told[name]["max_abs_difference"] == pytest.approx(third.max(), rel=1e-6)
+        assert told[name]["rmse"] == pytest.approx(np.sqrt(np.mean(third**2)), rel=1e-6)
+        assert told[name]["differing"] == np.count_nonzero(value)
 
 
 @needs_board
