@@ -8,6 +8,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from mlftool.codegen.compiled import Compiled
 from mlftool.ir.holes import filled
 
 _PACKAGE = Path(__file__).parent.parent
@@ -23,6 +24,7 @@ _TEMPLATES = Environment(
     lstrip_blocks=True,
     keep_trailing_newline=True,
     auto_reload=False,
+    bytecode_cache=Compiled(Path(__file__)),  # the filters are here
 )
 
 
