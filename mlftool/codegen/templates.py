@@ -9,6 +9,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from mlftool.ir.holes import filled
+from mlftool.ir.loops import each
 
 _PACKAGE = Path(__file__).parent.parent
 _TEMPLATES = Environment(
@@ -38,6 +39,7 @@ _TEMPLATES.filters |= {
     "plus": _operation("+", 0),
     "less": _operation("-", 0),
 }
+_TEMPLATES.globals |= {"each": each}
 
 
 def render(template: str, **values: Any) -> str:

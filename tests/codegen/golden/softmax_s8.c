@@ -15,26 +15,22 @@
 //   by integers.softmax
 MLF_KERNEL void tvmgen_softmax_s8_fused_dequantizelinear_softmax_quantizelinear(const int8_t *x, int8_t *y) {
   MLF_ALIGNED(8) float e[7];
-  for (int32_t o = 0; o < 1; o++) {
-    for (int32_t i = 0; i < 1; i++) {
-      const int8_t *from = x + o * 7 + i;
-      int8_t *to = y + o * 7 + i;
-      int32_t most = -128;
-      for (int32_t k = 0; k < 7; k++) {
-        most = from[k] > most ? from[k] : most;
-      }
-      const float top = mlf_soft_mul(mlf_soft_of_int(most - 2), -0.1f);
-      float sum = 0.0f;
-      for (int32_t k = 0; k < 7; k++) {
-        const float value = mlf_soft_mul(mlf_soft_of_int(from[k] - 2), 0.1f);
-        e[k] = mlf_soft_exp(mlf_soft_add(value, top));
-        sum = mlf_soft_add(sum, e[k]);
-      }
-      for (int32_t k = 0; k < 7; k++) {
-        const float result = mlf_soft_div(mlf_soft_div(e[k], sum), 0.00390625f);
-        to[k] = (int8_t)mlf_soft_quantize(result, -128, -128, 127);
-      }
-    }
+  const int8_t *from = x;
+  int8_t *to = y;
+  int32_t most = -128;
+  for (int32_t k = 0; k < 7; k++) {
+    most = from[k] > most ? from[k] : most;
+  }
+  const float top = mlf_soft_mul(mlf_soft_of_int(most - 2), -0.1f);
+  float sum = 0.0f;
+  for (int32_t k = 0; k < 7; k++) {
+    const float value = mlf_soft_mul(mlf_soft_of_int(from[k] - 2), 0.1f);
+    e[k] = mlf_soft_exp(mlf_soft_add(value, top));
+    sum = mlf_soft_add(sum, e[k]);
+  }
+  for (int32_t k = 0; k < 7; k++) {
+    const float result = mlf_soft_div(mlf_soft_div(e[k], sum), 0.00390625f);
+    to[k] = (int8_t)mlf_soft_quantize(result, -128, -128, 127);
   }
 }
 
