@@ -119,6 +119,8 @@ _RULES = [
     (re.compile(rf"{_FIRST}{ZERO} [*/%] {_OPERAND}(?![\w.\[(])"), ZERO),
     (re.compile(rf"{_PRODUCT} \* {ZERO}(?![\w.\[(])"), ZERO),
     (re.compile(rf"(?<![\w)\]])\({ZERO}\)"), ZERO),
+    (re.compile(rf"(?<![\w)\]])\(([\w.]+) [+-] {ZERO}\)"), r"\1"),
+    (re.compile(rf"(?<![\w)\]])\({ZERO} \+ 0\)"), ZERO),
     (re.compile(rf" [+-] {ZERO}{_BINDS}"), ""),
     (re.compile(rf"(?<![\w)\]])\({ZERO} \+ 1\) \* "), ""),
     (re.compile(rf"(?<![\w)\]])\({ZERO} \+ ([\w.]+)\)"), r"\1"),

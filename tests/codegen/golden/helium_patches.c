@@ -50,10 +50,10 @@ MLF_KERNEL void tvmgen_helium_patches_qlinearconv(const int8_t *x, const int8_t 
     for (int32_t r = 0; r < 6; r += 2) {
       mlf_patch_push(patches + 64, xi, r + 1, 6, 20, 4, 5, -3);
       for (int32_t c = 0; c < 4; c++) {
-        const mlf_taps t = mlf_taps_of(taps + (c) * MLF_TAPS);
+        const mlf_taps t = mlf_taps_of(taps + c * MLF_TAPS);
         const int32_t bc = b[c];
         const mlf_quad scalec = mlf_floats_all(scale[c]);
-        mlf_patch at = mlf_patch_at(patches + 48 + (c) * 4);
+        mlf_patch at = mlf_patch_at(patches + 48 + c * 4);
         int8_t *to = yi + r * 20 + c;
         for (int32_t i = 0; i < 5; i += 4) {
           const mlf_octet acc = mlf_octet_plus(mlf_patch_dot(&at, t), bc);
