@@ -19,6 +19,7 @@ import numpy as np
 
 from mlftool.codegen.templates import open_text
 from mlftool.ir.holes import Hole, filled, form, pieces
+from mlftool.ir.loops import MARKS
 from mlftool.ops.base import Kernel, Operand
 from mlftool.plan.program import Call, Program
 
@@ -110,4 +111,4 @@ def _merge(kernels: Sequence[Kernel], texts: Sequence[str]) -> list[Kernel]:
 
 
 def _holes(text: str) -> list[Hole]:
-    return [p for p in pieces(text) if isinstance(p, Hole)]
+    return [p for p in pieces(text) if isinstance(p, Hole) and p.kind not in MARKS]

@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from mlftool.ir.loops import MARKS, REMAINDER, ZERO, Token, entered, settled
+
 _MARK = "\0"
 
 
@@ -60,26 +62,41 @@ def pieces(text: str) -> list[str | Hole]:
 
 
 def filled(text: str, fill: Callable[[Hole], str] = lambda hole: hole.text) -> str:
-    """The text with what `fill` gives in its holes, the literals of numbers without it. A factor of
-    1 and an addend of 0 leave together with their operator: `ky * 1 - 0` becomes `ky`."""
+    """The text with what `fill` gives in its holes, the literals of numbers without it.
+
+    A factor of 1 and an addend of 0 leave together with their operator, `ky * 1 - 0` becomes `ky`,
+    and loops that run once leave but for their bodies (ir/loops.py)."""
     if _MARK not in text:
-        return text
-    done, rest = "", pieces(text)
-    for k, piece in enumerate(rest):
-        if isinstance(piece, str):
-            done += piece
-            continue
-        value, after = fill(piece), rest[k + 1]
-        assert isinstance(after, str)
-        if piece.kind == "i" and value in _OPERATORS and after.startswith(_ENDS):
-            if operator := _left_out(done, value, after):
-                done = done.removesuffix(operator)
+        return settled(text)
+    tokens = [_token(piece, fill) for piece in pieces(text)]
+    if any(kind in MARKS for kind, _ in tokens):
+        tokens = entered(tokens)
+    return settled(_joined([(kind, "" if kind in MARKS else text) for kind, text in tokens]))
+
+
+def _token(piece: str | Hole, fill: Callable[[Hole], str]) -> Token:
+    if isinstance(piece, str):
+        return "", piece
+    return piece.kind, piece.text if piece.kind in MARKS else fill(piece)
+
+
+def _joined(tokens: list[Token]) -> str:
+    """The tokens as one text, less its neutral numbers."""
+    made, rest = "", [*tokens, ("", "")]
+    for k, (kind, value) in enumerate(tokens):
+        after = rest[k + 1][1]
+        if kind == "i" and value in _OPERATORS and after.startswith(_ENDS):
+            if operator := _left_out(made, value, after):
+                made = made.removesuffix(operator)
                 continue
-            if after.startswith(_LEADING[value]) and done.endswith(_STARTS):
-                rest[k + 1] = after.removeprefix(_LEADING[value])
+            if after.startswith(_LEADING[value]) and made.endswith(_STARTS):
+                rest[k + 1] = "", after.removeprefix(_LEADING[value])
                 continue
-        done += value
-    return done
+            if value == "1" and (found := REMAINDER.search(made, len(made) - 200)):
+                made = made[: found.start()] + ZERO
+                continue
+        made += rest[k][1]
+    return made
 
 
 # What leaves with a neutral number: the operator before it, or, at the start of a term, behind it.
@@ -105,7 +122,8 @@ def _left_out(before: str, value: str, after: str) -> str:
 
 def form(text: str) -> str:
     """The text without its numbers: equal for two that differ in nothing else."""
-    return filled(text, lambda hole: str(Hole(hole.kind, "")))
+    tokens = [_token(piece, lambda hole: str(Hole(hole.kind, ""))) for piece in pieces(text)]
+    return "".join(text for kind, text in tokens if kind not in MARKS)
 
 
 def with_operands(text: str, operands: Sequence[str]) -> tuple[str, tuple[int, ...]]:

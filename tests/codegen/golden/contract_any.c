@@ -35,33 +35,29 @@ MLF_KERNEL void tvmgen_contract_any_transpose(const float *MLF_RESTRICT x, float
 //   by portable.any_rank
 MLF_KERNEL void tvmgen_contract_any_conv(const float *MLF_RESTRICT x, const float *MLF_RESTRICT w, const float *MLF_RESTRICT b, float *MLF_RESTRICT y) {
   int32_t p = 0;
-  for (int32_t image = 0; image < 1; image++) {
-    for (int32_t o0 = 0; o0 < 3; o0++) {
-      for (int32_t o1 = 0; o1 < 3; o1++) {
-        for (int32_t o2 = 0; o2 < 3; o2++) {
-          for (int32_t oc = 0; oc < 2; oc++) {
-            const float *wp = w + oc * 8;
-            float acc = 0.0f;
-            for (int32_t k0 = 0; k0 < 2; k0++) {
-              for (int32_t k1 = 0; k1 < 2; k1++) {
-                for (int32_t k2 = 0; k2 < 2; k2++) {
-                  const int32_t i0 = o0 + k0;
-                  const int32_t i1 = o1 + k1;
-                  const int32_t i2 = o2 + k2;
-                  if (i0 >= 0 && i0 < 4 && i1 >= 0 && i1 < 4 && i2 >= 0 && i2 < 4) {
-                    const float *xp = x + ((((image * 4 + i0) * 4 + i1) * 4 + i2)) * 2 + oc;
-                    for (int32_t c = 0; c < 1; c++) {
-                      acc += xp[c] * wp[c];
-                    }
-                  }
-                  wp += 1;
+  for (int32_t o0 = 0; o0 < 3; o0++) {
+    for (int32_t o1 = 0; o1 < 3; o1++) {
+      for (int32_t o2 = 0; o2 < 3; o2++) {
+        for (int32_t oc = 0; oc < 2; oc++) {
+          const float *wp = w + oc * 8;
+          float acc = 0.0f;
+          for (int32_t k0 = 0; k0 < 2; k0++) {
+            for (int32_t k1 = 0; k1 < 2; k1++) {
+              for (int32_t k2 = 0; k2 < 2; k2++) {
+                const int32_t i0 = o0 + k0;
+                const int32_t i1 = o1 + k1;
+                const int32_t i2 = o2 + k2;
+                if (i0 >= 0 && i0 < 4 && i1 >= 0 && i1 < 4 && i2 >= 0 && i2 < 4) {
+                  const float *xp = x + (((i0 * 4 + i1) * 4 + i2)) * 2 + oc;
+                  acc += xp[0] * wp[0];
                 }
+                wp += 1;
               }
             }
-            y[p * 2 + oc] = (b[oc] + acc);
           }
-          p++;
+          y[p * 2 + oc] = (b[oc] + acc);
         }
+        p++;
       }
     }
   }

@@ -95,68 +95,66 @@ MLF_KERNEL void tvmgen_contract_f32_fused_conv_relu(const float *MLF_RESTRICT x,
     }
 
     const float *wp = w;
-    for (int32_t oc = 0; oc < 3; oc += 4) {
-      float acc00 = 0.0f;
-      float acc01 = 0.0f;
-      float acc02 = 0.0f;
-      float acc03 = 0.0f;
-      float acc10 = 0.0f;
-      float acc11 = 0.0f;
-      float acc12 = 0.0f;
-      float acc13 = 0.0f;
-      for (int32_t ky = 0; ky < 3; ky++) {
-        const float *x0 = from0 + ky * step0;
-        const float *x1 = from1 + ky * step1;
-        for (int32_t i = 0; i < 6; i++) {
-          const float w0 = wp[0];
-          const float w1 = wp[1];
-          const float w2 = wp[2];
-          const float w3 = wp[3];
-          const float v0 = x0[i];
-          const float v1 = x1[i];
-          acc00 += v0 * w0;
-          acc01 += v0 * w1;
-          acc02 += v0 * w2;
-          acc03 += v0 * w3;
-          acc10 += v1 * w0;
-          acc11 += v1 * w1;
-          acc12 += v1 * w2;
-          acc13 += v1 * w3;
-          wp += 4;
-        }
+    float acc00 = 0.0f;
+    float acc01 = 0.0f;
+    float acc02 = 0.0f;
+    float acc03 = 0.0f;
+    float acc10 = 0.0f;
+    float acc11 = 0.0f;
+    float acc12 = 0.0f;
+    float acc13 = 0.0f;
+    for (int32_t ky = 0; ky < 3; ky++) {
+      const float *x0 = from0 + ky * step0;
+      const float *x1 = from1 + ky * step1;
+      for (int32_t i = 0; i < 6; i++) {
+        const float w0 = wp[0];
+        const float w1 = wp[1];
+        const float w2 = wp[2];
+        const float w3 = wp[3];
+        const float v0 = x0[i];
+        const float v1 = x1[i];
+        acc00 += v0 * w0;
+        acc01 += v0 * w1;
+        acc02 += v0 * w2;
+        acc03 += v0 * w3;
+        acc10 += v1 * w0;
+        acc11 += v1 * w1;
+        acc12 += v1 * w2;
+        acc13 += v1 * w3;
+        wp += 4;
       }
-      {
-        const float t0 = (b[oc] + acc00) <= 0.0f ? 0.0f : (b[oc] + acc00);
-        y[p * 3 + oc] = t0;
-      }
-      if (oc + 1 < 3) {
-        const float t0 = (b[oc + 1] + acc01) <= 0.0f ? 0.0f : (b[oc + 1] + acc01);
-        y[p * 3 + oc + 1] = t0;
-      }
-      if (oc + 2 < 3) {
-        const float t0 = (b[oc + 2] + acc02) <= 0.0f ? 0.0f : (b[oc + 2] + acc02);
-        y[p * 3 + oc + 2] = t0;
-      }
-      if (oc + 3 < 3) {
-        const float t0 = (b[oc + 3] + acc03) <= 0.0f ? 0.0f : (b[oc + 3] + acc03);
-        y[p * 3 + oc + 3] = t0;
-      }
-      {
-        const float t0 = (b[oc] + acc10) <= 0.0f ? 0.0f : (b[oc] + acc10);
-        y[(p + 1) * 3 + oc] = t0;
-      }
-      if (oc + 1 < 3) {
-        const float t0 = (b[oc + 1] + acc11) <= 0.0f ? 0.0f : (b[oc + 1] + acc11);
-        y[(p + 1) * 3 + oc + 1] = t0;
-      }
-      if (oc + 2 < 3) {
-        const float t0 = (b[oc + 2] + acc12) <= 0.0f ? 0.0f : (b[oc + 2] + acc12);
-        y[(p + 1) * 3 + oc + 2] = t0;
-      }
-      if (oc + 3 < 3) {
-        const float t0 = (b[oc + 3] + acc13) <= 0.0f ? 0.0f : (b[oc + 3] + acc13);
-        y[(p + 1) * 3 + oc + 3] = t0;
-      }
+    }
+    {
+      const float t0 = (b[0] + acc00) <= 0.0f ? 0.0f : (b[0] + acc00);
+      y[p * 3] = t0;
+    }
+    if (1 < 3) {
+      const float t0 = (b[1] + acc01) <= 0.0f ? 0.0f : (b[1] + acc01);
+      y[p * 3 + 1] = t0;
+    }
+    if (2 < 3) {
+      const float t0 = (b[2] + acc02) <= 0.0f ? 0.0f : (b[2] + acc02);
+      y[p * 3 + 2] = t0;
+    }
+    if (3 < 3) {
+      const float t0 = (b[3] + acc03) <= 0.0f ? 0.0f : (b[3] + acc03);
+      y[p * 3 + 3] = t0;
+    }
+    {
+      const float t0 = (b[0] + acc10) <= 0.0f ? 0.0f : (b[0] + acc10);
+      y[(p + 1) * 3] = t0;
+    }
+    if (1 < 3) {
+      const float t0 = (b[1] + acc11) <= 0.0f ? 0.0f : (b[1] + acc11);
+      y[(p + 1) * 3 + 1] = t0;
+    }
+    if (2 < 3) {
+      const float t0 = (b[2] + acc12) <= 0.0f ? 0.0f : (b[2] + acc12);
+      y[(p + 1) * 3 + 2] = t0;
+    }
+    if (3 < 3) {
+      const float t0 = (b[3] + acc13) <= 0.0f ? 0.0f : (b[3] + acc13);
+      y[(p + 1) * 3 + 3] = t0;
     }
   }
 }

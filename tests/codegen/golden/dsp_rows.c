@@ -50,11 +50,9 @@ MLF_KERNEL void tvmgen_dsp_rows_qlinearconv(const int8_t *x, const uint32_t *MLF
       to += 1;
       for (int32_t ix = 0; ix < 5; ix++) {
         MLF_UNROLL(4)
-        for (int32_t k = 0; k < 1; k++) {
-          const uint32_t v = mlf_load32(from + 4 * k);
-          to[k * 14] = mlf_sxtb16(v);
-          to[k * 14 + 7] = mlf_sxtb16_ror8(v);
-        }
+        const uint32_t v = mlf_load32(from);
+        to[0] = mlf_sxtb16(v);
+        to[7] = mlf_sxtb16_ror8(v);
         from += 4;
         to++;
       }

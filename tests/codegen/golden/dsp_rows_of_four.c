@@ -27,41 +27,39 @@ MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step0_m[8] = {
 //   out int8[1x5], 0.1 * (q - 1)
 //   by dsp.rows_of_four, estimated at 138 instructions; portable.blocked at 164
 MLF_KERNEL void tvmgen_dsp_rows_of_four_qgemm(const int8_t *MLF_RESTRICT x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b, const int32_t *MLF_RESTRICT m, int8_t *MLF_RESTRICT y) {
-  for (int32_t p = 0; p < 1; p += 1) {
-    const int8_t *wp = w;
-    for (int32_t oc = 0; oc < 5; oc += 4) {
-      int32_t acc00 = b[oc];
-      int32_t acc01 = b[oc + 1];
-      int32_t acc02 = b[oc + 2];
-      int32_t acc03 = b[oc + 3];
-      for (int32_t k = 0; k < 8; k += 4) {
-        const uint32_t v = mlf_load32(x + k);
-        const uint32_t even = mlf_sxtb16(v);
-        const uint32_t odd = mlf_sxtb16_ror8(v);
-        const uint32_t w0 = mlf_load32(wp);
-        acc00 = mlf_smlad(even, mlf_sxtb16(w0), acc00);
-        acc00 = mlf_smlad(odd, mlf_sxtb16_ror8(w0), acc00);
-        const uint32_t w1 = mlf_load32(wp + 4);
-        acc01 = mlf_smlad(even, mlf_sxtb16(w1), acc01);
-        acc01 = mlf_smlad(odd, mlf_sxtb16_ror8(w1), acc01);
-        const uint32_t w2 = mlf_load32(wp + 8);
-        acc02 = mlf_smlad(even, mlf_sxtb16(w2), acc02);
-        acc02 = mlf_smlad(odd, mlf_sxtb16_ror8(w2), acc02);
-        const uint32_t w3 = mlf_load32(wp + 12);
-        acc03 = mlf_smlad(even, mlf_sxtb16(w3), acc03);
-        acc03 = mlf_smlad(odd, mlf_sxtb16_ror8(w3), acc03);
-        wp += 16;
-      }
-      y[p * 5 + oc] = (int8_t)mlf_requantize_fixed(acc00, m[oc], 48, 5, -128, 127);
-      if (oc + 1 < 5) {
-        y[p * 5 + oc + 1] = (int8_t)mlf_requantize_fixed(acc01, m[oc + 1], 48, 5, -128, 127);
-      }
-      if (oc + 2 < 5) {
-        y[p * 5 + oc + 2] = (int8_t)mlf_requantize_fixed(acc02, m[oc + 2], 48, 5, -128, 127);
-      }
-      if (oc + 3 < 5) {
-        y[p * 5 + oc + 3] = (int8_t)mlf_requantize_fixed(acc03, m[oc + 3], 48, 5, -128, 127);
-      }
+  const int8_t *wp = w;
+  for (int32_t oc = 0; oc < 5; oc += 4) {
+    int32_t acc00 = b[oc];
+    int32_t acc01 = b[oc + 1];
+    int32_t acc02 = b[oc + 2];
+    int32_t acc03 = b[oc + 3];
+    for (int32_t k = 0; k < 8; k += 4) {
+      const uint32_t v = mlf_load32(x + k);
+      const uint32_t even = mlf_sxtb16(v);
+      const uint32_t odd = mlf_sxtb16_ror8(v);
+      const uint32_t w0 = mlf_load32(wp);
+      acc00 = mlf_smlad(even, mlf_sxtb16(w0), acc00);
+      acc00 = mlf_smlad(odd, mlf_sxtb16_ror8(w0), acc00);
+      const uint32_t w1 = mlf_load32(wp + 4);
+      acc01 = mlf_smlad(even, mlf_sxtb16(w1), acc01);
+      acc01 = mlf_smlad(odd, mlf_sxtb16_ror8(w1), acc01);
+      const uint32_t w2 = mlf_load32(wp + 8);
+      acc02 = mlf_smlad(even, mlf_sxtb16(w2), acc02);
+      acc02 = mlf_smlad(odd, mlf_sxtb16_ror8(w2), acc02);
+      const uint32_t w3 = mlf_load32(wp + 12);
+      acc03 = mlf_smlad(even, mlf_sxtb16(w3), acc03);
+      acc03 = mlf_smlad(odd, mlf_sxtb16_ror8(w3), acc03);
+      wp += 16;
+    }
+    y[oc] = (int8_t)mlf_requantize_fixed(acc00, m[oc], 48, 5, -128, 127);
+    if (oc + 1 < 5) {
+      y[oc + 1] = (int8_t)mlf_requantize_fixed(acc01, m[oc + 1], 48, 5, -128, 127);
+    }
+    if (oc + 2 < 5) {
+      y[oc + 2] = (int8_t)mlf_requantize_fixed(acc02, m[oc + 2], 48, 5, -128, 127);
+    }
+    if (oc + 3 < 5) {
+      y[oc + 3] = (int8_t)mlf_requantize_fixed(acc03, m[oc + 3], 48, 5, -128, 127);
     }
   }
 }

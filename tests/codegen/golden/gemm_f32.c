@@ -39,7 +39,7 @@ MLF_KERNEL void tvmgen_gemm_f32_gemm(const float *MLF_RESTRICT x, const float *M
       float acc11 = 0.0f;
       float acc12 = 0.0f;
       float acc13 = 0.0f;
-      for (int32_t ky = 0; ky < 1; ky++) {
+      {
         const float *x0 = from0;
         const float *x1 = from1;
         for (int32_t i = 0; i < 6; i++) {

@@ -27,22 +27,18 @@ MLF_KERNEL void tvmgen_helium_average_transpose(const int8_t *MLF_RESTRICT x, in
 //   by helium.average, estimated at 144 instructions; portable.average_pool_s8 at 1.15e+03
 MLF_KERNEL void tvmgen_helium_average_qlinearaveragepool(const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
   int32_t p = 0;
-  for (int32_t image = 0; image < 1; image++) {
-    for (int32_t o0 = 0; o0 < 2; o0++) {
-      for (int32_t o1 = 0; o1 < 2; o1++) {
-        for (int32_t c = 0; c < 8; c += 8) {
-          mlf_halves sums = mlf_halves_none();
-          for (int32_t k0 = 0; k0 < 3; k0++) {
-            const int8_t *const at = x + ((image * 5 + o0 * 2 + k0) * 5 + o1 * 2) * 8 + c;
-            sums = mlf_halves_run(sums, at, 8, 3);
-          }
-          const mlf_octet acc = mlf_octet_plus(mlf_halves_widen(sums), -27);
-          const mlf_quad factor = mlf_floats_all(0.11111111f);
-          const mlf_halves out = mlf_halves_saturate(mlf_octet_scaled(acc, factor, factor, 3));
-          mlf_octet_store8(y + p * 8 + c, out, 8);
-        }
-        p++;
+  for (int32_t o0 = 0; o0 < 2; o0++) {
+    for (int32_t o1 = 0; o1 < 2; o1++) {
+      mlf_halves sums = mlf_halves_none();
+      for (int32_t k0 = 0; k0 < 3; k0++) {
+        const int8_t *const at = x + ((o0 * 2 + k0) * 5 + o1 * 2) * 8;
+        sums = mlf_halves_run(sums, at, 8, 3);
       }
+      const mlf_octet acc = mlf_octet_plus(mlf_halves_widen(sums), -27);
+      const mlf_quad factor = mlf_floats_all(0.11111111f);
+      const mlf_halves out = mlf_halves_saturate(mlf_octet_scaled(acc, factor, factor, 3));
+      mlf_octet_store8(y + p * 8, out, 8);
+      p++;
     }
   }
 }

@@ -63,25 +63,23 @@ MLF_KERNEL void tvmgen_helium_octets_qlinearconv(const int8_t *x, const int8_t *
     const int8_t *row1 = at + pitch + 4;
     const int8_t *row2 = at + pitch * 2 + 4;
     const int8_t *wp = w;
-    for (int32_t c = 0; c < 4; c += 8) {
-      const int32_t n = mlf_min_i32(8, 4 - c);
-      mlf_octet acc = mlf_octet_of(b + c);
-      acc = mlf_octet_madd_some(acc, row0 + (-4), &wp, n);
-      acc = mlf_octet_madd_some(acc, row0 + (0), &wp, n);
-      acc = mlf_octet_madd_some(acc, row0 + (4), &wp, n);
-      row0 += 8;
-      acc = mlf_octet_madd_some(acc, row1 + (-4), &wp, n);
-      acc = mlf_octet_madd_some(acc, row1 + (0), &wp, n);
-      acc = mlf_octet_madd_some(acc, row1 + (4), &wp, n);
-      row1 += 8;
-      acc = mlf_octet_madd_some(acc, row2 + (-4), &wp, n);
-      acc = mlf_octet_madd_some(acc, row2 + (0), &wp, n);
-      acc = mlf_octet_madd_some(acc, row2 + (4), &wp, n);
-      row2 += 8;
-      const mlf_halves out = mlf_halves_saturate(mlf_octet_scaled(acc, mlf_floats_at(scale + c), mlf_floats_at(scale + c + 4), -128));
-      mlf_octet_store8(y + p * 4 + c, out, n);
+    const int32_t n = mlf_min_i32(8, 4);
+    mlf_octet acc = mlf_octet_of(b);
+    acc = mlf_octet_madd_some(acc, row0 + (-4), &wp, n);
+    acc = mlf_octet_madd_some(acc, row0 + (0), &wp, n);
+    acc = mlf_octet_madd_some(acc, row0 + (4), &wp, n);
+    row0 += 8;
+    acc = mlf_octet_madd_some(acc, row1 + (-4), &wp, n);
+    acc = mlf_octet_madd_some(acc, row1 + (0), &wp, n);
+    acc = mlf_octet_madd_some(acc, row1 + (4), &wp, n);
+    row1 += 8;
+    acc = mlf_octet_madd_some(acc, row2 + (-4), &wp, n);
+    acc = mlf_octet_madd_some(acc, row2 + (0), &wp, n);
+    acc = mlf_octet_madd_some(acc, row2 + (4), &wp, n);
+    row2 += 8;
+    const mlf_halves out = mlf_halves_saturate(mlf_octet_scaled(acc, mlf_floats_at(scale), mlf_floats_at(scale + 4), -128));
+    mlf_octet_store8(y + p * 4, out, n);
 
-    }
   }
 }
 

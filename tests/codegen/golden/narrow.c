@@ -78,15 +78,13 @@ MLF_KERNEL void tvmgen_narrow_qlinearconv(const int8_t *x, const uint8_t *MLF_RE
       to += 12;
     }
     const uint8_t *wp = w;
-    for (int32_t oc = 0; oc < 4; oc += 4) {
-      uint32_t sums[4];
-      wp = mlf_dot_4(sums, b + oc, wp, column, column + 40);
-      for (int32_t i = 0; i < 4; i++) {
-            const int32_t factor = m[oc + i], more = add[oc + i];
-            const int32_t out = factor >= 0 ? mlf_requantize_halves((int32_t)(sums[i] - 128 * sum), factor, more, 18, -128, 127)
-                                            : mlf_requantize_halves_near((int32_t)(sums[i] - 128 * sum), -factor, more, 18, 11, scale[oc + i], -128, -128, 127);
-            y[p * 4 + oc + i] = (int8_t)out;
-      }
+    uint32_t sums[4];
+    wp = mlf_dot_4(sums, b, wp, column, column + 40);
+    for (int32_t i = 0; i < 4; i++) {
+          const int32_t factor = m[i], more = add[i];
+          const int32_t out = factor >= 0 ? mlf_requantize_halves((int32_t)(sums[i] - 128 * sum), factor, more, 18, -128, 127)
+                                          : mlf_requantize_halves_near((int32_t)(sums[i] - 128 * sum), -factor, more, 18, 11, scale[i], -128, -128, 127);
+          y[p * 4 + i] = (int8_t)out;
     }
   }
 }

@@ -50,29 +50,27 @@ MLF_KERNEL void tvmgen_narrow_planes_qlinearconv(const int8_t *x, const int8_t *
   memset(plane, 125, 56);
   for (int32_t c = 0; c < 4; c++) {
     const int8_t *const taps = w + c * 9;
-    for (int32_t first = 0; first < 5; first += 5) {
-      for (int32_t r = 0; r < 7; r++) {
-        const int32_t from_row = first + r - 1;
-        uint8_t *const to = plane + r * 8 + 1;
-        if (from_row >= 0 && from_row < 5) {
-          mlf_take_channel(to, x + from_row * 4 + c, 6, 20, 128);
-        }
+    for (int32_t r = 0; r < 7; r++) {
+      const int32_t from_row = r - 1;
+      uint8_t *const to = plane + r * 8 + 1;
+      if (from_row >= 0 && from_row < 5) {
+        mlf_take_channel(to, x + from_row * 4 + c, 6, 20, 128);
       }
-      for (int32_t r = 0; r < 5; r++) {
-        const uint8_t *at = plane + r * 8;
-        int32_t o = r * 4 + c;
-        for (int32_t left = 6; left > 0; left -= 6) {
-          uint32_t sums[6];
-          mlf_taps_3_6_1(sums, b[c], at, taps, taps + 9, 8);
-          for (int32_t i = 0; i < 6; i++) {
-            const int32_t factor = m[c], more = add[c];
-            const int32_t out = factor >= 0 ? mlf_requantize_halves((int32_t)sums[i], factor, more, 18, -128, 127)
-                                            : mlf_requantize_halves_near((int32_t)sums[i], -factor, more, 18, 11, scale[c], -128, -128, 127);
-            y[o + i * 20] = (int8_t)out;
-          }
-          at += 6;
-          o += 120;
+    }
+    for (int32_t r = 0; r < 5; r++) {
+      const uint8_t *at = plane + r * 8;
+      int32_t o = r * 4 + c;
+      for (int32_t left = 6; left > 0; left -= 6) {
+        uint32_t sums[6];
+        mlf_taps_3_6_1(sums, b[c], at, taps, taps + 9, 8);
+        for (int32_t i = 0; i < 6; i++) {
+          const int32_t factor = m[c], more = add[c];
+          const int32_t out = factor >= 0 ? mlf_requantize_halves((int32_t)sums[i], factor, more, 18, -128, 127)
+                                          : mlf_requantize_halves_near((int32_t)sums[i], -factor, more, 18, 11, scale[c], -128, -128, 127);
+          y[o + i * 20] = (int8_t)out;
         }
+        at += 6;
+        o += 120;
       }
     }
   }

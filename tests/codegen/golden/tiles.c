@@ -70,11 +70,11 @@ MLF_KERNEL void tvmgen_tiles_qlinearconv(const int8_t *x, const int8_t *MLF_REST
       }
     }
     const int8_t *wp = w;
-    for (int32_t oc = 0; oc < 4; oc += 4) {
-      int32_t acc00 = b[oc];
-      int32_t acc01 = b[oc + 1];
-      int32_t acc02 = b[oc + 2];
-      int32_t acc03 = b[oc + 3];
+    {
+      int32_t acc00 = b[0];
+      int32_t acc01 = b[1];
+      int32_t acc02 = b[2];
+      int32_t acc03 = b[3];
       int32_t acc10 = acc00;
       int32_t acc11 = acc01;
       int32_t acc12 = acc02;
@@ -178,72 +178,72 @@ MLF_KERNEL void tvmgen_tiles_qlinearconv(const int8_t *x, const int8_t *MLF_REST
         wp += 16;
       } while (x0 != end);
       {
-        const int32_t factor = m[oc];
+        const int32_t factor = m[0];
         int32_t out0, out1, out2;
         if (factor >= 0) {
           out0 = mlf_requantize_fixed(acc00, factor, -1020, 3, -128, 127);
           out1 = mlf_requantize_fixed(acc10, factor, -1020, 3, -128, 127);
           out2 = mlf_requantize_fixed(acc20, factor, -1020, 3, -128, 127);
         } else {
-          out0 = mlf_requantize_near(acc00, -factor, -1020, 3, 3, scale[oc], -128, -128, 127);
-          out1 = mlf_requantize_near(acc10, -factor, -1020, 3, 3, scale[oc], -128, -128, 127);
-          out2 = mlf_requantize_near(acc20, -factor, -1020, 3, 3, scale[oc], -128, -128, 127);
+          out0 = mlf_requantize_near(acc00, -factor, -1020, 3, 3, scale[0], -128, -128, 127);
+          out1 = mlf_requantize_near(acc10, -factor, -1020, 3, 3, scale[0], -128, -128, 127);
+          out2 = mlf_requantize_near(acc20, -factor, -1020, 3, 3, scale[0], -128, -128, 127);
         }
 
-        y[q0 * 4 + oc] = (int8_t)out0;
-        y[q1 * 4 + oc] = (int8_t)out1;
-        y[q2 * 4 + oc] = (int8_t)out2;
+        y[q0 * 4] = (int8_t)out0;
+        y[q1 * 4] = (int8_t)out1;
+        y[q2 * 4] = (int8_t)out2;
       }
       {
-        const int32_t factor = m[oc + 1];
+        const int32_t factor = m[1];
         int32_t out0, out1, out2;
         if (factor >= 0) {
           out0 = mlf_requantize_fixed(acc01, factor, -1020, 3, -128, 127);
           out1 = mlf_requantize_fixed(acc11, factor, -1020, 3, -128, 127);
           out2 = mlf_requantize_fixed(acc21, factor, -1020, 3, -128, 127);
         } else {
-          out0 = mlf_requantize_near(acc01, -factor, -1020, 3, 3, scale[oc + 1], -128, -128, 127);
-          out1 = mlf_requantize_near(acc11, -factor, -1020, 3, 3, scale[oc + 1], -128, -128, 127);
-          out2 = mlf_requantize_near(acc21, -factor, -1020, 3, 3, scale[oc + 1], -128, -128, 127);
+          out0 = mlf_requantize_near(acc01, -factor, -1020, 3, 3, scale[1], -128, -128, 127);
+          out1 = mlf_requantize_near(acc11, -factor, -1020, 3, 3, scale[1], -128, -128, 127);
+          out2 = mlf_requantize_near(acc21, -factor, -1020, 3, 3, scale[1], -128, -128, 127);
         }
 
-        y[q0 * 4 + oc + 1] = (int8_t)out0;
-        y[q1 * 4 + oc + 1] = (int8_t)out1;
-        y[q2 * 4 + oc + 1] = (int8_t)out2;
+        y[q0 * 4 + 1] = (int8_t)out0;
+        y[q1 * 4 + 1] = (int8_t)out1;
+        y[q2 * 4 + 1] = (int8_t)out2;
       }
       {
-        const int32_t factor = m[oc + 2];
+        const int32_t factor = m[2];
         int32_t out0, out1, out2;
         if (factor >= 0) {
           out0 = mlf_requantize_fixed(acc02, factor, -1020, 3, -128, 127);
           out1 = mlf_requantize_fixed(acc12, factor, -1020, 3, -128, 127);
           out2 = mlf_requantize_fixed(acc22, factor, -1020, 3, -128, 127);
         } else {
-          out0 = mlf_requantize_near(acc02, -factor, -1020, 3, 3, scale[oc + 2], -128, -128, 127);
-          out1 = mlf_requantize_near(acc12, -factor, -1020, 3, 3, scale[oc + 2], -128, -128, 127);
-          out2 = mlf_requantize_near(acc22, -factor, -1020, 3, 3, scale[oc + 2], -128, -128, 127);
+          out0 = mlf_requantize_near(acc02, -factor, -1020, 3, 3, scale[2], -128, -128, 127);
+          out1 = mlf_requantize_near(acc12, -factor, -1020, 3, 3, scale[2], -128, -128, 127);
+          out2 = mlf_requantize_near(acc22, -factor, -1020, 3, 3, scale[2], -128, -128, 127);
         }
 
-        y[q0 * 4 + oc + 2] = (int8_t)out0;
-        y[q1 * 4 + oc + 2] = (int8_t)out1;
-        y[q2 * 4 + oc + 2] = (int8_t)out2;
+        y[q0 * 4 + 2] = (int8_t)out0;
+        y[q1 * 4 + 2] = (int8_t)out1;
+        y[q2 * 4 + 2] = (int8_t)out2;
       }
       {
-        const int32_t factor = m[oc + 3];
+        const int32_t factor = m[3];
         int32_t out0, out1, out2;
         if (factor >= 0) {
           out0 = mlf_requantize_fixed(acc03, factor, -1020, 3, -128, 127);
           out1 = mlf_requantize_fixed(acc13, factor, -1020, 3, -128, 127);
           out2 = mlf_requantize_fixed(acc23, factor, -1020, 3, -128, 127);
         } else {
-          out0 = mlf_requantize_near(acc03, -factor, -1020, 3, 3, scale[oc + 3], -128, -128, 127);
-          out1 = mlf_requantize_near(acc13, -factor, -1020, 3, 3, scale[oc + 3], -128, -128, 127);
-          out2 = mlf_requantize_near(acc23, -factor, -1020, 3, 3, scale[oc + 3], -128, -128, 127);
+          out0 = mlf_requantize_near(acc03, -factor, -1020, 3, 3, scale[3], -128, -128, 127);
+          out1 = mlf_requantize_near(acc13, -factor, -1020, 3, 3, scale[3], -128, -128, 127);
+          out2 = mlf_requantize_near(acc23, -factor, -1020, 3, 3, scale[3], -128, -128, 127);
         }
 
-        y[q0 * 4 + oc + 3] = (int8_t)out0;
-        y[q1 * 4 + oc + 3] = (int8_t)out1;
-        y[q2 * 4 + oc + 3] = (int8_t)out2;
+        y[q0 * 4 + 3] = (int8_t)out0;
+        y[q1 * 4 + 3] = (int8_t)out1;
+        y[q2 * 4 + 3] = (int8_t)out2;
       }
     }
   }

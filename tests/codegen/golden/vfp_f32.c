@@ -153,90 +153,88 @@ MLF_KERNEL void tvmgen_vfp_f32_fused_conv_relu(const float *MLF_RESTRICT x, cons
          4 * (step3 - 6)},
         3, 6, 0};
     const float *wp = w;
-    for (int32_t oc = 0; oc < 3; oc += 4) {
-      float sums[16];
-      mlf_exact_4x4(&pixels, wp, b + oc, sums);
-      wp += 72;
-      const float acc00 = sums[0];
-      const float acc01 = sums[1];
-      const float acc02 = sums[2];
-      const float acc03 = sums[3];
-      const float acc10 = sums[4];
-      const float acc11 = sums[5];
-      const float acc12 = sums[6];
-      const float acc13 = sums[7];
-      const float acc20 = sums[8];
-      const float acc21 = sums[9];
-      const float acc22 = sums[10];
-      const float acc23 = sums[11];
-      const float acc30 = sums[12];
-      const float acc31 = sums[13];
-      const float acc32 = sums[14];
-      const float acc33 = sums[15];
-      {
-        const float t0 = acc00 <= 0.0f ? 0.0f : acc00;
-        y[p * 3 + oc] = t0;
-      }
-      if (oc + 1 < 3) {
-        const float t0 = acc01 <= 0.0f ? 0.0f : acc01;
-        y[p * 3 + oc + 1] = t0;
-      }
-      if (oc + 2 < 3) {
-        const float t0 = acc02 <= 0.0f ? 0.0f : acc02;
-        y[p * 3 + oc + 2] = t0;
-      }
-      if (oc + 3 < 3) {
-        const float t0 = acc03 <= 0.0f ? 0.0f : acc03;
-        y[p * 3 + oc + 3] = t0;
-      }
-      {
-        const float t0 = acc10 <= 0.0f ? 0.0f : acc10;
-        y[(p + 1) * 3 + oc] = t0;
-      }
-      if (oc + 1 < 3) {
-        const float t0 = acc11 <= 0.0f ? 0.0f : acc11;
-        y[(p + 1) * 3 + oc + 1] = t0;
-      }
-      if (oc + 2 < 3) {
-        const float t0 = acc12 <= 0.0f ? 0.0f : acc12;
-        y[(p + 1) * 3 + oc + 2] = t0;
-      }
-      if (oc + 3 < 3) {
-        const float t0 = acc13 <= 0.0f ? 0.0f : acc13;
-        y[(p + 1) * 3 + oc + 3] = t0;
-      }
-      {
-        const float t0 = acc20 <= 0.0f ? 0.0f : acc20;
-        y[(p + 2) * 3 + oc] = t0;
-      }
-      if (oc + 1 < 3) {
-        const float t0 = acc21 <= 0.0f ? 0.0f : acc21;
-        y[(p + 2) * 3 + oc + 1] = t0;
-      }
-      if (oc + 2 < 3) {
-        const float t0 = acc22 <= 0.0f ? 0.0f : acc22;
-        y[(p + 2) * 3 + oc + 2] = t0;
-      }
-      if (oc + 3 < 3) {
-        const float t0 = acc23 <= 0.0f ? 0.0f : acc23;
-        y[(p + 2) * 3 + oc + 3] = t0;
-      }
-      {
-        const float t0 = acc30 <= 0.0f ? 0.0f : acc30;
-        y[(p + 3) * 3 + oc] = t0;
-      }
-      if (oc + 1 < 3) {
-        const float t0 = acc31 <= 0.0f ? 0.0f : acc31;
-        y[(p + 3) * 3 + oc + 1] = t0;
-      }
-      if (oc + 2 < 3) {
-        const float t0 = acc32 <= 0.0f ? 0.0f : acc32;
-        y[(p + 3) * 3 + oc + 2] = t0;
-      }
-      if (oc + 3 < 3) {
-        const float t0 = acc33 <= 0.0f ? 0.0f : acc33;
-        y[(p + 3) * 3 + oc + 3] = t0;
-      }
+    float sums[16];
+    mlf_exact_4x4(&pixels, wp, b, sums);
+    wp += 72;
+    const float acc00 = sums[0];
+    const float acc01 = sums[1];
+    const float acc02 = sums[2];
+    const float acc03 = sums[3];
+    const float acc10 = sums[4];
+    const float acc11 = sums[5];
+    const float acc12 = sums[6];
+    const float acc13 = sums[7];
+    const float acc20 = sums[8];
+    const float acc21 = sums[9];
+    const float acc22 = sums[10];
+    const float acc23 = sums[11];
+    const float acc30 = sums[12];
+    const float acc31 = sums[13];
+    const float acc32 = sums[14];
+    const float acc33 = sums[15];
+    {
+      const float t0 = acc00 <= 0.0f ? 0.0f : acc00;
+      y[p * 3] = t0;
+    }
+    if (1 < 3) {
+      const float t0 = acc01 <= 0.0f ? 0.0f : acc01;
+      y[p * 3 + 1] = t0;
+    }
+    if (2 < 3) {
+      const float t0 = acc02 <= 0.0f ? 0.0f : acc02;
+      y[p * 3 + 2] = t0;
+    }
+    if (3 < 3) {
+      const float t0 = acc03 <= 0.0f ? 0.0f : acc03;
+      y[p * 3 + 3] = t0;
+    }
+    {
+      const float t0 = acc10 <= 0.0f ? 0.0f : acc10;
+      y[(p + 1) * 3] = t0;
+    }
+    if (1 < 3) {
+      const float t0 = acc11 <= 0.0f ? 0.0f : acc11;
+      y[(p + 1) * 3 + 1] = t0;
+    }
+    if (2 < 3) {
+      const float t0 = acc12 <= 0.0f ? 0.0f : acc12;
+      y[(p + 1) * 3 + 2] = t0;
+    }
+    if (3 < 3) {
+      const float t0 = acc13 <= 0.0f ? 0.0f : acc13;
+      y[(p + 1) * 3 + 3] = t0;
+    }
+    {
+      const float t0 = acc20 <= 0.0f ? 0.0f : acc20;
+      y[(p + 2) * 3] = t0;
+    }
+    if (1 < 3) {
+      const float t0 = acc21 <= 0.0f ? 0.0f : acc21;
+      y[(p + 2) * 3 + 1] = t0;
+    }
+    if (2 < 3) {
+      const float t0 = acc22 <= 0.0f ? 0.0f : acc22;
+      y[(p + 2) * 3 + 2] = t0;
+    }
+    if (3 < 3) {
+      const float t0 = acc23 <= 0.0f ? 0.0f : acc23;
+      y[(p + 2) * 3 + 3] = t0;
+    }
+    {
+      const float t0 = acc30 <= 0.0f ? 0.0f : acc30;
+      y[(p + 3) * 3] = t0;
+    }
+    if (1 < 3) {
+      const float t0 = acc31 <= 0.0f ? 0.0f : acc31;
+      y[(p + 3) * 3 + 1] = t0;
+    }
+    if (2 < 3) {
+      const float t0 = acc32 <= 0.0f ? 0.0f : acc32;
+      y[(p + 3) * 3 + 2] = t0;
+    }
+    if (3 < 3) {
+      const float t0 = acc33 <= 0.0f ? 0.0f : acc33;
+      y[(p + 3) * 3 + 3] = t0;
     }
   }
 }

@@ -26,30 +26,28 @@ MLF_KERNEL void tvmgen_window_average_s8_transpose(const int8_t *MLF_RESTRICT x,
 //   by portable.average_pool_s8
 MLF_KERNEL void tvmgen_window_average_s8_qlinearaveragepool(const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
   int32_t p = 0;
-  for (int32_t image = 0; image < 1; image++) {
-    for (int32_t o0 = 0; o0 < 3; o0++) {
-      for (int32_t o1 = 0; o1 < 3; o1++) {
-        const int32_t s0 = o0 * 2 - 1;
-        const int32_t b0 = s0 < 0 ? -s0 : 0;
-        const int32_t e0 = mlf_min_i32(3, 5 - s0);
-        const int32_t s1 = o1 * 2 - 1;
-        const int32_t b1 = s1 < 0 ? -s1 : 0;
-        const int32_t e1 = mlf_min_i32(3, 5 - s1);
-        const int32_t inside = (e0 - b0) * (e1 - b1);
-        for (int32_t c = 0; c < 2; c++) {
-          int32_t acc = 0;
-          for (int32_t k0 = b0; k0 < e0; k0++) {
-            for (int32_t k1 = b1; k1 < e1; k1++) {
-              const int8_t *at = x + (((image * 5 + s0 + k0) * 5 + s1 + k1)) * 2 + c;
-              const int32_t value = *at;
-              acc = acc + value;
-            }
+  for (int32_t o0 = 0; o0 < 3; o0++) {
+    for (int32_t o1 = 0; o1 < 3; o1++) {
+      const int32_t s0 = o0 * 2 - 1;
+      const int32_t b0 = s0 < 0 ? -s0 : 0;
+      const int32_t e0 = mlf_min_i32(3, 5 - s0);
+      const int32_t s1 = o1 * 2 - 1;
+      const int32_t b1 = s1 < 0 ? -s1 : 0;
+      const int32_t e1 = mlf_min_i32(3, 5 - s1);
+      const int32_t inside = (e0 - b0) * (e1 - b1);
+      for (int32_t c = 0; c < 2; c++) {
+        int32_t acc = 0;
+        for (int32_t k0 = b0; k0 < e0; k0++) {
+          for (int32_t k1 = b1; k1 < e1; k1++) {
+            const int8_t *at = x + (((s0 + k0) * 5 + s1 + k1)) * 2 + c;
+            const int32_t value = *at;
+            acc = acc + value;
           }
-          const int8_t result = (int8_t)mlf_requantize_wide(acc - inside * 3, 0.05f / (0.05f * (float)inside), 3, -128, 127);
-          y[p * 2 + c] = result;
         }
-        p++;
+        const int8_t result = (int8_t)mlf_requantize_wide(acc - inside * 3, 0.05f / (0.05f * (float)inside), 3, -128, 127);
+        y[p * 2 + c] = result;
       }
+      p++;
     }
   }
 }

@@ -26,25 +26,23 @@ MLF_KERNEL void tvmgen_window_max_f32_transpose(const float *MLF_RESTRICT x, flo
 //   by portable.max_pool
 MLF_KERNEL void tvmgen_window_max_f32_maxpool(const float *MLF_RESTRICT x, float *MLF_RESTRICT y) {
   int32_t p = 0;
-  for (int32_t image = 0; image < 1; image++) {
-    for (int32_t o0 = 0; o0 < 3; o0++) {
-      for (int32_t o1 = 0; o1 < 3; o1++) {
-        const int32_t s0 = o0 * 2;
-        const int32_t s1 = o1 * 2;
-        for (int32_t c = 0; c < 2; c++) {
-          float acc = -INFINITY;
-          for (int32_t k0 = 0; k0 < 2; k0++) {
-            for (int32_t k1 = 0; k1 < 2; k1++) {
-              const float *at = x + (((image * 6 + s0 + k0) * 6 + s1 + k1)) * 2 + c;
-              const float value = *at;
-              acc = value > acc ? value : acc;
-            }
+  for (int32_t o0 = 0; o0 < 3; o0++) {
+    for (int32_t o1 = 0; o1 < 3; o1++) {
+      const int32_t s0 = o0 * 2;
+      const int32_t s1 = o1 * 2;
+      for (int32_t c = 0; c < 2; c++) {
+        float acc = -INFINITY;
+        for (int32_t k0 = 0; k0 < 2; k0++) {
+          for (int32_t k1 = 0; k1 < 2; k1++) {
+            const float *at = x + (((s0 + k0) * 6 + s1 + k1)) * 2 + c;
+            const float value = *at;
+            acc = value > acc ? value : acc;
           }
-          const float result = acc;
-          y[p * 2 + c] = result;
         }
-        p++;
+        const float result = acc;
+        y[p * 2 + c] = result;
       }
+      p++;
     }
   }
 }
