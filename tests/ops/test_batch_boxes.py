@@ -3,8 +3,6 @@ against onnxruntime."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import onnx
 import pytest

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from builders import random_array
 from cases import Case, Results
-from oracle import onnxruntime_float
 from test_microsoft import Bench
 
 BYTES = (np.int8, np.uint8)
