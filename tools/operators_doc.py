@@ -61,8 +61,8 @@ the operator's record says.
 * RNN, GRU and LSTM with ThresholdedRelu and no `activation_alpha`: it is 1, as the operator's own;
   onnxruntime's is 0. Affine and ScaledTanh, whose operators the standard dropped, need both values.
 * Dropout before opset 12: everything is kept, so the mask is true; onnxruntime's is false.
-* DynamicQuantizeLSTM: activations stay float, which is closer to the model that was quantised;
-  onnxruntime quantises them in each step by what they are in it.
+* DynamicQuantizeLSTM with other activations than the usual ones, peepholes or lengths of sequences:
+  what its products read stays float; onnxruntime quantises it.
 
 **Strings** are slots of 64 bytes: at most 63 bytes of UTF-8 and zeros after them, `mlf_string` of
 `mlf/text.h`. A constant or an input of Python that is longer is an error; what StringConcat makes

@@ -103,7 +103,8 @@ def _fused_activation(s: Steps) -> None:
     if s.x(3):
         value = s("Add", value, s.x(3))
     if activation == "Clip":
-        s("Clip", value, s.const(params[0]), s.const(params[1]), out=0)
+        ends = [s.const(end, s.type(0).dtype.numpy) for end in params[:2]]
+        s("Clip", value, *ends, out=0)
     elif activation == "LeakyRelu":
         s("LeakyRelu", value, out=0, alpha=params[0] if params else 0.01)
     elif activation == "HardSigmoid":

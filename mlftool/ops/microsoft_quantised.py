@@ -188,19 +188,3 @@ def _gather_blocks(s: Steps) -> None:
         zeros = (s.const(np.full(s.type(2).shape, 8), np.uint8),)
     value = s("DequantizeLinear", stored, s.x(2), *zeros, axis=axis, block_size=size)
     s("Gather", value, s.x(1), out=0, axis=s.attrs.get("gather_axis", 0))
-
-
-@microsoft("DynamicQuantizeLSTM")
-def _dynamic_lstm(s: Steps) -> None:
-    """An LSTM whose weights are quantised. onnxruntime quantises the activations, too, by what they
-    are in each step; here they stay float, which is closer to the model that was quantised."""
-    weights = []
-    for at, scale in ((1, 8), (2, 10)):
-        shape = (s.shape(at, 3)[0], 1, -1)
-        by = [s("Reshape", s.x(scale + k), s.const(shape, np.int64)) for k in (0, 1)]
-        wide = [s("Cast", name, to=onnx.TensorProto.FLOAT) for name in (s.x(at), by[1])]
-        value = s("Mul", s("Sub", *wide), by[0])
-        weights.append(s("Transpose", value, perm=[0, 2, 1]))
-    rest = [s.x(k) for k in range(3, 8)]
-    s("LSTM", s.x(0), *weights, *rest, out=0, **s.known_to("LSTM"))
-    s.made[-1].output[:] = list(s.node.output)

@@ -23,8 +23,8 @@ from mlftool.ir.values import put_together
 Array = np.ndarray[Any, Any]
 Feed = dict[str, Array]
 MOST_BYTES = 1 << 22  # of a module's memory, for it to be run
-# onnxruntime quantises what these compute with, anew in each step; ours stays float, which
-# docs/operators.md states.
+# onnxruntime quantises what these compute with, anew in each step; of some forms ours stays float,
+# which docs/operators.md states.
 QUANTISED_IN_STEPS = {"DynamicQuantizeLSTM"}
 RECURRENT = {"RNN", "GRU", "LSTM"}
 BOUNDLESS = 1e30  # states of unbounded activations, squared from step to step: inf - inf is near

@@ -3,8 +3,6 @@ against onnxruntime."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import onnx
 import pytest
@@ -114,7 +112,9 @@ def jobs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Job]:
 def test_equal(name: str, jobs: dict[str, Job]) -> None:
     job = jobs[name]
     assert not job.failure, job.failure
-    for got, want in zip(job.results, onnxruntime_float(model_of(LAYERS[name]), job.feeds), strict=True):
+    for got, want in zip(
+        job.results, onnxruntime_float(model_of(LAYERS[name]), job.feeds), strict=True
+    ):
         assert tuple(got.get("y.shape", want["y"].shape)) == want["y"].shape
         found = got["y"][tuple(map(slice, want["y"].shape))]
         np.testing.assert_allclose(found, want["y"], rtol=1e-5, atol=1e-5)

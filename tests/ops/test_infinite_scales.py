@@ -1,6 +1,6 @@
-"""onnxruntime's static quantisers measure a causal mask of -inf and write an infinite scale. It runs
-what they write, so each operator gives its numbers: 0 is not a number times infinity, and what is
-not a number is stored as the least integer."""
+"""onnxruntime's static quantisers measure a causal mask of -inf and write an infinite scale. It
+runs what they write, so each operator gives its numbers: 0 times infinity is not a number, and what
+is not a number is stored as the least integer."""
 
 from __future__ import annotations
 

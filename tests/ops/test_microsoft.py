@@ -81,10 +81,10 @@ def dynamic(bias: bool) -> Case:
     return Case(f"dynamic_{bias}", net.model(net.ms("DynamicQuantizeMatMul", x, *w, *rest)))
 
 
-def fused(op: str, *shapes: tuple[int, ...], **attrs: Any) -> Case:
+def fused(op: str, *shapes: tuple[int, ...], dtype: Any = np.float32, **attrs: Any) -> Case:
     net = Bench()
-    names = [net.input(f"x{k}", np.float32, s) for k, s in enumerate(shapes)]
-    said = "_".join(str(v) for v in attrs.values())
+    names = [net.input(f"x{k}", dtype, s) for k, s in enumerate(shapes)]
+    said = "_".join(str(v) for v in (*attrs.values(), *([] if dtype == np.float32 else ["half"])))
     name = f"{op}_{len(shapes)}_{said}".lower()
     return Case(name, net.model(net.ms(op, *names, **attrs)))
 
@@ -146,6 +146,8 @@ def cases() -> Iterator[Case]:
     yield embedded(False, False, False, 2)
     yield fused("FusedConv", (1, 2, 4, 4), (3, 2, 2, 2), (3,), activation="Relu")
     yield fused("FusedGemm", (2, 3), (3, 4), (4,), activation="LeakyRelu", activation_alpha=0.3)
+    clip = {"activation": "Clip", "activation_params": [0.0, 0.5]}
+    yield fused("FusedConv", (1, 2, 4, 4), (3, 2, 2, 2), dtype=np.float16, **clip)
 
 
 CASES = tuple(cases())
