@@ -84,6 +84,7 @@ CODES: dict[str, str] = {
     "MLF0412": "The accuracy or the flash asked of a quantised model cannot be reached; the "
     "message says what can be.",
     "MLF0413": "A model cannot be quantised.",
+    "MLF0414": "An argument of a rule or macro of Bazel's is missing, unknown or cannot be used.",
     "MLF0501": "An archive cannot be read.",
     "MLF0502": "A file is not an archive in Model Library Format, or is unsafe.",
     "MLF0503": "Several modules of one archive have the same name.",

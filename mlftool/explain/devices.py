@@ -91,6 +91,13 @@ EXPLANATIONS: Mapping[str, Explanation] = {
         message="kws_int8.onnx: error[MLF0413]: is quantised already; expected the float model "
         "that it was made from",
     ),
+    "MLF0414": Explanation(
+        "A BUILD file calls a rule or macro of mlftool with an argument or a value that it does "
+        "not take, or without one that it needs.",
+        "The line says what it takes; docs/rules.md has every argument.",
+        message='//app:kws: error[MLF0414]: optimize: got "sise", expected one of "speed", '
+        "\"size\"; did you mean 'size'?",
+    ),
     "MLF0501": Explanation(
         "The file does not exist, is a folder, or may not be read.",
         "Check the path.",

@@ -43,13 +43,13 @@ def _name_of(label):
 def _check_kind(ctx, target):
     label, kind = shown(ctx.label), ctx.attr.kind
     if ctx.file.vectors and kind not in _WITH_VECTORS:
-        fail("%s: vectors: got %s with kind '%s', expected it with %s only; leave it out" %
+        fail("%s: error[MLF0414]: vectors: got %s with kind '%s', expected it with %s only; leave it out" %
              (label, ctx.file.vectors.short_path, kind, ", ".join(_WITH_VECTORS)))
     if ctx.file.against and kind != "compare":
-        fail("%s: against: got %s with kind '%s', expected it with compare only; leave it out" %
+        fail("%s: error[MLF0414]: against: got %s with kind '%s', expected it with compare only; leave it out" %
              (label, ctx.file.against.short_path, kind))
     if kind == "compare" and not (ctx.file.against or is_bare(target)):
-        fail("%s: against: got none for target '%s', which has no simulated board to compare with this computer; give the float model" %
+        fail("%s: error[MLF0414]: against: got none for target '%s', which has no simulated board to compare with this computer; give the float model" %
              (label, target))
 
 def _mlf_analysis_impl(ctx):

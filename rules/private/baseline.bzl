@@ -16,7 +16,7 @@ def _mlf_baseline_test_impl(ctx):
     names = [name for name, _ in programs]
     for i, name in enumerate(names):
         if name in names[:i]:
-            fail("%s: programs: got two that are called %s, expected names of their own; rows are called by them" %
+            fail("%s: error[MLF0414]: programs: got two that are called %s, expected names of their own; rows are called by them" %
                  (shown(ctx.label), name))
     rows = ctx.actions.declare_file(ctx.label.name + "_rows.json")
     ctx.actions.write(rows, json.encode(struct(

@@ -6,7 +6,7 @@ load(":run.bzl", "RUN_ATTRS", "executable", "run_arguments", "run_inputs", "shor
 
 def _mlf_benchmark_impl(ctx):
     if ctx.attr.repetitions < 1:
-        fail("%s: repetitions: got %d, expected 1 or more" % (shown(ctx.label), ctx.attr.repetitions))
+        fail("%s: error[MLF0414]: repetitions: got %d, expected 1 or more" % (shown(ctx.label), ctx.attr.repetitions))
     arguments = run_arguments(ctx, short_path) + ["--repetitions", str(ctx.attr.repetitions)]
     return [executable(ctx, "mlftool", arguments, run_inputs(ctx), "runner")]
 

@@ -8,6 +8,7 @@ know the value.
 load("@mlf_system//:machines.bzl", "BOARDS")
 load(":common.bzl", "COMMON", "NOT_CONFIGURABLE")
 load(":cpus.bzl", "CPUS")
+load(":words.bzl", "did_you_mean")
 
 # Kind of argument -> the types that it may have, and how it is written.
 _KINDS = {
@@ -37,7 +38,7 @@ def label_of(name):
         repository = "@@" + repository
     return "%s//%s:%s" % ("" if repository in ["@", ""] else repository, native.package_name(), name)
 
-def refuse(name, argument, value, expected):
+def refuse(name, argument, value, expected, hint = ""):
     """Fails for the value of an argument.
 
     Args:
@@ -45,8 +46,9 @@ def refuse(name, argument, value, expected):
       argument: the argument's name.
       value: what it is.
       expected: what it should be and, if that does not say it, what to do.
+      hint: of `did_you_mean`.
     """
-    fail("%s: %s: got %r, expected %s" % (label_of(name), argument, value, expected))
+    fail("%s: error[MLF0414]: %s: got %r, expected %s%s" % (label_of(name), argument, value, expected, hint))
 
 def is_select(value):
     """Whether a value is known when there is a configuration, and not before.
@@ -107,7 +109,7 @@ def check_call(name, **arguments):
       **arguments: argument -> (value, kind); None is a value that was not given.
     """
     if type(name) != "string":
-        fail("name: got %r, expected a string, such as \"keyword\"" % (name,))
+        fail("error[MLF0414]: name: got %r, expected a string, such as \"keyword\"" % (name,))
     for argument, (value, kind) in arguments.items():
         if value != None and not is_select(value) and not _fits(value, kind):
             refuse(name, argument, value, _KINDS[kind][1])
@@ -146,7 +148,7 @@ def check_attributes(name, given, known):
     for argument, value in given.items():
         if argument not in known and argument not in COMMON:
             refuse(name, argument, value, "one of " + ", ".join(sorted([n for n in known if n[0] != "_"])) +
-                                          ", or an attribute of every rule")
+                                          ", or an attribute of every rule", did_you_mean(argument, list(known) + COMMON))
     for argument in ["model", "modules", "targets"]:
         if argument in known and given.get(argument) == None:
             refuse(name, argument, None, "a value: it is mandatory")
@@ -161,13 +163,14 @@ def check_options(name, given, options):
     """
     for argument, value in given.items():
         if argument not in options:
-            fail("%s: %s: got %r for an option there is not, expected one of %s, or an argument of mlf_model" %
-                 (label_of(name), argument, value, ", ".join(sorted(options))))
+            fail("%s: error[MLF0414]: %s: got %r for an option there is not, expected one of %s, or an argument of mlf_model%s" %
+                 (label_of(name), argument, value, ", ".join(sorted(options)), did_you_mean(argument, list(options) + COMMON)))
         option = options[argument]
         if not option.values:
             check_call(name, **{argument: (value, option.kind)})
         elif not is_select(value) and value not in option.values:
-            refuse(name, argument, value, "one of " + ", ".join([repr(v) for v in option.values]))
+            known = ", ".join([repr(v) for v in option.values])
+            refuse(name, argument, value, "one of " + known, did_you_mean(value, option.values))
 
 def _neighbour(label):
     """The rule that a label of the same package means, if it has been called already."""

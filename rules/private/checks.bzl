@@ -47,7 +47,7 @@ def check_source(ctx, attribute):
     """
     file = getattr(ctx.file, attribute)
     if not file.is_source:
-        fail("%s: %s: %s is made by the build; expected a file of the source tree" %
+        fail("%s: error[MLF0414]: %s: %s is made by the build; expected a file of the source tree" %
              (public_label(ctx), attribute, shown(getattr(ctx.attr, attribute).label)))
     return file
 
@@ -63,7 +63,7 @@ def check_extension(ctx, attribute, extensions, suffix = ""):
     file = getattr(ctx.file, attribute)
     if file and file.extension not in extensions:
         label = public_label(ctx)
-        fail("%s: %s: got %s, expected one .%s file" % (
+        fail("%s: error[MLF0414]: %s: got %s, expected one .%s file" % (
             label[:-len(suffix)] if suffix else label,
             attribute,
             shown(getattr(ctx.attr, attribute).label),
@@ -108,10 +108,10 @@ def check_modules(ctx, contexts, cpu, cpus):
                 continue
             name, device = file.basename.lower(), file.dirname.rpartition("/")[2]
             if owners.setdefault(name, library) != library:
-                fail("%s: deps: got two modules '%s', of %s and %s; set module_name of one of them" %
+                fail("%s: error[MLF0414]: deps: got two modules '%s', of %s and %s; set module_name of one of them" %
                      (public_label(ctx), name.rpartition(".")[0], owners[name], library))
             if cpu and device in cpus and device != cpu:
-                fail("%s: deps: got %s, a model for %s, in an image for %s; compile the model for that" %
+                fail("%s: error[MLF0414]: deps: got %s, a model for %s, in an image for %s; compile the model for that" %
                      (public_label(ctx), library, device, cpu))
 
 # Attribute -> what has the provider that is wanted of it.
@@ -149,7 +149,7 @@ def infos_of(ctx, attribute, provider, suffix = ""):
     targets = targets if type(targets) == "list" else [targets]
     wrong = [shown(target.label) for target in targets if provider not in target]
     if wrong or not targets:
-        fail("%s: %s: got %s, expected %s" % (_called(ctx, suffix), attribute, ", ".join(wrong) or "none", _MAKERS[attribute]))
+        fail("%s: error[MLF0414]: %s: got %s, expected %s" % (_called(ctx, suffix), attribute, ", ".join(wrong) or "none", _MAKERS[attribute]))
     return [target[provider] for target in targets]
 
 def info_of(ctx, attribute, provider, suffix = ""):
@@ -176,7 +176,7 @@ def check_numbers(ctx, names):
     for name in names:
         value = getattr(ctx.attr, name)
         if not _is_number(value):
-            fail("%s: %s: got '%s', expected a number of 0 or more, such as 0.5 or 1e-5" % (public_label(ctx), name, value))
+            fail("%s: error[MLF0414]: %s: got '%s', expected a number of 0 or more, such as 0.5 or 1e-5" % (public_label(ctx), name, value))
 
 def limits_of(ctx, names):
     """The limits that are set.
@@ -192,7 +192,7 @@ def limits_of(ctx, names):
     for name in names:
         limit = getattr(ctx.attr, name)
         if limit < -1:
-            fail("%s: %s: got %d, expected bytes or a count, 0 or more; leave it out for no limit" %
+            fail("%s: error[MLF0414]: %s: got %d, expected bytes or a count, 0 or more; leave it out for no limit" %
                  (public_label(ctx), name, limit))
         if limit >= 0:
             found[name] = limit
@@ -207,7 +207,7 @@ def check_shapes(ctx):
     for name, shape in ctx.attr.input_shapes.items():
         extents = shape.replace(" ", "").split(",")
         if [e for e in extents if not _digits(e) or int(e) == 0]:
-            fail("%s: input_shapes: got '%s' for input '%s', expected extents, such as \"1,3,32,32\"" %
+            fail("%s: error[MLF0414]: input_shapes: got '%s' for input '%s', expected extents, such as \"1,3,32,32\"" %
                  (public_label(ctx), shape, name))
 
 def check_values(ctx):
@@ -219,7 +219,7 @@ def check_values(ctx):
     for name, text in ctx.attr.input_values.items():
         for number in text.replace(" ", "").split(","):
             if not _is_number(number[1:] if number.startswith("-") else number):
-                fail("%s: input_values: got '%s' for input '%s', expected numbers, such as \"16000\" or \"0.5,1\"" %
+                fail("%s: error[MLF0414]: input_values: got '%s' for input '%s', expected numbers, such as \"16000\" or \"0.5,1\"" %
                      (public_label(ctx), text, name))
 
 def check_module_name(label, name, origin):
@@ -231,7 +231,7 @@ def check_module_name(label, name, origin):
       origin: where the name comes from, and what to do.
     """
     if [c for c in name.elems() if c not in _LOWER + "_0123456789"] or name[0].isdigit():
-        fail("%s: module_name: got '%s' from the %s, expected lower-case letters, digits and '_', no digit first" %
+        fail("%s: error[MLF0414]: module_name: got '%s' from the %s, expected lower-case letters, digits and '_', no digit first" %
              (label, name, origin))
 
 def check_patches(ctx):
@@ -242,7 +242,7 @@ def check_patches(ctx):
     """
     value = ctx.attr.patches
     if value not in ["off", "auto"] and not (_digits(value) and 2 <= int(value) and int(value) <= 64):
-        fail("%s: patches: got '%s', expected off, auto or 2 to 64" % (public_label(ctx), value))
+        fail("%s: error[MLF0414]: patches: got '%s', expected off, auto or 2 to 64" % (public_label(ctx), value))
 
 def check_pools(ctx):
     """Fails unless `pools` are memories, each by a name of its own.
@@ -257,10 +257,10 @@ def check_pools(ctx):
         for unit in ["KiB", "MiB"]:
             size = size[:-len(unit)] if size.endswith(unit) else size
         if not _digits(size) or int(size) == 0 or not _is_word(name) or rest.endswith("@"):
-            fail("%s: pools: got '%s', expected NAME=BYTES or NAME=BYTES@SECTION, such as dtcm=64KiB@.dtcm" %
+            fail("%s: error[MLF0414]: pools: got '%s', expected NAME=BYTES or NAME=BYTES@SECTION, such as dtcm=64KiB@.dtcm" %
                  (public_label(ctx), pool))
         if name in names:
-            fail("%s: pools: got '%s' twice; give each memory a name of its own" % (public_label(ctx), name))
+            fail("%s: error[MLF0414]: pools: got '%s' twice; give each memory a name of its own" % (public_label(ctx), name))
         names.append(name)
 
 def _is_word(text):
@@ -276,5 +276,5 @@ def check_file_name(ctx, name, value, suffix = ""):
       suffix: as of `infos_of`.
     """
     if not value or [c for c in value.elems() if not c.isalnum() and c not in "_-.+"] or not value[0].isalnum():
-        fail("%s: %s: got '%s', expected letters, digits and any of '_-.+', a letter or digit first" %
+        fail("%s: error[MLF0414]: %s: got '%s', expected letters, digits and any of '_-.+', a letter or digit first" %
              (_called(ctx, suffix), name, value))

@@ -89,7 +89,7 @@ def _check_needs(ctx, name, value, needs):
         has = getattr(ctx.attr, other) or about.stands_for
         understood = not about.executors or ctx.attr.executor in about.executors
         if understood and has != wanted and (not when or value in when):
-            fail("%s: %s: got %s with %s '%s', expected '%s'; set %s = \"%s\" or leave %s out" %
+            fail("%s: error[MLF0414]: %s: got %s with %s '%s', expected '%s'; set %s = \"%s\" or leave %s out" %
                  (public_label(ctx), name, value, other, has, wanted, other, wanted, name))
 
 def options_of(ctx):
@@ -103,8 +103,8 @@ def options_of(ctx):
     """
     attr, executor, label = ctx.attr, ctx.attr.executor, public_label(ctx)
     if not attr.target:
-        fail("%s: target: got '', expected a target such as host or cortex-m4; leave it out for host" % label)
-    device_of(attr.target, "%s: target" % label)
+        fail("%s: error[MLF0414]: target: got '', expected a target such as host or cortex-m4; leave it out for host" % label)
+    device_of(attr.target, "%s: error[MLF0414]: target" % label)
     check_extension(ctx, "model", ["onnx", "tflite"])
     check_extension(ctx, "tuning", ["json"])
     check_shapes(ctx)
@@ -115,7 +115,7 @@ def options_of(ctx):
     for name in asked:
         owners = OPTIONS[name].executors
         if owners and executor not in owners:
-            fail("%s: %s: got %s with executor '%s', expected it with %s only; leave it out or set executor = \"%s\"" %
+            fail("%s: error[MLF0414]: %s: got %s with executor '%s', expected it with %s only; leave it out or set executor = \"%s\"" %
                  (label, name, asked[name], executor, " or ".join(owners), owners[0]))
         _check_needs(ctx, name, asked[name], OPTIONS[name].needs)
     for name, needs in FILES.items():
@@ -383,10 +383,10 @@ def _mlf_package_impl(ctx):
     names = [spec.module_name for spec in specs]
     for i, name in enumerate(names):
         if name in names[:i]:
-            fail("%s: modules: two modules are called '%s'; set module_name of one of them" % (label, name))
+            fail("%s: error[MLF0414]: modules: two modules are called '%s'; set module_name of one of them" % (label, name))
     for what in ["target", "mlf_version"]:
         if len({getattr(spec, what): None for spec in specs}) > 1:
-            fail("%s: modules: one archive has one %s; got %s; set it of each mlf_module" %
+            fail("%s: error[MLF0414]: modules: one archive has one %s; got %s; set it of each mlf_module" %
                  (label, what, ", ".join(["%s = %s" % (s.module_name, getattr(s, what)) for s in specs])))
     request = ctx.actions.declare_file(public_name(ctx) + "_modules.json")
     made = _outputs(ctx, package_source_names(specs))

@@ -4,6 +4,7 @@ Nothing is written twice: Python reads them for the repository @mlf_system.
 """
 
 load("@mlf_system//:machines.bzl", "BOARDS", "SIMULATORS", "TARGETS")
+load(":words.bzl", "did_you_mean")
 
 # Targets with a cross compiler, a row each; `board` is the folder under crt/boards of the board that runs
 # them, if any.
@@ -82,6 +83,6 @@ def device_of(target, where = "target"):
     device = named[0] if named else target or "host"
     if device and not (device in CPUS or device in HOSTS):
         known = ", ".join(sorted(HOSTS) + sorted(CPUS))
-        fail("%s: got '%s', expected one of %s, or TVM's words for one, such as 'llvm -mcpu=cortex-m4'" %
-             (where, target, known))
+        fail("%s: got '%s', expected one of %s, or TVM's words for one, such as 'llvm -mcpu=cortex-m4'%s" %
+             (where, target, known, did_you_mean(target, list(HOSTS) + list(CPUS))))
     return device

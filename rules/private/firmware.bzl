@@ -52,7 +52,7 @@ def _libraries(ctx, context):
             if archive:
                 (whole if library.alwayslink else plain)[archive] = None
             elif not own:
-                fail("%s: deps: got %s, of which there is a shared library only; expected one that can be linked into an image" %
+                fail("%s: error[MLF0414]: deps: got %s, of which there is a shared library only; expected one that can be linked into an image" %
                      (public_label(ctx), linker_input.owner))
             objects.update([(file, None) for file in own])
 
@@ -156,7 +156,7 @@ def _check_resolution(ctx):
     # Before Bazel 7 the C compiler is the host's, whatever the platform, unless this flag is set.
     asks = getattr(cc_common, "is_cc_toolchain_resolution_enabled_do_not_use", None)
     if asks and not asks(ctx = ctx):
-        fail(("%s: the platform does not choose the C compiler: add the line " +
+        fail(("%s: error[MLF0414]: the platform does not choose the C compiler: add the line " +
               "'build --incompatible_enable_cc_toolchain_resolution' to .bazelrc") % public_label(ctx))
 
 def _mlf_firmware_impl(ctx):
@@ -164,7 +164,7 @@ def _mlf_firmware_impl(ctx):
 
     # What //crt:board is where no board of ours is: the host's.
     if ctx.attr.board.label == Label("//crt:host_platform"):
-        fail("%s: board: none of ours has the processor of platform %s; give your own mlf_board" %
+        fail("%s: error[MLF0414]: board: none of ours has the processor of platform %s; give your own mlf_board" %
              (public_label(ctx), shown(ctx.attr.platform.label)))
     contexts = [dep[CcInfo].linking_context for dep in ctx.attr.deps]
 
@@ -225,7 +225,7 @@ def _checked_firmware_impl(ctx):
     image = ctx.attr.image
     if not image:
         own = str(Label("//rules/platforms:cpu_other")).rpartition(":")[0]
-        fail(("%s: platform: got %s, which does not say its processor, expected one of %s:cpu_%s; add it to the " +
+        fail(("%s: error[MLF0414]: platform: got %s, which does not say its processor, expected one of %s:cpu_%s; add it to the " +
               "platform's constraint_values (cpu_other: by a C toolchain of your own)") %
              (shown(ctx.label), shown(ctx.attr.platform.label), own, ", cpu_".join(sorted(CPUS) + ["other"])))
     return [image[DefaultInfo], image[MlfFirmwareInfo], image[OutputGroupInfo]]
@@ -340,14 +340,14 @@ def mlf_firmware(
     check_platform(name, platform)
     check_board(name, board, platform)
     if not platform and not board:
-        fail("%s: board, platform: got neither, expected your mlf_board or the platform of a board of ours" %
+        fail("%s: error[MLF0414]: board, platform: got neither, expected your mlf_board or the platform of a board of ours" %
              label_of(name))
     if not srcs and not deps:
-        fail("%s: srcs, deps: got neither, expected C files or libraries, one of them with main" % label_of(name))
+        fail("%s: error[MLF0414]: srcs, deps: got neither, expected C files or libraries, one of them with main" % label_of(name))
     if stamp not in [-1, 0, 1]:
         refuse(name, "stamp", stamp, "one of -1, 0, 1")
     if driven and not deps:
-        fail("%s: deps: got none, expected the mlf_cc_library of what a host shall drive" % label_of(name))
+        fail("%s: error[MLF0414]: deps: got none, expected the mlf_cc_library of what a host shall drive" % label_of(name))
     made = ([name + "_sources"] if srcs else []) + ([name + "_server"] if driven else [])
     check_new(name, [name, name + IMAGE] + made)
 

@@ -66,12 +66,12 @@ def _mlf_sources_impl(ctx):
 
     if ctx.attr.in_firmware and not ctx.attr.fits:
         library = shown(ctx.label)[:-len("_sources")]
-        fail(("%s: target: got '%s', and an mlf_firmware of platform %s links it; give that a board or platform " +
+        fail(("%s: error[MLF0414]: target: got '%s', and an mlf_firmware of platform %s links it; give that a board or platform " +
               "with this processor (in a manifest: a target whose base its board has), or compile the model for its") %
              (library, ctx.attr.device, ctx.fragments.platform.platform))
 
     # What `check_modules` knows modules by.
-    device = device_of(info.target, "%s: target" % shown(ctx.label)) if info.target else ""
+    device = device_of(info.target, "%s: error[MLF0414]: target" % shown(ctx.label)) if info.target else ""
     marks = [
         ctx.actions.declare_file("%s/%s/%s.%s" % (ctx.label.name, device or "any", name, MODULE_MARK))
         for name in info.modules
@@ -231,7 +231,7 @@ def mlf_cc_library(name, archive, target = "", copts = [], deps = [], **kwargs):
     check_common(name, kwargs)
     check_plain(name, ONE_TARGET, target = target)
     check_new(name, [name, name + "_sources", name + "_objects"])
-    device = device_of(target, "%s: target" % label_of(name))
+    device = device_of(target, "%s: error[MLF0414]: target" % label_of(name))
     library_of_archive(
         name = name,
         archive = archive,

@@ -48,7 +48,7 @@ BuildSettingInfo = provider(
 def _worker_setting_impl(ctx):
     value = ctx.build_setting_value
     if value not in _WORKER_REQUIREMENTS:
-        fail("%s: got '%s', expected %s" % (shown(ctx.label), value, " or ".join(sorted(_WORKER_REQUIREMENTS))))
+        fail("%s: error[MLF0414]: got '%s', expected %s" % (shown(ctx.label), value, " or ".join(sorted(_WORKER_REQUIREMENTS))))
     return [BuildSettingInfo(value = value)]
 
 worker_setting = rule(

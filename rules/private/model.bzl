@@ -151,9 +151,9 @@ def mlf_model(
     check_board(name, board, platform)
     check_new(name, [name, name + "_archive", name + "_runner", name + "_test"])
     if (flash_bytes != None or ram_bytes != None) and not vectors:
-        fail("%s: flash_bytes, ram_bytes: a budget is checked against a run, so it needs vectors (in a manifest: test)" %
+        fail("%s: error[MLF0414]: flash_bytes, ram_bytes: a budget is checked against a run, so it needs vectors (in a manifest: test)" %
              label_of(name))
-    device = device_of(target, "%s: target" % label_of(name))
+    device = device_of(target, "%s: error[MLF0414]: target" % label_of(name))
     origin = "argument" if module_name else "name; set module_name"
     module_name = module_name or name.replace("-", "_")
     if not is_select(module_name):

@@ -10,7 +10,7 @@ def _mlf_project_impl(ctx):
     library = ctx.attr.library
     if not library:
         if len(info.modules) > 1:
-            fail("%s: library: got '' for an archive of %d modules (%s), none of which can name it; set library" %
+            fail("%s: error[MLF0414]: library: got '' for an archive of %d modules (%s), none of which can name it; set library" %
                  (shown(ctx.label), len(info.modules), ", ".join(info.modules)))
         library = info.modules[0]
     check_file_name(ctx, "library", library)

@@ -15,7 +15,7 @@ def _mlf_quantize_impl(ctx):
     check_extension(ctx, "samples", ["npz"])
     check_shapes(ctx)
     check_values(ctx)
-    device_of(attr.target, "%s: target" % label)
+    device_of(attr.target, "%s: error[MLF0414]: target" % label)
     name = public_name(ctx)
     model = ctx.actions.declare_file("{0}.files/{0}.onnx".format(name))
     report = ctx.actions.declare_file("{0}.files/{0}.json".format(name))

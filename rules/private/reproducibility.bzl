@@ -10,7 +10,7 @@ def _mlf_reproducibility_test_impl(ctx):
     info = info_of(ctx, "archive", MlfInfo)
     groups = ctx.attr.archive[OutputGroupInfo]
     if not hasattr(groups, "again"):
-        fail("%s: archive: got %s, expected an mlf_compile; only models are compiled again" %
+        fail("%s: error[MLF0414]: archive: got %s, expected an mlf_compile; only models are compiled again" %
              (shown(ctx.label), shown(ctx.attr.archive.label)))
     files = [info.archive, groups.again.to_list()[0]]
     arguments = [file.short_path for file in files] + [shown(ctx.attr.archive.label)]

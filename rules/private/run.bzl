@@ -38,11 +38,11 @@ def require_simulator(ctx, info):
         return
     command = simulator_of(info.cpu) if info.simulator == None else info.simulator
     if not command:
-        fail("%s: nothing simulates the board of %s; give its mlf_board a simulator, or test on the host" %
+        fail("%s: error[MLF0414]: nothing simulates the board of %s; give its mlf_board a simulator, or test on the host" %
              (shown(ctx.label), info.elf.short_path))
     install = missing_simulator(command)
     if install:
-        fail("%s: the simulator of %s is not installed; run: %s" % (shown(ctx.label), info.cpu, install))
+        fail("%s: error[MLF0700]: the simulator of %s is not installed; run: %s" % (shown(ctx.label), info.cpu, install))
 
 def place_of(info, path):
     """Where a program runs, as `mlftool run --on` takes it.
@@ -159,7 +159,7 @@ _CACHE = "export MLFTOOL_CACHE=\"$TEST_TMPDIR/cache\""
 def _mlf_test_impl(ctx):
     on_host = info_of(ctx, "runner", MlfRunnerInfo).cpu == "host"
     if on_host == ctx.attr.on_board:
-        fail("%s: runner: got %s, which runs on %s; take %s" % (
+        fail("%s: error[MLF0414]: runner: got %s, which runs on %s; take %s" % (
             shown(ctx.label),
             shown(ctx.attr.runner.label),
             "the host" if on_host else "a board",
@@ -227,10 +227,10 @@ def mlf_device_test(name, runner, vectors, absolute = "", relative = "", **kwarg
 def _driven(ctx, firmware):
     """A host of the image: `mlftool run --driven` with the vectors."""
     if not ctx.attr.archive or not ctx.file.vectors:
-        fail("%s: archive, vectors: got one of them, expected both: what the image has, and what it shall compute" %
+        fail("%s: error[MLF0414]: archive, vectors: got one of them, expected both: what the image has, and what it shall compute" %
              shown(ctx.label))
     if ctx.attr.arguments:
-        fail("%s: arguments: got some, expected none: a host drives the image" % shown(ctx.label))
+        fail("%s: error[MLF0414]: arguments: got some, expected none: a host drives the image" % shown(ctx.label))
     info = info_of(ctx, "archive", MlfInfo)
     module = ctx.attr.module or info.modules[0]
     vectors = ctx.file.vectors.short_path
@@ -350,7 +350,7 @@ _LIMITS = {
 def _mlf_budget_test_impl(ctx):
     limits = limits_of(ctx, sorted(_LIMITS))
     if not limits:
-        fail("%s: a budget needs at least one of: %s" % (shown(ctx.label), ", ".join(sorted(_LIMITS))))
+        fail("%s: error[MLF0414]: a budget needs at least one of: %s" % (shown(ctx.label), ", ".join(sorted(_LIMITS))))
     report = info_of(ctx, "report", MlfReportInfo).report
     arguments = [report.short_path] + ["%s=%d" % item for item in sorted(limits.items())]
     return [executable(ctx, "rules.private.tools.budget", arguments, [report])]

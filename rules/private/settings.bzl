@@ -8,7 +8,7 @@ def _copts_setting_impl(ctx):
     value = ctx.build_setting_value
     for bad in ["\n", "$"]:
         if bad in value:
-            fail("%s: got %s, expected options for the C compiler, with spaces between them" % (shown(ctx.label), repr(value)))
+            fail("%s: error[MLF0414]: got %s, expected options for the C compiler, with spaces between them" % (shown(ctx.label), repr(value)))
     return [platform_common.TemplateVariableInfo({COPTS_VARIABLE: value})]
 
 def _mark_impl(_ctx):

@@ -11,7 +11,7 @@ _PLACES = {
 def _simulators_setting_impl(ctx):
     value = ctx.build_setting_value
     if value not in _PLACES:
-        fail("%s: got '%s', expected %s" % (shown(ctx.label), value, " or ".join(sorted(_PLACES))))
+        fail("%s: error[MLF0414]: got '%s', expected %s" % (shown(ctx.label), value, " or ".join(sorted(_PLACES))))
     return [BuildSettingInfo(value = value)]
 
 simulators_setting = rule(

@@ -83,7 +83,7 @@ def sizes_of(ctx, attribute, target):
     """
     info = target[MlfSizeInfo]
     if not info.json:
-        fail("%s: %s: %s makes no program; expected a cc_binary, cc_test or mlf_firmware" %
+        fail("%s: error[MLF0414]: %s: %s makes no program; expected a cc_binary, cc_test or mlf_firmware" %
              (shown(ctx.label), attribute, shown(target.label)))
     return info.json
 

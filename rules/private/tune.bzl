@@ -17,15 +17,15 @@ def _mlf_tune_impl(ctx):
     check_shapes(ctx)
     check_values(ctx)
     if not ctx.attr.targets:
-        fail("%s: targets: got none, expected targets with a simulated board" % label)
+        fail("%s: error[MLF0414]: targets: got none, expected targets with a simulated board" % label)
     for target in ctx.attr.targets:
         # Simulators of boards count, those of an operating system do not.
         if not is_bare(target):
             known = ", ".join(sorted([name for name in CPUS if is_bare(name)]))
-            fail("%s: targets: got '%s', expected targets with a simulated board: %s" % (label, target, known))
+            fail("%s: error[MLF0414]: targets: got '%s', expected targets with a simulated board: %s" % (label, target, known))
         install = missing_simulator(simulator_of(target))
         if install:
-            fail("%s: the simulator of %s is not installed; run: %s" % (label, target, install))
+            fail("%s: error[MLF0700]: the simulator of %s is not installed; run: %s" % (label, target, install))
     record = ctx.actions.declare_file("{0}.files/{0}.json".format(public_name(ctx)))
     args = ctx.actions.args()
     args.add("tune")

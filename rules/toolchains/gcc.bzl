@@ -92,7 +92,7 @@ def _clang(path):
 
 def _config_impl(ctx):
     if not ctx.attr.gcc:
-        fail("%s: the C compiler for %s is not installed; run: %s" %
+        fail("%s: error[MLF0700]: the C compiler for %s is not installed; run: %s" %
              (ctx.label.name.rpartition("_")[0], ctx.attr.cpu, ctx.attr.install))
     stem = ctx.attr.gcc[:-len("gcc")]
     prefix = ctx.attr.prefix

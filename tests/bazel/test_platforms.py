@@ -120,8 +120,8 @@ def test_a_model_says_so_of_its_platform(refused: str) -> None:
 
 def test_another_processor_takes_no_model_of_a_board(refused: str) -> None:
     assert (
-        "//platforms:wrong_model: deps: got //platforms:m4_lib, a model for cortex-m4, in an image "
-        "for s390x"
+        "//platforms:wrong_model: error[MLF0414]: deps: got //platforms:m4_lib, a model for "
+        "cortex-m4, in an image for s390x"
     ) in refused
 
 

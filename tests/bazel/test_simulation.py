@@ -50,7 +50,10 @@ def test_tags_hold_for_the_action(built: Workspace) -> None:
 def test_another_place_is_refused(built: Workspace) -> None:
     words = ("--nobuild", f"{SETTING}=there", REPORT.format("cortex-m4"))
     talk = built.bazel("build", *built.options(), *words, fails=True)
-    assert "//rules/settings:simulators: got 'there', expected anywhere or here" in talk
+    assert (
+        "//rules/settings:simulators: error[MLF0414]: got 'there', expected anywhere or here"
+        in talk
+    )
 
 
 @pytest.mark.parametrize(

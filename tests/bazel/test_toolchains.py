@@ -163,13 +163,13 @@ def test_another_host_compiler_makes_everything_again(built: Workspace, tmp_path
     [
         (
             "arm-none-eabi",
-            "cortex-m4: the C compiler for cortex-m4 is not installed; run: apt-get install "
-            "gcc-arm-none-eabi libnewlib-arm-none-eabi && bazel shutdown",
+            "cortex-m4: error[MLF0700]: the C compiler for cortex-m4 is not installed; run: "
+            "apt-get install gcc-arm-none-eabi libnewlib-arm-none-eabi && bazel shutdown",
         ),
         (
             "qemu",
-            "the simulator of cortex-m4 is not installed; run: apt-get install qemu-system-arm "
-            "&& bazel shutdown",
+            "error[MLF0700]: the simulator of cortex-m4 is not installed; run: "
+            "apt-get install qemu-system-arm && bazel shutdown",
         ),
     ],
 )

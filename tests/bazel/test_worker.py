@@ -99,7 +99,9 @@ def test_json_and_no_worker_at_all_make_the_same(workspace: Workspace) -> None:
 def test_the_setting_knows_its_values(workspace: Workspace) -> None:
     talk = workspace.bazel("build", *workspace.options(), "--//rules/settings:worker=xml", ONE,
                            fails=True)  # fmt: skip
-    assert "//rules/settings:worker: got 'xml', expected json or off or proto" in talk
+    assert (
+        "//rules/settings:worker: error[MLF0414]: got 'xml', expected json or off or proto" in talk
+    )
 
 
 def test_a_bad_model_is_reported_and_the_worker_goes_on(workspace: Workspace) -> None:
