@@ -24,7 +24,7 @@ def fits(attrs: Attributes, x: TensorType, y: TensorType, known: Known) -> bool:
     """Whether distances have a table, and shares are so many steps of the output."""
     x_scale, y_scale = (float(k.item()) for k in (known[1], known[3]) if k is not None)
     finite = 0 < x_scale < math.inf and 1 / STEPS < y_scale <= 1
-    return x.dtype.is_int8 and y.dtype.bits <= 16 and finite
+    return x.dtype.is_int8 and y.dtype.bits <= 16 and x.elements > 0 and finite
 
 
 def _table(x_scale: float) -> Array:

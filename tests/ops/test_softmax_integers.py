@@ -97,6 +97,14 @@ def test_none_is_left_in_floats() -> None:
     assert {c.kernel.name for c in calls} == {"portable.integer_softmax"}
 
 
+def test_no_element_is_read_of_an_empty_line() -> None:
+    net = Net()
+    x = net.dq(net.input("x", np.int8, (2, 0)), 0.1, np.int8(3))
+    network = net.model(net.q(net.node("Softmax", x), 1 / 256, np.int8(-128)))
+    calls = compile_module(ModuleSpec(network, "m", "cortex-m3")).program.calls
+    assert "portable.integer_softmax" not in {c.kernel.name for c in calls}
+
+
 @pytest.mark.parametrize("case", [(np.int16, 0.01, 1 / 256), (np.int8, 0.1, 2.0)])
 def test_others_stay_floats(case: Any, tmp_path: Path) -> None:
     """Distances of 16 bits have no table, and steps beyond one are nothing to count."""
