@@ -30,25 +30,30 @@ def conv_f32() -> onnx.ModelProto:
 
 
 def quantised_conv(
-    group: int, size: int = 3, last: str = "Relu", least: int = -5, stride: int = 1
+    group: int,
+    size: int = 3,
+    last: str = "Relu",
+    least: int = -5,
+    stride: int = 1,
+    row: Any = np.int8,
 ) -> onnx.ModelProto:
     net = Net()
     ic = 4
-    x = net.dq(net.input("image", np.int8, (1, ic, 6, 5)), 0.05, np.int8(-3))
+    x = net.dq(net.input("image", row, (1, ic, 6, 5)), 0.05, row(-3))
     w = net.const(lowered(weights(4, ic // group, size, size), least), np.int8)
     w = net.dq(w, np.array([0.01, 0.02, 0.03, 0.04]), np.zeros(4, np.int8), 0)
     b = net.const([10, -20, 30, -40], np.int32)
     b = net.dq(b, np.float32([0.01, 0.02, 0.03, 0.04]) * np.float32(0.05), np.zeros(4, np.int32), 0)
     window = {"pads": [size // 2] * 4, "strides": [stride] * 2}
     y = net.node(last, net.node("Conv", x, w, b, group=group, **window))
-    return net.model(net.q(y, 0.04, np.int8(-128)))
+    return net.model(net.q(y, 0.04, row(-128)))
 
 
-def gemm_s8(least: int = -5) -> onnx.ModelProto:
+def gemm_s8(least: int = -5, row: Any = np.int8) -> onnx.ModelProto:
     net = Net()
-    x = net.dq(net.input("features", np.int8, (1, 8)), 0.05, np.int8(4))
+    x = net.dq(net.input("features", row, (1, 8)), 0.05, row(4))
     w = net.dq(net.const(lowered(weights(8, 5), least), np.int8), 0.02, np.int8(0))
-    return net.model(net.q(net.node("MatMul", x, w), 0.1, np.int8(1)))
+    return net.model(net.q(net.node("MatMul", x, w), 0.1, row(1)))
 
 
 def gemm_f32() -> onnx.ModelProto:
@@ -119,6 +124,11 @@ FAMILIES: dict[str, tuple[str, Callable[[], onnx.ModelProto]]] = {
     "dsp_triples": ("cortex-m4", lambda: quantised_conv(1, size=1)),
     "dsp_dense": ("cortex-m4", gemm_s8),
     "dsp_planes": ("cortex-m4", lambda: quantised_conv(4)),
+    "dsp_wide": ("cortex-m4", lambda: quantised_conv(1, row=np.int16)),
+    "dsp_wide_dense": ("cortex-m4", lambda: gemm_s8(row=np.int16)),
+    "dsp_wide_planes": ("cortex-m4", lambda: quantised_conv(4, row=np.int16)),
+    "helium_wide": ("cortex-m55", lambda: quantised_conv(1, row=np.int16)),
+    "integers_wide": (PORTABLE, lambda: quantised_conv(1, row=np.int16)),
     "helium_quads": ("cortex-m55", lambda: quantised_conv(1)),
     "helium_octets": ("cortex-m55", lambda: quantised_conv(4, stride=2)),
     "helium_patches": ("cortex-m55", lambda: quantised_conv(4)),

@@ -18,19 +18,16 @@ from mlftool.ops.contraction import (
     Contraction,
     Quantisation,
     Stored,
-    contraction,
     folded_bias,
-    halves,
     largest,
     pad_rows,
-    reach,
 )
 from mlftool.ops.scalar import Store
 from mlftool.targets.kernels import BYTES, kernel
 from mlftool.targets.kernels.dsp import MOST_TIMES, quads
 from mlftool.targets.kernels.dsp_depthwise import planes_of
 from mlftool.targets.kernels.dsp_triples import entries, held, numbers_of
-from mlftool.targets.kernels.parts import Tile, Walk, walk
+from mlftool.targets.kernels.parts import Tile, Walk, shorts_of, walk
 from mlftool.targets.requantise.forms import Form
 from mlftool.targets.requantise.halfwords import apart, form
 
@@ -62,15 +59,10 @@ def wide_kernel(multiple: int, *, depthwise: bool = False) -> Callable[[WideBid]
 def _wide(
     v: View, depthwise: bool, multiple: int
 ) -> tuple[Contraction, Quantisation, Form, Array] | None:
-    if v.x(0).dtype.name != "int16" or v.known(3).dtype != np.int8:
+    found = shorts_of(v, depthwise=depthwise)
+    if found is None:
         return None
-    c = contraction(v)
-    if len(c.inputs) > 2 or not (c.depthwise if depthwise else c.group == 1):
-        return None
-    c, q = c.planar(), Quantisation.of(v)
-    positive, negative = halves(c, q)
-    if np.any(q.w_zero_point) or (reach(c, q) * (positive - negative)).max(initial=0) >= 2**31:
-        return None
+    c, q = found
     begin, fits = folded_bias(c, q), largest(c, q).max(initial=0) < 2**31
     made = (form if fits else apart)(c, q, multiple)
     begin = begin if fits else begin - c.bias.astype(np.int64)

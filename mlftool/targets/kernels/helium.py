@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from mlftool.ir.graph import Array
-from mlftool.ops.base import Operand
-from mlftool.ops.contraction import Contraction, Quantisation, pad_rows
+from mlftool.ir.graph import Array, View
+from mlftool.ops.base import Kernel, Operand
+from mlftool.ops.contraction import Contraction, Quantisation, largest, pad_rows
+from mlftool.targets.kernels import BYTES, kernel
 from mlftool.targets.kernels.helium_finish import Shape, finish
 from mlftool.targets.kernels.parts import (
     Tile,
@@ -20,6 +21,7 @@ from mlftool.targets.kernels.parts import (
     constants,
     distances_while_reading,
     overlaps,
+    shorts_of,
     walk,
 )
 
@@ -27,33 +29,54 @@ VECTOR = 16  # of a vector
 FAR = 127  # bytes from a pointer that a load reaches
 
 
-def _packed(c: Contraction, column: int) -> Array:
-    """[OC/4, K/16, 4, 16], zeros added."""
+def _packed(c: Contraction, column: int, lanes: int) -> Array:
+    """[OC/4, K/lanes, 4, lanes], zeros added."""
     w = pad_rows(c.weights.reshape(c.oc, -1), 4)
     w = np.pad(w, ((0, 0), (0, column - w.shape[1])))
-    turns = w.reshape(-1, 4, column // VECTOR, VECTOR).transpose(0, 2, 1, 3)
+    turns = w.reshape(-1, 4, column // lanes, lanes).transpose(0, 2, 1, 3)
     return np.ascontiguousarray(turns).reshape(-1)
 
 
 @byte_kernel("mve", signed=True)
 def quads(c: Contraction, q: Quantisation) -> Tile | None:
     """Two pixels x four channels at a time."""
-    rows = min(c.pixels, 2)
-    column = -(-c.depth // VECTOR) * VECTOR
+    return _quads(c, q, "helium.quads", VECTOR, "", "mlf/mve.h")
+
+
+@kernel(*BYTES, needs="mve", unless="size")
+def wide_quads(v: View) -> Kernel | None:
+    """The same of int16, eight products per instruction."""
+    found = shorts_of(v)
+    if found is None or largest(*found).max(initial=0) >= 2**31:
+        return None
+    return _quads(*found, "helium.wide", VECTOR // 2, "_s16", "mlf/mve_wide.h").kernel
+
+
+def _quads(c: Contraction, q: Quantisation, name: str, lanes: int, of: str, header: str) -> Tile:
+    """Of `lanes` products per instruction, by functions whose names end in `of`."""
+    rows, x = min(c.pixels, 2), c.v.x(0).dtype
+    column = -(-c.depth // lanes) * lanes
     count = f"mlf_min_i32(4, {c.oc} - oc)" if c.oc % 4 else "4"
     f = finish(c, q, Shape("pair" if rows == 2 else "one", "oc", count))
-    columns = Operand("columns", "int8_t", "scratch", bytes=rows * column)
+    columns = Operand("columns", x.c, "scratch", bytes=rows * column * x.bytes)
     order = walk(c, rows, column, columns, f.operands)
     return Tile(
-        "helium.quads",
+        name,
         "helium.c.j2",
         c,
-        constants(w=_packed(c, column)),
+        constants(w=_packed(c, column, lanes)),
         order.scratch,
         f,
-        {"column": column, "rows": rows, "fill": q.x_zero_point},
-        cost=c.pixels * (c.oc * (column * 0.12 + 4.0) + column * 0.3),
-        header="mlf/mve.h",
+        {
+            "column": column,
+            "rows": rows,
+            "fill": q.x_zero_point,
+            "of": of,
+            "size": x.bytes,
+            "groups": column // lanes,
+        },
+        cost=c.pixels * (c.oc * (column * 1.92 / lanes + 4.0) + column * 4.8 / lanes),
+        header=header,
         walk=order,
     )
 

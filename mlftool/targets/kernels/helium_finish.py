@@ -23,6 +23,7 @@ from mlftool.ops.contraction import (
     Quantisation,
     folded_bias,
     grows,
+    has_normal_scales,
     pad_rows,
     requantize,
     scale_operand,
@@ -30,6 +31,7 @@ from mlftool.ops.contraction import (
 from mlftool.ops.scalar import Store
 from mlftool.targets.kernels.parts import Residual, after_core, residual
 from mlftool.targets.requantise.fixed import fixed
+from mlftool.targets.requantise.once import once
 from mlftool.targets.requantise.twice import multipliers
 
 MOST_NARROWING = 16  # bits that one instruction shifts while it narrows
@@ -77,6 +79,7 @@ class Finish:
     operands: tuple[Operand, ...]
     includes: tuple[str, ...] = ()
     inplace: tuple[str, ...] = ()
+    bits: int = 8  # of what `vector` makes
 
 
 def finish(c: Contraction, q: Quantisation, shape: Shape) -> Finish:
@@ -91,13 +94,16 @@ def finish(c: Contraction, q: Quantisation, shape: Shape) -> Finish:
         operands = (b, scale_operand(q), *store.operands)
         return Finish(shape, (), store, operands, store.includes, store.inplace)
     operands, lines = vector
-    return Finish(shape, lines, store, (b, *operands), (), store.inplace)
+    bits = c.v.y.dtype.bits
+    return Finish(shape, lines, store, (b, *operands), (), store.inplace, bits)
 
 
 def _vector(
     c: Contraction, q: Quantisation, shape: Shape
 ) -> tuple[tuple[Operand, ...], tuple[str, ...]] | None:
     """Operands and C statements, or None where there is no vector form."""
+    if c.v.x(0).dtype.name == "int16":
+        return _shorts(c, q, shape)
     if not grows(c, q) or not c.v.y.dtype.is_int8:
         return None
     made = (_twice if q.rounding is Rounding.TWICE else _even)(c, q, shape)
@@ -113,6 +119,29 @@ def _vector(
     return (*operands, added.other), (*before, *_sum(added, out, c.oc, shape))
 
 
+def _shorts(
+    c: Contraction, q: Quantisation, shape: Shape
+) -> tuple[tuple[Operand, ...], tuple[str, ...]] | None:
+    """The same of sums of int16, to int16."""
+    if c.v.y.dtype.name != "int16" or after_core(c.v):
+        return None
+    single = once(c, q, 1)
+    if single is not None and single.shift < MOST_NARROWING and single.m.array is not None:
+        m = Operand("m", "int32_t", "const", array=shape.lanes(single.m.array))
+        made = _doubled(m, single.add, single.shift, shape)
+    elif q.rounding is Rounding.EVEN and has_normal_scales(q):
+        scale = np.broadcast_to(q.scale, (c.oc,)).astype(np.float32)
+        operand = Operand("scale", "float", "const", array=shape.lanes(scale))
+        halves = shape.halves("scale", "floats")
+        made = (operand,), (), f"mlf_octet_scaled_s16(acc, {halves}, {q.y_zero_point})"
+    else:
+        return None
+    operands, before, text = made
+    whole = (q.lo, q.hi) == c.v.y.dtype.range
+    out = text if whole else f"mlf_halves_clamp({text}, {q.lo}, {q.hi})"
+    return operands, (*before, f"const mlf_halves out = {out};")
+
+
 Halves = tuple[tuple[Operand, ...], Sequence[str], str]  # what is read, C statements, C of halves
 
 
@@ -121,14 +150,18 @@ def _rounded(operands: tuple[Operand, ...], high: str, shift: int | Number) -> H
     return operands, before, f"mlf_octet_rounded(high, {shift})"
 
 
+def _doubled(m: Operand, add: Number, shift: Number, shape: Shape) -> Halves:
+    """((acc * m >> 32) + add) >> shift: VQDMLASH doubles, and the shift that follows it adds the
+    half itself."""
+    doubled = 2 * add - (1 << shift)
+    return _rounded((m,), f"mlf_octet_products(acc, {shape.halves('m')}, {doubled})", shift + 1)
+
+
 def _even(c: Contraction, q: Quantisation, shape: Shape) -> Halves:
     fix = fixed(c, q)
     if fix is not None and not fix.exact.any() and fix.shift < 16:
         m = Operand("m", "int32_t", "const", array=shape.lanes(fix.multiplier))
-        # VQDMLASH doubles, and the shift that follows it adds the half itself.
-        add = 2 * fix.add - (1 << fix.shift)
-        high = f"mlf_octet_products(acc, {shape.halves('m')}, {add})"
-        return _rounded((m,), high, fix.shift + 1)
+        return _doubled(m, fix.add, fix.shift, shape)
     scale = np.broadcast_to(q.scale, (c.oc,)).astype(np.float32)
     operand = Operand("scale", "float", "const", array=shape.lanes(scale))
     return (

@@ -20,7 +20,9 @@ from mlftool.ops.contraction import (
     fits_int32,
     folded_bias,
     geometry,
+    halves,
     pad_rows,
+    reach,
 )
 from mlftool.ops.pairs import Clamped, Sum, in_integers
 from mlftool.ops.scalar import FUSED, operand_kind, tensor_operand
@@ -44,6 +46,19 @@ def bytes_of(v: View, *, depthwise: bool = False, signed: bool = False) -> Bytes
     if not (x.name == "int8" if signed else x.is_int8) or v.known(3).dtype != np.int8:
         return None
     return None if np.any(q.w_zero_point) or not fits_int32(c, q) else (c, q)
+
+
+def shorts_of(v: View, *, depthwise: bool = False) -> Bytes | None:
+    """The same of inputs that are int16, whose sums fit int32 at least until biases are added."""
+    c = contraction(v)
+    if len(c.inputs) > 2 or not (c.depthwise if depthwise else c.group == 1):
+        return None
+    if v.x(0).dtype.name != "int16" or v.known(3).dtype != np.int8:
+        return None
+    c, q = c.planar(), Quantisation.of(v)
+    positive, negative = halves(c, q)
+    fits = (reach(c, q) * (positive - negative)).max(initial=0) < 2**31
+    return (c, q) if fits and not np.any(q.w_zero_point) else None
 
 
 def byte_kernel(
