@@ -28,7 +28,8 @@ from shards import Shard
 
 REPO = Path(__file__).parents[2]
 PACKAGE = REPO / "mlftool"
-SANDBOX = re.compile(r"/sandbox/\w+-sandbox/\d+/")  # of one run: what changes there, no other sees
+# Of one run: what changes there, no other sees. In /dev/shm the first folder is named by a digest.
+SANDBOX = re.compile(r"/(?:sandbox|\w+-sandbox\.\w+)/\w+-sandbox/\d+/")
 IN_OPEN, IN_Q_OVERFLOW = 0x20, 0x4000
 ALL = "*"  # read, as far as anyone can tell
 # What is another in each run and in no test's interest, besides where its sandbox is.
