@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import kept
 import pytest
 from nested import EVERYTHING, SERVERS, Workspace, digests, make_workspace
 
 
 @pytest.fixture(scope="session")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The disk cache that all workspaces share."""
-    return tmp_path_factory.mktemp("disk_cache")
+    """The disk cache that all workspaces share, those of other shards, too."""
+    return kept.actions() or tmp_path_factory.mktemp("disk_cache")
 
 
 @pytest.fixture(scope="session")

@@ -70,7 +70,7 @@ class Workspace:
 
     def options(self) -> list[str]:
         """Of a build: offline, and sharing one disk cache between servers."""
-        return [*self.loading(), f"--disk_cache={self.cache}"]
+        return [*self.loading(), f"--disk_cache={self.cache}", *in_memory()]
 
     def loading(self) -> list[str]:
         """Of a query, too: wheels that are here already are not fetched again."""
@@ -84,6 +84,17 @@ class Workspace:
     def shutdown(self) -> None:
         SERVERS.append(sum(map(seconds_of, self.server.glob("*/server/server.pid.txt"))))
         self.bazel("shutdown")
+
+
+def in_memory() -> list[str]:
+    """The option that bazelw takes from tools/memory.bazelrc: sandboxes where links cost little, if
+    there is room and programs may be run there."""
+    try:
+        found = os.statvfs("/dev/shm")
+    except OSError:
+        return []
+    roomy = found.f_bavail * found.f_frsize >= 4 << 30 and os.access("/dev/shm", os.W_OK)
+    return ["--sandbox_base=/dev/shm"] if roomy and not found.f_flag & os.ST_NOEXEC else []
 
 
 # Processor seconds of servers, with all that they started: nobody's children, so what the test run

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from nested import IDLE, ROOT, START, Workspace, make_workspace
+from nested import IDLE, ROOT, START, Workspace, in_memory, make_workspace
 from test_hermetic import REPOSITORY
 from test_toolchains import make_compiler
 from test_walkthroughs import BLOCK
@@ -129,7 +129,8 @@ def reader(
     workspace.write_text(text)
     rc = made.folder / ".bazelrc"
     # No compile twice for this test; what is fetched is not in it.
-    rc.write_text(rc.read_text() + f"\nbuild --disk_cache={cache}\n")
+    options = [f"--disk_cache={cache}", *in_memory()]
+    rc.write_text(rc.read_text() + f"\nbuild {' '.join(options)}\n")
     reader = Reader(made, folder)
     wheels, fetch, *_ = blocks("sh")
     reader.run(wheels)

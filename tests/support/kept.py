@@ -85,6 +85,16 @@ def builds() -> Path | None:
     return base / f"builds-{time.strftime('%Y-%m-%d')}" if base else None
 
 
+def actions() -> Path | None:
+    """Today's disk cache of the Bazels that tests start, by the programs that this machine has:
+    actions of a new gcc are new ones."""
+    base = builds()
+    with contextlib.suppress(OSError):  # another system than Debian, which says which it has
+        installed = Path("/var/lib/dpkg/status").read_bytes()
+        return base / f"bazel-{key_of([installed])}" if base else None
+    return None
+
+
 def forget_old() -> None:
     """Remove results that were not used for some days, and builds of the days before yesterday."""
     base, now = folder(), time.time()
