@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NoReturn
 
 from mlftool.builder import Memory, Result, build, raise_problems
 from mlftool.cli.options import add_jobs
@@ -30,17 +31,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_jobs(parser)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> NoReturn:
     """Until it is interrupted. Raises MlfError if the manifest is not even there at first."""
     files = files_of(load(args.manifest))
-    try:
-        _watch(args, files)
-    except KeyboardInterrupt:
-        return 130  # as it has said it ends
-    return 0
+    _watch(args, files)
 
 
-def _watch(args: argparse.Namespace, files: tuple[Path, ...]) -> None:
+def _watch(args: argparse.Namespace, files: tuple[Path, ...]) -> NoReturn:
     """For ever."""
     known = Known()
     built: Stamps | None = None

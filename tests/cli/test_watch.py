@@ -87,7 +87,7 @@ def test_saves_are_builds(folder: Path, watch: Watch) -> None:
     assert "gesture/host-aot.tar: written" in watch.round()
     watch.process.send_signal(signal.SIGINT)
     assert watch.process.wait(timeout=60) == 130
-    assert watch.lines.empty()
+    assert watch.lines.get(timeout=60) == "mlftool: ended by SIGINT\n"
     left = {p.name for p in folder.iterdir()}
     assert left == {"build", "gesture_int8.npz", "gesture_int8.onnx", "models.yaml"}
 
