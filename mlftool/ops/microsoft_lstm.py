@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
-from onnx import NodeProto, helper
+from onnx import GraphProto, NodeProto, helper
 
 from mlftool.onnx_rules.scope import Refuse
 from mlftool.onnx_rules.steps import Steps
 from mlftool.ops.microsoft import microsoft
+from mlftool.ops.recurrent import USUAL
 
 FLOAT = onnx.TensorProto.FLOAT
-USUAL = ["Sigmoid", "Tanh", "Tanh"]
 UNUSUAL = ("activation_alpha", "activation_beta", "clip", "input_forget", "layout")
 WAYS = {"forward": 1, "reverse": 1, "bidirectional": 2}
 
@@ -22,8 +22,8 @@ def _dynamic_lstm(s: Steps) -> None:
     once, the state in each step, which is a Scan.
 
     With other activations, peepholes or lengths of sequences the products stay float."""
-    functions = s.attrs.get("activations") or USUAL
-    usual = functions == USUAL * (len(functions) // 3)
+    functions = s.attrs.get("activations") or list(USUAL["LSTM"])
+    usual = functions == list(USUAL["LSTM"]) * (len(functions) // 3)
     if not usual or any(map(s.attrs.get, UNUSUAL)) or s.x(4) or s.x(7):
         _in_float(s)
         return
@@ -75,30 +75,32 @@ def _walked(
 ) -> tuple[str, str, str]:
     """All hidden states, the last one and the last cell: a Scan over the sums that the gates have
     of the input, from `given` states on. `weights` are of the hidden state, and a bias."""
-    r, r_scale, r_zero, bias = weights
-    body = Steps(NodeProto(output=[f"{given[-1]}.step"]), [])
-    hidden, cell, gates = (f"{given[-1]}.{name}" for name in ("hidden", "cell", "gates"))
-    bytes_, zero, scale = _quantised(body, hidden)
-    total = body("Cast", body("MatMulInteger", bytes_, r, zero, r_zero), to=FLOAT)
-    sums = body("Mul", total, body("Mul", scale, r_scale))
-    sums = body("Add", body("Add", gates, sums), bias)
-    first = body("Split", sums, axis=1, num_outputs=4)
-    parts = [first, *(f"{first}.{k}" for k in range(3))]
-    body.made[-1].output.extend(parts[1:])
-    enter, leave, forget = (body("Sigmoid", part) for part in parts[:3])
-    kept = body("Mul", forget, cell)
-    after = body("Add", kept, body("Mul", enter, body("Tanh", parts[3])))
-    shown = body("Mul", leave, body("Tanh", after))
-    each = body("Identity", shown)
-    infos = [helper.make_tensor_value_info(name, FLOAT, None) for name in (hidden, cell, gates)]
-    results = [helper.make_tensor_value_info(name, FLOAT, None) for name in (shown, after, each)]
-    graph = helper.make_graph(body.made, "step", infos, results)
+    graph = _step(Steps(NodeProto(output=[f"{given[-1]}.step"]), []), given[-1], weights)
     way = [int(back)]
     options = {"scan_input_directions": way, "scan_output_directions": way}
     last = s("Scan", *given, body=graph, num_scan_inputs=1, **options)
     names = f"{last}.cell", f"{last}.all"
     s.made[-1].output.extend(names)
     return names[1], last, names[0]
+
+
+def _step(s: Steps, of: str, weights: tuple[str, str, str, str]) -> GraphProto:
+    """The next hidden state and cell from the last ones and the gates' sums of the input."""
+    r, r_scale, r_zero, bias = weights
+    given = [f"{of}.{name}" for name in ("hidden", "cell", "gates")]
+    bytes_, zero, scale = _quantised(s, given[0])
+    total = s("Cast", s("MatMulInteger", bytes_, r, zero, r_zero), to=FLOAT)
+    sums = s("Add", s("Add", given[2], s("Mul", total, s("Mul", scale, r_scale))), bias)
+    first = s("Split", sums, axis=1, num_outputs=4)
+    s.made[-1].output.extend(parts := [f"{first}.{k}" for k in range(3)])
+    enter, leave, forget = (s("Sigmoid", part) for part in (first, *parts[:2]))
+    cell = s("Add", s("Mul", forget, given[1]), s("Mul", enter, s("Tanh", parts[2])))
+    hidden = s("Mul", leave, s("Tanh", cell))
+    made = (hidden, cell, s("Identity", hidden))
+    infos = [
+        [helper.make_tensor_value_info(n, FLOAT, None) for n in part] for part in (given, made)
+    ]
+    return helper.make_graph(s.made, "step", *infos)
 
 
 def _in_float(s: Steps) -> None:
