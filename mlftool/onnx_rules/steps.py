@@ -59,8 +59,13 @@ class _Attributes(dict[str, Any]):
 class Steps:
     """The nodes that take the place of `node`; a call adds one and returns its value's name."""
 
-    def __init__(self, node: NodeProto, types: Sequence[TensorType | None]) -> None:
-        self.node, self.types = node, types
+    def __init__(
+        self,
+        node: NodeProto,
+        types: Sequence[TensorType | None],
+        consts: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.node, self.types, self.consts = node, types, consts or {}
         self.made: list[NodeProto] = []
         self.attrs: dict[str, Any] = _Attributes(plain_attributes(node))
 

@@ -25,6 +25,10 @@ def _quantised_unary(s: Steps) -> None:
 @microsoft("QLinearSoftmax")
 def _quantised_softmax(s: Steps) -> None:
     """Before opset 13 all axes from `axis` on are one."""
+    if s.type(0).dtype.name == "int8" and np.isinf(s.consts.get(s.x(1), 1)).any():
+        raise UnsupportedError(
+            "its scale is infinite, for which onnxruntime's table has no meaning"
+        )
     shape, axis = s.shape(0, 1, -1), s.attrs.get("axis", -1)
     value = s.dq(0)
     if s.attrs.get("opset", 13) < 13 and axis % len(shape) != len(shape) - 1:

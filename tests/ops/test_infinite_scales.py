@@ -7,9 +7,11 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
-from batch import Job, run_jobs
+from batch import Job, compile_model, run_jobs
 from onnx import numpy_helper, parser
 from oracle import onnxruntime_float
+
+from mlftool.errors import MlfError
 
 HEAD = '<ir_version: 10, opset_import: ["": 21, "com.microsoft": 1]>\n'
 SHARED = {
@@ -60,3 +62,15 @@ def test_equal(top: np.integer, tmp_path_factory: pytest.TempPathFactory) -> Non
         assert not job.failure, (name, job.failure)
         for got, want in zip(job.results, onnxruntime_float(job.model, feeds), strict=True):
             np.testing.assert_array_equal(got["y"], want["y"], err_msg=name)
+
+
+def test_a_softmax_in_operator_format_is_refused() -> None:
+    """onnxruntime makes a table of all differences, in which infinite ones are the greatest."""
+    model = parser.parse_model(
+        f"""{HEAD} g (int8[4,4] x) => (int8[4,4] y)
+        <float inf = {{1}}, int8 z = {{127}}, float s = {{0.0039}}, int8 t = {{-128}}> {{
+        y = com.microsoft.QLinearSoftmax <axis = -1, opset = 13> (x, inf, z, s, t) }}"""
+    )
+    model.graph.initializer[0].CopyFrom(numpy_helper.from_array(SHARED["inf"], "inf"))
+    with pytest.raises(MlfError, match="its scale is infinite"):
+        compile_model(model)
