@@ -68,8 +68,8 @@ def _standard(scope: Scope, node: NodeProto) -> Mapping[str, Any]:
         # Older records take fewer types, and leave shapes open that the newest infers.
         other = _asked(scope, node, newest, types, data) if _extends(newest, schema) else ""
         found = found if isinstance(other, str) else other
-    elif not all(d.WhichOneof("value") for p in found.values() for d in p.tensor_type.shape.dim):
-        values = _as_inputs(node, newest)  # an old Slice that ends before it starts
+    elif _respelt_is_better(node, found):
+        values = _as_inputs(node, newest)
         kinds = {n: type_proto(TensorType(dtype.int64, v.dims)) for n, v in values.items()}
         respelt = helper.make_node(node.op_type, [*node.input, *values], node.output)
         other = _asked(scope, respelt, newest, types | kinds, data | values) if values else ""
@@ -109,6 +109,14 @@ def _extends(newest: OpSchema, schema: OpSchema) -> bool:
     whose inputs or attributes changed are not compared."""
     names = [[formal.name for formal in s.inputs] for s in (newest, schema)]
     return names[0] == names[1] and set(newest.attributes) >= set(schema.attributes)
+
+
+def _respelt_is_better(node: NodeProto, found: Mapping[str, Any]) -> bool:
+    """Whether an extent is open, as of an old Slice that ends before it starts, or something counts
+    from the end, which onnx's inference of a Squeeze before opset 11 passes over."""
+    dims = (d for p in found.values() for d in p.tensor_type.shape.dim)
+    open_ = not all(d.WhichOneof("value") for d in dims)
+    return open_ or any(k < 0 for a in node.attribute for k in a.ints)
 
 
 def _as_inputs(node: NodeProto, newest: OpSchema) -> dict[str, TensorProto]:

@@ -34,8 +34,8 @@ def place(terms: Sequence[str], shape: Sequence[int]) -> str:
 
 
 def _run(v: View, extent: int) -> int:
-    """How many elements to copy at a time: as many as lie together, unless they are packed."""
-    return 1 if v.y.dtype.packed else extent
+    """How many elements to copy at a time, at least one: as many as lie together, unless packed."""
+    return 1 if v.y.dtype.packed else max(1, extent)
 
 
 def _relay_gather(s: Site) -> str | None:

@@ -29,7 +29,7 @@ def differences(layouts: Sequence[Layout], files: Mapping[str, bytes], entry: st
         yield f"has no file '{entry}'"
         return
     if entry.endswith(GRAPH):
-        yield from graphs.differences(layouts[0], files[entry])
+        yield from graphs.differences(layouts[0], files[entry], entry)
         yield from _wrapped(layouts[0], wrappers)
     elif entry.endswith(BYTECODE):
         yield from _bytecode(layouts[0], files[entry], texts, entry)

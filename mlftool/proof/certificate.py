@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -148,8 +149,10 @@ def _figures(certificate: Certificate, module: ModuleRecord) -> Iterator[str]:
     stated = certificate.figures.get("workspace_bytes")
     told = [("metadata.json", main.workspace_bytes) for main in module.memory.main]
     if module.interface is not None:
-        data = parse_json(module.interface)
-        value = data.get("workspace_bytes") if isinstance(data, dict) else None
+        value = None
+        with suppress(ValueError):  # no JSON
+            data = parse_json(module.interface)
+            value = data.get("workspace_bytes") if isinstance(data, dict) else None
         told.append(("the interface", value if isinstance(value, int) else -1))
     planned = not certificate.entry.endswith(agree.GRAPH)  # where the runtime has storages
     if certificate.entry and certificate.layouts and planned:

@@ -10,15 +10,21 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 
+from mlftool.errors import MlfError
 from mlftool.mlf import graph as graphs
 from mlftool.mlf.graph import Entry, Graph, Node
 from mlftool.proof import walk
 from mlftool.proof.layout import CONSTANT, READ, WRITE, Access, Layout, Place, Step
 
 
-def differences(layout: Layout, data: bytes) -> Iterator[str]:
-    """What the graph does otherwise than a Layout, or its storages do not keep, a line each."""
-    graph, _ = graphs.decode(data)
+def differences(layout: Layout, data: bytes, entry: str) -> Iterator[str]:
+    """What the graph, the file `entry`, does otherwise than a Layout, or its storages do not keep, a
+    line each."""
+    try:
+        graph, _ = graphs.decode(data, member=entry)
+    except MlfError as error:
+        yield from (f"{p.path}: {p.message}" for p in error.problems)
+        return
     called = [n for n in graph.nodes if n.function]
     if len(called) != len(layout.steps):
         yield f"the graph makes {len(called)} calls, expected {len(layout.steps)}"

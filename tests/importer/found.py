@@ -188,4 +188,18 @@ FOUND: dict[str, tuple[str, int, str]] = {  # name -> what becomes of it, opset,
         y = ScatterElements <reduction="mul"> (x, i, u)
         z = ScatterElements <reduction="add"> (x, i, u) }""",
     ),
+    "rows and elements of no columns": (
+        AGREES,
+        21,
+        """g (float[2,0,0,0,1] x) => (int64[5,0] p, int64[2,0,0] y, int64[0,0] z)
+        <int64[2,0] i = {}, int64[0,1] k = {}>
+        { p = NonZero (x) y = Gather (p, i) z = GatherND (p, k) }""",
+    ),
+    "axes from the end before opset 11": (
+        AGREES,
+        9,
+        """g (float[2,3] x, float[2,1,4] u) => (float[2,3,1] a, float[2,1,3,1] b, float[2,4] c)
+        { a = Unsqueeze <axes=[-1]> (x) b = Unsqueeze <axes=[1, -1]> (x)
+        c = Squeeze <axes=[-2]> (u) }""",
+    ),
 }

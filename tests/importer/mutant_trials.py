@@ -18,6 +18,7 @@ import random
 import re
 import resource
 import select
+import shutil
 import signal
 import sys
 import tempfile
@@ -32,6 +33,7 @@ if __name__ == "__main__":
     _TESTS = Path(__file__).parents[1]
     sys.path[:0] = [str(_TESTS.parent), str(_TESTS / "support"), str(_TESTS / "importer")]
 
+from containers import CONTAINERS
 from dent import dented
 from mutant_judge import Accepted, disagreements
 from mutant_seeds import seeds
@@ -46,7 +48,9 @@ PATIENCE = 600  # until a child that says nothing is killed
 MEMORY = 2 << 30  # of address space that a compile may add
 BATCH = 200  # mutants of one child
 MENUS = {"damaged": damage, "swapped": swapped, "dented": dented, "woven": woven}
-LINE = re.compile(r"(FILE: error\[MLF0[2-4]\d\d\]: .+|help: .+)")
+ALL_MENUS = (*MENUS, *CONTAINERS)
+SUFFIXES = {"flat": ".tflite", "archived": ".tar"}
+LINE = re.compile(r"(FILE: error\[MLF0[2-6]\d\d\]: .+|help: .+)")
 WARNING = re.compile(r"FILE: warning\[MLF0315\]: output .+|help: .+")
 
 
@@ -66,43 +70,76 @@ def _alarm(_: int, __: FrameType | None) -> NoReturn:
 
 def mutant(seed: int, suite: bool = False, menu: str = "damaged") -> bytes:
     """The mutant of a number."""
-    chance, models = random.Random(seed), seeds(suite)
+    chance = random.Random(seed)
+    if menu in CONTAINERS:
+        return CONTAINERS[menu](chance)
+    models = seeds(suite)
     return MENUS[menu](chance, chance.choice(models), chance.choice(models))
 
 
 def complaint(data: bytes, path: Path) -> tuple[str, bool]:
-    """What is wrong with how the compiler takes a model, or ""; whether it compiled."""
+    """What is wrong with how the compiler takes a model, or how others take an archive, or "";
+    whether it is taken."""
     path.write_bytes(data)
-    archive = path.with_suffix(".tar")
+    if path.suffix == ".tar":
+        return taken_apart(path)
+    archive = path.with_suffix(".out")
+    code, lines, text = told(["compile", str(path), "-o", str(archive)], path)
+    if text:
+        return text, False
+    written = archive.is_file()
+    if written:
+        archive.unlink()
+    if code == 0 and all(map(WARNING.fullmatch, lines)) and written:
+        return "", True
+    if code == 2 and lines and all(map(LINE.fullmatch, lines)):
+        return "wrote an archive all the same" if written else "", False
+    return f"exit {code}, {lines[:3]}", False
+
+
+def taken_apart(path: Path) -> tuple[str, bool]:
+    """The same of an archive: readers agree on it, and leave nothing when they refuse it."""
+    taken = {}
+    for command in ("inspect", "extract", "verify"):
+        folder = path.with_suffix(".out")
+        more = ["--all", str(folder)] if command == "extract" else []
+        code, lines, text = told([command, str(path), *more], path)
+        if text:
+            return f"{command} {text}", False
+        left = folder.exists()
+        shutil.rmtree(folder, ignore_errors=True)
+        if code == 2 and (not lines or not all(map(LINE.fullmatch, lines))) or code not in (0, 2):
+            return f"{command} exit {code}, {lines[:3]}", False
+        if command == "extract" and left == (code == 2):
+            return f"extract exit {code} with {'a' if left else 'no'} folder", False
+        taken[command] = code == 0
+    if taken["verify"] > taken["inspect"]:
+        return f"readers do not agree: {taken}", False
+    return "", taken["verify"]
+
+
+def told(arguments: list[str], path: Path) -> tuple[int, list[str], str]:
+    """A command's exit code, what it says on stderr, and what is wrong if it does not end well."""
     err = io.StringIO()
-    start = time.monotonic()
+    code = 0
     signal.setitimer(signal.ITIMER_PROF, SECONDS)
     try:
-        with contextlib.redirect_stderr(err):
-            code = main(["compile", str(path), "-o", str(archive)])
+        with contextlib.redirect_stderr(err), contextlib.redirect_stdout(io.StringIO()):
+            code = main(arguments)
     except _TooLongError as error:
         place = error.__traceback__
         names = []
         while place:
             names.append(f"{place.tb_frame.f_code.co_name}:{place.tb_lineno}")
             place = place.tb_next
-        return f"took over {SECONDS} s in {' '.join(names[-8:])}", False
+        return code, [], f"took over {SECONDS} s in {' '.join(names[-8:])}"
     except BaseException as error:
-        return f"raised {error!r}", False
+        return code, [], f"raised {error!r}"
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
-    written = archive.is_file()
-    if written:
-        archive.unlink()
     lines = err.getvalue().replace(str(path), "FILE").splitlines()
-    lines = [
-        line for line in lines if not line.startswith("mlftool: compiling ")
-    ]  # when it is slow
-    if code == 0 and all(map(WARNING.fullmatch, lines)) and written:
-        return "", True
-    if code == 2 and lines and all(map(LINE.fullmatch, lines)):
-        return "wrote an archive all the same" if written else "", False
-    return f"exit {code} after {time.monotonic() - start:.0f} s, {lines[:3]}", False
+    # When it is slow it says so.
+    return code, [line for line in lines if not line.startswith("mlftool: compiling ")], ""
 
 
 def try_batch(
@@ -117,7 +154,7 @@ def try_batch(
         data = mutant(number, suite, menu)
         soft = resource.getrlimit(resource.RLIMIT_AS)
         resource.setrlimit(resource.RLIMIT_AS, (usage + MEMORY, soft[1]))
-        text, compiled = complaint(data, folder / "m.onnx")
+        text, compiled = complaint(data, folder / f"m{SUFFIXES.get(menu, '.onnx')}")
         resource.setrlimit(resource.RLIMIT_AS, soft)
         if text:
             yield f"found {number} {text}"
@@ -208,7 +245,7 @@ def main_() -> int:
     add = parser.add_argument
     add("count", type=int, help="how many")
     add("--first", type=int, default=0, help="the first seed (0)")
-    add("--menu", choices=MENUS, default="damaged", help="how models are changed (damaged)")
+    add("--menu", choices=ALL_MENUS, default="damaged", help="how models are changed (damaged)")
     add("--state", type=Path, help="what was found so far; a run goes on from it")
     add("--suite", action="store_true", help="also from the models of onnx's backend tests")
     add("--oracle", action="store_true", help="run what compiles, and compare with onnxruntime")

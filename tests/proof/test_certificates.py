@@ -190,6 +190,34 @@ def test_what_was_tampered_with_is_refused(
     assert said in error, error
 
 
+@pytest.mark.parametrize(
+    ("member", "text"),
+    [
+        ("m.graph", b"{"),
+        ("m.graph", b'{"nodes": []}'),
+        ("m.graph", b"\xff"),
+        ("m.graph", b"[" * 9999),
+        ("m.json", b"{"),
+    ],
+)
+def test_a_malformed_member_is_told_with_its_place(
+    member: str, text: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Behind checksums and digests that fit, each line names the archive and the member."""
+    files = dict(archive(executor="graph").files)
+    own = next(n for n in files if n.endswith(".certificate"))
+    name = own.replace("m.certificate", member)
+    certificate = json.loads(files[own])
+    assert {name} <= files.keys()
+    files[name] = text
+    certificate["files"][name] = checksums.encode({name: text}).decode()[:64]
+    files[own] = json.dumps(certificate).encode()
+    assert verified({**files, checksums.MEMBER: checksums.encode(files)}, tmp_path) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert all(line.startswith(f"{tmp_path / 'm.tar'}: error[MLF0510]: ") for line in lines), lines
+    assert any(member in line or "interface" in line for line in lines), lines
+
+
 @pytest.mark.parametrize("suffix", ["lib0.c", "lib1.c", "kernel.h", ".relay", "m.json"])
 def test_a_changed_file_is_refused(
     suffix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -14,6 +14,7 @@ from grow import Network
 from machine import FIRST, TOGETHER, Finding, try_all, ways_of
 from menu import MENUS, grown
 from other_menu import made
+from schema_menu import drawn
 from shapes import shaped
 from shrink import shrunk
 
@@ -28,7 +29,7 @@ def _neighbour(seed: int, index: int) -> Network:
 
 
 # The generators besides the first.
-OWN_MORE = {"other": made, "shapes": shaped}
+OWN_MORE = {"other": made, "shapes": shaped, "schemas": drawn}
 MORE = {**OWN_MORE, "neighbours": _neighbour}
 OWN = (*MENUS, *OWN_MORE)  # need nothing of another room
 KINDS = (*MENUS, *MORE)

@@ -60,6 +60,7 @@ WAYS = (
     Way("registers", {"target": REGISTERS}),
     Way("dsp", {"target": DSP}),
     Way("weights in a file", {"target": DSP, "pools": POOLS}),
+    Way("bytecode", {"executor": "vm"}),
     Way("fused", {"float_mode": "fused"}, same=False),
     Way("level 0", {"opt_level": 0, "workspace_io": True}, same=False),
     Way("level 1", {"opt_level": 1}, same=False),
@@ -88,6 +89,7 @@ BOARD_WAYS = (
 PROCESSORS = tuple(_board(f"cortex-m{name}") for name in (0, 3, 4, 7, 33, 55))
 RISC_V = ("rv32imc", "rv32imafc")
 VECTORS = {"x86-64-v3": {"avx2", "fma", "bmi2"}, "x86-64-v4": {"avx512vl", "avx512_vnni"}}
+UNKNOWN = ("neighbours", "schemas")  # menus of what we may refuse
 TOGETHER = 16  # layers that share a board's program
 # Of layers that are tried in all shapes: every processor in every way.
 SHAPED_WAYS = tuple(
@@ -160,7 +162,7 @@ def try_all(
                     chosen.update(kernels_of(compiled.program))
                 built.append((n, way, _program(compiled, network)))
             else:
-                if network.menu != "neighbours" or not is_refusal(*compiled):
+                if network.menu not in UNKNOWN or not is_refusal(*compiled):
                     findings.append(Finding(network, way, *compiled))
                 if k == 0:
                     break
@@ -175,7 +177,7 @@ def try_all(
 
 def is_refusal(kind: str, text: str) -> bool:
     """Whether the compiler says in plain words that it does not take a model, as it may say of
-    whatever the fourth generator makes."""
+    what those of UNKNOWN make."""
     return kind == "refused" and "MLF0900" not in text
 
 
