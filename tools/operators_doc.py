@@ -63,6 +63,12 @@ the operator's record says.
 * Dropout before opset 12: everything is kept, so the mask is true; onnxruntime's is false.
 * DynamicQuantizeLSTM: activations stay float, which is closer to the model that was quantised;
   onnxruntime quantises them in each step by what they are in it.
+* QLinearAdd, QLinearMul and QLinearAveragePool round to even before they add the zero point, as
+  QuantizeLinear does; onnxruntime's round after it. By an odd zero point ties differ by one step.
+* Squeeze with a list of no axes leaves its input as it is, as in numpy; onnxruntime removes every
+  axis of extent 1, as without a list.
+* Convolutions leave out what padding adds; onnxruntime multiplies its zeros by weights, which is a
+  NaN where a weight is infinite.
 
 **Strings** are slots of 64 bytes: at most 63 bytes of UTF-8 and zeros after them, `mlf_string` of
 `mlf/text.h`. A constant or an input of Python that is longer is an error; what StringConcat makes

@@ -18,8 +18,8 @@ from mlftool.proof.layout import CONSTANT, READ, WRITE, Access, Layout, Place, S
 
 
 def differences(layout: Layout, data: bytes, entry: str) -> Iterator[str]:
-    """What the graph, the file `entry`, does otherwise than a Layout, or its storages do not keep, a
-    line each."""
+    """What the graph of the file `entry` does otherwise than a Layout, or its storages do not
+    keep, a line each."""
     try:
         graph, _ = graphs.decode(data, member=entry)
     except MlfError as error:

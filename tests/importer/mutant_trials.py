@@ -108,7 +108,7 @@ def taken_apart(path: Path) -> tuple[str, bool]:
             return f"{command} {text}", False
         left = folder.exists()
         shutil.rmtree(folder, ignore_errors=True)
-        if code == 2 and (not lines or not all(map(LINE.fullmatch, lines))) or code not in (0, 2):
+        if (code == 2 and (not lines or not all(map(LINE.fullmatch, lines)))) or code not in (0, 2):
             return f"{command} exit {code}, {lines[:3]}", False
         if command == "extract" and left == (code == 2):
             return f"extract exit {code} with {'a' if left else 'no'} folder", False

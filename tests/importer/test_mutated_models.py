@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from mutant_judge import Accepted, difference, disagreements
-from mutant_trials import BATCH, MENUS, mutant, run
+from mutant_trials import ALL_MENUS, BATCH, mutant, run
 from onnx import parser
 
 CASES = int(os.environ.get("MLFTOOL_FUZZ_CASES", "2000"))
@@ -53,8 +53,17 @@ def test_neighbours(
     assert words.count("agreed" if oracle else "compiled") > count // 5, lines
 
 
+@pytest.mark.parametrize(("menu", "count"), [("flat", 60), ("archived", 20)])
+def test_containers(menu: str, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """.tflite files and archives: read or refused in plain lines, and readers agree."""
+    monkeypatch.setenv("MLF_REPORTS", "")
+    count = count * CASES // 2000
+    lines = [*run(range(SEED, SEED + count), tmp_path, suite=False, oracle=False, menu=menu)]
+    assert {line.partition(" ")[0] for line in lines} <= {"compiled"}, lines
+
+
 def test_a_mutant_is_the_same_again() -> None:
-    for menu in MENUS:
+    for menu in ALL_MENUS:
         one, again, other = (mutant(number, menu=menu) for number in (5, 5, 6))
         assert one == again != other
 

@@ -37,7 +37,9 @@ class Oracles:
                         said = make(self.model).run(None, self.feeds[k])  # type: ignore[operator]
                 except Exception:
                     continue
-                found = self._differs(got, dict(zip(self.names, map(np.asarray, said), strict=True)))
+                found = self._differs(
+                    got, dict(zip(self.names, map(np.asarray, said), strict=True))
+                )
                 text = text or found
                 if not found:
                     text = ""
@@ -60,7 +62,9 @@ def _optimised(model: onnx.ModelProto) -> Any:
 def _room(model: onnx.ModelProto) -> float:
     """Of the coarsest type on the way."""
     codes = {t.data_type for t in model.graph.initializer}
-    codes |= {a.i for n in model.graph.node for a in n.attribute if a.name in ("to", "output_dtype")}
+    codes |= {
+        a.i for n in model.graph.node for a in n.attribute if a.name in ("to", "output_dtype")
+    }
     codes |= {i.type.tensor_type.elem_type for i in model.graph.input}
     return max((COARSE[c] for c in codes if c in COARSE), default=0.0)
 

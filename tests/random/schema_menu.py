@@ -122,7 +122,9 @@ class Drawer:
 
     def __init__(self, rng: np.random.Generator) -> None:
         self.rng = rng
-        self.opset = int(rng.choice((7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 21, 22, 23, 24)))
+        self.opset = int(
+            rng.choice((7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 21, 22, 23, 24))
+        )
         self.arrays: dict[str, Array] = {}  # of narrow types: what carries them
         self.codes: dict[str, int] = {}
         self.pool: list[str] = []
@@ -237,7 +239,11 @@ class Drawer:
     ) -> str:
         name = p.name.lower()
         if p.name in shapes:
-            fits = [n for n in self.pool if self.codes[n] == code and self.arrays[n].shape == shapes[p.name]]
+            fits = [
+                n
+                for n in self.pool
+                if self.codes[n] == code and self.arrays[n].shape == shapes[p.name]
+            ]
             if fits and self.odds(0.7):
                 return str(self.pick(fits))
             kind = "scale" if "scale" in name else ""
@@ -248,7 +254,9 @@ class Drawer:
                 values = np.asarray(lists(self.rng, rank, first or ()))
                 dtype = helper.tensor_dtype_to_np_dtype(code)
                 return self.keep(code, values.astype(dtype), self.odds(0.85))
-        small = "scale" in name or "zero_point" in name or name in ("epsilon", "ratio", "min", "max")
+        small = (
+            "scale" in name or "zero_point" in name or name in ("epsilon", "ratio", "min", "max")
+        )
         if small and place:
             shape = () if self.odds(0.7) or not first else (self.pick(first),)
             return self.tensor(code, shape, self.odds(0.85), "scale" if "scale" in name else "")
@@ -259,7 +267,9 @@ class Drawer:
         return self.tensor(code, shape, self.odds(0.4 if place else 0.08))
 
     def _like(self, first: tuple[int, ...]) -> tuple[int, ...]:
-        kind = self.pick(("same", "same", "ones", "tail", "channel", "last", "scalar", "one", "any", "matrix"))
+        kind = self.pick(
+            ("same", "same", "ones", "tail", "channel", "last", "scalar", "one", "any", "matrix")
+        )
         if kind == "same" or not first:
             return first
         if kind == "ones":
@@ -315,7 +325,9 @@ class Drawer:
         made = [o for n in self.nodes for o in n.output if o in self.pool]
         outs = [o for o in made if o not in read or self.odds(0.2)]
         ins = [i for i in self.inputs if i in read]
-        infos = [helper.make_tensor_value_info(i, self.inputs[i], self.arrays[i].shape) for i in ins]
+        infos = [
+            helper.make_tensor_value_info(i, self.inputs[i], self.arrays[i].shape) for i in ins
+        ]
         consts = [t for n, t in self.consts.items() if n in read]
         ends = [helper.make_empty_tensor_value_info(o) for o in outs]
         graph = helper.make_graph(self.nodes, name, infos, ends, consts)
@@ -354,7 +366,9 @@ def _carried(graph: onnx.GraphProto, codes: Sequence[int], typed: bool = False) 
     for output, code in zip(graph.output, codes, strict=True):
         plain = NARROW.get(code, code)
         if code in NARROW:
-            graph.node.append(helper.make_node("Cast", [output.name], [f"{output.name}_out"], to=plain))
+            graph.node.append(
+                helper.make_node("Cast", [output.name], [f"{output.name}_out"], to=plain)
+            )
             output.name += "_out"
         if typed:
             output.CopyFrom(helper.make_tensor_value_info(output.name, plain, None))
@@ -392,7 +406,9 @@ def numbers(rng: np.random.Generator, code: int, shape: tuple[int, ...], kind: s
         return np.asarray(rng.integers(0, 2, size=shape)).astype(dtype)
     bits = {"int4": 4, "uint4": 4, "int2": 2, "uint2": 2}.get(CODES[code], dtype.itemsize * 8)
     low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if dtype.kind == "i" else (0, 2**bits - 1)
-    narrow = (max(low, -100), min(high, 100)) if rng.random() < 0.5 else (max(low, -3), min(high, 5))
+    narrow = (
+        (max(low, -100), min(high, 100)) if rng.random() < 0.5 else (max(low, -3), min(high, 5))
+    )
     x = rng.integers(narrow[0], narrow[1], size=shape, endpoint=True)
     if kind in ("special", "tame"):
         ends = np.array([low, high, 0, min(high, 1)], dtype)

@@ -13,19 +13,76 @@ Shape = tuple[int, ...]
 
 # Random, of sequences or of strings, of training, or with state outside of the network.
 SKIPPED = frozenset(
-    """RandomNormalLike RandomUniformLike Multinomial Bernoulli Dropout TfIdfVectorizer
-    StringNormalizer RegexFullMatch StringConcat StringSplit SequenceEmpty SequenceConstruct
-    BiasDropout BitmaskDropout BitmaskBiasDropout Sampling Tokenizer ImageDecoder Adam Adagrad
-    Momentum Gradient GreedySearch BeamSearch WhisperBeamSearch MurmurHash3 DynamicTimeWarping
-    SplitToSequence ConcatFromSequence OptionalHasElement SampleOp Snpe EPContext UnfoldTensor
-    IsAllFinite WordConvEmbedding""".split()
+    [
+        "RandomNormalLike",
+        "RandomUniformLike",
+        "Multinomial",
+        "Bernoulli",
+        "Dropout",
+        "TfIdfVectorizer",
+        "StringNormalizer",
+        "RegexFullMatch",
+        "StringConcat",
+        "StringSplit",
+        "SequenceEmpty",
+        "SequenceConstruct",
+        "BiasDropout",
+        "BitmaskDropout",
+        "BitmaskBiasDropout",
+        "Sampling",
+        "Tokenizer",
+        "ImageDecoder",
+        "Adam",
+        "Adagrad",
+        "Momentum",
+        "Gradient",
+        "GreedySearch",
+        "BeamSearch",
+        "WhisperBeamSearch",
+        "MurmurHash3",
+        "DynamicTimeWarping",
+        "SplitToSequence",
+        "ConcatFromSequence",
+        "OptionalHasElement",
+        "SampleOp",
+        "Snpe",
+        "EPContext",
+        "UnfoldTensor",
+        "IsAllFinite",
+        "WordConvEmbedding",
+    ]
 )
 
 # What becomes of a NaN or an infinity the standard does not say.
 STEPS = frozenset(
-    """Cast CastLike DynamicQuantizeLinear DynamicQuantizeMatMul ArgMax ArgMin TopK Hardmax NonZero
-    Unique DynamicQuantizeLSTM MaxPool Max Min Clip ReduceMax ReduceMin GlobalMaxPool
-    ScatterElements NonMaxSuppression MatMulNBits MaxRoiPool RoiAlign Conv FusedConv ConvTranspose""".split()
+    [
+        "Cast",
+        "CastLike",
+        "DynamicQuantizeLinear",
+        "DynamicQuantizeMatMul",
+        "ArgMax",
+        "ArgMin",
+        "TopK",
+        "Hardmax",
+        "NonZero",
+        "Unique",
+        "DynamicQuantizeLSTM",
+        "MaxPool",
+        "Max",
+        "Min",
+        "Clip",
+        "ReduceMax",
+        "ReduceMin",
+        "GlobalMaxPool",
+        "ScatterElements",
+        "NonMaxSuppression",
+        "MatMulNBits",
+        "MaxRoiPool",
+        "RoiAlign",
+        "Conv",
+        "FusedConv",
+        "ConvTranspose",
+    ]
 )
 
 WHOLE = (0, 0, 1, 1, 1, 2, 3, -1)
@@ -71,6 +128,7 @@ ATTRIBUTES: dict[str, Callable[[Rng, int], Any]] = {
     "dilations": lambda rng, rank: rng.choice((1, 1, 1, 2), max(1, rank - 2)).tolist(),
     "output_dtype": lambda rng, _: int(rng.choice((0, 2, 3, 4, 5, 21, 22))),
     "stash_type": lambda rng, _: 1,
+    "sorted": lambda rng, _: 1,  # else any order is right
     "num_heads": lambda rng, _: int(rng.choice((1, 2))),
     "q_num_heads": lambda rng, _: 2,
     "kv_num_heads": lambda rng, _: int(rng.choice((1, 2))),
@@ -169,7 +227,7 @@ def _product(a: str, b: str) -> Callable[[Rng, dict[str, Any]], dict[str, Shape]
         turned = [bool(attrs.get(t, 0)) for t in ("transA", "transB")]
         left = (k, m) if turned[0] else (m, k)
         right = (n, k) if turned[1] else (k, n)
-        if "transA" in attrs or "alpha" in attrs and "transBatchA" not in attrs:
+        if "transA" in attrs or ("alpha" in attrs and "transBatchA" not in attrs):
             return {a: left, b: right, "C": (n,)}
         return {a: (*batch, *left), b: (*batch[rng.integers(len(batch) + 1) :], *right)}
 

@@ -20,6 +20,7 @@ from menu import grown
 from onnx import helper
 from other import Maker
 from other_menu import made
+from schema_menu import drawn
 from seeds import seed_of_sources
 from shapes import shaped
 from shrink import shrunk
@@ -63,6 +64,15 @@ def test_layers_in_all_shapes() -> None:
     print(f"seed {SEED}: {tally}")
     wrong = [str(f) for f in tally.findings if f.kind != "refused" or "MLF0900" in f.text]
     assert not wrong, f"MLFTOOL_RANDOM_SEED={SEED}\n" + "\n".join(wrong)
+
+
+def test_operators_of_schemas() -> None:
+    """Of the sixth generator a few networks, always the same: what it draws is often a matter of
+    opinion, of infinities or of sums that overflow, which somebody has to look at."""
+    tally = campaign(4, 0, 8, 0, kind="schemas")
+    wrong = [str(f) for f in tally.findings]
+    assert tally.networks == 8
+    assert not wrong, wrong
 
 
 def test_the_sources_say_which_kernels_there_are() -> None:
@@ -128,6 +138,7 @@ def test_a_network_grows_the_same_again() -> None:
     assert grown(3, 5).model != grown(3, 6).model
     assert made(3, 5).model == made(3, 5).model
     assert shaped(3, 5).model == shaped(3, 5).model
+    assert drawn(3, 5).model == drawn(3, 5).model
 
 
 def test_shrinking_leaves_what_fails() -> None:
