@@ -12,6 +12,7 @@ import pytest
 from shared import REPO
 
 from mlftool.insight.operators import supports
+from mlftool.ops import OPS
 
 PACKAGE = REPO / "mlftool"
 # What each part may import of mlftool, beside itself. A part that is not listed fails the test.
