@@ -23,7 +23,9 @@ _ONCE = re.compile(r"for \(int32_t (\w+) = 0; \1 < (\d+); \1(?:\+\+| \+= (\d+))\
 _JUMP = re.compile(r"\b(?:continue|break)\b")
 _COMMENT = re.compile(r"(//[^\n]*|/\*.*?\*/)", re.DOTALL)
 _BRACE = re.compile(r'[{}]|"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
-_DECLARATION = re.compile(r"^ *(?:const )?[A-Za-z_]\w* \*?(?:const )?\*?\w+(?:\[[^\n]*\])?(?: = |;|, )")
+_DECLARATION = re.compile(
+    r"^ *(?:const )?[A-Za-z_]\w* \*?(?:const )?\*?\w+(?:\[[^\n]*\])?(?: = |;|, )"
+)
 
 
 def mark(kind: str, text: str = "") -> str:
@@ -121,6 +123,7 @@ _RULES = [
     (re.compile(rf"(?<![\w)\]])\({ZERO}\)"), ZERO),
     (re.compile(rf"(?<![\w)\]])\(([\w.]+) [+-] {ZERO}\)"), r"\1"),
     (re.compile(rf"(?<![\w)\]])\({ZERO} \+ 0\)"), ZERO),
+    (re.compile(rf"(?<=[,=] ){ZERO} \? \w+ : "), ""),
     (re.compile(rf" [+-] {ZERO}{_BINDS}"), ""),
     (re.compile(rf"(?<![\w)\]])\({ZERO} \+ 1\) \* "), ""),
     (re.compile(rf"(?<![\w)\]])\({ZERO} \+ ([\w.]+)\)"), r"\1"),

@@ -13,7 +13,9 @@ from mlftool.ir.holes import Number, filled, form
 from mlftool.ir.loops import ZERO, each
 
 MLFTOOL = Path(__file__).absolute().parents[2] / "mlftool"
-BARE = re.compile(r"for \(int32_t (\S+|\w*{{[^}]*}}) = 0; \1 < {{ [^}]* }}; \1(\+\+| \+= [^;{]*)\) {$")
+BARE = re.compile(
+    r"for \(int32_t (\S+|\w*{{[^}]*}}) = 0; \1 < {{ [^}]* }}; \1(\+\+| \+= [^;{]*)\) {$"
+)
 
 
 def loop(bound: int, body: str, step: int = 1) -> str:
