@@ -69,11 +69,11 @@ MLF_KERNEL void tvmgen_helium_wide_qlinearconv(const int16_t *x, const int8_t *M
 
     }
     const int8_t *wp = w;
-    for (int32_t oc = 0; oc < 4; oc += 4) {
-      const mlf_octet acc = mlf_pair_dot_s16(columns, &wp, 5, b + oc);
-      const mlf_halves out = mlf_halves_clamp(mlf_octet_scaled_s16(acc, mlf_floats_at(scale + oc), mlf_floats_at(scale + oc), -128), -128, 32767);
-      mlf_even_store16(y + p * 4 + oc, out, 4);
-      mlf_odd_store16(y + q * 4 + oc, out, 4);
+    {
+      const mlf_octet acc = mlf_pair_dot_s16(columns, &wp, 5, b);
+      const mlf_halves out = mlf_halves_clamp(mlf_octet_scaled_s16(acc, mlf_floats_at(scale), mlf_floats_at(scale), -128), -128, 32767);
+      mlf_even_store16(y + p * 4, out, 4);
+      mlf_odd_store16(y + q * 4, out, 4);
 
     }
   }

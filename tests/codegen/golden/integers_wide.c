@@ -97,48 +97,46 @@ MLF_KERNEL void tvmgen_integers_wide_qlinearconv(const int16_t *MLF_RESTRICT x, 
     }
 
     const int8_t *weights = w;
-    for (int32_t oc = 0; oc < 4; oc += 4) {
-      int32_t acc00 = b[oc];
-      int32_t acc01 = b[oc + 1];
-      int32_t acc02 = b[oc + 2];
-      int32_t acc03 = b[oc + 3];
-      int32_t acc10 = b[oc];
-      int32_t acc11 = b[oc + 1];
-      int32_t acc12 = b[oc + 2];
-      int32_t acc13 = b[oc + 3];
-      for (int32_t ky = 0; ky < 3; ky++) {
-        const int16_t *x0 = from0 + ky * step0;
-        const int16_t *x1 = from1 + ky * step1;
-        const int8_t *const end = weights + 48;
-        do {
-          const int32_t x00 = x0[0];
-          const int32_t x10 = x1[0];
-          const int32_t w00 = weights[0];
-          acc00 += x00 * w00;
-          acc10 += x10 * w00;
-          const int32_t w10 = weights[1];
-          acc01 += x00 * w10;
-          acc11 += x10 * w10;
-          const int32_t w20 = weights[2];
-          acc02 += x00 * w20;
-          acc12 += x10 * w20;
-          const int32_t w30 = weights[3];
-          acc03 += x00 * w30;
-          acc13 += x10 * w30;
-          x0 += 1;
-          x1 += 1;
-          weights += 4;
-        } while (weights != end);
-      }
-      y[p * 4 + oc] = (int16_t)mlf_requantize_soft(acc00, scale[oc], -128, -128, 32767);
-      y[p * 4 + oc + 1] = (int16_t)mlf_requantize_soft(acc01, scale[oc + 1], -128, -128, 32767);
-      y[p * 4 + oc + 2] = (int16_t)mlf_requantize_soft(acc02, scale[oc + 2], -128, -128, 32767);
-      y[p * 4 + oc + 3] = (int16_t)mlf_requantize_soft(acc03, scale[oc + 3], -128, -128, 32767);
-      y[(p + 1) * 4 + oc] = (int16_t)mlf_requantize_soft(acc10, scale[oc], -128, -128, 32767);
-      y[(p + 1) * 4 + oc + 1] = (int16_t)mlf_requantize_soft(acc11, scale[oc + 1], -128, -128, 32767);
-      y[(p + 1) * 4 + oc + 2] = (int16_t)mlf_requantize_soft(acc12, scale[oc + 2], -128, -128, 32767);
-      y[(p + 1) * 4 + oc + 3] = (int16_t)mlf_requantize_soft(acc13, scale[oc + 3], -128, -128, 32767);
+    int32_t acc00 = b[0];
+    int32_t acc01 = b[1];
+    int32_t acc02 = b[2];
+    int32_t acc03 = b[3];
+    int32_t acc10 = b[0];
+    int32_t acc11 = b[1];
+    int32_t acc12 = b[2];
+    int32_t acc13 = b[3];
+    for (int32_t ky = 0; ky < 3; ky++) {
+      const int16_t *x0 = from0 + ky * step0;
+      const int16_t *x1 = from1 + ky * step1;
+      const int8_t *const end = weights + 48;
+      do {
+        const int32_t x00 = x0[0];
+        const int32_t x10 = x1[0];
+        const int32_t w00 = weights[0];
+        acc00 += x00 * w00;
+        acc10 += x10 * w00;
+        const int32_t w10 = weights[1];
+        acc01 += x00 * w10;
+        acc11 += x10 * w10;
+        const int32_t w20 = weights[2];
+        acc02 += x00 * w20;
+        acc12 += x10 * w20;
+        const int32_t w30 = weights[3];
+        acc03 += x00 * w30;
+        acc13 += x10 * w30;
+        x0 += 1;
+        x1 += 1;
+        weights += 4;
+      } while (weights != end);
     }
+    y[p * 4] = (int16_t)mlf_requantize_soft(acc00, scale[0], -128, -128, 32767);
+    y[p * 4 + 1] = (int16_t)mlf_requantize_soft(acc01, scale[1], -128, -128, 32767);
+    y[p * 4 + 2] = (int16_t)mlf_requantize_soft(acc02, scale[2], -128, -128, 32767);
+    y[p * 4 + 3] = (int16_t)mlf_requantize_soft(acc03, scale[3], -128, -128, 32767);
+    y[(p + 1) * 4] = (int16_t)mlf_requantize_soft(acc10, scale[0], -128, -128, 32767);
+    y[(p + 1) * 4 + 1] = (int16_t)mlf_requantize_soft(acc11, scale[1], -128, -128, 32767);
+    y[(p + 1) * 4 + 2] = (int16_t)mlf_requantize_soft(acc12, scale[2], -128, -128, 32767);
+    y[(p + 1) * 4 + 3] = (int16_t)mlf_requantize_soft(acc13, scale[3], -128, -128, 32767);
   }
 }
 

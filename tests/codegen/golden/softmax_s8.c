@@ -49,25 +49,21 @@ MLF_WEIGHTS MLF_ALIGNED(16) static const uint32_t step0_table[256] = {
 //   out int8[1x7], 0.00390625 * (q + 128)
 //   by portable.integer_softmax
 MLF_KERNEL void tvmgen_softmax_s8_qlinearsoftmax(const int8_t *x, const uint32_t *MLF_RESTRICT table, int8_t *y) {
-  for (int32_t o = 0; o < 1; o++) {
-    for (int32_t i = 0; i < 1; i++) {
-      const int8_t *const from = x + o * 7 + i;
-      int8_t *const to = y + o * 7 + i;
-      int32_t most = from[0];
-      for (int32_t k = 1; k < 7; k++) {
-        most = from[k] > most ? from[k] : most;
-      }
-      uint64_t sum = 0;
-      for (int32_t k = 0; k < 7; k++) {
-        sum += table[most - from[k]];
-      }
-      int32_t shift = 22;
-      const uint32_t factor = mlf_softmax_factor(sum, 1073741824U, &shift);
-      for (int32_t k = 0; k < 7; k++) {
-        const int32_t share = mlf_softmax_share(table[most - from[k]], factor, shift);
-        to[k] = (int8_t)mlf_clamp_i32(share - 128, -128, 127);
-      }
-    }
+  const int8_t *const from = x;
+  int8_t *const to = y;
+  int32_t most = from[0];
+  for (int32_t k = 1; k < 7; k++) {
+    most = from[k] > most ? from[k] : most;
+  }
+  uint64_t sum = 0;
+  for (int32_t k = 0; k < 7; k++) {
+    sum += table[most - from[k]];
+  }
+  int32_t shift = 22;
+  const uint32_t factor = mlf_softmax_factor(sum, 1073741824U, &shift);
+  for (int32_t k = 0; k < 7; k++) {
+    const int32_t share = mlf_softmax_share(table[most - from[k]], factor, shift);
+    to[k] = (int8_t)mlf_clamp_i32(share - 128, -128, 127);
   }
 }
 
