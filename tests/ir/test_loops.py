@@ -121,3 +121,8 @@ def test_templates_declare_their_loops() -> None:
         if BARE.search(line)
     ]
     assert bare == []
+
+
+def test_no_template_has_a_macro_of_that_name() -> None:
+    taken = re.compile(r"{%-? *(?:macro|set) each\b")
+    assert [f.name for f in MLFTOOL.rglob("*.j2") if taken.search(f.read_text())] == []
