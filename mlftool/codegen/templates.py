@@ -51,4 +51,6 @@ def render(template: str, **values: Any) -> str:
 
 def open_text(template: str, **values: Any) -> str:
     """The same with the holes for numbers left open (ir/holes.py)."""
+    hidden = _TEMPLATES.globals.keys() & values.keys()
+    assert not hidden, f"{template}: values hide what every template calls: {', '.join(hidden)}"
     return _TEMPLATES.get_template(template).render(**values)

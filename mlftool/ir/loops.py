@@ -125,7 +125,7 @@ _RULES = [
     (re.compile(rf"(?<![\w)\]])\({ZERO} \+ 0\)"), ZERO),
     (re.compile(rf"(?<=[,=] ){ZERO} \? \w+ : "), ""),
     (re.compile(rf" [+-] {ZERO}{_BINDS}"), ""),
-    (re.compile(rf"(?<![\w)\]])\({ZERO} \+ 1\) \* "), ""),
+    (re.compile(rf"{_FIRST}\({ZERO} \+ 1\) \* "), ""),
     (re.compile(rf"(?<![\w)\]])\({ZERO} \+ ([\w.]+)\)"), r"\1"),
     (re.compile(rf"((?:[(\[?:=,+<>&|-] ?|return |^ *)){ZERO} \+ "), r"\1"),
     (re.compile(rf"((?:[(\[]|[=,?:<>] |return )){ZERO} - (?=[\w(])"), r"\1-"),

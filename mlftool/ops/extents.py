@@ -342,7 +342,7 @@ def split_at(v: View) -> Kernel:
         "outer": math.prod(shape[:axis]),
         "inner": math.prod(shape[axis + 1 :]),
         "extent": shape[axis],
-        "each": [
+        "pieces": [
             {"y": f"y{k}", "bound": bounds[k], "size": f"y{parts + k}", "k": k}
             for k in range(parts)
         ],
