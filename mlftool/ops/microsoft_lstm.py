@@ -76,9 +76,8 @@ def _walked(
     """All hidden states, the last one and the last cell: a Scan over the sums that the gates have
     of the input, from `given` states on. `weights` are of the hidden state, and a bias."""
     graph = _step(Steps(NodeProto(output=[f"{given[-1]}.step"]), []), given[-1], weights)
-    way = [int(back)]
-    options = {"scan_input_directions": way, "scan_output_directions": way}
-    last = s("Scan", *given, body=graph, num_scan_inputs=1, **options)
+    way = {f"scan_{of}_directions": [int(back)] for of in ("input", "output")}
+    last = s("Scan", *given, out=None, body=graph, num_scan_inputs=1, **way)
     names = f"{last}.cell", f"{last}.all"
     s.made[-1].output.extend(names)
     return names[1], last, names[0]
@@ -97,10 +96,8 @@ def _step(s: Steps, of: str, weights: tuple[str, str, str, str]) -> GraphProto:
     cell = s("Add", s("Mul", forget, given[1]), s("Mul", enter, s("Tanh", parts[2])))
     hidden = s("Mul", leave, s("Tanh", cell))
     made = (hidden, cell, s("Identity", hidden))
-    infos = [
-        [helper.make_tensor_value_info(n, FLOAT, None) for n in part] for part in (given, made)
-    ]
-    return helper.make_graph(s.made, "step", *infos)
+    infos = [helper.make_tensor_value_info(name, FLOAT, None) for name in (*given, *made)]
+    return helper.make_graph(s.made, "step", infos[:3], infos[3:])
 
 
 def _in_float(s: Steps) -> None:

@@ -32,8 +32,7 @@ def differences(layout: Layout, data: bytes, entry: str) -> Iterator[str]:
     holds: dict[int, str] = {}  # entry -> what it has
     names = [content for _, content in layout.given]
     for k, argument in enumerate(graph.arguments):
-        entry = graph.nodes[argument].outputs[0]
-        holds[entry] = names[k] if k < len(names) else f"parameter {k}"
+        holds[graph.nodes[argument].outputs[0]] = names[k] if k < len(names) else f"parameter {k}"
     given, steps = dict(holds), []
     for k, (node, step) in enumerate(zip(called, layout.steps, strict=True)):
         accesses = list(_passed(step, node))
@@ -43,10 +42,10 @@ def differences(layout: Layout, data: bytes, entry: str) -> Iterator[str]:
         if len(accesses) != len(entries):
             yield f"call {k} has {len(entries)} tensors, expected {len(accesses)}"
             return
-        for access, entry in zip(accesses, entries, strict=True):
+        for access, e in zip(accesses, entries, strict=True):
             if access.role == WRITE:
-                holds[entry] = access.content
-            yield from (f"call {k}: {text}" for text in _unlike(access, graph, entry, holds))
+                holds[e] = access.content
+            yield from (f"call {k}: {text}" for text in _unlike(access, graph, e, holds))
         places = zip(accesses, entries, strict=True)
         made = tuple(_access(a, _place(graph, e), holds[e]) for a, e in places)
         steps.append(Step(node.function, made))

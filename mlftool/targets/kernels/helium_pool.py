@@ -50,9 +50,9 @@ def means_away(v: View) -> Kernel | None:
     return _bid(v, OPS[v.core.op].kernel(v), (f"const mlf_halves out = {limited};",))
 
 
-def _bid(v: View, portable: Kernel, finish: tuple[str, ...]) -> Kernel | None:
+def _bid(v: View, portable: Kernel | None, finish: tuple[str, ...]) -> Kernel | None:
     """The loops of `portable`, eight channels in one; `finish` makes `out` of int16 `sums`."""
-    if math.prod(v.attr("kernel_shape")) > MOST or v.node.body:
+    if portable is None or math.prod(v.attr("kernel_shape")) > MOST or v.node.body:
         return None
     if not (v.x(0).dtype.is_int8 and v.y.dtype.is_int8):
         return None
