@@ -28,9 +28,9 @@ def fits(attrs: Attributes, x: TensorType, y: TensorType, known: Known) -> bool:
 
 
 def _table(x_scale: float) -> Array:
-    """e^-d for the distances 0 to 255 in units of the input."""
-    worth: Array = np.exp(np.arange(256) * -x_scale) * ONE
-    return np.rint(worth).astype(np.uint32)
+    """e^-d for distances from 0 in units of the input, up to the first that is worth nothing."""
+    worth = np.rint(np.exp(np.arange(256) * -x_scale) * ONE).astype(np.uint32)
+    return worth[: np.count_nonzero(worth) + 1]
 
 
 def _steps(y_scale: float) -> tuple[int, int]:
@@ -51,14 +51,16 @@ def softmax(v: View) -> Kernel:
         n, inner = n * inner, 1
     m, shift = _steps(y_scale)
     low, high = v.y.dtype.range
+    table = _table(x_scale)
     return Kernel(
         "portable.integer_softmax",
         "softmax_integers.c.j2",
         {
             **{"outer": math.prod(shape[:axis]), "n": n, "inner": inner},
             **{"m": m, "shift": shift, "zero": zero, "low": low, "high": high},
+            "last": table.size - 1,
         },
-        around(v, Operand("table", "uint32_t", "const", array=_table(x_scale)), x=x),
+        around(v, Operand("table", "uint32_t", "const", array=table), x=x),
         cost=v.y.elements * 30.0,
         includes=("mlf/softmax.h",),
         inplace=(x,) if v.y.dtype.bytes == 1 else (),

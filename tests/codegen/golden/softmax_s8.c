@@ -8,8 +8,8 @@
 #define MLF_WEIGHTS
 #endif
 
-// table: 256, 1024 bytes
-MLF_WEIGHTS MLF_ALIGNED(16) static const uint32_t step0_table[256] = {
+// table: 223, 892 bytes
+MLF_WEIGHTS MLF_ALIGNED(16) static const uint32_t step0_table[223] = {
   0x80000000,0x73d1b664,0x68cc2b53,0x5ed321a0,0x55cd0c11,0x4da2cbe8,0x463f75a4,0x3f901b69,
   0x39839c80,0x340a7974,0x2f16ac61,0x2a9b84fd,0x268d8821,0x22e25256,0x1f907d39,0x1c8f8768,
   0x19d7beb5,0x17622c6f,0x1528838a,0x1325107b,0x1152aa9b,0x0faca6f1,0x0e2ecc3b,0x0cd5481c,
@@ -37,11 +37,7 @@ MLF_WEIGHTS MLF_ALIGNED(16) static const uint32_t step0_table[256] = {
   0x0000000a,0x00000009,0x00000008,0x00000007,0x00000007,0x00000006,0x00000005,0x00000005,
   0x00000004,0x00000004,0x00000004,0x00000003,0x00000003,0x00000003,0x00000002,0x00000002,
   0x00000002,0x00000002,0x00000002,0x00000001,0x00000001,0x00000001,0x00000001,0x00000001,
-  0x00000001,0x00000001,0x00000001,0x00000001,0x00000001,0x00000001,0x00000000,0x00000000,
-  0x00000000,0x00000000,0x00000000,0x00000000,0x00000000,0x00000000,0x00000000,0x00000000,
-  0x00000000,0x00000000,0x00000000,0x00000000,0x00000000,0x00000000,0x00000000,0x00000000,
-  0x00000000,0x00000000,0x00000000,0x00000000,0x00000000,0x00000000,0x00000000,0x00000000,
-  0x00000000,0x00000000,0x00000000,0x00000000,0x00000000,0x00000000,0x00000000,0x00000000
+  0x00000001,0x00000001,0x00000001,0x00000001,0x00000001,0x00000001,0x00000000
 };
 
 // QLinearSoftmax softmax_1
@@ -57,12 +53,12 @@ MLF_KERNEL void tvmgen_softmax_s8_qlinearsoftmax(const int8_t *x, const uint32_t
   }
   uint64_t sum = 0;
   for (int32_t k = 0; k < 7; k++) {
-    sum += table[most - from[k]];
+    sum += table[mlf_min_i32(most - from[k], 222)];
   }
   int32_t shift = 22;
   const uint32_t factor = mlf_softmax_factor(sum, 1073741824U, &shift);
   for (int32_t k = 0; k < 7; k++) {
-    const int32_t share = mlf_softmax_share(table[most - from[k]], factor, shift);
+    const int32_t share = mlf_softmax_share(table[mlf_min_i32(most - from[k], 222)], factor, shift);
     to[k] = (int8_t)mlf_clamp_i32(share - 128, -128, 127);
   }
 }
