@@ -45,11 +45,13 @@ def computed(v: View) -> Kernel:
         at |= {"xs": 1, "ws": 4, "ys": 6, "yz": 7}
         scale = f"xs[0] * ws[{'oc' if v.x(4).elements > 1 else 0}] / ys[0]"
         lo, hi = v.attr("activation", v.y.dtype.range)
-        finish = f"({v.y.dtype.c})mlf_requantize_wide(acc, {scale}, yz[0], {lo}, {hi})"
+        # A bias of any size: the sum wraps around, as onnxruntime's does.
+        total = "(int32_t)((uint32_t)acc + (uint32_t)b[oc])" if v.has(8) else "acc"
+        finish = f"({v.y.dtype.c})mlf_requantize_wide({total}, {scale}, yz[0], {lo}, {hi})"
     store = Store(v, finish, f"p * {c.oc} + oc", "oc")
     given = {n: i for n, i in at.items() if v.has(i)}
     operands = [tensor_operand(v.graph, n, v.core.inputs[i]) for n, i in given.items()]
-    if "b" not in given:
+    if "b" not in given and name == "Conv":
         operands.append(Operand("b", row.c, "const", array=np.zeros(c.oc, row.numpy)))
     return plain_loops(
         c,
@@ -58,7 +60,8 @@ def computed(v: View) -> Kernel:
         operands,
         10.0,
         quantised=name != "Conv",
-        zero=literal(0, row),
+        row=row.c,
+        start=literal(0, row),
         zero_point="(int32_t)xz[0]" if "xz" in given else "0",
         minus=f" - {_of_channel(v, at)}" if "wz" in given else "",
         onnx=True,
