@@ -30,6 +30,7 @@ _FLAGS = {
     *("largest", "layout", "linear_before_reset", "new_axis", "noop_with_empty_axes", "onesided"),
     *("output_sequence", "periodic", "reverse", "saturate", "select_last_index", "sorted"),
     *("spatial", "storage_order", "training_mode", "transA", "transB", "upper"),
+    *("channels_last", "transBatchA", "transBatchB", "unidirectional"),  # onnxruntime's own
 }
 
 
@@ -49,9 +50,9 @@ def misfit(node: NodeProto, opset: int) -> str:
         return "has no outputs"
     domain = domain_of(node)
     if not _is_known(node, opset):
-        return ""
+        return _flags(node) if domain == "com.microsoft" else ""
     schema = onnx.defs.get_schema(node.op_type, opset, domain)
-    return _count(node, schema) or _attributes(node, schema)
+    return _count(node, schema) or (_flags(node) if not domain else "") or _attributes(node, schema)
 
 
 def _is_known(node: NodeProto, opset: int) -> bool:
@@ -75,6 +76,13 @@ def _count(node: NodeProto, schema: OpSchema) -> str:
     return ""
 
 
+def _flags(node: NodeProto) -> str:
+    for attribute in node.attribute:
+        if attribute.name in _FLAGS and attribute.i not in (0, 1) and not attribute.ref_attr_name:
+            return f"attribute '{attribute.name}' is {attribute.i}; expected 0 or 1"
+    return ""
+
+
 def _attributes(node: NodeProto, schema: OpSchema) -> str:
     if any(a.name.startswith("mlf.") for a in node.attribute):
         return ""  # made by us, in a form of another opset
@@ -87,8 +95,6 @@ def _attributes(node: NodeProto, schema: OpSchema) -> str:
         got: int = attribute.type or _kind(attribute)
         if attribute.ref_attr_name:
             continue
-        if attribute.name in _FLAGS and not domain_of(node) and attribute.i not in (0, 1):
-            return f"attribute '{attribute.name}' is {attribute.i}; expected 0 or 1"
         if wanted == got:
             continue
         if not _empty_list(attribute, wanted):
@@ -132,7 +138,7 @@ def mistyped(node: NodeProto, opset: int, types: Mapping[str, TensorType]) -> st
     """
     domain = domain_of(node)
     if not _is_known(node, opset):
-        return ""
+        return _flags(node) if domain == "com.microsoft" else ""
     schema = onnx.defs.get_schema(node.op_type, opset, domain)
     variables = {c.type_param_str for c in schema.type_constraints}
     bound: dict[str, tuple[str, TensorType]] = {}

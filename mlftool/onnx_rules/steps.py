@@ -123,15 +123,26 @@ class Steps:
             raise Refuse("MLF0303", text) from None
         return self("Constant", value=tensor)
 
-    def dq(self, first: int, axis: int = 1) -> str:
+    def dq(self, first: int, axis: int | None = None) -> str:
         """Dequantised: inputs `first`, its scale and its zero point. A vector of scales runs along
-        `axis`."""
-        by = filter(None, (self.x(first + k) for k in range(3)))
+        `axis`, without which there is one scale."""
+        by = list(filter(None, (self.x(first + k) for k in range(3))))
+        if axis is None:
+            self._one(first + 1)
+            return self("DequantizeLinear", *by)
         return self("DequantizeLinear", *by, axis=axis)
+
+    def _one(self, i: int) -> None:
+        found = self.types[i]
+        if found is not None and found.elements != 1:
+            raise Refuse(
+                "MLF0303", f"scale '{self.x(i)}' has {found.elements} elements; expected 1"
+            )
 
     def q(self, value: str, scale: int) -> str:
         """The node's result: `value` by the scale and zero point from input `scale` on."""
         zero = self.x(scale + 1)
+        self._one(scale)
         if not zero:
             zero = self.const(0, self.type(0).dtype.numpy)
         return self("QuantizeLinear", value, self.x(scale), zero, out=0)

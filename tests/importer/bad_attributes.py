@@ -53,6 +53,23 @@ def attribute_that_is_neither_yes_nor_no(_: Path) -> ModelProto:
     return model([node("ReduceSum", "x", keepdims=2)])
 
 
+OURS = (("", 17), ("com.microsoft", 1))
+
+
+@case
+def flag_of_onnxruntime_that_is_neither(_: Path) -> ModelProto:
+    made = node("FusedGemm", "x x", domain="com.microsoft", transB=-1)
+    return model([made], opsets=OURS)
+
+
+@case
+def scales_where_one_is_expected(_: Path) -> ModelProto:
+    numbers = {"s": np.ones(2, np.float32), "z": np.uint8(0)}
+    made = node("QLinearSigmoid", "q s z s z", domain="com.microsoft")
+    weights = [tensor(name, value) for name, value in numbers.items()]
+    return model([node("Cast", "x", "q", to=2), made], weights=weights, opsets=OURS)
+
+
 @case
 def attribute_refers_to_a_function(_: Path) -> ModelProto:
     made = _transpose(perm=[1, 0])
