@@ -29,7 +29,7 @@ def fits(attrs: Attributes, x: TensorType, y: TensorType, known: Known) -> bool:
 
 def _table(x_scale: float) -> Array:
     """e^-d for distances from 0 in units of the input, up to the first that is worth nothing."""
-    worth = np.rint(np.exp(np.arange(256) * -x_scale) * ONE).astype(np.uint32)
+    worth: Array = np.rint(np.exp(np.arange(256) * -x_scale) * ONE).astype(np.uint32)
     return worth[: np.count_nonzero(worth) + 1]
 
 
