@@ -46,7 +46,7 @@ def entered(tokens: Sequence[Token]) -> list[Token]:
     while (at := _next(rest, start)) is not None:
         head = next(k for k in range(at, len(rest)) if rest[k][0] == HEAD)
         header = _ONCE.match("".join(text for _, text in rest[at + 1 : head]))
-        if header and int(header[2]) <= int(header[3] or 1):
+        if header and 0 < int(header[2]) <= int(header[3] or 1):
             body, after = _body(rest[head + 1 :])
             if not _jumps(body):
                 rest = _alone(rest[:at], _zeroed(body, header[1]), after)

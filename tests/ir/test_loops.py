@@ -38,7 +38,7 @@ def test_what_one_turn_computes_stays(body: str, alone: str) -> None:
 
 
 def test_loops_of_more_turns_stay() -> None:
-    for bound, step in ((2, 1), (Number(4), 2), (5, Number(4))):
+    for bound, step in ((0, 1), (Number(0), 4), (2, 1), (Number(4), 2), (5, Number(4))):
         assert f"; k < {int(bound)}; k" in loop(bound, "y[k] = 0;", step)
     assert "for (" in loop(1, "if (x[k]) continue;")
     assert "for (" in filled(f"{each('k', 'n')}\n}}\n")
