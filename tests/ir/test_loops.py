@@ -49,6 +49,15 @@ def test_names_that_occur_elsewhere_stay_in_a_block() -> None:
     assert filled(text) == "  const int32_t a = 2;\n  {\n    const int32_t a = 0;\n  }\n"
 
 
+@pytest.mark.parametrize("declared", ["", "  const int32_t a = 2;\n"])
+def test_a_hint_for_the_compiler_leaves_with_its_loop(declared: str) -> None:
+    body = "    const int32_t a = k;\n  }\n"
+    text = f"{declared}  f();\n  MLF_UNROLL({Number(3)})\n  {each('k', Number(1))}\n{body}"
+    assert "MLF_UNROLL" not in filled(text)
+    assert "const int32_t a = 0;" in filled(text)
+    assert "MLF_UNROLL" in filled(text.replace("i1", "i2"))
+
+
 def test_loops_in_loops() -> None:
     inner = f"    {each('j', Number(1))}\n      y[i * 4 + j] = '}}';\n    }}\n"
     text = f"  {each('i', Number(3))}\n{inner}  }}\n".replace("'}'", '"}"')
