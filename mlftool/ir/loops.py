@@ -21,7 +21,7 @@ ZERO = "\1"  # a zero that stands for a term: what it is multiplied with and add
 
 _ONCE = re.compile(r"for \(int32_t (\w+) = 0; \1 < (\d+); \1(?:\+\+| \+= (\d+))\) \{$")
 _JUMP = re.compile(r"\b(?:continue|break)\b")
-_HINT = re.compile(r"(?<=\n) *MLF_UNROLL\([^\n]*\)\n( *)$")
+_HINT = re.compile(r"(?<=\n) *MLF_(?:UNROLL\([^\n]*\)|ROLLED)\n( *)$")
 _COMMENT = re.compile(r"(//[^\n]*|/\*.*?\*/)", re.DOTALL)
 _BRACE = re.compile(r'[{}]|"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _DECLARATION = re.compile(

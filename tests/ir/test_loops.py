@@ -50,12 +50,13 @@ def test_names_that_occur_elsewhere_stay_in_a_block() -> None:
 
 
 @pytest.mark.parametrize("declared", ["", "  const int32_t a = 2;\n"])
-def test_a_hint_for_the_compiler_leaves_with_its_loop(declared: str) -> None:
+@pytest.mark.parametrize("hint", [f"MLF_UNROLL({Number(3)})", "MLF_ROLLED"])
+def test_a_hint_for_the_compiler_leaves_with_its_loop(declared: str, hint: str) -> None:
     body = "    const int32_t a = k;\n  }\n"
-    text = f"{declared}  f();\n  MLF_UNROLL({Number(3)})\n  {each('k', Number(1))}\n{body}"
-    assert "MLF_UNROLL" not in filled(text)
+    text = f"{declared}  f();\n  {hint}\n  {each('k', Number(1))}\n{body}"
+    assert "MLF_" not in filled(text)
     assert "const int32_t a = 0;" in filled(text)
-    assert "MLF_UNROLL" in filled(text.replace("i1", "i2"))
+    assert "MLF_" in filled(text.replace("i1", "i2"))
 
 
 def test_loops_in_loops() -> None:
