@@ -21,6 +21,7 @@ ZERO = "\1"  # a zero that stands for a term: what it is multiplied with and add
 
 _ONCE = re.compile(r"for \(int32_t (\w+) = 0; \1 < (\d+); \1(?:\+\+| \+= (\d+))\) \{$")
 _JUMP = re.compile(r"\b(?:continue|break)\b")
+_HINT = re.compile(r"(?<=\n) *MLF_(?:UNROLL\([^\n]*\)|ROLLED)\n( *)$")
 _COMMENT = re.compile(r"(//[^\n]*|/\*.*?\*/)", re.DOTALL)
 _BRACE = re.compile(r'[{}]|"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _DECLARATION = re.compile(
@@ -46,7 +47,7 @@ def entered(tokens: Sequence[Token]) -> list[Token]:
     while (at := _next(rest, start)) is not None:
         head = next(k for k in range(at, len(rest)) if rest[k][0] == HEAD)
         header = _ONCE.match("".join(text for _, text in rest[at + 1 : head]))
-        if header and int(header[2]) <= int(header[3] or 1):
+        if header and 0 < int(header[2]) <= int(header[3] or 1):
             body, after = _body(rest[head + 1 :])
             if not _jumps(body):
                 rest = _alone(rest[:at], _zeroed(body, header[1]), after)
@@ -92,14 +93,27 @@ def _alone(before: list[Token], body: list[Token], after: list[Token]) -> list[T
     """A body in the place of its loop: in a block of its own where the names that it declares
     occur elsewhere, too."""
     if _clash(body, [*before, *after]):
-        return [*before, ("", "{"), *body, *after]
+        return [*_without_hint(before), ("", "{"), *body, *after]
     indent = before[-1][1].rpartition("\n")[2]
     before[-1] = "", before[-1][1].removesuffix(indent)
+    before = _without_hint(before)
     body = [(kind, text if kind else text.replace("\n  ", "\n")) for kind, text in body]
     body[0] = "", body[0][1].removeprefix("\n")
     body[-1] = "", body[-1][1].rstrip(" ")
     after[0] = "", after[0][1].removeprefix("}").removeprefix("\n")
     return [*before, *body, *after]
+
+
+def _without_hint(before: list[Token]) -> list[Token]:
+    """The same without a line that tells the compiler how to unroll the loop after it."""
+    text = ""
+    for k in range(len(before) - 1, -1, -1):
+        if before[k][0] in MARKS or text.count("\n") > 1:
+            break
+        text = before[k][1] + text
+        if found := _HINT.search(text):
+            return [*before[:k], ("", text[: found.start()] + found[1])]
+    return before
 
 
 def _clash(body: Sequence[Token], others: Sequence[Token]) -> bool:

@@ -38,7 +38,7 @@ def test_what_one_turn_computes_stays(body: str, alone: str) -> None:
 
 
 def test_loops_of_more_turns_stay() -> None:
-    for bound, step in ((2, 1), (Number(4), 2), (5, Number(4))):
+    for bound, step in ((0, 1), (Number(0), 4), (2, 1), (Number(4), 2), (5, Number(4))):
         assert f"; k < {int(bound)}; k" in loop(bound, "y[k] = 0;", step)
     assert "for (" in loop(1, "if (x[k]) continue;")
     assert "for (" in filled(f"{each('k', 'n')}\n}}\n")
@@ -47,6 +47,16 @@ def test_loops_of_more_turns_stay() -> None:
 def test_names_that_occur_elsewhere_stay_in_a_block() -> None:
     text = f"  const int32_t a = 2;\n  {each('k', 1)}\n    const int32_t a = k;\n  }}\n"
     assert filled(text) == "  const int32_t a = 2;\n  {\n    const int32_t a = 0;\n  }\n"
+
+
+@pytest.mark.parametrize("declared", ["", "  const int32_t a = 2;\n"])
+@pytest.mark.parametrize("hint", [f"MLF_UNROLL({Number(3)})", "MLF_ROLLED"])
+def test_a_hint_for_the_compiler_leaves_with_its_loop(declared: str, hint: str) -> None:
+    body = "    const int32_t a = k;\n  }\n"
+    text = f"{declared}  f();\n  {hint}\n  {each('k', Number(1))}\n{body}"
+    assert "MLF_" not in filled(text)
+    assert "const int32_t a = 0;" in filled(text)
+    assert "MLF_" in filled(text.replace("i1", "i2"))
 
 
 def test_loops_in_loops() -> None:

@@ -49,7 +49,6 @@ MLF_KERNEL void tvmgen_dsp_rows_qlinearconv(const int8_t *x, const uint32_t *MLF
       const int8_t *from = x + iy * 20;
       to += 1;
       for (int32_t ix = 0; ix < 5; ix++) {
-        MLF_UNROLL(4)
         const uint32_t v = mlf_load32(from);
         to[0] = mlf_sxtb16(v);
         to[7] = mlf_sxtb16_ror8(v);
