@@ -46,9 +46,9 @@ def findings(seed: int, first: int, count: int, made: Counter[str]) -> Iterator[
         made["networks"] += 1
         for n, processor in enumerate(PROCESSORS):
             way = (FIRST, *WAYS)[n and (k + n) % (1 + len(WAYS))]
-            options = {**way.options, "target": processor}
             asked = EXECUTORS[k % len(EXECUTORS)] if way is FIRST else EXECUTORS[0]
-            spec = ModuleSpec(network.model, "m", verify=True, **asked, **options)
+            asked = {**asked, **way.options, "target": processor}
+            spec = ModuleSpec(network.model, "m", verify=True, **asked)
             try:
                 bundle = compile_modules([spec])
             except MlfError as error:
