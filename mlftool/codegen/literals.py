@@ -23,7 +23,7 @@ def initialiser(array: Array) -> str:
     if kind.kind in ("i", "u") and kind.bits <= 16:
         return _wrapped(list(map(str, flat.tolist())))
     if kind.name == "uint32":  # a hexadecimal constant needs no suffix, and shows packed bytes
-        return _wrapped([f"0x{x:08x}" for x in flat.tolist()])
+        return _wrapped([f"{x:#x}" for x in flat.tolist()])
     if kind.name == "int32" and bool(np.all(flat != np.iinfo(np.int32).min)):
         return _wrapped(list(map(str, flat.tolist())))  # no parentheses: nothing binds tighter
     if kind.name == "float32" and bool(np.all(np.isfinite(flat))):

@@ -72,7 +72,9 @@ def _tensors(m: ModuleRecord, interface: Interface | None) -> Iterator[str]:
 
 def _tensor_row(kind: str, t: Tensor) -> str:
     shape = " x ".join(map(str, t.shape)) or "scalar"
-    value = "" if t.scale is None else f"{t.scale:.9g} * (q - {t.zero_point})"
+    zero = t.zero_point or 0
+    less = f"+ {-zero}" if zero < 0 else f"- {zero}"
+    value = "" if t.scale is None else f"{t.scale:.9g} * (q {less})"
     cells = (kind, _code(t.name), _code(t.c_name), t.dtype.name, shape, t.size_bytes, value)
     return "| " + " | ".join(map(str, cells)) + " |"
 

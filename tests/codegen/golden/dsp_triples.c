@@ -10,8 +10,8 @@
 
 // c2 int8[4x4x1x1], for a few channels each: biases, two halfwords 256 * w1 + w0 a word, biases, the numbers of requantisation: 12, 48 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const uint32_t step1_weights[12] = {
-  0x0000000a,0x03fe00fb,0x0005fd02,0xfffffff2,0x199999c0,0x33333380,0x00000009,0x04ff01fc,
-  0x00fbfe03,0xffffffea,0xbd19999a,0x66666700
+  0xa,0x3fe00fb,0x5fd02,0xfffffff2,0x199999c0,0x33333380,0x9,0x4ff01fc,0xfbfe03,0xffffffea,
+  0xbd19999a,0x66666700
 };
 
 // Transpose conv_3, perm 0 2 3 1
