@@ -11,29 +11,30 @@ extern "C" {
 
 /* What exponentials are multiplied by: m * 2^-shift steps for the line's sum, which is 2^31 at
  * least. m is less than 2^31. `shift` becomes that of their products' upper words. The division is
- * the school's, since compilers call a function for one of 64 bits. */
+ * the school's, since compilers call a function for one of 64 bits. No branch depends on the sum.
+ */
 static inline uint32_t mlf_softmax_factor(uint64_t sum, uint32_t m, int32_t *shift) {
-  uint64_t divisor = sum;
+  uint32_t upper = (uint32_t)(sum >> 32);
+  int32_t by = 0; /* the bits of the upper word */
+  for (int32_t step = 16; step > 0; step >>= 1) {
+    const int32_t more = (upper >> step) != 0U ? step : 0;
+    upper >>= more;
+    by += more;
+  }
+  by += (int32_t)upper;
+  const uint32_t divisor = (uint32_t)(sum >> by);
   uint32_t rest = m;
   uint32_t quotient = 0;
-  while ((divisor >> 32) != 0U) {
-    divisor >>= 1;
-    *shift += 1;
+  for (int32_t k = 0; k < 32; k++) {
+    const uint32_t top = rest >> 31;
+    rest <<= 1;
+    const uint32_t one = top | ((rest >= divisor) ? 1U : 0U);
+    rest -= divisor & (0U - one);
+    quotient = (quotient << 1) | one;
   }
-  if (*shift <= 31) {
-    for (int32_t k = 0; k < 32; k++) {
-      const uint32_t top = rest >> 31;
-      rest <<= 1;
-      quotient <<= 1;
-      if ((top != 0U) || (rest >= (uint32_t)divisor)) {
-        rest -= (uint32_t)divisor;
-        quotient |= 1U;
-      }
-    }
-  } else { /* less than half a step */
-    *shift = 31;
-  }
-  return quotient;
+  const int32_t found = *shift + by;
+  *shift = found > 31 ? 31 : found;
+  return found > 31 ? 0U : quotient; /* less than half a step */
 }
 
 /* The steps of an exponential, rounded to the nearest, ties to even. */

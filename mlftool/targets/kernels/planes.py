@@ -96,8 +96,11 @@ class Plane:
 
     @property
     def overtakes(self) -> bool:
-        """Whether a channel's outputs never land on pixels of it that are still to be read."""
+        """Whether a channel's outputs never land on pixels of it that are still to be read, nor on
+        those of channels after it, as those of another size would."""
         c, outer, inner = self.c, self.outer, self.inner
+        if c.v.x(0).dtype.bytes != c.v.out.dtype.bytes:
+            return False
         if c.batch > 1 or c.pixels > c.inputs[0] * c.inputs[1]:
             return False
         for done in range(self.band, outer.n_out, self.band):
