@@ -133,7 +133,7 @@ class Steps:
         return self("DequantizeLinear", *by, axis=axis)
 
     def _one(self, i: int) -> None:
-        found = self.types[i]
+        found = self.types[i] if i < len(self.types) else None
         if found is not None and found.elements != 1:
             raise Refuse(
                 "MLF0303", f"scale '{self.x(i)}' has {found.elements} elements; expected 1"

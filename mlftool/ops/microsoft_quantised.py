@@ -83,6 +83,7 @@ def quantised_gemm(s: Steps) -> None:
     units of the products, alpha included; the output is float if it has no scale."""
     if bool(s.x(7)) != bool(s.x(8)):  # onnxruntime gives floats that are divided by the scale
         raise UnsupportedError("QGemm with a scale or a zero point of its output; supported: both")
+    attrs = s.known_to("Gemm")
     a, b = s.dq(0), s.dq(3, axis=0 if s.attrs.get("transB", 0) else 1)
     bias: tuple[str, ...] = ()
     if s.x(6):
@@ -93,9 +94,9 @@ def quantised_gemm(s: Steps) -> None:
             unit = s("Reshape", unit, s.const([], np.int64))
         bias = (s("DequantizeLinear", s.x(6), unit, axis=-1),)
     if s.x(7):
-        s.q(s("Gemm", a, b, *bias, **s.known_to("Gemm")), 7)
+        s.q(s("Gemm", a, b, *bias, **attrs), 7)
     else:
-        s("Gemm", a, b, *bias, out=0, **s.known_to("Gemm"))
+        s("Gemm", a, b, *bias, out=0, **attrs)
 
 
 @microsoft("MatMulIntegerToFloat", boxes=True)

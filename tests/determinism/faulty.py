@@ -75,6 +75,8 @@ def one(arguments: list[str], out: Path, n: int, number: int) -> tuple[int, str,
 
 
 def everything(out: Path, arguments: list[str], number: int, step: int) -> None:
+    shutil.rmtree(out)  # with the cache of what this process has compiled, which children know
+    out.mkdir()
     assert one(arguments, out, 0, 0)[0] == 0
     whole, n, fired = tree(out), 1, True
     while fired:

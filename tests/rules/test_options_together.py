@@ -98,7 +98,7 @@ def test_the_compiler_refuses_it_too(given: dict[str, Any]) -> None:
 
 
 def test_words_that_an_option_lacks_are_refused() -> None:
-    for name, wrong in {"optimize": "both", "float_mode": "fast", "weights": "hex"}.items():
+    for name, wrong in {"optimize": "both", "float_mode": "quick", "weights": "hex"}.items():
         words = name.replace("_", " ")
         with pytest.raises(MlfError, match=f"{words} '{wrong}', expected "):
             compile_module(ModuleSpec(MODEL, **{name: wrong}))  # type: ignore[arg-type]
