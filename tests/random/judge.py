@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 import numpy as np
 import onnx
+from apart import apart
 from grow import Array, Feed, Network, Single, elements_of_a_mean, opset_of, session_of
 from onnx import helper, numpy_helper
 
@@ -20,20 +21,28 @@ FEW, MANY = 4, 48
 TOLERANCE = 1e-5
 
 
+class OracleDiedError(Exception):
+    """onnxruntime ended its process."""
+
+
 class Judge:
-    """The truth about one network."""
+    """The truth about one network. Raises OracleDiedError."""
 
     def __init__(self, network: Network) -> None:
         self.network = network
         graph = network.model.graph
         self.names = [o.name for o in graph.output]
-        session = session_of(network.model)
-        self.expected = [
-            dict(zip(self.names, session.run(None, feed), strict=True)) for feed in network.feeds
-        ]
+        expected = apart(self._asked)
+        if expected is None:
+            raise OracleDiedError(network.name)
+        self.expected = expected
         self.consts = {t.name: numpy_helper.to_array(t) for t in graph.initializer}
         self._singles: list[Single] = []
         self._spread: dict[tuple[int, int], Feed] = {}
+
+    def _asked(self) -> list[Feed]:
+        session, feeds = session_of(self.network.model), self.network.feeds
+        return [dict(zip(self.names, session.run(None, feed), strict=True)) for feed in feeds]
 
     def wrong(self, results: list[Feed]) -> str:
         """The first output that is not what it should be, in words; "" if all are."""

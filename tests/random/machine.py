@@ -18,7 +18,7 @@ import numpy as np
 from batch import program_of
 from board_machines import flags_of, is_here, machine_of
 from grow import Feed, Network
-from judge import Judge
+from judge import Judge, OracleDiedError
 from programs import HERE, SANITIZED, Build, Machine, run_programs
 from units import Program
 
@@ -238,7 +238,11 @@ def _judged(
     network: Network, ways: Sequence[Way], results: Mapping[Way, list[Feed]]
 ) -> list[Finding]:
     findings: list[Finding] = []
-    judge = (network.truth or Judge)(network)
+    try:
+        judge = (network.truth or Judge)(network)
+    except OracleDiedError as died:  # then the ways have each other
+        print(f"{died}: onnxruntime ended its process")
+        judge = None
     first = results[ways[0]]
     for way, found in results.items():
         if text := bits_differ(found[0], found[-1]):
@@ -247,7 +251,7 @@ def _judged(
             text := bits_differ(found[0], first[0]) or bits_differ(found[1], first[1])
         ):
             findings.append(Finding(network, way, "bits", text))
-        elif (way is ways[0] or not way.same) and (text := judge.wrong(found[:-1])):
+        elif judge and (way is ways[0] or not way.same) and (text := judge.wrong(found[:-1])):
             findings.append(Finding(network, way, "wrong", text))
     return findings
 

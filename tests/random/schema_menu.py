@@ -8,8 +8,6 @@ onnxruntime does not take is drawn anew. Types that numpy lacks come from a Cast
 from __future__ import annotations
 
 import math
-import os
-import pickle
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -18,6 +16,7 @@ from typing import Any
 import numpy as np
 import onnx
 import onnxruntime
+from apart import apart
 from grow import Array, Feed, Network, session_of
 from onnx import TensorProto, defs, helper, numpy_helper
 from onnxruntime.capi import onnxruntime_pybind11_state as native
@@ -426,27 +425,14 @@ def drawn(seed: int, index: int) -> Network:
 
 
 def _apart(seed: int, index: int, attempt: int) -> Network | None:
-    told, tell = os.pipe()
-    process = os.fork()
-    if process == 0:
-        os.close(told)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-        try:
-            network = _attempt(seed, index, attempt)
-            data = pickle.dumps((network.model.SerializeToString(), network.feeds))
-            with os.fdopen(tell, "wb") as pipe:
-                pipe.write(data)
-        finally:
-            os._exit(0)
-    os.close(tell)
-    with os.fdopen(told, "rb") as pipe:
-        data = pipe.read()
-    os.waitpid(process, 0)
-    if not data:
+    def work() -> tuple[bytes, Sequence[Feed]]:
+        network = _attempt(seed, index, attempt)
+        return network.model.SerializeToString(), network.feeds
+
+    if (made := apart(work)) is None:
         return None
-    model, feeds = pickle.loads(data)
-    made = onnx.load_model_from_string(model)
-    return Network(f"s{seed}_{index}", made, feeds, "schemas", Oracles)
+    model, feeds = onnx.load_model_from_string(made[0]), made[1]
+    return Network(f"s{seed}_{index}", model, feeds, "schemas", Oracles)
 
 
 def _attempt(seed: int, index: int, attempt: int) -> Network:

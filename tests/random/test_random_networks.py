@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from apart import apart
 from campaign import BATCH, campaign
 from grow import Grower, Network, NotThisError, make_model, session_of, value_info
 from judge import Judge
@@ -131,6 +132,11 @@ def test_samples_that_are_normalised_have_noise() -> None:
     g.add("InstanceNormalization", x, g.normal(1), g.normal(1))
     network = g.network("alike", samples=1)
     assert Judge(network).spread(0, 4)[network.model.graph.output[0].name].min() > 1e-4
+
+
+def test_work_apart_may_end_its_process() -> None:
+    assert apart(lambda: [np.float32(2)]) == [np.float32(2)]
+    assert apart(os.abort) is None
 
 
 def test_a_network_grows_the_same_again() -> None:
