@@ -55,11 +55,15 @@ def test_pages_and_package_say_the_same_of_python() -> None:
     assert stated[1] == asked[1]
 
 
-def test_the_tutorial_has_the_bazelrc_of_the_example() -> None:
-    # A repository of its own under Bazel, which puts it beside ours.
+def example(name: str) -> str:
+    """A file of the example: a repository of its own under Bazel, which puts it beside ours."""
     beside = REPO.parent / "sensor_example"
-    example = beside if beside.exists() else REPO / "examples/external_workspace"
-    lines = (example / ".bazelrc").read_text()
+    folder = beside if beside.exists() else REPO / "examples/external_workspace"
+    return (folder / name).read_text()
+
+
+def test_the_tutorial_has_the_bazelrc_of_the_example() -> None:
+    lines = example(".bazelrc")
     assert f"```bazelrc\n{lines}```" in (REPO / "docs/tutorial.md").read_text()
 
 
@@ -97,8 +101,8 @@ def test_the_readme_s_workspace_is_the_one_that_is_built() -> None:
         calls = [ast.unparse(node) for node in ast.parse(text).body]
         return [re.sub(r"path='[./a-z]+'", "path=MLFTOOL", c) for c in calls if "sensor" not in c]
 
-    built = (REPO / "examples/external_workspace/WORKSPACE").read_text()
-    assert statements(fenced("README.md", "starlark", "local_repository(")) == statements(built)
+    typed = fenced("README.md", "starlark", "local_repository(")
+    assert statements(typed) == statements(example("WORKSPACE"))
 
 
 def test_the_form_of_errors() -> None:
