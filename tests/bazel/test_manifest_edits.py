@@ -74,7 +74,7 @@ def edit(workspace: Workspace, old: str, new: str) -> tuple[int, int]:
 
 def names(workspace: Workspace) -> set[str]:
     """The models that have a library for the host."""
-    talk = workspace.bazel("query", *workspace.options(), "@models//...", "--output=label")
+    talk = workspace.bazel("query", *workspace.loading(), "@models//...", "--output=label")
     return set(re.findall(r"@models//(\w+):host$", talk, re.M))
 
 

@@ -105,8 +105,8 @@ def refused(platforms: Workspace) -> str:
 @pytest.mark.parametrize("way", ["of", "on"])
 def test_the_missing_constraint_value_is_named(refused: str, way: str, name: str) -> None:
     said = (
-        f"//platforms:{way}_{name}: platform: got //platforms:{name}, which does not say its "
-        "processor, expected one of @mlftool//rules/platforms:cpu_aarch64, cpu_armv7-a, cpu_cortex"
+        f"//platforms:{way}_{name}: error[MLF0414]: platform: got //platforms:{name}, which does "
+        "not say its processor, expected one of @mlftool//rules/platforms:cpu_aarch64, cpu_armv7-a, cpu_cortex"
     )
     assert said in refused, refused
     assert "cpu_other; add it to the platform's constraint_values" in refused
@@ -115,7 +115,8 @@ def test_the_missing_constraint_value_is_named(refused: str, way: str, name: str
 
 
 def test_a_model_says_so_of_its_platform(refused: str) -> None:
-    assert "//platforms:plain_firmware: platform: got //platforms:arm_none, which does" in refused
+    said = "//platforms:plain_firmware: error[MLF0414]: platform: got //platforms:arm_none, which"
+    assert f"{said} does" in refused
 
 
 def test_another_processor_takes_no_model_of_a_board(refused: str) -> None:
@@ -154,5 +155,6 @@ def test_a_processor_of_a_toolchain_of_ones_own(platforms: Workspace) -> None:
 def test_without_the_flag_the_host_compiler_is_not_taken(platforms: Workspace) -> None:
     words = (*platforms.options(), "--noincompatible_enable_cc_toolchain_resolution")
     said = platforms.bazel("build", *words, "--nobuild", "//platforms:sensor", fails=True)
-    assert "//platforms:sensor: the platform does not choose the C compiler: add the line" in said
+    no_choice = "error[MLF0414]: the platform does not choose the C compiler: add the line"
+    assert f"//platforms:sensor: {no_choice}" in said
     assert "build --incompatible_enable_cc_toolchain_resolution" in said

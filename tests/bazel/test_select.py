@@ -203,7 +203,8 @@ def test_it_goes_through_or_one_line_says_why_not(said: str, name: str, attribut
     if (name, attribute) not in REFUSED:
         assert about == []
         return
-    refused = re.escape(f"{label}: {attribute}: got select(") + ".*, expected a value that is no "
+    got = f"{label}: error[MLF0414]: {attribute}: got select("
+    refused = re.escape(got) + ".*, expected a value that is no "
     assert [line for line in about if re.search(refused, line)], said
     # Nothing of Bazel's or of a traceback besides.
     assert "Error: " not in "".join(about)
