@@ -32,7 +32,7 @@ HOST_ARENA = {arena}
 
 mlf_compile(
     name = "gesture",
-    max_constants_bytes = 4000,
+    max_constants_bytes = 5000,
     max_workspace_bytes = HOST_ARENA,
     model = MODEL,
     out = "gesture.tar",
@@ -96,12 +96,18 @@ SIZES = ("--aspects=@mlftool//rules:defs.bzl%mlf_size_aspect", "--output_groups=
 
 
 @cache
-def arena(target: str) -> int:
-    """The workspace of the example's model: which kernels it gets is not what is tested here."""
+def needs(target: str) -> tuple[int, int]:
+    """Bytes of workspace and constants of the example's model: which kernels it gets is not what is
+    tested here."""
     spec = ModuleSpec(MODEL, "gesture_int8", target)
     record = read(compile_modules([spec])).module("gesture_int8")
     assert record.interface
-    return decode(record.name, record.interface).workspace_bytes
+    found = decode(record.name, record.interface)
+    return found.workspace_bytes, found.constants_bytes
+
+
+def arena(target: str) -> int:
+    return needs(target)[0]
 
 
 def outputs(workspace: Workspace, pattern: str) -> list[Path]:
@@ -135,8 +141,8 @@ def test_an_aspect_measures_the_models_of_any_program(extras: Workspace) -> None
         assert row["module"] == "gesture_int8"
         assert row["arena_bytes"] == row["bss_bytes"] == arena(target)
         assert row["code_bytes"] > 2000
-        # The weights of the network, the same bytes wherever it runs.
-        assert 3000 < row["constants_bytes"] < 4000
+        # The weights of the network and the table of its softmax, the same bytes wherever it runs.
+        assert 4000 < row["constants_bytes"] < 5000
         assert data["other"]["flash_bytes"] > 0
     # The board's program is all of what is flashed.
     # Other tests may have built it in other modes.
@@ -176,7 +182,8 @@ def test_every_build_checks_the_limits(extras: Workspace) -> None:
     talk = extras.bazel("build", *extras.options(), "--keep_going", *targets, fails=True)
 
     for line in (
-        "//extras:greedy: error[MLF0119]: max_constants_bytes: it is 1,000, and 3,344 are needed",
+        "//extras:greedy: error[MLF0119]: max_constants_bytes: it is 1,000, and "
+        f"{needs('host')[1]:,} are needed",
         f"//extras:greedy: error[MLF0119]: max_workspace_bytes: it is {arena('host') - 1:,}, and "
         f"{arena('host'):,} are needed",
         "//extras:small: error[MLF0119]: flash_bytes: it is 8,000, and ",
