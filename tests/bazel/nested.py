@@ -5,14 +5,18 @@ Under Bazel this test sees its declared files only, so the workspaces are copies
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import kept
 
 ROOT = Path(os.path.abspath(__file__)).parents[2]
 PARTS = ("crt", "mlftool", "rules")
@@ -33,6 +37,35 @@ START = (
 )
 
 
+@functools.cache
+def start() -> tuple[str, ...]:
+    """START, and where the classes are that an earlier server laid out: to map them takes a second
+    of a processor less than to read them, of three that a server takes to start."""
+    archive = kept.classes()
+    if archive is None or not (archive.exists() or _lay_out_classes(archive)):
+        return START
+    return (*START, f"--host_jvm_args=-XX:SharedArchiveFile={archive}")
+
+
+def _lay_out_classes(archive: Path) -> bool:
+    """Whether a server of a small workspace wrote its classes when it ended: Java knows how from
+    version 13 on."""
+    archive.parent.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=archive.parent) as folder:
+        made = Path(folder, "classes")
+        Path(folder, "WORKSPACE").touch()
+        Path(folder, "BUILD.bazel").write_text('genrule(name = "a", outs = ["b"], cmd = "> $@")\n')
+        server = (f"--output_user_root={folder}/server", *START)
+        line = ["bazel", *server, f"--host_jvm_args=-XX:ArchiveClassesAtExit={made}"]
+        for command in (("build", "//:a"), ("shutdown",)):
+            run = subprocess.run([*line, *command], cwd=folder, capture_output=True, check=False)
+            if run.returncode != 0:
+                return False
+        if made.exists():
+            made.replace(archive)
+    return archive.exists()
+
+
 def copy_tree(source: Path, target: Path) -> None:
     """Copies files, following links: a runfiles tree consists of them."""
     ignored = shutil.ignore_patterns("__pycache__", "bazel-*")
@@ -50,8 +83,7 @@ class Workspace:
 
     def bazel(self, command: str, *arguments: str, fails: bool = False) -> str:
         """Runs Bazel and returns what it said; `fails` says how it has to end."""
-        start = (f"--output_user_root={self.server}", *START, IDLE)
-        line = ["bazel", *start, command, *arguments]
+        line = ["bazel", f"--output_user_root={self.server}", *start(), IDLE, command, *arguments]
         run = subprocess.run(
             line, cwd=self.folder, capture_output=True, text=True, timeout=600, check=False,
         )  # fmt: skip
@@ -155,9 +187,9 @@ def programs(folder: Path, workspace: Workspace) -> Path:
     options = "".join(f"build {option}\n" for option in workspace.options())
     (folder / "bazelrc").write_text(options)
     path = os.pathsep.join([str(ROOT), *sys.path])
-    start = f"--output_user_root={folder}/server {' '.join(START)}"
+    server = f"--output_user_root={folder}/server {' '.join(start())}"
     lines = {
-        "bazel": f'{shutil.which("bazel")} {start} --bazelrc={folder}/bazelrc "$@"',
+        "bazel": f'{shutil.which("bazel")} {server} --bazelrc={folder}/bazelrc "$@"',
         "mlftool": f'env PYTHONPATH={path} {sys.executable} -m mlftool "$@"',
     }
     bin_folder = folder / "bin"

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from nested import IDLE, ROOT, START, Workspace, in_memory, make_workspace
+from nested import IDLE, ROOT, Workspace, in_memory, make_workspace, start
 from test_hermetic import REPOSITORY
 from test_toolchains import make_compiler
 from test_walkthroughs import BLOCK
@@ -63,8 +63,8 @@ class Reader:
 
     def run(self, script: str, alone: bool = False, fails: bool = False) -> str:
         """A block of the page; `alone` without network."""
-        start = f'--output_user_root="{self.home}/server" {" ".join(START)}'
-        bazel = f'bazel() {{ command bazel {start} {IDLE} "$@"; }}\n'
+        options = f'--output_user_root="{self.home}/server" {" ".join(start())} {IDLE}'
+        bazel = f'bazel() {{ command bazel {options} "$@"; }}\n'
         command = ["sh", "-ec", bazel + script]
         if alone:
             user = [] if os.getuid() == 0 else ["--map-root-user"]

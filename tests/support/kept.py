@@ -86,12 +86,21 @@ def builds() -> Path | None:
 
 
 def actions() -> Path | None:
-    """Today's disk cache of the Bazels that tests start, by the programs that this machine has:
-    actions of a new gcc are new ones."""
+    """Today's disk cache of the Bazels that tests start: actions of a new gcc are new ones."""
+    return _of_these_programs("bazel")
+
+
+def classes() -> Path | None:
+    """Today's archive of Bazel's classes, as one Java virtual machine wrote it for others."""
+    return _of_these_programs("classes")
+
+
+def _of_these_programs(name: str) -> Path | None:
+    """Where today's results of the programs that this machine has are, under `name`."""
     base = builds()
     with contextlib.suppress(OSError):  # another system than Debian, which says which it has
         installed = Path("/var/lib/dpkg/status").read_bytes()
-        return base / f"bazel-{key_of([installed])}" if base else None
+        return base / f"{name}-{key_of([installed])}" if base else None
     return None
 
 
