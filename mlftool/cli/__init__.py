@@ -55,6 +55,14 @@ GROUPED = {
 }
 
 
+# Options that mean nearly the same, of which each command has one.
+_ALIKE = (
+    ("--on", "--target", "--board"),
+    ("--output", "--out", "--output-file"),
+    ("--expect", "--expected", "--reference"),
+)
+
+
 class _Parser(argparse.ArgumentParser):
     """argparse speaks our error format, and exits with our code."""
 
@@ -78,6 +86,8 @@ class _Parser(argparse.ArgumentParser):
 
         if wrong := re.match(r"unrecognized arguments: (--[\w-]+)", message):
             known = [flag for flag in self._option_string_actions if flag.startswith("--")]
+            for alike in (flags for flags in _ALIKE if wrong[1] in flags):
+                return next((flag for flag in alike if flag in known), "")
         elif wrong := re.search(r"invalid choice: '([^']*)' \(choose from ([^)]*)\)", message):
             known = re.findall(r"[\w.-]+", wrong[2])
         else:
@@ -238,8 +248,12 @@ def main(argv: Sequence[str] | None = None) -> int:
                     print(_versions())
                     return 0
                 args = _parser(name if name in COMMANDS else None).parse_args(argv)
-                with terminal.terminal_of(args).progress():
-                    return int(args.run(args))
+                how = terminal.terminal_of(args)
+                args.quiet = how.quiet or how.is_document
+                with how.progress():
+                    exit_code = int(args.run(args))
+                how.end()
+                return exit_code
             finally:  # after --help, too, which exits
                 terminal.flush()
     except MlfError as error:
@@ -263,7 +277,9 @@ def _told(error: MlfError, args: argparse.Namespace | None) -> int:
     from mlftool.crash import print_cause
 
     print_cause(error)
-    terminal.terminal_of(args).show(error.problems)
+    how = terminal.terminal_of(args)
+    how.show(error.problems)
+    how.end()
     return error.exit_code
 
 

@@ -31,6 +31,11 @@ def sarif(problems: Iterable[Problem]) -> str:
     return json.dumps({"$schema": schema, "version": "2.1.0", "runs": [run]}, indent=2)
 
 
+def listed(problems: Iterable[Problem]) -> str:
+    """As JSON."""
+    return json.dumps({"schema_version": 1, "problems": list(map(vars, problems))}, indent=2)
+
+
 def _result(problem: Problem) -> dict[str, Any]:
     made: dict[str, Any] = {
         "ruleId": problem.code,

@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import shlex
 import shutil
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -66,27 +68,39 @@ def run(args: argparse.Namespace) -> int:
 
 def _create(args: argparse.Namespace, options: Mapping[str, str]) -> None:
     from mlftool.micro.project import TemplateProject
+    from mlftool.mlf import read_tar
+    from mlftool.mlf.archive import read
 
     if args.platform == "template" and args.template_dir is None:
         raise MlfError(Problem("MLF0400", "the platform 'template' needs --template-dir"))
     with TemplateProject.from_directory(_template(args)) as template:
         if args.list_options:
             return _list("generate_project", template.info()["project_options"])
-        if args.project_dir.exists():
-            if not args.force:
-                text = "exists already; -f replaces it"
-                raise MlfError(Problem("MLF0702", text, str(args.project_dir)))
-            _remove_project(args.project_dir)
-        template.generate_project_from_mlf(args.mlf, args.project_dir, options).close()
+        read(read_tar(args.mlf), str(args.mlf))
+        with _out_of_the_way(args.project_dir, args.force):
+            template.generate_project_from_mlf(args.mlf, args.project_dir, options).close()
     return None
 
 
-def _remove_project(folder: Path) -> None:
-    """Raises MlfError for a folder that is no project: it is not ours to remove."""
-    if not (folder / "model.tar").is_file() and any(folder.iterdir()):
+@contextmanager
+def _out_of_the_way(folder: Path, is_forced: bool) -> Iterator[None]:
+    """Moves a project that is there aside; it is removed after what makes another, and back where
+    it was if that fails. Raises MlfError for what may not be replaced."""
+    if not folder.exists():
+        yield
+        return
+    if not is_forced:
+        raise MlfError(Problem("MLF0702", "exists already; -f replaces it", str(folder)))
+    if not folder.is_dir() or (not (folder / "model.tar").is_file() and any(folder.iterdir())):
         text = "is no generated project; -f replaces only those"
         raise MlfError(Problem("MLF0702", text, str(folder)))
-    shutil.rmtree(folder)
+    with tempfile.TemporaryDirectory(dir=folder.resolve().parent) as aside:
+        old = folder.resolve().rename(Path(aside) / "old")
+        try:
+            yield
+        except BaseException:
+            old.rename(folder)
+            raise
 
 
 def _template(args: argparse.Namespace) -> Path:

@@ -15,11 +15,13 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
+from mlftool.cli import formats
+from mlftool.cli.formats import FORMATS
 from mlftool.errors import ENVIRONMENT, MlfError, Problem, one_line, shown
 from mlftool.progress import Listener, heard_by
 
@@ -65,6 +67,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         add("-q", "--quiet", action="store_true", help="no progress and no warnings")
         text = "say each step and what it took, at once"
         add("-v", "--verbose", dest="steps", action="store_true", help=text)
+    if "--format" not in known:
+        text = "problems, on stderr; sarif and json are one document, without other messages"
+        add("--format", dest="problems_as", choices=FORMATS, default="text", help=text)
     text = "colours of messages (auto: on a terminal, unless NO_COLOR is set)"
     add("--color", choices=("auto", "always", "never"), default="auto", help=text)
 
@@ -77,6 +82,8 @@ class Terminal:
     quiet: bool = False
     verbose: bool = False
     color: str = "auto"
+    form: str = "text"  # of problems
+    kept: list[Problem] = field(default_factory=list)  # for the one document that some forms are
 
     @property
     def is_live(self) -> bool:
@@ -92,16 +99,34 @@ class Terminal:
     def show(self, problems: Iterable[Problem]) -> None:
         """Prints problems; on a terminal with their line of the file."""
         listed = list(problems)
+        if self.is_document:
+            self.kept.extend(listed)
+            return
         if self.quiet:
             listed = [p for p in listed if p.severity == "error"]
+        if self.form == "github":
+            print(formats.github(listed), end="\n" * bool(listed), file=self.stream, flush=True)
+            return
         text = shown(listed, with_source if self.is_live else str)
         if text:
             print(_painted(text) if self.has_color else text, file=self.stream, flush=True)
 
+    @property
+    def is_document(self) -> bool:
+        """Whether all problems are one document, at the end."""
+        return self.form in ("sarif", "json")
+
+    def end(self) -> None:
+        """Writes that document."""
+        if self.is_document:
+            made = formats.sarif if self.form == "sarif" else formats.listed
+            print(made(self.kept), file=self.stream, flush=True)
+            self.kept.clear()
+
     @contextmanager
     def progress(self) -> Iterator[None]:
         """Steps of what runs within are shown."""
-        if self.quiet:
+        if self.quiet or self.is_document:
             yield
             return
         with _Steps(self) as steps, heard_by(steps.step):
@@ -116,6 +141,8 @@ def terminal_of(args: argparse.Namespace | None) -> Terminal:
         bool(asked.get("quiet")),
         bool(asked.get("steps")),  # not what compile's own -v asks for
         str(asked.get("color", "auto")),
+        str(asked.get("problems_as", "text")),
+        asked.setdefault("problems_kept", []),
     )
 
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import sys
+import json
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from mlftool.builder import Memory, Result, build, raise_problems
 from mlftool.cli.options import add_jobs
-from mlftool.errors import MlfError, one_line, shown
+from mlftool.cli.terminal import printed, terminal_of
+from mlftool.errors import MlfError, Problem, one_line
 from mlftool.manifest import Manifest, load
 from mlftool.manifest.entries import entries
 
@@ -28,6 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", metavar="DIR", type=Path, default=Path("build"), help="default: build"
     )
+    parser.add_argument("--json", action="store_true", help="print JSON, a line for each build")
     add_jobs(parser)
 
 
@@ -80,29 +82,58 @@ def _settled(files: tuple[Path, ...], now: Stamps) -> Stamps:
 
 def _round(args: argparse.Namespace, files: tuple[Path, ...], known: Known) -> tuple[Path, ...]:
     """One build. Returns the files to watch from now on: as before, if the manifest is broken."""
+    results: tuple[Result, ...] = ()
+    problems: tuple[Problem, ...] = ()
     try:
         manifest = load(args.manifest)
         files = files_of(manifest)
         results = build(manifest, entries(manifest), args.output, args.jobs)
-        for result in results:
-            print(_line(result, known), flush=True)
         raise_problems(results)
     except MlfError as error:
-        print(shown(error.problems), file=sys.stderr, flush=True)
-    print(f"watching {len(files)} files; Ctrl-C ends", flush=True)
+        problems = error.problems
+    made = [_became(result, known) for result in results]
+    if args.json:
+        told = {
+            "entries": made,
+            "problems": list(map(vars, problems)),
+            "files": list(map(str, files)),
+        }
+        printed(json.dumps({"schema_version": 1, **told}))
+        return files
+    printed(*map(_line, made))
+    terminal = terminal_of(args)
+    terminal.show(problems)
+    terminal.end()
+    printed(f"watching {len(files)} files; Ctrl-C ends")
     return files
 
 
-def _line(result: Result, known: Known) -> str:
+def _became(result: Result, known: Known) -> dict[str, Any]:
+    """What became of an entry, with what each module needed before; it is known from now on."""
     outcome = "FAILED" if result.problems else "written" if result.changed else "unchanged"
-    parts = [f"{result.entry.output}: {outcome}"]
+    modules = []
     for memory in result.memory:
         at = result.entry.output, memory.module
         before = known.get(at)
         known[at] = memory
-        ram = _changed(memory.ram_bytes, before.ram_bytes if before else None)
-        constants = _changed(memory.constants_bytes, before.constants_bytes if before else None)
-        parts.append(f"{one_line(memory.module)}: {ram} RAM, {constants} constants")
+        modules.append(
+            {
+                "module": memory.module,
+                "ram_bytes": memory.ram_bytes,
+                "constants_bytes": memory.constants_bytes,
+                "ram_bytes_before": before.ram_bytes if before else None,
+                "constants_bytes_before": before.constants_bytes if before else None,
+            }
+        )
+    return {"path": result.entry.output, "outcome": outcome, "modules": modules}
+
+
+def _line(entry: Mapping[str, Any]) -> str:
+    parts = [f"{entry['path']}: {entry['outcome']}"]
+    for of in entry["modules"]:
+        ram = _changed(of["ram_bytes"], of["ram_bytes_before"])
+        constants = _changed(of["constants_bytes"], of["constants_bytes_before"])
+        parts.append(f"{one_line(of['module'])}: {ram} RAM, {constants} constants")
     return "; ".join(parts)
 
 

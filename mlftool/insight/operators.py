@@ -235,9 +235,11 @@ def text(found: Judgement) -> str:
     """For people."""
     targets = ", ".join(found.targets)
     if found.problems:
-        places = dict.fromkeys(p.path for p in found.problems)
-        lines = [f"{found.name} for {targets}: no, because of {len(places)} of its nodes", ""]
-        lines += [f"{one_line(p.path)}: {p.code}: {one_line(p.message)}" for p in found.problems]
+        count = len(found.problems)
+        lines = [f"{found.name} for {targets}: no, {count} problem{'s' * (count > 1)}", ""]
+        for p in found.problems:
+            lines.append(f"{one_line(p.path)}: {p.code}: {one_line(p.message)}")
+            lines += [f"  help: {one_line(p.help)}"] if p.help else []
         return "\n".join(lines)
     if found.missing:
         return "\n".join(

@@ -120,8 +120,8 @@ def _parameters(name: str, scale: Scale | None) -> dict[str, Array]:
 
 
 def simulation(net: Network) -> ModelProto:
-    """The model with simulated roundings, weights as inputs, and the results of layers as further
-    outputs."""
+    """The model with simulated roundings, weights as inputs, and what layers read and compute as
+    further outputs."""
     made = with_weights(net.model, {})
     graph = made.graph
     layers = {layer.name: layer for layer in net.layers}
@@ -159,7 +159,8 @@ def simulation(net: Network) -> ModelProto:
     graph.initializer.extend(kept)
     graph.input.extend(added)
     shown = {o.name for o in graph.output}
-    wanted = (*net.judged, *(x.y for x in net.layers), *seen_tensors(net))
+    wanted = (*net.judged, *(n for layer in net.layers for n in (layer.x, layer.y)))
+    wanted += seen_tensors(net)
     for name in dict.fromkeys(wanted):
         if name not in shown and name not in net.model_inputs:
             graph.output.append(helper.make_empty_tensor_value_info(name))

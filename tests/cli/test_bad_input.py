@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import argparse
 import io
+import json
 import os
+import re
 import signal
 import zipfile
 from collections.abc import Callable, Iterator
@@ -243,7 +245,7 @@ def test_a_bad_file(
     goods: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    capfd: pytest.CaptureFixture[str],  # programs that the command starts speak, too
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for file in goods.iterdir():
@@ -259,7 +261,7 @@ def test_a_bad_file(
     finally:
         signal.alarm(0)
         signal.signal(signal.SIGALRM, old)
-    out, err = capsys.readouterr()
+    out, err = capfd.readouterr()
     assert status == 2, (status, out, err)
     first, *rest = err.splitlines()
     assert "error[MLF" in first, err
@@ -270,3 +272,33 @@ def test_a_bad_file(
     assert sorted(tmp_path.rglob("*")) == before
     open_files = [os.path.realpath(handle) for handle in Path("/proc/self/fd").iterdir()]
     assert [name for name in open_files if name.startswith(str(tmp_path))] == []
+
+
+@pytest.mark.parametrize("form", ["sarif", "json", "github"])
+@pytest.mark.parametrize("case", {c.words: c for c in CASES}.values(), ids=lambda c: c.name)
+def test_a_bad_file_in_every_format(
+    case: Case,
+    form: str,
+    goods: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """Problems are on stderr, and nothing else is: `check`, whose data they are, prints them."""
+    if case.words == ("sbom",):
+        pytest.skip("its --format is of the document")
+    monkeypatch.chdir(tmp_path)
+    for file in goods.iterdir():
+        Path(file.name).symlink_to(file)
+    bad = "bad" + Path(case.good).suffix
+    assert main([*call(case, bad), "--format", form]) == 2
+    out, err = capfd.readouterr()
+    data, nothing = (out, err) if case.words == ("check",) else (err, out)
+    assert nothing == ""
+    if form == "github":
+        assert re.fullmatch(r"::error .*title=MLF\d{4}::.*\n", data)
+    elif form == "sarif":
+        (run,) = json.loads(data)["runs"]
+        assert [r["level"] for r in run["results"]] == ["error"]
+    else:
+        assert [p["severity"] for p in json.loads(data)["problems"]] == ["error"]

@@ -26,6 +26,8 @@ from mlftool.errors import AT_MOST, MOST_LISTED, Problem, did_you_mean, shown
         ("--verson", "--version"),
         ("check --josn", "--json"),  # which says more than that a model is missing
         ("micro creat", "create"),
+        ("run m.onnx --inputs x.npz --target cortex-m4", "--on"),
+        ("profile m.onnx --board cortex-m4", "--on"),
         ("compile m.onnx -o m.tar --executor grap", "graph"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import queue
 import re
@@ -41,11 +42,11 @@ def folder(tmp_path: Path) -> Path:
 class Watch:
     """The running command, and its lines."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *options: str) -> None:
         self.lines: queue.Queue[str] = queue.Queue()
         path = f"{REPO}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "mlftool", "watch", "models.yaml"],
+            [sys.executable, "-m", "mlftool", "watch", "models.yaml", *options],
             cwd=folder,
             env={**os.environ, "PYTHONPATH": path},
             stdout=subprocess.PIPE,
@@ -90,6 +91,24 @@ def test_saves_are_builds(folder: Path, watch: Watch) -> None:
     assert watch.lines.get(timeout=60) == "mlftool: ended by SIGINT\n"
     left = {p.name for p in folder.iterdir()}
     assert left == {"build", "gesture_int8.npz", "gesture_int8.onnx", "models.yaml"}
+
+
+def test_each_build_is_a_line_of_json(folder: Path) -> None:
+    watch = Watch(folder, "--json")
+    try:
+        first = json.loads(watch.lines.get(timeout=120))
+        (entry,) = first["entries"]
+        assert (first["schema_version"], first["problems"]) == (1, [])
+        assert (entry["path"], entry["outcome"]) == ("gesture/host-aot.tar", "written")
+        assert entry["modules"][0]["ram_bytes_before"] is None
+        assert len(first["files"]) == 3
+        (folder / "models.yaml").write_text("version: 1\nmodels: {a: {modle: x}}\n")
+        second = json.loads(watch.lines.get(timeout=120))
+        assert "MLF0106" in {p["code"] for p in second["problems"]}
+        assert second["entries"] == []
+    finally:
+        watch.process.kill()
+        watch.process.wait()
 
 
 def test_all_files_of_a_manifest_are_watched(folder: Path) -> None:

@@ -110,8 +110,19 @@ def test_every_node_that_does_not_compile_is_named(
     assert any("RandomNormalLike" in p for p in places)
     assert any("ImageDecoder" in p for p in places)
     text = said(capsys, "ops", tmp_path / "m.onnx", status=1)
-    assert "no, because of 2 of its nodes" in text
+    assert ": no, 2 problems\n" in text
     assert "random numbers" in text
+
+
+def test_an_input_that_must_be_bound_comes_with_its_remedy(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = '<ir_version: 9, opset_import: ["": 17]> g (float[n,4] x) => (float[n,4] y) {' \
+           " y = Relu(x) }"  # fmt: skip
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "m.onnx")
+    _, _, problem, remedy = said(capsys, "ops", tmp_path / "m.onnx", status=1).splitlines()
+    assert problem.startswith("input 'x': MLF0206: ")
+    assert "--input-shape x:1,4" in remedy
 
 
 def test_warnings_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -22,7 +22,7 @@ import onnx
 import pytest
 from builders import Net
 from firmware import INT8
-from shared import REPO
+from shared import OWN, REPO
 
 import mlftool
 from mlftool.compile import ModuleSpec, compile_modules
@@ -393,6 +393,22 @@ def test_a_folder_that_is_no_project_is_not_replaced(
     done = command("micro", "create", tmp_path, made[0], "host", "-f")
     assert "is no generated project" in done.stderr
     assert (tmp_path / "mine.txt").exists()
+
+
+def test_a_project_stays_if_the_next_one_cannot_be_made(
+    made: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """An archive that has no system library, which only the template finds out."""
+    old = tmp_path / "project"
+    old.mkdir()
+    (old / "model.tar").write_bytes(b"mine")
+    command("compile", OWN / "gesture_int8.onnx", "-o", tmp_path / "plain.tar")
+    for wrong in ("plain.tar", "missing.tar"):
+        done = command("micro", "create", old, tmp_path / wrong, "host", "-f")
+        (line,) = done.stderr.splitlines()
+        assert "error[MLF" in line
+        assert (old / "model.tar").read_bytes() == b"mine"
+        assert sorted(p.name for p in tmp_path.iterdir()) == ["plain.tar", "project"]
 
 
 HOST = """import sys, time

@@ -261,3 +261,18 @@ def test_a_batch_that_is_open_counts_samples(quantise: Run, tmp_path: Path) -> N
     model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "batch"
     assert quantise(model, {"x": samples()[:, 0]}) == 0
     assert (tmp_path / "out.onnx").exists()
+
+
+def test_a_layer_may_read_what_another_domain_computes(quantise: Run, tmp_path: Path) -> None:
+    """As scikit-learn's pipelines have it: a scaler in front, whose result is no sum of layers."""
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 17, "ai.onnx.ml" : 1]>
+        g (float[n,4] x) => (float[n,3] y) <float[4,3] w = {1,2,3, 4,5,6, -7,8,-9, 1,1,-2}>
+        { s = ai.onnx.ml.Scaler <offset = [0.5, 1.0, 0.0, 2.0], scale = [1.0, 2.0, 1.0, 0.5]> (x)
+          y = MatMul(s, w) }"""
+    )
+    given = np.random.default_rng(0).normal(size=(20, 4)).astype(np.float32)
+    assert quantise(model, {"x": given}) == 0
+    theirs = session(model).run(None, {"x": given[:1]})[0]
+    ours = session(onnx.load(tmp_path / "out.onnx")).run(None, {"x": given[:1]})[0]
+    assert np.allclose(theirs, ours, atol=0.02 * np.abs(theirs).max())
