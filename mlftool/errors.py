@@ -223,13 +223,18 @@ class NameClashError(MlfError, AssertionError):
 MOST_LISTED = 40
 
 
+def nearest(word: str, known: Iterable[str]) -> str:
+    """The one of `known` that `word` was meant to be; "" if none is near."""
+    import difflib
+
+    near = difflib.get_close_matches(str(word), sorted(known), n=1, cutoff=0.6)
+    return near[0] if near else ""
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A help line naming the nearest of `known`, or listing them when none is near; "" where that
     would be a page."""
-    import difflib
-
     names = sorted(known)
-    near = difflib.get_close_matches(str(word), names, n=1, cutoff=0.6)
-    if near:
-        return f"did you mean '{near[0]}'?"
+    if near := nearest(word, names):
+        return f"did you mean '{near}'?"
     return "one of: " + ", ".join(names) if len(names) <= MOST_LISTED else ""

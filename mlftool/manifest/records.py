@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any
 
-from mlftool.errors import did_you_mean
+from mlftool.errors import did_you_mean, nearest
 from mlftool.manifest.kinds import (
     BAD,
     Flag,
@@ -313,7 +313,9 @@ class Record:
                 message = f"unknown key; got '{clip(name)}', expected a key of {self.noun}"
                 help_text = did_you_mean(clip(name), table)
                 reading.report("MLF0106", at_key.at, message, help_text, join(path, name))
-        self._check_missing(node, given, path, reading)
+        # A misspelt key is there: it is one mistake, not two.
+        there = given.keys() | {nearest(name, table) for name in given if name not in table}
+        self._check_missing(node, there, path, reading)
         values = {}
         for name, (attribute, about) in table.items():
             if name not in given:
@@ -327,7 +329,7 @@ class Record:
         return values
 
     def _check_missing(
-        self, node: Mapping, given: dict[str, Any], path: str, reading: Reading
+        self, node: Mapping, given: Collection[str], path: str, reading: Reading
     ) -> None:
         at = reading.places.get(path, node.at)
         for name, (_, about) in keys_of(self.cls).items():
