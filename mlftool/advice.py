@@ -21,7 +21,7 @@ def advice(module: Module, file: str = "") -> tuple[Problem, ...]:
     graph = module.imported
     made = {name: n for n in graph.nodes for name in n.outputs}
     layers = [n for n in graph.nodes if _is_layer(n) and _quantised(n, made)]
-    rules = (_floats(module, layers), _weights(graph, layers, made), _unprepared(graph, made))
+    rules = (_floats(module, layers), _weights(graph, made), _unprepared(graph, made))
     return graph.remarks + tuple(
         Problem(code, text, file, path=path, help=help, severity="warning")
         for rule in rules
@@ -59,15 +59,19 @@ def _floats(module: Module, layers: list[Node]) -> Iterator[Warning_]:
             yield "MLF0311", node.label, text, help
 
 
-def _weights(graph: Graph, layers: list[Node], made: Mapping[str, Node]) -> Iterator[Warning_]:
-    for node in layers:
-        weight, c = made.get(node.inputs[1]), contracts(node)
-        if not is_a(weight, Trait.DEQUANTISER) or weight.inputs[0] not in graph.consts:
+def _weights(graph: Graph, made: Mapping[str, Node]) -> Iterator[Warning_]:
+    for node in graph.nodes:
+        c, stored = contracts(node), _stored_weights(node, made)
+        if c is None or not stored or stored[0] not in graph.consts:
             continue
-        values = [graph.consts.get(i) for i in weight.inputs]
-        extents, scale = graph.types[weight.inputs[0]].shape, values[1]
-        convolution = c is not None and c.layout is Layout.CONVOLUTION
-        if convolution and scale is not None and scale.size == 1 and extents[0] > 1:
+        values = [graph.consts.get(i) for i in stored]
+        extents, scale = graph.types[stored[0]].shape, values[1]
+        if (
+            c.layout is Layout.CONVOLUTION
+            and scale is not None
+            and scale.size == 1
+            and extents[0] > 1
+        ):
             text = f"one scale for all {extents[0]} channels of the weights: channels with small "
             text += "weights are rounded coarsely"
             help = f"quantise per channel: {_STATIC.format('per_channel=True')}"
@@ -80,11 +84,20 @@ def _weights(graph: Graph, layers: list[Node], made: Mapping[str, Node]) -> Iter
             yield "MLF0313", node.label, text, help
 
 
+def _stored_weights(node: Node, made: Mapping[str, Node]) -> tuple[str, ...]:
+    """A layer's weights in integers with their scale and zero point; () where they are floats."""
+    c = contracts(node)
+    if c is not None and c.quantised:
+        return (node.inputs[c.weights], *node.inputs[4:6])
+    weight = made.get(node.inputs[1]) if _is_layer(node) and _quantised(node, made) else None
+    return tuple(weight.inputs) if weight and is_a(weight, Trait.DEQUANTISER) else ()
+
+
 def _unprepared(graph: Graph, made: Mapping[str, Node]) -> Iterator[Warning_]:
     """A batch normalisation, or its remains, after a quantised convolution."""
     for node in graph.nodes:
         source = _unquantised(node.inputs[0], made) if node.inputs else None
-        if source is None or not _is_layer(source) or not is_a(source, Trait.SPATIAL):
+        if source is None or contracts(source) is None or not is_a(source, Trait.SPATIAL):
             continue
         if record(node).affine is None:
             continue
@@ -103,13 +116,12 @@ def _unprepared(graph: Graph, made: Mapping[str, Node]) -> Iterator[Warning_]:
 
 
 def _unquantised(name: str, made: Mapping[str, Node]) -> Node | None:
-    """The node that computes a tensor before it is quantised."""
-    for trait in (Trait.DEQUANTISER, Trait.QUANTISER):
-        node = made.get(name)
-        if not is_a(node, trait):
-            return None
-        name = node.inputs[0]
-    return made.get(name)
+    """The node that computes a tensor before it is quantised, or in integers."""
+    node = made.get(name)
+    if not is_a(node, Trait.DEQUANTISER):
+        return None
+    node = made.get(node.inputs[0])
+    return made.get(node.inputs[0]) if is_a(node, Trait.QUANTISER) else node
 
 
 def _constant(name: str, graph: Graph, made: Mapping[str, Node]) -> bool:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from mlftool.compile import ModuleSpec
     from mlftool.mlf import Bundle
+    from mlftool.module import Module
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,7 @@ class Result:
     memory: tuple[Memory, ...] = ()
     over: tuple[Over, ...] = ()
     problems: tuple[Problem, ...] = ()
+    warnings: tuple[Problem, ...] = ()  # of models, where nothing is written
     exit_code: int = 0
 
 
@@ -141,8 +143,9 @@ def _build_one(manifest: Manifest, entry: Entry, folder: Path | None, compiler: 
     result = Result(entry, 0)
     try:
         if folder is None:
-            bundle = _compile(manifest, entry)
+            bundle, warnings = _tried(manifest, entry)
             _check_vectors(manifest, entry, bundle)
+            result = replace(result, warnings=warnings)
         else:
             bundle, result = _up_to_date(manifest, entry, folder, compiler)
         parts = zip(entry.models, entry.executors, strict=True)
@@ -161,7 +164,24 @@ def _build_one(manifest: Manifest, entry: Entry, folder: Path | None, compiler: 
 
 
 def _compile(manifest: Manifest, entry: Entry) -> Bundle:
-    from mlftool.compile import compile_modules
+    from mlftool.describe import bundle
+
+    return bundle(_modules(manifest, entry))
+
+
+def _tried(manifest: Manifest, entry: Entry) -> tuple[Bundle, tuple[Problem, ...]]:
+    """What would be written, and warnings about the models."""
+    from mlftool.advice import advice
+    from mlftool.describe import bundle
+
+    modules = _modules(manifest, entry)
+    files = [str(manifest.locate(manifest.models[name].model)) for name in entry.models]
+    found = [w for m, file in zip(modules, files, strict=True) for w in advice(m, file)]
+    return bundle(modules), tuple(found)
+
+
+def _modules(manifest: Manifest, entry: Entry) -> list[Module]:
+    from mlftool.compile import compile_specs
     from mlftool.limits import bounded
 
     models = [manifest.models[name] for name in entry.models]
@@ -176,7 +196,7 @@ def _compile(manifest: Manifest, entry: Entry) -> Bundle:
         for name, executor in zip(entry.models, entry.executors, strict=True)
     ]
     with bounded(first, data, others=others, help_=more):
-        return compile_modules(specs)
+        return compile_specs(specs)
 
 
 def _source(manifest: Manifest, model: Model) -> Path | ModelProto:

@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
         if is_model:
             warnings = _check_model(args)
         else:
-            _check_manifest(args.file, args.jobs, args.target)
+            warnings = _check_manifest(args.file, args.jobs, args.target)
     except MlfError as error:
         if form == "text":
             raise
@@ -103,7 +103,8 @@ def _check_model(args: argparse.Namespace) -> tuple[Problem, ...]:
     return tuple(found)
 
 
-def _check_manifest(file: Path, jobs: int, targets: list[str]) -> None:
+def _check_manifest(file: Path, jobs: int, targets: list[str]) -> tuple[Problem, ...]:
+    """Warnings about its models. Raises MlfError with its problems."""
     from mlftool.builder import build, raise_problems
     from mlftool.manifest import read
     from mlftool.manifest.entries import entries
@@ -118,3 +119,4 @@ def _check_manifest(file: Path, jobs: int, targets: list[str]) -> None:
     chosen = [e for e in wanted if not targets or e.target in targets]
     results = () if manifest is None else build(manifest, chosen, None, jobs)
     raise_problems(results, problems)
+    return tuple(dict.fromkeys(w for result in results for w in result.warnings))

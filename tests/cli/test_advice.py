@@ -48,9 +48,11 @@ def float_model() -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
-def warnings(file: Path, capsys: pytest.CaptureFixture[str]) -> list[tuple[str, str]]:
+def warnings(
+    file: Path, capsys: pytest.CaptureFixture[str], *options: str
+) -> list[tuple[str, str]]:
     capsys.readouterr()
-    assert main(["check", str(file), "--json", "--target", "cortex-m4"]) == 0
+    assert main(["check", str(file), "--json", "--target", "cortex-m4", *options]) == 0
     report = json.loads(capsys.readouterr().out)
     assert report["ok"] is True
     assert all(w["severity"] == "warning" and w["help"] for w in report["warnings"])
@@ -69,6 +71,16 @@ def warnings(file: Path, capsys: pytest.CaptureFixture[str]) -> list[tuple[str, 
         ),
         (False, {"per_channel": True}, [("MLF0314", "norm")]),
         (True, {"per_channel": True, "op_types_to_quantize": ["Add"]}, []),
+        (
+            True,
+            {"quant_format": QuantFormat.QOperator},
+            [("MLF0312", "first_quant"), ("MLF0312", "second_quant")],
+        ),
+        (
+            False,
+            {"quant_format": QuantFormat.QOperator, "per_channel": True},
+            [("MLF0314", "norm")],
+        ),
     ],
 )
 def test_advice(
@@ -82,8 +94,12 @@ def test_advice(
     onnx.save(float_model(), source)
     if prepared:
         quant_pre_process(str(source), str(source), skip_symbolic_shape=True)
-    quantize_static(str(source), str(file), Random(), quant_format=QuantFormat.QDQ, **options)
+    quantize_static(str(source), str(file), Random(), **{"quant_format": QuantFormat.QDQ} | options)
     assert warnings(file, capsys) == expected
+    manifest = tmp_path / "models.yaml"
+    text = "version: 1\nmodels: {m: {model: int8.onnx, targets: [cortex-m4, host]}}\n"
+    manifest.write_text(text)
+    assert warnings(manifest, capsys, "-j1") == expected
 
 
 def test_a_layer_that_stays_float(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

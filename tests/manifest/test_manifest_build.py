@@ -200,7 +200,7 @@ def test_killed_worker(work: Path, capsys: Captured, monkeypatch: pytest.MonkeyP
     def die(specs: Sequence[object]) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
-    monkeypatch.setattr(mlftool.compile, "compile_modules", die)
+    monkeypatch.setattr(mlftool.compile, "compile_specs", die)
     assert mlftool_build("-j", "2", "--only", "small") == 3
     assert "error[MLF0701]: small/host-aot.tar: " in capsys.readouterr().err
 
@@ -212,7 +212,7 @@ def test_our_own_bug(
     def fail(specs: Sequence[object]) -> None:
         raise KeyError("a bug")
 
-    monkeypatch.setattr(mlftool.compile, "compile_modules", fail)
+    monkeypatch.setattr(mlftool.compile, "compile_specs", fail)
     monkeypatch.delenv("MLF_DEBUG", raising=False)
     assert mlftool_build("-j", jobs, "--only", "small") == 4
     errors = [line for line in capsys.readouterr().err.splitlines() if ": error[" in line]

@@ -16,8 +16,8 @@ from onnx import TensorProto, helper, numpy_helper
 from mlftool import compile, stamps
 from mlftool.cli import main
 from mlftool.compile import ModuleSpec
-from mlftool.mlf import Bundle
 from mlftool.mlf.runtime_tree import crt_root
+from mlftool.module import Module
 
 MANIFEST = """version: 1
 models:
@@ -149,15 +149,15 @@ def test_a_model_that_changes_while_it_is_compiled(
     build: Build, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody knows which of the two was read, so the archive is not trusted."""
-    original = compile.compile_modules
+    original = compile.compile_specs
 
-    def late(specs: Sequence[ModuleSpec]) -> Bundle:
-        bundle = original(specs)
+    def late(specs: Sequence[ModuleSpec]) -> list[Module]:
+        modules = original(specs)
         if specs[0].module_name == "declared":
             save("declared", 3, external=True)
-        return bundle
+        return modules
 
-    monkeypatch.setattr(compile, "compile_modules", late)
+    monkeypatch.setattr(compile, "compile_specs", late)
     assert build() == ALL
     assert build() == {"declared"}
     assert build() == set()
