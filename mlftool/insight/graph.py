@@ -186,12 +186,13 @@ def drawing(found: Drawing, rows: int = ROWS) -> str:
     height = max((y for _, y in corners), default=_TOP) + _HIGH + 40
     whole = sum(b.cost or 0 for b in found.boxes)
     parts = [svg.element("text", found.title, kind="title", x=16, y=28)]
+    most = max((b.cost or 0 for b in found.boxes), default=0)
     legend = f"darker: more {found.unit}, of {whole:,}" if whole else ""
     parts.append(svg.element("text", "; ".join(filter(None, (legend, *found.missing))), x=16, y=48))
     for box, b in enumerate(found.boxes):
         parts += [_edge(corners[k], corners[box], places[k], places[box]) for k in b.reads]
     for b, corner in zip(found.boxes, corners, strict=True):
-        parts.append(_drawn(b, corner, whole))
+        parts.append(_drawn(b, corner, whole, most))
     return svg.picture(max(width, 420), height, found.title, parts)
 
 
@@ -230,10 +231,11 @@ def _at(x: float, y: float) -> str:
 _FILLS = {"in": "#cfe8f7", "out": "#cfe8f7", "view": "#eeeeee"}
 
 
-def _drawn(b: Box, corner: tuple[float, float], whole: int) -> str:
+def _drawn(b: Box, corner: tuple[float, float], whole: int, most: int) -> str:
     x, y = corner
     share = (b.cost or 0) / whole if whole else 0.0
-    look = {"kind": "edge", "fill": _FILLS.get(b.kind) or _heat(share), "stroke_width": "0.6"}
+    heat = _heat((b.cost or 0) / most if most else 0.0)
+    look = {"kind": "edge", "fill": _FILLS.get(b.kind) or heat, "stroke_width": "0.6"}
     round_ = 22 if b.kind in ("in", "out") else 4
     inside = [
         svg.element("title", b.about + (f"; {b.cost:,} of the cost" if b.cost else "")),
@@ -245,18 +247,19 @@ def _drawn(b: Box, corner: tuple[float, float], whole: int) -> str:
 
 def _lines(b: Box, x: float, y: float, share: float) -> Iterator[str]:
     cost = f"{100 * share:.1f} %" if share >= 0.0005 else ""
-    room = _WIDE - 16 - 7 * len(cost)
+    room = _WIDE - 16 - 8 * len(cost)
     yield svg.element("text", svg.shortened(b.op, room), kind="in", x=x + 8, y=y + 16)
     if cost:
         last = x + _WIDE - 8
         yield svg.element("text", cost, kind="small in", x=last, y=y + 15, text_anchor="end")
-    lines = (b.type + (f" = {b.meaning}" if b.meaning else ""), b.kernel, b.name)
-    for k, line in enumerate(filter(None, lines)):
-        shown = svg.shortened(line, _WIDE - 16, 9.5)
+    type_ = svg.shortened(b.type + (f" = {b.meaning}" if b.meaning else ""), _WIDE - 16, 9.5)
+    lines = (type_, svg.shortened(b.kernel, _WIDE - 16, 9.5), svg.ending(b.name, _WIDE - 16, 9.5))
+    for k, shown in enumerate(filter(None, lines)):
         yield svg.element("text", shown, kind="small in", x=x + 8, y=y + 28 + 12 * k)
 
 
-def _heat(share: float) -> str:
-    """From white to a warm red; the square root, so that small shares are seen, too."""
-    at = math.sqrt(min(1.0, share))
-    return "#" + "".join(f"{round(255 + at * (c - 255)):02x}" for c in (0xE0, 0x60, 0x30))
+def _heat(part: float) -> str:
+    """From white to a warm red for a part of the dearest layer's cost, so that a picture of a
+    thousand layers has dark ones; the square root, so that small parts are seen, too."""
+    at = math.sqrt(part)
+    return "#" + "".join(f"{round(255 + at * (c - 255)):02x}" for c in (0xE8, 0x80, 0x50))

@@ -310,7 +310,7 @@ def _block(plan: Description, b: Buffer, colour: str, at: tuple[float, float, fl
 
 def _label(plan: Description, b: Buffer, at: tuple[float, float, float]) -> str:
     x, y, width, height = _box(b, at)
-    text = svg.shortened(_layer(plan, b.first).strip("'"), width - 6, 10) if height >= 12 else ""
+    text = svg.ending(_layer(plan, b.first).strip("'"), width - 6, 10) if height >= 12 else ""
     return svg.element("text", text, kind="small in", x=x + 3, y=y + 11) if text else ""
 
 

@@ -161,7 +161,7 @@ def _bars(whole: Profile | None) -> str:
     for k, c in enumerate(costs):
         n, y = c.instructions or 0, 10 + k * (_HIGH + 4)
         width = max(1.0, 520 * n / most)
-        label = svg.shortened(one_line(c.layer.name or c.layer.function), 240)
+        label = svg.ending(one_line(c.layer.name or c.layer.function), 240)
         parts.append(svg.element("text", label, x=248, y=y + 13, text_anchor="end"))
         look = {"fill": svg.COLOURS[5], "fill_opacity": "0.8"}
         parts.append(svg.element("rect", x=256, y=y, width=width, height=_HIGH, **look))

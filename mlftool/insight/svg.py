@@ -54,3 +54,11 @@ def shortened(text: str, width: float, size: float = 12) -> str:
     if len(text) <= most:
         return text
     return text[: most - 1] + "…" if most > 3 else ""
+
+
+def ending(path: str, width: float, size: float = 12) -> str:
+    """The same of a name whose end tells most: exporters put the module's path in front."""
+    most = int(width / (0.6 * size))
+    if len(path) <= most:
+        return path
+    return "…" + path[len(path) - most + 1 :] if most > 3 else ""

@@ -22,7 +22,7 @@ from looks import (
 )
 from shared import NETWORKS
 
-from mlftool.insight.graph import after, before, drawing
+from mlftool.insight.graph import Box, Drawing, after, before, drawing
 from mlftool.insight.layout import placed
 from mlftool.insight.subject import of_spec
 from mlftool.module import ModuleSpec
@@ -66,6 +66,23 @@ def test_nothing_overlaps_and_all_is_there(count: int) -> None:
             assert 0 <= y <= y + h <= height
         for (x, y, w, h), (u, v, _, _) in combinations(placed_boxes, 2):
             assert abs(x - u) >= w or abs(y - v) >= h
+
+
+@pytest.mark.parametrize("count", [1, 500])
+def test_the_dearest_layer_is_the_darkest_however_many_there_are(count: int) -> None:
+    """And names that differ at their end differ in the picture."""
+    path = "/backbone/stage3/block0/squeeze_excite/layers"
+    made = tuple(
+        Box("node", f"{path}.{k}/Conv", "Conv", "float32", "", "", (), 9 if k == count // 2 else 1)
+        for k in range(count)
+    )
+    text = drawing(Drawing("m", made, "MACs"))
+    root = ElementTree.fromstring(text)
+    fills = [e.get("fill") for e in root.iter() if e.get("class") == "edge"]
+    assert fills.count("#e88050") == 1
+    assert fills[count // 2] == "#e88050"
+    shown = {e.text for e in root.iter() if (e.text or "").endswith("/Conv")}
+    assert len(shown) == count
 
 
 def test_boxes_stand_below_what_they_read() -> None:
