@@ -197,23 +197,16 @@ def _proof(
 ) -> Proof:
     """Raises AssertionError if the plan or the C is wrong; calls of backends are not read."""
     offloaded = any(c.kernel.external for c in program.calls)
-    jumps = spec.executor == "vm" and any(c.parts for c in program.calls)
+    executor = EXECUTORS[spec.executor]
+    jumps = executor.jumps and any(c.parts for c in program.calls)
     emitted = Emitted(
         {**{name: text.encode() for name, text in sources.files.items()}, **sources.data},
         [parameter(sources.members[n]) for n in interface.inputs],
         [parameter(sources.members[n]) for n in interface.outputs],
         sources.symbols,
-        "" if offloaded or jumps else _caller(spec.executor, options.module),
+        "" if offloaded or jumps else executor.caller(options.module),
     )
     return prove(program, emitted)
-
-
-def _caller(executor: str, module: str) -> str:
-    """What makes a module's calls: a function of its C, or a file that the executor reads."""
-    kinds = {"graph": "graph", "vm": "vm"}
-    if executor in kinds:
-        return f"executor-config/{executor}/{module}.{kinds[executor]}"
-    return f"tvmgen_{module}___tvm_main__"
 
 
 def everywhere(rewrite: Rewrite, graph: Graph) -> Graph:

@@ -25,3 +25,6 @@ class Executor:
     sources: Mapping[str, tuple[str, ...]]  # interface -> how its C files end: <module>_<end>.c
     options: Callable[[str, CompilerOptions], Options]
     emit: Callable[[Program, Options, Graph], Sources]
+    # What makes a module's calls: a function of its C, or a file of its archive.
+    caller: Callable[[str], str] = "tvmgen_{}___tvm_main__".format
+    jumps: bool = False  # control flow is jumps between those calls, not C

@@ -157,6 +157,7 @@ def model_calls(manifest: Manifest, model: Model, labels: Labels, prefix: str = 
             title=model.name,
             **attributes(model, executor),
             **for_bazel(model, labels),
+            **for_tests(model),
             **checks(manifest, model, target, labels),
         )
         for name, target, executor in variants(model)
@@ -165,7 +166,7 @@ def model_calls(manifest: Manifest, model: Model, labels: Labels, prefix: str = 
     reports = [f":{prefix}{name}_report" for name in measured(manifest, model)]
     # `bazel run @models//keyword:report`; a board of the user's may have taken the name.
     if reports and "report" not in model.targets:
-        common = {n: v for n, v in for_bazel(model, labels).items() if n not in ("size", "timeout")}
+        common = for_bazel(model, labels)
         calls.append(call("mlf_summary", name=f"{prefix}report", reports=reports, **common))
     return calls
 
@@ -196,7 +197,7 @@ def quantised(manifest: Manifest, model: Model, labels: Labels, prefix: str) -> 
     asked = model.quantize
     if asked is None:
         return []
-    common = {n: v for n, v in for_bazel(model, labels).items() if n not in ("size", "timeout")}
+    common = for_bazel(model, labels)
     bases = [base_target(manifest, target) for target in model.targets]
     rule = call(
         "mlf_quantize",
@@ -247,15 +248,18 @@ def attributes(model: Model, executor: str) -> dict[str, object]:
 
 
 def for_bazel(model: Model, labels: Labels) -> dict[str, object]:
-    """What the manifest says of the model's targets, as mlf_model takes it."""
+    """What the manifest says of all the model's targets."""
     public = ("//visibility:public",)
     return {
         "tags": model.tags,
-        "size": model.size,
-        "timeout": model.timeout,
         "exec_properties": dict(model.exec_properties),
         "visibility": [labels.absolute(label) for label in model.visibility or public],
     }
+
+
+def for_tests(model: Model) -> dict[str, object]:
+    """What it says of the tests alone."""
+    return {"size": model.size, "timeout": model.timeout}
 
 
 def checks(manifest: Manifest, model: Model, target: str, labels: Labels) -> dict[str, object]:

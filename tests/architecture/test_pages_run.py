@@ -34,6 +34,7 @@ FOLLOWED = {
     "docs/adding_a_target.md": [("architecture/test_guides.py", "diff sh")],
     "docs/adding_an_operator.md": [("architecture/test_operator_guide.py", "python jinja sh")],
     "docs/adding_an_option.md": [("architecture/test_guides.py", "diff python sh")],
+    "docs/adding_other_parts.md": [("architecture/test_guides.py", "diff python sh")],
     "docs/analysis.md": [("insight/test_analysis_page.py", "sh")],
     "docs/backends.md": [("examples/test_page_commands.py", "python sh c")],
     "docs/boards.md": [

@@ -35,6 +35,7 @@ from mlftool.ir.graph import Array, Graph, TensorType
 from mlftool.options import CompilerOptions
 from mlftool.plan.program import Buffer, Program
 
+FILE = "executor-config/graph/{}.graph"
 MAX_TENSORS = 9  # of one node: TVM_CRT_MAX_ARGS - 1
 MAX_RANK = 6  # TVM_CRT_MAX_NDIM
 MAX_DTYPE = 8  # characters: TVM_CRT_MAX_STRLEN_DLTYPE - 2
@@ -109,7 +110,7 @@ def emit(program: Program, options: Options, interface: Graph) -> Sources:
     files = {
         f"{SRC}/{module}_lib0.c": render("graph_lib0.c.j2", **values),
         f"{SRC}/{module}_lib1.c": render("graph_lib1.c.j2", **values),
-        f"executor-config/graph/{module}.graph": graph_json(table, program),
+        FILE.format(module): graph_json(table, program),
         **given.files,
     }
     storages = tuple(
@@ -327,4 +328,5 @@ EXECUTOR = Executor(
     {"packed": ("lib0", "lib1", "graph")},
     _options,
     emit,
+    FILE.format,
 )

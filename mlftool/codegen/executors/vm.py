@@ -25,6 +25,7 @@ from mlftool.mlf.bytecode import MAX_ARGUMENTS, MAX_NUMBER
 from mlftool.options import CompilerOptions
 from mlftool.plan.program import Program
 
+FILE = "executor-config/vm/{}.vm"
 AOT = "use --executor aot, which has no such limit"
 
 
@@ -55,7 +56,7 @@ def emit(program: Program, options: Options, interface: Graph) -> Sources:
         kernels.constants_bytes,
         code.workspace_bytes,
         data={
-            f"executor-config/vm/{module}.vm": np.array(code.words, "<u4").tobytes(),
+            FILE.format(module): np.array(code.words, "<u4").tobytes(),
             **weights.files,
             **given.objects,
         },
@@ -98,4 +99,11 @@ def _options(module: str, asked: CompilerOptions) -> Options:
     return Options(module)
 
 
-EXECUTOR = Executor("bytecode", {"c": ("lib0", "lib1")}, _options, emit)
+EXECUTOR = Executor(
+    "bytecode",
+    {"c": ("lib0", "lib1")},
+    _options,
+    emit,
+    FILE.format,
+    jumps=True,
+)
