@@ -12,6 +12,7 @@ from mlftool.ir import dtype
 from mlftool.ir.graph import Graph, Node, TensorType
 from mlftool.onnx_rules.scope import KEEP, Outcome, Refuse, Work
 from mlftool.onnx_rules.steps import standing_for
+from mlftool.ops.base import Trait, is_a
 from mlftool.ops.reference import evaluate, knows
 
 COUNT = TensorType(dtype.int32, ())
@@ -100,7 +101,7 @@ def _goes_on(body: Graph) -> bool:
     """Whether a body's condition is always true, or the one it was given."""
     makers = {n.result: n for n in body.nodes}
     name = body.outputs[0]
-    while name in makers and makers[name].op == "Identity":
+    while name in makers and is_a(makers[name], Trait.IDENTITY):
         name = makers[name].inputs[0]
     value = body.consts.get(name)
     return name == body.inputs[1] or (value is not None and bool(np.all(value)))

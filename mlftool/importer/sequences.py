@@ -24,7 +24,7 @@ from mlftool.importer.protos import type_proto
 from mlftool.ir.dtype import float32
 from mlftool.ir.graph import Node, TensorType, element
 from mlftool.ir.values import LENGTH
-from mlftool.onnx_rules.protos import attributes
+from mlftool.onnx_rules.protos import attributes, op_name
 from mlftool.onnx_rules.scope import (
     KEEP,
     Next,
@@ -37,6 +37,7 @@ from mlftool.onnx_rules.scope import (
     stepwise,
 )
 from mlftool.onnx_rules.steps import standing_for
+from mlftool.ops.base import Trait, has
 
 # -- graph inputs and outputs --------------------------------------------------------------------
 
@@ -91,19 +92,25 @@ def listed_outputs(scope: Scope, names: Sequence[str]) -> tuple[str, ...]:
 def of_sequences(scope: Scope, node: NodeProto) -> Outcome:
     """A node that is about sequences or optionals."""
     listed = [n for n in node.input if n in scope.sequences or n in scope.absent]
-    if node.op_type == "If" and not about_lists(scope, node):
+    rule = _rule(node)
+    if rule is branch and not about_lists(scope, node):
         return Next(node)
-    if not listed and (node.op_type not in RULES or node.op_type in ("Identity", "Loop")):
+    if not listed and (rule in (None, loop) or node.op_type == "Identity"):
         return Next(node)
     known = (scope.types, scope.sequences, scope.absent)
     if any(name and not any(name in k for k in known) for name in node.input):
         return KEEP  # its producer had a problem, which is listed already
-    if node.op_type in RULES:
-        return RULES[node.op_type](scope, node)
-    if node.op_type == "SequenceMap":
-        return _by_definition(scope, node)
+    if rule is not None:
+        return rule(scope, node)
     kind = "a sequence" if listed[0] in scope.sequences else "an optional that holds nothing"
     return Refuse("MLF0302", f"reads '{listed[0]}', {kind}")
+
+
+def _rule(node: NodeProto) -> Rule | None:
+    op = op_name(node)
+    if has(op, Trait.BRANCH):
+        return branch
+    return loop if has(op, Trait.LOOP) else RULES.get(node.op_type)
 
 
 def _by_definition(scope: Scope, node: NodeProto) -> Outcome:
@@ -277,6 +284,5 @@ RULES: Mapping[str, Rule] = {
     "OptionalGetElement": _identity,
     "OptionalHasElement": _has,
     "Identity": _identity,
-    "Loop": loop,
-    "If": branch,
+    "SequenceMap": _by_definition,
 }

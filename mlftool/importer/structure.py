@@ -19,7 +19,7 @@ from mlftool.onnx_rules.scope import Report, Scope
 from mlftool.ops import OPS
 from mlftool.ops.base import known as record_of
 
-CONTROL = ("If", "Loop", "Scan")
+CONTROL = [name for name, op in OPS.items() if op.graphs]
 RANDOM = {f"Random{kind}{like}" for kind in ("Normal", "Uniform") for like in ("", "Like")}
 RANDOM |= {"Bernoulli", "Multinomial"}
 

@@ -16,16 +16,18 @@ from mlftool.importer.branches import keep_branches
 from mlftool.importer.control_node import Attributes, Control
 from mlftool.importer.lists import same, spliced
 from mlftool.importer.loops import import_loop
-from mlftool.importer.structure import CONTROL, free_names
+from mlftool.importer.structure import free_names
 from mlftool.ir import dtype
 from mlftool.ir.graph import Graph, Node, TensorType
 from mlftool.onnx_rules.protos import attributes, op_name
 from mlftool.onnx_rules.scope import KEEP, Next, Outcome, Refuse, Replace, Scope, Work, resumed
+from mlftool.ops.base import Trait, known
 
 
 def control(scope: Scope, node: NodeProto) -> Outcome:
     """Keep an If, Loop or Scan whose inputs are typed."""
-    if op_name(node) not in CONTROL:
+    op = known(op_name(node))
+    if op is None or not op.graphs:
         return Next(node)
     bodies = {a.name: a.g for a in node.attribute if a.type == AttributeProto.GRAPH}
     free = [n for body in bodies.values() for n in free_names(body)]
@@ -34,10 +36,10 @@ def control(scope: Scope, node: NodeProto) -> Outcome:
         return KEEP  # its producer had a problem, which is listed already
     captures = tuple(n for n in free if n not in scope.consts)
     attrs = {name: value for name, value in attributes(node).items() if name not in bodies}
-    form, keys = FORMS[node.op_type]
-    missing = [key for key in keys if key not in bodies]
+    missing = [key for key in op.graphs if key not in bodies]
     if missing:
         return Refuse("MLF0303", f"has no attribute '{missing[0]}'")
+    form = next(form for trait, form in FORMS.items() if trait in op.traits)
     return resumed(form(Control(scope, node, bodies, captures, attrs)))
 
 
@@ -187,9 +189,9 @@ def _first_axis(c: Control, name: str, axis: int) -> str:
     return moved
 
 
-# What imports each, and the subgraphs it must have.
-FORMS: Mapping[str, tuple[Callable[[Control], Work[Outcome]], tuple[str, ...]]] = {
-    "If": (_if, ("then_branch", "else_branch")),
-    "Loop": (import_loop, ("body",)),
-    "Scan": (_scan, ("body",)),
+# What imports each.
+FORMS: Mapping[Trait, Callable[[Control], Work[Outcome]]] = {
+    Trait.BRANCH: _if,
+    Trait.LOOP: import_loop,
+    Trait.SCAN: _scan,
 }

@@ -246,6 +246,7 @@ class Op:
     # The other operators that stand for it, and the kinds of attributes that no schema states.
     expansion: Expansion | None = None
     kinds: Mapping[str, str] = field(default_factory=dict)
+    graphs: tuple[str, ...] = ()  # of control flow: the subgraphs that it must have
     constant: Value | None = None  # where the standard's reference is wrong (ops/folded.py)
     relay: RelayRule | None = None  # its form in Relay
 

@@ -74,7 +74,7 @@ def _relay_if(s: Site) -> tuple[str, ...]:
     return tuple(f"{made}.{k}" for k in range(len(s.node.outputs)))
 
 
-@op("If", Trait.BRANCH, relay=_relay_if)
+@op("If", Trait.BRANCH, graphs=("then_branch", "else_branch"), relay=_relay_if)
 def if_(v: View) -> Kernel:
     """One of two branches, with the captures as inputs."""
     call = _Call(v)
@@ -86,7 +86,7 @@ def if_(v: View) -> Kernel:
     )
 
 
-@op("Loop", Trait.LOOP)
+@op("Loop", Trait.LOOP, graphs=("body",))
 def loop(v: View) -> Kernel:
     """The state lives in the outputs; an iteration writes the next state to scratch."""
     body: Graph = v.node.graphs["body"]
@@ -120,7 +120,7 @@ def loop(v: View) -> Kernel:
     )
 
 
-@op("Scan", Trait.SCAN)
+@op("Scan", Trait.SCAN, graphs=("body",))
 def scan(v: View) -> Kernel:
     """Sequences along their first axis, forwards or backwards."""
     body: Graph = v.node.graphs["body"]
