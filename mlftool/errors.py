@@ -67,6 +67,7 @@ CODES: dict[str, str] = {
     "MLF0313": "Warning: weights are quantised with a zero point.",
     "MLF0314": "Warning: a batch normalisation was not folded before the model was quantised.",
     "MLF0315": "Warning: the model declares another shape for an output than it computes.",
+    "MLF0316": "Warning: an input of the model is an output, too, which gets another name.",
     "MLF0400": "A command-line argument is missing, unknown or malformed.",
     "MLF0401": "An environment variable has an invalid value.",
     "MLF0402": "An output file cannot be written.",

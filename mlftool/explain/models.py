@@ -129,4 +129,10 @@ EXPLANATIONS: Mapping[str, Explanation] = {
         message="kws.onnx: warning[MLF0315]: output 'y': is declared as float32[?x6], but the "
         "model computes float32[1x1]",
     ),
+    "MLF0316": Explanation(
+        "The model gives an input back as an output. Files of test vectors and generated code need a "
+        "name for each, so the output is a copy with another name.",
+        "Expect the output under the name in the warning, or put an Identity node before it.",
+        message="kws.onnx: warning[MLF0316]: 'x' is an input and an output; the output is 'x.out'",
+    ),
 }

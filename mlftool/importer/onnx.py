@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from onnx import GraphProto, ModelProto, NodeProto
+from onnx import GraphProto, ModelProto, NodeProto, helper
 
 from mlftool.errors import MlfError, Problem, did_you_mean
 from mlftool.importer.calls import called, with_functions
@@ -138,7 +138,7 @@ def _imported(graph: GraphProto, name: str, scope: Scope, known: int) -> Graph:
     for output in outputs:
         if output not in scope.types and not scope.problems:
             scope.problem("MLF0207", f"output '{output}' is never computed")
-    remarks = []
+    outputs, remarks = _without_inputs(scope, inputs, outputs)
     for info in graph.output if not scope.problems else ():
         if info.name in scope.types:
             made, stated = _known(scope, info.name), scope.limit(info.name)
@@ -151,6 +151,20 @@ def _imported(graph: GraphProto, name: str, scope: Scope, known: int) -> Graph:
     outputs = _with_shapes(scope, outputs)
     made_of = (tuple(scope.nodes), scope.types, scope.consts)
     return Graph(name, inputs, outputs, *made_of, remarks=tuple(remarks))
+
+
+def _without_inputs(
+    scope: Scope, inputs: tuple[str, ...], outputs: tuple[str, ...]
+) -> tuple[tuple[str, ...], list[Problem]]:
+    """Outputs that are inputs, too, become copies with names of their own: files of test vectors
+    and the names of C's structs must tell the two apart."""
+    named = {name: scope.fresh(f"{name}.out") for name in outputs if name in inputs}
+    walk(scope, [helper.make_node("Identity", [old], [new]) for old, new in named.items()])
+    texts = (
+        f"'{old}' is an input and an output; the output is '{new}'" for old, new in named.items()
+    )
+    remarks = [Problem("MLF0316", text, scope.file, severity="warning") for text in texts]
+    return tuple(named.get(name, name) for name in outputs), remarks
 
 
 def _remark(scope: Scope, output: str, text: str) -> Problem:
@@ -188,10 +202,6 @@ def _inputs(graph: GraphProto, scope: Scope) -> tuple[str, ...]:
     outputs = [o.name for o in graph.output]
     check_names("input", names, scope.problem)
     check_names("output", outputs, scope.problem)
-    for name in outputs:
-        if name in names:  # files of test vectors could not tell the two apart
-            help = "put an Identity node between them"
-            scope.problem("MLF0207", f"'{name}' is an input and an output", help=help)
     return tuple(names)
 
 

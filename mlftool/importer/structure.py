@@ -22,6 +22,18 @@ from mlftool.ops.base import known as record_of
 CONTROL = [name for name, op in OPS.items() if op.graphs]
 RANDOM = {f"Random{kind}{like}" for kind in ("Normal", "Uniform") for like in ("", "Like")}
 RANDOM |= {"Bernoulli", "Multinomial"}
+# Domains of operators that one runtime or tool writes for itself, and how to write the model
+# without.
+_QONNX = "export it with QuantizeLinear and DequantizeLinear, as Brevitas' export_onnx_qcdq does"
+_LEVEL = (
+    "onnxruntime optimised the file for one processor; take the file before, or save it with "
+    "ORT_ENABLE_EXTENDED, not ORT_ENABLE_ALL"
+)
+FOREIGN = {
+    **dict.fromkeys(("com.microsoft.nchwc", "com.ms.internal.nhwc"), _LEVEL),
+    **dict.fromkeys(("qonnx.custom_op.general", "onnx.brevitas"), _QONNX),
+    "ai.onnx.contrib": "onnxruntime-extensions adds it; leave out such steps around the network",
+}
 
 
 def check_values(graph: GraphProto, given: Collection[str], report: Report) -> None:
@@ -111,7 +123,8 @@ def _fine(node: NodeProto, where: str, scope: Scope, given: Collection[str] | No
         most = f"{len(function.input)} and {len(function.output)}"
         report("MLF0303", f"has {have}; its function has {most}", where)
     elif domain not in opsets:
-        report("MLF0301", f"the model imports no opset of domain '{domain}'", where)
+        text = f"the model imports no opset of domain '{domain}'"
+        report("MLF0301", text, where, FOREIGN.get(domain, ""))
     elif not (
         _is_others(op_name(node))
         or is_own(node)
@@ -136,6 +149,8 @@ def _fine(node: NodeProto, where: str, scope: Scope, given: Collection[str] | No
 
 def _first(node: NodeProto) -> str:
     """Since when there is this operator, or which is meant."""
+    if remedy := FOREIGN.get(domain_of(node)):
+        return remedy
     known = (s for s in onnx.defs.get_all_schemas_with_history() if s.domain == domain_of(node))
     versions = [s.since_version for s in known if s.name == node.op_type]
     if versions:

@@ -217,7 +217,8 @@ def reduce(v: View) -> Kernel:
     if row.packed or row.codec:
         raise UnsupportedError(f"{v.core.op} on {row}; supported: types that C has, 16-bit floats")
     if v.core.op == "ReduceLogSumExp" and not row.is_float:
-        raise UnsupportedError(f"ReduceLogSumExp on {row}; supported: floats")
+        text = "its exponentials are rounded, of which implementations differ"
+        raise UnsupportedError(f"ReduceLogSumExp on {row}: {text}; cast to float before and back")
     if axes is None:
         return _axes_at_run_time(v)
     return nest(v, axes, row, lambda index, count: _texts(v, index, count))

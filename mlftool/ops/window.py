@@ -73,9 +73,10 @@ def pool(
     place: str = "",
     includes: tuple[str, ...] = (),
     counts: Sequence[int | str] = (),
+    wins: str = "",
 ) -> Kernel:
-    """`place` is the index of an element, where the largest one's is an output, too; `counts` are
-    the divisors that `finish` has."""
+    """`place` is the index of an element, where that of the one that `wins` is an output, too;
+    `counts` are the divisors that `finish` has."""
     load = Load(v)
     shape, out = _channels_last(v)
     store = Store(v, "result", f"p * {out[-1]} + c", "c")
@@ -98,6 +99,7 @@ def pool(
             "count": "count" in counts,
             "result_type": v.y.dtype.c,
             "place": place,
+            "wins": wins,
         },
         (
             *around(v, *store.operands, x=load.tensor),
@@ -189,13 +191,20 @@ def _pool_pads(f: Facts) -> str:
     relay=_relay_pool("max"),
 )
 def max_pool(v: View) -> Kernel:
-    """Largest element of each window; padding never wins."""
+    """Largest element of each window; padding never wins.
+
+    A NaN wins over what comes before it, so a window of NaNs alone gives NaN, as onnxruntime's
+    kernels for several channels; of `drops_nan`, TensorFlow Lite's, it never wins."""
     dtype = v.y.dtype
     if dtype.codec or dtype.packed:
         raise UnsupportedError(f"MaxPool on {dtype}; supported: types that C has, 16-bit floats")
-    lowest = literal(float("-inf") if dtype.is_float else dtype.range[0], dtype)
-    step = "value > acc ? value : acc"
-    return pool(v, "portable.max_pool", lowest, step, "acc", dtype.c, _place(v))
+    if v.attr("drops_nan", 0):
+        lowest, wins = literal(-float(np.finfo(np.float32).max), dtype), "value > acc"
+    else:
+        lowest = literal(float("-inf") if dtype.is_float else dtype.range[0], dtype)
+        wins = "!(acc >= value)" if dtype.is_float else "value > acc"
+    step = f"{wins} ? value : acc"
+    return pool(v, "portable.max_pool", lowest, step, "acc", dtype.c, _place(v), wins=wins)
 
 
 def _place(v: View) -> str:

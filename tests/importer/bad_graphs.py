@@ -41,6 +41,17 @@ def imported_unknown_domain(_: Path) -> ModelProto:
 
 
 @case
+def optimised_for_one_processor(_: Path) -> ModelProto:
+    domain = "com.microsoft.nchwc"
+    return model([node("Conv", "x", domain=domain)], opsets=[("", 17), (domain, 1)])
+
+
+@case
+def operator_of_qonnx(_: Path) -> ModelProto:
+    return model([node("Quant", "x", domain="qonnx.custom_op.general")])
+
+
+@case
 def known_operator_we_lack(_: Path) -> ModelProto:
     image = value("y", (4, 4, 3), TensorProto.UINT8)
     file = value("x", (64,), TensorProto.UINT8)
@@ -108,11 +119,6 @@ def node_overwrites_a_weight(_: Path) -> ModelProto:
 @case
 def output_listed_twice(_: Path) -> ModelProto:
     return model(outputs=[value("y"), value("y")])
-
-
-@case
-def output_is_an_input(_: Path) -> ModelProto:
-    return model(outputs=[value("y"), value("x")])
 
 
 @case

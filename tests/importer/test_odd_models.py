@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+import bad_graphs
 import numpy as np
 import pytest
 from bad_corpus import model, node, tensor, value
@@ -211,3 +212,27 @@ def test_a_loop_that_names_fewer_outputs_than_its_body_gives() -> None:
     made = model([loop], [value("t", (), TensorProto.BOOL), value("x")])
     with pytest.raises(MlfError, match="not known before run time"):
         compile_modules([ModuleSpec(made, "m")])
+
+
+def test_an_input_that_is_an_output(tmp_path: Path) -> None:
+    """The output is a copy with a name of its own, which a warning says."""
+    (tmp_path / "m.onnx").write_bytes(model(outputs=[value("x"), value("y")]).SerializeToString())
+    spec = ModuleSpec(tmp_path / "m.onnx", "m")
+    feed = np.array([-1, 2, -3, 4], np.float32)
+    assert run(spec, [feed], tmp_path) == feed.tobytes() + np.maximum(feed, 0).tobytes()
+    module = compile_module(spec)
+    assert [str(p.code) for p in advice(module)] == ["MLF0316"]
+    assert module.program.graph.outputs == ("x.out", "y")
+
+
+@pytest.mark.parametrize(
+    ("made", "remedy"),
+    [
+        ("optimised_for_one_processor", "ORT_ENABLE_EXTENDED"),
+        ("operator_of_qonnx", "export_onnx_qcdq"),
+    ],
+)
+def test_foreign_operators_have_a_remedy(made: str, remedy: str, tmp_path: Path) -> None:
+    with pytest.raises(MlfError) as refused:
+        compile_module(ModuleSpec(getattr(bad_graphs, made)(tmp_path), "m"))
+    assert remedy in refused.value.problems[0].help

@@ -73,6 +73,19 @@ def global_pool(op: str, dtype: Any) -> Case:
     return Case(f"{op}_{np.dtype(dtype).name}".lower(), net.model(y), "integer")
 
 
+def pool_of_nans(op: str) -> Case:
+    """Windows of NaNs alone, and of none; onnxruntime's answer to others depends on their place."""
+    net = Net()
+    y = net.node(op, net.input("x", np.float32, (1, 16, 4, 4)), **_whole_windows(op))
+    x = np.random.default_rng(8).normal(size=(1, 16, 4, 4)).astype(np.float32)
+    x[:, ::2] = np.nan
+    return Case(f"{op}-nan", net.model(y), feeds=[{"x": x}])
+
+
+def _whole_windows(op: str) -> dict[str, list[int]]:
+    return {} if op.startswith("Global") else {"kernel_shape": [2, 2], "strides": [2, 2]}
+
+
 def pool_after(op: str) -> Case:
     """A unary operator before a pool is computed as the pool loads."""
     net = Net()
@@ -215,6 +228,7 @@ def cases() -> Iterator[Case]:
         yield from (pool("AveragePool", dtype, seed) for seed in range(24))
         yield global_pool("GlobalAveragePool", dtype)
         yield global_pool("GlobalMaxPool", dtype)
+    yield from map(pool_of_nans, ("MaxPool", "GlobalMaxPool"))
     yield from map(pool_after, ("Sigmoid", "Relu", "HardSwish", "Exp"))
     for opset in (9, 11, 13, 21):
         yield from (softmax((2, 3, 4), axis, opset) for axis in (0, 1, 2))

@@ -43,7 +43,7 @@ def average_pool(s: Site) -> None:
 @operator("MAX_POOL_2D")
 def max_pool(s: Site) -> None:
     row, y = kind_of(s), s.y()
-    made = _pooled(s, "MaxPool", {})
+    made = _pooled(s, "MaxPool", {"drops_nan": 1} if row == "float32" else {})
     if row == "float32" or not s.cuts:
         s.within(made, s.out())
         return
