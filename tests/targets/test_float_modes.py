@@ -165,6 +165,49 @@ def on_board(model: onnx.ModelProto, mode: str, target: str, feeds: Feeds) -> li
     return run_on_board(elf, BOARDS[target], interface, feeds).outputs
 
 
+def strange(seed: int) -> tuple[onnx.ModelProto, Tensors]:
+    """Sums of each form before a Relu, with a NaN of either sign and infinities among operands."""
+    rng = np.random.default_rng(seed)
+    net, feed = Net(), {}
+    odd = np.array([0xFFC00000, 0x7FC00001, 0xFF800000, 0x7F800000], np.uint32).view(np.float32)
+
+    def operand(*shape: int) -> Any:
+        value = rng.normal(size=shape).astype(np.float32)
+        value.reshape(-1)[rng.permutation(value.size)[: len(odd)]] = odd
+        return value
+
+    outputs = []
+    for channels, group in ((16, 16), (39, 39), (20, 1)):
+        name = f"x{len(feed)}"
+        feed[name] = operand(1, channels, 5, 4)
+        x = net.input(name, np.float32, feed[name].shape)
+        weights = operand(channels, channels // group, 3, 3), operand(channels)
+        args = [net.const(w) for w in weights]
+        outputs.append(net.node("Relu", net.node("Conv", x, *args, group=group, pads=[1] * 4)))
+    feed["row"], w = operand(1, 300), operand(300, 9)
+    row = net.input("row", np.float32, (1, 300))
+    outputs.append(net.node("Relu", net.node("Gemm", row, net.const(w))))
+    return net.model(*outputs), feed
+
+
+@on_boards
+def test_a_nan_has_the_same_bits_in_plain_c_and_in_vectors(tmp_path: Path) -> None:
+    """A processor's own NaN is negative on x86; Helium's only one is positive."""
+    model, feed = strange(3)
+    job = Job(model, [feed], VECTORS, name="strange")
+    job.module = compile_module(ModuleSpec(model, job.name, VECTORS, float_mode="fast"))
+    build_jobs([job], tmp_path, Build("-O1"))
+    assert not job.failure, job.failure
+    module = job.module
+    assert module is not None
+    assert {c.kernel.name for c in module.program.calls} >= {
+        f"helium.fast.{tile}" for tile in ("4x4", "1x8", "depthwise")
+    }
+    for name, value in on_board(model, "fast", VECTORS, [feed])[0].items():
+        assert np.isnan(value).any()
+        assert value.tobytes() == job.results[0][name].tobytes(), name
+
+
 @on_boards
 def test_fast_sums_keep_their_bound() -> None:
     """|error| <= (n + 1) u sum |x w| + t (n + 1 + sum |x| + sum |w|): the bound of `fused`, and

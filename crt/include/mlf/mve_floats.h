@@ -161,9 +161,11 @@ MLF_CALLED void mlf_fast_taps_4(const float *x, const float *w, const mlf_float_
 MLF_SUMS_4X4(mlf_fast_sums_4x4, MLF_FUSED_4X4_, MLF_FUSED_)
 MLF_SUMS_1X8(mlf_fast_sums_1x8, MLF_FUSED_1X8_, MLF_FUSED_)
 
+/* Helium has one NaN, which is positive; the sign of others' is the processor's or the input's. */
 static inline void mlf_fast_store(const float *sums, float *to, int32_t n, int32_t least) {
   for (int32_t k = 0; k < n; k++) {
-    const int32_t bits = (int32_t)mlf_bits_of_float(sums[k]);
+    const uint32_t sum = sums[k] == sums[k] ? mlf_bits_of_float(sums[k]) : 0x7fc00000u;
+    const int32_t bits = (int32_t)sum;
     to[k] = mlf_float_of_bits((uint32_t)(bits < least ? least : bits));
   }
 }
