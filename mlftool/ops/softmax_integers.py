@@ -1,8 +1,9 @@
 """Softmax from 8 bits to integers, without floats: what a distance from the greatest element is
-worth is in a table, and a line's sum becomes one factor for all its elements (mlf/softmax.h).
+worth is the product of two entries of small tables, and a line's sum becomes one factor for all its
+elements (mlf/softmax.h). Where there are many elements, the products are a table.
 
-A share is off by less than 2^-20 of a step of the output before it is rounded, lines of at most
-1,024 elements supposed.
+An exponential is off by less than 2^-30. In a line of n elements a share, which is one at most, is
+off by less than (n + 4) * 2^-30 before it is rounded to steps of the output.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from mlftool.ops.scalar import around
 NAME = "mlf.QLinearSoftmax"
 ONE = 2.0**31  # in the table
 STEPS = 2**20  # that one may consist of, at most
+FINE = 16  # distances that share an entry of the coarse table
+WORDS = 4  # elements for each word of a table of all distances, at least
 
 
 def fits(attrs: Attributes, x: TensorType, y: TensorType, known: Known) -> bool:
@@ -27,9 +30,21 @@ def fits(attrs: Attributes, x: TensorType, y: TensorType, known: Known) -> bool:
     return x.dtype.is_int8 and y.dtype.bits <= 16 and x.elements > 0 and finite
 
 
-def _table(x_scale: float) -> Array:
-    """e^-d for distances from 0 in units of the input, up to the first that is worth nothing."""
-    worth: Array = np.rint(np.exp(np.arange(256) * -x_scale) * ONE).astype(np.uint32)
+def tables(x_scale: float) -> tuple[Array, Array]:
+    """e^-d for distances from 0 in units of the input, at each sixteenth up to the first that is
+    worth nothing, and what the fifteen after it lack, as a part of it of 32 bits."""
+    far = np.exp(np.arange(0, 256, FINE) * -x_scale) * ONE
+    coarse: Array = np.floor(far).astype(np.uint32)  # products are cut and so are worth more
+    lacks = -np.expm1(np.arange(FINE) * -x_scale) * 2.0**32
+    fine: Array = np.minimum(np.rint(lacks), 2.0**32 - 1).astype(np.uint32)
+    return coarse[: np.count_nonzero(coarse) + 1], fine
+
+
+def worths(coarse: Array, fine: Array) -> Array:
+    """What all distances are worth, as mlf_softmax_worth has it, up to the first that is worth
+    nothing, after which all are."""
+    wide = coarse.astype(np.uint64)[:, None]
+    worth: Array = (wide - (wide * fine >> np.uint64(32))).astype(np.uint32).ravel()
     return worth[: np.count_nonzero(worth) + 1]
 
 
@@ -51,17 +66,20 @@ def softmax(v: View) -> Kernel:
         n, inner = n * inner, 1
     m, shift = _steps(y_scale)
     low, high = v.y.dtype.range
-    table = _table(x_scale)
+    coarse, fine = tables(x_scale)
+    table = worths(coarse, fine)
+    whole = table.size <= max(coarse.size + fine.size, v.y.elements // WORDS)
+    parts = {"table": table} if whole else {"coarse": coarse, "fine": fine}
     return Kernel(
         "portable.integer_softmax",
         "softmax_integers.c.j2",
         {
             **{"outer": math.prod(shape[:axis]), "n": n, "inner": inner},
             **{"m": m, "shift": shift, "zero": zero, "low": low, "high": high},
-            "last": table.size - 1,
+            **{"last": table.size - 1, "whole": whole},
         },
-        around(v, Operand("table", "uint32_t", "const", array=table), x=x),
-        cost=v.y.elements * 30.0,
+        around(v, *(Operand(k, "uint32_t", "const", array=a) for k, a in parts.items()), x=x),
+        cost=v.y.elements * (30.0 if whole else 45.0),
         includes=("mlf/softmax.h",),
         inplace=(x,) if v.y.dtype.bytes == 1 else (),
     )

@@ -78,7 +78,7 @@ def watch(folder: Path) -> Iterator[Watch]:
 
 def test_saves_are_builds(folder: Path, watch: Watch) -> None:
     first = watch.round()
-    assert re.search(r"gesture/host-aot.tar: written; gesture: [\d,]+ B RAM, 4,368 B const", first)
+    assert re.search(r"gesture/host-aot.tar: written; gesture: [\d,]+ B RAM, 3,472 B const", first)
     manifest = folder / "models.yaml"
     manifest.write_text(MANIFEST.replace("targets:", "workspace_io: true\n    targets:"))
     assert re.search(r"host-aot.tar: written; gesture: [\d,]+ B \(-[\d,]+\) RAM", watch.round())

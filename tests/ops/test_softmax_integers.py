@@ -13,6 +13,7 @@ from batch import Build, Job, run_jobs
 from builders import Net
 
 from mlftool.compile import ModuleSpec, compile_module
+from mlftool.ops.softmax_integers import ONE, tables, worths
 
 TARGETS = ("host", "cortex-m0", "cortex-m55")
 CASES = [
@@ -75,6 +76,52 @@ def test_shares_are_exact_but_for_ties(results: dict[str, Job]) -> None:
                 got[y.name].astype(np.int64) - info.min - np.minimum(want, info.max - info.min)
             )
             assert off.max() <= 0.5 + 2.0**-14, case
+
+
+@pytest.mark.parametrize("scale", [*np.geomspace(1e-9, 40, 300), 1e-38, 0.0625, 1.0, 3e38])
+def test_all_distances_are_worth_their_exponential(scale: float) -> None:
+    coarse, fine = tables(scale)
+    found = worths(coarse, fine)
+    worth = np.zeros(256, np.uint32)
+    worth[: found.size] = found
+    with np.errstate(over="ignore", under="ignore"):
+        want = np.exp(np.arange(256) * -scale)
+    assert np.abs(worth / ONE - want).max() < 2.0**-30
+    assert worth[0] == ONE
+    assert np.all(np.diff(worth.astype(np.int64)) <= 0)
+    assert found[-1] == 0 or found.size == 256
+    assert coarse.size + fine.size <= 32
+
+
+def lines(net: Net, x: str, scale: float, step: float) -> onnx.ModelProto:
+    made = net.node("Softmax", net.dq(x, scale, np.int8(0)), axis=-1)
+    return net.model(net.q(made, step, np.int16(0)))
+
+
+@pytest.mark.parametrize("n", [4, 7, 300])
+def test_few_elements_have_the_bits_of_many(n: int, tmp_path: Path) -> None:
+    """Many read a table of all distances, few multiply entries of two. Each line has its greatest
+    element and others at each distance: a sum of equal errors."""
+    scale, step = 3 / 128, 1 / 32768
+    rows = np.repeat(127 - np.arange(256), n).reshape(256, n).astype(np.int8)
+    rows[np.arange(256), np.arange(256) % n] = 127
+    many, few = Net(), Net()
+    networks = [
+        lines(many, many.input("x", np.int8, rows.shape), scale, step),
+        lines(few, few.input("x", np.int8, (1, n)), scale, step),
+    ]
+    jobs = [
+        Job(networks[0], [{"x": rows}], name="many"),
+        Job(networks[1], [{"x": row[None]} for row in rows], name="few"),
+    ]
+    kernels = [compile_module(ModuleSpec(m, "m")).program.calls[0].kernel for m in networks]
+    assert [k.params["whole"] for k in kernels] == [True, False]
+    run_jobs(jobs, tmp_path, Build())
+    one, other = (np.concatenate([[*r.values()][0] for r in job.results]) for job in jobs)
+    assert np.array_equal(one, other)
+    case = (None, -1, None, None, scale, step)
+    off = np.abs(one - np.minimum(exact(case, rows), 32767))
+    assert off.max() <= 0.5 + (n + 4) * 2.0**-30 / step
 
 
 def test_onnxruntime_has_them(results: dict[str, Job]) -> None:

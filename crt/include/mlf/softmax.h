@@ -9,6 +9,13 @@
 extern "C" {
 #endif
 
+/* The exponential of a distance: an entry for sixteen distances, less what this one lacks. */
+static inline uint32_t mlf_softmax_worth(const uint32_t *coarse, const uint32_t *fine,
+                                         int32_t distance) {
+  const uint32_t worth = coarse[distance >> 4];
+  return worth - (uint32_t)(((uint64_t)worth * fine[distance & 15]) >> 32);
+}
+
 /* What exponentials are multiplied by: m * 2^-shift steps for the line's sum, which is 2^31 at
  * least. m is less than 2^31. `shift` becomes that of their products' upper words. The division is
  * the school's, since compilers call a function for one of 64 bits. No branch depends on the sum.
