@@ -117,7 +117,7 @@ def test_few_elements_have_the_bits_of_many(n: int, tmp_path: Path) -> None:
     kernels = [compile_module(ModuleSpec(m, "m")).program.calls[0].kernel for m in networks]
     assert [k.params["whole"] for k in kernels] == [True, False]
     run_jobs(jobs, tmp_path, Build())
-    one, other = (np.concatenate([[*r.values()][0] for r in job.results]) for job in jobs)
+    one, other = (np.concatenate([next(iter(r.values())) for r in job.results]) for job in jobs)
     assert np.array_equal(one, other)
     case = (None, -1, None, None, scale, step)
     off = np.abs(one - np.minimum(exact(case, rows), 32767))

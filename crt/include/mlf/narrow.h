@@ -38,10 +38,6 @@
 #define MLF_MACS_6(at, step) MLF_MACS_5(at, step) MLF_MAC("r4", at "+5*" step)
 #define MLF_MACS_7(at, step) MLF_MACS_6(at, step) MLF_MAC("r5", at "+6*" step)
 #define MLF_MACS_8(at, step) MLF_MACS_7(at, step) MLF_MAC("r6", at "+7*" step)
-/* The sums begin with values at r1. */
-#define MLF_GETS_4 \
-  "ldmia r1!, {r4, r5, r6, r7}\n\tmov r8, r4\n\tmov r9, r5\n\tmov r10, r6\n\tmov r11, r7\n\t"
-#define MLF_GETS_8 MLF_GETS_4 "ldmia r1!, {r0, r4, r5, r6}\n\tmov r12, r0\n\t"
 /* They are stored at r0. */
 #define MLF_PUT(sum) "mov r1, " sum "\n\tstmia r0!, {r1}\n\t"
 #define MLF_PUTS_1   MLF_PUT("r8")
@@ -61,60 +57,117 @@
   "pop {r4, r5, r6, r7, pc}\n\t"
 /* Products of the bytes at r3, each with the weights at r2, 32 of which make a round: conditional
  * branches reach 256 bytes. */
-#define MLF_DOT(n, k, at) "ldrb r1, [r3, #" k "]\n\t" MLF_MACS_##n(at, "1")
-#define MLF_DOT_NEXT(count) \
-  "adds r2, #32\n\tadds r3, #" count "\n\tcmp r3, r7\n\tbne 1b\n\tpop {r0}\n\t"
+#define MLF_DOT(n, k, at)   "ldrb r1, [r3, #" k "]\n\t" MLF_MACS_##n(at, "1")
+#define MLF_DOT_NEXT(count) "adds r2, #32\n\tadds r3, #" count "\n\tcmp r3, r7\n\tbne 2b\n\t"
 #define MLF_DOT_LOOP_8 \
-  "ldr r7, [sp, #40]\n1:\n\t" MLF_DOT(8, "0", "0") MLF_DOT(8, "1", "8") MLF_DOT(8, "2", "16") \
-      MLF_DOT(8, "3", "24") MLF_DOT_NEXT("4")
+  "2:\n\t" MLF_DOT(8, "0", "0") MLF_DOT(8, "1", "8") MLF_DOT(8, "2", "16") MLF_DOT(8, "3", "24") \
+      MLF_DOT_NEXT("4")
 #define MLF_DOT_LOOP_4 \
-  "ldr r7, [sp, #40]\n1:\n\t" MLF_DOT(4, "0", "0") MLF_DOT(4, "1", "4") MLF_DOT(4, "2", "8") \
-      MLF_DOT(4, "3", "12") MLF_DOT(4, "4", "16") MLF_DOT(4, "5", "20") MLF_DOT(4, "6", "24") \
-          MLF_DOT(4, "7", "28") MLF_DOT_NEXT("8")
-#define MLF_DOT_RESULT "mov r0, r2\n\t"
+  "2:\n\t" MLF_DOT(4, "0", "0") MLF_DOT(4, "1", "4") MLF_DOT(4, "2", "8") MLF_DOT(4, "3", "12") \
+      MLF_DOT(4, "4", "16") MLF_DOT(4, "5", "20") MLF_DOT(4, "6", "24") MLF_DOT(4, "7", "28") \
+          MLF_DOT_NEXT("8")
+/* The stack of mlf_pixel: three sums, y, k, w and x, the caller's registers, and from 64 on the
+ * arguments end, form, more, y_end and rare. Before a block lr is `more`, which all its sums get.
+ */
+#define MLF_PIXEL_ENTER \
+  ".syntax unified\n\tpush {r4, r5, r6, r7, lr}\n\tmov r4, r8\n\tmov r5, r9\n\tmov r6, r10\n\t" \
+  "mov r7, r11\n\tpush {r4, r5, r6, r7}\n\tpush {r0, r1, r2, r3}\n\tsub sp, #12\n" \
+  "1:\n\tldr r0, [sp, #72]\n\tmov lr, r0\n\tldr r1, [sp, #16]\n\tldmia r1!, {r4, r5, r6, r7}\n\t" \
+  "add r4, lr\n\tmov r8, r4\n\tadd r5, lr\n\tmov r9, r5\n\tadd r6, lr\n\tmov r10, r6\n\t" \
+  "add r7, lr\n\tmov r11, r7\n\t"
+#define MLF_PIXEL_MORE \
+  "ldmia r1!, {r0, r4, r5, r6}\n\tadd r0, lr\n\tmov r12, r0\n\tadd r4, lr\n\tadd r5, lr\n\t" \
+  "add r6, lr\n\t"
+#define MLF_PIXEL_BEGIN \
+  "str r1, [sp, #16]\n\tldr r2, [sp, #20]\n\tldr r3, [sp, #24]\n\tldr r7, [sp, #64]\n"
+/* Then r0 is y, r1 k, r2 the shift, lr the low limit and r7 the high one. */
+#define MLF_PIXEL_FINISH \
+  "str r2, [sp, #20]\n\tldr r0, [sp, #12]\n\tldr r1, [sp, #16]\n\tldr r3, [sp, #68]\n\t"
+#define MLF_PIXEL_FORM "ldmia r3!, {r2, r4, r7}\n\tmov lr, r4\n\t"
+/* mlf_multiply_halves of r3, and the rest of mlf_requantize_halves. A channel with a negative
+ * multiplier only stores its sum. */
+#define MLF_PIXEL_OUT(get, at) \
+  get "ldmia r1!, {r4, r5}\n\tuxth r6, r4\n\tasrs r4, r4, #16\n\tbpl 4f\n\t" \
+      "ldr r4, [sp, #80]\n\tstmia r4!, {r3}\n\tstr r4, [sp, #80]\n\tb 6f\n" \
+      "4:\n\tmuls r4, r3\n\tadds r5, r4\n\tuxth r4, r3\n\tmuls r4, r6\n\tlsrs r4, r4, #16\n\t" \
+      "adds r5, r4\n\tasrs r3, r3, #16\n\tmuls r3, r6\n\tadds r5, r3\n\tasrs r5, r2\n\t" \
+      "cmp r5, lr\n\tbge 5f\n\tmov r5, lr\n5:\n\tcmp r5, r7\n\tble 5f\n\tmov r5, r7\n" \
+      "5:\n\tstrb r5, [r0, #" at "]\n6:\n\t"
+#define MLF_PIXEL_OUTS \
+  MLF_PIXEL_OUT("mov r3, r8\n\t", "0") \
+  MLF_PIXEL_OUT("mov r3, r9\n\t", "1") MLF_PIXEL_OUT("mov r3, r10\n\t", "2") \
+      MLF_PIXEL_OUT("mov r3, r11\n\t", "3")
+#define MLF_PIXEL_OUTS_MORE \
+  MLF_PIXEL_OUT("mov r3, r12\n\t", "4") \
+  MLF_PIXEL_OUT("ldr r3, [sp]\n\t", "5") MLF_PIXEL_OUT("ldr r3, [sp, #4]\n\t", "6") \
+      MLF_PIXEL_OUT("ldr r3, [sp, #8]\n\t", "7")
+#define MLF_PIXEL_LEAVE(count) \
+  "str r1, [sp, #16]\n\tadds r0, #" count "\n\tstr r0, [sp, #12]\n\tldr r1, [sp, #76]\n\t" \
+  "cmp r0, r1\n\tbeq 3f\n\tb 1b\n3:\n\tadd sp, #28\n\t" MLF_NARROW_LEAVE
+#define MLF_PIXEL_ASSEMBLY_8 \
+  MLF_PIXEL_ENTER MLF_PIXEL_MORE MLF_PIXEL_BEGIN MLF_DOT_LOOP_8 MLF_PIXEL_FINISH \
+      "str r4, [sp]\n\tstr r5, [sp, #4]\n\tstr r6, [sp, #8]\n\t" MLF_PIXEL_FORM MLF_PIXEL_OUTS \
+          MLF_PIXEL_OUTS_MORE MLF_PIXEL_LEAVE("8")
+#define MLF_PIXEL_ASSEMBLY_4 \
+  MLF_PIXEL_ENTER MLF_PIXEL_BEGIN MLF_DOT_LOOP_4 MLF_PIXEL_FINISH MLF_PIXEL_FORM MLF_PIXEL_OUTS \
+      MLF_PIXEL_LEAVE("4")
 #endif
 
-/* sums[j] = b[j] + the sum of x[k] * w[8 * k + j] for all x before `end`, a multiple of 4 further.
- * Returns the end of these weights. */
-#ifdef MLF_NARROW_ASSEMBLY
-MLF_NARROW_ASSEMBLY const uint8_t *mlf_dot_8(uint32_t *sums MLF_TAKEN, const int32_t *b MLF_TAKEN,
-                                             const uint8_t *w MLF_TAKEN, const uint8_t *x MLF_TAKEN,
-                                             const uint8_t *end MLF_TAKEN) {
-  __asm__(MLF_NARROW_ENTER MLF_GETS_8 MLF_DOT_LOOP_8 MLF_PUTS_8 MLF_DOT_RESULT MLF_NARROW_LEAVE);
+/* floor(a * m / 2^16) where that is within 31 bits; m is positive. */
+static inline int32_t mlf_multiply_halves(int32_t a, int32_t m) {
+  const uint32_t low = (uint32_t)m & 0xffffu;
+  const uint32_t least = ((uint32_t)a & 0xffffu) * low;
+  return a * (m >> 16) + (a >> 16) * (int32_t)low + (int32_t)(least >> 16);
 }
-#else
-MLF_NARROW_CALL const uint8_t *mlf_dot_8(uint32_t *sums, const int32_t *b, const uint8_t *w,
-                                         const uint8_t *x, const uint8_t *end) {
-  memcpy(sums, b, 8 * sizeof *sums);
-  for (; x != end; x++, w += 8) {
-    for (int32_t j = 0; j < 8; j++) {
-      sums[j] += (uint32_t)*x * w[j];
-    }
-  }
-  return w;
-}
-#endif
 
-/* sums[j] = b[j] + the sum of x[k] * w[4 * k + j] for all x before `end`, a multiple of 8 further.
- * Returns the end of these weights. */
+/* mlf_requantize in integers: the compiler chose m, add and shift such that results are equal. */
+static inline int32_t mlf_requantize_halves(int32_t acc, int32_t m, int32_t add, int32_t shift,
+                                            int32_t low, int32_t high) {
+  return mlf_clamp_i32((mlf_multiply_halves(acc, m) + add) >> shift, low, high);
+}
+
+/* One pixel's outputs, requantised, in blocks of eight or four channels up to `y_end`. `k` has a
+ * block's biases, to which `more` is added, then a multiplier and an addend for each channel; x up
+ * to `end` is a multiple of 4, or of 8 for blocks of four, and w has a block's weights for each x.
+ * form: shift and limits of the output. A channel whose multiplier is negative has no output, but
+ * its sum is the next of `rare`. */
 #ifdef MLF_NARROW_ASSEMBLY
-MLF_NARROW_ASSEMBLY const uint8_t *mlf_dot_4(uint32_t *sums MLF_TAKEN, const int32_t *b MLF_TAKEN,
-                                             const uint8_t *w MLF_TAKEN, const uint8_t *x MLF_TAKEN,
-                                             const uint8_t *end MLF_TAKEN) {
-  __asm__(MLF_NARROW_ENTER MLF_GETS_4 MLF_DOT_LOOP_4 MLF_PUTS_4 MLF_DOT_RESULT MLF_NARROW_LEAVE);
-}
-#else
-MLF_NARROW_CALL const uint8_t *mlf_dot_4(uint32_t *sums, const int32_t *b, const uint8_t *w,
-                                         const uint8_t *x, const uint8_t *end) {
-  memcpy(sums, b, 4 * sizeof *sums);
-  for (; x != end; x++, w += 4) {
-    for (int32_t j = 0; j < 4; j++) {
-      sums[j] += (uint32_t)*x * w[j];
-    }
+#define MLF_DEFINE_PIXEL(n) \
+  MLF_NARROW_ASSEMBLY void mlf_pixel_##n( \
+      uint8_t *y MLF_TAKEN, const int32_t *k MLF_TAKEN, const uint8_t *w MLF_TAKEN, \
+      const uint8_t *x MLF_TAKEN, const uint8_t *end MLF_TAKEN, const int32_t *form MLF_TAKEN, \
+      uint32_t more MLF_TAKEN, const uint8_t *y_end MLF_TAKEN, uint32_t *rare MLF_TAKEN) { \
+    __asm__(MLF_PIXEL_ASSEMBLY_##n); \
   }
-  return w;
-}
+#else
+#define MLF_DEFINE_PIXEL(n) \
+  MLF_NARROW_CALL void mlf_pixel_##n(uint8_t *y, const int32_t *k, const uint8_t *w, \
+                                     const uint8_t *x, const uint8_t *end, const int32_t *form, \
+                                     uint32_t more, const uint8_t *y_end, uint32_t *rare) { \
+    for (; y != y_end; y += n, k += 3 * n) { \
+      uint32_t sums[n]; \
+      for (int32_t j = 0; j < n; j++) { \
+        sums[j] = (uint32_t)k[j] + more; \
+      } \
+      for (const uint8_t *at = x; at != end; at++, w += n) { \
+        for (int32_t j = 0; j < n; j++) { \
+          sums[j] += (uint32_t)*at * w[j]; \
+        } \
+      } \
+      for (int32_t j = 0; j < n; j++) { \
+        const int32_t m = k[n + 2 * j], add = k[n + 2 * j + 1]; \
+        if (m < 0) { \
+          *rare++ = sums[j]; \
+        } else { \
+          y[j] = \
+              (uint8_t)mlf_requantize_halves((int32_t)sums[j], m, add, form[0], form[1], form[2]); \
+        } \
+      } \
+    } \
+  }
 #endif
+MLF_DEFINE_PIXEL(8)
+MLF_DEFINE_PIXEL(4)
 
 /* sums[i] = bias + the sum of w[t] * x[i * step + t % row + t / row * pitch] for all t before
  * `end`, `row` being 1 to 5: neighbouring outputs of a depthwise convolution. */
@@ -189,21 +242,8 @@ MLF_DEFINE_TAPS(4, 8, 1)
 MLF_DEFINE_TAPS(4, 8, 2)
 MLF_DEFINE_TAPS(4, 8, 3)
 
-/* floor(a * m / 2^16) where that is within 31 bits; m is positive. */
-static inline int32_t mlf_multiply_halves(int32_t a, int32_t m) {
-  const uint32_t low = (uint32_t)m & 0xffffu;
-  const uint32_t least = ((uint32_t)a & 0xffffu) * low;
-  return a * (m >> 16) + (a >> 16) * (int32_t)low + (int32_t)(least >> 16);
-}
-
-/* mlf_requantize in integers: the compiler chose m, add and shift such that results are equal. */
-static inline int32_t mlf_requantize_halves(int32_t acc, int32_t m, int32_t add, int32_t shift,
-                                            int32_t low, int32_t high) {
-  return mlf_clamp_i32((mlf_multiply_halves(acc, m) + add) >> shift, low, high);
-}
-
-/* The same for a channel in which m and add are not right for all results: within `near` of the
- * middle of two it is computed as floats would. */
+/* mlf_requantize_halves for a channel in which m and add are not right for all results: within
+ * `near` of the middle of two it is computed as floats would. */
 MLF_NARROW_CALL int32_t mlf_requantize_halves_near(int32_t acc, int32_t m, int32_t add,
                                                    int32_t shift, int32_t near, float scale,
                                                    int32_t zero_point, int32_t low, int32_t high) {

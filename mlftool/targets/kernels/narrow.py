@@ -9,6 +9,9 @@ added and activations are gathered with their highest bit inverted:
     sum of x * w = sum of (x + 128) * (w + 128) - 128 * sum of (x + 128) - 128 * sum of w
 
 The last sum is part of the bias; the one before is of the gathered bytes, once for all channels.
+
+One function (mlf/narrow.h) computes all outputs of a pixel and requantises them from registers.
+Channels without an exact multiplier are computed again from their sums.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ from mlftool.ops.contraction import (
 )
 from mlftool.ops.scalar import Store
 from mlftool.targets.kernels.narrow_requantise import in_halves
-from mlftool.targets.kernels.parts import Tile, byte_kernel, constants, walk
+from mlftool.targets.kernels.parts import Tile, after_core, byte_kernel, constants, walk
 
 ROUND = 32  # of weights, that a load reaches from its pointer: one round of the loop
 
@@ -39,30 +42,35 @@ def narrow(c: Contraction, q: Quantisation) -> Tile | None:
     columns = _columns(c.oc)
     length = -(-c.depth // (ROUND // columns)) * (ROUND // columns)
     flip = 128 if v.x(0).dtype.name == "int8" else 0
-    store = Store(v, f"({v.y.dtype.c})out", f"p * {c.oc} + oc + i", "oc + i")
+    store = Store(v, f"({v.y.dtype.c})outs[oc]", f"p * {c.oc} + oc", "oc")
     w = c.weights.reshape(c.oc, -1).astype(np.int64)
     rest = ((0, 0), (0, length - c.depth))
     weights = pack_rows(np.pad(w + 128, rest), columns).astype(np.uint8).reshape(-1)
     column = Operand("column", "uint8_t", "scratch", bytes=length)
     order = walk(c, 1, 0, column, store.operands)
-    biases = _bias(c, q, w, flip, columns)
+    rare = form.rare_channels
+    wide = c.oc + -c.oc % columns
+    straight = not after_core(v) and wide == c.oc
+    outs = () if straight else (Operand("outs", "uint8_t", "scratch", bytes=wide),)
+    kept = (Operand("kept", "uint32_t", "scratch", bytes=4 * rare.size),) if rare.size else ()
+    blocks = form.blocks(_bias(c, q, w, flip, columns), columns)
     return Tile(
         "narrow.blocked",
         "narrow.c.j2",
         c,
-        (*constants(w=weights, b=biases), *form.operands(columns)),
-        order.scratch,
+        (*constants(w=weights, k=blocks), *form.rare_operands(columns)),
+        (*order.scratch, *outs, *kept),
         store,
         {
             "batch": c.batch,
-            "columns": columns,
+            **{"columns": columns, "wide": wide, "straight": straight, "rare": rare.size},
             "length": length,
             "flip": flip,
             "fill": q.x_zero_point + flip,
             "form": form,
             "store": store,
         },
-        cost=c.macs * 3.3 + c.pixels * (c.oc * 45.0 + c.depth * 3.0),
+        cost=c.macs * 3.3 + c.pixels * (c.oc * 24.0 + c.depth * 3.0),
         header="mlf/narrow.h",
         walk=order,
     )

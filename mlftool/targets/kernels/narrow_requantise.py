@@ -63,10 +63,28 @@ class Halves:
         near = f"{self.shift}, {self.near}, {scale}, {limits}"
         return f"mlf_requantize_halves_{kind}({acc}, -factor, more, {near})"
 
-    def operands(self, columns: int) -> tuple[Operand, ...]:
-        scale = constants(scale=scale_of(self.q, columns)) if self.rare else ()
+    @property
+    def rare_channels(self) -> Array:
+        found: Array = np.flatnonzero(self.multiplier < 0).astype(np.uint16)
+        return found
+
+    def blocks(self, bias: Array, columns: int) -> Array:
+        """For each block of channels their biases, then a multiplier and an addend of each."""
         m, add = pad_rows(self.multiplier, columns), pad_rows(self.add, columns)
-        return (*constants(m=m, add=add), *scale)
+        pairs = np.stack([m, add], axis=1).reshape(-1, 2 * columns)
+        made: Array = np.concatenate([bias.reshape(-1, columns), pairs], axis=1).reshape(-1)
+        return made
+
+    def rare_operands(self, columns: int) -> tuple[Operand, ...]:
+        """The channels without an exact multiplier, and what floats need."""
+        return constants(rare=self.rare_channels, **self._scale(columns)) if self.rare else ()
+
+    def operands(self, columns: int) -> tuple[Operand, ...]:
+        m, add = pad_rows(self.multiplier, columns), pad_rows(self.add, columns)
+        return constants(m=m, add=add, **self._scale(columns))
+
+    def _scale(self, columns: int) -> dict[str, Array]:
+        return {"scale": scale_of(self.q, columns)} if self.rare else {}
 
 
 def in_halves(c: Contraction, q: Quantisation) -> Halves | None:
