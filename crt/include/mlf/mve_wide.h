@@ -37,25 +37,7 @@ static inline mlf_quad mlf_quad_dot_s16(const int16_t *x, const int8_t **w, int3
   int32_t sum2 = b[2];
   int32_t sum3 = b[3];
   mlf_quad sums;
-  __asm__ volatile("dls lr, %[groups]\n"
-                   "1:\n\t"
-                   "vldrh.16 q0, [%[x]], #16\n\t"
-                   "vldrb.s16 q1, [%[w]], #8\n\t"
-                   "vmladava.s16 %[sum0], q0, q1\n\t"
-                   "vldrb.s16 q2, [%[w]], #8\n\t"
-                   "vmladava.s16 %[sum1], q0, q2\n\t"
-                   "vldrb.s16 q1, [%[w]], #8\n\t"
-                   "vmladava.s16 %[sum2], q0, q1\n\t"
-                   "vldrb.s16 q2, [%[w]], #8\n\t"
-                   "vmladava.s16 %[sum3], q0, q2\n\t"
-                   "le lr, 1b\n\t"
-                   "vmov q0[2], q0[0], %[sum0], %[sum2]\n\t"
-                   "vmov q0[3], q0[1], %[sum1], %[sum3]\n\t"
-                   "vmov %q[sums], q0"
-                   : [x] "+r"(x), [w] "+r"(*w), [sum0] "+Te"(sum0), [sum1] "+Te"(sum1),
-                     [sum2] "+Te"(sum2), [sum3] "+Te"(sum3), [sums] "=w"(sums)
-                   : [groups] "r"(groups)
-                   : "q0", "q1", "q2", "lr", "cc", "memory");
+  MLF_QUAD_DOT("vldrh.16", "vldrb.s16", "8", "vmladava.s16", "+l");
   return sums;
 }
 
@@ -86,7 +68,7 @@ MLF_MVE_OPTIMISED static inline mlf_octet mlf_pair_dot_s16(const int16_t *x, con
                    "vmov %q[even][3], %q[even][1], r4, r12\n\t"
                    "vmov %q[odd][2], %q[odd][0], r2, r10\n\t"
                    "vmov %q[odd][3], %q[odd][1], r6, lr"
-                   : [w] "+r"(at), [x] "+r"(x), [x1] "+r"(x1), [n] "+r"(groups),
+                   : [w] "+l"(at), [x] "+r"(x), [x1] "+r"(x1), [n] "+r"(groups),
                      [even] "=w"(sums.even), [odd] "=w"(sums.odd)
                    :
                    : "q0", "q1", "q2", "q3", "r0", "r2", "r4", "r6", "r8", "r10", "r12", "lr", "cc",

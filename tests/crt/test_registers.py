@@ -1,0 +1,56 @@
+"""Assembly in headers compiles whatever registers the compiler has left.
+
+Loads of Helium that widen take a base among the lower eight registers, which constraint "l" says:
+with "r" a kernel compiles until the compiler happens to choose another.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from shared import REPO
+
+from mlftool.runtime.toolchain import ARM_GCC, find
+from mlftool.targets import TARGETS
+
+ALL = sorted((REPO / "crt" / "include" / "mlf").glob("mve*.h"))
+HEADERS = [h for h in ALL if h.name != "mve_plain.h"]  # of other processors
+WIDENS = re.compile(r"v(?:ldrb|strb)\.[su]?(?:16|32) [^\[]*\[%\[(\w+)\]")
+SIGNATURE = re.compile(r"static inline (\w+) (mlf_\w+_dot\w*)\(([^)]*)\)")
+
+
+def constraints(text: str) -> dict[str, list[str]]:
+    """Base register of each load that widens -> the constraints of operands of that name."""
+    found: dict[str, list[str]] = {}
+    for block in re.findall(r"__asm__.*?\);", text, re.DOTALL):
+        names = set(WIDENS.findall(block))
+        for name in names:
+            found[name] = re.findall(rf'\[{name}\] "([^"]*)"', block)
+    return found
+
+
+@pytest.mark.parametrize("header", HEADERS, ids=lambda h: h.name)
+def test_loads_that_widen_have_a_low_base(header: Path) -> None:
+    for name, given in constraints(header.read_text()).items():
+        assert given, name
+        assert all("l" in text for text in given), (name, given)
+
+
+@pytest.mark.parametrize("level", ["-O0", "-O2", "-O3", "-Os"])
+def test_products_compile_out_of_line(level: str, tmp_path: Path) -> None:
+    """Each alone: the compiler chooses registers as it likes."""
+    found = {s[1]: s for h in HEADERS for s in SIGNATURE.findall(h.read_text())}
+    assert len(found) >= 4
+    text = "".join(f'#include "mlf/{h.name}"\n' for h in HEADERS)
+    for result, name, taken in found.values():
+        words = [word.strip().rpartition(" ")[2].lstrip("*") for word in taken.split(",")]
+        text += f"{result} out_of_line_{name}({taken}) {{ return {name}({', '.join(words)}); }}\n"
+    (tmp_path / "a.c").write_text(text)
+    flags = ["-std=c99", *TARGETS["cortex-m55"].cflags, level, f"-I{REPO}/crt/include", "-c"]
+    done = subprocess.run(
+        [*find(ARM_GCC), *flags, "a.c"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
