@@ -195,18 +195,20 @@ static inline void mlf_fill_s16_triples(int16_t *to, int32_t value, int32_t n) {
 /* LDM loads in the order of the registers' numbers, so x0 to x2 have theirs. Around one step gcc
  * moves sums from register to register. All but the frame pointer are taken, too many for clang. */
 #define MLF_DOTS_3X2(times, more, weights, from, stop, low, all) \
+  MLF_DOTS_OF(times(MLF_STEP_3X2) more, weights, from, stop, low##00, all##0, low##10, all##1, \
+              low##20, all##2)
+#define MLF_DOTS_OF(text, weights, from, stop, l0, a0, l1, a1, l2, a2) \
   do { \
     uint32_t wa_, wb_; \
     register uint32_t x0_ __asm__("r8"); \
     register uint32_t x1_ __asm__("r10"); \
     register uint32_t x2_ __asm__("r12"); \
-    __asm__( \
-        "1:\n\t" times(MLF_STEP_3X2) more \
-        : [w] "+r"(weights), [x] "+r"(from), [low0] "+r"(low##00), [all0] "+r"(all##0), \
-          [low1] "+r"(low##10), [all1] "+r"(all##1), [low2] "+r"(low##20), [all2] "+r"(all##2), \
-          [wa] "=&r"(wa_), [wb] "=&r"(wb_), [x0] "=&r"(x0_), [x1] "=&r"(x1_), [x2] "=&r"(x2_) \
-        : [end] "m"(stop) \
-        : "memory", "cc"); \
+    __asm__("1:\n\t" text \
+            : [w] "+r"(weights), [x] "+r"(from), [low0] "+r"(l0), [all0] "+r"(a0), \
+              [low1] "+r"(l1), [all1] "+r"(a1), [low2] "+r"(l2), [all2] "+r"(a2), [wa] "=&r"(wa_), \
+              [wb] "=&r"(wb_), [x0] "=&r"(x0_), [x1] "=&r"(x1_), [x2] "=&r"(x2_) \
+            : [end] "m"(stop) \
+            : "memory", "cc"); \
   } while (0)
 #else
 #define MLF_DOTS_3X2(times, more, weights, from, stop, low, all) \

@@ -61,19 +61,8 @@ static inline void mlf_copy_s16_triples(const int16_t *from, int16_t *to, int32_
 /* clang-format on */
 #define MLF_STEP_WIDE_3X2 MLF_HALF_WIDE_3X2 MLF_HALF_WIDE_3X2
 #define MLF_DOTS_WIDE_3X2(times, more, weights, from, stop, sum) \
-  do { \
-    uint32_t wa_, wb_; \
-    register uint32_t x0_ __asm__("r8"); \
-    register uint32_t x1_ __asm__("r10"); \
-    register uint32_t x2_ __asm__("r12"); \
-    __asm__( \
-        "1:\n\t" times(MLF_STEP_WIDE_3X2) more \
-        : [w] "+r"(weights), [x] "+r"(from), [low0] "+r"(sum##00), [all0] "+r"(sum##01), \
-          [low1] "+r"(sum##10), [all1] "+r"(sum##11), [low2] "+r"(sum##20), [all2] "+r"(sum##21), \
-          [wa] "=&r"(wa_), [wb] "=&r"(wb_), [x0] "=&r"(x0_), [x1] "=&r"(x1_), [x2] "=&r"(x2_) \
-        : [end] "m"(stop) \
-        : "memory", "cc"); \
-  } while (0)
+  MLF_DOTS_OF(times(MLF_STEP_WIDE_3X2) more, weights, from, stop, sum##00, sum##01, sum##10, \
+              sum##11, sum##20, sum##21)
 
 /* One pixel and four channels, until `stop`: nineteen instructions for sixteen products. */
 /* clang-format off */
