@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -39,12 +40,40 @@ def read_plain(path: Path, most: int = -1) -> bytes:
 
 
 def default_cache() -> Path:
-    """$MLFTOOL_CACHE, else mlftool/ in the user's cache directory."""
+    """$MLFTOOL_CACHE, else mlftool/ in the user's cache directory; where that cannot be written, as
+    in a container with a home of somebody else, a private folder among temporary files."""
     given = os.environ.get("MLFTOOL_CACHE")
     if given:
         return Path(given).absolute()  # compilers run in folders of their own
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return Path(base) / "mlftool"
+    kept = Path(base) / "mlftool"
+    return kept if _is_ours(kept) else _temporary() or kept
+
+
+def _is_ours(folder: Path) -> bool:
+    """Whether a folder, made if need be, can be written; a user without a home has none."""
+    try:
+        if not folder.is_absolute():
+            return False
+        folder.mkdir(parents=True, exist_ok=True)
+        return os.access(folder, os.W_OK | os.X_OK)
+    except OSError:
+        return False
+
+
+def _temporary() -> Path | None:
+    """A folder that no other user can change: programs in it are run. None if it cannot be had."""
+    import tempfile  # which most commands never need
+
+    folder = Path(tempfile.gettempdir()) / f"mlftool-{os.getuid()}"
+    try:
+        with suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+        found = folder.lstat()
+    except OSError:
+        return None
+    ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
+    return folder if ours and not found.st_mode & 0o077 else None
 
 
 class FileError(Exception):

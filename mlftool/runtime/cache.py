@@ -72,4 +72,7 @@ def _holds(final: Path, made: Sequence[str]) -> bool:
 
 
 def _is_whole(file: Path) -> bool:
-    return file.is_file() and file.stat().st_size > 0
+    try:
+        return file.is_file() and file.stat().st_size > 0
+    except OSError:  # of another user, as after sudo
+        return False

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 import threading
 from pathlib import Path
 
@@ -10,8 +12,9 @@ import pytest
 from runtime_archives import HOSTILE, metadata, toy, vectors
 
 from mlftool.errors import MlfError
+from mlftool.files import default_cache
 from mlftool.runtime import toolchain
-from mlftool.runtime.cache import key_of
+from mlftool.runtime.cache import build_once, key_of
 from mlftool.runtime.host import load_host
 
 
@@ -120,3 +123,30 @@ def test_a_cache_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(MlfError, match="set MLFTOOL_CACHE") as caught:
         load_host(toy(), cache_dir=blocked / "cache")
     assert caught.value.exit_code == 3
+
+
+def test_a_home_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cache is then a folder of temporary files, if nobody else can put programs there."""
+    monkeypatch.delenv("MLFTOOL_CACHE")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (tmp_path / "file").touch()
+    private = tmp_path / f"mlftool-{os.getuid()}"
+    for home in (tmp_path / "file", Path("/proc/1/nowhere")):
+        monkeypatch.setenv("HOME", str(home))
+        assert default_cache() == private
+    assert private.stat().st_mode & 0o777 == 0o700
+    private.chmod(0o777)
+    assert default_cache() == home / ".cache/mlftool"
+    private.rmdir()
+    private.symlink_to(tmp_path)
+    assert default_cache() == home / ".cache/mlftool"
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert default_cache() == tmp_path / ".cache/mlftool"
+
+
+def test_a_cached_program_that_cannot_be_looked_at(tmp_path: Path) -> None:
+    """As one of another user, after sudo: the file system refuses to say whether it is there."""
+    with pytest.raises(MlfError) as caught:
+        build_once(tmp_path, "key", {}, lambda folder: None, ["n" * 300])
+    assert [p.code for p in caught.value.problems] == ["MLF0608"]
