@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import io
+import os
 import re
 import shutil
 import signal
@@ -220,6 +221,17 @@ class _Closed(io.TextIOBase):
         raise MlfError(Problem("MLF0402", "is closed", "standard output"))
 
 
+def _occupied() -> None:
+    """Without a standard error there is nothing to tell, and that is all. Its number, and those of
+    other streams that are closed, would else be of the next file that is opened, where programs and
+    libraries would write their messages."""
+    while (handle := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(handle, True)
+    os.close(handle)
+    if sys.stderr is None:
+        sys.stderr = io.TextIOWrapper(io.FileIO(2, "w", closefd=False), encoding="utf-8")
+
+
 def _lossless(stream: TextIO | None) -> None:
     """Lets a stream of another encoding than UTF-8, or a name that is no text, be written escaped,
     as Python's stderr does."""
@@ -238,6 +250,7 @@ def _command_first(argv: list[str]) -> list[str]:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command. Returns its exit code; no exception leaves this function."""
     argv = _command_first(list(sys.argv[1:] if argv is None else argv))
+    _occupied()
     _lossless(sys.stdout)
     name = next((a for a in argv if not a.startswith("-")), None)
     args = None

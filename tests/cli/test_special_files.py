@@ -66,6 +66,20 @@ def test_streams_that_are_closed_full_or_gone(
     assert (gone.returncode, gone.stderr) == (0, "")
 
 
+def test_without_standard_error_the_data_are_the_same(tmp_path: Path) -> None:
+    save(parser.parse_model(MODEL), tmp_path / "m.onnx")
+    out = tmp_path / "o.tar"
+    assert mlftool("schema", shell="2>&-").stdout == mlftool("schema").stdout
+    assert (
+        mlftool("compile", str(tmp_path / "m.onnx"), "-o", str(out), shell="2>&-").returncode == 0
+    )
+    whole = out.read_bytes()
+    assert mlftool("compile", str(tmp_path / "m.onnx"), "-o", str(out)).returncode == 0
+    assert out.read_bytes() == whole
+    assert mlftool("check", str(tmp_path / "none.onnx"), shell="2>&-").returncode == 2
+    assert mlftool("check", str(tmp_path / "none.onnx"), shell="2>&- >&- <&-").returncode == 2
+
+
 SAYING = [
     "graph m.onnx -o o.svg --json", "report m.onnx -o o.html --json", "init o m.onnx",
     "init o m.onnx --json", "run m.onnx --inputs v.npz -o o.npz",
