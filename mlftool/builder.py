@@ -25,9 +25,8 @@ from mlftool.stamps import Stamp, compiler_digest
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-    from mlftool.compile import ModuleSpec
+    from mlftool.compile import Module, ModuleSpec
     from mlftool.mlf import Bundle
-    from mlftool.module import Module
 
 
 @dataclass(frozen=True)

@@ -22,14 +22,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from mlftool.errors import CHECK_FAILED, MlfError
+    from mlftool.errors import CHECK_FAILED, MlfError, Problem
     from mlftool.manifest.written import build_file, problem
     from mlftool.mlf import write_atomically
 
     out: Path = args.write or args.check
     text = build_file(args.manifest, out, args.rules)
+    try:
+        data = text.encode()
+    except UnicodeEncodeError:
+        why = "its path is no UTF-8, which Bazel's labels are"
+        raise MlfError(Problem("MLF0400", why, str(args.manifest))) from None
     if args.write:
-        write_atomically(out, text.encode())
+        write_atomically(out, data)
     elif not out.is_file() or out.read_text() != text:
         raise MlfError(problem("", str(out)), CHECK_FAILED)
     return 0

@@ -69,8 +69,10 @@ ALLOWED = {
     "manifest": {"errors", "files", "keywords", "options", "runtime", "targets"},
     "stamps": {"errors", "files", "frontends", "importer", "mlf"},
     "builder": {
+        "advice",
         "errors",
         "compile",
+        "describe",
         "crash",
         "files",
         "frontends",

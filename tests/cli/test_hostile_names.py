@@ -7,6 +7,7 @@ and as C++, which includes the standard headers (and so their macros) before our
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -16,6 +17,7 @@ import numpy as np
 import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
+from mlftool.cli import main
 from mlftool.codegen.names import member_names
 from mlftool.compile import ModuleSpec, compile_modules
 from mlftool.mlf import Bundle
@@ -271,3 +273,16 @@ def test_ordinary_names_keep_tvms_spelling() -> None:
     names = ["input_1", "Identity", "serving_default_x:0", "X", "/conv/Relu_output_0", "MAX_x"]
     expected = ["input_1", "Identity", "serving_default_x_0", "X", "_conv_Relu_output_0", "MAX_x"]
     assert list(member_names(names).values()) == expected
+
+
+def test_a_manifest_that_bazel_cannot_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    name = os.fsdecode(b"caf\xe9.yaml")
+    Path("WORKSPACE").touch()
+    Path(name).write_text("version: 1\nmodels: {m: {model: m.onnx, targets: host}}\n")
+    Path("m.onnx").touch()
+    assert main(["bazel", name, "--write", "made.bazel"]) == 2
+    assert "error[MLF0400]: its path is no UTF-8" in capsys.readouterr().err
+    assert not Path("made.bazel").exists()
