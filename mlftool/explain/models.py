@@ -130,8 +130,8 @@ EXPLANATIONS: Mapping[str, Explanation] = {
         "model computes float32[1x1]",
     ),
     "MLF0316": Explanation(
-        "The model gives an input back as an output. Files of test vectors and generated code need a "
-        "name for each, so the output is a copy with another name.",
+        "The model gives an input back as an output. Files of test vectors and generated code need "
+        "a name for each, so the output is a copy with another name.",
         "Expect the output under the name in the warning, or put an Identity node before it.",
         message="kws.onnx: warning[MLF0316]: 'x' is an input and an output; the output is 'x.out'",
     ),

@@ -12,7 +12,7 @@ from onnx import NodeProto, helper
 from onnx.reference import ReferenceEvaluator
 
 from mlftool.ir import dtype
-from mlftool.ir.graph import Array, Node
+from mlftool.ir.graph import Array, Node, TensorType
 from mlftool.ops.base import Trait, is_a, known
 
 # Operators whose old opsets have no implementation, or a wrong one: as what they are evaluated, and
@@ -66,6 +66,27 @@ def evaluate(node: Node, inputs: Sequence[Array | None]) -> Array:
     proto = helper.make_node(node.op, names, ["y"], **attrs)
     results = evaluate_proto(proto, inputs, {"": onnx.defs.onnx_opset_version()})
     return np.asarray(results[0])
+
+
+def evaluated(
+    node: Node, consts: Mapping[str, Array], types: Mapping[str, TensorType]
+) -> Array | None:
+    """What a node with constant inputs gives, if the standard's reference knows: not where passes
+    have said more of it than the standard can, or where it cannot be computed."""
+    if len(node.outputs) > 1 or not knows(node):
+        return None
+    if not all(i in consts for i in node.inputs if i):
+        return None
+    shape = types[node.result].shape
+    if is_a(node, Trait.VIEW):
+        return consts[node.inputs[0]].reshape(shape)
+    if any(name.startswith("mlf.") for name in node.attrs):
+        return None
+    try:
+        value = evaluate(node, [consts[i] if i else None for i in node.inputs])
+    except Exception:  # whatever the reference implementation raises
+        return None
+    return value if value.shape == shape else None
 
 
 def _per_axis(inputs: Sequence[Array | None]) -> tuple[list[Array | None], dict[str, Any]]:

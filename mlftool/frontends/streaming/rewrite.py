@@ -33,6 +33,9 @@ def streamed(graph: Graph, words: Sequence[str], model: Source, file: str) -> Gr
     s.types.update({n: graph.types[n] for n in (*graph.consts, *graph.inputs)})
     for name, axis in axes.items():
         length = graph.types[name].shape[axis]
+        if length < 2:
+            text = f"axis {axis} of '{name}' has one element; expected an axis of time"
+            raise MlfError(Problem("MLF0400", text, file, path="stream"))
         if not 1 <= step < length:
             text = f"step {step} of the {length} elements of '{name}'; expected 1 to {length - 1}"
             raise MlfError(Problem("MLF0400", text, file, path="stream"))

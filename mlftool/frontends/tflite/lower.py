@@ -178,7 +178,9 @@ class _Walk:
             for o in node.outputs:
                 self.promise(draft, o)
             label = next((draft.graph.tensors[o].name for o in node.outputs), "") or node.kind
+            before = len(draft.nodes)
             rule(Site(draft, self.model, node, label, self))
+            draft.fold(before)
         except RefusedError as refused:
             self.problem("MLF0302", str(refused), where, refused.help)
             return False

@@ -77,6 +77,11 @@ def _parts(s: Site, x_at: int, axis: int) -> None:
     fits = all(len(h) == len(x.type.shape) and h[:axis] + h[axis + 1 :] == rest for h in shapes)
     s.expect(fits and sum(h[axis] for h in shapes) == x.type.shape[axis], f"parts of {x.type}")
     names = [s.out(k) for k in range(len(ys))]
+    if x.data is not None:  # weights of a grouped convolution
+        cuts = np.cumsum([h[axis] for h in shapes])[:-1]
+        parts = np.split(x.data, cuts, axis)
+        s.draft.consts.update(zip(names, map(np.ascontiguousarray, parts), strict=True))
+        return
     s.add("Split", (s.name(x_at),), names[0], {"axis": axis}, more=names[1:])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,6 +14,7 @@ from mlftool.ir import dtype
 from mlftool.ir.dtype import DType
 from mlftool.ir.edit import unused
 from mlftool.ir.graph import Array, Graph, Node, TensorType
+from mlftool.ops.reference import evaluated
 
 Rule = Callable[["Site"], None]
 Key = tuple[Any, Any]  # a resource's name and container
@@ -89,6 +90,17 @@ class Draft:
         self.consts[name] = array
         return name
 
+    def fold(self, first: int) -> None:
+        """Values for what nodes from number `first` on compute of constants: weights of 16-bit
+        floats, or those that a grouped convolution splits, are constants of the operators after."""
+        made, self.nodes[first:] = self.nodes[first:], []
+        for node in made:
+            value = evaluated(node, self.consts, self.types)
+            if value is None or dtype.of(value) != self.types[node.result].dtype:
+                self.nodes.append(node)
+            else:
+                self.consts[node.result] = value
+
 
 class Walk(Protocol):
     """What rules ask of the walk over all operators. Subgraphs are numbers; there may be none of
@@ -131,7 +143,11 @@ class Site:
         """Input `i`. Raises RefusedError if it is left out or cannot be read."""
         if not self.has(i):
             raise RefusedError(f"has no input {i}")
-        return sound(self.tensors[self.node.inputs[i]])
+        place = self.node.inputs[i]
+        tensor, name = sound(self.tensors[place]), self.draft.values.get(place)
+        if tensor.data is None and name in self.draft.consts and not tensor.variable:
+            return replace(tensor, data=self.draft.consts[name])
+        return tensor
 
     def y(self, k: int = 0) -> Tensor:
         if k >= len(self.node.outputs):

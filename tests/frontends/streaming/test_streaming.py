@@ -300,7 +300,7 @@ def test_every_reason_is_listed() -> None:
         (("axis=7",), "no input has an axis '7'"),
         (("step=2",), "axis is missing"),
         (("axis=2", "step=64"), "step 64 of the 64 elements of 'x'; expected 1 to 63"),
-        (("axis=0",), "expected 1 to 0"),
+        (("axis=0",), "has one element; expected an axis of time"),
     ],
 )
 def test_axes_and_steps(words: tuple[str, ...], says: str) -> None:

@@ -57,6 +57,29 @@ def test_from_tflite(file: Path, given: object) -> None:
     assert mlftool.build(given(file), "host", executor="aot")  # type: ignore[operator]
 
 
+def test_weights_that_operators_make_of_constants() -> None:
+    """16-bit floats, as post-training quantisation writes them, and the parts of a grouped layer."""
+    w = np.random.default_rng(4).normal(size=(6, 4)).astype(np.float16)
+    tensors = [
+        T("x", (1, 4), "float32"),
+        T("w", (6, 4), "float16", data=w),
+        T("wide", (6, 4), "float32"),
+        T("axis", (), "int32", data=0),
+        *(T(f"part{k}", (3, 4), "float32") for k in range(2)),
+        *(T(f"y{k}", (1, 3), "float32") for k in range(2)),
+    ]
+    options = {"FusedActivationFunction": 0}
+    layers = [
+        Op("FULLY_CONNECTED", (0, 4 + k, -1), (6 + k,), "FullyConnectedOptions", options)
+        for k in range(2)
+    ]
+    split = Op("SPLIT", (3, 2), (4, 5), "SplitOptions", {"NumSplits": 2})
+    file = model(Sub(tensors, [Op("DEQUANTIZE", (1,), (2,)), split, *layers], (0,), (6, 7)))
+    made = mlftool.load(mlftool.from_tflite(file)[0]).module().run({"x": X[None]}).values()
+    got = np.concatenate([np.asarray(part)[0] for part in made])
+    np.testing.assert_allclose(got, w.astype(np.float32) @ X, rtol=1e-5)
+
+
 def test_what_from_tflite_refuses(file: Path) -> None:
     with pytest.raises(MlfError, match="is not a TensorFlow Lite model"):
         mlftool.from_tflite(b"something else")
