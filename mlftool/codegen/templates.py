@@ -10,7 +10,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from mlftool.codegen.compiled import Compiled
 from mlftool.ir.holes import filled
-from mlftool.ir.loops import each
+from mlftool.ir.loops import END, each
 
 _PACKAGE = Path(__file__).parent.parent
 _TEMPLATES = Environment(
@@ -41,7 +41,7 @@ _TEMPLATES.filters |= {
     "plus": _operation("+", 0),
     "less": _operation("-", 0),
 }
-_TEMPLATES.globals |= {"each": each}
+_TEMPLATES.globals |= {"each": each, "end": END}
 
 
 def render(template: str, **values: Any) -> str:

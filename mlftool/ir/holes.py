@@ -13,7 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mlftool.ir.loops import MARKS, REMAINDER, ZERO, Token, entered, settled
+from mlftool.ir.lexemes import written
+from mlftool.ir.loops import MARKS, Token, entered, merged, nested, plain
+from mlftool.ir.terms import names_of, settled
 
 _MARK = "\0"
 
@@ -64,14 +66,17 @@ def pieces(text: str) -> list[str | Hole]:
 def filled(text: str, fill: Callable[[Hole], str] = lambda hole: hole.text) -> str:
     """The text with what `fill` gives in its holes, the literals of numbers without it.
 
-    A factor of 1 and an addend of 0 leave together with their operator, `ky * 1 - 0` becomes `ky`,
-    and loops that run once leave but for their bodies (ir/loops.py)."""
+    A factor of 1 and an addend of 0 leave together with their operator, `ky * 1 - 0` becomes `ky`
+    (ir/terms.py), and loops that run once leave but for their bodies (ir/loops.py)."""
     if _MARK not in text:
-        return settled(text)
+        return text
     tokens = [_token(piece, fill) for piece in pieces(text)]
-    if any(kind in MARKS for kind, _ in tokens):
-        tokens = entered(tokens)
-    return settled(_joined([(kind, "" if kind in MARKS else text) for kind, text in tokens]))
+    if not any(kind in MARKS or (kind == "i" and n in ("0", "1")) for kind, n in tokens):
+        return "".join(text for _, text in tokens)
+    items, space = nested(tokens)
+    names = names_of(items)
+    items = settled(entered(items, lambda part: settled(part, names)), names)
+    return written(merged(items)) + space
 
 
 def _token(piece: str | Hole, fill: Callable[[Hole], str]) -> Token:
@@ -80,50 +85,10 @@ def _token(piece: str | Hole, fill: Callable[[Hole], str]) -> Token:
     return piece.kind, piece.text if piece.kind in MARKS else fill(piece)
 
 
-def _joined(tokens: list[Token]) -> str:
-    """The tokens as one text, less its neutral numbers."""
-    made, rest = "", [*tokens, ("", "")]
-    for k, (kind, value) in enumerate(tokens):
-        after = rest[k + 1][1]
-        if kind == "i" and value in _OPERATORS and after.startswith(_ENDS):
-            if operator := _left_out(made, value, after):
-                made = made.removesuffix(operator)
-                continue
-            if after.startswith(_LEADING[value]) and made.endswith(_STARTS):
-                rest[k + 1] = "", after.removeprefix(_LEADING[value])
-                continue
-            if value == "1" and (found := REMAINDER.search(made, len(made) - 200)):
-                made = made[: found.start()] + ZERO
-                continue
-        made += rest[k][1]
-    return made
-
-
-# What leaves with a neutral number: the operator before it, or, at the start of a term, behind it.
-_OPERATORS = {"0": (" + ", " - ", " << ", " >> "), "1": (" * ", " / ")}
-_LEADING = {"0": " + ", "1": " * "}
-_STARTS = ("(", "[", "= ", ", ", "return ")
-_ENDS = (" ", ";", ",", ")", "]")  # the number is a whole token, and no table or call
-_TIGHTER = {
-    " + ": (" * ", " / ", " % "),
-    " - ": (" * ", " / ", " % "),
-    " << ": (" * ", " / ", " % ", " + ", " - "),
-    " >> ": (" * ", " / ", " % ", " + ", " - "),
-}
-
-
-def _left_out(before: str, value: str, after: str) -> str:
-    """The operator between `before` and a neutral number which nothing `after` binds tighter."""
-    for operator in _OPERATORS[value]:
-        if before.endswith(operator) and not after.startswith(_TIGHTER.get(operator, "\n")):
-            return operator
-    return ""
-
-
 def form(text: str) -> str:
     """The text without its numbers: equal for two that differ in nothing else."""
     tokens = [_token(piece, lambda hole: str(Hole(hole.kind, ""))) for piece in pieces(text)]
-    return "".join(text for kind, text in tokens if kind not in MARKS)
+    return plain(tokens)
 
 
 def with_operands(text: str, operands: Sequence[str]) -> tuple[str, tuple[int, ...]]:

@@ -1,32 +1,41 @@
 """Loops that run once are not written: their body stands alone, with 0 for the loop's variable.
 
-A template declares the head of a loop with `each`. Whether its bound is 1 is known when
+A template declares a loop with `each` and ends it with `end`. Whether its bound is 1 is known when
 the numbers are: layers that share a function may differ in it, and then the loop stays.
 
-    for (int32_t image = 0; image < 1; image++) {
+    {{ each("image", n) }}
       y[image * 64 + c] = x[c];                    ->    y[c] = x[c];
-    }
+    {{ end }}
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+
+from mlftool.ir.lexemes import (
+    NAME,
+    OTHER,
+    WHOLE,
+    Group,
+    Item,
+    Lexeme,
+    Loop,
+    every,
+    head_of,
+    is_type,
+    lexemes,
+    moved,
+    space_of,
+    written,
+)
 
 # A piece of text whose numbers are filled in: what it is, as a hole says it, and the text.
 Token = tuple[str, str]
-OPEN, HEAD = "l", "h"
-MARKS = (OPEN, HEAD)
-ZERO = "\1"  # a zero that stands for a term: what it is multiplied with and added to leaves
+OPEN, NEXT, HEAD, CLOSE = "l", "n", "h", "e"
+MARKS = (OPEN, NEXT, HEAD, CLOSE)
 
-_ONCE = re.compile(r"for \(int32_t (\w+) = 0; \1 < (\d+); \1(?:\+\+| \+= (\d+))\) \{$")
-_JUMP = re.compile(r"\b(?:continue|break)\b")
-_HINT = re.compile(r"(?<=\n) *MLF_(?:UNROLL\([^\n]*\)|ROLLED)\n( *)$")
-_COMMENT = re.compile(r"(//[^\n]*|/\*.*?\*/)", re.DOTALL)
-_BRACE = re.compile(r'[{}]|"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
-_DECLARATION = re.compile(
-    r"^ *(?:const )?[A-Za-z_]\w* \*?(?:const )?\*?\w+(?:\[[^\n]*\])?(?: = |;|, )"
-)
+_ASSIGN = {"=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>=", "++", "--"}
+_CLOSES = {"(": ")", "[": "]", "{": "}"}
 
 
 def mark(kind: str, text: str = "") -> str:
@@ -34,125 +43,265 @@ def mark(kind: str, text: str = "") -> str:
     return f"\0{kind}{text}\0"
 
 
-def each(name: str, bound: object, step: object = 1) -> str:
-    """The head of a loop over `name` from 0 below `bound`; its brace ends it."""
-    more = "++" if type(step) is int and step == 1 else f" += {step}"
-    head = f"for (int32_t {name} = 0; {name} < {bound}; {name}{more}) {{"
-    return f"{mark(OPEN, name)}{head}{mark(HEAD)}"
+def each(name: str, bound: object, step: object = 1, start: object = 0) -> str:
+    """The head of a loop over `name` from `start` below `bound`; END ends it."""
+    return f"{mark(OPEN, name)}{start}{mark(NEXT)}{bound}{mark(NEXT)}{step}{mark(HEAD)}"
 
 
-def entered(tokens: Sequence[Token]) -> list[Token]:
-    """The tokens without loops that run once."""
-    rest, start = list(tokens), 0
-    while (at := _next(rest, start)) is not None:
-        head = next(k for k in range(at, len(rest)) if rest[k][0] == HEAD)
-        header = _ONCE.match("".join(text for _, text in rest[at + 1 : head]))
-        if header and 0 < int(header[2]) <= int(header[3] or 1):
-            body, after = _body(rest[head + 1 :])
-            if not _jumps(body):
-                rest = _alone(rest[:at], _zeroed(body, header[1]), after)
-                continue
-        start = at + 1
-    return rest
+END = mark(CLOSE)  # of a loop, or of a plain block that a template has in its place
 
 
-def _next(tokens: Sequence[Token], start: int) -> int | None:
-    return next((k for k in range(start, len(tokens)) if tokens[k][0] == OPEN), None)
+def plain(tokens: Sequence[Token]) -> str:
+    """The text with all its loops."""
+    made: list[str] = []
+    parts: list[str] = []
+    name = ""
+    for kind, text in tokens:
+        if kind == OPEN:
+            name, parts = text, [""]
+        elif kind == NEXT:
+            parts.append("")
+        elif kind == HEAD:
+            made.append(head_of(name, *parts))
+            parts = []
+        elif parts:
+            parts[-1] += text
+        else:
+            made.append("}" if kind == CLOSE else text)
+    return "".join(made)
 
 
-def _body(tokens: Sequence[Token]) -> tuple[list[Token], list[Token]]:
-    """What is before the brace that ends the loop, and the rest from that brace on."""
-    depth = 1
-    for k, (kind, text) in enumerate(tokens):
-        for brace in _BRACE.finditer("" if kind else text):
-            depth += {"{": 1, "}": -1}.get(brace[0], 0)
-            if depth == 0:
-                at = brace.start()
-                return [*tokens[:k], ("", text[:at])], [("", text[at:]), *tokens[k + 1 :]]
-    raise ValueError("a loop without its end")
+def nested(tokens: Sequence[Token]) -> tuple[list[Item], str]:
+    """The tree of a text, and the space at its end."""
+    top = Group(Lexeme(OTHER, "", ""), [], Lexeme(OTHER, "", ""))
+    stack: list[Group | Loop] = [top]
+    region: list[Token] = []
+    loop: Loop | None = None
+    parts: list[list[Item]] = []
+    space = ""
+    for kind, text in [*tokens, ("end", "")]:
+        if kind not in (*MARKS, "end"):
+            region.append((kind, text))
+            continue
+        found, space = _lexed(region)
+        region = []
+        if kind in (NEXT, HEAD):
+            parts.append([found[0]._replace(space=""), *found[1:]])
+            if kind == HEAD and loop:
+                loop.start, (loop.bound, loop.step) = written(parts[0]), map(grouped, parts[1:])
+                stack.append(loop)
+            continue
+        for lexeme in found:
+            _add(stack, lexeme)
+        if kind == OPEN:
+            loop, parts = Loop(text, space), []
+            stack[-1].items.append(loop)
+        elif kind == CLOSE and isinstance(stack[-1], Loop):
+            stack[-1].close = space
+            stack.pop()
+        elif kind == CLOSE:
+            _add(stack, Lexeme(OTHER, space, "}"))
+    assert stack == [top], "a bracket or a loop without its end"
+    return top.items, space
 
 
-def _jumps(body: Sequence[Token]) -> bool:
-    return any(_JUMP.search(_COMMENT.sub("", text)) for kind, text in body if not kind)
+def grouped(items: Sequence[Item]) -> list[Item]:
+    """Flat lexemes as a tree."""
+    top = Group(Lexeme(OTHER, "", ""), [], Lexeme(OTHER, "", ""))
+    stack: list[Group | Loop] = [top]
+    for item in items:
+        assert isinstance(item, Lexeme)
+        _add(stack, item)
+    assert stack == [top], "a bracket without its end"
+    return top.items
 
 
-def _zeroed(body: Sequence[Token], name: str) -> list[Token]:
-    """The body with zeros where it reads the loop's variable, beside comments."""
-    variable = re.compile(rf"(?<![\w.])(?<!->){name}\b")
-    made: list[Token] = []
-    for kind, text in body:
-        if not kind:
-            parts = _COMMENT.split(text)
-            parts[::2] = [variable.sub(ZERO, p) for p in parts[::2]]
-            text = "".join(parts)
-        made.append((kind, text))
+def _add(stack: list[Group | Loop], lexeme: Lexeme) -> None:
+    if lexeme.kind == OTHER and lexeme.text in _CLOSES:
+        group = Group(lexeme, [], Lexeme(OTHER, "", _CLOSES[lexeme.text]))
+        stack[-1].items.append(group)
+        stack.append(group)
+    elif lexeme.kind == OTHER and lexeme.text in (")", "]", "}"):
+        group_ = stack.pop()
+        assert isinstance(group_, Group) and group_.close.text == lexeme.text, "unbalanced brackets"
+        group_.close = lexeme
+    else:
+        stack[-1].items.append(lexeme)
+
+
+def _lexed(region: Sequence[Token]) -> tuple[list[Lexeme], str]:
+    text, wholes = "", {}
+    for kind, piece in region:
+        if kind == "i":
+            wholes[len(text)] = len(text) + len(piece)
+        text += piece
+    return lexemes(text, wholes)
+
+
+def entered(
+    items: Sequence[Item],
+    settle: Callable[[list[Item]], list[Item]],
+    zeros: frozenset[str] = frozenset(),
+) -> list[Item]:
+    """The tree with zeros for the variables of loops that run once, which are said to be alone."""
+    made: list[Item] = []
+    for k, item in enumerate(items):
+        if isinstance(item, Lexeme):
+            is_zero = item.kind == NAME and item.text in zeros and not _is(items, k - 1, ".", "->")
+            made.append(Lexeme(WHOLE, item.space, "0") if is_zero else item)
+        elif isinstance(item, Group):
+            made.append(Group(item.open, entered(item.items, settle, zeros), item.close))
+        else:
+            bound, step = (settle(entered(p, settle, zeros)) for p in (item.bound, item.step))
+            alone = item.start == "0" and _once(written(bound), written(step))
+            alone = alone and not _jumps(item.items) and not _written_to(item.items, item.name)
+            inner = zeros | {item.name} if alone else zeros - {item.name}
+            body = entered(item.items, settle, inner)
+            made.append(
+                Loop(item.name, item.space, item.start, bound, step, body, item.close, alone)
+            )
     return made
 
 
-def _alone(before: list[Token], body: list[Token], after: list[Token]) -> list[Token]:
-    """A body in the place of its loop: in a block of its own where the names that it declares
-    occur elsewhere, too."""
-    if _clash(body, [*before, *after]):
-        return [*_without_hint(before), ("", "{"), *body, *after]
-    indent = before[-1][1].rpartition("\n")[2]
-    before[-1] = "", before[-1][1].removesuffix(indent)
-    before = _without_hint(before)
-    body = [(kind, text if kind else text.replace("\n  ", "\n")) for kind, text in body]
-    body[0] = "", body[0][1].removeprefix("\n")
-    body[-1] = "", body[-1][1].rstrip(" ")
-    after[0] = "", after[0][1].removeprefix("}").removeprefix("\n")
-    return [*before, *body, *after]
+def _is(items: Sequence[Item], k: int, *texts: str) -> bool:
+    item = items[k] if 0 <= k < len(items) else None
+    return isinstance(item, Lexeme) and item.text in texts
 
 
-def _without_hint(before: list[Token]) -> list[Token]:
-    """The same without a line that tells the compiler how to unroll the loop after it."""
-    text = ""
-    for k in range(len(before) - 1, -1, -1):
-        if before[k][0] in MARKS or text.count("\n") > 1:
-            break
-        text = before[k][1] + text
-        if found := _HINT.search(text):
-            return [*before[:k], ("", text[: found.start()] + found[1])]
-    return before
+def _once(bound: str, step: str) -> bool:
+    return bound.isdigit() and step.isdigit() and 0 < int(bound) <= int(step)
 
 
-def _clash(body: Sequence[Token], others: Sequence[Token]) -> bool:
-    depth, names = 0, set()
-    for line in "".join(text for _, text in body).split("\n"):
-        if depth == 0 and _DECLARATION.match(line) and not line.lstrip().startswith("return "):
-            names |= set(re.findall(r"(\w+)(?:\[[^\]]*\])?(?: = |;|, )", line))
-        depth += line.count("{") - line.count("}")
-    words = set(re.findall(r"\w+", "".join(text for _, text in others)))
-    return any(name in words and not name[0].isdigit() for name in names)
+def _jumps(items: Sequence[Item]) -> bool:
+    """Whether the body leaves or continues its own loop, and not one inside it."""
+    for k, item in enumerate(items):
+        if isinstance(item, Lexeme) and item.kind == NAME and item.text in ("continue", "break"):
+            return True
+        own = not _is(items, k - 2, "for", "while") and not _is(items, k - 1, "do")
+        if isinstance(item, Group) and (own or item.open.text != "{") and _jumps(item.items):
+            return True
+    return False
 
 
-_OPERAND = r"(?:\w+(?:\[[^\[\]]*\])?|\((?:[^()]|\([^()]*\))*\))"
-_FIRST = r"(?<![\w.\])*&!~-])(?<![*/%] )"  # nothing before it belongs to its product
-_PRODUCT = rf"{_FIRST}(?:{_OPERAND} [*/%] )*{_OPERAND}"
-REMAINDER = re.compile(rf"{_PRODUCT} % $")  # by what is 1
-_BINDS = r"(?! [*/%]|[\w.\[(])"  # nothing binds the zero before it tighter
-_RULES = [
-    (re.compile(rf"{_FIRST}{ZERO} [*/%] {_OPERAND}(?![\w.\[(])"), ZERO),
-    (re.compile(rf"{_PRODUCT} \* {ZERO}(?![\w.\[(])"), ZERO),
-    (re.compile(rf"(?<![\w)\]])\({ZERO}\)"), ZERO),
-    (re.compile(rf"(?<![\w)\]])\(([\w.]+) [+-] {ZERO}\)"), r"\1"),
-    (re.compile(rf"(?<![\w)\]])\({ZERO} \+ 0\)"), ZERO),
-    (re.compile(rf"(?<=[,=] ){ZERO} \? \w+ : "), ""),
-    (re.compile(rf" [+-] {ZERO}{_BINDS}"), ""),
-    (re.compile(rf"{_FIRST}\({ZERO} \+ 1\) \* "), ""),
-    (re.compile(rf"(?<![\w)\]])\({ZERO} \+ ([\w.]+)\)"), r"\1"),
-    (re.compile(rf"((?:[(\[?:=,+<>&|-] ?|return |^ *)){ZERO} \+ "), r"\1"),
-    (re.compile(rf"((?:[(\[]|[=,?:<>] |return )){ZERO} - (?=[\w(])"), r"\1-"),
-]
+def _written_to(items: Sequence[Item], name: str) -> bool:
+    """Whether the body may give the variable another value, or has another one of that name."""
+    for k, item in enumerate(items):
+        if isinstance(item, Group) and _written_to(item.items, name):
+            return True
+        if isinstance(item, Loop) and item.name != name and _written_to(item.items, name):
+            return True
+        if _is([item], 0, name) and not _is(items, k - 1, ".", "->"):
+            of = k - 2 if _is(items, k - 1, "*", "const") else k - 1
+            if of >= 0 and is_type(items[of]):
+                return True
+            if _is(items, k + 1, *_ASSIGN) or _is(items, k - 1, "++", "--", "&"):
+                return True
+    return False
 
 
-def settled(text: str) -> str:
-    """The text with its zeros: a product with one is one, and a sum is its other side."""
-    if ZERO not in text:
-        return text
-    before = ""
-    while before != text:
-        before = text
-        for pattern, new in _RULES:
-            text = pattern.sub(new, text)
-    return text.replace(ZERO, "0")
+def merged(items: list[Item]) -> list[Item]:
+    """The tree with bodies that stand alone, each in a block where a name of it occurs beside it."""
+    made: list[Item] = []
+    for item in items:
+        if not isinstance(item, Lexeme):
+            item.items = merged(item.items)
+        made.append(item)
+    for k in range(len(made) - 1, -1, -1):
+        item = made[k]
+        if isinstance(item, Loop) and item.alone:
+            k = _hinted(made, k)
+            others = [*made[:k], *made[k + 1 :]]
+            if _is_statement(made, k) and not _clash(item.items, others):
+                made[k : k + 1] = _outdented(item)
+    return made
+
+
+def _hinted(items: list[Item], k: int) -> int:
+    """Takes a hint how to unroll the loop at `k` away; its place then."""
+    item = items[k]
+    start = k
+    if _is(items, k - 1, "MLF_ROLLED"):
+        start = k - 1
+    elif k > 1 and isinstance(items[k - 1], Group) and _is(items, k - 2, "MLF_UNROLL"):
+        start = k - 2
+    if start < k:
+        items[start : k + 1] = [moved(item, space_of(items[start]))]
+    return start
+
+
+def _is_statement(items: Sequence[Item], k: int) -> bool:
+    """Whether what is before it is a whole statement: several may then follow."""
+    while k > 0 and isinstance(before := items[k - 1], Lexeme) and before.kind == "comment":
+        k -= 1
+    if k == 0:
+        return True
+    before = items[k - 1]
+    if isinstance(before, Lexeme):
+        return before.text in (";", "{", "}", ":")
+    return isinstance(before, Loop) or before.open.text == "{"
+
+
+def _outdented(loop: Loop) -> list[Item]:
+    """The body in the loop's place."""
+    body = [_less_indented(item) for item in loop.items]
+    return [moved(body[0], loop.space), *body[1:]] if body else []
+
+
+def _less(space: str) -> str:
+    return space.replace("\n  ", "\n")
+
+
+def _less_indented(item: Item) -> Item:
+    if isinstance(item, Lexeme):
+        return item._replace(space=_less(item.space))
+    items = [_less_indented(inner) for inner in item.items]
+    if isinstance(item, Group):
+        opened = item.open._replace(space=_less(item.open.space))
+        return Group(opened, items, item.close._replace(space=_less(item.close.space)))
+    item.space, item.items, item.close = _less(item.space), items, _less(item.close)
+    return item
+
+
+_NOT_DECLARED = {"return", "else", "goto", "case", "sizeof", "do", "typedef", "if"}
+_SPECIFIERS = {"const", "static", "volatile"}
+
+
+def _clash(body: Sequence[Item], others: Sequence[Item]) -> bool:
+    names = declared(body)
+    return any(lexeme.kind == NAME and lexeme.text in names for lexeme in every(others))
+
+
+def declared(items: Sequence[Item]) -> frozenset[str]:
+    """The names that the statements of a block declare in it."""
+    found: set[str] = set()
+    statement: list[Item] = []
+    for item in items:
+        if _is([item], 0, ";"):
+            found |= _declarators(statement)
+            statement = []
+        elif isinstance(item, Loop) or (isinstance(item, Group) and item.open.text == "{"):
+            if not _is(statement, len(statement) - 1, "="):
+                statement = []
+        elif not (isinstance(item, Lexeme) and item.kind == "comment"):
+            statement.append(item)
+    return frozenset(found)
+
+
+def _declarators(statement: Sequence[Item]) -> set[str]:
+    """Of a declaration: `[specifiers] type`, then names, each perhaps with stars before it."""
+    k = 0
+    while _is(statement, k, *_SPECIFIERS):
+        k += 1
+    first = statement[k] if k < len(statement) else None
+    if not isinstance(first, Lexeme) or first.kind != NAME or first.text in _NOT_DECLARED:
+        return set()
+    found: set[str] = set()
+    is_place = True  # of a name; one too many keeps a block
+    for item in statement[k + 1 :]:
+        if is_place and isinstance(item, Lexeme) and item.kind == NAME:
+            found.add(item.text)
+        elif not found and not _is([item], 0, "*"):
+            return found
+        elif not _is([item], 0, "*"):
+            is_place = _is([item], 0, ",")
+    return found

@@ -16,7 +16,7 @@ import numpy as np
 
 from mlftool.ir.dtype import DType, float32, int32
 from mlftool.ir.graph import Array, Node, TensorType, View
-from mlftool.ir.loops import ZERO
+from mlftool.ir.holes import whole
 from mlftool.ir.rounding import Rescaling
 from mlftool.ops.base import Kernel, Operand, Trait, UnsupportedError, op
 from mlftool.ops.scalar import Body, Exact, ExprFn, Scalar, fetch, literal, put, tensor_operand
@@ -186,4 +186,4 @@ def index_text(strides: Sequence[int], names: Sequence[str] = ()) -> str:
     """C text of an element's index from the loop variables `names`, or i0, i1, ..."""
     names = names or [f"i{k}" for k in range(len(strides))]
     terms = [n if s == 1 else f"{n} * {s}" for n, s in zip(names, strides, strict=True) if s]
-    return " + ".join(terms) or ZERO
+    return " + ".join(terms) or whole(0)

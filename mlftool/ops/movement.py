@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from mlftool.ir.graph import View
-from mlftool.ir.loops import ZERO
+from mlftool.ir.holes import whole
 from mlftool.ir.relay import Site, unary
 from mlftool.onnx_rules.boxes import ALONE, as_it_is
 from mlftool.onnx_rules.draft import Draft, attr_to_input
@@ -97,7 +97,7 @@ def strided(
             dims, steps, start = dims[:-1], tuple(s // run for s in steps[:-1]), start // run
     text = index_text(steps)
     if start:
-        text = str(start) if text == ZERO else f"{start} + {text}"
+        text = str(start) if text == whole(0) else f"{start} + {text}"
     return copied(v, name, dims, text, run=run, y=y)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from mlftool.ir.loops import ZERO
+from mlftool.ir.holes import whole
 from mlftool.ops.contraction import Contraction
 
 CACHE = 32 * 1024  # bytes of a copy, at most, where one output row allows it
@@ -50,7 +50,7 @@ class Image:
     @property
     def top(self) -> str:
         """C text of a band's first row."""
-        return "top" if self.split else ZERO
+        return "top" if self.split else whole(0)
 
     def start(self, per_row: int) -> str:
         """C text of a band's first output among those of all images, and a plus, or nothing."""

@@ -1,0 +1,145 @@
+"""C as a tree of lexemes: what loops and expressions of a template are settled on.
+
+Brackets nest, names and numbers are whole, and a comment or a string is one lexeme: so what is
+decided here is decided by C's grammar and never by a pattern over its text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+COMMENT, STRING, NUMBER, NAME, WHOLE, OTHER = "comment", "string", "number", "name", "whole", "op"
+
+_LEXEME = re.compile(
+    rf"""(?P<{COMMENT}>//[^\n]*|/\*.*?\*/)
+    |(?P<{STRING}>"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')
+    |(?P<{NUMBER}>\.?\d(?:[eEpP][+-]|[\w.])*)
+    |(?P<{NAME}>[A-Za-z_]\w*)
+    |(?P<{OTHER}><<=|>>=|\.\.\.|->|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%&|^]=|.)""",
+    re.VERBOSE | re.DOTALL,
+)
+_SPACE = re.compile(r"\s*")
+
+
+class Lexeme(NamedTuple):
+    kind: str  # WHOLE: an int32 that filled a hole
+    space: str  # what is before it
+    text: str
+
+
+@dataclass
+class Group:
+    """What is between two brackets."""
+
+    open: Lexeme
+    items: list[Item]
+    close: Lexeme
+    changed: bool = False  # since it was read
+
+
+@dataclass
+class Loop:
+    """A declared loop over `name`; `space` is before its hint and head."""
+
+    name: str
+    space: str
+    start: str = "0"
+    bound: list[Item] = field(default_factory=list)
+    step: list[Item] = field(default_factory=list)
+    items: list[Item] = field(default_factory=list)
+    close: str = ""  # the space before its end
+    alone: bool = False  # its body is written without it
+
+
+Item = Lexeme | Group | Loop
+
+
+def lexemes(text: str, wholes: Mapping[int, int]) -> tuple[list[Lexeme], str]:
+    """The lexemes of C, and the space after them; `wholes` are the places of filled numbers."""
+    made: list[Lexeme] = []
+    at = 0
+    while True:
+        start = _SPACE.match(text, at).end()  # type: ignore[union-attr]
+        if start == len(text):
+            return made, text[at:]
+        end = wholes.get(start, 0)
+        if end and not (end < len(text) and (text[end].isalnum() or text[end] in "_.")):
+            kind = WHOLE
+        else:
+            found = _LEXEME.match(text, start)
+            assert found and found.lastgroup
+            kind, end = found.lastgroup, found.end()
+        made.append(Lexeme(kind, text[at:start], text[start:end]))
+        at = end
+
+
+def written(items: Sequence[Item]) -> str:
+    """The text of the items."""
+    return "".join(_pieces(items))
+
+
+def _pieces(items: Sequence[Item]) -> Iterator[str]:
+    for item in items:
+        if isinstance(item, Lexeme):
+            yield item.space
+            yield item.text
+        elif isinstance(item, Group):
+            yield item.open.space + item.open.text
+            yield from _pieces(item.items)
+            yield item.close.space + item.close.text
+        else:
+            head = head_of(item.name, item.start, written(item.bound), written(item.step))
+            yield item.space + ("{" if item.alone else head)
+            yield from _pieces(item.items)
+            yield item.close + "}"
+
+
+def head_of(name: str, start: str, bound: str, step: str) -> str:
+    more = "++" if step == "1" else f" += {step}"
+    return f"for (int32_t {name} = {start}; {name} < {bound}; {name}{more}) {{"
+
+
+def every(items: Sequence[Item]) -> Iterator[Lexeme]:
+    """All lexemes, those in groups and loops too."""
+    for item in items:
+        if isinstance(item, Lexeme):
+            yield item
+        elif isinstance(item, Group):
+            yield item.open
+            yield from every(item.items)
+            yield item.close
+        else:
+            yield Lexeme(NAME, "", item.name)
+            for part in (item.bound, item.step, item.items):
+                yield from every(part)
+
+
+def moved(item: Item, space: str) -> Item:
+    """The item after another space."""
+    if isinstance(item, Lexeme):
+        return item._replace(space=space)
+    if isinstance(item, Group):
+        return replace(item, open=item.open._replace(space=space))
+    item.space = space
+    return item
+
+
+def space_of(item: Item) -> str:
+    return item.open.space if isinstance(item, Group) else item.space
+
+
+_WORDS = {"float", "double", "bool", "char", "int", "unsigned", "long", "short", "signed", "void"}
+_SMALL = {"bool", "char", "int", "unsigned", "long", "short", "signed"}
+
+
+def is_type(item: Item) -> bool:
+    """Whether it is the name of one of C's types, or of ours, which are `mlf_...` and no call."""
+    text = item.text if isinstance(item, Lexeme) and item.kind == NAME else ""
+    return text.endswith("_t") or text in _WORDS
+
+
+def is_integer_type(item: Item) -> bool:
+    return is_type(item) and isinstance(item, Lexeme) and item.text not in _WORDS - _SMALL
