@@ -232,7 +232,7 @@ class Writer:
         types = {o.name: o.ctype for o in kernel.operands}
         arena = next((o.name for o in passed if o.planned), "0")
         body = open_text(kernel.template, **kernel.params, types=types, bodies=parts, arena=arena)
-        body = filled(body, lambda hole: str(hole) if hole.kind == "s" else hole.text)
+        body = filled(body, lambda hole: str(hole) if hole.kind == "s" else hole.text, types)
         if len(body) > MOST_CODE_BYTES:
             text = f"needs {len(body)} bytes of C; supported: {MOST_CODE_BYTES} for one node"
             raise MlfError(Problem("MLF0302", f"node '{comment(call.node.name, 40)}': {text}"))

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from mlftool.ir.lexemes import written
@@ -63,7 +64,11 @@ def pieces(text: str) -> list[str | Hole]:
     return [Hole(p[0], p[1:]) if k % 2 else p for k, p in enumerate(parts)]
 
 
-def filled(text: str, fill: Callable[[Hole], str] = lambda hole: hole.text) -> str:
+def filled(
+    text: str,
+    fill: Callable[[Hole], str] = lambda hole: hole.text,
+    types: Mapping[str, str] = MappingProxyType({}),
+) -> str:
     """The text with what `fill` gives in its holes, the literals of numbers without it.
 
     A factor of 1 and an addend of 0 leave together with their operator, `ky * 1 - 0` becomes `ky`
@@ -74,9 +79,9 @@ def filled(text: str, fill: Callable[[Hole], str] = lambda hole: hole.text) -> s
     if not any(kind in MARKS or (kind == "i" and n in ("0", "1")) for kind, n in tokens):
         return "".join(text for _, text in tokens)
     items, space = nested(tokens)
-    names = names_of(items)
+    names = names_of(items, types)
     items = settled(entered(items, lambda part: settled(part, names)), names)
-    return written(merged(items)) + space
+    return written(merged(items, frozenset(types))) + space
 
 
 def _token(piece: str | Hole, fill: Callable[[Hole], str]) -> Token:

@@ -141,5 +141,6 @@ def is_type(item: Item) -> bool:
     return text.endswith("_t") or text in _WORDS
 
 
-def is_integer_type(item: Item) -> bool:
-    return is_type(item) and isinstance(item, Lexeme) and item.text not in _WORDS - _SMALL
+def is_integer(name: str) -> bool:
+    """Whether a type's name is one of an integer."""
+    return name.endswith("_t") or name in _SMALL

@@ -199,19 +199,22 @@ def _written_to(items: Sequence[Item], name: str) -> bool:
     return False
 
 
-def merged(items: list[Item]) -> list[Item]:
-    """The tree with bodies that stand alone, each in a block where a name of it occurs beside it."""
+def merged(items: list[Item], taken: frozenset[str]) -> list[Item]:
+    """The tree with bodies that stand alone, each in a block where a name of it occurs beside it,
+    or is one of those `taken`."""
     made: list[Item] = []
     for item in items:
         if not isinstance(item, Lexeme):
-            item.items = merged(item.items)
+            item.items = merged(item.items, taken)
         made.append(item)
     for k in range(len(made) - 1, -1, -1):
         item = made[k]
         if isinstance(item, Loop) and item.alone:
             k = _hinted(made, k)
-            others = [*made[:k], *made[k + 1 :]]
-            if _is_statement(made, k) and not _clash(item.items, others):
+            names = declared(item.items)
+            others = every([*made[:k], *made[k + 1 :]])
+            is_free = not names & taken and not any(_is([o], 0, *names) for o in others)
+            if is_free and _is_statement(made, k):
                 made[k : k + 1] = _outdented(item)
     return made
 
@@ -263,12 +266,7 @@ def _less_indented(item: Item) -> Item:
 
 
 _NOT_DECLARED = {"return", "else", "goto", "case", "sizeof", "do", "typedef", "if"}
-_SPECIFIERS = {"const", "static", "volatile"}
-
-
-def _clash(body: Sequence[Item], others: Sequence[Item]) -> bool:
-    names = declared(body)
-    return any(lexeme.kind == NAME and lexeme.text in names for lexeme in every(others))
+_QUALIFIERS = {"const", "static", "volatile", "restrict"}
 
 
 def declared(items: Sequence[Item]) -> frozenset[str]:
@@ -290,7 +288,7 @@ def declared(items: Sequence[Item]) -> frozenset[str]:
 def _declarators(statement: Sequence[Item]) -> set[str]:
     """Of a declaration: `[specifiers] type`, then names, each perhaps with stars before it."""
     k = 0
-    while _is(statement, k, *_SPECIFIERS):
+    while _is(statement, k, *_QUALIFIERS):
         k += 1
     first = statement[k] if k < len(statement) else None
     if not isinstance(first, Lexeme) or first.kind != NAME or first.text in _NOT_DECLARED:
@@ -298,6 +296,8 @@ def _declarators(statement: Sequence[Item]) -> set[str]:
     found: set[str] = set()
     is_place = True  # of a name; one too many keeps a block
     for item in statement[k + 1 :]:
+        if _is([item], 0, *_QUALIFIERS):
+            continue
         if is_place and isinstance(item, Lexeme) and item.kind == NAME:
             found.add(item.text)
         elif not found and not _is([item], 0, "*"):

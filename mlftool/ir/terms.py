@@ -7,7 +7,7 @@ integer (0 times a float may be -0 or NaN), or that it has no effect.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mlftool.ir.lexemes import (
@@ -20,7 +20,7 @@ from mlftool.ir.lexemes import (
     Lexeme,
     Loop,
     every,
-    is_integer_type,
+    is_integer,
     is_type,
     moved,
     space_of,
@@ -33,34 +33,48 @@ _BARRIERS = {*_EFFECTS - {"++", "--"}, ",", ";", "?", ":", "<", ">", "<=", ">=",
 _BARRIERS |= {"&&", "||", "|", "^"}
 _HEADS = {"if", "for", "while", "switch"}
 _WORDS = _HEADS | {"return", "do", "else", "case", "goto", "break", "continue", "const", "static"}
-_FLOATS = {"float", "double"}
+_CALLS = {"mlf_index", "mlf_min_i32", "mlf_max_i32", "mlf_clamp_i32"}  # that give an integer
 
 
 @dataclass(frozen=True)
 class Names:
-    """What the declarations of a text say of its names."""
+    """What declarations say of names: variables, and what pointers and arrays consist of."""
 
-    integers: frozenset[str]  # and what they point to, if they are pointers
+    integers: frozenset[str]
     floats: frozenset[str]
+    integer_elements: frozenset[str]
 
 
-def names_of(items: Sequence[Item]) -> Names:
-    """A name is an integer if each declaration of it says so."""
-    integers, others, floats = set(), set(), set()
-    before: list[Lexeme] = []  # on the way from a type to its name
+def names_of(items: Sequence[Item], types: Mapping[str, str]) -> Names:
+    """Of the declarations in a text, and of the operands of `types`, which are pointers. A name is
+    an integer if each of its declarations says so."""
+    found: dict[str, set[str]] = {name: {f"{of} *"} for name, of in types.items()}
+    before = ""  # a type, on the way to its name
+    name = ""
     for lexeme in every(items):
+        if name and lexeme.text == "[":
+            found[name] = {f"{of} *" if of == before else of for of in found[name]}
+        name = ""
         if lexeme.kind == NAME and is_type(lexeme):
-            before = [lexeme]
-        elif before and (lexeme.text in ("*", "const")):
-            continue
-        else:
+            before = lexeme.text
+        elif before and lexeme.text == "*":
+            before += " *"
+        elif not before or lexeme.text != "const":
             if before and lexeme.kind == NAME:
-                (integers if is_integer_type(before[0]) else others).add(lexeme.text)
-                if before[0].text in _FLOATS:
-                    floats.add(lexeme.text)
-            before = []
-    loops = {i.name for i in _loops(items)}
-    return Names(frozenset((integers | loops) - others), frozenset(floats))
+                name = lexeme.text
+                found.setdefault(name, set()).add(before)
+            before = before if name else ""
+    for loop in _loops(items):
+        found.setdefault(loop.name, set()).add("int32_t")
+    return Names(
+        frozenset(n for n, of in found.items() if all(map(is_integer, of))),
+        frozenset(n for n, of in found.items() if of & {"float", "double"}),
+        frozenset(n for n, of in found.items() if all(_is_pointer_to_integer(o) for o in of)),
+    )
+
+
+def _is_pointer_to_integer(of: str) -> bool:
+    return of.endswith(" *") and is_integer(of.removesuffix(" *"))
 
 
 def _loops(items: Sequence[Item]) -> list[Loop]:
@@ -153,8 +167,15 @@ def _segment(items: list[Item], names: Names) -> list[Item]:
     simple = _simple(term, names)
     if simple == term:
         return list(items)
-    made = _items(simple)
+    made = _items(_unbracketed(simple))
     return [moved(made[0], space_of(items[0])), *made[1:]]
+
+
+def _unbracketed(term: Term) -> Term:
+    """A whole expression without brackets around it."""
+    first = term.items[0] if isinstance(term, Atom) and len(term.items) == 1 else None
+    inner = _Reader(first.items).term() if isinstance(first, Group) else None
+    return term if inner is None else _unbracketed(inner)
 
 
 def _is_neutral(item: Item) -> bool:
@@ -373,27 +394,27 @@ def _is_integer(term: Term, names: Names) -> bool:
         return _is_integer(term.left, names) and _is_integer(term.right, names)
     if isinstance(term, Unary):
         if isinstance(term.operator, Group):
-            return any(is_integer_type(i) for i in term.operator.items) and not any(
+            return any(isinstance(i, Lexeme) and is_integer(i.text) for i in term.operator.items) and not any(
                 isinstance(i, Lexeme) and i.text == "*" for i in term.operator.items
             )
         if _is_sizeof(term.operator):
             return True
-        return term.operator.text in ("-", "+", "~", "*") and _is_integer(term.operand, names)
+        of = term.operand
+        if term.operator.text == "*":
+            return isinstance(of, Atom) and _text(of.items[0]) in names.integer_elements
+        return term.operator.text in ("-", "+", "~") and _is_integer(of, names)
     first = term.items[0]
     if isinstance(first, Group):
         inner = _Reader(first.items).term()
         return len(term.items) == 1 and inner is not None and _is_integer(inner, names)
     if not isinstance(first, Lexeme) or len(term.items) > 2:
         return False
-    if len(term.items) == 2 and not _is_element(term.items[1]):
-        return False
+    if len(term.items) == 2:
+        is_element = isinstance(last := term.items[1], Group) and last.open.text == "["
+        return first.text in (names.integer_elements if is_element else _CALLS)
     if first.kind == NAME:
         return first.text in names.integers
     return first.kind == WHOLE or (first.kind == NUMBER and first.text.isdigit())
-
-
-def _is_element(item: Item) -> bool:
-    return isinstance(item, Group) and item.open.text == "["
 
 
 def _is_float(term: Term, names: Names) -> bool:

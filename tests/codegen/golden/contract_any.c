@@ -48,7 +48,7 @@ MLF_KERNEL void tvmgen_contract_any_conv(const float *MLF_RESTRICT x, const floa
                 const int32_t i1 = o1 + k1;
                 const int32_t i2 = o2 + k2;
                 if (i0 >= 0 && i0 < 4 && i1 >= 0 && i1 < 4 && i2 >= 0 && i2 < 4) {
-                  const float *xp = x + (((i0 * 4 + i1) * 4 + i2)) * 2 + oc;
+                  const float *xp = x + ((i0 * 4 + i1) * 4 + i2) * 2 + oc;
                   acc += xp[0] * wp[0];
                 }
                 wp += 1;

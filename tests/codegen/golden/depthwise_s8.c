@@ -67,10 +67,10 @@ MLF_KERNEL void tvmgen_depthwise_s8_qlinearconv(const int8_t *MLF_RESTRICT x, co
       }
       continue;
     }
-    const int32_t ky0 = iy < 0 ? (-iy) : 0;
-    const int32_t ky1 = mlf_min_i32(3, (6 - iy));
-    const int32_t kx0 = ix < 0 ? (-ix) : 0;
-    const int32_t kx1 = mlf_min_i32(3, (5 - ix));
+    const int32_t ky0 = iy < 0 ? -iy : 0;
+    const int32_t ky1 = mlf_min_i32(3, 6 - iy);
+    const int32_t kx0 = ix < 0 ? -ix : 0;
+    const int32_t kx1 = mlf_min_i32(3, 5 - ix);
     for (int32_t c = 0; c < 4; c++) {
       int32_t acc = b[c];
       for (int32_t ky = ky0; ky < ky1; ky++) {

@@ -39,26 +39,24 @@ MLF_KERNEL void tvmgen_gemm_f32_gemm(const float *MLF_RESTRICT x, const float *M
       float acc11 = 0.0f;
       float acc12 = 0.0f;
       float acc13 = 0.0f;
-      {
-        const float *x0 = from0;
-        const float *x1 = from1;
-        for (int32_t i = 0; i < 6; i++) {
-          const float w0 = wp[0];
-          const float w1 = wp[1];
-          const float w2 = wp[2];
-          const float w3 = wp[3];
-          const float v0 = x0[i];
-          const float v1 = x1[i];
-          acc00 += v0 * w0;
-          acc01 += v0 * w1;
-          acc02 += v0 * w2;
-          acc03 += v0 * w3;
-          acc10 += v1 * w0;
-          acc11 += v1 * w1;
-          acc12 += v1 * w2;
-          acc13 += v1 * w3;
-          wp += 4;
-        }
+      const float *x0 = from0;
+      const float *x1 = from1;
+      for (int32_t i = 0; i < 6; i++) {
+        const float w0 = wp[0];
+        const float w1 = wp[1];
+        const float w2 = wp[2];
+        const float w3 = wp[3];
+        const float v0 = x0[i];
+        const float v1 = x1[i];
+        acc00 += v0 * w0;
+        acc01 += v0 * w1;
+        acc02 += v0 * w2;
+        acc03 += v0 * w3;
+        acc10 += v1 * w0;
+        acc11 += v1 * w1;
+        acc12 += v1 * w2;
+        acc13 += v1 * w3;
+        wp += 4;
       }
       y[p * 5 + oc] = (b[oc] + acc00);
       if (oc + 1 < 5) {

@@ -70,13 +70,10 @@ MLF_KERNEL void tvmgen_helium_quads_qlinearconv(const int8_t *x, const int8_t *M
 
     }
     const int8_t *wp = w;
-    {
-      const mlf_octet acc = mlf_pair_dot(columns, &wp, 3, b);
-      const mlf_halves out = mlf_halves_saturate(mlf_octet_scaled(acc, mlf_floats_at(scale), mlf_floats_at(scale), -128));
-      mlf_even_store8(y + p * 4, out, 4);
-      mlf_odd_store8(y + q * 4, out, 4);
-
-    }
+    const mlf_octet acc = mlf_pair_dot(columns, &wp, 3, b);
+    const mlf_halves out = mlf_halves_saturate(mlf_octet_scaled(acc, mlf_floats_at(scale), mlf_floats_at(scale), -128));
+    mlf_even_store8(y + p * 4, out, 4);
+    mlf_odd_store8(y + q * 4, out, 4);
   }
 }
 

@@ -69,13 +69,10 @@ MLF_KERNEL void tvmgen_helium_wide_qlinearconv(const int16_t *x, const int8_t *M
 
     }
     const int8_t *wp = w;
-    {
-      const mlf_octet acc = mlf_pair_dot_s16(columns, &wp, 5, b);
-      const mlf_halves out = mlf_halves_clamp(mlf_octet_scaled_s16(acc, mlf_floats_at(scale), mlf_floats_at(scale), -128), -128, 32767);
-      mlf_even_store16(y + p * 4, out, 4);
-      mlf_odd_store16(y + q * 4, out, 4);
-
-    }
+    const mlf_octet acc = mlf_pair_dot_s16(columns, &wp, 5, b);
+    const mlf_halves out = mlf_halves_clamp(mlf_octet_scaled_s16(acc, mlf_floats_at(scale), mlf_floats_at(scale), -128), -128, 32767);
+    mlf_even_store16(y + p * 4, out, 4);
+    mlf_odd_store16(y + q * 4, out, 4);
   }
 }
 

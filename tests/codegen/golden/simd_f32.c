@@ -81,7 +81,7 @@ mlf_simd_fill(to, 0, 2 * sizeof *to);
           }
         }
         {
-          const int32_t to = (p) * 3;
+          const int32_t to = p * 3;
           mlf_put_f32_some_x4(y + to, mlf_relu_x4(mlf_load_f32x4(b) + acc0_0), 3);
         }
         {

@@ -86,7 +86,7 @@ for (int32_t i = 0; i < 4; i++) {
           }
         }
         {
-          const int32_t to = (p) * 4;
+          const int32_t to = p * 4;
           mlf_put_s8_x4(y + to, mlf_requantize_x4(acc0_0, mlf_load_f32x4(scale), -128), -128, 127);
         }
         {

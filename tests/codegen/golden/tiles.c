@@ -70,181 +70,179 @@ MLF_KERNEL void tvmgen_tiles_qlinearconv(const int8_t *x, const int8_t *MLF_REST
       }
     }
     const int8_t *wp = w;
+    int32_t acc00 = b[0];
+    int32_t acc01 = b[1];
+    int32_t acc02 = b[2];
+    int32_t acc03 = b[3];
+    int32_t acc10 = acc00;
+    int32_t acc11 = acc01;
+    int32_t acc12 = acc02;
+    int32_t acc13 = acc03;
+    int32_t acc20 = acc00;
+    int32_t acc21 = acc01;
+    int32_t acc22 = acc02;
+    int32_t acc23 = acc03;
+    const int8_t *x0 = columns;
+    const int8_t *const end = x0 + 36;
+    do {
+      {
+        const int32_t v0 = x0[0];
+        const int32_t v1 = x0[36];
+        const int32_t v2 = x0[72];
+        const int32_t u0 = wp[0];
+        acc00 += v0 * u0;
+        acc10 += v1 * u0;
+        acc20 += v2 * u0;
+        const int32_t u1 = wp[1];
+        acc01 += v0 * u1;
+        acc11 += v1 * u1;
+        acc21 += v2 * u1;
+        const int32_t u2 = wp[2];
+        acc02 += v0 * u2;
+        acc12 += v1 * u2;
+        acc22 += v2 * u2;
+        const int32_t u3 = wp[3];
+        acc03 += v0 * u3;
+        acc13 += v1 * u3;
+        acc23 += v2 * u3;
+      }
+      MLF_LOADS_STAY();
+      {
+        const int32_t v0 = x0[1];
+        const int32_t v1 = x0[37];
+        const int32_t v2 = x0[73];
+        const int32_t u0 = wp[4];
+        acc00 += v0 * u0;
+        acc10 += v1 * u0;
+        acc20 += v2 * u0;
+        const int32_t u1 = wp[5];
+        acc01 += v0 * u1;
+        acc11 += v1 * u1;
+        acc21 += v2 * u1;
+        const int32_t u2 = wp[6];
+        acc02 += v0 * u2;
+        acc12 += v1 * u2;
+        acc22 += v2 * u2;
+        const int32_t u3 = wp[7];
+        acc03 += v0 * u3;
+        acc13 += v1 * u3;
+        acc23 += v2 * u3;
+      }
+      MLF_LOADS_STAY();
+      {
+        const int32_t v0 = x0[2];
+        const int32_t v1 = x0[38];
+        const int32_t v2 = x0[74];
+        const int32_t u0 = wp[8];
+        acc00 += v0 * u0;
+        acc10 += v1 * u0;
+        acc20 += v2 * u0;
+        const int32_t u1 = wp[9];
+        acc01 += v0 * u1;
+        acc11 += v1 * u1;
+        acc21 += v2 * u1;
+        const int32_t u2 = wp[10];
+        acc02 += v0 * u2;
+        acc12 += v1 * u2;
+        acc22 += v2 * u2;
+        const int32_t u3 = wp[11];
+        acc03 += v0 * u3;
+        acc13 += v1 * u3;
+        acc23 += v2 * u3;
+      }
+      MLF_LOADS_STAY();
+      {
+        const int32_t v0 = x0[3];
+        const int32_t v1 = x0[39];
+        const int32_t v2 = x0[75];
+        const int32_t u0 = wp[12];
+        acc00 += v0 * u0;
+        acc10 += v1 * u0;
+        acc20 += v2 * u0;
+        const int32_t u1 = wp[13];
+        acc01 += v0 * u1;
+        acc11 += v1 * u1;
+        acc21 += v2 * u1;
+        const int32_t u2 = wp[14];
+        acc02 += v0 * u2;
+        acc12 += v1 * u2;
+        acc22 += v2 * u2;
+        const int32_t u3 = wp[15];
+        acc03 += v0 * u3;
+        acc13 += v1 * u3;
+        acc23 += v2 * u3;
+      }
+      MLF_LOADS_STAY();
+      x0 += 4;
+      wp += 16;
+    } while (x0 != end);
     {
-      int32_t acc00 = b[0];
-      int32_t acc01 = b[1];
-      int32_t acc02 = b[2];
-      int32_t acc03 = b[3];
-      int32_t acc10 = acc00;
-      int32_t acc11 = acc01;
-      int32_t acc12 = acc02;
-      int32_t acc13 = acc03;
-      int32_t acc20 = acc00;
-      int32_t acc21 = acc01;
-      int32_t acc22 = acc02;
-      int32_t acc23 = acc03;
-      const int8_t *x0 = columns;
-      const int8_t *const end = x0 + 36;
-      do {
-        {
-          const int32_t v0 = x0[0];
-          const int32_t v1 = x0[36];
-          const int32_t v2 = x0[72];
-          const int32_t u0 = wp[0];
-          acc00 += v0 * u0;
-          acc10 += v1 * u0;
-          acc20 += v2 * u0;
-          const int32_t u1 = wp[1];
-          acc01 += v0 * u1;
-          acc11 += v1 * u1;
-          acc21 += v2 * u1;
-          const int32_t u2 = wp[2];
-          acc02 += v0 * u2;
-          acc12 += v1 * u2;
-          acc22 += v2 * u2;
-          const int32_t u3 = wp[3];
-          acc03 += v0 * u3;
-          acc13 += v1 * u3;
-          acc23 += v2 * u3;
-        }
-        MLF_LOADS_STAY();
-        {
-          const int32_t v0 = x0[1];
-          const int32_t v1 = x0[37];
-          const int32_t v2 = x0[73];
-          const int32_t u0 = wp[4];
-          acc00 += v0 * u0;
-          acc10 += v1 * u0;
-          acc20 += v2 * u0;
-          const int32_t u1 = wp[5];
-          acc01 += v0 * u1;
-          acc11 += v1 * u1;
-          acc21 += v2 * u1;
-          const int32_t u2 = wp[6];
-          acc02 += v0 * u2;
-          acc12 += v1 * u2;
-          acc22 += v2 * u2;
-          const int32_t u3 = wp[7];
-          acc03 += v0 * u3;
-          acc13 += v1 * u3;
-          acc23 += v2 * u3;
-        }
-        MLF_LOADS_STAY();
-        {
-          const int32_t v0 = x0[2];
-          const int32_t v1 = x0[38];
-          const int32_t v2 = x0[74];
-          const int32_t u0 = wp[8];
-          acc00 += v0 * u0;
-          acc10 += v1 * u0;
-          acc20 += v2 * u0;
-          const int32_t u1 = wp[9];
-          acc01 += v0 * u1;
-          acc11 += v1 * u1;
-          acc21 += v2 * u1;
-          const int32_t u2 = wp[10];
-          acc02 += v0 * u2;
-          acc12 += v1 * u2;
-          acc22 += v2 * u2;
-          const int32_t u3 = wp[11];
-          acc03 += v0 * u3;
-          acc13 += v1 * u3;
-          acc23 += v2 * u3;
-        }
-        MLF_LOADS_STAY();
-        {
-          const int32_t v0 = x0[3];
-          const int32_t v1 = x0[39];
-          const int32_t v2 = x0[75];
-          const int32_t u0 = wp[12];
-          acc00 += v0 * u0;
-          acc10 += v1 * u0;
-          acc20 += v2 * u0;
-          const int32_t u1 = wp[13];
-          acc01 += v0 * u1;
-          acc11 += v1 * u1;
-          acc21 += v2 * u1;
-          const int32_t u2 = wp[14];
-          acc02 += v0 * u2;
-          acc12 += v1 * u2;
-          acc22 += v2 * u2;
-          const int32_t u3 = wp[15];
-          acc03 += v0 * u3;
-          acc13 += v1 * u3;
-          acc23 += v2 * u3;
-        }
-        MLF_LOADS_STAY();
-        x0 += 4;
-        wp += 16;
-      } while (x0 != end);
-      {
-        const int32_t factor = m[0];
-        int32_t out0, out1, out2;
-        if (factor >= 0) {
-          out0 = mlf_requantize_fixed(acc00, factor, -1020, 3, -128, 127);
-          out1 = mlf_requantize_fixed(acc10, factor, -1020, 3, -128, 127);
-          out2 = mlf_requantize_fixed(acc20, factor, -1020, 3, -128, 127);
-        } else {
-          out0 = mlf_requantize_near(acc00, -factor, -1020, 3, 3, scale[0], -128, -128, 127);
-          out1 = mlf_requantize_near(acc10, -factor, -1020, 3, 3, scale[0], -128, -128, 127);
-          out2 = mlf_requantize_near(acc20, -factor, -1020, 3, 3, scale[0], -128, -128, 127);
-        }
-
-        y[q0 * 4] = (int8_t)out0;
-        y[q1 * 4] = (int8_t)out1;
-        y[q2 * 4] = (int8_t)out2;
+      const int32_t factor = m[0];
+      int32_t out0, out1, out2;
+      if (factor >= 0) {
+        out0 = mlf_requantize_fixed(acc00, factor, -1020, 3, -128, 127);
+        out1 = mlf_requantize_fixed(acc10, factor, -1020, 3, -128, 127);
+        out2 = mlf_requantize_fixed(acc20, factor, -1020, 3, -128, 127);
+      } else {
+        out0 = mlf_requantize_near(acc00, -factor, -1020, 3, 3, scale[0], -128, -128, 127);
+        out1 = mlf_requantize_near(acc10, -factor, -1020, 3, 3, scale[0], -128, -128, 127);
+        out2 = mlf_requantize_near(acc20, -factor, -1020, 3, 3, scale[0], -128, -128, 127);
       }
-      {
-        const int32_t factor = m[1];
-        int32_t out0, out1, out2;
-        if (factor >= 0) {
-          out0 = mlf_requantize_fixed(acc01, factor, -1020, 3, -128, 127);
-          out1 = mlf_requantize_fixed(acc11, factor, -1020, 3, -128, 127);
-          out2 = mlf_requantize_fixed(acc21, factor, -1020, 3, -128, 127);
-        } else {
-          out0 = mlf_requantize_near(acc01, -factor, -1020, 3, 3, scale[1], -128, -128, 127);
-          out1 = mlf_requantize_near(acc11, -factor, -1020, 3, 3, scale[1], -128, -128, 127);
-          out2 = mlf_requantize_near(acc21, -factor, -1020, 3, 3, scale[1], -128, -128, 127);
-        }
 
-        y[q0 * 4 + 1] = (int8_t)out0;
-        y[q1 * 4 + 1] = (int8_t)out1;
-        y[q2 * 4 + 1] = (int8_t)out2;
+      y[q0 * 4] = (int8_t)out0;
+      y[q1 * 4] = (int8_t)out1;
+      y[q2 * 4] = (int8_t)out2;
+    }
+    {
+      const int32_t factor = m[1];
+      int32_t out0, out1, out2;
+      if (factor >= 0) {
+        out0 = mlf_requantize_fixed(acc01, factor, -1020, 3, -128, 127);
+        out1 = mlf_requantize_fixed(acc11, factor, -1020, 3, -128, 127);
+        out2 = mlf_requantize_fixed(acc21, factor, -1020, 3, -128, 127);
+      } else {
+        out0 = mlf_requantize_near(acc01, -factor, -1020, 3, 3, scale[1], -128, -128, 127);
+        out1 = mlf_requantize_near(acc11, -factor, -1020, 3, 3, scale[1], -128, -128, 127);
+        out2 = mlf_requantize_near(acc21, -factor, -1020, 3, 3, scale[1], -128, -128, 127);
       }
-      {
-        const int32_t factor = m[2];
-        int32_t out0, out1, out2;
-        if (factor >= 0) {
-          out0 = mlf_requantize_fixed(acc02, factor, -1020, 3, -128, 127);
-          out1 = mlf_requantize_fixed(acc12, factor, -1020, 3, -128, 127);
-          out2 = mlf_requantize_fixed(acc22, factor, -1020, 3, -128, 127);
-        } else {
-          out0 = mlf_requantize_near(acc02, -factor, -1020, 3, 3, scale[2], -128, -128, 127);
-          out1 = mlf_requantize_near(acc12, -factor, -1020, 3, 3, scale[2], -128, -128, 127);
-          out2 = mlf_requantize_near(acc22, -factor, -1020, 3, 3, scale[2], -128, -128, 127);
-        }
 
-        y[q0 * 4 + 2] = (int8_t)out0;
-        y[q1 * 4 + 2] = (int8_t)out1;
-        y[q2 * 4 + 2] = (int8_t)out2;
+      y[q0 * 4 + 1] = (int8_t)out0;
+      y[q1 * 4 + 1] = (int8_t)out1;
+      y[q2 * 4 + 1] = (int8_t)out2;
+    }
+    {
+      const int32_t factor = m[2];
+      int32_t out0, out1, out2;
+      if (factor >= 0) {
+        out0 = mlf_requantize_fixed(acc02, factor, -1020, 3, -128, 127);
+        out1 = mlf_requantize_fixed(acc12, factor, -1020, 3, -128, 127);
+        out2 = mlf_requantize_fixed(acc22, factor, -1020, 3, -128, 127);
+      } else {
+        out0 = mlf_requantize_near(acc02, -factor, -1020, 3, 3, scale[2], -128, -128, 127);
+        out1 = mlf_requantize_near(acc12, -factor, -1020, 3, 3, scale[2], -128, -128, 127);
+        out2 = mlf_requantize_near(acc22, -factor, -1020, 3, 3, scale[2], -128, -128, 127);
       }
-      {
-        const int32_t factor = m[3];
-        int32_t out0, out1, out2;
-        if (factor >= 0) {
-          out0 = mlf_requantize_fixed(acc03, factor, -1020, 3, -128, 127);
-          out1 = mlf_requantize_fixed(acc13, factor, -1020, 3, -128, 127);
-          out2 = mlf_requantize_fixed(acc23, factor, -1020, 3, -128, 127);
-        } else {
-          out0 = mlf_requantize_near(acc03, -factor, -1020, 3, 3, scale[3], -128, -128, 127);
-          out1 = mlf_requantize_near(acc13, -factor, -1020, 3, 3, scale[3], -128, -128, 127);
-          out2 = mlf_requantize_near(acc23, -factor, -1020, 3, 3, scale[3], -128, -128, 127);
-        }
 
-        y[q0 * 4 + 3] = (int8_t)out0;
-        y[q1 * 4 + 3] = (int8_t)out1;
-        y[q2 * 4 + 3] = (int8_t)out2;
+      y[q0 * 4 + 2] = (int8_t)out0;
+      y[q1 * 4 + 2] = (int8_t)out1;
+      y[q2 * 4 + 2] = (int8_t)out2;
+    }
+    {
+      const int32_t factor = m[3];
+      int32_t out0, out1, out2;
+      if (factor >= 0) {
+        out0 = mlf_requantize_fixed(acc03, factor, -1020, 3, -128, 127);
+        out1 = mlf_requantize_fixed(acc13, factor, -1020, 3, -128, 127);
+        out2 = mlf_requantize_fixed(acc23, factor, -1020, 3, -128, 127);
+      } else {
+        out0 = mlf_requantize_near(acc03, -factor, -1020, 3, 3, scale[3], -128, -128, 127);
+        out1 = mlf_requantize_near(acc13, -factor, -1020, 3, 3, scale[3], -128, -128, 127);
+        out2 = mlf_requantize_near(acc23, -factor, -1020, 3, 3, scale[3], -128, -128, 127);
       }
+
+      y[q0 * 4 + 3] = (int8_t)out0;
+      y[q1 * 4 + 3] = (int8_t)out1;
+      y[q2 * 4 + 3] = (int8_t)out2;
     }
   }
 }

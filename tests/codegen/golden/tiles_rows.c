@@ -72,114 +72,112 @@ MLF_KERNEL void tvmgen_tiles_rows_qlinearconv(const int8_t *x, const int8_t *MLF
       const int8_t *at1 = rows + (oy + 1) % 3 * 28 + c;
       const int8_t *at2 = rows + (oy + 2) % 3 * 28 + c;
       int8_t *to = y + first * 4 + c;
+      int32_t acc0 = bias;
+      int32_t acc1 = bias;
+      int32_t acc2 = bias;
+      int32_t acc3 = bias;
+      int32_t acc4 = bias;
       {
-        int32_t acc0 = bias;
-        int32_t acc1 = bias;
-        int32_t acc2 = bias;
-        int32_t acc3 = bias;
-        int32_t acc4 = bias;
-        {
-          const int32_t v0 = at0[0];
-          acc0 += v0 * w0;
-          const int32_t v1 = at0[4];
-          acc0 += v1 * w1;
-          acc1 += v1 * w0;
-          const int32_t v2 = at0[8];
-          acc0 += v2 * w2;
-          acc1 += v2 * w1;
-          acc2 += v2 * w0;
-          const int32_t v3 = at0[12];
-          acc1 += v3 * w2;
-          acc2 += v3 * w1;
-          acc3 += v3 * w0;
-          const int32_t v4 = at0[16];
-          acc2 += v4 * w2;
-          acc3 += v4 * w1;
-          acc4 += v4 * w0;
-          const int32_t v5 = at0[20];
-          acc3 += v5 * w2;
-          acc4 += v5 * w1;
-          const int32_t v6 = at0[24];
-          acc4 += v6 * w2;
-        }
-        MLF_LOADS_STAY();
-        {
-          const int32_t v0 = at1[0];
-          acc0 += v0 * w3;
-          const int32_t v1 = at1[4];
-          acc0 += v1 * w4;
-          acc1 += v1 * w3;
-          const int32_t v2 = at1[8];
-          acc0 += v2 * w5;
-          acc1 += v2 * w4;
-          acc2 += v2 * w3;
-          const int32_t v3 = at1[12];
-          acc1 += v3 * w5;
-          acc2 += v3 * w4;
-          acc3 += v3 * w3;
-          const int32_t v4 = at1[16];
-          acc2 += v4 * w5;
-          acc3 += v4 * w4;
-          acc4 += v4 * w3;
-          const int32_t v5 = at1[20];
-          acc3 += v5 * w5;
-          acc4 += v5 * w4;
-          const int32_t v6 = at1[24];
-          acc4 += v6 * w5;
-        }
-        MLF_LOADS_STAY();
-        {
-          const int32_t v0 = at2[0];
-          acc0 += v0 * w6;
-          const int32_t v1 = at2[4];
-          acc0 += v1 * w7;
-          acc1 += v1 * w6;
-          const int32_t v2 = at2[8];
-          acc0 += v2 * w8;
-          acc1 += v2 * w7;
-          acc2 += v2 * w6;
-          const int32_t v3 = at2[12];
-          acc1 += v3 * w8;
-          acc2 += v3 * w7;
-          acc3 += v3 * w6;
-          const int32_t v4 = at2[16];
-          acc2 += v4 * w8;
-          acc3 += v4 * w7;
-          acc4 += v4 * w6;
-          const int32_t v5 = at2[20];
-          acc3 += v5 * w8;
-          acc4 += v5 * w7;
-          const int32_t v6 = at2[24];
-          acc4 += v6 * w8;
-        }
-        MLF_LOADS_STAY();
-      const int32_t factor = m[c];
-      int32_t out0, out1, out2, out3, out4;
-      if (factor >= 0) {
-        out0 = mlf_requantize_fixed(acc0, factor, -1020, 3, -128, 127);
-        out1 = mlf_requantize_fixed(acc1, factor, -1020, 3, -128, 127);
-        out2 = mlf_requantize_fixed(acc2, factor, -1020, 3, -128, 127);
-        out3 = mlf_requantize_fixed(acc3, factor, -1020, 3, -128, 127);
-        out4 = mlf_requantize_fixed(acc4, factor, -1020, 3, -128, 127);
-      } else {
-        out0 = mlf_requantize_near(acc0, -factor, -1020, 3, 3, scale[c], -128, -128, 127);
-        out1 = mlf_requantize_near(acc1, -factor, -1020, 3, 3, scale[c], -128, -128, 127);
-        out2 = mlf_requantize_near(acc2, -factor, -1020, 3, 3, scale[c], -128, -128, 127);
-        out3 = mlf_requantize_near(acc3, -factor, -1020, 3, 3, scale[c], -128, -128, 127);
-        out4 = mlf_requantize_near(acc4, -factor, -1020, 3, 3, scale[c], -128, -128, 127);
+        const int32_t v0 = at0[0];
+        acc0 += v0 * w0;
+        const int32_t v1 = at0[4];
+        acc0 += v1 * w1;
+        acc1 += v1 * w0;
+        const int32_t v2 = at0[8];
+        acc0 += v2 * w2;
+        acc1 += v2 * w1;
+        acc2 += v2 * w0;
+        const int32_t v3 = at0[12];
+        acc1 += v3 * w2;
+        acc2 += v3 * w1;
+        acc3 += v3 * w0;
+        const int32_t v4 = at0[16];
+        acc2 += v4 * w2;
+        acc3 += v4 * w1;
+        acc4 += v4 * w0;
+        const int32_t v5 = at0[20];
+        acc3 += v5 * w2;
+        acc4 += v5 * w1;
+        const int32_t v6 = at0[24];
+        acc4 += v6 * w2;
       }
-
-        to[0] = (int8_t)out0;
-        to[4] = (int8_t)out1;
-        to[8] = (int8_t)out2;
-        to[12] = (int8_t)out3;
-        to[16] = (int8_t)out4;
-
-        at0 += 20;
-        at1 += 20;
-        at2 += 20;
-        to += 20;
+      MLF_LOADS_STAY();
+      {
+        const int32_t v0 = at1[0];
+        acc0 += v0 * w3;
+        const int32_t v1 = at1[4];
+        acc0 += v1 * w4;
+        acc1 += v1 * w3;
+        const int32_t v2 = at1[8];
+        acc0 += v2 * w5;
+        acc1 += v2 * w4;
+        acc2 += v2 * w3;
+        const int32_t v3 = at1[12];
+        acc1 += v3 * w5;
+        acc2 += v3 * w4;
+        acc3 += v3 * w3;
+        const int32_t v4 = at1[16];
+        acc2 += v4 * w5;
+        acc3 += v4 * w4;
+        acc4 += v4 * w3;
+        const int32_t v5 = at1[20];
+        acc3 += v5 * w5;
+        acc4 += v5 * w4;
+        const int32_t v6 = at1[24];
+        acc4 += v6 * w5;
       }
+      MLF_LOADS_STAY();
+      {
+        const int32_t v0 = at2[0];
+        acc0 += v0 * w6;
+        const int32_t v1 = at2[4];
+        acc0 += v1 * w7;
+        acc1 += v1 * w6;
+        const int32_t v2 = at2[8];
+        acc0 += v2 * w8;
+        acc1 += v2 * w7;
+        acc2 += v2 * w6;
+        const int32_t v3 = at2[12];
+        acc1 += v3 * w8;
+        acc2 += v3 * w7;
+        acc3 += v3 * w6;
+        const int32_t v4 = at2[16];
+        acc2 += v4 * w8;
+        acc3 += v4 * w7;
+        acc4 += v4 * w6;
+        const int32_t v5 = at2[20];
+        acc3 += v5 * w8;
+        acc4 += v5 * w7;
+        const int32_t v6 = at2[24];
+        acc4 += v6 * w8;
+      }
+      MLF_LOADS_STAY();
+    const int32_t factor = m[c];
+    int32_t out0, out1, out2, out3, out4;
+    if (factor >= 0) {
+      out0 = mlf_requantize_fixed(acc0, factor, -1020, 3, -128, 127);
+      out1 = mlf_requantize_fixed(acc1, factor, -1020, 3, -128, 127);
+      out2 = mlf_requantize_fixed(acc2, factor, -1020, 3, -128, 127);
+      out3 = mlf_requantize_fixed(acc3, factor, -1020, 3, -128, 127);
+      out4 = mlf_requantize_fixed(acc4, factor, -1020, 3, -128, 127);
+    } else {
+      out0 = mlf_requantize_near(acc0, -factor, -1020, 3, 3, scale[c], -128, -128, 127);
+      out1 = mlf_requantize_near(acc1, -factor, -1020, 3, 3, scale[c], -128, -128, 127);
+      out2 = mlf_requantize_near(acc2, -factor, -1020, 3, 3, scale[c], -128, -128, 127);
+      out3 = mlf_requantize_near(acc3, -factor, -1020, 3, 3, scale[c], -128, -128, 127);
+      out4 = mlf_requantize_near(acc4, -factor, -1020, 3, 3, scale[c], -128, -128, 127);
+    }
+
+      to[0] = (int8_t)out0;
+      to[4] = (int8_t)out1;
+      to[8] = (int8_t)out2;
+      to[12] = (int8_t)out3;
+      to[16] = (int8_t)out4;
+
+      at0 += 20;
+      at1 += 20;
+      at2 += 20;
+      to += 20;
     }
   }
 }
