@@ -207,7 +207,9 @@ def merged(items: list[Item], taken: frozenset[str]) -> list[Item]:
         if not isinstance(item, Lexeme):
             item.items = merged(item.items, taken)
         made.append(item)
-    for k in range(len(made) - 1, -1, -1):
+    k = len(made)
+    while k > 0:
+        k -= 1
         item = made[k]
         if isinstance(item, Loop) and item.alone:
             k = _hinted(made, k)

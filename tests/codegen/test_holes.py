@@ -57,40 +57,6 @@ def test_operands_are_counted_and_numbers_stay_open() -> None:
     assert [p for p in pieces(made) if isinstance(p, Hole)] == [Hole("i", n) for n in "224"]
 
 
-# Factors bind tighter than addends, and these tighter than shifts: all places of a neutral number.
-TERMS = st.recursive(
-    st.integers(0, 3).map(Number),
-    lambda inner: (
-        st.builds(
-            lambda a, op, b, c: f"{a} {op} ({b} - {c})",
-            *(inner, st.sampled_from(["+", "-", "*", "/", "%", "<<", ">>"]), inner, inner),
-        )
-        | st.builds(lambda a, op, b: f"{a} {op} {b}", inner, st.sampled_from("+-*"), inner)
-    ),
-    max_leaves=8,
-).map(lambda term: f"({term})")
-
-
-def value(text: str) -> int | str:
-    try:
-        return int(eval(text.replace(" / ", " // ")))
-    except (ValueError, ZeroDivisionError) as error:  # both texts end alike
-        return type(error).__name__
-
-
-@given(TERMS)
-def test_neutral_numbers_leave_and_the_value_stays(term: str) -> None:
-    plain = "".join(p if isinstance(p, str) else p.text for p in pieces(term))
-    assert value(filled(term)) == value(plain)
-
-
-def test_neutral_numbers_leave_with_their_operator() -> None:
-    one, none = Number(1), Number(0)
-    text = f"q % {Number(5)} * {one} - {none} + ({none} + k0 * {one}) / {one} >> {none};"
-    assert filled(text) == "q % 5 + (k0);"
-    assert filled(f"x[{one}] + {none} * {one} - {none}u") == "x[1] + 0 - 0u"
-
-
 def trained(seed: int) -> onnx.ModelProto:
     """One network with the weights, zero points and scales of one training: convolutions of three
     kinds, a residual sum, a product, products of computed matrices and a dense layer.
