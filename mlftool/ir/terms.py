@@ -394,9 +394,9 @@ def _is_integer(term: Term, names: Names) -> bool:
         return _is_integer(term.left, names) and _is_integer(term.right, names)
     if isinstance(term, Unary):
         if isinstance(term.operator, Group):
-            return any(isinstance(i, Lexeme) and is_integer(i.text) for i in term.operator.items) and not any(
-                isinstance(i, Lexeme) and i.text == "*" for i in term.operator.items
-            )
+            return any(
+                isinstance(i, Lexeme) and is_integer(i.text) for i in term.operator.items
+            ) and not any(isinstance(i, Lexeme) and i.text == "*" for i in term.operator.items)
         if _is_sizeof(term.operator):
             return True
         of = term.operand
@@ -452,7 +452,7 @@ def _chosen(items: list[Item], names: Names) -> list[Item]:
         texts = [_text(item) for item in made[k + 2 :]]
         if ":" in texts and "?" not in texts[: texts.index(":")]:
             at = k + 3 + texts.index(":")
-            made[k:at + 1] = [moved(made[at], space_of(made[k]))]
+            made[k : at + 1] = [moved(made[at], space_of(made[k]))]
     return made
 
 

@@ -65,7 +65,9 @@ def test_neutral_numbers_leave_with_their_operator(text: str, made: str) -> None
     ],
 )
 def test_what_is_not_known_stays(text: str) -> None:
-    holes = re.sub(r"(?<= )[01](?=$|\D)|(?<=acc|. q)[01]|^0", lambda n: str(Number(int(n[0]))), text)
+    holes = re.sub(
+        r"(?<= )[01](?=$|\D)|(?<=acc|. q)[01]|^0", lambda n: str(Number(int(n[0]))), text
+    )
     assert holes == text or "\0" in holes
     assert settled(holes) == text
 
