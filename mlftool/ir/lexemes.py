@@ -70,7 +70,8 @@ def lexemes(text: str, wholes: Mapping[int, int]) -> tuple[list[Lexeme], str]:
             kind = WHOLE
         else:
             found = _LEXEME.match(text, start)
-            assert found and found.lastgroup
+            assert found
+            assert found.lastgroup
             kind, end = found.lastgroup, found.end()
         made.append(Lexeme(kind, text[at:start], text[start:end]))
         at = end

@@ -122,9 +122,10 @@ def _add(stack: list[Group | Loop], lexeme: Lexeme) -> None:
         stack[-1].items.append(group)
         stack.append(group)
     elif lexeme.kind == OTHER and lexeme.text in (")", "]", "}"):
-        group_ = stack.pop()
-        assert isinstance(group_, Group) and group_.close.text == lexeme.text, "unbalanced brackets"
-        group_.close = lexeme
+        opened = stack.pop()
+        assert isinstance(opened, Group), "a loop without its end"
+        assert opened.close.text == lexeme.text, "unbalanced brackets"
+        opened.close = lexeme
     else:
         stack[-1].items.append(lexeme)
 

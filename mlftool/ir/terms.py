@@ -152,9 +152,9 @@ def _is_barrier(item: Lexeme, segment: Sequence[Item]) -> bool:
         return item.text in _WORDS
     if item.text == "&" and item.kind == OTHER:
         last = segment[-1] if segment else None
-        return last is not None and (
-            isinstance(last, Group) or last.kind in (NAME, NUMBER, WHOLE) or last.text == "++"
-        )
+        if isinstance(last, Lexeme):
+            return last.kind in (NAME, NUMBER, WHOLE) or last.text in ("++", "--")
+        return last is not None
     return item.kind == OTHER and item.text in _BARRIERS
 
 
@@ -238,9 +238,7 @@ class _Reader:
         found = [first]
         while self.at < len(self.items):
             item = self.items[self.at]
-            if isinstance(item, Group) and item.open.text in "[(":
-                found.append(self._next())
-            elif self._text() in ("++", "--"):
+            if (isinstance(item, Group) and item.open.text in "[(") or self._text() in ("++", "--"):
                 found.append(self._next())
             elif self._text() in (".", "->") and self.at + 1 < len(self.items):
                 found += [self._next(), self._next()]

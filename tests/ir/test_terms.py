@@ -114,7 +114,7 @@ class Whole(int):
 
 
 def value(text: str, names: dict[str, int]) -> int | None:
-    """What C computes for the text; None where it divides by zero or shifts by a negative number."""
+    """What C computes for the text; None where that is undefined."""
     known = {name: Whole(n) for name, n in names.items()} | {"Whole": Whole}
     try:
         return int(eval(re.sub(r"\b(\d+)", r"Whole(\1)", text.replace(" / ", " // ")), known))
