@@ -95,12 +95,12 @@
       "5:\n\tstrb r5, [r0, #" at "]\n6:\n\t"
 #define MLF_PIXEL_OUTS \
   MLF_PIXEL_OUT("mov r3, r8\n\t", "0") \
-  MLF_PIXEL_OUT("mov r3, r9\n\t", "1") MLF_PIXEL_OUT("mov r3, r10\n\t", "2") \
-      MLF_PIXEL_OUT("mov r3, r11\n\t", "3")
+  MLF_PIXEL_OUT("mov r3, r9\n\t", "1") \
+  MLF_PIXEL_OUT("mov r3, r10\n\t", "2") MLF_PIXEL_OUT("mov r3, r11\n\t", "3")
 #define MLF_PIXEL_OUTS_MORE \
   MLF_PIXEL_OUT("mov r3, r12\n\t", "4") \
-  MLF_PIXEL_OUT("ldr r3, [sp]\n\t", "5") MLF_PIXEL_OUT("ldr r3, [sp, #4]\n\t", "6") \
-      MLF_PIXEL_OUT("ldr r3, [sp, #8]\n\t", "7")
+  MLF_PIXEL_OUT("ldr r3, [sp]\n\t", "5") \
+  MLF_PIXEL_OUT("ldr r3, [sp, #4]\n\t", "6") MLF_PIXEL_OUT("ldr r3, [sp, #8]\n\t", "7")
 #define MLF_PIXEL_LEAVE(count) \
   "str r1, [sp, #16]\n\tadds r0, #" count "\n\tstr r0, [sp, #12]\n\tldr r1, [sp, #76]\n\t" \
   "cmp r0, r1\n\tbeq 3f\n\tb 1b\n3:\n\tadd sp, #28\n\t" MLF_NARROW_LEAVE
