@@ -58,7 +58,7 @@ def test_from_tflite(file: Path, given: object) -> None:
 
 
 def test_weights_that_operators_make_of_constants() -> None:
-    """16-bit floats, as post-training quantisation writes them, and the parts of a grouped layer."""
+    """16-bit floats, as post-training quantisation writes them, and parts of a grouped layer."""
     w = np.random.default_rng(4).normal(size=(6, 4)).astype(np.float16)
     tensors = [
         T("x", (1, 4), "float32"),
