@@ -53,7 +53,8 @@ def _layer(net: Net, rng: Rng, k: int, g: dict[str, Any], bits: int = 8, wide: b
     if wide:
         end = (0, -(2**15))[k % 4 // 2]
         return net.q(y, scale, np.int16(pick(-(2**15), 2**15) if k % 2 else end))
-    return net.q(y, scale, np.int8(pick(-128, 128) if k % 2 else -128))
+    zero = np.int8(pick(-128, 128) if k % 2 else -128)
+    return net.q(y, scale, np.uint8(int(zero) + 128) if k % 5 == 2 else zero)
 
 
 def _four_bits(w: Any, zero: Any, k: int) -> tuple[Any, Any]:
