@@ -36,9 +36,10 @@ from mlftool.options import FILES, OPTIONS, Choice, Option, unmet
 from mlftool.passes import PIPELINE, outputs
 from mlftool.passes.order import Pass, Rewrite, ordered, wanted
 from mlftool.plan.lower import lower
-from mlftool.plan.patches import OFF, check_patches, in_patches
+from mlftool.plan.budget import budget_bytes, in_budget, in_patches
+from mlftool.plan.patches import check_patches
 from mlftool.plan.program import Program
-from mlftool.plan.select import Choose
+from mlftool.plan.select import Choose, lean
 from mlftool.progress import step
 from mlftool.proof.certificate import Proof
 from mlftool.proof.modules import Emitted, prove
@@ -149,10 +150,19 @@ def _compile(spec: ModuleSpec, choose: Choose | None) -> Module:
     for p in wanted(pipeline, spec.opt_level, spec.disabled_pass):
         graph = verify(everywhere(p.run, graph) if p.inside else p.run(graph), p.name)
         clock.stage(p.name, graph)
+    check_patches(spec.patches)
     program = lower(graph, target, file, spec.workspace_io, pools, choose)
-    if check_patches(spec.patches) != OFF:
-        graph = verify(in_patches(program, spec.patches, target, file), "patches")
-        program = lower(graph, target, file, spec.workspace_io, pools)
+
+    def lowered(changed: Graph, spare: bool) -> Program:
+        graph, inside = verify(changed, "patches"), lean if spare else None
+        return lower(graph, target, file, spec.workspace_io, pools, choose, inside)
+
+    program = in_patches(program, spec.patches, lowered)
+    if (most := budget_bytes(spec.ram_budget)) is not None:
+        hint = "`mlftool memmap` shows what takes the RAM"
+        if not spec.workspace_io and OPTIONS["workspace_io"].understood_by(spec.executor):
+            hint += "; workspace_io lets inputs and outputs share it"
+        program = in_budget(program, most, lowered, file, hint)
     if spec.optimize == "size":
         program = share(program)
     clock.stage(f"lower for {target.name}: {program.memory.size_bytes} bytes of workspace", graph)

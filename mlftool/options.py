@@ -222,6 +222,16 @@ class CompilerOptions:
         default="off",
         example="auto",
     )
+    ram_budget: str = option(
+        Word(
+            "none, or bytes such as '24576' or 24KiB", r"none|[1-9]\d{0,11}([kM]B|[KM]iB)?", "BYTES"
+        ),
+        "The most RAM that the module may take, working memory with inputs and outputs: where the "
+        "usual plan takes more, the compiler looks for bands of layers, as `patches` makes them, "
+        "that fit, and takes the plan of the fewest instructions by its own estimate.",
+        default="none",
+        example="24KiB",
+    )
     pools: tuple[str, ...] = option(
         Several(Word(EXPECTED, PATTERN, "NAME=BYTES[@SECTION]"), "a list of memory pools"),
         "Memories to use instead of one workspace, fastest first, as `NAME=BYTES` or "
@@ -306,7 +316,7 @@ OPTIONS = _table()
 
 # Files that go with certain options only, in the same terms.
 FILES: Mapping[str, tuple[Need, ...]] = MappingProxyType(
-    {"tuning": (Need("optimize", "speed"), Need("patches", "off"))}
+    {"tuning": (Need("optimize", "speed"), Need("patches", "off"), Need("ram_budget", "none"))}
 )
 
 

@@ -93,6 +93,7 @@ class Kernel:
     overlap: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     # States that it changes where they stand: inputs whose memory may be that of an output.
     updates: Mapping[str, str] = field(default_factory=dict)
+    turns: Mapping[str, int] = field(default_factory=dict)  # how often each subgraph runs, if known
     parametric: bool = False  # any integer of its text may be an int32_t variable instead
     external: Part | None = None  # whose function computes it instead of the template
 

@@ -1,36 +1,131 @@
-"""`mlf.Patches`: a chain of layers computed band by band, which plan/patches.py makes.
+"""`mlf.Patches`: layers computed band by band, which plan/patches.py makes.
 
-    Patches(x)        graphs: band0(rows of x) -> rows of y, band1 ...
+    Patches(x) -> y   graphs: a layer for so many rows, `steps`: what each band calls and moves
 
-Each band is a subgraph, so it is planned on its own and its tensors live in the node's arena, which
-all bands share. Bands write the rows of the output one after the other.
+Each graph is one layer for one number of rows, so it is planned on its own. Between the layers are
+buffers in the scratch area `rows`, each with the rows that some layer still has to read. A step
+calls the layers one after the other and moves the rows that it keeps.
+Consecutive steps that differ in where they read and write only are one loop.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from mlftool.ir.graph import View
 from mlftool.ops.base import Kernel, Operand, op
 from mlftool.ops.scalar import tensor_operand
 
 NAME = "mlf.Patches"
+INPUT, OUTPUT, ROWS = "x", "y", "rows"
+
+
+@dataclass(frozen=True)
+class Move:
+    """Rows that are kept: `size` bytes of `rows`, from one offset to another."""
+
+    to: int
+    start: int
+    size: int
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A call of graph `key`; its arguments are offsets in bytes, each from a base."""
+
+    key: str
+    arguments: tuple[tuple[str, int], ...]
+
+
+Step = tuple[Move | Layer, ...]
 
 
 def key(k: int) -> str:
-    """The name of band `k` among the node's graphs."""
+    """The name of layer `k` among the node's graphs."""
     return f"band{k}"
 
 
 @op(NAME)
 def patches(v: View) -> Kernel:
-    """One call per band; `starts` are the first rows it reads and writes."""
     (read,), (made,) = v.node.inputs, v.node.outputs
     x, y = v.type(read), v.type(made)
-    row_x, row_y = x.elements // x.shape[1], y.elements // y.shape[1]
-    starts = v.attr("starts")
+    sizes = {INPUT: x.dtype.bytes, OUTPUT: y.dtype.bytes, ROWS: 1}
+    steps: Sequence[Step] = v.attr("steps")
+    turns: dict[str, int] = {}
+    for layer in (s for step in steps for s in step if isinstance(s, Layer)):
+        turns[layer.key] = turns.get(layer.key, 0) + 1
+    moved = sum(s.size for step in steps for s in step if isinstance(s, Move))
     return Kernel(
         "patches",
         "patches.c.j2",
-        {"bands": [(key(k), first * row_x, out * row_y) for k, (first, out) in enumerate(starts)]},
-        (tensor_operand(v.graph, "x", read), Operand("y", y.dtype.c, "out", made)),
-        cost=1.0,
+        {"runs": [(n, list(_lines(first, then, sizes))) for n, first, then in _runs(steps)]},
+        (
+            tensor_operand(v.graph, INPUT, read),
+            Operand(OUTPUT, y.dtype.c, "out", made),
+            *([Operand(ROWS, "uint8_t", "scratch", bytes=v.attr("bytes"))] * bool(v.attr("bytes"))),
+        ),
+        cost=float(moved),
+        overlap={} if v.attr("ahead") is None else {read: v.attr("ahead")},
+        turns=turns,
     )
+
+
+def _runs(steps: Sequence[Step]) -> Iterator[tuple[int, Step, Step]]:
+    """How many steps differ by the same distances, the first of them and the next."""
+    k = 0
+    while k < len(steps):
+        n = 1
+        while k + n < len(steps) and _follows(steps[k : k + n + 1]):
+            n += 1
+        yield n, steps[k], steps[k + 1] if n > 1 else steps[k]
+        k += n
+
+
+def _follows(steps: Sequence[Step]) -> bool:
+    """Whether the last step continues the run of those before it."""
+    if not _alike(steps[-2], steps[-1]):
+        return False
+    return len(steps) == 2 or _distances(*steps[-2:]) == _distances(*steps[-3:-1])
+
+
+def _alike(a: Step, b: Step) -> bool:
+    return len(a) == len(b) and all(
+        m == n if isinstance(m, Move) or isinstance(n, Move) else _same_call(m, n)
+        for m, n in zip(a, b, strict=True)
+    )
+
+
+def _same_call(a: Layer, b: Layer) -> bool:
+    return a.key == b.key and all(
+        m[0] == n[0] and (m[0] != ROWS or m == n)
+        for m, n in zip(a.arguments, b.arguments, strict=True)
+    )
+
+
+def _distances(a: Step, b: Step) -> list[int]:
+    calls = [(m, n) for m, n in zip(a, b, strict=True) if isinstance(m, Layer)]
+    return [
+        q[1] - p[1]
+        for m, n in calls
+        if isinstance(n, Layer)
+        for p, q in zip(m.arguments, n.arguments, strict=True)
+    ]
+
+
+def _lines(first: Step, then: Step, sizes: dict[str, int]) -> Iterator[tuple[str, str]]:
+    """The name of the graph that a line calls, or "" for a move, and its arguments."""
+    for a, b in zip(first, then, strict=True):
+        if isinstance(a, Move) or isinstance(b, Move):
+            assert isinstance(a, Move)
+            to = f"{ROWS} + {a.to}" if a.to else ROWS
+            start = f"{ROWS} + {a.start}" if a.start else ROWS
+            yield "", f"{to}, {start}, {a.size}"
+        else:
+            pairs = zip(a.arguments, b.arguments, strict=True)
+            yield a.key, ", ".join(_place(*m, n - m[1], sizes) for m, (_, n) in pairs)
+
+
+def _place(base: str, offset: int, distance: int, sizes: dict[str, int]) -> str:
+    text = f"{base} + {offset // sizes[base]}" if offset else base
+    return f"{text} + k * {distance // sizes[base]}" if distance else text

@@ -108,7 +108,27 @@ def pool(
         cost=steps * 4.0,
         includes=("mlf/kernel.h", *includes, *load.includes, *store.includes),
         inplace=store.inplace,
+        overlap=_overlap(v, load.tensor, store.operands),
     )
+
+
+def _overlap(v: View, read: str, others: Sequence[Operand]) -> dict[str, tuple[int, int]]:
+    """A Kernel's `overlap`: an element is written when its window is read, and what later ones
+    read is further on, of the same pixel the channels that follow."""
+    x, y = v.type(read).dtype, v.out.dtype
+    shape, out = _channels_last(v)
+    if y.bytes > x.bytes or x.packed or y.packed or any(o.value == read for o in others):
+        return {}
+    first = np.zeros((), np.int64)
+    for a in _axes(v):
+        at = np.maximum(np.arange(a["o"]) * a["stride"] - a["pad"], 0)
+        first = first[..., None] * a["n"] + at
+    pixels = math.prod(shape[1:-1])
+    places = (np.arange(shape[0])[:, None] * pixels + first.reshape(-1)).reshape(-1)
+    read_from = np.minimum.accumulate(places[::-1])[::-1] * x.bytes
+    ahead = (np.arange(places.size) * y.bytes - read_from).max(initial=0) * out[-1]
+    far = 2 * (math.prod(shape) * x.bytes + math.prod(out) * y.bytes)
+    return {read: (int(ahead), far)}
 
 
 def divisor_of(v: View) -> int | str:

@@ -22,23 +22,30 @@ def lower(
     workspace_io: bool = False,
     pools: Sequence[Pool] = (),
     choose: Choose | None = None,
+    inside: Choose | None = None,
 ) -> Program:
     """Decide everything for one target; `choose` has the last word on kernels of the outermost
-    graph. Raises MlfError for nodes that no kernel can compute."""
+    graph, `inside` on those of subgraphs. Raises MlfError for nodes that no kernel can compute."""
     graph = schedule(graph)
-    calls = tuple(_with_parts(c, target, file) for c in select(graph, target, file, choose))
+    calls = tuple(_with_parts(c, target, file, inside) for c in select(graph, target, file, choose))
     alias = aliases(graph)
     memory = plan_memory(graph, calls, alias, workspace_io, pools, file)
     return Program(graph, target, calls, memory, alias, workspace_io)
 
 
-def _with_parts(call: Call, target: Target, file: str) -> Call:
+def _with_parts(call: Call, target: Target, file: str, choose: Choose | None) -> Call:
     """The call with its subgraphs planned; one of them runs at a time, so they share memory."""
     if not call.node.graphs:
         return call
-    parts = {key: lower(inner, target, file) for key, inner in call.node.graphs.items()}
+    parts = {
+        key: lower(inner, target, file, choose=choose, inside=choose)
+        for key, inner in call.node.graphs.items()
+    }
     size = max(p.memory.size_bytes for p in parts.values())
-    macs = sum(c.kernel.macs for p in parts.values() for c in p.calls)
+    turns = call.kernel.turns
+    macs = sum(turns.get(k, 1) * c.kernel.macs for k, p in parts.items() for c in p.calls)
+    known = sum(n * c.kernel.cost for k, n in turns.items() for c in parts[k].calls)
     arena = (Operand("arena", "uint8_t", "scratch", bytes=size, planned=True),) if size else ()
     kernel = replace(call.kernel, operands=(*call.kernel.operands, *arena), macs=macs)
+    kernel = replace(kernel, cost=kernel.cost + known)
     return replace(call, kernel=kernel, parts=parts)

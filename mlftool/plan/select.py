@@ -72,6 +72,15 @@ def offers(v: View, target: Target, measured: bool = False) -> tuple[Kernel, ...
     return tuple(k for k in made if k.params.get("fused") == made[0].params.get("fused"))
 
 
+def lean(v: View, kernels: Sequence[Kernel]) -> Kernel:
+    """The best kernel of those that need least of the arena for themselves; a Choose."""
+    return min(kernels, key=lambda k: (_scratch(k), kernels.index(k)))
+
+
+def _scratch(kernel: Kernel) -> int:
+    return sum(o.bytes for o in kernel.operands if o.role == "scratch" and not o.local)
+
+
 def _order(target: Target, kernel: Kernel) -> tuple[bool, float, str]:
     """Sorts by instructions; `optimize: size` puts compact kernels first, whose code many layers
     share. Ties break by name."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import numpy as np
@@ -10,12 +9,17 @@ import onnx
 import pytest
 from batch import Job, build_jobs
 from builders import Net, random_feeds
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from mlftool.cli import main
 from mlftool.compile import Module, ModuleSpec, compile_module, compile_modules
 from mlftool.errors import MlfError
 from mlftool.mlf import read_tar, tar_bytes
+from mlftool.ops.patches import Move
+from mlftool.plan.budget import budget_bytes, cost, ends_bytes
 from mlftool.plan.patches import check_patches
+from mlftool.plan.rows import Flow, Reader, by_rows, window_input
 from mlftool.runtime.interface import read_interface
 from rules.private.tools.package import module_spec
 
@@ -60,10 +64,46 @@ def chain(seed: int, quantised: bool) -> onnx.ModelProto:
     return net.model(net.node("MaxPool", x, kernel_shape=[5, 3], strides=[5, 3]))
 
 
+def residual(quantised: bool) -> onnx.ModelProto:
+    """Two branches that meet, an input that is read twice, pools, and rows without a third axis."""
+    rng = np.random.default_rng(5)
+    net = Net()
+    kind = np.int8 if quantised else np.float32
+
+    def stored(y: str) -> str:
+        return net.q(y, 0.05, np.int8(3)) if quantised else y
+
+    def read(x: str) -> str:
+        return net.dq(x, 0.05, np.int8(3)) if quantised else x
+
+    def conv(x: str, ic: int, oc: int, k: int, **attrs: object) -> str:
+        w = rng.integers(-127, 128, size=(oc, ic, k, k))
+        if quantised:
+            weights = net.dq(net.const(w.astype(np.int8)), 0.004, np.int8(0))
+        else:
+            weights = net.const(w / 500, np.float32)
+        bias = net.const(np.zeros(oc), np.float32)
+        args = (weights,) if quantised else (weights, bias)
+        return net.node("Conv", x, *args, **attrs)
+
+    x = net.input("x", kind, (1, 30, 20, 3))
+    x = read(net.node("Transpose", x, perm=[0, 3, 1, 2]))
+    x = read(stored(net.node("Relu", conv(x, 3, 8, 3, pads=[1] * 4))))
+    y = read(stored(net.node("Relu", conv(x, 8, 8, 3, pads=[1] * 4))))
+    y = read(stored(conv(y, 8, 8, 3, pads=[1] * 4)))
+    x = read(stored(net.node("Relu", net.node("Add", x, y))))
+    x = read(stored(net.node("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)))
+    side = read(stored(conv(x, 8, 4, 1, strides=[2, 2])))
+    x = read(stored(conv(x, 8, 4, 3, strides=[2, 2], pads=[1] * 4)))
+    return net.model(stored(net.node("Add", x, side)))
+
+
 MODELS = {
     "int8_0": chain(0, True),
     "int8_1": chain(1, True),
     "float": chain(2, False),
+    "residual": residual(True),
+    "float_residual": residual(False),
 }
 FEEDS = {name: random_feeds(model, 2) for name, model in MODELS.items()}
 
@@ -115,16 +155,54 @@ def test_most_chains_gain(jobs: dict[tuple[str, str, str], Job]) -> None:
     assert sum(gained) > len(gained) / 2
 
 
-def test_middle_bands_share_their_functions(jobs: dict[tuple[str, str, str], Job]) -> None:
-    shared = 0
+def test_middle_bands_are_one_loop(jobs: dict[tuple[str, str, str], Job]) -> None:
+    loops = 0
     for name in MODELS:
         module = jobs[name, "rv32imc", "7"].module
         assert module is not None
-        bands = re.findall(r"MLF_KERNEL void \w+_patches_band", module.sources.lib1)
-        if parts(module):
-            assert 3 <= len(bands) < sum(parts(module))
-            shared += 1
-    assert shared
+        for call in module.program.calls:
+            if call.parts:
+                assert len(call.parts) < sum(call.kernel.turns.values())
+                loops += max(turns for turns, _ in call.kernel.params["runs"]) > 1
+    assert loops
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(st.integers(0, 10**6), st.integers(1, 9), st.booleans())
+def test_rows_are_made_once_and_kept_until_they_are_read(
+    seed: int, bands: int, apart: bool
+) -> None:
+    """On layers of random windows: each row of each tensor is made in order and once, and is in its
+    buffer, at its place, whenever a layer reads it."""
+    program = compile_module(ModuleSpec(chain(seed, True), "m", "rv32imc")).program
+    good = [n for n in program.graph.nodes if by_rows(program.graph, n)]
+    assert len(good) >= 2
+    flow = Flow(program.graph, tuple(good), window_input(good[0]) or "", bands, apart)
+    node = flow.node()
+    holds: dict[int, tuple[str, int, int]] = {}  # byte of the buffers -> tensor, row, byte
+    made = {n.result: 0 for n in good}
+    for what in (w for step in node.attrs["steps"] for w in step):
+        if isinstance(what, Move):
+            moved = {k: holds[what.start + k] for k in range(what.size)}
+            holds |= {what.to + k: byte for k, byte in moved.items()}
+            continue
+        graph = node.graphs[what.key]
+        (read,), (name,) = graph.inputs, graph.outputs
+        reader = Reader.of(next(n for n in good if n.result == name))
+        start = made[name] * reader.stride - reader.above
+        assert graph.nodes[0].core.attrs.get("pads", (0,))[0] == max(0, -start)
+        (source, at), (base, to) = what.arguments
+        row = flow.row(read)
+        for k in range(graph.types[read].shape[1] * row):
+            r = max(0, start) + k // row
+            assert holds[at + k] == (read, r, k % row) if source == "rows" else at == max(0, start) * row
+        row = flow.row(name)
+        for k in range(graph.types[name].shape[1] * row):
+            assert 0 <= to + k < (flow.bytes if base == "rows" else flow.graph.types[name].bytes)
+            if base == "rows":
+                holds[to + k] = (name, made[name] + k // row, k % row)
+        made[name] += graph.types[name].shape[1]
+    assert made[flow.made] == flow.height(flow.made)
 
 
 def test_every_way_in_gives_the_same_archive(tmp_path: Path) -> None:
@@ -167,14 +245,31 @@ def test_rows_of_padding_alone_are_not_cut() -> None:
     assert not parts(module)
 
 
-def test_a_residual_is_not_cut() -> None:
-    """The chain ends where a tensor is read twice; a chain of one layer is none."""
-    net = Net()
-    x = net.input("x", np.float32, (1, 2, 24, 24))
-    first = net.node("Conv", x, net.const(np.ones((2, 2, 3, 3)), np.float32), pads=[1] * 4)
-    second = net.node("Conv", first, net.const(np.ones((2, 2, 3, 3)), np.float32), pads=[1] * 4)
-    module = compile_module(ModuleSpec(net.model(net.node("Add", first, second)), patches="auto"))
-    assert not parts(module)
+def test_budgets_are_met_at_the_least_cost() -> None:
+    """Each budget between what the whole network and the smallest plan take is kept, a larger one
+    never costs more; one below says what the least is, and that very budget holds."""
+    model = MODELS["residual"]
+    whole = compile_module(ModuleSpec(model, target="rv32imc"))
+    with pytest.raises(MlfError, match="bytes of RAM are the least found") as caught:
+        compile_module(ModuleSpec(model, target="rv32imc", ram_budget="100"))
+    assert caught.value.problems[0].code == "MLF0119"
+    least = int(caught.value.problems[0].message.split()[0])
+    most = whole.program.memory.size_bytes + ends_bytes(whole.program)
+    assert least < 0.7 * most
+    costs = []
+    for budget in (most, (most + least) // 2, least):
+        module = compile_module(ModuleSpec(model, target="rv32imc", ram_budget=str(budget)))
+        assert module.program.memory.size_bytes + ends_bytes(module.program) <= budget
+        costs.append(cost(module.program))
+    assert costs[0] == cost(whole.program)
+    assert costs == sorted(costs)
+    assert costs[-1] < 1.5 * costs[0]
+
+
+@pytest.mark.parametrize("text", ["", "0", "3x", "-1", "1 KiB", "off"])
+def test_what_is_no_budget(text: str) -> None:
+    with pytest.raises(MlfError, match="expected none or bytes such as 24KiB"):
+        budget_bytes(text)
 
 
 @pytest.mark.parametrize("text", ["1", "65", "-2", "two", ""])

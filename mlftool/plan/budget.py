@@ -1,0 +1,117 @@
+"""The plan that fits: bands of rows where a program needs less memory, no more of them than asked.
+
+Costs are the kernels' estimates of instructions. A budget takes the cheapest program that fits it;
+bands of more rows make fewer calls, so they are tried first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from mlftool.errors import MlfError, Problem
+from mlftool.ir.graph import Graph
+from mlftool.plan.patches import AUTO, OFF, Choice, choices, cut
+from mlftool.plan.program import Program
+
+WORTH = 0.9  # `auto` cuts a run only if the arena shrinks to this
+LOWERED = 4  # choices of each round that are planned whole
+ROUNDS = 3  # runs of layers that are cut one after the other
+
+NONE = "none"
+_FORM = re.compile(r"([1-9]\d{0,11})(|kB|MB|KiB|MiB)")
+_UNITS = {"": 1, "kB": 1000, "MB": 1000**2, "KiB": 1 << 10, "MiB": 1 << 20}
+
+# Plans a graph; the second argument says whether kernels are to need no arena for themselves.
+Lower = Callable[[Graph, bool], Program]
+
+
+def budget_bytes(text: str) -> int | None:
+    """What a budget allows; None if it is `none`. Raises MlfError for anything that is no size."""
+    if text == NONE:
+        return None
+    if found := _FORM.fullmatch(text):
+        return int(found[1]) * _UNITS[found[2]]
+    raise MlfError(Problem("MLF0400", f"RAM budget '{text}', expected none or bytes such as 24KiB"))
+
+
+def ends_bytes(program: Program) -> int:
+    """Of inputs and outputs that are not in the arena."""
+    graph = program.graph
+    names = () if program.workspace_io else (*graph.inputs, *graph.outputs)
+    return sum(graph.types[n].bytes for n in names)
+
+
+def in_budget(program: Program, most: int, lowered: Lower, file: str, hint: str) -> Program:
+    """The cheapest program found that takes at most so much RAM. Raises MlfError if none does."""
+    ends = ends_bytes(program)
+    made = fitted(program, most - ends, lowered)
+    need = made.memory.size_bytes + ends
+    if need <= most:
+        return made
+    runs = sum(1 for c in made.calls if c.kernel.turns)
+    how = f"with {runs} {'run' if runs == 1 else 'runs'} of layers in bands" if runs else "whole"
+    text = f"{need} bytes of RAM are the least found, {how} ({ends} of inputs and outputs); "
+    raise MlfError(Problem("MLF0119", f"{text}expected at most {most}", file, help=hint))
+
+
+def cost(program: Program) -> float:
+    """The instructions that the kernels estimate."""
+    return sum(c.kernel.cost for c in program.calls)
+
+
+def in_patches(program: Program, asked: str, lowered: Lower) -> Program:
+    """The program with its best run of layers in so many bands; unchanged if nothing is gained."""
+    if asked == OFF:
+        return program
+    limit = program.memory.size_bytes * (WORTH if asked == AUTO else 1)
+    found = _least(choices(program, None if asked == AUTO else int(asked)))
+    best = min((lowered(cut(c), False) for c in found), key=_smallest, default=program)
+    return best if best.memory.size_bytes < limit else program
+
+
+def fitted(program: Program, arena_bytes: int, lowered: Lower) -> Program:
+    """The cheapest program found whose arena fits; if none does, the smallest one found."""
+    for _ in range(ROUNDS):
+        if program.memory.size_bytes <= arena_bytes:
+            return program
+        found = choices(program)
+        likely = [c for c in found if c.arena_bytes <= arena_bytes]
+        tried = list(_planned(_few(likely), arena_bytes, lowered))
+        fitting = [p for p in tried if p.memory.size_bytes <= arena_bytes]
+        if fitting:
+            return min(fitting, key=lambda p: (cost(p), p.memory.size_bytes))
+        tried += _planned(_least(found), arena_bytes, lowered)
+        smallest = min(tried, key=_smallest, default=program)
+        if smallest.memory.size_bytes >= program.memory.size_bytes:
+            break
+        program = smallest
+    spare = [lowered(program.graph, True)] if any(c.parts for c in program.calls) else []
+    return min((program, *spare), key=_smallest)
+
+
+def _planned(found: Iterable[Choice], arena_bytes: int, lowered: Lower) -> Iterator[Program]:
+    """The programs; of one that would fit without what kernels need for themselves in a band, the
+    one with kernels that need less, too."""
+    for choice in found:
+        graph = cut(choice)
+        made = lowered(graph, False)
+        yield made
+        areas = [o for c in made.calls if c.parts for o in c.kernel.operands if o.planned]
+        own = max((o.bytes for o in areas), default=0)
+        if made.memory.size_bytes - own <= arena_bytes < made.memory.size_bytes:
+            yield lowered(graph, True)
+
+
+def _smallest(program: Program) -> tuple[int, float]:
+    return program.memory.size_bytes, cost(program)
+
+
+def _few(found: Sequence[Choice]) -> list[Choice]:
+    """Those of the fewest calls."""
+    return sorted(found, key=lambda c: (c.calls, c.arena_bytes))[:LOWERED]
+
+
+def _least(found: Sequence[Choice]) -> list[Choice]:
+    return sorted(found, key=lambda c: (c.arena_bytes, c.calls))[:LOWERED]
+
