@@ -108,10 +108,13 @@ def _smallest(program: Program) -> tuple[int, float]:
 
 
 def _few(found: Sequence[Choice]) -> list[Choice]:
-    """Those of the fewest calls."""
-    return sorted(found, key=lambda c: (c.calls, c.arena_bytes))[:LOWERED]
+    """Those of the fewest calls that compute no row twice."""
+    return sorted(found, key=lambda c: (c.again, c.calls, c.arena_bytes))[:LOWERED]
 
 
 def _least(found: Sequence[Choice]) -> list[Choice]:
-    return sorted(found, key=lambda c: (c.arena_bytes, c.calls))[:LOWERED]
+    """Those of the least arena, of each kind: what bands need that compute rows again is known
+    when they are planned."""
+    order = sorted(found, key=lambda c: (c.arena_bytes, c.calls))
+    return [c for again in (False, True) for c in [x for x in order if x.again == again][:LOWERED]]
 

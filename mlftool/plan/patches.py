@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from mlftool.errors import MlfError, Problem
 from mlftool.ir.graph import Graph, Node
 from mlftool.plan.program import Program
-from mlftool.plan.rows import Flow, by_rows, others, window_input
+from mlftool.plan.rows import Again, Flow, by_rows, others, window_input
 
 OFF, AUTO = "off", "auto"
 MOST_BANDS = 64
 HEIGHTS = (1, 2, 3, 4, 6, 8, 12, 16)  # of bands that are tried, in rows of the last output
+TRIED = (2, 3, 4, 6, 8)  # numbers of bands that compute shared rows again
 MOST_LAYERS = 24
 
 
@@ -31,6 +32,10 @@ class Choice:
     @property
     def calls(self) -> int:
         return len(self.flow.nodes) * self.flow.bands
+
+    @property
+    def again(self) -> bool:
+        return isinstance(self.flow, Again)
 
 
 def check_patches(text: str) -> str:
@@ -51,10 +56,12 @@ def choices(program: Program, bands: int | None = None) -> list[Choice]:
             if 2 <= count <= min(height, MOST_BANDS):
                 forms = [Flow(program.graph, nodes, read, count, apart) for apart in (False, True)]
                 flow = min(forms, key=lambda f: f.bytes)
-                arena = _arena(program, flow, peaks)
-                if arena >= size:
+                again = Again(program.graph, nodes, read, count)
+                flows = [flow, again] if again.is_chain and (bands or count in TRIED) else [flow]
+                fitting = [c for f in flows if (c := Choice(f, _arena(program, f, peaks))).arena_bytes < size]
+                if not fitting:
                     break  # bands of more rows need more
-                found.append(Choice(flow, arena))
+                found += fitting
     return found
 
 

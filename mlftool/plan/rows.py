@@ -335,6 +335,71 @@ class Flow:
 
 
 @dataclass(frozen=True)
+class Again(Flow):
+    """A chain whose bands compute the rows that they share again: each band is a graph of all
+    layers, planned as a whole, so that layers work in place and nothing is kept between bands."""
+
+    @property
+    def is_chain(self) -> bool:
+        """Whether each layer reads the one before it, and nothing else."""
+        reads = [window_input(n) for n in self.nodes]
+        alone = not any(others(self.graph, n) for n in self.nodes)
+        return alone and reads == [self.read, *(n.result for n in self.nodes[:-1])]
+
+    @cached_property
+    def done(self) -> Sequence[Mapping[str, int]]:
+        height = self.height(self.made)
+        each = -(-height // self.bands)
+        ends = [0, *(min(height, k + each) for k in range(0, height, each))]
+        found = [{n: min(self.height(n), k) for n, k in self._needed(e).items()} for e in ends]
+        return [dict.fromkeys(found[0], 0), *found[1:]]
+
+    @property
+    def bytes(self) -> int:
+        """What a band in the middle needs at least, where every layer works in place."""
+        bands = self._bands()
+        return max(r[1] * self.row(n.result) for n, r in zip(self.nodes, bands[len(bands) // 2], strict=True))
+
+    def _bands(self) -> list[list[Rows]]:
+        """The first row and the number of rows that each layer computes in each band."""
+        found = []
+        for before, after in zip(self.done, self.done[1:], strict=False):
+            rows, band = (before[self.made], after[self.made]), []
+            for node in reversed(self.nodes):
+                band.insert(0, (rows[0], rows[1] - rows[0]))
+                rows, _ = _window(self.graph, node, rows, window_input(node) or "")
+            found.append(band)
+        return found
+
+    def node(self) -> Node:
+        graphs: dict[str, Graph] = {}
+        keys: dict[tuple[Part, ...], str] = {}
+        steps = []
+        for band in self._bands():
+            parts, first = [], 0
+            for k in reversed(range(len(self.nodes))):
+                node, (start, count) = self.nodes[k], band[k]
+                needed, pads = _window(self.graph, node, (start, start + count), window_input(node) or "")
+                parts.insert(0, Part(k, count, (needed[1] - needed[0],), pads))
+                first = needed[0]
+            if (form := tuple(parts)) not in keys:
+                keys[form] = key(len(keys))
+                graphs[keys[form]] = self._joined(form)
+            places = (INPUT, first * self.row(self.read)), (OUTPUT, band[-1][0] * self.row(self.made))
+            steps.append((Layer(keys[form], places),))
+        attrs = {"steps": tuple(steps), "bytes": 0, "ahead": None}
+        name = f"{self.nodes[0].name} to {self.nodes[-1].name}"
+        return Node(NAME, (self.read,), (self.made,), attrs, name, graphs=graphs)
+
+    def _joined(self, parts: Sequence[Part]) -> Graph:
+        made = [part_graph(self.graph, n, p) for n, p in zip(self.nodes, parts, strict=True)]
+        types = {name: t for g in made for name, t in g.types.items()}
+        consts = {name: value for g in made for name, value in g.consts.items()}
+        nodes = tuple(n for g in made for n in g.nodes)
+        return Graph("band", (self.read,), (self.made,), nodes, types, consts)
+
+
+@dataclass(frozen=True)
 class Part:
     """A layer for some rows: its number, how many rows it makes and reads of each input, and the
     padding above and below."""
