@@ -35,8 +35,8 @@ from mlftool.module import Module, ModuleSpec
 from mlftool.options import FILES, OPTIONS, Choice, Option, unmet
 from mlftool.passes import PIPELINE, outputs
 from mlftool.passes.order import Pass, Rewrite, ordered, wanted
-from mlftool.plan.lower import lower
 from mlftool.plan.budget import budget_bytes, in_budget, in_patches
+from mlftool.plan.lower import lower
 from mlftool.plan.patches import check_patches
 from mlftool.plan.program import Program
 from mlftool.plan.select import Choose, lean

@@ -1,6 +1,6 @@
 """`mlf.Patches`: layers computed band by band, which plan/patches.py makes.
 
-    Patches(x) -> y   graphs: a layer for so many rows, `steps`: what each band calls and moves
+    Patches(x) -> y   graphs: a layer for so many rows, `runs`: what bands call and move
 
 Each graph is one layer for one number of rows, so it is planned on its own. Between the layers are
 buffers in the scratch area `rows`, each with the rows that some layer still has to read. A step
@@ -39,6 +39,7 @@ class Layer:
 
 
 Step = tuple[Move | Layer, ...]
+Run = tuple[int, Step, Step]  # how many steps are one loop, its first step and its next
 
 
 def key(k: int) -> str:
@@ -51,15 +52,15 @@ def patches(v: View) -> Kernel:
     (read,), (made,) = v.node.inputs, v.node.outputs
     x, y = v.type(read), v.type(made)
     sizes = {INPUT: x.dtype.bytes, OUTPUT: y.dtype.bytes, ROWS: 1}
-    steps: Sequence[Step] = v.attr("steps")
+    runs: Sequence[Run] = v.attr("runs")
     turns: dict[str, int] = {}
-    for layer in (s for step in steps for s in step if isinstance(s, Layer)):
-        turns[layer.key] = turns.get(layer.key, 0) + 1
-    moved = sum(s.size for step in steps for s in step if isinstance(s, Move))
+    for n, layer in ((n, s) for n, first, _ in runs for s in first if isinstance(s, Layer)):
+        turns[layer.key] = turns.get(layer.key, 0) + n
+    moved = sum(n * s.size for n, first, _ in runs for s in first if isinstance(s, Move))
     return Kernel(
         "patches",
         "patches.c.j2",
-        {"runs": [(n, list(_lines(first, then, sizes))) for n, first, then in _runs(steps)]},
+        {"runs": [(n, list(_lines(first, then, sizes))) for n, first, then in runs]},
         (
             tensor_operand(v.graph, INPUT, read),
             Operand(OUTPUT, y.dtype.c, "out", made),
@@ -69,48 +70,6 @@ def patches(v: View) -> Kernel:
         overlap={} if v.attr("ahead") is None else {read: v.attr("ahead")},
         turns=turns,
     )
-
-
-def _runs(steps: Sequence[Step]) -> Iterator[tuple[int, Step, Step]]:
-    """How many steps differ by the same distances, the first of them and the next."""
-    k = 0
-    while k < len(steps):
-        n = 1
-        while k + n < len(steps) and _follows(steps[k : k + n + 1]):
-            n += 1
-        yield n, steps[k], steps[k + 1] if n > 1 else steps[k]
-        k += n
-
-
-def _follows(steps: Sequence[Step]) -> bool:
-    """Whether the last step continues the run of those before it."""
-    if not _alike(steps[-2], steps[-1]):
-        return False
-    return len(steps) == 2 or _distances(*steps[-2:]) == _distances(*steps[-3:-1])
-
-
-def _alike(a: Step, b: Step) -> bool:
-    return len(a) == len(b) and all(
-        m == n if isinstance(m, Move) or isinstance(n, Move) else _same_call(m, n)
-        for m, n in zip(a, b, strict=True)
-    )
-
-
-def _same_call(a: Layer, b: Layer) -> bool:
-    return a.key == b.key and all(
-        m[0] == n[0] and (m[0] != ROWS or m == n)
-        for m, n in zip(a.arguments, b.arguments, strict=True)
-    )
-
-
-def _distances(a: Step, b: Step) -> list[int]:
-    calls = [(m, n) for m, n in zip(a, b, strict=True) if isinstance(m, Layer)]
-    return [
-        q[1] - p[1]
-        for m, n in calls
-        if isinstance(n, Layer)
-        for p, q in zip(m.arguments, n.arguments, strict=True)
-    ]
 
 
 def _lines(first: Step, then: Step, sizes: dict[str, int]) -> Iterator[tuple[str, str]]:

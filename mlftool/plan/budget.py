@@ -117,4 +117,3 @@ def _least(found: Sequence[Choice]) -> list[Choice]:
     when they are planned."""
     order = sorted(found, key=lambda c: (c.arena_bytes, c.calls))
     return [c for again in (False, True) for c in [x for x in order if x.again == again][:LOWERED]]
-

@@ -58,7 +58,11 @@ def choices(program: Program, bands: int | None = None) -> list[Choice]:
                 flow = min(forms, key=lambda f: f.bytes)
                 again = Again(program.graph, nodes, read, count)
                 flows = [flow, again] if again.is_chain and (bands or count in TRIED) else [flow]
-                fitting = [c for f in flows if (c := Choice(f, _arena(program, f, peaks))).arena_bytes < size]
+                fitting = [
+                    c
+                    for f in flows
+                    if (c := Choice(f, _arena(program, f, peaks))).arena_bytes < size
+                ]
                 if not fitting:
                     break  # bands of more rows need more
                 found += fitting
@@ -87,9 +91,9 @@ def _runs(program: Program, peaks: Sequence[int]) -> Iterator[tuple[tuple[Node, 
             open_ = {n for n in inside if not users.get(n, set()) <= inside | {node.result}}
             inside.add(node.result)
             nodes = graph.nodes[first : last + 1]
-            if last > first and not open_ and not inside & {*graph.outputs} - {node.result}:
-                if any(n.outputs in full for n in nodes):
-                    yield nodes, next(iter(sources))
+            alone = not open_ and not inside & {*graph.outputs} - {node.result}
+            if last > first and alone and any(n.outputs in full for n in nodes):
+                yield nodes, next(iter(sources))
 
 
 def _sources(graph: Graph, node: Node) -> set[str]:
@@ -136,4 +140,3 @@ def cut(choice: Choice) -> Graph:
         if n.outputs not in gone or n.outputs == last
     )
     return graph.replace(nodes=nodes)
-

@@ -21,6 +21,7 @@ from mlftool.ir.graph import Graph, Node, TensorType
 from mlftool.ops.base import Layout, Trait, contracts, is_a
 from mlftool.ops.patches import INPUT, NAME, OUTPUT, ROWS, Layer, Move, key
 from mlftool.plan.blocks import Distances, Interval, aligned
+from mlftool.plan.loops import runs
 from mlftool.plan.placement import first_fit
 
 Rows = tuple[int, int]  # first, after the last
@@ -257,7 +258,7 @@ class Flow:
         """All of it as one node."""
         parts: dict[Part, tuple[str, Graph]] = {}
         steps = tuple(tuple(self._step(k, parts)) for k in range(1, len(self.done)))
-        attrs = {"steps": steps, "bytes": self.bytes, "ahead": self.ahead}
+        attrs = {"runs": tuple(runs(steps)), "bytes": self.bytes, "ahead": self.ahead}
         name = f"{self.nodes[0].name} to {self.nodes[-1].name}"
         graphs = dict(parts.values())
         return Node(NAME, (self.read,), (self.made,), attrs, name, graphs=graphs)
@@ -358,13 +359,17 @@ class Again(Flow):
     def bytes(self) -> int:
         """What a band in the middle needs at least, where every layer works in place."""
         bands = self._bands()
-        return max(r[1] * self.row(n.result) for n, r in zip(self.nodes, bands[len(bands) // 2], strict=True))
+        return max(
+            r[1] * self.row(n.result)
+            for n, r in zip(self.nodes, bands[len(bands) // 2], strict=True)
+        )
 
     def _bands(self) -> list[list[Rows]]:
         """The first row and the number of rows that each layer computes in each band."""
         found = []
         for before, after in zip(self.done, self.done[1:], strict=False):
-            rows, band = (before[self.made], after[self.made]), []
+            rows = before[self.made], after[self.made]
+            band: list[Rows] = []
             for node in reversed(self.nodes):
                 band.insert(0, (rows[0], rows[1] - rows[0]))
                 rows, _ = _window(self.graph, node, rows, window_input(node) or "")
@@ -376,18 +381,24 @@ class Again(Flow):
         keys: dict[tuple[Part, ...], str] = {}
         steps = []
         for band in self._bands():
-            parts, first = [], 0
+            parts: list[Part] = []
+            first = 0
             for k in reversed(range(len(self.nodes))):
                 node, (start, count) = self.nodes[k], band[k]
-                needed, pads = _window(self.graph, node, (start, start + count), window_input(node) or "")
+                needed, pads = _window(
+                    self.graph, node, (start, start + count), window_input(node) or ""
+                )
                 parts.insert(0, Part(k, count, (needed[1] - needed[0],), pads))
                 first = needed[0]
             if (form := tuple(parts)) not in keys:
                 keys[form] = key(len(keys))
                 graphs[keys[form]] = self._joined(form)
-            places = (INPUT, first * self.row(self.read)), (OUTPUT, band[-1][0] * self.row(self.made))
+            places = (
+                (INPUT, first * self.row(self.read)),
+                (OUTPUT, band[-1][0] * self.row(self.made)),
+            )
             steps.append((Layer(keys[form], places),))
-        attrs = {"steps": tuple(steps), "bytes": 0, "ahead": None}
+        attrs = {"runs": tuple(runs(steps)), "bytes": 0, "ahead": None}
         name = f"{self.nodes[0].name} to {self.nodes[-1].name}"
         return Node(NAME, (self.read,), (self.made,), attrs, name, graphs=graphs)
 

@@ -61,6 +61,11 @@ FILES = {
             "off",
             [],
         ],
+        [
+            "ram_budget",
+            "none",
+            [],
+        ],
     ],
 }
 
@@ -121,6 +126,10 @@ OPTION_ATTRS = {
     ),
     "pools": attr.string_list(
         doc = "Memories to use instead of one workspace, fastest first, as `NAME=BYTES` or `NAME=BYTES@SECTION`: the most used tensors go to the first that has room. With a section the module has an array there, without it the application passes the memory in `struct tvmgen_<module>_workspace_pools`. For aot with interface `c`.",
+    ),
+    "ram_budget": attr.string(
+        default = "none",
+        doc = "The most RAM that the module may take, working memory with inputs and outputs: where the usual plan takes more, the compiler looks for bands of layers, as `patches` makes them, that fit, and takes the plan of the fewest instructions by its own estimate.",
     ),
     "state": attr.string_list(
         doc = "Inputs that get what an output held after the run before, as `INPUT=OUTPUT`: the module keeps them, zeros at first, and `tvmgen_<module>_reset` sets them back. `all` are those that a TensorFlow Lite model keeps itself. For aot with interface `c`, and vm.",
@@ -258,6 +267,15 @@ OPTIONS = {
             [],
         ]],
         stands_for = [],
+        values = [],
+    ),
+    "ram_budget": struct(
+        default = "none",
+        executors = [],
+        flag = "--ram-budget",
+        kind = "string",
+        needs = [],
+        stands_for = "none",
         values = [],
     ),
     "state": struct(

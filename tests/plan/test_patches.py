@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from mlftool.cli import main
 from mlftool.compile import Module, ModuleSpec, compile_module, compile_modules
 from mlftool.errors import MlfError
 from mlftool.mlf import read_tar, tar_bytes
-from mlftool.ops.patches import Move
+from mlftool.ops.patches import Layer, Move, Run
 from mlftool.plan.budget import budget_bytes, cost, ends_bytes
 from mlftool.plan.patches import check_patches
 from mlftool.plan.rows import Flow, Reader, by_rows, window_input
@@ -167,6 +168,17 @@ def test_middle_bands_are_one_loop(jobs: dict[tuple[str, str, str], Job]) -> Non
     assert loops
 
 
+def unrolled(runs: Sequence[Run]) -> Iterator[Move | Layer]:
+    """All that is done, one after the other."""
+    for turns, first, then in runs:
+        for k in range(turns):
+            for a, b in zip(first, then, strict=True):
+                if isinstance(a, Layer) and isinstance(b, Layer):
+                    pairs = zip(a.arguments, b.arguments, strict=True)
+                    a = Layer(a.key, tuple((p, m + k * (n - m)) for (p, m), (_, n) in pairs))
+                yield a
+
+
 @settings(max_examples=40, deadline=None, derandomize=True)
 @given(st.integers(0, 10**6), st.integers(1, 9), st.booleans())
 def test_rows_are_made_once_and_kept_until_they_are_read(
@@ -181,7 +193,7 @@ def test_rows_are_made_once_and_kept_until_they_are_read(
     node = flow.node()
     holds: dict[int, tuple[str, int, int]] = {}  # byte of the buffers -> tensor, row, byte
     made = {n.result: 0 for n in good}
-    for what in (w for step in node.attrs["steps"] for w in step):
+    for what in unrolled(node.attrs["runs"]):
         if isinstance(what, Move):
             moved = {k: holds[what.start + k] for k in range(what.size)}
             holds |= {what.to + k: byte for k, byte in moved.items()}
@@ -195,7 +207,11 @@ def test_rows_are_made_once_and_kept_until_they_are_read(
         row = flow.row(read)
         for k in range(graph.types[read].shape[1] * row):
             r = max(0, start) + k // row
-            assert holds[at + k] == (read, r, k % row) if source == "rows" else at == max(0, start) * row
+            assert (
+                holds[at + k] == (read, r, k % row)
+                if source == "rows"
+                else at == max(0, start) * row
+            )
         row = flow.row(name)
         for k in range(graph.types[name].shape[1] * row):
             assert 0 <= to + k < (flow.bytes if base == "rows" else flow.graph.types[name].bytes)
