@@ -369,11 +369,11 @@ def test_inputs_in_the_workspace_count_once(
     (tmp_path / "g.onnx").write_bytes(model.read_bytes())
     text = "version: 1\nmodels:\n  g:\n    model: g.onnx\n    targets: cortex-m4\n"
     text += "    workspace_io: true\n    budget: {{ram: {}}}\n"
-    for budget, status in ((1536, 0), (1535, 1)):
+    for budget, status in ((1024, 0), (1023, 1)):
         (tmp_path / "m.yaml").write_text(text.format(budget))
         words = ["build", str(tmp_path / "m.yaml"), "-o", str(tmp_path / "out"), "--json"]
         assert main(words) == status
         (entry,) = json.loads(capsys.readouterr().out)["entries"]
         (module,) = entry["modules"]
         assert module["workspace_io"]
-        assert module["ram_bytes"] == module["workspace_bytes"] == 1536
+        assert module["ram_bytes"] == module["workspace_bytes"] == 1024

@@ -25,7 +25,7 @@ MLF_KERNEL void tvmgen_helium_average_transpose(const int8_t *MLF_RESTRICT x, in
 //   in int8[1x5x5x8] channels last, 0.05 * (q - 3)
 //   out int8[1x2x2x8] channels last, 0.05 * (q - 3)
 //   by helium.average, estimated at 144 instructions; portable.average_pool_s8 at 1.15e+03
-MLF_KERNEL void tvmgen_helium_average_qlinearaveragepool(const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
+MLF_KERNEL void tvmgen_helium_average_qlinearaveragepool(const int8_t *x, int8_t *y) {
   int32_t p = 0;
   for (int32_t o0 = 0; o0 < 2; o0++) {
     for (int32_t o1 = 0; o1 < 2; o1++) {
@@ -57,7 +57,7 @@ MLF_KERNEL void tvmgen_helium_average_transpose_1(const int8_t *MLF_RESTRICT x, 
 
 int32_t tvmgen_helium_average___tvm_main__(const void *x_buffer_var, void *quantizelinear_2_buffer_var, uint8_t *workspace);
 
-// Runs the model once. `workspace` has 240 bytes and is aligned to 16.
+// Runs the model once. `workspace` has 208 bytes and is aligned to 16.
 //   in  x: int8[1x8x5x5]
 //   out quantizelinear_2: int8[1x8x2x2]
 int32_t tvmgen_helium_average___tvm_main__(const void *x_buffer_var, void *quantizelinear_2_buffer_var, uint8_t *workspace) {
@@ -68,9 +68,9 @@ int32_t tvmgen_helium_average___tvm_main__(const void *x_buffer_var, void *quant
                                   (int8_t *)(void *)(workspace + 0));
   // averagepool_1: QLinearAveragePool, 1x5x5x8 -> 1x2x2x8 int8 (helium.average)
   tvmgen_helium_average_qlinearaveragepool((const int8_t *)(void *)(workspace + 0),
-                                           (int8_t *)(void *)(workspace + 208));
+                                           (int8_t *)(void *)(workspace + 0));
   // averagepool_1: Transpose, 1x2x2x8 -> 1x8x2x2 int8 (portable.transpose)
-  tvmgen_helium_average_transpose_1((const int8_t *)(void *)(workspace + 208),
+  tvmgen_helium_average_transpose_1((const int8_t *)(void *)(workspace + 0),
                                     (int8_t *)quantizelinear_2_buffer_var);
   return 0;
 }

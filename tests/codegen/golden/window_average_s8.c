@@ -24,7 +24,7 @@ MLF_KERNEL void tvmgen_window_average_s8_transpose(const int8_t *MLF_RESTRICT x,
 //   in int8[1x5x5x2] channels last, 0.05 * (q - 3)
 //   out int8[1x3x3x2] channels last, 0.05 * (q - 3)
 //   by portable.average_pool_s8
-MLF_KERNEL void tvmgen_window_average_s8_qlinearaveragepool(const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
+MLF_KERNEL void tvmgen_window_average_s8_qlinearaveragepool(const int8_t *x, int8_t *y) {
   int32_t p = 0;
   for (int32_t o0 = 0; o0 < 3; o0++) {
     for (int32_t o1 = 0; o1 < 3; o1++) {
@@ -66,7 +66,7 @@ MLF_KERNEL void tvmgen_window_average_s8_transpose_1(const int8_t *MLF_RESTRICT 
 
 int32_t tvmgen_window_average_s8___tvm_main__(const void *x_buffer_var, void *quantizelinear_2_buffer_var, uint8_t *workspace);
 
-// Runs the model once. `workspace` has 96 bytes and is aligned to 16.
+// Runs the model once. `workspace` has 64 bytes and is aligned to 16.
 //   in  x: int8[1x2x5x5]
 //   out quantizelinear_2: int8[1x2x3x3]
 int32_t tvmgen_window_average_s8___tvm_main__(const void *x_buffer_var, void *quantizelinear_2_buffer_var, uint8_t *workspace) {
@@ -77,9 +77,9 @@ int32_t tvmgen_window_average_s8___tvm_main__(const void *x_buffer_var, void *qu
                                      (int8_t *)(void *)(workspace + 0));
   // averagepool_1: QLinearAveragePool, 1x5x5x2 -> 1x3x3x2 int8 (portable.average_pool_s8)
   tvmgen_window_average_s8_qlinearaveragepool((const int8_t *)(void *)(workspace + 0),
-                                              (int8_t *)(void *)(workspace + 64));
+                                              (int8_t *)(void *)(workspace + 0));
   // averagepool_1: Transpose, 1x3x3x2 -> 1x2x3x3 int8 (portable.transpose)
-  tvmgen_window_average_s8_transpose_1((const int8_t *)(void *)(workspace + 64),
+  tvmgen_window_average_s8_transpose_1((const int8_t *)(void *)(workspace + 0),
                                        (int8_t *)quantizelinear_2_buffer_var);
   return 0;
 }

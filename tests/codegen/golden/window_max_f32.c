@@ -24,7 +24,7 @@ MLF_KERNEL void tvmgen_window_max_f32_transpose(const float *MLF_RESTRICT x, flo
 //   in float32[1x6x6x2] channels last
 //   out float32[1x3x3x2] channels last
 //   by portable.max_pool
-MLF_KERNEL void tvmgen_window_max_f32_maxpool(const float *MLF_RESTRICT x, float *MLF_RESTRICT y) {
+MLF_KERNEL void tvmgen_window_max_f32_maxpool(const float *x, float *y) {
   int32_t p = 0;
   for (int32_t o0 = 0; o0 < 3; o0++) {
     for (int32_t o1 = 0; o1 < 3; o1++) {
@@ -61,7 +61,7 @@ MLF_KERNEL void tvmgen_window_max_f32_transpose_1(const float *MLF_RESTRICT x, f
 
 int32_t tvmgen_window_max_f32___tvm_main__(const void *x_buffer_var, void *maxpool_0_buffer_var, uint8_t *workspace);
 
-// Runs the model once. `workspace` has 368 bytes and is aligned to 16.
+// Runs the model once. `workspace` has 288 bytes and is aligned to 16.
 //   in  x: float32[1x2x6x6]
 //   out maxpool_0: float32[1x2x3x3]
 int32_t tvmgen_window_max_f32___tvm_main__(const void *x_buffer_var, void *maxpool_0_buffer_var, uint8_t *workspace) {
@@ -72,9 +72,9 @@ int32_t tvmgen_window_max_f32___tvm_main__(const void *x_buffer_var, void *maxpo
                                   (float *)(void *)(workspace + 0));
   // maxpool_0: MaxPool, 1x6x6x2 -> 1x3x3x2 float32 (portable.max_pool)
   tvmgen_window_max_f32_maxpool((const float *)(void *)(workspace + 0),
-                                (float *)(void *)(workspace + 288));
+                                (float *)(void *)(workspace + 0));
   // maxpool_0: Transpose, 1x3x3x2 -> 1x2x3x3 float32 (portable.transpose)
-  tvmgen_window_max_f32_transpose_1((const float *)(void *)(workspace + 288),
+  tvmgen_window_max_f32_transpose_1((const float *)(void *)(workspace + 0),
                                     (float *)maxpool_0_buffer_var);
   return 0;
 }
