@@ -65,8 +65,9 @@ def fuse_chains(graph: Graph) -> Graph:
             if len(_nodes(producer)) + len(_nodes(at)) > LONGEST_CHAIN:
                 continue
             # A group's op and attrs are those of its last node; it has no core.
-            held = _nodes(at)
-            parts = (*(n for n in _nodes(producer) if not any(n is h for h in held)), *held)
+            # What both have comes first, since it is what the producer reads.
+            held, made = _nodes(at), _nodes(producer)
+            parts = (*made, *(n for n in held if not any(n is m for m in made)))
             joined = _joined(parts, held[-1], at)
             e.substitute([at], [joined])
             at = joined

@@ -26,6 +26,11 @@ def select(
     for node in graph.nodes:
         if is_a(node, Trait.VIEW):
             continue
+        if node.op not in OPS:
+            text, where = f"operator '{node.op}' is not supported yet", f"node '{node.name}'"
+            help = did_you_mean(node.op, OPS)
+            problems.append(Problem("MLF0301", text, file, path=where, help=help))
+            continue
         try:
             v = View(graph, node)
             if choose:
@@ -35,16 +40,6 @@ def select(
                 calls.append(Call(node, kernel, rivals=tuple((k.name, k.cost) for k in others)))
         except UnsupportedError as error:
             problems.append(Problem("MLF0302", str(error), file, path=node.label))
-        except KeyError:
-            problems.append(
-                Problem(
-                    "MLF0301",
-                    f"operator '{node.op}' is not supported yet",
-                    file,
-                    path=f"node '{node.name}'",
-                    help=did_you_mean(node.op, OPS),
-                )
-            )
     if problems:
         raise MlfError(problems)
     return tuple(calls)

@@ -202,4 +202,11 @@ FOUND: dict[str, tuple[str, int, str]] = {  # name -> what becomes of it, opset,
         { a = Unsqueeze <axes=[-1]> (x) b = Unsqueeze <axes=[1, -1]> (x)
         c = Squeeze <axes=[-2]> (u) }""",
     ),
+    "a byte and its amount": (
+        AGREES,  # both read one DequantizeLinear, and are one kernel
+        13,
+        """g (uint8[1,4,4] x) => (bool[1,4,4] y, float[1,4,4] z)
+        <float s = {0.0225}, uint8 o = {63}> { f = DequantizeLinear (x, s, o) a = Abs (f)
+        n = Neg (f) y = Greater (f, a) m = Sin (n) z = Mul (f, m) }""",
+    ),
 }
