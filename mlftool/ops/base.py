@@ -91,6 +91,7 @@ class Kernel:
     inplace: tuple[str, ...] = ()  # tensors whose memory the output may take over
     # Inputs the output may overlap: least and most bytes from the output's start to the input's.
     overlap: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    vectors: bool = False  # compilers make vectors of its loops if nothing overlaps
     # States that it changes where they stand: inputs whose memory may be that of an output.
     updates: Mapping[str, str] = field(default_factory=dict)
     turns: Mapping[str, int] = field(default_factory=dict)  # how often each subgraph runs, if known

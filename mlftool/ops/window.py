@@ -109,6 +109,7 @@ def pool(
         includes=("mlf/kernel.h", *includes, *load.includes, *store.includes),
         inplace=store.inplace,
         overlap=_overlap(v, load.tensor, store.operands),
+        vectors=True,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 from mlftool.errors import MlfError, Problem, did_you_mean
@@ -15,6 +16,7 @@ from mlftool.targets.kernels import KERNELS, Specialised
 
 # Takes one of the kernels that can compute a node, the estimated best of which is the first.
 Choose = Callable[[View, Sequence[Kernel]], Kernel]
+VECTORS = {"mve", "vector"}  # what compilers use unasked
 
 
 def select(
@@ -55,7 +57,7 @@ def offers(v: View, target: Target, measured: bool = False) -> tuple[Kernel, ...
     found = [made for _, made in bids if made is not None]
     if not any(s.replaces_portable and made is not None for s, made in bids):
         portable = OPS[v.node.op].kernel(v)
-        found += [portable] if portable else []
+        found += [_apart(portable, target)] if portable else []
     made = sorted(found, key=partial(_order, target))
     if debug_level() >= 2:
         texts = ", ".join(f"{b.name} {b.cost:.0f}" for b in made)
@@ -70,6 +72,13 @@ def offers(v: View, target: Target, measured: bool = False) -> tuple[Kernel, ...
 def lean(v: View, kernels: Sequence[Kernel]) -> Kernel:
     """The best kernel of those that need least of the arena for themselves; a Choose."""
     return min(kernels, key=lambda k: (_scratch(k), kernels.index(k)))
+
+
+def _apart(kernel: Kernel, target: Target) -> Kernel:
+    """Without its overlap where the compiler makes vectors of its loops for that."""
+    if not kernel.vectors or "size" in target.features or not VECTORS & target.features:
+        return kernel
+    return replace(kernel, overlap={})
 
 
 def _scratch(kernel: Kernel) -> int:
