@@ -365,7 +365,7 @@ def test_the_commands_of_tvmc(made: tuple[Path, Path], tmp_path: Path) -> None:
         (("micro", "create", "p", "x.tar", "zephyr"), 2, "no template 'zephyr'"),
         (("micro", "create", "p", "x.tar", "template"), 2, "needs --template-dir"),
         (("micro", "create", "p", "x.tar", "host", "--project-option", "a"), 2, "NAME=VALUE"),
-        (("micro", "create", "p", "x.tar", "host", "--project-option", "a=b=c"), 2, "option 'a'"),
+        (("micro", "create", "p", "MADE", "host", "--project-option", "a=b=c"), 2, "option 'a'"),
         (("micro", "build", "nosuch"), 2, "microtvm_api_server.py"),
         (("run", "--device", "micro", "--inputs", "x.npz"), 2, "needs the folder of a project"),
         (
@@ -381,8 +381,11 @@ def test_the_commands_of_tvmc(made: tuple[Path, Path], tmp_path: Path) -> None:
         (("run", "x.tar", "--project-dir", "p", "--inputs", "x.npz"), 2, "goes with no file"),
     ],
 )
-def test_wrong_commands_say_what_is_wrong(words: tuple[str, ...], status: int, said: str) -> None:
-    done = command(*words)
+def test_wrong_commands_say_what_is_wrong(
+    words: tuple[str, ...], status: int, said: str, made: tuple[Path, Path]
+) -> None:
+    """MADE is an archive that is there."""
+    done = command(*(str(made[0]) if word == "MADE" else word for word in words))
     assert (done.returncode, said in done.stderr) == (status, True), done.stderr
 
 

@@ -36,6 +36,7 @@ OTHERS: dict[str, tuple[Any, ...]] = {
     "optimize": ("speed", "size"),
     "patches": ("off", "auto"),
     "workspace_io": (False, True),
+    "ram_budget": ("none", "24KiB"),
 }
 GIVEN = [dict(zip(OTHERS, values, strict=True)) for values in itertools.product(*OTHERS.values())]
 
