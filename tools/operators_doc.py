@@ -63,10 +63,8 @@ the operator's record says.
 * Dropout before opset 12: everything is kept, so the mask is true; onnxruntime's is false.
 * DynamicQuantizeLSTM with other activations than the usual ones, peepholes or lengths of sequences:
   what its products read stays float; onnxruntime quantises it.
-* QuantizeLinear after Add, Mul or AveragePool rounds to even before it adds the zero point.
-  onnxruntime's optimiser makes QLinearAdd, QLinearMul and QLinearAveragePool of them, which round
-  after it: by an odd zero point ties differ by one step. These operators themselves round as in
-  onnxruntime, QLinearAdd but for ties that only appear when scales are rounded.
+* QLinearAdd, QLinearMul and QLinearAveragePool round to even before they add the zero point, as
+  QuantizeLinear does; onnxruntime's round after it. By an odd zero point ties differ by one step.
 * Squeeze with a list of no axes leaves its input as it is, as in numpy; onnxruntime removes every
   axis of extent 1, as without a list.
 * Convolutions leave out what padding adds; onnxruntime multiplies its zeros by weights, which is a

@@ -123,16 +123,16 @@ class Steps:
             raise Refuse("MLF0303", text) from None
         return self("Constant", value=tensor)
 
-    def dq(self, first: int, axis: int | None = None, by: str = "") -> str:
-        """Dequantised: inputs `first`, its scale, or `by`, and its zero point. A vector of scales
-        runs along `axis`, without which there is one scale."""
-        named = filter(None, (self.x(first), by or self.x(first + 1), self.x(first + 2)))
+    def dq(self, first: int, axis: int | None = None) -> str:
+        """Dequantised: inputs `first`, its scale and its zero point. A vector of scales runs along
+        `axis`, without which there is one scale."""
+        by = list(filter(None, (self.x(first + k) for k in range(3))))
         if axis is None:
-            self.one(first + 1)
-            return self("DequantizeLinear", *named)
-        return self("DequantizeLinear", *named, axis=axis)
+            self._one(first + 1)
+            return self("DequantizeLinear", *by)
+        return self("DequantizeLinear", *by, axis=axis)
 
-    def one(self, i: int) -> None:
+    def _one(self, i: int) -> None:
         found = self.types[i] if i < len(self.types) else None
         if found is not None and found.elements != 1:
             raise Refuse(
@@ -142,7 +142,7 @@ class Steps:
     def q(self, value: str, scale: int) -> str:
         """The node's result: `value` by the scale and zero point from input `scale` on."""
         zero = self.x(scale + 1)
-        self.one(scale)
+        self._one(scale)
         if not zero:
             zero = self.const(0, self.type(0).dtype.numpy)
         return self("QuantizeLinear", value, self.x(scale), zero, out=0)

@@ -11,29 +11,9 @@ from mlftool.ops.base import UnsupportedError
 from mlftool.ops.microsoft import microsoft, turned
 
 
-def _one(s: Steps, i: int) -> str:
-    """A scale or zero point, input `i`, as a float scalar."""
-    s.one(i)
-    return s("Reshape", s("Cast", s.x(i), to=onnx.TensorProto.FLOAT), s.const([], np.int64))
-
-
-def _stored(s: Steps, steps: str, zero: int) -> None:
-    """The node's result: a number of steps, rounded when the zero point is added. QuantizeLinear
-    rounds before, which differs in ties if the zero point is odd."""
-    moved = s("Add", steps, _one(s, zero)) if s.x(zero) else steps
-    s("QuantizeLinear", moved, s.const(1), s.const(0, s.type(0).dtype.numpy), out=0)
-
-
 @microsoft("QLinearAdd", "QLinearMul", boxes=True)
 def _quantised_binary(s: Steps) -> None:
-    """Scales are divided first. onnxruntime's sum on x86 rounds with each product at once."""
-    a, b, y = (_one(s, i) for i in (1, 4, 6))
-    if s.node.op_type == "QLinearAdd":
-        value = s("Add", s.dq(0, by=s("Div", a, y)), s.dq(3, by=s("Div", b, y)))
-    else:
-        product, step = s("Mul", *(s.dq(k, by=s.const(1)) for k in (0, 3))), s("Mul", a, b)
-        value = s("Mul", product, s("Div", step, y))
-    _stored(s, value, 7)
+    s.q(s(s.node.op_type.removeprefix("QLinear"), s.dq(0), s.dq(3)), 6)
 
 
 @microsoft("QLinearSigmoid", "QLinearLeakyRelu", boxes=True)
@@ -66,16 +46,12 @@ def _quantised_concat(s: Steps) -> None:
 
 @microsoft("QLinearGlobalAveragePool", boxes=True)
 def quantised_pool(s: Steps) -> None:
-    """`channels_last` data are turned round and back. onnxruntime pools windows in floats."""
+    """`channels_last` data are turned round and back."""
     last, rank = s.attrs.pop("channels_last", 0), len(s.type(0).shape)
     value = turned(s, s.dq(0), rank) if last else s.dq(0)
     core = s.node.op_type.removeprefix("QLinear")
     value = s(core, value, **s.known_to(core))
-    value = s("Transpose", value, perm=[0, *range(2, rank), 1]) if last else value
-    if core == "AveragePool":
-        _stored(s, s("Div", value, _one(s, 3)), 4)
-    else:
-        s.q(value, 3)
+    s.q(s("Transpose", value, perm=[0, *range(2, rank), 1]) if last else value, 3)
 
 
 @microsoft("QLinearConv", boxes=True)

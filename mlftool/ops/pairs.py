@@ -16,7 +16,6 @@ more. A constant float tensor in place of b becomes one of integers: what is add
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
@@ -145,29 +144,18 @@ class _Side:
         return (self.values - self.zero_point).astype(np.float32) * self.scale
 
 
-_Step = tuple[float, float, tuple[float, float]]  # factor, addend, limits: one of them
-_ALL = (-np.inf, np.inf)
-
-
 @dataclass(frozen=True)
 class _Tail:
-    """What becomes of the sum or product: steps, then a scale and a zero point."""
+    """What becomes of the sum or product: limits, a scale and a zero point."""
 
     scale: np.float32
     zero_point: int
     out: DType
-    steps: tuple[_Step, ...]
-
-    @property
-    def unit(self) -> float:
-        """What a step of the result is of the sum or product."""
-        return float(self.scale) / math.prod(factor for factor, *_ in self.steps)
+    limits: tuple[float, float]
 
     def results(self, value: Array) -> Array:
         """int64: step by step in float32, as the chain does."""
-        for factor, addend, limits in self.steps:
-            moved = value * np.float32(factor) + np.float32(addend)
-            value = np.clip(moved, *np.array(limits, np.float32))
+        value = np.clip(value, np.float32(self.limits[0]), np.float32(self.limits[1]))
         lo, hi = (np.float32(bound - self.zero_point) for bound in self.out.range)
         with np.errstate(invalid="ignore"):  # of an infinite scale
             ratio = np.fmin(np.fmax(value / self.scale, lo), hi)
@@ -210,26 +198,16 @@ _KNOWN: dict[Any, Any] = {}
 
 
 def _tail(graph: Graph, nodes: Sequence[Node]) -> _Tail | None:
-    """Of the nodes from the sum or product to the quantiser; those between must be known."""
-    if any(node.inputs[0] != before.outputs[0] for before, node in pairwise(nodes)):
-        return None
+    """Of the nodes from the sum or product on: at most one between it and the quantiser."""
+    for before, node in pairwise(nodes):
+        if node.inputs[0] != before.outputs[0]:
+            return None
     scale, zero_point = _constants(graph, nodes[-1])
     out = graph.types[nodes[-1].outputs[0]].dtype
-    steps = tuple(s for node in nodes[1:-1] if (s := _step(graph, node)))
-    if scale is None or not out.is_int8 or len(steps) != len(nodes) - 2:
+    limits = _limits(graph, nodes[1]) if len(nodes) == 3 else (-np.inf, np.inf)
+    if scale is None or limits is None or not out.is_int8 or len(nodes) not in (2, 3):
         return None
-    return _Tail(scale, zero_point, out, steps)
-
-
-def _step(graph: Graph, node: Node) -> _Step | None:
-    """A node between the sum or product and the quantiser."""
-    if limits := _limits(graph, node):
-        return 1, 0, limits
-    by = graph.consts.get(node.inputs[1]) if len(node.inputs) == 2 else None
-    if by is None or by.size != 1 or by.dtype != np.float32:
-        return None
-    value, (plus, times) = float(by.item()), (is_a(node, t) for t in _MIDDLE)
-    return (1, value, _ALL) if plus else (value, 0, _ALL) if times and 0 < value < np.inf else None
+    return _Tail(scale, zero_point, out, limits)
 
 
 def _constants(graph: Graph, node: Node) -> tuple[np.float32 | None, int]:
@@ -238,7 +216,9 @@ def _constants(graph: Graph, node: Node) -> tuple[np.float32 | None, int]:
     if any(v is None or v.size != 1 for v in values) or not values:
         return None, 0
     scale, *zero = [v for v in values if v is not None]
-    usual = scale.dtype == np.float32 and scale.item() > 0 and not node.attrs.get("precision")
+    usual = (
+        scale.dtype == np.float32 and float(scale.item()) > 0 and not node.attrs.get("precision")
+    )
     return (np.float32(scale.item()), int(zero[0].item()) if zero else 0) if usual else (None, 0)
 
 
@@ -313,7 +293,7 @@ class _Terms:
 
 def _sum(a: _Side, b: _Side, tail: _Tail) -> tuple[Sum, Clamped] | None:
     """The sum's form, None if there is none."""
-    x, y = (_Terms(s.values, s.zero_point, float(s.scale) / tail.unit) for s in (a, b))
+    x, y = (_Terms(s.values, s.zero_point, float(s.scale) / float(tail.scale)) for s in (a, b))
     return _sum_of(x, y, tail.results(a.floats[:, None] + b.floats[None, :]))
 
 
@@ -354,8 +334,8 @@ def _bias(a: _Side, b: Array, tail: _Tail) -> tuple[Biased, Clamped, Array] | No
     """The form of a sum with constants, and integers in place of the constants."""
     results = tail.results(a.floats[:, None] + b.reshape(1, -1))
     lo, hi = int(results.min()), int(results.max())
-    ratio = float(a.scale) / tail.unit
-    reach = ratio * 256 + float(np.abs(b).max(initial=0)) / tail.unit + 512
+    ratio = float(a.scale) / float(tail.scale)
+    reach = ratio * 256 + float(np.abs(b).max(initial=0)) / float(tail.scale) + 512
     if not np.isfinite(reach) or reach >= 2**22:
         return None
     shift = min(LARGEST_SHIFT, int(30 - np.ceil(np.log2(reach))))
@@ -376,7 +356,7 @@ def _bias(a: _Side, b: Array, tail: _Tail) -> tuple[Biased, Clamped, Array] | No
 def _factor(a: _Side, b: Array, tail: _Tail) -> tuple[Scaled, Clamped, Array] | None:
     """The form of a product with constants, in the same way."""
     results = tail.results(a.floats[:, None] * b.reshape(1, -1))
-    ratios = float(a.scale) / tail.unit * b.astype(np.float64)
+    ratios = float(a.scale) / float(tail.scale) * b.astype(np.float64)
     reach = float(np.abs(ratios).max(initial=0)) * 256 + 512
     if not np.isfinite(reach) or reach >= 2**22:
         return None
@@ -394,7 +374,7 @@ def _factor(a: _Side, b: Array, tail: _Tail) -> tuple[Scaled, Clamped, Array] | 
 def _product(a: _Side, b: _Side, tail: _Tail) -> tuple[Product, Clamped] | None:
     """The product's form, None if there is none."""
     results = tail.results(a.floats[:, None] * b.floats[None, :])
-    ratio = float(a.scale) * float(b.scale) / tail.unit
+    ratio = float(a.scale) * float(b.scale) / float(tail.scale)
     left, right = a.values - a.zero_point, b.values - b.zero_point
     products = (left[:, None] * right[None, :]) << _WIDENED
     largest = int(np.abs(products).max())
