@@ -133,5 +133,7 @@ def test_an_exponential_of_integers_is_refused(dtype: type, known: bool) -> None
     net = Net(13)
     x = net.const([[3, 2, 2]], dtype) if known else net.input("x", dtype, (1, 3))
     y = net.node("ReduceLogSumExp", x, axes=[1])
-    with pytest.raises(MlfError, match="cast to float before and back" if not known else "supported: floats"):
+    with pytest.raises(
+        MlfError, match="cast to float before and back" if not known else "supported: floats"
+    ):
         compile_model(net.model(net.node("Neg", y)))

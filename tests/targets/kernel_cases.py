@@ -16,9 +16,18 @@ from builders import Net
 Rng = np.random.Generator
 
 
-def _layer(net: Net, rng: Rng, k: int, g: dict[str, Any], bits: int = 8, wide: bool = False) -> str:
+def _layer(
+    net: Net,
+    rng: Rng,
+    k: int,
+    g: dict[str, Any],
+    bits: int = 8,
+    wide: bool = False,
+    signed: bool = False,
+) -> str:
     """One quantised convolution: random quantisation, weights to the extremes now and then. `wide`:
-    of int16, with biases that leave sums no room in int32 now and then."""
+    of int16, with biases that leave sums no room in int32 now and then. Every fifth output is of
+    uint8, if they are not all `signed`."""
     pick = rng.integers
     x_scale = np.float32(rng.uniform(0.01, 0.1))
     zero = np.uint8(pick(256)) if k % 10 == 7 else np.int8(pick(-128, 128))
@@ -54,7 +63,7 @@ def _layer(net: Net, rng: Rng, k: int, g: dict[str, Any], bits: int = 8, wide: b
         end = (0, -(2**15))[k % 4 // 2]
         return net.q(y, scale, np.int16(pick(-(2**15), 2**15) if k % 2 else end))
     zero = np.int8(pick(-128, 128) if k % 2 else -128)
-    return net.q(y, scale, np.uint8(int(zero) + 128) if k % 5 == 2 else zero)
+    return net.q(y, scale, np.uint8(int(zero) + 128) if k % 5 == 2 and not signed else zero)
 
 
 def _four_bits(w: Any, zero: Any, k: int) -> tuple[Any, Any]:
@@ -95,11 +104,14 @@ def _geometry(rng: Rng, depthwise: bool, k: int) -> dict[str, Any]:
     }
 
 
-def many_layers(seed: int, depthwise: bool, count: int, bits: int = 8) -> onnx.ModelProto:
+def many_layers(
+    seed: int, depthwise: bool, count: int, bits: int = 8, signed: bool = False
+) -> onnx.ModelProto:
     """`count` convolutions side by side, with weights of 8 or 4 bits."""
     rng = np.random.default_rng(seed)
     net = Net()
-    layers = (_layer(net, rng, k, _geometry(rng, depthwise, k), bits) for k in range(count))
+    shapes = (_geometry(rng, depthwise, k) for k in range(count))
+    layers = (_layer(net, rng, k, g, bits, signed=signed) for k, g in enumerate(shapes))
     return net.model(*layers)
 
 

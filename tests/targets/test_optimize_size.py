@@ -26,8 +26,8 @@ from mlftool.targets import TARGETS
 
 DEVICE = "cortex-m4"
 MODELS = {
-    "dense": many_layers(1, False, 30),
-    "depthwise": many_layers(2, True, 30),
+    "dense": many_layers(1, False, 30, signed=True),
+    "depthwise": many_layers(2, True, 30, signed=True),
     "chains": chains(3),
     "floats": layers(4),
 }
