@@ -13,6 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from mlftool.sizes import SIZE
 from mlftool.targets.pools import EXPECTED, PATTERN
 from mlftool.version import FORMATS
 
@@ -223,9 +224,7 @@ class CompilerOptions:
         example="auto",
     )
     ram_budget: str = option(
-        Word(
-            "none, or bytes such as '24576' or 24KiB", r"none|[1-9]\d{0,11}([kM]B|[KM]iB)?", "BYTES"
-        ),
+        Word("none, or bytes such as '24576' or 24KiB", f"none|{SIZE}", "BYTES"),
         "The most RAM that the module may take, working memory with inputs and outputs: where the "
         "usual plan takes more, the compiler looks for bands of layers, as `patches` makes them, "
         "that fit, and takes the plan of the fewest instructions by its own estimate.",

@@ -65,7 +65,11 @@ _ALIKE = (
 
 
 class _Parser(argparse.ArgumentParser):
-    """argparse speaks our error format, and exits with our code."""
+    """argparse speaks our error format, and exits with our code. Options are written in full: an
+    abbreviation such as --on would be --only-declared in a command that has no --on."""
+
+    def __init__(self, **about: Any) -> None:
+        super().__init__(allow_abbrev=False, **about)
 
     def error(self, message: str) -> NoReturn:
         if message.startswith("the following arguments are required") and self._unknown():

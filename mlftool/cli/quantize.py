@@ -12,6 +12,7 @@ from mlftool.cli.options import positive
 from mlftool.cli.terminal import printed
 from mlftool.errors import MlfError, Problem
 from mlftool.options import METRICS
+from mlftool.sizes import bytes_of
 
 HELP = "quantise a float ONNX model, with the accuracy and the flash asked for"
 GROUP = "make"
@@ -57,11 +58,10 @@ def share(text: str) -> float:
 
 def size(text: str) -> int:
     """65536, 64KiB, 64kB, 1MiB, 1MB."""
-    match = re.fullmatch(r"(\d{1,12})(KiB|kB|MiB|MB)?", text)
-    if not match:
+    found = bytes_of(text)
+    if found is None:
         raise ValueError(text)
-    units = {None: 1, "KiB": 1024, "kB": 1000, "MiB": 1 << 20, "MB": 1_000_000}
-    return int(match[1]) * units[match[2]]
+    return found
 
 
 def run(args: argparse.Namespace) -> int:

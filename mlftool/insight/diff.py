@@ -14,6 +14,7 @@ from mlftool.insight.facts import METRICS, Facts, LayerFacts, is_measured
 from mlftool.insight.table import Growth, Signed, Table
 from mlftool.insight.values import Change, changes
 from mlftool.ir.graph import Array
+from mlftool.sizes import UNIT, UNITS
 
 LAYERS = 10  # that the text shows
 # A layer's count is right to within a tick of the counter; less than this is no change.
@@ -189,8 +190,7 @@ class Limit:
     percent: bool
 
 
-_UNITS = {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20}
-_FORM = re.compile(r"([a-z]+) *> *(\+?) *([0-9]{1,15}(?:\.[0-9]{1,6})?) *(%|B|KiB|MiB|)")
+_FORM = re.compile(rf"([a-z]+) *> *(\+?) *([0-9]{{1,15}}(?:\.[0-9]{{1,6}})?) *(%|{UNIT}|)")
 
 
 def limit(text: str) -> Limit:
@@ -203,7 +203,7 @@ def limit(text: str) -> Limit:
         hint = did_you_mean(found[1], METRICS)
         raise MlfError(Problem("MLF0400", f"--fail-on: no metric '{found[1]}'", help=hint))
     percent = found[4] == "%"
-    value = float(found[3]) * (0.01 if percent else _UNITS[found[4]])
+    value = float(found[3]) * (0.01 if percent else UNITS.get(found[4], 1))
     return Limit(text, found[1], value, bool(found[2]), percent)
 
 

@@ -46,7 +46,6 @@ class Loop:
 
     name: str
     space: str
-    start: str = "0"
     bound: list[Item] = field(default_factory=list)
     step: list[Item] = field(default_factory=list)
     items: list[Item] = field(default_factory=list)
@@ -92,15 +91,15 @@ def _pieces(items: Sequence[Item]) -> Iterator[str]:
             yield from _pieces(item.items)
             yield item.close.space + item.close.text
         else:
-            head = head_of(item.name, item.start, written(item.bound), written(item.step))
+            head = head_of(item.name, written(item.bound), written(item.step))
             yield item.space + ("{" if item.alone else head)
             yield from _pieces(item.items)
             yield item.close + "}"
 
 
-def head_of(name: str, start: str, bound: str, step: str) -> str:
+def head_of(name: str, bound: str, step: str) -> str:
     more = "++" if step == "1" else f" += {step}"
-    return f"for (int32_t {name} = {start}; {name} < {bound}; {name}{more}) {{"
+    return f"for (int32_t {name} = 0; {name} < {bound}; {name}{more}) {{"
 
 
 def every(items: Sequence[Item]) -> Iterator[Lexeme]:

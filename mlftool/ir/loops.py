@@ -43,9 +43,9 @@ def mark(kind: str, text: str = "") -> str:
     return f"\0{kind}{text}\0"
 
 
-def each(name: str, bound: object, step: object = 1, start: object = 0) -> str:
-    """The head of a loop over `name` from `start` below `bound`; END ends it."""
-    return f"{mark(OPEN, name)}{start}{mark(NEXT)}{bound}{mark(NEXT)}{step}{mark(HEAD)}"
+def each(name: str, bound: object, step: object = 1) -> str:
+    """The head of a loop over `name` from 0 below `bound`; END ends it."""
+    return f"{mark(OPEN, name)}{bound}{mark(NEXT)}{step}{mark(HEAD)}"
 
 
 END = mark(CLOSE)  # of a loop, or of a plain block that a template has in its place
@@ -88,7 +88,7 @@ def nested(tokens: Sequence[Token]) -> tuple[list[Item], str]:
         if kind in (NEXT, HEAD):
             parts.append([found[0]._replace(space=""), *found[1:]])
             if kind == HEAD and loop:
-                loop.start, (loop.bound, loop.step) = written(parts[0]), map(grouped, parts[1:])
+                loop.bound, loop.step = map(grouped, parts)
                 stack.append(loop)
             continue
         for lexeme in found:
@@ -154,13 +154,11 @@ def entered(
             made.append(Group(item.open, entered(item.items, settle, zeros), item.close))
         else:
             bound, step = (settle(entered(p, settle, zeros)) for p in (item.bound, item.step))
-            alone = item.start == "0" and _once(written(bound), written(step))
+            alone = _once(written(bound), written(step))
             alone = alone and not _jumps(item.items) and not _written_to(item.items, item.name)
             inner = zeros | {item.name} if alone else zeros - {item.name}
             body = entered(item.items, settle, inner)
-            made.append(
-                Loop(item.name, item.space, item.start, bound, step, body, item.close, alone)
-            )
+            made.append(Loop(item.name, item.space, bound, step, body, item.close, alone))
     return made
 
 

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 from mlftool.errors import Problem, did_you_mean
 from mlftool.manifest.nodes import Hole, Node, Place, Scalar, Sequence, clip, describe
+from mlftool.sizes import NUMBER, UNIT, UNITS
 
 BAD: Any = object()  # what `read` returns when it has reported a problem
 
@@ -293,8 +294,7 @@ class Size:
         return {"anyOf": [number, {"type": "string", "pattern": f"^(?:{_SIZE})$"}]}
 
 
-UNITS = {"B": 1, "kB": 1000, "KiB": 1024, "MB": 1_000_000, "MiB": 1 << 20}
-_SIZE = rf"([1-9][0-9]{{0,11}}) ?({'|'.join(UNITS)})"
+_SIZE = rf"({NUMBER}) ?({UNIT})"
 
 
 @dataclass(frozen=True)

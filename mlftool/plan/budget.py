@@ -6,21 +6,19 @@ bands of more rows make fewer calls, so they are tried first.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from mlftool.errors import MlfError, Problem
 from mlftool.ir.graph import Graph
 from mlftool.plan.patches import AUTO, OFF, Choice, choices, cut
 from mlftool.plan.program import Program
+from mlftool.sizes import bytes_of
 
 WORTH = 0.9  # `auto` cuts a run only if the arena shrinks to this
 LOWERED = 4  # choices of each round that are planned whole
 ROUNDS = 3  # runs of layers that are cut one after the other
 
 NONE = "none"
-_FORM = re.compile(r"([1-9]\d{0,11})(|kB|MB|KiB|MiB)")
-_UNITS = {"": 1, "kB": 1000, "MB": 1000**2, "KiB": 1 << 10, "MiB": 1 << 20}
 
 # Plans a graph; the second argument says whether kernels are to need no arena for themselves.
 Lower = Callable[[Graph, bool], Program]
@@ -30,8 +28,8 @@ def budget_bytes(text: str) -> int | None:
     """What a budget allows; None if it is `none`. Raises MlfError for anything that is no size."""
     if text == NONE:
         return None
-    if found := _FORM.fullmatch(text):
-        return int(found[1]) * _UNITS[found[2]]
+    if (found := bytes_of(text)) is not None:
+        return found
     raise MlfError(Problem("MLF0400", f"RAM budget '{text}', expected none or bytes such as 24KiB"))
 
 

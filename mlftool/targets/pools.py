@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from mlftool.errors import MlfError, Problem
+from mlftool.sizes import SIZE, bytes_of
 
 EXPECTED = "NAME=BYTES or NAME=BYTES@SECTION, such as dtcm=64KiB@.dtcm"
-PATTERN = r"([a-z][a-z0-9_]{0,31})=([1-9][0-9]{0,11})(KiB|MiB|)(?:@([A-Za-z0-9_.$]{1,64}))?"
-_UNITS = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20}
+PATTERN = rf"([a-z][a-z0-9_]{{0,31}})=({SIZE})(?:@([A-Za-z0-9_.$]{{1,64}}))?"
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ def parse_pools(texts: Iterable[str]) -> tuple[Pool, ...]:
         elif found[1] in [p.name for p in pools]:
             problems.append(Problem("MLF0400", f"memory pool '{found[1]}' is given twice"))
         else:
-            pools.append(Pool(found[1], int(found[2]) * _UNITS[found[3]], found[4] or ""))
+            pools.append(Pool(found[1], bytes_of(found[2]) or 0, found[3] or ""))
     if problems:
         raise MlfError(problems)
     return tuple(pools)

@@ -23,6 +23,7 @@ ALLOWED = {
     "explain": {"errors"},
     "moved": {"errors"},  # what names of TVM say that are not here
     "files": set(),
+    "sizes": set(),
     "ir": {"errors", "moved"},
     "onnx_rules": {"errors", "ir"},
     "regex": {"ir"},
@@ -31,8 +32,8 @@ ALLOWED = {
     "fixedpoint": {"errors", "ir", "ops"},
     "frontends": {"errors", "files", "ir", "ops", "importer", "fixedpoint"},
     "passes": {"errors", "ir", "ops"},
-    "targets": {"errors", "ir", "ops"},
-    "plan": {"errors", "ir", "ops", "targets"},
+    "targets": {"errors", "ir", "ops", "sizes"},
+    "plan": {"errors", "ir", "ops", "targets", "sizes"},
     "keywords": set(),
     "progress": set(),
     "backends": {"errors", "files", "ir", "keywords", "ops", "targets"},
@@ -43,7 +44,7 @@ ALLOWED = {
     },
     "mlf": {"errors", "files", "version"},
     "runtime": {"errors", "files", "mlf", "moved", "progress", "targets"},
-    "options": {"targets", "version"},
+    "options": {"targets", "version", "sizes"},
     "module": {"ir", "backends", "frontends", "options", "targets", "plan", "proof", "codegen"},
     "config": {"errors", "options"},
     "crash": {"errors", "mlf"},
@@ -66,7 +67,7 @@ ALLOWED = {
     "advice": {"errors", "ir", "ops", "module"},
     "backend": {"errors", "files", "ir", "mlf", "runtime", "targets", "module", "compile"},
     # Where a test can run decides which targets a model gets.
-    "manifest": {"errors", "files", "keywords", "options", "runtime", "targets"},
+    "manifest": {"errors", "files", "keywords", "options", "runtime", "targets", "sizes"},
     "stamps": {"errors", "files", "frontends", "importer", "mlf"},
     "builder": {
         "advice",
@@ -87,6 +88,7 @@ ALLOWED = {
     },
     # Looks at what was compiled; only commands import it.
     "insight": {
+        "sizes",
         *("errors", "files", "ir", "plan", "codegen", "mlf", "runtime", "targets", "module"),
         *("describe", "compile", "tune", "manifest", "builder", "advice", "importer", "ops"),
         *("frontends", "progress", "version"),

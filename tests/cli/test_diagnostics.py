@@ -28,6 +28,7 @@ from mlftool.errors import AT_MOST, MOST_LISTED, Problem, did_you_mean, shown
         ("micro creat", "create"),
         ("run m.onnx --inputs x.npz --target cortex-m4", "--on"),
         ("profile m.onnx --board cortex-m4", "--on"),
+        ("compile m.onnx --on cortex-m4 -o m.tar", "--target"),
         ("compile m.onnx -o m.tar --executor grap", "graph"),
     ],
 )

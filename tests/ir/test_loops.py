@@ -42,7 +42,6 @@ def test_loops_of_more_turns_stay() -> None:
     for bound, step in ((0, 1), (Number(0), 4), (2, 1), (Number(4), 2), (5, Number(4))):
         assert f"; k < {int(bound)}; k" in loop(bound, "y[k] = 0;", step)
     assert "for (" in filled(f"{each('k', 'n')}\n{END}\n")
-    assert filled(f"{each('k', 1, start='first')}{END}").startswith("for (int32_t k = first;")
 
 
 @pytest.mark.parametrize(

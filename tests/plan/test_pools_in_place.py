@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import onnx
 import onnxruntime as ort
@@ -63,3 +65,23 @@ def test_the_output_overlaps_what_was_read(
     for feed, result in zip(job.feeds, job.results, strict=True):
         wanted = session.run(None, dict(feed))[0]
         np.testing.assert_allclose(next(iter(result.values())), wanted, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("target", "optimize", "shares"),
+    [
+        ("cortex-m4", "speed", True),
+        ("cortex-m55", "speed", False),
+        ("cortex-m55", "size", True),
+        ("host", "speed", False),
+    ],
+)
+def test_compilers_may_make_vectors_of_pools(target: str, optimize: str, shares: bool) -> None:
+    """Where they do, tensors are apart and the C says so; -Os makes no vectors."""
+    spec = ModuleSpec(model("MaxPool", FORMS["overlapping"], 8), "m", target, optimize=optimize)
+    module = compile_module(spec)
+    pools = [c for c in module.program.calls if c.kernel.name == "portable.max_pool"]
+    assert [bool(c.kernel.overlap) for c in pools] == [shares]
+    text = re.search(r"MLF_KERNEL void \w+maxpool\w*\(.*", module.sources.lib1)
+    assert text
+    assert ("MLF_RESTRICT" in text[0]) != shares
