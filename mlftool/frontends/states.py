@@ -48,6 +48,8 @@ def _pairs(graph: Graph, words: Sequence[str], file: str) -> Iterator[tuple[str,
 
 def _fault(graph: Graph, source: str, output: str, kept: Sequence[State]) -> tuple[str, str]:
     """What is wrong with a pair, and what may be meant."""
+    if not output:
+        return f"names no output; expected {source or 'INPUT'}=OUTPUT", ""
     for kind, name, names in (("input", source, graph.inputs), ("output", output, graph.outputs)):
         if name not in names:
             return f"'{name}' is no {kind} of the model", did_you_mean(name, names)

@@ -202,6 +202,7 @@ def test_a_loop_reads_a_state_whose_next_value_is_written(executor: str) -> None
     ("states", "text"),
     [
         (["h0=hm"], "'hm' is no output of the model"),
+        (["h0"], "names no output; expected h0=OUTPUT"),
         (["h=hn"], "'h' is no input of the model"),
         (["h0=cache_out"], "differ; expected one type"),
         (["h0=hn", "cache=hn"], "'cache' or 'hn' is in two states"),
