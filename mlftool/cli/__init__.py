@@ -282,6 +282,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except _StoppedError as stop:
         return _ended(stop.number)
     except Exception as error:
+        if _was_interrupted(error):
+            return _ended(signal.SIGINT)
         from mlftool.crash import as_ours
 
         ours = as_ours(error)
@@ -298,6 +300,13 @@ def _told(error: MlfError, args: argparse.Namespace | None) -> int:
     how.show(error.problems)
     how.end()
     return error.exit_code
+
+
+def _was_interrupted(error: BaseException | None) -> bool:
+    """Whether Ctrl-C is behind it: numpy, while it is imported, makes an ImportError of that."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def _ended(number: int) -> int:

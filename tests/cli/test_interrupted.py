@@ -359,3 +359,19 @@ def test_an_interrupted_extraction_leaves_nothing(
         monkeypatch.undo()
     assert main(["extract", str(tmp_path / "a.tar"), "--all", str(folder)]) == 0
     assert (folder / extracted.RECORD).is_file()
+
+
+def test_a_library_that_makes_an_error_of_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As numpy does while it is imported."""
+
+    def run(args: object) -> int:
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt as stop:
+            raise ImportError("numpy failed to import") from stop
+
+    monkeypatch.setattr("mlftool.cli.schema.run", run)
+    assert main(["schema"]) == 130
+    assert capsys.readouterr().err == "mlftool: ended by SIGINT\n"
