@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -21,7 +22,10 @@ from mlftool.ops.patches import Layer, Move, Run
 from mlftool.plan.budget import budget_bytes, cost, ends_bytes
 from mlftool.plan.patches import check_patches
 from mlftool.plan.rows import Flow, Reader, by_rows, window_input
+from mlftool.runtime.boards import BOARDS
 from mlftool.runtime.interface import read_interface
+from mlftool.runtime.link import link_firmware
+from mlftool.runtime.runner import run_on_board
 from rules.private.tools.package import module_spec
 
 BANDS = ("7", "auto")
@@ -166,6 +170,22 @@ def test_middle_bands_are_one_loop(jobs: dict[tuple[str, str, str], Job]) -> Non
                 assert len(call.parts) < sum(call.kernel.turns.values())
                 loops += max(turns for turns, _ in call.kernel.params["runs"]) > 1
     assert loops
+
+
+@pytest.mark.skipif(
+    not (shutil.which("arm-none-eabi-gcc") and shutil.which("qemu-system-arm")),
+    reason="apt-get install gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm",
+)
+@pytest.mark.parametrize(("name", "target"), [("residual", "cortex-m4"), ("float", "cortex-m55")])
+def test_bands_on_a_core_have_the_bits_of_the_whole(name: str, target: str) -> None:
+    found = []
+    for patches in ("off", "auto"):
+        bundle = compile_modules([ModuleSpec(MODELS[name], "m", target, patches=patches)])
+        interface, board = read_interface(bundle, "m"), BOARDS[target]
+        elf = link_firmware(bundle, interface, board)
+        ran = run_on_board(elf, board, interface, FEEDS[name])
+        found.append([value.tobytes() for out in ran.outputs for value in out.values()])
+    assert found[0] == found[1]
 
 
 def unrolled(runs: Sequence[Run]) -> Iterator[Move | Layer]:
