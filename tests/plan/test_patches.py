@@ -178,6 +178,7 @@ def test_middle_bands_are_one_loop(jobs: dict[tuple[str, str, str], Job]) -> Non
 )
 @pytest.mark.parametrize(("name", "target"), [("residual", "cortex-m4"), ("float", "cortex-m55")])
 def test_bands_on_a_core_have_the_bits_of_the_whole(name: str, target: str) -> None:
+    assert parts(compile_module(ModuleSpec(MODELS[name], target=target, patches="auto")))
     found = []
     for patches in ("off", "auto"):
         bundle = compile_modules([ModuleSpec(MODELS[name], "m", target, patches=patches)])
