@@ -12,6 +12,7 @@ int rpc_line_open(int argc, char **argv) {
 size_t rpc_line_read(uint8_t *data, size_t size) {
   size_t count = 0;
   while (!board_uart_has_byte()) {
+    board_uart_wait();
   }
   do {
     data[count++] = board_uart_take();

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import subprocess
@@ -13,7 +14,7 @@ import pytest
 from firmware import INT8
 from rpc_line import KINDS, Line, built, calls, copied, faults, overhead
 
-from mlftool.micro import TransportTimeouts
+from mlftool.micro import Session, TransportTimeouts
 from mlftool.mlf.interface import Interface
 from mlftool.runtime.boards import BOARDS
 
@@ -29,6 +30,19 @@ def board() -> tuple[Interface, Line]:
 def test_calls_and_bytes_are_not_lost(board: tuple[Interface, Line]) -> None:
     assert calls(board[1], 60) == 60
     assert copied(board[1], 20_000, block=4096) == 20480
+
+
+def test_a_board_that_waits_takes_no_processor(board: tuple[Interface, Line]) -> None:
+    transport = board[1]
+    with Session(transport, timeout_override=TransportTimeouts(5, 60, 60)):
+        before = seconds_of(transport.process.pid)
+        time.sleep(1)
+        assert seconds_of(transport.process.pid) - before < 0.2  # one that asks takes them all
+
+
+def seconds_of(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def test_faults_end_in_a_result_or_a_named_error(board: tuple[Interface, Line]) -> None:

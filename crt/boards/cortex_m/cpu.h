@@ -22,6 +22,26 @@ static inline void cpu_count_down(uint32_t turns) {
                  : "cc");
 }
 
+/* Makes an interrupt end cpu_sleep. None is taken, so no handler is needed. */
+static inline void cpu_wake_by(uint32_t interrupt) {
+  volatile uint32_t *const enable = (volatile uint32_t *)0xe000e100u;
+  __asm volatile("cpsid i" ::: "memory");
+  enable[interrupt / 32] = UINT32_C(1) << interrupt % 32;
+}
+
+/* Returns at once if an interrupt came that was not forgotten since. */
+static inline void cpu_sleep(void) {
+  __asm volatile("dsb\n"
+                 "wfi\n" ::
+                     : "memory");
+}
+
+/* To be called when its source asks for it no longer. */
+static inline void cpu_forget(uint32_t interrupt) {
+  volatile uint32_t *const pending = (volatile uint32_t *)0xe000e280u;
+  pending[interrupt / 32] = UINT32_C(1) << interrupt % 32;
+}
+
 static inline uint32_t *cpu_stack_pointer(void) {
   uint32_t *now;
   __asm volatile("mov %0, sp" : "=r"(now));

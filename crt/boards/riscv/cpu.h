@@ -37,6 +37,31 @@ static inline void cpu_count_down(uint32_t turns) {
                  : "+r"(turns));
 }
 
+/* The interrupt controller of the platform. */
+#define CPU_PLIC 0x0c000000u
+
+/* Makes an interrupt end cpu_sleep. None is taken, so no handler is needed. */
+static inline void cpu_wake_by(uint32_t interrupt) {
+  volatile uint32_t *const priority = (volatile uint32_t *)CPU_PLIC;
+  volatile uint32_t *const enable = (volatile uint32_t *)(CPU_PLIC + 0x2000u);
+  const uintptr_t external = UINT32_C(1) << 11;
+  priority[interrupt] = 1;
+  enable[interrupt / 32] = UINT32_C(1) << interrupt % 32;
+  __asm volatile(CPU_CSR("csrs mie, %0\n") ::"r"(external));
+}
+
+/* Returns at once if an interrupt came that was not forgotten since. */
+static inline void cpu_sleep(void) {
+  __asm volatile("wfi" ::: "memory");
+}
+
+/* To be called when its source asks for it no longer: claims it and says that it is done. */
+static inline void cpu_forget(uint32_t interrupt) {
+  volatile uint32_t *const claim = (volatile uint32_t *)(CPU_PLIC + 0x200004u);
+  (void)*claim;
+  *claim = interrupt;
+}
+
 static inline uint32_t *cpu_stack_pointer(void) {
   uint32_t *now;
   __asm volatile("mv %0, sp" : "=r"(now));

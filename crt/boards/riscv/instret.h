@@ -37,10 +37,10 @@ static inline uint64_t board_counter_ticks(void) {
 
 /* The stack is at the start of RAM, and what is below may be memory too. Physical memory protection
  * makes it read-only: entries 1 and 2 are one locked range from 0 to there, which holds for machine
- * mode. Entry 0 comes before it and leaves 128 KiB of devices open, the UARTs among them. */
+ * mode. Entry 0 comes before it and leaves the first 512 MiB open, which are devices. */
 static inline void board_guard_stack(void) {
   extern uint32_t __stack_bottom[]; /* sections.ld */
-  const uintptr_t devices = (0x10000000u >> 2) | ((0x20000u >> 3) - 1u);
+  const uintptr_t devices = (0x20000000u >> 3) - 1u;
   __asm volatile(CPU_CSR("csrw pmpaddr0, %0\n"
                          "csrw pmpaddr1, zero\n"
                          "csrw pmpaddr2, %1\n"
