@@ -120,13 +120,20 @@ class _Parser(argparse.ArgumentParser):
         return found
 
 
+class _Top(_Parser):
+    """The one that finds the command. Its help lists all of them."""
+
+    def format_help(self) -> str:
+        self.epilog = _listed()
+        return super().format_help()
+
+
 def _parser(name: str | None) -> argparse.ArgumentParser:
     from mlftool import __version__
 
-    top = _Parser(
+    top = _Top(
         prog="mlftool",
         description="ONNX models to C for microcontrollers.",
-        epilog=_listed(),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
 
@@ -136,9 +143,11 @@ def _parser(name: str | None) -> argparse.ArgumentParser:
     sub = top.add_subparsers(
         dest="command", metavar="COMMAND", required=True, parser_class=_Parser, help=text
     )
-    for command, text in COMMANDS.items():
-        parser = sub.add_parser(command, description=text)
-        if command == name:
+    # A parser takes as long to make as all else of a short command, so there is one, or all for who
+    # has to be told what there is.
+    for command in [name] if name else COMMANDS:
+        parser = sub.add_parser(command, description=COMMANDS[command])
+        if name:
             _fill(parser, command)
     return top
 

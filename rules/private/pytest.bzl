@@ -23,6 +23,9 @@ def _pytest_test_impl(ctx):
         launcher_script(with_test_packages, "pytest", arguments, before = [
             # Programs that a test starts find what the test itself finds.
             "export PYTHONPATH=\"$PWD:$PWD/%s\"" % ctx.file._packages.short_path.rsplit("/", 2)[0],
+            # The first of them compiles our modules, as long as all that it does besides; it keeps the bytecode
+            # beside the sources, in this test's sandbox.
+            "unset PYTHONDONTWRITEBYTECODE",
             "export HOME=\"$TEST_TMPDIR\"",
             "set -- --basetemp=\"$TEST_TMPDIR/pytest\" --junitxml=\"${XML_OUTPUT_FILE:-/dev/null}\" \"$@\"",
         ], part = part),
