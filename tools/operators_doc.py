@@ -63,8 +63,11 @@ the operator's record says.
 * Dropout before opset 12: everything is kept, so the mask is true; onnxruntime's is false.
 * DynamicQuantizeLSTM with other activations than the usual ones, peepholes or lengths of sequences:
   what its products read stays float; onnxruntime quantises it.
-* QLinearAdd, QLinearMul and QLinearAveragePool round to even before they add the zero point, as
-  QuantizeLinear does; onnxruntime's round after it. By an odd zero point ties differ by one step.
+* QLinearAdd, QLinearMul and QLinearAveragePool have onnxruntime's bits on x86-64 with FMA. On Arm
+  its QLinearAdd sums integers, whose ties fall elsewhere; sums of 2^31 steps or more become the
+  least value there, here the greatest. QuantizeLinear after Add, Mul or AveragePool rounds before
+  it adds the zero point, as the standard says; onnxruntime's optimiser makes the above of them,
+  which round after it: by an odd zero point ties differ by one step.
 * Squeeze with a list of no axes leaves its input as it is, as in numpy; onnxruntime removes every
   axis of extent 1, as without a list.
 * Convolutions leave out what padding adds; onnxruntime multiplies its zeros by weights, which is a

@@ -10,7 +10,7 @@ from mlftool.codegen.names import comment, parameter
 from mlftool.codegen.options import Options
 from mlftool.ir.graph import Graph, Node
 from mlftool.ops import Trait, is_a
-from mlftool.ops.base import contracts
+from mlftool.ops.base import contracts, record
 from mlftool.version import VERSION
 
 
@@ -68,7 +68,8 @@ def quantisation(graph: Graph, name: str) -> tuple[float | None, int | None]:
             return quantisation(graph.replace(inputs=node.outputs), node.outputs[0])
     elif node is not None and _same_numbers(graph, node):
         return quantisation(graph, node.inputs[0])
-    values = [graph.consts.get(i) for i in _scale_and_zero(node, name in graph.inputs)]
+    read = name if name in graph.inputs else ""
+    values = [graph.consts.get(i) for i in _scale_and_zero(node, read)]
     if not values or any(v is None or v.size != 1 for v in values):
         return None, None
     zero = values[1].item() if len(values) > 1 and values[1] is not None else 0
@@ -86,11 +87,13 @@ def _same_numbers(graph: Graph, node: Node) -> bool:
     return len(set(types)) == 1 and computed == node.inputs[:1]
 
 
-def _scale_and_zero(node: Node | None, is_input: bool) -> tuple[str, ...]:
-    """The constants that say what the integers that a node reads or gives stand for."""
-    if is_a(node, Trait.DEQUANTISER if is_input else Trait.QUANTISER):
-        return node.inputs[1:]
-    c = contracts(node)
-    if node is None or is_input or c is None or c.y_scale is None:
+def _scale_and_zero(node: Node | None, read: str) -> tuple[str, ...]:
+    """The constants that say what the integers stand for that a node gives, or reads as `read`."""
+    if node is None:
         return ()
-    return node.inputs[c.y_scale : c.y_scale + 2]
+    if read:
+        at = next((k + 1 for k in record(node).reads if node.inputs[k] == read), None)
+    else:
+        c = contracts(node)
+        at = c.y_scale if c is not None else record(node).stores
+    return () if at is None else node.inputs[at : at + 2]

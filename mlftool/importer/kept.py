@@ -1,8 +1,7 @@
 """Operators that are others, and what is left when no other stage has taken a node: it is kept, in
 the current spelling.
 
-%y = com.microsoft.QLinearAdd(%a, ...)   =>   %fa = DequantizeLinear(%a, ...); %fb = ...
-                                              %f = Add(%fa, %fb); %y = QuantizeLinear(%f, ...)
+%y = com.microsoft.QLinearSigmoid(%a)   =>   %y = QuantizeLinear(Sigmoid(DequantizeLinear(%a)))
 
 So what onnxruntime's quantiser writes in operator format is what it writes as QDQ, and the same
 passes make integer arithmetic of both.

@@ -25,11 +25,13 @@ ATTRIBUTE = "mlf.rounding"  # of a node: the value of a Rounding, EVEN where the
 class Rounding(Enum):
     """`EVEN`: a float32 product, ties to even. `TWICE`: a product with 31 bits rounded, then
     shifted and rounded, ties away from zero. `ONCE`: a sum of 64 bits times 15 bits, shifted and
-    rounded once, ties up."""
+    rounded once, ties up. `LATE`: of a QuantizeLinear, EVEN after the zero point is added, which
+    moves ties if it is odd."""
 
     EVEN = "even"
     TWICE = "twice"
     ONCE = "once"
+    LATE = "late"
 
     @staticmethod
     def of(node: Node) -> Rounding:
@@ -144,3 +146,14 @@ def rescaled_once(x: Any, m: Any, exponent: Any) -> Array:
     e, by = np.asarray(exponent, np.int64), np.vectorize(short, otypes=[np.int64])(m)
     half = np.int64(1) << (14 - e)
     return wrapped((np.asarray(x, np.int64) * by + half) >> (15 - e))
+
+
+def multiply_add(a: Any, b: Any, c: Any) -> Array:
+    """a * b + c of floats with one rounding; mlf/multiply_add.h has the same in C."""
+    product, c = np.float64(a) * np.float64(b), np.float64(c)
+    total = product + c
+    taken = total - product
+    lost = (product - (total - taken)) + (c - taken)
+    bits = np.asarray(total).view(np.int64)
+    odd = np.where((lost > 0) == (total > 0), 1, -1) * (np.abs(lost) > 0) * (bits & 1 == 0)
+    return np.asarray((bits + odd).view(np.float64).astype(np.float32))

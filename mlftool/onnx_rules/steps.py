@@ -128,24 +128,25 @@ class Steps:
         `axis`, without which there is one scale."""
         by = list(filter(None, (self.x(first + k) for k in range(3))))
         if axis is None:
-            self._one(first + 1)
+            self.one(first + 1)
             return self("DequantizeLinear", *by)
         return self("DequantizeLinear", *by, axis=axis)
 
-    def _one(self, i: int) -> None:
+    def one(self, i: int) -> None:
+        """Raise Refuse if input `i`, a scale or zero point, has several elements."""
         found = self.types[i] if i < len(self.types) else None
         if found is not None and found.elements != 1:
-            raise Refuse(
-                "MLF0303", f"scale '{self.x(i)}' has {found.elements} elements; expected 1"
-            )
+            kind = "scale" if found.dtype.is_float else "zero point"
+            text = f"{kind} '{self.x(i)}' has {found.elements} elements; expected 1"
+            raise Refuse("MLF0303", text)
 
-    def q(self, value: str, scale: int) -> str:
+    def q(self, value: str, scale: int, **attrs: Any) -> str:
         """The node's result: `value` by the scale and zero point from input `scale` on."""
         zero = self.x(scale + 1)
-        self._one(scale)
+        self.one(scale)
         if not zero:
             zero = self.const(0, self.type(0).dtype.numpy)
-        return self("QuantizeLinear", value, self.x(scale), zero, out=0)
+        return self("QuantizeLinear", value, self.x(scale), zero, out=0, **attrs)
 
 
 def standing_for(

@@ -39,6 +39,7 @@ class Trait(Enum):
     TRANSPOSITION = auto()  # its input with axes in the order of `perm`
     ADDITION = auto()  # the sum of its two inputs
     MULTIPLICATION = auto()  # their product
+    QUANTISED_SUM = auto()  # of the two stored tensors that `reads` names; without it, the product
     TABLE = auto()  # input 1 holds the output for each of the 256 values of input 0's elements
     SAME_RANK = auto()  # the output has as many axes as the first input
     AXIS = auto()  # `axis` is one of the first input's
@@ -251,6 +252,8 @@ class Op:
     graphs: tuple[str, ...] = ()  # of control flow: the subgraphs that it must have
     constant: Value | None = None  # where the standard's reference is wrong (ops/folded.py)
     relay: RelayRule | None = None  # its form in Relay
+    reads: tuple[int, ...] = ()  # inputs that have a scale and a zero point in the next two
+    stores: int | None = None  # the input that is the output's scale, its zero point next
 
 
 OPS: dict[str, Op] = {}

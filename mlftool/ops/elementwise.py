@@ -17,7 +17,7 @@ import numpy as np
 from mlftool.ir.dtype import DType, float32, int32
 from mlftool.ir.graph import Array, Node, TensorType, View
 from mlftool.ir.holes import whole
-from mlftool.ir.rounding import Rescaling
+from mlftool.ir.rounding import Rescaling, Rounding
 from mlftool.ops.base import Kernel, Operand, Trait, UnsupportedError, op
 from mlftool.ops.scalar import Body, Exact, ExprFn, Scalar, fetch, literal, put, tensor_operand
 
@@ -51,7 +51,7 @@ class Maths:
 
 def elementwise(name: str, expr: ExprFn, *traits: Trait, **fields: Any) -> None:
     """Register operator `name`; `expr(m, *operands, **attrs)` returns its C expression. The fields
-    of an attribute that is a Rescaling are the node's."""
+    of an attribute that is a Rescaling are the node's, and so is its Rounding."""
     signature = inspect.signature(expr).parameters.values()
     attrs = {p.name: _attribute(p.default) for p in signature if p.kind is p.KEYWORD_ONLY}
 
@@ -61,11 +61,11 @@ def elementwise(name: str, expr: ExprFn, *traits: Trait, **fields: Any) -> None:
         assert first is not None
         return expr(Maths(dtype if dtype.is_float else first.dtype, dtype), *args, **given)
 
-    fields = {"result": _broadcast, "expression": render, **fields}
+    fields = {"result": broadcast, "expression": render, **fields}
     op(name, Trait.ELEMENTWISE, *traits, **fields)(loop_nest)
 
 
-def _broadcast(types: Sequence[TensorType | None], attrs: Mapping[str, Any]) -> TensorType:
+def broadcast(types: Sequence[TensorType | None], attrs: Mapping[str, Any]) -> TensorType:
     """The first input's element type in the shape that all inputs broadcast to."""
     given = [t for t in types if t is not None]
     if not given:
@@ -78,8 +78,8 @@ def _broadcast(types: Sequence[TensorType | None], attrs: Mapping[str, Any]) -> 
 
 
 def _given(node: Node, name: str, default: Any) -> Any:
-    if isinstance(default, Rescaling):
-        return Rescaling.of(node.attrs)
+    if isinstance(default, Rescaling | Rounding):
+        return Rounding.of(node) if isinstance(default, Rounding) else Rescaling.of(node.attrs)
     return node.attrs.get(name, default)
 
 

@@ -5,15 +5,11 @@ from __future__ import annotations
 import numpy as np
 import onnx
 
+from mlftool.ir.rounding import ATTRIBUTE, Rounding
 from mlftool.onnx_rules.scope import Refuse
 from mlftool.onnx_rules.steps import Steps
 from mlftool.ops.base import UnsupportedError
 from mlftool.ops.microsoft import microsoft, turned
-
-
-@microsoft("QLinearAdd", "QLinearMul", boxes=True)
-def _quantised_binary(s: Steps) -> None:
-    s.q(s(s.node.op_type.removeprefix("QLinear"), s.dq(0), s.dq(3)), 6)
 
 
 @microsoft("QLinearSigmoid", "QLinearLeakyRelu", boxes=True)
@@ -46,12 +42,13 @@ def _quantised_concat(s: Steps) -> None:
 
 @microsoft("QLinearGlobalAveragePool", boxes=True)
 def quantised_pool(s: Steps) -> None:
-    """`channels_last` data are turned round and back."""
+    """`channels_last` data are turned round and back. onnxruntime rounds means of windows late."""
     last, rank = s.attrs.pop("channels_last", 0), len(s.type(0).shape)
     value = turned(s, s.dq(0), rank) if last else s.dq(0)
     core = s.node.op_type.removeprefix("QLinear")
     value = s(core, value, **s.known_to(core))
-    s.q(s("Transpose", value, perm=[0, *range(2, rank), 1]) if last else value, 3)
+    late = {ATTRIBUTE: Rounding.LATE.value} if core == "AveragePool" else {}
+    s.q(s("Transpose", value, perm=[0, *range(2, rank), 1]) if last else value, 3, **late)
 
 
 @microsoft("QLinearConv", boxes=True)

@@ -16,8 +16,9 @@ more. A constant float tensor in place of b becomes one of integers: what is add
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise, product
 from typing import Any
 
@@ -165,31 +166,69 @@ class _Tail:
 def in_integers(graph: Graph, nodes: Sequence[Node]) -> Pair | None:
     """The integer form of a whole chain, or None if it is of another kind or has none."""
     if found := _rescaled(graph, nodes):
-        key: Any = found[1:]
-        if key not in _KNOWN:
-            _KNOWN[key] = _rescaled_sum(*found[1:])
-        return _KNOWN[key] and Pair(found[0], *_KNOWN[key])
+        sums = _rescaled_sum(*found[1:])
+        return sums and Pair(found[0], *sums)
+    asked = _stored_pair(graph, nodes) or _chain(graph, nodes)
+    if asked is None:
+        return None
+    names, (added, a, b, unit), key, results = asked
+    if key not in _KNOWN:
+        form: Any = ((_product, _factor), (_sum, _bias))[added][not isinstance(b, _Side)]
+        _KNOWN[key] = form(a, b, unit, results())
+    return _KNOWN[key] and Pair(names, *_KNOWN[key])
+
+
+# The tensors; whether they are added, the sides or a constant, the results' unit; a key; results.
+_Asked = tuple[
+    tuple[str, str], tuple[bool, _Side, _Side | Array, np.float32], Any, Callable[[], Array]
+]
+
+
+def _chain(graph: Graph, nodes: Sequence[Node]) -> _Asked | None:
     middle = next((n for n in nodes if any(is_a(n, t) for t in _MIDDLE)), None)
     if middle is None or not is_a(nodes[-1], Trait.QUANTISER):
         return None
-    added = is_a(middle, Trait.ADDITION)
-    tail = _tail(graph, nodes[nodes.index(middle) :])
+    added, others = is_a(middle, Trait.ADDITION), nodes.index(middle)
+    tail = _tail(graph, nodes[others:])
     made = {n.outputs[0]: n for n in nodes}
     a, b = (_side(graph, made.get(name)) for name in middle.inputs)
-    others = nodes.index(middle)
-    if tail and a and b and a.name != b.name and others == 2:
-        key = (added, a, b, tail)
-        if key not in _KNOWN:
-            _KNOWN[key] = (_sum if added else _product)(a, b, tail)
-        return _KNOWN[key] and Pair((a.name, b.name), *_KNOWN[key])
     one, name = (a, middle.inputs[1]) if a else (b, middle.inputs[0])
     value = graph.consts.get(name)
-    if not tail or not one or value is None or others != 1 or value.dtype != np.float32:
+    if not tail or not one or one.name in graph.consts:
         return None
-    key = (added, one, tail, value.tobytes(), value.shape)
-    if key not in _KNOWN:
-        _KNOWN[key] = (_bias if added else _factor)(one, value, tail)
-    return _KNOWN[key] and Pair((one.name, name), *_KNOWN[key])
+    key: Any = (added, one, b, tail)
+    other: Any = b
+    x = one.floats[:, None]
+    if a and b and a.name != b.name and others == 2:
+        y, name = b.floats[None, :], b.name
+    elif value is not None and others == 1 and value.dtype == np.float32:
+        y, other, key = value.reshape(1, -1), value, (*key, value.tobytes(), value.shape)
+    else:
+        return None
+    of = (added, one, other, tail.scale)
+    return (one.name, name), of, key, lambda: tail.results(x + y if added else x * y)
+
+
+def _stored_pair(graph: Graph, nodes: Sequence[Node]) -> _Asked | None:
+    """Of an operator that reads two stored tensors and stores their sum or product."""
+    if len(nodes) != 1 or len(record(nodes[0]).reads) < 2:
+        return None
+    node, about = nodes[0], record(nodes[0])
+    given = [graph.consts.get(name) for name in node.inputs]
+    (i, j), results = sorted(about.reads, key=lambda k: given[k] is not None), about.constant
+    a, b = (_side(graph, node, k) for k in (i, j))
+    unit, zero = _constants(graph, node, about.stores or 0)
+    if not a or not b or not results or not unit or a.name == b.name or given[i] is not None:
+        return None
+    array = given[j]
+    other: Any = b
+    key = (node.op, i, a, b, unit, zero, None if array is None else (array.tobytes(), array.shape))
+    if array is not None:
+        other = (array.astype(np.int64) - b.zero_point).astype(np.float32) * b.scale
+    given[i] = a.values[:, None]
+    given[j] = (b.values if array is None else array).reshape(1, -1)
+    of = (is_a(node, Trait.QUANTISED_SUM), a, other, unit)
+    return (a.name, b.name), of, key, lambda: results(given, node.attrs, 0).astype(np.int64)
 
 
 _MIDDLE = (Trait.ADDITION, Trait.MULTIPLICATION)
@@ -210,9 +249,9 @@ def _tail(graph: Graph, nodes: Sequence[Node]) -> _Tail | None:
     return _Tail(scale, zero_point, out, limits)
 
 
-def _constants(graph: Graph, node: Node) -> tuple[np.float32 | None, int]:
-    """Scale and zero point of a quantiser, if both are one number and the scale is a float."""
-    values = [graph.consts.get(name) for name in node.inputs[1:] if name]
+def _constants(graph: Graph, node: Node, at: int = 1) -> tuple[np.float32 | None, int]:
+    """Scale and zero point, from input `at` on, if both are single numbers, the scale a float."""
+    values = [graph.consts.get(name) for name in node.inputs[at : at + 2] if name]
     if any(v is None or v.size != 1 for v in values) or not values:
         return None, 0
     scale, *zero = [v for v in values if v is not None]
@@ -222,14 +261,15 @@ def _constants(graph: Graph, node: Node) -> tuple[np.float32 | None, int]:
     return (np.float32(scale.item()), int(zero[0].item()) if zero else 0) if usual else (None, 0)
 
 
-def _side(graph: Graph, node: Node | None) -> _Side | None:
-    if not is_a(node, Trait.DEQUANTISER) or node.inputs[0] in graph.consts:
+def _side(graph: Graph, node: Node | None, k: int = 0) -> _Side | None:
+    """Input `k` of a node that reads it as a stored tensor."""
+    if node is None or k not in record(node).reads:
         return None
-    dtype = graph.types[node.inputs[0]].dtype
-    scale, zero_point = _constants(graph, node)
-    if scale is None or not dtype.is_int8:
+    dtype = graph.types[node.inputs[k]].dtype
+    scale, zero_point = _constants(graph, node, k + 1)
+    if scale is None or not dtype.is_int8 or np.isinf(scale):
         return None
-    return _Side(node.inputs[0], dtype, scale, zero_point)
+    return _Side(node.inputs[k], dtype, scale, zero_point)
 
 
 def _limits(graph: Graph, node: Node) -> tuple[float, float] | None:
@@ -276,6 +316,7 @@ def _rescaled(
     return (names[0], names[1]), _Integers(dtypes[0], a, out), _Integers(dtypes[1], b, out)
 
 
+@cache
 def _rescaled_sum(a: _Integers, b: _Integers) -> tuple[Sum, Clamped] | None:
     x, y = a.terms, b.terms
     total = a.how.apply(x.values)[:, None] + b.how.apply(y.values)[None, :]
@@ -291,10 +332,10 @@ class _Terms:
     ratio: float
 
 
-def _sum(a: _Side, b: _Side, tail: _Tail) -> tuple[Sum, Clamped] | None:
-    """The sum's form, None if there is none."""
-    x, y = (_Terms(s.values, s.zero_point, float(s.scale) / float(tail.scale)) for s in (a, b))
-    return _sum_of(x, y, tail.results(a.floats[:, None] + b.floats[None, :]))
+def _sum(a: _Side, b: _Side, unit: np.float32, results: Array) -> tuple[Sum, Clamped] | None:
+    """The sum's form, None if there is none; `unit` is the scale of the results."""
+    x, y = (_Terms(s.values, s.zero_point, float(s.scale) / float(unit)) for s in (a, b))
+    return _sum_of(x, y, results)
 
 
 def _sum_of(a: _Terms, b: _Terms, results: Array) -> tuple[Sum, Clamped] | None:
@@ -330,12 +371,13 @@ def _near_steps(a: _Terms, b: _Terms) -> Array:
     return np.asarray(np.abs((x + y) % 1 - 0.5) < 1 / 256)
 
 
-def _bias(a: _Side, b: Array, tail: _Tail) -> tuple[Biased, Clamped, Array] | None:
+def _bias(
+    a: _Side, b: Array, unit: np.float32, results: Array
+) -> tuple[Biased, Clamped, Array] | None:
     """The form of a sum with constants, and integers in place of the constants."""
-    results = tail.results(a.floats[:, None] + b.reshape(1, -1))
     lo, hi = int(results.min()), int(results.max())
-    ratio = float(a.scale) / float(tail.scale)
-    reach = ratio * 256 + float(np.abs(b).max(initial=0)) / float(tail.scale) + 512
+    ratio = float(a.scale) / float(unit)
+    reach = ratio * 256 + float(np.abs(b).max(initial=0)) / float(unit) + 512
     if not np.isfinite(reach) or reach >= 2**22:
         return None
     shift = min(LARGEST_SHIFT, int(30 - np.ceil(np.log2(reach))))
@@ -353,10 +395,11 @@ def _bias(a: _Side, b: Array, tail: _Tail) -> tuple[Biased, Clamped, Array] | No
     return None
 
 
-def _factor(a: _Side, b: Array, tail: _Tail) -> tuple[Scaled, Clamped, Array] | None:
+def _factor(
+    a: _Side, b: Array, unit: np.float32, results: Array
+) -> tuple[Scaled, Clamped, Array] | None:
     """The form of a product with constants, in the same way."""
-    results = tail.results(a.floats[:, None] * b.reshape(1, -1))
-    ratios = float(a.scale) / float(tail.scale) * b.astype(np.float64)
+    ratios = float(a.scale) / float(unit) * b.astype(np.float64)
     reach = float(np.abs(ratios).max(initial=0)) * 256 + 512
     if not np.isfinite(reach) or reach >= 2**22:
         return None
@@ -371,10 +414,11 @@ def _factor(a: _Side, b: Array, tail: _Tail) -> tuple[Scaled, Clamped, Array] | 
     return None
 
 
-def _product(a: _Side, b: _Side, tail: _Tail) -> tuple[Product, Clamped] | None:
+def _product(
+    a: _Side, b: _Side, unit: np.float32, results: Array
+) -> tuple[Product, Clamped] | None:
     """The product's form, None if there is none."""
-    results = tail.results(a.floats[:, None] * b.floats[None, :])
-    ratio = float(a.scale) * float(b.scale) / float(tail.scale)
+    ratio = float(a.scale) * float(b.scale) / float(unit)
     left, right = a.values - a.zero_point, b.values - b.zero_point
     products = (left[:, None] * right[None, :]) << _WIDENED
     largest = int(np.abs(products).max())

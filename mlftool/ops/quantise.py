@@ -13,6 +13,7 @@ from mlftool.ir.dtype import BY_ONNX, DType
 from mlftool.ir.edit import Editor
 from mlftool.ir.graph import Node, TensorType, View
 from mlftool.ir.relay import STORED, Site, scale_of, zero_point
+from mlftool.ir.rounding import ATTRIBUTE, Rounding
 from mlftool.onnx_rules.boxes import ZEROS, as_it_is
 from mlftool.onnx_rules.draft import Draft
 from mlftool.onnx_rules.scope import Scope
@@ -78,6 +79,7 @@ def _quantize(
     *,
     saturate: int = 1,
     precision: int = 0,
+    rounding: Rounding = Rounding.EVEN,
 ) -> str:
     """The quotient has the scale's type, or `precision`."""
     value = str(x) if x.dtype.is_float else f"(float){x}"
@@ -85,6 +87,8 @@ def _quantize(
     zero = "0" if zero_point is None else str(zero_point)
     if not m.out.is_float:
         lo, hi = m.out.range
+        if rounding is Rounding.LATE:
+            ratio, zero = f"{ratio} + (float){zero}", "0"
         return f"mlf_quantize({ratio}, {zero}, {lo}, {hi})"
     if zero_point is not None and zero_point.value != 0 and m.out.packed:
         ratio = f"{ratio} + {zero}"
@@ -94,7 +98,7 @@ def _quantize(
 def _broadcasting(e: Editor, node: Node) -> None:
     """A scale per channel becomes one that broadcasts: Q and DQ are plain elementwise."""
     x = e.types[node.inputs[0]]
-    kept = {k: v for k, v in node.attrs.items() if k in ("saturate", "precision")}
+    kept = {k: v for k, v in node.attrs.items() if k in ("saturate", "precision", ATTRIBUTE)}
     axis = node.attrs.get("axis", 1) % max(1, len(x.shape))
     block = node.attrs.get("block_size", 0)
     if block:
@@ -188,7 +192,7 @@ def _relay_quantise(s: Site, to: bool) -> str | None:
     stored, real = (s.out, s.type(0)) if to else (s.type(0), s.out)
     if str(stored.dtype) not in STORED or str(real.dtype) != "float32":
         return None
-    if len(s.type(1).shape) > 1 or str(s.type(1).dtype) != "float32":
+    if len(s.type(1).shape) > 1 or str(s.type(1).dtype) != "float32" or ATTRIBUTE in s.node.attrs:
         return None
     axis = s.axis(1) if s.type(1).elements > 1 else -1
     op = "qnn.quantize" if to else "qnn.dequantize"
@@ -226,6 +230,7 @@ elementwise(
     "DequantizeLinear",
     _dequantize,
     *(Trait.QUANTISE, Trait.DEQUANTISER),
+    reads=(0,),
     canonical=_broadcasting,
     checks=(_fits,),
     resolve=_float_zero_point,
@@ -235,6 +240,7 @@ elementwise(
     "QuantizeLinear",
     _quantize,
     *(Trait.QUANTISE, Trait.QUANTISER),
+    stores=1,
     canonical=_broadcasting,
     checks=(_fits,),
     resolve=_float_zero_point,

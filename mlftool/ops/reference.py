@@ -13,7 +13,8 @@ from onnx.reference import ReferenceEvaluator
 
 from mlftool.ir import dtype
 from mlftool.ir.graph import Array, Node, TensorType
-from mlftool.ops.base import Trait, is_a, known
+from mlftool.ir.rounding import ATTRIBUTE
+from mlftool.ops.base import Trait, is_a, known, record
 
 # Operators whose old opsets have no implementation, or a wrong one: as what they are evaluated, and
 # the first opset in which that is right. Batches are not normalised by their own mean before 14.
@@ -51,11 +52,14 @@ def evaluate_proto(
 
 def knows(node: Node) -> bool:
     """Whether `evaluate` computes the operator as the standard's tests and onnxruntime do."""
-    return "." not in node.op and not is_a(node, Trait.KEPT)
+    own = "." in node.op and record(node).constant is None
+    return not (own or is_a(node, Trait.KEPT) or ATTRIBUTE in node.attrs)
 
 
 def evaluate(node: Node, inputs: Sequence[Array | None]) -> Array:
     """The first output of one of our nodes, in the newest spelling of its operator."""
+    if "." in node.op and (value := record(node).constant):
+        return value(inputs, node.attrs, onnx.defs.onnx_opset_version())
     attrs = {k: v for k, v in node.attrs.items() if not k.startswith("mlf.")}
     if is_a(node, Trait.QUANTISE):
         if inputs[1] is not None and sum(n > 1 for n in inputs[1].shape) > 1:

@@ -13,7 +13,7 @@ import numpy as np
 
 from mlftool.ir.edit import Editor
 from mlftool.ir.graph import Array, Graph, Node
-from mlftool.ops import Trait, is_a
+from mlftool.ops import Trait, is_a, record
 from mlftool.ops.reference import evaluate, knows
 from mlftool.ops.scalar import MOST_READS, operand_kind, reads
 from mlftool.passes.order import rewrite
@@ -55,7 +55,7 @@ def fuse_chains(graph: Graph) -> Graph:
             producer = e.producer(name)
             if producer is None or not _is_elementwise(producer):
                 continue
-            if is_a(_nodes(producer)[-1], Trait.QUANTISER):
+            if record(_nodes(producer)[-1]).stores is not None:
                 continue  # a quantised value is the cheap thing to store
             again = is_a(producer, Trait.DEQUANTISER) and not producer.body
             private = e.only_user(name) is at

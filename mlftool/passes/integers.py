@@ -21,6 +21,7 @@ import numpy as np
 from mlftool.ir.dtype import DType
 from mlftool.ir.edit import Editor
 from mlftool.ir.graph import Array, Graph, Node, TensorType
+from mlftool.ir.rounding import Rounding
 from mlftool.ops.base import OPS, Contracts, Layout, Trait, contracts, is_a, record
 from mlftool.passes.order import rewrite
 from mlftool.passes.qdq import per_tensor
@@ -141,7 +142,8 @@ def _stored_by(e: Editor, core: Node) -> tuple[tuple[Node, ...], Node] | None:
             return None
         if is_a(user, Trait.QUANTISER):
             row = e.types[user.outputs[0]].dtype
-            fits = per_tensor(e, user) and len(user.inputs) > 2 and not row.packed
+            plain = per_tensor(e, user) and Rounding.of(user) is Rounding.EVEN
+            fits = plain and len(user.inputs) > 2 and not row.packed
             return (tuple(chain), user) if fits and _is_stored(row, 16) else None
         if _limits(e, user) is None:
             return None

@@ -15,6 +15,7 @@ import numpy as np
 
 from mlftool.ir.edit import Editor
 from mlftool.ir.graph import Array, Graph, Node, TensorType
+from mlftool.ir.rounding import Rounding
 from mlftool.ops import Trait, is_a, record
 from mlftool.passes.order import rewrite
 
@@ -83,6 +84,8 @@ def _padding(e: Editor, pad: Node, fill: int, by: Node) -> Array | None:
     front of a DequantizeLinear, no value of the quantised type."""
     name = pad.inputs[fill] if len(pad.inputs) > fill else ""
     stores = is_a(by, Trait.QUANTISER)
+    if stores and Rounding.of(by) is not Rounding.EVEN:
+        return None
     if (name and name not in e.consts) or (len(by.inputs) < 3 and stores):
         return None
     value = e.consts[name].reshape(()) if name else np.zeros((), np.float32)

@@ -9,7 +9,7 @@ import pytest
 from crt_build import ROOT, SANITIZE, WARNINGS
 
 
-@pytest.mark.parametrize("name", ["requantize", "means"])
+@pytest.mark.parametrize("name", ["requantize", "means", "multiply_add"])
 def test_integers_are_exact(name: str, tmp_path: Path) -> None:
     program = tmp_path / name
     command = ["gcc", "-std=c99", "-O2", "-ffp-contract=off", *WARNINGS, *SANITIZE]
