@@ -49,7 +49,7 @@ CODES: dict[str, str] = {
     "MLF0122": "A manifest, or the file generated from it, is in no Bazel workspace or in another.",
     "MLF0123": "The label of a board is in no package of the workspace.",
     "MLF0201": "The model file cannot be read.",
-    "MLF0202": "The model file is not an ONNX model, or too large to be one.",
+    "MLF0202": "The file is not an ONNX or TensorFlow Lite model, or too large to be one.",
     "MLF0203": "External data of the model are missing, misplaced, linked or do not fit.",
     "MLF0204": "The model's opset is missing, too old or newer than the installed onnx.",
     "MLF0205": "A tensor has an element type or kind that is not supported.",

@@ -15,7 +15,7 @@ EXPLANATIONS: Mapping[str, Explanation] = {
         command="mlftool compile missing.onnx -o out.tar",
     ),
     "MLF0202": Explanation(
-        "The content is not an ONNX model: another format under this name, a download that broke "
+        "The content is no model: another format under this name, a download that broke "
         "off, or the pointer that Git LFS leaves. Protocol buffers end at 2 GB.",
         "Look at the file with `file` and `ls -l`; export the model again.",
         command="mlftool compile notes.onnx -o out.tar",

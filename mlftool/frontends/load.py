@@ -14,6 +14,7 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 
 from mlftool.errors import MlfError, Problem
 from mlftool.files import INSIDE, MAX_BYTES, FileError, read_file
+from mlftool.frontends.tflite import model as tflite
 from mlftool.importer.protos import bad_text
 
 # Why nothing beside the model is read, and what to do then.
@@ -21,6 +22,7 @@ NO_FILE = (
     "lies beside a file, and this model is none",
     "give the model's file, or declare the data file (--data FILE)",
 )
+EMPTY = "it is empty"
 UNDECLARED = ("is not declared", "list the file in `data` (--data FILE)")
 
 
@@ -52,10 +54,10 @@ def load_hashed(
         given, model = model, ModelProto()
         model.CopyFrom(given)
     if not model.HasField("graph") or not model.graph.output:
-        raise _error(path, "is not an ONNX model: it holds no graph with outputs")
+        raise _no_model(path, "it holds no graph with outputs" if data else EMPTY)
     text = bad_text(model)
     if text:
-        raise _error(path, f"is not an ONNX model: {text} is not UTF-8")
+        raise _no_model(path, f"{text} is not UTF-8")
     beside = NO_FILE if not on_disk else UNDECLARED if only_declared else None
     external = _External(path, data_files, beside)
     external.load(model)
@@ -100,11 +102,7 @@ def _parsed(data: bytes, path: Path) -> ModelProto:
     try:
         return onnx.load_model_from_string(data)
     except (DecodeError, ValueError):
-        raise _error(
-            path,
-            "is not an ONNX model: its bytes do not parse",
-            "is the download complete, and not a Git LFS pointer or an archive?",
-        ) from None
+        raise _no_model(path, "its bytes do not parse", tflite.DOWNLOAD) from None
 
 
 def tensors(model: ModelProto) -> Iterator[TensorProto]:
@@ -218,5 +216,10 @@ def _number(keys: Mapping[str, str], key: str, default: int) -> int:
     return int(text)
 
 
-def _error(path: Path, message: str, help: str = "") -> MlfError:
-    return MlfError(Problem("MLF0202", message, str(path), help=help))
+def _no_model(path: Path, why: str, help: str = "") -> MlfError:
+    """The error of bytes that are no ONNX model, in the words of the format that the name says."""
+    text = f"is not an ONNX model: {why}"
+    if path.suffix.lower() == tflite.SUFFIX:  # with its mark, they would not have come here
+        help = tflite.DOWNLOAD
+        text = tflite.NO_MODEL + (why if why == EMPTY else tflite.NO_MARK)
+    return MlfError(Problem("MLF0202", text, str(path), help=help))

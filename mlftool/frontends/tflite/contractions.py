@@ -14,7 +14,7 @@ import numpy as np
 
 from mlftool.frontends.tflite.arithmetic import rescale
 from mlftool.frontends.tflite.model import Tensor
-from mlftool.frontends.tflite.site import RefusedError, Site, kind_of, operator
+from mlftool.frontends.tflite.site import RefusedError, Site, kind_of, operator, same_floats
 from mlftool.ir import dtype
 from mlftool.ir.graph import Array, TensorType
 from mlftool.ir.rounding import ATTRIBUTE, Rounding
@@ -169,6 +169,8 @@ def convolved(s: Site, weights: Array, group: int, *, wide_only: bool = False) -
         weights_of(s, 1, weights.shape[0])
         bias = biases(s, 2, weights.shape[0])
         q = Quantities(weights, bias, rounding(s, bias, wide_only=wide_only))
+    else:
+        same_floats(s, 1, 2)
     x, y = s.turned(s.name(0), FIRST), s.y().type
     shape = tuple(y.shape[p] for p in FIRST)
     attrs = {**attrs, "group": group}
@@ -240,6 +242,7 @@ def transpose_conv(s: Site) -> None:
     made = TensorType(y.type.dtype, tuple(y.type.shape[p] for p in FIRST))
     out_, turned_x = s.draft.fresh(f"{s.label}.nchw", made), s.turned(s.name(2), FIRST)
     if row == "float32":
+        same_floats(s, 1, 3)
         parts = [turned_x, s.const(turned, what="weights")]
         parts += [] if bias is None else [s.const(bias, what="bias")]
         s.add("ConvTranspose", parts, out_, attrs)
@@ -267,6 +270,8 @@ def fully_connected(s: Site) -> None:
     rows = x.type.elements // max(1, depth)
     fits = rows * depth == x.type.elements and rows * oc == y.type.elements
     s.expect(fits, f"weights {s.x(1).type} for {x.type} and {y.type}")
+    if row == "float32":
+        same_floats(s, 1, 2)
     flat = s.reshaped(s.name(0), (rows, depth))
     bias = biases(s, 2, oc)
     if s.x(1).data is None:
@@ -316,6 +321,8 @@ def _computed_weights(s: Site, flat: str, shape: tuple[int, int], bias: Array | 
 @operator("BATCH_MATMUL")
 def batch_matmul(s: Site) -> None:
     a, b, y, row = s.x(0), s.x(1), s.y(), kind_of(s)
+    if row == "float32":
+        same_floats(s, 1)
     s.expect(a.type.dtype == b.type.dtype == y.type.dtype, f"{a.type} by {b.type} to {y.type}")
     s.expect(min(len(a.type.shape), len(b.type.shape)) >= 2, f"{a.type} by {b.type}")
     names = [s.name(0), s.name(1)]

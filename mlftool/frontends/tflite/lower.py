@@ -7,14 +7,25 @@ the model after its own, and goes out as an output: `<name>` and `<name>_next`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
 
 import numpy as np
 
 from mlftool.errors import MlfError, Problem
+from mlftool.frontends.tflite.agreement import mixed
 from mlftool.frontends.tflite.model import Model, Operator, Subgraph, Tensor
-from mlftool.frontends.tflite.site import MEMORY, RULES, Draft, Key, RefusedError, Site, sound
+from mlftool.frontends.tflite.site import (
+    MEMORY,
+    RULES,
+    Draft,
+    Key,
+    RefusedError,
+    Site,
+    SpoiledError,
+    sound,
+)
 from mlftool.ir import dtype
 from mlftool.ir.graph import Array, Graph, Node, State, TensorType
 
@@ -26,6 +37,8 @@ FAMILIES = (
 for _family in FAMILIES:
     import_module(f"mlftool.frontends.tflite.{_family}")
 
+# What works for what has no rule here: the converter writes it in floats, or as other operators.
+OTHERWISE = "try it as ONNX: python -m tf2onnx.convert --tflite m.tflite --output m.onnx"
 MOST_CALLS = 256  # of subgraphs, which may call others several times
 # What a condition may be; the first is what an operator takes.
 FLAGS = (TensorType(dtype.bool_, ()), TensorType(dtype.bool_, (1,)))
@@ -125,17 +138,25 @@ class _Walk:
             draft.values_in[place] = draft.values[place]
 
     def operators(self, draft: Draft) -> None:
-        spoiled: set[int] = set()
+        """All of them, those after one that is refused, too: of its outputs the types are known."""
+        spoiled = draft.spoiled
         for k, node in enumerate(draft.graph.operators):
             where = self.label(draft, k, node)
             missing = self.missing(draft, node) - spoiled
-            if any(i in spoiled for i in node.inputs) or missing:
-                if missing:
-                    self.problem("MLF0207", f"reads {self.named(draft, missing)}", where)
+            if missing:
+                self.problem("MLF0207", f"reads {self.named(draft, missing)}", where)
+            if missing or not self.operator(draft, node, where):
                 spoiled |= set(node.outputs)
-                continue
-            if not self.operator(draft, node, where):
+                self.pretend(draft, node)
+            elif any(i in spoiled for i in node.inputs):
                 spoiled |= set(node.outputs)
+
+    def pretend(self, draft: Draft, node: Operator) -> None:
+        """Names for outputs of an operator that is refused."""
+        for place in node.outputs:
+            if place not in draft.values:
+                with suppress(RefusedError):
+                    self.promise(draft, place)
 
     def label(self, draft: Draft, k: int, node: Operator) -> str:
         names = [draft.graph.tensors[o].name for o in node.outputs]
@@ -172,7 +193,7 @@ class _Walk:
         rule = RULES.get(node.kind)
         if rule is None:
             text = "the operator is not supported"
-            self.problem("MLF0301", text, where, "docs/tflite.md lists those that are")
+            self.problem("MLF0301", text, where, OTHERWISE)
             return False
         try:
             for o in node.outputs:
@@ -180,9 +201,14 @@ class _Walk:
             label = next((draft.graph.tensors[o].name for o in node.outputs), "") or node.kind
             before = len(draft.nodes)
             rule(Site(draft, self.model, node, label, self))
+            differ = mixed(draft.nodes[before:], draft.types)
+            if differ:
+                raise RefusedError(f"{differ}; supported: tensors of one type")
             draft.fold(before)
+        except SpoiledError:
+            return False
         except RefusedError as refused:
-            self.problem("MLF0302", str(refused), where, refused.help)
+            self.problem("MLF0302", str(refused), where, refused.help or OTHERWISE)
             return False
         return True
 

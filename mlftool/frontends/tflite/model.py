@@ -8,6 +8,10 @@ from dataclasses import dataclass, field
 from mlftool.ir.graph import Array, TensorType
 
 MAGIC = b"TFL3"  # bytes 4 to 7 of a file
+SUFFIX = ".tflite"
+NO_MODEL = "is not a TensorFlow Lite model: "
+NO_MARK = "its bytes 4 to 7 are not TFL3"
+DOWNLOAD = "is the download complete, and not a Git LFS pointer or an archive?"
 
 
 def is_tflite(data: bytes) -> bool:

@@ -20,6 +20,9 @@ import numpy as np
 
 from mlftool.errors import ENVIRONMENT, MlfError, Problem
 from mlftool.frontends.tflite.model import (
+    DOWNLOAD,
+    NO_MARK,
+    NO_MODEL,
     Model,
     Operator,
     Option,
@@ -82,9 +85,7 @@ def read(data: bytes, file: str) -> Model:
         text = str(error)
     except BROKEN:
         text = "an offset points outside the file"
-    message = f"is not a TensorFlow Lite model: {text}"
-    help = "is the download complete, and not a Git LFS pointer or an archive?"
-    raise MlfError(Problem("MLF0202", message, file, help=help)) from None
+    raise MlfError(Problem("MLF0202", NO_MODEL + text, file, help=DOWNLOAD)) from None
 
 
 class _Reader:
@@ -124,7 +125,7 @@ class _Reader:
 
     def model(self) -> Model:
         if len(self.data) < 16 or not is_tflite(self.data):
-            raise MalformedError("its first bytes are not TFL3")
+            raise MalformedError(NO_MARK)
         root = self.tables.Model.GetRootAs(self.data, 0)
         if root.Version() != VERSION:
             raise MalformedError(f"version {root.Version()} of the format; expected {VERSION}")

@@ -11,7 +11,7 @@ from mlftool.frontends.tflite.contractions import biases, rank
 from mlftool.frontends.tflite.custom import options
 from mlftool.frontends.tflite.model import Tensor
 from mlftool.frontends.tflite.movement import alike
-from mlftool.frontends.tflite.site import Site, away, kind_of, operator
+from mlftool.frontends.tflite.site import Site, away, kind_of, operator, same_floats
 from mlftool.ir.graph import Array, TensorType
 from mlftool.ir.rounding import Rounding
 
@@ -73,11 +73,9 @@ def svdf(s: Site) -> None:
 def _float_svdf(s: Site, wf: Array, wt: Array, ranks: int) -> None:
     """The same of floats, whose fused activation counts."""
     y = s.y()
-    floats = {t.type.dtype.name for t in (s.x(1), s.x(2), s.x(4), y)}
-    s.expect(floats == {"float32"}, "floats with weights or a state of another type")
+    same_floats(s, 1, 2, 3, 4)
     bias = biases(s, 3, y.type.shape[1])
     bias = np.zeros(y.type.shape[1], np.float32) if bias is None else bias
-    s.expect(bias.dtype == np.float32, f"a bias of {bias.dtype}; supported: float32")
     names = [s.name(0), *(s.const(v) for v in (wf, wt, bias)), s.name(4)]
     made = s.add("mlf.Svdf", names, y.type, {"rank": ranks}, more=(changed(s, 4),))
     s.within(made, s.out())
@@ -107,6 +105,7 @@ def lstm(s: Site) -> None:
     b = np.stack([s.known(i, "biases").reshape(-1) for i in range(12, 16)])
     s.expect(b.shape == (GATES, hidden), "a bias that does not fit")
     if row == "float32":
+        same_floats(s, *range(1, 9), *range(12, 16), 18, 19)
         _float_lstm(s, w, r, b, major)
     else:
         _fixed_lstm(s, w, r, b, major)

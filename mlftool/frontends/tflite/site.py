@@ -37,6 +37,10 @@ class RefusedError(Exception):
         self.help = help
 
 
+class SpoiledError(RefusedError):
+    """What cannot be judged, since an operator before it is refused."""
+
+
 def operator(*kinds: str, memory: Iterable[int] = ()) -> Callable[[Rule], Rule]:
     """Register the function below as the rule of these operators. Inputs `memory` hold nothing:
     they only say how much memory it needs."""
@@ -68,6 +72,7 @@ class Draft:
     resources: dict[Key, str] = field(default_factory=dict)
     starts: dict[Key, Array] = field(default_factory=dict)
     filled: dict[Key, Array] = field(default_factory=dict)  # where nothing has assigned one
+    spoiled: set[int] = field(default_factory=set)  # tensors of which no value is to be had
     once: bool = False  # it runs at the first call only
 
     def copied(self, name: str, hint: str) -> str:
@@ -187,6 +192,8 @@ class Site:
     def known(self, i: int, what: str) -> Array:
         """Input `i`, which must be constant. Raises RefusedError, naming it `what`."""
         data = self.x(i).data
+        if data is None and self.node.inputs[i] in self.draft.spoiled:
+            raise SpoiledError(what)
         if data is None:
             raise RefusedError(f"{what} that are computed at run time; supported: constants")
         return data
@@ -333,3 +340,18 @@ def kind_of(s: Site, *, also: frozenset[str] = frozenset(), tensor: Tensor | Non
     if row not in known:
         raise RefusedError(f"{row}; supported: {', '.join(sorted(known))}")
     return row
+
+
+HYBRID = (
+    "convert without optimizations; or with a representative_dataset, to int8; or with "
+    "target_spec.supported_types = [tf.float16]"
+)
+
+
+def same_floats(s: Site, *inputs: int) -> None:
+    """Raises RefusedError unless these inputs, where there are any, are float32 as x is."""
+    for tensor in (s.x(i) for i in inputs if s.has(i)):
+        if tensor.type.dtype.name in ("int8", "uint8"):
+            text = f"float32 with weights of {tensor.type.dtype}, quantised while it runs"
+            raise RefusedError(f"{text} (dynamic range); supported: one type", HYBRID)
+        s.expect(tensor.type.dtype.name == "float32", f"float32 with a tensor {tensor.type}")

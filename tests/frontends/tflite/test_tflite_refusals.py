@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -26,8 +26,17 @@ def refused(data: bytes) -> MlfError:
 
 
 def test_all_reasons_at_once() -> None:
-    problems = refused(chain(["EXP", "TILE", "SIN", "MyOperator"])).problems
-    assert [p.code for p in problems] == ["MLF0301"]  # SIN and what follows read what TILE made
+    """Those of operators that read what a refused one made, too, but none that follows from it."""
+    problems = refused(chain(["EXP", "TILE", "SIN", "RESHAPE", "MyOperator", "FILL"])).problems
+    assert [(p.code, p.path) for p in problems] == [
+        ("MLF0301", "operator 1 TILE 't2'"),
+        ("MLF0301", "operator 4 MyOperator 't5'"),
+        ("MLF0302", "operator 5 FILL 't6'"),
+    ]
+    tensors = [floats("x", 1, 4), floats("w", 2, 4), floats("made", 2, 4), floats("y", 1, 2)]
+    ops = [Op("TILE", (1,), (2,)), Op("FULLY_CONNECTED", (0, 2), (3,), "FullyConnectedOptions")]
+    problems = refused(model(Sub(tensors, ops, (0, 1), (3,)))).problems
+    assert [p.path for p in problems] == ["operator 0 TILE 'made'"]
     tensors = [T(f"t{k}", (4,), "float32") for k in range(4)]
     ops = [Op(kind, (0,), (k + 1,)) for k, kind in enumerate(("TILE", "GELU", "MyOperator"))]
     problems = refused(model(Sub(tensors, ops, (0,), (1, 2, 3)))).problems
@@ -87,6 +96,44 @@ def bytes_(name: str, *shape: int, **more: object) -> T:
 )  # fmt: skip
 def test_what_is_said(data: bytes, said: str) -> None:
     assert said in str(refused(data))
+
+
+IMAGE = (1, 4, 4, 2)
+# Of each contraction the shapes of x, weights and y, its options and what its inputs are.
+CONTRACTIONS: dict[str, tuple[Sequence[Sequence[int]], str, tuple[int, ...]]] = {
+    "CONV_2D": ((IMAGE, (2, 1, 1, 2), IMAGE), "Conv2DOptions", (0, 1, 2)),
+    "DEPTHWISE_CONV_2D": ((IMAGE, (1, 1, 1, 2), IMAGE), "DepthwiseConv2DOptions", (0, 1, 2)),
+    "TRANSPOSE_CONV": ((IMAGE, (2, 1, 1, 2), IMAGE), "TransposeConvOptions", (4, 1, 0, 2)),
+    "FULLY_CONNECTED": (((1, 4), (2, 4), (1, 2)), "FullyConnectedOptions", (0, 1, 2)),
+    "BATCH_MATMUL": (((3, 4), (4, 2), (3, 2)), "BatchMatMulOptions", (0, 1)),
+}
+
+
+def layer(kind: str, weights: str, bias: str = "float32") -> bytes:
+    """A contraction of floats whose constants have these types."""
+    (x, w, y), table, places = CONTRACTIONS[kind]
+    options = {"StrideW": 1, "StrideH": 1} if "CONV" in kind else {}
+    tensors = [
+        floats("x", *x),
+        T("w", w, weights, data=np.ones(w), **({} if weights[0] == "f" else {"scale": 0.1})),
+        T("b", (2,), bias, data=np.ones(2)),
+        floats("y", *y),
+        T("shape", (len(y),), "int32", data=np.array(y)),
+    ]
+    return model(Sub(tensors, [Op(kind, places, (3,), table, options)], (0,), (3,)))
+
+
+@pytest.mark.parametrize("kind", CONTRACTIONS)
+def test_weights_that_are_quantised_while_the_model_runs(kind: str) -> None:
+    """Dynamic range: the integers would be taken for the weights."""
+    assert imported(TFLite(layer(kind, "float32")), "m")
+    said = str(refused(layer(kind, "int8")))
+    assert "float32 with weights of int8, quantised while it runs (dynamic range)" in said
+    assert "representative_dataset" in said
+    for wrong in ("int16", "int32", "float16"):
+        assert "float32 with a tensor" in str(refused(layer(kind, wrong)))
+    if kind != "BATCH_MATMUL":
+        assert "float32 with a tensor" in str(refused(layer(kind, "float32", "int32")))
 
 
 def test_misplaced_tensors() -> None:
@@ -168,6 +215,37 @@ def test_damaged_files_are_refused_or_taken_whole() -> None:
 def test_what_is_no_model(change: Callable[[bytes], bytes]) -> None:
     data = change(built()[0])
     assert "is not a TensorFlow Lite model" in str(refused(data))
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "said"),
+    [
+        ("m.tflite", b"", "is not a TensorFlow Lite model: it is empty"),
+        (
+            "m.tflite",
+            b"version https",
+            "is not a TensorFlow Lite model: its bytes 4 to 7 are not TFL3",
+        ),
+        ("m.tflite", b"\x08\x01", "is not a TensorFlow Lite model: its bytes 4 to 7 are not TFL3"),
+        ("m.onnx", b"", "is not an ONNX model: it is empty"),
+        ("m.onnx", b"\0\0\0\0TFL3", "is not a TensorFlow Lite model: "),
+    ],
+)
+@pytest.mark.parametrize("command", ["compile", "check", "profile"])
+def test_the_name_says_what_a_file_is_not(
+    command: str,
+    name: str,
+    data: bytes,
+    said: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Without the mark of a format, its suffix is what the user meant."""
+    (tmp_path / name).write_bytes(data)
+    more = ["-o", str(tmp_path / "m.tar")] if command == "compile" else []
+    assert main([command, str(tmp_path / name), *more]) == BAD_INPUT
+    assert f"{name}: error[MLF0202]: {said}" in capsys.readouterr().err
+    assert not (tmp_path / "m.tar").exists()
 
 
 def test_another_version() -> None:
