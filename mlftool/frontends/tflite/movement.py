@@ -333,6 +333,19 @@ def broadcast_to(s: Site) -> None:
     s.add("Expand", (s.name(), shape), s.out())
 
 
+@operator("TILE")
+def tile(s: Site) -> None:
+    """Inputs are x and how often each axis is repeated."""
+    x, y = s.x(), s.y()
+    alike(s, x)
+    times = s.known(1, "repetitions").astype(np.int64).reshape(-1)
+    fits = times.size == len(x.type.shape) and bool(np.all(times >= 0))
+    s.expect(fits, f"{times.size} repetitions of {x.type}, or negative ones")
+    made = tuple(int(n) for n in np.array(x.type.shape, np.int64) * times)
+    s.expect(made == y.type.shape, f"an output {y.type}; expected {list(made)}")
+    s.add("Tile", (s.name(), s.const(times)), s.out())
+
+
 @operator("SHAPE")
 def shape(s: Site) -> None:
     made = np.array(s.x().type.shape, s.y().type.dtype.numpy)

@@ -1,0 +1,57 @@
+"""Operators that TensorFlow Lite has and TensorFlow Lite Micro has not, against numpy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tfl_cases import Case, feeds, ints, like, merged, q
+
+from mlftool.compile import ModuleSpec, compile_modules
+from mlftool.errors import MlfError
+from mlftool.frontends.models import TFLite
+from mlftool.runtime.host import load_host
+
+SHAPE = (2, 3, 4)
+CONDITIONS = (SHAPE, (2,), (1,), ())
+TIMES = ((1, 2, 3), (2, 1, 1), (3, 1, 2))
+ROWS = ("float32", "int8", "int16")
+
+
+def results(cases: list[Case]) -> tuple[list[np.ndarray], list[list[np.ndarray]]]:
+    """What one module gives for all, and what it was given."""
+    run = load_host(compile_modules([ModuleSpec(TFLite(merged(cases)), "m")]), optimise="-O0")
+    given = [feeds(np.random.default_rng(k), [case]) for k, case in enumerate(cases)]
+    names = (t.name for t in run.interface.inputs)
+    made = run(dict(zip(names, (x for each in given for x in each), strict=True)))
+    return [np.asarray(y) for y in made.values()], given
+
+
+def test_select_and_tile() -> None:
+    rng = np.random.default_rng(0)
+    some = [q(rng, SHAPE, row) for row in ROWS]
+    selects = [
+        Case("SELECT", [like(x, c, type="bool", scale=None), x, x], [x])
+        for x in some
+        for c in CONDITIONS
+    ]
+    tiles = [
+        Case("TILE", [x, ints(times)], [like(x, np.multiply(SHAPE, times))])
+        for x in some
+        for times in TIMES
+    ]
+    made, given = results([*selects, *tiles])
+    for y, (flags, a, b) in zip(made, given[: len(selects)], strict=False):
+        rows = (
+            flags if flags.shape == SHAPE else flags.reshape(*flags.shape, *(1,) * (3 - flags.ndim))
+        )
+        np.testing.assert_array_equal(y, np.where(rows, a, b))
+    for k, (y, (x,)) in enumerate(zip(made[len(selects) :], given[len(selects) :], strict=True)):
+        np.testing.assert_array_equal(y, np.tile(x, TIMES[k % len(TIMES)]))
+
+
+@pytest.mark.parametrize("flags", [(3,), (2, 3), (4,)])
+def test_conditions_that_do_not_fit(flags: tuple[int, ...]) -> None:
+    x = q(np.random.default_rng(0), SHAPE, "int8")
+    case = Case("SELECT", [like(x, flags, type="bool", scale=None), x, x], [x])
+    with pytest.raises(MlfError, match="for int8"):
+        compile_modules([ModuleSpec(TFLite(merged([case])), "m")])
