@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import shlex
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -17,8 +18,7 @@ from typing import TYPE_CHECKING, Any
 from mlftool.errors import BAD_INPUT, CHECK_FAILED, ENVIRONMENT, MlfError, Problem
 from mlftool.files import read_plain
 from mlftool.manifest import Limits, Manifest, Model, UserTarget
-from mlftool.manifest.bazel import has_budget
-from mlftool.manifest.entries import Entry, executor_options
+from mlftool.manifest.entries import Entry, executor_options, has_budget, ram_goal
 from mlftool.manifest.quantize import cost_target
 from mlftool.stamps import Stamp, compiler_digest
 
@@ -39,6 +39,7 @@ class Memory:
     output_bytes: int
     constants_bytes: int
     workspace_io: bool = False  # inputs and outputs are in the workspace
+    in_bands: tuple[str, ...] = ()  # runs of layers that are computed in bands of rows
 
     @property
     def ram_bytes(self) -> int:
@@ -267,6 +268,7 @@ def spec_of(manifest: Manifest, entry: Entry, name: str, executor: str) -> Modul
         data_files=tuple(map(manifest.locate, model.data_files)),
         tuning=manifest.locate(model.tuning) if model.tuning else None,
         backend_files=tuple(manifest.locate(f) for f in model.backend_files),
+        ram_goal=ram_goal(manifest, model, entry.target),
         **executor_options(model, executor),
     )
 
@@ -288,6 +290,8 @@ def _in_manifest(manifest: Manifest, entry: Entry, problem: Problem) -> Problem:
 
 
 def _memory(manifest: Manifest, bundle: Bundle, name: str, executor: str) -> Memory:
+    from mlftool.describe import bands_of
+
     module = manifest.models[name].module_name
     file = next(
         n
@@ -302,6 +306,7 @@ def _memory(manifest: Manifest, bundle: Bundle, name: str, executor: str) -> Mem
         sum(tensor["size_bytes"] for tensor in facts["outputs"]),
         facts["constants_bytes"],
         bool(facts["workspace_io"]),
+        bands_of(facts),
     )
 
 
@@ -329,6 +334,8 @@ def _check_vectors(manifest: Manifest, entry: Entry, bundle: Bundle) -> None:
 
 def _over_limits(manifest: Manifest, entry: Entry, memory: Sequence[Memory]) -> Iterator[Over]:
     """On a board each model against its budget, and all of them together against the board."""
+    models = [manifest.models[name] for name in entry.models]
+    searched = any(ram_goal(manifest, m, entry.target) is not None for m in models)
     limits: list[tuple[dict[str, str], Limits | UserTarget, Sequence[Memory]]] = [
         (*_budget(manifest, name, entry.target), (needed,))
         for name, needed in zip(entry.models, memory, strict=True)
@@ -341,11 +348,12 @@ def _over_limits(manifest: Manifest, entry: Entry, memory: Sequence[Memory]) -> 
         ram, constants = sum(m.ram_bytes for m in modules), sum(m.constants_bytes for m in modules)
         work = sum(m.workspace_bytes for m in modules)
         if limit.ram is not None and ram > limit.ram:
-            got = f"{ram} bytes ({work} working memory, {ram - work} inputs and outputs)"
-            yield Over(ram, _over(manifest, entry, paths["ram"], got, limit.ram))
+            least = ", the least found" if searched and len(modules) == 1 else ""
+            got = f"{ram} bytes{least} ({work} working memory, {ram - work} inputs and outputs)"
+            yield Over(ram, _over(manifest, entry, paths["ram"], got, limit.ram, "memmap"))
         if limit.flash is not None and constants > limit.flash:
             got = f"{constants} bytes of constants, before any code"
-            yield Over(constants, _over(manifest, entry, paths["flash"], got, limit.flash))
+            yield Over(constants, _over(manifest, entry, paths["flash"], got, limit.flash, "size"))
 
 
 def _budget(manifest: Manifest, name: str, target: str) -> tuple[dict[str, str], Limits]:
@@ -358,10 +366,15 @@ def _budget(manifest: Manifest, name: str, target: str) -> tuple[dict[str, str],
     return {"flash": f"{at}.{flash_key}", "ram": f"{at}.{ram_key}"}, Limits(flash=flash, ram=ram)
 
 
-def _over(manifest: Manifest, entry: Entry, path: str, got: str, limit: int) -> Problem:
+def _over(
+    manifest: Manifest, entry: Entry, path: str, got: str, limit: int, command: str
+) -> Problem:
+    """`command` shows what takes the memory."""
     line, column = manifest.place(path)
     message = f"{entry.output} is over this limit; got {got}, expected at most {limit} bytes"
-    return Problem("MLF0119", message, str(manifest.file), line, column, path)
+    words = ["mlftool", command, str(manifest.file), "--entry", entry.output.removesuffix(".tar")]
+    hint = f"{shlex.join(words)} shows what takes it"
+    return Problem("MLF0119", message, str(manifest.file), line, column, path, hint)
 
 
 def _write(bundle: Bundle, path: Path) -> bool:

@@ -35,7 +35,7 @@ from mlftool.module import Module, ModuleSpec
 from mlftool.options import FILES, OPTIONS, Choice, Option, unmet
 from mlftool.passes import PIPELINE, outputs
 from mlftool.passes.order import Pass, Rewrite, ordered, wanted
-from mlftool.plan.budget import budget_bytes, in_budget, in_patches
+from mlftool.plan.budget import budget_bytes, ends_bytes, fitted, in_budget, in_patches
 from mlftool.plan.lower import lower
 from mlftool.plan.patches import check_patches
 from mlftool.plan.program import Program
@@ -163,6 +163,8 @@ def _compile(spec: ModuleSpec, choose: Choose | None) -> Module:
         if not spec.workspace_io and OPTIONS["workspace_io"].understood_by(spec.executor):
             hint += "; workspace_io lets inputs and outputs share it"
         program = in_budget(program, most, lowered, file, hint)
+    elif spec.ram_goal is not None:
+        program = fitted(program, spec.ram_goal - ends_bytes(program), lowered)
     if spec.optimize == "size":
         program = share(program)
     clock.stage(f"lower for {target.name}: {program.memory.size_bytes} bytes of workspace", graph)

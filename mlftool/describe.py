@@ -32,7 +32,7 @@ from mlftool.mlf.records import (
 )
 from mlftool.module import Module
 from mlftool.objects import compile_objects
-from mlftool.ops import Trait, is_a
+from mlftool.ops import Trait, is_a, patches
 from mlftool.proof import certificate
 from mlftool.version import VERSION
 
@@ -214,6 +214,11 @@ def _offloaded(m: Module) -> dict[str, Any]:
     parts = [c.kernel.external for c in m.program.calls if c.kernel.external]
     devices = sorted({p.member for p in parts if p.device})
     return {"backends": m.report.to_json(), "devices": devices} if m.report else {}
+
+
+def bands_of(facts: Mapping[str, Any]) -> tuple[str, ...]:
+    """The runs of layers that a module computes in bands of rows; `facts` are of `_interface`."""
+    return tuple(n["name"] for n in facts["nodes"] if n["op"] == patches.NAME)
 
 
 def _interface(m: Module, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> bytes:

@@ -42,6 +42,7 @@ class ModuleSpec(CompilerOptions):
     cc: str = ""  # the compiler of a target of kind llvm; "" is the usual one
     backend_files: tuple[Path, ...] = ()  # Python files that define backends
     output_names: tuple[str, ...] = ()  # instead of the model's own
+    ram_goal: int | None = None  # as ram_budget, but the least plan found is taken if none fits
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mlftool.builder import Result, build, raise_problems
+from mlftool.cli.compile import in_bands
 from mlftool.cli.options import add_jobs
 from mlftool.cli.terminal import printed
 from mlftool.errors import MlfError, Problem, did_you_mean
@@ -82,7 +83,8 @@ class Progress:
         elif result.over:
             outcome += ", over its limits"
         memory = ", ".join(
-            f"{m.module}: {m.workspace_bytes} B workspace, {m.constants_bytes} B constants"
+            f"{m.module}: {m.workspace_bytes} B workspace{in_bands(m.in_bands)}, "
+            f"{m.constants_bytes} B constants"
             for m in result.memory
         )
         text = f"[{self._done}/{self._total}] {result.entry.output}: {outcome}"

@@ -6,7 +6,7 @@ import argparse
 import importlib
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -112,8 +112,16 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def in_bands(runs: Sequence[str]) -> str:
+    """What is said of runs of layers that are computed in bands of rows; "" if there are none."""
+    named = ", ".join(f"'{one_line(run)}'" for run in runs)
+    return f", {named} in bands of rows" if runs else ""
+
+
 def summary(args: argparse.Namespace, about: Mapping[str, Any]) -> str:
     """What was made, in five lines; `about` is the archive's description of the module."""
+    from mlftool.describe import bands_of
+
     ends = sum(t["size_bytes"] for t in (*about["inputs"], *about["outputs"]))
     peak = max(about["memory"]["pools"], key=lambda p: p["size_bytes"], default={"peak_node": ""})
     at = f", most of it at '{one_line(peak['peak_node'])}'" if peak["peak_node"] else ""
@@ -123,7 +131,7 @@ def summary(args: argparse.Namespace, about: Mapping[str, Any]) -> str:
             f"{one_line(made)}, executor {about['executor']}",
             f"  layers              {len(about['nodes']):,}, {about['macs']:,} multiplications",
             f"  weights             {_bytes(about['constants_bytes'])}",
-            f"  workspace           {_bytes(about['workspace_bytes'])}{at}",
+            f"  workspace           {_bytes(about['workspace_bytes'])}{at}{in_bands(bands_of(about))}",
             f"  inputs and outputs  {_bytes(ends)}",
         ]
     )

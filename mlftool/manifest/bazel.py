@@ -17,7 +17,13 @@ from pathlib import Path
 
 from mlftool.errors import MlfError, Problem
 from mlftool.manifest import Archive, Manifest, Model, load
-from mlftool.manifest.entries import executor_options, executors_of
+from mlftool.manifest.entries import (
+    base_target,
+    executor_options,
+    executors_of,
+    limit_of,
+    ram_goal,
+)
 from mlftool.manifest.quantize import cost_target
 from mlftool.options import OPTIONS
 from mlftool.runtime.boards import BOARDS
@@ -102,19 +108,6 @@ def variants(model: Model) -> Iterator[tuple[str, str, str]]:
             yield (target if i == 0 else f"{target}_{executor}"), target, executor
 
 
-def base_target(manifest: Manifest, target: str) -> str:
-    """The built-in target that `target` is, or is based on."""
-    own = manifest.targets.get(target)
-    return own.base if own else target
-
-
-def has_budget(manifest: Manifest, target: str) -> bool:
-    """Whether budgets hold on a target: a program of an operating system has no flash, and its
-    kernels' working memory is no board's."""
-    board = BOARDS.get(base_target(manifest, target))
-    return board is not None and not board.hosted
-
-
 def check_boards(manifest: Manifest, labels: Labels) -> None:
     """Raises MlfError for boards in folders of this workspace that are no packages: Bazel would
     not say where their labels come from. Whether a package has the board only Bazel can tell.
@@ -155,7 +148,7 @@ def model_calls(manifest: Manifest, model: Model, labels: Labels, prefix: str = 
             backend_files=[labels(path) for path in model.backend_files],
             backend_deps=[labels.absolute(label) for label in model.backend_deps],
             title=model.name,
-            **attributes(model, executor),
+            **attributes(manifest, model, target, executor),
             **for_bazel(model, labels),
             **for_tests(model),
             **checks(manifest, model, target, labels),
@@ -238,9 +231,11 @@ def values(model: Model) -> dict[str, str]:
     return {name: ",".join(map(repr, given)) for name, given in model.input_values.items()}
 
 
-def attributes(model: Model, executor: str) -> dict[str, object]:
-    """What the manifest says of the executor, as mlf_compile takes it."""
+def attributes(manifest: Manifest, model: Model, target: str, executor: str) -> dict[str, object]:
+    """What the manifest says of the compiler, as mlf_compile takes it."""
     asked = executor_options(model, executor)
+    if (goal := ram_goal(manifest, model, target)) is not None:
+        asked["ram_budget"] = str(goal)
     found = {n: asked[n] for n, o in OPTIONS.items() if n in asked and asked[n] != o.default}
     # Of three values None is the default; the rules have -1, 0 and 1.
     three = {n: int(value) for n, value in found.items() if OPTIONS[n].three_valued}
@@ -264,18 +259,15 @@ def for_tests(model: Model) -> dict[str, object]:
 
 def checks(manifest: Manifest, model: Model, target: str, labels: Labels) -> dict[str, object]:
     """What mlf_model is to check of a model on one target."""
-    test, own = model.test, manifest.targets.get(target)
+    test = model.test
     found: dict[str, object] = {}
     if test:
         found["vectors"] = labels(test.vectors)
         for name in ("absolute", "relative"):
             value = getattr(test, name)
             found[name] = "" if value is None else repr(value).removesuffix(".0")
-    for name in ("flash", "ram") if has_budget(manifest, target) else ():
-        limits = [getattr(own, name)] if own else []
-        limits += [model.budget.limit(target, name)[0]] if model.budget else []
-        known = [limit for limit in limits if limit is not None]
-        found[f"{name}_bytes"] = min(known) if known else None
+    for name in ("flash", "ram"):
+        found[f"{name}_bytes"] = limit_of(manifest, model, target, name)
     return found
 
 
@@ -297,7 +289,7 @@ def archive_calls(
             **source(model, labels, f":{model.name}/" if prefix else f"//{model.name}:"),
             tuning=labels(model.tuning) if model.tuning else None,
             backend_files=[labels(path) for path in model.backend_files],
-            **attributes(model, executor),
+            **attributes(manifest, model, archive.target, executor),
         )
         for model, executor in zip(models, executors_of(manifest, archive), strict=True)
     ]

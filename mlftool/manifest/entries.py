@@ -7,6 +7,7 @@ from typing import Any
 
 from mlftool.manifest.keys import Archive, Manifest, Model
 from mlftool.options import OPTIONS
+from mlftool.runtime.boards import BOARDS
 
 
 @dataclass(frozen=True)
@@ -52,3 +53,34 @@ def entries(manifest: Manifest) -> tuple[Entry, ...]:
         for a in manifest.archives.values()
     ]
     return tuple(single + several)
+
+
+def base_target(manifest: Manifest, target: str) -> str:
+    """The built-in target that `target` is, or is based on."""
+    own = manifest.targets.get(target)
+    return own.base if own else target
+
+
+def has_budget(manifest: Manifest, target: str) -> bool:
+    """Whether budgets hold on a target: a program of an operating system has no flash, and its
+    kernels' working memory is no board's."""
+    board = BOARDS.get(base_target(manifest, target))
+    return board is not None and not board.hosted
+
+
+def limit_of(manifest: Manifest, model: Model, target: str, name: str) -> int | None:
+    """The most `flash` or `ram` that a model may take on a target: its budget, or what is there."""
+    if not has_budget(manifest, target):
+        return None
+    own = manifest.targets.get(target)
+    limits = [getattr(own, name) if own else None]
+    limits += [model.budget.limit(target, name)[0] if model.budget else None]
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+def ram_goal(manifest: Manifest, model: Model, target: str) -> int | None:
+    """The RAM that the compiler is to look for a plan of; None where there is no limit, or keys of
+    the model say how it is planned."""
+    if model.tuning or model.ram_budget != OPTIONS["ram_budget"].default:
+        return None
+    return limit_of(manifest, model, target, "ram")

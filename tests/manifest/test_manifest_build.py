@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -361,19 +362,33 @@ def test_what_is_for_bazel_compiles_nothing_again(
     assert {p: p.stat().st_mtime_ns for p in stamps} == stamps
 
 
-def test_inputs_in_the_workspace_count_once(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A budget of just what is needed holds, and one byte less does not."""
+def test_a_budget_of_ram_is_a_search(tmp_path: Path, capsys: Captured) -> None:
+    """What the usual plan needs holds as it is; below it layers are computed in bands of rows, down
+    to the least, which the message of a lower budget says. Inputs in the workspace count once."""
     model = REPO / "examples" / "models" / "gesture_int8.onnx"
     (tmp_path / "g.onnx").write_bytes(model.read_bytes())
     text = "version: 1\nmodels:\n  g:\n    model: g.onnx\n    targets: cortex-m4\n"
     text += "    workspace_io: true\n    budget: {{ram: {}}}\n"
-    for budget, status in ((1024, 0), (1023, 1)):
+
+    def built(budget: int) -> tuple[int, dict[str, Any], str]:
         (tmp_path / "m.yaml").write_text(text.format(budget))
         words = ["build", str(tmp_path / "m.yaml"), "-o", str(tmp_path / "out"), "--json"]
-        assert main(words) == status
-        (entry,) = json.loads(capsys.readouterr().out)["entries"]
-        (module,) = entry["modules"]
+        status = main(words)
+        told = capsys.readouterr()
+        ((module,),) = (e["modules"] for e in json.loads(told.out)["entries"])
         assert module["workspace_io"]
-        assert module["ram_bytes"] == module["workspace_bytes"] == 1024
+        assert module["ram_bytes"] == module["workspace_bytes"]
+        return status, module, told.err
+
+    status, whole, _ = built(1024)
+    assert (status, whole["ram_bytes"], whole["in_bands"]) == (0, 1024, [])
+    status, banded, said = built(1023)
+    assert (status, banded["in_bands"]) == (0, ["stem_Conv to pool_MaxPool"])
+    assert banded["ram_bytes"] < 1023
+    assert "'stem_Conv to pool_MaxPool' in bands of rows" in said
+    status, least, said = built(16)
+    assert status == 1
+    assert f"got {least['ram_bytes']} bytes, the least found (" in said
+    assert f"help: mlftool memmap {tmp_path}/m.yaml --entry g/cortex-m4-aot shows what" in said
+    assert built(least["ram_bytes"])[0] == 0
+    assert built(least["ram_bytes"] - 1)[0] == 1

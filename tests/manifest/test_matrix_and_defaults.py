@@ -9,7 +9,7 @@ import pytest
 import yaml
 from shared import REPO
 
-from mlftool.builder import build
+from mlftool.builder import build, spec_of
 from mlftool.cli import main
 from mlftool.errors import MlfError
 from mlftool.manifest import Budget, Limits, load, schema
@@ -146,7 +146,7 @@ def test_a_limit_of_one_target_fails_there_only(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["check", str(manifest(DEFAULTS))]) == 1
-    (line,) = capsys.readouterr().err.splitlines()
+    line, _help = capsys.readouterr().err.splitlines()
     assert line.startswith("models.yaml:5:")
     assert "defaults.budget.targets.cortex-m0.ram: plain/cortex-m0-aot.tar is over" in line
     assert main(["check", "models.yaml", "--target", "cortex-m4"]) == 0
@@ -154,6 +154,25 @@ def test_a_limit_of_one_target_fails_there_only(
     calls = {c.split('target = "')[1].split('"')[0]: c for c in files.split("mlf_model(")[1:]}
     assert "ram_bytes = 1024" in calls["cortex-m0"]
     assert "ram_bytes = 10240" in calls["cortex-m4"]
+    assert 'ram_budget = "10240"' in calls["cortex-m4"]  # the compiler is to look for it, too
+
+
+def test_what_says_how_memory_is_planned_stays(folder: Path) -> None:
+    """A tuned model, and one with a RAM budget of its own, are compiled as they say."""
+    Path("t.json").write_text("{}")
+    text = (
+        HEAD
+        + """  tuned: {model: gesture_int8.onnx, targets: cortex-m4, budget: {ram: 1KiB}, tuning: t.json}
+  own: {model: gesture_int8.onnx, targets: cortex-m4, budget: {ram: 1KiB}, ram_budget: 2KiB}
+  host: {model: gesture_int8.onnx, budget: {ram: 1KiB}}
+"""
+    )
+    read = load(manifest(text))
+    files = packages(read, "//:models.yaml", "")
+    assert "ram_budget" not in files["tuned/BUILD.bazel"] + files["host/BUILD.bazel"]
+    assert 'ram_budget = "2KiB"' in files["own/BUILD.bazel"]
+    specs = [spec_of(read, e, e.name, "aot") for e in entries(read)]
+    assert [s.ram_goal for s in specs] == [None, None, None]
 
 
 def test_a_budget_for_a_strange_target(folder: Path) -> None:
