@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from onnx import NodeProto
 
+from mlftool.errors import nearest
 from mlftool.onnx_rules.protos import op_name, plain_attributes
 from mlftool.onnx_rules.scope import Next, Outcome, Refuse, Scope
 from mlftool.ops.base import Facts, Op, Trait, Types, known, shown
@@ -23,6 +24,18 @@ def facts(scope: Scope, node: NodeProto) -> Facts:
     values = [scope.consts.get(n) for n in node.input]
     first = next(filter(None, node.output))
     return Facts(op_name(node), attrs, types, values, scope.types[first])
+
+
+def worded(scope: Scope, node: NodeProto) -> Outcome:
+    """Refuse a word that an attribute cannot be: what it should mean is nobody's guess."""
+    record, attrs = known(op_name(node)), plain_attributes(node)
+    for name, words in record.words.items() if record else ():
+        if name in attrs and attrs[name] not in words:
+            text = f"attribute '{name}' is '{str(attrs[name])[:60]}'"
+            expected = f"expected one of {', '.join(words)}"
+            near = nearest(str(attrs[name]), words)
+            return Refuse("MLF0303", f"{text}; {expected}", near and f"did you mean '{near}'?")
+    return Next(node)
 
 
 def checked(scope: Scope, node: NodeProto) -> Outcome:

@@ -10,7 +10,7 @@ from onnx import GraphProto, ModelProto, NodeProto, helper
 
 from mlftool.errors import MlfError, Problem, did_you_mean
 from mlftool.importer.calls import called, with_functions
-from mlftool.importer.checks import checked
+from mlftool.importer.checks import checked, worded
 from mlftool.importer.extents import adapted, produced
 from mlftool.importer.folding import empty, folded, of_shapes
 from mlftool.importer.graphs import add_initializers, declared_in, ordered
@@ -45,6 +45,7 @@ STAGES: tuple[Rule, ...] = (
     called,
     of_sequences,
     known_inputs,
+    worded,
     sound,
     control,
     adapted,

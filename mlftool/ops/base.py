@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any, TypeGuard
@@ -249,6 +249,7 @@ class Op:
     # The other operators that stand for it, and the kinds of attributes that no schema states.
     expansion: Expansion | None = None
     kinds: Mapping[str, str] = field(default_factory=dict)
+    words: Mapping[str, Iterable[str]] = field(default_factory=dict)  # that attributes may be
     graphs: tuple[str, ...] = ()  # of control flow: the subgraphs that it must have
     constant: Value | None = None  # where the standard's reference is wrong (ops/folded.py)
     relay: RelayRule | None = None  # its form in Relay
@@ -287,13 +288,13 @@ def expands(
     *names: str,
     kinds: Mapping[str, str] | None = None,
     traits: Sequence[Trait] = (),
-    extents: Rule | None = None,
+    **fields: Any,
 ) -> Callable[[Expansion], Expansion]:
     """Register the function below as what `names` stand for; `kinds` are those of attributes."""
 
     def register(expansion: Expansion) -> Expansion:
         for name in names:
-            old(name, *traits, expansion=expansion, kinds=kinds or {}, extents=extents)
+            old(name, *traits, expansion=expansion, kinds=kinds or {}, **fields)
         return expansion
 
     return register

@@ -8,7 +8,7 @@ the standard is silent, as for binary classifiers with one score.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 import onnx
@@ -21,13 +21,13 @@ from mlftool.ops.base import Expansion, UnsupportedError, expands
 FLOAT, INT64 = onnx.TensorProto.FLOAT, onnx.TensorProto.INT64
 
 
-def ml(name: str) -> Callable[[Expansion], Expansion]:
+def ml(name: str, **words: Iterable[str]) -> Callable[[Expansion], Expansion]:
     """Register an expansion. The kinds of attributes are those of the last schema that has any."""
     kinds: dict[str, str] = {}
     for opset in (1, 3, OPSETS["ai.onnx.ml"]):
         if onnx.defs.has(name, opset, "ai.onnx.ml"):
             kinds |= attribute_kinds(name, opset, "ai.onnx.ml")
-    return expands(f"ai.onnx.ml.{name}", kinds=kinds)
+    return expands(f"ai.onnx.ml.{name}", kinds=kinds, words=words)
 
 
 def numbers(s: Steps, name: str, rows: int) -> Array:
@@ -55,10 +55,7 @@ def _shape(s: Steps, i: int = 0) -> tuple[int, ...]:
 
 def transformed(s: Steps, scores: str, out: int | None) -> None:
     """The scores after `post_transform`."""
-    how = s.attrs.get("post_transform", "NONE")
-    if how not in TRANSFORMS:
-        raise UnsupportedError(f"post_transform {how}; supported: {', '.join(TRANSFORMS)}")
-    TRANSFORMS[how](s, scores, out)
+    TRANSFORMS[s.attrs.get("post_transform", "NONE")](s, scores, out)
 
 
 def _numbers_like(s: Steps, scores: str) -> Callable[[float], str]:
@@ -92,6 +89,7 @@ def _probit(s: Steps, scores: str, out: int | None) -> None:
     s("Where", s("Less", x, number(0.0)), s("Neg", size), size, out=out)
 
 
+SVM_KERNELS = ("LINEAR", "POLY", "RBF", "SIGMOID")
 TRANSFORMS: dict[str, Callable[[Steps, str, int | None], object]] = {
     "NONE": lambda s, scores, out: s("Identity", scores, out=out),
     "LOGISTIC": lambda s, scores, out: s("Sigmoid", scores, out=out),
@@ -174,7 +172,7 @@ def _scaler(s: Steps) -> None:
     s("Mul", moved, s.const(s.attrs.get("scale") or [1.0]), out=0)
 
 
-@ml("Normalizer")
+@ml("Normalizer", norm=("MAX", "L1", "L2"))
 def _normalizer(s: Steps) -> None:
     """By the sum of magnitudes, the Euclidean norm, or the largest element unless that is 0."""
     how = s.attrs.get("norm", "MAX")
@@ -295,14 +293,14 @@ def _linear(s: Steps, targets: int) -> str:
     return s("Gemm", x, s.const(weights), s.const(bias), transB=1)
 
 
-@ml("LinearRegressor")
+@ml("LinearRegressor", post_transform=TRANSFORMS)
 def _linear_regressor(s: Steps) -> None:
     targets = s.attrs.get("targets", 1)
     unchanged_alone(s, targets)
     transformed(s, _linear(s, targets), 0)
 
 
-@ml("LinearClassifier")
+@ml("LinearClassifier", post_transform=TRANSFORMS)
 def _linear_classifier(s: Steps) -> None:
     labels = labels_of(s, "classlabels_ints")
     given = len(s.attrs["coefficients"]) // max(1, s.shape(0, 1, -1)[-1])
@@ -318,7 +316,7 @@ def _linear_classifier(s: Steps) -> None:
     classified(s, scores, labels, 0.0, 1, complement=True)
 
 
-@ml("SVMRegressor")
+@ml("SVMRegressor", post_transform=TRANSFORMS, kernel_type=SVM_KERNELS)
 def _svm_regressor(s: Steps) -> None:
     """Coefficients times the kernel of the input with each support vector, plus rho."""
     rho, weights = numbers(s, "rho", 1)[0, 0], numbers(s, "coefficients", 1)

@@ -167,13 +167,13 @@ def _tree_ensemble(s: Steps) -> None:
     transformed(s, scores, 0)
 
 
-@ml("TreeEnsembleRegressor")
+@ml("TreeEnsembleRegressor", post_transform=POST_TRANSFORMS)
 def _tree_regressor(s: Steps) -> None:
     unchanged_alone(s, s.attrs["n_targets"])
     transformed(s, _scores(s, "target", s.attrs["n_targets"]), 0)
 
 
-@ml("TreeEnsembleClassifier")
+@ml("TreeEnsembleClassifier", post_transform=POST_TRANSFORMS)
 def _tree_classifier(s: Steps) -> None:
     """Of two labels only one may have weights: then its score decides, and by how much depends on
     whether it can be a probability."""

@@ -91,6 +91,7 @@ def _pad_in_box(s: Shaping, attrs: Mapping[str, Any]) -> Box:
     *(Trait.MOVES_DATA, Trait.SAME_RANK),
     moved=Moved((0,), fill=2),
     checks=(_borders,),
+    words={"mode": ("constant", "wrap", *PADDED)},
     older=((11, _pads_to_inputs),),
     extents=ALONE,
     shaped=_pad_in_box,

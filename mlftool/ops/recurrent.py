@@ -183,4 +183,5 @@ def _sequences(node: NodeProto, rank: int) -> Sequence[int]:
 
 for _name in GATES:
     fields: dict[str, Any] = {"forms": _forms(_name), "extents": each_alone(_sequences)}
+    fields["words"] = {"direction": ("forward", "reverse", "bidirectional")}
     op(_name, Trait.KEPT, checks=(_lengths,), **fields)(recurrent)

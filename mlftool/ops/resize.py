@@ -165,8 +165,6 @@ def _resize(
     loops, antialias = _loops(v, axes), _antialias(v)
     kind = "int32_t" if v.attr("mlf.fixed", 0) else "float"
     transform = v.attr("coordinate_transformation_mode", "half_pixel")
-    if transform not in TRANSFORMS:
-        raise UnsupportedError(f"transformation {transform}; supported: {', '.join(TRANSFORMS)}")
     crop = transform == "tf_crop_and_resize"
     for a in axes:
         a["loop"] = next(k for k, entry in enumerate(loops) if entry[2] is a)
@@ -405,6 +403,7 @@ old(
     Trait.SAME_RANK,
     forms=of_form("*", "?"),
     checks=(_some_image,),
+    words={"mode": ("nearest", "linear", "bilinear")},
     older=((EVERY_OPSET, _upsample),),
 )
 
@@ -416,6 +415,12 @@ old(
     moved=FIRST,
     turned=_turned,
     checks=(_some_image, _crop_fits),
+    words={
+        "mode": SUPPORT,
+        "coordinate_transformation_mode": TRANSFORMS,
+        "nearest_mode": [word for word in ROUNDINGS if not word.startswith("mlf.")],
+        "keep_aspect_ratio_policy": ("stretch", "not_larger", "not_smaller"),
+    },
     older=((11, _asymmetric),),
     resolve=_axes_that_change,
 )

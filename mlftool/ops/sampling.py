@@ -32,7 +32,12 @@ def _without_size(scope: Scope, d: Draft) -> None:
     d.inputs = d.inputs[:1]
 
 
-@op("GridSample", Trait.KEPT, forms=of_form("*", "*"))
+@op(
+    "GridSample",
+    Trait.KEPT,
+    forms=of_form("*", "*"),
+    words={"mode": TAPS, "padding_mode": ("zeros", "border", "reflection")},
+)
 def grid_sample(v: View) -> Kernel:
     """Any number of axes; the taps of all axes multiply. The grid counts axes from the last.
 
@@ -115,6 +120,10 @@ def _regions_in_box(scope: Scope, node: NodeProto) -> Outcome:
     older=((16, _whole_pixels),),
     forms=of_form("????", "r4", "r"),
     checks=(lambda f: f.beyond(2, 0, f.x[0] - 1, "batch_indices"),),
+    words={
+        "mode": ("avg", "max"),
+        "coordinate_transformation_mode": ("half_pixel", "output_half_pixel"),
+    },
     extents=_regions_in_box,
 )
 def roi_align(v: View) -> Kernel:

@@ -18,6 +18,8 @@ from mlftool.ops.base import Kernel, Operand, UnsupportedError, op
 from mlftool.ops.ml import (
     FLOAT,
     INT64,
+    SVM_KERNELS,
+    TRANSFORMS,
     floats,
     kernels,
     labelled,
@@ -49,7 +51,7 @@ def coupling(v: View) -> Kernel:
     return plain_kernel(v, "svm_coupling", params, q, qp, cost=rows * n * n * 200.0)
 
 
-@ml("SVMClassifier")
+@ml("SVMClassifier", post_transform=TRANSFORMS, kernel_type=SVM_KERNELS)
 def _svm_classifier(s: Steps) -> None:
     labels = labels_of(s, "classlabels_ints")
     if not s.attrs.get("vectors_per_class"):
