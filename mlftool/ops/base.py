@@ -86,7 +86,8 @@ class Kernel:
     params: Mapping[str, Any]
     operands: tuple[Operand, ...]
     cost: float  # estimated instructions
-    compact: bool = False  # written for few code bytes: first where those count
+    # 1: written for few code bytes, first where those count; 2: its weights take fewer, too.
+    compact: int = 0
     macs: int = 0
     includes: tuple[str, ...] = ("mlf/kernel.h",)
     inplace: tuple[str, ...] = ()  # tensors whose memory the output may take over

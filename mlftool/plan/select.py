@@ -85,10 +85,10 @@ def _scratch(kernel: Kernel) -> int:
     return sum(o.bytes for o in kernel.operands if o.role == "scratch" and not o.local)
 
 
-def _order(target: Target, kernel: Kernel) -> tuple[bool, float, str]:
+def _order(target: Target, kernel: Kernel) -> tuple[int, float, str]:
     """Sorts by instructions; `optimize: size` puts compact kernels first, whose code many layers
     share. Ties break by name."""
-    return "size" in target.features and not kernel.compact, kernel.cost, kernel.name
+    return -kernel.compact if "size" in target.features else 0, kernel.cost, kernel.name
 
 
 def _bid(special: Specialised, v: View) -> Kernel | None:

@@ -24,10 +24,11 @@ def _layer(
     bits: int = 8,
     wide: bool = False,
     signed: bool = False,
+    zeros: Callable[[Rng, Any], Any] | None = None,
 ) -> str:
     """One quantised convolution: random quantisation, weights to the extremes now and then. `wide`:
     of int16, with biases that leave sums no room in int32 now and then. Every fifth output is of
-    uint8, if they are not all `signed`."""
+    uint8, if they are not all `signed`. `zeros` takes weights away."""
     pick = rng.integers
     x_scale = np.float32(rng.uniform(0.01, 0.1))
     zero = np.uint8(pick(256)) if k % 10 == 7 else np.int8(pick(-128, 128))
@@ -40,6 +41,7 @@ def _layer(
         w.flat[0] = -128  # beyond what two channels in a halfword can hold
         w.flat[-1] = -128
     w = np.where(rng.random(g["w"]) < 0.2, 0, w).astype(np.int8)
+    w = zeros(rng, w) if zeros else w
     zero = np.zeros(oc, np.int8)
     if bits == 4:
         w, zero = _four_bits(w, zero, k)
@@ -113,6 +115,41 @@ def many_layers(
     shapes = (_geometry(rng, depthwise, k) for k in range(count))
     layers = (_layer(net, rng, k, g, bits, signed=signed) for k, g in enumerate(shapes))
     return net.model(*layers)
+
+
+def pruned(rng: Rng, w: Any, kept: float) -> Any:
+    """Weights [OC, IC, ...] of which a part is kept; or, if `kept` is 4, 8 or 16, one of so many
+    neighbours in the order of products, channels innermost."""
+    if kept < 1:
+        return np.where(rng.random(w.shape) < kept, w, 0).astype(w.dtype)
+    rows = np.moveaxis(w, 1, -1)
+    flat = rows.reshape(len(w), -1)
+    groups = -(-flat.shape[1] // int(kept))
+    places = np.arange(groups) * int(kept) + rng.integers(0, kept, (len(w), groups))
+    keep = np.zeros((len(w), groups * int(kept)), bool)
+    np.put_along_axis(keep, places, True, axis=1)
+    sparse = np.where(keep[:, : flat.shape[1]], flat, 0).reshape(rows.shape)
+    return np.ascontiguousarray(np.moveaxis(sparse, -1, 1)).astype(w.dtype)
+
+
+KEPT = (4, 8, 16, 0.2, 0.1, 0.05, 0.004, 0.45)
+
+
+def sparse_layers(seed: int, count: int) -> onnx.ModelProto:
+    """The convolutions of `many_layers`, wider ones and dense layers of one row, most of whose
+    weights are zero."""
+    rng = np.random.default_rng(seed)
+    net = Net()
+    shapes = [_geometry(rng, False, k) for k in range(count)]
+    pointwise = [((1, ic, h, w), (oc, ic, 1, 1)) for ic, oc, h, w in ((64, 9, 5, 5), (32, 8, 1, 7))]
+    rows = [((1, ic, 1, 1), (oc, ic, 1, 1)) for ic, oc in ((256, 13), (61, 9), (640, 8), (7, 3))]
+    same = {"attrs": {"kernel_shape": [1, 1]}}
+    shapes += [{"x": x, "w": w, "group": 1, **same} for x, w in (pointwise + rows) * 2]
+    outs = []
+    for k, g in enumerate(shapes):
+        kept = KEPT[k * 3 % len(KEPT)]
+        outs.append(_layer(net, rng, k, g, zeros=lambda r, w, kept=kept: pruned(r, w, kept)))
+    return net.model(*outs)
 
 
 def wide_layers(seed: int, count: int) -> onnx.ModelProto:

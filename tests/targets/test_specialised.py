@@ -16,6 +16,7 @@ from kernel_cases import (
     means,
     products,
     residuals,
+    sparse_layers,
     strips,
     tables,
     wide_layers,
@@ -50,7 +51,7 @@ BEATEN: dict[str, set[str]] = {
     "cortex-m3": {"integers.portable.blocked"},
     "cortex-m4": set(),
     "cortex-m55": {"dsp.dense", "dsp.pairs", "dsp.rows", "dsp.triples", "dsp.two_by_two"}
-    | {"dsp.rows_of_four", "dsp.wide_dense"},
+    | {"dsp.rows_of_four", "dsp.wide_dense", "sparse.gaps.pairs"},
     "host": set(),
     "rv32imc": {"integers.portable.blocked"},
 }
@@ -67,6 +68,7 @@ MODELS = {
     "means": means(11),
     "products": products(8),
     "wide": wide_layers(12, 24),
+    "sparse": sparse_layers(14, 18),
     # Weights that two channels in a halfword cannot hold.
     "least": FAMILIES["dsp_two_by_two"][1](),
     "least_dense": FAMILIES["dsp_rows_of_four"][1](),

@@ -190,7 +190,7 @@ class Tile:
     walk: Walk | None = None
     overlap: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     overtakes: bool = False  # no output lands where the input is still to be read
-    small: bool = False  # for few code bytes, and for layers that share it
+    small: int = 0  # for few code bytes, and for layers that share it: see Kernel.compact
 
     @property
     def kernel(self) -> Kernel:
@@ -211,7 +211,7 @@ class Tile:
             includes=("mlf/kernel.h", *filter(None, (self.header,)), *finish.includes),
             inplace=(*finish.inplace, *over),
             overlap=order.overlap if order else self.overlap,
-            parametric=self.small,
+            parametric=bool(self.small),
         )
 
 

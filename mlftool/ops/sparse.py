@@ -1,0 +1,86 @@
+"""Weights of which most are zero: only the others are stored, each with its distance to the one
+before in its output channel.
+
+An entry is two bytes, the distance and the weight. A distance that a byte cannot hold takes more
+entries, whose weights are zero. Where each of `group` neighbours in the order of products has at
+most one weight that is not zero (N:M sparsity 1:4, 1:8, 1:16), its place in the group takes four
+bits, and an entry twelve.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mlftool.ir.graph import Array
+from mlftool.ops.contraction import Contraction
+from mlftool.ops.nibbles import joined
+
+GROUPS = (16, 8, 4)  # as large as a layer allows: fewer zeros are stored
+MOST_DENSE = 0.5  # of the weights: above that no kernel gains
+
+
+@dataclass(frozen=True)
+class Stream:
+    """int8 entries of all output channels, in turn."""
+
+    entries: Array
+    rounds: Array  # of the loop, each of some entries, by output channel
+    weights: int  # that are multiplied, zeros that fill up among them
+
+    @property
+    def even(self) -> bool:
+        """Whether all channels take as many rounds."""
+        return bool(np.all(self.rounds == self.rounds[0]))
+
+
+def is_sparse(c: Contraction) -> bool:
+    return bool(np.count_nonzero(c.weights) <= MOST_DENSE * c.weights.size)
+
+
+def gaps(c: Contraction, unit: int, every: int) -> Stream:
+    """Distances and weights. A place is `unit` long in what distances count; a round of the loop
+    takes `every` entries, and a channel at least one round."""
+    w = c.weights.reshape(c.oc, -1)
+    row, place = np.nonzero(w)
+    first = np.diff(row, prepend=-1) != 0
+    gap = np.where(first, place, np.diff(place, prepend=0))
+    most = 255 // unit
+    far = np.maximum(gap - 1, 0) // most  # entries before this one
+    last = np.cumsum(far + 1) - 1
+    distance = np.full(last[-1] + 1 if last.size else 0, most)
+    distance[last] = gap - far * most
+    weight = np.zeros(distance.size, np.int8)
+    weight[last] = w[row, place]
+    of = np.repeat(row, far + 1)
+    count = np.bincount(of, minlength=c.oc)
+    rounds = np.maximum(1, -(-count // every))
+    start = np.cumsum(rounds * every) - rounds * every
+    at = start[of] + np.arange(of.size) - (np.cumsum(count) - count)[of]
+    made = np.zeros((int(rounds.sum()) * every, 2), np.uint8)
+    made[at, 0] = distance * unit
+    made[at, 1] = weight.view(np.uint8)
+    return Stream(made.view(np.int8).reshape(-1), rounds, len(made))
+
+
+def group_of(c: Contraction) -> int:
+    """How many neighbours have at most one weight that is not zero, an entry of each; 0 if no such
+    number is of use."""
+    w = c.weights.reshape(c.oc, -1) != 0
+    for size in GROUPS:
+        if w.shape[1] % (2 * size) == 0 and w.reshape(-1, size).sum(axis=1).max() <= 1:
+            return size
+    return 0
+
+
+def grouped(c: Contraction, size: int) -> Stream:
+    """For two groups each a byte with the places in them, the first in the lower half, and two
+    weights. Every group has an entry."""
+    w = c.weights.reshape(-1, size)
+    place = np.argmax(w != 0, axis=1)
+    weight = w[np.arange(len(w)), place].reshape(-1, 2)
+    both = joined(place[::2], place[1::2]).view(np.int8)
+    made = np.concatenate((both[:, None], weight), axis=1)
+    rounds = np.full(c.oc, c.depth // (2 * size))
+    return Stream(np.ascontiguousarray(made).reshape(-1), rounds, len(w))

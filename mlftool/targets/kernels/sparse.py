@@ -1,0 +1,201 @@
+"""int8 contractions whose weights are mostly zero: only the others are stored and multiplied.
+
+A weight that is loaded with its place is multiplied with that input of several pixels, which are
+gathered so that they are next to each other. One pixel is read where it is. How weights are stored
+is in ops/sparse.py; the integers that are added are those of the dense kernels without zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from mlftool.ir.graph import Array
+from mlftool.ir.holes import Number
+from mlftool.ops.base import Operand
+from mlftool.ops.contraction import Contraction, Quantisation, Stored, stores
+from mlftool.ops.nibbles import are_nibbles
+from mlftool.ops.sparse import Stream, gaps, group_of, grouped, is_sparse
+from mlftool.targets.kernels.integers import in_integers
+from mlftool.targets.kernels.parts import Tile, Walk, bias_of, byte_kernel, constants, walk
+from mlftool.targets.requantise.forms import Form, form
+
+GAPS = "of each weight that is not zero the distance to the one before, and the weight"
+GROUPS = "for two groups of {} each a byte with the places of their weights, and the weights"
+PAIR = 2**23  # the second of two sums in one of 64 bits is so many times itself
+WORDS = 3  # of two pixels each: one LDM, and the sums leave registers for the pointers
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Instructions as counted: of an entry and of its product with a pixel; of an output channel
+    and of its result at a pixel; of gathering an input of a pixel."""
+
+    entry: float
+    product: float
+    channel: float
+    result: float
+    gather: float
+
+
+# What one step of the loop over entries multiplies: sparse.c.j2.
+@dataclass(frozen=True)
+class Dot:
+    form: str  # "single" or "pairs"
+    rows: int  # pixels
+    stride: int  # elements of `columns` from an input to the next
+    unit: int  # a place in what distances count
+    every: int  # entries in a round
+    cost: Costs
+
+    @property
+    def ctype(self) -> str:
+        """Of gathered inputs, if not that of the input."""
+        return "int32_t" if self.form == "pairs" else ""
+
+
+Make = Callable[[Contraction, bool], Dot]
+Finishes = Callable[[Contraction, Quantisation], Form | None]
+
+
+def _tile(
+    c: Contraction, q: Quantisation, dot: Dot, finishes: Finishes, groups: bool
+) -> Tile | None:
+    size, finish = group_of(c) if groups else 0, finishes(c, q)
+    if finish is None or (groups and not size) or (dot.form == "pairs" and not _pairs_fit(c, q)):
+        return None
+    kept = grouped(c, size) if size else gaps(c, dot.unit, dot.every)
+    entries = _entries(c, q, dot, finish)
+    store, many = entries[0].store, dot.rows > 1 or not c.dense
+    ctype = dot.ctype or c.v.x(0).dtype.c
+    width = 4 if dot.ctype else 1
+    column = dot.stride * c.depth
+    columns = Operand("columns", ctype, "scratch", bytes=width * column)
+    order = walk(c, dot.rows, column, columns, store.operands) if many else Walk.in_place()
+    note = GROUPS.format(size) if size else GAPS
+    weights = Operand("w", "int8_t", "const", array=kept.entries, note=note)
+    return Tile(
+        f"sparse.{'groups' if size else 'gaps'}.{dot.form}",
+        "sparse.c.j2",
+        c,
+        (weights, *_counts(kept), *constants(b=bias_of(c, q)), *finish.operands),
+        order.scratch,
+        store,
+        {
+            "batch": c.batch,
+            "rows": dot.rows,
+            "dot": dot.form,
+            "stride": dot.stride,
+            "step": dot.stride // dot.unit,
+            "every": dot.every,
+            "group": size,
+            "rounds": None if not kept.even else Number(int(kept.rounds[0])),
+            "stores": entries,
+            "fill": q.x_zero_point,
+            "times": PAIR,
+        },
+        cost=_cost(c, dot, kept.weights),
+        header="mlf/sparse.h",
+        walk=order,
+    )
+
+
+def _counts(kept: Stream) -> tuple[Operand, ...]:
+    """How many rounds each output channel takes, if not all take as many."""
+    if kept.even:
+        return ()
+    kind = np.uint16 if kept.rounds.max() < 2**16 else np.int32
+    return constants(n=np.asarray(kept.rounds.astype(kind)))
+
+
+def _entries(c: Contraction, q: Quantisation, dot: Dot, finish: Form) -> list[Stored]:
+    """What becomes of sums. Pixels that all blocks have need no condition."""
+    found = stores(c, q, dot.rows, 1, 1, finish.text)
+    there = (c.pixels - 1) % dot.rows
+    return [replace(s, guard="") if j <= there else s for j, s in enumerate(found)]
+
+
+def _cost(c: Contraction, dot: Dot, entries: int) -> float:
+    k, blocks = dot.cost, -(-c.pixels // dot.rows)
+    block = entries * (k.entry + k.product * dot.rows) + c.oc * (k.channel + k.result * dot.rows)
+    return blocks * (block + (c.depth * dot.rows * k.gather if dot.rows > 1 else 0.0))
+
+
+def _single(c: Contraction, most: int, cost: Costs) -> Dot:
+    """As many pixels as there are, and as leave sums in registers."""
+
+    def work(rows: int) -> float:
+        return -(-c.pixels // rows) * (cost.entry + rows * cost.product)
+
+    rows = min((n for n in (most, 4, 2, 1) if n <= max(1, c.pixels)), key=work)
+    return Dot("single", rows, rows, 1, 4 if rows == 1 else 2, cost)
+
+
+def _pairs_fit(c: Contraction, q: Quantisation) -> bool:
+    """Whether the lower sum of two in 64 bits stays in its half, whatever the input."""
+    raw = np.abs(bias_of(c, q).astype(np.int64)) + 128 * np.abs(
+        c.weights.reshape(c.oc, -1).astype(np.int64)
+    ).sum(axis=1)
+    return bool(raw.max(initial=0) < PAIR // 2)
+
+
+
+
+def _with_fpu(c: Contraction, q: Quantisation) -> Form | None:
+    return form(c, q)
+
+
+def _without(c: Contraction, q: Quantisation) -> Form | None:
+    return in_integers(c, q, 1)
+
+
+_SINGLE = Costs(3.5, 2.0, 10.0, 14.0, 3.0)
+_FEW_REGISTERS = Costs(5.0, 4.0, 20.0, 40.0, 5.0)
+_REGISTERS = Costs(4.0, 3.0, 12.0, 14.0, 4.0)
+_PAIRS = Costs(4.5, 0.5, 20.0, 13.0, 3.0)
+_PAIRS_IN_C = Costs(7.0, 0.75, 20.0, 13.0, 3.0)
+
+
+def _register(
+    needs: str, unless: str, make: Make, finish: Finishes, signed: bool = False
+) -> None:
+    """Distances take the fewest instructions. For `optimize: size` what takes the fewest bytes
+    bids, if they are fewer than the dense form's."""
+
+    def fast(c: Contraction, q: Quantisation, groups: bool = False) -> Tile | None:
+        return _tile(c, q, make(c, groups), finish, groups) if is_sparse(c) else None
+
+    def small(c: Contraction, q: Quantisation) -> Tile | None:
+        tiles = filter(None, (fast(c, q, groups) for groups in (False, True)))
+        least = min(tiles, key=_weight_bytes, default=None)
+        dense = c.weights.size // (2 if are_nibbles(c, q) else 1)
+        if least is None or _weight_bytes(least) >= dense:
+            return None
+        scratch = [replace(o, planned=True) for o in least.scratch]
+        return replace(least, scratch=scratch, small=2)
+
+    byte_kernel(needs, f"{unless} size", signed=signed)(fast)
+    byte_kernel(f"{needs} size", unless, signed=signed)(small)
+
+
+def _weight_bytes(tile: Tile) -> int:
+    return sum(o.array.nbytes for o in tile.constants if o.name in "wn" and o.array is not None)
+
+
+def _pairs(c: Contraction, groups: bool) -> Dot:
+    unit, cost = (1, _PAIRS_IN_C) if groups else (WORDS, _PAIRS)
+    return Dot("pairs", 2 * WORDS, WORDS, unit, 2, cost)
+
+
+def _at_most(rows: int, cost: Costs) -> Make:
+    return lambda c, groups: _single(c, rows, cost)
+
+
+_register("dsp", "", _pairs, _with_fpu, signed=True)
+_register("fpu", "vector registers", _at_most(4, _SINGLE), _with_fpu)
+_register("fpu registers", "", _at_most(8, _REGISTERS), _with_fpu)
+_register("registers", "fpu", _at_most(8, _REGISTERS), _without)
+_register("", "fpu registers narrow", _at_most(4, _SINGLE), _without)
+_register("narrow", "fpu", _at_most(4, _FEW_REGISTERS), _without)
