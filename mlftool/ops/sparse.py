@@ -64,6 +64,13 @@ def gaps(c: Contraction, unit: int, every: int) -> Stream:
     return Stream(made.view(np.int8).reshape(-1), rounds, len(made))
 
 
+def in_words(kept: Stream) -> Array:
+    """uint32: of four entries the distances, the first in the lowest byte, then the weights."""
+    fours = kept.entries.view(np.uint8).reshape(-1, 4, 2).transpose(0, 2, 1).astype(np.uint32)
+    words = (fours << np.array([0, 8, 16, 24], np.uint32)).sum(axis=-1, dtype=np.uint32)
+    return np.ascontiguousarray(words).reshape(-1)
+
+
 def group_of(c: Contraction) -> int:
     """How many neighbours have at most one weight that is not zero, an entry of each; 0 if no such
     number is of use."""

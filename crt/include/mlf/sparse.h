@@ -17,13 +17,16 @@ extern "C" {
     uint8_t *at = (uint8_t *)to; \
     MLF_UNROLL(4) \
     for (int32_t i = 0; i < n; i++) { \
-      at[i * (apart)] = ((const uint8_t *)from)[i]; \
+      *at = ((const uint8_t *)from)[i]; \
+      at += (apart); \
     } \
   } \
   MLF_INLINE void mlf_spread_fill_##apart(void *to, int32_t value, int32_t n) { \
     uint8_t *at = (uint8_t *)to; \
+    MLF_UNROLL(4) \
     for (int32_t i = 0; i < n; i++) { \
-      at[i * (apart)] = (uint8_t)value; \
+      *at = (uint8_t)value; \
+      at += (apart); \
     } \
   }
 MLF_SPREAD_(2)
@@ -38,7 +41,8 @@ MLF_SPREAD_(8)
 MLF_INLINE void mlf_join_3(int32_t *to, const int8_t *first, const int8_t *second, int32_t n) {
   MLF_UNROLL(4)
   for (int32_t i = 0; i < n; i++) {
-    to[3 * i] = first[i] + second[i] * MLF_JOINED_;
+    *to = first[i] + second[i] * MLF_JOINED_;
+    to += 3;
   }
 }
 
@@ -54,13 +58,16 @@ MLF_INLINE void mlf_join_one(int32_t *to, int32_t value, int32_t second) {
 MLF_INLINE void mlf_join_one_3(int32_t *to, const int8_t *from, int32_t n, int32_t second) {
   MLF_UNROLL(4)
   for (int32_t i = 0; i < n; i++) {
-    mlf_join_one(to + 3 * i, from[i], second);
+    mlf_join_one(to, from[i], second);
+    to += 3;
   }
 }
 
 MLF_INLINE void mlf_join_fill_3(int32_t *to, int32_t value, int32_t n, int32_t second) {
+  MLF_UNROLL(4)
   for (int32_t i = 0; i < n; i++) {
-    mlf_join_one(to + 3 * i, value, second);
+    mlf_join_one(to, value, second);
+    to += 3;
   }
 }
 
@@ -104,7 +111,38 @@ MLF_INLINE int32_t mlf_second_sum(int64_t both) {
     sum##1 = (int64_t)((uint64_t)high1_ << 32 | low1_); \
     sum##2 = (int64_t)((uint64_t)high2_ << 32 | low2_); \
   } while (0)
+/* The same for one pixel, whose inputs are where they are: four distances in a word, then their
+ * weights. Eight entries take 31 instructions. */
+#define MLF_GAP_1(turn, half, gap, weight) \
+  "uxtab %[x], %[x], " gap turn "\n\t" \
+  "ldrsb %[v], [%[x]]\n\t" \
+  "smlab" half " %[sum], %[v], " weight ", %[sum]\n\t"
+#define MLF_FOUR_GAPS(gap, weight) \
+  "sxtb16 %[u], " weight "\n\tsxtb16 " weight ", " weight ", ror #8\n\t" MLF_GAP_1( \
+      "", "b", gap, "%[u]") MLF_GAP_1(", ror #8", "b", gap, weight) \
+      MLF_GAP_1(", ror #16", "t", gap, "%[u]") MLF_GAP_1(", ror #24", "t", gap, weight)
+#define MLF_GAPS_1(weights, from, stop, total) \
+  do { \
+    int32_t u_, v_; \
+    register uint32_t w0_ __asm__("r4"); \
+    register uint32_t w1_ __asm__("r5"); \
+    register uint32_t w2_ __asm__("r8"); \
+    register uint32_t w3_ __asm__("r10"); \
+    __asm__("1:\n\tldm %[w]!, {%[w0], %[w1], %[w2], %[w3]}\n\t" MLF_FOUR_GAPS( \
+                "%[w0]", "%[w1]") MLF_FOUR_GAPS("%[w2]", "%[w3]") "cmp %[w], %[end]\n\tbne 1b" \
+            : [w] "+r"(weights), [x] "+r"(from), [sum] "+r"(total), [u] "=&r"(u_), [v] "=&r"(v_), \
+              [w0] "=&r"(w0_), [w1] "=&r"(w1_), [w2] "=&r"(w2_), [w3] "=&r"(w3_) \
+            : [end] "r"(stop) \
+            : "memory", "cc"); \
+  } while (0)
 #else
+#define MLF_GAPS_1(weights, from, stop, total) \
+  for (; (weights) != (stop); (weights) += 2) { \
+    for (int32_t i = 0; i < 32; i += 8) { \
+      (from) += (uint8_t)((weights)[0] >> i); \
+      (total) += (int8_t)(uint8_t)((weights)[1] >> i) * *(from); \
+    } \
+  }
 #define MLF_GAPS_3(weights, from, stop, sum) \
   do { \
     (from) += (uint8_t)(weights)[0]; \

@@ -12,18 +12,20 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mlftool.ir.graph import Array
+from mlftool.ir.dtype import of
 from mlftool.ir.holes import Number
 from mlftool.ops.base import Operand
-from mlftool.ops.contraction import Contraction, Quantisation, Stored, stores
+from mlftool.ops.contraction import Contraction, Quantisation, Stored
 from mlftool.ops.nibbles import are_nibbles
-from mlftool.ops.sparse import Stream, gaps, group_of, grouped, is_sparse
+from mlftool.ops.scalar import Store
+from mlftool.ops.sparse import Stream, gaps, group_of, grouped, in_words, is_sparse
 from mlftool.targets.kernels.integers import in_integers
 from mlftool.targets.kernels.parts import Tile, Walk, bias_of, byte_kernel, constants, walk
 from mlftool.targets.requantise.forms import Form, form
 
 GAPS = "of each weight that is not zero the distance to the one before, and the weight"
 GROUPS = "for two groups of {} each a byte with the places of their weights, and the weights"
+FOURS = "of four weights that are not zero the distances to the one before, then the weights"
 PAIR = 2**23  # the second of two sums in one of 64 bits is so many times itself
 WORDS = 3  # of two pixels each: one LDM, and the sums leave registers for the pointers
 
@@ -31,19 +33,21 @@ WORDS = 3  # of two pixels each: one LDM, and the sums leave registers for the p
 @dataclass(frozen=True)
 class Costs:
     """Instructions as counted: of an entry and of its product with a pixel; of an output channel
-    and of its result at a pixel; of gathering an input of a pixel."""
+    and of its result at a pixel; of gathering an input of a pixel that is there whole, or of a
+    window."""
 
     entry: float
     product: float
     channel: float
     result: float
     gather: float
+    window: float
 
 
 # What one step of the loop over entries multiplies: sparse.c.j2.
 @dataclass(frozen=True)
 class Dot:
-    form: str  # "single" or "pairs"
+    form: str  # "single", "words" or "pairs"
     rows: int  # pixels
     stride: int  # elements of `columns` from an input to the next
     unit: int  # a place in what distances count
@@ -67,7 +71,7 @@ def _tile(
     if finish is None or (groups and not size) or (dot.form == "pairs" and not _pairs_fit(c, q)):
         return None
     kept = grouped(c, size) if size else gaps(c, dot.unit, dot.every)
-    entries = _entries(c, q, dot, finish)
+    entries = _entries(c, dot, finish)
     store, many = entries[0].store, dot.rows > 1 or not c.dense
     ctype = dot.ctype or c.v.x(0).dtype.c
     width = 4 if dot.ctype else 1
@@ -75,7 +79,8 @@ def _tile(
     columns = Operand("columns", ctype, "scratch", bytes=width * column)
     order = walk(c, dot.rows, column, columns, store.operands) if many else Walk.in_place()
     note = GROUPS.format(size) if size else GAPS
-    weights = Operand("w", "int8_t", "const", array=kept.entries, note=note)
+    stored, note = (in_words(kept), FOURS) if dot.form == "words" else (kept.entries, note)
+    weights = Operand("w", of(stored).c, "const", array=stored, note=note)
     return Tile(
         f"sparse.{'groups' if size else 'gaps'}.{dot.form}",
         "sparse.c.j2",
@@ -93,6 +98,7 @@ def _tile(
             "group": size,
             "rounds": None if not kept.even else Number(int(kept.rounds[0])),
             "stores": entries,
+            "fused": bool(store.statements),
             "fill": q.x_zero_point,
             "times": PAIR,
         },
@@ -110,17 +116,25 @@ def _counts(kept: Stream) -> tuple[Operand, ...]:
     return constants(n=np.asarray(kept.rounds.astype(kind)))
 
 
-def _entries(c: Contraction, q: Quantisation, dot: Dot, finish: Form) -> list[Stored]:
-    """What becomes of sums. Pixels that all blocks have need no condition."""
-    found = stores(c, q, dot.rows, 1, 1, finish.text)
-    there = (c.pixels - 1) % dot.rows
-    return [replace(s, guard="") if j <= there else s for j, s in enumerate(found)]
+def _entries(c: Contraction, dot: Dot, finish: Form) -> list[Stored]:
+    """Stores of the pixels' sums from element `at`, or from a pointer if the store reads no other.
+    Pixels that all blocks have need no condition."""
+    entries = []
+    for j in range(dot.rows):
+        distance = Number(c.oc) * j
+        index = f"at + {distance}" if j else "at"
+        store = Store(c.v, f"({c.v.y.dtype.c}){finish.text(f'acc{j}0', 'oc')}", index, "oc")
+        missing = j > (c.pixels - 1) % dot.rows
+        guard = f"p + {j} < {Number(c.pixels)}" if missing else ""
+        entries.append(Stored(guard, index if store.statements else str(distance), store))
+    return entries
 
 
 def _cost(c: Contraction, dot: Dot, entries: int) -> float:
     k, blocks = dot.cost, -(-c.pixels // dot.rows)
     block = entries * (k.entry + k.product * dot.rows) + c.oc * (k.channel + k.result * dot.rows)
-    return blocks * (block + (c.depth * dot.rows * k.gather if dot.rows > 1 else 0.0))
+    gathered = c.depth * dot.rows * (k.gather if c.dense else k.window)
+    return blocks * (block + (gathered if dot.rows > 1 or not c.dense else 0.0))
 
 
 def _single(c: Contraction, most: int, cost: Costs) -> Dot:
@@ -151,11 +165,12 @@ def _without(c: Contraction, q: Quantisation) -> Form | None:
     return in_integers(c, q, 1)
 
 
-_SINGLE = Costs(3.5, 2.0, 10.0, 14.0, 3.0)
-_FEW_REGISTERS = Costs(5.0, 4.0, 20.0, 40.0, 5.0)
-_REGISTERS = Costs(4.0, 3.0, 12.0, 14.0, 4.0)
-_PAIRS = Costs(4.5, 0.5, 20.0, 13.0, 3.0)
-_PAIRS_IN_C = Costs(7.0, 0.75, 20.0, 13.0, 3.0)
+_SINGLE = Costs(3.0, 2.8, 3.0, 8.0, 1.5, 3.6)
+_FEW_REGISTERS = Costs(3.0, 5.3, 10.0, 36.0, 4.0, 7.8)
+_REGISTERS = Costs(3.0, 3.8, 4.0, 9.0, 1.5, 3.5)
+_PAIRS = Costs(4.5, 0.5, 20.0, 11.0, 2.2, 4.0)
+_WORDS = Costs(3.9, 0.0, 11.0, 0.0, 0.0, 1.5)
+_PAIRS_IN_C = Costs(7.0, 0.75, 20.0, 11.0, 2.2, 4.0)
 
 
 def _register(
@@ -185,6 +200,8 @@ def _weight_bytes(tile: Tile) -> int:
 
 
 def _pairs(c: Contraction, groups: bool) -> Dot:
+    if c.pixels == 1:
+        return _single(c, 1, _SINGLE) if groups else Dot("words", 1, 1, 1, 8, _WORDS)
     unit, cost = (1, _PAIRS_IN_C) if groups else (WORDS, _PAIRS)
     return Dot("pairs", 2 * WORDS, WORDS, unit, 2, cost)
 
