@@ -51,7 +51,7 @@ BEATEN: dict[str, set[str]] = {
     "cortex-m3": {"integers.portable.blocked"},
     "cortex-m4": set(),
     "cortex-m55": {"dsp.dense", "dsp.pairs", "dsp.rows", "dsp.triples", "dsp.two_by_two"}
-    | {"dsp.rows_of_four", "dsp.wide_dense", "sparse.gaps.pairs"},
+    | {"dsp.rows_of_four", "dsp.wide_dense"},
     "host": set(),
     "rv32imc": {"integers.portable.blocked"},
 }

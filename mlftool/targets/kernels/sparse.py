@@ -210,8 +210,8 @@ def _at_most(rows: int, cost: Costs) -> Make:
     return lambda c, groups: _single(c, rows, cost)
 
 
-_register("dsp", "", _pairs, _with_fpu, signed=True)
-_register("fpu", "vector registers", _at_most(4, _SINGLE), _with_fpu)
+_register("dsp", "mve", _pairs, _with_fpu, signed=True)
+_register("fpu", "mve vector registers", _at_most(4, _SINGLE), _with_fpu)
 _register("fpu registers", "", _at_most(8, _REGISTERS), _with_fpu)
 _register("registers", "fpu", _at_most(8, _REGISTERS), _without)
 _register("", "fpu registers narrow", _at_most(4, _SINGLE), _without)
