@@ -76,8 +76,6 @@ def filled(
     if _MARK not in text:
         return text
     tokens = [_token(piece, fill) for piece in pieces(text)]
-    if not any(kind in MARKS or (kind == "i" and n in ("0", "1")) for kind, n in tokens):
-        return "".join(text for _, text in tokens)
     items, space = nested(tokens)
     names = names_of(items, types)
     items = settled(entered(items, lambda part: settled(part, names)), names)

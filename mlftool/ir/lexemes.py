@@ -7,11 +7,11 @@ decided here is decided by C's grammar and never by a pattern over its text.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-COMMENT, STRING, NUMBER, NAME, WHOLE, OTHER = "comment", "string", "number", "name", "whole", "op"
+COMMENT, STRING, NUMBER, NAME, OTHER = "comment", "string", "number", "name", "op"
 
 _LEXEME = re.compile(
     rf"""(?P<{COMMENT}>//[^\n]*|/\*.*?\*/)
@@ -25,7 +25,7 @@ _SPACE = re.compile(r"\s*")
 
 
 class Lexeme(NamedTuple):
-    kind: str  # WHOLE: an int32 that filled a hole
+    kind: str
     space: str  # what is before it
     text: str
 
@@ -56,24 +56,19 @@ class Loop:
 Item = Lexeme | Group | Loop
 
 
-def lexemes(text: str, wholes: Mapping[int, int]) -> tuple[list[Lexeme], str]:
-    """The lexemes of C, and the space after them; `wholes` are the places of filled numbers."""
+def lexemes(text: str) -> tuple[list[Lexeme], str]:
+    """The lexemes of C, and the space after them."""
     made: list[Lexeme] = []
     at = 0
     while True:
         start = _SPACE.match(text, at).end()  # type: ignore[union-attr]
         if start == len(text):
             return made, text[at:]
-        end = wholes.get(start, 0)
-        if end and not (end < len(text) and (text[end].isalnum() or text[end] in "_.")):
-            kind = WHOLE
-        else:
-            found = _LEXEME.match(text, start)
-            assert found
-            assert found.lastgroup
-            kind, end = found.lastgroup, found.end()
-        made.append(Lexeme(kind, text[at:start], text[start:end]))
-        at = end
+        found = _LEXEME.match(text, start)
+        assert found
+        assert found.lastgroup
+        made.append(Lexeme(found.lastgroup, text[at:start], found[0]))
+        at = found.end()
 
 
 def written(items: Sequence[Item]) -> str:

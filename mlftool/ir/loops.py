@@ -13,9 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from mlftool.ir.lexemes import (
+    COMMENT,
     NAME,
+    NUMBER,
     OTHER,
-    WHOLE,
     Group,
     Item,
     Lexeme,
@@ -75,16 +76,16 @@ def nested(tokens: Sequence[Token]) -> tuple[list[Item], str]:
     """The tree of a text, and the space at its end."""
     top = Group(Lexeme(OTHER, "", ""), [], Lexeme(OTHER, "", ""))
     stack: list[Group | Loop] = [top]
-    region: list[Token] = []
+    region = ""
     loop: Loop | None = None
     parts: list[list[Item]] = []
     space = ""
     for kind, text in [*tokens, ("end", "")]:
         if kind not in (*MARKS, "end"):
-            region.append((kind, text))
+            region += text
             continue
-        found, space = _lexed(region)
-        region = []
+        found, space = lexemes(region)
+        region = ""
         if kind in (NEXT, HEAD):
             parts.append([found[0]._replace(space=""), *found[1:]])
             if kind == HEAD and loop:
@@ -130,26 +131,19 @@ def _add(stack: list[Group | Loop], lexeme: Lexeme) -> None:
         stack[-1].items.append(lexeme)
 
 
-def _lexed(region: Sequence[Token]) -> tuple[list[Lexeme], str]:
-    text, wholes = "", {}
-    for kind, piece in region:
-        if kind == "i":
-            wholes[len(text)] = len(text) + len(piece)
-        text += piece
-    return lexemes(text, wholes)
-
-
 def entered(
     items: Sequence[Item],
     settle: Callable[[list[Item]], list[Item]],
     zeros: frozenset[str] = frozenset(),
 ) -> list[Item]:
-    """The tree with zeros for the variables of loops that run once, which are said to be alone."""
+    """The tree with zeros for constants that are 0 and for variables of loops that run once, which
+    are said to be alone."""
     made: list[Item] = []
+    start = 0  # of a statement
     for k, item in enumerate(items):
         if isinstance(item, Lexeme):
             is_zero = item.kind == NAME and item.text in zeros and not _is(items, k - 1, ".", "->")
-            made.append(Lexeme(WHOLE, item.space, "0") if is_zero else item)
+            made.append(Lexeme(NUMBER, item.space, "0") if is_zero else item)
         elif isinstance(item, Group):
             made.append(Group(item.open, entered(item.items, settle, zeros), item.close))
         else:
@@ -159,7 +153,37 @@ def entered(
             inner = zeros | {item.name} if alone else zeros - {item.name}
             body = entered(item.items, settle, inner)
             made.append(Loop(item.name, item.space, bound, step, body, item.close, alone))
+        if _is(items, k, ";") and (name := _nought(made[start:-1], settle)):
+            rest = items[k + 1 :]
+            if not _written_to(rest, name) and _in_terms(rest, name):
+                zeros |= {name}
+                del made[start:]
+        if _is(items, k, ";") or not isinstance(item, Lexeme) or item.kind == COMMENT:
+            start = len(made)
     return made
+
+
+def _nought(statement: list[Item], settle: Callable[[list[Item]], list[Item]]) -> str:
+    """The name of an integer that the statement declares as 0 for good."""
+    if not (_is(statement, 0, "const") and _is(statement, 1, "int32_t") and _is(statement, 3, "=")):
+        return ""
+    return written(statement[2:3]).strip() if written(settle(statement[4:])) == " 0" else ""
+
+
+_TERMS = {"*", "/", "%", "+", "-", "<<", ">>"}
+_COMPARED = {"<", ">", "<=", ">=", "==", "!=", "?", "&&", "||"}
+
+
+def _in_terms(items: Sequence[Item], name: str) -> bool:
+    """Whether each expression that reads the name goes without it where it is 0."""
+    for k, item in enumerate(items):
+        if _is([item], 0, name):
+            sides = [side for side in (k - 1, k + 1) if _is(items, side, *_TERMS)]
+            if not sides or any(_is(items, side, *_COMPARED) for side in (k - 1, k + 1)):
+                return False
+        if not isinstance(item, Lexeme) and not _in_terms(item.items, name):
+            return False
+    return True
 
 
 def _is(items: Sequence[Item], k: int, *texts: str) -> bool:
@@ -235,7 +259,7 @@ def _hinted(items: list[Item], k: int) -> int:
 
 def _is_statement(items: Sequence[Item], k: int) -> bool:
     """Whether what is before it is a whole statement: several may then follow."""
-    while k > 0 and isinstance(before := items[k - 1], Lexeme) and before.kind == "comment":
+    while k > 0 and isinstance(before := items[k - 1], Lexeme) and before.kind == COMMENT:
         k -= 1
     if k == 0:
         return True
@@ -281,7 +305,7 @@ def declared(items: Sequence[Item]) -> frozenset[str]:
         elif isinstance(item, Loop) or (isinstance(item, Group) and item.open.text == "{"):
             if not _is(statement, len(statement) - 1, "="):
                 statement = []
-        elif not (isinstance(item, Lexeme) and item.kind == "comment"):
+        elif not (isinstance(item, Lexeme) and item.kind == COMMENT):
             statement.append(item)
     return frozenset(found)
 

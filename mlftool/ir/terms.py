@@ -14,7 +14,6 @@ from mlftool.ir.lexemes import (
     NAME,
     NUMBER,
     OTHER,
-    WHOLE,
     Group,
     Item,
     Lexeme,
@@ -153,7 +152,7 @@ def _is_barrier(item: Lexeme, segment: Sequence[Item]) -> bool:
     if item.text == "&" and item.kind == OTHER:
         last = segment[-1] if segment else None
         if isinstance(last, Lexeme):
-            return last.kind in (NAME, NUMBER, WHOLE) or last.text in ("++", "--")
+            return last.kind in (NAME, NUMBER) or last.text in ("++", "--")
         return last is not None
     return item.kind == OTHER and item.text in _BARRIERS
 
@@ -179,10 +178,10 @@ def _unbracketed(term: Term) -> Term:
 
 
 def _is_neutral(item: Item) -> bool:
-    """Whether an expression is read for it: 0 or 1 in a hole, or what has become of brackets."""
+    """Whether an expression is read for it: 0 or 1, or what has become of brackets."""
     if isinstance(item, Group):
         return item.open.text == "(" and len(item.items) == 1 and _is_neutral(item.items[0])
-    return isinstance(item, Lexeme) and item.kind == WHOLE and item.text in ("0", "1")
+    return isinstance(item, Lexeme) and item.kind == NUMBER and item.text in ("0", "1")
 
 
 def _is_changed(item: Item) -> bool:
@@ -232,7 +231,7 @@ class _Reader:
 
     def _postfix(self) -> Term | None:
         first = self._next()
-        is_value = isinstance(first, Lexeme) and first.kind in (NAME, NUMBER, WHOLE)
+        is_value = isinstance(first, Lexeme) and first.kind in (NAME, NUMBER)
         if not is_value and not (isinstance(first, Group) and first.open.text == "("):
             return None
         found = [first]
@@ -336,7 +335,7 @@ def _shift(left: Term, right: Term, names: Names) -> Term | None:
     return left if _is(right, 0) or (_is(left, 0) and _nothing(right, names)) else None
 
 
-_ZERO = Atom((Lexeme(WHOLE, " ", "0"),))
+_ZERO = Atom((Lexeme(NUMBER, " ", "0"),))
 _RULES = {"*": _product, "/": _quotient, "%": _remainder, "+": _sum, "-": _difference}
 _RULES |= {"<<": _shift, ">>": _shift}
 
@@ -355,7 +354,7 @@ def _is(term: Term, number: int) -> bool:
     if not isinstance(term, Atom) or len(term.items) != 1:
         return False
     item = term.items[0]
-    return isinstance(item, Lexeme) and item.kind in (NUMBER, WHOLE) and item.text == str(number)
+    return isinstance(item, Lexeme) and item.kind == NUMBER and item.text == str(number)
 
 
 def _nothing(term: Term, names: Names) -> bool:
@@ -412,7 +411,7 @@ def _is_integer(term: Term, names: Names) -> bool:
         return first.text in (names.integer_elements if is_element else _CALLS)
     if first.kind == NAME:
         return first.text in names.integers
-    return first.kind == WHOLE or (first.kind == NUMBER and first.text.isdigit())
+    return first.kind == NUMBER and first.text.isdigit()
 
 
 def _is_float(term: Term, names: Names) -> bool:

@@ -71,8 +71,8 @@ def test_jumps_of_loops_inside_are_their_own() -> None:
 
 
 def test_names_that_occur_beside_it_stay_in_a_block() -> None:
-    text = f"  const int32_t a = 2;\n  {each('k', 1)}\n    const int32_t a = k;\n  {END}\n"
-    block = "  {\n    const int32_t a = 0;\n  }\n"
+    text = f"  const int32_t a = 2;\n  {each('k', 1)}\n    int32_t a = k;\n  {END}\n"
+    block = "  {\n    int32_t a = 0;\n  }\n"
     assert filled(text) == f"  const int32_t a = 2;\n{block}"
     inner = f"  {each('k', 1)}\n    const int32_t b = 1, *a = k;\n  {END}\n"
     assert "for" not in filled(inner)
@@ -88,10 +88,10 @@ def test_the_statement_of_a_condition_stays_one() -> None:
 @pytest.mark.parametrize("declared", ["", "  const int32_t a = 2;\n"])
 @pytest.mark.parametrize("hint", [f"MLF_UNROLL({Number(3)})", "MLF_ROLLED"])
 def test_a_hint_for_the_compiler_leaves_with_its_loop(declared: str, hint: str) -> None:
-    body = f"    const int32_t a = k;\n  {END}\n"
+    body = f"    int32_t a = k;\n  {END}\n"
     text = f"{declared}  f();\n  {hint}\n  {each('k', Number(1))}\n{body}"
     assert "MLF_" not in filled(text)
-    assert "const int32_t a = 0;" in filled(text)
+    assert "int32_t a = 0;" in filled(text)
     assert "MLF_" in filled(text.replace("i1", "i2"))
 
 
@@ -129,3 +129,31 @@ def test_templates_declare_their_loops() -> None:
 def test_no_template_has_a_macro_of_that_name() -> None:
     taken = re.compile(r"{%-? *(?:macro|set) (?:each|end)\b")
     assert [f.name for f in MLFTOOL.rglob("*.j2") if taken.search(f.read_text())] == []
+
+
+@pytest.mark.parametrize(
+    ("body", "made"),
+    [
+        ("const int32_t s = k * 2;\n y[s + q] = s * 3 + q;", "y[q] = q;"),
+        ("const int32_t s = 0;\n { y = x + s; }", "{ y = x; }"),
+        ("const int32_t s = 0;\n y = s + q < 5;", "y = q < 5;"),
+        ("const int32_t s = 0;\n const int32_t t = s * 2 + s;\n y[t + q];", "y[q];"),
+    ],
+)
+def test_a_constant_that_is_zero_leaves_where_terms_go_without_it(body: str, made: str) -> None:
+    assert loop(1, body).split("\n")[0].strip() == made
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "const int32_t s = 0;\n y = s < 0 ? q : 1;",
+        "const int32_t s = 0;\n f(s);",
+        "const int32_t s = 0, t = 1;\n y = s + t;",
+        "const int32_t s = 0;\n { const int32_t s = 4; y = s * 3; }",
+        "int32_t s = 0;\n y = s + q; s++;",
+        "const float s = 0;\n y = s + q;",
+    ],
+)
+def test_other_constants_stay(body: str) -> None:
+    assert body.split("\n")[0] in loop(1, body)
