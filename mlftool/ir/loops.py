@@ -223,25 +223,51 @@ def _written_to(items: Sequence[Item], name: str) -> bool:
 
 
 def merged(items: list[Item], taken: frozenset[str]) -> list[Item]:
-    """The tree with bodies that stand alone, each in a block where a name of it occurs beside it,
-    or is one of those `taken`."""
+    """The tree with blocks and bodies that stand alone among what is beside them, but for those
+    that declare a name which occurs there or is one of those `taken`."""
     made: list[Item] = []
     for item in items:
         if not isinstance(item, Lexeme):
             item.items = merged(item.items, taken)
         made.append(item)
     k = len(made)
+    are_less = False
     while k > 0:
         k -= 1
         item = made[k]
         if isinstance(item, Loop) and item.alone:
             k = _hinted(made, k)
-            names = declared(item.items)
-            others = every([*made[:k], *made[k + 1 :]])
-            is_free = not names & taken and not any(_is([o], 0, *names) for o in others)
-            if is_free and _is_statement(made, k):
-                made[k : k + 1] = _outdented(item)
-    return made
+        elif not _is_block(item):
+            continue
+        names = declared(item.items)
+        others = every([*made[:k], *made[k + 1 :]])
+        is_free = not names & taken and not any(_is([o], 0, *names) for o in others)
+        if is_free and _is_statement(made, k):
+            made[k : k + 1] = _outdented(item)
+            are_less = True
+    return _counted(made) if are_less else made
+
+
+def _is_block(item: Item) -> bool:
+    """Whether braces are around statements, and not around values."""
+    if not isinstance(item, Group) or item.open.text != "{":
+        return False
+    return any(_is([i], 0, ";", "for", "while") or isinstance(i, Loop) for i in item.items)
+
+
+def _counted(items: list[Item]) -> list[Item]:
+    """The block without what was counted for a next turn: sums that it declares and never reads."""
+    k = len(items)
+    while k > 0:
+        k -= 1
+        if _is(items, k, "++", "+=") and _is_statement(items, k - 1):
+            name = _text(items[k - 1])
+            end = next(at for at in range(k, len(items)) if _is(items, at, ";"))
+            is_plain = all(isinstance(item, Lexeme) for item in items[k:end])
+            is_last = not any(_is([o], 0, name) for o in every(items[k:]))
+            if is_plain and is_last and name in declared(items[: k - 1]):
+                del items[k - 1 : end + 1]
+    return items
 
 
 def _hinted(items: list[Item], k: int) -> int:
@@ -265,14 +291,18 @@ def _is_statement(items: Sequence[Item], k: int) -> bool:
         return True
     before = items[k - 1]
     if isinstance(before, Lexeme):
-        return before.text in (";", "{", "}", ":")
+        return before.text == ";"
     return isinstance(before, Loop) or before.open.text == "{"
 
 
-def _outdented(loop: Loop) -> list[Item]:
+def _outdented(block: Loop | Group) -> list[Item]:
     """The body in the loop's place."""
-    body = [_less_indented(item) for item in loop.items]
-    return [moved(body[0], loop.space), *body[1:]] if body else []
+    body = [_less_indented(item) for item in block.items]
+    return [moved(body[0], space_of(block)), *body[1:]] if body else []
+
+
+def _text(item: Item) -> str:
+    return item.text if isinstance(item, Lexeme) else ""
 
 
 def _less(space: str) -> str:

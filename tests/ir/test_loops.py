@@ -135,7 +135,7 @@ def test_no_template_has_a_macro_of_that_name() -> None:
     ("body", "made"),
     [
         ("const int32_t s = k * 2;\n y[s + q] = s * 3 + q;", "y[q] = q;"),
-        ("const int32_t s = 0;\n { y = x + s; }", "{ y = x; }"),
+        ("const int32_t s = 0;\n { y = x + s; }", "y = x;"),
         ("const int32_t s = 0;\n y = s + q < 5;", "y = q < 5;"),
         ("const int32_t s = 0;\n const int32_t t = s * 2 + s;\n y[t + q];", "y[q];"),
     ],
@@ -157,3 +157,28 @@ def test_a_constant_that_is_zero_leaves_where_terms_go_without_it(body: str, mad
 )
 def test_other_constants_stay(body: str) -> None:
     assert body.split("\n")[0] in loop(1, body)
+
+
+def test_a_block_leaves_unless_a_name_of_it_occurs_beside_it() -> None:
+    text = "  f();\n  {\n    const int32_t a = g();\n    h(a);\n  }\n  {\n    for (;;) {}\n  }\n"
+    alone = "  f();\n  const int32_t a = g();\n  h(a);\n  for (;;) {}\n"
+    some = each("k", "n") + END
+    assert filled(text + some).startswith(alone)
+    assert filled(text + "  h(a);\n" + some).startswith("  f();\n  {\n    const int32_t a")
+    assert filled(text + some, types={"a": "float"}).startswith("  f();\n  {\n")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["  x = {{1, 2}, {3}};\n", "  if (q) {\n    f();\n  }\n", "  do {\n    f();\n  } while (q);\n"],
+)
+def test_other_braces_stay(text: str) -> None:
+    assert filled(text + each("k", "n") + END).startswith(text)
+
+
+def test_what_was_counted_for_a_next_turn_leaves() -> None:
+    body = "const int8_t *wp = w;\n  {}\n    f(wp);\n    wp += 4;\n  {}\n".format
+    assert "wp += 4" not in filled(body(each("k", 1), END))
+    assert "wp += 4" in filled(body(each("k", 2), END))
+    assert "wp += 4" in filled(body(each("k", 1), END) + "g(wp);")
+    assert "wp += 4" in filled("  for (;;) {\n" + body(each("k", 1), END).partition("\n")[2] + "}")

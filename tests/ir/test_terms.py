@@ -75,8 +75,8 @@ def test_what_is_not_known_stays(text: str) -> None:
 def test_a_statement_has_its_own_brackets() -> None:
     for head in ("if", "while", "switch"):
         text = f"{{ {head} (c) *p++ = {NONE} + at[{NONE}]; }}"
-        assert filled(text) == f"{{ {head} (c) *p++ = 0 + at[0]; }}"
-        assert filled(text, types={"at": "int8_t"}) == f"{{ {head} (c) *p++ = at[0]; }}"
+        assert filled(text) == f"{head} (c) *p++ = 0 + at[0];"
+        assert filled(text, types={"at": "int8_t"}) == f"{head} (c) *p++ = at[0];"
 
 
 def test_conditions_that_are_no_whole_value_stay() -> None:

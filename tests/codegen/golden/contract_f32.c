@@ -128,11 +128,11 @@ MLF_KERNEL void tvmgen_contract_f32_fused_conv_relu(const float *MLF_RESTRICT x,
       const float t0 = (b[0] + acc00) <= 0.0f ? 0.0f : (b[0] + acc00);
       y[p * 3] = t0;
     }
-    if (1 < 3) {
+    {
       const float t0 = (b[1] + acc01) <= 0.0f ? 0.0f : (b[1] + acc01);
       y[p * 3 + 1] = t0;
     }
-    if (2 < 3) {
+    {
       const float t0 = (b[2] + acc02) <= 0.0f ? 0.0f : (b[2] + acc02);
       y[p * 3 + 2] = t0;
     }
@@ -144,11 +144,11 @@ MLF_KERNEL void tvmgen_contract_f32_fused_conv_relu(const float *MLF_RESTRICT x,
       const float t0 = (b[0] + acc10) <= 0.0f ? 0.0f : (b[0] + acc10);
       y[(p + 1) * 3] = t0;
     }
-    if (1 < 3) {
+    {
       const float t0 = (b[1] + acc11) <= 0.0f ? 0.0f : (b[1] + acc11);
       y[(p + 1) * 3 + 1] = t0;
     }
-    if (2 < 3) {
+    {
       const float t0 = (b[2] + acc12) <= 0.0f ? 0.0f : (b[2] + acc12);
       y[(p + 1) * 3 + 2] = t0;
     }

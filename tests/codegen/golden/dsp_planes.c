@@ -52,44 +52,42 @@ MLF_KERNEL void tvmgen_dsp_planes_qlinearconv(const int8_t *x, const int8_t *MLF
     const uint32_t k7 = mlf_pair_s16(wc[7], wc[8]);
     const int32_t bc = b[c];
     const int32_t mc = m[c];
-    {
-      for (int32_t from_row = 0; from_row < 5; from_row++) {
-        int16_t *const to = plane + (from_row + 1) * 10 + 1;
-        const int8_t *const from = x + from_row * 4 + c;
-        MLF_UNROLL(6)
-        for (int32_t i = 0; i < 6; i++) {
-          to[i] = from[i * 20];
-        }
+    for (int32_t from_row = 0; from_row < 5; from_row++) {
+      int16_t *const to = plane + (from_row + 1) * 10 + 1;
+      const int8_t *const from = x + from_row * 4 + c;
+      MLF_UNROLL(6)
+      for (int32_t i = 0; i < 6; i++) {
+        to[i] = from[i * 20];
       }
-      for (int32_t r = 0; r < 5; r++) {
-        const int16_t *at = plane + r * 10;
-        int32_t o = r * 4 + c;
-        for (int32_t i = 0; i < 3; i++) {
-          int32_t acc0 = bc;
-          int32_t acc1 = bc;
-          const uint32_t x0 = mlf_load32_aligned(at);
-          acc0 = mlf_smlad(x0, k0, acc0);
-          const uint32_t x2 = mlf_load32_aligned(at + 2);
-          acc0 = mlf_smlabt(x2, k1, acc0);
-          acc1 = mlf_smlatb(x0, k0, acc1);
-          acc1 = mlf_smlad(x2, k1, acc1);
-          const uint32_t x10 = mlf_load32_aligned(at + 10);
-          acc0 = mlf_smlad(x10, k3, acc0);
-          const uint32_t x12 = mlf_load32_aligned(at + 12);
-          acc0 = mlf_smlabt(x12, k4, acc0);
-          acc1 = mlf_smlatb(x10, k3, acc1);
-          acc1 = mlf_smlad(x12, k4, acc1);
-          const uint32_t x20 = mlf_load32_aligned(at + 20);
-          acc0 = mlf_smlad(x20, k6, acc0);
-          const uint32_t x22 = mlf_load32_aligned(at + 22);
-          acc0 = mlf_smlabt(x22, k7, acc0);
-          acc1 = mlf_smlatb(x20, k6, acc1);
-          acc1 = mlf_smlad(x22, k7, acc1);
-          y[o] = (int8_t)mlf_requantize_either(acc0, mc, -1020, 3, -128, -128, 127);
-          y[o + 20] = (int8_t)mlf_requantize_either(acc1, mc, -1020, 3, -128, -128, 127);
-          at += 2;
-          o += 40;
-        }
+    }
+    for (int32_t r = 0; r < 5; r++) {
+      const int16_t *at = plane + r * 10;
+      int32_t o = r * 4 + c;
+      for (int32_t i = 0; i < 3; i++) {
+        int32_t acc0 = bc;
+        int32_t acc1 = bc;
+        const uint32_t x0 = mlf_load32_aligned(at);
+        acc0 = mlf_smlad(x0, k0, acc0);
+        const uint32_t x2 = mlf_load32_aligned(at + 2);
+        acc0 = mlf_smlabt(x2, k1, acc0);
+        acc1 = mlf_smlatb(x0, k0, acc1);
+        acc1 = mlf_smlad(x2, k1, acc1);
+        const uint32_t x10 = mlf_load32_aligned(at + 10);
+        acc0 = mlf_smlad(x10, k3, acc0);
+        const uint32_t x12 = mlf_load32_aligned(at + 12);
+        acc0 = mlf_smlabt(x12, k4, acc0);
+        acc1 = mlf_smlatb(x10, k3, acc1);
+        acc1 = mlf_smlad(x12, k4, acc1);
+        const uint32_t x20 = mlf_load32_aligned(at + 20);
+        acc0 = mlf_smlad(x20, k6, acc0);
+        const uint32_t x22 = mlf_load32_aligned(at + 22);
+        acc0 = mlf_smlabt(x22, k7, acc0);
+        acc1 = mlf_smlatb(x20, k6, acc1);
+        acc1 = mlf_smlad(x22, k7, acc1);
+        y[o] = (int8_t)mlf_requantize_either(acc0, mc, -1020, 3, -128, -128, 127);
+        y[o + 20] = (int8_t)mlf_requantize_either(acc1, mc, -1020, 3, -128, -128, 127);
+        at += 2;
+        o += 40;
       }
     }
   }

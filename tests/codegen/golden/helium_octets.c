@@ -68,15 +68,12 @@ MLF_KERNEL void tvmgen_helium_octets_qlinearconv(const int8_t *x, const int8_t *
     acc = mlf_octet_madd_some(acc, row0 + (-4), &wp, n);
     acc = mlf_octet_madd_some(acc, row0, &wp, n);
     acc = mlf_octet_madd_some(acc, row0 + (4), &wp, n);
-    row0 += 8;
     acc = mlf_octet_madd_some(acc, row1 + (-4), &wp, n);
     acc = mlf_octet_madd_some(acc, row1, &wp, n);
     acc = mlf_octet_madd_some(acc, row1 + (4), &wp, n);
-    row1 += 8;
     acc = mlf_octet_madd_some(acc, row2 + (-4), &wp, n);
     acc = mlf_octet_madd_some(acc, row2, &wp, n);
     acc = mlf_octet_madd_some(acc, row2 + (4), &wp, n);
-    row2 += 8;
     const mlf_halves out = mlf_halves_saturate(mlf_octet_scaled(acc, mlf_floats_at(scale), mlf_floats_at(scale + 4), -128));
     mlf_octet_store8(y + p * 4, out, n);
   }

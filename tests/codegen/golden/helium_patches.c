@@ -41,27 +41,25 @@ MLF_KERNEL void tvmgen_helium_patches_qlinearconv(const int8_t *x, const int8_t 
   MLF_ALIGNED(8) int8_t patches[208];
   const mlf_places places = mlf_places_of(20, 4);
   mlf_mve_fill(patches, -3, 208);
-  {
-    const int8_t *const xi = x;
-    int8_t *const yi = y;
-    int8_t taps[96]; // MLF_TAPS for each of four channels
-    mlf_patch_taps(taps, w, 3, 3);
-    mlf_patch_push(patches + 64, xi, -1, 6, 20, 4, 5, -3);
-    for (int32_t r = 0; r < 6; r += 2) {
-      mlf_patch_push(patches + 64, xi, r + 1, 6, 20, 4, 5, -3);
-      for (int32_t c = 0; c < 4; c++) {
-        const mlf_taps t = mlf_taps_of(taps + c * MLF_TAPS);
-        const int32_t bc = b[c];
-        const mlf_quad scalec = mlf_floats_all(scale[c]);
-        mlf_patch at = mlf_patch_at(patches + 48 + c * 4);
-        int8_t *to = yi + r * 20 + c;
-        for (int32_t i = 0; i < 5; i += 4) {
-          const mlf_octet acc = mlf_octet_plus(mlf_patch_dot(&at, t), bc);
-          const mlf_halves out = mlf_halves_saturate(mlf_octet_scaled(acc, scalec, scalec, -128));
-          const int32_t lanes = i < 2 ? 0xffff : 0xffff & 0x303;
-          mlf_patch_store_some(to, out, places, lanes);
-          to += 16;
-        }
+  const int8_t *const xi = x;
+  int8_t *const yi = y;
+  int8_t taps[96]; // MLF_TAPS for each of four channels
+  mlf_patch_taps(taps, w, 3, 3);
+  mlf_patch_push(patches + 64, xi, -1, 6, 20, 4, 5, -3);
+  for (int32_t r = 0; r < 6; r += 2) {
+    mlf_patch_push(patches + 64, xi, r + 1, 6, 20, 4, 5, -3);
+    for (int32_t c = 0; c < 4; c++) {
+      const mlf_taps t = mlf_taps_of(taps + c * MLF_TAPS);
+      const int32_t bc = b[c];
+      const mlf_quad scalec = mlf_floats_all(scale[c]);
+      mlf_patch at = mlf_patch_at(patches + 48 + c * 4);
+      int8_t *to = yi + r * 20 + c;
+      for (int32_t i = 0; i < 5; i += 4) {
+        const mlf_octet acc = mlf_octet_plus(mlf_patch_dot(&at, t), bc);
+        const mlf_halves out = mlf_halves_saturate(mlf_octet_scaled(acc, scalec, scalec, -128));
+        const int32_t lanes = i < 2 ? 0xffff : 0xffff & 0x303;
+        mlf_patch_store_some(to, out, places, lanes);
+        to += 16;
       }
     }
   }

@@ -45,15 +45,15 @@ MLF_KERNEL void tvmgen_simd_f32_fused_conv_relu(const float *MLF_RESTRICT x, con
         float *to = columns + row * 12;
         const int32_t iy = row - 1;
         if (iy < 0 || iy >= 5) {
-mlf_simd_fill(to, 0, 12 * sizeof *to);
+          mlf_simd_fill(to, 0, 12 * sizeof *to);
           continue;
         }
         const float *const from = x + iy * 8;
-mlf_simd_fill(to, 0, 2 * sizeof *to);
+        mlf_simd_fill(to, 0, 2 * sizeof *to);
         to += 2;
         mlf_simd_copy(to, from, 8 * sizeof *to);
         to += 8;
-mlf_simd_fill(to, 0, 2 * sizeof *to);
+        mlf_simd_fill(to, 0, 2 * sizeof *to);
       }
 
       for (int32_t block = 0; block < 20; block += 4) {

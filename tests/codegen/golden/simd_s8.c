@@ -46,19 +46,19 @@ MLF_KERNEL void tvmgen_simd_s8_qlinearconv(const int8_t *MLF_RESTRICT x, const i
         int16_t *to = columns + row * 28;
         const int32_t iy = row - 1;
         if (iy < 0 || iy >= 6) {
-for (int32_t i = 0; i < 28; i++) {
+          for (int32_t i = 0; i < 28; i++) {
             to[i] = -3;
           }
           continue;
         }
         const int8_t *const from = x + iy * 20;
-for (int32_t i = 0; i < 4; i++) {
+        for (int32_t i = 0; i < 4; i++) {
           to[i] = -3;
         }
         to += 4;
         mlf_simd_widen_s8(from, to, 20);
         to += 20;
-for (int32_t i = 0; i < 4; i++) {
+        for (int32_t i = 0; i < 4; i++) {
           to[i] = -3;
         }
       }

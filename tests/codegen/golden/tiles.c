@@ -67,8 +67,7 @@ MLF_KERNEL void tvmgen_tiles_qlinearconv(const int8_t *x, const int8_t *MLF_REST
           memcpy(to + left * 4, image + (y0 * 5 + ix + left) * 4, (size_t)(taps * 4));
         }
         to += 12;
-      }
-    }
+      }    }
     const int8_t *wp = w;
     int32_t acc00 = b[0];
     int32_t acc01 = b[1];

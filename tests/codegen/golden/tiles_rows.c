@@ -173,11 +173,6 @@ MLF_KERNEL void tvmgen_tiles_rows_qlinearconv(const int8_t *x, const int8_t *MLF
       to[8] = (int8_t)out2;
       to[12] = (int8_t)out3;
       to[16] = (int8_t)out4;
-
-      at0 += 20;
-      at1 += 20;
-      at2 += 20;
-      to += 20;
     }
   }
 }

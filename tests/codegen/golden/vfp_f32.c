@@ -155,7 +155,6 @@ MLF_KERNEL void tvmgen_vfp_f32_fused_conv_relu(const float *MLF_RESTRICT x, cons
     const float *wp = w;
     float sums[16];
     mlf_exact_4x4(&pixels, wp, b, sums);
-    wp += 72;
     const float acc00 = sums[0];
     const float acc01 = sums[1];
     const float acc02 = sums[2];
@@ -176,11 +175,11 @@ MLF_KERNEL void tvmgen_vfp_f32_fused_conv_relu(const float *MLF_RESTRICT x, cons
       const float t0 = acc00 <= 0.0f ? 0.0f : acc00;
       y[p * 3] = t0;
     }
-    if (1 < 3) {
+    {
       const float t0 = acc01 <= 0.0f ? 0.0f : acc01;
       y[p * 3 + 1] = t0;
     }
-    if (2 < 3) {
+    {
       const float t0 = acc02 <= 0.0f ? 0.0f : acc02;
       y[p * 3 + 2] = t0;
     }
@@ -192,11 +191,11 @@ MLF_KERNEL void tvmgen_vfp_f32_fused_conv_relu(const float *MLF_RESTRICT x, cons
       const float t0 = acc10 <= 0.0f ? 0.0f : acc10;
       y[(p + 1) * 3] = t0;
     }
-    if (1 < 3) {
+    {
       const float t0 = acc11 <= 0.0f ? 0.0f : acc11;
       y[(p + 1) * 3 + 1] = t0;
     }
-    if (2 < 3) {
+    {
       const float t0 = acc12 <= 0.0f ? 0.0f : acc12;
       y[(p + 1) * 3 + 2] = t0;
     }
@@ -208,11 +207,11 @@ MLF_KERNEL void tvmgen_vfp_f32_fused_conv_relu(const float *MLF_RESTRICT x, cons
       const float t0 = acc20 <= 0.0f ? 0.0f : acc20;
       y[(p + 2) * 3] = t0;
     }
-    if (1 < 3) {
+    {
       const float t0 = acc21 <= 0.0f ? 0.0f : acc21;
       y[(p + 2) * 3 + 1] = t0;
     }
-    if (2 < 3) {
+    {
       const float t0 = acc22 <= 0.0f ? 0.0f : acc22;
       y[(p + 2) * 3 + 2] = t0;
     }
@@ -224,11 +223,11 @@ MLF_KERNEL void tvmgen_vfp_f32_fused_conv_relu(const float *MLF_RESTRICT x, cons
       const float t0 = acc30 <= 0.0f ? 0.0f : acc30;
       y[(p + 3) * 3] = t0;
     }
-    if (1 < 3) {
+    {
       const float t0 = acc31 <= 0.0f ? 0.0f : acc31;
       y[(p + 3) * 3 + 1] = t0;
     }
-    if (2 < 3) {
+    {
       const float t0 = acc32 <= 0.0f ? 0.0f : acc32;
       y[(p + 3) * 3 + 2] = t0;
     }
