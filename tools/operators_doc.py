@@ -68,6 +68,10 @@ the operator's record says.
   least value there, here the greatest. QuantizeLinear after Add, Mul or AveragePool rounds before
   it adds the zero point, as the standard says; onnxruntime's optimiser makes the above of them,
   which round after it: by an odd zero point ties differ by one step.
+* Shrink of int32 is exact; onnxruntime computes it in float32, which rounds from 2^24 on, and from
+  2^31 - 64 on gives the least integer.
+* Operators on float16 round to float16, each of them; onnxruntime on x86-64 has most of them in
+  float32 and leaves out the casts between, so it rounds where the model casts: 1 or 2 units apart.
 * Squeeze with a list of no axes leaves its input as it is, as in numpy; onnxruntime removes every
   axis of extent 1, as without a list.
 * Convolutions leave out what padding adds; onnxruntime multiplies its zeros by weights, which is a
