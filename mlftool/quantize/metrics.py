@@ -56,6 +56,18 @@ def metric_for(
     return name
 
 
+def check_classes(metric: str, samples: Samples, file: str, shape: tuple[int, ...]) -> None:
+    """Raises MlfError for labels that no score of an output of the shape is for."""
+    if metric != "top1" or samples.labels is None:
+        return
+    classes = math.prod(shape)
+    bad = samples.labels[(samples.labels < 0) | (samples.labels >= classes)]
+    if bad.size:
+        text = f"got {bad[0]}, expected 0 to {classes - 1}, the places of the largest score"
+        help = "labels that count from 1 are one too large" if bad.min() == classes else ""
+        raise MlfError(Problem("MLF0602", text, file, path="labels", help=help))
+
+
 def has_classes(shape: tuple[int, ...]) -> bool:
     """Whether an output of the shape is a score for each class: no image, no single number."""
     return math.prod(shape) == max(shape, default=0) > 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
 from onnx import ModelProto
 
 from mlftool.errors import MlfError, Problem
@@ -15,6 +16,7 @@ from mlftool.quantize.metrics import (
     DROP,
     Goal,
     changed_classes,
+    check_classes,
     has_classes,
     largest_error,
     metric_for,
@@ -116,9 +118,12 @@ def quantized(
     else:
         samples, judged = samples.parted(request.samples)
     net = network(plain, request.file)
+    _check_finite(Studio(net, samples), request.data_file)
     first = float_outputs(plain)[0].type.tensor_type.shape
     shape = tuple(d.dim_value for d in first.dim)
-    metric = metric_for(request.metric, judged, test[1] if test else request.data_file, shape)
+    file = test[1] if test else request.data_file
+    metric = metric_for(request.metric, judged, file, shape)
+    check_classes(metric, judged, file, shape)
     best = improved(net, samples)
     studio, others = Studio(best.net, samples), Studio(best.net, judged)
     reference = others.run(None, others.outputs)
@@ -154,6 +159,17 @@ def quantized(
         *(total(costs.values()), found.curve[0].cost, best),
         *(tuple(_layers(studio, best, found, costs)), found),
     )
+
+
+def _check_finite(studio: Studio, file: str) -> None:
+    """Raises MlfError for samples so large that the float model's own sums have no number."""
+    for name, values in studio.with_layers(None).items():
+        bad = np.flatnonzero(~np.isfinite(values.reshape(len(values), -1)).all(axis=1))
+        if bad.size:
+            text = (
+                f"the float model's '{name}' is not finite for {bad.size} of {len(values)} samples"
+            )
+            raise MlfError(Problem("MLF0617", text, file, help="scale them as in training"))
 
 
 def _polished(studio: Studio, found: Found, judge: Callable[[Plan], float]) -> Found:

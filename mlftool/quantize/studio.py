@@ -78,6 +78,7 @@ class Studio:
             made = self._run(Session(several), CHUNK, feeds, names)
             return all(
                 made[n].shape == alone[n].shape
+                and np.isfinite(alone[n]).all()
                 and np.allclose(made[n], alone[n], rtol=1e-4, atol=1e-5 * np.abs(alone[n]).max())
                 for n in names
             )

@@ -122,6 +122,9 @@ def test_the_report_for_scripts_and_people(
         ({"x": np.where(samples() > 0.9, np.inf, 0).astype(np.float32)}, "MLF0617]: x: not finite"),
         ({"x": samples(), "labels": np.zeros(3, np.int64)}, "MLF0602]: labels: got int64 [3]"),
         ({"x": samples(), "labels": np.zeros(24)}, "MLF0602]: labels: got float64 [24]"),
+        ({"x": samples(), "labels": np.arange(24)}, "MLF0602]: labels: got "),
+        ({"x": samples(), "labels": np.full(24, -1)}, "MLF0602]: labels: got -1, expected 0 to "),
+        ({"x": np.full_like(samples(), 3e38)}, "' is not finite for "),
     ],
 )
 def test_data_that_do_not_fit_are_refused_in_a_line(
