@@ -219,7 +219,7 @@ def max_pool(v: View) -> Kernel:
     dtype = v.y.dtype
     if dtype.codec or dtype.packed:
         raise UnsupportedError(f"MaxPool on {dtype}; supported: types that C has, 16-bit floats")
-    if v.attr("drops_nan", 0):
+    if v.attr("drops_nan", 0) and dtype.is_float:
         lowest, wins = literal(-float(np.finfo(np.float32).max), dtype), "value > acc"
     else:
         lowest = literal(float("-inf") if dtype.is_float else dtype.range[0], dtype)

@@ -403,9 +403,13 @@ def dequantize(s: Site) -> None:
         s.add("Cast", (s.name(),), s.out(), {"to": dtype.float32.onnx})
         return
     s.expect(row.name in ("int8", "int16", "uint8"), f"{row}; supported: int8, int16, uint8")
-    scale = s.const(np.float32(s.scale(x)), what="scale")
-    zero = s.const(np.array(s.zero(x), row.numpy), what="zero_point")
-    s.add("DequantizeLinear", (s.name(), scale, zero), s.out())
+    q = x.quantised
+    s.expect(q is not None, f"tensor '{x.name}' has {x.unusable or 'no scale and zero point'}")
+    assert q is not None
+    shape = () if q.scale.size == 1 else q.scale.shape
+    scale = s.const(q.scale.reshape(shape), what="scale")
+    zero = s.const(q.zero_point.astype(row.numpy).reshape(shape), what="zero_point")
+    s.add("DequantizeLinear", (s.name(), scale, zero), s.out(), {"axis": q.axis} if shape else {})
 
 
 @operator("CAST")

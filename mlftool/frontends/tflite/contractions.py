@@ -288,8 +288,6 @@ def fully_connected(s: Site) -> None:
     weights_of(s, 1, oc)
     channels = s.x(1).quantised
     assert channels is not None
-    nibbles = bool(w.size) and s.x(1).nibbles
-    s.expect(channels.scale.size == 1 or not nibbles, "int4 weights with scales for each channel")
     q = Quantities(w, bias, rounding(s, bias), counts=channels.scale.size == 1)
     contraction(s, GEMM, flat, q, made, {"transB": 1})
     s.reshaped(made, y.type.shape, s.out())

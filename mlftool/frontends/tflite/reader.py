@@ -56,6 +56,7 @@ TYPES: dict[int, DType] = {
 }
 INT4, RESOURCE = 17, 13
 EXTERNAL = 24  # where a tensor's table has `external_buffer`, which the package does not know
+BUILTIN_CODE = 10  # where an operator code's table has `builtin_code`
 _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 # What the package's accessors, and ours, raise for a file whose offsets or numbers are wrong.
 BROKEN = (struct.error, TypeError, ValueError, IndexError, OverflowError, AttributeError)
@@ -158,7 +159,7 @@ class _Reader:
         return ()
 
     def kind(self, code: Any) -> str:
-        number = max(code.DeprecatedBuiltinCode(), code.BuiltinCode())
+        number = max(code.DeprecatedBuiltinCode(), _builtin_code(code))
         if number == CUSTOM:
             return text(code.CustomCode())
         return builtins(self.tables).get(number, f"operator code {number}")
@@ -302,6 +303,13 @@ def _empty(tensor: Tensor) -> Tensor:
     if tensor.type.elements or tensor.data is not None or tensor.problem:
         return tensor
     return replace(tensor, data=np.zeros(tensor.type.shape, tensor.type.dtype.numpy))
+
+
+def _builtin_code(code: Any) -> int:
+    """As it stands in the file. The package gives the deprecated one for codes below 127, and tools
+    that write the new one alone, as ai-edge-quantizer does, would then seem to mean operator 0."""
+    at = code._tab.Offset(BUILTIN_CODE)
+    return struct.unpack_from("<i", code._tab.Bytes, code._tab.Pos + at)[0] if at else 0
 
 
 def text(raw: bytes | None) -> str:

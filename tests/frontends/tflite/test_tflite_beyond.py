@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tfl_cases import Case, feeds, ints, like, merged, q
+from tfl_writer import T
 
 from mlftool.compile import ModuleSpec, compile_modules
 from mlftool.errors import MlfError
@@ -55,3 +56,23 @@ def test_conditions_that_do_not_fit(flags: tuple[int, ...]) -> None:
     case = Case("SELECT", [like(x, flags, type="bool", scale=None), x, x], [x])
     with pytest.raises(MlfError, match="for int8"):
         compile_modules([ModuleSpec(TFLite(merged([case])), "m")])
+
+
+@pytest.mark.parametrize("row", ["int8", "int16"])
+def test_dense_layers_with_weights_of_four_bits_for_each_channel(row: str) -> None:
+    """As ai-edge-quantizer writes them: what TensorFlow Lite Micro gives for the same numbers as
+    int8, which tfl_case_sums.py compares with it."""
+    rng = np.random.default_rng(3)
+    scales, w = rng.uniform(0.01, 0.2, 6), rng.integers(-8, 8, (6, 11))
+    x, y = q(rng, (2, 11), row), q(rng, (2, 6), row)
+    bias = T("", (6,), "int32", scales * 0.01, data=rng.integers(-900, 900, 6))
+    cases = [
+        Case("FULLY_CONNECTED", [x, T("", w.shape, kind, scales, axis=0, data=w), bias], [y], table)
+        for kind in ("int4", "int8")
+        for table in ["FullyConnectedOptions"]
+    ]
+    run = load_host(compile_modules([ModuleSpec(TFLite(merged(cases)), "m")]), optimise="-O0")
+    given = feeds(rng, cases[:1])[0]
+    packed, plain = run({t.name: given for t in run.interface.inputs}).values()
+    np.testing.assert_array_equal(packed, plain)
+    assert len(np.unique(packed)) > 3

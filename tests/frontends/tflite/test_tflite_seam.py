@@ -139,3 +139,15 @@ def test_without_the_package_one_line_says_what_to_install(file: Path, tmp_path:
     done = subprocess.run(command, cwd=REPO, capture_output=True, text=True, check=False)
     assert done.returncode == 3
     assert "pip install 'mlftool[tflite]'" in done.stderr
+
+
+@pytest.mark.parametrize("kind", ["EXP", "DEQUANTIZE", "CUMSUM"])
+def test_codes_of_operators_in_the_new_field_alone(kind: str) -> None:
+    """As ai-edge-quantizer writes them; codes below 127 are in an older field, too, elsewhere."""
+    x = T("x", (4,), "int8", 0.5, 3) if kind == "DEQUANTIZE" else T("x", (4,), "float32")
+    axis = T("axis", (), "int32", data=np.array(0))
+    table = "CumsumOptions" if kind == "CUMSUM" else ""
+    op = Op(kind, (0, 2) if table else (0,), (1,), table)
+    sub = Sub([x, T("y", (4,), "float32"), axis], [op], (0,), (1,))
+    graphs = [imported(TFLite(model(sub, both=both)), "m")[0] for both in (True, False)]
+    assert graphs[0].nodes == graphs[1].nodes

@@ -58,13 +58,17 @@ class Sub:
     name: str = "main"
 
 
-def model(*subs: Sub, names: Mapping[int, str] | None = None, version: int = 3) -> bytes:
-    """The file; `names` are a signature's, of tensors of the first subgraph."""
-    return _Writer().model(subs, names or {}, version)
+def model(
+    *subs: Sub, names: Mapping[int, str] | None = None, version: int = 3, both: bool = True
+) -> bytes:
+    """The file; `names` are a signature's, of tensors of the first subgraph. Codes of operators
+    are also in the field of older files if `both`."""
+    return _Writer(both).model(subs, names or {}, version)
 
 
 class _Writer:
-    def __init__(self) -> None:
+    def __init__(self, both: bool) -> None:
+        self.both = both
         self.b = flatbuffers.Builder(1024)
         self.buffers = [self._buffer(b"")]
         self.codes: list[str] = []
@@ -151,7 +155,8 @@ class _Writer:
     def _code(self, kind: str) -> int:
         number = getattr(tflite.BuiltinOperator, kind, CUSTOM)
         custom = self.b.CreateString(kind) if number == CUSTOM else None
-        parts = {"DeprecatedBuiltinCode": min(number, 127), "BuiltinCode": number}
+        old = min(number, 127) if self.both else 0
+        parts = {"DeprecatedBuiltinCode": old, "BuiltinCode": number}
         return self._table("OperatorCode", {**parts, "CustomCode": custom})
 
     def _signature(self, sub: Sub, names: Mapping[int, str]) -> int:

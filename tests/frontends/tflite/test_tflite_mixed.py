@@ -1,0 +1,95 @@
+"""Operators of floats between integers, as files of mixed precision have them: what the operator
+gives for floats, it gives for the same floats behind a DEQUANTIZE."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from tfl_cases import ints
+from tfl_writer import Op, Sub, T, model
+
+from mlftool.compile import ModuleSpec, compile_modules
+from mlftool.frontends.models import TFLite
+from mlftool.runtime.host import load_host
+
+IN, SCALE = (1, 4, 6, 2), 0.005
+POOL = {"StrideW": 2, "StrideH": 1, "FilterWidth": 2, "FilterHeight": 2, "Padding": 0}
+BETWEEN: dict[str, tuple[tuple[int, ...], str, dict[str, Any], list[Any]]] = {
+    "MAX_POOL_2D": ((1, 4, 3, 2), "Pool2DOptions", POOL, []),
+    "AVERAGE_POOL_2D": ((1, 4, 3, 2), "Pool2DOptions", POOL, []),
+    "RELU": (IN, "", {}, []),
+    "RELU6": (IN, "", {}, []),
+    "ABS": (IN, "", {}, []),
+    "TANH": (IN, "", {}, []),
+    "MEAN": ((1, 4, 2), "ReducerOptions", {}, [[2]]),
+    "REDUCE_MAX": ((1, 4, 2), "ReducerOptions", {}, [[2]]),
+    "REDUCE_MIN": ((1, 4, 2), "ReducerOptions", {}, [[2]]),
+    "SUM": ((1, 4, 2), "ReducerOptions", {}, [[2]]),
+    "PAD": ((1, 6, 9, 2), "PadOptions", {}, [[[0, 0], [1, 1], [0, 3], [0, 0]]]),
+    "TRANSPOSE": ((2, 6, 4, 1), "TransposeOptions", {}, [[3, 2, 1, 0]]),
+    "RESHAPE": ((1, 48), "", {}, []),
+    "RESIZE_NEAREST_NEIGHBOR": ((1, 8, 9, 2), "", {}, [[8, 9]]),
+    "RESIZE_BILINEAR": ((1, 8, 9, 2), "", {}, [[8, 9]]),
+    "SOFTMAX": (IN, "SoftmaxOptions", {"Beta": 1.0}, []),
+    "HARD_SWISH": (IN, "", {}, []),
+    "TILE": ((1, 8, 6, 2), "", {}, [[1, 2, 1, 1]]),
+}
+
+
+def floats(name: str, shape: tuple[int, ...]) -> T:
+    return T(name, shape, "float32")
+
+
+@pytest.mark.parametrize("zero", [-128, 7, 127])
+def test_what_stands_between_integers(zero: int) -> None:
+    tensors, ops, outputs = [T("q", IN, scale=SCALE, zero=zero), floats("f", IN)], [], []
+    for kind, (shape, table, options, more) in BETWEEN.items():
+        places = list(range(len(tensors), len(tensors) + len(more)))
+        tensors += [ints(m) for m in more]
+        n = len(tensors)
+        tensors += [floats(f"{kind}.d", IN), *(floats(f"{kind}.{k}", shape) for k in "ab")]
+        tensors.append(T(f"{kind}.q", shape, scale=0.0137, zero=-3))
+        ops += [
+            Op("DEQUANTIZE", (0,), (n,)),
+            Op(kind, (n, *places), (n + 1,), table, options),
+            Op("QUANTIZE", (n + 1,), (n + 3,)),
+            Op(kind, (1, *places), (n + 2,), table, options),
+        ]
+        outputs += [n + 3, n + 2]
+    data = model(Sub(tensors, ops, (0, 1), outputs))
+    run = load_host(compile_modules([ModuleSpec(TFLite(data), "m")]), optimise="-O0")
+    q = np.random.default_rng(1).integers(-128, 128, IN).astype(np.int8)
+    f = (q.astype(np.float32) - np.float32(zero)) * np.float32(SCALE)
+    made = [np.asarray(v) for v in run({"q": q, "f": f}).values()]
+    for kind, stored, plain in zip(BETWEEN, made[::2], made[1::2], strict=True):
+        wanted = np.clip(np.sign(plain) * np.floor(np.abs(plain / 0.0137) + 0.5) - 3, -128, 127)
+        assert np.abs(stored - wanted).max() <= 1, kind  # a tie of the last bit of a sum
+        assert np.mean(stored != wanted) < 0.05, kind
+
+
+@pytest.mark.parametrize("constant", [True, False])
+@pytest.mark.parametrize("kind", ["int8", "int4", "int16"])
+def test_a_scale_for_each_channel(kind: str, constant: bool) -> None:
+    """Weights that are kept as integers, as weight-only recipes of ai-edge-quantizer write them.
+    TensorFlow Lite Micro takes the first scale for all; this is TensorFlow Lite's."""
+    rng = np.random.default_rng(5)
+    scale, zero = rng.uniform(0.01, 0.1, 3).astype(np.float32), np.array([0, 1, -2])
+    data = rng.integers(-8, 8, (2, 3, 4))
+    held = data if constant else None
+    if kind == "int4" and not constant:
+        return
+    w = T("w", (2, 3, 4), kind, scale, zero if kind == "int8" else 0, 1, held)
+    given = [] if constant else [0]
+    tensors = [w, floats("d", (2, 3, 4)), floats("x", (2, 3, 4)), floats("y", (2, 3, 4))]
+    ops = [Op("DEQUANTIZE", (0,), (1,)), Op("ADD", (1, 2), (3,), "AddOptions")]
+    run = load_host(
+        compile_modules([ModuleSpec(TFLite(model(Sub(tensors, ops, (*given, 2), (3,)))), "m")]),
+        optimise="-O0",
+    )
+    feeds = {"x": np.zeros((2, 3, 4), np.float32), **({} if constant else {"w": data.astype(kind)})}
+    (y,) = run(feeds).values()
+    offset = zero if kind == "int8" else np.zeros(3)
+    wanted = (data - offset[:, None]).astype(np.float32) * scale[:, None]
+    np.testing.assert_array_equal(np.asarray(y), wanted)
