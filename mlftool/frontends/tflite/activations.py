@@ -406,10 +406,12 @@ def dequantize(s: Site) -> None:
     q = x.quantised
     s.expect(q is not None, f"tensor '{x.name}' has {x.unusable or 'no scale and zero point'}")
     assert q is not None
-    shape = () if q.scale.size == 1 else q.scale.shape
+    shape: tuple[int, ...] = ()  # or as it broadcasts
+    if q.scale.size > 1:
+        shape = tuple(q.scale.size if k == q.axis else 1 for k in range(len(x.type.shape)))
     scale = s.const(q.scale.reshape(shape), what="scale")
     zero = s.const(q.zero_point.astype(row.numpy).reshape(shape), what="zero_point")
-    s.add("DequantizeLinear", (s.name(), scale, zero), s.out(), {"axis": q.axis} if shape else {})
+    s.add("DequantizeLinear", (s.name(), scale, zero), s.out())
 
 
 @operator("CAST")
