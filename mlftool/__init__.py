@@ -10,11 +10,13 @@ outputs = mlftool.load("model.onnx").module().run("x.npy")  # of a model with on
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
 
 from mlftool.moved import missing
 
+TYPE_CHECKING = False  # typing takes longer to import than all that is imported here
 if TYPE_CHECKING:
+    from typing import Any
+
     from mlftool import api, backends, contrib, micro, nd, relay, target, transform
     from mlftool.api import (
         Executor,

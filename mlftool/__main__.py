@@ -2,6 +2,6 @@
 
 import sys
 
-from mlftool.cli import main
+from mlftool.start import main
 
 sys.exit(main())

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
 
-from mlftool.errors import did_you_mean
+TYPE_CHECKING = (
+    False  # typing and mlftool.errors take long to import, and `import mlftool` should not
+)
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
 
 PAGE = "docs/migration.md"
 # Parts of TVM that scripts import -> what to use instead, or "".
@@ -62,6 +65,8 @@ def _is_explained(module: str, name: str) -> bool:
 def _said(module: str, name: str) -> str:
     if name.startswith("__"):
         return f"module '{module}' has no attribute '{name}'"
+    from mlftool.errors import did_you_mean
+
     hint = did_you_mean(name, _KNOWN[module])
     if not _is_explained(module, name):
         return f"module '{module}' has no attribute '{name}'; {hint}; {PAGE} has TVM's names"
@@ -77,6 +82,8 @@ class OfTvm:
 
         def __getattr__(self, name: str) -> Any:
             text = f"'{type(self).__name__}' object has no attribute '{name}'"
+            from mlftool.errors import did_you_mean
+
             known = [n for n in dir(type(self)) if not n.startswith("_")]
             hint = did_you_mean(name, known)
             text += f"; {hint}" if hint.startswith("did") else ""

@@ -27,6 +27,7 @@ from typing import Any, NoReturn, TextIO
 from mlftool.cli import terminal
 from mlftool.errors import BAD_INPUT, MlfError, Problem
 from mlftool.signals import never_ignored
+from mlftool.stopped import stopped
 
 HELP = re.compile(r'^HELP = "(.*)"\nGROUP = "(.*)"$', re.MULTILINE)
 
@@ -219,6 +220,8 @@ def _tidy_end() -> Iterator[None]:
         yield
         return
     old = {n: signal.signal(n, _stop) for n in (signal.SIGTERM, signal.SIGHUP)}
+    if signal.getsignal(signal.SIGINT) is stopped:
+        old[signal.SIGINT] = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with never_ignored(_StoppedError, KeyboardInterrupt):
             yield

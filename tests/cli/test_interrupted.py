@@ -375,3 +375,54 @@ def test_a_library_that_makes_an_error_of_it(
     monkeypatch.setattr("mlftool.cli.schema.run", run)
     assert main(["schema"]) == 130
     assert capsys.readouterr().err == "mlftool: ended by SIGINT\n"
+
+
+AT_IMPORT = """
+import atexit, os, signal, sys
+
+at = sys.argv.pop(1)
+
+class Stop:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name == at:
+            sys.meta_path.remove(Stop)
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Stop)
+if at == "exit":
+    atexit.register(os.kill, os.getpid(), signal.SIGINT)
+from mlftool.start import main
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize(
+    "module", ["mlftool.cli", "argparse", "mlftool.cli.compile", "numpy", "mlftool.compile", "exit"]
+)
+def test_ended_while_it_starts_and_exits(module: str, tmp_path: Path) -> None:
+    """Ctrl-C while a module is searched for, or while Python exits."""
+    words = [sys.executable, "-c", AT_IMPORT, module, "compile", str(MODEL)]
+    words += ["-q", "-o", str(tmp_path / "out.tar")]
+    ended = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stderr) == (130, "mlftool: ended by SIGINT\n")
+    assert [p.name for p in tmp_path.iterdir()] == ["out.tar"] * (module == "exit")
+
+
+def test_what_is_imported_before_signals_are_handled() -> None:
+    """A traceback is Python's own until then: so little that only Python's start takes time."""
+    code = "import sys; old = {*sys.modules}; import mlftool.start; print(*{*sys.modules} - old)"
+    words = [
+        sys.executable,
+        "-I",
+        "-c",
+        f"import sys; sys.path.insert(0, {str(ROOT)!r}); {code}",
+    ]
+    found = subprocess.run(words, capture_output=True, text=True, check=True).stdout.split()
+    ours = {"mlftool", "mlftool.moved", "mlftool.start", "mlftool.stopped", "_signal"}
+    assert {m for m in found if m.partition(".")[0] != "importlib"} <= {
+        *ours,
+        "__future__",
+        "_imp",
+        "warnings",
+    }
