@@ -182,18 +182,23 @@ AT_MOST = 10  # problems of one kind that are printed
 
 
 def shown(problems: Iterable[Problem], text_of: Callable[[Problem], str] = str) -> str:
-    """The problems as text: the first ten of each file and code, and the number of others."""
-    lines, seen = [], dict[tuple[str, str, str], int]()
+    """The problems as text, as many as are printed."""
+    return "\n".join(map(text_of, most(problems)))
+
+
+def most(problems: Iterable[Problem]) -> list[Problem]:
+    """The first ten of each file and code, and of what has more one problem that counts them."""
+    listed, seen = [], dict[tuple[str, str, str], int]()
     for problem in problems:
         kind = (problem.file, problem.code, problem.severity)
         seen[kind] = seen.get(kind, 0) + 1
         if seen[kind] <= AT_MOST:
-            lines.append(text_of(problem))
+            listed.append(problem)
     for (file, code, severity), count in seen.items():
         if count > AT_MOST:
             text = f"{count - AT_MOST} more of this kind, {count} in all"
-            lines.append(str(Problem(code, text, file, severity=severity)))
-    return "\n".join(lines)
+            listed.append(Problem(code, text, file, severity=severity))
+    return listed
 
 
 class MlfError(RuntimeError):

@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--only-declared",
         action="store_true",
-        help="read external data from the --data files only, for build systems",
+        help="for build systems: read external data from the --data files only, print no summary",
     )
 
     parser.add_argument(
@@ -61,14 +61,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--params-bson",
         action="store_true",
         help="write parameters as BSON, too, for the graph executor; needs pymongo",
-    )
-    talk = parser.add_mutually_exclusive_group()
-    talk.add_argument("-q", "--quiet", action="store_true", help="print no summary")
-    talk.add_argument(
-        "-v",
-        "--verbose",
-        action="store_true",
-        help="print the summary, which a terminal gets unasked, into a log, too",
     )
     tvmc_options.add_arguments(parser)
 
@@ -106,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         write_tar(made, args.output)
     terminal_of(args).show(remark for m in modules for remark in m.imported.remarks)
-    if args.verbose or (sys.stderr.isatty() and not args.quiet):
+    if not args.quiet and not args.only_declared:
         member = f"executor-config/{spec.executor}/{name}.json"
         print(summary(args, json.loads(made.text(member))), file=sys.stderr)
     return 0
@@ -122,6 +114,7 @@ def summary(args: argparse.Namespace, about: Mapping[str, Any]) -> str:
     """What was made, in five lines; `about` is the archive's description of the module."""
     from mlftool.describe import bands_of
 
+    bands = in_bands(bands_of(about))
     ends = sum(t["size_bytes"] for t in (*about["inputs"], *about["outputs"]))
     peak = max(about["memory"]["pools"], key=lambda p: p["size_bytes"], default={"peak_node": ""})
     at = f", most of it at '{one_line(peak['peak_node'])}'" if peak["peak_node"] else ""
@@ -131,7 +124,7 @@ def summary(args: argparse.Namespace, about: Mapping[str, Any]) -> str:
             f"{one_line(made)}, executor {about['executor']}",
             f"  layers              {len(about['nodes']):,}, {about['macs']:,} multiplications",
             f"  weights             {_bytes(about['constants_bytes'])}",
-            f"  workspace           {_bytes(about['workspace_bytes'])}{at}{in_bands(bands_of(about))}",
+            f"  workspace           {_bytes(about['workspace_bytes'])}{at}{bands}",
             f"  inputs and outputs  {_bytes(ends)}",
         ]
     )

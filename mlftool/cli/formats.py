@@ -1,4 +1,7 @@
-"""Problems for machines: SARIF 2.1.0, and the commands by which GitHub's log marks lines."""
+"""Problems for machines: SARIF 2.1.0, and the commands by which GitHub's log marks lines.
+
+People read both in the end, so they have ten of a kind and a count, as text has; JSON has all.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 from urllib.parse import quote
 
-from mlftool.errors import CODES, Problem
+from mlftool.errors import CODES, Problem, most
 
 FORMATS = ("text", "json", "sarif", "github")
 
@@ -16,7 +19,7 @@ def sarif(problems: Iterable[Problem]) -> str:
     """One run of mlftool."""
     from mlftool import __version__
 
-    found = list(problems)
+    found = most(problems)
     rules = [
         {"id": code, "shortDescription": {"text": CODES[code]}}
         for code in dict.fromkeys(p.code for p in found)
@@ -52,7 +55,7 @@ def _result(problem: Problem) -> dict[str, Any]:
 
 def github(problems: Iterable[Problem]) -> str:
     """A line for each problem."""
-    return "\n".join(map(_command, problems))
+    return "\n".join(map(_command, most(problems)))
 
 
 def _command(problem: Problem) -> str:

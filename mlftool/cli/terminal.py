@@ -139,7 +139,7 @@ def terminal_of(args: argparse.Namespace | None) -> Terminal:
     return Terminal(
         sys.stderr,
         bool(asked.get("quiet")),
-        bool(asked.get("steps")),  # not what compile's own -v asks for
+        bool(asked.get("steps")),
         str(asked.get("color", "auto")),
         str(asked.get("problems_as", "text")),
         asked.setdefault("problems_kept", []),

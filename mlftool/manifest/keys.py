@@ -137,8 +137,8 @@ class Limits:
     )
     ram: int | None = key(
         Size(),
-        "Working memory with inputs and outputs. Where the usual plan takes more, the compiler looks "
-        "for one that fits.",
+        "Working memory with inputs and outputs. Where the usual plan takes more, the compiler "
+        "looks for one that fits.",
         example="16KiB",
         default=None,
         default_text="no limit",

@@ -45,6 +45,19 @@ def test_all_formats_have_the_same_problems(
     assert {r["id"] for r in run["tool"]["driver"]["rules"]} == {p["code"] for p in problems}
 
 
+def test_ten_of_a_kind_and_a_count() -> None:
+    """Of each file and code, in a review as in text; a second kind is not cut."""
+    many = [Problem("MLF0106", f"key {k}", "a.yaml", k + 1, 1) for k in range(25)]
+    other = Problem("MLF0112", "a target", "a.yaml", 3, 3)
+    lines = github([*many, other]).splitlines()
+    assert len(lines) == 12
+    assert lines[-1] == "::error file=a.yaml,title=MLF0106::15 more of this kind, 25 in all"
+    (run,) = json.loads(sarif([*many, other]))["runs"]
+    assert [r["ruleId"] for r in run["results"]] == ["MLF0106"] * 10 + ["MLF0112", "MLF0106"]
+    assert "region" not in run["results"][-1]["locations"][0]["physicalLocation"]
+    assert github(many[:10]).count("\n") == 9
+
+
 def test_nothing_to_say(capsys: pytest.CaptureFixture[str]) -> None:
     assert sarif([]).count('"results": []') == 1
     assert github([]) == ""

@@ -162,14 +162,14 @@ def test_what_says_how_memory_is_planned_stays(folder: Path) -> None:
     Path("t.json").write_text("{}")
     text = (
         HEAD
-        + """  tuned: {model: gesture_int8.onnx, targets: cortex-m4, budget: {ram: 1KiB}, tuning: t.json}
+        + """  t: {model: gesture_int8.onnx, targets: cortex-m4, tuning: t.json, budget: {ram: 9}}
   own: {model: gesture_int8.onnx, targets: cortex-m4, budget: {ram: 1KiB}, ram_budget: 2KiB}
   host: {model: gesture_int8.onnx, budget: {ram: 1KiB}}
 """
     )
     read = load(manifest(text))
     files = packages(read, "//:models.yaml", "")
-    assert "ram_budget" not in files["tuned/BUILD.bazel"] + files["host/BUILD.bazel"]
+    assert "ram_budget" not in files["t/BUILD.bazel"] + files["host/BUILD.bazel"]
     assert 'ram_budget = "2KiB"' in files["own/BUILD.bazel"]
     specs = [spec_of(read, e, e.name, "aot") for e in entries(read)]
     assert [s.ram_goal for s in specs] == [None, None, None]
