@@ -118,10 +118,13 @@ def test_many_requests_give_what_one_process_each_gives(
     peer: Peer, model: Path, tmp_path: Path
 ) -> None:
     for i in range(3):
-        peer.send("compile", model, "-o", tmp_path / f"{i}.tar", "--module-name", "m", request_id=i)
+        words = ("-o", tmp_path / f"{i}.tar", "--module-name", "m", "--only-declared")
+        peer.send("compile", model, *words, request_id=i)
     answers = sorted((peer.receive() for _ in range(3)), key=lambda a: a["requestId"])
     params = tmp_path / "params"
-    params.write_text(f"compile\n{model}\n-o\n{tmp_path / 'alone.tar'}\n--module-name\nm\n")
+    params.write_text(
+        f"compile\n{model}\n-o\n{tmp_path / 'alone.tar'}\n--module-name\nm\n--only-declared\n"
+    )
     command = [sys.executable, "-m", "rules.private.tools.worker", peer.protocol, f"@{params}"]
     subprocess.run(command, cwd=ROOT, check=True)
 
@@ -156,7 +159,7 @@ def test_a_crash_ends_only_its_own_request(peer: Peer, model: Path, tmp_path: Pa
     os.mkfifo(tmp_path / "nobody_reads")
     peer.send("compile", model, "-o", tmp_path / "nobody_reads", request_id=1)
     child = peer.child()
-    peer.send("compile", model, "-o", tmp_path / "out.tar", request_id=2)
+    peer.send("compile", model, "-o", tmp_path / "out.tar", "--only-declared", request_id=2)
     second = peer.receive()
     os.kill(child, signal.SIGSEGV)
     first = peer.receive()
