@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from onnx import NodeProto
+from onnx import AttributeProto, NodeProto
 
 from mlftool.errors import nearest
 from mlftool.onnx_rules.protos import op_name, plain_attributes
@@ -28,13 +28,14 @@ def facts(scope: Scope, node: NodeProto) -> Facts:
 
 def worded(scope: Scope, node: NodeProto) -> Outcome:
     """Refuse a word that an attribute cannot be: what it should mean is nobody's guess."""
-    record, attrs = known(op_name(node)), plain_attributes(node)
-    for name, words in record.words.items() if record else ():
-        if name in attrs and attrs[name] not in words:
-            text = f"attribute '{name}' is '{str(attrs[name])[:60]}'"
-            expected = f"expected one of {', '.join(words)}"
-            near = nearest(str(attrs[name]), words)
-            return Refuse("MLF0303", f"{text}; {expected}", near and f"did you mean '{near}'?")
+    record = known(op_name(node))
+    for a in node.attribute:
+        word = a.s.decode("utf-8", "replace") if a.type == AttributeProto.STRING else ""
+        if record and a.name in record.words and word not in record.words[a.name]:
+            near = nearest(word, record.words[a.name])
+            expected = ", ".join(record.words[a.name])
+            text = f"attribute '{a.name}' is '{word[:60]}'; expected one of {expected}"
+            return Refuse("MLF0303", text, near and f"did you mean '{near}'?")
     return Next(node)
 
 

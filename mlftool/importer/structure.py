@@ -122,6 +122,8 @@ def _fine(node: NodeProto, where: str, scope: Scope, given: Collection[str] | No
         have = f"{len(node.input)} inputs and {len(node.output)} outputs"
         most = f"{len(function.input)} and {len(function.output)}"
         report("MLF0303", f"has {have}; its function has {most}", where)
+    elif own := _own_name(node):
+        report("MLF0303", f"'{own}' is a name of the compiler's own", where)
     elif domain not in opsets:
         text = f"the model imports no opset of domain '{domain}'"
         report("MLF0301", text, where, FOREIGN.get(domain, ""))
@@ -145,6 +147,13 @@ def _fine(node: NodeProto, where: str, scope: Scope, given: Collection[str] | No
     else:
         return True
     return False
+
+
+def _own_name(node: NodeProto) -> str:
+    """A name that only the compiler gives, to what it makes of nodes; "" if there is none."""
+    if domain_of(node) == "mlf" or (not domain_of(node) and "." in node.op_type):
+        return op_name(node)
+    return next((a.name for a in node.attribute if a.name.startswith("mlf.")), "")
 
 
 def _first(node: NodeProto) -> str:

@@ -51,7 +51,7 @@ MENUS = {"damaged": damage, "swapped": swapped, "dented": dented, "woven": woven
 ALL_MENUS = (*MENUS, *CONTAINERS)
 SUFFIXES = {"flat": ".tflite", "archived": ".tar"}
 LINE = re.compile(r"(FILE: error\[MLF0[2-6]\d\d\]: .+|help: .+)")
-WARNING = re.compile(r"FILE: warning\[MLF0315\]: output .+|help: .+")
+WARNING = re.compile(r"FILE: warning\[MLF031[56]\]: .+|help: .+")
 
 
 @dataclass(frozen=True)

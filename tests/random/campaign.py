@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from grow import Network
-from machine import FIRST, TOGETHER, Finding, try_all, ways_of
+from machine import FIRST, TOGETHER, Finding, forced_ways, try_all, ways_of
 from menu import MENUS, grown
 from other_menu import made
 from schema_menu import drawn
@@ -65,17 +65,22 @@ def campaign(
     tell: Callable[[Tally, int], None] = lambda tally, done: None,
     seconds: float = math.inf,
     kind: str = "all",
+    forced: bool = False,
 ) -> Tally:
     """Networks `first` to `first + count` of a seed, of one of KINDS; one in `board_every` runs
-    on a board, too (0: none). `tell` hears of each batch, with the number of the network after it.
+    on a board, too (0: none). `forced`: all run on one, with every kernel that takes their nodes. `tell` hears of each batch, with the number of the network after it.
     There are no more batches when another one like those before would not end within `seconds` of
     processor time."""
     tally, began = Tally(), processor_seconds()
+
+    def on_board(k: int) -> bool:
+        return bool(board_every) and k % board_every == 0
+
     batch = TOGETHER if kind == "shapes" else BATCH
     for start in range(first, first + count, batch):
         indices = range(start, min(start + batch, first + count))
         trials = [
-            (one, ways_of(one, k, bool(board_every) and k % board_every == 0))
+            (one, forced_ways(one, k) if forced else ways_of(one, k, on_board(k)))
             for k in indices
             if (one := network(seed, k, kind)).operators
         ]

@@ -24,7 +24,10 @@ from units import Program
 
 from mlftool.compile import Module, ModuleSpec, compile_module
 from mlftool.errors import MlfError
+from mlftool.ir.graph import View
+from mlftool.ops.base import Kernel
 from mlftool.plan.program import Program as Plan
+from mlftool.plan.select import Choose
 from mlftool.targets import TARGETS
 
 POOLS = ("fast=256@.bss.fast", "middle=3KiB@.bss.middle", "slow=4MiB@.bss.slow")
@@ -33,12 +36,14 @@ POOLS = ("fast=256@.bss.fast", "middle=3KiB@.bss.middle", "slow=4MiB@.bss.slow")
 @dataclass(frozen=True, eq=False)
 class Way:
     """How a network is compiled and where it runs: on the board of target `board`, "" for here.
-    `same`: its bits are those of the first way."""
+    `same`: its bits are those of the first way. `kernel`: which of those that can compute a node is
+    taken, 0 being the one that the compiler takes unasked."""
 
     name: str
     options: Mapping[str, Any] = field(default_factory=dict)
     board: str = ""
     same: bool = True
+    kernel: int = 0
 
 
 PLAIN = replace(TARGETS["host"], features=frozenset({"fpu"}))
@@ -102,6 +107,15 @@ SHAPED_WAYS = tuple(
     )
     for target in (*(f"cortex-m{n}" for n in (4, 55, 0, 7, 33, 3)), *RISC_V, *VECTORS)
 )
+# Of layers of which every kernel is tried, whatever it is estimated at.
+FORCED_WAYS = (
+    *(_board(target) for target in (*(f"cortex-m{n}" for n in (4, 55, 0, 3)), *RISC_V, *VECTORS)),
+    *(_board(target, "for size", optimize="size") for target in ("cortex-m0", "cortex-m4")),
+    *(
+        replace(_board(target, mode, float_mode=mode), same=False)
+        for target, mode in (("cortex-m4", "fused"), ("cortex-m55", "fast"), ("rv32imafc", "fused"))
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -132,6 +146,31 @@ def ways_of(network: Network, index: int, board: bool) -> tuple[Way, ...]:
         return (FIRST, *dict.fromkeys((others[0], mine)))
     boards = [way for way in BOARD_WAYS if is_here(way.board)] if board else []
     return (FIRST, *dict.fromkeys(others), *([boards[index % len(boards)]] if boards else []))
+
+
+def forced_ways(network: Network, index: int) -> tuple[Way, ...]:
+    """The first way, and every kernel that can compute one of the nodes on a processor: sixteen
+    networks in a row share one."""
+    here = [way for way in FORCED_WAYS if _runs(way.board)]
+    way = here[index // TOGETHER % len(here)]
+    most = 0
+
+    def count(_: View, kernels: Sequence[Kernel]) -> Kernel:
+        nonlocal most
+        most = max(most, len(kernels))
+        return kernels[0]
+
+    try:
+        compile_module(ModuleSpec(network.model, "m", **way.options), count)
+    except MlfError:  # which the way itself reports
+        most = 1
+    names = {k: f"{way.name}, kernel {k}" for k in range(1, most)}
+    return (FIRST, way, *(replace(way, name=name, kernel=k) for k, name in names.items()))
+
+
+def _taken(k: int) -> Choose | None:
+    """The k-th kernel of each node, or the first of one that has not so many."""
+    return (lambda _, kernels: kernels[k if k < len(kernels) else 0]) if k else None
 
 
 def _runs(target: str) -> bool:
@@ -191,7 +230,7 @@ def kernels_of(program: Plan) -> Iterator[tuple[str, str]]:
 
 def _compiled(network: Network, way: Way, name: str) -> Module | tuple[str, str]:
     try:
-        return compile_module(ModuleSpec(network.model, name, **way.options))
+        return compile_module(ModuleSpec(network.model, name, **way.options), _taken(way.kernel))
     except MlfError as error:
         return "refused", str(error)
     except Exception:

@@ -30,9 +30,10 @@ def main() -> int:
     parser.add_argument("--board", type=int, default=4, help="one in N on a board (4; 0: none)")
     parser.add_argument("--menu", choices=KINDS, default="all", help="what networks consist of")
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "random")
+    parser.add_argument("--forced", action="store_true", help="every kernel of each, on a board")
     parser.add_argument("--no-shrink", action="store_true", help="leave findings as they are")
     args = parser.parse_args()
-    folder = args.folder / (str(args.seed) + (f"_{args.menu}" if args.menu != "all" else ""))
+    folder = args.folder / (str(args.seed) + (f"_{args.menu}" if args.menu != "all" else "") + "_forced" * args.forced)
     folder.mkdir(parents=True, exist_ok=True)
     state = folder / "done.json"
     done = json.loads(state.read_text()) if state.is_file() else {"next": 0, "findings": 0}
@@ -54,7 +55,11 @@ def main() -> int:
         state.write_text(json.dumps({"next": upto, "findings": found}))
 
     left = args.count - done["next"]
-    tally = campaign(args.seed, done["next"], max(0, left), args.board, tell, kind=args.menu)
+    tally = campaign(
+        *(args.seed, done["next"], max(0, left), args.board, tell),
+        kind=args.menu,
+        forced=args.forced,
+    )
     if args.menu == "shapes":
         print(f"{len(tally.kernels)} kernels; never chosen:", *missing(tally.kernels))
     return int(json.loads(state.read_text())["findings"] > 0) if state.is_file() else 0
