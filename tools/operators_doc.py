@@ -74,6 +74,9 @@ the operator's record says.
   float32 and leaves out the casts between, so it rounds where the model casts: 1 or 2 units apart.
 * Squeeze with a list of no axes leaves its input as it is, as in numpy; onnxruntime removes every
   axis of extent 1, as without a list.
+* Pools whose window is larger than the padded image, by less than the stride: there is one window,
+  as in onnx's shape inference, and a mean over what it holds; before opset 19 onnxruntime divides
+  by the whole window with `count_include_pad`, and the standard's reference has no window.
 * Convolutions leave out what padding adds; onnxruntime multiplies its zeros by weights, which is a
   NaN where a weight is infinite.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import faulthandler
 import os
 import pickle
+import traceback
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -12,7 +13,8 @@ T = TypeVar("T")
 
 
 def apart(work: Callable[[], T]) -> T | None:
-    """What `work` returns, which pickle takes and is not None; None if its process ended before."""
+    """What `work` returns, which pickle takes and is not None; None if its process ended before.
+    Raises RuntimeError where it raises an exception."""
     told, tell = os.pipe()
     process = os.fork()
     if process == 0:
@@ -20,7 +22,7 @@ def apart(work: Callable[[], T]) -> T | None:
         faulthandler.disable()
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
         try:
-            data = pickle.dumps(work())
+            data = pickle.dumps(_said(work))
             with os.fdopen(tell, "wb") as pipe:
                 pipe.write(data)
         finally:
@@ -29,4 +31,17 @@ def apart(work: Callable[[], T]) -> T | None:
     with os.fdopen(told, "rb") as pipe:
         data = pipe.read()
     os.waitpid(process, 0)
-    return pickle.loads(data) if data else None
+    if not data:
+        return None
+    made, error = pickle.loads(data)
+    if error is not None:
+        raise RuntimeError(error)
+    return made
+
+
+def _said(work: Callable[[], T]) -> tuple[T | None, str | None]:
+    """What it returns, or the exception that it raises, in words."""
+    try:
+        return work(), None
+    except Exception:
+        return None, traceback.format_exc()

@@ -8,11 +8,14 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
+from apart import apart
 from grow import Network
 from machine import FIRST, TOGETHER, Finding, forced_ways, try_all, ways_of
-from menu import MENUS, grown
+from menu import MENUS
+from menu import grown as grown_of
 from other_menu import made
 from schema_menu import drawn
 from shapes import shaped
@@ -37,7 +40,7 @@ KINDS = (*MENUS, *MORE)
 
 def network(seed: int, index: int, kind: str = "all") -> Network:
     """Network `index` of a seed, the same whenever it is asked for."""
-    return MORE[kind](seed, index) if kind in MORE else grown(seed, index, kind)
+    return MORE[kind](seed, index) if kind in MORE else grown_of(seed, index, kind)
 
 
 @dataclass
@@ -47,13 +50,14 @@ class Tally:
     networks: int = 0
     compiles: int = 0
     nodes: int = 0
+    lost: int = 0  # onnxruntime ended their process
     findings: list[Finding] = field(default_factory=list)
     kernels: Counter[tuple[str, str]] = field(default_factory=Counter)  # names and templates
 
     def __str__(self) -> str:
         return (
             f"{self.networks} networks of {self.nodes} nodes, compiled {self.compiles} times: "
-            f"{len(self.findings)} findings"
+            f"{len(self.findings)} findings" + f", {self.lost} lost" * bool(self.lost)
         )
 
 
@@ -68,9 +72,12 @@ def campaign(
     forced: bool = False,
 ) -> Tally:
     """Networks `first` to `first + count` of a seed, of one of KINDS; one in `board_every` runs
-    on a board, too (0: none). `forced`: all run on one, with every kernel that takes their nodes. `tell` hears of each batch, with the number of the network after it.
-    There are no more batches when another one like those before would not end within `seconds` of
-    processor time."""
+    on a board, too (0: none). `forced`: all run on one, with every kernel that takes their nodes.
+    `tell` hears of each batch, with the number of the network after it. There are no more batches
+    when another one like those before would not end within `seconds` of processor time.
+
+    A network is lost if onnxruntime ends the process that grows it: its C++ says "terminate
+    called", which nothing of ours can."""
     tally, began = Tally(), processor_seconds()
 
     def on_board(k: int) -> bool:
@@ -79,11 +86,13 @@ def campaign(
     batch = TOGETHER if kind == "shapes" else BATCH
     for start in range(first, first + count, batch):
         indices = range(start, min(start + batch, first + count))
+        grown = [apart(partial(network, seed, k, kind)) for k in indices]
         trials = [
             (one, forced_ways(one, k) if forced else ways_of(one, k, on_board(k)))
-            for k in indices
-            if (one := network(seed, k, kind)).operators
+            for k, one in zip(indices, grown, strict=True)
+            if one and one.operators
         ]
+        tally.lost += grown.count(None)
         with tempfile.TemporaryDirectory(prefix="mlftool-random-") as folder:
             tally.findings += try_all(trials, Path(folder), tally.kernels)
         tally.networks += len(trials)

@@ -33,7 +33,9 @@ def main() -> int:
     parser.add_argument("--forced", action="store_true", help="every kernel of each, on a board")
     parser.add_argument("--no-shrink", action="store_true", help="leave findings as they are")
     args = parser.parse_args()
-    folder = args.folder / (str(args.seed) + (f"_{args.menu}" if args.menu != "all" else "") + "_forced" * args.forced)
+    folder = args.folder / (
+        str(args.seed) + (f"_{args.menu}" if args.menu != "all" else "") + "_forced" * args.forced
+    )
     folder.mkdir(parents=True, exist_ok=True)
     state = folder / "done.json"
     done = json.loads(state.read_text()) if state.is_file() else {"next": 0, "findings": 0}

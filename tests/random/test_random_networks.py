@@ -17,6 +17,7 @@ from campaign import BATCH, campaign
 from grow import Grower, Network, NotThisError, make_model, session_of, value_info
 from judge import Judge
 from kernels import missing, named, templates
+from machine import FORCED_WAYS, TOGETHER
 from menu import grown
 from onnx import helper
 from other import Maker
@@ -61,7 +62,15 @@ def test_other_networks() -> None:
 
 def test_layers_in_all_shapes() -> None:
     """Of the third generator; it knows nothing that a network may be refused for."""
-    tally = campaign(SEED, 0, MOST, 8, seconds=SECONDS / 8, kind="shapes")
+    tally = campaign(SEED, 0, MOST, 8, seconds=SECONDS / 12, kind="shapes")
+    print(f"seed {SEED}: {tally}")
+    wrong = [str(f) for f in tally.findings if f.kind != "refused" or "MLF0900" in f.text]
+    assert not wrong, f"MLFTOOL_RANDOM_SEED={SEED}\n" + "\n".join(wrong)
+
+
+def test_every_kernel_of_some_layers() -> None:
+    """Those that the compiler would not choose, too, on one of the processors."""
+    tally = campaign(SEED, TOGETHER * (SEED % len(FORCED_WAYS)), 6, 0, kind="shapes", forced=True)
     print(f"seed {SEED}: {tally}")
     wrong = [str(f) for f in tally.findings if f.kind != "refused" or "MLF0900" in f.text]
     assert not wrong, f"MLFTOOL_RANDOM_SEED={SEED}\n" + "\n".join(wrong)
@@ -137,6 +146,14 @@ def test_samples_that_are_normalised_have_noise() -> None:
 def test_work_apart_may_end_its_process() -> None:
     assert apart(lambda: [np.float32(2)]) == [np.float32(2)]
     assert apart(os.abort) is None
+    with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+        apart(lambda: 1 // 0)
+
+
+def test_a_network_that_is_lost_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its process ends, the campaign goes on."""
+    monkeypatch.setattr("campaign.network", lambda *_: os.abort())
+    assert campaign(1, 0, 2, 0).lost == 2
 
 
 def test_a_network_grows_the_same_again() -> None:
