@@ -429,7 +429,11 @@ def _apart(seed: int, index: int, attempt: int) -> Network | None:
         network = _attempt(seed, index, attempt)
         return network.model.SerializeToString(), network.feeds
 
-    if (made := apart(work)) is None:
+    try:
+        made = apart(work)
+    except RuntimeError:  # onnxruntime refuses what was drawn
+        made = None
+    if made is None:
         return None
     model, feeds = onnx.load_model_from_string(made[0]), made[1]
     return Network(f"s{seed}_{index}", model, feeds, "schemas", Oracles)
