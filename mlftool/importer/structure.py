@@ -123,7 +123,8 @@ def _fine(node: NodeProto, where: str, scope: Scope, given: Collection[str] | No
         most = f"{len(function.input)} and {len(function.output)}"
         report("MLF0303", f"has {have}; its function has {most}", where)
     elif own := _own_name(node):
-        report("MLF0303", f"'{own}' is a name of the compiler's own", where)
+        code = "MLF0301" if own == op_name(node) else "MLF0303"
+        report(code, f"'{own}' is a name of the compiler's own", where)
     elif domain not in opsets:
         text = f"the model imports no opset of domain '{domain}'"
         report("MLF0301", text, where, FOREIGN.get(domain, ""))

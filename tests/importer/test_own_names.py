@@ -32,7 +32,7 @@ def said(given: ModelProto) -> str:
 @pytest.mark.parametrize("name", DOTTED)
 def test_a_domain_in_an_operators_name_is_none(name: str, domain: str) -> None:
     """Its expansion or its kernel would be met without any check of the standard's."""
-    assert f"MLF0303]: node '0' ({name}): '{name}' is a name of the compiler's own" in said(
+    assert f"MLF0301]: node '0' ({name}): '{name}' is a name of the compiler's own" in said(
         model(name, domain)
     )
 
