@@ -1,5 +1,5 @@
-"""Weights that are zero are neither stored nor multiplied. tests/targets/test_specialised.py compares
-the results of `optimize: speed`; here are the ways to store them, `size`, and what is gained."""
+"""Weights that are zero are neither stored nor multiplied. test_specialised.py has the results of
+`optimize: speed`; here are the ways to store weights, `size`, and what is gained."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from kernel_cases import pruned, sparse_layers
 
 from mlftool.compile import Module, ModuleSpec, compile_module, compile_modules
 from mlftool.insight.profile import counted_on
-from mlftool.ops.sparse import gaps, group_of, grouped, in_words
 from mlftool.runtime.boards import BOARDS
 from mlftool.runtime.interface import read_interface
 from mlftool.runtime.link import link_firmware
 from mlftool.runtime.runner import run_on_board
+from mlftool.targets.kernels.sparse_weights import gaps, group_of, grouped, in_words
 
 MODEL = sparse_layers(15, 14)
 FEEDS = random_feeds(MODEL, 5)

@@ -2,7 +2,7 @@
 
 A weight that is loaded with its place is multiplied with that input of several pixels, which are
 gathered so that they are next to each other. One pixel is read where it is. How weights are stored
-is in ops/sparse.py; the integers that are added are those of the dense kernels without zeros.
+is in sparse_weights.py; the integers that are added are those of the dense kernels without zeros.
 """
 
 from __future__ import annotations
@@ -18,9 +18,16 @@ from mlftool.ops.base import Operand
 from mlftool.ops.contraction import Contraction, Quantisation, Stored
 from mlftool.ops.nibbles import are_nibbles
 from mlftool.ops.scalar import Store
-from mlftool.ops.sparse import Stream, gaps, group_of, grouped, in_words, is_sparse
 from mlftool.targets.kernels.integers import in_integers
 from mlftool.targets.kernels.parts import Tile, Walk, bias_of, byte_kernel, constants, walk
+from mlftool.targets.kernels.sparse_weights import (
+    Stream,
+    gaps,
+    group_of,
+    grouped,
+    in_words,
+    is_sparse,
+)
 from mlftool.targets.requantise.forms import Form, form
 
 GAPS = "of each weight that is not zero the distance to the one before, and the weight"
@@ -155,8 +162,6 @@ def _pairs_fit(c: Contraction, q: Quantisation) -> bool:
     return bool(raw.max(initial=0) < PAIR // 2)
 
 
-
-
 def _with_fpu(c: Contraction, q: Quantisation) -> Form | None:
     return form(c, q)
 
@@ -173,9 +178,7 @@ _WORDS = Costs(3.9, 0.0, 11.0, 0.0, 0.0, 1.5)
 _PAIRS_IN_C = Costs(7.0, 0.75, 20.0, 11.0, 2.2, 4.0)
 
 
-def _register(
-    needs: str, unless: str, make: Make, finish: Finishes, signed: bool = False
-) -> None:
+def _register(needs: str, unless: str, make: Make, finish: Finishes, signed: bool = False) -> None:
     """Distances take the fewest instructions. For `optimize: size` what takes the fewest bytes
     bids, if they are fewer than the dense form's."""
 
