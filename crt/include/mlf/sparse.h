@@ -118,8 +118,8 @@ MLF_INLINE int32_t mlf_second_sum(int64_t both) {
   "ldrsb %[v], [%[x]]\n\t" \
   "smlab" half " %[sum], %[v], " weight ", %[sum]\n\t"
 #define MLF_FOUR_GAPS(gap, weight) \
-  "sxtb16 %[u], " weight "\n\tsxtb16 " weight ", " weight ", ror #8\n\t" MLF_GAP_1( \
-      "", "b", gap, "%[u]") MLF_GAP_1(", ror #8", "b", gap, weight) \
+  "sxtb16 %[u], " weight "\n\tsxtb16 " weight ", " weight \
+  ", ror #8\n\t" MLF_GAP_1("", "b", gap, "%[u]") MLF_GAP_1(", ror #8", "b", gap, weight) \
       MLF_GAP_1(", ror #16", "t", gap, "%[u]") MLF_GAP_1(", ror #24", "t", gap, weight)
 #define MLF_GAPS_1(weights, from, stop, total) \
   do { \
@@ -128,8 +128,8 @@ MLF_INLINE int32_t mlf_second_sum(int64_t both) {
     register uint32_t w1_ __asm__("r5"); \
     register uint32_t w2_ __asm__("r8"); \
     register uint32_t w3_ __asm__("r10"); \
-    __asm__("1:\n\tldm %[w]!, {%[w0], %[w1], %[w2], %[w3]}\n\t" MLF_FOUR_GAPS( \
-                "%[w0]", "%[w1]") MLF_FOUR_GAPS("%[w2]", "%[w3]") "cmp %[w], %[end]\n\tbne 1b" \
+    __asm__("1:\n\tldm %[w]!, {%[w0], %[w1], %[w2], %[w3]}\n\t" MLF_FOUR_GAPS("%[w0]", "%[w1]") \
+                MLF_FOUR_GAPS("%[w2]", "%[w3]") "cmp %[w], %[end]\n\tbne 1b" \
             : [w] "+r"(weights), [x] "+r"(from), [sum] "+r"(total), [u] "=&r"(u_), [v] "=&r"(v_), \
               [w0] "=&r"(w0_), [w1] "=&r"(w1_), [w2] "=&r"(w2_), [w3] "=&r"(w3_) \
             : [end] "r"(stop) \
