@@ -11,6 +11,7 @@ the numbers are: layers that share a function may differ in it, and then the loo
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeGuard
 
 from mlftool.ir.lexemes import (
     COMMENT,
@@ -248,7 +249,7 @@ def merged(items: list[Item], taken: frozenset[str]) -> list[Item]:
     return _counted(made) if are_less else made
 
 
-def _is_block(item: Item) -> bool:
+def _is_block(item: Item) -> TypeGuard[Group]:
     """Whether braces are around statements, and not around values."""
     if not isinstance(item, Group) or item.open.text != "{":
         return False

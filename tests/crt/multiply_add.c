@@ -33,7 +33,7 @@ static float some(void) {
   return x;
 }
 
-int main(int argc, char** argv) {
+int main(int argc, char **argv) {
   for (long k = 0; k < (argc > 1 ? atol(argv[1]) : 1000); k++) {
     const float a = some(), b = some(), c = some();
     if (bits_of(mlf_multiply_add(a, b, c)) != bits_of(fmaf(a, b, c))) {

@@ -6,8 +6,9 @@
 
 #include "cpu.h"
 
-/* Words: tasks STARTRX 0x000 and STARTTX 0x008, events RXDRDY 0x108 and TXDRDY 0x11c, INTENSET 0x304
- * (bit 2: RXDRDY asks for interrupt 2), ENABLE 0x500 (4), pins of TX 0x50c and RX 0x514, RXD 0x518, TXD 0x51c, BAUDRATE 0x524. */
+/* Words: tasks STARTRX 0x000 and STARTTX 0x008, events RXDRDY 0x108 and TXDRDY 0x11c, INTENSET
+ * 0x304 (bit 2: RXDRDY asks for interrupt 2), ENABLE 0x500 (4), pins of TX 0x50c and RX 0x514, RXD
+ * 0x518, TXD 0x51c, BAUDRATE 0x524. */
 static volatile uint32_t *const board_uart = (volatile uint32_t *)0x40002000u;
 
 static inline void board_uart_start(void) {

@@ -47,7 +47,7 @@ static inline void cpu_wake_by(uint32_t interrupt) {
   const uintptr_t external = UINT32_C(1) << 11;
   priority[interrupt] = 1;
   enable[interrupt / 32] = UINT32_C(1) << interrupt % 32;
-  __asm volatile(CPU_CSR("csrs mie, %0\n") ::"r"(external));
+  __asm volatile(CPU_CSR("csrs mie, %0\n")::"r"(external));
 }
 
 /* Returns at once if an interrupt came that was not forgotten since. */

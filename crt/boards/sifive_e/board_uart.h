@@ -7,7 +7,8 @@
 #include "cpu.h"
 
 /* Words: txdata 0x00 (bit 31: full), rxdata 0x04 (bit 31: empty), txctrl 0x08 and rxctrl 0x0c
- * (bit 0 enables), ie 0x10 (bit 1: bytes received ask for interrupt 3). A byte is taken by looking for one, so the one that was found is kept. */
+ * (bit 0 enables), ie 0x10 (bit 1: bytes received ask for interrupt 3). A byte is taken by looking
+ * for one, so the one that was found is kept. */
 static volatile uint32_t *const board_uart = (volatile uint32_t *)0x10013000u;
 static uint32_t board_uart_found = UINT32_C(0x80000000);
 
