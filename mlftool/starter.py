@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 from onnx import ModelProto
-from onnx.reference import ReferenceEvaluator
 
 from mlftool.codegen.names import module_name_of
 from mlftool.compile import compile_modules
@@ -25,6 +24,7 @@ from mlftool.mlf import write_atomically
 from mlftool.mlf.bundle import new_folder
 from mlftool.mlf.interface import Tensor
 from mlftool.module import ModuleSpec
+from mlftool.ops.reference import reference_of
 from mlftool.runtime.compare import Comparison, compare
 from mlftool.runtime.execute import Place, execute
 from mlftool.runtime.fill import filled
@@ -136,7 +136,7 @@ def _expected(
             session = onnxruntime.InferenceSession(model.SerializeToString(), options)
             by = f"onnxruntime {onnxruntime.__version__}"
         except ImportError:
-            session, by = ReferenceEvaluator(model), "onnx's reference implementation"
+            session, by = reference_of(model), "onnx's reference implementation"
         made = [session.run(names, dict(sample)) for sample in inputs]
     except Exception as error:  # of a library, in as many kinds as it has faults
         text = f"no reference computes it: {one_line(str(error).splitlines()[0])}"

@@ -94,11 +94,12 @@ def test_shapes_that_the_model_leaves_open(
     assert main(shlex.split(run)[1:]) == 0
 
 
+@pytest.mark.parametrize("model", ["gesture_float32", "gesture_int8", "digits_int8"])
 def test_without_onnxruntime(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(__import__("sys").modules, "onnxruntime", None)
-    data = init(capsys, tmp_path / "p", "--model", OWN / "gesture_float32.onnx")
+    data = init(capsys, tmp_path / "p", "--model", OWN / f"{model}.onnx")
     assert data["reference"] == "onnx's reference implementation"
     assert data["passed"] is True
 
