@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 import mlftool
@@ -14,6 +15,7 @@ NAME = re.compile(r"[a-z]+[0-9]*\.[a-z_0-9]+")
 FAMILIES = ("portable", "dsp", "narrow", "helium", "tiles", "avx2", "vector", "interleaved", "fpu")
 
 
+@cache
 def named() -> frozenset[str]:
     """Names of kernels that the sources have as a text."""
     root = Path(mlftool.__file__).parent
@@ -28,6 +30,7 @@ def _names(path: Path) -> Iterator[str]:
             yield value
 
 
+@cache
 def templates() -> frozenset[str]:
     root = Path(mlftool.__file__).parent
     return frozenset(p.name for room in ROOMS for p in (root / room).glob("*.c.j2"))
