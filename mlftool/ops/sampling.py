@@ -20,6 +20,8 @@ from mlftool.ops.scalar import literal
 
 SAMPLE = ("mlf/sample.h",)
 TAPS = {"nearest": 1, "linear": 2, "bilinear": 2, "cubic": 4, "bicubic": 4}
+GRIDS = {"mode": TAPS, "padding_mode": ("zeros", "border", "reflection")}
+HALVES = ("half_pixel", "output_half_pixel")
 
 
 def _whole_pixels(scope: Scope, d: Draft) -> None:
@@ -32,12 +34,7 @@ def _without_size(scope: Scope, d: Draft) -> None:
     d.inputs = d.inputs[:1]
 
 
-@op(
-    "GridSample",
-    Trait.KEPT,
-    forms=of_form("*", "*"),
-    words={"mode": TAPS, "padding_mode": ("zeros", "border", "reflection")},
-)
+@op("GridSample", Trait.KEPT, forms=of_form("*", "*"), words=GRIDS)
 def grid_sample(v: View) -> Kernel:
     """Any number of axes; the taps of all axes multiply. The grid counts axes from the last.
 
@@ -120,10 +117,7 @@ def _regions_in_box(scope: Scope, node: NodeProto) -> Outcome:
     older=((16, _whole_pixels),),
     forms=of_form("????", "r4", "r"),
     checks=(lambda f: f.beyond(2, 0, f.x[0] - 1, "batch_indices"),),
-    words={
-        "mode": ("avg", "max"),
-        "coordinate_transformation_mode": ("half_pixel", "output_half_pixel"),
-    },
+    words={"mode": ("avg", "max"), "coordinate_transformation_mode": HALVES},
     extents=_regions_in_box,
 )
 def roi_align(v: View) -> Kernel:

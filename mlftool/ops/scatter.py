@@ -185,12 +185,10 @@ def _steps_fit(f: Facts) -> str:
     return f.beyond(2, 0, f.x[axis] - updates[axis], "write_indices")
 
 
-@op(
-    "TensorScatter",
-    Trait.NARROW,
-    checks=(_steps_fit,),
-    words={"mode": ("linear", "circular")},
-)
+WRITES = {"mode": ("linear", "circular")}
+
+
+@op("TensorScatter", Trait.NARROW, checks=(_steps_fit,), words=WRITES)
 def tensor_scatter(v: View) -> Kernel:
     """A cache with steps along `axis` replaced from each batch's write index on, or from 0."""
     shape, dims = v.x(0).shape, v.x(1).shape
