@@ -22,6 +22,11 @@ def lowered(w: np.ndarray[Any, Any], least: int) -> np.ndarray[Any, Any]:
     return w if least == -5 else np.where(w < 0, least, w)
 
 
+def thinned(w: np.ndarray[Any, Any], every: int) -> np.ndarray[Any, Any]:
+    """Of so many weights one; the others are zero."""
+    return np.where(np.arange(w.size).reshape(w.shape) % every, 0, w)
+
+
 def conv_f32() -> onnx.ModelProto:
     net = Net()
     x = net.input("image", np.float32, (1, 2, 5, 4))
@@ -36,23 +41,26 @@ def quantised_conv(
     least: int = -5,
     stride: int = 1,
     row: Any = np.int8,
+    every: int = 1,
+    oc: int = 4,
 ) -> onnx.ModelProto:
     net = Net()
-    ic = 4
+    ic, scales = 4, np.resize([0.01, 0.02, 0.03, 0.04], oc)
     x = net.dq(net.input("image", row, (1, ic, 6, 5)), 0.05, row(-3))
-    w = net.const(lowered(weights(4, ic // group, size, size), least), np.int8)
-    w = net.dq(w, np.array([0.01, 0.02, 0.03, 0.04]), np.zeros(4, np.int8), 0)
-    b = net.const([10, -20, 30, -40], np.int32)
-    b = net.dq(b, np.float32([0.01, 0.02, 0.03, 0.04]) * np.float32(0.05), np.zeros(4, np.int32), 0)
+    w = thinned(lowered(weights(oc, ic // group, size, size), least), every)
+    w = net.dq(net.const(w, np.int8), scales, np.zeros(oc, np.int8), 0)
+    b = net.const(np.resize([10, -20, 30, -40], oc), np.int32)
+    b = net.dq(b, np.float32(scales) * np.float32(0.05), np.zeros(oc, np.int32), 0)
     window = {"pads": [size // 2] * 4, "strides": [stride] * 2}
     y = net.node(last, net.node("Conv", x, w, b, group=group, **window))
     return net.model(net.q(y, 0.04, row(-128)))
 
 
-def gemm_s8(least: int = -5, row: Any = np.int8) -> onnx.ModelProto:
+def gemm_s8(least: int = -5, row: Any = np.int8, ic: int = 8, every: int = 1) -> onnx.ModelProto:
     net = Net()
-    x = net.dq(net.input("features", row, (1, 8)), 0.05, row(4))
-    w = net.dq(net.const(lowered(weights(8, 5), least), np.int8), 0.02, np.int8(0))
+    x = net.dq(net.input("features", row, (1, ic)), 0.05, row(4))
+    w = thinned(lowered(weights(ic, 5), least), every)
+    w = net.dq(net.const(w, np.int8), 0.02, np.int8(0))
     return net.model(net.q(net.node("MatMul", x, w), 0.1, row(1)))
 
 
@@ -139,6 +147,9 @@ FAMILIES: dict[str, tuple[str, Callable[[], onnx.ModelProto]]] = {
     "tiles_rows": ("rv32imc", lambda: quantised_conv(4)),
     "dsp_two_by_two": ("cortex-m4", lambda: quantised_conv(1, least=-128)),
     "dsp_rows_of_four": ("cortex-m4", lambda: gemm_s8(least=-128)),
+    "sparse": (PORTABLE, lambda: quantised_conv(1, every=9)),
+    "sparse_pairs": ("cortex-m4", lambda: quantised_conv(1, every=9, oc=16)),
+    "sparse_words": ("cortex-m4", lambda: gemm_s8(ic=64, every=8)),
     "gemm_f32": (PORTABLE, gemm_f32),
     "vfp_f32": ("cortex-m4", conv_f32),
     "window_average_s8": (PORTABLE, pool_s8),
