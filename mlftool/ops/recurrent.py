@@ -8,16 +8,19 @@ sum is (W x + R h) + (Wb + Rb), products as mlf/dot.h adds them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
+import numpy as np
 from onnx import NodeProto
 
 from mlftool.ir.dtype import DType
-from mlftool.ir.graph import Node, View
+from mlftool.ir.graph import Array, Node, View
 from mlftool.onnx_rules.boxes import each_alone
 from mlftool.onnx_rules.protos import attributes
 from mlftool.ops.base import Attributes, Facts, Forms, Kernel, Operand, Trait, UnsupportedError, op
+from mlftool.ops.contraction import BLOCK, pack_rows
 from mlftool.ops.elementwise import Maths
 from mlftool.ops.plain import float_of, plain_kernel
 from mlftool.ops.scalar import Scalar, expressed
@@ -106,8 +109,32 @@ def _layout(v: View, directions: int, hidden: int) -> dict[str, Any]:
     }
 
 
-def recurrent(v: View) -> Kernel:
-    """Any direction, layout, peephole, lengths of sequences, first states."""
+@dataclass(frozen=True)
+class Panels:
+    """How a kernel multiplies by weights that it packs: in panels of `columns` rows of the matrix,
+    whose products `function` of header `include` adds to as many sums (mlf/vfp.h says how)."""
+
+    columns: int
+    function: str
+    include: str
+
+    def padded(self, rows: int) -> int:
+        return -(-rows // self.columns) * self.columns
+
+    def packed(self, w: Array, plain: int) -> Array:
+        """Those of each direction; rows beyond `plain` begin a panel of their own."""
+        parts = [
+            pack_rows(part, self.columns).reshape(-1)
+            for one in w
+            for part in (one[:plain], one[plain:])
+            if len(part)
+        ]
+        return np.concatenate(parts)
+
+
+def recurrent(v: View, panels: Panels | None = None) -> Kernel:
+    """Any direction, layout, peephole, lengths of sequences, first states. Weights of `panels` are
+    constants."""
     row = float_of(v, v.x(0).dtype)
     kind, m = v.core.op, Maths(row, row)
     gates, (directions, _, hidden) = GATES[kind], v.x(2).shape
@@ -115,14 +142,17 @@ def recurrent(v: View) -> Kernel:
         raise UnsupportedError(f"weights {v.x(1)} and {v.x(2)} for {gates} gates of {hidden}")
     layout = _layout(v, directions, hidden)
     clip, backwards = v.attr("clip"), {"forward": [0], "reverse": [1], "bidirectional": [0, 1]}
-    size = gates * hidden * row.bytes
-    scratch = [Operand("gates", row.c, "scratch", bytes=size)]
-    scratch += [
-        Operand(name, row.c, "scratch", bytes=hidden * row.bytes) for name in ("h", "extra")
-    ]
     before = bool(v.attr("linear_before_reset", 0))
+    plain, rest = ((gates - 1) * hidden, hidden) if kind == "GRU" else (gates * hidden, 0)
+    second = panels.padded(plain) if panels else plain
+    rows = second + (panels.padded(rest) if panels else rest)
+    sizes = {"gates": rows, "h": hidden, "extra": hidden}
     if kind == "RNN" or (kind == "GRU" and before):
-        scratch.pop()
+        del sizes["extra"]
+    apart = panels and bool(rest or hidden > BLOCK)
+    if apart:
+        sizes["back"] = rows
+    scratch = [Operand(k, row.c, "scratch", bytes=n * row.bytes) for k, n in sizes.items()]
     macs = directions * layout["batch"] * layout["time"] * gates * hidden
     macs *= layout["inputs"] + hidden
     kernel = plain_kernel(
@@ -133,7 +163,13 @@ def recurrent(v: View) -> Kernel:
             "kind": kind,
             "hidden": hidden,
             "rows": gates * hidden,
-            "plain": (gates - 1 if kind == "GRU" else gates) * hidden,
+            "plain": plain,
+            "rest": rest,
+            "second": second,
+            "panels": panels,
+            "packed": rows if panels else gates * hidden,
+            "apart": apart,
+            "block": BLOCK,
             "floating": row.c,
             "directions": list(
                 enumerate(
@@ -153,9 +189,19 @@ def recurrent(v: View) -> Kernel:
         },
         *scratch,
         cost=macs * 4.0,
-        includes=("mlf/math.h", "mlf/dot.h"),
+        includes=("mlf/math.h", panels.include if panels else "mlf/dot.h"),
     )
+    if panels:
+        kernel = replace(kernel, operands=tuple(map(partial(_packed, v, panels, plain), kernel.operands)))
     return replace(kernel, macs=macs)
+
+
+def _packed(v: View, panels: Panels, plain: int, operand: Operand) -> Operand:
+    """An operand of the kernel: the weights x1 and x2 as panels, all others as they are."""
+    if operand.name not in ("x1", "x2"):
+        return operand
+    array = panels.packed(v.known(int(operand.name[1])), plain)
+    return Operand(operand.name, operand.ctype, "const", array=array)
 
 
 def _forms(op: str) -> Callable[[Attributes], Forms]:
