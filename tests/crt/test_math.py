@@ -44,6 +44,8 @@ FUNCTIONS = {
     "atanh": "f1da8853",
     "erf": "6b6fd61e",
 }
+# Those with a form that selects, for vectors, and one that jumps.
+SELECTING = ("exp", "tanh", "erf")
 MOST_ULP_DOUBLE = 3.0
 # Bit patterns where something changes: subnormals, the largest numbers, infinity and nans of both
 # signs, the last finite and first subnormal results of exp, 1, pi / 2, where sums of tanh end,
@@ -60,6 +62,9 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     wanted = {f: ("math_ulp.c", f"-DFUNCTION=mlf_{f}f", f"-DEXACT={f}") for f in FUNCTIONS}
     for f in FUNCTIONS:
         wanted[f + "64"] = ("math64_ulp.c", f"-DFUNCTION=mlf_{f}", f"-DEXACT={f}l")
+    for f in SELECTING:
+        jumps = "-DMLF_SELECTS=0", f"-DFUNCTION=mlf_{f}f", f"-DEXACT={f}"
+        wanted[f + "_jumps"] = ("math_ulp.c", *jumps)
     wanted["pow64"] = ("math64_ulp.c", "-DPOWER", "-DUNUSED")
 
     def build(name: str) -> None:
@@ -91,6 +96,29 @@ def test_is_within_one_ulp_on_a_strided_slice(function: str, programs: dict[str,
 def test_is_right_at_edges(function: str, programs: dict[str, Path]) -> None:
     for first in EDGES:
         assert float(measure(programs[function], first, 1, 4096)["max_ulp"]) <= 1.0
+
+
+@pytest.mark.parametrize("function", SELECTING)
+def test_selecting_and_jumping_have_the_same_bits(
+    function: str, programs: dict[str, Path]
+) -> None:
+    jumps = programs[function + "_jumps"]
+    assert measure(jumps, 0, 9973, 430_650)["hash"] == FUNCTIONS[function]
+    for first in EDGES:
+        assert measure(jumps, first, 1, 4096) == measure(programs[function], first, 1, 4096)
+
+
+@pytest.mark.parametrize("function", SELECTING)
+def test_loops_become_vectors(function: str, tmp_path: Path) -> None:
+    source = tmp_path / "loop.c"
+    loop = f"for (int i = 0; i < n; i++) y[i] = mlf_{function}f(x[i]);"
+    head = "void loop(const float *x, float *y, int n)"
+    source.write_text(f'#include "mlf/math.h"\n{head};\n{head} {{\n  {loop}\n}}\n')
+    command = ["gcc", "-std=c99", "-O3", *WARNINGS, INCLUDE, "-fopt-info-vec", "-c", source]
+    run = subprocess.run(
+        [*command, "-o", tmp_path / "loop.o"], capture_output=True, text=True, check=True
+    )
+    assert "loop vectorized" in run.stderr
 
 
 @pytest.mark.parametrize("function", [*FUNCTIONS, "pow"])

@@ -6,6 +6,7 @@ Each model has many independent layers, so one compilation and one run covers al
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import product
 from typing import Any
 
 import ml_dtypes
@@ -420,4 +421,24 @@ def vector_layers(seed: int) -> onnx.ModelProto:
             both = net.node("Add", net.dq(y, 0.02, out), net.dq(x, 0.05, zero))
             y = net.q(both, np.float32(0.06), np.int8(3))
         outs.append(y)
+    return net.model(*outs)
+
+
+RECURRENT = {"RNN": 1, "GRU": 3, "LSTM": 4}
+
+
+def recurrent_layers(seed: int) -> onnx.ModelProto:
+    """Recurrent layers with constant weights: few and many units, long sums, both directions."""
+    rng = np.random.default_rng(seed)
+    net, outs = Net(), []
+    short = (5, 7, "forward"), (24, 3, "bidirectional"), (6, 2, "reverse")
+    layers = [*product(RECURRENT, short), ("RNN", (9, 300, "reverse")), ("RNN", (270, 2, "forward"))]
+    for k, (kind, (units, inputs, way)) in enumerate(layers):
+        rows, ways = RECURRENT[kind] * units, 1 + (way == "bidirectional")
+        x = net.input(f"x{k}", np.float32, (2, 1, inputs))
+        shapes = (ways, rows, inputs), (ways, rows, units), (ways, 2 * rows)
+        args = [net.const(rng.normal(size=s) / 8, np.float32) for s in shapes]
+        attrs = {"linear_before_reset": units % 2} if kind == "GRU" else {}
+        given = args if k % 4 else args[:2]
+        outs.append(net.node(kind, x, *given, hidden_size=units, direction=way, **attrs))
     return net.model(*outs)

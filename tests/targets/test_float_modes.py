@@ -12,6 +12,7 @@ import onnx
 import pytest
 from batch import Build, Job, build_jobs
 from builders import Net, random_feeds
+from kernel_cases import recurrent_layers
 from oracle import onnxruntime_float, relative_error
 
 from mlftool.compile import ModuleSpec, compile_module, compile_modules
@@ -22,6 +23,14 @@ from mlftool.runtime.link import link_firmware
 from mlftool.runtime.runner import run_on_board
 
 PORTABLE, DEVICE, VECTORS = "rv32imc", "cortex-m4", "cortex-m55"
+RECURRENT = recurrent_layers(5)
+PANELS = {
+    ("exact", DEVICE): "panels.recurrent",
+    ("exact", "host"): "sse2.recurrent",
+    ("fused", DEVICE): "fused.panels.recurrent",
+    ("fused", PORTABLE): "fused.panels.recurrent",
+    ("fused", "host"): "fused.panels.recurrent",
+}
 TARGETS = {
     "exact": (PORTABLE, DEVICE, "host"),
     "fused": (PORTABLE, DEVICE, "host"),
@@ -102,6 +111,23 @@ def test_every_target_has_the_same_bits(mode: str, jobs: dict[tuple[str, str], J
     assert module is not None
     names = {c.kernel.name for c in module.program.calls}
     assert {f"vfp.{mode}.4x4", f"vfp.{mode}.1x8"} <= names
+
+
+@pytest.mark.parametrize("mode", ["exact", "fused"])
+def test_panels_of_recurrent_layers_keep_the_bits(mode: str, tmp_path: Path) -> None:
+    """And those of fused sums are the same on every target, too."""
+    feeds = random_feeds(RECURRENT, 3)[:1]
+    jobs: dict[str, Job] = {}
+    for target in (PORTABLE, DEVICE, "host"):
+        name = f"recurrent_{target.replace('-', '_')}"
+        jobs[target] = Job(RECURRENT, feeds, target, name=name)
+        spec = ModuleSpec(RECURRENT, name, target, float_mode=mode)
+        module = jobs[target].module = compile_module(spec)
+        kernels = {c.kernel.name for c in module.program.calls if "recurrent" in c.kernel.name}
+        assert kernels == {PANELS.get((mode, target), "portable.recurrent")}
+    build_jobs(list(jobs.values()), tmp_path, Build("-O1"))
+    assert all(not job.failure for job in jobs.values()), jobs
+    assert jobs[PORTABLE].output == jobs[DEVICE].output == jobs["host"].output
 
 
 def test_fast_is_fused_where_there_are_no_vectors(jobs: dict[tuple[str, str], Job]) -> None:

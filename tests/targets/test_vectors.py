@@ -18,7 +18,14 @@ from batch import (
     write_sources,
 )
 from builders import random_feeds
-from kernel_cases import chains, float_layers, many_layers, residuals, vector_layers
+from kernel_cases import (
+    chains,
+    float_layers,
+    many_layers,
+    recurrent_layers,
+    residuals,
+    vector_layers,
+)
 from programs import SANITIZED
 
 from mlftool.targets import CFLAGS, TARGETS
@@ -31,6 +38,7 @@ MODELS = {
     "residuals": residuals(16),
     "vectors": vector_layers(17),
     "floats": float_layers(18),
+    "recurrent": recurrent_layers(19),
 }
 NEEDS = {"x86-64-v3": {"avx2", "fma", "bmi2"}, "x86-64-v4": {"avx512vl", "avx512_vnni"}}
 EXPECTED = {
@@ -42,8 +50,9 @@ EXPECTED = {
         "avx2.winograd4",
         "avx2.bytes",
         "avx2.average",
+        "avx2.recurrent",
     },
-    "x86-64-v4": {"avx512.s8", "avx512.f32", "avx512.depthwise"},
+    "x86-64-v4": {"avx512.s8", "avx512.f32", "avx512.depthwise", "avx512.recurrent"},
 }
 
 
