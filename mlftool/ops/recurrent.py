@@ -9,18 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
-import numpy as np
 from onnx import NodeProto
 
 from mlftool.ir.dtype import DType
-from mlftool.ir.graph import Array, Node, View
+from mlftool.ir.graph import Node, View
 from mlftool.onnx_rules.boxes import each_alone
 from mlftool.onnx_rules.protos import attributes
 from mlftool.ops.base import Attributes, Facts, Forms, Kernel, Operand, Trait, UnsupportedError, op
-from mlftool.ops.contraction import BLOCK, pack_rows
+from mlftool.ops.contraction import BLOCK
 from mlftool.ops.elementwise import Maths
 from mlftool.ops.plain import float_of, plain_kernel
 from mlftool.ops.scalar import Scalar, expressed
@@ -111,8 +109,9 @@ def _layout(v: View, directions: int, hidden: int) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Panels:
-    """How a kernel multiplies by weights that it packs: in panels of `columns` rows of the matrix,
-    whose products `function` of header `include` adds to as many sums (mlf/vfp.h says how)."""
+    """How a kernel multiplies by x1 and x2 if it packs them: in panels of `columns` rows, whose
+    products `function` of header `include` adds to as many sums (mlf/vfp.h says how). The rows
+    beyond params["plain"] begin a panel of their own."""
 
     columns: int
     function: str
@@ -121,20 +120,9 @@ class Panels:
     def padded(self, rows: int) -> int:
         return -(-rows // self.columns) * self.columns
 
-    def packed(self, w: Array, plain: int) -> Array:
-        """Those of each direction; rows beyond `plain` begin a panel of their own."""
-        parts = [
-            pack_rows(part, self.columns).reshape(-1)
-            for one in w
-            for part in (one[:plain], one[plain:])
-            if len(part)
-        ]
-        return np.concatenate(parts)
-
 
 def recurrent(v: View, panels: Panels | None = None) -> Kernel:
-    """Any direction, layout, peephole, lengths of sequences, first states. Weights of `panels` are
-    constants."""
+    """Any direction, layout, peephole, lengths of sequences, first states."""
     row = float_of(v, v.x(0).dtype)
     kind, m = v.core.op, Maths(row, row)
     gates, (directions, _, hidden) = GATES[kind], v.x(2).shape
@@ -191,17 +179,7 @@ def recurrent(v: View, panels: Panels | None = None) -> Kernel:
         cost=macs * 4.0,
         includes=("mlf/math.h", panels.include if panels else "mlf/dot.h"),
     )
-    if panels:
-        kernel = replace(kernel, operands=tuple(map(partial(_packed, v, panels, plain), kernel.operands)))
     return replace(kernel, macs=macs)
-
-
-def _packed(v: View, panels: Panels, plain: int, operand: Operand) -> Operand:
-    """An operand of the kernel: the weights x1 and x2 as panels, all others as they are."""
-    if operand.name not in ("x1", "x2"):
-        return operand
-    array = panels.packed(v.known(int(operand.name[1])), plain)
-    return Operand(operand.name, operand.ctype, "const", array=array)
 
 
 def _forms(op: str) -> Callable[[Attributes], Forms]:

@@ -99,9 +99,7 @@ def test_is_right_at_edges(function: str, programs: dict[str, Path]) -> None:
 
 
 @pytest.mark.parametrize("function", SELECTING)
-def test_selecting_and_jumping_have_the_same_bits(
-    function: str, programs: dict[str, Path]
-) -> None:
+def test_selecting_and_jumping_have_the_same_bits(function: str, programs: dict[str, Path]) -> None:
     jumps = programs[function + "_jumps"]
     assert measure(jumps, 0, 9973, 430_650)["hash"] == FUNCTIONS[function]
     for first in EDGES:

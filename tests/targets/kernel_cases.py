@@ -432,7 +432,11 @@ def recurrent_layers(seed: int) -> onnx.ModelProto:
     rng = np.random.default_rng(seed)
     net, outs = Net(), []
     short = (5, 7, "forward"), (24, 3, "bidirectional"), (6, 2, "reverse")
-    layers = [*product(RECURRENT, short), ("RNN", (9, 300, "reverse")), ("RNN", (270, 2, "forward"))]
+    layers = [
+        *product(RECURRENT, short),
+        ("RNN", (9, 300, "reverse")),
+        ("RNN", (270, 2, "forward")),
+    ]
     for k, (kind, (units, inputs, way)) in enumerate(layers):
         rows, ways = RECURRENT[kind] * units, 1 + (way == "bidirectional")
         x = net.input(f"x{k}", np.float32, (2, 1, inputs))

@@ -72,8 +72,9 @@ static inline float mlf_scale_exponent_(float y, int32_t k) {
   return mlf_float_of_bits(mlf_bits_of_float(y) + ((uint32_t)k << 23));
 }
 
-#define MLF_EXP_MOST_  88.7228317f   /* the last float whose exp is finite */
-#define MLF_EXP_LEAST_ (-103.972076f) /* below ln(2^-150): nearer to 0 than to a subnormal */
+/* The last float whose exp is finite, and one below ln(2^-150): nearer to 0 than to a subnormal. */
+#define MLF_EXP_MOST_  88.7228317f
+#define MLF_EXP_LEAST_ (-103.972076f)
 
 /* mlf_expf where the result may not be a normal float: |x| > 87.33 or nan. */
 static inline float mlf_exp_edge_(float x) {

@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
+import numpy as np
+
 from mlftool.ir.graph import View
-from mlftool.ops.base import Kernel
+from mlftool.ops.base import Kernel, Operand
+from mlftool.ops.contraction import pack_rows
 from mlftool.ops.recurrent import GATES, Panels, recurrent
 from mlftool.targets.kernels import kernel
 from mlftool.targets.kernels.simd import AVX2, AVX512, SSE, Unit
@@ -24,7 +27,21 @@ def _in(v: View, panels: Panels, name: str, each: float) -> Kernel | None:
     if not _packs(v):
         return None
     made = recurrent(v, panels)
-    return replace(made, name=f"{name}.recurrent", cost=made.macs * each)
+    packed = tuple(_packed(v, panels, made.params["plain"], o) for o in made.operands)
+    return replace(made, name=f"{name}.recurrent", cost=made.macs * each, operands=packed)
+
+
+def _packed(v: View, panels: Panels, plain: int, operand: Operand) -> Operand:
+    """An operand of the kernel: the weights x1 and x2 as panels, all others as they are."""
+    if operand.name not in ("x1", "x2"):
+        return operand
+    parts = [
+        pack_rows(part, panels.columns).reshape(-1)
+        for one in v.known(int(operand.name[1]))
+        for part in (one[:plain], one[plain:])
+        if len(part)
+    ]
+    return Operand(operand.name, operand.ctype, "const", array=np.concatenate(parts))
 
 
 @kernel(*GATES, needs="fpu", unless="fused vector")
