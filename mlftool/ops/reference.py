@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import onnx
-from onnx import ModelProto, NodeProto, helper
+from onnx import NodeProto, helper
 from onnx.reference import ReferenceEvaluator
-from onnx.reference.ops import op_dequantize_linear
 
 from mlftool.ir import dtype
 from mlftool.ir.graph import Array, Node, TensorType
@@ -21,17 +19,6 @@ from mlftool.ops.base import Trait, is_a, known, record
 # Operators whose old opsets have no implementation, or a wrong one: as what they are evaluated, and
 # the first opset in which that is right. Batches are not normalised by their own mean before 14.
 NEWER = {"Scatter": ("ScatterElements", 11), "BatchNormalization": ("BatchNormalization", 14)}
-
-
-def reference_of(model: ModelProto) -> ReferenceEvaluator:
-    """The standard's reference of a whole model. It has no DequantizeLinear of before opset 19,
-    which is the newest for all that those models can say."""
-    made = [value for name, value in vars(op_dequantize_linear).items() if _DEQUANTISE.match(name)]
-    newest = max(made, key=lambda value: int(value.__name__.rpartition("_")[2]))
-    return ReferenceEvaluator(model, new_ops=[type("DequantizeLinear", (newest,), {"op_domain": ""})])
-
-
-_DEQUANTISE = re.compile(r"DequantizeLinear_\d+$")
 
 
 def evaluate_proto(

@@ -12,6 +12,7 @@ import numpy as np
 
 from mlftool.ir.dtype import of
 from mlftool.ir.graph import Array, Node, View
+from mlftool.ir.pair_forms import Clamped, Sum
 from mlftool.ops.base import Kernel, Operand, record
 from mlftool.ops.contraction import (
     Contraction,
@@ -24,7 +25,7 @@ from mlftool.ops.contraction import (
     pad_rows,
     reach,
 )
-from mlftool.ops.pairs import Clamped, Sum, in_integers
+from mlftool.ops.pairs import in_integers
 from mlftool.ops.scalar import FUSED, operand_kind, tensor_operand
 from mlftool.targets.kernels import BYTES, kernel
 
