@@ -112,6 +112,8 @@ def _gelu(m: Maths, a: Scalar, *, approximate: str = "none") -> str:
 
 
 def _celu(m: Maths, a: Scalar, *, alpha: float = 1.0) -> str:
+    if alpha == 0:  # max(0, a) + min(0, 0 * (exp(a / 0) - 1))
+        return f"{a} < {m.lit(0)} ? {m.lit(0)} : {m.lit(math.nan)}"
     below = f"{m.lit(alpha)} * {m.call('expm1', f'{a} / {m.lit(alpha)}')}"
     return f"{a} < {m.lit(0)} ? {below} : {a}"
 

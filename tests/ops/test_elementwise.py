@@ -194,6 +194,7 @@ def cases() -> Iterator[Case]:
     for op in ("Exp", "Sigmoid", "HardSigmoid", "HardSwish", "LeakyRelu"):
         yield unary(op, np.float32)
     yield unary("LeakyRelu", np.float32, alpha=-0.3)
+    yield unary("Celu", np.float32, alpha=0.0)
     yield unary("HardSigmoid", np.float32, alpha=0.3, beta=0.4)
     for dtype, low, high in (
         (np.float32, -0.5, 1.5),
