@@ -78,6 +78,8 @@ def run(args: argparse.Namespace) -> int:
     from mlftool.limits import bounded
     from mlftool.mlf import check_writable, write_tar
     from mlftool.mlf.bson import with_bson
+    from mlftool.mlf.layout import Layout
+    from mlftool.mlf.records import FULL_MODEL
 
     spec = ModuleSpec(
         args.model,
@@ -100,7 +102,8 @@ def run(args: argparse.Namespace) -> int:
     terminal_of(args).show(remark for m in modules for remark in m.imported.remarks)
     if not args.quiet and not args.only_declared:
         member = f"executor-config/{spec.executor}/{name}.json"
-        print(summary(args, json.loads(made.text(member))), file=sys.stderr)
+        about = made.text(Layout(spec.mlf_version, FULL_MODEL).name(member, name))
+        print(summary(args, json.loads(about)), file=sys.stderr)
     return 0
 
 

@@ -150,11 +150,16 @@ def _fine(node: NodeProto, where: str, scope: Scope, given: Collection[str] | No
     return False
 
 
+# Marks a Scan without batches, whatever the model's opset: in bodies that are imported as graphs.
+SINGLE = "mlf.single"
+
+
 def _own_name(node: NodeProto) -> str:
     """A name that only the compiler gives, to what it makes of nodes; "" if there is none."""
     if domain_of(node) == "mlf" or (not domain_of(node) and "." in node.op_type):
         return op_name(node)
-    return next((a.name for a in node.attribute if a.name.startswith("mlf.")), "")
+    names = (a.name for a in node.attribute if a.name.startswith("mlf."))
+    return next((name for name in names if name != SINGLE), "")
 
 
 def _first(node: NodeProto) -> str:

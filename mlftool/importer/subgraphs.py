@@ -16,7 +16,7 @@ from mlftool.importer.branches import keep_branches
 from mlftool.importer.control_node import Attributes, Control
 from mlftool.importer.lists import same, spliced
 from mlftool.importer.loops import import_loop
-from mlftool.importer.structure import free_names
+from mlftool.importer.structure import SINGLE, free_names
 from mlftool.ir import dtype
 from mlftool.ir.graph import Graph, Node, TensorType
 from mlftool.onnx_rules.protos import attributes, op_name
@@ -138,9 +138,6 @@ def _keep_moved(
         shape = tuple(type_.shape[p] for p in perm)
         c.scope.types[name] = TensorType(type_.dtype, shape)
         c.scope.nodes.append(Node("Transpose", (source,), (name,), {"perm": perm}, c.name))
-
-
-SINGLE = "mlf.single"  # marks a Scan without batches, whatever the model's opset
 
 
 def _over_batches(node: NodeProto) -> NodeProto:

@@ -213,7 +213,7 @@ def test_a_board_s_archive_is_no_library(
     """The help is a command that works as it is printed."""
     monkeypatch.chdir(tmp_path)
     save(parser.parse_model(MODEL), "MODEL.onnx")
-    assert main(["compile", "MODEL.onnx", "-o", "FILE.tar", "--target", "cortex-m4"]) == 0
+    assert main(["compile", "MODEL.onnx", "-o", "FILE.tar", "-q", "--target", "cortex-m4"]) == 0
     assert main(["library", "FILE.tar", "-o", "m.so"]) == 2
     said, hint = capsys.readouterr().err.splitlines()
     assert said.startswith("FILE.tar: error[MLF0613]")

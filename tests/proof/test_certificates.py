@@ -325,7 +325,8 @@ def sum_of(weights: Any, bias: Any) -> sums.Sum:
     one = net.const(np.float32(0.5), np.float32)
     zero = net.const(np.int8(3), np.int8)
     operands = (x, one, zero, net.const(weights, np.int8), one, net.const(np.int8(0), np.int8))
-    y = net.node("com.microsoft.QGemm", *operands, net.const(bias, np.int32), one, zero)
+    bias = net.const(bias, np.int32)
+    y = net.node("QGemm", *operands, bias, one, zero, domain="com.microsoft")
     (found,) = sums.sums(compile_module(ModuleSpec(net.model(y), "m")).program)
     return found
 
