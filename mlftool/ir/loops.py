@@ -227,7 +227,7 @@ def merged(items: list[Item], taken: frozenset[str]) -> list[Item]:
     """The tree with blocks and bodies that stand alone among what is beside them, but for those
     that declare a name which occurs there or is one of those `taken`."""
     made: list[Item] = []
-    for item in items:
+    for item in _unguarded(items):
         if not isinstance(item, Lexeme):
             item.items = merged(item.items, taken)
         made.append(item)
@@ -247,6 +247,26 @@ def merged(items: list[Item], taken: frozenset[str]) -> list[Item]:
             made[k : k + 1] = _outdented(item)
             are_less = True
     return _counted(made) if are_less else made
+
+
+def _unguarded(items: list[Item]) -> list[Item]:
+    """The tree with the block alone where it stands below `if (1 < 3)`: layers that share a
+    function have a condition there, which of one layer alone is known."""
+    made: list[Item] = []
+    for k, item in enumerate(items):
+        made.append(item)
+        is_guarded = isinstance(item, Group) and item.open.text == "{" and _is(items, k - 2, "if")
+        if is_guarded and _is_less(items[k - 1]) and not _is(items, k + 1, "else"):
+            made[-3:] = [moved(item, space_of(items[k - 2]))]
+    return made
+
+
+def _is_less(condition: Item) -> bool:
+    """Whether it compares two numbers, of which the first is less."""
+    if not isinstance(condition, Group) or len(condition.items) != 3:
+        return False
+    low, sign, high = map(_text, condition.items)
+    return sign == "<" and low.isdigit() and high.isdigit() and int(low) < int(high)
 
 
 def _is_block(item: Item) -> TypeGuard[Group]:

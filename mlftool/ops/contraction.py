@@ -408,8 +408,9 @@ def stores(
             elif blocks(c) == 1 and not biased:
                 acc = f"(b[{channel}] + {acc})"
             index = f"{pixel} * {Number(c.oc)} + {channel}"
-            guards = [f"p + {j} < {Number(c.pixels)}"] if j >= (c.pixels % rows or rows) else []
-            guards += [f"{channel} < {Number(c.oc)}"] if b >= (c.oc % width or width) else []
+            # For every pixel and channel, also where it is always there: layers share a function.
+            guards = [f"p + {j} < {Number(c.pixels)}"] if j and c.pixels % rows else []
+            guards += [f"{channel} < {Number(c.oc)}"] if b and c.oc % width else []
             entries.append(Stored(" && ".join(guards), index, Store(c.v, acc, index, channel)))
     return entries
 

@@ -182,3 +182,12 @@ def test_what_was_counted_for_a_next_turn_leaves() -> None:
     assert "wp += 4" in filled(body(each("k", 2), END))
     assert "wp += 4" in filled(body(each("k", 1), END) + "g(wp);")
     assert "wp += 4" in filled("  for (;;) {\n" + body(each("k", 1), END).partition("\n")[2] + "}")
+
+
+def test_a_condition_that_is_known_leaves() -> None:
+    block = f"{{\n    y[{Number(1)}] = a;\n  }}"
+    assert filled(f"  if ({Number(1)} < {Number(3)}) {block}\n") == "  y[1] = a;\n"
+    for kept in (f"if ({Number(3)} < {Number(3)}) {block}", f"if (p < {Number(3)}) {block}"):
+        assert filled(f"  {kept}\n").startswith("  if (")
+    other = f"  if ({Number(1)} < {Number(3)}) {block} else {{\n    b();\n  }}\n"
+    assert "else" in filled(other)
