@@ -232,10 +232,11 @@ def _split(scope: Scope, node: NodeProto) -> Outcome:
             if count:
                 scope.lengths[out] = count
             return KEEP
-        step = int(given.reshape(-1)[0]) if given.ndim == 0 else 0
-        sizes = [min(step, n - at) for at in range(0, n, step)] if step else given.tolist()
-        if given.ndim > 1 or given.dtype.kind not in "iu" or min(sizes, default=0) < 0 or step < 0:
+        least = 0 if given.ndim else 1
+        if given.ndim > 1 or given.dtype.kind not in "iu" or given.min(initial=least) < least:
             raise Refuse("MLF0303", f"splits {type_} into {given.tolist()}")
+        step = int(given) if given.ndim == 0 else 0
+        sizes = [min(step, n - at) for at in range(0, n, step)] if step else given.tolist()
     names = []
     for k, size in enumerate(sizes):
         names.append(scope.fresh(f"{out}.part{k}"))

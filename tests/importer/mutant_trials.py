@@ -38,6 +38,7 @@ from dent import dented
 from mutant_judge import Accepted, disagreements
 from mutant_seeds import seeds
 from mutants import damage
+from summaries import without_summary
 from swap import swapped
 from weave import woven
 
@@ -137,7 +138,7 @@ def told(arguments: list[str], path: Path) -> tuple[int, list[str], str]:
         return code, [], f"raised {error!r}"
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
-    lines = err.getvalue().replace(str(path), "FILE").splitlines()
+    lines = without_summary(err.getvalue().replace(str(path), "FILE").splitlines())
     # When it is slow it says so.
     return code, [line for line in lines if not line.startswith("mlftool: compiling ")], ""
 

@@ -17,6 +17,7 @@ import bad_graphs  # noqa: F401
 import bad_tensors  # noqa: F401
 import pytest
 from bad_corpus import CASES, Case, expected_lines, model, node, value
+from summaries import without_summary
 
 from mlftool.cli import main
 
@@ -39,7 +40,7 @@ def listing(folder: Path) -> list[str]:
 
 
 def errors(text: str, path: Path) -> list[str]:
-    lines = text.replace(str(path), "FILE").splitlines()
+    lines = without_summary(text.replace(str(path), "FILE").splitlines())
     return [line for line in lines if not line.startswith("help: ")]
 
 

@@ -19,14 +19,15 @@ extern "C" {
 #define MLF_PANEL_(lanes, count) \
   static inline void mlf_panel_x##lanes##_##count(const float *x, const float *w, int32_t n, \
                                                   const float *start, float *sums) { \
+    const mlf_f32x##lanes zeros = {0}; \
     mlf_f32x##lanes part[count], one; \
     MLF_UNROLLED_ \
     for (int32_t b = 0; b < (count); b++) { \
-      part[b] = (mlf_f32x##lanes){0}; \
+      part[b] = zeros; \
     } \
     MLF_ROLLED \
     for (int32_t k = 0; k < n; k++) { \
-      const mlf_f32x##lanes factor = x[k] - (mlf_f32x##lanes){0}; \
+      const mlf_f32x##lanes factor = x[k] - zeros; \
       MLF_UNROLLED_ \
       for (int32_t b = 0; b < (count); b++) { \
         memcpy(&one, w + (k * (count) + b) * (lanes), sizeof one); \

@@ -1,0 +1,12 @@
+"""The five lines with which `compile` ends, among what it says."""
+
+import re
+from collections.abc import Iterable
+
+_LINE = re.compile(
+    r".* -> .*: tvmgen_\w+_run for .*|  (layers|weights|workspace|inputs and outputs) .*"
+)
+
+
+def without_summary(lines: Iterable[str]) -> list[str]:
+    return [line for line in lines if not _LINE.fullmatch(line)]
