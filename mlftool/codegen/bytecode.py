@@ -125,8 +125,7 @@ def _write(code: Code, frame: _Frame, writer: Writer) -> list[str]:
     """The instructions of a program; returns what computes each step."""
     symbols = []
     for k, call in enumerate(frame.program.calls):
-        if call.parts:
-            write = next(w for trait, w in _CONTROL.items() if is_a(call.node, trait))
+        if write := next((w for trait, w in _CONTROL.items() if is_a(call.node, trait)), None):
             write(_Control(code, frame, writer, k, call))
             symbols.append(f"tvmgen_{writer.module}_vm")
         else:

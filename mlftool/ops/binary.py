@@ -116,7 +116,7 @@ def _logical(sign: str) -> ExprFn:
 def _equal(m: Maths, a: Scalar, b: Scalar) -> str:
     if a.dtype.kind == "s":
         return Exact(f"mlf_string_equal(&{a}, &{b})")
-    return Exact(f"{a} == {b}")
+    return Exact(compared(a, "==", b))
 
 
 def _bitwise(sign: str) -> ExprFn:

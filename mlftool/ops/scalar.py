@@ -141,8 +141,8 @@ _MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "==": "=="}
 
 
 def compared(a: Scalar, sign: str, b: Scalar) -> str:
-    """`a sign b` in C; "true" or "false" where the type of one and the value of the other decide,
-    which C compilers complain of."""
+    """`a sign b` in C; "true" or "false" where the type of one and the value of the other decide, or
+    an integer meets itself, which C compilers complain of."""
     if a.value is not None and b.value is None:
         a, sign, b = b, _MIRRORED[sign], a
     if b.value is not None and a.value is None and a.dtype.kind in "iu":
@@ -152,6 +152,8 @@ def compared(a: Scalar, sign: str, b: Scalar) -> str:
             return "false"
         if (sign == ">=" and at_low) or (sign == "<=" and at_high):
             return "true"
+    if str(a) == str(b) and not a.dtype.is_float:
+        return "true" if "=" in sign else "false"
     return f"{a} {sign} {b}"
 
 
@@ -172,9 +174,10 @@ def _spelled(
 
     A type, a constant or an attribute may make an operand superfluous.
     """
-    open_ = [a and replace(a, c=operand(k)) for k, a in enumerate(args)]
+    names = [a.c if a else "" for a in args]
+    open_ = [a and replace(a, c=operand(names.index(a.c))) for a in args]
     text: str = settle(dtype, expressed(node, dtype, open_))
-    return with_operands(text, [a.c if a else "" for a in args])
+    return with_operands(text, names)
 
 
 # What parameters of fused tensors and results of fused nodes are called, with a number: no template

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -176,12 +177,19 @@ def test_middle_bands_are_one_loop(jobs: dict[tuple[str, str, str], Job]) -> Non
     not (shutil.which("arm-none-eabi-gcc") and shutil.which("qemu-system-arm")),
     reason="apt-get install gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm",
 )
-@pytest.mark.parametrize(("name", "target"), [("residual", "cortex-m4"), ("float", "cortex-m55")])
-def test_bands_on_a_core_have_the_bits_of_the_whole(name: str, target: str) -> None:
-    assert parts(compile_module(ModuleSpec(MODELS[name], target=target, patches="auto")))
+@pytest.mark.parametrize(
+    ("name", "target", "executor"),
+    [
+        *(("residual", "cortex-m4", executor) for executor in ("aot", "graph", "vm")),
+        ("float", "cortex-m55", "aot"),
+    ],
+)
+def test_bands_on_a_core_have_the_bits_of_the_whole(name: str, target: str, executor: str) -> None:
+    spec = ModuleSpec(MODELS[name], "m", target, executor=executor)
+    assert parts(compile_module(replace(spec, patches="auto")))
     found = []
     for patches in ("off", "auto"):
-        bundle = compile_modules([ModuleSpec(MODELS[name], "m", target, patches=patches)])
+        bundle = compile_modules([replace(spec, patches=patches)])
         interface, board = read_interface(bundle, "m"), BOARDS[target]
         elf = link_firmware(bundle, interface, board)
         ran = run_on_board(elf, board, interface, FEEDS[name])

@@ -62,7 +62,7 @@ def test_other_networks() -> None:
 
 def test_layers_in_all_shapes() -> None:
     """Of the third generator; it knows nothing that a network may be refused for."""
-    tally = campaign(SEED, 0, MOST, 8, seconds=SECONDS / 12, kind="shapes")
+    tally = campaign(SEED, 0, MOST, 8, seconds=SECONDS / 8, kind="shapes")
     print(f"seed {SEED}: {tally}")
     wrong = [str(f) for f in tally.findings if f.kind != "refused" or "MLF0900" in f.text]
     assert not wrong, f"MLFTOOL_RANDOM_SEED={SEED}\n" + "\n".join(wrong)
