@@ -141,8 +141,8 @@ _MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "==": "=="}
 
 
 def compared(a: Scalar, sign: str, b: Scalar) -> str:
-    """`a sign b` in C; "true" or "false" where the type of one and the value of the other decide, or
-    an integer meets itself, which C compilers complain of."""
+    """`a sign b` in C; "true" or "false" where the type of one and the value of the other decide,
+    or an integer meets itself, which C compilers complain of."""
     if a.value is not None and b.value is None:
         a, sign, b = b, _MIRRORED[sign], a
     if b.value is not None and a.value is None and a.dtype.kind in "iu":
