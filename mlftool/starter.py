@@ -26,6 +26,7 @@ from mlftool.mlf import write_atomically
 from mlftool.mlf.bundle import new_folder
 from mlftool.mlf.interface import Tensor
 from mlftool.module import ModuleSpec
+from mlftool.reference import session_of
 from mlftool.runtime.compare import Comparison, compare
 from mlftool.runtime.execute import Place, execute
 from mlftool.runtime.fill import filled
@@ -132,9 +133,7 @@ def _expected(
         try:
             import onnxruntime
 
-            options = onnxruntime.SessionOptions()
-            options.log_severity_level = 4
-            session = onnxruntime.InferenceSession(model.SerializeToString(), options)
+            session = session_of(model, lambda options: None)
             by = f"onnxruntime {onnxruntime.__version__}"
         except ImportError:
             session, by = _reference(model), "onnx's reference implementation"

@@ -12,6 +12,7 @@ from onnx import ModelProto, helper, load
 
 from mlftool.errors import ENVIRONMENT, MlfError, Problem
 from mlftool.ir.graph import Array
+from mlftool.reference import session_of
 
 
 def onnxruntime() -> Any:
@@ -29,17 +30,16 @@ class Session:
     """A model that runs. One thread: sums have one order, so the same input gives the same bits."""
 
     def __init__(self, model: ModelProto, optimised: Path | None = None) -> None:
-        ort = onnxruntime()
-        options = ort.SessionOptions()
-        options.intra_op_num_threads = options.inter_op_num_threads = 1
-        options.log_severity_level = 4
-        level = ort.GraphOptimizationLevel
-        options.graph_optimization_level = level.ORT_DISABLE_ALL
-        if optimised is not None:
-            options.graph_optimization_level = level.ORT_ENABLE_BASIC
-            options.optimized_model_filepath = str(optimised)
-        providers = ["CPUExecutionProvider"]
-        self._session = ort.InferenceSession(model.SerializeToString(), options, providers)
+        level = onnxruntime().GraphOptimizationLevel
+
+        def configure(options: Any) -> None:
+            options.intra_op_num_threads = options.inter_op_num_threads = 1
+            options.graph_optimization_level = level.ORT_DISABLE_ALL
+            if optimised is not None:
+                options.graph_optimization_level = level.ORT_ENABLE_BASIC
+                options.optimized_model_filepath = str(optimised)
+
+        self._session = session_of(model, configure)
 
     def __call__(self, names: Sequence[str], feeds: Mapping[str, Array]) -> dict[str, Array]:
         """The tensors `names`, which are outputs of the model."""

@@ -15,6 +15,7 @@ import numpy as np
 import onnx
 import onnxruntime
 from onnx import helper, numpy_helper
+from oracle import session as session_of
 
 Array = np.ndarray[Any, Any]
 Feed = dict[str, Array]
@@ -95,18 +96,6 @@ def make_model(
 
 def opset_of(model: onnx.ModelProto) -> int:
     return next(i.version for i in model.opset_import if not i.domain)
-
-
-def session_of(model: onnx.ModelProto, optimised: bool = False) -> onnxruntime.InferenceSession:
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.log_severity_level = 4
-    if optimised:
-        options.add_session_config_entry("session.qdqisint8allowed", "1")
-    else:
-        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    data = model.SerializeToString()
-    return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
 
 
 def without_nan(model: onnx.ModelProto, feeds: Sequence[Feed]) -> tuple[Feed, ...]:

@@ -11,22 +11,24 @@ import onnx
 import onnxruntime
 from onnx.reference import ReferenceEvaluator
 
+from mlftool.reference import session_of
+
 Array = np.ndarray[Any, Any]
 Feeds = Sequence[dict[str, Array]]
 
 
-def session(model: onnx.ModelProto | bytes, integer: bool) -> onnxruntime.InferenceSession:
+def session(model: onnx.ModelProto | bytes, integer: bool = False) -> onnxruntime.InferenceSession:
     """One thread; `integer` allows int8 QDQ groups to become integer operators, else every node is
     computed as it stands, in float."""
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.log_severity_level = 3
-    if integer:
-        options.add_session_config_entry("session.qdqisint8allowed", "1")
-    else:
-        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    data = model if isinstance(model, bytes) else model.SerializeToString()
-    return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+
+    def configure(options: Any) -> None:
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        if integer:
+            options.add_session_config_entry("session.qdqisint8allowed", "1")
+        else:
+            options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+
+    return session_of(model, configure)
 
 
 def _run(runner: Any, names: list[str], feeds: Feeds) -> list[dict[str, Array]]:

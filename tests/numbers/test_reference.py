@@ -1,0 +1,70 @@
+"""The reference computes integer sums as the standard says, on processors without VNNI, too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import helper, numpy_helper
+
+from mlftool.reference import session_of
+
+DEPTH = 64
+SUM = DEPTH * 255 * 127  # of the largest products: pairs of them saturate at 16 bits
+STEP = 20000  # of outputs
+ONE, X_ZERO, W_ZERO = np.float32(1), np.uint8(0), np.int8(0)
+CONSTANTS = {"one": ONE, "xz": X_ZERO, "wz": W_ZERO, "step": np.float32(STEP)}
+LINEAR = ["x", "one", "xz", "w", "one", "wz"]
+STORED = ["step", "xz"]
+LEVELS = ["ORT_DISABLE_ALL", "ORT_ENABLE_BASIC", "ORT_ENABLE_EXTENDED", "ORT_ENABLE_ALL"]
+
+
+def of(op: str, *inputs: str, output: str = "y") -> onnx.NodeProto:
+    domain = "com.microsoft" if op in ("QGemm", "MatMulIntegerToFloat") else ""
+    return helper.make_node(op, inputs, [output], domain=domain)
+
+
+CASES = {
+    "integer": ([of("MatMulInteger", "x", "w")], SUM),
+    "integer to float": ([of("MatMulIntegerToFloat", "x", "w", "one", "one", "xz", "wz")], SUM),
+    "linear": ([of("QLinearMatMul", *LINEAR, *STORED)], round(SUM / STEP)),
+    "gemm": ([of("QGemm", *LINEAR, "", *STORED)], round(SUM / STEP)),
+    "convolution": ([of("QLinearConv", *LINEAR, *STORED)], round(SUM / STEP)),
+    "dequantised": (
+        [
+            of("DequantizeLinear", "x", "one", "xz", output="a"),
+            of("DequantizeLinear", "w", "one", "wz", output="b"),
+            of("MatMul", "a", "b", output="c"),
+            of("QuantizeLinear", "c", *STORED),
+        ],
+        round(SUM / STEP),
+    ),
+}
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("case", CASES)
+def test_sums_do_not_saturate(case: str, level: str) -> None:
+    nodes, wanted = CASES[case]
+    image = (1, 1) if case == "convolution" else ()
+    x = np.full((2, DEPTH, *image), 255, np.uint8)
+    w = np.full((4, DEPTH, *image) if image else (DEPTH, 4), 127, np.int8)
+    kind = {"integer": onnx.TensorProto.INT32, "integer to float": onnx.TensorProto.FLOAT}
+    graph = helper.make_graph(
+        nodes,
+        "sums",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.UINT8, x.shape)],
+        [helper.make_tensor_value_info("y", kind.get(case, onnx.TensorProto.UINT8), None)],
+        [numpy_helper.from_array(np.asarray(v), k) for k, v in {**CONSTANTS, "w": w}.items()],
+    )
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+
+    def configure(options: Any) -> None:
+        options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, level)
+
+    (made,) = session_of(model, configure).run(None, {"x": x})
+    assert (made == wanted).all()
