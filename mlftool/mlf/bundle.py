@@ -72,8 +72,10 @@ def tar_bytes(bundle: Bundle) -> bytes:
                 info.size, info.mode = len(data), 0o644
                 tar.addfile(info, io.BytesIO(data))
         end = tar.offset
-    # Two blocks of zeros end an archive; tarfile would fill up a record of a magnetic tape.
-    return out.getvalue()[: end + 2 * tarfile.BLOCKSIZE]
+    # Two blocks of zeros end an archive; tarfile would fill up a record of a magnetic tape. A slice
+    # would be a second copy.
+    out.truncate(end + 2 * tarfile.BLOCKSIZE)
+    return out.getvalue()
 
 
 def write_tar(bundle: Bundle, path: Path) -> None:

@@ -444,4 +444,6 @@ def pack_rows(w: Array, width: int) -> Array:
 def pad_rows(values: Array, multiple: int) -> Array:
     """First axis grown with zeros to a multiple."""
     short = -values.shape[0] % multiple
+    if not short:
+        return values
     return np.concatenate([values, np.zeros((short, *values.shape[1:]), values.dtype)])

@@ -237,13 +237,15 @@ def _centred(e: Editor, w: str, zero: str) -> tuple[str, str]:
     """Constant weights less their zero point, which must broadcast, where that fits into as many
     bits: kernels are fastest without one. 4 bits become 8."""
     stored, zeros = e.consts[w], e.consts[zero]
-    centred = stored.astype(np.int32) - zeros.astype(np.int32)
     bits = max(8, e.types[w].dtype.bits)
     kind = np.dtype(f"int{bits}")
-    least, most = centred.min(initial=0), centred.max(initial=0)
-    if least < np.iinfo(kind).min or most > np.iinfo(kind).max:
-        return w, zero
     if kind != stored.dtype or zeros.any():
+        # Twice the bits hold every difference, and weights may be 100 MB.
+        wide = np.dtype(f"int{2 * bits}")
+        centred = stored.astype(wide) - zeros.astype(wide)
+        least, most = centred.min(initial=0), centred.max(initial=0)
+        if least < np.iinfo(kind).min or most > np.iinfo(kind).max:
+            return w, zero
         w = e.const(w + ".centred", centred.astype(kind))
     return w, e.const(zero + ".centred", np.zeros((), kind))
 

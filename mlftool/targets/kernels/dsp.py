@@ -57,14 +57,18 @@ def quads(c: Contraction, width: int) -> Array:
 def paired(c: Contraction, width: int, ordered: bool) -> Array | None:
     """[OC/width, K/4, width/2, 2] words of two halfwords 256 * w1 + w0: two products of two
     channels. None if a halfword cannot hold that, or a sum of such products its int32."""
-    most = np.abs(c.weights.reshape(c.oc, -1).astype(int)).sum(axis=1).max()
-    w = quads(c, width).astype(np.int32)
-    both = 256 * w[:, :, 1::2] + w[:, :, ::2]
-    if both.min() < -(2**15) or 128 * most >= 2**23:
+    flat = c.weights.reshape(c.oc, -1)
+    most = np.maximum(flat, 0).sum(axis=1, dtype=int) - np.minimum(flat, 0).sum(axis=1, dtype=int)
+    w = quads(c, width)
+    low, high = w[:, :, ::2], w[:, :, 1::2]
+    if ((high == -128) & (low < 0)).any() or 128 * most.max() >= 2**23:
         return None
     order = [0, 2, 1, 3] if ordered else [0, 1, 2, 3]
-    halves = both[..., order].astype(np.int16).view(np.uint16).astype(np.uint32)
-    return np.ascontiguousarray(halves[..., ::2] | halves[..., 1::2] << 16).reshape(-1)
+    halves = (256 * high.astype(np.int16) + low)[..., order].view(np.uint16)
+    words = halves[..., 1::2].astype(np.uint32)
+    words <<= 16
+    words |= halves[..., ::2]
+    return np.ascontiguousarray(words).reshape(-1)
 
 
 def entries_of(

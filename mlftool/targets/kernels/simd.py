@@ -139,13 +139,24 @@ def _wrap(values: Array) -> Array:
 
 def pack(weights: Array, image: Image, width: int, group: int) -> Array:
     """[OC/width, run, K/group, width, group], zeros added to channels and to each run."""
-    w = pad_rows(weights.reshape(weights.shape[0], -1), width)
+    flat = weights.reshape(weights.shape[0], -1)
+    full = flat.shape[0] // width
+    # The channels of whole blocks are copied once: weights may be 100 MB.
+    first = _blocks(flat[: full * width], image, width, group)
+    last = _blocks(pad_rows(flat[full * width :], width), image, width, group)
+    packed = np.empty((full + last.shape[0], *first.shape[1:]), flat.dtype)
+    packed[:full], packed[full:] = first, last
+    return packed.reshape(-1)
+
+
+def _blocks(flat: Array, image: Image, width: int, group: int) -> Array:
+    """[OC, K] as [OC/width, run * K/group, width, group], zeros added to each run."""
     lines, run = image.runs
-    w = w.reshape(w.shape[0], lines, run)
+    w = flat.reshape(flat.shape[0], lines, run)
     if short := -run % group:
         w = np.concatenate([w, np.zeros((*w.shape[:2], short), w.dtype)], axis=2)
-    parts = w.reshape(-1, width, lines * w.shape[2] // group, group)
-    return np.ascontiguousarray(parts.transpose(0, 2, 1, 3)).reshape(-1)
+    shape = (flat.shape[0] // width, width, lines * w.shape[2] // group, group)
+    return w.reshape(shape).transpose(0, 2, 1, 3)
 
 
 def _tile(
