@@ -168,6 +168,7 @@ def _compile(spec: ModuleSpec, choose: Choose | None) -> Module:
     if spec.optimize == "size":
         program = share(program)
     clock.stage(f"lower for {target.name}: {program.memory.size_bytes} bytes of workspace", graph)
+    _judge(spec, program, file)
     sources = EXECUTORS[spec.executor].emit(program, options, given)
     clock.stage("emit", graph)
     libraries = tuple(dict.fromkeys(x for b in found for x in b.libraries))
@@ -242,7 +243,7 @@ def _options(spec: ModuleSpec, target: Target) -> Options:
         raise MlfError(Problem("MLF0405", text))
     _check_together(spec)
     options = EXECUTORS[spec.executor].options(spec.module_name, spec)
-    return replace(options, weights=_weights(spec, target))
+    return replace(options, weights="text" if target.big_endian else spec.weights)
 
 
 def _check_together(spec: ModuleSpec) -> None:
@@ -263,12 +264,11 @@ def _check_together(spec: ModuleSpec) -> None:
             raise MlfError(Problem("MLF0405", text))
 
 
-def _weights(spec: ModuleSpec, target: Target) -> str:
-    """Where constants are written: their file is little-endian."""
-    if target.big_endian and spec.weights == "binary":
-        text = f"weights in a file are little-endian, and {target.name} is not"
-        raise MlfError(Problem("MLF0405", text, help="leave out --weights, or use --weights text"))
-    return "text" if target.big_endian else spec.weights
+def _judge(spec: ModuleSpec, program: Program, file: str) -> None:
+    """Raises MlfError for a program that an option refuses, with what each of them says."""
+    found = (o.judge(getattr(spec, n), program) for n, o in OPTIONS.items() if o.judge)
+    if problems := [replace(p, file=file) for p in found if p]:
+        raise MlfError(problems)
 
 
 def _with_output_names(graph: Graph, spec: ModuleSpec) -> Graph:

@@ -1,18 +1,21 @@
 """The compiler's options, each defined once.
 
 `ModuleSpec`, manifests, the command line and the Bazel rules all have these, under one name. To add
-one, add a field to `CompilerOptions`, read it where it matters, and run `tools/options_bzl.py`.
+one, add a field to `CompilerOptions` and run `tools/options_bzl.py`. Its record also says how it is
+obeyed, by features that kernels ask for or by what it refuses; only an option that changes how a
+stage works is read elsewhere, by that stage.
 Imports the standard library only: manifests are read before any package has been fetched.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol
 
+from mlftool.errors import Problem
 from mlftool.sizes import SIZE
 from mlftool.targets.pools import EXPECTED, PATTERN
 from mlftool.version import FORMATS
@@ -77,6 +80,35 @@ class Need:
     when: Any = None
 
 
+class Memory(Protocol):
+    """What a program works in, without its constants."""
+
+    @property
+    def size_bytes(self) -> int: ...
+
+
+class Machine(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def big_endian(self) -> bool: ...
+
+
+class Planned(Protocol):
+    """What an option may judge: the model with every decision taken, before its C is written."""
+
+    @property
+    def target(self) -> Machine: ...
+
+    @property
+    def memory(self) -> Memory: ...
+
+
+# Of an option's value and a program: what is wrong, or None.
+Judge = Callable[[Any, Planned], Problem | None]
+
+
 @dataclass(frozen=True)
 class Option:
     """`flag` is its name in `mlftool compile`; TVM's options are read with TVM's others."""
@@ -91,6 +123,7 @@ class Option:
     of_tvm: bool
     needs: tuple[Need, ...]
     features: Mapping[Any, tuple[str, ...]]  # value -> what kernels may ask of the target then
+    judge: Judge | None  # fails the compile
     name: str = ""
 
     @property
@@ -122,6 +155,7 @@ def option(
     tvm_flag: str = "",
     needs: Iterable[Need] = (),
     features: Mapping[Any, tuple[str, ...]] = MappingProxyType({}),
+    judge: Judge | None = None,
 ) -> Any:
     """A field that is also an option."""
     about = Option(
@@ -135,8 +169,18 @@ def option(
         bool(tvm_flag),
         tuple(needs),
         features,
+        judge,
     )
     return field(default=default, metadata={"option": about})
+
+
+def _readable_weights(form: str, planned: Planned) -> Problem | None:
+    """The file of constants is little-endian."""
+    target = planned.target
+    if form != "binary" or not target.big_endian:
+        return None
+    text = f"weights in a file are little-endian, and {target.name} is not"
+    return Problem("MLF0405", text, help="leave out --weights, or use --weights text")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,6 +249,7 @@ class CompilerOptions:
         "clang only); `auto` uses the file from 512 KiB on.",
         default="auto",
         example="text",
+        judge=_readable_weights,
     )
     optimize: str = option(
         Choice("an objective", ("speed", "size")),

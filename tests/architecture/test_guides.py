@@ -19,8 +19,7 @@ GUIDES = {
     "adding_an_option": (3, 2),
     "adding_other_parts": (5, 0),
 }
-# Page and heading -> the sources edited by hand for one of its kind, and its templates. The second
-# source of an option is the stage that obeys it.
+# Page and heading -> the sources edited by hand for one of its kind, and its templates.
 TOUCHES = {
     ("adding_a_kernel", "Adding a kernel"): (1, 1),
     ("adding_a_pass", "Adding a pass"): (1, 0),
@@ -29,7 +28,7 @@ TOUCHES = {
     ("adding_an_operator", "An elementwise operator"): (1, 0),
     ("adding_an_operator", "A kernel of its own"): (1, 1),
     ("adding_an_operator", "An operator that is others"): (1, 0),
-    ("adding_an_option", "Adding a compiler option"): (2, 0),
+    ("adding_an_option", "Adding a compiler option"): (1, 0),
     ("adding_other_parts", "A command"): (1, 0),
     ("adding_other_parts", "An executor"): (1, 0),
     ("adding_other_parts", "A manifest key"): (2, 0),

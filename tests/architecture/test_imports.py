@@ -45,7 +45,7 @@ ALLOWED = {
     },
     "mlf": {"errors", "files", "version"},
     "runtime": {"errors", "files", "mlf", "moved", "progress", "targets"},
-    "options": {"targets", "version", "sizes"},
+    "options": {"errors", "targets", "version", "sizes"},
     "module": {"ir", "backends", "frontends", "options", "targets", "plan", "proof", "codegen"},
     "config": {"errors", "options"},
     "crash": {"errors", "mlf"},
