@@ -15,11 +15,12 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto,
 from mlftool.importer.structure import free_names
 
 Fails = Callable[[ModelProto], bool]
+SECONDS = 10.0
 
 
-def minimise(model: ModelProto, fails: Fails, seconds: float = 10.0) -> ModelProto:
-    """The smallest model found within `seconds` for which `fails` is true, as it is for `model`."""
-    end = time.monotonic() + seconds
+def minimise(model: ModelProto, fails: Fails) -> ModelProto:
+    """The smallest model found in ten seconds for which `fails` is true, as it is for `model`."""
+    end = time.monotonic() + SECONDS
 
     def still(candidate: ModelProto) -> bool:
         return time.monotonic() < end and fails(candidate)

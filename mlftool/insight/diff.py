@@ -274,10 +274,6 @@ def _signed(change: int | None) -> Signed | None:
     return None if change is None else Signed(change)
 
 
-def _growth(share: float | None) -> Growth | None:
-    return None if share is None else Growth(share)
-
-
 def _layer_table(layers: Sequence[LayerChange]) -> str:
     rows = []
     for c in layers:

@@ -66,11 +66,11 @@ class Size:
         }
 
 
-def size_of(subject: Subject, board: str | None = None, flags: str = "") -> Size:
+def size_of(subject: Subject, board: str | None = None) -> Size:
     """Of a module in the test program of its board. Raises MlfError."""
     interface = subject.interface
     place = board_for(interface.target, board, subject.file)
-    elf = link_firmware(subject.bundle, interface, place, optimise=flags or interface.flag)
+    elf = link_firmware(subject.bundle, interface, place, optimise=interface.flag)
     return measured(elf, subject.name, {interface.module: described(subject.record, subject.file)})
 
 

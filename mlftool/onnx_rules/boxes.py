@@ -130,14 +130,14 @@ ZEROS = filling(lambda row: 0)
 ALONE = first_alone(as_it_is)
 
 
-def each_alone(free: Callable[[NodeProto, int], Sequence[int]], inputs: int = 1) -> Rule:
+def each_alone(free: Callable[[NodeProto, int], Sequence[int]]) -> Rule:
     """The rule of operators that compute by itself what has one place along the axes that are
-    `free` of the first `inputs`: of a node and of a rank."""
+    `free` of the first input: of a node and of a rank."""
 
     def rule(scope: Scope, node: NodeProto) -> Outcome:
         for k, name in enumerate(node.input):
             extents = scope.extents_of(name) if name else ()
-            allowed = free(node, len(extents)) if k < inputs else ()
+            allowed = free(node, len(extents)) if k == 0 else ()
             if any(symbol for a, symbol in enumerate(extents) if a not in allowed):
                 text = f"an extent of '{name}' along which it computes is known only at run time"
                 return Refuse("MLF0302", text)

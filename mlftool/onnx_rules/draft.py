@@ -45,12 +45,12 @@ Change = Callable[[Scope, Draft], None]
 EVERY_OPSET = 1 << 31  # of operators that are no more than another's old name
 
 
-def attr_to_input(attr: str, position: int, dtype: str = "int64") -> Change:
+def attr_to_input(attr: str, position: int) -> Change:
     """What was an attribute is input `position`."""
 
     def change(scope: Scope, d: Draft) -> None:
         if attr in d.attrs and len(d.inputs) <= position:
-            value = np.asarray(d.attrs.pop(attr), dtype)
+            value = np.asarray(d.attrs.pop(attr), np.int64)
             d.inputs += [""] * (position - len(d.inputs))
             d.inputs.append(d.constant(scope, attr, value))
 

@@ -188,13 +188,13 @@ def gather_elements(v: View) -> Kernel:
     )
 
 
-def coordinates(v: View, indices: str, row: str, first: int, count: int) -> tuple[str, list[str]]:
-    """For each of `count` coordinates in row `row` of tensor `indices`: the index on its axis of
-    input 0, of which `first` is the first."""
+def coordinates(v: View, row: str, first: int, count: int) -> tuple[str, list[str]]:
+    """For each of `count` coordinates in row `row` of `indices`: the index on its axis of input 0,
+    of which `first` is the first."""
     shape = v.x(0).shape[first : first + count]
     terms = [
-        f"mlf_index({indices}[({row}) * {count} + {k}], {n})" if count > 1 or k else
-        f"mlf_index({indices}[{row}], {n})"
+        f"mlf_index(indices[({row}) * {count} + {k}], {n})" if count > 1 or k else
+        f"mlf_index(indices[{row}], {n})"
         for k, n in enumerate(shape)
     ]  # fmt: skip
     return place(terms, shape), terms
@@ -214,7 +214,7 @@ def gather_nd(v: View) -> Kernel:
     batch, count = v.attr("batch_dims", 0), indices[-1]
     batches, rows = math.prod(indices[:batch]), math.prod(indices[batch:-1])
     inner = math.prod(shape[batch + count :])
-    at, _ = coordinates(v, "indices", f"i0 * {rows} + i1" if batches > 1 else "i1", batch, count)
+    at, _ = coordinates(v, f"i0 * {rows} + i1" if batches > 1 else "i1", batch, count)
     size = math.prod(shape[batch : batch + count])
     run = _run(v, inner)
     rest = inner // run

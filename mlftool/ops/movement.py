@@ -84,7 +84,7 @@ def copied(
 
 
 def strided(
-    v: View, name: str, shape: Sequence[int], strides: Sequence[int], start: int = 0, y: str = ""
+    v: View, name: str, shape: Sequence[int], strides: Sequence[int], start: int = 0
 ) -> Kernel:
     """y[i0, i1 ...] = x[start + i0 * strides[0] + ...] for an output seen as `shape`."""
     dims, by = merged(tuple(shape), {"x": tuple(strides)})
@@ -98,7 +98,7 @@ def strided(
     text = index_text(steps)
     if start:
         text = str(start) if text == whole(0) else f"{start} + {text}"
-    return copied(v, name, dims, text, run=run, y=y)
+    return copied(v, name, dims, text, run=run)
 
 
 def _relay_tile(s: Site) -> str | None:

@@ -45,9 +45,9 @@ def plain_kernel(
     )
 
 
-def maths(v: View, i: int = 0) -> Maths:
-    """Literals and functions in the float type of input `i`, in which the kernel computes."""
-    row = v.x(i).dtype
+def maths(v: View) -> Maths:
+    """Literals and functions in the float type of the first input, in which the kernel computes."""
+    row = v.x(0).dtype
     return Maths(row, row)
 
 

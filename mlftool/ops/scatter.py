@@ -165,7 +165,7 @@ def scatter_nd(v: View) -> Kernel:
     """y[indices[j, 0], indices[j, 1] ..., i] is updates[j, i]."""
     shape, indices = v.x(0).shape, v.x(1).shape
     inner = math.prod(shape[indices[-1] :])
-    whole, _ = coordinates(v, "indices", "i0", 0, indices[-1])
+    whole, _ = coordinates(v, "i0", 0, indices[-1])
     return scattered(
         v,
         "scatter_nd",

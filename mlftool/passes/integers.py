@@ -64,7 +64,7 @@ def average_to_integer(graph: Graph) -> Graph:
             continue
         row = e.types[x.inputs[0]].dtype
         others = node.inputs[1:]
-        if not (_is_stored(row, 16) and not row.packed and per_tensor(e, x)):
+        if not (_is_stored(row) and not row.packed and per_tensor(e, x)):
             continue
         known = all(name in e.consts for name in others if name)
         if e.types[node.outputs[0]].dtype.name != "float32" or not known:
@@ -89,9 +89,9 @@ def _is_taken(e: Editor, node: Node, made: Node) -> bool:
     return asked is None or asked(made.attrs, x, y, values)
 
 
-def _is_stored(row: DType, most: int) -> bool:
+def _is_stored(row: DType) -> bool:
     """Whether a quantised tensor of the type can be multiplied by integer kernels."""
-    return row.kind in "iu" and row.bits <= most
+    return row.kind in "iu" and row.bits <= 16
 
 
 def _match(e: Editor, core: Node) -> _Match | None:
@@ -103,9 +103,9 @@ def _match(e: Editor, core: Node) -> _Match | None:
         return None
     if e.types[core.outputs[0]].dtype.name != "float32" or not per_tensor(e, x):
         return None
-    if not _is_stored(e.types[x.inputs[0]].dtype, 16) or e.types[x.inputs[0]].dtype.packed:
+    if not _is_stored(e.types[x.inputs[0]].dtype) or e.types[x.inputs[0]].dtype.packed:
         return None
-    if not _is_stored(e.types[w.inputs[0]].dtype, 16) or not _are_weights(e, core, c, w):
+    if not _is_stored(e.types[w.inputs[0]].dtype) or not _are_weights(e, core, c, w):
         return None
     bias = core.inputs[c.bias] if c.bias is not None and len(core.inputs) > c.bias else ""
     b = e.producer(bias) if bias else None
@@ -144,7 +144,7 @@ def _stored_by(e: Editor, core: Node) -> tuple[tuple[Node, ...], Node] | None:
             row = e.types[user.outputs[0]].dtype
             plain = per_tensor(e, user) and Rounding.of(user) is Rounding.EVEN
             fits = plain and len(user.inputs) > 2 and not row.packed
-            return (tuple(chain), user) if fits and _is_stored(row, 16) else None
+            return (tuple(chain), user) if fits and _is_stored(row) else None
         if _limits(e, user) is None:
             return None
         chain.append(user)

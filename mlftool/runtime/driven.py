@@ -37,9 +37,7 @@ _SECTIONS = ("-ffunction-sections", "-fdata-sections", "-Wl,--gc-sections", "-no
 _HOST_BUFFER = "-DTVM_CRT_RPC_WRITE_BUFFER_BYTES=8192"
 
 
-def driven_program(
-    archive: Archive, interface: Interface, board: Board | None, cache_dir: Path | None = None
-) -> Path:
+def driven_program(archive: Archive, interface: Interface, board: Board | None) -> Path:
     """The program of a module that `mlftool.micro` drives: for this computer where `board` is None.
 
     Raises MlfError for a module that its system library does not name, or a board without a UART.
@@ -55,7 +53,7 @@ def driven_program(
     files |= {**crt_headers(record), **(board_files(board) if board else host_files())}
     command = toolchain.find(toolchain.compiler_of(target) if target else toolchain.CC)
     flags = (*_flags(interface, code, board, files), *_link(board))
-    cache = cache_dir or default_cache()
+    cache = default_cache()
     shared = {name: data for name, data in files.items() if name != _ARENA}
     objects = frame_objects(command, flags, shared, cache)
     files |= objects

@@ -20,15 +20,13 @@ def module_names(archive: Archive) -> tuple[str, ...]:
     return tuple(sorted(m.name for m in archive.modules))
 
 
-def read_interface(
-    bundle: Bundle, module: str | None = None, file: str = "", outputs: Sequence[str] = ()
-) -> Interface:
+def read_interface(bundle: Bundle, module: str | None = None, file: str = "") -> Interface:
     """The interface of `module`; without a name, of the only module there is.
 
-    `outputs` names those of an operator's arguments; without, its last one is the output. `file`
-    is the archive's name, for messages. Raises MlfError.
+    An operator's last argument is its output. `file` is the archive's name, for messages. Raises
+    MlfError.
     """
-    return interface_of(read(bundle, file), module, file, outputs)
+    return interface_of(read(bundle, file), module, file)
 
 
 def interface_of(

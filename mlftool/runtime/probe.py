@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from mlftool.errors import MlfError, Problem
@@ -56,12 +55,12 @@ def has_metadata(record: ModuleRecord) -> bool:
     return any(_symbol(record).encode() in data for data in record.sources.values())
 
 
-def c_metadata(archive: Archive, record: ModuleRecord, cache_dir: Path | None = None) -> Interface:
+def c_metadata(archive: Archive, record: ModuleRecord) -> Interface:
     """The interface of a packed module. Raises MlfError if it does not build or makes no sense."""
     flags = ("-O0", "-fPIC", "-shared", "-Wl,-Bsymbolic", "-Wl,--no-undefined")
     code = module_code(archive, record)
     what = f"module '{record.name}'"
-    path = build_code(code, {}, flags, "lib{key}.so", what, cache_dir, crt=record)
+    path = build_code(code, {}, flags, "lib{key}.so", what, None, crt=record)
     try:
         metadata = _ask(ctypes.CDLL(str(path)), _symbol(record))
         inputs = _tensors(metadata.inputs, metadata.num_inputs, "in")

@@ -80,9 +80,7 @@ def shared_files(interface: Interface, record: ModuleRecord) -> Shared:
     return Shared(files, tuple(exports))
 
 
-def build_library(
-    archive: Archive, interface: Interface, soname: str, cache_dir: Path | None = None
-) -> Path:
+def build_library(archive: Archive, interface: Interface, soname: str) -> Path:
     """The library, in the cache. Raises MlfError."""
     record = archive.module(interface.module)
     made = shared_files(interface, record)
@@ -95,7 +93,7 @@ def build_library(
     )
     crt = record if calls_crt(interface, record) else None
     what = f"module '{interface.module}'"
-    return build_code(code, {**made.files, **runner}, flags, "model.so", what, cache_dir, crt)
+    return build_code(code, {**made.files, **runner}, flags, "model.so", what, None, crt)
 
 
 def checked_soname(name: str) -> str:

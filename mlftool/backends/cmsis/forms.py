@@ -163,8 +163,8 @@ def _activation(node: Node) -> Pair:
     return int(low), int(high)
 
 
-def _zero_weights(s: Site, i: int) -> None:
-    expect(not np.any(s.known(i)), "has weights with a zero point")
+def _zero_weights(s: Site) -> None:
+    expect(not np.any(s.known(5)), "has weights with a zero point")
 
 
 def _factors(s: Site, w_scale: Array, x_scale: float, y_scale: float) -> list[Factor]:
@@ -176,7 +176,7 @@ def convolution(s: Site) -> Found:
     node = s.node
     expect(len(node.inputs) > 7 and bool(node.inputs[6]), "has no quantised output")
     s.int8(node.inputs[0], node.inputs[3], node.outputs[0])
-    _zero_weights(s, 5)
+    _zero_weights(s)
     x, y = s.extents(node.inputs[0]), s.extents(node.outputs[0])
     w, group = s.known(3), int(node.attrs.get("group", 1))
     depthwise = group == x[3] and w.shape[1] == 1
@@ -209,7 +209,7 @@ def dense(s: Site) -> Found:
     s.int8(node.inputs[0], node.inputs[3], node.outputs[0])
     expect(node.attrs.get("alpha", 1.0) == 1.0, "has a factor alpha")
     expect(not node.attrs.get("transA", 0), "has a transposed first operand")
-    _zero_weights(s, 5)
+    _zero_weights(s)
     w = s.known(3)
     w = w if node.attrs.get("transB", 0) else np.ascontiguousarray(w.T)
     outputs, depth = w.shape

@@ -11,9 +11,9 @@ from mlftool.ir import dtype
 from mlftool.ir.graph import Array, TensorType
 
 
-def axis_of(s: Site, axis: int, tensor: Tensor, more: int = 0) -> int:
+def axis_of(s: Site, axis: int, tensor: Tensor) -> int:
     """An axis from the front. Raises RefusedError for one that `tensor` has not."""
-    n = len(tensor.type.shape) + more
+    n = len(tensor.type.shape)
     s.expect(-n <= axis < n, f"axis {axis} of {tensor.type}")
     return axis % n
 
