@@ -152,7 +152,8 @@ def _function(program: Program, p: Packed, hooks: Mapping[str, str]) -> dict[str
 
     def passed(a: Argument) -> str:
         if a.operand.role == "scratch":
-            return f"({a.pointer})(void *)(scratch + {a.offset})"
+            place = f"(scratch + {a.offset})" if a.offset else "scratch"
+            return f"({a.pointer})(void *){place}"
         if id(a) in names:
             return str(names[id(a)])
         assert a.constant is not None

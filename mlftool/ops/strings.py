@@ -144,6 +144,8 @@ def tf_idf(v: View) -> Kernel:
     mode = str(v.attr("mode"))
     weight = f"weight[i % {v.y.shape[-1]}]"
     values_by_mode = {"TF": "y[i]", "IDF": f"(y[i] > 0.0f ? {weight} : 0.0f)"}
+    most = int(v.attr("max_skip_count")) + 1
+    at = "from + skip * k" if most > 1 else "from + k"
     return Kernel(
         "portable.tf_idf",
         "tf_idf.c.j2",
@@ -152,13 +154,13 @@ def tf_idf(v: View) -> Kernel:
             "tokens": shape[-1] if shape else 1,
             "bins": v.y.shape[-1],
             "grams": len(grams),
-            "most": int(v.attr("max_skip_count")) + 1,
+            "most": most,
             "value": values_by_mode.get(mode, f"y[i] * {weight}"),
             "plain": mode == "TF",
             "same": (
-                "mlf_string_equal(&token[from + skip * k], &wanted[k])"
+                f"mlf_string_equal(&token[{at}], &wanted[k])"
                 if text
-                else "token[from + skip * k] == wanted[k]"
+                else f"token[{at}] == wanted[k]"
             ),
         },
         around(

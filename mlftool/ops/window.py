@@ -239,7 +239,8 @@ def _place(v: View) -> str:
     for a in axes:
         position = f"s{a['k']} + k{a['k']} * {a['dilation']}"
         text = f"({text}) * {a['n']} + {position}" if text != "0" else position
-    return f"(int64_t)image * {math.prod(a['n'] for a in axes)} + {text}"
+    only = _channels_last(v)[0][0] == 1
+    return text if only else f"(int64_t)image * {math.prod(a['n'] for a in axes)} + {text}"
 
 
 def _norm(f: Facts) -> str:
