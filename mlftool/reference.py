@@ -8,6 +8,7 @@ so constant weights become uint8 here, with a zero point that is 128 higher, whe
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
@@ -27,11 +28,19 @@ OPERANDS = {
 }
 
 
+def imported() -> Any:
+    """The package, which keeps to this process: since 1.32 it would write to the home folder and
+    report its use over the network. Raises ImportError if it is not installed."""
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # which it reads as it is imported
+    import onnxruntime
+
+    return onnxruntime
+
+
 def session_of(model: ModelProto | bytes, configure: Callable[[Any], None]) -> Any:
     """An onnxruntime.InferenceSession. `configure` sets its SessionOptions, perhaps twice.
     Raises ImportError without the package, and what onnxruntime raises."""
-    import onnxruntime
-
+    onnxruntime = imported()
     data = model if isinstance(model, bytes) else model.SerializeToString()
 
     def opened(data: bytes, precise: bool) -> Any:
@@ -54,8 +63,7 @@ def session_of(model: ModelProto | bytes, configure: Callable[[Any], None]) -> A
 @cache
 def saturates() -> bool:
     """Whether onnxruntime's sums of uint8 by int8 saturate on this processor."""
-    import onnxruntime
-
+    onnxruntime = imported()
     graph = helper.make_graph(
         [helper.make_node("MatMulInteger", ["x", "w"], ["y"])],
         "sum",

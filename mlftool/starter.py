@@ -26,7 +26,7 @@ from mlftool.mlf import write_atomically
 from mlftool.mlf.bundle import new_folder
 from mlftool.mlf.interface import Tensor
 from mlftool.module import ModuleSpec
-from mlftool.reference import session_of
+from mlftool.reference import imported, session_of
 from mlftool.runtime.compare import Comparison, compare
 from mlftool.runtime.execute import Place, execute
 from mlftool.runtime.fill import filled
@@ -131,8 +131,7 @@ def _expected(
     names = [t.name for t in outputs]
     try:
         try:
-            import onnxruntime
-
+            onnxruntime = imported()
             session = session_of(model, lambda options: None)
             by = f"onnxruntime {onnxruntime.__version__}"
         except ImportError:

@@ -12,18 +12,17 @@ from onnx import ModelProto, helper, load
 
 from mlftool.errors import ENVIRONMENT, MlfError, Problem
 from mlftool.ir.graph import Array
-from mlftool.reference import session_of
+from mlftool.reference import imported, session_of
 
 
 def onnxruntime() -> Any:
     """The package. Raises MlfError if it is not installed."""
     try:
-        import onnxruntime as found
+        return imported()
     except ImportError:
         text = "quantising needs the package onnxruntime, which is not installed"
         help = "pip install 'mlftool[quantize]'"
         raise MlfError(Problem("MLF0700", text, help=help), ENVIRONMENT) from None
-    return found
 
 
 class Session:

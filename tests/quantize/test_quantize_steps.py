@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -221,3 +224,20 @@ def test_auc_counts_pairs() -> None:
     assert auc(scores, labels) == pytest.approx(wins)
     assert Goal("mse", 0.5).met(0.4)
     assert not Goal("auc", 0.5).met(0.4)
+
+
+def test_onnxruntime_reports_nothing_and_writes_nothing(tmp_path: Path) -> None:
+    """From version 1.32 on it would, as soon as it has a session."""
+    program = """
+from mlftool.quantize.runtime import Session
+from onnx.parser import parse_model
+Session(parse_model('<ir_version: 8, opset_import: ["" : 17]> g (float[1] x) => (float[1] y) '
+                    '{ y = Relu(x) }'))
+"""
+    line = [sys.executable, "-c", program]
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("XDG_", "ORT_"))}
+    said = subprocess.run(
+        line, env={**environment, "HOME": str(tmp_path)}, capture_output=True, text=True, check=True
+    )
+    assert (said.stdout, said.stderr) == ("", "")
+    assert not list(tmp_path.rglob("*"))
