@@ -124,6 +124,45 @@ def _sliding(s: Stream, d: Form) -> Track:
     return Track(axis, count, offset)
 
 
+def _spread(s: Stream, d: Form) -> Track:
+    """ConvTranspose: an element of time is spread over a window. What a run gives is complete once
+    the elements that reach into it from before are with its own."""
+    track, axis = _time(s, d.inputs)
+    if axis < 2:
+        raise NoStreamError(f"axis {axis} is no axis along which its window moves")
+    attrs = d.attrs
+    at, rank = axis - 2, len(s.type(d.inputs[0]).shape) - 2
+    stride, pads = attrs["strides"][at], list(attrs["pads"])
+    reach = (attrs["kernel_shape"][at] - 1) * attrs["dilations"][at]
+    if track.offset > 0:  # elements of a padding are spread, too
+        d.inputs[0] = delayed(s, d.inputs[0], 0)
+        track = s.tracks[d.inputs[0]]
+    offset = track.offset * stride - pads[at]
+    if offset > 0:
+        raise NoStreamError("its negative padding along time")
+    length = -(-reach // stride)
+    d.inputs[0] = with_history(s, d.inputs[0], length, 0.0, length > 0 and track.offset < 0)
+    pads[at], pads[at + rank] = length * stride, max(0, reach + 1 - stride)
+    attrs["pads"] = pads
+    return Track(axis, track.count * stride, offset)
+
+
+def _repeated(s: Stream, d: Form) -> Track:
+    """Nearest Resize, which repeats each element of time."""
+    track, axis = _time(s, d.inputs)
+    before, after = (s.whole.types[n].shape[axis] for n in (d.node.inputs[0], d.node.result))
+    if before == after:
+        return track
+    word = d.attrs.get("coordinate_transformation_mode", "half_pixel")
+    rounding = d.attrs.get("nearest_mode", "round_prefer_floor")
+    floors = word == "asymmetric" and rounding == "floor"
+    halves = word.startswith("half_pixel") and rounding.startswith("round")
+    if after % before or not (floors or halves):
+        raise NoStreamError("it does not repeat each element of time as often")
+    times = after // before
+    return replace(track, count=track.count * times, offset=track.offset * times)
+
+
 def _padding(s: Stream, node: Node) -> float:
     """What stands around an operator's input: 0, or what is less than all else."""
     about = contracts(node)
@@ -377,6 +416,8 @@ NAMED: dict[str, Rule] = {
     "Slice": _sliced,
     "Gather": _picked,
     "Pad": _padded,
+    "ConvTranspose": _spread,
+    "mlf.Nearest": _repeated,
     "LayerNormalization": _normalised,
     "BatchNormalization": _batch_normalised,
     **dict.fromkeys(("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin"), _reduced),

@@ -93,6 +93,41 @@ MODELS: dict[str, tuple[str, int, int, int]] = {
         2,
         0,
     ),
+    "transposed": (
+        """(float[1,4,time] x) => (float[1,4,more] y) {
+        a = Conv <pads = [1, 1]> (x, w443, v4)
+        b = ConvTranspose <strides = [2], pads = [1, 1]> (a, w444, v4)
+        y = ConvTranspose <strides = [3], dilations = [2], group = 2, pads = [3, 3]> (b, w425)
+    }""",
+        64,
+        1,
+        12,
+    ),
+    "transposed_without_overlap": (
+        """(float[1,4,time] x) => (float[1,4,more] y) {
+        a = Conv <pads = [2, 0]> (x, w443, v4)
+        y = ConvTranspose <strides = [3], output_padding = [1]> (a, w442, v4)
+    }""",
+        64,
+        2,
+        0,
+    ),
+    "two_levels": (
+        """(float[1,4,time] x) => (float[1,4,time] y) {
+        a = Conv <pads = [1, 1]> (x, w443, v4)
+        p = MaxPool <kernel_shape = [2], strides = [2]> (a)
+        b = Conv <pads = [1, 1]> (p, w443)
+        scales = Constant <value = float[3] {1.0, 1.0, 2.0}> ()
+        u = Resize <coordinate_transformation_mode = "asymmetric", nearest_mode = "floor">
+            (b, , scales)
+        h = Resize (b, , scales)
+        c = Sum(u, h, a)
+        y = Conv <pads = [2, 0]> (c, w443)
+    }""",
+        64,
+        2,
+        4,
+    ),
     "gates_and_cells": (
         """(float[time,1,4] x) => (float[time,1,3] y) {
         a = GRU <hidden_size = 3> (x, gw, gr)
@@ -253,6 +288,9 @@ REFUSED = {
     ),
     "k = Constant <value = int64[1] {2}> () g = ReduceMean(x, k) y = Mul(x, g)": (
         "one of its inputs is of all the time"
+    ),
+    "s = Constant <value = float[3] {1.0, 1.0, 1.5}> () y = Resize(x, , s)": (
+        "it does not repeat each element of time as often"
     ),
     "y = CumSum(x, two)": "its kind of operator has none along time",
     'e = Constant <value = int64[6] {0, 0, 2, 0, 0, 0}> () y = Pad <mode = "reflect"> (x, e)': (
