@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 
 from onnx import ModelProto
 
-from mlftool.backends import Backend, Report, backends, partition
+from mlftool.backends import Backend, Library, Report, backends, partition
 from mlftool.backends import wanted as wanted_backends
 from mlftool.codegen.executors import EXECUTORS
 from mlftool.codegen.names import check_module_name, parameter
@@ -35,9 +36,19 @@ from mlftool.module import Module, ModuleSpec
 from mlftool.options import FILES, OPTIONS, Choice, Option, unmet
 from mlftool.passes import PIPELINE, outputs
 from mlftool.passes.order import Pass, Rewrite, ordered, wanted
-from mlftool.plan.budget import budget_bytes, ends_bytes, fitted, in_budget, in_patches
+from mlftool.plan.budget import (
+    NONE,
+    Lower,
+    Plans,
+    budget_bytes,
+    ends_bytes,
+    fitted,
+    frontier,
+    in_budget,
+    in_patches,
+)
 from mlftool.plan.lower import lower
-from mlftool.plan.patches import check_patches
+from mlftool.plan.patches import OFF, check_patches
 from mlftool.plan.program import Program
 from mlftool.plan.select import Choose, lean
 from mlftool.progress import step
@@ -84,10 +95,35 @@ def compile_module(spec: ModuleSpec, choose: Choose | None = None) -> Module:
 
     Raises MlfError and nothing else: a bug of ours is MLF0900, with the model in its report.
     """
+    with _guarded(spec, choose, "compiling"):
+        return _compile(spec, choose)
+
+
+def compile_frontier(spec: ModuleSpec, goals: int) -> list[Module]:
+    """Modules that take less RAM at the price of more instructions, by the compiler's estimate: the
+    least RAM first, the usual plan last. Each is what its spec, which has a `ram_budget`, compiles
+    to; `goals` plans are tried between the first and the last. Raises MlfError as `compile_module`.
+    """
+    spec = replace(spec, ram_budget=NONE, ram_goal=None, patches=OFF, tuning=None)
+    with _guarded(spec, None, "looking for plans of less RAM for"):
+        clock = _Clock(spec.module_name)
+        found = _lowered(spec, None, clock)
+        made = []
+        for program in frontier(found.program, found.again, goals):
+            ram = program.memory.size_bytes + ends_bytes(program)
+            usual = program is found.program
+            own = spec if usual else replace(spec, ram_budget=str(ram))
+            made.append(_emitted(own, found, program, clock))
+        return made
+
+
+@contextmanager
+def _guarded(spec: ModuleSpec, choose: Choose | None, what: str) -> Iterator[None]:
+    """Says what is being done; an exception that is no MlfError becomes one, MLF0900."""
     target = spec.target if isinstance(spec.target, str) else spec.target.name
     try:
-        with step(f"compiling {spec.module_name} for {target}"):
-            return _compile(spec, choose)
+        with step(f"{what} {spec.module_name} for {target}"):
+            yield
     except MlfError:
         raise
     except Exception as error:
@@ -123,7 +159,26 @@ def _crashed(spec: ModuleSpec, choose: Choose | None, error: Exception) -> MlfEr
     return as_ours(error, files=files, about=about)
 
 
+@dataclass(frozen=True)
+class _Lowered:
+    """A model's usual plan, what else its module is emitted from, and how to plan it again."""
+
+    options: Options
+    imported: Graph
+    program: Program
+    again: Lower
+    file: str
+    libraries: tuple[Library, ...]
+    reports: tuple[Report, ...]
+
+
 def _compile(spec: ModuleSpec, choose: Choose | None) -> Module:
+    clock = _Clock(spec.module_name)
+    found = _lowered(spec, choose, clock)
+    return _emitted(spec, found, _in_memory(spec, found), clock)
+
+
+def _lowered(spec: ModuleSpec, choose: Choose | None, clock: _Clock) -> _Lowered:
     check_module_name(spec.module_name)
     spec, found = _backends(spec)
     target, pools = _target(spec), parse_pools(spec.pools)
@@ -134,7 +189,6 @@ def _compile(spec: ModuleSpec, choose: Choose | None) -> Module:
     options = replace(options, backends=tuple((b.name, b.hooks) for b in found))
     if choose is None and spec.tuning is not None:
         choose = chooser(spec.tuning, target.name, spec.float_mode)
-    clock = _Clock(spec.module_name)
     given, sha256 = imported(
         *(spec.model, spec.module_name, spec.input_shapes, spec.data_files, spec.only_declared),
         spec.input_values,
@@ -157,24 +211,35 @@ def _compile(spec: ModuleSpec, choose: Choose | None) -> Module:
         graph, inside = verify(changed, "patches"), lean if spare else None
         return lower(graph, target, file, spec.workspace_io, pools, choose, inside)
 
-    program = in_patches(program, spec.patches, lowered)
+    libraries = tuple(dict.fromkeys(x for b in found for x in b.libraries))
+    return _Lowered(options, given, program, lowered, file, libraries, tuple(reports))
+
+
+def _in_memory(spec: ModuleSpec, found: _Lowered) -> Program:
+    """The plan that the spec's patches and budgets ask for. Raises MlfError if none fits."""
+    program = in_patches(found.program, spec.patches, found.again)
     if (most := budget_bytes(spec.ram_budget)) is not None:
         hint = "`mlftool memmap` shows what takes the RAM"
         if not spec.workspace_io and OPTIONS["workspace_io"].understood_by(spec.executor):
             hint += "; workspace_io lets inputs and outputs share it"
-        program = in_budget(program, most, lowered, file, hint)
-    elif spec.ram_goal is not None:
-        program = fitted(program, spec.ram_goal - ends_bytes(program), lowered)
+        return in_budget(program, most, found.again, found.file, hint)
+    if spec.ram_goal is not None:
+        return fitted(program, spec.ram_goal - ends_bytes(program), Plans(found.again))
+    return program
+
+
+def _emitted(spec: ModuleSpec, found: _Lowered, program: Program, clock: _Clock) -> Module:
+    options, given = found.options, found.imported
     if spec.optimize == "size":
         program = share(program)
-    clock.stage(f"lower for {target.name}: {program.memory.size_bytes} bytes of workspace", graph)
-    _judge(spec, program, file)
+    name = program.target.name
+    clock.stage(f"lower for {name}: {program.memory.size_bytes} bytes of workspace", program.graph)
+    _judge(spec, program, found.file)
     sources = EXECUTORS[spec.executor].emit(program, options, given)
-    clock.stage("emit", graph)
-    libraries = tuple(dict.fromkeys(x for b in found for x in b.libraries))
+    clock.stage("emit", program.graph)
     proof = _proof(program, options, given, sources, spec)
-    clock.stage("proof", graph)
-    return Module(spec, options, given, program, sources, proof, libraries, *reports)
+    clock.stage("proof", program.graph)
+    return Module(*(spec, options, given, program, sources, proof, found.libraries), *found.reports)
 
 
 def _with_backends(

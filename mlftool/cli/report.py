@@ -33,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="samples, for the accuracy (a manifest's test vectors)",
     )
     add("--expect", metavar="REF.npz", type=Path, help="the outputs that are expected of them")
+    add("--no-curve", action="store_true", help="do not look for plans of less RAM")
     add("--json", action="store_true", help="print the figures as JSON")
     add_subject_options(parser)
 
@@ -46,7 +47,8 @@ def run(args: argparse.Namespace) -> int:
 
     check_writable(args.output)
     subject = one_subject(args, args.file)
-    found = report.report(subject, args.on, _vectors(args, subject), [_command(args)])
+    vectors, commands = _vectors(args, subject), [_command(args)]
+    found = report.report(subject, args.on, vectors, commands, search=not args.no_curve)
     page = report.page(found).encode()
     if args.json:
         printed(json.dumps({"schema_version": 1, **report.to_json(found)}, indent=2))
@@ -78,4 +80,5 @@ def _command(args: argparse.Namespace) -> str:
         option, flag = OPTIONS.get(name), flag_of(name)
         for one in value if isinstance(value, tuple) else (value,):
             words += [flag] if option and isinstance(option.kind, Switch) else [flag, str(one)]
+    words += ["--no-curve"] if args.no_curve else []
     return shlex.join(words)

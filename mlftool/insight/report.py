@@ -14,12 +14,12 @@ import jinja2
 from markupsafe import Markup, escape
 
 from mlftool.errors import MlfError, one_line
-from mlftool.insight import graph, memmap, svg
+from mlftool.insight import curve, graph, memmap, svg
 from mlftool.insight.facts import on_board
 from mlftool.insight.layout import ROWS
 from mlftool.insight.profile import Profile, by_cost, profile
 from mlftool.insight.subject import Subject, board_for
-from mlftool.insight.table import shown
+from mlftool.insight.table import Growth, shown
 from mlftool.mlf.bundle import tar_bytes
 from mlftool.runtime.compare import Comparison, compare
 from mlftool.runtime.execute import Place, execute
@@ -42,7 +42,8 @@ class Accuracy:
 
 @dataclass(frozen=True)
 class Report:
-    """All that the page shows. `figures` are of the whole, `missing` what is not known and why."""
+    """All that the page shows. `figures` are of the whole, `missing` what is not known and why;
+    `plans` is None where they were not asked for."""
 
     subject: Subject
     figures: dict[str, int]
@@ -50,6 +51,7 @@ class Report:
     accuracy: Accuracy | None
     commands: tuple[str, ...]
     missing: tuple[str, ...]
+    plans: curve.Curve | None = None
 
 
 def report(
@@ -57,8 +59,10 @@ def report(
     wanted: str | None,
     vectors: tuple[Sequence[Sample], Sequence[Sample]] | None,
     commands: Sequence[str],
+    search: bool = True,
 ) -> Report:
-    """Measures a module on its board. Without one, what is known without it. Raises MlfError."""
+    """Measures a module on its board. Without one, what is known without it. With `search`, also
+    what it takes with less RAM. Raises MlfError."""
     interface = subject.interface
     figures = {
         **subject.memory,
@@ -74,9 +78,8 @@ def report(
         board = None
         missing.append(f"instructions, flash and RAM: {error.problems[0].message}")
     if board is not None:
-        figures |= on_board(subject, board)[0]
+        figures |= on_board(subject, board, estimate=True)[0]
         costs = profile(subject, wanted)
-        figures |= {} if costs.cycles is None else {"cycles": costs.cycles}
         missing += costs.missing
     if vectors is not None:
         given, expected = vectors
@@ -84,7 +87,11 @@ def report(
         ran, _ = execute(subject.bundle, interface, place, given)
         compared = compare(ran.outputs, expected, *subject.tolerance)
         accuracy = Accuracy(len(given), compared)
-    return Report(subject, figures, costs, accuracy, tuple(commands), tuple(missing))
+    plans = curve.curve(subject, board, figures) if search else None
+    if isinstance(plans, str):
+        missing.append(f"the cost of less RAM: {plans}")
+        plans = None
+    return Report(subject, figures, costs, accuracy, tuple(commands), tuple(missing), plans)
 
 
 def page(found: Report) -> str:
@@ -111,6 +118,9 @@ def page(found: Report) -> str:
         whole=found.profile,
         bars=Markup(_bars(found.profile)) if costs and costs[0].instructions else "",
         memory=Markup(memmap.drawing(plan)) if plan.plan else "",
+        plans=_plans(found.plans) if found.plans else [],
+        unit=found.plans.unit if found.plans else "",
+        curve=_curve(found.plans),
         drawing="" if too_large else Markup(drawn),
         commands=found.commands,
         missing=[*found.missing, *plan.missing],
@@ -171,6 +181,27 @@ def _bars(whole: Profile | None) -> str:
     return svg.picture(_WIDE, 20 + len(costs) * (_HIGH + 4), title, parts)
 
 
+def _curve(found: curve.Curve | None) -> Markup:
+    worth = found is not None and len(found.all) >= curve.FEWEST
+    return Markup(curve.drawing(found)) if found and worth else Markup()
+
+
+def _plans(found: curve.Curve) -> list[dict[str, Any]]:
+    """A line for each plan: how it differs from the module as it is, and the options for it."""
+    own = found.own
+    return [
+        {
+            "point": p,
+            "own": p is own,
+            "ram": Growth(p.ram / own.ram - 1) if own.ram else None,
+            "cost": Growth(found.cost(p) / found.cost(own) - 1) if found.cost(own) else None,
+            "bands": curve.bands(p),
+            "ends": curve.ends(p),
+        }
+        for p in found.all
+    ]
+
+
 def _hashes(subject: Subject) -> list[tuple[str, str]]:
     """SHA-256 of the model, as it is in one file, and of the archive."""
     found = []
@@ -202,5 +233,6 @@ def to_json(found: Report) -> dict[str, Any]:
         "passed": None if accuracy is None else accuracy.comparison.passed,
         "max_abs_error": None if accuracy is None else accuracy.comparison.max_abs_error,
         "missing": list(found.missing),
+        "curve": None if found.plans is None else curve.to_json(found.plans),
         "hashes": dict(_hashes(found.subject)),
     }

@@ -7,6 +7,7 @@ bands of more rows make fewer calls, so they are tried first.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 from mlftool.errors import MlfError, Problem
 from mlftool.ir.graph import Graph
@@ -22,6 +23,26 @@ NONE = "none"
 
 # Plans a graph; the second argument says whether kernels are to need no arena for themselves.
 Lower = Callable[[Graph, bool], Program]
+
+
+@dataclass(frozen=True)
+class Plans:
+    """What a search plans: what it asks for again is not planned again."""
+
+    lowered: Lower
+    _found: dict[int, tuple[Program, list[Choice]]] = field(default_factory=dict)
+    _made: dict[tuple[int, bool], tuple[Choice, Program]] = field(default_factory=dict)
+
+    def choices(self, program: Program) -> list[Choice]:
+        if id(program) not in self._found:
+            self._found[id(program)] = program, choices(program)
+        return self._found[id(program)][1]
+
+    def made(self, choice: Choice, spare: bool = False) -> Program:
+        key = id(choice), spare
+        if key not in self._made:
+            self._made[key] = choice, self.lowered(cut(choice), spare)
+        return self._made[key][1]
 
 
 def budget_bytes(text: str) -> int | None:
@@ -43,7 +64,7 @@ def ends_bytes(program: Program) -> int:
 def in_budget(program: Program, most: int, lowered: Lower, file: str, hint: str) -> Program:
     """The cheapest program found that takes at most so much RAM. Raises MlfError if none does."""
     ends = ends_bytes(program)
-    made = fitted(program, most - ends, lowered)
+    made = fitted(program, most - ends, Plans(lowered))
     need = made.memory.size_bytes + ends
     if need <= most:
         return made
@@ -68,37 +89,61 @@ def in_patches(program: Program, asked: str, lowered: Lower) -> Program:
     return best if best.memory.size_bytes < limit else program
 
 
-def fitted(program: Program, arena_bytes: int, lowered: Lower) -> Program:
+def fitted(program: Program, arena_bytes: int, plans: Plans) -> Program:
     """The cheapest program found whose arena fits; if none does, the smallest one found."""
     for _ in range(ROUNDS):
         if program.memory.size_bytes <= arena_bytes:
             return program
-        found = choices(program)
+        found = plans.choices(program)
         likely = [c for c in found if c.arena_bytes <= arena_bytes]
-        tried = list(_planned(_few(likely), arena_bytes, lowered))
+        tried = list(_planned(_few(likely), arena_bytes, plans))
         fitting = [p for p in tried if p.memory.size_bytes <= arena_bytes]
         if fitting:
             return min(fitting, key=lambda p: (cost(p), p.memory.size_bytes))
-        tried += _planned(_least(found), arena_bytes, lowered)
+        tried += _planned(_least(found), arena_bytes, plans)
         smallest = min(tried, key=_smallest, default=program)
         if smallest.memory.size_bytes >= program.memory.size_bytes:
             break
         program = smallest
-    spare = [lowered(program.graph, True)] if any(c.parts for c in program.calls) else []
+    spare = [plans.lowered(program.graph, True)] if any(c.parts for c in program.calls) else []
     return min((program, *spare), key=_smallest)
 
 
-def _planned(found: Iterable[Choice], arena_bytes: int, lowered: Lower) -> Iterator[Program]:
+def frontier(program: Program, lowered: Lower, goals: int) -> list[Program]:
+    """The plans between the smallest one found and `program`: each takes more arena than the one
+    before it and fewer instructions, and is what `fitted` finds for its own arena. So many goals
+    between the two are tried, at equal distances."""
+    plans = Plans(lowered)
+    most, least = program.memory.size_bytes, fitted(program, 0, plans).memory.size_bytes
+    tried = [least + (most - least) * k // (goals + 1) for k in range(goals + 1)]
+    settled = (_settled(program, goal, plans) for goal in tried)
+    found = {p.memory.size_bytes: p for p in (program, *settled) if p is not None}
+    made: list[Program] = []
+    for _, plan in sorted(found.items()):
+        if not made or cost(plan) < cost(made[-1]):
+            made.append(plan)
+    return made
+
+
+def _settled(program: Program, arena_bytes: int, plans: Plans) -> Program | None:
+    """The plan found for this goal, if its own size as the goal finds it again or a smaller one."""
+    made = fitted(program, arena_bytes, plans)
+    own = fitted(program, made.memory.size_bytes, plans)
+    while own.memory.size_bytes < made.memory.size_bytes:
+        made, own = own, fitted(program, own.memory.size_bytes, plans)
+    return own if own.memory.size_bytes == made.memory.size_bytes else None
+
+
+def _planned(found: Iterable[Choice], arena_bytes: int, plans: Plans) -> Iterator[Program]:
     """The programs; of one that would fit without what kernels need for themselves in a band, the
     one with kernels that need less, too."""
     for choice in found:
-        graph = cut(choice)
-        made = lowered(graph, False)
+        made = plans.made(choice)
         yield made
         areas = [o for c in made.calls if c.parts for o in c.kernel.operands if o.planned]
         own = max((o.bytes for o in areas), default=0)
         if made.memory.size_bytes - own <= arena_bytes < made.memory.size_bytes:
-            yield lowered(graph, True)
+            yield plans.made(choice, spare=True)
 
 
 def _smallest(program: Program) -> tuple[int, float]:

@@ -16,6 +16,7 @@ from looks import needs_board
 from shared import REPO
 
 from mlftool.cli import main
+from mlftool.insight import curve
 
 PAGE = REPO / "docs" / "analysis.md"
 BLOCK = re.compile(r"^```sh\n\$ mlftool (.*)\n((?:.|\n)*?)^```$", re.MULTILINE)
@@ -52,3 +53,9 @@ def test_commands_of_the_page_exist(capsys: pytest.CaptureFixture[str]) -> None:
         with pytest.raises(SystemExit):
             main([command, "--help"])
         assert f"mlftool {command}" in capsys.readouterr().out
+
+
+def test_the_page_has_the_limits_of_the_curve() -> None:
+    text = PAGE.read_text()
+    assert f"more than {curve.MOST_STEPS} steps" in text
+    assert f"more than {curve.MOST_INSTRUCTIONS // 10**6} million" in text

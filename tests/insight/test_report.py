@@ -78,7 +78,7 @@ def test_the_page_has_the_figures_of_the_other_commands(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "r.html"
-    words = ("report", GESTURE, "-o", out, "--inputs", VECTORS, "--expect", VECTORS)
+    words = ("report", GESTURE, "-o", out, "--inputs", VECTORS, "--expect", VECTORS, "--no-curve")
     figures = data_of(capsys, *words)["figures"]
     page = checked(out)
     (profile,) = data_of(capsys, "profile", GESTURE)["profiles"]
@@ -104,14 +104,16 @@ def test_results_that_differ_are_said(tmp_path: Path, capsys: pytest.CaptureFixt
         arrays = {name: file[name][:3] for name in file.files}
     arrays["probability"] = arrays["probability"] + 1
     np.savez(tmp_path / "v.npz", **arrays)
-    words = ("--inputs", tmp_path / "v.npz", "--expect", tmp_path / "v.npz")
+    words = ("--inputs", tmp_path / "v.npz", "--expect", tmp_path / "v.npz", "--no-curve")
     data = data_of(capsys, "report", GESTURE, "-o", tmp_path / "r.html", *words)
     assert data["passed"] is False
     assert "15 elements differ" in checked(tmp_path / "r.html").text
 
 
 def test_without_a_board(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    data = data_of(capsys, "report", GESTURE, "-o", tmp_path / "r.html", "--target", "host")
+    data = data_of(
+        capsys, "report", GESTURE, "-o", tmp_path / "r.html", "--target", "host", "--no-curve"
+    )
     assert "instructions" not in data["figures"]
     assert any(m.startswith("instructions, flash and RAM") for m in data["missing"])
     page = checked(tmp_path / "r.html")
@@ -147,7 +149,7 @@ def test_a_browser_shows_it_light_and_dark(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "r.html"
-    said(capsys, "report", GESTURE, "-o", out, "--target", "host")
+    said(capsys, "report", GESTURE, "-o", out, "--target", "host", "--no-curve")
     light = photographed(out, tmp_path)
     dark = photographed(out, tmp_path, "--blink-settings=preferredColorScheme=0")
     assert tuple(light[-1, 0]) == (255, 255, 255)
