@@ -32,7 +32,7 @@ from mlftool.module import ModuleSpec
 from mlftool.runtime import toolchain
 from mlftool.runtime.cache import build_once, key_of
 from mlftool.runtime.host import machine_flags
-from mlftool.runtime.vectors import samples_of, save_npz
+from mlftool.runtime.vectors import one_sample, save_npz
 from mlftool.targets import CFLAGS
 
 FUSIONS = ("fuse_chains", "tabulate", "fuse_prologues", "fuse_epilogues")
@@ -85,7 +85,7 @@ class DebugModule:
 
     def walk(self, inputs: Mapping[str, Array]) -> Iterator[NodeRun]:
         """The same, stopping after each node."""
-        (sample,) = samples_of(inputs, self.inputs, self.name)
+        sample = one_sample(inputs, self.inputs, self.name)
         graph = self.program.graph
         self.tensors, self._buffers = {}, {}
         for t, name in zip(self.inputs, graph.inputs, strict=True):

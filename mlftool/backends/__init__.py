@@ -73,6 +73,9 @@ def wanted(names: Sequence[str], files: Sequence[Path] = ()) -> tuple[Backend, .
     return found
 
 
+_HELP = "docs/backends.md shows such a file"
+
+
 def _of_file(path: Path) -> Backend:
     """The BACKEND of a Python file. It is run: it is part of the compiler then."""
     try:
@@ -85,7 +88,7 @@ def _of_file(path: Path) -> Backend:
         exec(builtins.compile(source, str(path), "exec"), module.__dict__)
     except Exception as error:
         text = f"the backend's file failed: {type(error).__name__}: {one_line(str(error))}"
-        raise MlfError(Problem("MLF0410", text, str(path))) from error
+        raise MlfError(Problem("MLF0410", text, str(path), help=_HELP)) from error
     if not hasattr(module, "BACKEND"):
-        raise MlfError(Problem("MLF0410", "defines no BACKEND", str(path)))
+        raise MlfError(Problem("MLF0410", "defines no BACKEND", str(path), help=_HELP))
     return checked(module.BACKEND, f"BACKEND of {path.name}")

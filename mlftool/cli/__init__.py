@@ -108,9 +108,18 @@ class _Parser(argparse.ArgumentParser):
         known = self._option_string_actions
         return next((f for f in flags if not any(k.startswith(f) for k in known)), "")
 
+    _is_mixed = False
+
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As argparse's, but options may stand between a required and an optional argument."""
         self._words = args or ()
-        return super().parse_known_args(args, namespace)
+        if self._is_mixed or not any(a.nargs == "?" for a in self._get_positional_actions()):
+            return super().parse_known_args(args, namespace)
+        self._is_mixed = True  # argparse calls this method twice, for options and for the rest
+        try:
+            return self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self._is_mixed = False
 
     def parse_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def]
         """As argparse's, but the command reports unknown arguments, not the top-level parser."""

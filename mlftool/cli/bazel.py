@@ -35,6 +35,12 @@ def run(args: argparse.Namespace) -> int:
         raise MlfError(Problem("MLF0400", why, str(args.manifest))) from None
     if args.write:
         write_atomically(out, data)
-    elif not out.is_file() or out.read_text() != text:
+        return 0
+    try:
+        is_same = out.is_file() and out.read_bytes() == data
+    except OSError as error:
+        why = f"cannot be read: {error.strerror}"
+        raise MlfError(Problem("MLF0121", why, str(out))) from None
+    if not is_same:
         raise MlfError(problem("", str(out)), CHECK_FAILED)
     return 0

@@ -121,7 +121,9 @@ def summary(args: argparse.Namespace, about: Mapping[str, Any]) -> str:
     ends = sum(t["size_bytes"] for t in (*about["inputs"], *about["outputs"]))
     peak = max(about["memory"]["pools"], key=lambda p: p["size_bytes"], default={"peak_node": ""})
     at = f", most of it at '{one_line(peak['peak_node'])}'" if peak["peak_node"] else ""
-    made = f"{args.model.name} -> {args.output}: tvmgen_{about['module']}_run for {about['target']}"
+    name = about["module"]  # what calls the kernels of a graph is in the C runtime
+    entry = f"module {name}" if about["executor"] == "graph" else f"tvmgen_{name}_run"
+    made = f"{args.model.name} -> {args.output}: {entry} for {about['target']}"
     return "\n".join(
         [
             f"{one_line(made)}, executor {about['executor']}",

@@ -47,6 +47,10 @@ class Tuned:
     layers: tuple[Layer, ...]
 
 
+_FOREIGN = "is not a tuning record: it is not UTF-8 text"
+_HELP = "mlftool tune writes one"
+
+
 def read_record(path: Path) -> dict[str, Tuned]:
     """Target -> what was measured. Raises MlfError."""
     try:
@@ -56,9 +60,11 @@ def read_record(path: Path) -> dict[str, Tuned]:
         return {name: _tuned(entry) for name, entry in data["targets"].items()}
     except OSError as error:
         raise MlfError(Problem("MLF0408", f"cannot be read: {error.strerror}", str(path))) from None
+    except UnicodeDecodeError:
+        raise MlfError(Problem("MLF0408", _FOREIGN, str(path), help=_HELP)) from None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         text = f"is not a tuning record: {type(error).__name__}: {error}"
-        raise MlfError(Problem("MLF0408", text, str(path))) from None
+        raise MlfError(Problem("MLF0408", text, str(path), help=_HELP)) from None
 
 
 def _tuned(entry: Mapping[str, Any]) -> Tuned:

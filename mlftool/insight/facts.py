@@ -173,7 +173,8 @@ def read_facts(path: Path) -> tuple[Facts, ...]:
         raise MlfError(Problem("MLF0501", f"cannot be read: {error.strerror}", str(path))) from None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         text = f"is not what mlftool diff --save writes: {type(error).__name__}: {error}"
-        raise MlfError(Problem("MLF0502", text, str(path))) from None
+        help = "mlftool diff --save writes one; a model, an archive or a manifest is taken, too"
+        raise MlfError(Problem("MLF0502", text, str(path), help=help)) from None
 
 
 def _read(data: Mapping[str, Any]) -> Facts:

@@ -240,7 +240,8 @@ def read_sizes(path: Path) -> tuple[Size, ...]:
         raise MlfError(Problem("MLF0501", f"cannot be read: {error.strerror}", str(path))) from None
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         text = f"is not what mlftool size --json prints: {type(error).__name__}: {error}"
-        raise MlfError(Problem("MLF0502", text, str(path))) from None
+        help = "mlftool size --json prints one; a model, an archive or a manifest is taken, too"
+        raise MlfError(Problem("MLF0502", text, str(path), help=help)) from None
 
 
 def _read(data: Mapping[str, Any]) -> Tree:

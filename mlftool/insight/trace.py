@@ -68,7 +68,7 @@ def traced(spec: ModuleSpec) -> Traced:
     values = spec.input_values if is_tflite else {}  # the others are in the model
     shapes = {k: v for k, v in spec.input_shapes.items() if k not in spec.input_values}
     plain = replace(spec, model=model, input_values=values, input_shapes=shapes, data_files=())
-    with _said_of(spec.model):
+    with _said_of(spec):
         graph = imported(model, spec.module_name, shapes, input_values=values)[0]
         interface = _compiled(plain, model, ())[1]
     kept = {state.output for state in graph.states}  # in any order: another model's may differ
@@ -103,14 +103,17 @@ def finished(spec: ModuleSpec) -> Finished:
 
 
 @contextmanager
-def _said_of(model: Path | ModelProto | TFLite) -> Iterator[None]:
-    """Problems of a model in memory are said of its file."""
+def _said_of(spec: ModuleSpec) -> Iterator[None]:
+    """Problems of a model in memory are said of its file, those of other files of these."""
     try:
         yield
     except MlfError as error:
-        if not isinstance(model, Path):
+        if not isinstance(spec.model, Path):
             raise
-        problems = [replace(p, file=str(model)) for p in error.problems]
+        others = {str(path) for path in (spec.tuning, *spec.backend_files) if path}
+        problems = [
+            p if p.file in others else replace(p, file=str(spec.model)) for p in error.problems
+        ]
         raise MlfError(problems, error.exit_code) from error.__cause__
 
 

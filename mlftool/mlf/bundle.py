@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlftool.errors import BAD_INPUT, ENVIRONMENT, MlfError, Problem
-from mlftool.files import MODEL_SUFFIXES
+from mlftool.files import MANIFEST_SUFFIXES, MODEL_SUFFIXES
 from mlftool.mlf.untar import TarError, read_folder, read_members
 
 MACHINE_ERRORS = {errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE}
@@ -169,6 +169,9 @@ def _replace(path: Path, data: bytes) -> None:
         temporary.unlink(missing_ok=True)
 
 
+_ARCHIVES = "mlftool compile and TVM's export_model_library_format write archives"
+
+
 def read_tar(path: Path) -> Bundle:
     """The archive in `path`, a file or an unpacked folder. Raises MlfError for anything but
     plain files under plain names."""
@@ -176,14 +179,19 @@ def read_tar(path: Path) -> Bundle:
         words = ["mlftool", "compile", str(path), "-o", f"{path.stem}.tar"]
         hint = f"compile it first: {shlex.join(words)}"
         raise MlfError(Problem("MLF0502", "is a model, not an archive", str(path), help=hint))
+    if path.suffix in MANIFEST_SUFFIXES and path.is_file():
+        hint = f"build it first: {shlex.join(['mlftool', 'build', str(path)])}"
+        hint += ", which lists its archives"
+        raise MlfError(Problem("MLF0502", "is a manifest, not an archive", str(path), help=hint))
     try:
         files = read_folder(path) if path.is_dir() else read_members(path)
     except OSError as error:
         raise MlfError(Problem("MLF0501", f"cannot be read: {error.strerror}", str(path))) from None
     except TarError as error:
         where = f"member '{error.member[:200]}'" if error.member else ""
-        raise MlfError(Problem("MLF0502", str(error), str(path), path=where)) from None
+        help = "" if error.member else _ARCHIVES
+        raise MlfError(Problem("MLF0502", str(error), str(path), path=where, help=help)) from None
     if not any(re.fullmatch(r"metadata(-[0-9]+)?\.json", name) for name in files):
         text = "has no metadata.json, so it is not a Model Library Format archive"
-        raise MlfError(Problem("MLF0502", text, str(path)))
+        raise MlfError(Problem("MLF0502", text, str(path), help=_ARCHIVES))
     return Bundle(files)

@@ -16,7 +16,7 @@ from mlftool.runtime.executor import ExecutorModule, TimedModule, factory_of
 from mlftool.runtime.host import Compiled
 from mlftool.runtime.nd import check_device
 from mlftool.runtime.times import Times, check_counts, measured
-from mlftool.runtime.vectors import Array, load_vectors
+from mlftool.runtime.vectors import Array, load_vectors, regrouped
 
 
 class CallableModule(TimedModule, ABC):
@@ -62,9 +62,9 @@ class CallableModule(TimedModule, ABC):
         """One inference on this computer. Raises MlfError.
 
         `inputs` maps names of inputs to arrays; a model with one input takes its array alone, and
-        files in numpy's format (.npz of all, .npy of one) are read. Where an archive tells sizes
-        and no shapes, `inputs` has one axis; any array of as many elements is taken then, and
-        everywhere.
+        files in numpy's format (.npz of all, .npy of one) are read. Neighbouring axes may be
+        merged or split, so a flat array is taken, but not NHWC for NCHW. Where an archive tells
+        sizes and no shapes, `inputs` has one axis; any array of as many elements is taken then.
         """
         return self.compiled()(self._fitting(inputs))
 
@@ -100,8 +100,8 @@ class CallableModule(TimedModule, ABC):
         given = self._by_name(inputs)
         for t in self.inputs:
             array = given.get(t.name)
-            if array is not None and array.size * array.itemsize == t.size_bytes:
-                given[t.name] = array.reshape(t.shape)
+            if array is not None:
+                given[t.name] = regrouped(array, t.shape)
         if unknown := sorted(set(given) - {t.name for t in self.inputs}):
             text = f"no input with this name; got '{unknown[0][:100]}'"
             names = [t.name for t in self.inputs]

@@ -20,7 +20,7 @@ from mlftool.runtime.build import build_code
 from mlftool.runtime.descriptor import calls_crt
 from mlftool.runtime.interface import interface_of
 from mlftool.runtime.sources import host_files, module_code, runner_files
-from mlftool.runtime.vectors import Array, samples_of
+from mlftool.runtime.vectors import Array, one_sample
 from mlftool.targets import TARGETS
 
 SANITIZERS = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
@@ -82,7 +82,7 @@ class HostModule:
     def __call__(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """One inference. Raises MlfError for wrong names, shapes or types, or if the C fails."""
         m = self.interface
-        (sample,) = samples_of(inputs, m.inputs, m.module)
+        sample = one_sample(inputs, m.inputs, m.module)
         with self._lock:
             self._place(sample)
             self._check(self._run())
@@ -90,7 +90,7 @@ class HostModule:
 
     def seconds(self, inputs: Mapping[str, Array], number: int) -> float:
         """What `number` runs take, inputs and outputs not counted. Raises MlfError."""
-        (sample,) = samples_of(inputs, self.interface.inputs, self.interface.module)
+        sample = one_sample(inputs, self.interface.inputs, self.interface.module)
         with self._lock:
             self._place(sample)
             begin = time.perf_counter()

@@ -113,14 +113,26 @@ def _run(
                 stream.writelines(_in_order(sample[t.name], order) for t in interface.inputs)
         arguments = command(("inputs.bin", "outputs.bin", str(repetitions)))
         arguments = confined(arguments, work, program)
-        text = _execute(arguments, work, interface.module, time_limit)
-        data = (work / "outputs.bin").read_bytes()
+        text = _execute(arguments, work, program, interface.module, time_limit)
+        made = work / "outputs.bin"
+        if not made.is_file():
+            raise _no_runner(program, "ends well and writes no outputs")
+        data = made.read_bytes()
     return RunResult(
         _outputs(data, interface, len(samples), order), _figures(text, interface.module)
     )
 
 
-def _execute(arguments: Sequence[str], work: Path, module: str, time_limit: float) -> str:
+def _no_runner(program: Path, why: str) -> MlfError:
+    """A program of the user's that is something else."""
+    help = "the rule mlf_runner makes one; without --runner, mlftool run builds it"
+    text = f"is not a test runner: {why}"
+    return MlfError(Problem("MLF0609", text, str(program), help=help))
+
+
+def _execute(
+    arguments: Sequence[str], work: Path, program: Path, module: str, time_limit: float
+) -> str:
     """The program's standard output. Raises MlfError unless it ends well and in time."""
     try:
         run = subprocess.run(
@@ -132,6 +144,10 @@ def _execute(arguments: Sequence[str], work: Path, module: str, time_limit: floa
             errors="replace",
             timeout=time_limit,
         )
+    except OSError as error:
+        if error.filename is None:  # not of the program, such as too little memory
+            raise
+        raise _no_runner(program, f"cannot be started: {error.strerror}") from None
     except subprocess.TimeoutExpired:
         text = f"module '{module}' did not finish within {time_limit:g} seconds"
         raise MlfError(Problem("MLF0605", text), CHECK_FAILED) from None

@@ -25,7 +25,7 @@ from mlftool.runtime.callable import CallableModule
 from mlftool.runtime.executor import ExecutorModule
 from mlftool.runtime.objects import check_machine
 from mlftool.runtime.shared import interface_symbol, library_symbol
-from mlftool.runtime.vectors import Array, samples_of
+from mlftool.runtime.vectors import Array, one_sample
 
 SUFFIXES = (".so", ".dll", ".dylib")  # of what TVM's loader takes for a library
 _VERSION = 1  # MLF_LIBRARY_VERSION
@@ -124,7 +124,7 @@ class _Call:
     def _run(self, inputs: Mapping[str, Array], number: int) -> tuple[list[Array], float]:
         """The outputs as bytes, and the seconds of `number` runs with the same inputs."""
         m = self.interface
-        (sample,) = samples_of(inputs, m.inputs, m.module)
+        sample = one_sample(inputs, m.inputs, m.module)
         given = [_aligned(t.size_bytes, sample[t.name].tobytes()) for t in m.inputs]
         made = [_aligned(t.size_bytes) for t in m.outputs]
         arguments = (_addresses(given), _addresses(made))

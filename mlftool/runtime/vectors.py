@@ -6,6 +6,7 @@ An array has its tensor's shape, or one more axis in front that counts samples.
 from __future__ import annotations
 
 import io
+import math
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -104,6 +105,32 @@ def samples_of(
         raise MlfError(problems)
     count = next(iter(counts.values()), 1)
     return [{t.name: _sample(arrays[t.name], t, i) for t in tensors} for i in range(count)]
+
+
+def one_sample(
+    arrays: Mapping[str, Array], tensors: Sequence[Tensor], file: str
+) -> dict[str, Array]:
+    """The only sample of `arrays`, as of `samples_of`. Raises MlfError, also if there are more."""
+    samples = samples_of(arrays, tensors, file)
+    if len(samples) > 1:
+        text = f"one call computes one sample; got {len(samples)}"
+        help = "call it for each: {name: array[i] for name, array in arrays.items()}"
+        raise MlfError(Problem("MLF0603", text, file, help=help))
+    return samples[0]
+
+
+def regrouped(array: Array, shape: tuple[int, ...]) -> Array:
+    """`array` in `shape`, if only neighbouring axes have to be merged or split for that, so that
+    each element keeps its meaning; else as it is. NHWC for NCHW is such another one."""
+    if array.size != math.prod(shape):
+        return array
+    given, wanted = _bounds(array.shape), _bounds(shape)
+    return array.reshape(shape) if given <= wanted or wanted <= given else array
+
+
+def _bounds(shape: tuple[int, ...]) -> set[int]:
+    """After how many elements each axis turns over."""
+    return {math.prod(shape[k:]) for k in range(len(shape) + 1)}
 
 
 def paired(

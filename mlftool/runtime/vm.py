@@ -25,7 +25,7 @@ from mlftool.mlf.bytecode import (
 )
 from mlftool.mlf.interface import Interface, Tensor
 from mlftool.moved import missing
-from mlftool.runtime.vectors import Array, samples_of
+from mlftool.runtime.vectors import Array, one_sample
 
 _KERNEL = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.POINTER(ctypes.c_void_p))
 _WORDS = ctypes.POINTER(ctypes.c_uint32)
@@ -89,7 +89,7 @@ class VmModule:
         watch: Callable[[Instruction], None] = lambda instruction: None,
     ) -> dict[str, Array]:
         """One inference; `watch` is told each instruction before it is done. Raises MlfError."""
-        (sample,) = samples_of(inputs, self.inputs, self.interface.module)
+        sample = one_sample(inputs, self.inputs, self.interface.module)
         given = [np.frombuffer(sample[t.name].tobytes(), np.uint8) for t in self.inputs]
         made = [np.zeros(t.size_bytes, np.uint8) for t in self.interface.outputs]
         memory = _Memory(self._module, given, made, self._error)

@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import onnx
@@ -204,3 +204,48 @@ def test_a_misspelt_name_of_ours_has_the_right_one() -> None:
     with pytest.raises(AttributeError, match="did you mean 'build'"):
         _ = mlftool.biuld
     assert not hasattr(mlftool, "no_such_thing")
+
+
+@pytest.mark.parametrize("kind", ["aot", "graph", "vm", "debug", "library"])
+def test_one_call_takes_one_sample(
+    kind: str, vectors: dict[str, np.ndarray], tmp_path: Path
+) -> None:
+    """The file that `mlftool run --inputs` reads has many."""
+    several = np.stack([vectors["x"]] * 3)
+    np.savez(tmp_path / "x.npz", acceleration=several)
+    executor = "aot" if kind == "library" else kind
+    module: Any
+    if kind == "debug":
+        module = mlftool.api.DebugModule(mlftool.from_onnx(MODEL)[0])
+    else:
+        archive, library = tmp_path / "g.tar", tmp_path / "g.so"
+        assert main(["compile", str(MODEL), "-o", str(archive), "--executor", executor]) == 0
+        if kind == "library":
+            assert main(["library", str(archive), "-o", str(library)]) == 0
+        module = mlftool.load(library if kind == "library" else archive, tmp_path / "c").module()
+    forms: list[object] = [{"acceleration": several}]
+    if kind != "debug":
+        forms += [several, tmp_path / "x.npz"]
+    for inputs in forms:
+        with pytest.raises(MlfError, match=r"MLF0603.*one sample; got 3\nhelp: .*array\[i\]"):
+            module.run(inputs)
+
+
+IMAGE = '<ir_version: 9, opset_import: ["": 17]> g (float[1,2,3,4] x) => (float[1,2,3,4] y) '
+
+
+@pytest.mark.parametrize(
+    "shape", [(24,), (2, 3, 4), (1, 1, 2, 3, 4), (6, 4), (2, 12), (2, 3, 4, 1)]
+)
+def test_axes_that_are_merged_or_split_are_taken(shape: tuple[int, ...]) -> None:
+    module = mlftool.load(onnx.parser.parse_model(IMAGE + "{ y = Identity(x) }")).module()
+    x = np.arange(24, dtype=np.float32).reshape(shape)
+    np.testing.assert_array_equal(module.run(x)["y"].ravel(), x.ravel())
+
+
+@pytest.mark.parametrize("shape", [(1, 3, 4, 2), (4, 3, 2), (2, 4, 3), (3, 8), (8, 3, 1), (4, 6)])
+def test_axes_in_another_order_are_not(shape: tuple[int, ...]) -> None:
+    """NHWC for NCHW has as many elements; the results would be wrong numbers."""
+    module = mlftool.load(onnx.parser.parse_model(IMAGE + "{ y = Identity(x) }")).module()
+    with pytest.raises(MlfError, match=r"x: wrong shape; got .*, expected \[1, 2, 3, 4\]"):
+        module.run(np.zeros(shape, np.float32))

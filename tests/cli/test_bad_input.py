@@ -43,6 +43,7 @@ GOOD = {
     "manifest": "good.yaml",
     "mlf": "good.tar",
     "model": "good.onnx",
+    "model_data": "good.bin",
     "project_dir": "project",
     "runner": "good.elf",
     "shell": "bash",
@@ -60,7 +61,7 @@ FOLDERS = {"project_dir", "template_dir", "workspace"}
 ALSO = {
     ("compare", "*"): ["--against", "good.onnx"],
     ("compare", "against"): [],
-    ("diff", "*"): ["--no-run"],
+    ("diff", "*"): ["good.onnx", "--no-run"],
     ("diff", "before"): ["good.onnx", "--no-run"],
     ("diff", "after"): ["--no-run"],
     ("extract", "*"): ["--all", "made"],
@@ -71,6 +72,14 @@ ALSO = {
     ("size", "against"): [],
     ("ops", "*"): ["good.onnx"],
     ("ops", "file"): [],
+    ("init", "*"): ["--model", "good.onnx"],
+    ("init", "model"): [],
+    ("library", "*"): ["-o", "made.so"],
+    ("micro", "mlf"): ["host"],
+    ("run", "*"): ["good.onnx", "--inputs", "good.npz"],
+    ("run", "file"): [],
+    ("run", "inputs"): ["good.onnx"],
+    ("run", "project_dir"): [],
 }
 # Archives are read in other ways than models: files of these commands are both.
 BOTH = {
@@ -169,6 +178,7 @@ def goods(tmp_path_factory: pytest.TempPathFactory) -> Path:
     zeros = np.zeros((1, 4), np.float32)
     np.savez(folder / "good.npz", x=zeros, y=zeros)
     (folder / "good.yaml").write_text(MANIFEST)
+    (folder / "WORKSPACE").touch()
     assert main(["compile", str(folder / "good.onnx"), "-o", str(folder / "good.tar")]) == 0
     return folder
 
@@ -262,9 +272,13 @@ def test_a_bad_file(
         signal.alarm(0)
         signal.signal(signal.SIGALRM, old)
     out, err = capfd.readouterr()
-    assert status == 2, (status, out, err)
+    # To `bazel --check` a file of any kind is one that differs.
+    is_check = case.action.dest == "check"
+    assert status == (1 if is_check else 2), (status, out, err)
     first, *rest = err.splitlines()
     assert "error[MLF" in first, err
+    # Nothing else is wrong; a project is named with its file.
+    assert bad.name in first or (case.words[0] == "micro" and "project" in first), err
     assert "MLF09" not in err
     assert len(rest) <= 1, err
     assert all(line.startswith("help: ") for line in rest), err
@@ -293,7 +307,7 @@ def test_a_bad_file_in_every_format(
     for file in goods.iterdir():
         Path(file.name).symlink_to(file)
     bad = "bad" + Path(case.good).suffix
-    assert main([*call(case, bad), "--format", form]) == 2
+    assert main([*call(case, bad), "--format", form]) == (1 if case.action.dest == "check" else 2)
     out, err = capfd.readouterr()
     data, nothing = (out, err) if case.words == ("check",) else (err, out)
     assert nothing == ""
@@ -304,3 +318,47 @@ def test_a_bad_file_in_every_format(
         assert [r["level"] for r in run["results"]] == ["error"]
     else:
         assert [p["severity"] for p in json.loads(data)["problems"]] == ["error"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["diff good.onnx --no-run good.onnx", "diff --no-run good.onnx good.onnx", "ops -q good.onnx"],
+)
+def test_options_stand_anywhere(
+    words: str, goods: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also before an argument that may be left out."""
+    monkeypatch.chdir(goods)
+    assert main(words.split()) == 0
+    assert "unrecognized" not in capsys.readouterr().err
+    assert main([*words.split(), "more"]) == 2
+    assert "unrecognized arguments: more" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["good.npz", "echo", "good.onnx"])
+def test_a_runner_that_is_another_program(
+    name: str, goods: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is no program, or one that ends well and computes nothing."""
+    monkeypatch.chdir(goods)
+    script = goods / "echo"
+    script.write_text("#!/bin/sh\necho hello\n")
+    script.chmod(0o755)
+    assert main(["run", "good.onnx", "--inputs", "good.npz", "--runner", name]) == 2
+    err = capsys.readouterr().err
+    assert f"{name}: error[MLF0609]: is not a test runner: " in err
+    assert "help: " in err
+
+
+@pytest.mark.parametrize(("name", "said"), [("good.yaml", "build"), ("good.onnx", "compile")])
+def test_what_is_no_archive_yet_says_how_it_becomes_one(
+    name: str,
+    said: str,
+    goods: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(goods)
+    for words in (["inspect"], ["verify"], ["sbom"], ["extract", "--all", "made"]):
+        assert main([*words[:1], name, *words[1:]]) == 2
+        assert f"help: {said} it first: mlftool {said} {name}" in capsys.readouterr().err

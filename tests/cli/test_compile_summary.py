@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -34,6 +35,10 @@ def test_five_lines_with_the_archives_figures(
     assert len(lines.splitlines()) == 5
     interface = read_interface(read_tar(out))
     assert f"executor {executor}" in lines
+    code = b"".join(data for n, data in read_tar(out).files.items() if n.endswith(".c")).decode()
+    called = set(re.findall(r"tvmgen_\w+", lines))
+    assert called <= set(re.findall(r"\w+", code))
+    assert bool(called) == (executor != "graph")
     assert "85,624 multiplications" in lines
     assert f" {interface.workspace_bytes:,} B (" in lines
     assert f" {interface.constants_bytes:,} B (" in lines
