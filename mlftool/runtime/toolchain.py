@@ -14,6 +14,7 @@ from pathlib import Path
 
 from mlftool.errors import BAD_INPUT, ENVIRONMENT, MlfError, Problem
 from mlftool.progress import step
+from mlftool.runtime.overflow import too_small
 from mlftool.runtime.sandbox import confined
 from mlftool.targets import Target
 
@@ -227,29 +228,14 @@ def _missing(stderr: str, what: str) -> Problem | None:
     return Problem("MLF0611", text, help=hint)
 
 
-_OVERFLOW = re.compile(r"region [`']([\w.]+)'[:]? overflowed by (\d+) bytes")
-
-
 def _too_large(stderr: str, what: str, cwd: Path) -> Problem | None:
     """The problem of memories that a linker found too small: their size, and the size needed."""
-    over = {name: int(count) for name, count in _OVERFLOW.findall(stderr)}
-    if not over:
+    maps = "".join(file.read_text("utf-8", "replace") for file in cwd.glob("*.map"))
+    if not (found := too_small(stderr, maps)):
         return None
-    has: dict[str, int] = {}
-    for file in cwd.glob("*.map"):  # its first table has the memories of the linker script
-        rows = re.findall(
-            r"^(\w+) +0x[0-9a-f]+ +0x([0-9a-f]+)", file.read_text("utf-8", "replace"), re.M
-        )
-        has |= {name: int(length, 16) for name, length in rows}
-    parts = [
-        f"{name} is {has[name]:,} bytes, {has[name] + count:,} are needed: {count:,} too many"
-        if name in has
-        else f"{name} is {count:,} bytes too small"
-        for name, count in over.items()
-    ]
     hint = "use a board with more memory, or save memory: --optimize size for flash, "
     hint += "--patches auto for RAM"
-    return Problem("MLF0608", f"{what} does not fit: {'; '.join(parts)}", help=hint)
+    return Problem("MLF0608", f"{what} does not fit: {found}", help=hint)
 
 
 def compile_c(command: Sequence[str], arguments: Sequence[str], cwd: Path, what: str) -> None:

@@ -96,24 +96,24 @@ def _link(ctx, toolchain, elf, map_file):
     args.add_all(libraries.flags)
     args.add_all(ctx.fragments.cpp.linkopts)
     args.add_all(ctx.attr.linkopts)
-    ctx.actions.run(
-        executable = cc_common.get_tool_for_action(
-            action_name = _LINK_ACTION,
-            feature_configuration = features,
-        ),
-        arguments = [args],
+    start = ctx.actions.args()
+    start.add_all([public_label(ctx), map_file])
+    start.add(cc_common.get_tool_for_action(action_name = _LINK_ACTION, feature_configuration = features))
+    run_mlftool(
+        ctx,
+        "runtime",
+        "rules.private.tools.link",
+        [start, args],
         env = cc_common.get_environment_variables(
             action_name = _LINK_ACTION,
             feature_configuration = features,
             variables = variables,
         ),
-        inputs = depset(
-            libraries.plain + libraries.whole + libraries.objects + libraries.files,
-            transitive = [toolchain.all_files],
-        ),
+        inputs = libraries.plain + libraries.whole + libraries.objects + libraries.files,
         outputs = [elf, map_file],
         mnemonic = "MlfLink",
         progress_message = "Linking firmware %s" % elf.short_path,
+        tools = [toolchain.all_files],
     )
 
 def _images(ctx, elf):

@@ -99,7 +99,8 @@ def run_mlftool(
         progress_message,
         env = {},
         execution_requirements = {},
-        packages = None):
+        packages = None,
+        tools = []):
     """Declares an action that runs a Python module of ours.
 
     Args:
@@ -115,6 +116,7 @@ def run_mlftool(
       env: variables that are not as for every action.
       execution_requirements: where it may run, in Bazel's words.
       packages: a File inside a package of another folder of wheels; default: the toolchain's.
+      tools: list of depsets: files of programs that the module starts.
     """
     tool = ctx.toolchains[TOOLCHAIN_TYPE].mlftool
     start = ctx.actions.args()
@@ -125,7 +127,7 @@ def run_mlftool(
     ctx.actions.run(
         executable = interpreter_of(tool),
         arguments = [start] + arguments,
-        inputs = depset(inputs, transitive = [getattr(tool, part)]),
+        inputs = depset(inputs, transitive = [getattr(tool, part)] + tools),
         outputs = outputs,
         # What an action builds on the way stays in its sandbox: a cache would be an undeclared input.
         env = dict(dict(ENVIRONMENT, MLFTOOL_CACHE = ".mlftool_cache"), **env),

@@ -234,6 +234,10 @@ REFUSED = {
     'library = "@models//vibration_int8:host")':
         "#include \"tvmgen_gesture_int8.h\" /* of the linked library, which must be this "
         "archive's */",
+    # The board's RAM is 4 MiB.
+    'mlf_firmware(name = "large", srcs = ["large.c"], platform = '
+    '"@mlftool//rules/platforms:mps2_an386")':
+        "//refused:large: error[MLF0608]: does not fit: RAM is 4,194,304 bytes, 5,30",
     # By what the archives hold, found when they are unpacked.
     'mlf_reproducibility_test(name = "twice", archive = ":given")\n'
     'mlf_module(name = "part", model = MODEL)\nmlf_package(name = "given", modules = [":part"])':

@@ -37,6 +37,7 @@ def refused(built: Workspace) -> str:
     (folder / "text.tar").write_text("no archive\n")
     (folder / "text.onnx").write_text("no model\n")
     (folder / "x.json").write_text("{}\n")
+    (folder / "large.c").write_text("char b[5 << 20]; int main(void) { return b[9]; }\n")
     (folder / "cmsis/arm_nnfunctions.h").write_text(
         "#include <stdint.h>\nstatic inline int32_t arm_convolve(int32_t x) { return x + 2; }\n"
     )
