@@ -7,8 +7,10 @@
 int main(void) {
   static int8_t acceleration[TVMGEN_GESTURE_INT8_ACCELERATION_SIZE];
   static int8_t probability[TVMGEN_GESTURE_INT8_PROBABILITY_SIZE];
-  struct tvmgen_gesture_int8_inputs inputs = {.acceleration = acceleration};
-  struct tvmgen_gesture_int8_outputs outputs = {.probability = probability};
+  struct tvmgen_gesture_int8_inputs inputs = {
+      .acceleration = TVMGEN_GESTURE_INT8_ACCELERATION_POINTER(acceleration)};
+  struct tvmgen_gesture_int8_outputs outputs = {
+      .probability = TVMGEN_GESTURE_INT8_PROBABILITY_POINTER(probability)};
   int32_t sum = 0;
   if (tvmgen_gesture_int8_run(&inputs, &outputs) != 0) {
     platform_complain("sensor: the model did not run\n");

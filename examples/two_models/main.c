@@ -47,8 +47,9 @@ static void draw_images(void) {
 static int read_digit(const int8_t *image, int32_t *percent) {
   int8_t probability[kDigits]; /* (q + 128) / 256 */
   int best = 0;
-  struct tvmgen_digits_int8_inputs inputs = {.image = (void *)image};
-  struct tvmgen_digits_int8_outputs outputs = {.probability = probability};
+  struct tvmgen_digits_int8_inputs inputs = {.image = TVMGEN_DIGITS_INT8_IMAGE_POINTER(image)};
+  struct tvmgen_digits_int8_outputs outputs = {
+      .probability = TVMGEN_DIGITS_INT8_PROBABILITY_POINTER(probability)};
   if (tvmgen_digits_int8_run(&inputs, &outputs) != 0) {
     return -1;
   }
@@ -66,8 +67,9 @@ static int read_digit(const int8_t *image, int32_t *percent) {
 static int32_t strangeness(const int8_t *levels) {
   int8_t reconstruction[kBands];
   int32_t sum = 0;
-  struct tvmgen_vibration_int8_inputs inputs = {.levels = (void *)levels};
-  struct tvmgen_vibration_int8_outputs outputs = {.reconstruction = reconstruction};
+  struct tvmgen_vibration_int8_inputs inputs = {.levels = TVMGEN_VIBRATION_INT8_LEVELS_POINTER(levels)};
+  struct tvmgen_vibration_int8_outputs outputs = {
+      .reconstruction = TVMGEN_VIBRATION_INT8_RECONSTRUCTION_POINTER(reconstruction)};
   if (tvmgen_vibration_int8_run(&inputs, &outputs) != 0) {
     return -1;
   }

@@ -138,7 +138,7 @@ def _run(m: ModuleRecord, interface: Interface | None) -> Iterator[str]:
     yield ""
     yield "```c"
     if interface.interface_api == "c":
-        yield from _run_struct(m.name, interface)
+        yield from _run_struct(m, interface)
     elif m.executor == "graph":
         if not interface.system_lib:
             yield "/* functions: a TVMModule of the kernels: --runtime-crt-system-lib 1 */"
@@ -159,7 +159,8 @@ def _run(m: ModuleRecord, interface: Interface | None) -> Iterator[str]:
     yield "```"
 
 
-def _run_struct(name: str, interface: Interface) -> Iterator[str]:
+def _run_struct(m: ModuleRecord, interface: Interface) -> Iterator[str]:
+    name = m.name
     yield f'#include "tvmgen_{name}.h"'
     yield ""
     if interface.pools:
@@ -178,10 +179,18 @@ def _run_struct(name: str, interface: Interface) -> Iterator[str]:
         yield f"struct tvmgen_{name}_outputs outputs = tvmgen_{name}_map_outputs({where});"
         return
     for kind, tensors in (("inputs", interface.inputs), ("outputs", interface.outputs)):
-        members = ", ".join(f".{t.c_name} = {t.c_name}" for t in tensors)
+        members = ", ".join(f".{t.c_name} = {_pointer(m, t)}" for t in tensors)
         yield f"struct tvmgen_{name}_{kind} {kind} = {{{members}}};"
     arguments = ", ".join(["&inputs", "&outputs", *besides])
     yield f"int32_t status = tvmgen_{name}_run({arguments}); /* 0: done */"
+
+
+def _pointer(m: ModuleRecord, t: Tensor) -> str:
+    """How C passes a tensor: by the macro of our headers, so that a model with other types does
+    not compile in its place."""
+    macro = f"TVMGEN_{m.name}_{t.c_name}_POINTER".upper()
+    header = m.files.get(f"codegen/host/include/tvmgen_{m.name}.h", b"")
+    return f"{macro}({t.c_name})" if f"#define {macro}(".encode() in header else t.c_name
 
 
 def _names(tensors: Sequence[Tensor]) -> str:

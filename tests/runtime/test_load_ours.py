@@ -204,7 +204,7 @@ def device_of_dense_layers() -> None:
     ids=lambda o: "-".join(o) or "plain",
 )
 def test_the_readme_s_call_compiles(options: dict[str, Any], tmp_path: Path) -> None:
-    """Its C, with arrays of the names that it uses."""
+    """Its C, with arrays of the names that it uses, and not with arrays of another type."""
     device_of_dense_layers()
     bundle = compile_modules([ModuleSpec(MODEL, "m", **options)])
     assert ("struct tvmgen_m_devices" in bundle.text("README.md")) == ("backends" in options)
@@ -214,11 +214,14 @@ def test_the_readme_s_call_compiles(options: dict[str, Any], tmp_path: Path) -> 
             (tmp_path / name).write_bytes(data)
     (block,) = re.findall(r"```c\n(.*?)\n```", bundle.text("README.md"), re.DOTALL)
     include, _, call = block.partition("\n")
-    arrays = "static char image[64], probability[10], fast[1024], slow[9000];"
+    arrays = "static TYPE image[64], probability[10]; static char fast[1024], slow[9000];"
     used = "(void)image; (void)probability; (void)fast; (void)slow; (void)outputs; (void)inputs;"
     body = f"{arrays}\nint main(void) {{\n{call}\n{used}\nreturn status;\n}}\n"
     (tmp_path / "call.c").write_text(f"#include <stddef.h>\n{include}\n{body}")
-    command = ["gcc", "-std=c99", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "call.c"]
+    command = ["gcc", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "call.c"]
     command += ["-I", "codegen/host/include"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    for version, type_ in itertools.product(("c99", "c11"), ("signed char", "float")):
+        flags = [f"-std={version}", f"-DTYPE={type_}"]
+        done = subprocess.run([*command, *flags], cwd=tmp_path, capture_output=True, text=True)
+        is_given = type_ == "float" and not options.get("workspace_io")
+        assert (done.returncode != 0) == is_given, (flags, done.stderr)
