@@ -16,7 +16,7 @@ from mlftool.compile import ModuleSpec, compile_module
 from mlftool.ir.graph import View
 from mlftool.ir.rounding import Rounding
 from mlftool.ops.contraction import Quantisation, contraction, results
-from mlftool.targets.kernels.narrow_requantise import Halves, in_halves
+from mlftool.targets.kernels.narrow_requantise import Halves, Parts, in_halves, in_parts
 from mlftool.targets.requantise.fixed import Fixed, fixed
 from mlftool.targets.requantise.steps import extremes
 from mlftool.targets.requantise.twice import Away, OneSided, away, one_sided
@@ -60,7 +60,7 @@ def test_all_steps(kind: str, low: float, bias: int) -> None:
     (call,) = [c for c in module.program.calls if c.kernel.macs]
     v = View(module.program.graph, call.node)
     c, q = contraction(v), Quantisation.of(v)
-    form, fix = in_halves(c, q), fixed(c, q)
+    form, parts, fix = in_halves(c, q), in_parts(c, q), fixed(c, q)
     assert form is not None
     assert call.kernel.name == "narrow.blocked"
     least, most = extremes(c, q)
@@ -70,6 +70,8 @@ def test_all_steps(kind: str, low: float, bias: int) -> None:
         got, sure = integers(acc, form, channel)
         np.testing.assert_array_equal(got[sure], want[sure])
         assert form.multiplier[channel] < 0 or sure.all()
+        if parts is not None and parts.multiplier[channel] >= 0:
+            np.testing.assert_array_equal(in_two(acc, parts, q, channel), want)
         if fix is not None:
             got, sure = upper(acc, fix, channel)
             np.testing.assert_array_equal(got[sure], want[sure])
@@ -77,6 +79,8 @@ def test_all_steps(kind: str, low: float, bias: int) -> None:
     if kind == "random" and bias < 2**20:
         assert fix is not None
         assert (form.multiplier < 0).mean() < 0.2
+        assert parts is not None
+        assert (parts.multiplier < 0).mean() < 0.2
 
 
 @pytest.mark.parametrize("bias", [0, 9000, 2**21])
@@ -92,6 +96,7 @@ def test_two_roundings(kind: str, low: float, bias: int) -> None:
     factors = Rounding.TWICE.factors(plain.scale.astype(np.float64))
     q = replace(plain, rounding=Rounding.TWICE, factor=factors)
     whole, direct, form = one_sided(c, q, 1), away(c, q, 1), in_halves(c, q)
+    parts = in_parts(c, q)
     assert form is not None
     assert (direct is None) == (scales.max() >= 0.5)  # of which nothing is shifted out
     assert whole is None or low >= 0
@@ -103,6 +108,8 @@ def test_two_roundings(kind: str, low: float, bias: int) -> None:
         want = results(replace(q, factor=factors[channel : channel + 1]), acc)
         got, sure = integers(acc, form, channel)
         np.testing.assert_array_equal(got[sure], want[sure])
+        if parts is not None and parts.multiplier[channel] >= 0:
+            np.testing.assert_array_equal(in_two(acc, parts, q, channel), want)
         if whole is not None:
             np.testing.assert_array_equal(compared(acc, whole, q, channel), want)
         if direct is not None:
@@ -151,6 +158,16 @@ def integers(acc: Array, form: Halves, channel: int) -> tuple[Array, Array]:
     part = (fine + form.near) & ((1 << form.shift) - 1)
     sure = (part >= 2 * form.near) | (form.multiplier[channel] >= 0)
     return np.clip(fine >> form.shift, form.q.lo, form.q.hi), sure
+
+
+def in_two(acc: Array, form: Parts, q: Quantisation, channel: int) -> Array:
+    """What mlf_requantize_parts gives, which lets only its first product leave 32 bits."""
+    m, add = int(form.multiplier[channel]), int(form.add[channel])
+    lower = acc * (m & 0xFFFF)
+    fine = acc * (m >> 16) + (lower >> form.bits) + add
+    for value in (lower, fine):
+        assert np.abs(value).max() < 2**31
+    return np.clip(fine >> form.shift, q.lo, q.hi)
 
 
 def upper(acc: Array, fix: Fixed, channel: int) -> tuple[Array, Array]:

@@ -8,114 +8,46 @@
 #define MLF_WEIGHTS
 #endif
 
-// c2 int8[4x4x3x3], as narrow.blocked reads it: 160, 160 bytes
-MLF_WEIGHTS MLF_ALIGNED(16) static const uint8_t step1_weights[160] = {
-  123,133,132,131,131,130,129,128,128,127,126,125,125,124,123,133,130,129,128,127,127,126,125,124,
-  124,123,133,132,132,131,130,129,126,125,124,123,123,133,132,131,131,130,129,128,128,127,126,125,
-  133,132,131,130,130,129,128,127,127,126,125,124,124,123,133,132,129,128,127,126,126,125,124,123,
-  123,133,132,131,131,130,129,128,125,124,123,133,133,132,131,130,130,129,128,127,127,126,125,124,
-  132,131,130,129,129,128,127,126,126,125,124,123,123,133,132,131,128,127,126,125,125,124,123,133,
-  133,132,131,130,130,129,128,127,124,123,133,132,132,131,130,129,129,128,127,126,126,125,124,123,0,
-  0,0,0,0,0,0,0,0,0,0,0,0,0,0,0
+// c2 int8[8x5], as narrow.blocked reads it: 64, 64 bytes
+MLF_WEIGHTS MLF_ALIGNED(16) static const uint8_t step0_weights[64] = {
+  123,130,126,133,129,0,0,0,125,132,128,124,131,0,0,0,127,123,130,126,133,0,0,0,129,125,132,128,124,
+  0,0,0,131,127,123,130,126,0,0,0,133,129,125,132,128,0,0,0,124,131,127,123,130,0,0,0,126,133,129,
+  125,132,0,0,0
 };
-// k: 12, 48 bytes
-MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step1_k[12] = {
-  635,-395,30,335,214748384,-33421725,429496768,-33420087,-644245120,-33423360,858993536,-33416810
-};
-// rare: 1, 2 bytes
-MLF_WEIGHTS MLF_ALIGNED(16) static const uint16_t step1_rare[1] = {
-  2
-};
-// x_scale * w_scale / y_scale: 4, 16 bytes
-MLF_WEIGHTS MLF_ALIGNED(16) static const float step1_scale[4] = {
-  0x1.99999cp-7f,0x1.99999cp-6f,0x1.333334p-5f,0x1.99999cp-5f
+// k: 24, 96 bytes
+MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step0_k[24] = {
+  792,-792,528,396,-1188,0,0,0,687194816,1572864,687194816,1572864,687194816,1572864,687194816,
+  1572864,687194816,1572864,0,0,0,0,0,0
 };
 
-// Transpose conv_3, perm 0 2 3 1
-//   in int8[1x4x6x5]
-//   out int8[1x6x5x4]
-//   by portable.transpose
-MLF_KERNEL void tvmgen_narrow_transpose(const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
-  for (int32_t i0 = 0; i0 < 30; i0++) {
-    for (int32_t i1 = 0; i1 < 4; i1++) {
-      y[i0 * 4 + i1] = x[i0 + i1 * 30];
-    }
+// QGemm matmul_2, activation -128 127
+//   in int8[1x8], 0.05 * (q - 4)
+//   out int8[1x5], 0.1 * (q - 1)
+//   by narrow.blocked, estimated at 276 instructions; integers.portable.blocked at 492
+MLF_KERNEL void tvmgen_narrow_qgemm(const int8_t *x, const uint8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT k, int8_t *y) {
+  MLF_ALIGNED(8) uint8_t column[8];
+  MLF_ALIGNED(8) uint8_t outs[8];
+  const int32_t form[] = {20, -128, 127};
+  uint32_t sum = 0;
+  sum += mlf_take_bytes(column, x, 8, 128);
+  mlf_pixel_8(outs, k, w, column, column + 8, form, 0U - 128U * sum, outs + 8, NULL);
+  for (int32_t oc = 0; oc < 5; oc++) {
+    y[oc] = (int8_t)outs[oc];
   }
 }
 
-// QLinearConv conv_3, activation -128 127, kernel_shape 3 3, pads 1 1 1 1
-//   in int8[1x6x5x4] channels last, 0.05 * (q + 3)
-//   out int8[1x6x5x4] channels last, 0.04 * (q + 128)
-//   by narrow.blocked, estimated at 2.04e+04 instructions; integers.portable.blocked at 3.8e+04
-MLF_KERNEL void tvmgen_narrow_qlinearconv(const int8_t *x, const uint8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT k, const uint16_t *MLF_RESTRICT rare, const float *MLF_RESTRICT scale, int8_t *y) {
-  MLF_ALIGNED(8) uint8_t column[40];
-  MLF_ALIGNED(8) uint32_t kept[1];
-  const int32_t form[] = {18, -128, 127};
-  memset(column + 36, 0, 4);
-  for (int32_t p = 0; p < 30; p++) {
-    uint32_t sum = 0;
-    const int32_t iy = p / 5 - 1;
-    const int32_t ix = p % 5 - 1;
-    const int8_t *const image = x;
-    uint8_t *to = column;
-    const int32_t left = ix < 0 ? -ix : 0;
-    const int32_t taps = mlf_min_i32(5 - ix, 3) - left;
-    const bool outside = left > 0 || taps < 3 || iy < 0 || iy > 3;
-    if (outside) {
-      memset(to, 125, 36);
-      sum = 4500U;
-    }
-    for (int32_t ky = 0; ky < 3; ky++) {
-      const int32_t y0 = iy + ky;
-      if (y0 >= 0 && y0 < 6 && taps > 0) {
-        sum += mlf_take_bytes(to + left * 4, image + (y0 * 5 + ix + left) * 4, taps * 4, 128);
-        if (outside) {
-          sum -= 500U * (uint32_t)taps;
-        }
-      }
-      to += 12;
-    }
-    uint8_t *const outs = (uint8_t *)(y + p * 4);
-    mlf_pixel_4(outs, k, w, column, column + 40, form, 0U - 128U * sum, outs + 4, kept);
-    const int32_t channel = rare[0];
-    const int32_t *const pair = k + channel / 4 * 12 + 4 + channel % 4 * 2;
-    const int32_t factor = pair[0], more = pair[1];
-    outs[channel] = (uint8_t)mlf_requantize_halves_near((int32_t)kept[0], -factor, more, 18, 11, scale[channel], -128, -128, 127);
-  }
-}
+int32_t tvmgen_narrow___tvm_main__(const void *features_buffer_var, void *quantizelinear_3_buffer_var, uint8_t *workspace);
 
-// Transpose conv_3, perm 0 3 1 2
-//   in int8[1x6x5x4]
-//   out int8[1x4x6x5]
-//   by portable.transpose
-MLF_KERNEL void tvmgen_narrow_transpose_1(const int8_t *MLF_RESTRICT x, int8_t *MLF_RESTRICT y) {
-  for (int32_t i0 = 0; i0 < 4; i0++) {
-    for (int32_t i1 = 0; i1 < 30; i1++) {
-      y[i0 * 30 + i1] = x[i0 + i1 * 4];
-    }
-  }
-}
-
-int32_t tvmgen_narrow___tvm_main__(const void *image_buffer_var, void *quantizelinear_5_buffer_var, uint8_t *workspace);
-
-// Runs the model once. `workspace` has 160 bytes and is aligned to 16.
-//   in  image: int8[1x4x6x5]
-//   out quantizelinear_5: int8[1x4x6x5]
-int32_t tvmgen_narrow___tvm_main__(const void *image_buffer_var, void *quantizelinear_5_buffer_var, uint8_t *workspace) {
-  (void)image_buffer_var;
+// Runs the model once. `workspace` has 0 bytes and is aligned to 16.
+//   in  features: int8[1x8]
+//   out quantizelinear_3: int8[1x5]
+int32_t tvmgen_narrow___tvm_main__(const void *features_buffer_var, void *quantizelinear_3_buffer_var, uint8_t *workspace) {
+  (void)features_buffer_var;
   (void)workspace;
-  // conv_3: Transpose, 1x4x6x5 -> 1x6x5x4 int8 (portable.transpose)
-  tvmgen_narrow_transpose((const int8_t *)image_buffer_var,
-                          (int8_t *)(void *)(workspace + 32));
-  // conv_3: QLinearConv, 1x6x5x4 -> 1x6x5x4 int8 (narrow.blocked)
-  tvmgen_narrow_qlinearconv((const int8_t *)(void *)(workspace + 32),
-                            step1_weights,
-                            step1_k,
-                            step1_rare,
-                            step1_scale,
-                            (int8_t *)(void *)(workspace + 0));
-  // conv_3: Transpose, 1x6x5x4 -> 1x4x6x5 int8 (portable.transpose)
-  tvmgen_narrow_transpose_1((const int8_t *)(void *)(workspace + 0),
-                            (int8_t *)quantizelinear_5_buffer_var);
+  // matmul_2: QGemm, 1x8 -> 1x5 int8 (narrow.blocked)
+  tvmgen_narrow_qgemm((const int8_t *)features_buffer_var,
+                      step0_weights,
+                      step0_k,
+                      (int8_t *)quantizelinear_3_buffer_var);
   return 0;
 }
