@@ -56,10 +56,12 @@ def quantised_conv(
     return net.model(net.q(y, 0.04, row(-128)))
 
 
-def gemm_s8(least: int = -5, row: Any = np.int8, ic: int = 8, every: int = 1) -> onnx.ModelProto:
+def gemm_s8(
+    least: int = -5, row: Any = np.int8, ic: int = 8, every: int = 1, oc: int = 5
+) -> onnx.ModelProto:
     net = Net()
     x = net.dq(net.input("features", row, (1, ic)), 0.05, row(4))
-    w = thinned(lowered(weights(ic, 5), least), every)
+    w = thinned(lowered(weights(ic, oc), least), every)
     w = net.dq(net.const(w, np.int8), 0.02, np.int8(0))
     return net.model(net.q(net.node("MatMul", x, w), 0.1, row(1)))
 
@@ -143,6 +145,7 @@ FAMILIES: dict[str, tuple[str, Callable[[], onnx.ModelProto]]] = {
     "helium_average": ("cortex-m55", lambda: pool_s8(8, pad=0)),
     "narrow": ("cortex-m0", gemm_s8),
     "narrow_pairs": ("cortex-m0", lambda: quantised_conv(1)),
+    "narrow_words": ("cortex-m0", lambda: gemm_s8(ic=64, oc=16)),
     "narrow_planes": ("cortex-m0", lambda: quantised_conv(4)),
     "tiles": ("rv32imc", lambda: quantised_conv(1)),
     "tiles_rows": ("rv32imc", lambda: quantised_conv(4)),

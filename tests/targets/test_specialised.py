@@ -12,6 +12,7 @@ from families import FAMILIES
 from kernel_cases import (
     chains,
     lines,
+    long_dense,
     many_layers,
     means,
     products,
@@ -69,6 +70,7 @@ MODELS = {
     "products": products(8),
     "wide": wide_layers(12, 24),
     "sparse": sparse_layers(14, 18),
+    "small": long_dense(15),
     # Weights that two channels in a halfword cannot hold.
     "least": FAMILIES["dsp_two_by_two"][1](),
     "least_dense": FAMILIES["dsp_rows_of_four"][1](),
