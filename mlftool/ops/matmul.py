@@ -31,7 +31,7 @@ from mlftool.ops.base import (
 from mlftool.ops.contraction import BLOCK, contracts_of
 from mlftool.ops.elementwise import broadcast_strides, index_text, row_major
 from mlftool.ops.reduce import joined
-from mlftool.ops.scalar import Store, around, fetch, number, read_by, settle
+from mlftool.ops.scalar import Store, around, fetch, grouped, number, read_by, settle
 
 
 def _shapes(v: View, b: int) -> tuple[tuple[int, ...], tuple[int, ...], int, int]:
@@ -52,9 +52,9 @@ def product(
     depth = v.x(0).shape[-1]
     batch = np.broadcast_shapes(left, right)
     loops = [(f"i{k}", n) for k, n in enumerate(batch)]
-    steps = [index_text(broadcast_strides(s, batch)) for s in (left, right)]
-    target = index_text(row_major(batch))
-    store = Store(v, finish, f"(({target}) * {rows} + m) * {columns} + n", "n")
+    steps = [grouped(index_text(broadcast_strides(s, batch))) for s in (left, right)]
+    target = grouped(index_text(row_major(batch)))
+    store = Store(v, finish, f"({target} * {rows} + m) * {columns} + n", "n")
     turned = v.attr("transB", 0)
     return Kernel(
         f"portable.{name}",
@@ -67,14 +67,14 @@ def product(
             "type": acc.c,
             "zero": "0.0f" if acc.c == "float" else "0",
             "block": BLOCK if acc.is_float and depth > BLOCK else 0,
-            "a_from": f"(({steps[0]}) * {rows} + m) * {depth}",
-            "b_from": f"({steps[1]}) * {columns * depth} + n{f' * {depth}' if turned else ''}",
+            "a_from": f"({steps[0]} * {rows} + m) * {depth}",
+            "b_from": f"{steps[1]} * {columns * depth} + n{f' * {depth}' if turned else ''}",
             "b_step": 1 if turned else columns,
             "step": joined("Add", acc, "acc", settle(acc, joined("Mul", acc, a, b))),
             "part": joined("Add", acc, "part", settle(acc, joined("Mul", acc, a, b))),
             "join": joined("Add", acc, "acc", "part"),
             "store": store,
-            "y": f"(({target}) * {rows} + m) * {columns} + n",
+            "y": f"({target} * {rows} + m) * {columns} + n",
         },
         around(v, *read_by(v, {"w": at, **reads}), *store.operands),
         cost=math.prod(batch) * rows * columns * (depth * 8.0 + 12.0),

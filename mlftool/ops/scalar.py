@@ -303,7 +303,7 @@ def _squeezed(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(n for n in shape if n != 1)
 
 
-def _one(text: str) -> str:
+def grouped(text: str) -> str:
     """C text as one operand: in parentheses if it has an operator outside of any."""
     depth = 0
     for letter in text:
@@ -325,7 +325,7 @@ class Store:
         self.operands: list[Operand] = []
         self._graph, self._out = v.graph, v.out
         self._index = {"linear": linear, "channel": channel, "scalar": "0"}
-        env = {v.core.outputs[0]: Scalar(_one(acc) if nodes else acc, v.y.dtype)}
+        env = {v.core.outputs[0]: Scalar(grouped(acc) if nodes else acc, v.y.dtype)}
         body = Body(v.graph, nodes, env, self._load)
         self.statements = body.statements
         self.includes = tuple(body.includes)

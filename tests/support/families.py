@@ -66,6 +66,13 @@ def gemm_s8(
     return net.model(net.q(net.node("MatMul", x, w), 0.1, row(1)))
 
 
+def products_s8() -> onnx.ModelProto:
+    net = Net()
+    a = net.dq(net.input("a", np.int8, (2, 3, 6)), 0.05, np.int8(4))
+    b = net.dq(net.input("b", np.int8, (2, 6, 5)), 0.04, np.int8(-3))
+    return net.model(net.q(net.node("MatMul", a, b), 0.1, np.int8(1)))
+
+
 def gemm_f32() -> onnx.ModelProto:
     net = Net()
     x = net.input("features", np.float32, (3, 6))
@@ -142,6 +149,7 @@ FAMILIES: dict[str, tuple[str, Callable[[], onnx.ModelProto]]] = {
     "helium_quads": ("cortex-m55", lambda: quantised_conv(1)),
     "helium_octets": ("cortex-m55", lambda: quantised_conv(4, stride=2)),
     "helium_patches": ("cortex-m55", lambda: quantised_conv(4)),
+    "helium_products": ("cortex-m55", products_s8),
     "helium_average": ("cortex-m55", lambda: pool_s8(8, pad=0)),
     "narrow": ("cortex-m0", gemm_s8),
     "narrow_pairs": ("cortex-m0", lambda: quantised_conv(1)),

@@ -222,6 +222,7 @@ def products(seed: int) -> onnx.ModelProto:
     outs = []
     shapes = [((5, 7), (7, 3)), ((2, 3, 4, 16), (2, 3, 16, 5)), ((1, 9), (9, 2)), ((6, 1), (1, 6))]
     shapes += [((3, 2, 8), (8, 7)), ((4, 3), (2, 3, 1)), ((8, 64), (64, 8)), ((7, 2), (2, 2))]
+    shapes += [((3, 130), (130, 21))]
     for k, (left, right) in enumerate(shapes):
         for a, b, y in ((np.int8, np.int8, np.int8), (np.uint8, np.uint8, np.uint8)):
             zeros = [t(rng.choice([np.iinfo(t).min, np.iinfo(t).max, 3])) for t in (a, b, y)]
@@ -309,6 +310,27 @@ def residuals(seed: int) -> onnx.ModelProto:
         y = net.node("Relu", y) if k % 2 == 0 else y
         outs.append(net.q(y, np.float32(0.0833), np.int8(-128 if k % 2 == 0 else 9)))
     outs += [_head(net, rng, m, k, n) for m, k, n in [(1, 70, 16), (1, 32, 5), (4, 9, 8)]]
+    return net.model(*outs)
+
+
+def biases(seed: int) -> onnx.ModelProto:
+    """Layers whose bias is quantised as an addition of its own, as a MatMul and an Add are."""
+    rng = np.random.default_rng(seed)
+    net = Net()
+    outs = []
+    for k, (c, oc, h, w, group) in enumerate(
+        [(4, 6, 5, 5, 1), (16, 8, 1, 7, 1), (12, 12, 4, 3, 12), (5, 5, 3, 3, 5)]
+    ):
+        x = net.dq(net.input(f"x{k}", np.int8, (1, c, h, w)), 0.05, np.int8(3 * k))
+        weights = rng.integers(-127, 128, size=(oc, c // group, 3, 3)).astype(np.int8)
+        scale = rng.uniform(0.0005, 0.01, size=oc).astype(np.float32)
+        weights = net.dq(net.const(weights), scale, np.zeros(oc, np.int8), 0)
+        y = net.node("Conv", x, weights, group=group, pads=[1] * 4)
+        y = net.dq(net.q(y, np.float32(0.07), np.int8(k)), np.float32(0.07), np.int8(k))
+        bias = rng.normal(size=(1, oc, 1, 1)).astype(np.float32)
+        y = net.node("Add", y, net.const(bias))
+        y = net.node("Relu", y) if k % 2 else y
+        outs.append(net.q(y, np.float32(0.0833), np.int8(-128 if k % 2 else 9)))
     return net.model(*outs)
 
 

@@ -10,6 +10,7 @@ from batch import Job, compile_model, run_jobs
 from builders import random_feeds
 from families import FAMILIES
 from kernel_cases import (
+    biases,
     chains,
     lines,
     long_dense,
@@ -63,6 +64,7 @@ MODELS = {
     "chains": chains(3),
     "windows": chains(4, wide_windows),
     "residuals": residuals(6),
+    "biases": biases(16),
     "strips": strips(10),
     "lines": lines(9),
     "tables": tables(7),
@@ -140,6 +142,12 @@ def test_on_its_core(name: str, target: str, jobs: dict[str, Job]) -> None:
     for got, expected in zip(result.outputs, want.results, strict=True):
         for key, value in zip(got, expected.values(), strict=True):
             np.testing.assert_array_equal(got[key], value, err_msg=key)
+
+
+def test_biases_are_vectors() -> None:
+    """Nor is an addition of constants."""
+    text = "".join(compile_model(MODELS["biases"], target="cortex-m55").sources.files.values())
+    assert text.count("mlf_octet_biased(") == 4
 
 
 def test_additions_are_vectors() -> None:

@@ -216,6 +216,22 @@ static inline mlf_octet mlf_octet_plus(mlf_octet v, int32_t value) {
   return v;
 }
 
+/* The even half and the odd half plus a number each. */
+static inline mlf_octet mlf_octet_halves_plus(mlf_octet v, int32_t even, int32_t odd) {
+  v.even = vaddq_n_s32(v.even, even);
+  v.odd = vaddq_n_s32(v.odd, odd);
+  return v;
+}
+
+/* The sum of 16 * groups bytes. */
+static inline int32_t mlf_mve_total(const int8_t *x, int32_t groups) {
+  int32_t sum = 0;
+  for (; groups > 0; groups--, x += 16) {
+    sum = vaddvaq_s8(sum, vldrbq_s8(x));
+  }
+  return sum;
+}
+
 /* (2 * acc * m >> 32) + add of each; `even` and `odd` are the multipliers of the halves. */
 static inline mlf_octet mlf_octet_products(mlf_octet acc, mlf_quad even, mlf_quad odd,
                                            int32_t add) {
@@ -329,6 +345,13 @@ static inline mlf_octet mlf_octet_times_each(mlf_octet v, mlf_quad even, mlf_qua
 static inline mlf_octet mlf_octet_sum(mlf_octet a, int32_t m, mlf_octet b, int32_t n, int32_t add) {
   a.even = vaddq_n_s32(vmlaq_n_s32(vmulq_n_s32(a.even, m), b.even, n), add);
   a.odd = vaddq_n_s32(vmlaq_n_s32(vmulq_n_s32(a.odd, m), b.odd, n), add);
+  return a;
+}
+
+/* a * m + b of each, b being `even` and `odd`. */
+static inline mlf_octet mlf_octet_biased(mlf_octet a, int32_t m, mlf_quad even, mlf_quad odd) {
+  a.even = vmlaq_n_s32(even, a.even, m);
+  a.odd = vmlaq_n_s32(odd, a.odd, m);
   return a;
 }
 

@@ -222,6 +222,30 @@ static inline mlf_octet mlf_octet_sum(mlf_octet a, int32_t m, mlf_octet b, int32
   return a;
 }
 
+static inline mlf_octet mlf_octet_biased(mlf_octet a, int32_t m, mlf_quad even, mlf_quad odd) {
+  for (int32_t k = 0; k < 4; k++) {
+    a.half[0].lane[k] = a.half[0].lane[k] * m + even.lane[k];
+    a.half[1].lane[k] = a.half[1].lane[k] * m + odd.lane[k];
+  }
+  return a;
+}
+
+static inline mlf_octet mlf_octet_halves_plus(mlf_octet v, int32_t even, int32_t odd) {
+  for (int32_t k = 0; k < 4; k++) {
+    v.half[0].lane[k] += even;
+    v.half[1].lane[k] += odd;
+  }
+  return v;
+}
+
+static inline int32_t mlf_mve_total(const int8_t *x, int32_t groups) {
+  int32_t sum = 0;
+  for (int32_t i = 0; i < 16 * groups; i++) {
+    sum += x[i];
+  }
+  return sum;
+}
+
 static inline mlf_octet mlf_octet_except(mlf_octet v, int32_t value, int32_t step) {
   for (int32_t k = 0; k < 8; k++) {
     *mlf_octet_lane(&v, k) += *mlf_octet_lane(&v, k) == value ? step : 0;

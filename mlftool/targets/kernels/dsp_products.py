@@ -20,7 +20,7 @@ from mlftool.targets.kernels import PRODUCTS, kernel
 _WIDTH = 2  # columns in scratch
 
 
-def _zero_point(v: View, i: int) -> int | None:
+def zero_point(v: View, i: int) -> int | None:
     """None where it is not one number that is known."""
     if not v.has(i):
         return 0
@@ -30,7 +30,7 @@ def _zero_point(v: View, i: int) -> int | None:
 
 @kernel(*PRODUCTS, needs="dsp")
 def products(v: View) -> Kernel | None:
-    a, b, scale = _zero_point(v, 2), _zero_point(v, 5), one_scale(v)
+    a, b, scale = zero_point(v, 2), zero_point(v, 5), one_scale(v)
     bytes_ = v.x(0).dtype.is_int8 and v.x(3).dtype.is_int8 and v.y.dtype.is_int8
     if a is None or b is None or scale is None or not bytes_:
         return None

@@ -16,6 +16,7 @@ import numpy as np
 
 from mlftool.ir.graph import Array
 from mlftool.ir.holes import Number
+from mlftool.ir.pair_forms import Biased, Clamped
 from mlftool.ir.rounding import Rounding
 from mlftool.ops.base import Operand
 from mlftool.ops.contraction import (
@@ -28,6 +29,7 @@ from mlftool.ops.contraction import (
     requantize,
     scale_operand,
 )
+from mlftool.ops.pairs import in_integers
 from mlftool.ops.scalar import Store
 from mlftool.targets.kernels.parts import Residual, after_core, residual
 from mlftool.targets.requantise.fixed import fixed
@@ -114,9 +116,10 @@ def _vector(
     out = limit(text, q.lo, q.hi, bool(nodes))
     if not nodes:
         return operands, (*before, f"const mlf_halves out = {out};")
-    if added is None:
-        return None
-    return (*operands, added.other), (*before, *_sum(added, out, c.oc, shape))
+    if added is not None:
+        return (*operands, added.other), (*before, *_sum(added, out, c.oc, shape))
+    biased = _biased(c, out, shape)
+    return biased and ((*operands, biased[0]), (*before, *biased[1]))
 
 
 def _shorts(
@@ -212,8 +215,28 @@ def _sum(r: Residual, out: str, oc: int, shape: Shape) -> tuple[str, ...]:
         second = "q" if shape.kind == "pair" else "p"
         other = f"{r.other.name} + {second} * {oc} + {shape.channel}"
         loaded = f"mlf_pair_load8({at}, {other}, {shape.count})"
-    s, after = r.sum, r.result
+    s = r.sum
     total = f"mlf_octet_sum(mlf_halves_widen({out}), {s.m}, {loaded}, {s.n}, {s.add})"
+    return _clamped(total, r.result)
+
+
+def _biased(c: Contraction, out: str, shape: Shape) -> tuple[Operand, tuple[str, ...]] | None:
+    """The integers that are added to the halves `out`, one for each channel, and the statements:
+    of a bias that was quantised as an operator of its own."""
+    pair = in_integers(c.v.graph, after_core(c.v))
+    if pair is None or not isinstance(pair.t, Biased) or pair.array is None:
+        return None
+    values = pair.array
+    if pair.inputs[0] != c.v.core.outputs[0] or values.shape[-1:] != c.v.out.shape[-1:]:
+        return None
+    if values.size != c.oc:
+        return None
+    operand = Operand("more", "int32_t", "const", array=shape.lanes(values.reshape(-1)))
+    numbers = f"{pair.t.m}, {shape.halves('more')}"
+    return operand, _clamped(f"mlf_octet_biased(mlf_halves_widen({out}), {numbers})", pair.result)
+
+
+def _clamped(total: str, after: Clamped) -> tuple[str, ...]:
     steps = [f"t = mlf_octet_except(t, {value}, {step});" for value, step in after.exceptions]
     shifted = f"mlf_octet_narrow(mlf_octet_shifted(t, {after.shift}))"
     limited = limit(shifted, after.low, after.high, False)
