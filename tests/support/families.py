@@ -149,6 +149,7 @@ FAMILIES: dict[str, tuple[str, Callable[[], onnx.ModelProto]]] = {
     "helium_quads": ("cortex-m55", lambda: quantised_conv(1)),
     "helium_octets": ("cortex-m55", lambda: quantised_conv(4, stride=2)),
     "helium_patches": ("cortex-m55", lambda: quantised_conv(4)),
+    "helium_row": ("cortex-m55", lambda: gemm_s8(ic=64, oc=16)),
     "helium_products": ("cortex-m55", products_s8),
     "helium_average": ("cortex-m55", lambda: pool_s8(8, pad=0)),
     "narrow": ("cortex-m0", gemm_s8),

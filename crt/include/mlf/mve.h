@@ -166,11 +166,47 @@ MLF_MVE_OPTIMISED static inline mlf_octet mlf_pair_dot(const int8_t *x, const in
   return sums;
 }
 
+/* Sixteen products for each of eight channels. */
+#define MLF_ROW_MAC(mac, w, sum) "vldrb.8 " w ", [%[w]], #16\n\t" mac " " sum ", q0, " w "\n\t"
+#define MLF_ROW_GROUP(mac, x0) \
+  "vldrb.8 q0, " x0 "\n\t" MLF_ROW_MAC(mac, "q1", "r0") MLF_ROW_MAC(mac, "q2", "r2") \
+      MLF_ROW_MAC(mac, "q3", "r4") MLF_ROW_MAC(mac, "q1", "r6") MLF_ROW_MAC(mac, "q2", "r8") \
+          MLF_ROW_MAC(mac, "q3", "r10") MLF_ROW_MAC(mac, "q1", "r12") MLF_ROW_MAC(mac, "q2", "lr")
+#define MLF_ROW_FIRST MLF_ROW_GROUP("vmladav.s8", "[%[x]], #16")
+#define MLF_ROW_NEXT  MLF_ROW_GROUP("vmladava.s8", "[%[x]], #16")
+#define MLF_ROW_LOOP  "1:\n\t" MLF_ROW_NEXT MLF_ROW_NEXT "subs %[n], %[n], #1\n\tbne 1b\n\t"
+#define MLF_ROW_FEW(groups_text) MLF_PAIR_DOT(groups_text, MLF_ROW_POINTER, )
+#define MLF_ROW_MANY(groups_text) MLF_PAIR_DOT(groups_text, MLF_ROW_POINTERS, )
+#define MLF_ROW_POINTER          , [x] "+r"(x)
+#define MLF_ROW_POINTERS         , [x] "+r"(x), [n] "+r"(twice)
+
 static inline mlf_octet mlf_octet_of(const int32_t *b) {
   mlf_octet v;
   v.even = vld1q_s32(b);
   v.odd = vld1q_s32(b + 4);
   return v;
+}
+
+/* The sums of eight channels and their biases b, the even ones before the odd. `w` moves on. */
+MLF_MVE_OPTIMISED static inline mlf_octet mlf_row_dot(const int8_t *x, const int8_t **w,
+                                                      int32_t groups, const int32_t *b) {
+  const mlf_octet bias = mlf_octet_of(b);
+  const int8_t *at = *w;
+  mlf_octet sums;
+  int32_t twice = (groups - 1) / 2;
+  if (groups == 1) {
+    MLF_ROW_FEW(MLF_ROW_FIRST);
+  } else if (groups == 2) {
+    MLF_ROW_FEW(MLF_ROW_FIRST MLF_ROW_NEXT);
+  } else if (groups % 2 == 1) {
+    MLF_ROW_MANY(MLF_ROW_FIRST MLF_ROW_LOOP);
+  } else {
+    MLF_ROW_MANY(MLF_ROW_FIRST MLF_ROW_NEXT MLF_ROW_LOOP);
+  }
+  *w = at;
+  sums.even = vaddq_s32(sums.even, bias.even);
+  sums.odd = vaddq_s32(sums.odd, bias.odd);
+  return sums;
 }
 
 /* acc[k] += x[offset + k] * w[k] for eight channels; `w` moves on. `offset` is a constant within

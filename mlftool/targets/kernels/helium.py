@@ -8,6 +8,8 @@ the lanes. helium_finish.py requantises eight sums at once.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from mlftool.ir.graph import Array, View
@@ -29,11 +31,11 @@ VECTOR = 16  # of a vector
 FAR = 127  # bytes from a pointer that a load reaches
 
 
-def _packed(c: Contraction, column: int, lanes: int) -> Array:
-    """[OC/4, K/lanes, 4, lanes], zeros added."""
-    w = pad_rows(c.weights.reshape(c.oc, -1), 4)
+def _packed(c: Contraction, column: int, lanes: int, channels: int = 4) -> Array:
+    """[OC/channels, K/lanes, channels, lanes], zeros added."""
+    w = pad_rows(c.weights.reshape(c.oc, -1), channels)
     w = np.pad(w, ((0, 0), (0, column - w.shape[1])))
-    turns = w.reshape(-1, 4, column // lanes, lanes).transpose(0, 2, 1, 3)
+    turns = w.reshape(-1, channels, column // lanes, lanes).transpose(0, 2, 1, 3)
     return np.ascontiguousarray(turns).reshape(-1)
 
 
@@ -41,6 +43,29 @@ def _packed(c: Contraction, column: int, lanes: int) -> Array:
 def quads(c: Contraction, q: Quantisation) -> Tile | None:
     """Two pixels x four channels at a time."""
     return _quads(c, q, "helium.quads", VECTOR, "", "mlf/mve.h")
+
+
+@byte_kernel("mve", signed=True)
+def row(c: Contraction, q: Quantisation) -> Tile | None:
+    """A single pixel x eight channels at a time."""
+    if c.pixels > 1 or c.oc <= 4:
+        return None
+    column = -(-c.depth // VECTOR) * VECTOR
+    f = finish(c, q, Shape("octet", "oc", f"mlf_min_i32(8, {c.oc} - oc)" if c.oc % 8 else "8"))
+    columns = Operand("columns", "int8_t", "scratch", bytes=column)
+    order = walk(c, 1, column, columns, f.operands)
+    return Tile(
+        "helium.row",
+        "helium.c.j2",
+        c,
+        constants(w=_packed(c, column, VECTOR, 8)),
+        order.scratch,
+        f,
+        _params(c, q, column, VECTOR, "", 8),
+        cost=-(-c.oc // 8) * (column * 18.0 / VECTOR + 25.0) + column / 4.0,
+        header="mlf/mve.h",
+        walk=order,
+    )
 
 
 @kernel(*BYTES, needs="mve", unless="size")
@@ -56,6 +81,7 @@ def _quads(c: Contraction, q: Quantisation, name: str, lanes: int, of: str, head
     """Of `lanes` products per instruction, by functions whose names end in `of`."""
     rows, x = min(c.pixels, 2), c.v.x(0).dtype
     column = -(-c.depth // lanes) * lanes
+    each = 1.92 if rows == 2 else 2.5  # instructions for `lanes` products
     count = f"mlf_min_i32(4, {c.oc} - oc)" if c.oc % 4 else "4"
     f = finish(c, q, Shape("pair" if rows == 2 else "one", "oc", count))
     columns = Operand("columns", x.c, "scratch", bytes=rows * column * x.bytes)
@@ -67,18 +93,25 @@ def _quads(c: Contraction, q: Quantisation, name: str, lanes: int, of: str, head
         constants(w=_packed(c, column, lanes)),
         order.scratch,
         f,
-        {
-            "column": column,
-            "rows": rows,
-            "fill": q.x_zero_point,
-            "of": of,
-            "size": x.bytes,
-            "groups": column // lanes,
-        },
-        cost=c.pixels * (c.oc * (column * 1.92 / lanes + 4.0) + column * 4.8 / lanes),
+        _params(c, q, column, lanes, of, 4),
+        cost=c.pixels * (c.oc * (column * each / lanes + 4.0) + column * 4.8 / lanes),
         header=header,
         walk=order,
     )
+
+
+def _params(
+    c: Contraction, q: Quantisation, column: int, lanes: int, of: str, channels: int
+) -> dict[str, Any]:
+    return {
+        "column": column,
+        "rows": min(c.pixels, 2),
+        "channels": channels,
+        "fill": q.x_zero_point,
+        "of": of,
+        "size": c.v.x(0).dtype.bytes,
+        "groups": column // lanes,
+    }
 
 
 @byte_kernel("mve", depthwise=True, signed=True)
