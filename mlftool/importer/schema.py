@@ -7,7 +7,7 @@ onnx's own shape inference takes all this for granted, and so may everything tha
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -19,9 +19,11 @@ from mlftool.importer.protos import type_proto
 from mlftool.ir.graph import TensorType
 from mlftool.onnx_rules.protos import domain_of, op_name, plain_attributes
 from mlftool.ops import OPS, Trait, has
+from mlftool.ops.microsoft_forms import FORMS, Form
 
 _KINDS: Mapping[str, int] = dict(AttributeProto.AttributeType.items())
 Option = OpSchema.FormalParameterOption
+_MANY = 2**31 - 1  # onnx's number of inputs where any number will do
 # Integers that mean yes or no. Of any other number one implementation thinks this, another that.
 _FLAGS = {
     *("align_corners", "allowzero", "antialias", "broadcast", "ceil_mode", "center_point_box"),
@@ -50,7 +52,9 @@ def misfit(node: NodeProto, opset: int) -> str:
         return "has no outputs"
     domain = domain_of(node)
     if not _is_known(node, opset):
-        return _flags(node) if domain == "com.microsoft" else ""
+        form = FORMS.get(op_name(node))
+        text = _unlike(node, form) if form else ""
+        return text or (_flags(node) if domain == "com.microsoft" else "")
     schema = onnx.defs.get_schema(node.op_type, opset, domain)
     return _count(node, schema) or (_flags(node) if not domain else "") or _attributes(node, schema)
 
@@ -60,15 +64,33 @@ def _is_known(node: NodeProto, opset: int) -> bool:
     return in_range and bool(onnx.defs.has(node.op_type, opset, domain_of(node)))
 
 
+def _unlike(node: NodeProto, form: Form) -> str:
+    """As of a schema, of an operator that has a form in its place."""
+    inputs, many = form.inputs.rstrip("*"), form.inputs.endswith("*")
+    text = _outside("inputs", node.input, len(inputs.rstrip("?")), _MANY if many else len(inputs))
+    if text or (text := _outside("outputs", node.output, 1, form.outputs)):
+        return text
+    absent = (k for k, what in enumerate(inputs) if what == "x" and not node.input[k])
+    if (lacks := next(absent, None)) is not None:
+        return f"lacks input {lacks}"
+    known = form.attributes.split()
+    foreign = next((a.name for a in node.attribute if a.name not in known), None)
+    return "" if foreign is None else f"has attribute '{foreign}', which its operator does not have"
+
+
+def _outside(what: str, names: Sequence[str], least: int, most: int) -> str:
+    if least <= len(names) <= most:
+        return ""
+    expected = str(least) if least == most else f"{least} to {most}"
+    expected = f"at least {least}" if most > 1_000_000 and least != most else expected
+    return f"has {len(names)} {what}; expected {expected}"
+
+
 def _count(node: NodeProto, schema: OpSchema) -> str:
-    for what, names, least, most in (
-        ("inputs", node.input, schema.min_input, schema.max_input),
-        ("outputs", node.output, schema.min_output, schema.max_output),
-    ):
-        if not least <= len(names) <= most:
-            expected = str(least) if least == most else f"{least} to {most}"
-            expected = f"at least {least}" if most > 1_000_000 and least != most else expected
-            return f"has {len(names)} {what}; expected {expected}"
+    if text := _outside("inputs", node.input, schema.min_input, schema.max_input):
+        return text
+    if text := _outside("outputs", node.output, schema.min_output, schema.max_output):
+        return text
     for k, name in enumerate(node.input):
         formal = schema.inputs[min(k, len(schema.inputs) - 1)]
         if not name and formal.option != Option.Optional:

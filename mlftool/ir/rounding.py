@@ -20,6 +20,9 @@ import numpy as np
 from mlftool.ir.graph import Array, Node
 
 ATTRIBUTE = "mlf.rounding"  # of a node: the value of a Rounding, EVEN where there is none
+# Of a DequantizeLinear: what reads it is computed in floats, as TensorFlow Lite does. In ONNX an
+# operator of floats between DequantizeLinear and QuantizeLinear is how one of integers is written.
+IN_FLOATS = "mlf.in_floats"
 
 
 class Rounding(Enum):

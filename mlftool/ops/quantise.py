@@ -13,7 +13,7 @@ from mlftool.ir.dtype import BY_ONNX, DType
 from mlftool.ir.edit import Editor
 from mlftool.ir.graph import Node, TensorType, View
 from mlftool.ir.relay import STORED, Site, scale_of, zero_point
-from mlftool.ir.rounding import ATTRIBUTE, Rounding
+from mlftool.ir.rounding import ATTRIBUTE, IN_FLOATS, Rounding
 from mlftool.onnx_rules.boxes import ZEROS, as_it_is
 from mlftool.onnx_rules.draft import Draft
 from mlftool.onnx_rules.scope import Scope
@@ -98,7 +98,8 @@ def _quantize(
 def _broadcasting(e: Editor, node: Node) -> None:
     """A scale per channel becomes one that broadcasts: Q and DQ are plain elementwise."""
     x = e.types[node.inputs[0]]
-    kept = {k: v for k, v in node.attrs.items() if k in ("saturate", "precision", ATTRIBUTE)}
+    meaning = ("saturate", "precision", ATTRIBUTE, IN_FLOATS)
+    kept = {k: v for k, v in node.attrs.items() if k in meaning}
     axis = node.attrs.get("axis", 1) % max(1, len(x.shape))
     block = node.attrs.get("block_size", 0)
     if block:

@@ -13,7 +13,7 @@ from onnx.reference import ReferenceEvaluator
 
 from mlftool.ir import dtype
 from mlftool.ir.graph import Array, Node, TensorType
-from mlftool.ir.rounding import ATTRIBUTE
+from mlftool.ir.rounding import ATTRIBUTE, IN_FLOATS
 from mlftool.ops.base import Trait, is_a, known, record
 
 # Operators whose old opsets have no implementation, or a wrong one: as what they are evaluated, and
@@ -84,7 +84,7 @@ def evaluated(
     shape = types[node.result].shape
     if is_a(node, Trait.VIEW):
         return consts[node.inputs[0]].reshape(shape)
-    if any(name.startswith("mlf.") for name in node.attrs):
+    if any(name.startswith("mlf.") and name != IN_FLOATS for name in node.attrs):
         return None
     try:
         value = evaluate(node, [consts[i] if i else None for i in node.inputs])

@@ -15,13 +15,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import TypeGuard
 
 import numpy as np
 
 from mlftool.ir.dtype import DType
 from mlftool.ir.edit import Editor
 from mlftool.ir.graph import Array, Graph, Node, TensorType
-from mlftool.ir.rounding import Rounding
+from mlftool.ir.rounding import IN_FLOATS, Rounding
 from mlftool.ops.base import OPS, Contracts, Layout, Trait, contracts, is_a, record
 from mlftool.passes.order import rewrite
 from mlftool.passes.qdq import per_tensor
@@ -60,7 +61,7 @@ def average_to_integer(graph: Graph) -> Graph:
     for node in list(e.nodes):
         form = "" if contracts(node) else record(node).quantised
         x = e.producer(node.inputs[0]) if form else None
-        if not is_a(x, Trait.DEQUANTISER) or len(node.outputs) > 1:
+        if not _meant_in_integers(x) or len(node.outputs) > 1:
             continue
         row = e.types[x.inputs[0]].dtype
         others = node.inputs[1:]
@@ -89,6 +90,11 @@ def _is_taken(e: Editor, node: Node, made: Node) -> bool:
     return asked is None or asked(made.attrs, x, y, values)
 
 
+def _meant_in_integers(dq: Node | None) -> TypeGuard[Node]:
+    """Whether there is a DequantizeLinear, and what reads it may be done on integers."""
+    return is_a(dq, Trait.DEQUANTISER) and not dq.attrs.get(IN_FLOATS, 0)
+
+
 def _is_stored(row: DType) -> bool:
     """Whether a quantised tensor of the type can be multiplied by integer kernels."""
     return row.kind in "iu" and row.bits <= 16
@@ -99,7 +105,7 @@ def _match(e: Editor, core: Node) -> _Match | None:
     if c is None:
         return None
     x, w = e.producer(core.inputs[0]), e.producer(core.inputs[c.weights])
-    if not is_a(x, Trait.DEQUANTISER) or not is_a(w, Trait.DEQUANTISER):
+    if not _meant_in_integers(x) or not is_a(w, Trait.DEQUANTISER):
         return None
     if e.types[core.outputs[0]].dtype.name != "float32" or not per_tensor(e, x):
         return None

@@ -15,7 +15,7 @@ from mlftool.frontends.tflite.model import Tensor
 from mlftool.frontends.tflite.site import INTEGERS, Site, away, kind_of, one_of, operator
 from mlftool.ir import dtype
 from mlftool.ir.graph import Array, TensorType
-from mlftool.ir.rounding import multiplier, rescaled, shifted
+from mlftool.ir.rounding import IN_FLOATS, multiplier, rescaled, shifted
 
 
 def same_shape(s: Site) -> tuple[Tensor, Tensor]:
@@ -411,7 +411,7 @@ def dequantize(s: Site) -> None:
         shape = tuple(q.scale.size if k == q.axis else 1 for k in range(len(x.type.shape)))
     scale = s.const(q.scale.reshape(shape), what="scale")
     zero = s.const(q.zero_point.astype(row.numpy).reshape(shape), what="zero_point")
-    s.add("DequantizeLinear", (s.name(), scale, zero), s.out())
+    s.add("DequantizeLinear", (s.name(), scale, zero), s.out(), {IN_FLOATS: 1})
 
 
 @operator("CAST")

@@ -1,5 +1,5 @@
 """Operators of floats between integers, as files of mixed precision have them: what the operator
-gives for floats, it gives for the same floats behind a DEQUANTIZE."""
+gives for floats, it gives for the same floats behind a DEQUANTIZE, to the last bit."""
 
 from __future__ import annotations
 
@@ -16,6 +16,17 @@ from mlftool.runtime.host import load_host
 
 IN, SCALE = (1, 4, 6, 2), 0.005
 POOL = {"StrideW": 2, "StrideH": 1, "FilterWidth": 2, "FilterHeight": 2, "Padding": 0}
+CONVOLUTION = {"StrideW": 1, "StrideH": 1, "Padding": 1}
+DEPTHWISE = "DepthwiseConv2DOptions"
+CONVOLUTION |= {"DilationWFactor": 1, "DilationHFactor": 1}
+
+
+def weights(*shape: int) -> T:
+    """Of 8 bits, which a DEQUANTIZE of their own makes floats."""
+    data = np.random.default_rng(shape).integers(-128, 128, shape)
+    return T("w", shape, scale=0.011, zero=0, data=data)
+
+
 BETWEEN: dict[str, tuple[tuple[int, ...], str, dict[str, Any], list[Any]]] = {
     "MAX_POOL_2D": ((1, 4, 3, 2), "Pool2DOptions", POOL, []),
     "AVERAGE_POOL_2D": ((1, 4, 3, 2), "Pool2DOptions", POOL, []),
@@ -35,6 +46,10 @@ BETWEEN: dict[str, tuple[tuple[int, ...], str, dict[str, Any], list[Any]]] = {
     "SOFTMAX": (IN, "SoftmaxOptions", {"Beta": 1.0}, []),
     "HARD_SWISH": (IN, "", {}, []),
     "TILE": ((1, 8, 6, 2), "", {}, [[1, 2, 1, 1]]),
+    "CONV_2D": ((1, 3, 5, 4), "Conv2DOptions", CONVOLUTION, [weights(4, 2, 2, 2)]),
+    "DEPTHWISE_CONV_2D": ((1, 3, 5, 2), DEPTHWISE, CONVOLUTION, [weights(1, 2, 2, 2)]),
+    "FULLY_CONNECTED": ((24, 5), "FullyConnectedOptions", {}, [weights(5, 2)]),
+    "BATCH_MATMUL": ((1, 4, 6, 3), "BatchMatMulOptions", {}, [weights(2, 3)]),
 }
 
 
@@ -47,7 +62,12 @@ def test_what_stands_between_integers(zero: int) -> None:
     tensors, ops, outputs = [T("q", IN, scale=SCALE, zero=zero), floats("f", IN)], [], []
     for kind, (shape, table, options, more) in BETWEEN.items():
         places = list(range(len(tensors), len(tensors) + len(more)))
-        tensors += [ints(m) for m in more]
+        tensors += [m if isinstance(m, T) else ints(m) for m in more]
+        for k, m in enumerate(more):
+            if isinstance(m, T):
+                ops.append(Op("DEQUANTIZE", (places[k],), (len(tensors),)))
+                places[k] = len(tensors)
+                tensors.append(floats(f"{kind}.w", m.shape))
         n = len(tensors)
         tensors += [floats(f"{kind}.d", IN), *(floats(f"{kind}.{k}", shape) for k in "ab")]
         tensors.append(T(f"{kind}.q", shape, scale=0.0137, zero=-3))
@@ -64,9 +84,9 @@ def test_what_stands_between_integers(zero: int) -> None:
     f = (q.astype(np.float32) - np.float32(zero)) * np.float32(SCALE)
     made = [np.asarray(v) for v in run({"q": q, "f": f}).values()]
     for kind, stored, plain in zip(BETWEEN, made[::2], made[1::2], strict=True):
-        wanted = np.clip(np.sign(plain) * np.floor(np.abs(plain / 0.0137) + 0.5) - 3, -128, 127)
-        assert np.abs(stored - wanted).max() <= 1, kind  # a tie of the last bit of a sum
-        assert np.mean(stored != wanted) < 0.05, kind
+        ratio = plain / np.float32(0.0137)
+        wanted = np.clip(np.sign(ratio) * np.floor(np.abs(ratio) + 0.5) - 3, -128, 127)
+        np.testing.assert_array_equal(stored, wanted, err_msg=kind)
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2])
