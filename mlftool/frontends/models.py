@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from onnx import ModelProto
 
-from mlftool.errors import MlfError, Problem, did_you_mean
+from mlftool.errors import ArgumentError, MlfError, Problem, did_you_mean
 from mlftool.files import read_plain
 from mlftool.frontends import load
 from mlftool.frontends.given import Numbers, with_values
@@ -36,12 +36,18 @@ Source = Path | ModelProto | TFLite
 
 
 def model_name(model: Source) -> Path:
-    """How messages call the model: by its file, or by its own name."""
+    """How messages call the model: by its file, or by its own name. Raises ArgumentError."""
+    if not isinstance(model, Source):
+        kinds = "a pathlib.Path, an onnx.ModelProto or a TFLite"
+        text, given = f"the model is {type(model).__name__}; expected {kinds}", str(model)[:60]
+        hint = f"Path({given!r})" if isinstance(model, str) else ""
+        raise ArgumentError(Problem("MLF0400", text, help=hint))
     return Path(model.name) if isinstance(model, TFLite) else load.model_name(model)
 
 
 def opened(model: Source) -> Source:
-    """A file of TensorFlow Lite as a model in memory; any other model as it is."""
+    """A file of TensorFlow Lite as a model in memory; any other model as it is. Raises MlfError."""
+    model_name(model)
     if not isinstance(model, Path):
         return model
     return TFLite(load.read_bytes(model), str(model)) if is_tflite(_head(model)) else model

@@ -70,9 +70,8 @@ def _unlike(node: NodeProto, form: Form) -> str:
     text = _outside("inputs", node.input, len(inputs.rstrip("?")), _MANY if many else len(inputs))
     if text or (text := _outside("outputs", node.output, 1, form.outputs)):
         return text
-    absent = (k for k, what in enumerate(inputs) if what == "x" and not node.input[k])
-    if (lacks := next(absent, None)) is not None:
-        return f"lacks input {lacks}"
+    if absent := [k for k, what in enumerate(inputs) if what == "x" and not node.input[k]]:
+        return f"lacks input {absent[0]}"
     known = form.attributes.split()
     foreign = next((a.name for a in node.attribute if a.name not in known), None)
     return "" if foreign is None else f"has attribute '{foreign}', which its operator does not have"

@@ -141,6 +141,15 @@ def fitting_weights(f: Facts) -> str:
         return f"kernel_shape {shown(kernel)} does not fit weights {shown(w)}"
     if b is not None and b != w[:1]:
         return f"bias {shown(b)}; expected one value for each of {w[0]} output channels"
+    ones, pads = [1] * len(w), f.attrs.get("pads") or [0] * (2 * len(w))
+    padded = [n + a + b for n, a, b in zip(x[2:], pads, pads[len(w) - 2 :], strict=False)]
+    rows = zip(padded, w[2:], f.attrs.get("dilations") or ones, strict=False)
+    if not f.attrs.get("auto_pad", "").startswith("SAME") and any(
+        n < (k - 1) * dilation + 1 for n, k, dilation in rows
+    ):
+        return (
+            f"a dilated window of {shown(w[2:])} is wider than {shown(padded)}, input and padding"
+        )
     return ""
 
 

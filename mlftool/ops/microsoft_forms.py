@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 
@@ -21,8 +20,6 @@ _HEADS = "mask_filter_value num_heads scale unidirectional"
 _PAST = f"{_HEADS} do_rotary past_present_share_buffer"
 _LSTM = "activation_alpha activation_beta activations clip direction hidden_size input_forget"
 _GEMM = "activation activation_alpha activation_beta activation_gamma alpha beta transA transB"
-_MEAN = f"{_WINDOW} ceil_mode channels_last count_include_pad"
-_BITS = "K N accuracy_level bits block_size weight_prepacked"
 
 _FORMS: tuple[tuple[str, Form], ...] = (
     ("Attention", Form("xx?????", f"{_PAST} qkv_hidden_sizes rotary_embedding_dim", 2)),
@@ -39,14 +36,14 @@ _FORMS: tuple[tuple[str, Form], ...] = (
     ("GatherBlockQuantized", Form("xxx?", "bits block_size gather_axis quantize_axis")),
     ("Gelu", Form("x")),
     ("MatMulIntegerToFloat", Form("xxxx???")),
-    ("MatMulNBits", Form("xxx???", _BITS)),
+    ("MatMulNBits", Form("xxx???", "K N accuracy_level bits block_size weight_prepacked")),
     ("MultiHeadAttention", Form("x?????????", _HEADS, 4)),
     ("NhwcMaxPool", Form("x", f"{_WINDOW} ceil_mode dilations")),
     ("Pad", Form("xx?", "mode")),
     ("QAttention", Form("xxxxx????", _PAST, 2)),
     ("QGemm", Form("xxxxxx???", "alpha transA transB")),
     ("QLinearAdd QLinearMul", Form("xx?xx?x?")),
-    ("QLinearAveragePool", Form("xx?x?", _MEAN)),
+    ("QLinearAveragePool", Form("xx?x?", f"{_WINDOW} ceil_mode channels_last count_include_pad")),
     ("QLinearConcat", Form("xx*", "axis")),
     ("QLinearConv", Form("xxxxxxxx?", f"{_WINDOW} channels_last dilations group")),
     ("QLinearGlobalAveragePool", Form("xxxxx", "channels_last")),
@@ -62,6 +59,4 @@ _FORMS: tuple[tuple[str, Form], ...] = (
     ("TransposeMatMul", Form("xx", "alpha transA transB")),
     ("Trilu", Form("x?", "upper")),
 )
-FORMS: Mapping[str, Form] = {
-    f"com.microsoft.{name}": form for names, form in _FORMS for name in names.split()
-}
+FORMS = {f"com.microsoft.{name}": form for names, form in _FORMS for name in names.split()}

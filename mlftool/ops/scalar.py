@@ -41,7 +41,8 @@ def literal(value: Any, dtype: DType) -> str:
     if dtype.kind == "b":
         return "true" if value else "false"
     if dtype.kind in "iu":
-        number = int(value)
+        number, (least, most) = int(value), dtype.range
+        assert least <= number <= most, f"{number} is no {dtype}"
         suffix = "U" if dtype.kind == "u" and dtype.bits >= 32 else ""
         if number == -(1 << 63):
             return "(-INT64_C(9223372036854775807) - 1)"

@@ -81,3 +81,12 @@ def test_long_arrays_are_wrapped(type_: dtype.DType) -> None:
     text = initialiser(np.arange(500).astype(type_.numpy))
     assert len(text.splitlines()) > 1
     assert all(len(line) <= WIDTH for line in text.splitlines())
+
+
+@pytest.mark.parametrize("name", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64"])
+def test_an_integer_beyond_its_type_is_no_literal(name: str) -> None:
+    type_ = dtype.BY_NAME[name]
+    for end, step in zip(type_.range, (-1, 1), strict=True):
+        literal(end, type_)
+        with pytest.raises(AssertionError):
+            literal(end + step, type_)

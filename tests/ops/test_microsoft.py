@@ -12,8 +12,8 @@ from cases import Case, Results
 
 MS = "com.microsoft"
 BYTES = (np.int8, np.uint8)
-# Weights of int8 beside uint8 are at most 64 from zero: without VNNI onnxruntime adds pairs of their
-# products in int16, which saturates.
+# Weights of int8 beside uint8 are at most 64 from zero: where there is no VNNI onnxruntime adds
+# pairs of their products in int16, which saturates.
 
 
 class Bench(Net):
