@@ -38,7 +38,7 @@ Source = Path | ModelProto | TFLite
 def model_name(model: Source) -> Path:
     """How messages call the model: by its file, or by its own name. Raises ArgumentError."""
     if not isinstance(model, Source):
-        kinds = "a pathlib.Path, an onnx.ModelProto or a TFLite"
+        kinds = "a path (pathlib.Path), an onnx.ModelProto or a TFLite"
         text, given = f"the model is {type(model).__name__}; expected {kinds}", str(model)[:60]
         hint = f"Path({given!r})" if isinstance(model, str) else ""
         raise ArgumentError(Problem("MLF0400", text, help=hint))

@@ -12,8 +12,6 @@ from cases import Case, Results
 
 MS = "com.microsoft"
 BYTES = (np.int8, np.uint8)
-# Weights of int8 beside uint8 are at most 64 from zero: where there is no VNNI onnxruntime adds
-# pairs of their products in int16, which saturates.
 
 
 class Bench(Net):
@@ -56,7 +54,7 @@ def concat(dtype: Any) -> Case:
 def gemm(dtype: Any, per_column: bool, to_float: bool) -> Case:
     rng = np.random.default_rng(1)
     net = Bench()
-    weights = net.const(rng.integers(-64, 64, (5, 6)), np.int8)
+    weights = net.const(rng.integers(-99, 99, (5, 6)), np.int8)
     scale = rng.uniform(0.01, 0.02, 6) if per_column else 0.013
     zero = np.zeros(6 if per_column else (), np.int8)
     w = (weights, net.const(scale, np.float32), net.const(zero))
@@ -77,7 +75,7 @@ def matmul(**attrs: Any) -> Case:
 def dynamic(bias: bool) -> Case:
     rng = np.random.default_rng(2)
     net = Bench()
-    w = net.const(rng.integers(-64, 64, (4, 5)), np.int8), net.const(0.02, np.float32)
+    w = net.const(rng.integers(-99, 99, (4, 5)), np.int8), net.const(0.02, np.float32)
     rest = ("", net.const(rng.normal(size=5), np.float32)) if bias else ()
     x = net.input("x", np.float32, (3, 4))
     return Case(f"dynamic_{bias}", net.model(net.ms("DynamicQuantizeMatMul", x, *w, *rest)))

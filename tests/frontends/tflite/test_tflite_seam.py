@@ -155,7 +155,7 @@ def test_codes_of_operators_in_the_new_field_alone(kind: str) -> None:
 
 @pytest.mark.parametrize("given", ["m.onnx", b"TFL3", None, 3, []])
 def test_what_is_no_model_at_all(given: object) -> None:
-    with pytest.raises(MlfError, match="the model is .*; expected a path"):
+    with pytest.raises(MlfError, match="expected a path"):
         compile_module(ModuleSpec(given))  # type: ignore[arg-type]
     with pytest.raises(MlfError, match=f"the model is {type(given).__name__}"):
         imported(given, "m")  # type: ignore[arg-type]
