@@ -15,7 +15,7 @@ from typing import Any
 
 from mlftool.mlf.records import ModuleRecord
 from mlftool.mlf.strict import Checked, decoded, parse_json
-from mlftool.proof import agree, layout, walk
+from mlftool.proof import agree, layout, ranges, walk
 from mlftool.proof.layout import Layout
 
 SCHEMA_VERSION = 1
@@ -29,13 +29,13 @@ CLAIMS = {
     "calls": "the code makes exactly these calls with these addresses",
     "sums": "no sum of products of integers exceeds an int32",
     "scales": "no constant scale is zero",
+    "ranges": "the kernel of a call stays inside its operands, whatever tensors hold",
 }
 ASSUMED = (
     "a kernel writes over an input only at the distances that it declares",
-    "a kernel reads and writes its operands inside their bounds (tests run it under sanitizers)",
+    "helpers of mlf/*.h that are given no address touch no memory but their own",
 )
 NOT_PROVEN = (
-    "index ranges inside kernels",
     "the stack of the compiled code: mlftool size bounds it by the call graph",
     "results: tests compare them with onnxruntime",
 )
@@ -69,13 +69,15 @@ def encode(
     proof: Proof, module: str, figures: Mapping[str, int], files: Mapping[str, bytes]
 ) -> bytes:
     """The certificate of a module with these files, by their names in version 7."""
+    count, unread = ranges.shown(proof.layouts, proof.entry, files)
+    claims = {**proof.claims, **({"ranges": count} if count else {})}
     data: dict[str, Any] = {
         "schema_version": SCHEMA_VERSION,
         "module": module,
         "entry": proof.entry,
-        "proven": {CLAIMS[name]: count for name, count in proof.claims.items()},
+        "proven": {CLAIMS[name]: count for name, count in claims.items()},
         "assumed": ASSUMED,
-        "not_proven": [*proof.unproven, *NOT_PROVEN],
+        "not_proven": [*proof.unproven, *unread, *NOT_PROVEN],
         "figures": dict(figures),
         "largest_sums": dict(proof.sums),
         "layouts": [layout.to_json(one) for one in proof.layouts],
@@ -136,7 +138,18 @@ def faults(
         yield from (f"{one.name}: {text}" for text in walk.faults(one))
     yield from _figures(certificate, module)
     if certificate.entry:
-        yield from agree.differences(certificate.layouts, module.files, certificate.entry)
+        other = tuple(agree.differences(certificate.layouts, module.files, certificate.entry))
+        yield from other
+        if not other:
+            yield from _ranges(certificate, files)
+
+
+def _ranges(certificate: Certificate, files: Mapping[str, bytes]) -> Iterator[str]:
+    """Whether as many kernels stay inside their operands as the certificate says."""
+    count, _ = ranges.shown(certificate.layouts, certificate.entry, files)
+    claimed = certificate.proven.get(CLAIMS["ranges"], 0)
+    if count != claimed:
+        yield f"{count} calls are shown to stay inside their operands, not {claimed}"
 
 
 def headers(shared: Mapping[str, bytes]) -> dict[str, bytes]:

@@ -1,0 +1,133 @@
+"""Sums of products of unknown integers, and what is known of the unknowns: whole numbers between
+two ends, and sums that are not negative.
+
+A question is whether a sum is never negative. The answer is found by adding multiples of what is
+not negative until the ends alone show it; no answer is not a "no".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import count
+
+Term = tuple[str, ...]  # a product of unknowns, sorted; () is 1
+MOST_STEPS = 60  # of one question
+MOST_TERMS = 24
+
+
+@dataclass(frozen=True)
+class Sum:
+    """Coefficients by product; none is 0."""
+
+    terms: Mapping[Term, int]
+
+    @staticmethod
+    def of(value: int) -> Sum:
+        return Sum({(): value} if value else {})
+
+    @staticmethod
+    def unknown(name: str) -> Sum:
+        return Sum({(name,): 1})
+
+    @property
+    def constant(self) -> int | None:
+        if not self.terms:
+            return 0
+        return self.terms[()] if set(self.terms) == {()} else None
+
+    @property
+    def names(self) -> set[str]:
+        return {name for term in self.terms for name in term}
+
+    def __add__(self, other: Sum) -> Sum:
+        made = dict(self.terms)
+        for term, factor in other.terms.items():
+            made[term] = made.get(term, 0) + factor
+        return Sum({t: f for t, f in made.items() if f})
+
+    def times(self, factor: int) -> Sum:
+        return Sum({t: f * factor for t, f in self.terms.items()} if factor else {})
+
+    def __sub__(self, other: Sum) -> Sum:
+        return self + other.times(-1)
+
+    def __mul__(self, other: Sum) -> Sum:
+        """Raises ValueError for a product of too many terms."""
+        if len(self.terms) * len(other.terms) > MOST_TERMS:
+            raise ValueError("too many terms")
+        made: dict[Term, int] = {}
+        for one, f in self.terms.items():
+            for two, g in other.terms.items():
+                term = tuple(sorted((*one, *two)))
+                made[term] = made.get(term, 0) + f * g
+        return Sum({t: f for t, f in made.items() if f})
+
+
+@dataclass
+class Known:
+    """What is known of the unknowns at one place of a program."""
+
+    ends: dict[str, tuple[int, int]] = field(default_factory=dict)
+    positive: tuple[Sum, ...] = ()  # none is ever negative
+    numbers: count[int] = field(default_factory=count)
+
+    def also(self, more: Iterable[Sum]) -> Known:
+        """With more that is not negative; new unknowns are of both."""
+        return Known(self.ends, (*more, *self.positive), self.numbers)
+
+    def fresh(self, low: int, high: int) -> Sum:
+        name = f"u{next(self.numbers)}"
+        self.ends[name] = (low, high)
+        return Sum.unknown(name)
+
+    def least(self, of: Sum) -> int:
+        """A number that it is never below, from the ends alone."""
+        return sum(
+            min(f * end for end in self._product(t)) if t else f for t, f in of.terms.items()
+        )
+
+    def most(self, of: Sum) -> int:
+        return -self.least(of.times(-1))
+
+    def _product(self, term: Term) -> tuple[int, int]:
+        low, high = 1, 1
+        for name in term:
+            a, b = self.ends[name]
+            found = [x * y for x in (low, high) for y in (a, b)]
+            low, high = min(found), max(found)
+        return low, high
+
+    def is_positive(self, of: Sum) -> bool:
+        """Whether it is never negative, as far as this can tell."""
+        return self.floor(of, 0) >= 0
+
+    def ceiling(self, of: Sum) -> int:
+        """A number that it is never above."""
+        return -self.floor(of.times(-1))
+
+    def floor(self, of: Sum, enough: int | None = None) -> int:
+        """A number that it is never below, from all that is known; the search ends at `enough`."""
+        best, todo, seen = self.least(of), [(of, 1)], {frozenset(of.terms.items())}
+        for _ in range(MOST_STEPS):
+            if not todo or (enough is not None and best >= enough):
+                break
+            one, by = todo.pop(0)
+            for other in self.positive:
+                for less, more in _without(one, other):
+                    key = frozenset(less.terms.items())
+                    if key not in seen and len(less.terms) <= MOST_TERMS:
+                        seen.add(key)
+                        todo.append((less, by * more))
+                        best = max(best, -(-self.least(less) // (by * more)))
+        return best
+
+
+def _without(one: Sum, other: Sum) -> Iterator[tuple[Sum, int]]:
+    """Sums that are at most a multiple of `one`, from which a term is gone, and which multiple."""
+    for term, factor in other.terms.items():
+        mine = one.terms.get(term, 0)
+        if term and factor * mine > 0:
+            by = math.gcd(factor, mine)
+            yield one.times(abs(factor) // by) - other.times(abs(mine) // by), abs(factor) // by

@@ -1,0 +1,107 @@
+"""Of which calls the index ranges are shown: the kernel's C, with the operands of the call."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+
+from mlftool.proof import csource, packed
+from mlftool.proof.ctree import INTEGERS, Definition, Type, definitions
+from mlftool.proof.indices import Memory, UnprovenError, prove
+from mlftool.proof.layout import CONSTANT, Layout, Step
+
+UNREAD = "index ranges inside kernels: their C is not read"
+MOST_KNOWN = 256  # numbers of an array whose values may say how far a loop goes
+_ARRAY = re.compile(r"\bstatic const (\w+) (\w+)\[(\d+)\] = \{([^}]*)\}")
+
+
+def shown(
+    layouts: Sequence[Layout], entry: str, files: Mapping[str, bytes]
+) -> tuple[int, tuple[str, ...]]:
+    """How many calls stay inside their operands whatever tensors hold, and for the others, a line
+    each, why that is not shown. `files` are the module's and the headers of the archive."""
+    if not entry or not layouts:
+        return 0, (UNREAD,)
+    sources = [d.decode("utf-8", "replace") for n, d in files.items() if n.endswith(".c")]
+    headers = [d.decode("utf-8", "replace") for n, d in files.items() if n.endswith(".h")]
+    kernels = {name: found for text in sources for name, found in definitions(text).items()}
+    helpers = _merged(headers)
+    count, why = 0, dict[str, str]()
+    known: dict[tuple[str, tuple[Memory, ...]], str] = {}  # layers share kernels
+    for symbol, memories in _calls(layouts[0], entry, sources):
+        if (symbol, memories) not in known:
+            known[symbol, memories] = _reason(kernels.get(symbol, ()), memories, helpers)
+        if reason := known[symbol, memories]:
+            why[symbol] = f"that {symbol} stays inside its operands: {reason}"
+        else:
+            count += 1
+    for one in layouts[1:]:
+        why[one.name] = f"index ranges inside the kernels of subgraph {one.name}"
+    return count, tuple(why.values())
+
+
+def _merged(texts: Sequence[str]) -> Mapping[str, tuple[Definition | None, ...]]:
+    found: dict[str, tuple[Definition | None, ...]] = {}
+    for text in texts:
+        for name, several in definitions(text).items():
+            found[name] = (*found.get(name, ()), *several)
+    return found
+
+
+def _reason(
+    kernels: Sequence[Definition | None],
+    memories: tuple[Memory, ...],
+    helpers: Mapping[str, tuple[Definition | None, ...]],
+) -> str:
+    """Why a kernel is not shown to stay inside these memories; "" if it is."""
+    if not kernels or None in kernels:
+        return "its C has what the checker does not read"
+    try:
+        for kernel in kernels:
+            assert kernel is not None
+            prove(kernel, memories, lambda name: helpers.get(name, ()))
+    except UnprovenError as error:
+        return str(error)
+    return ""
+
+
+def _calls(
+    layout: Layout, entry: str, sources: Sequence[str]
+) -> Iterator[tuple[str, tuple[Memory, ...]]]:
+    """The kernel of each call and what it is given."""
+    wrappers = {f.name: f for text in sources for f in packed.functions(text)}
+    plain = {f.name: f for text in sources for f in csource.functions(text)}
+    arrays = {name: memory for text in sources for name, memory in _arrays(text).items()}
+    main = plain.get(entry)
+    for k, step in enumerate(layout.steps):
+        names = [a.base for a in main.calls[k].arguments] if main else []
+        symbol = step.symbol
+        if symbol in wrappers and len(wrappers[symbol].calls) == 1:
+            symbol = wrappers[symbol].calls[0].symbol
+        yield symbol, tuple(_memories(step, names, arrays))
+
+
+def _memories(step: Step, names: Sequence[str], arrays: Mapping[str, Memory]) -> Iterator[Memory]:
+    """Of a constant, as long as the C has it."""
+    for n, access in enumerate(step.accesses):
+        array = arrays.get(names[n]) if n < len(names) else None
+        known = array if access.role == CONSTANT else None
+        yield known or Memory(access.place.size_bytes)
+
+
+@lru_cache(maxsize=8)
+def _arrays(text: str) -> Mapping[str, Memory]:
+    """The constants of a file, and what those of few integers hold."""
+    found = {}
+    for type_, name, extent, values in _ARRAY.findall(text):
+        if type_ not in INTEGERS:
+            continue
+        holds: tuple[int, ...] = ()
+        words = re.sub(r"//[^\n]*", "", values).replace(",", " ").split()
+        if int(extent) == len(words) <= MOST_KNOWN and all(
+            re.fullmatch(r"-?\d+", w) for w in words
+        ):
+            holds = tuple(map(int, words))
+        found[name] = Memory(int(extent) * INTEGERS[type_][0], holds, Type(type_))
+    return found

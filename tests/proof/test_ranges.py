@@ -1,0 +1,216 @@
+"""Index ranges of kernels: what is shown is true, and what templates write is shown."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from loops import kernel
+
+from mlftool.cli import main
+from mlftool.mlf import Bundle, checksums, read_tar, write_tar
+from mlftool.proof.certificate import CLAIMS
+from mlftool.proof.ctree import Definition, definitions
+from mlftool.proof.indices import Memory, UnprovenError, prove
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "models"
+HELPERS = """
+static inline int32_t mlf_min_i32(int32_t a, int32_t b) {
+  return a < b ? a : b;
+}
+
+static inline void mlf_take(const float *from, float *to, int32_t n) {
+  memcpy(to, from, (uint32_t)n * 4u);
+}
+
+static inline int32_t mlf_first(const int8_t *from) {
+#if defined(__GNUC__)
+  return from[0];
+#else
+  return from[0] + from[1] * 0;
+#endif
+}
+"""
+MOST_TOUCHES = 20_000
+
+
+def find(name: str) -> Sequence[Definition | None]:
+    return definitions(HELPERS).get(name, ())
+
+
+def reason(c: str, *sizes: int) -> str:
+    """Why the function `k` is not shown to stay inside so many bytes each; "" if it is."""
+    (made,) = definitions(c)["k"]
+    if made is None:
+        return "not read"
+    try:
+        prove(made, [Memory(size) for size in sizes], find)
+    except UnprovenError as error:
+        return str(error)
+    return ""
+
+
+class _EndlessError(Exception):
+    pass
+
+
+def touched(python: str) -> dict[str, tuple[int, int]]:
+    """The first and the last element that a kernel touches of each operand."""
+    ends = {"x": (0, -1), "w": (0, -1)}
+    count = 0
+
+    def touch(memory: str, element: int) -> None:
+        nonlocal count
+        count += 1
+        if count > MOST_TOUCHES:
+            raise _EndlessError
+        low, high = ends[memory]
+        ends[memory] = (min(low, element), max(high, element))
+
+    def div(a: int, b: int) -> int:
+        return abs(a) // b if a >= 0 else -(abs(a) // b)
+
+    def mod(a: int, b: int) -> int:
+        return a - b * div(a, b)
+
+    scope: dict[str, Callable[..., None]] = {}
+    exec(python, scope)
+    scope["run"](touch, div, mod)
+    return ends
+
+
+def _stop(*_: object) -> None:
+    raise _EndlessError
+
+
+def test_what_is_shown_is_true() -> None:
+    """Random kernels: never shown for operands that are an element too short, and shown for most
+    that fit."""
+    before = signal.signal(signal.SIGVTALRM, _stop)
+    tried = shown = 0
+    for seed in range(300):
+        c, python = kernel(random.Random(seed))
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0.2)
+        with suppress(_EndlessError):
+            ends = touched(python)
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+            (x0, x1), (w0, w1) = ends["x"], ends["w"]
+            fits = x0 >= 0 and w0 >= 0
+            right = not reason(c, 4 * (x1 + 1), 4 * (w1 + 1))
+            assert fits or not right, c
+            assert x1 < 0 or reason(c, 4 * x1, 4 * (w1 + 1)), c
+            assert w1 < 0 or reason(c, 4 * (x1 + 1), 4 * w1), c
+            tried, shown = tried + fits, shown + right
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+    signal.signal(signal.SIGVTALRM, before)
+    assert shown > 0.6 * tried > 60
+
+
+# Statements of `k(const float *x, const int8_t *q, float *y)`, of 12, 4 and 12 elements, and
+# whether they stay inside.
+BODIES = {
+    "a row": ("for (int32_t i = 0; i < 12; i++) { y[i] = x[i]; }", True),
+    "a row too far": ("for (int32_t i = 0; i <= 12; i++) { y[i] = x[i]; }", False),
+    "from the end": ("for (int32_t i = 11; i >= 0; i--) { y[i] = x[i]; }", True),
+    "below the start": ("for (int32_t i = 11; i >= -1; i--) { y[i] = x[i]; }", False),
+    "pointers": ("for (int32_t i = 0; i < 12; i++) { *y++ = *x++; }", True),
+    "pointers that meet": ("const float *const e = x + 12; while (x != e) { *y++ = *x++; }", True),
+    "pointers that miss": (
+        "const float *const e = x + 11; while (x != e) { y[0] = x[0]; x += 2; }",
+        False,
+    ),
+    "at least once": ("int32_t i = 0; do { y[i] = x[i]; i += 3; } while (i < 12);", True),
+    "at least once too often": ("int32_t i = 0; do { y[i] = 0.0f; i++; } while (i <= 12);", False),
+    "padding": (
+        "for (int32_t i = 0; i < 12; i++) { const int32_t a = i - 1; "
+        "if (a >= 0 && a < 12) { y[i] = x[a]; } }",
+        True,
+    ),
+    "padding by another sign": (
+        "for (int32_t i = 0; i < 13; i++) { const int32_t a = i - 1; "
+        "if ((uint32_t)a < 12u) { y[a] = x[a]; } }",
+        True,
+    ),
+    "padding forgotten": (
+        "for (int32_t i = 0; i < 12; i++) { const int32_t a = i - 1; "
+        "if (a < 12) { y[i] = x[a]; } }",
+        False,
+    ),
+    "a truth with a name": (
+        "for (int32_t i = 0; i < 15; i++) { const bool in = i >= 2 && i < 12; "
+        "y[0] = in ? x[i - 2] : 0.0f; }",
+        True,
+    ),
+    "what a tensor says": ("y[q[0]] = 0.0f;", False),
+    "what a tensor says within limits": (
+        "const int32_t i = q[0]; if (i >= 0 && i < 12) { y[i] = 0.0f; }",
+        True,
+    ),
+    "a byte": ("static const float t[256] = {0.0f}; y[0] = t[(uint8_t)q[3]];", True),
+    "a signed byte": ("static const float t[256] = {0.0f}; y[0] = t[q[3]];", False),
+    "a helper with addresses": ("mlf_take(x, y, 12);", True),
+    "a helper that takes too many": ("mlf_take(x, y, 13);", False),
+    "a helper in two ways": ("y[0] = (float)mlf_first(q + 2);", True),
+    "a helper that reads on in one way": ("y[0] = (float)mlf_first(q + 3);", False),
+    "a stranger": ("mlf_unknown(x, y);", False),
+    "a turn that ends early": (
+        "int32_t n = 0; for (int32_t i = 0; i < 30; i++) { if (x[0] < 0.0f) { continue; } "
+        "y[n] = 0.0f; n++; }",
+        False,
+    ),
+    "the smaller one": ("for (int32_t i = 0; i < 20; i++) { y[mlf_min_i32(i, 11)] = 0.0f; }", True),
+    "by its address": (
+        "int32_t i = 3; int32_t *p = &i; *p = 90; y[i] = 0.0f;",
+        False,
+    ),
+    "around the end": ("uint8_t i = 250; i += 10; y[i] = 0.0f;", False),
+    "below nought": ("uint32_t i = 0; i--; y[i] = 0.0f;", False),
+    "a large product": ("int32_t i = 65536; y[i * i] = 0.0f;", False),
+    "rows of rows": (
+        "for (int32_t a = 0; a < 3; a++) { for (int32_t b = a; b < 4; b++) { y[a * 4 + b] = x[b]; "
+        "} }",
+        True,
+    ),
+    "a row and its rest": (
+        "for (int32_t p = 0; p < 12; p += 5) { const int32_t n = mlf_min_i32(5, 12 - p); "
+        "for (int32_t i = 0; i < n; i++) { y[p + i] = 0.0f; } }",
+        True,
+    ),
+    "its own array": ("float a[4]; for (int32_t i = 0; i < 5; i++) { a[i] = 0.0f; }", False),
+    "assembler": ('__asm__("" ::: "memory");', False),
+}
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_forms(name: str) -> None:
+    body, inside = BODIES[name]
+    c = f"MLF_KERNEL void k(const float *x, const int8_t *q, float *y) {{\n  {body}\n}}\n"
+    assert (reason(c, 48, 4, 48) == "") is inside
+
+
+@pytest.mark.parametrize("executor", ["aot", "graph", "vm"])
+def test_certificates_say_so(
+    executor: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """How many calls are shown stands in the certificate, and `verify` counts again."""
+    archive = tmp_path / "m.tar"
+    options = ["--verify", "--executor", executor, "--target", "cortex-m0", "-o", str(archive)]
+    assert main(["compile", str(EXAMPLES / "vibration_float32.onnx"), *options]) == 0
+    capsys.readouterr()
+    assert main(["verify", str(archive), "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)["modules"]["vibration_float32"]
+    assert said["proven"][CLAIMS["ranges"]] == 6  # all of its calls
+    files = dict(read_tar(archive).files)
+    own = f"executor-config/{executor}/vibration_float32.certificate"
+    certificate = json.loads(files[own])
+    certificate["proven"][CLAIMS["ranges"]] = 7
+    files[own] = json.dumps(certificate).encode()
+    files[checksums.MEMBER] = checksums.encode(files)
+    write_tar(Bundle(files), archive)
+    assert main(["verify", str(archive)]) == 2
+    assert "6 calls are shown to stay inside their operands, not 7" in capsys.readouterr().err
