@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 from onnx import GraphProto, NodeProto
@@ -13,7 +14,7 @@ from mlftool.importer.protos import place
 from mlftool.importer.structure import free_names
 from mlftool.ir import dtype
 from mlftool.ir.graph import Graph, Node, TensorType
-from mlftool.onnx_rules.scope import Refuse, Replace, Scope, Work
+from mlftool.onnx_rules.scope import Refuse, Replace, Scope, Symbols, Work
 
 Attributes = Mapping[str, Any]
 
@@ -37,25 +38,41 @@ class Control:
     def type(self, name: str) -> TensorType:
         return self.scope.types[name]
 
-    def body(self, key: str, formals: Sequence[TensorType]) -> Work[Graph | None]:
-        """The subgraph under attribute `key`, closed; None after a problem."""
-        body = yield from self.open_body(key, formals)
+    def body(
+        self,
+        key: str,
+        formals: Sequence[TensorType],
+        given: Sequence[Symbols],
+        wanted: Sequence[Symbols],
+    ) -> Work[Graph | None]:
+        """The subgraph under attribute `key`, closed; None after a problem. Its formal inputs have
+        the extents `given`, its outputs must have `wanted`; those that are left out are static."""
+        body = yield from self.open_body(key, formals, given)
         if body is None:
             return None
-        boxes = [name for name in body.outputs if any(body.scope.symbols_of(name))]
-        for name in boxes:  # no place for them outside of the body
+        wrong = [
+            (name, found)
+            for name, want in zip_longest(body.outputs, wanted, fillvalue=())
+            if (found := body.scope.symbols_of(str(name))) != want
+        ]
+        for name, found in wrong:  # there is no place for them outside of the body
             text = f"gives '{name}', whose extents are known only at run time"
+            if not found:
+                text = f"gives '{name}' for a state whose extents are known only at run time"
             self.scope.problem("MLF0302", text, self.where(key))
-        return None if boxes else body.graph()
+        return None if wrong else body.graph()
 
-    def open_body(self, key: str, formals: Sequence[TensorType]) -> Work[Body | None]:
-        """The same, whose outputs may have extents known only at run time."""
+    def open_body(
+        self, key: str, formals: Sequence[TensorType], symbols: Sequence[Symbols] = ()
+    ) -> Work[Body | None]:
+        """The same, whose formal inputs have these extents, and outputs any."""
         proto = self.bodies[key]
         if len(proto.input) != len(formals):
             text = f"{key} has {len(proto.input)} inputs; expected {len(formals)}"
             self.scope.problem("MLF0303", text, place(self.node, self.scope.index))
             return None
-        return (yield from _body(self.scope, proto, formals, self.captures, self.where(key)))
+        boxes = dict(zip((i.name for i in proto.input), symbols, strict=False))
+        return (yield from _body(self.scope, proto, formals, boxes, self.captures, self.where(key)))
 
     def where(self, key: str) -> str:
         return f"{place(self.node, self.scope.index)} {key}"
@@ -88,6 +105,12 @@ class Control:
         wanted = max(fewest, len(self.node.output))
         if made < wanted:
             raise Refuse("MLF0303", f"its subgraph gives {made} outputs; expected {wanted}")
+
+    def sized(self, outputs: Sequence[str], states: Sequence[Symbols]) -> None:
+        """The last value of each state has the extents of its first."""
+        for name, symbols in zip(outputs, states, strict=False):
+            if symbols:
+                self.scope.symbols[name] = symbols
 
     def same(self, what: str, found: TensorType, wanted: TensorType) -> None:
         if found != wanted:
@@ -125,6 +148,7 @@ def _body(
     outer: Scope,
     proto: GraphProto,
     formals: Sequence[TensorType],
+    boxes: Mapping[str, Symbols],
     captures: Sequence[str],
     where: str,
 ) -> Work[Body | None]:
@@ -141,7 +165,8 @@ def _body(
             f"{outer.where}{where}: ",
             problems=outer.problems,
             limits_used=outer.limits_used,
-            symbols={n: outer.symbols_of(n) for n in free if outer.symbols_of(n)},
+            symbols={n: s for n in free if (s := outer.symbols_of(n))}
+            | {n: s for n, s in boxes.items() if s},
         ),
     )
     add_initializers(inner, proto)

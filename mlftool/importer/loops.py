@@ -32,7 +32,8 @@ def import_loop(c: Control) -> Work[Outcome]:
     c.is_one("condition", c.inputs[1], dtype.bool_)
     states = [c.type(n) for n in c.inputs[2:]]
     scalars = (_scalar(proto, 0, dtype.int64), _scalar(proto, 1, dtype.bool_))
-    graph = yield from c.body("body", [*scalars, *states])
+    boxes = [c.scope.symbols_of(n) for n in c.inputs[2:]]
+    graph = yield from c.body("body", [*scalars, *states], [(), (), *boxes], [(), *boxes])
     if graph is None:
         return KEEP
     c.gives(graph.outputs, len(states), extra=1)
@@ -54,9 +55,10 @@ def import_loop(c: Control) -> Work[Outcome]:
         )
     types = [*states, *(TensorType(t.dtype, (length, *t.shape)) for t in scans)]
     if exact:
-        c.keep({"body": graph}, types, {"mlf.scans": len(scans)})
+        c.sized(c.keep({"body": graph}, types, {"mlf.scans": len(scans)}), boxes)
         return KEEP
     outputs = c.keep({"body": graph}, [*types, COUNT], {"mlf.scans": len(scans), "mlf.counts": 1})
+    c.sized(outputs, boxes)
     for name, type_ in zip(outputs[len(states) : -1], scans, strict=True):
         c.scope.symbols[name] = (outputs[-1], *("" for _ in type_.shape))
     return KEEP

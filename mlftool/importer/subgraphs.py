@@ -6,7 +6,7 @@ becomes one more input of the node and of all its subgraphs, after the formal on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,17 @@ from mlftool.importer.structure import SINGLE, free_names
 from mlftool.ir import dtype
 from mlftool.ir.graph import Graph, Node, TensorType
 from mlftool.onnx_rules.protos import attributes, op_name
-from mlftool.onnx_rules.scope import KEEP, Next, Outcome, Refuse, Replace, Scope, Work, resumed
+from mlftool.onnx_rules.scope import (
+    KEEP,
+    Next,
+    Outcome,
+    Refuse,
+    Replace,
+    Scope,
+    Symbols,
+    Work,
+    resumed,
+)
 from mlftool.ops.base import Trait, known
 
 
@@ -31,7 +41,8 @@ def control(scope: Scope, node: NodeProto) -> Outcome:
         return Next(node)
     bodies = {a.name: a.g for a in node.attribute if a.type == AttributeProto.GRAPH}
     free = [n for body in bodies.values() for n in free_names(body)]
-    free = list(dict.fromkeys((*free, *(s for n in free for s in scope.symbols_of(n) if s))))
+    boxes = (s for n in (*free, *node.input) for s in scope.symbols_of(n) if s)
+    free = list(dict.fromkeys((*free, *boxes)))
     if any(n not in scope.types for n in free):
         return KEEP  # its producer had a problem, which is listed already
     captures = tuple(n for n in free if n not in scope.consts)
@@ -82,6 +93,9 @@ def _scan(c: Control) -> Work[Outcome]:
     if not 0 < sequences <= len(c.inputs):
         return Refuse("MLF0303", f"scans {sequences} of {len(c.inputs)} inputs")
     states = [c.type(n) for n in c.inputs[:count]]
+    if any(any(c.scope.symbols_of(n)) for n in c.inputs[count:]):
+        return Refuse("MLF0302", "scans a tensor whose extents are known only at run time")
+    boxes = [c.scope.symbols_of(n) for n in c.inputs[:count]]
     axes = list(c.attrs.get("scan_input_axes", [0] * sequences))
     ranks = [len(c.type(n).shape) for n in c.inputs[count:]]
     if len(axes) != sequences or any(not -r <= a < r for a, r in zip(axes, ranks, strict=True)):
@@ -92,7 +106,8 @@ def _scan(c: Control) -> Work[Outcome]:
     if len({t.shape[0] for t in read}) != 1:
         lengths = ", ".join(str(t.shape[0]) for t in read)
         return Refuse("MLF0303", f"its sequences have {lengths} elements; expected as many in each")
-    graph = yield from c.body("body", [*states, *(TensorType(t.dtype, t.shape[1:]) for t in read)])
+    parts = [TensorType(t.dtype, t.shape[1:]) for t in read]
+    graph = yield from c.body("body", [*states, *parts], boxes, boxes)
     if graph is None:
         return KEEP
     c.gives(graph.outputs, count)
@@ -112,14 +127,16 @@ def _scan(c: Control) -> Work[Outcome]:
         "scan_input_directions": list(c.attrs.get("scan_input_directions", ())),
         "scan_output_directions": list(c.attrs.get("scan_output_directions", ())),
     }
-    _keep_moved(c, graph, [*states, *scanned], attrs, count)
+    _keep_moved(c, graph, [*states, *scanned], attrs, boxes)
     return KEEP
 
 
 def _keep_moved(
-    c: Control, graph: Graph, types: list[TensorType], attrs: Attributes, states: int
+    c: Control, graph: Graph, types: list[TensorType], attrs: Attributes, boxes: Sequence[Symbols]
 ) -> None:
-    """The node, and transpositions of scan outputs that do not grow along their first axis."""
+    """The node, whose states have these extents, and transpositions of scan outputs that do not
+    grow along their first axis."""
+    states = len(boxes)
     axes = list(c.attrs.get("scan_output_axes", [0] * (len(types) - states)))
     node, moved = NodeProto(), []
     node.CopyFrom(c.node)
@@ -133,7 +150,7 @@ def _keep_moved(
             perm = [*order[:axis], 0, *order[axis:]]
             moved.append((node.output[states + k], name, perm, type_))
     c.node = node
-    c.keep({"body": graph}, types, attrs)
+    c.sized(c.keep({"body": graph}, types, attrs), boxes)
     for source, name, perm, type_ in moved:
         shape = tuple(type_.shape[p] for p in perm)
         c.scope.types[name] = TensorType(type_.dtype, shape)
