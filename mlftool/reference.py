@@ -3,13 +3,14 @@
 Processors with AVX2 and without VNNI add products of uint8 activations and int8 weights in pairs,
 which saturate at 16 bits: sums of large weights come out as half of what they are. The standard has
 no such limit, and onnxruntime on other processors has none. Products of two uint8 do not saturate,
-so constant weights become uint8 here, with a zero point that is 128 higher, where that is needed.
+so weights become uint8 here, with a zero point that is 128 higher, where that is needed.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
@@ -18,14 +19,15 @@ from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper, shape
 
 # The inputs of operators that multiply integers: activations, weights and the weights' zero point.
 OPERANDS = {
-    "DynamicQuantizeMatMul": (None, 1, 3),
     "MatMulInteger": (0, 1, 3),
     "MatMulIntegerToFloat": (0, 1, 5),
     "QAttention": (0, 1, 7),
     "QGemm": (0, 3, 5),
     "QLinearConv": (0, 3, 5),
     "QLinearMatMul": (0, 3, 5),
+    "DynamicQuantizeMatMul": (None, 1, 3),  # whose activations it makes uint8 itself
 }
+BETWEEN = ("Conv", "Gemm", "MatMul")  # integers if DequantizeLinear gives both operands
 
 
 def imported() -> Any:
@@ -38,26 +40,15 @@ def imported() -> Any:
 
 
 def session_of(model: ModelProto | bytes, configure: Callable[[Any], None]) -> Any:
-    """An onnxruntime.InferenceSession. `configure` sets its SessionOptions, perhaps twice.
-    Raises ImportError without the package, and what onnxruntime raises."""
+    """An onnxruntime.InferenceSession. `configure` sets its SessionOptions. Raises
+    ImportError without the package, and what onnxruntime raises."""
     onnxruntime = imported()
     data = model if isinstance(model, bytes) else model.SerializeToString()
-
-    def opened(data: bytes, precise: bool) -> Any:
-        options = onnxruntime.SessionOptions()
-        options.log_severity_level = 4
-        configure(options)
-        options.add_session_config_entry("session.x64quantprecision", str(int(precise)))
-        return onnxruntime.InferenceSession(data, options, ["CPUExecutionProvider"])
-
-    if not saturates():
-        return opened(data, False)
-    try:
-        # QuantizeLinear and DequantizeLinear around other operators: onnxruntime's own rule, which
-        # takes weights of int8 activations, too, for which it then has no kernels.
-        return opened(_exact(data), True)
-    except Exception:  # its exceptions have no common base
-        return opened(_exact(data), False)
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    configure(options)
+    data = _exact(data) if saturates() else data
+    return onnxruntime.InferenceSession(data, options, ["CPUExecutionProvider"])
 
 
 @cache
@@ -80,9 +71,7 @@ def saturates() -> bool:
 
 
 def _exact(data: bytes) -> bytes:
-    """The model with uint8 weights in the operators of OPERANDS that have uint8 activations."""
-    if not any(op.encode() in data for op in OPERANDS):
-        return data
+    """The model with uint8 weights wherever activations are uint8."""
     model = ModelProto.FromString(data)
     try:
         graph = shape_inference.infer_shapes(model).graph
@@ -90,32 +79,65 @@ def _exact(data: bytes) -> bytes:
         return data
     typed = (*graph.input, *graph.value_info, *graph.output)
     types = {i.name: i.type.tensor_type.elem_type for i in typed}
-    stored = {i.name: i for i in model.graph.initializer}
+    types |= {i.name: i.data_type for i in graph.initializer}
+    made = _Raised(types, {n.output[0]: n for n in model.graph.node if n.output})
     for node in model.graph.node:
-        _with_uint8(node, model, types, stored)
+        made.add(node)
+    del model.graph.node[:]
+    model.graph.node.extend(made.nodes)
     return model.SerializeToString()
 
 
-def _with_uint8(
-    node: NodeProto,
-    model: ModelProto,
-    types: Mapping[str, int],
-    stored: Mapping[str, TensorProto],
-) -> None:
-    x, w, zero = OPERANDS.get(node.op_type, (None, 0, 0))
-    inputs = [*node.input, *[""] * (zero + 1 - len(node.input))]
-    known = [stored.get(inputs[k]) for k in (w, zero)]
-    weights = known[0]
-    if node.op_type not in OPERANDS or weights is None or weights.data_type != TensorProto.INT8:
-        return
-    if (inputs[zero] and known[1] is None) or (
-        x is not None and types.get(inputs[x]) != TensorProto.UINT8
-    ):
-        return
-    for k, tensor in zip((w, zero), known, strict=True):
-        value = np.zeros((), np.int8) if tensor is None else numpy_helper.to_array(tensor)
-        inputs[k] = f"{node.output[0]}.{k}.uint8"
-        if all(i.name != inputs[k] for i in model.graph.initializer):
-            raised = (value.astype(np.int16) + 128).astype(np.uint8)
-            model.graph.initializer.append(numpy_helper.from_array(raised, inputs[k]))
-    node.input[:] = inputs
+@dataclass
+class _Raised:
+    """The nodes of a graph, and before those that need it what makes their weights uint8."""
+
+    types: Mapping[str, int]
+    producers: Mapping[str, NodeProto]
+    nodes: list[NodeProto] = field(default_factory=list)
+
+    def add(self, node: NodeProto) -> None:
+        if node.op_type in OPERANDS:
+            x, w, zero = OPERANDS[node.op_type]
+            if (x is None or self._is(node, x, TensorProto.UINT8)) and self._is(
+                node, w, TensorProto.INT8
+            ):
+                self._raise(node, w, zero)
+        elif node.op_type in BETWEEN:
+            x, w = (self.producers.get(n, NodeProto()) for n in node.input[:2])
+            pair = (x.op_type, w.op_type) == ("DequantizeLinear",) * 2
+            if pair and self._is(x, 0, TensorProto.UINT8) and self._is(w, 0, TensorProto.INT8):
+                weights = NodeProto()
+                weights.CopyFrom(w)
+                weights.name = weights.output[0] = f"{node.output[0]}.weights"
+                self._raise(weights, 0, 2)
+                self.nodes.append(weights)
+                node.input[1] = weights.output[0]
+        self.nodes.append(node)
+
+    def _is(self, node: NodeProto, k: int, kind: int) -> bool:
+        return k < len(node.input) and self.types.get(node.input[k]) == kind
+
+    def _raise(self, node: NodeProto, w: int, zero: int) -> None:
+        inputs = [*node.input, *[""] * (zero + 1 - len(node.input))]
+        if not inputs[zero]:
+            inputs[zero] = f"{node.output[0]}.zero"
+            if node.op_type == "DequantizeLinear":  # as many as there are scales
+                self._step("Sub", [inputs[1], inputs[1]], inputs[zero])
+            else:
+                self._constant(0, inputs[zero])
+        for k in (w, zero):
+            name = f"{node.output[0]}.{k}"
+            self._step("Cast", [inputs[k]], f"{name}.wide", to=TensorProto.INT32)
+            self._constant(128, f"{name}.middle")
+            self._step("Add", [f"{name}.wide", f"{name}.middle"], f"{name}.sum")
+            self._step("Cast", [f"{name}.sum"], f"{name}.uint8", to=TensorProto.UINT8)
+            inputs[k] = f"{name}.uint8"
+        node.input[:] = inputs
+
+    def _constant(self, value: int, output: str) -> None:
+        tensor = numpy_helper.from_array(np.asarray(value, np.int32))
+        self._step("Constant", [], output, value=tensor)
+
+    def _step(self, op: str, inputs: list[str], output: str, **attributes: object) -> None:
+        self.nodes.append(helper.make_node(op, inputs, [output], output, **attributes))

@@ -16,7 +16,7 @@ DEPTH = 64
 SUM = DEPTH * 255 * 127  # of the largest products: pairs of them saturate at 16 bits
 STEP = 20000  # of outputs
 ONE, X_ZERO, W_ZERO = np.float32(1), np.uint8(0), np.int8(0)
-CONSTANTS = {"one": ONE, "xz": X_ZERO, "wz": W_ZERO, "step": np.float32(STEP)}
+CONSTANTS: dict[str, Any] = {"one": ONE, "xz": X_ZERO, "wz": W_ZERO, "step": np.float32(STEP)}
 LINEAR = ["x", "one", "xz", "w", "one", "wz"]
 STORED = ["step", "xz"]
 LEVELS = ["ORT_DISABLE_ALL", "ORT_ENABLE_BASIC", "ORT_ENABLE_EXTENDED", "ORT_ENABLE_ALL"]
@@ -29,6 +29,7 @@ def of(op: str, *inputs: str, output: str = "y") -> onnx.NodeProto:
 
 CASES = {
     "integer": ([of("MatMulInteger", "x", "w")], SUM),
+    "integer with zeros": ([of("MatMulInteger", "x", "w", "xz", "wz")], SUM),
     "integer to float": ([of("MatMulIntegerToFloat", "x", "w", "one", "one", "xz", "wz")], SUM),
     "linear": ([of("QLinearMatMul", *LINEAR, *STORED)], round(SUM / STEP)),
     "gemm": ([of("QGemm", *LINEAR, "", *STORED)], round(SUM / STEP)),
@@ -42,23 +43,41 @@ CASES = {
         ],
         round(SUM / STEP),
     ),
+    "without zeros": (
+        [
+            of("DequantizeLinear", "x", "one", "xz", output="a"),
+            of("DequantizeLinear", "w", "one", output="b"),
+            of("Gemm", "a", "b", output="c"),
+            of("QuantizeLinear", "c", *STORED),
+        ],
+        round(SUM / STEP),
+    ),
 }
 
 
+@pytest.mark.parametrize("constant", [True, False])
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("case", CASES)
-def test_sums_do_not_saturate(case: str, level: str) -> None:
+def test_sums_do_not_saturate(case: str, level: str, constant: bool) -> None:
     nodes, wanted = CASES[case]
     image = (1, 1) if case == "convolution" else ()
     x = np.full((2, DEPTH, *image), 255, np.uint8)
     w = np.full((4, DEPTH, *image) if image else (DEPTH, 4), 127, np.int8)
-    kind = {"integer": onnx.TensorProto.INT32, "integer to float": onnx.TensorProto.FLOAT}
+    kind = {c: onnx.TensorProto.INT32 for c in ("integer", "integer with zeros")}
+    kind["integer to float"] = onnx.TensorProto.FLOAT
+    inputs = [helper.make_tensor_value_info("x", onnx.TensorProto.UINT8, x.shape)]
+    feeds, stored = {"x": x}, dict(CONSTANTS)
+    if constant:
+        stored["w"] = w
+    else:
+        feeds["w"] = w
+        inputs.append(helper.make_tensor_value_info("w", onnx.TensorProto.INT8, w.shape))
     graph = helper.make_graph(
         nodes,
         "sums",
-        [helper.make_tensor_value_info("x", onnx.TensorProto.UINT8, x.shape)],
+        inputs,
         [helper.make_tensor_value_info("y", kind.get(case, onnx.TensorProto.UINT8), None)],
-        [numpy_helper.from_array(np.asarray(v), k) for k, v in {**CONSTANTS, "w": w}.items()],
+        [numpy_helper.from_array(np.asarray(v), k) for k, v in stored.items()],
     )
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
     model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
@@ -66,5 +85,5 @@ def test_sums_do_not_saturate(case: str, level: str) -> None:
     def configure(options: Any) -> None:
         options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, level)
 
-    (made,) = session_of(model, configure).run(None, {"x": x})
+    (made,) = session_of(model, configure).run(None, feeds)
     assert (made == wanted).all()
