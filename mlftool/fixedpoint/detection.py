@@ -36,4 +36,5 @@ def detections(v: View) -> Kernel:
     if best:
         scratch.append(Operand("kept", "int32_t", "scratch", bytes=4 * best))
     cost = count * (400.0 + 20 * v.x(1).shape[2] * count)
-    return plain_kernel(v, "detections", params, *scratch, cost=cost, includes=("mlf/math64_exp.h",))
+    exp = ("mlf/math64_exp.h",)
+    return plain_kernel(v, "detections", params, *scratch, cost=cost, includes=exp)
