@@ -7,7 +7,7 @@ onnx's own shape inference takes all this for granted, and so may everything tha
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -67,28 +67,28 @@ def _is_known(node: NodeProto, opset: int) -> bool:
 def _unlike(node: NodeProto, form: Form) -> str:
     """As of a schema, of an operator that has a form in its place."""
     inputs, many = form.inputs.rstrip("*"), form.inputs.endswith("*")
-    text = _outside("inputs", node.input, len(inputs.rstrip("?")), _MANY if many else len(inputs))
-    if text or (text := _outside("outputs", node.output, 1, form.outputs)):
+    least, most = len(inputs.rstrip("?")), _MANY if many else len(inputs)
+    if text := _outside(node, (least, most), (1, form.outputs)):
         return text
     if absent := [k for k, what in enumerate(inputs) if what == "x" and not node.input[k]]:
         return f"lacks input {absent[0]}"
-    known = form.attributes.split()
-    foreign = next((a.name for a in node.attribute if a.name not in known), None)
-    return "" if foreign is None else f"has attribute '{foreign}', which its operator does not have"
+    foreign = [a.name for a in node.attribute if a.name not in form.attributes.split()]
+    return f"has attribute '{foreign[0]}', which its operator does not have" if foreign else ""
 
 
-def _outside(what: str, names: Sequence[str], least: int, most: int) -> str:
-    if least <= len(names) <= most:
-        return ""
-    expected = str(least) if least == most else f"{least} to {most}"
-    expected = f"at least {least}" if most > 1_000_000 and least != most else expected
-    return f"has {len(names)} {what}; expected {expected}"
+def _outside(node: NodeProto, inputs: tuple[int, int], outputs: tuple[int, int]) -> str:
+    """Whether there are fewer or more than these."""
+    both = (("inputs", node.input, *inputs), ("outputs", node.output, *outputs))
+    for what, names, least, most in both:
+        if not least <= len(names) <= most:
+            span = f"{least} to {most}" if most < 1_000_000 else f"at least {least}"
+            return f"has {len(names)} {what}; expected {least if least == most else span}"
+    return ""
 
 
 def _count(node: NodeProto, schema: OpSchema) -> str:
-    if text := _outside("inputs", node.input, schema.min_input, schema.max_input):
-        return text
-    if text := _outside("outputs", node.output, schema.min_output, schema.max_output):
+    inputs, outputs = (schema.min_input, schema.max_input), (schema.min_output, schema.max_output)
+    if text := _outside(node, inputs, outputs):
         return text
     for k, name in enumerate(node.input):
         formal = schema.inputs[min(k, len(schema.inputs) - 1)]

@@ -144,9 +144,8 @@ def fitting_weights(f: Facts) -> str:
     ones, pads = [1] * len(w), f.attrs.get("pads") or [0] * (2 * len(w))
     padded = [n + a + b for n, a, b in zip(x[2:], pads, pads[len(w) - 2 :], strict=False)]
     rows = zip(padded, w[2:], f.attrs.get("dilations") or ones, strict=False)
-    if not f.attrs.get("auto_pad", "").startswith("SAME") and any(
-        n < (k - 1) * dilation + 1 for n, k, dilation in rows
-    ):
+    wide = any(n < (k - 1) * dilation + 1 for n, k, dilation in rows)
+    if wide and not f.attrs.get("auto_pad", "").startswith("SAME"):
         return (
             f"a dilated window of {shown(w[2:])} is wider than {shown(padded)}, input and padding"
         )

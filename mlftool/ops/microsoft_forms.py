@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class Form:
+class Form(NamedTuple):
     """An "x" for each input that must be there, a "?" for each that need not, "*" for any number
     more; the names of its attributes; at most so many outputs."""
 
