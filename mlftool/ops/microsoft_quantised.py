@@ -148,8 +148,7 @@ def _matmul_of_bits(s: Steps) -> None:
         raise Refuse("MLF0303", f"N, K and block_size are {n}, {k} and {size}; expected 1 or more")
     blocks = -(-k // size)
     if bits not in (2, 4, 8) or s.x(4) or s.attrs.get("weight_prepacked", 0):
-        text = "MatMulNBits of this form; supported: 2, 4 or 8 bits, no g_idx, not prepacked"
-        raise UnsupportedError(text)
+        raise UnsupportedError("MatMulNBits of this form; supported: 2, 4, 8 bits, no g_idx, plain")
     stored, expected = s.type(1).elements, n * blocks * size * bits // 8
     if stored != expected:
         raise Refuse("MLF0303", f"its weights have {stored} bytes; expected {expected}")
