@@ -13,7 +13,7 @@ import numpy as np
 from mlftool.importer.control_node import Body, Control
 from mlftool.ir import dtype
 from mlftool.ir.graph import Node, TensorType
-from mlftool.onnx_rules.scope import Refuse, Scope
+from mlftool.onnx_rules.scope import CONSTANT, CUT, Refuse, Scope
 
 Extent = int | str  # static, or the int32 tensor that holds it
 INDEX = TensorType(dtype.int32, ())
@@ -27,7 +27,8 @@ def keep_branches(c: Control, bodies: Mapping[str, Body]) -> None:
         for other in others:
             if (first.dtype, len(first.shape)) != (other.dtype, len(other.shape)):
                 text = f"output {k} is {first} of one branch and {other} of the other"
-                raise Refuse("MLF0302", f"{text}; supported: one element type and rank")
+                text += "; supported: one element type and rank"
+                raise Refuse("MLF0302", text, f"{CONSTANT}; or {CUT}")
         shapes = (first.shape, *(t.shape for t in others))
         boxes.append(TensorType(first.dtype, tuple(map(max, zip(*shapes, strict=True)))))
         each = [_extents(b.scope, n) for b, n in zip(bodies.values(), names, strict=True)]

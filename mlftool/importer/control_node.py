@@ -14,7 +14,7 @@ from mlftool.importer.protos import place
 from mlftool.importer.structure import free_names
 from mlftool.ir import dtype
 from mlftool.ir.graph import Graph, Node, TensorType
-from mlftool.onnx_rules.scope import Refuse, Replace, Scope, Symbols, Work
+from mlftool.onnx_rules.scope import EXTENTS, Refuse, Replace, Scope, Symbols, Work
 
 Attributes = Mapping[str, Any]
 
@@ -59,7 +59,7 @@ class Control:
             text = f"gives '{name}', whose extents are known only at run time"
             if not found:
                 text = f"gives '{name}' for a state whose extents are known only at run time"
-            self.scope.problem("MLF0302", text, self.where(key))
+            self.scope.problem("MLF0302", text, self.where(key), EXTENTS)
         return None if wrong else body.graph()
 
     def open_body(

@@ -17,7 +17,7 @@ from mlftool.ir import dtype
 from mlftool.ir.graph import Node, TensorType
 from mlftool.onnx_rules.boxes import stretched
 from mlftool.onnx_rules.protos import op_name, plain_attributes
-from mlftool.onnx_rules.scope import KEEP, Next, Outcome, Refuse, Scope
+from mlftool.onnx_rules.scope import EXTENTS, KEEP, Next, Outcome, Refuse, Scope
 from mlftool.ops import Trait
 from mlftool.ops.base import known
 
@@ -36,7 +36,7 @@ def adapted(scope: Scope, node: NodeProto) -> Outcome:
     if record is not None and Trait.ELEMENTWISE in record.traits:
         stretched(scope, changed)
         return Next(changed)
-    return Refuse("MLF0302", "reads a tensor whose extents are known only at run time")
+    return Refuse("MLF0302", "reads a tensor whose extents are known only at run time", EXTENTS)
 
 
 def produced(scope: Scope, node: NodeProto) -> Outcome:

@@ -19,7 +19,7 @@ from mlftool.importer.graphs import add_initializer, ordered
 from mlftool.importer.structure import free_names, unread_names
 from mlftool.ir.dtype import int32
 from mlftool.ir.graph import Node, TensorType
-from mlftool.onnx_rules.scope import Refuse, Replace, Scope, Work
+from mlftool.onnx_rules.scope import EXTENTS, Refuse, Replace, Scope, Work
 from mlftool.onnx_rules.steps import Steps, standing_for
 
 INDEX = TensorType(int32, ())
@@ -194,7 +194,7 @@ def split(scope: Scope, x: str, sizes: str, axis: int, hint: str) -> tuple[list[
     """Parts of `x` by computed sizes, and the name of how many they are, "" if that is known."""
     type_, given = scope.types[x], scope.types[sizes]
     if scope.symbols_of(x):
-        raise Refuse("MLF0302", "splits a tensor whose extents are known only at run time")
+        raise Refuse("MLF0302", "splits a tensor whose extents are known only at run time", EXTENTS)
     n, single = type_.shape[axis], not given.shape
     # If all parts but the last are equal, part k stands after k others as long as itself.
     bounds = [n // (k + 1) for k in range(n)] if single else [n] * given.elements

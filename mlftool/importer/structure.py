@@ -15,7 +15,7 @@ from mlftool.importer.schema import is_own, misfit, opset_of
 from mlftool.ir.edit import toposort
 from mlftool.ir.graph import Node
 from mlftool.onnx_rules.protos import called_name, domain_of, op_name
-from mlftool.onnx_rules.scope import Report, Scope
+from mlftool.onnx_rules.scope import CUT, Report, Scope
 from mlftool.ops import OPS
 from mlftool.ops.base import known as record_of
 
@@ -93,7 +93,7 @@ def unknown_operators(order: list[NodeProto], scope: Scope, given: Collection[st
         if all(not name or name in known for name in node.input):
             known.update(node.output)
         elif index not in bad and not _is_taken(node, scope):
-            help = did_you_mean(op_name(node), OPS)
+            help = _near(node) or CUT
             report("MLF0301", "this operator is not supported yet", place(node, index), help)
 
 
@@ -170,7 +170,12 @@ def _first(node: NodeProto) -> str:
     versions = [s.since_version for s in known if s.name == node.op_type]
     if versions:
         return f"opset {min(versions)} has it"
-    return did_you_mean(op_name(node), OPS) or "`mlftool ops` lists the operators that there are"
+    return _near(node) or f"`mlftool ops` lists the operators that there are; {CUT}"
+
+
+def _near(node: NodeProto) -> str:
+    """The operator that was meant, whatever its domain, which is most of a name's letters."""
+    return did_you_mean(node.op_type, [name.rpartition(".")[2] for name in OPS])
 
 
 def _is_others(name: str) -> bool:

@@ -21,6 +21,7 @@ from mlftool.ir import dtype
 from mlftool.ir.graph import Graph, Node, TensorType
 from mlftool.onnx_rules.protos import attributes, op_name
 from mlftool.onnx_rules.scope import (
+    EXTENTS,
     KEEP,
     Next,
     Outcome,
@@ -94,7 +95,7 @@ def _scan(c: Control) -> Work[Outcome]:
         return Refuse("MLF0303", f"scans {sequences} of {len(c.inputs)} inputs")
     states = [c.type(n) for n in c.inputs[:count]]
     if any(any(c.scope.symbols_of(n)) for n in c.inputs[count:]):
-        return Refuse("MLF0302", "scans a tensor whose extents are known only at run time")
+        return Refuse("MLF0302", "scans a tensor whose extents are known only at run time", EXTENTS)
     boxes = [c.scope.symbols_of(n) for n in c.inputs[:count]]
     axes = list(c.attrs.get("scan_input_axes", [0] * sequences))
     ranks = [len(c.type(n).shape) for n in c.inputs[count:]]

@@ -18,7 +18,7 @@ from mlftool.ir import dtype
 from mlftool.ir.dtype import DType
 from mlftool.ir.graph import Node, TensorType
 from mlftool.onnx_rules.protos import attributes
-from mlftool.onnx_rules.scope import Next, Outcome, Refuse, Rule, Scope, Symbols
+from mlftool.onnx_rules.scope import EXTENTS, Next, Outcome, Refuse, Rule, Scope, Symbols
 
 
 def as_it_is(scope: Scope, node: NodeProto) -> Outcome:
@@ -210,5 +210,5 @@ Maker = Callable[[Scope, NodeProto, Mapping[str, Any]], Made | None]
 def static_input(scope: Scope, node: NodeProto) -> TensorType:
     """The first input's type. Raises Refuse if it has extents known only at run time."""
     if scope.symbols_of(node.input[0]):
-        raise Refuse("MLF0302", "of a tensor whose extents are known only at run time")
+        raise Refuse("MLF0302", "of a tensor whose extents are known only at run time", EXTENTS)
     return scope.types[node.input[0]]

@@ -130,6 +130,8 @@ class Refuse(Exception):  # noqa: N818
         self.code, self.text, self.help = code, text, help
 
 
+CUT = "cut the model there with onnx.utils.extract_model and compute the rest in the application"
+EXTENTS = f"where inputs decide them: --input-shape x:1,3,32 or --input-value x:5; else {CUT}"
 CONSTANT = "if an input's value decides it, make that a constant: --input-value NAME:VALUE"
 KEEP = Keep()
 Outcome = Next | Keep | Refuse | Replace

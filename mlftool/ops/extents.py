@@ -19,7 +19,7 @@ from mlftool.ir import dtype
 from mlftool.ir.graph import Node, View
 from mlftool.onnx_rules.boxes import Made, counted, filled, keep_shape, static_input
 from mlftool.onnx_rules.protos import attributes
-from mlftool.onnx_rules.scope import KEEP, Outcome, Refuse, Scope
+from mlftool.onnx_rules.scope import EXTENTS, KEEP, Outcome, Refuse, Scope
 from mlftool.onnx_rules.shaping import Element, exactly
 from mlftool.ops import folded
 from mlftool.ops.base import Kernel, Operand, Trait, UnsupportedError, old, op
@@ -67,7 +67,7 @@ def _compressed(scope: Scope, node: NodeProto, attrs: Mapping[str, Any]) -> Made
     x, condition = scope.types[node.input[0]], filled(scope, node, 1, False)
     if "axis" not in attrs:
         if scope.symbols_of(node.input[0]):
-            raise Refuse("MLF0302", "of a flat tensor whose extents are known only at run time")
+            raise Refuse("MLF0302", "of a flat tensor of extents known only at run time", EXTENTS)
         return Made({0: (x.dtype, (min(x.elements, condition.elements),), 0)})
     axis = attrs["axis"] % len(x.shape)
     symbols = scope.symbols_of(node.input[0])

@@ -1,0 +1,44 @@
+"""What a refusal of a model that no option mends says to do."""
+
+from __future__ import annotations
+
+import onnx
+import pytest
+from onnx import parser
+
+from mlftool.compile import ModuleSpec, compile_module
+from mlftool.errors import MlfError
+
+CUT = "onnx.utils.extract_model"
+HEAD = '<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1, "com.microsoft.nchwc" : 1]>'
+MODELS = {
+    "run_time": (f"""{HEAD} g (float[3, 2] x) => (float y) {{
+        n = NonZero (x)
+        f = Cast <to = 1> (n)
+        y = Det (f)
+    }}""", ("--input-shape", CUT)),
+    "ranks": (f"""{HEAD} g (bool c, float[3, 2] x) => (float y) {{
+        y = If (c) <
+            then_branch = a () => (float p) {{ p = Identity (x) }},
+            else_branch = b () => (float q) {{ q = ReduceSum <keepdims = 0> (x) }}
+        >
+    }}""", ("--input-value", CUT)),
+    "unknown": (f"""{HEAD} g (int32[4] x) => (uint32[4] y) {{
+        y = com.microsoft.MurmurHash3 (x)
+    }}""", (CUT,)),
+    "optimised": (f"""{HEAD} g (float[1, 8, 4, 4] x, float[8, 8, 1, 1] w) => (float y) {{
+        y = com.microsoft.nchwc.Conv (x, w)
+    }}""", ("ORT_ENABLE_EXTENDED",)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_remedy_is_named(name: str) -> None:
+    text, words = MODELS[name]
+    model: onnx.ModelProto = parser.parse_model(text)
+    with pytest.raises(MlfError) as raised:
+        compile_module(ModuleSpec(model))
+    (problem,) = raised.value.problems
+    assert raised.value.exit_code == 2
+    assert all(word in problem.help for word in words), problem.help
+    assert "QGemm" not in problem.help  # near only by its domain
