@@ -313,7 +313,7 @@ def _memory(manifest: Manifest, bundle: Bundle, name: str, executor: str) -> Mem
 def _check_vectors(manifest: Manifest, entry: Entry, bundle: Bundle) -> None:
     """Raises MlfError with all reasons why test vectors cannot be those of their model."""
     from mlftool.runtime.interface import read_interface
-    from mlftool.runtime.vectors import LABELS, check_labels, load_vectors, samples_of
+    from mlftool.runtime.vectors import labels_of, load_vectors, samples_of
 
     problems: list[Problem] = []
     for model in (manifest.models[name] for name in entry.models):
@@ -324,8 +324,7 @@ def _check_vectors(manifest: Manifest, entry: Entry, bundle: Bundle) -> None:
         try:
             arrays = load_vectors(file)
             samples = samples_of(arrays, interface.inputs + interface.results, str(file))
-            if LABELS in arrays:
-                check_labels(arrays[LABELS], len(samples), str(file))
+            labels_of(arrays, interface, len(samples), str(file))
         except MlfError as error:
             problems += error.problems
     if problems:

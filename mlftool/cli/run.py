@@ -127,14 +127,13 @@ def _run(args: argparse.Namespace) -> int:
         terminal_of(args).show([warning])
     arrays = _arrays(args, interface)
     samples = vectors.samples_of(arrays, interface.inputs, str(args.inputs))
-    expected, labels = None, arrays.get(vectors.LABELS)
+    expected, labels = None, vectors.labels_of(arrays, interface, len(samples), str(args.inputs))
     if args.expect:
         given = vectors.load_vectors(args.expect, interface.results)
         expected = vectors.samples_of(given, interface.results, str(args.expect))
-        labels = given.get(vectors.LABELS, labels)
         _check_count(len(expected), len(samples), str(args.expect))
-    if labels is not None:
-        vectors.check_labels(labels, len(samples), str(args.inputs))
+        theirs = vectors.labels_of(given, interface, len(samples), str(args.expect))
+        labels = labels if theirs is None else theirs
 
     layers: tuple[LayerTime, ...] = ()
     if args.driven:
@@ -151,8 +150,9 @@ def _run(args: argparse.Namespace) -> int:
     if expected is not None:
         comparison = compare.compare(result.outputs, expected, args.absolute, args.relative)
     if labels is not None:
-        first = interface.results[0].name
-        accuracy = compare.accuracy([o[first] for o in result.outputs], labels)
+        scores = vectors.scored(interface.results)
+        assert scores is not None
+        accuracy = compare.accuracy([o[scores.name] for o in result.outputs], labels)
     data = execute.report(interface, place, result, sizes, comparison, accuracy)
     if layers:
         data["layers"] = [dataclasses.asdict(layer) for layer in layers]

@@ -11,6 +11,7 @@ import numpy as np
 from mlftool.errors import MlfError, Problem
 from mlftool.ir.graph import Array
 from mlftool.quantize.samples import Samples
+from mlftool.runtime import vectors
 
 Outputs = Mapping[str, Array]  # [samples, ...] of each output
 
@@ -50,22 +51,22 @@ def metric_for(
     if name in ("top1", "auc") and samples.labels is None:
         text = f"metric {name} needs an array 'labels' of integers, one for each sample"
         raise MlfError(Problem("MLF0601", text, file, help="or use --metric agreement"))
-    if name == "auc" and samples.labels is not None and set(np.unique(samples.labels)) != {0, 1}:
-        text = "metric auc needs labels 0 and 1, and both of them"
-        raise MlfError(Problem("MLF0602", text, file, path="labels"))
     return name
 
 
-def check_classes(metric: str, samples: Samples, file: str, shape: tuple[int, ...]) -> None:
-    """Raises MlfError for labels that no score of an output of the shape is for."""
-    if metric != "top1" or samples.labels is None:
+def check_labels(
+    metric: str, given: Samples, judged: Samples, file: str, shape: tuple[int, ...]
+) -> None:
+    """Raises MlfError for labels in `given` that no score of an output of the shape is for, and if
+    the metric says nothing of those of `judged`, which are some of them or all."""
+    if given.labels is None or judged.labels is None:
         return
-    classes = math.prod(shape)
-    bad = samples.labels[(samples.labels < 0) | (samples.labels >= classes)]
-    if bad.size:
-        text = f"got {bad[0]}, expected 0 to {classes - 1}, the places of the largest score"
-        help = "labels that count from 1 are one too large" if bad.min() == classes else ""
-        raise MlfError(Problem("MLF0602", text, file, path="labels", help=help))
+    if metric == "top1":
+        vectors.check_classes(given.labels, math.prod(shape), file)
+    needed = {0, 1}
+    if metric == "auc" and not set(given.labels) <= needed == set(judged.labels):
+        text = "metric auc needs labels 0 and 1, and both of them"
+        raise MlfError(Problem("MLF0602", text, file, path="labels"))
 
 
 def has_classes(shape: tuple[int, ...]) -> bool:

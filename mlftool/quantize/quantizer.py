@@ -16,7 +16,7 @@ from mlftool.quantize.metrics import (
     DROP,
     Goal,
     changed_classes,
-    check_classes,
+    check_labels,
     has_classes,
     largest_error,
     metric_for,
@@ -112,30 +112,31 @@ def quantized(
     `arrays` do not calibrate but judge. Raises MlfError for data that do not fit, and for accuracy
     that cannot be reached, of which it says what can be."""
     plain = prepared(model, request.file, request.shapes)
-    samples = samples_of(arrays, plain, request.data_file)
+    given = samples_of(arrays, plain, request.data_file)
     if test:
-        samples, judged = samples.part(request.samples), samples_of(test[0], plain, test[1])
+        file, judges = test[1], samples_of(test[0], plain, test[1])
+        samples, judged = given.part(request.samples), judges
     else:
-        samples, judged = samples.parted(request.samples)
+        file, judges = request.data_file, given
+        samples, judged = given.parted(request.samples)
     net = network(plain, request.file)
     _check_finite(Studio(net, samples), request.data_file)
     first = float_outputs(plain)[0].type.tensor_type.shape
     shape = tuple(d.dim_value for d in first.dim)
-    file = test[1] if test else request.data_file
-    metric = metric_for(request.metric, judged, file, shape)
-    check_classes(metric, judged, file, shape)
+    metric = metric_for(request.metric, judges, file, shape)
+    check_labels(metric, judges, judged, file, shape)
     best = improved(net, samples)
     studio, others = Studio(best.net, samples), Studio(best.net, judged)
     reference = others.run(None, others.outputs)
     before = value_of(metric, reference, reference, judged)
-    goal = _goal(metric, request.enough, before)
+    goal, wish = _goals(metric, request.enough, before)
 
     def judge(plan: Plan) -> float:
         made = others.run(plan, others.outputs)
         return value_of(metric, made, reference, judged)
 
     device = Device(best.net, request.target, request.optimize)
-    found = search(studio, best.plan, Prices(device, best.plan), judge, goal, request.flash)
+    found = search(studio, best.plan, Prices(device, best.plan), judge, goal, request.flash, wish)
     if not found.fits:
         raise _out_of_reach(request, goal, found, before)
     found = _polished(studio, found, judge)
@@ -186,10 +187,13 @@ def _polished(studio: Studio, found: Found, judge: Callable[[Plan], float]) -> F
     return found
 
 
-def _goal(metric: str, enough: float | None, before: float) -> Goal | None:
+def _goals(metric: str, enough: float | None, before: float) -> tuple[Goal | None, Goal | None]:
+    """What has to be reached, and what is wished for where little more reaches it."""
     if enough is not None:
-        return Goal(metric, enough)
-    return Goal(metric, before - DROP) if metric in ("top1", "agreement", "auc") else None
+        return Goal(metric, enough), None
+    if metric not in ("top1", "agreement", "auc"):
+        return None, None
+    return Goal(metric, before - DROP), Goal(metric, before)
 
 
 def _layers(
@@ -215,14 +219,14 @@ def _out_of_reach(request: Request, goal: Goal | None, found: Found, before: flo
     asked += [f"{request.flash:,} bytes of flash"] if request.flash is not None else []
     text = f"cannot be reached: {' in '.join(asked)}"
     if not holds:
-        least = min(found.curve, key=lambda p: p.cost.flash)
+        least = min(found.curve, key=lambda p: (p.cost.flash, p.cost.instructions))
         text += f"; the smallest is {_point(goal.metric if goal else 'sqnr', least)}"
     elif goal:
-        best = max(holds, key=lambda p: goal.merit(p.accuracy))
+        best = max(holds, key=lambda p: (goal.merit(p.accuracy), -p.cost.instructions))
         text += f"; {_point(goal.metric, best)} can"
     met = [p for p in found.curve if goal is None or goal.met(p.accuracy)]
     if holds and met and request.flash is not None:
-        least = min(met, key=lambda p: p.cost.flash)
+        least = min(met, key=lambda p: (p.cost.flash, p.cost.instructions))
         metric = goal.metric if goal else "sqnr"
         text += f"; what is asked for needs more flash: {_point(metric, least)}"
     if goal:

@@ -2,11 +2,13 @@
 
 From int8, weights of the layers that mind least go to four bits until the flash budget holds; then,
 while the accuracy is missed, the layers that gain most for their cost get 16-bit activations or
-stay in float; what turns out not to be needed is taken back.
+stay in float; what turns out not to be needed is taken back. In the same way a little more is paid
+for the float model's accuracy, if that is wished for.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -16,6 +18,7 @@ from mlftool.quantize.metrics import Goal, sqnr
 from mlftool.quantize.plan import Plan, Precision
 from mlftool.quantize.studio import Studio
 
+LITTLE = 0.2  # of the instructions, for what is only wished for
 UPGRADES = (Precision.INT16, Precision.FLOAT)  # of equal gains the first
 
 
@@ -51,6 +54,7 @@ class _Search:
     judge: Callable[[Plan], float]
     goal: Goal | None
     flash: int | None
+    instructions: float = math.inf  # that a plan may take
 
     def __post_init__(self) -> None:
         self.curve: list[Point] = []
@@ -65,7 +69,8 @@ class _Search:
         return made
 
     def holds(self, cost: Cost) -> bool:
-        return self.flash is None or cost.flash <= self.flash
+        small = self.flash is None or cost.flash <= self.flash
+        return small and cost.instructions <= self.instructions
 
     def met(self, point: Point) -> bool:
         return self.goal is None or self.goal.met(point.accuracy)
@@ -78,8 +83,10 @@ def search(
     judge: Callable[[Plan], float],
     goal: Goal | None,
     flash: int | None,
+    wish: Goal | None = None,
 ) -> Found:
-    """`judge` gives the accuracy of a plan on what judges; `studio` has what calibrates."""
+    """`judge` gives the accuracy of a plan on what judges; `studio` has what calibrates. `wish` is
+    reached where that takes LITTLE more than `goal` does."""
     s = _Search(studio, studio.judged(None), prices, judge, goal, flash)
     for precision in (Precision.FLOAT, Precision.INT16, Precision.INT4):
         s.point(f"all {precision}", plan.uniform(precision))
@@ -88,7 +95,21 @@ def search(
         plan, last = _shrink(s, plan, last)
     if not s.met(last):
         plan, last = _refine(s, plan, last)
-    return Found(plan, last, s.holds(last.cost) and s.met(last), s.why, tuple(s.curve))
+    fits = s.holds(last.cost) and s.met(last)
+    if fits and wish and not wish.met(last.accuracy):
+        plan, last = _wished(s, plan, last, wish)
+    return Found(plan, last, fits, s.why, tuple(s.curve))
+
+
+def _wished(s: _Search, plan: Plan, last: Point, wish: Goal) -> tuple[Plan, Point]:
+    """The plan that a little more makes as good as is wished for, or the same plan again."""
+    s.goal, s.instructions = wish, last.cost.instructions * (1 + LITTLE)
+    known = dict(s.why)
+    better, made = _refine(s, plan, last)
+    if s.met(made):
+        return better, made
+    s.why = known
+    return plan, last
 
 
 def _shrink(s: _Search, plan: Plan, last: Point) -> tuple[Plan, Point]:

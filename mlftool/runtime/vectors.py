@@ -178,8 +178,38 @@ def _sample(array: Array, tensor: Tensor, index: int) -> Array:
     return np.asarray(sample, dtype=tensor.dtype, order="C")
 
 
+def scored(results: Sequence[Tensor]) -> Tensor | None:
+    """The result that has a score for each class: the first of several elements, if there is one.
+    Others, such as the label that a model names itself, have no class."""
+    return next((t for t in results if math.prod(t.shape) > 1), None)
+
+
+def labels_of(
+    arrays: Mapping[str, Array], interface: Interface, samples: int, file: str
+) -> Array | None:
+    """The class of each sample; None if the file tells none, or no result has a score for each.
+    Raises MlfError."""
+    tensors = (*interface.inputs, *interface.results)
+    scores = scored(interface.results)
+    if LABELS not in arrays or any(t.name == LABELS for t in tensors) or scores is None:
+        return None
+    labels = arrays[LABELS]
+    check_labels(labels, samples, file)
+    check_classes(labels, math.prod(scores.shape), file)
+    return labels
+
+
 def check_labels(labels: Array, samples: int, file: str) -> None:
     """Raises MlfError unless `labels` holds one class index per sample."""
     if labels.dtype.kind not in "iu" or labels.shape != (samples,):
         text = f"got {labels.dtype} {list(labels.shape)}, expected integers [{samples}]"
         raise MlfError(Problem("MLF0602", text, file, path=LABELS))
+
+
+def check_classes(labels: Array, classes: int, file: str) -> None:
+    """Raises MlfError for labels [samples] that none of so many scores is for."""
+    bad = labels[(labels < 0) | (labels >= classes)]
+    if bad.size:
+        text = f"got {bad[0]}, expected 0 to {classes - 1}, the places of the largest score"
+        help = "labels that count from 1 are one too large" if bad.min() == classes else ""
+        raise MlfError(Problem("MLF0602", text, file, path=LABELS, help=help))

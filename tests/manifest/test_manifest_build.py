@@ -309,6 +309,16 @@ def test_check_looks_into_the_vectors(
     ]
 
 
+def test_labels_that_no_score_is_for_are_refused(work: Path, capsys: Captured) -> None:
+    x = np.zeros((3, 1, 4), np.float32)
+    np.savez("v.npz", x=x, y=x, labels=np.array([0, 4, 1]))
+    Path("m.yaml").write_text(
+        MANIFEST.replace("small.onnx}", "small.onnx, test: {vectors: v.npz}}")
+    )
+    assert main(["check", "m.yaml"]) == 2
+    assert "v.npz: error[MLF0602]: labels: got 4, expected 0 to 3" in capsys.readouterr().err
+
+
 def test_check_over_budget_is_a_failed_check(work: Path, capsys: Captured) -> None:
     Path("m.yaml").write_text(MANIFEST.replace("ram: 64KiB", "ram: 1B"))
     assert main(["check", "m.yaml"]) == 1

@@ -142,6 +142,17 @@ def test_data_that_do_not_fit_are_refused_in_a_line(
     assert not (tmp_path / "out.onnx").exists()
 
 
+@pytest.mark.parametrize("place", [0, 11, 23])
+@pytest.mark.parametrize("metric", ["top1", "auc"])
+def test_labels_of_samples_that_calibrate_are_looked_at_too(
+    quantise: Run, capsys: pytest.CaptureFixture[str], place: int, metric: str
+) -> None:
+    labels = np.arange(24) % 2
+    labels[place] = 9
+    assert quantise(mobile(), {"x": samples(), "labels": labels}, "--metric", metric) == 2
+    assert "error[MLF0602]: labels: " in capsys.readouterr().err
+
+
 def test_expected_outputs_of_another_shape_are_refused(
     quantise: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -13,9 +13,16 @@ from mlftool.compile import compile_modules
 from mlftool.errors import MlfError
 from mlftool.mlf.interface import Interface
 from mlftool.module import ModuleSpec
-from mlftool.quantize.plan import Precision
+from mlftool.quantize.device import Device, Prices
+from mlftool.quantize.improve import plainest, ranges_of
+from mlftool.quantize.metrics import Goal
+from mlftool.quantize.network import network
+from mlftool.quantize.plan import Plan, Precision
+from mlftool.quantize.prepare import prepared
 from mlftool.quantize.quantizer import Quantized, Request, quantized
-from mlftool.quantize.samples import Samples
+from mlftool.quantize.samples import Samples, samples_of
+from mlftool.quantize.search import LITTLE, search
+from mlftool.quantize.studio import Studio
 from mlftool.runtime.boards import BOARDS
 from mlftool.runtime.execute import Place, execute
 from mlftool.runtime.host import load_host
@@ -54,6 +61,36 @@ def test_accuracy_takes_the_layers_that_gain_most_to_more_bits() -> None:
     assert 1 <= len(wide) < len(better.layers)
     every = next(p for p in better.found.curve if p.what == "all float")
     assert whole.cost.instructions < better.cost.instructions < every.cost.instructions
+
+
+@pytest.mark.parametrize(
+    ("helps", "wish", "wide"),
+    [
+        (Precision.INT16, 1.0, 1),  # one layer is enough
+        (Precision.INT16, None, 0),
+        (Precision.INT4, 1.0, 0),  # no plan that is tried
+        (Precision.FLOAT, 1.0, 0),  # it costs more than a little
+    ],
+)
+def test_a_wish_costs_little(helps: Precision, wish: float | None, wide: int) -> None:
+    """`helps` is what makes a plan as good as the float model; the goal is met without."""
+    plain = prepared(residual(), "net")
+    net = network(plain, "net")
+    studio = Studio(net, samples_of({"x": samples()}, plain, "data"))
+    plan = plainest(net, ranges_of(studio))
+    prices = Prices(Device(net, "cortex-m4", "speed"), plan)
+
+    def judge(plan: Plan) -> float:
+        return 1.0 if helps in plan.precisions.values() else 0.998
+
+    wished = None if wish is None else Goal("top1", wish)
+    found = search(studio, plan, prices, judge, Goal("top1", 0.997), None, wished)
+    assert found.fits
+    kinds = list(found.plan.precisions.values())
+    assert kinds.count(Precision.INT8) == len(kinds) - wide
+    assert len(found.why) == wide
+    cheapest = next(p for p in found.curve if p.what == "all int8").cost.instructions
+    assert found.chosen.cost.instructions <= (1 + LITTLE) * cheapest
 
 
 def test_all_that_can_be_had_is_said() -> None:

@@ -185,6 +185,18 @@ def test_labels_give_accuracy(work: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "elements" not in report
 
 
+@pytest.mark.parametrize("file", ["v.npz", "w.npz"])
+def test_labels_that_no_score_is_for_are_refused(
+    work: Path, capsys: pytest.CaptureFixture[str], file: str
+) -> None:
+    """In whichever file they are."""
+    np.savez(work / "w.npz", **vectors())
+    np.savez(work / file, **vectors(), labels=np.array([0, 99, 1]))
+    code, said = fails("run toy.tar --inputs v.npz --expect w.npz", capsys)
+    assert code == 2
+    assert f"{file}: error[MLF0602]: labels: got 99, expected 0 to " in said
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [

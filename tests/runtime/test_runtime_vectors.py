@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import zipfile
 from pathlib import Path
 
@@ -10,8 +11,9 @@ import pytest
 from runtime_archives import HOSTILE, toy, vectors
 
 from mlftool.errors import MlfError
+from mlftool.mlf.interface import Interface, Tensor
 from mlftool.runtime.interface import read_interface
-from mlftool.runtime.vectors import check_labels, load_vectors, samples_of, save_npz
+from mlftool.runtime.vectors import check_labels, labels_of, load_vectors, samples_of, save_npz
 
 INPUTS = read_interface(toy()).inputs
 
@@ -89,6 +91,41 @@ def test_labels_are_one_integer_per_sample(array: np.ndarray) -> None:
     check_labels(np.zeros(3, np.uint8), 3, "v.npz")
     with pytest.raises(MlfError, match="labels"):
         check_labels(array, 3, "v.npz")
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes", "text"),
+    [
+        ([0, 2, 1], 3, ""),
+        ([0, 3, 1], 3, "got 3, expected 0 to 2"),
+        ([1, 2, 3], 3, "labels that count from 1 are one too large"),
+        ([0, -1, 1], 3, "got -1, expected 0 to 2"),
+        ([0, 7, 1], 1, ""),  # of a single score, no element is the largest: there is no accuracy
+    ],
+)
+def test_labels_name_an_element_of_the_scores(labels: list[int], classes: int, text: str) -> None:
+    """The first result of several elements: what a model names itself, and extents, are others."""
+    results = (_tensor("label", (1,), np.int64), _tensor("scores", (1, classes), np.float32))
+    interface = Interface("m", "host", (), results, 0, 0)
+    given = {"labels": np.array(labels)}
+    if not text:
+        found = labels_of(given, interface, 3, "v.npz")
+        assert (found is None) == (classes == 1)
+        return
+    with pytest.raises(MlfError, match=r"MLF0602.*labels") as error:
+        labels_of(given, interface, 3, "v.npz")
+    assert text in str(error.value) + error.value.problems[0].help
+
+
+def test_a_tensor_may_be_called_labels() -> None:
+    """Then the file has no classes."""
+    inputs = (_tensor("labels", (4,), np.float32),)
+    interface = Interface("m", "host", inputs, (_tensor("y", (3,), np.float32),), 0, 0)
+    assert labels_of({"labels": np.zeros((2, 4))}, interface, 2, "v.npz") is None
+
+
+def _tensor(name: str, shape: tuple[int, ...], dtype: type) -> Tensor:
+    return Tensor(name, name, np.dtype(dtype), shape, np.dtype(dtype).itemsize * math.prod(shape))
 
 
 def damaged_files(folder: Path) -> dict[str, Path]:
