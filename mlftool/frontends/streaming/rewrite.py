@@ -27,6 +27,9 @@ def streamed(graph: Graph, words: Sequence[str], model: Source, file: str) -> Gr
         text = f"got '{wrong[0]}', expected axis=A or step=N"
         raise MlfError(Problem("MLF0400", text, file, path="stream"))
     given = dict(word.split("=", 1) for word in words)
+    if len(given) < len(words):
+        text = f"got {', '.join(words)}; expected each of axis and step once"
+        raise MlfError(Problem("MLF0400", text, file, path="stream"))
     step = int(given.get("step", 1))
     axes = _axes(graph, given.get("axis", ""), model, file)
     s = Stream(graph, consts=dict(graph.consts))

@@ -337,6 +337,7 @@ def test_every_reason_is_listed() -> None:
         (("axis=tine",), "did you mean 'time'"),
         (("axis=7",), "no input has an axis '7'"),
         (("step=2",), "axis is missing"),
+        (("axis=2", "axis=1"), "got axis=2, axis=1; expected each of axis and step once"),
         (("axis=2", "step=64"), "step 64 of the 64 elements of 'x'; expected 1 to 63"),
         (("axis=0",), "has one element; expected an axis of time"),
     ],
