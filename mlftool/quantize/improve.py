@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,6 +19,10 @@ from mlftool.quantize.weights import adaptive, corrected, nearest
 
 MOST_CHOICES = 80  # tensors whose ranges are chosen one by one
 MOST_LAYERS = 80  # layers whose rounding and bias are judged one by one
+ROOMY = "+ 10 %"
+MOST_LOSS = 1.0  # dB that room for what was not seen may cost
+NARROWER = 0.05  # dB that a narrower range of one tensor has to gain
+FOLDS = 4  # parts of the samples, each judged with ranges of the others
 
 
 @dataclass(frozen=True)
@@ -41,36 +45,64 @@ class Improved:
     ways: Mapping[str, str]  # group -> how its range was chosen
 
 
+Candidates = Mapping[str, Mapping[str, Range]]  # group -> way -> range
+
+
+@dataclass(frozen=True)
+class _Fold:
+    """Some of the samples that calibrate, and ranges by all the others."""
+
+    studio: Studio
+    found: Candidates
+
+
 class _Course:
-    """Where the steps are: the best plan so far."""
+    """Where the steps are: the best plan so far.
+
+    What a plan is worth is measured on samples that its ranges were not taken from, part by part:
+    on those that they were taken from nothing is ever cut off, and too little room costs nothing.
+    """
 
     def __init__(self, net: Network, samples: Samples) -> None:
         self.samples = samples
         self.steps: list[Step] = []
+        self.ways = dict.fromkeys(net.groups, "minmax")
         self.move(net)
         self.plan = plainest(net, self.found)
-        self.sqnr = self.measured(self.plan)
-        self.ways = dict.fromkeys(net.groups, "minmax")
+        self.sqnr = self.measured(self.plan, self.ways)
 
     def move(self, net: Network) -> None:
         """To a network of other weights."""
         self.net, self.studio = net, Studio(net, self.samples)
-        self.wanted = self.studio.judged(None)
-        self.found = ranges_of(self.studio)
+        self.found, self.folds = _candidates(self.studio)
+        self.wanted = _joined([f.studio.judged(None) for f in self.folds])
 
-    def measured(self, plan: Plan) -> float:
-        return sqnr(self.studio.judged(plan), self.wanted)
+    def measured(self, plan: Plan, ways: Mapping[str, str]) -> float:
+        made = []
+        for fold in self.folds:
+            ranges = {group: fold.found[group][way] for group, way in ways.items()}
+            made.append(fold.studio.judged(replace(plan, ranges=ranges)))
+        return sqnr(_joined(made), self.wanted)
 
-    def offer(self, plan: Plan) -> bool:
-        """Takes a plan if it is better."""
-        value = self.measured(plan)
-        if value <= self.sqnr:
+    def offer(self, plan: Plan, ways: Mapping[str, str] | None = None, gain: float = 0.0) -> bool:
+        """Takes a plan if it gains more than so many dB; of `ways` its ranges are."""
+        ways = self.ways if ways is None else ways
+        value = self.measured(plan, ways)
+        if value <= self.sqnr + gain:
             return False
-        self.plan, self.sqnr = plan, value
+        self.plan, self.ways, self.sqnr = plan, dict(ways), value
         return True
+
+    def offer_ways(self, ways: Mapping[str, str], gain: float = 0.0) -> bool:
+        ranges = {group: self.found[group][way] for group, way in ways.items()}
+        return self.offer(replace(self.plan, ranges=ranges), ways, gain)
 
     def note(self, name: str, detail: str, before: float) -> None:
         self.steps.append(Step(name, detail, self.sqnr, self.sqnr > before))
+
+
+def _joined(parts: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
+    return {name: np.concatenate([p[name] for p in parts]) for name in parts[0]}
 
 
 def plainest(net: Network, found: Mapping[str, Mapping[str, Range]]) -> Plan:
@@ -82,15 +114,32 @@ def plainest(net: Network, found: Mapping[str, Mapping[str, Range]]) -> Plan:
 
 def ranges_of(studio: Studio) -> dict[str, dict[str, Range]]:
     """Candidates for each group's range, from all tensors of the group."""
+    return {group: candidates(_values(studio, group)) for group in studio.net.groups}
+
+
+def _candidates(studio: Studio) -> tuple[Candidates, tuple[_Fold, ...]]:
+    """The same, and for each part of the samples those of the others."""
+    count = len(studio.samples)
+    parts = [np.arange(k, count, FOLDS) for k in range(min(FOLDS, count))]
+    others = [np.setdiff1d(np.arange(count), p) if count > 1 else p for p in parts]
+    every: dict[str, dict[str, Range]] = {}
+    by_part: list[dict[str, dict[str, Range]]] = [{} for _ in parts]
+    for group in studio.net.groups:
+        values = _values(studio, group)
+        every[group] = candidates(values)
+        for found, chosen in zip(by_part, others, strict=True):
+            found[group] = candidates(values[chosen])
+    folds = [_Fold(studio.part(p), f) for p, f in zip(parts, by_part, strict=True)]
+    return every, tuple(folds)
+
+
+def _values(studio: Studio, group: str) -> Array:
+    """[samples, values] of all tensors of a group in the float model."""
     net = studio.net
-    found = {}
-    for group in net.groups:
-        names = [n for n in net.group if net.group[n] == group]
-        given = [studio.samples.inputs[n] for n in names if n in net.model_inputs]
-        made = studio.run(None, [n for n in names if n not in net.model_inputs])
-        values = [a.reshape(-1) for a in (*given, *made.values())]
-        found[group] = candidates(np.concatenate(values))
-    return found
+    names = [n for n in net.group if net.group[n] == group]
+    given = [studio.samples.inputs[n] for n in names if n in net.model_inputs]
+    made = studio.run(None, [n for n in names if n not in net.model_inputs])
+    return np.concatenate([a.reshape(len(a), -1) for a in (*given, *made.values())], axis=1)
 
 
 def improved(net: Network, samples: Samples) -> Improved:
@@ -114,7 +163,8 @@ def _equalise(course: _Course) -> None:
     for strength in STRENGTHS:
         course.move(equalised(start[0], read, strength))
         plan = plainest(course.net, course.found)
-        best = max(best, (course.measured(plan), course.net, plan), key=lambda b: b[0])
+        value = course.measured(plan, course.ways)
+        best = max(best, (value, course.net, plan), key=lambda b: b[0])
     if course.net is not best[1]:
         course.move(best[1])
     course.sqnr, _, course.plan = best
@@ -124,18 +174,20 @@ def _equalise(course: _Course) -> None:
 
 
 def _choose_ranges(course: _Course) -> None:
+    """From ranges with room: a narrower one has to gain, since other samples may be larger still
+    than those of a part are beside the other parts."""
     before = course.sqnr
-    for way in WAYS[1:]:
-        if course.offer(replace(course.plan, ranges=by_way(course.found, way))):
-            course.ways = dict.fromkeys(course.net.groups, way)
-    groups = course.net.groups if len(course.net.groups) <= MOST_CHOICES else ()
-    for group in groups:
+    every = course.net.groups
+    roomy = course.offer_ways(dict.fromkeys(every, ROOMY), -MOST_LOSS)
+    for way in WAYS:
+        course.offer_ways(dict.fromkeys(every, way), MOST_LOSS if roomy else 0.0)
+    for group in every if len(every) <= MOST_CHOICES else ():
         for way in WAYS:
-            limits = course.found[group][way]
-            if limits == course.plan.ranges[group]:
-                continue
-            if course.offer(course.plan.with_range(group, limits)):
-                course.ways[group] = way
+            low, high = course.found[group][way]
+            least, most = course.plan.ranges[group]
+            if (low, high) != (least, most):
+                gain = NARROWER if high - low < most - least else 0.0
+                course.offer_ways({**course.ways, group: way}, gain)
     counts = {w: list(course.ways.values()).count(w) for w in WAYS}
     detail = ", ".join(f"{n} by {w}" for w, n in counts.items() if n)
     course.note("calibration", detail, before)

@@ -14,6 +14,7 @@ from mlftool.quantize.network import Layer, Network
 
 LIMITS = {4: 7, 8: 127}  # of symmetric weights
 SMALLEST = 2.0**-60  # range that is told from zero: its unit keeps accumulators' units ordinary
+WIDER = 2  # times what was seen: what 16 bits hold, of which one is to spare for other samples
 Range = tuple[float, float]
 
 
@@ -76,7 +77,7 @@ class Weights:
 
 @dataclass(frozen=True)
 class Plan:
-    """`ranges` are those of 8 bits, by group; in 16 bits all of `seen` is kept. `weights` are by
+    """`ranges` are those of 8 bits, by group; 16 bits hold WIDER times `seen`. `weights` are by
     layer and bits."""
 
     precisions: Mapping[str, Precision]
@@ -129,7 +130,10 @@ class Resolved:
         bits = self.bits[group]
         if not bits:
             return None
-        return scale_of((self.plan.seen if bits == 16 else self.plan.ranges)[group], bits)
+        if bits == 16:
+            low, high = self.plan.seen[group]
+            return scale_of((WIDER * low, WIDER * high), bits)
+        return scale_of(self.plan.ranges[group], bits)
 
     def read(self, layer: Layer) -> Scale | None:
         """What a layer reads: of a tensor of 16 bits, the others read 8."""

@@ -3,6 +3,7 @@
 minmax       everything that was seen
 99.99 % ...  without so many of the outermost values
 least error  the range whose roundings and cuts have the least squared error
++ 10 % ...   more than was seen, for what other samples have
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ from mlftool.ir.graph import Array
 from mlftool.quantize.plan import Range, scale_of
 
 PERCENTILES = (99.99, 99.9, 99.5)
-WAYS = ("minmax", *(f"{p:g} %" for p in PERCENTILES), "least error")
+ROOM = (10, 25)  # percent
+WAYS = ("minmax", *(f"{p:g} %" for p in PERCENTILES), "least error", *(f"+ {r} %" for r in ROOM))
 _MOST = 1 << 18  # values of a tensor that are looked at
+_FEW = 1 << 15  # the same, where each candidate looks again
 _MASKING = 1e30  # what is as large stands for infinity, as paddings of maxima do; it is cut off
 
 
@@ -34,7 +37,10 @@ def candidates(values: Array) -> dict[str, Range]:
     for p in PERCENTILES:
         lo, hi = np.percentile(flat, [100 - p, p])
         found[f"{p:g} %"] = float(min(0.0, lo)), float(max(0.0, hi))
-    found["least error"] = _least_error(flat, whole)
+    few = flat if flat.size <= _FEW else np.append(flat[np.arange(_FEW) * flat.size // _FEW], ends)
+    found["least error"] = _least_error(few, whole)
+    for r in ROOM:
+        found[f"+ {r} %"] = whole[0] * (1 + r / 100), whole[1] * (1 + r / 100)
     return found
 
 

@@ -26,7 +26,7 @@ class Samples:
 
     def part(self, most: int) -> Samples:
         """At most so many of them, spread evenly."""
-        return self if len(self) <= most else self._taken(np.arange(most) * len(self) // most)
+        return self if len(self) <= most else self.taken(np.arange(most) * len(self) // most)
 
     def parted(self, most: int) -> tuple[Samples, Samples]:
         """What calibrates, at most so many and three quarters, and what judges it: the others,
@@ -39,9 +39,10 @@ class Samples:
         )
         seen = np.zeros(len(self), bool)
         seen[order[np.arange(count) * len(self) // count]] = True
-        return self._taken(np.flatnonzero(seen)), self._taken(np.flatnonzero(~seen))
+        return self.taken(np.flatnonzero(seen)), self.taken(np.flatnonzero(~seen))
 
-    def _taken(self, chosen: Array) -> Samples:
+    def taken(self, chosen: Array) -> Samples:
+        """Those at the places `chosen`."""
         return replace(
             self,
             inputs={n: a[chosen] for n, a in self.inputs.items()},

@@ -8,6 +8,7 @@ One session serves every plan. Where nothing is rounded the scale is so small th
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 
 import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, helper
@@ -34,6 +35,12 @@ class Studio:
         several = _open_batch(one)
         if len(samples) > 1 and self._agrees(several):
             self._session, self._chunk = Session(several), CHUNK
+
+    def part(self, chosen: Array) -> Studio:
+        """The same with some of the samples, by their places."""
+        other = copy(self)
+        other.samples = self.samples.taken(chosen)
+        return other
 
     def run(self, plan: Plan | None, names: Sequence[str]) -> dict[str, Array]:
         """Tensors [samples, ...] under a plan; None is the float model."""

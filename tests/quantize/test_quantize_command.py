@@ -37,6 +37,8 @@ def session(model: onnx.ModelProto) -> onnxruntime.InferenceSession:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.log_severity_level = 4
+    # Processors without VNNI add pairs of products in 16 bits, which overflow.
+    options.add_session_config_entry("session.x64quantprecision", "1")
     providers = ["CPUExecutionProvider"]
     return onnxruntime.InferenceSession(model.SerializeToString(), options, providers)
 

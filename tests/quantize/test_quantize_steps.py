@@ -18,7 +18,7 @@ from onnxruntime.quantization.shape_inference import quant_pre_process
 
 from mlftool.quantize.device import device_outputs
 from mlftool.quantize.equalise import equalised, pairs
-from mlftool.quantize.improve import improved, plainest, ranges_of
+from mlftool.quantize.improve import FOLDS, _Course, improved, plainest, ranges_of
 from mlftool.quantize.metrics import Goal, auc, sqnr
 from mlftool.quantize.network import Network, network
 from mlftool.quantize.plan import Precision, scale_of
@@ -109,8 +109,31 @@ def test_no_step_loses(make: Make) -> None:
     values = [s.sqnr for s in found.steps]
     assert values == sorted(values)
     assert values[-1] > values[0] + 1
-    studio = Studio(found.net, given)
-    assert sqnr(studio.judged(found.plan), studio.judged(None)) == pytest.approx(values[-1])
+
+
+def test_16_bits_cut_nothing_off_that_is_a_little_larger() -> None:
+    """As samples are on which a network was not trained."""
+    net, given = opened(mobile())
+    found = improved(net, given)
+    plan = found.plan.uniform(Precision.INT16)
+    values = []
+    for times in (1.0, 1.5):
+        others = samples_of({"x": times * samples(seed=5)}, net.model, "data")
+        studio = Studio(found.net, others)
+        values.append(sqnr(studio.judged(plan), studio.judged(None)))
+    assert values[1] > values[0] - 2
+
+
+def test_ranges_are_judged_on_samples_that_they_were_not_taken_from() -> None:
+    net, given = opened(mobile())
+    course = _Course(net, given)
+    assert len(course.folds) == FOLDS
+    assert sum(len(f.studio.samples) for f in course.folds) == len(given)
+    (group,) = {net.group[x] for x in net.model_inputs}
+    for fold in course.folds:
+        mine = {x.tobytes() for x in fold.studio.samples.inputs["x"]}
+        others = np.stack([x for x in given.inputs["x"] if x.tobytes() not in mine])
+        assert fold.found[group] == candidates(others)
 
 
 class _Reader(CalibrationDataReader):  # type: ignore[misc]
