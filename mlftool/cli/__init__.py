@@ -28,6 +28,7 @@ from mlftool.cli import terminal
 from mlftool.errors import BAD_INPUT, MlfError, Problem
 from mlftool.signals import never_ignored
 from mlftool.stopped import stopped
+from mlftool.width import within
 
 HELP = re.compile(r'^HELP = "(.*)"\nGROUP = "(.*)"$', re.MULTILINE)
 
@@ -288,7 +289,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 args = _parser(name if name in COMMANDS else None).parse_args(argv)
                 how = terminal.terminal_of(args)
                 args.quiet = how.quiet or how.is_document
-                with how.progress():
+                with how.progress(), within(terminal.stdout_columns()):
                     exit_code = int(args.run(args))
                 how.end()
                 return exit_code

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from mlftool.cli.options import positive
 from mlftool.cli.run import repetitions
 from mlftool.cli.subject import FILE, add_subject_options, subjects
+from mlftool.cli.terminal import said
 from mlftool.errors import MlfError, Problem
 from mlftool.files import MODEL_SUFFIXES
 
@@ -50,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     elif args.markdown:
         print(table.markdown(bench.tabled(found)))
     else:
-        print(bench.text(found))
+        said(bench.text(found))
     return 0
 
 

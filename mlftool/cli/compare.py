@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlftool.cli import subject
 from mlftool.cli.options import positive
+from mlftool.cli.terminal import said
 from mlftool.errors import CHECK_FAILED, MlfError, Problem
 from mlftool.files import MODEL_SUFFIXES
 
@@ -57,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps({"schema_version": 1, **compare.to_json(found)}, indent=2))
     else:
-        print(compare.text(found))
+        said(compare.text(found))
     fails = args.sqnr is not None or found.least is None
     return CHECK_FAILED if fails and found.first_wrong else 0
 

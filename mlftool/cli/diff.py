@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from mlftool.cli.subject import FILE, add_subject_options, subjects
 from mlftool.cli.terminal import printed
 from mlftool.errors import CHECK_FAILED, MlfError, Problem
+from mlftool.width import folded
 
 if TYPE_CHECKING:
     from mlftool.insight.diff import Difference
@@ -75,4 +76,4 @@ def _shown(args: argparse.Namespace, found: Sequence[Difference], alone: Sequenc
         return json.dumps({"schema_version": 1, **data}, indent=2)
     if args.markdown:
         return diff.markdown(found, alone)
-    return "\n\n".join([*map(diff.text, found), *alone])
+    return folded("\n\n".join([*map(diff.text, found), *alone]))

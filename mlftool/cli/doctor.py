@@ -6,6 +6,7 @@ import argparse
 import json
 from dataclasses import asdict
 
+from mlftool.cli.terminal import said
 from mlftool.errors import ENVIRONMENT
 
 HELP = "list what is installed and what to install"
@@ -25,8 +26,9 @@ def run(args: argparse.Namespace) -> int:
         rows = [asdict(f) for f in findings]
         print(json.dumps({"schema_version": 1, "ok": not missing, "findings": rows}, indent=2))
     else:
+        wide = max(len(f.name) for f in findings)
         for f in findings:
             state = "ok     " if f.ok else "missing"
             note = f.found if f.ok else f"{f.install}"
-            print(f"{state}  {f.name:<20} {note}  ({f.purpose})")
+            said(f"{state}  {f.name:<{wide}}  {note}  ({f.purpose})")
     return ENVIRONMENT if missing else 0

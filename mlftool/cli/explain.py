@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 
+from mlftool.cli.terminal import said
+
 HELP = "say what an error code means: cause, example, remedy"
 GROUP = "help"
 
@@ -25,7 +27,7 @@ def run(args: argparse.Namespace) -> int:
         found = [explain.to_json(code) for code in codes]
         print(json.dumps({"schema_version": 1, "codes": found}, indent=2))
     elif args.code is None:
-        print("\n".join(f"{code}  {text}" for code, text in CODES.items()))
+        said("\n".join(f"{code}  {text}" for code, text in CODES.items()))
     else:
-        print(explain.text(codes[0]))
+        said(explain.text(codes[0]))
     return 0

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mlftool.cli.terminal import said
 from mlftool.errors import MlfError, Problem, one_line
 
 if TYPE_CHECKING:
@@ -31,7 +32,10 @@ def run(args: argparse.Namespace) -> int:
     data = describe(archive)
     # Names in an archive are untrusted text.
     text = "\n".join(one_line(line) for line in render(archive.record, data))
-    print(json.dumps(data, indent=2, sort_keys=True) if args.json else text)
+    if args.json:
+        print(json.dumps(data, indent=2, sort_keys=True))
+    else:
+        said(text)
     return 0
 
 

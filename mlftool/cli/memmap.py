@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 from mlftool.cli.subject import FILE, add_subject_options, one_subject, subjects
+from mlftool.cli.terminal import said
 from mlftool.errors import MlfError, Problem
 
 HELP = "show who is where in the working memory, its peak, and what lowers it"
@@ -40,5 +41,5 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps({"schema_version": 1, "maps": maps}, indent=2))
     else:
         for k, one in enumerate(found):
-            print(("\n" if k else "") + memmap.text(one), flush=True)
+            said(("\n" if k else "") + memmap.text(one))
     return 0

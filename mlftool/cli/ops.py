@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlftool.cli import subject
 from mlftool.cli.options import compile_options
+from mlftool.cli.terminal import said
 from mlftool.errors import CHECK_FAILED, MlfError, Problem, did_you_mean
 from mlftool.options import OPTIONS
 from mlftool.targets import TARGETS
@@ -69,7 +70,7 @@ def _table(args: argparse.Namespace, targets: list[str]) -> int:
         listed = operators.to_json(found, targets)
         print(json.dumps({"schema_version": 1, "operators": listed}, indent=2))
     else:
-        print(table.text(operators.tabled(found, targets)))
+        said(table.text(operators.tabled(found, targets)))
     return 0
 
 
@@ -87,7 +88,7 @@ def _of_file(args: argparse.Namespace) -> int:
         data: dict[str, Any] = {"models": listed} if several else listed[0]
         print(json.dumps({"schema_version": 1, **data}, indent=2))
     else:
-        print("\n\n".join(map(operators.text, found)))
+        said("\n\n".join(map(operators.text, found)))
     return CHECK_FAILED if any(one.problems for one in found) else 0
 
 

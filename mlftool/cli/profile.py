@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 from mlftool.cli.subject import FILE, add_subject_options, subjects
+from mlftool.cli.terminal import said
 
 HELP = "show what each layer costs on a simulated board: instructions, weights, code"
 GROUP = "see"
@@ -45,5 +46,6 @@ def run(args: argparse.Namespace) -> int:
     else:
         texts = (profiles.text(p, args.markdown) for p in found)
         for k, text in enumerate(texts):
-            print(("\n" if k else "") + text, flush=True)
+            shown = ("\n" if k else "") + text
+            print(shown, flush=True) if args.markdown else said(shown)
     return 0

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlftool.cli.subject import FILE, add_subject_options, subjects
+from mlftool.cli.terminal import said
 from mlftool.errors import MlfError, Problem
 from mlftool.files import read_plain
 
@@ -42,13 +43,13 @@ def run(args: argparse.Namespace) -> int:
             )
         else:
             for k, size in enumerate(found):
-                print(("\n" if k else "") + sizes.text(size, args.depth), flush=True)
+                said(("\n" if k else "") + sizes.text(size, args.depth))
         return 0
     if args.json:
         hint = "mlftool diff --json has the differences of the sums"
         raise MlfError(Problem("MLF0405", "--against prints text; got --json", help=hint))
     pairs = _pairs(args, list(found))
-    print("\n\n".join(sizes.compared(old, new, args.depth) for old, new in pairs))
+    said("\n\n".join(sizes.compared(old, new, args.depth) for old, new in pairs))
     return 0
 
 

@@ -24,6 +24,7 @@ from mlftool.cli import formats
 from mlftool.cli.formats import FORMATS
 from mlftool.errors import ENVIRONMENT, MlfError, Problem, one_line, shown
 from mlftool.progress import Listener, heard_by
+from mlftool.width import folded
 
 SOON_S, LATER_S = 1.0, 5.0
 BEAT_S = 0.2
@@ -38,6 +39,16 @@ def printed(*lines: object) -> None:
             print(line)
         sys.stdout.write("")  # a closed one is refused even if there is nothing to say
         sys.stdout.flush()
+
+
+def said(text: str) -> None:
+    """Prints a text for people on stdout, at once. A terminal gets lines that fit it."""
+    print(folded(text), flush=True)
+
+
+def stdout_columns() -> int:
+    """Of the terminal that stdout is; 0 if it is none."""
+    return _columns(sys.stdout) if sys.stdout and sys.stdout.isatty() else 0
 
 
 def flush() -> None:

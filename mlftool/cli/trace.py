@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 from mlftool.cli.subject import FILE, add_subject_options, one_subject
+from mlftool.cli.terminal import said
 
 HELP = "show which lines of C are of which node of the model, and back"
 GROUP = "see"
@@ -33,5 +34,5 @@ def run(args: argparse.Namespace) -> int:
     elif args.csv:
         print(table.comma_separated(maps.table(found, steps)), end="")
     else:
-        print(maps.text(found, steps))
+        said(maps.text(found, steps))
     return 0

@@ -13,6 +13,7 @@ from mlftool.insight.description import Buffer, Description, Pool, described
 from mlftool.insight.subject import Subject
 from mlftool.module import Module, ModuleSpec
 from mlftool.progress import step
+from mlftool.width import columns
 
 COLUMNS = 72  # of the text's chart
 
@@ -31,14 +32,14 @@ class Way:
 @dataclass(frozen=True)
 class MemoryMap:
     """A module's plan; None for an archive that has none. `usual` is the module as it is, None
-    where the archive tells no size; `ways` is what was tried."""
+    where the archive tells no size; `ways` is what was tried and lowers it, None if nothing was."""
 
     name: str
     module: str
     target: str
     usual: Way | None
     plan: Description | None
-    ways: tuple[Way, ...] = ()
+    ways: tuple[Way, ...] | None = None
     missing: tuple[str, ...] = ()
 
 
@@ -60,7 +61,8 @@ def memory_map(subject: Subject, try_ways: bool = True) -> MemoryMap:
         missing.append(
             "what would lower it: give the model or the manifest's entry that it was made from"
         )
-    ways = tuple(_ways(subject.compiled, usual)) if subject.compiled and usual and try_ways else ()
+    known = subject.compiled if usual and try_ways else None
+    ways = tuple(_ways(known, usual)) if known and usual else None
     return MemoryMap(
         *(subject.name, interface.module, interface.target, usual, plan, ways, tuple(missing))
     )
@@ -148,7 +150,7 @@ def text(found: MemoryMap) -> str:
     if usual and found.ways:
         lines += ["", "what lowers it, tried by compiling with these options:"]
         lines += [_way_line(way, usual) for way in found.ways]
-    elif not found.missing:
+    elif found.ways is not None:
         lines += ["", "what lowers it: none of the options that were tried"]
     lines += [f"not known: {what}" for what in found.missing]
     return "\n".join(lines)
@@ -175,7 +177,8 @@ def _pool_lines(plan: Description, pool: Pool) -> Iterator[str]:
     for b in blocks:
         if b.first <= peak <= b.last:
             yield f"  {b.size:>11,}  {_what(plan, b)}"
-    scale = -(-count // COLUMNS)  # steps in a column
+    room = min(COLUMNS, max(10, columns() - 30)) if columns() else COLUMNS
+    scale = -(-count // room)  # steps in a column
     yield ""
     yield f"{'offset':>11}  {'bytes':>11}  steps 0 to {count - 1}" + (
         f", {scale} in each column" if scale > 1 else ""
@@ -230,7 +233,7 @@ def to_json(found: MemoryMap) -> dict[str, Any]:
                 "ram_bytes": w.ram,
                 "macs": w.macs,
             }
-            for w in found.ways
+            for w in found.ways or ()
         ],
     }
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from mlftool.errors import one_line
+from mlftool.width import INDENT, columns, folded
 
 
 class Percent(float):
@@ -71,14 +72,44 @@ def shown(cell: Cell) -> str:
 
 
 def text(table: Table) -> str:
-    """Columns of spaces, nothing cut, a line above the sum."""
+    """Columns of spaces, nothing cut, a line above the sum. Where a terminal is narrower, each line
+    of the table takes several: as many columns as fit, the next ones below them."""
     left = _left(table)
     texts = [table.heads, *(tuple(map(shown, line)) for line in table.lines)]
     widths = [max(len(line[k]) for line in texts) for k in range(len(table.heads))]
+    if 0 < columns() < sum(widths) + 2 * (len(widths) - 1):
+        return "\n".join(_in_lines(table, texts, widths, left))
     made = [_padded(line, widths, left) for line in texts]
     if table.last:
         made.insert(-1, "  ".join("-" * w for w in widths))
     return "\n".join(line.rstrip() for line in made)
+
+
+def _in_lines(
+    table: Table, texts: Sequence[Sequence[str]], widths: Sequence[int], left: Sequence[bool]
+) -> Iterator[str]:
+    """The table for a terminal that is narrower than it."""
+    for number, line in enumerate(texts):
+        if table.last and number == len(texts) - 1:
+            yield "-" * columns()
+        for start, group in _groups(widths):
+            cells = _padded(
+                [line[k] for k in group], [widths[k] for k in group], [left[k] for k in group]
+            )
+            if cells.strip():
+                yield folded((start + cells).rstrip())
+
+
+def _groups(widths: Sequence[int]) -> Iterator[tuple[str, list[int]]]:
+    """The columns that share a line, and what it begins with."""
+    start, group, used = "", [0], widths[0]
+    for k in range(1, len(widths)):
+        if used + 2 + widths[k] <= columns():
+            group, used = [*group, k], used + 2 + widths[k]
+        else:
+            yield start, group
+            start, group, used = " " * INDENT, [k], INDENT + widths[k]
+    yield start, group
 
 
 def markdown(table: Table) -> str:

@@ -92,7 +92,7 @@ ALLOWED = {
         "sizes",
         *("errors", "files", "ir", "plan", "codegen", "mlf", "runtime", "targets", "module"),
         *("describe", "compile", "tune", "manifest", "builder", "advice", "importer", "ops"),
-        *("frontends", "progress", "version"),
+        *("frontends", "progress", "version", "width"),
     },
     # Makes float models integer ones; only commands import it.
     "quantize": {
@@ -112,6 +112,7 @@ ALLOWED = {
     },
     # onnxruntime, which is optional.
     "reference": set(),
+    "width": set(),
     "workspace": {"errors", "version"},
     "api": {
         "backends",

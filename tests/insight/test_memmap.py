@@ -68,6 +68,7 @@ def test_what_is_said_to_lower_the_peak_does(capsys: pytest.CaptureFixture[str])
 
 def test_the_text_shows_each_block_and_the_peak(capsys: pytest.CaptureFixture[str]) -> None:
     lines = said(capsys, "memmap", GESTURE, "--no-advice").splitlines()
+    assert not any("what lowers it" in line for line in lines)  # nothing was tried
     (pool,) = only(data_of(capsys, "memmap", GESTURE, "--no-advice"))["pools"]
     steps = len(pool["alive_bytes"])
     charts = [re.search(r"^ *([\d,]+) +([\d,]+)  ([#.]+)  from", line) for line in lines]

@@ -1,0 +1,104 @@
+"""A narrow terminal: no line is wider, and nothing that a wide one shows is left out."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from shared import REPO
+
+from mlftool.cli import main, terminal
+from mlftool.insight.table import Table, text
+from mlftool.width import folded, within
+
+MODEL = str(REPO / "examples" / "models" / "gesture_int8.onnx")
+COMMANDS = (
+    ("ops",),
+    ("ops", MODEL),
+    ("explain",),
+    ("explain", "MLF0312"),
+    ("doctor",),
+    ("inspect", "ARCHIVE"),
+    ("memmap", "ARCHIVE"),
+    ("trace", "ARCHIVE"),
+    ("profile", MODEL),
+    ("size", MODEL),
+    ("bench", MODEL, "--on", "cortex-m4"),
+    ("diff", "ARCHIVE", MODEL),
+)
+ON_BOARD = {"profile", "size", "bench", "diff"}
+needed = ("arm-none-eabi-gcc", "qemu-system-arm")
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> str:
+    out = str(tmp_path_factory.mktemp("narrow") / "m.tar")
+    assert main(["compile", MODEL, "-o", out, "--target", "cortex-m4", "-q"]) == 0
+    return out
+
+
+def parts(line: str) -> int:
+    """How many pieces could stand in lines of their own."""
+    return len(line.split())
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda c: " ".join(Path(w).name for w in c))
+@pytest.mark.parametrize("columns", [40, 80])
+def test_every_command_fits(
+    command: tuple[str, ...],
+    columns: int,
+    archive: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if command[0] in ON_BOARD and not all(map(shutil.which, needed)):
+        pytest.skip("apt-get install gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm")
+    words = [archive if w == "ARCHIVE" else w for w in command]
+    status = main(words)
+    wide = capsys.readouterr().out
+    monkeypatch.setattr(terminal, "stdout_columns", lambda: columns)
+    assert main(words) == status
+    narrow = capsys.readouterr().out
+    assert [n for n in narrow.splitlines() if len(n) > columns and parts(n) > 1] == []
+    if command[0] != "memmap":  # whose chart has as many marks as there is room for
+        assert sorted(bare(narrow)) == sorted(bare(wide))
+
+
+def bare(text: str) -> list[str]:
+    """The words, without rules."""
+    return [w for w in text.split() if set(w) != {"-"}]
+
+
+@pytest.mark.parametrize("words", [("ops", MODEL, "--json"), ("explain", "--json")])
+def test_json_stays_as_it_is(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outputs = []
+    for columns in (0, 40):
+        monkeypatch.setattr(terminal, "stdout_columns", lambda n=columns: n)
+        assert main(list(words)) == 0
+        outputs.append(capsys.readouterr().out)
+    assert outputs[0] == outputs[1]
+
+
+def test_a_line_breaks_between_words() -> None:
+    with within(20):
+        assert folded("  one two three four five six") == "  one two three four\n      five six"
+        assert folded("x" * 50) == "x" * 50  # a path can still be copied
+        assert folded("a\n\nb") == "a\n\nb"
+    assert folded("  one two three four five six") == "  one two three four five six"
+
+
+def test_a_table_that_fits_is_a_table() -> None:
+    table = Table(("name", "bytes"), (("first", 1), ("second", 20_000)), ("all", 20_001))
+    wide = text(table)
+    with within(len(wide.splitlines()[0])):
+        assert text(table) == wide
+    with within(20):
+        assert text(Table(("name", "kernel"), (("a" * 12, "b" * 12),))).splitlines() == [
+            "name",
+            "    kernel",
+            "a" * 12,
+            "    " + "b" * 12,
+        ]
