@@ -21,9 +21,12 @@ from mlftool.insight.profile import Profile, by_cost, profile
 from mlftool.insight.subject import Subject, board_for
 from mlftool.insight.table import Growth, shown
 from mlftool.mlf.bundle import tar_bytes
+from mlftool.runtime import toolchain
+from mlftool.runtime.boards import Board
 from mlftool.runtime.compare import Comparison, compare
 from mlftool.runtime.execute import Place, execute
 from mlftool.runtime.vectors import Array
+from mlftool.targets import TARGETS
 from mlftool.version import VERSION
 
 LARGEST_DRAWING = 500_000  # bytes, of a page of a megabyte
@@ -52,6 +55,7 @@ class Report:
     commands: tuple[str, ...]
     missing: tuple[str, ...]
     plans: curve.Curve | None = None
+    tools: tuple[str, ...] = ()  # what compiled and ran it, as each says of itself
 
 
 def report(
@@ -91,7 +95,19 @@ def report(
     if isinstance(plans, str):
         missing.append(f"the cost of less RAM: {plans}")
         plans = None
-    return Report(subject, figures, costs, accuracy, tuple(commands), tuple(missing), plans)
+    return Report(
+        subject, figures, costs, accuracy, tuple(commands), tuple(missing), plans, _tools(board)
+    )
+
+
+def _tools(board: Board | None) -> tuple[str, ...]:
+    """The compiler and the simulator with their versions. Raises MlfError if one is missing."""
+    if board is None:
+        return ()
+    compiler = toolchain.compiler_of(TARGETS[board.target])
+    programs = (compiler, toolchain.simulator_of(board.simulator))
+    said = (toolchain.identity(toolchain.find(p)[:1]).splitlines() for p in programs)
+    return tuple(lines[1] for lines in said if len(lines) > 1)
 
 
 def page(found: Report) -> str:
@@ -114,8 +130,11 @@ def page(found: Report) -> str:
         ],
         accuracy=found.accuracy,
         layers=costs[:MOST_LAYERS],
+        most_bars=MOST_BARS,
+        shown_share=_share_of_bars(found.profile),
         more=max(0, len(costs) - MOST_LAYERS),
         whole=found.profile,
+        kernels=_kernels(found.profile) if found.profile else [],
         bars=Markup(_bars(found.profile)) if costs and costs[0].instructions else "",
         memory=Markup(memmap.drawing(plan)) if plan.plan else "",
         plans=_plans(found.plans) if found.plans else [],
@@ -125,6 +144,7 @@ def page(found: Report) -> str:
         commands=found.commands,
         missing=[*found.missing, *plan.missing],
         hashes=_hashes(subject),
+        tools=found.tools,
     )
 
 
@@ -159,13 +179,38 @@ def _sizes(name: str, value: int) -> tuple[str, str]:
     return f"{value:,} B", f"{value / 1024:.1f} KiB"
 
 
+@dataclass(frozen=True)
+class Kind:
+    """All layers that one kernel computes."""
+
+    kernel: str
+    layers: int
+    instructions: int
+    macs: int
+    code_bytes: int
+
+
+def _kernels(whole: Profile) -> list[Kind]:
+    """The kernels, the dearest first; none where the archive does not say what they took."""
+    if any(c.instructions is None for c in whole.costs):
+        return []
+    found = []
+    for name in dict.fromkeys(c.layer.kernel for c in whole.costs):
+        of = [c for c in whole.costs if c.layer.kernel == name]
+        code = {c.layer.function: c.code_bytes for c in of}
+        counts = sum(c.instructions or 0 for c in of), sum(c.layer.macs or 0 for c in of)
+        found.append(Kind(name, len(of), *counts, sum(code.values())))
+    return sorted(found, key=lambda k: (-k.instructions, k.kernel))
+
+
 _WIDE, _HIGH = 900, 18
+MOST_BARS = 30
 
 
 def _bars(whole: Profile | None) -> str:
     """A bar for each of the dearest layers."""
     assert whole is not None
-    costs = [c for c in by_cost(whole) if c.instructions][:30]
+    costs = [c for c in by_cost(whole) if c.instructions][:MOST_BARS]
     most = max(c.instructions or 0 for c in costs)
     parts = []
     for k, c in enumerate(costs):
@@ -202,6 +247,14 @@ def _plans(found: curve.Curve) -> list[dict[str, Any]]:
     ]
 
 
+def _share_of_bars(whole: Profile | None) -> float | None:
+    """What part of the instructions the bars are of; None if they are of all layers."""
+    if whole is None or not whole.instructions or len(whole.costs) <= MOST_BARS:
+        return None
+    drawn = by_cost(whole)[:MOST_BARS]
+    return sum(c.instructions or 0 for c in drawn) / whole.instructions
+
+
 def _hashes(subject: Subject) -> list[tuple[str, str]]:
     """SHA-256 of the model, as it is in one file, and of the archive."""
     found = []
@@ -234,5 +287,6 @@ def to_json(found: Report) -> dict[str, Any]:
         "max_abs_error": None if accuracy is None else accuracy.comparison.max_abs_error,
         "missing": list(found.missing),
         "curve": None if found.plans is None else curve.to_json(found.plans),
+        "tools": list(found.tools),
         "hashes": dict(_hashes(found.subject)),
     }

@@ -90,6 +90,13 @@ def test_the_page_has_the_figures_of_the_other_commands(
         assert f"{layer['instructions']:,}" in page.text
     assert f"{figures['flash']:,} B" in page.text
     assert "Equal to the reference" in page.text
+    assert re.search(r"Measured with .*gcc.* 1\d\.", page.text)
+    assert "Measured with QEMU emulator version" in page.text
+    kernels = {layer["kernel"]: 0 for layer in profile["layers"]}
+    for layer in profile["layers"]:
+        kernels[layer["kernel"]] += layer["instructions"]
+    for name, count in kernels.items():
+        assert re.search(rf"{re.escape(name)}\s*\d+\s*{count:,}", page.text)
     assert hashlib.sha256(GESTURE.read_bytes()).hexdigest() in page.text
     first = out.read_bytes()
     command = re.search(r"^mlftool report .*$", page.text, re.MULTILINE)
