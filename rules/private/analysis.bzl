@@ -176,8 +176,8 @@ mlf_diff_test(name = "models_diff_test", baseline = "models.facts.json", facts =
 ```
 
 Begin with an empty file. `bazel run //:models_diff_test -- --update` writes the figures of now, and
-`-- --markdown` prints a table of the changes, for a comment on a pull request. A module that is new or gone fails
-until the file is written again.""",
+`-- --markdown` prints a table of the changes, for a comment on a pull request; `-- --markdown=comment.md` writes it to a
+file, without what `bazel run` prints itself. A module that is new or gone fails until the file is written again.""",
     implementation = _mlf_diff_test_impl,
     attrs = {
         "baseline": attr.label(

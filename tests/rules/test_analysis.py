@@ -152,7 +152,14 @@ def test_a_table_for_a_review_and_the_new_file(
 ) -> None:
     larger = replace(figures, figures={**figures.figures, "flash": 2000})
     assert judged(tmp_path, [figures], [larger], "--markdown") == 0
-    assert "| nets/net | 2,000 (+100.0 %) |" in capsys.readouterr().out
+    table = capsys.readouterr().out
+    assert "| nets/net | 2,000 (+100.0 %) |" in table
+    monkeypatch.setenv("BUILD_WORKING_DIRECTORY", str(tmp_path))
+    assert judged(tmp_path, [figures], [larger], "--markdown=comment.md") == 0
+    assert (tmp_path / "comment.md").read_text() == table
+    assert capsys.readouterr().out == ""
+    assert judged(tmp_path, [figures], [larger], "--markdown=no/comment.md") != 0
+    assert "MLF" in capsys.readouterr().err
     assert judged(tmp_path, [figures], [larger], "--update") == 3
     assert "start it with: bazel run //x:diff -- --update" in capsys.readouterr().err
     (tmp_path / "sizes").mkdir()

@@ -1,7 +1,8 @@
-"""`differences BASELINE PATH LABEL [--fail-on LIMIT].. FACTS.json.. [--update | --markdown]`.
+"""`differences BASELINE PATH LABEL [OPTION].. FACTS.json.. [--update | --markdown[=FILE]]`
 
 PATH is the baseline's path in the workspace; `bazel run LABEL -- --update` writes it there. With
-`--markdown` the changes are a table for a review, whatever they are.
+`--markdown` the changes are a table for a review, whatever they are. FILE is in the user's folder,
+and has nothing of what `bazel run` prints itself.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ from pathlib import Path
 from mlftool.errors import CHECK_FAILED, ENVIRONMENT, MlfError, Problem
 from mlftool.insight import diff
 from mlftool.insight.facts import Facts, read_facts, save
+from mlftool.mlf import write_atomically
 
 
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(
-        prog="bazel run LABEL --", usage="%(prog)s [--update|--markdown]"
+        prog="bazel run LABEL --", usage="%(prog)s [--update|--markdown[=FILE]]"
     )
     made.add_argument("baseline", type=Path, help=argparse.SUPPRESS)
     made.add_argument("path", type=Path, help=argparse.SUPPRESS)
@@ -29,7 +31,13 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--fail-on", action="append", default=[], help=argparse.SUPPRESS)
     form = made.add_mutually_exclusive_group()
     form.add_argument("--update", action="store_true", help="write the committed file")
-    form.add_argument("--markdown", action="store_true", help="print a table for a pull request")
+    form.add_argument(
+        "--markdown",
+        nargs="?",
+        const="",
+        metavar="FILE",
+        help="print a table for a pull request, or write it to a file",
+    )
     return made
 
 
@@ -48,6 +56,16 @@ def update(path: Path, label: str, found: Sequence[Facts]) -> int:
     return 0
 
 
+def shown(file: str, table: str) -> int:
+    """Prints the table, or writes it to a file. Raises MlfError."""
+    if not file:
+        print(table)
+        return 0
+    folder = os.environ.get("BUILD_WORKING_DIRECTORY", ".")
+    write_atomically(Path(folder) / file, (table + "\n").encode())
+    return 0
+
+
 def judge(args: argparse.Namespace) -> int:
     """Prints what changed. Raises MlfError for each limit that is exceeded."""
     limits = [diff.limit(text) for text in args.fail_on]
@@ -57,9 +75,8 @@ def judge(args: argparse.Namespace) -> int:
     if args.update:
         return update(args.path, args.label, new)
     found, alone = diff.paired_by_name(committed(args.baseline), new)
-    if args.markdown:
-        print(diff.markdown(found, alone))
-        return 0
+    if args.markdown is not None:
+        return shown(args.markdown, diff.markdown(found, alone))
     for text in [*map(diff.text, filter(diff.is_change, found)), *alone]:
         print(text + "\n")
     if any(map(diff.is_change, found)) or alone:
