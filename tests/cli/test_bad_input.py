@@ -362,3 +362,16 @@ def test_what_is_no_archive_yet_says_how_it_becomes_one(
     for words in (["inspect"], ["verify"], ["sbom"], ["extract", "--all", "made"]):
         assert main([*words[:1], name, *words[1:]]) == 2
         assert f"help: {said} it first: mlftool {said} {name}" in capsys.readouterr().err
+
+
+def test_a_project_where_no_folder_can_be(
+    goods: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Its template is a program of its own, whose log would have a traceback."""
+    monkeypatch.chdir(goods)
+    packed = ["--interface-api", "packed", "--runtime-crt-system-lib", "1", "-q"]
+    assert main(["compile", "good.onnx", "-o", "packed.tar", *packed]) == 0
+    assert main(["micro", "create", "good.npz/project", "packed.tar", "host"]) == 3
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert re.fullmatch(r"mlftool: error\[MLF0615\]: .*'\S*good.npz/project'\n", err), err

@@ -234,7 +234,7 @@ class ProjectAPIServer:
             return action(**params)
         except JSONRPCError:
             raise
-        except ServerError as error:
+        except (ServerError, OSError) as error:  # the user can mend these: no traceback in a log
             raise self._failed(type(error).__name__, str(error), logging.DEBUG) from error
         except Exception as error:
             told = f"{type(error).__name__}: {error}"
