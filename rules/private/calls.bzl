@@ -153,6 +153,19 @@ def check_attributes(name, given, known):
         if argument in known and given.get(argument) == None:
             refuse(name, argument, None, "a value: it is mandatory")
 
+def check_spelling(name, given, known):
+    """Fails for arguments that are misspelt. Others are Bazel's to judge: each version has more common ones.
+
+    Args:
+      name: of the target that the macro makes.
+      given: argument -> value, of those that the macro does not name.
+      known: arguments that the macro names.
+    """
+    for argument, value in given.items():
+        hint = "" if argument in COMMON else did_you_mean(argument, known)
+        if hint:
+            refuse(name, argument, value, "an argument that there is", hint)
+
 def check_options(name, given, options):
     """Fails unless arguments are options of the compiler with values they may have.
 

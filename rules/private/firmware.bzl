@@ -9,6 +9,7 @@ load(
     "check_new",
     "check_plain",
     "check_platform",
+    "check_spelling",
     "is_ours",
     "label_of",
     "refuse",
@@ -242,6 +243,20 @@ _mlf_checked_firmware = rule(
     provides = [MlfFirmwareInfo],
 )
 
+_ARGUMENTS = [
+    "board",
+    "copts",
+    "deps",
+    "driven",
+    "flash_bytes",
+    "linkopts",
+    "platform",
+    "ram_bytes",
+    "srcs",
+    "stamp",
+    "workspace_bytes",
+]
+
 def mlf_firmware(
         name,
         platform = None,
@@ -335,6 +350,7 @@ def mlf_firmware(
         workspace_bytes = (workspace_bytes, "bytes"),
     )
     check_common(name, kwargs)
+    check_spelling(name, kwargs, _ARGUMENTS)
     check_plain(name, "leave it out and say --stamp or --nostamp", stamp = stamp)
     check_plain(name, "make an image for each", driven = driven, workspace_bytes = workspace_bytes)
     check_platform(name, platform)

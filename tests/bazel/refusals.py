@@ -301,6 +301,9 @@ CALLS = {
         "(in a manifest:",
     'mlf_firmware(name = "a", srcs = ["a.c"])':
         "LABEL! board, platform: got neither, expected your mlf_board or the platform",
+    'mlf_firmware(name = "a", srcs = ["a.c"], flash_byte = 4096)':
+        "LABEL! flash_byte: got 4096, expected an argument that there is; "
+        "did you mean 'flash_bytes'?",
     'mlf_board(name = "a", linker_script = "a.ld", target = "m4")':
         "LABEL! target: got \"m4\", expected one of aarch64, armv7-a, cortex-m0, ",
     'mlf_firmware(name = "a", driven = True, platform = "@mlftool//rules/platforms:cortex-m4", '

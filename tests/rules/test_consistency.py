@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import subprocess
@@ -218,3 +219,14 @@ def test_the_compilers_inputs_are_all_it_imports() -> None:
         if (f.split("/")[0] in folders or f in single) and f'"{f}"' not in added
     }  # fmt: skip
     assert missing == set()
+
+
+def test_arguments_that_are_checked_for_spelling_are_the_macro_s() -> None:
+    tree = ast.parse((ROOT / "rules/private/firmware.bzl").read_text())
+    (macro,) = (n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == "mlf_firmware")
+    (listed,) = (
+        ast.literal_eval(n.value)
+        for n in tree.body
+        if isinstance(n, ast.Assign) and ast.unparse(n.targets[0]) == "_ARGUMENTS"
+    )
+    assert listed == sorted(a.arg for a in macro.args.args if a.arg != "name")
