@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+import numpy as np
+
 from mlftool.errors import Problem
-from mlftool.ir.graph import Graph, Node
+from mlftool.ir.graph import Array, Graph, Node
 from mlftool.module import Module
 from mlftool.ops.base import Layout, Trait, contracts, is_a, record
 
@@ -72,8 +74,8 @@ def _weights(graph: Graph, made: Mapping[str, Node]) -> Iterator[Warning_]:
             and scale.size == 1
             and extents[0] > 1
         ):
-            text = f"one scale for all {extents[0]} channels of the weights: channels with small "
-            text += "weights are rounded coarsely"
+            text = f"one scale for all {extents[0]} channels of the weights: "
+            text += _coarsest(graph.consts[stored[0]], values[2] if len(values) > 2 else None)
             help = f"quantise per channel: {_STATIC.format('per_channel=True')}"
             yield "MLF0312", node.label, text, help
         zero = values[2] if len(values) > 2 else None
@@ -82,6 +84,14 @@ def _weights(graph: Graph, made: Mapping[str, Node]) -> Iterator[Warning_]:
             setting = "extra_options={'WeightSymmetric': True}"
             help = f"quantise them symmetrically: {_STATIC.format(setting)}"
             yield "MLF0313", node.label, text, help
+
+
+def _coarsest(weights: Array, zero: Array | None) -> str:
+    """What the channel of the smallest weights has left; weights are [channels, ...], integers."""
+    away = weights.astype(np.int64) - (0 if zero is None else int(zero.reshape(-1)[0]))
+    steps = np.abs(away).reshape(len(away), -1).max(axis=1, initial=0)
+    least = steps[steps > 0].min(initial=steps.max())  # others are pruned
+    return f"the smallest channel is rounded to {least} steps, the largest to {steps.max()}"
 
 
 def _stored_weights(node: Node, made: Mapping[str, Node]) -> tuple[str, ...]:

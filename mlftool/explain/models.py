@@ -106,7 +106,7 @@ EXPLANATIONS: Mapping[str, Explanation] = {
         "One scale has to cover the channel with the largest weights; those of others lose bits.",
         "quantize_static(..., per_channel=True). It costs four bytes for each channel.",
         message="kws.onnx: warning[MLF0312]: node 'conv_3' (Conv): one scale for all 24 channels "
-        "of the weights: channels with small weights are rounded coarsely",
+        "of the weights: the smallest channel is rounded to 9 steps, the largest to 127",
     ),
     "MLF0313": Explanation(
         "With a zero point of the weights the kernel has to add up every window of the data, too.",

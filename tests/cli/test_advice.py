@@ -154,3 +154,28 @@ def test_compile_options_of_check_and_run(
     assert main(["compile", "gesture_int8.onnx", "-o", str(tmp_path / "g.tar")]) == 0
     assert main(["run", str(tmp_path / "g.tar"), *files, "--optimize", "size"]) == 2
     assert "--optimize is for a MODEL.onnx" in capsys.readouterr().err
+
+
+def test_one_scale_says_what_the_smallest_channel_has_left(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = float_model()
+    weights = {t.name: t for t in model.graph.initializer}
+    small = numpy_helper.to_array(weights["w"]).copy()
+    small /= np.abs(small).max(axis=(1, 2, 3), keepdims=True)  # every channel up to 1
+    small[2] *= 10 / 127
+    small[5] = 0  # pruned
+    weights["w"].CopyFrom(numpy_helper.from_array(small, "w"))
+    source, file = tmp_path / "float.onnx", tmp_path / "int8.onnx"
+    onnx.save(model, source)
+    quant_pre_process(str(source), str(source), skip_symbolic_shape=True)
+    quantize_static(str(source), str(file), Random(), quant_format=QuantFormat.QDQ)
+    stored = {t.name: numpy_helper.to_array(t) for t in onnx.load(file).graph.initializer}
+    (name,) = (n for n, a in stored.items() if a.shape == (8, 3, 3, 3))
+    steps = np.abs(stored[name].astype(int)).max(axis=(1, 2, 3))
+    capsys.readouterr()
+    assert main(["check", str(file)]) == 0
+    least = min(n for n in steps if n)
+    assert least < steps.max()
+    said = "'first' (Conv): one scale for all 8 channels of the weights: the smallest channel is "
+    assert f"{said}rounded to {least} steps, the largest to 127" in capsys.readouterr().err
