@@ -3,7 +3,9 @@
 Processors with AVX2 and without VNNI add products of uint8 activations and int8 weights in pairs,
 which saturate at 16 bits: sums of large weights come out as half of what they are. The standard has
 no such limit, and onnxruntime on other processors has none. Products of two uint8 do not saturate,
-so weights become uint8 here, with a zero point that is 128 higher, where that is needed.
+so weights become uint8 here, with a zero point that is 128 higher, where that is needed. Products
+of two int8 do not saturate either, so int8 activations stay: by default onnxruntime makes them
+uint8 on x86.
 """
 
 from __future__ import annotations
@@ -46,6 +48,7 @@ def session_of(model: ModelProto | bytes, configure: Callable[[Any], None]) -> A
     data = model if isinstance(model, bytes) else model.SerializeToString()
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
+    options.add_session_config_entry("session.qdqisint8allowed", "1")
     configure(options)
     data = _exact(data) if saturates() else data
     return onnxruntime.InferenceSession(data, options, ["CPUExecutionProvider"])

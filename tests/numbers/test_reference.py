@@ -87,3 +87,29 @@ def test_sums_do_not_saturate(case: str, level: str, constant: bool) -> None:
 
     (made,) = session_of(model, configure).run(None, feeds)
     assert (made == wanted).all()
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_int8_activations_stay(level: str) -> None:
+    """onnxruntime makes them uint8 by default, and the products of those saturate."""
+    nodes = [
+        of("DequantizeLinear", "x", "one", "wz", output="a"),
+        of("DequantizeLinear", "w", "one", "wz", output="b"),
+        of("MatMul", "a", "b", output="c"),
+        of("QuantizeLinear", "c", "step", "wz"),
+    ]
+    x, w = np.full((2, DEPTH), 127, np.int8), np.full((DEPTH, 4), 127, np.int8)
+    graph = helper.make_graph(
+        nodes,
+        "sums",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.INT8, x.shape)],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.INT8, None)],
+        [numpy_helper.from_array(np.asarray(v), k) for k, v in {**CONSTANTS, "w": w}.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+    def configure(options: Any) -> None:
+        options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, level)
+
+    (made,) = session_of(model, configure).run(None, {"x": x})
+    assert (made == round(DEPTH * 127 * 127 / STEP)).all()

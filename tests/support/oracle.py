@@ -23,9 +23,7 @@ def session(model: onnx.ModelProto | bytes, integer: bool = False) -> onnxruntim
 
     def configure(options: Any) -> None:
         options.intra_op_num_threads = options.inter_op_num_threads = 1
-        if integer:
-            options.add_session_config_entry("session.qdqisint8allowed", "1")
-        else:
+        if not integer:
             options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
 
     return session_of(model, configure)
