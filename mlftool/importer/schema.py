@@ -73,7 +73,7 @@ def _unlike(node: NodeProto, form: Form) -> str:
     if absent := [k for k, what in enumerate(inputs) if what == "x" and not node.input[k]]:
         return f"lacks input {absent[0]}"
     foreign = [a.name for a in node.attribute if a.name not in form.attributes.split()]
-    return f"has attribute '{foreign[0]}', which its operator does not have" if foreign else ""
+    return f"has attribute '{foreign[0]}', which {node.op_type} does not know" if foreign else ""
 
 
 def _outside(node: NodeProto, inputs: tuple[int, int], outputs: tuple[int, int]) -> str:

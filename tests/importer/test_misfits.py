@@ -113,7 +113,7 @@ UNFIT = {
     "com.microsoft.FusedMatMul": ('"", x', "lacks input 0"),
     "com.microsoft.QLinearConcat": ("x, x, x", "lacks attribute 'axis'"),
     "com.microsoft.QLinearConcat <axis=1.5>": ("x, x, x", "is 1.5; expected a whole number"),
-    "com.microsoft.QGemm <perm=[1]>": ("x, x, x, x, x, x", "'perm', which Gemm does not know"),
+    "com.microsoft.QGemm <perm=[1]>": ("x, x, x, x, x, x", "'perm', which QGemm does not know"),
     'com.microsoft.FusedGemm <activation="Clip">': ("x, x", "has 0 parameters; expected 2"),
     "com.microsoft.Attention <num_heads=2>": ("x, x", "'x' has 2 axes; expected 3"),
     "com.microsoft.Attention <num_heads=0>": ("c, x", "num_heads is 0; expected 1 or more"),
