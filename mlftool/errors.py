@@ -115,7 +115,7 @@ CODES: dict[str, str] = {
     "MLF0615": "A board that a host drives does not answer, was reset, or refused a call.",
     "MLF0616": "A build exceeds a limit that `mlftool diff --fail-on` sets.",
     "MLF0617": "Calibration data have no samples, or numbers that are not finite.",
-    "MLF0700": "A program that this command needs is not installed.",
+    "MLF0700": "A program or Python package that this command needs is not installed.",
     "MLF0701": "A compiling process was killed, perhaps for lack of memory.",
     "MLF0702": "The cache of built programs cannot be written.",
     "MLF0703": "There is not enough memory for this model.",

@@ -25,7 +25,7 @@ from types import FrameType
 from typing import Any, NoReturn, TextIO
 
 from mlftool.cli import terminal
-from mlftool.errors import BAD_INPUT, MlfError, Problem
+from mlftool.errors import BAD_INPUT, ENVIRONMENT, MlfError, Problem
 from mlftool.signals import never_ignored
 from mlftool.stopped import stopped
 from mlftool.width import within
@@ -306,6 +306,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:
         if _was_interrupted(error):
             return _ended(signal.SIGINT)
+        if missing := _missing_package(error):
+            return _told(missing, args)
         from mlftool.crash import as_ours
 
         ours = as_ours(error)
@@ -322,6 +324,17 @@ def _told(error: MlfError, args: argparse.Namespace | None) -> int:
     how.show(error.problems)
     how.end()
     return error.exit_code
+
+
+def _missing_package(error: Exception) -> MlfError | None:
+    """What to install, if a package of others is not there."""
+    name = error.name if isinstance(error, ModuleNotFoundError) else None
+    package = (name or "mlftool").partition(".")[0]
+    if package == "mlftool":
+        return None
+    text = f"Python's package '{package}' is not installed"
+    help = "pip install mlftool brings it; `mlftool doctor` lists what else is missing"
+    return MlfError(Problem("MLF0700", text, help=help), ENVIRONMENT)
 
 
 def _was_interrupted(error: BaseException | None) -> bool:
