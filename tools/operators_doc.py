@@ -56,6 +56,9 @@ the operator's record says.
 * Pools with `auto_pad=SAME_*` and a stride above the kernel: padding is never negative, as for Conv
   (onnxruntime's own, too); its pools skip elements at the front.
 * InstanceNormalization over one element: what is left of the mean is 0, and the result the bias.
+* Products of uint8 by int8 (MatMulInteger, DynamicQuantizeMatMul) on x86 processors with AVX2 and
+  without VNNI: onnxruntime 1.31 adds two of them in an int16 that saturates, so 8 products of 255
+  and 127 are 131,068; the sum is 259,080.
 * Slice with a negative step and the end 2147483647: the end is cut to the extent, so the result is
   empty, as in numpy; onnxruntime goes on to the first element.
 * RNN, GRU and LSTM with ThresholdedRelu and no `activation_alpha`: it is 1, as the operator's own;

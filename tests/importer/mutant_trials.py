@@ -138,9 +138,7 @@ def told(arguments: list[str], path: Path) -> tuple[int, list[str], str]:
         return code, [], f"raised {error!r}"
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
-    lines = without_summary(err.getvalue().replace(str(path), "FILE").splitlines())
-    # When it is slow it says so.
-    return code, [line for line in lines if not line.startswith("mlftool: compiling ")], ""
+    return code, without_summary(err.getvalue().replace(str(path), "FILE").splitlines()), ""
 
 
 def try_batch(

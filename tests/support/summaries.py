@@ -1,10 +1,11 @@
-"""The five lines with which `compile` ends, among what it says."""
+"""The five lines with which `compile` ends, among what it says, and the one of a slow compile."""
 
 import re
 from collections.abc import Iterable
 
 _LINE = re.compile(
     r".* -> .*: tvmgen_\w+_run for .*|  (layers|weights|workspace|inputs and outputs) .*"
+    r"|mlftool: compiling .* for .* \.\.\."
 )
 
 
