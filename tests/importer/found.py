@@ -47,6 +47,14 @@ FOUND: dict[str, tuple[str, int, str]] = {  # name -> what becomes of it, opset,
         """g (float[2,3,4] x, float[0,4,5] z) => (float[?,3,5] y)
         { y = Einsum <equation="bij,bjk->bik"> (x, z) }""",
     ),
+    "products of a box of nothing": (
+        AGREES,
+        16,
+        """g (float[0,2] x, int64[1] e, uint8[0,2] q) => (float[?,2] y, float[?,2] z, int32[?,2] i)
+        <int64[1] k = {0}, float[2,2] w = {1, 2, 3, 4}, int8[2,2] u = {1, 2, 3, 4}> {
+        v = Slice (x, k, e, k) y = MatMul (v, w) z = Gemm (v, w)
+        p = Slice (q, k, e, k) i = MatMulInteger (p, u) }""",
+    ),
     "a sum of nothing": (
         AGREES,
         21,
