@@ -35,6 +35,19 @@ static inline void mlf_mve_copy(int8_t *to, const int8_t *from, int32_t n) {
                    : "q0", "lr", "cc", "memory");
 }
 
+/* The same of a number that is known: few vectors need no loop. */
+static inline void mlf_mve_copy_known(int8_t *to, const int8_t *from, int32_t n) {
+  if (n == 8) {
+    memcpy(to, from, 8);
+  } else if (n % 16 == 0 && n <= 64) {
+    for (int32_t k = 0; k < n; k += 16) {
+      vstrbq_s8(to + k, vldrbq_s8(from + k));
+    }
+  } else {
+    mlf_mve_copy(to, from, n);
+  }
+}
+
 /* n times the byte `value`; n is positive. */
 static inline void mlf_mve_fill(int8_t *to, int32_t value, int32_t n) {
   __asm__ volatile("vdup.8 q0, %[value]\n\t"

@@ -16,6 +16,10 @@ static inline void mlf_mve_copy(int8_t *to, const int8_t *from, int32_t n) {
   memcpy(to, from, (size_t)n);
 }
 
+static inline void mlf_mve_copy_known(int8_t *to, const int8_t *from, int32_t n) {
+  mlf_mve_copy(to, from, n);
+}
+
 static inline void mlf_mve_fill(int8_t *to, int32_t value, int32_t n) {
   memset(to, value, (size_t)n);
 }
