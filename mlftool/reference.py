@@ -88,7 +88,7 @@ def _exact(data: bytes) -> bytes:
         made.add(node)
     del model.graph.node[:]
     model.graph.node.extend(made.nodes)
-    return model.SerializeToString()
+    return bytes(model.SerializeToString())
 
 
 @dataclass
@@ -142,5 +142,5 @@ class _Raised:
         tensor = numpy_helper.from_array(np.asarray(value, np.int32))
         self._step("Constant", [], output, value=tensor)
 
-    def _step(self, op: str, inputs: list[str], output: str, **attributes: object) -> None:
+    def _step(self, op: str, inputs: list[str], output: str, **attributes: Any) -> None:
         self.nodes.append(helper.make_node(op, inputs, [output], output, **attributes))
