@@ -98,7 +98,7 @@ def _handed_on(step: Step, taken: Sequence[str]) -> list[Argument | None]:
     scratch = 0
     for access in step.accesses:
         if access.role == SCRATCH:
-            found.append(Argument("scratch", scratch))
+            found.append(Argument("scratch", scratch or None))
             scratch += -(-access.place.size_bytes // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
         else:
             name = order.get(id(access))
