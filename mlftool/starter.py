@@ -26,7 +26,7 @@ from mlftool.mlf import write_atomically
 from mlftool.mlf.bundle import new_folder
 from mlftool.mlf.interface import Tensor
 from mlftool.module import ModuleSpec
-from mlftool.reference import imported, session_of
+from mlftool.quantize.reference import imported, session_of
 from mlftool.runtime.compare import Comparison, compare
 from mlftool.runtime.execute import Place, execute
 from mlftool.runtime.fill import filled

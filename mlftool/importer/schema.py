@@ -19,7 +19,7 @@ from mlftool.importer.protos import type_proto
 from mlftool.ir.graph import TensorType
 from mlftool.onnx_rules.protos import domain_of, op_name, plain_attributes
 from mlftool.ops import OPS, Trait, has
-from mlftool.ops.microsoft_forms import FORMS, Form
+from mlftool.ops.base import Signature, known
 
 _KINDS: Mapping[str, int] = dict(AttributeProto.AttributeType.items())
 Option = OpSchema.FormalParameterOption
@@ -52,8 +52,8 @@ def misfit(node: NodeProto, opset: int) -> str:
         return "has no outputs"
     domain = domain_of(node)
     if not _is_known(node, opset):
-        form = FORMS.get(op_name(node))
-        text = _unlike(node, form) if form else ""
+        record = known(op_name(node))
+        text = _unlike(node, record.signature) if record and record.signature else ""
         return text or (_flags(node) if domain == "com.microsoft" else "")
     schema = onnx.defs.get_schema(node.op_type, opset, domain)
     return _count(node, schema) or (_flags(node) if not domain else "") or _attributes(node, schema)
@@ -64,15 +64,15 @@ def _is_known(node: NodeProto, opset: int) -> bool:
     return in_range and bool(onnx.defs.has(node.op_type, opset, domain_of(node)))
 
 
-def _unlike(node: NodeProto, form: Form) -> str:
+def _unlike(node: NodeProto, signature: Signature) -> str:
     """As of a schema, of an operator that has a form in its place."""
-    inputs, many = form.inputs.rstrip("*"), form.inputs.endswith("*")
+    inputs, many = signature.inputs.rstrip("*"), signature.inputs.endswith("*")
     least, most = len(inputs.rstrip("?")), _MANY if many else len(inputs)
-    if text := _outside(node, (least, most), (1, form.outputs)):
+    if text := _outside(node, (least, most), (1, signature.outputs)):
         return text
     if absent := [k for k, what in enumerate(inputs) if what == "x" and not node.input[k]]:
         return f"lacks input {absent[0]}"
-    foreign = [a.name for a in node.attribute if a.name not in form.attributes.split()]
+    foreign = [a.name for a in node.attribute if a.name not in signature.attributes]
     return f"has attribute '{foreign[0]}', which {node.op_type} does not know" if foreign else ""
 
 

@@ -210,6 +210,22 @@ Expression = Callable[..., str]
 
 
 @dataclass(frozen=True)
+class Signature:
+    """How many inputs and outputs a node may have, and which attributes."""
+
+    inputs: str  # an "x" for each that must be there, a "?" for each that need not, "*" for more
+    attributes: tuple[str, ...]
+    outputs: int  # at most
+
+    @staticmethod
+    def of(text: str) -> Signature:
+        """`inputs attribute attribute ...`; of several outputs "xx>3 ..."."""
+        inputs, *attributes = text.split()
+        inputs, _, outputs = inputs.partition(">")
+        return Signature(inputs, tuple(attributes), int(outputs or 1))
+
+
+@dataclass(frozen=True)
 class Op:
     """Everything any stage may ask about an operator. One stands in the file of its family."""
 
@@ -223,6 +239,7 @@ class Op:
     includes: tuple[str, ...] = ()
     checks: tuple[Callable[[Facts], str], ...] = ()  # what is wrong with a node, or ""
     forms: Callable[[Attributes], Forms] | None = None  # of its inputs' axes
+    signature: Signature | None = None  # where the onnx package has no schema
     moved: Moved = Moved()  # of what moves or picks elements
     contracts: Contracts | None = None
     quantised: str = ""  # the operator that computes it on quantised tensors
@@ -286,10 +303,7 @@ def old(name: str, *traits: Trait, **fields: Any) -> None:
 
 
 def expands(
-    *names: str,
-    kinds: Mapping[str, str] | None = None,
-    traits: Sequence[Trait] = (),
-    **fields: Any,
+    *names: str, kinds: Mapping[str, str] | None = None, traits: Sequence[Trait] = (), **fields: Any
 ) -> Callable[[Expansion], Expansion]:
     """Register the function below as what `names` stand for; `kinds` are those of attributes."""
 

@@ -22,7 +22,7 @@ from mlftool.ir.holes import Number, numbers
 from mlftool.ir.relay import LAYOUTS, Site, dense, requantise, scale_of, window, zero_point
 from mlftool.onnx_rules.boxes import OF_BATCHES, as_it_is, of_products
 from mlftool.onnx_rules.windows import spelt_window
-from mlftool.ops.base import Contracts, Kernel, Layout, Operand, Trait, op
+from mlftool.ops.base import Contracts, Kernel, Layout, Operand, Signature, Trait, op
 from mlftool.ops.contract_computed import computed, plain_loops
 from mlftool.ops.contraction import (
     BLOCK,
@@ -46,13 +46,7 @@ from mlftool.ops.contraction import (
     stores,
     weight_zero_point,
 )
-from mlftool.ops.matmul import (
-    fitting_bias,
-    matmul,
-    same_depth,
-    whole_factors,
-    without_factors,
-)
+from mlftool.ops.matmul import fitting_bias, matmul, same_depth, whole_factors, without_factors
 from mlftool.ops.microsoft import KINDS
 from mlftool.ops.microsoft_quantised import quantised_gemm
 from mlftool.ops.nibbles import are_nibbles, nibble_rows
@@ -321,6 +315,7 @@ op(
     "com.microsoft.QGemm",
     Trait.EPILOGUE,
     contracts=Contracts(Layout.MATRIX, 3, bias=6, y_scale=7),
+    signature=Signature.of("xxxxxx??? alpha transA transB"),
     extents=as_it_is,
     expansion=quantised_gemm,
     kinds=KINDS,

@@ -75,10 +75,7 @@ def range_(v: View) -> Kernel:
             "statements": [f"const {row.value_c} value = {text};"],
             "store": put(row, "y", "i0", "value"),
         },
-        (
-            *read_by(v, {"start": 0, "delta": 2}),
-            Operand("y", row.c, "out", v.node.outputs[0]),
-        ),
+        (*read_by(v, {"start": 0, "delta": 2}), Operand("y", row.c, "out", v.node.outputs[0])),
         cost=v.y.elements * 5.0,
         includes=("mlf/kernel.h", *conversions(row)),
     )
@@ -91,9 +88,5 @@ def bit_cast(v: View) -> Kernel:
     if x.dtype.bits != y.dtype.bits:
         raise UnsupportedError(f"BitCast of {x.dtype} to {y.dtype}; supported: types of one size")
     return Kernel(
-        "portable.bitcast",
-        "bitcast.c.j2",
-        {"bytes": y.bytes},
-        around(v),
-        cost=y.bytes / 4,
+        "portable.bitcast", "bitcast.c.j2", {"bytes": y.bytes}, around(v), cost=y.bytes / 4
     )

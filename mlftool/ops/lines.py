@@ -108,15 +108,6 @@ def _top_of_boxes(scope: Scope, node: NodeProto) -> Work[Outcome]:
     return KEEP
 
 
-@op(
-    "ArgMax",
-    Trait.ORDER_PRESERVING,
-    Trait.AXIS,
-    moved=PLACES,
-    relay=_relay_arg("argmax"),
-    extents=filling(least),
-    places=0,
-)
 def arg_max(v: View) -> Kernel:
     """Where the largest (smallest) element of each line is: the first such, or the last. A nan is
     larger and smaller than all."""
@@ -129,24 +120,18 @@ def arg_max(v: View) -> Kernel:
     )
 
 
-op(
-    "ArgMin",
-    Trait.ORDER_PRESERVING,
-    Trait.AXIS,
-    moved=PLACES,
-    relay=_relay_arg("argmin"),
-    extents=filling(greatest),
-    places=0,
-)(arg_max)
+for _name, _worst in (("ArgMax", least), ("ArgMin", greatest)):
+    op(
+        _name,
+        *(Trait.ORDER_PRESERVING, Trait.AXIS),
+        moved=PLACES,
+        relay=_relay_arg(_name.lower()),
+        extents=filling(_worst),
+        places=0,
+    )(arg_max)
 
 
-@op(
-    "Hardmax",
-    *LINES,
-    older=((13, flattened),),
-    extents=filling(least),
-    constant=folded.hardmax,
-)
+@op("Hardmax", *LINES, older=((13, flattened),), extents=filling(least), constant=folded.hardmax)
 def hardmax(v: View) -> Kernel:
     """1 where the first largest element of each line is, 0 elsewhere."""
     return along(

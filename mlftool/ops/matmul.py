@@ -18,16 +18,7 @@ from mlftool.ir.graph import Node, TensorType, View
 from mlftool.ir.holes import Number
 from mlftool.ir.relay import Site, dense, requantise, scale_of, zero_point
 from mlftool.onnx_rules.boxes import of_integer_products, of_products
-from mlftool.ops.base import (
-    Contracts,
-    Facts,
-    Kernel,
-    Layout,
-    Trait,
-    UnsupportedError,
-    op,
-    shown,
-)
+from mlftool.ops.base import Contracts, Facts, Kernel, Layout, Trait, UnsupportedError, op, shown
 from mlftool.ops.contraction import BLOCK, contracts_of
 from mlftool.ops.elementwise import broadcast_strides, index_text, row_major
 from mlftool.ops.reduce import joined

@@ -11,8 +11,9 @@ import onnx
 from mlftool.onnx_rules.boxes import as_it_is
 from mlftool.onnx_rules.scope import Refuse
 from mlftool.onnx_rules.steps import Steps, check_kinds
-from mlftool.ops.base import Expansion, UnsupportedError, expands
+from mlftool.ops.base import Expansion, Signature, UnsupportedError, expands
 
+WINDOW = "auto_pad kernel_shape pads strides"
 # The attributes that the expansions read, which have no schema in the onnx package.
 KINDS: Mapping[str, str] = {
     **dict.fromkeys(("axis", "bits", "block_size", "channels_last", "do_rotary"), "INT"),
@@ -28,18 +29,28 @@ KINDS: Mapping[str, str] = {
 }
 
 
-def microsoft(*names: str, boxes: bool = False) -> Callable[[Expansion], Expansion]:
-    """`boxes`: the operators that it stands for depend on no extent that a run may decide."""
-    extents = as_it_is if boxes else None
-    return expands(*(f"com.microsoft.{n}" for n in names), kinds=KINDS, extents=extents)
+def microsoft(boxes: bool = False, **signatures: str) -> Callable[[Expansion], Expansion]:
+    """Operators with their signatures. `boxes`: those that they stand for depend on no extent that
+    a run may decide."""
+
+    def register(expansion: Expansion) -> Expansion:
+        for name, text in signatures.items():
+            said, extents = Signature.of(text), as_it_is if boxes else None
+            expands(f"com.microsoft.{name}", kinds=KINDS, signature=said, extents=extents)(
+                expansion
+            )
+        return expansion
+
+    return register
 
 
-@microsoft("QuantizeLinear", "DequantizeLinear", "GatherND", "Trilu", "Range", "Pad", boxes=True)
+@microsoft(QuantizeLinear="xx? axis", DequantizeLinear="xx? axis", boxes=True)
+@microsoft(GatherND="xx", Trilu="x? upper", Range="xx?", Pad="xx? mode", boxes=True)
 def _same_name(s: Steps) -> None:
     s(s.node.op_type, *s.node.input, out=0, **s.known_to(s.node.op_type))
 
 
-@microsoft("ExpandDims", boxes=True)
+@microsoft(ExpandDims="xx", boxes=True)
 def _expand_dims(s: Steps) -> None:
     axis = s("Cast", s.x(1), to=onnx.TensorProto.INT64)
     s("Unsqueeze", s.x(0), s("Reshape", axis, s.const([1], np.int64)), out=0)
@@ -51,14 +62,15 @@ def turned(s: Steps, value: str, rank: int, back: bool = False) -> str:
     return s("Transpose", value, perm=last, out=0) if back else s("Transpose", value, perm=first)
 
 
-@microsoft("NhwcMaxPool", boxes=True)
+@microsoft(NhwcMaxPool=f"x {WINDOW} ceil_mode dilations", boxes=True)
 def _channels_last(s: Steps) -> None:
     x = s.type(0)
     value = s("MaxPool", turned(s, s.x(0), len(x.shape)), **s.known_to("MaxPool"))
     turned(s, value, len(x.shape), back=True)
 
 
-@microsoft("FusedMatMul", "TransposeMatMul", boxes=True)
+@microsoft(FusedMatMul="xx alpha transA transB transBatchA transBatchB", boxes=True)
+@microsoft(TransposeMatMul="xx alpha transA transB", boxes=True)
 def _fused_matmul(s: Steps) -> None:
     """transA and transB turn the last two axes, transBatchA and B the axes before the last."""
     sides = []
@@ -77,6 +89,7 @@ def _fused_matmul(s: Steps) -> None:
         s("Mul", s("MatMul", *sides), s.const(alpha, s.type(0).dtype.numpy), out=0)
 
 
+_PARAMETERS = "activation_alpha activation_beta activation_gamma"
 # What onnxruntime's optimiser joins with them.
 ACTIVATIONS = (
     *("", "Relu", "Sigmoid", "Tanh", "LeakyRelu", "Clip", "HardSigmoid"),
@@ -84,7 +97,8 @@ ACTIVATIONS = (
 )
 
 
-@microsoft("FusedGemm", "FusedConv", boxes=True)
+@microsoft(FusedGemm=f"xx? activation {_PARAMETERS} alpha beta transA transB", boxes=True)
+@microsoft(FusedConv=f"xx?? {WINDOW} activation activation_params dilations group", boxes=True)
 def _fused_activation(s: Steps) -> None:
     """A Gemm or Conv with an activation; a Conv may add its fourth input before that."""
     params = s.attrs.pop("activation_params", [])
@@ -92,7 +106,7 @@ def _fused_activation(s: Steps) -> None:
     if activation not in ACTIVATIONS:
         names = ", ".join(filter(None, ACTIVATIONS))
         raise UnsupportedError(f"activation '{activation}'; supported: {names}")
-    for key in ("activation_alpha", "activation_beta", "activation_gamma"):  # FusedGemm's
+    for key in _PARAMETERS.split():  # FusedGemm's
         if key in s.attrs:
             check_kinds({key: s.attrs[key]}, {key: "FLOAT"})
             params = [*params, s.attrs.pop(key)]
@@ -113,19 +127,20 @@ def _fused_activation(s: Steps) -> None:
         s(activation or "Identity", value, out=0)
 
 
-@microsoft("Gelu", "FastGelu", "BiasGelu", boxes=True)
+@microsoft(Gelu="x", FastGelu="x?", BiasGelu="xx", boxes=True)
 def _gelu(s: Steps) -> None:
     value = s("Add", s.x(0), s.x(1)) if s.x(1) else s.x(0)
     fast = s.node.op_type == "FastGelu"
     s("Gelu", value, out=0, approximate="tanh" if fast else "none")
 
 
-@microsoft("QuickGelu", boxes=True)
+@microsoft(QuickGelu="x alpha", boxes=True)
 def _quick_gelu(s: Steps) -> None:
     s("Swish", s.x(0), out=0, alpha=s.attrs.get("alpha", 1.702))
 
 
-@microsoft("SkipLayerNormalization", "SkipSimplifiedLayerNormalization", boxes=True)
+@microsoft(SkipLayerNormalization="xxx??>4 epsilon", boxes=True)
+@microsoft(SkipSimplifiedLayerNormalization="xxx?>4 epsilon", boxes=True)
 def _skip_layer(s: Steps) -> None:
     """Normalisation of input + skip (+ bias); that sum may be the fourth output."""
     simple = "Simplified" in s.node.op_type
@@ -141,7 +156,7 @@ def _skip_layer(s: Steps) -> None:
         s("LayerNormalization", total, s.x(2), *beta, out=0, **attrs)
 
 
-@microsoft("EmbedLayerNormalization")
+@microsoft(EmbedLayerNormalization="x?xx?xx??>3 epsilon mask_index_type")
 def _embed_layer(s: Steps) -> None:
     """Rows of tables for words, places and perhaps segments, added and normalised. The second
     output counts the ones in each row of a mask, as an index of where it ends; the third is the
@@ -162,7 +177,7 @@ def _embed_layer(s: Steps) -> None:
         s("Identity", s.const([0] * batch, np.int32), out=1)
 
 
-@microsoft("CDist", boxes=True)
+@microsoft(CDist="xx metric", boxes=True)
 def _distances(s: Steps) -> None:
     """From each row of one matrix to each of another: sqrt(a * a - 2 * a * b + b * b)."""
     if (metric := s.attrs.get("metric", "sqeuclidean")) not in ("euclidean", "sqeuclidean"):

@@ -11,6 +11,9 @@ from mlftool.onnx_rules.steps import Steps
 from mlftool.ops.base import UnsupportedError
 from mlftool.ops.microsoft import microsoft
 
+_HEADS = "mask_filter_value num_heads scale unidirectional"
+_PAST = f"{_HEADS} do_rotary past_present_share_buffer"
+
 
 def _num_heads(s: Steps) -> int:
     heads = int(s.attrs["num_heads"])
@@ -93,7 +96,7 @@ def _own(s: Steps, product: str, widths: list[int], mask: int, past: int, bias: 
     _attend(s, parts, adds, (batch, time, total, head, widths[2]))
 
 
-@microsoft("Attention")
+@microsoft(Attention=f"xx?????>2 {_PAST} qkv_hidden_sizes rotary_embedding_dim")
 def _attention(s: Steps) -> None:
     product = s("MatMul", s.x(0), s.x(1))
     if s.x(2):
@@ -104,7 +107,7 @@ def _attention(s: Steps) -> None:
     _own(s, product, widths, 3, 4, 5)
 
 
-@microsoft("QAttention")
+@microsoft(QAttention=f"xxxxx????>2 {_PAST}")
 def _quantised_attention(s: Steps) -> None:
     """The product with the weights is one of integers; what follows is float."""
     sides = []
@@ -119,7 +122,7 @@ def _quantised_attention(s: Steps) -> None:
     _own(s, product, [s.shape(1, 2)[1] // 3] * 3, 5, 8, 99)
 
 
-@microsoft("MultiHeadAttention")
+@microsoft(MultiHeadAttention=f"x?????????>4 {_HEADS}")
 def _multi_head(s: Steps) -> None:
     """Queries, keys and values that lie apart, each [batch, time, width]."""
     if any(not s.x(k) or len(s.type(k).shape) != 3 for k in range(3)):

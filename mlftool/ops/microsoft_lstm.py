@@ -13,10 +13,11 @@ from mlftool.ops.recurrent import USUAL
 
 FLOAT = onnx.TensorProto.FLOAT
 UNUSUAL = ("activation_alpha", "activation_beta", "clip", "input_forget", "layout")
+_ATTRIBUTES = "activation_alpha activation_beta activations clip direction hidden_size input_forget"
 WAYS = {"forward": 1, "reverse": 1, "bidirectional": 2}
 
 
-@microsoft("DynamicQuantizeLSTM")
+@microsoft(DynamicQuantizeLSTM=f"xxx?????xxxx>3 {_ATTRIBUTES}")
 def _dynamic_lstm(s: Steps) -> None:
     """All elements that a product reads are quantised together, as onnxruntime does: the input
     once, the state in each step, which is a Scan.

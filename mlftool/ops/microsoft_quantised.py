@@ -9,16 +9,16 @@ from mlftool.ir.rounding import ATTRIBUTE, Rounding
 from mlftool.onnx_rules.scope import Refuse
 from mlftool.onnx_rules.steps import Steps
 from mlftool.ops.base import UnsupportedError
-from mlftool.ops.microsoft import microsoft, turned
+from mlftool.ops.microsoft import WINDOW, microsoft, turned
 
 
-@microsoft("QLinearSigmoid", "QLinearLeakyRelu", boxes=True)
+@microsoft(QLinearSigmoid="xx?x?", QLinearLeakyRelu="xx?x? alpha", boxes=True)
 def _quantised_unary(s: Steps) -> None:
     core = s.node.op_type.removeprefix("QLinear")
     s.q(s(core, s.dq(0), **s.known_to(core)), 3)
 
 
-@microsoft("QLinearSoftmax")
+@microsoft(QLinearSoftmax="xx?xx axis opset")
 def _quantised_softmax(s: Steps) -> None:
     """Before opset 13 all axes from `axis` on are one."""
     if s.type(0).dtype.name == "int8" and np.isinf(s.consts.get(s.x(1), 1)).any():
@@ -34,13 +34,13 @@ def _quantised_softmax(s: Steps) -> None:
         s.q(s("Softmax", value, axis=axis), 3)
 
 
-@microsoft("QLinearConcat", boxes=True)
+@microsoft(QLinearConcat="xx* axis", boxes=True)
 def _quantised_concat(s: Steps) -> None:
     parts = [s.dq(k) for k in range(2, len(s.node.input), 3)]
     s.q(s("Concat", *parts, axis=s.attrs["axis"]), 0)
 
 
-@microsoft("QLinearGlobalAveragePool", boxes=True)
+@microsoft(QLinearGlobalAveragePool="xxxxx channels_last", boxes=True)
 def quantised_pool(s: Steps) -> None:
     """`channels_last` data are turned round and back. onnxruntime rounds means of windows late."""
     last, rank = s.attrs.pop("channels_last", 0), len(s.type(0).shape)
@@ -51,7 +51,7 @@ def quantised_pool(s: Steps) -> None:
     s.q(s("Transpose", value, perm=[0, *range(2, rank), 1]) if last else value, 3, **late)
 
 
-@microsoft("QLinearConv", boxes=True)
+@microsoft(QLinearConv=f"xxxxxxxx? {WINDOW} channels_last dilations group", boxes=True)
 def _quantised_conv(s: Steps) -> None:
     """The standard's, but for `channels_last`."""
     last, rank = s.attrs.pop("channels_last", 0), len(s.type(0).shape)
@@ -63,14 +63,14 @@ def _quantised_conv(s: Steps) -> None:
     turned(s, s("QLinearConv", *inputs, **s.known_to("QLinearConv")), rank, back=True)
 
 
-@microsoft("QLinearReduceMean", boxes=True)
+@microsoft(QLinearReduceMean="xx?x? axes keepdims", boxes=True)
 def _quantised_mean(s: Steps) -> None:
     axes = s.attrs.get("axes")
     named = (s.const(axes, np.int64),) if axes else ()
     s.q(s("ReduceMean", s.dq(0), *named, keepdims=s.attrs.get("keepdims", 1)), 3)
 
 
-@microsoft("QLinearWhere", boxes=True)
+@microsoft(QLinearWhere="xxxxxxxxx", boxes=True)
 def _quantised_where(s: Steps) -> None:
     s.q(s("Where", s.x(0), s.dq(1), s.dq(4)), 7)
 
@@ -96,12 +96,12 @@ def quantised_gemm(s: Steps) -> None:
         s("Gemm", a, b, *bias, out=0, **attrs)
 
 
-@microsoft("MatMulIntegerToFloat", boxes=True)
+@microsoft(MatMulIntegerToFloat="xxxx???", boxes=True)
 def _matmul_to_float(s: Steps) -> None:
     _scaled_product(s, s.x(0), s.x(4), s("Mul", s.x(2), s.x(3)), s.x(5), s.x(6))
 
 
-@microsoft("DynamicQuantizeMatMul", boxes=True)
+@microsoft(DynamicQuantizeMatMul="xxx??", boxes=True)
 def _dynamic_matmul(s: Steps) -> None:
     made = s("DynamicQuantizeLinear", s.x(0))
     scale, zero = f"{made}.scale", f"{made}.zero"
@@ -118,7 +118,7 @@ def _scaled_product(s: Steps, a: str, a_zero: str, factor: str, b_zero: str, bia
         s("Mul", wide, factor, out=0)
 
 
-@microsoft("MatMulInteger16", boxes=True)
+@microsoft(MatMulInteger16="xx", boxes=True)
 def _matmul_of_shorts(s: Steps) -> None:
     """Sums in int32."""
     s("MatMul", *(s("Cast", s.x(k), to=onnx.TensorProto.INT32) for k in (0, 1)), out=0)
@@ -138,7 +138,7 @@ def _unpacked(s: Steps, packed: str, bits: int, shape: list[int]) -> str:
     return s("Reshape", joined, s.const(shape, np.int64))
 
 
-@microsoft("MatMulNBits", boxes=True)
+@microsoft(MatMulNBits="xxx??? K N accuracy_level bits block_size weight_prepacked", boxes=True)
 def _matmul_of_bits(s: Steps) -> None:
     """x @ w.T with w in blocks along its rows, each with a scale of its own; a zero point left out
     is the middle. Rows are filled up to whole blocks, zero points to whole bytes."""
@@ -175,7 +175,7 @@ def _matmul_of_bits(s: Steps) -> None:
         s("MatMul", *product, out=0)
 
 
-@microsoft("GatherBlockQuantized")
+@microsoft(GatherBlockQuantized="xxx? bits block_size gather_axis quantize_axis")
 def _gather_blocks(s: Steps) -> None:
     """Rows of a table that is dequantised by blocks."""
     data, shape = s.type(0), s.shape(0, 1, -1)

@@ -211,10 +211,7 @@ def _in_blocks(v: View, strides: Sequence[int]) -> Kernel | None:
             "loops": [(f"i{k}", n) for k, n in enumerate(inner)],
             "store": move,
         },
-        (
-            *around(v),
-            Operand("block", row.c, "scratch", bytes=size * row.bytes),
-        ),
+        (*around(v), Operand("block", row.c, "scratch", bytes=size * row.bytes)),
         cost=math.prod(dims) // run * (6.0 + run) + math.prod(dims),
         inplace=(v.core.inputs[0],),
     )

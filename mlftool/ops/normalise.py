@@ -97,10 +97,7 @@ def softmax(v: View) -> Kernel:
             "log": settle(steps, m.call("log", "sum")) if log else "",
             "store": store,
         },
-        (
-            *around(v, *store.operands, x=load.tensor),
-            *scratch,
-        ),
+        (*around(v, *store.operands, x=load.tensor), *scratch),
         cost=outer * n * inner * 80.0,
         includes=(
             "mlf/kernel.h",

@@ -77,7 +77,7 @@ for _name, _added in (("Add", True), ("Mul", False)):
     )
 
 
-@microsoft("QLinearAdd", "QLinearMul", boxes=True)
+@microsoft(QLinearAdd="xx?xx?x?", QLinearMul="xx?xx?x?", boxes=True)
 def _quantised_pair(s: Steps) -> None:
     """What is repeated along the last axis that has several elements, onnxruntime adds to the zero
     points first."""

@@ -215,10 +215,7 @@ def _resize(
             "store": store,
             "target": _target(v)[0],
         },
-        (
-            *around(v, *read_by(v, given), *store.operands, x=tensor),
-            *scratch,
-        ),
+        (*around(v, *read_by(v, given), *store.operands, x=tensor), *scratch),
         cost=v.y.elements * (4.0 + 3.5 * taps if near else 8.0 + 10 * taps),
         includes=("mlf/kernel.h", "mlf/resize.h", *store.includes),
     )

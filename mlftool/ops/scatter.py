@@ -63,10 +63,7 @@ def scattered(
             "statements": statements,
             "store": f"if ({inside}) {{ {store} }}" if inside else store,
         },
-        (
-            *read_by(v, reads),
-            Operand("y", row.c, "out", v.node.outputs[0]),
-        ),
+        (*read_by(v, reads), Operand("y", row.c, "out", v.node.outputs[0])),
         cost=math.prod(dims) * 10.0 + v.y.elements,
         includes=("mlf/kernel.h", "mlf/index.h", *conversions(row)),
     )

@@ -67,11 +67,7 @@ def transform(
             "windowed": "window" in reads,
             **params,
         },
-        (
-            *read_by(v, reads),
-            turn,
-            Operand("y", row.c, "out", v.node.outputs[0]),
-        ),
+        (*read_by(v, reads), turn, Operand("y", row.c, "out", v.node.outputs[0])),
         cost=v.y.elements * most * 10.0,
         includes=("mlf/kernel.h", "mlf/math.h", "mlf/index.h"),
     )

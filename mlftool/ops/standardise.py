@@ -182,12 +182,7 @@ def layer_normalisation(v: View) -> Kernel:
     return _layer(v, True)
 
 
-@op(
-    "RMSNormalization",
-    *(Trait.EPILOGUE, Trait.PROLOGUE),
-    extents=OF_ROWS,
-    checks=(_broadcasting,),
-)
+@op("RMSNormalization", *(Trait.EPILOGUE, Trait.PROLOGUE), extents=OF_ROWS, checks=(_broadcasting,))
 def rms_normalisation(v: View) -> Kernel:
     """Like layer normalisation, but nothing is taken off."""
     return _layer(v, False)

@@ -13,10 +13,21 @@ from mlftool.onnx_rules.boxes import OF_BATCHES, as_it_is
 from mlftool.onnx_rules.draft import Draft
 from mlftool.onnx_rules.scope import Scope
 from mlftool.onnx_rules.windows import spelt_window
-from mlftool.ops.base import Facts, Kernel, Moved, Operand, Trait, UnsupportedError, old, op, shown
+from mlftool.ops.base import (
+    Facts,
+    Kernel,
+    Moved,
+    Operand,
+    Signature,
+    Trait,
+    UnsupportedError,
+    old,
+    op,
+    shown,
+)
 from mlftool.ops.contraction import auto_pad
 from mlftool.ops.elementwise import Maths
-from mlftool.ops.microsoft import KINDS
+from mlftool.ops.microsoft import KINDS, WINDOW
 from mlftool.ops.microsoft_quantised import quantised_pool
 from mlftool.ops.plain import float_of, plain_kernel
 from mlftool.ops.scalar import Load, Store, around, literal
@@ -315,6 +326,7 @@ def max_unpool(v: View) -> Kernel:
 @op(
     "com.microsoft.QLinearAveragePool",
     *(Trait.SPATIAL, Trait.EPILOGUE),
+    signature=Signature.of(f"xx?x? {WINDOW} ceil_mode channels_last count_include_pad"),
     extents=as_it_is,
     expansion=quantised_pool,
     kinds=KINDS,

@@ -12,7 +12,7 @@ from onnx import ModelProto, helper, load
 
 from mlftool.errors import ENVIRONMENT, MlfError, Problem
 from mlftool.ir.graph import Array
-from mlftool.reference import imported, session_of
+from mlftool.quantize.reference import imported, session_of
 
 
 def onnxruntime() -> Any:

@@ -11,7 +11,7 @@ import onnx
 import onnxruntime
 from onnx.reference import ReferenceEvaluator
 
-from mlftool.reference import session_of
+from mlftool.quantize.reference import session_of
 
 Array = np.ndarray[Any, Any]
 Feeds = Sequence[dict[str, Array]]

@@ -10,7 +10,7 @@ import onnxruntime
 import pytest
 from onnx import helper, numpy_helper
 
-from mlftool.reference import session_of
+from mlftool.quantize.reference import session_of
 
 DEPTH = 64
 SUM = DEPTH * 255 * 127  # of the largest products: pairs of them saturate at 16 bits
