@@ -112,7 +112,7 @@ def compile_frontier(spec: ModuleSpec, goals: int) -> list[Module]:
         for program in frontier(found.program, found.again, goals):
             ram = program.memory.size_bytes + ends_bytes(program)
             usual = program is found.program
-            own = spec if usual else replace(spec, ram_budget=str(ram))
+            own = found.spec if usual else replace(found.spec, ram_budget=str(ram))
             made.append(_emitted(own, found, program, clock))
         return made
 
@@ -163,6 +163,7 @@ def _crashed(spec: ModuleSpec, choose: Choose | None, error: Exception) -> MlfEr
 class _Lowered:
     """A model's usual plan, what else its module is emitted from, and how to plan it again."""
 
+    spec: ModuleSpec  # with the backends that its target names
     options: Options
     imported: Graph
     program: Program
@@ -175,7 +176,7 @@ class _Lowered:
 def _compile(spec: ModuleSpec, choose: Choose | None) -> Module:
     clock = _Clock(spec.module_name)
     found = _lowered(spec, choose, clock)
-    return _emitted(spec, found, _in_memory(spec, found), clock)
+    return _emitted(found.spec, found, _in_memory(found), clock)
 
 
 def _lowered(spec: ModuleSpec, choose: Choose | None, clock: _Clock) -> _Lowered:
@@ -212,11 +213,12 @@ def _lowered(spec: ModuleSpec, choose: Choose | None, clock: _Clock) -> _Lowered
         return lower(graph, target, file, spec.workspace_io, pools, choose, inside)
 
     libraries = tuple(dict.fromkeys(x for b in found for x in b.libraries))
-    return _Lowered(options, given, program, lowered, file, libraries, tuple(reports))
+    return _Lowered(spec, options, given, program, lowered, file, libraries, tuple(reports))
 
 
-def _in_memory(spec: ModuleSpec, found: _Lowered) -> Program:
+def _in_memory(found: _Lowered) -> Program:
     """The plan that the spec's patches and budgets ask for. Raises MlfError if none fits."""
+    spec = found.spec
     program = in_patches(found.program, spec.patches, found.again)
     if (most := budget_bytes(spec.ram_budget)) is not None:
         hint = "`mlftool memmap` shows what takes the RAM"
