@@ -21,6 +21,7 @@ MOST_CHOICES = 80  # tensors whose ranges are chosen one by one
 MOST_LAYERS = 80  # layers whose rounding and bias are judged one by one
 ROOMY = "+ 10 %"
 MOST_LOSS = 1.0  # dB that room for what was not seen may cost
+EQUALISING = 0.5  # dB that other weights have to gain, with which layers are no longer the model's
 NARROWER = 0.05  # dB that a narrower range of one tensor has to gain
 FOLDS = 4  # parts of the samples, each judged with ranges of the others
 
@@ -76,6 +77,13 @@ class _Course:
         self.net, self.studio = net, Studio(net, self.samples)
         self.found, self.folds = _candidates(self.studio)
         self.wanted = _joined([f.studio.judged(None) for f in self.folds])
+
+    def settle(self) -> None:
+        """Ranges stay as they are, and all samples judge the rest: on a part, what ranges cut off
+        is more than what weights still gain."""
+        self.folds = (_Fold(self.studio, self.found),)
+        self.wanted = self.studio.judged(None)
+        self.sqnr = self.measured(self.plan, self.ways)
 
     def measured(self, plan: Plan, ways: Mapping[str, str]) -> float:
         made = []
@@ -148,6 +156,7 @@ def improved(net: Network, samples: Samples) -> Improved:
     course.steps.append(Step("int8", "by minimum and maximum, to nearest", course.sqnr, True))
     _equalise(course)
     _choose_ranges(course)
+    course.settle()
     _round(course)
     _correct(course)
     return Improved(course.net, course.plan, tuple(course.steps), course.ways)
@@ -165,6 +174,8 @@ def _equalise(course: _Course) -> None:
         plan = plainest(course.net, course.found)
         value = course.measured(plan, course.ways)
         best = max(best, (value, course.net, plan), key=lambda b: b[0])
+    if best[0] < before + EQUALISING:
+        best = (before, *start)
     if course.net is not best[1]:
         course.move(best[1])
     course.sqnr, _, course.plan = best

@@ -19,15 +19,16 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper, shape_inference
 
-# The inputs of operators that multiply integers: activations, weights and the weights' zero point.
+# The inputs of operators that multiply integers: activations and their zero point, either of which
+# says the type; weights and theirs.
 OPERANDS = {
-    "MatMulInteger": (0, 1, 3),
-    "MatMulIntegerToFloat": (0, 1, 5),
-    "QAttention": (0, 1, 7),
-    "QGemm": (0, 3, 5),
-    "QLinearConv": (0, 3, 5),
-    "QLinearMatMul": (0, 3, 5),
-    "DynamicQuantizeMatMul": (None, 1, 3),  # whose activations it makes uint8 itself
+    "MatMulInteger": ((0, 2), 1, 3),
+    "MatMulIntegerToFloat": ((0, 4), 1, 5),
+    "QAttention": ((0, 6), 1, 7),
+    "QGemm": ((0, 2), 3, 5),
+    "QLinearConv": ((0, 2), 3, 5),
+    "QLinearMatMul": ((0, 2), 3, 5),
+    "DynamicQuantizeMatMul": ((), 1, 3),  # whose activations it makes uint8 itself
 }
 BETWEEN = ("Conv", "Gemm", "MatMul")  # integers if DequantizeLinear gives both operands
 
@@ -101,10 +102,9 @@ class _Raised:
 
     def add(self, node: NodeProto) -> None:
         if node.op_type in OPERANDS:
-            x, w, zero = OPERANDS[node.op_type]
-            if (x is None or self._is(node, x, TensorProto.UINT8)) and self._is(
-                node, w, TensorProto.INT8
-            ):
+            typed, w, zero = OPERANDS[node.op_type]
+            unsigned = not typed or any(self._is(node, k, TensorProto.UINT8) for k in typed)
+            if unsigned and self._is(node, w, TensorProto.INT8):
                 self._raise(node, w, zero)
         elif node.op_type in BETWEEN:
             x, w = (self.producers.get(n, NodeProto()) for n in node.input[:2])
