@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -68,7 +69,7 @@ def workspace_files(name: str, sources: Path) -> Mapping[str, bytes]:
 
     `name` is a C identifier. Raises MlfError unless mlftool's sources are there.
     """
-    if not (sources / RULES).is_file():
+    if not os.path.isfile(sources / RULES):
         hint = "give the folder into which mlftool was cloned: the rules are not in the wheel"
         text = f"--workspace: has no {RULES}"
         raise MlfError(Problem("MLF0400", text, str(sources), help=hint))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from mlftool.cli.inputs import add_inputs, given_inputs
 from mlftool.cli.options import add_data
 from mlftool.cli.terminal import printed
-from mlftool.errors import MlfError, Problem, did_you_mean
+from mlftool.errors import MlfError, Problem, did_you_mean, one_line
 from mlftool.files import MODEL_SUFFIXES
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def _lines(made: Project) -> Iterator[str]:
     from mlftool.starter import UNCHECKED
 
     found = made.comparison
-    yield f"{made.folder}: {', '.join(made.files)}"
+    yield one_line(f"{made.folder}: {', '.join(made.files)}")
     if made.reference == UNCHECKED:
         yield f"expected outputs: those of {UNCHECKED}; nothing here runs TensorFlow Lite"
     else:
@@ -89,7 +89,7 @@ def _lines(made: Project) -> Iterator[str]:
             text = "allow it in models.yaml (test: absolute, relative)"
             yield f"largest error: {found.worst}; {text}"
     yield "next:"
-    yield from (f"  {command}" for command in made.commands)
+    yield from (f"  {one_line(command)}" for command in made.commands)
 
 
 def _folder_and_model(args: argparse.Namespace) -> tuple[Path, Path]:

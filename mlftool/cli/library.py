@@ -27,12 +27,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from mlftool.mlf import check_writable, read_tar
+    from mlftool.mlf import check_folders, check_writable, read_tar
 
     if args.output is None and args.headers is None and args.sources is None:
         hint = "give -o MODEL.so, --headers DIR or --sources DIR"
         raise MlfError(Problem("MLF0400", "nothing to write", help=hint))
     check_writable(args.output)
+    check_folders(args.headers, args.sources)
     bundle = read_tar(args.archive)
     write_library(bundle, str(args.archive), args.output, args.module, args.soname)
     write_sources(bundle, str(args.archive), args.module, args.headers, args.sources)

@@ -2,6 +2,7 @@
 
 from mlftool.mlf.bundle import (
     Bundle,
+    check_folders,
     check_writable,
     epoch,
     make_folder,
@@ -14,6 +15,7 @@ from mlftool.mlf.bundle import (
 
 __all__ = [
     "Bundle",
+    "check_folders",
     "check_writable",
     "epoch",
     "make_folder",

@@ -113,6 +113,17 @@ def check_writable(*paths: Path | None) -> None:
                 raise _error(errno.EACCES)
 
 
+def check_folders(*paths: Path | None) -> None:
+    """The same of whether `make_folder` will make each."""
+    for path in filter(None, paths):
+        with refused("cannot be created", path):
+            there = next(p for p in (path, *path.absolute().parents) if p.exists())
+            if not there.is_dir():
+                raise _error(errno.ENOTDIR)
+            if not os.access(there, os.W_OK | os.X_OK):
+                raise _error(errno.EACCES)
+
+
 def _error(number: int) -> OSError:
     return OSError(number, os.strerror(number))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,7 +75,7 @@ def execute(
     repetitions: int = 1,
 ) -> tuple[RunResult, Footprint | None]:
     """Runs all samples, with `runner` if that program is built already. Raises MlfError."""
-    if runner is not None and not runner.is_file():
+    if runner is not None and not os.path.isfile(runner):
         raise MlfError(Problem("MLF0609", "no such program", str(runner)))
     board = place.board
     if board is None:
