@@ -109,6 +109,8 @@ def test_no_step_loses(make: Make) -> None:
     values = [s.sqnr for s in found.steps]
     assert values == sorted(values)
     assert values[-1] > values[0] + 1
+    studio = Studio(found.net, given)
+    assert sqnr(studio.judged(found.plan), studio.judged(None)) == pytest.approx(values[-1])
 
 
 def test_16_bits_cut_nothing_off_that_is_a_little_larger() -> None:
