@@ -67,7 +67,9 @@ static int read_digit(const int8_t *image, int32_t *percent) {
 static int32_t strangeness(const int8_t *levels) {
   int8_t reconstruction[kBands];
   int32_t sum = 0;
-  struct tvmgen_vibration_int8_inputs inputs = {.levels = TVMGEN_VIBRATION_INT8_LEVELS_POINTER(levels)};
+  struct tvmgen_vibration_int8_inputs inputs = {
+      .levels = TVMGEN_VIBRATION_INT8_LEVELS_POINTER(levels),
+  };
   struct tvmgen_vibration_int8_outputs outputs = {
       .reconstruction = TVMGEN_VIBRATION_INT8_RECONSTRUCTION_POINTER(reconstruction)};
   if (tvmgen_vibration_int8_run(&inputs, &outputs) != 0) {

@@ -185,13 +185,13 @@ MLF_MVE_OPTIMISED static inline mlf_octet mlf_pair_dot(const int8_t *x, const in
   "vldrb.8 q0, " x0 "\n\t" MLF_ROW_MAC(mac, "q1", "r0") MLF_ROW_MAC(mac, "q2", "r2") \
       MLF_ROW_MAC(mac, "q3", "r4") MLF_ROW_MAC(mac, "q1", "r6") MLF_ROW_MAC(mac, "q2", "r8") \
           MLF_ROW_MAC(mac, "q3", "r10") MLF_ROW_MAC(mac, "q1", "r12") MLF_ROW_MAC(mac, "q2", "lr")
-#define MLF_ROW_FIRST MLF_ROW_GROUP("vmladav.s8", "[%[x]], #16")
-#define MLF_ROW_NEXT  MLF_ROW_GROUP("vmladava.s8", "[%[x]], #16")
-#define MLF_ROW_LOOP  "1:\n\t" MLF_ROW_NEXT MLF_ROW_NEXT "subs %[n], %[n], #1\n\tbne 1b\n\t"
-#define MLF_ROW_FEW(groups_text) MLF_PAIR_DOT(groups_text, MLF_ROW_POINTER, )
+#define MLF_ROW_FIRST             MLF_ROW_GROUP("vmladav.s8", "[%[x]], #16")
+#define MLF_ROW_NEXT              MLF_ROW_GROUP("vmladava.s8", "[%[x]], #16")
+#define MLF_ROW_LOOP              "1:\n\t" MLF_ROW_NEXT MLF_ROW_NEXT "subs %[n], %[n], #1\n\tbne 1b\n\t"
+#define MLF_ROW_FEW(groups_text)  MLF_PAIR_DOT(groups_text, MLF_ROW_POINTER, )
 #define MLF_ROW_MANY(groups_text) MLF_PAIR_DOT(groups_text, MLF_ROW_POINTERS, )
-#define MLF_ROW_POINTER          , [x] "+r"(x)
-#define MLF_ROW_POINTERS         , [x] "+r"(x), [n] "+r"(twice)
+#define MLF_ROW_POINTER           , [x] "+r"(x)
+#define MLF_ROW_POINTERS          , [x] "+r"(x), [n] "+r"(twice)
 
 static inline mlf_octet mlf_octet_of(const int32_t *b) {
   mlf_octet v;

@@ -21,7 +21,8 @@
   "adds r4, r4, r5\n\tmov r12, r4\n"
 /* A channel: r0 is less than zero by the weights that are left of a part, which end at r2. */
 #define MLF_EIGHTS_BEGIN \
-  "1:\n\tldr r1, [sp, #36]\n\tldr r5, [r1]\n\tlsls r4, r5, #16\n\tadds r4, r4, r5\n\tmov r0, sp\n\t" \
+  "1:\n\tldr r1, [sp, #36]\n\tldr r5, [r1]\n\tlsls r4, r5, #16\n\tadds r4, r4, r5\n\tmov r0, " \
+  "sp\n\t" \
   "stmia r0!, {r4, r5}\n\tstmia r0!, {r4, r5}\n\tstmia r0!, {r4, r5}\n\tstmia r0!, {r4, r5}\n\t" \
   "ldr r2, [sp, #40]\n\tldr r3, [sp, #44]\n\tmov r8, r12\n\tmov r9, r12\n\tmov r10, r12\n\t" \
   "mov r11, r12\n\tmovs r0, #0\n"
@@ -29,14 +30,14 @@
 #define MLF_EIGHTS_PART \
   "2:\n\tldrsb r0, [r2, r0]\n\tsubs r2, r2, r0\n\tadds r2, #1\n" \
   "3:\n\tldrsb r1, [r2, r0]\n\tldmia r3!, {r4, r5, r6, r7}\n\t" MLF_EIGHTS_MAC("r4", "r8") \
-      MLF_EIGHTS_MAC("r5", "r9") MLF_EIGHTS_MAC("r6", "r10") MLF_EIGHTS_MAC("r7", "r11") \
-          "adds r0, #1\n\tbne 3b\n\tmov r1, sp\n\tmov r5, sp\n\t"
+      MLF_EIGHTS_MAC("r5", "r9") MLF_EIGHTS_MAC("r6", "r10") \
+          MLF_EIGHTS_MAC("r7", "r11") "adds r0, #1\n\tbne 3b\n\tmov r1, sp\n\tmov r5, sp\n\t"
 #define MLF_EIGHTS_ADD(sum) \
   "mov r4, " sum "\n\tmov " sum ", r12\n\tldmia r1!, {r6, r7}\n\tadds r6, r6, r4\n\t" \
   "lsrs r4, r4, #16\n\tadds r7, r7, r4\n\tstmia r5!, {r6, r7}\n\t"
 #define MLF_EIGHTS_ADDS \
-  MLF_EIGHTS_ADD("r8") MLF_EIGHTS_ADD("r9") MLF_EIGHTS_ADD("r10") MLF_EIGHTS_ADD("r11") \
-      "cmp r3, lr\n\tbne 2b\n\t"
+  MLF_EIGHTS_ADD("r8") \
+  MLF_EIGHTS_ADD("r9") MLF_EIGHTS_ADD("r10") MLF_EIGHTS_ADD("r11") "cmp r3, lr\n\tbne 2b\n\t"
 /* r1 and r2 are the multiplier's parts, r3 the shift, r6 is y, r7 the bits of the lower part; r8 is
  * the addend, r9 and r10 the limits, r11 the stride. */
 #define MLF_EIGHTS_FORM \
@@ -69,11 +70,11 @@ static inline int32_t mlf_requantize_parts(int32_t acc, int32_t m, int32_t add, 
 }
 
 /* Eight pixels' outputs of the channels up to `y_end`, requantised: pixel i of a channel is at
- * y[i * stride]. x up to `end` has four words of pairs for each product of a channel. w has parts of
- * a channel's weights, each after the negated number of its weights, all parts together as many as
- * products. k has three numbers of a channel, its bias less 2^15 for each part, its multiplier and
- * its addend; form is shift, limits of the output, and bits. A channel whose multiplier is negative
- * has no output, but its eight sums are the next of `rare`. */
+ * y[i * stride]. x up to `end` has four words of pairs for each product of a channel. w has parts
+ * of a channel's weights, each after the negated number of its weights, all parts together as many
+ * as products. k has three numbers of a channel, its bias less 2^15 for each part, its multiplier
+ * and its addend; form is shift, limits of the output, and bits. A channel whose multiplier is
+ * negative has no output, but its eight sums are the next of `rare`. */
 #ifdef MLF_NARROW_ASSEMBLY
 MLF_NARROW_ASSEMBLY void mlf_eights(uint8_t *y MLF_TAKEN, const int32_t *k MLF_TAKEN,
                                     const int8_t *w MLF_TAKEN, const uint32_t *x MLF_TAKEN,

@@ -1,10 +1,10 @@
 /* Functions of kernels for ARMv6-M that compute two channels with one multiplication.
  *
- * A word has a weight of each of four channels, plus 128, in its bytes: those of channels 0 and 1 in
- * bytes 0 and 2, those of 2 and 3 in bytes 1 and 3. Times an input, bytes 0 and 2 alone are products
- * of channels 0 and 1 that stay apart in the halves of a sum, as in narrow_pairs.h; the word without
- * its first byte makes products of channels 2, 1 and 3, of which the second are known then. What 128
- * adds is the sum of inputs, once for all channels. */
+ * A word has a weight of each of four channels, plus 128, in its bytes: those of channels 0 and 1
+ * in bytes 0 and 2, those of 2 and 3 in bytes 1 and 3. Times an input, bytes 0 and 2 alone are
+ * products of channels 0 and 1 that stay apart in the halves of a sum, as in narrow_pairs.h; the
+ * word without its first byte makes products of channels 2, 1 and 3, of which the second are known
+ * then. What 128 adds is the sum of inputs, once for all channels. */
 #ifndef MLF_NARROW_WORDS_H_
 #define MLF_NARROW_WORDS_H_
 
@@ -36,19 +36,21 @@
 #define MLF_WORDS_LOOP \
   "3:\n\tldmia r3!, {r1, r6}\n\tadd r12, r1\n\tadd r12, r6\n\t" MLF_WORDS_MACS("r1") \
       MLF_WORDS_MACS("r6") "cmp r3, lr\n\tbne 3b\n\t"
-/* r12 becomes 2^15 less what 128 adds, in both halves, and lr the same with the second channel's. */
+/* r12 becomes 2^15 less what 128 adds, in both halves, and lr the same with the second channel's.
+ */
 #define MLF_WORDS_START \
   "mov r4, r12\n\tlsls r4, r4, #7\n\tmovs r0, #1\n\tlsls r0, r0, #15\n\tsubs r0, r0, r4\n\t" \
   "lsls r4, r0, #16\n\tadds r4, r4, r0\n\tmov r12, r4\n\tlsls r0, r0, #8\n\tadds r4, r4, r0\n\t" \
   "mov lr, r4\n\tmov r1, sp\n\tmov r5, sp\n\t"
 #define MLF_WORDS_ADD(even, odd) \
-  "mov r4, " even "\n\tldmia r1!, {r0, r6}\n\tsubs r0, r4, r0\n\tadd r0, r12\n\tlsrs r0, r0, #16\n" \
+  "mov r4, " even \
+  "\n\tldmia r1!, {r0, r6}\n\tsubs r0, r4, r0\n\tadd r0, r12\n\tlsrs r0, r0, #16\n" \
   "\tadds r6, r6, r0\n\tstmia r5!, {r4, r6}\n\tlsls r0, r0, #8\n\tmov r4, " odd \
   "\n\tldmia r1!, {r6, r7}\n\tsubs r6, r4, r6\n\tsubs r6, r6, r0\n\tadd r6, lr\n\t" \
   "lsrs r6, r6, #16\n\tadds r7, r7, r6\n\tstmia r5!, {r4, r7}\n\t"
 #define MLF_WORDS_ADDS \
-  MLF_WORDS_START MLF_WORDS_ADD("r8", "r9") MLF_WORDS_ADD("r10", "r11") \
-  "ldr r0, [sp, #88]\n\tcmp r0, r3\n\tbne 2b\n\t"
+  MLF_WORDS_START MLF_WORDS_ADD("r8", "r9") \
+      MLF_WORDS_ADD("r10", "r11") "ldr r0, [sp, #88]\n\tcmp r0, r3\n\tbne 2b\n\t"
 /* The sums of channels 0 and 2, which were in the lower halves, at their places on the stack. */
 #define MLF_WORDS_LOW(even, odd, a, b, at0, at1, at2, at3) \
   "mov r0, " even "\n\tsubs r0, r0, r1\n\tadds " a ", " a ", r0\n\tldr r0, [sp, #" at1 "]\n\t" \
@@ -59,9 +61,10 @@
 #define MLF_WORDS_FINISH \
   "str r2, [sp, #44]\n\tldr r3, [sp, #40]\n\tldmia r3!, {r4, r5, r6, r7}\n\tldr r0, [sp, #96]\n\t" \
   "ldmia r0!, {r1, r2}\n\t" MLF_WORDS_LOW("r8", "r9", "r4", "r5", "0", "4", "8", "12") \
-      MLF_WORDS_LOW("r10", "r11", "r6", "r7", "16", "20", "24", "28") \
-  "ldr r7, [sp, #36]\n\tldr r0, [sp, #92]\n\tldmia r0!, {r2, r4, r5, r6}\n\tmov r9, r4\n\t" \
-  "mov r10, r5\n\tldr r0, [sp, #104]\n\tmov r8, r0\n\t"
+      MLF_WORDS_LOW("r10", "r11", "r6", "r7", "16", "20", "24", \
+                    "28") "ldr r7, [sp, #36]\n\tldr r0, [sp, #92]\n\tldmia r0!, {r2, r4, r5, " \
+                          "r6}\n\tmov r9, r4\n\t" \
+                          "mov r10, r5\n\tldr r0, [sp, #104]\n\tmov r8, r0\n\t"
 /* A channel with a negative multiplier only stores its sum. */
 #define MLF_WORDS_OUT(at) \
   "pop {r4}\n\tldmia r3!, {r0, r1}\n\tasrs r5, r0, #16\n\tbpl 4f\n\tmov r0, r8\n\t" \
@@ -70,21 +73,22 @@
   "mov r5, r9\n5:\n\tcmp r5, r10\n\tble 5f\n\tmov r5, r10\n5:\n\tstrb r5, [r7, #" at "]\n6:\n\t"
 #define MLF_WORDS_OUTS \
   MLF_WORDS_OUT("0") \
-  MLF_WORDS_OUT("1") MLF_WORDS_OUT("2") MLF_WORDS_OUT("3") MLF_WORDS_OUT("4") \
-      MLF_WORDS_OUT("5") MLF_WORDS_OUT("6") MLF_WORDS_OUT("7")
+  MLF_WORDS_OUT("1") \
+  MLF_WORDS_OUT("2") MLF_WORDS_OUT("3") MLF_WORDS_OUT("4") MLF_WORDS_OUT("5") MLF_WORDS_OUT("6") \
+      MLF_WORDS_OUT("7")
 #define MLF_WORDS_LEAVE \
   "sub sp, #32\n\tstr r3, [sp, #40]\n\tmov r0, r8\n\tstr r0, [sp, #104]\n\tadds r7, #8\n\t" \
-  "str r7, [sp, #36]\n\tldr r0, [sp, #100]\n\tcmp r7, r0\n\tbeq 8f\n\tb 1b\n8:\n\tadd sp, #52\n\t" \
-      MLF_NARROW_LEAVE
+  "str r7, [sp, #36]\n\tldr r0, [sp, #100]\n\tcmp r7, r0\n\tbeq 8f\n\tb 1b\n8:\n\tadd sp, " \
+  "#52\n\t" MLF_NARROW_LEAVE
 #endif
 
 /* One pixel's outputs, requantised, in blocks of eight channels up to `y_end`. x has signed inputs
  * up to `end`, an even number of them. w has parts of a block's weights, each after four times the
- * number of its inputs: two words for each. k has for a block, with n the number of its parts, u the
- * sums of channels 1, 3, 5 and 7 to begin with, their biases less n * 2^15; what remains of the
- * biases when the other sums are taken out of words, for channels 0, 2, 4 and 6; a multiplier and an
- * addend for each channel. totals: 128 times the sum of inputs, times 0x10001 and 0x10101. form and
- * rare are those of mlf_eights. */
+ * number of its inputs: two words for each. k has for a block, with n the number of its parts, u
+ * the sums of channels 1, 3, 5 and 7 to begin with, their biases less n * 2^15; what remains of the
+ * biases when the other sums are taken out of words, for channels 0, 2, 4 and 6; a multiplier and
+ * an addend for each channel. totals: 128 times the sum of inputs, times 0x10001 and 0x10101. form
+ * and rare are those of mlf_eights. */
 #ifdef MLF_NARROW_ASSEMBLY
 MLF_NARROW_ASSEMBLY void mlf_words(uint8_t *y MLF_TAKEN, const int32_t *k MLF_TAKEN,
                                    const uint32_t *w MLF_TAKEN, const int32_t *x MLF_TAKEN,
