@@ -74,8 +74,8 @@
 #define MLF_WORDS_OUTS \
   MLF_WORDS_OUT("0") \
   MLF_WORDS_OUT("1") \
-  MLF_WORDS_OUT("2") MLF_WORDS_OUT("3") MLF_WORDS_OUT("4") MLF_WORDS_OUT("5") MLF_WORDS_OUT("6") \
-      MLF_WORDS_OUT("7")
+  MLF_WORDS_OUT("2") \
+  MLF_WORDS_OUT("3") MLF_WORDS_OUT("4") MLF_WORDS_OUT("5") MLF_WORDS_OUT("6") MLF_WORDS_OUT("7")
 #define MLF_WORDS_LEAVE \
   "sub sp, #32\n\tstr r3, [sp, #40]\n\tmov r0, r8\n\tstr r0, [sp, #104]\n\tadds r7, #8\n\t" \
   "str r7, [sp, #36]\n\tldr r0, [sp, #100]\n\tcmp r7, r0\n\tbeq 8f\n\tb 1b\n8:\n\tadd sp, " \
