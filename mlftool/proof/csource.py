@@ -68,11 +68,12 @@ def definitions(text: str) -> Iterator[tuple[str, str]]:
             start = -1
 
 
-def tokens(text: str) -> Iterator[str]:
-    """Names, numbers and signs. Raises ValueError for what C does not have."""
+def tokens(text: str, pattern: re.Pattern[str] = _TOKEN) -> Iterator[str]:
+    """What group 1 of the pattern has: names, numbers and signs. Raises ValueError for what C does
+    not have."""
     at = 0
     while at < len(text):
-        match = _TOKEN.match(text, at)
+        match = pattern.match(text, at)
         if match is None:
             raise ValueError(f"no token at {text[at : at + 20]!r}")
         if match[1]:

@@ -6,10 +6,12 @@ What it does not know is a ValueError, so whoever reads a function knows all of 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
+
+from mlftool.proof.csource import tokens
 
 _TOKEN = re.compile(
     r"\s+|//[^\n]*|/\*.*?\*/"
@@ -140,24 +142,13 @@ def _ways(text: str) -> list[str]:
     return [way for made in rest for way in _ways("\n".join(made))]
 
 
-def tokens(text: str) -> Iterator[str]:
-    at = 0
-    while at < len(text):
-        match = _TOKEN.match(text, at)
-        if match is None:
-            raise ValueError(f"no token at {text[at : at + 20]!r}")
-        if match[1]:
-            yield match[1]
-        at = match.end()
-
-
 class Parser:
     """Recursive descent. Raises ValueError for what it does not know."""
 
     def __init__(self, text: str) -> None:
         if re.search(r"^\s*#", text, re.MULTILINE):
             raise ValueError("the preprocessor chooses")
-        self._tokens = [*tokens(text), ""]
+        self._tokens = [*tokens(text, _TOKEN), ""]
         self._at = 0
 
     def _peek(self, ahead: int = 0) -> str:

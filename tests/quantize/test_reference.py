@@ -10,6 +10,7 @@ import onnxruntime
 import pytest
 from onnx import helper, numpy_helper
 
+from mlftool.quantize import reference
 from mlftool.quantize.reference import session_of
 
 DEPTH = 64
@@ -53,6 +54,13 @@ CASES = {
         round(SUM / STEP),
     ),
 }
+
+
+@pytest.fixture(autouse=True, params=[True, False], ids=["raised", "as this processor needs it"])
+def raised(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights become uint8 on every processor, or where that is needed."""
+    if request.param:
+        monkeypatch.setattr(reference, "saturates", lambda: True)
 
 
 @pytest.mark.parametrize("constant", [True, False])
