@@ -20,15 +20,16 @@ import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper, shape_inference
 
 # The inputs of operators that multiply integers: activations and their zero point, either of which
-# says the type; weights and theirs.
-OPERANDS = {
-    "MatMulInteger": ((0, 2), 1, 3),
-    "MatMulIntegerToFloat": ((0, 4), 1, 5),
-    "QAttention": ((0, 6), 1, 7),
-    "QGemm": ((0, 2), 3, 5),
-    "QLinearConv": ((0, 2), 3, 5),
-    "QLinearMatMul": ((0, 2), 3, 5),
-    "DynamicQuantizeMatMul": ((), 1, 3),  # whose activations it makes uint8 itself
+# says the type, and each weights with theirs. Without the first they make uint8 of floats.
+OPERANDS: Mapping[str, tuple[tuple[int, ...], tuple[tuple[int, int], ...]]] = {
+    "DynamicQuantizeLSTM": ((), ((1, 9), (2, 11))),
+    "DynamicQuantizeMatMul": ((), ((1, 3),)),
+    "MatMulInteger": ((0, 2), ((1, 3),)),
+    "MatMulIntegerToFloat": ((0, 4), ((1, 5),)),
+    "QAttention": ((0, 6), ((1, 7),)),
+    "QGemm": ((0, 2), ((3, 5),)),
+    "QLinearConv": ((0, 2), ((3, 5),)),
+    "QLinearMatMul": ((0, 2), ((3, 5),)),
 }
 BETWEEN = ("Conv", "Gemm", "MatMul")  # integers if DequantizeLinear gives both operands
 
@@ -102,10 +103,11 @@ class _Raised:
 
     def add(self, node: NodeProto) -> None:
         if node.op_type in OPERANDS:
-            typed, w, zero = OPERANDS[node.op_type]
+            typed, pairs = OPERANDS[node.op_type]
             unsigned = not typed or any(self._is(node, k, TensorProto.UINT8) for k in typed)
-            if unsigned and self._is(node, w, TensorProto.INT8):
-                self._raise(node, w, zero)
+            for w, zero in pairs:
+                if unsigned and self._is(node, w, TensorProto.INT8):
+                    self._raise(node, w, zero)
         elif node.op_type in BETWEEN:
             x, w = (self.producers.get(n, NodeProto()) for n in node.input[:2])
             pair = (x.op_type, w.op_type) == ("DequantizeLinear",) * 2
@@ -123,14 +125,15 @@ class _Raised:
 
     def _raise(self, node: NodeProto, w: int, zero: int) -> None:
         inputs = [*node.input, *[""] * (zero + 1 - len(node.input))]
+        label = next(filter(None, node.output))
         if not inputs[zero]:
-            inputs[zero] = f"{node.output[0]}.zero"
+            inputs[zero] = f"{label}.{w}.zero"
             if node.op_type == "DequantizeLinear":  # as many as there are scales
                 self._step("Sub", [inputs[1], inputs[1]], inputs[zero])
             else:
                 self._constant(0, inputs[zero])
         for k in (w, zero):
-            name = f"{node.output[0]}.{k}"
+            name = f"{label}.{k}"
             self._step("Cast", [inputs[k]], f"{name}.wide", to=TensorProto.INT32)
             self._constant(128, f"{name}.middle")
             self._step("Add", [f"{name}.wide", f"{name}.middle"], f"{name}.sum")
