@@ -67,7 +67,7 @@ def test_using_a_template(tmp_path: Path) -> None:
 def test_a_board_by_a_folder(tmp_path: Path) -> None:
     """Of a third party: its start-up code, linker script, UART and timer, and nothing of ours. What
     is flashed and where the port is are this test's."""
-    text = section("Your board by a folder")
+    text = section("A folder for your board")
     shutil.copytree(ROOT / "tests/micro/lm3s6965", tmp_path / "board")
     lines = (tmp_path / "board/platform.cmake").read_text()
     for line in re.findall(r"^    (target_.*)$", text, re.M):
