@@ -227,7 +227,7 @@ class CompilerOptions:
     )
     workspace_io: bool = option(
         Switch(),
-        "Whether inputs and outputs of an aot module live in the workspace and share its memory.",
+        "Whether inputs and outputs of an aot module are in the workspace and share its memory.",
         default=False,
         example="true",
         executors=["aot"],
@@ -237,8 +237,8 @@ class CompilerOptions:
         Choice("a float mode", ("exact", "fused", "fast")),
         "`fused` adds each product of a convolution or dense layer with one rounding, which is "
         "faster on FPUs that have a fused multiply-add; the bits are the same everywhere, but not "
-        "those of `exact`. `fast` lets Helium do so, which takes subnormal numbers for zeros; "
-        "other processors compute what `fused` does.",
+        "those of `exact`. `fast` does this in Helium's vectors, which flush subnormal numbers to "
+        "zero; on other processors it equals `fused`.",
         default="exact",
         example="fused",
         features={"fused": ("fused",), "fast": ("fused", "flushed")},
@@ -253,35 +253,34 @@ class CompilerOptions:
     )
     optimize: str = option(
         Choice("an objective", ("speed", "size")),
-        "`size` shares one C function among layers of a kind and unrolls nothing; compile it with "
-        "`-Os`: less code, more instructions, the same bits.",
+        "`size` shares one C function among similar layers and unrolls no loops: less code, more "
+        "instructions, the same bits. Compile its C with `-Os`.",
         default="speed",
         example="size",
         features={"size": ("size",)},
     )
     patches: str = option(
         Word("auto, or '2' to '64' in quotes", r"auto|off|[2-9]|[1-5]\d|6[0-4]", "off|auto|N"),
-        "The number of bands of rows, `2` to `64`, in which a chain of layers is computed, so "
-        "that its large "
-        "tensors never exist whole: less memory, some rows computed twice, the same bits. `auto` "
-        "chooses the number that needs least memory, if it saves a tenth.",
+        "Computes a chain of layers in `2` to `64` bands of rows, so that its large tensors never "
+        "exist as a whole: less memory, some rows computed twice, the same bits. `auto` selects "
+        "the number of bands with the least memory, if it saves a tenth.",
         default="off",
         example="auto",
     )
     ram_budget: str = option(
         Word("none, or bytes such as '24576' or 24KiB", f"none|{SIZE}", "BYTES"),
-        "The most RAM that the module may take, working memory with inputs and outputs: where the "
-        "usual plan takes more, the compiler looks for bands of layers, as `patches` makes them, "
-        "that fit, and takes the plan of the fewest instructions by its own estimate.",
+        "The limit for the module's RAM, working memory with inputs and outputs. If the usual "
+        "plan takes more, the compiler searches for bands of layers, as in `patches`, that fit, "
+        "and selects the plan with the fewest estimated instructions.",
         default="none",
         example="24KiB",
     )
     pools: tuple[str, ...] = option(
         Several(Word(EXPECTED, PATTERN, "NAME=BYTES[@SECTION]"), "a list of memory pools"),
         "Memories to use instead of one workspace, fastest first, as `NAME=BYTES` or "
-        "`NAME=BYTES@SECTION`: the most used tensors go to the first that has room. With a "
-        "section the module has an array there, without it the application passes the memory in "
-        "`struct tvmgen_<module>_workspace_pools`. For aot with interface `c`.",
+        "`NAME=BYTES@SECTION`: the most used tensors go to the first pool with room. With a "
+        "section, the module has an array there; without one, the application passes the memory "
+        "in `struct tvmgen_<module>_workspace_pools`. For aot with interface `c`.",
         default=(),
         default_text="one workspace",
         example="[dtcm=64KiB@.dtcm, sram=256KiB]",
@@ -294,9 +293,10 @@ class CompilerOptions:
             "a mapping from inputs to outputs, or a list of INPUT=OUTPUT",
             pairs=True,
         ),
-        "Inputs that get what an output held after the run before, as `INPUT=OUTPUT`: the module "
-        "keeps them, zeros at first, and `tvmgen_<module>_reset` sets them back. `all` are those "
-        "that a TensorFlow Lite model keeps itself. For aot with interface `c`, and vm.",
+        "States as `INPUT=OUTPUT`: the input gets the value that the output had after the "
+        "previous run, at first zeros. The module keeps the values; `tvmgen_<module>_reset` "
+        "resets them. `all` means every state of a TensorFlow Lite model. For aot with interface "
+        "`c`, and vm.",
         default=(),
         default_text="none",
         example="{h0: hn}",
@@ -310,9 +310,10 @@ class CompilerOptions:
             pairs=True,
             numbers=True,
         ),
-        "Makes the streaming form of a model: each run takes `step` elements (1) of the inputs' "
-        "`axis`, its number or its name in the file, and gives what the model gives for them. "
-        "What would be computed twice is kept, as `state` is. For aot with interface `c`, and vm.",
+        "Compiles the streaming form of a model: each run takes `step` elements (1) of the "
+        "inputs' `axis`, a number or a name in the file, and gives the model's outputs for them. "
+        "The module keeps intermediate values between runs, as with `state`. For aot with "
+        "interface `c`, and vm.",
         default=(),
         default_text="none",
         example="{axis: time, step: 1}",
@@ -323,8 +324,8 @@ class CompilerOptions:
         Several(
             Word("the name of a backend", r"[a-z][a-z0-9-]{0,30}", "NAME"), "a list of backends"
         ),
-        "Libraries or devices that compute what they can instead of our kernels, the first that "
-        "takes a layer: `cmsis-nn`, or one of a `backend_files`.",
+        "Libraries or devices that compute layers instead of mlftool's kernels; the first that "
+        "accepts a layer computes it: `cmsis-nn`, `ethos-u`, or one of `backend_files`.",
         default=(),
         default_text="none",
         example="[cmsis-nn]",
@@ -338,8 +339,9 @@ class CompilerOptions:
     )
     verify: bool = option(
         Switch(),
-        "Whether the archive has a certificate of what was proven of the module, which `mlftool "
-        "verify` checks again. The proof itself is part of every compile.",
+        "Whether the archive contains a certificate of the proofs for the module, which `mlftool "
+        "verify` checks again. Every compile runs the proof of memory and calls; only with "
+        "`verify` it also covers index ranges.",
         default=False,
         example="true",
     )
@@ -381,9 +383,9 @@ def unmet(name: str, given: Mapping[str, Any], executor: str) -> Iterator[Need]:
 
 # What accuracy of a quantised model is, and what that means.
 METRICS: Mapping[str, str] = {
-    "top1": "the share of samples whose largest output is the one that `labels` has",
+    "top1": "the share of samples whose largest output is the one in `labels`",
     "auc": "the area under the ROC curve for labels of 0 and 1",
     "agreement": "the share of samples whose largest output is the float model's",
-    "sqnr": "the signal over the error in decibels, against expected outputs or the float model",
-    "mse": "the mean squared error against the same, of which less is better",
+    "sqnr": "the signal-to-noise ratio in decibels, against expected outputs or the float model",
+    "mse": "the mean squared error against the same; lower is better",
 }

@@ -17,16 +17,17 @@ mlf_manifest_repository = _mlf_manifest_repository
 def mlf_dependencies(interpreter = None, interpreter_files = [], wheel_house = None):
     """Defines every repository the rules need.
 
-    Nothing is downloaded except the Python wheels named by requirements.lock, which pip fetches from
-    the index it is configured for. Repositories the workspace defined before are left alone.
-    `docs/hermetic.md` shows a build that has nothing of the machine in it.
+    The only downloads are the Python wheels in requirements.lock, which pip fetches from the index
+    it is configured for. Repositories that the workspace already defines stay as they are.
+    `docs/hermetic.md` shows a build that uses nothing of the machine.
 
     Args:
       interpreter: label of a Python interpreter, 3.11 or newer, as a file of a repository. Default: this
         machine's.
       interpreter_files: labels of all its files.
-      wheel_house: label of a file, such as a BUILD file, beside which the wheels of requirements.lock are
-        (of requirements-quantize.lock, where a model is quantised). pip is not called then.
+      wheel_house: label of a file, such as a BUILD file, in the folder of the wheels of
+        requirements.lock (and of requirements-quantize.lock, if a model is quantised). pip is not
+        called then.
     """
     if not hasattr(config_common, "toolchain_type"):
         _shims()

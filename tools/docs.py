@@ -38,12 +38,13 @@ FILE:LINE:COL: error[MLFnnnn]: KEY.PATH: what is wrong; got X, expected Y
 help: what to do
 ```
 
-A command prints every problem it finds in one run, and exits with 2 for bad input, 1 for a failed
-check or budget, 3 if something is missing on the machine and 4 for a bug in mlftool.
+A command reports all problems in one run, at most ten of one kind and then their number. It exits
+with 2 for bad input, 1 for a failed check or budget, 3 if something is missing on the machine and 4
+for a bug in mlftool.
 
-`mlftool explain MLFnnnn` says more of a code: the cause, an example and the remedy. `mlftool check
---format sarif` and `--format github` print problems for code review: the former for tools that read
-SARIF 2.1.0, the latter so that a workflow on GitHub marks the lines.
+`mlftool explain MLFnnnn` prints the cause, an example and the remedy of a code. `mlftool check
+--format sarif` and `--format github` print problems for code review: `sarif` for tools that read
+SARIF 2.1.0, `github` for annotations in a GitHub workflow.
 
 """
 
@@ -60,16 +61,16 @@ def errors_page() -> str:
 
 COMMANDS_TOP = """# Commands
 
-`mlftool COMMAND --help` and `mlftool man COMMAND` say what a command takes, `mlftool completion
-SHELL` completes it. Data go to stdout, messages to stderr. Exit codes: 0 all is well, 1 a check,
-comparison or budget failed, 2 bad input, 3 something on this machine is missing or full, 4 a bug
-of mlftool, 130 Ctrl-C. A command that ends with 2, 3 or 130 leaves its output as it was, also
-where only stdout is closed or full; those that write many files (`build`, `watch`, `extract`,
-`man --all`) keep what was whole before.
+`mlftool COMMAND --help` and `mlftool man COMMAND` describe the options of a command; `mlftool
+completion SHELL` prints a script that completes them. Data go to stdout, messages to stderr. Exit
+codes: 0 success; 1 a check, comparison or budget failed; 2 bad input; 3 something on this machine
+is missing or full; 4 a bug in mlftool; 130 Ctrl-C. A command that exits with 2, 3 or 130 leaves its
+output file unchanged, even if only stdout is closed or full; commands that write many files
+(`build`, `watch`, `extract`, `man --all`) keep the files that were complete.
 
-Every command takes `-q` (no progress, no warnings), `-v` (each step and what it took) and
-`--color auto|always|never`, before its name or after it; `auto` has no colours where NO_COLOR is
-set. What `--json` prints is an object whose `schema_version` is 1; later versions only add keys.
+Every command takes `-q` (no progress, no warnings), `-v` (each step and its time) and
+`--color auto|always|never`, before or after its name; `auto` uses no colours if NO_COLOR is set.
+`--json` prints an object whose `schema_version` is 1; later versions only add keys.
 
 """
 

@@ -38,7 +38,7 @@ What compiles, of all operators that the installed `onnx` package ({version}, op
 sanitizers, of those whose model is this operator (or its definition spelt out). *Types* are those
 of the first operand in these cases.
 
-*Code* is what the operator costs in flash beside weights: the bytes of code of its plainest case
+*Code* is the flash that the operator takes without weights: the bytes of code of its plainest case
 for a Cortex-M4 at `-Os`, elementary functions included (`python -m tests.conformance.costs`). A
 kernel that several nodes share costs once.
 

@@ -19,9 +19,9 @@ PAGE = ROOT / "docs" / "rules.md"
 BAZELRC = ROOT / ".bazelrc"
 CONFIGS_INTRODUCTION = """## Boards as configurations
 
-`mlf_firmware` builds for its own platform whatever else is built. To build anything else for a
-board, a model's library above all, name its platform, for which `.bazelrc` of this repository has
-short forms. In a workspace of your own such a line is
+`mlf_firmware` always builds for its own platform. To build another target for a board, such as a
+model's library, name its platform; `.bazelrc` of this repository has short forms. In a workspace
+of your own such a line is
 
 ```
 build:mps2_an386 --platforms=@mlftool//rules/platforms:mps2_an386
@@ -29,20 +29,20 @@ build:mps2_an386 --platforms=@mlftool//rules/platforms:mps2_an386
 """
 MISTAKES_INTRODUCTION = """## What Bazel reports itself
 
-Mistakes in attributes, platforms and manifests end in messages that name the label, the attribute,
-its value and what to do. These do not, because Bazel ends the build before a rule could speak:
+For mistakes in attributes, platforms and manifests, the rules print a message with the label, the
+attribute, its value and the remedy. Bazel itself reports these mistakes, before a rule runs:
 
-| message | what it is about |
+| message | meaning |
 |---|---|
 """
 MISTAKES = {
     "`Target //x:y_platform was referenced as a platform`, or `no such target '//x:y_platform'`":
-        "`board` names `//x:y`, which is no `mlf_board` or is not there. Of a target above in the "
-        "same BUILD file the rules say so themselves.",
+        "`board` names `//x:y`, which is not an `mlf_board` or does not exist. For a target above "
+        "in the same BUILD file the rules report this themselves.",
     "`missing input file '//x:y.onnx'`":
-        "A file that an attribute names is not there. A manifest's files are looked for when it is "
-        "read.",
-    "`no such package 'x': BUILD file not found`": "The same of a folder.",
+        "A file that an attribute names does not exist. Files of a manifest are checked when the "
+        "manifest is read.",
+    "`no such package 'x': BUILD file not found`": "The same for a folder.",
     "`target '//x:y.onnx' is not visible`, or `not declared in package`":
         'The package of a manifest\'s file does not export it: `exports_files(["y.onnx"])`.',
     "`is incompatible and cannot be built`":
@@ -50,13 +50,13 @@ MISTAKES = {
     "`Config value 'x' is not defined in any .rc file`":
         "A board's configuration needs a line in your own `.bazelrc`, see above.",
     "``undefined reference to `main'``":
-        "Neither `srcs` nor `deps` of an `mlf_firmware` have a `main`.",
+        "Neither `srcs` nor `deps` of an `mlf_firmware` contain a `main`.",
     "``multiple definition of `mlf_module_x_in_two_libraries_set_module_name'``":
         "A `cc_binary` links two libraries with a module `x`; set `module_name` of one of them.",
     "`No matching toolchains found for types @bazel_tools//tools/cpp:toolchain_type`":
-        "`--platforms` names a platform that no C toolchain is for: add a constraint value such as "
-        "`@mlftool//rules/platforms:cpu_cortex-m4` to it, or register a toolchain of your own. Of "
-        "the platform of an `mlf_firmware` the rules say so themselves.",
+        "`--platforms` names a platform without a C toolchain: add a constraint value such as "
+        "`@mlftool//rules/platforms:cpu_cortex-m4` to it, or register a toolchain of your own. "
+        "For the platform of an `mlf_firmware` the rules report this themselves.",
     "`no matching toolchains found for types @mlftool//rules/toolchains:mlftool_type`":
         "`mlf_register_toolchains()` is not called.",
     "`Not a regular file: .../models.yaml`":
@@ -75,9 +75,8 @@ HEADER = """# The Bazel rules
 
 <!-- Written by tools/rules_doc.py from the .bzl files; edit those and run it again. -->
 
-A first project is in [tutorial.md](tutorial.md), the way from genrules in
-[migration_genrules.md](migration_genrules.md), versions of Bazel in
-[COMPATIBILITY.md](../COMPATIBILITY.md).
+[tutorial.md](tutorial.md) has a first project, [migration_genrules.md](migration_genrules.md)
+replaces genrules, [COMPATIBILITY.md](../COMPATIBILITY.md) lists versions of Bazel.
 
 Load everything from one file, except what a `WORKSPACE` calls:
 

@@ -34,11 +34,11 @@ HELP = re.compile(r'^HELP = "(.*)"\nGROUP = "(.*)"$', re.MULTILINE)
 
 # What a person wants to do, in the order in which a project meets it.
 GROUPS = {
-    "start": "start a project, ask what works",
+    "start": "start a project, check a model",
     "make": "make archives",
     "run": "run, compare, decide",
     "see": "see what it costs, and why",
-    "ship": "hand it on",
+    "ship": "use the results elsewhere",
     "help": "help",
 }
 
@@ -144,13 +144,13 @@ def _parser(name: str | None) -> argparse.ArgumentParser:
 
     top = _Top(
         prog="mlftool",
-        description="ONNX models to C for microcontrollers.",
+        description="ONNX and TensorFlow Lite models to C for microcontrollers.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
 
     top.add_argument("--version", action="version", version=f"mlftool {__version__}")
     top.add_argument("--json", action="store_true", help="with --version: as JSON")
-    text = "one of those below; mlftool COMMAND --help says what it takes"
+    text = "one of the commands below; mlftool COMMAND --help describes its options"
     sub = top.add_subparsers(
         dest="command", metavar="COMMAND", required=True, parser_class=_Parser, help=text
     )

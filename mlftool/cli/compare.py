@@ -27,14 +27,14 @@ CHOICE = "expected either --against FLOAT.onnx or --on BOARD"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("file", metavar=subject.FILE, type=Path)
-    text = "the model that is right, in the same format; of an archive any model or archive"
+    text = "the reference model, in the same format; for an archive any model or archive"
     add("--against", metavar="FLOAT.onnx", type=Path, help=text)
     add("--on", metavar="BOARD", help="compare this board, or a target's, with this computer")
     add("--inputs", metavar="IN.npz", type=Path, help="samples of either model (a pattern)")
     add("--samples", metavar="N", type=positive, default=None,
-        help="at most so many of them (8)")  # fmt: skip
+        help="use at most N samples (8)")  # fmt: skip
     add("--sqnr", metavar="DB", type=decibels,
-        help="with --against: a layer below it has gone wrong (10; if given, exit 1)")  # fmt: skip
+        help="with --against: name the first layer below it (10; if given, exit 1)")  # fmt: skip
     add("--json", action="store_true", help="print JSON")
     subject.add_subject_options(parser)
 

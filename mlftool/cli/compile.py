@@ -17,7 +17,7 @@ from mlftool.cli.terminal import printed, terminal_of
 from mlftool.codegen.names import check_module_name, module_name_of
 from mlftool.errors import one_line
 
-HELP = "compile one ONNX model to an MLF archive, or to a shared library"
+HELP = "compile a model to an MLF archive, or to a shared library"
 GROUP = "make"
 
 
@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
     parser.add_argument(
-        "--json", action="store_true", help="print what backends were given as JSON"
+        "--json", action="store_true", help="print which layers the backends compute, as JSON"
     )
     parser.add_argument(
         "--max-seconds",

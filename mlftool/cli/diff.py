@@ -23,7 +23,7 @@ GROUP = "run"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("before", metavar="A", type=Path, help=f"{FILE}, or what --save wrote")
+    add("before", metavar="A", type=Path, help=f"{FILE}, or a file of --save")
     add("after", metavar="B", type=Path, nargs="?", help="the same; not needed with --save")
     add("--fail-on", metavar="LIMIT", action="append", default=[],
         help="exit with 1 if B exceeds it: 'flash>+2%%', 'ram>64KiB', 'instructions>+0'; "

@@ -7,7 +7,7 @@ import json
 
 from mlftool.cli.terminal import said
 
-HELP = "say what an error code means: cause, example, remedy"
+HELP = "explain an error code: cause, example, remedy"
 GROUP = "help"
 
 

@@ -18,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("file", metavar=FILE, type=Path)
     add("-o", "--output", metavar="OUT.svg", type=Path, help="write the picture")
-    add("--before", action="store_true", help="the model as it was read, not as it runs")
+    add("--before", action="store_true", help="draw the model before the passes")
     add("--count", action="store_true",
         help="colour by instructions, counted on a board, not by multiplications")  # fmt: skip
     add("--json", action="store_true", help="print boxes and edges as JSON")

@@ -19,7 +19,7 @@ from mlftool.files import MODEL_SUFFIXES
 if TYPE_CHECKING:
     from mlftool.starter import Project
 
-HELP = "start a project from a model: manifest, test vectors, what to do next"
+HELP = "start a project from a model: manifest, test vectors, next steps"
 GROUP = "start"
 
 
@@ -102,7 +102,7 @@ def _folder_and_model(args: argparse.Namespace) -> tuple[Path, Path]:
         return words[0], args.model
     command = "mlftool init DIR --model MODEL.onnx"
     if args.model is not None:
-        text = f"expected one folder beside --model; got {words[0]} and {words[1]}"
+        text = f"expected one folder besides --model; got {words[0]} and {words[1]}"
     elif len(words) == 2:
         text = f"expected a folder and a model; got {words[0]} and {words[1]}"
     else:

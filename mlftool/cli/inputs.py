@@ -75,4 +75,4 @@ def parse_shapes(texts: list[str]) -> dict[str, tuple[int, ...]]:
 
 def add_fill_mode(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--fill-mode", choices=("zeros", "ones", "random"),
-        help="what inputs hold that are not given; the same values each time (random)")  # fmt: skip
+        help="the values of inputs that are not given; the same each time (random)")  # fmt: skip

@@ -20,10 +20,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("archive", metavar="FILE.tar", type=Path)
     add("-o", "--output", metavar="MODEL.so", type=Path)
     add("--module", metavar="M", help="which module of the archive")
-    add("--soname", metavar="NAME", help="what programs that link it look for (MODEL.so)")
+    add(
+        "--soname",
+        metavar="NAME",
+        help="the name under which linked programs look for it (MODEL.so)",
+    )
     add("--headers", metavar="DIR", type=Path, help="write its C headers, too")
     add("--sources", metavar="DIR", type=Path,
-        help="write what is compiled with the archive, and the version script")  # fmt: skip
+        help="write the C that is compiled with the archive, and the version script")  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> int:

@@ -10,7 +10,7 @@ from mlftool.cli.subject import FILE, add_subject_options, one_subject, subjects
 from mlftool.cli.terminal import said
 from mlftool.errors import MlfError, Problem
 
-HELP = "show who is where in the working memory, its peak, and what lowers it"
+HELP = "show which tensor is where in the working memory, the peak, and what lowers it"
 GROUP = "see"
 
 

@@ -23,7 +23,7 @@ GROUP = "ship"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     sub = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     for names, text in (
-        (("create", "create-project"), "make DIR, a project of an archive"),
+        (("create", "create-project"), "create the project DIR from an archive"),
         (("build",), "compile a project"),
         (("flash",), "write a project's firmware to its board"),
     ):
@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action.add_argument("platform", metavar="PLATFORM", nargs="?", default="template",
             help="host, qemu or cmake; template for --template-dir")  # fmt: skip
         _add_options(action)
-    text = "run a project's model, over its line"
+    text = "run a project's model over its line"
     action = sub.add_parser("run", help=text, description=text)
     action.add_argument("project_dir", metavar="DIR", type=Path)
     add = action.add_argument
@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_options(action: argparse.ArgumentParser) -> None:
     action.add_argument("--list-options", action="store_true",
-        help="print what --project-option takes for this action")  # fmt: skip
+        help="list the options that --project-option takes for this action")  # fmt: skip
     action.add_argument("--project-option", metavar="NAME=VALUE", nargs="+", action="extend",
         default=[], help="an option of the project; --list-options shows all")  # fmt: skip
 
@@ -92,7 +92,7 @@ def _out_of_the_way(folder: Path, is_forced: bool) -> Iterator[None]:
     if not is_forced:
         raise MlfError(Problem("MLF0702", "exists already; -f replaces it", str(folder)))
     if not folder.is_dir() or (not (folder / "model.tar").is_file() and any(folder.iterdir())):
-        text = "is no generated project; -f replaces only those"
+        text = "is not a generated project; -f replaces only those"
         raise MlfError(Problem("MLF0702", text, str(folder)))
     with tempfile.TemporaryDirectory(dir=folder.resolve().parent) as aside:
         old = folder.resolve().rename(Path(aside) / "old")

@@ -19,15 +19,19 @@ if TYPE_CHECKING:
     from mlftool.insight.operators import Judgement
     from mlftool.module import ModuleSpec
 
-HELP = "list the operators that compile; of a model, which kernels compute it, and why"
+HELP = "list the supported operators; for a model, its kernels and the reasons"
 GROUP = "start"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("file", metavar=subject.FILE, type=Path, nargs="?", help="without one: the whole table")
-    add("--type", metavar="T", help="of the table: only operators that take it, such as int8")
-    add("--unsupported", action="store_true", help="of the table: only what does not compile")
+    add(
+        "--type",
+        metavar="T",
+        help="for the table: only operators that support this type, such as int8",
+    )
+    add("--unsupported", action="store_true", help="for the table: only unsupported operators")
     add("--json", action="store_true", help="print JSON")
     subject.add_subject_options(parser, several=True)
 

@@ -59,9 +59,9 @@ def add_compile_options(parser: argparse.ArgumentParser) -> None:
         if not asked.of_tvm:
             add_option(parser, asked)
     parser.add_argument("--tuning", metavar="RECORD.json", type=Path,
-        help="use the kernels that `mlftool tune` found to be best")  # fmt: skip
+        help="use the kernels that `mlftool tune` selected")  # fmt: skip
     parser.add_argument("--backend-file", action="append", default=[], metavar="FILE.py", type=Path,
-        help="a Python file that defines a backend; it is run; repeatable")  # fmt: skip
+        help="a Python file that defines a backend; mlftool runs it; repeatable")  # fmt: skip
     add_data(parser)
 
 

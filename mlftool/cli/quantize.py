@@ -14,7 +14,7 @@ from mlftool.errors import MlfError, Problem
 from mlftool.options import METRICS
 from mlftool.sizes import bytes_of
 
-HELP = "quantise a float ONNX model, with the accuracy and the flash asked for"
+HELP = "quantise a float ONNX model within limits of accuracy and flash"
 GROUP = "make"
 
 
@@ -28,22 +28,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--metric",
         choices=tuple(METRICS),
-        help="what accuracy is (top1 with labels, else agreement)",
+        help="the metric of accuracy (top1 with labels, else agreement)",
     )
     add("--at-least", metavar="VALUE", type=share,
         help="the accuracy to keep, such as 97%% or 30 dB of sqnr; of mse at most this "
         "(0.3 points below the float model's)")  # fmt: skip
-    add("--flash", metavar="SIZE", type=size, help="the most bytes of constants, such as 64KiB")
-    add("--target", metavar="T", default="cortex-m4", help="what costs are of (cortex-m4)")
+    add("--flash", metavar="SIZE", type=size, help="the limit for constants, such as 64KiB")
+    add(
+        "--target",
+        metavar="T",
+        default="cortex-m4",
+        help="the target whose costs are used (cortex-m4)",
+    )
     add("--optimize", choices=("speed", "size"), default="speed",
-        help="as of compile: with size, weights of four bits take half a byte (speed)")  # fmt: skip
+        help="as in compile; with size, 4-bit weights take half a byte (speed)")  # fmt: skip
     add("--samples", metavar="N", type=positive, default=64,
-        help="samples that ranges and rounding are chosen on (64)")  # fmt: skip
+        help="samples for calibration (64)")  # fmt: skip
     add("--simulate", action="store_true",
         help="measure accuracy without a C compiler, by onnxruntime")  # fmt: skip
     add("--model-data", metavar="FILE", type=Path, action="append", default=[],
         help="an external data file of the model that may be a link; repeatable")  # fmt: skip
-    add("--report", metavar="FILE", type=Path, help="write the report there, as JSON if FILE.json")
+    add(
+        "--report",
+        metavar="FILE",
+        type=Path,
+        help="write the report to FILE, as JSON if its name ends in .json",
+    )
     add("--json", action="store_true", help="print the report as JSON")
     add_inputs(parser)
 

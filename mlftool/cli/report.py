@@ -32,8 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="samples, for the accuracy (a manifest's test vectors)",
     )
-    add("--expect", metavar="REF.npz", type=Path, help="the outputs that are expected of them")
-    add("--no-curve", action="store_true", help="do not look for plans of less RAM")
+    add("--expect", metavar="REF.npz", type=Path, help="the expected outputs of these samples")
+    add("--no-curve", action="store_true", help="do not search for plans with less RAM")
     add("--json", action="store_true", help="print the figures as JSON")
     add_subject_options(parser)
 

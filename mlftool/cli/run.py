@@ -70,8 +70,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="drive the board from this computer, over its UART; with --executor debug, time "
         "each layer there")  # fmt: skip
     add("--sandbox", action="store_true",
-        help="compile and run its C in a box (bubblewrap) without network, your files or your "
-        "environment")  # fmt: skip
+        help="compile and run its C in a sandbox (bubblewrap) without network, your files or "
+        "your environment")  # fmt: skip
     tvmc_run.add_arguments(parser)
     add_inputs(parser, "for a MODEL.onnx: ")
     add_compile_options(parser)
@@ -257,7 +257,7 @@ def _check_project(args: argparse.Namespace) -> None:
         if not os.path.isfile(args.file):  # of a name that is too long, too
             folder = shlex.quote(str(args.project_dir))
             hint = f"mlftool micro create {folder} FILE.tar PLATFORM makes one"
-            text = "is no generated project: it has no model.tar"
+            text = "is not a generated project: it has no model.tar"
             raise MlfError(Problem("MLF0702", text, str(args.project_dir), help=hint))
 
 

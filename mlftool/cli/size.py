@@ -16,7 +16,7 @@ from mlftool.files import read_plain
 if TYPE_CHECKING:
     from mlftool.insight.size import Size
 
-HELP = "show what flash and RAM are: layers, kernels, weights, runtime, C library"
+HELP = "show what takes flash and RAM: layers, kernels, weights, runtime, C library"
 GROUP = "see"
 
 
@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("file", metavar=f"{FILE}|FIRMWARE.elf", type=Path)
     add("--against", metavar="FILE", type=Path,
-        help="show what changed since this: any of these, or what --json printed")  # fmt: skip
+        help="show the changes since FILE: any input as above, or output of --json")  # fmt: skip
     add("--depth", metavar="1..9", type=int, choices=range(1, 10), default=3,
         help="how many levels of the trees to print (3)")  # fmt: skip
     add("--on", metavar="BOARD", help="a board: its name or folder (the target's)")

@@ -38,7 +38,7 @@ def add_subject_options(parser: argparse.ArgumentParser, several: bool = False) 
         metavar="NAME",
         action="append",
         default=[],
-        help="of a manifest: a model's name, or an entry such as kws/cortex-m4-aot; repeatable",
+        help="for a manifest: a model's name, or an entry such as kws/cortex-m4-aot; repeatable",
     )
     add("--module", metavar="M", help="which module of the archive")
     add_inputs(parser, "for a model: ")

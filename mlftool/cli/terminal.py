@@ -76,10 +76,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     if "-q" not in known:
         add("-q", "--quiet", action="store_true", help="no progress and no warnings")
-        text = "say each step and what it took, at once"
+        text = "show each step and its time"
         add("-v", "--verbose", dest="steps", action="store_true", help=text)
     if "--format" not in known:
-        text = "problems, on stderr; sarif and json are one document, without other messages"
+        text = "the format of problems on stderr; sarif and json print one document, no messages"
         add("--format", dest="problems_as", choices=FORMATS, default="text", help=text)
     text = "colours of messages (auto: on a terminal, unless NO_COLOR is set)"
     add("--color", choices=("auto", "always", "never"), default="auto", help=text)

@@ -9,14 +9,14 @@ from pathlib import Path
 from mlftool.cli.subject import FILE, add_subject_options, one_subject
 from mlftool.cli.terminal import said
 
-HELP = "show which lines of C are of which node of the model, and back"
+HELP = "show which lines of C belong to which node of the model, and the reverse"
 GROUP = "see"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("file", metavar=FILE, type=Path)
-    add("--line", metavar="FILE.c:N", help="only the nodes that this line of C is of")
+    add("--line", metavar="FILE.c:N", help="only the nodes that this line of C belongs to")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print JSON")
     form.add_argument("--csv", action="store_true", help="print CSV, a line for each step")

@@ -17,7 +17,7 @@ from mlftool.options import OPTIONS
 if TYPE_CHECKING:
     from mlftool.codegen.tuned import Tuned
 
-HELP = "find a model's best kernels by counting; writes a record to commit"
+HELP = "find a model's best kernels by counting instructions; writes a record to commit"
 GROUP = "make"
 
 

@@ -13,7 +13,7 @@ from mlftool.errors import MlfError, Problem, one_line
 if TYPE_CHECKING:
     from mlftool.proof.certificate import Certificate
 
-HELP = "check again what was proven of an archive's modules"
+HELP = "check the certificates of an archive's modules again"
 GROUP = "run"
 
 

@@ -15,37 +15,37 @@ EXPLANATIONS: Mapping[str, Explanation] = {
         command="mlftool compile missing.onnx -o out.tar",
     ),
     "MLF0202": Explanation(
-        "The content is no model: another format under this name, a download that broke "
-        "off, or the pointer that Git LFS leaves. Protocol buffers end at 2 GB.",
+        "The content is not a model: another format under this name, an incomplete download, or a "
+        "pointer of Git LFS. Protocol buffers have at most 2 GB.",
         "Look at the file with `file` and `ls -l`; export the model again.",
         command="mlftool compile notes.onnx -o out.tar",
     ),
     "MLF0203": Explanation(
-        "Weights in files of their own lie beside the model, as plain files without links.",
-        "Copy the data to where the message says; a file that is a link is named with --data.",
-        message="kws.onnx: error[MLF0203]: tensor 'w': its data are in 'kws.bin', "
-        "which does not exist",
+        "External data files must be in the model's folder, as plain files, not links.",
+        "Copy the data into the model's folder; name a file that is a link with --data.",
+        message="kws.onnx: error[MLF0203]: tensor 'w': external data 'kws.bin' cannot be read: "
+        "No such file or directory",
     ),
     "MLF0204": Explanation(
-        "A model says which version of the standard its operators mean. The installed `onnx` "
-        "package knows them up to some version.",
+        "A model states the opset, the version of the standard that its operators follow. The "
+        "installed `onnx` package supports opsets up to some version.",
         "Update the `onnx` package, or export with an older opset (`opset_version=21`).",
         message="kws.onnx: error[MLF0204]: opset 99; expected 1 to 28",
     ),
     "MLF0205": Explanation(
-        "A tensor is sparse, a map, or of a type that no kernel computes with.",
+        "A tensor is sparse, a map, or has a type without kernels.",
         "Cast it in the exporter; docs/operators.md lists the types of each operator.",
         message="kws.onnx: error[MLF0205]: input 'x': expected a tensor; got: sparse tensor type",
     ),
     "MLF0206": Explanation(
-        "C arrays have a size that is known when the model is compiled. A dimension is a name "
-        "or missing, or a shape does not fit its data.",
+        "The size of a C array must be known when the model is compiled. A dimension is missing "
+        "or only a name, or a shape does not fit its data.",
         "Give inputs a shape: --input-shape NAME:1,3,32,32, or input_shapes in a manifest.",
-        message="kws.onnx: error[MLF0206]: input 'x': shape [batch, 40] is not known",
+        message="kws.onnx: error[MLF0206]: input 'x': shape batch,40 is not known before run time",
     ),
     "MLF0207": Explanation(
-        "A node reads a value that nothing makes, two nodes make the same one, or nodes depend on "
-        "each other in a circle.",
+        "A node reads a value that no node computes, two nodes compute the same value, or nodes "
+        "form a cycle.",
         "The program that wrote or edited the model has a bug; `onnx.checker.check_model` may say "
         "more.",
         message="kws.onnx: error[MLF0207]: node 'conv1': input 'w9' is not defined",
@@ -53,86 +53,89 @@ EXPLANATIONS: Mapping[str, Explanation] = {
     "MLF0208": Explanation(
         "--input-shape names an input that does not exist, another number of dimensions, or a "
         "size that contradicts the model.",
-        "`mlftool inspect MODEL` lists the inputs with their shapes.",
+        "Use a name and a shape from the message.",
         command=f"{_COMPILE} --input-shape nothing:1,2",
     ),
     "MLF0209": Explanation(
-        "--input-value makes a constant of an input: one number for all elements, or one for each, "
-        "in the range of its type.",
-        "`mlftool inspect MODEL` lists the inputs with their types and shapes.",
+        "--input-value turns an input into a constant: one number for all elements, or one for "
+        "each, in the range of its type. The message says what does not fit.",
+        "Use a name from the message, and numbers of the input's type.",
         command=f"{_COMPILE} --input-value nothing:1",
     ),
     "MLF0301": Explanation(
-        "No kernel computes the operator, and nothing else stands for it: it is misspelt, of "
-        "another domain, random, or newer than this mlftool.",
-        "`mlftool ops MODEL` lists every such node at once. Replace it in the exporter, or write "
-        "the operator: docs/adding_an_operator.md.",
+        "mlftool has no kernel and no expansion for the operator: it is misspelt, of another "
+        "domain, random, or newer than this mlftool.",
+        "`mlftool ops MODEL` lists all such nodes. Replace the operator in the exporter, or add "
+        "it to mlftool: docs/adding_an_operator.md.",
         message="kws.onnx: error[MLF0301]: node 'stft_1': operator 'MyOp' is not supported yet",
     ),
     "MLF0302": Explanation(
-        "The operator has kernels, but not for these attributes, types or operands; often what is "
-        "refused is known only at run time.",
+        "The operator has kernels, but not for these attributes, types or operands. Often a value "
+        "is known only at run time.",
         "Change the model to a form that the message names. Fixed input shapes (--input-shape) "
-        "make many such values known.",
+        "turn many such values into constants.",
         message="kws.onnx: error[MLF0302]: node 'sum_1' (ReduceSum): axes are known only at run "
         "time",
     ),
     "MLF0303": Explanation(
         "The node contradicts the standard: shapes of inputs do not fit each other, an axis does "
         "not exist, or a constant cannot be computed.",
-        "The model is wrong before this node: compare the shapes in the message with the "
+        "The error is in the model before this node: compare the shapes in the message with the "
         "exporter's.",
         message="kws.onnx: error[MLF0303]: node 'mm_1' (MatMul): an input of shape 4x5; "
         "expected 6 along axis 0",
     ),
     "MLF0304": Explanation(
-        "Executors differ in what their interfaces can pass: strings or subgraphs, for instance.",
+        "The interfaces of executors support different things, such as strings or subgraphs.",
         "Use the executor that the message names; aot with interface c can run every model.",
-        message="kws.onnx: error[MLF0304]: executor graph cannot pass strings; use aot",
+        message="kws.onnx: error[MLF0304]: 'y' holds strings, which packed functions do not take",
     ),
     "MLF0305": Explanation(
-        "The memories given with --pool are too small together, or none has room for one tensor.",
-        "Give a larger pool, leave out a limit, or lower the need: `mlftool memmap` says how.",
+        "The pools given with --pool are too small in total, or no pool has room for one of the "
+        "tensors.",
+        "Give a larger pool, remove a limit, or reduce the memory: `mlftool memmap` shows how.",
         command=f"{_COMPILE} --pool tiny=16",
     ),
     "MLF0311": Explanation(
         "A quantised layer becomes integer arithmetic if its data, weights and result are all "
-        "quantised. Here one is not, so it takes float multiplications and float weights.",
+        "quantised. Here one of them is not, so the layer uses float multiplications and float "
+        "weights.",
         "Let the quantiser handle the operator and its result; `mlftool profile` shows the cost.",
         message="kws.onnx: warning[MLF0311]: node 'conv_3' (Conv): this quantised Conv is computed "
         "in float: 55,296 multiply-adds",
     ),
     "MLF0312": Explanation(
-        "One scale has to cover the channel with the largest weights; those of others lose bits.",
+        "The scale must cover the channel with the largest weights, so the weights of other "
+        "channels lose bits.",
         "quantize_static(..., per_channel=True). It costs four bytes for each channel.",
         message="kws.onnx: warning[MLF0312]: node 'conv_3' (Conv): one scale for all 24 channels "
         "of the weights: the smallest channel is rounded to 9 steps, the largest to 127",
     ),
     "MLF0313": Explanation(
-        "With a zero point of the weights the kernel has to add up every window of the data, too.",
+        "If weights have a zero point, the kernel must also add up every window of the data.",
         "quantize_static(..., extra_options={'WeightSymmetric': True}).",
         message="kws.onnx: warning[MLF0313]: node 'conv_3' (Conv): weights with a zero point: the "
         "sum of each window has to be computed too",
     ),
     "MLF0314": Explanation(
-        "A batch normalisation after a convolution is folded into its weights before a model is "
-        "quantised; afterwards each element is computed and rounded a second time.",
+        "A batch normalisation after a convolution should be folded into its weights before the "
+        "model is quantised. Otherwise each element is computed and rounded a second time.",
         "Run onnxruntime.quantization.shape_inference.quant_pre_process first, then quantise.",
         message="kws.onnx: warning[MLF0314]: node 'mul_3' (Mul): this Mul was not folded into node "
         "'conv_3' (Conv) before the model was quantised: 3,072 elements are computed and rounded a "
         "second time",
     ),
     "MLF0315": Explanation(
-        "Some exporters declare a wrong shape for an output. onnxruntime warns of it and returns "
-        "what the nodes compute, and so does the compiled module.",
-        "Export the model with the right shape, or expect the one that is computed.",
+        "Some exporters declare a wrong shape for an output. onnxruntime warns about it and "
+        "returns the shape that the nodes compute, and so does the compiled module.",
+        "Export the model with the right shape, or use the computed one.",
         message="kws.onnx: warning[MLF0315]: output 'y': is declared as float32[?x6], but the "
         "model computes float32[1x1]",
     ),
     "MLF0316": Explanation(
-        "The model gives an input back as an output. Files of test vectors and generated code need "
-        "a name for each, so the output is a copy with another name.",
-        "Expect the output under the name in the warning, or put an Identity node before it.",
+        "The model returns an input as an output. Test vectors and generated code need a name for "
+        "each tensor, so the output is a copy with another name.",
+        "Use the output's name in the warning, or put an Identity node before it.",
         message="kws.onnx: warning[MLF0316]: 'x' is an input and an output; the output is 'x.out'",
     ),
 }

@@ -19,8 +19,8 @@ from mlftool.importer.protos import bad_text
 
 # Why nothing beside the model is read, and what to do then.
 NO_FILE = (
-    "lies beside a file, and this model is none",
-    "give the model's file, or declare the data file (--data FILE)",
+    "is in a file, but the model was not read from a file",
+    "give the path of the model, or declare the data file (--data FILE)",
 )
 EMPTY = "it is empty"
 UNDECLARED = ("is not declared", "list the file in `data` (--data FILE)")
@@ -194,9 +194,9 @@ class _External:
             raise FileError("is not a file name", help=INSIDE)
         parts = PurePosixPath(location).parts
         if location.startswith("/") or ".." in parts:
-            raise FileError("lies outside the model's folder", help=INSIDE)
+            raise FileError("is outside the model's folder", help=INSIDE)
         if len(parts) != 1:
-            raise FileError("lies in a subfolder", help=INSIDE)
+            raise FileError("is in a subfolder", help=INSIDE)
         declared = self.declared.get(location)
         if declared is not None:
             return read_file(declared)

@@ -137,8 +137,8 @@ class Limits:
     )
     ram: int | None = key(
         Size(),
-        "Working memory with inputs and outputs. Where the usual plan takes more, the compiler "
-        "looks for one that fits.",
+        "Working memory with inputs and outputs. If the usual plan takes more, the compiler "
+        "searches for one that fits.",
         example="16KiB",
         default=None,
         default_text="no limit",
@@ -245,8 +245,8 @@ class Model(ForBazel, CompilerOptions, Named):
 
     input_shapes: Mapping[str, tuple[int, ...]] = key(
         MapOf(_TENSOR_NAME, _SHAPE, "a mapping from input names to shapes"),
-        "Shapes for inputs whose extents the ONNX file leaves open; for an inner tensor whose "
-        "shape is computed, its largest shape.",
+        "Shapes for inputs with open extents in the ONNX file; for an inner tensor whose shape is "
+        "computed, its largest shape.",
         example="{image: [1, 3, 32, 32]}",
         default={},
         default_text="the shapes in the file",
@@ -269,8 +269,8 @@ class Model(ForBazel, CompilerOptions, Named):
     )
     backend_files: tuple[str, ...] = key(
         ListOf(File((".py",)), "a list of Python files", 1, unique=True),
-        "Python files that define backends, which `backends` may name then. They are run when the "
-        "model is compiled.",
+        "Python files that define backends for `backends`. mlftool runs them when it compiles the "
+        "model.",
         example="[npu/backend.py]",
         default=(),
         default_text="none",
@@ -286,7 +286,7 @@ class Model(ForBazel, CompilerOptions, Named):
     )
     quantize: Quantize | None = key(
         QUANTIZE,
-        "Makes integers of the float model before it is compiled, as `mlftool quantize` does "
+        "Quantises the float model before it is compiled, as `mlftool quantize` does "
         "(docs/quantize.md). Costs are those of the first target that is not the host.",
         example="{data: train_sample.npz, accuracy: {metric: top1, at_least: 97%}}",
         default=None,
@@ -300,7 +300,7 @@ class Model(ForBazel, CompilerOptions, Named):
     )
     budget: Budget | None = key(
         Record(Budget, "a budget", any_of=("flash", "ram", "targets")),
-        "The most memory the model may take.",
+        "The limit for the model's memory.",
         default=None,
         default_text="`defaults.budget`",
     )

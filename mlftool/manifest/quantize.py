@@ -45,7 +45,7 @@ class Wanted:
 
     metric: str | None = key(
         OneOf("a metric", lambda: tuple(METRICS), "MLF0109"),
-        "What accuracy is: "
+        "The metric of accuracy: "
         + "; ".join(f"`{name}` is {text}" for name, text in METRICS.items())
         + ".",
         example="top1",
@@ -54,7 +54,7 @@ class Wanted:
     )
     at_least: float | None = key(
         Accuracy(),
-        "The least accuracy that will do; of `mse` the largest.",
+        "The lowest accepted accuracy; for `mse` the highest value.",
         example="97%",
         default=None,
         default_text="0.3 points less than the float model has",
@@ -63,7 +63,7 @@ class Wanted:
 
 @dataclass(frozen=True, kw_only=True)
 class Most:
-    """What the quantised model may take."""
+    """The limit for the quantised model's memory."""
 
     flash: int = key(Size(), "The most bytes of constants.", example="64KiB")
 
@@ -86,7 +86,7 @@ class Quantize:
     )
     budget: Most | None = key(
         Record(Most, "a budget"),
-        "What the quantised model may take.",
+        "The limit for the quantised model's memory.",
         default=None,
         default_text="no limit",
     )

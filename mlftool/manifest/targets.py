@@ -82,7 +82,7 @@ class ForBazel:
     )
     backend_deps: tuple[str, ...] = key(
         ListOf(_LIBRARY, "a list of labels", 1, unique=True),
-        "For Bazel: libraries that the code of `backends` is linked with.",
+        "For Bazel: libraries for the code of `backends`.",
         example="[//npu:driver]",
         default=(),
         default_text="none",

@@ -160,7 +160,7 @@ def _header(block: bytes, first: bool) -> tuple[str, bytes, int]:
 def _text(field: bytes) -> str:
     text, _, rest = field.partition(b"\0")
     if rest.strip(b"\0"):
-        raise TarError("has bytes hidden behind a NUL in its name", text.decode("utf-8", "replace"))
+        raise TarError("has bytes after a NUL in its name", text.decode("utf-8", "replace"))
     try:
         return text.decode("utf-8")
     except UnicodeDecodeError:

@@ -307,7 +307,7 @@ def batch_normalisation(v: View) -> Kernel:
     """Parameters known only at run time, or statistics of the batch itself, in training."""
     training = bool(v.attr("training_mode", 0))
     if len(v.core.outputs) > 1 and not training:
-        raise UnsupportedError("outputs beside the first; supported: those of training_mode 1")
+        raise UnsupportedError("outputs after the first; supported: those of training_mode 1")
     rows = [v.x(i).dtype for i in range(5)]
     if len({float_of(v, row).name for row in rows}) > 1:
         raise UnsupportedError("parameters of another type; supported: the type of the input")

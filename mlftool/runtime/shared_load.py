@@ -192,7 +192,7 @@ def _bytes_at(elf: ELFFile, address: int, size: int) -> bytes:
         start = address - segment["p_vaddr"]
         if start >= 0 and start + size <= segment["p_filesz"]:
             return bytes(segment.data()[start : start + size]).rstrip(b"\0")
-    raise ValueError("is a shared library whose description lies outside of it")
+    raise ValueError("is a shared library whose description is outside the file")
 
 
 def _refused(path: Path, text: str) -> MlfError:

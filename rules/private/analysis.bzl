@@ -94,8 +94,8 @@ def _mlf_analysis_impl(ctx):
     return facts + [DefaultInfo(executable = script, files = depset(made), runfiles = runfiles)]
 
 mlf_analysis = rule(
-    doc = """What a command of mlftool shows of a module, made by the build: `bazel build` writes it in all its
-forms, `bazel run` prints the first.
+    doc = """The output of an mlftool command for a module: `bazel build` writes it in all its
+forms, `bazel run` prints the first form.
 
 ```starlark
 mlf_analysis(name = "keyword.profile", archive = ":keyword", kind = "profile")
@@ -119,14 +119,15 @@ mlf_analysis(name = "keyword.report", archive = ":keyword", kind = "report", vec
 | `trace` | which lines of C are of which node of the model | `.txt`, `.csv`, `.json` |
 | `verify` | the certificates, checked again; fails if one does not hold. The archive needs `verify` | `.txt`, `.json` |
 
-`mlf_model`, and so a manifest, makes those that need no more than the model. docs/analysis.md tells what the figures
-mean. Of an archive that was compiled elsewhere there is what it says of itself: no figures of layers, for instance.""",
+`mlf_model`, and so a manifest, makes those that need only the model. docs/analysis.md says
+what the figures mean. For an archive that was compiled elsewhere, only the facts in the archive
+are known: no figures of layers, for instance.""",
     implementation = _mlf_analysis_impl,
     attrs = dict({
         "against": attr.label(
             allow_single_file = [".onnx", ".tflite"],
-            doc = """Of kind `compare`: the model that is right, in the same format. Of an archive that was compiled elsewhere
-the outputs are compared.""",
+            doc = """For `compare`: the reference model, in the same format. For an archive that
+was compiled elsewhere only the outputs are compared.""",
         ),
         "archive": attr.label(
             mandatory = True,
@@ -137,8 +138,8 @@ the outputs are compared.""",
         "module": attr.string(doc = "Which module of the archive. Default: the only one."),
         "vectors": attr.label(
             allow_single_file = [".npz"],
-            doc = """Samples. Of `report` with the expected outputs, for the accuracy; `profile` counts on the
-first instead of on a pattern; `compare` takes up to eight of them.""",
+            doc = """Samples. `report` also needs the expected outputs, for the accuracy; `profile`
+counts on the first sample instead of a pattern; `compare` uses up to eight.""",
         ),
         "_allowlist_function_transition": attr.label(default = ALLOWLIST),
         "_compilers": attr.label_list(
@@ -166,8 +167,9 @@ def _mlf_diff_test_impl(ctx):
     return [executable(ctx, "rules.private.tools.differences", arguments, files, "tuner")]
 
 mlf_diff_test = rule(
-    doc = """Fails when builds exceed what a committed file of figures allows: flash, RAM, instructions and more of
-each module. It shows which layers changed, whether results are other bits, and what a caller has to change.
+    doc = """Fails when builds exceed the limits set by a committed file of figures: flash, RAM,
+instructions and more of each module. It shows which layers changed, whether the bits of results
+changed, and what a caller has to change.
 
 ```starlark
 load("@models//:defs.bzl", "FACTS")
@@ -175,9 +177,10 @@ load("@models//:defs.bzl", "FACTS")
 mlf_diff_test(name = "models_diff_test", baseline = "models.facts.json", facts = FACTS)
 ```
 
-Begin with an empty file. `bazel run //:models_diff_test -- --update` writes the figures of now, and
-`-- --markdown` prints a table of the changes, for a comment on a pull request; `-- --markdown=comment.md` writes it to a
-file, without what `bazel run` prints itself. A module that is new or gone fails until the file is written again.""",
+Start with an empty file. `bazel run //:models_diff_test -- --update` writes the current figures,
+and `-- --markdown` prints a table of the changes, for a comment on a pull request; `--
+--markdown=comment.md` writes only the table to a file. If a module is added or removed, the test
+fails until the file is updated.""",
     implementation = _mlf_diff_test_impl,
     attrs = {
         "baseline": attr.label(
@@ -192,8 +195,8 @@ file, without what `bazel run` prints itself. A module that is new or gone fails
         ),
         "fail_on": attr.string_list(
             default = ["flash>+2%", "ram>+2%", "instructions>+2%"],
-            doc = """What is too much, as of `mlftool diff --fail-on`: a growth such as `flash>+2%`, or a limit such as
-`ram>64KiB`.""",
+            doc = """Limits as in `mlftool diff --fail-on`: a growth such as `flash>+2%`, or an
+absolute limit such as `ram>64KiB`.""",
         ),
         "_tool": attr.label(default = Label("//rules/private/tools:differences.py"), allow_single_file = True),
     },

@@ -91,12 +91,12 @@ def mlf_arena_test(
     ```
 
     The module is built twice, with `TVMGEN_<MODULE>_WORKSPACE_SIZE` bytes of workspace and with one less,
-    each with a guard after it, and runs on all vectors. The first must give the expected outputs and
-    leave the guard alone; the second must be found out. The workspace is filled with rubbish before each
-    run, so a module that reads what it has not written fails too. Memory is planned in units of 16 bytes:
-    one byte less is a unit less.
+    each with a guard after it, and runs on all vectors. The first must give the expected outputs
+    and leave the guard unchanged; the second must fail. The test fills the workspace with a
+    pattern before each run, so a module that reads memory before it writes it fails, too. Memory
+    is planned in units of 16 bytes: one byte less is a unit less.
 
-    For modules of mlftool with `interface_api = "c"`, whose workspace is their own.
+    This works for mlftool's modules with `interface_api = "c"`, which contain their workspace.
 
     Args:
       name: the test's name.

@@ -41,7 +41,7 @@ def _mlf_baseline_test_impl(ctx):
     )]
 
 mlf_baseline_test = rule(
-    doc = """Fails when measurements are not those of a committed file: flash, RAM, stack, workspace,
+    doc = """Fails when measurements differ from a committed file: flash, RAM, stack, workspace,
 constants and instructions of each report; flash, RAM, workspace and constants of each program and of each
 model in it.
 
@@ -51,9 +51,9 @@ load("@models//:defs.bzl", "REPORTS")
 mlf_baseline_test(name = "sizes_test", baseline = "sizes.json", reports = REPORTS)
 ```
 
-Begin with a file that holds `{}`. `bazel run //:sizes_test -- --update` writes what is measured now, and
-`-- --markdown` prints the changes as a table, for a comment on a change under review. Programs cost no run on a
-simulated board.""",
+Start with a file that contains `{}`. `bazel run //:sizes_test -- --update` writes the current
+measurements, and `-- --markdown` prints the changes as a table, for a comment on a pull request.
+`programs` need no run on a simulated board.""",
     implementation = _mlf_baseline_test_impl,
     attrs = {
         "baseline": attr.label(
@@ -71,7 +71,7 @@ simulated board.""",
         ),
         "tolerance": attr.string(
             default = "0",
-            doc = "Change that passes, in percent, for instance of other compilers.",
+            doc = "Allowed change in percent, for instance between compilers.",
         ),
     },
     test = True,

@@ -22,8 +22,8 @@ mlf_benchmark(
 )
 ```
 
-`bazel run -c opt //:keyword_benchmark -- --json` prints the same for scripts. Outputs are compared with the
-vectors first: a wrong result fast is no result.""",
+`bazel run -c opt //:keyword_benchmark -- --json` prints the same for scripts. The program compares
+the outputs with the vectors first.""",
     implementation = _mlf_benchmark_impl,
     attrs = dict(RUN_ATTRS, repetitions = attr.int(
         default = 10,

@@ -83,7 +83,7 @@ def mlf_board(
         simulator = [],
         title = "",
         **kwargs):
-    """A board of your own: its processor, linker script and start-up code, in one place.
+    """A board of your own: its processor, linker script and start-up code.
 
     ```starlark
     mlf_board(
@@ -101,20 +101,21 @@ def mlf_board(
 
     Args:
       name: the board.
-      target: the processor, a target of ours such as `cortex-m4`.
-      linker_script: where sections go. Without one the board is a computer whose operating system starts
-        programs, and our platform of C's own files and clock serves them unless `deps` do.
-      srcs: start-up code, and headers it includes. It is linked whole: nothing refers to a table of
-        vectors.
-      parts: our start-up code that it uses: `cortex_m` or `riscv`, and `common`; `srcs` then has the
-        `board.h` that they include.
-      deps: more libraries, of the vendor for instance; one with a table of vectors needs `alwayslink`.
-      included_scripts: scripts that `linker_script` INCLUDEs: beside it, or named from the folder above
-        it. With `parts`, `common/sections.ld` is one of them.
+      target: the processor, one of mlftool's targets such as `cortex-m4`.
+      linker_script: the linker script. Without one the board is a computer whose operating system
+        starts programs; mlftool's platform library, on C's files and clock, then serves them
+        unless `deps` do.
+      srcs: start-up code, and headers it includes. All of it is linked, since no code refers to a
+        vector table.
+      parts: mlftool's start-up code to use: `cortex_m` or `riscv`, and `common`; `srcs` then
+        contains the `board.h` that they include.
+      deps: more libraries, such as the vendor's; a library with a vector table needs `alwayslink`.
+      included_scripts: scripts that `linker_script` INCLUDEs, in its folder or relative to the
+        folder above. With `parts`, `common/sections.ld` is one of them.
       linkopts: more options for the linker.
-      simulator: the command that runs programs of the board, as `["qemu-system-arm", "-machine", "x"]`.
-        Without it there are images but no tests.
-      title: what people call it.
+      simulator: the command that runs programs of the board, such as
+        `["qemu-system-arm", "-machine", "x"]`. Without it the build makes images but no tests.
+      title: its name in tables.
       **kwargs: `visibility`, `tags` and so on.
     """
     check_call(

@@ -43,8 +43,8 @@ are `deps` of `mlf_cc_library`, or `backend_deps` of `mlf_model`.""",
     ),
     "data": attr.label_list(
         allow_files = True,
-        doc = """Files the model reads besides itself: ONNX external data. They must lie where the model
-says, relative to itself.""",
+        doc = """Files of ONNX external data. They must be at the paths in the model, relative to
+the model.""",
     ),
     "executor": attr.string(
         default = "aot",
@@ -52,12 +52,12 @@ says, relative to itself.""",
         doc = EXECUTOR_DOC,
     ),
     "input_shapes": attr.string_dict(
-        doc = """Shapes of inputs the model leaves open: input name -> `"1,3,32,32"`. Of a tensor within
-the model whose shape is computed: how large it gets at most.""",
+        doc = """Shapes of inputs with open extents in the model: input name -> `"1,3,32,32"`. For
+an inner tensor whose shape is computed, its largest shape.""",
     ),
     "input_values": attr.string_dict(
         doc = """Inputs that are constants: input name -> a number, or one for each element: `"16000"`,
-`"0.5,1"`. Nothing is passed for them at run time.""",
+`"0.5,1"`. The application does not pass them.""",
     ),
     "model": attr.label(
         mandatory = True,
@@ -319,7 +319,7 @@ _COMPILE_ATTRS = dict(_MODULE_ATTRS, **_OUT)
 _OPTIONS = dict(OPTIONS, executor = struct(kind = "string", values = list(EXECUTORS)))
 
 _model_archive = rule(
-    doc = """Compiles one ONNX model to a Model Library Format archive.
+    doc = """Compiles one model to a Model Library Format archive.
 
 ```starlark
 mlf_compile(
@@ -329,25 +329,25 @@ mlf_compile(
 )
 ```
 
-The archive is made in one fixed configuration: host tests, every firmware image and a plain
-`bazel build` share one action, whatever `--copt`, `--platforms` or `-c` say.
+The archive is built in one fixed configuration: host tests, every firmware image and a plain
+`bazel build` share one action, independent of `--copt`, `--platforms` and `-c`.
 
-A `select()` is asked in that configuration: `--define`s and build settings of your own count, platform and
-mode do not.
+A `select()` is resolved in that configuration: it sees `--define`s and your own build settings,
+but not the platform and mode.
 
-`bazel build` gives the archive. With `--output_groups` it gives its parts instead:
+`bazel build` writes the archive. With `--output_groups` it writes its parts instead:
 
 | output group | what it is |
 |---|---|
-| `archive` | the `.tar`, as without |
-| `sources`, `headers`, `objects` | folders with what is compiled and linked: `<name>.files/src`, `include`, `lib` |
+| `archive` | the `.tar` | | `sources`, `headers`, `objects` | folders with the files to compile
+and link: `<name>.files/src`, `include`, `lib` |
 | `report` | `<name>.report.json`: modules, tensors, bytes of workspace and constants |
 | `runner` | the C file that describes the module to the program of `mlf_runner` |
 | `again` | the archive compiled once more, for `mlf_reproducibility_test` |
 
-`mlf_package` and `mlf_import` have the same groups but the last two. The limits are checked in the group `_validation`,
-which Bazel 5 and newer build whenever anything is built that depends on the archive; Bazel 4 does so with
-`--experimental_run_validations`, a line for `.bazelrc`.""",
+`mlf_package` and `mlf_import` have the same groups but the last two. The group `_validation`
+checks the limits. Bazel 5 and newer build it with every target that depends on the archive; Bazel
+4 does so with `--experimental_run_validations` in `.bazelrc`.""",
     implementation = _mlf_compile_impl,
     attrs = _COMPILE_ATTRS,
     cfg = model_transition,
@@ -414,7 +414,7 @@ _PACKAGE_ATTRS = dict(
     modules = attr.label_list(
         mandatory = True,
         allow_files = True,
-        doc = "The `mlf_module` targets, in the order they take in the archive.",
+        doc = "The `mlf_module` targets, in their order in the archive.",
     ),
     **_OUT
 )

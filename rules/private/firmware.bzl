@@ -282,11 +282,12 @@ def mlf_firmware(
     )
     ```
 
-    `.bin` holds the bytes to write at the start of flash. Where a board keeps its vectors in another
-    memory far from the code, it holds the larger of the two; `.hex` always holds everything.
+    `.bin` contains the bytes to write at the start of flash. If a board has its vectors in another
+    memory far from the code, `.bin` contains the larger of the two; `.hex` always contains
+    everything.
 
-    With `driven` it is a program that a host drives over the board's first UART, by `mlftool.micro` or TVM's own
-    client, so it has no `srcs` of its own with `main`:
+    With `driven` the image is a program that a host drives over the board's first UART, by
+    `mlftool.micro` or TVM's own client. It provides its own `main`, so `srcs` must not have one:
 
     ```starlark
     mlf_compile(
@@ -309,33 +310,35 @@ def mlf_firmware(
 
     The output groups `elf`, `bin`, `hex` and `map` have each file alone.
 
-    Everything below is built for `platform`; the rest of the build is not touched by it. One build can
-    hold images for several boards beside host tests.
+    Its dependencies are built for `platform`; the rest of the build is unaffected. One build can
+    contain images for several boards and host tests.
 
     Args:
       name: the image's name.
-      platform: label of the platform to build for. Default: that of `board`. One of your own says what its
-        processor is by a constraint value of ours, `@mlftool//rules/platforms:cpu_cortex-m4` say, besides
-        those of `@platforms`, of which many processors have the same. One that mlftool has no C compiler
-        for says `cpu_other`; models for the host are then what it links, by a C toolchain of your own.
+      platform: label of the platform to build for. Default: that of `board`. A platform of your
+        own names its processor by a constraint value of mlftool, such as
+        `@mlftool//rules/platforms:cpu_cortex-m4`, in addition to those of `@platforms`, which many
+        processors share. A platform without a C compiler in mlftool has `cpu_other`; it then links
+        models for the host, with your own C toolchain.
       deps: libraries, for instance those of `mlf_cc_library` or of a manifest.
       srcs: C files with `main`.
       board: your own `mlf_board`, or a `cc_library` with start-up code and, in its `linkopts`, the linker
         script. Default: the simulated board that `platform` stands for.
       copts: options for compiling `srcs`.
       linkopts: options for the linker.
-      flash_bytes: most bytes that the image may take of flash: a limit that every build of it checks,
-        as `mlf_compile` describes.
-      ram_bytes: most bytes of static data, stack and heap of the linker script left out.
+      flash_bytes: the limit for bytes of flash; every build of the image checks it, as
+        `mlf_compile` describes.
+      ram_bytes: the limit for bytes of static data, without the stack and heap of the linker script.
       stamp: whether the image carries what was built: 1 is yes, 0 no, -1 if Bazel is told `--stamp`.
         `mlf_firmware_version` and `mlf_firmware_commit`, strings that `mlf_firmware.h` of
         `@mlftool//crt:firmware_headers` declares, are then `--embed_label` and `STABLE_GIT_COMMIT` of
         `--workspace_status_command`; else both are empty, and a commit changes no byte of an image. Take this
         in place of a `cc_library`'s `linkstamp`, which Bazel shows to its own rules only and no image has.
-      driven: whether it is the RPC server of docs/rpc.md. A `board` of your own then defines, in its `srcs` or
-        `deps`, the functions of `rpc_line.h` of `@mlftool//crt:rpc_headers`. Limits are those of
-        `--@mlftool//crt:crt_config`, whose packets take memory of the board.
-      workspace_bytes: with `driven`, the memory for what a host allocates and for executors.
+      driven: whether the image is the RPC server of docs/rpc.md. A `board` of your own then
+        defines, in its `srcs` or `deps`, the functions of `rpc_line.h` of
+        `@mlftool//crt:rpc_headers`. `--@mlftool//crt:crt_config` sets the limits, such as the
+        packet size, which takes memory of the board.
+      workspace_bytes: with `driven`, the memory for the host's allocations and for executors.
       **kwargs: `tags`, `visibility`, `testonly` and so on.
     """
     check_call(

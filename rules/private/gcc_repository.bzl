@@ -87,7 +87,7 @@ def _gcc_repository_impl(rctx):
     ))
 
 mlf_gcc_repository = repository_rule(
-    doc = """A gcc of your own for the processors of ours, in place of the distribution's.
+    doc = """A gcc of your own for mlftool's processors, in place of the distribution's.
 
 ```starlark
 mlf_gcc_repository(
@@ -99,13 +99,12 @@ mlf_gcc_repository(
 register_toolchains("@arm_gcc//:all")  # before mlf_register_toolchains()
 ```
 
-`@arm_gcc//:cortex-m4` and so on are toolchains; of those that fit a platform Bazel takes the first that
-is registered. From Bazel 7 on `MODULE.bazel` has it by `use_repo_rule`.
+`@arm_gcc//:cortex-m4` and so on are toolchains; Bazel uses the first registered one that fits a
+platform. From Bazel 7 on, load the rule in `MODULE.bazel` by `use_repo_rule`.
 
-The compiler is in a folder of the machine (`path`; what changes there is seen by
-`bazel sync --configure`), in an archive of the workspace (`archive`) or in one that is downloaded
-(`urls`). Of the last two every file is an input of each action, so that remote workers get the compiler
-with it.""",
+The compiler is in a folder of the machine (`path`; after a change there run `bazel sync
+--configure`), in an archive of the workspace (`archive`) or in a downloaded archive (`urls`).
+Every file of an archive is an input of each action, so remote workers get the compiler, too.""",
     implementation = _gcc_repository_impl,
     attrs = dict(
         PROBE,

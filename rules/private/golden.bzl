@@ -28,10 +28,10 @@ def _mlf_vectors_impl(ctx):
     return [DefaultInfo(files = depset([vectors]))]
 
 mlf_vectors = rule(
-    doc = """Test vectors made by running a module: an `.npz` with the inputs and the outputs that it gives now.
+    doc = """Test vectors from a run of a module: an `.npz` with the inputs and the module's outputs.
 
-What a module gives is no proof that it is right; it shows that it gives the same as before, when an
-`mlf_golden_test` compares the file with a committed one.""",
+These outputs do not prove that a module is correct. With an `mlf_golden_test`, which compares the
+file with a committed one, they show that its outputs do not change.""",
     implementation = _mlf_vectors_impl,
     attrs = {
         "inputs": attr.label(
@@ -55,7 +55,7 @@ def _mlf_golden_test_impl(ctx):
     return [executable(ctx, "rules.private.tools.golden", arguments, [made, golden])]
 
 mlf_golden_test = rule(
-    doc = """Fails when a file that the build makes is not the committed one, and shows what differs.
+    doc = """Fails when a file of the build differs from the committed one, and shows the differences.
 
 ```starlark
 mlf_vectors(name = "keyword_vectors", inputs = "keyword.npz", runner = ":keyword_runner")
@@ -63,12 +63,12 @@ mlf_vectors(name = "keyword_vectors", inputs = "keyword.npz", runner = ":keyword
 mlf_golden_test(name = "keyword_golden_test", src = ":keyword_vectors", golden = "keyword.npz")
 ```
 
-`bazel run //:keyword_golden_test -- --update` writes the committed file; begin with an empty one. Arrays of
-`.npz` files are compared one by one, everything else as text or bytes.""",
+`bazel run //:keyword_golden_test -- --update` writes the committed file; start with an empty one.
+Arrays of `.npz` files are compared one by one, other files as text or bytes.""",
     implementation = _mlf_golden_test_impl,
     attrs = {
         "golden": attr.label(mandatory = True, allow_single_file = True, doc = "The file in the source tree."),
-        "src": attr.label(mandatory = True, allow_single_file = True, doc = "What makes the file."),
+        "src": attr.label(mandatory = True, allow_single_file = True, doc = "The target that makes the file."),
     },
     test = True,
     toolchains = [TOOLCHAIN_TYPE],

@@ -11,12 +11,12 @@ _LIMITS = {
 LIMIT_ATTRS = {
     "max_constants_bytes": attr.int(
         default = -1,
-        doc = """Most bytes of weights and other constants, of all modules together. Checked by whatever
-builds something of the archive, where validations run.""",
+        doc = """The limit for bytes of weights and other constants, of all modules together.
+Checked wherever validations run, in every build that uses the archive.""",
     ),
     "max_workspace_bytes": attr.int(
         default = -1,
-        doc = "Most bytes of working memory, of all modules together; checked like `max_constants_bytes`.",
+        doc = "The limit for bytes of working memory, of all modules together; checked like `max_constants_bytes`.",
     ),
 }
 

@@ -59,7 +59,7 @@ def mlf_import(
         max_constants_bytes = None,
         max_workspace_bytes = None,
         **kwargs):
-    """An archive that TVM, or mlftool in another place, has made: as `cc_library` and as archive.
+    """An archive made by TVM, or elsewhere by mlftool, as `cc_library` and as archive.
 
     ```starlark
     mlf_import(
@@ -72,17 +72,18 @@ def mlf_import(
     | target | what it is |
     |---|---|
     | `<name>` | the `cc_library` |
-    | `<name>_archive` | the archive, for `mlf_runner` and whatever else takes one |
+    | `<name>_archive` | the archive, for `mlf_runner` and other rules that take one |
 
-    Every version of the format is read, 1 to 7. The sources are compiled against this project's C
-    runtime, whatever runtime the archive carries. What it holds is checked when it is unpacked.
+    The rule reads every version of the format, 1 to 7. The sources are compiled against this
+    project's C runtime, even if the archive contains another. The archive is checked when it is
+    unpacked.
 
     Args:
       name: the library's name.
       archive: the `.tar`.
       modules: the names of its modules; TVM's default is `default`.
-      executor: how they run, to have it checked. Default: as the archive says.
-      target: a target of mlftool, when the C inside is for that processor only.
+      executor: the executor, which is then checked. Default: that of the archive.
+      target: a target of mlftool, if the C is for that processor only.
       deps: libraries that sources of external code generators need, such as CMSIS-NN.
       copts: more options for the C compiler.
       max_constants_bytes: as of `mlf_compile`.

@@ -204,21 +204,21 @@ def mlf_cc_library(name, archive, target = "", copts = [], deps = [], **kwargs):
     )
     ```
 
-    A program that depends on it includes `tvmgen_<module>.h` and calls `tvmgen_<module>_run`. The
-    library is compiled for whatever platform asks for it, from sources that are generated once.
-    Modules that may call the C runtime (packed functions, executors other than aot, backends, archives
-    from elsewhere) find it linked; other modules do not bring it, so programs whose own code calls it
-    depend on `@mlftool//crt:runtime`. A module of the graph executor also brings
+    A program that depends on it includes `tvmgen_<module>.h` and calls `tvmgen_<module>_run`. Bazel
+    compiles the library for each platform that needs it, from sources that are generated once.
+    Modules that may call the C runtime (packed functions, executors other than aot, backends,
+    archives from elsewhere) are linked with it; other modules are not, so a program whose own code
+    calls it depends on `@mlftool//crt:runtime`. A module of the graph executor also has
     `tvmgen_<module>_graph.h` with its graph and parameters, `tvmgen_<module>_graph[]` and
     `tvmgen_<module>_params[]`, each with `_size`.
 
     Args:
       name: the library's name.
       archive: an `mlf_compile`, `mlf_package` or `mlf_import` target.
-      target: the archive's target, when its C is for that processor only: the library is then left
-        out of builds for others.
-      copts: more options for the C compiler, after ours.
-      deps: more libraries, for instance those that sources of an external code generator need.
+      target: the archive's target, if its C is for that processor only: builds for other
+        processors then skip the library.
+      copts: more options for the C compiler, after mlftool's own.
+      deps: more libraries, such as those that sources of an external code generator need.
       **kwargs: more for `cc_library`: `visibility`, `testonly`, `target_compatible_with`, `linkopts`, ...
     """
     check_call(

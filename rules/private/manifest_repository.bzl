@@ -152,13 +152,14 @@ def mlf_manifest_repository(name, manifest):
     ```
 
     The model `keyword` with target `cortex-m4` becomes `@models//keyword:cortex-m4` and the other targets
-    that `mlf_model` makes; `@models//:defs.bzl` has them as lists. Files that the manifest names must be
-    exported by the package they lie in (`exports_files`). An edit of the manifest that does not change its
-    meaning rebuilds nothing. One of a model's options, and a model that is added, renamed or left out,
-    concern the targets of that model only, and the packages that load `@models//:defs.bzl`.
+    that `mlf_model` makes; `@models//:defs.bzl` has them as lists. The package of each file that
+    the manifest names must export it (`exports_files`). An edit of the manifest that does not
+    change its meaning rebuilds nothing. If you change an option of a model, or add, rename or
+    remove a model, only the targets of that model change, and the packages that load
+    `@models//:defs.bzl`.
 
     Args:
-      name: the repository's name. Its files are in a second one, `<name>_manifest`.
+      name: the repository's name. Its files are in a second repository, `<name>_manifest`.
       manifest: label of the manifest.
     """
 

@@ -29,9 +29,9 @@ def _mlf_manifest_test_impl(ctx):
     return [executable(ctx, "rules.private.tools.committed", arguments, files, "console")]
 
 mlf_manifest_test = rule(
-    doc = """Fails when a `BUILD.bazel` that `mlftool bazel --write` made is not what its manifest says now.
+    doc = """Fails when a `BUILD.bazel` from `mlftool bazel --write` no longer matches its manifest.
 
-The command writes the targets that `mlf_manifest_repository` would have into your own tree:
+The command writes the targets of `mlf_manifest_repository` into your own tree:
 
 ```sh
 mlftool bazel models.yaml --write models/BUILD.bazel
@@ -39,14 +39,14 @@ mlftool bazel models.yaml --write models/BUILD.bazel
 
 The package `//models` then has `//models:keyword/cortex-m4` and all other targets of `mlf_model`,
 `//models:tests`, and this test. After a change of the manifest, `bazel run //models:up_to_date_test -- --update`
-writes the file again. Put nothing else into that `BUILD.bazel`: it is replaced as a whole.""",
+writes the file again. Do not add anything to that `BUILD.bazel`: the command replaces the whole file.""",
     implementation = _mlf_manifest_test_impl,
     attrs = {
         "files": attr.label_list(allow_files = True, doc = "The files that the manifest names."),
         "generated": attr.label(
             mandatory = True,
             allow_single_file = True,
-            doc = "The `BUILD.bazel` that was written.",
+            doc = "The generated `BUILD.bazel`.",
         ),
         "manifest": attr.label(
             mandatory = True,

@@ -266,8 +266,8 @@ def _one(doc, label = None):
 mlftool_toolchain = rule(
     doc = """Where actions find mlftool, its Python packages and the interpreter.
 
-`mlf_register_toolchains()` registers one, which a workspace tells its interpreter and wheels by
-`mlf_dependencies()`. One of your own, for some execution platforms, say, is registered before it:
+`mlf_register_toolchains()` registers one with the interpreter and wheels of `mlf_dependencies()`.
+Register a toolchain of your own before it, for instance for some execution platforms:
 
 ```starlark
 mlftool_toolchain(name = "mlftool_files", python = "@our_python//:bin/python3", python_files = ["@our_python//:files"])
@@ -280,8 +280,8 @@ toolchain(
 )
 ```
 
-The five sets of files are mlftool's own unless you say otherwise: five, because every file is a link in every
-sandbox and a reason to run again.""",
+The five sets of files are mlftool's own by default. There are five, because every file is a link
+in every sandbox, and a change of it runs actions again.""",
     implementation = _mlftool_toolchain_impl,
     attrs = {
         "_bytecode": _one("bytecode.py.", _TOOLS + "bytecode.py"),
@@ -302,7 +302,7 @@ sandbox and a reason to run again.""",
             "@mlf_python//:files",
         ),
         "interpreter": _one(
-            "File that changes when the interpreter does; an input of every action.",
+            "A file that changes with the interpreter; an input of every action.",
             "@mlf_system//:python.txt",
         ),
         "launcher": _one("launch.py.", _TOOLS + "launch.py"),
@@ -313,7 +313,7 @@ sandbox and a reason to run again.""",
         "python": _one("The interpreter as a file of a repository. Default: this machine's, by its path."),
         "python_files": _set("Its standard library and other files."),
         "runner": _set(
-            "Those of `runtime` and the C runtime: some modules of TVM's must run to be described.",
+            "Those of `runtime` and the C runtime: some of TVM's modules must run to be described.",
             "//crt:files",
             "//mlftool:runtime_files",
             _TOOLS + "files",
@@ -326,7 +326,7 @@ sandbox and a reason to run again.""",
             "@mlf_python//:numeric_files",
         ),
         "tuner": _set(
-            "All that compiles and runs, to count kernels.",
+            "Sources and wheels that compile and run, to count kernels.",
             "//crt:files",
             "//mlftool:files",
             "@mlf_python//:compiler_files",

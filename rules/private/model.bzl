@@ -84,21 +84,22 @@ def mlf_model(
     | `<name>.tar` | the archive; the rule is `<name>_archive` |
     | `<name>_firmware` | `.elf`, `.bin`, `.hex`, `.map`: a program that runs the model on a file of inputs |
     | `<name>_test` | that program against `vectors`, on the host or on the simulated board |
-    | `<name>_report` | what was measured on the way, as JSON |
-    | `<name>_benchmark` | `bazel run` prints what an inference costs |
+    | `<name>_report` | the measurements of that run, as JSON |
+    | `<name>_benchmark` | `bazel run` prints the cost of an inference |
     | `<name>_budget_test` | on a board, the measurements against `flash_bytes` and `ram_bytes` |
-    | `<name>_tests` | the tests there are |
-    | `<name>.graph`, `.memmap`, `.ops`, `.report`, `.trace`, `.facts` | what `mlf_analysis` shows; of simulated boards also `.compare`, `.profile` and `.size` |
+    | `<name>_tests` | a suite of these tests |
+    | `<name>.graph`, `.memmap`, `.ops`, `.report`, `.trace`, `.facts` | the `mlf_analysis` targets; on simulated boards also `.compare`, `.profile` and `.size` |
 
-    The library of a cross target is for that processor only: link it into an `mlf_firmware`, or build
-    it with `--platforms=@mlftool//rules/platforms:<target>`. On its own it is "incompatible".
+    The library of a cross target is for that processor only: link it into an `mlf_firmware`, or build it
+    with `--platforms=@mlftool//rules/platforms:<target>`. For other platforms Bazel reports it as
+    "incompatible".
 
-    Without `vectors` there are neither tests nor report; for a target that is neither the host nor a
-    simulated board there are the archive and the library.
+    Without `vectors` the macro makes neither tests nor a report. For a target that is neither the
+    host nor a simulated board it makes only the archive and the library.
 
     Args:
       name: the library's name.
-      model: the ONNX file.
+      model: the ONNX or TensorFlow Lite file.
       target: what to compile for.
       module_name: the module's name in C; default: `name`.
       tuning: a record of `mlftool tune`, as of `mlf_compile`.
@@ -106,12 +107,12 @@ def mlf_model(
       input_values: inputs that are constants, as of `mlf_compile`.
       data: files of ONNX external data.
       backend_files: Python files that define backends, as of `mlf_compile`.
-      backend_deps: libraries that the code of `backends` is linked with, such as a vendor's.
+      backend_deps: libraries for the code of `backends`, such as a vendor's.
       vectors: `.npz` with inputs and expected outputs.
       absolute: largest difference from the expected outputs, as of `mlf_host_test`.
       relative: allowed difference as a share of the expected outputs, added to `absolute`.
-      flash_bytes: most flash the program may take on a simulated board.
-      ram_bytes: most static RAM the program may take there.
+      flash_bytes: the limit for the program's flash on a simulated board.
+      ram_bytes: the limit for its static RAM there.
       title: name in tables.
       board: an `mlf_board` of your own with this target; default: the simulated board of the target.
       platform: to build the program for, of a board's processor; default: that of `board` or `target`.

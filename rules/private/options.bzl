@@ -71,7 +71,7 @@ FILES = {
 
 OPTION_ATTRS = {
     "backends": attr.string_list(
-        doc = "Libraries or devices that compute what they can instead of our kernels, the first that takes a layer: `cmsis-nn`, or one of a `backend_files`.",
+        doc = "Libraries or devices that compute layers instead of mlftool's kernels; the first that accepts a layer computes it: `cmsis-nn`, `ethos-u`, or one of `backend_files`.",
     ),
     "float_mode": attr.string(
         default = "exact",
@@ -80,7 +80,7 @@ OPTION_ATTRS = {
             "fused",
             "fast",
         ],
-        doc = "`fused` adds each product of a convolution or dense layer with one rounding, which is faster on FPUs that have a fused multiply-add; the bits are the same everywhere, but not those of `exact`. `fast` lets Helium do so, which takes subnormal numbers for zeros; other processors compute what `fused` does.",
+        doc = "`fused` adds each product of a convolution or dense layer with one rounding, which is faster on FPUs that have a fused multiply-add; the bits are the same everywhere, but not those of `exact`. `fast` does this in Helium's vectors, which flush subnormal numbers to zero; on other processors it equals `fused`.",
     ),
     "interface_api": attr.string(
         values = [
@@ -118,24 +118,24 @@ OPTION_ATTRS = {
             "speed",
             "size",
         ],
-        doc = "`size` shares one C function among layers of a kind and unrolls nothing; compile it with `-Os`: less code, more instructions, the same bits.",
+        doc = "`size` shares one C function among similar layers and unrolls no loops: less code, more instructions, the same bits. Compile its C with `-Os`.",
     ),
     "patches": attr.string(
         default = "off",
-        doc = "The number of bands of rows, `2` to `64`, in which a chain of layers is computed, so that its large tensors never exist whole: less memory, some rows computed twice, the same bits. `auto` chooses the number that needs least memory, if it saves a tenth.",
+        doc = "Computes a chain of layers in `2` to `64` bands of rows, so that its large tensors never exist as a whole: less memory, some rows computed twice, the same bits. `auto` selects the number of bands with the least memory, if it saves a tenth.",
     ),
     "pools": attr.string_list(
-        doc = "Memories to use instead of one workspace, fastest first, as `NAME=BYTES` or `NAME=BYTES@SECTION`: the most used tensors go to the first that has room. With a section the module has an array there, without it the application passes the memory in `struct tvmgen_<module>_workspace_pools`. For aot with interface `c`.",
+        doc = "Memories to use instead of one workspace, fastest first, as `NAME=BYTES` or `NAME=BYTES@SECTION`: the most used tensors go to the first pool with room. With a section, the module has an array there; without one, the application passes the memory in `struct tvmgen_<module>_workspace_pools`. For aot with interface `c`.",
     ),
     "ram_budget": attr.string(
         default = "none",
-        doc = "The most RAM that the module may take, working memory with inputs and outputs: where the usual plan takes more, the compiler looks for bands of layers, as `patches` makes them, that fit, and takes the plan of the fewest instructions by its own estimate.",
+        doc = "The limit for the module's RAM, working memory with inputs and outputs. If the usual plan takes more, the compiler searches for bands of layers, as in `patches`, that fit, and selects the plan with the fewest estimated instructions.",
     ),
     "state": attr.string_list(
-        doc = "Inputs that get what an output held after the run before, as `INPUT=OUTPUT`: the module keeps them, zeros at first, and `tvmgen_<module>_reset` sets them back. `all` are those that a TensorFlow Lite model keeps itself. For aot with interface `c`, and vm.",
+        doc = "States as `INPUT=OUTPUT`: the input gets the value that the output had after the previous run, at first zeros. The module keeps the values; `tvmgen_<module>_reset` resets them. `all` means every state of a TensorFlow Lite model. For aot with interface `c`, and vm.",
     ),
     "stream": attr.string_list(
-        doc = "Makes the streaming form of a model: each run takes `step` elements (1) of the inputs' `axis`, its number or its name in the file, and gives what the model gives for them. What would be computed twice is kept, as `state` is. For aot with interface `c`, and vm.",
+        doc = "Compiles the streaming form of a model: each run takes `step` elements (1) of the inputs' `axis`, a number or a name in the file, and gives the model's outputs for them. The module keeps intermediate values between runs, as with `state`. For aot with interface `c`, and vm.",
     ),
     "system_lib": attr.bool(
         doc = "Whether packed functions are found by name, through `TVMSystemLibEntryPoint`.",
@@ -150,7 +150,7 @@ OPTION_ATTRS = {
         doc = "Whether calls inside an aot module are plain C calls. 1 is yes, 0 is no; default: `true` with interface `c`, else `false`.",
     ),
     "verify": attr.bool(
-        doc = "Whether the archive has a certificate of what was proven of the module, which `mlftool verify` checks again. The proof itself is part of every compile.",
+        doc = "Whether the archive contains a certificate of the proofs for the module, which `mlftool verify` checks again. Every compile runs the proof of memory and calls; only with `verify` it also covers index ranges.",
     ),
     "weights": attr.string(
         default = "auto",
@@ -162,7 +162,7 @@ OPTION_ATTRS = {
         doc = "`text` writes constants as C arrays, `binary` as a file that the assembler reads (gcc and clang only); `auto` uses the file from 512 KiB on.",
     ),
     "workspace_io": attr.bool(
-        doc = "Whether inputs and outputs of an aot module live in the workspace and share its memory.",
+        doc = "Whether inputs and outputs of an aot module are in the workspace and share its memory.",
     ),
 }
 

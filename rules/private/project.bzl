@@ -39,9 +39,9 @@ library, for projects that do not use Bazel.
 mlf_project(name = "keyword_project", archive = ":keyword")
 ```
 
-The folder, `bazel-bin/.../keyword_project`, has the C runtime in it when the modules call it. For a
-target's processor it has the machine flags, `make` takes the usual compiler unless `CC` and `AR` say
-otherwise, and CMake is given it by `-DCMAKE_TOOLCHAIN_FILE=toolchain.cmake`.""",
+The folder, `bazel-bin/.../keyword_project`, contains the C runtime if the modules call it, and the
+machine flags of the target's processor. `make` uses the default compiler of the target unless you
+set `CC` and `AR`; for CMake pass `-DCMAKE_TOOLCHAIN_FILE=toolchain.cmake`.""",
     implementation = _mlf_project_impl,
     attrs = {
         "archive": attr.label(
@@ -49,7 +49,7 @@ otherwise, and CMake is given it by `-DCMAKE_TOOLCHAIN_FILE=toolchain.cmake`."""
             allow_files = True,
             doc = "An `mlf_compile`, `mlf_package` or `mlf_import` (`<name>_archive`) target.",
         ),
-        "library": attr.string(doc = "What the library is called. Default: as the only module."),
+        "library": attr.string(doc = "The library's name. Default: that of the only module."),
     },
     toolchains = [TOOLCHAIN_TYPE],
 )

@@ -4,7 +4,7 @@ MlfInfo = provider(
     doc = "A Model Library Format archive.",
     fields = {
         "archive": "File: the .tar.",
-        "executors": "dict: module -> aot, graph or vm; empty if only the archive knows.",
+        "executors": "dict: module -> aot, graph or vm; empty if known only from the archive.",
         "modules": "list of strings: the names of its modules, in order.",
         "target": "string: what it was compiled for, as mlftool spells it.",
     },
@@ -28,16 +28,16 @@ MlfSpecsInfo = provider(
 MlfModuleInfo = provider(
     doc = "One module of an mlf_package, not compiled yet.",
     fields = {
-        "files": "list of Files: the model, its data and what else decides the archive.",
+        "files": "list of Files: the model, its data and all other files that the archive depends on.",
         "spec": "struct: what mlftool.compile.ModuleSpec takes.",
     },
 )
 
 MlfBoardInfo = provider(
-    doc = "How programs of a board are run.",
+    doc = "How to run programs of a board.",
     fields = {
         "description": "File: a user's board.json as `mlftool run --on` reads it, or None if it knows the board.",
-        "simulator": "list of strings: the command that runs programs; empty if there is none.",
+        "simulator": "list of strings: the command that runs programs; empty without one.",
     },
 )
 
@@ -50,7 +50,7 @@ MlfFirmwareInfo = provider(
         "elf": "File: the program with its symbols.",
         "hex": "File: Intel HEX, or None for the host.",
         "map": "File: the linker's map.",
-        "simulator": "list of strings: the command that runs it; empty if there is none, None if not known.",
+        "simulator": "list of strings: the command that runs it; empty without one, None if not known.",
     },
 )
 
@@ -61,7 +61,7 @@ MlfRunnerInfo = provider(
         "cpu": "string: where it runs, 'host' or a board's processor.",
         "description": "File: the board.json of a user's board, or None.",
         "elf": "File: the program.",
-        "images": "list of Files: what there is to flash; empty for the host.",
+        "images": "list of Files: the images to flash; empty for the host.",
         "module": "string: the module's name.",
         "simulator": "list of strings, as in MlfFirmwareInfo; None for the host.",
     },
@@ -73,16 +73,16 @@ MlfFactsInfo = provider(
 )
 
 MlfReportInfo = provider(
-    doc = "What one run of one module on one target measured.",
+    doc = "The measurements of one run of one module on one target.",
     fields = {
         "report": "File: JSON as `mlftool run --report` writes it.",
         "runner": "MlfRunnerInfo: the program that ran.",
-        "title": "string: how the module is called in tables.",
+        "title": "string: the module's name in tables.",
     },
 )
 
 MlfSizeInfo = provider(
-    doc = "What `mlf_size_aspect` knows of a target.",
+    doc = "The results of `mlf_size_aspect` for a target.",
     fields = {
         "archives": "depset of Files: the archives of all models the target depends on.",
         "json": "File: the sizes, if the target is a program, else None.",

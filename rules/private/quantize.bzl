@@ -58,20 +58,20 @@ less than the float model has.""",
     ),
     "flash_bytes": attr.int(doc = "The most bytes of constants. Default: no limit."),
     "metric": attr.string(
-        doc = "What accuracy is: `top1`, `auc`, `agreement`, `sqnr` or `mse`. Default: `top1` with labels, else `agreement`.",
+        doc = "The metric of accuracy: `top1`, `auc`, `agreement`, `sqnr` or `mse`. Default: `top1` with labels, else `agreement`.",
     ),
     "model": attr.label(mandatory = True, allow_single_file = True, doc = "The float ONNX file."),
     "optimize": attr.string(
         default = "speed",
         values = OPTIONS["optimize"].values,
-        doc = "As of `mlf_compile`: costs are those of such an archive.",
+        doc = "As in `mlf_compile`: costs are those of such an archive.",
     ),
     "samples": attr.label(
         mandatory = True,
         allow_single_file = True,
         doc = "`.npz` with samples of the inputs by name, and `labels` or expected outputs.",
     ),
-    "target": attr.string(default = "cortex-m4", doc = "What costs are of."),
+    "target": attr.string(default = "cortex-m4", doc = "The target whose costs are used."),
     "_allowlist_function_transition": attr.label(default = ALLOWLIST),
     "_packages": attr.label(
         default = Label("@mlf_python_quantize//:site/numpy/__init__.py"),
@@ -81,7 +81,7 @@ less than the float model has.""",
 })
 
 _quantized_model = rule(
-    doc = """An integer ONNX model made of a float one, with the accuracy and the flash asked for.
+    doc = """An integer ONNX model from a float one, within limits of accuracy and flash.
 
 ```starlark
 mlf_quantize(name = "keyword_int8", model = "keyword.onnx", samples = "train_sample.npz", at_least = "97%")
@@ -89,8 +89,9 @@ mlf_quantize(name = "keyword_int8", model = "keyword.onnx", samples = "train_sam
 mlf_compile(name = "keyword", model = ":keyword_int8", target = "cortex-m4")
 ```
 
-The output group `report` has what `mlftool quantize` says of it, as JSON. docs/quantize.md tells how it is done. The
-action has no compiler and no network, so it is cached like any other; the same inputs give the same bytes.""",
+The output group `report` has the report of `mlftool quantize`, as JSON. docs/quantize.md describes
+the method. The action uses no compiler and no network, and is cached like any other; the same
+inputs give the same bytes.""",
     implementation = _mlf_quantize_impl,
     attrs = _QUANTIZE_ATTRS,
     cfg = model_transition,

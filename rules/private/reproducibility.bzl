@@ -17,20 +17,20 @@ def _mlf_reproducibility_test_impl(ctx):
     return [executable(ctx, "rules.private.tools.reproduced", arguments, files)]
 
 mlf_reproducibility_test = rule(
-    doc = """Fails when a model, compiled a second time, gives other bytes, and names the files that differ.
+    doc = """Fails when a second compile of a model gives different bytes, and names the files that differ.
 
 ```starlark
 mlf_reproducibility_test(name = "keyword_reproducibility_test", archive = ":keyword")
 ```
 
-The second time is an action of its own: a new process, no worker, and another hash seed, locale, time zone
-and number of threads.""",
+The second compile is a separate action: a new process, no worker, and another hash seed, locale,
+time zone and number of threads.""",
     implementation = _mlf_reproducibility_test_impl,
     attrs = {
         "archive": attr.label(
             mandatory = True,
             allow_files = True,
-            doc = "An `mlf_compile`; of an `mlf_model` it is `<name>_archive`.",
+            doc = "An `mlf_compile`; for an `mlf_model` it is `<name>_archive`.",
         ),
     },
     test = True,

@@ -206,7 +206,7 @@ def mlf_host_test(name, runner, vectors, absolute = "", relative = "", **kwargs)
       absolute: largest difference allowed; "0" means equal. Without it and `relative` the data type
         decides: 1e-5 and 1e-5 for float32, 0 for integers.
       relative: allowed difference as a share of the reference, added to `absolute`.
-      **kwargs: `tags` beside `mlf_kind=host`, `size`, `visibility` and so on.
+      **kwargs: `tags` in addition to `mlf_kind=host`, `size`, `visibility` and so on.
     """
     _run_test(name, "host", runner, vectors, absolute, relative, "small", kwargs)
 
@@ -220,7 +220,7 @@ def mlf_device_test(name, runner, vectors, absolute = "", relative = "", **kwarg
       absolute: largest difference allowed; "0" means equal. Without it and `relative` the data type
         decides: 1e-5 and 1e-5 for float32, 0 for integers.
       relative: allowed difference as a share of the reference, added to `absolute`.
-      **kwargs: `tags` beside `mlf_kind=device`, `size`, `visibility` and so on.
+      **kwargs: `tags` in addition to `mlf_kind=device`, `size`, `visibility` and so on.
     """
     _run_test(name, "device", runner, vectors, absolute, relative, "medium", kwargs)
 
@@ -262,8 +262,8 @@ mlf_firmware_test(
 )
 ```
 
-An image with `driven` waits for a host. With its `archive` and `vectors` the test is that host, at the board's
-UART, and compares outputs as `mlf_device_test` does:
+An image with `driven` waits for a host. With `archive` and `vectors` the test acts as the host on
+the board's UART, and compares outputs as `mlf_device_test` does:
 
 ```starlark
 mlf_firmware_test(
@@ -274,7 +274,7 @@ mlf_firmware_test(
 )
 ```
 
-What the program prints with `platform_print` (`//crt:platform_headers`) is in the test's log.""",
+The test's log has the text that the program prints with `platform_print` (`//crt:platform_headers`).""",
     implementation = _mlf_firmware_test_impl,
     attrs = {
         "archive": attr.label(doc = "The archive whose module a driven image has."),
@@ -322,14 +322,15 @@ def _mlf_report_impl(ctx):
     ]
 
 mlf_report = rule(
-    doc = """Runs a module while building and keeps what was measured: a JSON file with errors against the
-reference, accuracy, flash, RAM, stack and instructions per inference.
+    doc = """Runs a module during the build and writes the measurements: a JSON file with errors
+against the reference, accuracy, flash, RAM, stack and instructions per inference.
 
-Results that are off do not fail the build, they are in the report; `mlf_host_test` and
-`mlf_device_test` fail.
+Wrong results do not fail the build; the report lists them. `mlf_host_test` and `mlf_device_test`
+fail.
 
-A board is simulated on the machine where Bazel runs, also with remote execution, unless
-`--@mlftool//rules/settings:simulators=anywhere`; `tags` such as `local` or `no-cache` hold for the action.""",
+A board is simulated on the machine where Bazel runs, also with remote execution, unless you set
+`--@mlftool//rules/settings:simulators=anywhere`; `tags` such as `local` or `no-cache` apply to the
+action.""",
     implementation = _mlf_report_impl,
     attrs = dict(
         dict(RUN_ATTRS, **SIMULATION_ATTRS),
@@ -416,7 +417,7 @@ def _mlf_summary_impl(ctx):
     ]
 
 mlf_summary = rule(
-    doc = """A program (`bazel run`) that prints one table of reports and where archives and images are.
+    doc = """A program (`bazel run`) that prints a table of reports and the paths of archives and images.
 
 The output group `table` has the table as a file, for an `mlf_golden_test`.""",
     implementation = _mlf_summary_impl,

@@ -82,15 +82,15 @@ def mlf_shared_library(name, archive, library, module = "", soname = "", **kwarg
     )
     ```
 
-    The file is `<name>.so`. It is for the platform that is built for, which has an operating system.
-    docs/library.md says what is in it.
+    The file is `<name>.so`. It is built for the current platform, which must have an operating
+    system. docs/library.md describes its contents.
 
     Args:
       name: the library's name.
       archive: an `mlf_compile`, `mlf_package` or `mlf_import` target.
       library: the `mlf_cc_library` of that archive.
       module: which module, when the archive has several.
-      soname: what programs that are linked with it look for. Default: the file's name.
+      soname: the name under which linked programs look for the library. Default: the file's name.
       **kwargs: more for `cc_binary`: `visibility`, `testonly`, `target_compatible_with`, `linkopts`, ...
     """
     check_call(

@@ -61,10 +61,10 @@ its BUILD file:
 bazel build //:sensor --aspects=@mlftool//rules:defs.bzl%mlf_size_aspect --output_groups=mlf_size
 ```
 
-writes `sensor.mlf_size.json` and `sensor.mlf_size.txt` beside the program: for each model that it links
-the bytes of code, constants, flash, RAM and arena (the model's workspace, part of its RAM). They are
-summed over the program's symbols, so what the linker left out counts for nothing; a program that was
-stripped has none.""",
+writes `sensor.mlf_size.json` and `sensor.mlf_size.txt` next to the program: for each linked model
+the bytes of code, constants, flash, RAM and arena (the model's workspace, part of its RAM). The
+figures are sums over the program's symbols, so code that the linker dropped is not counted; a
+stripped program has no figures.""",
     implementation = _mlf_size_aspect_impl,
     attr_aspects = _EDGES,
     toolchains = [TOOLCHAIN_TYPE],
@@ -102,8 +102,8 @@ def _mlf_size_report_impl(ctx):
     ]
 
 mlf_size_report = rule(
-    doc = """What `mlf_size_aspect` finds in a program, as a target: `bazel build` writes the files, `bazel run`
-prints the table.
+    doc = """The results of `mlf_size_aspect` for a program, as a target: `bazel build` writes the
+files, `bazel run` prints the table.
 
 ```starlark
 mlf_size_report(name = "sensor_size", program = ":sensor")

@@ -57,7 +57,7 @@ _TUNE_ATTRS = dict(INPUT_ATTRS, **{
     "float_mode": attr.string(
         default = "exact",
         values = OPTIONS["float_mode"].values,
-        doc = "As of `mlf_compile`; a record is for one of them.",
+        doc = "As in `mlf_compile`; a record is for one mode.",
     ),
     "inputs": attr.label(
         allow_single_file = [".npz"],
@@ -67,7 +67,7 @@ _TUNE_ATTRS = dict(INPUT_ATTRS, **{
     "optimisation": attr.string(
         default = "-O2",
         values = ["-O2", "-O3", "-Os"],
-        doc = "What the C is compiled with: as it will be in the end. The default is that of `mlf_cc_library`.",
+        doc = "The optimisation level for the C: use that of the final build. The default is that of `mlf_cc_library`.",
     ),
     "targets": attr.string_list(mandatory = True, doc = "Targets with a simulated board."),
     "_allowlist_function_transition": attr.label(default = ALLOWLIST),
@@ -89,10 +89,10 @@ mlf_golden_test(name = "keyword_tuned_test", src = ":keyword_tuned", golden = "k
 mlf_compile(name = "keyword", model = "keyword.onnx", target = "cortex-m4", tuning = "keyword.tuning.json")
 ```
 
-The kernels are counted on the simulated boards in a build action, so the record is cached like any other
-output. Once committed, it saves everyone else the simulation; `bazel run //:keyword_tuned_test -- --update` writes
-it, and the test fails where a new model, compiler or mlftool would count something else. `tuning =
-":keyword_tuned"` does without the committed copy.""",
+A build action counts the kernels on the simulated boards, so the record is cached like any other
+output. A committed record saves everyone else the simulation; `bazel run //:keyword_tuned_test --
+--update` writes it, and the test fails if a new model, compiler or mlftool changes the counts. With
+`tuning = ":keyword_tuned"` you need no committed copy.""",
     implementation = _mlf_tune_impl,
     attrs = dict(_TUNE_ATTRS, **SIMULATION_ATTRS),
     cfg = model_transition,

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import shlex
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
-from shared import OWN
+from shared import OWN, REPO
 
 from mlftool.cli import COMMANDS, main
 from mlftool.errors import CODES, MlfError
@@ -112,3 +114,35 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert all(c["cause"] and c["example"] and c["remedy"] for c in data["codes"])
     listed = said(capsys, "explain").splitlines()
     assert [line.split()[0] for line in listed] == list(CODES)
+
+
+PLACE = r"(?:(?:(?:node|input|output|tensor) '[^']+'(?: \(\w+\))?|[\w./\[\]-]+): )*"
+
+
+def templates() -> Iterator[tuple[str, int]]:
+    """Each text in the sources that a message may be, as a pattern with `.*?` for its values, and
+    how many letters of it are fixed."""
+    sources = [*(REPO / "mlftool").rglob("*.py"), *(REPO / "rules/private/tools").glob("*.py")]
+    for path in sources:
+        if path.parent.name == "explain":
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            parts = node.values if isinstance(node, ast.JoinedStr) else [node]
+            texts = [p.value if isinstance(p, ast.Constant) else None for p in parts]
+            fixed = len("".join(t for t in texts if isinstance(t, str)).strip())
+            if fixed >= 8:
+                yield "".join(".*?" if t is None else re.escape(str(t)) for t in texts), fixed
+
+
+def test_messages_of_examples_are_those_of_the_program() -> None:
+    """Not words that it once had: a text of the sources, after a place and before details, is at
+    least a third of each."""
+    found = {text: fixed for text, fixed in templates()}
+    known = [(re.compile(rf"{PLACE}({text})(?:[;,:' ].*)?"), n) for text, n in found.items()]
+    unknown = []
+    for code, explanation in EXPLANATIONS.items():
+        body = explanation.message.partition("]: ")[2]
+        matches = ((known.fullmatch(body), fixed) for known, fixed in known)
+        if body and not any(m and 3 * fixed >= len(m[1]) for m, fixed in matches):
+            unknown.append((code, body))
+    assert unknown == []

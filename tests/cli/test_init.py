@@ -141,7 +141,7 @@ def test_bad_input_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "mlftool init x --model " in refused(capsys, tmp_path / "x.onnx")
     assert "got a and b" in refused(capsys, "a", "b")
     both = refused(capsys, tmp_path / "p", GESTURE, "--model", GESTURE)
-    assert "expected one folder beside --model" in both
+    assert "expected one folder besides --model" in both
     assert "expected a folder and a model" in refused(capsys, GESTURE, GESTURE)
     near = refused(capsys, tmp_path / "p", "--model", GESTURE, "--target", "cortex-m44")
     assert "did you mean 'cortex-m4'" in near

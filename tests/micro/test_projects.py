@@ -371,7 +371,7 @@ def test_the_commands_of_tvmc(made: tuple[Path, Path], tmp_path: Path) -> None:
         (
             ("run", "--device", "micro", "nosuch"),
             2,
-            "nosuch: error[MLF0702]: is no generated project",
+            "nosuch: error[MLF0702]: is not a generated project",
         ),
         (("run", "x.tar", "--profile"), 2, "mlftool profile MODEL.onnx"),
         (("run", "x.tar", "--rpc-key", "k", "--rpc-tracker", "h:9190"), 2, "--device micro DIR"),
@@ -394,7 +394,7 @@ def test_a_folder_that_is_no_project_is_not_replaced(
 ) -> None:
     (tmp_path / "mine.txt").write_text("mine")
     done = command("micro", "create", tmp_path, made[0], "host", "-f")
-    assert "is no generated project" in done.stderr
+    assert "is not a generated project" in done.stderr
     assert (tmp_path / "mine.txt").exists()
 
 

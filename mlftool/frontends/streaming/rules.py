@@ -113,7 +113,7 @@ def _sliding(s: Stream, d: Form) -> Track:
     length = track.offset - (offset * stride - before)
     fill = _padding(s, d.node)
     if track.offset > 0 and before and track.fill != fill:
-        raise NoStreamError(f"it is padded with {fill} behind a padding with {track.fill}")
+        raise NoStreamError(f"it is padded with {fill} after a padding with {track.fill}")
     start = track.fill if track.offset > 0 else fill
     joined = with_history(s, d.inputs[0], length, start, before > 0 and track.offset < 0)
     d.inputs[0] = s.cut(joined, axis, 0, (count - 1) * stride + reach + 1)
@@ -352,7 +352,9 @@ def _padded(s: Stream, d: Form) -> Track:
         raise NoStreamError(f"mode '{mode}' pads with elements of the time itself")
     value = s.consts.get(d.inputs[2]) if len(d.inputs) > 2 and d.inputs[2] else np.zeros(())
     if value is None or before < 0 or track.offset:
-        raise NoStreamError("its padding along time is computed, negative or behind another")
+        raise NoStreamError(
+            "its padding along time is computed, negative or follows another padding"
+        )
     given[k] = given[k + len(at)] = 0
     d.inputs[1] = s.const(f"{s.label}.pads", given.reshape(pads.shape))
     return replace(track, offset=before, fill=float(value.item()))
@@ -386,7 +388,7 @@ def _recurrent(s: Stream, d: Form) -> Track:
     if axis != 0 or d.node.attrs.get("direction", "forward") != "forward":
         raise NoStreamError("it goes through the time backwards, too")
     if track.offset or (len(d.inputs) > 4 and d.inputs[4]):
-        raise NoStreamError("it is behind a delay, or has lengths of sequences")
+        raise NoStreamError("it follows a delay, or has sequence lengths")
     d.inputs += [""] * (7 - len(d.inputs))
     d.outputs = [*d.outputs, "", ""][: 3 if d.node.op == "LSTM" else 2]
     for k in range(1, len(d.outputs)):

@@ -15,7 +15,7 @@ MOST = 2**15  # of detections and classes
 
 @operator("TFLite_Detection_PostProcess")
 def post_process(s: Site) -> None:
-    """Of floats. Places behind the last detection are zeros; boxes without an area give none."""
+    """Of floats. Entries after the last detection are zeros; boxes without area give none."""
     boxes, scores, anchors, given = s.x(0), s.x(1), s.x(2), options(s)
     found = {t.dtype.name for t in (*s.types(), *s.made())}
     s.expect(found == {"float32"}, f"types {', '.join(sorted(found))}; supported: float32")

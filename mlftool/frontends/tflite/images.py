@@ -100,7 +100,7 @@ def _blocks(s: Site) -> tuple[list[int], Array]:
 
 @operator("SPACE_TO_BATCH_ND")
 def space_to_batch(s: Site) -> None:
-    """Borders are the output's zero point; TensorFlow Lite Micro's are whatever memory holds."""
+    """Borders are the output's zero point; TensorFlow Lite Micro leaves them undefined."""
     x, (block, ends) = s.x(), _blocks(s)
     n, *sizes, channels = x.type.shape
     wide = [size + int(e.sum()) for size, e in zip(sizes, ends, strict=True)]
