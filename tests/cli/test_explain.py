@@ -142,6 +142,8 @@ def test_messages_of_examples_are_those_of_the_program() -> None:
     unknown = []
     for code, explanation in EXPLANATIONS.items():
         body = explanation.message.partition("]: ")[2]
+        if code == "MLF0900":  # the text is an exception's of Python
+            continue
         matches = ((known.fullmatch(body), fixed) for known, fixed in known)
         if body and not any(m and 3 * fixed >= len(m[1]) for m, fixed in matches):
             unknown.append((code, body))
