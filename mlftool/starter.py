@@ -185,10 +185,10 @@ def _readme(name: str, command: str, has_rules: bool) -> str:
     {command}
     mlftool build models.yaml                 # every archive, into build/
     mlftool profile models.yaml               # what each layer costs
-    mlftool memmap models.yaml                # who is where in the working memory
+    mlftool memmap models.yaml                # which tensor is where in RAM
     {bazel}
 
-`models.yaml` is the manifest, `{name}.npz` has inputs and the outputs that are expected.
+`models.yaml` is the manifest, `{name}.npz` has inputs and expected outputs.
 """
 
 

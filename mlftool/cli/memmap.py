@@ -1,4 +1,4 @@
-"""`mlftool memmap FILE`: who is where in the working memory, and when."""
+"""`mlftool memmap FILE`: which tensor is where in the working memory, and when."""
 
 from __future__ import annotations
 
