@@ -143,7 +143,7 @@ _STACK = _Stack()
 
 
 class PassContext:
-    """How models are compiled inside its `with` block; contexts nest, the innermost counts."""
+    """Options for compiling models in a `with` block; contexts nest, and the innermost applies."""
 
     def __init__(
         self,

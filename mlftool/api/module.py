@@ -149,10 +149,10 @@ def from_tflite(
     shape_dict: Shapes | None = None,
     dtype_dict: Mapping[str, str] | None = None,
 ) -> tuple[IRModule, dict[str, NDArray]]:
-    """A TensorFlow Lite model, and no weights: they stay in the module. Raises MlfError with every
-    problem of the model.
+    """A TensorFlow Lite model and an empty mapping: the weights stay in the module. Raises
+    MlfError with every problem of the model.
 
-    Shapes and types are the model's; `shape_dict` and `dtype_dict` can only say the same.
+    Shapes and types are the model's; `shape_dict` and `dtype_dict` must agree with them.
     """
     if isinstance(model, bytes):
         model = TFLite(model)

@@ -16,7 +16,7 @@ CMSIS_NN = "cmsis-nn"
 def partition_for_cmsisnn(
     mod: Any, params: Mapping[str, Any] | None = None, mod_name: str = "default", **options: Any
 ) -> IRModule:
-    """The module, of which CMSIS-NN gets what it can compute when it is built. Raises MlfError.
+    """The module; when it is built, CMSIS-NN computes the layers that it accepts. Raises MlfError.
 
     `mod` is anything that `build` takes, `mcpu` the only one of TVM's `options`: the target of
     `build` has it. `mod_name` is ignored, since `build` names the module.
@@ -28,7 +28,7 @@ def partition_for_cmsisnn(
 
 
 def partition_for(mod: Any, backend: str, params: Mapping[str, Any] | None = None) -> IRModule:
-    """The same for a backend of any name that is known. Raises MlfError."""
+    """The module with the layers that a known backend accepts assigned to it. Raises MlfError."""
     wanted((backend,))
     bound = as_module("partition_for", mod).bound(params)
     return replace(bound, backends=tuple(dict.fromkeys((*bound.backends, backend))))

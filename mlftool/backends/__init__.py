@@ -46,7 +46,7 @@ def backends() -> Mapping[str, Backend]:
 def register_backend(backend: Backend) -> Backend:
     """Make a backend known by its name in this process; the same name again replaces it.
 
-    Raises MlfError for what is not a backend, or the name of one that mlftool has itself.
+    Raises MlfError for an object that is not a backend, and for the name of one of mlftool's own.
     """
     made = checked(backend, "the argument of register_backend")
     if made.name in backends() and made.name not in _REGISTERED:

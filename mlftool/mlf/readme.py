@@ -20,10 +20,10 @@ def _page(archive: Archive) -> Iterator[str]:
     names = ", ".join(_code(m.name) for m in archive.modules)
     yield f"# {names}"
     yield ""
-    yield f"An archive in Model Library Format, version {archive.version}. `metadata.json` has these"
-    yield "facts for programs, `sha256sum -c checksums.sha256` checks the files, and `mlftool inspect`"
-    yield "and `mlftool run` read the packed archive. Run the commands below in the folder with the"
-    yield "unpacked files."
+    yield f"An archive in Model Library Format, version {archive.version}. `metadata.json` has the"
+    yield "same facts for programs, `sha256sum -c checksums.sha256` checks the files, and `mlftool"
+    yield "inspect` and `mlftool run` read the packed archive. Run the commands below in the folder"
+    yield "with the unpacked files."
     for m in archive.modules:
         yield ""
         yield f"## {_code(m.name)}"
@@ -94,7 +94,8 @@ def _arguments(m: ModuleRecord) -> Iterator[str]:
 def _memory(m: ModuleRecord) -> Iterator[str]:
     for entry in m.memory.main:
         yield ""
-        yield f"Memory: {entry.workspace_bytes} bytes of workspace, {entry.constants_bytes} of constants,"
+        sizes = f"{entry.workspace_bytes} bytes of workspace, {entry.constants_bytes} of constants"
+        yield f"Memory: {sizes},"
         yield f"{entry.io_bytes} of inputs and outputs."
 
 
@@ -125,7 +126,7 @@ def _build(archive: Archive, m: ModuleRecord, interface: Interface | None) -> It
         yield f"Link {', '.join(map(_code, objects))}, compiled for the target above."
     if calls_runtime:
         yield ""
-        yield "The module calls functions of the C runtime (`runtime/` in archives that contain it):"
+        yield "It calls functions of the C runtime (`runtime/` in archives that contain it):"
         yield "`TVMBackendAllocWorkspace` and `TVMBackendFreeWorkspace`, which use your"
         yield "`TVMPlatformMemoryAllocate` and `TVMPlatformMemoryFree`."
 

@@ -32,12 +32,12 @@ class Device(OfTvm):
 
 
 def cpu(device_id: int = 0) -> Device:
-    """This computer, as TVM's scripts name it; there is one."""
+    """This computer, under TVM's name for it; there is only one."""
     return Device(device_id)
 
 
 def device(dev: str | int, dev_id: int = 0) -> Device:
-    """The same by name, `cpu`, `llvm` or `c`, or by TVM's number. Raises MlfError for others."""
+    """This computer, named `cpu`, `llvm`, `c` or by TVM's number. Raises MlfError for others."""
     if dev not in ("cpu", "llvm", "c", "stackvm", Device.device_type):
         raise no_device(str(dev))
     return cpu(dev_id)
