@@ -148,3 +148,102 @@ def _multi_head(s: Steps) -> None:
     adds += [s.x(5)] if s.x(5) else []
     head = width // _num_heads(s)
     _attend(s, parts, adds, (batch, time, total, head, values[2]))
+
+
+@microsoft(
+    RotaryEmbedding="xxxx interleaved is_packed_batching num_heads rotary_embedding_dim scale"
+)
+def _rotary(s: Steps) -> None:
+    """One position is that of the first of a sequence; otherwise each element has its own."""
+    shape = s.type(0).shape
+    if s.attrs.get("is_packed_batching", 0) or len(shape) not in (3, 4):
+        raise UnsupportedError(f"packed batches of {len(shape)} axes; supported: 3 or 4, unpacked")
+    batch, time = shape[0], shape[-2]
+    places, half = s.x(1), s.shape(2, 2)[1]
+    if s.type(1).shape != (batch, time):
+        ahead = s("Add", places, s.const(np.arange(time)[None], np.int64))
+        places = s("Expand", ahead, s.const([batch, time], np.int64))
+    heads = s.attrs.get("num_heads", 0) or shape[-1] // (2 * half)
+    _turned(s, s.x(0), (s.x(2), s.x(3)), places, heads if len(shape) == 3 else 0, out=0)
+
+
+def _turned(
+    s: Steps, x: str, tables: tuple[str, str], places: str, heads: int = 0, out: int | None = None
+) -> str:
+    """`x` by the cosines and sines in the rows of `tables` that `places` names."""
+    attrs = {"rotary_embedding_dim": s.attrs.get("rotary_embedding_dim", 0)}
+    attrs["interleaved"] = s.attrs.get("interleaved", 0) or s.attrs.get("rotary_interleaved", 0)
+    attrs |= {"num_heads": heads} if heads else {}
+    return s("RotaryEmbedding", x, *tables, places, out=out, **attrs)
+
+
+_GROUPS = "do_rotary kv_num_heads local_window_size num_heads qk_output rotary_interleaved scale"
+_GROUPS += " causal kv_cache_bit_width k_quant_type v_quant_type qk_norm_epsilon smooth_softmax"
+
+
+@microsoft(GroupQueryAttention=f"x????xx?????????>4 {_GROUPS} sliding_window_cache softcap")
+def _group_query(s: Steps) -> None:
+    """Several heads of queries share one of keys and values. What the cache holds ends, for each
+    batch, where the new keys begin: at the length in input 5, which counts them but one."""
+    if (total := s.consts.get(s.x(6))) is None:
+        raise UnsupportedError("a total_sequence_length that is computed; supported: a constant")
+    flags = s.attrs.get("smooth_softmax", 0), s.attrs.get("sliding_window_cache", 0)
+    if any(flags) or not s.attrs.get("causal", 1) or any(map(s.x, range(11, 16))) or s.wants(3):
+        text = "sinks, quantised or sliding caches, norms, queries that look ahead or scores as an"
+        raise UnsupportedError(f"{text} output; supported: none of them")
+    room = int(np.asarray(total).item())
+    batch, time, width = s.shape(0, 3)
+    heads, groups = _num_heads(s), int(s.attrs["kv_num_heads"])
+    if groups < 1 or heads % groups or (not s.x(1) and width % (heads + 2 * groups)):
+        raise Refuse("MLF0303", f"{heads} heads and {groups} of keys; expected a whole number each")
+    head = width // (heads if s.x(1) else heads + 2 * groups)
+    q, k, v = _apart(s, (heads, groups, groups), head)
+    last = s.x(5) if room == time else s.const(time - 1, np.int32)
+    begins = s("Cast", s("Sub", s.x(5), last), to=onnx.TensorProto.INT64)
+    begins = s("Reshape", begins, s.const([batch, 1], np.int64))
+    own = s("Add", begins, s.const(np.arange(time), np.int64))  # [batch, time]
+    if s.attrs.get("do_rotary", 0):
+        tables, places = (s.x(7), s.x(8)), s.x(9) or own
+        q, k = _turned(s, q, tables, places), _turned(s, k, tables, places)
+    room, cached = max(s.shape(3, 4)[2] if s.x(3) else 0, room), []
+    for j, new in enumerate((k, v)):
+        before = s.shape(3 + j, 4)[2] if s.x(3 + j) else 0
+        empty = s.const(np.zeros((batch, groups, room - before, head)), s.type(0).dtype.numpy)
+        held = s("Concat", *([s.x(3 + j)] if before else []), empty, axis=2)
+        if before or room > time:
+            at = s("Reshape", begins, s.const([batch], np.int64))
+            new = s("TensorScatter", held, new, at, out=1 + j if s.wants(1 + j) else None)
+        elif s.wants(1 + j):
+            s("Identity", new, out=1 + j)
+        cached.append(new)
+    _seen(s, q, cached, own, (batch, time, room, heads * head))
+
+
+def _apart(s: Steps, counts: tuple[int, int, int], head: int) -> list[str]:
+    """Queries, keys and values, each [batch, heads, time, width of a head]."""
+    parts, ends = [], np.cumsum([0, *counts]) * head
+    for j, count in enumerate(counts):
+        value = s.x(j)
+        if not s.x(1):
+            place = (s.const([int(n)], np.int64) for n in (ends[j], ends[j + 1], 2))
+            value = s("Slice", s.x(0), *place)
+        split = s("Reshape", value, s.const([0, 0, count, head], np.int64))
+        parts.append(s("Transpose", split, perm=[0, 2, 1, 3]))
+    return parts
+
+
+def _seen(s: Steps, q: str, cached: list[str], own: str, sizes: tuple[int, int, int, int]) -> None:
+    """The first output: each query sees what is not after it, and no more than the window."""
+    batch, time, room, width = sizes
+    place, keys = s("Unsqueeze", own, s.const([1, 3], np.int64)), s.const(np.arange(room), np.int64)
+    seen = s("LessOrEqual", keys, place)
+    if (window := s.attrs.get("local_window_size", -1)) > 0:
+        oldest = s("Sub", place, s.const(window - 1, np.int64))
+        seen = s("And", seen, s("GreaterOrEqual", keys, oldest))
+    number = s.type(0).dtype.numpy
+    mask = s("Where", seen, s.const(0, number), s.const(np.finfo(number).min, number))
+    mask = s("Add", mask, s.x(10)) if s.x(10) else mask
+    attrs = {"softcap": s.attrs.get("softcap", 0.0)}
+    attrs |= {"scale": s.attrs["scale"]} if s.attrs.get("scale", 0.0) else {}
+    mixed = s("Transpose", s("Attention", q, *cached, mask, **attrs), perm=[0, 2, 1, 3])
+    s("Reshape", mixed, s.const([batch, time, width], np.int64), out=0)
