@@ -61,5 +61,6 @@ def produced(scope: Scope, node: NodeProto) -> Outcome:
     while made.extent is None and outputs and not outputs[-1]:
         outputs.pop()
     inputs = tuple(node.input)
-    scope.nodes.append(Node(node.op_type, inputs, (*outputs, symbol), attrs, scope.label(node)))
+    name, results = op_name(node), (*outputs, symbol)
+    scope.nodes.append(Node(name, inputs, results, attrs, scope.label(node)))
     return KEEP

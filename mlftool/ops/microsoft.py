@@ -25,7 +25,9 @@ KINDS: Mapping[str, str] = {
     **dict.fromkeys(("causal", "interleaved", "is_packed_batching", "kv_num_heads"), "INT"),
     **dict.fromkeys(("local_window_size", "rotary_embedding_dim", "rotary_interleaved"), "INT"),
     **dict.fromkeys(("qk_output", "sliding_window_cache"), "INT"),
-    "smooth_softmax": "INT",
+    **dict.fromkeys(("mark", "mincharnum", "smooth_softmax"), "INT"),
+    **dict.fromkeys(("pad_value", "tokenexp"), "STRING"),
+    "separators": "STRINGS",
     "softcap": "FLOAT",
     "activation": "STRING",
     "mask_index_type": "INT",
@@ -53,6 +55,11 @@ def microsoft(boxes: bool = False, **signatures: str) -> Callable[[Expansion], E
 @microsoft(GatherND="xx", Trilu="x? upper", Range="xx?", Pad="xx? mode", boxes=True)
 def _same_name(s: Steps) -> None:
     s(s.node.op_type, *s.node.input, out=0, **s.known_to(s.node.op_type))
+
+
+@microsoft(Tokenizer="x mark mincharnum pad_value separators tokenexp")
+def _tokenizer(s: Steps) -> None:
+    s("mlf.Tokenizer", s.x(0), out=0, **s.attrs)
 
 
 @microsoft(ExpandDims="xx", boxes=True)

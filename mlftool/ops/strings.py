@@ -3,8 +3,8 @@ which are integers or strings."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from itertools import pairwise
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import count, pairwise
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,10 @@ from onnx import NodeProto
 
 from mlftool.ir import dtype
 from mlftool.ir.dtype import slots, string
-from mlftool.ir.graph import View
-from mlftool.onnx_rules.boxes import Made, static_input
-from mlftool.onnx_rules.scope import Refuse, Scope
+from mlftool.ir.graph import TensorType, View
+from mlftool.onnx_rules.boxes import Made, filled, static_input
+from mlftool.onnx_rules.protos import plain_attributes
+from mlftool.onnx_rules.scope import Next, Outcome, Refuse, Scope
 from mlftool.ops.base import Kernel, Operand, UnsupportedError, op
 from mlftool.ops.elementwise import Maths, elementwise
 from mlftool.ops.extents import boxed
@@ -39,7 +40,7 @@ def full_match(v: View) -> Kernel:
         made = tables(pattern)
     except ValueError as error:
         raise UnsupportedError(f"pattern '{pattern}': {error}") from None
-    match = f"mlf_string_matches(&x[i0], column, next, {made.columns}, {made.start})"
+    match = f"mlf_string_matches(&x[i0], column, next, {made.columns}, {made.starts[0]})"
     return Kernel(
         "portable.regex",
         "elementwise.c.j2",
@@ -122,7 +123,55 @@ def normalize(v: View) -> Kernel:
     )
 
 
-@op("TfIdfVectorizer")
+def _token_box(types: Sequence[TensorType | None], attrs: Mapping[str, Any]) -> TensorType:
+    """As many tokens as a slot has room for: characters, or pieces with a byte between them."""
+    x, least = types[0], int(attrs.get("mincharnum", 1))
+    if least < 1 or x is None or x.dtype.kind != "s" or len(x.shape) not in (1, 2):
+        raise UnsupportedError(f"mincharnum {least} of {x}; expected 1 or more, strings of 2 axes")
+    between = int(any(attrs.get("separators", [])))
+    most = (dtype.TEXT_BYTES - 1 + between) // (least + between)
+    return TensorType(x.dtype, (*x.shape, most))
+
+
+def _tokens(scope: Scope, node: NodeProto, attrs: Mapping[str, Any]) -> Made:
+    box = _token_box([static_input(scope, node)], attrs)
+    return Made({0: (box.dtype, box.shape, len(box.shape) - 1)})
+
+
+@op("mlf.Tokenizer", makes=_tokens, result=_token_box)
+def tokenize(v: View) -> Kernel:
+    """What the pattern finds in each string, or what lies between, if it has enough characters; in
+    shorter rows the padding follows. Of a pattern's matches the longest counts, as in RE2."""
+    pattern, separators = str(v.attr("tokenexp", "")), list(v.attr("separators") or [])
+    if v.attr("mark") or (not pattern and len(separators) != 1):
+        raise UnsupportedError("marks or several separators; supported: tokenexp, one separator")
+    try:
+        made = tables(pattern or separators[0] or "(?s:.)", search=True)
+        pad = c_string(str(v.attr("pad_value")))
+    except ValueError as error:
+        raise UnsupportedError(f"pattern '{pattern or separators[0]}': {error}") from None
+    params = {"count": v.x(0).elements, "room": v.y.shape[-1], "least": v.attr("mincharnum", 1)}
+    params |= {"columns": made.columns, "between": not pattern and separators[0], "pad": pad}
+    return boxed(
+        v,
+        "strings_tokens",
+        params,
+        Operand("column", "uint8_t", "const", array=made.column),
+        Operand("next", "uint16_t", "const", array=made.next),
+        Operand("starts", "uint16_t", "const", array=np.array(made.starts, np.uint16)),
+    )
+
+
+def _of_tokens(scope: Scope, node: NodeProto) -> Outcome:
+    """Beyond the extents there are tokens that the pool has not."""
+    x, attrs = scope.types[node.input[0]], plain_attributes(node)
+    pool = set(attrs.get("pool_strings") or attrs.get("pool_int64s") or ())
+    absent = (f"{k or ''}" for k in count()) if x.dtype.kind == "s" else count()
+    filled(scope, node, 0, next(token for token in absent if token not in pool))
+    return Next(node)
+
+
+@op("TfIdfVectorizer", extents=_of_tokens)
 def tf_idf(v: View) -> Kernel:
     """How often each n-gram of the pool stands in each row, with tokens skipped between; as a
     count, as a weight if it is there at all, or as both multiplied."""

@@ -85,28 +85,32 @@ class _Places:
 
 @dataclass(frozen=True)
 class Tables:
-    """The automaton: `next[state * columns + column[byte]]`; the last column is the end of the
-    text, where the entry says whether it matches. State 0 is where nothing can match any more."""
+    """The automaton: `next[state * columns + column[byte]]`; the last columns say whether it
+    matches where the text ends and, of a search, before a byte of a word and before another. State
+    0 is where nothing can match any more."""
 
     column: Array  # 256 x uint8
     next: Array  # states x columns, uint16
-    start: int
+    starts: tuple[int, ...]  # at the text's begin and, of a search, after such bytes
 
     @property
     def columns(self) -> int:
         return int(self.next.shape[1])
 
 
-def tables(pattern: str) -> Tables:
-    """Of a pattern that must match a whole text. Raises ValueError for what is not supported."""
+def tables(pattern: str, search: bool = False) -> Tables:
+    """Of a pattern that must match a whole text, or that is searched for in one. Raises ValueError
+    for what is not supported."""
     places = _Places()
     end = places.new()
     first = places.add(parse(pattern), end)
     column, samples = _columns(places)
     states: dict[tuple[frozenset[int], int], int] = {(frozenset(), OTHER): 0}
-    queue = [(frozenset([first]), START)]
-    states[queue[0]] = 1
-    rows = [[0] * (len(samples) + 1)]
+    befores = (START, WORD, OTHER) if search else (START,)
+    afters = (None, WORD, OTHER)[: len(befores)]
+    queue = [(frozenset([first]), before) for before in befores]
+    states |= {key: k for k, key in enumerate(queue, 1)}
+    rows = [[0] * (len(samples) + len(afters))]
     for held, before in queue:  # grows meanwhile
         if len(states) > MOST_STATES:
             raise ValueError(f"its automaton has over {MOST_STATES} states")
@@ -120,8 +124,8 @@ def tables(pattern: str) -> Tables:
                 states[key] = len(states)
                 queue.append(key)
             row.append(states[key])
-        rows.append([*row, int(end in _closed(places, held, before, None))])
-    return _smallest(column, np.array(rows, np.int64), 1)
+        rows.append([*row, *(int(end in _closed(places, held, before, a)) for a in afters)])
+    return _smallest(column, np.array(rows, np.int64), len(afters))
 
 
 def _columns(places: _Places) -> tuple[Array, list[int]]:
@@ -156,12 +160,14 @@ def _closed(places: _Places, held: Iterable[int], before: int, after: int | None
     return frozenset(reached)
 
 
-def _smallest(column: Array, rows: Array, start: int) -> Tables:
-    """States that no text tells apart become one, columns with equal entries too."""
-    group, count = rows[:, -1], 0
+def _smallest(column: Array, rows: Array, ends: int) -> Tables:
+    """States that no text tells apart become one, columns with equal entries too. The last columns
+    are `ends`; as many states after the first are where it starts."""
+    moves, ended = rows[:, :-ends], rows[:, -ends:]
+    group, count = np.unique(ended, axis=0, return_inverse=True)[1].reshape(-1), 0
     while count != len(np.unique(group)):
         count = len(np.unique(group))
-        moved = np.concatenate([group[:, None], group[rows[:, :-1]]], axis=1)
+        moved = np.concatenate([group[:, None], group[moves]], axis=1)
         group = np.unique(moved, axis=0, return_inverse=True)[1].reshape(-1)
     order = np.full(group.max() + 1, -1)
     order[group[0]] = 0  # the dead state is number 0
@@ -171,18 +177,17 @@ def _smallest(column: Array, rows: Array, start: int) -> Tables:
             order[g] = next(rest)
     group = order[group]
     _, first = np.unique(group, return_index=True)
-    small = np.concatenate([group[rows[first, :-1]], rows[first, -1:]], axis=1)
-    kinds, joined = np.unique(small[:, :-1], axis=1, return_inverse=True)
-    small = np.concatenate([kinds, small[:, -1:]], axis=1)
+    kinds, joined = np.unique(group[moves[first]], axis=1, return_inverse=True)
+    small = np.concatenate([kinds, ended[first]], axis=1).astype(np.uint16)
     column = joined.reshape(-1)[column]
-    return Tables(column.astype(np.uint8), small.astype(np.uint16), int(group[start]))
+    return Tables(column.astype(np.uint8), small, tuple(map(int, group[1 : ends + 1])))
 
 
 def matcher(made: Tables) -> Callable[[bytes], bool]:
     """The same walk as the generated C's, for tests and messages."""
 
     def matches(text: bytes) -> bool:
-        state = made.start
+        state = made.starts[0]
         for byte in text:
             state = int(made.next[state, made.column[byte]])
         return bool(made.next[state, -1])

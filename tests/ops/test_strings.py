@@ -205,3 +205,59 @@ def test_bytecode_moves_strings(tmp_path: Path) -> None:
             flags = [f"-std={standard}", "-x", language, "-pedantic", *WARNINGS, "-fsyntax-only"]
             command = [compiler, *flags, "-Icodegen/host/include", source]
             subprocess.run(command, cwd=tmp_path, check=True)
+
+
+TEXTS = [["ab cd e, don't"], ["  héü a1 b22"], ["__ x"], ["abcabd 的ab"]]
+
+
+@pytest.mark.parametrize(
+    "attrs",
+    [
+        {"tokenexp": "[a-zA-Z0-9_]+"},
+        {"tokenexp": r"\b\w\w+\b", "mincharnum": 2},
+        {"tokenexp": "a|ab", "pad_value": "-"},
+        {"tokenexp": "."},
+        {"tokenexp": "^ab|[^ ]的|x*", "mincharnum": 2},
+        {"separators": [" "]},
+        {"separators": ["ab?|[ ,]+"], "mincharnum": 2},
+        {"separators": [""]},
+    ],
+    ids=str,
+)
+def test_tokens_are_those_of_onnxruntime(attrs: dict[str, Any]) -> None:
+    ort = pytest.importorskip("onnxruntime")
+    for x in (np.array(TEXTS, object), np.array(TEXTS[1], object), np.array([["?"]], object)):
+        net = Net()
+        attrs = {"mark": 0, "mincharnum": 1, "pad_value": "#", **attrs}
+        y = net.node("Tokenizer", net.input("x", object, x.shape), domain="com.microsoft", **attrs)
+        model = net.model(y)
+        model.graph.output[0].type.tensor_type.elem_type = onnx.TensorProto.STRING
+        wanted = ort.InferenceSession(model.SerializeToString()).run(None, {"x": x})[0]
+        assert mlftool.backend.run_model(model, [x])[0].tolist() == wanted.tolist()
+
+
+def test_words_are_counted_in_a_text() -> None:
+    """As scikit-learn exports its vectorisers; the number of tokens is known at run time."""
+    ort = pytest.importorskip("onnxruntime")
+    net = Net()
+    token = {"mark": 0, "mincharnum": 2, "pad_value": "#", "tokenexp": "[a-z]+"}
+    words = net.node("Tokenizer", net.input("x", object, (1,)), domain="com.microsoft", **token)
+    pool = ["", "cat", "dog", "cat", "dog"]
+    grams = {"ngram_counts": [0, 3], "ngram_indexes": [0, 1, 2, 3], "pool_strings": pool}
+    grams |= {"min_gram_length": 1, "max_gram_length": 2, "max_skip_count": 0, "mode": "TF"}
+    model = net.model(net.node("TfIdfVectorizer", net.node("Flatten", words, axis=1), **grams))
+    model.graph.output[0].type.tensor_type.elem_type = onnx.TensorProto.FLOAT
+    for text in ("the cat saw dog and cat dog", "dog", "?"):
+        x = np.array([text], object)
+        wanted = ort.InferenceSession(model.SerializeToString()).run(None, {"x": x})[0]
+        (got,) = mlftool.backend.run_model(model, [x])
+        np.testing.assert_array_equal(got, wanted)
+
+
+@pytest.mark.parametrize("attrs", [{"mark": 1, "tokenexp": "."}, {"separators": ["a", "b"]}])
+def test_tokens_that_are_refused(attrs: dict[str, Any]) -> None:
+    net = Net()
+    attrs = {"mark": 0, "mincharnum": 1, "pad_value": "#", **attrs}
+    y = net.node("Tokenizer", net.input("x", object, (1,)), domain="com.microsoft", **attrs)
+    with pytest.raises(MlfError, match="marks or several separators"):
+        mlftool.backend.prepare(net.model(y))

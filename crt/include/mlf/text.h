@@ -191,6 +191,47 @@ static inline bool mlf_string_matches(const mlf_string *s, const uint8_t *column
   return next[state * columns + columns - 1] != 0;
 }
 
+/* Whether one byte is of a word: a letter or digit of ASCII or _. */
+static inline bool mlf_is_word(char c) {
+  return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || c == '_' || (c >= 'a' && c <= 'z');
+}
+
+/* Where the longest match that begins at `at` ends; `at` if there is none or an empty one. The last
+ * three columns of `next` say whether one may end where the text ends, before a byte of a word and
+ * before another; `starts` has the states at the text's begin, after such bytes. */
+static inline int32_t mlf_string_longest(const mlf_string *s, int32_t at, const uint8_t *column,
+                                         const uint16_t *next, int32_t columns,
+                                         const uint16_t *starts) {
+  const int32_t count = mlf_string_bytes(s);
+  int32_t state = starts[at == 0 ? 0 : mlf_is_word(s->text[at - 1]) ? 1 : 2];
+  int32_t end = at;
+  for (int32_t i = at; i <= count && state != 0; i++) {
+    const int32_t after = i == count ? 0 : mlf_is_word(s->text[i]) ? 1 : 2;
+    if (next[state * columns + columns - 3 + after] != 0) {
+      end = i;
+    }
+    if (i < count) {
+      state = next[state * columns + column[(unsigned char)s->text[i]]];
+    }
+  }
+  return end;
+}
+
+/* Puts bytes `from` to `end` of `s` into `token` if they are at least `least` characters and one;
+ * returns how many tokens that are. */
+static inline int32_t mlf_string_token(const mlf_string *s, int32_t from, int32_t end,
+                                       int32_t least, mlf_string *token) {
+  int32_t characters = 0;
+  for (int32_t i = from; i < end; i++) {
+    characters += ((unsigned char)s->text[i] & 0xc0U) != 0x80U;
+  }
+  if (characters < least) {
+    return 0;
+  }
+  (void)mlf_string_put(token, 0, s->text + from, end - from);
+  return 1;
+}
+
 #ifdef __cplusplus
 }
 #endif
