@@ -86,6 +86,7 @@ def samples_of(
     """
     problems = []
     counts: dict[str, int] = {}
+    made: dict[str, Array] = {}
     for tensor in tensors:
         if tensor.name not in arrays:
             text = f"no array for tensor '{tensor.name}'"
@@ -93,7 +94,8 @@ def samples_of(
             problems.append(Problem("MLF0601", text, file, help=hint))
             continue
         try:
-            counts[tensor.name] = _sample_count(arrays[tensor.name], tensor)
+            made[tensor.name] = _slots(arrays[tensor.name], tensor)
+            counts[tensor.name] = _sample_count(made[tensor.name], tensor)
         except ValueError as error:
             hint = _batch_hint(arrays[tensor.name], tensor)
             problems.append(Problem("MLF0602", str(error), file, path=tensor.name, help=hint))
@@ -104,7 +106,7 @@ def samples_of(
     if problems:
         raise MlfError(problems)
     count = next(iter(counts.values()), 1)
-    return [{t.name: _sample(arrays[t.name], t, i) for t in tensors} for i in range(count)]
+    return [{t.name: _sample(made[t.name], t, i) for t in tensors} for i in range(count)]
 
 
 def one_sample(
@@ -145,6 +147,20 @@ def paired(
         text = f"wrong number of samples; got {len(wanted)}, expected {len(given)}"
         raise MlfError(Problem("MLF0603", f"{text} as in the inputs", str(expected)))
     return given, wanted
+
+
+def _slots(array: Array, tensor: Tensor) -> Array:
+    """Texts as C stores those of `tensor`; any other array as it is. Raises ValueError if one does
+    not fit."""
+    room = tensor.dtype.itemsize - 1
+    if tensor.dtype.kind != "S" or array.dtype.kind not in "UO":
+        return array
+    texts = [t if isinstance(t, bytes) else str(t).encode() for t in array.reshape(-1)]
+    if long := next((t for t in texts if len(t) > room or b"\0" in t), b""):
+        shown = long[:24].decode("utf-8", "replace")
+        text = f"string '{shown}' has {len(long)} bytes; expected at most {room} and no zero"
+        raise ValueError(text)
+    return np.array(texts, tensor.dtype).reshape(array.shape)
 
 
 def _sample_count(array: Array, tensor: Tensor) -> int:

@@ -261,3 +261,17 @@ def test_tokens_that_are_refused(attrs: dict[str, Any]) -> None:
     y = net.node("Tokenizer", net.input("x", object, (1,)), domain="com.microsoft", **attrs)
     with pytest.raises(MlfError, match="marks or several separators"):
         mlftool.backend.prepare(net.model(y))
+
+
+@pytest.mark.parametrize("kind", [object, str, "S64"])
+def test_a_module_takes_the_texts_of_python(kind: Any) -> None:
+    net = Net()
+    module = mlftool.load(net.model(net.node("StringConcat", net.input("x", object, (2,)), "x")))
+    (got,) = (
+        module.module()
+        .run({"x": np.array(["né" if kind != "S64" else "né".encode(), ""], kind)})
+        .values()
+    )
+    assert [t.decode() for t in got] == ["néné", ""]
+    with pytest.raises(MlfError, match=r"MLF0602.*'x{24}' has 64 bytes; expected at most 63"):
+        module.module().run({"x": np.array(["x" * 64, ""], object)})
