@@ -34,21 +34,20 @@ def _is_any(value: Any) -> bool:
 
 @dataclass(frozen=True)
 class Option:
-    """A key: how its value must be, in words and as a test, and what it does here."""
+    """A key: how its value must be, in words and as a test."""
 
     expected: str
     fits: Callable[[Any], bool]
-    effect: str = ""  # "" none
     shown: str = ""  # its form in the help of a command
 
 
-def _word(name: str, effect: str = "") -> Option:
+def _word(name: str) -> Option:
     """One of the words of a compiler's option."""
     kind = OPTIONS[name].kind
     assert isinstance(kind, Choice)
     words = kind.values
     shown = f"{{{','.join(words)}}}"
-    return Option(" or ".join(words), lambda v: v in words, effect, shown)
+    return Option(" or ".join(words), lambda v: v in words, shown)
 
 
 FLAG = Option("True or False", _is_flag, shown="{0,1}")
@@ -80,14 +79,8 @@ _ANYTHING = """
     relay.collage.tvm_max_depth
 """
 CONFIG: Mapping[str, Option] = {
-    "tir.usmp.use_workspace_io": Option(
-        "True or False",
-        _is_flag,
-        "inputs and outputs live in the workspace (aot with interface c)",
-    ),
-    "mlf.optimize": _word(
-        "optimize", "size: one C function for all layers of a kind, nothing unrolled"
-    ),
+    "tir.usmp.use_workspace_io": Option("True or False", _is_flag),
+    "mlf.optimize": _word("optimize"),
     "tir.usmp.enable": FLAG,
     "tir.usmp.algorithm": Option(f"one of {', '.join(ALGORITHMS)}", lambda v: v in ALGORITHMS),
     "tir.usmp.custom_algorithm": Option("a name", _is_text),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING
 from mlftool.cli.options import positive
 from mlftool.cli.run import repetitions
 from mlftool.cli.subject import FILE, add_subject_options, subjects
-from mlftool.cli.terminal import said
+from mlftool.cli.terminal import as_json, said
 from mlftool.errors import MlfError, Problem
 from mlftool.files import MODEL_SUFFIXES
 
@@ -45,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     found = list(_measured(args))
     if args.json:
         data = [bench.to_json(one) for one in found]
-        print(json.dumps({"schema_version": 1, "benches": data}, indent=2))
+        print(as_json(benches=data))
     elif args.csv:
         print(table.comma_separated(bench.tabled(found)), end="")
     elif args.markdown:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 
 from mlftool.cli.formats import FORMATS, github, sarif
 from mlftool.cli.inputs import add_inputs, given_inputs
 from mlftool.cli.options import add_compile_options, add_jobs, compile_options
-from mlftool.cli.terminal import terminal_of
+from mlftool.cli.terminal import as_json, terminal_of
 from mlftool.codegen.names import module_name_of
 from mlftool.errors import MlfError, Problem, did_you_mean
 from mlftool.files import MODEL_SUFFIXES
@@ -63,10 +62,9 @@ def run(args: argparse.Namespace) -> int:
     if form in ("sarif", "github"):
         print((sarif if form == "sarif" else github)((*problems, *warnings)))
     elif form == "json":
-        report = {"schema_version": 1, "file": str(args.file), "ok": not problems}
         found = {"problems": problems, "warnings": warnings}
-        report |= {kind: [vars(p) for p in listed] for kind, listed in found.items()}
-        print(json.dumps(report, indent=2))
+        listed = {kind: [vars(p) for p in of] for kind, of in found.items()}
+        print(as_json(file=str(args.file), ok=not problems, **listed))
     else:
         terminal_of(args).show(warnings)
         count = f", {len(warnings)} warning{'s' * (len(warnings) > 1)}" if warnings else ""

@@ -4,14 +4,13 @@ an archive its outputs."""
 from __future__ import annotations
 
 import argparse
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlftool.cli import subject
 from mlftool.cli.options import positive
-from mlftool.cli.terminal import said
+from mlftool.cli.terminal import as_json, said
 from mlftool.errors import CHECK_FAILED, MlfError, Problem
 from mlftool.files import MODEL_SUFFIXES
 
@@ -53,10 +52,10 @@ def run(args: argparse.Namespace) -> int:
 
     subject.check_options(args, args.file, args.against)
     arrays = load_vectors(args.inputs) if args.inputs else None
-    given = compare.samples_from(arrays, args.samples or compare.USUAL_SAMPLES, str(args.inputs))
+    given = compare.Samples(arrays, args.samples or compare.USUAL_SAMPLES, str(args.inputs))
     found = _of_archive(args, given) if subject.is_archive(args.file) else _of_model(args, given)
     if args.json:
-        print(json.dumps({"schema_version": 1, **compare.to_json(found)}, indent=2))
+        print(as_json(**compare.to_json(found)))
     else:
         said(compare.text(found))
     fails = args.sqnr is not None or found.least is None

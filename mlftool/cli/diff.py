@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlftool.cli.subject import FILE, add_subject_options, subjects
-from mlftool.cli.terminal import printed
+from mlftool.cli.terminal import as_json, printed
 from mlftool.errors import CHECK_FAILED, MlfError, Problem
 from mlftool.width import folded
 
@@ -73,7 +72,7 @@ def _shown(args: argparse.Namespace, found: Sequence[Difference], alone: Sequenc
 
     if args.json:
         data = {"differences": [diff.to_json(d) for d in found], "unpaired": list(alone)}
-        return json.dumps({"schema_version": 1, **data}, indent=2)
+        return as_json(**data)
     if args.markdown:
         return diff.markdown(found, alone)
     return folded("\n\n".join([*map(diff.text, found), *alone]))

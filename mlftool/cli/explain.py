@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import json
 
-from mlftool.cli.terminal import said
+from mlftool.cli.terminal import as_json, said
 
 HELP = "explain an error code: cause, example, remedy"
 GROUP = "help"
@@ -25,7 +24,7 @@ def run(args: argparse.Namespace) -> int:
     codes = list(CODES) if args.code is None else [explain.code_of(args.code)]
     if args.json:
         found = [explain.to_json(code) for code in codes]
-        print(json.dumps({"schema_version": 1, "codes": found}, indent=2))
+        print(as_json(codes=found))
     elif args.code is None:
         said("\n".join(f"{code}  {text}" for code, text in CODES.items()))
     else:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 
 from mlftool.cli.subject import FILE, add_subject_options, one_subject
-from mlftool.cli.terminal import printed
+from mlftool.cli.terminal import as_json, printed
 from mlftool.errors import MlfError, Problem
 
 HELP = "draw a model as SVG: shapes, types, kernels, and what each layer costs"
@@ -43,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
         found = graph.after(subject, graph.instructions(subject) if args.count else ())
     drawing = graph.drawing(found).encode() if args.output else b""
     if args.json:
-        printed(json.dumps({"schema_version": 1, **graph.to_json(found)}, indent=2))
+        printed(as_json(**graph.to_json(found)))
     if args.output:
         write_atomically(args.output, drawing)
     return 0

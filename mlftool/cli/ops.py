@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlftool.cli import subject
 from mlftool.cli.options import compile_options
-from mlftool.cli.terminal import said
+from mlftool.cli.terminal import as_json, said
 from mlftool.errors import CHECK_FAILED, MlfError, Problem, did_you_mean
 from mlftool.options import OPTIONS
 from mlftool.targets import TARGETS
@@ -72,7 +71,7 @@ def _table(args: argparse.Namespace, targets: list[str]) -> int:
     ]
     if args.json:
         listed = operators.to_json(found, targets)
-        print(json.dumps({"schema_version": 1, "operators": listed}, indent=2))
+        print(as_json(operators=listed))
     else:
         said(table.text(operators.tabled(found, targets)))
     return 0
@@ -90,7 +89,7 @@ def _of_file(args: argparse.Namespace) -> int:
     if args.json:
         listed = [operators.judgement_json(one) for one in found]
         data: dict[str, Any] = {"models": listed} if several else listed[0]
-        print(json.dumps({"schema_version": 1, **data}, indent=2))
+        print(as_json(**data))
     else:
         said("\n\n".join(map(operators.text, found)))
     return CHECK_FAILED if any(one.problems for one in found) else 0

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 
 from mlftool.cli.subject import FILE, add_subject_options, subjects
-from mlftool.cli.terminal import said
+from mlftool.cli.terminal import as_json, said
 
 HELP = "show what each layer costs on a simulated board: instructions, weights, code"
 GROUP = "see"
@@ -39,8 +38,7 @@ def run(args: argparse.Namespace) -> int:
         for s in subjects(args, args.file, on_board=True)
     )
     if args.json:
-        data = {"schema_version": 1, "profiles": [profiles.to_json(p) for p in found]}
-        print(json.dumps(data, indent=2))
+        print(as_json(profiles=[profiles.to_json(p) for p in found]))
     elif args.csv:
         print(table.comma_separated(profiles.several(list(found))), end="")
     else:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 import re
 from pathlib import Path
 
 from mlftool.cli.inputs import add_inputs, given_inputs
 from mlftool.cli.options import positive
-from mlftool.cli.terminal import printed
+from mlftool.cli.terminal import as_json, printed
 from mlftool.errors import MlfError, Problem
 from mlftool.options import METRICS
 from mlftool.sizes import bytes_of
@@ -101,7 +100,7 @@ def run(args: argparse.Namespace) -> int:
     )
     test = (load_vectors(args.test), str(args.test)) if args.test else None
     made = quantized(model, load_vectors(args.data), request, test)
-    data = json.dumps({"schema_version": 1, **report.to_json(made)}, indent=2)
+    data = as_json(**report.to_json(made))
     text = report.text(made, str(args.output))
     if args.json or not args.report:
         printed(data if args.json else text)

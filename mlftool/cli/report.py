@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlftool.cli.options import compile_options, flag_of
 from mlftool.cli.subject import FILE, add_subject_options, one_subject
-from mlftool.cli.terminal import printed
+from mlftool.cli.terminal import as_json, printed
 from mlftool.errors import MlfError, Problem
 from mlftool.options import OPTIONS, Switch
 
@@ -51,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
     found = report.report(subject, args.on, vectors, commands, search=not args.no_curve)
     page = report.page(found).encode()
     if args.json:
-        printed(json.dumps({"schema_version": 1, **report.to_json(found)}, indent=2))
+        printed(as_json(**report.to_json(found)))
     write_atomically(args.output, page)
     return 0
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlftool.cli.subject import FILE, add_subject_options, subjects
-from mlftool.cli.terminal import said
+from mlftool.cli.terminal import as_json, said
 from mlftool.errors import MlfError, Problem
 from mlftool.files import read_plain
 
@@ -38,9 +37,7 @@ def run(args: argparse.Namespace) -> int:
     found = _sizes(args, args.file, args.against)
     if args.against is None:
         if args.json:
-            print(
-                json.dumps({"schema_version": 1, "sizes": [s.to_json() for s in found]}, indent=2)
-            )
+            print(as_json(sizes=[s.to_json() for s in found]))
         else:
             for k, size in enumerate(found):
                 said(("\n" if k else "") + sizes.text(size, args.depth))

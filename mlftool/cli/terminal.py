@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import os
 import re
 import sys
@@ -39,6 +40,11 @@ def printed(*lines: object) -> None:
             print(line)
         sys.stdout.write("")  # a closed one is refused even if there is nothing to say
         sys.stdout.flush()
+
+
+def as_json(**data: object) -> str:
+    """What a command prints with --json; new versions only add keys."""
+    return json.dumps({"schema_version": 1, **data}, indent=2)
 
 
 def said(text: str) -> None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 
 from mlftool.cli.subject import FILE, add_subject_options, one_subject
-from mlftool.cli.terminal import said
+from mlftool.cli.terminal import as_json, said
 
 HELP = "show which lines of C belong to which node of the model, and the reverse"
 GROUP = "see"
@@ -30,7 +29,7 @@ def run(args: argparse.Namespace) -> int:
     found = maps.source_map(one_subject(args, args.file))
     steps = maps.of_line(found, args.line, "--line") if args.line else None
     if args.json:
-        print(json.dumps({"schema_version": 1, **maps.to_json(found, steps)}, indent=2))
+        print(as_json(**maps.to_json(found, steps)))
     elif args.csv:
         print(table.comma_separated(maps.table(found, steps)), end="")
     else:

@@ -13,14 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mlftool.cli.options import add_option
-from mlftool.config import (
-    EXECUTOR_OPTIONS,
-    Executor,
-    Option,
-    PassContext,
-    Runtime,
-    settings,
-)
+from mlftool.config import EXECUTOR_OPTIONS, Executor, Option, PassContext, Runtime, settings
 from mlftool.errors import MlfError, Problem
 from mlftool.options import EXECUTORS, OPTIONS
 from mlftool.targets.strings import ATTRIBUTES, KINDS

@@ -155,14 +155,10 @@ def _places(
     return Compared(f"{name} on {place.target}", "this computer", layers, (), None, missing)
 
 
-def samples_from(arrays: Mapping[str, Array] | None, most: int, file: str) -> Samples:
-    """Up to `most` samples of a file that has either model's form, or one pattern."""
-    return Samples(arrays, most, file)
-
-
 @dataclass(frozen=True)
 class Samples:
-    """Makes the samples of both models."""
+    """Makes the samples of both models: up to `most` of a file that has either one's form, or one
+    pattern."""
 
     arrays: Mapping[str, Array] | None
     most: int

@@ -14,16 +14,7 @@ from mlftool.errors import MlfError, Problem
 from mlftool.files import MODEL_SUFFIXES, read_plain
 from mlftool.manifest import known
 from mlftool.manifest.boards import UserTarget
-from mlftool.manifest.keys import (
-    MANIFEST,
-    Archive,
-    Budget,
-    Defaults,
-    Limits,
-    Manifest,
-    Model,
-    Test,
-)
+from mlftool.manifest.keys import MANIFEST, Archive, Budget, Defaults, Limits, Manifest, Model, Test
 from mlftool.manifest.kinds import Reading, refuse
 from mlftool.manifest.matrix import expand
 from mlftool.manifest.nodes import Mapping, Node, Place

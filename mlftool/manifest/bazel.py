@@ -17,13 +17,7 @@ from pathlib import Path
 
 from mlftool.errors import MlfError, Problem
 from mlftool.manifest import Archive, Manifest, Model, load
-from mlftool.manifest.entries import (
-    base_target,
-    executor_options,
-    executors_of,
-    limit_of,
-    ram_goal,
-)
+from mlftool.manifest.entries import base_target, executor_options, executors_of, limit_of, ram_goal
 from mlftool.manifest.quantize import cost_target
 from mlftool.options import OPTIONS
 from mlftool.runtime.boards import BOARDS

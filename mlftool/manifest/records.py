@@ -9,16 +9,7 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any
 
 from mlftool.errors import did_you_mean, nearest
-from mlftool.manifest.kinds import (
-    BAD,
-    Flag,
-    Integer,
-    Kind,
-    OneOf,
-    Reading,
-    Text,
-    refuse,
-)
+from mlftool.manifest.kinds import BAD, Flag, Integer, Kind, OneOf, Reading, Text, refuse
 from mlftool.manifest.nodes import (
     Mapping,
     Node,

@@ -48,10 +48,6 @@ class MemoryPlan:
     proof: str  # why no plan for this order is smaller: "liveness", "search", "" if unknown
     regions: tuple[Region, ...]
 
-    @property
-    def proven_optimal(self) -> bool:
-        return bool(self.proof)
-
 
 @dataclass(frozen=True)
 class Call:

@@ -91,9 +91,6 @@ class Plan:
     def uniform(self, precision: Precision) -> Plan:
         return replace(self, precisions=dict.fromkeys(self.precisions, precision))
 
-    def with_range(self, group: str, limits: Range) -> Plan:
-        return replace(self, ranges={**self.ranges, group: limits})
-
     def with_weights(self, layer: str, bits: int, weights: Weights) -> Plan:
         mine = {**self.weights[layer], bits: weights}
         return replace(self, weights={**self.weights, layer: mine})

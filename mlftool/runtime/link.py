@@ -16,13 +16,7 @@ from mlftool.runtime import toolchain
 from mlftool.runtime.build import frame_objects
 from mlftool.runtime.cache import build_once, key_of
 from mlftool.runtime.descriptor import calls_crt
-from mlftool.runtime.sources import (
-    INCLUDES,
-    board_files,
-    crt_files,
-    module_code,
-    runner_files,
-)
+from mlftool.runtime.sources import INCLUDES, board_files, crt_files, module_code, runner_files
 from mlftool.targets import TARGETS
 
 if TYPE_CHECKING:

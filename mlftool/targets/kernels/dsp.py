@@ -22,23 +22,9 @@ import numpy as np
 from mlftool.ir.graph import Array
 from mlftool.ir.holes import Number
 from mlftool.ops.base import Operand
-from mlftool.ops.contraction import (
-    Contraction,
-    Quantisation,
-    Stored,
-    pad_rows,
-    requantize,
-    stores,
-)
+from mlftool.ops.contraction import Contraction, Quantisation, Stored, pad_rows, requantize, stores
 from mlftool.ops.scalar import Store
-from mlftool.targets.kernels.parts import (
-    Tile,
-    Walk,
-    bias_of,
-    byte_kernel,
-    constants,
-    walk,
-)
+from mlftool.targets.kernels.parts import Tile, Walk, bias_of, byte_kernel, constants, walk
 from mlftool.targets.requantise.forms import Form, form
 
 # C functions that make int16 of bytes; the second in the order in which SXTB16 gives them.

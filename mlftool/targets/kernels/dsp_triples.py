@@ -63,23 +63,33 @@ def entries(
     return found
 
 
+def stores(c: Contraction, made: Form) -> tuple[Sequence[Stored], bool]:
+    """Of three pixels; whether those beyond the last one are stored where that is."""
+    apart = ["0"] + [f"d{j}" if j > (c.pixels - 1) % 3 else f"{j * c.oc}" for j in (1, 2)]
+    found = entries(c, made, apart)
+    twice = c.pixels % 3 != 0 and not found[0].store.inplace
+    if c.pixels % 3 and not twice:
+        guards = ["", *(f"p + {j} < {Number(c.pixels)}" for j in (1, 2))]
+        found = entries(c, made, ["0", f"{c.oc}", f"{2 * c.oc}"], guards)
+    return found, twice
+
+
+def unrolled(rounds: int) -> dict[str, object]:
+    """How many of a window's `rounds` stand one after the other, and whether there are others."""
+    unroll = next(n for n in range(MOST_TIMES, 0, -1) if rounds % n == 0)
+    return {"unroll": unroll, "again": rounds > unroll}
+
+
 @byte_kernel("dsp", signed=True)
 def triples(c: Contraction, q: Quantisation) -> Tile | None:
     """Three pixels x two channels at a time."""
     fours = (c.depth if c.dense else c.ic) % 4 == 0
     w, rounds = paired(c, 2, ordered=fours), -(-c.depth // 4)
-    unroll = next(n for n in range(MOST_TIMES, 0, -1) if rounds % n == 0)
     if c.pixels < 3 or w is None:
         return None
     made, column = form(c, q, 2), 4 * rounds
     pixels, gather = -(-c.pixels // 3) * 3, 2.0 if fours else 3.5
-    # Pixels beyond the last one are stored where that is.
-    apart = ["0"] + [f"d{j}" if j > (c.pixels - 1) % 3 else f"{j * c.oc}" for j in (1, 2)]
-    found = entries(c, made, apart)
-    again = c.pixels % 3 != 0 and not found[0].store.inplace
-    if c.pixels % 3 and not again:
-        guards = ["", *(f"p + {j} < {Number(c.pixels)}" for j in (1, 2))]
-        found = entries(c, made, ["0", f"{c.oc}", f"{2 * c.oc}"], guards)
+    found, twice = stores(c, made)
     columns = Operand("columns", "int16_t", "scratch", bytes=2 * (3 if fours else 4) * column)
     order = walk(c, 3, column, columns, found[0].store.operands)
     weights = Operand("w", "uint32_t", "const", array=streamed(c, q, w, made), note=STREAM)
@@ -101,10 +111,9 @@ def triples(c: Contraction, q: Quantisation) -> Tile | None:
             "widen": WIDEN_TRIPLES if fours else WIDEN[0],
             "scatter": WIDEN_TRIPLES if fours else WIDEN[0],
             "fill": q.x_zero_point,
-            "unroll": unroll,
-            "again": rounds > unroll,
-            "twice": again,
+            "twice": twice,
             "fused": bool(found[0].statements),
+            **unrolled(rounds),
         },
         cost=pixels * (c.oc * (c.depth * 0.78 + 8.0) + c.depth * gather),
         header="mlf/dsp.h",

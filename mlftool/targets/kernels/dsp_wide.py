@@ -7,7 +7,7 @@ products where bytes take seventeen.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
@@ -24,9 +24,9 @@ from mlftool.ops.contraction import (
 )
 from mlftool.ops.scalar import Store
 from mlftool.targets.kernels import BYTES, kernel
-from mlftool.targets.kernels.dsp import MOST_TIMES, quads
+from mlftool.targets.kernels.dsp import quads
 from mlftool.targets.kernels.dsp_depthwise import planes_of
-from mlftool.targets.kernels.dsp_triples import entries, held, numbers_of
+from mlftool.targets.kernels.dsp_triples import held, numbers_of, stores, unrolled
 from mlftool.targets.kernels.parts import Tile, Walk, shorts_of, walk
 from mlftool.targets.requantise.forms import Form
 from mlftool.targets.requantise.halfwords import apart, form
@@ -81,15 +81,10 @@ def _stream(c: Contraction, made: Form, begin: Array, width: int) -> Operand:
     return Operand("w", "uint32_t", "const", array=both, note=STREAM)
 
 
-def _gather(c: Contraction, q: Quantisation, fours: bool) -> dict[str, object]:
+def _gather(q: Quantisation, fours: bool) -> dict[str, object]:
     """How windows are gathered; `fours`: as words that alternate."""
     copy = COPY_TRIPLES if fours else COPY
     return {"ordered": False, "widen": copy, "scatter": copy, "fill": q.x_zero_point}
-
-
-def _unrolled(rounds: int) -> dict[str, object]:
-    unroll = next(n for n in range(MOST_TIMES, 0, -1) if rounds % n == 0)
-    return {"unroll": unroll, "again": rounds > unroll}
 
 
 @wide_kernel(2)
@@ -99,7 +94,7 @@ def wide(c: Contraction, q: Quantisation, made: Form, begin: Array) -> Tile | No
         return None
     fours, rounds = (c.depth if c.dense else c.ic) % 4 == 0, -(-c.depth // 4)
     column, pixels = 4 * rounds, -(-c.pixels // 3) * 3
-    found, again = _stores(c, made)
+    found, again = stores(c, made)
     columns = Operand("columns", "int16_t", "scratch", bytes=2 * (3 if fours else 4) * column)
     order = walk(c, 3, column, columns, found[0].store.operands)
     return Tile(
@@ -118,24 +113,13 @@ def wide(c: Contraction, q: Quantisation, made: Form, begin: Array) -> Tile | No
             "apart": not fours,
             "twice": again,
             "fused": bool(found[0].statements),
-            **_gather(c, q, fours),
-            **_unrolled(rounds),
+            **_gather(q, fours),
+            **unrolled(rounds),
         },
         cost=pixels * (c.oc * (c.depth * 0.88 + 12.0) + c.depth * (1.5 if fours else 2.5)),
         header=HEADER,
         walk=order,
     )
-
-
-def _stores(c: Contraction, made: Form) -> tuple[Sequence[Stored], bool]:
-    """Of three pixels; whether those beyond the last one are stored where that is."""
-    apart = ["0"] + [f"d{j}" if j > (c.pixels - 1) % 3 else f"{j * c.oc}" for j in (1, 2)]
-    found = entries(c, made, apart)
-    again = c.pixels % 3 != 0 and not found[0].store.inplace
-    if c.pixels % 3 and not again:
-        guards = ["", *(f"p + {j} < {Number(c.pixels)}" for j in (1, 2))]
-        found = entries(c, made, ["0", f"{c.oc}", f"{2 * c.oc}"], guards)
-    return found, again
 
 
 @wide_kernel(WIDTH)
@@ -167,8 +151,8 @@ def wide_dense(c: Contraction, q: Quantisation, made: Form, begin: Array) -> Til
             "held": held(made, WIDTH),
             "lanes": 1,
             "apart": False,
-            **_gather(c, q, False),
-            **_unrolled(rounds),
+            **_gather(q, False),
+            **unrolled(rounds),
         },
         cost=c.macs * 1.22 + c.oc * 14.0 + (0.0 if direct else c.depth * 2.0),
         header=HEADER,

@@ -20,13 +20,7 @@ import numpy as np
 
 from mlftool.ir.graph import Array
 from mlftool.ops.base import Operand
-from mlftool.ops.contraction import (
-    Contraction,
-    Quantisation,
-    folded_bias,
-    pack_rows,
-    pad_rows,
-)
+from mlftool.ops.contraction import Contraction, Quantisation, folded_bias, pack_rows, pad_rows
 from mlftool.ops.scalar import Store
 from mlftool.targets.kernels.narrow_requantise import in_halves
 from mlftool.targets.kernels.parts import Tile, after_core, byte_kernel, constants, walk

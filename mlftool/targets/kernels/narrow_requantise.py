@@ -23,13 +23,7 @@ from mlftool.ir.graph import Array
 from mlftool.ir.holes import Number
 from mlftool.ir.rounding import Rounding, parts
 from mlftool.ops.base import Operand
-from mlftool.ops.contraction import (
-    Contraction,
-    Quantisation,
-    grows,
-    pad_rows,
-    scale_text,
-)
+from mlftool.ops.contraction import Contraction, Quantisation, grows, pad_rows, scale_text
 from mlftool.targets.kernels.parts import constants, scale_of
 from mlftool.targets.requantise.steps import Steps
 

@@ -11,12 +11,7 @@ import numpy as np
 
 from mlftool.ir.graph import Array, View
 from mlftool.ops.base import Kernel, Operand
-from mlftool.ops.contraction import (
-    Contraction,
-    Quantisation,
-    contraction,
-    requantize,
-)
+from mlftool.ops.contraction import Contraction, Quantisation, contraction, requantize
 from mlftool.ops.scalar import Store
 from mlftool.targets.kernels import FLOATS, kernel
 from mlftool.targets.kernels.parts import Tile, bias_of, byte_kernel, constants

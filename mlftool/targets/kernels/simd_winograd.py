@@ -19,12 +19,7 @@ import numpy as np
 
 from mlftool.ir.graph import Array
 from mlftool.ops.base import Operand
-from mlftool.ops.contraction import (
-    Contraction,
-    Quantisation,
-    folded_bias,
-    pad_rows,
-)
+from mlftool.ops.contraction import Contraction, Quantisation, folded_bias, pad_rows
 from mlftool.targets.kernels.parts import Tile, byte_kernel, constants
 from mlftool.targets.kernels.simd import AVX2
 from mlftool.targets.kernels.simd_finish import channels, finish

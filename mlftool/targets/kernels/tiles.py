@@ -26,14 +26,7 @@ from mlftool.ops.contraction import (
 )
 from mlftool.ops.scalar import Store
 from mlftool.targets.kernels import BYTES, kernel
-from mlftool.targets.kernels.parts import (
-    Tile,
-    bias_of,
-    byte_kernel,
-    constants,
-    scale_of,
-    walk,
-)
+from mlftool.targets.kernels.parts import Tile, bias_of, byte_kernel, constants, scale_of, walk
 from mlftool.targets.requantise.fixed import Fixed, fixed
 from mlftool.targets.requantise.forms import Form, form
 

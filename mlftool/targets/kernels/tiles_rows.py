@@ -11,11 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from mlftool.ops.base import Operand
-from mlftool.ops.contraction import (
-    Contraction,
-    Quantisation,
-    grows,
-)
+from mlftool.ops.contraction import Contraction, Quantisation, grows
 from mlftool.ops.scalar import Store
 from mlftool.targets.kernels.parts import Tile, bias_of, byte_kernel, constants, overlaps
 from mlftool.targets.kernels.tiles import Either
