@@ -6,6 +6,8 @@ What maps an int8 to an int8 is a table of 256 results, computed here.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -201,15 +203,45 @@ def _high16(a: Array, m: int) -> Array:
 
 @operator("ELU")
 def elu(s: Site) -> None:
-    x, y, row = same_type(s)
+    _, _, row = same_type(s)
     if row == "float32":
         s.add("Elu", (s.name(),), s.out())
         return
     s.expect(row == "int8", f"{row}; supported: float32, int8")
-    f32 = np.float32
-    values = (f32(s.scale(x)) * centred(s).astype(f32)).astype(f32)
-    low = np.exp(values.astype(np.float64)).astype(f32) - f32(1)
-    made = np.where(values < 0, low, values).astype(f32) * (f32(1) / f32(s.scale(y)))
+    _through_floats(s, lambda v: np.where(v < 0, _f32(np.exp(v.astype(np.float64))) - _f32(1), v))
+
+
+@operator("GELU")
+def gelu(s: Site) -> None:
+    """TensorFlow Lite Micro has none: LiteRT's."""
+    _, _, row = same_type(s)
+    near = bool(s.option("approximate", False))
+    if row == "float32":
+        s.add("Gelu", (s.name(),), s.out(), {"approximate": "tanh" if near else "none"})
+        return
+    s.expect(row == "int8", f"{row}; supported: float32, int8")
+    _through_floats(s, _gelu_by_tanh if near else _gelu_by_erfc)
+
+
+def _gelu_by_erfc(v: Array) -> Array:
+    root = _f32(v * _f32(-math.sqrt(0.5)))
+    return np.asarray(_f32(0.5) * v * _f32([math.erfc(r) for r in root.tolist()]))
+
+
+def _gelu_by_tanh(v: Array) -> Array:
+    one, by = _f32(1), _f32(math.sqrt(2 / math.pi))
+    inner = by * v * (one + _f32(0.044715) * v * v)
+    return np.asarray(_f32(0.5) * v * (one + _f32(np.tanh(inner.astype(np.float64)))))
+
+
+def _f32(values: Any) -> Any:
+    return np.asarray(values, np.float32)[()]
+
+
+def _through_floats(s: Site, function: Callable[[Array], Array]) -> None:
+    """The table of a function of float32, in the order of TensorFlow Lite's operations."""
+    x, y = s.x(), s.y()
+    made = function(_f32(s.scale(x)) * _f32(centred(s))) * (_f32(1) / _f32(s.scale(y)))
     rounded = np.sign(made) * np.floor(np.abs(made.astype(np.float64)) + 0.5)
     tabled(s, rounded.astype(np.int64) + s.zero(y))
 

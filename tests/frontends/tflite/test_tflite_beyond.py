@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
+import math
+
 import numpy as np
 import pytest
 from tfl_cases import Case, feeds, ints, like, merged, q
-from tfl_writer import T
+from tfl_writer import Op, Sub, T, model
 
 from mlftool.compile import ModuleSpec, compile_modules
 from mlftool.errors import MlfError
-from mlftool.frontends.models import TFLite
+from mlftool.frontends.models import TFLite, imported
 from mlftool.runtime.host import load_host
 
 SHAPE = (2, 3, 4)
@@ -76,3 +79,36 @@ def test_dense_layers_with_weights_of_four_bits_for_each_channel(row: str) -> No
     packed, plain = run({t.name: given for t in run.interface.inputs}).values()
     np.testing.assert_array_equal(packed, plain)
     assert len(np.unique(packed)) > 3
+
+
+# Of the bytes that LiteRT's reference kernels give (TensorFlow 2.21) for all inputs of the models
+# below, one behind the other: the interpreter is no package of the tests.
+GELU = "6547dde57f6ecf85f141ba5b49ab617d"
+
+
+def gelu(near: bool, row: str, *by: tuple[float, int]) -> TFLite:
+    tensors = [T(n, (1, 256), row, *pair) for n, pair in zip("xy", by or ((), ()), strict=True)]
+    op = Op("GELU", [0], [1], "GeluOptions", {"Approximate": near})
+    return TFLite(model(Sub(tensors, [op], [0], [1])))
+
+
+def test_gelu_has_the_bytes_of_litert() -> None:
+    rng, made = np.random.default_rng(0), []
+    codes = np.arange(-128, 128).astype(np.int8).view(np.uint8)
+    for near in (False, True):
+        for _ in range(30):
+            scales = [float(rng.uniform(0.002, 0.1)) for _ in "xy"]
+            zeros = [int(rng.integers(-128, 128)) for _ in "xy"]
+            graph = imported(gelu(near, "int8", *zip(scales, zeros, strict=True)), "m")[0]
+            made.append(graph.consts[graph.nodes[0].inputs[1]][codes].tobytes())
+    assert hashlib.sha256(b"".join(made)).hexdigest()[:32] == GELU
+
+
+def test_gelu_of_floats() -> None:
+    x = np.linspace(-6, 6, 256, dtype=np.float32)[None]
+    erf = np.array([math.erf(v) for v in (x[0] * math.sqrt(0.5)).tolist()])
+    near = np.tanh(math.sqrt(2 / math.pi) * (x[0] + 0.044715 * x[0] ** 3))
+    for flag, inner in ((False, erf), (True, near)):
+        run = load_host(compile_modules([ModuleSpec(gelu(flag, "float32"), "m")]))
+        (got,) = run({"x": x}).values()
+        np.testing.assert_allclose(got[0], 0.5 * x[0] * (1 + inner), rtol=1e-5, atol=1e-6)
