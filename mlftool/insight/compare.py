@@ -17,6 +17,7 @@ from mlftool.insight.table import Cell, Table
 from mlftool.insight.trace import Finished, Result, Sample, Traced, run, samples_for, traced
 from mlftool.ir.graph import Array
 from mlftool.module import ModuleSpec
+from mlftool.quantize.factors import Factors
 from mlftool.runtime.compare import compare as compared
 from mlftool.runtime.distance import Distance, distance
 from mlftool.runtime.execute import Place
@@ -125,7 +126,9 @@ def _both(
     wanted, mine = given(theirs, ours)
     if not pairs:
         raise MlfError(Problem("MLF0602", f"no layer is one of {names[1]}'s", names[0]))
-    got, expected = run(ours, here, mine), run(theirs, here, wanted)
+    got, expected = (
+        _as_float(model, run(model, here, fed)) for model, fed in ((ours, mine), (theirs, wanted))
+    )
     layers = tuple(_layer(a, b, how, got, expected) for a, b, how in pairs)
     there = {a.name for a, _, _ in pairs}
     left = tuple(r.node or r.name for r in ours.results if r.name not in there)
@@ -250,6 +253,22 @@ def _count(r: Result) -> int:
 def _cut(other: Result, by_name: Mapping[str, Result], meant: set[str]) -> Result:
     """A quantiser leaves out an activation that its limits imply: then what follows is meant."""
     return by_name[other.cut] if other.cut in by_name and other.cut not in meant else other
+
+
+def _as_float(
+    found: Traced | Finished, results: Sequence[Mapping[str, Array]]
+) -> Sequence[Mapping[str, Array]]:
+    """What a quantiser equalised, in the units of the float model."""
+    if isinstance(found, Finished) or not found.factors:
+        return results
+    return [
+        {r.name: _undone(found.factors.get(r.meant), made[r.name], r) for r in found.results}
+        for made in results
+    ]
+
+
+def _undone(factors: Factors | None, values: Array, result: Result) -> Array:
+    return values if factors is None else factors.undone(values, result.shape)
 
 
 def _layer(

@@ -27,6 +27,7 @@ from mlftool.mlf.interface import Interface, Tensor
 from mlftool.module import ModuleSpec
 from mlftool.ops import Trait, is_a
 from mlftool.ops.base import contracts, record
+from mlftool.quantize.factors import Factors, noted
 from mlftool.runtime.execute import Place, execute
 from mlftool.runtime.interface import read_interface
 
@@ -51,13 +52,15 @@ class Result:
 
 @dataclass(frozen=True)
 class Traced:
-    """A model that can be run with its layers' results."""
+    """A model that can be run with its layers' results. `factors` are those of tensors that a
+    quantiser equalised."""
 
     spec: ModuleSpec
     model: ModelProto | TFLite
     results: tuple[Result, ...]
     bytes: Mapping[str, int]
     inputs: tuple[Tensor, ...]
+    factors: Mapping[str, Factors]
 
 
 def traced(spec: ModuleSpec) -> Traced:
@@ -75,7 +78,9 @@ def traced(spec: ModuleSpec) -> Traced:
     named = (_named(model) | set(graph.outputs)) - kept
     results = tuple(_results(graph, named))
     sizes = {r.name: graph.types[r.name].bytes for r in results}
-    return Traced(plain, model, results, sizes, interface.inputs)
+    shapes_of = {r.meant: r.shape for r in results}
+    factors = {} if isinstance(model, TFLite) else noted(model, shapes_of, str(model_name(source)))
+    return Traced(plain, model, results, sizes, interface.inputs, factors)
 
 
 @dataclass(frozen=True)

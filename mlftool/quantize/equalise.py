@@ -15,17 +15,21 @@ import numpy as np
 from onnx import NodeProto
 
 from mlftool.ir.graph import Array
+from mlftool.quantize.factors import Factors
 from mlftool.quantize.network import THROUGH, Layer, Network, readers_of, with_weights
 
 STRENGTHS = (0.5, 1.0)  # how far ranges are made alike, at the weights' expense
+STEPS = 8  # factors to each doubling: those between are no better, and last bits choose none
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Two layers, of which the second alone reads what the first makes, channel by channel."""
+    """Two layers, of which the second alone reads what the first makes, channel by channel.
+    `between` are the tensors from the one's result to what the other reads."""
 
     first: Layer
     second: Layer
+    between: tuple[str, ...]
 
 
 def pairs(net: Network) -> tuple[Pair, ...]:
@@ -39,17 +43,18 @@ def _pairs(net: Network) -> Iterator[Pair]:
     for first in net.layers:
         if not first.bias or first.transposed:
             continue
-        name = first.y
+        name, between = first.y, [first.y]
         while name not in shown and len(readers.get(name, ())) == 1:
             (reader,) = readers[name]
             second = layers.get(reader.name)
             if second is not None and second.x == name:
                 if _in_axis(net, second) is not None and _alike(first, second):
-                    yield Pair(first, second)
+                    yield Pair(first, second, tuple(between))
                 break
             if reader.op_type not in THROUGH:
                 break
             name = reader.output[0]
+            between.append(name)
 
 
 def _alike(first: Layer, second: Layer) -> bool:
@@ -69,7 +74,7 @@ def _in_axis(net: Network, layer: Layer) -> int | None:
 
 def equalised(net: Network, read: Mapping[str, Array], strength: float) -> Network:
     """`read` has what each second layer of a pair reads, [samples, batch, ...]."""
-    changed = dict(net.constants)
+    changed, factors = dict(net.constants), dict(net.factors)
     for pair in pairs(net):
         first, second = pair.first, pair.second
         x, axis = read[second.name], _in_axis(net, second)
@@ -77,6 +82,8 @@ def equalised(net: Network, read: Mapping[str, Array], strength: float) -> Netwo
         # A stack of rows counts channels last.
         own = 2 if second.windowed else x.ndim - 1
         factor = _factors(x, changed[second.weight], own, axis, strength)
+        undo = Factors(own - 1, tuple(map(float, factor)))  # of a sample, which counts none
+        factors |= dict.fromkeys(pair.between, undo)
         w, b = changed[first.weight], changed[first.bias]
         shape = [-1 if k == first.axis else 1 for k in range(w.ndim)]
         changed[first.weight] = w / factor.reshape(shape)
@@ -87,11 +94,12 @@ def equalised(net: Network, read: Mapping[str, Array], strength: float) -> Netwo
     model = with_weights(net.model, {n: changed[n] for n in sorted(names)})
     nodes: Mapping[str, NodeProto] = {n.name: n for n in model.graph.node}
     layers = tuple(replace(layer, node=nodes[layer.name]) for layer in net.layers)
-    return Network(model, layers, net.group, net.judged)
+    return Network(model, layers, net.group, net.judged, factors)
 
 
 def _factors(x: Array, weights: Array, own: int, axis: int, strength: float) -> Array:
-    """A power of two's neighbourhood is left to the scales: float32, geometric mean 1."""
+    """One for each channel, of geometric mean 1 but for the roundings: eighths of an octave, with
+    eight bits of their mantissa, so that weights keep their last bits."""
     seen = np.abs(np.moveaxis(x, own, 0).reshape(x.shape[own], -1)).max(axis=1).astype(np.float64)
     size = np.abs(np.moveaxis(weights, axis, 0).reshape(weights.shape[axis], -1)).max(axis=1)
     alive = (seen > 0) & (size > 0)
@@ -103,5 +111,8 @@ def _factors(x: Array, weights: Array, own: int, axis: int, strength: float) -> 
     else:  # a depthwise filter has a scale of its own
         factor = np.where(alive, seen, 1.0)
     mean = np.exp(np.log(factor[alive]).mean())
-    limited: Array = np.clip(np.where(alive, factor / mean, 1.0), 2.0**-10, 2.0**10)
+    octaves = np.rint(STEPS * np.log2(np.where(alive, factor / mean, 1.0))) / STEPS
+    whole = np.floor(np.clip(octaves, -10, 10))
+    part = np.rint(np.exp2(np.clip(octaves, -10, 10) - whole) * 256) / 256
+    limited: Array = part * np.exp2(whole)
     return limited

@@ -7,7 +7,7 @@ moves elements keeps the scale of what it moves; what an activation cuts off is 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from onnx import (
@@ -22,6 +22,7 @@ from onnx import (
 
 from mlftool.errors import MlfError, Problem
 from mlftool.ir.graph import Array
+from mlftool.quantize.factors import Factors
 from mlftool.quantize.prepare import LAYERS, ROWS, TRANSPOSED, attribute, weight_axis, whole
 
 CUTS = frozenset(("Relu", "Clip"))
@@ -81,12 +82,14 @@ class Layer:
 
 @dataclass(frozen=True)
 class Network:
-    """`group` names, for each tensor that is stored in integers, the first one of its scale."""
+    """`group` names, for each tensor that is stored in integers, the first one of its scale;
+    `factors` are those of tensors that equalisation changed."""
 
     model: ModelProto
     layers: tuple[Layer, ...]
     group: Mapping[str, str]
     judged: tuple[str, ...]  # the outputs, before they become probabilities
+    factors: Mapping[str, Factors] = field(default_factory=dict)
 
     @cached_property
     def constants(self) -> Mapping[str, Array]:

@@ -13,6 +13,7 @@ import numpy as np
 from onnx import ModelProto, NodeProto, helper, numpy_helper
 
 from mlftool.ir.graph import Array
+from mlftool.quantize.factors import note
 from mlftool.quantize.network import Layer, Network, with_weights
 from mlftool.quantize.plan import Plan, Resolved, Scale
 
@@ -112,6 +113,7 @@ def written(net: Network, plan: Plan, producer: str) -> ModelProto:
         numpy_helper.from_array(np.asarray(a, order="C"), n) for n, a in w.constants.items()
     )
     _finish(made, producer)
+    note(made, net.factors)
     return made
 
 

@@ -92,9 +92,9 @@ ALLOWED = {
         "sizes",
         *("errors", "files", "ir", "plan", "codegen", "mlf", "runtime", "targets", "module"),
         *("describe", "compile", "tune", "manifest", "builder", "advice", "importer", "ops"),
-        *("frontends", "progress", "version", "width"),
+        *("frontends", "progress", "quantize", "version", "width"),
     },
-    # Makes float models integer ones; only commands import it.
+    # Makes float models integer ones, and says what it made of them.
     "quantize": {"errors", "importer", "ir", "compile", "module", "runtime", "targets"},
     # A new project, which must give what onnxruntime gives: commands only.
     "starter": {
