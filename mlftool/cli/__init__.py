@@ -25,6 +25,7 @@ from types import FrameType
 from typing import Any, NoReturn, TextIO
 
 from mlftool.cli import terminal
+from mlftool.cli.usage import HelpFormatter
 from mlftool.errors import BAD_INPUT, ENVIRONMENT, MlfError, Problem
 from mlftool.signals import never_ignored
 from mlftool.stopped import stopped
@@ -71,7 +72,7 @@ class _Parser(argparse.ArgumentParser):
     abbreviation such as --on would be --only-declared in a command that has no --on."""
 
     def __init__(self, **about: Any) -> None:
-        super().__init__(allow_abbrev=False, **about)
+        super().__init__(**{"formatter_class": HelpFormatter, "allow_abbrev": False, **about})
 
     def error(self, message: str) -> NoReturn:
         if message.startswith("the following arguments are required") and self._unknown():
@@ -84,7 +85,9 @@ class _Parser(argparse.ArgumentParser):
 
     def _print_message(self, message: str, file: Any = None) -> None:
         """As argparse's, which ignores a stream that cannot be written."""
-        if message:
+        if file is sys.stdout:
+            terminal.put(message, end="")
+        elif message:
             (file or sys.stderr).write(message)
 
     def _near(self, message: str) -> str:
@@ -284,7 +287,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         with _tidy_end(), redirect_stdout(sys.stdout or _Closed()):
             try:
                 if {"--version", "--json"} == set(argv):
-                    print(_versions())
+                    terminal.put(_versions())
                     return 0
                 args = _parser(name if name in COMMANDS else None).parse_args(argv)
                 how = terminal.terminal_of(args)

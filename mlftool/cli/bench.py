@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from mlftool.cli.options import positive
 from mlftool.cli.run import repetitions
 from mlftool.cli.subject import FILE, add_subject_options, subjects
-from mlftool.cli.terminal import as_json, said
+from mlftool.cli.terminal import as_json, put, said
 from mlftool.errors import MlfError, Problem
 from mlftool.files import MODEL_SUFFIXES
 
@@ -44,11 +44,11 @@ def run(args: argparse.Namespace) -> int:
     found = list(_measured(args))
     if args.json:
         data = [bench.to_json(one) for one in found]
-        print(as_json(benches=data))
+        put(as_json(benches=data))
     elif args.csv:
-        print(table.comma_separated(bench.tabled(found)), end="")
+        put(table.comma_separated(bench.tabled(found)), end="")
     elif args.markdown:
-        print(table.markdown(bench.tabled(found)))
+        put(table.markdown(bench.tabled(found)))
     else:
         said(bench.text(found))
     return 0

@@ -15,6 +15,7 @@ from mlftool.cli.terminal import printed
 from mlftool.errors import MlfError, Problem, did_you_mean
 from mlftool.manifest import load
 from mlftool.manifest.entries import Entry, entries
+from mlftool.width import folded
 
 HELP = "build every entry of a manifest, without Bazel"
 GROUP = "make"
@@ -89,7 +90,7 @@ class Progress:
         )
         text = f"[{self._done}/{self._total}] {result.entry.output}: {outcome}"
         details = f", {result.seconds:.2f} s" + (f"; {memory}" if memory else "")
-        print(text + details, file=sys.stderr, flush=True)
+        print(folded(text + details), file=sys.stderr, flush=True)
 
 
 def to_json(folder: Path, results: Sequence[Result]) -> dict[str, object]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from mlftool.cli.formats import FORMATS, github, sarif
 from mlftool.cli.inputs import add_inputs, given_inputs
 from mlftool.cli.options import add_compile_options, add_jobs, compile_options
-from mlftool.cli.terminal import as_json, terminal_of
+from mlftool.cli.terminal import as_json, put, terminal_of
 from mlftool.codegen.names import module_name_of
 from mlftool.errors import MlfError, Problem, did_you_mean
 from mlftool.files import MODEL_SUFFIXES
@@ -60,11 +60,11 @@ def run(args: argparse.Namespace) -> int:
             raise
         exit_code, problems = error.exit_code, error.problems
     if form in ("sarif", "github"):
-        print((sarif if form == "sarif" else github)((*problems, *warnings)))
+        put((sarif if form == "sarif" else github)((*problems, *warnings)))
     elif form == "json":
         found = {"problems": problems, "warnings": warnings}
         listed = {kind: [vars(p) for p in of] for kind, of in found.items()}
-        print(as_json(file=str(args.file), ok=not problems, **listed))
+        put(as_json(file=str(args.file), ok=not problems, **listed))
     else:
         terminal_of(args).show(warnings)
         count = f", {len(warnings)} warning{'s' * (len(warnings) > 1)}" if warnings else ""

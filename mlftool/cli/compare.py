@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlftool.cli import subject
 from mlftool.cli.options import positive
-from mlftool.cli.terminal import as_json, said
+from mlftool.cli.terminal import as_json, put, said, terminal_of
 from mlftool.errors import CHECK_FAILED, MlfError, Problem
 from mlftool.files import MODEL_SUFFIXES
 
@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     given = compare.Samples(arrays, args.samples or compare.USUAL_SAMPLES, str(args.inputs))
     found = _of_archive(args, given) if subject.is_archive(args.file) else _of_model(args, given)
     if args.json:
-        print(as_json(**compare.to_json(found)))
+        put(as_json(**compare.to_json(found)))
     else:
         said(compare.text(found))
     fails = args.sqnr is not None or found.least is None
@@ -136,7 +136,6 @@ def _entry(args: argparse.Namespace) -> _Asked:
 
 
 def _of_archive(args: argparse.Namespace, given: Samples) -> Compared:
-    from mlftool.cli.terminal import terminal_of
     from mlftool.insight import compare
     from mlftool.insight.subject import of_archive
     from mlftool.insight.trace import Finished, finished

@@ -16,6 +16,7 @@ from mlftool.cli.options import add_compile_options, compile_options, natural
 from mlftool.cli.terminal import printed, terminal_of
 from mlftool.codegen.names import check_module_name, module_name_of
 from mlftool.errors import one_line
+from mlftool.width import folded
 
 HELP = "compile a model to an MLF archive, or to a shared library"
 GROUP = "make"
@@ -94,7 +95,11 @@ def run(args: argparse.Namespace) -> int:
         made = bundle(modules)
         made = with_bson(made) if args.params_bson else made
     for report in filter(None, (m.report for m in modules)):
-        printed(json.dumps(report.to_json(), indent=1) if args.json else "\n".join(report.lines()))
+        printed(
+            json.dumps(report.to_json(), indent=1)
+            if args.json
+            else folded("\n".join(report.lines()))
+        )
     if library:
         library.write_library(made, str(args.model), args.output)
     else:
@@ -103,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
     if not args.quiet and not args.only_declared:
         member = f"executor-config/{spec.executor}/{name}.json"
         about = made.text(Layout(spec.mlf_version, FULL_MODEL).name(member, name))
-        print(summary(args, json.loads(about)), file=sys.stderr)
+        print(folded(summary(args, json.loads(about))), file=sys.stderr)
     return 0
 
 

@@ -7,6 +7,8 @@ import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from mlftool.cli.terminal import put
+
 HELP = "print a script that completes commands and options in bash, zsh or fish"
 GROUP = "help"
 
@@ -24,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     lines = {"bash": _bash, "zsh": _zsh, "fish": _fish}[args.shell](_commands())
-    print("\n".join(lines))
+    put("\n".join(lines))
     return 0
 
 

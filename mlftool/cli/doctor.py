@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import asdict
 
-from mlftool.cli.terminal import as_json, said
+from mlftool.cli.terminal import as_json, put, said
 from mlftool.errors import ENVIRONMENT
 
 HELP = "list what is installed and what to install"
@@ -23,7 +23,7 @@ def run(args: argparse.Namespace) -> int:
     missing = [f for f in findings if not f.ok and f.needed]
     if args.json:
         rows = [asdict(f) for f in findings]
-        print(as_json(ok=not missing, findings=rows))
+        put(as_json(ok=not missing, findings=rows))
     else:
         wide = max(len(f.name) for f in findings)
         for f in findings:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from mlftool.cli.terminal import as_json, said
+from mlftool.cli.terminal import as_json, put, said
 
 HELP = "explain an error code: cause, example, remedy"
 GROUP = "help"
@@ -24,7 +24,7 @@ def run(args: argparse.Namespace) -> int:
     codes = list(CODES) if args.code is None else [explain.code_of(args.code)]
     if args.json:
         found = [explain.to_json(code) for code in codes]
-        print(as_json(codes=found))
+        put(as_json(codes=found))
     elif args.code is None:
         said("\n".join(f"{code}  {text}" for code, text in CODES.items()))
     else:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mlftool.cli.terminal import said
+from mlftool.cli.terminal import put, said
 from mlftool.errors import MlfError, Problem, one_line
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
     # Names in an archive are untrusted text.
     text = "\n".join(one_line(line) for line in render(archive.record, data))
     if args.json:
-        print(json.dumps(data, indent=2, sort_keys=True))
+        put(json.dumps(data, indent=2, sort_keys=True))
     else:
         said(text)
     return 0

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
+from mlftool.cli.terminal import put
+from mlftool.cli.usage import HelpFormatter
 from mlftool.errors import MlfError, Problem, did_you_mean
 
 HELP = "print a command's manual page, or write all of them"
@@ -29,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
         text = f"there is no command '{args.name}'"
         raise MlfError(Problem("MLF0400", text, help=did_you_mean(args.name, COMMANDS)))
     if args.all is None:
-        print(page(args.name) if args.name else overview(), end="")
+        put(page(args.name) if args.name else overview(), end="")
         return 0
     if args.name is not None:
         raise MlfError(Problem("MLF0405", f"--all writes every page; got '{args.name}', too"))
@@ -58,7 +60,7 @@ def page(command: str) -> str:
     from mlftool.cli import COMMANDS, parser_of
 
     parser = parser_of(command)
-    parser.formatter_class = partial(argparse.HelpFormatter, width=78)  # whatever the terminal's
+    parser.formatter_class = partial(HelpFormatter, width=78)  # whatever the terminal's
     lines = [*_head(f"mlftool-{command}", COMMANDS[command]), ".SH SYNOPSIS", ".nf"]
     usage = parser.format_usage().removeprefix("usage: ").splitlines()
     lines += [*map(_escaped, usage), ".fi", *_options(parser)]

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from mlftool.cli.subject import FILE, add_subject_options, one_subject, subjects
-from mlftool.cli.terminal import as_json, said
+from mlftool.cli.terminal import as_json, put, said
 from mlftool.errors import MlfError, Problem
 
 HELP = "show which tensor is where in the working memory, the peak, and what lowers it"
@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
     found = (memmap.memory_map(s, not args.no_advice) for s in subjects(args, args.file))
     if args.json:
         maps = [memmap.to_json(m) for m in found]
-        print(as_json(maps=maps))
+        put(as_json(maps=maps))
     else:
         for k, one in enumerate(found):
             said(("\n" if k else "") + memmap.text(one))

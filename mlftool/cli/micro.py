@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from mlftool.cli.inputs import add_fill_mode
-from mlftool.cli.terminal import printed
+from mlftool.cli.terminal import printed, put
 from mlftool.cli.tvmc_run import largest
 from mlftool.errors import MlfError, Problem
 
@@ -177,13 +177,13 @@ def _list(method: str, options: Sequence[Mapping[str, Any]]) -> None:
     """The options that a method reads, one on a line."""
     taken = [o for o in options if method in (*_names(o, "required"), *_names(o, "optional"))]
     if not taken:
-        print("this action takes no options")
+        put("this action takes no options")
     for option in taken:
         is_required = method in _names(option, "required")
         choices = option.get("choices")
         said = f" ({', '.join(map(str, choices))})" if choices else ""
         default = "required" if is_required else f"default: {option.get('default')}"
-        print(f"{option['name']}{said}  {default}  {option.get('help') or ''}")
+        put(f"{option['name']}{said}  {default}  {option.get('help') or ''}")
 
 
 def _names(option: Mapping[str, Any], key: str) -> tuple[str, ...]:

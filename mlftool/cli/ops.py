@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlftool.cli import subject
 from mlftool.cli.options import compile_options
-from mlftool.cli.terminal import as_json, said
+from mlftool.cli.terminal import as_json, put, said
 from mlftool.errors import CHECK_FAILED, MlfError, Problem, did_you_mean
 from mlftool.options import OPTIONS
 from mlftool.targets import TARGETS
@@ -71,7 +71,7 @@ def _table(args: argparse.Namespace, targets: list[str]) -> int:
     ]
     if args.json:
         listed = operators.to_json(found, targets)
-        print(as_json(operators=listed))
+        put(as_json(operators=listed))
     else:
         said(table.text(operators.tabled(found, targets)))
     return 0
@@ -89,7 +89,7 @@ def _of_file(args: argparse.Namespace) -> int:
     if args.json:
         listed = [operators.judgement_json(one) for one in found]
         data: dict[str, Any] = {"models": listed} if several else listed[0]
-        print(as_json(**data))
+        put(as_json(**data))
     else:
         said("\n\n".join(map(operators.text, found)))
     return CHECK_FAILED if any(one.problems for one in found) else 0

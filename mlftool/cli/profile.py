@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from mlftool.cli.subject import FILE, add_subject_options, subjects
-from mlftool.cli.terminal import as_json, said
+from mlftool.cli.terminal import as_json, put, said
 
 HELP = "show what each layer costs on a simulated board: instructions, weights, code"
 GROUP = "see"
@@ -38,12 +38,12 @@ def run(args: argparse.Namespace) -> int:
         for s in subjects(args, args.file, on_board=True)
     )
     if args.json:
-        print(as_json(profiles=[profiles.to_json(p) for p in found]))
+        put(as_json(profiles=[profiles.to_json(p) for p in found]))
     elif args.csv:
-        print(table.comma_separated(profiles.several(list(found))), end="")
+        put(table.comma_separated(profiles.several(list(found))), end="")
     else:
         texts = (profiles.text(p, args.markdown) for p in found)
         for k, text in enumerate(texts):
             shown = ("\n" if k else "") + text
-            print(shown, flush=True) if args.markdown else said(shown)
+            put(shown) if args.markdown else said(shown)
     return 0

@@ -12,6 +12,7 @@ from mlftool.cli.terminal import as_json, printed
 from mlftool.errors import MlfError, Problem
 from mlftool.options import METRICS
 from mlftool.sizes import bytes_of
+from mlftool.width import folded
 
 HELP = "quantise a float ONNX model within limits of accuracy and flash"
 GROUP = "make"
@@ -103,7 +104,7 @@ def run(args: argparse.Namespace) -> int:
     data = as_json(**report.to_json(made))
     text = report.text(made, str(args.output))
     if args.json or not args.report:
-        printed(data if args.json else text)
+        printed(data if args.json else folded(text))
     write_atomically(args.output, made.model.SerializeToString(deterministic=True))
     if args.report:
         said = data if args.report.suffix == ".json" else text

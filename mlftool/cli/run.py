@@ -19,6 +19,7 @@ from mlftool.cli.terminal import printed, terminal_of
 from mlftool.config import EXECUTOR_OPTIONS
 from mlftool.errors import CHECK_FAILED, MlfError, Problem
 from mlftool.files import MODEL_SUFFIXES
+from mlftool.width import folded
 
 if TYPE_CHECKING:
     from mlftool.micro.executors import LayerTime
@@ -161,8 +162,8 @@ def _run(args: argparse.Namespace) -> int:
         printed(json.dumps(data))
     else:
         printed(
-            execute.summary(data, title, comparison),
-            *(_layer(layer, place) for layer in layers),
+            folded(execute.summary(data, title, comparison)),
+            *(folded(_layer(layer, place)) for layer in layers),
             *tvmc_run.top_lines(result.outputs, args.print_top),
         )
     _write(args, interface, result, data)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from mlftool.cli.terminal import put
 from mlftool.errors import MlfError, Problem
 
 HELP = "print an archive's bill of materials (CycloneDX) or its provenance (SLSA)"
@@ -34,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
         raise MlfError(Problem("MLF0501", text, str(args.archive))) from None
     made = FORMATS[args.format](bundle, args.archive.name, data)
     if args.output is None:
-        print(made.decode(), end="")
+        put(made.decode(), end="")
     else:
         write_atomically(args.output, made)
     return 0

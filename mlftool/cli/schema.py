@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 
+from mlftool.cli.terminal import put
+
 HELP = "print the JSON Schema of manifests, for editors"
 GROUP = "help"
 
@@ -19,5 +21,5 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from mlftool.manifest import schema
 
-    print(json.dumps(schema(), indent=2))
+    put(json.dumps(schema(), indent=2))
     return 0

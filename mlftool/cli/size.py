@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlftool.cli.subject import FILE, add_subject_options, subjects
-from mlftool.cli.terminal import as_json, said
+from mlftool.cli.terminal import as_json, put, said
 from mlftool.errors import MlfError, Problem
 from mlftool.files import read_plain
 
@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
     found = _sizes(args, args.file, args.against)
     if args.against is None:
         if args.json:
-            print(as_json(sizes=[s.to_json() for s in found]))
+            put(as_json(sizes=[s.to_json() for s in found]))
         else:
             for k, size in enumerate(found):
                 said(("\n" if k else "") + sizes.text(size, args.depth))

@@ -35,10 +35,15 @@ def printed(*lines: object) -> None:
     """Prints what a command has to say on stdout, to the last byte. A command that also writes
     files does this first, so that none is there where stdout cannot be written. A reader that went
     away has read enough. Raises MlfError."""
-    with suppress(BrokenPipeError), _stdout():
-        for line in lines:
-            print(line)
-        sys.stdout.write("")  # a closed one is refused even if there is nothing to say
+    with suppress(BrokenPipeError):
+        put("".join(f"{line}\n" for line in lines), end="")
+
+
+def put(text: str, end: str = "\n") -> None:
+    """Prints on stdout, at once. Raises MlfError if it cannot be written, BrokenPipeError if nobody
+    reads, which ends the command."""
+    with _stdout():
+        sys.stdout.write(text + end)  # a closed one is refused even if there is nothing to say
         sys.stdout.flush()
 
 
@@ -49,7 +54,7 @@ def as_json(**data: object) -> str:
 
 def said(text: str) -> None:
     """Prints a text for people on stdout, at once. A terminal gets lines that fit it."""
-    print(folded(text), flush=True)
+    put(folded(text))
 
 
 def stdout_columns() -> int:

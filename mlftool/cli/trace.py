@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from mlftool.cli.subject import FILE, add_subject_options, one_subject
-from mlftool.cli.terminal import as_json, said
+from mlftool.cli.terminal import as_json, put, said
 
 HELP = "show which lines of C belong to which node of the model, and the reverse"
 GROUP = "see"
@@ -29,9 +29,9 @@ def run(args: argparse.Namespace) -> int:
     found = maps.source_map(one_subject(args, args.file))
     steps = maps.of_line(found, args.line, "--line") if args.line else None
     if args.json:
-        print(as_json(**maps.to_json(found, steps)))
+        put(as_json(**maps.to_json(found, steps)))
     elif args.csv:
-        print(table.comma_separated(maps.table(found, steps)), end="")
+        put(table.comma_separated(maps.table(found, steps)), end="")
     else:
         said(maps.text(found, steps))
     return 0

@@ -13,6 +13,7 @@ from mlftool.cli.options import add_data, add_option
 from mlftool.cli.terminal import printed
 from mlftool.errors import CHECK_FAILED, MlfError, Problem
 from mlftool.options import OPTIONS
+from mlftool.width import folded
 
 if TYPE_CHECKING:
     from mlftool.codegen.tuned import Tuned
@@ -57,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
             float_mode=args.float_mode or OPTIONS["float_mode"].default,
         )
         new[target] = tune(spec, args.flags, args.inputs)
-        printed(summary(target, new[target]))
+        printed(folded(summary(target, new[target])))
     if args.check:
         _check(args.output, old, new)
     else:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mlftool.cli.terminal import put, said
 from mlftool.errors import MlfError, Problem, one_line
 
 if TYPE_CHECKING:
@@ -28,9 +29,9 @@ def run(args: argparse.Namespace) -> int:
         modules = {
             name: {"proven": c.proven, "not_proven": c.not_proven} for name, c in found.items()
         }
-        print(json.dumps({"schema_version": 1, "modules": modules}, indent=2, default=dict))
+        put(json.dumps({"schema_version": 1, "modules": modules}, indent=2, default=dict))
     else:
-        print("\n".join(map(one_line, _lines(str(args.archive), found))))
+        said("\n".join(map(one_line, _lines(str(args.archive), found))))
     return 0
 
 

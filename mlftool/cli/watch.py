@@ -15,6 +15,7 @@ from mlftool.cli.terminal import printed, terminal_of
 from mlftool.errors import MlfError, Problem, one_line
 from mlftool.manifest import Manifest, load
 from mlftool.manifest.entries import entries
+from mlftool.width import folded
 
 HELP = "build a manifest again whenever one of its files is saved, and show what changed"
 GROUP = "make"
@@ -100,7 +101,7 @@ def _round(args: argparse.Namespace, files: tuple[Path, ...], known: Known) -> t
         }
         printed(json.dumps({"schema_version": 1, **told}))
         return files
-    printed(*map(_line, made))
+    printed(*(folded(_line(one)) for one in made))
     terminal = terminal_of(args)
     terminal.show(problems)
     terminal.end()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import argparse
+import re
 import shutil
 from pathlib import Path
 
 import pytest
 from shared import REPO
 
-from mlftool.cli import main, terminal
+from mlftool.cli import COMMANDS as COMMANDS_OF_CLI
+from mlftool.cli import main, parser_of, terminal
 from mlftool.insight.table import Table, text
 from mlftool.width import folded, within
 
@@ -26,15 +29,18 @@ COMMANDS = (
     ("size", MODEL),
     ("bench", MODEL, "--on", "cortex-m4"),
     ("diff", "ARCHIVE", MODEL),
+    ("compare", MODEL, "--on", "cortex-m4"),
+    ("run", "ARCHIVE", "--on", "cortex-m4"),
+    ("verify", "ARCHIVE"),
 )
-ON_BOARD = {"profile", "size", "bench", "diff"}
+ON_BOARD = {"profile", "size", "bench", "diff", "compare", "run"}
 needed = ("arm-none-eabi-gcc", "qemu-system-arm")
 
 
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> str:
     out = str(tmp_path_factory.mktemp("narrow") / "m.tar")
-    assert main(["compile", MODEL, "-o", out, "--target", "cortex-m4", "-q"]) == 0
+    assert main(["compile", MODEL, "-o", out, "--target", "cortex-m4", "-q", "--verify"]) == 0
     return out
 
 
@@ -63,6 +69,23 @@ def test_every_command_fits(
     assert [n for n in narrow.splitlines() if len(n) > columns and parts(n) > 1] == []
     if command[0] != "memmap":  # whose chart has as many marks as there is room for
         assert sorted(bare(narrow)) == sorted(bare(wide))
+
+
+@pytest.mark.parametrize("command", COMMANDS_OF_CLI)
+def test_help_fits(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The usage says what has to be given and does not list every option twice. An option and its
+    value stay together, so that both can be copied."""
+    monkeypatch.setenv("COLUMNS", "40")
+    parser = parser_of(command)
+    inner = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
+    for leaf in (parser, *(leaf for action in inner for leaf in action.choices.values())):
+        lines = leaf.format_help().splitlines()
+        wide = [n for n in lines if len(n) > 40 and parts(n) > 1]
+        assert [n for n in wide if not re.match(r"  -", n)] == []
+        assert len(leaf.format_usage().splitlines()) <= 5
+        for action in leaf._actions:
+            if action.required and action.metavar:
+                assert str(action.metavar) in leaf.format_usage()
 
 
 def bare(text: str) -> list[str]:

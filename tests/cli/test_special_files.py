@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import subprocess
 import sys
@@ -51,8 +52,13 @@ def test_inputs_that_are_a_pipe_or_a_folder(pipe: str, tmp_path: Path) -> None:
         assert "MLF0600" in done.stderr
 
 
+FULL = "standard output: error[MLF0704]: cannot be written: No space left on device\n"
+
+
 @pytest.mark.parametrize("buffering", ["", "1"])
-@pytest.mark.parametrize("arguments", [("schema",), ("--help",), ("run", "--help"), ("--version",)])
+@pytest.mark.parametrize(
+    "arguments", [("schema",), ("--help",), ("run", "--help"), ("--version",), ("ops",)]
+)
 def test_streams_that_are_closed_full_or_gone(
     arguments: tuple[str, ...], buffering: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -61,7 +67,7 @@ def test_streams_that_are_closed_full_or_gone(
     closed = mlftool(*arguments, shell=">&-")
     assert (closed.returncode, "MLF0402" in closed.stderr) == (2, True)
     full = mlftool(*arguments, shell=">/dev/full")
-    assert (full.returncode, "MLF0704" in full.stderr) == (3, True)
+    assert (full.returncode, full.stderr) == (3, FULL)
     gone = mlftool(*arguments, shell="| true")
     assert (gone.returncode, gone.stderr) == (0, "")
 
@@ -219,3 +225,14 @@ def test_a_board_s_archive_is_no_library(
     assert said.startswith("FILE.tar: error[MLF0613]")
     assert main(hint.partition(": mlftool ")[2].split()) == 0
     assert main(["library", "FILE.tar", "-o", "m.so"]) == 0
+
+
+def test_commands_print_in_one_way() -> None:
+    """terminal.put says what is wrong with a stream; print raises an OSError without a name."""
+    found = []
+    for file in sorted((REPO / "mlftool" / "cli").glob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                bare = not any(k.arg == "file" for k in node.keywords)
+                found += [f"{file.name}:{node.lineno}"] if bare and node.func.id == "print" else []
+    assert found == []
