@@ -111,8 +111,8 @@ def check_modules(ctx, contexts, cpu, cpus):
                 fail("%s: error[MLF0414]: deps: got two modules '%s', of %s and %s; set module_name of one of them" %
                      (public_label(ctx), name.rpartition(".")[0], owners[name], library))
             if cpu and device in cpus and device != cpu:
-                fail("%s: error[MLF0414]: deps: got %s, a model for %s, in an image for %s; compile the model for that" %
-                     (public_label(ctx), library, device, cpu))
+                fail("%s: error[MLF0414]: deps: got %s, a model for %s, in an image for %s; compile the model with target = '%s' (in a manifest: targets)" %
+                     (public_label(ctx), library, device, cpu, cpu))
 
 # Attribute -> what has the provider that is wanted of it.
 _MAKERS = {

@@ -169,10 +169,10 @@ def _mlf_firmware_impl(ctx):
              (public_label(ctx), shown(ctx.attr.platform.label)))
     contexts = [dep[CcInfo].linking_context for dep in ctx.attr.deps]
 
-    # Any machine compiles what is for "host"; the other ones of its kind have kernels of their own, and
-    # may be what a platform of another processor is.
+    # What is for this computer, also the C of "host", which has none of the board's kernels, may be what a
+    # platform of a processor that we do not know links.
     cpu = ctx.attr.cpu or ctx.attr.platform.label.name
-    check_modules(ctx, contexts, cpu, CPUS.keys() + [host for host in HOSTS if host != "host" and ctx.attr.cpu])
+    check_modules(ctx, contexts, cpu, CPUS.keys() + (HOSTS.keys() if ctx.attr.cpu else []))
     toolchain = find_cc_toolchain(ctx)
     files = ctx.outputs
     board = ctx.attr.board[MlfBoardInfo] if MlfBoardInfo in ctx.attr.board else None

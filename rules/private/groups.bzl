@@ -1,6 +1,7 @@
 """What else an archive can be asked for: its parts, a report, and whether it keeps its limits."""
 
 load(":checks.bzl", "limits_of", "public_label", "public_name")
+load(":cpus.bzl", "device_of")
 load(":mlftool.bzl", "run_mlftool")
 
 # Attribute -> the figure of a report that it limits.
@@ -92,6 +93,8 @@ def extract_parts(ctx, info, folder, label, libraries):
     args.add_all(info.modules, before_each = "--module")
     args.add_all(["%s=%s" % pair for pair in info.executors.items()], before_each = "--executor")
     args.add("--label", label)
+    if info.target:
+        args.add("--processor", device_of(info.target, "%s: error[MLF0414]: target" % label))
     if libraries:
         args.add("--libraries")
     run_mlftool(

@@ -199,13 +199,17 @@ REFUSED = {
     'mlf_firmware(name = "cpu_c", srcs = ["start.c"], deps = ["core_lib"], platform = '
     '"@mlftool//rules/platforms:mps2_an386")':
         "//refused:cpu_c! deps: got //refused:core_lib, a model for cortex-m7, in an image for "
-        "cortex-m4; compile the model for that",
+        "cortex-m4; compile the model with target = 'cortex-m4' (in a manifest: targets)",
+    'mlf_firmware(name = "cpu_e", srcs = ["start.c"], deps = ["@models//gesture_int8:host"], '
+    'platform = "@mlftool//rules/platforms:mps2_an386")':
+        "//refused:cpu_e! deps: got @models//gesture_int8:host, a model for host, in an image for "
+        "cortex-m4; compile the model with target = 'cortex-m4' (in a manifest: targets)",
     'mlf_compile(name = "avx2", model = MODEL, target = "x86-64-v3")\n'
     'mlf_cc_library(name = "avx2_lib", archive = "avx2")\n'
     'mlf_firmware(name = "cpu_d", srcs = ["start.c"], deps = ["avx2_lib"], platform = '
     '"@mlftool//rules/platforms:mps2_an386")':
         "//refused:cpu_d! deps: got //refused:avx2_lib, a model for x86-64-v3, in an image for "
-        "cortex-m4; compile the model for that",
+        "cortex-m4; compile the model with target = 'cortex-m4' (in a manifest: targets)",
     # The linker would take both models' functions from the first.
     'mlf_firmware(name = "both", deps = [":left", ":right"], '
     'platform = "@mlftool//rules/platforms:cortex-m4")':

@@ -42,9 +42,10 @@ environment_group(name = "group", defaults = ["mine", "other"], environments = [
 
 # Of everything that is for tests only.
 filegroup(name = "model", testonly = True, srcs = [MODEL])
-mlf_compile(name = "tested", model = "model", testonly = True)
+mlf_compile(name = "tested", model = "model", target = "cortex-m4", testonly = True)
 mlf_cc_library(name = "tested_lib", archive = "tested", testonly = True)
-mlf_import(name = "imported", archive = "tested", modules = ["tested"], testonly = True)
+mlf_import(name = "imported", archive = "tested", modules = ["tested"], target = "cortex-m4",
+           testonly = True)
 mlf_module(name = "module", model = "model", testonly = True)
 mlf_package(name = "package", modules = ["module"], testonly = True)
 mlf_tune(name = "tuned", model = "model", targets = ["cortex-m4"], testonly = True)

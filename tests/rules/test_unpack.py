@@ -197,3 +197,27 @@ def test_every_module_has_an_executor_of_its_own(tmp_path: Path) -> None:
     given = [word for pair in executors for word in ("--executor", pair)]
     assert run(tmp_path, *modules, *given) == 0
     assert (tmp_path / "include/tvmgen_m_struct.h").is_file()
+
+
+@pytest.mark.parametrize(
+    ("made", "given", "said"),
+    [
+        ("host", "", ""),
+        ("host", "host", ""),
+        ("cortex-m7", "cortex-m7", ""),
+        ("cortex-m7", "", "got none; module 'm' is for cortex-m7\nhelp: set target = 'cortex-m7'"),
+        ("cortex-m7", "cortex-m4", "got 'cortex-m4'; module 'm' is for cortex-m7\nhelp: set"),
+        ("host", "cortex-m4", "got 'cortex-m4'; module 'm' is for host\nhelp: leave it out"),
+    ],
+)
+def test_the_processor_is_the_one_of_the_archive(
+    made: str, given: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Images are compared with what the rule says, before the archive is opened."""
+    write_tar(compile_modules([ModuleSpec(MODEL, "m", made)]), tmp_path / "a.tar")
+    folders = [str(tmp_path / name) for name in ("src", "include", "lib", "link.args")]
+    words = ["--module", "m", "--label", "//a:lib", *(["--processor", given] if given else [])]
+    status = unpack.main([str(tmp_path / "a.tar"), *folders, *words])
+    printed = capsys.readouterr().err
+    assert status == (2 if said else 0), printed
+    assert (f"error[MLF0504]: //a:lib: target: {said}" in printed) == bool(said), printed

@@ -15,9 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from mlftool.errors import INTERNAL, MlfError, Problem
-from mlftool.mlf import checksums, read_tar, write_atomically
+from mlftool.mlf import Bundle, checksums, read_tar, write_atomically
+from mlftool.mlf.archive import read
+from mlftool.mlf.interface import decode
 from mlftool.runtime.library import FOLDERS, library_files
 from mlftool.runtime.toolchain import library_of
+from mlftool.targets import TARGETS
 
 INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]+)[">]', re.MULTILINE)
 # Its definition in C, or its name in an object's table of symbols.
@@ -35,6 +38,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         result.add_argument(name, type=Path)
     result.add_argument("--module", action="append", default=[])
     result.add_argument("--executor", action="append", default=[], metavar="MODULE=EXECUTOR")
+    result.add_argument("--processor", default="", help="the rule's target")
     result.add_argument("--label", default="", help="the library, for messages")
     result.add_argument("--libraries", action="store_true", help="the user gives some")
     return result.parse_args(arguments)
@@ -54,6 +58,21 @@ def check_modules(metadata: Any, args: argparse.Namespace) -> Iterator[Problem]:
         if executor not in executors and module.get("style") != "operator":
             text = f"{args.label}: executor: got {executor}; module '{name}' has "
             yield Problem("MLF0504", text + ", ".join(executors), str(args.archive))
+
+
+def check_processors(bundle: Bundle, args: argparse.Namespace) -> Iterator[Problem]:
+    """An archive that says what it was compiled for, and a rule that does not say the same. C of
+    ours for any processor, and TVM's, fit a rule that says nothing."""
+    for record in read(bundle, str(args.archive)).modules:
+        if record.interface is None:
+            continue
+        made = decode(record.name, record.interface, str(args.archive)).target
+        if made not in TARGETS or made == (args.processor or "host"):
+            continue
+        got = f"got '{args.processor}'" if args.processor else "got none"
+        text = f"{args.label}: target: {got}; module '{record.name}' is for {made}"
+        hint = f"set target = '{made}'" if made != "host" or not args.processor else "leave it out"
+        yield Problem("MLF0504", text, str(args.archive), help=hint)
 
 
 def check_headers(
@@ -120,6 +139,7 @@ def main(arguments: list[str]) -> int:
         checksums.verify(bundle.files, str(args.archive))
         files = library_files(bundle, str(args.archive))
         problems = list(check_modules(json.loads(bundle.files["metadata.json"]), args))
+        problems += check_processors(bundle, args)
         if not args.libraries:
             problems += check_headers(files, str(args.archive), args.label)
         if problems:
