@@ -1,7 +1,8 @@
-"""Possible improvements of a model: warnings with the remedy.
+"""Possible improvements of a model: warnings with the remedy and what the fault costs.
 
-No text states a cost: it depends on the model and the board. benchmarks/advice.py measures a small
-network, and docs/performance.md has its figures."""
+Costs are counts of the model's own, such as multiplications, and for another kernel the estimates
+by which kernels are chosen. benchmarks/advice.py measures a small network, and docs/performance.md
+has its figures."""
 
 from __future__ import annotations
 
@@ -10,24 +11,31 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from mlftool.errors import Problem
-from mlftool.ir.graph import Array, Graph, Node
+from mlftool.ir.graph import Array, Graph, Node, View
 from mlftool.module import Module
 from mlftool.ops.base import Layout, Trait, contracts, is_a, record
+from mlftool.plan.program import Call
+from mlftool.plan.select import offers
 
 _STATIC = "quantize_static(..., {0})"
 
 
 def advice(module: Module, file: str = "") -> tuple[Problem, ...]:
     """What the file declares wrongly. Of a quantised model: layers that stay float, weights per
-    tensor or with zero points, and what should have been folded before it was quantised."""
+    tensor or with zero points, ranges that each inference looks for, and what should have been
+    folded before it was quantised."""
     graph = module.imported
     made = {name: n for n in graph.nodes for name in n.outputs}
     layers = [n for n in graph.nodes if _is_layer(n) and _quantised(n, made)]
-    rules = (_floats(module, layers), _weights(graph, made), _unprepared(graph, made))
+    rules = (
+        *(_floats(module, layers), _scales(graph, made), _zero_points(module, made)),
+        *(_dynamic(graph), _unprepared(graph, made)),
+    )
+    at = {node.label: k for k, node in reversed([*enumerate(graph.nodes)])}
+    found = sorted((w for rule in rules for w in rule), key=lambda w: at[w[1]])
     return graph.remarks + tuple(
         Problem(code, text, file, path=path, help=help, severity="warning")
-        for rule in rules
-        for code, path, text, help in rule
+        for code, path, text, help in found
     )
 
 
@@ -61,7 +69,8 @@ def _floats(module: Module, layers: list[Node]) -> Iterator[Warning_]:
             yield "MLF0311", node.label, text, help
 
 
-def _weights(graph: Graph, made: Mapping[str, Node]) -> Iterator[Warning_]:
+def _scales(graph: Graph, made: Mapping[str, Node]) -> Iterator[Warning_]:
+    """Convolutions whose channels share a scale."""
     for node in graph.nodes:
         c, stored = contracts(node), _stored_weights(node, made)
         if c is None or not stored or stored[0] not in graph.consts:
@@ -76,14 +85,58 @@ def _weights(graph: Graph, made: Mapping[str, Node]) -> Iterator[Warning_]:
         ):
             text = f"one scale for all {extents[0]} channels of the weights: "
             text += _coarsest(graph.consts[stored[0]], values[2] if len(values) > 2 else None)
-            help = f"quantise per channel: {_STATIC.format('per_channel=True')}"
+            help = f"quantise per channel: {_STATIC.format('per_channel=True')}, for at most "
+            help += f"{4 * extents[0]} bytes more of flash"
             yield "MLF0312", node.label, text, help
-        zero = values[2] if len(values) > 2 else None
-        if zero is not None and zero.any():
-            text = "weights with a zero point: the sum of each window has to be computed too"
-            setting = "extra_options={'WeightSymmetric': True}"
-            help = f"quantise them symmetrically: {_STATIC.format(setting)}"
-            yield "MLF0313", node.label, text, help
+
+
+def _zero_points(module: Module, made: Mapping[str, Node]) -> Iterator[Warning_]:
+    """Layers whose weights still have a zero point where they run: one of 128 of uint8 is none of
+    int8, and of a float layer's weights it is taken off before."""
+    program = module.program
+    calls = {n.name: c for c in program.calls for n in (c.node, *c.node.body) if n.name}
+    for node in module.imported.nodes:
+        call = calls.get(node.name)
+        c = contracts(call.node.core) if call and _stored_weights(node, made) else None
+        if call is None or c is None or not c.quantised:
+            continue
+        zero = program.graph.consts.get(call.node.core.inputs[5])
+        if zero is None or not zero.any():
+            continue
+        text = f"weights with a zero point: {_sums(call, program.graph):,} additions more, of the "
+        text += "data of each window"
+        name = call.node.core.inputs[5]
+        consts = {**program.graph.consts, name: np.zeros_like(zero)}
+        best = offers(View(program.graph.replace(consts=consts), call.node), program.target)[0]
+        if best.name != call.kernel.name:
+            text += f"; an estimated {call.kernel.cost:,.0f} instructions by {call.kernel.name}, "
+            text += f"without it {best.cost:,.0f} by {best.name}"
+        help = f"quantise them symmetrically: {_STATIC.format(_SYMMETRIC)}"
+        yield "MLF0313", node.label, text, help
+
+
+_SYMMETRIC = "extra_options={'WeightSymmetric': True}"
+
+
+def _sums(call: Call, graph: Graph) -> int:
+    """How many data the windows of a layer have, of which all channels of a group share one."""
+    core = call.node.core
+    shape, c = graph.types[core.result].shape, contracts(core)
+    conv = c is not None and c.layout is Layout.CONVOLUTION
+    channels = graph.types[core.inputs[c.weights]].shape[0] if c and conv else shape[-1]
+    return call.kernel.macs * int(core.attrs.get("group", 1)) // max(1, channels)
+
+
+def _dynamic(graph: Graph) -> Iterator[Warning_]:
+    """Data that are quantised by a range that each inference looks for."""
+    for node in graph.nodes:
+        if is_a(node, Trait.DYNAMIC):
+            count = graph.types[node.inputs[0]].elements
+            text = f"quantised at run time: each inference looks at {count:,} floats for their "
+            text += f"range, rounds them, and keeps {4 * count:,} bytes of them"
+            help = "calibrate with samples: quantize_static, or `mlftool quantize` of the float "
+            help += "model; layers then pass bytes on"
+            yield "MLF0317", node.label, text, help
 
 
 def _coarsest(weights: Array, zero: Array | None) -> str:

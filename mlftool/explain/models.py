@@ -107,15 +107,16 @@ EXPLANATIONS: Mapping[str, Explanation] = {
     "MLF0312": Explanation(
         "The scale must cover the channel with the largest weights, so the weights of other "
         "channels lose bits.",
-        "quantize_static(..., per_channel=True). It costs four bytes for each channel.",
+        "quantize_static(..., per_channel=True). It costs at most four bytes for each channel.",
         message="kws.onnx: warning[MLF0312]: node 'conv_3' (Conv): one scale for all 24 channels "
         "of the weights: the smallest channel is rounded to 9 steps, the largest to 127",
     ),
     "MLF0313": Explanation(
-        "If weights have a zero point, the kernel must also add up every window of the data.",
+        "If weights have a zero point, the kernel must also add up every window of the data, and "
+        "kernels that use the processor's own multiplications do not support such weights.",
         "quantize_static(..., extra_options={'WeightSymmetric': True}).",
-        message="kws.onnx: warning[MLF0313]: node 'conv_3' (Conv): weights with a zero point: the "
-        "sum of each window has to be computed too",
+        message="kws.onnx: warning[MLF0313]: node 'conv_3' (Conv): weights with a zero point: "
+        "4,608 additions more, of the data of each window",
     ),
     "MLF0314": Explanation(
         "A batch normalisation after a convolution should be folded into its weights before the "
@@ -131,6 +132,15 @@ EXPLANATIONS: Mapping[str, Explanation] = {
         "Export the model with the right shape, or use the computed one.",
         message="kws.onnx: warning[MLF0315]: output 'y': is declared as float32[?x6], but the "
         "model computes float32[1x1]",
+    ),
+    "MLF0317": Explanation(
+        "quantize_dynamic stores weights in bytes and leaves the data floats: each inference finds "
+        "their range, rounds them, and scales every sum back. Memory holds floats, and each layer "
+        "takes several steps.",
+        "Calibrate with samples: quantize_static, or `mlftool quantize` of the float model.",
+        message="kws.onnx: warning[MLF0317]: node 'x_QuantizeLinear' (DynamicQuantizeLinear): "
+        "quantised at run time: each inference looks at 640 floats for their range, rounds them, "
+        "and keeps 2,560 bytes of them",
     ),
     "MLF0316": Explanation(
         "The model returns an input as an output. Test vectors and generated code need a name for "

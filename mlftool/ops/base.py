@@ -34,6 +34,7 @@ class Trait(Enum):
     KEPT = auto()  # constants of it, too: the standard's reference is wrong somewhere
     QUANTISER = auto()  # floats to what is stored, by a scale and a zero point: inputs 1 and 2
     DEQUANTISER = auto()  # the way back
+    DYNAMIC = auto()  # floats to bytes, by the range that they have at run time
     RESCALER = auto()  # integers by a number in fixed point: attributes are a Rescaling's
     IDENTITY = auto()  # its output is its input where both have one type
     TRANSPOSITION = auto()  # its input with axes in the order of `perm`

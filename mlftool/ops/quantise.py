@@ -249,7 +249,7 @@ elementwise(
 )
 
 
-@op("DynamicQuantizeLinear", Trait.KEPT, extents=ZEROS)
+@op("DynamicQuantizeLinear", Trait.KEPT, Trait.DYNAMIC, extents=ZEROS)
 def dynamic_quantize(v: View) -> Kernel:
     """uint8 between the least and the largest element, zero included; scale and zero point too."""
     elements = v.x(0).elements

@@ -65,7 +65,7 @@ ALLOWED = {
         *("errors", "ir", "ops", "plan", "codegen", "mlf", "runtime", "targets"),
         *("module", "describe", "compile", "progress"),
     },
-    "advice": {"errors", "ir", "ops", "module"},
+    "advice": {"errors", "ir", "ops", "module", "plan"},
     "backend": {"errors", "files", "ir", "mlf", "runtime", "targets", "module", "compile"},
     # Where a test can run decides which targets a model gets.
     "manifest": {"errors", "files", "keywords", "options", "runtime", "targets", "sizes"},

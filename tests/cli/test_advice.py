@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +11,13 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from onnxruntime.quantization import CalibrationDataReader, QuantFormat, quantize_static
+from onnxruntime.quantization import (
+    CalibrationDataReader,
+    QuantFormat,
+    QuantType,
+    quantize_dynamic,
+    quantize_static,
+)
 from onnxruntime.quantization.shape_inference import quant_pre_process
 from shared import REPO
 
@@ -100,6 +107,63 @@ def test_advice(
     text = "version: 1\nmodels: {m: {model: int8.onnx, targets: [cortex-m4, host]}}\n"
     manifest.write_text(text)
     assert warnings(manifest, capsys, "-j1") == expected
+
+
+ASYMMETRIC: dict[str, object] = {"extra_options": {"WeightSymmetric": False}}
+
+
+@pytest.mark.parametrize(("target", "has_kernel"), [("cortex-m4", True), ("host", False)])
+def test_a_zero_point_says_what_it_costs(
+    target: str, has_kernel: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Counted for the model, and estimated where the target's own kernel takes no zero point."""
+    source, file = tmp_path / "float.onnx", tmp_path / "int8.onnx"
+    onnx.save(float_model(), source)
+    quant_pre_process(str(source), str(source), skip_symbolic_shape=True)
+    quantize_static(str(source), str(file), Random(), quant_format=QuantFormat.QDQ, **ASYMMETRIC)
+    assert main(["check", str(file), "--json", "--target", target]) == 0
+    found = json.loads(capsys.readouterr().out)["warnings"]
+    first = next(w for w in found if w["code"] == "MLF0313")
+    # A window of 3x3 in 3 channels at each of 6x6 places; the padding is in the image.
+    assert f"zero point: {6 * 6 * 27} additions more" in first["message"]
+    estimated = re.search(r"estimated ([\d,]+) .*without it ([\d,]+) by dsp\.", first["message"])
+    assert (estimated is not None) == has_kernel, first["message"]
+    if estimated:
+        with_it, without = (int(n.replace(",", "")) for n in estimated.groups())
+        assert without < with_it
+
+
+def test_bytes_around_128_have_no_zero_point_as_they_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What the remedy makes of uint8 weights is not warned of again."""
+    source, file = tmp_path / "float.onnx", tmp_path / "int8.onnx"
+    onnx.save(float_model(), source)
+    quant_pre_process(str(source), str(source), skip_symbolic_shape=True)
+    bytes_ = {
+        "activation_type": QuantType.QUInt8,
+        "weight_type": QuantType.QUInt8,
+        "extra_options": {"WeightSymmetric": True},
+    }
+    quantize_static(
+        str(source), str(file), Random(), quant_format=QuantFormat.QDQ, per_channel=True, **bytes_
+    )
+    assert warnings(file, capsys) == []
+
+
+def test_ranges_that_each_inference_looks_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, file = tmp_path / "float.onnx", tmp_path / "int8.onnx"
+    onnx.save(float_model(), source)
+    quant_pre_process(str(source), str(source), skip_symbolic_shape=True)
+    quantize_dynamic(str(source), str(file))
+    found = warnings(file, capsys)
+    assert [code for code, _ in found] == ["MLF0317", "MLF0317"]
+    assert main(["check", str(file)]) == 0
+    said = capsys.readouterr().err
+    assert "looks at 192 floats for their range, rounds them, and keeps 768 bytes" in said
+    assert "quantize_static" in said
 
 
 def test_a_layer_that_stays_float(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
