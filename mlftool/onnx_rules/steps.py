@@ -140,13 +140,14 @@ class Steps:
             text = f"{kind} '{self.x(i)}' has {found.elements} elements; expected 1"
             raise Refuse("MLF0303", text)
 
-    def q(self, value: str, scale: int, **attrs: Any) -> str:
-        """The node's result: `value` by the scale and zero point from input `scale` on."""
+    def q(self, value: str, scale: int, by: str = "", **attrs: Any) -> str:
+        """The node's result: `value` by the scale and zero point from input `scale` on, or by
+        another scale and this zero point."""
         zero = self.x(scale + 1)
         self.one(scale)
         if not zero:
             zero = self.const(0, self.type(0).dtype.numpy)
-        return self("QuantizeLinear", value, self.x(scale), zero, out=0, **attrs)
+        return self("QuantizeLinear", value, by or self.x(scale), zero, out=0, **attrs)
 
 
 def standing_for(

@@ -20,7 +20,8 @@ def _quantised_unary(s: Steps) -> None:
 
 @microsoft(QLinearSoftmax="xx?xx axis opset")
 def _quantised_softmax(s: Steps) -> None:
-    """Before opset 13 all axes from `axis` on are one."""
+    """Before opset 13 all axes from `axis` on are one. onnxruntime multiplies by the whole part of
+    the scale's reciprocal."""
     if s.type(0).dtype.name == "int8" and np.isinf(s.consts.get(s.x(1), 1)).any():
         raise UnsupportedError(
             "its scale is infinite, for which onnxruntime's table has no meaning"
@@ -29,9 +30,16 @@ def _quantised_softmax(s: Steps) -> None:
     value = s.dq(0)
     if s.attrs.get("opset", 13) < 13 and axis % len(shape) != len(shape) - 1:
         value = s("Softmax", s("Flatten", value, axis=axis), axis=-1)
-        s.q(s("Reshape", value, s.const(shape, np.int64)), 3)
+        value = s("Reshape", value, s.const(shape, np.int64))
     else:
-        s.q(s("Softmax", value, axis=axis), 3)
+        value = s("Softmax", value, axis=axis)
+    known = s.consts.get(s.x(3))
+    steps = None if known is None else np.floor(np.float32(1) / known)
+    if steps is None:
+        scale = s("Reciprocal", s("Floor", s("Reciprocal", s.x(3))))
+    else:  # of no steps no result is above the zero point, as with any scale above 2
+        scale = s.const(np.where(steps, 1 / np.maximum(steps, 1), 4), np.float32)
+    s.q(value, 3, scale)
 
 
 @microsoft(QLinearConcat="xx* axis", boxes=True)

@@ -17,7 +17,7 @@ import numpy as np
 
 from mlftool.ir.dtype import DType, float32, int32
 from mlftool.ir.graph import Array, Graph, Node, TensorType, View
-from mlftool.ir.holes import operand, real, whole, with_operands
+from mlftool.ir.holes import filled, operand, real, whole, with_operands
 from mlftool.ops.base import OPS, Operand, Trait, has
 from mlftool.ops.pairs import Pair, in_integers
 
@@ -181,6 +181,21 @@ def _spelled(
     return with_operands(text, names)
 
 
+def _kept(
+    node: Node, dtype: DType, args: Sequence[Scalar | None], counts: Sequence[int]
+) -> tuple[bool, ...]:
+    """Whether C has each operand when numbers are in the node's text, which counts them so often:
+    a remainder by 1, for one, has none."""
+    types = {f"x{k}": a.dtype.value_c for k, a in enumerate(args) if a and a.value is None}
+    shown = [
+        replace(a, c=f"x{k}[0]") if a and f"x{k}" in types else a for k, a in enumerate(args)
+    ]
+    text = filled(settle(dtype, expressed(node, dtype, shown)), types=types)
+    return tuple(
+        bool(n) and (f"x{k}" not in types or f"x{k}[0]" in text) for k, n in enumerate(counts)
+    )
+
+
 # What parameters of fused tensors and results of fused nodes are called, with a number: no template
 # that holds fused statements may declare such a name.
 FUSED, RESULT = "fused", "t"
@@ -232,7 +247,8 @@ class Body:
         other expressions: so text grows with the number of nodes only."""
         name = f"{prefix}{len(self.statements)}"
         text, counts = _spelled(node, dtype, args)
-        self._read |= {a.c for a, count in zip(args, counts, strict=True) if a and count}
+        kept = _kept(node, dtype, args, counts)
+        self._read |= {a.c for a, is_kept in zip(args, kept, strict=True) if a and is_kept}
         self.statements.append(f"const {dtype.value_c} {name} = {text};")
         self._made.append(Scalar(name, dtype))
         return self._made[-1]
@@ -401,7 +417,8 @@ class Load:
             args = [env[i] if i in env else self._const(i) if i else None for i in node.inputs]
             dtype = self._graph.types[node.outputs[0]].dtype
             text, counts = _spelled(node, dtype, args)
-            unread = [a for a, n in zip(args, counts, strict=True) if a in env.values() and not n]
+            kept = _kept(node, dtype, args, counts)
+            unread = [a for a, n in zip(args, kept, strict=True) if a in env.values() and not n]
             text = "".join(f"(void)({a}), " for a in unread) + text
             env[node.outputs[0]] = Scalar(f"({text})", dtype)
         return env[self._result].c

@@ -21,6 +21,7 @@ from mlftool.ir.rounding import multiply_add
 
 NEAT = (0.5, 1.0, 0.25)  # quotients are exact, and many results are ties
 DECIMAL = (0.05, 0.1, 0.2)  # they are ties where scales are divided first
+UNEVEN = (0.0423, 0.0591, 1.7)  # one is no whole number of them
 # Around onnxruntime's vectors of 32, and each way in which one tensor is repeated.
 SHAPES: Sequence[tuple[tuple[int, ...], tuple[int, ...]]] = (
     *(((n,), (n,)) for n in (1, 31, 32, 67)),
@@ -69,7 +70,7 @@ def pairs(
 
 def others(dtype: Any, before: int, after: int) -> Iterator[onnx.ModelProto]:
     for op, attrs in SINGLES:
-        for scale in (NEAT[0], DECIMAL[0]):
+        for scale in (NEAT[0], DECIMAL[0], *UNEVEN):
             net = Bench()
             x = net.input("a", dtype, (2, 6, 8, 4)), *net.by(scale, before, dtype)
             yield net.model(net.ms(op, *x, *net.by(scale, after, dtype), **attrs))
