@@ -27,9 +27,13 @@ def facts(scope: Scope, node: NodeProto) -> Facts:
 
 
 def worded(scope: Scope, node: NodeProto) -> Outcome:
-    """Refuse a word that an attribute cannot be: what it should mean is nobody's guess."""
-    record = known(op_name(node))
+    """Refuse a word that an attribute cannot be: what it should mean is nobody's guess. And an axis
+    that the first input has not, before rules count from the last one."""
+    record, x = known(op_name(node)), scope.types.get(next(iter(node.input), ""))
+    rank = len(x.shape) if x and record and Trait.AXIS in record.traits else None
     for a in node.attribute:
+        if a.name == "axis" and rank is not None and not -rank <= a.i < rank:
+            return Refuse("MLF0303", f"axis {a.i}; expected one of the {rank} axes of {x}")
         word = a.s.decode("utf-8", "replace") if a.type == AttributeProto.STRING else ""
         if record and a.name in record.words and word not in record.words[a.name]:
             near = nearest(word, record.words[a.name])
@@ -57,11 +61,8 @@ def _unfit(f: Facts, record: Op) -> str:
     """What is wrong with the axes of a node's inputs, or ""."""
     if not f.inputs or f.inputs[0] is None:
         return ""
-    rank, axis = len(f.x), f.attrs.get("axis", 0)
-    if Trait.SAME_RANK in record.traits and len(f.output.shape) != rank:
+    if Trait.SAME_RANK in record.traits and len(f.output.shape) != len(f.x):
         return f"input {shown(f.x)} does not fit output {shown(f.output.shape)}"
-    if Trait.AXIS in record.traits and rank and not -rank <= axis < rank:
-        return f"axis {axis}; expected {-rank} to {rank - 1}"
     return _first_unfit(*record.forms(f.attrs), f.inputs) if record.forms else ""
 
 

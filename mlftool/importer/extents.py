@@ -17,7 +17,7 @@ from mlftool.ir import dtype
 from mlftool.ir.graph import Node, TensorType
 from mlftool.onnx_rules.boxes import stretched
 from mlftool.onnx_rules.protos import op_name, plain_attributes
-from mlftool.onnx_rules.scope import EXTENTS, KEEP, Next, Outcome, Refuse, Scope
+from mlftool.onnx_rules.scope import EXTENTS, KEEP, Next, Outcome, Refuse, Replace, Scope
 from mlftool.ops import Trait
 from mlftool.ops.base import known
 
@@ -44,8 +44,8 @@ def produced(scope: Scope, node: NodeProto) -> Outcome:
     record = known(op_name(node))
     attrs = plain_attributes(node)
     made = record.makes(scope, node, attrs) if record and record.makes else None
-    if made is None:
-        return Next(node)
+    if made is None or isinstance(made, Replace):
+        return made or Next(node)
     symbol = scope.fresh(f"{node.output[0]}.extent")
     scope.types[symbol] = TensorType(dtype.int32, ())
     outputs = [""] * (len(made.outputs) if made.extent is None else made.extent)

@@ -34,7 +34,7 @@ def inferred(scope: Scope, node: NodeProto) -> Outcome:
     if is_own(node):
         found: Mapping[str, TypeProto | None]
         try:
-            found = result_types(node, scope.types)
+            found = result_types(node, scope)
         except UnsupportedError as error:
             return Refuse("MLF0303", f"is not valid: {error}")
     else:

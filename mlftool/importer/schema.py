@@ -18,6 +18,7 @@ from onnx.defs import OpSchema
 from mlftool.importer.protos import type_proto
 from mlftool.ir.graph import TensorType
 from mlftool.onnx_rules.protos import domain_of, op_name, plain_attributes
+from mlftool.onnx_rules.scope import Scope
 from mlftool.ops import OPS, Trait, has
 from mlftool.ops.base import Signature, known
 
@@ -207,10 +208,14 @@ def is_own(node: NodeProto) -> bool:
     return known is not None and known.result is not None and domain_of(node) not in _domains()
 
 
-def result_types(node: NodeProto, types: Mapping[str, TensorType]) -> dict[str, TypeProto]:
-    """The first output's type. Raises UnsupportedError if the operator refuses these inputs."""
+def result_types(node: NodeProto, scope: Scope) -> dict[str, TypeProto]:
+    """The first output's type, with its inputs' extents that are known only at run time. Raises
+    UnsupportedError if the operator refuses these inputs."""
     result = OPS[op_name(node)].result
     assert result is not None
-    attrs = plain_attributes(node)
-    given = [types.get(name) for name in node.input]
-    return {node.output[0]: type_proto(result(given, attrs))}
+    made = result([scope.types.get(name) for name in node.input], plain_attributes(node))
+    by_axis: dict[int, str] = {}  # from the end
+    for name in filter(None, node.input):
+        by_axis |= {k: e for k, e in enumerate(scope.extents_of(name)[::-1]) if e}
+    symbols = [by_axis.get(k, "") for k in reversed(range(len(made.shape)))]
+    return {node.output[0]: type_proto(made, symbols)}

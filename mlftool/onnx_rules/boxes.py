@@ -18,7 +18,7 @@ from mlftool.ir import dtype
 from mlftool.ir.dtype import DType
 from mlftool.ir.graph import Node, TensorType
 from mlftool.onnx_rules.protos import attributes
-from mlftool.onnx_rules.scope import EXTENTS, Next, Outcome, Refuse, Rule, Scope, Symbols
+from mlftool.onnx_rules.scope import EXTENTS, Next, Outcome, Refuse, Replace, Rule, Scope, Symbols
 
 
 def as_it_is(scope: Scope, node: NodeProto) -> Outcome:
@@ -204,7 +204,7 @@ class Made:
     extent: int | None = None
 
 
-Maker = Callable[[Scope, NodeProto, Mapping[str, Any]], Made | None]
+Maker = Callable[[Scope, NodeProto, Mapping[str, Any]], Made | Replace | None]
 
 
 def static_input(scope: Scope, node: NodeProto) -> TensorType:

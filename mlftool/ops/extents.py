@@ -19,8 +19,9 @@ from mlftool.ir import dtype
 from mlftool.ir.graph import Node, View
 from mlftool.onnx_rules.boxes import Made, counted, filled, keep_shape, static_input
 from mlftool.onnx_rules.protos import attributes
-from mlftool.onnx_rules.scope import EXTENTS, KEEP, Outcome, Refuse, Scope
+from mlftool.onnx_rules.scope import EXTENTS, KEEP, Outcome, Refuse, Replace, Scope
 from mlftool.onnx_rules.shaping import Element, exactly
+from mlftool.onnx_rules.steps import Steps, standing_for
 from mlftool.ops import folded
 from mlftool.ops.base import Kernel, Operand, Trait, UnsupportedError, old, op
 from mlftool.ops.movement import strides_of
@@ -63,8 +64,15 @@ def nonzero(v: View) -> Kernel:
     )
 
 
-def _compressed(scope: Scope, node: NodeProto, attrs: Mapping[str, Any]) -> Made:
-    x, condition = scope.types[node.input[0]], filled(scope, node, 1, False)
+def _compressed(scope: Scope, node: NodeProto, attrs: Mapping[str, Any]) -> Made | Replace:
+    x, known = scope.types[node.input[0]], scope.consts.get(node.input[1])
+    if known is not None and not any(map(scope.symbols_of, node.input)):  # what a Gather does
+        steps, data, axis = Steps(node, [], scope.consts), node.input[0], attrs.get("axis", 0)
+        flat = "" if "axis" in attrs else steps("Reshape", data, steps.const([-1], np.int64))
+        places = np.flatnonzero(known[: x.elements if flat else x.shape[axis]])
+        steps("Gather", flat or data, steps.const(places, np.int64), out=0, axis=axis)
+        return standing_for(scope, steps.made)
+    condition = filled(scope, node, 1, False)
     if "axis" not in attrs:
         if scope.symbols_of(node.input[0]):
             raise Refuse("MLF0302", "of a flat tensor of extents known only at run time", EXTENTS)
@@ -154,7 +162,7 @@ def _boxes_left(scope: Scope, node: NodeProto, attrs: Mapping[str, Any]) -> Made
     return Made({0: (dtype.int64, (scores.shape[0] * scores.shape[1] * each, 3), 0)})
 
 
-@op("NonMaxSuppression", makes=_boxes_left)
+@op("NonMaxSuppression", Trait.KEPT, makes=_boxes_left)
 def non_max_suppression(v: View) -> Kernel:
     """[bound, 3] of (batch, class, box), best scores first, and how many there are.
 

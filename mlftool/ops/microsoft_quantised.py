@@ -33,13 +33,7 @@ def _quantised_softmax(s: Steps) -> None:
         value = s("Reshape", value, s.const(shape, np.int64))
     else:
         value = s("Softmax", value, axis=axis)
-    known = s.consts.get(s.x(3))
-    steps = None if known is None else np.floor(np.float32(1) / known)
-    if steps is None:
-        scale = s("Reciprocal", s("Floor", s("Reciprocal", s.x(3))))
-    else:  # of no steps no result is above the zero point, as with any scale above 2
-        scale = s.const(np.where(steps, 1 / np.maximum(steps, 1), 4), np.float32)
-    s.q(value, 3, scale)
+    s.q(value, 3, s("Reciprocal", s("Floor", s("Reciprocal", s.x(3)))))
 
 
 @microsoft(QLinearConcat="xx* axis", boxes=True)

@@ -181,19 +181,12 @@ def _spelled(
     return with_operands(text, names)
 
 
-def _kept(
-    node: Node, dtype: DType, args: Sequence[Scalar | None], counts: Sequence[int]
-) -> tuple[bool, ...]:
-    """Whether C has each operand when numbers are in the node's text, which counts them so often:
-    a remainder by 1, for one, has none."""
-    types = {f"x{k}": a.dtype.value_c for k, a in enumerate(args) if a and a.value is None}
-    shown = [
-        replace(a, c=f"x{k}[0]") if a and f"x{k}" in types else a for k, a in enumerate(args)
-    ]
+def _kept(node: Node, dtype: DType, args: Sequence[Scalar | None]) -> list[bool]:
+    """Whether C has each operand that is no constant: a remainder by 1, for one, has none."""
+    shown = [a and replace(a, c=f"x{k}[0]" if a.value is None else a.c) for k, a in enumerate(args)]
+    types = {f"x{k}": a.dtype.value_c for k, a in enumerate(args) if a}
     text = filled(settle(dtype, expressed(node, dtype, shown)), types=types)
-    return tuple(
-        bool(n) and (f"x{k}" not in types or f"x{k}[0]" in text) for k, n in enumerate(counts)
-    )
+    return [a is not None and a.c in text for a in shown]
 
 
 # What parameters of fused tensors and results of fused nodes are called, with a number: no template
@@ -246,9 +239,9 @@ class Body:
         """A statement for one expression. Its operands are names, elements or constants, never
         other expressions: so text grows with the number of nodes only."""
         name = f"{prefix}{len(self.statements)}"
-        text, counts = _spelled(node, dtype, args)
-        kept = _kept(node, dtype, args, counts)
-        self._read |= {a.c for a, is_kept in zip(args, kept, strict=True) if a and is_kept}
+        text, _ = _spelled(node, dtype, args)
+        kept = zip(args, _kept(node, dtype, args), strict=True)
+        self._read |= {a.c for a, is_kept in kept if a and is_kept}
         self.statements.append(f"const {dtype.value_c} {name} = {text};")
         self._made.append(Scalar(name, dtype))
         return self._made[-1]
@@ -416,9 +409,9 @@ class Load:
         for node in self._nodes:
             args = [env[i] if i in env else self._const(i) if i else None for i in node.inputs]
             dtype = self._graph.types[node.outputs[0]].dtype
-            text, counts = _spelled(node, dtype, args)
-            kept = _kept(node, dtype, args, counts)
-            unread = [a for a, n in zip(args, kept, strict=True) if a in env.values() and not n]
+            text, _ = _spelled(node, dtype, args)
+            kept = zip(args, _kept(node, dtype, args), strict=True)
+            unread = [a for a, is_kept in kept if a in env.values() and not is_kept]
             text = "".join(f"(void)({a}), " for a in unread) + text
             env[node.outputs[0]] = Scalar(f"({text})", dtype)
         return env[self._result].c

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 from bad_corpus import case, model, node, tensor, value
-from onnx import ModelProto, NodeProto, TensorProto, helper
+from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 
 def _transpose(**attrs: object) -> ModelProto:
@@ -162,6 +162,28 @@ def axis_out_of_range(_: Path) -> ModelProto:
 @case
 def axis_out_of_range_before_13(_: Path) -> ModelProto:
     return model([node("Softmax", "x", axis=-9)], opsets=[("", 11)])
+
+
+def _condition() -> TensorProto:
+    return numpy_helper.from_array(np.array([True]), "c")
+
+
+@case
+def axis_before_a_condition(_: Path) -> ModelProto:
+    return model([node("Compress", "x c", axis=4)], weights=[_condition()], opsets=[("", 9)])
+
+
+@case
+def axis_of_a_scalar(_: Path) -> ModelProto:
+    layer = node("Compress", "x c", axis=0)
+    return model([layer], [value("x", ())], weights=[_condition()], opsets=[("", 9)])
+
+
+@case
+def axis_of_run_time_extents(_: Path) -> ModelProto:
+    condition = helper.make_tensor_value_info("c", TensorProto.BOOL, [1])
+    few = node("Compress", "x c", "f", "f", axis=0)
+    return model([few, node("Concat", "f f", axis=2)], [value("x", (1, 4)), condition])
 
 
 def _branch() -> object:

@@ -115,9 +115,8 @@ def test_equal(name: str, jobs: dict[str, Job]) -> None:
     for got, want in zip(
         job.results, onnxruntime_float(model_of(LAYERS[name]), job.feeds), strict=True
     ):
-        assert tuple(got.get("y.shape", want["y"].shape)) == want["y"].shape
-        found = got["y"][tuple(map(slice, want["y"].shape))]
-        np.testing.assert_allclose(found, want["y"], rtol=1e-5, atol=1e-5)
+        assert got["y"].shape == want["y"].shape
+        np.testing.assert_allclose(got["y"], want["y"], rtol=1e-5, atol=1e-5)
 
 
 ALONG = {

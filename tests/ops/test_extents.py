@@ -43,6 +43,24 @@ MODELS = {
         a = Compress <axis = 0> (x, c)
         y = Compress <axis = 0> (a, d)
     }""",
+    "known_conditions_leave_static_extents": """g (float[3,4] x) => (float[2,2] y, float[7] z) {
+        few = Constant <value = bool[3] {1, 0, 1}> ()
+        many = Constant <value = bool[9] {1, 1, 1, 0, 1, 1, 1, 0, 1}> ()
+        a = Compress <axis = -2> (x, few)
+        b = Flatten <axis = 1> (a)
+        half = Constant <value = bool[4] {0, 1, 0, 1}> ()
+        c = Compress <axis = 1> (b, half)
+        y = Softmax <axis = 1> (c)
+        z = Compress(x, many)
+    }""",
+    "boxes_that_are_known": """g (float[2] x) => (float[2] y, int64[k,3] s) {
+        b = Constant <value = float[1,2,4] {0, 0, 1, 1, 2, 2, 3, 3}> ()
+        w = Constant <value = float[1,1,2] {0.5, 0.75}> ()
+        n = Constant <value = int64 {2}> ()
+        t = Constant <value = float {0.5}> ()
+        s = NonMaxSuppression(b, w, n, t, t)
+        y = Neg(x)
+    }""",
     "a_loop_that_stops_early": """g (float[2] x, float limit) => (float[2] y, float[k,2] all) {
         ten = Constant <value = int64 {10}> ()
         t = Constant <value = bool {1}> ()
