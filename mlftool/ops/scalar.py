@@ -181,12 +181,13 @@ def _spelled(
     return with_operands(text, names)
 
 
-def _kept(node: Node, dtype: DType, args: Sequence[Scalar | None]) -> list[bool]:
-    """Whether C has each operand that is no constant: a remainder by 1, for one, has none."""
-    shown = [a and replace(a, c=f"x{k}[0]" if a.value is None else a.c) for k, a in enumerate(args)]
-    types = {f"x{k}": a.dtype.value_c for k, a in enumerate(args) if a}
+def _kept(node: Node, dtype: DType, args: Sequence[Scalar | None]) -> set[str]:
+    """The operands that C has and that are no constants: a remainder by 1, for one, has none."""
+    names = [a.c for a in args if a and a.value is None]
+    shown = [a and (replace(a, c=f"x{names.index(a.c)}[0]") if a.c in names else a) for a in args]
+    types = {f"x{names.index(a.c)}": a.dtype.value_c for a in args if a and a.c in names}
     text = filled(settle(dtype, expressed(node, dtype, shown)), types=types)
-    return [a is not None and a.c in text for a in shown]
+    return {name for k, name in enumerate(names) if f"x{k}[0]" in text}
 
 
 # What parameters of fused tensors and results of fused nodes are called, with a number: no template
@@ -240,8 +241,7 @@ class Body:
         other expressions: so text grows with the number of nodes only."""
         name = f"{prefix}{len(self.statements)}"
         text, _ = _spelled(node, dtype, args)
-        kept = zip(args, _kept(node, dtype, args), strict=True)
-        self._read |= {a.c for a, is_kept in kept if a and is_kept}
+        self._read |= _kept(node, dtype, args)
         self.statements.append(f"const {dtype.value_c} {name} = {text};")
         self._made.append(Scalar(name, dtype))
         return self._made[-1]
@@ -410,8 +410,8 @@ class Load:
             args = [env[i] if i in env else self._const(i) if i else None for i in node.inputs]
             dtype = self._graph.types[node.outputs[0]].dtype
             text, _ = _spelled(node, dtype, args)
-            kept = zip(args, _kept(node, dtype, args), strict=True)
-            unread = [a for a, is_kept in kept if a in env.values() and not is_kept]
+            kept = _kept(node, dtype, args)
+            unread = [a for a in args if a in env.values() and a and a.c not in kept]
             text = "".join(f"(void)({a}), " for a in unread) + text
             env[node.outputs[0]] = Scalar(f"({text})", dtype)
         return env[self._result].c

@@ -236,7 +236,8 @@ def neutral() -> onnx.ModelProto:
     for kind in (np.uint8, np.int8, np.uint16, np.int16, np.uint32, np.int32, np.uint64, np.int64):
         x, z = (net.input(f"{n}_{kind.__name__}", kind, (3, 5)) for n in "xz")
         one, zero = net.const(1, kind), net.const(0, kind)
-        ends += [net.node("Mod", x, one), net.node("Mod", net.node("Add", x, z), one, fmod=1)]
+        ends += [net.node("Not", net.node("Less", z, z)), net.node("Mod", x, one)]
+        ends += [net.node("Mod", net.node("Add", x, z), one, fmod=1)]
         if np.dtype(kind).itemsize > 2:  # which onnxruntime has
             ends += [net.node("Max", net.node("Mod", net.node("Mul", z, z), one), z)]
             ends += [net.node("Mul", x, zero), net.node("Add", net.node("Mul", zero, x), z)]
