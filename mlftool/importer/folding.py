@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from onnx import NodeProto, numpy_helper
 
+from mlftool.importer.inference import stated
 from mlftool.importer.protos import first_line, place
 from mlftool.importer.schema import is_own
 from mlftool.ir import dtype
@@ -31,11 +32,8 @@ def empty(scope: Scope, node: NodeProto) -> Outcome:
     if _is_known(scope, node) or not all(_is_empty(scope.inferred.get(n)) for n in names):
         return Next(node)
     for name in names:
-        proto = scope.inferred[name]
-        assert proto is not None
-        tensor = proto.tensor_type
-        shape = [d.dim_value for d in tensor.shape.dim]
-        scope.add_const(name, np.zeros(shape, dtype.BY_ONNX[tensor.elem_type].numpy))
+        stated(scope, name)
+        scope.add_const(name, np.zeros(scope.types[name].shape, scope.types[name].dtype.numpy))
     return KEEP
 
 

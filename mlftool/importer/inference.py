@@ -143,11 +143,13 @@ def _standard_form(node: NodeProto, schema: OpSchema) -> NodeProto:
 def typed(scope: Scope, node: NodeProto) -> Outcome:
     """Every output has the type that was inferred."""
     for name in filter(None, node.output):
-        _type(scope, name, scope.inferred[name])
+        stated(scope, name)
     return Next(node)
 
 
-def _type(scope: Scope, name: str, proto: Any) -> None:
+def stated(scope: Scope, name: str) -> None:
+    """Gives a value the type that was inferred for it."""
+    proto: Any = scope.inferred[name]
     if proto is None or not proto.HasField("tensor_type"):
         raise Refuse("MLF0303", f"type of output '{name}' cannot be inferred")
     tensor = proto.tensor_type

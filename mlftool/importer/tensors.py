@@ -56,9 +56,9 @@ def sound(scope: Scope, node: NodeProto) -> Outcome:
 
 def too_large(type_: TensorType) -> str:
     """Why generated C cannot address a tensor, or ""."""
-    if type_.bytes <= MAX_TENSOR_BYTES:
-        return ""
-    return f"{type_} has {type_.bytes} bytes; expected at most {MAX_TENSOR_BYTES}"
+    size = type_.dtype.size(math.prod(n or 1 for n in type_.shape))  # of one without elements, too
+    text = f"{type_} has {size} bytes; expected at most {MAX_TENSOR_BYTES}"
+    return text if size > MAX_TENSOR_BYTES else ""
 
 
 def _value_of(tensor: TensorProto) -> Array:

@@ -82,6 +82,11 @@ def node_reads_itself(_: Path) -> ModelProto:
 
 
 @case
+def no_elements_of_huge_extents(_: Path) -> ModelProto:
+    return model([node("Relu", "x")], [value("x", (1 << 62, 0, 4))], [value("y", (1 << 62, 0, 4))])
+
+
+@case
 def cycle_of_two(_: Path) -> ModelProto:
     return model([node("Add", "x b", "a", "p"), node("Relu", "a", "b", "q"), node("Relu", "b")])
 
