@@ -2,7 +2,8 @@
 
     python benchmarks/bench.py [--only memory,instructions,...] [--models DIR]
                                [--cores cortex-m4,...] [--float-mode fused|fast]
-                               [--optimize size] [--patches auto] [--markdown docs/benchmarks.md]
+                               [--optimize size] [--patches auto] [--weights-budget 64KiB]
+                               [--markdown docs/benchmarks.md]
                                [NAME ...]
 
 The networks are those of --models (default: MLFTOOL_SHARED_MODELS, else ../shared/models), those of
@@ -17,7 +18,7 @@ import argparse
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -54,13 +55,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--float-mode", choices=["exact", "fused", "fast"], default="exact")
     parser.add_argument("--optimize", choices=["speed", "size"], default="speed")
     parser.add_argument("--patches", default="off", metavar="off|auto|N")
+    parser.add_argument("--weights-budget", default="none", metavar="BYTES")
     parser.add_argument("--markdown", type=Path, help="put the tables into their places there")
     parser.add_argument("names", nargs="*", metavar="NAME")
     args = parser.parse_args(argv)
     wanted = args.only.split(",")
     if unknown := set(wanted) - set(TABLES):
         parser.error(f"no table {', '.join(sorted(unknown))}; there are {', '.join(TABLES)}")
-    setting = Setting(args.float_mode, args.optimize, args.patches)
+    setting = Setting(args.float_mode, args.optimize, args.patches, args.weights_budget)
     found = tuple(networks(args.models, args.names))
     asked = Asked(found, args.cores.split(","), setting)
     for name in wanted:
@@ -135,15 +137,13 @@ def fused(asked: Asked) -> str:
     for n in asked.networks:
         if not n.is_int8:
             exact = measure(n, M4, asked.setting)
-            costs = [measure(n, core, Setting(mode, *_rest(asked))) for mode, core in ways]
+            costs = [
+                measure(n, core, replace(asked.setting, float_mode=mode)) for mode, core in ways
+            ]
             rows.append([n.name, millions(exact), *map(millions, costs)])
     return grid(
         ["M instructions", "exact, cortex-m4", *(f"{mode}, {core}" for mode, core in ways)], rows
     )
-
-
-def _rest(asked: Asked) -> tuple[str, str]:
-    return asked.setting.optimize, asked.setting.patches
 
 
 def size(asked: Asked) -> str:

@@ -38,6 +38,7 @@ class Setting:
     float_mode: str = "exact"
     optimize: str = "speed"
     patches: str = "off"
+    weights_budget: str = "none"
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,7 @@ from mlftool.plan.budget import (
     in_budget,
     in_patches,
 )
+from mlftool.plan.flash import in_flash
 from mlftool.plan.lower import lower
 from mlftool.plan.patches import OFF, check_patches
 from mlftool.plan.program import Program
@@ -230,8 +231,18 @@ def _in_memory(found: _Lowered) -> Program:
     return program
 
 
+def _packed(spec: ModuleSpec, found: _Lowered, program: Program) -> Program:
+    """With constants that fit the spec's budget. Raises MlfError if they can't be made to."""
+    most, ram = budget_bytes(spec.weights_budget), budget_bytes(spec.ram_budget)
+    if most is None:
+        return program
+    arena = None if ram is None else ram - ends_bytes(program)
+    return in_flash(program, most, arena, parse_pools(spec.pools), found.file)
+
+
 def _emitted(spec: ModuleSpec, found: _Lowered, program: Program, clock: _Clock) -> Module:
     options, given = found.options, found.imported
+    program = _packed(spec, found, program)
     if spec.optimize == "size":
         program = share(program)
     name = program.target.name

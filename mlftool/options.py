@@ -275,6 +275,15 @@ class CompilerOptions:
         default="none",
         example="24KiB",
     )
+    weights_budget: str = option(
+        Word("none, or bytes such as '65536' or 64KiB", f"none|{SIZE}", "BYTES"),
+        "The limit for the module's constants in flash. If they take more, the compiler stores "
+        "some of them in a prefix code (Huffman's), those first that cost the fewest "
+        "instructions for each byte saved, and their layers unpack them into working memory "
+        "before they run: more RAM, the same bits.",
+        default="none",
+        example="64KiB",
+    )
     pools: tuple[str, ...] = option(
         Several(Word(EXPECTED, PATTERN, "NAME=BYTES[@SECTION]"), "a list of memory pools"),
         "Memories to use instead of one workspace, fastest first, as `NAME=BYTES` or "

@@ -21,9 +21,9 @@ from mlftool.errors import MlfError, Problem
 from mlftool.ir import dtype
 from mlftool.ir.external import Part
 from mlftool.ir.graph import Array, TensorType
-from mlftool.ir.holes import called, filled
+from mlftool.ir.holes import called, filled, whole
 from mlftool.ir.rounding import Rounding
-from mlftool.ops.base import Operand
+from mlftool.ops.base import Kernel, Operand
 from mlftool.plan.blocks import aligned
 from mlftool.plan.memory import scratch_name
 from mlftool.plan.program import Call, Program
@@ -231,7 +231,7 @@ class Writer:
         passed = [o for o in kernel.operands if not o.local]
         types = {o.name: o.ctype for o in kernel.operands}
         arena = next((o.name for o in passed if o.planned), "0")
-        body = open_text(kernel.template, **kernel.params, types=types, bodies=parts, arena=arena)
+        body = body_of(kernel, parts, arena)
         body = filled(body, lambda hole: str(hole) if hole.kind == "s" else hole.text, types)
         if len(body) > MOST_CODE_BYTES:
             text = f"needs {len(body)} bytes of C; supported: {MOST_CODE_BYTES} for one node"
@@ -300,6 +300,16 @@ class Writer:
             f"{comment(node.name, 40)}: {comment(ops, 90)}, {ins} -> {show(node.result)} "
             f"{out.dtype} ({call.kernel.name})"
         )
+
+
+def body_of(kernel: Kernel, parts: Mapping[str, str], arena: str) -> str:
+    """What its function does, with the holes for numbers left open; `parts` are the symbols of its
+    subgraphs, `arena` the parameter that these work in."""
+    types = {o.name: o.ctype for o in kernel.operands}
+    given = {**kernel.params, "types": types, "bodies": parts, "arena": arena}
+    counts = {name: whole(elements) for name, elements in kernel.packed.items()}
+    unpacked = open_text("unpacked.c.j2", packed=counts, types=types) if counts else ""
+    return unpacked + open_text(kernel.template, **given)
 
 
 def unused(base: str, taken: set[str]) -> str:

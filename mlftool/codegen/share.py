@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from mlftool.codegen.templates import open_text
+from mlftool.codegen.kernels import body_of
 from mlftool.ir.holes import Hole, filled, form, pieces
 from mlftool.ir.loops import MARKS
 from mlftool.ops.base import Kernel, Operand
@@ -49,8 +49,7 @@ def _text(call: Call) -> str | None:
     kernel = call.kernel
     if not kernel.parametric or call.parts:
         return None
-    types = {o.name: o.ctype for o in kernel.operands}
-    return open_text(kernel.template, **kernel.params, types=types, bodies={}, arena="0")
+    return body_of(kernel, {}, "0")
 
 
 def _class(kernel: Kernel, text: str) -> object:
@@ -100,6 +99,7 @@ def _merge(kernels: Sequence[Kernel], texts: Sequence[str]) -> list[Kernel]:
             kernel,
             template="verbatim.c.j2",
             params={"body": body},
+            packed={},
             operands=(
                 *whole.operand(row),
                 *real.operand(row),

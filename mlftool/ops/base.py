@@ -100,6 +100,9 @@ class Kernel:
     turns: Mapping[str, int] = field(default_factory=dict)  # how often each subgraph runs, if known
     parametric: bool = False  # any integer of its text may be an int32_t variable instead
     external: Part | None = None  # whose function computes it instead of the template
+    # Scratch that holds a constant while it runs, and how many values it is unpacked from first:
+    # those in <name>_values, its elements or bytes, that <name>_codes says (plan/flash.py).
+    packed: Mapping[str, int] = field(default_factory=dict)
 
 
 class Layout(Enum):

@@ -51,7 +51,7 @@ def budget_bytes(text: str) -> int | None:
         return None
     if (found := bytes_of(text)) is not None:
         return found
-    raise MlfError(Problem("MLF0400", f"RAM budget '{text}', expected none or bytes such as 24KiB"))
+    raise MlfError(Problem("MLF0400", f"budget '{text}', expected none or bytes such as 24KiB"))
 
 
 def ends_bytes(program: Program) -> int:

@@ -161,6 +161,10 @@ OPTION_ATTRS = {
         ],
         doc = "`text` writes constants as C arrays, `binary` as a file that the assembler reads (gcc and clang only); `auto` uses the file from 512 KiB on.",
     ),
+    "weights_budget": attr.string(
+        default = "none",
+        doc = "The limit for the module's constants in flash. If they take more, the compiler stores some of them in a prefix code (Huffman's), those first that cost the fewest instructions for each byte saved, and their layers unpack them into working memory before they run: more RAM, the same bits.",
+    ),
     "workspace_io": attr.bool(
         doc = "Whether inputs and outputs of an aot module are in the workspace and share its memory.",
     ),
@@ -378,6 +382,15 @@ OPTIONS = {
             "text",
             "binary",
         ],
+    ),
+    "weights_budget": struct(
+        default = "none",
+        executors = [],
+        flag = "--weights-budget",
+        kind = "string",
+        needs = [],
+        stands_for = "none",
+        values = [],
     ),
     "workspace_io": struct(
         default = False,
