@@ -21,9 +21,9 @@ def _page(archive: Archive) -> Iterator[str]:
     yield f"# {names}"
     yield ""
     yield f"An archive in Model Library Format, version {archive.version}. `metadata.json` has the"
-    yield "same facts for programs, `sha256sum -c checksums.sha256` checks the files, and `mlftool"
-    yield "inspect` and `mlftool run` read the packed archive. Run the commands below in the folder"
-    yield "with the unpacked files."
+    yield "same facts for programs, `sha256sum -c checksums.sha256` checks the files, and"
+    yield "`mlftool inspect` and `mlftool run` read the packed archive. Run the commands below in"
+    yield "the folder with the unpacked files."
     for m in archive.modules:
         yield ""
         yield f"## {_code(m.name)}"

@@ -27,7 +27,7 @@ TOUCHES = {
     ("adding_a_target", "A core with another toolchain"): (2, 0),
     ("adding_an_operator", "An elementwise operator"): (1, 0),
     ("adding_an_operator", "A kernel of its own"): (1, 1),
-    ("adding_an_operator", "An operator that is others"): (1, 0),
+    ("adding_an_operator", "An operator that combines others"): (1, 0),
     ("adding_an_option", "Adding a compiler option"): (1, 0),
     ("adding_other_parts", "A command"): (1, 0),
     ("adding_other_parts", "An executor"): (1, 0),
