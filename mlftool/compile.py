@@ -185,7 +185,7 @@ def _lowered(spec: ModuleSpec, choose: Choose | None, clock: _Clock) -> _Lowered
     spec, found = _backends(spec)
     target, pools = _target(spec), parse_pools(spec.pools)
     if found and target.kind != "c":
-        text = f"backends with a target of kind {target.kind}: their code needs headers of others"
+        text = f"backends with a target of kind {target.kind}: their code needs other headers"
         raise MlfError(Problem("MLF0405", text, help="use a target of kind c"))
     options = _options(spec, target)
     options = replace(options, backends=tuple((b.name, b.hooks) for b in found))

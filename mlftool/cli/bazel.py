@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         data = text.encode()
     except UnicodeEncodeError:
-        why = "its path is no UTF-8, which Bazel's labels are"
+        why = "its path is not UTF-8, which Bazel's labels must be"
         raise MlfError(Problem("MLF0400", why, str(args.manifest))) from None
     if args.write:
         write_atomically(out, data)

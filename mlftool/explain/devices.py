@@ -54,7 +54,7 @@ EXPLANATIONS: Mapping[str, Explanation] = {
         "Bazel and the persistent worker exchange protobuf messages or JSON. The worker got "
         "something else.",
         "Build with --strategy=MlfCompile=sandboxed, and report it with Bazel's version.",
-        message="mlftool: error[MLF0407]: the persistent worker got text that is no JSON object "
+        message="mlftool: error[MLF0407]: the persistent worker got text that is not a JSON object "
         "instead of a request",
     ),
     "MLF0408": Explanation(

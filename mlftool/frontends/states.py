@@ -52,7 +52,7 @@ def _fault(graph: Graph, source: str, output: str, kept: Sequence[State]) -> tup
         return f"names no output; expected {source or 'INPUT'}=OUTPUT", ""
     for kind, name, names in (("input", source, graph.inputs), ("output", output, graph.outputs)):
         if name not in names:
-            return f"'{name}' is no {kind} of the model", did_you_mean(name, names)
+            return f"'{name}' is not an {kind} of the model", did_you_mean(name, names)
     if any(source == s.input or output == s.output for s in kept):
         return f"'{source}' or '{output}' is in two states", ""
     before, behind = graph.types[source], graph.types[output]

@@ -63,7 +63,7 @@ def unbounded(
     except ValueError as error:
         return f"function '{error}' calls itself; supported: other functions", ""
     if size and _size(model.graph.node, size) > MOST_NODES:
-        text = f"its functions stand for more than {MOST_NODES} nodes"
+        text = f"its functions expand to more than {MOST_NODES} nodes"
         return text, "export the model with fewer calls of each function"
     return None
 

@@ -146,7 +146,7 @@ def _imported(graph: GraphProto, name: str, scope: Scope, known: int) -> Graph:
             if text := check_output(info, made, stated, scope.problem):
                 remarks.append(_remark(scope, info.name, text))
     for given in sorted(scope.input_shapes.keys() - set(inputs) - scope.limits_used):
-        text = f"shape given for '{given}', which is no input and has a known shape"
+        text = f"shape given for '{given}', which is not an input and has a known shape"
         scope.problem("MLF0208", text, help="leave it out")
     _raise(scope)
     outputs = _with_shapes(scope, outputs)

@@ -19,7 +19,7 @@ def checked_value(name: str, tensor: TensorProto, report: Report) -> Array | Non
     """The tensor's value, or None after a report."""
     where = f"tensor '{name}'"
     if stored_fields(tensor) > 1:
-        report("MLF0206", "its data stand in several fields; expected one", where)
+        report("MLF0206", "its data are in several fields; expected one", where)
         return None
     if tensor.data_type not in dtype.BY_ONNX:
         text = f"element type {type_name(tensor.data_type)}; supported: {dtype.SUPPORTED}"

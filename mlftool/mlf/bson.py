@@ -58,5 +58,5 @@ def decode_bson(data: bytes, file: str = "", member: str = "") -> dict[str, Arra
 
 def _of_bytes(data: Any) -> bytes:
     if not isinstance(data, bytes):
-        raise ValueError("data that are no bytes")
+        raise ValueError("data that are not bytes")
     return data

@@ -119,7 +119,7 @@ class Steps:
         try:
             tensor = numpy_helper.from_array(np.asarray(value, dtype))
         except (OverflowError, TypeError, ValueError):
-            text = f"{str(value)[:60]} is no value of type {np.dtype(dtype).name}"
+            text = f"{str(value)[:60]} is not a value of type {np.dtype(dtype).name}"
             raise Refuse("MLF0303", text) from None
         return self("Constant", value=tensor)
 

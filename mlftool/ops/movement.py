@@ -110,7 +110,7 @@ def _permutation(f: Facts) -> str:
     perm, shape = f.attrs.get("perm"), f.shape(0)
     if perm is None or shape is None or sorted(perm) == list(range(len(shape))):
         return ""
-    return f"perm {shown(perm)} is no permutation of {len(shape)} axes"
+    return f"perm {shown(perm)} is not a permutation of {len(shape)} axes"
 
 
 def _dropout(f: Facts) -> str:

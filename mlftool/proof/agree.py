@@ -50,7 +50,7 @@ def _bytecode(layout: Layout, data: bytes, texts: Sequence[str], entry: str) -> 
     outside = [name for name in layout.memories if name.endswith(OUTSIDE)]
     text = next((t for t in texts if "\nconst struct mlf_vm_module tvmgen_" in t), "")
     if len(data) % 4:
-        yield f"{entry} has {len(data)} bytes, which are no words"
+        yield f"{entry} has {len(data)} bytes, which are not words"
         return
     try:
         words = [int(w) for w in np.frombuffer(data, "<u4")]
@@ -74,7 +74,7 @@ def _wrapped(layout: Layout, wrappers: Mapping[str, Function]) -> Iterator[str]:
     for k, step in enumerate(layout.steps):
         wrapper = wrappers.get(step.symbol)
         if wrapper is None or len(wrapper.calls) != 1:
-            yield f"call {k}: {step.symbol} is no packed function around one kernel"
+            yield f"call {k}: {step.symbol} is not a packed function around one kernel"
             continue
         expected = _handed_on(step, wrapper.parameters)
         given = wrapper.calls[0].arguments

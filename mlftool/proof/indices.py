@@ -41,7 +41,7 @@ def prove(kernel: Definition, given: Sequence[Memory], find: Find) -> None:
     run = _Run(find)
     for parameter, memory in zip(kernel.parameters, given, strict=True):
         if parameter.type.stars != 1:
-            raise UnprovenError(f"'{parameter.name}' is no address")
+            raise UnprovenError(f"'{parameter.name}' is not an address")
         run.memories[parameter.name] = memory
         pointer = Pointer(parameter.name, Sum.of(0), pointed(parameter.type))
         run.declare(parameter.name, parameter.type, pointer)

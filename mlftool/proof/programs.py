@@ -168,7 +168,7 @@ def _nodes(program: Program) -> Iterator[str]:
 
 def _no_view(graph: Graph, node: Node) -> str:
     if not is_a(node, Trait.VIEW) or len(node.outputs) != 1:
-        return "it is no view"
+        return "it is not a view"
     x, y = graph.types[node.inputs[0]], graph.types[node.outputs[0]]
     return "" if x.bytes == y.bytes else f"{x.bytes} bytes cannot be viewed as {y.bytes}"
 

@@ -48,7 +48,7 @@ def _place(word: int, outside: Sequence[str], inputs: int) -> Argument:
     if space == OUTPUT and inputs + number < len(outside):
         return Argument(outside[inputs + number], None)
     if space != CONSTANT:
-        raise ValueError(f"word {word:#x} is no address")
+        raise ValueError(f"word {word:#x} is not an address")
     return Argument(f"constant {number}", None)
 
 

@@ -61,7 +61,7 @@ def faults(layout: Layout) -> Iterator[str]:
 def _bounds(layout: Layout, name: str, place: Place) -> Iterator[str]:
     size = layout.memories.get(place.memory)
     if size is None:
-        yield f"{name} is in '{place.memory}', which is no memory of the function"
+        yield f"{name} is in '{place.memory}', which is not a memory of the function"
     elif place.offset < 0 or place.end > size:
         yield f"{name} ends at {place.end} of {size} bytes of {place.memory}"
     if place.offset % ALIGNMENT_BYTES:

@@ -228,7 +228,7 @@ def _out_of_reach(request: Request, goal: Goal | None, found: Found, before: flo
     if holds and met and request.flash is not None:
         least = min(met, key=lambda p: (p.cost.flash, p.cost.instructions))
         metric = goal.metric if goal else "sqnr"
-        text += f"; what is asked for needs more flash: {_point(metric, least)}"
+        text += f"; the accuracy needs more flash: {_point(metric, least)}"
     if goal:
         text += f"; the float model has {shown(goal.metric, before)}"
     return MlfError(Problem("MLF0412", text, request.file))

@@ -165,7 +165,7 @@ def _read(path: Path) -> Interface:
     try:
         with elf_file.opened(data) as elf:
             if elf.header["e_type"] != "ET_DYN":
-                raise ValueError("is no shared library")
+                raise ValueError("is not a shared library")
             name, text = _description(elf)
     except ValueError as error:
         raise _refused(path, str(error)) from None

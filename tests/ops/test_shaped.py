@@ -199,7 +199,7 @@ def test_nothing_is_written_beyond_a_bound_that_is_too_small(tmp_path: Any) -> N
     [
         ("reshape", {}, "--input-shape y:4,6"),
         ("reshape", {"y": (4, 4, 4)}, "--input-shape y:4,6"),
-        ("a_chain", {"u": (3, 4)}, "'u', which is no input and has a known shape"),
+        ("a_chain", {"u": (3, 4)}, "'u', which is not an input and has a known shape"),
         ("slice", {"nothing": (3, 4)}, "'nothing', which is not an input"),
         ("a_loop_of_computed_length", {}, "--input-shape all:10,..."),
     ],

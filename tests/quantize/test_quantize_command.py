@@ -223,7 +223,7 @@ def test_functions_that_grow_without_bound_are_refused(
         + "\n".join([*steps, f"{head} F60 (a) => (b) {{ b = Neg (a) }}"])
     )
     assert quantise(model, {"x": np.ones((4, 1, 3), np.float32)}) == 2
-    assert "MLF0302]: its functions stand for more than 200000 nodes" in capsys.readouterr().err
+    assert "MLF0302]: its functions expand to more than 200000 nodes" in capsys.readouterr().err
     assert not (tmp_path / "out.onnx").exists()
 
 

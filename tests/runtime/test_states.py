@@ -201,9 +201,9 @@ def test_a_loop_reads_a_state_whose_next_value_is_written(executor: str) -> None
 @pytest.mark.parametrize(
     ("states", "text"),
     [
-        (["h0=hm"], "'hm' is no output of the model"),
+        (["h0=hm"], "'hm' is not an output of the model"),
         (["h0"], "names no output; expected h0=OUTPUT"),
-        (["h=hn"], "'h' is no input of the model"),
+        (["h=hn"], "'h' is not an input of the model"),
         (["h0=cache_out"], "differ; expected one type"),
         (["h0=hn", "cache=hn"], "'cache' or 'hn' is in two states"),
         (["all"], "the model has no state of its own"),

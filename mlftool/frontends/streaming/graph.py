@@ -118,7 +118,7 @@ def _before_dequantising(s: Stream, maker: Node, length: int, fill: float, padde
         s.consts.get(maker.inputs[2]) if len(maker.inputs) > 2 and maker.inputs[2] else np.zeros(())
     )
     if zero is None or zero.size != 1:
-        raise NoStreamError("its zero point is no constant number")
+        raise NoStreamError("its zero point is not a constant number")
     source = s.type(maker.inputs[0])
     number = float(zero.item()) if fill == 0.0 else float(source.dtype.range[0])
     name = with_history(s, maker.inputs[0], length, number, padded)

@@ -89,7 +89,7 @@ def _sliding(s: Stream, d: Form) -> Track:
     what its history holds at first; at the end a stream has none."""
     track, axis = _time(s, d.inputs)
     if axis < 2:
-        raise NoStreamError(f"axis {axis} is no axis along which its window moves")
+        raise NoStreamError(f"its window does not move along axis {axis}")
     attrs = d.attrs
     at, rank = axis - 2, len(s.type(d.inputs[0]).shape) - 2
     kernel = attrs["kernel_shape"][at]
@@ -129,7 +129,7 @@ def _spread(s: Stream, d: Form) -> Track:
     the elements that reach into it from before are with its own."""
     track, axis = _time(s, d.inputs)
     if axis < 2:
-        raise NoStreamError(f"axis {axis} is no axis along which its window moves")
+        raise NoStreamError(f"its window does not move along axis {axis}")
     attrs = d.attrs
     at, rank = axis - 2, len(s.type(d.inputs[0]).shape) - 2
     stride, pads = attrs["strides"][at], list(attrs["pads"])
@@ -169,7 +169,7 @@ def _padding(s: Stream, node: Node) -> float:
     if about is not None and about.quantised:
         zero = s.consts.get(node.inputs[2])
         if zero is None:
-            raise NoStreamError("its zero point is no constant")
+            raise NoStreamError("its zero point is not a constant")
         return float(zero.reshape(-1)[0])
     if about is None and is_a(node, Trait.ORDER_PRESERVING):
         row = s.whole.types[node.inputs[0]].dtype

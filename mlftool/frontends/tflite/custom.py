@@ -39,5 +39,5 @@ def options(s: Site) -> Options:
     except Exception:  # the package has no class for what is wrong
         raise RefusedError("options that cannot be read") from None
     if not isinstance(given, dict):
-        raise RefusedError("options that are no map")
+        raise RefusedError("options that are not a map")
     return Options(given)

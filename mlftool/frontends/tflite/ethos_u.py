@@ -16,7 +16,7 @@ def ethos_u(s: Site) -> None:
     """Vela's output as it is; the backend `ethos-u` calls the processor's driver."""
     s.expect(s.node.custom in (b"", LAUNCHED), "options of another version than 1")
     stream, constants = s.known(STREAM, "commands"), s.known(CONSTANTS, "constants")
-    s.expect(stream.dtype == constants.dtype == "uint8", "commands or constants that are no bytes")
+    s.expect(stream.dtype == constants.dtype == "uint8", "commands or constants that are not bytes")
     s.expect(stream.size > 0, "no commands")
     data = range(FAST + 1, len(s.node.inputs))
     s.expect(all(s.x(i).data is None for i in data), "data that are constant")

@@ -133,7 +133,7 @@ def _fixed_lstm(s: Site, w: Array, r: Array, b: Array, major: bool) -> None:
     s.expect(c.type.dtype.name == "int16", f"a cell of {c.type.dtype}; supported: int16")
     cell, how = s.scale(c), Rounding.ONCE if wide else Rounding.TWICE
     power = away(math.log2(cell))
-    s.expect(cell == 2.0**power, "a scale of the cell that is no power of two")
+    s.expect(cell == 2.0**power, "a scale of the cell that is not a power of two")
     clip = float(s.option("cell_clip", 0.0))
     clipped = int(min(max(clip / cell, -32768), 32767)) if clip > 0 else 32767
     attrs: dict[str, Any] = {

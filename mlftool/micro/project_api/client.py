@@ -213,7 +213,7 @@ def _result(method: str, number: int, line: bytes) -> Any:
 
 def _error(method: str, error: Any) -> MicroError:
     if not isinstance(error, dict):
-        return MalformedReplyError(f"{method}: the error is no object")
+        return MalformedReplyError(f"{method}: the error is not an object")
     message = str(error.get("message", ""))
     data = error.get("data")
     data = data if isinstance(data, dict) else {}

@@ -231,7 +231,7 @@ def extract(archive: Path, folder: Path) -> None:
                 if member.isdir():
                     continue
                 if not member.isreg() or name.is_absolute() or ".." in name.parts:
-                    raise server.ProjectError(f"{archive}: {member.name!r} is no plain file")
+                    raise server.ProjectError(f"{archive}: {member.name!r} is not a plain file")
                 target = folder / name
                 target.parent.mkdir(parents=True, exist_ok=True)
                 stream = tar.extractfile(member)

@@ -99,7 +99,7 @@ class ProtoCodec:
             try:
                 yield WorkRequest.FromString(message)
             except DecodeError:
-                raise _malformed("bytes that are no protobuf message") from None
+                raise _malformed("bytes that are not a protobuf message") from None
 
     def _next(self) -> bytes | None:
         """The first message of the rest, taken off it; None while it is incomplete."""
@@ -151,21 +151,21 @@ class JsonCodec:
                 return None
             raise _malformed("text that is not UTF-8") from None
         if text and not text.startswith("{"):
-            raise _malformed("text that is no JSON object")
+            raise _malformed("text that is not a JSON object")
         try:
             message, end = json.JSONDecoder().raw_decode(text)
         except RecursionError:
             raise _malformed("JSON nested too deep") from None
         except ValueError:
             if len(self._rest) > _MOST_BYTES:
-                raise _malformed(f"over {_MOST_BYTES >> 20} MiB that end no JSON object") from None
+                raise _malformed(f"over {_MOST_BYTES >> 20} MiB without a whole object") from None
             return None
         self._rest = text[end:].encode()
         return message  # type: ignore[no-any-return]
 
     def close(self) -> None:
         if self._rest.strip():
-            raise _malformed("a part, or text that is no JSON")
+            raise _malformed("a part, or text that is not JSON")
 
     def encode(self, response: Any) -> bytes:
         # Bazel 4 waits for five characters before it looks at them, so not `{}` for a success; and

@@ -56,7 +56,7 @@ class BoardHandler(cmake_project.CMakeHandler):
     def platform(self, options: Mapping[str, Any]) -> cmake_project.Platform:
         board = Path(options["board_dir"])
         if not board.is_dir():
-            raise server.ProjectError(f"board_dir: {board} is no folder")
+            raise server.ProjectError(f"board_dir: {board} is not a folder")
         sources = cmake_project.server_sources()
         files = sorted(path for path in board.rglob("*") if path.is_file())
         sources |= {path.relative_to(board).as_posix(): path for path in files}
@@ -79,7 +79,7 @@ class BoardHandler(cmake_project.CMakeHandler):
         self.close_transport()
         speed = getattr(termios, f"B{options['baudrate']}", None)
         if speed is None:
-            raise server.ProjectError(f"baudrate: {options['baudrate']} is no usual one")
+            raise server.ProjectError(f"baudrate: {options['baudrate']} is not a usual one")
         try:
             self._port = os.open(options["port"], os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK)
             tty.setraw(self._port)
