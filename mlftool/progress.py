@@ -1,4 +1,4 @@
-"""What takes a while says so here, to whoever listens: commands do, a library's user need not."""
+"""Long steps report their progress here to listeners: commands listen, others need not."""
 
 from __future__ import annotations
 

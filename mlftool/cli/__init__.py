@@ -341,7 +341,7 @@ def _missing_package(error: Exception) -> MlfError | None:
 
 
 def _was_interrupted(error: BaseException | None) -> bool:
-    """Whether Ctrl-C is behind it: numpy, while it is imported, makes an ImportError of that."""
+    """Whether Ctrl-C caused it: numpy, while it is imported, makes an ImportError of that."""
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__cause__ or error.__context__
     return error is not None

@@ -58,7 +58,7 @@ def subjects(
 
 
 def check_options(args: argparse.Namespace, file: Path, beside: Path | None = None) -> None:
-    """Raises MlfError for options that mean nothing for this file, nor for the one `beside`."""
+    """Raises MlfError for options without a meaning for this file and for the one `beside`."""
     kinds = {_kind(file)} | ({_kind(beside)} if beside else set())
     problems = [
         Problem("MLF0405", f"{flag}: {_why(_kind(file), takers)}", str(file))

@@ -63,7 +63,7 @@ def stdout_columns() -> int:
 
 
 def flush() -> None:
-    """Flushes stdout. Raises MlfError if it cannot be written, BrokenPipeError if nobody reads."""
+    """Flushes stdout. Raises MlfError if that fails, BrokenPipeError if no process reads."""
     with _stdout():
         sys.stdout.flush()
 

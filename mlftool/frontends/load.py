@@ -129,7 +129,7 @@ def _of_nodes(nodes: Iterable[NodeProto]) -> Iterator[TensorProto]:
 
 
 class _External:
-    """Brings external data into a model: from declared files, else from beside the model."""
+    """Brings external data into a model: from declared files, else from the model's folder."""
 
     def __init__(
         self, path: Path, data_files: Sequence[Path], beside: tuple[str, str] | None

@@ -27,8 +27,8 @@ def facts(scope: Scope, node: NodeProto) -> Facts:
 
 
 def worded(scope: Scope, node: NodeProto) -> Outcome:
-    """Refuse a word that an attribute cannot be: what it should mean is nobody's guess. And an axis
-    that the first input has not, before rules count from the last one."""
+    """Refuse an unknown word of an attribute, whose meaning cannot be guessed, and an axis that the
+    first input does not have, before rules count from the last one."""
     record, x = known(op_name(node)), scope.types.get(next(iter(node.input), ""))
     rank = len(x.shape) if x and record and Trait.AXIS in record.traits else None
     for a in node.attribute:

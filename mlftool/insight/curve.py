@@ -105,7 +105,7 @@ def _worth(found: Curve, points: Sequence[Point]) -> Iterator[Point]:
 
 
 def _options(own: Module, made: Module) -> str:
-    """What gives this module, beside the options that both have."""
+    """The options that give this module, besides those that both have."""
     words = []
     if made.spec.ram_budget != own.spec.ram_budget:
         words.append(f"--ram-budget {made.spec.ram_budget}")

@@ -189,7 +189,7 @@ def _calls(parts: Mapping[str, Part], functions: Sequence[str]) -> list[tuple[Pa
 
 
 def _paragraphs(part: Part) -> Iterator[Part]:
-    """A body in pieces that begin with a comment or behind an empty line."""
+    """A body in pieces that begin with a comment or after an empty line."""
     start, code = 1, False
     for k, line in enumerate((*part.lines[1:], "}"), 1):
         is_comment = line.startswith("  // ")

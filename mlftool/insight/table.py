@@ -140,7 +140,7 @@ def comma_separated(table: Table) -> str:
 
 
 def _no_formula(text: str) -> str:
-    """A spreadsheet computes what begins like a formula; behind an apostrophe it is text."""
+    """A spreadsheet computes what begins like a formula; after an apostrophe it is text."""
     return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
 
 

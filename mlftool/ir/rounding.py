@@ -43,7 +43,7 @@ class Rounding(Enum):
 
     @property
     def includes(self) -> tuple[str, ...]:
-        """The headers of `function`, beside mlf/kernel.h, which every kernel has."""
+        """The headers of `function`, besides mlf/kernel.h, which every kernel has."""
         return () if self is Rounding.EVEN else ("mlf/rescale.h",)
 
     @property

@@ -27,7 +27,7 @@ def library() -> Any:
 
 
 def with_bson(bundle: Bundle) -> Bundle:
-    """The archive with a .bson beside each .params that holds any. Raises MlfError."""
+    """The archive with a .bson for each .params that is not empty. Raises MlfError."""
     files = dict(bundle.files)
     for name, data in bundle.files.items():
         arrays = decode(data, member=name) if name.endswith(".params") else {}

@@ -158,7 +158,7 @@ OF_MATRIX_ROWS = each_alone(lambda node, rank: range(rank - 1))
 
 
 def of_integer_products(scope: Scope, node: NodeProto) -> Outcome:
-    """The rule of quantised products: as MatMul's, but nothing lies beyond a depth."""
+    """The rule of quantised products: as MatMul's, but no element is beyond a depth."""
     stretched(scope, node, keep=2)
     return OF_MATRIX_ROWS(scope, node)
 

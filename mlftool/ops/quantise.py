@@ -120,7 +120,7 @@ def _broadcasting(e: Editor, node: Node) -> None:
 
 
 def _by_blocks(e: Editor, node: Node, axis: int, block: int, kept: dict[str, Any]) -> None:
-    """The axis is split in two, blocks and what lies inside them, along which the scale repeats."""
+    """The axis is split in two, blocks and their elements, along which the scale repeats."""
     views: list[Node] = []
     x, y = e.types[node.inputs[0]], e.types[node.outputs[0]]
     count = x.shape[axis] // block

@@ -296,7 +296,7 @@ def _any(name: str, types: Mapping[str, TensorType], consts: Mapping[str, Array]
 
 
 def operand_kind(type_: TensorType, out: TensorType) -> str | None:
-    """How a fused operand is indexed beside an output: "scalar", "channel" (last axis), "linear".
+    """How a fused operand is indexed along an output: "scalar", "channel" (last axis), "linear".
 
     None if it broadcasts in any other way; such an operand is not fused into a kernel with a core.
     """

@@ -83,7 +83,7 @@ def _regrouped(s: Shaping, asked: list[Element], extents: list[Extent]) -> Box:
 
 
 def _rest(s: Shaping, others: Sequence[Element]) -> Element:
-    """What is left for an axis beside these."""
+    """What is left for an axis besides these."""
     left = [e for e in _own(s) if e.symbol]
     static = math.prod(int(e.most or 0) for e in _own(s) if e.exact)
     divisor = math.prod(max(1, int(e.most or 0)) for e in others if e.exact)

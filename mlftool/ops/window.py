@@ -305,7 +305,7 @@ def _implied(scope: Scope, d: Draft) -> None:
     resolve=_implied,
 )
 def max_unpool(v: View) -> Kernel:
-    """Each value where its index says, zeros elsewhere; what lies beyond the output is dropped."""
+    """Each value at its index, zeros elsewhere; values beyond the output are dropped."""
     implied, out = v.attr("mlf.implied"), v.y.shape
     axes = list(range(len(out)))
     target = " + ".join(f"a{k} * {math.prod(out[k + 1 :])}" for k in axes)

@@ -84,7 +84,7 @@ class Prices:
         return self.table[precision].get(name, NOTHING)
 
     def of(self, plan: Plan) -> Cost:
-        """The whole: layers by their precision, everything else as beside int8."""
+        """The whole: layers by their precision, all else as next to int8 layers."""
         whole = self.table[Precision.INT8]
         rest = total(cost for name, cost in whole.items() if name not in plan.precisions)
         return rest + total(self.layer(n, p) for n, p in plan.precisions.items())

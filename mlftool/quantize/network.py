@@ -105,7 +105,7 @@ class Network:
 
     @cached_property
     def stored_by(self) -> Mapping[str, str]:
-        """Layer -> the group that its result is stored in, behind its activation."""
+        """Layer -> the group in which its result is stored, after its activation."""
         readers = readers_of(self.model)
         found = {}
         for layer in self.layers:

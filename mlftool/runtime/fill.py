@@ -1,4 +1,4 @@
-"""Inputs for a module that nobody gave any: by tvmc's fill modes, the same each time."""
+"""Inputs for a module without given inputs: by tvmc's fill modes, the same each time."""
 
 from __future__ import annotations
 

@@ -54,5 +54,5 @@ def confined(command: Sequence[str], work: Path, program: Path | None = None) ->
 
 
 def _home(path: Path) -> Path:
-    """The folder that a program needs: beside its bin/, a compiler has its libraries."""
+    """The folder that a program needs: next to its bin/, a compiler has its libraries."""
     return path.parent.parent if path.parent.name == "bin" else path.parent

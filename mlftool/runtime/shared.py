@@ -142,7 +142,7 @@ def _buffers(interface: Interface) -> list[str]:
 
 
 def _description(interface: Interface) -> str:
-    """The interface file as a text, whoever made the archive."""
+    """The interface file as text, for archives of mlftool and TVM."""
     about = {
         "schema_version": SCHEMA_VERSION,
         "module": interface.module,

@@ -68,7 +68,7 @@ def relay_main(text: str) -> Signature | None:
 
 
 def _last_type(text: str) -> list[Parameter | None]:
-    """The type in the comment behind the last expression of main, a tensor's or a tuple's."""
+    """The type in the comment after the last expression of main, a tensor's or a tuple's."""
     start = text.find("def @main(")
     body = text[start : text.find("\n}", start)]
     found = re.findall(r"/\*\s*ty=(\(?Tensor\[[^*]*?\]\)?)\s*(?:span=[^*]*)?\*/\s*$", body.rstrip())

@@ -283,7 +283,7 @@ def _softmax(s: Site, name: str, by: Factor) -> Softmax:
 
 
 def quantised(s: Site) -> Found | str:
-    """QuantizeLinear behind floats that stand for integers: a sum or a product."""
+    """QuantizeLinear after floats that represent integers: a sum or a product."""
     cut = s.read(0, "Relu")
     inner = (cut or s).read(0, Trait.ADDITION, Trait.MULTIPLICATION)
     if inner is None or s.dtype(s.node.outputs[0]) != "int8":

@@ -85,7 +85,7 @@ def _shortened(type_: TensorType, track: Track) -> TensorType:
 
 
 def _rewritten(s: Stream, file: str) -> Iterator[Problem]:
-    """Every node in its streaming form; those behind one that has none are left out."""
+    """Every node in its streaming form; nodes after one without a form are left out."""
     left_out: set[str] = set()
     for node in s.whole.nodes:
         if left_out & set(node.inputs):

@@ -24,7 +24,7 @@ from mlftool.ops.base import Layout, Trait, contracts, is_a
 
 @dataclass
 class Form:
-    """What stands for `node` in the stream. `others` are the times of results beside the first."""
+    """What replaces `node` in the stream. `others` are the times of results after the first."""
 
     node: Node
     inputs: list[str]
@@ -235,7 +235,7 @@ def _per_axis(node: Node, k: int) -> bool:
 
 
 def _stored(s: Stream, node: Node, fill: float) -> float:
-    """What a padding is behind a quantisation, or before it."""
+    """The value of a padding after a quantisation, or before it."""
     zero = s.consts.get(node.inputs[2]) if len(node.inputs) > 2 else np.zeros(())
     if zero is None or zero.size != 1 or fill not in (0.0, float(zero.item())):
         raise NoStreamError(f"it quantises a padding with {fill}")

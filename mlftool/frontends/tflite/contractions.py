@@ -27,14 +27,14 @@ LAST = (0, 2, 3, 1)
 
 @dataclass(frozen=True)
 class Window:
-    """Along one axis: what is added before and behind."""
+    """Along one axis: what is added before and after."""
 
     before: int
     behind: int
 
 
 def window(same: bool, n: int, out: int, kernel: int, stride: int, dilation: int) -> Window:
-    """Padding as TensorFlow has it: the odd element goes behind."""
+    """Padding as TensorFlow has it: the odd element is at the end."""
     if not same:
         return Window(0, 0)
     total = max(0, (out - 1) * stride + (kernel - 1) * dilation + 1 - n)
@@ -105,7 +105,7 @@ def rounding(s: Site, bias: Array | None, *, wide_only: bool = False) -> Roundin
 
 @dataclass(frozen=True)
 class Quantities:
-    """What a quantised contraction reads beside its tensors."""
+    """What a quantised contraction reads besides its tensors."""
 
     weights: Array
     bias: Array | None
@@ -162,7 +162,7 @@ GEMM = "com.microsoft.QGemm"
 
 
 def convolved(s: Site, weights: Array, group: int, *, wide_only: bool = False) -> None:
-    """A convolution with weights [O, I, H, W]; biases behind int16 are int64 if `wide_only`."""
+    """A convolution with weights [O, I, H, W]; biases of int16 layers are int64 if `wide_only`."""
     attrs, q = spatial(s, weights.shape[2:], s.x(), s.y()), None
     weights = np.ascontiguousarray(weights)
     if kind_of(s) != "float32":

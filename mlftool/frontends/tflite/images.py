@@ -85,7 +85,7 @@ def _between(i: int, n: int, out: int, align: bool, half: bool) -> tuple[int, in
 
 
 def _blocks(s: Site) -> tuple[list[int], Array]:
-    """The blocks' extents along the axes behind the first, and what is added or cut there."""
+    """The blocks' extents along the axes after the first, and what is added or cut there."""
     x = s.x()
     s.expect(len(x.type.shape) in (3, 4), f"a tensor {x.type}; expected 3 or 4 axes")
     alike(s, x)

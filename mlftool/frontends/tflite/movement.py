@@ -280,7 +280,7 @@ def gather(s: Site) -> None:
 
 
 def _gather_batches(s: Site, axis: int, batch: int) -> None:
-    """The axis comes first behind the batches, and its elements back to where it was."""
+    """The axis moves to the place after the batches, and its elements back to where it was."""
     x, places = s.x(), s.x(1)
     n, count = len(x.type.shape), len(places.type.shape) - batch
     front = s.turned(s.name(), (*range(batch), axis, *range(batch, axis), *range(axis + 1, n)))

@@ -202,7 +202,7 @@ def delay(s: Site) -> None:
 
 
 def _joined(s: Site, a: str, b: str) -> str:
-    """Rows of `a`, and those of `b` behind them."""
+    """Rows of `a`, followed by those of `b`."""
     (rows, m), (_, n) = (s.draft.types[name].shape for name in (a, b))
     return s.add("Concat", (a, b), TensorType(dtype.int16, (rows, m + n)), {"axis": 1})
 

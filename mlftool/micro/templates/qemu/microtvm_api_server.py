@@ -21,7 +21,7 @@ HERE_IN_SRC = "${CMAKE_CURRENT_SOURCE_DIR}/src"
 
 
 def boards() -> list[str] | None:
-    """Those with a UART; a template lies in an installation of mlftool, a project does not."""
+    """Those with a UART; a template is in an installation of mlftool, a project is not."""
     if IS_PROJECT:
         return None
     files = cmake_project.crt_root().glob("boards/*/board_uart.h")
