@@ -152,7 +152,7 @@ def gather(v: View) -> Kernel:
 
 
 def elements_fit(f: Facts) -> str:
-    """Places have x's rank, and no extent above x's but along the axis: nothing else bounds them."""
+    """Places have x's rank, and no extent above x's but along the axis: no other bound is set."""
     places, axis = f.shape(1), f.attrs.get("axis", 0)
     if not f.x or places is None or len(places) != len(f.x):
         return f"indices {f.inputs[1]} for input {shown(f.x)}; expected the same rank"
