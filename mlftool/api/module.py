@@ -149,8 +149,9 @@ def from_tflite(
     shape_dict: Shapes | None = None,
     dtype_dict: Mapping[str, str] | None = None,
 ) -> tuple[IRModule, dict[str, NDArray]]:
-    """A TensorFlow Lite model and an empty mapping: the weights stay in the module. Raises
-    MlfError with every problem of the model.
+    """A TensorFlow Lite model and an empty mapping: the weights stay in the module.
+
+    Raises MlfError with every problem of the model.
 
     Shapes and types are the model's; `shape_dict` and `dtype_dict` must agree with them.
     """
