@@ -38,9 +38,11 @@ def inferred(scope: Scope, node: NodeProto) -> Outcome:
         except UnsupportedError as error:
             return Refuse("MLF0303", f"is not valid: {error}")
     else:
-        batch = next((a.i for a in node.attribute if a.name == "batch_dims"), 0)
-        if batch < 0:  # onnx's inference would read outside of the shape
+        said = {a.name: a.i for a in node.attribute}
+        if (batch := said.get("batch_dims", 0)) < 0:  # onnx's inference would read outside of lists
             return Refuse("MLF0303", f"batch_dims is {batch}; expected 0 or more")
+        if (parts := said.get("num_outputs", len(node.output))) != len(node.output):
+            return Refuse("MLF0303", f"num_outputs is {parts}; expected {len(node.output)}")
         if unlike := mistyped(node, opset_of(node, scope.opsets), scope.types):
             return Refuse("MLF0303", unlike)
         found = _standard(scope, node)

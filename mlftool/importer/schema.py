@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from functools import cache
+from itertools import zip_longest
 from typing import Any
 
 import onnx
@@ -214,8 +215,6 @@ def result_types(node: NodeProto, scope: Scope) -> dict[str, TypeProto]:
     result = OPS[op_name(node)].result
     assert result is not None
     made = result([scope.types.get(name) for name in node.input], plain_attributes(node))
-    by_axis: dict[int, str] = {}  # from the end
-    for name in filter(None, node.input):
-        by_axis |= {k: e for k, e in enumerate(scope.extents_of(name)[::-1]) if e}
-    symbols = [by_axis.get(k, "") for k in reversed(range(len(made.shape)))]
-    return {node.output[0]: type_proto(made, symbols)}
+    rows = [scope.extents_of(name)[::-1] for name in filter(None, node.input)]
+    symbols = [next(filter(None, along), "") for along in zip_longest(*rows, fillvalue="")]
+    return {node.output[0]: type_proto(made, symbols[::-1] if any(symbols) else ())}

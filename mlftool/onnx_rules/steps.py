@@ -141,8 +141,7 @@ class Steps:
             raise Refuse("MLF0303", text)
 
     def q(self, value: str, scale: int, by: str = "", **attrs: Any) -> str:
-        """The node's result: `value` by the scale and zero point from input `scale` on, or by
-        another scale and this zero point."""
+        """The result: `value` by scale `by` or input `scale`, and the zero point after that."""
         zero = self.x(scale + 1)
         self.one(scale)
         if not zero:

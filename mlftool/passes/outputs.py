@@ -17,10 +17,12 @@ from mlftool.passes.order import rewrite
 
 @rewrite(after="fuse_epilogues")
 def store_outputs(graph: Graph) -> Graph:
-    """Outputs that are inputs, constants, or views of something another buffer holds are copied."""
+    """Outputs that are inputs, constants, or views of something another buffer holds are copied:
+    of several views of one value all but the first that is made, which others may be views of."""
     e = Editor(graph)
     taken: set[str] = set()
-    for name in graph.outputs:
+    order = {out: k for k, n in enumerate(graph.nodes) for out in n.outputs}
+    for name in sorted(graph.outputs, key=lambda name: order.get(name, -1)):
         producer = e.producer(name)
         if is_a(producer, Trait.VIEW):
             root = _root(e, name)

@@ -164,6 +164,11 @@ def axis_out_of_range_before_13(_: Path) -> ModelProto:
     return model([node("Softmax", "x", axis=-9)], opsets=[("", 11)])
 
 
+@case
+def fewer_parts_than_outputs(_: Path) -> ModelProto:
+    return model([node("Split", "x", "y z", axis=1, num_outputs=1)], opsets=[("", 18)])
+
+
 def _condition() -> TensorProto:
     return numpy_helper.from_array(np.array([True]), "c")
 

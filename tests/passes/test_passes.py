@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -298,6 +299,23 @@ def test_store_outputs(tmp_path: Path) -> None:
         "float32[3x2] = mlf.Copy(%)",
         "float32[2x3] = mlf.Copy(%)",
     ]
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(4))))
+def test_views_of_views_are_stored_in_any_order(order: Sequence[int], tmp_path: Path) -> None:
+    """Four outputs hold one value: in whatever order they are listed, one is its buffer."""
+    net = Net()
+    views = [net.node("Exp", net.input("x", np.float32, (2, 3)))]
+    for shape in ([6], [3, 2], [1, 6], [2, 3]):
+        views.append(net.node("Reshape", views[-1], net.const(shape, np.int64)))
+    model = net.model(*(views[1 + k] for k in order))
+    lines = run(model, tmp_path, canonicalise.canonicalise, outputs.store_outputs)
+    assert [line.split(" = ")[1].split("(")[0] for line in lines] == [
+        "Exp",
+        "Reshape",
+        *["mlf.Copy"] * 3,
+    ]
+    compile_module(ModuleSpec(model, opt_level=0))
 
 
 @pytest.mark.parametrize("op", ["Conv", "Gemm", "Relu"])
