@@ -67,11 +67,11 @@ class Control:
     ) -> Work[Body | None]:
         """The same, whose formal inputs have these extents, and outputs any."""
         proto = self.bodies[key]
-        if len(proto.input) != len(formals):
-            text = f"{key} has {len(proto.input)} inputs; expected {len(formals)}"
-            self.scope.problem("MLF0303", text, place(self.node, self.scope.index))
-            return None
-        boxes = dict(zip((i.name for i in proto.input), symbols, strict=False))
+        names = [i.name for i in proto.input]
+        if not len({*names}) == len(names) == len(formals):
+            text = f"{key} has {len({*names})} different inputs; expected {len(formals)}"
+            raise Refuse("MLF0303", text)
+        boxes = dict(zip(names, symbols, strict=False))
         return (yield from _body(self.scope, proto, formals, boxes, self.captures, self.where(key)))
 
     def where(self, key: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from mlftool.ir.graph import Array, Node, TensorType
-from mlftool.onnx_rules.scope import Scope
+from mlftool.onnx_rules.scope import Refuse, Scope
 
 
 @dataclass
@@ -59,11 +59,10 @@ def attr_to_input(attr: str, position: int) -> Change:
 
 def flattened(scope: Scope, d: Draft) -> None:
     """Before 13 Softmax flattened to 2-D at `axis` (default 1); equal when axis is the last."""
-    type_ = d.types[0]
-    axis = d.attrs.get("axis", 1)
-    if type_ is not None and axis < 0:
-        axis += len(type_.shape)
-    d.attrs["axis"] = axis
-    if type_ is not None and math.prod(type_.shape[axis:]) == type_.shape[axis]:
+    x, axis = d.types[0], d.attrs.get("axis", 1)
+    if x is None or axis >= len(x.shape):
+        raise Refuse("MLF0303", f"axis {axis}; expected one of the axes of {x}")
+    d.attrs["axis"] = axis % len(x.shape)
+    if math.prod(x.shape[axis:]) == x.shape[axis]:
         return
     d.attrs["mlf.flattened"] = 1

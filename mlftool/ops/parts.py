@@ -68,10 +68,11 @@ def _slice_in_box(s: Shaping, attrs: Mapping[str, Any]) -> Box:
     if "starts" in attrs:
         raise UnboundedError
     x, count, windows = s.type(0).shape, s.type(1).elements, (s.known(1), s.known(2))
-    axes = [int(a) % len(x) for a in s.constant(3, "axes", np.arange(count))]
-    steps = [int(n) for n in s.constant(4, "steps", np.ones(count, INT64))]
-    if {s.type(1).shape, s.type(2).shape, (len(axes),), (len(steps),)} != {(count,)}:
+    along = s.constant(3, "axes", np.arange(count))
+    by = s.constant(4, "steps", np.ones(count, INT64))
+    if {s.type(1).shape, s.type(2).shape, along.shape, by.shape} != {(count,)}:
         raise UnsupportedError(f"starts {s.type(1)}, ends {s.type(2)}; expected as many of each")
+    axes, steps = [int(a) % len(x) for a in along], [int(n) for n in by]
     value, extents, known = s.steps.x(0), s.true_extents(), list(s.symbols)
     best: list[int | None] = list(x)
     places: list[range | None] = [None] * count

@@ -235,6 +235,27 @@ def loop_whose_body_takes_more(_: Path) -> ModelProto:
 
 
 @case
+def loop_whose_body_has_one_name_twice(_: Path) -> ModelProto:
+    body = _body(2)
+    body.input[0].name = body.input[2].name
+    return model([node("Loop", "- - x", body=body)])
+
+
+@case
+def softmax_of_a_vector_before_13(_: Path) -> ModelProto:
+    vectors = [value("x", (4,))], [value("y", (4,))]
+    return model([node("Softmax", "x")], *vectors, opsets=[("", 7)])
+
+
+@case
+def slice_along_a_matrix_of_axes(_: Path) -> ModelProto:
+    end = helper.make_tensor_value_info("e", TensorProto.INT64, [1])
+    numbers = {"s": [0], "a": [[0]]}
+    weights = [numpy_helper.from_array(np.array(v), n) for n, v in numbers.items()]
+    return model([node("Slice", "x s e a")], [value("x", (4,)), end], weights=weights)
+
+
+@case
 def loop_counted_in_floats(_: Path) -> ModelProto:
     return model([node("Loop", "x - x", body=_body(2))])
 
