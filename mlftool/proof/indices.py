@@ -134,22 +134,26 @@ class _Run(Values):
         condition, steps = one.exprs[0], one.other
         names = [n for n in _assigned((*one.body, *steps), condition) if n in self.values]
         entry, known = dict(self.values), self.known
-        changes, early = self._changes(one, names)
+        changes, grow, early = self._changes(one, names)
         turn = known.fresh(0, 1 << 31)
         self._at_turn(entry, names, changes, turn)
+        start = {name: sum_of(self.values[name]) for name in grow}
+        self.known = inside = known.also(start[name] - sum_of(entry[name]) for name in grow)
         says = self.says(condition, True) if condition else []
         says = says or self._unequal(condition, turn)
         left = [one for one in says if one.terms.get(tuple(turn.names), 0) < 0]
         most = min((self._last(one, turn) for one in left), default=1 << 31)
         known.ends[next(iter(turn.names))] = (0, max(0, most))
         if most >= 0 and not self.dry:
-            self.known = known.also(says)
+            self.known = inside.also(says)
             if condition:
                 self.value(condition)
             self.left.append(False)
             self.block((*one.body, *steps))
             self.left.pop()
             after = self.values
+            if not all(self._is_more(after[name], start[name]) for name in grow):
+                raise UnprovenError("a variable of a loop may wrap around")
             self._at_turn(entry, list(changes), changes, turn + Sum.of(1))
             if any(after[name] != self.values[name] for name in changes):
                 raise UnprovenError("a variable of a loop may wrap around")
@@ -157,10 +161,16 @@ class _Run(Values):
         exact = not early and len(says) == 1
         turns = self._turns(condition, left, turn, most) if exact else None
         self._at_turn(entry, names, changes, turns or known.fresh(0, max(0, most + 1)))
+        ends = (sum_of(self.values[name]) - sum_of(entry[name]) for name in grow)
+        self.known = known.also(ends)
 
-    def _changes(self, one: Stmt, names: Sequence[str]) -> tuple[dict[str, Sum], bool]:
-        """By how much variables change in each turn, those of which that is known; and whether a
-        turn may end early."""
+    def _is_more(self, value: Value, start: Sum) -> bool:
+        return isinstance(value, Whole) and self.known.is_positive(value.sum - start)
+
+    def _changes(self, one: Stmt, names: Sequence[str]) -> tuple[dict[str, Sum], list[str], bool]:
+        """By how much variables change in each turn, those of which that is known; which others
+        seem to get no less in any turn, so are not less than before; and whether a turn may end
+        early."""
         entry, known = dict(self.values), self.known
         old = set(known.ends)
         marks: dict[str, Sum] = {}
@@ -193,8 +203,10 @@ class _Run(Values):
             same = not isinstance(after, Pointer) or after == replace(before, at=after.at)  # type: ignore[arg-type]
             if same and by.names <= old:
                 found[name] = by
+        others = [n for n in marks if n not in found and isinstance(entry[n], Whole) and not early]
+        grow = [n for n in others if self._is_more(self.values[n], marks[n])]
         self.values, self.known = entry, known
-        return found, early
+        return found, grow, early
 
     def _at_turn(
         self, entry: Mapping[str, Value], names: Sequence[str], by: Mapping[str, Sum], turn: Sum

@@ -181,6 +181,31 @@ BODIES = {
         "for (int32_t i = 0; i < n; i++) { y[p + i] = 0.0f; } }",
         True,
     ),
+    "what goes on over loops": (
+        "int32_t n = -1; for (int32_t i = 0; i < 12; i++) { for (; n < i + 2; n++) { "
+        "y[(n + 1) % 3] = x[i]; } }",
+        True,
+    ),
+    "what goes back over loops": (
+        "int32_t n = 3; for (int32_t i = 0; i < 12; i++) { for (; n > 1 - i; n--) { "
+        "y[(n + 1) % 3] = x[i]; } }",
+        False,
+    ),
+    "what starts too low": (
+        "int32_t n = -5; for (int32_t i = 0; i < 12; i++) { for (; n < i + 2; n++) { "
+        "y[(n + 1) % 3] = x[i]; } }",
+        False,
+    ),
+    "what goes round": (
+        "int8_t n = 0; for (int32_t i = 0; i < 300; i++) { if (x[0] < 1.0f) { n++; } "
+        "if (n < 12) { y[n] = 0.0f; } }",
+        False,
+    ),
+    "what goes back in a turn": (
+        "int32_t n = 0; for (int32_t i = 0; i < 12; i++) { for (; n < i; n++) { "
+        "y[n % 3] = x[i]; } n -= 2; if (n < 12) { y[n] = 0.0f; } }",
+        False,
+    ),
     "its own array": ("float a[4]; for (int32_t i = 0; i < 5; i++) { a[i] = 0.0f; }", False),
     "assembler": ('__asm__("" ::: "memory");', False),
 }
