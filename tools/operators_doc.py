@@ -82,6 +82,8 @@ the operator's record says.
   by the whole window with `count_include_pad`, and the standard's reference has no window.
 * Convolutions leave out what padding adds; onnxruntime multiplies its zeros by weights, which is a
   NaN where a weight is infinite.
+* TreeEnsembleClassifier of two classes with weights of both gives one of its labels; onnxruntime
+  gives 1 or 0, which are others where the labels are whole numbers.
 
 **Strings** are slots of 64 bytes: at most 63 bytes of UTF-8 and zeros after them, `mlf_string` of
 `mlf/text.h`. A constant or an input of Python that is longer is an error; what StringConcat makes

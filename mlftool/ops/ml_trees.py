@@ -75,7 +75,8 @@ class _Forest:
         return (1, self.leaves[at]) if at in self.leaves else (0, self.inner[at])
 
     def weights(self) -> tuple[list[int], list[int], list[float]]:
-        """Count of each leaf, and targets and weights of all leaves in order."""
+        """Count of each leaf, and targets and weights of all leaves in order. Of several weights
+        for a target that is alone the first counts, as in onnxruntime."""
         given = zip(
             self.s.attrs[f"{self.prefix}_treeids"],
             self.s.attrs[f"{self.prefix}_nodeids"],
@@ -84,9 +85,10 @@ class _Forest:
             strict=True,
         )
         of: dict[int, list[tuple[int, float]]] = {k: [] for k in range(len(self.leaves))}
+        alone = self.prefix == "target" and self.s.attrs["n_targets"] == 1
         for tree, node, target, weight in given:
             entry = self.entry(tree, node)
-            if entry in self.leaves:
+            if entry in self.leaves and not (alone and of[self.leaves[entry]]):
                 of[self.leaves[entry]].append((target, weight))
         flat = [pair for leaf in of.values() for pair in leaf]
         return [len(leaf) for leaf in of.values()], [t for t, _ in flat], [w for _, w in flat]
@@ -173,13 +175,29 @@ def _tree_regressor(s: Steps) -> None:
     transformed(s, _scores(s, "target", s.attrs["n_targets"]), 0)
 
 
+def _always_weighed(s: Steps, label: int) -> bool:
+    """Whether each sample gets a weight for a class. Where one of two has none, onnxruntime makes
+    of the other's what it makes of one score."""
+    places = zip(s.attrs["nodes_treeids"], s.attrs["nodes_nodeids"], strict=True)
+    leaves = {p for p, m in zip(places, s.attrs["nodes_modes"], strict=True) if m == "LEAF"}
+    named = zip(s.attrs["class_treeids"], s.attrs["class_nodeids"], strict=True)
+    given = {p for p, k in zip(named, s.attrs["class_ids"], strict=True) if k == label}
+    return bool({tree for tree, _ in leaves} - {tree for tree, _ in leaves - given})
+
+
 @ml("TreeEnsembleClassifier", post_transform=POST_TRANSFORMS)
 def _tree_classifier(s: Steps) -> None:
     """Of two labels only one may have weights: then its score decides, and by how much depends on
     whether it can be a probability."""
     labels, ids = labels_of(s, "classlabels_int64s"), set(s.attrs["class_ids"])
     if len(labels) != 2 or len(ids) != 1:
-        classified(s, _scores(s, "class", len(labels)), labels)
+        # Of two classes onnxruntime asks whether the second's score is positive, not which leads.
+        both = len(labels) == 2
+        if both and (s.attrs.get("base_values") or not _always_weighed(s, 1)):
+            text = "base values, or leaves of each tree that weigh the first of two classes alone"
+            raise UnsupportedError(f"{text}; supported: neither where both have weights")
+        scores, least = _scores(s, "class", len(labels)), 0.0 if both else None
+        classified(s, scores, labels, least, 2 if both else 0)
         return
     least = 0.5 if min(s.attrs.get("class_weights") or [0.0]) >= 0 else 0.0
     columns = 1 + ids.pop()

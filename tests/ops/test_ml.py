@@ -105,6 +105,15 @@ def ensembles() -> Iterator[Case]:
             attrs["post_transform"] = ("NONE", "LOGISTIC", "SOFTMAX")[seed // 2 % 3]
         x = samples(seed, missing=seed % 3 == 0)
         yield case(f"regressor_{seed}_{how}", "TreeEnsembleRegressor", x, **attrs)
+    for how, targets in (("SUM", [0, 0, 0]), ("MAX", [0, 0]), ("SUM", [1, 0, 1])):
+        attrs = forest(2, "target", targets) | {"aggregate_function": how}
+        attrs["n_targets"] = len(set(targets))
+        name = f"several_weights_{how}_{len(targets)}_{targets[0]}"
+        yield case(name, "TreeEnsembleRegressor", samples(2), **attrs)
+    for seed, how in ((4, "NONE"), (5, "LOGISTIC")):
+        both = forest(seed, "class", [0, 1], negative=how != "NONE") | {"post_transform": how}
+        both["classlabels_int64s"] = [0, 1]  # of others onnxruntime answers with these
+        yield case(f"both_{how}", "TreeEnsembleClassifier", samples(seed), outputs=2, **both)
     for seed, how in enumerate(("NONE", "LOGISTIC", "SOFTMAX", "NONE")):
         attrs = forest(seed, "class", [0, 1, 2], negative=how != "NONE")
         attrs |= {"classlabels_int64s": [7, 3, 5], "post_transform": how}
@@ -287,6 +296,18 @@ def stump(transform: int, dtype: Any) -> onnx.ModelProto:
     graph = helper.make_graph([node], "net", [x], [helper.make_empty_tensor_value_info("y")])
     imports = [helper.make_opsetid("", 20), helper.make_opsetid(ML, 5)]
     return helper.make_model(graph, opset_imports=imports, ir_version=10)
+
+
+def test_scores_whose_meaning_depends_on_the_leaf_are_refused() -> None:
+    """A sample without a weight for the second of two classes is one of a single score."""
+    attrs = forest(4, "class", [0, 1]) | {"classlabels_int64s": [4, 9]}
+    attrs["class_ids"] = [0] * 2 + attrs["class_ids"][2:]
+    for start in range(0, len(attrs["class_ids"]), 2):
+        if attrs["class_treeids"][start] != attrs["class_treeids"][start - 1]:
+            attrs["class_ids"][start + 1] = 0
+    made = case("mixed", "TreeEnsembleClassifier", samples(4), outputs=2, **attrs)
+    with pytest.raises(MlfError, match="weigh the first of two classes alone; supported: neither"):
+        mlftool.backend.prepare(made.model)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -225,6 +225,66 @@ def test_histories_of_integers() -> None:
     assert not any(c.kernel.name == "portable.conv" for c in compiled.program.calls)
 
 
+# Floats that onnxruntime's quantiser makes integers of: pools, gates and residuals along time.
+QUANTISABLE = {
+    "pools": """(float[1,4,time] x) => (float[1,4,less] y) {
+        a = Conv <pads = [2, 0]> (x, w443, v4) b = Relu(a)
+        p = AveragePool <kernel_shape = [2], strides = [2]> (b)
+        c = Conv <pads = [2, 0]> (p, w443, v4) d = Add(c, p)
+        y = MaxPool <kernel_shape = [2], strides = [2]> (d) }""",
+    "gates": """(float[1,4,time] x) => (float[1,4,time] y) {
+        a = Conv <pads = [4, 0], dilations = [2]> (x, w443, v4)
+        b = Conv <pads = [4, 0], dilations = [2]> (x, w443)
+        s = Sigmoid(a) t = Tanh(b) m = Mul(s, t) c = Conv(m, w441) d = Add(c, x)
+        e = LeakyRelu(d) p = AveragePool <kernel_shape = [3], pads = [2, 0],
+            count_include_pad = 1> (e) f = Concat <axis = 1> (p, d) y = Conv(f, w481) }""",
+    "padded": MODELS["padded_by_an_operator"][0],
+    "ahead": MODELS["looks_ahead"][0],
+    "images": MODELS["images_of_time"][0],
+}
+FORMS: dict[str, dict[str, str | bool]] = {
+    "qdq": {"per_channel": True, "activation_type": "QInt8", "weight_type": "QInt8"},
+    "qoperator": {"quant_format": "QOperator", "activation_type": "QUInt8"},
+    "int16": {"activation_type": "QInt16", "weight_type": "QInt8"},
+}
+
+
+def quantised(model: onnx.ModelProto, form: str, folder: Path) -> onnx.ModelProto:
+    """What onnxruntime's quantiser makes of it, for any length."""
+    tools = pytest.importorskip("onnxruntime.quantization")
+    words = {k.name: k for kind in (tools.QuantFormat, tools.QuantType) for k in kind}
+    options = {k: words.get(str(v), v) for k, v in FORMS[form].items()}
+    shape, _ = shape_of(model, 64)
+    samples = iter([{"x": np.random.default_rng(5).normal(0, 1, shape).astype(np.float32)}])
+
+    class Data(tools.CalibrationDataReader):  # type: ignore[misc]
+        def get_next(self) -> dict[str, Array] | None:
+            return next(samples, None)
+
+    onnx.save(model, folder / "float.onnx")
+    tools.quantize_static(folder / "float.onnx", folder / "made.onnx", Data(), **options)
+    return onnx.load(folder / "made.onnx")
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", QUANTISABLE)
+def test_integers_are_those_of_the_whole(name: str, form: str, tmp_path: Path) -> None:
+    """Not one of them is another, since no layer rounds otherwise in a part of the time."""
+    model = quantised(network(QUANTISABLE[name]), form, tmp_path)
+    step = {"pools": 4, "images": 2}.get(name, 1)
+    delay = 4 if name == "ahead" else 0
+    shape = shape_of(model, 80)[0]
+    xs = np.random.default_rng(1).normal(0, 1, shape).astype(np.float32)
+    spec = ModuleSpec(model, "m", input_shapes={"x": list(shape)})
+    module = LoadedArchive(compile_modules([spec]), "", None).module()
+    (whole,) = module.run({"x": xs}).values()
+    (at,) = [k for k, n in enumerate(whole.shape) if n > 15]
+    got = np.concatenate(list(streamed(model, 64, step, xs)), at)
+    count = whole.shape[at] - delay - 4
+    got = np.take(got, range(delay, delay + count), at)
+    np.testing.assert_array_equal(got, np.take(whole, range(count), at))
+
+
 CLASSIFIER = """(float[1,1,{length},6] x) => (float[1,3] y) {{
     a = Conv <strides = [2, 2], pads = [3, 1, 0, 1]> (x, w4144)
     b = Relu(a)
