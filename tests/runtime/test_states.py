@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ctypes
+import subprocess
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
+from board_machines import flags_of, is_here, machine_of
 from builders import Layers
 from oracle import session
+from programs import BOARD, HERE
 
 import mlftool
 from mlftool.cli import main
@@ -149,6 +152,78 @@ def test_several_instances(executor: str) -> None:
             assert library.tvmgen_m_run_state(state, *pointers) == 0
             np.testing.assert_allclose(y, want["y"], 1e-5, 1e-5)
             np.testing.assert_allclose(total, want["total"], 1e-5, 1e-5)
+
+
+TURNS = (
+    BOARD
+    + """
+#include <stdio.h>
+#include "tvmgen_m.h"
+static float xs[2][STEPS][5] = {XS};
+static FILE *file;
+static void show(const float *values, int n) {
+  const unsigned char *bytes = (const unsigned char *)values;
+  for (int i = 0; i < 4 * n; i++) fprintf(file, "%02x", bytes[i]);
+}
+int main(void) {
+  files();
+  file = fopen("turns.txt", "w");
+  static struct tvmgen_m_state states[2];
+  for (int s = 0; s < 2; s++) tvmgen_m_reset_state(&states[s]);
+  for (int k = 0; k < STEPS; k++) {
+    for (int s = 0; s < 3; s++) {  /* the last one is the module's own */
+      float y[7], total[5];
+      struct tvmgen_m_inputs inputs = {TVMGEN_M_X_POINTER(xs[s % 2][k])};
+      struct tvmgen_m_outputs outputs = {TVMGEN_M_Y_POINTER(y), TVMGEN_M_TOTAL_POINTER(total)};
+      if (s == 2 && k == STEPS / 2) tvmgen_m_reset();
+      if (s < 2 ? tvmgen_m_run_state(&states[s], &inputs, &outputs)
+                : tvmgen_m_run(&inputs, &outputs)) return 1;
+      show(y, 7), show(total, 5);
+      fputc(10, file);
+    }
+  }
+  return fclose(file);
+}
+"""
+)
+
+
+@pytest.mark.parametrize("executor", KEEPERS)
+@pytest.mark.parametrize("target", ["host", "cortex-m4"])
+def test_instances_take_turns_in_c(target: str, executor: str, tmp_path: Path) -> None:
+    """An application with two states, and the module's own between them, which begins again at half
+    of the time: each has the bits that it has alone, on a board as here."""
+    if target != "host" and not is_here(target):
+        pytest.skip(f"did not run: no compiler or simulator of {target}")
+    steps, xs = 20, sequence(40).reshape(2, 20, INPUTS)
+    spec = ModuleSpec(network(), "m", state=STATE, target=target, executor=executor)
+    bundle = compile_modules([spec])
+    for name, data in bundle.files.items():
+        if name.startswith("codegen/"):
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).write_bytes(data.encode() if isinstance(data, str) else data)
+    literals = ", ".join(f"{v.hex()}f" for v in xs.astype(float).reshape(-1).tolist())
+    text = TURNS.replace("STEPS", str(steps)).replace("XS", literals)
+    (tmp_path / "main.c").write_text(text)
+    machine = HERE if target == "host" else machine_of(target)
+    flags = [] if target == "host" else flags_of(target)
+    made = sorted(map(str, (tmp_path / "codegen/host/src").glob("*.c")))
+    command = [machine.compiler, *flags, "-O1", "-I", "codegen/host/include", *machine.linking]
+    command += ["main.c", *made, *machine.sources, "-o", "program", "-lm"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    start = machine.start(tmp_path / "program", "0")
+    subprocess.run(start, cwd=tmp_path, capture_output=True, timeout=60, check=True)
+    shown = (tmp_path / "turns.txt").read_text()
+    module, half = loaded(network(), *STATE), steps // 2
+
+    def alone(given: np.ndarray) -> list[str]:
+        module.reset()
+        runs = (module.run({"x": x.reshape(1, 1, INPUTS)}) for x in given)
+        return [(run["y"].tobytes() + run["total"].tobytes()).hex() for run in runs]
+
+    each = alone(xs[0]), alone(xs[1]), alone(xs[0, :half]) + alone(xs[0, half:])
+    assert shown.split() == [row for rows in zip(*each, strict=True) for row in rows]
 
 
 def counter(read_late: bool) -> onnx.ModelProto:

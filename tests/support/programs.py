@@ -66,11 +66,9 @@ class Build:
 
 SANITIZED = Build(sanitizers=TRAPPING)
 
-MAIN = r"""
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+# What programs have of a board whose C library reads and writes this computer's files; `files()` is
+# the first that they call.
+BOARD = r"""
 #ifdef SEMIHOSTED
 void initialise_monitor_handles(void);
 void _init(void);
@@ -85,7 +83,19 @@ void *_sbrk(int bytes) { /* newlib's own wants the stack above the heap */
   used += bytes;
   return heap + used - bytes;
 }
+#define files() initialise_monitor_handles()
+#else
+#define files() (void)0
 #endif
+"""
+
+MAIN = (
+    BOARD
+    + r"""
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 struct module {
   int samples, inputs, outputs;
   const long *sizes;
@@ -100,9 +110,7 @@ static void *block(long size) {
 }
 int main(int argc, char **argv) {
   (void)argc;
-#ifdef SEMIHOSTED
-  initialise_monitor_handles();
-#endif
+  files();
   for (int m = atoi(argv[1]); m < %(count)d; m++) {
     char name[64];
     const struct module *module = &modules[m];
@@ -137,6 +145,7 @@ int main(int argc, char **argv) {
   return 0;
 }
 """
+)
 
 
 @dataclass(frozen=True)
