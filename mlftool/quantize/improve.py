@@ -210,7 +210,7 @@ def _round(course: _Course) -> None:
     single = len(course.net.layers) <= MOST_LAYERS
     whole = course.plan
     for layer in course.net.layers:
-        x = input_of(layer, course.studio)
+        x = course.studio.read_by(layer, whole)
         for bits in (4, 8):
             start = course.plan.weights[layer.name][bits]
             made = adaptive(course.net, layer, start, x, bits)
@@ -249,7 +249,9 @@ def bias_corrections(studio: Studio, plan: Plan) -> list[Plan]:
         weights = plan.weights[layer.name][bits]
         gap = _mean(wanted[layer.y] - studio.run(plan, [layer.y])[layer.y], layer)
         assert weights.bias is not None
-        bias = (weights.bias.astype(np.float64) + gap).astype(np.float32)
+        # Of the gap what no other processor's last bits change: parts of a step of 8 bits.
+        unit = np.exp2(np.floor(np.log2(np.abs(wanted[layer.y]).max() or 1.0))) / 2048
+        bias = (weights.bias + np.rint(gap / unit) * unit).astype(np.float32)
         plan = plan.with_weights(layer.name, bits, replace(weights, bias=bias))
     return [plan]
 

@@ -47,6 +47,7 @@ def prepared(
     fixed.ir_version = min(fixed.ir_version, FORMAT)  # nothing that operators need is newer
     _one_sample(fixed, file, shapes or {})
     fixed = simplified(_modern(fixed, file), file)
+    _take_apart(fixed)
     _fold_all(fixed)
     _add_biases(fixed)
     _tidy(fixed)
@@ -133,6 +134,25 @@ def _modern(model: ModelProto, file: str) -> ModelProto:
     except Exception as error:  # of C++, without a type of its own
         text = f"opset {version} cannot be converted to {OLDEST}: {str(error).splitlines()[0]}"
         raise MlfError(Problem("MLF0204", text, file)) from None
+
+
+def _take_apart(model: ModelProto) -> None:
+    """onnxruntime makes a Gemm of a product and any addend: a computed one is no bias.
+
+    %y = Gemm(%x, w, %c)    =>    %p = Gemm(%x, w);  %y = Add(%p, %c)
+    """
+    stored = {t.name for t in model.graph.initializer}
+    for place in reversed(range(len(model.graph.node))):
+        node = model.graph.node[place]
+        if node.op_type != "Gemm" or len(node.input) < 3 or node.input[2] in {"", *stored}:
+            continue
+        if attribute(node, "beta", 1.0) != 1.0:
+            continue
+        y, addend = node.output[0], node.input.pop()
+        node.output[0] = f"{y}.product"
+        model.graph.node.insert(
+            place + 1, helper.make_node("Add", [node.output[0], addend], [y], y)
+        )
 
 
 def _fold_all(model: ModelProto) -> None:

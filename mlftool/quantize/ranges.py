@@ -4,6 +4,8 @@ minmax       everything that was seen
 99.99 % ...  without so many of the outermost values
 least error  the range whose roundings and cuts have the least squared error
 + 10 % ...   more than was seen, for what other samples have
+
+Ends have eight bits of their mantissa: the float model's last bits are another processor's.
 """
 
 from __future__ import annotations
@@ -32,16 +34,23 @@ def candidates(values: Array) -> dict[str, Range]:
     ends = flat.min(), flat.max()
     if flat.size > _MOST:
         flat = np.append(flat[np.arange(_MOST) * flat.size // _MOST], ends)
-    whole = float(min(0.0, ends[0])), float(max(0.0, ends[1]))
+    whole = _rough(ends[0], ends[1])
     found: dict[str, Range] = {"minmax": whole}
     for p in PERCENTILES:
         lo, hi = np.percentile(flat, [100 - p, p])
-        found[f"{p:g} %"] = float(min(0.0, lo)), float(max(0.0, hi))
+        found[f"{p:g} %"] = _rough(lo, hi)
     few = flat if flat.size <= _FEW else np.append(flat[np.arange(_FEW) * flat.size // _FEW], ends)
     found["least error"] = _least_error(few, whole)
     for r in ROOM:
         found[f"+ {r} %"] = whole[0] * (1 + r / 100), whole[1] * (1 + r / 100)
     return found
+
+
+def _rough(low: float, high: float) -> Range:
+    """With zero between them."""
+    mantissas, exponents = np.frexp([min(0.0, low), max(0.0, high)])
+    lo, hi = np.ldexp(np.rint(mantissas * 256) / 256, exponents)
+    return float(lo), float(hi)
 
 
 def _least_error(flat: Array, whole: Range) -> Range:

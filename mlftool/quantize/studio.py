@@ -1,8 +1,11 @@
 """Measures plans: the model with its roundings simulated in float, whose parameters are inputs.
 
-    %q = Mul(Clip(Round(Div(%x, scale)), low, high), scale)
+    %q = Mul(%i, scale)    with    %i = Where(on, Clip(Round(Div(%x, scale)), low, high), %x)
+    %y = Mul(Conv(%i, stored weights, stored bias), unit)
 
-One session serves every plan. Where nothing is rounded the scale is so small that no float changes.
+One session serves every plan. Where nothing is rounded, scale and unit are 1.
+A layer of 8 bits adds up integers, which floats hold exactly: no order of its sums changes them, so
+they are the device's, and the same on every processor.
 """
 
 from __future__ import annotations
@@ -16,11 +19,11 @@ from onnx import ModelProto, NodeProto, TensorProto, helper
 from mlftool.ir.graph import Array
 from mlftool.quantize.network import Layer, Network, float_outputs, moves, with_weights
 from mlftool.quantize.plan import Plan, Resolved, Scale
+from mlftool.quantize.prepare import channels
 from mlftool.quantize.runtime import Session
 from mlftool.quantize.samples import Samples
 
 CHUNK = 32  # samples at once, where the model lets several go
-_EXACT = np.float32(2.0**-40)
 
 
 class Studio:
@@ -100,31 +103,60 @@ class Studio:
         for group in self.net.groups:
             feeds |= _parameters(group, resolved.scale(group) if resolved else None)
         for layer in self.net.layers:
-            if layer.x in self.net.group:
-                own = resolved.scale(self.net.group[layer.x]) if resolved else None
-                read = resolved.read(layer) if resolved else None
-                feeds |= _parameters(f"{layer.name}//x", None if own == read else read)
-            w = resolved.weights(layer) if resolved else None
-            if w is None or resolved is None:
-                continue
-            feeds[layer.weight] = w.real(layer.axis)
-            bias = resolved.bias(layer)
-            if bias is not None:
-                stored, unit = bias
-                spread = np.tile(unit, stored.size // unit.size) if unit.size > 1 else unit
-                feeds[layer.bias] = stored.astype(np.float32) * spread
+            feeds |= self._operands(layer, resolved)
         return feeds
+
+    def _operands(self, layer: Layer, resolved: Resolved | None) -> dict[str, Array]:
+        """What a layer multiplies: integers, or floats of which one step is the unit."""
+        read = resolved.read(layer) if resolved else None
+        w = resolved.weights(layer) if resolved else None
+        feeds: dict[str, Array] = {}
+        step = read.scale if read else np.float32(1)
+        if layer.x in self.net.group:
+            feeds = _parameters(f"{layer.name}//x", read)
+        count = layer_channels(self.net, layer)
+        if w is None or resolved is None:
+            unit = np.full(count, step)
+            if layer.bias:
+                feeds[layer.bias] = self.net.constants[layer.bias] / step
+        else:
+            unit = np.resize((step * w.scales).astype(np.float32), count)
+            feeds[layer.weight] = w.stored.astype(np.float32)
+            if bias := resolved.bias(layer):
+                feeds[layer.bias] = bias[0].astype(np.float32)
+        return {**feeds, f"{layer.name}//unit": unit.reshape(_unit_shape(self.net, layer))}
+
+    def read_by(self, layer: Layer, plan: Plan) -> Array:
+        """What a layer reads under a plan, [samples, ...] in float64."""
+        if layer.x not in self.net.group:
+            return input_of(layer, self).astype(np.float64)
+        name = f"{layer.name}//x"
+        scale = Resolved(self.net, plan).read(layer)
+        step = float(scale.scale) if scale else 1.0
+        made: Array = self.run(plan, [name])[name].astype(np.float64) * step
+        return made
+
+
+def layer_channels(net: Network, layer: Layer) -> int:
+    """How many channels a layer's result has."""
+    return channels(layer.node, net.constants[layer.weight])
+
+
+def _unit_shape(net: Network, layer: Layer) -> tuple[int, ...]:
+    """One number for each channel, which are counted last or before the places."""
+    rank = net.constants[layer.weight].ndim
+    return (layer_channels(net, layer), *(1,) * (0 if layer.in_rows else rank - 2))
 
 
 def _parameters(name: str, scale: Scale | None) -> dict[str, Array]:
     """What the simulation reads for a rounding."""
-    if scale is None:
-        low, high, step = -np.inf, np.inf, _EXACT
-    else:
-        lo, hi = scale.limits
-        low, high, step = lo - scale.zero, hi - scale.zero, scale.scale
-    values = {"scale": step, "low": low, "high": high}
-    return {f"{name}//{key}": np.array(value, np.float32) for key, value in values.items()}
+    lo, hi, step = (0.0, 0.0, np.float32(1))
+    if scale is not None:
+        lo, hi = (limit - scale.zero for limit in scale.limits)
+        step = scale.scale
+    values = {"scale": step, "low": lo, "high": hi}
+    feeds = {f"{name}//{key}": np.array(value, np.float32) for key, value in values.items()}
+    return {**feeds, f"{name}//on": np.array(scale is not None)}
 
 
 def simulation(net: Network) -> ModelProto:
@@ -146,21 +178,27 @@ def simulation(net: Network) -> ModelProto:
             if name in rounded:
                 node.input[k] = f"{name}//q"
         if mine and mine.x in net.group:
-            nodes += _fake(node.input[0], f"{mine.name}//x", f"{mine.name}//x//q")
-            node.input[0] = f"{mine.name}//x//q"
-        nodes.append(node)
-        for name in node.output:
+            nodes += _integers(node.input[0], f"{mine.name}//x", f"{mine.name}//x")
+            node.input[0] = f"{mine.name}//x"
+        if mine:
+            node.output[0] = f"{mine.name}//sum"
+            unit = helper.make_node("Mul", [node.output[0], f"{mine.name}//unit"], [mine.y])
+        nodes += [node, unit] if mine else [node]
+        for name in [mine.y] if mine else node.output:
             if name in rounded:
                 nodes += _rounding(name, net.group)
     weights = {n for layer in net.layers for n in (layer.weight, layer.bias) if n}
     kept = [t for t in graph.initializer if t.name not in weights]
     copies = [NodeProto.FromString(n.SerializeToString()) for n in nodes]
-    scalars = [*net.groups, *(f"{x.name}//x" for x in net.layers if x.x in net.group)]
+    stored = [f"{x.name}//x" for x in net.layers if x.x in net.group]
+    scalars = [*net.groups, *stored]
     names = [f"{s}//{key}" for s in scalars for key in ("scale", "low", "high")]
     added = [helper.make_tensor_value_info(n, TensorProto.FLOAT, ()) for n in names]
+    added += [helper.make_tensor_value_info(f"{s}//on", TensorProto.BOOL, ()) for s in scalars]
     shapes = {n: net.constants[n].shape for n in weights}
+    shapes |= {f"{x.name}//unit": _unit_shape(net, x) for x in net.layers}
     added += [
-        helper.make_tensor_value_info(n, TensorProto.FLOAT, shapes[n]) for n in sorted(weights)
+        helper.make_tensor_value_info(n, TensorProto.FLOAT, shapes[n]) for n in sorted(shapes)
     ]
     del graph.node[:], graph.initializer[:], graph.value_info[:]
     graph.node.extend(copies)
@@ -168,7 +206,7 @@ def simulation(net: Network) -> ModelProto:
     graph.input.extend(added)
     shown = {o.name for o in graph.output}
     wanted = (*net.judged, *(n for layer in net.layers for n in (layer.x, layer.y)))
-    wanted += seen_tensors(net)
+    wanted += (*stored, *seen_tensors(net))
     for name in dict.fromkeys(wanted):
         if name not in shown and name not in net.model_inputs:
             graph.output.append(helper.make_empty_tensor_value_info(name))
@@ -185,12 +223,18 @@ def _rounding(name: str, group: Mapping[str, str]) -> Iterator[NodeProto]:
 
 
 def _fake(x: str, parameters: str, out: str) -> Iterator[NodeProto]:
-    """The four operators of a simulated rounding."""
+    """A simulated rounding."""
+    yield from _integers(x, parameters, f"{out}//c")
+    yield helper.make_node("Mul", [f"{out}//c", f"{parameters}//scale"], [out])
+
+
+def _integers(x: str, parameters: str, out: str) -> Iterator[NodeProto]:
+    """What is stored, less the zero point; a float as it is."""
     scale, low, high = (f"{parameters}//{key}" for key in ("scale", "low", "high"))
     yield helper.make_node("Div", [x, scale], [f"{out}//a"])
     yield helper.make_node("Round", [f"{out}//a"], [f"{out}//b"])
-    yield helper.make_node("Clip", [f"{out}//b", low, high], [f"{out}//c"])
-    yield helper.make_node("Mul", [f"{out}//c", scale], [out])
+    yield helper.make_node("Clip", [f"{out}//b", low, high], [f"{out}//d"])
+    yield helper.make_node("Where", [f"{parameters}//on", f"{out}//d", x], [out])
 
 
 def _open_batch(model: ModelProto) -> ModelProto:
