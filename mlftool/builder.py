@@ -274,7 +274,14 @@ def spec_of(manifest: Manifest, entry: Entry, name: str, executor: str) -> Modul
 
 
 def _in_manifest(manifest: Manifest, entry: Entry, problem: Problem) -> Problem:
-    """A given shape or value that does not fit is the manifest's mistake, so its place is there."""
+    """A given shape or value that does not fit is the manifest's mistake, so its place is there,
+    and so is what is wrong with an archive as a whole, such as its version."""
+    if not problem.file:
+        path = f"archives.{entry.name}" if entry.name in manifest.archives else ""
+        path = path or f"models.{entry.name}"
+        line, column = manifest.place(path) if path in manifest.places else (0, 0)
+        path = problem.path or path
+        return replace(problem, file=str(manifest.file), line=line, column=column, path=path)
     for name in entry.models:
         key = "input_values" if problem.code == "MLF0209" else "input_shapes"
         path = f"models.{name}.{key}"

@@ -45,8 +45,9 @@ def bundle(modules: Sequence[Module], runtime: bool = False) -> Bundle:
     """
     versions = sorted({m.spec.mlf_version for m in modules})
     if len(versions) > 1:
-        text = f"one archive has one version; got {', '.join(map(str, versions))}"
-        raise MlfError(Problem("MLF0506", text))
+        said = (f"{m.spec.mlf_version} of '{m.spec.module_name}'" for m in modules)
+        text = f"one archive has one version; got {', '.join(said)}"
+        raise MlfError(Problem("MLF0506", text, help="give its models one mlf_version"))
     runtime = runtime or any(m.calls_runtime for m in modules)
     sources = [dict(m.sources.files) for m in modules]
     shared = _add_system_library(modules, sources)

@@ -163,7 +163,7 @@ def _mlf_diff_test_impl(ctx):
     arguments = [baseline.short_path, baseline.path, shown(ctx.label)]
     arguments += [word for limit in ctx.attr.fail_on for word in ["--fail-on", limit]]
     arguments += [file.short_path for file in facts]
-    files = facts + [baseline, ctx.file._tool]
+    files = facts + [baseline] + ctx.files._tools
     return [executable(ctx, "rules.private.tools.differences", arguments, files, "tuner")]
 
 mlf_diff_test = rule(
@@ -198,7 +198,10 @@ fails until the file is updated.""",
             doc = """Limits as in `mlftool diff --fail-on`: a growth such as `flash>+2%`, or an
 absolute limit such as `ram>64KiB`.""",
         ),
-        "_tool": attr.label(default = Label("//rules/private/tools:differences.py"), allow_single_file = True),
+        "_tools": attr.label_list(
+            default = [Label("//rules/private/tools:differences.py"), Label("//rules/private/tools:forms.py")],
+            allow_files = True,
+        ),
     },
     test = True,
     toolchains = [TOOLCHAIN_TYPE],

@@ -26,7 +26,7 @@ COMMANDS = {"compile.bzl": "compile"}
 # Given by the rule itself: mlf_manifest_test, and mlf_analysis and mlf_diff_test.
 GIVEN = {
     "console": ["//mlftool:manifest_files"],
-    "tuner": [f"{TOOLS}{name}.py" for name in ("analyse", "differences", "package")],
+    "tuner": [f"{TOOLS}{name}.py" for name in ("analyse", "differences", "forms", "package")],
 }
 # The worker runs both.
 ALSO = {"compiler": ("rules.private.tools.worker", "rules.private.tools.package")}

@@ -230,6 +230,20 @@ def test_a_value_that_does_not_fit_is_the_manifests_mistake(work: Path, capsys: 
     assert place in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("command", [["check"], ["build", "-o", "out"]])
+def test_what_is_wrong_with_a_whole_archive_is_the_manifests_mistake(
+    command: list[str], work: Path, capsys: Captured
+) -> None:
+    """One file cannot have two versions of the format; neither model's file is at fault."""
+    text = MANIFEST.replace("large.onnx, targets", "large.onnx, mlf_version: 6, targets")
+    Path("m.yaml").write_text(text)
+    assert main([command[0], "m.yaml", *command[1:]]) == 2
+    assert (
+        "m.yaml:7:3: error[MLF0506]: archives.both: one archive has one version; got 7 of 'small', "
+        "6 of 'large'\nhelp: give its models one mlf_version"
+    ) in capsys.readouterr().err
+
+
 def test_check_reports_manifest_and_models_and_writes_nothing(work: Path, capsys: Captured) -> None:
     save_model("small.onnx", 4, batch="N")
     bad = MANIFEST.replace("model: small.onnx", "model: small.onnx, input_shapes: {z: [1]}")

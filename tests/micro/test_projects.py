@@ -158,8 +158,9 @@ def test_wrong_options_leave_no_project(
     options: dict[str, str], said: str, made: tuple[Path, Path], tmp_path: Path
 ) -> None:
     template = get_microtvm_template_projects("qemu")
-    with pytest.raises(MicroError, match=said):
+    with pytest.raises(MicroError, match=said) as refused:
         generate_project_from_mlf(template, tmp_path / "p", made[0], options)
+    assert refused.value.exit_code == 2
     assert not (tmp_path / "p").exists()
 
 
@@ -408,6 +409,7 @@ def test_a_project_stays_if_the_next_one_cannot_be_made(
     command("compile", OWN / "gesture_int8.onnx", "-o", tmp_path / "plain.tar")
     for wrong in ("plain.tar", "missing.tar"):
         done = command("micro", "create", old, tmp_path / wrong, "host", "-f")
+        assert done.returncode == 2
         (line,) = done.stderr.splitlines()
         assert "error[MLF" in line
         assert (old / "model.tar").read_bytes() == b"mine"

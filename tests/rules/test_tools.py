@@ -182,7 +182,11 @@ TOTAL = {"flash_bytes": 4000, "ram_bytes": 900}
     ],
 )  # fmt: skip
 def test_sizes_of_programs_for_a_review(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], old: object, said: list[str]
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    old: object,
+    said: list[str],
 ) -> None:
     (tmp_path / "m4.json").write_text(json.dumps(SIZES))
     programs = [{"title": "m4", "sizes": str(tmp_path / "m4.json")}]
@@ -193,6 +197,14 @@ def test_sizes_of_programs_for_a_review(
     assert baseline.main([*files, "5", "old.json", "//:t", "--markdown"]) == 0
 
     assert capsys.readouterr().out.splitlines() == said
+
+    monkeypatch.setenv("BUILD_WORKING_DIRECTORY", str(tmp_path))
+    assert baseline.main([*files, "5", "old.json", "//:t", "--markdown=comment.md"]) == 0
+    assert capsys.readouterr().out == ""
+    assert (tmp_path / "comment.md").read_text() == "\n".join(said).rstrip("\n") + "\n"
+    # It was taken for no option at all.
+    with pytest.raises(SystemExit):
+        baseline.main([*files, "5", "old.json", "//:t", "--markdwn"])
 
 
 def test_summary_shows_every_run_and_fails_with_one(

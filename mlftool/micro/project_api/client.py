@@ -15,9 +15,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from mlftool.errors import MlfError, Problem
+from mlftool.errors import BAD_INPUT, MlfError, Problem
 from mlftool.micro.errors import CODE, IoTimeoutError, MicroError, TransportClosedError
-from mlftool.micro.project_api.server import MOST_LINE, PROTOCOL_VERSION
+from mlftool.micro.project_api.server import INVALID_PARAMS, MOST_LINE, PROTOCOL_VERSION
 
 SERVER_PYTHON_FILENAME = "microtvm_api_server.py"
 SERVER_LAUNCH_SCRIPT_FILENAME = (
@@ -60,8 +60,12 @@ class ProjectAPIError(ProjectAPIErrorBase):
     """The server refused a call, with its code and text."""
 
     def __init__(self, method: str, code: int, message: str, told: str = "") -> None:
-        super().__init__(f"{method}: {message}{': ' if told else ''}{told}")
+        is_input = message == "InputError"
+        words = (method, "" if is_input else message, told)
+        super().__init__(": ".join(filter(None, words)))
         self.method, self.code, self.message = method, code, message
+        if is_input or code == INVALID_PARAMS:
+            self.exit_code = BAD_INPUT
 
 
 # Of a server's errors those that a session knows.

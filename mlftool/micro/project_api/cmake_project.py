@@ -223,7 +223,7 @@ def server_sources() -> dict[str, Path]:
 
 
 def extract(archive: Path, folder: Path) -> None:
-    """The plain files of an archive that is not trusted. Raises ProjectError."""
+    """The plain files of an archive that is not trusted. Raises InputError."""
     try:
         with tarfile.open(archive) as tar:
             for member in tar:
@@ -231,14 +231,14 @@ def extract(archive: Path, folder: Path) -> None:
                 if member.isdir():
                     continue
                 if not member.isreg() or name.is_absolute() or ".." in name.parts:
-                    raise server.ProjectError(f"{archive}: {member.name!r} is not a plain file")
+                    raise server.InputError(f"{archive}: {member.name!r} is not a plain file")
                 target = folder / name
                 target.parent.mkdir(parents=True, exist_ok=True)
                 stream = tar.extractfile(member)
                 assert stream is not None
                 target.write_bytes(stream.read())
     except (OSError, tarfile.TarError, EOFError) as error:
-        raise server.ProjectError(f"{archive} cannot be read: {error}") from None
+        raise server.InputError(f"{archive} cannot be read: {error}") from None
 
 
 def _check_functions(code: Path, archive: Path) -> None:
@@ -247,7 +247,7 @@ def _check_functions(code: Path, archive: Path) -> None:
     if not any(b"TVMSystemLibEntryPoint" in f.read_bytes() for f in files):
         text = "has no system library, by which a host finds its functions; compile it with"
         text = f"{archive} {text} --runtime-crt-system-lib 1, and for aot --interface-api packed"
-        raise server.ProjectError(text)
+        raise server.InputError(text)
 
 
 def _run(command: Sequence[str], options: Mapping[str, Any]) -> None:
@@ -306,7 +306,7 @@ def _write_config(project: Path, standalone_crt: Path, options: Mapping[str, Any
 def _write_cmake(project: Path, platform: Platform, options: Mapping[str, Any]) -> None:
     more = (options.get("compile_definitions") or "").split()
     if wrong := [word for word in more if not re.fullmatch(r"-D\w+(=[\w.+-]*)?", word)]:
-        raise server.ProjectError(f"compile_definitions: got {wrong[0]!r}, expected -DNAME=VALUE")
+        raise server.InputError(f"compile_definitions: got {wrong[0]!r}, expected -DNAME=VALUE")
     workspace = options.get("workspace_size_bytes", platform.workspace_bytes)
     definitions = {**platform.definitions, "TVM_WORKSPACE_SIZE_BYTES": workspace}
     folders = sorted(

@@ -60,6 +60,10 @@ class ProjectError(ServerError):
     """What the user can mend: a compiler that is missing, an archive without a runtime."""
 
 
+class InputError(ProjectError):
+    """What was given is wrong: the archive, or the value of an option."""
+
+
 @dataclass(frozen=True)
 class ProjectOption:
     """An option; `required` and `optional` name the methods that read it, at least one of them."""

@@ -1,4 +1,4 @@
-"""`baseline ROWS.json BASELINE.json TOLERANCE PATH LABEL [--update | --markdown]`: then and now.
+"""`baseline ROWS BASELINE TOLERANCE PATH LABEL [--update | --markdown[=FILE]]`: then and now.
 
 PATH is the baseline's path in the workspace; `bazel run LABEL -- --update` writes it there.
 With `--markdown` the changes are a table for a review, whatever they are.
@@ -6,15 +6,15 @@ With `--markdown` the changes are a table for a review, whatever they are.
 
 from __future__ import annotations
 
+import argparse
 import json
-import os
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from mlftool.errors import CHECK_FAILED, ENVIRONMENT
-from mlftool.mlf import write_atomically
+from mlftool.errors import CHECK_FAILED, MlfError
+from rules.private.tools import forms
 
 # Of a report: what is the same whenever it is measured.
 FIGURES = (
@@ -110,28 +110,31 @@ def markdown(label: str, old: Table, new: Table, tolerance: float) -> str:
     return "\n".join(lines) + "\n"
 
 
-def main(arguments: list[str]) -> int:
-    """Prints what changed; fails if anything did, or writes the new baseline."""
-    rows, baseline, tolerance, path, label, *more = arguments
-    new = measured(json.loads(Path(rows).read_text()))
-    if more == ["--update"]:
-        root = os.environ.get("BUILD_WORKSPACE_DIRECTORY")
-        if not root:
-            print(f"start it with: bazel run {label} -- --update", file=sys.stderr)
-            return ENVIRONMENT
-        write_atomically(Path(root) / path, (json.dumps(new, indent=2) + "\n").encode())
-        print(f"{path} is written")
-        return 0
-    old: Table = json.loads(Path(baseline).read_text() or "{}")
-    if more == ["--markdown"]:
-        print(markdown(label, old, new, float(tolerance)))
-        return 0
-    found = list(changes(old, new, float(tolerance)))
+def judge(args: argparse.Namespace) -> int:
+    """Prints what changed; fails if anything did, or writes the new baseline. Raises MlfError."""
+    new = measured(json.loads(Path(args.rows).read_text()))
+    if args.update:
+        return forms.update(args.path, args.label, (json.dumps(new, indent=2) + "\n").encode())
+    old: Table = json.loads(Path(args.baseline).read_text() or "{}")
+    if args.markdown is not None:
+        table = markdown(args.label, old, new, float(args.tolerance))
+        return forms.shown(args.markdown, table)
+    found = list(changes(old, new, float(args.tolerance)))
     for line in found:
         print(line)
     if found:
-        print(f"to accept this: bazel run {label} -- --update")
+        print(f"to accept this: bazel run {args.label} -- --update")
     return CHECK_FAILED if found else 0
+
+
+def main(arguments: list[str]) -> int:
+    """Exit code as the command line's."""
+    names = ("rows", "baseline", "tolerance", "path", "label")
+    try:
+        return judge(forms.parser(*names).parse_args(arguments))
+    except MlfError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
 
 
 if __name__ == "__main__":

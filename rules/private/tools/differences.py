@@ -8,62 +8,26 @@ and has nothing of what `bazel run` prints itself.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 
-from mlftool.errors import CHECK_FAILED, ENVIRONMENT, MlfError, Problem
+from mlftool.errors import CHECK_FAILED, MlfError, Problem
 from mlftool.insight import diff
-from mlftool.insight.facts import Facts, read_facts, save
-from mlftool.mlf import write_atomically
+from mlftool.insight.facts import Facts, read_facts, to_bytes
+from rules.private.tools import forms
 
 
 def parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(
-        prog="bazel run LABEL --", usage="%(prog)s [--update|--markdown[=FILE]]"
-    )
-    made.add_argument("baseline", type=Path, help=argparse.SUPPRESS)
-    made.add_argument("path", type=Path, help=argparse.SUPPRESS)
-    made.add_argument("label", help=argparse.SUPPRESS)
+    made = forms.parser("baseline", "path", "label")
     made.add_argument("facts", nargs="+", type=Path, help=argparse.SUPPRESS)
     made.add_argument("--fail-on", action="append", default=[], help=argparse.SUPPRESS)
-    form = made.add_mutually_exclusive_group()
-    form.add_argument("--update", action="store_true", help="write the committed file")
-    form.add_argument(
-        "--markdown",
-        nargs="?",
-        const="",
-        metavar="FILE",
-        help="print a table for a pull request, or write it to a file",
-    )
     return made
 
 
 def committed(path: Path) -> tuple[Facts, ...]:
     """What the baseline holds; an empty file is how one begins. Raises MlfError."""
     return read_facts(path) if path.stat().st_size else ()
-
-
-def update(path: Path, label: str, found: Sequence[Facts]) -> int:
-    root = os.environ.get("BUILD_WORKSPACE_DIRECTORY")
-    if not root:
-        print(f"start it with: bazel run {label} -- --update", file=sys.stderr)
-        return ENVIRONMENT
-    save(Path(root) / path, found)
-    print(f"{path} is written")
-    return 0
-
-
-def shown(file: str, table: str) -> int:
-    """Prints the table, or writes it to a file. Raises MlfError."""
-    if not file:
-        print(table)
-        return 0
-    folder = os.environ.get("BUILD_WORKING_DIRECTORY", ".")
-    write_atomically(Path(folder) / file, (table + "\n").encode())
-    return 0
 
 
 def judge(args: argparse.Namespace) -> int:
@@ -73,10 +37,10 @@ def judge(args: argparse.Namespace) -> int:
     if twice := [name for name, count in Counter(one.name for one in new).items() if count > 1]:
         raise MlfError([Problem("MLF0405", "two modules have this name", name) for name in twice])
     if args.update:
-        return update(args.path, args.label, new)
-    found, alone = diff.paired_by_name(committed(args.baseline), new)
+        return forms.update(args.path, args.label, to_bytes(new))
+    found, alone = diff.paired_by_name(committed(Path(args.baseline)), new)
     if args.markdown is not None:
-        return shown(args.markdown, diff.markdown(found, alone))
+        return forms.shown(args.markdown, diff.markdown(found, alone))
     for text in [*map(diff.text, filter(diff.is_change, found)), *alone]:
         print(text + "\n")
     if any(map(diff.is_change, found)) or alone:

@@ -56,7 +56,7 @@ class BoardHandler(cmake_project.CMakeHandler):
     def platform(self, options: Mapping[str, Any]) -> cmake_project.Platform:
         board = Path(options["board_dir"])
         if not board.is_dir():
-            raise server.ProjectError(f"board_dir: {board} is not a folder")
+            raise server.InputError(f"board_dir: {board} is not a folder")
         sources = cmake_project.server_sources()
         files = sorted(path for path in board.rglob("*") if path.is_file())
         sources |= {path.relative_to(board).as_posix(): path for path in files}
