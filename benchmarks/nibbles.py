@@ -26,6 +26,7 @@ from mlftool.runtime.link import footprint, link_firmware
 from mlftool.runtime.runner import run_on_board
 
 DOTS = ("Conv", "Gemm", "MatMul")
+STEP = 16  # of the rounded weights, in steps of those of eight bits
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -49,10 +50,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def quantised_weights(model: onnx.ModelProto) -> dict[str, onnx.NodeProto]:
-    """The DequantizeLinear of each constant second or third operand of a contraction, by name."""
+    """The DequantizeLinear of each constant weight and bias, by name."""
     stored = {t.name for t in model.graph.initializer}
+    biases = {t.name for t in model.graph.initializer if t.data_type == onnx.TensorProto.INT32}
     dequantised = {n.output[0]: n for n in model.graph.node if n.op_type == "DequantizeLinear"}
     names = [i for n in model.graph.node if n.op_type in DOTS for i in n.input[1:3]]
+    added = [i for n in model.graph.node if n.op_type == "Add" for i in n.input]  # to a MatMul
+    names += [i for i in added if i in dequantised and dequantised[i].input[0] in biases]
     found = {name: dequantised[name] for name in names if name in dequantised}
     return {name: dq for name, dq in found.items() if dq.input[0] in stored}
 
@@ -64,15 +68,17 @@ def fewest_values(model: onnx.ModelProto) -> int:
 
 
 def rounded(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with int8 weights scaled to -7 ... 7, and biases with them."""
+    """The model with int8 weights scaled to -7 ... 7, and biases with them. Scales take a power of
+    two, which is exact: a bias keeps the scale of its sums, or the layer would add it in floats."""
     made = onnx.ModelProto()
     made.CopyFrom(model)
     stored = {t.name: t for t in made.graph.initializer}
     for dq in quantised_weights(made).values():
-        for value, factor in ((dq.input[0], 7 / 127), (dq.input[1], 127 / 7)):
+        for value, factor in ((dq.input[0], 1 / STEP), (dq.input[1], STEP)):
             array = numpy_helper.to_array(stored[value])
             scaled = array * factor
             scaled = np.rint(scaled) if array.dtype.kind == "i" else scaled
+            scaled = np.clip(scaled, -7, 7) if array.dtype == np.int8 else scaled
             stored[value].CopyFrom(numpy_helper.from_array(scaled.astype(array.dtype), value))
     return made
 

@@ -175,6 +175,16 @@ def long_dense(seed: int) -> onnx.ModelProto:
     return net.model(*outs)
 
 
+def deep(seed: int) -> onnx.ModelProto:
+    """Layers of so many large weights of four bits that sums have few bits to spare."""
+    rng = np.random.default_rng(seed)
+    net = Net()
+    window = {"x": (1, 120, 3, 3), "w": (6, 120, 3, 3), "attrs": {"pads": [1, 0, 0, 1]}}
+    row = {"x": (1, 1001, 1, 1), "w": (7, 1001, 1, 1), "attrs": {}}
+    outs = (_layer(net, rng, 3 * k, g | {"group": 1}, 4) for k, g in enumerate((window, row)))
+    return net.model(*outs)
+
+
 Steps = Iterator[tuple[int, int, int, int]]
 
 

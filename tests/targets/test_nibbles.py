@@ -11,7 +11,7 @@ import onnx
 import pytest
 from batch import Job, build_jobs
 from builders import Net, random_feeds
-from kernel_cases import long_dense, many_layers
+from kernel_cases import deep, long_dense, many_layers
 
 from mlftool.compile import Module, ModuleSpec, compile_module, compile_modules
 from mlftool.ops.nibbles import joined
@@ -20,7 +20,7 @@ from mlftool.runtime.interface import read_interface
 from mlftool.runtime.link import link_firmware
 from mlftool.runtime.runner import run_on_board
 
-MODELS = {"many": many_layers(7, False, 30, bits=4), "dense": long_dense(8)}
+MODELS = {"many": many_layers(7, False, 30, bits=4), "dense": long_dense(8), "deep": deep(9)}
 FEEDS = {name: random_feeds(model, 5) for name, model in MODELS.items()}
 KERNELS = {
     "rv32imafc": "portable.nibbles",
@@ -62,8 +62,12 @@ def test_same_bits_in_half_the_bytes(
     used = {c.kernel.name for c in small.module.program.calls if c.kernel.macs}
     assert KERNELS[target] in used
     assert all("nibbles" in name for name in used)
+    if target == "cortex-m4":  # sums of deep layers leave no room for weights at the top
+        params = [c.kernel.params for c in small.module.program.calls]
+        tops = {p["top"] for p in params if "top" in p}
+        assert tops == {"many": {True}, "dense": {True, False}, "deep": {False}}[name]
     assert small.output == fast.output
-    assert len(set(small.output)) > 50
+    assert len(set(small.output)) > (20 if name == "deep" else 50)
     assert weights(small.module) <= 0.55 * weights(fast.module)
 
 

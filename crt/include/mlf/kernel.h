@@ -155,7 +155,7 @@ static inline int32_t mlf_min_i32(int32_t a, int32_t b) {
 
 /* Of two weights in one byte, the one in bits 0 to 3. */
 static inline int32_t mlf_low_nibble(int8_t both) {
-  return ((both & 15) ^ 8) - 8;
+  return (int32_t)((uint32_t)both << 28) >> 28;
 }
 
 /* The other. */

@@ -5,16 +5,21 @@ there are no special cases: a pointwise layer is a 1x1 window, a plane that fits
 all scratch is in the workspace. So texts hardly depend on the layer, and codegen/share.py makes one
 function of all layers of a network.
 
-Weights of four bits come two in a byte: masked and shifted to the upper half of a byte, SXTB16
-gives sixteen times their value, so the accumulators hold sixteen times the sum.
+Weights of four bits come two in a byte. Masked and shifted to the top of a halfword they are 2^12
+times their value, with their sign, so one AND unpacks two and the accumulators hold 2^12 times the
+sum. Where a sum leaves no room for that, SXTB16 makes sixteen times their value of bytes. A scale
+that is as much smaller takes either back, at no cost.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 
 from mlftool.ir.graph import Array
 from mlftool.ir.holes import Number, numbers
+from mlftool.ir.rounding import Rounding
 from mlftool.ops.base import Operand
 from mlftool.ops.contraction import Contraction, Quantisation, largest, requantize
 from mlftool.ops.nibbles import are_nibbles, joined
@@ -25,6 +30,7 @@ from mlftool.targets.kernels.parts import Tile, bias_of, byte_kernel, constants,
 
 # A dense layer of fewer products takes the loop of convolutions, with its one pixel in both places.
 FUNCTION_OF_ITS_OWN = 1024
+TOP, SIXTEENTH = 12, 4
 
 
 @byte_kernel("dsp size", "mve", signed=True)
@@ -32,19 +38,21 @@ def small_pairs(c: Contraction, q: Quantisation) -> Tile | None:
     """Two pixels x two channels at a time, or one pixel x four."""
     rows, width = (1, 4) if c.pixels == 1 and c.macs >= FUNCTION_OF_ITS_OWN else (2, 2)
     ordered = c.ic % 4 == 0
-    nibbles = are_nibbles(c, q) and 16 * int(largest(c, q).max(initial=0)) < 2**31
-    w = paired_nibbles(c, width, ordered) if nibbles else paired(c, width, ordered)
+    raised = _raised(c, q)
+    w = _WEIGHTS[raised](c, width, ordered)
     if w is None:
         return None
+    lowered = raised and q.rounding is Rounding.EVEN and _normal(q, raised)
+    q = replace(q, factor=np.ldexp(q.factor, -raised)) if lowered else q
     entries, twice = entries_of(c, q, rows, width, None, always=True)
     store = entries[0].store
     column = -(-c.depth // 4) * 4
     columns = Operand("columns", "int16_t", "scratch", bytes=2 * rows * column, planned=True)
     order = walk(c, rows, column, columns, store.operands)
-    bias = bias_of(c, q, width) * (16 if nibbles else 1)
+    bias = bias_of(c, q, width) << raised
     end = -(-c.pixels // rows) * rows
     return Tile(
-        "dsp.small_nibbles" if nibbles else "dsp.small_pairs",
+        "dsp.small_nibbles" if raised else "dsp.small_pairs",
         "dsp_small_pairs.c.j2",
         c,
         constants(w=w, b=bias, scale=scale_of(q, width)),
@@ -58,15 +66,17 @@ def small_pairs(c: Contraction, q: Quantisation) -> Tile | None:
             "stores": entries,
             "widen": WIDEN[ordered],
             "fill": q.x_zero_point,
-            "nibbles": nibbles,
+            "nibbles": bool(raised),
+            "top": raised == TOP,
+            "shift": 0 if lowered else raised,
             "order": tuple(
                 Number(n)
                 for n in ((end - rows, -rows, -rows) if order.backwards else (0, end, rows))
             ),
             "twice": twice,
         },
-        cost=c.macs * (1.25 if nibbles else 1.0) + c.pixels * (c.oc * 26.0 + c.depth * 7.0),
-        header=_header(nibbles, rows),
+        cost=c.macs * _PER_PRODUCT[raised] + c.pixels * (c.oc * 26.0 + c.depth * 7.0),
+        header=_header(bool(raised), rows),
         walk=order,
         small=True,
     )
@@ -77,7 +87,27 @@ def _header(nibbles: bool, rows: int) -> str:
     return f"mlf/dsp{'_nibbles' if nibbles else '_pairs' if rows == 2 else ''}.h"
 
 
-def paired_nibbles(c: Contraction, width: int, ordered: bool) -> Array:
+def _raised(c: Contraction, q: Quantisation) -> int:
+    """The bits by which sums are shifted, as the weights that they are of; 0: weights are bytes."""
+    room = 31 - int(largest(c, q).max(initial=0)).bit_length()
+    return next((n for n in (TOP, SIXTEENTH) if n <= room), 0) if are_nibbles(c, q) else 0
+
+
+def _normal(q: Quantisation, lower: int) -> bool:
+    """Whether scales that are so many bits lower lose nothing."""
+    return bool(np.all(np.ldexp(q.factor, -lower) >= np.finfo(np.float32).tiny))
+
+
+def topped(c: Contraction, width: int, ordered: bool) -> Array:
+    """uint32 [OC/width, K/4, width/2]: of each pair of products a nibble of each halfword, for one
+    channel the upper two, for the next the lower two."""
+    w = quads(c, width)[..., [0, 2, 1, 3] if ordered else [0, 1, 2, 3]]
+    pairs = w.astype(np.uint32).reshape(*w.shape[:2], width // 2, 2, 2, 2) & 15
+    at = np.array([[[12, 28], [8, 24]], [[4, 20], [0, 16]]], np.uint32)  # channel, pair, product
+    return np.ascontiguousarray((pairs << at).sum(axis=(-3, -2, -1), dtype=np.uint32)).reshape(-1)
+
+
+def sixteenths(c: Contraction, width: int, ordered: bool) -> Array:
     """uint32 [OC/width, K/4, width/2]: four weights of one channel in the upper halves of the
     bytes, of the next in the lower ones, in the order in which SXTB16 meets the widened input."""
     w = quads(c, width)
@@ -85,6 +115,11 @@ def paired_nibbles(c: Contraction, width: int, ordered: bool) -> Array:
     both = both if ordered else both[..., [0, 2, 1, 3]]
     words = (both.astype(np.uint32) << np.array([0, 8, 16, 24], np.uint32)).sum(axis=-1)
     return np.ascontiguousarray(words.astype(np.uint32)).reshape(-1)
+
+
+# How weights are packed whose sums are so many bits higher.
+_WEIGHTS = {0: paired, SIXTEENTH: sixteenths, TOP: topped}
+_PER_PRODUCT = {0: 1.0, SIXTEENTH: 1.5, TOP: 1.1}
 
 
 @byte_kernel("dsp size", depthwise=True, signed=True)

@@ -162,7 +162,7 @@ def _doubled(m: Operand, add: Number, shift: Number, shape: Shape) -> Halves:
 
 def _even(c: Contraction, q: Quantisation, shape: Shape) -> Halves:
     fix = fixed(c, q)
-    if fix is not None and not fix.exact.any() and fix.shift < 16:
+    if fix is not None and not fix.exact.any() and fix.shift < 16 and not fix.left:
         m = Operand("m", "int32_t", "const", array=shape.lanes(fix.multiplier))
         return _doubled(m, fix.add, fix.shift, shape)
     scale = np.broadcast_to(q.scale, (c.oc,)).astype(np.float32)

@@ -43,7 +43,8 @@ def in_integers(c: Contraction, q: Quantisation, columns: int) -> Form | None:
         return form(c, q, columns)
     if not has_normal_scales(q):
         return None
-    fix, scales = fixed(c, q), scale_operand(q, columns)
+    fix = fixed(c, q)
+    scales = scale_operand(fix.lowered(q) if fix else q, columns)
     if fix is None and (close := rough(c, q)) is not None:
         return _close(close, q, scales, columns)
     if fix is None:
@@ -56,8 +57,8 @@ def in_integers(c: Contraction, q: Quantisation, columns: int) -> Form | None:
 
     m = fix.operand(columns, rough=True)
     if not fix.exact.any():
-        return Form(text, (m,))
-    return Form(text, (scales, m), includes=("mlf/tiles.h",))
+        return Form(text, (m,), fix.left)
+    return Form(text, (scales, m), fix.left, includes=("mlf/tiles.h",))
 
 
 def _close(close: Fixed, q: Quantisation, scales: Operand, columns: int) -> Form:

@@ -132,13 +132,14 @@ class Either:
         """Of a channel whose multiplier is the variable `factor`."""
         assert self.fix is not None
         f = self.fix
-        return f"mlf_requantize_fixed({acc}, factor, {f.add}, {f.shift}, {f.lo}, {f.hi})"
+        return f"mlf_requantize_fixed({f.raised(acc)}, factor, {f.add}, {f.shift}, {f.lo}, {f.hi})"
 
     def float(self, acc: str, channel: str) -> str:
         if self.form:
             return self.form.text(acc, channel)
         if self.soft and self.fix is not None:
             scale = scale_text(self.q, channel)
+            acc = self.fix.raised(acc)
             return self.fix.near_text(acc, "-factor", scale, self.q.y_zero_point)
         if self.soft:
             return requantize_soft(self.q, acc, channel, rarely=True)
@@ -147,5 +148,6 @@ class Either:
     def operands(self, columns: int) -> tuple[Operand, ...]:
         if self.form:
             return self.form.operands
-        floats = constants(scale=scale_of(self.q, columns)) if self.floats else ()
+        q = self.fix.lowered(self.q) if self.fix and self.soft else self.q
+        floats = constants(scale=scale_of(q, columns)) if self.floats else ()
         return (*((self.fix.operand(columns, rough=self.soft),) if self.fix else ()), *floats)

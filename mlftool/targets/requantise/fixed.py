@@ -3,10 +3,11 @@
 A quantised output is round_even(float(acc) * scale) + zero_point. It only grows with acc, so it is
 fully described by the accumulators where it steps from one value to the next, 255 at most. An
 integer form, (acc * m + add * 2^32) >> (32 + shift), that steps at the same accumulators is equal
-everywhere; for most channels some 31-bit m does. Where none does (several products lie within a
-float's rounding of one half, on either side), the kernel multiplies as floats do. A
-processor without FPU does that near the middle of two outputs only: elsewhere the rounded product
-says which it is.
+everywhere; for most channels some 31-bit m does. A scale of a quarter or more, as a depthwise layer
+with weights of four bits has, needs more than 31 bits: there acc is multiplied by 2^left first.
+Where no m does (several products lie within a float's rounding of one half, on either side), the
+kernel multiplies as floats do. A processor without FPU does that near the middle of two outputs
+only: elsewhere the rounded product says which it is.
 
 Nothing here is approximate: a multiplier is used only if all steps were checked in integers.
 """
@@ -26,12 +27,15 @@ from mlftool.ops.contraction import Contraction, Quantisation, is_narrow
 from mlftool.targets.requantise.steps import extremes, first_at_least
 
 _CODED = "requantisation; if negative, the bits of minus the scale"
-LARGEST_SHIFT = 21  # keeps every comparison of `_steps_at` inside int64
+LARGEST_SHIFT = 21  # keeps every comparison of `_multipliers` inside int64
+MOST_LEFT = 8  # a weight of eight bits times 2^left is a halfword
+FINE = 8  # the shift that `left` should make room for: results near a tie are then rare
 
 
 @dataclass(frozen=True)
 class Fixed:
-    """The integer form of a layer's requantisation; `multiplier` 0 marks channels without one."""
+    """The integer form of a layer's requantisation, of accumulators times 2^left; `multiplier` 0
+    marks channels without one."""
 
     multiplier: Array  # int32 [output channel]
     scale: Array  # float32 [output channel]
@@ -43,6 +47,7 @@ class Fixed:
     narrow: bool  # of the float form: contraction.is_narrow
     rough: Array  # int32: the multiplier, or less than zero the nearest one that is not right
     near: Number  # how near to a tie, in units of 2^-shift, results of the latter are not sure
+    left: int = 0
 
     @property
     def exact(self) -> Array:
@@ -50,7 +55,8 @@ class Fixed:
         return np.asarray(self.multiplier == 0)
 
     def text(self, acc: str, m: str) -> str:
-        """C text that turns an accumulator into a stored value, given its value of `coded`."""
+        """C text that turns an accumulator, times 2^left, into a stored value, given its value of
+        `coded`."""
         numbers, limits = f"{acc}, {m}, {self.add}, {self.shift}", f"{self.lo}, {self.hi}"
         if not self.exact.any():
             return f"mlf_requantize_fixed({numbers}, {limits})"
@@ -58,7 +64,8 @@ class Fixed:
         return f"{name}({numbers}, {self.zero_point}, {limits})"
 
     def soft_text(self, acc: str, m: str, scale: str, zero_point: int) -> str:
-        """The same without operations on floats, given a rough multiplier and mlf/tiles.h."""
+        """The same without operations on floats, given a rough multiplier, the scale of `lowered`
+        and mlf/tiles.h."""
         usual = f"mlf_requantize_fixed({acc}, {m}, {self.add}, {self.shift}, {self.lo}, {self.hi})"
         if not self.exact.any():
             return usual
@@ -75,9 +82,17 @@ class Fixed:
     def operand(self, multiple: int = 1, rough: bool = False) -> Operand:
         return _operand(self.rough if rough else self.multiplier, multiple)
 
+    def raised(self, acc: str) -> str:
+        """C text of an accumulator times 2^left."""
+        return f"{acc} * {Number(1 << self.left)}" if self.left else acc
+
+    def lowered(self, q: Quantisation) -> Quantisation:
+        """With scales that are for accumulators times 2^left."""
+        return replace(q, factor=np.ldexp(q.factor, -self.left)) if self.left else q
+
     def coded(self, multiple: int = 1) -> Operand:
         """Multipliers for `text`; a channel without one has the bits of its negated scale."""
-        negated = (-self.scale).view(np.int32)
+        negated = (-np.ldexp(self.scale, -self.left)).view(np.int32)
         m = _operand(np.where(self.exact, negated, self.multiplier), multiple)
         return replace(m, note=_CODED if self.exact.any() else "")
 
@@ -94,27 +109,27 @@ def fixed(c: Contraction, q: Quantisation) -> Fixed | None:
     found = _scaling(c, q)
     if found is None:
         return None
-    scale, shift = found
+    scale, shift, left = found
     least, most = extremes(c, q)
     t = np.arange(q.lo - q.y_zero_point + 1, q.hi - q.y_zero_point + 1)
-    m = _multipliers(scale, t, least[:, None], most[:, None], shift)
+    m = _multipliers(scale, t, least[:, None], most[:, None], shift, left)
     add = (q.y_zero_point << shift) + (1 << (shift - 1))
-    ideal = np.clip(np.rint(scale * 2.0 ** (32 + shift)), 1, 2**31 - 1).astype(np.int64)
+    ideal = np.clip(np.rint(scale * 2.0 ** (32 + shift - left)), 1, 2**31 - 1).astype(np.int64)
     m = m.astype(np.int32)
     rough = np.where(m == 0, -ideal, m).astype(np.int32)
     near = _near(shift, 8)
     floats, zero = scale.astype(np.float32), q.y_zero_point
     said = Number(add), Number(shift), zero, q.lo, q.hi
-    return Fixed(m, floats, *said, is_narrow(c, q), rough, Number(near))
+    return Fixed(m, floats, *said, is_narrow(c, q), rough, Number(near), left)
 
 
 def rough(c: Contraction, q: Quantisation) -> Fixed | None:
     """The same without a search, for outputs of 16 bits: no channel has a multiplier, but most sums
     are far enough from a tie for one that is nearly right, `rough`."""
     found = _scaling(c, q) if c.v.y.dtype.bits == 16 else None
-    if found is None:
+    if found is None or found[2]:
         return None
-    scale, shift = found
+    scale, shift, _ = found
     near, add = _near(shift, 16), (q.y_zero_point << shift) + (1 << (shift - 1))
     if 4 * near > 1 << shift or abs(add) >= 2**30:
         return None
@@ -123,8 +138,9 @@ def rough(c: Contraction, q: Quantisation) -> Fixed | None:
     return Fixed(none, scale.astype(np.float32), *said, is_narrow(c, q), ideal, Number(near))
 
 
-def _scaling(c: Contraction, q: Quantisation) -> tuple[Array, int] | None:
-    """float64 [channel]: the scales, and the largest shift that leaves room for what it is of."""
+def _scaling(c: Contraction, q: Quantisation) -> tuple[Array, int, int] | None:
+    """float64 [channel]: the scales, the largest shift that leaves room for what it is of, and
+    `left`."""
     scale = np.broadcast_to(q.scale, (c.oc,)).astype(np.float64)
     if q.to_float or q.rounding is not Rounding.EVEN or q.lo == q.hi:
         return None
@@ -133,12 +149,18 @@ def _scaling(c: Contraction, q: Quantisation) -> tuple[Array, int] | None:
     least, most = extremes(c, q)
     largest = np.maximum(np.abs(least), np.abs(most))
     reach = float((largest * scale).max()) + 2 * 2**c.v.y.dtype.bits + 2
-    shift = min(
-        math.floor(30.99 - 32 - math.log2(float(scale.max()))),  # m below 2^31
-        30 - math.ceil(math.log2(reach)),  # and the sum inside int32
-        LARGEST_SHIFT,
-    )
-    return None if shift < 1 or largest.max() >= 2**31 else (scale, shift)
+    if largest.max() >= 2**31:
+        return None
+    room = math.floor(30.99 - 32 - math.log2(float(scale.max())))  # m below 2^31
+    left = 0 if room > 0 else _left(int(largest.max()), scale, FINE - room)
+    shift = min(room + left, 30 - math.ceil(math.log2(reach)), LARGEST_SHIFT)
+    return None if shift < 1 else (scale, shift, left)
+
+
+def _left(largest: int, scale: Array, wanted: int) -> int:
+    """By how many bits accumulators may be shifted: they stay in 31, scales stay normal."""
+    least = math.floor(math.log2(float(scale.min() / np.finfo(np.float32).tiny)))
+    return max(0, min(wanted, MOST_LEFT, 31 - largest.bit_length(), least))
 
 
 def _near(shift: int, bits: int) -> int:
@@ -147,12 +169,12 @@ def _near(shift: int, bits: int) -> int:
     return 2 + math.ceil(2.0 ** (shift + bits - 22))
 
 
-def _multipliers(scale: Array, t: Array, least: Array, most: Array, shift: int) -> Array:
+def _multipliers(scale: Array, t: Array, least: Array, most: Array, shift: int, left: int) -> Array:
     """int64 [channel]: a multiplier that steps where the float form does, or 0."""
     first, known = first_at_least(scale, t, least, most)
     # Where m * a must not be below, and where it must be below, the middle of t - 1 and t.
     middle = (2 * t - 1)[None, :] << (31 + shift)
-    up, down = np.maximum(first, least), np.minimum(first - 1, most)
+    up, down = np.maximum(first, least) << left, np.minimum(first - 1, most) << left
     must, must_not = first <= most, first - 1 >= least
     with np.errstate(divide="ignore", invalid="ignore"):
         above, below = middle / up, middle / down
@@ -162,7 +184,7 @@ def _multipliers(scale: Array, t: Array, least: Array, most: Array, shift: int) 
     low = np.maximum(low, np.max(np.where(must_not & (down < 0), below, -np.inf), axis=1))
     high = np.min(np.where(must_not & (down > 0), below, np.inf), axis=1)
     high = np.minimum(high, np.min(np.where(must & (up < 0), above, np.inf), axis=1))
-    ideal = np.rint(scale * 2.0 ** (32 + shift))
+    ideal = np.rint(scale * 2.0 ** (32 + shift - left))
     best = np.zeros(scale.size, np.int64)
     with np.errstate(invalid="ignore"):  # a channel that never steps has no limits
         between = np.floor((low + high) / 2)

@@ -67,4 +67,4 @@ def integer(c: Contraction, q: Quantisation, multiple: int = 1) -> Form | None:
     if fix is None:
         return None
     coded = fix.coded(multiple)
-    return Form(lambda acc, at: fix.text(acc, at("m")), (coded,), hoists=(coded,))
+    return Form(lambda acc, at: fix.text(acc, at("m")), (coded,), fix.left, (coded,))
