@@ -232,7 +232,7 @@ class Writer:
         types = {o.name: o.ctype for o in kernel.operands}
         arena = next((o.name for o in passed if o.planned), "0")
         body = body_of(kernel, parts, arena)
-        body = filled(body, lambda hole: str(hole) if hole.kind == "s" else hole.text, types)
+        body = filled(body, lambda hole: str(hole) if hole.kind == "s" else hole.text, types, 2)
         if len(body) > MOST_CODE_BYTES:
             text = f"needs {len(body)} bytes of C; supported: {MOST_CODE_BYTES} for one node"
             raise MlfError(Problem("MLF0302", f"node '{comment(call.node.name, 40)}': {text}"))

@@ -89,7 +89,9 @@ def _merge(kernels: Sequence[Kernel], texts: Sequence[str]) -> list[Kernel]:
         table = real if hole.kind == "f" else whole
         return hole.text if len(set(column)) == 1 else table.element(column)
 
-    body = filled(texts[0], fill, {o.name: o.ctype for o in kernels[0].operands})
+    types = {o.name: o.ctype for o in kernels[0].operands}
+    types |= {table.name: table.ctype for table in (whole, real)}
+    body = filled(texts[0], fill, types, 2)
     most = {
         o.name: max(p.bytes for k in kernels for p in k.operands if p.name == o.name)
         for o in kernels[0].operands

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from mlftool.ir.columns import aligned, column_of
 from mlftool.ir.lexemes import written
 from mlftool.ir.loops import MARKS, Token, entered, merged, nested, plain
 from mlftool.ir.terms import names_of, settled
@@ -68,18 +69,22 @@ def filled(
     text: str,
     fill: Callable[[Hole], str] = lambda hole: hole.text,
     types: Mapping[str, str] = MappingProxyType({}),
+    column: int | None = None,
 ) -> str:
     """The text with what `fill` gives in its holes, the literals of numbers without it.
 
     A factor of 1 and an addend of 0 leave together with their operator, `ky * 1 - 0` becomes `ky`
-    (ir/terms.py), and loops that run once leave but for their bodies (ir/loops.py)."""
+    (ir/terms.py), and loops that run once leave but for their bodies (ir/loops.py). Lines of
+    statements begin in `column`, or where the first one does (ir/columns.py)."""
     if _MARK not in text:
         return text
     tokens = [_token(piece, fill) for piece in pieces(text)]
     items, space = nested(tokens)
     names = names_of(items, types)
     items = settled(entered(items, lambda part: settled(part, names)), names)
-    return written(merged(items, frozenset(types))) + space
+    items = merged(items, frozenset(types))
+    at = column_of(items[0]) if column is None and items else column
+    return written(aligned(items, at) if at else items) + space
 
 
 def _token(piece: str | Hole, fill: Callable[[Hole], str]) -> Token:

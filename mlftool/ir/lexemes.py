@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 COMMENT, STRING, NUMBER, NAME, OTHER = "comment", "string", "number", "name", "op"
 
@@ -124,6 +124,16 @@ def moved(item: Item, space: str) -> Item:
 
 def space_of(item: Item) -> str:
     return item.open.space if isinstance(item, Group) else item.space
+
+
+def is_block(item: Item) -> TypeGuard[Group]:
+    """Whether braces are around statements, and not around values."""
+    if not isinstance(item, Group) or item.open.text != "{":
+        return False
+    return any(
+        isinstance(i, Loop) or (isinstance(i, Lexeme) and i.text in (";", "for", "while"))
+        for i in item.items
+    )
 
 
 _WORDS = {"float", "double", "bool", "char", "int", "unsigned", "long", "short", "signed", "void"}

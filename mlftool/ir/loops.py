@@ -11,7 +11,6 @@ the numbers are: layers that share a function may differ in it, and then the loo
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeGuard
 
 from mlftool.ir.lexemes import (
     COMMENT,
@@ -24,6 +23,7 @@ from mlftool.ir.lexemes import (
     Loop,
     every,
     head_of,
+    is_block,
     is_type,
     lexemes,
     moved,
@@ -238,7 +238,7 @@ def merged(items: list[Item], taken: frozenset[str]) -> list[Item]:
         item = made[k]
         if isinstance(item, Loop) and item.alone:
             k = _hinted(made, k)
-        elif not _is_block(item):
+        elif not is_block(item):
             continue
         names = declared(item.items)
         others = every([*made[:k], *made[k + 1 :]])
@@ -250,30 +250,26 @@ def merged(items: list[Item], taken: frozenset[str]) -> list[Item]:
 
 
 def _unguarded(items: list[Item]) -> list[Item]:
-    """The tree with the block alone where it stands below `if (1 < 3)`: layers that share a
-    function have a condition there, which of one layer alone is known."""
+    """The tree with the block alone where it stands below `if (1 < 3)`, and without one below
+    `if (3 < 3)`: layers that share a function have a condition there, which of one layer alone is
+    known."""
     made: list[Item] = []
     for k, item in enumerate(items):
         made.append(item)
         is_guarded = isinstance(item, Group) and item.open.text == "{" and _is(items, k - 2, "if")
-        if is_guarded and _is_less(items[k - 1]) and not _is(items, k + 1, "else"):
-            made[-3:] = [moved(item, space_of(items[k - 2]))]
+        if is_guarded and not _is(items, k + 1, "else") and not _is(items, k - 3, "else"):
+            holds = _is_less(items[k - 1])
+            if holds is not None:
+                made[-3:] = [moved(item, space_of(items[k - 2]))] if holds else []
     return made
 
 
-def _is_less(condition: Item) -> bool:
-    """Whether it compares two numbers, of which the first is less."""
+def _is_less(condition: Item) -> bool | None:
+    """Whether the first of two numbers is less; None if that is not what it compares."""
     if not isinstance(condition, Group) or len(condition.items) != 3:
-        return False
+        return None
     low, sign, high = map(_text, condition.items)
-    return sign == "<" and low.isdigit() and high.isdigit() and int(low) < int(high)
-
-
-def _is_block(item: Item) -> TypeGuard[Group]:
-    """Whether braces are around statements, and not around values."""
-    if not isinstance(item, Group) or item.open.text != "{":
-        return False
-    return any(_is([i], 0, ";", "for", "while") or isinstance(i, Loop) for i in item.items)
+    return int(low) < int(high) if sign == "<" and (low + high).isdigit() else None
 
 
 def _counted(items: list[Item]) -> list[Item]:
@@ -317,28 +313,13 @@ def _is_statement(items: Sequence[Item], k: int) -> bool:
 
 
 def _outdented(block: Loop | Group) -> list[Item]:
-    """The body in the loop's place."""
-    body = [_less_indented(item) for item in block.items]
+    """The body in the loop's place; `ir/columns.py` moves its lines to the left."""
+    body = block.items
     return [moved(body[0], space_of(block)), *body[1:]] if body else []
 
 
 def _text(item: Item) -> str:
     return item.text if isinstance(item, Lexeme) else ""
-
-
-def _less(space: str) -> str:
-    return space.replace("\n  ", "\n")
-
-
-def _less_indented(item: Item) -> Item:
-    if isinstance(item, Lexeme):
-        return item._replace(space=_less(item.space))
-    items = [_less_indented(inner) for inner in item.items]
-    if isinstance(item, Group):
-        opened = item.open._replace(space=_less(item.open.space))
-        return Group(opened, items, item.close._replace(space=_less(item.close.space)))
-    item.space, item.items, item.close = _less(item.space), items, _less(item.close)
-    return item
 
 
 _NOT_DECLARED = {"return", "else", "goto", "case", "sizeof", "do", "typedef", "if"}

@@ -33,6 +33,7 @@ from mlftool.ops.contraction import (
     centred,
     contraction,
     contracts_of,
+    even_columns,
     fits_int32,
     fitting_weights,
     folded_bias,
@@ -112,6 +113,7 @@ def blocked(
     if not c.dense and (c.padded or c.dilations[1] != 1):
         size = rows * c.depth * v.x(0).dtype.bytes
         operands.append(Operand("patch", ctype, "scratch", bytes=size))
+    products = c.tiled(rows, columns)
     return Kernel(
         "portable.nibbles" if nibbles else "portable.blocked",
         "contract_s8.c.j2" if q else "contract_f32.c.j2",
@@ -123,7 +125,7 @@ def blocked(
             "minus": partial(weight_zero_point, q),
         },
         tuple(operands),
-        cost=c.macs * (_UNPACKED if nibbles else 2.6 if q else 3.0) + c.pixels * c.oc * 12.0,
+        cost=products * (_UNPACKED if nibbles else 2.6 if q else 3.0) + c.pixels * c.oc * 12.0,
         macs=c.macs,
         includes=("mlf/kernel.h", *(form.includes if form else ()), *first.includes),
         inplace=first.inplace,
@@ -225,7 +227,8 @@ def contract(v: View) -> Kernel:
             return computed(v)
         if not operands.quantised:
             return matmul(v)
-    return depthwise(v) or blocked(v) or any_rank(v)
+    floats, integers = (even_columns(contraction(v).oc, most) for most in (4, 2))
+    return depthwise(v) or blocked(v, 2, floats, byte_columns=integers) or any_rank(v)
 
 
 def _relay_conv(s: Site) -> str | None:

@@ -65,6 +65,12 @@ class Contraction:
     def macs(self) -> int:
         return self.pixels * self.oc * self.depth
 
+    def tiled(self, rows: int, columns: int) -> int:
+        """The products of tiles of `rows` pixels x `columns` channels, those beyond the output's
+        edges included: what a kernel computes that guards only its stores."""
+        pixels, channels = -(-self.pixels // rows) * rows, -(-self.oc // columns) * columns
+        return pixels * channels * self.depth
+
     @property
     def quantised(self) -> bool:
         return contracts_of(self.v).quantised
@@ -438,6 +444,12 @@ def geometry(c: Contraction) -> dict[str, Any]:
     said |= {"sh": sh, "sw": sw, "dh": dh, "dw": dw, "ph": ph, "pw": pw}
     said |= {"pixels": c.pixels, "depth": c.depth}
     return {**numbers(said), "dense": c.dense, "padded": c.padded}
+
+
+def even_columns(channels: int, most: int) -> int:
+    """How many channels a tile of at most `most` has, so that all tiles have about as many: 16 of
+    128, 10 of 20, 1 of 1."""
+    return -(-channels // -(-channels // most))
 
 
 def pack_rows(w: Array, width: int) -> Array:

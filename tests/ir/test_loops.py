@@ -187,7 +187,9 @@ def test_what_was_counted_for_a_next_turn_leaves() -> None:
 def test_a_condition_that_is_known_leaves() -> None:
     block = f"{{\n    y[{Number(1)}] = a;\n  }}"
     assert filled(f"  if ({Number(1)} < {Number(3)}) {block}\n") == "  y[1] = a;\n"
-    for kept in (f"if ({Number(3)} < {Number(3)}) {block}", f"if (p < {Number(3)}) {block}"):
+    known = f"if ({Number(3)} < {Number(3)}) {block}"
+    assert filled(f"  f();\n  {known}\n  g();\n") == "  f();\n  g();\n"
+    for kept in (f"if (p < {Number(3)}) {block}", f"if (c) a = 1; else {known}"):
         assert filled(f"  {kept}\n").startswith("  if (")
     other = f"  if ({Number(1)} < {Number(3)}) {block} else {{\n    b();\n  }}\n"
     assert "else" in filled(other)

@@ -145,7 +145,7 @@ def pairs(c: Contraction, q: Quantisation, unrolled: int = 0) -> Tile | None:
     if c.pixels < 2 or w is None or rounds % unroll:
         return None
     weights = Operand("w", "uint32_t", "const", array=w, note=PACKED)
-    cost = c.macs * 0.86 + c.pixels * (c.oc * 12.0 + c.depth * 1.5)
+    cost = c.tiled(2, 2) * 0.86 + c.pixels * (c.oc * 12.0 + c.depth * 1.5)
     dot = Dot("dsp.pairs", "pairs", 2, 2, weights, form(c, q, 2), ordered, unroll, cost)
     return _tile(c, q, dot)
 
@@ -163,7 +163,7 @@ def two_by_two(c: Contraction, q: Quantisation) -> Tile | None:
     """Two pixels x two channels at a time; wants more than one pixel."""
     if c.pixels < 2:
         return None
-    cost = c.macs * 1.3 + c.pixels * (c.oc * 13.0 + c.depth * 2.5)
+    cost = c.tiled(2, 2) * 1.3 + c.pixels * (c.oc * 13.0 + c.depth * 2.5)
     return _tile(c, q, _unpacked(c, q, "dsp.two_by_two", 2, 2, [0, 2, 1, 3], cost))
 
 
@@ -172,5 +172,6 @@ def rows_of_four(c: Contraction, q: Quantisation) -> Tile | None:
     """One pixel with contiguous operands (a dense layer): four channels at a time."""
     if c.pixels != 1 or not c.dense or c.depth % 4:
         return None
-    dot = _unpacked(c, q, "dsp.rows_of_four", 1, 4, [0, 1, 2, 3], c.macs * 1.7 + c.oc * 14.0)
+    cost = c.tiled(1, 4) * 1.7 + c.oc * 14.0
+    dot = _unpacked(c, q, "dsp.rows_of_four", 1, 4, [0, 1, 2, 3], cost)
     return _tile(c, q, dot, Walk.in_place())

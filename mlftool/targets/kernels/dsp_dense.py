@@ -70,7 +70,7 @@ def dense(c: Contraction, q: Quantisation, unrolled: int = 0) -> Tile | None:
             "by_channel": bool(entries[0].store.statements) or not made.hoists or c.oc % WIDTH,
             "fused": bool(entries[0].store.statements),
         },
-        cost=c.macs * 0.88 + c.oc * 8.0 + c.depth * 1.5,
+        cost=c.tiled(1, WIDTH) * 0.88 + c.oc * 8.0 + c.depth * 1.5,
         header="mlf/dsp.h",
         walk=order,
     )

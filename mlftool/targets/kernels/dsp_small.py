@@ -75,7 +75,7 @@ def small_pairs(c: Contraction, q: Quantisation) -> Tile | None:
             ),
             "twice": twice,
         },
-        cost=c.macs * _PER_PRODUCT[raised] + c.pixels * (c.oc * 26.0 + c.depth * 7.0),
+        cost=c.tiled(rows, width) * _PER_PRODUCT[raised] + c.pixels * (c.oc * 26.0 + c.depth * 7.0),
         header=_header(bool(raised), rows),
         walk=order,
         small=True,

@@ -154,7 +154,7 @@ def wide_dense(c: Contraction, q: Quantisation, made: Form, begin: Array) -> Til
             **_gather(q, False),
             **unrolled(rounds),
         },
-        cost=c.macs * 1.22 + c.oc * 14.0 + (0.0 if direct else c.depth * 2.0),
+        cost=c.tiled(1, WIDTH) * 1.22 + c.oc * 14.0 + (0.0 if direct else c.depth * 2.0),
         header=HEADER,
         walk=order,
     )

@@ -12,7 +12,7 @@ from dataclasses import replace
 from mlftool.ir.graph import View
 from mlftool.ops.base import Kernel
 from mlftool.ops.contract import any_rank, blocked, depthwise
-from mlftool.ops.contraction import contraction, packable
+from mlftool.ops.contraction import contraction, even_columns, packable
 from mlftool.targets.kernels import FLOATS, kernel
 
 
@@ -21,11 +21,12 @@ def _is_float(v: View) -> bool:
 
 
 def _tall(v: View) -> Kernel | None:
-    """Four pixels x four channels, or one pixel x sixteen; the order of each sum stays."""
-    if not _is_float(v) or contraction(v).depthwise:
+    """Four pixels x at most four channels, or one x at most sixteen; the order of sums stays."""
+    c = contraction(v) if _is_float(v) else None
+    if c is None or c.depthwise:
         return None
-    rows, columns = (4, 4) if contraction(v).pixels >= 4 else (1, 16)
-    return blocked(v, rows, columns)
+    rows, columns = (4, 4) if c.pixels >= 4 else (1, 16)
+    return blocked(v, rows, even_columns(c.oc, columns))
 
 
 @kernel(*FLOATS, needs="fpu", unless="fused", replaces_portable=True)

@@ -82,6 +82,7 @@ def _quads(c: Contraction, q: Quantisation, name: str, lanes: int, of: str, head
     rows, x = min(c.pixels, 2), c.v.x(0).dtype
     column = -(-c.depth // lanes) * lanes
     each = 1.92 if rows == 2 else 2.5  # instructions for `lanes` products
+    channels = -(-c.oc // 4) * 4
     count = f"mlf_min_i32(4, {c.oc} - oc)" if c.oc % 4 else "4"
     f = finish(c, q, Shape("pair" if rows == 2 else "one", "oc", count))
     columns = Operand("columns", x.c, "scratch", bytes=rows * column * x.bytes)
@@ -94,7 +95,7 @@ def _quads(c: Contraction, q: Quantisation, name: str, lanes: int, of: str, head
         order.scratch,
         f,
         _params(c, q, column, lanes, of, 4),
-        cost=c.pixels * (c.oc * (column * each / lanes + 4.0) + column * 4.8 / lanes),
+        cost=c.pixels * (channels * column * each / lanes + c.oc * 4.0 + column * 4.8 / lanes),
         header=header,
         walk=order,
     )

@@ -18,6 +18,8 @@ from mlftool.ops.contract import blocked, depthwise
 from mlftool.ops.contraction import (
     Contraction,
     Quantisation,
+    contraction,
+    even_columns,
     has_normal_scales,
     largest,
     packable,
@@ -90,11 +92,16 @@ def _contractions(needs: str, unless: str) -> Callable[[Bid], Bid]:
     return kernel(*BYTES, needs=needs, unless=unless, replaces_portable=True)
 
 
+def _blocked(v: View) -> Kernel | None:
+    columns = even_columns(contraction(v).oc, 2)
+    return blocked(v, requantised=in_integers, byte_columns=columns)
+
+
 @_contractions(needs="", unless="fpu narrow")
 def integers(v: View) -> Kernel | None:
     if not packable(v):
         return None
-    return _named(depthwise(v, in_integers) or blocked(v, 2, 4, in_integers))
+    return _named(depthwise(v, in_integers) or _blocked(v))
 
 
 @_contractions(needs="narrow", unless="fpu")
@@ -104,7 +111,7 @@ def integers_narrow(v: View) -> Kernel | None:
     made = depthwise(v, in_integers)
     if made is not None:
         return _named(made, _TIMES_NARROW["depthwise"])
-    return _named(blocked(v, 2, 4, in_integers), _TIMES_NARROW["blocked"])
+    return _named(_blocked(v), _TIMES_NARROW["blocked"])
 
 
 @kernel(*TRANSPOSED, needs="", unless="fpu", replaces_portable=True)

@@ -12,11 +12,11 @@ from dataclasses import replace
 from mlftool.ir.graph import View
 from mlftool.ops.base import Kernel
 from mlftool.ops.contract import blocked
-from mlftool.ops.contraction import contraction, pack_rows, packable
+from mlftool.ops.contraction import contraction, even_columns, pack_rows, packable
 from mlftool.targets.kernels import BYTES, kernel
 from mlftool.targets.kernels.integers import in_integers
 
-ROWS, COLUMNS = 2, 4
+ROWS, MOST_COLUMNS = 2, 4
 
 
 @kernel(*BYTES, needs="", unless="fpu size narrow registers")
@@ -33,13 +33,14 @@ def _interleaved(v: View, times: float) -> Kernel | None:
     """`times` as many instructions as the portable form takes with an FPU, counted."""
     if not packable(v):
         return None
-    made = blocked(v, ROWS, COLUMNS, in_integers, byte_columns=COLUMNS)
+    columns = even_columns(contraction(v).oc, MOST_COLUMNS)
+    made = blocked(v, ROWS, columns, in_integers, byte_columns=columns)
     if made is None or made.params["minus"]("oc"):
         return None
     c = contraction(v).planar()
     # Alone, a pixel leaves registers for loading four steps ahead.
     single = made.params["rows"] == 1 and (c.depth if c.dense else c.kernel[1] * c.ic) % 4 == 0
-    weights = pack_rows(c.weights, COLUMNS)
+    weights = pack_rows(c.weights, columns)
     return replace(
         made,
         name="interleaved.blocked",

@@ -64,7 +64,7 @@ def narrow(c: Contraction, q: Quantisation) -> Tile | None:
             "form": form,
             "store": store,
         },
-        cost=c.macs * 3.3 + c.pixels * (c.oc * 24.0 + c.depth * 3.0),
+        cost=c.tiled(1, columns) * 3.3 + c.pixels * (c.oc * 24.0 + c.depth * 3.0),
         header="mlf/narrow.h",
         walk=order,
     )

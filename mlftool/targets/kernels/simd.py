@@ -197,7 +197,7 @@ def _tile(
             "store": store,
             "grouped": 0,
         },
-        cost=c.macs * 2.0 / products + c.pixels * c.oc * 4.0,
+        cost=c.tiled(1, vectors * unit.lanes) * 2.0 / products + c.pixels * c.oc * 4.0,
         header="mlf/simd.h",
     )
 

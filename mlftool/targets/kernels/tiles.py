@@ -83,7 +83,7 @@ def _tiles(c: Contraction, q: Quantisation, soft: bool) -> Tile:
             "form": finish,
             "store": store,
         },
-        cost=c.macs * 2.95 + c.pixels * c.oc * 16.0,
+        cost=c.tiled(rows, columns) * 2.95 + c.pixels * c.oc * 16.0,
         header="mlf/tiles.h",
         walk=order,
     )

@@ -59,7 +59,7 @@ def in_lanes(v: View, mode: str, each: float) -> Kernel | None:
             **{"blocks": blocks(c), "block": min(BLOCK, c.depth), "fill": "0.0f"},
         },
         tuple(operands),
-        cost=c.macs * each + c.pixels * c.oc * 12.0,
+        cost=c.tiled(rows, columns) * each + c.pixels * c.oc * 12.0,
         macs=c.macs,
         includes=(f"mlf/vfp_{mode}.h", *first.includes),
         inplace=first.inplace,

@@ -7,19 +7,18 @@
 #define MLF_WEIGHTS
 #endif
 
-// c0 float32[3x2x3x3], as portable.blocked reads it: 1x18x4, 288 bytes
-MLF_WEIGHTS MLF_ALIGNED(16) static const float step1_weights[72] = {
-  -0x1.4p-1f,0x0p+0f,0x1.4p-1f,0x0p+0f,0x1.8p-2f,-0x1.8p-2f,0x1p-2f,0x0p+0f,0x1p-2f,-0x1p-1f,
-  0x1p-3f,0x0p+0f,-0x1p-3f,0x1p-1f,-0x1p-2f,0x0p+0f,-0x1p-2f,0x1.8p-2f,-0x1.8p-2f,0x0p+0f,
-  -0x1.4p-1f,0x0p+0f,0x1.4p-1f,0x0p+0f,0x1.4p-1f,-0x1p-3f,0x1p-1f,0x0p+0f,0x1p-2f,-0x1p-1f,0x1p-3f,
-  0x0p+0f,0x1p-3f,-0x1.4p-1f,0x0p+0f,0x0p+0f,-0x1p-2f,0x1.8p-2f,-0x1.8p-2f,0x0p+0f,-0x1.8p-2f,
-  0x1p-2f,-0x1p-1f,0x0p+0f,0x1.4p-1f,-0x1p-3f,0x1p-1f,0x0p+0f,0x1p-1f,-0x1p-2f,0x1.8p-2f,0x0p+0f,
-  0x1p-3f,-0x1.4p-1f,0x0p+0f,0x0p+0f,0x0p+0f,0x1.4p-1f,-0x1p-3f,0x0p+0f,-0x1.8p-2f,0x1p-2f,-0x1p-1f,
-  0x0p+0f,-0x1p-1f,0x1p-3f,-0x1.4p-1f,0x0p+0f,0x1p-1f,-0x1p-2f,0x1.8p-2f,0x0p+0f
+// c0 float32[3x2x3x3], as portable.blocked reads it: 1x18x3, 216 bytes
+MLF_WEIGHTS MLF_ALIGNED(16) static const float step1_weights[54] = {
+  -0x1.4p-1f,0x0p+0f,0x1.4p-1f,0x1.8p-2f,-0x1.8p-2f,0x1p-2f,0x1p-2f,-0x1p-1f,0x1p-3f,-0x1p-3f,
+  0x1p-1f,-0x1p-2f,-0x1p-2f,0x1.8p-2f,-0x1.8p-2f,-0x1.4p-1f,0x0p+0f,0x1.4p-1f,0x1.4p-1f,-0x1p-3f,
+  0x1p-1f,0x1p-2f,-0x1p-1f,0x1p-3f,0x1p-3f,-0x1.4p-1f,0x0p+0f,-0x1p-2f,0x1.8p-2f,-0x1.8p-2f,
+  -0x1.8p-2f,0x1p-2f,-0x1p-1f,0x1.4p-1f,-0x1p-3f,0x1p-1f,0x1p-1f,-0x1p-2f,0x1.8p-2f,0x1p-3f,
+  -0x1.4p-1f,0x0p+0f,0x0p+0f,0x1.4p-1f,-0x1p-3f,-0x1.8p-2f,0x1p-2f,-0x1p-1f,-0x1p-1f,0x1p-3f,
+  -0x1.4p-1f,0x1p-1f,-0x1p-2f,0x1.8p-2f
 };
-// bias, with what zero points add: 4, 16 bytes
-MLF_WEIGHTS MLF_ALIGNED(16) static const float step1_bias[4] = {
-  0x1p-1f,-0x1p-2f,0x1p+0f,0x0p+0f
+// c1: 3, 12 bytes
+MLF_WEIGHTS MLF_ALIGNED(16) static const float step1_bias[3] = {
+  0x1p-1f,-0x1p-2f,0x1p+0f
 };
 
 // Transpose conv_0, perm 0 2 3 1
@@ -98,11 +97,9 @@ MLF_KERNEL void tvmgen_contract_f32_fused_conv_relu(const float *MLF_RESTRICT x,
     float acc00 = 0.0f;
     float acc01 = 0.0f;
     float acc02 = 0.0f;
-    float acc03 = 0.0f;
     float acc10 = 0.0f;
     float acc11 = 0.0f;
     float acc12 = 0.0f;
-    float acc13 = 0.0f;
     for (int32_t ky = 0; ky < 3; ky++) {
       const float *x0 = from0 + ky * step0;
       const float *x1 = from1 + ky * step1;
@@ -110,18 +107,15 @@ MLF_KERNEL void tvmgen_contract_f32_fused_conv_relu(const float *MLF_RESTRICT x,
         const float w0 = wp[0];
         const float w1 = wp[1];
         const float w2 = wp[2];
-        const float w3 = wp[3];
         const float v0 = x0[i];
         const float v1 = x1[i];
         acc00 += v0 * w0;
         acc01 += v0 * w1;
         acc02 += v0 * w2;
-        acc03 += v0 * w3;
         acc10 += v1 * w0;
         acc11 += v1 * w1;
         acc12 += v1 * w2;
-        acc13 += v1 * w3;
-        wp += 4;
+        wp += 3;
       }
     }
     {
@@ -136,10 +130,6 @@ MLF_KERNEL void tvmgen_contract_f32_fused_conv_relu(const float *MLF_RESTRICT x,
       const float t0 = (b[2] + acc02) <= 0.0f ? 0.0f : (b[2] + acc02);
       y[p * 3 + 2] = t0;
     }
-    if (3 < 3) {
-      const float t0 = (b[3] + acc03) <= 0.0f ? 0.0f : (b[3] + acc03);
-      y[p * 3 + 3] = t0;
-    }
     {
       const float t0 = (b[0] + acc10) <= 0.0f ? 0.0f : (b[0] + acc10);
       y[(p + 1) * 3] = t0;
@@ -151,10 +141,6 @@ MLF_KERNEL void tvmgen_contract_f32_fused_conv_relu(const float *MLF_RESTRICT x,
     {
       const float t0 = (b[2] + acc12) <= 0.0f ? 0.0f : (b[2] + acc12);
       y[(p + 1) * 3 + 2] = t0;
-    }
-    if (3 < 3) {
-      const float t0 = (b[3] + acc13) <= 0.0f ? 0.0f : (b[3] + acc13);
-      y[(p + 1) * 3 + 3] = t0;
     }
   }
 }

@@ -7,17 +7,16 @@
 #define MLF_WEIGHTS
 #endif
 
-// c0 float32[6x5], as portable.blocked reads it: 2x6x4, 192 bytes
-MLF_WEIGHTS MLF_ALIGNED(16) static const float step0_weights[48] = {
-  -0x1.4p+0f,0x1p-1f,-0x1p-1f,0x1.4p+0f,-0x1.8p-1f,0x1p+0f,0x0p+0f,-0x1p+0f,-0x1p-2f,-0x1.4p+0f,
-  0x1p-1f,-0x1p-1f,0x1p-2f,-0x1.8p-1f,0x1p+0f,0x0p+0f,0x1.8p-1f,-0x1p-2f,-0x1.4p+0f,0x1p-1f,
-  0x1.4p+0f,0x1p-2f,-0x1.8p-1f,0x1p+0f,0x1p-2f,0x0p+0f,0x0p+0f,0x0p+0f,0x1.8p-1f,0x0p+0f,0x0p+0f,
-  0x0p+0f,0x1.4p+0f,0x0p+0f,0x0p+0f,0x0p+0f,-0x1p+0f,0x0p+0f,0x0p+0f,0x0p+0f,-0x1p-1f,0x0p+0f,
-  0x0p+0f,0x0p+0f,0x0p+0f,0x0p+0f,0x0p+0f,0x0p+0f
+// c0 float32[6x5], as portable.blocked reads it: 2x6x3, 144 bytes
+MLF_WEIGHTS MLF_ALIGNED(16) static const float step0_weights[36] = {
+  -0x1.4p+0f,0x1p-1f,-0x1p-1f,-0x1.8p-1f,0x1p+0f,0x0p+0f,-0x1p-2f,-0x1.4p+0f,0x1p-1f,0x1p-2f,
+  -0x1.8p-1f,0x1p+0f,0x1.8p-1f,-0x1p-2f,-0x1.4p+0f,0x1.4p+0f,0x1p-2f,-0x1.8p-1f,0x1.4p+0f,0x1p-2f,
+  0x0p+0f,-0x1p+0f,0x1.8p-1f,0x0p+0f,-0x1p-1f,0x1.4p+0f,0x0p+0f,0x0p+0f,-0x1p+0f,0x0p+0f,0x1p-1f,
+  -0x1p-1f,0x0p+0f,0x1p+0f,0x0p+0f,0x0p+0f
 };
-// bias, with what zero points add: 8, 32 bytes
-MLF_WEIGHTS MLF_ALIGNED(16) static const float step0_bias[8] = {
-  0x0p+0f,0x0p+0f,0x0p+0f,0x0p+0f,0x0p+0f,0x0p+0f,0x0p+0f,0x0p+0f
+// bias, with what zero points add: 6, 24 bytes
+MLF_WEIGHTS MLF_ALIGNED(16) static const float step0_bias[6] = {
+  0x0p+0f,0x0p+0f,0x0p+0f,0x0p+0f,0x0p+0f,0x0p+0f
 };
 
 // Gemm gemm_0
@@ -30,33 +29,28 @@ MLF_KERNEL void tvmgen_gemm_f32_gemm(const float *MLF_RESTRICT x, const float *M
     const float *const from1 = x + (p + 1 < 3 ? p + 1 : p) * 6;
 
     const float *wp = w;
-    for (int32_t oc = 0; oc < 5; oc += 4) {
+    for (int32_t oc = 0; oc < 5; oc += 3) {
       float acc00 = 0.0f;
       float acc01 = 0.0f;
       float acc02 = 0.0f;
-      float acc03 = 0.0f;
       float acc10 = 0.0f;
       float acc11 = 0.0f;
       float acc12 = 0.0f;
-      float acc13 = 0.0f;
       const float *x0 = from0;
       const float *x1 = from1;
       for (int32_t i = 0; i < 6; i++) {
         const float w0 = wp[0];
         const float w1 = wp[1];
         const float w2 = wp[2];
-        const float w3 = wp[3];
         const float v0 = x0[i];
         const float v1 = x1[i];
         acc00 += v0 * w0;
         acc01 += v0 * w1;
         acc02 += v0 * w2;
-        acc03 += v0 * w3;
         acc10 += v1 * w0;
         acc11 += v1 * w1;
         acc12 += v1 * w2;
-        acc13 += v1 * w3;
-        wp += 4;
+        wp += 3;
       }
       y[p * 5 + oc] = (b[oc] + acc00);
       if (oc + 1 < 5) {
@@ -64,9 +58,6 @@ MLF_KERNEL void tvmgen_gemm_f32_gemm(const float *MLF_RESTRICT x, const float *M
       }
       if (oc + 2 < 5) {
         y[p * 5 + oc + 2] = (b[oc + 2] + acc02);
-      }
-      if (oc + 3 < 5) {
-        y[p * 5 + oc + 3] = (b[oc + 3] + acc03);
       }
       if (p + 1 < 3) {
         y[(p + 1) * 5 + oc] = (b[oc] + acc10);
@@ -76,9 +67,6 @@ MLF_KERNEL void tvmgen_gemm_f32_gemm(const float *MLF_RESTRICT x, const float *M
       }
       if (p + 1 < 3 && oc + 2 < 5) {
         y[(p + 1) * 5 + oc + 2] = (b[oc + 2] + acc12);
-      }
-      if (p + 1 < 3 && oc + 3 < 5) {
-        y[(p + 1) * 5 + oc + 3] = (b[oc + 3] + acc13);
       }
     }
   }

@@ -49,22 +49,22 @@ MLF_KERNEL void tvmgen_helium_quads_qlinearconv(const int8_t *x, const int8_t *M
     const int32_t q = p + 1;
     for (int32_t j = 0; j < 2; j++) {
       const int32_t at = p + j;
-    int8_t *to = columns + j * 48;
-    const int32_t iy = at / 5 % 6 - 1;
-    const int32_t ix = at % 5 - 1;
-    const int8_t *const image = x + at / 30 * 120;
-    const int32_t left = ix < 0 ? -ix : 0;
-    const int32_t taps = mlf_min_i32(5 - ix, 3) - left;
-    if (left > 0 || taps < 3 || iy < 0 || iy > 3) {
-      mlf_mve_fill(to, -3, 36);
-    }
-    for (int32_t ky = 0; ky < 3; ky++) {
-      const int32_t y0 = iy + ky;
-      if (y0 >= 0 && y0 < 6 && taps > 0) {
-        mlf_mve_copy(to + left * 4, image + (y0 * 5 + ix + left) * 4, taps * 4);
+      int8_t *to = columns + j * 48;
+      const int32_t iy = at / 5 % 6 - 1;
+      const int32_t ix = at % 5 - 1;
+      const int8_t *const image = x + at / 30 * 120;
+      const int32_t left = ix < 0 ? -ix : 0;
+      const int32_t taps = mlf_min_i32(5 - ix, 3) - left;
+      if (left > 0 || taps < 3 || iy < 0 || iy > 3) {
+        mlf_mve_fill(to, -3, 36);
       }
-      to += 12;
-    }
+      for (int32_t ky = 0; ky < 3; ky++) {
+        const int32_t y0 = iy + ky;
+        if (y0 >= 0 && y0 < 6 && taps > 0) {
+          mlf_mve_copy(to + left * 4, image + (y0 * 5 + ix + left) * 4, taps * 4);
+        }
+        to += 12;
+      }
     }
     const int8_t *wp = w;
     const mlf_octet acc = mlf_pair_dot(columns, &wp, 3, b);

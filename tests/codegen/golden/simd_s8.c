@@ -42,70 +42,70 @@ MLF_KERNEL void tvmgen_simd_s8_transpose(const int8_t *MLF_RESTRICT x, int8_t *M
 //   by sse2.s8, estimated at 1.56e+03 instructions; portable.blocked at 1.27e+04
 MLF_KERNEL void tvmgen_simd_s8_qlinearconv(const int8_t *MLF_RESTRICT x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b, const float *MLF_RESTRICT scale, int8_t *MLF_RESTRICT y) {
   MLF_ALIGNED(8) int16_t columns[224];
-      for (int32_t row = 0; row < 8; row++) {
-        int16_t *to = columns + row * 28;
-        const int32_t iy = row - 1;
-        if (iy < 0 || iy >= 6) {
-          for (int32_t i = 0; i < 28; i++) {
-            to[i] = -3;
-          }
-          continue;
-        }
-        const int8_t *const from = x + iy * 20;
-        for (int32_t i = 0; i < 4; i++) {
-          to[i] = -3;
-        }
-        to += 4;
-        mlf_simd_widen_s8(from, to, 20);
-        to += 20;
-        for (int32_t i = 0; i < 4; i++) {
-          to[i] = -3;
-        }
+  for (int32_t row = 0; row < 8; row++) {
+    int16_t *to = columns + row * 28;
+    const int32_t iy = row - 1;
+    if (iy < 0 || iy >= 6) {
+      for (int32_t i = 0; i < 28; i++) {
+        to[i] = -3;
       }
+      continue;
+    }
+    const int8_t *const from = x + iy * 20;
+    for (int32_t i = 0; i < 4; i++) {
+      to[i] = -3;
+    }
+    to += 4;
+    mlf_simd_widen_s8(from, to, 20);
+    to += 20;
+    for (int32_t i = 0; i < 4; i++) {
+      to[i] = -3;
+    }
+  }
 
-      for (int32_t block = 0; block < 30; block += 5) {
-        const int32_t p = block;
-        const int16_t *const from = columns + p / 5 * 28 + p % 5 * 4;
-        const int8_t *wp = w;
-        mlf_i32x4 acc0_0 = mlf_load_i32x4(b);
-        mlf_i32x4 acc1_0 = acc0_0;
-        mlf_i32x4 acc2_0 = acc0_0;
-        mlf_i32x4 acc3_0 = acc0_0;
-        mlf_i32x4 acc4_0 = acc0_0;
-        for (int32_t ky = 0; ky < 3; ky++) {
-          const int32_t end = ky * 28 + 12;
-          MLF_ROLLED
-          for (int32_t k = ky * 28; k < end; k += 2) {
-            const mlf_i16x8 w0 = mlf_wide_x4(wp);
-            acc0_0 = mlf_madd_x4(acc0_0, from + k, w0);
-            acc1_0 = mlf_madd_x4(acc1_0, from + k + 4, w0);
-            acc2_0 = mlf_madd_x4(acc2_0, from + k + 8, w0);
-            acc3_0 = mlf_madd_x4(acc3_0, from + k + 12, w0);
-            acc4_0 = mlf_madd_x4(acc4_0, from + k + 16, w0);
-            wp += 8;
-          }
-        }
-        {
-          const int32_t to = p * 4;
-          mlf_put_s8_x4(y + to, mlf_requantize_x4(acc0_0, mlf_load_f32x4(scale), -128), -128, 127);
-        }
-        {
-          const int32_t to = (p + 1) * 4;
-          mlf_put_s8_x4(y + to, mlf_requantize_x4(acc1_0, mlf_load_f32x4(scale), -128), -128, 127);
-        }
-        {
-          const int32_t to = (p + 2) * 4;
-          mlf_put_s8_x4(y + to, mlf_requantize_x4(acc2_0, mlf_load_f32x4(scale), -128), -128, 127);
-        }
-        {
-          const int32_t to = (p + 3) * 4;
-          mlf_put_s8_x4(y + to, mlf_requantize_x4(acc3_0, mlf_load_f32x4(scale), -128), -128, 127);
-        }
-        {
-          const int32_t to = (p + 4) * 4;
-          mlf_put_s8_x4(y + to, mlf_requantize_x4(acc4_0, mlf_load_f32x4(scale), -128), -128, 127);
-        }
+  for (int32_t block = 0; block < 30; block += 5) {
+    const int32_t p = block;
+    const int16_t *const from = columns + p / 5 * 28 + p % 5 * 4;
+    const int8_t *wp = w;
+    mlf_i32x4 acc0_0 = mlf_load_i32x4(b);
+    mlf_i32x4 acc1_0 = acc0_0;
+    mlf_i32x4 acc2_0 = acc0_0;
+    mlf_i32x4 acc3_0 = acc0_0;
+    mlf_i32x4 acc4_0 = acc0_0;
+    for (int32_t ky = 0; ky < 3; ky++) {
+      const int32_t end = ky * 28 + 12;
+      MLF_ROLLED
+      for (int32_t k = ky * 28; k < end; k += 2) {
+        const mlf_i16x8 w0 = mlf_wide_x4(wp);
+        acc0_0 = mlf_madd_x4(acc0_0, from + k, w0);
+        acc1_0 = mlf_madd_x4(acc1_0, from + k + 4, w0);
+        acc2_0 = mlf_madd_x4(acc2_0, from + k + 8, w0);
+        acc3_0 = mlf_madd_x4(acc3_0, from + k + 12, w0);
+        acc4_0 = mlf_madd_x4(acc4_0, from + k + 16, w0);
+        wp += 8;
       }
+    }
+    {
+      const int32_t to = p * 4;
+      mlf_put_s8_x4(y + to, mlf_requantize_x4(acc0_0, mlf_load_f32x4(scale), -128), -128, 127);
+    }
+    {
+      const int32_t to = (p + 1) * 4;
+      mlf_put_s8_x4(y + to, mlf_requantize_x4(acc1_0, mlf_load_f32x4(scale), -128), -128, 127);
+    }
+    {
+      const int32_t to = (p + 2) * 4;
+      mlf_put_s8_x4(y + to, mlf_requantize_x4(acc2_0, mlf_load_f32x4(scale), -128), -128, 127);
+    }
+    {
+      const int32_t to = (p + 3) * 4;
+      mlf_put_s8_x4(y + to, mlf_requantize_x4(acc3_0, mlf_load_f32x4(scale), -128), -128, 127);
+    }
+    {
+      const int32_t to = (p + 4) * 4;
+      mlf_put_s8_x4(y + to, mlf_requantize_x4(acc4_0, mlf_load_f32x4(scale), -128), -128, 127);
+    }
+  }
 }
 
 // Transpose conv_3, perm 0 3 1 2

@@ -62,21 +62,21 @@ MLF_KERNEL void tvmgen_sparse_pairs_qlinearconv(const int8_t *x, const int8_t *M
       for (int32_t second = 0; second < 2; second++) {
         const int32_t q = second != 0 ? q1 : q0;
         int32_t *to = columns + j;
-      const int32_t iy = q / 5 % 6 - 1;
-      const int32_t ix = q % 5 - 1;
-      const int8_t *const image = x + q / 30 * 120;
-      const int32_t left = ix < 0 ? -ix : 0;
-      const int32_t taps = mlf_min_i32(5 - ix, 3) - left;
-      if (left > 0 || taps < 3 || iy < 0 || iy > 3) {
-        mlf_join_fill_3(to, -3, 36, second);
-      }
-      for (int32_t ky = 0; ky < 3; ky++) {
-        const int32_t y0 = iy + ky;
-        if (y0 >= 0 && y0 < 6 && taps > 0) {
-          mlf_join_one_3(to + left * 12, image + (y0 * 5 + ix + left) * 4, taps * 4, second);
+        const int32_t iy = q / 5 % 6 - 1;
+        const int32_t ix = q % 5 - 1;
+        const int8_t *const image = x + q / 30 * 120;
+        const int32_t left = ix < 0 ? -ix : 0;
+        const int32_t taps = mlf_min_i32(5 - ix, 3) - left;
+        if (left > 0 || taps < 3 || iy < 0 || iy > 3) {
+          mlf_join_fill_3(to, -3, 36, second);
         }
-        to += 36;
-      }
+        for (int32_t ky = 0; ky < 3; ky++) {
+          const int32_t y0 = iy + ky;
+          if (y0 >= 0 && y0 < 6 && taps > 0) {
+            mlf_join_one_3(to + left * 12, image + (y0 * 5 + ix + left) * 4, taps * 4, second);
+          }
+          to += 36;
+        }
       }
     }
     const int8_t *wp = w;

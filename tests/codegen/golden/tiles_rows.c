@@ -152,21 +152,21 @@ MLF_KERNEL void tvmgen_tiles_rows_qlinearconv(const int8_t *x, const int8_t *MLF
         acc4 += v6 * w8;
       }
       MLF_LOADS_STAY();
-    const int32_t factor = m[c];
-    int32_t out0, out1, out2, out3, out4;
-    if (factor >= 0) {
-      out0 = mlf_requantize_fixed(acc0, factor, -1020, 3, -128, 127);
-      out1 = mlf_requantize_fixed(acc1, factor, -1020, 3, -128, 127);
-      out2 = mlf_requantize_fixed(acc2, factor, -1020, 3, -128, 127);
-      out3 = mlf_requantize_fixed(acc3, factor, -1020, 3, -128, 127);
-      out4 = mlf_requantize_fixed(acc4, factor, -1020, 3, -128, 127);
-    } else {
-      out0 = mlf_requantize_near(acc0, -factor, -1020, 3, 3, scale[c], -128, -128, 127);
-      out1 = mlf_requantize_near(acc1, -factor, -1020, 3, 3, scale[c], -128, -128, 127);
-      out2 = mlf_requantize_near(acc2, -factor, -1020, 3, 3, scale[c], -128, -128, 127);
-      out3 = mlf_requantize_near(acc3, -factor, -1020, 3, 3, scale[c], -128, -128, 127);
-      out4 = mlf_requantize_near(acc4, -factor, -1020, 3, 3, scale[c], -128, -128, 127);
-    }
+      const int32_t factor = m[c];
+      int32_t out0, out1, out2, out3, out4;
+      if (factor >= 0) {
+        out0 = mlf_requantize_fixed(acc0, factor, -1020, 3, -128, 127);
+        out1 = mlf_requantize_fixed(acc1, factor, -1020, 3, -128, 127);
+        out2 = mlf_requantize_fixed(acc2, factor, -1020, 3, -128, 127);
+        out3 = mlf_requantize_fixed(acc3, factor, -1020, 3, -128, 127);
+        out4 = mlf_requantize_fixed(acc4, factor, -1020, 3, -128, 127);
+      } else {
+        out0 = mlf_requantize_near(acc0, -factor, -1020, 3, 3, scale[c], -128, -128, 127);
+        out1 = mlf_requantize_near(acc1, -factor, -1020, 3, 3, scale[c], -128, -128, 127);
+        out2 = mlf_requantize_near(acc2, -factor, -1020, 3, 3, scale[c], -128, -128, 127);
+        out3 = mlf_requantize_near(acc3, -factor, -1020, 3, 3, scale[c], -128, -128, 127);
+        out4 = mlf_requantize_near(acc4, -factor, -1020, 3, 3, scale[c], -128, -128, 127);
+      }
 
       to[0] = (int8_t)out0;
       to[4] = (int8_t)out1;
