@@ -53,7 +53,8 @@ mlf_baseline_test(name = "sizes_test", baseline = "sizes.json", reports = REPORT
 
 Start with a file that contains `{}`. `bazel run //:sizes_test -- --update` writes the current
 measurements, and `-- --markdown` prints the changes as a table, for a comment on a pull request;
-`-- --markdown=comment.md` writes it to a file, without what `bazel run` prints. `programs` need no run on a simulated board.""",
+`-- --markdown=comment.md` writes it to a file, without the output of `bazel run`. `programs` need no
+run on a simulated board.""",
     implementation = _mlf_baseline_test_impl,
     attrs = {
         "baseline": attr.label(
