@@ -98,7 +98,7 @@ def _quantize(
 def _broadcasting(e: Editor, node: Node) -> None:
     """A scale per channel becomes one that broadcasts: Q and DQ are plain elementwise."""
     x = e.types[node.inputs[0]]
-    meaning = ("saturate", "precision", ATTRIBUTE, IN_FLOATS)
+    meaning = ("saturate", "precision", "output_dtype", ATTRIBUTE, IN_FLOATS)
     kept = {k: v for k, v in node.attrs.items() if k in meaning}
     axis = node.attrs.get("axis", 1) % max(1, len(x.shape))
     block = node.attrs.get("block_size", 0)

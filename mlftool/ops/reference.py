@@ -81,16 +81,15 @@ def evaluated(
         return None
     if not all(i in consts for i in node.inputs if i):
         return None
-    shape = types[node.result].shape
     if is_a(node, Trait.VIEW):
-        return consts[node.inputs[0]].reshape(shape)
+        return consts[node.inputs[0]].reshape(types[node.result].shape)
     if any(name.startswith("mlf.") and name != IN_FLOATS for name in node.attrs):
         return None
     try:
         value = evaluate(node, [consts[i] if i else None for i in node.inputs])
     except Exception:  # whatever the reference implementation raises
         return None
-    return value if value.shape == shape else None
+    return value if TensorType(dtype.of(value), value.shape) == types[node.result] else None
 
 
 def _per_axis(inputs: Sequence[Array | None]) -> tuple[list[Array | None], dict[str, Any]]:

@@ -4,18 +4,19 @@ reference implementation, which does it, is wrong here and there (mlftool/ops/fo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 import pytest
-from batch import compile_model
+from batch import Job, compile_model, run_jobs
 from builders import Array, Net
 from cases import Case, Results
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from onnx import helper
-from oracle import session
+from oracle import onnxruntime_float, session
 
 from mlftool.errors import MlfError
 from mlftool.ops.base import OLD, OPS, Trait, has
@@ -343,3 +344,20 @@ def test_every_name_is_an_operator() -> None:
     kept = [name for name in OPS | OLD if has(name, Trait.KEPT)]
     assert len(kept) > 20
     assert all(map(onnx.defs.has, kept))
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.int8, np.uint16, np.int16])
+def test_quantised_constants_have_the_type_that_is_stated(kind: Any, tmp_path: Path) -> None:
+    """Without a zero point `output_dtype` says it, of a constant as of what is computed."""
+    net, outputs = Net(), []
+    constant = net.const(np.linspace(-20, 20, 6), np.float32)
+    for x in (constant, net.input("x", np.float32, (6,))):
+        for scale in (net.const(0.1, np.float32), net.const(np.full(6, 0.2), np.float32)):
+            code = helper.np_dtype_to_tensor_dtype(np.dtype(kind))
+            outputs.append(net.node("QuantizeLinear", x, scale, axis=0, output_dtype=code))
+    job = Job(net.model(*outputs), [{"x": np.linspace(-3e4, 3e4, 6, dtype=np.float32)}])
+    run_jobs([job], tmp_path)
+    assert not job.failure, job.failure
+    for name, value in onnxruntime_float(job.model, job.feeds)[0].items():
+        np.testing.assert_array_equal(job.results[0][name], value, name)
+        assert job.results[0][name].dtype == kind
