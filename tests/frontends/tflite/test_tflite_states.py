@@ -14,6 +14,7 @@ from test_tflite_cases import RECORDED as CASES
 from test_tflite_oracle import INSTALLED, digest, update
 from tfl_case_states import features, framer, memories, stacker, streams
 from tfl_cases import Case, feeds, merged
+from tfl_writer import Op, Sub, T, model
 
 from mlftool.codegen.states import slots
 from mlftool.compile import ModuleSpec, compile_module, compile_modules
@@ -136,3 +137,71 @@ def test_shared_models_keep_their_state(name: str) -> None:
         for given, want in zip(vectors["input"], vectors["output"], strict=True):
             (got,) = module.run({x.name: given.reshape(x.shape)}).values()
             np.testing.assert_array_equal(got, want.reshape(got.shape))
+
+
+def counter(row: str) -> bytes:
+    """y = value + x of a variable, which y is then; CALL_ONCE gives it its first values."""
+    scale = () if row == "float32" else (0.0217, 3)
+    rng, shape = np.random.default_rng(2), (1, 6)
+    first = rng.normal(0, 1, shape) if row == "float32" else rng.integers(-128, 128, shape)
+    handle, x, y = (
+        T("handle", (), "resource"),
+        T("x", shape, row, *scale),
+        T("y", shape, row, *scale),
+    )
+    name = Op("VAR_HANDLE", [], [0], "VarHandleOptions", {"SharedName": "v", "Container": ""})
+    read = Op("READ_VARIABLE", [0], [2])
+    add = Op("ADD", [1, 2], [3], "AddOptions")
+    half = Op("MUL", [3, 4], [5], "MulOptions")
+    assign = Op("ASSIGN_VARIABLE", [0, 5], [])
+    once = Op("CALL_ONCE", [], [], "CallOnceOptions", {"InitSubgraphIndex": 1})
+    factor = T(
+        "half", (1, 1), row, *((0.0059, 0) if scale else ()), data=[[0.7 if not scale else 99]]
+    )
+    tensors = [handle, x, T("value", shape, row, *scale), y, factor, T("kept", shape, row, *scale)]
+    main = Sub(tensors, [once, name, read, add, half, assign], [1], [3])
+    begin = T("first", shape, row, *scale, data=first)
+    return model(
+        main, Sub([handle, begin], [name, Op("ASSIGN_VARIABLE", [0, 1], [])], [], [], "once")
+    )
+
+
+def float_filter() -> bytes:
+    cases = memories(np.random.default_rng(7))
+    return merged([next(c for c in cases if c.outputs[0].type == "float32")])
+
+
+INSTANCES = {
+    "counter of floats": lambda: counter("float32"),
+    "counter of int8": lambda: counter("int8"),
+    "SVDF of floats": float_filter,
+}
+
+
+@pytest.mark.parametrize("name", INSTANCES)
+def test_two_instances_take_turns(name: str, update: bool) -> None:
+    """A thousand steps each, of inputs of their own."""
+    data, hashes = INSTANCES[name](), []
+    modules = [loaded(TFLite(data)) for _ in range(2)]
+    rngs, interpreters = [np.random.default_rng(k) for k in range(2)], []
+    if INSTALLED:
+        from tflite_micro import runtime
+
+        interpreters = [runtime.Interpreter.from_bytes(data) for _ in rngs]
+    (x,) = modules[0].inputs
+    for _ in range(STEPS):
+        for k, (rng, module) in enumerate(zip(rngs, modules, strict=True)):
+            given = (
+                rng.normal(0, 1, x.shape)
+                if x.dtype.kind == "f"
+                else rng.integers(-128, 128, x.shape)
+            )
+            given = given.astype(x.dtype)
+            (got,) = module.run({x.name: given}).values()
+            hashes.append(np.asarray(got).tobytes())
+            if interpreters:
+                interpreters[k].set_input(given, 0)
+                interpreters[k].invoke()
+                wanted = interpreters[k].get_output(0).reshape(got.shape)
+                np.testing.assert_array_equal(got, wanted)
+    recorded(f"two instances of a {name}", digest(*hashes), update)

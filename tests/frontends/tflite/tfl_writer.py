@@ -43,7 +43,7 @@ class Op:
     inputs: Sequence[int]
     outputs: Sequence[int]
     table: str = ""
-    options: Mapping[str, int | float | bool] = field(default_factory=dict)
+    options: Mapping[str, int | float | bool | str] = field(default_factory=dict)
     custom: bytes = b""
 
 
@@ -132,7 +132,10 @@ class _Writer:
     def _operator(self, op: Op) -> int:
         if op.kind not in self.codes:
             self.codes.append(op.kind)
-        table = self._table(op.table, op.options) if op.table else None
+        options = {
+            k: self.b.CreateString(v) if isinstance(v, str) else v for k, v in op.options.items()
+        }
+        table = self._table(op.table, options) if op.table else None
         custom = self.b.CreateByteVector(op.custom) if op.custom else None
         inputs, outputs = (self._numbers(v, "int32") for v in (op.inputs, op.outputs))
         kind = getattr(tflite.BuiltinOptions, op.table) if op.table else None
