@@ -16,7 +16,7 @@ from mlftool.ir.graph import TensorType, View
 from mlftool.onnx_rules.boxes import Made, filled, static_input
 from mlftool.onnx_rules.protos import plain_attributes
 from mlftool.onnx_rules.scope import Next, Outcome, Refuse, Scope
-from mlftool.ops.base import Kernel, Operand, UnsupportedError, op
+from mlftool.ops.base import Kernel, Operand, Signature, UnsupportedError, op
 from mlftool.ops.elementwise import Maths, elementwise
 from mlftool.ops.extents import boxed
 from mlftool.ops.scalar import Exact, Scalar, around, c_string
@@ -30,6 +30,21 @@ def _concat(m: Maths, a: Scalar, b: Scalar) -> str:
 
 
 elementwise("StringConcat", _concat)
+
+
+def _hash(m: Maths, a: Scalar, *, positive: int = 1, seed: int = 0) -> str:
+    return Exact(f"{'' if positive else '(int32_t)'}mlf_string_hash(&{a}, {seed % 2**32}U)")
+
+
+def _hashes(types: Sequence[TensorType | None], attrs: Mapping[str, Any]) -> TensorType:
+    x, row = types[0], dtype.uint32 if attrs.get("positive", 1) else dtype.int32
+    if x is None or x.dtype.kind != "s":
+        raise UnsupportedError(f"hashes of {x}; supported: strings")
+    return TensorType(row, x.shape)
+
+
+HASH = Signature.of("x positive seed")
+elementwise("com.microsoft.MurmurHash3", _hash, result=_hashes, signature=HASH)
 
 
 @op("RegexFullMatch")

@@ -275,3 +275,18 @@ def test_a_module_takes_the_texts_of_python(kind: Any) -> None:
     assert [t.decode() for t in got] == ["néné", ""]
     with pytest.raises(MlfError, match=r"MLF0602.*'x{24}' has 64 bytes; expected at most 63"):
         module.module().run({"x": np.array(["x" * 64, ""], object)})
+
+
+@pytest.mark.parametrize(
+    "attrs", [{"positive": 0}, {"positive": 1, "seed": 77}, {"seed": 2**32 - 5}]
+)
+def test_hashes_are_those_of_onnxruntime(attrs: dict[str, int]) -> None:
+    """As scikit-learn's FeatureHasher is exported."""
+    ort = pytest.importorskip("onnxruntime")
+    x, net = np.array([WORDS], object), Net()
+    y = net.node("MurmurHash3", net.input("x", object, x.shape), domain="com.microsoft", **attrs)
+    model = net.model(y)
+    kind = onnx.TensorProto.UINT32 if attrs.get("positive", 1) else onnx.TensorProto.INT32
+    model.graph.output[0].type.tensor_type.elem_type = kind
+    wanted = ort.InferenceSession(model.SerializeToString()).run(None, {"x": x})[0]
+    np.testing.assert_array_equal(mlftool.backend.run_model(model, [x])[0], wanted)

@@ -191,6 +191,28 @@ static inline bool mlf_string_matches(const mlf_string *s, const uint8_t *column
   return next[state * columns + columns - 1] != 0;
 }
 
+/* MurmurHash3 for 32 bits, of the bytes of `s`. */
+static inline uint32_t mlf_string_hash(const mlf_string *s, uint32_t seed) {
+  const uint32_t count = (uint32_t)mlf_string_bytes(s);
+  uint32_t hash = seed;
+  for (uint32_t i = 0; i < count; i += 4) {
+    const uint32_t here = count - i < 4 ? count - i : 4;
+    uint32_t word = 0;
+    for (uint32_t k = 0; k < here; k++) {
+      word |= (uint32_t)(unsigned char)s->text[i + k] << (8U * k);
+    }
+    word *= 0xcc9e2d51U;
+    hash ^= ((word << 15) | (word >> 17)) * 0x1b873593U;
+    if (here == 4) {
+      hash = ((hash << 13) | (hash >> 19)) * 5 + 0xe6546b64U;
+    }
+  }
+  hash ^= count;
+  hash = (hash ^ (hash >> 16)) * 0x85ebca6bU;
+  hash = (hash ^ (hash >> 13)) * 0xc2b2ae35U;
+  return hash ^ (hash >> 16);
+}
+
 /* Whether one byte is of a word: a letter or digit of ASCII or _. */
 static inline bool mlf_is_word(char c) {
   return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || c == '_' || (c >= 'a' && c <= 'z');
