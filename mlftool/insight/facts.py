@@ -18,6 +18,7 @@ from mlftool.insight.profile import profile
 from mlftool.insight.subject import Subject
 from mlftool.insight.symbols import code_of, symbols
 from mlftool.insight.values import constants
+from mlftool.insight.whole import Whole
 from mlftool.ir.graph import Array
 from mlftool.mlf import write_atomically
 from mlftool.runtime.boards import Board, find
@@ -90,7 +91,8 @@ def facts(subject: Subject, wanted: str | None = None, run: bool = True) -> Fact
         measured, results = on_board(subject, board, estimate=True)
         figures |= measured
         if subject.compiled is not None:
-            costs = profile(subject, wanted, estimate=False).costs
+            whole = Whole(measured["instructions"])
+            costs = profile(subject, wanted, estimate=False, whole=whole).costs
             layers = tuple(
                 LayerFacts(c.layer.name, c.layer.kernel, c.layer.macs or 0, c.instructions)
                 for c in costs

@@ -70,7 +70,7 @@ def after(subject: Subject, instructions: Sequence[int | None] = ()) -> Drawing:
 def instructions(subject: Subject) -> tuple[int | None, ...]:
     """Of each layer, counted on the target's board; none where an archive has no marks between its
     layers. Raises MlfError."""
-    counted = tuple(c.instructions for c in profile(subject).costs)
+    counted = tuple(c.instructions for c in profile(subject, estimate=False).costs)
     return counted if None not in counted else ()
 
 

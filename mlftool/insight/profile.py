@@ -17,6 +17,7 @@ from mlftool.insight.layers import Layer, layers
 from mlftool.insight.subject import Subject, board_for
 from mlftool.insight.symbols import code_of, constants_of, symbols
 from mlftool.insight.table import Cell, Percent, Ratio, Table
+from mlftool.insight.whole import NOTHING, Whole, inference
 from mlftool.module import Module, ModuleSpec
 from mlftool.runtime.boards import Board
 from mlftool.runtime.interface import read_interface
@@ -43,7 +44,8 @@ class Cost:
 @dataclass(frozen=True)
 class Profile:
     """A module on a board: its layers in the order in which they run. `flags` are gcc's, and
-    `missing` says what could not be found out, and why."""
+    `missing` says what could not be found out, and why. `between` is what the whole takes more
+    than the layers, for calls and an executor, or less, as the counter is read between layers."""
 
     name: str
     module: str
@@ -53,6 +55,7 @@ class Profile:
     instructions: int
     costs: tuple[Cost, ...]
     missing: tuple[str, ...] = ()
+    between: Whole = NOTHING
 
     @property
     def macs(self) -> int | None:
@@ -60,7 +63,7 @@ class Profile:
 
     @property
     def cycles(self) -> int | None:
-        return _sum(c.cycles for c in self.costs)
+        return _sum([*(c.cycles for c in self.costs), self.between.cycles])
 
     @property
     def least(self) -> float | None:
@@ -98,18 +101,32 @@ def profile(
     flags: str = "",
     inputs: Path | None = None,
     estimate: bool = True,
+    whole: Whole | None = None,
 ) -> Profile:
     """Counts one inference, on the first sample of `inputs` or on a pattern. Raises MlfError.
 
-    `flags` is gcc's level, "" for the one that the module is made for. What is counted are the
-    kernels, which all executors share, called one after the other in plain C. With `estimate` also
-    in cycles, where there is a table for the core.
+    `flags` is gcc's level, "" for the one that the module is made for. What is counted of layers
+    are the kernels, which all executors share, called one after the other in plain C; they and what
+    is between them are the `whole` inference, which is counted here if it is not known. With
+    `estimate` also in cycles, where there is a table for the core.
     """
     place = board_for(subject.interface.target, board, subject.file)
     flags = flags or subject.interface.flag
     if subject.compiled is None:
         return _of_archive(subject, place, flags, inputs)
-    return measured(_plain(subject.compiled), place, flags, inputs, subject.name, estimate)
+    found = measured(_plain(subject.compiled), place, flags, inputs, subject.name, estimate)
+    if whole is None:
+        sample = sample_of(subject.interface, inputs)
+        whole = inference(subject, place, flags, sample, found.cycles is not None)
+    return _between(found, whole)
+
+
+def _between(found: Profile, whole: Whole) -> Profile:
+    """The profile of the whole inference, with what is between the layers."""
+    instructions = whole.instructions - found.instructions
+    known = found.cycles is not None and whole.cycles is not None
+    cycles = (whole.cycles or 0) - (found.cycles or 0) if known else 0
+    return replace(found, instructions=whole.instructions, between=Whole(instructions, cycles))
 
 
 def measured(
@@ -242,6 +259,10 @@ def tabled(costs: Sequence[Cost], whole: Profile) -> Table:
     """A line for each layer, and their sum."""
     total = whole.instructions
     rows = tuple(_row(c, total) for c in costs)
+    if whole.between.instructions:
+        share = Percent(whole.between.instructions / total)
+        own = (None, whole.between.instructions, share, whole.between.cycles, *[None] * 6)
+        rows += ((*own, "", "", "between layers"),)
     last: tuple[Cell, ...] = (
         *("", total, Percent(1), whole.cycles),
         *(_per(total, whole.macs), _per(total, whole.least)),
@@ -267,7 +288,7 @@ def _per(n: int | None, of: float | None) -> Ratio | None:
 
 def several(profiles: Sequence[Profile]) -> Table:
     """One table for programs, a line for each layer of each profile in the order they run."""
-    rows = [(p.name, p.target, *row) for p in profiles for row in tabled(p.costs, p).rows]
+    rows = [(p.name, p.target, *_row(c, p.instructions)) for p in profiles for c in p.costs]
     return Table(("name", "target", *COLUMNS), tuple(rows))
 
 
@@ -280,6 +301,8 @@ def text(whole: Profile, markdown: bool = False) -> str:
     lines = [title, "", form(shown), ""]
     lines.append("instructions: counted by QEMU, to within 40 for each layer; weights, code and")
     lines.append("moved: bytes. 'x least': times what the multiplications alone need on this core.")
+    if whole.between.instructions:
+        lines.append("between layers: calls and the executor, less the readings of the counter.")
     if whole.cycles is not None:
         lines.append("cycles: estimated instruction by instruction, with memory that never waits.")
     shared = len({c.layer.function for c in whole.costs if c.sharers > 1})
@@ -304,6 +327,8 @@ def to_json(whole: Profile) -> dict[str, Any]:
         "totals": {
             "instructions": whole.instructions,
             "cycles": whole.cycles,
+            "between_instructions": whole.between.instructions,
+            "between_cycles": whole.between.cycles,
             "macs": whole.macs,
             "least_instructions": _rounded(whole.least),
             "weights_bytes": whole.weights_bytes,

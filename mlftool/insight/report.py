@@ -20,6 +20,7 @@ from mlftool.insight.layout import ROWS
 from mlftool.insight.profile import Profile, by_cost, profile
 from mlftool.insight.subject import Subject, board_for
 from mlftool.insight.table import Growth, shown
+from mlftool.insight.whole import Whole
 from mlftool.mlf.bundle import tar_bytes
 from mlftool.runtime import toolchain
 from mlftool.runtime.boards import Board
@@ -83,7 +84,8 @@ def report(
         missing.append(f"instructions, flash and RAM: {error.problems[0].message}")
     if board is not None:
         figures |= on_board(subject, board, estimate=True)[0]
-        costs = profile(subject, wanted)
+        whole = Whole(figures["instructions"], figures.get("cycles"))
+        costs = profile(subject, wanted, whole=whole)
         missing += costs.missing
     if vectors is not None:
         given, expected = vectors

@@ -1,0 +1,34 @@
+"""A whole inference as it is delivered, of which the layers' costs are parts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mlftool.insight.cycles import of_inference
+from mlftool.insight.subject import Subject
+from mlftool.runtime.boards import Board
+from mlftool.runtime.link import link_firmware
+from mlftool.runtime.runner import run_on_board
+from mlftool.tune.marks import Sample
+
+
+@dataclass(frozen=True)
+class Whole:
+    """What `mlftool bench` says of one inference. `cycles` are estimated; None where no table has
+    the core's prices."""
+
+    instructions: int
+    cycles: int | None = None
+
+
+NOTHING = Whole(0, 0)
+
+
+def inference(subject: Subject, board: Board, flags: str, sample: Sample, estimate: bool) -> Whole:
+    """Counts the module with its own executor and without marks between layers. Raises MlfError."""
+    interface = subject.interface
+    elf = link_firmware(subject.bundle, interface, board, optimise=flags)
+    found = run_on_board(elf, board, interface, [sample]).figures
+    count = round(found["instructions"])
+    cycles = of_inference(elf, board, interface, sample, count) if estimate else None
+    return Whole(count, cycles)
