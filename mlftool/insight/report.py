@@ -174,11 +174,15 @@ def _ordered(figures: dict[str, int]) -> list[tuple[str, int]]:
 
 
 def _sizes(name: str, value: int) -> tuple[str, str]:
-    """The figure, and the same in KiB or millions."""
+    """The figure, and the same in KiB, thousands or millions; of less the figure alone."""
     if name in ("instructions", "cycles"):
-        how = ", estimated" if name == "cycles" else " an inference"
-        return f"{value:,}", f"{value / 1e6:.2f} million{how}"
-    return f"{value:,} B", f"{value / 1024:.1f} KiB"
+        how = "estimated" if name == "cycles" else "an inference"
+        between = ", " if name == "cycles" else " "
+        for unit, most in (("million", 1e6), ("thousand", 1e3)):
+            if value >= most:
+                return f"{value:,}", f"{value / most:.2f} {unit}{between}{how}"
+        return f"{value:,}", how
+    return f"{value:,} B", f"{value / 1024:.1f} KiB" if value >= 1024 else ""
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import re
 import shlex
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -163,6 +164,40 @@ def test_a_browser_shows_it_light_and_dark(
     assert tuple(dark[-1, 0]) == (0x18, 0x18, 0x18)
     for shown in (light, dark):
         assert len({tuple(c) for c in shown.reshape(-1, 3).tolist()}) > 50  # letters, smoothed
+
+
+@needs_board
+@needs_chromium
+def test_pictures_stay_readable_on_a_telephone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They are as large as on a wide screen and scroll; to fit, letters would be of four pixels."""
+    out = tmp_path / "r.html"
+    said(capsys, "report", GESTURE, "-o", out, "--target", "cortex-m4", "--no-curve")
+    text = re.sub(r'<section class="memory">.*?</section>', "", out.read_text(), flags=re.DOTALL)
+    out.write_text(text)
+    shown = photographed(out, tmp_path, size="400,1600").astype(int)
+    blue = shown[:, :, 2] - shown[:, :, 0] > 80
+    longest = max(len(run) for x in (320, 360) for run in _runs(blue[:, x]))
+    assert longest >= 16  # a bar of 18, whose edges are smoothed
+
+
+def _runs(column: Any) -> list[str]:
+    return "".join("#" if c else " " for c in column.tolist()).split()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "other"),
+    [
+        ("instructions", 2_000, "2.00 thousand an inference"),
+        ("cycles", 2_500_000, "2.50 million, estimated"),
+        ("cycles", 12, "estimated"),
+        ("ram", 80, ""),
+        ("flash", 2_048, "2.0 KiB"),
+    ],
+)
+def test_a_figure_has_a_unit_that_fits(name: str, value: int, other: str) -> None:
+    assert report._sizes(name, value)[1] == other
 
 
 @needs_chromium
