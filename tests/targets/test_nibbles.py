@@ -24,6 +24,7 @@ MODELS = {"many": many_layers(7, False, 30, bits=4), "dense": long_dense(8), "de
 FEEDS = {name: random_feeds(model, 5) for name, model in MODELS.items()}
 KERNELS = {
     "rv32imafc": "portable.nibbles",
+    "rv32imc": "integers.portable.nibbles",
     "cortex-m3": "integers.portable.nibbles",
     "cortex-m4": "dsp.small_nibbles",
 }
