@@ -251,16 +251,19 @@ def merged(items: list[Item], taken: frozenset[str]) -> list[Item]:
 
 def _unguarded(items: list[Item]) -> list[Item]:
     """The tree with the block alone where it stands below `if (1 < 3)`, and without one below
-    `if (3 < 3)`: layers that share a function have a condition there, which of one layer alone is
-    known."""
+    `if (3 < 3)` that reads nothing declared beside it, which would be read nowhere then: layers
+    that share a function have a condition there, which of one layer alone is known."""
     made: list[Item] = []
+    local = declared(items)
     for k, item in enumerate(items):
         made.append(item)
         is_guarded = isinstance(item, Group) and item.open.text == "{" and _is(items, k - 2, "if")
         if is_guarded and not _is(items, k + 1, "else") and not _is(items, k - 3, "else"):
             holds = _is_less(items[k - 1])
-            if holds is not None:
-                made[-3:] = [moved(item, space_of(items[k - 2]))] if holds else []
+            if holds:
+                made[-3:] = [moved(item, space_of(items[k - 2]))]
+            elif holds is False and not any(_is([o], 0, *local) for o in every(item.items)):
+                del made[-3:]
     return made
 
 
