@@ -1,7 +1,5 @@
 """Reading files that a user names, without waiting for what may never come."""
 
-from __future__ import annotations
-
 import errno
 import os
 import stat

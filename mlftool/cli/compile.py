@@ -1,7 +1,5 @@
 """`mlftool compile MODEL.onnx -o OUT.tar`."""
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import json

@@ -1,7 +1,5 @@
 """`mlftool completion SHELL`: a script that completes commands, options and their values."""
 
-from __future__ import annotations
-
 import argparse
 import shlex
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """`mlftool doctor`: what is installed, and the command that installs what is not."""
 
-from __future__ import annotations
-
 import argparse
 from dataclasses import asdict
 

@@ -1,7 +1,5 @@
 """`mlftool graph FILE -o OUT.svg`: the model as a picture."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

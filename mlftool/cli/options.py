@@ -1,7 +1,5 @@
 """The compiler's options as options of a command."""
 
-from __future__ import annotations
-
 import argparse
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`mlftool profile FILE`: what each layer costs, counted on a simulated board."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`mlftool schema`: the JSON Schema of manifests, for editors."""
 
-from __future__ import annotations
-
 import argparse
 import json
 

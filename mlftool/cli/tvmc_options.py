@@ -4,8 +4,6 @@ As in tvmc, an option of an executor or target that was not chosen is an error. 
 TVM can use are refused, with a hint what to do instead.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import re

@@ -1,7 +1,5 @@
 """Constant arrays as C initialisers: exact, and quick for millions of elements."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate

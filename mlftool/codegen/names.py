@@ -1,7 +1,5 @@
 """Identifiers and comments made from untrusted names."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """An executor's output: files by their names in the archive, and facts about them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """The form of an explanation."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

@@ -3,8 +3,6 @@
 What a layer keeps from one call to the next is an input, and the next one an output.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from types import MappingProxyType

@@ -1,7 +1,5 @@
 """Values known before run time: the standard's own package evaluates them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -11,8 +11,6 @@ int64 vector, is computed beside it:
 A shape that turns out larger than its box is cut off: nothing is ever written beyond it.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

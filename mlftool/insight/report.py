@@ -1,7 +1,5 @@
 """One self-contained HTML page about a module: figures, accuracy, layers, memory, drawing."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 import re

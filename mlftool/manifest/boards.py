@@ -1,7 +1,5 @@
 """The user's own boards, as targets of a manifest."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The names a manifest may use without declaring them."""
 
-from __future__ import annotations
-
 from mlftool.options import EXECUTORS
 from mlftool.targets import TARGETS
 

@@ -2,8 +2,6 @@
 first.
 """
 
-from __future__ import annotations
-
 import math
 import struct
 from collections.abc import Sequence

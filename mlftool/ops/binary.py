@@ -3,8 +3,6 @@
 Integers wrap around and division by zero gives 0, whatever the target: both are undefined in C.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

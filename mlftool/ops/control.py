@@ -9,8 +9,6 @@ the node's call, so nesting needs no recursion and its memory is known.
     Scan(state..., sequences..., captures...)        body(state..., elements..., captures...)
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Einsum: the loop nest of reductions, over products of elements."""
 
-from __future__ import annotations
-
 import math
 
 from mlftool.ir.graph import View

@@ -1,7 +1,5 @@
 """What onnxruntime's quantiser writes in operator format, in the standard's terms."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 

@@ -1,7 +1,5 @@
 """Pad and CenterCropPad: more elements around a tensor, or fewer."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@
 %y = Add(%t, b)
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

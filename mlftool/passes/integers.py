@@ -11,8 +11,6 @@ it is, to be fused into the kernel's store:
                                           =>   Sigmoid(Add(QLinearConv(%x, w), b))
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from typing import TypeGuard

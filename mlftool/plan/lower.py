@@ -1,7 +1,5 @@
 """Graph -> Program: order, kernels, memory."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -3,8 +3,6 @@
 The words are read from the archive's own file, and those in the C are compared with them.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Running a module on this computer: as a library called from Python, or as a test program."""
 
-from __future__ import annotations
-
 import ctypes
 import threading
 import time

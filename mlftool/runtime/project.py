@@ -2,8 +2,6 @@
 C runtime that they call.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """The programs that running needs: where they are, and what to install if they are missing."""
 
-from __future__ import annotations
-
 import functools
 import os
 import re

@@ -1,7 +1,5 @@
 """Images of another size, and blocks of pixels that become batches."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Layers with memory, and what keeps values between calls."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Operators that join elements: pools, sums, means, extremes and where they stand."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

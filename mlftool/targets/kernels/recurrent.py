@@ -1,7 +1,5 @@
 """Recurrent layers whose weights are constants: each matrix times a vector in panels of rows."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 
