@@ -49,7 +49,9 @@ def describe_constant(graph: Graph, call: Call, operand: Operand) -> str:
             return comment(name, _LONGEST_NAME)
     name = next((n for n in known if graph.consts[n].ndim > 1), "")
     if operand.name != "w" or not name:
-        return operand.note or _ROLES.get(operand.name, operand.name)
+        is_sum = operand.name == "b" and operand.array.dtype.kind == "f"  # has no zero points
+        role = "bias" if is_sum else _ROLES.get(operand.name, operand.name)
+        return operand.note or role
     how = operand.note or f"as {call.kernel.name} reads it"
     return f"{comment(name, _LONGEST_NAME)} {graph.types[name]}, {how}"
 

@@ -31,7 +31,8 @@ def aligned(items: Sequence[Item], column: int, first: bool = True) -> list[Item
                 cased = STEP if is_label else cased
                 by = column + (0 if is_label else cased) - column_of(item)
             here = column_of(item) + by
-            item = moved(item, _to(space_of(item), here))
+            # What was before the first item of a text may have left, but for its line's end.
+            item = moved(item, _to("" if first and k == 0 else space_of(item), here))
         if isinstance(item, Loop):
             item.items = aligned(item.items, here + STEP, first=False)
             item.close = _to(item.close, here)
@@ -42,13 +43,19 @@ def aligned(items: Sequence[Item], column: int, first: bool = True) -> list[Item
             item = Group(item.open, inner, _end_in(item.close, end), item.changed)
         made.append(item)
         if not (isinstance(item, Lexeme) and item.kind == COMMENT) and not is_directive:
-            is_start = isinstance(item, Loop) or _ends(item)
+            is_start = isinstance(item, Loop) or _ends(item) or _hints(items, k)
     return made
 
 
 def _ends(item: Item) -> bool:
     """Whether a statement may end with it."""
     return item.text == ";" if isinstance(item, Lexeme) else is_block(item)
+
+
+def _hints(items: Sequence[Item], k: int) -> bool:
+    """Whether a hint how to unroll a loop ends here: MLF_ROLLED, or MLF_UNROLL(4)."""
+    name = items[k - 1] if k and isinstance(items[k], Group) else items[k]
+    return isinstance(name, Lexeme) and name.text in ("MLF_ROLLED", "MLF_UNROLL")
 
 
 def _shifted(group: Group, by: int) -> list[Item]:

@@ -157,9 +157,14 @@ def entered(
             if not _written_to(rest, name) and _in_terms(rest, name):
                 zeros |= {name}
                 del made[start:]
-        if _is(items, k, ";") or not isinstance(item, Lexeme) or item.kind == COMMENT:
+        is_part = isinstance(item, Group) and item.open.text != "{"
+        if _is(items, k, ";") or not (is_part or isinstance(item, Lexeme)) or _is_comment(item):
             start = len(made)
     return made
+
+
+def _is_comment(item: Item) -> bool:
+    return isinstance(item, Lexeme) and item.kind == COMMENT
 
 
 def _nought(statement: list[Item], settle: Callable[[list[Item]], list[Item]]) -> str:
@@ -180,9 +185,16 @@ def _in_terms(items: Sequence[Item], name: str) -> bool:
             sides = [side for side in (k - 1, k + 1) if _is(items, side, *_TERMS)]
             if not sides or any(_is(items, side, *_COMPARED) for side in (k - 1, k + 1)):
                 return False
+        is_alone = isinstance(item, Group) and len(item.items) == 1 and _is(item.items, 0, name)
+        if is_alone and _is(items, k + 1, "*") and not _is_named(items, k - 1):
+            continue  # (p) * 16
         if not isinstance(item, Lexeme) and not _in_terms(item.items, name):
             return False
     return True
+
+
+def _is_named(items: Sequence[Item], k: int) -> bool:
+    return k >= 0 and isinstance(before := items[k], Lexeme) and before.kind == NAME
 
 
 def _is(items: Sequence[Item], k: int, *texts: str) -> bool:

@@ -116,8 +116,9 @@ def settled(items: Sequence[Item], names: Names) -> list[Item]:
     segment: list[Item] = []
     is_head = False  # of a statement, whose brackets are its own
 
-    def close() -> None:
-        made.extend(_segment(segment, names))
+    def close(is_end: bool = False) -> None:
+        is_value = is_end and bool(made) and _text(made[-1]) in ("=", "return")
+        made.extend(_segment(_opened(segment) if is_value else segment, names))
         segment.clear()
 
     for item in items:
@@ -134,7 +135,7 @@ def settled(items: Sequence[Item], names: Names) -> list[Item]:
             else:
                 segment.append(inner)
         elif _is_barrier(item, segment):
-            close()
+            close(item.text == ";")
             made.append(item)
         elif item.kind == "comment" and not segment:
             made.append(item)
@@ -143,6 +144,16 @@ def settled(items: Sequence[Item], names: Names) -> list[Item]:
         is_head = isinstance(item, Lexeme) and item.kind == NAME and item.text in _HEADS
     close()
     return _chosen(made, names)
+
+
+def _opened(segment: list[Item]) -> list[Item]:
+    """What is stored or returned without brackets around the whole: `y = (a + b)`."""
+    whole = segment[0] if len(segment) == 1 else None
+    if not isinstance(whole, Group) or whole.open.text != "(" or not whole.items:
+        return segment
+    if any(_text(item) == "," for item in whole.items):
+        return segment
+    return _opened([moved(whole.items[0], whole.open.space), *whole.items[1:]])
 
 
 def _is_barrier(item: Lexeme, segment: Sequence[Item]) -> bool:

@@ -150,3 +150,16 @@ def test_the_value_stays(term: str, bound: int, q: int, r: int) -> None:
     names = {"k": 0, "q": q, "r": r}
     if (want := value(plain, names)) is not None:
         assert value(made, names) == want
+
+
+def test_what_is_stored_has_no_brackets_around_it() -> None:
+    stored = f"  y[{Number(1)}] = (b + c);\n  return (a ? b : c);\n"
+    assert filled(stored) == "  y[1] = b + c;\n  return a ? b : c;\n"
+    kept = f"  y[{Number(1)}] = (int8_t)(a + b);\n  z = (a + b) * c;\n  k = (a & b) == 0;\n"
+    assert filled(kept) == kept.replace(str(Number(1)), "1")
+
+
+def test_a_place_that_is_0_leaves_with_its_brackets() -> None:
+    text = f"  const int32_t p = {Number(0)};\n  const int32_t to = (p) * 10;\n"
+    text += "  g(y + to, (p + 1) * 3);\n"
+    assert filled(text) == "  g(y, 3);\n"

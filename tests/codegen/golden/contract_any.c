@@ -12,7 +12,7 @@ MLF_WEIGHTS MLF_ALIGNED(16) static const float step1_weights[16] = {
   -0x1.4p+2f,0x1p+1f,-0x1p+1f,0x1.4p+2f,0x1p+0f,-0x1.8p+1f,0x1p+2f,0x0p+0f,-0x1p+2f,0x1.8p+1f,
   -0x1p+0f,-0x1.4p+2f,0x1p+1f,-0x1p+1f,0x1.4p+2f,0x1p+0f
 };
-// bias, with what zero points add: 2, 8 bytes
+// bias: 2, 8 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const float step1_bias[2] = {
   0x0p+0f,0x0p+0f
 };
@@ -55,7 +55,7 @@ MLF_KERNEL void tvmgen_contract_any_conv(const float *MLF_RESTRICT x, const floa
               }
             }
           }
-          y[p * 2 + oc] = (b[oc] + acc);
+          y[p * 2 + oc] = b[oc] + acc;
         }
         p++;
       }

@@ -21,7 +21,6 @@ MLF_WEIGHTS MLF_ALIGNED(16) static const uint32_t step0_weights[32] = {
 //   by dsp.dense, estimated at 108 instructions; dsp.rows_of_four at 179
 MLF_KERNEL void tvmgen_dsp_dense_qgemm(const int8_t *x, const uint32_t *MLF_RESTRICT w, int8_t *y) {
   MLF_ALIGNED(8) int16_t columns[8];
-
   {
     int16_t *to = columns;
     mlf_widen_s8_pairs(x, to, 8);

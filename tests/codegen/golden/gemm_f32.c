@@ -14,7 +14,7 @@ MLF_WEIGHTS MLF_ALIGNED(16) static const float step0_weights[36] = {
   0x0p+0f,-0x1p+0f,0x1.8p-1f,0x0p+0f,-0x1p-1f,0x1.4p+0f,0x0p+0f,0x0p+0f,-0x1p+0f,0x0p+0f,0x1p-1f,
   -0x1p-1f,0x0p+0f,0x1p+0f,0x0p+0f,0x0p+0f
 };
-// bias, with what zero points add: 6, 24 bytes
+// bias: 6, 24 bytes
 MLF_WEIGHTS MLF_ALIGNED(16) static const float step0_bias[6] = {
   0x0p+0f,0x0p+0f,0x0p+0f,0x0p+0f,0x0p+0f,0x0p+0f
 };
@@ -52,21 +52,21 @@ MLF_KERNEL void tvmgen_gemm_f32_gemm(const float *MLF_RESTRICT x, const float *M
         acc12 += v1 * w2;
         wp += 3;
       }
-      y[p * 5 + oc] = (b[oc] + acc00);
+      y[p * 5 + oc] = b[oc] + acc00;
       if (oc + 1 < 5) {
-        y[p * 5 + oc + 1] = (b[oc + 1] + acc01);
+        y[p * 5 + oc + 1] = b[oc + 1] + acc01;
       }
       if (oc + 2 < 5) {
-        y[p * 5 + oc + 2] = (b[oc + 2] + acc02);
+        y[p * 5 + oc + 2] = b[oc + 2] + acc02;
       }
       if (p + 1 < 3) {
-        y[(p + 1) * 5 + oc] = (b[oc] + acc10);
+        y[(p + 1) * 5 + oc] = b[oc] + acc10;
       }
       if (p + 1 < 3 && oc + 1 < 5) {
-        y[(p + 1) * 5 + oc + 1] = (b[oc + 1] + acc11);
+        y[(p + 1) * 5 + oc + 1] = b[oc + 1] + acc11;
       }
       if (p + 1 < 3 && oc + 2 < 5) {
-        y[(p + 1) * 5 + oc + 2] = (b[oc + 2] + acc12);
+        y[(p + 1) * 5 + oc + 2] = b[oc + 2] + acc12;
       }
     }
   }

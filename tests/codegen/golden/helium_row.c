@@ -53,7 +53,6 @@ MLF_WEIGHTS MLF_ALIGNED(16) static const int32_t step0_m[16] = {
 //   by helium.row, estimated at 210 instructions; helium.quads at 243
 MLF_KERNEL void tvmgen_helium_row_qgemm(const int8_t *x, const int8_t *MLF_RESTRICT w, const int32_t *MLF_RESTRICT b, const int32_t *MLF_RESTRICT m, int8_t *y) {
   MLF_ALIGNED(8) int8_t columns[64];
-
   mlf_mve_copy_known(columns, x, 64);
   const int8_t *wp = w;
   for (int32_t oc = 0; oc < 16; oc += 8) {
